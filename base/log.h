@@ -1,0 +1,28 @@
+// One log callback for the whole library. The library never prints: without a callback, and
+// without LSSAR_LOG in the environment, a message goes nowhere.
+//
+// Threads: set_log_callback may be called at any time; messages may come from any thread.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+namespace lssar {
+
+// error: a request failed. warning: it went on with less (say, a cache that cannot be written).
+// info: one line per compile, cache miss or device opened. debug: everything else.
+enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
+
+const char* log_level_name(LogLevel level);
+
+using LogCallback = std::function<void(LogLevel, std::string_view message)>;
+
+// Messages up to and including `level` go to `callback`; an empty callback turns logging off.
+// This replaces what LSSAR_LOG asked for.
+void set_log_callback(LogCallback callback, LogLevel level);
+
+// LSSAR_LOG=error|warning|info|debug, read once, sends messages to standard error.
+bool log_enabled(LogLevel level);
+void log(LogLevel level, std::string_view message);
+
+}  // namespace lssar

@@ -1,0 +1,73 @@
+// The binary cache: bytes under keys, one file per entry, nothing about kernels.
+// Format and rules: docs/cache_format.md.
+//
+// Threads: a Store may be used from any number of threads at once; processes may share a directory.
+// Failures to read are misses, failures to write are logged once and the run goes on from memory:
+// no call here fails a request because of the file system.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/status.h"
+
+namespace lssar {
+
+// A key is the hash of length-prefixed, named fields, as 64 hexadecimal digits.
+class CacheKeyBuilder {
+ public:
+  CacheKeyBuilder();  // starts with the schema version
+  CacheKeyBuilder& add(std::string_view field, std::string_view value);
+  CacheKeyBuilder& add(std::string_view field, const std::vector<std::string>& values);
+  std::string hex() const;
+
+ private:
+  std::string fields_;
+};
+
+struct CacheEntry {
+  std::string metadata;  // JSON text: for people and for `lssar inspect`
+  std::string payload;
+};
+
+struct CacheOptions {
+  // Empty: LSSAR_CACHE_DIR, else $XDG_CACHE_HOME/lssar, else ~/.cache/lssar. "none": memory only.
+  std::string directory;
+  uint64_t max_bytes = uint64_t{1} << 30;  // least recently used entries go beyond it; 0 = no limit
+};
+
+struct CacheStats {
+  uint64_t memory_hits = 0, disk_hits = 0, misses = 0, write_failures = 0, evictions = 0;
+};
+
+enum class CacheSource { kMemory, kDisk, kComputed };
+
+class Store {
+ public:
+  // Never fails: a directory that cannot be used leaves a store in memory, and problem() says why.
+  static std::unique_ptr<Store> open(const CacheOptions& options);
+  virtual ~Store() = default;
+
+  // The entry of `key`, from memory or disk, or by `compute` (then stored). One compute per key in
+  // this process: others wait and share the result; an error is shared with those waiting but not
+  // stored. `source` (may be null) says where it came from.
+  virtual Result<std::shared_ptr<const CacheEntry>> get_or_compute(
+      const std::string& key, const std::function<Result<CacheEntry>()>& compute,
+      CacheSource* source) = 0;
+
+  virtual std::shared_ptr<const CacheEntry> find(const std::string& key) = 0;  // null = miss
+  virtual void insert(const std::string& key, CacheEntry entry) = 0;
+
+  virtual std::string directory() const = 0;  // "" = memory only
+  virtual std::string problem() const = 0;    // why the directory is not used; "" = it is
+  virtual CacheStats stats() const = 0;
+};
+
+}  // namespace lssar

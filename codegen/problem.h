@@ -1,0 +1,121 @@
+// Problem: what is computed. Plain, comparable, printable, JSON both ways.
+//
+// A problem holds everything that decides the numbers (and what a kernel may be specialised for),
+// and nothing about how a kernel does it: that is the schedule's. The formulas are in
+// docs/math.md; names here are the ones used there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/status.h"
+
+namespace lssar {
+
+enum class Pass { kForward, kForwardTrain, kBackward };
+
+enum class DType { kFp16, kBf16, kFp32 };
+
+// c_i, what the dot product of row i is multiplied with.
+enum class ScoreScale {
+  kLogDimLogLength,  // log(d) * log(N_i): the entropy-invariant scale of LSSA and LSSAR
+  kInvSqrtDim,       // 1 / sqrt(d)
+};
+
+// Added to every score of row i.
+enum class ScoreBias {
+  kNone,
+  kNegLogLength,  // -log(N_i)
+};
+
+// phi, applied to each score.
+enum class Activation {
+  kSoftplus,
+  kExp,  // after subtracting the row maximum
+  kRelu,
+  kReluSquared,
+  kRelu6,
+  kGelu,
+  kSigmoid,
+  kMish,
+};
+
+// What a row of activations is divided by.
+enum class Normalizer {
+  kSum,
+  kSumAbs,
+  kNone,
+  kLength,      // N_i
+  kSqrtLength,  // normalizer_gain * sqrt(N_i / 2)
+};
+
+// (score scale, bias, norm of q and k) -> activation -> row normaliser. Re-weighting (p, offset)
+// is the problem's. The defaults are LSSA and LSSAR, the only ones with kernels so far; validate()
+// answers the others with kUnsupported.
+struct ScoreFunction {
+  ScoreScale scale = ScoreScale::kLogDimLogLength;
+  ScoreBias bias = ScoreBias::kNone;
+  bool qk_norm = true;  // q and k are divided by their L2 norms
+  Activation activation = Activation::kSoftplus;
+  Normalizer normalizer = Normalizer::kSum;
+  double normalizer_gain = 1.0;  // gamma of kSqrtLength; 1 elsewhere
+
+  bool operator==(const ScoreFunction&) const = default;
+};
+
+struct Problem {
+  Pass pass = Pass::kForward;
+  DType dtype = DType::kBf16;
+
+  int head_dim = 64;    // d of q and k: a multiple of 8, 8 to 256
+  int head_dim_v = 64;  // dv of v and o: a multiple of 8, 8 to 256
+
+  // Lengths a kernel is specialised for, up to 2^31 - 1; 0 = given at run time (then 0 keys or
+  // 0 queries are allowed too).
+  int64_t seq_q = 0;
+  int64_t seq_k = 0;
+
+  // Not baked into kernels. batch >= 0; kv_heads >= 1 divides heads (GQA, MQA).
+  int64_t batch = 1;
+  int64_t heads = 1;
+  int64_t kv_heads = 1;
+
+  bool causal = true;  // bottom-right: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)
+
+  int p = 15;           // power of the re-weighting, 1 to 64; 0 = none (LSSA)
+  double offset = 1.0;  // b, finite, >= 0; without effect where p = 0
+
+  // Bytes that divide every pointer and every stride (in bytes) the kernel will be given: 16 lets
+  // it copy 16 bytes at a time, the element size is the least there is.
+  int alignment = 16;
+
+  ScoreFunction score;
+
+  bool operator==(const Problem&) const = default;
+};
+
+int dtype_bytes(DType dtype);
+
+// "forward", "forward-train", "backward"; "fp16", "bf16", "fp32"; and back. Unknown names are
+// errors that list what is allowed.
+const char* pass_name(Pass pass);
+const char* dtype_name(DType dtype);
+Result<Pass> parse_pass(const std::string& name);
+Result<DType> parse_dtype(const std::string& name);
+
+// kInvalidArgument or kUnsupported; the message names the field, its value and what is allowed.
+Status validate(const Problem& problem);
+
+// One line: "forward causal bf16 d 64 dv 64 p 15 offset 1 seq 512x512 batch 1 heads 4/4".
+std::string to_string(const Problem& problem);
+
+// Every field, by its name here, enumerators by their names ("bf16", "softplus", ...).
+nlohmann::json to_json(const Problem& problem);
+
+// Fields that are missing keep their default; an unknown field, a wrong type or an unknown name is
+// an error naming it. The result is validated.
+Result<Problem> problem_from_json(const nlohmann::json& json);
+
+}  // namespace lssar

@@ -1,0 +1,80 @@
+// Schedule: how a problem's kernels do their work. Plain, comparable, printable, JSON both ways.
+//
+// Two schedules that emit the same source are the same candidate. Legality (validate) is decided
+// before any source is emitted, each rule with its reason.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/status.h"
+#include "codegen/problem.h"
+#include "codegen/target.h"
+
+namespace lssar {
+
+// The algorithm and instruction family.
+enum class Variant {
+  kPortable,  // mma.sync, ldmatrix, cp.async: sm_80 and later; fp32 by FMA in the same fragments
+};
+
+// How tiles reach shared memory.
+enum class LoadPath {
+  kCpAsync,  // 16 bytes at a time, asynchronously: problem.alignment must be 16
+  kPlain,    // element loads through registers: any element-aligned layout
+};
+
+// Where the gradient of q is summed (backward only).
+enum class DqMode {
+  kSplit,   // a kernel of its own, in a fixed order: 7 products, bitwise repeatable
+  kAtomic,  // float32 atomics from the dk/dv kernel: 5 products, order not fixed
+};
+
+// One tiled loop: a block owns `block_rows` rows (queries forward, keys in the dk/dv kernel) and
+// walks over tiles of `block_cols` of the other side, `stages` of them in shared memory.
+struct Tiling {
+  int block_rows = 64;  // 16 rows per warp
+  int block_cols = 64;
+  int stages = 2;
+
+  bool operator==(const Tiling&) const = default;
+};
+
+struct Schedule {
+  Variant variant = Variant::kPortable;
+  LoadPath load_path = LoadPath::kCpAsync;
+
+  Tiling forward;  // forward, forward-train
+  Tiling dkdv;     // backward: rows are keys, columns are queries
+  Tiling dq;       // backward, DqMode::kSplit: rows are queries, columns are keys
+
+  // Columns of o (and X) accumulated at a time; a smaller value than head_dim_v repeats pass 2.
+  int block_dv = 64;
+
+  // dk and dv in sweeps of their own (one more product) where their accumulators do not fit in
+  // registers together.
+  bool split_dkdv = false;
+
+  DqMode dq_mode = DqMode::kSplit;
+
+  // Degree of the polynomial P in log2(1 + u) = u P(u), 3 to 8: relative errors in docs/math.md.
+  int softplus_degree = 4;
+
+  bool operator==(const Schedule&) const = default;
+};
+
+// The built-in default: legal on `target` for every valid problem.
+// REQUIRES: validate(problem).ok().
+Schedule default_schedule(const Problem& problem, const Target& target);
+
+// kInvalidArgument; names the field, the value, what is allowed and why.
+Status validate(const Schedule& schedule, const Problem& problem, const Target& target);
+
+std::string to_string(const Schedule& schedule);
+nlohmann::json to_json(const Schedule& schedule);
+// As problem_from_json, but missing fields keep the value they have in `defaults`. Not validated
+// against a problem: call validate.
+Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& defaults);
+
+}  // namespace lssar

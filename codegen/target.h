@@ -1,0 +1,45 @@
+// Target: the architecture a kernel is made for, with its limits. Plain, comparable, printable.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/status.h"
+
+namespace lssar {
+
+struct Target {
+  int major = 8;
+  int minor = 0;
+  std::string suffix;  // "" or "a": sm_90a has instructions that no other target has
+
+  int shared_bytes_per_block = 0;  // dynamic shared memory one block may use (opt-in limit)
+  int shared_bytes_per_sm = 0;
+  int registers_per_thread = 255;
+  int registers_per_sm = 65536;
+  int threads_per_sm = 0;
+
+  // "sm_80", "sm_90a".
+  std::string name() const;
+
+  bool operator==(const Target&) const = default;
+};
+
+// "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120", ... An unknown name is an error
+// that lists the known ones.
+Result<Target> target_from_name(const std::string& name);
+
+// The names target_from_name knows, in order.
+std::vector<std::string> known_target_names();
+
+// The known target a device of this compute capability runs best: an exact match, or the highest
+// known one of the same major version that is not newer. kUnsupported below 8.0.
+Result<Target> target_for_capability(int major, int minor);
+
+nlohmann::json to_json(const Target& target);
+// Either a name, or an object with every field.
+Result<Target> target_from_json(const nlohmann::json& json);
+
+}  // namespace lssar

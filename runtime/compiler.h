@@ -1,0 +1,70 @@
+// Compilers: CUDA source in, an image out. Two implementations, both found at run time: NVRTC
+// (opened with dlopen) and LLVM (clang 19's CUDA front end, in a library of its own).
+//
+// Threads: a Compiler may be used from any number of threads at once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "codegen/target.h"
+
+namespace lssar {
+
+enum class ImageKind { kPtx, kCubin };
+const char* image_kind_name(ImageKind kind);  // "ptx", "cubin"
+
+// What one kernel of an image needs, as its assembler reported; -1 = not known (PTX).
+struct KernelResources {
+  std::string entry;
+  int registers = -1;
+  int shared_bytes = -1;       // static
+  int local_bytes = -1;        // stack frame per thread
+  int spill_store_bytes = -1;  // spills are local memory the source did not ask for
+  int spill_load_bytes = -1;
+};
+
+struct Image {
+  ImageKind kind = ImageKind::kPtx;
+  std::string target;  // "sm_80"
+  std::string bytes;   // PTX text without a trailing NUL, or an ELF
+  std::string log;     // what the compiler said, warnings too
+  std::vector<KernelResources> resources;
+};
+
+struct CompileRequest {
+  std::string name;    // for messages and dumped files
+  std::string source;  // self-contained CUDA C++
+  Target target;
+  ImageKind kind = ImageKind::kPtx;
+  std::vector<std::string> extra_options;  // e.g. "-lineinfo"
+};
+
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+
+  virtual std::string name() const = 0;     // "nvrtc", "llvm"
+  virtual std::string version() const = 0;  // "13.0.88", "19.1.7": part of the cache key
+  virtual std::string path() const = 0;     // the shared library in use
+  virtual bool can_make(ImageKind kind) const = 0;
+
+  // The options that shape the image, without paths, in one canonical order: part of the key.
+  virtual std::vector<std::string> options(const CompileRequest& request) const = 0;
+
+  // kCompileError carries the kernel's name, the options, the whole log and the path of the dumped
+  // source (LSSAR_DUMP_DIR, else the system's temporary directory).
+  virtual Result<Image> compile(const CompileRequest& request) const = 0;
+};
+
+enum class CompilerChoice { kAuto, kNvrtc, kLlvm };
+Result<CompilerChoice> parse_compiler_choice(const std::string& name);  // "auto", "nvrtc", "llvm"
+
+// kAuto takes NVRTC where it is found, else LLVM. kMissing says which names were tried and what to
+// install. Opened once per process and kept. LSSAR_NVRTC_PATH and LSSAR_LLVM_PATH name a library to
+// try instead of the usual ones ("none" hides it).
+Result<std::shared_ptr<const Compiler>> open_compiler(CompilerChoice choice);
+
+}  // namespace lssar

@@ -1,0 +1,111 @@
+// Devices: allocate, copy, load an image, launch, synchronise, time. Implementations: cuda (the
+// CUDA driver API, opened at run time), virtual (interprets PTX on the CPU) and record (only counts
+// launches: for measuring host overhead).
+//
+// Threads: every member may be called from any number of threads at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "codegen/target.h"
+#include "runtime/compiler.h"
+
+namespace lssar {
+
+using DevicePtr = uint64_t;  // 0 = null
+using Stream = void*;        // the CUstream of a cuda device; null is its default stream
+
+struct DeviceInfo {
+  std::string kind;    // "cuda", "virtual", "record"
+  std::string name;    // "NVIDIA H200", "virtual device (AVX-512)"
+  std::string driver;  // driver version, or "" where there is none
+  Target target;       // what to compile for; limits are the device's own
+  int num_sms = 0;     // virtual: threads that run blocks
+};
+
+struct LaunchConfig {
+  uint32_t grid[3] = {1, 1, 1};
+  uint32_t block[3] = {1, 1, 1};
+  uint32_t shared_bytes = 0;  // dynamic
+};
+
+// Instruction counts of the virtual device, summed over launches.
+struct LaunchCounters {
+  uint64_t warp_instructions = 0;
+};
+
+// A kernel of a loaded module.
+class DeviceFunction {
+ public:
+  virtual ~DeviceFunction() = default;
+  // Registers, shared and local memory as the device knows them (cuda: the driver's figures).
+  virtual KernelResources resources() const = 0;
+};
+
+// A loaded image. Functions stay valid as long as it lives.
+class DeviceModule {
+ public:
+  virtual ~DeviceModule() = default;
+  // kDeviceError names the entry and the ones there are.
+  virtual Result<const DeviceFunction*> function(const std::string& entry) const = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const = 0;
+  // PTX for virtual; cubin for cuda (which takes PTX too).
+  virtual ImageKind preferred_image() const = 0;
+
+  // 256-byte aligned. 0 bytes give 0. free(0) does nothing.
+  virtual Result<DevicePtr> allocate(size_t bytes) = 0;
+  virtual Status free(DevicePtr ptr) = 0;
+  // Blocking.
+  virtual Status copy_to_device(DevicePtr dst, const void* src, size_t bytes) = 0;
+  virtual Status copy_to_host(void* dst, DevicePtr src, size_t bytes) = 0;
+  virtual Status fill(DevicePtr dst, uint8_t byte, size_t bytes) = 0;
+
+  // Memory of the caller's that kernels of the coming launches on this thread may touch. The
+  // virtual device reads and writes host memory in place and checks every access against what was
+  // allocated or imported; cuda ignores it. Balanced by release_range.
+  virtual Status import_range(DevicePtr ptr, size_t bytes) { return {}; }
+  virtual void release_range(DevicePtr ptr, size_t bytes) {}
+
+  virtual Result<std::unique_ptr<DeviceModule>> load(const Image& image) = 0;
+
+  // Dynamic shared memory above the default limit is asked for here, once, outside capture.
+  virtual Status prepare(const DeviceFunction& function, uint32_t max_shared_bytes) { return {}; }
+
+  // Enqueues; allocates nothing. `params` is the kernel's single by-value argument.
+  virtual Status launch(const DeviceFunction& function, const LaunchConfig& config,
+                        const void* params, size_t params_bytes, Stream stream) = 0;
+  // Waits for the stream; reports errors of its launches.
+  virtual Status synchronize(Stream stream) = 0;
+
+  // Milliseconds from begin to end of what was enqueued on the stream between the two calls
+  // (cuda: events; virtual: wall time).
+  virtual Status timer_begin(Stream stream) = 0;
+  virtual Result<double> timer_end_ms(Stream stream) = 0;
+
+  virtual LaunchCounters counters() const { return {}; }
+};
+
+enum class DeviceChoice { kAuto, kCuda, kVirtual, kRecord };
+Result<DeviceChoice> parse_device_choice(const std::string& name);
+
+// kAuto takes the first GPU if there is one, else the virtual device. `target` empty: the device's
+// own (virtual: sm_80); else the virtual device takes that target's limits and a GPU must be able
+// to run it. kMissing says what was tried.
+Result<std::shared_ptr<Device>> open_device(DeviceChoice choice, const std::string& target = "",
+                                            int ordinal = 0);
+
+// GPUs the driver reports; kMissing without a driver.
+Result<std::vector<DeviceInfo>> list_gpus();
+
+}  // namespace lssar

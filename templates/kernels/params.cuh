@@ -1,0 +1,46 @@
+// The one argument of every kernel, laid out alike by the host and by the device.
+//
+// Read by the host compiler too (runtime/executor.cpp fills it): plain types only. All tensors are
+// [batch, heads, length, dim] with a contiguous last dimension; strides are in elements.
+#pragma once
+
+namespace lssar_device {
+
+struct TensorRef {
+  void* data;
+  long long batch_stride;
+  long long head_stride;
+  long long row_stride;
+};
+
+// Tensors without strides are contiguous; [rows] stands for [batch, heads, seq_q].
+struct AttentionParams {
+  TensorRef q;       // [batch, heads, seq_q, head_dim]
+  TensorRef k;       // [batch, kv_heads, seq_k, head_dim]
+  TensorRef v;       // [batch, kv_heads, seq_k, head_dim_v]
+  TensorRef o;       // [batch, heads, seq_q, head_dim_v]; forward: written
+  TensorRef grad_o;  // like o; backward: read
+  TensorRef grad_q;  // like q, k, v; backward: written
+  TensorRef grad_k;
+  TensorRef grad_v;
+
+  // Saved by the forward for training, read by the backward.
+  float* saved_o;      // [rows, head_dim_v]: o in float32
+  float* saved_stats;  // [4, rows]: R, m, zs (natural units), largest score in bits
+  void* saved_x;       // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
+
+  // Workspace.
+  float* q_inv_norm;    // [rows]: 1 / |q|, 0 where |q| <= 1e-12, NaN where q is not finite
+  float* k_inv_norm;    // [batch, kv_heads, seq_k]
+  float* row_constants; // [8, rows]: see backward_rows.cuh
+  float* grad_q_sum;    // [rows, head_dim]: float32 sums of DqMode atomic
+
+  long long seq_q;
+  long long seq_k;
+  int batch;
+  int heads;
+  int kv_heads;
+  int reserved;
+};
+
+}  // namespace lssar_device
