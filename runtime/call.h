@@ -1,0 +1,62 @@
+// One call of a kernel: the caller's tensors, what must hold for them, and the launches.
+//
+// Used by engine.cpp and plan.cpp, which hold what is prepared; nothing here compiles, allocates or
+// takes a lock. Threads: plain values and pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+#include "codegen/kernel.h"
+#include "codegen/problem.h"
+#include "runtime/device.h"
+
+namespace lssar {
+
+// [batch, heads, length, dim] with a contiguous last dimension; strides in elements.
+struct Tensor {
+  DevicePtr data = 0;
+  int64_t batch_stride = 0;
+  int64_t head_stride = 0;
+  int64_t row_stride = 0;
+};
+
+Tensor contiguous_tensor(DevicePtr data, int64_t heads, int64_t length, int64_t dim);
+
+// The tensors of a call, shapes as in templates/kernels/params.cuh. Which are used:
+//   forward        q, k, v -> o
+//   forward-train  q, k, v -> o, saved_o, saved_stats, saved_x (where needs_x(problem))
+//   backward       q, k, v, grad_o, saved_* -> grad_q, grad_k, grad_v
+// The others are ignored.
+struct Tensors {
+  Tensor q, k, v, o;
+  Tensor grad_o, grad_q, grad_k, grad_v;
+  DevicePtr saved_o = 0, saved_stats = 0, saved_x = 0;  // contiguous, sizes by saved_bytes()
+};
+
+struct Workspace {
+  DevicePtr data = 0;
+  size_t bytes = 0;  // at least workspace_layout(...).total_bytes
+};
+
+// The sizes a call has where the problem leaves nothing open.
+Sizes sizes_of(const Problem& problem);
+
+// kInvalidArgument: a size that is negative, too large, or not the one the problem fixes; kv_heads
+// that does not divide heads.
+Status check_sizes(const Problem& problem, const Sizes& sizes);
+
+// kInvalidArgument, naming the tensor: a null pointer where there are elements; data or strides
+// that are not multiples of problem.alignment; a negative stride; extents that overflow; a tensor
+// that is written and has two elements at one address; one that is written and overlaps another
+// of the call (reported where it is certain: interleaved layouts such as packed q, k, v are fine).
+// REQUIRES: check_sizes(problem, sizes).ok().
+Status check_tensors(const Problem& problem, const Sizes& sizes, const Tensors& tensors,
+                     const Workspace& workspace);
+
+// The most that divides every data pointer and every stride in bytes that matters: problem's
+// element size up to 16, or 0 where a pointer is not even element-aligned.
+int common_alignment(const Problem& problem, const Sizes& sizes, const Tensors& tensors);
+
+}  // namespace lssar

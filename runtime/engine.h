@@ -1,0 +1,117 @@
+// Engine: the driver of a request, from a problem to results on a device.
+//
+// engine.cpp reads as the table of contents: validate -> pick schedule -> emit source -> look up or
+// compile -> load -> launch. Used by the C API, the command, the tuner and the tests.
+//
+// Threads: an Engine may be used from any number of threads at once. One compile per key, one
+// loaded module per key.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "cache/store.h"
+#include "codegen/kernel.h"
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
+#include "runtime/call.h"
+#include "runtime/compiler.h"
+#include "runtime/device.h"
+
+namespace lssar {
+
+struct EngineOptions {
+  DeviceChoice device = DeviceChoice::kAuto;
+  int ordinal = 0;     // which GPU
+  std::string target;  // "": the device's own
+  CompilerChoice compiler = CompilerChoice::kAuto;
+  CacheOptions cache;
+  std::vector<std::string> compile_options;  // extra ones, e.g. "-lineinfo"; part of the key
+};
+
+// Milliseconds of wall time, and compile_cpu_ms of this thread's CPU time.
+struct PrepareTimings {
+  double emit_ms = 0;
+  double lookup_ms = 0;  // key, memory and disk, without the compile
+  double compile_ms = 0;
+  double compile_cpu_ms = 0;
+  double load_ms = 0;
+};
+
+// An image and the module it was loaded as; shared by every kernel with the same key.
+struct LoadedImage {
+  std::shared_ptr<Device> device;  // outlives the module: declared first
+  Image image;
+  std::unique_ptr<DeviceModule> module;
+};
+
+// A kernel that is ready to launch. Immutable.
+struct PreparedKernel {
+  Problem problem;
+  Schedule schedule;
+  KernelSource source;
+  std::string key;  // of the binary cache
+  std::shared_ptr<const LoadedImage> loaded;
+  std::vector<const DeviceFunction*> functions;  // one per source.steps
+  std::vector<KernelResources> resources;        // one per source.steps
+  CacheSource cache_source = CacheSource::kComputed;
+  PrepareTimings timings;
+};
+
+class Engine {
+ public:
+  // Opens the device and the cache; the compiler is opened by the first prepare. Errors: those of
+  // open_device.
+  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+  // As above with a device and a compiler that are open already: for tests with fakes.
+  static std::unique_ptr<Engine> create(const EngineOptions& options,
+                                        std::shared_ptr<Device> device,
+                                        std::shared_ptr<const Compiler> compiler);
+
+  Device& device() const { return *device_; }
+  std::shared_ptr<Device> shared_device() const { return device_; }
+  Store& store() const { return *store_; }
+  // Opens it where it is not open yet. Its name and version are part of every key, so that even a
+  // cache hit asks for it.
+  Result<std::shared_ptr<const Compiler>> compiler();
+
+  // Without a schedule: default_schedule(problem, target). Errors: kInvalidArgument and
+  // kUnsupported of validate(); kMissing without a compiler; kCompileError; kDeviceError.
+  Result<std::shared_ptr<const PreparedKernel>> prepare(
+      const Problem& problem, const std::optional<Schedule>& schedule = std::nullopt);
+
+  // The same for a source that is at hand already (one edited by hand, say).
+  Result<std::shared_ptr<const PreparedKernel>> prepare_source(const Problem& problem,
+                                                               const Schedule& schedule,
+                                                               KernelSource source);
+
+  // Checks the call and enqueues its launches on `stream`; allocates nothing, takes no lock of the
+  // engine's. On the virtual device every pointer may be ordinary host memory. After an error of
+  // a check nothing was launched; after a device error the outputs are undefined.
+  Status execute(const PreparedKernel& kernel, const Sizes& sizes, const Tensors& tensors,
+                 const Workspace& workspace, Stream stream) const;
+
+ private:
+  Engine(const EngineOptions& options, std::shared_ptr<Device> device,
+         std::shared_ptr<const Compiler> compiler);
+
+  Result<Image> find_or_compile(const Compiler& compiler, const CompileRequest& request,
+                                PreparedKernel* kernel);
+  Result<std::shared_ptr<const LoadedImage>> find_or_load(const std::string& key, Image image,
+                                                          PreparedKernel* kernel);
+
+  const EngineOptions options_;
+  const std::shared_ptr<Device> device_;
+  const std::unique_ptr<Store> store_;
+
+  std::mutex mutex_;  // guards what follows
+  std::shared_ptr<const Compiler> compiler_;
+  std::unordered_map<std::string, std::weak_ptr<const LoadedImage>> loaded_;
+};
+
+}  // namespace lssar
