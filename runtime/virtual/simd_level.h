@@ -1,0 +1,31 @@
+// Which instruction set the virtual device's handlers use: chosen at run time by what the processor
+// has, or asked for by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace lssar {
+
+enum class SimdLevel {
+  kAuto,    // the best the machine has
+  kPlain,   // baseline x86-64; right everywhere
+  kAvx2,    // AVX2 + FMA + F16C
+  kAvx512,  // AVX-512 F, BW, DQ, VL and VBMI
+};
+
+const char* simd_level_name(SimdLevel level);  // "auto", "plain", "avx2", "avx512"
+
+// kInvalidArgument lists the names there are.
+Result<SimdLevel> parse_simd_level(const std::string& name);
+
+// What this machine can run, weakest first; kPlain always.
+std::vector<SimdLevel> available_simd_levels();
+
+// kAuto becomes LSSAR_VIRTUAL_SIMD if that is set, else the best level. kInvalidArgument for a name
+// not in the list or a level this machine lacks; never returns kAuto.
+Result<SimdLevel> resolve_simd_level(SimdLevel wanted);
+
+}  // namespace lssar

@@ -1,0 +1,33 @@
+// The virtual device: runs the PTX of this project's kernels on the CPU, a warp at a time, and checks
+// every memory access. docs/virtual_device.md says what it models.
+//
+// Device pointers are host addresses: memory is either allocated by the device or the caller's own,
+// registered with import_range. Threads: as of runtime/device.h; launches execute synchronously on
+// the calling thread and the device's own threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "codegen/target.h"
+#include "runtime/device.h"
+#include "runtime/virtual/simd_level.h"
+
+namespace lssar {
+
+struct VirtualOptions {
+  // Whose limits apply and which PTX is accepted. The default is sm_80; a target without
+  // shared_bytes_per_block gets the limits of sm_80.
+  Target target;
+  // Threads that run blocks, the caller's included. 0: as many as the machine has.
+  int num_threads = 0;
+  SimdLevel simd = SimdLevel::kAuto;
+  // A block that executes more warp instructions than this is stopped: an endless loop.
+  uint64_t max_block_instructions = uint64_t{1} << 40;
+};
+
+// Never null. Where `simd` or LSSAR_VIRTUAL_SIMD names a level that does not exist or that this
+// machine lacks, that is logged and load() of the device returns it as kInvalidArgument.
+std::shared_ptr<Device> make_virtual_device(const VirtualOptions& options = {});
+
+}  // namespace lssar
