@@ -1,0 +1,115 @@
+#include "codegen/json_fields.h"
+
+#include <limits>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace lssar {
+
+using nlohmann::json;
+
+namespace {
+
+// A value in an error message, short enough for one line.
+std::string shown(const json& value) {
+  constexpr size_t kMaxShown = 60;
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > kMaxShown) text = text.substr(0, kMaxShown) + "...";
+  return text;
+}
+
+}  // namespace
+
+JsonFields::JsonFields(const json& object, std::string where)
+    : json_(object), where_(std::move(where)) {
+  if (!json_.is_object()) {
+    status_ = invalid_argument(where_ + " = " + shown(json_) + ": allowed is a JSON object");
+  }
+}
+
+bool JsonFields::has(const char* name) const { return json_.is_object() && json_.contains(name); }
+
+void JsonFields::require(const char* name) {
+  known_.insert(name);
+  if (!has(name)) fail(invalid_argument(where_ + "." + name + " is missing"));
+}
+
+void JsonFields::fail(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+const json* JsonFields::find(const char* name) {
+  known_.insert(name);
+  return has(name) ? &json_.at(name) : nullptr;
+}
+
+void JsonFields::wrong_type(const char* name, const json& value, const char* allowed) {
+  fail(invalid_argument(where_ + "." + name + " = " + shown(value) + ": allowed is " + allowed));
+}
+
+void JsonFields::read(const char* name, int& out) {
+  int64_t wide = out;
+  const json* value = find(name);
+  read(name, wide);
+  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) {
+    wrong_type(name, *value, "a whole number of 32 bits");
+    return;
+  }
+  out = static_cast<int>(wide);
+}
+
+void JsonFields::read(const char* name, int64_t& out) {
+  const json* value = find(name);
+  if (value == nullptr) return;
+  // 15.0 is refused too: a length that went through floating point may have lost digits.
+  const bool fits =
+      value->is_number_integer() &&
+      (!value->is_number_unsigned() ||
+       value->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+  if (!fits) return wrong_type(name, *value, "a whole number of 64 bits");
+  out = value->get<int64_t>();
+}
+
+void JsonFields::read(const char* name, double& out) {
+  const json* value = find(name);
+  if (value == nullptr) return;
+  if (!value->is_number()) return wrong_type(name, *value, "a number");
+  out = value->get<double>();
+}
+
+void JsonFields::read(const char* name, bool& out) {
+  const json* value = find(name);
+  if (value == nullptr) return;
+  if (!value->is_boolean()) return wrong_type(name, *value, "true or false");
+  out = value->get<bool>();
+}
+
+void JsonFields::read(const char* name, std::string& out) {
+  const json* value = find(name);
+  if (value == nullptr) return;
+  if (!value->is_string()) return wrong_type(name, *value, "a string");
+  out = value->get<std::string>();
+}
+
+const json* JsonFields::object(const char* name) {
+  const json* value = find(name);
+  if (value != nullptr && !value->is_object()) {
+    wrong_type(name, *value, "a JSON object");
+    return nullptr;
+  }
+  return value;
+}
+
+Status JsonFields::finish() const {
+  if (!status_.ok()) return status_;
+  for (const auto& [name, value] : json_.items()) {
+    if (known_.count(name) != 0) continue;
+    std::string list;
+    for (const std::string& known : known_) list += (list.empty() ? "" : ", ") + known;
+    return invalid_argument(where_ + "." + name + " is not a field: allowed are " + list);
+  }
+  return {};
+}
+
+}  // namespace lssar

@@ -1,0 +1,100 @@
+// Reading the fields of a JSON object into a struct, strictly: used by the readers of problem,
+// target, schedule and golden cases. Internal to the library; one thread per reader.
+//
+//   JsonFields fields(json, "problem");
+//   fields.read("p", problem.p);
+//   LSSAR_RETURN_IF_ERROR(fields.finish());
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/status.h"
+
+namespace lssar {
+
+template <typename E>
+struct EnumName {
+  E value;
+  const char* name;
+};
+
+// The name of an enumerator, or "?" for a value outside the enumeration (a cast integer).
+template <typename E, size_t N>
+const char* enum_name(const EnumName<E> (&names)[N], E value) {
+  for (const auto& entry : names) {
+    if (entry.value == value) return entry.name;
+  }
+  return "?";
+}
+
+// "fp16, bf16, fp32".
+template <typename E, size_t N>
+std::string allowed_names(const EnumName<E> (&names)[N]) {
+  std::string list;
+  for (const auto& entry : names) list += (list.empty() ? "" : ", ") + std::string(entry.name);
+  return list;
+}
+
+// `field` is what the error calls it.
+template <typename E, size_t N>
+Result<E> parse_enum(const EnumName<E> (&names)[N], const std::string& field,
+                     const std::string& name) {
+  for (const auto& entry : names) {
+    if (name == entry.name) return entry.value;
+  }
+  return invalid_argument(field + " = \"" + name + "\": allowed are " + allowed_names(names));
+}
+
+// Each read() leaves `out` alone where the field is missing or wrong; the first error is kept and
+// finish() returns it, or an error that names a field nobody read.
+class JsonFields {
+ public:
+  // `where` names the object in errors: "problem", "problem.score". `json` must outlive this.
+  JsonFields(const nlohmann::json& json, std::string where);
+
+  void read(const char* name, int& out);
+  void read(const char* name, int64_t& out);
+  void read(const char* name, double& out);
+  void read(const char* name, bool& out);
+  void read(const char* name, std::string& out);
+
+  template <typename E, size_t N>
+  void read_enum(const char* name, const EnumName<E> (&names)[N], E& out) {
+    std::string text;
+    if (!has(name)) return;
+    read(name, text);
+    if (!status_.ok()) return;
+    Result<E> parsed = parse_enum(names, where_ + "." + name, text);
+    if (parsed.ok()) {
+      out = *parsed;
+    } else {
+      fail(parsed.status());
+    }
+  }
+
+  // A nested object; null where it is missing. The caller reads and finishes it.
+  const nlohmann::json* object(const char* name);
+
+  bool has(const char* name) const;
+  // Makes a missing field an error of finish().
+  void require(const char* name);
+  void fail(Status status);
+
+  Status finish() const;
+
+ private:
+  const nlohmann::json* find(const char* name);
+  void wrong_type(const char* name, const nlohmann::json& value, const char* allowed);
+
+  const nlohmann::json& json_;
+  std::string where_;
+  std::set<std::string> known_;
+  Status status_;
+};
+
+}  // namespace lssar
