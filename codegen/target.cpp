@@ -140,7 +140,8 @@ Result<Target> target_from_json(const json& object) {
   }
   Target target;
   JsonFields fields(object, "target");
-  for (const auto& [name, value] : to_json(target).items()) fields.require(name.c_str());
+  const json every_field = to_json(target);
+  for (const auto& [name, value] : every_field.items()) fields.require(name.c_str());
   fields.read("major", target.major);
   fields.read("minor", target.minor);
   fields.read("suffix", target.suffix);
