@@ -1,5 +1,7 @@
 // The definition of LSSA and LSSAR in float64, with its gradients: the truth of tests and of
-// `lssar verify`. Written for reading; quadratic in time, one row in memory.
+// `lssar verify`. Written for reading: formulas and names as in docs/math.md, quadratic in time,
+// one row of scores in memory. Spread over the cores by (batch, kv head); results do not depend on
+// how many there are. Any thread may call it.
 #pragma once
 
 #include <vector>
@@ -19,12 +21,14 @@ struct ReferenceInputs {
 struct ReferenceOutputs {
   std::vector<double> o;
   std::vector<double> dq, dk, dv;  // empty without grad_o
-  // Norms of the gradients computed with absolute values and |D| + |delta| for D - delta: what the
-  // floor of the error rule is taken from (rows of two or three keys cancel completely).
+  // Norms of the gradients computed with absolute values and |D| + |delta| for D - delta, before
+  // the query heads of a kv head are added up: what the floor of the error rule is taken from
+  // (error_floor of numerics.h; rows of two or three keys cancel completely).
   double floor_norm_dq = 0, floor_norm_dk = 0;
 };
 
-// Errors: kInvalidArgument where the sizes of the inputs do not fit the problem and `sizes`.
+// Errors: those of validate(problem); kInvalidArgument where the sizes of the inputs do not fit the
+// problem and `sizes`.
 Result<ReferenceOutputs> reference_attention(const Problem& problem, const Sizes& sizes,
                                              const ReferenceInputs& inputs);
 

@@ -32,7 +32,7 @@ struct AttentionParams {
   // Workspace.
   float* q_inv_norm;    // [rows]: 1 / |q|, 0 where |q| <= 1e-12, NaN where q is not finite
   float* k_inv_norm;    // [batch, kv_heads, seq_k]
-  float* row_constants; // [8, rows]: see backward_rows.cuh
+  float* row_constants; // [rows, 8]: see tile/row_constants.cuh
   float* grad_q_sum;    // [rows, head_dim]: float32 sums of DqMode atomic
 
   long long seq_q;

@@ -1,0 +1,281 @@
+// Emission: header comment, the template parts the kernels reach, the problem's constants and
+// functions, the entry points.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "codegen/kernel.h"
+#include "codegen/power_chain.h"
+#include "codegen/shapes.h"
+#include "codegen/softplus_poly.h"
+#include "codegen/source_writer.h"
+#include "codegen/templates.h"
+#include "templates/kernels/params.cuh"
+
+namespace lssar {
+namespace {
+
+constexpr const char* kHeaderEnd = "// ---- end of header\n";
+
+const char* element_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFp16:
+      return "Fp16";
+    case DType::kBf16:
+      return "Bf16";
+    case DType::kFp32:
+      return "float";
+  }
+  return "";
+}
+
+// A float literal that reads back as exactly this value.
+std::string float_literal(double value) {
+  std::string text = fmt::format("{:.9g}", static_cast<float>(value));
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text + "f";
+}
+
+std::string number(int64_t value) { return std::to_string(value); }
+std::string boolean(bool value) { return value ? "true" : "false"; }
+
+// LSSA is LSSAR with p = 1 and no offset: W = U = N P, so M = P and the second stage does nothing;
+// gradients agree too (docs/math.md).
+int effective_power(const Problem& problem) { return problem.p == 0 ? 1 : problem.p; }
+double effective_offset(const Problem& problem) { return problem.p == 0 ? 0.0 : problem.offset; }
+
+struct Step {
+  LaunchStep launch;
+  std::string call;          // the template's entry
+  std::string shared_bytes;  // the device's own figure; empty without dynamic shared memory
+};
+
+Step row_step(const char* entry, GridRows rows, const char* call) {
+  Step step;
+  step.launch.entry = entry;
+  step.launch.grid_rows = rows;
+  step.launch.rows_per_block = kRowThreads / kRowGroupThreads;
+  step.launch.threads = kRowThreads;
+  step.call = call;
+  return step;
+}
+
+Step tile_step(const char* entry, GridRows rows, const Tiling& tiling, int shared_bytes,
+               const char* call, const char* shape) {
+  Step step;
+  step.launch.entry = entry;
+  step.launch.grid_rows = rows;
+  step.launch.rows_per_block = tiling.block_rows;
+  step.launch.threads = tiling_threads(tiling);
+  step.launch.shared_bytes = shared_bytes;
+  step.call = call;
+  step.shared_bytes = std::string(shape) + "<Config>::kSharedBytes";
+  return step;
+}
+
+std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
+  std::vector<Step> steps = {row_step("lssar_key_norms", GridRows::kKeys, "key_norms")};
+  if (problem.pass != Pass::kBackward) {
+    steps.push_back(tile_step("lssar_forward", GridRows::kQueries, schedule.forward,
+                              forward_shared_bytes(problem, schedule), "forward", "ForwardShape"));
+    return steps;
+  }
+  steps.push_back(row_step("lssar_backward_rows", GridRows::kQueries, "backward_rows"));
+  steps.push_back(tile_step("lssar_backward_dkdv", GridRows::kKeys, schedule.dkdv,
+                            dkdv_shared_bytes(problem, schedule), "backward_dkdv", "DkdvShape"));
+  steps.push_back(
+      schedule.dq_mode == DqMode::kAtomic
+          ? row_step("lssar_backward_dq_finish", GridRows::kQueries, "backward_dq_finish")
+          : tile_step("lssar_backward_dq", GridRows::kQueries, schedule.dq,
+                      dq_shared_bytes(problem, schedule), "backward_dq", "DqShape"));
+  return steps;
+}
+
+std::vector<std::string> template_roots(const Problem& problem, const Schedule& schedule) {
+  std::vector<std::string> roots = {
+      "templates/kernels/params.cuh",
+      problem.dtype == DType::kFp32 ? "templates/tile/mma32.cuh" : "templates/tile/mma16.cuh",
+      "templates/kernels/key_norms.cuh"};
+  if (problem.pass != Pass::kBackward) {
+    roots.push_back("templates/kernels/forward.cuh");
+    return roots;
+  }
+  roots.push_back("templates/kernels/backward_rows.cuh");
+  roots.push_back("templates/kernels/backward_dkdv.cuh");
+  roots.push_back(schedule.dq_mode == DqMode::kAtomic ? "templates/kernels/backward_dq_finish.cuh"
+                                                      : "templates/kernels/backward_dq.cuh");
+  return roots;
+}
+
+void write_header(SourceWriter& out, const std::string& name, const Problem& problem,
+                  const Schedule& schedule, const Target& target, const std::vector<Step>& steps) {
+  out.line("// $name$: made by lssar; edit and compile it alone: nvcc -cubin -arch=$arch$ FILE",
+           {{"name", name}, {"arch", target.name()}});
+  out.line("//");
+  out.line("// problem:  $text$", {{"text", to_string(problem)}});
+  out.line("// schedule: $text$", {{"text", to_string(schedule)}});
+  out.line("// target:   $text$", {{"text", target.name()}});
+  out.line("//");
+  if (problem.p == 0) {
+    out.line("// LSSA: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,  o = P v");
+  } else {
+    out.line("// LSSAR: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,");
+    out.line("//        W = max(N P - $b$, 0)^$p$ (offset 0 where N <= 3),  o = W v / sum W",
+             {{"b", fmt::format("{}", problem.offset)}, {"p", number(problem.p)}});
+  }
+  out.line("//");
+  out.line("// launches, in order (one-dimensional grids; one AttentionParams by value):");
+  for (const Step& step : steps)
+    out.line(
+        "//   $entry$: $rows$ $kind$ of a head per block, $threads$ threads, $shared$ bytes "
+        "of dynamic shared memory",
+        {{"entry", step.launch.entry},
+         {"rows", number(step.launch.rows_per_block)},
+         {"kind", step.launch.grid_rows == GridRows::kQueries ? "queries" : "keys"},
+         {"threads", number(step.launch.threads)},
+         {"shared", number(step.launch.shared_bytes)}});
+  out.raw(kHeaderEnd);
+}
+
+void write_power(SourceWriter& out, const char* name, int exponent) {
+  out.open("static LSSAR_DEVICE float $name$(float u)", {{"name", name}});
+  if (exponent == 0) {
+    out.line("return u > 0.0f ? 1.0f : 0.0f;");
+  } else {
+    const auto power = [](int n) { return n == 1 ? std::string("u") : "u" + number(n); };
+    for (const PowerStep& step : shortest_power_chain(exponent))
+      out.line("const float $result$ = $left$ * $right$;", {{"result", power(step.exponent)},
+                                                            {"left", power(step.left)},
+                                                            {"right", power(step.right)}});
+    out.line("return $result$;", {{"result", power(exponent)}});
+  }
+  out.close();
+}
+
+void write_functions(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
+  const auto coefficients = softplus_coefficients(schedule.softplus_degree);
+  const int power = effective_power(problem);
+  out.line();
+  out.line("// c_i log2(e) = log(d) log2(N_i).");
+  out.open("static LSSAR_DEVICE float score_scale_bits(float num_keys)");
+  out.line("return $log_dim$ * log2_approx(num_keys);",
+           {{"log_dim", float_literal(std::log(problem.head_dim))}});
+  out.close();
+  out.line("// P(u) of log2(1 + u) = u P(u) on [0, 1].");
+  out.open("static LSSAR_DEVICE float softplus_polynomial(float u)");
+  out.line("float sum = $c$;", {{"c", float_literal(coefficients.back())}});
+  for (size_t i = coefficients.size() - 1; i-- > 0;)
+    out.line("sum = fma(sum, u, $c$);", {{"c", float_literal(coefficients[i])}});
+  out.line("return sum;");
+  out.close();
+  out.line("// u^p, and u^(p - 1) where u > 0.");
+  write_power(out, "power", power);
+  write_power(out, "power_slope", power - 1);
+}
+
+void write_config(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
+  const bool is_fp32 = problem.dtype == DType::kFp32;
+  const bool is_training = problem.pass == Pass::kForwardTrain;
+  const auto constant = [&](const char* type, const char* name, const std::string& value) {
+    out.line("static constexpr $type$ $name$ = $value$;",
+             {{"type", type}, {"name", name}, {"value", value}});
+  };
+  const auto tiling = [&](const char* name, const Tiling& t) {
+    const std::string prefix = std::string("k") + name;
+    constant("int", (prefix + "Rows").c_str(), number(t.block_rows));
+    constant("int", (prefix + "Cols").c_str(), number(t.block_cols));
+    constant("int", (prefix + "Stages").c_str(), number(t.stages));
+  };
+  out.line("// ---- this problem and schedule");
+  out.line("namespace lssar_device {");
+  out.line();
+  out.open("struct Config");
+  out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
+  out.line("using Mma = $mma$<Element>;", {{"mma", is_fp32 ? "TileMma32" : "TileMma16"}});
+  out.line("using SavedX = $type$;", {{"type", is_fp32 ? "float" : "Bf16"}});
+  constant("int", "kHeadDim", number(problem.head_dim));
+  constant("int", "kHeadDimV", number(problem.head_dim_v));
+  constant("int", "kHeadDimPadded", number(padded_dim(problem.head_dim)));
+  constant("int", "kHeadDimVPadded", number(padded_dim(problem.head_dim_v)));
+  out.line("static constexpr i64 kSeqQ = $n$;  // 0 = of the call", {{"n", number(problem.seq_q)}});
+  out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(problem.seq_k)}});
+  constant("bool", "kIsCausal", boolean(problem.causal));
+  constant("int", "kPower", number(effective_power(problem)));
+  constant("float", "kOffset", float_literal(effective_offset(problem)));
+  constant("bool", "kIsAligned", boolean(schedule.load_path == LoadPath::kCpAsync));
+  constant("bool", "kIsTraining", boolean(is_training));
+  constant("bool", "kNeedsX", boolean(problem.pass != Pass::kForward && needs_x(problem)));
+  constant("int", "kRowThreads", number(kRowThreads));
+  if (problem.pass == Pass::kBackward) {
+    tiling("Dkdv", schedule.dkdv);
+    constant("bool", "kSplitDkdv", boolean(schedule.split_dkdv));
+    constant("bool", "kAtomicDq", boolean(schedule.dq_mode == DqMode::kAtomic));
+    if (schedule.dq_mode == DqMode::kSplit) tiling("Dq", schedule.dq);
+  } else {
+    tiling("Forward", schedule.forward);
+    constant("int", "kBlockDv", number(schedule.block_dv));
+  }
+  write_functions(out, problem, schedule);
+  out.close(";");
+  out.line();
+}
+
+void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
+  out.line("static_assert(sizeof(AttentionParams) == $bytes$, \"laid out as the host does\");",
+           {{"bytes", number(sizeof(lssar_device::AttentionParams))}});
+  for (const Step& step : steps)
+    if (!step.shared_bytes.empty())
+      out.line("static_assert($device$ == $host$, \"shared memory as the host launches it\");",
+               {{"device", step.shared_bytes}, {"host", number(step.launch.shared_bytes)}});
+  out.line();
+  out.line("}  // namespace lssar_device");
+  for (const Step& step : steps) {
+    out.line();
+    out.line("extern \"C\" __global__ void __launch_bounds__($threads$)",
+             {{"threads", number(step.launch.threads)}});
+    out.open("    $entry$(const lssar_device::AttentionParams params)",
+             {{"entry", step.launch.entry}});
+    out.line("lssar_device::$call$<lssar_device::Config>(params);", {{"call", step.call}});
+    out.close();
+  }
+}
+
+std::string kernel_name(const Problem& problem) {
+  std::string pass = pass_name(problem.pass);
+  for (char& c : pass)
+    if (c == '-') c = '_';
+  std::string name =
+      fmt::format("lssar_{}_{}_d{}", pass, dtype_name(problem.dtype), problem.head_dim);
+  if (problem.head_dim_v != problem.head_dim) name += fmt::format("v{}", problem.head_dim_v);
+  return name + fmt::format("_p{}{}", problem.p, problem.causal ? "_causal" : "");
+}
+
+}  // namespace
+
+bool needs_x(const Problem& problem) {
+  return problem.p != 0 && static_cast<float>(problem.offset) != 0.0f;
+}
+
+std::string source_without_header(const std::string& source) {
+  const size_t end = source.find(kHeaderEnd);
+  return end == std::string::npos ? source : source.substr(end + std::string(kHeaderEnd).size());
+}
+
+Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,
+                                 const Target& target) {
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  LSSAR_RETURN_IF_ERROR(validate(schedule, problem, target));
+  const std::vector<Step> steps = plan_steps(problem, schedule);
+  KernelSource kernel;
+  kernel.name = kernel_name(problem);
+  SourceWriter out;
+  write_header(out, kernel.name, problem, schedule, target, steps);
+  out.raw(assemble_templates(template_roots(problem, schedule)));
+  write_config(out, problem, schedule);
+  write_entries(out, steps);
+  kernel.source = out.text();
+  for (const Step& step : steps) kernel.steps.push_back(step.launch);
+  return kernel;
+}
+
+}  // namespace lssar

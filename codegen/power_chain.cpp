@@ -1,0 +1,34 @@
+#include "codegen/power_chain.h"
+
+namespace lssar {
+namespace {
+
+// Depth-first search over chains in which every step uses the newest power (star chains: shortest
+// for every n up to 64), deepened one multiplication at a time. Larger powers are tried first.
+bool extend(std::vector<PowerStep>& chain, std::vector<int>& powers, int n, int steps_left) {
+  const int newest = powers.back();
+  if (newest == n) return true;
+  if (steps_left == 0 || (newest << steps_left) < n) return false;
+  for (int i = static_cast<int>(powers.size()) - 1; i >= 0; --i) {
+    const int next = newest + powers[i];
+    if (next > n) continue;
+    chain.push_back({next, newest, powers[i]});
+    powers.push_back(next);
+    if (extend(chain, powers, n, steps_left - 1)) return true;
+    chain.pop_back();
+    powers.pop_back();
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<PowerStep> shortest_power_chain(int n) {
+  for (int steps = 0;; ++steps) {
+    std::vector<PowerStep> chain;
+    std::vector<int> powers = {1};
+    if (extend(chain, powers, n, steps)) return chain;
+  }
+}
+
+}  // namespace lssar

@@ -1,0 +1,234 @@
+#include "codegen/schedule.h"
+
+#include <algorithm>
+#include <span>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "codegen/json_fields.h"
+#include "codegen/kernel.h"
+#include "codegen/shapes.h"
+#include "codegen/softplus_poly.h"
+
+namespace lssar {
+namespace {
+
+constexpr EnumName<Variant> kVariants[] = {{Variant::kPortable, "portable"}};
+constexpr EnumName<LoadPath> kLoadPaths[] = {{LoadPath::kCpAsync, "cp_async"},
+                                             {LoadPath::kPlain, "plain"}};
+constexpr EnumName<DqMode> kDqModes[] = {{DqMode::kSplit, "split"}, {DqMode::kAtomic, "atomic"}};
+
+constexpr int kMaxBlock = 256;
+constexpr int kMaxStages = 8;
+// Accumulators of one 16-row warp, in columns: two lanes of a quad hold one row's column pair, so
+// this many columns take half as many of the 255 registers, and the scores need the rest.
+constexpr int kMaxAccumulatorCols = 256;
+
+Status check_tiling(const char* name, const Tiling& tiling) {
+  const auto bad = [&](const char* field, int value, const std::string& allowed) {
+    return invalid_argument(fmt::format("schedule.{}.{} = {}: {}", name, field, value, allowed));
+  };
+  if (tiling.block_rows < kWarpRows || tiling.block_rows > kMaxBlock ||
+      tiling.block_rows % kWarpRows != 0)
+    return bad("block_rows", tiling.block_rows,
+               "allowed are multiples of 16 from 16 to 256, because a warp owns 16 rows");
+  if (tiling.block_cols < 16 || tiling.block_cols > kMaxBlock || tiling.block_cols % 16 != 0)
+    return bad("block_cols", tiling.block_cols,
+               "allowed are multiples of 16 from 16 to 256, the depth of an mma");
+  if (tiling.stages < 1 || tiling.stages > kMaxStages)
+    return bad("stages", tiling.stages, "allowed are 1 to 8");
+  return {};
+}
+
+Status check_shared(const char* name, int bytes, const Target& target) {
+  if (bytes <= target.shared_bytes_per_block) return {};
+  return invalid_argument(
+      fmt::format("schedule.{}: its tiles take {} bytes of shared memory; {} allows {} per block",
+                  name, bytes, target.name(), target.shared_bytes_per_block));
+}
+
+// The dS tile is cut for the warps of a block: rows of 16 queries first, then columns of dq.
+Status check_atomic_dq(const Problem& problem, const Schedule& schedule) {
+  const int warps = schedule.dkdv.block_rows / kWarpRows;
+  const int row_groups = schedule.dkdv.block_cols / kWarpRows;
+  if (warps % row_groups != 0)
+    return invalid_argument(fmt::format(
+        "schedule.dkdv = {} x {}: with dq_mode atomic, block_cols must divide block_rows, because "
+        "every warp takes 16 queries of a tile",
+        schedule.dkdv.block_rows, schedule.dkdv.block_cols));
+  const int column_groups = warps / row_groups;
+  if (padded_dim(problem.head_dim) % (16 * column_groups) != 0)
+    return invalid_argument(fmt::format(
+        "schedule.dkdv = {} x {}: with dq_mode atomic, {} warps share the {} columns of dq and "
+        "each needs a multiple of 16",
+        schedule.dkdv.block_rows, schedule.dkdv.block_cols, column_groups,
+        padded_dim(problem.head_dim)));
+  return {};
+}
+
+Status check_forward(const Schedule& schedule, const Problem& problem, const Target& target) {
+  LSSAR_RETURN_IF_ERROR(check_tiling("forward", schedule.forward));
+  const int dim_v = padded_dim(problem.head_dim_v);
+  if (schedule.block_dv < 16 || schedule.block_dv > dim_v || schedule.block_dv % 16 != 0)
+    return invalid_argument(
+        fmt::format("schedule.block_dv = {}: allowed are multiples of 16 from 16 to {}, the "
+                    "(padded) head_dim_v",
+                    schedule.block_dv, dim_v));
+  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  if (schedule.block_dv * (has_x ? 2 : 1) > kMaxAccumulatorCols)
+    return invalid_argument(fmt::format(
+        "schedule.block_dv = {}: allowed are at most {} for this pass, because o{} is "
+        "accumulated in registers",
+        schedule.block_dv, kMaxAccumulatorCols / (has_x ? 2 : 1), has_x ? " and X" : ""));
+  return check_shared("forward", forward_shared_bytes(problem, schedule), target);
+}
+
+Status check_backward(const Schedule& schedule, const Problem& problem, const Target& target) {
+  LSSAR_RETURN_IF_ERROR(check_tiling("dkdv", schedule.dkdv));
+  const int dims = padded_dim(problem.head_dim) + padded_dim(problem.head_dim_v);
+  if (!schedule.split_dkdv && dims > kMaxAccumulatorCols)
+    return invalid_argument(
+        fmt::format("schedule.split_dkdv = false: head_dim + head_dim_v = {} is above {}, so that "
+                    "the accumulators of dk and dv do not fit in registers together",
+                    dims, kMaxAccumulatorCols));
+  LSSAR_RETURN_IF_ERROR(check_shared("dkdv", dkdv_shared_bytes(problem, schedule), target));
+  if (schedule.dq_mode == DqMode::kAtomic) return check_atomic_dq(problem, schedule);
+  LSSAR_RETURN_IF_ERROR(check_tiling("dq", schedule.dq));
+  return check_shared("dq", dq_shared_bytes(problem, schedule), target);
+}
+
+// The first tiling of `preferred` that is legal, fewer stages where that is what it takes.
+template <typename IsLegal>
+Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
+  for (Tiling tiling : preferred)
+    for (; tiling.stages >= 1; --tiling.stages)
+      if (is_legal(tiling)) return tiling;
+  return preferred.back();
+}
+
+void choose_forward(Schedule& schedule, const Problem& problem, const Target& target) {
+  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  const int dim_v = padded_dim(problem.head_dim_v);
+  const int limit = has_x ? kMaxAccumulatorCols / 2 : kMaxAccumulatorCols;
+  const int chunks = (dim_v + limit - 1) / limit;
+  schedule.block_dv = padded_dim((dim_v + chunks - 1) / chunks);
+  const int wide = std::max(padded_dim(problem.head_dim), has_x ? 2 * schedule.block_dv : 0);
+  static constexpr Tiling kNarrow[] = {{64, 64, 3}, {64, 32, 3}, {32, 16, 2}};
+  static constexpr Tiling kWide[] = {{64, 32, 3}, {64, 16, 2}, {32, 16, 2}, {16, 16, 2}};
+  const auto is_legal = [&](const Tiling& tiling) {
+    schedule.forward = tiling;
+    return check_forward(schedule, problem, target).ok();
+  };
+  const bool is_narrow = wide <= 128 && problem.dtype != DType::kFp32;
+  schedule.forward = is_narrow ? first_legal(std::span(kNarrow), is_legal)
+                               : first_legal(std::span(kWide), is_legal);
+}
+
+void choose_backward(Schedule& schedule, const Problem& problem, const Target& target) {
+  const int dim = padded_dim(problem.head_dim);
+  const int dim_v = padded_dim(problem.head_dim_v);
+  schedule.split_dkdv = dim + dim_v > kMaxAccumulatorCols;
+  static constexpr Tiling kNarrow[] = {{64, 64, 2}, {64, 32, 2}};
+  static constexpr Tiling kMedium[] = {{64, 32, 2}, {64, 16, 2}};
+  static constexpr Tiling kWide[] = {{64, 16, 2}, {32, 16, 2}, {16, 16, 2}};
+  const bool is_fp32 = problem.dtype == DType::kFp32;
+  const std::span<const Tiling> preferred =
+      dim + dim_v <= 128 && !is_fp32   ? std::span<const Tiling>(kNarrow)
+      : dim + dim_v <= 256 && !is_fp32 ? std::span<const Tiling>(kMedium)
+                                       : std::span<const Tiling>(kWide);
+  schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
+    schedule.dq = tiling;
+    return dq_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
+  });
+  schedule.dkdv = first_legal(preferred, [&](const Tiling& tiling) {
+    schedule.dkdv = tiling;
+    return check_backward(schedule, problem, target).ok();
+  });
+}
+
+nlohmann::json tiling_to_json(const Tiling& tiling) {
+  return {{"block_rows", tiling.block_rows},
+          {"block_cols", tiling.block_cols},
+          {"stages", tiling.stages}};
+}
+
+Status read_tiling(JsonFields& fields, const char* name, Tiling& tiling) {
+  const nlohmann::json* object = fields.object(name);
+  if (object == nullptr) return {};
+  JsonFields inner(*object, std::string("schedule.") + name);
+  inner.read("block_rows", tiling.block_rows);
+  inner.read("block_cols", tiling.block_cols);
+  inner.read("stages", tiling.stages);
+  return inner.finish();
+}
+
+}  // namespace
+
+Schedule default_schedule(const Problem& problem, const Target& target) {
+  Schedule schedule;
+  schedule.load_path = problem.alignment >= 16 ? LoadPath::kCpAsync : LoadPath::kPlain;
+  schedule.softplus_degree = problem.dtype == DType::kFp32 ? kMaxSoftplusDegree : 4;
+  if (problem.pass == Pass::kBackward) {
+    choose_backward(schedule, problem, target);
+  } else {
+    choose_forward(schedule, problem, target);
+  }
+  return schedule;
+}
+
+Status validate(const Schedule& schedule, const Problem& problem, const Target& target) {
+  if (schedule.load_path == LoadPath::kCpAsync && problem.alignment < 16)
+    return invalid_argument(fmt::format(
+        "schedule.load_path = cp_async: it copies 16 bytes at a time, and problem.alignment is {}",
+        problem.alignment));
+  if (schedule.softplus_degree < kMinSoftplusDegree ||
+      schedule.softplus_degree > kMaxSoftplusDegree)
+    return invalid_argument(fmt::format("schedule.softplus_degree = {}: allowed are {} to {}",
+                                        schedule.softplus_degree, kMinSoftplusDegree,
+                                        kMaxSoftplusDegree));
+  return problem.pass == Pass::kBackward ? check_backward(schedule, problem, target)
+                                         : check_forward(schedule, problem, target);
+}
+
+std::string to_string(const Schedule& schedule) {
+  const auto tiling = [](const Tiling& t) {
+    return fmt::format("{}x{}x{}", t.block_rows, t.block_cols, t.stages);
+  };
+  return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {} softplus_degree {}",
+                     enum_name(kVariants, schedule.variant),
+                     enum_name(kLoadPaths, schedule.load_path), tiling(schedule.forward),
+                     schedule.block_dv, tiling(schedule.dkdv),
+                     schedule.split_dkdv ? " (split)" : "", tiling(schedule.dq),
+                     enum_name(kDqModes, schedule.dq_mode), schedule.softplus_degree);
+}
+
+nlohmann::json to_json(const Schedule& schedule) {
+  return {{"variant", enum_name(kVariants, schedule.variant)},
+          {"load_path", enum_name(kLoadPaths, schedule.load_path)},
+          {"forward", tiling_to_json(schedule.forward)},
+          {"dkdv", tiling_to_json(schedule.dkdv)},
+          {"dq", tiling_to_json(schedule.dq)},
+          {"block_dv", schedule.block_dv},
+          {"split_dkdv", schedule.split_dkdv},
+          {"dq_mode", enum_name(kDqModes, schedule.dq_mode)},
+          {"softplus_degree", schedule.softplus_degree}};
+}
+
+Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& defaults) {
+  Schedule schedule = defaults;
+  JsonFields fields(json, "schedule");
+  fields.read_enum("variant", kVariants, schedule.variant);
+  fields.read_enum("load_path", kLoadPaths, schedule.load_path);
+  LSSAR_RETURN_IF_ERROR(read_tiling(fields, "forward", schedule.forward));
+  LSSAR_RETURN_IF_ERROR(read_tiling(fields, "dkdv", schedule.dkdv));
+  LSSAR_RETURN_IF_ERROR(read_tiling(fields, "dq", schedule.dq));
+  fields.read("block_dv", schedule.block_dv);
+  fields.read("split_dkdv", schedule.split_dkdv);
+  fields.read_enum("dq_mode", kDqModes, schedule.dq_mode);
+  fields.read("softplus_degree", schedule.softplus_degree);
+  LSSAR_RETURN_IF_ERROR(fields.finish());
+  return schedule;
+}
+
+}  // namespace lssar

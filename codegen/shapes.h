@@ -1,0 +1,27 @@
+// What the host computes of a kernel's shared memory and threads. The emitted source asserts that
+// the device computes the same (templates/kernels/*.cuh).
+#pragma once
+
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
+
+namespace lssar {
+
+constexpr int kWarpThreads = 32;
+constexpr int kWarpRows = 16;     // rows of an accumulator fragment
+constexpr int kRowThreads = 128;  // of the kernels that work on whole rows
+constexpr int kRowGroupThreads = 8;
+constexpr int kRowConstantBytes = 32;
+
+// Head dims as the kernels hold them: rounded up to the depth of an mma.
+int padded_dim(int dim);
+
+inline int tiling_threads(const Tiling& tiling) {
+  return tiling.block_rows / kWarpRows * kWarpThreads;
+}
+
+int forward_shared_bytes(const Problem& problem, const Schedule& schedule);
+int dkdv_shared_bytes(const Problem& problem, const Schedule& schedule);
+int dq_shared_bytes(const Problem& problem, const Schedule& schedule);
+
+}  // namespace lssar

@@ -1,0 +1,68 @@
+// Bytes that depend on the sizes of a call: workspace, and what the forward for training saves.
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "codegen/kernel.h"
+
+namespace lssar {
+namespace {
+
+constexpr size_t kPartAlignment = 256;
+
+// a * b * c * ..., or nothing where that passes the limit of a signed 64-bit size.
+std::optional<size_t> product(std::initializer_list<int64_t> factors) {
+  __int128 result = 1;
+  for (const int64_t factor : factors) {
+    if (factor < 0) return std::nullopt;
+    result *= factor;
+    if (result > std::numeric_limits<int64_t>::max()) return std::nullopt;
+  }
+  return static_cast<size_t>(result);
+}
+
+Status overflow(const char* what, const Sizes& s) {
+  return invalid_argument(fmt::format(
+      "{} of batch = {}, heads = {}, kv_heads = {}, seq_q = {}, seq_k = {}: the bytes must be at "
+      "most 2^63 - 1 and no size negative",
+      what, s.batch, s.heads, s.kv_heads, s.seq_q, s.seq_k));
+}
+
+}  // namespace
+
+Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
+                                         const Sizes& sizes) {
+  const bool is_backward = problem.pass == Pass::kBackward;
+  const bool sums_dq = is_backward && schedule.dq_mode == DqMode::kAtomic;
+  const auto key_norms = product({sizes.batch, sizes.kv_heads, sizes.seq_k, 4});
+  const auto query_norms = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 4 : 0});
+  const auto constants = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 32 : 0});
+  const auto dq_sum =
+      product({sizes.batch, sizes.heads, sizes.seq_q, sums_dq ? problem.head_dim : 0, 4});
+  if (!key_norms || !query_norms || !constants || !dq_sum) return overflow("workspace", sizes);
+
+  WorkspaceLayout layout;
+  size_t at = 0;
+  const auto place = [&at](size_t& offset, size_t bytes) {
+    offset = at;
+    at += (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+    return at <= static_cast<size_t>(std::numeric_limits<int64_t>::max());
+  };
+  if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||
+      !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum))
+    return overflow("workspace", sizes);
+  layout.total_bytes = at;
+  return layout;
+}
+
+Result<SavedBytes> saved_bytes(const Problem& problem, const Sizes& sizes) {
+  const int x_elem_bytes = !needs_x(problem) ? 0 : problem.dtype == DType::kFp32 ? 4 : 2;
+  const auto o = product({sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v, 4});
+  const auto stats = product({sizes.batch, sizes.heads, sizes.seq_q, 4, 4});
+  const auto x = product({sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v, x_elem_bytes});
+  if (!o || !stats || !x) return overflow("saved tensors", sizes);
+  return SavedBytes{*o, *stats, *x};
+}
+
+}  // namespace lssar

@@ -1,0 +1,32 @@
+// The one way generated source is put together: lines at the current indent, and named
+// placeholders. Output is a pure function of the calls.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace lssar {
+
+class SourceWriter {
+ public:
+  using Value = std::pair<std::string_view, std::string>;
+
+  // One line; each $name$ in `text` is replaced by the value of that name. A placeholder without a
+  // value, or a value without a placeholder, is a bug of the generator and stops it (assert).
+  SourceWriter& line(std::string_view text = "", std::initializer_list<Value> values = {});
+  // `text {` and the matching `}` + suffix.
+  SourceWriter& open(std::string_view text, std::initializer_list<Value> values = {});
+  SourceWriter& close(std::string_view suffix = "");
+  // A block of text as it is.
+  SourceWriter& raw(std::string_view text);
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  int indent_ = 0;
+};
+
+}  // namespace lssar

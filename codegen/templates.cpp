@@ -1,0 +1,48 @@
+#include "codegen/templates.h"
+
+#include <cassert>
+#include <set>
+
+namespace lssar {
+namespace {
+
+constexpr std::string_view kInclude = "#include \"";
+
+std::string_view find_template(std::string_view path) {
+  for (const TemplateFile& file : template_files())
+    if (file.path == path) return file.text;
+  assert(false && "a template includes a file that is not embedded");
+  return {};
+}
+
+void append_file(std::string_view path, std::set<std::string>& done, std::string& out) {
+  if (!done.insert(std::string(path)).second) return;
+  std::string body;
+  std::string_view rest = find_template(path);
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    if (line.starts_with(kInclude)) {
+      const std::string_view name = line.substr(kInclude.size());
+      append_file(name.substr(0, name.find('"')), done, out);
+    } else if (line != "#pragma once") {
+      // Dropped lines leave no double blank behind.
+      if (line.empty() && (body.empty() || body.ends_with("\n\n"))) continue;
+      body += line;
+      body += '\n';
+    }
+  }
+  out += "// ---- " + std::string(path.substr(path.find('/') + 1)) + "\n" + body + "\n";
+}
+
+}  // namespace
+
+std::string assemble_templates(const std::vector<std::string>& roots) {
+  std::set<std::string> done;
+  std::string out;
+  for (const std::string& root : roots) append_file(root, done, out);
+  return out;
+}
+
+}  // namespace lssar

@@ -1,0 +1,380 @@
+// Forward of LSSA and LSSAR: two passes over the keys, nothing quadratic in memory.
+//
+//   pass 1:  R_i = sum_j softplus(S_ij),  largest score  ->  m_i = max_j U_ij
+//   pass 2:  u_ij = U_ij / m_i,  w_ij = u_ij^p,  o_i = sum_j w_ij v_j / sum_j w_ij
+//   training also:  X_i = (sum_j u_ij^(p-1) v_j - T_i o_i) / (m_i zs_i),  T_i = sum_j u_ij^(p-1)
+//
+// A block owns BLOCK_M queries of one head, 16 to a warp, and walks over tiles of BLOCK_N keys: once
+// for pass 1, then once for every BLOCK_DV columns of o. Rows of a causal problem run longest first.
+//
+// Shared memory: the query tile, then kStages stages, each of a key tile or a value tile and
+// BLOCK_N reciprocal key norms.
+// Barriers: one per stage (tile/pipeline.cuh); the query tile arrives with the first stage.
+#pragma once
+
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/load_tile.cuh"
+#include "templates/tile/pipeline.cuh"
+#include "templates/tile/row_group.cuh"
+#include "templates/tile/rows.cuh"
+#include "templates/tile/score.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct ForwardShape {
+  using Element = typename Config::Element;
+  static constexpr int BLOCK_M = Config::kForwardRows;
+  static constexpr int BLOCK_N = Config::kForwardCols;
+  static constexpr int BLOCK_DV = Config::kBlockDv;
+  static constexpr int kThreads = BLOCK_M / kWarpRows * kWarpThreads;
+  static constexpr int kNumChunks = (Config::kHeadDimV + BLOCK_DV - 1) / BLOCK_DV;
+
+  using QueryTile = SharedTile<Element, BLOCK_M, Config::kHeadDimPadded>;
+  using KeyTile = SharedTile<Element, BLOCK_N, Config::kHeadDimPadded>;
+  using ValueTile = SharedTile<Element, BLOCK_N, BLOCK_DV>;
+
+  static constexpr int kTileBytes =
+      KeyTile::kBytes > ValueTile::kBytes ? KeyTile::kBytes : ValueTile::kBytes;
+  static constexpr int kStageBytes = kTileBytes + BLOCK_N * 4;
+  static constexpr int kSharedBytes = QueryTile::kBytes + Config::kForwardStages * kStageBytes;
+
+  static_assert(BLOCK_M % kWarpRows == 0, "a warp owns 16 rows");
+  static_assert(BLOCK_N % 16 == 0, "keys are the depth of an mma, 16 at a time");
+  static_assert(BLOCK_DV % 16 == 0, "value matrices are loaded 16 columns at a time");
+};
+
+// The tiles in the order of their use: the keys of pass 1, then per chunk of columns the keys and
+// values of pass 2 in turns.
+template <class Config>
+struct ForwardLoader {
+  using Shape = ForwardShape<Config>;
+  using Element = typename Config::Element;
+
+  const Element* keys;
+  const Element* values;
+  const float* key_norms;
+  i64 key_stride;
+  i64 value_stride;
+  i64 num_keys;
+  int num_tiles;
+  u32 stages;
+
+  int tile = 0;
+  int chunk = -1;  // -1: pass 1
+  bool is_value = false;
+
+  LSSAR_DEVICE void load(int stage) {
+    if (num_tiles == 0 || chunk == Shape::kNumChunks) return;
+    const u32 base = stages + stage * Shape::kStageBytes;
+    const i64 first = i64{tile} * Shape::BLOCK_N;
+    const i64 valid = num_keys - first;
+    if (is_value) {
+      const int col = chunk * Shape::BLOCK_DV;
+      load_tile<Shape::kThreads, Config::kIsAligned>(
+          typename Shape::ValueTile{base}, values + first * value_stride + col, value_stride, valid,
+          minimum(Config::kHeadDimV - col, Shape::BLOCK_DV));
+    } else {
+      load_tile<Shape::kThreads, Config::kIsAligned>(typename Shape::KeyTile{base},
+                                                     keys + first * key_stride, key_stride, valid,
+                                                     Config::kHeadDim);
+      load_floats<Shape::kThreads, Shape::BLOCK_N>(base + Shape::kTileBytes, key_norms + first,
+                                                   valid);
+    }
+    advance();
+  }
+
+  LSSAR_DEVICE void advance() {
+    if (chunk >= 0 && !is_value) {
+      is_value = true;
+      return;
+    }
+    is_value = false;
+    if (++tile == num_tiles) {
+      tile = 0;
+      ++chunk;
+    }
+  }
+};
+
+// What a lane knows of its two rows.
+struct ForwardRows {
+  i64 row[2];
+  i64 visible[2];        // N_i
+  float score_scale[2];  // c_i log2(e) / |q_i|
+  float sum[2];          // R in bits
+  float largest_score[2];
+  float m[2];
+  WeightScale scale[2];
+};
+
+// x = c_i log2(e) q̂_i k̂_j in place of the products q_i k_j. `norms`: the tile's 1 / |k_j|.
+template <int kTiles>
+LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2], u32 norms) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    float norm[2];
+    load_shared(norm, norms + fragment_col(n) * 4);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) s.at[n][e] *= row_scale[e / 2] * norm[e % 2];
+  }
+}
+
+// `value` in place of the elements of keys that a row does not see. `first` is the tile's first key.
+template <int kTiles>
+LSSAR_DEVICE void mask_keys(Fragment<kTiles>& s, const i64 (&visible)[2], i64 first, float value) {
+  const int limit[2] = {static_cast<int>(minimum(visible[0] - first, i64{kTiles * kTileCols})),
+                        static_cast<int>(minimum(visible[1] - first, i64{kTiles * kTileCols}))};
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      if (fragment_col(n) + e % 2 >= limit[e / 2]) s.at[n][e] = value;
+}
+
+template <class Config>
+struct Forward {
+  using Shape = ForwardShape<Config>;
+  using Element = typename Config::Element;
+  using Mma = typename Config::Mma;
+  static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
+  static constexpr int kValueTiles = Shape::BLOCK_DV / kTileCols;
+  using Scores = Fragment<kKeyTiles>;
+  using Columns = Fragment<kValueTiles>;
+  using Ring = Pipeline<Config::kForwardStages, ForwardLoader<Config>>;
+
+  const AttentionParams& p;
+  BlockPlace place;
+  typename Shape::QueryTile queries;
+  u32 stages;
+  int num_tiles;
+  i64 first_masked;  // tiles whose end is above this may hide keys from some row
+  ForwardRows rows;
+
+  LSSAR_DEVICE explicit Forward(const AttentionParams& params) : p(params) {}
+
+  LSSAR_DEVICE u32 stage_address(int stage) const { return stages + stage * Shape::kStageBytes; }
+  LSSAR_DEVICE bool needs_mask(i64 first) const { return first + Shape::BLOCK_N > first_masked; }
+
+  // 1 / |q| of the lane's two rows, from the query tile.
+  LSSAR_DEVICE void finish_rows() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = warp_index() * kWarpRows + fragment_row(half);
+      float square = 0.0f;
+#pragma unroll 4
+      for (int col = lane_index() % 4 * 2; col < Config::kHeadDim; col += kTileCols) {
+        float pair[2];
+        Mma::load_pair(pair, queries, row, col);
+        square = fma(pair[0], pair[0], fma(pair[1], pair[1], square));
+      }
+      const float num_keys = static_cast<float>(rows.visible[half]);
+      rows.score_scale[half] =
+          rows.visible[half] == 0
+              ? 0.0f
+              : Config::score_scale_bits(num_keys) * inverse_norm(quad_sum(square));
+    }
+  }
+
+  LSSAR_DEVICE void compute_scores(Scores& s, u32 stage) {
+    s.clear();
+    Mma::multiply_transposed(s, queries, warp_index() * kWarpRows, typename Shape::KeyTile{stage});
+    scale_scores(s, rows.score_scale, stage + Shape::kTileBytes);
+  }
+
+  LSSAR_DEVICE void pass_one(Ring& ring) {
+    constexpr int kFactorsPerTile = kKeyTiles * 2;
+    constexpr int kTilesPerFlush = SoftplusSum::kMaxFactors / kFactorsPerTile;
+    static_assert(kTilesPerFlush >= 1, "a tile must not overflow the product of factors");
+    SoftplusSum sums[2];
+    sums[0].clear();
+    sums[1].clear();
+    int unflushed = 0;
+#pragma unroll 1
+    for (int tile = 0; tile < num_tiles; ++tile) {
+      Scores s;
+      const u32 stage = stage_address(ring.next());
+      if (tile == 0) finish_rows();
+      compute_scores(s, stage);
+      const i64 first = i64{tile} * Shape::BLOCK_N;
+      if (needs_mask(first)) mask_keys(s, rows.visible, first, -infinity());
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sums[e / 2].add(s.at[n][e]);
+      if (++unflushed == kTilesPerFlush || tile + 1 == num_tiles) {
+        sums[0].template flush<Config>();
+        sums[1].template flush<Config>();
+        unflushed = 0;
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      rows.sum[half] = quad_sum(sums[half].total);
+      rows.largest_score[half] = quad_maximum(sums[half].largest);
+      scale_weights(half);
+    }
+  }
+
+  LSSAR_DEVICE void scale_weights(int half) {
+    const float num_keys = static_cast<float>(rows.visible[half]);
+    rows.scale[half] = dead_weight_scale();
+    rows.m[half] = 0.0f;
+    if (rows.visible[half] == 0) {
+      rows.largest_score[half] = 0.0f;
+      return;
+    }
+    rows.m[half] = largest_weight<Config>(num_keys, rows.sum[half], rows.largest_score[half]);
+    if (!(rows.m[half] <= kDeadRow))
+      rows.scale[half] = weight_scale<Config>(num_keys, rows.sum[half], rows.m[half],
+                                              rows.largest_score[half]);
+  }
+
+  // One pass over keys and values for the columns of `chunk`: sum_j w_ij v_j and, for training,
+  // sum_j u_ij^(p-1) v_j, with the sums of the rounded weights that were used.
+  LSSAR_DEVICE void pass_two(Ring& ring, Columns& o, typename Mma::RowSums& zs, Columns& y,
+                             typename Mma::RowSums& t) {
+#pragma unroll 1
+    for (int tile = 0; tile < num_tiles; ++tile) {
+      Scores s;
+      compute_scores(s, stage_address(ring.next()));
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) s.at[n][e] = softplus_bits<Config>(s.at[n][e]);
+      const i64 first = i64{tile} * Shape::BLOCK_N;
+      if (needs_mask(first)) mask_keys(s, rows.visible, first, -infinity());
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) s.at[n][e] = rows.scale[e / 2].apply(s.at[n][e]);
+
+      const typename Shape::ValueTile values{stage_address(ring.next())};
+      typename Mma::template Operand<kKeyTiles> weights;
+      if constexpr (Config::kNeedsX) {
+        Scores slope;
+#pragma unroll
+        for (int n = 0; n < kKeyTiles; ++n)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            slope.at[n][e] = Config::power_slope(s.at[n][e]);
+            s.at[n][e] *= slope.at[n][e];
+          }
+        Mma::round(weights, slope);
+        t.add(weights);
+        Mma::multiply(y, weights, values);
+      } else {
+#pragma unroll
+        for (int n = 0; n < kKeyTiles; ++n)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) s.at[n][e] = Config::power(s.at[n][e]);
+      }
+      Mma::round(weights, s);
+      zs.add(weights);
+      Mma::multiply(o, weights, values);
+    }
+  }
+
+  LSSAR_DEVICE void write_columns(int chunk, Columns& o, const typename Mma::RowSums& zs,
+                                  const Columns& y, const typename Mma::RowSums& t) {
+    const i64 queries_total = seq_q<Config>(p);
+    const i64 slice = i64{place.batch} * p.heads + place.head;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float sum = zs.total(half);
+      const float t_sum = t.total(half);
+      const i64 row = rows.row[half];
+      if (row >= queries_total) continue;
+      // The clamp to [0, 1] hides a NaN; a row that saw one says so here.
+      const bool is_bad = is_nan(rows.sum[half]) || is_nan(rows.m[half]);
+      const float inverse = is_bad ? quiet_nan() : sum > 0.0f ? 1.0f / sum : 0.0f;
+      const float x_scale = sum > 0.0f || is_bad ? inverse / rows.m[half] : 0.0f;
+      const i64 saved_row = slice * queries_total + row;
+      Element* out = row_pointer<Element>(p.o, place.batch, place.head, row);
+#pragma unroll
+      for (int n = 0; n < kValueTiles; ++n) {
+        const int col = chunk * Shape::BLOCK_DV + fragment_col(n);
+        if (col >= Config::kHeadDimV) continue;
+        const float o0 = o.at[n][2 * half] * inverse;
+        const float o1 = o.at[n][2 * half + 1] * inverse;
+        store_pair<Config::kIsAligned>(out + col, o0, o1);
+        if constexpr (Config::kIsTraining)
+          store_global_8(p.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
+        if constexpr (Config::kNeedsX)
+          store_pair<true>(
+              static_cast<typename Config::SavedX*>(p.saved_x) + saved_row * Config::kHeadDimV + col,
+              (y.at[n][2 * half] - t_sum * o0) * x_scale,
+              (y.at[n][2 * half + 1] - t_sum * o1) * x_scale);
+      }
+      if (Config::kIsTraining && chunk == 0 && lane_index() % 4 == 0)
+        save_stats(half, saved_row, is_bad ? quiet_nan() : sum);
+    }
+  }
+
+  LSSAR_DEVICE void save_stats(int half, i64 saved_row, float zs) {
+    const i64 count = i64{p.batch} * p.heads * seq_q<Config>(p);
+    p.saved_stats[saved_row] = rows.sum[half] * kLn2;
+    p.saved_stats[count + saved_row] = rows.m[half];
+    p.saved_stats[2 * count + saved_row] = zs;
+    p.saved_stats[3 * count + saved_row] = rows.largest_score[half];
+  }
+
+  LSSAR_DEVICE void place_block() {
+    const i64 queries_total = seq_q<Config>(p);
+    const i64 num_blocks = ceil_div(queries_total, Shape::BLOCK_M);
+    place = block_place(num_blocks, p.heads);
+    if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
+    const i64 first = place.tile_idx * Shape::BLOCK_M;
+    const i64 last = minimum(first + Shape::BLOCK_M, queries_total) - 1;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      rows.row[half] = first + warp_index() * kWarpRows + fragment_row(half);
+      rows.visible[half] = num_visible_keys<Config>(p, rows.row[half]);
+    }
+    num_tiles =
+        static_cast<int>(ceil_div(num_visible_keys<Config>(p, last), Shape::BLOCK_N));
+    first_masked = last < first + Shape::BLOCK_M - 1 ? 0 : num_visible_keys<Config>(p, first);
+  }
+
+  LSSAR_DEVICE void run() {
+    place_block();
+    queries.base = dynamic_shared_address();
+    stages = queries.base + Shape::QueryTile::kBytes;
+    const i64 first = place.tile_idx * Shape::BLOCK_M;
+    const int kv_head = place.head / (p.heads / p.kv_heads);
+    load_tile<Shape::kThreads, Config::kIsAligned>(
+        queries, row_pointer<const Element>(p.q, place.batch, place.head, first), p.q.row_stride,
+        seq_q<Config>(p) - first, Config::kHeadDim);
+    ForwardLoader<Config> loader{
+        row_pointer<const Element>(p.k, place.batch, kv_head, 0),
+        row_pointer<const Element>(p.v, place.batch, kv_head, 0),
+        p.k_inv_norm + (i64{place.batch} * p.kv_heads + kv_head) * seq_k<Config>(p),
+        p.k.row_stride,
+        p.v.row_stride,
+        seq_k<Config>(p),
+        num_tiles,
+        stages};
+    Ring ring(loader);
+    ring.start();
+    pass_one(ring);
+#pragma unroll 1
+    for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk) {
+      Columns o, y;
+      typename Mma::RowSums zs, t;
+      o.clear();
+      y.clear();
+      zs.clear();
+      t.clear();
+      pass_two(ring, o, zs, y, t);
+      write_columns(chunk, o, zs, y, t);
+    }
+    ring.finish();
+  }
+};
+
+template <class Config>
+LSSAR_DEVICE void forward(const AttentionParams& p) {
+  Forward<Config>(p).run();
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,25 @@
+// k_inv_norm[b, g, j] = 1 / |k_j|: once per call, read by every kernel that makes scores.
+//
+// A group of eight lanes per key; kThreads / 8 keys per block, over [batch, kv_heads, seq_k].
+#pragma once
+
+#include "templates/tile/row_group.cuh"
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+LSSAR_DEVICE void key_norms(const AttentionParams& p) {
+  constexpr int kRowsPerBlock = Config::kRowThreads / kRowGroupThreads;
+  const i64 keys = seq_k<Config>(p);
+  const BlockPlace place = block_place(ceil_div(keys, kRowsPerBlock), p.kv_heads);
+  const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
+  // Every lane takes part in the exchange of its row group; rows past the end read the last one.
+  const i64 read_row = minimum(row, keys - 1);
+  const float inverse = row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(
+      row_pointer<const typename Config::Element>(p.k, place.batch, place.head, read_row));
+  if (row < keys && row_group_lane() == 0)
+    p.k_inv_norm[(i64{place.batch} * p.kv_heads + place.head) * keys + row] = inverse;
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,84 @@
+// One-instruction arithmetic that the language has no operator for. Error bounds are those of the
+// PTX ISA; approximations flush subnormal numbers.
+#pragma once
+
+#include "templates/ptx/types.cuh"
+
+namespace lssar_device {
+
+// 2^x, relative error 2^-22; 0 below x = -126, also for -infinity.
+LSSAR_DEVICE float exp2_approx(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// log2(x). NOTE: the error is ABSOLUTE (2^-22) for x in (0.5, 2): log2(1 + u) of a small u is lost.
+LSSAR_DEVICE float log2_approx(float x) {
+  float result;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// 1 / x, error 1 ulp.
+LSSAR_DEVICE float reciprocal_approx(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+LSSAR_DEVICE float square_root(float x) {
+  float result;
+  asm("sqrt.rn.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// a * b + c clamped to [0, 1]. NOTE: a NaN becomes 0; the caller must carry NaN another way.
+LSSAR_DEVICE float fma_saturate(float a, float b, float c) {
+  float result;
+  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+  return result;
+}
+
+LSSAR_DEVICE float fma(float a, float b, float c) {
+  float result;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+  return result;
+}
+
+// NOTE: of a number and a NaN, the number.
+LSSAR_DEVICE float maximum(float a, float b) {
+  float result;
+  asm("max.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
+LSSAR_DEVICE float absolute(float x) {
+  float result;
+  asm("abs.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+LSSAR_DEVICE bool is_nan(float x) { return x != x; }
+
+LSSAR_DEVICE float float_from_bits(u32 bits) {
+  float result;
+  asm("mov.b32 %0, %1;" : "=f"(result) : "r"(bits));
+  return result;
+}
+
+LSSAR_DEVICE u32 bits_of_float(float x) {
+  u32 result;
+  asm("mov.b32 %0, %1;" : "=r"(result) : "f"(x));
+  return result;
+}
+
+LSSAR_DEVICE float quiet_nan() { return float_from_bits(0x7fffffffu); }
+LSSAR_DEVICE float infinity() { return float_from_bits(0x7f800000u); }
+
+LSSAR_DEVICE i64 minimum(i64 a, i64 b) { return a < b ? a : b; }
+LSSAR_DEVICE i64 maximum(i64 a, i64 b) { return a > b ? a : b; }
+LSSAR_DEVICE int minimum(int a, int b) { return a < b ? a : b; }
+LSSAR_DEVICE int maximum(int a, int b) { return a > b ? a : b; }
+
+}  // namespace lssar_device

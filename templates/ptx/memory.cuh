@@ -1,0 +1,107 @@
+// Shared memory by 32-bit address, asynchronous copies, vector loads and stores.
+//
+// Accesses to shared memory are volatile assembly: the compiler keeps their order, also with
+// respect to barriers, and never merges two of them.
+#pragma once
+
+#include "templates/ptx/types.cuh"
+
+namespace lssar_device {
+
+extern __shared__ __attribute__((aligned(16))) unsigned char dynamic_shared_memory[];
+
+LSSAR_DEVICE u32 dynamic_shared_address() {
+  u64 address;
+  asm("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(dynamic_shared_memory));
+  return static_cast<u32>(address);
+}
+
+LSSAR_DEVICE void store_shared(u32 address, float value) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value));
+}
+LSSAR_DEVICE void store_shared(u32 address, u32 value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value));
+}
+LSSAR_DEVICE void store_shared(u32 address, const u32 (&value)[4]) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value[0]),
+               "r"(value[1]), "r"(value[2]), "r"(value[3]));
+}
+LSSAR_DEVICE void store_shared(u32 address, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y));
+}
+
+LSSAR_DEVICE void load_shared(float& value, u32 address) {
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address));
+}
+LSSAR_DEVICE void load_shared(u32& value, u32 address) {
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address));
+}
+LSSAR_DEVICE void load_shared(float (&value)[2], u32 address) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+               : "=f"(value[0]), "=f"(value[1])
+               : "r"(address));
+}
+LSSAR_DEVICE void load_shared(float (&value)[4], u32 address) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value[0]), "=f"(value[1]), "=f"(value[2]), "=f"(value[3])
+               : "r"(address));
+}
+
+// Four 8x8 matrices of 16-bit elements; lanes 8i..8i+7 give the row addresses of matrix i.
+LSSAR_DEVICE void load_matrices(u32 (&matrices)[4], u32 row_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(row_address));
+}
+LSSAR_DEVICE void load_matrices_transposed(u32 (&matrices)[4], u32 row_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(row_address));
+}
+
+// 16 bytes from global to shared memory, or 16 zero bytes where `valid` is false (the source is
+// then not read). Both addresses are 16-byte aligned.
+LSSAR_DEVICE void copy_async_16(u32 shared, const void* global, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+               "r"(valid ? 16 : 0));
+}
+// The same for 4 bytes.
+LSSAR_DEVICE void copy_async_4(u32 shared, const void* global, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global),
+               "r"(valid ? 4 : 0));
+}
+LSSAR_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most `kPending` groups of this thread are in flight. NOTE: the data is then
+// visible to this thread only; others need a barrier.
+template <int kPending>
+LSSAR_DEVICE void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+LSSAR_DEVICE void load_global_16(u32 (&value)[4], const void* address) {
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+               : "l"(address));
+}
+LSSAR_DEVICE void load_global_16(float (&value)[4], const float* address) {
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value[0]), "=f"(value[1]), "=f"(value[2]), "=f"(value[3])
+               : "l"(address)
+               : "memory");
+}
+LSSAR_DEVICE void store_global_4(void* address, u32 value) {
+  asm volatile("st.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+LSSAR_DEVICE void store_global_8(float* address, float x, float y) {
+  asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
+}
+LSSAR_DEVICE void store_global_16(float* address, const float (&value)[4]) {
+  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(address), "f"(value[0]),
+               "f"(value[1]), "f"(value[2]), "f"(value[3])
+               : "memory");
+}
+LSSAR_DEVICE void add_global(float* address, float value) {
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,32 @@
+// Barriers and exchanges between the lanes of a warp.
+#pragma once
+
+#include "templates/ptx/types.cuh"
+
+namespace lssar_device {
+
+LSSAR_DEVICE void block_barrier() { asm volatile("bar.sync 0;" ::: "memory"); }
+
+LSSAR_DEVICE float shuffle_xor(float value, int lane_mask) {
+  float result;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+               : "=f"(result)
+               : "f"(value), "r"(lane_mask));
+  return result;
+}
+
+LSSAR_DEVICE float shuffle(float value, int source_lane) {
+  float result;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+               : "=f"(result)
+               : "f"(value), "r"(source_lane));
+  return result;
+}
+
+LSSAR_DEVICE u32 warp_maximum(u32 value) {
+  u32 result;
+  asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(result) : "r"(value));
+  return result;
+}
+
+}  // namespace lssar_device

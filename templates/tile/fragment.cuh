@@ -1,0 +1,45 @@
+// Accumulator fragments of one warp: 16 rows, kTiles x 8 columns, in float32.
+//
+// Lane 4 g + t holds of tile n the columns 8n + 2t and 8n + 2t + 1, of row g (elements 0, 1) and of
+// row g + 8 (elements 2, 3). "Half" h = 0 or 1 is row g + 8 h: a lane works on two rows, and the
+// four lanes of a quad (equal g) share them.
+#pragma once
+
+#include "templates/ptx/index.cuh"
+#include "templates/ptx/math.cuh"
+#include "templates/ptx/sync.cuh"
+
+namespace lssar_device {
+
+constexpr int kWarpRows = 16;
+constexpr int kTileCols = 8;
+
+template <int kTiles>
+struct Fragment {
+  static constexpr int kNumTiles = kTiles;
+  float at[kTiles][4];
+
+  LSSAR_DEVICE void clear() {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) at[n][e] = 0.0f;
+  }
+};
+
+// Row within the warp's 16 of half h.
+LSSAR_DEVICE int fragment_row(int half) { return lane_index() / 4 + 8 * half; }
+// First of the two columns this lane holds of tile n.
+LSSAR_DEVICE int fragment_col(int tile) { return tile * kTileCols + lane_index() % 4 * 2; }
+
+LSSAR_DEVICE float quad_sum(float x) {
+  x += shuffle_xor(x, 1);
+  return x + shuffle_xor(x, 2);
+}
+// NOTE: ignores NaN.
+LSSAR_DEVICE float quad_maximum(float x) {
+  x = maximum(x, shuffle_xor(x, 1));
+  return maximum(x, shuffle_xor(x, 2));
+}
+
+}  // namespace lssar_device

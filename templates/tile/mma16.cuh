@@ -1,0 +1,136 @@
+// Products of 16-bit tiles on tensor cores, one warp at a time. All of them accumulate.
+#pragma once
+
+#include "templates/ptx/convert.cuh"
+#include "templates/ptx/memory.cuh"
+#include "templates/ptx/mma.cuh"
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/shared_tile.cuh"
+
+namespace lssar_device {
+
+template <class T>
+struct TileMma16 {
+  static_assert(sizeof(T) == 2, "fp32 tiles are multiplied by tile/mma32.cuh");
+  static constexpr int kDepth = 16;  // of one mma
+  static constexpr u32 kOnes = IsSame<T, Bf16>::value ? 0x3f803f80u : 0x3c003c00u;
+
+  // A fragment rounded to T, as left operand: 16 rows, kTiles x 8 columns.
+  template <int kTiles>
+  struct Operand {
+    static_assert(kTiles % 2 == 0, "an mma takes two tiles of 8 columns as its depth");
+    u32 at[kTiles / 2][4];
+  };
+
+  template <int kTiles>
+  static LSSAR_DEVICE void round(Operand<kTiles>& operand, const Fragment<kTiles>& x) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      operand.at[n / 2][n % 2 * 2 + 0] = pack<T>(x.at[n][0], x.at[n][1]);
+      operand.at[n / 2][n % 2 * 2 + 1] = pack<T>(x.at[n][2], x.at[n][3]);
+    }
+  }
+
+  // d += a bT: 16 rows of `a` from row a_row0, all rows of `b`; depth is the columns of both.
+  template <int kTiles, class TileA, class TileB>
+  static LSSAR_DEVICE void multiply_transposed(Fragment<kTiles>& d, TileA a, int a_row0, TileB b) {
+    static_assert(TileA::kCols == TileB::kCols, "both tiles have the depth as columns");
+    static_assert(TileB::kRows == kTiles * kTileCols, "one row of b per column of d");
+    static_assert(kTiles % 2 == 0, "matrices of b are loaded for two tiles at a time");
+    const int lane = lane_index();
+    const u32 a_address = a.address(a_row0 + lane % 16, lane / 16 * 8);
+    const u32 b_address = b.address(lane % 8 + lane / 16 * 8, lane / 8 % 2 * 8);
+#pragma unroll
+    for (int depth = 0; depth < TileA::kCols; depth += kDepth) {
+      u32 left[4];
+      load_matrices(left, a_address + depth * sizeof(T));
+#pragma unroll
+      for (int n = 0; n < kTiles; n += 2) {
+        u32 right[4];
+        load_matrices(right, b_address + n * kTileCols * TileB::kRowBytes + depth * sizeof(T));
+        mma_m16n8k16(static_cast<T*>(nullptr), d.at[n], left, right[0], right[1]);
+        mma_m16n8k16(static_cast<T*>(nullptr), d.at[n + 1], left, right[2], right[3]);
+      }
+    }
+  }
+
+  // d += a b: b has the depth as rows; d's columns are b's from b_col0.
+  template <int kDepthTiles, int kTiles, class TileB>
+  static LSSAR_DEVICE void multiply(Fragment<kTiles>& d, const Operand<kDepthTiles>& a, TileB b) {
+    static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
+    static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
+    const int lane = lane_index();
+    const u32 b_address = b.address(lane % 16, lane / 16 * 8);
+#pragma unroll
+    for (int step = 0; step < kDepthTiles / 2; ++step) {
+#pragma unroll
+      for (int n = 0; n < kTiles; n += 2) {
+        u32 right[4];
+        load_matrices_transposed(right, b_address + step * kDepth * TileB::kRowBytes +
+                                            n * kTileCols * sizeof(T));
+        mma_m16n8k16(static_cast<T*>(nullptr), d.at[n], a.at[step], right[0], right[1]);
+        mma_m16n8k16(static_cast<T*>(nullptr), d.at[n + 1], a.at[step], right[2], right[3]);
+      }
+    }
+  }
+
+  // d += aT b: `a` has the depth as rows; d's 16 rows are a's columns from a_col0, its columns
+  // b's from b_col0.
+  template <int kTiles, class TileA, class TileB>
+  static LSSAR_DEVICE void multiply_left_transposed(Fragment<kTiles>& d, TileA a, int a_col0,
+                                                    TileB b, int b_col0) {
+    static_assert(TileA::kRows == TileB::kRows, "both tiles have the depth as rows");
+    const int lane = lane_index();
+    const u32 a_address = a.address(lane % 8 + lane / 16 * 8, a_col0 + lane / 8 % 2 * 8);
+    const u32 b_address = b.address(lane % 16, b_col0 + lane / 16 * 8);
+#pragma unroll
+    for (int depth = 0; depth < TileA::kRows; depth += kDepth) {
+      u32 left[4];
+      load_matrices_transposed(left, a_address + depth * TileA::kRowBytes);
+#pragma unroll
+      for (int n = 0; n < kTiles; n += 2) {
+        u32 right[4];
+        load_matrices_transposed(
+            right, b_address + depth * TileB::kRowBytes + n * kTileCols * sizeof(T));
+        mma_m16n8k16(static_cast<T*>(nullptr), d.at[n], left, right[0], right[1]);
+        mma_m16n8k16(static_cast<T*>(nullptr), d.at[n + 1], left, right[2], right[3]);
+      }
+    }
+  }
+
+  // sums[h] += the row sums of the rounded operand, complete in every lane of a quad: a product
+  // with ones costs one mma per 16 columns, unpacking and adding two instructions per element.
+  struct RowSums {
+    float at[4];
+
+    LSSAR_DEVICE void clear() { at[0] = at[1] = at[2] = at[3] = 0.0f; }
+    template <int kTiles>
+    LSSAR_DEVICE void add(const Operand<kTiles>& operand) {
+#pragma unroll
+      for (int step = 0; step < kTiles / 2; ++step)
+        mma_m16n8k16(static_cast<T*>(nullptr), at, operand.at[step], kOnes, kOnes);
+    }
+    LSSAR_DEVICE float total(int half) const { return at[2 * half]; }
+  };
+
+  // Writes the fragment, rounded, to the 16 rows of `tile` from row0.
+  template <int kTiles, class Tile>
+  static LSSAR_DEVICE void store(Tile tile, int row0, const Fragment<kTiles>& x) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        store_shared(tile.address(row0 + fragment_row(half), fragment_col(n)),
+                     pack<T>(x.at[n][2 * half], x.at[n][2 * half + 1]));
+  }
+
+  // Two neighbouring elements of a tile as floats.
+  template <class Tile>
+  static LSSAR_DEVICE void load_pair(float (&pair)[2], Tile tile, int row, int col) {
+    u32 bits;
+    load_shared(bits, tile.address(row, col));
+    unpack(static_cast<T*>(nullptr), bits, pair[0], pair[1]);
+  }
+};
+
+}  // namespace lssar_device

@@ -1,0 +1,71 @@
+// Which rows and keys a block works on, and what a row may see.
+#pragma once
+
+#include "templates/kernels/params.cuh"
+#include "templates/ptx/convert.cuh"
+#include "templates/ptx/index.cuh"
+#include "templates/ptx/math.cuh"
+#include "templates/ptx/memory.cuh"
+
+namespace lssar_device {
+
+// Lengths: constants of the problem, or (0) values of the call.
+template <class Config>
+LSSAR_DEVICE i64 seq_q(const AttentionParams& p) {
+  return Config::kSeqQ ? Config::kSeqQ : p.seq_q;
+}
+template <class Config>
+LSSAR_DEVICE i64 seq_k(const AttentionParams& p) {
+  return Config::kSeqK ? Config::kSeqK : p.seq_k;
+}
+
+// N_i: keys that row i sees, which are j < N_i. Rows outside the problem see none.
+template <class Config>
+LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& p, i64 row) {
+  const i64 keys = seq_k<Config>(p);
+  const i64 queries = seq_q<Config>(p);
+  if (row >= queries) return 0;
+  if (!Config::kIsCausal) return keys;
+  return minimum(maximum(row + 1 + keys - queries, i64{0}), keys);
+}
+
+// A block's place: tile `tile_idx` of `num_tiles`, of one head of one batch entry.
+struct BlockPlace {
+  i64 tile_idx;
+  int head;
+  int batch;
+};
+
+// Blocks are numbered with the tile running fastest.
+LSSAR_DEVICE BlockPlace block_place(i64 num_tiles, int heads) {
+  const u32 block = block_index();
+  const u32 slice = block / static_cast<u32>(num_tiles);
+  BlockPlace place;
+  place.tile_idx = block - slice * static_cast<u32>(num_tiles);
+  place.batch = static_cast<int>(slice / static_cast<u32>(heads));
+  place.head = static_cast<int>(slice - static_cast<u32>(place.batch) * static_cast<u32>(heads));
+  return place;
+}
+
+template <class T>
+LSSAR_DEVICE T* row_pointer(const TensorRef& tensor, int batch, int head, i64 row) {
+  return static_cast<T*>(tensor.data) + batch * tensor.batch_stride + head * tensor.head_stride +
+         row * tensor.row_stride;
+}
+
+LSSAR_DEVICE i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
+
+// Two neighbouring elements to global memory.
+template <bool kAligned, class T>
+LSSAR_DEVICE void store_pair(T* address, float x, float y) {
+  if constexpr (kAligned && sizeof(T) == 4) {
+    store_global_8(address, x, y);
+  } else if constexpr (kAligned) {
+    store_global_4(address, pack<T>(x, y));
+  } else {
+    from_float(address[0], x);
+    from_float(address[1], y);
+  }
+}
+
+}  // namespace lssar_device

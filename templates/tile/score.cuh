@@ -1,0 +1,107 @@
+// From a score to its softplus, its sigmoid and its weight; formulas in docs/math.md.
+//
+// Scores are in bits, x = S log2(e), and so are activations, A log2(e) = log2(1 + 2^x).
+// `Config` is generated for the problem: it holds the polynomial, the power chain and the offset.
+#pragma once
+
+#include "templates/ptx/math.cuh"
+#include "templates/tile/fragment.cuh"
+
+namespace lssar_device {
+
+constexpr float kLn2 = 0.6931471805599453f;
+constexpr float kDeadRow = 1.0f / 65536.0f;  // a row whose largest U is not above this is dead
+
+// log2(1 + u) for u in [0, 1], with a small RELATIVE error.
+template <class Config>
+LSSAR_DEVICE float log2_one_plus(float u) {
+  return u * Config::softplus_polynomial(u);
+}
+
+// log2(1 + 2^x) = max(x, 0) + log2(1 + 2^-|x|).
+template <class Config>
+LSSAR_DEVICE float softplus_bits(float x) {
+  const float u = exp2_approx(-absolute(x));
+  return fma(u, Config::softplus_polynomial(u), maximum(x, 0.0f));
+}
+
+// softplus and sigmoid of one score, sharing the exponential.
+template <class Config>
+LSSAR_DEVICE void softplus_and_sigmoid(float x, float& softplus, float& sigmoid) {
+  const float u = exp2_approx(-absolute(x));
+  const float inverse = reciprocal_approx(1.0f + u);
+  softplus = fma(u, Config::softplus_polynomial(u), maximum(x, 0.0f));
+  sigmoid = (x < 0.0f ? u : 1.0f) * inverse;
+}
+
+// Sum of log2(1 + 2^x) over the scores of a row, with one special function per score: a sum of
+// logarithms is the logarithm of a product. `excess` is that product minus one: the product itself
+// would lose every factor below 1 + 2^-24, that is all of a row of very negative scores.
+struct SoftplusSum {
+  // (1 + u) <= 2, so this many factors stay below float32's limit.
+  static constexpr int kMaxFactors = 126;
+
+  float excess;
+  float positive;  // sum of max(x, 0) since the last flush
+  float total;
+  float largest;   // score; NOTE: ignores NaN, which reaches `total`
+
+  LSSAR_DEVICE void clear() {
+    excess = positive = total = 0.0f;
+    largest = -infinity();
+  }
+
+  LSSAR_DEVICE void add(float x) {
+    const float u = exp2_approx(-absolute(x));
+    positive += maximum(x, 0.0f);
+    largest = maximum(largest, x);
+    excess = fma(excess, u, excess + u);
+  }
+
+  // REQUIRES: called after at most kMaxFactors calls of add.
+  template <class Config>
+  LSSAR_DEVICE void flush() {
+    const float product_bits =
+        excess < 1.0f ? log2_one_plus<Config>(excess) : log2_approx(1.0f + excess);
+    total += positive + product_bits;
+    excess = positive = 0.0f;
+  }
+};
+
+// What makes u = U / m of an activation, per row: u = saturate((A - origin) * slope + intercept).
+// Rows with an offset take the distance from the largest activation, so that max u = 1 exactly
+// also where U = N P - b cancels; rows without one take A itself.
+struct WeightScale {
+  float origin;
+  float slope;
+  float intercept;
+
+  LSSAR_DEVICE float apply(float softplus) const {
+    return fma_saturate(softplus - origin, slope, intercept);
+  }
+};
+
+// b_i: the offset, but 0 in rows of at most three keys.
+template <class Config>
+LSSAR_DEVICE float row_offset(float num_keys) {
+  return num_keys <= 3.0f ? 0.0f : Config::kOffset;
+}
+
+// m_i = max_j U_ij. `sum` is R in bits.
+template <class Config>
+LSSAR_DEVICE float largest_weight(float num_keys, float sum, float largest_score) {
+  return num_keys * softplus_bits<Config>(largest_score) / sum - row_offset<Config>(num_keys);
+}
+
+// REQUIRES: the row is alive.
+template <class Config>
+LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float largest_score) {
+  const float largest = softplus_bits<Config>(largest_score);
+  if (row_offset<Config>(num_keys) == 0.0f) return {0.0f, 1.0f / largest, 0.0f};
+  return {largest, num_keys / sum / m, 1.0f};
+}
+
+// Every weight is 0.
+LSSAR_DEVICE WeightScale dead_weight_scale() { return {0.0f, 0.0f, 0.0f}; }
+
+}  // namespace lssar_device
