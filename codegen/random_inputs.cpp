@@ -1,0 +1,168 @@
+#include "codegen/random_inputs.h"
+
+#include "codegen/json_fields.h"
+#include "codegen/numerics.h"
+
+namespace lssar {
+
+namespace {
+
+constexpr EnumName<InputKind> kInputKindNames[] = {
+    {InputKind::kGauss, "gauss"},         {InputKind::kPeaky, "peaky"},
+    {InputKind::kClustered, "clustered"}, {InputKind::kOpposed, "opposed"},
+    {InputKind::kTies, "ties"},           {InputKind::kNearTies, "near_ties"},
+    {InputKind::kZeros, "zeros"},         {InputKind::kHuge, "huge"}};
+
+constexpr float kPeakyLength = 3.0f;
+constexpr float kPeakyNoise = 0.1f;
+constexpr int kClusters = 5;
+constexpr float kClusterNoise = 0.2f;
+constexpr float kOpposedNoise = 0.25f;
+constexpr float kNearTieNoise = 0.125f;
+constexpr int64_t kZeroEvery = 3;
+constexpr float kHugeScale = 1e4f;
+
+// splitmix64: a counter, mixed.
+class Random {
+ public:
+  Random(uint64_t seed, uint64_t stream) : state_(mix(seed) ^ mix(~stream)) {}
+
+  uint64_t next() { return mix(state_ += 0x9E3779B97F4A7C15u); }
+  int64_t below(int64_t bound) {
+    return static_cast<int64_t>(next() % static_cast<uint64_t>(bound));
+  }
+
+  // The sum of 12 uniform numbers of 16 bits, less its mean: standard deviation 1, within +-6. In
+  // whole numbers up to the last step: logarithms and cosines differ between C libraries.
+  float gauss() {
+    int64_t sum = 0;
+    for (int word = 0; word < 3; ++word) {
+      const uint64_t bits = next();
+      for (int shift = 0; shift < 64; shift += 16) sum += (bits >> shift) & 0xFFFF;
+    }
+    return static_cast<float>(sum - 6 * 0xFFFF) * 0x1p-16f;
+  }
+
+ private:
+  static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+  }
+
+  uint64_t state_;
+};
+
+// What the streams of a seed are for. Values are part of "the same numbers everywhere".
+enum Stream : uint64_t {
+  kStreamQ = 1,
+  kStreamK,
+  kStreamV,
+  kStreamGradO,
+  kStreamCentres,
+  kStreamPick
+};
+
+// Rows of one tensor, all heads and batches.
+struct Rows {
+  std::vector<float> values;
+  int64_t count = 0, dim = 0;
+
+  float* row(int64_t i) { return values.data() + i * dim; }
+  const float* row(int64_t i) const { return values.data() + i * dim; }
+};
+
+Rows gauss_rows(uint64_t seed, Stream stream, int64_t count, int64_t dim) {
+  Rows rows{std::vector<float>(count * dim), count, dim};
+  Random random(seed, stream);
+  for (float& value : rows.values) value = random.gauss();
+  return rows;
+}
+
+// row = sign * centre + noise * row, with the centre of each row picked at random.
+void pull_to_centres(Rows& rows, const Rows& centres, float sign, float noise, Random& random) {
+  for (int64_t i = 0; i < rows.count; ++i) {
+    const float* centre = centres.row(random.below(centres.count));
+    for (int64_t c = 0; c < rows.dim; ++c) {
+      rows.row(i)[c] = sign * centre[c] + noise * rows.row(i)[c];
+    }
+  }
+}
+
+void zero_some(Rows& rows) {
+  for (int64_t i = 0; i < rows.count; i += kZeroEvery) {
+    for (int64_t c = 0; c < rows.dim; ++c) rows.row(i)[c] = 0;
+  }
+}
+
+void scale(Rows& rows, float factor) {
+  for (float& value : rows.values) value *= factor;
+}
+
+// Every query at a key of its own batch and kv head.
+void point_at_keys(Rows& q, const Rows& k, const Sizes& sizes, Random& random) {
+  if (k.count == 0) return;
+  const int64_t group = sizes.heads / sizes.kv_heads;
+  for (int64_t i = 0; i < q.count; ++i) {
+    const int64_t kv_head = i / sizes.seq_q / group;  // counted over the batches too
+    const float* key = k.row(kv_head * sizes.seq_k + random.below(sizes.seq_k));
+    for (int64_t c = 0; c < q.dim; ++c) {
+      q.row(i)[c] = kPeakyLength * (key[c] + kPeakyNoise * q.row(i)[c]);
+    }
+  }
+}
+
+void shape_rows(InputKind kind, const Sizes& sizes, uint64_t seed, Rows& q, Rows& k) {
+  const bool many = kind == InputKind::kClustered;
+  const Rows centres = gauss_rows(seed, kStreamCentres, many ? kClusters : 1, q.dim);
+  Random pick_q(seed, kStreamPick), pick_k(seed, kStreamPick + 1);
+  switch (kind) {
+    case InputKind::kGauss:
+      return;
+    case InputKind::kPeaky:
+      return point_at_keys(q, k, sizes, pick_q);
+    case InputKind::kClustered:
+      pull_to_centres(q, centres, 1, kClusterNoise, pick_q);
+      return pull_to_centres(k, centres, 1, kClusterNoise, pick_k);
+    case InputKind::kOpposed:
+      pull_to_centres(q, centres, 1, kOpposedNoise, pick_q);
+      return pull_to_centres(k, centres, -1, kOpposedNoise, pick_k);
+    case InputKind::kTies:
+      return pull_to_centres(k, centres, 1, 0, pick_k);
+    case InputKind::kNearTies:
+      return pull_to_centres(k, centres, 1, kNearTieNoise, pick_k);
+    case InputKind::kZeros:
+      zero_some(q);
+      return zero_some(k);
+    case InputKind::kHuge:
+      scale(q, kHugeScale);
+      return scale(k, kHugeScale);
+  }
+}
+
+}  // namespace
+
+const char* input_kind_name(InputKind kind) { return enum_name(kInputKindNames, kind); }
+
+Result<InputKind> parse_input_kind(const std::string& name) {
+  return parse_enum(kInputKindNames, "data", name);
+}
+
+RandomInputs random_inputs(const Problem& problem, const Sizes& sizes, InputKind kind,
+                           uint64_t seed) {
+  const int64_t queries = sizes.batch * sizes.heads * sizes.seq_q;
+  const int64_t keys = sizes.batch * sizes.kv_heads * sizes.seq_k;
+  Rows q = gauss_rows(seed, kStreamQ, queries, problem.head_dim);
+  Rows k = gauss_rows(seed, kStreamK, keys, problem.head_dim);
+  Rows v = gauss_rows(seed, kStreamV, keys, problem.head_dim_v);
+  Rows grad_o = gauss_rows(seed, kStreamGradO, queries, problem.head_dim_v);
+  shape_rows(kind, sizes, seed, q, k);
+  for (Rows* rows : {&q, &k, &v, &grad_o}) round_all(problem.dtype, rows->values);
+  return {std::move(q.values), std::move(k.values), std::move(v.values), std::move(grad_o.values)};
+}
+
+std::vector<float> random_gauss(uint64_t seed, size_t count) {
+  return gauss_rows(seed, kStreamQ, static_cast<int64_t>(count), 1).values;
+}
+
+}  // namespace lssar
