@@ -127,22 +127,22 @@ std::vector<float> unpack(DType dtype, std::span<const std::byte> bytes) {
   return values;
 }
 
-const char* tensor_name(Tensor tensor) {
+const char* tensor_name(OutputTensor tensor) {
   switch (tensor) {
-    case Tensor::kO:
+    case OutputTensor::kO:
       return "o";
-    case Tensor::kDq:
+    case OutputTensor::kDq:
       return "dq";
-    case Tensor::kDk:
+    case OutputTensor::kDk:
       return "dk";
-    case Tensor::kDv:
+    case OutputTensor::kDv:
       return "dv";
   }
   return "?";
 }
 
-double tolerance(DType dtype, Tensor tensor, int p, bool clustered) {
-  const bool gradient = tensor != Tensor::kO;
+double tolerance(DType dtype, OutputTensor tensor, int p, bool clustered) {
+  const bool gradient = tensor != OutputTensor::kO;
   const double factor = gradient && clustered ? 2.0 : 1.0;
   switch (dtype) {
     case DType::kBf16:

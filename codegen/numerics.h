@@ -28,14 +28,15 @@ std::vector<std::byte> pack(DType dtype, std::span<const float> values);
 // REQUIRES: bytes.size() is a multiple of the element size.
 std::vector<float> unpack(DType dtype, std::span<const std::byte> bytes);
 
-enum class Tensor { kO, kDq, kDk, kDv };
+// What a problem computes (a call.h Tensor is memory).
+enum class OutputTensor { kO, kDq, kDk, kDv };
 
 // "o", "dq", "dk", "dv".
-const char* tensor_name(Tensor tensor);
+const char* tensor_name(OutputTensor tensor);
 
 // What a tensor's relative error may be (docs/math.md, tolerances). `clustered`: inputs that point
 // in few directions, whose gradients cancel.
-double tolerance(DType dtype, Tensor tensor, int p, bool clustered = false);
+double tolerance(DType dtype, OutputTensor tensor, int p, bool clustered = false);
 
 // The absolute error allowed on top, from ReferenceOutputs::floor_norm_dq or _dk. 0 for o and dv.
 double error_floor(double floor_norm);
