@@ -95,6 +95,11 @@ LSSAR_DEVICE void store_global_4(void* address, u32 value) {
 LSSAR_DEVICE void store_global_8(float* address, float x, float y) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
 }
+LSSAR_DEVICE void store_global_16(void* address, const u32 (&value)[4]) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(value[0]),
+               "r"(value[1]), "r"(value[2]), "r"(value[3])
+               : "memory");
+}
 LSSAR_DEVICE void store_global_16(float* address, const float (&value)[4]) {
   asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(address), "f"(value[0]),
                "f"(value[1]), "f"(value[2]), "f"(value[3])

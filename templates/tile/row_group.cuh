@@ -41,6 +41,22 @@ LSSAR_DEVICE void load_chunk(float (&values)[kChunkElems], const T* source) {
   }
 }
 
+template <bool kAligned, class T>
+LSSAR_DEVICE void store_chunk(T* destination, const float (&values)[kChunkElems]) {
+  if constexpr (kAligned && sizeof(T) == 2) {
+    u32 packed[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) packed[i] = pack<T>(values[2 * i], values[2 * i + 1]);
+    store_global_16(destination, packed);
+  } else if constexpr (kAligned) {
+    store_global_16(destination, {values[0], values[1], values[2], values[3]});
+    store_global_16(destination + 4, {values[4], values[5], values[6], values[7]});
+  } else {
+#pragma unroll
+    for (int i = 0; i < kChunkElems; ++i) from_float(destination[i], values[i]);
+  }
+}
+
 // 1 / |x| from |x|^2: 0 where |x| <= 1e-12; NaN where x is not finite (or its square overflows).
 LSSAR_DEVICE float inverse_norm(float square) {
   constexpr float kTinySquare = 1e-24f;

@@ -10,7 +10,6 @@
 namespace lssar_device {
 
 constexpr float kLn2 = 0.6931471805599453f;
-constexpr float kDeadRow = 1.0f / 65536.0f;  // a row whose largest U is not above this is dead
 
 // log2(1 + u) for u in [0, 1], with a small RELATIVE error.
 template <class Config>

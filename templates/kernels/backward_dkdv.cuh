@@ -1,0 +1,339 @@
+// Backward for keys and values; with atomic sums also for queries.
+//
+//   dv_j = sum_i M_ij g_i
+//   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
+//   atomic: dq sums += dS'_ij k_j / |k_j|
+//
+// A block owns BLOCK_N keys of one kv head, 16 to a warp, and walks over tiles of BLOCK_Q queries of
+// every head that reads it: so sums over a head group need no second kernel and have one order. S
+// and D are computed transposed (keys as rows), so that M and dS' feed dv and dk from registers.
+// kSplitDkdv: one sweep over the queries for dv, a second one for dk.
+//
+// Shared memory: key tile, value tile, kStages stages of {queries, output gradients, row
+// constants}; with atomic sums a tile of dS' and a word per warp.
+// Barriers: one per stage (tile/pipeline.cuh); with atomic sums one before dS' is read by other
+// warps (the next stage's frees it), and for fp16 one to agree on its scale.
+#pragma once
+
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/grad_scale.cuh"
+#include "templates/tile/load_tile.cuh"
+#include "templates/tile/pipeline.cuh"
+#include "templates/tile/project.cuh"
+#include "templates/tile/row_constants.cuh"
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct DkdvShape {
+  using Element = typename Config::Element;
+  static constexpr int BLOCK_N = Config::kDkdvRows;
+  static constexpr int BLOCK_Q = Config::kDkdvCols;
+  static constexpr int kWarps = BLOCK_N / kWarpRows;
+  static constexpr int kThreads = kWarps * kWarpThreads;
+  static constexpr int kNumSweeps = Config::kSplitDkdv ? 2 : 1;
+
+  using KeyTile = SharedTile<Element, BLOCK_N, Config::kHeadDimPadded>;
+  using ValueTile = SharedTile<Element, BLOCK_N, Config::kHeadDimVPadded>;
+  using QueryTile = SharedTile<Element, BLOCK_Q, Config::kHeadDimPadded>;
+  using GradTile = SharedTile<Element, BLOCK_Q, Config::kHeadDimVPadded>;
+  using ScoreTile = SharedTile<Element, BLOCK_N, BLOCK_Q>;
+
+  static constexpr int kConstantsOffset = QueryTile::kBytes + GradTile::kBytes;
+  static constexpr int kStageBytes = kConstantsOffset + BLOCK_Q * kRowConstantBytes;
+  static constexpr int kStagesOffset = KeyTile::kBytes + ValueTile::kBytes;
+  static constexpr int kScoreOffset = kStagesOffset + Config::kDkdvStages * kStageBytes;
+  static constexpr int kSlotsOffset = kScoreOffset + ScoreTile::kBytes;
+  static constexpr int kSharedBytes =
+      Config::kAtomicDq ? kSlotsOffset + kWarps * 4 : kScoreOffset;
+
+  static_assert(BLOCK_N % kWarpRows == 0, "a warp owns 16 keys");
+  static_assert(BLOCK_Q % 16 == 0, "queries are the depth of an mma, 16 at a time");
+};
+
+// Query tiles in the order of their use: tiles of a head, then the group's next head, and all of it
+// once per sweep.
+template <class Config>
+struct DkdvLoader {
+  using Shape = DkdvShape<Config>;
+  using Element = typename Config::Element;
+
+  const AttentionParams& p;
+  int batch;
+  int first_head;
+  int num_heads;
+  int first_tile;
+  int num_tiles;
+  u32 stages;
+
+  int head = 0;
+  int tile = 0;
+  int sweep = 0;
+
+  LSSAR_DEVICE void load(int stage) {
+    if (num_tiles == 0 || sweep == Shape::kNumSweeps) return;
+    const u32 base = stages + stage * Shape::kStageBytes;
+    const i64 first = i64{first_tile + tile} * Shape::BLOCK_Q;
+    const i64 queries = seq_q<Config>(p);
+    const i64 valid = queries - first;
+    const int q_head = first_head + head;
+    load_tile<Shape::kThreads, Config::kIsAligned>(
+        typename Shape::QueryTile{base}, row_pointer<const Element>(p.q, batch, q_head, first),
+        p.q.row_stride, valid, Config::kHeadDim);
+    load_tile<Shape::kThreads, Config::kIsAligned>(
+        typename Shape::GradTile{base + Shape::QueryTile::kBytes},
+        row_pointer<const Element>(p.grad_o, batch, q_head, first), p.grad_o.row_stride, valid,
+        Config::kHeadDimV);
+    constexpr int kFloatsPerRow = kRowConstantBytes / 4;
+    load_floats<Shape::kThreads, Shape::BLOCK_Q * kFloatsPerRow>(
+        base + Shape::kConstantsOffset,
+        p.row_constants + ((i64{batch} * p.heads + q_head) * queries + first) * kFloatsPerRow,
+        valid * kFloatsPerRow);
+    if (++tile < num_tiles) return;
+    tile = 0;
+    if (++head < num_heads) return;
+    head = 0;
+    ++sweep;
+  }
+};
+
+template <class Config>
+struct BackwardDkdv {
+  using Shape = DkdvShape<Config>;
+  using Element = typename Config::Element;
+  using Mma = typename Config::Mma;
+  static constexpr int kQueryTiles = Shape::BLOCK_Q / kTileCols;
+  using Scores = Fragment<kQueryTiles>;
+  using KeyGrads = Fragment<Config::kHeadDimPadded / kTileCols>;
+  using ValueGrads = Fragment<Config::kHeadDimVPadded / kTileCols>;
+  using Ring = Pipeline<Config::kDkdvStages, DkdvLoader<Config>>;
+
+  const AttentionParams& p;
+  BlockPlace place;  // head: kv head
+  typename Shape::KeyTile keys;
+  typename Shape::ValueTile values;
+  u32 shared;
+  i64 first_key;
+  int first_tile;
+  int num_tiles;
+  int group;  // query heads per kv head
+  float key_norm[2];
+
+  LSSAR_DEVICE explicit BackwardDkdv(const AttentionParams& params) : p(params) {}
+
+  LSSAR_DEVICE int warp_row0() const { return warp_index() * kWarpRows; }
+
+  // Key row - query column of the tile at `first_query` is visible up to this.
+  LSSAR_DEVICE int diagonal(i64 first_query) const {
+    const i64 limit = seq_k<Config>(p) - seq_q<Config>(p) - first_key + first_query;
+    const i64 far = i64{Shape::BLOCK_N + Shape::BLOCK_Q};
+    return static_cast<int>(minimum(maximum(limit, -far), far));
+  }
+
+  // s: products k_j q_i -> M_ij; d: products v_j g_i -> dS'_ij. kWithDk false: only M.
+  template <bool kWithDk>
+  LSSAR_DEVICE void weigh(Scores& s, Scores& d, u32 constants, i64 first_query) const {
+    const int limit = diagonal(first_query);
+    const bool masks = Config::kIsCausal && limit < Shape::BLOCK_N - 1;
+#pragma unroll
+    for (int n = 0; n < kQueryTiles; ++n) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int col = fragment_col(n) + c;
+        const RowConstants row = load_row_constants_shared(constants + col * kRowConstantBytes);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int e = 2 * half + c;
+          float x = s.at[n][e] * (row.score_scale * key_norm[half]);
+          if (masks && warp_row0() + fragment_row(half) - col > limit) x = -infinity();
+          float grad;
+          weight_and_gradient<Config>(x, kWithDk ? d.at[n][e] : 0.0f, row, s.at[n][e], grad);
+          if constexpr (kWithDk) d.at[n][e] = Config::kAtomicDq ? grad * key_norm[half] : grad;
+        }
+      }
+    }
+  }
+
+  // The largest gradient of the warp, or of the block where all warps round to one tile.
+  LSSAR_DEVICE u32 largest_gradient(const Scores& d) const {
+    u32 largest = GradScale<Element>::largest_bits(d);
+    if constexpr (Config::kAtomicDq) {
+      const u32 slots = shared + Shape::kSlotsOffset;
+      if (lane_index() == 0) store_shared(slots + warp_index() * 4, largest);
+      block_barrier();
+#pragma unroll
+      for (int warp = 0; warp < Shape::kWarps; ++warp) {
+        u32 other;
+        load_shared(other, slots + warp * 4);
+        largest = other > largest ? other : largest;
+      }
+    }
+    return largest;
+  }
+
+  // Adds the block's part of dq of this query tile: dS' goes through shared memory, and each warp
+  // takes 16 queries and a share of the columns.
+  LSSAR_DEVICE void add_query_grads(const Scores& d, int head, i64 first_query,
+                                    float inverse_scale) const {
+    constexpr int kRowGroups = Shape::BLOCK_Q / kWarpRows;
+    constexpr int kColumnGroups = Shape::kWarps / kRowGroups;
+    constexpr int kCols = Config::kHeadDimPadded / kColumnGroups;
+    static_assert(kColumnGroups * kRowGroups == Shape::kWarps && kCols % 16 == 0,
+                  "warps share the tile of dq evenly");
+    const typename Shape::ScoreTile tile{shared + Shape::kScoreOffset};
+    Mma::store(tile, warp_row0(), d);
+    block_barrier();
+    const int row0 = warp_index() / kColumnGroups * kWarpRows;
+    const int col0 = warp_index() % kColumnGroups * kCols;
+    Fragment<kCols / kTileCols> dq;
+    dq.clear();
+    Mma::multiply_left_transposed(dq, tile, row0, keys, col0);
+    const i64 queries = seq_q<Config>(p);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i64 query = first_query + row0 + fragment_row(half);
+      if (query >= queries) continue;
+      float* out = p.grad_q_sum +
+                   ((i64{place.batch} * p.heads + head) * queries + query) * Config::kHeadDim;
+#pragma unroll
+      for (int n = 0; n < kCols / kTileCols; ++n)
+#pragma unroll
+        for (int c = 0; c < 2; ++c) {
+          const int col = col0 + fragment_col(n) + c;
+          if (col < Config::kHeadDim)
+            add_global(out + col, dq.at[n][2 * half + c] * inverse_scale);
+        }
+    }
+  }
+
+  template <bool kWithDv, bool kWithDk>
+  LSSAR_DEVICE void sweep(Ring& ring, ValueGrads& dv, KeyGrads& dk, GradScale<Element>& scale) {
+#pragma unroll 1
+    for (int item = 0; item < num_tiles * group; ++item) {
+      const u32 stage = shared + Shape::kStagesOffset + ring.next() * Shape::kStageBytes;
+      const typename Shape::QueryTile queries{stage};
+      const typename Shape::GradTile grads{stage + Shape::QueryTile::kBytes};
+      const int head_in_group = item / num_tiles;
+      const i64 first_query =
+          i64{first_tile + item - head_in_group * num_tiles} * Shape::BLOCK_Q;
+      Scores s, d;
+      s.clear();
+      Mma::multiply_transposed(s, keys, warp_row0(), queries);
+      if constexpr (kWithDk) {
+        d.clear();
+        Mma::multiply_transposed(d, values, warp_row0(), grads);
+      }
+      weigh<kWithDk>(s, d, stage + Shape::kConstantsOffset, first_query);
+      typename Mma::template Operand<kQueryTiles> operand;
+      if constexpr (kWithDv) {
+        Mma::round(operand, s);
+        Mma::multiply(dv, operand, grads);
+      }
+      if constexpr (kWithDk) {
+        if constexpr (GradScale<Element>::kIsNeeded) scale.apply(largest_gradient(d), d, dk);
+        Mma::round(operand, d);
+        Mma::multiply(dk, operand, queries);
+        if constexpr (Config::kAtomicDq)
+          add_query_grads(d, place.head * group + head_in_group, first_query, scale.inverse());
+      }
+    }
+  }
+
+  LSSAR_DEVICE void write_values(ValueGrads& dv) const {
+    GradScale<Element>::multiply(dv, 1.0f / kWeightRange<Element>);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i64 key = first_key + warp_row0() + fragment_row(half);
+      if (key < seq_k<Config>(p))
+        write_row<Config, Config::kHeadDimV>(
+            row_pointer<Element>(p.grad_v, place.batch, place.head, key), dv, half);
+    }
+  }
+
+  LSSAR_DEVICE void write_keys(KeyGrads& dk, float inverse_scale) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float factor = Config::kAtomicDq ? inverse_scale : inverse_scale * key_norm[half];
+#pragma unroll
+      for (int n = 0; n < KeyGrads::kNumTiles; ++n) {
+        dk.at[n][2 * half] *= factor;
+        dk.at[n][2 * half + 1] *= factor;
+      }
+      project_row<Mma>(dk, half, keys, warp_row0(), key_norm[half]);
+      const i64 key = first_key + warp_row0() + fragment_row(half);
+      if (key < seq_k<Config>(p))
+        write_row<Config, Config::kHeadDim>(
+            row_pointer<Element>(p.grad_k, place.batch, place.head, key), dk, half);
+    }
+  }
+
+  LSSAR_DEVICE void place_block() {
+    const i64 num_keys = seq_k<Config>(p);
+    const i64 num_queries = seq_q<Config>(p);
+    place = block_place(ceil_div(num_keys, Shape::BLOCK_N), p.kv_heads);
+    first_key = place.tile_idx * Shape::BLOCK_N;
+    group = p.heads / p.kv_heads;
+    // The first query that sees the block's first key.
+    const i64 first_query =
+        Config::kIsCausal ? maximum(first_key + num_queries - num_keys, i64{0}) : 0;
+    first_tile = static_cast<int>(first_query / Shape::BLOCK_Q);
+    num_tiles = maximum(static_cast<int>(ceil_div(num_queries, Shape::BLOCK_Q)) - first_tile, 0);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i64 key = first_key + warp_row0() + fragment_row(half);
+      key_norm[half] =
+          key < num_keys
+              ? p.k_inv_norm[(i64{place.batch} * p.kv_heads + place.head) * num_keys + key]
+              : 0.0f;
+    }
+  }
+
+  LSSAR_DEVICE void load_owned() {
+    shared = dynamic_shared_address();
+    keys.base = shared;
+    values.base = shared + Shape::KeyTile::kBytes;
+    const i64 valid = seq_k<Config>(p) - first_key;
+    load_tile<Shape::kThreads, Config::kIsAligned>(
+        keys, row_pointer<const Element>(p.k, place.batch, place.head, first_key), p.k.row_stride,
+        valid, Config::kHeadDim);
+    load_tile<Shape::kThreads, Config::kIsAligned>(
+        values, row_pointer<const Element>(p.v, place.batch, place.head, first_key),
+        p.v.row_stride, valid, Config::kHeadDimV);
+  }
+
+  LSSAR_DEVICE void run() {
+    place_block();
+    load_owned();
+    DkdvLoader<Config> loader{p,          place.batch, place.head * group,
+                              group,      first_tile,  num_tiles,
+                              shared + Shape::kStagesOffset};
+    Ring ring(loader);
+    ring.start();
+    GradScale<Element> scale;
+    ValueGrads dv;
+    KeyGrads dk;
+    if constexpr (Config::kSplitDkdv) {
+      dv.clear();
+      sweep<true, false>(ring, dv, dk, scale);
+      write_values(dv);
+      dk.clear();
+      sweep<false, true>(ring, dv, dk, scale);
+    } else {
+      dv.clear();
+      dk.clear();
+      sweep<true, true>(ring, dv, dk, scale);
+      write_values(dv);
+    }
+    ring.finish();
+    block_barrier();  // without a query tile nothing has waited for the key tile yet
+    write_keys(dk, scale.inverse());
+  }
+};
+
+template <class Config>
+LSSAR_DEVICE void backward_dkdv(const AttentionParams& p) {
+  BackwardDkdv<Config>(p).run();
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,201 @@
+// Backward for queries in a kernel of its own: every sum in one fixed order.
+//
+//   dq_i = a_i - q̂_i (q̂_i a_i),   a_i = sum_j dS'_ij k_j / |k_j|
+//
+// A block owns BLOCK_M queries of one head, 16 to a warp, and walks over tiles of BLOCK_N keys. Rows
+// of a causal problem run longest first.
+//
+// Shared memory: query tile, output gradient tile, then kStages stages of {keys, values, reciprocal
+// key norms}. Barriers: one per stage (tile/pipeline.cuh).
+#pragma once
+
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/grad_scale.cuh"
+#include "templates/tile/load_tile.cuh"
+#include "templates/tile/pipeline.cuh"
+#include "templates/tile/project.cuh"
+#include "templates/tile/row_constants.cuh"
+#include "templates/tile/rows.cuh"
+#include "templates/tile/score_fragment.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct DqShape {
+  using Element = typename Config::Element;
+  static constexpr int BLOCK_M = Config::kDqRows;
+  static constexpr int BLOCK_N = Config::kDqCols;
+  static constexpr int kThreads = BLOCK_M / kWarpRows * kWarpThreads;
+
+  using QueryTile = SharedTile<Element, BLOCK_M, Config::kHeadDimPadded>;
+  using GradTile = SharedTile<Element, BLOCK_M, Config::kHeadDimVPadded>;
+  using KeyTile = SharedTile<Element, BLOCK_N, Config::kHeadDimPadded>;
+  using ValueTile = SharedTile<Element, BLOCK_N, Config::kHeadDimVPadded>;
+
+  static constexpr int kNormsOffset = KeyTile::kBytes + ValueTile::kBytes;
+  static constexpr int kStageBytes = kNormsOffset + BLOCK_N * 4;
+  static constexpr int kStagesOffset = QueryTile::kBytes + GradTile::kBytes;
+  static constexpr int kSharedBytes = kStagesOffset + Config::kDqStages * kStageBytes;
+
+  static_assert(BLOCK_M % kWarpRows == 0, "a warp owns 16 rows");
+  static_assert(BLOCK_N % 16 == 0, "keys are the depth of an mma, 16 at a time");
+};
+
+template <class Config>
+struct DqLoader {
+  using Shape = DqShape<Config>;
+  using Element = typename Config::Element;
+
+  const AttentionParams& p;
+  int batch;
+  int kv_head;
+  int num_tiles;
+  u32 stages;
+
+  int tile = 0;
+
+  LSSAR_DEVICE void load(int stage) {
+    if (tile == num_tiles) return;
+    const u32 base = stages + stage * Shape::kStageBytes;
+    const i64 first = i64{tile} * Shape::BLOCK_N;
+    const i64 keys = seq_k<Config>(p);
+    load_tile<Shape::kThreads, Config::kIsAligned>(
+        typename Shape::KeyTile{base}, row_pointer<const Element>(p.k, batch, kv_head, first),
+        p.k.row_stride, keys - first, Config::kHeadDim);
+    load_tile<Shape::kThreads, Config::kIsAligned>(
+        typename Shape::ValueTile{base + Shape::KeyTile::kBytes},
+        row_pointer<const Element>(p.v, batch, kv_head, first), p.v.row_stride, keys - first,
+        Config::kHeadDimV);
+    load_floats<Shape::kThreads, Shape::BLOCK_N>(
+        base + Shape::kNormsOffset,
+        p.k_inv_norm + (i64{batch} * p.kv_heads + kv_head) * keys + first, keys - first);
+    ++tile;
+  }
+};
+
+template <class Config>
+struct BackwardDq {
+  using Shape = DqShape<Config>;
+  using Element = typename Config::Element;
+  using Mma = typename Config::Mma;
+  static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
+  using Scores = Fragment<kKeyTiles>;
+  using QueryGrads = Fragment<Config::kHeadDimPadded / kTileCols>;
+
+  const AttentionParams& p;
+  BlockPlace place;
+  i64 first_row;
+  i64 visible[2];
+  RowConstants constants[2];
+
+  LSSAR_DEVICE explicit BackwardDq(const AttentionParams& params) : p(params) {}
+
+  LSSAR_DEVICE int warp_row0() const { return warp_index() * kWarpRows; }
+  LSSAR_DEVICE i64 row(int half) const { return first_row + warp_row0() + fragment_row(half); }
+  LSSAR_DEVICE i64 flat_row(int half) const {
+    return (i64{place.batch} * p.heads + place.head) * seq_q<Config>(p) + row(half);
+  }
+
+  LSSAR_DEVICE void place_block() {
+    const i64 num_queries = seq_q<Config>(p);
+    const i64 num_blocks = ceil_div(num_queries, Shape::BLOCK_M);
+    place = block_place(num_blocks, p.heads);
+    if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
+    first_row = place.tile_idx * Shape::BLOCK_M;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      visible[half] = num_visible_keys<Config>(p, row(half));
+      constants[half] = no_gradient();
+      if (row(half) < num_queries)
+        constants[half] = load_row_constants_global(p.row_constants +
+                                                    flat_row(half) * (kRowConstantBytes / 4));
+    }
+  }
+
+  // s: products q_i k_j, d: products g_i v_j -> dS'_ij / |k_j|, in d.
+  LSSAR_DEVICE void weigh(Scores& s, Scores& d, u32 norms) const {
+#pragma unroll
+    for (int n = 0; n < kKeyTiles; ++n) {
+      float norm[2];
+      load_shared(norm, norms + fragment_col(n) * 4);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float weight, grad;
+        weight_and_gradient<Config>(s.at[n][e], d.at[n][e], constants[e / 2], weight, grad);
+        d.at[n][e] = grad * norm[e % 2];
+      }
+    }
+  }
+
+  LSSAR_DEVICE void run() {
+    place_block();
+    const i64 num_queries = seq_q<Config>(p);
+    const i64 last_row = minimum(first_row + Shape::BLOCK_M, num_queries) - 1;
+    const i64 first_visible = num_visible_keys<Config>(p, first_row);
+    const int num_tiles =
+        static_cast<int>(ceil_div(num_visible_keys<Config>(p, last_row), Shape::BLOCK_N));
+    const u32 shared = dynamic_shared_address();
+    const typename Shape::QueryTile queries{shared};
+    const typename Shape::GradTile grads{shared + Shape::QueryTile::kBytes};
+    load_tile<Shape::kThreads, Config::kIsAligned>(
+        queries, row_pointer<const Element>(p.q, place.batch, place.head, first_row),
+        p.q.row_stride, num_queries - first_row, Config::kHeadDim);
+    load_tile<Shape::kThreads, Config::kIsAligned>(
+        grads, row_pointer<const Element>(p.grad_o, place.batch, place.head, first_row),
+        p.grad_o.row_stride, num_queries - first_row, Config::kHeadDimV);
+    DqLoader<Config> loader{p, place.batch, place.head / (p.heads / p.kv_heads), num_tiles,
+                            shared + Shape::kStagesOffset};
+    Pipeline<Config::kDqStages, DqLoader<Config>> ring(loader);
+    ring.start();
+
+    const float score_scale[2] = {constants[0].score_scale, constants[1].score_scale};
+    GradScale<Element> scale;
+    QueryGrads dq;
+    dq.clear();
+#pragma unroll 1
+    for (int tile = 0; tile < num_tiles; ++tile) {
+      const u32 stage = shared + Shape::kStagesOffset + ring.next() * Shape::kStageBytes;
+      const typename Shape::KeyTile keys{stage};
+      Scores s, d;
+      s.clear();
+      d.clear();
+      Mma::multiply_transposed(s, queries, warp_row0(), keys);
+      Mma::multiply_transposed(d, grads, warp_row0(),
+                               typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
+      scale_scores(s, score_scale, stage + Shape::kNormsOffset);
+      const i64 first_key = i64{tile} * Shape::BLOCK_N;
+      if (Config::kIsCausal && first_key + Shape::BLOCK_N > first_visible)
+        mask_keys(s, visible, first_key, -infinity());
+      weigh(s, d, stage + Shape::kNormsOffset);
+      if constexpr (GradScale<Element>::kIsNeeded)
+        scale.apply(GradScale<Element>::largest_bits(d), d, dq);
+      typename Mma::template Operand<kKeyTiles> operand;
+      Mma::round(operand, d);
+      Mma::multiply(dq, operand, keys);
+    }
+    ring.finish();
+    block_barrier();  // without a key tile nothing has waited for the query tile yet
+    write(dq, queries, scale.inverse());
+  }
+
+  LSSAR_DEVICE void write(QueryGrads& dq, typename Shape::QueryTile queries,
+                          float inverse_scale) const {
+    GradScale<Element>::multiply(dq, inverse_scale);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const bool is_row = row(half) < seq_q<Config>(p);
+      const float inverse_norm = is_row ? p.q_inv_norm[flat_row(half)] : 0.0f;
+      project_row<Mma>(dq, half, queries, warp_row0(), inverse_norm);
+      if (is_row)
+        write_row<Config, Config::kHeadDim>(
+            row_pointer<Element>(p.grad_q, place.batch, place.head, row(half)), dq, half);
+    }
+  }
+};
+
+template <class Config>
+LSSAR_DEVICE void backward_dq(const AttentionParams& p) {
+  BackwardDq<Config>(p).run();
+}
+
+}  // namespace lssar_device

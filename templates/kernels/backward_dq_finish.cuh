@@ -1,0 +1,50 @@
+// Last step of the backward with atomic sums: dq_i = a_i - q̂_i (q̂_i a_i) from the sums a_i.
+//
+// Eight lanes per row of [batch, heads, seq_q].
+#pragma once
+
+#include "templates/tile/row_group.cuh"
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+LSSAR_DEVICE void backward_dq_finish(const AttentionParams& p) {
+  using Element = typename Config::Element;
+  constexpr int kRowsPerBlock = Config::kRowThreads / kRowGroupThreads;
+  constexpr int kChunks =
+      (Config::kHeadDim + kRowGroupThreads * kChunkElems - 1) / (kRowGroupThreads * kChunkElems);
+  const i64 queries = seq_q<Config>(p);
+  const BlockPlace place = block_place(ceil_div(queries, kRowsPerBlock), p.heads);
+  const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
+  const i64 read_row = minimum(row, queries - 1);  // all lanes take part in the exchange below
+  const i64 flat_row = (i64{place.batch} * p.heads + place.head) * queries + read_row;
+  const Element* q = row_pointer<const Element>(p.q, place.batch, place.head, read_row);
+  const float* sums = p.grad_q_sum + flat_row * Config::kHeadDim;
+
+  float a[kChunks][kChunkElems], x[kChunks][kChunkElems];
+  float dot = 0.0f;
+#pragma unroll
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    const int at = (chunk * kRowGroupThreads + row_group_lane()) * kChunkElems;
+    if (at >= Config::kHeadDim) continue;
+    load_chunk<true>(a[chunk], sums + at);
+    load_chunk<Config::kIsAligned>(x[chunk], q + at);
+#pragma unroll
+    for (int i = 0; i < kChunkElems; ++i) dot = fma(a[chunk][i], x[chunk][i], dot);
+  }
+  const float inverse_norm = p.q_inv_norm[flat_row];
+  dot = row_group_sum(dot) * inverse_norm * inverse_norm;
+  if (row >= queries) return;
+  Element* out = row_pointer<Element>(p.grad_q, place.batch, place.head, row);
+#pragma unroll
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    const int at = (chunk * kRowGroupThreads + row_group_lane()) * kChunkElems;
+    if (at >= Config::kHeadDim) continue;
+#pragma unroll
+    for (int i = 0; i < kChunkElems; ++i) a[chunk][i] = fma(-dot, x[chunk][i], a[chunk][i]);
+    store_chunk<Config::kIsAligned>(out + at, a[chunk]);
+  }
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,100 @@
+// First step of the backward: what every later score of a query row needs (tile/row_constants.cuh).
+//
+//   delta_i = g_i o_i (o in float32),  eps_i = p b_i g_i X_i
+//
+// Eight lanes per row of [batch, heads, seq_q]; kThreads / 8 rows per block. With atomic sums of dq
+// it also clears them.
+#pragma once
+
+#include "templates/tile/row_constants.cuh"
+#include "templates/tile/row_group.cuh"
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+// sum_c g[c] x[c] over the row group.
+template <class Config, class X>
+LSSAR_DEVICE float row_dot(const typename Config::Element* g, const X* x) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int col = 0; col < Config::kHeadDimV; col += kRowGroupThreads * kChunkElems) {
+    const int at = col + row_group_lane() * kChunkElems;
+    if (at >= Config::kHeadDimV) continue;
+    float gs[kChunkElems], xs[kChunkElems];
+    load_chunk<Config::kIsAligned>(gs, g + at);
+    load_chunk<true>(xs, x + at);
+#pragma unroll
+    for (int i = 0; i < kChunkElems; ++i) sum = fma(gs[i], xs[i], sum);
+  }
+  return row_group_sum(sum);
+}
+
+struct SavedStats {
+  float r;  // natural units
+  float m;
+  float zs;
+  float largest_score;  // bits
+};
+
+LSSAR_DEVICE SavedStats load_stats(const AttentionParams& p, i64 count, i64 row) {
+  return {p.saved_stats[row], p.saved_stats[count + row], p.saved_stats[2 * count + row],
+          p.saved_stats[3 * count + row]};
+}
+
+template <class Config>
+LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
+                                             const SavedStats& stats, float delta, float g_x) {
+  if (num_keys == 0.0f || stats.zs == 0.0f) return no_gradient();
+  const float score_scale = Config::score_scale_bits(num_keys) * inverse_norm;
+  const float grad_scale = score_scale * kLn2 / stats.r;  // c'_i / R_i
+  const float power = static_cast<float>(Config::kPower);
+  RowConstants row;
+  row.score_scale = score_scale;
+  row.weights = weight_scale<Config>(num_keys, stats.r / kLn2, stats.m, stats.largest_score);
+  row.inverse_zs = kWeightRange<typename Config::Element> / stats.zs;
+  row.gain = power * num_keys / (stats.m * stats.zs) * grad_scale;
+  row.delta = delta;
+  row.epsilon = power * row_offset<Config>(num_keys) * g_x * grad_scale;
+  // The clamp of u to [0, 1] hides a NaN: these factors bring it back.
+  if (is_nan(stats.r) || is_nan(stats.m) || is_nan(stats.zs))
+    row.inverse_zs = row.gain = row.epsilon = quiet_nan();
+  return row;
+}
+
+template <class Config>
+LSSAR_DEVICE void backward_rows(const AttentionParams& p) {
+  using Element = typename Config::Element;
+  constexpr int kRowsPerBlock = Config::kRowThreads / kRowGroupThreads;
+  const i64 queries = seq_q<Config>(p);
+  const BlockPlace place = block_place(ceil_div(queries, kRowsPerBlock), p.heads);
+  const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
+  // Every lane takes part in the exchanges of its row group; rows past the end repeat the last one.
+  const i64 read_row = minimum(row, queries - 1);
+  const i64 flat_row = (i64{place.batch} * p.heads + place.head) * queries + read_row;
+
+  const float inverse_norm = row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(
+      row_pointer<const Element>(p.q, place.batch, place.head, read_row));
+  const Element* g = row_pointer<const Element>(p.grad_o, place.batch, place.head, read_row);
+  const float delta = row_dot<Config>(g, p.saved_o + flat_row * Config::kHeadDimV);
+  float g_x = 0.0f;
+  if constexpr (Config::kNeedsX)
+    g_x = row_dot<Config>(g, static_cast<const typename Config::SavedX*>(p.saved_x) +
+                                 flat_row * Config::kHeadDimV);
+  if (row >= queries) return;
+
+  if constexpr (Config::kAtomicDq) {
+    for (int col = row_group_lane() * 4; col < Config::kHeadDim; col += kRowGroupThreads * 4)
+      store_global_16(p.grad_q_sum + flat_row * Config::kHeadDim + col, {0.0f, 0.0f, 0.0f, 0.0f});
+  }
+  if (row_group_lane() != 0) return;
+  const SavedStats stats = load_stats(p, i64{p.batch} * p.heads * queries, flat_row);
+  const RowConstants c =
+      make_row_constants<Config>(static_cast<float>(num_visible_keys<Config>(p, row)),
+                                 inverse_norm, stats, delta, g_x);
+  p.q_inv_norm[flat_row] = inverse_norm;
+  float* out = p.row_constants + flat_row * (kRowConstantBytes / 4);
+  store_global_16(out, {c.score_scale, c.weights.origin, c.weights.slope, c.weights.intercept});
+  store_global_16(out + 4, {c.inverse_zs, c.gain, c.delta, c.epsilon});
+}
+
+}  // namespace lssar_device

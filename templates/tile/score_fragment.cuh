@@ -1,0 +1,33 @@
+// Scores of a warp's fragment with queries as rows and keys as columns.
+#pragma once
+
+#include "templates/ptx/memory.cuh"
+#include "templates/tile/fragment.cuh"
+
+namespace lssar_device {
+
+// x = c_i log2(e) q̂_i k̂_j in place of the products q_i k_j. `norms`: the tile's 1 / |k_j|.
+template <int kTiles>
+LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2], u32 norms) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    float norm[2];
+    load_shared(norm, norms + fragment_col(n) * 4);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) s.at[n][e] *= row_scale[e / 2] * norm[e % 2];
+  }
+}
+
+// `value` in place of the elements of keys that a row does not see. `first` is the tile's first key.
+template <int kTiles>
+LSSAR_DEVICE void mask_keys(Fragment<kTiles>& s, const i64 (&visible)[2], i64 first, float value) {
+  const int limit[2] = {static_cast<int>(minimum(visible[0] - first, i64{kTiles * kTileCols})),
+                        static_cast<int>(minimum(visible[1] - first, i64{kTiles * kTileCols}))};
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      if (fragment_col(n) + e % 2 >= limit[e / 2]) s.at[n][e] = value;
+}
+
+}  // namespace lssar_device
