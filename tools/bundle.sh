@@ -1,0 +1,72 @@
+#!/bin/sh
+# Builds the relocatable bundle: a folder with the command, the library, the tests and the
+# benchmarks that runs on another x86-64 Linux with glibc 2.36 or later and nothing else installed.
+# It holds no LLVM: a machine with a GPU has NVRTC.
+#
+#   sh tools/bundle.sh [FOLDER]    default build/bundle/lssar; replaced if it is there
+#
+# In it: bin/ (lssar, tests, benchmarks), lib/ (liblssar.so and what it needs), include/, data/ (of
+# the tests), gpu_check.sh, tests.txt (label and program of each test), COMMIT.
+# Exit code: 0 done, 2 wrong usage, 3 a tool is missing, else that of the step that failed.
+set -eu
+
+[ $# -le 1 ] || { printf 'usage: sh tools/bundle.sh [FOLDER]\n' >&2; exit 2; }
+cd "$(dirname "$0")/.."
+build=build/portable
+bundle=${1:-build/bundle/lssar}
+
+for tool in cmake ninja patchelf strip ldd; do
+  command -v "$tool" >/dev/null 2>&1 || {
+    printf 'bundle: %s is missing; sh tools/setup.sh test installs it\n' "$tool" >&2
+    exit 3
+  }
+done
+
+[ -f "$build/build.ninja" ] || cmake --preset portable
+cmake --build --preset portable
+
+# Beside the target and moved there at the end, so that a failure leaves no half bundle.
+staging="$bundle.partial"
+rm -rf "$staging"
+mkdir -p "$staging/bin" "$staging/lib" "$staging/include"
+
+find "$build/bin" -maxdepth 1 -type f -perm -u+x -exec cp {} "$staging/bin/" \;
+find "$build/lib" -maxdepth 1 -name '*.so*' -exec cp -P {} "$staging/lib/" \;
+cp -R include/lssar "$staging/include/"
+mkdir -p "$staging/data"
+cp -R tests/golden/data "$staging/data/golden"
+cp tools/gpu_check.sh README.md LICENSE "$staging/"
+cp "$build/tests.txt" "$staging/"
+git rev-parse HEAD >"$staging/COMMIT" 2>/dev/null || printf 'unknown\n' >"$staging/COMMIT"
+if [ -n "$(git status --porcelain --untracked-files=no 2>/dev/null)" ]; then
+  printf '%s with local changes\n' "$(cat "$staging/COMMIT")" >"$staging/COMMIT"
+fi
+
+# The shared libraries these need, but for glibc's own, which must be the other machine's.
+for file in "$staging"/bin/* "$staging"/lib/*.so*; do
+  ldd "$file"
+done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | while read -r library; do
+  name=$(basename "$library")
+  case $name in
+    ld-linux* | libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libutil.so.* | \
+      libresolv.so.*) ;;
+    *) [ -e "$staging/lib/$name" ] || cp -L "$library" "$staging/lib/$name" ;;
+  esac
+done
+
+# Stripped first: patchelf's moved sections and strip do not go together the other way round.
+for file in "$staging"/bin/*; do
+  strip "$file"
+  patchelf --set-rpath "\$ORIGIN/../lib" "$file"
+done
+for file in "$staging"/lib/*.so*; do
+  [ -L "$file" ] && continue
+  chmod u+w "$file"
+  strip --strip-unneeded "$file"
+  patchelf --set-rpath "\$ORIGIN" "$file"
+done
+
+mkdir -p "$(dirname "$bundle")"
+rm -rf "$bundle"
+mv "$staging" "$bundle"
+printf 'bundle: %s, %s MiB\n' "$bundle" "$(du -sm "$bundle" | cut -f1)"

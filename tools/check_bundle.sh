@@ -1,0 +1,58 @@
+#!/bin/sh
+# Checks a bundle of tools/bundle.sh: nothing but glibc is needed from outside, glibc 2.36 is enough,
+# no LLVM in it, under 60 MiB, and it runs from a folder it was moved to.
+#
+#   sh tools/check_bundle.sh [FOLDER]    default build/bundle/lssar
+#
+# Exit code: 0 all of that holds, 1 something does not (one line each), 2 no bundle there.
+set -eu
+
+bundle=${1:-build/bundle/lssar}
+[ -x "$bundle/bin/lssar" ] || {
+  printf 'check_bundle: %s: no bundle there; sh tools/bundle.sh makes one\n' "$bundle" >&2
+  exit 2
+}
+max_mib=60
+max_glibc=2.36
+failures=0
+
+complain() {
+  printf 'check_bundle: %s\n' "$*" >&2
+  failures=$((failures + 1))
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+moved="$work/moved to a name with spaces"
+cp -R "$bundle" "$moved"
+
+size=$(du -sm "$moved" | cut -f1)
+[ "$size" -lt "$max_mib" ] || complain "$size MiB; allowed are less than $max_mib"
+
+for file in "$moved"/bin/* "$moved"/lib/*.so*; do
+  name=$(basename "$file")
+  # The loader must find each library in the bundle, or it must be glibc's own.
+  ldd "$file" | awk -v moved="$moved/" '
+    /not found/ { print $1 " is not found"; next }
+    $2 != "=>" || index($0, moved) { next }
+    $1 !~ /^(libc|libm|libdl|libpthread|librt|libutil|libresolv)\.so\./ { print $1 " is outside" }
+  ' >"$work/outside"
+  while read -r line; do
+    complain "$name: $line"
+  done <"$work/outside"
+  newest=$(readelf -V "$file" | grep -o 'GLIBC_[0-9.]*' | sort -u -V | tail -n 1)
+  newest=${newest#GLIBC_}
+  [ "$(printf '%s\n%s\n' "${newest:-0}" "$max_glibc" | sort -V | tail -n 1)" = "$max_glibc" ] ||
+    complain "$name: needs glibc $newest; allowed is up to $max_glibc"
+done
+
+if find "$moved" -name '*LLVM*' -o -name '*clang*' | grep -q .; then
+  complain "it holds LLVM"
+fi
+
+"$moved/bin/lssar" --version >/dev/null || complain "lssar --version fails in a moved folder"
+"$moved/bin/lssar" emit --head-dim 64 --p 15 -o "$work/forward.cu" ||
+  complain "lssar emit fails in a moved folder"
+
+[ "$failures" -eq 0 ] || exit 1
+printf 'check_bundle: %s: %s MiB, complete\n' "$bundle" "$size"

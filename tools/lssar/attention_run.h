@@ -1,0 +1,44 @@
+// Runs a problem's pass on an engine's device, tensors in host memory in and out: what `lssar run`
+// and `lssar verify` share. A backward pass is preceded by its forward for training.
+//
+// Threads: every call stands alone; see Engine for what may be shared.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "codegen/kernel.h"
+#include "codegen/problem.h"
+#include "runtime/engine.h"
+#include "tools/lssar/problem_options.h"
+
+namespace lssar::command {
+
+// Contiguous [batch, heads, length, dim], rounded to the problem's dtype when they are uploaded.
+struct AttentionInputs {
+  std::vector<float> q, k, v;
+  std::vector<float> grad_o;  // backward only
+};
+
+struct PassReport {
+  std::shared_ptr<const PreparedKernel> kernel;
+  double run_ms = 0;  // the least of num_runs, by the device's own clock
+  int num_runs = 0;
+};
+
+struct AttentionOutputs {
+  std::vector<float> o;
+  std::vector<float> grad_q, grad_k, grad_v;  // backward only
+  std::vector<PassReport> passes;             // in the order they ran
+};
+
+// Errors: those of Engine::prepare and Engine::execute, of the schedule file, and kOutOfMemory.
+Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
+                                       const ScheduleOptions& schedules,
+                                       const AttentionInputs& inputs);
+
+// One line per pass: device, compiler, where the kernel came from, how long it took.
+void print_report(Engine& engine, const std::vector<PassReport>& passes);
+
+}  // namespace lssar::command

@@ -1,0 +1,59 @@
+// lssar emit: the generated source of a problem.
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "codegen/kernel.h"
+#include "tools/lssar/exit_code.h"
+#include "tools/lssar/problem_options.h"
+#include "tools/lssar/subcommands.h"
+
+namespace lssar::command {
+namespace {
+
+struct EmitOptions {
+  ProblemOptions problem;
+  ScheduleOptions schedule;
+  std::string output;
+};
+
+Result<int> emit(const EmitOptions& options) {
+  const std::string& target_name = options.schedule.target_name();
+  LSSAR_ASSIGN_OR_RETURN(const Target target,
+                         target_from_name(target_name.empty() ? "sm_80" : target_name));
+  LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
+  LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> given,
+                         options.schedule.schedule(problem, target));
+  const Schedule schedule = given ? *given : default_schedule(problem, target);
+  LSSAR_ASSIGN_OR_RETURN(const KernelSource kernel, emit_kernel(problem, schedule, target));
+
+  if (!options.output.empty()) {
+    LSSAR_RETURN_IF_ERROR(write_file_atomically(options.output, kernel.source));
+    return static_cast<int>(kDone);
+  }
+  if (std::fwrite(kernel.source.data(), 1, kernel.source.size(), stdout) != kernel.source.size() ||
+      std::fflush(stdout) != 0) {
+    return io_error("standard output: the source could not be written");
+  }
+  return static_cast<int>(kDone);
+}
+
+}  // namespace
+
+void add_emit(CLI::App& app, Action* action) {
+  auto options = std::make_shared<EmitOptions>();
+  CLI::App* sub = app.add_subcommand("emit", "Print the CUDA source generated for a problem");
+  options->problem.add_to(*sub);
+  options->schedule.add_to(*sub, "architecture to make it for (default sm_80)");
+  sub->add_option("-o,--output", options->output, "write to FILE instead of standard output");
+  sub->footer(
+      "\nThe source is one file that compiles on its own.\n\n"
+      "Example:\n"
+      "  lssar emit --pass forward --head-dim 64 --p 15 --causal --target sm_90 -o forward.cu\n"
+      "  nvcc -cubin -arch=sm_90 forward.cu\n\n" +
+      exit_code_help());
+  sub->callback([options, action] { *action = [options] { return emit(*options); }; });
+}
+
+}  // namespace lssar::command

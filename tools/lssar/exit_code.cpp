@@ -1,0 +1,38 @@
+#include "tools/lssar/exit_code.h"
+
+#include <fmt/format.h>
+
+namespace lssar::command {
+
+ExitCode exit_code_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk:
+      return kDone;
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kUnsupported:
+      return kBadInput;
+    case StatusCode::kMissing:
+      return kNotFound;
+    case StatusCode::kIoError:
+      return kIo;
+    case StatusCode::kCompileError:
+    case StatusCode::kDeviceError:
+    case StatusCode::kNotPrepared:
+    case StatusCode::kOutOfMemory:
+    case StatusCode::kInternal:
+      return kFailed;
+  }
+  return kFailed;
+}
+
+std::string exit_code_help() {
+  return "Exit codes: 0 done; 1 it ran, but the numbers are wrong; 2 wrong options or input;\n"
+         "3 something needed is missing (compiler, device); 4 compile or device error; 5 I/O.\n";
+}
+
+int report_failure(const Status& status) {
+  fmt::print(stderr, "lssar: {}\n", status.to_string());
+  return exit_code_of(status.code());
+}
+
+}  // namespace lssar::command

@@ -1,0 +1,53 @@
+// The `lssar` command: chooses the subcommand, and turns its failure into one line and a code.
+#include <exception>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "tools/lssar/exit_code.h"
+#include "tools/lssar/subcommands.h"
+
+namespace {
+
+using lssar::command::Action;
+
+// CLI11 throws to say "print help" as well as for errors; its own exit codes are not ours.
+int parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return -1;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {
+      app.exit(error);  // prints the help that was asked for
+      return lssar::command::kDone;
+    }
+    fmt::print(stderr, "lssar: {} (see lssar --help)\n", error.what());
+    return lssar::command::kBadInput;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Generates, compiles, runs and checks CUDA kernels for LSSAR attention.", "lssar");
+  app.footer("\nExample:\n  lssar verify --pass backward --seq 512 --heads 4\n\n" +
+             lssar::command::exit_code_help());
+  app.set_version_flag("--version", LSSAR_VERSION);
+  app.require_subcommand(1);
+
+  Action action;
+  lssar::command::add_emit(app, &action);
+  lssar::command::add_run(app, &action);
+  lssar::command::add_verify(app, &action);
+  lssar::command::add_doctor(app, &action);
+
+  if (const int code = parse(app, argc, argv); code >= 0) return code;
+  try {
+    const lssar::Result<int> result = action();
+    return result.ok() ? *result : lssar::command::report_failure(result.status());
+  } catch (const std::bad_alloc&) {
+    return lssar::command::report_failure(lssar::out_of_memory("host memory is used up"));
+  } catch (const std::exception& error) {
+    return lssar::command::report_failure(lssar::internal_error(error.what()));
+  }
+}

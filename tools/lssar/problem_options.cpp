@@ -1,0 +1,175 @@
+#include "tools/lssar/problem_options.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+
+namespace lssar::command {
+namespace {
+
+// No file of options is longer; a device file or a tensor given by mistake is.
+constexpr uint64_t kMaxJsonBytes = 1 << 20;
+
+Result<nlohmann::json> read_json(const std::string& path) {
+  LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxJsonBytes}));
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    return invalid_argument(fmt::format("{}: not JSON: {}", path, error.what()));
+  }
+}
+
+// A size that the .npy files have, and the user may have given too: by option, or in the file of
+// --problem, where 0 leaves a length open.
+template <typename T>
+Status check_agrees(const char* option, const std::optional<T>& given, const char* field,
+                    const nlohmann::json& file, int64_t in_files) {
+  const auto complain = [&](const std::string& name, int64_t value) {
+    return invalid_argument(
+        fmt::format("{} = {}: the .npy files have {}; leave it out or give files of that size",
+                    name, value, in_files));
+  };
+  if (given) return *given == in_files ? Status() : complain(option, *given);
+  const int64_t value = file.value(field, int64_t{0});
+  return value == 0 || value == in_files ? Status() : complain(field, value);
+}
+
+}  // namespace
+
+void ProblemOptions::add_to(CLI::App& app) {
+  const char* const group = "Problem";
+  const auto add = [&](const std::string& name, auto& value, const std::string& help) {
+    return app.add_option(name, value, help)->group(group);
+  };
+  add("--pass", pass_, "forward (default), forward-train or backward");
+  add("--head-dim", head_dim_, "d of q and k: 8 to 256 in steps of 8 (default 64)");
+  add("--head-dim-v", head_dim_v_, "dv of v and o (default: as --head-dim)");
+  add("--seq", seq_q_, "queries per head; 0 or not given: a kernel for run-time lengths");
+  add("--seq-k", seq_k_, "keys per head (default: as --seq)");
+  add("--batch", batch_, "batch entries (default 1)");
+  add("--heads", heads_, "query heads (default 1)");
+  add("--kv-heads", kv_heads_, "heads of k and v; divides --heads (default: as --heads)");
+  add("--p", p_, "power of the re-weighting, 1 to 64; 0 = LSSA (default 15)");
+  add("--offset", offset_, "offset of the re-weighting, >= 0 (default 1)");
+  add("--dtype", dtype_, "bf16 (default), fp16 or fp32");
+  causal_option_ = app.add_flag("--causal,!--no-causal", causal_,
+                                "row i sees keys up to i, aligned at the end (default), or all")
+                       ->group(group);
+  app.add_flag("--runtime-lengths", runtime_lengths_,
+               "a kernel for run-time lengths, whatever --seq says")
+      ->group(group);
+  add("--problem", problem_file_, "JSON file of the problem's fields; options given win over it");
+}
+
+Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
+  Problem problem;
+  if (!problem_file_.empty()) {
+    LSSAR_ASSIGN_OR_RETURN(*file, read_json(problem_file_));
+    Result<Problem> from_file = problem_from_json(*file);
+    if (!from_file.ok()) return from_file.status().with_context(problem_file_);
+    problem = *from_file;
+  }
+  if (pass_) {
+    LSSAR_ASSIGN_OR_RETURN(problem.pass, parse_pass(*pass_));
+  }
+  if (dtype_) {
+    LSSAR_ASSIGN_OR_RETURN(problem.dtype, parse_dtype(*dtype_));
+  }
+  const auto set = [](auto& field, const auto& option) {
+    if (option) field = *option;
+  };
+  set(problem.head_dim, head_dim_);
+  set(problem.head_dim_v, head_dim_v_ ? head_dim_v_ : head_dim_);
+  set(problem.seq_q, seq_q_);
+  set(problem.seq_k, seq_k_ ? seq_k_ : seq_q_);
+  set(problem.batch, batch_);
+  set(problem.heads, heads_);
+  set(problem.kv_heads, kv_heads_ ? kv_heads_ : heads_);
+  set(problem.p, p_);
+  set(problem.offset, offset_);
+  if (causal_option_->count() > 0) problem.causal = causal_;
+  return problem;
+}
+
+Result<Problem> ProblemOptions::problem() const {
+  nlohmann::json file = nlohmann::json::object();
+  LSSAR_ASSIGN_OR_RETURN(Problem problem, described(&file));
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  if (runtime_lengths_) problem.seq_q = problem.seq_k = 0;
+  return problem;
+}
+
+Result<Sizes> ProblemOptions::sizes() const {
+  nlohmann::json file = nlohmann::json::object();
+  LSSAR_ASSIGN_OR_RETURN(const Problem problem, described(&file));
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  if (!seq_q_ && problem.seq_q == 0) {
+    return invalid_argument("seq: not given; this command needs the number of queries (--seq N)");
+  }
+  if (!seq_k_ && !seq_q_ && problem.seq_k == 0) {
+    return invalid_argument("seq_k: not given; this command needs the number of keys (--seq-k N)");
+  }
+  return Sizes{problem.batch, problem.heads, problem.kv_heads, problem.seq_q, problem.seq_k};
+}
+
+Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_dim,
+                                                 int head_dim_v) const {
+  nlohmann::json file = nlohmann::json::object();
+  LSSAR_ASSIGN_OR_RETURN(Problem problem, described(&file));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--head-dim", head_dim_, "head_dim", file, head_dim));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--head-dim-v", head_dim_v_, "head_dim_v", file, head_dim_v));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--seq", seq_q_, "seq_q", file, sizes.seq_q));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--seq-k", seq_k_, "seq_k", file, sizes.seq_k));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--batch", batch_, "batch", file, sizes.batch));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--heads", heads_, "heads", file, sizes.heads));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--kv-heads", kv_heads_, "kv_heads", file, sizes.kv_heads));
+  problem.head_dim = head_dim;
+  problem.head_dim_v = head_dim_v;
+  problem.batch = sizes.batch;
+  problem.heads = sizes.heads;
+  problem.kv_heads = sizes.kv_heads;
+  problem.seq_q = sizes.seq_q;
+  problem.seq_k = sizes.seq_k;
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  // A kernel made for a length of 0 does not exist: 0 stands for run-time lengths.
+  if (runtime_lengths_) problem.seq_q = problem.seq_k = 0;
+  return problem;
+}
+
+void ScheduleOptions::add_to(CLI::App& app, const std::string& target_help) {
+  app.add_option("--target", target_, target_help)->group("Kernel");
+  app.add_option("--schedule", schedule_file_,
+                 "JSON file of schedule fields, over the default schedule")
+      ->group("Kernel");
+}
+
+Result<std::optional<Schedule>> ScheduleOptions::schedule(const Problem& problem,
+                                                          const Target& target) const {
+  if (schedule_file_.empty()) return std::optional<Schedule>();
+  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json, read_json(schedule_file_));
+  Result<Schedule> schedule = schedule_from_json(json, default_schedule(problem, target));
+  if (!schedule.ok()) return schedule.status().with_context(schedule_file_);
+  return std::optional<Schedule>(*schedule);
+}
+
+void ExecutionOptions::add_to(CLI::App& app) {
+  app.add_option("--device", device_, "auto (a GPU if there is one), cuda or virtual")
+      ->group("Execution")
+      ->capture_default_str();
+  app.add_option("--compiler", compiler_, "auto (NVRTC if it is found), nvrtc or llvm")
+      ->group("Execution")
+      ->capture_default_str();
+  app.add_flag("-q,--quiet", quiet_, "do not say what compiled, what ran and how long it took")
+      ->group("Execution");
+}
+
+Result<EngineOptions> ExecutionOptions::engine_options(const std::string& target) const {
+  EngineOptions options;
+  LSSAR_ASSIGN_OR_RETURN(options.device, parse_device_choice(device_));
+  LSSAR_ASSIGN_OR_RETURN(options.compiler, parse_compiler_choice(compiler_));
+  options.target = target;
+  return options;
+}
+
+}  // namespace lssar::command

@@ -1,0 +1,189 @@
+// lssar run: tensors from .npy files, results to .npy files.
+#include <array>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/npy.h"
+#include "tools/lssar/attention_run.h"
+#include "tools/lssar/exit_code.h"
+#include "tools/lssar/problem_options.h"
+#include "tools/lssar/subcommands.h"
+
+namespace lssar::command {
+namespace {
+
+struct RunOptions {
+  ProblemOptions problem;
+  ScheduleOptions schedule;
+  ExecutionOptions execution;
+  std::string q, k, v, grad_o;
+  std::string output_dir;
+};
+
+// batch, heads, length, dim.
+using Shape = std::array<int64_t, 4>;
+
+struct InputFile {
+  Shape shape = {};
+  std::vector<float> values;
+};
+
+Result<InputFile> read_tensor(const char* option, const std::string& path) {
+  LSSAR_ASSIGN_OR_RETURN(NpyArray<float> array, read_npy_float32(path));
+  if (array.shape.size() != 4) {
+    return invalid_argument(
+        fmt::format("{} {}: shape {} has {} dimensions; allowed is "
+                    "[batch, heads, length, dim]",
+                    option, path, npy_shape_string(array.shape), array.shape.size()));
+  }
+  InputFile file;
+  std::copy(array.shape.begin(), array.shape.end(), file.shape.begin());
+  file.values = std::move(array.values);
+  return file;
+}
+
+Status check_shape(const char* option, const Shape& shape, const Shape& wanted) {
+  if (shape == wanted) return {};
+  return invalid_argument(fmt::format("{}: shape {} does not fit the other files; it must be {}",
+                                      option, npy_shape_string(shape), npy_shape_string(wanted)));
+}
+
+struct RunInputs {
+  Sizes sizes;
+  int head_dim = 0, head_dim_v = 0;
+  AttentionInputs tensors;
+};
+
+// Head dims beyond what int holds are refused here, the rest by the problem's own rules.
+Result<int> to_head_dim(const char* option, int64_t dim) {
+  if (dim >= 1 && dim <= 1 << 20) return static_cast<int>(dim);
+  return invalid_argument(
+      fmt::format("{}: dim = {}: allowed are multiples of 8 from 8 to 256", option, dim));
+}
+
+Result<RunInputs> read_inputs(const RunOptions& options) {
+  LSSAR_ASSIGN_OR_RETURN(InputFile q, read_tensor("--q", options.q));
+  LSSAR_ASSIGN_OR_RETURN(InputFile k, read_tensor("--k", options.k));
+  LSSAR_ASSIGN_OR_RETURN(InputFile v, read_tensor("--v", options.v));
+  const auto [batch, heads, seq_q, dim] = q.shape;
+  const int64_t kv_heads = k.shape[1], seq_k = k.shape[2], dim_v = v.shape[3];
+  LSSAR_RETURN_IF_ERROR(check_shape("--k", k.shape, {batch, kv_heads, seq_k, dim}));
+  LSSAR_RETURN_IF_ERROR(check_shape("--v", v.shape, {batch, kv_heads, seq_k, dim_v}));
+
+  RunInputs inputs;
+  inputs.sizes = {batch, heads, kv_heads, seq_q, seq_k};
+  LSSAR_ASSIGN_OR_RETURN(inputs.head_dim, to_head_dim("--q", dim));
+  LSSAR_ASSIGN_OR_RETURN(inputs.head_dim_v, to_head_dim("--v", dim_v));
+  inputs.tensors.q = std::move(q.values);
+  inputs.tensors.k = std::move(k.values);
+  inputs.tensors.v = std::move(v.values);
+  if (!options.grad_o.empty()) {
+    LSSAR_ASSIGN_OR_RETURN(InputFile grad_o, read_tensor("--do", options.grad_o));
+    LSSAR_RETURN_IF_ERROR(check_shape("--do", grad_o.shape, {batch, heads, seq_q, dim_v}));
+    inputs.tensors.grad_o = std::move(grad_o.values);
+  }
+  return inputs;
+}
+
+Status check_pass(const Problem& problem, const RunOptions& options) {
+  if (problem.pass == Pass::kForwardTrain) {
+    return invalid_argument(
+        "pass = forward-train: run writes no saved tensors; allowed are "
+        "forward and backward");
+  }
+  if (problem.pass == Pass::kBackward && options.grad_o.empty()) {
+    return invalid_argument("--do: not given; pass = backward needs the gradient of o");
+  }
+  if (problem.pass == Pass::kForward && !options.grad_o.empty()) {
+    return invalid_argument("--do: given, but pass = forward; only backward reads it");
+  }
+  return {};
+}
+
+Status make_directory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return io_error(fmt::format("--out {}: {}", path, error.message()));
+  return {};
+}
+
+// All of them or none: a file that cannot be written takes those before it along.
+Status write_outputs(const RunOptions& options, const RunInputs& inputs, const Problem& problem,
+                     const AttentionOutputs& outputs) {
+  struct Output {
+    const char* name;
+    int64_t heads, length, dim;
+    const std::vector<float>& values;
+  };
+  const Sizes& sizes = inputs.sizes;
+  const int64_t d = problem.head_dim, dv = problem.head_dim_v;
+  const std::vector<Output> files =
+      problem.pass == Pass::kForward
+          ? std::vector<Output>{{"o.npy", sizes.heads, sizes.seq_q, dv, outputs.o}}
+          : std::vector<Output>{{"dq.npy", sizes.heads, sizes.seq_q, d, outputs.grad_q},
+                                {"dk.npy", sizes.kv_heads, sizes.seq_k, d, outputs.grad_k},
+                                {"dv.npy", sizes.kv_heads, sizes.seq_k, dv, outputs.grad_v}};
+  std::vector<std::string> written;
+  for (const Output& file : files) {
+    const std::string path = options.output_dir + "/" + file.name;
+    const Shape shape = {sizes.batch, file.heads, file.length, file.dim};
+    const Status status = write_npy_float32(path, shape, file.values);
+    if (!status.ok()) {
+      for (const std::string& earlier : written) std::filesystem::remove(earlier);
+      return status;
+    }
+    written.push_back(path);
+  }
+  return {};
+}
+
+Result<int> run(const RunOptions& options) {
+  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
+                         options.execution.engine_options(options.schedule.target_name()));
+  LSSAR_ASSIGN_OR_RETURN(const RunInputs inputs, read_inputs(options));
+  LSSAR_ASSIGN_OR_RETURN(
+      const Problem problem,
+      options.problem.problem_of_files(inputs.sizes, inputs.head_dim, inputs.head_dim_v));
+  LSSAR_RETURN_IF_ERROR(check_pass(problem, options));
+  // Before the work: a folder that cannot be made should not cost a compile.
+  LSSAR_RETURN_IF_ERROR(make_directory(options.output_dir));
+
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
+  LSSAR_ASSIGN_OR_RETURN(
+      const AttentionOutputs outputs,
+      run_attention(*engine, problem, inputs.sizes, options.schedule, inputs.tensors));
+  LSSAR_RETURN_IF_ERROR(write_outputs(options, inputs, problem, outputs));
+  if (!options.execution.quiet()) print_report(*engine, outputs.passes);
+  return static_cast<int>(kDone);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action* action) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* sub = app.add_subcommand("run", "Compute attention of .npy files");
+  const auto add_file = [&](const char* name, std::string& path, const char* help) {
+    return sub->add_option(name, path, help)->group("Files");
+  };
+  add_file("--q", options->q, "[batch, heads, length, dim], float32 .npy")->required();
+  add_file("--k", options->k, "[batch, kv heads, keys, dim]")->required();
+  add_file("--v", options->v, "[batch, kv heads, keys, dv]")->required();
+  add_file("--do", options->grad_o, "gradient of o: [batch, heads, length, dv]; backward only");
+  add_file("--out", options->output_dir, "folder for o.npy, or dq.npy, dk.npy and dv.npy")
+      ->required();
+  options->problem.add_to(*sub);
+  options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
+  options->execution.add_to(*sub);
+  sub->footer(
+      "\nInputs are rounded to the dtype (nearest, ties to even); outputs are float32. Sizes come\n"
+      "from the files; size options, where given, must agree with them.\n\n"
+      "Example:\n"
+      "  lssar run --pass backward --causal --p 15 --dtype bf16 \\\n"
+      "    --q q.npy --k k.npy --v v.npy --do do.npy --out results\n\n" +
+      exit_code_help());
+  sub->callback([options, action] { *action = [options] { return run(*options); }; });
+}
+
+}  // namespace lssar::command

@@ -1,0 +1,23 @@
+// The subcommands, one file each. Every add_ function defines one on `app`; when the user chose it,
+// `*action` is set to what does it.
+//
+// Threads: the command is single-threaded; what it calls may not be.
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+#include "base/status.h"
+
+namespace lssar::command {
+
+// The exit code, or the failure that decides it.
+using Action = std::function<Result<int>()>;
+
+void add_emit(CLI::App& app, Action* action);    // print the generated source
+void add_run(CLI::App& app, Action* action);     // .npy files in, .npy files out
+void add_verify(CLI::App& app, Action* action);  // random inputs against the reference
+void add_doctor(CLI::App& app, Action* action);  // what is on this machine
+
+}  // namespace lssar::command
