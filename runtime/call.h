@@ -50,10 +50,11 @@ Status check_sizes(const Problem& problem, const Sizes& sizes);
 // kInvalidArgument, naming the tensor: a null pointer where there are elements; data or strides
 // that are not multiples of problem.alignment; a negative stride; extents that overflow; a tensor
 // that is written and has two elements at one address; one that is written and overlaps another
-// of the call (reported where it is certain: interleaved layouts such as packed q, k, v are fine).
+// of the call (reported where it is certain: interleaved layouts such as packed q, k, v are fine);
+// a workspace of less than `workspace_needed` bytes.
 // REQUIRES: check_sizes(problem, sizes).ok().
 Status check_tensors(const Problem& problem, const Sizes& sizes, const Tensors& tensors,
-                     const Workspace& workspace);
+                     const Workspace& workspace, size_t workspace_needed);
 
 // The most that divides every data pointer and every stride in bytes that matters: problem's
 // element size up to 16, or 0 where a pointer is not even element-aligned.

@@ -100,10 +100,21 @@ class Engine {
   Engine(const EngineOptions& options, std::shared_ptr<Device> device,
          std::shared_ptr<const Compiler> compiler);
 
+  // One per key; its mutex makes threads that want the same image wait for one load.
+  struct LoadSlot {
+    std::mutex mutex;
+    std::weak_ptr<const LoadedImage> loaded;
+  };
+
+  Result<std::shared_ptr<const PreparedKernel>> prepare_emitted(const Problem& problem,
+                                                                const Schedule& schedule,
+                                                                KernelSource source,
+                                                                double emit_ms);
   Result<Image> find_or_compile(const Compiler& compiler, const CompileRequest& request,
                                 PreparedKernel* kernel);
   Result<std::shared_ptr<const LoadedImage>> find_or_load(const std::string& key, Image image,
                                                           PreparedKernel* kernel);
+  Status resolve_functions(PreparedKernel* kernel);
 
   const EngineOptions options_;
   const std::shared_ptr<Device> device_;
@@ -111,7 +122,7 @@ class Engine {
 
   std::mutex mutex_;  // guards what follows
   std::shared_ptr<const Compiler> compiler_;
-  std::unordered_map<std::string, std::weak_ptr<const LoadedImage>> loaded_;
+  std::unordered_map<std::string, std::shared_ptr<LoadSlot>> slots_;
 };
 
 }  // namespace lssar

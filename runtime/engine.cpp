@@ -1,0 +1,251 @@
+#include "runtime/engine.h"
+
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "runtime/executor.h"
+#include "runtime/image_metadata.h"
+#include "runtime/operands.h"
+
+namespace lssar {
+namespace {
+
+class Stopwatch {
+ public:
+  double ms() const {
+    const auto elapsed = std::chrono::steady_clock::now() - start_;
+    return std::chrono::duration<double, std::milli>(elapsed).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+double thread_cpu_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+// What decides the bytes of the image and nothing else: no path, no time, no GPU's name.
+std::string cache_key(const Compiler& compiler, const CompileRequest& request,
+                      const KernelSource& source) {
+  CacheKeyBuilder key;
+  key.add("source", source_without_header(source.source));
+  key.add("options", compiler.options(request));
+  key.add("compiler", compiler.name());
+  key.add("compiler_version", compiler.version());
+  key.add("target", request.target.name());
+  key.add("image", image_kind_name(request.kind));
+  std::vector<std::string> entries;
+  for (const LaunchStep& step : source.steps) entries.push_back(step.entry);
+  key.add("entries", entries);
+  return key.hex();
+}
+
+// Registers the memory of a call with the device for as long as its launches run.
+class ImportedRanges {
+ public:
+  ImportedRanges(Device& device, const Operands& operands) : device_(device), ranges_(operands) {}
+  ~ImportedRanges() {
+    for (int i = 0; i < count_; ++i) {
+      if (bytes_[i] != 0) device_.release_range(ranges_.items[i].data, bytes_[i]);
+    }
+  }
+  ImportedRanges(const ImportedRanges&) = delete;
+  ImportedRanges& operator=(const ImportedRanges&) = delete;
+
+  Status import() {
+    for (; count_ < ranges_.count; ++count_) {
+      const Operand& operand = ranges_.items[count_];
+      LSSAR_ASSIGN_OR_RETURN(const int64_t bytes, extent_bytes(operand));
+      bytes_[count_] = operand.data == 0 ? 0 : static_cast<size_t>(bytes);
+      if (bytes_[count_] == 0) continue;
+      LSSAR_RETURN_IF_ERROR(device_.import_range(operand.data, bytes_[count_]));
+    }
+    return {};
+  }
+
+ private:
+  Device& device_;
+  const Operands& ranges_;
+  std::array<size_t, Operands::kCapacity> bytes_{};
+  int count_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
+  LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
+                         open_device(options.device, options.target, options.ordinal));
+  return create(options, std::move(device), nullptr);
+}
+
+std::unique_ptr<Engine> Engine::create(const EngineOptions& options, std::shared_ptr<Device> device,
+                                       std::shared_ptr<const Compiler> compiler) {
+  return std::unique_ptr<Engine>(new Engine(options, std::move(device), std::move(compiler)));
+}
+
+Engine::Engine(const EngineOptions& options, std::shared_ptr<Device> device,
+               std::shared_ptr<const Compiler> compiler)
+    : options_(options),
+      device_(std::move(device)),
+      store_(Store::open(options.cache)),
+      compiler_(std::move(compiler)) {}
+
+Result<std::shared_ptr<const Compiler>> Engine::compiler() {
+  const std::lock_guard lock(mutex_);
+  if (compiler_ == nullptr) {
+    LSSAR_ASSIGN_OR_RETURN(compiler_, open_compiler(options_.compiler));
+  }
+  return compiler_;
+}
+
+Result<std::shared_ptr<const PreparedKernel>> Engine::prepare(
+    const Problem& problem, const std::optional<Schedule>& schedule) {
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  const Target& target = device_->info().target;
+  const Schedule chosen = schedule ? *schedule : default_schedule(problem, target);
+  const Stopwatch watch;
+  LSSAR_ASSIGN_OR_RETURN(KernelSource source, emit_kernel(problem, chosen, target));
+  const double emit_ms = watch.ms();
+  return prepare_emitted(problem, chosen, std::move(source), emit_ms);
+}
+
+Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_source(const Problem& problem,
+                                                                     const Schedule& schedule,
+                                                                     KernelSource source) {
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  return prepare_emitted(problem, schedule, std::move(source), 0);
+}
+
+Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_emitted(const Problem& problem,
+                                                                      const Schedule& schedule,
+                                                                      KernelSource source,
+                                                                      double emit_ms) {
+  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> opened, compiler());
+  CompileRequest request;
+  request.name = source.name;
+  request.source = source.source;
+  request.target = device_->info().target;
+  const ImageKind preferred = device_->preferred_image();
+  request.kind = opened->can_make(preferred) ? preferred : ImageKind::kPtx;
+  request.extra_options = options_.compile_options;
+
+  auto kernel = std::make_shared<PreparedKernel>();
+  kernel->problem = problem;
+  kernel->schedule = schedule;
+  kernel->source = std::move(source);
+  kernel->timings.emit_ms = emit_ms;
+
+  LSSAR_ASSIGN_OR_RETURN(Image image, find_or_compile(*opened, request, kernel.get()));
+  LSSAR_ASSIGN_OR_RETURN(kernel->loaded, find_or_load(kernel->key, std::move(image), kernel.get()));
+  LSSAR_RETURN_IF_ERROR(resolve_functions(kernel.get()));
+  return std::shared_ptr<const PreparedKernel>(std::move(kernel));
+}
+
+Result<Image> Engine::find_or_compile(const Compiler& compiler, const CompileRequest& request,
+                                      PreparedKernel* kernel) {
+  PrepareTimings& timings = kernel->timings;
+  const auto compile = [&]() -> Result<CacheEntry> {
+    const Stopwatch watch;
+    const double cpu_start_ms = thread_cpu_ms();
+    LSSAR_ASSIGN_OR_RETURN(Image made, compiler.compile(request));
+    timings.compile_cpu_ms = thread_cpu_ms() - cpu_start_ms;
+    timings.compile_ms = watch.ms();
+    log(LogLevel::kInfo, fmt::format("compiled {} for {} with {} {} in {:.0f} ms", request.name,
+                                     request.target.name(), compiler.name(), compiler.version(),
+                                     timings.compile_ms));
+    CacheEntry entry;
+    entry.metadata = encode_image_metadata(
+        {kernel->problem, kernel->schedule, kernel->source, compiler, request}, made);
+    entry.payload = std::move(made.bytes);
+    return entry;
+  };
+
+  const Stopwatch watch;
+  kernel->key = cache_key(compiler, request, kernel->source);
+  LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const CacheEntry> entry,
+                         store_->get_or_compute(kernel->key, compile, &kernel->cache_source));
+  Result<Image> image = decode_image_metadata(entry->metadata);
+  if (!image.ok()) {
+    // Its checksum is right, so that another version wrote it: made anew, and replaced.
+    log(LogLevel::kWarning, image.status().message());
+    LSSAR_ASSIGN_OR_RETURN(CacheEntry fresh, compile());
+    store_->insert(kernel->key, fresh);
+    kernel->cache_source = CacheSource::kComputed;
+    entry = std::make_shared<const CacheEntry>(std::move(fresh));
+    image = decode_image_metadata(entry->metadata);
+    LSSAR_RETURN_IF_ERROR(image.status());
+  }
+  image->bytes = entry->payload;
+  timings.lookup_ms = watch.ms() - timings.compile_ms;
+  return image;
+}
+
+Result<std::shared_ptr<const LoadedImage>> Engine::find_or_load(const std::string& key, Image image,
+                                                                PreparedKernel* kernel) {
+  std::shared_ptr<LoadSlot> slot;
+  {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<LoadSlot>& entry = slots_[key];
+    if (entry == nullptr) entry = std::make_shared<LoadSlot>();
+    slot = entry;
+  }
+  const std::lock_guard lock(slot->mutex);
+  if (std::shared_ptr<const LoadedImage> loaded = slot->loaded.lock()) return loaded;
+
+  const Stopwatch watch;
+  auto loaded = std::make_shared<LoadedImage>();
+  loaded->device = device_;
+  Result<std::unique_ptr<DeviceModule>> module = device_->load(image);
+  if (!module.ok()) return module.status().with_context("loading " + kernel->source.name);
+  loaded->module = std::move(*module);
+  loaded->image = std::move(image);
+  kernel->timings.load_ms = watch.ms();
+  slot->loaded = loaded;
+  return std::shared_ptr<const LoadedImage>(std::move(loaded));
+}
+
+Status Engine::resolve_functions(PreparedKernel* kernel) {
+  for (const LaunchStep& step : kernel->source.steps) {
+    LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* function,
+                           kernel->loaded->module->function(step.entry));
+    LSSAR_RETURN_IF_ERROR(
+        device_->prepare(*function, static_cast<uint32_t>(step.shared_bytes))
+            .with_context(fmt::format("{}, {}", kernel->source.name, step.entry)));
+    KernelResources resources = function->resources();
+    for (const KernelResources& reported : kernel->loaded->image.resources) {
+      // The assembler's report has the spills, which a driver does not tell.
+      if (reported.entry == step.entry && reported.registers >= 0) resources = reported;
+    }
+    resources.entry = step.entry;
+    kernel->functions.push_back(function);
+    kernel->resources.push_back(std::move(resources));
+  }
+  return {};
+}
+
+Status Engine::execute(const PreparedKernel& kernel, const Sizes& sizes, const Tensors& tensors,
+                       const Workspace& workspace, Stream stream) const {
+  const Problem& problem = kernel.problem;
+  LSSAR_RETURN_IF_ERROR(check_sizes(problem, sizes));
+  LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                         workspace_layout(problem, kernel.schedule, sizes));
+  LSSAR_RETURN_IF_ERROR(check_tensors(problem, sizes, tensors, workspace, layout.total_bytes));
+
+  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, sizes));
+  const Operands operands =
+      list_operands(problem, sizes, saved, tensors, workspace.data, layout.total_bytes);
+  ImportedRanges ranges(*device_, operands);
+  LSSAR_RETURN_IF_ERROR(ranges.import());
+  return launch_steps(*device_, kernel.source.steps, kernel.functions, sizes,
+                      attention_params(problem, sizes, tensors, workspace.data, layout), stream);
+}
+
+}  // namespace lssar

@@ -1,0 +1,190 @@
+#include "runtime/operands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace lssar {
+namespace {
+
+constexpr int kNumStrided = 3;
+
+Operand strided(const char* name, const Tensor& tensor, int64_t batch, int64_t heads,
+                int64_t length, int64_t dim, const Problem& problem, bool written) {
+  Operand operand;
+  operand.name = name;
+  operand.data = tensor.data;
+  operand.sizes[0] = batch;
+  operand.sizes[1] = heads;
+  operand.sizes[2] = length;
+  operand.strides[0] = tensor.batch_stride;
+  operand.strides[1] = tensor.head_stride;
+  operand.strides[2] = tensor.row_stride;
+  operand.dim = dim;
+  operand.elem_bytes = dtype_bytes(problem.dtype);
+  operand.alignment = problem.alignment;
+  operand.written = written;
+  return operand;
+}
+
+// Saved tensors and the workspace are bytes here. Kernels move them 16 bytes at a time.
+Operand bytes_at(const char* name, DevicePtr data, size_t bytes, bool written) {
+  Operand operand;
+  operand.name = name;
+  operand.data = data;
+  std::fill(operand.sizes, operand.sizes + kNumStrided, 1);
+  operand.dim = static_cast<int64_t>(bytes);
+  operand.alignment = 16;
+  operand.written = written;
+  return operand;
+}
+
+// One dimension of either tensor in the search for a common byte: `low..high` multiples of it.
+struct Step {
+  int64_t stride_bytes;
+  int64_t low, high;
+};
+
+// Looks for multiples of the steps that bring `distance` into (-bytes_b, bytes_a): then a row of a
+// and a row of b share a byte. Steps are sorted, the longest first, so that what the rest can
+// still reach leaves few multiples to try.
+class OverlapSearch {
+ public:
+  OverlapSearch(const Step* steps, int count, int64_t bytes_a, int64_t bytes_b)
+      : steps_(steps), count_(count), bytes_a_(bytes_a), bytes_b_(bytes_b) {}
+
+  bool found(int64_t distance) { return visit(0, distance); }
+
+ private:
+  static constexpr int kMaxVisits = 512;
+
+  static int64_t floor_div(__int128 a, int64_t b) {
+    __int128 quotient = a / b;
+    if (a % b != 0 && (a < 0) != (b < 0)) --quotient;
+    return static_cast<int64_t>(quotient);
+  }
+
+  bool visit(int idx, int64_t distance) {
+    if (++visits_ > kMaxVisits) return false;
+    if (idx == count_) return distance > -bytes_b_ && distance < bytes_a_;
+    __int128 reach_low = 0, reach_high = 0;
+    for (int rest = idx + 1; rest < count_; ++rest) {
+      reach_low += static_cast<__int128>(steps_[rest].stride_bytes) * steps_[rest].low;
+      reach_high += static_cast<__int128>(steps_[rest].stride_bytes) * steps_[rest].high;
+    }
+    // -bytes_b < distance + n * stride + rest < bytes_a, rest within its reach.
+    const int64_t stride = steps_[idx].stride_bytes;
+    const __int128 least = -static_cast<__int128>(bytes_b_) + 1 - reach_high - distance;
+    const __int128 most = static_cast<__int128>(bytes_a_) - 1 - reach_low - distance;
+    const int64_t first = std::max(steps_[idx].low, -floor_div(-least, stride));
+    const int64_t last = std::min(steps_[idx].high, floor_div(most, stride));
+    for (int64_t n = first; n <= last; ++n) {
+      if (visits_ > kMaxVisits) return false;
+      if (visit(idx + 1, distance + n * stride)) return true;
+    }
+    return false;
+  }
+
+  const Step* steps_;
+  const int count_;
+  const int64_t bytes_a_, bytes_b_;
+  int visits_ = 0;
+};
+
+void add_step(std::array<Step, 2 * kNumStrided>* steps, int* count, int64_t stride_bytes,
+              int64_t low, int64_t high) {
+  if (stride_bytes == 0) return;  // a broadcast adds no address
+  for (int i = 0; i < *count; ++i) {
+    if ((*steps)[i].stride_bytes == stride_bytes) {
+      (*steps)[i].low += low;
+      (*steps)[i].high += high;
+      return;
+    }
+  }
+  (*steps)[(*count)++] = {stride_bytes, low, high};
+}
+
+}  // namespace
+
+Operands list_operands(const Problem& problem, const Sizes& sizes, const SavedBytes& saved,
+                       const Tensors& tensors, DevicePtr workspace, size_t workspace_bytes) {
+  const auto of_queries = [&](const char* name, const Tensor& t, int64_t dim, bool written) {
+    return strided(name, t, sizes.batch, sizes.heads, sizes.seq_q, dim, problem, written);
+  };
+  const auto of_keys = [&](const char* name, const Tensor& t, int64_t dim, bool written) {
+    return strided(name, t, sizes.batch, sizes.kv_heads, sizes.seq_k, dim, problem, written);
+  };
+  Operands list;
+  list.add(of_queries("q", tensors.q, problem.head_dim, false));
+  list.add(of_keys("k", tensors.k, problem.head_dim, false));
+  list.add(of_keys("v", tensors.v, problem.head_dim_v, false));
+  const bool is_backward = problem.pass == Pass::kBackward;
+  if (!is_backward) {
+    list.add(of_queries("o", tensors.o, problem.head_dim_v, true));
+  } else {
+    list.add(of_queries("grad_o", tensors.grad_o, problem.head_dim_v, false));
+    list.add(of_queries("grad_q", tensors.grad_q, problem.head_dim, true));
+    list.add(of_keys("grad_k", tensors.grad_k, problem.head_dim, true));
+    list.add(of_keys("grad_v", tensors.grad_v, problem.head_dim_v, true));
+  }
+  if (problem.pass != Pass::kForward) {
+    list.add(bytes_at("saved_o", tensors.saved_o, saved.o, !is_backward));
+    list.add(bytes_at("saved_stats", tensors.saved_stats, saved.stats, !is_backward));
+    list.add(bytes_at("saved_x", tensors.saved_x, saved.x, !is_backward));
+  }
+  list.add(bytes_at("workspace", workspace, workspace_bytes, true));
+  return list;
+}
+
+Result<int64_t> extent_bytes(const Operand& operand) {
+  if (operand.empty()) return int64_t{0};
+  __int128 elems = operand.dim;
+  for (int i = 0; i < kNumStrided; ++i) {
+    elems += static_cast<__int128>(operand.sizes[i] - 1) * operand.strides[i];
+  }
+  const __int128 bytes = elems * operand.elem_bytes;
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  if (bytes > kMax || static_cast<__int128>(operand.data) + bytes > kMax) {
+    return invalid_argument(fmt::format(
+        "{}: sizes {} x {} x {} x {} with strides {}, {}, {} reach beyond 2^63 bytes; allowed are "
+        "strides within the memory behind the pointer",
+        operand.name, operand.sizes[0], operand.sizes[1], operand.sizes[2], operand.dim,
+        operand.strides[0], operand.strides[1], operand.strides[2]));
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+bool overlaps_itself(const Operand& operand) {
+  int order[kNumStrided] = {0, 1, 2};
+  std::sort(order, order + kNumStrided,
+            [&](int a, int b) { return operand.strides[a] < operand.strides[b]; });
+  int64_t extent = operand.dim;
+  for (int i : order) {
+    if (operand.sizes[i] <= 1) continue;
+    if (operand.strides[i] < extent) return true;
+    extent += (operand.sizes[i] - 1) * operand.strides[i];
+  }
+  return false;
+}
+
+bool certainly_overlap(const Operand& a, const Operand& b) {
+  const Result<int64_t> extent_a = extent_bytes(a), extent_b = extent_bytes(b);
+  if (!extent_a.ok() || !extent_b.ok()) return false;
+  const auto begin_a = static_cast<int64_t>(a.data), begin_b = static_cast<int64_t>(b.data);
+  if (begin_a + *extent_a <= begin_b || begin_b + *extent_b <= begin_a) return false;
+
+  std::array<Step, 2 * kNumStrided> steps;
+  int count = 0;
+  for (int i = 0; i < kNumStrided; ++i) {
+    // The stride of a size of 1 is never used, and may be anything.
+    if (a.sizes[i] > 1) add_step(&steps, &count, a.strides[i] * a.elem_bytes, 1 - a.sizes[i], 0);
+    if (b.sizes[i] > 1) add_step(&steps, &count, b.strides[i] * b.elem_bytes, 0, b.sizes[i] - 1);
+  }
+  std::sort(steps.begin(), steps.begin() + count,
+            [](const Step& x, const Step& y) { return x.stride_bytes > y.stride_bytes; });
+  return OverlapSearch(steps.data(), count, a.dim * a.elem_bytes, b.dim * b.elem_bytes)
+      .found(begin_b - begin_a);
+}
+
+}  // namespace lssar

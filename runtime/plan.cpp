@@ -1,0 +1,156 @@
+#include "runtime/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace lssar {
+namespace {
+
+constexpr int kFastAlignment = 16;
+
+Result<Schedule> choose_schedule(const Problem& problem, const Target& target,
+                                 const PlanOptions& options) {
+  Schedule schedule = default_schedule(problem, target);
+  if (!options.schedule_json.empty()) {
+    const auto json = nlohmann::json::parse(options.schedule_json, nullptr, false);
+    if (json.is_discarded()) return invalid_argument("schedule: not a JSON text");
+    LSSAR_ASSIGN_OR_RETURN(schedule, schedule_from_json(json, schedule));
+    // One text serves both variants; 16-byte copies are for the aligned one only.
+    if (problem.alignment < kFastAlignment && options.any_alignment) {
+      schedule.load_path = LoadPath::kPlain;
+    }
+  }
+  LSSAR_RETURN_IF_ERROR(validate(schedule, problem, target));
+  return schedule;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Plan>> Plan::create(std::shared_ptr<Engine> engine, const Problem& problem,
+                                           const PlanOptions& options) {
+  std::unique_ptr<Plan> plan(new Plan(std::move(engine), problem));
+  for (const Pass pass : options.passes) {
+    if (options.any_alignment) {
+      LSSAR_RETURN_IF_ERROR(plan->add_variant(pass, kFastAlignment, options));
+      LSSAR_RETURN_IF_ERROR(plan->add_variant(pass, dtype_bytes(problem.dtype), options));
+    } else {
+      LSSAR_RETURN_IF_ERROR(plan->add_variant(pass, problem.alignment, options));
+    }
+  }
+  return plan;
+}
+
+Status Plan::add_variant(Pass pass, int alignment, const PlanOptions& options) {
+  auto variant = std::make_unique<Variant>();
+  variant->problem = problem_;
+  variant->problem.pass = pass;
+  variant->problem.alignment = alignment;
+  LSSAR_RETURN_IF_ERROR(validate(variant->problem));
+  LSSAR_ASSIGN_OR_RETURN(
+      variant->schedule,
+      choose_schedule(variant->problem, engine_->device().info().target, options));
+  variants_[static_cast<int>(pass)][slot(alignment)] = std::move(variant);
+  return {};
+}
+
+Status Plan::prepare() {
+  const std::lock_guard lock(prepare_mutex_);
+  if (is_prepared()) return {};
+  std::vector<Variant*> missing;
+  for (auto& of_pass : variants_) {
+    for (auto& variant : of_pass) {
+      // A kernel is kept where another failed in an earlier attempt.
+      if (variant != nullptr && variant->kernel == nullptr) missing.push_back(variant.get());
+    }
+  }
+  std::vector<Status> statuses(missing.size());
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < missing.size(); i = next++) {
+      statuses[i] = prepare_variant(missing[i]);
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const size_t num_helpers = std::min(missing.size(), cores);
+    for (size_t i = 1; i < num_helpers; ++i) {
+      try {
+        helpers.emplace_back(work);
+      } catch (const std::system_error&) {
+        break;  // no more threads to be had: this one does the rest
+      }
+    }
+    work();
+  }
+  for (Status& status : statuses) LSSAR_RETURN_IF_ERROR(std::move(status));
+  is_prepared_.store(true, std::memory_order_release);
+  return {};
+}
+
+// Runs on helper threads too: nothing may be thrown out of it.
+Status Plan::prepare_variant(Variant* variant) const {
+  try {
+    LSSAR_ASSIGN_OR_RETURN(variant->kernel, engine_->prepare(variant->problem, variant->schedule));
+    return {};
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("host memory while a plan was prepared");
+  } catch (const std::exception& error) {
+    return internal_error(error.what());
+  }
+}
+
+Result<size_t> Plan::workspace_bytes(const Sizes& sizes) const {
+  LSSAR_RETURN_IF_ERROR(check_sizes(problem_, sizes));
+  size_t most = 0;
+  for (const auto& of_pass : variants_) {
+    for (const auto& variant : of_pass) {
+      if (variant == nullptr) continue;
+      LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                             workspace_layout(variant->problem, variant->schedule, sizes));
+      most = std::max(most, layout.total_bytes);
+    }
+  }
+  return most;
+}
+
+Result<SavedBytes> Plan::saved(const Sizes& sizes) const {
+  LSSAR_RETURN_IF_ERROR(check_sizes(problem_, sizes));
+  return saved_bytes(problem_, sizes);
+}
+
+Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
+                     const Workspace& workspace, Stream stream) const {
+  const Variant* fast = find(pass, kFast);
+  const Variant* plain = find(pass, kPlain);
+  if (fast == nullptr && plain == nullptr) {
+    return {StatusCode::kNotPrepared,
+            fmt::format("passes: this plan was not made for {}", pass_name(pass))};
+  }
+  if (!is_prepared()) {
+    return {StatusCode::kNotPrepared, "the plan is not prepared: call prepare first"};
+  }
+  const Variant* chosen = fast;
+  if (fast == nullptr) {
+    chosen = plain;
+  } else if (plain != nullptr) {
+    LSSAR_RETURN_IF_ERROR(check_sizes(fast->problem, sizes));
+    const int alignment = common_alignment(fast->problem, sizes, tensors);
+    if (alignment < kFastAlignment) chosen = plain;
+  }
+  return engine_->execute(*chosen->kernel, sizes, tensors, workspace, stream);
+}
+
+std::shared_ptr<const PreparedKernel> Plan::kernel(Pass pass, bool is_fast) const {
+  const Variant* variant = find(pass, is_fast ? kFast : kPlain);
+  if (variant == nullptr || !is_prepared()) return nullptr;
+  return variant->kernel;
+}
+
+}  // namespace lssar

@@ -1,0 +1,78 @@
+// Plan: what a caller holds for a problem: the kernels of one or more passes, for any alignment.
+//
+// With PlanOptions::any_alignment every pass has two kernels, one that copies 16 bytes at a time
+// and one for element-aligned tensors; a call takes the one its pointers and strides allow.
+// Used by the C API. Threads: prepare may be called from any number of threads (one does the work,
+// the others wait); execute too, and takes no lock.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/engine.h"
+
+namespace lssar {
+
+struct PlanOptions {
+  std::vector<Pass> passes;   // which of them will be executed
+  bool any_alignment = true;  // false: problem.alignment holds for every call
+  std::string schedule_json;  // "": the default; fields it lacks keep their default
+};
+
+class Plan {
+ public:
+  // Chooses and checks the schedules; compiles nothing. problem.pass is ignored. Errors: those of
+  // validate(); kInvalidArgument for schedule_json.
+  static Result<std::unique_ptr<Plan>> create(std::shared_ptr<Engine> engine,
+                                              const Problem& problem, const PlanOptions& options);
+
+  // Compiles and loads, the variants in parallel; again after a success it does nothing.
+  Status prepare();
+  bool is_prepared() const { return is_prepared_.load(std::memory_order_acquire); }
+
+  // Enough for every pass of the plan.
+  Result<size_t> workspace_bytes(const Sizes& sizes) const;
+  Result<SavedBytes> saved(const Sizes& sizes) const;
+
+  // kNotPrepared before prepare, or for a pass the plan was not made for; else as
+  // Engine::execute.
+  Status execute(Pass pass, const Sizes& sizes, const Tensors& tensors, const Workspace& workspace,
+                 Stream stream) const;
+
+  // The kernel of a pass, for inspection; null where there is none (yet).
+  std::shared_ptr<const PreparedKernel> kernel(Pass pass, bool is_fast) const;
+
+  Engine& engine() const { return *engine_; }
+
+ private:
+  struct Variant {
+    Problem problem;
+    Schedule schedule;
+    std::shared_ptr<const PreparedKernel> kernel;
+  };
+  enum { kFast, kPlain, kNumVariants };
+  static constexpr int kNumPasses = 3;
+
+  Plan(std::shared_ptr<Engine> engine, const Problem& problem)
+      : engine_(std::move(engine)), problem_(problem) {}
+  Status add_variant(Pass pass, int alignment, const PlanOptions& options);
+  Status prepare_variant(Variant* variant) const;
+  static int slot(int alignment) { return alignment >= 16 ? kFast : kPlain; }
+  const Variant* find(Pass pass, int slot) const {
+    return variants_[static_cast<int>(pass)][slot].get();
+  }
+
+  const std::shared_ptr<Engine> engine_;
+  const Problem problem_;
+  // Kernels are written under prepare_mutex_ before is_prepared_ is set, and never after.
+  std::array<std::array<std::unique_ptr<Variant>, kNumVariants>, kNumPasses> variants_;
+  std::mutex prepare_mutex_;
+  std::atomic<bool> is_prepared_{false};
+};
+
+}  // namespace lssar
