@@ -55,6 +55,32 @@ Status read_exactly(int fd, const std::string& path, std::string* bytes) {
   return {};
 }
 
+FileState state_of(const struct stat& info) {
+  return {.device = info.st_dev,
+          .inode = info.st_ino,
+          .size_bytes = static_cast<uint64_t>(info.st_size),
+          .mtime_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+Status check_readable(const struct stat& info, const std::string& path,
+                      const FileReadOptions& options) {
+  if (!S_ISREG(info.st_mode)) return io_error(fmt::format("'{}' is not a regular file", path));
+  if (static_cast<uint64_t>(info.st_size) > options.max_bytes) {
+    return io_error(fmt::format("'{}' has {} bytes: allowed are at most {}", path, info.st_size,
+                                options.max_bytes));
+  }
+  if (!options.require_private) return {};
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return io_error(fmt::format("'{}' belongs to user {}: allowed are {} and root", path,
+                                info.st_uid, ::geteuid()));
+  }
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return io_error(fmt::format("'{}' has mode {:04o}: group and others must not be able to write",
+                                path, info.st_mode & 07777));
+  }
+  return {};
+}
+
 Status write_all(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -86,17 +112,17 @@ std::string host_name() {
 
 }  // namespace
 
-Result<std::string> read_file(const std::string& path, uint64_t max_bytes) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+Result<std::string> read_file(const std::string& path, const FileReadOptions& options,
+                              FileState* state) {
+  // O_NONBLOCK: opening a pipe that nobody writes must not hang.
+  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (options.require_private ? O_NOFOLLOW : 0);
+  FileDescriptor file(::open(path.c_str(), flags));
   if (file.get() < 0) return errno_status("open", path, errno);
   struct stat info = {};
   if (::fstat(file.get(), &info) != 0) return errno_status("read", path, errno);
-  if (!S_ISREG(info.st_mode)) return io_error(fmt::format("'{}' is not a regular file", path));
+  LSSAR_RETURN_IF_ERROR(check_readable(info, path, options));
+  if (state != nullptr) *state = state_of(info);
   const auto size = static_cast<uint64_t>(info.st_size);
-  if (size > max_bytes) {
-    return io_error(
-        fmt::format("'{}' has {} bytes: allowed are at most {}", path, size, max_bytes));
-  }
   try {
     std::string bytes(size, '\0');
     LSSAR_RETURN_IF_ERROR(read_exactly(file.get(), path, &bytes));

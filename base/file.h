@@ -12,9 +12,26 @@
 
 namespace lssar {
 
-// The bytes of a regular file (links are followed). kIoError where it cannot be read, is not a
-// regular file or is longer than `max_bytes`; the message names the path.
-Result<std::string> read_file(const std::string& path, uint64_t max_bytes = uint64_t{1} << 40);
+// Which file it was and in which state: equal means nobody replaced or changed it since.
+struct FileState {
+  uint64_t device = 0, inode = 0, size_bytes = 0;
+  int64_t mtime_ns = 0;  // since 1970
+
+  bool operator==(const FileState&) const = default;
+};
+
+struct FileReadOptions {
+  uint64_t max_bytes = uint64_t{1} << 40;
+  // Refuse what somebody else may have put there: a symbolic link (as the path's last component),
+  // files of users other than the effective one and root, files that group or others can write.
+  bool require_private = false;
+};
+
+// The bytes of a regular file, and (where `state` is not null) its state when they were read.
+// kIoError where it cannot be read, is not a regular file or `options` forbid it; the message names
+// the path.
+Result<std::string> read_file(const std::string& path, const FileReadOptions& options = {},
+                              FileState* state = nullptr);
 
 // A name nobody else makes: "<host>-<pid>-<thread>-<random>", of letters, digits, '.' and '-' only.
 // Processes that share a network folder do not collide, nor do threads, nor a reused pid.

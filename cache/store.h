@@ -9,24 +9,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "base/status.h"
 
 namespace lssar {
 
-// A key is the hash of length-prefixed, named fields, as 64 hexadecimal digits.
+// A key is the SHA-256 of length-prefixed, named fields, as 64 lower-case hexadecimal digits.
 class CacheKeyBuilder {
  public:
   CacheKeyBuilder();  // starts with the schema version
   CacheKeyBuilder& add(std::string_view field, std::string_view value);
   CacheKeyBuilder& add(std::string_view field, const std::vector<std::string>& values);
   std::string hex() const;
+  const std::string& bytes() const { return fields_; }  // what is hashed
 
  private:
   std::string fields_;
@@ -41,6 +39,8 @@ struct CacheOptions {
   // Empty: LSSAR_CACHE_DIR, else $XDG_CACHE_HOME/lssar, else ~/.cache/lssar. "none": memory only.
   std::string directory;
   uint64_t max_bytes = uint64_t{1} << 30;  // least recently used entries go beyond it; 0 = no limit
+  // Of entries kept in memory; those that callers hold do not count. At least one entry is kept.
+  uint64_t max_memory_bytes = uint64_t{256} << 20;
 };
 
 struct CacheStats {
@@ -56,14 +56,17 @@ class Store {
   virtual ~Store() = default;
 
   // The entry of `key`, from memory or disk, or by `compute` (then stored). One compute per key in
-  // this process: others wait and share the result; an error is shared with those waiting but not
-  // stored. `source` (may be null) says where it came from.
+  // this process: others wait and share the result (for them it comes from memory); an error is
+  // shared with those waiting but not stored. `source` (may be null) says where it came from.
+  // `compute` runs without a lock held; it must not ask for its own key. kInvalidArgument for a key
+  // that is not of CacheKeyBuilder's form; otherwise only what `compute` returns (an exception
+  // becomes kInternal).
   virtual Result<std::shared_ptr<const CacheEntry>> get_or_compute(
       const std::string& key, const std::function<Result<CacheEntry>()>& compute,
       CacheSource* source) = 0;
 
   virtual std::shared_ptr<const CacheEntry> find(const std::string& key) = 0;  // null = miss
-  virtual void insert(const std::string& key, CacheEntry entry) = 0;
+  virtual void insert(const std::string& key, CacheEntry entry) = 0;           // replaces
 
   virtual std::string directory() const = 0;  // "" = memory only
   virtual std::string problem() const = 0;    // why the directory is not used; "" = it is

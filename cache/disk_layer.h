@@ -1,0 +1,52 @@
+// One directory of entries: read, write, keep below a size. Rules: docs/cache_format.md, 2 to 6.
+//
+// Threads: any number at once; processes may share the directory.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cache/file_system.h"
+#include "cache/sha256.h"
+#include "cache/store.h"
+
+namespace lssar {
+
+class DiskLayer {
+ public:
+  // Null with *problem filled where the directory cannot be used. `fs` outlives the layer.
+  static std::unique_ptr<DiskLayer> open(FileSystem& fs, const std::string& directory,
+                                         uint64_t max_bytes, std::string* problem);
+
+  // Null with *why filled: any problem of reading is a miss.
+  std::shared_ptr<const CacheEntry> read(const Sha256Digest& key, std::string* why);
+  // An error is for the log only.
+  Status write(const Sha256Digest& key, const CacheEntry& entry);
+
+  const std::string& directory() const { return directory_; }
+  uint64_t evictions() const { return evictions_; }
+
+ private:
+  DiskLayer(FileSystem& fs, std::string directory, uint64_t max_bytes);
+
+  Status prepare_folders();
+  std::string entry_path(const std::string& name) const { return entries_ + "/" + name; }
+  std::string temporary_path() const;
+  void account(uint64_t written_bytes);
+  void sweep_temporaries();
+  void evict();
+
+  FileSystem& fs_;
+  const std::string directory_, entries_, temporaries_;
+  const uint64_t max_bytes_;
+
+  std::mutex scan_mutex_;  // guards the two below; held during a scan
+  bool scanned_ = false;
+  uint64_t written_since_scan_bytes_ = 0;
+  std::atomic<uint64_t> evictions_{0};
+};
+
+}  // namespace lssar

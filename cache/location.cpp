@@ -1,0 +1,47 @@
+#include "cache/location.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace lssar {
+namespace {
+
+constexpr char kMemoryOnly[] = "none";
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// NOTE: without the trailing '/', which would make every check of the last component follow a link.
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  std::string absolute = std::filesystem::absolute(path, error).string();
+  if (error) return path;
+  while (absolute.size() > 1 && absolute.back() == '/') absolute.pop_back();
+  return absolute;
+}
+
+CacheLocation given(const std::string& path, const std::string& reason) {
+  if (path == kMemoryOnly) return {"", reason + " = none"};
+  return {absolute_path(path), reason};
+}
+
+}  // namespace
+
+CacheLocation find_cache_location(const std::string& configured) {
+  if (!configured.empty()) return given(configured, "the configured directory");
+  if (const std::string dir = environment("LSSAR_CACHE_DIR"); !dir.empty()) {
+    return given(dir, "LSSAR_CACHE_DIR");
+  }
+  if (const std::string base = environment("XDG_CACHE_HOME"); base.starts_with('/')) {
+    return {absolute_path(base + "/lssar"), "XDG_CACHE_HOME"};
+  }
+  if (const std::string home = environment("HOME"); home.starts_with('/')) {
+    return {absolute_path(home + "/.cache/lssar"), "HOME"};
+  }
+  return {"", "none of LSSAR_CACHE_DIR, XDG_CACHE_HOME and HOME names a directory"};
+}
+
+}  // namespace lssar

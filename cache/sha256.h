@@ -1,0 +1,21 @@
+// SHA-256, for keys and checksums of the cache.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lssar {
+
+using Sha256Digest = std::array<uint8_t, 32>;
+
+Sha256Digest sha256(std::string_view bytes);
+
+// 64 lower-case hexadecimal digits.
+std::string to_hex(const Sha256Digest& digest);
+
+// The reverse; false where `hex` is not 64 lower-case hexadecimal digits.
+bool from_hex(std::string_view hex, Sha256Digest* digest);
+
+}  // namespace lssar
