@@ -50,24 +50,27 @@ void JsonFields::wrong_type(const char* name, const json& value, const char* all
 
 void JsonFields::read(const char* name, int& out) {
   int64_t wide = out;
-  const json* value = find(name);
-  read(name, wide);
-  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) {
-    wrong_type(name, *value, "a whole number of 32 bits");
-    return;
-  }
+  read_whole(name, std::numeric_limits<int>::min(), std::numeric_limits<int>::max(),
+             "a whole number of 32 bits", wide);
   out = static_cast<int>(wide);
 }
 
 void JsonFields::read(const char* name, int64_t& out) {
+  read_whole(name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(),
+             "a whole number of 64 bits", out);
+}
+
+// 15.0 is refused too: a length that went through floating point may have lost digits.
+void JsonFields::read_whole(const char* name, int64_t low, int64_t high, const char* allowed,
+                            int64_t& out) {
   const json* value = find(name);
   if (value == nullptr) return;
-  // 15.0 is refused too: a length that went through floating point may have lost digits.
-  const bool fits =
-      value->is_number_integer() &&
-      (!value->is_number_unsigned() ||
-       value->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
-  if (!fits) return wrong_type(name, *value, "a whole number of 64 bits");
+  const bool too_large =
+      value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(high);
+  if (!value->is_number_integer() || too_large || value->get<int64_t>() < low ||
+      value->get<int64_t>() > high) {
+    return wrong_type(name, *value, allowed);
+  }
   out = value->get<int64_t>();
 }
 

@@ -66,9 +66,8 @@ class JsonFields {
   template <typename E, size_t N>
   void read_enum(const char* name, const EnumName<E> (&names)[N], E& out) {
     std::string text;
-    if (!has(name)) return;
     read(name, text);
-    if (!status_.ok()) return;
+    if (!has(name) || !status_.ok()) return;
     Result<E> parsed = parse_enum(names, where_ + "." + name, text);
     if (parsed.ok()) {
       out = *parsed;
@@ -89,6 +88,7 @@ class JsonFields {
 
  private:
   const nlohmann::json* find(const char* name);
+  void read_whole(const char* name, int64_t low, int64_t high, const char* allowed, int64_t& out);
   void wrong_type(const char* name, const nlohmann::json& value, const char* allowed);
 
   const nlohmann::json& json_;

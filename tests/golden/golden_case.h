@@ -1,0 +1,40 @@
+// The golden cases: float64 results that were computed independently of this code, with their
+// inputs. Used by the tests of the reference, of the virtual device and of GPUs.
+//
+// They lie in tests/golden/data of the source tree; LSSAR_TEST_DATA, the path of another folder
+// with the same cases, takes precedence (a bundle that runs elsewhere).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "codegen/kernel.h"
+#include "codegen/problem.h"
+
+namespace lssar {
+
+struct GoldenCase {
+  std::string name;  // "causal_p15_d64"
+  std::string data;  // what the inputs look like: "gauss", "clustered", ...
+  Problem problem;   // pass is the default, lengths are fixed; set what a test wants
+  Sizes sizes;
+
+  // Contiguous [batch, heads, length, dim]; inputs are numbers of the dtype.
+  std::vector<float> q, k, v, grad_o;
+  std::vector<double> o, dq, dk, dv;
+  double floor_dq = 0, floor_dk = 0;  // of the error rule, its 2^-20 included
+
+  bool clustered() const { return data == "clustered"; }
+};
+
+std::string golden_data_folder();
+
+// Sorted. An empty list is an error: a test over no cases would pass.
+Result<std::vector<std::string>> golden_case_names();
+
+// Errors name the file.
+Result<GoldenCase> load_golden_case(const std::string& name);
+
+}  // namespace lssar

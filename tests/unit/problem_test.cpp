@@ -1,0 +1,256 @@
+#include "codegen/problem.h"
+
+#include <functional>
+#include <limits>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace lssar {
+namespace {
+
+using nlohmann::json;
+
+// What validate() says of the default problem after `change`.
+Status validated(const std::function<void(Problem&)>& change) {
+  Problem problem;
+  change(problem);
+  return validate(problem);
+}
+
+struct BadField {
+  const char* name;
+  std::function<void(Problem&)> change;
+  const char* message;
+};
+
+class BadProblem : public ::testing::TestWithParam<BadField> {};
+
+TEST_P(BadProblem, IsRefusedNamingFieldValueAndAllowed) {
+  const Status status = validated(GetParam().change);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Validate, BadProblem,
+    ::testing::Values(
+        BadField{"HeadDimStep", [](Problem& p) { p.head_dim = 60; },
+                 "head_dim = 60: allowed are multiples of 8 from 8 to 256"},
+        BadField{"HeadDimZero", [](Problem& p) { p.head_dim = 0; },
+                 "head_dim = 0: allowed are multiples of 8 from 8 to 256"},
+        BadField{"HeadDimVLarge", [](Problem& p) { p.head_dim_v = 264; },
+                 "head_dim_v = 264: allowed are multiples of 8 from 8 to 256"},
+        BadField{"SeqQNegative", [](Problem& p) { p.seq_q = -1; },
+                 "seq_q = -1: allowed are whole numbers from 0 to 2147483647"},
+        BadField{"SeqKLarge", [](Problem& p) { p.seq_k = int64_t{1} << 31; },
+                 "seq_k = 2147483648: allowed are whole numbers from 0 to 2147483647"},
+        BadField{"BatchNegative", [](Problem& p) { p.batch = -2; },
+                 "batch = -2: allowed are whole numbers from 0 to 2147483647"},
+        BadField{"HeadsZero", [](Problem& p) { p.heads = 0; },
+                 "heads = 0: allowed are whole numbers from 1 to 2147483647"},
+        BadField{"KvHeadsZero", [](Problem& p) { p.kv_heads = 0; },
+                 "kv_heads = 0: allowed are whole numbers from 1 to 2147483647"},
+        BadField{"KvHeadsNoDivisor", [](Problem& p) { p.heads = 6, p.kv_heads = 4; },
+                 "kv_heads = 4: allowed are divisors of heads = 6"},
+        BadField{"PowerNegative", [](Problem& p) { p.p = -1; },
+                 "p = -1: allowed are whole numbers from 0 to 64"},
+        BadField{"PowerLarge", [](Problem& p) { p.p = 65; },
+                 "p = 65: allowed are whole numbers from 0 to 64"},
+        BadField{"OffsetNegative", [](Problem& p) { p.offset = -0.5; },
+                 "offset = -0.5: allowed are numbers from 0 to 1000000"},
+        BadField{"OffsetNan",
+                 [](Problem& p) { p.offset = std::numeric_limits<double>::quiet_NaN(); },
+                 "offset = nan: allowed are numbers from 0 to 1000000"},
+        BadField{"OffsetInfinite",
+                 [](Problem& p) { p.offset = std::numeric_limits<double>::infinity(); },
+                 "offset = inf: allowed are numbers from 0 to 1000000"},
+        BadField{"AlignmentBelowElement", [](Problem& p) { p.alignment = 1; },
+                 "alignment = 1: allowed are powers of two from 2 (an element of bf16) to 16"},
+        BadField{"AlignmentNoPower", [](Problem& p) { p.alignment = 12; },
+                 "alignment = 12: allowed are powers of two from 2 (an element of bf16) to 16"},
+        BadField{"AlignmentOfFp32", [](Problem& p) { p.dtype = DType::kFp32, p.alignment = 2; },
+                 "alignment = 2: allowed are powers of two from 4 (an element of fp32) to 16"},
+        BadField{"PassOutsideEnumeration", [](Problem& p) { p.pass = static_cast<Pass>(7); },
+                 "pass = 7: allowed are forward, forward-train, backward"},
+        BadField{"DTypeOutsideEnumeration", [](Problem& p) { p.dtype = static_cast<DType>(-1); },
+                 "dtype = -1: allowed are fp16, bf16, fp32"},
+        BadField{"GainOfSum", [](Problem& p) { p.score.normalizer_gain = 2; },
+                 "score.normalizer_gain = 2: allowed are 1, or any positive number with "
+                 "score.normalizer = sqrt_length"},
+        BadField{
+            "TensorOverflows",
+            [](Problem& p) { p.batch = 1 << 30, p.heads = 1 << 20, p.seq_k = int64_t{1} << 30; },
+            "batch * heads * length * head dim = 1073741824 * 1048576 * 1073741824 * 64: the "
+            "largest tensor may have 2^59 elements"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Problem, DefaultIsValid) { EXPECT_TRUE(validate(Problem{}).ok()); }
+
+TEST(Problem, ExtremesAreValid) {
+  EXPECT_TRUE(validated([](Problem& p) { p.head_dim = 8, p.head_dim_v = 256; }).ok());
+  EXPECT_TRUE(validated([](Problem& p) { p.p = 0; }).ok());
+  EXPECT_TRUE(validated([](Problem& p) { p.p = 64, p.offset = 0; }).ok());
+  EXPECT_TRUE(validated([](Problem& p) { p.seq_q = p.seq_k = (int64_t{1} << 31) - 1; }).ok());
+  EXPECT_TRUE(validated([](Problem& p) { p.batch = 0; }).ok());
+  EXPECT_TRUE(validated([](Problem& p) { p.heads = 8, p.kv_heads = 1; }).ok());
+  EXPECT_TRUE(validated([](Problem& p) { p.alignment = 2; }).ok());
+}
+
+TEST(Problem, OffsetsBeyond32BitsAreValid) {
+  EXPECT_TRUE(validated([](Problem& p) { p.batch = 64, p.heads = 64, p.seq_k = 1 << 20; }).ok());
+}
+
+struct OtherScore {
+  const char* name;
+  std::function<void(ScoreFunction&)> change;
+  const char* message;
+};
+
+class ScoreWithoutKernels : public ::testing::TestWithParam<OtherScore> {};
+
+TEST_P(ScoreWithoutKernels, IsUnsupportedNamingWhatHasKernels) {
+  Problem problem;
+  GetParam().change(problem.score);
+  const Status status = validate(problem);
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_EQ(status.message(), GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Validate, ScoreWithoutKernels,
+    ::testing::Values(
+        OtherScore{"Scale", [](ScoreFunction& s) { s.scale = ScoreScale::kInvSqrtDim; },
+                   "score.scale = inv_sqrt_dim: only log_dim_log_length has kernels so far"},
+        OtherScore{"Bias", [](ScoreFunction& s) { s.bias = ScoreBias::kNegLogLength; },
+                   "score.bias = neg_log_length: only none has kernels so far"},
+        OtherScore{"Norm", [](ScoreFunction& s) { s.qk_norm = false; },
+                   "score.qk_norm = false: only true has kernels so far"},
+        OtherScore{"Activation", [](ScoreFunction& s) { s.activation = Activation::kExp; },
+                   "score.activation = exp: only softplus has kernels so far"},
+        OtherScore{"Normalizer", [](ScoreFunction& s) { s.normalizer = Normalizer::kSumAbs; },
+                   "score.normalizer = sum_abs: only sum has kernels so far"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Problem, IsPrintedOnOneLine) {
+  Problem problem;
+  problem.seq_q = problem.seq_k = 512;
+  problem.heads = problem.kv_heads = 4;
+  EXPECT_EQ(to_string(problem),
+            "forward causal bf16 d 64 dv 64 p 15 offset 1 seq 512x512 batch 1 heads 4/4");
+}
+
+TEST(Problem, PrintsLengthsGivenAtRunTimeAndWhatIsUnusual) {
+  Problem problem;
+  problem.pass = Pass::kBackward;
+  problem.causal = false;
+  problem.offset = 0.5;
+  problem.alignment = 2;
+  problem.score.activation = Activation::kRelu;
+  EXPECT_EQ(
+      to_string(problem),
+      "backward full bf16 d 64 dv 64 p 15 offset 0.5 seq anyxany batch 1 heads 1/1 alignment 2"
+      " score log_dim_log_length/none/qk_norm/relu/sum/1");
+}
+
+TEST(ProblemJson, RoundTripsEveryField) {
+  Problem problem;
+  problem.pass = Pass::kForwardTrain;
+  problem.dtype = DType::kFp16;
+  problem.head_dim = 96;
+  problem.head_dim_v = 128;
+  problem.seq_q = 7;
+  problem.seq_k = 60;
+  problem.batch = 3;
+  problem.heads = 8;
+  problem.kv_heads = 2;
+  problem.causal = false;
+  problem.p = 3;
+  problem.offset = 0.1;
+  problem.alignment = 4;
+  const Result<Problem> back = problem_from_json(json::parse(to_json(problem).dump()));
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_TRUE(*back == problem);
+}
+
+TEST(ProblemJson, ScoreFunctionsRoundTripUpToValidation) {
+  Problem problem;
+  problem.score = {ScoreScale::kInvSqrtDim, ScoreBias::kNegLogLength, false,
+                   Activation::kSigmoid,    Normalizer::kSqrtLength,  1.5};
+  const json object = to_json(problem);
+  EXPECT_EQ(object["score"]["normalizer_gain"], 1.5);
+  EXPECT_EQ(object["score"]["activation"], "sigmoid");
+  // Every name was understood: what is refused is that there are no kernels.
+  EXPECT_EQ(problem_from_json(object).status().code(), StatusCode::kUnsupported);
+}
+
+TEST(ProblemJson, MissingFieldsKeepTheirDefault) {
+  const Result<Problem> read = problem_from_json(json{{"p", 3}});
+  ASSERT_TRUE(read.ok());
+  Problem expected;
+  expected.p = 3;
+  EXPECT_TRUE(*read == expected);
+}
+
+struct BadJson {
+  const char* name;
+  const char* text;
+  const char* message;
+};
+
+class BadProblemJson : public ::testing::TestWithParam<BadJson> {};
+
+TEST_P(BadProblemJson, IsRefusedNamingTheField) {
+  const Status status = problem_from_json(json::parse(GetParam().text)).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find(GetParam().message), std::string::npos) << status.message();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Json, BadProblemJson,
+    ::testing::Values(
+        BadJson{"UnknownField", R"({"headdim": 64})",
+                "problem.headdim is not a field: allowed are alignment, batch,"},
+        BadJson{"UnknownScoreField", R"({"score": {"phi": 1}})",
+                "problem.score.phi is not a field: allowed are activation, bias"},
+        BadJson{"WrongType", R"({"head_dim": "64"})",
+                "problem.head_dim = \"64\": allowed is a whole number of 32 bits"},
+        BadJson{"FloatingLength", R"({"seq_q": 512.0})",
+                "problem.seq_q = 512.0: allowed is a whole number of 64 bits"},
+        BadJson{"LengthBeyond64Bits", R"({"seq_q": 18446744073709551615})",
+                "problem.seq_q = 18446744073709551615: allowed is a whole number of 64 bits"},
+        BadJson{"IntBeyond32Bits", R"({"p": 4294967311})",
+                "problem.p = 4294967311: allowed is a whole number of 32 bits"},
+        BadJson{"CausalAsNumber", R"({"causal": 1})",
+                "problem.causal = 1: allowed is true or false"},
+        BadJson{"UnknownDType", R"({"dtype": "fp8"})",
+                "problem.dtype = \"fp8\": allowed are fp16, bf16, fp32"},
+        BadJson{"UnknownActivation", R"({"score": {"activation": "swish"}})",
+                "problem.score.activation = \"swish\": allowed are softplus, exp, relu,"},
+        BadJson{"NameOfWrongType", R"({"pass": 1})", "problem.pass = 1: allowed is a string"},
+        BadJson{"ScoreNoObject", R"({"score": "lssa"})",
+                "problem.score = \"lssa\": allowed is a JSON object"},
+        BadJson{"NoObject", R"([1, 2])", "problem = [1,2]: allowed is a JSON object"},
+        BadJson{"OutOfRange", R"({"head_dim": 7})",
+                "head_dim = 7: allowed are multiples of 8 from 8 to 256"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(ProblemNames, OfPassesAndDTypesGoBothWays) {
+  for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+    EXPECT_EQ(*parse_pass(pass_name(pass)), pass);
+  }
+  for (DType dtype : {DType::kFp16, DType::kBf16, DType::kFp32}) {
+    EXPECT_EQ(*parse_dtype(dtype_name(dtype)), dtype);
+  }
+  EXPECT_EQ(parse_dtype("half").status().message(),
+            "dtype = \"half\": allowed are fp16, bf16, fp32");
+}
+
+TEST(ProblemNames, DTypeBytes) {
+  EXPECT_EQ(dtype_bytes(DType::kFp16), 2);
+  EXPECT_EQ(dtype_bytes(DType::kBf16), 2);
+  EXPECT_EQ(dtype_bytes(DType::kFp32), 4);
+}
+
+}  // namespace
+}  // namespace lssar
