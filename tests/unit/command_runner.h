@@ -1,0 +1,37 @@
+// Runs the lssar command as a user would and captures what it prints. The command lies beside the
+// test programs, in the build folder and in the bundle alike.
+//
+// Threads: each CommandRunner has a folder of its own; one thread each.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lssar::testing {
+
+struct CommandResult {
+  int exit_code = -1;  // -1: it did not exit by itself
+  std::string out;
+  std::string err;
+};
+
+// A temporary folder, removed at the end, with a cache of its own in it.
+class CommandRunner {
+ public:
+  CommandRunner();
+  ~CommandRunner();
+  CommandRunner(const CommandRunner&) = delete;
+  CommandRunner& operator=(const CommandRunner&) = delete;
+
+  // `environment`: "NAME=value" on top of this process's.
+  CommandResult run(const std::vector<std::string>& arguments,
+                    const std::vector<std::string>& environment = {}) const;
+
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string write(const std::string& name, const std::string& content) const;
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace lssar::testing

@@ -1,0 +1,202 @@
+// What the lssar command does when all is well, as a user sees it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/npy.h"
+#include "codegen/numerics.h"
+#include "tests/golden/golden_case.h"
+#include "tests/unit/command_runner.h"
+
+namespace lssar {
+namespace {
+
+using testing::CommandResult;
+using testing::CommandRunner;
+using testing::GoldenCase;
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class HelpOf : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(HelpOf, HasAnExampleAndTheExitCodes) {
+  const CommandRunner command;
+  const CommandResult result = command.run({GetParam(), "--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.out.find("Example:"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("5 I/O"), std::string::npos) << result.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Subcommands, HelpOf, ::testing::Values("emit", "run", "verify", "doctor"));
+
+TEST(Command, PrintsItsVersion) {
+  const CommandRunner command;
+  const CommandResult result = command.run({"--version"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "0.1.0\n");
+}
+
+TEST(Emit, WritesToAFileWhatItPrints) {
+  const CommandRunner command;
+  const CommandResult printed = command.run({"emit", "--head-dim", "64", "--p", "15"});
+  ASSERT_EQ(printed.exit_code, 0) << printed.err;
+  const std::string file = command.path("kernel.cu");
+  ASSERT_EQ(command.run({"emit", "--head-dim", "64", "--p", "15", "-o", file}).exit_code, 0);
+  EXPECT_EQ(read_text(file), printed.out);
+  EXPECT_NE(printed.out.find("__global__"), std::string::npos);
+}
+
+TEST(Emit, OptionsWinOverTheProblemFile) {
+  const CommandRunner command;
+  const std::string problem = command.write("p.json", R"({"p": 3, "dtype": "fp16"})");
+  const CommandResult mixed = command.run({"emit", "--problem", problem, "--p", "15"});
+  const CommandResult plain = command.run({"emit", "--dtype", "fp16", "--p", "15"});
+  ASSERT_EQ(mixed.exit_code, 0) << mixed.err;
+  EXPECT_EQ(mixed.out, plain.out);
+}
+
+TEST(Emit, LengthsAreRunTimeOnesUnlessGiven) {
+  const CommandRunner command;
+  const std::string open = command.run({"emit"}).out;
+  EXPECT_EQ(command.run({"emit", "--seq", "512", "--runtime-lengths"}).out, open);
+  EXPECT_NE(command.run({"emit", "--seq", "512"}).out, open);
+}
+
+TEST(Emit, CompilesWithNvccOnItsOwn) {
+  if (std::system("command -v nvcc >/dev/null 2>&1 || test -x /usr/local/cuda/bin/nvcc") != 0) {
+    GTEST_SKIP() << "nvcc is not on this machine";
+  }
+  const CommandRunner command;
+  for (const char* pass : {"forward", "forward-train", "backward"}) {
+    const std::string file = command.path(std::string(pass) + ".cu");
+    ASSERT_EQ(command.run({"emit", "--pass", pass, "--target", "sm_90", "-o", file}).exit_code, 0);
+    const std::string line = "PATH=\"$PATH:/usr/local/cuda/bin\" nvcc -cubin -arch=sm_90 -o " +
+                             command.path("kernel.cubin") + " " + file;
+    EXPECT_EQ(std::system(line.c_str()), 0) << pass;
+  }
+}
+
+TEST(Doctor, NamesCompilersDevicesAndCache) {
+  const CommandRunner command;
+  const CommandResult result = command.run({"doctor"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* part : {"nvrtc", "llvm", "cuda", "virtual", "directory"}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+  }
+}
+
+TEST(Doctor, SaysHowToGetWhatIsMissing) {
+  const CommandRunner command;
+  const CommandResult result = command.run({"doctor"}, {"LSSAR_NVRTC_PATH=none"});
+  EXPECT_NE(result.out.find("not found"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("to get it"), std::string::npos) << result.out;
+}
+
+TEST(Verify, PrintsATableAndTheVerdict) {
+  const CommandRunner command;
+  const CommandResult result =
+      command.run({"verify", "--pass", "backward", "--seq", "40", "--seq-k", "50", "--heads", "2",
+                   "--kv-heads", "1", "--head-dim", "32", "--p", "7", "--device", "virtual"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  for (const char* part : {"\no ", "\ndq ", "\ndk ", "\ndv ", "\ncorrect: "}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+  }
+}
+
+TEST(Verify, ASecondTimeTakesTheKernelFromTheCache) {
+  const CommandRunner command;
+  const std::vector<std::string> arguments = {"verify", "--seq",    "16",     "--head-dim",
+                                              "32",     "--device", "virtual"};
+  EXPECT_NE(command.run(arguments).out.find("| compiled in "), std::string::npos);
+  EXPECT_NE(command.run(arguments).out.find("| from the cache in "), std::string::npos);
+}
+
+TEST(Verify, QuietLeavesTheTableOnly) {
+  const CommandRunner command;
+  const CommandResult result =
+      command.run({"verify", "--seq", "16", "--head-dim", "32", "--device", "virtual", "-q"});
+  EXPECT_EQ(result.out.rfind("tensor ", 0), 0u) << result.out;
+}
+
+TEST(Verify, LengthsOfZeroAreFine) {
+  const CommandRunner command;
+  const CommandResult result = command.run(
+      {"verify", "--seq", "5", "--seq-k", "0", "--head-dim", "32", "--device", "virtual"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+}
+
+// The files of a golden case go through the command; its results are compared like everybody's.
+class RunGolden : public ::testing::Test {
+ protected:
+  void run(const std::string& name, const std::string& pass) {
+    Result<GoldenCase> loaded = testing::load_golden_case(name);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
+    case_ = *loaded;
+    const std::string folder = testing::golden_data_folder() + "/" + name + "/";
+    std::vector<std::string> arguments = {"run",
+                                          "--pass",
+                                          pass,
+                                          "--q",
+                                          folder + "q.npy",
+                                          "--k",
+                                          folder + "k.npy",
+                                          "--v",
+                                          folder + "v.npy",
+                                          "--out",
+                                          command_.path("out"),
+                                          "--p",
+                                          std::to_string(case_.problem.p),
+                                          "--dtype",
+                                          dtype_name(case_.problem.dtype),
+                                          case_.problem.causal ? "--causal" : "--no-causal",
+                                          "--offset",
+                                          std::to_string(case_.problem.offset),
+                                          "--device",
+                                          "virtual"};
+    if (pass == "backward") {
+      arguments.insert(arguments.end(), {"--do", folder + "do.npy"});
+    }
+    const CommandResult result = command_.run(arguments);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+
+  void expect_close(const std::string& file, OutputTensor tensor, const std::vector<double>& wanted,
+                    double floor) {
+    const Result<NpyArray<float>> actual = read_npy_float32(command_.path("out/" + file));
+    ASSERT_TRUE(actual.ok()) << actual.status().to_string();
+    const TensorError error =
+        compare(wanted, actual->values,
+                tolerance(case_.problem.dtype, tensor, case_.problem.p, case_.clustered()), floor);
+    EXPECT_TRUE(error.passed) << file << ": " << error.to_string();
+  }
+
+  CommandRunner command_;
+  GoldenCase case_;
+};
+
+TEST_F(RunGolden, ForwardWithFewerKvHeads) {
+  run("gqa_4_2", "forward");
+  expect_close("o.npy", OutputTensor::kO, case_.o, 0);
+  EXPECT_FALSE(std::filesystem::exists(command_.path("out/dq.npy")));
+}
+
+TEST_F(RunGolden, BackwardWithACacheOfKeys) {
+  run("cache_7_of_60", "backward");
+  expect_close("dq.npy", OutputTensor::kDq, case_.dq, case_.floor_dq);
+  expect_close("dk.npy", OutputTensor::kDk, case_.dk, case_.floor_dk);
+  expect_close("dv.npy", OutputTensor::kDv, case_.dv, 0);
+  EXPECT_FALSE(std::filesystem::exists(command_.path("out/o.npy")));
+}
+
+}  // namespace
+}  // namespace lssar
