@@ -134,16 +134,16 @@ run_cases() {
 # The results of a part, as the elements of a JSON list.
 results_of() {
   [ -d "$work/$1" ] || return 0
-  find "$work/$1" -type f -name '*.json' | sort | while read -r file; do cat "$file"; done |
+  find "$work/$1" -type f -name '*.json' | sort | xargs -r cat |
     sed -e 's/^/    /' -e '$!s/$/,/'
 }
 
 # --- Tests ----------------------------------------------------------------------------------------
 
 begin_part tests
-for name in $(awk '$1 == "gpu" { print $2 }' "$root/tests.txt"); do
-  add_case "\"name\": \"$name\"" "$root/bin/$name" --gtest_brief=1
-done
+while read -r label name; do
+  [ "$label" != gpu ] || add_case "\"name\": \"$name\"" "$root/bin/$name" --gtest_brief=1
+done <"$root/tests.txt"
 num_tests=$num_cases
 run_cases $tests_s 1
 
