@@ -231,8 +231,11 @@ void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
   out.line("}  // namespace lssar_device");
   for (const Step& step : steps) {
     out.line();
-    out.line("extern \"C\" __global__ void __launch_bounds__($threads$)",
-             {{"threads", number(step.launch.threads)}});
+    // The assembler guesses an occupancy and may spill for it; in kernels on rows that buys
+    // nothing.
+    out.line("extern \"C\" __global__ void __launch_bounds__($threads$$min_blocks$)",
+             {{"threads", number(step.launch.threads)},
+              {"min_blocks", step.shared_bytes.empty() ? ", 1" : ""}});
     out.open("    $entry$(const lssar_device::AttentionParams params)",
              {{"entry", step.launch.entry}});
     out.line("lssar_device::$call$<lssar_device::Config>(params);", {{"call", step.call}});

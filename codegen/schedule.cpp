@@ -121,8 +121,11 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
     return check_forward(schedule, problem, target).ok();
   };
   const bool is_narrow = wide <= 128 && problem.dtype != DType::kFp32;
-  schedule.forward = is_narrow ? first_legal(std::span(kNarrow), is_legal)
-                               : first_legal(std::span(kWide), is_legal);
+  const bool is_widest = has_x && padded_dim(problem.head_dim) > 192;  // 32 keys would spill
+  schedule.forward = first_legal(is_narrow   ? std::span<const Tiling>(kNarrow)
+                                 : is_widest ? std::span<const Tiling>(kWide).subspan(1)
+                                             : std::span<const Tiling>(kWide),
+                                 is_legal);
 }
 
 void choose_backward(Schedule& schedule, const Problem& problem, const Target& target) {
@@ -165,8 +168,9 @@ Status read_tiling(JsonFields& fields, const char* name, Tiling& tiling) {
 
 }  // namespace
 
-Schedule default_schedule(const Problem& problem, const Target& target) {
+Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode) {
   Schedule schedule;
+  schedule.dq_mode = dq_mode;
   schedule.load_path = problem.alignment >= 16 ? LoadPath::kCpAsync : LoadPath::kPlain;
   schedule.softplus_degree = problem.dtype == DType::kFp32 ? kMaxSoftplusDegree : 4;
   if (problem.pass == Pass::kBackward) {

@@ -64,9 +64,11 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// The built-in default: legal on `target` for every valid problem.
+// The built-in default: legal on `target` for every valid problem. `dq_mode` matters to the
+// backward only.
 // REQUIRES: validate(problem).ok().
-Schedule default_schedule(const Problem& problem, const Target& target);
+Schedule default_schedule(const Problem& problem, const Target& target,
+                          DqMode dq_mode = DqMode::kSplit);
 
 // kInvalidArgument; names the field, the value, what is allowed and why.
 Status validate(const Schedule& schedule, const Problem& problem, const Target& target);

@@ -7,6 +7,8 @@ namespace lssar_device {
 
 LSSAR_DEVICE void block_barrier() { asm volatile("bar.sync 0;" ::: "memory"); }
 
+LSSAR_DEVICE void warp_barrier() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+
 LSSAR_DEVICE float shuffle_xor(float value, int lane_mask) {
   float result;
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"

@@ -69,14 +69,13 @@ struct TileMma32 {
     const int quad_lane0 = lane_index() / 4 * 4;
 #pragma unroll
     for (int m = 0; m < kDepthTiles; ++m) {
+      // One column at a time: unrolled, the loads of several would take the registers.
 #pragma unroll 1
-      for (int t = 0; t < 4; ++t) {
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          const float left0 = shuffle(a.at[m][c], quad_lane0 + t);
-          const float left1 = shuffle(a.at[m][2 + c], quad_lane0 + t);
-          add_outer(d, left0, left1, b, m * kTileCols + 2 * t + c, 0);
-        }
+      for (int k = 0; k < kTileCols; ++k) {
+        const bool is_odd = k % 2 != 0;
+        const float left0 = shuffle(is_odd ? a.at[m][1] : a.at[m][0], quad_lane0 + k / 2);
+        const float left1 = shuffle(is_odd ? a.at[m][3] : a.at[m][2], quad_lane0 + k / 2);
+        add_outer(d, left0, left1, b, m * kTileCols + k, 0);
       }
     }
   }

@@ -13,9 +13,12 @@ namespace lssar_device {
 template <class Mma, int kTiles, class Tile>
 LSSAR_DEVICE void project_row(Fragment<kTiles>& a, int half, Tile x, int row0,
                               float inverse_norm) {
+  // Loads are kept in groups: the assembler would start all of them first, and spill.
+  constexpr int kTilesPerGroup = 8;
   float dot = 0.0f;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
+    if (n % kTilesPerGroup == 0) warp_barrier();
     float pair[2];
     Mma::load_pair(pair, x, row0 + fragment_row(half), fragment_col(n));
     dot = fma(pair[0], a.at[n][2 * half], fma(pair[1], a.at[n][2 * half + 1], dot));
@@ -23,6 +26,7 @@ LSSAR_DEVICE void project_row(Fragment<kTiles>& a, int half, Tile x, int row0,
   dot = quad_sum(dot) * inverse_norm * inverse_norm;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
+    if (n % kTilesPerGroup == 0) warp_barrier();
     float pair[2];
     Mma::load_pair(pair, x, row0 + fragment_row(half), fragment_col(n));
     a.at[n][2 * half] = fma(-dot, pair[0], a.at[n][2 * half]);

@@ -1,0 +1,77 @@
+// Every template, with a sample of what the generator writes around them: for editors, and for the
+// test that compiles all templates as they are, for every target (nvcc -cubin -I. -x cu this file).
+#pragma once
+
+#include "templates/kernels/backward_dkdv.cuh"
+#include "templates/kernels/backward_dq.cuh"
+#include "templates/kernels/backward_dq_finish.cuh"
+#include "templates/kernels/backward_rows.cuh"
+#include "templates/kernels/forward.cuh"
+#include "templates/kernels/key_norms.cuh"
+#include "templates/tile/mma16.cuh"
+#include "templates/tile/mma32.cuh"
+
+namespace lssar_device {
+
+struct SampleFunctions {
+  static LSSAR_DEVICE float score_scale_bits(float num_keys) {
+    return 3.4657359f * log2_approx(num_keys);
+  }
+  // Degree 1: close enough to compile.
+  static LSSAR_DEVICE float softplus_polynomial(float u) { return fma(-0.44f, u, 1.44f); }
+  static LSSAR_DEVICE float power(float u) { return u * u * u; }
+  static LSSAR_DEVICE float power_slope(float u) { return u * u; }
+};
+
+template <class T, class M, bool kAtomic, bool kAligned>
+struct SampleConfig : SampleFunctions {
+  using Element = T;
+  using Mma = M;
+  using SavedX = T;
+  static constexpr int kHeadDim = 24;
+  static constexpr int kHeadDimV = 40;
+  static constexpr int kHeadDimPadded = 32;
+  static constexpr int kHeadDimVPadded = 48;
+  static constexpr i64 kSeqQ = 0;
+  static constexpr i64 kSeqK = 0;
+  static constexpr bool kIsCausal = true;
+  static constexpr int kPower = 3;
+  static constexpr float kOffset = 1.0f;
+  static constexpr bool kIsAligned = kAligned;
+  static constexpr bool kIsTraining = true;
+  static constexpr bool kNeedsX = true;
+  static constexpr int kRowThreads = 128;
+  static constexpr int kForwardRows = 32, kForwardCols = 32, kForwardStages = 2, kBlockDv = 48;
+  static constexpr int kDkdvRows = 32, kDkdvCols = 32, kDkdvStages = 1;
+  static constexpr bool kSplitDkdv = false;
+  static constexpr bool kAtomicDq = kAtomic;
+  static constexpr int kDqRows = 32, kDqCols = 16, kDqStages = 3;
+};
+
+using SampleHalf = SampleConfig<Fp16, TileMma16<Fp16>, true, true>;
+using SampleFloat = SampleConfig<float, TileMma32<float>, false, false>;
+
+template <class Config>
+LSSAR_DEVICE void run_every_kernel(const AttentionParams& p) {
+  key_norms<Config>(p);
+  forward<Config>(p);
+  backward_rows<Config>(p);
+  backward_dkdv<Config>(p);
+  if constexpr (Config::kAtomicDq) {
+    backward_dq_finish<Config>(p);
+  } else {
+    backward_dq<Config>(p);
+  }
+}
+
+}  // namespace lssar_device
+
+extern "C" __global__ void __launch_bounds__(64)
+    lssar_index_half(const lssar_device::AttentionParams params) {
+  lssar_device::run_every_kernel<lssar_device::SampleHalf>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(64)
+    lssar_index_float(const lssar_device::AttentionParams params) {
+  lssar_device::run_every_kernel<lssar_device::SampleFloat>(params);
+}

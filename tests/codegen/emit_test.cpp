@@ -1,0 +1,146 @@
+// The emitted source as text: deterministic, self-contained, and made of what the problem needs.
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "codegen/kernel.h"
+#include "codegen/templates.h"
+
+namespace lssar {
+namespace {
+
+Target target(const char* name = "sm_80") { return target_from_name(name).value(); }
+
+KernelSource emit(const Problem& problem) {
+  auto kernel = emit_kernel(problem, default_schedule(problem, target()), target());
+  EXPECT_TRUE(kernel.ok()) << kernel.status().to_string();
+  return kernel.value();
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> result;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) result.push_back(line);
+  return result;
+}
+
+TEST(Emit, IsTheSameEveryTime) {
+  Problem problem;
+  problem.pass = Pass::kBackward;
+  EXPECT_EQ(emit(problem).source, emit(problem).source);
+}
+
+TEST(Emit, NeedsNoOtherFile) {
+  for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+    Problem problem;
+    problem.pass = pass;
+    const std::string source = emit(problem).source;
+    EXPECT_EQ(source.find("#include"), std::string::npos);
+    EXPECT_EQ(source.find("#pragma once"), std::string::npos);
+  }
+}
+
+TEST(Emit, NamesEveryLaunchInTheSource) {
+  for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+    for (DqMode mode : {DqMode::kSplit, DqMode::kAtomic}) {
+      Problem problem;
+      problem.pass = pass;
+      Schedule schedule = default_schedule(problem, target());
+      schedule.dq_mode = mode;
+      const auto kernel = emit_kernel(problem, schedule, target());
+      ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+      for (const LaunchStep& step : kernel->steps) {
+        EXPECT_NE(kernel->source.find(" " + step.entry + "("), std::string::npos) << step.entry;
+        EXPECT_GT(step.rows_per_block, 0);
+        EXPECT_EQ(step.threads % 32, 0);
+      }
+    }
+  }
+}
+
+TEST(Emit, HoldsOnlyTheTemplatesItReaches) {
+  Problem problem;
+  problem.pass = Pass::kForward;
+  const std::string forward = emit(problem).source;
+  EXPECT_EQ(forward.find("// ---- kernels/backward"), std::string::npos);
+  EXPECT_EQ(forward.find("// ---- tile/mma32"), std::string::npos);
+  EXPECT_NE(forward.find("// ---- kernels/forward"), std::string::npos);
+  problem.dtype = DType::kFp32;
+  const std::string single = emit(problem).source;
+  EXPECT_EQ(single.find("mma.sync"), std::string::npos);
+}
+
+// What `lssar inspect --diff` will rely on.
+TEST(Emit, PowersDifferInTheChainAndItsConstantsOnly) {
+  Problem problem;
+  problem.pass = Pass::kForwardTrain;
+  problem.p = 3;
+  const auto three = lines(source_without_header(emit(problem).source));
+  problem.p = 15;
+  const auto fifteen = lines(source_without_header(emit(problem).source));
+  const std::multiset<std::string> a(three.begin(), three.end());
+  const std::multiset<std::string> b(fifteen.begin(), fifteen.end());
+  std::vector<std::string> differing;
+  std::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(),
+                                std::back_inserter(differing));
+  EXPECT_FALSE(differing.empty());
+  for (const std::string& line : differing) {
+    const bool is_chain = line.starts_with("    const float u") || line.starts_with("    return u");
+    const bool is_constant = line.find("kPower = ") != std::string::npos;
+    EXPECT_TRUE(is_chain || is_constant) << line;
+  }
+}
+
+TEST(Emit, BatchAndHeadsAreNotBakedIn) {
+  Problem one;
+  Problem many = one;
+  many.batch = 7;
+  many.heads = 32;
+  many.kv_heads = 8;
+  EXPECT_EQ(source_without_header(emit(one).source), source_without_header(emit(many).source));
+}
+
+TEST(Emit, LengthsAreConstantsOrOfTheCall) {
+  Problem problem;
+  problem.seq_q = 777;
+  problem.seq_k = 999;
+  const std::string source = emit(problem).source;
+  EXPECT_NE(source.find("kSeqQ = 777;"), std::string::npos);
+  EXPECT_NE(source.find("kSeqK = 999;"), std::string::npos);
+}
+
+TEST(Emit, RefusesAnInvalidProblemAndAnIllegalSchedule) {
+  Problem problem;
+  problem.head_dim = 7;
+  const auto bad = emit_kernel(problem, Schedule{}, target());
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(bad.status().message().find("head_dim"), std::string::npos);
+
+  problem = Problem{};
+  Schedule schedule = default_schedule(problem, target());
+  schedule.forward.block_rows = 20;
+  const auto illegal = emit_kernel(problem, schedule, target());
+  ASSERT_FALSE(illegal.ok());
+  EXPECT_NE(illegal.status().message().find("block_rows = 20"), std::string::npos);
+}
+
+TEST(Templates, AreAsciiOrUtf8WithoutTabsAndEndInANewline) {
+  for (const TemplateFile& file : template_files()) {
+    EXPECT_EQ(file.text.find('\t'), std::string_view::npos) << file.path;
+    EXPECT_TRUE(file.text.ends_with("\n")) << file.path;
+    EXPECT_EQ(file.text.find(")lssar_cuh"), std::string_view::npos) << file.path;
+  }
+}
+
+TEST(Templates, KernelsHoldNoAssembly) {
+  for (const TemplateFile& file : template_files()) {
+    if (file.path.starts_with("templates/ptx/")) continue;
+    EXPECT_EQ(file.text.find("asm"), std::string_view::npos) << file.path;
+  }
+}
+
+}  // namespace
+}  // namespace lssar

@@ -1,0 +1,154 @@
+#include "codegen/schedule.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+Target target(const std::string& name = "sm_80") { return target_from_name(name).value(); }
+
+TEST(Schedule, TheDefaultIsLegalForEveryProblemOnEveryTarget) {
+  for (const std::string& name : known_target_names()) {
+    for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+      for (DType dtype : {DType::kFp16, DType::kBf16, DType::kFp32}) {
+        for (int dim = 8; dim <= 256; dim += 8) {
+          for (int dim_v : {8, 64, 128, 200, 256}) {
+            Problem problem;
+            problem.pass = pass;
+            problem.dtype = dtype;
+            problem.head_dim = dim;
+            problem.head_dim_v = dim_v;
+            ASSERT_TRUE(validate(problem).ok());
+            Schedule schedule = default_schedule(problem, target(name));
+            const Status status = validate(schedule, problem, target(name));
+            ASSERT_TRUE(status.ok())
+                << name << " " << to_string(problem) << ": " << status.to_string();
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Schedule, AtomicSumsHaveALegalDefaultTilingToo) {
+  for (int dim : {32, 64, 96, 128, 192, 256}) {
+    for (DType dtype : {DType::kFp16, DType::kBf16, DType::kFp32}) {
+      Problem problem;
+      problem.pass = Pass::kBackward;
+      problem.dtype = dtype;
+      problem.head_dim = problem.head_dim_v = dim;
+      const Schedule schedule = default_schedule(problem, target("sm_86"), DqMode::kAtomic);
+      EXPECT_EQ(schedule.dq_mode, DqMode::kAtomic);
+      const Status status = validate(schedule, problem, target("sm_86"));
+      EXPECT_TRUE(status.ok()) << to_string(problem) << ": " << status.to_string();
+    }
+  }
+}
+
+TEST(Schedule, SurvivesJson) {
+  Schedule schedule;
+  schedule.load_path = LoadPath::kPlain;
+  schedule.forward = {32, 48, 3};
+  schedule.dkdv = {128, 16, 1};
+  schedule.dq = {16, 32, 4};
+  schedule.block_dv = 32;
+  schedule.split_dkdv = true;
+  schedule.dq_mode = DqMode::kAtomic;
+  schedule.softplus_degree = 7;
+  const auto back = schedule_from_json(to_json(schedule), Schedule{});
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_EQ(*back, schedule);
+}
+
+TEST(Schedule, MissingFieldsKeepTheDefaults) {
+  Schedule defaults;
+  defaults.block_dv = 96;
+  const auto schedule =
+      schedule_from_json(nlohmann::json::parse(R"({"forward": {"block_cols": 32}})"), defaults);
+  ASSERT_TRUE(schedule.ok());
+  EXPECT_EQ(schedule->block_dv, 96);
+  EXPECT_EQ(schedule->forward.block_cols, 32);
+  EXPECT_EQ(schedule->forward.block_rows, defaults.forward.block_rows);
+}
+
+struct BadJson {
+  const char* text;
+  const char* message;
+};
+
+TEST(Schedule, JsonErrorsNameTheField) {
+  for (const BadJson& bad :
+       {BadJson{R"({"dq_mode": "fast"})", "dq_mode"}, BadJson{R"({"tiles": 3})", "tiles"},
+        BadJson{R"({"forward": {"rows": 3}})", "rows"}, BadJson{R"({"block_dv": "x"})", "block_dv"},
+        BadJson{R"([])", "schedule"}}) {
+    const auto schedule = schedule_from_json(nlohmann::json::parse(bad.text), Schedule{});
+    ASSERT_FALSE(schedule.ok()) << bad.text;
+    EXPECT_NE(schedule.status().message().find(bad.message), std::string::npos)
+        << schedule.status().to_string();
+  }
+}
+
+struct Rule {
+  const char* name;
+  void (*break_it)(Problem&, Schedule&);
+  const char* message;
+};
+
+class ScheduleRule : public testing::TestWithParam<Rule> {};
+
+TEST_P(ScheduleRule, NamesFieldValueAndReason) {
+  Problem problem;
+  problem.pass = Pass::kBackward;
+  Schedule schedule = default_schedule(problem, target());
+  GetParam().break_it(problem, schedule);
+  const Status status = validate(schedule, problem, target());
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find(GetParam().message), std::string::npos) << status.message();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ScheduleRule,
+    testing::Values(
+        Rule{"Rows", [](Problem&, Schedule& s) { s.dkdv.block_rows = 24; }, "block_rows = 24"},
+        Rule{"Cols", [](Problem&, Schedule& s) { s.dq.block_cols = 8; }, "block_cols = 8"},
+        Rule{"Stages", [](Problem&, Schedule& s) { s.dq.stages = 0; }, "stages = 0"},
+        Rule{"Shared",
+             [](Problem&, Schedule& s) {
+               s.dq = {256, 256, 8};
+             },
+             "shared memory"},
+        Rule{"Accumulators",
+             [](Problem& p, Schedule& s) {
+               p.head_dim = p.head_dim_v = 192;
+               s.dkdv = {16, 16, 1};
+             },
+             "split_dkdv = false"},
+        Rule{"AtomicTiles",
+             [](Problem&, Schedule& s) {
+               s.dq_mode = DqMode::kAtomic;
+               s.dkdv = {48, 32, 1};
+             },
+             "dq_mode atomic"},
+        Rule{"Alignment", [](Problem& p, Schedule&) { p.alignment = 2; }, "alignment is 2"},
+        Rule{"Degree", [](Problem&, Schedule& s) { s.softplus_degree = 9; }, "degree = 9"},
+        Rule{"BlockDv",
+             [](Problem& p, Schedule& s) {
+               p.pass = Pass::kForward;
+               s.block_dv = 80;
+             },
+             "block_dv = 80"},
+        Rule{"BlockDvWithX",
+             [](Problem& p, Schedule& s) {
+               p.pass = Pass::kForwardTrain;
+               p.head_dim_v = 256;
+               s.block_dv = 256;
+             },
+             "o and X"}),
+    [](const testing::TestParamInfo<Rule>& param_info) { return param_info.param.name; });
+
+}  // namespace
+}  // namespace lssar
