@@ -23,9 +23,8 @@ std::string absolute_path(const std::string& path) {
   return absolute;
 }
 
-CacheLocation given(const std::string& path, const std::string& reason) {
-  if (path == kMemoryOnly) return {"", reason + " = none"};
-  return {absolute_path(path), reason};
+CacheLocation given(const std::string& path, const std::string& source) {
+  return {path == kMemoryOnly ? "" : absolute_path(path), source, ""};
 }
 
 }  // namespace
@@ -36,12 +35,12 @@ CacheLocation find_cache_location(const std::string& configured) {
     return given(dir, "LSSAR_CACHE_DIR");
   }
   if (const std::string base = environment("XDG_CACHE_HOME"); base.starts_with('/')) {
-    return {absolute_path(base + "/lssar"), "XDG_CACHE_HOME"};
+    return {absolute_path(base + "/lssar"), "XDG_CACHE_HOME", ""};
   }
   if (const std::string home = environment("HOME"); home.starts_with('/')) {
-    return {absolute_path(home + "/.cache/lssar"), "HOME"};
+    return {absolute_path(home + "/.cache/lssar"), "HOME", ""};
   }
-  return {"", "none of LSSAR_CACHE_DIR, XDG_CACHE_HOME and HOME names a directory"};
+  return {"", "", "none of LSSAR_CACHE_DIR, XDG_CACHE_HOME and HOME names a directory"};
 }
 
 }  // namespace lssar

@@ -7,7 +7,8 @@ namespace lssar {
 
 struct CacheLocation {
   std::string directory;  // absolute, without a trailing '/'; "" = memory only
-  std::string reason;     // which setting decided it: "LSSAR_CACHE_DIR", "HOME", ...
+  std::string source;     // which setting decided it: "LSSAR_CACHE_DIR", "HOME", ...
+  std::string problem;    // why there is no directory although one was wanted; else ""
 };
 
 // `configured` is CacheOptions::directory. Reads the environment; touches no file.

@@ -178,16 +178,12 @@ class LayeredStore final : public Store {
 std::unique_ptr<Store> open_store(const CacheOptions& options, FileSystem& fs) {
   const CacheLocation location = find_cache_location(options.directory);
   std::unique_ptr<DiskLayer> disk;
-  std::string problem;
-  if (location.directory.empty()) {
-    problem = "memory only: " + location.reason;
-  } else {
+  std::string problem = location.problem;
+  if (!location.directory.empty()) {
     disk = DiskLayer::open(fs, location.directory, options.max_bytes, &problem);
-    if (disk == nullptr) {
-      problem += fmt::format(" (from {})", location.reason);
-      log(LogLevel::kWarning, "cache: entries stay in memory: " + problem);
-    }
+    if (disk == nullptr) problem += fmt::format(" (from {})", location.source);
   }
+  if (!problem.empty()) log(LogLevel::kWarning, "cache: entries stay in memory: " + problem);
   return std::make_unique<LayeredStore>(std::move(disk), std::move(problem),
                                         options.max_memory_bytes);
 }

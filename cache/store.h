@@ -69,7 +69,7 @@ class Store {
   virtual void insert(const std::string& key, CacheEntry entry) = 0;           // replaces
 
   virtual std::string directory() const = 0;  // "" = memory only
-  virtual std::string problem() const = 0;    // why the directory is not used; "" = it is
+  virtual std::string problem() const = 0;    // why it is not used; "" = it is, or "none" was asked
   virtual CacheStats stats() const = 0;
 };
 

@@ -53,7 +53,8 @@ TEST_F(CacheLocationTest, NoneMeansMemoryOnly) {
   set("HOME", "/home/somebody");
   set("LSSAR_CACHE_DIR", "none");
   EXPECT_EQ(directory(), "");
-  EXPECT_EQ(find_cache_location("").reason, "LSSAR_CACHE_DIR = none");
+  EXPECT_EQ(find_cache_location("").source, "LSSAR_CACHE_DIR");
+  EXPECT_EQ(Store::open({})->problem(), "");
   EXPECT_EQ(directory("/configured"), "/configured");
   set("LSSAR_CACHE_DIR", "/ours");
   EXPECT_EQ(directory("none"), "");
