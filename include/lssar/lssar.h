@@ -1,0 +1,365 @@
+/* lssar.h: LSSAR attention (and LSSA) on a GPU or on a virtual device, from C.
+ *
+ * This file is the manual of the C API. It compiles as C99 and as C++11. A whole program is
+ * examples/attention.c; the formulas are in docs/math.md.
+ *
+ * What is computed, per batch entry and head, in natural logarithms:
+ *
+ *     A_ij = softplus(log(head_dim) log(N_i) cos(q_i, k_j))      N_i: keys row i sees
+ *     P_ij = A_ij / sum_j A_ij
+ *     W_ij = max(N_i P_ij - offset, 0)^p                         offset is 0 where N_i <= 3
+ *     o_i  = sum_j W_ij v_j / sum_j W_ij                         p = 0 (LSSA): o_i = sum_j P_ij v_j
+ *
+ * Conventions
+ *
+ *  1. Order of calls. lssar_context_create, lssar_plan_create, lssar_plan_prepare (which may
+ * compile for a second or so, and fills a cache on disk), then any number of lssar_execute_*;
+ * destroy.
+ *  2. Handles. lssar_context and lssar_plan are opaque. A plan keeps what it needs of its context:
+ *     they may be destroyed in either order. Destroying NULL does nothing. A handle that was
+ *     destroyed must not be used again, nor destroyed while another thread uses it.
+ *  3. Structs. Set every byte to zero, then struct_size to sizeof the struct, then the fields you
+ *     need: a field left at zero has the default its comment states, and a later version of the
+ *     library, which may append fields, reads an older caller's struct as it was meant. A struct
+ *     larger than the library knows is accepted if what it does not know is zero.
+ *  4. Errors. Every function that can fail returns an lssar_status. lssar_last_error_detail() then
+ *     has one line that names the field, its value and what is allowed. Nothing is printed, nothing
+ *     aborts, no C++ exception comes out. Unless a function says otherwise, a call that fails
+ * leaves what its output pointers point to as it was.
+ *  5. Tensors are [batch, heads, length, dim]. The last dimension is contiguous; the strides of the
+ *     other three are given in elements, so that [batch, length, heads, dim] and packed q, k, v
+ * need no copy. Inputs may have strides of 0 (broadcast). Tensors that are written must not have
+ * two elements at one address and must not share memory with another tensor of the call.
+ *  6. Alignment. Every pointer and stride must be a multiple of the element size. Where all those
+ * of a call are multiples of 16 bytes it takes a faster kernel. Saved tensors and the workspace
+ *     must be aligned to 16 bytes; their contents are opaque where this file does not describe
+ * them.
+ *  7. Memory. All pointers are the caller's. On a cuda device they are device pointers (or managed
+ *     memory); on the virtual device they are ordinary host pointers. lssar_buffer_alloc gives
+ *     memory that is right for either.
+ *  8. Streams. `stream` is a CUstream (or cudaStream_t) of the context's device, passed as void*;
+ *     NULL is the default stream. On the virtual device it is ignored and execute returns when the
+ *     work is done.
+ *  9. Threads. Every function may be called from any number of threads at once, on the same handles
+ *     too (2 says what destroy needs). Concurrent calls must not write the same memory, which
+ *     includes the workspace: one per call in flight. The detail text is per thread.
+ * 10. CUDA graphs. lssar_execute_* only check their arguments and enqueue kernels: they allocate
+ *     nothing, compile nothing, take no global lock and do not synchronise, and may be captured.
+ *     Every other function of this file must be called outside capture.
+ * 11. Data. NaN, infinities, denormal numbers and zero vectors are data, never errors. A NaN or
+ *     infinity in q or k gives NaN in exactly the rows of o that see it; in v, or in the backward,
+ *     it stays within its batch entry and kv head. A row that sees no key, or whose weights are all
+ *     zero, gives 0. Where the squared length of a row of q or k overflows float32 (beyond about
+ *     1e19 in length) the result is unspecified.
+ * 12. Versions. The functions and structs here keep their meaning within one LSSAR_ABI_VERSION,
+ *     which is also the major number of the shared library's soname. While it is 0, a release may
+ *     change them.
+ *
+ * Environment: LSSAR_CACHE_DIR, LSSAR_DUMP_DIR, LSSAR_LOG, LSSAR_NVRTC_PATH, LSSAR_LLVM_PATH; see
+ * the README's table.
+ */
+#ifndef LSSAR_LSSAR_H_
+#define LSSAR_LSSAR_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#error "lssar runs on Linux only"
+#endif
+#define LSSAR_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+#define LSSAR_NOEXCEPT noexcept
+extern "C" {
+#else
+#define LSSAR_NOEXCEPT
+#endif
+
+/* ---- Versions ------------------------------------------------------------------------------ */
+
+#define LSSAR_VERSION_MAJOR 0
+#define LSSAR_VERSION_MINOR 1
+#define LSSAR_VERSION_PATCH 0
+#define LSSAR_VERSION \
+  (LSSAR_VERSION_MAJOR * 10000 + LSSAR_VERSION_MINOR * 100 + LSSAR_VERSION_PATCH)
+#define LSSAR_ABI_VERSION 0
+
+/* The LSSAR_VERSION and LSSAR_ABI_VERSION of the library that runs, to compare with this header's.
+ */
+LSSAR_API int lssar_version(void) LSSAR_NOEXCEPT;
+LSSAR_API int lssar_abi_version(void) LSSAR_NOEXCEPT;
+/* "0.1.0". Static: never freed. */
+LSSAR_API const char* lssar_version_string(void) LSSAR_NOEXCEPT;
+/* "lssar 0.1.0, g++ 12.2.0, release": for bug reports. Static: never freed. */
+LSSAR_API const char* lssar_build_info(void) LSSAR_NOEXCEPT;
+
+/* ---- Errors -------------------------------------------------------------------------------- */
+
+/* Closed: a version of the library never returns anything else. Values are fixed. */
+typedef enum lssar_status {
+  LSSAR_STATUS_OK = 0,
+  LSSAR_STATUS_INVALID_ARGUMENT = 1, /* a field or pointer is out of its range */
+  LSSAR_STATUS_UNSUPPORTED = 2,      /* well formed, but nothing here computes it */
+  LSSAR_STATUS_MISSING = 3,          /* a compiler, device or file was not found */
+  LSSAR_STATUS_COMPILE_ERROR = 4, /* a compiler refused a generated source: a bug; please report */
+  LSSAR_STATUS_DEVICE_ERROR = 5,  /* load, launch or copy failed */
+  LSSAR_STATUS_IO_ERROR = 6,      /* a file could not be read or written */
+  LSSAR_STATUS_NOT_PREPARED = 7,  /* execute on a plan, or for a pass, that was not prepared */
+  LSSAR_STATUS_OUT_OF_MEMORY = 8, /* of the host or of the device */
+  LSSAR_STATUS_INTERNAL = 9       /* a bug of the library's; please report */
+} lssar_status;
+
+/* "invalid argument"; "unknown status" for a number that is none. Static: never freed. */
+LSSAR_API const char* lssar_status_string(lssar_status status) LSSAR_NOEXCEPT;
+
+/* What the last call of this thread that failed had to say; "" if none did. Calls that succeed
+ * leave it alone. Valid until a call of this thread fails. */
+LSSAR_API const char* lssar_last_error_detail(void) LSSAR_NOEXCEPT;
+
+/* ---- Log ----------------------------------------------------------------------------------- */
+
+typedef enum lssar_log_level {
+  LSSAR_LOG_ERROR = 0,   /* a request failed */
+  LSSAR_LOG_WARNING = 1, /* it went on with less: a cache that cannot be written */
+  LSSAR_LOG_INFO = 2,    /* one line per compile */
+  LSSAR_LOG_DEBUG = 3    /* everything else */
+} lssar_log_level;
+
+/* `message` is valid during the call. May be called from any thread, several at once; must not call
+ * the library and must not throw. `level` is an lssar_log_level. */
+typedef void (*lssar_log_callback)(int level, const char* message, void* user);
+
+/* Sends messages up to and including `level` to `callback`; NULL turns logging off. One callback
+ * for the process; it replaces the standard-error output that LSSAR_LOG asks for. INVALID_ARGUMENT:
+ * an unknown level. */
+LSSAR_API lssar_status lssar_set_log_callback(lssar_log_callback callback, void* user,
+                                              int level) LSSAR_NOEXCEPT;
+
+/* ---- Context: a device, a compiler and a binary cache -----------------------------------------
+ */
+
+typedef struct lssar_context lssar_context;
+
+typedef enum lssar_device {
+  LSSAR_DEVICE_AUTO = 0,    /* the first GPU if there is one, else the virtual device */
+  LSSAR_DEVICE_CUDA = 1,    /* a GPU, through its driver */
+  LSSAR_DEVICE_VIRTUAL = 2, /* interprets the kernels on the CPU: exact, portable, slow */
+  LSSAR_DEVICE_RECORD = 3   /* computes nothing, counts launches: for measuring host overhead */
+} lssar_device;
+
+typedef enum lssar_compiler {
+  LSSAR_COMPILER_AUTO = 0,  /* NVRTC where it is found, else LLVM */
+  LSSAR_COMPILER_NVRTC = 1, /* NVIDIA's, opened at run time */
+  LSSAR_COMPILER_LLVM = 2   /* clang's, in a library of its own */
+} lssar_compiler;
+
+typedef struct lssar_context_options {
+  size_t struct_size;
+  int32_t device;              /* lssar_device */
+  int32_t device_ordinal;      /* which GPU, from 0 */
+  int32_t compiler;            /* lssar_compiler */
+  int32_t reserved;            /* 0 */
+  const char* target;          /* "sm_80", ...; NULL: the device's own (virtual: sm_80) */
+  const char* cache_directory; /* NULL: LSSAR_CACHE_DIR, else $XDG_CACHE_HOME/lssar, else
+                                  ~/.cache/lssar; "none": in memory only */
+  uint64_t cache_max_bytes;    /* least recently used entries go beyond it; 0: 1 GiB */
+} lssar_context_options;
+
+/* Opens the device. `options` NULL: every default. A cache directory that cannot be used is no
+ * error: the context then keeps binaries in memory (lssar_context_get_info says why). The compiler
+ * is opened by the first prepare. *context is set to NULL on failure.
+ * INVALID_ARGUMENT: a bad option. MISSING: no such device. DEVICE_ERROR, OUT_OF_MEMORY. */
+LSSAR_API lssar_status lssar_context_create(const lssar_context_options* options,
+                                            lssar_context** context) LSSAR_NOEXCEPT;
+LSSAR_API void lssar_context_destroy(lssar_context* context) LSSAR_NOEXCEPT;
+
+/* What a context opened. Strings belong to the context. */
+typedef struct lssar_context_info {
+  size_t struct_size;          /* set by the caller; no more than this is written */
+  int32_t device;              /* LSSAR_DEVICE_CUDA, _VIRTUAL or _RECORD: never _AUTO */
+  int32_t num_sms;             /* virtual: threads that run blocks */
+  const char* device_name;     /* "NVIDIA H200" */
+  const char* driver;          /* "" where there is none */
+  const char* target;          /* "sm_90a" */
+  const char* cache_directory; /* "": in memory only */
+  const char* cache_problem;   /* why the directory is not used; "": it is, or none was wanted */
+  uint64_t cache_memory_hits;  /* prepared kernels found in this process, */
+  uint64_t cache_disk_hits;    /* on disk, */
+  uint64_t cache_misses;       /* or compiled */
+} lssar_context_info;
+
+/* INVALID_ARGUMENT: a NULL pointer, a struct_size that is too small. */
+LSSAR_API lssar_status lssar_context_get_info(const lssar_context* context,
+                                              lssar_context_info* info) LSSAR_NOEXCEPT;
+
+/* ---- Problem ------------------------------------------------------------------------------- */
+
+typedef enum lssar_dtype {
+  LSSAR_DTYPE_FP16 = 0,
+  LSSAR_DTYPE_BF16 = 1,
+  LSSAR_DTYPE_FP32 = 2
+} lssar_dtype;
+
+/* Which passes a plan is made for: any of them or-ed. */
+typedef enum lssar_pass {
+  LSSAR_PASS_FORWARD = 1,       /* o */
+  LSSAR_PASS_FORWARD_TRAIN = 2, /* o, and what the backward needs */
+  LSSAR_PASS_BACKWARD = 4       /* grad_q, grad_k, grad_v */
+} lssar_pass;
+
+typedef struct lssar_problem {
+  size_t struct_size;
+  uint32_t passes;    /* lssar_pass bits, at least one */
+  int32_t dtype;      /* lssar_dtype of every tensor but the saved ones */
+  int32_t head_dim;   /* d of q and k: a multiple of 8, 8 to 256 */
+  int32_t head_dim_v; /* dv of v and o: likewise; 0: head_dim */
+  int64_t seq_q;      /* a length the kernels are made for, up to 2^31 - 1; 0: any length, given */
+  int64_t seq_k;      /*   with each call */
+  int64_t batch;      /* what calls will typically have, to choose a schedule by: calls may have */
+  int64_t heads;      /*   other values. 0: 1 */
+  int64_t kv_heads; /* divides heads; query head h reads kv head h / (heads / kv_heads); 0: heads */
+  int32_t causal;   /* 1: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k); 0: all keys */
+  int32_t p;        /* power of the re-weighting, 1 to 64; 0: none (LSSA) */
+  double offset;    /* of the re-weighting, finite, >= 0 (usually 1); without effect if p = 0 */
+  int32_t alignment; /* 16: every pointer and stride will be a multiple of 16 bytes, which halves
+                        what prepare compiles; 0: take what each call brings */
+  int32_t reserved;  /* 0 */
+} lssar_problem;
+
+/* ---- Plan: the kernels of a problem ---------------------------------------------------------- */
+
+typedef struct lssar_plan lssar_plan;
+
+typedef struct lssar_plan_options {
+  size_t struct_size;
+  const char* schedule_json; /* NULL or "": the default schedule. Else a JSON object as
+                                `lssar emit --schedule` takes; fields it lacks keep their default */
+} lssar_plan_options;
+
+/* Checks the problem and chooses schedules; compiles nothing. `options` may be NULL. *plan is set
+ * to NULL on failure. INVALID_ARGUMENT: a field out of its range, a schedule that is not legal.
+ * UNSUPPORTED: a newer version's field that is set. OUT_OF_MEMORY. */
+LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
+                                         const lssar_plan_options* options,
+                                         lssar_plan** plan) LSSAR_NOEXCEPT;
+LSSAR_API void lssar_plan_destroy(lssar_plan* plan) LSSAR_NOEXCEPT;
+
+/* Makes the plan's kernels ready: from the cache, or compiled and stored there; then loaded.
+ * Threads that prepare the same problem at once compile it once. After a success it does nothing;
+ * after a failure it may be tried again.
+ * MISSING: no compiler. COMPILE_ERROR: the detail has the compiler's log and the path of the
+ * source. DEVICE_ERROR: the image does not load. OUT_OF_MEMORY. */
+LSSAR_API lssar_status lssar_plan_prepare(lssar_plan* plan) LSSAR_NOEXCEPT;
+
+/* The sizes of one call. A length that the problem fixes must be the problem's. All up to
+ * 2^31 - 1; lengths and batch may be 0; kv_heads divides heads. */
+typedef struct lssar_sizes {
+  int64_t batch;
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t seq_q;
+  int64_t seq_k;
+} lssar_sizes;
+
+/* Bytes of workspace a call of these sizes needs, whichever of the plan's passes it is; 0 is
+ * possible. The plan need not be prepared. INVALID_ARGUMENT: NULL; sizes out of range. */
+LSSAR_API lssar_status lssar_plan_workspace_size(const lssar_plan* plan, const lssar_sizes* sizes,
+                                                 size_t* bytes) LSSAR_NOEXCEPT;
+
+/* Bytes of the tensors that the forward for training saves for the backward. */
+typedef struct lssar_saved_sizes {
+  size_t o;     /* saved_o: o in float32, [batch, heads, seq_q, head_dim_v] */
+  size_t stats; /* saved_stats: float32, [4, batch, heads, seq_q]: R = sum_j A_ij; m = the largest
+                   N_i P_ij - offset; zs = sum_j (W_ij / m^p); the largest score in bits */
+  size_t x;     /* saved_x: opaque; 0 where the problem needs none (then the pointer is ignored) */
+} lssar_saved_sizes;
+
+/* INVALID_ARGUMENT: NULL; sizes out of range. */
+LSSAR_API lssar_status lssar_plan_saved_sizes(const lssar_plan* plan, const lssar_sizes* sizes,
+                                              lssar_saved_sizes* saved) LSSAR_NOEXCEPT;
+
+/* ---- Execute ------------------------------------------------------------------------------- */
+
+/* [batch, heads, length, dim] at data, strides of the first three in elements, 0 or more. A
+ * contiguous tensor has { heads * length * dim, length * dim, dim }. The stride of a size of 1, and
+ * data where there are no elements, are not looked at. */
+typedef struct lssar_tensor {
+  void* data;
+  int64_t strides[3]; /* batch, head, row */
+} lssar_tensor;
+
+/* The arguments of an execute. Which are used is in the table; the others are not looked at.
+ *
+ *                     shape                            forward  forward_train  backward
+ *   q                 [batch, heads, seq_q, head_dim]      r          r            r
+ *   k                 [batch, kv_heads, seq_k, head_dim]   r          r            r
+ *   v                 [batch, kv_heads, seq_k, head_dim_v] r          r            r
+ *   o                 [batch, heads, seq_q, head_dim_v]    w          w
+ *   grad_o            like o                                                       r
+ *   grad_q            like q                                                       w
+ *   grad_k, grad_v    like k, v                                                    w
+ *   saved_o, _stats,  lssar_plan_saved_sizes bytes                    w            r
+ *     _x
+ *   workspace         lssar_plan_workspace_size bytes      w          w            w
+ *
+ * The backward needs the q, k, v of its forward_train and what that saved, in the same plan or in
+ * one of the same problem. Gradients are overwritten, not added to. They are bitwise repeatable
+ * with the default schedule. */
+typedef struct lssar_call {
+  size_t struct_size;
+  lssar_sizes sizes;
+  lssar_tensor q, k, v;
+  lssar_tensor o;
+  lssar_tensor grad_o;
+  lssar_tensor grad_q, grad_k, grad_v;
+  float* saved_o;
+  float* saved_stats;
+  void* saved_x;
+  void* workspace;
+  size_t workspace_bytes;
+  void* stream; /* convention 8 */
+} lssar_call;
+
+/* Enqueue one pass. Capture-safe (convention 10). After a failure of a check (every status but
+ * DEVICE_ERROR) nothing was enqueued and no memory was touched; after DEVICE_ERROR what the call
+ * writes is undefined. Errors of work that runs later on a GPU come from lssar_synchronize or the
+ * caller's own synchronisation.
+ * INVALID_ARGUMENT: sizes out of range; NULL data; misaligned data or strides; a negative stride;
+ * strides that reach beyond 2^63 bytes; written tensors that overlap; a workspace that is too
+ * small. NOT_PREPARED: the plan is not prepared, or was not made for this pass. DEVICE_ERROR. */
+LSSAR_API lssar_status lssar_execute_forward(const lssar_plan* plan,
+                                             const lssar_call* call) LSSAR_NOEXCEPT;
+LSSAR_API lssar_status lssar_execute_forward_train(const lssar_plan* plan,
+                                                   const lssar_call* call) LSSAR_NOEXCEPT;
+LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
+                                              const lssar_call* call) LSSAR_NOEXCEPT;
+
+/* ---- Memory of the context's device: conveniences ----------------------------------------------
+ */
+
+/* Programs that manage GPU memory themselves need none of these. All of them block, and none may be
+ * called during graph capture. */
+
+/* 256-byte aligned; 0 bytes give NULL. *buffer is set to NULL on failure. INVALID_ARGUMENT: NULL
+ * arguments. OUT_OF_MEMORY. DEVICE_ERROR. */
+LSSAR_API lssar_status lssar_buffer_alloc(lssar_context* context, size_t bytes,
+                                          void** buffer) LSSAR_NOEXCEPT;
+/* `buffer` is NULL or from lssar_buffer_alloc of this context. INVALID_ARGUMENT, DEVICE_ERROR. */
+LSSAR_API lssar_status lssar_buffer_free(lssar_context* context, void* buffer) LSSAR_NOEXCEPT;
+/* Host to device, and back. The device's range must lie within one buffer. INVALID_ARGUMENT: NULL
+ * where bytes is not 0. DEVICE_ERROR. */
+LSSAR_API lssar_status lssar_buffer_write(lssar_context* context, void* buffer, const void* host,
+                                          size_t bytes) LSSAR_NOEXCEPT;
+LSSAR_API lssar_status lssar_buffer_read(lssar_context* context, void* host, const void* buffer,
+                                         size_t bytes) LSSAR_NOEXCEPT;
+
+/* Waits for a stream of the context's device, and reports errors of what ran on it. DEVICE_ERROR.
+ */
+LSSAR_API lssar_status lssar_synchronize(lssar_context* context, void* stream) LSSAR_NOEXCEPT;
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* LSSAR_LSSAR_H_ */

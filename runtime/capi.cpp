@@ -1,0 +1,303 @@
+// The C API: each function checks its handles, translates, calls, and turns a Status into a code
+// and a detail text. Nothing is thrown out of it: see guarded().
+#include <fmt/format.h>
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "lssar/lssar.h"
+#include "runtime/capi_structs.h"
+#include "runtime/engine.h"
+#include "runtime/plan.h"
+
+struct lssar_context {
+  std::shared_ptr<lssar::Engine> engine;
+  // What lssar_context_get_info hands out pointers to.
+  std::string target, cache_directory, cache_problem;
+};
+
+struct lssar_plan {
+  std::unique_ptr<lssar::Plan> plan;
+};
+
+namespace lssar {
+namespace {
+
+#define LSSAR_SAME_CODE(c_name, cpp_name)                                                          \
+  static_assert(static_cast<int>(LSSAR_STATUS_##c_name) == static_cast<int>(StatusCode::cpp_name), \
+                "lssar_status and StatusCode are one enumeration")
+LSSAR_SAME_CODE(OK, kOk);
+LSSAR_SAME_CODE(INVALID_ARGUMENT, kInvalidArgument);
+LSSAR_SAME_CODE(UNSUPPORTED, kUnsupported);
+LSSAR_SAME_CODE(MISSING, kMissing);
+LSSAR_SAME_CODE(COMPILE_ERROR, kCompileError);
+LSSAR_SAME_CODE(DEVICE_ERROR, kDeviceError);
+LSSAR_SAME_CODE(IO_ERROR, kIoError);
+LSSAR_SAME_CODE(NOT_PREPARED, kNotPrepared);
+LSSAR_SAME_CODE(OUT_OF_MEMORY, kOutOfMemory);
+LSSAR_SAME_CODE(INTERNAL, kInternal);
+#undef LSSAR_SAME_CODE
+
+constexpr StatusCode kLastCode = StatusCode::kInternal;
+
+thread_local std::string last_error_detail;
+
+lssar_status fail(StatusCode code, const char* detail) noexcept {
+  try {
+    last_error_detail = detail;
+  } catch (...) {
+    last_error_detail.clear();  // no memory for a text: the code has to do
+  }
+  return static_cast<lssar_status>(code);
+}
+
+// Runs a function that returns a Status; the one place where exceptions become codes.
+template <typename Function>
+lssar_status guarded(const Function& function) noexcept {
+  try {
+    const Status status = function();
+    if (status.ok()) return LSSAR_STATUS_OK;
+    return fail(status.code(), status.message().c_str());
+  } catch (const std::bad_alloc&) {
+    return fail(StatusCode::kOutOfMemory, "host memory");
+  } catch (const std::exception& error) {
+    return fail(StatusCode::kInternal, error.what());
+  } catch (...) {
+    return fail(StatusCode::kInternal, "an exception of unknown type");
+  }
+}
+
+Status require(const void* pointer, const char* name) {
+  if (pointer != nullptr) return {};
+  return invalid_argument(fmt::format("{} = NULL", name));
+}
+
+int32_t device_kind(const std::string& kind) {
+  if (kind == "cuda") return LSSAR_DEVICE_CUDA;
+  return kind == "virtual" ? LSSAR_DEVICE_VIRTUAL : LSSAR_DEVICE_RECORD;
+}
+
+Status execute(Pass pass, const lssar_plan* plan, const lssar_call* call) {
+  LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
+  LSSAR_ASSIGN_OR_RETURN(const lssar_call known,
+                         capi::read_struct(call, "call", sizeof(lssar_call)));
+  const Workspace workspace{reinterpret_cast<DevicePtr>(known.workspace), known.workspace_bytes};
+  return plan->plan->execute(pass, capi::sizes_of_call(known.sizes), capi::tensors_of_call(known),
+                             workspace, known.stream);
+}
+
+}  // namespace
+}  // namespace lssar
+
+using lssar::DevicePtr;
+using lssar::guarded;
+using lssar::require;
+using lssar::Status;
+
+extern "C" {
+
+int lssar_version(void) noexcept { return LSSAR_VERSION; }
+
+int lssar_abi_version(void) noexcept { return LSSAR_ABI_VERSION; }
+
+#define LSSAR_TEXT_INNER(x) #x
+#define LSSAR_TEXT(x) LSSAR_TEXT_INNER(x)
+#define LSSAR_VERSION_TEXT        \
+  LSSAR_TEXT(LSSAR_VERSION_MAJOR) \
+  "." LSSAR_TEXT(LSSAR_VERSION_MINOR) "." LSSAR_TEXT(LSSAR_VERSION_PATCH)
+
+const char* lssar_version_string(void) noexcept { return LSSAR_VERSION_TEXT; }
+
+const char* lssar_build_info(void) noexcept {
+#ifdef NDEBUG
+  return "lssar " LSSAR_VERSION_TEXT ", compiler " __VERSION__ ", release";
+#else
+  return "lssar " LSSAR_VERSION_TEXT ", compiler " __VERSION__ ", debug";
+#endif
+}
+
+const char* lssar_status_string(lssar_status status) noexcept {
+  const int code = static_cast<int>(status);
+  if (code < 0 || code > static_cast<int>(lssar::kLastCode)) return "unknown status";
+  return lssar::status_code_name(static_cast<lssar::StatusCode>(code));
+}
+
+const char* lssar_last_error_detail(void) noexcept { return lssar::last_error_detail.c_str(); }
+
+lssar_status lssar_set_log_callback(lssar_log_callback callback, void* user, int level) noexcept {
+  return guarded([&]() -> Status {
+    if (level < LSSAR_LOG_ERROR || level > LSSAR_LOG_DEBUG) {
+      return lssar::invalid_argument(
+          fmt::format("level = {}: allowed are 0 (error) to 3 (debug)", level));
+    }
+    lssar::LogCallback forward;
+    if (callback != nullptr) {
+      forward = [callback, user](lssar::LogLevel of_message, std::string_view message) {
+        callback(static_cast<int>(of_message), std::string(message).c_str(), user);
+      };
+    }
+    lssar::set_log_callback(std::move(forward), static_cast<lssar::LogLevel>(level));
+    return {};
+  });
+}
+
+lssar_status lssar_context_create(const lssar_context_options* options,
+                                  lssar_context** context) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(context, "context"));
+    *context = nullptr;
+    LSSAR_ASSIGN_OR_RETURN(const lssar::EngineOptions known, lssar::capi::engine_options(options));
+    LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<lssar::Engine> engine, lssar::Engine::open(known));
+    auto made = std::make_unique<lssar_context>();
+    made->target = engine->device().info().target.name();
+    made->cache_directory = engine->store().directory();
+    made->cache_problem = engine->store().problem();
+    made->engine = std::move(engine);
+    *context = made.release();
+    return {};
+  });
+}
+
+void lssar_context_destroy(lssar_context* context) noexcept { delete context; }
+
+lssar_status lssar_context_get_info(const lssar_context* context,
+                                    lssar_context_info* info) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(context, "context"));
+    LSSAR_RETURN_IF_ERROR(require(info, "info"));
+    const size_t size = info->struct_size;
+    if (size < sizeof(lssar_context_info)) {
+      return lssar::invalid_argument(
+          fmt::format("info.struct_size = {}: must be sizeof(lssar_context_info), here {}", size,
+                      sizeof(lssar_context_info)));
+    }
+    const lssar::DeviceInfo& device = context->engine->device().info();
+    const lssar::CacheStats stats = context->engine->store().stats();
+    info->device = lssar::device_kind(device.kind);
+    info->num_sms = device.num_sms;
+    info->device_name = device.name.c_str();
+    info->driver = device.driver.c_str();
+    info->target = context->target.c_str();
+    info->cache_directory = context->cache_directory.c_str();
+    info->cache_problem = context->cache_problem.c_str();
+    info->cache_memory_hits = stats.memory_hits;
+    info->cache_disk_hits = stats.disk_hits;
+    info->cache_misses = stats.misses;
+    return {};
+  });
+}
+
+lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
+                               const lssar_plan_options* options, lssar_plan** plan) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
+    *plan = nullptr;
+    LSSAR_RETURN_IF_ERROR(require(context, "context"));
+    LSSAR_ASSIGN_OR_RETURN(const lssar::capi::PlanRequest request,
+                           lssar::capi::plan_request(problem, options));
+    auto made = std::make_unique<lssar_plan>();
+    LSSAR_ASSIGN_OR_RETURN(made->plan,
+                           lssar::Plan::create(context->engine, request.problem, request.options));
+    *plan = made.release();
+    return {};
+  });
+}
+
+void lssar_plan_destroy(lssar_plan* plan) noexcept { delete plan; }
+
+lssar_status lssar_plan_prepare(lssar_plan* plan) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
+    return plan->plan->prepare();
+  });
+}
+
+lssar_status lssar_plan_workspace_size(const lssar_plan* plan, const lssar_sizes* sizes,
+                                       size_t* bytes) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
+    LSSAR_RETURN_IF_ERROR(require(sizes, "sizes"));
+    LSSAR_RETURN_IF_ERROR(require(bytes, "bytes"));
+    LSSAR_ASSIGN_OR_RETURN(*bytes, plan->plan->workspace_bytes(lssar::capi::sizes_of_call(*sizes)));
+    return {};
+  });
+}
+
+lssar_status lssar_plan_saved_sizes(const lssar_plan* plan, const lssar_sizes* sizes,
+                                    lssar_saved_sizes* saved) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
+    LSSAR_RETURN_IF_ERROR(require(sizes, "sizes"));
+    LSSAR_RETURN_IF_ERROR(require(saved, "saved"));
+    LSSAR_ASSIGN_OR_RETURN(const lssar::SavedBytes bytes,
+                           plan->plan->saved(lssar::capi::sizes_of_call(*sizes)));
+    *saved = {bytes.o, bytes.stats, bytes.x};
+    return {};
+  });
+}
+
+lssar_status lssar_execute_forward(const lssar_plan* plan, const lssar_call* call) noexcept {
+  return guarded([&] { return lssar::execute(lssar::Pass::kForward, plan, call); });
+}
+
+lssar_status lssar_execute_forward_train(const lssar_plan* plan, const lssar_call* call) noexcept {
+  return guarded([&] { return lssar::execute(lssar::Pass::kForwardTrain, plan, call); });
+}
+
+lssar_status lssar_execute_backward(const lssar_plan* plan, const lssar_call* call) noexcept {
+  return guarded([&] { return lssar::execute(lssar::Pass::kBackward, plan, call); });
+}
+
+lssar_status lssar_buffer_alloc(lssar_context* context, size_t bytes, void** buffer) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(buffer, "buffer"));
+    *buffer = nullptr;
+    LSSAR_RETURN_IF_ERROR(require(context, "context"));
+    LSSAR_ASSIGN_OR_RETURN(const DevicePtr made, context->engine->device().allocate(bytes));
+    *buffer = reinterpret_cast<void*>(made);
+    return {};
+  });
+}
+
+lssar_status lssar_buffer_free(lssar_context* context, void* buffer) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(context, "context"));
+    return context->engine->device().free(reinterpret_cast<DevicePtr>(buffer));
+  });
+}
+
+lssar_status lssar_buffer_write(lssar_context* context, void* buffer, const void* host,
+                                size_t bytes) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(context, "context"));
+    if (bytes == 0) return {};
+    LSSAR_RETURN_IF_ERROR(require(buffer, "buffer"));
+    LSSAR_RETURN_IF_ERROR(require(host, "host"));
+    return context->engine->device().copy_to_device(reinterpret_cast<DevicePtr>(buffer), host,
+                                                    bytes);
+  });
+}
+
+lssar_status lssar_buffer_read(lssar_context* context, void* host, const void* buffer,
+                               size_t bytes) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(context, "context"));
+    if (bytes == 0) return {};
+    LSSAR_RETURN_IF_ERROR(require(host, "host"));
+    LSSAR_RETURN_IF_ERROR(require(buffer, "buffer"));
+    return context->engine->device().copy_to_host(host, reinterpret_cast<DevicePtr>(buffer), bytes);
+  });
+}
+
+lssar_status lssar_synchronize(lssar_context* context, void* stream) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(context, "context"));
+    return context->engine->device().synchronize(stream);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,146 @@
+#include "runtime/capi_structs.h"
+
+namespace lssar::capi {
+namespace {
+
+template <typename T>
+Status out_of_range(const char* field, T value, const char* allowed) {
+  return invalid_argument(fmt::format("{} = {}: allowed are {}", field, value, allowed));
+}
+
+Result<DeviceChoice> device_choice(int32_t value) {
+  switch (value) {
+    case LSSAR_DEVICE_AUTO:
+      return DeviceChoice::kAuto;
+    case LSSAR_DEVICE_CUDA:
+      return DeviceChoice::kCuda;
+    case LSSAR_DEVICE_VIRTUAL:
+      return DeviceChoice::kVirtual;
+    case LSSAR_DEVICE_RECORD:
+      return DeviceChoice::kRecord;
+  }
+  return out_of_range("device", value, "0 (auto), 1 (cuda), 2 (virtual), 3 (record)");
+}
+
+Result<CompilerChoice> compiler_choice(int32_t value) {
+  switch (value) {
+    case LSSAR_COMPILER_AUTO:
+      return CompilerChoice::kAuto;
+    case LSSAR_COMPILER_NVRTC:
+      return CompilerChoice::kNvrtc;
+    case LSSAR_COMPILER_LLVM:
+      return CompilerChoice::kLlvm;
+  }
+  return out_of_range("compiler", value, "0 (auto), 1 (nvrtc), 2 (llvm)");
+}
+
+Result<DType> dtype(int32_t value) {
+  switch (value) {
+    case LSSAR_DTYPE_FP16:
+      return DType::kFp16;
+    case LSSAR_DTYPE_BF16:
+      return DType::kBf16;
+    case LSSAR_DTYPE_FP32:
+      return DType::kFp32;
+  }
+  return out_of_range("dtype", value, "0 (fp16), 1 (bf16), 2 (fp32)");
+}
+
+Result<std::vector<Pass>> passes(uint32_t bits) {
+  constexpr uint32_t kAll = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+  if (bits == 0 || (bits & ~kAll) != 0) {
+    return out_of_range("passes", bits,
+                        "1 (forward), 2 (forward-train), 4 (backward) and their sums");
+  }
+  std::vector<Pass> list;
+  if (bits & LSSAR_PASS_FORWARD) list.push_back(Pass::kForward);
+  if (bits & LSSAR_PASS_FORWARD_TRAIN) list.push_back(Pass::kForwardTrain);
+  if (bits & LSSAR_PASS_BACKWARD) list.push_back(Pass::kBackward);
+  return list;
+}
+
+Status check_reserved(const char* field, int32_t value) {
+  return value == 0 ? Status() : out_of_range(field, value, "0");
+}
+
+Tensor tensor(const lssar_tensor& t) {
+  return {reinterpret_cast<DevicePtr>(t.data), t.strides[0], t.strides[1], t.strides[2]};
+}
+
+}  // namespace
+
+Result<EngineOptions> engine_options(const lssar_context_options* options) {
+  EngineOptions result;
+  if (options == nullptr) return result;
+  LSSAR_ASSIGN_OR_RETURN(const lssar_context_options known,
+                         read_struct(options, "context_options", sizeof(*options)));
+  LSSAR_ASSIGN_OR_RETURN(result.device, device_choice(known.device));
+  LSSAR_ASSIGN_OR_RETURN(result.compiler, compiler_choice(known.compiler));
+  LSSAR_RETURN_IF_ERROR(check_reserved("context_options.reserved", known.reserved));
+  if (known.device_ordinal < 0) {
+    return out_of_range("device_ordinal", known.device_ordinal, "0 and more");
+  }
+  result.ordinal = known.device_ordinal;
+  if (known.target != nullptr) result.target = known.target;
+  if (known.cache_directory != nullptr) result.cache.directory = known.cache_directory;
+  if (known.cache_max_bytes != 0) result.cache.max_bytes = known.cache_max_bytes;
+  return result;
+}
+
+Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_options* options) {
+  LSSAR_ASSIGN_OR_RETURN(const lssar_problem known,
+                         read_struct(problem, "problem", sizeof(*problem)));
+  PlanRequest request;
+  LSSAR_ASSIGN_OR_RETURN(request.options.passes, passes(known.passes));
+  Problem& p = request.problem;
+  p.pass = request.options.passes.front();
+  LSSAR_ASSIGN_OR_RETURN(p.dtype, dtype(known.dtype));
+  p.head_dim = known.head_dim;
+  p.head_dim_v = known.head_dim_v == 0 ? known.head_dim : known.head_dim_v;
+  p.seq_q = known.seq_q;
+  p.seq_k = known.seq_k;
+  p.batch = known.batch == 0 ? 1 : known.batch;
+  p.heads = known.heads == 0 ? 1 : known.heads;
+  p.kv_heads = known.kv_heads == 0 ? p.heads : known.kv_heads;
+  if (known.causal != 0 && known.causal != 1) {
+    return out_of_range("causal", known.causal, "0 and 1");
+  }
+  p.causal = known.causal == 1;
+  p.p = known.p;
+  p.offset = known.offset;
+  request.options.any_alignment = known.alignment == 0;
+  p.alignment = known.alignment == 0 ? 16 : known.alignment;
+  LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved", known.reserved));
+  LSSAR_RETURN_IF_ERROR(validate(p));
+
+  if (options != nullptr) {
+    LSSAR_ASSIGN_OR_RETURN(const lssar_plan_options known_options,
+                           read_struct(options, "plan_options", sizeof(*options)));
+    if (known_options.schedule_json != nullptr) {
+      request.options.schedule_json = known_options.schedule_json;
+    }
+  }
+  return request;
+}
+
+Sizes sizes_of_call(const lssar_sizes& sizes) {
+  return {sizes.batch, sizes.heads, sizes.kv_heads, sizes.seq_q, sizes.seq_k};
+}
+
+Tensors tensors_of_call(const lssar_call& call) {
+  Tensors tensors;
+  tensors.q = tensor(call.q);
+  tensors.k = tensor(call.k);
+  tensors.v = tensor(call.v);
+  tensors.o = tensor(call.o);
+  tensors.grad_o = tensor(call.grad_o);
+  tensors.grad_q = tensor(call.grad_q);
+  tensors.grad_k = tensor(call.grad_k);
+  tensors.grad_v = tensor(call.grad_v);
+  tensors.saved_o = reinterpret_cast<DevicePtr>(call.saved_o);
+  tensors.saved_stats = reinterpret_cast<DevicePtr>(call.saved_stats);
+  tensors.saved_x = reinterpret_cast<DevicePtr>(call.saved_x);
+  return tensors;
+}
+
+}  // namespace lssar::capi
