@@ -48,6 +48,7 @@ struct Step {
   LaunchStep launch;
   std::string call;          // the template's entry
   std::string shared_bytes;  // the device's own figure; empty without dynamic shared memory
+  int min_blocks = 1;        // kernels on rows are bound by memory: no register limit
 };
 
 Step row_step(const char* entry, GridRows rows, const char* call) {
@@ -68,6 +69,7 @@ Step tile_step(const char* entry, GridRows rows, const Tiling& tiling, int share
   step.launch.rows_per_block = tiling.block_rows;
   step.launch.threads = tiling_threads(tiling);
   step.launch.shared_bytes = shared_bytes;
+  step.min_blocks = tiling.min_blocks;
   step.call = call;
   step.shared_bytes = std::string(shape) + "<Config>::kSharedBytes";
   return step;
@@ -231,11 +233,9 @@ void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
   out.line("}  // namespace lssar_device");
   for (const Step& step : steps) {
     out.line();
-    // The assembler guesses an occupancy and may spill for it; in kernels on rows that buys
-    // nothing.
     out.line("extern \"C\" __global__ void __launch_bounds__($threads$$min_blocks$)",
              {{"threads", number(step.launch.threads)},
-              {"min_blocks", step.shared_bytes.empty() ? ", 1" : ""}});
+              {"min_blocks", step.min_blocks == 0 ? "" : ", " + number(step.min_blocks)}});
     out.open("    $entry$(const lssar_device::AttentionParams params)",
              {{"entry", step.launch.entry}});
     out.line("lssar_device::$call$<lssar_device::Config>(params);", {{"call", step.call}});

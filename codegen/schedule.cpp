@@ -21,6 +21,7 @@ constexpr EnumName<DqMode> kDqModes[] = {{DqMode::kSplit, "split"}, {DqMode::kAt
 
 constexpr int kMaxBlock = 256;
 constexpr int kMaxStages = 8;
+constexpr int kMaxBlocksPerSm = 32;
 // Accumulators of one 16-row warp, in columns: two lanes of a quad hold one row's column pair, so
 // this many columns take half as many of the 255 registers, and the scores need the rest.
 constexpr int kMaxAccumulatorCols = 256;
@@ -38,6 +39,8 @@ Status check_tiling(const char* name, const Tiling& tiling) {
                "allowed are multiples of 16 from 16 to 256, the depth of an mma");
   if (tiling.stages < 1 || tiling.stages > kMaxStages)
     return bad("stages", tiling.stages, "allowed are 1 to 8");
+  if (tiling.min_blocks < 0 || tiling.min_blocks > kMaxBlocksPerSm)
+    return bad("min_blocks", tiling.min_blocks, "allowed are 0 (the assembler guesses) to 32");
   return {};
 }
 
@@ -114,8 +117,8 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   const int chunks = (dim_v + limit - 1) / limit;
   schedule.block_dv = padded_dim((dim_v + chunks - 1) / chunks);
   const int wide = std::max(padded_dim(problem.head_dim), has_x ? 2 * schedule.block_dv : 0);
-  static constexpr Tiling kNarrow[] = {{64, 64, 3}, {64, 32, 3}, {32, 16, 2}};
-  static constexpr Tiling kWide[] = {{64, 32, 3}, {64, 16, 2}, {32, 16, 2}, {16, 16, 2}};
+  static constexpr Tiling kNarrow[] = {{64, 64, 3, 0}, {64, 32, 3, 0}, {32, 16, 2, 0}};
+  static constexpr Tiling kWide[] = {{64, 32, 3, 0}, {64, 16, 2, 0}, {32, 16, 2, 0}, {16, 16, 2, 0}};
   const auto is_legal = [&](const Tiling& tiling) {
     schedule.forward = tiling;
     return check_forward(schedule, problem, target).ok();
@@ -132,9 +135,9 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   const int dim = padded_dim(problem.head_dim);
   const int dim_v = padded_dim(problem.head_dim_v);
   schedule.split_dkdv = dim + dim_v > kMaxAccumulatorCols;
-  static constexpr Tiling kNarrow[] = {{64, 64, 2}, {64, 32, 2}};
-  static constexpr Tiling kMedium[] = {{64, 32, 2}, {64, 16, 2}};
-  static constexpr Tiling kWide[] = {{64, 16, 2}, {32, 16, 2}, {16, 16, 2}};
+  static constexpr Tiling kNarrow[] = {{64, 64, 2, 0}, {64, 32, 2, 0}};
+  static constexpr Tiling kMedium[] = {{64, 32, 2, 0}, {64, 16, 2, 0}};
+  static constexpr Tiling kWide[] = {{64, 16, 2, 0}, {32, 16, 2, 0}, {16, 16, 2, 0}};
   const bool is_fp32 = problem.dtype == DType::kFp32;
   const std::span<const Tiling> preferred =
       dim + dim_v <= 128 && !is_fp32   ? std::span<const Tiling>(kNarrow)
@@ -153,7 +156,8 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
 nlohmann::json tiling_to_json(const Tiling& tiling) {
   return {{"block_rows", tiling.block_rows},
           {"block_cols", tiling.block_cols},
-          {"stages", tiling.stages}};
+          {"stages", tiling.stages},
+          {"min_blocks", tiling.min_blocks}};
 }
 
 Status read_tiling(JsonFields& fields, const char* name, Tiling& tiling) {
@@ -163,6 +167,7 @@ Status read_tiling(JsonFields& fields, const char* name, Tiling& tiling) {
   inner.read("block_rows", tiling.block_rows);
   inner.read("block_cols", tiling.block_cols);
   inner.read("stages", tiling.stages);
+  inner.read("min_blocks", tiling.min_blocks);
   return inner.finish();
 }
 
@@ -178,6 +183,8 @@ Schedule default_schedule(const Problem& problem, const Target& target, DqMode d
   } else {
     choose_forward(schedule, problem, target);
   }
+  if (problem.dtype == DType::kFp32)  // the guess spills here (ptxas 13.0, d 64)
+    schedule.forward.min_blocks = schedule.dkdv.min_blocks = schedule.dq.min_blocks = 1;
   return schedule;
 }
 
@@ -197,7 +204,8 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
 
 std::string to_string(const Schedule& schedule) {
   const auto tiling = [](const Tiling& t) {
-    return fmt::format("{}x{}x{}", t.block_rows, t.block_cols, t.stages);
+    return fmt::format("{}x{}x{}{}", t.block_rows, t.block_cols, t.stages,
+                       t.min_blocks == 0 ? "" : fmt::format("@{}", t.min_blocks));
   };
   return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {} softplus_degree {}",
                      enum_name(kVariants, schedule.variant),

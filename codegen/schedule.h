@@ -37,6 +37,9 @@ struct Tiling {
   int block_rows = 64;  // 16 rows per warp
   int block_cols = 64;
   int stages = 2;
+  // Blocks per SM the assembler must leave registers for (__launch_bounds__); 0 = it guesses, and
+  // may spill a little for its guess.
+  int min_blocks = 0;
 
   bool operator==(const Tiling&) const = default;
 };

@@ -142,9 +142,9 @@ struct Forward {
       const int row = warp_index() * kWarpRows + fragment_row(half);
       float square = 0.0f;
 #pragma unroll 4
-      for (int col = lane_index() % 4 * 2; col < Config::kHeadDim; col += kTileCols) {
+      for (int col = 0; col < Config::kHeadDim; col += kTileCols) {
         float pair[2];
-        Mma::load_pair(pair, queries, row, col);
+        Mma::load_pair(pair, queries, row, col + fragment_col(0));
         square = fma(pair[0], pair[0], fma(pair[1], pair[1], square));
       }
       const float num_keys = static_cast<float>(rows.visible[half]);

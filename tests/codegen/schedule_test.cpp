@@ -51,9 +51,9 @@ TEST(Schedule, AtomicSumsHaveALegalDefaultTilingToo) {
 TEST(Schedule, SurvivesJson) {
   Schedule schedule;
   schedule.load_path = LoadPath::kPlain;
-  schedule.forward = {32, 48, 3};
-  schedule.dkdv = {128, 16, 1};
-  schedule.dq = {16, 32, 4};
+  schedule.forward = {32, 48, 3, 2};
+  schedule.dkdv = {128, 16, 1, 0};
+  schedule.dq = {16, 32, 4, 1};
   schedule.block_dv = 32;
   schedule.split_dkdv = true;
   schedule.dq_mode = DqMode::kAtomic;
@@ -116,21 +116,22 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"Rows", [](Problem&, Schedule& s) { s.dkdv.block_rows = 24; }, "block_rows = 24"},
         Rule{"Cols", [](Problem&, Schedule& s) { s.dq.block_cols = 8; }, "block_cols = 8"},
         Rule{"Stages", [](Problem&, Schedule& s) { s.dq.stages = 0; }, "stages = 0"},
+        Rule{"MinBlocks", [](Problem&, Schedule& s) { s.dq.min_blocks = -1; }, "min_blocks = -1"},
         Rule{"Shared",
              [](Problem&, Schedule& s) {
-               s.dq = {256, 256, 8};
+               s.dq = {256, 256, 8, 0};
              },
              "shared memory"},
         Rule{"Accumulators",
              [](Problem& p, Schedule& s) {
                p.head_dim = p.head_dim_v = 192;
-               s.dkdv = {16, 16, 1};
+               s.dkdv = {16, 16, 1, 0};
              },
              "split_dkdv = false"},
         Rule{"AtomicTiles",
              [](Problem&, Schedule& s) {
                s.dq_mode = DqMode::kAtomic;
-               s.dkdv = {48, 32, 1};
+               s.dkdv = {48, 32, 1, 0};
              },
              "dq_mode atomic"},
         Rule{"Alignment", [](Problem& p, Schedule&) { p.alignment = 2; }, "alignment is 2"},
