@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   app.footer("\nExample:\n  lssar verify --pass backward --seq 512 --heads 4\n\n" +
              lssar::command::exit_code_help());
   app.set_version_flag("--version", LSSAR_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // none is reported below: an unknown one by its name
 
   Action action;
   lssar::command::add_emit(app, &action);
@@ -42,6 +42,12 @@ int main(int argc, char** argv) {
   lssar::command::add_doctor(app, &action);
 
   if (const int code = parse(app, argc, argv); code >= 0) return code;
+  if (!action) {
+    fmt::print(stderr,
+               "lssar: no subcommand: allowed are emit, run, verify and doctor "
+               "(see lssar --help)\n");
+    return lssar::command::kBadInput;
+  }
   try {
     const lssar::Result<int> result = action();
     return result.ok() ? *result : lssar::command::report_failure(result.status());

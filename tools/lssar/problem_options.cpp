@@ -53,9 +53,12 @@ void ProblemOptions::add_to(CLI::App& app) {
   add("--p", p_, "power of the re-weighting, 1 to 64; 0 = LSSA (default 15)");
   add("--offset", offset_, "offset of the re-weighting, >= 0 (default 1)");
   add("--dtype", dtype_, "bf16 (default), fp16 or fp32");
-  causal_option_ = app.add_flag("--causal,!--no-causal", causal_,
-                                "row i sees keys up to i, aligned at the end (default), or all")
-                       ->group(group);
+  CLI::Option* const causal =
+      app.add_flag("--causal", causal_, "row i sees keys up to i, aligned at the end (default)")
+          ->group(group);
+  app.add_flag("--no-causal", no_causal_, "every row sees every key")
+      ->group(group)
+      ->excludes(causal);
   app.add_flag("--runtime-lengths", runtime_lengths_,
                "a kernel for run-time lengths, whatever --seq says")
       ->group(group);
@@ -88,7 +91,7 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   set(problem.kv_heads, kv_heads_ ? kv_heads_ : heads_);
   set(problem.p, p_);
   set(problem.offset, offset_);
-  if (causal_option_->count() > 0) problem.causal = causal_;
+  if (causal_ || no_causal_) problem.causal = causal_;
   return problem;
 }
 

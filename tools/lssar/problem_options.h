@@ -42,9 +42,8 @@ class ProblemOptions {
   std::optional<int> head_dim_, head_dim_v_, p_;
   std::optional<int64_t> seq_q_, seq_k_, batch_, heads_, kv_heads_;
   std::optional<double> offset_;
-  bool causal_ = true;
+  bool causal_ = false, no_causal_ = false;  // at most one of them
   bool runtime_lengths_ = false;
-  const CLI::Option* causal_option_ = nullptr;
 };
 
 // --target and --schedule.
