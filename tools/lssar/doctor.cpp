@@ -119,7 +119,7 @@ void print_cache() {
 }
 
 Result<int> doctor() {
-  fmt::print("lssar {}\n", LSSAR_VERSION);
+  fmt::print("lssar {}\n", LSSAR_COMMAND_VERSION);
   const bool can_compile = print_compilers();
   fmt::print("Devices\n");
   print_gpus();

@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   CLI::App app("Generates, compiles, runs and checks CUDA kernels for LSSAR attention.", "lssar");
   app.footer("\nExample:\n  lssar verify --pass backward --seq 512 --heads 4\n\n" +
              lssar::command::exit_code_help());
-  app.set_version_flag("--version", LSSAR_VERSION);
+  app.set_version_flag("--version", LSSAR_COMMAND_VERSION);
   app.require_subcommand(0, 1);  // none is reported below: an unknown one by its name
 
   Action action;

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Every LSSAR_ variable that the sources or scripts read is in the README's table, and every one of
+# the table is read somewhere.
+#
+#   sh readme_environment.sh SOURCE_FOLDER
+set -eu
+cd "$1"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# shellcheck disable=SC2016  # the patterns are no expansions
+# C++ reads them by name, as a whole string; scripts as $NAME. Tests set them.
+{
+  grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.cpp' --include='*.h' --include='*.c' \
+    base cache codegen runtime autotune tools tests examples 2>/dev/null | tr -d '"'
+  grep -rhoE '\$\{?LSSAR_[A-Z_]+' --include='*.sh' tools | tr -d '${'
+} | sort -u >"$work/read"
+# shellcheck disable=SC2016
+sed -n 's/^| `\(LSSAR_[A-Z_]*\)` |.*/\1/p' README.md | sort -u >"$work/documented"
+
+[ -s "$work/read" ] || { echo "no variable found in the sources: the search is wrong" >&2; exit 1; }
+if ! diff "$work/documented" "$work/read" >"$work/difference"; then
+  echo "README.md's table of environment variables (<) and what the sources read (>) differ:" >&2
+  cat "$work/difference" >&2
+  exit 1
+fi
