@@ -1,5 +1,5 @@
-// Seeded inputs for tests, `lssar verify` and benchmarks: the same numbers on every machine and
-// with every compiler, already rounded to the problem's dtype. No state: any thread.
+// Seeded inputs for tests, `lssar verify` and benchmarks: the same numbers on every x86-64 machine
+// and with every compiler, already rounded to the problem's dtype. No state: any thread.
 #pragma once
 
 #include <cstdint>
