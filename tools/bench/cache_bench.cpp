@@ -1,0 +1,137 @@
+// A warm problem: the key, and an entry the size of a kernel's PTX from disk and from memory; then
+// a whole prepare of an engine that starts on a warm directory. Target: at most 5 ms from lookup to
+// image in memory.
+#include <benchmark/benchmark.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "cache/store.h"
+#include "codegen/kernel.h"
+#include "codegen/schedule.h"
+#include "runtime/engine.h"
+#include "tools/bench/bench_cases.h"
+
+namespace lssar::bench {
+namespace {
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() : path_(std::filesystem::temp_directory_path() / unique_file_name()) {}
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Text that compresses about as PTX does: five to one.
+CacheEntry entry_of(size_t bytes) {
+  CacheEntry entry{R"({"problem": "benchmark"})", ""};
+  for (uint32_t i = 1; entry.payload.size() < bytes; ++i) {
+    const uint32_t mixed = i * 2654435761u;
+    entry.payload += "\tfma.rn.f32 \t%f" + std::to_string(mixed >> 20) + ", %f" +
+                     std::to_string(i) + ", %f" + std::to_string(i + 1) + ", %f" +
+                     std::to_string(i / 2) + ";\n";
+  }
+  return entry;
+}
+
+void make_key(benchmark::State& state) {
+  const std::string source(50'000, 'x');
+  const std::vector<std::string> options = {"-arch=sm_90", "--std=c++20"};
+  for (auto _ : state) {
+    CacheKeyBuilder builder;
+    builder.add("source", source).add("options", options);
+    benchmark::DoNotOptimize(builder.hex());
+  }
+}
+
+void hit_memory(benchmark::State& state) {
+  const auto store = Store::open({.directory = "none"});
+  const std::string hex = CacheKeyBuilder().hex();
+  store->insert(hex, entry_of(static_cast<size_t>(state.range(0))));
+  for (auto _ : state) benchmark::DoNotOptimize(store->find(hex));
+}
+
+// A new store each time, as a new process has it: opening the directory is part of it.
+void hit_disk(benchmark::State& state) {
+  const TemporaryDirectory directory;
+  const std::string hex = CacheKeyBuilder().hex();
+  Store::open({.directory = directory.path()})
+      ->insert(hex, entry_of(static_cast<size_t>(state.range(0))));
+  for (auto _ : state) {
+    const auto store = Store::open({.directory = directory.path()});
+    if (store->find(hex) == nullptr) {
+      state.SkipWithError(("the entry was not found: " + store->problem()).c_str());
+      return;
+    }
+  }
+}
+
+void write_entry(benchmark::State& state) {
+  const TemporaryDirectory directory;
+  const auto store = Store::open({.directory = directory.path()});
+  const CacheEntry entry = entry_of(static_cast<size_t>(state.range(0)));
+  const std::string hex = CacheKeyBuilder().hex();
+  for (auto _ : state) store->insert(hex, entry);
+  if (store->stats().write_failures != 0) state.SkipWithError("a write failed");
+}
+
+// Emission, key, lookup and decoding of a kernel that an earlier engine compiled; the time is that
+// of the lookup, the counters have the rest.
+void warm_prepare(benchmark::State& state, Case which) {
+  const TemporaryDirectory directory;
+  EngineOptions options;
+  options.device = DeviceChoice::kRecord;
+  options.cache.directory = directory.path();
+  const Problem problem = standard_problem(which.pass, which.head_dim);
+  double emit_ms = 0;
+  bool is_warm = false;  // the first prepare compiles
+  for (auto _ : state) {
+    for (;;) {
+      const auto engine = Engine::open(options);
+      if (stopped(state, engine.status())) return;
+      const auto kernel = (*engine)->prepare(problem);
+      if (stopped(state, kernel.status())) return;
+      if (!is_warm) {
+        is_warm = true;
+        continue;
+      }
+      if ((*kernel)->cache_source != CacheSource::kDisk) {
+        state.SkipWithError("a kernel compiled before was not found on disk");
+        return;
+      }
+      emit_ms += (*kernel)->timings.emit_ms;
+      state.SetIterationTime((*kernel)->timings.lookup_ms * 1e-3);
+      break;
+    }
+  }
+  state.counters["emit_ms"] = benchmark::Counter(emit_ms, benchmark::Counter::kAvgIterations);
+}
+
+}  // namespace
+}  // namespace lssar::bench
+
+int main(int argc, char** argv) {
+  using namespace lssar::bench;
+  benchmark::RegisterBenchmark("cache/key", make_key)->Unit(benchmark::kMicrosecond);
+  for (auto* entry : {benchmark::RegisterBenchmark("cache/memory_hit", hit_memory),
+                      benchmark::RegisterBenchmark("cache/disk_hit", hit_disk),
+                      benchmark::RegisterBenchmark("cache/write", write_entry)}) {
+    entry->Unit(benchmark::kMicrosecond)->ArgName("bytes")->Arg(50'000)->Arg(500'000);
+  }
+  for (const Case& which : all_cases()) {
+    const std::string name = "cache/warm_prepare/" + case_name(which.pass, which.head_dim);
+    benchmark::RegisterBenchmark(name.c_str(), warm_prepare, which)
+        ->Unit(benchmark::kMillisecond)
+        ->UseManualTime()
+        ->Iterations(20);
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,130 @@
+// Host overhead of lssar_execute_*: through the C API, on the device that only records launches, so
+// that nothing but the library's own checks and calls is timed. Target: at most 5 us.
+#include <benchmark/benchmark.h>
+#include <lssar/lssar.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int64_t kHeads = 16;
+constexpr int64_t kLength = 1024;
+constexpr int64_t kHeadDim = 64;
+constexpr size_t kElemBytes = 2;  // bf16
+
+struct Deleter {
+  void operator()(lssar_context* context) const { lssar_context_destroy(context); }
+  void operator()(lssar_plan* plan) const { lssar_plan_destroy(plan); }
+};
+
+// A prepared plan of all passes and a call whose buffers the record device never touches.
+class RecordedPlan {
+ public:
+  ~RecordedPlan() {
+    plan_.reset();
+    for (void* buffer : buffers_) (void)lssar_buffer_free(context_.get(), buffer);
+  }
+
+  // False with the library's detail where something failed.
+  bool open(std::string* detail) {
+    if (open_context() && open_plan() && open_call()) return true;
+    *detail = lssar_last_error_detail();
+    return false;
+  }
+  const lssar_plan* plan() const { return plan_.get(); }
+  const lssar_call* call() const { return &call_; }
+
+ private:
+  bool open_context() {
+    lssar_context_options options = {};
+    options.struct_size = sizeof options;
+    options.device = LSSAR_DEVICE_RECORD;
+    options.cache_directory = "none";
+    lssar_context* context = nullptr;
+    const lssar_status status = lssar_context_create(&options, &context);
+    context_.reset(context);
+    return status == LSSAR_STATUS_OK;
+  }
+
+  bool open_plan() {
+    lssar_problem problem = {};
+    problem.struct_size = sizeof problem;
+    problem.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+    problem.dtype = LSSAR_DTYPE_BF16;
+    problem.head_dim = kHeadDim;
+    problem.heads = kHeads;
+    problem.causal = 1;
+    problem.p = 15;
+    problem.offset = 1;
+    lssar_plan* plan = nullptr;
+    const lssar_status status = lssar_plan_create(context_.get(), &problem, nullptr, &plan);
+    plan_.reset(plan);
+    return status == LSSAR_STATUS_OK && lssar_plan_prepare(plan) == LSSAR_STATUS_OK;
+  }
+
+  bool open_call() {
+    call_.struct_size = sizeof call_;
+    call_.sizes = {1, kHeads, kHeads, kLength, kLength};
+    for (lssar_tensor* tensor : {&call_.q, &call_.k, &call_.v, &call_.o, &call_.grad_o,
+                                 &call_.grad_q, &call_.grad_k, &call_.grad_v}) {
+      tensor->strides[0] = kHeads * kLength * kHeadDim;
+      tensor->strides[1] = kLength * kHeadDim;
+      tensor->strides[2] = kHeadDim;
+      tensor->data = allocate(kHeads * kLength * kHeadDim * kElemBytes);
+      if (tensor->data == nullptr) return false;
+    }
+    lssar_saved_sizes saved = {};
+    if (lssar_plan_saved_sizes(plan(), &call_.sizes, &saved) != LSSAR_STATUS_OK) return false;
+    if (lssar_plan_workspace_size(plan(), &call_.sizes, &call_.workspace_bytes) !=
+        LSSAR_STATUS_OK) {
+      return false;
+    }
+    call_.saved_o = static_cast<float*>(allocate(saved.o));
+    call_.saved_stats = static_cast<float*>(allocate(saved.stats));
+    call_.saved_x = allocate(saved.x);
+    call_.workspace = allocate(call_.workspace_bytes);
+    return true;
+  }
+
+  void* allocate(size_t bytes) {
+    void* buffer = nullptr;
+    if (lssar_buffer_alloc(context_.get(), bytes, &buffer) != LSSAR_STATUS_OK) return nullptr;
+    buffers_.push_back(buffer);
+    return buffer;
+  }
+
+  std::unique_ptr<lssar_context, Deleter> context_;
+  std::unique_ptr<lssar_plan, Deleter> plan_;
+  std::vector<void*> buffers_;
+  lssar_call call_ = {};
+};
+
+using Execute = lssar_status (*)(const lssar_plan*, const lssar_call*);
+
+void execute(benchmark::State& state, Execute function) {
+  RecordedPlan recorded;
+  std::string detail;
+  if (!recorded.open(&detail)) {
+    state.SkipWithError(detail.c_str());
+    return;
+  }
+  for (auto _ : state) {
+    if (function(recorded.plan(), recorded.call()) != LSSAR_STATUS_OK) {
+      state.SkipWithError(lssar_last_error_detail());
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::RegisterBenchmark("execute/forward", execute, lssar_execute_forward);
+  benchmark::RegisterBenchmark("execute/forward_train", execute, lssar_execute_forward_train);
+  benchmark::RegisterBenchmark("execute/backward", execute, lssar_execute_backward);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+}
