@@ -113,36 +113,37 @@ Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
 void choose_forward(Schedule& schedule, const Problem& problem, const Target& target) {
   const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
   const int dim_v = padded_dim(problem.head_dim_v);
-  const int limit = has_x ? kMaxAccumulatorCols / 2 : kMaxAccumulatorCols;
+  const bool is_widest = has_x && padded_dim(problem.head_dim) > 192;  // 128 columns would spill
+  const int limit = is_widest ? 96 : has_x ? kMaxAccumulatorCols / 2 : kMaxAccumulatorCols;
   const int chunks = (dim_v + limit - 1) / limit;
   schedule.block_dv = padded_dim((dim_v + chunks - 1) / chunks);
-  const int wide = std::max(padded_dim(problem.head_dim), has_x ? 2 * schedule.block_dv : 0);
-  static constexpr Tiling kNarrow[] = {{64, 64, 3, 0}, {64, 32, 3, 0}, {32, 16, 2, 0}};
-  static constexpr Tiling kWide[] = {{64, 32, 3, 0}, {64, 16, 2, 0}, {32, 16, 2, 0}, {16, 16, 2, 0}};
+  const int accumulated = schedule.block_dv * (has_x ? 2 : 1);
   const auto is_legal = [&](const Tiling& tiling) {
     schedule.forward = tiling;
     return check_forward(schedule, problem, target).ok();
   };
-  const bool is_narrow = wide <= 128 && problem.dtype != DType::kFp32;
-  const bool is_widest = has_x && padded_dim(problem.head_dim) > 192;  // 32 keys would spill
-  schedule.forward = first_legal(is_narrow   ? std::span<const Tiling>(kNarrow)
-                                 : is_widest ? std::span<const Tiling>(kWide).subspan(1)
-                                             : std::span<const Tiling>(kWide),
-                                 is_legal);
+  static constexpr Tiling kTilings[] = {{64, 64, 3}, {64, 32, 3}, {64, 16, 2},
+                                        {32, 32, 2}, {32, 16, 2}, {16, 16, 2}};
+  // The most keys per tile that none of ptxas 13.0's targets spills with; from sm_100 on it keeps
+  // more loads in flight.
+  int first = 0;
+  if (problem.dtype == DType::kFp32 || std::max(padded_dim(problem.head_dim), accumulated) > 128)
+    first = 1;
+  if (target.major >= 10 && accumulated >= 128) ++first;
+  schedule.forward = first_legal(std::span(kTilings).subspan(first), is_legal);
 }
 
 void choose_backward(Schedule& schedule, const Problem& problem, const Target& target) {
   const int dim = padded_dim(problem.head_dim);
   const int dim_v = padded_dim(problem.head_dim_v);
   schedule.split_dkdv = dim + dim_v > kMaxAccumulatorCols;
-  static constexpr Tiling kNarrow[] = {{64, 64, 2, 0}, {64, 32, 2, 0}};
-  static constexpr Tiling kMedium[] = {{64, 32, 2, 0}, {64, 16, 2, 0}};
-  static constexpr Tiling kWide[] = {{64, 16, 2, 0}, {32, 16, 2, 0}, {16, 16, 2, 0}};
-  const bool is_fp32 = problem.dtype == DType::kFp32;
-  const std::span<const Tiling> preferred =
-      dim + dim_v <= 128 && !is_fp32   ? std::span<const Tiling>(kNarrow)
-      : dim + dim_v <= 256 && !is_fp32 ? std::span<const Tiling>(kMedium)
-                                       : std::span<const Tiling>(kWide);
+  static constexpr Tiling kTilings[] = {
+      {64, 64, 2}, {64, 32, 2}, {64, 16, 2}, {32, 16, 2}, {16, 16, 2}};
+  int first = problem.dtype == DType::kFp32 || dim + dim_v > kMaxAccumulatorCols ? 2
+              : dim + dim_v > 128                                                ? 1
+                                                                                 : 0;
+  if (target.major >= 10 && dim + dim_v >= kMaxAccumulatorCols) first = 2;
+  const auto preferred = std::span(kTilings).subspan(first);
   schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
     schedule.dq = tiling;
     return dq_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
@@ -183,8 +184,6 @@ Schedule default_schedule(const Problem& problem, const Target& target, DqMode d
   } else {
     choose_forward(schedule, problem, target);
   }
-  if (problem.dtype == DType::kFp32)  // the guess spills here (ptxas 13.0, d 64)
-    schedule.forward.min_blocks = schedule.dkdv.min_blocks = schedule.dq.min_blocks = 1;
   return schedule;
 }
 
@@ -241,6 +240,12 @@ Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& 
   fields.read("softplus_degree", schedule.softplus_degree);
   LSSAR_RETURN_IF_ERROR(fields.finish());
   return schedule;
+}
+
+Result<Schedule> schedule_for(const Problem& problem, const Target& target,
+                              const nlohmann::json& json) {
+  LSSAR_ASSIGN_OR_RETURN(const Schedule given, schedule_from_json(json, Schedule{}));
+  return schedule_from_json(json, default_schedule(problem, target, given.dq_mode));
 }
 
 }  // namespace lssar

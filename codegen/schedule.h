@@ -38,8 +38,8 @@ struct Tiling {
   int block_cols = 64;
   int stages = 2;
   // Blocks per SM the assembler must leave registers for (__launch_bounds__); 0 = it guesses, and
-  // may spill a little for its guess.
-  int min_blocks = 0;
+  // spills a little for its guess (13.0: up to 24 bytes at d 64, sm_80 and sm_90).
+  int min_blocks = 1;
 
   bool operator==(const Tiling&) const = default;
 };
@@ -78,6 +78,11 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
 
 std::string to_string(const Schedule& schedule);
 nlohmann::json to_json(const Schedule& schedule);
+// What a user's JSON object means for a problem: its fields over the default schedule for its
+// dq_mode. Not validated against the problem: call validate.
+Result<Schedule> schedule_for(const Problem& problem, const Target& target,
+                              const nlohmann::json& json);
+
 // As problem_from_json, but missing fields keep the value they have in `defaults`. Not validated
 // against a problem: call validate.
 Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& defaults);

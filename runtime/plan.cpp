@@ -20,7 +20,7 @@ Result<Schedule> choose_schedule(const Problem& problem, const Target& target,
   if (!options.schedule_json.empty()) {
     const auto json = nlohmann::json::parse(options.schedule_json, nullptr, false);
     if (json.is_discarded()) return invalid_argument("schedule: not a JSON text");
-    LSSAR_ASSIGN_OR_RETURN(schedule, schedule_from_json(json, schedule));
+    LSSAR_ASSIGN_OR_RETURN(schedule, schedule_for(problem, target, json));
     // One text serves both variants; 16-byte copies are for the aligned one only.
     if (problem.alignment < kFastAlignment && options.any_alignment) {
       schedule.load_path = LoadPath::kPlain;

@@ -151,7 +151,7 @@ Result<std::optional<Schedule>> ScheduleOptions::schedule(const Problem& problem
                                                           const Target& target) const {
   if (schedule_file_.empty()) return std::optional<Schedule>();
   LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json, read_json(schedule_file_));
-  Result<Schedule> schedule = schedule_from_json(json, default_schedule(problem, target));
+  Result<Schedule> schedule = schedule_for(problem, target, json);
   if (!schedule.ok()) return schedule.status().with_context(schedule_file_);
   return std::optional<Schedule>(*schedule);
 }

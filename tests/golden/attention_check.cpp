@@ -1,0 +1,113 @@
+#include "tests/golden/attention_check.h"
+
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "codegen/numerics.h"
+
+namespace lssar {
+namespace {
+
+std::vector<double> widen(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
+
+struct Expected {
+  std::vector<double> o, dq, dk, dv;
+  double floor_dq = 0, floor_dk = 0;
+  bool clustered = false;
+};
+
+void expect_close(const Problem& problem, OutputTensor tensor, const std::vector<double>& expected,
+                  const std::vector<float>& actual, double floor, bool clustered) {
+  const TensorError error = compare(
+      expected, actual, tolerance(problem.dtype, tensor, problem.p, clustered), floor);
+  EXPECT_TRUE(error.passed) << tensor_name(tensor) << " of " << to_string(problem) << ": "
+                            << error.to_string();
+}
+
+void expect_outputs(const Problem& problem, const Expected& expected, const CapiOptions& options,
+                    const CapiOutputs& actual) {
+  if (options.passes & LSSAR_PASS_FORWARD)
+    expect_close(problem, OutputTensor::kO, expected.o, actual.o, 0, expected.clustered);
+  if (options.passes & LSSAR_PASS_FORWARD_TRAIN)
+    expect_close(problem, OutputTensor::kO, expected.o, actual.o_train, 0, expected.clustered);
+  if ((options.passes & LSSAR_PASS_BACKWARD) == 0) return;
+  expect_close(problem, OutputTensor::kDq, expected.dq, actual.grad_q, expected.floor_dq,
+               expected.clustered);
+  expect_close(problem, OutputTensor::kDk, expected.dk, actual.grad_k, expected.floor_dk,
+               expected.clustered);
+  expect_close(problem, OutputTensor::kDv, expected.dv, actual.grad_v, 0, expected.clustered);
+}
+
+void run_and_expect(const Problem& problem, const Sizes& sizes, CapiInputs inputs,
+                    const Expected& expected, const CapiOptions& options,
+                    const CheckDevice& device) {
+  lssar_context* context = shared_context(device);
+  ASSERT_NE(context, nullptr);
+  const Result<CapiOutputs> outputs = run_capi(context, problem, sizes, inputs, options);
+  ASSERT_TRUE(outputs.ok()) << to_string(problem) << ": " << outputs.status().to_string();
+  expect_outputs(problem, expected, options, *outputs);
+}
+
+}  // namespace
+
+lssar_context* shared_context(const CheckDevice& device) {
+  static auto& contexts = *new std::map<std::pair<int, std::string>, ContextPtr>;
+  const char* wanted = std::getenv("LSSAR_TEST_DEVICE");
+  const bool on_gpu = wanted != nullptr && std::string(wanted) == "cuda";
+  ContextPtr& context = contexts[{device.compiler, device.target}];
+  if (context != nullptr) return context.get();
+  Result<ContextPtr> opened =
+      open_context(on_gpu ? LSSAR_DEVICE_CUDA : LSSAR_DEVICE_VIRTUAL, device.compiler,
+                   on_gpu ? "" : device.target);
+  if (!opened.ok()) {
+    ADD_FAILURE() << opened.status().to_string();
+    return nullptr;
+  }
+  context = std::move(opened).value();
+  return context.get();
+}
+
+Sizes make_sizes(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq_q, int64_t seq_k) {
+  Sizes sizes;
+  sizes.batch = batch;
+  sizes.heads = heads;
+  sizes.kv_heads = kv_heads;
+  sizes.seq_q = seq_q;
+  sizes.seq_k = seq_k;
+  return sizes;
+}
+
+void check_against_reference(const Problem& problem, const Sizes& sizes, InputKind kind,
+                             const CapiOptions& options, const CheckDevice& device) {
+  SCOPED_TRACE(std::string(input_kind_name(kind)) + " " + std::to_string(sizes.seq_q) + "x" +
+               std::to_string(sizes.seq_k));
+  const RandomInputs inputs = random_inputs(problem, sizes, kind, 20260731);
+  const auto reference = reference_attention(
+      problem, sizes,
+      {widen(inputs.q), widen(inputs.k), widen(inputs.v), widen(inputs.grad_o)});
+  ASSERT_TRUE(reference.ok()) << reference.status().to_string();
+  Expected expected{reference->o,
+                    reference->dq,
+                    reference->dk,
+                    reference->dv,
+                    error_floor(reference->floor_norm_dq),
+                    error_floor(reference->floor_norm_dk),
+                    kind == InputKind::kClustered};
+  run_and_expect(problem, sizes, {inputs.q, inputs.k, inputs.v, inputs.grad_o}, expected, options,
+                 device);
+}
+
+void check_golden_case(const GoldenCase& golden, const CapiOptions& options,
+                       const CheckDevice& device) {
+  const Expected expected{golden.o,        golden.dq,       golden.dk,         golden.dv,
+                          golden.floor_dq, golden.floor_dk, golden.clustered()};
+  run_and_expect(golden.problem, golden.sizes, {golden.q, golden.k, golden.v, golden.grad_o},
+                 expected, options, device);
+}
+
+}  // namespace lssar

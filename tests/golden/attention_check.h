@@ -1,0 +1,36 @@
+// Runs a problem through the C API and holds its results to the float64 reference or to a golden
+// case: what golden_test, sweep_test and rules_test share.
+//
+// One context per (compiler, target) in a process. Threads: for the main thread of a test.
+#pragma once
+
+#include <string>
+
+#include "codegen/random_inputs.h"
+#include "codegen/reference.h"
+#include "tests/capi/run_capi.h"
+#include "tests/golden/golden_case.h"
+
+namespace lssar {
+
+// Where the kernels of a test run: "auto" compiler and sm_80 on the virtual device by default;
+// LSSAR_TEST_DEVICE=cuda takes a GPU instead (its own target).
+struct CheckDevice {
+  lssar_compiler compiler = LSSAR_COMPILER_AUTO;
+  std::string target = "sm_80";
+};
+
+// Fails the test where the context cannot be opened.
+lssar_context* shared_context(const CheckDevice& device = {});
+
+// Random inputs of `kind`, all passes of a training step, every output against the reference by the
+// error rule. Adds a test failure that names the tensor and the error.
+void check_against_reference(const Problem& problem, const Sizes& sizes, InputKind kind,
+                             const CapiOptions& options = {}, const CheckDevice& device = {});
+
+void check_golden_case(const GoldenCase& golden, const CapiOptions& options,
+                       const CheckDevice& device);
+
+Sizes make_sizes(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq_q, int64_t seq_k);
+
+}  // namespace lssar

@@ -1,0 +1,188 @@
+// Sizes, dims, powers, layouts and data against the float64 reference, on the virtual device.
+#include <gtest/gtest.h>
+
+#include "tests/golden/attention_check.h"
+
+namespace lssar {
+namespace {
+
+constexpr uint32_t kAllPasses =
+    LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+
+CapiOptions aligned(uint32_t passes = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD) {
+  CapiOptions options;
+  options.passes = passes;
+  options.alignment = 16;
+  return options;
+}
+
+Problem make_problem(int dim, DType dtype = DType::kBf16, bool causal = true, int p = 15) {
+  Problem problem;
+  problem.head_dim = problem.head_dim_v = dim;
+  problem.dtype = dtype;
+  problem.causal = causal;
+  problem.p = p;
+  return problem;
+}
+
+struct LengthSetting {
+  DType dtype;
+  bool causal;
+};
+
+class Lengths : public testing::TestWithParam<LengthSetting> {};
+
+TEST_P(Lengths, FewTilesAndPrimes) {
+  const Problem problem = make_problem(64, GetParam().dtype, GetParam().causal);
+  for (int64_t n : {1, 2, 3, 4, 15, 16, 17, 31, 63, 64, 65, 97, 127, 128, 129, 191})
+    check_against_reference(problem, make_sizes(1, 1, 1, n, n), InputKind::kGauss,
+                            aligned(kAllPasses));
+}
+
+TEST_P(Lengths, QueriesAndKeysDiffer) {
+  const Problem problem = make_problem(64, GetParam().dtype, GetParam().causal);
+  const int64_t pairs[][2] = {{1, 50},  {7, 60},   {65, 129}, {64, 65}, {3, 1},  {20, 7},
+                              {130, 3}, {129, 65}, {64, 0},   {0, 64},  {1, 0},  {0, 0},
+                              {5, 200}, {200, 5},  {67, 131}, {1, 257}, {100, 64}};
+  for (const auto& pair : pairs)
+    check_against_reference(problem, make_sizes(1, 2, 1, pair[0], pair[1]), InputKind::kGauss,
+                            aligned(kAllPasses));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Lengths,
+                         testing::Values(LengthSetting{DType::kBf16, true},
+                                         LengthSetting{DType::kBf16, false},
+                                         LengthSetting{DType::kFp16, true},
+                                         LengthSetting{DType::kFp16, false},
+                                         LengthSetting{DType::kFp32, true},
+                                         LengthSetting{DType::kFp32, false}),
+                         [](const testing::TestParamInfo<LengthSetting>& param_info) {
+                           return std::string(dtype_name(param_info.param.dtype)) +
+                                  (param_info.param.causal ? "_causal" : "_full");
+                         });
+
+class HeadDim : public testing::TestWithParam<int> {};
+
+TEST_P(HeadDim, EveryDtypeAndMask) {
+  for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+    check_against_reference(make_problem(GetParam(), dtype, true), make_sizes(1, 2, 1, 83, 83),
+                            InputKind::kGauss, aligned(kAllPasses));
+    check_against_reference(make_problem(GetParam(), dtype, false), make_sizes(1, 1, 1, 40, 71),
+                            InputKind::kGauss, aligned());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HeadDim,
+                         testing::Values(8, 16, 24, 32, 40, 64, 72, 96, 104, 128, 136, 160, 192,
+                                         200, 248, 256),
+                         testing::PrintToStringParamName());
+
+TEST(HeadDimV, DiffersFromHeadDim) {
+  const int pairs[][2] = {{64, 128},  {128, 64}, {192, 128}, {32, 256},
+                          {256, 32},  {96, 40},  {24, 200},  {128, 192}};
+  for (const auto& pair : pairs) {
+    for (DType dtype : {DType::kBf16, DType::kFp32}) {
+      Problem problem = make_problem(pair[0], dtype);
+      problem.head_dim_v = pair[1];
+      check_against_reference(problem, make_sizes(1, 1, 1, 70, 70), InputKind::kGauss,
+                              aligned(kAllPasses));
+    }
+  }
+}
+
+class Power : public testing::TestWithParam<int> {};
+
+TEST_P(Power, EveryDtype) {
+  for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+    for (bool causal : {true, false})
+      check_against_reference(make_problem(64, dtype, causal, GetParam()),
+                              make_sizes(1, 1, 1, 97, 97), InputKind::kGauss, aligned(kAllPasses));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Power, testing::Values(0, 1, 2, 3, 5, 7, 15, 31, 63, 64),
+                         testing::PrintToStringParamName());
+
+class Data : public testing::TestWithParam<InputKind> {};
+
+TEST_P(Data, EveryDtypeAndPower) {
+  for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+    for (int p : {0, 1, 3, 15}) {
+      check_against_reference(make_problem(64, dtype, true, p), make_sizes(1, 2, 2, 130, 130),
+                              GetParam(), aligned(kAllPasses));
+      check_against_reference(make_problem(128, dtype, false, p), make_sizes(1, 1, 1, 67, 67),
+                              GetParam(), aligned());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Data,
+                         testing::Values(InputKind::kPeaky, InputKind::kClustered,
+                                         InputKind::kOpposed, InputKind::kTies,
+                                         InputKind::kNearTies, InputKind::kZeros,
+                                         InputKind::kHuge),
+                         [](const testing::TestParamInfo<InputKind>& param_info) {
+                           std::string name = input_kind_name(param_info.param);
+                           for (char& c : name)
+                             if (c == '-') c = '_';
+                           return name;
+                         });
+
+TEST(Offset, SmallLargeAndNone) {
+  for (double offset : {0.0, 1e-8, 0.25, 0.5, 2.0, 10.0}) {
+    for (int p : {1, 3, 15}) {
+      Problem problem = make_problem(64, DType::kBf16, true, p);
+      problem.offset = offset;
+      check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss,
+                              aligned(kAllPasses));
+      problem.dtype = DType::kFp32;
+      check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss,
+                              aligned());
+    }
+  }
+}
+
+TEST(Heads, GroupsAndBatches) {
+  const int64_t heads[][2] = {{1, 1}, {4, 4}, {4, 2}, {6, 2}, {8, 1}};
+  for (const auto& pair : heads)
+    check_against_reference(make_problem(32), make_sizes(3, pair[0], pair[1], 50, 66),
+                            InputKind::kGauss, aligned());
+}
+
+TEST(Layouts, EveryOneGivesTheSame) {
+  for (Layout layout :
+       {Layout::kContiguous, Layout::kLengthMajor, Layout::kPadded, Layout::kUnaligned}) {
+    for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+      CapiOptions options = aligned(kAllPasses);
+      options.layout = layout;
+      options.alignment = 0;
+      check_against_reference(make_problem(40, dtype), make_sizes(2, 4, 2, 70, 70),
+                              InputKind::kGauss, options);
+      check_against_reference(make_problem(128, dtype), make_sizes(1, 2, 2, 70, 70),
+                              InputKind::kGauss, options);
+    }
+  }
+}
+
+TEST(AtomicDq, EveryDimAndDtype) {
+  for (int dim : {32, 64, 96, 128, 192, 256}) {
+    for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+      CapiOptions options = aligned();
+      options.schedule_json = R"({"dq_mode": "atomic"})";
+      check_against_reference(make_problem(dim, dtype), make_sizes(1, 2, 1, 83, 83),
+                              InputKind::kGauss, options);
+      check_against_reference(make_problem(dim, dtype, false), make_sizes(1, 1, 1, 30, 70),
+                              InputKind::kGauss, options);
+    }
+  }
+}
+
+TEST(Batched, LongerThanManyTiles) {
+  check_against_reference(make_problem(64), make_sizes(1, 1, 1, 601, 601), InputKind::kGauss,
+                          aligned(kAllPasses));
+  check_against_reference(make_problem(64, DType::kFp16, false, 3), make_sizes(1, 1, 1, 300, 577),
+                          InputKind::kGauss, aligned(kAllPasses));
+}
+
+}  // namespace
+}  // namespace lssar
