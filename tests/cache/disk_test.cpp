@@ -120,6 +120,13 @@ TEST_F(DiskStore, AnEntryUnderAnotherKeysNameIsAMiss) {
   EXPECT_EQ(open()->find(other), nullptr);
 }
 
+TEST_F(DiskStore, WritesTemporariesBesideTheFolderThatIsRead) {
+  expect_source(CacheSource::kComputed);
+  const std::filesystem::path temporary = fs_.last_temporary;
+  EXPECT_EQ(temporary.parent_path(), directory_ + "/tmp");
+  EXPECT_EQ(temporary.extension(), ".lssar");
+}
+
 TEST_F(DiskStore, TemporariesAreNeverReadAsEntries) {
   expect_source(CacheSource::kComputed);
   std::filesystem::rename(entry_path(), directory_ + "/tmp/" + kKey);

@@ -14,6 +14,7 @@ class FakeFileSystem final : public FileSystem {
       fail_remove{false}, fail_stamp{false};
   std::atomic<int> reads{0}, writes{0}, lists{0}, stamps{0};
   std::atomic<int64_t> clock_offset_ns{0};
+  std::string last_temporary;  // of a test with one thread
 
   Status prepare_folder(const std::string& path) override {
     if (fail_prepare) return io_error("prepare fails: '" + path + "'");
@@ -28,6 +29,7 @@ class FakeFileSystem final : public FileSystem {
   Status write(const std::string& path, std::string_view bytes,
                const std::string& temporary) override {
     ++writes;
+    last_temporary = temporary;
     if (fail_write) return io_error("No space left on device");
     return real_.write(path, bytes, temporary);
   }
