@@ -1,0 +1,301 @@
+#include "tests/capi/run_capi.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "codegen/numerics.h"
+
+namespace lssar {
+namespace {
+
+constexpr std::byte kPoison{0xFF};  // a NaN in every dtype
+
+// Memory of the context's device.
+class Buffer {
+ public:
+  explicit Buffer(lssar_context* context) : context_(context) {}
+  ~Buffer() {
+    if (lssar_buffer_free(context_, data_) != LSSAR_STATUS_OK) data_ = nullptr;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  Status allocate(size_t bytes) {
+    bytes_ = bytes;
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_buffer_alloc(context_, bytes, &data_)));
+    return write(std::vector<std::byte>(bytes, kPoison));
+  }
+  Status write(const std::vector<std::byte>& bytes) {
+    return to_status(lssar_buffer_write(context_, data_, bytes.data(), bytes.size()));
+  }
+  Result<std::vector<std::byte>> read() const {
+    std::vector<std::byte> bytes(bytes_);
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_buffer_read(context_, bytes.data(), data_, bytes_)));
+    return bytes;
+  }
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  lssar_context* const context_;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// A tensor of the call in device memory, in some layout.
+class DeviceTensor {
+ public:
+  DeviceTensor(lssar_context* context, const char* name, DType dtype, const Sizes& sizes,
+               bool is_of_queries, int64_t dim, Layout layout)
+      : buffer_(context),
+        name_(name),
+        dtype_(dtype),
+        batch_(sizes.batch),
+        heads_(is_of_queries ? sizes.heads : sizes.kv_heads),
+        length_(is_of_queries ? sizes.seq_q : sizes.seq_k),
+        dim_(dim) {
+    int64_t row = dim;
+    if (layout == Layout::kPadded) row += 8;
+    if (layout == Layout::kUnaligned) row += 1;
+    first_ = layout == Layout::kUnaligned ? 1 : 0;
+    if (layout == Layout::kLengthMajor) {
+      head_stride_ = row;
+      row_stride_ = heads_ * row;
+    } else {
+      row_stride_ = row;
+      head_stride_ = length_ * row;
+    }
+    batch_stride_ = heads_ * length_ * row;
+    num_elems_ = first_ + batch_ * batch_stride_;
+  }
+
+  Status allocate() { return buffer_.allocate(num_elems_ * dtype_bytes(dtype_)); }
+
+  Status upload(const std::vector<float>& values) {
+    if (static_cast<int64_t>(values.size()) != batch_ * heads_ * length_ * dim_) {
+      return invalid_argument(
+          fmt::format("{}: {} values do not fit the sizes", name_, values.size()));
+    }
+    const int size = dtype_bytes(dtype_);
+    const std::vector<std::byte> packed = pack(dtype_, values);
+    std::vector<std::byte> bytes(buffer_.bytes(), kPoison);
+    for_each_row([&](int64_t from, int64_t to) {
+      std::memcpy(bytes.data() + to * size, packed.data() + from * size, dim_ * size);
+    });
+    return buffer_.write(bytes);
+  }
+
+  // An error where a byte between the rows is not the poison it was.
+  Result<std::vector<float>> download() const {
+    const int size = dtype_bytes(dtype_);
+    LSSAR_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, buffer_.read());
+    std::vector<std::byte> packed(batch_ * heads_ * length_ * dim_ * size);
+    for_each_row([&](int64_t to, int64_t from) {
+      std::memcpy(packed.data() + to * size, bytes.data() + from * size, dim_ * size);
+      std::memset(bytes.data() + from * size, static_cast<int>(kPoison), dim_ * size);
+    });
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      if (bytes[i] != kPoison) {
+        return internal_error(fmt::format("{}: byte {} between its rows was written", name_, i));
+      }
+    }
+    return unpack(dtype_, packed);
+  }
+
+  lssar_tensor ref() const {
+    auto* data = static_cast<std::byte*>(buffer_.data());
+    if (data != nullptr) data += first_ * dtype_bytes(dtype_);
+    return {data, {batch_stride_, head_stride_, row_stride_}};
+  }
+
+ private:
+  // visit(first element of the row when contiguous, first element where it lies).
+  template <typename Visit>
+  void for_each_row(const Visit& visit) const {
+    int64_t contiguous = 0;
+    for (int64_t b = 0; b < batch_; ++b) {
+      for (int64_t h = 0; h < heads_; ++h) {
+        for (int64_t i = 0; i < length_; ++i, contiguous += dim_) {
+          visit(contiguous, first_ + b * batch_stride_ + h * head_stride_ + i * row_stride_);
+        }
+      }
+    }
+  }
+
+  Buffer buffer_;
+  const char* name_;
+  const DType dtype_;
+  const int64_t batch_, heads_, length_, dim_;
+  int64_t first_, num_elems_, batch_stride_, head_stride_, row_stride_;
+};
+
+Result<std::vector<float>> read_floats(const Buffer& buffer) {
+  LSSAR_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, buffer.read());
+  return unpack(DType::kFp32, bytes);
+}
+
+// Every tensor, saved tensor and the workspace of one problem, and the call that names them.
+class CallMemory {
+ public:
+  CallMemory(lssar_context* context, const Problem& p, const Sizes& s, Layout layout)
+      : context_(context),
+        sizes_(s),
+        q(context, "q", p.dtype, s, true, p.head_dim, layout),
+        k(context, "k", p.dtype, s, false, p.head_dim, layout),
+        v(context, "v", p.dtype, s, false, p.head_dim_v, layout),
+        o(context, "o", p.dtype, s, true, p.head_dim_v, layout),
+        grad_o(context, "grad_o", p.dtype, s, true, p.head_dim_v, layout),
+        grad_q(context, "grad_q", p.dtype, s, true, p.head_dim, layout),
+        grad_k(context, "grad_k", p.dtype, s, false, p.head_dim, layout),
+        grad_v(context, "grad_v", p.dtype, s, false, p.head_dim_v, layout),
+        saved_o(context),
+        saved_stats(context),
+        saved_x(context),
+        workspace(context) {}
+
+  Status set_up(const lssar_plan* plan, const CapiInputs& inputs) {
+    for (DeviceTensor* tensor : {&q, &k, &v, &o, &grad_o, &grad_q, &grad_k, &grad_v}) {
+      LSSAR_RETURN_IF_ERROR(tensor->allocate());
+    }
+    LSSAR_RETURN_IF_ERROR(q.upload(inputs.q));
+    LSSAR_RETURN_IF_ERROR(k.upload(inputs.k));
+    LSSAR_RETURN_IF_ERROR(v.upload(inputs.v));
+    if (!inputs.grad_o.empty()) LSSAR_RETURN_IF_ERROR(grad_o.upload(inputs.grad_o));
+
+    const lssar_sizes sizes = to_c(sizes_);
+    size_t workspace_bytes = 0;
+    lssar_saved_sizes saved = {};
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_workspace_size(plan, &sizes, &workspace_bytes)));
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_saved_sizes(plan, &sizes, &saved)));
+    LSSAR_RETURN_IF_ERROR(workspace.allocate(workspace_bytes));
+    LSSAR_RETURN_IF_ERROR(saved_o.allocate(saved.o));
+    LSSAR_RETURN_IF_ERROR(saved_stats.allocate(saved.stats));
+    return saved_x.allocate(saved.x);
+  }
+
+  lssar_call call() const {
+    lssar_call c = {};
+    c.struct_size = sizeof(c);
+    c.sizes = to_c(sizes_);
+    c.q = q.ref();
+    c.k = k.ref();
+    c.v = v.ref();
+    c.o = o.ref();
+    c.grad_o = grad_o.ref();
+    c.grad_q = grad_q.ref();
+    c.grad_k = grad_k.ref();
+    c.grad_v = grad_v.ref();
+    c.saved_o = static_cast<float*>(saved_o.data());
+    c.saved_stats = static_cast<float*>(saved_stats.data());
+    c.saved_x = saved_x.data();
+    c.workspace = workspace.data();
+    c.workspace_bytes = workspace.bytes();
+    return c;
+  }
+
+  Status synchronize() const { return to_status(lssar_synchronize(context_, nullptr)); }
+
+ private:
+  lssar_context* const context_;
+  const Sizes sizes_;
+
+ public:
+  DeviceTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
+  Buffer saved_o, saved_stats, saved_x, workspace;
+};
+
+Status run_passes(const lssar_plan* plan, uint32_t passes, const CallMemory& memory,
+                  CapiOutputs* out) {
+  const lssar_call call = memory.call();
+  if (passes & LSSAR_PASS_FORWARD) {
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_execute_forward(plan, &call)));
+    LSSAR_RETURN_IF_ERROR(memory.synchronize());
+    LSSAR_ASSIGN_OR_RETURN(out->o, memory.o.download());
+  }
+  if (passes & LSSAR_PASS_FORWARD_TRAIN) {
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_execute_forward_train(plan, &call)));
+    LSSAR_RETURN_IF_ERROR(memory.synchronize());
+    LSSAR_ASSIGN_OR_RETURN(out->o_train, memory.o.download());
+    if (!(passes & LSSAR_PASS_FORWARD)) out->o = out->o_train;
+    LSSAR_ASSIGN_OR_RETURN(out->saved_o, read_floats(memory.saved_o));
+    LSSAR_ASSIGN_OR_RETURN(out->saved_stats, read_floats(memory.saved_stats));
+  }
+  if (passes & LSSAR_PASS_BACKWARD) {
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_execute_backward(plan, &call)));
+    LSSAR_RETURN_IF_ERROR(memory.synchronize());
+    LSSAR_ASSIGN_OR_RETURN(out->grad_q, memory.grad_q.download());
+    LSSAR_ASSIGN_OR_RETURN(out->grad_k, memory.grad_k.download());
+    LSSAR_ASSIGN_OR_RETURN(out->grad_v, memory.grad_v.download());
+  }
+  return {};
+}
+
+}  // namespace
+
+Status to_status(lssar_status status) {
+  if (status == LSSAR_STATUS_OK) return {};
+  return {static_cast<StatusCode>(status), lssar_last_error_detail()};
+}
+
+Result<ContextPtr> open_context(lssar_device device, lssar_compiler compiler,
+                                const std::string& target, const std::string& cache_directory) {
+  lssar_context_options options = {};
+  options.struct_size = sizeof(options);
+  options.device = device;
+  options.compiler = compiler;
+  if (!target.empty()) options.target = target.c_str();
+  if (!cache_directory.empty()) options.cache_directory = cache_directory.c_str();
+  lssar_context* context = nullptr;
+  LSSAR_RETURN_IF_ERROR(to_status(lssar_context_create(&options, &context)));
+  return ContextPtr(context);
+}
+
+lssar_problem to_c(const Problem& problem, uint32_t passes, int32_t alignment) {
+  lssar_problem c = {};
+  c.struct_size = sizeof(c);
+  c.passes = passes;
+  c.dtype = problem.dtype == DType::kFp16   ? LSSAR_DTYPE_FP16
+            : problem.dtype == DType::kBf16 ? LSSAR_DTYPE_BF16
+                                            : LSSAR_DTYPE_FP32;
+  c.head_dim = problem.head_dim;
+  c.head_dim_v = problem.head_dim_v;
+  c.seq_q = problem.seq_q;
+  c.seq_k = problem.seq_k;
+  c.batch = problem.batch;
+  c.heads = problem.heads;
+  c.kv_heads = problem.kv_heads;
+  c.causal = problem.causal ? 1 : 0;
+  c.p = problem.p;
+  c.offset = problem.offset;
+  c.alignment = alignment;
+  return c;
+}
+
+lssar_sizes to_c(const Sizes& sizes) {
+  return {sizes.batch, sizes.heads, sizes.kv_heads, sizes.seq_q, sizes.seq_k};
+}
+
+Result<CapiOutputs> run_capi(lssar_context* context, const Problem& problem, const Sizes& sizes,
+                             const CapiInputs& inputs, const CapiOptions& options) {
+  lssar_problem c_problem = to_c(problem, options.passes, options.alignment);
+  c_problem.seq_q = options.fixes_lengths ? sizes.seq_q : 0;
+  c_problem.seq_k = options.fixes_lengths ? sizes.seq_k : 0;
+  lssar_plan_options plan_options = {};
+  plan_options.struct_size = sizeof(plan_options);
+  plan_options.schedule_json = options.schedule_json.c_str();
+  lssar_plan* raw_plan = nullptr;
+  LSSAR_RETURN_IF_ERROR(
+      to_status(lssar_plan_create(context, &c_problem, &plan_options, &raw_plan)));
+  const PlanPtr plan(raw_plan);
+  LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_prepare(plan.get())));
+
+  CallMemory memory(context, problem, sizes, options.layout);
+  LSSAR_RETURN_IF_ERROR(memory.set_up(plan.get(), inputs));
+  CapiOutputs outputs;
+  LSSAR_RETURN_IF_ERROR(run_passes(plan.get(), options.passes, memory, &outputs));
+  return outputs;
+}
+
+}  // namespace lssar
