@@ -154,8 +154,17 @@ void write_power(SourceWriter& out, const char* name, int exponent) {
   out.close();
 }
 
+void write_polynomial(SourceWriter& out, const char* name, int degree) {
+  const auto coefficients = softplus_coefficients(degree);
+  out.open("static LSSAR_DEVICE float $name$(float u)", {{"name", name}});
+  out.line("float sum = $c$;", {{"c", float_literal(coefficients.back())}});
+  for (size_t i = coefficients.size() - 1; i-- > 0;)
+    out.line("sum = fma(sum, u, $c$);", {{"c", float_literal(coefficients[i])}});
+  out.line("return sum;");
+  out.close();
+}
+
 void write_functions(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
-  const auto coefficients = softplus_coefficients(schedule.softplus_degree);
   const int power = effective_power(problem);
   out.line();
   out.line("// c_i log2(e) = log(d) log2(N_i).");
@@ -163,13 +172,11 @@ void write_functions(SourceWriter& out, const Problem& problem, const Schedule& 
   out.line("return $log_dim$ * log2_approx(num_keys);",
            {{"log_dim", float_literal(std::log(problem.head_dim))}});
   out.close();
-  out.line("// P(u) of log2(1 + u) = u P(u) on [0, 1].");
-  out.open("static LSSAR_DEVICE float softplus_polynomial(float u)");
-  out.line("float sum = $c$;", {{"c", float_literal(coefficients.back())}});
-  for (size_t i = coefficients.size() - 1; i-- > 0;)
-    out.line("sum = fma(sum, u, $c$);", {{"c", float_literal(coefficients[i])}});
-  out.line("return sum;");
-  out.close();
+  out.line(
+      "// P(u) of log2(1 + u) = u P(u) on [0, 1]: for every score, and for a row's own figures,");
+  out.line("// where its error would decide whether a row of equal scores is dead.");
+  write_polynomial(out, "softplus_polynomial", schedule.softplus_degree);
+  write_polynomial(out, "row_polynomial", kMaxSoftplusDegree);
   out.line("// u^p, and u^(p - 1) where u > 0.");
   write_power(out, "power", power);
   write_power(out, "power_slope", power - 1);

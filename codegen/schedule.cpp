@@ -113,8 +113,11 @@ Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
 void choose_forward(Schedule& schedule, const Problem& problem, const Target& target) {
   const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
   const int dim_v = padded_dim(problem.head_dim_v);
-  const bool is_widest = has_x && padded_dim(problem.head_dim) > 192;  // 128 columns would spill
-  const int limit = is_widest ? 96 : has_x ? kMaxAccumulatorCols / 2 : kMaxAccumulatorCols;
+  // Columns that no target spills with (ptxas 13.0).
+  const bool is_wide = padded_dim(problem.head_dim) > 192;
+  int limit = kMaxAccumulatorCols;
+  if (has_x) limit = problem.dtype == DType::kFp32 ? 64 : is_wide ? 96 : 128;
+  if (!has_x && is_wide && target.major >= 10) limit = 128;
   const int chunks = (dim_v + limit - 1) / limit;
   schedule.block_dv = padded_dim((dim_v + chunks - 1) / chunks);
   const int accumulated = schedule.block_dv * (has_x ? 2 : 1);

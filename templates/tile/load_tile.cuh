@@ -36,7 +36,9 @@ template <int kThreads, bool kAligned, class Tile>
 LSSAR_DEVICE void load_tile(Tile tile, const typename Tile::Element* source, i64 row_stride,
                             i64 valid_rows, int valid_cols) {
   constexpr int kVectors = Tile::kRows * Tile::kVectorsPerRow;
-#pragma unroll
+  // Unrolled far, the addresses of a loop take the registers of the accumulators.
+  constexpr int kUnroll = kVectors <= 8 * kThreads ? 8 : 2;
+#pragma unroll(kUnroll)
   for (int first = 0; first < kVectors; first += kThreads) {
     const int vector_idx = first + thread_index();
     if (kVectors % kThreads != 0 && vector_idx >= kVectors) break;

@@ -11,17 +11,18 @@ namespace lssar_device {
 
 constexpr float kLn2 = 0.6931471805599453f;
 
-// log2(1 + u) for u in [0, 1], with a small RELATIVE error.
-template <class Config>
-LSSAR_DEVICE float log2_one_plus(float u) {
-  return u * Config::softplus_polynomial(u);
-}
-
 // log2(1 + 2^x) = max(x, 0) + log2(1 + 2^-|x|).
 template <class Config>
 LSSAR_DEVICE float softplus_bits(float x) {
   const float u = exp2_approx(-absolute(x));
   return fma(u, Config::softplus_polynomial(u), maximum(x, 0.0f));
+}
+
+// The same to float32 accuracy, for once per row.
+template <class Config>
+LSSAR_DEVICE float row_softplus_bits(float x) {
+  const float u = exp2_approx(-absolute(x));
+  return fma(u, Config::row_polynomial(u), maximum(x, 0.0f));
 }
 
 // softplus and sigmoid of one score, sharing the exponential.
@@ -61,7 +62,7 @@ struct SoftplusSum {
   template <class Config>
   LSSAR_DEVICE void flush() {
     const float product_bits =
-        excess < 1.0f ? log2_one_plus<Config>(excess) : log2_approx(1.0f + excess);
+        excess < 1.0f ? excess * Config::row_polynomial(excess) : log2_approx(1.0f + excess);
     total += positive + product_bits;
     excess = positive = 0.0f;
   }
@@ -89,7 +90,7 @@ LSSAR_DEVICE float row_offset(float num_keys) {
 // m_i = max_j U_ij. `sum` is R in bits.
 template <class Config>
 LSSAR_DEVICE float largest_weight(float num_keys, float sum, float largest_score) {
-  return num_keys * softplus_bits<Config>(largest_score) / sum - row_offset<Config>(num_keys);
+  return num_keys * row_softplus_bits<Config>(largest_score) / sum - row_offset<Config>(num_keys);
 }
 
 // REQUIRES: the row is alive.

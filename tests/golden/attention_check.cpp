@@ -23,8 +23,8 @@ struct Expected {
 
 void expect_close(const Problem& problem, OutputTensor tensor, const std::vector<double>& expected,
                   const std::vector<float>& actual, double floor, bool clustered) {
-  const TensorError error = compare(
-      expected, actual, tolerance(problem.dtype, tensor, problem.p, clustered), floor);
+  const TensorError error =
+      compare(expected, actual, tolerance(problem.dtype, tensor, problem.p, clustered), floor);
   EXPECT_TRUE(error.passed) << tensor_name(tensor) << " of " << to_string(problem) << ": "
                             << error.to_string();
 }
@@ -61,9 +61,8 @@ lssar_context* shared_context(const CheckDevice& device) {
   const bool on_gpu = wanted != nullptr && std::string(wanted) == "cuda";
   ContextPtr& context = contexts[{device.compiler, device.target}];
   if (context != nullptr) return context.get();
-  Result<ContextPtr> opened =
-      open_context(on_gpu ? LSSAR_DEVICE_CUDA : LSSAR_DEVICE_VIRTUAL, device.compiler,
-                   on_gpu ? "" : device.target);
+  Result<ContextPtr> opened = open_context(on_gpu ? LSSAR_DEVICE_CUDA : LSSAR_DEVICE_VIRTUAL,
+                                           device.compiler, on_gpu ? "" : device.target);
   if (!opened.ok()) {
     ADD_FAILURE() << opened.status().to_string();
     return nullptr;
@@ -88,8 +87,7 @@ void check_against_reference(const Problem& problem, const Sizes& sizes, InputKi
                std::to_string(sizes.seq_k));
   const RandomInputs inputs = random_inputs(problem, sizes, kind, 20260731);
   const auto reference = reference_attention(
-      problem, sizes,
-      {widen(inputs.q), widen(inputs.k), widen(inputs.v), widen(inputs.grad_o)});
+      problem, sizes, {widen(inputs.q), widen(inputs.k), widen(inputs.v), widen(inputs.grad_o)});
   ASSERT_TRUE(reference.ok()) << reference.status().to_string();
   Expected expected{reference->o,
                     reference->dq,

@@ -33,18 +33,18 @@ TEST_P(Golden, IsReproduced) {
   const auto golden = load_golden_case(setting.golden);
   ASSERT_TRUE(golden.ok()) << golden.status().to_string();
   CapiOptions options;
-  options.passes =
-      LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+  options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
   options.alignment = 16;
   check_golden_case(*golden, options, {setting.compiler, setting.target});
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Golden, testing::ValuesIn(all_settings()),
-    [](const testing::TestParamInfo<Setting>& param_info) {
-      const Setting& s = param_info.param;
-      return s.golden + (s.compiler == LSSAR_COMPILER_NVRTC ? "_nvrtc_" : "_llvm_") + s.target;
-    });
+INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(all_settings()),
+                         [](const testing::TestParamInfo<Setting>& param_info) {
+                           const Setting& s = param_info.param;
+                           return s.golden +
+                                  (s.compiler == LSSAR_COMPILER_NVRTC ? "_nvrtc_" : "_llvm_") +
+                                  s.target;
+                         });
 
 TEST(GoldenCases, AreThere) {
   const auto names = golden_case_names();

@@ -6,8 +6,7 @@
 namespace lssar {
 namespace {
 
-constexpr uint32_t kAllPasses =
-    LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+constexpr uint32_t kAllPasses = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
 
 CapiOptions aligned(uint32_t passes = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD) {
   CapiOptions options;
@@ -41,25 +40,23 @@ TEST_P(Lengths, FewTilesAndPrimes) {
 
 TEST_P(Lengths, QueriesAndKeysDiffer) {
   const Problem problem = make_problem(64, GetParam().dtype, GetParam().causal);
-  const int64_t pairs[][2] = {{1, 50},  {7, 60},   {65, 129}, {64, 65}, {3, 1},  {20, 7},
-                              {130, 3}, {129, 65}, {64, 0},   {0, 64},  {1, 0},  {0, 0},
+  const int64_t pairs[][2] = {{1, 50},  {7, 60},   {65, 129}, {64, 65}, {3, 1},   {20, 7},
+                              {130, 3}, {129, 65}, {64, 0},   {0, 64},  {1, 0},   {0, 0},
                               {5, 200}, {200, 5},  {67, 131}, {1, 257}, {100, 64}};
   for (const auto& pair : pairs)
     check_against_reference(problem, make_sizes(1, 2, 1, pair[0], pair[1]), InputKind::kGauss,
                             aligned(kAllPasses));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Lengths,
-                         testing::Values(LengthSetting{DType::kBf16, true},
-                                         LengthSetting{DType::kBf16, false},
-                                         LengthSetting{DType::kFp16, true},
-                                         LengthSetting{DType::kFp16, false},
-                                         LengthSetting{DType::kFp32, true},
-                                         LengthSetting{DType::kFp32, false}),
-                         [](const testing::TestParamInfo<LengthSetting>& param_info) {
-                           return std::string(dtype_name(param_info.param.dtype)) +
-                                  (param_info.param.causal ? "_causal" : "_full");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, Lengths,
+    testing::Values(LengthSetting{DType::kBf16, true}, LengthSetting{DType::kBf16, false},
+                    LengthSetting{DType::kFp16, true}, LengthSetting{DType::kFp16, false},
+                    LengthSetting{DType::kFp32, true}, LengthSetting{DType::kFp32, false}),
+    [](const testing::TestParamInfo<LengthSetting>& param_info) {
+      return std::string(dtype_name(param_info.param.dtype)) +
+             (param_info.param.causal ? "_causal" : "_full");
+    });
 
 class HeadDim : public testing::TestWithParam<int> {};
 
@@ -78,8 +75,8 @@ INSTANTIATE_TEST_SUITE_P(All, HeadDim,
                          testing::PrintToStringParamName());
 
 TEST(HeadDimV, DiffersFromHeadDim) {
-  const int pairs[][2] = {{64, 128},  {128, 64}, {192, 128}, {32, 256},
-                          {256, 32},  {96, 40},  {24, 200},  {128, 192}};
+  const int pairs[][2] = {{64, 128}, {128, 64}, {192, 128}, {32, 256},
+                          {256, 32}, {96, 40},  {24, 200},  {128, 192}};
   for (const auto& pair : pairs) {
     for (DType dtype : {DType::kBf16, DType::kFp32}) {
       Problem problem = make_problem(pair[0], dtype);
@@ -119,8 +116,7 @@ TEST_P(Data, EveryDtypeAndPower) {
 INSTANTIATE_TEST_SUITE_P(All, Data,
                          testing::Values(InputKind::kPeaky, InputKind::kClustered,
                                          InputKind::kOpposed, InputKind::kTies,
-                                         InputKind::kNearTies, InputKind::kZeros,
-                                         InputKind::kHuge),
+                                         InputKind::kNearTies, InputKind::kZeros, InputKind::kHuge),
                          [](const testing::TestParamInfo<InputKind>& param_info) {
                            std::string name = input_kind_name(param_info.param);
                            for (char& c : name)
@@ -136,8 +132,7 @@ TEST(Offset, SmallLargeAndNone) {
       check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss,
                               aligned(kAllPasses));
       problem.dtype = DType::kFp32;
-      check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss,
-                              aligned());
+      check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss, aligned());
     }
   }
 }

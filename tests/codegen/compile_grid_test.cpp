@@ -1,0 +1,139 @@
+// Default kernels of every kind, for every target: they compile, spill nothing and fit.
+#include <gtest/gtest.h>
+
+#include "codegen/kernel.h"
+#include "codegen/templates.h"
+#include "runtime/compiler.h"
+
+namespace lssar {
+namespace {
+
+// 48 problems: every head dim in bf16 and fp32, a few in fp16, and without a mask.
+std::vector<Problem> grid() {
+  std::vector<Problem> problems;
+  const auto add = [&](DType dtype, int dim, bool causal) {
+    for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+      Problem problem;
+      problem.pass = pass;
+      problem.dtype = dtype;
+      problem.head_dim = problem.head_dim_v = dim;
+      problem.causal = causal;
+      problems.push_back(problem);
+    }
+  };
+  for (int dim : {32, 64, 96, 128, 192, 256}) {
+    add(DType::kBf16, dim, true);
+    add(DType::kFp32, dim, true);
+  }
+  for (int dim : {64, 128}) {
+    add(DType::kFp16, dim, true);
+    add(DType::kBf16, dim, false);
+  }
+  return problems;
+}
+
+struct Setting {
+  const char* target;
+  DType dtype;
+};
+
+std::string setting_name(const testing::TestParamInfo<Setting>& param_info) {
+  return std::string(param_info.param.target) + "_" + dtype_name(param_info.param.dtype);
+}
+
+class NvrtcGrid : public testing::TestWithParam<Setting> {};
+
+TEST_P(NvrtcGrid, CompilesWithoutSpillsAndFits) {
+  const auto compiler = open_compiler(CompilerChoice::kNvrtc);
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
+  const Target target = target_from_name(GetParam().target).value();
+  for (const Problem& problem : grid()) {
+    if (problem.dtype != GetParam().dtype) continue;
+    const auto kernel = emit_kernel(problem, default_schedule(problem, target), target);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+    CompileRequest request;
+    request.name = kernel->name;
+    request.source = kernel->source;
+    request.target = target;
+    request.kind = ImageKind::kCubin;
+    const auto image = (*compiler)->compile(request);
+    ASSERT_TRUE(image.ok()) << to_string(problem) << ": " << image.status().to_string();
+    ASSERT_EQ(image->resources.size(), kernel->steps.size()) << to_string(problem);
+    for (const KernelResources& r : image->resources) {
+      EXPECT_EQ(r.spill_store_bytes, 0) << r.entry << " of " << to_string(problem);
+      EXPECT_EQ(r.spill_load_bytes, 0) << r.entry << " of " << to_string(problem);
+      EXPECT_EQ(r.local_bytes, 0) << r.entry << " of " << to_string(problem);
+    }
+    for (const LaunchStep& step : kernel->steps)
+      EXPECT_LE(step.shared_bytes, target.shared_bytes_per_block) << step.entry;
+  }
+}
+
+std::vector<Setting> settings(std::initializer_list<const char*> targets) {
+  std::vector<Setting> result;
+  for (const char* target : targets)
+    for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32})
+      result.push_back({target, dtype});
+  return result;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NvrtcGrid,
+                         testing::ValuesIn(settings({"sm_80", "sm_86", "sm_89", "sm_90", "sm_100",
+                                                     "sm_120"})),
+                         setting_name);
+
+class LlvmGrid : public testing::TestWithParam<Setting> {};
+
+TEST_P(LlvmGrid, Compiles) {
+  const auto compiler = open_compiler(CompilerChoice::kLlvm);
+  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+  const Target target = target_from_name(GetParam().target).value();
+  for (const Problem& problem : grid()) {
+    if (problem.dtype != GetParam().dtype) continue;
+    const auto kernel = emit_kernel(problem, default_schedule(problem, target), target);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+    CompileRequest request;
+    request.name = kernel->name;
+    request.source = kernel->source;
+    request.target = target;
+    const auto image = (*compiler)->compile(request);
+    ASSERT_TRUE(image.ok()) << to_string(problem) << ": " << image.status().to_string();
+    for (const LaunchStep& step : kernel->steps)
+      EXPECT_NE(image->bytes.find(".entry " + step.entry), std::string::npos) << step.entry;
+    EXPECT_EQ(image->bytes.find(".local"), std::string::npos)
+        << "local memory in " << to_string(problem);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LlvmGrid, testing::ValuesIn(settings({"sm_80", "sm_90"})),
+                         setting_name);
+
+// Every template as it is, through the index, for every target NVRTC knows.
+TEST(TemplateIndex, CompilesForEveryTarget) {
+  const auto compiler = open_compiler(CompilerChoice::kNvrtc);
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
+  for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"}) {
+    CompileRequest request;
+    request.name = "template_index";
+    request.source = assemble_templates({"templates/index.cuh"});
+    request.target = target_from_name(name).value();
+    const auto image = (*compiler)->compile(request);
+    EXPECT_TRUE(image.ok()) << name << ": " << image.status().to_string();
+  }
+}
+
+TEST(TemplateIndex, CompilesWithLlvm) {
+  const auto compiler = open_compiler(CompilerChoice::kLlvm);
+  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+  for (const char* name : {"sm_80", "sm_90"}) {
+    CompileRequest request;
+    request.name = "template_index";
+    request.source = assemble_templates({"templates/index.cuh"});
+    request.target = target_from_name(name).value();
+    const auto image = (*compiler)->compile(request);
+    EXPECT_TRUE(image.ok()) << name << ": " << image.status().to_string();
+  }
+}
+
+}  // namespace
+}  // namespace lssar
