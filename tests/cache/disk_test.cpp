@@ -301,36 +301,6 @@ TEST_F(DiskStore, AMissSaysWhy) {
   EXPECT_NE(log_text.find("does not begin with LSSARBIN (removed)"), std::string::npos) << log_text;
 }
 
-TEST_F(DiskStore, TwoProcessesThatRaceBothGetTheirBytesAndLeaveOneGoodEntry) {
-  for (int round = 0; round < 20; ++round) {
-    std::filesystem::remove_all(directory_);
-    int gate[2];
-    ASSERT_EQ(::pipe(gate), 0);
-    std::vector<pid_t> children;
-    for (int i = 0; i < 2; ++i) {
-      const pid_t child = ::fork();
-      ASSERT_GE(child, 0);
-      if (child == 0) {
-        ::close(gate[1]);
-        char ignored = 0;
-        if (::read(gate[0], &ignored, 1) != 0) ::_exit(2);  // returns 0 when the parent closes
-        const auto entry = open()->get_or_compute(kKey, computed, nullptr);
-        ::_exit(entry.ok() && (*entry)->payload == "the right bytes" ? 0 : 1);
-      }
-      children.push_back(child);
-    }
-    ::close(gate[0]);
-    ::close(gate[1]);
-    for (pid_t child : children) {
-      int status = -1;
-      ASSERT_EQ(::waitpid(child, &status, 0), child);
-      EXPECT_EQ(status, 0);
-    }
-    expect_source(CacheSource::kDisk);
-    EXPECT_TRUE(names_in(directory_ + "/tmp").empty());
-  }
-}
-
 TEST(UniqueFileName, SaysWhoAndIsNotRepeated) {
   const std::string a = unique_file_name(), b = unique_file_name();
   EXPECT_NE(a, b);
