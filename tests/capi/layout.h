@@ -1,0 +1,72 @@
+/* The sizes and offsets of the C API's structs: part of the ABI, on 64-bit Linux. Included by a C99
+ * and by a C++11 translation unit; defines check_layout(), which returns how many differ. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "lssar/lssar.h"
+
+struct layout_entry {
+  const char* what;
+  size_t actual;
+  size_t expected;
+};
+
+#define SIZE_OF(type, bytes) \
+  { "sizeof(" #type ")", sizeof(type), bytes }
+#define OFFSET(type, field, bytes) \
+  { #type "." #field, offsetof(type, field), bytes }
+
+static int check_layout(const char* language) {
+  static const struct layout_entry entries[] = {
+      SIZE_OF(lssar_status, 4),
+      SIZE_OF(lssar_context_options, 48),
+      OFFSET(lssar_context_options, device, 8),
+      OFFSET(lssar_context_options, device_ordinal, 12),
+      OFFSET(lssar_context_options, compiler, 16),
+      OFFSET(lssar_context_options, target, 24),
+      OFFSET(lssar_context_options, cache_directory, 32),
+      OFFSET(lssar_context_options, cache_max_bytes, 40),
+      SIZE_OF(lssar_context_info, 80),
+      OFFSET(lssar_context_info, device, 8),
+      OFFSET(lssar_context_info, device_name, 16),
+      OFFSET(lssar_context_info, cache_misses, 72),
+      SIZE_OF(lssar_problem, 88),
+      OFFSET(lssar_problem, passes, 8),
+      OFFSET(lssar_problem, dtype, 12),
+      OFFSET(lssar_problem, head_dim, 16),
+      OFFSET(lssar_problem, head_dim_v, 20),
+      OFFSET(lssar_problem, seq_q, 24),
+      OFFSET(lssar_problem, seq_k, 32),
+      OFFSET(lssar_problem, batch, 40),
+      OFFSET(lssar_problem, heads, 48),
+      OFFSET(lssar_problem, kv_heads, 56),
+      OFFSET(lssar_problem, causal, 64),
+      OFFSET(lssar_problem, p, 68),
+      OFFSET(lssar_problem, offset, 72),
+      OFFSET(lssar_problem, alignment, 80),
+      SIZE_OF(lssar_plan_options, 16),
+      SIZE_OF(lssar_sizes, 40),
+      SIZE_OF(lssar_saved_sizes, 24),
+      SIZE_OF(lssar_tensor, 32),
+      OFFSET(lssar_tensor, strides, 8),
+      SIZE_OF(lssar_call, 352),
+      OFFSET(lssar_call, sizes, 8),
+      OFFSET(lssar_call, q, 48),
+      OFFSET(lssar_call, o, 144),
+      OFFSET(lssar_call, grad_o, 176),
+      OFFSET(lssar_call, grad_q, 208),
+      OFFSET(lssar_call, saved_o, 304),
+      OFFSET(lssar_call, saved_x, 320),
+      OFFSET(lssar_call, workspace, 328),
+      OFFSET(lssar_call, stream, 344),
+  };
+  int differences = 0;
+  size_t i;
+  for (i = 0; i < sizeof(entries) / sizeof(entries[0]); ++i) {
+    if (entries[i].actual == entries[i].expected) continue;
+    fprintf(stderr, "%s: %s is %zu, the ABI says %zu\n", language, entries[i].what,
+            entries[i].actual, entries[i].expected);
+    ++differences;
+  }
+  return differences;
+}

@@ -1,0 +1,208 @@
+// What a caller can get wrong in a problem, a plan's options, or by the order of calls.
+#include <cmath>
+#include <limits>
+
+#include "tests/errors/capi_errors.h"
+
+namespace lssar {
+namespace {
+
+class PlanErrors : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto context = open_context(LSSAR_DEVICE_RECORD, LSSAR_COMPILER_AUTO, "", "none");
+    ASSERT_TRUE(context.ok()) << context.status().to_string();
+    context_ = std::move(*context);
+  }
+
+  lssar_status create() { return lssar_plan_create(context_.get(), &problem_, options_, &plan_); }
+  void TearDown() override { lssar_plan_destroy(plan_); }
+
+  ContextPtr context_;
+  lssar_problem problem_ = valid_problem();
+  const lssar_plan_options* options_ = nullptr;
+  lssar_plan* plan_ = nullptr;
+};
+
+TEST_F(PlanErrors, NullArguments) {
+  EXPECT_FAILS(lssar_plan_create(nullptr, &problem_, nullptr, &plan_), INVALID_ARGUMENT,
+               "context = NULL");
+  EXPECT_FAILS(lssar_plan_create(context_.get(), nullptr, nullptr, &plan_), INVALID_ARGUMENT,
+               "problem = NULL");
+  EXPECT_FAILS(lssar_plan_create(context_.get(), &problem_, nullptr, nullptr), INVALID_ARGUMENT,
+               "plan = NULL");
+}
+
+TEST_F(PlanErrors, StructSizeTooSmall) {
+  problem_.struct_size = sizeof(problem_) - 1;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "must be sizeof(lssar_problem)");
+}
+
+TEST_F(PlanErrors, StructSizeIsGarbage) {
+  problem_.struct_size = SIZE_MAX;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "problem.struct_size = 18446744073709551615");
+}
+
+TEST_F(PlanErrors, NoPass) {
+  problem_.passes = 0;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "passes = 0: allowed are 1 (forward)");
+}
+
+TEST_F(PlanErrors, UnknownPass) {
+  problem_.passes = 9;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "passes = 9: allowed are 1 (forward)");
+}
+
+TEST_F(PlanErrors, UnknownDtype) {
+  problem_.dtype = 3;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "dtype = 3: allowed are 0 (fp16), 1 (bf16), 2 (fp32)");
+}
+
+TEST_F(PlanErrors, HeadDim) {
+  for (const int bad : {0, 7, 12, 264, -8}) {
+    problem_.head_dim = bad;
+    problem_.head_dim_v = 64;
+    EXPECT_FAILS(create(), INVALID_ARGUMENT, "head_dim = " + std::to_string(bad) + ":");
+    EXPECT_THAT(lssar_last_error_detail(), testing::HasSubstr("8 to 256"));
+  }
+}
+
+TEST_F(PlanErrors, HeadDimV) {
+  problem_.head_dim_v = 300;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "head_dim_v = 300:");
+}
+
+TEST_F(PlanErrors, Lengths) {
+  problem_.seq_q = -1;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "seq_q = -1:");
+  problem_.seq_q = 16;
+  problem_.seq_k = int64_t{1} << 31;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "seq_k = 2147483648:");
+}
+
+TEST_F(PlanErrors, BatchAndHeads) {
+  problem_.batch = -1;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "batch = -1:");
+  problem_.batch = 1;
+  problem_.heads = -4;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "heads = -4:");
+  problem_.heads = 6;
+  problem_.kv_heads = 4;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "kv_heads = 4:");
+}
+
+TEST_F(PlanErrors, CausalIsNeitherZeroNorOne) {
+  problem_.causal = 2;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "causal = 2: allowed are 0 and 1");
+}
+
+TEST_F(PlanErrors, Power) {
+  for (const int bad : {-1, 65}) {
+    problem_.p = bad;
+    EXPECT_FAILS(create(), INVALID_ARGUMENT, "p = " + std::to_string(bad) + ":");
+  }
+}
+
+TEST_F(PlanErrors, Offset) {
+  for (const double bad : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    problem_.offset = bad;
+    EXPECT_FAILS(create(), INVALID_ARGUMENT, "offset = ");
+  }
+}
+
+TEST_F(PlanErrors, Alignment) {
+  problem_.alignment = 3;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "alignment = 3:");
+}
+
+TEST_F(PlanErrors, ReservedFieldSet) {
+  problem_.reserved = 5;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "problem.reserved = 5: allowed are 0");
+}
+
+TEST_F(PlanErrors, ScheduleThatIsNotJson) {
+  const lssar_plan_options options = {sizeof(options), "{\"forward\": "};
+  options_ = &options;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "schedule: not a JSON text");
+}
+
+TEST_F(PlanErrors, ScheduleWithAnUnknownField) {
+  const lssar_plan_options options = {sizeof(options), "{\"tiles\": 3}"};
+  options_ = &options;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "tiles");
+}
+
+TEST_F(PlanErrors, ScheduleThatIsNotLegal) {
+  const lssar_plan_options options = {sizeof(options), "{\"forward\": {\"block_rows\": 40}}"};
+  options_ = &options;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "schedule.forward.block_rows = 40:");
+}
+
+TEST_F(PlanErrors, SizesOfAQuery) {
+  ASSERT_EQ(create(), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  lssar_sizes sizes = valid_sizes();
+  size_t bytes = 77;
+  lssar_saved_sizes saved = {1, 2, 3};
+  EXPECT_FAILS(lssar_plan_workspace_size(nullptr, &sizes, &bytes), INVALID_ARGUMENT, "plan = NULL");
+  EXPECT_FAILS(lssar_plan_workspace_size(plan_, nullptr, &bytes), INVALID_ARGUMENT, "sizes = NULL");
+  EXPECT_FAILS(lssar_plan_workspace_size(plan_, &sizes, nullptr), INVALID_ARGUMENT, "bytes = NULL");
+  EXPECT_FAILS(lssar_plan_saved_sizes(plan_, &sizes, nullptr), INVALID_ARGUMENT, "saved = NULL");
+  sizes.seq_q = -5;
+  EXPECT_FAILS(lssar_plan_workspace_size(plan_, &sizes, &bytes), INVALID_ARGUMENT,
+               "sizes.seq_q = -5: allowed are 0 to 2147483647");
+  EXPECT_FAILS(lssar_plan_saved_sizes(plan_, &sizes, &saved), INVALID_ARGUMENT, "sizes.seq_q = -5");
+  EXPECT_EQ(bytes, 77u);
+  EXPECT_EQ(saved.x, 3u);
+}
+
+TEST_F(PlanErrors, SizesThatOverflow) {
+  ASSERT_EQ(create(), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  const lssar_sizes sizes = {INT32_MAX, INT32_MAX, 1, INT32_MAX, 1};
+  size_t bytes = 0;
+  EXPECT_FAILS(lssar_plan_workspace_size(plan_, &sizes, &bytes), INVALID_ARGUMENT,
+               "must be at most 2^63 - 1");
+}
+
+TEST_F(PlanErrors, LengthOtherThanTheOneThePlanFixes) {
+  problem_.seq_k = 64;
+  ASSERT_EQ(create(), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  const lssar_sizes sizes = valid_sizes();
+  size_t bytes = 0;
+  EXPECT_FAILS(lssar_plan_workspace_size(plan_, &sizes, &bytes), INVALID_ARGUMENT,
+               "sizes.seq_k = 33: the problem was made for seq_k = 64 only");
+}
+
+TEST_F(PlanErrors, ExecuteBeforePrepare) {
+  ASSERT_EQ(create(), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  const ValidCall valid(plan_);
+  EXPECT_FAILS(lssar_execute_forward(plan_, &valid.call), NOT_PREPARED,
+               "the plan is not prepared: call prepare first");
+}
+
+TEST_F(PlanErrors, ExecuteAPassThePlanWasNotMadeFor) {
+  problem_.passes = LSSAR_PASS_FORWARD;
+  ASSERT_EQ(create(), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  const ValidCall valid(plan_);
+  EXPECT_FAILS(lssar_execute_backward(plan_, &valid.call), NOT_PREPARED,
+               "this plan was not made for backward");
+}
+
+TEST_F(PlanErrors, PrepareNull) {
+  EXPECT_FAILS(lssar_plan_prepare(nullptr), INVALID_ARGUMENT, "plan = NULL");
+}
+
+TEST_F(PlanErrors, DestroyNullIsNoError) {
+  lssar_plan_destroy(nullptr);
+  lssar_context_destroy(nullptr);
+}
+
+TEST_F(PlanErrors, ACallThatSucceedsLeavesTheDetail) {
+  problem_.causal = 2;
+  EXPECT_EQ(create(), LSSAR_STATUS_INVALID_ARGUMENT);
+  problem_.causal = 1;
+  EXPECT_EQ(create(), LSSAR_STATUS_OK);
+  EXPECT_STREQ(lssar_last_error_detail(), "causal = 2: allowed are 0 and 1");
+}
+
+}  // namespace
+}  // namespace lssar
