@@ -15,7 +15,8 @@ struct CommandResult {
   std::string err;
 };
 
-// A temporary folder, removed at the end, with a cache of its own in it.
+// A temporary folder, removed at the end. The command gets the cache that LSSAR_CACHE_DIR names,
+// else one in the folder.
 class CommandRunner {
  public:
   CommandRunner();
