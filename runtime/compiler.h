@@ -67,4 +67,16 @@ Result<CompilerChoice> parse_compiler_choice(const std::string& name);  // "auto
 // try instead of the usual ones ("none" hides it).
 Result<std::shared_ptr<const Compiler>> open_compiler(CompilerChoice choice);
 
+// What was found of one compiler, for `lssar doctor`.
+struct CompilerReport {
+  std::string name;  // "nvrtc", "llvm"
+  bool found = false;
+  std::string version;
+  std::string path;
+  std::string error;  // where not found: what was tried and what to install
+};
+
+// Opens every compiler; nvrtc first.
+std::vector<CompilerReport> list_compilers();
+
 }  // namespace lssar

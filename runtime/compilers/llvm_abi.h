@@ -1,0 +1,62 @@
+/* The binary interface between the core (llvm_compiler.cpp) and the LLVM compiler library
+ * (llvm_module.cpp, liblssar_llvm.so): plain C, so that neither side's C++ library, exceptions or
+ * allocator matter to the other.
+ *
+ * Conventions: the library fills a result that lssar_llvm_release gives back; strings end in NUL
+ * and have their length beside them; nothing is thrown; every function may be called from any
+ * number of threads at once.
+ */
+#ifndef LSSAR_RUNTIME_COMPILERS_LLVM_ABI_H_
+#define LSSAR_RUNTIME_COMPILERS_LLVM_ABI_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised with every change of what is below. The core refuses a library with another number. */
+#define LSSAR_LLVM_ABI_VERSION 1u
+
+/* What became of a compile. */
+enum lssar_llvm_outcome {
+  LSSAR_LLVM_DONE = 0,    /* ptx is set */
+  LSSAR_LLVM_REFUSED = 1, /* an error of the source or the options: see log */
+  LSSAR_LLVM_FAILED = 2   /* the compiler itself failed (memory, a fatal error of LLVM): see log */
+};
+
+struct lssar_llvm_request {
+  const char* file_name; /* the name diagnostics give the source */
+  const char* source;
+  size_t source_bytes;
+  const char* const* options; /* of clang's front end proper, as of `clang -cc1` */
+  size_t num_options;
+};
+
+struct lssar_llvm_result {
+  int32_t outcome; /* enum lssar_llvm_outcome */
+  char* ptx;
+  size_t ptx_bytes;
+  char* log; /* diagnostics, warnings too */
+  size_t log_bytes;
+};
+
+typedef uint32_t lssar_llvm_abi_version_fn(void);
+typedef const char* lssar_llvm_version_fn(void); /* "19.1.7"; static */
+typedef void lssar_llvm_compile_fn(const struct lssar_llvm_request*, struct lssar_llvm_result*);
+typedef void lssar_llvm_release_fn(struct lssar_llvm_result*);
+
+/* What the library exports, and nothing else. */
+#pragma GCC visibility push(default)
+lssar_llvm_abi_version_fn lssar_llvm_abi_version;
+lssar_llvm_version_fn lssar_llvm_version;
+lssar_llvm_compile_fn lssar_llvm_compile;
+lssar_llvm_release_fn lssar_llvm_release;
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LSSAR_RUNTIME_COMPILERS_LLVM_ABI_H_ */

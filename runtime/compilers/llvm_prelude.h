@@ -1,0 +1,19 @@
+// What CUDA's headers would give a source, as far as self-contained kernels need it: the
+// attributes, by clang's own spelling. Read by llvm_module.cpp, which puts it before every source.
+#pragma once
+
+namespace lssar {
+
+constexpr char kLlvmPrelude[] = R"(
+#define __host__ __attribute__((host))
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define __align__(n) __attribute__((aligned(n)))
+#define __noinline__ __attribute__((noinline))
+#define __forceinline__ __inline__ __attribute__((always_inline))
+)";
+
+}  // namespace lssar

@@ -1,0 +1,55 @@
+// The part of NVRTC's interface that is used, opened at run time; its own declarations, so that no
+// CUDA header is needed to build. Used by nvrtc_compiler.cpp and its tests.
+//
+// Threads: immutable once opened. NVRTC itself may be called from many threads at once as long as
+// each has its own program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/dynamic_library.h"
+#include "base/status.h"
+
+namespace lssar {
+
+struct NvrtcProgramOpaque;
+using NvrtcProgram = NvrtcProgramOpaque*;
+using NvrtcResult = int;  // values are NVRTC's ABI
+
+constexpr NvrtcResult kNvrtcSuccess = 0;
+constexpr NvrtcResult kNvrtcOutOfMemory = 1;
+constexpr NvrtcResult kNvrtcInvalidOption = 5;
+constexpr NvrtcResult kNvrtcCompilation = 6;
+
+struct NvrtcLibrary {
+  DynamicLibrary library;
+
+  // Present in NVRTC 11.2 and later, which is older than any that knows sm_89.
+  const char* (*get_error_string)(NvrtcResult) = nullptr;
+  NvrtcResult (*version)(int* major, int* minor) = nullptr;
+  NvrtcResult (*get_num_supported_archs)(int* count) = nullptr;
+  NvrtcResult (*get_supported_archs)(int* archs) = nullptr;
+  NvrtcResult (*create_program)(NvrtcProgram* program, const char* source, const char* name,
+                                int num_headers, const char* const* headers,
+                                const char* const* include_names) = nullptr;
+  NvrtcResult (*destroy_program)(NvrtcProgram* program) = nullptr;
+  NvrtcResult (*compile_program)(NvrtcProgram program, int num_options,
+                                 const char* const* options) = nullptr;
+  NvrtcResult (*get_ptx_size)(NvrtcProgram program, size_t* bytes) = nullptr;
+  NvrtcResult (*get_ptx)(NvrtcProgram program, char* ptx) = nullptr;
+  NvrtcResult (*get_cubin_size)(NvrtcProgram program, size_t* bytes) = nullptr;
+  NvrtcResult (*get_cubin)(NvrtcProgram program, char* cubin) = nullptr;
+  NvrtcResult (*get_log_size)(NvrtcProgram program, size_t* bytes) = nullptr;
+  NvrtcResult (*get_log)(NvrtcProgram program, char* log) = nullptr;
+};
+
+// Where NVRTC is looked for, in order: LSSAR_NVRTC_PATH alone if it is set; else the names the
+// loader searches for, CUDA_HOME, CUDA_PATH, the usual installation folders, and the NVIDIA wheels
+// of Python environments. Empty where LSSAR_NVRTC_PATH is "none".
+std::vector<std::string> nvrtc_candidates();
+
+// kMissing lists what was tried with the loader's reasons, and says what to install.
+Result<NvrtcLibrary> open_nvrtc_library();
+
+}  // namespace lssar
