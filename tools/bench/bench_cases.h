@@ -43,7 +43,8 @@ inline std::vector<Case> all_cases() {
 inline bool stopped(benchmark::State& state, const Status& status) {
   if (status.ok()) return false;
   const bool is_missing = status.code() == StatusCode::kMissing;
-  state.SkipWithError(((is_missing ? "skipped: " : "") + status.to_string()).c_str());
+  const std::string text = status.to_string();  // its first line says it; the rest is detail
+  state.SkipWithError(((is_missing ? "skipped: " : "") + text.substr(0, text.find('\n'))).c_str());
   return true;
 }
 
