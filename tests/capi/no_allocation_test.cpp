@@ -1,0 +1,88 @@
+// A call that is executed allocates nothing on the host: operator new is counted in this program.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "runtime/plan.h"
+#include "tests/capi/fakes.h"
+
+namespace {
+std::atomic<int> num_allocations{0};
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  ++num_allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace lssar {
+namespace {
+
+class SilentDevice : public FakeDevice {
+ public:
+  Status launch(const DeviceFunction&, const LaunchConfig&, const void*, size_t, Stream) override {
+    ++num_launches_;
+    return {};
+  }
+  int num_launches_ = 0;
+};
+
+Tensor next_tensor(DevicePtr* next, int64_t dim) {
+  *next += 1 << 20;
+  return contiguous_tensor(*next, 2, 40, dim);
+}
+
+class NoAllocation : public testing::TestWithParam<Pass> {};
+
+TEST_P(NoAllocation, InExecute) {
+  auto device = std::make_shared<SilentDevice>();
+  EngineOptions options;
+  options.cache.directory = "none";
+  const std::shared_ptr<Engine> engine =
+      Engine::create(options, device, std::make_shared<FakeCompiler>());
+  Problem problem;
+  problem.heads = problem.kv_heads = 2;
+  PlanOptions plan_options;
+  plan_options.passes = {GetParam()};
+  const auto plan = Plan::create(engine, problem, plan_options);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  ASSERT_TRUE((*plan)->prepare().ok());
+
+  const Sizes sizes{1, 2, 2, 40, 40};
+  DevicePtr next = 1 << 20;
+  Tensors tensors;
+  for (Tensor* t : {&tensors.q, &tensors.k, &tensors.v, &tensors.o, &tensors.grad_o,
+                    &tensors.grad_q, &tensors.grad_k, &tensors.grad_v}) {
+    *t = next_tensor(&next, 64);
+  }
+  tensors.saved_o = next += 1 << 20;
+  tensors.saved_stats = next += 1 << 20;
+  tensors.saved_x = next += 1 << 20;
+  const Workspace workspace{next += 1 << 20, 1 << 20};
+
+  for (const int misalignment : {0, 2}) {  // either kernel of the plan
+    tensors.q.data += misalignment;
+    const int before = num_allocations;
+    const Status status = (*plan)->execute(GetParam(), sizes, tensors, workspace, nullptr);
+    const int made = num_allocations - before;
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(made, 0);
+  }
+  EXPECT_GE(device->num_launches_, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Passes, NoAllocation,
+                         testing::Values(Pass::kForward, Pass::kForwardTrain, Pass::kBackward),
+                         [](const auto& instance) {
+                           return std::string(instance.param == Pass::kForward        ? "Forward"
+                                              : instance.param == Pass::kForwardTrain ? "Train"
+                                                                                      : "Backward");
+                         });
+
+}  // namespace
+}  // namespace lssar
