@@ -1,24 +1,9 @@
 // A call that is executed allocates nothing on the host: operator new is counted in this program.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "runtime/plan.h"
+#include "tests/capi/counting_new.h"
 #include "tests/capi/fakes.h"
-
-namespace {
-std::atomic<int> num_allocations{0};
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  ++num_allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace lssar {
 namespace {
@@ -67,9 +52,9 @@ TEST_P(NoAllocation, InExecute) {
 
   for (const int misalignment : {0, 2}) {  // either kernel of the plan
     tensors.q.data += misalignment;
-    const int before = num_allocations;
+    const int before = num_allocations();
     const Status status = (*plan)->execute(GetParam(), sizes, tensors, workspace, nullptr);
-    const int made = num_allocations - before;
+    const int made = num_allocations() - before;
     ASSERT_TRUE(status.ok()) << status.to_string();
     EXPECT_EQ(made, 0);
   }
