@@ -13,9 +13,8 @@
 # installed here.
 set -eu
 
-packages="g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libfmt-dev libgtest-dev
-libbenchmark-dev libxxhash-dev libzstd-dev libssl-dev llvm-19-dev libclang-19-dev clang-19
-binutils patchelf"
+packages="g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libfmt-dev libgtest-dev libgmock-dev
+libbenchmark-dev libzstd-dev libssl-dev llvm-19-dev libclang-19-dev binutils patchelf"
 
 say() {
   printf '%s\n' "$*"

@@ -17,29 +17,17 @@ void print_row(const std::string& what, const std::string& state) {
   fmt::print("  {:<10}{}\n", what, state);
 }
 
-// A missing part is no failure of this command as long as another one can stand in for it.
-bool print_compiler(CompilerChoice choice, const std::string& name, const std::string& how_to_get) {
-  const Result<std::shared_ptr<const Compiler>> compiler = open_compiler(choice);
-  if (!compiler.ok()) {
-    print_row(name, "not found: " + compiler.status().message());
-    print_row("", "to get it: " + how_to_get);
-    return false;
-  }
-  print_row(name, fmt::format("{}  {}", (*compiler)->version(), (*compiler)->path()));
-  return true;
-}
-
+// A compiler that is missing is no failure as long as the other can stand in for it; its error says
+// how to get it.
 bool print_compilers() {
   fmt::print("Compilers\n");
-  const bool nvrtc =
-      print_compiler(CompilerChoice::kNvrtc, "nvrtc",
-                     "install NVIDIA's CUDA toolkit 12 or 13 (or its NVRTC package alone), or set "
-                     "LSSAR_NVRTC_PATH to libnvrtc.so");
-  const bool llvm = print_compiler(
-      CompilerChoice::kLlvm, "llvm",
-      "apt-get install llvm-19-dev libclang-19-dev and build lssar with "
-      "LSSAR_BUILD_LLVM_COMPILER=ON, or set LSSAR_LLVM_PATH to the library built that way");
-  return nvrtc || llvm;
+  bool any = false;
+  for (const CompilerReport& compiler : list_compilers()) {
+    print_row(compiler.name, compiler.found ? fmt::format("{}  {}", compiler.version, compiler.path)
+                                            : "not found: " + compiler.error);
+    any = any || compiler.found;
+  }
+  return any;
 }
 
 void print_limits(const Target& target) {
