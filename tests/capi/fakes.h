@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -64,12 +65,15 @@ class FakeFunction : public DeviceFunction {
 class FakeModule : public DeviceModule {
  public:
   Result<const DeviceFunction*> function(const std::string& entry) const override {
-    functions_.push_back(std::make_unique<FakeFunction>(entry));
-    return functions_.back().get();
+    const std::lock_guard lock(mutex_);
+    auto& function = functions_[entry];
+    if (function == nullptr) function = std::make_unique<FakeFunction>(entry);
+    return function.get();
   }
 
  private:
-  mutable std::vector<std::unique_ptr<FakeFunction>> functions_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::unique_ptr<FakeFunction>> functions_;
 };
 
 class FakeDevice : public Device {
