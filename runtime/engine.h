@@ -34,8 +34,8 @@ struct EngineOptions {
   std::vector<std::string> compile_options;  // extra ones, e.g. "-lineinfo"; part of the key
 };
 
-// Milliseconds of wall time; compile_cpu_ms is the CPU time the whole process spent meanwhile, which
-// is the compile's where nothing else runs.
+// Milliseconds of wall time; compile_cpu_ms is the CPU time the whole process spent meanwhile,
+// which is the compile's where nothing else runs.
 struct PrepareTimings {
   double emit_ms = 0;
   double lookup_ms = 0;  // key, memory and disk, without the compile
