@@ -92,18 +92,29 @@ class OverlapSearch {
   int visits_ = 0;
 };
 
-void add_step(std::array<Step, 2 * kNumStrided>* steps, int* count, int64_t stride_bytes,
-              int64_t low, int64_t high) {
-  if (stride_bytes == 0) return;  // a broadcast adds no address
-  for (int i = 0; i < *count; ++i) {
-    if ((*steps)[i].stride_bytes == stride_bytes) {
-      (*steps)[i].low += low;
-      (*steps)[i].high += high;
+// The steps of two tensors, the longest first; equal ones are one step with a wider range.
+class Steps {
+ public:
+  void add(int64_t stride_bytes, int64_t low, int64_t high) {
+    if (stride_bytes == 0) return;  // a broadcast adds no address
+    int at = 0;
+    while (at < count_ && items_[at].stride_bytes > stride_bytes) ++at;
+    if (at < count_ && items_[at].stride_bytes == stride_bytes) {
+      items_[at].low += low;
+      items_[at].high += high;
       return;
     }
+    for (int i = count_; i > at; --i) items_[i] = items_[i - 1];
+    items_[at] = {stride_bytes, low, high};
+    ++count_;
   }
-  (*steps)[(*count)++] = {stride_bytes, low, high};
-}
+  const Step* data() const { return items_.data(); }
+  int count() const { return count_; }
+
+ private:
+  std::array<Step, 2 * kNumStrided> items_{};
+  int count_ = 0;
+};
 
 }  // namespace
 
@@ -174,16 +185,13 @@ bool certainly_overlap(const Operand& a, const Operand& b) {
   const auto begin_a = static_cast<int64_t>(a.data), begin_b = static_cast<int64_t>(b.data);
   if (begin_a + *extent_a <= begin_b || begin_b + *extent_b <= begin_a) return false;
 
-  std::array<Step, 2 * kNumStrided> steps;
-  int count = 0;
+  Steps steps;
   for (int i = 0; i < kNumStrided; ++i) {
     // The stride of a size of 1 is never used, and may be anything.
-    if (a.sizes[i] > 1) add_step(&steps, &count, a.strides[i] * a.elem_bytes, 1 - a.sizes[i], 0);
-    if (b.sizes[i] > 1) add_step(&steps, &count, b.strides[i] * b.elem_bytes, 0, b.sizes[i] - 1);
+    if (a.sizes[i] > 1) steps.add(a.strides[i] * a.elem_bytes, 1 - a.sizes[i], 0);
+    if (b.sizes[i] > 1) steps.add(b.strides[i] * b.elem_bytes, 0, b.sizes[i] - 1);
   }
-  std::sort(steps.begin(), steps.begin() + count,
-            [](const Step& x, const Step& y) { return x.stride_bytes > y.stride_bytes; });
-  return OverlapSearch(steps.data(), count, a.dim * a.elem_bytes, b.dim * b.elem_bytes)
+  return OverlapSearch(steps.data(), steps.count(), a.dim * a.elem_bytes, b.dim * b.elem_bytes)
       .found(begin_b - begin_a);
 }
 
