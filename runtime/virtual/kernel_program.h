@@ -1,0 +1,84 @@
+// A decoded kernel: what a block runner executes and what reports name. Immutable once made.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/virtual/program.h"
+#include "runtime/virtual/ptx_ast.h"
+
+namespace lssar::vdev {
+
+inline constexpr uint32_t kNoBlock = 0xffffffffu;
+
+enum class Terminator : uint8_t {
+  kFall,     // into `next`
+  kJump,     // to `taken`
+  kBranch,   // lanes whose guard holds to `taken`, the others to `next`
+  kTable,    // each lane to the entry its index names
+  kExit,     // lanes whose guard holds exit, the others go to `next`
+  kBarrier,  // then `next`
+};
+
+// Ops [first_op, first_op + num_ops); every terminator but kFall has an op of its own after them.
+struct BasicBlock {
+  uint32_t first_op = 0;
+  uint32_t num_ops = 0;
+  uint32_t num_instructions = 0;  // the terminator's included
+  Terminator terminator = Terminator::kFall;
+  uint32_t taken = kNoBlock;
+  uint32_t next = kNoBlock;  // kNoBlock: the kernel ends there
+};
+
+// Registers that are filled before a warp runs.
+enum class Special : uint8_t {
+  kTidX, kTidY, kTidZ, kNtidX, kNtidY, kNtidZ,
+  kCtaidX, kCtaidY, kCtaidZ, kNctaidX, kNctaidY, kNctaidZ,
+  kLaneId, kWarpId, kNumWarps, kSmId, kNumSms, kGridId,
+  kLaneMaskEq, kLaneMaskLt, kLaneMaskLe, kLaneMaskGt, kLaneMaskGe,
+  kDynamicShared, kTotalShared,
+};
+struct Constant {
+  uint32_t offset;
+  RegClass reg_class;
+  uint64_t bits;
+};
+struct SpecialRegister {
+  uint32_t offset;
+  Special which;
+};
+
+struct KernelProgram {
+  std::string name;
+  std::vector<Op> ops;
+  std::vector<uint32_t> op_instruction;  // index into parsed->instructions
+  std::vector<BasicBlock> blocks;        // in order of priority: the entry is 0
+  std::deque<std::vector<uint32_t>> lists;
+
+  uint32_t register_bytes = 0;  // of a warp
+  std::vector<Constant> constants;
+  std::vector<SpecialRegister> specials;
+  // Registers a path may read before it writes them, as [offset, bytes]: poisoned.
+  std::vector<std::array<uint32_t, 2>> undefined;
+
+  uint32_t params_bytes = 0;
+  uint32_t static_shared_bytes = 0;
+  uint32_t dynamic_shared_offset = 0;  // where extern shared variables begin
+  bool uses_dynamic_shared = false;
+  uint32_t local_bytes = 0;  // per lane
+  uint32_t max_threads = 0;  // 0: not given
+  std::array<uint32_t, 3> required_block = {0, 0, 0};
+  bool has_required_block = false;
+
+  const ParsedKernel* parsed = nullptr;
+
+  const Instruction& instruction(const Op& op) const {
+    return parsed->instructions[op_instruction[static_cast<size_t>(&op - ops.data())]];
+  }
+};
+
+}  // namespace lssar::vdev

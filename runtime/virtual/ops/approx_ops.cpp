@@ -1,0 +1,154 @@
+// Functions that PTX gives as approximations. Each stays within the error bound of the PTX ISA; the
+// bits differ from a GPU's and may differ between instruction sets.
+//
+// Polynomials: Chebyshev interpolation of (2^t - 1) / t on [-0.5, 0.5] (relative error of ex2 below
+// 2^-23) and of log2(1 + t) / t on [sqrt(0.5) - 1, sqrt(2) - 1].
+#include "runtime/virtual/ops/rows.h"
+
+namespace lssar::vdev::LSSAR_SIMD {
+namespace {
+
+// One rounding less where the machine has it; the plain build would call a function for it.
+inline f32 madd(f32 a, f32 b, f32 c) {
+#ifdef __FMA__
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+inline f32 power_of_two(s32 exponent) {  // -126 to 127
+  return bits_to<f32>(static_cast<u32>(exponent + 127) << 23);
+}
+
+template <bool kFtz>
+struct Ex2 {
+  static f32 apply(f32 x) {
+    // Beyond these the result is 0 or infinity; a NaN passes through the last line.
+    const f32 low = kFtz ? -126.5f : -151.0f;
+    const f32 clamped = x < low ? low : (x > 129.0f ? 129.0f : x);
+    const f32 shifted = clamped + 0x1.8p23f;
+    const f32 t = clamped - (shifted - 0x1.8p23f);
+    const s32 n = static_cast<s32>(bits_to<u32>(shifted) - 0x4b400000u);
+    f32 p = 0.0001545316292871727f;
+    p = madd(p, t, 0.0013390863364672136f);
+    p = madd(p, t, 0.009618082557324806f);
+    p = madd(p, t, 0.05550357114218999f);
+    p = madd(p, t, 0.24022650760567898f);
+    p = madd(p, t, 0.693147188026229f);
+    p = madd(p, t, 1.0f);
+    // Two factors, so that neither is out of range; the second rounds subnormal results.
+    const s32 half = n >> 1;
+    f32 r = p * power_of_two(half) * power_of_two(n - half);
+    if (kFtz) r = x < -126.0f ? 0.0f : r;
+    return x != x ? bits_to<f32>(kFloatNan) : r;
+  }
+};
+
+template <bool kFtz>
+struct Lg2 {
+  static f32 apply(f32 x) {
+    const bool tiny = x < 0x1p-126f;
+    const f32 scaled = !kFtz && tiny ? x * 0x1p24f : x;
+    const u32 bits = bits_to<u32>(scaled);
+    // The exponent that leaves a mantissa in [sqrt(0.5), sqrt(2)).
+    const s32 e = static_cast<s32>(bits - 0x3f3504f3u) >> 23;
+    const f32 t = bits_to<f32>(bits - (static_cast<u32>(e) << 23)) - 1.0f;
+    f32 p = 0.12310968532821982f;
+    p = madd(p, t, -0.2058618807282278f);
+    p = madd(p, t, 0.21607822539217278f);
+    p = madd(p, t, -0.23916988136803918f);
+    p = madd(p, t, 0.28790326093359514f);
+    p = madd(p, t, -0.36069326813662617f);
+    p = madd(p, t, 0.48091075345917855f);
+    p = madd(p, t, -0.7213474682495548f);
+    p = madd(p, t, 1.4426950035679837f);
+    const f32 exponent = static_cast<f32>(e) - (!kFtz && tiny ? 24.0f : 0.0f);
+    f32 r = madd(p, t, exponent);
+    const bool zero = kFtz ? (bits_to<u32>(x) & 0x7f800000u) == 0 : x == 0.0f;
+    r = x == __builtin_inff() ? x : r;
+    r = x < 0.0f || x != x ? bits_to<f32>(kFloatNan) : r;
+    return zero ? -__builtin_inff() : r;
+  }
+};
+
+struct Rsqrt {
+  static f32 apply(f32 x) { return 1.0f / __builtin_sqrtf(x); }
+};
+struct RsqrtFtz {
+  static f32 apply(f32 x) { return Rsqrt::apply(flush(x)); }
+};
+struct RsqrtDouble {
+  static f64 apply(f64 x) { return 1.0 / __builtin_sqrt(x); }
+};
+struct Sin {
+  static f32 apply(f32 x) { return sinf(x); }
+};
+struct Cos {
+  static f32 apply(f32 x) { return cosf(x); }
+};
+template <class F>
+struct Flushed {
+  static f32 apply(f32 x) { return flush(F::apply(flush(x))); }
+};
+
+struct Tanh {
+  static f32 apply(f32 x) {
+    const f32 magnitude = __builtin_fabsf(x);
+    const f32 square = x * x;
+    // Series for small arguments, where the quotient would cancel.
+    f32 series = -17.0f / 315.0f;
+    series = madd(series, square, 2.0f / 15.0f);
+    series = madd(series, square, -1.0f / 3.0f);
+    series = madd(series, square, 1.0f) * magnitude;
+    const f32 clamped = magnitude > 20.0f ? 20.0f : magnitude;
+    const f32 e = Ex2<true>::apply(clamped * 2.8853900817779268f);  // 2 / ln 2
+    const f32 quotient = 1.0f - 2.0f / (e + 1.0f);
+    const f32 r = magnitude < 0.4f ? series : quotient;
+    const u32 sign = bits_to<u32>(x) & 0x80000000u;
+    return x != x ? bits_to<f32>(kFloatNan) : bits_to<f32>(bits_to<u32>(r) | sign);
+  }
+};
+
+// f16 and bf16 forms go through float.
+template <class F, class T>
+struct Half {
+  static T apply(T x) { return round_to<T>(F::apply(to_float(x))); }
+};
+template <class F, class T>
+struct Pair {
+  static u32 apply(u32 x) {
+    const T low = Half<F, T>::apply(T{static_cast<u16>(x)});
+    const T high = Half<F, T>::apply(T{static_cast<u16>(x >> 16)});
+    return static_cast<u32>(high.bits) << 16 | low.bits;
+  }
+};
+
+const Row kRows[] = {
+    {"ex2.approx.f32", Bind::kAlu, "ww", unary_of<Ex2<false>, f32>},
+    {"ex2.approx.ftz.f32", Bind::kAlu, "ww", unary_of<Ex2<true>, f32>},
+    {"ex2.approx.f16", Bind::kAlu, "hh", unary_of<Half<Ex2<false>, f16>, f16>},
+    {"ex2.approx.f16x2", Bind::kAlu, "ww", unary_of<Pair<Ex2<false>, f16>, u32>},
+    {"ex2.approx.ftz.bf16", Bind::kAlu, "hh", unary_of<Half<Ex2<true>, bf16>, bf16>},
+    {"ex2.approx.ftz.bf16x2", Bind::kAlu, "ww", unary_of<Pair<Ex2<true>, bf16>, u32>},
+    {"lg2.approx.f32", Bind::kAlu, "ww", unary_of<Lg2<false>, f32>},
+    {"lg2.approx.ftz.f32", Bind::kAlu, "ww", unary_of<Lg2<true>, f32>},
+    {"rsqrt.approx.f32", Bind::kAlu, "ww", unary_of<Rsqrt, f32>},
+    {"rsqrt.approx.ftz.f32", Bind::kAlu, "ww", unary_of<RsqrtFtz, f32>},
+    {"rsqrt.approx.f64", Bind::kAlu, "ll", unary_of<RsqrtDouble, f64>},
+    {"sin.approx.f32", Bind::kAlu, "ww", unary_of<Sin, f32>},
+    {"sin.approx.ftz.f32", Bind::kAlu, "ww", unary_of<Flushed<Sin>, f32>},
+    {"cos.approx.f32", Bind::kAlu, "ww", unary_of<Cos, f32>},
+    {"cos.approx.ftz.f32", Bind::kAlu, "ww", unary_of<Flushed<Cos>, f32>},
+    {"tanh.approx.f32", Bind::kAlu, "ww", unary_of<Tanh, f32>},
+    {"tanh.approx.f16", Bind::kAlu, "hh", unary_of<Half<Tanh, f16>, f16>},
+    {"tanh.approx.f16x2", Bind::kAlu, "ww", unary_of<Pair<Tanh, f16>, u32>},
+    {"tanh.approx.bf16", Bind::kAlu, "hh", unary_of<Half<Tanh, bf16>, bf16>},
+    {"tanh.approx.bf16x2", Bind::kAlu, "ww", unary_of<Pair<Tanh, bf16>, u32>},
+};
+
+}  // namespace
+
+LSSAR_ROWS(kApproxRows, kRows);
+
+}  // namespace lssar::vdev::LSSAR_SIMD

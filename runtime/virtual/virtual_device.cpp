@@ -1,0 +1,264 @@
+#include "runtime/virtual/virtual_device.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "runtime/virtual/memory_map.h"
+#include "runtime/virtual/module.h"
+#include "runtime/virtual/worker_pool.h"
+
+namespace lssar {
+namespace {
+
+using vdev::LaunchContext;
+
+constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kMaxBlockZ = 64;
+constexpr uint32_t kMaxGridYZ = 65535;
+constexpr uint32_t kMaxGridX = 0x7fffffff;
+// Dynamic shared memory a launch may use without prepare(), as on hardware.
+constexpr uint32_t kDefaultSharedBytes = 48 << 10;
+constexpr uint64_t kMaxLocalBytes = uint64_t{256} << 20;  // of a block
+
+Target default_target() {
+  Target target;
+  target.major = 8;
+  target.minor = 0;
+  target.shared_bytes_per_block = 163 << 10;
+  target.shared_bytes_per_sm = 164 << 10;
+  target.threads_per_sm = 2048;
+  return target;
+}
+
+const char* level_label(SimdLevel level) {
+  switch (level) {
+    case SimdLevel::kAvx512: return "AVX-512";
+    case SimdLevel::kAvx2: return "AVX2";
+    default: return "plain";
+  }
+}
+
+class VirtualDevice final : public Device {
+ public:
+  explicit VirtualDevice(const VirtualOptions& options);
+
+  const DeviceInfo& info() const override { return info_; }
+  ImageKind preferred_image() const override { return ImageKind::kPtx; }
+
+  Result<DevicePtr> allocate(size_t bytes) override { return memory_.allocate(bytes); }
+  Status free(DevicePtr ptr) override { return memory_.free(ptr); }
+  Status copy_to_device(DevicePtr dst, const void* src, size_t bytes) override;
+  Status copy_to_host(void* dst, DevicePtr src, size_t bytes) override;
+  Status fill(DevicePtr dst, uint8_t byte, size_t bytes) override;
+  Status import_range(DevicePtr ptr, size_t bytes) override {
+    return memory_.import_range(ptr, bytes);
+  }
+  void release_range(DevicePtr ptr, size_t bytes) override { memory_.release_range(ptr, bytes); }
+
+  Result<std::unique_ptr<DeviceModule>> load(const Image& image) override;
+  Status prepare(const DeviceFunction& function, uint32_t max_shared_bytes) override;
+  Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
+                size_t params_bytes, Stream stream) override;
+  Status synchronize(Stream) override { return {}; }
+  Status timer_begin(Stream stream) override;
+  Result<double> timer_end_ms(Stream stream) override;
+  LaunchCounters counters() const override { return {instructions_.load()}; }
+
+ private:
+  Status check_known(const char* what, DevicePtr ptr, size_t bytes);
+  Status check_shape(const vdev::KernelProgram& program, const LaunchConfig& config) const;
+  Status check_resources(const vdev::Function& function, const LaunchConfig& config,
+                         size_t params_bytes) const;
+
+  DeviceInfo info_;
+  Status setup_;  // why nothing can be loaded, if so
+  SimdLevel simd_ = SimdLevel::kPlain;
+  uint64_t max_block_instructions_;
+  vdev::MemoryMap memory_;
+  vdev::WorkerPool pool_;
+  std::atomic<uint64_t> instructions_ = 0;
+  std::atomic<uint64_t> launches_ = 0;
+  std::mutex timer_mutex_;
+  std::map<Stream, std::chrono::steady_clock::time_point> timers_;
+};
+
+int thread_count(int wanted) {
+  if (wanted > 0) return wanted;
+  const unsigned have = std::thread::hardware_concurrency();
+  return have == 0 ? 1 : static_cast<int>(have);
+}
+
+VirtualDevice::VirtualDevice(const VirtualOptions& options)
+    : max_block_instructions_(options.max_block_instructions),
+      pool_(thread_count(options.num_threads)) {
+  const Result<SimdLevel> level = resolve_simd_level(options.simd);
+  if (level.ok()) {
+    simd_ = *level;
+  } else {
+    setup_ = level.status().with_context("virtual device");
+    log(LogLevel::kError, setup_.to_string());
+  }
+  info_.kind = "virtual";
+  info_.name = fmt::format("virtual device ({})", level_label(simd_));
+  info_.target = options.target.shared_bytes_per_block > 0 ? options.target : default_target();
+  info_.num_sms = thread_count(options.num_threads);
+}
+
+Status VirtualDevice::check_known(const char* what, DevicePtr ptr, size_t bytes) {
+  if (bytes == 0 || memory_.snapshot()->find(ptr, bytes) != nullptr) return {};
+  return invalid_argument(fmt::format(
+      "virtual device: {}: {} bytes at {:#x} lie in no allocated or imported range", what, bytes,
+      ptr));
+}
+
+Status VirtualDevice::copy_to_device(DevicePtr dst, const void* src, size_t bytes) {
+  LSSAR_RETURN_IF_ERROR(check_known("copy_to_device", dst, bytes));
+  if (bytes != 0) std::memcpy(reinterpret_cast<void*>(dst), src, bytes);
+  return {};
+}
+
+Status VirtualDevice::copy_to_host(void* dst, DevicePtr src, size_t bytes) {
+  LSSAR_RETURN_IF_ERROR(check_known("copy_to_host", src, bytes));
+  if (bytes != 0) std::memcpy(dst, reinterpret_cast<const void*>(src), bytes);
+  return {};
+}
+
+Status VirtualDevice::fill(DevicePtr dst, uint8_t byte, size_t bytes) {
+  LSSAR_RETURN_IF_ERROR(check_known("fill", dst, bytes));
+  if (bytes != 0) std::memset(reinterpret_cast<void*>(dst), byte, bytes);
+  return {};
+}
+
+Result<std::unique_ptr<DeviceModule>> VirtualDevice::load(const Image& image) {
+  LSSAR_RETURN_IF_ERROR(setup_);
+  if (image.kind != ImageKind::kPtx) {
+    return unsupported("virtual device: the image is not PTX; compile to PTX for this device");
+  }
+  return vdev::load_module(image, info_.target, simd_, memory_);
+}
+
+Status VirtualDevice::prepare(const DeviceFunction& function, uint32_t max_shared_bytes) {
+  const auto* f = dynamic_cast<const vdev::Function*>(&function);
+  if (f == nullptr) return invalid_argument("virtual device: a function of another device");
+  const uint64_t total = uint64_t{max_shared_bytes} + f->program().static_shared_bytes;
+  if (total > static_cast<uint64_t>(info_.target.shared_bytes_per_block)) {
+    return invalid_argument(fmt::format(
+        "kernel {}: {} bytes of shared memory; the target allows {}", f->program().name, total,
+        info_.target.shared_bytes_per_block));
+  }
+  f->allow_shared(max_shared_bytes);
+  return {};
+}
+
+Status VirtualDevice::check_shape(const vdev::KernelProgram& program,
+                                  const LaunchConfig& config) const {
+  const auto& g = config.grid;
+  const auto& b = config.block;
+  if (g[0] == 0 || g[1] == 0 || g[2] == 0 || g[0] > kMaxGridX || g[1] > kMaxGridYZ ||
+      g[2] > kMaxGridYZ) {
+    return invalid_argument(fmt::format("kernel {}: grid {} x {} x {}: allowed are 1 to {} x {} x {}",
+                                        program.name, g[0], g[1], g[2], kMaxGridX, kMaxGridYZ,
+                                        kMaxGridYZ));
+  }
+  const bool sane = b[0] <= kMaxThreads && b[1] <= kMaxThreads && b[2] <= kMaxBlockZ;
+  const uint64_t threads = uint64_t{b[0]} * b[1] * b[2];
+  if (!sane || threads == 0 || threads > kMaxThreads) {
+    return invalid_argument(fmt::format("kernel {}: block {} x {} x {}: allowed are 1 to {} threads",
+                                        program.name, b[0], b[1], b[2], kMaxThreads));
+  }
+  if (program.max_threads != 0 && threads > program.max_threads) {
+    return invalid_argument(fmt::format("kernel {}: {} threads, but it was compiled for at most {}",
+                                        program.name, threads, program.max_threads));
+  }
+  const auto& r = program.required_block;
+  if (program.has_required_block && (b[0] != r[0] || b[1] != r[1] || b[2] != r[2])) {
+    return invalid_argument(
+        fmt::format("kernel {}: block {} x {} x {}, but it was compiled for {} x {} x {}",
+                    program.name, b[0], b[1], b[2], r[0], r[1], r[2]));
+  }
+  return {};
+}
+
+Status VirtualDevice::check_resources(const vdev::Function& function, const LaunchConfig& config,
+                                      size_t params_bytes) const {
+  const vdev::KernelProgram& program = function.program();
+  // The caller's struct may end in padding.
+  const size_t most = (size_t{program.params_bytes} + 15) / 16 * 16;
+  if (params_bytes < program.params_bytes || params_bytes > most) {
+    return invalid_argument(fmt::format("kernel {}: {} bytes of parameters, it takes {}",
+                                        program.name, params_bytes, program.params_bytes));
+  }
+  const uint64_t shared = uint64_t{program.dynamic_shared_offset} + config.shared_bytes;
+  if (shared > static_cast<uint64_t>(info_.target.shared_bytes_per_block)) {
+    return invalid_argument(
+        fmt::format("kernel {}: {} bytes of shared memory ({} dynamic); the target allows {}",
+                    program.name, shared, config.shared_bytes, info_.target.shared_bytes_per_block));
+  }
+  if (config.shared_bytes > std::max(function.allowed_shared(), kDefaultSharedBytes)) {
+    return invalid_argument(fmt::format(
+        "kernel {}: {} bytes of dynamic shared memory; prepare() allowed {}", program.name,
+        config.shared_bytes, std::max(function.allowed_shared(), kDefaultSharedBytes)));
+  }
+  const uint64_t threads = uint64_t{config.block[0]} * config.block[1] * config.block[2];
+  if (program.local_bytes * (threads + vdev::kLanes) > kMaxLocalBytes) {
+    return unsupported(fmt::format("kernel {}: {} bytes of local memory for each of {} threads",
+                                   program.name, program.local_bytes, threads));
+  }
+  return {};
+}
+
+Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig& config,
+                             const void* params, size_t params_bytes, Stream) {
+  const auto* f = dynamic_cast<const vdev::Function*>(&function);
+  if (f == nullptr) return invalid_argument("virtual device: a function of another device");
+  LSSAR_RETURN_IF_ERROR(check_shape(f->program(), config));
+  LSSAR_RETURN_IF_ERROR(check_resources(*f, config, params_bytes));
+  LaunchContext context;
+  context.program = &f->program();
+  for (int i = 0; i < 3; ++i) {
+    context.grid[i] = config.grid[i];
+    context.block[i] = config.block[i];
+  }
+  context.dynamic_shared_bytes = config.shared_bytes;
+  context.shared_bytes = f->program().dynamic_shared_offset + config.shared_bytes;
+  context.params = static_cast<const uint8_t*>(params);
+  context.ranges = memory_.snapshot();
+  context.max_block_instructions = max_block_instructions_;
+  context.grid_id = launches_.fetch_add(1);
+  context.num_sms = static_cast<uint32_t>(info_.num_sms);
+  uint64_t instructions = 0;
+  Status status = pool_.run(context, instructions);
+  instructions_ += instructions;
+  return status;
+}
+
+Status VirtualDevice::timer_begin(Stream stream) {
+  const std::lock_guard lock(timer_mutex_);
+  timers_[stream] = std::chrono::steady_clock::now();
+  return {};
+}
+
+Result<double> VirtualDevice::timer_end_ms(Stream stream) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(timer_mutex_);
+  const auto found = timers_.find(stream);
+  if (found == timers_.end()) {
+    return invalid_argument("virtual device: timer_end_ms without timer_begin on this stream");
+  }
+  return std::chrono::duration<double, std::milli>(now - found->second).count();
+}
+
+}  // namespace
+
+std::shared_ptr<Device> make_virtual_device(const VirtualOptions& options) {
+  return std::make_shared<VirtualDevice>(options);
+}
+
+}  // namespace lssar
