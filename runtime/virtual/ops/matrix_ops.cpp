@@ -7,6 +7,7 @@
 // g + 8.
 #include "runtime/virtual/ops/address.h"
 #include "runtime/virtual/ops/collective.h"
+#include "runtime/virtual/ops/mma_fragments.h"
 #include "runtime/virtual/ops/rows.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
@@ -137,11 +138,15 @@ void mma_float(Warp& w, const Op& op) {
   const u32* a = d + 4;
   const u32* b = a + 2 * kSteps;
   const u32* c = b + kSteps;
+#ifdef __AVX2__
+  multiply_fragments<T, kSteps>(w, d, a, b, c);
+#else
   Operands<kSteps> m;
   read_halves<T, kSteps>(w, a, b, m);
   read_floats(w, c, m);
   multiply(m);
   write_floats(w, d, m);
+#endif
 }
 
 // Accumulation in f16: summed in float, rounded once at the end.
