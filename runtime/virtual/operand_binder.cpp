@@ -166,7 +166,10 @@ Status OperandBinder::read(const Operand& o, char letter, uint32_t& field) {
     case OperandKind::kParam:
       bits = kernel_.params[o.index].address + static_cast<uint64_t>(o.value);
       break;
-    default: LSSAR_RETURN_IF_ERROR(literal_bits(o, letter, bits)); break;
+    default:
+      LSSAR_RETURN_IF_ERROR(literal_bits(o, letter, bits));
+      if (letter == 'p') bits = bits != 0 ? kAllLanes : 0;
+      break;
   }
   field = constant(class_for(letter), bits);
   return {};

@@ -36,7 +36,8 @@ bool OperandBinder::fits_value(const Operand& o, char letter, bool is_destinatio
   RegClass reg_class;
   if (!class_of_letter(letter, reg_class)) return false;
   if (o.kind == OperandKind::kRegister) return !o.negated && register_class(o) == reg_class;
-  if (is_destination || letter == 'p') return false;
+  if (is_destination) return false;
+  if (letter == 'p') return o.kind == OperandKind::kInteger;
   Special which;
   switch (o.kind) {
     case OperandKind::kInteger: return true;
