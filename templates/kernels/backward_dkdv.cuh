@@ -4,9 +4,9 @@
 //   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
 //   atomic: dq sums += dS'_ij k_j / |k_j|
 //
-// A block owns BLOCK_N keys of one kv head, 16 to a warp, and walks over tiles of BLOCK_Q queries of
-// every head that reads it: so sums over a head group need no second kernel and have one order. S
-// and D are computed transposed (keys as rows), so that M and dS' feed dv and dk from registers.
+// A block owns BLOCK_N keys of one kv head, 16 to a warp, and walks over tiles of BLOCK_Q queries
+// of every head that reads it: so sums over a head group need no second kernel and have one order.
+// S and D are computed transposed (keys as rows), so that M and dS' feed dv and dk from registers.
 // kSplitDkdv: one sweep over the queries for dv, a second one for dk.
 //
 // Shared memory: key tile, value tile, kStages stages of {queries, output gradients, row
@@ -45,8 +45,7 @@ struct DkdvShape {
   static constexpr int kStagesOffset = KeyTile::kBytes + ValueTile::kBytes;
   static constexpr int kScoreOffset = kStagesOffset + Config::kDkdvStages * kStageBytes;
   static constexpr int kSlotsOffset = kScoreOffset + ScoreTile::kBytes;
-  static constexpr int kSharedBytes =
-      Config::kAtomicDq ? kSlotsOffset + kWarps * 4 : kScoreOffset;
+  static constexpr int kSharedBytes = Config::kAtomicDq ? kSlotsOffset + kWarps * 4 : kScoreOffset;
 
   static_assert(BLOCK_N % kWarpRows == 0, "a warp owns 16 keys");
   static_assert(BLOCK_Q % 16 == 0, "queries are the depth of an mma, 16 at a time");
@@ -108,6 +107,9 @@ struct BackwardDkdv {
   using KeyGrads = Fragment<Config::kHeadDimPadded / kTileCols>;
   using ValueGrads = Fragment<Config::kHeadDimVPadded / kTileCols>;
   using Ring = Pipeline<Config::kDkdvStages, DkdvLoader<Config>>;
+  // dS' / |k_j| rather than dS': sums over keys need it, and a scale shared by keys must not come
+  // from one past the end, whose norm is 0. Else the factor waits for the end of the sum.
+  static constexpr bool kGradHasKeyNorm = Config::kAtomicDq || GradScale<Element>::kIsNeeded;
 
   const AttentionParams& p;
   BlockPlace place;  // head: kv head
@@ -131,7 +133,8 @@ struct BackwardDkdv {
     return static_cast<int>(minimum(maximum(limit, -far), far));
   }
 
-  // s: products k_j q_i -> M_ij; d: products v_j g_i -> dS'_ij. kWithDk false: only M.
+  // s: products k_j q_i -> M_ij; d: products v_j g_i -> dS'_ij (see kGradHasKeyNorm). kWithDk
+  // false: only M.
   template <bool kWithDk>
   LSSAR_DEVICE void weigh(Scores& s, Scores& d, u32 constants, i64 first_query) const {
     const int limit = diagonal(first_query);
@@ -145,11 +148,12 @@ struct BackwardDkdv {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int e = 2 * half + c;
-          float x = s.at[n][e] * (row.score_scale * key_norm[half]);
-          if (masks && warp_row0() + fragment_row(half) - col > limit) x = -infinity();
+          const float x = s.at[n][e] * (row.score_scale * key_norm[half]);
           float grad;
           weight_and_gradient<Config>(x, kWithDk ? d.at[n][e] : 0.0f, row, s.at[n][e], grad);
-          if constexpr (kWithDk) d.at[n][e] = Config::kAtomicDq ? grad * key_norm[half] : grad;
+          if constexpr (kWithDk) d.at[n][e] = kGradHasKeyNorm ? grad * key_norm[half] : grad;
+          if (masks && warp_row0() + fragment_row(half) - col > limit)
+            s.at[n][e] = d.at[n][e] = 0.0f;
         }
       }
     }
@@ -194,15 +198,14 @@ struct BackwardDkdv {
     for (int half = 0; half < 2; ++half) {
       const i64 query = first_query + row0 + fragment_row(half);
       if (query >= queries) continue;
-      float* out = p.grad_q_sum +
-                   ((i64{place.batch} * p.heads + head) * queries + query) * Config::kHeadDim;
+      float* out =
+          p.grad_q_sum + ((i64{place.batch} * p.heads + head) * queries + query) * Config::kHeadDim;
 #pragma unroll
       for (int n = 0; n < kCols / kTileCols; ++n)
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
           const int col = col0 + fragment_col(n) + c;
-          if (col < Config::kHeadDim)
-            add_global(out + col, dq.at[n][2 * half + c] * inverse_scale);
+          if (col < Config::kHeadDim) add_global(out + col, dq.at[n][2 * half + c] * inverse_scale);
         }
     }
   }
@@ -215,8 +218,7 @@ struct BackwardDkdv {
       const typename Shape::QueryTile queries{stage};
       const typename Shape::GradTile grads{stage + Shape::QueryTile::kBytes};
       const int head_in_group = item / num_tiles;
-      const i64 first_query =
-          i64{first_tile + item - head_in_group * num_tiles} * Shape::BLOCK_Q;
+      const i64 first_query = i64{first_tile + item - head_in_group * num_tiles} * Shape::BLOCK_Q;
       Scores s, d;
       s.clear();
       Mma::multiply_transposed(s, keys, warp_row0(), queries);
@@ -254,7 +256,7 @@ struct BackwardDkdv {
   LSSAR_DEVICE void write_keys(KeyGrads& dk, float inverse_scale) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float factor = Config::kAtomicDq ? inverse_scale : inverse_scale * key_norm[half];
+      const float factor = kGradHasKeyNorm ? inverse_scale : inverse_scale * key_norm[half];
 #pragma unroll
       for (int n = 0; n < KeyGrads::kNumTiles; ++n) {
         dk.at[n][2 * half] *= factor;
@@ -298,16 +300,15 @@ struct BackwardDkdv {
         keys, row_pointer<const Element>(p.k, place.batch, place.head, first_key), p.k.row_stride,
         valid, Config::kHeadDim);
     load_tile<Shape::kThreads, Config::kIsAligned>(
-        values, row_pointer<const Element>(p.v, place.batch, place.head, first_key),
-        p.v.row_stride, valid, Config::kHeadDimV);
+        values, row_pointer<const Element>(p.v, place.batch, place.head, first_key), p.v.row_stride,
+        valid, Config::kHeadDimV);
   }
 
   LSSAR_DEVICE void run() {
     place_block();
     load_owned();
-    DkdvLoader<Config> loader{p,          place.batch, place.head * group,
-                              group,      first_tile,  num_tiles,
-                              shared + Shape::kStagesOffset};
+    DkdvLoader<Config> loader{p,          place.batch, place.head * group,           group,
+                              first_tile, num_tiles,   shared + Shape::kStagesOffset};
     Ring ring(loader);
     ring.start();
     GradScale<Element> scale;

@@ -2,8 +2,8 @@
 //
 //   dq_i = a_i - q̂_i (q̂_i a_i),   a_i = sum_j dS'_ij k_j / |k_j|
 //
-// A block owns BLOCK_M queries of one head, 16 to a warp, and walks over tiles of BLOCK_N keys. Rows
-// of a causal problem run longest first.
+// A block owns BLOCK_M queries of one head, 16 to a warp, and walks over tiles of BLOCK_N keys.
+// Rows of a causal problem run longest first.
 //
 // Shared memory: query tile, output gradient tile, then kStages stages of {keys, values, reciprocal
 // key norms}. Barriers: one per stage (tile/pipeline.cuh).
@@ -107,8 +107,8 @@ struct BackwardDq {
       visible[half] = num_visible_keys<Config>(p, row(half));
       constants[half] = no_gradient();
       if (row(half) < num_queries)
-        constants[half] = load_row_constants_global(p.row_constants +
-                                                    flat_row(half) * (kRowConstantBytes / 4));
+        constants[half] =
+            load_row_constants_global(p.row_constants + flat_row(half) * (kRowConstantBytes / 4));
     }
   }
 

@@ -78,8 +78,8 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& p) {
   const float delta = row_dot<Config>(g, p.saved_o + flat_row * Config::kHeadDimV);
   float g_x = 0.0f;
   if constexpr (Config::kNeedsX)
-    g_x = row_dot<Config>(g, static_cast<const typename Config::SavedX*>(p.saved_x) +
-                                 flat_row * Config::kHeadDimV);
+    g_x = row_dot<Config>(
+        g, static_cast<const typename Config::SavedX*>(p.saved_x) + flat_row * Config::kHeadDimV);
   if (row >= queries) return;
 
   if constexpr (Config::kAtomicDq) {
@@ -88,9 +88,8 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& p) {
   }
   if (row_group_lane() != 0) return;
   const SavedStats stats = load_stats(p, i64{p.batch} * p.heads * queries, flat_row);
-  const RowConstants c =
-      make_row_constants<Config>(static_cast<float>(num_visible_keys<Config>(p, row)),
-                                 inverse_norm, stats, delta, g_x);
+  const RowConstants c = make_row_constants<Config>(
+      static_cast<float>(num_visible_keys<Config>(p, row)), inverse_norm, stats, delta, g_x);
   p.q_inv_norm[flat_row] = inverse_norm;
   float* out = p.row_constants + flat_row * (kRowConstantBytes / 4);
   store_global_16(out, {c.score_scale, c.weights.origin, c.weights.slope, c.weights.intercept});

@@ -4,8 +4,9 @@
 //   pass 2:  u_ij = U_ij / m_i,  w_ij = u_ij^p,  o_i = sum_j w_ij v_j / sum_j w_ij
 //   training also:  X_i = (sum_j u_ij^(p-1) v_j - T_i o_i) / (m_i zs_i),  T_i = sum_j u_ij^(p-1)
 //
-// A block owns BLOCK_M queries of one head, 16 to a warp, and walks over tiles of BLOCK_N keys: once
-// for pass 1, then once for every BLOCK_DV columns of o. Rows of a causal problem run longest first.
+// A block owns BLOCK_M queries of one head, 16 to a warp, and walks over tiles of BLOCK_N keys:
+// once for pass 1, then once for every BLOCK_DV columns of o. Rows of a causal problem run longest
+// first.
 //
 // Shared memory: the query tile, then kStages stages, each of a key tile or a value tile and
 // BLOCK_N reciprocal key norms.
@@ -148,10 +149,9 @@ struct Forward {
         square = fma(pair[0], pair[0], fma(pair[1], pair[1], square));
       }
       const float num_keys = static_cast<float>(rows.visible[half]);
-      rows.score_scale[half] =
-          rows.visible[half] == 0
-              ? 0.0f
-              : Config::score_scale_bits(num_keys) * inverse_norm(quad_sum(square));
+      rows.score_scale[half] = rows.visible[half] == 0 ? 0.0f
+                                                       : Config::score_scale_bits(num_keys) *
+                                                             inverse_norm(quad_sum(square));
     }
   }
 
@@ -205,8 +205,8 @@ struct Forward {
     }
     rows.m[half] = largest_weight<Config>(num_keys, rows.sum[half], rows.largest_score[half]);
     if (!(rows.m[half] <= kDeadRow))
-      rows.scale[half] = weight_scale<Config>(num_keys, rows.sum[half], rows.m[half],
-                                              rows.largest_score[half]);
+      rows.scale[half] =
+          weight_scale<Config>(num_keys, rows.sum[half], rows.m[half], rows.largest_score[half]);
   }
 
   // One pass over keys and values for the columns of `chunk`: sum_j w_ij v_j and, for training,
@@ -280,10 +280,10 @@ struct Forward {
         if constexpr (Config::kIsTraining)
           store_global_8(p.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
         if constexpr (Config::kNeedsX)
-          store_pair<true>(
-              static_cast<typename Config::SavedX*>(p.saved_x) + saved_row * Config::kHeadDimV + col,
-              (y.at[n][2 * half] - t_sum * o0) * x_scale,
-              (y.at[n][2 * half + 1] - t_sum * o1) * x_scale);
+          store_pair<true>(static_cast<typename Config::SavedX*>(p.saved_x) +
+                               saved_row * Config::kHeadDimV + col,
+                           (y.at[n][2 * half] - t_sum * o0) * x_scale,
+                           (y.at[n][2 * half + 1] - t_sum * o1) * x_scale);
       }
       if (Config::kIsTraining && chunk == 0 && lane_index() % 4 == 0)
         save_stats(half, saved_row, is_bad ? quiet_nan() : sum);
@@ -310,8 +310,7 @@ struct Forward {
       rows.row[half] = first + warp_index() * kWarpRows + fragment_row(half);
       rows.visible[half] = num_visible_keys<Config>(p, rows.row[half]);
     }
-    num_tiles =
-        static_cast<int>(ceil_div(num_visible_keys<Config>(p, last), Shape::BLOCK_N));
+    num_tiles = static_cast<int>(ceil_div(num_visible_keys<Config>(p, last), Shape::BLOCK_N));
     first_masked = last < first + Shape::BLOCK_M - 1 ? 0 : num_visible_keys<Config>(p, first);
   }
 

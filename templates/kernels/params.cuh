@@ -30,10 +30,10 @@ struct AttentionParams {
   void* saved_x;       // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
 
   // Workspace.
-  float* q_inv_norm;    // [rows]: 1 / |q|, 0 where |q| <= 1e-12, NaN where q is not finite
-  float* k_inv_norm;    // [batch, kv_heads, seq_k]
-  float* row_constants; // [rows, 8]: see tile/row_constants.cuh
-  float* grad_q_sum;    // [rows, head_dim]: float32 sums of DqMode atomic
+  float* q_inv_norm;     // [rows]: 1 / |q|, 0 where |q| <= 1e-12, NaN where q is not finite
+  float* k_inv_norm;     // [batch, kv_heads, seq_k]
+  float* row_constants;  // [rows, 8]: see tile/row_constants.cuh
+  float* grad_q_sum;     // [rows, head_dim]: float32 sums of DqMode atomic
 
   long long seq_q;
   long long seq_k;

@@ -37,9 +37,7 @@ LSSAR_DEVICE void load_shared(u32& value, u32 address) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address));
 }
 LSSAR_DEVICE void load_shared(float (&value)[2], u32 address) {
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
-               : "=f"(value[0]), "=f"(value[1])
-               : "r"(address));
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value[0]), "=f"(value[1]) : "r"(address));
 }
 LSSAR_DEVICE void load_shared(float (&value)[4], u32 address) {
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"

@@ -13,8 +13,8 @@ namespace lssar_device {
 template <class T>
 struct GradScale {
   static constexpr bool kIsNeeded = IsSame<T, Fp16>::value;
-  static constexpr float kLimit = 32768.0f;        // half of the largest fp16
-  static constexpr u32 kTargetExponent = 9;        // largest gradient of a tile in [2^9, 2^10)
+  static constexpr float kLimit = 32768.0f;  // half of the largest fp16
+  static constexpr u32 kTargetExponent = 9;  // largest gradient of a tile in [2^9, 2^10)
   static constexpr u32 kExponentBias = 127;
   static constexpr u32 kInfinityBits = 0x7f800000u;
 
@@ -43,8 +43,8 @@ struct GradScale {
   LSSAR_DEVICE float make_room(u32 largest) {
     if (largest >= kInfinityBits || float_from_bits(largest) * factor <= kLimit) return 1.0f;
     // The biased exponent of 2^9 / 2^e, within the normal numbers.
-    const int wanted = static_cast<int>(2 * kExponentBias + kTargetExponent) -
-                       static_cast<int>(largest >> 23);
+    const int wanted =
+        static_cast<int>(2 * kExponentBias + kTargetExponent) - static_cast<int>(largest >> 23);
     const float lower = float_from_bits(static_cast<u32>(wanted < 1     ? 1
                                                          : wanted > 254 ? 254
                                                                         : wanted)

@@ -38,7 +38,7 @@ LSSAR_DEVICE void load_tile(Tile tile, const typename Tile::Element* source, i64
   constexpr int kVectors = Tile::kRows * Tile::kVectorsPerRow;
   // Unrolled far, the addresses of a loop take the registers of the accumulators.
   constexpr int kUnroll = kVectors <= 8 * kThreads ? 8 : 2;
-#pragma unroll(kUnroll)
+#pragma unroll kUnroll
   for (int first = 0; first < kVectors; first += kThreads) {
     const int vector_idx = first + thread_index();
     if (kVectors % kThreads != 0 && vector_idx >= kVectors) break;

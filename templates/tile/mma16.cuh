@@ -66,8 +66,8 @@ struct TileMma16 {
 #pragma unroll
       for (int n = 0; n < kTiles; n += 2) {
         u32 right[4];
-        load_matrices_transposed(right, b_address + step * kDepth * TileB::kRowBytes +
-                                            n * kTileCols * sizeof(T));
+        load_matrices_transposed(
+            right, b_address + step * kDepth * TileB::kRowBytes + n * kTileCols * sizeof(T));
         mma_m16n8k16(static_cast<T*>(nullptr), d.at[n], a.at[step], right[0], right[1]);
         mma_m16n8k16(static_cast<T*>(nullptr), d.at[n + 1], a.at[step], right[2], right[3]);
       }
@@ -90,8 +90,8 @@ struct TileMma16 {
 #pragma unroll
       for (int n = 0; n < kTiles; n += 2) {
         u32 right[4];
-        load_matrices_transposed(
-            right, b_address + depth * TileB::kRowBytes + n * kTileCols * sizeof(T));
+        load_matrices_transposed(right,
+                                 b_address + depth * TileB::kRowBytes + n * kTileCols * sizeof(T));
         mma_m16n8k16(static_cast<T*>(nullptr), d.at[n], left, right[0], right[1]);
         mma_m16n8k16(static_cast<T*>(nullptr), d.at[n + 1], left, right[2], right[3]);
       }

@@ -11,8 +11,7 @@ namespace lssar_device {
 // For the lane's row `half`: `x` is the tile that holds the 16 rows from row0 on, inverse_norm
 // 1 / |x| of the row. Padding columns are 0 in both.
 template <class Mma, int kTiles, class Tile>
-LSSAR_DEVICE void project_row(Fragment<kTiles>& a, int half, Tile x, int row0,
-                              float inverse_norm) {
+LSSAR_DEVICE void project_row(Fragment<kTiles>& a, int half, Tile x, int row0, float inverse_norm) {
   // Loads are kept in groups: the assembler would start all of them first, and spill.
   constexpr int kTilesPerGroup = 8;
   float dot = 0.0f;

@@ -10,12 +10,12 @@ namespace lssar_device {
 // With c'_i = c_i / |q_i|. A row without gradient (dead, or without keys) is all zeros; one that
 // saw a NaN has NaN in the last four but delta.
 struct RowConstants {
-  float score_scale;     // c'_i log2(e)
-  WeightScale weights;   // u_ij = U_ij / m_i
-  float inverse_zs;      // 1 / zs_i, times kWeightRange
-  float gain;            // p N_i c'_i / (m_i zs_i R_i)
-  float delta;           // g_i o_i
-  float epsilon;         // eps_i c'_i / R_i
+  float score_scale;    // c'_i log2(e)
+  WeightScale weights;  // u_ij = U_ij / m_i
+  float inverse_zs;     // 1 / zs_i, times kWeightRange
+  float gain;           // p N_i c'_i / (m_i zs_i R_i)
+  float delta;          // g_i o_i
+  float epsilon;        // eps_i c'_i / R_i
 
   LSSAR_DEVICE void unpack_from(const float (&low)[4], const float (&high)[4]) {
     score_scale = low[0];
@@ -52,11 +52,12 @@ LSSAR_DEVICE RowConstants load_row_constants_global(const float* row) {
   return constants;
 }
 
-LSSAR_DEVICE RowConstants no_gradient() { return {0.0f, dead_weight_scale(), 0.0f, 0.0f, 0.0f, 0.0f}; }
+LSSAR_DEVICE RowConstants no_gradient() {
+  return {0.0f, dead_weight_scale(), 0.0f, 0.0f, 0.0f, 0.0f};
+}
 
 // From score x (bits) and d = g_i v_j: the weight M_ij (times kWeightRange) and
 //   dS'_ij = dS_ij c'_i = (gain u^(p-1) (D - delta) - epsilon) sigmoid(S_ij).
-// A masked score is -infinity and has dS' = 0.
 template <class Config>
 LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row, float& weight,
                                       float& grad) {

@@ -43,11 +43,12 @@ struct SoftplusSum {
 
   float excess;
   float positive;  // sum of max(x, 0) since the last flush
-  float total;
-  float largest;   // score; NOTE: ignores NaN, which reaches `total`
+  float total;     // with `lost`, what its roundings dropped: R of 10^6 keys decides on dead rows
+  float lost;
+  float largest;  // score; NOTE: ignores NaN, which reaches `total`
 
   LSSAR_DEVICE void clear() {
-    excess = positive = total = 0.0f;
+    excess = positive = total = lost = 0.0f;
     largest = -infinity();
   }
 
@@ -63,8 +64,17 @@ struct SoftplusSum {
   LSSAR_DEVICE void flush() {
     const float product_bits =
         excess < 1.0f ? excess * Config::row_polynomial(excess) : log2_approx(1.0f + excess);
-    total += positive + product_bits;
+    add_compensated(positive);
+    add_compensated(product_bits);
     excess = positive = 0.0f;
+  }
+
+  // Kahan's sum.
+  LSSAR_DEVICE void add_compensated(float x) {
+    const float term = x - lost;
+    const float sum = total + term;
+    lost = (sum - total) - term;
+    total = sum;
   }
 };
 

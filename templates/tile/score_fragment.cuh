@@ -18,7 +18,8 @@ LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2],
   }
 }
 
-// `value` in place of the elements of keys that a row does not see. `first` is the tile's first key.
+// `value` in place of the elements of keys that a row does not see. `first` is the tile's first
+// key.
 template <int kTiles>
 LSSAR_DEVICE void mask_keys(Fragment<kTiles>& s, const i64 (&visible)[2], i64 first, float value) {
   const int limit[2] = {static_cast<int>(minimum(visible[0] - first, i64{kTiles * kTileCols})),
