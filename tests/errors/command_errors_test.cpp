@@ -12,9 +12,6 @@
 namespace lssar {
 namespace {
 
-using testing::CommandResult;
-using testing::CommandRunner;
-
 // One line, from the command itself, with `text` in it.
 void expect_failure(const CommandResult& result, int exit_code, const std::string& text) {
   EXPECT_EQ(result.exit_code, exit_code) << result.err;

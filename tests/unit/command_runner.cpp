@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace lssar::testing {
+namespace lssar {
 namespace {
 
 std::string read_all(const std::string& path) {
@@ -57,4 +57,4 @@ std::string CommandRunner::write(const std::string& name, const std::string& con
   return path(name);
 }
 
-}  // namespace lssar::testing
+}  // namespace lssar

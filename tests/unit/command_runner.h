@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace lssar::testing {
+namespace lssar {
 
 struct CommandResult {
   int exit_code = -1;  // -1: it did not exit by itself
@@ -35,4 +35,4 @@ class CommandRunner {
   std::string folder_;
 };
 
-}  // namespace lssar::testing
+}  // namespace lssar

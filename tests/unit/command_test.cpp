@@ -16,10 +16,6 @@
 namespace lssar {
 namespace {
 
-using testing::CommandResult;
-using testing::CommandRunner;
-using testing::GoldenCase;
-
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -140,10 +136,10 @@ TEST(Verify, LengthsOfZeroAreFine) {
 class RunGolden : public ::testing::Test {
  protected:
   void run(const std::string& name, const std::string& pass) {
-    Result<GoldenCase> loaded = testing::load_golden_case(name);
+    Result<GoldenCase> loaded = load_golden_case(name);
     ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
     case_ = *loaded;
-    const std::string folder = testing::golden_data_folder() + "/" + name + "/";
+    const std::string folder = golden_data_folder() + "/" + name + "/";
     std::vector<std::string> arguments = {"run",
                                           "--pass",
                                           pass,
@@ -154,7 +150,7 @@ class RunGolden : public ::testing::Test {
                                           "--v",
                                           folder + "v.npy",
                                           "--out",
-                                          command_.path("out"),
+                                          command_.path("results"),
                                           "--p",
                                           std::to_string(case_.problem.p),
                                           "--dtype",
@@ -173,7 +169,7 @@ class RunGolden : public ::testing::Test {
 
   void expect_close(const std::string& file, OutputTensor tensor, const std::vector<double>& wanted,
                     double floor) {
-    const Result<NpyArray<float>> actual = read_npy_float32(command_.path("out/" + file));
+    const Result<NpyArray<float>> actual = read_npy_float32(command_.path("results/" + file));
     ASSERT_TRUE(actual.ok()) << actual.status().to_string();
     const TensorError error =
         compare(wanted, actual->values,
@@ -188,7 +184,7 @@ class RunGolden : public ::testing::Test {
 TEST_F(RunGolden, ForwardWithFewerKvHeads) {
   run("gqa_4_2", "forward");
   expect_close("o.npy", OutputTensor::kO, case_.o, 0);
-  EXPECT_FALSE(std::filesystem::exists(command_.path("out/dq.npy")));
+  EXPECT_FALSE(std::filesystem::exists(command_.path("results/dq.npy")));
 }
 
 TEST_F(RunGolden, BackwardWithACacheOfKeys) {
@@ -196,7 +192,7 @@ TEST_F(RunGolden, BackwardWithACacheOfKeys) {
   expect_close("dq.npy", OutputTensor::kDq, case_.dq, case_.floor_dq);
   expect_close("dk.npy", OutputTensor::kDk, case_.dk, case_.floor_dk);
   expect_close("dv.npy", OutputTensor::kDv, case_.dv, 0);
-  EXPECT_FALSE(std::filesystem::exists(command_.path("out/o.npy")));
+  EXPECT_FALSE(std::filesystem::exists(command_.path("results/o.npy")));
 }
 
 }  // namespace

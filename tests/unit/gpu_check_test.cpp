@@ -15,8 +15,6 @@
 namespace lssar {
 namespace {
 
-using testing::CommandRunner;
-
 constexpr char kGoodCommand[] = R"(#!/bin/sh
 case $1 in
   doctor)

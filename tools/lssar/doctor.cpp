@@ -13,8 +13,13 @@
 namespace lssar::command {
 namespace {
 
-void print_row(const std::string& what, const std::string& state) {
-  fmt::print("  {:<10}{}\n", what, state);
+// Further lines of `state` (what was tried, say) stand under its first.
+void print_row(const std::string& what, std::string state) {
+  constexpr const char* kIndent = "\n            ";
+  for (size_t at = state.find('\n'); at != std::string::npos; at = state.find('\n', at + 1)) {
+    state.replace(at, 1, kIndent);
+  }
+  fmt::print("  {:<9} {}\n", what, state);
 }
 
 // A compiler that is missing is no failure as long as the other can stand in for it; its error says
@@ -42,9 +47,6 @@ void print_gpus() {
   const Result<std::vector<DeviceInfo>> gpus = list_gpus();
   if (!gpus.ok()) {
     print_row("cuda", "not found: " + gpus.status().message());
-    print_row("",
-              "to get it: a GPU of compute capability 8.0 or later and NVIDIA's driver; "
-              "without one the virtual device runs everything");
     return;
   }
   if (gpus->empty()) print_row("cuda", "a driver, but no GPU of compute capability 8.0 or later");

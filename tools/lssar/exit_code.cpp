@@ -1,5 +1,7 @@
 #include "tools/lssar/exit_code.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace lssar::command {
@@ -31,7 +33,15 @@ std::string exit_code_help() {
 }
 
 int report_failure(const Status& status) {
-  fmt::print(stderr, "lssar: {}\n", status.to_string());
+  std::string text = status.to_string();
+  // What was tried for something missing is a list; only a compiler's log deserves its lines.
+  if (status.code() != StatusCode::kCompileError) {
+    for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at)) {
+      const size_t next = std::min(text.find_first_not_of(" \n", at), text.size());
+      text.replace(at, next - at, next == text.size() ? "" : text[at - 1] == ':' ? " " : "; ");
+    }
+  }
+  fmt::print(stderr, "lssar: {}\n", text);
   return exit_code_of(status.code());
 }
 
