@@ -148,10 +148,11 @@ struct Forward {
         Mma::load_pair(pair, queries, row, col + fragment_col(0));
         square = fma(pair[0], pair[0], fma(pair[1], pair[1], square));
       }
+      // Rows of a warp differ in what they see, but all lanes take part in the exchange.
+      const float inverse = inverse_norm(quad_sum(square));
       const float num_keys = static_cast<float>(rows.visible[half]);
-      rows.score_scale[half] = rows.visible[half] == 0 ? 0.0f
-                                                       : Config::score_scale_bits(num_keys) *
-                                                             inverse_norm(quad_sum(square));
+      rows.score_scale[half] =
+          rows.visible[half] == 0 ? 0.0f : Config::score_scale_bits(num_keys) * inverse;
     }
   }
 
