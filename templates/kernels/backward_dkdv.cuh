@@ -12,7 +12,8 @@
 // Shared memory: key tile, value tile, kStages stages of {queries, output gradients, row
 // constants}; with atomic sums a tile of dS' and a word per warp.
 // Barriers: one per stage (tile/pipeline.cuh); with atomic sums one before dS' is read by other
-// warps (the next stage's frees it), and for fp16 one to agree on its scale.
+// warps (the next stage's frees it), one between its two parts, and for fp16 one to agree on its
+// scale.
 #pragma once
 
 #include "templates/tile/fragment.cuh"
@@ -178,7 +179,7 @@ struct BackwardDkdv {
 
   // Adds the block's part of dq of this query tile: dS' goes through shared memory, and each warp
   // takes 16 queries and a share of the columns.
-  LSSAR_DEVICE void add_query_grads(const Scores& d, int head, i64 first_query,
+  LSSAR_DEVICE void add_query_grads(Scores& d, int head, i64 first_query,
                                     float inverse_scale) const {
     constexpr int kRowGroups = Shape::BLOCK_Q / kWarpRows;
     constexpr int kColumnGroups = Shape::kWarps / kRowGroups;
@@ -186,13 +187,21 @@ struct BackwardDkdv {
     static_assert(kColumnGroups * kRowGroups == Shape::kWarps && kCols % 16 == 0,
                   "warps share the tile of dq evenly");
     const typename Shape::ScoreTile tile{shared + Shape::kScoreOffset};
-    Mma::store(tile, warp_row0(), d);
-    block_barrier();
     const int row0 = warp_index() / kColumnGroups * kWarpRows;
     const int col0 = warp_index() % kColumnGroups * kCols;
     Fragment<kCols / kTileCols> dq;
     dq.clear();
-    Mma::multiply_left_transposed(dq, tile, row0, keys, col0);
+    const int num_parts = num_grad_parts<Config>(num_visible_keys<Config>(p, first_query));
+#pragma unroll 1
+    for (int part = 0; part < num_parts; ++part) {
+      if (part > 0) block_barrier();
+      typename Mma::template Operand<kQueryTiles> operand;
+      Mma::round(operand, d);
+      Mma::store(tile, warp_row0(), d);
+      block_barrier();
+      Mma::multiply_left_transposed(dq, tile, row0, keys, col0);
+      Mma::subtract(d, operand);
+    }
     const i64 queries = seq_q<Config>(p);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

@@ -149,6 +149,7 @@ struct BackwardDq {
     ring.start();
 
     const float score_scale[2] = {constants[0].score_scale, constants[1].score_scale};
+    const int num_parts = num_grad_parts<Config>(first_visible);
     GradScale<Element> scale;
     QueryGrads dq;
     dq.clear();
@@ -169,9 +170,13 @@ struct BackwardDq {
       weigh(s, d, stage + Shape::kNormsOffset);
       if constexpr (GradScale<Element>::kIsNeeded)
         scale.apply(GradScale<Element>::largest_bits(d), d, dq);
-      typename Mma::template Operand<kKeyTiles> operand;
-      Mma::round(operand, d);
-      Mma::multiply(dq, operand, keys);
+#pragma unroll 1
+      for (int part = 0; part < num_parts; ++part) {
+        typename Mma::template Operand<kKeyTiles> operand;
+        Mma::round(operand, d);
+        Mma::multiply(dq, operand, keys);
+        Mma::subtract(d, operand);
+      }
     }
     ring.finish();
     block_barrier();  // without a key tile nothing has waited for the query tile yet

@@ -13,6 +13,7 @@ template <class T>
 struct TileMma16 {
   static_assert(sizeof(T) == 2, "fp32 tiles are multiplied by tile/mma32.cuh");
   static constexpr int kDepth = 16;  // of one mma
+  static constexpr bool kRoundsOperands = true;
   static constexpr u32 kOnes = IsSame<T, Bf16>::value ? 0x3f803f80u : 0x3c003c00u;
 
   // A fragment rounded to T, as left operand: 16 rows, kTiles x 8 columns.
@@ -29,6 +30,20 @@ struct TileMma16 {
       operand.at[n / 2][n % 2 * 2 + 0] = pack<T>(x.at[n][0], x.at[n][1]);
       operand.at[n / 2][n % 2 * 2 + 1] = pack<T>(x.at[n][2], x.at[n][3]);
     }
+  }
+
+  // x -= operand: what rounding dropped.
+  template <int kTiles>
+  static LSSAR_DEVICE void subtract(Fragment<kTiles>& x, const Operand<kTiles>& operand) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float low, high;
+        unpack(static_cast<T*>(nullptr), operand.at[n / 2][n % 2 * 2 + half], low, high);
+        x.at[n][2 * half] -= low;
+        x.at[n][2 * half + 1] -= high;
+      }
   }
 
   // d += a bT: 16 rows of `a` from row a_row0, all rows of `b`; depth is the columns of both.

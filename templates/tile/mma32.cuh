@@ -12,12 +12,19 @@ template <class T>
 struct TileMma32 {
   static_assert(IsSame<T, float>::value, "16-bit tiles are multiplied by tile/mma16.cuh");
 
+  static constexpr bool kRoundsOperands = false;
+
   template <int kTiles>
   using Operand = Fragment<kTiles>;
 
   template <int kTiles>
   static LSSAR_DEVICE void round(Operand<kTiles>& operand, const Fragment<kTiles>& x) {
     operand = x;
+  }
+
+  template <int kTiles>
+  static LSSAR_DEVICE void subtract(Fragment<kTiles>& x, const Operand<kTiles>& operand) {
+    x.clear();
   }
 
   template <int kTiles, class TileA, class TileB>

@@ -69,4 +69,12 @@ LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row,
   grad = (row.gain * slope * (d - row.delta) - row.epsilon) * sigmoid;
 }
 
+// Products that dS' takes part in for dq, from the keys the first row of a tile sees: 2 = also what
+// rounding to 16 bits dropped. The few dS of a row without an offset sum to zero, and if its keys
+// agree so does its dq: only the rounding would be left of it.
+template <class Config>
+LSSAR_DEVICE int num_grad_parts(i64 visible_of_first_row) {
+  return Config::Mma::kRoundsOperands && visible_of_first_row <= 3 ? 2 : 1;
+}
+
 }  // namespace lssar_device
