@@ -14,7 +14,7 @@
 namespace lssar {
 namespace {
 
-const std::string kKey = CacheKeyBuilder().add("name", "a").hex();
+const std::string key_a = CacheKeyBuilder().add("name", "a").hex();
 constexpr int64_t kHourNs = 3'600'000'000'000;
 
 Result<CacheEntry> computed() { return CacheEntry{R"({"n": 1})", "the right bytes"}; }
@@ -22,14 +22,14 @@ Result<CacheEntry> computed() { return CacheEntry{R"({"n": 1})", "the right byte
 class DiskStore : public ::testing::Test {
  protected:
   std::unique_ptr<Store> open() { return open_store({.directory = directory_}, fs_); }
-  std::string entry_path(const std::string& key = kKey) const {
+  std::string entry_path(const std::string& key = key_a) const {
     return directory_ + "/entries/" + key;
   }
   // A new process's view: what get_or_compute says and where it had it from.
   void expect_source(CacheSource expected, const std::string& context = "") {
     const auto store = open();
     CacheSource source = CacheSource::kMemory;
-    const auto entry = store->get_or_compute(kKey, computed, &source);
+    const auto entry = store->get_or_compute(key_a, computed, &source);
     ASSERT_TRUE(entry.ok()) << context;
     EXPECT_EQ((*entry)->payload, "the right bytes") << context;
     EXPECT_EQ((*entry)->metadata, R"({"n": 1})") << context;
@@ -46,14 +46,14 @@ TEST_F(DiskStore, PersistsAcrossStores) {
   expect_source(CacheSource::kComputed);
   expect_source(CacheSource::kDisk);
   const auto store = open();
-  ASSERT_NE(store->find(kKey), nullptr);
+  ASSERT_NE(store->find(key_a), nullptr);
   EXPECT_EQ(store->stats().disk_hits, 1u);
   EXPECT_EQ(store->stats().misses, 0u);
 }
 
 TEST_F(DiskStore, LeavesOneFileAndNoTemporary) {
   expect_source(CacheSource::kComputed);
-  EXPECT_EQ(names_in(directory_ + "/entries"), std::vector<std::string>{kKey});
+  EXPECT_EQ(names_in(directory_ + "/entries"), std::vector<std::string>{key_a});
   EXPECT_TRUE(names_in(directory_ + "/tmp").empty());
 }
 
@@ -100,7 +100,7 @@ TEST_F(DiskStore, AnyTruncationIsAMiss) {
 TEST_F(DiskStore, ADamagedEntryIsUnlinked) {
   expect_source(CacheSource::kComputed);
   spill(entry_path(), "not an entry");
-  EXPECT_EQ(open()->find(kKey), nullptr);
+  EXPECT_EQ(open()->find(key_a), nullptr);
   EXPECT_FALSE(std::filesystem::exists(entry_path()));
 }
 
@@ -109,7 +109,7 @@ TEST_F(DiskStore, AnotherFormatVersionIsAMissButIsLeftAlone) {
   std::string other = slurp(entry_path());
   other[8] = 2;
   spill(entry_path(), other);
-  EXPECT_EQ(open()->find(kKey), nullptr);
+  EXPECT_EQ(open()->find(key_a), nullptr);
   EXPECT_EQ(slurp(entry_path()), other);
 }
 
@@ -129,15 +129,15 @@ TEST_F(DiskStore, WritesTemporariesBesideTheFolderThatIsRead) {
 
 TEST_F(DiskStore, TemporariesAreNeverReadAsEntries) {
   expect_source(CacheSource::kComputed);
-  std::filesystem::rename(entry_path(), directory_ + "/tmp/" + kKey);
-  EXPECT_EQ(open()->find(kKey), nullptr);
+  std::filesystem::rename(entry_path(), directory_ + "/tmp/" + key_a);
+  EXPECT_EQ(open()->find(key_a), nullptr);
 }
 
 TEST_F(DiskStore, AnEntryThatIsALinkIsAMiss) {
   expect_source(CacheSource::kComputed);
   std::filesystem::rename(entry_path(), folder_ / "elsewhere");
   std::filesystem::create_symlink(folder_ / "elsewhere", entry_path());
-  EXPECT_EQ(open()->find(kKey), nullptr);
+  EXPECT_EQ(open()->find(key_a), nullptr);
   expect_source(CacheSource::kComputed);
   EXPECT_FALSE(std::filesystem::is_symlink(entry_path()));  // replaced, not written through
 }
@@ -145,7 +145,7 @@ TEST_F(DiskStore, AnEntryThatIsALinkIsAMiss) {
 TEST_F(DiskStore, AnEntryThatOthersCanWriteIsAMiss) {
   expect_source(CacheSource::kComputed);
   ::chmod(entry_path().c_str(), 0622);
-  EXPECT_EQ(open()->find(kKey), nullptr);
+  EXPECT_EQ(open()->find(key_a), nullptr);
 }
 
 TEST_F(DiskStore, AnEntryThatIsAFolderOrAPipeIsAMiss) {
@@ -182,7 +182,7 @@ TEST_F(DiskStore, AFolderThatOthersCanWriteIsRefusedAndNotChanged) {
     const auto store = open();
     EXPECT_NE(store->problem().find("group and others must not be able to write"),
               std::string::npos);
-    EXPECT_TRUE(store->get_or_compute(kKey, computed, nullptr).ok());
+    EXPECT_TRUE(store->get_or_compute(key_a, computed, nullptr).ok());
     struct stat info = {};
     ::stat(directory_.c_str(), &info);
     EXPECT_EQ(info.st_mode & 0777, mode);
@@ -202,7 +202,7 @@ TEST_F(DiskStore, AnEntryOfAnotherUserIsAMissAndStays) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
   expect_source(CacheSource::kComputed);
   ASSERT_EQ(::chown(entry_path().c_str(), 12345, 12345), 0);
-  EXPECT_EQ(open()->find(kKey), nullptr);
+  EXPECT_EQ(open()->find(key_a), nullptr);
   EXPECT_TRUE(std::filesystem::exists(entry_path()));
 }
 
@@ -212,8 +212,8 @@ TEST_F(DiskStore, AFileInPlaceOfTheFolderLeavesAStoreInMemory) {
     const auto store = open_store({.directory = path}, fs_);
     EXPECT_EQ(store->directory(), "");
     EXPECT_NE(store->problem(), "");
-    EXPECT_TRUE(store->get_or_compute(kKey, computed, nullptr).ok());
-    EXPECT_NE(store->find(kKey), nullptr);
+    EXPECT_TRUE(store->get_or_compute(key_a, computed, nullptr).ok());
+    EXPECT_NE(store->find(key_a), nullptr);
   }
   EXPECT_EQ(slurp(directory_), "a file");
 }
@@ -232,7 +232,7 @@ TEST_F(DiskStore, AFolderThatCannotBeWrittenIsReadAndMissesStayInMemory) {
   if (child == 0) {
     if (::geteuid() == 0 && ::setuid(12345) != 0) ::_exit(10);
     const auto store = open();
-    if (store->find(kKey) == nullptr) ::_exit(11);
+    if (store->find(key_a) == nullptr) ::_exit(11);
     if (!store->get_or_compute(other, computed, nullptr).ok()) ::_exit(12);
     if (store->find(other) == nullptr) ::_exit(13);
     ::_exit(store->stats().write_failures == 1 ? 0 : 14);
@@ -261,7 +261,7 @@ TEST_F(DiskStore, AFailingWriteIsLoggedOnceAndCounted) {
   EXPECT_EQ(warnings, 1);
   EXPECT_EQ(store->stats().write_failures, 3u);
   fs_.fail_write = false;  // the disk has space again
-  store->insert(kKey, {R"({"n": 1})", "the right bytes"});
+  store->insert(key_a, {R"({"n": 1})", "the right bytes"});
   expect_source(CacheSource::kDisk);
 }
 
@@ -284,7 +284,7 @@ TEST_F(DiskStore, FailuresOfHouseKeepingAreIgnored) {
 TEST_F(DiskStore, AClearedFolderIsMadeAgain) {
   const auto store = open();
   std::filesystem::remove_all(directory_);
-  EXPECT_TRUE(store->get_or_compute(kKey, computed, nullptr).ok());
+  EXPECT_TRUE(store->get_or_compute(key_a, computed, nullptr).ok());
   EXPECT_EQ(store->stats().write_failures, 0u);
   expect_source(CacheSource::kDisk);
 }
@@ -294,7 +294,7 @@ TEST_F(DiskStore, AMissSaysWhy) {
   set_log_callback([&](LogLevel, std::string_view m) { log_text += std::string(m) + "\n"; },
                    LogLevel::kInfo);
   expect_source(CacheSource::kComputed);
-  EXPECT_NE(log_text.find("cache miss " + kKey), std::string::npos) << log_text;
+  EXPECT_NE(log_text.find("cache miss " + key_a), std::string::npos) << log_text;
   EXPECT_NE(log_text.find("No such file"), std::string::npos) << log_text;
   spill(entry_path(), std::string(200, 'x'));
   expect_source(CacheSource::kComputed);

@@ -7,13 +7,13 @@
 namespace lssar {
 namespace {
 
-const Sha256Digest kKey = sha256("a key");
-const CacheEntry kSmall = {R"({"target": "sm_80"})", "a payload too short to compress"};
+const Sha256Digest entry_key = sha256("a key");
+const CacheEntry small_entry = {R"({"target": "sm_80"})", "a payload too short to compress"};
 
 CacheEntry compressible() { return {"{}", std::string(5000, 'p') + "tail"}; }
 
 std::string encoded(const CacheEntry& entry) {
-  Result<std::string> bytes = encode_entry(kKey, entry);
+  Result<std::string> bytes = encode_entry(entry_key, entry);
   EXPECT_TRUE(bytes.ok()) << bytes.status().to_string();
   return bytes.ok() ? *bytes : "";
 }
@@ -32,7 +32,7 @@ void put64(std::string* bytes, size_t offset, uint64_t value) {
 DecodeFailure failure_of(const std::string& bytes) {
   CacheEntry entry;
   DecodeFailure failure;
-  EXPECT_FALSE(decode_entry(bytes, kKey, &entry, &failure));
+  EXPECT_FALSE(decode_entry(bytes, entry_key, &entry, &failure));
   EXPECT_FALSE(failure.reason.empty());
   return failure;
 }
@@ -40,13 +40,13 @@ DecodeFailure failure_of(const std::string& bytes) {
 void expect_round_trip(const CacheEntry& entry) {
   CacheEntry back;
   DecodeFailure failure;
-  ASSERT_TRUE(decode_entry(encoded(entry), kKey, &back, &failure)) << failure.reason;
+  ASSERT_TRUE(decode_entry(encoded(entry), entry_key, &back, &failure)) << failure.reason;
   EXPECT_EQ(back.metadata, entry.metadata);
   EXPECT_TRUE(back.payload == entry.payload);
 }
 
 TEST(CacheEntryFormat, RoundTrips) {
-  expect_round_trip(kSmall);
+  expect_round_trip(small_entry);
   expect_round_trip(compressible());
   expect_round_trip({"", ""});
   expect_round_trip({"{}", std::string("\0\x7f\xff"
@@ -56,30 +56,30 @@ TEST(CacheEntryFormat, RoundTrips) {
 
 // docs/cache_format.md, section 3.
 TEST(CacheEntryFormat, HasTheDocumentedLayout) {
-  const std::string bytes = encoded(kSmall);
-  const size_t m = kSmall.metadata.size(), s = kSmall.payload.size();
+  const std::string bytes = encoded(small_entry);
+  const size_t m = small_entry.metadata.size(), s = small_entry.payload.size();
   ASSERT_EQ(bytes.size(), 104 + m + s);
   EXPECT_EQ(bytes.substr(0, 8), "LSSARBIN");
   EXPECT_EQ(bytes.substr(8, 8), std::string("\1\0\0\0\0\0\0\0", 8));
-  EXPECT_EQ(std::memcmp(bytes.data() + 16, kKey.data(), 32), 0);
+  EXPECT_EQ(std::memcmp(bytes.data() + 16, entry_key.data(), 32), 0);
   const auto number = [&](size_t at) { return static_cast<uint64_t>(bytes[at]); };
   EXPECT_EQ(number(48), m);
   EXPECT_EQ(number(56), s);
   EXPECT_EQ(number(64), s);
-  EXPECT_EQ(bytes.substr(72, m), kSmall.metadata);
-  EXPECT_EQ(bytes.substr(72 + m, s), kSmall.payload);
+  EXPECT_EQ(bytes.substr(72, m), small_entry.metadata);
+  EXPECT_EQ(bytes.substr(72 + m, s), small_entry.payload);
   EXPECT_EQ(bytes, with_checksum(bytes));
 }
 
 TEST(CacheEntryFormat, CompressesWhereItPays) {
-  EXPECT_EQ(encoded(kSmall)[12], 0);
+  EXPECT_EQ(encoded(small_entry)[12], 0);
   const std::string packed = encoded(compressible());
   EXPECT_EQ(packed[12], 1);
   EXPECT_LT(packed.size(), 300u);
 }
 
 TEST(CacheEntryFormat, AnyByteFlippedIsRefused) {
-  for (const CacheEntry& entry : {kSmall, compressible()}) {
+  for (const CacheEntry& entry : {small_entry, compressible()}) {
     const std::string whole = encoded(entry);
     for (size_t i = 0; i < whole.size(); ++i) {
       for (int flip : {0x01, 0x80, 0xff}) {
@@ -87,7 +87,7 @@ TEST(CacheEntryFormat, AnyByteFlippedIsRefused) {
         bad[i] = static_cast<char>(bad[i] ^ flip);
         CacheEntry back;
         DecodeFailure failure;
-        ASSERT_FALSE(decode_entry(bad, kKey, &back, &failure)) << "byte " << i;
+        ASSERT_FALSE(decode_entry(bad, entry_key, &back, &failure)) << "byte " << i;
         // A version may belong to a newer library; every other byte can only be damage.
         EXPECT_EQ(failure.damaged, i < 8 || i >= 12) << "byte " << i << ": " << failure.reason;
       }
@@ -96,7 +96,7 @@ TEST(CacheEntryFormat, AnyByteFlippedIsRefused) {
 }
 
 TEST(CacheEntryFormat, AnyLengthButTheRightOneIsRefused) {
-  const std::string whole = encoded(kSmall);
+  const std::string whole = encoded(small_entry);
   for (size_t n = 0; n < whole.size(); ++n) {
     EXPECT_TRUE(failure_of(whole.substr(0, n)).damaged) << n << " bytes";
   }
@@ -107,21 +107,21 @@ TEST(CacheEntryFormat, AnyLengthButTheRightOneIsRefused) {
 TEST(CacheEntryFormat, AnotherKeysEntryIsRefused) {
   CacheEntry back;
   DecodeFailure failure;
-  EXPECT_FALSE(decode_entry(encoded(kSmall), sha256("another"), &back, &failure));
+  EXPECT_FALSE(decode_entry(encoded(small_entry), sha256("another"), &back, &failure));
   EXPECT_NE(failure.reason.find("another key"), std::string::npos);
 }
 
 TEST(CacheEntryFormat, LengthsThatOverflowAreRefusedBeforeTheyAreUsed) {
   for (uint64_t length : {uint64_t{1} << 32, ~uint64_t{0}, ~uint64_t{0} - 71, uint64_t{1} << 63}) {
     for (size_t offset : {48u, 56u}) {
-      std::string bad = encoded(kSmall);
+      std::string bad = encoded(small_entry);
       put64(&bad, offset, length);
       EXPECT_NE(failure_of(with_checksum(bad)).reason.find("lengths"), std::string::npos);
     }
   }
-  std::string wraps = encoded(kSmall);  // m + s wraps to the right sum
+  std::string wraps = encoded(small_entry);  // m + s wraps to the right sum
   put64(&wraps, 48, uint64_t{0} - 16);
-  put64(&wraps, 56, kSmall.metadata.size() + kSmall.payload.size() + 16);
+  put64(&wraps, 56, small_entry.metadata.size() + small_entry.payload.size() + 16);
   EXPECT_NE(failure_of(with_checksum(wraps)).reason.find("lengths"), std::string::npos);
 }
 
@@ -131,13 +131,13 @@ TEST(CacheEntryFormat, AWrongPayloadSizeUnderARightChecksumIsRefused) {
     put64(&bad, 64, size);
     EXPECT_TRUE(failure_of(with_checksum(bad)).damaged) << size;
   }
-  std::string raw = encoded(kSmall);
-  put64(&raw, 64, kSmall.payload.size() - 1);
+  std::string raw = encoded(small_entry);
+  put64(&raw, 64, small_entry.payload.size() - 1);
   EXPECT_TRUE(failure_of(with_checksum(raw)).damaged);
 }
 
 TEST(CacheEntryFormat, AnUnknownEncodingUnderARightChecksumIsRefused) {
-  std::string bad = encoded(kSmall);
+  std::string bad = encoded(small_entry);
   bad[12] = 7;
   EXPECT_NE(failure_of(with_checksum(bad)).reason.find("encoding 7"), std::string::npos);
   bad[12] = 1;  // says zstd, is not

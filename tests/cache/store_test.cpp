@@ -111,6 +111,7 @@ TEST_P(EveryStore, ThreadsThatWantOneKeyComputeItOnce) {
     return CacheEntry{"{}", "bytes"};
   };
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       CacheSource source = CacheSource::kDisk;
@@ -136,6 +137,7 @@ TEST_P(EveryStore, AnErrorIsSharedWithThoseWaiting) {
     return compile_error("refused");
   };
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       ++waiting;
@@ -151,6 +153,7 @@ TEST_P(EveryStore, ManyThreadsAndKeysGiveEachItsOwnBytes) {
   const auto store = open();
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 64; ++i) {

@@ -26,8 +26,8 @@ std::string raw(std::vector<T> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-const std::string kTwoByThree = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n";
-const std::string kSixFloats = raw<float>({0, 1, 2, 3, 4, 5});
+const std::string two_by_three = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n";
+const std::string six_floats = raw<float>({0, 1, 2, 3, 4, 5});
 
 class NpyFile : public ::testing::Test {
  protected:
@@ -52,7 +52,7 @@ void expect_error(const std::string& bytes, StatusCode code, const std::string& 
 }
 
 TEST(NpyParse, ReadsFloat32) {
-  const auto a = parse_npy_float32(npy_file(kTwoByThree, kSixFloats), "x.npy");
+  const auto a = parse_npy_float32(npy_file(two_by_three, six_floats), "x.npy");
   ASSERT_TRUE(a.ok()) << a.status().to_string();
   EXPECT_EQ(a->shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(a->values, (std::vector<float>{0, 1, 2, 3, 4, 5}));
@@ -60,8 +60,8 @@ TEST(NpyParse, ReadsFloat32) {
 
 TEST(NpyParse, ReadsVersions2And3) {
   for (char version : {'\x02', '\x03'}) {
-    const std::string bytes = std::string("\x93NUMPY") + version + '\0' + le32(kTwoByThree.size()) +
-                              kTwoByThree + kSixFloats;
+    const std::string bytes = std::string("\x93NUMPY") + version + '\0' +
+                              le32(two_by_three.size()) + two_by_three + six_floats;
     const auto a = parse_npy_float32(bytes, "x.npy");
     ASSERT_TRUE(a.ok()) << a.status().to_string();
     EXPECT_EQ(a->values.back(), 5.0f);
@@ -106,13 +106,13 @@ TEST(NpyParse, ReadsScalarsAndEmptyArrays) {
 
 TEST(NpyParse, TakesKeysInAnyOrderAndQuoting) {
   const auto a = parse_npy_float32(
-      npy_file("{\"shape\":(1,6),\"descr\":\"<f4\",\"fortran_order\":False}", kSixFloats), "x.npy");
+      npy_file("{\"shape\":(1,6),\"descr\":\"<f4\",\"fortran_order\":False}", six_floats), "x.npy");
   ASSERT_TRUE(a.ok()) << a.status().to_string();
   EXPECT_EQ(a->shape, (std::vector<int64_t>{1, 6}));
 }
 
 TEST(NpyParse, TruncationAtEveryLengthIsAnError) {
-  const std::string whole = npy_file(kTwoByThree, kSixFloats);
+  const std::string whole = npy_file(two_by_three, six_floats);
   for (size_t n = 0; n < whole.size(); ++n) {
     const auto a = parse_npy_float32(std::string_view(whole).substr(0, n), "x.npy");
     ASSERT_FALSE(a.ok()) << n << " of " << whole.size() << " bytes";
@@ -121,8 +121,8 @@ TEST(NpyParse, TruncationAtEveryLengthIsAnError) {
 }
 
 TEST(NpyParse, AnyHeaderByteFlippedNeitherCrashesNorReadsBeyond) {
-  const std::string whole = npy_file(kTwoByThree, kSixFloats);
-  for (size_t i = 0; i < whole.size() - kSixFloats.size(); ++i) {
+  const std::string whole = npy_file(two_by_three, six_floats);
+  for (size_t i = 0; i < whole.size() - six_floats.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string bad = whole;
       bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
@@ -136,9 +136,9 @@ TEST(NpyParse, AnyHeaderByteFlippedNeitherCrashesNorReadsBeyond) {
 }
 
 TEST(NpyParse, NamesWhatItDoesNotRead) {
-  const auto with = [](const std::string& header) { return npy_file(header, kSixFloats); };
-  const auto kBad = StatusCode::kInvalidArgument;
-  const auto kNo = StatusCode::kUnsupported;
+  const auto with = [](const std::string& header) { return npy_file(header, six_floats); };
+  constexpr auto kBad = StatusCode::kInvalidArgument;
+  constexpr auto kNo = StatusCode::kUnsupported;
   expect_error("PK\x03\x04", kBad, "not a .npy file");
   expect_error(std::string("\x93NUMPY\x09\x00\x02\x00{}", 12), kNo, "version 9.0: allowed are 1.0");
   expect_error(with("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }"), kNo,
@@ -149,17 +149,17 @@ TEST(NpyParse, NamesWhatItDoesNotRead) {
                "dtype '>f4'");
   expect_error(with("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 3), }"), kBad,
                "structured");
-  expect_error(npy_file(kTwoByThree, kSixFloats + "x"), kBad, "is too long: shape (2, 3)");
-  expect_error(npy_file(kTwoByThree, kSixFloats.substr(1)), kBad,
+  expect_error(npy_file(two_by_three, six_floats + "x"), kBad, "is too long: shape (2, 3)");
+  expect_error(npy_file(two_by_three, six_floats.substr(1)), kBad,
                "is truncated: shape (2, 3) of '<f4' needs 24 bytes of data, the file has 23");
 }
 
 TEST(NpyParse, RefusesHostileHeaders) {
   const auto with_shape = [](const std::string& shape) {
     return npy_file("{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }",
-                    kSixFloats);
+                    six_floats);
   };
-  const auto kBad = StatusCode::kInvalidArgument;
+  constexpr auto kBad = StatusCode::kInvalidArgument;
   expect_error(with_shape("(4294967296, 4294967296)"), kBad, "more values than fit");
   expect_error(with_shape("(9223372036854775807,)"), kBad, "more values than fit");
   expect_error(with_shape("(9223372036854775808,)"), kBad, "not an integer from 0");
@@ -172,11 +172,11 @@ TEST(NpyParse, RefusesHostileHeaders) {
   std::string many = "(";
   for (int i = 0; i < 65; ++i) many += "1, ";
   expect_error(with_shape(many + ")"), kBad, "over 64 dimensions");
-  expect_error(npy_file("{'descr': '<f4', 'shape': (6,), }", kSixFloats), kBad, "lacks one of");
-  expect_error(npy_file("{'descr': '<f4', 'descr': '<f4', }", kSixFloats), kBad, "'descr' twice");
-  expect_error(npy_file("{'a\nb': 1}", kSixFloats), kBad, "unknown key 'a?b'");
-  expect_error(npy_file(kTwoByThree + "x", kSixFloats), kBad, "goes on after its '}'");
-  expect_error(npy_file("{'descr': '<f4", kSixFloats), kBad, "'descr' is not a string");
+  expect_error(npy_file("{'descr': '<f4', 'shape': (6,), }", six_floats), kBad, "lacks one of");
+  expect_error(npy_file("{'descr': '<f4', 'descr': '<f4', }", six_floats), kBad, "'descr' twice");
+  expect_error(npy_file("{'a\nb': 1}", six_floats), kBad, "unknown key 'a?b'");
+  expect_error(npy_file(two_by_three + "x", six_floats), kBad, "goes on after its '}'");
+  expect_error(npy_file("{'descr': '<f4", six_floats), kBad, "'descr' is not a string");
   expect_error(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12), kBad, "at most 65535");
 }
 
