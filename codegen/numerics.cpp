@@ -141,9 +141,9 @@ const char* tensor_name(OutputTensor tensor) {
   return "?";
 }
 
-double tolerance(DType dtype, OutputTensor tensor, int p, bool clustered) {
+double tolerance(DType dtype, OutputTensor tensor, int p, InputKind data) {
   const bool gradient = tensor != OutputTensor::kO;
-  const double factor = gradient && clustered ? 2.0 : 1.0;
+  const double factor = gradient && data == InputKind::kClustered ? 2.0 : 1.0;
   switch (dtype) {
     case DType::kBf16:
       return gradient ? 5e-3 * factor : 3e-3;
@@ -153,7 +153,9 @@ double tolerance(DType dtype, OutputTensor tensor, int p, bool clustered) {
       break;
   }
   // The power multiplies relative errors by p; rounding of the scores grows with it.
-  return (gradient ? 2e-5 : 1e-5) * std::max(1.0, p / 15.0);
+  // A = e^S of a negative S has |S| times S's own relative error.
+  const double negative = data == InputKind::kOpposed ? 8.0 : 1.0;
+  return (gradient ? 2e-5 : 1e-5) * std::max(1.0, p / 15.0) * negative;
 }
 
 double error_floor(double floor_norm) { return 0x1p-20 * floor_norm; }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/problem.h"
+#include "codegen/random_inputs.h"
 
 namespace lssar {
 
@@ -34,9 +35,10 @@ enum class OutputTensor { kO, kDq, kDk, kDv };
 // "o", "dq", "dk", "dv".
 const char* tensor_name(OutputTensor tensor);
 
-// What a tensor's relative error may be (docs/math.md, tolerances). `clustered`: inputs that point
-// in few directions, whose gradients cancel.
-double tolerance(DType dtype, OutputTensor tensor, int p, bool clustered = false);
+// What a tensor's relative error may be (docs/math.md, tolerances). `data`: clustered inputs, whose
+// gradients cancel, may have twice the error in 16 bits; opposed ones, with very negative scores,
+// eight times in float32.
+double tolerance(DType dtype, OutputTensor tensor, int p, InputKind data = InputKind::kGauss);
 
 // The absolute error allowed on top, from ReferenceOutputs::floor_norm_dq or _dk. 0 for o and dv.
 double error_floor(double floor_norm);

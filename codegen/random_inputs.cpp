@@ -18,7 +18,7 @@ constexpr float kPeakyNoise = 0.1f;
 constexpr int kClusters = 5;
 constexpr float kClusterNoise = 0.2f;
 constexpr float kOpposedNoise = 0.25f;
-constexpr float kNearTieNoise = 0.125f;
+constexpr float kNearTieShare = 0.0625f;
 constexpr int64_t kZeroEvery = 3;
 constexpr float kHugeScale = 1e4f;
 
@@ -95,6 +95,16 @@ void zero_some(Rows& rows) {
   }
 }
 
+// Keys in the first half of the dimensions, queries almost in the second: every score is near 0,
+// though keys differ as much as ever.
+void turn_apart(Rows& q, Rows& k) {
+  const int64_t half = k.dim / 2;
+  for (int64_t i = 0; i < k.count; ++i)
+    for (int64_t c = half; c < k.dim; ++c) k.row(i)[c] = 0;
+  for (int64_t i = 0; i < q.count; ++i)
+    for (int64_t c = 0; c < half; ++c) q.row(i)[c] *= kNearTieShare;
+}
+
 void scale(Rows& rows, float factor) {
   for (float& value : rows.values) value *= factor;
 }
@@ -130,7 +140,7 @@ void shape_rows(InputKind kind, const Sizes& sizes, uint64_t seed, Rows& q, Rows
     case InputKind::kTies:
       return pull_to_centres(k, centres, 1, 0, pick_k);
     case InputKind::kNearTies:
-      return pull_to_centres(k, centres, 1, kNearTieNoise, pick_k);
+      return turn_apart(q, k);
     case InputKind::kZeros:
       zero_some(q);
       return zero_some(k);

@@ -19,7 +19,7 @@ enum class InputKind {
   kClustered,  // q and k point in a few directions: gradients cancel
   kOpposed,    // every query points away from every key: very negative scores
   kTies,       // all keys equal: every row of more than 3 keys is dead
-  kNearTies,   // all keys nearly equal: N P - b cancels
+  kNearTies,   // all scores nearly 0, of different keys: N P - b cancels
   kZeros,      // every third vector of q and k is 0
   kHuge,       // Gaussian times 10^4: only directions matter
 };

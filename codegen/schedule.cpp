@@ -182,7 +182,9 @@ Schedule default_schedule(const Problem& problem, const Target& target, DqMode d
   Schedule schedule;
   schedule.dq_mode = dq_mode;
   schedule.load_path = problem.alignment >= 16 ? LoadPath::kCpAsync : LoadPath::kPlain;
-  schedule.softplus_degree = problem.dtype == DType::kFp32 ? kMaxSoftplusDegree : 4;
+  // With p = 1 gradients jump where U becomes 0, and an error there shows in full.
+  schedule.softplus_degree =
+      problem.dtype == DType::kFp32 || problem.p == 1 ? kMaxSoftplusDegree : 4;
   if (problem.pass == Pass::kBackward) {
     choose_backward(schedule, problem, target);
   } else {

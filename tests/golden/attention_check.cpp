@@ -18,13 +18,13 @@ std::vector<double> widen(const std::vector<float>& values) {
 struct Expected {
   std::vector<double> o, dq, dk, dv;
   double floor_dq = 0, floor_dk = 0;
-  bool clustered = false;
+  InputKind data = InputKind::kGauss;
 };
 
 void expect_close(const Problem& problem, OutputTensor tensor, const std::vector<double>& expected,
-                  const std::vector<float>& actual, double floor, bool clustered) {
+                  const std::vector<float>& actual, double floor, InputKind data) {
   const TensorError error =
-      compare(expected, actual, tolerance(problem.dtype, tensor, problem.p, clustered), floor);
+      compare(expected, actual, tolerance(problem.dtype, tensor, problem.p, data), floor);
   EXPECT_TRUE(error.passed) << tensor_name(tensor) << " of " << to_string(problem) << ": "
                             << error.to_string();
 }
@@ -32,15 +32,15 @@ void expect_close(const Problem& problem, OutputTensor tensor, const std::vector
 void expect_outputs(const Problem& problem, const Expected& expected, const CapiOptions& options,
                     const CapiOutputs& actual) {
   if (options.passes & LSSAR_PASS_FORWARD)
-    expect_close(problem, OutputTensor::kO, expected.o, actual.o, 0, expected.clustered);
+    expect_close(problem, OutputTensor::kO, expected.o, actual.o, 0, expected.data);
   if (options.passes & LSSAR_PASS_FORWARD_TRAIN)
-    expect_close(problem, OutputTensor::kO, expected.o, actual.o_train, 0, expected.clustered);
+    expect_close(problem, OutputTensor::kO, expected.o, actual.o_train, 0, expected.data);
   if ((options.passes & LSSAR_PASS_BACKWARD) == 0) return;
   expect_close(problem, OutputTensor::kDq, expected.dq, actual.grad_q, expected.floor_dq,
-               expected.clustered);
+               expected.data);
   expect_close(problem, OutputTensor::kDk, expected.dk, actual.grad_k, expected.floor_dk,
-               expected.clustered);
-  expect_close(problem, OutputTensor::kDv, expected.dv, actual.grad_v, 0, expected.clustered);
+               expected.data);
+  expect_close(problem, OutputTensor::kDv, expected.dv, actual.grad_v, 0, expected.data);
 }
 
 void run_and_expect(const Problem& problem, const Sizes& sizes, CapiInputs inputs,
@@ -95,15 +95,15 @@ void check_against_reference(const Problem& problem, const Sizes& sizes, InputKi
                     reference->dv,
                     error_floor(reference->floor_norm_dq),
                     error_floor(reference->floor_norm_dk),
-                    kind == InputKind::kClustered};
+                    kind};
   run_and_expect(problem, sizes, {inputs.q, inputs.k, inputs.v, inputs.grad_o}, expected, options,
                  device);
 }
 
 void check_golden_case(const GoldenCase& golden, const CapiOptions& options,
                        const CheckDevice& device) {
-  const Expected expected{golden.o,        golden.dq,       golden.dk,         golden.dv,
-                          golden.floor_dq, golden.floor_dk, golden.clustered()};
+  const Expected expected{golden.o,        golden.dq,       golden.dk,    golden.dv,
+                          golden.floor_dq, golden.floor_dk, golden.kind()};
   run_and_expect(golden.problem, golden.sizes, {golden.q, golden.k, golden.v, golden.grad_o},
                  expected, options, device);
 }

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "codegen/kernel.h"
 #include "codegen/problem.h"
+#include "codegen/random_inputs.h"
 
 namespace lssar {
 
@@ -26,7 +27,8 @@ struct GoldenCase {
   std::vector<double> o, dq, dk, dv;
   double floor_dq = 0, floor_dk = 0;  // of the error rule, its 2^-20 included
 
-  bool clustered() const { return data == "clustered"; }
+  // What the error rule takes `data` for.
+  InputKind kind() const { return data == "clustered" ? InputKind::kClustered : InputKind::kGauss; }
 };
 
 std::string golden_data_folder();

@@ -173,7 +173,7 @@ class RunGolden : public ::testing::Test {
     ASSERT_TRUE(actual.ok()) << actual.status().to_string();
     const TensorError error =
         compare(wanted, actual->values,
-                tolerance(case_.problem.dtype, tensor, case_.problem.p, case_.clustered()), floor);
+                tolerance(case_.problem.dtype, tensor, case_.problem.p, case_.kind()), floor);
     EXPECT_TRUE(error.passed) << file << ": " << error.to_string();
   }
 

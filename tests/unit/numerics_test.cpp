@@ -109,11 +109,11 @@ TEST(Pack, IsLittleEndian) {
 TEST(Tolerance, OfEachDTypeAndTensor) {
   EXPECT_EQ(tolerance(DType::kBf16, OutputTensor::kO, 15), 3e-3);
   EXPECT_EQ(tolerance(DType::kBf16, OutputTensor::kDq, 15), 5e-3);
-  EXPECT_EQ(tolerance(DType::kBf16, OutputTensor::kDv, 15, true), 1e-2);
-  EXPECT_EQ(tolerance(DType::kBf16, OutputTensor::kO, 15, true), 3e-3);
+  EXPECT_EQ(tolerance(DType::kBf16, OutputTensor::kDv, 15, InputKind::kClustered), 1e-2);
+  EXPECT_EQ(tolerance(DType::kBf16, OutputTensor::kO, 15, InputKind::kClustered), 3e-3);
   EXPECT_EQ(tolerance(DType::kFp16, OutputTensor::kO, 15), 1e-3);
   EXPECT_EQ(tolerance(DType::kFp16, OutputTensor::kDk, 15), 2e-3);
-  EXPECT_EQ(tolerance(DType::kFp16, OutputTensor::kDk, 15, true), 4e-3);
+  EXPECT_EQ(tolerance(DType::kFp16, OutputTensor::kDk, 15, InputKind::kClustered), 4e-3);
   EXPECT_DOUBLE_EQ(tolerance(DType::kFp32, OutputTensor::kO, 3), 1e-5);
   EXPECT_DOUBLE_EQ(tolerance(DType::kFp32, OutputTensor::kO, 30), 2e-5);
   EXPECT_DOUBLE_EQ(tolerance(DType::kFp32, OutputTensor::kDq, 15), 2e-5);

@@ -37,12 +37,11 @@ struct Comparison {
 std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes, InputKind kind,
                                     const AttentionOutputs& actual,
                                     const ReferenceOutputs& reference) {
-  const bool clustered = kind == InputKind::kClustered;
   std::vector<Comparison> all;
   const auto add = [&](OutputTensor tensor, int64_t heads, int64_t length, int64_t dim,
                        const std::vector<double>& wanted, const std::vector<float>& got,
                        double floor_norm) {
-    const double allowed = tolerance(problem.dtype, tensor, problem.p, clustered);
+    const double allowed = tolerance(problem.dtype, tensor, problem.p, kind);
     all.push_back({tensor,
                    {sizes.batch, heads, length, dim},
                    compare(wanted, got, allowed, error_floor(floor_norm))});
