@@ -124,11 +124,17 @@ void cold_prepare(benchmark::State& state, Case which) {
 
 int main(int argc, char** argv) {
   using namespace lssar::bench;
-  benchmark::RegisterBenchmark("cache/key", make_key)->Unit(benchmark::kMicrosecond);
+  benchmark::RegisterBenchmark("cache/key", make_key)
+      ->Unit(benchmark::kMicrosecond)
+      ->MinTime(kMinSeconds);
   for (auto* entry : {benchmark::RegisterBenchmark("cache/memory_hit", hit_memory),
                       benchmark::RegisterBenchmark("cache/disk_hit", hit_disk),
                       benchmark::RegisterBenchmark("cache/write", write_entry)}) {
-    entry->Unit(benchmark::kMicrosecond)->ArgName("bytes")->Arg(50'000)->Arg(500'000);
+    entry->Unit(benchmark::kMicrosecond)
+        ->MinTime(kMinSeconds)
+        ->ArgName("bytes")
+        ->Arg(50'000)
+        ->Arg(500'000);
   }
   for (const Case& which : all_cases()) {
     const std::string name = case_name(which.pass, which.head_dim);

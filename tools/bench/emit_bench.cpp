@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
   for (const Case& which : all_cases()) {
     benchmark::RegisterBenchmark(("emit/" + case_name(which.pass, which.head_dim)).c_str(), emit,
                                  which)
-        ->Unit(benchmark::kMicrosecond);
+        ->Unit(benchmark::kMicrosecond)
+        ->MinTime(kMinSeconds);
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

@@ -104,9 +104,10 @@ class RecordedPlan {
 using Execute = lssar_status (*)(const lssar_plan*, const lssar_call*);
 
 void execute(benchmark::State& state, Execute function) {
-  RecordedPlan recorded;
-  std::string detail;
-  if (!recorded.open(&detail)) {
+  static RecordedPlan recorded;  // one for all: its kernels are compiled once
+  static std::string detail;
+  static const bool is_open = recorded.open(&detail);
+  if (!is_open) {
     state.SkipWithError(detail.c_str());
     return;
   }

@@ -48,6 +48,7 @@ void register_one(const std::string& name, const VirtualCase& which) {
   benchmark::RegisterBenchmark(("virtual/" + name).c_str(), run, which)
       ->Unit(benchmark::kMillisecond)
       ->UseManualTime()
+      ->Iterations(30)  // fixed, so that a case is compiled once
       ->ArgName("threads")
       ->Arg(1)
       ->Arg(0);  // as many as the machine has
