@@ -174,6 +174,35 @@ TEST(AtomicDq, EveryDimAndDtype) {
   }
 }
 
+class Schedules : public testing::TestWithParam<const char*> {};
+
+TEST_P(Schedules, GiveTheSame) {
+  for (DType dtype : {DType::kBf16, DType::kFp16}) {
+    CapiOptions options = aligned(kAllPasses);
+    options.schedule_json = GetParam();
+    const int64_t pairs[][2] = {{150, 150}, {64, 0}, {0, 64}, {200, 5}, {5, 200}};
+    for (const auto& pair : pairs)
+      check_against_reference(make_problem(64, dtype), make_sizes(1, 2, 1, pair[0], pair[1]),
+                              InputKind::kGauss, options);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Schedules,
+    testing::Values(
+        // No overlap of copies and work: what the caller copied must still be waited for.
+        R"({"forward": {"stages": 1}, "dkdv": {"stages": 1}, "dq": {"stages": 1}})",
+        R"({"forward": {"stages": 4}, "dkdv": {"stages": 3}, "dq": {"stages": 3}})",
+        R"({"forward": {"block_rows": 16, "block_cols": 16}, "dkdv": {"block_rows": 16,
+            "block_cols": 16}, "dq": {"block_rows": 16, "block_cols": 16}})",
+        R"({"forward": {"block_rows": 128, "block_cols": 32}, "dkdv": {"block_rows": 128,
+            "block_cols": 32}, "dq": {"block_rows": 128, "block_cols": 48}})",
+        R"({"forward": {"block_cols": 128}, "block_dv": 16, "split_dkdv": true})",
+        R"({"dq_mode": "atomic", "dkdv": {"block_rows": 64, "block_cols": 16, "stages": 1}})",
+        R"({"dq_mode": "atomic", "split_dkdv": true, "dkdv": {"block_rows": 128,
+            "block_cols": 32}})",
+        R"({"load_path": "plain", "softplus_degree": 6})"));
+
 TEST(Batched, LongerThanManyTiles) {
   check_against_reference(make_problem(64), make_sizes(1, 1, 1, 601, 601), InputKind::kGauss,
                           aligned(kAllPasses));
