@@ -110,7 +110,7 @@ Status Parser::parse_label(ParsedKernel& kernel, const Token& name) {
 Status Parser::parse_branch_targets(ParsedKernel& kernel) {
   const uint32_t line = lexer_.peek().line;
   const auto table = static_cast<int32_t>(kernel.branch_tables.size());
-  if (!scopes_.declare_table(last_label_, static_cast<uint32_t>(table))) {
+  if (last_label_.empty() || !scopes_.declare_table(last_label_, static_cast<uint32_t>(table))) {
     return error(line, ".branchtargets must follow a label of its own");
   }
   kernel.branch_tables.emplace_back();
@@ -145,6 +145,9 @@ Status Parser::parse_instruction(ParsedKernel& kernel) {
   const Token opcode = lexer_.next();
   if (opcode.kind != TokenKind::kWord) return unexpected(opcode, "an instruction is expected");
   if (!guarded && accept(':')) return parse_label(kernel, opcode);
+  if (opcode.is("call") || opcode.text.starts_with("call.")) {
+    return error(opcode.line, "call: functions besides kernels are not supported; inline them");
+  }
   instruction.opcode = opcode.text;
   instruction.line = opcode.line;
 
@@ -156,7 +159,10 @@ Status Parser::parse_instruction(ParsedKernel& kernel) {
     } while (accept(','));
   }
   instruction.text = std::string_view(module_.text).substr(begin, lexer_.offset() - begin + 1);
-  LSSAR_RETURN_IF_ERROR(expect(';', "after an instruction"));
+  if (!accept(';')) {
+    return error(opcode.line, "';' expected after '{}', not '{}'", opcode.text.substr(0, 80),
+                 lexer_.peek().text.substr(0, 80));
+  }
   instruction.first_operand = static_cast<uint32_t>(kernel.operands.size());
   instruction.num_operands = static_cast<uint32_t>(operands.size());
   for (Operand& operand : operands) {

@@ -193,7 +193,7 @@ std::shared_ptr<Device> open_device(SimdLevel level, int num_threads) {
 std::string kernel_text(const std::string& params, const std::string& body,
                         const std::string& module_variables, const std::string& target) {
   return ".version 8.5\n.target " + target + "\n.address_size 64\n" + module_variables +
-         "\n.visible .entry k(" + params + ")\n{\n" + body + "\n}\n";
+         ".visible .entry k(" + params + ")\n{\n" + body + "\n}\n";
 }
 
 Status run(Device& device, const std::string& text, const Launch& launch,
