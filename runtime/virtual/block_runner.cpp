@@ -17,13 +17,22 @@ constexpr int kPoison = 0xff;
 
 void fill_register(uint8_t* place, RegClass reg_class, uint64_t bits) {
   const auto fill = [&](auto value) {
-    for (uint32_t i = 0; i < kLanes; ++i) std::memcpy(place + i * sizeof value, &value, sizeof value);
+    for (uint32_t i = 0; i < kLanes; ++i)
+      std::memcpy(place + i * sizeof value, &value, sizeof value);
   };
   switch (reg_class) {
-    case RegClass::kPred: std::memcpy(place, &bits, 4); break;
-    case RegClass::k16: fill(static_cast<uint16_t>(bits)); break;
-    case RegClass::k32: fill(static_cast<uint32_t>(bits)); break;
-    case RegClass::k64: fill(bits); break;
+    case RegClass::kPred:
+      std::memcpy(place, &bits, 4);
+      break;
+    case RegClass::k16:
+      fill(static_cast<uint16_t>(bits));
+      break;
+    case RegClass::k32:
+      fill(static_cast<uint32_t>(bits));
+      break;
+    case RegClass::k64:
+      fill(bits);
+      break;
   }
 }
 
@@ -53,8 +62,8 @@ Status BlockRunner::prepare(const LaunchContext& launch) {
   if (!grow(registers_, registers_capacity_, warps * program.register_bytes) ||
       !grow(shared_, shared_capacity_, launch.shared_bytes) ||
       !grow(local_, local_capacity_, warps * local)) {
-    return out_of_memory(fmt::format("kernel {}: registers, shared and local memory of a block",
-                                     program.name));
+    return out_of_memory(
+        fmt::format("kernel {}: registers, shared and local memory of a block", program.name));
   }
   const size_t old_size = warps_.size();
   if (old_size < warps) {
@@ -100,31 +109,80 @@ void BlockRunner::fill_specials(Warp& warp) {
       const uint32_t thread = warp.index * kLanes + lane;
       uint32_t value = 0;
       switch (s.which) {
-        case Special::kTidX: value = thread % block[0]; break;
-        case Special::kTidY: value = thread / block[0] % block[1]; break;
-        case Special::kTidZ: value = thread / block[0] / block[1]; break;
-        case Special::kNtidX: value = block[0]; break;
-        case Special::kNtidY: value = block[1]; break;
-        case Special::kNtidZ: value = block[2]; break;
-        case Special::kCtaidX: value = context_.index[0]; break;
-        case Special::kCtaidY: value = context_.index[1]; break;
-        case Special::kCtaidZ: value = context_.index[2]; break;
-        case Special::kNctaidX: value = launch_.grid[0]; break;
-        case Special::kNctaidY: value = launch_.grid[1]; break;
-        case Special::kNctaidZ: value = launch_.grid[2]; break;
-        case Special::kLaneId: value = lane; break;
-        case Special::kWarpId: value = warp.index; break;
-        case Special::kNumWarps: value = launch_.num_warps(); break;
-        case Special::kSmId: value = context_.index[0] % launch_.num_sms; break;
-        case Special::kNumSms: value = launch_.num_sms; break;
-        case Special::kGridId: break;
-        case Special::kLaneMaskEq: value = 1u << lane; break;
-        case Special::kLaneMaskLt: value = (1u << lane) - 1; break;
-        case Special::kLaneMaskLe: value = (2u << lane) - 1; break;
-        case Special::kLaneMaskGt: value = ~((2u << lane) - 1); break;
-        case Special::kLaneMaskGe: value = ~((1u << lane) - 1); break;
-        case Special::kDynamicShared: value = launch_.dynamic_shared_bytes; break;
-        case Special::kTotalShared: value = launch_.shared_bytes; break;
+        case Special::kTidX:
+          value = thread % block[0];
+          break;
+        case Special::kTidY:
+          value = thread / block[0] % block[1];
+          break;
+        case Special::kTidZ:
+          value = thread / block[0] / block[1];
+          break;
+        case Special::kNtidX:
+          value = block[0];
+          break;
+        case Special::kNtidY:
+          value = block[1];
+          break;
+        case Special::kNtidZ:
+          value = block[2];
+          break;
+        case Special::kCtaidX:
+          value = context_.index[0];
+          break;
+        case Special::kCtaidY:
+          value = context_.index[1];
+          break;
+        case Special::kCtaidZ:
+          value = context_.index[2];
+          break;
+        case Special::kNctaidX:
+          value = launch_.grid[0];
+          break;
+        case Special::kNctaidY:
+          value = launch_.grid[1];
+          break;
+        case Special::kNctaidZ:
+          value = launch_.grid[2];
+          break;
+        case Special::kLaneId:
+          value = lane;
+          break;
+        case Special::kWarpId:
+          value = warp.index;
+          break;
+        case Special::kNumWarps:
+          value = launch_.num_warps();
+          break;
+        case Special::kSmId:
+          value = context_.index[0] % launch_.num_sms;
+          break;
+        case Special::kNumSms:
+          value = launch_.num_sms;
+          break;
+        case Special::kGridId:
+          break;
+        case Special::kLaneMaskEq:
+          value = 1u << lane;
+          break;
+        case Special::kLaneMaskLt:
+          value = (1u << lane) - 1;
+          break;
+        case Special::kLaneMaskLe:
+          value = (2u << lane) - 1;
+          break;
+        case Special::kLaneMaskGt:
+          value = ~((2u << lane) - 1);
+          break;
+        case Special::kLaneMaskGe:
+          value = ~((1u << lane) - 1);
+          break;
+        case Special::kDynamicShared:
+          value = launch_.dynamic_shared_bytes;
+          break;
+        case Special::kTotalShared:
+          value = launch_.shared_bytes;
+          break;
       }
       std::memcpy(place + lane * sizeof value, &value, sizeof value);
     }

@@ -1,5 +1,5 @@
-// Runs the blocks of a launch, one at a time, on one thread: warps in turn until each waits or ends,
-// diverged lanes of a warp lowest basic block first.
+// Runs the blocks of a launch, one at a time, on one thread: warps in turn until each waits or
+// ends, diverged lanes of a warp lowest basic block first.
 #pragma once
 
 #include <array>

@@ -48,7 +48,8 @@ std::vector<FlowBlock> cut_blocks(const std::vector<InstructionFlow>& flow) {
   return blocks;
 }
 
-// Depth-first walk that visits successors in the given order; gives the blocks as they are finished.
+// Depth-first walk that visits successors in the given order; gives the blocks as they are
+// finished.
 std::vector<uint32_t> finish_order(const std::vector<std::vector<uint32_t>>& successors,
                                    std::vector<std::pair<uint32_t, uint32_t>>* back_edges) {
   enum : uint8_t { kNew, kOpen, kDone };

@@ -1,8 +1,8 @@
 // Basic blocks of a kernel, in the order in which diverged lanes are run.
 //
-// A warp always runs its lanes at the lowest block. So a block must come after every block from which
-// lanes may still reach it without going round a loop, and a loop's blocks before its exits: then
-// lanes that diverged meet again where their paths join.
+// A warp always runs its lanes at the lowest block. So a block must come after every block from
+// which lanes may still reach it without going round a loop, and a loop's blocks before its exits:
+// then lanes that diverged meet again where their paths join.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace lssar::vdev {
 struct InstructionFlow {
   Terminator terminator = Terminator::kFall;
   bool guarded = false;
-  uint32_t target = 0;          // instruction, of kJump and kBranch
+  uint32_t target = 0;                           // instruction, of kJump and kBranch
   const std::vector<uint32_t>* table = nullptr;  // instructions, of kTable
 };
 

@@ -61,8 +61,8 @@ Status Decoder::error(const Instruction& in, std::string_view what) const {
                                   in.text.substr(0, kMaxQuoted)));
 }
 
-// Shared and local variables that this kernel uses, in the order of their declaration. Extern shared
-// ones all begin behind the others.
+// Shared and local variables that this kernel uses, in the order of their declaration. Extern
+// shared ones all begin behind the others.
 Status Decoder::assign_addresses() {
   std::vector<bool> used(module_.variables.size(), false);
   for (const Operand& o : kernel_.operands) {
@@ -84,9 +84,10 @@ Status Decoder::assign_addresses() {
       end = addresses_[i] + v.bytes;
     }
     if (shared > kMaxSharedBytes || local > kMaxLocalBytes) {
-      return device_error(fmt::format(
-          "kernel {}: variable {} makes {} bytes of shared and {} of local memory; at most {} and {}",
-          kernel_.name, v.name, shared, local, kMaxSharedBytes, kMaxLocalBytes));
+      return device_error(
+          fmt::format("kernel {}: variable {} makes {} bytes of shared and {} of local memory; at "
+                      "most {} and {}",
+                      kernel_.name, v.name, shared, local, kMaxSharedBytes, kMaxLocalBytes));
     }
   }
   program_->static_shared_bytes = static_cast<uint32_t>(shared);
@@ -153,9 +154,14 @@ void Decoder::find_flow() {
         flow[i].terminator = Terminator::kTable;
         flow[i].table = &kernel_.branch_tables[operand(1).index];
         break;
-      case Bind::kExit: flow[i].terminator = Terminator::kExit; break;
-      case Bind::kBarrier: flow[i].terminator = Terminator::kBarrier; break;
-      default: break;
+      case Bind::kExit:
+        flow[i].terminator = Terminator::kExit;
+        break;
+      case Bind::kBarrier:
+        flow[i].terminator = Terminator::kBarrier;
+        break;
+      default:
+        break;
     }
   }
   flow_ = build_control_flow(flow);
@@ -189,7 +195,9 @@ void Decoder::emit_terminator(const FlowBlock& flow, BasicBlock& block) {
   block.terminator = flow.terminator;
   const std::vector<uint32_t>& to = flow.successors;
   switch (flow.terminator) {
-    case Terminator::kJump: block.taken = to[0]; break;
+    case Terminator::kJump:
+      block.taken = to[0];
+      break;
     case Terminator::kBranch:
       block.taken = to[0];
       block.next = to[1];
@@ -208,7 +216,9 @@ void Decoder::emit_terminator(const FlowBlock& flow, BasicBlock& block) {
       if (!to.empty()) block.next = to[0];
       break;
     case Terminator::kFall:
-    case Terminator::kBarrier: block.next = to[0]; break;
+    case Terminator::kBarrier:
+      block.next = to[0];
+      break;
   }
 }
 
@@ -225,8 +235,7 @@ void Decoder::emit_end() {
   for (BasicBlock& block : program_->blocks) {
     const bool jumps = block.terminator == Terminator::kJump;
     if (jumps || block.terminator == Terminator::kBranch) redirect(block.taken);
-    if (!jumps && block.terminator != Terminator::kTable &&
-        block.terminator != Terminator::kExit) {
+    if (!jumps && block.terminator != Terminator::kTable && block.terminator != Terminator::kExit) {
       redirect(block.next);
     }
     const Op& op = program_->ops[block.first_op + block.num_instructions - 1];

@@ -10,8 +10,8 @@
 
 namespace lssar::vdev {
 
-// `module` and `kernel` must outlive the program. The module's global variables have their addresses.
-// kDeviceError names kernel, PTX line and instruction.
+// `module` and `kernel` must outlive the program. The module's global variables have their
+// addresses. kDeviceError names kernel, PTX line and instruction.
 Result<std::unique_ptr<KernelProgram>> decode_kernel(const ParsedModule& module,
                                                      const ParsedKernel& kernel,
                                                      const OpcodeTable& table);

@@ -10,22 +10,32 @@ namespace {
 
 const char* space_name(StateSpace space) {
   switch (space) {
-    case StateSpace::kGlobal: return "global";
-    case StateSpace::kConst: return "constant";
-    case StateSpace::kShared: return "shared";
-    case StateSpace::kLocal: return "local";
-    case StateSpace::kParam: return "parameter";
-    case StateSpace::kGeneric: return "generic";
+    case StateSpace::kGlobal:
+      return "global";
+    case StateSpace::kConst:
+      return "constant";
+    case StateSpace::kShared:
+      return "shared";
+    case StateSpace::kLocal:
+      return "local";
+    case StateSpace::kParam:
+      return "parameter";
+    case StateSpace::kGeneric:
+      return "generic";
   }
   return "";
 }
 
 std::string limits(const Warp& warp, StateSpace space) {
   switch (space) {
-    case StateSpace::kShared: return fmt::format("the block has {} bytes", warp.shared_bytes);
-    case StateSpace::kLocal: return fmt::format("a thread has {} bytes", warp.local_bytes);
-    case StateSpace::kParam: return fmt::format("there are {} bytes", warp.params_bytes);
-    default: return "it lies in no allocated or imported range";
+    case StateSpace::kShared:
+      return fmt::format("the block has {} bytes", warp.shared_bytes);
+    case StateSpace::kLocal:
+      return fmt::format("a thread has {} bytes", warp.local_bytes);
+    case StateSpace::kParam:
+      return fmt::format("there are {} bytes", warp.params_bytes);
+    default:
+      return "it lies in no allocated or imported range";
   }
 }
 
@@ -46,18 +56,24 @@ void raise_memory_fault(const Warp& warp, const Op& op, MemoryFault fault, State
   std::string what = fmt::format("lane {}, {} {} of {} bytes at address {:#x}: ", lane,
                                  space_name(space), verb, bytes, address);
   switch (fault) {
-    case MemoryFault::kOutOfRange: what += "out of bounds: " + limits(warp, space); break;
-    case MemoryFault::kMisaligned: what += fmt::format("not aligned to {} bytes", bytes); break;
-    case MemoryFault::kReadOnly: what += "parameters are read-only"; break;
-    case MemoryFault::kBadSpace: what += "not an address of any state space"; break;
+    case MemoryFault::kOutOfRange:
+      what += "out of bounds: " + limits(warp, space);
+      break;
+    case MemoryFault::kMisaligned:
+      what += fmt::format("not aligned to {} bytes", bytes);
+      break;
+    case MemoryFault::kReadOnly:
+      what += "parameters are read-only";
+      break;
+    case MemoryFault::kBadSpace:
+      what += "not an address of any state space";
+      break;
   }
-  throw LaunchFault{
-      device_error(describe_place(*warp.context, warp.index, op) + ": " + what)};
+  throw LaunchFault{device_error(describe_place(*warp.context, warp.index, op) + ": " + what)};
 }
 
 void raise_fault(const Warp& warp, const Op& op, const char* message) {
-  throw LaunchFault{
-      device_error(describe_place(*warp.context, warp.index, op) + ": " + message)};
+  throw LaunchFault{device_error(describe_place(*warp.context, warp.index, op) + ": " + message)};
 }
 
 bool find_global_range(Warp& warp, uint64_t address, uint32_t bytes) {
@@ -79,10 +95,9 @@ void grow_async_queue(AsyncQueue& queue) {
 uint64_t read_block_clock(const Warp& warp) { return warp.context->instructions; }
 
 uint64_t read_global_timer() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(
-          std::chrono::steady_clock::now().time_since_epoch())
-          .count());
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
 }
 
 }  // namespace lssar::vdev

@@ -36,11 +36,31 @@ struct BasicBlock {
 
 // Registers that are filled before a warp runs.
 enum class Special : uint8_t {
-  kTidX, kTidY, kTidZ, kNtidX, kNtidY, kNtidZ,
-  kCtaidX, kCtaidY, kCtaidZ, kNctaidX, kNctaidY, kNctaidZ,
-  kLaneId, kWarpId, kNumWarps, kSmId, kNumSms, kGridId,
-  kLaneMaskEq, kLaneMaskLt, kLaneMaskLe, kLaneMaskGt, kLaneMaskGe,
-  kDynamicShared, kTotalShared,
+  kTidX,
+  kTidY,
+  kTidZ,
+  kNtidX,
+  kNtidY,
+  kNtidZ,
+  kCtaidX,
+  kCtaidY,
+  kCtaidZ,
+  kNctaidX,
+  kNctaidY,
+  kNctaidZ,
+  kLaneId,
+  kWarpId,
+  kNumWarps,
+  kSmId,
+  kNumSms,
+  kGridId,
+  kLaneMaskEq,
+  kLaneMaskLt,
+  kLaneMaskLe,
+  kLaneMaskGt,
+  kLaneMaskGe,
+  kDynamicShared,
+  kTotalShared,
 };
 struct Constant {
   uint32_t offset;

@@ -42,9 +42,9 @@ class MemoryMap {
 
  private:
   std::mutex mutex_;
-  std::map<uint64_t, uint64_t> allocated_;                          // address -> bytes
-  std::map<std::pair<uint64_t, uint64_t>, uint32_t> imported_;      // (address, bytes) -> uses
-  std::shared_ptr<const RangeTable> table_;  // null: to be made
+  std::map<uint64_t, uint64_t> allocated_;                      // address -> bytes
+  std::map<std::pair<uint64_t, uint64_t>, uint32_t> imported_;  // (address, bytes) -> uses
+  std::shared_ptr<const RangeTable> table_;                     // null: to be made
 };
 
 }  // namespace lssar::vdev

@@ -11,7 +11,6 @@
 namespace lssar::vdev {
 namespace {
 
-
 class Module final : public DeviceModule {
  public:
   explicit Module(MemoryMap& memory) : memory_(memory) {}
@@ -39,11 +38,10 @@ Status check_target(const std::string& ptx_target, const Target& target) {
     return device_error(fmt::format("PTX for target '{}': not an architecture", ptx_target));
   }
   const int have = target.major * 10 + target.minor;
-  const bool fits = suffix[0] == '\0' ? number <= have
-                                      : number == have && target.suffix == suffix;
+  const bool fits = suffix[0] == '\0' ? number <= have : number == have && target.suffix == suffix;
   if (fits) return {};
-  return device_error(fmt::format("PTX for {}: the virtual device is sm_{}{}", ptx_target, have,
-                                  target.suffix));
+  return device_error(
+      fmt::format("PTX for {}: the virtual device is sm_{}{}", ptx_target, have, target.suffix));
 }
 
 Status Module::place_variables() {
@@ -52,7 +50,7 @@ Status Module::place_variables() {
     if (v.space != StateSpace::kGlobal && v.space != StateSpace::kConst) continue;
     const uint64_t align = std::max<uint64_t>(v.align, 16);
     total = (total + align - 1) / align * align;
-    v.address = total;  // relative, until the storage is there
+    v.address = total;      // relative, until the storage is there
     total += v.bytes + 16;  // so that running over one's end is not the next one's beginning
   }
   if (total == 0) return {};
@@ -63,7 +61,8 @@ Status Module::place_variables() {
   for (Variable& v : parsed_->variables) {
     if (v.space != StateSpace::kGlobal && v.space != StateSpace::kConst) continue;
     v.address += base;
-    if (!v.init.empty()) std::memcpy(reinterpret_cast<void*>(v.address), v.init.data(), v.init.size());
+    if (!v.init.empty())
+      std::memcpy(reinterpret_cast<void*>(v.address), v.init.data(), v.init.size());
     LSSAR_RETURN_IF_ERROR(memory_.import_range(v.address, v.bytes));
     ranges_.emplace_back(v.address, v.bytes);
   }

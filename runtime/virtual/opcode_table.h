@@ -1,5 +1,5 @@
-// Finds the rows of a handler set that fit an opcode. One table per instruction set, made once; read
-// by decoders on any thread.
+// Finds the rows of a handler set that fit an opcode. One table per instruction set, made once;
+// read by decoders on any thread.
 #pragma once
 
 #include <string_view>

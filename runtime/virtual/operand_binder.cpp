@@ -15,17 +15,28 @@ struct SpecialName {
   Special which;
 };
 constexpr SpecialName kSpecials[] = {
-    {"%tid.x", Special::kTidX},         {"%tid.y", Special::kTidY},
-    {"%tid.z", Special::kTidZ},         {"%ntid.x", Special::kNtidX},
-    {"%ntid.y", Special::kNtidY},       {"%ntid.z", Special::kNtidZ},
-    {"%ctaid.x", Special::kCtaidX},     {"%ctaid.y", Special::kCtaidY},
-    {"%ctaid.z", Special::kCtaidZ},     {"%nctaid.x", Special::kNctaidX},
-    {"%nctaid.y", Special::kNctaidY},   {"%nctaid.z", Special::kNctaidZ},
-    {"%laneid", Special::kLaneId},      {"%warpid", Special::kWarpId},
-    {"%nwarpid", Special::kNumWarps},   {"%smid", Special::kSmId},
-    {"%nsmid", Special::kNumSms},       {"%gridid", Special::kGridId},
-    {"%lanemask_eq", Special::kLaneMaskEq}, {"%lanemask_lt", Special::kLaneMaskLt},
-    {"%lanemask_le", Special::kLaneMaskLe}, {"%lanemask_gt", Special::kLaneMaskGt},
+    {"%tid.x", Special::kTidX},
+    {"%tid.y", Special::kTidY},
+    {"%tid.z", Special::kTidZ},
+    {"%ntid.x", Special::kNtidX},
+    {"%ntid.y", Special::kNtidY},
+    {"%ntid.z", Special::kNtidZ},
+    {"%ctaid.x", Special::kCtaidX},
+    {"%ctaid.y", Special::kCtaidY},
+    {"%ctaid.z", Special::kCtaidZ},
+    {"%nctaid.x", Special::kNctaidX},
+    {"%nctaid.y", Special::kNctaidY},
+    {"%nctaid.z", Special::kNctaidZ},
+    {"%laneid", Special::kLaneId},
+    {"%warpid", Special::kWarpId},
+    {"%nwarpid", Special::kNumWarps},
+    {"%smid", Special::kSmId},
+    {"%nsmid", Special::kNumSms},
+    {"%gridid", Special::kGridId},
+    {"%lanemask_eq", Special::kLaneMaskEq},
+    {"%lanemask_lt", Special::kLaneMaskLt},
+    {"%lanemask_le", Special::kLaneMaskLe},
+    {"%lanemask_gt", Special::kLaneMaskGt},
     {"%lanemask_ge", Special::kLaneMaskGe},
     {"%dynamic_smem_size", Special::kDynamicShared},
     {"%total_smem_size", Special::kTotalShared},
@@ -37,7 +48,7 @@ struct ClockName {
   uint8_t code;  // as the enum Clock of ops/move_ops.cpp
 };
 constexpr ClockName kClocks[] = {
-    {"%clock", 'w', 0},   {"%clock_hi", 'w', 1},       {"%clock64", 'l', 2},
+    {"%clock", 'w', 0},       {"%clock_hi", 'w', 1},       {"%clock64", 'l', 2},
     {"%globaltimer", 'l', 3}, {"%globaltimer_lo", 'w', 4}, {"%globaltimer_hi", 'w', 5},
 };
 
@@ -46,25 +57,6 @@ RegClass class_for(char letter) {
          : letter == 'h' ? RegClass::k16
          : letter == 'w' ? RegClass::k32
                          : RegClass::k64;
-}
-
-StateSpace space_of(std::string_view opcode) {
-  if (has_modifier(opcode, ".global")) return StateSpace::kGlobal;
-  if (has_modifier(opcode, ".shared") || has_modifier(opcode, ".shared::cta")) {
-    return StateSpace::kShared;
-  }
-  if (has_modifier(opcode, ".local")) return StateSpace::kLocal;
-  if (has_modifier(opcode, ".const")) return StateSpace::kConst;
-  if (has_modifier(opcode, ".param")) return StateSpace::kParam;
-  return StateSpace::kGeneric;
-}
-
-uint32_t row_type_bytes(std::string_view opcode) {
-  const std::string_view type = opcode.substr(opcode.rfind('.'));
-  return type.find("64") != std::string_view::npos   ? 8
-         : type.find("32") != std::string_view::npos ? 4
-         : type.find("16") != std::string_view::npos ? 2
-                                                     : 1;
 }
 
 Status bad(const std::string& message) { return device_error(message); }
@@ -209,49 +201,6 @@ Status OperandBinder::write_all(const Operand& o, std::vector<uint32_t>& list) {
   return {};
 }
 
-// [register + offset], [variable + offset] or [offset].
-Status OperandBinder::address(const Operand& o, StateSpace space, uint32_t& base, int64_t& offset,
-                              bool& wide) {
-  base = kNoRegister;
-  offset = o.value;
-  wide = true;
-  if (o.count == 0) return {};
-  if (o.count > 1) return bad("an address of several parts");
-  const Operand& e = element(o, 0);
-  if (e.kind == OperandKind::kRegister) {
-    const RegClass reg_class = register_class(e);
-    if (reg_class != RegClass::k32 && reg_class != RegClass::k64) {
-      return bad(fmt::format("[{}]: an address has 32 or 64 bits", e.text));
-    }
-    wide = reg_class == RegClass::k64;
-    if (!wide && (space == StateSpace::kGlobal || space == StateSpace::kGeneric)) {
-      return bad(fmt::format("[{}]: an address of this state space has 64 bits", e.text));
-    }
-    return read(e, wide ? 'l' : 'w', base);
-  }
-  if (e.kind != OperandKind::kVariable) return bad(fmt::format("[{}]: not an address", e.text));
-  const Variable& variable = module_.variables[e.index];
-  const StateSpace have = variable.space;
-  if (space != have && space != StateSpace::kGeneric) {
-    return bad(fmt::format("{} lies in another state space", e.text));
-  }
-  uint64_t window = 0;
-  if (space == StateSpace::kGeneric && have == StateSpace::kShared) window = kSharedWindow;
-  if (space == StateSpace::kGeneric && have == StateSpace::kLocal) window = kLocalWindow;
-  if (have == StateSpace::kShared && variable.bytes == 0) program_.uses_dynamic_shared = true;
-  offset = static_cast<int64_t>(static_cast<uint64_t>(offset) + addresses_[e.index] + window);
-  return {};
-}
-
-Status OperandBinder::memory_operand(const Instruction& in, const Operand& o, Op& op) {
-  const StateSpace space = space_of(in.opcode);
-  op.space = static_cast<uint8_t>(space);
-  bool wide = false;
-  LSSAR_RETURN_IF_ERROR(address(o, space, op.a, op.imm, wide));
-  if (wide) op.flags |= kOpWide;
-  return {};
-}
-
 Status OperandBinder::bind_alu(const Instruction& in, const Row& row, Op& op) {
   op.flags = row.arg;
   LSSAR_RETURN_IF_ERROR(write(operand(in, 0), op.dst));
@@ -291,89 +240,6 @@ Status OperandBinder::bind_setp(const Instruction& in, const Row& row, Op& op) {
   if (how == Combine::kNone) return {};
   if (operand(in, 3).negated) op.flags |= kOpNegated;
   return read(operand(in, 3), 'p', op.c);
-}
-
-Status OperandBinder::bind_load(const Instruction& in, const Row&, Op& op) {
-  std::vector<uint32_t> list;
-  LSSAR_RETURN_IF_ERROR(write_all(operand(in, 0), list));
-  op.count = static_cast<uint8_t>(list.size());
-  op.list = keep(std::move(list));
-  return memory_operand(in, operand(in, 1), op);
-}
-
-Status OperandBinder::bind_load_param(const Instruction& in, const Row&, Op& op) {
-  std::vector<uint32_t> list;
-  LSSAR_RETURN_IF_ERROR(write_all(operand(in, 0), list));
-  op.count = static_cast<uint8_t>(list.size());
-  op.list = keep(std::move(list));
-  const Operand& base = element(operand(in, 1), 0);
-  const Variable& param = kernel_.params[base.index];
-  const auto offset = static_cast<uint64_t>(operand(in, 1).value);
-  const uint64_t bytes = uint64_t{op.count} * row_type_bytes(in.opcode);
-  if (offset > param.bytes || param.bytes - offset < bytes) {
-    return bad(fmt::format("{} bytes at offset {} of parameter {}, which has {} bytes", bytes,
-                           static_cast<int64_t>(offset), param.name, param.bytes));
-  }
-  op.imm = static_cast<int64_t>(param.address + offset);
-  return {};
-}
-
-Status OperandBinder::bind_store(const Instruction& in, const Row& row, Op& op) {
-  std::vector<uint32_t> list;
-  LSSAR_RETURN_IF_ERROR(read_all(operand(in, 1), row.operands[0], list));
-  op.count = static_cast<uint8_t>(list.size());
-  op.list = keep(std::move(list));
-  op.flags |= kOpWrites;
-  return memory_operand(in, operand(in, 0), op);
-}
-
-Status OperandBinder::bind_atomic(const Instruction& in, const Row& row, Op& op) {
-  LSSAR_RETURN_IF_ERROR(write(operand(in, 0), op.dst));
-  op.flags |= kOpWrites;
-  LSSAR_RETURN_IF_ERROR(memory_operand(in, operand(in, 1), op));
-  LSSAR_RETURN_IF_ERROR(read(operand(in, 2), row.operands[1], op.b));
-  if (in.num_operands == 4) LSSAR_RETURN_IF_ERROR(read(operand(in, 3), row.operands[2], op.c));
-  return {};
-}
-
-Status OperandBinder::bind_copy_async(const Instruction& in, Op& op) {
-  const int64_t bytes = operand(in, 2).value;
-  const bool global_only = has_modifier(in.opcode, ".cg");
-  if (bytes != 16 && (global_only || (bytes != 4 && bytes != 8))) {
-    return bad(fmt::format("a copy of {} bytes: allowed are {}", bytes,
-                           global_only ? "16" : "4, 8 and 16"));
-  }
-  op.count = static_cast<uint8_t>(bytes);
-  bool wide = false;
-  LSSAR_RETURN_IF_ERROR(address(operand(in, 0), StateSpace::kShared, op.a, op.imm, wide));
-  if (wide) op.flags |= kOpWide;
-  int64_t offset = 0;
-  LSSAR_RETURN_IF_ERROR(address(operand(in, 1), StateSpace::kGlobal, op.b, offset, wide));
-  const auto bits = static_cast<uint64_t>(offset);
-  op.list = keep({static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)});
-  if (in.num_operands == 3) return {};
-  const Operand& last = operand(in, 3);
-  if (last.kind == OperandKind::kRegister && register_class(last) == RegClass::kPred) {
-    op.flags |= 1;
-    if (last.negated) op.flags |= kOpNegated;
-    return read(last, 'p', op.c);
-  }
-  if (!fits_value(last, 'w', false)) return bad("the source size must be a 32-bit value");
-  return read(last, 'w', op.c);
-}
-
-Status OperandBinder::bind_matrix(const Instruction& in, const Row& row, Op& op) {
-  const bool load = row.bind == Bind::kMatrixLoad;
-  std::vector<uint32_t> list;
-  if (load) {
-    LSSAR_RETURN_IF_ERROR(write_all(operand(in, 0), list));
-  } else {
-    LSSAR_RETURN_IF_ERROR(read_all(operand(in, 1), 'w', list));
-    op.flags |= kOpWrites;
-  }
-  op.count = static_cast<uint8_t>(list.size());
-  op.list = keep(std::move(list));
-  return memory_operand(in, operand(in, load ? 1 : 0), op);
 }
 
 Status OperandBinder::bind_mma(const Instruction& in, const Row&, Op& op) {
@@ -442,8 +308,10 @@ Status OperandBinder::bind_barrier(const Instruction& in, const Row& row, Op& op
 Status OperandBinder::bind_operands(const Instruction& in, const Row& row, Op& op) {
   std::vector<uint32_t> list;
   switch (row.bind) {
-    case Bind::kAlu: return bind_alu(in, row, op);
-    case Bind::kSetp: return bind_setp(in, row, op);
+    case Bind::kAlu:
+      return bind_alu(in, row, op);
+    case Bind::kSetp:
+      return bind_setp(in, row, op);
     case Bind::kPack:
       op.count = static_cast<uint8_t>(class_bytes(class_for(row.operands[0])) / 4);
       LSSAR_RETURN_IF_ERROR(write(operand(in, 0), op.dst));
@@ -460,28 +328,41 @@ Status OperandBinder::bind_operands(const Instruction& in, const Row& row, Op& o
       LSSAR_RETURN_IF_ERROR(write(operand(in, 0), op.dst));
       if (op.dst == kNoRegister) op.dst = kScratchOffset;
       return {};
-    case Bind::kConvert: return bind_conversion(in, op);
-    case Bind::kLoad: return bind_load(in, row, op);
-    case Bind::kLoadParam: return bind_load_param(in, row, op);
+    case Bind::kConvert:
+      return bind_conversion(in, op);
+    case Bind::kLoad:
+      return bind_load(in, row, op);
+    case Bind::kLoadParam:
+      return bind_load_param(in, row, op);
     case Bind::kStore:
-    case Bind::kReduce: return bind_store(in, row, op);
-    case Bind::kAtomic: return bind_atomic(in, row, op);
-    case Bind::kCopyAsync: return bind_copy_async(in, op);
+    case Bind::kReduce:
+      return bind_store(in, row, op);
+    case Bind::kAtomic:
+      return bind_atomic(in, row, op);
+    case Bind::kCopyAsync:
+      return bind_copy_async(in, op);
     case Bind::kImmediate:
       op.imm = operand(in, 0).value;
       return op.imm >= 0 ? Status() : bad("a negative count");
     case Bind::kMatrixLoad:
-    case Bind::kMatrixStore: return bind_matrix(in, row, op);
-    case Bind::kMma: return bind_mma(in, row, op);
-    case Bind::kShuffle: return bind_shuffle(in, op);
+    case Bind::kMatrixStore:
+      return bind_matrix(in, row, op);
+    case Bind::kMma:
+      return bind_mma(in, row, op);
+    case Bind::kShuffle:
+      return bind_shuffle(in, op);
     case Bind::kCollective:
-    case Bind::kCollectivePair: return bind_collective(in, row, op);
+    case Bind::kCollectivePair:
+      return bind_collective(in, row, op);
     case Bind::kWarpSync:
-    case Bind::kTable: return read(operand(in, 0), 'w', op.a);
-    case Bind::kBarrier: return bind_barrier(in, row, op);
+    case Bind::kTable:
+      return read(operand(in, 0), 'w', op.a);
+    case Bind::kBarrier:
+      return bind_barrier(in, row, op);
     case Bind::kNone:
     case Bind::kBranch:
-    case Bind::kExit: return {};
+    case Bind::kExit:
+      return {};
   }
   return internal_error("a row without a way to bind it");
 }
@@ -498,83 +379,6 @@ Status OperandBinder::bind(const Instruction& in, const Row& row, Op& op) {
     // Lanes whose guard does not hold keep what was there.
     reads.insert(reads.end(), writes.begin(), writes.end());
   }
-  return {};
-}
-
-namespace {
-
-bool parse_number_type(std::string_view name, NumberType& type) {
-  static constexpr std::string_view kNames[kNumNumberTypes] = {
-      ".u8", ".s8", ".u16", ".s16", ".u32", ".s32", ".u64", ".s64", ".f16", ".bf16", ".f32", ".f64"};
-  for (int i = 0; i < kNumNumberTypes; ++i) {
-    if (name == kNames[i]) {
-      type = static_cast<NumberType>(i);
-      return true;
-    }
-  }
-  return false;
-}
-
-struct RoundingName {
-  std::string_view name;
-  Rounding rounding;
-  bool to_integral;
-};
-constexpr RoundingName kRoundings[] = {
-    {".rn", Rounding::kNearestEven, false}, {".rz", Rounding::kZero, false},
-    {".rm", Rounding::kDown, false},        {".rp", Rounding::kUp, false},
-    {".rni", Rounding::kNearestEven, true}, {".rzi", Rounding::kZero, true},
-    {".rmi", Rounding::kDown, true},        {".rpi", Rounding::kUp, true},
-};
-
-// Whether PTX wants a rounding for this pair of types, and of which kind.
-Status check_rounding(const Conversion& c, bool given) {
-  const bool from_float = c.from >= NumberType::kF16;
-  const bool to_float = c.to >= NumberType::kF16;
-  const auto bits = [](NumberType t) { return t == NumberType::kF64 ? 64 : t == NumberType::kF32 ? 32 : 16; };
-  if (!from_float && !to_float) return given ? bad("integers are not rounded") : Status();
-  if (from_float && !to_float) {
-    return given && c.to_integral ? Status() : bad("float to integer needs .rni, .rzi, .rmi or .rpi");
-  }
-  if (!from_float) {
-    return given && !c.to_integral ? Status() : bad("integer to float needs .rn, .rz, .rm or .rp");
-  }
-  if (c.from == c.to) return !given || c.to_integral ? Status() : bad("nothing to round");
-  if (bits(c.to) > bits(c.from)) return given ? bad("nothing to round") : Status();
-  return given && !c.to_integral ? Status() : bad("a narrower float needs .rn, .rz, .rm or .rp");
-}
-
-}  // namespace
-
-Status OperandBinder::bind_conversion(const Instruction& in, Op& op) {
-  Conversion c = {};
-  const size_t from_dot = in.opcode.rfind('.');
-  const size_t to_dot = in.opcode.rfind('.', from_dot - 1);
-  if (!parse_number_type(in.opcode.substr(from_dot), c.from) ||
-      !parse_number_type(in.opcode.substr(to_dot, from_dot - to_dot), c.to)) {
-    return bad("unknown types");
-  }
-  bool given = false;
-  for (const RoundingName& r : kRoundings) {
-    if (!has_modifier(in.opcode, r.name)) continue;
-    given = true;
-    c.rounding = r.rounding;
-    c.to_integral = r.to_integral;
-  }
-  LSSAR_RETURN_IF_ERROR(check_rounding(c, given));
-  if (has_modifier(in.opcode, ".ftz")) c.flags |= kConvertFtz;
-  if (has_modifier(in.opcode, ".sat")) c.flags |= kConvertSat;
-  if (has_modifier(in.opcode, ".relu")) c.flags |= kConvertRelu;
-  const RegClass to = register_class(operand(in, 0));
-  LSSAR_RETURN_IF_ERROR(write(operand(in, 0), op.dst));
-  const Operand& source = operand(in, 1);
-  RegClass from = RegClass::k64;
-  if (source.kind == OperandKind::kRegister) from = register_class(source);
-  LSSAR_RETURN_IF_ERROR(read(source, 'l', op.a));
-  op.count = static_cast<uint8_t>(class_bytes(to) / 4);
-  c.to_bytes = static_cast<uint8_t>(class_bytes(to) / kLanes);
-  c.from_bytes = static_cast<uint8_t>(class_bytes(from) / kLanes);
-  op.imm = std::bit_cast<int64_t>(c);
   return {};
 }
 

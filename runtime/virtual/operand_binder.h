@@ -81,9 +81,7 @@ class OperandBinder {
   const Operand& element(const Operand& vector, uint32_t i) const {
     return kernel_.operands[vector.index + i];
   }
-  RegClass register_class(const Operand& operand) const {
-    return kernel_.registers[operand.index];
-  }
+  RegClass register_class(const Operand& operand) const { return kernel_.registers[operand.index]; }
   uint32_t claim(uint32_t bytes);
 
   const ParsedModule& module_;

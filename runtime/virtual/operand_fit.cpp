@@ -11,17 +11,28 @@ namespace {
 
 bool class_of_letter(char letter, RegClass& reg_class) {
   switch (letter) {
-    case 'p': reg_class = RegClass::kPred; return true;
-    case 'h': reg_class = RegClass::k16; return true;
-    case 'w': reg_class = RegClass::k32; return true;
-    case 'l': reg_class = RegClass::k64; return true;
-    default: return false;
+    case 'p':
+      reg_class = RegClass::kPred;
+      return true;
+    case 'h':
+      reg_class = RegClass::k16;
+      return true;
+    case 'w':
+      reg_class = RegClass::k32;
+      return true;
+    case 'l':
+      reg_class = RegClass::k64;
+      return true;
+    default:
+      return false;
   }
 }
 
 uint32_t vector_count(std::string_view opcode) {
-  return has_modifier(opcode, ".v2") ? 2 : has_modifier(opcode, ".v4") ? 4
-         : has_modifier(opcode, ".v8") ? 8 : 1;
+  return has_modifier(opcode, ".v2")   ? 2
+         : has_modifier(opcode, ".v4") ? 4
+         : has_modifier(opcode, ".v8") ? 8
+                                       : 1;
 }
 
 uint32_t matrix_count(std::string_view opcode) {
@@ -40,13 +51,18 @@ bool OperandBinder::fits_value(const Operand& o, char letter, bool is_destinatio
   if (letter == 'p') return o.kind == OperandKind::kInteger;
   Special which;
   switch (o.kind) {
-    case OperandKind::kInteger: return true;
+    case OperandKind::kInteger:
+      return true;
     case OperandKind::kFloat32:
-    case OperandKind::kFloat64: return letter == 'w' || letter == 'l';
+    case OperandKind::kFloat64:
+      return letter == 'w' || letter == 'l';
     case OperandKind::kVariable:
-    case OperandKind::kParam: return letter == 'w' || letter == 'l';
-    case OperandKind::kSpecial: return special(o.text, letter, which);
-    default: return false;
+    case OperandKind::kParam:
+      return letter == 'w' || letter == 'l';
+    case OperandKind::kSpecial:
+      return special(o.text, letter, which);
+    default:
+      return false;
   }
 }
 
@@ -180,34 +196,41 @@ bool OperandBinder::fits_conversion(const Instruction& in) const {
 bool OperandBinder::fits(const Instruction& in, const Row& row) const {
   uint8_t code = 0;
   switch (row.bind) {
-    case Bind::kAlu: return fits_values(in, row.operands);
-    case Bind::kSetp: return fits_setp(in, row.operands);
-    case Bind::kPack: return in.num_operands == 2 && operand(in, 0).kind != OperandKind::kVector &&
-                             fits_pack(in, row.operands);
-    case Bind::kUnpack: return in.num_operands == 2 &&
-                               operand(in, 0).kind == OperandKind::kVector &&
-                               fits_pack(in, row.operands);
+    case Bind::kAlu:
+      return fits_values(in, row.operands);
+    case Bind::kSetp:
+      return fits_setp(in, row.operands);
+    case Bind::kPack:
+      return in.num_operands == 2 && operand(in, 0).kind != OperandKind::kVector &&
+             fits_pack(in, row.operands);
+    case Bind::kUnpack:
+      return in.num_operands == 2 && operand(in, 0).kind == OperandKind::kVector &&
+             fits_pack(in, row.operands);
     case Bind::kClock:
       return in.num_operands == 2 && operand(in, 1).kind == OperandKind::kSpecial &&
              clock_register(operand(in, 1).text, row.operands[0], code) &&
              fits_value(operand(in, 0), row.operands[0], true);
-    case Bind::kConvert: return fits_conversion(in);
+    case Bind::kConvert:
+      return fits_conversion(in);
     case Bind::kLoad:
     case Bind::kLoadParam:
     case Bind::kStore:
     case Bind::kAtomic:
-    case Bind::kReduce: return fits_memory(in, row);
+    case Bind::kReduce:
+      return fits_memory(in, row);
     case Bind::kCopyAsync:
       return (in.num_operands == 3 || in.num_operands == 4) &&
              operand(in, 0).kind == OperandKind::kAddress &&
              operand(in, 1).kind == OperandKind::kAddress &&
              operand(in, 2).kind == OperandKind::kInteger;
-    case Bind::kNone: return true;
+    case Bind::kNone:
+      return true;
     case Bind::kImmediate:
       return in.num_operands == 1 && operand(in, 0).kind == OperandKind::kInteger;
     case Bind::kMatrixLoad:
     case Bind::kMatrixStore:
-    case Bind::kMma: return fits_matrix(in, row);
+    case Bind::kMma:
+      return fits_matrix(in, row);
     case Bind::kShuffle:
       return in.num_operands == 5 && fits_pair(operand(in, 0), 'w') &&
              fits_value(operand(in, 1), 'w', false) && fits_value(operand(in, 2), 'w', false) &&
@@ -227,14 +250,17 @@ bool OperandBinder::fits(const Instruction& in, const Row& row) const {
       }
       return true;
     }
-    case Bind::kWarpSync: return in.num_operands == 1 && fits_value(operand(in, 0), 'w', false);
+    case Bind::kWarpSync:
+      return in.num_operands == 1 && fits_value(operand(in, 0), 'w', false);
     case Bind::kBranch:
       return in.num_operands == 1 && operand(in, 0).kind == OperandKind::kLabel;
     case Bind::kTable:
       return in.num_operands == 2 && fits_value(operand(in, 0), 'w', false) &&
              operand(in, 1).kind == OperandKind::kTable;
-    case Bind::kExit: return in.num_operands == 0;
-    case Bind::kBarrier: return fits_barrier(in, row);
+    case Bind::kExit:
+      return in.num_operands == 0;
+    case Bind::kBarrier:
+      return fits_barrier(in, row);
   }
   return false;
 }

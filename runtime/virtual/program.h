@@ -2,8 +2,8 @@
 // registers. Made by the decoder, read by the block runner and the handlers; immutable, so any
 // number of threads may run one program.
 //
-// NOTE: the handlers include this header and are compiled for several instruction sets; it must stay
-// free of inline functions that the linker could share between them.
+// NOTE: the handlers include this header and are compiled for several instruction sets; it must
+// stay free of inline functions that the linker could share between them.
 #pragma once
 
 #include <cstddef>
@@ -55,13 +55,26 @@ struct alignas(64) Op {
 };
 static_assert(sizeof(Op) == 64, "an op is one cache line");
 
-inline constexpr uint8_t kOpNegated = 0x80;   // in flags: the source predicate is negated
-inline constexpr uint8_t kOpWide = 0x40;      // in flags: the address register has 64 bits
-inline constexpr uint8_t kOpWrites = 0x20;    // in flags: the access writes memory
+inline constexpr uint8_t kOpNegated = 0x80;  // in flags: the source predicate is negated
+inline constexpr uint8_t kOpWide = 0x40;     // in flags: the address register has 64 bits
+inline constexpr uint8_t kOpWrites = 0x20;   // in flags: the access writes memory
 inline constexpr uint8_t kOpFlagsMask = 0x1f;
 
 // Op::imm of the general cvt: what to convert, how, and how wide the registers are.
-enum class NumberType : uint8_t { kU8, kS8, kU16, kS16, kU32, kS32, kU64, kS64, kF16, kBf16, kF32, kF64 };
+enum class NumberType : uint8_t {
+  kU8,
+  kS8,
+  kU16,
+  kS16,
+  kU32,
+  kS32,
+  kU64,
+  kS64,
+  kF16,
+  kBf16,
+  kF32,
+  kF64
+};
 inline constexpr int kNumNumberTypes = 12;
 enum class Rounding : uint8_t { kNearestEven, kZero, kDown, kUp };
 struct Conversion {
@@ -90,11 +103,11 @@ enum class Bind : uint8_t {
   kLoad,
   kLoadParam,  // ld.param at a fixed offset
   kStore,
-  kAtomic,    // d, [a], b [, c]
-  kReduce,    // [a], b
+  kAtomic,  // d, [a], b [, c]
+  kReduce,  // [a], b
   kCopyAsync,
-  kNone,      // no operands that matter
-  kImmediate, // one literal
+  kNone,       // no operands that matter
+  kImmediate,  // one literal
   kMatrixLoad,
   kMatrixStore,
   kMma,

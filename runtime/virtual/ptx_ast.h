@@ -20,7 +20,7 @@ struct Variable {
   std::string_view name;
   StateSpace space = StateSpace::kGlobal;
   uint64_t align = 1;
-  uint64_t bytes = 0;        // 0: extern, sized by the launch (shared only)
+  uint64_t bytes = 0;  // 0: extern, sized by the launch (shared only)
   bool is_extern = false;
   std::vector<uint8_t> init;  // empty: zeros
   // Addresses of other variables in `init`: 8 bytes at `offset`.
@@ -80,7 +80,7 @@ struct ParsedKernel {
   std::vector<Variable> params;   // address: offset in the argument
   uint32_t params_bytes = 0;
   std::vector<std::vector<uint32_t>> branch_tables;  // of .branchtargets: instruction indices
-  uint32_t max_threads = 0;    // 0: not given
+  uint32_t max_threads = 0;                          // 0: not given
   uint32_t required_block[3] = {0, 0, 0};
   bool has_required_block = false;
 };
@@ -94,10 +94,14 @@ struct ParsedModule {
 
 inline uint32_t class_bytes(RegClass c) {
   switch (c) {
-    case RegClass::kPred: return 4;  // a mask of 32 lanes
-    case RegClass::k16: return 64;
-    case RegClass::k32: return 128;
-    case RegClass::k64: return 256;
+    case RegClass::kPred:
+      return 4;  // a mask of 32 lanes
+    case RegClass::k16:
+      return 64;
+    case RegClass::k32:
+      return 128;
+    case RegClass::k64:
+      return 256;
   }
   return 0;
 }

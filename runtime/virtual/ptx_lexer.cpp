@@ -70,7 +70,8 @@ void Lexer::lex_word() {
 
 void Lexer::lex_number() {
   const size_t begin = position_;
-  const bool prefixed = text_[begin] == '0' && begin + 1 < text_.size() && !is_digit(text_[begin + 1]);
+  const bool prefixed =
+      text_[begin] == '0' && begin + 1 < text_.size() && !is_digit(text_[begin + 1]);
   while (position_ < text_.size()) {
     const char c = text_[position_];
     const bool sign = (c == '+' || c == '-') && !prefixed && position_ > begin &&
@@ -102,8 +103,8 @@ void Lexer::advance() {
     return;
   }
   const char c = text_[position_];
-  if (is_word_start(c) || (c == '.' && position_ + 1 < text_.size() &&
-                           is_word_start(text_[position_ + 1]))) {
+  if (is_word_start(c) ||
+      (c == '.' && position_ + 1 < text_.size() && is_word_start(text_[position_ + 1]))) {
     lex_word();
   } else if (is_digit(c)) {
     lex_number();

@@ -22,17 +22,22 @@ struct TypeSize {
   uint32_t bytes;
 };
 constexpr TypeSize kTypes[] = {
-    {".b8", 1},  {".u8", 1},  {".s8", 1},  {".b16", 2}, {".u16", 2},  {".s16", 2},
-    {".f16", 2}, {".bf16", 2}, {".b32", 4}, {".u32", 4}, {".s32", 4}, {".f32", 4},
+    {".b8", 1},    {".u8", 1},     {".s8", 1},  {".b16", 2}, {".u16", 2}, {".s16", 2},
+    {".f16", 2},   {".bf16", 2},   {".b32", 4}, {".u32", 4}, {".s32", 4}, {".f32", 4},
     {".f16x2", 4}, {".bf16x2", 4}, {".b64", 8}, {".u64", 8}, {".s64", 8}, {".f64", 8},
 };
 
 bool parse_space(std::string_view directive, StateSpace& space) {
-  if (directive == ".global") space = StateSpace::kGlobal;
-  else if (directive == ".const") space = StateSpace::kConst;
-  else if (directive == ".shared") space = StateSpace::kShared;
-  else if (directive == ".local") space = StateSpace::kLocal;
-  else return false;
+  if (directive == ".global")
+    space = StateSpace::kGlobal;
+  else if (directive == ".const")
+    space = StateSpace::kConst;
+  else if (directive == ".shared")
+    space = StateSpace::kShared;
+  else if (directive == ".local")
+    space = StateSpace::kLocal;
+  else
+    return false;
   return true;
 }
 
@@ -92,7 +97,8 @@ Status Parser::parse_top_level() {
   if (token.is(".address_size")) {
     uint64_t bits = 0;
     LSSAR_RETURN_IF_ERROR(parse_number(bits));
-    return bits == 64 ? Status() : error(token.line, ".address_size {}: only 64 is supported", bits);
+    return bits == 64 ? Status()
+                      : error(token.line, ".address_size {}: only 64 is supported", bits);
   }
   if (token.is(".section")) return parse_section();
   if (token.is(".entry")) return parse_entry();
@@ -191,8 +197,8 @@ Status Parser::parse_variable_name(Variable variable, uint64_t elem_bytes) {
   if (variable.is_extern && variable.space != StateSpace::kShared) {
     return error(name.line, "{}: extern variables are supported in shared memory only", name.text);
   }
-  if (!scopes_.declare(variable.name, {SymbolKind::kVariable,
-                                       static_cast<uint32_t>(module_.variables.size())})) {
+  if (!scopes_.declare(variable.name,
+                       {SymbolKind::kVariable, static_cast<uint32_t>(module_.variables.size())})) {
     return error(name.line, "{} is declared twice", name.text);
   }
   module_.variables.push_back(std::move(variable));
@@ -254,8 +260,8 @@ Status Parser::parse_initial_value(Variable& variable, uint64_t elem_bytes) {
   } else if (negative) {
     value = 0 - value;
   }
-  if (elem_bytes > 8) return error(token.line, "{}: vectors with values are not supported",
-                                   variable.name);
+  if (elem_bytes > 8)
+    return error(token.line, "{}: vectors with values are not supported", variable.name);
   uint8_t bytes[8];
   std::memcpy(bytes, &value, sizeof bytes);
   variable.init.insert(variable.init.end(), bytes, bytes + elem_bytes);
@@ -269,8 +275,8 @@ Status Parser::resolve_relocations() {
     if (variable.space == StateSpace::kGlobal || variable.space == StateSpace::kConst) {
       total += variable.bytes;
     }
-    if (total > kMaxModuleBytes) return error(variable.line, "variables exceed {} bytes",
-                                              kMaxModuleBytes);
+    if (total > kMaxModuleBytes)
+      return error(variable.line, "variables exceed {} bytes", kMaxModuleBytes);
     for (const Variable::Relocation& r : variable.relocations) {
       const Symbol symbol = scopes_.find(r.symbol, no_registers);
       if (symbol.kind != SymbolKind::kVariable) {

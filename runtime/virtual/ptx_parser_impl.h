@@ -1,4 +1,5 @@
-// The parser's class, shared by ptx_parser.cpp (module level) and ptx_statements.cpp (kernel bodies).
+// The parser's class, shared by ptx_parser.cpp (module level) and ptx_statements.cpp (kernel
+// bodies).
 #pragma once
 
 #include <string_view>

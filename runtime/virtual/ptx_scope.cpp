@@ -5,9 +5,9 @@
 namespace lssar::vdev {
 namespace {
 constexpr uint32_t kMaxDepth = 64;
-constexpr size_t kMaxDigits = 10;                    // of a register's number
-constexpr uint64_t kMaxFamilyEntries = 1u << 22;     // bounds memory for hostile text
-}
+constexpr size_t kMaxDigits = 10;                 // of a register's number
+constexpr uint64_t kMaxFamilyEntries = 1u << 22;  // bounds memory for hostile text
+}  // namespace
 
 void ScopeStack::begin_kernel() {
   scopes_.resize(1);

@@ -16,10 +16,17 @@ bool parse_class(std::string_view type, RegClass& reg_class) {
     return true;
   }
   switch (type_bytes(type)) {
-    case 2: reg_class = RegClass::k16; return true;
-    case 4: reg_class = RegClass::k32; return true;
-    case 8: reg_class = RegClass::k64; return true;
-    default: return false;
+    case 2:
+      reg_class = RegClass::k16;
+      return true;
+    case 4:
+      reg_class = RegClass::k32;
+      return true;
+    case 8:
+      reg_class = RegClass::k64;
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -103,7 +110,8 @@ Status Parser::parse_registers(ParsedKernel& kernel) {
 
 Status Parser::parse_label(ParsedKernel& kernel, const Token& name) {
   last_label_ = name.text;
-  if (scopes_.declare_label(name.text, static_cast<uint32_t>(kernel.instructions.size()))) return {};
+  if (scopes_.declare_label(name.text, static_cast<uint32_t>(kernel.instructions.size())))
+    return {};
   return error(name.line, "label {} is defined twice", name.text);
 }
 
@@ -118,8 +126,8 @@ Status Parser::parse_branch_targets(ParsedKernel& kernel) {
     const Token name = lexer_.next();
     if (name.kind != TokenKind::kWord) return unexpected(name, "a label is expected");
     auto& entries = kernel.branch_tables.back();
-    pending_.push_back({name.text, scopes_.current(), name.line,
-                        static_cast<uint32_t>(entries.size()), table});
+    pending_.push_back(
+        {name.text, scopes_.current(), name.line, static_cast<uint32_t>(entries.size()), table});
     entries.push_back(0);
   } while (accept(','));
   return expect(';', "after .branchtargets");
@@ -271,9 +279,15 @@ void Parser::classify_name(ParsedKernel& kernel, const Token& token, Operand& op
   const Symbol symbol = scopes_.find(token.text, kernel.registers);
   operand.index = symbol.index;
   switch (symbol.kind) {
-    case SymbolKind::kRegister: operand.kind = OperandKind::kRegister; break;
-    case SymbolKind::kVariable: operand.kind = OperandKind::kVariable; break;
-    case SymbolKind::kParam: operand.kind = OperandKind::kParam; break;
+    case SymbolKind::kRegister:
+      operand.kind = OperandKind::kRegister;
+      break;
+    case SymbolKind::kVariable:
+      operand.kind = OperandKind::kVariable;
+      break;
+    case SymbolKind::kParam:
+      operand.kind = OperandKind::kParam;
+      break;
     case SymbolKind::kNone:
       operand.kind = token.text[0] == '%' ? OperandKind::kSpecial : OperandKind::kLabel;
       break;

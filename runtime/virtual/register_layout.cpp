@@ -114,9 +114,8 @@ std::vector<Interval> find_intervals(size_t num_registers, const ControlFlow& fl
 // Slot numbers of the registers of one class, and how many there are.
 uint32_t assign_slots(const std::vector<Interval>& intervals, std::vector<uint32_t> registers,
                       std::vector<uint32_t>& slot) {
-  std::sort(registers.begin(), registers.end(), [&](uint32_t x, uint32_t y) {
-    return intervals[x].begin < intervals[y].begin;
-  });
+  std::sort(registers.begin(), registers.end(),
+            [&](uint32_t x, uint32_t y) { return intervals[x].begin < intervals[y].begin; });
   using Active = std::pair<uint32_t, uint32_t>;  // end, slot
   std::priority_queue<Active, std::vector<Active>, std::greater<>> active;
   std::vector<uint32_t> free_slots;

@@ -9,10 +9,14 @@ namespace lssar {
 
 const char* simd_level_name(SimdLevel level) {
   switch (level) {
-    case SimdLevel::kAuto: return "auto";
-    case SimdLevel::kPlain: return "plain";
-    case SimdLevel::kAvx2: return "avx2";
-    case SimdLevel::kAvx512: return "avx512";
+    case SimdLevel::kAuto:
+      return "auto";
+    case SimdLevel::kPlain:
+      return "plain";
+    case SimdLevel::kAvx2:
+      return "avx2";
+    case SimdLevel::kAvx512:
+      return "avx512";
   }
   return "";
 }
@@ -54,8 +58,8 @@ Result<SimdLevel> resolve_simd_level(SimdLevel wanted) {
   if (std::find(levels.begin(), levels.end(), wanted) != levels.end()) return wanted;
   std::string have;
   for (const SimdLevel level : levels) have += fmt::format(" {}", simd_level_name(level));
-  return invalid_argument(fmt::format("SIMD level {}: this machine has only:{}",
-                                      simd_level_name(wanted), have));
+  return invalid_argument(
+      fmt::format("SIMD level {}: this machine has only:{}", simd_level_name(wanted), have));
 }
 
 }  // namespace lssar

@@ -39,9 +39,12 @@ Target default_target() {
 
 const char* level_label(SimdLevel level) {
   switch (level) {
-    case SimdLevel::kAvx512: return "AVX-512";
-    case SimdLevel::kAvx2: return "AVX2";
-    default: return "plain";
+    case SimdLevel::kAvx512:
+      return "AVX-512";
+    case SimdLevel::kAvx2:
+      return "AVX2";
+    default:
+      return "plain";
   }
 }
 
@@ -113,9 +116,9 @@ VirtualDevice::VirtualDevice(const VirtualOptions& options)
 
 Status VirtualDevice::check_known(const char* what, DevicePtr ptr, size_t bytes) {
   if (bytes == 0 || memory_.snapshot()->find(ptr, bytes) != nullptr) return {};
-  return invalid_argument(fmt::format(
-      "virtual device: {}: {} bytes at {:#x} lie in no allocated or imported range", what, bytes,
-      ptr));
+  return invalid_argument(
+      fmt::format("virtual device: {}: {} bytes at {:#x} lie in no allocated or imported range",
+                  what, bytes, ptr));
 }
 
 Status VirtualDevice::copy_to_device(DevicePtr dst, const void* src, size_t bytes) {
@@ -149,9 +152,9 @@ Status VirtualDevice::prepare(const DeviceFunction& function, uint32_t max_share
   if (f == nullptr) return invalid_argument("virtual device: a function of another device");
   const uint64_t total = uint64_t{max_shared_bytes} + f->program().static_shared_bytes;
   if (total > static_cast<uint64_t>(info_.target.shared_bytes_per_block)) {
-    return invalid_argument(fmt::format(
-        "kernel {}: {} bytes of shared memory; the target allows {}", f->program().name, total,
-        info_.target.shared_bytes_per_block));
+    return invalid_argument(
+        fmt::format("kernel {}: {} bytes of shared memory; the target allows {}", f->program().name,
+                    total, info_.target.shared_bytes_per_block));
   }
   f->allow_shared(max_shared_bytes);
   return {};
@@ -163,15 +166,16 @@ Status VirtualDevice::check_shape(const vdev::KernelProgram& program,
   const auto& b = config.block;
   if (g[0] == 0 || g[1] == 0 || g[2] == 0 || g[0] > kMaxGridX || g[1] > kMaxGridYZ ||
       g[2] > kMaxGridYZ) {
-    return invalid_argument(fmt::format("kernel {}: grid {} x {} x {}: allowed are 1 to {} x {} x {}",
-                                        program.name, g[0], g[1], g[2], kMaxGridX, kMaxGridYZ,
-                                        kMaxGridYZ));
+    return invalid_argument(
+        fmt::format("kernel {}: grid {} x {} x {}: allowed are 1 to {} x {} x {}", program.name,
+                    g[0], g[1], g[2], kMaxGridX, kMaxGridYZ, kMaxGridYZ));
   }
   const bool sane = b[0] <= kMaxThreads && b[1] <= kMaxThreads && b[2] <= kMaxBlockZ;
   const uint64_t threads = uint64_t{b[0]} * b[1] * b[2];
   if (!sane || threads == 0 || threads > kMaxThreads) {
-    return invalid_argument(fmt::format("kernel {}: block {} x {} x {}: allowed are 1 to {} threads",
-                                        program.name, b[0], b[1], b[2], kMaxThreads));
+    return invalid_argument(
+        fmt::format("kernel {}: block {} x {} x {}: allowed are 1 to {} threads", program.name,
+                    b[0], b[1], b[2], kMaxThreads));
   }
   if (program.max_threads != 0 && threads > program.max_threads) {
     return invalid_argument(fmt::format("kernel {}: {} threads, but it was compiled for at most {}",
@@ -197,9 +201,9 @@ Status VirtualDevice::check_resources(const vdev::Function& function, const Laun
   }
   const uint64_t shared = uint64_t{program.dynamic_shared_offset} + config.shared_bytes;
   if (shared > static_cast<uint64_t>(info_.target.shared_bytes_per_block)) {
-    return invalid_argument(
-        fmt::format("kernel {}: {} bytes of shared memory ({} dynamic); the target allows {}",
-                    program.name, shared, config.shared_bytes, info_.target.shared_bytes_per_block));
+    return invalid_argument(fmt::format(
+        "kernel {}: {} bytes of shared memory ({} dynamic); the target allows {}", program.name,
+        shared, config.shared_bytes, info_.target.shared_bytes_per_block));
   }
   if (config.shared_bytes > std::max(function.allowed_shared(), kDefaultSharedBytes)) {
     return invalid_argument(fmt::format(

@@ -1,5 +1,5 @@
-// The virtual device: runs the PTX of this project's kernels on the CPU, a warp at a time, and checks
-// every memory access. docs/virtual_device.md says what it models.
+// The virtual device: runs the PTX of this project's kernels on the CPU, a warp at a time, and
+// checks every memory access. docs/virtual_device.md says what it models.
 //
 // Device pointers are host addresses: memory is either allocated by the device or the caller's own,
 // registered with import_range. Threads: as of runtime/device.h; launches execute synchronously on

@@ -163,16 +163,23 @@ void BlockRunner::finish_block(Warp& warp, Split& split, const BasicBlock& block
   }
   const Op& op = launch_.program->ops[block.first_op + block.num_ops];
   switch (block.terminator) {
-    case Terminator::kFall: break;
-    case Terminator::kJump: split.block = block.taken; break;
+    case Terminator::kFall:
+      break;
+    case Terminator::kJump:
+      split.block = block.taken;
+      break;
     case Terminator::kBranch:
       branch(warp, split, block, guarded_mask(warp, op, split.mask));
       break;
-    case Terminator::kTable: branch_table(warp, split, block, op); break;
+    case Terminator::kTable:
+      branch_table(warp, split, block, op);
+      break;
     case Terminator::kExit:
       exit_lanes(warp, split, block, guarded_mask(warp, op, split.mask));
       break;
-    case Terminator::kBarrier: reach_barrier(warp, split, block, op); break;
+    case Terminator::kBarrier:
+      reach_barrier(warp, split, block, op);
+      break;
   }
 }
 
@@ -277,8 +284,8 @@ void BlockRunner::arrive(Warp& warp, const Op& op, uint32_t id, uint32_t mask) {
   try_complete(id);
 }
 
-// A warp has come when all its lanes that are left have. Warps that ended count for bar.sync without
-// a thread count.
+// A warp has come when all its lanes that are left have. Warps that ended count for bar.sync
+// without a thread count.
 void BlockRunner::try_complete(uint32_t id) {
   BarrierState& barrier = barriers_[id];
   uint32_t come = barrier.arrived;
@@ -308,8 +315,7 @@ void BlockRunner::release(uint32_t id) {
         for (uint32_t m = split.mask; m != 0; m &= m - 1) d[lowest_lane(m)] = barrier.ones;
         continue;
       }
-      const bool result =
-          how == Combine::kAnd ? barrier.ones == barrier.total : barrier.ones != 0;
+      const bool result = how == Combine::kAnd ? barrier.ones == barrier.total : barrier.ones != 0;
       auto& d = *reinterpret_cast<uint32_t*>(warp.registers + op.dst);
       d = (d & ~split.mask) | (result ? split.mask : 0);
     }

@@ -72,7 +72,8 @@ void expect_exactly(const std::string& instruction, const std::vector<float>& va
       if (std::isnan(wanted[i])) {
         EXPECT_TRUE(std::isnan(results[i])) << instruction << "(" << values[i] << ")";
       } else {
-        EXPECT_EQ(bits_of(results[i]), bits_of(wanted[i])) << instruction << "(" << values[i] << ")";
+        EXPECT_EQ(bits_of(results[i]), bits_of(wanted[i]))
+            << instruction << "(" << values[i] << ")";
       }
     }
   }
@@ -93,7 +94,8 @@ TEST(ApproxTest, Ex2OfSmallResultsIsSubnormalOrFlushed) {
 }
 
 TEST(ApproxTest, Ex2SpecialValues) {
-  const std::vector<float> in = {0.0f, -0.0f, 1.0f, -INFINITY, INFINITY, NAN, 128.0f, 200.0f, 1e-40f};
+  const std::vector<float> in = {0.0f, -0.0f,  1.0f,   -INFINITY, INFINITY,
+                                 NAN,  128.0f, 200.0f, 1e-40f};
   const std::vector<float> out = {1, 1, 2, 0.0f, INFINITY, NAN, INFINITY, INFINITY, 1};
   expect_exactly("ex2.approx.ftz.f32", in, out);
   expect_exactly("ex2.approx.f32", in, out);
@@ -107,7 +109,8 @@ TEST(ApproxTest, Lg2IsWithinItsBounds) {
 }
 
 TEST(ApproxTest, Lg2SpecialValues) {
-  expect_exactly("lg2.approx.ftz.f32", {1, 0.0f, -0.0f, INFINITY, -1, NAN, 1e-40f, -1e-40f, 2, 0.5f},
+  expect_exactly("lg2.approx.ftz.f32",
+                 {1, 0.0f, -0.0f, INFINITY, -1, NAN, 1e-40f, -1e-40f, 2, 0.5f},
                  {0.0f, -INFINITY, -INFINITY, INFINITY, NAN, NAN, -INFINITY, -INFINITY, 1, -1});
 }
 
@@ -137,7 +140,8 @@ TEST(ApproxTest, SineAndCosineAreWithinTheirBounds) {
 
 TEST(ApproxTest, DivisionIsWithinTwoUlpAndGivesZeroForHugeDivisors) {
   check_lanes({"div.full.f32 $0, $1, $2;", "www", Kind::kFloat, Kind::kFloat,
-               [](const uint64_t* v) { return bits_of(as_float(v[0]) / as_float(v[1])); }, 0x1p-22});
+               [](const uint64_t* v) { return bits_of(as_float(v[0]) / as_float(v[1])); },
+               0x1p-22});
   check_lanes({"div.approx.f32 $0, $1, $2;", "www", Kind::kFloat, Kind::kFloat,
                [](const uint64_t* v) {
                  const float a = as_float(v[0]), b = as_float(v[1]);

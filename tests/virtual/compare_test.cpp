@@ -17,12 +17,18 @@ struct Comparison {
   bool if_nan;
 };
 const Comparison kFloatComparisons[] = {
-    {"eq", std::equal_to<>(), false},      {"ne", std::not_equal_to<>(), false},
-    {"lt", std::less<>(), false},          {"le", std::less_equal<>(), false},
-    {"gt", std::greater<>(), false},       {"ge", std::greater_equal<>(), false},
-    {"equ", std::equal_to<>(), true},      {"neu", std::not_equal_to<>(), true},
-    {"ltu", std::less<>(), true},          {"leu", std::less_equal<>(), true},
-    {"gtu", std::greater<>(), true},       {"geu", std::greater_equal<>(), true},
+    {"eq", std::equal_to<>(), false},
+    {"ne", std::not_equal_to<>(), false},
+    {"lt", std::less<>(), false},
+    {"le", std::less_equal<>(), false},
+    {"gt", std::greater<>(), false},
+    {"ge", std::greater_equal<>(), false},
+    {"equ", std::equal_to<>(), true},
+    {"neu", std::not_equal_to<>(), true},
+    {"ltu", std::less<>(), true},
+    {"leu", std::less_equal<>(), true},
+    {"gtu", std::greater<>(), true},
+    {"geu", std::greater_equal<>(), true},
     {"num", [](double, double) { return true; }, false},
     {"nan", [](double, double) { return false; }, true},
 };
@@ -36,8 +42,7 @@ TEST_P(FloatCompareTest, SetpOfEveryFloatType) {
   };
   check_lanes({fmt::format("setp.{}.f32 $0, $1, $2;", c.name), "pww", Kind::kFloat, Kind::kInteger,
                [=](const uint64_t* v) { return decide(as_float(v[0]), as_float(v[1])); }});
-  check_lanes({fmt::format("setp.{}.f64 $0, $1, $2;", c.name), "pll", Kind::kDouble,
-               Kind::kInteger,
+  check_lanes({fmt::format("setp.{}.f64 $0, $1, $2;", c.name), "pll", Kind::kDouble, Kind::kInteger,
                [=](const uint64_t* v) { return decide(as_double(v[0]), as_double(v[1])); }});
   check_lanes({fmt::format("setp.{}.f16 $0, $1, $2;", c.name), "phh", Kind::kHalf, Kind::kInteger,
                [=](const uint64_t* v) {
@@ -85,9 +90,8 @@ TEST_P(IntegerCompareTest, SetpOfEveryWidth) {
   const auto check = [&, holds = holds, name = name](const char* type, const char* letters,
                                                      __int128 (*value)(uint64_t)) {
     check_lanes({fmt::format("setp.{}.{} $0, $1, $2;", name, type), letters, Kind::kInteger,
-                 Kind::kInteger, [=](const uint64_t* v) -> uint64_t {
-                   return holds(value(v[0]), value(v[1]));
-                 }});
+                 Kind::kInteger,
+                 [=](const uint64_t* v) -> uint64_t { return holds(value(v[0]), value(v[1])); }});
   };
   check("u16", "phh", [](uint64_t x) -> __int128 { return x; });
   check("u32", "pww", [](uint64_t x) -> __int128 { return x; });

@@ -45,10 +45,13 @@ __int128 clamp(double value, __int128 low, __int128 high) {
   return static_cast<__int128>(value);
 }
 
-#define CASE(text, letters, in, out, expression)                           \
-  LaneCase { text, letters, in, out, [](const uint64_t* v) -> uint64_t {   \
-      [[maybe_unused]] const uint64_t a = v[0], b = v[1];                  \
-      return static_cast<uint64_t>(expression); } }
+#define CASE(text, letters, in, out, expression)                \
+  LaneCase {                                                    \
+    text, letters, in, out, [](const uint64_t* v) -> uint64_t { \
+      [[maybe_unused]] const uint64_t a = v[0], b = v[1];       \
+      return static_cast<uint64_t>(expression);                 \
+    }                                                           \
+  }
 constexpr Kind kI = Kind::kInteger, kF = Kind::kFloat, kD = Kind::kDouble, kH = Kind::kHalf,
                kB = Kind::kBfloat;
 uint16_t half(uint64_t a) { return static_cast<uint16_t>(a); }
@@ -95,8 +98,9 @@ const LaneCase kCases[] = {
     CASE("cvt.rzi.u32.f32 $0, $1;", "ww", kF, kI,
          clamp(to_integral(as_float(a), FE_TOWARDZERO), 0, UINT32_MAX)),
     CASE("cvt.rzi.s64.f32 $0, $1;", "lw", kF, kI,
-         std::isnan(as_float(a)) ? __int128{1} << 63
-                                 : clamp(to_integral(as_float(a), FE_TOWARDZERO), INT64_MIN, INT64_MAX)),
+         std::isnan(as_float(a))
+             ? __int128{1} << 63
+             : clamp(to_integral(as_float(a), FE_TOWARDZERO), INT64_MIN, INT64_MAX)),
     CASE("cvt.rni.f32.f32 $0, $1;", "ww", kF, kF,
          bits_of(float(to_integral(as_float(a), FE_TONEAREST)))),
     CASE("cvt.rmi.f32.f32 $0, $1;", "ww", kF, kF,
@@ -122,7 +126,8 @@ const LaneCase kCases[] = {
     CASE("cvt.rn.bf16x2.f32 $0, $1, $2;", "www", kF, kI,
          uint64_t{bfloat_bits(as_float(a))} << 16 | bfloat_bits(as_float(b))),
     CASE("cvt.rn.relu.bf16x2.f32 $0, $1, $2;", "www", kF, kI,
-         uint64_t{as_float(a) < 0 || a == 0x80000000u ? uint16_t{0} : bfloat_bits(as_float(a))} << 16 |
+         uint64_t{as_float(a) < 0 || a == 0x80000000u ? uint16_t{0} : bfloat_bits(as_float(a))}
+                 << 16 |
              (as_float(b) < 0 || b == 0x80000000u ? uint16_t{0} : bfloat_bits(as_float(b)))),
 };
 INSTANTIATE_TEST_SUITE_P(Forms, ConvertTest, testing::ValuesIn(kCases));
@@ -135,7 +140,8 @@ TEST(ConvertRoundingTest, HalfTiesGoToEvenAndLargeValuesOverflow) {
   };
   const Hand kHand[] = {{1.00048828125f, 0x3c00},  // 1 + 2^-11: a tie, down to even
                         {1.00146484375f, 0x3c02},  // 1 + 3 * 2^-11: a tie, up to even
-                        {65519.0f, 0x7bff},        {65520.0f, 0x7c00},
+                        {65519.0f, 0x7bff},
+                        {65520.0f, 0x7c00},
                         {5.9604644775390625e-8f, 0x0001},   // the least subnormal
                         {2.98023223876953125e-8f, 0x0000},  // half of it: a tie, to zero
                         {-6.103515625e-5f, 0x8400}};        // the least normal
@@ -146,15 +152,15 @@ TEST(ConvertRoundingTest, HalfTiesGoToEvenAndLargeValuesOverflow) {
     const auto device = open_device(level);
     Buffer<float> in(*device, values);
     Buffer<uint16_t> out(*device, std::vector<uint16_t>(32));
-    const Status status = run(
-        *device,
-        kernel_text(".param .u64 p0, .param .u64 p1",
-                    ".reg .b64 %p, %q, %o; .reg .b32 %t; .reg .f32 %f; .reg .b16 %h;\n"
-                    "ld.param.u64 %p, [p0]; ld.param.u64 %q, [p1]; mov.u32 %t, %tid.x;\n"
-                    "mul.wide.u32 %o, %t, 4; add.s64 %p, %p, %o; ld.global.f32 %f, [%p];\n"
-                    "cvt.rn.f16.f32 %h, %f;\n"
-                    "mul.wide.u32 %o, %t, 2; add.s64 %q, %q, %o; st.global.b16 [%q], %h; ret;"),
-        {}, {in.address(), out.address()});
+    const Status status =
+        run(*device,
+            kernel_text(".param .u64 p0, .param .u64 p1",
+                        ".reg .b64 %p, %q, %o; .reg .b32 %t; .reg .f32 %f; .reg .b16 %h;\n"
+                        "ld.param.u64 %p, [p0]; ld.param.u64 %q, [p1]; mov.u32 %t, %tid.x;\n"
+                        "mul.wide.u32 %o, %t, 4; add.s64 %p, %p, %o; ld.global.f32 %f, [%p];\n"
+                        "cvt.rn.f16.f32 %h, %f;\n"
+                        "mul.wide.u32 %o, %t, 2; add.s64 %q, %q, %o; st.global.b16 [%q], %h; ret;"),
+            {}, {in.address(), out.address()});
     ASSERT_TRUE(status.ok()) << status.to_string();
     for (size_t i = 0; i < std::size(kHand); ++i) EXPECT_EQ(out[i], kHand[i].bits) << i;
   }

@@ -153,7 +153,8 @@ TEST(DeviceTest, SharedMemoryAboveTheDefaultNeedsPrepare) {
 TEST(DeviceTest, SharedMemoryAboveTheTargetsIsRefused) {
   const auto device = open_device(SimdLevel::kPlain);
   const auto module = load(*device, kEmpty);
-  expect_refused(device->prepare(**module->function("k"), (227 << 10) + 1), "the target allows 232448");
+  expect_refused(device->prepare(**module->function("k"), (227 << 10) + 1),
+                 "the target allows 232448");
   LaunchConfig config;
   config.shared_bytes = 1 << 30;
   expect_refused(launch(*device, *module, config), "the target allows 232448");
@@ -185,9 +186,11 @@ TEST(DeviceTest, CubinsAreUnsupported) {
 
 TEST(DeviceTest, ResourcesComeFromTheText) {
   const auto device = open_device(SimdLevel::kPlain);
-  const auto module = load(*device, kernel_text("", ".reg .b32 %r; .reg .b64 %l; .local .align 4 .b8 d[20];\n"
-                                                    ".shared .align 4 .b8 s[100]; .shared .b8 unused[50];\n"
-                                                    "mov.u32 %r, s; mov.u64 %l, d; ret;"));
+  const auto module =
+      load(*device, kernel_text("",
+                                ".reg .b32 %r; .reg .b64 %l; .local .align 4 .b8 d[20];\n"
+                                ".shared .align 4 .b8 s[100]; .shared .b8 unused[50];\n"
+                                "mov.u32 %r, s; mov.u64 %l, d; ret;"));
   const KernelResources r = (*module->function("k"))->resources();
   EXPECT_EQ(r.entry, "k");
   EXPECT_EQ(r.shared_bytes, 100);
@@ -206,10 +209,10 @@ TEST(DeviceTest, TimersMeasureAndAskForABeginning) {
 
 TEST(DeviceTest, ManyThreadsMayLaunchAtOnce) {
   const auto device = open_device(SimdLevel::kAuto, 2);
-  const std::string text = kernel_text(
-      ".param .u64 p0",
-      ".reg .b64 %p, %o; .reg .b32 %x; ld.param.u64 %p, [p0]; mov.u32 %x, %ctaid.x;\n"
-      "mul.wide.u32 %o, %x, 4; add.s64 %p, %p, %o; st.global.u32 [%p], %x; ret;");
+  const std::string text =
+      kernel_text(".param .u64 p0",
+                  ".reg .b64 %p, %o; .reg .b32 %x; ld.param.u64 %p, [p0]; mov.u32 %x, %ctaid.x;\n"
+                  "mul.wide.u32 %o, %x, 4; add.s64 %p, %p, %o; st.global.u32 [%p], %x; ret;");
   const auto module = load(*device, text);
   std::vector<std::thread> threads;
   std::vector<bool> right(8, false);

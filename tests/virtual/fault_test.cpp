@@ -35,10 +35,10 @@ INSTANTIATE_TEST_SUITE_P(Levels, FaultTest, testing::ValuesIn(levels()),
                          [](const auto& p) { return simd_level_name(p.param); });
 
 TEST_P(FaultTest, GlobalReadBehindTheEnd) {
-  expect_parts(message("mul.wide.u32 %o, %t, 4; add.s64 %p, %p, %o;\nld.global.u32 %x0, [%p+156];",
-                       {3, 64}),
-               {"kernel k", "block (0, 0, 0)", "warp 0", "lane 25", "PTX line 8",
-                "'ld.global.u32 %x0, [%p+156];'", "global read of 4 bytes", "out of bounds"});
+  expect_parts(
+      message("mul.wide.u32 %o, %t, 4; add.s64 %p, %p, %o;\nld.global.u32 %x0, [%p+156];", {3, 64}),
+      {"kernel k", "block (0, 0, 0)", "warp 0", "lane 25", "PTX line 8",
+       "'ld.global.u32 %x0, [%p+156];'", "global read of 4 bytes", "out of bounds"});
 }
 
 TEST_P(FaultTest, GlobalWriteThroughANullPointer) {
@@ -53,7 +53,8 @@ TEST_P(FaultTest, OnlyActiveLanesAreChecked) {
 }
 
 TEST_P(FaultTest, MisalignedAccess) {
-  expect_parts(message("ld.global.v4.u32 {%x0, %x1, %x2, %x3}, [%p+4];"), {"not aligned to 16 bytes"});
+  expect_parts(message("ld.global.v4.u32 {%x0, %x1, %x2, %x3}, [%p+4];"),
+               {"not aligned to 16 bytes"});
 }
 
 TEST_P(FaultTest, SharedMemoryBehindTheBlocksOwn) {
@@ -63,8 +64,9 @@ TEST_P(FaultTest, SharedMemoryBehindTheBlocksOwn) {
 }
 
 TEST_P(FaultTest, LocalMemoryBehindTheDepot) {
-  expect_parts(message(".local .align 8 .b8 depot[16]; mov.u64 %o, depot; st.local.u64 [%o+16], %p;"),
-               {"local write of 8 bytes", "a thread has 16 bytes"});
+  expect_parts(
+      message(".local .align 8 .b8 depot[16]; mov.u64 %o, depot; st.local.u64 [%o+16], %p;"),
+      {"local write of 8 bytes", "a thread has 16 bytes"});
 }
 
 TEST_P(FaultTest, ParametersCannotBeWritten) {
@@ -83,27 +85,31 @@ TEST_P(FaultTest, AsyncCopyFromNowhere) {
 }
 
 TEST_P(FaultTest, AsyncCopyOfMoreThanItsSize) {
-  expect_parts(message("cp.async.cg.shared.global [s], [%p], 16, 17;", {},
-                       ".shared .align 16 .b8 s[64];\n"),
-               {"source size"});
+  expect_parts(
+      message("cp.async.cg.shared.global [s], [%p], 16, 17;", {}, ".shared .align 16 .b8 s[64];\n"),
+      {"source size"});
 }
 
 TEST_P(FaultTest, LdmatrixRowOutsideAndMisaligned) {
   const std::string variables = ".shared .align 16 .b8 s[512];\n";
-  expect_parts(message("mov.u32 %x1, s; mul.lo.u32 %x0, %t, 32;\nldmatrix.sync.aligned.m8n8.x4.shared.b16 "
-                       "{%x0, %x1, %x2, %x3}, [%x0];", {}, variables),
-               {"lane 16", "shared read of 16 bytes at address 0x200"});
-  expect_parts(message("mov.u32 %x1, s; mul.lo.u32 %x0, %t, 8;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 "
-                       "{%x1}, [%x0];", {}, variables),
-               {"lane 1", "not aligned to 16 bytes"});
+  expect_parts(
+      message("mov.u32 %x1, s; mul.lo.u32 %x0, %t, 32;\nldmatrix.sync.aligned.m8n8.x4.shared.b16 "
+              "{%x0, %x1, %x2, %x3}, [%x0];",
+              {}, variables),
+      {"lane 16", "shared read of 16 bytes at address 0x200"});
+  expect_parts(
+      message("mov.u32 %x1, s; mul.lo.u32 %x0, %t, 8;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 "
+              "{%x1}, [%x0];",
+              {}, variables),
+      {"lane 1", "not aligned to 16 bytes"});
 }
 
 TEST_P(FaultTest, Trap) { expect_parts(message("trap;"), {"trap", "PTX line 7"}); }
 
 TEST_P(FaultTest, WholeWarpInstructionAfterAnExit) {
   expect_parts(message("setp.eq.u32 %g, %t, 3; @%g exit;\n"
-                       "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%x1}, [s];", {},
-                       ".shared .align 16 .b8 s[64];\n"),
+                       "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%x1}, [s];",
+                       {}, ".shared .align 16 .b8 s[64];\n"),
                {"not all of its 32 lanes"});
 }
 
@@ -125,7 +131,8 @@ TEST_P(FaultTest, CollectiveThatALaneNeverReachesIsADeadlock) {
 
 TEST_P(FaultTest, BarrierCountsThatDiffer) {
   expect_parts(message("setp.lt.u32 %g, %t, 32; @%g bra A;\nbar.sync 1, 128; bra.uni END;\n"
-                       "A: bar.arrive 1, 64;\nEND:", {1, 128}),
+                       "A: bar.arrive 1, 64;\nEND:",
+                       {1, 128}),
                {"barrier 1", "64", "128"});
 }
 
@@ -135,14 +142,16 @@ TEST_P(FaultTest, BarrierNumberAndCountOutOfRange) {
 }
 
 TEST_P(FaultTest, AnEndlessLoopIsStopped) {
-  expect_parts(message("L: add.u32 %x0, %x0, 1;\nbra.uni L;"), {"executed more than", "PTX line 7"});
+  expect_parts(message("L: add.u32 %x0, %x0, 1;\nbra.uni L;"),
+               {"executed more than", "PTX line 7"});
 }
 
 TEST_P(FaultTest, TheFirstBlockInTheGridIsReported) {
   const auto device = open_device(GetParam(), 4);
   const Status status = run(*device,
-                            kernel_text("", ".reg .b32 %x0; .reg .pred %g; mov.u32 %x0, %ctaid.x;\n"
-                                            "setp.ge.u32 %g, %x0, 37; @%g trap; ret;"),
+                            kernel_text("",
+                                        ".reg .b32 %x0; .reg .pred %g; mov.u32 %x0, %ctaid.x;\n"
+                                        "setp.ge.u32 %g, %x0, 37; @%g trap; ret;"),
                             {1000, 32}, {});
   EXPECT_NE(status.message().find("block (37, 0, 0)"), std::string::npos) << status.message();
 }
@@ -150,8 +159,9 @@ TEST_P(FaultTest, TheFirstBlockInTheGridIsReported) {
 TEST_P(FaultTest, TheDeviceWorksOnAfterAFault) {
   message("trap;");
   const Status status = run(*device_,
-                            kernel_text(".param .u64 p0", ".reg .b64 %p; ld.param.u64 %p, [p0];\n"
-                                                          "st.global.u32 [%p], 12; ret;"),
+                            kernel_text(".param .u64 p0",
+                                        ".reg .b64 %p; ld.param.u64 %p, [p0];\n"
+                                        "st.global.u32 [%p], 12; ret;"),
                             {}, {buffer_.address()});
   EXPECT_TRUE(status.ok()) << status.to_string();
   EXPECT_EQ(buffer_[0], 12u);

@@ -13,22 +13,29 @@ constexpr uint64_t kNan = 0x7fffffff;
 class FloatTest : public testing::TestWithParam<LaneCase> {};
 TEST_P(FloatTest, EqualsScalar) { check_lanes(GetParam()); }
 
-#define FLOAT_CASE(text, letters, expression)                                                   \
-  LaneCase { text, letters, Kind::kFloat, Kind::kFloat, [](const uint64_t* v) -> uint64_t {     \
-      [[maybe_unused]] const float a = as_float(v[0]), b = as_float(v[1]), c = as_float(v[2]);  \
-      return bits_of(static_cast<float>(expression)); } }
+#define FLOAT_CASE(text, letters, expression)                                                  \
+  LaneCase {                                                                                   \
+    text, letters, Kind::kFloat, Kind::kFloat, [](const uint64_t* v) -> uint64_t {             \
+      [[maybe_unused]] const float a = as_float(v[0]), b = as_float(v[1]), c = as_float(v[2]); \
+      return bits_of(static_cast<float>(expression));                                          \
+    }                                                                                          \
+  }
 #define DOUBLE_CASE(text, letters, expression)                                                     \
-  LaneCase { text, letters, Kind::kDouble, Kind::kDouble, [](const uint64_t* v) -> uint64_t {      \
+  LaneCase {                                                                                       \
+    text, letters, Kind::kDouble, Kind::kDouble, [](const uint64_t* v) -> uint64_t {               \
       [[maybe_unused]] const double a = as_double(v[0]), b = as_double(v[1]), c = as_double(v[2]); \
-      return bits_of(static_cast<double>(expression)); } }
-#define BITS_CASE(text, letters, in, expression)                                        \
-  LaneCase { text, letters, in, Kind::kInteger, [](const uint64_t* v) -> uint64_t {     \
-      [[maybe_unused]] const uint64_t a = v[0], b = v[1], c = v[2];                     \
-      return static_cast<uint64_t>(expression); } }
+      return bits_of(static_cast<double>(expression));                                             \
+    }                                                                                              \
+  }
+#define BITS_CASE(text, letters, in, expression)                           \
+  LaneCase {                                                               \
+    text, letters, in, Kind::kInteger, [](const uint64_t* v) -> uint64_t { \
+      [[maybe_unused]] const uint64_t a = v[0], b = v[1], c = v[2];        \
+      return static_cast<uint64_t>(expression);                            \
+    }                                                                      \
+  }
 
-float ftz(float x) {
-  return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
-}
+float ftz(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
 float sat(float x) { return std::isnan(x) ? 0.0f : x <= 0 ? 0.0f : x > 1 ? 1.0f : x; }
 bool is_nan(uint64_t x) { return std::isnan(as_float(x)); }
 bool negative(uint64_t x) { return (x >> 31) & 1; }
@@ -54,9 +61,9 @@ const LaneCase kCases[] = {
     FLOAT_CASE("add.rn.ftz.sat.f32 $0, $1, $2;", "www", sat(ftz(ftz(a) + ftz(b)))),
     FLOAT_CASE("sub.f32 $0, $1, $2;", "www", a - b),
     FLOAT_CASE("sub.rn.ftz.f32 $0, $1, $2;", "www", ftz(ftz(a) - ftz(b))),
-    FLOAT_CASE("mul.f32 $0, $1, $2;", "www", a * b),
+    FLOAT_CASE("mul.f32 $0, $1, $2;", "www", a* b),
     FLOAT_CASE("mul.rn.ftz.f32 $0, $1, $2;", "www", ftz(ftz(a) * ftz(b))),
-    FLOAT_CASE("mul.sat.f32 $0, $1, $2;", "www", sat(a * b)),
+    FLOAT_CASE("mul.sat.f32 $0, $1, $2;", "www", sat(a* b)),
     FLOAT_CASE("mul.f32 $0, $1, 0f40490FDB;", "ww", a * 3.14159274f),
     FLOAT_CASE("fma.rn.f32 $0, $1, $2, $3;", "wwww", std::fma(a, b, c)),
     FLOAT_CASE("fma.rn.ftz.f32 $0, $1, $2, $3;", "wwww", ftz(std::fma(ftz(a), ftz(b), ftz(c)))),
@@ -92,7 +99,7 @@ const LaneCase kCases[] = {
     BITS_CASE("slct.f32.f32 $0, $1, $2, $3;", "wwww", Kind::kFloat, as_float(c) >= 0 ? a : b),
     DOUBLE_CASE("add.f64 $0, $1, $2;", "lll", a + b),
     DOUBLE_CASE("sub.rn.f64 $0, $1, $2;", "lll", a - b),
-    DOUBLE_CASE("mul.f64 $0, $1, $2;", "lll", a * b),
+    DOUBLE_CASE("mul.f64 $0, $1, $2;", "lll", a* b),
     DOUBLE_CASE("div.rn.f64 $0, $1, $2;", "lll", a / b),
     DOUBLE_CASE("fma.rn.f64 $0, $1, $2, $3;", "llll", std::fma(a, b, c)),
     DOUBLE_CASE("max.f64 $0, $1, $2;", "lll", a == b ? std::copysign(a, a + b) : std::fmax(a, b)),

@@ -55,9 +55,10 @@ struct Gemm {
     LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceModule> module, device.load(image));
     LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* function, module->function("gemm"));
     const Buffer<uint16_t> device_a(device, a), device_b(device, b);
-    const Buffer<float> device_c(device, std::vector<float>(static_cast<size_t>(shape.m) * shape.n, -1));
-    const GemmParams params = {device_a.address(), device_b.address(), device_c.address(),
-                               shape.m, shape.n, shape.k, 0};
+    const Buffer<float> device_c(device,
+                                 std::vector<float>(static_cast<size_t>(shape.m) * shape.n, -1));
+    const GemmParams params = {
+        device_a.address(), device_b.address(), device_c.address(), shape.m, shape.n, shape.k, 0};
     LaunchConfig config;
     config.grid[0] = static_cast<uint32_t>(shape.n + 63) / 64;
     config.grid[1] = static_cast<uint32_t>(shape.m + 63) / 64;
@@ -84,7 +85,8 @@ class GemmTest : public testing::TestWithParam<std::tuple<SimdLevel, bool>> {
 };
 
 TEST_P(GemmTest, IsExactForTilesAndRests) {
-  for (const Shape shape : {Shape{64, 64, 32}, {64, 128, 256}, {1, 1, 8}, {65, 63, 40}, {130, 71, 96}}) {
+  for (const Shape shape :
+       {Shape{64, 64, 32}, {64, 128, 256}, {1, 1, 8}, {65, 63, 40}, {130, 71, 96}}) {
     const Gemm gemm(shape);
     const auto device = open_device(level_, 2);
     std::vector<float> c;
@@ -109,7 +111,8 @@ TEST_P(GemmTest, TooLittleSharedMemoryIsAFault) {
   std::vector<float> c;
   std::string text = text_;
   const std::string name = "stages[]";
-  text.replace(text.find(".extern .shared"), text.find(name) + name.size() - text.find(".extern .shared"),
+  text.replace(text.find(".extern .shared"),
+               text.find(name) + name.size() - text.find(".extern .shared"),
                ".shared .align 16 .b8 stages[16384]");
   // With 16 KiB of its own the kernel is right; with one row less it faults.
   EXPECT_TRUE(gemm.run_on(*device, text, c).ok());
@@ -123,9 +126,11 @@ TEST_P(GemmTest, TooLittleSharedMemoryIsAFault) {
   config.block[0] = 128;
   auto module = device->load(image);
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  const Status status = device->launch(**(*module)->function("gemm"), config, &params, sizeof params, nullptr);
+  const Status status =
+      device->launch(**(*module)->function("gemm"), config, &params, sizeof params, nullptr);
   EXPECT_EQ(status.code(), StatusCode::kDeviceError);
-  EXPECT_NE(status.message().find("the block has 16320 bytes"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("the block has 16320 bytes"), std::string::npos)
+      << status.message();
 }
 
 TEST_P(GemmTest, EveryLaunchCountsTheSame) {

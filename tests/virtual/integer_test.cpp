@@ -19,19 +19,24 @@ uint32_t u32(uint64_t x) { return static_cast<uint32_t>(x); }
 class IntegerTest : public testing::TestWithParam<LaneCase> {};
 TEST_P(IntegerTest, EqualsScalar) { check_lanes(GetParam()); }
 
-#define CASE(text, letters, expression) \
-  LaneCase { text, letters, Kind::kInteger, Kind::kInteger, [](const uint64_t* v) -> uint64_t { \
-      [[maybe_unused]] const uint64_t a = v[0], b = v[1], c = v[2], d = v[3]; \
-      return static_cast<uint64_t>(expression); } }
+#define CASE(text, letters, expression)                                                \
+  LaneCase {                                                                           \
+    text, letters, Kind::kInteger, Kind::kInteger, [](const uint64_t* v) -> uint64_t { \
+      [[maybe_unused]] const uint64_t a = v[0], b = v[1], c = v[2], d = v[3];          \
+      return static_cast<uint64_t>(expression);                                        \
+    }                                                                                  \
+  }
 
 uint64_t extract(uint64_t a, int bits, bool is_signed, unsigned pos, unsigned len) {
   pos &= 255;
   len &= 255;
   uint64_t result = 0;
-  const bool sign = is_signed && len != 0 && ((a >> std::min<unsigned>(pos + len - 1, bits - 1)) & 1);
+  const bool sign =
+      is_signed && len != 0 && ((a >> std::min<unsigned>(pos + len - 1, bits - 1)) & 1);
   for (int i = 0; i < bits; ++i) {
     const bool bit = static_cast<unsigned>(i) < len && pos + i < static_cast<unsigned>(bits)
-                         ? (a >> (pos + i)) & 1 : sign;
+                         ? (a >> (pos + i)) & 1
+                         : sign;
     result |= static_cast<uint64_t>(bit) << i;
   }
   return result;
@@ -83,27 +88,27 @@ const LaneCase kCases[] = {
     CASE("sub.u16 $0, $1, $2;", "hhh", a - b),
     CASE("sub.s32 $0, $1, $2;", "www", a - b),
     CASE("sub.s64 $0, $1, $2;", "lll", a - b),
-    CASE("mul.lo.s16 $0, $1, $2;", "hhh", a * b),
-    CASE("mul.lo.s32 $0, $1, $2;", "www", a * b),
-    CASE("mul.lo.u64 $0, $1, $2;", "lll", a * b),
+    CASE("mul.lo.s16 $0, $1, $2;", "hhh", a* b),
+    CASE("mul.lo.s32 $0, $1, $2;", "www", a* b),
+    CASE("mul.lo.u64 $0, $1, $2;", "lll", a* b),
     CASE("mul.hi.u16 $0, $1, $2;", "hhh", (a * b) >> 16),
     CASE("mul.hi.s16 $0, $1, $2;", "hhh", (s16(a) * s16(b)) >> 16),
     CASE("mul.hi.u32 $0, $1, $2;", "www", (a * b) >> 32),
     CASE("mul.hi.s32 $0, $1, $2;", "www", (int64_t{s32(a)} * s32(b)) >> 32),
     CASE("mul.hi.u64 $0, $1, $2;", "lll", (u128{a} * b) >> 64),
     CASE("mul.hi.s64 $0, $1, $2;", "lll", (i128{s64(a)} * s64(b)) >> 64),
-    CASE("mul.wide.u16 $0, $1, $2;", "whh", a * b),
+    CASE("mul.wide.u16 $0, $1, $2;", "whh", a* b),
     CASE("mul.wide.s16 $0, $1, $2;", "whh", s16(a) * s16(b)),
-    CASE("mul.wide.u32 $0, $1, $2;", "lww", a * b),
+    CASE("mul.wide.u32 $0, $1, $2;", "lww", a* b),
     CASE("mul.wide.s32 $0, $1, $2;", "lww", int64_t{s32(a)} * s32(b)),
-    CASE("mad.lo.s16 $0, $1, $2, $3;", "hhhh", a * b + c),
-    CASE("mad.lo.s32 $0, $1, $2, $3;", "wwww", a * b + c),
-    CASE("mad.lo.s64 $0, $1, $2, $3;", "llll", a * b + c),
+    CASE("mad.lo.s16 $0, $1, $2, $3;", "hhhh", a* b + c),
+    CASE("mad.lo.s32 $0, $1, $2, $3;", "wwww", a* b + c),
+    CASE("mad.lo.s64 $0, $1, $2, $3;", "llll", a* b + c),
     CASE("mad.hi.u32 $0, $1, $2, $3;", "wwww", ((a * b) >> 32) + c),
     CASE("mad.hi.s32 $0, $1, $2, $3;", "wwww", ((int64_t{s32(a)} * s32(b)) >> 32) + c),
-    CASE("mad.wide.u16 $0, $1, $2, $3;", "whhw", a * b + c),
+    CASE("mad.wide.u16 $0, $1, $2, $3;", "whhw", a* b + c),
     CASE("mad.wide.s16 $0, $1, $2, $3;", "whhw", s16(a) * s16(b) + c),
-    CASE("mad.wide.u32 $0, $1, $2, $3;", "lwwl", a * b + c),
+    CASE("mad.wide.u32 $0, $1, $2, $3;", "lwwl", a* b + c),
     CASE("mad.wide.s32 $0, $1, $2, $3;", "lwwl",
          static_cast<uint64_t>(int64_t{s32(a)} * s32(b)) + c),
     CASE("div.u16 $0, $1, $2;", "hhh", b == 0 ? ~uint64_t{0} : a / b),
@@ -138,10 +143,10 @@ const LaneCase kCases[] = {
     CASE("neg.s64 $0, $1;", "ll", 0 - a),
     CASE("sad.u32 $0, $1, $2, $3;", "wwww", (a < b ? b - a : a - b) + c),
     CASE("sad.s32 $0, $1, $2, $3;", "wwww", std::abs(int64_t{s32(a)} - s32(b)) + s64(c)),
-    CASE("and.b16 $0, $1, $2;", "hhh", a & b),
-    CASE("and.b32 $0, $1, $2;", "www", a & b),
-    CASE("and.b64 $0, $1, $2;", "lll", a & b),
-    CASE("and.pred $0, $1, $2;", "ppp", a & b),
+    CASE("and.b16 $0, $1, $2;", "hhh", a& b),
+    CASE("and.b32 $0, $1, $2;", "www", a& b),
+    CASE("and.b64 $0, $1, $2;", "lll", a& b),
+    CASE("and.pred $0, $1, $2;", "ppp", a& b),
     CASE("or.b16 $0, $1, $2;", "hhh", a | b),
     CASE("or.b32 $0, $1, $2;", "www", a | b),
     CASE("or.b64 $0, $1, $2;", "lll", a | b),

@@ -28,8 +28,8 @@ void PrintTo(const BadBody& b, std::ostream* out) { *out << b.body; }
 class MalformedBodyTest : public testing::TestWithParam<BadBody> {};
 TEST_P(MalformedBodyTest, IsAnErrorThatNamesLineAndReason) {
   const auto [body, reason] = GetParam();
-  const Status status =
-      load(kernel_text(".param .u64 p0, .param .align 8 .b8 s[16]", kRegisters + std::string(body)));
+  const Status status = load(
+      kernel_text(".param .u64 p0, .param .align 8 .b8 s[16]", kRegisters + std::string(body)));
   ASSERT_EQ(status.code(), StatusCode::kDeviceError) << body;
   EXPECT_NE(status.message().find("line 7"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find(reason), std::string::npos) << status.message();
@@ -147,7 +147,8 @@ TEST(MalformedModuleTest, DeepNestingIsRefused) {
 }
 
 TEST(MalformedModuleTest, TooMuchSharedMemoryIsRefused) {
-  const Status status = load(kernel_text("", ".reg .b32 %r; .shared .b8 x[2000000]; mov.u32 %r, x; ret;"));
+  const Status status =
+      load(kernel_text("", ".reg .b32 %r; .shared .b8 x[2000000]; mov.u32 %r, x; ret;"));
   EXPECT_NE(status.message().find("bytes of shared"), std::string::npos) << status.message();
 }
 
@@ -155,10 +156,12 @@ TEST(MalformedModuleTest, TooMuchSharedMemoryIsRefused) {
 TEST(MalformedModuleTest, TruncatedAndDamagedTextsReturn) {
   const std::string text = kernel_text(
       ".param .u64 p0, .param .align 8 .b8 s[16]",
-      kRegisters + std::string(
-          "ld.param.v2.u64 {%l0, %l1}, [s];\n@!%p0 bra $L_1;\n{ .reg .b32 t; mov.b32 t, 0f3F800000; }\n"
-          "TABLE: .branchtargets $L_1, $L_2;\nbrx.idx %r0, TABLE;\n$L_1: setp.lt.and.f32 %p1|%p2, %f0, -1.5e3, %p3;\n"
-          "$L_2: shfl.sync.bfly.b32 %r1|%p1, %r2, 16, 31, -1;\nst.shared.v2.b32 [x+8], {%r0, _};\nret;"),
+      kRegisters + std::string("ld.param.v2.u64 {%l0, %l1}, [s];\n@!%p0 bra $L_1;\n{ .reg .b32 t; "
+                               "mov.b32 t, 0f3F800000; }\n"
+                               "TABLE: .branchtargets $L_1, $L_2;\nbrx.idx %r0, TABLE;\n$L_1: "
+                               "setp.lt.and.f32 %p1|%p2, %f0, -1.5e3, %p3;\n"
+                               "$L_2: shfl.sync.bfly.b32 %r1|%p1, %r2, 16, 31, "
+                               "-1;\nst.shared.v2.b32 [x+8], {%r0, _};\nret;"),
       ".shared .align 16 .b8 x[64];\n.global .u32 v[3] = {1, -2, 0x3};\n");
   for (size_t length = 0; length < text.size(); ++length) {
     const Status status = load(text.substr(0, length));

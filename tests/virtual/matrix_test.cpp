@@ -25,7 +25,8 @@ Registers execute(SimdLevel level, const std::string& instruction, const Registe
   std::string body = fmt::format(
       ".reg .b64 %p, %q, %o; .reg .b32 %t, %a, %in<{}>, %out<{}>;\n"
       "ld.param.u64 %p, [p0]; ld.param.u64 %q, [p1]; mov.u32 %t, %tid.x; mul.wide.u32 %o, %t, 4;\n"
-      "add.s64 %p, %p, %o; add.s64 %q, %q, %o;\n", in.size() + 1, num_out + 1);
+      "add.s64 %p, %p, %o; add.s64 %q, %q, %o;\n",
+      in.size() + 1, num_out + 1);
   for (size_t i = 0; i < in.size(); ++i) {
     body += fmt::format("ld.global.u32 %in{}, [%p+{}];\n", i, i * 128);
   }
@@ -33,10 +34,10 @@ Registers execute(SimdLevel level, const std::string& instruction, const Registe
   for (int i = 0; i < num_out; ++i) {
     body += fmt::format("st.global.u32 [%q+{}], %out{};\n", i * 128, i);
   }
-  const Status status =
-      run(*device, kernel_text(".param .u64 p0, .param .u64 p1", body + "ret;",
-                               ".shared .align 16 .b8 tile[1024];\n"),
-          {}, {source.address(), target.address()});
+  const Status status = run(*device,
+                            kernel_text(".param .u64 p0, .param .u64 p1", body + "ret;",
+                                        ".shared .align 16 .b8 tile[1024];\n"),
+                            {}, {source.address(), target.address()});
   EXPECT_TRUE(status.ok()) << status.to_string();
   Registers out(static_cast<size_t>(num_out));
   for (size_t i = 0; i < out.size(); ++i) {
@@ -89,8 +90,8 @@ Registers c_fragments(const Matrix& c) {
   for (int lane = 0; lane < 32; ++lane) {
     const int g = lane / 4, t = lane % 4;
     for (int i = 0; i < 4; ++i) {
-      r[i][lane] = static_cast<uint32_t>(
-          bits_of(static_cast<float>(c[g + 8 * (i / 2)][2 * t + i % 2])));
+      r[i][lane] =
+          static_cast<uint32_t>(bits_of(static_cast<float>(c[g + 8 * (i / 2)][2 * t + i % 2])));
     }
   }
   return r;
@@ -115,9 +116,10 @@ void check_mma(const std::string& shape, int k, const std::string& type, const E
   Registers in = a_fragments(a, k, f);
   append(in, b_fragments(b, k, f));
   append(in, c_fragments(c));
-  const std::string instruction = fmt::format(
-      "mma.sync.aligned.{}.row.col.f32.{}.{}.f32 {}, {}, {}, {};", shape, type, type,
-      list("out", 0, 4), list("in", 0, k / 4), list("in", k / 4, k / 8), list("in", k / 4 + k / 8, 4));
+  const std::string instruction =
+      fmt::format("mma.sync.aligned.{}.row.col.f32.{}.{}.f32 {}, {}, {}, {};", shape, type, type,
+                  list("out", 0, 4), list("in", 0, k / 4), list("in", k / 4, k / 8),
+                  list("in", k / 4 + k / 8, 4));
   const Registers want = c_fragments(product(a, b, c));
   for (const SimdLevel level : levels()) {
     EXPECT_EQ(execute(level, instruction, in, 4), want) << shape << type << simd_level_name(level);
@@ -132,7 +134,8 @@ TEST(MmaTest, ProductsOfBothHalfFormatsAndShapes) {
 }
 
 TEST(MmaTest, AccumulatesInPlace) {
-  const Matrix a = random_matrix(16, 16, 4), b = random_matrix(16, 8, 5), c = random_matrix(16, 8, 6);
+  const Matrix a = random_matrix(16, 16, 4), b = random_matrix(16, 8, 5),
+               c = random_matrix(16, 8, 6);
   const ElementFormat f = {bfloat_bits};
   Registers in = a_fragments(a, 16, f);
   append(in, b_fragments(b, 16, f));
@@ -140,8 +143,9 @@ TEST(MmaTest, AccumulatesInPlace) {
   std::string instruction;
   for (int i = 0; i < 4; ++i) instruction += fmt::format("mov.b32 %out{}, %in{};\n", i, 6 + i);
   for (int i = 0; i < 2; ++i) {
-    instruction += fmt::format("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {0}, {1}, {2}, {0};\n",
-                               list("out", 0, 4), list("in", 0, 4), list("in", 4, 2));
+    instruction +=
+        fmt::format("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {0}, {1}, {2}, {0};\n",
+                    list("out", 0, 4), list("in", 0, 4), list("in", 4, 2));
   }
   const Registers want = c_fragments(product(a, b, product(a, b, c)));
   for (const SimdLevel level : levels()) EXPECT_EQ(execute(level, instruction, in, 4), want);
@@ -189,7 +193,8 @@ TEST(MmaTest, InfinityAndNanGoThrough) {
 }
 
 TEST(MmaTest, HalfAccumulators) {
-  const Matrix a = random_matrix(16, 16, 1), b = random_matrix(16, 8, 2), c = random_matrix(16, 8, 3);
+  const Matrix a = random_matrix(16, 16, 1), b = random_matrix(16, 8, 2),
+               c = random_matrix(16, 8, 3);
   const ElementFormat f = {half_bits};
   Registers in = a_fragments(a, 16, f);
   append(in, b_fragments(b, 16, f));
@@ -199,15 +204,16 @@ TEST(MmaTest, HalfAccumulators) {
       for (int i = 0; i < 2; ++i) {
         const auto& row = m[static_cast<size_t>(lane / 4 + 8 * i)];
         const auto column = static_cast<size_t>(2 * (lane % 4));
-        r[i][lane] = half_bits(row[column]) | static_cast<uint32_t>(half_bits(row[column + 1])) << 16;
+        r[i][lane] = half_bits(row[column]) | static_cast<uint32_t>(half_bits(row[column + 1]))
+                                                  << 16;
       }
     }
     return r;
   };
   append(in, pack(c));
-  const std::string instruction = fmt::format(
-      "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {}, {}, {}, {};", list("out", 0, 2),
-      list("in", 0, 4), list("in", 4, 2), list("in", 6, 2));
+  const std::string instruction =
+      fmt::format("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {}, {}, {}, {};",
+                  list("out", 0, 2), list("in", 0, 4), list("in", 4, 2), list("in", 6, 2));
   for (const SimdLevel level : levels()) {
     EXPECT_EQ(execute(level, instruction, in, 2), pack(product(a, b, c)));
   }
@@ -216,7 +222,9 @@ TEST(MmaTest, HalfAccumulators) {
 TEST(MmaTest, Tf32IgnoresTheLowBits) {
   const Matrix a = random_matrix(16, 8, 1), b = random_matrix(8, 8, 2), c = random_matrix(16, 8, 3);
   Registers in(6, std::vector<uint32_t>(32));
-  const auto bits = [](double x) { return static_cast<uint32_t>(bits_of(static_cast<float>(x))) | 0xfff; };
+  const auto bits = [](double x) {
+    return static_cast<uint32_t>(bits_of(static_cast<float>(x))) | 0xfff;
+  };
   for (int lane = 0; lane < 32; ++lane) {
     const int g = lane / 4, t = lane % 4;
     for (int i = 0; i < 4; ++i) in[i][lane] = bits(a[g + 8 * (i % 2)][t + 4 * (i / 2)]);
@@ -262,7 +270,8 @@ TEST_P(LdmatrixTest, GivesLaneLTheElementsOfItsRow) {
       fmt::format("ldmatrix.sync.aligned.m8n8.x{}{}.shared.b16 {}, [%a];", count,
                   transposed ? ".trans" : "", list("out", 0, count));
   for (const SimdLevel level : levels()) {
-    EXPECT_EQ(execute(level, instruction, {std::vector<uint32_t>(32)}, count, kFillTile + spoil), want);
+    EXPECT_EQ(execute(level, instruction, {std::vector<uint32_t>(32)}, count, kFillTile + spoil),
+              want);
   }
 }
 INSTANTIATE_TEST_SUITE_P(Counts, LdmatrixTest,
@@ -274,9 +283,12 @@ TEST_P(StmatrixTest, IsTheInverseOfLdmatrix) {
   const std::string trans = transposed ? ".trans" : "";
   // Load all, poison the tile, store, load untransposed.
   const std::string instruction =
-      "ldmatrix.sync.aligned.m8n8.x4" + trans + ".shared.b16 {%out0, %out1, %out2, %out3}, [%a];\n"
+      "ldmatrix.sync.aligned.m8n8.x4" + trans +
+      ".shared.b16 {%out0, %out1, %out2, %out3}, [%a];\n"
       "bar.sync 0; st.shared.v4.b32 [%a], {-1, -1, -1, -1}; bar.sync 0;\n"
-      "stmatrix.sync.aligned.m8n8.x4" + trans + ".shared.b16 [%a], {%out0, %out1, %out2, %out3};\n"
+      "stmatrix.sync.aligned.m8n8.x4" +
+      trans +
+      ".shared.b16 [%a], {%out0, %out1, %out2, %out3};\n"
       "bar.sync 0;\n"
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%out0, %out1, %out2, %out3}, [%a];\n";
   Registers want(4, std::vector<uint32_t>(32));

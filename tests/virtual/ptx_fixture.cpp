@@ -23,8 +23,10 @@ long double round_to_format(long double value, int fraction, int least) {
 }
 
 uint64_t mask_bits(char letter, uint64_t bits) {
-  return letter == 'p' ? bits & 1 : letter == 'h' ? bits & 0xffff
-         : letter == 'w' ? bits & 0xffffffffu : bits;
+  return letter == 'p'   ? bits & 1
+         : letter == 'h' ? bits & 0xffff
+         : letter == 'w' ? bits & 0xffffffffu
+                         : bits;
 }
 
 std::vector<uint64_t> special_values(Kind kind, char letter) {
@@ -36,13 +38,24 @@ std::vector<uint64_t> special_values(Kind kind, char letter) {
       return bits;
     }
     case Kind::kDouble:
-      return {0, bits_of(-0.0), bits_of(1.0), bits_of(-2.5), bits_of(INFINITY), bits_of(-INFINITY),
-              bits_of(std::nan("")), bits_of(1e300), bits_of(1e-310), bits_of(0.1)};
+      return {0,
+              bits_of(-0.0),
+              bits_of(1.0),
+              bits_of(-2.5),
+              bits_of(INFINITY),
+              bits_of(-INFINITY),
+              bits_of(std::nan("")),
+              bits_of(1e300),
+              bits_of(1e-310),
+              bits_of(0.1)};
     case Kind::kHalf:
-      return {0x0000, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00, 0x0001, 0x83ff, 0x7bff, 0x0400};
+      return {0x0000, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00,
+              0x7e00, 0x0001, 0x83ff, 0x7bff, 0x0400};
     case Kind::kBfloat:
-      return {0x0000, 0x8000, 0x3f80, 0xbf80, 0x7f80, 0xff80, 0x7fc0, 0x0001, 0x807f, 0x7f7f, 0x0080};
-    case Kind::kInteger: break;
+      return {0x0000, 0x8000, 0x3f80, 0xbf80, 0x7f80, 0xff80,
+              0x7fc0, 0x0001, 0x807f, 0x7f7f, 0x0080};
+    case Kind::kInteger:
+      break;
   }
   const uint64_t top = letter == 'h' ? 0x8000u : letter == 'w' ? 0x80000000u : uint64_t{1} << 63;
   return {0, 1, 2, 5, 31, 32, 33, 63, 64, 255, 256, top - 1, top, top + 1, ~uint64_t{0}};
@@ -59,8 +72,8 @@ std::vector<std::vector<uint64_t>> make_inputs(const LaneCase& test) {
       const char letter = test.letters[i + 1];
       const auto special = special_values(test.in, letter);
       const bool use_special = count < 3 ? lane < special.size() * special.size() : lane % 2 == 0;
-      uint64_t bits = count < 3 ? special[pick % special.size()]
-                                : special[random() % special.size()];
+      uint64_t bits =
+          count < 3 ? special[pick % special.size()] : special[random() % special.size()];
       pick /= special.size();
       if (!use_special) {
         bits = random();
@@ -68,8 +81,10 @@ std::vector<std::vector<uint64_t>> make_inputs(const LaneCase& test) {
         if (test.in == Kind::kFloat && lane % 4 == 1) {
           bits = bits_of(std::ldexp(static_cast<float>(bits >> 40), -20) - 8.0f);
         }
-        if (test.in == Kind::kHalf && lane % 4 == 1) bits = half_bits(static_cast<double>(bits >> 52) / 97);
-        if (test.in == Kind::kBfloat && lane % 4 == 1) bits = bfloat_bits(static_cast<double>(bits >> 52) / 97);
+        if (test.in == Kind::kHalf && lane % 4 == 1)
+          bits = half_bits(static_cast<double>(bits >> 52) / 97);
+        if (test.in == Kind::kBfloat && lane % 4 == 1)
+          bits = bfloat_bits(static_cast<double>(bits >> 52) / 97);
         if (letter == 'w' && test.in == Kind::kInteger && lane % 3 == 1) bits %= 70;
       }
       inputs[i][lane] = mask_bits(letter, bits);
@@ -136,11 +151,20 @@ bool same(const LaneCase& test, uint64_t have, uint64_t want) {
   if (have == want) return true;
   double x = 0, y = 0;
   switch (test.out) {
-    case Kind::kInteger: return false;
-    case Kind::kFloat: x = as_float(have), y = as_float(want); break;
-    case Kind::kDouble: x = as_double(have), y = as_double(want); break;
-    case Kind::kHalf: x = half_value(static_cast<uint16_t>(have)), y = half_value(static_cast<uint16_t>(want)); break;
-    case Kind::kBfloat: x = bfloat_value(static_cast<uint16_t>(have)), y = bfloat_value(static_cast<uint16_t>(want)); break;
+    case Kind::kInteger:
+      return false;
+    case Kind::kFloat:
+      x = as_float(have), y = as_float(want);
+      break;
+    case Kind::kDouble:
+      x = as_double(have), y = as_double(want);
+      break;
+    case Kind::kHalf:
+      x = half_value(static_cast<uint16_t>(have)), y = half_value(static_cast<uint16_t>(want));
+      break;
+    case Kind::kBfloat:
+      x = bfloat_value(static_cast<uint16_t>(have)), y = bfloat_value(static_cast<uint16_t>(want));
+      break;
   }
   if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
   return test.tolerance > 0 && std::fabs(x - y) <= test.tolerance * std::fabs(y);
@@ -158,8 +182,8 @@ void check_variant(const LaneCase& test, SimdLevel level, Variant variant,
     args.push_back(in.back()->address());
     params += fmt::format(", .param .u64 p{}", i + 1);
   }
-  const Status status = run(*device, kernel_text(params, case_body(test, variant)),
-                            {kLanesTotal / 128, 128}, args);
+  const Status status =
+      run(*device, kernel_text(params, case_body(test, variant)), {kLanesTotal / 128, 128}, args);
   ASSERT_TRUE(status.ok()) << status.to_string();
   for (size_t lane = 0; lane < kLanesTotal; ++lane) {
     uint64_t values[4] = {};

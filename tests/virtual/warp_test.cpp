@@ -19,17 +19,17 @@ Outcome execute(SimdLevel level, const std::vector<uint32_t>& input, const std::
   const auto device = open_device(level);
   Buffer<uint32_t> in(*device, input);
   Buffer<uint32_t> out(*device, std::vector<uint32_t>(64));
-  const Status status =
-      run(*device,
-          kernel_text(".param .u64 p0, .param .u64 p1",
-                      ".reg .b64 %in, %out, %o; .reg .b32 %t, %a, %d, %x<4>; .reg .pred %p, %q, %g;\n"
-                      "ld.param.u64 %in, [p0]; ld.param.u64 %out, [p1]; mov.u32 %t, %tid.x;\n"
-                      "mul.wide.u32 %o, %t, 4; add.s64 %in, %in, %o; add.s64 %out, %out, %o;\n"
-                      "ld.global.u32 %a, [%in]; mov.u32 %d, 77; setp.ne.s32 %p, 0, 0;\n" +
-                          body +
-                          "\nst.global.u32 [%out], %d; selp.u32 %x0, 1, 0, %p;\n"
-                          "st.global.u32 [%out+128], %x0; ret;"),
-          {}, {in.address(), out.address()});
+  const Status status = run(
+      *device,
+      kernel_text(".param .u64 p0, .param .u64 p1",
+                  ".reg .b64 %in, %out, %o; .reg .b32 %t, %a, %d, %x<4>; .reg .pred %p, %q, %g;\n"
+                  "ld.param.u64 %in, [p0]; ld.param.u64 %out, [p1]; mov.u32 %t, %tid.x;\n"
+                  "mul.wide.u32 %o, %t, 4; add.s64 %in, %in, %o; add.s64 %out, %out, %o;\n"
+                  "ld.global.u32 %a, [%in]; mov.u32 %d, 77; setp.ne.s32 %p, 0, 0;\n" +
+                      body +
+                      "\nst.global.u32 [%out], %d; selp.u32 %x0, 1, 0, %p;\n"
+                      "st.global.u32 [%out+128], %x0; ret;"),
+      {}, {in.address(), out.address()});
   EXPECT_TRUE(status.ok()) << status.to_string();
   Outcome result;
   for (uint32_t i = 0; i < 32; ++i) {
@@ -62,14 +62,15 @@ TEST_P(ShuffleTest, FollowsThePseudoCode) {
   const std::string m = mode;
   for (const SimdLevel level : levels()) {
     const Outcome outcome = execute(
-        level, lane_numbers(),
-        fmt::format("shfl.sync.{}.b32 %d|%p, %a, {}, {}, -1;", mode, b, c));
+        level, lane_numbers(), fmt::format("shfl.sync.{}.b32 %d|%p, %a, {}, {}, -1;", mode, b, c));
     for (int lane = 0; lane < 32; ++lane) {
       const int bval = b & 31, cval = c & 31, segment = (c >> 8) & 31;
       const int max_lane = (lane & segment) | (cval & ~segment);
       const int min_lane = lane & segment;
-      int j = m == "up" ? lane - bval : m == "down" ? lane + bval
-              : m == "bfly" ? lane ^ bval : min_lane | (bval & ~segment);
+      int j = m == "up"     ? lane - bval
+              : m == "down" ? lane + bval
+              : m == "bfly" ? lane ^ bval
+                            : min_lane | (bval & ~segment);
       const bool ok = m == "up" ? j >= max_lane : j <= max_lane;
       if (!ok) j = lane;
       EXPECT_EQ(outcome.d[lane], static_cast<uint32_t>(j)) << mode << " " << b << " lane " << lane;
@@ -78,19 +79,18 @@ TEST_P(ShuffleTest, FollowsThePseudoCode) {
   }
 }
 const Shuffle kShuffles[] = {
-    {"up", 1, 0},       {"up", 5, 0},       {"up", 4, 0x1800},    {"down", 1, 31},
-    {"down", 16, 31},   {"down", 3, 0x181f}, {"bfly", 1, 31},     {"bfly", 16, 31},
-    {"bfly", 8, 0x181f}, {"idx", 0, 31},    {"idx", 17, 31},      {"idx", 3, 0x1c1f},
-    {"idx", 9, 5},      {"bfly", 33, 31},
+    {"up", 1, 0},        {"up", 5, 0},        {"up", 4, 0x1800}, {"down", 1, 31},
+    {"down", 16, 31},    {"down", 3, 0x181f}, {"bfly", 1, 31},   {"bfly", 16, 31},
+    {"bfly", 8, 0x181f}, {"idx", 0, 31},      {"idx", 17, 31},   {"idx", 3, 0x1c1f},
+    {"idx", 9, 5},       {"bfly", 33, 31},
 };
 INSTANTIATE_TEST_SUITE_P(Modes, ShuffleTest, testing::ValuesIn(kShuffles));
 
 TEST(ShuffleTest, WithoutPredicateAndWithRegisterOperands) {
   for (const SimdLevel level : levels()) {
-    const Outcome outcome =
-        execute(level, lane_numbers(),
-                "sub.u32 %x0, 31, %t; mov.u32 %x1, 31; mov.u32 %x2, -1;\n"
-                "shfl.sync.idx.b32 %d, %a, %x0, %x1, %x2;");
+    const Outcome outcome = execute(level, lane_numbers(),
+                                    "sub.u32 %x0, 31, %t; mov.u32 %x1, 31; mov.u32 %x2, -1;\n"
+                                    "shfl.sync.idx.b32 %d, %a, %x0, %x1, %x2;");
     for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(outcome.d[i], 31 - i);
   }
 }
@@ -101,8 +101,10 @@ TEST(VoteTest, AllAnyUniformAndBallot) {
     EXPECT_EQ(execute(level, lane_numbers(), prolog + "vote.sync.all.pred %p, %g, -1;").p, 0u);
     EXPECT_EQ(execute(level, lane_numbers(), prolog + "vote.sync.any.pred %p, %g, -1;").p, ~0u);
     EXPECT_EQ(execute(level, lane_numbers(), prolog + "vote.sync.uni.pred %p, %g, -1;").p, 0u);
-    EXPECT_EQ(execute(level, lane_numbers(), prolog + "vote.sync.ballot.b32 %d, %g, -1;").d[9], 31u);
-    EXPECT_EQ(execute(level, lane_numbers(), prolog + "vote.sync.ballot.b32 %d, !%g, -1;").d[9], ~31u);
+    EXPECT_EQ(execute(level, lane_numbers(), prolog + "vote.sync.ballot.b32 %d, %g, -1;").d[9],
+              31u);
+    EXPECT_EQ(execute(level, lane_numbers(), prolog + "vote.sync.ballot.b32 %d, !%g, -1;").d[9],
+              ~31u);
     EXPECT_EQ(execute(level, lane_numbers(), "activemask.b32 %d;").d[3], ~0u);
   }
 }
@@ -145,12 +147,14 @@ TEST(ReduxTest, EveryOperation) {
 
 TEST(MatchTest, AnyAndAll) {
   for (const SimdLevel level : levels()) {
-    const Outcome any = execute(level, lane_numbers(), "and.b32 %x0, %t, 3; match.any.sync.b32 %d, %x0, -1;");
+    const Outcome any =
+        execute(level, lane_numbers(), "and.b32 %x0, %t, 3; match.any.sync.b32 %d, %x0, -1;");
     for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(any.d[i], 0x11111111u << (i % 4));
     const Outcome differ = execute(level, lane_numbers(), "match.all.sync.b32 %d|%p, %t, -1;");
     EXPECT_EQ(differ.d[0], 0u);
     EXPECT_EQ(differ.p, 0u);
-    const Outcome equal = execute(level, lane_numbers(), "mov.u32 %x0, 4; match.all.sync.b32 %d|%p, %x0, -1;");
+    const Outcome equal =
+        execute(level, lane_numbers(), "mov.u32 %x0, 4; match.all.sync.b32 %d|%p, %x0, -1;");
     EXPECT_EQ(equal.d[0], ~0u);
     EXPECT_EQ(equal.p, ~0u);
   }
@@ -167,11 +171,10 @@ TEST(ElectTest, OneLaneLeads) {
 // Lanes come to the shuffle by different ways; it waits until all are there.
 TEST(ConvergenceTest, ACollectiveWaitsForLanesThatTookALongerWay) {
   for (const SimdLevel level : levels()) {
-    const Outcome outcome =
-        execute(level, lane_numbers(),
-                "setp.lt.u32 %g, %t, 7; @%g bra JOIN; bra.uni FAR;\n"
-                "JOIN: shfl.sync.bfly.b32 %d, %a, 31, 31, -1; bra.uni END;\n"
-                "FAR: add.u32 %a, %a, 100; bra.uni JOIN;\nEND:\n");
+    const Outcome outcome = execute(level, lane_numbers(),
+                                    "setp.lt.u32 %g, %t, 7; @%g bra JOIN; bra.uni FAR;\n"
+                                    "JOIN: shfl.sync.bfly.b32 %d, %a, 31, 31, -1; bra.uni END;\n"
+                                    "FAR: add.u32 %a, %a, 100; bra.uni JOIN;\nEND:\n");
     for (uint32_t i = 0; i < 32; ++i) {
       const uint32_t j = 31 - i;
       EXPECT_EQ(outcome.d[i], j < 7 ? j : j + 100) << i;

@@ -12,8 +12,8 @@ struct HostAddresses {
   u8* lane[kLanes];  // only those of active lanes mean anything
 };
 
-// The addresses as the instruction has them. Lanes that are not active repeat an active one, so that
-// range checks may look at all of them. Requires a lane to be active.
+// The addresses as the instruction has them. Lanes that are not active repeat an active one, so
+// that range checks may look at all of them. Requires a lane to be active.
 inline void effective_addresses(const Warp& w, u32 reg, int64_t offset, bool wide, u64* out) {
   if (reg == kNoRegister) {
     LSSAR_LANES out[i] = static_cast<u64>(offset);
@@ -57,7 +57,7 @@ inline u8* resolve_lane(Warp& w, const Op& op, StateSpace space, u32 lane, u64 a
   if (space == StateSpace::kGeneric) {
     const u64 window = address >> kWindowShift;
     if (window != 0) address -= window << kWindowShift;
-    space = window == 0                                 ? StateSpace::kGlobal
+    space = window == 0                               ? StateSpace::kGlobal
             : window == kSharedWindow >> kWindowShift ? StateSpace::kShared
             : window == kLocalWindow >> kWindowShift  ? StateSpace::kLocal
             : window == kParamWindow >> kWindowShift  ? StateSpace::kParam

@@ -86,9 +86,7 @@ void deliver(Warp& w, const u32* before) {
   queue.size = kept;
 }
 
-void commit_group(Warp& w, const Op&) {
-  LSSAR_LANES w.async.commits[i] += (w.mask >> i) & 1;
-}
+void commit_group(Warp& w, const Op&) { LSSAR_LANES w.async.commits[i] += (w.mask >> i) & 1; }
 
 // All but the latest imm groups.
 void wait_group(Warp& w, const Op& op) {

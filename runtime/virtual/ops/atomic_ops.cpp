@@ -1,5 +1,5 @@
-// atom and red: atomic also between the host threads that run other blocks. The lanes of a warp take
-// their turns in order.
+// atom and red: atomic also between the host threads that run other blocks. The lanes of a warp
+// take their turns in order.
 #include "runtime/virtual/ops/address.h"
 #include "runtime/virtual/ops/rows.h"
 
@@ -8,31 +8,45 @@ namespace {
 
 struct Add {
   template <class T>
-  static T apply(T old, T b) { return static_cast<T>(old + b); }
+  static T apply(T old, T b) {
+    return static_cast<T>(old + b);
+  }
 };
 struct Min {
   template <class T>
-  static T apply(T old, T b) { return b < old ? b : old; }
+  static T apply(T old, T b) {
+    return b < old ? b : old;
+  }
 };
 struct Max {
   template <class T>
-  static T apply(T old, T b) { return b > old ? b : old; }
+  static T apply(T old, T b) {
+    return b > old ? b : old;
+  }
 };
 struct And {
   template <class T>
-  static T apply(T old, T b) { return old & b; }
+  static T apply(T old, T b) {
+    return old & b;
+  }
 };
 struct Or {
   template <class T>
-  static T apply(T old, T b) { return old | b; }
+  static T apply(T old, T b) {
+    return old | b;
+  }
 };
 struct Xor {
   template <class T>
-  static T apply(T old, T b) { return old ^ b; }
+  static T apply(T old, T b) {
+    return old ^ b;
+  }
 };
 struct Exchange {
   template <class T>
-  static T apply(T, T b) { return b; }
+  static T apply(T, T b) {
+    return b;
+  }
 };
 struct Increment {  // wraps to 0 after b
   static u32 apply(u32 old, u32 b) { return old >= b ? 0 : old + 1; }
@@ -118,12 +132,13 @@ void reduce(Warp& w, const Op& op) {
   }
 }
 
-#define HOW                                                                                 \
+#define HOW \
   "[.relaxed|.acquire|.release|.acq_rel][.cta|.cluster|.gpu|.sys][.global|.shared|.shared::cta]"
 
-#define ATOMIC(name, types, letters, F, T)                                             \
-  {"atom" HOW name "." types, Bind::kAtomic, letters, atomic<F, T>},                   \
-      {"red" HOW name "." types, Bind::kReduce, letters, reduce<F, T>}
+#define ATOMIC(name, types, letters, F, T)                             \
+  {"atom" HOW name "." types, Bind::kAtomic, letters, atomic<F, T>}, { \
+    "red" HOW name "." types, Bind::kReduce, letters, reduce<F, T>     \
+  }
 
 const Row kRows[] = {
     ATOMIC(".add", "(u32|s32)", "ww", Add, u32),

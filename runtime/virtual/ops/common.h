@@ -1,10 +1,10 @@
 // What the handler files share: lane types, register access and the loops over lanes.
 //
 // Every file of ops/ is compiled once per instruction set, with LSSAR_SIMD naming the namespace.
-// NOTE: everything here lives in that namespace and no standard library header with inline functions
-// is included, so that no AVX-512 code can be linked into the plain build. The files are compiled
-// without strict aliasing (a register is read as whatever type the instruction has) and without
-// contraction of a * b + c.
+// NOTE: everything here lives in that namespace and no standard library header with inline
+// functions is included, so that no AVX-512 code can be linked into the plain build. The files are
+// compiled without strict aliasing (a register is read as whatever type the instruction has) and
+// without contraction of a * b + c.
 #pragma once
 
 #include <math.h>

@@ -7,32 +7,46 @@ namespace {
 // Ordered comparisons are false where an operand is NaN; those named Unordered are true.
 struct Eq {
   template <class T>
-  static bool apply(T a, T b) { return a == b; }
+  static bool apply(T a, T b) {
+    return a == b;
+  }
 };
 struct Ne {
   template <class T>
-  static bool apply(T a, T b) { return (a < b) | (a > b); }
+  static bool apply(T a, T b) {
+    return (a < b) | (a > b);
+  }
 };
 struct Lt {
   template <class T>
-  static bool apply(T a, T b) { return a < b; }
+  static bool apply(T a, T b) {
+    return a < b;
+  }
 };
 struct Le {
   template <class T>
-  static bool apply(T a, T b) { return a <= b; }
+  static bool apply(T a, T b) {
+    return a <= b;
+  }
 };
 struct Gt {
   template <class T>
-  static bool apply(T a, T b) { return a > b; }
+  static bool apply(T a, T b) {
+    return a > b;
+  }
 };
 struct Ge {
   template <class T>
-  static bool apply(T a, T b) { return a >= b; }
+  static bool apply(T a, T b) {
+    return a >= b;
+  }
 };
 template <class F>
 struct Negated {
   template <class T>
-  static bool apply(T a, T b) { return !F::apply(a, b); }
+  static bool apply(T a, T b) {
+    return !F::apply(a, b);
+  }
 };
 using EqUnordered = Negated<Ne>;
 using NeUnordered = Negated<Eq>;
@@ -42,7 +56,9 @@ using GtUnordered = Negated<Le>;
 using GeUnordered = Negated<Lt>;
 struct Num {
   template <class T>
-  static bool apply(T a, T b) { return (a == a) & (b == b); }
+  static bool apply(T a, T b) {
+    return (a == a) & (b == b);
+  }
 };
 using IsNan = Negated<Num>;
 
@@ -77,10 +93,14 @@ inline u32 compare_lanes(const T* a, const T* b) {
 
 inline u32 combine(u32 a, u32 b, Combine how) {
   switch (how) {
-    case Combine::kAnd: return a & b;
-    case Combine::kOr: return a | b;
-    case Combine::kXor: return a ^ b;
-    default: return a;
+    case Combine::kAnd:
+      return a & b;
+    case Combine::kOr:
+      return a | b;
+    case Combine::kXor:
+      return a ^ b;
+    default:
+      return a;
   }
 }
 
@@ -105,46 +125,38 @@ void set(Warp& w, const Op& op) {
   LSSAR_LANES d[i] = F::apply(As<T>::load(a[i]), As<T>::load(b[i])) ? kTrue : 0;
 }
 
-#define COMPARE(name, F, types, shape, T)                                    \
-  {"setp." name "[.and|.or|.xor]." types, Bind::kSetp, shape, setp<F, T>}
-#define SET(name, F, types, T)                                                         \
-  {"set." name ".(u32|s32)." types, Bind::kAlu, "www", set<F, T, 0xffffffffu>},        \
-      {"set." name ".f32." types, Bind::kAlu, "www", set<F, T, 0x3f800000u>}
-#define ORDERED_INTEGER(name, F)                        \
-  COMPARE(name, F, "s16", "phh", s16),                  \
-      COMPARE(name, F, "s32", "pww", s32),              \
-      COMPARE(name, F, "s64", "pll", s64),              \
-      COMPARE(name, F, "u16", "phh", u16),              \
-      COMPARE(name, F, "u32", "pww", u32),              \
-      COMPARE(name, F, "u64", "pll", u64),              \
+#define COMPARE(name, F, types, shape, T) \
+  { "setp." name "[.and|.or|.xor]." types, Bind::kSetp, shape, setp<F, T> }
+#define SET(name, F, types, T)                                                    \
+  {"set." name ".(u32|s32)." types, Bind::kAlu, "www", set<F, T, 0xffffffffu>}, { \
+    "set." name ".f32." types, Bind::kAlu, "www", set<F, T, 0x3f800000u>          \
+  }
+#define ORDERED_INTEGER(name, F)                                                \
+  COMPARE(name, F, "s16", "phh", s16), COMPARE(name, F, "s32", "pww", s32),     \
+      COMPARE(name, F, "s64", "pll", s64), COMPARE(name, F, "u16", "phh", u16), \
+      COMPARE(name, F, "u32", "pww", u32), COMPARE(name, F, "u64", "pll", u64), \
       SET(name, F, "s32", s32), SET(name, F, "u32", u32)
-#define UNSIGNED_ALIAS(name, F)                                              \
-  COMPARE(name, F, "u16", "phh", u16), COMPARE(name, F, "u32", "pww", u32),  \
+#define UNSIGNED_ALIAS(name, F)                                             \
+  COMPARE(name, F, "u16", "phh", u16), COMPARE(name, F, "u32", "pww", u32), \
       COMPARE(name, F, "u64", "pll", u64), SET(name, F, "u32", u32)
-#define EQUALITY(name, F)                                   \
-  COMPARE(name, F, "(b16|u16|s16)", "phh", u16),            \
-      COMPARE(name, F, "(b32|u32|s32)", "pww", u32),        \
+#define EQUALITY(name, F)                                                                       \
+  COMPARE(name, F, "(b16|u16|s16)", "phh", u16), COMPARE(name, F, "(b32|u32|s32)", "pww", u32), \
       COMPARE(name, F, "(b64|u64|s64)", "pll", u64), SET(name, F, "(b32|u32|s32)", u32)
-#define FLOATING(name, F)                                   \
-  COMPARE(name, F, "f32", "pww", f32),                      \
-      COMPARE(name, F, "ftz.f32", "pww", Flushed),          \
-      COMPARE(name, F, "f64", "pll", f64),                  \
-      COMPARE(name, F, "f16", "phh", f16),                  \
-      COMPARE(name, F, "bf16", "phh", bf16),                \
-      SET(name, F, "f32", f32), SET(name, F, "ftz.f32", Flushed)
+#define FLOATING(name, F)                                                           \
+  COMPARE(name, F, "f32", "pww", f32), COMPARE(name, F, "ftz.f32", "pww", Flushed), \
+      COMPARE(name, F, "f64", "pll", f64), COMPARE(name, F, "f16", "phh", f16),     \
+      COMPARE(name, F, "bf16", "phh", bf16), SET(name, F, "f32", f32),              \
+      SET(name, F, "ftz.f32", Flushed)
 
 const Row kRows[] = {
-    EQUALITY("eq", Eq), EQUALITY("ne", NeUnordered),
-    ORDERED_INTEGER("lt", Lt), ORDERED_INTEGER("le", Le),
-    ORDERED_INTEGER("gt", Gt), ORDERED_INTEGER("ge", Ge),
-    UNSIGNED_ALIAS("lo", Lt), UNSIGNED_ALIAS("ls", Le),
-    UNSIGNED_ALIAS("hi", Gt), UNSIGNED_ALIAS("hs", Ge),
-    FLOATING("eq", Eq), FLOATING("ne", Ne), FLOATING("lt", Lt), FLOATING("le", Le),
-    FLOATING("gt", Gt), FLOATING("ge", Ge),
-    FLOATING("equ", EqUnordered), FLOATING("neu", NeUnordered),
-    FLOATING("ltu", LtUnordered), FLOATING("leu", LeUnordered),
-    FLOATING("gtu", GtUnordered), FLOATING("geu", GeUnordered),
-    FLOATING("num", Num), FLOATING("nan", IsNan),
+    EQUALITY("eq", Eq),           EQUALITY("ne", NeUnordered),  ORDERED_INTEGER("lt", Lt),
+    ORDERED_INTEGER("le", Le),    ORDERED_INTEGER("gt", Gt),    ORDERED_INTEGER("ge", Ge),
+    UNSIGNED_ALIAS("lo", Lt),     UNSIGNED_ALIAS("ls", Le),     UNSIGNED_ALIAS("hi", Gt),
+    UNSIGNED_ALIAS("hs", Ge),     FLOATING("eq", Eq),           FLOATING("ne", Ne),
+    FLOATING("lt", Lt),           FLOATING("le", Le),           FLOATING("gt", Gt),
+    FLOATING("ge", Ge),           FLOATING("equ", EqUnordered), FLOATING("neu", NeUnordered),
+    FLOATING("ltu", LtUnordered), FLOATING("leu", LeUnordered), FLOATING("gtu", GtUnordered),
+    FLOATING("geu", GeUnordered), FLOATING("num", Num),         FLOATING("nan", IsNan),
 };
 
 }  // namespace

@@ -18,9 +18,15 @@ void blended(Warp& w, const Op& op) {
       store_mask(w, op.dst, mask_of(w, kScratchOffset));
       break;
     }
-    case 16: store_lanes(w, op.dst, lanes<u16>(w, kScratchOffset)); break;
-    case 32: store_lanes(w, op.dst, lanes<u32>(w, kScratchOffset)); break;
-    default: store_lanes(w, op.dst, lanes<u64>(w, kScratchOffset)); break;
+    case 16:
+      store_lanes(w, op.dst, lanes<u16>(w, kScratchOffset));
+      break;
+    case 32:
+      store_lanes(w, op.dst, lanes<u32>(w, kScratchOffset));
+      break;
+    default:
+      store_lanes(w, op.dst, lanes<u64>(w, kScratchOffset));
+      break;
   }
   w.mask = mask;
 }
@@ -51,9 +57,10 @@ constexpr uint8_t barrier(BarrierKind kind, Combine combine = Combine::kNone) {
   return static_cast<uint8_t>(static_cast<uint8_t>(kind) | static_cast<uint8_t>(combine) << 2);
 }
 
-#define BARRIER(form, operands, arg)                                  \
-  {"bar[.cta]." form, Bind::kBarrier, operands, nullptr, arg},        \
-      {"barrier[.cta]." form, Bind::kBarrier, operands, nullptr, arg}
+#define BARRIER(form, operands, arg)                              \
+  {"bar[.cta]." form, Bind::kBarrier, operands, nullptr, arg}, {  \
+    "barrier[.cta]." form, Bind::kBarrier, operands, nullptr, arg \
+  }
 
 const Row kRows[] = {
     {"bra[.uni]", Bind::kBranch, "", nullptr},
@@ -76,9 +83,9 @@ const Row kRows[] = {
 };
 
 const RowSpan* const kSpans[] = {
-    &kIntegerRows, &kFloatRows,  &kHalfRows,  &kApproxRows, &kCompareRows,
-    &kConvertRows, &kMoveRows,   &kMemoryRows, &kAtomicRows, &kAsyncRows,
-    &kMatrixRows,  &kWarpRows,   &kControlRows,
+    &kIntegerRows, &kFloatRows, &kHalfRows,    &kApproxRows, &kCompareRows,
+    &kConvertRows, &kMoveRows,  &kMemoryRows,  &kAtomicRows, &kAsyncRows,
+    &kMatrixRows,  &kWarpRows,  &kControlRows,
 };
 
 }  // namespace

@@ -20,10 +20,14 @@ struct Format {
 };
 inline Format format_of(NumberType type) {
   switch (type) {
-    case NumberType::kF16: return {10, 5};
-    case NumberType::kBf16: return {7, 8};
-    case NumberType::kF32: return {23, 8};
-    default: return {52, 11};
+    case NumberType::kF16:
+      return {10, 5};
+    case NumberType::kBf16:
+      return {7, 8};
+    case NumberType::kF32:
+      return {23, 8};
+    default:
+      return {52, 11};
   }
 }
 inline bool is_float(NumberType type) { return type >= NumberType::kF16; }
@@ -64,10 +68,14 @@ inline u64 shift_right(u64 mantissa, s32 shift, Rounding rounding, bool negative
   const u64 rest = shift < 64 ? mantissa & ((u64{1} << shift) - 1) : mantissa;
   if (rest == 0) return whole;
   switch (rounding) {
-    case Rounding::kZero: return whole;
-    case Rounding::kDown: return whole + negative;
-    case Rounding::kUp: return whole + !negative;
-    case Rounding::kNearestEven: break;
+    case Rounding::kZero:
+      return whole;
+    case Rounding::kDown:
+      return whole + negative;
+    case Rounding::kUp:
+      return whole + !negative;
+    case Rounding::kNearestEven:
+      break;
   }
   if (shift > 64) return whole;  // less than a half
   const u64 half = u64{1} << (shift - 1);
@@ -76,8 +84,8 @@ inline u64 shift_right(u64 mantissa, s32 shift, Rounding rounding, bool negative
 
 inline u64 to_integer(const Exact& x, NumberType type, Rounding rounding) {
   const u32 bits = integer_bits(type);
-  const u64 largest = is_signed(type) ? (u64{1} << (bits - 1)) - 1
-                                      : (bits == 64 ? ~u64{0} : (u64{1} << bits) - 1);
+  const u64 largest =
+      is_signed(type) ? (u64{1} << (bits - 1)) - 1 : (bits == 64 ? ~u64{0} : (u64{1} << bits) - 1);
   const u64 lowest = is_signed(type) ? largest + 1 : 0;  // its magnitude
   if (x.nan) return bits == 64 ? u64{1} << 63 : 0;
   u64 magnitude = 0;
@@ -142,9 +150,12 @@ inline u64 convert_value(u64 bits, const Conversion& c) {
 
 inline u64 load_bits(const uint8_t* lane, u32 bytes) {
   switch (bytes) {
-    case 2: return *reinterpret_cast<const u16*>(lane);
-    case 4: return *reinterpret_cast<const u32*>(lane);
-    default: return *reinterpret_cast<const u64*>(lane);
+    case 2:
+      return *reinterpret_cast<const u16*>(lane);
+    case 4:
+      return *reinterpret_cast<const u32*>(lane);
+    default:
+      return *reinterpret_cast<const u64*>(lane);
   }
 }
 

@@ -6,19 +6,27 @@ namespace {
 
 struct Add {
   template <class T>
-  static T apply(T a, T b) { return a + b; }
+  static T apply(T a, T b) {
+    return a + b;
+  }
 };
 struct Sub {
   template <class T>
-  static T apply(T a, T b) { return a - b; }
+  static T apply(T a, T b) {
+    return a - b;
+  }
 };
 struct Mul {
   template <class T>
-  static T apply(T a, T b) { return a * b; }
+  static T apply(T a, T b) {
+    return a * b;
+  }
 };
 struct Div {
   template <class T>
-  static T apply(T a, T b) { return a / b; }
+  static T apply(T a, T b) {
+    return a / b;
+  }
 };
 // |b| above 2^126 makes the approximate reciprocal 0.
 struct DivApprox {
@@ -38,7 +46,9 @@ struct Sqrt {
 };
 struct Rcp {
   template <class T>
-  static T apply(T a) { return T{1} / a; }
+  static T apply(T a) {
+    return T{1} / a;
+  }
 };
 struct Neg {
   static f32 apply(f32 a) { return bits_to<f32>(bits_to<u32>(a) ^ 0x80000000u); }
@@ -124,12 +134,24 @@ void testp(Warp& w, const Op& op) {
     const u32 magnitude = a[i] & 0x7fffffffu;
     bool r = false;
     switch (kProperty) {
-      case Property::kFinite: r = magnitude < 0x7f800000u; break;
-      case Property::kInfinite: r = magnitude == 0x7f800000u; break;
-      case Property::kNumber: r = magnitude <= 0x7f800000u; break;
-      case Property::kNotANumber: r = magnitude > 0x7f800000u; break;
-      case Property::kNormal: r = magnitude >= 0x00800000u && magnitude < 0x7f800000u; break;
-      case Property::kSubnormal: r = magnitude != 0 && magnitude < 0x00800000u; break;
+      case Property::kFinite:
+        r = magnitude < 0x7f800000u;
+        break;
+      case Property::kInfinite:
+        r = magnitude == 0x7f800000u;
+        break;
+      case Property::kNumber:
+        r = magnitude <= 0x7f800000u;
+        break;
+      case Property::kNotANumber:
+        r = magnitude > 0x7f800000u;
+        break;
+      case Property::kNormal:
+        r = magnitude >= 0x00800000u && magnitude < 0x7f800000u;
+        break;
+      case Property::kSubnormal:
+        r = magnitude != 0 && magnitude < 0x00800000u;
+        break;
     }
     result |= static_cast<u32>(r) << i;
   }
@@ -137,14 +159,16 @@ void testp(Warp& w, const Op& op) {
 }
 
 // The four forms of an operation that may flush and saturate. `r` is its optional rounding.
-#define FTZ_SAT_ROWS(name, r, operands, loop, F)                            \
-  {name r ".f32", Bind::kAlu, operands, loop<F, f32>},                      \
-      {name r ".ftz.f32", Bind::kAlu, operands, loop<Ftz<F>, f32>},         \
-      {name r ".sat.f32", Bind::kAlu, operands, loop<Sat<F>, f32>},         \
-      {name r ".ftz.sat.f32", Bind::kAlu, operands, loop<Sat<Ftz<F>>, f32>}
-#define FTZ_ROWS(name, operands, loop, F)              \
-  {name ".f32", Bind::kAlu, operands, loop<F, f32>},   \
-      {name ".ftz.f32", Bind::kAlu, operands, loop<Ftz<F>, f32>}
+#define FTZ_SAT_ROWS(name, r, operands, loop, F)                        \
+  {name r ".f32", Bind::kAlu, operands, loop<F, f32>},                  \
+      {name r ".ftz.f32", Bind::kAlu, operands, loop<Ftz<F>, f32>},     \
+      {name r ".sat.f32", Bind::kAlu, operands, loop<Sat<F>, f32>}, {   \
+    name r ".ftz.sat.f32", Bind::kAlu, operands, loop<Sat<Ftz<F>>, f32> \
+  }
+#define FTZ_ROWS(name, operands, loop, F)                    \
+  {name ".f32", Bind::kAlu, operands, loop<F, f32>}, {       \
+    name ".ftz.f32", Bind::kAlu, operands, loop<Ftz<F>, f32> \
+  }
 
 const Row kRows[] = {
     FTZ_SAT_ROWS("add", "[.rn]", "www", binary_of, Add),

@@ -1,8 +1,8 @@
 // f16, bf16 and their pairs in one 32-bit register.
 //
-// Sums and products are made in float and rounded once more: a float has more than twice the bits of
-// either format, so that equals rounding once. A fused multiply-add is made in double, with the last
-// bit set where digits were lost ("round to odd"), for the same reason.
+// Sums and products are made in float and rounded once more: a float has more than twice the bits
+// of either format, so that equals rounding once. A fused multiply-add is made in double, with the
+// last bit set where digits were lost ("round to odd"), for the same reason.
 #include "runtime/virtual/ops/rows.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
@@ -30,15 +30,21 @@ inline f64 fma_to_odd(f64 a, f64 b, f64 c) {
 
 struct Add {
   template <class T>
-  static T apply(T a, T b) { return round_to<T>(to_float(a) + to_float(b)); }
+  static T apply(T a, T b) {
+    return round_to<T>(to_float(a) + to_float(b));
+  }
 };
 struct Sub {
   template <class T>
-  static T apply(T a, T b) { return round_to<T>(to_float(a) - to_float(b)); }
+  static T apply(T a, T b) {
+    return round_to<T>(to_float(a) - to_float(b));
+  }
 };
 struct Mul {
   template <class T>
-  static T apply(T a, T b) { return round_to<T>(to_float(a) * to_float(b)); }
+  static T apply(T a, T b) {
+    return round_to<T>(to_float(a) * to_float(b));
+  }
 };
 struct Fma {
   template <class T>
@@ -79,9 +85,13 @@ struct Nan {
 template <class F>
 struct Sat {
   template <class T>
-  static T apply(T a, T b) { return round_to<T>(saturate(to_float(F::apply(a, b)))); }
+  static T apply(T a, T b) {
+    return round_to<T>(saturate(to_float(F::apply(a, b))));
+  }
   template <class T>
-  static T apply(T a, T b, T c) { return round_to<T>(saturate(to_float(F::apply(a, b, c)))); }
+  static T apply(T a, T b, T c) {
+    return round_to<T>(saturate(to_float(F::apply(a, b, c))));
+  }
 };
 template <class F>
 struct Relu {
@@ -93,11 +103,15 @@ struct Relu {
 };
 struct Neg {
   template <class T>
-  static T apply(T a) { return {static_cast<u16>(a.bits ^ 0x8000)}; }
+  static T apply(T a) {
+    return {static_cast<u16>(a.bits ^ 0x8000)};
+  }
 };
 struct Abs {
   template <class T>
-  static T apply(T a) { return {static_cast<u16>(a.bits & 0x7fff)}; }
+  static T apply(T a) {
+    return {static_cast<u16>(a.bits & 0x7fff)};
+  }
 };
 template <class F>
 struct Ftz {
@@ -122,12 +136,12 @@ struct Pair {
   }
 };
 
-#define HALF_ROWS(name, type, h, w, loop, F, T)          \
-  {name "." type, Bind::kAlu, h, loop<F, T>},            \
-      {name "." type "x2", Bind::kAlu, w, loop<Pair<F, T>, u32>}
-#define BOTH_ROWS(name, h, w, loop, F)                 \
-  HALF_ROWS(name, "f16", h, w, loop, F, f16),          \
-      HALF_ROWS(name, "bf16", h, w, loop, F, bf16),    \
+#define HALF_ROWS(name, type, h, w, loop, F, T)              \
+  {name "." type, Bind::kAlu, h, loop<F, T>}, {              \
+    name "." type "x2", Bind::kAlu, w, loop<Pair<F, T>, u32> \
+  }
+#define BOTH_ROWS(name, h, w, loop, F)                                                      \
+  HALF_ROWS(name, "f16", h, w, loop, F, f16), HALF_ROWS(name, "bf16", h, w, loop, F, bf16), \
       HALF_ROWS(name ".ftz", "f16", h, w, loop, Ftz<F>, f16)
 
 const Row kRows[] = {

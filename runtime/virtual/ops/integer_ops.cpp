@@ -7,20 +7,28 @@ namespace {
 // 16-bit operands are promoted, so the casts back are where results wrap.
 struct Add {
   template <class T>
-  static T apply(T a, T b) { return static_cast<T>(a + b); }
+  static T apply(T a, T b) {
+    return static_cast<T>(a + b);
+  }
 };
 struct Sub {
   template <class T>
-  static T apply(T a, T b) { return static_cast<T>(a - b); }
+  static T apply(T a, T b) {
+    return static_cast<T>(a - b);
+  }
 };
 template <class Wide>
 struct MulWide {
   template <class T>
-  static Wide apply(T a, T b) { return static_cast<Wide>(a) * static_cast<Wide>(b); }
+  static Wide apply(T a, T b) {
+    return static_cast<Wide>(a) * static_cast<Wide>(b);
+  }
 };
 struct MulLo {
   template <class T>
-  static T apply(T a, T b) { return static_cast<T>(static_cast<u64>(a) * static_cast<u64>(b)); }
+  static T apply(T a, T b) {
+    return static_cast<T>(static_cast<u64>(a) * static_cast<u64>(b));
+  }
 };
 template <class Wide, int kShift>
 struct MulHi {
@@ -70,19 +78,27 @@ struct Rem {
 };
 struct Min {
   template <class T>
-  static T apply(T a, T b) { return a < b ? a : b; }
+  static T apply(T a, T b) {
+    return a < b ? a : b;
+  }
 };
 struct Max {
   template <class T>
-  static T apply(T a, T b) { return a > b ? a : b; }
+  static T apply(T a, T b) {
+    return a > b ? a : b;
+  }
 };
 struct Abs {
   template <class T>
-  static T apply(T a) { return static_cast<T>(a < 0 ? 0 - static_cast<u64>(a) : a); }
+  static T apply(T a) {
+    return static_cast<T>(a < 0 ? 0 - static_cast<u64>(a) : a);
+  }
 };
 struct Neg {
   template <class T>
-  static T apply(T a) { return static_cast<T>(0 - static_cast<u64>(a)); }
+  static T apply(T a) {
+    return static_cast<T>(0 - static_cast<u64>(a));
+  }
 };
 struct Sad {
   template <class T, class C>
@@ -93,23 +109,33 @@ struct Sad {
 
 struct And {
   template <class T>
-  static T apply(T a, T b) { return static_cast<T>(a & b); }
+  static T apply(T a, T b) {
+    return static_cast<T>(a & b);
+  }
 };
 struct Or {
   template <class T>
-  static T apply(T a, T b) { return static_cast<T>(a | b); }
+  static T apply(T a, T b) {
+    return static_cast<T>(a | b);
+  }
 };
 struct Xor {
   template <class T>
-  static T apply(T a, T b) { return static_cast<T>(a ^ b); }
+  static T apply(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
 };
 struct Not {
   template <class T>
-  static T apply(T a) { return static_cast<T>(~a); }
+  static T apply(T a) {
+    return static_cast<T>(~a);
+  }
 };
 struct Cnot {
   template <class T>
-  static T apply(T a) { return a == 0 ? 1 : 0; }
+  static T apply(T a) {
+    return a == 0 ? 1 : 0;
+  }
 };
 
 // Shift counts are 32-bit and clamp at the width.
@@ -117,7 +143,9 @@ template <class T>
 constexpr u32 kBits = sizeof(T) * 8;
 struct Shl {
   template <class T>
-  static T apply(T a, u32 n) { return static_cast<T>(n < kBits<T> ? a << (n & (kBits<T> - 1)) : 0); }
+  static T apply(T a, u32 n) {
+    return static_cast<T>(n < kBits<T> ? a << (n & (kBits<T> - 1)) : 0);
+  }
 };
 struct Shr {
   template <class T>
@@ -194,7 +222,9 @@ struct Brev {
 };
 struct Popc {
   template <class T>
-  static u32 apply(T a) { return static_cast<u32>(__builtin_popcountll(a)); }
+  static u32 apply(T a) {
+    return static_cast<u32>(__builtin_popcountll(a));
+  }
 };
 struct Clz {
   template <class T>
@@ -258,7 +288,9 @@ void selp(Warp& w, const Op& op) {
 }
 struct Slct {
   template <class T, class C>
-  static T apply(T a, T b, C c) { return c >= 0 ? a : b; }
+  static T apply(T a, T b, C c) {
+    return c >= 0 ? a : b;
+  }
 };
 
 using i128 = __int128;

@@ -56,24 +56,25 @@ void store(Warp& w, const Op& op) {
 
 void nop(Warp&, const Op&) {}
 
-#define ORDER                                                                                  \
-  "[.weak|.volatile|.relaxed.cta|.relaxed.cluster|.relaxed.gpu|.relaxed.sys|.acquire.cta|"     \
-  ".acquire.cluster|.acquire.gpu|.acquire.sys|.release.cta|.release.cluster|.release.gpu|"     \
+#define ORDER                                                                              \
+  "[.weak|.volatile|.relaxed.cta|.relaxed.cluster|.relaxed.gpu|.relaxed.sys|.acquire.cta|" \
+  ".acquire.cluster|.acquire.gpu|.acquire.sys|.release.cta|.release.cluster|.release.gpu|" \
   ".release.sys]"
 #define SPACE "[.global|.shared|.shared::cta|.local]"
-#define CACHE                                                                           \
-  "[.ca|.cg|.cs|.lu|.cv|.wb|.wt][.nc][.L1::evict_normal|.L1::evict_unchanged|"          \
+#define CACHE                                                                              \
+  "[.ca|.cg|.cs|.lu|.cv|.wb|.wt][.nc][.L1::evict_normal|.L1::evict_unchanged|"             \
   ".L1::evict_first|.L1::evict_last|.L1::no_allocate][.L2::evict_normal|.L2::evict_first|" \
   ".L2::evict_last][.L2::64B|.L2::128B|.L2::256B]"
 #define VECTOR "[.v2|.v4|.v8]"
 
 // The register, the second letter, is as wide as the type or wider.
-#define ACCESS(types, M, letter, R)                                                       \
-  {"ld" ORDER SPACE CACHE VECTOR types, Bind::kLoad, letter, load<M, R>},                 \
-      {"ld.param" VECTOR types, Bind::kLoad, letter, load<M, R>},                         \
-      {"ld.param" VECTOR types, Bind::kLoadParam, letter, load_param<M, R>},              \
-      {"ld.const" CACHE VECTOR types, Bind::kLoad, letter, load<M, R>},                        \
-      {"st" ORDER SPACE CACHE VECTOR types, Bind::kStore, letter, store<M, R>}
+#define ACCESS(types, M, letter, R)                                          \
+  {"ld" ORDER SPACE CACHE VECTOR types, Bind::kLoad, letter, load<M, R>},    \
+      {"ld.param" VECTOR types, Bind::kLoad, letter, load<M, R>},            \
+      {"ld.param" VECTOR types, Bind::kLoadParam, letter, load_param<M, R>}, \
+      {"ld.const" CACHE VECTOR types, Bind::kLoad, letter, load<M, R>}, {    \
+    "st" ORDER SPACE CACHE VECTOR types, Bind::kStore, letter, store<M, R>   \
+  }
 
 const Row kRows[] = {
     ACCESS(".(b8|u8)", u8, "h", u16),

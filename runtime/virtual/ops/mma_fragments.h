@@ -1,10 +1,11 @@
 // The product of one mma.sync with float accumulators, straight on the fragments' lanes.
 //
-// Lane 4 g + t of an accumulator belongs to row g and column 2t (or 2t + 1), so one step over k needs
-// a[g][k], equal in the four lanes of a group, and b[k][2t], equal in every group. A 32-bit register
-// of a holds k = 2t', 2t' + 1 in lane t' of its group: broadcasting within groups of four lanes (an
-// in-lane shuffle) gives the first, a permutation of b's register across all lanes the second.
-// Products are summed in the order of k, as in the plain build: all builds give the same bits.
+// Lane 4 g + t of an accumulator belongs to row g and column 2t (or 2t + 1), so one step over k
+// needs a[g][k], equal in the four lanes of a group, and b[k][2t], equal in every group. A 32-bit
+// register of a holds k = 2t', 2t' + 1 in lane t' of its group: broadcasting within groups of four
+// lanes (an in-lane shuffle) gives the first, a permutation of b's register across all lanes the
+// second. Products are summed in the order of k, as in the plain build: all builds give the same
+// bits.
 #pragma once
 
 #include "runtime/virtual/ops/common.h"
@@ -34,10 +35,11 @@ inline __m512 broadcast_in_groups(__m512 x) {
 
 // One pair of k: 2 kPair and 2 kPair + 1 of a step of 8.
 template <int kPair>
-inline void multiply_pair(const __m512 (&a)[2][2][2], const __m512 (&b)[2][2], __m512 (&acc)[4][2]) {
-  const __m512i even = _mm512_add_epi32(
-      _mm512_setr_epi32(0, 8, 16, 24, 0, 8, 16, 24, 0, 8, 16, 24, 0, 8, 16, 24),
-      _mm512_set1_epi32(kPair));
+inline void multiply_pair(const __m512 (&a)[2][2][2], const __m512 (&b)[2][2],
+                          __m512 (&acc)[4][2]) {
+  const __m512i even =
+      _mm512_add_epi32(_mm512_setr_epi32(0, 8, 16, 24, 0, 8, 16, 24, 0, 8, 16, 24, 0, 8, 16, 24),
+                       _mm512_set1_epi32(kPair));
   const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(4));
   for (int half = 0; half < 2; ++half) {
     const __m512 b_even = _mm512_permutex2var_ps(b[half][0], even, b[half][1]);
@@ -90,8 +92,8 @@ inline __m256 expand_high(__m256i x, bf16) {
 }
 // The low halves of eight lanes side by side.
 inline __m128i gather_halves(__m256i x) {
-  const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1, 0,
-                                         1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1);
+  const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1,
+                                         0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1);
   const __m256i packed = _mm256_shuffle_epi8(x, order);
   return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
 }
@@ -146,12 +148,14 @@ template <class T, u32 kSteps>
 inline void multiply_fragments(const Warp& w, const u32* d, const u32* a, const u32* b,
                                const u32* c) {
   PreparedColumns columns[kSteps];
-  for (u32 step = 0; step < kSteps; ++step) prepare_columns<T>(lanes<u32>(w, b[step]), columns[step]);
+  for (u32 step = 0; step < kSteps; ++step)
+    prepare_columns<T>(lanes<u32>(w, b[step]), columns[step]);
   __m256 result[2][2][4];
   for (u32 rows = 0; rows < 2; ++rows) {  // 0-7, 8-15
     __m256 acc[2][4];
     for (int r = 0; r < 2; ++r) {
-      for (int h = 0; h < 4; ++h) acc[r][h] = _mm256_load_ps(lanes<f32>(w, c[2 * rows + r]) + 8 * h);
+      for (int h = 0; h < 4; ++h)
+        acc[r][h] = _mm256_load_ps(lanes<f32>(w, c[2 * rows + r]) + 8 * h);
     }
     for (u32 step = 0; step < kSteps; ++step) {
       __m256 x[2][4];
@@ -172,7 +176,8 @@ inline void multiply_fragments(const Warp& w, const u32* d, const u32* a, const 
   }
   // Last: a destination may be a source.
   for (u32 r = 0; r < 4; ++r) {
-    for (int h = 0; h < 4; ++h) _mm256_store_ps(lanes<f32>(w, d[r]) + 8 * h, result[r / 2][r % 2][h]);
+    for (int h = 0; h < 4; ++h)
+      _mm256_store_ps(lanes<f32>(w, d[r]) + 8 * h, result[r / 2][r % 2][h]);
   }
 }
 

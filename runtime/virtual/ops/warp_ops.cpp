@@ -25,14 +25,22 @@ void shuffle(Warp& w, const Op& op) {
     const u32 limit = (lane & segment) | (c[i] & 31 & ~segment);
     u32 j = 0;
     switch (kMode) {
-      case ShuffleMode::kUp: j = lane - offset; break;
-      case ShuffleMode::kDown: j = lane + offset; break;
-      case ShuffleMode::kButterfly: j = lane ^ offset; break;
-      case ShuffleMode::kIndex: j = (lane & segment) | (offset & ~segment); break;
+      case ShuffleMode::kUp:
+        j = lane - offset;
+        break;
+      case ShuffleMode::kDown:
+        j = lane + offset;
+        break;
+      case ShuffleMode::kButterfly:
+        j = lane ^ offset;
+        break;
+      case ShuffleMode::kIndex:
+        j = (lane & segment) | (offset & ~segment);
+        break;
     }
     // Up: j may be negative, so signed.
-    const bool ok = kMode == ShuffleMode::kUp ? static_cast<s32>(j) >= static_cast<s32>(limit)
-                                              : j <= limit;
+    const bool ok =
+        kMode == ShuffleMode::kUp ? static_cast<s32>(j) >= static_cast<s32>(limit) : j <= limit;
     source[i] = ok ? j : lane | 0x80000000u;
   }
   for (u32 i = 0; i < kLanes; ++i) {
@@ -73,27 +81,39 @@ void active_mask(Warp& w, const Op& op) { store_uniform(w, op.dst, w.mask); }
 
 struct Add {
   template <class T>
-  static T apply(T a, T b) { return a + b; }
+  static T apply(T a, T b) {
+    return a + b;
+  }
 };
 struct Min {
   template <class T>
-  static T apply(T a, T b) { return b < a ? b : a; }
+  static T apply(T a, T b) {
+    return b < a ? b : a;
+  }
 };
 struct Max {
   template <class T>
-  static T apply(T a, T b) { return b > a ? b : a; }
+  static T apply(T a, T b) {
+    return b > a ? b : a;
+  }
 };
 struct And {
   template <class T>
-  static T apply(T a, T b) { return a & b; }
+  static T apply(T a, T b) {
+    return a & b;
+  }
 };
 struct Or {
   template <class T>
-  static T apply(T a, T b) { return a | b; }
+  static T apply(T a, T b) {
+    return a | b;
+  }
 };
 struct Xor {
   template <class T>
-  static T apply(T a, T b) { return a ^ b; }
+  static T apply(T a, T b) {
+    return a ^ b;
+  }
 };
 template <class F, class T>
 void redux(Warp& w, const Op& op) {
@@ -142,7 +162,7 @@ void warp_sync(Warp& w, const Op& op) {
 }
 
 #define REDUX(name, type, F, T) \
-  {"redux.sync." name "." type, Bind::kCollective, "www", redux<F, T>}
+  { "redux.sync." name "." type, Bind::kCollective, "www", redux<F, T> }
 
 const Row kRows[] = {
     {"shfl.sync.up.b32", Bind::kShuffle, "wwww", shuffle<ShuffleMode::kUp>},
