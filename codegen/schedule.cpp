@@ -144,15 +144,18 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
                         (target.major >= 10 && dim + dim_v == kMaxAccumulatorCols);
   static constexpr Tiling kTilings[] = {
       {64, 64, 2}, {64, 32, 2}, {64, 16, 2}, {32, 16, 2}, {16, 16, 2}};
-  int first = problem.dtype == DType::kFp32 || dim + dim_v > kMaxAccumulatorCols ? 2
-              : dim + dim_v > 128                                                ? 1
-                                                                                 : 0;
+  // The most columns per tile that none of ptxas 13.0's targets spills with.
+  int first = 0;
+  if (dim + dim_v > 128) first = 1;
+  if (problem.dtype == DType::kFp32 || dim + dim_v > kMaxAccumulatorCols) first = 2;
   const auto preferred = std::span(kTilings).subspan(first);
+  const bool is_tight = problem.dtype == DType::kFp16 || target.major >= 10;
+  const auto preferred_dkdv = first < 2 && is_tight ? preferred.subspan(1) : preferred;
   schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
     schedule.dq = tiling;
     return dq_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
   });
-  schedule.dkdv = first_legal(preferred, [&](const Tiling& tiling) {
+  schedule.dkdv = first_legal(preferred_dkdv, [&](const Tiling& tiling) {
     schedule.dkdv = tiling;
     return check_backward(schedule, problem, target).ok();
   });

@@ -1,6 +1,8 @@
 // Default kernels of every kind, for every target: they compile, spill nothing and fit.
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "codegen/kernel.h"
 #include "codegen/templates.h"
 #include "runtime/compiler.h"
@@ -36,6 +38,10 @@ struct Setting {
   const char* target;
   DType dtype;
 };
+
+void PrintTo(const Setting& setting, std::ostream* out) {
+  *out << setting.target << " " << dtype_name(setting.dtype);
+}
 
 std::string setting_name(const testing::TestParamInfo<Setting>& param_info) {
   return std::string(param_info.param.target) + "_" + dtype_name(param_info.param.dtype);

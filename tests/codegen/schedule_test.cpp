@@ -97,6 +97,8 @@ struct Rule {
   const char* message;
 };
 
+void PrintTo(const Rule& rule, std::ostream* out) { *out << rule.name; }
+
 class ScheduleRule : public testing::TestWithParam<Rule> {};
 
 TEST_P(ScheduleRule, NamesFieldValueAndReason) {

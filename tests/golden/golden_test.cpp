@@ -13,6 +13,12 @@ struct Setting {
   std::string target;
 };
 
+std::string setting_name(const Setting& s) {
+  return s.golden + (s.compiler == LSSAR_COMPILER_NVRTC ? "_nvrtc_" : "_llvm_") + s.target;
+}
+
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting_name(setting); }
+
 std::vector<Setting> all_settings() {
   std::vector<Setting> settings;
   const auto names = golden_case_names();
@@ -40,10 +46,7 @@ TEST_P(Golden, IsReproduced) {
 
 INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(all_settings()),
                          [](const testing::TestParamInfo<Setting>& param_info) {
-                           const Setting& s = param_info.param;
-                           return s.golden +
-                                  (s.compiler == LSSAR_COMPILER_NVRTC ? "_nvrtc_" : "_llvm_") +
-                                  s.target;
+                           return setting_name(param_info.param);
                          });
 
 TEST(GoldenCases, AreThere) {

@@ -29,6 +29,10 @@ struct LengthSetting {
   bool causal;
 };
 
+void PrintTo(const LengthSetting& setting, std::ostream* out) {
+  *out << dtype_name(setting.dtype) << (setting.causal ? "_causal" : "_full");
+}
+
 class Lengths : public testing::TestWithParam<LengthSetting> {};
 
 TEST_P(Lengths, FewTilesAndPrimes) {
