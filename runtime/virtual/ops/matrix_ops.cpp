@@ -75,21 +75,15 @@ void move_matrix(Warp& w, const Op& op) {
   memcpy(lanes<u8>(w, op.dst), transposed, sizeof transposed);
 }
 
-inline f32 madd(f32 a, f32 b, f32 c) {
-#ifdef __FMA__
-  return __builtin_fmaf(a, b, c);
-#else
-  return a * b + c;  // the same: products of these formats are exact in float
-#endif
-}
-
-// Operands in op.list: d, a, b, c.
+// Operands in op.list: d, a, b, c. Columns are kept even ones first, as a register's lanes have
+// them.
 template <u32 kSteps>  // k = 8 kSteps
-struct Operands {
+struct alignas(16) Operands {
   f32 a[16][8 * kSteps];
   f32 b[8 * kSteps][8];
   f32 c[16][8];
 };
+constexpr u32 column_place(u32 n) { return 4 * (n & 1) + (n >> 1); }
 
 template <class T, u32 kSteps>
 inline void read_halves(const Warp& w, const u32* a, const u32* b, Operands<kSteps>& m) {
@@ -102,17 +96,30 @@ inline void read_halves(const Warp& w, const u32* a, const u32* b, Operands<kSte
   for (u32 r = 0; r < kSteps; ++r) {
     const T* x = lanes<T>(w, b[r]);
     for (u32 j = 0; j < 8; ++j) {
-      for (u32 n = 0; n < 8; ++n) m.b[8 * r + j][n] = to_float(x[8 * n + j]);
+      for (u32 n = 0; n < 8; ++n) m.b[8 * r + j][column_place(n)] = to_float(x[8 * n + j]);
     }
   }
 }
 
+// Products of these formats are exact within the range of float, so that rounding them first gives
+// the bits of a fused multiply-add.
+using Quad = f32 __attribute__((vector_size(16)));
+
 template <u32 kSteps>
 inline void multiply(Operands<kSteps>& m) {
-  for (u32 row = 0; row < 16; ++row) {
+  constexpr u32 kRows = 4;  // at once, so that sums of different rows overlap
+  for (u32 first = 0; first < 16; first += kRows) {
+    Quad sums[kRows][2];
+    for (u32 r = 0; r < kRows; ++r) memcpy(sums[r], m.c[first + r], sizeof sums[r]);
     for (u32 k = 0; k < 8 * kSteps; ++k) {
-      for (u32 n = 0; n < 8; ++n) m.c[row][n] = madd(m.a[row][k], m.b[k][n], m.c[row][n]);
+      Quad columns[2];
+      memcpy(columns, m.b[k], sizeof columns);
+      for (u32 r = 0; r < kRows; ++r) {
+        const f32 x = m.a[first + r][k];
+        for (u32 h = 0; h < 2; ++h) sums[r][h] = x * columns[h] + sums[r][h];
+      }
     }
+    for (u32 r = 0; r < kRows; ++r) memcpy(m.c[first + r], sums[r], sizeof sums[r]);
   }
 }
 
@@ -120,14 +127,16 @@ template <u32 kSteps>
 inline void read_floats(const Warp& w, const u32* c, Operands<kSteps>& m) {
   for (u32 r = 0; r < 4; ++r) {
     const f32* x = lanes<f32>(w, c[r]);
-    for (u32 i = 0; i < kLanes; ++i) m.c[8 * (r >> 1) + i / 4][2 * (i % 4) + (r & 1)] = x[i];
+    for (u32 g = 0; g < 8; ++g)
+      memcpy(&m.c[8 * (r >> 1) + g][4 * (r & 1)], x + 4 * g, sizeof(Quad));
   }
 }
 template <u32 kSteps>
 inline void write_floats(const Warp& w, const u32* d, const Operands<kSteps>& m) {
   for (u32 r = 0; r < 4; ++r) {
     f32* x = lanes<f32>(w, d[r]);
-    for (u32 i = 0; i < kLanes; ++i) x[i] = m.c[8 * (r >> 1) + i / 4][2 * (i % 4) + (r & 1)];
+    for (u32 g = 0; g < 8; ++g)
+      memcpy(x + 4 * g, &m.c[8 * (r >> 1) + g][4 * (r & 1)], sizeof(Quad));
   }
 }
 
@@ -161,12 +170,12 @@ void mma_half(Warp& w, const Op& op) {
   read_halves<f16, kSteps>(w, a, b, m);
   for (u32 r = 0; r < 2; ++r) {
     const f16* x = lanes<f16>(w, c[r]);
-    for (u32 i = 0; i < 64; ++i) m.c[8 * r + i / 8][i % 8] = to_float(x[i]);
+    for (u32 i = 0; i < 64; ++i) m.c[8 * r + i / 8][column_place(i % 8)] = to_float(x[i]);
   }
   multiply(m);
   for (u32 r = 0; r < 2; ++r) {
     f16* x = lanes<f16>(w, d[r]);
-    for (u32 i = 0; i < 64; ++i) x[i] = to_f16(m.c[8 * r + i / 8][i % 8]);
+    for (u32 i = 0; i < 64; ++i) x[i] = to_f16(m.c[8 * r + i / 8][column_place(i % 8)]);
   }
 }
 
@@ -187,7 +196,7 @@ void mma_tf32(Warp& w, const Op& op) {
   }
   for (u32 r = 0; r < kHalves; ++r) {
     const u32* x = lanes<u32>(w, b[r]);
-    for (u32 i = 0; i < kLanes; ++i) m.b[4 * r + i % 4][i / 4] = value(x[i]);
+    for (u32 i = 0; i < kLanes; ++i) m.b[4 * r + i % 4][column_place(i / 4)] = value(x[i]);
   }
   read_floats(w, c, m);
   multiply(m);
