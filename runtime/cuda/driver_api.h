@@ -1,0 +1,111 @@
+// The part of the CUDA driver's interface that is used, opened at run time; its own declarations,
+// so that no CUDA header is needed to build. Used by the cuda device; tests fill the table with
+// fakes.
+//
+// Threads: immutable once opened; the driver may be called from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+
+namespace lssar {
+
+// Types and values below are the driver's binary interface.
+using CuResult = int;
+using CuDevice = int;
+using CuDevicePtr = uint64_t;
+struct CuContextOpaque;
+struct CuModuleOpaque;
+struct CuFunctionOpaque;
+struct CuEventOpaque;
+using CuContext = CuContextOpaque*;
+using CuModule = CuModuleOpaque*;
+using CuFunction = CuFunctionOpaque*;
+using CuEvent = CuEventOpaque*;
+using CuStream = void*;
+
+constexpr CuResult kCuSuccess = 0;
+constexpr CuResult kCuOutOfMemory = 2;
+constexpr CuResult kCuNoDevice = 100;
+constexpr CuResult kCuNotFound = 500;
+
+constexpr int kCuAttributeNumSms = 16;
+constexpr int kCuAttributeThreadsPerSm = 39;
+constexpr int kCuAttributeMajor = 75;
+constexpr int kCuAttributeMinor = 76;
+constexpr int kCuAttributeSharedPerSm = 81;
+constexpr int kCuAttributeRegistersPerSm = 82;
+constexpr int kCuAttributeSharedPerBlockOptIn = 97;
+
+constexpr int kCuFunctionSharedBytes = 1;
+constexpr int kCuFunctionLocalBytes = 3;
+constexpr int kCuFunctionRegisters = 4;
+constexpr int kCuFunctionMaxDynamicShared = 8;
+
+constexpr int kCuJitInfoLog = 3;
+constexpr int kCuJitInfoLogBytes = 4;
+constexpr int kCuJitErrorLog = 5;
+constexpr int kCuJitErrorLogBytes = 6;
+
+struct CudaDriver {
+  CuResult (*init)(unsigned flags) = nullptr;
+  CuResult (*get_version)(int* version) = nullptr;
+  CuResult (*get_error_name)(CuResult, const char** name) = nullptr;
+  CuResult (*get_error_string)(CuResult, const char** text) = nullptr;
+
+  CuResult (*device_count)(int* count) = nullptr;
+  CuResult (*device_get)(CuDevice*, int ordinal) = nullptr;
+  CuResult (*device_name)(char* name, int length, CuDevice) = nullptr;
+  CuResult (*device_attribute)(int* value, int attribute, CuDevice) = nullptr;
+
+  CuResult (*primary_context_retain)(CuContext*, CuDevice) = nullptr;
+  CuResult (*primary_context_release)(CuDevice) = nullptr;
+  CuResult (*context_current)(CuContext*) = nullptr;
+  CuResult (*context_push)(CuContext) = nullptr;
+  CuResult (*context_pop)(CuContext*) = nullptr;
+
+  CuResult (*allocate)(CuDevicePtr*, size_t bytes) = nullptr;
+  CuResult (*free)(CuDevicePtr) = nullptr;
+  CuResult (*copy_to_device)(CuDevicePtr, const void*, size_t bytes) = nullptr;
+  CuResult (*copy_to_host)(void*, CuDevicePtr, size_t bytes) = nullptr;
+  CuResult (*fill)(CuDevicePtr, unsigned char, size_t bytes) = nullptr;
+
+  CuResult (*module_load)(CuModule*, const void* image, unsigned num_options, int* options,
+                          void** values) = nullptr;
+  CuResult (*module_unload)(CuModule) = nullptr;
+  CuResult (*module_function)(CuFunction*, CuModule, const char* name) = nullptr;
+  CuResult (*function_attribute)(int* value, int attribute, CuFunction) = nullptr;
+  CuResult (*set_function_attribute)(CuFunction, int attribute, int value) = nullptr;
+  // Drivers of CUDA 12.4 and later; null before. Loads a function now that is otherwise loaded by
+  // its first launch, which must not happen while a graph is captured.
+  CuResult (*function_load)(CuFunction) = nullptr;
+
+  CuResult (*launch)(CuFunction, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                     CuStream, void** params, void** extra) = nullptr;
+  CuResult (*stream_synchronize)(CuStream) = nullptr;
+
+  CuResult (*event_create)(CuEvent*, unsigned flags) = nullptr;
+  CuResult (*event_record)(CuEvent, CuStream) = nullptr;
+  CuResult (*event_synchronize)(CuEvent) = nullptr;
+  CuResult (*event_elapsed_ms)(float*, CuEvent begin, CuEvent end) = nullptr;
+  CuResult (*event_destroy)(CuEvent) = nullptr;
+};
+
+// Opens libcuda.so.1 and initialises it, once per process. kMissing says what was tried and what to
+// install, or that the driver finds no GPU.
+Result<std::shared_ptr<const CudaDriver>> open_cuda_driver();
+
+// Why init() of a driver failed, as open_cuda_driver reports it: kMissing.
+Status driver_init_error(const CudaDriver& driver, CuResult result);
+
+// OK; else kOutOfMemory or kDeviceError with "call: NAME (number): the driver's text", and
+// `details` (such as a launch configuration) after it.
+Status driver_status(const CudaDriver& driver, CuResult result, const char* call,
+                     const std::string& details = "");
+
+}  // namespace lssar
