@@ -1,6 +1,7 @@
 #!/bin/sh
 # Everything that needs a GPU, in less than 8 minutes, into one JSON file: the tests labelled gpu,
-# `lssar verify` over a grid, NVIDIA's compute-sanitizer over small cases, and the benchmarks.
+# the golden cases, `lssar verify` over a grid, NVIDIA's compute-sanitizer over small cases, and the
+# benchmarks.
 # Runs from a bundle (tools/bundle.sh) or, after a build, from the source tree.
 #
 #   sh gpu_check.sh [FILE]                       default gpu_check.json
@@ -11,10 +12,11 @@
 set -u
 
 # Seconds a part may take: with the time to start and to write, below 480 together.
-tests_s=120
-verify_s=110
-sanitizer_s=130
-bench_s=90
+tests_s=90
+golden_s=70
+verify_s=90
+sanitizer_s=110
+bench_s=85
 
 # --- One case: what the parts below start, several at a time --------------------------------------
 
@@ -147,6 +149,17 @@ done <"$root/tests.txt"
 num_tests=$num_cases
 run_cases $tests_s 1
 
+# The golden cases, each once: their other settings are for the virtual device. The kernels differ,
+# so compiling is most of it, and it is shared out.
+begin_part golden
+shards=8
+while [ "$num_cases" -lt $shards ]; do
+  add_case "\"shard\": $num_cases" env LSSAR_TEST_DEVICE=cuda GTEST_TOTAL_SHARDS=$shards \
+    GTEST_SHARD_INDEX=$num_cases "$root/bin/golden_test" --gtest_brief=1 \
+    '--gtest_filter=*/*_nvrtc_sm_80'
+done
+run_cases $golden_s "$parallel"
+
 # --- lssar verify over a grid ---------------------------------------------------------------------
 
 # What the sanitizer runs too: small, and together they reach every kind of kernel.
@@ -227,7 +240,7 @@ run_cases $bench_s 1
 
 # --- The file -------------------------------------------------------------------------------------
 
-failures=$(for name in tests verify sanitizer benchmarks; do results_of $name; done |
+failures=$(for name in tests golden verify sanitizer benchmarks; do results_of $name; done |
   grep -cv '^ *{"result": "passed"')
 failures=$((failures + sanitizer_missing))
 if [ "$num_tests" -eq 0 ]; then
@@ -248,6 +261,9 @@ cat >"$output" <<END
   "failures": $failures,
   "tests": [
 $(results_of tests)
+  ],
+  "golden": [
+$(results_of golden)
   ],
   "verify": [
 $(results_of verify)

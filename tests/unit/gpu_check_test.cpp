@@ -53,6 +53,7 @@ class GpuCheck : public ::testing::Test {
     folder_.write("bundle/tests.txt", "gpu numbers_test\nunit other_test\n");
     program("bundle/bin/lssar", kGoodCommand);
     program("bundle/bin/numbers_test", kTestProgram);
+    program("bundle/bin/golden_test", kTestProgram);
     program("bundle/bin/kernel_bench", kBenchProgram);
     program("path/compute-sanitizer", kSanitizer);
   }
@@ -88,6 +89,7 @@ TEST_F(GpuCheck, WritesOneFileOfEverything) {
   EXPECT_EQ(json["driver"], "580.1");
   EXPECT_EQ(json["nvrtc"], "13.0.88");
   EXPECT_EQ(json["tests"][0]["passed"], 12);
+  EXPECT_EQ(json["golden"].size(), 8u);      // shards
   EXPECT_EQ(json["sanitizer"].size(), 20u);  // four tools, five cases
   EXPECT_EQ(json["verify"][0]["worst_relative_l2"], "2.58e-03");
   EXPECT_EQ(json["benchmarks"][0]["figures"]["benchmarks"][0], 1);
