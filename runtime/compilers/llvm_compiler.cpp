@@ -27,7 +27,7 @@ constexpr const char* kTargets[] = {"sm_80", "sm_86", "sm_87", "sm_89", "sm_90",
 constexpr const char* kPtxFeature = "+ptx80";
 
 struct LlvmLibrary {
-  DynamicLibrary library;
+  DynamicLibrary handle;
   lssar_llvm_abi_version_fn* abi_version = nullptr;
   lssar_llvm_version_fn* version = nullptr;
   lssar_llvm_compile_fn* compile = nullptr;
@@ -36,11 +36,11 @@ struct LlvmLibrary {
 
 Result<LlvmLibrary> bind(const std::string& name) {
   LlvmLibrary llvm;
-  LSSAR_ASSIGN_OR_RETURN(llvm.library, DynamicLibrary::open(name));
-  const bool bound = bind_symbol(llvm.library, "lssar_llvm_abi_version", llvm.abi_version) &&
-                     bind_symbol(llvm.library, "lssar_llvm_version", llvm.version) &&
-                     bind_symbol(llvm.library, "lssar_llvm_compile", llvm.compile) &&
-                     bind_symbol(llvm.library, "lssar_llvm_release", llvm.release);
+  LSSAR_ASSIGN_OR_RETURN(llvm.handle, DynamicLibrary::open(name));
+  const bool bound = bind_symbol(llvm.handle, "lssar_llvm_abi_version", llvm.abi_version) &&
+                     bind_symbol(llvm.handle, "lssar_llvm_version", llvm.version) &&
+                     bind_symbol(llvm.handle, "lssar_llvm_compile", llvm.compile) &&
+                     bind_symbol(llvm.handle, "lssar_llvm_release", llvm.release);
   if (!bound) return missing("not the LLVM compiler library of lssar (functions are missing)");
   if (llvm.abi_version() != LSSAR_LLVM_ABI_VERSION) {
     return missing(fmt::format("interface version {}, needed is {}: of another build of lssar",
@@ -80,7 +80,7 @@ class LlvmCompiler final : public Compiler {
 
   std::string name() const override { return "llvm"; }
   std::string version() const override { return version_; }
-  std::string path() const override { return llvm_.library.path(); }
+  std::string path() const override { return llvm_.handle.path(); }
   bool can_make(ImageKind kind) const override { return kind == ImageKind::kPtx; }
   std::vector<std::string> options(const CompileRequest& request) const override;
   Result<Image> compile(const CompileRequest& request) const override;
