@@ -6,11 +6,12 @@
 namespace lssar {
 namespace {
 
-// One prepared plan for all tests; the record device launches nothing.
+// One prepared plan for all tests; the record device launches nothing. Its kernels come from the
+// tests' cache: ctest runs each test in a process of its own.
 class CallErrors : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto context = open_context(LSSAR_DEVICE_RECORD, LSSAR_COMPILER_AUTO, "", "none");
+    auto context = open_context(LSSAR_DEVICE_RECORD);
     ASSERT_TRUE(context.ok()) << context.status().to_string();
     context_ = context->release();
     const lssar_problem problem = valid_problem();
