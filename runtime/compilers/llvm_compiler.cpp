@@ -137,8 +137,9 @@ Result<Image> LlvmCompiler::compile(const CompileRequest& request) const {
   image.target = request.target.name();
   if (result.ptx != nullptr) image.bytes.assign(result.ptx, result.ptx_bytes);
   if (result.log != nullptr) image.log.assign(result.log, result.log_bytes);
-  llvm_.release(&result);
-  if (result.outcome != LSSAR_LLVM_DONE) return compile_failure(*this, request, image.log);
+  const bool done = result.outcome == LSSAR_LLVM_DONE && !image.bytes.empty();
+  llvm_.release(&result);  // clears the outcome too
+  if (!done) return compile_failure(*this, request, image.log);
   return image;
 }
 
