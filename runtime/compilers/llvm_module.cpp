@@ -4,6 +4,8 @@
 // Nothing touches the disk: the source and the prelude are the only files there are, and the PTX
 // goes to memory. Threads: every compile has its own context and runs in a thread of its own, for
 // clang wants a stack larger than a caller's thread may have.
+#include <pthread.h>
+
 #include <csetjmp>
 #include <cstdlib>
 #include <cstring>
@@ -26,7 +28,6 @@
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/VirtualFileSystem.h>
 #include <llvm/Support/raw_ostream.h>
-#include <llvm/Support/thread.h>
 
 #include "runtime/compilers/llvm_abi.h"
 #include "runtime/compilers/llvm_prelude.h"
@@ -40,7 +41,7 @@ void LLVMInitializeNVPTXAsmPrinter();
 
 namespace {
 
-constexpr unsigned kStackBytes = 64u << 20;  // address space; pages are taken as they are used
+constexpr size_t kStackBytes = 64u << 20;  // address space; pages are taken as they are used
 constexpr char kPreludePath[] = "/lssar_prelude.h";
 
 struct Outcome {
@@ -139,6 +140,46 @@ void run_guarded(const lssar_llvm_request& request, Outcome* outcome) {
   fatal_error_target = nullptr;
 }
 
+struct Job {
+  const lssar_llvm_request* request;
+  Outcome* outcome;
+};
+
+void* run_job(void* argument) {
+  const Job* job = static_cast<const Job*>(argument);
+  run_guarded(*job->request, job->outcome);
+  return nullptr;
+}
+
+// NOTE: not llvm::thread, which ends the process where no thread can be made.
+void run_in_thread(const lssar_llvm_request& request, Outcome* outcome) {
+  Job job = {&request, outcome};
+  pthread_attr_t attributes;
+  pthread_t thread;
+  int error = pthread_attr_init(&attributes);
+  if (error == 0) {
+    error = pthread_attr_setstacksize(&attributes, kStackBytes);
+    if (error == 0) error = pthread_create(&thread, &attributes, run_job, &job);
+    pthread_attr_destroy(&attributes);
+  }
+  if (error == 0) {
+    pthread_join(thread, nullptr);
+  } else {
+    outcome->log = std::string("no thread for the compiler: ") + std::strerror(error);
+  }
+}
+
+// "19.1.7" of "Debian clang version 19.1.7 (3)": what runs, which may be another release than the
+// headers this was built with.
+std::string running_version() {
+  const std::string text = clang::getClangFullVersion();
+  const std::string marker = "version ";
+  const size_t at = text.find(marker);
+  if (at == std::string::npos) return CLANG_VERSION_STRING;
+  const size_t first = at + marker.size();
+  return text.substr(first, text.find(' ', first) - first);
+}
+
 // A copy on malloc's heap, with a NUL; null where there is no memory.
 char* copy_text(const std::string& text) {
   char* copy = static_cast<char*>(std::malloc(text.size() + 1));
@@ -152,7 +193,14 @@ extern "C" {
 
 uint32_t lssar_llvm_abi_version() { return LSSAR_LLVM_ABI_VERSION; }
 
-const char* lssar_llvm_version() { return CLANG_VERSION_STRING; }
+const char* lssar_llvm_version() {
+  try {
+    static const std::string version = running_version();
+    return version.c_str();
+  } catch (const std::exception&) {
+    return CLANG_VERSION_STRING;
+  }
+}
 
 void lssar_llvm_compile(const lssar_llvm_request* request, lssar_llvm_result* result) {
   *result = {};
@@ -160,9 +208,7 @@ void lssar_llvm_compile(const lssar_llvm_request* request, lssar_llvm_result* re
   try {
     initialize_once();
     Outcome outcome;
-    llvm::thread worker(std::optional<unsigned>(kStackBytes),
-                        [&] { run_guarded(*request, &outcome); });
-    worker.join();
+    run_in_thread(*request, &outcome);
     result->ptx = copy_text(outcome.ptx);
     result->log = copy_text(outcome.log);
     if (result->ptx == nullptr || result->log == nullptr) return;
@@ -170,7 +216,7 @@ void lssar_llvm_compile(const lssar_llvm_request* request, lssar_llvm_result* re
     result->log_bytes = outcome.log.size();
     result->outcome = outcome.code;
   } catch (const std::exception&) {
-    // Out of memory, or of threads: the outcome is LSSAR_LLVM_FAILED, without a log.
+    // Out of memory: the outcome is LSSAR_LLVM_FAILED, without a log.
   }
 }
 
