@@ -24,6 +24,9 @@ constexpr uint8_t kAttributeFrameSize = 0x11;  // {symbol index, bytes of stack 
 constexpr uint8_t kAttributeMinStack = 0x12;   // {symbol index, bytes of stack with callees}
 constexpr uint8_t kAttributeRegisters = 0x2f;  // {symbol index, registers}
 
+// Bounds what names that overlap in a hostile file cost; a name longer than this reads as "".
+constexpr size_t kMaxNameBytes = 4096;
+
 // From sm_90 on the system keeps the first bytes of a block's shared memory; an image that knows
 // has the section below, and its kernels' sections count them in.
 constexpr const char* kReservedSharedSection = ".nv.shared.reserved.0";
@@ -51,15 +54,15 @@ class CubinReader {
   void read_info();
   void read_shared();
 
-  // "" where out of bounds or without an end.
-  std::string text_at(const Elf64_Shdr& strings, uint64_t offset) const;
+  // Of bytes_. "" where out of bounds, without an end or too long.
+  std::string_view text_at(const Elf64_Shdr& strings, uint64_t offset) const;
   // Empty where out of bounds; NOBITS sections hold no bytes.
   std::string_view contents(const Elf64_Shdr& section) const;
-  const Elf64_Shdr* section_named(const std::string& name) const;
+  const Elf64_Shdr* section_named(std::string_view name) const;
 
   std::string_view bytes_;
   std::vector<Elf64_Shdr> sections_;
-  std::unordered_map<std::string, size_t> section_by_name_;  // the first of a name
+  std::unordered_map<std::string_view, size_t> section_by_name_;  // the first of a name
   std::vector<KernelResources> kernels_;
   std::unordered_map<uint32_t, size_t> kernel_by_symbol_;
 };
@@ -72,15 +75,15 @@ std::string_view CubinReader::contents(const Elf64_Shdr& section) const {
   return bytes_.substr(section.sh_offset, section.sh_size);
 }
 
-std::string CubinReader::text_at(const Elf64_Shdr& strings, uint64_t offset) const {
+std::string_view CubinReader::text_at(const Elf64_Shdr& strings, uint64_t offset) const {
   const std::string_view table = contents(strings);
   if (offset >= table.size()) return "";
-  const size_t end = table.find('\0', offset);
-  if (end == std::string_view::npos) return "";
-  return std::string(table.substr(offset, end - offset));
+  const std::string_view text = table.substr(offset, kMaxNameBytes + 1);
+  const size_t end = text.find('\0');
+  return end == std::string_view::npos ? "" : text.substr(0, end);
 }
 
-const Elf64_Shdr* CubinReader::section_named(const std::string& name) const {
+const Elf64_Shdr* CubinReader::section_named(std::string_view name) const {
   const auto found = section_by_name_.find(name);
   return found == section_by_name_.end() ? nullptr : &sections_[found->second];
 }

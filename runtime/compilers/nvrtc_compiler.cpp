@@ -157,8 +157,17 @@ Result<Image> NvrtcCompiler::compile(const CompileRequest& request) const {
         fmt::format("no {} came out\n{}", image_kind_name(request.kind), image.log));
   }
   if (request.kind == ImageKind::kCubin) {
-    LSSAR_ASSIGN_OR_RETURN(image.resources, read_cubin_resources(image.bytes));
-    add_ptxas_report(parse_ptxas_log(image.log), &image.resources);
+    const std::vector<KernelResources> report = parse_ptxas_log(image.log);
+    Result<std::vector<KernelResources>> resources = read_cubin_resources(image.bytes);
+    if (resources.ok()) {
+      image.resources = std::move(*resources);
+      add_ptxas_report(report, &image.resources);
+    } else {
+      // A newer NVRTC may write what we cannot read; the driver can, and the report tells the rest.
+      log(LogLevel::kWarning,
+          fmt::format("kernel {}: {}", request.name, resources.status().message()));
+      image.resources = report;
+    }
   }
   return image;
 }

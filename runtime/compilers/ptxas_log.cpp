@@ -1,6 +1,7 @@
 #include "runtime/compilers/ptxas_log.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <string_view>
 
