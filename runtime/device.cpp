@@ -8,6 +8,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/driver_api.h"
 #include "runtime/cuda/record_device.h"
+#include "runtime/open_device.h"
 #include "runtime/virtual/virtual_device.h"
 
 namespace lssar {
@@ -15,9 +16,12 @@ namespace {
 
 constexpr const char* kDefaultTarget = "sm_80";  // of the devices that have no hardware
 
-Result<std::shared_ptr<Device>> open_cuda(const std::string& target, int ordinal) {
-  LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const CudaDriver> driver, open_cuda_driver());
-  return make_cuda_device(std::move(driver), ordinal, target);
+using DriverResult = Result<std::shared_ptr<const CudaDriver>>;
+
+Result<std::shared_ptr<Device>> open_cuda(const DriverResult& driver, const std::string& target,
+                                          int ordinal) {
+  if (!driver.ok()) return driver.status();
+  return make_cuda_device(driver.value(), ordinal, target);
 }
 
 Result<Target> target_or_default(const std::string& name) {
@@ -35,13 +39,16 @@ Result<std::shared_ptr<Device>> open_record(const std::string& name) {
   return std::shared_ptr<Device>(std::make_shared<RecordDevice>(target));
 }
 
-Result<std::shared_ptr<Device>> open_auto(const std::string& target, int ordinal) {
-  Result<std::shared_ptr<Device>> gpu = open_cuda(target, ordinal);
+Result<std::shared_ptr<Device>> open_auto(const DriverResult& driver, const std::string& target,
+                                          int ordinal) {
+  Result<std::shared_ptr<Device>> gpu = open_cuda(driver, target, ordinal);
   if (gpu.ok()) return gpu;
   // A GPU that is there but cannot be used as asked is an error; no GPU, or one too old, is not.
   const StatusCode code = gpu.status().code();
   if (code != StatusCode::kMissing && code != StatusCode::kUnsupported) return gpu;
-  log(LogLevel::kInfo, "the virtual device is used: " + gpu.status().message());
+  // Whoever has a GPU wants to know why it is not used.
+  const LogLevel level = code == StatusCode::kMissing ? LogLevel::kInfo : LogLevel::kWarning;
+  log(level, "the virtual device is used: " + gpu.status().message());
   return open_virtual(target);
 }
 
@@ -56,19 +63,26 @@ Result<DeviceChoice> parse_device_choice(const std::string& name) {
       fmt::format("device = {}: allowed are auto, cuda, virtual, record", name));
 }
 
-Result<std::shared_ptr<Device>> open_device(DeviceChoice choice, const std::string& target,
-                                            int ordinal) {
+Result<std::shared_ptr<Device>> open_device_on(const DriverResult& driver, DeviceChoice choice,
+                                               const std::string& target, int ordinal) {
   switch (choice) {
     case DeviceChoice::kAuto:
-      return open_auto(target, ordinal);
+      return open_auto(driver, target, ordinal);
     case DeviceChoice::kCuda:
-      return open_cuda(target, ordinal);
+      return open_cuda(driver, target, ordinal);
     case DeviceChoice::kVirtual:
       return open_virtual(target);
     case DeviceChoice::kRecord:
       return open_record(target);
   }
   return invalid_argument(fmt::format("device = {}: not a DeviceChoice", static_cast<int>(choice)));
+}
+
+Result<std::shared_ptr<Device>> open_device(DeviceChoice choice, const std::string& target,
+                                            int ordinal) {
+  const bool needs_driver = choice == DeviceChoice::kAuto || choice == DeviceChoice::kCuda;
+  return open_device_on(needs_driver ? open_cuda_driver() : missing("the driver was not opened"),
+                        choice, target, ordinal);
 }
 
 Result<std::vector<DeviceInfo>> list_gpus() {

@@ -84,9 +84,13 @@ Result<std::shared_ptr<const CudaDriver>> open_cuda_driver() {
 
 Status driver_init_error(const CudaDriver& driver, CuResult result) {
   const Status status = driver_status(driver, result, "cuInit");
-  const char* reason =
-      result == kCuNoDevice ? "the CUDA driver finds no GPU" : "the CUDA driver does not start";
-  return missing(fmt::format("{} ({}); {}", reason, status.message(), kHowToGet));
+  // The stub is the CUDA toolkit's, for linking.
+  if (result == kCuNoDevice || result == kCuStubLibrary) {
+    return missing(
+        fmt::format("the CUDA driver finds no GPU ({}); {}", status.message(), kHowToGet));
+  }
+  return device_error(
+      fmt::format("the CUDA driver does not start ({}); {}", status.message(), kHowToGet));
 }
 
 Status driver_status(const CudaDriver& driver, CuResult result, const char* call,

@@ -30,6 +30,7 @@ using CuStream = void*;
 
 constexpr CuResult kCuSuccess = 0;
 constexpr CuResult kCuOutOfMemory = 2;
+constexpr CuResult kCuStubLibrary = 34;
 constexpr CuResult kCuNoDevice = 100;
 constexpr CuResult kCuNotFound = 500;
 
@@ -97,10 +98,11 @@ struct CudaDriver {
 };
 
 // Opens libcuda.so.1 and initialises it, once per process. kMissing says what was tried and what to
-// install, or that the driver finds no GPU.
+// install, or that the driver finds no GPU; kDeviceError why a driver does not start.
 Result<std::shared_ptr<const CudaDriver>> open_cuda_driver();
 
-// Why init() of a driver failed, as open_cuda_driver reports it: kMissing.
+// Why init() of a driver failed, as open_cuda_driver reports it: kMissing where there is no GPU,
+// else kDeviceError (a GPU that a driver of another version cannot use is not "no GPU").
 Status driver_init_error(const CudaDriver& driver, CuResult result);
 
 // OK; else kOutOfMemory or kDeviceError with "call: NAME (number): the driver's text", and

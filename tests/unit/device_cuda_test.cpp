@@ -1,0 +1,504 @@
+// The cuda device on a fake driver: what it calls, what it says of failures, what it gives back.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "runtime/cuda/cuda_device.h"
+#include "tests/unit/fake_driver.h"
+
+namespace lssar::test {
+namespace {
+
+class CudaDeviceTest : public testing::Test {
+ protected:
+  void open(const std::string& target = "") {
+    Result<std::shared_ptr<Device>> device = make_cuda_device(driver_.table(), 0, target);
+    ASSERT_TRUE(device.ok()) << device.status().to_string();
+    device_ = *device;
+  }
+  void load() {
+    open();
+    Result<std::unique_ptr<DeviceModule>> module = device_->load(image());
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    module_ = std::move(*module);
+    const Result<const DeviceFunction*> function = module_->function("kernel");
+    ASSERT_TRUE(function.ok()) << function.status().to_string();
+    function_ = *function;
+  }
+  static Image image() {
+    Image image;
+    image.target = "sm_90a";
+    image.bytes = ".visible .entry kernel()\n.visible .entry other(\n";
+    return image;
+  }
+  Status launch(Stream stream = nullptr) {
+    const int params = 5;
+    return device_->launch(*function_, {{7, 2, 3}, {128, 4, 1}, 1000}, &params, sizeof(params),
+                           stream);
+  }
+
+  FakeDriver driver_;
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<DeviceModule> module_;
+  const DeviceFunction* function_ = nullptr;
+};
+
+void expect_status(const Status& status, StatusCode code, const std::string& part) {
+  EXPECT_EQ(status.code(), code) << status.to_string();
+  EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+}
+
+// --- What it is ---
+
+TEST_F(CudaDeviceTest, HasTheLimitsOfTheGpu) {
+  driver_.gpus[0].attributes[kCuAttributeSharedPerBlockOptIn] = 200000;
+  driver_.gpus[0].attributes[kCuAttributeThreadsPerSm] = 1024;
+  open();
+  const DeviceInfo& info = device_->info();
+  EXPECT_EQ(info.kind, "cuda");
+  EXPECT_EQ(info.name, "NVIDIA H200");
+  EXPECT_EQ(info.driver, "CUDA 12.8");
+  EXPECT_EQ(info.num_sms, 132);
+  EXPECT_EQ(info.target.name(), "sm_90a");
+  EXPECT_EQ(info.target.shared_bytes_per_block, 200000);
+  EXPECT_EQ(info.target.shared_bytes_per_sm, 233472);
+  EXPECT_EQ(info.target.threads_per_sm, 1024);
+  EXPECT_EQ(info.target.registers_per_sm, 65536);
+  EXPECT_EQ(device_->preferred_image(), ImageKind::kCubin);
+}
+
+TEST_F(CudaDeviceTest, TakesPtxForAnOlderTarget) {
+  open("sm_80");
+  EXPECT_EQ(device_->info().target.name(), "sm_80");
+  EXPECT_EQ(device_->info().target.shared_bytes_per_block, 232448);
+  EXPECT_EQ(device_->preferred_image(), ImageKind::kPtx);
+}
+
+TEST_F(CudaDeviceTest, RefusesATargetTheGpuCannotRun) {
+  expect_status(make_cuda_device(driver_.table(), 0, "sm_100").status(),
+                StatusCode::kInvalidArgument,
+                "target = sm_100: NVIDIA H200 has compute capability 9.0 and runs targets up to");
+  expect_status(make_cuda_device(driver_.table(), 0, "sm_77").status(),
+                StatusCode::kInvalidArgument, "target = \"sm_77\": allowed are sm_80, ");
+}
+
+TEST_F(CudaDeviceTest, RefusesAGpuThatIsTooOld) {
+  driver_.gpus = {fake_gpu("Tesla T4", 7, 5)};
+  expect_status(make_cuda_device(driver_.table(), 0, "").status(), StatusCode::kUnsupported,
+                "Tesla T4: compute capability = 7.5: allowed are 8.0 and later");
+}
+
+TEST_F(CudaDeviceTest, RefusesAnOrdinalThereIsNot) {
+  driver_.gpus.push_back(fake_gpu("NVIDIA L4", 8, 9));
+  for (const int ordinal : {-1, 2}) {
+    expect_status(make_cuda_device(driver_.table(), ordinal, "").status(),
+                  StatusCode::kInvalidArgument,
+                  "GPU ordinal = " + std::to_string(ordinal) + ": allowed are 0 to 1");
+  }
+  EXPECT_EQ(make_cuda_device(driver_.table(), 1, "").value()->info().name, "NVIDIA L4");
+}
+
+TEST_F(CudaDeviceTest, RefusesADriverWithoutGpus) {
+  driver_.gpus.clear();
+  expect_status(make_cuda_device(driver_.table(), 0, "").status(), StatusCode::kMissing,
+                "the CUDA driver reports no GPU");
+}
+
+TEST_F(CudaDeviceTest, ListsEveryGpuOldOnesToo) {
+  driver_.gpus = {fake_h200(), fake_gpu("Tesla T4", 7, 5)};
+  const auto gpus = list_cuda_devices(*driver_.table());
+  ASSERT_TRUE(gpus.ok()) << gpus.status().to_string();
+  ASSERT_EQ(gpus->size(), 2u);
+  EXPECT_EQ((*gpus)[0].name, "NVIDIA H200");
+  EXPECT_EQ((*gpus)[0].target.name(), "sm_90");
+  EXPECT_EQ((*gpus)[1].name, "Tesla T4");
+  EXPECT_EQ((*gpus)[1].target.name(), "sm_75");
+  EXPECT_EQ((*gpus)[1].num_sms, 132);
+}
+
+TEST(TargetFitTest, FollowsTheDriversRules) {
+  const auto fit = [](const char* name, int major, int minor) {
+    return target_fit(*target_from_name(name), major, minor);
+  };
+  EXPECT_EQ(fit("sm_90a", 9, 0), TargetFit::kNative);
+  EXPECT_EQ(fit("sm_80", 8, 6), TargetFit::kNative);
+  EXPECT_EQ(fit("sm_86", 8, 0), TargetFit::kNone);
+  EXPECT_EQ(fit("sm_89", 9, 0), TargetFit::kPtx);
+  EXPECT_EQ(fit("sm_90a", 10, 0), TargetFit::kNone);
+  EXPECT_EQ(fit("sm_100", 9, 0), TargetFit::kNone);
+}
+
+// --- Memory ---
+
+TEST_F(CudaDeviceTest, CopiesFillsAndFrees) {
+  open();
+  const Result<DevicePtr> memory = device_->allocate(8);
+  ASSERT_TRUE(memory.ok()) << memory.status().to_string();
+  EXPECT_EQ(*memory % 256, 0u);
+  EXPECT_TRUE(device_->fill(*memory, 9, 8).ok());
+  EXPECT_TRUE(device_->copy_to_device(*memory + 1, "ab", 2).ok());
+  char back[5] = {};
+  EXPECT_TRUE(device_->copy_to_host(back, *memory, 4).ok());
+  EXPECT_STREQ(back,
+               "\x09"
+               "ab\x09");
+  EXPECT_TRUE(device_->free(*memory).ok());
+  EXPECT_EQ(driver_.open().allocations, 0);
+}
+
+// A copy or fill may be followed by a launch on a stream that the default one does not order.
+TEST_F(CudaDeviceTest, CopiesAndFillsAreDoneWhenTheyReturn) {
+  open();
+  const DevicePtr memory = *device_->allocate(8);
+  ASSERT_TRUE(device_->fill(memory, 9, 8).ok());
+  EXPECT_EQ(driver_.synchronized_streams.size(), 1u);
+  ASSERT_TRUE(device_->copy_to_device(memory, "ab", 2).ok());
+  EXPECT_EQ(driver_.synchronized_streams, (std::vector<CuStream>{nullptr, nullptr}));
+  EXPECT_TRUE(device_->free(memory).ok());
+}
+
+TEST_F(CudaDeviceTest, NothingIsAskedOfTheDriverForNoBytes) {
+  open();
+  EXPECT_EQ(*device_->allocate(0), 0u);
+  EXPECT_TRUE(device_->free(0).ok());
+  EXPECT_TRUE(device_->fill(0, 1, 0).ok());
+  EXPECT_TRUE(device_->copy_to_device(0, nullptr, 0).ok());
+  EXPECT_TRUE(device_->copy_to_host(nullptr, 0, 0).ok());
+  for (const char* call : {"cuMemAlloc", "cuMemFree", "cuMemsetD8", "cuMemcpyHtoD", "cuMemcpyDtoH"})
+    EXPECT_EQ(driver_.num_calls(call), 0) << call;
+}
+
+TEST_F(CudaDeviceTest, OutOfMemorySaysHowMuchWasAskedFor) {
+  open();
+  const Status status = device_->allocate(size_t{1} << 40).status();
+  expect_status(status, StatusCode::kOutOfMemory,
+                "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory; 1099511627776 bytes on "
+                "NVIDIA H200");
+}
+
+// --- Modules and functions ---
+
+TEST_F(CudaDeviceTest, LoadsTextThatEndsInNul) {
+  load();
+  EXPECT_EQ(driver_.loaded_image, image().bytes);
+}
+
+TEST_F(CudaDeviceTest, FunctionsHaveTheDriversResources) {
+  load();
+  const KernelResources resources = function_->resources();
+  EXPECT_EQ(resources.entry, "kernel");
+  EXPECT_EQ(resources.registers, 168);
+  EXPECT_EQ(resources.shared_bytes, 1024);
+  EXPECT_EQ(resources.local_bytes, 16);
+  EXPECT_EQ(resources.spill_store_bytes, -1);
+}
+
+TEST_F(CudaDeviceTest, FunctionsAreLookedUpAndLoadedOnce) {
+  load();
+  EXPECT_EQ(*module_->function("kernel"), function_);
+  EXPECT_EQ(driver_.num_calls("cuModuleGetFunction"), 1);
+  EXPECT_EQ(driver_.num_calls("cuFuncLoad"), 1);
+}
+
+// Drivers before CUDA 12.4.
+TEST_F(CudaDeviceTest, DoesWithoutFuncLoad) {
+  auto old = std::make_shared<CudaDriver>(*driver_.table());
+  old->function_load = nullptr;
+  const auto device = make_cuda_device(old, 0, "");
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  const auto module = (*device)->load(image());
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  EXPECT_TRUE((*module)->function("kernel").ok());
+}
+
+TEST_F(CudaDeviceTest, AMissingEntryNamesThoseThereAre) {
+  load();
+  expect_status(module_->function("kernal").status(), StatusCode::kDeviceError,
+                "cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500): named symbol not found; entry "
+                "kernal; the image has kernel, other");
+}
+
+TEST_F(CudaDeviceTest, ABadImageCarriesTheDriversLog) {
+  open();
+  driver_.fail("cuModuleLoadDataEx", kCuInvalidImage);
+  driver_.jit_error_log = "line 3: unknown opcode";
+  driver_.jit_info_log = "compiling for sm_90";
+  const Status status = device_->load(image()).status();
+  expect_status(status, StatusCode::kDeviceError,
+                "cuModuleLoadDataEx: CUDA_ERROR_INVALID_IMAGE (200): device kernel image is "
+                "invalid; ptx of 48 bytes for sm_90a");
+  expect_status(status, StatusCode::kDeviceError, "error log:\nline 3: unknown opcode\n");
+  expect_status(status, StatusCode::kDeviceError, "info log:\ncompiling for sm_90");
+  EXPECT_EQ(driver_.open().modules, 0);
+}
+
+TEST_F(CudaDeviceTest, ALogThatFillsItsBufferIsCut) {
+  open();
+  driver_.fail("cuModuleLoadDataEx", kCuInvalidImage);
+  driver_.jit_error_log = std::string(1 << 20, 'x');
+  const Status status = device_->load(image()).status();
+  EXPECT_LT(status.message().size(), 20000u);
+  EXPECT_GT(status.message().size(), 16000u);
+}
+
+// --- Dynamic shared memory ---
+
+TEST_F(CudaDeviceTest, SharedMemoryWithinTheLimitIsNotAskedFor) {
+  load();
+  EXPECT_TRUE(device_->prepare(*function_, 0).ok());
+  EXPECT_TRUE(device_->prepare(*function_, 49152).ok());
+  EXPECT_TRUE(driver_.attributes_set.empty());
+}
+
+TEST_F(CudaDeviceTest, SharedMemoryAboveTheLimitIsAskedForOnceAndNeverLowered) {
+  load();
+  ASSERT_TRUE(device_->prepare(*function_, 49153).ok());
+  ASSERT_TRUE(device_->prepare(*function_, 100000).ok());
+  ASSERT_TRUE(device_->prepare(*function_, 60000).ok());
+  const std::vector<std::pair<int, int>> expected = {{kCuFunctionMaxDynamicShared, 49153},
+                                                     {kCuFunctionMaxDynamicShared, 100000}};
+  EXPECT_EQ(driver_.attributes_set, expected);
+}
+
+TEST_F(CudaDeviceTest, TooMuchSharedMemoryNamesTheLimit) {
+  load();
+  driver_.fail("cuFuncSetAttribute", kCuInvalidValue);
+  expect_status(device_->prepare(*function_, 300000), StatusCode::kDeviceError,
+                "cuFuncSetAttribute: CUDA_ERROR_INVALID_VALUE (1): invalid argument; entry kernel: "
+                "dynamic shared 300000 bytes; static 1024 and dynamic together may be 232448 on "
+                "NVIDIA H200");
+}
+
+// --- Launches ---
+
+TEST_F(CudaDeviceTest, LaunchPassesEverythingOn) {
+  load();
+  struct Params {
+    uint64_t pointer = 0x123456789abcdef0;
+    float scale = 1.5f;
+    int32_t rows[40] = {1, 2, 3};
+  } const params;
+  const Stream stream = reinterpret_cast<Stream>(uintptr_t{0x5000});
+  const LaunchConfig config{{7, 2, 3}, {128, 4, 1}, 98304};
+  ASSERT_TRUE(device_->launch(*function_, config, &params, sizeof(params), stream).ok());
+  const FakeLaunch& launched = driver_.last_launch;
+  EXPECT_EQ(launched.grid, (std::array<unsigned, 3>{7, 2, 3}));
+  EXPECT_EQ(launched.block, (std::array<unsigned, 3>{128, 4, 1}));
+  EXPECT_EQ(launched.shared_bytes, 98304u);
+  EXPECT_EQ(launched.stream, stream);
+  ASSERT_EQ(launched.params_bytes, sizeof(params));
+  EXPECT_EQ(std::memcmp(launched.params.data(), &params, sizeof(params)), 0);
+}
+
+TEST_F(CudaDeviceTest, AFailedLaunchNamesItsConfiguration) {
+  load();
+  driver_.fail("cuLaunchKernel", kCuInvalidValue);
+  expect_status(
+      launch(), StatusCode::kDeviceError,
+      "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE (1): invalid argument; kernel grid (7, 2, "
+      "3) block (128, 4, 1) dynamic shared 1000 bytes, 4 bytes of parameters, on NVIDIA "
+      "H200");
+}
+
+TEST_F(CudaDeviceTest, AKernelsErrorNamesTheLastLaunch) {
+  load();
+  ASSERT_TRUE(launch().ok());
+  driver_.fail("cuStreamSynchronize", kCuIllegalAddress);
+  expect_status(device_->synchronize(nullptr), StatusCode::kDeviceError,
+                "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access "
+                "was encountered; last launch: kernel grid (7, 2, 3) block (128, 4, 1)");
+}
+
+TEST_F(CudaDeviceTest, SynchronizeWaitsForItsStream) {
+  open();
+  const Stream stream = reinterpret_cast<Stream>(uintptr_t{0x5000});
+  ASSERT_TRUE(device_->synchronize(stream).ok());
+  EXPECT_EQ(driver_.synchronized_streams, std::vector<CuStream>{stream});
+}
+
+// --- Timer ---
+
+TEST_F(CudaDeviceTest, TimerTakesTheTimeBetweenTwoEventsOfTheStream) {
+  open();
+  const Stream stream = reinterpret_cast<Stream>(uintptr_t{0x5000});
+  driver_.elapsed_ms = 2.5f;
+  ASSERT_TRUE(device_->timer_begin(stream).ok());
+  const Result<double> ms = device_->timer_end_ms(stream);
+  ASSERT_TRUE(ms.ok()) << ms.status().to_string();
+  EXPECT_EQ(*ms, 2.5);
+  EXPECT_EQ(driver_.recorded_streams, (std::vector<CuStream>{stream, stream}));
+}
+
+TEST_F(CudaDeviceTest, TimersReuseTheirEvents) {
+  open();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(device_->timer_begin(nullptr).ok());
+    ASSERT_TRUE(device_->timer_end_ms(nullptr).ok());
+  }
+  EXPECT_EQ(driver_.open().events, 2);
+}
+
+TEST_F(CudaDeviceTest, TimerEndNeedsABegin) {
+  open();
+  expect_status(device_->timer_end_ms(nullptr).status(), StatusCode::kDeviceError,
+                "timer_end_ms: no timer_begin on this stream");
+  ASSERT_TRUE(device_->timer_begin(nullptr).ok());
+  ASSERT_TRUE(device_->timer_end_ms(nullptr).ok());
+  EXPECT_FALSE(device_->timer_end_ms(nullptr).ok());
+}
+
+TEST_F(CudaDeviceTest, ATimerWorksAgainAfterAnError) {
+  open();
+  driver_.fail("cuEventRecord", kCuIllegalAddress);
+  EXPECT_FALSE(device_->timer_begin(nullptr).ok());
+  EXPECT_FALSE(device_->timer_end_ms(nullptr).ok());
+  driver_.fail("cuEventRecord", kCuSuccess);
+  ASSERT_TRUE(device_->timer_begin(nullptr).ok());
+  EXPECT_TRUE(device_->timer_end_ms(nullptr).ok());
+}
+
+// --- Contexts ---
+
+TEST_F(CudaDeviceTest, EveryCallLeavesTheThreadsContextAlone) {
+  load();
+  EXPECT_EQ(FakeDriver::context_depth(), 0);
+  const auto foreign = reinterpret_cast<CuContext>(uintptr_t{0x77});
+  ASSERT_EQ(driver_.table()->context_push(foreign), kCuSuccess);
+  EXPECT_TRUE(launch().ok());
+  EXPECT_TRUE(device_->synchronize(nullptr).ok());
+  EXPECT_EQ(FakeDriver::context_depth(), 1);
+  EXPECT_EQ(FakeDriver::current_context(), foreign);
+}
+
+TEST_F(CudaDeviceTest, AContextThatIsCurrentIsNotPushed) {
+  load();
+  CuContext primary = nullptr;
+  ASSERT_EQ(driver_.table()->primary_context_retain(&primary, 0), kCuSuccess);
+  ASSERT_EQ(driver_.table()->context_push(primary), kCuSuccess);
+  const int before = driver_.num_calls("cuCtxPushCurrent");
+  EXPECT_TRUE(launch().ok());
+  EXPECT_EQ(driver_.num_calls("cuCtxPushCurrent"), before);
+  EXPECT_EQ(FakeDriver::current_context(), primary);
+}
+
+TEST_F(CudaDeviceTest, WorksOnThreadsThatHaveNoContext) {
+  load();
+  std::vector<std::thread> threads;
+  std::array<int, 4> failures{};
+  for (int& failed : failures) {
+    threads.emplace_back([&, this] {
+      for (int i = 0; i < 200; ++i) {
+        const Result<DevicePtr> memory = device_->allocate(256);
+        failed += !memory.ok() || !launch(&failed).ok() || !device_->timer_begin(&failed).ok() ||
+                  !device_->timer_end_ms(&failed).ok() || !device_->synchronize(&failed).ok() ||
+                  !device_->free(*memory).ok() || FakeDriver::context_depth() != 0;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, (std::array<int, 4>{}));
+  EXPECT_EQ(driver_.num_calls("cuLaunchKernel"), 800);
+  EXPECT_EQ(driver_.open().allocations, 0);
+}
+
+TEST_F(CudaDeviceTest, EverythingIsGivenBack) {
+  load();
+  ASSERT_TRUE(device_->timer_begin(nullptr).ok());
+  EXPECT_EQ(driver_.open(), (FakeDriver::Open{1, 0, 1, 2}));
+  module_ = nullptr;
+  EXPECT_EQ(driver_.open().modules, 0);
+  device_ = nullptr;
+  EXPECT_EQ(driver_.open(), FakeDriver::Open{});
+  EXPECT_EQ(FakeDriver::context_depth(), 0);
+}
+
+TEST_F(CudaDeviceTest, AModuleMayOutliveItsDevice) {
+  load();
+  device_ = nullptr;
+  EXPECT_EQ(driver_.open().contexts, 1);
+  module_ = nullptr;
+  EXPECT_EQ(driver_.open(), FakeDriver::Open{});
+}
+
+// --- Errors: every call that can fail ---
+
+struct FailingCall {
+  const char* call;
+  // Whether what uses the device, rather than what opens it, is to fail.
+  bool is_open;
+};
+
+class CudaDeviceErrors : public CudaDeviceTest, public testing::WithParamInterface<FailingCall> {
+ protected:
+  // Uses everything; the first failure.
+  Status use() {
+    LSSAR_ASSIGN_OR_RETURN(const DevicePtr memory, device_->allocate(16));
+    LSSAR_RETURN_IF_ERROR(device_->fill(memory, 1, 16));
+    LSSAR_RETURN_IF_ERROR(device_->copy_to_device(memory, "ab", 2));
+    char back[2];
+    LSSAR_RETURN_IF_ERROR(device_->copy_to_host(back, memory, 2));
+    LSSAR_RETURN_IF_ERROR(device_->free(memory));
+    LSSAR_ASSIGN_OR_RETURN(module_, device_->load(image()));
+    LSSAR_ASSIGN_OR_RETURN(function_, module_->function("kernel"));
+    LSSAR_RETURN_IF_ERROR(device_->prepare(*function_, 100000));
+    LSSAR_RETURN_IF_ERROR(device_->timer_begin(nullptr));
+    LSSAR_RETURN_IF_ERROR(launch());
+    LSSAR_ASSIGN_OR_RETURN(const double ms, device_->timer_end_ms(nullptr));
+    return ms == 0 ? device_->synchronize(nullptr) : internal_error("time");
+  }
+};
+
+TEST_P(CudaDeviceErrors, NameTheCallAndTheError) {
+  constexpr CuResult kUnknownResult = 12345;
+  if (GetParam().is_open) {
+    open();
+    ASSERT_TRUE(use().ok());
+  }
+  const std::string call = GetParam().call;
+  driver_.fail(call, kCuIllegalAddress);
+  const auto attempt = [this] {
+    return GetParam().is_open ? use() : make_cuda_device(driver_.table(), 0, "").status();
+  };
+  expect_status(attempt(), StatusCode::kDeviceError,
+                call +
+                    ": CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was "
+                    "encountered");
+  driver_.fail(call, kCuOutOfMemory);
+  expect_status(attempt(), StatusCode::kOutOfMemory, call + ": CUDA_ERROR_OUT_OF_MEMORY (2)");
+  driver_.fail(call, kUnknownResult);
+  expect_status(attempt(), StatusCode::kDeviceError, call + ": unknown (12345): no description");
+  EXPECT_EQ(FakeDriver::context_depth(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CudaDeviceErrors,
+    testing::Values(
+        FailingCall{"cuDeviceGetCount", false}, FailingCall{"cuDeviceGet", false},
+        FailingCall{"cuDeviceGetName", false}, FailingCall{"cuDeviceGetAttribute", false},
+        FailingCall{"cuDriverGetVersion", false}, FailingCall{"cuDevicePrimaryCtxRetain", false},
+        FailingCall{"cuCtxPushCurrent", true}, FailingCall{"cuMemAlloc", true},
+        FailingCall{"cuMemFree", true}, FailingCall{"cuMemsetD8", true},
+        FailingCall{"cuMemcpyHtoD", true}, FailingCall{"cuMemcpyDtoH", true},
+        FailingCall{"cuModuleLoadDataEx", true}, FailingCall{"cuModuleGetFunction", true},
+        FailingCall{"cuFuncLoad", true}, FailingCall{"cuFuncGetAttribute", true},
+        FailingCall{"cuLaunchKernel", true}, FailingCall{"cuStreamSynchronize", true},
+        FailingCall{"cuEventRecord", true}, FailingCall{"cuEventSynchronize", true},
+        FailingCall{"cuEventElapsedTime", true}),
+    [](const auto& param_info) { return std::string(param_info.param.call); });
+
+TEST_F(CudaDeviceTest, AFailedOpenGivesTheContextBack) {
+  driver_.fail("cuDevicePrimaryCtxRetain", kCuOutOfMemory);
+  EXPECT_FALSE(make_cuda_device(driver_.table(), 0, "").ok());
+  EXPECT_EQ(driver_.open(), FakeDriver::Open{});
+}
+
+TEST_F(CudaDeviceTest, AnEventThatCannotBeMadeIsReported) {
+  open();
+  driver_.fail("cuEventCreate", kCuOutOfMemory);
+  expect_status(device_->timer_begin(nullptr), StatusCode::kOutOfMemory,
+                "cuEventCreate: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory");
+}
+
+}  // namespace
+}  // namespace lssar::test

@@ -1,0 +1,41 @@
+// A launch on a GPU allocates nothing on the host: operator new is counted in this program.
+#include <gtest/gtest.h>
+
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/record_device.h"
+#include "tests/capi/counting_new.h"
+#include "tests/unit/fake_driver.h"
+
+namespace lssar::test {
+namespace {
+
+void expect_no_allocation(Device& device) {
+  const auto module = device.load({});
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const auto function = (*module)->function("kernel");
+  ASSERT_TRUE(function.ok()) << function.status().to_string();
+  const int params = 1;
+  // The first one: the fake counts its calls by name.
+  ASSERT_TRUE(device.launch(**function, {}, &params, sizeof(params), nullptr).ok());
+  const int before = num_allocations();
+  const Status status = device.launch(**function, {}, &params, sizeof(params), nullptr);
+  const int made = num_allocations() - before;
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(made, 0);
+}
+
+TEST(LaunchAllocatesNothing, OnTheCudaDevice) {
+  const FakeDriver driver;
+  const auto device = make_cuda_device(driver.table(), 0, "");
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  expect_no_allocation(**device);
+  EXPECT_EQ(driver.num_calls("cuLaunchKernel"), 2);
+}
+
+TEST(LaunchAllocatesNothing, OnTheRecordDevice) {
+  RecordDevice device(*target_from_name("sm_80"));
+  expect_no_allocation(device);
+}
+
+}  // namespace
+}  // namespace lssar::test
