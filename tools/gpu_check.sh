@@ -54,7 +54,7 @@ run_case() {
     if [ "$result" = passed ] && [ "${passed:-0}" -eq 0 ]; then result=failed; fi
   fi
   # The table of lssar verify: the worst relative error of its tensors, and the times.
-  worst=$(sed -n 's/^\(o\|dq\|dk\|dv\)  *([^)]*) *\([^ ]*\) .*/\2/p' "$file.log" | sort -g |
+  worst=$(sed -n 's/^\(o\|saved_o\|dq\|dk\|dv\)  *([^)]*) *\([^ ]*\) .*/\2/p' "$file.log" | sort -g |
     tail -n 1)
   if [ -n "$worst" ]; then
     times=$(sed -n 's/.*| ran in //p' "$file.log" | tr '\n' ';')

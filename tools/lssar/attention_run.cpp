@@ -104,11 +104,13 @@ class AttentionRun {
   }
 
   Status download(AttentionOutputs* outputs) const {
-    LSSAR_RETURN_IF_ERROR(download_one(tensors_.o, &outputs->o));
-    if (problem_.pass != Pass::kBackward) return {};
-    LSSAR_RETURN_IF_ERROR(download_one(tensors_.grad_q, &outputs->grad_q));
-    LSSAR_RETURN_IF_ERROR(download_one(tensors_.grad_k, &outputs->grad_k));
-    return download_one(tensors_.grad_v, &outputs->grad_v);
+    LSSAR_RETURN_IF_ERROR(download_one(tensors_.o, problem_.dtype, &outputs->o));
+    if (problem_.pass == Pass::kForward) return {};
+    LSSAR_RETURN_IF_ERROR(download_one(tensors_.saved_o, DType::kFp32, &outputs->saved_o));
+    if (problem_.pass == Pass::kForwardTrain) return {};
+    LSSAR_RETURN_IF_ERROR(download_one(tensors_.grad_q, problem_.dtype, &outputs->grad_q));
+    LSSAR_RETURN_IF_ERROR(download_one(tensors_.grad_k, problem_.dtype, &outputs->grad_k));
+    return download_one(tensors_.grad_v, problem_.dtype, &outputs->grad_v);
   }
 
  private:
@@ -131,10 +133,10 @@ class AttentionRun {
     return device_->copy_to_device(buffer->ptr(), encoded.data(), encoded.size());
   }
 
-  Status download_one(const DeviceBuffer& buffer, std::vector<float>* values) const {
+  Status download_one(const DeviceBuffer& buffer, DType dtype, std::vector<float>* values) const {
     std::vector<std::byte> encoded(buffer.bytes());
     LSSAR_RETURN_IF_ERROR(device_->copy_to_host(encoded.data(), buffer.ptr(), encoded.size()));
-    *values = unpack(problem_.dtype, encoded);
+    *values = unpack(dtype, encoded);
     return {};
   }
 

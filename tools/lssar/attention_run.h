@@ -29,6 +29,7 @@ struct PassReport {
 
 struct AttentionOutputs {
   std::vector<float> o;
+  std::vector<float> saved_o;                 // forward for training: o before it was rounded
   std::vector<float> grad_q, grad_k, grad_v;  // backward only
   std::vector<PassReport> passes;             // in the order they ran
 };

@@ -21,8 +21,8 @@ ExitCode exit_code_of(StatusCode code);
 // The last lines of every --help.
 std::string exit_code_help();
 
-// Prints "lssar: <code>: <message>" to standard error and returns the exit code. It is one line, but
-// for the log that follows a compile error.
+// Prints "lssar: <code>: <message>" to standard error and returns the exit code. It is one line,
+// but for the log that follows a compile error.
 int report_failure(const Status& status);
 
 }  // namespace lssar::command

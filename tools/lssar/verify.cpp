@@ -29,7 +29,7 @@ std::vector<double> widen(const std::vector<float>& values) {
 
 // One line of the table: a result, what it should be, and what it may be off by.
 struct Comparison {
-  OutputTensor tensor = OutputTensor::kO;
+  std::string name;
   std::vector<int64_t> shape;
   TensorError error;
 };
@@ -42,11 +42,16 @@ std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes, 
                        const std::vector<double>& wanted, const std::vector<float>& got,
                        double floor_norm) {
     const double allowed = tolerance(problem.dtype, tensor, problem.p, kind);
-    all.push_back({tensor,
+    all.push_back({tensor_name(tensor),
                    {sizes.batch, heads, length, dim},
                    compare(wanted, got, allowed, error_floor(floor_norm))});
   };
   add(OutputTensor::kO, sizes.heads, sizes.seq_q, problem.head_dim_v, reference.o, actual.o, 0);
+  if (!actual.saved_o.empty()) {
+    add(OutputTensor::kO, sizes.heads, sizes.seq_q, problem.head_dim_v, reference.o, actual.saved_o,
+        0);
+    all.back().name = "saved_o";
+  }
   if (problem.pass != Pass::kBackward) return all;
   add(OutputTensor::kDq, sizes.heads, sizes.seq_q, problem.head_dim, reference.dq, actual.grad_q,
       reference.floor_norm_dq);
@@ -74,7 +79,7 @@ bool print_table(const std::vector<Comparison>& all) {
   bool passed = true;
   for (const Comparison& one : all) {
     const TensorError& error = one.error;
-    fmt::print("{:<7} {:<22} {:>11.2e} {:>10.2e} {:>12.2e}  {:<22} {}\n", tensor_name(one.tensor),
+    fmt::print("{:<7} {:<22} {:>11.2e} {:>10.2e} {:>12.2e}  {:<22} {}\n", one.name,
                npy_shape_string(one.shape), error.relative_l2, error.tolerance, error.worst_abs,
                position(error.worst_index, one.shape), error.passed ? "ok" : "WRONG");
     passed = passed && error.passed;
