@@ -99,10 +99,10 @@ class Device {
 enum class DeviceChoice { kAuto, kCuda, kVirtual, kRecord };
 Result<DeviceChoice> parse_device_choice(const std::string& name);
 
-// kAuto takes the GPU if there is one that is not too old (below 8.0), else the virtual device; a GPU
-// or driver that fails is an error. `target` empty: the device's
-// own (virtual: sm_80); else the virtual device takes that target's limits and a GPU must be able
-// to run it. kMissing says what was tried.
+// kAuto takes the GPU, or the virtual device where there is none that kernels can be made for (8.0
+// and later); a GPU or driver that fails is an error. `target` empty: the device's own (virtual:
+// sm_80); else the virtual device takes that target's limits and a GPU must be able to run it.
+// kMissing says what was tried.
 Result<std::shared_ptr<Device>> open_device(DeviceChoice choice, const std::string& target = "",
                                             int ordinal = 0);
 
