@@ -10,6 +10,7 @@ namespace {
 constexpr size_t kAlignment = 256;
 // Bytes between allocations, so that running past the end of one never lands in another.
 constexpr size_t kGuardBytes = 256;
+constexpr size_t kMaxBytes = size_t{1} << 39;  // of an allocation; also what sanitizers accept
 }  // namespace
 
 const RangeTable::Range* RangeTable::find(uint64_t address, uint64_t bytes) const {
@@ -28,7 +29,7 @@ MemoryMap::~MemoryMap() {
 Result<uint64_t> MemoryMap::allocate(size_t bytes) {
   if (bytes == 0) return uint64_t{0};
   void* memory = nullptr;
-  if (bytes < SIZE_MAX - 2 * kGuardBytes) {
+  if (bytes <= kMaxBytes) {
     const size_t padded = (bytes + kGuardBytes + kAlignment - 1) / kAlignment * kAlignment;
     memory = std::aligned_alloc(kAlignment, padded);
   }

@@ -28,17 +28,19 @@ class Liveness {
     solve();
   }
 
-  bool live_in(size_t block, uint32_t reg) const { return test(&live_[block * words_], reg); }
+  bool live_in(size_t block, uint32_t reg) const {
+    return test(live_.data() + block * words_, reg);
+  }
   size_t words() const { return words_; }
-  const uint64_t* live_set(size_t block) const { return &live_[block * words_]; }
+  const uint64_t* live_set(size_t block) const { return live_.data() + block * words_; }
 
  private:
   static bool test(const uint64_t* set, uint32_t i) { return (set[i / 64] >> (i % 64)) & 1; }
   static void add(uint64_t* set, uint32_t i) { set[i / 64] |= uint64_t{1} << (i % 64); }
 
   void summarize(size_t b) {
-    uint64_t* reads = &reads_first_[b * words_];
-    uint64_t* writes = &writes_[b * words_];
+    uint64_t* reads = reads_first_.data() + b * words_;
+    uint64_t* writes = writes_.data() + b * words_;
     for (uint32_t i = flow_.blocks[b].begin; i < flow_.blocks[b].end; ++i) {
       for (uint32_t k = access_.reads_begin[i]; k < access_.reads_begin[i + 1]; ++k) {
         if (!test(writes, access_.reads[k])) add(reads, access_.reads[k]);

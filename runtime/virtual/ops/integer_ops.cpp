@@ -4,17 +4,17 @@
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-// 16-bit operands are promoted, so the casts back are where results wrap.
+// Results wrap: computed without sign in 64 bits, then cut.
 struct Add {
   template <class T>
   static T apply(T a, T b) {
-    return static_cast<T>(a + b);
+    return static_cast<T>(static_cast<u64>(a) + static_cast<u64>(b));
   }
 };
 struct Sub {
   template <class T>
   static T apply(T a, T b) {
-    return static_cast<T>(a - b);
+    return static_cast<T>(static_cast<u64>(a) - static_cast<u64>(b));
   }
 };
 template <class Wide>
@@ -47,14 +47,14 @@ template <class Wide>
 struct MadWide {
   template <class T>
   static Wide apply(T a, T b, Wide c) {
-    return static_cast<Wide>(a) * static_cast<Wide>(b) + c;
+    return Add::apply(static_cast<Wide>(a) * static_cast<Wide>(b), c);
   }
 };
 template <class Wide, int kShift>
 struct MadHi {
   template <class T>
   static T apply(T a, T b, T c) {
-    return static_cast<T>(MulHi<Wide, kShift>::apply(a, b) + c);
+    return Add::apply(MulHi<Wide, kShift>::apply(a, b), c);
   }
 };
 // By zero: the quotient has every bit set, the remainder is the dividend.
@@ -103,7 +103,8 @@ struct Neg {
 struct Sad {
   template <class T, class C>
   static C apply(T a, T b, C c) {
-    return static_cast<C>(c + static_cast<C>(a < b ? b - a : a - b));
+    const C x = static_cast<C>(a), y = static_cast<C>(b);
+    return static_cast<C>(c + (a < b ? y - x : x - y));
   }
 };
 
