@@ -97,7 +97,9 @@ std::vector<std::string> LlvmCompiler::options(const CompileRequest& request) co
                                       // Contracts a * b + c across statements, as NVRTC does.
                                       "-ffp-contract=fast",
                                       // No file but the source: sources are self-contained.
-                                      "-nostdsysteminc", "-nobuiltininc", "-nostdinc++"};
+                                      "-nostdsysteminc", "-nobuiltininc", "-nostdinc++",
+                                      // nvcc takes #pragma unroll (4), clang takes it and warns.
+                                      "-Wno-cuda-compat"};
   for (const std::string& option : request.extra_options) {
     options.push_back(translate_option(option));
   }
@@ -111,8 +113,10 @@ Status check_request(const CompileRequest& request) {
   }
   const std::string target = request.target.name();
   if (std::find(std::begin(kTargets), std::end(kTargets), target) == std::end(kTargets)) {
-    return unsupported(fmt::format("target = {}: the llvm compiler (LLVM 19) knows {}; use nvrtc",
-                                   target, fmt::join(kTargets, ", ")));
+    return unsupported(fmt::format(
+        "target = {}: the llvm compiler (LLVM 19) knows {}; use nvrtc, or target sm_90, whose PTX "
+        "the driver of a later GPU takes too",
+        target, fmt::join(kTargets, ", ")));
   }
   return {};
 }

@@ -79,6 +79,8 @@ void initialize_once() {
 llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_files(const lssar_llvm_request& request,
                                                            const std::string& path) {
   auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+  // So that diagnostics show the file's name as it was given.
+  files->setCurrentWorkingDirectory("/");
   files->addFile(path, 0,
                  llvm::MemoryBuffer::getMemBufferCopy(
                      llvm::StringRef(request.source, request.source_bytes), path));
@@ -89,7 +91,7 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_files(const lssar_llvm_requ
 
 // Runs clang; everything it says goes to outcome->log.
 void run_clang(const lssar_llvm_request& request, Outcome* outcome) {
-  const std::string path = std::string("/") + request.file_name;
+  const std::string path = request.file_name;
   std::vector<const char*> options(request.options, request.options + request.num_options);
   options.insert(options.end(), {"-include", kPreludePath, path.c_str()});
 
