@@ -203,7 +203,7 @@ TEST_P(CompilerErrors, CarryNameTargetOptionsAndTheLine) {
   const std::string& message = image.status().message();
   expect_text(message, {"kernel wrong for sm_90", compiler_->name() + " " + compiler_->version(),
                         join_options(compiler_->options(request)), "no_such_name"});
-  // nvrtc: "wrong.cu(3): error", llvm: "/wrong.cu:3:8: error".
+  // nvrtc: "wrong.cu(3): error", llvm: "wrong.cu:3:8: error".
   EXPECT_TRUE(message.find("wrong.cu(3)") != std::string::npos ||
               message.find("wrong.cu:3:") != std::string::npos)
       << message;
@@ -270,6 +270,32 @@ TEST(LlvmErrors, ATargetNewerThanLlvmIsRefusedWithTheKnownOnes) {
   ASSERT_FALSE(image.ok());
   EXPECT_EQ(image.status().code(), StatusCode::kUnsupported);
   expect_text(image.status().message(), {"sm_120", "LLVM 19", "sm_90a", "nvrtc"});
+}
+
+#ifdef LSSAR_HAS_LLVM_COMPILER
+TEST(LlvmErrors, TheCompilerOfThisBuildIsFound) {
+  const auto opened = open_compiler(CompilerChoice::kLlvm);
+  EXPECT_TRUE(opened.ok()) << opened.status().to_string();
+}
+#endif
+
+// LLVM 19 has no instruction for this and calls report_fatal_error, which by itself ends the
+// process. In a process of its own, for what such a compile had allocated is lost.
+TEST(LlvmErrorsDeathTest, AFatalErrorOfLlvmIsAnErrorAndTheProcessGoesOn) {
+  const auto opened = open_compiler(CompilerChoice::kLlvm);
+  if (!opened.ok()) GTEST_SKIP() << opened.status().message();
+  const TemporaryFolder folder;
+  const Environment dump("LSSAR_DUMP_DIR", folder.path().c_str());
+  const auto fail_then_compile = [&] {
+    const CompileRequest request = make_request("fatal", R"(
+extern "C" __global__ void fatal(int* p) { __atomic_store_n(p, 3, __ATOMIC_SEQ_CST); }
+)");
+    const Status first = (*opened)->compile(request).status();
+    const Status second = (*opened)->compile(add_one_request()).status();
+    return first.to_string() + "\nthen " + second.to_string();
+  };
+  EXPECT_EXIT(exit_printing(fail_then_compile()), ::testing::ExitedWithCode(0),
+              "compile error: kernel fatal (.|\n)*LLVM failed: Cannot select(.|\n)*then ok");
 }
 
 TEST(DumpSource, HostileNamesStayInTheFolder) {
