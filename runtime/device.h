@@ -31,7 +31,8 @@ struct DeviceInfo {
 struct LaunchConfig {
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1};
-  uint32_t shared_bytes = 0;  // dynamic
+  uint32_t cluster[3] = {1, 1, 1};  // blocks; each divides its side of the grid
+  uint32_t shared_bytes = 0;        // dynamic
 };
 
 // Instruction counts of the virtual device, summed over launches.

@@ -83,6 +83,7 @@ Status BlockRunner::prepare(const LaunchContext& launch) {
     warp.params_bytes = program.params_bytes;
     warp.range_begin = 0;
     warp.range_bytes = 0;
+    warp.approx = launch.approx;
     warp.index = static_cast<uint32_t>(i);
     warp.context = &context_;
     fill_constants(warp);

@@ -26,6 +26,7 @@ struct LaunchContext {
   uint64_t max_block_instructions = 0;
   uint64_t grid_id = 0;
   uint32_t num_sms = 1;
+  ApproxMode approx = ApproxMode::kNearest;
 
   uint32_t num_threads() const { return block[0] * block[1] * block[2]; }
   uint32_t num_warps() const { return (num_threads() + kLanes - 1) / kLanes; }

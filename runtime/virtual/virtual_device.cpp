@@ -80,10 +80,10 @@ class VirtualDevice final : public Device {
   Status check_resources(const vdev::Function& function, const LaunchConfig& config,
                          size_t params_bytes) const;
 
+  const VirtualOptions options_;
   DeviceInfo info_;
   Status setup_;  // why nothing can be loaded, if so
   SimdLevel simd_ = SimdLevel::kPlain;
-  uint64_t max_block_instructions_;
   vdev::MemoryMap memory_;
   vdev::WorkerPool pool_;
   std::atomic<uint64_t> instructions_ = 0;
@@ -99,8 +99,7 @@ int thread_count(int wanted) {
 }
 
 VirtualDevice::VirtualDevice(const VirtualOptions& options)
-    : max_block_instructions_(options.max_block_instructions),
-      pool_(thread_count(options.num_threads)) {
+    : options_(options), pool_(thread_count(options.num_threads)) {
   const Result<SimdLevel> level = resolve_simd_level(options.simd);
   if (level.ok()) {
     simd_ = *level;
@@ -234,9 +233,10 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   context.shared_bytes = f->program().dynamic_shared_offset + config.shared_bytes;
   context.params = static_cast<const uint8_t*>(params);
   context.ranges = memory_.snapshot();
-  context.max_block_instructions = max_block_instructions_;
+  context.max_block_instructions = options_.max_block_instructions;
   context.grid_id = launches_.fetch_add(1);
   context.num_sms = static_cast<uint32_t>(info_.num_sms);
+  context.approx = options_.approx;
   uint64_t instructions = 0;
   Status status = pool_.run(context, instructions);
   instructions_ += instructions;

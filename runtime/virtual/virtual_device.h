@@ -11,9 +11,19 @@
 
 #include "codegen/target.h"
 #include "runtime/device.h"
+#include "runtime/virtual/approx_mode.h"
 #include "runtime/virtual/simd_level.h"
 
 namespace lssar {
+
+// When asynchronous operations take effect, reads of their sources included, between issue and the
+// point where their completion is observed.
+enum class AsyncTiming : uint8_t {
+  kBySeed,    // kLatest for seed 0; each of the three in turn for seeds 1, 2, 3, ...
+  kLatest,    // finds waits that are missing
+  kEarliest,  // finds stages that are overwritten while they are read
+  kRandom,
+};
 
 struct VirtualOptions {
   // Whose limits apply and which PTX is accepted. The default is sm_80; a target without
@@ -24,6 +34,15 @@ struct VirtualOptions {
   SimdLevel simd = SimdLevel::kAuto;
   // A block that executes more warp instructions than this is stopped: an endless loop.
   uint64_t max_block_instructions = uint64_t{1} << 40;
+  // Checks for races, missing fences and undefined values, beyond bounds and alignment.
+  bool strict = false;
+  // Counts accesses and instruction classes, see counters().
+  bool count = false;
+  // Order of warps and moments of asynchronous operations. 0: warps in order, each until it waits,
+  // and operations as late as allowed; else drawn from the seed, the same for every run.
+  uint64_t schedule_seed = 0;
+  AsyncTiming async_timing = AsyncTiming::kBySeed;
+  ApproxMode approx = ApproxMode::kNearest;
 };
 
 // Never null. Where `simd` or LSSAR_VIRTUAL_SIMD names a level that does not exist or that this

@@ -6,12 +6,15 @@
 
 #include <cstdint>
 
+#include "runtime/virtual/approx_mode.h"
 #include "runtime/virtual/program.h"
 #include "runtime/virtual/state_space.h"
 
 namespace lssar::vdev {
 
-struct BlockContext;  // block_runner.h
+struct BlockContext;    // block_runner.h
+struct AccessCounters;  // access_counters.h
+struct WarpChecks;      // checker.h
 
 // One cp.async of a warp that is issued and not yet delivered. Delivered as late as PTX allows: at
 // the wait that says it must have arrived.
@@ -67,6 +70,10 @@ struct Warp {
   // Set by a collective that lacks lanes: the op is to be executed again when they have come.
   uint32_t missing;
   bool missing_any_op;  // kWarpSync instead of kConverge
+
+  ApproxMode approx;
+  AccessCounters* counters;  // null: nothing is counted
+  WarpChecks* checks;        // null: not strict
 
   uint32_t index;  // in its block
   BlockContext* context;
