@@ -72,7 +72,7 @@ struct Warp {
   bool missing_any_op;  // kWarpSync instead of kConverge
 
   ApproxMode approx;
-  uint32_t elect_seed;           // 0: elect.sync elects the lowest lane, else one drawn from it
+  uint32_t elect_seed;       // 0: elect.sync elects the lowest lane, else one drawn from it
   AccessCounters* counters;  // null: nothing is counted
   WarpChecks* checks;        // null: not strict
 
