@@ -4,6 +4,7 @@
 // faults. `bytes` is what one lane accesses, a power of two.
 #pragma once
 
+#include "runtime/virtual/access_counters.h"
 #include "runtime/virtual/ops/common.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
@@ -101,6 +102,7 @@ inline void resolve(Warp& w, const Op& op, StateSpace space, u32 reg, int64_t of
                     u32 bytes, HostAddresses& host) {
   u64 address[kLanes];
   effective_addresses(w, reg, offset, wide, address);
+  if (w.counters != nullptr) [[unlikely]] count_access(w, op, space, address, bytes);
   const Extent e = extent_of(address);
   if ((e.bits & (bytes - 1)) == 0) {
     if (space == StateSpace::kShared && within(e, bytes, 0, w.shared_bytes)) {
