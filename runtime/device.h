@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "codegen/target.h"
 #include "runtime/compiler.h"
+#include "runtime/tensor_map.h"
 
 namespace lssar {
 
@@ -82,6 +83,13 @@ class Device {
 
   // Dynamic shared memory above the default limit is asked for here, once, outside capture.
   virtual Status prepare(const DeviceFunction& function, uint32_t max_shared_bytes) { return {}; }
+
+  // The 128 bytes that kernels of this device take for a tensor; they hold no reference to the
+  // tensor's memory. kInvalidArgument names the field that breaks a rule, kUnsupported says why the
+  // device makes no maps.
+  virtual Result<TensorMap> encode_tensor_map(const TensorMapRequest& request) {
+    return unsupported("tensor maps: a device of kind " + info().kind + " makes none");
+  }
 
   // Enqueues; allocates nothing. `params` is the kernel's single by-value argument.
   virtual Status launch(const DeviceFunction& function, const LaunchConfig& config,

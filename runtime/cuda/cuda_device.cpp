@@ -48,6 +48,7 @@ class CudaDevice final : public Device {
     return CudaModule::load(context_, image);
   }
   Status prepare(const DeviceFunction& function, uint32_t max_shared_bytes) override;
+  Result<TensorMap> encode_tensor_map(const TensorMapRequest& request) override;
   Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
                 size_t params_bytes, Stream stream) override;
   Status synchronize(Stream stream) override;
@@ -158,6 +159,27 @@ Status CudaDevice::prepare(const DeviceFunction& function, uint32_t max_shared_b
                   "{}",
                   kernel.entry(), max_shared_bytes, kernel.resources().shared_bytes,
                   info_.target.shared_bytes_per_block, info_.name));
+}
+
+Result<TensorMap> CudaDevice::encode_tensor_map(const TensorMapRequest& request) {
+  LSSAR_RETURN_IF_ERROR(validate_tensor_map(request));
+  if (driver_.encode_tiled == nullptr) {
+    return unsupported(fmt::format("tensor maps: the driver is of {}: CUDA 12.0 or later is needed",
+                                   info_.driver));
+  }
+  const CudaContext::Current current(*context_);
+  LSSAR_RETURN_IF_ERROR(current.status());
+  TensorMap map;
+  LSSAR_RETURN_IF_ERROR(context_->status(
+      driver_.encode_tiled(
+          map.bytes, static_cast<unsigned>(request.type), request.rank,
+          reinterpret_cast<void*>(request.global_address), request.global_dims,
+          request.global_strides, request.box_dims, request.element_strides,
+          static_cast<unsigned>(request.interleave), static_cast<unsigned>(request.swizzle),
+          static_cast<unsigned>(request.l2_promotion), static_cast<unsigned>(request.fill)),
+      "cuTensorMapEncodeTiled",
+      fmt::format("{}, on {}", describe_tensor_map(request), info_.name)));
+  return map;
 }
 
 Status CudaDevice::launch(const DeviceFunction& function, const LaunchConfig& config,

@@ -90,6 +90,14 @@ struct CudaDriver {
                      CuStream, void** params, void** extra) = nullptr;
   CuResult (*stream_synchronize)(CuStream) = nullptr;
 
+  // Drivers of CUDA 12.0 and later; null before. The pointers are to arrays of `rank` elements, that
+  // of the strides to one less.
+  CuResult (*encode_tiled)(void* map, unsigned type, uint32_t rank, void* global_address,
+                           const uint64_t* global_dims, const uint64_t* global_strides,
+                           const uint32_t* box_dims, const uint32_t* element_strides,
+                           unsigned interleave, unsigned swizzle, unsigned l2_promotion,
+                           unsigned fill) = nullptr;
+
   CuResult (*event_create)(CuEvent*, unsigned flags) = nullptr;
   CuResult (*event_record)(CuEvent, CuStream) = nullptr;
   CuResult (*event_synchronize)(CuEvent) = nullptr;

@@ -24,6 +24,7 @@ class RecordDevice final : public Device {
   explicit RecordDevice(const Target& target);
 
   uint64_t num_launches() const { return num_launches_.load(); }
+  uint64_t num_tensor_maps() const { return num_tensor_maps_.load(); }
   // Of all threads; empty before the first. REQUIRES: the module of that launch lives.
   RecordedLaunch last_launch() const;
 
@@ -35,6 +36,8 @@ class RecordDevice final : public Device {
   Status copy_to_host(void* dst, DevicePtr src, size_t bytes) override;
   Status fill(DevicePtr dst, uint8_t byte, size_t bytes) override;
   Result<std::unique_ptr<DeviceModule>> load(const Image& image) override;
+  // Counted; all bytes are zero.
+  Result<TensorMap> encode_tensor_map(const TensorMapRequest& request) override;
   Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
                 size_t params_bytes, Stream stream) override;
   Status synchronize(Stream stream) override { return {}; }
@@ -53,6 +56,7 @@ class RecordDevice final : public Device {
 
   DeviceInfo info_;
   std::atomic<uint64_t> num_launches_{0};
+  std::atomic<uint64_t> num_tensor_maps_{0};
   mutable std::mutex mutex_;  // guards last_
   Launch last_;
 };

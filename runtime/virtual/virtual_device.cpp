@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "runtime/virtual/memory_map.h"
 #include "runtime/virtual/module.h"
+#include "runtime/virtual/tensor_map_codec.h"
 #include "runtime/virtual/worker_pool.h"
 
 namespace lssar {
@@ -67,6 +68,10 @@ class VirtualDevice final : public Device {
 
   Result<std::unique_ptr<DeviceModule>> load(const Image& image) override;
   Status prepare(const DeviceFunction& function, uint32_t max_shared_bytes) override;
+  Result<TensorMap> encode_tensor_map(const TensorMapRequest& request) override {
+    LSSAR_RETURN_IF_ERROR(validate_tensor_map(request));
+    return vdev::encode_tensor_map(request);
+  }
   Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
                 size_t params_bytes, Stream stream) override;
   Status synchronize(Stream) override { return {}; }

@@ -321,6 +321,28 @@ struct FakeCalls {
     return kCuSuccess;
   }
 
+  static CuResult encode_tiled(void* map, unsigned type, uint32_t rank, void* global_address,
+                               const uint64_t* global_dims, const uint64_t* global_strides,
+                               const uint32_t* box_dims, const uint32_t* element_strides,
+                               unsigned interleave, unsigned swizzle, unsigned l2_promotion,
+                               unsigned fill) {
+    FAKE_ENTER("cuTensorMapEncodeTiled");
+    if (reinterpret_cast<uintptr_t>(map) % 64 != 0) return kCuInvalidValue;
+    FakeTensorMap& encoded = fake->last_tensor_map;
+    encoded = {type,         rank,       reinterpret_cast<uintptr_t>(global_address),
+               {},           {},         {},
+               {},           interleave, swizzle,
+               l2_promotion, fill};
+    for (uint32_t i = 0; i < rank; ++i) {
+      encoded.global_dims.push_back(global_dims[i]);
+      if (i > 0) encoded.global_strides.push_back(global_strides[i - 1]);
+      encoded.box_dims.push_back(box_dims[i]);
+      encoded.element_strides.push_back(element_strides[i]);
+    }
+    std::memset(map, 0x5a, 128);
+    return kCuSuccess;
+  }
+
   static CuResult event_create(CuEvent* event, unsigned) {
     FAKE_ENTER("cuEventCreate");
     ++fake->open_.events;
@@ -379,6 +401,7 @@ std::shared_ptr<const CudaDriver> FakeDriver::table() const {
   driver->function_load = C::function_load;
   driver->launch = C::launch;
   driver->stream_synchronize = C::stream_synchronize;
+  if (has_encode_tiled) driver->encode_tiled = C::encode_tiled;
   driver->event_create = C::event_create;
   driver->event_record = C::event_record;
   driver->event_synchronize = C::event_synchronize;

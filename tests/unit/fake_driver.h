@@ -41,6 +41,16 @@ struct FakeLaunch {
   size_t params_bytes = 0;
 };
 
+// What cuTensorMapEncodeTiled was called with.
+struct FakeTensorMap {
+  unsigned type = 0;
+  uint32_t rank = 0;
+  uint64_t global_address = 0;
+  std::vector<uint64_t> global_dims, global_strides;
+  std::vector<uint32_t> box_dims, element_strides;
+  unsigned interleave = 0, swizzle = 0, l2_promotion = 0, fill = 0;
+};
+
 class FakeDriver {
  public:
   FakeDriver();
@@ -71,10 +81,12 @@ class FakeDriver {
   int default_shared_bytes = 49152;            // a function's limit before it is raised
   size_t memory_bytes = size_t{1} << 30;       // a larger allocation is out of memory
   float elapsed_ms = 0;
+  bool has_encode_tiled = true;
   std::string jit_error_log, jit_info_log;  // written where a load fails
 
   // Read after calls.
   FakeLaunch last_launch;
+  FakeTensorMap last_tensor_map;
   std::vector<std::pair<int, int>> attributes_set;  // of functions: (attribute, value)
   std::string loaded_image;                         // text, up to its NUL
   std::vector<CuStream> recorded_streams;           // of cuEventRecord
