@@ -73,6 +73,7 @@ struct Warp {
 
   ApproxMode approx;
   uint32_t elect_seed;       // 0: elect.sync elects the lowest lane, else one drawn from it
+  uint32_t carry;            // CC.CF of each lane
   AccessCounters* counters;  // null: nothing is counted
   WarpChecks* checks;        // null: not strict
 
