@@ -56,6 +56,20 @@ TEST_F(RecordDeviceTest, CountsTheLaunchesOfEveryThread) {
   EXPECT_EQ(device_.num_launches(), 2000u);
 }
 
+TEST_F(RecordDeviceTest, CountsTensorMapsThatAreLegal) {
+  TensorMapRequest request;
+  request.rank = 1;
+  request.global_dims[0] = 100;
+  request.box_dims[0] = 16;
+  const Result<TensorMap> map = device_.encode_tensor_map(request);
+  ASSERT_TRUE(map.ok()) << map.status().to_string();
+  const TensorMap zeros = {};
+  EXPECT_EQ(std::memcmp(map->bytes, zeros.bytes, sizeof(zeros.bytes)), 0);
+  request.rank = 0;
+  EXPECT_EQ(device_.encode_tensor_map(request).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(device_.num_tensor_maps(), 1u);
+}
+
 TEST_F(RecordDeviceTest, FunctionsHaveTheImagesResources) {
   Image image;
   image.resources.resize(1);
