@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "codegen/target.h"
 #include "runtime/compiler.h"
+#include "runtime/launch_counters.h"
 #include "runtime/tensor_map.h"
 
 namespace lssar {
@@ -34,11 +35,6 @@ struct LaunchConfig {
   uint32_t block[3] = {1, 1, 1};
   uint32_t cluster[3] = {1, 1, 1};  // blocks; each divides its side of the grid
   uint32_t shared_bytes = 0;        // dynamic
-};
-
-// Instruction counts of the virtual device, summed over launches.
-struct LaunchCounters {
-  uint64_t warp_instructions = 0;
 };
 
 // A kernel of a loaded module.
@@ -102,7 +98,10 @@ class Device {
   virtual Status timer_begin(Stream stream) = 0;
   virtual Result<double> timer_end_ms(Stream stream) = 0;
 
+  // Summed over the launches so far; zeros on a device that does not count.
   virtual LaunchCounters counters() const { return {}; }
+  // The same by kernel name, in the order of their first launch.
+  virtual std::vector<KernelCounters> kernel_counters() const { return {}; }
 };
 
 enum class DeviceChoice { kAuto, kCuda, kVirtual, kRecord };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/virtual/instruction_class.h"
 #include "runtime/virtual/warp.h"
 
 namespace lssar::vdev {
@@ -56,7 +57,7 @@ uint32_t wavefronts_of(const LaneAddresses& lanes, uint32_t first, uint32_t coun
 }
 
 void count_shared(OpAccess& access, const LaneAddresses& lanes, uint32_t bytes, bool merge) {
-  const uint32_t unit = std::max(bytes, kWordBytes);
+  const uint32_t unit = std::clamp(bytes, kWordBytes, kWavefrontBytes);
   const uint32_t group = std::min(kLanes, kWavefrontBytes / unit);
   access.shared_requests += 1;
   access.shared_bytes += uint64_t{bytes} * static_cast<uint32_t>(__builtin_popcount(lanes.mask));
@@ -73,6 +74,8 @@ void count_access(const Warp& warp, const Op& op, StateSpace space, const uint64
                   uint32_t bytes) {
   AccessCounters& counters = *warp.counters;
   const auto index = static_cast<size_t>(&op - counters.ops);
+  const auto mode = static_cast<AccessMode>(counters.modes[index]);
+  if (mode == AccessMode::kNone) return;
   LaneAddresses lanes;
   std::copy_n(addresses, kLanes, lanes.of.begin());
   uint32_t global = space == StateSpace::kGlobal ? warp.mask : 0;
@@ -90,7 +93,7 @@ void count_access(const Warp& warp, const Op& op, StateSpace space, const uint64
   if (global != 0) count_global(counters.by_op[index], lanes, bytes);
   lanes.mask = shared;
   if (shared != 0) {
-    count_shared(counters.by_op[index], lanes, bytes, counters.is_atomic[index] == 0);
+    count_shared(counters.by_op[index], lanes, bytes, mode != AccessMode::kAtomic);
   }
 }
 

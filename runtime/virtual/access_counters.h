@@ -30,8 +30,8 @@ enum class TmaDirection : uint8_t { kLoad, kStore, kReduce };
 inline constexpr int kNumTmaDirections = 3;
 
 struct AccessCounters {
-  const Op* ops;             // the program's
-  const uint8_t* is_atomic;  // by op: lanes at one word take turns
+  const Op* ops;         // the program's
+  const uint8_t* modes;  // AccessMode, by op (instruction_class.h)
   OpAccess* by_op;
   uint64_t tma_bytes[kNumTmaDirections];
 };

@@ -56,6 +56,7 @@ bool BlockRunner::grow(Memory& memory, size_t& capacity, size_t bytes) {
 Status BlockRunner::prepare(const LaunchContext& launch) {
   launch_ = launch;
   context_.launch = &launch_;
+  counts_.begin(launch.counts);
   const KernelProgram& program = *launch.program;
   const size_t warps = launch.num_warps();
   const size_t local = size_t{program.local_bytes} * kLanes;
@@ -84,6 +85,7 @@ Status BlockRunner::prepare(const LaunchContext& launch) {
     warp.range_begin = 0;
     warp.range_bytes = 0;
     warp.approx = launch.approx;
+    warp.counters = counts_.accesses();
     warp.index = static_cast<uint32_t>(i);
     warp.context = &context_;
     fill_constants(warp);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "runtime/virtual/kernel_counts.h"
 #include "runtime/virtual/kernel_program.h"
 #include "runtime/virtual/memory_map.h"
 #include "runtime/virtual/warp.h"
@@ -27,6 +28,7 @@ struct LaunchContext {
   uint64_t grid_id = 0;
   uint32_t num_sms = 1;
   ApproxMode approx = ApproxMode::kNearest;
+  LaunchCounts* counts = nullptr;  // null: nothing is counted
 
   uint32_t num_threads() const { return block[0] * block[1] * block[2]; }
   uint32_t num_warps() const { return (num_threads() + kLanes - 1) / kLanes; }
@@ -61,6 +63,8 @@ class BlockRunner {
   Status prepare(const LaunchContext& launch);
   // Runs block `index` of the grid, x fastest. kDeviceError: a fault, a deadlock, the watchdog.
   Status run(uint64_t index);
+  // To be called after the last one: hands what was counted to the launch.
+  void finish() { counts_.end(); }
   // Warp instructions executed by the last run.
   uint64_t instructions() const { return context_.instructions; }
 
@@ -78,6 +82,10 @@ class BlockRunner {
   void run_warp(Warp& warp);
   Split* pick(Warp& warp);
   void run_ops(Warp& warp, Split& split, const BasicBlock& block);
+  void count_run(const BasicBlock& block, uint32_t begin, uint32_t end, uint32_t mask) {
+    if (launch_.counts == nullptr) return;
+    counts_.add_run(block.first_op + begin, block.first_op + end, mask);
+  }
   void finish_block(Warp& warp, Split& split, const BasicBlock& block);
   void branch(Warp& warp, Split& split, const BasicBlock& block, uint32_t taken);
   void branch_table(Warp& warp, Split& split, const BasicBlock& block, const Op& op);
@@ -93,6 +101,7 @@ class BlockRunner {
   [[noreturn]] void report_deadlock();
 
   LaunchContext launch_;
+  RunnerCounts counts_;
   BlockContext context_;
   std::vector<Warp> warps_;
   std::array<BarrierState, kNumBarriers> barriers_;

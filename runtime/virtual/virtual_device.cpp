@@ -1,15 +1,18 @@
 #include "runtime/virtual/virtual_device.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "runtime/virtual/kernel_counts.h"
 #include "runtime/virtual/memory_map.h"
 #include "runtime/virtual/module.h"
 #include "runtime/virtual/tensor_map_codec.h"
@@ -77,9 +80,11 @@ class VirtualDevice final : public Device {
   Status synchronize(Stream) override { return {}; }
   Status timer_begin(Stream stream) override;
   Result<double> timer_end_ms(Stream stream) override;
-  LaunchCounters counters() const override { return {instructions_.load()}; }
+  LaunchCounters counters() const override;
+  std::vector<KernelCounters> kernel_counters() const override;
 
  private:
+  void add_counters(const std::string& kernel, LaunchCounters counters);
   Status check_known(const char* what, DevicePtr ptr, size_t bytes);
   Status check_shape(const vdev::KernelProgram& program, const LaunchConfig& config) const;
   Status check_resources(const vdev::Function& function, const LaunchConfig& config,
@@ -91,8 +96,9 @@ class VirtualDevice final : public Device {
   SimdLevel simd_ = SimdLevel::kPlain;
   vdev::MemoryMap memory_;
   vdev::WorkerPool pool_;
-  std::atomic<uint64_t> instructions_ = 0;
   std::atomic<uint64_t> launches_ = 0;
+  mutable std::mutex counters_mutex_;
+  std::vector<KernelCounters> counters_;
   std::mutex timer_mutex_;
   std::map<Stream, std::chrono::steady_clock::time_point> timers_;
 };
@@ -242,10 +248,39 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   context.grid_id = launches_.fetch_add(1);
   context.num_sms = static_cast<uint32_t>(info_.num_sms);
   context.approx = options_.approx;
+  std::optional<vdev::LaunchCounts> counts;
+  if (options_.count) context.counts = &counts.emplace(f->program());
   uint64_t instructions = 0;
   Status status = pool_.run(context, instructions);
-  instructions_ += instructions;
+  LaunchCounters counters;
+  if (counts) counters = counts->summary();
+  counters.warp_instructions = instructions;
+  counters.launches = 1;
+  add_counters(f->program().name, std::move(counters));
   return status;
+}
+
+void VirtualDevice::add_counters(const std::string& kernel, LaunchCounters counters) {
+  const std::lock_guard lock(counters_mutex_);
+  const auto found = std::find_if(counters_.begin(), counters_.end(),
+                                  [&](const KernelCounters& k) { return k.kernel == kernel; });
+  if (found == counters_.end()) {
+    counters_.push_back({kernel, std::move(counters)});
+  } else {
+    found->counters.add(counters);
+  }
+}
+
+LaunchCounters VirtualDevice::counters() const {
+  const std::lock_guard lock(counters_mutex_);
+  LaunchCounters total;
+  for (const KernelCounters& kernel : counters_) total.add(kernel.counters);
+  return total;
+}
+
+std::vector<KernelCounters> VirtualDevice::kernel_counters() const {
+  const std::lock_guard lock(counters_mutex_);
+  return counters_;
 }
 
 Status VirtualDevice::timer_begin(Stream stream) {

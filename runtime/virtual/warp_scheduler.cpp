@@ -73,6 +73,7 @@ void BlockRunner::run_warp(Warp& warp) {
       const Op* op = program.ops.data() + block.first_op;
       for (const Op* const end = op + block.num_ops; op != end; ++op) op->run(warp, *op);
       context_.instructions += block.num_instructions;
+      count_run(block, 0, block.num_instructions, split->mask);
     } else {
       run_ops(warp, *split, block);
       if (split->wait != WaitKind::kNone) {
@@ -99,11 +100,13 @@ void BlockRunner::run_ops(Warp& warp, Split& split, const BasicBlock& block) {
     (full ? ops[i].run : ops[i].run_masked)(warp, ops[i]);
     if (warp.missing != 0) {
       context_.instructions += i - begin;
+      count_run(block, begin, i, split.mask);
       suspend(warp, split, i);
       return;
     }
   }
   context_.instructions += block.num_instructions - begin;
+  count_run(block, begin, block.num_instructions, split.mask);
   split.op = 0;
 }
 
@@ -118,6 +121,7 @@ void BlockRunner::suspend(Warp& warp, Split& split, uint32_t op_index) {
     split.wait = WaitKind::kWarpSync;
     split.op = op_index + 1;
     context_.instructions += 1;
+    count_run(block, op_index, op_index + 1, split.mask);
   }
   warp.missing = 0;
   warp.missing_any_op = false;

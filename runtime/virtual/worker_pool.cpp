@@ -65,6 +65,7 @@ void WorkerPool::work(Job& job) {
     if (Status status = runner->run(block); !status.ok()) fail(block, std::move(status));
     instructions += runner->instructions();
   }
+  runner->finish();
   job.instructions += instructions;
   give_runner(std::move(runner));
 }

@@ -1,0 +1,451 @@
+// Counters against counts derived by hand, written beside each kernel.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "gemm_ptx.h"
+#include "runtime/counters_text.h"
+#include "runtime/virtual/instruction_class.h"
+#include "tests/virtual/ptx_fixture.h"
+
+namespace lssar::test {
+namespace {
+
+std::shared_ptr<Device> counting_device(int num_threads = 1, bool count = true) {
+  VirtualOptions options;
+  options.num_threads = num_threads;
+  options.count = count;
+  options.target.major = 9;
+  options.target.shared_bytes_per_block = 48 << 10;
+  return make_virtual_device(options);
+}
+
+// Device memory, aligned so that sectors are what the kernel's own offsets make them.
+class Memory {
+ public:
+  Memory(std::shared_ptr<Device> device, size_t bytes) : device_(std::move(device)) {
+    const Result<DevicePtr> ptr = device_->allocate(bytes);
+    EXPECT_TRUE(ptr.ok());
+    if (!ptr.ok()) return;
+    address_ = *ptr;
+    EXPECT_TRUE(device_->fill(address_, 0, bytes).ok());
+  }
+  ~Memory() { EXPECT_TRUE(device_->free(address_).ok()); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  DevicePtr address() const { return address_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  DevicePtr address_ = 0;
+};
+
+void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.to_string(); }
+
+uint64_t sum_of_classes(const LaunchCounters& counters) {
+  uint64_t sum = 0;
+  for (const InstructionCount& count : counters.instructions) sum += count.warps;
+  return sum;
+}
+
+void expect_class(const LaunchCounters& counters, InstructionClass instruction_class,
+                  uint64_t warps, uint64_t lanes) {
+  EXPECT_EQ(counters.of(instruction_class).warps, warps) << to_string(instruction_class);
+  EXPECT_EQ(counters.of(instruction_class).lanes, lanes) << to_string(instruction_class);
+}
+
+const char* const kPointers = ".param .u64 p0, .param .u64 p1";
+const char* const kRegisters =
+    ".reg .b64 %p, %q, %o, %x<8>; .reg .b32 %t, %r<12>; .reg .f32 %f<8>; .reg .pred %g;\n";
+
+// 200 floats by 2 blocks of 128 threads: warps 0 to 5 whole, warp 6 with 8 lanes, warp 7 with none.
+// Before the branch 7 instructions by 8 warps; behind it 5 by 7 warps; ret by 8.
+const char* const kCopy =
+    "ld.param.u64 %p, [p0]; ld.param.u64 %q, [p1];\n"
+    "mov.u32 %t, %tid.x; mov.u32 %r0, %ctaid.x; mad.lo.u32 %t, %r0, 128, %t;\n"
+    "setp.ge.u32 %g, %t, 200; @%g bra DONE;\n"
+    "mul.wide.u32 %o, %t, 4; add.s64 %p, %p, %o; add.s64 %q, %q, %o;\n"
+    "ld.global.f32 %f0, [%p]; st.global.f32 [%q], %f0;\n"
+    "DONE: ret;";
+
+LaunchCounters run_copy(int num_threads, bool count = true) {
+  const auto device = counting_device(num_threads, count);
+  const Memory in(device, 800), out(device, 800);
+  expect_ok(run(*device, kernel_text(kPointers, std::string(kRegisters) + kCopy),
+                {.grid = 2, .block = 128}, {in.address(), out.address()}));
+  return device->counters();
+}
+
+TEST(CountersTest, CoalescedCopy) {
+  const LaunchCounters c = run_copy(1);
+  EXPECT_EQ(c.launches, 1u);
+  EXPECT_TRUE(c.detailed);
+  EXPECT_EQ(c.warp_instructions, 7u * 8 + 5 * 7 + 8);
+  expect_class(c, InstructionClass::kMemory, 2 * 8 + 2 * 7, 2 * 256 + 2 * 200);
+  expect_class(c, InstructionClass::kMove, 2 * 8, 2 * 256);
+  expect_class(c, InstructionClass::kInteger, 2 * 8 + 3 * 7, 2 * 256 + 3 * 200);
+  expect_class(c, InstructionClass::kControl, 2 * 8, 2 * 256);
+  EXPECT_EQ(sum_of_classes(c), c.warp_instructions);
+  for (const AccessKind kind : {AccessKind::kRead, AccessKind::kWrite}) {
+    EXPECT_EQ(c.global_of(kind).requests, 7u);
+    EXPECT_EQ(c.global_of(kind).bytes, 800u);
+    EXPECT_EQ(c.global_of(kind).sectors, 6u * 4 + 1);
+    EXPECT_EQ(c.shared_of(kind).requests, 0u);
+  }
+  EXPECT_EQ(c.global_of(AccessKind::kAtomic).requests, 0u);
+  EXPECT_EQ(c.worst_global.lost, 0u);
+  EXPECT_EQ(c.barriers, 0u);
+}
+
+TEST(CountersTest, AreTheSameForAnyNumberOfThreads) {
+  EXPECT_EQ(counters_json({{"k", run_copy(1)}}), counters_json({{"k", run_copy(3)}}));
+}
+
+TEST(CountersTest, WithoutCountingOnlyInstructionsAre) {
+  const LaunchCounters c = run_copy(1, false);
+  EXPECT_FALSE(c.detailed);
+  EXPECT_EQ(c.warp_instructions, 7u * 8 + 5 * 7 + 8);
+  EXPECT_EQ(sum_of_classes(c), 0u);
+  EXPECT_EQ(c.global_of(AccessKind::kRead).requests, 0u);
+}
+
+// A 32 x 32 tile of floats, written by rows (warp w row w: 1 wavefront each), read by columns (32
+// words of one bank: 32 wavefronts, 31 lost), one barrier. 32 warps of one block.
+TEST(CountersTest, ColumnsOfATileConflict) {
+  const auto device = counting_device();
+  const Memory in(device, 4096), out(device, 4096);
+  const std::string body = std::string(kRegisters) +
+                           "ld.param.u64 %p, [p0]; ld.param.u64 %q, [p1];\n"
+                           "mov.u32 %t, %tid.x; mul.wide.u32 %o, %t, 4; add.s64 %p, %p, %o;\n"
+                           "add.s64 %q, %q, %o; ld.global.f32 %f0, [%p];\n"
+                           "mov.u32 %r0, tile; shl.b32 %r1, %t, 2; add.u32 %r1, %r0, %r1;\n"
+                           "st.shared.f32 [%r1], %f0;\n"
+                           "bar.sync 0;\n"
+                           "and.b32 %r2, %t, 31; shr.u32 %r3, %t, 5; shl.b32 %r2, %r2, 7;\n"
+                           "shl.b32 %r3, %r3, 2; add.u32 %r2, %r2, %r3; add.u32 %r2, %r0, %r2;\n"
+                           "ld.shared.f32 %f1, [%r2];\n"
+                           "fma.rn.f32 %f1, %f1, %f1, %f1; ex2.approx.f32 %f1, %f1;\n"
+                           "st.global.f32 [%q], %f1; ret;";
+  const std::string text = kernel_text(kPointers, body, ".shared .align 16 .b8 tile[4096];");
+  expect_ok(run(*device, text, {.grid = 1, .block = 1024}, {in.address(), out.address()}));
+  const LaunchCounters c = device->counters();
+  const SharedTraffic& write = c.shared_of(AccessKind::kWrite);
+  EXPECT_EQ(write.requests, 32u);
+  EXPECT_EQ(write.bytes, 4096u);
+  EXPECT_EQ(write.wavefronts, 32u);
+  EXPECT_EQ(write.lost(), 0u);
+  const SharedTraffic& read = c.shared_of(AccessKind::kRead);
+  EXPECT_EQ(read.requests, 32u);
+  EXPECT_EQ(read.bytes, 4096u);
+  EXPECT_EQ(read.wavefronts, 32u * 32);
+  EXPECT_EQ(read.lost(), 32u * 31);
+  EXPECT_EQ(c.worst_shared.lost, 32u * 31);
+  EXPECT_EQ(c.worst_shared.requests, 32u);
+  EXPECT_EQ(c.worst_shared.text, "ld.shared.f32 %f1, [%r2];");
+  EXPECT_EQ(c.worst_shared.kernel, "k");
+  const auto before = text.begin() + static_cast<std::ptrdiff_t>(text.find("ld.shared.f32"));
+  EXPECT_EQ(c.worst_shared.line, 1 + std::count(text.begin(), before, '\n'));
+  EXPECT_EQ(c.barriers, 32u);
+  expect_class(c, InstructionClass::kSync, 32, 1024);
+  expect_class(c, InstructionClass::kFma, 32, 1024);
+  expect_class(c, InstructionClass::kSpecial, 32, 1024);
+  EXPECT_EQ(c.global_of(AccessKind::kWrite).sectors, 128u);
+  EXPECT_EQ(sum_of_classes(c), c.warp_instructions);
+}
+
+// gemm.cu at 64 x 64 x 64: one block of 4 warps, 2 stages of k, both loaded by cp.async.
+//   per warp and stage: 16 mma.m16n8k16; 10 ldmatrix.x4, swizzled so that no 8 rows share a bank;
+//     2 barriers; 4 cp.async of 16 bytes per thread: 8 rows of 64 bytes, 2 sectors each, and 512
+//     contiguous bytes of shared memory: 4 wavefronts.
+//   per warp: 32 stores; each of 8 rows of which every second float is written: 8 sectors.
+class CountersGemmTest : public testing::TestWithParam<bool> {};
+
+struct GemmParams {  // as in gemm.cu
+  uint64_t a, b, c;
+  int32_t m, n, k, unused;
+};
+
+TEST_P(CountersGemmTest, MatrixProduct) {
+  const auto device = counting_device(2);
+  const Memory a(device, 64 * 64 * 2), b(device, 64 * 64 * 2), out(device, 64 * 64 * 4);
+  Image image;
+  image.bytes = GetParam() ? kGemmClang : kGemmNvcc;
+  const auto module = device->load(image);
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const GemmParams params = {a.address(), b.address(), out.address(), 64, 64, 64, 0};
+  LaunchConfig config;
+  config.block[0] = 128;
+  config.shared_bytes = 16384;
+  expect_ok(device->launch(**(*module)->function("gemm"), config, &params, sizeof params, nullptr));
+
+  const LaunchCounters c = device->counters();
+  constexpr uint64_t kWarpStages = 4 * 2;
+  expect_class(c, InstructionClass::kTensor, kWarpStages * 16, kWarpStages * 16 * 32);
+  EXPECT_EQ(c.flop(TensorType::kBf16), 2u * 64 * 64 * 64);
+  EXPECT_EQ(c.flop(TensorType::kF16), 0u);
+  const SharedTraffic& read = c.shared_of(AccessKind::kRead);
+  EXPECT_EQ(read.requests, kWarpStages * 10);
+  EXPECT_EQ(read.bytes, kWarpStages * 10 * 512);
+  EXPECT_EQ(read.wavefronts, kWarpStages * 10 * 4);
+  EXPECT_EQ(read.lost(), 0u);
+  const SharedTraffic& write = c.shared_of(AccessKind::kWrite);
+  EXPECT_EQ(write.requests, kWarpStages * 4);
+  EXPECT_EQ(write.bytes, kWarpStages * 4 * 512);
+  EXPECT_EQ(write.wavefronts, kWarpStages * 4 * 4);
+  EXPECT_EQ(write.lost(), 0u);
+  const GlobalTraffic& loads = c.global_of(AccessKind::kRead);
+  EXPECT_EQ(loads.requests, kWarpStages * 4);
+  EXPECT_EQ(loads.bytes, 2u * 64 * 64 * 2);
+  EXPECT_EQ(loads.sectors, kWarpStages * 4 * 16);
+  const GlobalTraffic& stores = c.global_of(AccessKind::kWrite);
+  EXPECT_EQ(stores.requests, 4u * 32);
+  EXPECT_EQ(stores.bytes, 64u * 64 * 4);
+  EXPECT_EQ(stores.sectors, 4u * 32 * 8);
+  EXPECT_EQ(c.worst_global.lost, 4u * (8 - 4)) << "of one of the 32 stores, by 4 warps";
+  EXPECT_EQ(c.barriers, kWarpStages * 2);
+  EXPECT_EQ(sum_of_classes(c), c.warp_instructions);
+}
+INSTANTIATE_TEST_SUITE_P(Compilers, CountersGemmTest, testing::Bool(),
+                         [](const auto& p) { return p.param ? "clang" : "nvcc"; });
+
+// One access by one warp, lane i at i * stride.
+struct BankCase {
+  const char* instruction;  // $ is the address
+  uint32_t stride;
+  AccessKind kind;
+  uint64_t bytes, wavefronts, ideal;
+};
+class BankTest : public testing::TestWithParam<BankCase> {};
+
+TEST_P(BankTest, Wavefronts) {
+  const BankCase& test = GetParam();
+  std::string instruction = test.instruction;
+  instruction.replace(instruction.find('$'), 1, "[%r1]");
+  const auto device = counting_device();
+  const std::string body = std::string(kRegisters) +
+                           "mov.u32 %t, %tid.x; mov.u32 %r0, tile; mov.f32 %f0, 0f00000000;\n"
+                           "mul.lo.u32 %r1, %t, " +
+                           std::to_string(test.stride) +
+                           "; add.u32 %r1, %r1, %r0; setp.lt.u32 %g, %t, 8; mov.u32 %r2, 1;\n"
+                           "mov.u64 %x0, 0; mov.u64 %x1, 0;\n" +
+                           instruction + "\nret;";
+  expect_ok(run(*device, kernel_text("", body, ".shared .align 128 .b8 tile[8192];"), {}, {}));
+  const SharedTraffic& traffic = device->counters().shared_of(test.kind);
+  EXPECT_EQ(traffic.requests, 1u);
+  EXPECT_EQ(traffic.bytes, test.bytes);
+  EXPECT_EQ(traffic.wavefronts, test.wavefronts);
+  EXPECT_EQ(traffic.ideal, test.ideal);
+}
+
+constexpr AccessKind kRead = AccessKind::kRead;
+constexpr AccessKind kWrite = AccessKind::kWrite;
+constexpr AccessKind kAtomic = AccessKind::kAtomic;
+INSTANTIATE_TEST_SUITE_P(
+    Cases, BankTest,
+    testing::Values(
+        // 4 bytes and less: all lanes at once.
+        BankCase{"ld.shared.f32 %f1, $;", 4, kRead, 128, 1, 1},
+        BankCase{"ld.shared.f32 %f1, $;", 8, kRead, 128, 2, 1},
+        BankCase{"ld.shared.f32 %f1, $;", 12, kRead, 128, 1, 1},  // 3 is odd
+        BankCase{"ld.shared.f32 %f1, $;", 128, kRead, 128, 32, 1},
+        BankCase{"ld.shared.f32 %f1, $;", 132, kRead, 128, 1, 1},  // padded by a word
+        BankCase{"ld.shared.f32 %f1, $;", 0, kRead, 128, 1, 1},    // the same word
+        BankCase{"st.shared.f32 $, %f0;", 64, kWrite, 128, 16, 1},
+        BankCase{"@%g ld.shared.f32 %f1, $;", 128, kRead, 32, 8, 1},  // 8 lanes
+        BankCase{"ld.shared.u8 %r3, $;", 1, kRead, 32, 1, 1},         // 4 lanes a word
+        BankCase{"ld.shared.u16 %r3, $;", 2, kRead, 64, 1, 1},
+        BankCase{"ld.shared.u16 %r3, $;", 128, kRead, 64, 32, 1},
+        // 8 bytes: by half warps.
+        BankCase{"ld.shared.b64 %x2, $;", 8, kRead, 256, 2, 2},
+        BankCase{"ld.shared.b64 %x2, $;", 16, kRead, 256, 4, 2},
+        BankCase{"ld.shared.b64 %x2, $;", 0, kRead, 256, 2, 2},
+        BankCase{"ld.shared.b64 %x2, $;", 128, kRead, 256, 32, 2},
+        BankCase{"@%g st.shared.v2.f32 $, {%f0, %f0};", 8, kWrite, 64, 1, 1},  // one half
+        // 16 bytes: by quarter warps.
+        BankCase{"ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, $;", 16, kRead, 512, 4, 4},
+        BankCase{"ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, $;", 32, kRead, 512, 8, 4},
+        BankCase{"ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, $;", 128, kRead, 512, 32, 4},
+        BankCase{"ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, $;", 144, kRead, 512, 4, 4},
+        BankCase{"st.shared.v2.b64 $, {%x0, %x1};", 0, kWrite, 512, 4, 4},
+        // Matrices: 8 rows of 16 bytes each.
+        BankCase{"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r3, %r4, %r5, %r6}, $;", 16, kRead,
+                 512, 4, 4},
+        BankCase{"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r3, %r4, %r5, %r6}, $;", 128,
+                 kRead, 512, 32, 4},
+        BankCase{"ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r3, %r4}, $;", 64, kRead, 256, 8, 2},
+        BankCase{"stmatrix.sync.aligned.m8n8.x1.shared.b16 $, {%r2};", 128, kWrite, 128, 8, 1},
+        // Atomics at one word take turns.
+        BankCase{"red.shared.add.u32 $, %r2;", 0, kAtomic, 128, 32, 1},
+        BankCase{"red.shared.add.u32 $, %r2;", 4, kAtomic, 128, 1, 1}));
+
+// One access by one warp, lane i at i * stride + offset.
+struct SectorCase {
+  const char* instruction;
+  uint32_t stride, offset;
+  AccessKind kind;
+  uint64_t bytes, sectors;
+};
+class SectorTest : public testing::TestWithParam<SectorCase> {};
+
+TEST_P(SectorTest, Sectors) {
+  const SectorCase& test = GetParam();
+  std::string instruction = test.instruction;
+  instruction.replace(instruction.find('$'), 1, "[%p]");
+  const auto device = counting_device();
+  const Memory memory(device, 8192);
+  const std::string body = std::string(kRegisters) +
+                           "ld.param.u64 %p, [p0]; mov.u32 %t, %tid.x; mov.f32 %f0, 0f00000000;\n"
+                           "mul.wide.u32 %o, %t, " +
+                           std::to_string(test.stride) + "; add.u64 %p, %p, %o; add.u64 %p, %p, " +
+                           std::to_string(test.offset) +
+                           "; setp.lt.u32 %g, %t, 8; mov.u32 %r2, 1;\n" + instruction + "\nret;";
+  expect_ok(run(*device, kernel_text(".param .u64 p0", body), {}, {memory.address()}));
+  const GlobalTraffic& traffic = device->counters().global_of(test.kind);
+  EXPECT_EQ(traffic.requests, 1u);
+  EXPECT_EQ(traffic.bytes, test.bytes);
+  EXPECT_EQ(traffic.sectors, test.sectors);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Cases, SectorTest,
+    testing::Values(SectorCase{"ld.global.f32 %f1, $;", 4, 0, kRead, 128, 4},
+                    SectorCase{"ld.global.f32 %f1, $;", 4, 4, kRead, 128, 5},  // shifted
+                    SectorCase{"ld.global.f32 %f1, $;", 0, 0, kRead, 128, 1},
+                    SectorCase{"ld.global.f32 %f1, $;", 8, 0, kRead, 128, 8},
+                    SectorCase{"ld.global.f32 %f1, $;", 128, 0, kRead, 128, 32},
+                    SectorCase{"ld.global.u8 %r3, $;", 1, 0, kRead, 32, 1},
+                    SectorCase{"@%g ld.global.f32 %f1, $;", 32, 0, kRead, 32, 8},
+                    SectorCase{"st.global.v4.f32 $, {%f0, %f0, %f0, %f0};", 16, 0, kWrite, 512, 16},
+                    SectorCase{"st.f32 $, %f0;", 4, 0, kWrite, 128, 4},  // generic
+                    SectorCase{"red.global.add.u32 $, %r2;", 0, 0, kAtomic, 128, 1},
+                    SectorCase{"atom.global.add.f32 %f1, $, %f0;", 64, 0, kAtomic, 128, 32}));
+
+// The low 16 lanes work on shared memory, the others on global memory, through one generic store.
+TEST(CountersTest, GenericAddressesAreCountedWhereTheyPoint) {
+  const auto device = counting_device();
+  const Memory memory(device, 128);
+  const std::string body = std::string(kRegisters) +
+                           "ld.param.u64 %p, [p0]; mov.u32 %t, %tid.x; mul.wide.u32 %o, %t, 4;\n"
+                           "mov.u64 %x0, tile; cvta.shared.u64 %x0, %x0; setp.lt.u32 %g, %t, 16;\n"
+                           "selp.b64 %p, %x0, %p, %g; add.u64 %p, %p, %o; st.u32 [%p], %t; ret;";
+  expect_ok(run(*device, kernel_text(".param .u64 p0", body, ".shared .align 128 .b8 tile[128];"),
+                {}, {memory.address()}));
+  const LaunchCounters c = device->counters();
+  EXPECT_EQ(c.shared_of(kWrite).requests, 1u);
+  EXPECT_EQ(c.shared_of(kWrite).bytes, 64u);
+  EXPECT_EQ(c.shared_of(kWrite).wavefronts, 1u);
+  EXPECT_EQ(c.global_of(kWrite).requests, 1u);
+  EXPECT_EQ(c.global_of(kWrite).bytes, 64u);
+  EXPECT_EQ(c.global_of(kWrite).sectors, 2u);
+}
+
+// Lanes that come to a shuffle from two sides wait for one another: add 16 + 16 lanes, shuffle
+// once with 32. bar.warp.sync counts where each half comes to it: twice.
+TEST(CountersTest, WaitingLanesAreCountedOnce) {
+  const auto device = counting_device();
+  const std::string body = std::string(kRegisters) +
+                           "mov.u32 %t, %tid.x; setp.lt.u32 %g, %t, 16; @%g bra LOW;\n"
+                           "add.u32 %r0, %t, 1; bar.warp.sync 0xffffffff; add.u32 %r0, %t, 4;\n"
+                           "bra BOTH;\n"
+                           "LOW: add.u32 %r0, %t, 2; bar.warp.sync 0xffffffff;\n"
+                           "BOTH: shfl.sync.idx.b32 %r1, %r0, 0, 31, 0xffffffff; ret;";
+  expect_ok(run(*device, kernel_text("", body), {}, {}));
+  const LaunchCounters c = device->counters();
+  expect_class(c, InstructionClass::kInteger, 1 + 3, 32 + 3 * 16);
+  expect_class(c, InstructionClass::kWarp, 1, 32);
+  expect_class(c, InstructionClass::kSync, 2, 32);
+  expect_class(c, InstructionClass::kControl, 1 + 1 + 1, 32 + 16 + 32);
+  EXPECT_EQ(c.barriers, 0u);
+  EXPECT_EQ(sum_of_classes(c), c.warp_instructions);
+}
+
+TEST(CountersTest, KernelsAreToldApartAndSummed) {
+  const auto device = counting_device();
+  const std::string one = kernel_text("", "ret;");
+  std::string two = kernel_text("", ".reg .b32 %r; mov.u32 %r, 1; ret;");
+  expect_ok(run(*device, one, {}, {}));
+  expect_ok(run(*device, one, {}, {}));
+  Image image;
+  image.bytes = two.replace(two.find("k("), 2, "other(");
+  const auto module = device->load(image);
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  LaunchConfig config;
+  config.block[0] = 32;
+  expect_ok(device->launch(**(*module)->function("other"), config, nullptr, 0, nullptr));
+  const std::vector<KernelCounters> kernels = device->kernel_counters();
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(kernels[0].kernel, "k");
+  EXPECT_EQ(kernels[0].counters.launches, 2u);
+  EXPECT_EQ(kernels[0].counters.warp_instructions, 2u);
+  EXPECT_EQ(kernels[1].kernel, "other");
+  EXPECT_EQ(kernels[1].counters.of(InstructionClass::kMove).warps, 1u);
+  EXPECT_EQ(device->counters().launches, 3u);
+  EXPECT_EQ(device->counters().warp_instructions, 4u);
+}
+
+TEST(CountersTextTest, TableAndJsonHoldTheSameFigures) {
+  const std::vector<KernelCounters> kernels = {{"copy", run_copy(1)}, {"again", run_copy(1)}};
+  const nlohmann::json json = counters_json(kernels);
+  ASSERT_EQ(json["kernels"].size(), 2u);
+  EXPECT_EQ(json["kernels"][0]["kernel"], "copy");
+  EXPECT_EQ(json["kernels"][0]["instructions"]["memory"]["warps"], 30);
+  EXPECT_EQ(json["kernels"][0]["global"]["read"]["sectors"], 25);
+  EXPECT_EQ(json["total"]["launches"], 2);
+  EXPECT_EQ(json["total"]["warp_instructions"], 198);
+  EXPECT_TRUE(json["total"]["worst_shared"].is_null());
+  const std::string table = counters_table(kernels);
+  EXPECT_NE(table.find("kernel copy: 1 launch\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("all kernels: 2 launches\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("32.0"), std::string::npos) << "bytes per sector\n" << table;
+  EXPECT_EQ(table.find("shared memory"), std::string::npos) << "nothing was there\n" << table;
+}
+
+struct ClassCase {
+  const char* opcode;
+  InstructionClass instruction_class;
+  uint64_t flop = 0;
+  TensorType type = TensorType::kF16;
+};
+class ClassTest : public testing::TestWithParam<ClassCase> {};
+TEST_P(ClassTest, FollowsFromTheOpcode) {
+  const vdev::InstructionInfo info = vdev::classify(GetParam().opcode);
+  EXPECT_EQ(info.instruction_class, GetParam().instruction_class) << GetParam().opcode;
+  EXPECT_EQ(info.tensor_flop, GetParam().flop) << GetParam().opcode;
+  EXPECT_EQ(info.tensor_type, GetParam().type) << GetParam().opcode;
+}
+INSTANTIATE_TEST_SUITE_P(
+    Cases, ClassTest,
+    testing::Values(ClassCase{"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+                              InstructionClass::kTensor, 2048, TensorType::kTf32},
+                    ClassCase{"mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32",
+                              InstructionClass::kTensor, 8192, TensorType::kFp8},
+                    ClassCase{"mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
+                              InstructionClass::kTensor, 4096, TensorType::kF16},
+                    // A warp group's product, a quarter for each of its warps.
+                    ClassCase{"wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16",
+                              InstructionClass::kTensor, 2 * 16 * 128 * 16, TensorType::kBf16},
+                    ClassCase{"wgmma.wait_group.sync.aligned", InstructionClass::kSync},
+                    ClassCase{"lg2.approx.ftz.f32", InstructionClass::kSpecial},
+                    ClassCase{"div.full.f32", InstructionClass::kSpecial},
+                    ClassCase{"div.rn.f32", InstructionClass::kFloat},
+                    ClassCase{"fma.rn.ftz.bf16x2", InstructionClass::kFma},
+                    ClassCase{"mad.rn.f32", InstructionClass::kFma},
+                    ClassCase{"mad.lo.s32", InstructionClass::kInteger},
+                    ClassCase{"setp.gt.and.f32", InstructionClass::kFloat},
+                    ClassCase{"setp.ne.b64", InstructionClass::kInteger},
+                    ClassCase{"selp.f32", InstructionClass::kInteger},
+                    ClassCase{"and.pred", InstructionClass::kInteger},
+                    ClassCase{"cvt.rn.bf16x2.f32", InstructionClass::kConversion},
+                    ClassCase{"cvta.to.global.u64", InstructionClass::kMove},
+                    ClassCase{"cp.async.cg.shared.global", InstructionClass::kMemory},
+                    ClassCase{"cp.async.wait_group", InstructionClass::kSync},
+                    ClassCase{"cp.async.bulk.tensor.2d.shared::cluster.global",
+                              InstructionClass::kMemory},
+                    ClassCase{"cp.async.bulk.commit_group", InstructionClass::kSync},
+                    ClassCase{"mbarrier.try_wait.parity.shared.b64", InstructionClass::kSync},
+                    ClassCase{"barrier.cluster.arrive", InstructionClass::kSync},
+                    ClassCase{"redux.sync.add.s32", InstructionClass::kWarp},
+                    ClassCase{"red.global.add.f32", InstructionClass::kMemory},
+                    ClassCase{"ret", InstructionClass::kControl}));
+
+}  // namespace
+}  // namespace lssar::test
