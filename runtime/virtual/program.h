@@ -13,6 +13,7 @@ namespace lssar::vdev {
 
 struct Warp;
 struct Op;
+struct WgmmaCall;  // wgmma.h
 
 // Executes one instruction for the lanes of warp.mask.
 using Handler = void (*)(Warp& warp, const Op& op);
@@ -145,6 +146,7 @@ struct HandlerSet {
   Handler blended;  // run_masked of a kAlu op: core on scratch, then the active lanes are copied
   Handler guarded;  // runs core for the lanes whose guard holds
   Handler guarded_blended;
+  void (*wgmma)(const WgmmaCall& call);
 };
 
 }  // namespace lssar::vdev

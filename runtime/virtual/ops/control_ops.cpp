@@ -1,5 +1,6 @@
 // Control flow, barriers and fences, and what an instruction set provides as a whole.
 #include "runtime/virtual/ops/rows.h"
+#include "runtime/virtual/ops/wgmma_math.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
@@ -92,7 +93,7 @@ const RowSpan* const kSpans[] = {
 
 LSSAR_ROWS(kControlRows, kRows);
 
-const HandlerSet kHandlerSet = {kSpans, sizeof kSpans / sizeof kSpans[0], blended, guarded,
-                                guarded_blended};
+const HandlerSet kHandlerSet = {
+    kSpans, sizeof kSpans / sizeof kSpans[0], blended, guarded, guarded_blended, execute_wgmma};
 
 }  // namespace lssar::vdev::LSSAR_SIMD

@@ -1,0 +1,44 @@
+// One wgmma.mma_async as the arithmetic sees it: operands found, bounds checked. Filled by the
+// asynchronous engine at the moment the operation takes effect, executed by ops/wgmma_math.cpp.
+//
+// NOTE: compiled for several instruction sets, like program.h: plain data only.
+#pragma once
+
+#include <cstdint>
+
+namespace lssar::vdev {
+
+enum class WgmmaType : uint8_t { kF16, kBf16, kTf32, kE4m3, kE5m2 };
+
+inline constexpr uint32_t kWarpsPerGroup = 4;
+inline constexpr uint32_t kWgmmaRows = 16;                   // of A and D, per warp
+inline constexpr uint32_t kWgmmaMaxColumns = 256;            // N
+inline constexpr uint32_t kWgmmaChunksOfA = 2 * kWgmmaRows;  // of a warp
+inline constexpr uint32_t kWgmmaMaxChunksOfB = 2 * kWgmmaMaxColumns;
+
+struct WgmmaWarp {
+  uint8_t* d;                // d_registers are relative to it
+  const uint8_t* a;          // and a_registers to this, if there are any
+  const uint32_t* a_chunks;  // else: find_matrix_chunks of the warp's rows
+};
+
+struct WgmmaCall {
+  WgmmaType a_type;
+  WgmmaType b_type;
+  bool half_sums;   // D has f16 elements: n / 4 registers instead of n / 2
+  bool accumulate;  // scale-d
+  bool negate;      // exactly one of imm-scale-a and imm-scale-b is -1
+  bool a_mn_major;  // of A in shared memory
+  bool b_mn_major;
+  uint32_t n;
+  const uint8_t* shared;
+  const uint32_t* b_chunks;     // find_matrix_chunks of n rows
+  const uint32_t* d_registers;  // byte offsets, 64-byte aligned
+  const uint32_t* a_registers;  // four, or null: A is in shared memory
+  uint32_t num_warps;
+  WgmmaWarp warps[kWarpsPerGroup];
+};
+
+using WgmmaKernel = void (*)(const WgmmaCall& call);
+
+}  // namespace lssar::vdev
