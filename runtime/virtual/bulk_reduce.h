@@ -7,12 +7,9 @@
 #include <cstdint>
 
 #include "runtime/tensor_map.h"
-#include "runtime/virtual/program.h"
+#include "runtime/virtual/bulk_operands.h"
 
 namespace lssar::vdev {
-
-enum class BulkReduceOp : uint8_t { kAdd, kMin, kMax, kInc, kDec, kAnd, kOr, kXor };
-inline constexpr int kNumBulkReduceOps = 8;
 
 // Applies to `bytes` of whole elements: destination = op(destination, source).
 using BulkReduce = void (*)(uint8_t* destination, const uint8_t* source, uint32_t bytes);

@@ -233,7 +233,7 @@ Status OperandBinder::bind_setp(const Instruction& in, const Row& row, Op& op) {
   if (has_modifier(in.opcode, ".and")) how = Combine::kAnd;
   if (has_modifier(in.opcode, ".or")) how = Combine::kOr;
   if (has_modifier(in.opcode, ".xor")) how = Combine::kXor;
-  op.flags = static_cast<uint8_t>(how);
+  op.flags = static_cast<uint8_t>(row.arg | static_cast<uint8_t>(how));
   LSSAR_RETURN_IF_ERROR(write_pair(operand(in, 0), op.dst, op.imm));
   LSSAR_RETURN_IF_ERROR(read(operand(in, 1), row.operands[1], op.a));
   LSSAR_RETURN_IF_ERROR(read(operand(in, 2), row.operands[2], op.b));
@@ -242,8 +242,9 @@ Status OperandBinder::bind_setp(const Instruction& in, const Row& row, Op& op) {
   return read(operand(in, 3), 'p', op.c);
 }
 
-Status OperandBinder::bind_mma(const Instruction& in, const Row&, Op& op) {
+Status OperandBinder::bind_mma(const Instruction& in, const Row& row, Op& op) {
   std::vector<uint32_t> list;
+  op.flags = row.arg;
   LSSAR_RETURN_IF_ERROR(write_all(operand(in, 0), list));
   for (uint32_t& field : list) {
     if (field == kNoRegister) field = kScratchOffset;
@@ -341,6 +342,8 @@ Status OperandBinder::bind_operands(const Instruction& in, const Row& row, Op& o
       return bind_atomic(in, row, op);
     case Bind::kCopyAsync:
       return bind_copy_async(in, op);
+    case Bind::kBulk:
+      return bind_bulk(in, op);
     case Bind::kImmediate:
       op.imm = operand(in, 0).value;
       return op.imm >= 0 ? Status() : bad("a negative count");

@@ -13,6 +13,8 @@
 
 namespace lssar::vdev {
 
+struct BulkAddress;  // bulk_operands.h
+
 class OperandBinder {
  public:
   // `addresses`: of the module's variables as this kernel sees them, by index.
@@ -45,6 +47,7 @@ class OperandBinder {
   bool fits_matrix(const Instruction& instruction, const Row& row) const;
   bool fits_barrier(const Instruction& instruction, const Row& row) const;
   bool fits_conversion(const Instruction& instruction) const;
+  bool fits_bulk(const Instruction& instruction) const;
 
   Status bind_operands(const Instruction& instruction, const Row& row, Op& op);
   Status bind_alu(const Instruction& instruction, const Row& row, Op& op);
@@ -55,6 +58,7 @@ class OperandBinder {
   Status bind_load_param(const Instruction& instruction, const Row& row, Op& op);
   Status bind_atomic(const Instruction& instruction, const Row& row, Op& op);
   Status bind_copy_async(const Instruction& instruction, Op& op);
+  Status bind_bulk(const Instruction& instruction, Op& op);
   Status bind_matrix(const Instruction& instruction, const Row& row, Op& op);
   Status bind_mma(const Instruction& instruction, const Row& row, Op& op);
   Status bind_shuffle(const Instruction& instruction, Op& op);
@@ -68,6 +72,7 @@ class OperandBinder {
   Status write_all(const Operand& operand, std::vector<uint32_t>& list);
   Status address(const Operand& operand, StateSpace space, uint32_t& base, int64_t& offset,
                  bool& wide);
+  Status bulk_address(const Operand& operand, StateSpace space, BulkAddress& bound);
   Status memory_operand(const Instruction& instruction, const Operand& operand, Op& op);
   Status literal_bits(const Operand& operand, char letter, uint64_t& bits) const;
   uint32_t constant(RegClass reg_class, uint64_t bits);

@@ -93,7 +93,7 @@ bool OperandBinder::fits_setp(const Instruction& in, const char* letters) const 
   const bool combined = has_modifier(in.opcode, ".and") || has_modifier(in.opcode, ".or") ||
                         has_modifier(in.opcode, ".xor");
   if (in.num_operands != (combined ? 4u : 3u)) return false;
-  if (!fits_pair(operand(in, 0), 'p')) return false;
+  if (!fits_pair(operand(in, 0), letters[0])) return false;
   if (!fits_value(operand(in, 1), letters[1], false)) return false;
   if (!fits_value(operand(in, 2), letters[2], false)) return false;
   if (!combined) return true;
@@ -223,6 +223,8 @@ bool OperandBinder::fits(const Instruction& in, const Row& row) const {
              operand(in, 0).kind == OperandKind::kAddress &&
              operand(in, 1).kind == OperandKind::kAddress &&
              operand(in, 2).kind == OperandKind::kInteger;
+    case Bind::kBulk:
+      return fits_bulk(in);
     case Bind::kNone:
       return true;
     case Bind::kImmediate:

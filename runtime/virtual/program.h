@@ -107,11 +107,13 @@ enum class Bind : uint8_t {
   kAtomic,  // d, [a], b [, c]
   kReduce,  // [a], b
   kCopyAsync,
+  kBulk,  // cp.async.bulk and its like, see bulk_operands.h
   kNone,       // no operands that matter
   kImmediate,  // one literal
   kMatrixLoad,
   kMatrixStore,
   kMma,
+  kWgmma,  // {d}, {a} or a descriptor, b descriptor, scale-d, immediates
   kShuffle,
   kCollective,      // d [, a] [, membermask]
   kCollectivePair,  // d|p, ...
