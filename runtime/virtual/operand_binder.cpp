@@ -352,6 +352,8 @@ Status OperandBinder::bind_operands(const Instruction& in, const Row& row, Op& o
       return bind_matrix(in, row, op);
     case Bind::kMma:
       return bind_mma(in, row, op);
+    case Bind::kWgmma:
+      return bind_wgmma(in, op);
     case Bind::kShuffle:
       return bind_shuffle(in, op);
     case Bind::kCollective:

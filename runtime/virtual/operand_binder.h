@@ -45,6 +45,7 @@ class OperandBinder {
   bool fits_setp(const Instruction& instruction, const char* letters) const;
   bool fits_pair(const Operand& operand, char letter) const;
   bool fits_matrix(const Instruction& instruction, const Row& row) const;
+  bool fits_wgmma(const Instruction& instruction) const;
   bool fits_barrier(const Instruction& instruction, const Row& row) const;
   bool fits_conversion(const Instruction& instruction) const;
   bool fits_bulk(const Instruction& instruction) const;
@@ -61,6 +62,7 @@ class OperandBinder {
   Status bind_bulk(const Instruction& instruction, Op& op);
   Status bind_matrix(const Instruction& instruction, const Row& row, Op& op);
   Status bind_mma(const Instruction& instruction, const Row& row, Op& op);
+  Status bind_wgmma(const Instruction& instruction, Op& op);
   Status bind_shuffle(const Instruction& instruction, Op& op);
   Status bind_collective(const Instruction& instruction, const Row& row, Op& op);
   Status bind_barrier(const Instruction& instruction, const Row& row, Op& op);

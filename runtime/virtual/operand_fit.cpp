@@ -233,6 +233,8 @@ bool OperandBinder::fits(const Instruction& in, const Row& row) const {
     case Bind::kMatrixStore:
     case Bind::kMma:
       return fits_matrix(in, row);
+    case Bind::kWgmma:
+      return fits_wgmma(in);
     case Bind::kShuffle:
       return in.num_operands == 5 && fits_pair(operand(in, 0), 'w') &&
              fits_value(operand(in, 1), 'w', false) && fits_value(operand(in, 2), 'w', false) &&

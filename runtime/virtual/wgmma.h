@@ -16,6 +16,19 @@ inline constexpr uint32_t kWgmmaMaxColumns = 256;            // N
 inline constexpr uint32_t kWgmmaChunksOfA = 2 * kWgmmaRows;  // of a warp
 inline constexpr uint32_t kWgmmaMaxChunksOfB = 2 * kWgmmaMaxColumns;
 
+// Op::imm of wgmma.mma_async. Op::list holds the registers of D, then the four of A if it is in
+// registers; else Op::a is its descriptor's. Op::b is that of B, Op::c the predicate scale-d.
+struct WgmmaForm {
+  uint16_t n;
+  WgmmaType a_type;
+  WgmmaType b_type;
+  uint8_t half_sums;
+  uint8_t negate;
+  uint8_t a_mn_major;
+  uint8_t b_mn_major;
+};
+static_assert(sizeof(WgmmaForm) == sizeof(int64_t), "it is kept in Op::imm");
+
 struct WgmmaWarp {
   uint8_t* d;                // d_registers are relative to it
   const uint8_t* a;          // and a_registers to this, if there are any
