@@ -1,0 +1,233 @@
+// What one score costs the project's own kernels: matrix products and special functions, counted on
+// the virtual device, against docs/math.md sections 2 and 3.
+//
+// Sizes are multiples of the tiles, so that every tile is whole. Products are counted in multiples
+// of the score's own, 2 d FLOP.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "codegen/numerics.h"
+#include "codegen/random_inputs.h"
+#include "runtime/engine.h"
+#include "runtime/virtual/virtual_device.h"
+
+namespace lssar::test {
+namespace {
+
+constexpr int64_t kLength = 256;
+constexpr int64_t kTile = 64;
+constexpr int64_t kTiles = kLength / kTile;
+constexpr uint64_t kDim = 64;
+constexpr uint64_t kHeads = 2;
+// Scores of a tile by one warp: 16 rows by 64 columns, 32 of them to an instruction.
+constexpr uint64_t kWarpsPerTile = 4;
+constexpr uint64_t kExecutionsPerTile = 16 * kTile / 32;
+
+// Device memory of a call, freed with it.
+class Call {
+ public:
+  Call(Engine& engine, const Problem& problem) : engine_(engine), problem_(problem) {
+    const RandomInputs inputs = random_inputs(problem, sizes_, InputKind::kGauss, 1);
+    tensors_.q = upload(inputs.q);
+    tensors_.k = upload(inputs.k);
+    tensors_.v = upload(inputs.v);
+    tensors_.grad_o = upload(inputs.grad_o);
+    for (Tensor* t : {&tensors_.o, &tensors_.grad_q, &tensors_.grad_k, &tensors_.grad_v}) {
+      *t = upload(inputs.q);
+    }
+    Problem training = problem;
+    training.pass = Pass::kBackward;
+    const Result<SavedBytes> saved = saved_bytes(training, sizes_);
+    EXPECT_TRUE(saved.ok());
+    if (!saved.ok()) return;
+    tensors_.saved_o = allocate(saved->o);
+    tensors_.saved_stats = allocate(saved->stats);
+    tensors_.saved_x = allocate(saved->x);
+  }
+  ~Call() {
+    for (const DevicePtr buffer : buffers_) EXPECT_TRUE(engine_.device().free(buffer).ok());
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  void run(Pass pass, const Schedule& schedule) {
+    Problem problem = problem_;
+    problem.pass = pass;
+    const auto kernel = engine_.prepare(problem, schedule);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+    const auto layout = workspace_layout(problem, (*kernel)->schedule, sizes_);
+    ASSERT_TRUE(layout.ok()) << layout.status().to_string();
+    const Workspace workspace = {allocate(layout->total_bytes), layout->total_bytes};
+    const Status status = engine_.execute(**kernel, sizes_, tensors_, workspace, nullptr);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+  }
+
+ private:
+  DevicePtr allocate(size_t bytes) {
+    const Result<DevicePtr> buffer = engine_.device().allocate(bytes);
+    EXPECT_TRUE(buffer.ok());
+    if (!buffer.ok()) return 0;
+    buffers_.push_back(*buffer);
+    return *buffer;
+  }
+  Tensor upload(const std::vector<float>& values) {
+    const std::vector<std::byte> encoded = pack(problem_.dtype, values);
+    const DevicePtr data = allocate(encoded.size());
+    EXPECT_TRUE(engine_.device().copy_to_device(data, encoded.data(), encoded.size()).ok());
+    return contiguous_tensor(data, kHeads, kLength, kDim);
+  }
+
+  Engine& engine_;
+  const Problem problem_;
+  const Sizes sizes_ = {1, kHeads, kHeads, kLength, kLength};
+  Tensors tensors_;
+  std::vector<DevicePtr> buffers_;
+};
+
+class AttentionCountersTest : public testing::TestWithParam<bool> {
+ protected:
+  AttentionCountersTest() {
+    VirtualOptions options;
+    options.target = *target_from_name("sm_80");
+    options.count = true;
+    device_ = make_virtual_device(options);
+    engine_ = Engine::create({}, device_, nullptr);
+    problem_.dtype = DType::kBf16;
+    problem_.head_dim = problem_.head_dim_v = static_cast<int>(kDim);
+    problem_.causal = GetParam();
+  }
+
+  // All tiles the same size, so that every kernel visits the same ones.
+  Schedule schedule(Pass pass, DqMode mode = DqMode::kSplit) const {
+    Problem problem = problem_;
+    problem.pass = pass;
+    Schedule schedule = default_schedule(problem, device_->info().target, mode);
+    schedule.forward.block_rows = schedule.forward.block_cols = kTile;
+    schedule.dkdv.block_rows = schedule.dkdv.block_cols = kTile;
+    schedule.dq.block_rows = schedule.dq.block_cols = kTile;
+    schedule.block_dv = kDim;
+    schedule.split_dkdv = false;
+    return schedule;
+  }
+
+  // Of all heads. Causal: those above the diagonal are not visited.
+  uint64_t tiles() const {
+    return kHeads * static_cast<uint64_t>(GetParam() ? kTiles * (kTiles + 1) / 2 : kTiles * kTiles);
+  }
+  // Of `products` matrix products (of kDim) per score of every tile.
+  uint64_t flop(uint64_t products) const { return tiles() * kTile * kTile * 2 * kDim * products; }
+  // Of one special function per score.
+  uint64_t special() const { return tiles() * kWarpsPerTile * kExecutionsPerTile; }
+
+  uint64_t second_parts() const { return GetParam() ? kHeads * kTile * kTile * 2 * kDim : 0; }
+
+  std::map<std::string, LaunchCounters> counts() const {
+    std::map<std::string, LaunchCounters> by_name;
+    for (const KernelCounters& kernel : device_->kernel_counters()) {
+      by_name[kernel.kernel] = kernel.counters;
+    }
+    return by_name;
+  }
+
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<Engine> engine_;
+  Problem problem_;
+};
+
+// S in pass 1, S again and M v in pass 2. The sums of rounded weights are products with 8 columns
+// of ones.
+TEST_P(AttentionCountersTest, ForwardHasThreeProductsPerScore) {
+  Call call(*engine_, problem_);
+  call.run(Pass::kForward, schedule(Pass::kForward));
+  EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), flop(3) + flop(1) * 8 / kDim);
+}
+
+// One special function per score and pass, u = 2^-|x|. Per row, besides: one logarithm per 126
+// scores (here per 7 tiles) of pass 1, each lane for its two rows, and the exponentials of the
+// largest score.
+TEST_P(AttentionCountersTest, ForwardHasTwoSpecialFunctionsPerScore) {
+  Call call(*engine_, problem_);
+  call.run(Pass::kForward, schedule(Pass::kForward));
+  constexpr uint64_t kWarps = kHeads * kTiles * kWarpsPerTile;
+  constexpr uint64_t kFlushes = (kTiles + 6) / 7;
+  constexpr uint64_t kPerRow = 2 * (kFlushes + 1) + 2 * 2;  // + 1: a compiler may take one ahead
+  const LaunchCounters forward = counts()["lssar_forward"];
+  EXPECT_GE(forward.of(InstructionClass::kSpecial).warps, 2 * special());
+  EXPECT_LE(forward.of(InstructionClass::kSpecial).warps, 2 * special() + kWarps * kPerRow);
+}
+
+// A chunk of the columns of o is a pass over the keys of its own.
+TEST_P(AttentionCountersTest, EveryChunkOfColumnsRepeatsPassTwo) {
+  Call call(*engine_, problem_);
+  Schedule halves = schedule(Pass::kForward);
+  halves.block_dv = kDim / 2;
+  call.run(Pass::kForward, halves);
+  const LaunchCounters forward = counts()["lssar_forward"];
+  EXPECT_EQ(forward.flop(TensorType::kBf16), flop(4) + 2 * flop(1) * 8 / kDim);
+  EXPECT_GE(forward.of(InstructionClass::kSpecial).warps, 3 * special());
+}
+
+// X takes a fourth one; a problem without an offset needs no X.
+TEST_P(AttentionCountersTest, TrainingAddsAProductForX) {
+  {
+    Call call(*engine_, problem_);
+    call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
+  }
+  const uint64_t with_x = counts()["lssar_forward"].flop(TensorType::kBf16);
+  EXPECT_EQ(with_x, flop(4) + 2 * flop(1) * 8 / kDim);
+  problem_.offset = 0;
+  {
+    Call call(*engine_, problem_);
+    call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
+  }
+  const uint64_t both = counts()["lssar_forward"].flop(TensorType::kBf16);
+  EXPECT_EQ(both - with_x, flop(3) + flop(1) * 8 / kDim);
+}
+
+// S, D, dv, dk in one kernel and S, D, dq in the other; each takes 2^-|x| and 1 / (1 + u) per
+// score. Causal: the dS of rows that see at most 3 keys are multiplied in two parts, which is one
+// more product for the first tile of each head.
+TEST_P(AttentionCountersTest, BackwardHasSevenProductsPerScore) {
+  Call call(*engine_, problem_);
+  call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
+  call.run(Pass::kBackward, schedule(Pass::kBackward));
+  auto by_name = counts();
+  EXPECT_EQ(by_name["lssar_backward_dkdv"].flop(TensorType::kBf16), flop(4));
+  EXPECT_EQ(by_name["lssar_backward_dq"].flop(TensorType::kBf16), flop(3) + second_parts());
+  EXPECT_EQ(by_name["lssar_backward_rows"].flop(TensorType::kBf16), 0u);
+  for (const char* name : {"lssar_backward_dkdv", "lssar_backward_dq"}) {
+    EXPECT_EQ(by_name[name].of(InstructionClass::kSpecial).warps, 2 * special()) << name;
+    EXPECT_EQ(by_name[name].of(InstructionClass::kSpecial).lanes, 2 * special() * 32) << name;
+  }
+}
+
+TEST_P(AttentionCountersTest, BackwardWithAtomicsHasFiveProductsPerScore) {
+  Call call(*engine_, problem_);
+  call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
+  call.run(Pass::kBackward, schedule(Pass::kBackward, DqMode::kAtomic));
+  auto by_name = counts();
+  const LaunchCounters& dkdv = by_name["lssar_backward_dkdv"];
+  EXPECT_EQ(dkdv.flop(TensorType::kBf16), flop(5) + second_parts());
+  EXPECT_EQ(dkdv.of(InstructionClass::kSpecial).warps, 2 * special());
+  EXPECT_EQ(by_name.count("lssar_backward_dq"), 0u);
+  // Every float of dq once per key tile that its query tile sees.
+  EXPECT_EQ(dkdv.global_of(AccessKind::kAtomic).bytes, tiles() * kTile * kDim * 4);
+}
+
+// The swizzle of shared tiles does what it is there for.
+TEST_P(AttentionCountersTest, TilesHaveNoBankConflicts) {
+  Call call(*engine_, problem_);
+  call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
+  call.run(Pass::kBackward, schedule(Pass::kBackward));
+  auto by_name = counts();
+  for (const char* name : {"lssar_forward", "lssar_backward_dq"}) {
+    EXPECT_GT(by_name[name].shared_of(AccessKind::kRead).wavefronts, 0u) << name;
+    EXPECT_EQ(by_name[name].worst_shared.lost, 0u) << name << by_name[name].worst_shared.text;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Masks, AttentionCountersTest, testing::Bool(),
+                         [](const auto& p) { return p.param ? "causal" : "full"; });
+
+}  // namespace
+}  // namespace lssar::test
