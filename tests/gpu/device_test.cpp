@@ -139,7 +139,7 @@ class GpuDevice : public testing::Test {
   // `reverse` over what fills 64 KiB of shared memory.
   static constexpr int kManyRows = 16 * 1024;
   static constexpr uint32_t kManyBytes = kManyRows * sizeof(float);
-  static LaunchConfig one_block() { return {{1, 1, 1}, {256, 1, 1}, kManyBytes}; }
+  static LaunchConfig one_block() { return {{1, 1, 1}, {256, 1, 1}, {1, 1, 1}, kManyBytes}; }
 
   std::shared_ptr<Device> device_;
   std::unique_ptr<DeviceModule> module_;

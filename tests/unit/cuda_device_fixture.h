@@ -37,8 +37,8 @@ class CudaDeviceTest : public testing::Test {
   }
   Status launch(Stream stream = nullptr) {
     const int params = 5;
-    return device_->launch(*function_, {{7, 2, 3}, {128, 4, 1}, 1000}, &params, sizeof(params),
-                           stream);
+    return device_->launch(*function_, {{7, 2, 3}, {128, 4, 1}, {1, 1, 1}, 1000}, &params,
+                           sizeof(params), stream);
   }
 
   FakeDriver driver_;

@@ -241,7 +241,7 @@ TEST_F(CudaDeviceTest, LaunchPassesEverythingOn) {
     int32_t rows[40] = {1, 2, 3};
   } const params;
   const Stream stream = reinterpret_cast<Stream>(uintptr_t{0x5000});
-  const LaunchConfig config{{7, 2, 3}, {128, 4, 1}, 98304};
+  const LaunchConfig config{{7, 2, 3}, {128, 4, 1}, {1, 1, 1}, 98304};
   ASSERT_TRUE(device_->launch(*function_, config, &params, sizeof(params), stream).ok());
   const FakeLaunch& launched = driver_.last_launch;
   EXPECT_EQ(launched.grid, (std::array<unsigned, 3>{7, 2, 3}));

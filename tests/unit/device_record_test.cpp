@@ -32,7 +32,7 @@ TEST_F(RecordDeviceTest, CountsLaunchesAndRemembersTheLast) {
   const char params[24] = {};
   const Stream stream = reinterpret_cast<Stream>(uintptr_t{0x5000});
   ASSERT_TRUE(device_.launch(**module->function("first"), {}, params, 8, nullptr).ok());
-  const LaunchConfig config{{7, 2, 3}, {128, 4, 1}, 1000};
+  const LaunchConfig config{{7, 2, 3}, {128, 4, 1}, {1, 1, 1}, 1000};
   ASSERT_TRUE(
       device_.launch(**module->function("second"), config, params, sizeof(params), stream).ok());
   EXPECT_EQ(device_.num_launches(), 2u);
