@@ -1,0 +1,204 @@
+// lssar sim: runs a kernel given as PTX on the virtual device, with arguments from .npy files.
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "tools/lssar/exit_code.h"
+#include "tools/lssar/sim_report.h"
+#include "tools/lssar/sim_run.h"
+#include "tools/lssar/subcommands.h"
+
+namespace lssar::command {
+namespace {
+
+struct SimOptions {
+  std::string ptx, entry, target;
+  std::string grid = "1,1,1", block = "1,1,1", cluster = "1,1,1";
+  uint32_t shared_bytes = 0;
+  std::vector<std::string> arguments;
+  uint64_t schedule_seed = 0;
+  std::optional<uint64_t> seeds;
+  bool all_seeds = false;
+  std::string approx = "nearest", async = "by-seed";
+  int threads = 0;
+  uint64_t max_instructions = uint64_t{1} << 40;
+  bool fast = false, counters = false, json = false;
+};
+
+Status parse_dimensions(const char* option, const std::string& text, uint32_t (&dimensions)[3]) {
+  std::vector<int64_t> values;
+  if (!parse_extents(text, ',', 1, values) || values.size() > 3) {
+    return invalid_argument(
+        fmt::format("{} {}: allowed are X, X,Y or X,Y,Z, each at least 1", option, text));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] > std::numeric_limits<uint32_t>::max()) {
+      return invalid_argument(
+          fmt::format("{} {}: {} is more than 32 bits hold", option, text, values[i]));
+    }
+    dimensions[i] = static_cast<uint32_t>(values[i]);
+  }
+  return {};
+}
+
+template <class T>
+struct Choice {
+  const char* name;
+  T value;
+};
+
+template <class T, size_t N>
+Status choose(const char* option, const std::string& text, const Choice<T> (&choices)[N],
+              T& value) {
+  std::string names;
+  for (const Choice<T>& choice : choices) {
+    if (text == choice.name) {
+      value = choice.value;
+      return {};
+    }
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", choice.name);
+  }
+  return invalid_argument(fmt::format("{} {}: allowed are {}", option, text, names));
+}
+
+// What the text says behind .target, up to a comma.
+std::string target_of(const std::string& ptx) {
+  const size_t at = ptx.find(".target");
+  if (at == std::string::npos) return "";
+  const size_t begin = ptx.find_first_not_of(" \t", at + 7);
+  if (begin == std::string::npos) return "";
+  return ptx.substr(begin, ptx.find_first_of(" \t\r\n,/;", begin) - begin);
+}
+
+Result<VirtualOptions> device_options(const SimOptions& options, const std::string& ptx) {
+  VirtualOptions device;
+  const std::string name = options.target.empty() ? target_of(ptx) : options.target;
+  if (name.empty()) {
+    return device_error(fmt::format("'{}' is not PTX: it has no .target line", options.ptx));
+  }
+  Result<Target> target = target_from_name(name);
+  if (!target.ok()) {
+    if (!options.target.empty()) return target.status().with_context("--target");
+    return device_error(fmt::format("'{}': {}", options.ptx, target.status().message()));
+  }
+  device.target = std::move(*target);
+  static constexpr Choice<ApproxMode> kApprox[] = {{"nearest", ApproxMode::kNearest},
+                                                   {"highest", ApproxMode::kHighest},
+                                                   {"lowest", ApproxMode::kLowest},
+                                                   {"random", ApproxMode::kRandom}};
+  LSSAR_RETURN_IF_ERROR(choose("--approx", options.approx, kApprox, device.approx));
+  static constexpr Choice<AsyncTiming> kAsync[] = {{"by-seed", AsyncTiming::kBySeed},
+                                                   {"latest", AsyncTiming::kLatest},
+                                                   {"earliest", AsyncTiming::kEarliest},
+                                                   {"random", AsyncTiming::kRandom}};
+  LSSAR_RETURN_IF_ERROR(choose("--async", options.async, kAsync, device.async_timing));
+  device.num_threads = options.threads;
+  device.max_block_instructions = options.max_instructions;
+  device.strict = !options.fast;
+  device.count = options.counters;
+  return device;
+}
+
+Result<SimLaunch> make_launch(const SimOptions& options) {
+  SimLaunch launch;
+  launch.entry = options.entry;
+  launch.config.shared_bytes = options.shared_bytes;
+  LSSAR_RETURN_IF_ERROR(parse_dimensions("--grid", options.grid, launch.config.grid));
+  LSSAR_RETURN_IF_ERROR(parse_dimensions("--block", options.block, launch.config.block));
+  LSSAR_RETURN_IF_ERROR(parse_dimensions("--cluster", options.cluster, launch.config.cluster));
+  LSSAR_ASSIGN_OR_RETURN(launch.image.bytes, read_file(options.ptx));
+  LSSAR_ASSIGN_OR_RETURN(launch.device, device_options(options, launch.image.bytes));
+  launch.image.target = launch.device.target.name();
+  LSSAR_ASSIGN_OR_RETURN(launch.data, load_sim_data(options.arguments));
+  return launch;
+}
+
+Result<int> sim(const SimOptions& options) {
+  LSSAR_ASSIGN_OR_RETURN(const SimLaunch launch, make_launch(options));
+  SimResult result;
+  result.with_counters = options.counters;
+  bool reported = false;
+  const uint64_t begin = options.seeds ? 0 : options.schedule_seed;
+  const uint64_t end = options.seeds ? *options.seeds : begin + 1;
+  for (uint64_t seed = begin; seed < end && (!reported || options.all_seeds); ++seed) {
+    LSSAR_ASSIGN_OR_RETURN(SimRun run, run_sim(launch, seed));
+    reported = reported || !run.report.empty();
+    result.runs.push_back(std::move(run));
+  }
+  result.differences = compare_sim_runs(launch, result.runs);
+  result.written = !reported;
+  if (result.written) LSSAR_RETURN_IF_ERROR(write_sim_outputs(launch, result.runs[0]));
+  options.json ? print_sim_json(launch, result) : print_sim_text(launch, result);
+  return static_cast<int>(reported ? kWrongNumbers : kDone);
+}
+
+void add_launch_options(CLI::App& sub, SimOptions& options) {
+  sub.add_option("kernel", options.ptx, "the PTX")->required()->option_text("KERNEL.ptx");
+  sub.add_option("--entry", options.entry, "the kernel's name")->required();
+  sub.add_option("--grid", options.grid, "blocks: X, X,Y or X,Y,Z")
+      ->group("Launch")
+      ->capture_default_str();
+  sub.add_option("--block", options.block, "threads of a block")->group("Launch")->required();
+  sub.add_option("--cluster", options.cluster, "blocks of a cluster")
+      ->group("Launch")
+      ->capture_default_str();
+  sub.add_option("--shared", options.shared_bytes, "bytes of dynamic shared memory")
+      ->group("Launch")
+      ->capture_default_str();
+  // One value each: what follows it may be the PTX.
+  sub.add_option("--arg", options.arguments, "a parameter of the kernel, see below")
+      ->group("Launch")
+      ->allow_extra_args(false);
+}
+
+void add_device_options(CLI::App& sub, SimOptions& options) {
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return sub.add_option(name, value, help)->group("Virtual device");
+  };
+  CLI::Option* const seed =
+      add("--schedule-seed", options.schedule_seed,
+          "order of warps and moments of asynchronous operations; 0: in order, as late as allowed")
+          ->capture_default_str();
+  CLI::Option* const seeds =
+      add("--seeds", options.seeds, "run seeds 0 to N - 1, up to the first with a report")
+          ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20))
+          ->excludes(seed);
+  sub.add_flag("--all-seeds", options.all_seeds, "do not stop at a seed with a report")
+      ->group("Virtual device")
+      ->needs(seeds);
+  add("--target", options.target, "whose limits apply (default: the PTX's .target)");
+  add("--approx", options.approx, "results of .approx: nearest, highest, lowest or random")
+      ->capture_default_str();
+  add("--async", options.async, "asynchronous operations: latest, earliest, random or by-seed")
+      ->capture_default_str();
+  add("--threads", options.threads, "threads that run blocks (default: all of the machine)")
+      ->check(CLI::Range(0, 1024));
+  add("--max-instructions", options.max_instructions,
+      "warp instructions after which a block is taken for an endless loop");
+  sub.add_flag("--fast", options.fast, "no checks for races, fences and undefined values")
+      ->group("Virtual device");
+  sub.add_flag("--counters", options.counters, "count accesses and classes of instructions")
+      ->group("Output");
+  sub.add_flag("--json", options.json, "one JSON object instead of text")->group("Output");
+}
+
+}  // namespace
+
+void add_sim(CLI::App& app, Action* action) {
+  auto options = std::make_shared<SimOptions>();
+  CLI::App* sub = app.add_subcommand("sim", "Run a PTX kernel on the virtual device and check it");
+  add_launch_options(*sub, *options);
+  add_device_options(*sub, *options);
+  sub->footer("\n" + sim_argument_help() +
+              "Outputs are those of the first seed; where anything was reported none is written.\n"
+              "\nExample:\n"
+              "  lssar sim scale.ptx --entry scale --grid 4 --block 128 \\\n"
+              "    --arg in:x.npy:f32 --arg out:y.npy:f32:4x128 --arg f32:0.5\n\n" +
+              exit_code_help() + "sim: 1 when something was reported, 4 when it could not run.\n");
+  sub->callback([options, action] { *action = [options] { return sim(*options); }; });
+}
+
+}  // namespace lssar::command

@@ -1,0 +1,198 @@
+#include "tools/lssar/sim_report.h"
+
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/npy.h"
+
+namespace lssar::command {
+namespace {
+
+std::string extents(const uint32_t (&v)[3]) {
+  return fmt::format("{} x {} x {}", v[0], v[1], v[2]);
+}
+
+float element_value(const SimData& data, const std::vector<std::byte>& bytes, size_t element) {
+  const size_t size = sim_type_bytes(data.argument.type);
+  return decode_elements(data.argument.type, {bytes.data() + element * size, size})[0];
+}
+
+SimDifference compare_output(const SimData& data, const std::vector<std::byte>& first,
+                             const std::vector<std::byte>& second) {
+  const size_t size = sim_type_bytes(data.argument.type);
+  SimDifference difference;
+  for (size_t i = first.size() / size; i-- > 0;) {
+    if (std::memcmp(first.data() + i * size, second.data() + i * size, size) == 0) continue;
+    ++difference.elements;
+    difference.element = i;
+  }
+  if (difference.elements == 0) return difference;
+  difference.first_value = element_value(data, first, difference.element);
+  difference.second_value = element_value(data, second, difference.element);
+  return difference;
+}
+
+void remove_all(const std::vector<std::pair<std::string, std::string>>& files) {
+  std::error_code ignored;
+  for (const auto& [temporary, path] : files) std::filesystem::remove(temporary, ignored);
+}
+
+std::string describe(const SimLaunch& launch, const SimDifference& d) {
+  return fmt::format("{} differs between seeds {} and {} in {} elements, first at {}: {} and {}",
+                     launch.data[d.argument].argument.output_file, d.first_seed, d.second_seed,
+                     d.elements, d.element, d.first_value, d.second_value);
+}
+
+std::string indented(const std::string& text) {
+  std::string result = "  ";
+  for (const char c : text) result += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  return result;
+}
+
+// What the addresses of a report belong to.
+void print_memory(const SimLaunch& launch, const SimRun& run) {
+  for (size_t i = 0; i < launch.data.size(); ++i) {
+    const SimData& data = launch.data[i];
+    if (!data.has_memory()) continue;
+    fmt::print("  memory {:#x} to {:#x}: {}\n", run.memory[i], run.memory[i] + data.bytes,
+               data.argument.text);
+  }
+}
+
+nlohmann::json counters_to_json(const LaunchCounters& counters) {
+  return {{"warp_instructions", counters.warp_instructions}};
+}
+
+nlohmann::json run_to_json(const SimRun& run) {
+  nlohmann::json reports = nlohmann::json::array();
+  if (!run.report.empty()) reports.push_back(run.report);
+  return {{"seed", run.seed},
+          {"ms", run.ms},
+          {"counters", counters_to_json(run.counters)},
+          {"reports", reports}};
+}
+
+nlohmann::json outputs_to_json(const SimLaunch& launch, const SimResult& result) {
+  nlohmann::json outputs = nlohmann::json::array();
+  for (size_t i = 0; i < launch.data.size(); ++i) {
+    const SimArgument& argument = launch.data[i].argument;
+    if (!argument.writes) continue;
+    outputs.push_back({{"argument", i},
+                       {"file", argument.output_file},
+                       {"dtype", sim_type_name(argument.type)},
+                       {"shape", launch.data[i].shape},
+                       {"written", result.written}});
+  }
+  return outputs;
+}
+
+nlohmann::json differences_to_json(const SimLaunch& launch, const SimResult& result) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const SimDifference& d : result.differences) {
+    all.push_back({{"argument", d.argument},
+                   {"file", launch.data[d.argument].argument.output_file},
+                   {"seeds", {d.first_seed, d.second_seed}},
+                   {"elements", d.elements},
+                   {"first_element", d.element}});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<SimDifference> compare_sim_runs(const SimLaunch& launch,
+                                            const std::vector<SimRun>& runs) {
+  std::vector<SimDifference> differences;
+  for (size_t r = 1; r < runs.size(); ++r) {
+    for (size_t i = 0; i < launch.data.size(); ++i) {
+      SimDifference d = compare_output(launch.data[i], runs[0].outputs[i], runs[r].outputs[i]);
+      if (d.elements == 0) continue;
+      d.argument = i;
+      d.first_seed = runs[0].seed;
+      d.second_seed = runs[r].seed;
+      differences.push_back(d);
+    }
+  }
+  return differences;
+}
+
+Status write_sim_outputs(const SimLaunch& launch, const SimRun& run) {
+  std::vector<std::pair<std::string, std::string>> files;  // temporary, final
+  for (size_t i = 0; i < launch.data.size(); ++i) {
+    const SimData& data = launch.data[i];
+    if (!data.argument.writes) continue;
+    const std::string& path = data.argument.output_file;
+    files.emplace_back(fmt::format("{}.{}", path, unique_file_name()), path);
+    const Status status = write_npy_float32(files.back().first, data.shape,
+                                            decode_elements(data.argument.type, run.outputs[i]));
+    if (status.ok()) continue;
+    remove_all(files);
+    return status;
+  }
+  for (const auto& [temporary, path] : files) {
+    std::error_code error;
+    std::filesystem::rename(temporary, path, error);
+    if (!error) continue;
+    remove_all(files);
+    return io_error(fmt::format("'{}': {}", path, error.message()));
+  }
+  return {};
+}
+
+void print_sim_text(const SimLaunch& launch, const SimResult& result) {
+  const LaunchConfig& config = launch.config;
+  fmt::print("{}: grid {}, block {}, cluster {}, {} bytes of dynamic shared memory | {}, {}, {}\n",
+             launch.entry, extents(config.grid), extents(config.block), extents(config.cluster),
+             config.shared_bytes, result.runs[0].device_name, launch.device.target.name(),
+             launch.device.strict ? "strict" : "fast");
+  size_t reported = 0;
+  for (const SimRun& run : result.runs) {
+    fmt::print("seed {}: {:.3f} ms, {} warp instructions, {}\n", run.seed, run.ms,
+               run.counters.warp_instructions, run.report.empty() ? "no report" : "reports:");
+    if (run.report.empty()) continue;
+    fmt::print("{}\n", indented(run.report));
+    print_memory(launch, run);
+    ++reported;
+  }
+  for (const SimDifference& d : result.differences) fmt::print("{}\n", describe(launch, d));
+  if (result.runs.size() > 1) {
+    fmt::print("{} seeds, {} with reports\n", result.runs.size(), reported);
+  }
+  for (const SimData& data : launch.data) {
+    if (!data.argument.writes) continue;
+    fmt::print("{} {}: {} {}\n",
+               result.written ? "wrote" : "not written:", data.argument.output_file,
+               sim_type_name(data.argument.type), npy_shape_string(data.shape));
+  }
+}
+
+void print_sim_json(const SimLaunch& launch, const SimResult& result) {
+  const LaunchConfig& config = launch.config;
+  nlohmann::json runs = nlohmann::json::array();
+  nlohmann::json reports = nlohmann::json::array();
+  for (const SimRun& run : result.runs) {
+    runs.push_back(run_to_json(run));
+    if (!run.report.empty()) reports.push_back({{"seed", run.seed}, {"text", run.report}});
+  }
+  const nlohmann::json all = {{"kernel", launch.entry},
+                              {"device", result.runs[0].device_name},
+                              {"target", launch.device.target.name()},
+                              {"strict", launch.device.strict},
+                              {"grid", config.grid},
+                              {"block", config.block},
+                              {"cluster", config.cluster},
+                              {"shared_bytes", config.shared_bytes},
+                              {"reports", reports},
+                              {"counters", counters_to_json(result.runs[0].counters)},
+                              {"outputs", outputs_to_json(launch, result)},
+                              {"differences", differences_to_json(launch, result)},
+                              {"runs", runs}};
+  // Reports quote PTX, whose bytes may be anything.
+  fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace lssar::command
