@@ -37,6 +37,7 @@ class Decoder {
   Status assign_addresses();
   Status match_rows();
   Status collect_access(OperandBinder& binder);
+  void collect_async(const OperandBinder& binder);
   void find_flow();
   Status emit(OperandBinder& binder);
   Status emit_op(OperandBinder& binder, uint32_t instruction);
@@ -120,6 +121,13 @@ Status Decoder::match_rows() {
   return {};
 }
 
+// The sums, which are read too, and A; descriptors and the predicate are read at once.
+void Decoder::collect_async(const OperandBinder& binder) {
+  for (const uint32_t r : binder.reads) {
+    if (kernel_.registers[r] == RegClass::k32) access_.async_registers.push_back(r);
+  }
+}
+
 Status Decoder::collect_access(OperandBinder& binder) {
   for (size_t i = 0; i < rows_.size(); ++i) {
     Op op;
@@ -132,7 +140,12 @@ Status Decoder::collect_access(OperandBinder& binder) {
     access_.reads_begin.push_back(static_cast<uint32_t>(access_.reads.size()));
     access_.writes_begin.push_back(static_cast<uint32_t>(access_.writes.size()));
     access_.in_place.push_back(rows_[i]->bind == Bind::kAlu);
+    access_.waits_for_async.push_back(in.opcode.starts_with("wgmma.wait_group."));
+    if (rows_[i]->bind == Bind::kWgmma) collect_async(binder);
   }
+  std::vector<uint32_t>& async = access_.async_registers;
+  std::sort(async.begin(), async.end());
+  async.erase(std::unique(async.begin(), async.end()), async.end());
   program_->lists.clear();  // made anew, with the registers' places
   return {};
 }

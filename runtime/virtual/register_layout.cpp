@@ -15,6 +15,16 @@ struct Interval {
   uint32_t end = 0;
 };
 
+// Calls visit for every register that instruction i reads or, being a wait, may still need.
+template <typename Visit>
+void for_each_read(const RegisterAccess& access, uint32_t i, Visit visit) {
+  for (uint32_t k = access.reads_begin[i]; k < access.reads_begin[i + 1]; ++k) {
+    visit(access.reads[k]);
+  }
+  if (access.async_registers.empty() || !access.waits_for_async[i]) return;
+  for (const uint32_t r : access.async_registers) visit(r);
+}
+
 // Registers live at the beginning of every block, as bit sets.
 class Liveness {
  public:
@@ -42,9 +52,9 @@ class Liveness {
     uint64_t* reads = reads_first_.data() + b * words_;
     uint64_t* writes = writes_.data() + b * words_;
     for (uint32_t i = flow_.blocks[b].begin; i < flow_.blocks[b].end; ++i) {
-      for (uint32_t k = access_.reads_begin[i]; k < access_.reads_begin[i + 1]; ++k) {
-        if (!test(writes, access_.reads[k])) add(reads, access_.reads[k]);
-      }
+      for_each_read(access_, i, [&](uint32_t r) {
+        if (!test(writes, r)) add(reads, r);
+      });
       for (uint32_t k = access_.writes_begin[i]; k < access_.writes_begin[i + 1]; ++k) {
         add(writes, access_.writes[k]);
       }
@@ -99,9 +109,9 @@ std::vector<Interval> find_intervals(size_t num_registers, const ControlFlow& fl
     const FlowBlock& block = flow.blocks[b];
     extend_set(liveness.live_set(b), position);
     for (uint32_t i = block.begin; i < block.end; ++i, position += 2) {
-      for (uint32_t k = access.reads_begin[i]; k < access.reads_begin[i + 1]; ++k) {
-        extend(intervals[access.reads[k]], position + (access.in_place[i] ? 0 : 1));
-      }
+      for_each_read(access, i, [&](uint32_t r) {
+        extend(intervals[r], position + (access.in_place[i] ? 0 : 1));
+      });
       for (uint32_t k = access.writes_begin[i]; k < access.writes_begin[i + 1]; ++k) {
         extend(intervals[access.writes[k]], position + 1);
       }

@@ -18,6 +18,12 @@ struct RegisterAccess {
   std::vector<uint32_t> writes, writes_begin = {0};
   // The result may lie where a source that dies lay.
   std::vector<bool> in_place;
+  // Registers that an asynchronous operation (wgmma) reads or writes, each once, and which
+  // instructions wait for such operations. A wait counts as a read of all of them: so a register
+  // keeps its place from where it is set to the wait, on every path and round every loop, although
+  // no later instruction may name it.
+  std::vector<uint32_t> async_registers;
+  std::vector<bool> waits_for_async;  // by instruction; may be empty if there are none
 };
 
 struct RegisterLayout {
