@@ -1,0 +1,213 @@
+#include "tests/virtual/mutate.h"
+
+#include <cctype>
+#include <functional>
+#include <map>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace lssar::test {
+namespace {
+
+// A line that holds one instruction, with its guard.
+struct Statement {
+  std::string guard;   // "@%p1 " or ""
+  std::string opcode;  // "bar.sync"
+  std::vector<std::string> operands;
+};
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
+// Operands are split at commas outside brackets and braces.
+std::vector<std::string> split_operands(std::string_view text) {
+  std::vector<std::string> operands;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    const char c = i < text.size() ? text[i] : ',';
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (c != ',' || (depth != 0 && i < text.size())) continue;
+    operands.emplace_back(trim(text.substr(begin, i - begin)));
+    begin = i + 1;
+  }
+  return operands;
+}
+
+bool parse_statement(std::string_view line, Statement& statement) {
+  line = trim(line.substr(0, line.find("//")));
+  if (line.empty() || line.back() != ';') return false;
+  line.remove_suffix(1);
+  statement = {};
+  if (line.front() == '@') {
+    const size_t end = std::min(line.find_first_of(" \t"), line.size());
+    statement.guard = std::string(line.substr(0, end)) + " ";
+    line = trim(line.substr(end));
+  }
+  const size_t end = std::min(line.find_first_of(" \t"), line.size());
+  statement.opcode = std::string(line.substr(0, end));
+  const std::string_view rest = trim(line.substr(end));
+  if (!rest.empty()) statement.operands = split_operands(rest);
+  return true;
+}
+
+std::string join(const Statement& s, const std::string& opcode,
+                 const std::vector<std::string>& operands) {
+  std::string text = s.guard + opcode;
+  for (size_t i = 0; i < operands.size(); ++i) text += (i == 0 ? " " : ", ") + operands[i];
+  return text + ";";
+}
+
+struct Change {
+  std::string what;
+  std::string line;
+};
+
+// The operand, a literal or a register, changed by an instruction with a register of its own.
+std::string with_operand(const Statement& s, size_t operand, const std::string& operation) {
+  Statement changed = s;
+  const std::string source = s.operands[operand];
+  changed.operands[operand] = "mutated";
+  return fmt::format("{{ .reg .b32 mutated; {}; {} }}",
+                     fmt::format(fmt::runtime(operation), source),
+                     join(changed, s.opcode, changed.operands));
+}
+Change add_to(const Statement& s, size_t operand, const char* name, int amount) {
+  return {fmt::format("{} {:+}", name, amount),
+          with_operand(s, operand, fmt::format("add.s32 mutated, {{}}, {}", amount))};
+}
+
+using Changes = std::vector<Change>;
+
+Changes change_wait(const Statement& s) {
+  Changes changes = {{"taken away", ""}};
+  if (s.operands.size() == 1) {
+    const int pending = std::stoi(s.operands[0]);
+    changes.push_back({"one more pending", join(s, s.opcode, {std::to_string(pending + 1)})});
+  }
+  if (s.opcode == "cp.async.bulk.wait_group") {
+    changes.push_back({"only reads", join(s, s.opcode + ".read", s.operands)});
+  }
+  return changes;
+}
+
+Changes change_barrier(const Statement& s) {
+  Changes changes = {{"taken away", ""}};
+  if (s.operands.size() == 2) {
+    changes.push_back(add_to(s, 1, "threads", 32));
+    changes.push_back(add_to(s, 1, "threads", -32));
+  }
+  return changes;
+}
+
+Changes change_arrive(const Statement& s) {
+  Changes changes = {{"taken away", ""}};
+  if (s.opcode.find("expect_tx") != std::string::npos) {
+    changes.push_back(add_to(s, s.operands.size() - 1, "bytes", 16));
+    changes.push_back(add_to(s, s.operands.size() - 1, "bytes", -16));
+  }
+  if (s.opcode.find(".noinc") != std::string::npos) {
+    std::string opcode = s.opcode;
+    opcode.erase(opcode.find(".noinc"), 6);
+    changes.push_back({"counts itself", join(s, opcode, s.operands)});
+  }
+  return changes;
+}
+
+Changes change_init(const Statement& s) {
+  return {add_to(s, 1, "count", 1), add_to(s, 1, "count", -1)};
+}
+
+Changes change_test(const Statement& s) {
+  Changes changes;
+  if (s.opcode.find(".parity") != std::string::npos) {
+    changes.push_back({"other parity", with_operand(s, 2, "xor.b32 mutated, {}, 1")});
+  }
+  changes.push_back({"taken for true", fmt::format("setp.eq.u32 {}, 0, 0;", s.operands[0])});
+  changes.push_back({"result ignored", fmt::format("{} setp.eq.u32 {}, 0, 0;",
+                                                   join(s, s.opcode, s.operands), s.operands[0])});
+  return changes;
+}
+
+Changes take_away_only(const Statement&) { return {{"taken away", ""}}; }
+
+struct Rule {
+  const char* prefix;
+  Changes (*changes)(const Statement& statement);
+};
+// The first that fits counts.
+constexpr Rule kRules[] = {
+    {"cp.async.mbarrier.arrive", change_arrive},
+    {"cp.async.wait", change_wait},
+    {"cp.async.commit_group", take_away_only},
+    {"cp.async.bulk.wait_group", change_wait},
+    {"cp.async.bulk.commit_group", take_away_only},
+    {"wgmma.wait_group", change_wait},
+    {"wgmma.commit_group", take_away_only},
+    {"wgmma.fence", take_away_only},
+    {"fence.", take_away_only},
+    {"membar.", take_away_only},
+    {"griddepcontrol.wait", take_away_only},
+    {"bar.warp.sync", take_away_only},
+    {"bar.red", take_away_only},
+    {"bar.", change_barrier},
+    {"barrier.cluster.", take_away_only},
+    {"mbarrier.init", change_init},
+    {"mbarrier.inval", take_away_only},
+    {"mbarrier.arrive", change_arrive},
+    {"mbarrier.expect_tx", change_arrive},
+    {"mbarrier.try_wait", change_test},
+    {"mbarrier.test_wait", change_test},
+};
+
+Changes changes_of(const Statement& statement) {
+  for (const Rule& rule : kRules) {
+    if (statement.opcode.starts_with(rule.prefix)) return rule.changes(statement);
+  }
+  return {};
+}
+
+std::string entry_name(std::string_view line) {
+  constexpr std::string_view kEntry = ".entry ";
+  const size_t at = line.find(kEntry);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = line.substr(at + kEntry.size());
+  return std::string(rest.substr(0, rest.find_first_of("( \t")));
+}
+
+}  // namespace
+
+std::vector<Mutant> make_mutants(const std::string& module) {
+  std::vector<Mutant> mutants;
+  std::map<std::string, int> seen;
+  std::string entry;
+  int number = 1;
+  for (size_t at = 0; at < module.size(); ++number) {
+    const size_t end = std::min(module.find('\n', at), module.size());
+    const std::string_view line = std::string_view(module).substr(at, end - at);
+    if (const std::string name = entry_name(line); !name.empty()) entry = name, seen.clear();
+    Statement statement;
+    if (parse_statement(line, statement)) {
+      const Changes changes = changes_of(statement);
+      const int ordinal = changes.empty() ? 0 : ++seen[statement.opcode];
+      for (const Change& change : changes) {
+        mutants.push_back(
+            {fmt::format("{}: {} #{}: {}", entry, statement.opcode, ordinal, change.what), number,
+             module.substr(0, at) + change.line + module.substr(end)});
+      }
+    }
+    at = end + 1;
+  }
+  return mutants;
+}
+
+}  // namespace lssar::test

@@ -1,0 +1,21 @@
+// Mutants of PTX: every one has one synchronisation taken away or changed. Used by the mutation
+// test, which wants each of them to be found out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lssar::test {
+
+struct Mutant {
+  // "kernel: opcode #2: taken away": the second line of this opcode in this entry.
+  std::string name;
+  int line = 0;
+  std::string text;  // of the whole module
+};
+
+// In the order of the text. Mutated are waits, commits, fences, barriers and their thread counts,
+// arrivals, byte counts and parities of mbarriers and their initial counts.
+std::vector<Mutant> make_mutants(const std::string& module);
+
+}  // namespace lssar::test
