@@ -25,34 +25,14 @@ uint32_t round_to_tf32(uint32_t bits) {
   return (bits + 0x1000u) & ~kDropped;
 }
 
-// The bytes of a row that lie in one chunk, cut where the row enters or leaves the tensor.
-BoxPiece* append_cut_chunk(const BoxRow& row, uint32_t offset, uint32_t shared, BoxPiece* out) {
-  uint32_t at = offset;
-  const uint32_t end = offset + kChunkBytes;
-  while (at < end) {
-    const bool inside = at >= row.begin && at < row.end;
-    uint32_t next = end;
-    if (inside) {
-      next = std::min(end, row.end);
-    } else if (at < row.begin && row.begin < row.end) {
-      next = std::min(end, row.begin);
-    }
-    *out++ = {row.global + at, shared + (at - offset), static_cast<uint16_t>(next - at), !inside};
-    at = next;
+// Bytes [begin, end) of a row outside the tensor. Rows and the pattern begin with an element.
+void fill_part(const uint8_t pattern[16], uint32_t begin, uint32_t end, uint8_t* row) {
+  for (uint32_t at = begin; at < end;) {
+    const uint32_t in_chunk = at % kChunkBytes;
+    const uint32_t bytes = std::min(end - at, kChunkBytes - in_chunk);
+    std::memcpy(row + at, pattern + in_chunk, bytes);
+    at += bytes;
   }
-  return out;
-}
-
-BoxPiece* append_row(const BoxRow& row, TensorSwizzle swizzle, BoxPiece* out) {
-  for (uint32_t offset = 0; offset < row.bytes; offset += kChunkBytes) {
-    const uint32_t shared = swizzle_address(swizzle, row.shared + offset);
-    if (offset >= row.begin && offset + kChunkBytes <= row.end) {
-      *out++ = {row.global + offset, shared, kChunkBytes, false};
-    } else {
-      out = append_cut_chunk(row, offset, shared, out);
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -80,8 +60,9 @@ TensorBox::TensorBox(const TensorMapRequest& map, const int32_t* coordinates, ui
 }
 
 // Addresses wrap: those outside the tensor are not used.
-template <typename Visit>
-void TensorBox::for_each_row(Visit visit) const {
+void TensorBox::rows(std::vector<BoxRow>& rows) const {
+  rows.clear();
+  rows.reserve(num_rows_);
   uint32_t index[kMaxTensorRank] = {};
   BoxRow row = inner_;
   row.shared = shared_;
@@ -95,25 +76,44 @@ void TensorBox::for_each_row(Visit visit) const {
     }
     row.begin = inside ? inner_.begin : 0;
     row.end = inside ? inner_.end : 0;
-    visit(row);
+    rows.push_back(row);
     row.shared += row_bytes_;
     for (uint32_t i = 1; i < map_.rank && ++index[i] == count_[i]; ++i) index[i] = 0;
   }
 }
 
-void TensorBox::rows(std::vector<BoxRow>& rows) const {
-  rows.clear();
-  rows.reserve(num_rows_);
-  for_each_row([&](const BoxRow& row) { rows.push_back(row); });
+void scatter_swizzled(TensorSwizzle swizzle, const uint8_t* buffer, uint32_t bytes,
+                      uint32_t address, uint8_t* memory) {
+  if (swizzle == TensorSwizzle::kNone) {
+    std::memcpy(memory + address, buffer, bytes);
+    return;
+  }
+  for (uint32_t at = 0; at < bytes; at += kChunkBytes) {
+    std::memcpy(memory + swizzle_address(swizzle, address + at), buffer + at, kChunkBytes);
+  }
 }
 
-void TensorBox::pieces(std::vector<BoxPiece>& pieces) const {
-  // A row enters and leaves the tensor once at most.
-  const size_t most = size_t{num_rows_} * (row_bytes_ / kChunkBytes + 2);
-  pieces.resize(most);
-  BoxPiece* out = pieces.data();
-  for_each_row([&](const BoxRow& row) { out = append_row(row, map_.swizzle, out); });
-  pieces.resize(static_cast<size_t>(out - pieces.data()));
+void gather_swizzled(TensorSwizzle swizzle, const uint8_t* memory, uint32_t address, uint32_t bytes,
+                     uint8_t* buffer) {
+  if (swizzle == TensorSwizzle::kNone) {
+    std::memcpy(buffer, memory + address, bytes);
+    return;
+  }
+  for (uint32_t at = 0; at < bytes; at += kChunkBytes) {
+    std::memcpy(buffer + at, memory + swizzle_address(swizzle, address + at), kChunkBytes);
+  }
+}
+
+void read_rows(const std::vector<BoxRow>& rows, const uint8_t pattern[16], uint8_t* buffer) {
+  for (const BoxRow& row : rows) {
+    fill_part(pattern, 0, row.begin, buffer);
+    if (row.begin < row.end) {
+      std::memcpy(buffer + row.begin, reinterpret_cast<const uint8_t*>(row.global + row.begin),
+                  row.end - row.begin);
+    }
+    fill_part(pattern, row.end, row.bytes, buffer);
+    buffer += row.bytes;
+  }
 }
 
 void fill_pattern(TensorDataType type, TensorFill fill, uint8_t pattern[16]) {

@@ -1,8 +1,8 @@
-// Where the bytes of a TMA box lie: from a tensor map, coordinates and a shared address to rows and
-// to pieces of at most 16 bytes. And what loads do to elements on their way. Pure functions; bounds
-// of memory are the caller's to check.
+// Where the bytes of a TMA box lie: from a tensor map, coordinates and a shared address to rows,
+// and how they are copied between global memory, a buffer in the order of the box, and shared
+// memory. Pure functions; bounds of memory are the caller's to check.
 //
-// Used by the TMA instructions. Threads: plain data.
+// Used by the bulk copies. Threads: plain data.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,6 @@ struct BoxRow {
   uint32_t bytes;
   uint32_t begin;
   uint32_t end;  // = begin: the whole row is outside
-};
-
-// Bytes that lie side by side in shared and in global memory, within one 16-byte chunk of shared.
-struct BoxPiece {
-  uint64_t global;  // without meaning where `is_fill`
-  uint32_t shared;  // after swizzling
-  uint16_t bytes;   // 1 to 16
-  uint16_t is_fill;
 };
 
 // The address at which TMA and wgmma put what belongs at `address`. Swizzles permute 16-byte chunks
@@ -49,14 +41,10 @@ class TensorBox {
   uint32_t num_rows() const { return num_rows_; }
   uint32_t row_bytes() const { return row_bytes_; }
 
-  // Both replace what the vector holds, in the order of shared memory before swizzling.
+  // Replaces what the vector holds, in the order of shared memory before swizzling.
   void rows(std::vector<BoxRow>& rows) const;
-  void pieces(std::vector<BoxPiece>& pieces) const;
 
  private:
-  template <typename Visit>
-  void for_each_row(Visit visit) const;
-
   const TensorMapRequest& map_;
   int64_t first_[kMaxTensorRank] = {};   // coordinate of the box's first element
   uint32_t count_[kMaxTensorRank] = {};  // elements of the box, per dimension
@@ -65,6 +53,17 @@ class TensorBox {
   uint32_t num_rows_ = 1;
   BoxRow inner_;  // row 0 as far as dimension 0 decides it
 };
+
+// `bytes` (a multiple of 16) of `buffer` to shared memory, whose byte 0 is at `memory`, from
+// `address` on; and back.
+void scatter_swizzled(TensorSwizzle swizzle, const uint8_t* buffer, uint32_t bytes,
+                      uint32_t address, uint8_t* memory);
+void gather_swizzled(TensorSwizzle swizzle, const uint8_t* memory, uint32_t address, uint32_t bytes,
+                     uint8_t* buffer);
+
+// The rows of a box from global memory to `buffer`, one after another; what is outside the tensor
+// repeats `pattern`.
+void read_rows(const std::vector<BoxRow>& rows, const uint8_t pattern[16], uint8_t* buffer);
 
 // What loads write for elements outside the tensor: 16 bytes of whole elements. NOTE: PTX does not
 // say which NaN fills; this is the one that arithmetic gives.

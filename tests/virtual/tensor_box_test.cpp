@@ -30,8 +30,7 @@ uint32_t swizzled(TensorSwizzle swizzle, uint32_t address) {
   return group * 16 * chunks + (chunk ^ line) * 16 + address % 16;
 }
 
-ByteMap expected_bytes(const TensorMapRequest& r, const int32_t* at, uint32_t shared,
-                       bool with_swizzle) {
+ByteMap expected_bytes(const TensorMapRequest& r, const int32_t* at, uint32_t shared) {
   const uint32_t element = tensor_element_bytes(r.type);
   uint32_t count[5] = {1, 1, 1, 1, 1};
   uint32_t step[5] = {1, 1, 1, 1, 1};
@@ -58,35 +57,22 @@ ByteMap expected_bytes(const TensorMapRequest& r, const int32_t* at, uint32_t sh
               }
             }
             for (uint32_t b = 0; b < element; ++b, ++place) {
-              bytes[with_swizzle ? swizzled(r.swizzle, place) : place] =
-                  inside ? address + b : kOutside;
+              bytes[swizzled(r.swizzle, place)] = inside ? address + b : kOutside;
             }
           }
   return bytes;
 }
 
-ByteMap bytes_of(const std::vector<BoxPiece>& pieces) {
-  ByteMap bytes;
-  for (const BoxPiece& p : pieces) {
-    EXPECT_GE(p.bytes, 1);
-    EXPECT_LE(p.shared % 16 + p.bytes, 16u) << "a piece leaves its chunk";
-    for (uint32_t b = 0; b < p.bytes; ++b) {
-      const bool added =
-          bytes.emplace(p.shared + b, p.is_fill != 0 ? kOutside : p.global + b).second;
-      EXPECT_TRUE(added) << "twice: shared " << p.shared + b;
-    }
-  }
-  return bytes;
-}
-
-ByteMap bytes_of(const std::vector<BoxRow>& rows) {
+ByteMap bytes_of(const std::vector<BoxRow>& rows, TensorSwizzle swizzle) {
   ByteMap bytes;
   for (const BoxRow& row : rows) {
     EXPECT_LE(row.begin, row.end);
     EXPECT_LE(row.end, row.bytes);
     for (uint32_t b = 0; b < row.bytes; ++b) {
       const bool inside = b >= row.begin && b < row.end;
-      EXPECT_TRUE(bytes.emplace(row.shared + b, inside ? row.global + b : kOutside).second);
+      const uint32_t shared = swizzle_address(swizzle, row.shared + b);
+      EXPECT_TRUE(bytes.emplace(shared, inside ? row.global + b : kOutside).second)
+          << "twice: shared " << shared;
     }
   }
   return bytes;
@@ -96,15 +82,12 @@ void expect_box(const TensorMapRequest& r, const std::vector<int32_t>& at, uint3
   ASSERT_TRUE(validate_tensor_map(r).ok()) << validate_tensor_map(r).to_string();
   SCOPED_TRACE(describe_tensor_map(r));
   const TensorBox box(r, at.data(), shared);
-  std::vector<BoxPiece> pieces;
   std::vector<BoxRow> rows;
-  box.pieces(pieces);
   box.rows(rows);
-  const ByteMap expected = expected_bytes(r, at.data(), shared, true);
+  const ByteMap expected = expected_bytes(r, at.data(), shared);
   EXPECT_EQ(box.bytes(), expected.size());
   EXPECT_EQ(rows.size(), box.num_rows());
-  EXPECT_TRUE(bytes_of(pieces) == expected) << "first coordinate " << at[0];
-  EXPECT_TRUE(bytes_of(rows) == expected_bytes(r, at.data(), shared, false));
+  EXPECT_TRUE(bytes_of(rows, r.swizzle) == expected) << "first coordinate " << at[0];
 }
 
 TensorMapRequest matrix(TensorDataType type, uint64_t columns, uint64_t rows, uint32_t box_columns,
@@ -218,13 +201,37 @@ TEST(TensorBoxTest, RandomTensorsOfEveryRank) {
   }
 }
 
-TEST(TensorBoxTest, AWholeBoxIsOnePiecePerChunk) {
-  const TensorMapRequest r =
-      matrix(TensorDataType::kBfloat16, 512, 512, 64, 64, TensorSwizzle::k128Bytes);
-  const int32_t at[] = {64, 64};
-  std::vector<BoxPiece> pieces;
-  TensorBox(r, at, 0).pieces(pieces);
-  EXPECT_EQ(pieces.size(), 512u);
+TEST(BoxCopyTest, ScattersAndGathersBySwizzle) {
+  std::vector<uint8_t> data(1024), memory(4096, 0xee), back(1024);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * 7 + i / 256);
+  for (uint32_t mode = 0; mode < 4; ++mode) {
+    const auto swizzle = static_cast<TensorSwizzle>(mode);
+    constexpr uint32_t kAt = 1024 + 384;
+    scatter_swizzled(swizzle, data.data(), 1024, kAt, memory.data());
+    for (uint32_t i = 0; i < 1024; ++i) {
+      ASSERT_EQ(memory[swizzled(swizzle, kAt + i)], data[i]) << mode << " " << i;
+    }
+    EXPECT_EQ(memory[kAt - 1], 0xee);
+    EXPECT_EQ(memory[kAt + 1024], 0xee);
+    gather_swizzled(swizzle, memory.data(), kAt, 1024, back.data());
+    EXPECT_EQ(back, data);
+  }
+}
+
+TEST(BoxCopyTest, ReadsRowsAndFillsWhatIsOutside) {
+  std::vector<uint8_t> memory(64);
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<uint8_t>(i);
+  const auto address = reinterpret_cast<uint64_t>(memory.data());
+  uint8_t pattern[16];
+  for (int i = 0; i < 16; ++i) pattern[i] = static_cast<uint8_t>(0xa0 + i);
+  const std::vector<BoxRow> rows = {
+      {address, 0, 32, 6, 30}, {address + 32, 32, 32, 0, 32}, {0, 64, 32, 0, 0}};
+  std::vector<uint8_t> buffer(96);
+  read_rows(rows, pattern, buffer.data());
+  for (uint32_t i = 0; i < 96; ++i) {
+    const bool inside = i < 32 ? i >= 6 && i < 30 : i < 64;
+    EXPECT_EQ(buffer[i], inside ? i : 0xa0 + i % 16) << i;
+  }
 }
 
 TEST(FillTest, IsZerosOrANanOfTheType) {
