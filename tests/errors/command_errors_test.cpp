@@ -241,5 +241,9 @@ TEST_F(RunErrors, InputsAreRefusedBeforeTheFolderIsMade) {
   EXPECT_FALSE(std::filesystem::exists(command_.path("results")));
 }
 
+TEST_F(RunErrors, CountersOnAGpu) {
+  expect_failure(run({"--counters", "--device", "cuda"}), 2, "--counters");
+}
+
 }  // namespace
 }  // namespace lssar

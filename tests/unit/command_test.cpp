@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "base/npy.h"
 #include "codegen/numerics.h"
 #include "tests/golden/golden_case.h"
@@ -135,7 +137,8 @@ TEST(Verify, LengthsOfZeroAreFine) {
 // The files of a golden case go through the command; its results are compared like everybody's.
 class RunGolden : public ::testing::Test {
  protected:
-  void run(const std::string& name, const std::string& pass) {
+  void run(const std::string& name, const std::string& pass,
+           const std::vector<std::string>& more = {}) {
     Result<GoldenCase> loaded = load_golden_case(name);
     ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
     case_ = *loaded;
@@ -163,8 +166,10 @@ class RunGolden : public ::testing::Test {
     if (pass == "backward") {
       arguments.insert(arguments.end(), {"--do", folder + "do.npy"});
     }
+    arguments.insert(arguments.end(), more.begin(), more.end());
     const CommandResult result = command_.run(arguments);
     ASSERT_EQ(result.exit_code, 0) << result.err;
+    printed_ = result.out;
   }
 
   void expect_close(const std::string& file, OutputTensor tensor, const std::vector<double>& wanted,
@@ -179,6 +184,7 @@ class RunGolden : public ::testing::Test {
 
   CommandRunner command_;
   GoldenCase case_;
+  std::string printed_;
 };
 
 TEST_F(RunGolden, ForwardWithFewerKvHeads) {
@@ -193,6 +199,35 @@ TEST_F(RunGolden, BackwardWithACacheOfKeys) {
   expect_close("dk.npy", OutputTensor::kDk, case_.dk, case_.floor_dk);
   expect_close("dv.npy", OutputTensor::kDv, case_.dv, 0);
   EXPECT_FALSE(std::filesystem::exists(command_.path("results/o.npy")));
+}
+
+TEST_F(RunGolden, PrintsCountersByKernel) {
+  run("gqa_4_2", "forward", {"--counters"});
+  EXPECT_NE(printed_.find("kernel lssar_forward: 1 launch\n"), std::string::npos) << printed_;
+  EXPECT_NE(printed_.find("special function"), std::string::npos) << printed_;
+  EXPECT_NE(printed_.find("wavefronts"), std::string::npos) << printed_;
+}
+
+TEST_F(RunGolden, PrintsOneJsonObject) {
+  run("gqa_4_2", "backward", {"--counters", "--json"});
+  const auto json = nlohmann::json::parse(printed_, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(json.is_object()) << printed_;
+  EXPECT_EQ(json["passes"].size(), 2u);
+  const nlohmann::json& total = json["counters"]["total"];
+  uint64_t launches = 0;
+  for (const nlohmann::json& kernel : json["counters"]["kernels"]) {
+    launches += kernel["launches"].get<uint64_t>();
+  }
+  EXPECT_EQ(total["launches"], launches);
+  EXPECT_GT(total["global"]["read"]["sectors"], 0);
+  expect_close("dq.npy", OutputTensor::kDq, case_.dq, case_.floor_dq);
+}
+
+TEST_F(RunGolden, JsonHasNoCountersUnlessAskedFor) {
+  run("gqa_4_2", "forward", {"--json"});
+  const auto json = nlohmann::json::parse(printed_, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(json.is_object()) << printed_;
+  EXPECT_FALSE(json.contains("counters"));
 }
 
 }  // namespace

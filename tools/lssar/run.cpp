@@ -4,8 +4,11 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/npy.h"
+#include "runtime/counters_text.h"
+#include "runtime/virtual/virtual_device.h"
 #include "tools/lssar/attention_run.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/problem_options.h"
@@ -20,6 +23,7 @@ struct RunOptions {
   ExecutionOptions execution;
   std::string q, k, v, grad_o;
   std::string output_dir;
+  bool counters = false, json = false;
 };
 
 // batch, heads, length, dim.
@@ -139,6 +143,50 @@ Status write_outputs(const RunOptions& options, const RunInputs& inputs, const P
   return {};
 }
 
+// With --counters the virtual device is made anew, as one that counts.
+Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options,
+                                            const EngineOptions& engine_options) {
+  if (options.counters && engine_options.device == DeviceChoice::kCuda) {
+    return invalid_argument("--counters: --device cuda does not count; allowed is virtual");
+  }
+  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(engine_options));
+  if (!options.counters) return engine;
+  const DeviceInfo& device = engine->device().info();
+  if (device.kind != "virtual") {
+    return invalid_argument(
+        fmt::format("--counters: the device taken, {} ({}), does not count; add --device virtual",
+                    device.kind, device.name));
+  }
+  VirtualOptions counting;
+  counting.target = device.target;
+  counting.count = true;
+  return Engine::create(engine_options, make_virtual_device(counting), nullptr);
+}
+
+void print_json(const RunOptions& options, const Engine& engine,
+                const std::vector<PassReport>& passes) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const PassReport& pass : passes) {
+    list.push_back(
+        {{"kernel", pass.kernel->source.name}, {"run_ms", pass.run_ms}, {"runs", pass.num_runs}});
+  }
+  const DeviceInfo& device = engine.device().info();
+  nlohmann::json result = {
+      {"device", device.name}, {"target", device.target.name()}, {"passes", std::move(list)}};
+  if (options.counters) result["counters"] = counters_json(engine.device().kernel_counters());
+  fmt::print("{}\n", result.dump(2));
+}
+
+void print_results(const RunOptions& options, Engine& engine,
+                   const std::vector<PassReport>& passes) {
+  if (options.json) {
+    print_json(options, engine, passes);
+    return;
+  }
+  if (!options.execution.quiet()) print_report(engine, passes);
+  if (options.counters) fmt::print("{}", counters_table(engine.device().kernel_counters()));
+}
+
 Result<int> run(const RunOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
@@ -150,12 +198,13 @@ Result<int> run(const RunOptions& options) {
   // Before the work: a folder that cannot be made should not cost a compile.
   LSSAR_RETURN_IF_ERROR(make_directory(options.output_dir));
 
-  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                         open_engine(options, engine_options));
   LSSAR_ASSIGN_OR_RETURN(
       const AttentionOutputs outputs,
       run_attention(*engine, problem, inputs.sizes, options.schedule, inputs.tensors));
   LSSAR_RETURN_IF_ERROR(write_outputs(options, inputs, problem, outputs));
-  if (!options.execution.quiet()) print_report(*engine, outputs.passes);
+  print_results(options, *engine, outputs.passes);
   return static_cast<int>(kDone);
 }
 
@@ -176,6 +225,10 @@ void add_run(CLI::App& app, Action* action) {
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
+  sub->add_flag("--counters", options->counters,
+                "print instructions, memory traffic and bank conflicts (virtual device only)")
+      ->group("Output");
+  sub->add_flag("--json", options->json, "print one JSON object instead of text")->group("Output");
   sub->footer(
       "\nInputs are rounded to the dtype (nearest, ties to even); outputs are float32. Sizes come\n"
       "from the files; size options, where given, must agree with them.\n\n"
