@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <string>
 
 #include "tests/virtual/ptx_fixture.h"
 
@@ -79,6 +80,68 @@ uint64_t highest(uint64_t a, int bits) {
     if ((a >> i) & 1) return static_cast<uint64_t>(i);
   }
   return ~uint64_t{0};
+}
+
+// 24-bit factors, 48-bit product.
+int64_t low24(uint64_t a, bool is_signed) {
+  const int64_t low = static_cast<int64_t>(a & 0xffffff);
+  return is_signed && low >= 0x800000 ? low - 0x1000000 : low;
+}
+int64_t sat32(i128 x) {
+  return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : static_cast<int64_t>(x);
+}
+// Two 16-bit results side by side.
+template <class F>
+uint64_t pair(uint64_t a, uint64_t b, F f) {
+  const auto part = [&](int shift) {
+    return static_cast<uint16_t>(
+        f(static_cast<uint16_t>(a >> shift), static_cast<uint16_t>(b >> shift)));
+  };
+  return static_cast<uint64_t>(part(16)) << 16 | part(0);
+}
+int64_t dot(uint64_t a, bool signed_a, int bytes_a, uint64_t b, bool signed_b, int first) {
+  const auto element = [](uint64_t x, int bytes, int k, bool is_signed) {
+    const int64_t e = static_cast<int64_t>((x >> (8 * bytes * k)) & ((1u << (8 * bytes)) - 1));
+    return is_signed && e >> (8 * bytes - 1) ? e - (int64_t{1} << (8 * bytes)) : e;
+  };
+  int64_t sum = 0;
+  for (int k = 0; k < 4 / bytes_a; ++k) {
+    sum += element(a, bytes_a, k, signed_a) * element(b, 1, first + k, signed_b);
+  }
+  return sum;
+}
+// The byte selectors of prmt's modes, the lowest result byte first.
+uint32_t permute_mode(const char* mode, uint64_t a, uint64_t b, uint64_t c) {
+  const int n = static_cast<int>(c & 3);
+  uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const std::string m = mode;
+    const int pick = m == "f4e"   ? n + i
+                     : m == "b4e" ? (n + 8 - i) % 8
+                     : m == "rc8" ? n
+                     : m == "ecl" ? std::max(n, i)
+                     : m == "ecr" ? std::min(n, i)
+                                  : 2 * (n % 2) + i % 2;
+    result |= static_cast<uint32_t>((b << 32 | a) >> (8 * pick) & 255) << (8 * i);
+  }
+  return result;
+}
+uint64_t nth_set(uint64_t mask, int64_t base, int64_t offset) {
+  if (offset == 0) return base >= 0 && base < 32 && (mask >> base) & 1 ? base : 0xffffffffu;
+  int64_t left = std::abs(offset);
+  for (int64_t at = base; at >= 0 && at < 32; at += offset < 0 ? -1 : 1) {
+    if ((mask >> at) & 1 && --left == 0) return static_cast<uint64_t>(at);
+  }
+  return 0xffffffffu;
+}
+uint64_t bit_mask(uint64_t from, uint64_t count) {
+  uint64_t mask = 0;
+  for (uint64_t i = from; i < from + count && i < 32; ++i) mask |= uint64_t{1} << i;
+  return mask;
+}
+uint64_t sign_extend(uint64_t a, uint64_t count, bool is_signed) {
+  const bool sign = is_signed && count > 0 && (a >> (count - 1)) & 1;
+  return (a & bit_mask(0, count)) | (sign ? ~bit_mask(0, count) : 0);
 }
 
 const LaneCase kCases[] = {
@@ -207,6 +270,116 @@ const LaneCase kCases[] = {
     CASE("mov.b64 $0, {$1, $2, $3, $4};", "lhhhh", a | b << 16 | c << 32 | d << 48),
     CASE("mov.b32 {_, $0}, $1;", "hw", a >> 16),
     CASE("mov.b64 {$0, _}, $1;", "wl", a),
+    CASE("add.sat.s32 $0, $1, $2;", "www", sat32(i128{s32(a)} + s32(b))),
+    CASE("sub.sat.s32 $0, $1, $2;", "www", sat32(i128{s32(a)} - s32(b))),
+    CASE("mad.hi.u16 $0, $1, $2, $3;", "hhhh", ((a * b) >> 16) + c),
+    CASE("mad.hi.s16 $0, $1, $2, $3;", "hhhh", ((s16(a) * s16(b)) >> 16) + c),
+    CASE("mad.hi.u64 $0, $1, $2, $3;", "llll", static_cast<uint64_t>((u128{a} * b) >> 64) + c),
+    CASE("mad.hi.s64 $0, $1, $2, $3;", "llll",
+         static_cast<uint64_t>((i128{s64(a)} * s64(b)) >> 64) + c),
+    CASE("mad.hi.sat.s32 $0, $1, $2, $3;", "wwww", sat32(((i128{s32(a)} * s32(b)) >> 32) + s32(c))),
+    CASE("mul24.lo.u32 $0, $1, $2;", "www", low24(a, false) * low24(b, false)),
+    CASE("mul24.lo.s32 $0, $1, $2;", "www", low24(a, true) * low24(b, true)),
+    CASE("mul24.hi.u32 $0, $1, $2;", "www", (low24(a, false) * low24(b, false)) >> 16),
+    CASE("mul24.hi.s32 $0, $1, $2;", "www", (low24(a, true) * low24(b, true)) >> 16),
+    CASE("mad24.lo.s32 $0, $1, $2, $3;", "wwww",
+         static_cast<uint64_t>(low24(a, true) * low24(b, true)) + c),
+    CASE("mad24.hi.u32 $0, $1, $2, $3;", "wwww",
+         static_cast<uint64_t>((low24(a, false) * low24(b, false)) >> 16) + c),
+    CASE("mad24.hi.s32 $0, $1, $2, $3;", "wwww",
+         static_cast<uint64_t>((low24(a, true) * low24(b, true)) >> 16) + c),
+    CASE("mad24.hi.sat.s32 $0, $1, $2, $3;", "wwww",
+         sat32(i128{s32(static_cast<uint64_t>((low24(a, true) * low24(b, true)) >> 16))} + s32(c))),
+    CASE("min.relu.s32 $0, $1, $2;", "www", std::max(0, std::min(s32(a), s32(b)))),
+    CASE("max.s32.relu $0, $1, $2;", "www", std::max(0, std::max(s32(a), s32(b)))),
+    CASE("sad.u16 $0, $1, $2, $3;", "hhhh", (a < b ? b - a : a - b) + c),
+    CASE("sad.s16 $0, $1, $2, $3;", "hhhh", std::abs(s16(a) - s16(b)) + s64(c)),
+    CASE("sad.u64 $0, $1, $2, $3;", "llll", (a < b ? b - a : a - b) + c),
+    CASE("sad.s64 $0, $1, $2, $3;", "llll", (s64(a) < s64(b) ? b - a : a - b) + c),
+    CASE("add.u16x2 $0, $1, $2;", "www", pair(a, b, [](int x, int y) { return x + y; })),
+    CASE("add.s16x2 $0, $1, $2;", "www", pair(a, b, [](int x, int y) { return x + y; })),
+    CASE("min.u16x2 $0, $1, $2;", "www", pair(a, b, [](int x, int y) { return std::min(x, y); })),
+    CASE("max.u16x2 $0, $1, $2;", "www", pair(a, b, [](int x, int y) { return std::max(x, y); })),
+    CASE("min.s16x2 $0, $1, $2;", "www",
+         pair(a, b, [](int16_t x, int16_t y) { return std::min(x, y); })),
+    CASE("max.s16x2 $0, $1, $2;", "www",
+         pair(a, b, [](int16_t x, int16_t y) { return std::max(x, y); })),
+    CASE("max.relu.s16x2 $0, $1, $2;", "www",
+         pair(a, b, [](int16_t x, int16_t y) { return std::max<int>(0, std::max(x, y)); })),
+    CASE("min.s16x2.relu $0, $1, $2;", "www",
+         pair(a, b, [](int16_t x, int16_t y) { return std::max<int>(0, std::min(x, y)); })),
+    CASE("dp4a.u32.u32 $0, $1, $2, $3;", "wwww", dot(a, false, 1, b, false, 0) + s64(c)),
+    CASE("dp4a.s32.u32 $0, $1, $2, $3;", "wwww", dot(a, true, 1, b, false, 0) + s64(c)),
+    CASE("dp4a.u32.s32 $0, $1, $2, $3;", "wwww", dot(a, false, 1, b, true, 0) + s64(c)),
+    CASE("dp4a.s32.s32 $0, $1, $2, $3;", "wwww", dot(a, true, 1, b, true, 0) + s64(c)),
+    CASE("dp2a.lo.s32.s32 $0, $1, $2, $3;", "wwww", dot(a, true, 2, b, true, 0) + s64(c)),
+    CASE("dp2a.hi.u32.s32 $0, $1, $2, $3;", "wwww", dot(a, false, 2, b, true, 2) + s64(c)),
+    CASE("dp2a.hi.s32.u32 $0, $1, $2, $3;", "wwww", dot(a, true, 2, b, false, 2) + s64(c)),
+    CASE("dp2a.lo.u32.u32 $0, $1, $2, $3;", "wwww", dot(a, false, 2, b, false, 0) + s64(c)),
+    CASE("bfind.s64 $0, $1;", "wl", highest(s64(a) < 0 ? ~a : a, 64)),
+    CASE("bfind.shiftamt.s32 $0, $1;", "ww",
+         highest(s32(a) < 0 ? u32(~a) : a, 32) == ~uint64_t{0}
+             ? ~uint64_t{0}
+             : 31 - highest(s32(a) < 0 ? u32(~a) : a, 32)),
+    CASE("bfind.shiftamt.u64 $0, $1;", "wl", a == 0 ? ~uint64_t{0} : 63 - highest(a, 64)),
+    CASE("bfind.shiftamt.s64 $0, $1;", "wl",
+         highest(s64(a) < 0 ? ~a : a, 64) == ~uint64_t{0} ? ~uint64_t{0}
+                                                          : 63 - highest(s64(a) < 0 ? ~a : a, 64)),
+    CASE("prmt.b32.f4e $0, $1, $2, $3;", "wwww", permute_mode("f4e", a, b, c)),
+    CASE("prmt.b32.b4e $0, $1, $2, $3;", "wwww", permute_mode("b4e", a, b, c)),
+    CASE("prmt.b32.rc8 $0, $1, $2, $3;", "wwww", permute_mode("rc8", a, b, c)),
+    CASE("prmt.b32.ecl $0, $1, $2, $3;", "wwww", permute_mode("ecl", a, b, c)),
+    CASE("prmt.b32.ecr $0, $1, $2, $3;", "wwww", permute_mode("ecr", a, b, c)),
+    CASE("prmt.b32.rc16 $0, $1, $2, $3;", "wwww", permute_mode("rc16", a, b, c)),
+    CASE("szext.clamp.u32 $0, $1, $2;", "www", b > 31 ? a : sign_extend(a, b, false)),
+    CASE("szext.clamp.s32 $0, $1, $2;", "www", b > 31 ? a : sign_extend(a, b, true)),
+    CASE("szext.wrap.u32 $0, $1, $2;", "www", sign_extend(a, b & 31, false)),
+    CASE("szext.wrap.s32 $0, $1, $2;", "www", sign_extend(a, b & 31, true)),
+    CASE("bmsk.clamp.b32 $0, $1, $2;", "www", a > 31 ? 0 : bit_mask(a, std::min<uint64_t>(b, 32))),
+    CASE("bmsk.wrap.b32 $0, $1, $2;", "www", bit_mask(a & 31, b & 31)),
+    CASE("fns.b32 $0, $1, $2, $3;", "wwww", nth_set(a, s32(b), s32(c))),
+    CASE("fns.b32 $0, $1, 3, 2;", "ww", nth_set(a, 3, 2)),
+    CASE("fns.b32 $0, $1, 30, -3;", "ww", nth_set(a, 30, -3)),
+    CASE("cnot.b16 $0, $1;", "hh", a == 0),
+    CASE("cnot.b64 $0, $1;", "ll", a == 0),
+    CASE("slct.b16.s32 $0, $1, $2, $3;", "hhhw", s32(c) >= 0 ? a : b),
+    CASE("slct.b64.s32 $0, $1, $2, $3;", "lllw", s32(c) >= 0 ? a : b),
+    // Carries: what a chain leaves is tested, and that only active lanes change their flag.
+    CASE("add.cc.u32 $0, $1, $2; addc.u32 $0, $3, 0;", "wwww", c + ((a + b) >> 32)),
+    CASE("add.cc.s32 $0, $1, $2;", "www", a + b),
+    CASE("add.cc.u64 $0, $1, $2; addc.u64 $0, $3, 0;", "llll",
+         c + static_cast<uint64_t>((u128{a} + b) >> 64)),
+    CASE("add.cc.u32 $0, $1, $2; addc.cc.u32 $0, $3, $3; addc.u32 $0, 0, 0;", "wwww",
+         (c + c + ((a + b) >> 32)) >> 32),
+    CASE("add.cc.u64 $0, $1, $2; addc.cc.s64 $0, $3, $3; addc.s64 $0, 0, 0;", "llll",
+         (u128{c} + c + ((u128{a} + b) >> 64)) >> 64),
+    CASE("sub.cc.u32 $0, $1, $2; subc.u32 $0, $3, 0;", "wwww", c - (a < b)),
+    CASE("sub.cc.s64 $0, $1, $2; subc.s64 $0, $3, 0;", "llll", c - (a < b)),
+    CASE("sub.cc.u32 $0, $1, $2; subc.cc.u32 $0, $3, $1; subc.u32 $0, 0, 0;", "wwww",
+         -static_cast<int64_t>(c < a + (a < b))),
+    CASE("sub.cc.u64 $0, $1, $2; subc.cc.u64 $0, $3, $1; subc.u64 $0, 0, 0;", "llll",
+         -static_cast<int64_t>(u128{c} < u128{a} + (a < b))),
+    CASE("mad.lo.cc.u32 $0, $1, $2, $3; addc.u32 $0, 0, 0;", "wwww", (u32(a * b) + c) >> 32),
+    CASE("mad.hi.cc.u32 $0, $1, $2, $3; addc.u32 $0, 0, 0;", "wwww", (((a * b) >> 32) + c) >> 32),
+    CASE("mad.hi.cc.s32 $0, $1, $2, $3;", "wwww", ((int64_t{s32(a)} * s32(b)) >> 32) + s64(c)),
+    CASE("mad.lo.cc.s64 $0, $1, $2, $3; addc.u64 $0, 0, 0;", "llll", (u128{a * b} + c) >> 64),
+    CASE("mad.hi.cc.u64 $0, $1, $2, $3;", "llll", static_cast<uint64_t>((u128{a} * b) >> 64) + c),
+    CASE("mad.hi.cc.s64 $0, $1, $2, $3;", "llll",
+         static_cast<uint64_t>((i128{s64(a)} * s64(b)) >> 64) + c),
+    CASE("add.cc.u32 $0, $1, $2; madc.lo.u32 $0, $1, $2, $3;", "wwww", a* b + c + ((a + b) >> 32)),
+    CASE("add.cc.u32 $0, $1, $2; madc.hi.u32 $0, $1, $2, $3;", "wwww",
+         ((a * b) >> 32) + c + ((a + b) >> 32)),
+    CASE("add.cc.u32 $0, $1, $2; madc.hi.s32 $0, $1, $2, $3;", "wwww",
+         ((int64_t{s32(a)} * s32(b)) >> 32) + s64(c) + s64((a + b) >> 32)),
+    CASE("add.cc.u32 $0, $1, $2; madc.lo.cc.u32 $0, $1, $2, $3; addc.u32 $0, 0, 0;", "wwww",
+         (u32(a * b) + c + ((a + b) >> 32)) >> 32),
+    CASE("add.cc.u32 $0, $1, $2; madc.hi.cc.u32 $0, $1, $2, $3; addc.u32 $0, 0, 0;", "wwww",
+         (((a * b) >> 32) + c + ((a + b) >> 32)) >> 32),
+    CASE("add.cc.u64 $0, $1, $2; madc.lo.u64 $0, $1, $2, $3;", "llll",
+         a* b + c + static_cast<uint64_t>((u128{a} + b) >> 64)),
+    CASE("add.cc.u64 $0, $1, $2; madc.hi.s64 $0, $1, $2, $3;", "llll",
+         static_cast<uint64_t>((i128{s64(a)} * s64(b)) >> 64) + c +
+             static_cast<uint64_t>((u128{a} + b) >> 64)),
     CASE("add.s32 $0, $1, -7;", "ww", a - 7),
     CASE("add.s64 $0, $1, -7;", "ll", a - 7),
     CASE("and.b32 $0, $1, 0xFFFFFFF0;", "ww", a & 0xfffffff0u),

@@ -109,6 +109,16 @@ const char* type_of(char letter) {
   return letter == 'p' ? ".pred" : letter == 'h' ? ".b16" : letter == 'w' ? ".b32" : ".b64";
 }
 
+// Each of the statements with the guard.
+std::string guarded(const std::string& instructions) {
+  std::string out = "@%g ";
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    out += instructions[i];
+    if (instructions[i] == ';' && i + 1 < instructions.size()) out += " @%g ";
+  }
+  return out;
+}
+
 enum class Variant { kPlain, kGuarded, kDivergent };
 
 std::string case_body(const LaneCase& test, Variant variant) {
@@ -136,7 +146,7 @@ std::string case_body(const LaneCase& test, Variant variant) {
   }
   const std::string instruction = substitute(test.instruction);
   if (variant == Variant::kPlain) body += instruction + "\n";
-  if (variant == Variant::kGuarded) body += "@%g " + instruction + "\n";
+  if (variant == Variant::kGuarded) body += guarded(instruction) + "\n";
   if (variant == Variant::kDivergent) body += "@!%g bra SKIP;\n" + instruction + "\nSKIP:\n";
   body += "ld.param.u64 %base, [p0];\n add.s64 %base, %base, %offset;\n";
   if (out == 'p') {

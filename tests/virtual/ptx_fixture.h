@@ -56,7 +56,8 @@ class Buffer {
 // What a lane's 64 bits hold.
 enum class Kind { kInteger, kFloat, kDouble, kHalf, kBfloat };
 
-// One instruction: "add.s32 $0, $1, $2;" with its operands' widths, the result first: p h w l.
+// One instruction, or a few: "add.s32 $0, $1, $2;" with its operands' widths, the result first: p h
+// w l.
 // `expect` gives the result from the inputs, all as zero-extended bits. Results of a floating `out`
 // kind are equal where both are NaN.
 struct LaneCase {

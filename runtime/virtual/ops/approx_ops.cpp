@@ -1,8 +1,10 @@
 // Functions that PTX gives as approximations. Each stays within the error bound of the PTX ISA; the
-// bits differ from a GPU's and may differ between instruction sets.
+// bits differ from a GPU's and may differ between instruction sets. Warp::approx may ask for the
+// worst that the bound allows instead.
 //
 // Polynomials: Chebyshev interpolation of (2^t - 1) / t on [-0.5, 0.5] (relative error of ex2 below
 // 2^-23) and of log2(1 + t) / t on [sqrt(0.5) - 1, sqrt(2) - 1].
+#include "runtime/virtual/ops/approx_bounds.h"
 #include "runtime/virtual/ops/rows.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
@@ -72,14 +74,32 @@ struct Lg2 {
   }
 };
 
+struct Rcp {
+  static f32 apply(f32 x) { return 1.0f / x; }
+};
+struct Sqrt {
+  static f32 apply(f32 x) { return __builtin_sqrtf(x); }
+};
 struct Rsqrt {
   static f32 apply(f32 x) { return 1.0f / __builtin_sqrtf(x); }
 };
-struct RsqrtFtz {
-  static f32 apply(f32 x) { return Rsqrt::apply(flush(x)); }
-};
 struct RsqrtDouble {
   static f64 apply(f64 x) { return 1.0 / __builtin_sqrt(x); }
+};
+// Of a double's upper half, to a double's upper half; subnormals are zeros.
+template <bool kRoot>
+struct GrossDouble {
+  static f64 apply(f64 x) {
+    const u64 upper = 0xffffffff00000000u;
+    u64 bits = bits_to<u64>(x) & upper;
+    if ((bits & 0x7ff0000000000000u) == 0) bits &= u64{1} << 63;
+    const f64 a = bits_to<f64>(bits);
+    const f64 r = 1.0 / (kRoot ? __builtin_sqrt(a) : a);
+    if (x != x || r != r) return bits_to<f64>(u64{0x7fffffff00000000u});
+    bits = bits_to<u64>(r) & upper;
+    if ((bits & 0x7ff0000000000000u) == 0) bits &= u64{1} << 63;
+    return bits_to<f64>(bits);
+  }
 };
 struct Sin {
   static f32 apply(f32 x) { return sinf(x); }
@@ -87,9 +107,21 @@ struct Sin {
 struct Cos {
   static f32 apply(f32 x) { return cosf(x); }
 };
+struct Div {
+  static f32 apply(f32 a, f32 b) { return a / b; }
+};
+// |b| above 2^126 makes the approximate reciprocal 0.
+struct DivApprox {
+  static f32 apply(f32 a, f32 b) {
+    const f32 magnitude = __builtin_fabsf(b);
+    const bool huge = magnitude > 0x1p126f && magnitude < __builtin_inff();
+    return huge ? a * (b > 0 ? 0.0f : -0.0f) : a / b;
+  }
+};
 template <class F>
 struct Flushed {
   static f32 apply(f32 x) { return flush(F::apply(flush(x))); }
+  static f32 apply(f32 a, f32 b) { return flush(F::apply(flush(a), flush(b))); }
 };
 
 struct Tanh {
@@ -124,27 +156,96 @@ struct Pair {
   }
 };
 
+inline f32 argument(f32 x) { return x; }
+template <class T>
+inline f32 argument(T x) {
+  return to_float(x);
+}
+
+template <class F, class Bound, class T>
+inline T worst_of(const Warp& w, T x) {
+  return extreme<T>(Bound::of(argument(x)), F::apply(x), takes_highest(w.approx, bits_of(x)),
+                    Bound::kFtz);
+}
+template <class F, class Bound, class T>
+__attribute__((noinline)) void worst(Warp& w, const Op& op) {
+  T* d = lanes<T>(w, op.dst);
+  const T* a = lanes<T>(w, op.a);
+  for (u32 i = 0; i < kLanes; ++i) d[i] = worst_of<F, Bound, T>(w, a[i]);
+}
+template <class F, class Bound, class T>
+__attribute__((noinline)) void worst_pair(Warp& w, const Op& op) {
+  u32* d = lanes<u32>(w, op.dst);
+  const u32* a = lanes<u32>(w, op.a);
+  for (u32 i = 0; i < kLanes; ++i) {
+    const T low = worst_of<Half<F, T>, Bound, T>(w, T{static_cast<u16>(a[i])});
+    const T high = worst_of<Half<F, T>, Bound, T>(w, T{static_cast<u16>(a[i] >> 16)});
+    d[i] = static_cast<u32>(high.bits) << 16 | low.bits;
+  }
+}
+template <class F, class Bound>
+__attribute__((noinline)) void worst_quotient(Warp& w, const Op& op) {
+  f32* d = lanes<f32>(w, op.dst);
+  const f32* a = lanes<f32>(w, op.a);
+  const f32* b = lanes<f32>(w, op.b);
+  for (u32 i = 0; i < kLanes; ++i) {
+    const bool highest = takes_highest(w.approx, bits_of(a[i]) ^ bits_of(b[i]) * 0x9e3779b9u);
+    d[i] = extreme<f32>(Bound::of(a[i], b[i]), F::apply(a[i], b[i]), highest, Bound::kFtz);
+  }
+}
+
+template <class F, class Bound>
+void single(Warp& w, const Op& op) {
+  if (w.approx != ApproxMode::kNearest) return worst<F, Bound, f32>(w, op);
+  unary<F, f32, f32>(w, op);
+}
+template <class F, class Bound, class T>
+void half(Warp& w, const Op& op) {
+  if (w.approx != ApproxMode::kNearest) return worst<Half<F, T>, Bound, T>(w, op);
+  unary<Half<F, T>, T, T>(w, op);
+}
+template <class F, class Bound, class T>
+void pair(Warp& w, const Op& op) {
+  if (w.approx != ApproxMode::kNearest) return worst_pair<F, Bound, T>(w, op);
+  unary<Pair<F, T>, u32, u32>(w, op);
+}
+template <class F, class Bound>
+void quotient(Warp& w, const Op& op) {
+  if (w.approx != ApproxMode::kNearest) return worst_quotient<F, Bound>(w, op);
+  binary<F, f32, f32, f32>(w, op);
+}
+
 const Row kRows[] = {
-    {"ex2.approx.f32", Bind::kAlu, "ww", unary_of<Ex2<false>, f32>},
-    {"ex2.approx.ftz.f32", Bind::kAlu, "ww", unary_of<Ex2<true>, f32>},
-    {"ex2.approx.f16", Bind::kAlu, "hh", unary_of<Half<Ex2<false>, f16>, f16>},
-    {"ex2.approx.f16x2", Bind::kAlu, "ww", unary_of<Pair<Ex2<false>, f16>, u32>},
-    {"ex2.approx.ftz.bf16", Bind::kAlu, "hh", unary_of<Half<Ex2<true>, bf16>, bf16>},
-    {"ex2.approx.ftz.bf16x2", Bind::kAlu, "ww", unary_of<Pair<Ex2<true>, bf16>, u32>},
-    {"lg2.approx.f32", Bind::kAlu, "ww", unary_of<Lg2<false>, f32>},
-    {"lg2.approx.ftz.f32", Bind::kAlu, "ww", unary_of<Lg2<true>, f32>},
-    {"rsqrt.approx.f32", Bind::kAlu, "ww", unary_of<Rsqrt, f32>},
-    {"rsqrt.approx.ftz.f32", Bind::kAlu, "ww", unary_of<RsqrtFtz, f32>},
+    {"ex2.approx.f32", Bind::kAlu, "ww", single<Ex2<false>, Ex2Bound<false>>},
+    {"ex2.approx.ftz.f32", Bind::kAlu, "ww", single<Ex2<true>, Ex2Bound<true>>},
+    {"ex2.approx.f16", Bind::kAlu, "hh", half<Ex2<false>, Ex2HalfBound<f16>, f16>},
+    {"ex2.approx.f16x2", Bind::kAlu, "ww", pair<Ex2<false>, Ex2HalfBound<f16>, f16>},
+    {"ex2.approx.ftz.bf16", Bind::kAlu, "hh", half<Ex2<true>, Ex2HalfBound<bf16>, bf16>},
+    {"ex2.approx.ftz.bf16x2", Bind::kAlu, "ww", pair<Ex2<true>, Ex2HalfBound<bf16>, bf16>},
+    {"lg2.approx.f32", Bind::kAlu, "ww", single<Lg2<false>, Lg2Bound<false>>},
+    {"lg2.approx.ftz.f32", Bind::kAlu, "ww", single<Lg2<true>, Lg2Bound<true>>},
+    {"rcp.approx.f32", Bind::kAlu, "ww", single<Rcp, RcpBound<false>>},
+    {"rcp.approx.ftz.f32", Bind::kAlu, "ww", single<Flushed<Rcp>, RcpBound<true>>},
+    {"sqrt.approx.f32", Bind::kAlu, "ww", single<Sqrt, SqrtBound<false>>},
+    {"sqrt.approx.ftz.f32", Bind::kAlu, "ww", single<Flushed<Sqrt>, SqrtBound<true>>},
+    {"rsqrt.approx.f32", Bind::kAlu, "ww", single<Rsqrt, RsqrtBound<false>>},
+    {"rsqrt.approx.ftz.f32", Bind::kAlu, "ww", single<Flushed<Rsqrt>, RsqrtBound<true>>},
     {"rsqrt.approx.f64", Bind::kAlu, "ll", unary_of<RsqrtDouble, f64>},
-    {"sin.approx.f32", Bind::kAlu, "ww", unary_of<Sin, f32>},
-    {"sin.approx.ftz.f32", Bind::kAlu, "ww", unary_of<Flushed<Sin>, f32>},
-    {"cos.approx.f32", Bind::kAlu, "ww", unary_of<Cos, f32>},
-    {"cos.approx.ftz.f32", Bind::kAlu, "ww", unary_of<Flushed<Cos>, f32>},
-    {"tanh.approx.f32", Bind::kAlu, "ww", unary_of<Tanh, f32>},
-    {"tanh.approx.f16", Bind::kAlu, "hh", unary_of<Half<Tanh, f16>, f16>},
-    {"tanh.approx.f16x2", Bind::kAlu, "ww", unary_of<Pair<Tanh, f16>, u32>},
-    {"tanh.approx.bf16", Bind::kAlu, "hh", unary_of<Half<Tanh, bf16>, bf16>},
-    {"tanh.approx.bf16x2", Bind::kAlu, "ww", unary_of<Pair<Tanh, bf16>, u32>},
+    {"rsqrt.approx.ftz.f64", Bind::kAlu, "ll", unary_of<GrossDouble<true>, f64>},
+    {"rcp.approx.ftz.f64", Bind::kAlu, "ll", unary_of<GrossDouble<false>, f64>},
+    {"sin.approx.f32", Bind::kAlu, "ww", single<Sin, CircularBound<false, true>>},
+    {"sin.approx.ftz.f32", Bind::kAlu, "ww", single<Flushed<Sin>, CircularBound<true, true>>},
+    {"cos.approx.f32", Bind::kAlu, "ww", single<Cos, CircularBound<false, false>>},
+    {"cos.approx.ftz.f32", Bind::kAlu, "ww", single<Flushed<Cos>, CircularBound<true, false>>},
+    {"tanh.approx.f32", Bind::kAlu, "ww", single<Tanh, TanhBound>},
+    {"tanh.approx.f16", Bind::kAlu, "hh", half<Tanh, TanhHalfBound<f16>, f16>},
+    {"tanh.approx.f16x2", Bind::kAlu, "ww", pair<Tanh, TanhHalfBound<f16>, f16>},
+    {"tanh.approx.bf16", Bind::kAlu, "hh", half<Tanh, TanhHalfBound<bf16>, bf16>},
+    {"tanh.approx.bf16x2", Bind::kAlu, "ww", pair<Tanh, TanhHalfBound<bf16>, bf16>},
+    {"div.approx.f32", Bind::kAlu, "www", quotient<DivApprox, DivBound<false, false>>},
+    {"div.approx.ftz.f32", Bind::kAlu, "www", quotient<Flushed<DivApprox>, DivBound<true, false>>},
+    {"div.full.f32", Bind::kAlu, "www", quotient<Div, DivBound<false, true>>},
+    {"div.full.ftz.f32", Bind::kAlu, "www", quotient<Flushed<Div>, DivBound<true, true>>},
 };
 
 }  // namespace

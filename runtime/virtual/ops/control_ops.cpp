@@ -83,10 +83,12 @@ const Row kRows[] = {
     {"nanosleep.u32", Bind::kNone, "", nop},
 };
 
+// Of rows that match and fit, the first is taken: narrow conversions before the general one.
 const RowSpan* const kSpans[] = {
-    &kIntegerRows, &kFloatRows, &kHalfRows,    &kApproxRows, &kCompareRows,
-    &kConvertRows, &kMoveRows,  &kMemoryRows,  &kAtomicRows, &kAsyncRows,
-    &kMatrixRows,  &kWarpRows,  &kControlRows,
+    &kIntegerRows,  &kBitRows,     &kCarryRows,  &kPackedRows,  &kFloatRows,
+    &kRoundingRows, &kHalfRows,    &kApproxRows, &kCompareRows, &kNarrowRows,
+    &kConvertRows,  &kMoveRows,    &kMemoryRows, &kAtomicRows,  &kAsyncRows,
+    &kMatrixRows,   &kMmaByteRows, &kWarpRows,   &kControlRows,
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // cvt: fast loops for the common pairs of types, and one exact general conversion for the rest.
+// narrow_ops.cpp has those to 16, 19 and 8 bits.
 #include "runtime/virtual/ops/rows.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
@@ -184,21 +185,6 @@ template <class T>
 struct FromHalf {
   static f32 apply(T a) { return to_float(a); }
 };
-template <class T>
-struct ToHalf {
-  static T apply(f32 a) { return round_to<T>(a); }
-};
-template <class T, bool kRelu>
-struct PackPair {  // a to the high half
-  static u32 apply(f32 a, f32 b) {
-    u32 high = round_to<T>(a).bits, low = round_to<T>(b).bits;
-    if (kRelu) {
-      high = (high & 0x8000) && a == a ? 0 : high;
-      low = (low & 0x8000) && b == b ? 0 : low;
-    }
-    return high << 16 | low;
-  }
-};
 // Float to integer: out of range clamps, NaN gives 0.
 struct TruncateSigned {
   static s32 apply(f32 a) {
@@ -207,16 +193,6 @@ struct TruncateSigned {
     return a != a ? 0 : (a >= 0x1p31f ? 0x7fffffff : r);
   }
 };
-// Rounded to 10 bits of fraction, ties away from zero.
-template <bool kAway>
-struct ToTf32 {
-  static u32 apply(f32 a) {
-    const u32 bits = bits_to<u32>(a);
-    if ((bits & 0x7f800000u) == 0x7f800000u) return a != a ? kFloatNan : bits;
-    return (bits + (kAway ? 0x1000u : 0xfffu + ((bits >> 13) & 1))) & ~0x1fffu;
-  }
-};
-
 #define ANY_TYPE "(u8|s8|u16|s16|u32|s32|u64|s64|f16|bf16|f32|f64)"
 
 const Row kRows[] = {
@@ -236,16 +212,8 @@ const Row kRows[] = {
     {"cvt.rzi.s32.f32", Bind::kAlu, "ww", unary<TruncateSigned, s32, f32>},
     {"cvt.f32.f16", Bind::kAlu, "wh", unary<FromHalf<f16>, f32, f16>},
     {"cvt.f32.bf16", Bind::kAlu, "wh", unary<FromHalf<bf16>, f32, bf16>},
-    {"cvt.rn.f16.f32", Bind::kAlu, "hw", unary<ToHalf<f16>, f16, f32>},
-    {"cvt.rn.bf16.f32", Bind::kAlu, "hw", unary<ToHalf<bf16>, bf16, f32>},
-    {"cvt.rn.f16x2.f32", Bind::kAlu, "www", binary<PackPair<f16, false>, u32, f32, f32>},
-    {"cvt.rn.bf16x2.f32", Bind::kAlu, "www", binary<PackPair<bf16, false>, u32, f32, f32>},
-    {"cvt.rn.relu.f16x2.f32", Bind::kAlu, "www", binary<PackPair<f16, true>, u32, f32, f32>},
-    {"cvt.rn.relu.bf16x2.f32", Bind::kAlu, "www", binary<PackPair<bf16, true>, u32, f32, f32>},
-    {"cvt.rna.tf32.f32", Bind::kAlu, "ww", unary<ToTf32<true>, u32, f32>},
-    {"cvt.rn.tf32.f32", Bind::kAlu, "ww", unary<ToTf32<false>, u32, f32>},
-    {"cvt[.rn|.rz|.rm|.rp|.rni|.rzi|.rmi|.rpi][.relu][.ftz][.sat]." ANY_TYPE "." ANY_TYPE,
-     Bind::kConvert, "", convert},
+    {"cvt[.rn|.rz|.rm|.rp|.rni|.rzi|.rmi|.rpi][.ftz][.sat]." ANY_TYPE "." ANY_TYPE, Bind::kConvert,
+     "", convert},
 };
 
 }  // namespace

@@ -28,14 +28,6 @@ struct Div {
     return a / b;
   }
 };
-// |b| above 2^126 makes the approximate reciprocal 0.
-struct DivApprox {
-  static f32 apply(f32 a, f32 b) {
-    const f32 magnitude = __builtin_fabsf(b);
-    const bool huge = magnitude > 0x1p126f && magnitude < __builtin_inff();
-    return huge ? a * (b > 0 ? 0.0f : -0.0f) : a / b;
-  }
-};
 struct Fma {
   static f32 apply(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
   static f64 apply(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
@@ -107,6 +99,16 @@ struct Nan {
     return (a != a) | (b != b) ? bits_to<f32>(kFloatNan) : r;
   }
 };
+// .xorsign.abs: of the magnitudes, with the product of the signs.
+template <class F>
+struct XorSign {
+  static f32 apply(f32 a, f32 b) {
+    const u32 x = bits_to<u32>(a), y = bits_to<u32>(b);
+    const f32 r = F::apply(bits_to<f32>(x & 0x7fffffffu), bits_to<f32>(y & 0x7fffffffu));
+    const u32 sign = r != r ? 0 : (x ^ y) & 0x80000000u;
+    return bits_to<f32>(bits_to<u32>(r) | sign);
+  }
+};
 template <class F>
 struct Three {
   static f32 apply(f32 a, f32 b, f32 c) { return F::apply(F::apply(a, b), c); }
@@ -126,37 +128,45 @@ struct Sat {
 
 // testp
 enum class Property { kFinite, kInfinite, kNumber, kNotANumber, kNormal, kSubnormal };
-template <Property kProperty>
+template <Property kProperty, class T, int kFraction>
 void testp(Warp& w, const Op& op) {
-  const u32* a = lanes<u32>(w, op.a);
+  constexpr T kMagnitude = static_cast<T>(~T{0}) >> 1;
+  constexpr T kInfinity = kMagnitude >> kFraction << kFraction;
+  constexpr T kLeastNormal = T{1} << kFraction;
+  const T* a = lanes<T>(w, op.a);
   u32 result = 0;
   for (u32 i = 0; i < kLanes; ++i) {
-    const u32 magnitude = a[i] & 0x7fffffffu;
+    const T magnitude = a[i] & kMagnitude;
     bool r = false;
     switch (kProperty) {
       case Property::kFinite:
-        r = magnitude < 0x7f800000u;
+        r = magnitude < kInfinity;
         break;
       case Property::kInfinite:
-        r = magnitude == 0x7f800000u;
+        r = magnitude == kInfinity;
         break;
       case Property::kNumber:
-        r = magnitude <= 0x7f800000u;
+        r = magnitude <= kInfinity;
         break;
       case Property::kNotANumber:
-        r = magnitude > 0x7f800000u;
+        r = magnitude > kInfinity;
         break;
       case Property::kNormal:
-        r = magnitude >= 0x00800000u && magnitude < 0x7f800000u;
+        r = magnitude >= kLeastNormal && magnitude < kInfinity;
         break;
       case Property::kSubnormal:
-        r = magnitude != 0 && magnitude < 0x00800000u;
+        r = magnitude != 0 && magnitude < kLeastNormal;
         break;
     }
     result |= static_cast<u32>(r) << i;
   }
   mask_of(w, op.dst) = result;
 }
+
+#define TESTP(name, property)                                                     \
+  {"testp." name ".f32", Bind::kAlu, "pw", testp<Property::property, u32, 23>}, { \
+    "testp." name ".f64", Bind::kAlu, "pl", testp<Property::property, u64, 52>    \
+  }
 
 // The four forms of an operation that may flush and saturate. `r` is its optional rounding.
 #define FTZ_SAT_ROWS(name, r, operands, loop, F)                        \
@@ -170,33 +180,39 @@ void testp(Warp& w, const Op& op) {
     name ".ftz.f32", Bind::kAlu, operands, loop<Ftz<F>, f32> \
   }
 
+#define PLAIN_AND_FTZ(name, suffix, operands, loop, ...)                         \
+  {name suffix ".f32", Bind::kAlu, operands, loop<__VA_ARGS__, f32>}, {          \
+    name ".ftz" suffix ".f32", Bind::kAlu, operands, loop<Ftz<__VA_ARGS__>, f32> \
+  }
+// Every form of max and min. (.xorsign before .ftz would see the same signs.)
+#define EXTREMA(name, F)                                                          \
+  PLAIN_AND_FTZ(name, "", "www", binary_of, F),                                   \
+      PLAIN_AND_FTZ(name, ".NaN", "www", binary_of, Nan<F>),                      \
+      PLAIN_AND_FTZ(name, ".xorsign.abs", "www", binary_of, XorSign<F>),          \
+      PLAIN_AND_FTZ(name, ".NaN.xorsign.abs", "www", binary_of, XorSign<Nan<F>>), \
+      PLAIN_AND_FTZ(name, "", "wwww", ternary_of, Three<F>),                      \
+      PLAIN_AND_FTZ(name, ".NaN", "wwww", ternary_of, Three<Nan<F>>)
+
 const Row kRows[] = {
     FTZ_SAT_ROWS("add", "[.rn]", "www", binary_of, Add),
     FTZ_SAT_ROWS("sub", "[.rn]", "www", binary_of, Sub),
     FTZ_SAT_ROWS("mul", "[.rn]", "www", binary_of, Mul),
     FTZ_SAT_ROWS("fma", ".rn", "wwww", ternary_of, Fma),
     FTZ_SAT_ROWS("mad", ".rn", "wwww", ternary_of, Fma),
-    FTZ_ROWS("max", "www", binary_of, Max),
-    FTZ_ROWS("min", "www", binary_of, Min),
-    FTZ_ROWS("max", "wwww", ternary_of, Three<Max>),
-    FTZ_ROWS("min", "wwww", ternary_of, Three<Min>),
-    {"max.NaN.f32", Bind::kAlu, "www", binary_of<Nan<Max>, f32>},
-    {"min.NaN.f32", Bind::kAlu, "www", binary_of<Nan<Min>, f32>},
-    {"max.ftz.NaN.f32", Bind::kAlu, "www", binary_of<Ftz<Nan<Max>>, f32>},
-    {"min.ftz.NaN.f32", Bind::kAlu, "www", binary_of<Ftz<Nan<Min>>, f32>},
+    EXTREMA("max", Max),
+    EXTREMA("min", Min),
     FTZ_ROWS("neg", "ww", unary_of, Neg),
     FTZ_ROWS("abs", "ww", unary_of, Abs),
-    FTZ_ROWS("div.(rn|full)", "www", binary_of, Div),
-    FTZ_ROWS("div.approx", "www", binary_of, DivApprox),
-    FTZ_ROWS("sqrt.(rn|approx)", "ww", unary_of, Sqrt),
-    FTZ_ROWS("rcp.(rn|approx)", "ww", unary_of, Rcp),
+    FTZ_ROWS("div.rn", "www", binary_of, Div),
+    FTZ_ROWS("sqrt.rn", "ww", unary_of, Sqrt),
+    FTZ_ROWS("rcp.rn", "ww", unary_of, Rcp),
     {"copysign.f32", Bind::kAlu, "www", binary_of<CopySign, f32>},
-    {"testp.finite.f32", Bind::kAlu, "pw", testp<Property::kFinite>},
-    {"testp.infinite.f32", Bind::kAlu, "pw", testp<Property::kInfinite>},
-    {"testp.number.f32", Bind::kAlu, "pw", testp<Property::kNumber>},
-    {"testp.notanumber.f32", Bind::kAlu, "pw", testp<Property::kNotANumber>},
-    {"testp.normal.f32", Bind::kAlu, "pw", testp<Property::kNormal>},
-    {"testp.subnormal.f32", Bind::kAlu, "pw", testp<Property::kSubnormal>},
+    TESTP("finite", kFinite),
+    TESTP("infinite", kInfinite),
+    TESTP("number", kNumber),
+    TESTP("notanumber", kNotANumber),
+    TESTP("normal", kNormal),
+    TESTP("subnormal", kSubnormal),
     {"add[.rn].f64", Bind::kAlu, "lll", binary_of<Add, f64>},
     {"sub[.rn].f64", Bind::kAlu, "lll", binary_of<Sub, f64>},
     {"mul[.rn].f64", Bind::kAlu, "lll", binary_of<Mul, f64>},

@@ -82,6 +82,16 @@ struct Nan {
     return is_nan(a) || is_nan(b) ? T{kHalfNan} : F::apply(a, b);
   }
 };
+// .xorsign.abs: of the magnitudes, with the product of the signs.
+template <class F>
+struct XorSign {
+  template <class T>
+  static T apply(T a, T b) {
+    const T r =
+        F::apply(T{static_cast<u16>(a.bits & 0x7fff)}, T{static_cast<u16>(b.bits & 0x7fff)});
+    return is_nan(r) ? r : T{static_cast<u16>(r.bits | ((a.bits ^ b.bits) & 0x8000))};
+  }
+};
 template <class F>
 struct Sat {
   template <class T>
@@ -144,21 +154,32 @@ struct Pair {
   HALF_ROWS(name, "f16", h, w, loop, F, f16), HALF_ROWS(name, "bf16", h, w, loop, F, bf16), \
       HALF_ROWS(name ".ftz", "f16", h, w, loop, Ftz<F>, f16)
 
+#define SAT_ROWS(name, h, w, loop, F)                     \
+  HALF_ROWS(name ".sat", "f16", h, w, loop, Sat<F>, f16), \
+      HALF_ROWS(name ".ftz.sat", "f16", h, w, loop, Sat<Ftz<F>>, f16)
+#define EXTREMUM(name, suffix, ...)                                               \
+  HALF_ROWS(name suffix, "f16", "hhh", "www", binary_of, __VA_ARGS__, f16),       \
+      HALF_ROWS(name suffix, "bf16", "hhh", "www", binary_of, __VA_ARGS__, bf16), \
+      HALF_ROWS(name ".ftz" suffix, "f16", "hhh", "www", binary_of, Ftz<__VA_ARGS__>, f16)
+#define EXTREMA(name, F)                                 \
+  EXTREMUM(name, "", F), EXTREMUM(name, ".NaN", Nan<F>), \
+      EXTREMUM(name, ".xorsign.abs", XorSign<F>),        \
+      EXTREMUM(name, ".NaN.xorsign.abs", XorSign<Nan<F>>)
+
 const Row kRows[] = {
     BOTH_ROWS("add[.rn]", "hhh", "www", binary_of, Add),
     BOTH_ROWS("sub[.rn]", "hhh", "www", binary_of, Sub),
     BOTH_ROWS("mul[.rn]", "hhh", "www", binary_of, Mul),
     BOTH_ROWS("fma.rn", "hhhh", "wwww", ternary_of, Fma),
-    HALF_ROWS("add[.rn].sat", "f16", "hhh", "www", binary_of, Sat<Add>, f16),
-    HALF_ROWS("sub[.rn].sat", "f16", "hhh", "www", binary_of, Sat<Sub>, f16),
-    HALF_ROWS("mul[.rn].sat", "f16", "hhh", "www", binary_of, Sat<Mul>, f16),
-    HALF_ROWS("fma.rn.sat", "f16", "hhhh", "wwww", ternary_of, Sat<Fma>, f16),
+    SAT_ROWS("add[.rn]", "hhh", "www", binary_of, Add),
+    SAT_ROWS("sub[.rn]", "hhh", "www", binary_of, Sub),
+    SAT_ROWS("mul[.rn]", "hhh", "www", binary_of, Mul),
+    SAT_ROWS("fma.rn", "hhhh", "wwww", ternary_of, Fma),
     HALF_ROWS("fma.rn.relu", "f16", "hhhh", "wwww", ternary_of, Relu<Fma>, f16),
+    HALF_ROWS("fma.rn.ftz.relu", "f16", "hhhh", "wwww", ternary_of, Ftz<Relu<Fma>>, f16),
     HALF_ROWS("fma.rn.relu", "bf16", "hhhh", "wwww", ternary_of, Relu<Fma>, bf16),
-    BOTH_ROWS("max", "hhh", "www", binary_of, Max),
-    BOTH_ROWS("min", "hhh", "www", binary_of, Min),
-    BOTH_ROWS("max.NaN", "hhh", "www", binary_of, Nan<Max>),
-    BOTH_ROWS("min.NaN", "hhh", "www", binary_of, Nan<Min>),
+    EXTREMA("max", Max),
+    EXTREMA("min", Min),
     BOTH_ROWS("neg", "hh", "ww", unary_of, Neg),
     BOTH_ROWS("abs", "hh", "ww", unary_of, Abs),
 };

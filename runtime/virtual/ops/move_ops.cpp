@@ -68,18 +68,21 @@ void from_generic(Warp& w, const Op& op) {
   const T* a = lanes<T>(w, op.a);
   LSSAR_LANES d[i] = static_cast<T>(a[i] - kWindow);
 }
-template <uint64_t kWindow>
+template <uint64_t kWindow, u32 kShift = kWindowShift>
 void is_space(Warp& w, const Op& op) {
   const u64* a = lanes<u64>(w, op.a);
   u32 result = 0;
   for (u32 i = 0; i < kLanes; ++i) {
-    const u64 window = a[i] >> kWindowShift << kWindowShift;
-    result |= static_cast<u32>(window == kWindow) << i;
+    result |= static_cast<u32>(a[i] >> kShift << kShift == kWindow) << i;
   }
   mask_of(w, op.dst) = result;
 }
 
+// Within the shared window, the bits from here on are 0 for the block's own memory.
+constexpr u32 kRankShift = 24;
+
 #define SHARED "(shared|shared::cta)"
+#define ANY_SHARED "(shared|shared::cta|shared::cluster)"
 
 const Row kRows[] = {
     {"mov.pred", Bind::kAlu, "pp", mov_mask},
@@ -95,14 +98,16 @@ const Row kRows[] = {
     {"mov.(b32|u32|s32)", Bind::kClock, "w", read_clock},
     {"mov.(b64|u64|s64)", Bind::kClock, "l", read_clock},
     {"cvta[.to].(global|const).u64", Bind::kAlu, "ll", mov<u64>},
-    {"cvta." SHARED ".u64", Bind::kAlu, "ll", to_generic<u64, kSharedWindow>},
+    {"cvta." ANY_SHARED ".u64", Bind::kAlu, "ll", to_generic<u64, kSharedWindow>},
     {"cvta.local.u64", Bind::kAlu, "ll", to_generic<u64, kLocalWindow>},
-    {"cvta.param.u64", Bind::kAlu, "ll", to_generic<u64, kParamWindow>},
-    {"cvta.to." SHARED ".u64", Bind::kAlu, "ll", from_generic<u64, kSharedWindow>},
+    {"cvta.param[::entry].u64", Bind::kAlu, "ll", to_generic<u64, kParamWindow>},
+    {"cvta.to." ANY_SHARED ".u64", Bind::kAlu, "ll", from_generic<u64, kSharedWindow>},
     {"cvta.to.local.u64", Bind::kAlu, "ll", from_generic<u64, kLocalWindow>},
-    {"cvta.to.param.u64", Bind::kAlu, "ll", from_generic<u64, kParamWindow>},
+    {"cvta.to.param[::entry].u64", Bind::kAlu, "ll", from_generic<u64, kParamWindow>},
     {"isspacep.global", Bind::kAlu, "pl", is_space<0>},
-    {"isspacep." SHARED, Bind::kAlu, "pl", is_space<kSharedWindow>},
+    {"isspacep." SHARED, Bind::kAlu, "pl", is_space<kSharedWindow, kRankShift>},
+    {"isspacep.shared::cluster", Bind::kAlu, "pl", is_space<kSharedWindow>},
+    {"isspacep.param[::entry]", Bind::kAlu, "pl", is_space<kParamWindow>},
     {"isspacep.local", Bind::kAlu, "pl", is_space<kLocalWindow>},
 };
 

@@ -6,16 +6,22 @@
 namespace lssar::vdev::LSSAR_SIMD {
 
 extern const RowSpan kIntegerRows;
+extern const RowSpan kBitRows;
+extern const RowSpan kCarryRows;
+extern const RowSpan kPackedRows;
 extern const RowSpan kFloatRows;
+extern const RowSpan kRoundingRows;
 extern const RowSpan kHalfRows;
 extern const RowSpan kApproxRows;
 extern const RowSpan kCompareRows;
+extern const RowSpan kNarrowRows;
 extern const RowSpan kConvertRows;
 extern const RowSpan kMoveRows;
 extern const RowSpan kMemoryRows;
 extern const RowSpan kAtomicRows;
 extern const RowSpan kAsyncRows;
 extern const RowSpan kMatrixRows;
+extern const RowSpan kMmaByteRows;
 extern const RowSpan kWarpRows;
 extern const RowSpan kControlRows;
 

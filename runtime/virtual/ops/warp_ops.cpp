@@ -149,10 +149,20 @@ void match_all(Warp& w, const Op& op) {
   if (op.dst != kNoRegister) store_uniform(w, op.dst, same ? w.mask : 0);
 }
 
-// The lowest lane is the leader.
+// PTX leaves open which member leads, but a program may rely on it to stay the same: it depends on
+// the warp, the members and the seed only.
+inline u32 leader_of(const Warp& w, u32 members) {
+  if (w.elect_seed == 0) return lowest_lane(members);
+  u64 hash = (static_cast<u64>(w.elect_seed) << 32 | members) + w.index * 0x9e3779b97f4a7c15u;
+  hash = (hash ^ (hash >> 33)) * 0xff51afd7ed558ccdu;
+  hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53u;
+  u32 skip = static_cast<u32>((hash >> 33) % static_cast<u32>(__builtin_popcount(members)));
+  for (; skip != 0; --skip) members &= members - 1;
+  return lowest_lane(members);
+}
 void elect(Warp& w, const Op& op) {
   if (lacks_members(w, op, op.a)) return;
-  const u32 leader = lowest_lane(w.mask);
+  const u32 leader = leader_of(w, w.mask);
   store_mask(w, static_cast<u32>(op.imm), 1u << leader);
   if (op.dst != kNoRegister) store_uniform(w, op.dst, leader);
 }
