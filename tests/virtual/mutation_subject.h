@@ -1,0 +1,35 @@
+// What the mutation test takes apart: PTX, and how to run it and hold its results to what is right.
+// Used by mutation_test.cpp.
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/virtual/virtual_device.h"
+
+namespace lssar::test {
+
+struct Subject {
+  std::string name;
+  std::string ptx;
+  // Runs this text, the subject's or a mutant's: the first difference of the results from the right
+  // ones, "" where there is none.
+  std::function<Result<std::string>(Device& device, const std::string& text)> run;
+};
+
+// The project's own kernels as the generator emits them, compiled by whichever compiler there is:
+// the forward for training and both backwards, a few tiles each.
+Result<Subject> portable_forward();
+Result<Subject> portable_backward();
+Result<Subject> portable_backward_atomic();
+
+// Of data/hopper_*.cu, by the entry's name.
+Subject replica_subject(const std::string& entry);
+
+// For runs: strict, one thread, this seed.
+std::shared_ptr<Device> open_strict_device(const std::string& target, uint64_t seed);
+
+}  // namespace lssar::test

@@ -1,0 +1,67 @@
+// Every mutant of our kernels, each with one synchronisation taken away or changed, is found out in
+// at least one of ten seeds: by a report of the strict mode, or by wrong numbers. Those that are
+// not are listed in mutation_survivors.h, with the reason.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/virtual/mutate.h"
+#include "tests/virtual/mutation_subject.h"
+#include "tests/virtual/mutation_survivors.h"
+#include "tests/virtual/replica.h"
+
+namespace lssar::test {
+namespace {
+
+constexpr uint64_t kSeeds = 10;
+
+bool is_found_out(const Subject& subject, const std::string& text, const std::string& target) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const auto device = open_strict_device(target, seed);
+    const Result<std::string> difference = subject.run(*device, text);
+    if (!difference.ok() || !difference->empty()) return true;
+  }
+  return false;
+}
+
+void check_subject(const Subject& subject, const std::string& target) {
+  ASSERT_FALSE(is_found_out(subject, subject.ptx, target)) << "the subject itself is reported";
+  const std::vector<Mutant> mutants = make_mutants(subject.ptx);
+  ASSERT_FALSE(mutants.empty());
+  std::set<std::string> survivors;
+  for (const Mutant& mutant : mutants) {
+    if (!is_found_out(subject, mutant.text, target)) survivors.insert(mutant.name);
+  }
+  std::set<std::string> expected;
+  for (const Survivor& survivor : kSurvivors) {
+    if (subject.name == survivor.subject) expected.insert(survivor.mutant);
+  }
+  for (const std::string& name : survivors) {
+    EXPECT_TRUE(expected.count(name)) << "not found out: " << name;
+  }
+  for (const std::string& name : expected) {
+    EXPECT_TRUE(survivors.count(name)) << "listed, but found out or no mutant: " << name;
+  }
+}
+
+void check_portable(Result<Subject> (*make)()) {
+  const Result<Subject> subject = make();
+  ASSERT_TRUE(subject.ok()) << subject.status().to_string();
+  check_subject(*subject, "sm_80");
+}
+
+TEST(MutationTest, PortableForward) { check_portable(portable_forward); }
+TEST(MutationTest, PortableBackward) { check_portable(portable_backward); }
+TEST(MutationTest, PortableBackwardAtomic) { check_portable(portable_backward_atomic); }
+
+class ReplicaMutationTest : public testing::TestWithParam<Replica> {};
+
+TEST_P(ReplicaMutationTest, EveryMutantIsFoundOut) {
+  check_subject(replica_subject(GetParam().entry), "sm_90a");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ReplicaMutationTest, testing::ValuesIn(replicas()),
+                         [](const auto& p) { return std::string(p.param.entry); });
+
+}  // namespace
+}  // namespace lssar::test
