@@ -28,6 +28,7 @@ constexpr Rule kRules[] = {
     {"getctarank", kInteger},
     {"selp", kInteger},
     {"slct", kInteger},
+    {"prmt", kInteger},  // its last part is a mode
     {"ld", kMemory, AccessMode::kRead},
     {"ldmatrix", kMemory, AccessMode::kRead},
     {"st.async", kMemory},
