@@ -16,6 +16,7 @@ bool parse_class(std::string_view type, RegClass& reg_class) {
     return true;
   }
   switch (type_bytes(type)) {
+    case 1:  // lies in the low bits of a wider one
     case 2:
       reg_class = RegClass::k16;
       return true;
@@ -62,7 +63,7 @@ Status Parser::parse_statement(ParsedKernel& kernel) {
 
 Status Parser::parse_directive(ParsedKernel& kernel) {
   const Token token = lexer_.peek();
-  if (token.is(".reg")) return parse_registers(kernel);
+  if (token.is(".reg") || token.text.starts_with(".reg.")) return parse_registers(kernel);
   if (token.is(".shared") || token.is(".local") || token.is(".global") || token.is(".const")) {
     return parse_variable(false);
   }
@@ -80,8 +81,9 @@ Status Parser::parse_directive(ParsedKernel& kernel) {
 }
 
 Status Parser::parse_registers(ParsedKernel& kernel) {
-  lexer_.next();
-  const Token type = lexer_.next();
+  Token type = lexer_.next();
+  type.text.remove_prefix(std::string_view(".reg").size());
+  if (type.text.empty()) type = lexer_.next();  // else .reg.b32, as inline assembly has it
   RegClass reg_class;
   if (!parse_class(type.text, reg_class)) {
     return error(type.line, ".reg {}: not a supported register type", type.text);

@@ -57,6 +57,78 @@ constexpr Kind kI = Kind::kInteger, kF = Kind::kFloat, kD = Kind::kDouble, kH = 
 uint16_t half(uint64_t a) { return static_cast<uint16_t>(a); }
 float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
 
+// The 16-bit formats towards zero: the nearest below in magnitude.
+uint16_t toward_zero(uint16_t (*nearest)(long double), double (*value)(uint16_t), float x) {
+  uint16_t bits = nearest(x);
+  if (!std::isnan(x) && std::fabs(value(bits)) > std::fabs(x)) --bits;
+  return bits;
+}
+uint16_t half_rz(float x) { return toward_zero(half_bits, half_value, x); }
+uint16_t bfloat_rz(float x) { return toward_zero(bfloat_bits, bfloat_value, x); }
+uint16_t finite_half(uint16_t bits) {
+  return (bits & 0x7fff) == 0x7c00 ? (bits & 0x8000) | 0x7bff : bits;
+}
+uint16_t finite_bfloat(uint16_t bits) {
+  return (bits & 0x7fff) == 0x7f80 ? (bits & 0x8000) | 0x7f7f : bits;
+}
+uint16_t rectified(uint16_t bits) { return bits != 0x7fff && bits & 0x8000 ? 0 : bits; }
+
+// An 8-bit format: every value is listed, the nearest taken, ties to the even code.
+struct ByteFormat {
+  int fraction;
+  int bias;
+  int largest;  // code
+};
+const ByteFormat kE4m3 = {3, 7, 0x7e};
+const ByteFormat kE5m2 = {2, 15, 0x7b};
+double byte_value(const ByteFormat& f, int code) {
+  const int exponent = (code & 0x7f) >> f.fraction;
+  const int fraction = code & ((1 << f.fraction) - 1);
+  const double sign = code & 0x80 ? -1 : 1;
+  if ((code & 0x7f) > f.largest) return f.fraction == 2 && fraction == 0 ? sign * INFINITY : NAN;
+  const int scale = 1 - f.bias - f.fraction;
+  if (exponent == 0) return sign * std::ldexp(fraction, scale);
+  return sign * std::ldexp(fraction + (1 << f.fraction), exponent - 1 + scale);
+}
+int byte_code(const ByteFormat& f, float x) {
+  if (std::isnan(x)) return 0x7f;
+  const double magnitude = std::fabs(x);
+  int best = 0;
+  for (int code = 1; code <= f.largest; ++code) {
+    const double below = byte_value(f, best), here = byte_value(f, code);
+    const double middle = (below + here) / 2;
+    if (magnitude > middle || (magnitude == middle && code % 2 == 0)) best = code;
+  }
+  return best | (std::signbit(x) ? 0x80 : 0);
+}
+int rectified_byte(int code) { return code != 0x7f && code & 0x80 ? 0 : code; }
+uint64_t two_bytes(int high, int low) { return static_cast<uint64_t>(high << 8 | low); }
+uint16_t half_of_byte(const ByteFormat& f, uint64_t code) {
+  return half_bits(byte_value(f, static_cast<int>(code & 0xff)));
+}
+uint64_t two(uint16_t high, uint16_t low) { return uint64_t{high} << 16 | low; }
+float low_half(uint64_t v) { return static_cast<float>(half_value(half(v))); }
+float high_half(uint64_t v) { return static_cast<float>(half_value(half(v >> 16))); }
+
+// 10 bits of fraction: candidates on both sides in double, exact.
+uint32_t tf32_bits(float x, bool away, bool zero) {
+  if (std::isnan(x)) return 0x7fffffff;
+  const auto bits = static_cast<uint32_t>(bits_of(x));
+  if (std::isinf(x)) return bits;
+  const uint32_t below = bits & ~0x1fffu, above = below + 0x2000;
+  const double low = std::fabs(as_float(below));
+  const double high =
+      low + std::ldexp(1.0, std::max(1, static_cast<int>((bits >> 23) & 255)) - 137);
+  const double middle = (low + high) / 2, magnitude = std::fabs(static_cast<double>(x));
+  if (zero || magnitude < middle) return below;
+  if (magnitude > middle || away) return above;
+  return below & 0x2000 ? above : below;
+}
+uint32_t finite_tf32(uint32_t bits) {
+  return (bits & 0x7fffffff) == 0x7f800000u ? (bits & 0x80000000u) | 0x7f7fe000u : bits;
+}
+uint32_t rectified_tf32(uint32_t bits) { return bits & 0x80000000u ? 0 : bits; }
+
 const LaneCase kCases[] = {
     CASE("cvt.u64.u32 $0, $1;", "lw", kI, kI, a),
     CASE("cvt.s64.s32 $0, $1;", "lw", kI, kI, static_cast<int32_t>(a)),
@@ -125,6 +197,69 @@ const LaneCase kCases[] = {
          uint64_t{half_bits(as_float(a))} << 16 | half_bits(as_float(b))),
     CASE("cvt.rn.bf16x2.f32 $0, $1, $2;", "www", kF, kI,
          uint64_t{bfloat_bits(as_float(a))} << 16 | bfloat_bits(as_float(b))),
+    CASE("cvt.rz.f16.f32 $0, $1;", "hw", kF, kH, half_rz(as_float(a))),
+    CASE("cvt.rz.bf16.f32 $0, $1;", "hw", kF, kB, bfloat_rz(as_float(a))),
+    CASE("cvt.rp.f16.f32 $0, $1;", "hw", kF, kH,
+         std::signbit(as_float(a)) || std::isnan(as_float(a)) ? half_rz(as_float(a))
+         : half_value(half_rz(as_float(a))) < as_float(a)     ? half_rz(as_float(a)) + 1
+                                                              : half_rz(as_float(a))),
+    CASE("cvt.rn.relu.f16.f32 $0, $1;", "hw", kF, kH, rectified(half_bits(as_float(a)))),
+    CASE("cvt.rz.relu.bf16.f32 $0, $1;", "hw", kF, kB, rectified(bfloat_rz(as_float(a)))),
+    CASE("cvt.rn.satfinite.f16.f32 $0, $1;", "hw", kF, kH, finite_half(half_bits(as_float(a)))),
+    CASE("cvt.rn.satfinite.bf16.f32 $0, $1;", "hw", kF, kB,
+         finite_bfloat(bfloat_bits(as_float(a)))),
+    CASE("cvt.rz.satfinite.f16.f32 $0, $1;", "hw", kF, kH, finite_half(half_rz(as_float(a)))),
+    CASE("cvt.rn.relu.satfinite.f16.f32 $0, $1;", "hw", kF, kH,
+         rectified(finite_half(half_bits(as_float(a))))),
+    CASE("cvt.rz.relu.satfinite.bf16.f32 $0, $1;", "hw", kF, kB,
+         rectified(finite_bfloat(bfloat_rz(as_float(a))))),
+    CASE("cvt.rz.f16x2.f32 $0, $1, $2;", "www", kF, kI,
+         two(half_rz(as_float(a)), half_rz(as_float(b)))),
+    CASE("cvt.rz.bf16x2.f32 $0, $1, $2;", "www", kF, kI,
+         two(bfloat_rz(as_float(a)), bfloat_rz(as_float(b)))),
+    CASE("cvt.rn.relu.f16x2.f32 $0, $1, $2;", "www", kF, kI,
+         two(rectified(half_bits(as_float(a))), rectified(half_bits(as_float(b))))),
+    CASE("cvt.rz.relu.f16x2.f32 $0, $1, $2;", "www", kF, kI,
+         two(rectified(half_rz(as_float(a))), rectified(half_rz(as_float(b))))),
+    CASE("cvt.rn.satfinite.f16x2.f32 $0, $1, $2;", "www", kF, kI,
+         two(finite_half(half_bits(as_float(a))), finite_half(half_bits(as_float(b))))),
+    CASE("cvt.rz.satfinite.bf16x2.f32 $0, $1, $2;", "www", kF, kI,
+         two(finite_bfloat(bfloat_rz(as_float(a))), finite_bfloat(bfloat_rz(as_float(b))))),
+    CASE("cvt.rn.relu.satfinite.bf16x2.f32 $0, $1, $2;", "www", kF, kI,
+         two(rectified(finite_bfloat(bfloat_bits(as_float(a)))),
+             rectified(finite_bfloat(bfloat_bits(as_float(b)))))),
+    CASE("cvt.rna.tf32.f32 $0, $1;", "ww", kF, kI, tf32_bits(as_float(a), true, false)),
+    CASE("cvt.rn.tf32.f32 $0, $1;", "ww", kF, kI, tf32_bits(as_float(a), false, false)),
+    CASE("cvt.rz.tf32.f32 $0, $1;", "ww", kF, kI, tf32_bits(as_float(a), false, true)),
+    CASE("cvt.rna.satfinite.tf32.f32 $0, $1;", "ww", kF, kI,
+         finite_tf32(tf32_bits(as_float(a), true, false))),
+    CASE("cvt.rn.satfinite.relu.tf32.f32 $0, $1;", "ww", kF, kI,
+         rectified_tf32(finite_tf32(tf32_bits(as_float(a), false, false)))),
+    CASE("cvt.rz.relu.tf32.f32 $0, $1;", "ww", kF, kI,
+         rectified_tf32(tf32_bits(as_float(a), false, true))),
+    CASE("cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;", "hww", kF, kI,
+         two_bytes(byte_code(kE4m3, as_float(a)), byte_code(kE4m3, as_float(b)))),
+    CASE("cvt.rn.satfinite.e5m2x2.f32 $0, $1, $2;", "hww", kF, kI,
+         two_bytes(byte_code(kE5m2, as_float(a)), byte_code(kE5m2, as_float(b)))),
+    CASE("cvt.rn.satfinite.relu.e4m3x2.f32 $0, $1, $2;", "hww", kF, kI,
+         two_bytes(rectified_byte(byte_code(kE4m3, as_float(a))),
+                   rectified_byte(byte_code(kE4m3, as_float(b))))),
+    CASE("cvt.rn.relu.satfinite.e5m2x2.f32 $0, $1, $2;", "hww", kF, kI,
+         two_bytes(rectified_byte(byte_code(kE5m2, as_float(a))),
+                   rectified_byte(byte_code(kE5m2, as_float(b))))),
+    CASE("cvt.rn.satfinite.e4m3x2.f16x2 $0, $1;", "hw", kI, kI,
+         two_bytes(byte_code(kE4m3, high_half(a)), byte_code(kE4m3, low_half(a)))),
+    CASE("cvt.rn.satfinite.e5m2x2.f16x2 $0, $1;", "hw", kI, kI,
+         two_bytes(byte_code(kE5m2, high_half(a)), byte_code(kE5m2, low_half(a)))),
+    CASE("cvt.rn.satfinite.relu.e5m2x2.f16x2 $0, $1;", "hw", kI, kI,
+         two_bytes(rectified_byte(byte_code(kE5m2, high_half(a))),
+                   rectified_byte(byte_code(kE5m2, low_half(a))))),
+    CASE("cvt.rn.f16x2.e4m3x2 $0, $1;", "wh", kI, kI,
+         two(half_of_byte(kE4m3, a >> 8), half_of_byte(kE4m3, a))),
+    CASE("cvt.rn.f16x2.e5m2x2 $0, $1;", "wh", kI, kI,
+         two(half_of_byte(kE5m2, a >> 8), half_of_byte(kE5m2, a))),
+    CASE("cvt.rn.relu.f16x2.e4m3x2 $0, $1;", "wh", kI, kI,
+         two(rectified(half_of_byte(kE4m3, a >> 8)), rectified(half_of_byte(kE4m3, a)))),
     CASE("cvt.rn.relu.bf16x2.f32 $0, $1, $2;", "www", kF, kI,
          uint64_t{as_float(a) < 0 || a == 0x80000000u ? uint16_t{0} : bfloat_bits(as_float(a))}
                  << 16 |

@@ -1,6 +1,7 @@
 // Single and double precision instructions against scalar C++.
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 
 #include "tests/virtual/ptx_fixture.h"
@@ -53,7 +54,113 @@ uint64_t greatest(uint64_t a, uint64_t b) {
   return is_nan(b) || below(b, a) ? a : b;
 }
 
+// In one direction of rounding, at run time: volatile keeps the compiler from folding.
+template <class T, class F>
+T rounded(int mode, F f, T a, T b, T c = 0) {
+  const int saved = std::fegetround();
+  volatile T x = a, y = b, z = c;
+  std::fesetround(mode);
+  volatile T r = f(static_cast<T>(x), static_cast<T>(y), static_cast<T>(z));
+  std::fesetround(saved);
+  return r;
+}
+constexpr int kZero = FE_TOWARDZERO, kDown = FE_DOWNWARD, kUp = FE_UPWARD;
+// NOTE: not lambdas; a call through a pointer is not moved across a change of the rounding mode.
+template <class T>
+__attribute__((noinline)) T do_add(T a, T b, T) {
+  return a + b;
+}
+template <class T>
+__attribute__((noinline)) T do_sub(T a, T b, T) {
+  return a - b;
+}
+template <class T>
+__attribute__((noinline)) T do_mul(T a, T b, T) {
+  return a * b;
+}
+template <class T>
+__attribute__((noinline)) T do_div(T a, T b, T) {
+  return a / b;
+}
+template <class T>
+__attribute__((noinline)) T do_fma(T a, T b, T c) {
+  return std::fma(a, b, c);
+}
+template <class T>
+__attribute__((noinline)) T do_sqrt(T a, T, T) {
+  return std::sqrt(a);
+}
+uint64_t with_sign_of_product(uint64_t r, uint64_t a, uint64_t b) {
+  return is_nan(r) ? r : (r & 0x7fffffffu) | ((a ^ b) & 0x80000000u);
+}
+uint64_t magnitude(uint64_t a) { return a & 0x7fffffffu; }
+uint64_t or_nan(uint64_t a, uint64_t b, uint64_t r) { return is_nan(a) || is_nan(b) ? kNan : r; }
+
 const LaneCase kCases[] = {
+    FLOAT_CASE("add.rz.f32 $0, $1, $2;", "www", rounded(kZero, do_add<float>, a, b)),
+    FLOAT_CASE("add.rm.f32 $0, $1, $2;", "www", rounded(kDown, do_add<float>, a, b)),
+    FLOAT_CASE("add.rp.f32 $0, $1, $2;", "www", rounded(kUp, do_add<float>, a, b)),
+    FLOAT_CASE("add.rz.ftz.f32 $0, $1, $2;", "www",
+               ftz(rounded(kZero, do_add<float>, ftz(a), ftz(b)))),
+    FLOAT_CASE("add.rp.sat.f32 $0, $1, $2;", "www", sat(rounded(kUp, do_add<float>, a, b))),
+    FLOAT_CASE("sub.rz.f32 $0, $1, $2;", "www", rounded(kZero, do_sub<float>, a, b)),
+    FLOAT_CASE("sub.rm.ftz.f32 $0, $1, $2;", "www",
+               ftz(rounded(kDown, do_sub<float>, ftz(a), ftz(b)))),
+    FLOAT_CASE("mul.rz.f32 $0, $1, $2;", "www", rounded(kZero, do_mul<float>, a, b)),
+    FLOAT_CASE("mul.rm.f32 $0, $1, $2;", "www", rounded(kDown, do_mul<float>, a, b)),
+    FLOAT_CASE("mul.rp.ftz.sat.f32 $0, $1, $2;", "www",
+               sat(ftz(rounded(kUp, do_mul<float>, ftz(a), ftz(b))))),
+    FLOAT_CASE("fma.rz.f32 $0, $1, $2, $3;", "wwww", rounded(kZero, do_fma<float>, a, b, c)),
+    FLOAT_CASE("fma.rm.f32 $0, $1, $2, $3;", "wwww", rounded(kDown, do_fma<float>, a, b, c)),
+    FLOAT_CASE("fma.rp.ftz.f32 $0, $1, $2, $3;", "wwww",
+               ftz(rounded(kUp, do_fma<float>, ftz(a), ftz(b), ftz(c)))),
+    FLOAT_CASE("mad.rz.f32 $0, $1, $2, $3;", "wwww", rounded(kZero, do_fma<float>, a, b, c)),
+    FLOAT_CASE("div.rz.f32 $0, $1, $2;", "www", rounded(kZero, do_div<float>, a, b)),
+    FLOAT_CASE("div.rm.f32 $0, $1, $2;", "www", rounded(kDown, do_div<float>, a, b)),
+    FLOAT_CASE("div.rp.ftz.f32 $0, $1, $2;", "www",
+               ftz(rounded(kUp, do_div<float>, ftz(a), ftz(b)))),
+    FLOAT_CASE("rcp.rz.f32 $0, $1;", "ww", rounded(kZero, do_div<float>, 1.0f, a)),
+    FLOAT_CASE("rcp.rp.ftz.f32 $0, $1;", "ww", ftz(rounded(kUp, do_div<float>, 1.0f, ftz(a)))),
+    FLOAT_CASE("sqrt.rz.f32 $0, $1;", "ww", rounded(kZero, do_sqrt<float>, a, a)),
+    FLOAT_CASE("sqrt.rm.f32 $0, $1;", "ww", rounded(kDown, do_sqrt<float>, a, a)),
+    FLOAT_CASE("sqrt.rp.ftz.f32 $0, $1;", "ww", ftz(rounded(kUp, do_sqrt<float>, ftz(a), a))),
+    DOUBLE_CASE("add.rz.f64 $0, $1, $2;", "lll", rounded(kZero, do_add<double>, a, b)),
+    DOUBLE_CASE("add.rp.f64 $0, $1, $2;", "lll", rounded(kUp, do_add<double>, a, b)),
+    DOUBLE_CASE("sub.rm.f64 $0, $1, $2;", "lll", rounded(kDown, do_sub<double>, a, b)),
+    DOUBLE_CASE("mul.rp.f64 $0, $1, $2;", "lll", rounded(kUp, do_mul<double>, a, b)),
+    DOUBLE_CASE("fma.rz.f64 $0, $1, $2, $3;", "llll", rounded(kZero, do_fma<double>, a, b, c)),
+    DOUBLE_CASE("mad.rm.f64 $0, $1, $2, $3;", "llll", rounded(kDown, do_fma<double>, a, b, c)),
+    DOUBLE_CASE("div.rm.f64 $0, $1, $2;", "lll", rounded(kDown, do_div<double>, a, b)),
+    DOUBLE_CASE("rcp.rz.f64 $0, $1;", "ll", rounded(kZero, do_div<double>, 1.0, a)),
+    DOUBLE_CASE("sqrt.rp.f64 $0, $1;", "ll", rounded(kUp, do_sqrt<double>, a, a)),
+    BITS_CASE("max.xorsign.abs.f32 $0, $1, $2;", "www", Kind::kFloat,
+              with_sign_of_product(greatest(magnitude(a), magnitude(b)), a, b)),
+    BITS_CASE("min.xorsign.abs.f32 $0, $1, $2;", "www", Kind::kFloat,
+              with_sign_of_product(least(magnitude(a), magnitude(b)), a, b)),
+    BITS_CASE("max.NaN.xorsign.abs.f32 $0, $1, $2;", "www", Kind::kFloat,
+              with_sign_of_product(or_nan(a, b, greatest(magnitude(a), magnitude(b))), a, b)),
+    BITS_CASE("min.NaN.xorsign.abs.f32 $0, $1, $2;", "www", Kind::kFloat,
+              with_sign_of_product(or_nan(a, b, least(magnitude(a), magnitude(b))), a, b)),
+    FLOAT_CASE("max.ftz.xorsign.abs.f32 $0, $1, $2;", "www",
+               as_float(with_sign_of_product(
+                   greatest(magnitude(bits_of(ftz(a))), magnitude(bits_of(ftz(b)))), bits_of(a),
+                   bits_of(b)))),
+    FLOAT_CASE("min.ftz.NaN.f32 $0, $1, $2;", "www",
+               as_float(or_nan(bits_of(a), bits_of(b), least(bits_of(ftz(a)), bits_of(ftz(b)))))),
+    BITS_CASE("min.f32 $0, $1, $2, $3;", "wwww", Kind::kFloat, least(least(a, b), c)),
+    BITS_CASE("max.NaN.f32 $0, $1, $2, $3;", "wwww", Kind::kFloat,
+              or_nan(or_nan(a, b, a), c, greatest(greatest(a, b), c))),
+    BITS_CASE("testp.finite.f64 $0, $1;", "pl", Kind::kDouble, std::isfinite(as_double(a))),
+    BITS_CASE("testp.infinite.f64 $0, $1;", "pl", Kind::kDouble, std::isinf(as_double(a))),
+    BITS_CASE("testp.number.f64 $0, $1;", "pl", Kind::kDouble, !std::isnan(as_double(a))),
+    BITS_CASE("testp.notanumber.f64 $0, $1;", "pl", Kind::kDouble, std::isnan(as_double(a))),
+    BITS_CASE("testp.normal.f64 $0, $1;", "pl", Kind::kDouble, std::isnormal(as_double(a))),
+    BITS_CASE("testp.subnormal.f64 $0, $1;", "pl", Kind::kDouble,
+              std::fpclassify(as_double(a)) == FP_SUBNORMAL),
+    DOUBLE_CASE("copysign.f64 $0, $1, $2;", "lll", std::copysign(b, a)),
+    BITS_CASE("slct.ftz.f32.f32 $0, $1, $2, $3;", "wwww", Kind::kFloat,
+              ftz(as_float(c)) >= 0 ? a : b),
+    BITS_CASE("slct.b64.f32 $0, $1, $2, $3;", "lllw", Kind::kFloat, as_float(c) >= 0 ? a : b),
     FLOAT_CASE("add.f32 $0, $1, $2;", "www", a + b),
     FLOAT_CASE("add.rn.f32 $0, $1, $2;", "www", a + b),
     FLOAT_CASE("add.ftz.f32 $0, $1, $2;", "www", ftz(ftz(a) + ftz(b))),

@@ -52,6 +52,62 @@ long double greatest_nan(long double a, long double b, long double) {
   return std::isnan(a) || std::isnan(b) ? static_cast<long double>(NAN) : greatest(a, b, 0);
 }
 
+long double least_nan(long double a, long double b, long double) {
+  return std::isnan(a) || std::isnan(b) ? static_cast<long double>(NAN) : least(a, b, 0);
+}
+long double with_sign_of_product(long double r, long double a, long double b) {
+  if (std::isnan(r)) return r;
+  return std::signbit(a) != std::signbit(b) ? -std::fabs(r) : std::fabs(r);
+}
+long double greatest_xorsign(long double a, long double b, long double) {
+  return with_sign_of_product(greatest(std::fabs(a), std::fabs(b), 0), a, b);
+}
+long double least_xorsign(long double a, long double b, long double) {
+  return with_sign_of_product(least(std::fabs(a), std::fabs(b), 0), a, b);
+}
+long double greatest_nan_xorsign(long double a, long double b, long double) {
+  return with_sign_of_product(greatest_nan(std::fabs(a), std::fabs(b), 0), a, b);
+}
+long double least_nan_xorsign(long double a, long double b, long double) {
+  return with_sign_of_product(least_nan(std::fabs(a), std::fabs(b), 0), a, b);
+}
+// Of f16: below 2^-14 is subnormal.
+long double flush(long double x) { return std::fabs(x) < 0x1p-14L ? std::copysign(0.0L, x) : x; }
+// Rounded to f16 first: what rounds up to 2^-14 is not flushed.
+long double flush_rounded(long double x) { return flush(half_value(half_bits(x))); }
+long double ftz_add(long double a, long double b, long double) {
+  return flush_rounded(flush(a) + flush(b));
+}
+long double ftz_sub(long double a, long double b, long double) {
+  return flush_rounded(flush(a) - flush(b));
+}
+long double ftz_mul(long double a, long double b, long double) {
+  return flush_rounded(flush(a) * flush(b));
+}
+long double ftz_fma(long double a, long double b, long double c) {
+  return flush_rounded(fma(flush(a), flush(b), flush(c)));
+}
+long double saturate(long double x) { return std::isnan(x) || x <= 0 ? 0 : x > 1 ? 1 : x; }
+long double sat_sub(long double a, long double b, long double) { return saturate(a - b); }
+long double sat_mul(long double a, long double b, long double) { return saturate(a * b); }
+long double sat_fma(long double a, long double b, long double c) { return saturate(fma(a, b, c)); }
+long double ftz_sat_add(long double a, long double b, long double) {
+  return saturate(ftz_add(a, b, 0));
+}
+long double ftz_sat_mul(long double a, long double b, long double) {
+  return saturate(ftz_mul(a, b, 0));
+}
+long double ftz_sat_fma(long double a, long double b, long double c) {
+  return saturate(ftz_fma(a, b, c));
+}
+long double ftz_relu_fma(long double a, long double b, long double c) {
+  const long double r = ftz_fma(a, b, c);
+  return std::signbit(r) && !std::isnan(r) ? 0 : r;
+}
+long double ftz_greatest(long double a, long double b, long double) {
+  return greatest(flush(a), flush(b), 0);
+}
+
 uint16_t apply(const Format& f, Operation op, const uint64_t* v, int shift) {
   const auto part = [&](int i) { return f.value(static_cast<uint16_t>(v[i] >> shift)); };
   return f.bits(op(part(0), part(1), part(2)));
@@ -72,6 +128,25 @@ const LaneCase kCases[] = {
     single("fma.rn.relu.f16 $0, $1, $2, $3;", "hhhh", kHalf, relu_fma),
     single("add.sat.f16 $0, $1, $2;", "hhh", kHalf, sat_add),
     single("max.NaN.f16 $0, $1, $2;", "hhh", kHalf, greatest_nan),
+    single("add.ftz.f16 $0, $1, $2;", "hhh", kHalf, ftz_add),
+    single("sub.ftz.f16 $0, $1, $2;", "hhh", kHalf, ftz_sub),
+    single("mul.rn.ftz.f16 $0, $1, $2;", "hhh", kHalf, ftz_mul),
+    single("fma.rn.ftz.f16 $0, $1, $2, $3;", "hhhh", kHalf, ftz_fma),
+    single("sub.sat.f16 $0, $1, $2;", "hhh", kHalf, sat_sub),
+    single("mul.rn.sat.f16 $0, $1, $2;", "hhh", kHalf, sat_mul),
+    single("fma.rn.sat.f16 $0, $1, $2, $3;", "hhhh", kHalf, sat_fma),
+    single("add.ftz.sat.f16 $0, $1, $2;", "hhh", kHalf, ftz_sat_add),
+    single("mul.rn.ftz.sat.f16 $0, $1, $2;", "hhh", kHalf, ftz_sat_mul),
+    single("fma.rn.ftz.sat.f16 $0, $1, $2, $3;", "hhhh", kHalf, ftz_sat_fma),
+    single("fma.rn.ftz.relu.f16 $0, $1, $2, $3;", "hhhh", kHalf, ftz_relu_fma),
+    single("fma.rn.relu.bf16 $0, $1, $2, $3;", "hhhh", kBfloat, relu_fma),
+    single("max.f16 $0, $1, $2;", "hhh", kHalf, greatest),
+    single("max.ftz.f16 $0, $1, $2;", "hhh", kHalf, ftz_greatest),
+    single("min.NaN.bf16 $0, $1, $2;", "hhh", kBfloat, least_nan),
+    single("max.xorsign.abs.f16 $0, $1, $2;", "hhh", kHalf, greatest_xorsign),
+    single("min.xorsign.abs.bf16 $0, $1, $2;", "hhh", kBfloat, least_xorsign),
+    single("max.NaN.xorsign.abs.bf16 $0, $1, $2;", "hhh", kBfloat, greatest_nan_xorsign),
+    single("min.NaN.xorsign.abs.f16 $0, $1, $2;", "hhh", kHalf, least_nan_xorsign),
     single("add.bf16 $0, $1, $2;", "hhh", kBfloat, add),
     single("sub.bf16 $0, $1, $2;", "hhh", kBfloat, sub),
     single("mul.bf16 $0, $1, $2;", "hhh", kBfloat, mul),
@@ -110,6 +185,16 @@ const PairCase kPairs[] = {
     {"add.bf16x2 $0, $1, $2;", "www", &kBfloat, add},
     {"mul.bf16x2 $0, $1, $2;", "www", &kBfloat, mul},
     {"fma.rn.bf16x2 $0, $1, $2, $3;", "wwww", &kBfloat, fma},
+    {"sub.bf16x2 $0, $1, $2;", "www", &kBfloat, sub},
+    {"add.ftz.sat.f16x2 $0, $1, $2;", "www", &kHalf, ftz_sat_add},
+    {"fma.rn.ftz.relu.f16x2 $0, $1, $2, $3;", "wwww", &kHalf, ftz_relu_fma},
+    {"fma.rn.relu.f16x2 $0, $1, $2, $3;", "wwww", &kHalf, relu_fma},
+    {"fma.rn.relu.bf16x2 $0, $1, $2, $3;", "wwww", &kBfloat, relu_fma},
+    {"fma.rn.sat.f16x2 $0, $1, $2, $3;", "wwww", &kHalf, sat_fma},
+    {"max.NaN.bf16x2 $0, $1, $2;", "www", &kBfloat, greatest_nan},
+    {"min.NaN.f16x2 $0, $1, $2;", "www", &kHalf, least_nan},
+    {"max.xorsign.abs.bf16x2 $0, $1, $2;", "www", &kBfloat, greatest_xorsign},
+    {"min.NaN.xorsign.abs.f16x2 $0, $1, $2;", "www", &kHalf, least_nan_xorsign},
 };
 INSTANTIATE_TEST_SUITE_P(Forms, HalfPairTest, testing::ValuesIn(kPairs));
 

@@ -270,6 +270,12 @@ const LaneCase kCases[] = {
     CASE("mov.b64 $0, {$1, $2, $3, $4};", "lhhhh", a | b << 16 | c << 32 | d << 48),
     CASE("mov.b32 {_, $0}, $1;", "hw", a >> 16),
     CASE("mov.b64 {$0, _}, $1;", "wl", a),
+    CASE("mov.b32 {$0, _}, $1;", "hw", a & 0xffff),
+    CASE("mov.b16 $0, {$1, $2};", "hhh", (a & 0xff) | (b & 0xff) << 8),
+    CASE("mov.b32 $0, {$1, $2, $3, $1};", "whhh",
+         (a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | (a & 0xff) << 24),
+    CASE("mov.b16 {_, $0}, $1;", "hh", a >> 8),
+    CASE("mov.b32 {_, _, $0, _}, $1;", "hw", (a >> 16) & 0xff),
     CASE("add.sat.s32 $0, $1, $2;", "www", sat32(i128{s32(a)} + s32(b))),
     CASE("sub.sat.s32 $0, $1, $2;", "www", sat32(i128{s32(a)} - s32(b))),
     CASE("mad.hi.u16 $0, $1, $2, $3;", "hhhh", ((a * b) >> 16) + c),
@@ -386,6 +392,23 @@ const LaneCase kCases[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Forms, IntegerTest, testing::ValuesIn(kCases));
+
+// As the CUDA headers write their inline assembly: no space after .reg, and registers of one byte.
+TEST(RegisterTest, OfAByteAndDeclaredWithoutASpace) {
+  for (const SimdLevel level : levels()) {
+    const auto device = open_device(level);
+    Buffer<uint32_t> out(*device, {0});
+    const Status status = run(*device,
+                              kernel_text(".param .u64 p0",
+                                          ".reg.b64 %p; .reg .b32 %d; ld.param.u64 %p, [p0];\n"
+                                          "{.reg.b8 b; .reg.b16 h; mov.b16 h, 0x1234;\n"
+                                          "cvt.u8.u16 b, h; mov.b32 %d, {b, 7, b, 0};}\n"
+                                          "st.global.b32 [%p], %d; ret;"),
+                              {1, 1}, {out.address()});
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(out[0], 0x00340734u);
+  }
+}
 
 }  // namespace
 }  // namespace lssar::test

@@ -239,6 +239,163 @@ TEST(MmaTest, Tf32IgnoresTheLowBits) {
   }
 }
 
+// 8-bit elements, lane = 4 g + t: four consecutive k per register.
+struct ByteType {
+  const char* name;
+  double (*value)(uint8_t);
+};
+double e4m3_value(uint8_t code) {
+  const int exponent = (code >> 3) & 15, fraction = code & 7;
+  const double magnitude =
+      std::ldexp(exponent ? fraction + 8 : fraction, (exponent ? exponent : 1) - 10);
+  return (code & 0x7f) == 0x7f ? NAN : code & 0x80 ? -magnitude : magnitude;
+}
+double e5m2_value(uint8_t code) { return half_value(static_cast<uint16_t>(code << 8)); }
+double u8_value(uint8_t code) { return code; }
+double s8_value(uint8_t code) { return static_cast<int8_t>(code); }
+const ByteType kE4m3 = {"e4m3", e4m3_value}, kE5m2 = {"e5m2", e5m2_value};
+const ByteType kU8 = {"u8", u8_value}, kS8 = {"s8", s8_value};
+
+// Codes of a (16 x k) and b (k x 8), as fragments and as numbers.
+using Codes = std::vector<std::vector<uint8_t>>;
+Codes random_codes(int rows, int columns, unsigned seed, uint32_t mask) {
+  std::mt19937 random(seed);
+  Codes m(static_cast<size_t>(rows), std::vector<uint8_t>(static_cast<size_t>(columns)));
+  for (auto& row : m) {
+    for (uint8_t& x : row) x = static_cast<uint8_t>(random() & mask);
+  }
+  return m;
+}
+Matrix values_of(const Codes& m, const ByteType& type) {
+  Matrix v(m.size(), std::vector<double>(m[0].size()));
+  for (size_t i = 0; i < m.size(); ++i) {
+    for (size_t j = 0; j < m[i].size(); ++j) v[i][j] = type.value(m[i][j]);
+  }
+  return v;
+}
+Registers byte_fragments(const Codes& a, const Codes& b, int k) {
+  Registers r(static_cast<size_t>(k / 8 + k / 16), std::vector<uint32_t>(32));
+  for (int lane = 0; lane < 32; ++lane) {
+    const int g = lane / 4, t = lane % 4;
+    for (int e = 0; e < 4; ++e) {
+      for (int i = 0; i < k / 8; ++i) {
+        const uint32_t x = a[g + 8 * (i % 2)][4 * t + e + 16 * (i / 2)];
+        r[i][lane] |= x << (8 * e);
+      }
+      for (int i = 0; i < k / 16; ++i) {
+        r[k / 8 + i][lane] |= static_cast<uint32_t>(b[4 * t + e + 16 * i][g]) << (8 * e);
+      }
+    }
+  }
+  return r;
+}
+Registers half_fragments(const Matrix& m) {
+  Registers r(2, std::vector<uint32_t>(32));
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int i = 0; i < 2; ++i) {
+      const auto& row = m[static_cast<size_t>(lane / 4 + 8 * i)];
+      const auto column = static_cast<size_t>(2 * (lane % 4));
+      r[i][lane] = half_bits(row[column]) | static_cast<uint32_t>(half_bits(row[column + 1])) << 16;
+    }
+  }
+  return r;
+}
+Registers integer_fragments(const Matrix& m) {
+  Registers r(4, std::vector<uint32_t>(32));
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int i = 0; i < 4; ++i) {
+      const double x = m[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2];
+      r[i][lane] = static_cast<uint32_t>(static_cast<int64_t>(x));
+    }
+  }
+  return r;
+}
+
+// `mask` keeps products and sums exact.
+void check_byte_mma(int k, const ByteType& a_type, const ByteType& b_type, const char* sum,
+                    uint32_t mask, Registers (*fragments)(const Matrix&), double c_scale) {
+  const Codes a = random_codes(16, k, 1, mask), b = random_codes(k, 8, 2, mask);
+  Matrix c = random_matrix(16, 8, 3);
+  for (auto& row : c) {
+    for (double& x : row) x *= c_scale;
+  }
+  const Registers sums = fragments(c);
+  const int count = static_cast<int>(sums.size());
+  Registers in = byte_fragments(a, b, k);
+  append(in, sums);
+  const std::string instruction =
+      fmt::format("mma.sync.aligned.m16n8k{0}.row.col.{1}.{2}.{3}.{1} {4}, {5}, {6}, {7};", k, sum,
+                  a_type.name, b_type.name, list("out", 0, count), list("in", 0, k / 8),
+                  list("in", k / 8, k / 16), list("in", k / 8 + k / 16, count));
+  const Registers want = fragments(product(values_of(a, a_type), values_of(b, b_type), c));
+  for (const SimdLevel level : levels()) {
+    EXPECT_EQ(execute(level, instruction, in, count), want)
+        << instruction << simd_level_name(level);
+  }
+}
+
+TEST(ByteMmaTest, FloatsOfAllTypesInBothShapes) {
+  for (const int k : {16, 32}) {
+    for (const ByteType* a : {&kE4m3, &kE5m2}) {
+      for (const ByteType* b : {&kE4m3, &kE5m2}) {
+        // Exponents of up to 7 above the least: sums of products fit float's 24 bits.
+        check_byte_mma(k, *a, *b, "f32", 0x9f, c_fragments, 0x1p-16);
+        check_byte_mma(k, *a, *b, "f16", 0x87, half_fragments, 0);
+      }
+    }
+  }
+}
+
+TEST(ByteMmaTest, LargeAndSpecialValues) {
+  Codes a(16, std::vector<uint8_t>(32, 0)), b(32, std::vector<uint8_t>(8, 0x38));  // 1
+  a[2][5] = 0x7e;                                                                  // 448
+  a[3][6] = 0x7f;                                                                  // NaN
+  a[4][31] = 0xfe;                                                                 // -448
+  Registers in = byte_fragments(a, b, 32);
+  append(in, c_fragments(Matrix(16, std::vector<double>(8, 1))));
+  const std::string operands = fmt::format("{}, {}, {}, {};", list("out", 0, 4), list("in", 0, 4),
+                                           list("in", 4, 2), list("in", 6, 4));
+  for (const SimdLevel level : levels()) {
+    const Registers out =
+        execute(level, "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 " + operands, in, 4);
+    EXPECT_EQ(as_float(out[0][2 * 4]), 449.0f);
+    EXPECT_TRUE(std::isnan(as_float(out[0][3 * 4])));
+    EXPECT_EQ(as_float(out[1][4 * 4 + 3]), -447.0f);
+    EXPECT_EQ(as_float(out[2][0]), 1.0f);
+    // The same bits as e5m2: 0x7e and 0x7f are NaN, 0x38 is 0.5.
+    const Registers other =
+        execute(level, "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 " + operands, in, 4);
+    EXPECT_TRUE(std::isnan(as_float(other[0][2 * 4])));
+    EXPECT_EQ(as_float(other[0][0]), 1.0f);
+  }
+}
+
+TEST(ByteMmaTest, IntegersOfAllTypesInBothShapes) {
+  for (const int k : {16, 32}) {
+    for (const ByteType* a : {&kU8, &kS8}) {
+      for (const ByteType* b : {&kU8, &kS8}) {
+        check_byte_mma(k, *a, *b, "s32", 0xff, integer_fragments, 8 * 1000);
+      }
+    }
+  }
+}
+
+TEST(ByteMmaTest, IntegerSumsWrapOrSaturate) {
+  const Codes a(16, std::vector<uint8_t>(32, 2)), b(32, std::vector<uint8_t>(8, 3));
+  Registers in = byte_fragments(a, b, 32);
+  append(in, Registers(4, std::vector<uint32_t>(32, 0x7fffffffu)));
+  const std::string operands = fmt::format("{}, {}, {}, {};", list("out", 0, 4), list("in", 0, 4),
+                                           list("in", 4, 2), list("in", 6, 4));
+  for (const SimdLevel level : levels()) {
+    EXPECT_EQ(execute(level, "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 " + operands, in, 4),
+              Registers(4, std::vector<uint32_t>(32, 0x7fffffffu + 32 * 6)));
+    EXPECT_EQ(
+        execute(level, "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.u8.s32 " + operands, in,
+                4),
+        Registers(4, std::vector<uint32_t>(32, 0x7fffffffu)));
+  }
+}
+
 // 512 bytes at `tile`: 16-bit element e has the value e. Row r of matrix k begins at 128 k + 16 r.
 const char* const kFillTile =
     "mul.lo.u32 %a, %t, 16; mov.u32 %in0, tile; add.u32 %a, %a, %in0;\n"

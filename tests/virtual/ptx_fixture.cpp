@@ -281,7 +281,7 @@ double half_value(uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const int fraction = bits & 0x3ff;
   const double sign = bits & 0x8000 ? -1 : 1;
-  if (exponent == 31) return fraction ? NAN : sign * INFINITY;
+  if (exponent == 31) return fraction ? std::copysign(NAN, sign) : sign * INFINITY;
   return sign * std::ldexp(exponent ? fraction + 1024 : fraction, (exponent ? exponent : 1) - 25);
 }
 double bfloat_value(uint16_t bits) { return as_float(static_cast<uint64_t>(bits) << 16); }

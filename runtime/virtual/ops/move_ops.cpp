@@ -38,6 +38,30 @@ void unpack(Warp& w, const Op& op) {
   }
 }
 
+// Bytes: each in the low half of a 16-bit register.
+template <class D>
+void pack_bytes(Warp& w, const Op& op) {
+  D* d = lanes<D>(w, op.dst);
+  D result[kLanes] = {};
+  for (u32 k = 0; k < sizeof(D); ++k) {
+    const u16* e = lanes<u16>(w, op.list[k]);
+    LSSAR_LANES result[i] = static_cast<D>(result[i] | static_cast<u32>(e[i] & 0xff) << (8 * k));
+  }
+  LSSAR_LANES d[i] = result[i];
+}
+template <class D>
+void unpack_bytes(Warp& w, const Op& op) {
+  D value[kLanes];
+  const D* a = lanes<D>(w, op.a);
+  LSSAR_LANES value[i] = a[i];
+  for (u32 k = 0; k < sizeof(D); ++k) {
+    if (op.list[k] == kNoRegister) continue;
+    u16 part[kLanes];
+    LSSAR_LANES part[i] = static_cast<u16>((value[i] >> (8 * k)) & 0xff);
+    store_lanes(w, op.list[k], part);
+  }
+}
+
 enum class Clock { kCycles32, kCyclesHigh, kCycles64, kTimer64, kTimerLow, kTimerHigh };
 void read_clock(Warp& w, const Op& op) {
   const Clock which = static_cast<Clock>(op.flags);
@@ -95,6 +119,10 @@ const Row kRows[] = {
     {"mov.b32", Bind::kUnpack, "hhw", unpack<u32, u16>},
     {"mov.b64", Bind::kUnpack, "wwl", unpack<u64, u32>},
     {"mov.b64", Bind::kUnpack, "hhhhl", unpack<u64, u16>},
+    {"mov.b16", Bind::kPack, "hhh", pack_bytes<u16>},
+    {"mov.b32", Bind::kPack, "whhhh", pack_bytes<u32>},
+    {"mov.b16", Bind::kUnpack, "hhh", unpack_bytes<u16>},
+    {"mov.b32", Bind::kUnpack, "hhhhw", unpack_bytes<u32>},
     {"mov.(b32|u32|s32)", Bind::kClock, "w", read_clock},
     {"mov.(b64|u64|s64)", Bind::kClock, "l", read_clock},
     {"cvta[.to].(global|const).u64", Bind::kAlu, "ll", mov<u64>},
