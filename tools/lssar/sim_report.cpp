@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/npy.h"
+#include "runtime/counters_text.h"
 
 namespace lssar::command {
 namespace {
@@ -63,8 +64,9 @@ void print_memory(const SimLaunch& launch, const SimRun& run) {
   }
 }
 
-nlohmann::json counters_to_json(const LaunchCounters& counters) {
-  return {{"warp_instructions", counters.warp_instructions}};
+nlohmann::json counters_to_json(const SimRun& run) {
+  if (run.counters.counters.detailed) return counters_json({run.counters})["total"];
+  return {{"warp_instructions", run.counters.counters.warp_instructions}};
 }
 
 nlohmann::json run_to_json(const SimRun& run) {
@@ -72,7 +74,7 @@ nlohmann::json run_to_json(const SimRun& run) {
   if (!run.report.empty()) reports.push_back(run.report);
   return {{"seed", run.seed},
           {"ms", run.ms},
-          {"counters", counters_to_json(run.counters)},
+          {"counters", counters_to_json(run)},
           {"reports", reports}};
 }
 
@@ -152,7 +154,8 @@ void print_sim_text(const SimLaunch& launch, const SimResult& result) {
   size_t reported = 0;
   for (const SimRun& run : result.runs) {
     fmt::print("seed {}: {:.3f} ms, {} warp instructions, {}\n", run.seed, run.ms,
-               run.counters.warp_instructions, run.report.empty() ? "no report" : "reports:");
+               run.counters.counters.warp_instructions,
+               run.report.empty() ? "no report" : "reports:");
     if (run.report.empty()) continue;
     fmt::print("{}\n", indented(run.report));
     print_memory(launch, run);
@@ -187,7 +190,7 @@ void print_sim_json(const SimLaunch& launch, const SimResult& result) {
                               {"cluster", config.cluster},
                               {"shared_bytes", config.shared_bytes},
                               {"reports", reports},
-                              {"counters", counters_to_json(result.runs[0].counters)},
+                              {"counters", counters_to_json(result.runs[0])},
                               {"outputs", outputs_to_json(launch, result)},
                               {"differences", differences_to_json(launch, result)},
                               {"runs", runs}};

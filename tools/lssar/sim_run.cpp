@@ -92,7 +92,7 @@ Result<SimRun> run_on(Device& device, const SimLaunch& launch, uint64_t seed) {
   // A launch that was refused gives another code.
   if (!status.ok() && status.code() != StatusCode::kDeviceError) return status;
   if (!status.ok()) run.report = status.message();
-  run.counters = device.counters();
+  run.counters = {launch.entry, device.counters()};
   LSSAR_RETURN_IF_ERROR(download(device, launch, run));
   return run;
 }

@@ -24,7 +24,7 @@ struct SimRun {
   uint64_t seed = 0;
   std::string device_name;
   double ms = 0;
-  LaunchCounters counters;
+  KernelCounters counters;
   std::string report;             // empty: nothing was found
   std::vector<DevicePtr> memory;  // by argument: where it lay; 0 without memory
   // By argument; empty for those that are not written.
