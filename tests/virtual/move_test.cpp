@@ -44,11 +44,11 @@ TEST(GenericAddressTest, CvtaThereAndBackGivesTheSameAddress) {
   for (const SimdLevel level : levels()) {
     for (const Space& s : kSpaces) {
       const std::string name = s.name;
-      const std::string there = std::string(s.address) + " cvta." + name + ".u64 %b, %a; ";
-      const uint64_t back = execute(level, there + "cvta.to." + name + ".u64 %d, %b;").value;
-      EXPECT_EQ(back, execute(level, std::string(s.address) + " mov.b64 %d, %a;").value) << name;
-      // Only global addresses are generic as they are.
-      EXPECT_EQ(execute(level, there + "mov.b64 %d, %b;").value == back, name == "global") << name;
+      const Result result =
+          execute(level, std::string(s.address) + " cvta." + name + ".u64 %b, %a; cvta.to." + name +
+                             ".u64 %d, %b; sub.u64 %d, %d, %a; setp.eq.u64 %g, %a, %b;");
+      EXPECT_EQ(result.value, 0u) << name;
+      EXPECT_EQ(result.holds, name == "global") << name;  // only those are generic as they are
     }
   }
 }
