@@ -15,39 +15,21 @@ constexpr size_t kMemoryAlignment = 1024;  // what TMA swizzles need of shared m
 // Fills what no instruction has written: NaN as a float, a far address as a pointer.
 constexpr int kPoison = 0xff;
 
-void fill_register(uint8_t* place, RegClass reg_class, uint64_t bits) {
-  const auto fill = [&](auto value) {
-    for (uint32_t i = 0; i < kLanes; ++i)
-      std::memcpy(place + i * sizeof value, &value, sizeof value);
-  };
-  switch (reg_class) {
-    case RegClass::kPred:
-      std::memcpy(place, &bits, 4);
-      break;
-    case RegClass::k16:
-      fill(static_cast<uint16_t>(bits));
-      break;
-    case RegClass::k32:
-      fill(static_cast<uint32_t>(bits));
-      break;
-    case RegClass::k64:
-      fill(bits);
-      break;
-  }
-}
+size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
 
 void BlockRunner::AlignedFree::operator()(void* memory) const { std::free(memory); }
 
-BlockRunner::BlockRunner() = default;
+BlockRunner::BlockRunner()
+    : async_(std::make_unique<AsyncEngine>()), mbarriers_(std::make_unique<MbarrierTable>()) {}
 BlockRunner::~BlockRunner() {
   for (Warp& warp : warps_) std::free(warp.async.items);
 }
 
 bool BlockRunner::grow(Memory& memory, size_t& capacity, size_t bytes) {
   if (bytes <= capacity) return true;
-  const size_t rounded = (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+  const size_t rounded = round_up(bytes, kMemoryAlignment);
   memory.reset(static_cast<uint8_t*>(std::aligned_alloc(kMemoryAlignment, rounded)));
   capacity = memory ? rounded : 0;
   return memory != nullptr;
@@ -55,226 +37,201 @@ bool BlockRunner::grow(Memory& memory, size_t& capacity, size_t bytes) {
 
 Status BlockRunner::prepare(const LaunchContext& launch) {
   launch_ = launch;
-  context_.launch = &launch_;
   counts_.begin(launch.counts);
   const KernelProgram& program = *launch.program;
-  const size_t warps = launch.num_warps();
+  const size_t warps = num_warps();
   const size_t local = size_t{program.local_bytes} * kLanes;
+  shared_stride_ = round_up(launch.shared_bytes, kMemoryAlignment);
   if (!grow(registers_, registers_capacity_, warps * program.register_bytes) ||
-      !grow(shared_, shared_capacity_, launch.shared_bytes) ||
+      !grow(shared_, shared_capacity_, shared_stride_ * launch.cluster_size()) ||
       !grow(local_, local_capacity_, warps * local)) {
     return out_of_memory(
         fmt::format("kernel {}: registers, shared and local memory of a block", program.name));
   }
-  const size_t old_size = warps_.size();
-  if (old_size < warps) {
-    warps_.resize(warps);
-    for (size_t i = old_size; i < warps; ++i) std::memset(&warps_[i], 0, sizeof(Warp));
+  resize_warps(warps);
+  ctas_.resize(launch.cluster_size());
+  for (uint32_t rank = 0; rank < ctas_.size(); ++rank) {
+    ctas_[rank].runner = this;
+    ctas_[rank].launch = &launch_;
+    ctas_[rank].rank = rank;
+    ctas_[rank].shared = shared_.get() + rank * shared_stride_;
   }
-  waiting_.resize(warps_.size());
-  arriving_.resize(warps_.size());
-  for (size_t i = 0; i < warps; ++i) {
-    Warp& warp = warps_[i];
-    warp.registers = registers_.get() + i * program.register_bytes;
-    warp.local = local_.get() + i * local;
-    warp.local_bytes = program.local_bytes;
-    warp.shared = shared_.get();
-    warp.shared_bytes = launch.shared_bytes;
-    warp.params = launch.params;
-    warp.params_bytes = program.params_bytes;
-    warp.range_begin = 0;
-    warp.range_bytes = 0;
-    warp.approx = launch.approx;
-    warp.counters = counts_.accesses();
-    warp.index = static_cast<uint32_t>(i);
-    warp.context = &context_;
-    fill_constants(warp);
-  }
+  for (uint32_t i = 0; i < warps; ++i) place_warp(i);
+  if (launch.strict && !checker_) checker_ = std::make_unique<Checker>(*this);
   return {};
 }
 
-void BlockRunner::fill_constants(Warp& warp) {
-  std::memset(warp.registers, 0, kScratchBytes);
-  for (const Constant& c : launch_.program->constants) {
-    fill_register(warp.registers + c.offset, c.reg_class, c.bits);
+void BlockRunner::resize_warps(size_t warps) {
+  for (size_t i = warps; i < warps_.size(); ++i) std::free(warps_[i].async.items);
+  const size_t old_size = warps_.size();
+  warps_.resize(warps);
+  for (size_t i = old_size; i < warps; ++i) std::memset(&warps_[i], 0, sizeof(Warp));
+  waiting_.resize(warps);
+  arriving_.resize(warps);
+  cluster_lanes_.resize(warps);
+  warp_registers_.resize(warps);
+  warp_checks_.resize(warps);
+  order_.resize(warps);
+}
+
+void BlockRunner::place_warp(uint32_t agent) {
+  const KernelProgram& program = *launch_.program;
+  Warp& warp = warps_[agent];
+  Cta& cta = ctas_[agent / launch_.num_warps()];
+  warp.registers = registers_.get() + size_t{agent} * program.register_bytes;
+  warp.local = local_.get() + size_t{agent} * program.local_bytes * kLanes;
+  warp.local_bytes = program.local_bytes;
+  warp.shared = cta.shared;
+  warp.shared_bytes = launch_.shared_bytes;
+  warp.params = launch_.params;
+  warp.params_bytes = program.params_bytes;
+  warp.range_begin = 0;
+  warp.range_bytes = 0;
+  warp.approx = launch_.approx;
+  warp.counters = counts_.accesses();
+  warp.checks = launch_.strict ? &warp_checks_[agent] : nullptr;
+  warp.index = agent % launch_.num_warps();
+  warp.agent = agent;
+  warp.cta = &cta;
+  warp.async.timing = launch_.timing;
+  fill_constants(warp);
+}
+
+void BlockRunner::reset_cluster(uint64_t index) {
+  const auto& c = launch_.cluster;
+  const std::array<uint64_t, 3> clusters = {launch_.grid[0] / c[0], launch_.grid[1] / c[1],
+                                            launch_.grid[2] / c[2]};
+  const std::array<uint64_t, 3> cluster = {index % clusters[0], index / clusters[0] % clusters[1],
+                                           index / clusters[0] / clusters[1]};
+  random_ = Random(mix_bits(launch_.seed) ^ mix_bits(index + 1));
+  instructions_ = 0;
+  events_ = 0;
+  async_->reset(launch_.timing, &random_);
+  mbarriers_->clear();
+  cluster_clock_.clear();
+  cluster_passed_.clear();
+  for (Cta& cta : ctas_) reset_cta(cta, cluster);
+  for (Warp& warp : warps_) reset_warp(warp);
+  if (Checker* c2 = checker()) c2->begin_cluster(index);
+}
+
+void BlockRunner::reset_cta(Cta& cta, const std::array<uint64_t, 3>& cluster) {
+  const auto& c = launch_.cluster;
+  const std::array<uint32_t, 3> within = {cta.rank % c[0], cta.rank / c[0] % c[1],
+                                          cta.rank / c[0] / c[1]};
+  for (size_t i = 0; i < 3; ++i) {
+    cta.index[i] = static_cast<uint32_t>(cluster[i] * c[i]) + within[i];
+  }
+  if (launch_.shared_bytes != 0) std::memset(cta.shared, kPoison, launch_.shared_bytes);
+  cta.barriers = {};
+  const uint32_t per_thread = registers_per_thread();
+  cta.free_registers = 0;
+  for (uint32_t i = 0; i < launch_.num_warps(); ++i) {
+    warp_registers_[cta.rank * launch_.num_warps() + i] = per_thread;
   }
 }
 
-void BlockRunner::fill_specials(Warp& warp) {
-  const auto& block = launch_.block;
-  for (const SpecialRegister& s : launch_.program->specials) {
-    uint8_t* place = warp.registers + s.offset;
-    if (s.which == Special::kGridId) {
-      fill_register(place, RegClass::k64, launch_.grid_id);
-      continue;
-    }
-    for (uint32_t lane = 0; lane < kLanes; ++lane) {
-      const uint32_t thread = warp.index * kLanes + lane;
-      uint32_t value = 0;
-      switch (s.which) {
-        case Special::kTidX:
-          value = thread % block[0];
-          break;
-        case Special::kTidY:
-          value = thread / block[0] % block[1];
-          break;
-        case Special::kTidZ:
-          value = thread / block[0] / block[1];
-          break;
-        case Special::kNtidX:
-          value = block[0];
-          break;
-        case Special::kNtidY:
-          value = block[1];
-          break;
-        case Special::kNtidZ:
-          value = block[2];
-          break;
-        case Special::kCtaidX:
-          value = context_.index[0];
-          break;
-        case Special::kCtaidY:
-          value = context_.index[1];
-          break;
-        case Special::kCtaidZ:
-          value = context_.index[2];
-          break;
-        case Special::kNctaidX:
-          value = launch_.grid[0];
-          break;
-        case Special::kNctaidY:
-          value = launch_.grid[1];
-          break;
-        case Special::kNctaidZ:
-          value = launch_.grid[2];
-          break;
-        case Special::kLaneId:
-          value = lane;
-          break;
-        case Special::kWarpId:
-          value = warp.index;
-          break;
-        case Special::kNumWarps:
-          value = launch_.num_warps();
-          break;
-        case Special::kSmId:
-          value = context_.index[0] % launch_.num_sms;
-          break;
-        case Special::kNumSms:
-          value = launch_.num_sms;
-          break;
-        case Special::kGridId:
-          break;
-        case Special::kLaneMaskEq:
-          value = 1u << lane;
-          break;
-        case Special::kLaneMaskLt:
-          value = (1u << lane) - 1;
-          break;
-        case Special::kLaneMaskLe:
-          value = (2u << lane) - 1;
-          break;
-        case Special::kLaneMaskGt:
-          value = ~((2u << lane) - 1);
-          break;
-        case Special::kLaneMaskGe:
-          value = ~((1u << lane) - 1);
-          break;
-        case Special::kDynamicShared:
-          value = launch_.dynamic_shared_bytes;
-          break;
-        case Special::kTotalShared:
-          value = launch_.shared_bytes;
-          break;
-      }
-      std::memcpy(place + lane * sizeof value, &value, sizeof value);
-    }
-  }
+// What a kernel gets that is compiled for this many threads; see setmaxnreg.
+uint32_t BlockRunner::registers_per_thread() const {
+  constexpr uint32_t kFile = 65536;
+  constexpr uint32_t kUnit = 8;
+  constexpr uint32_t kMost = 255;
+  const ParsedKernel& kernel = *launch_.program->parsed;
+  if (kernel.max_registers != 0) return kernel.max_registers;
+  const uint32_t threads = std::max(launch_.num_threads(), kernel.max_threads);
+  const uint32_t fair = kFile / (threads * std::max(kernel.min_blocks, 1u)) / kUnit * kUnit;
+  return std::min(fair, kMost);
 }
 
-void BlockRunner::reset_block(uint64_t index) {
-  context_.index[0] = static_cast<uint32_t>(index % launch_.grid[0]);
-  context_.index[1] = static_cast<uint32_t>(index / launch_.grid[0] % launch_.grid[1]);
-  context_.index[2] = static_cast<uint32_t>(index / launch_.grid[0] / launch_.grid[1]);
-  context_.instructions = 0;
-  if (launch_.shared_bytes != 0) std::memset(shared_.get(), kPoison, launch_.shared_bytes);
-  barriers_.fill({});
-  const uint32_t num_warps = launch_.num_warps();
-  for (uint32_t i = 0; i < num_warps; ++i) {
-    Warp& warp = warps_[i];
-    waiting_[i].fill(0);
-    arriving_[i].fill(0);
-    const uint32_t threads = launch_.num_threads() - i * kLanes;
-    warp.live = threads >= kLanes ? kAllLanes : (1u << threads) - 1;
-    warp.mask = 0;
-    warp.missing = 0;
-    warp.missing_any_op = false;
-    warp.num_splits = 1;
-    warp.splits[0] = {0, 0, warp.live, 0, nullptr, 0, WaitKind::kNone};
-    warp.async.size = 0;
-    std::memset(warp.async.commits, 0, sizeof warp.async.commits);
-    fill_specials(warp);
-    for (const auto& [offset, bytes] : launch_.program->undefined) {
-      std::memset(warp.registers + offset, kPoison, bytes);
-    }
-    if (warp.local_bytes != 0) std::memset(warp.local, kPoison, size_t{warp.local_bytes} * kLanes);
+void BlockRunner::reset_warp(Warp& warp) {
+  const uint32_t i = warp.agent;
+  waiting_[i].fill(0);
+  arriving_[i].fill(0);
+  cluster_lanes_[i].fill(0);
+  warp_checks_[i] = {};
+  const uint32_t threads = launch_.num_threads() - warp.index * kLanes;
+  warp.live = threads >= kLanes ? kAllLanes : (1u << threads) - 1;
+  warp.mask = 0;
+  warp.missing = 0;
+  warp.missing_any_op = false;
+  warp.blocked = false;
+  warp.polled = 0;
+  warp.carry = 0;
+  warp.elect_seed = launch_.seed == 0 ? 0 : static_cast<uint32_t>(random_.next()) | 1;
+  warp.num_splits = 1;
+  warp.splits[0] = {0, 0, warp.live, 0, nullptr, 0, WaitKind::kNone};
+  warp.async.size = 0;
+  std::memset(warp.async.commits, 0, sizeof warp.async.commits);
+  std::memset(warp.async.waited, 0, sizeof warp.async.waited);
+  fill_specials(warp);
+  for (const auto& [offset, bytes] : launch_.program->undefined) {
+    std::memset(warp.registers + offset, kPoison, bytes);
   }
+  if (warp.local_bytes != 0) std::memset(warp.local, kPoison, size_t{warp.local_bytes} * kLanes);
 }
 
 Status BlockRunner::run(uint64_t index) {
-  reset_block(index);
   if (launch_.program->blocks.empty()) return {};
   try {
+    reset_cluster(index);
     run_warps();
+    finish_cluster();
   } catch (const LaunchFault& fault) {
-    return fault.status;
+    return with_reports(fault.status);
   }
-  return {};
+  return with_reports({});
+}
+
+// What the checks reported, and then why the cluster stopped, if it did.
+Status BlockRunner::with_reports(Status status) {
+  Checker* c = checker();
+  if (c == nullptr) return status;
+  const std::vector<std::string> reports = c->take_reports();
+  if (reports.empty()) return status;
+  std::string text = reports[0];
+  for (size_t i = 1; i < reports.size(); ++i) text += "\n" + reports[i];
+  if (!status.ok()) text += "\n" + std::string(status.message());
+  return device_error(std::move(text));
 }
 
 void BlockRunner::run_warps() {
-  const uint32_t num_warps = launch_.num_warps();
+  constexpr uint32_t kIdleRounds = 2;  // without an event, before a deadlock is believed
+  for (uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
+  uint32_t idle = 0;
   while (true) {
+    if (launch_.seed != 0) {
+      for (size_t i = order_.size(); i > 1; --i) {
+        std::swap(order_[i - 1], order_[random_.below(static_cast<uint32_t>(i))]);
+      }
+    }
+    const uint64_t before = events_;
     bool any_live = false;
-    bool progress = false;
-    for (uint32_t i = 0; i < num_warps; ++i) {
+    bool any_runs = false;
+    for (const uint32_t i : order_) {
       Warp& warp = warps_[i];
       if (warp.live == 0) continue;
-      const uint64_t before = context_.instructions;
+      begin_turn(warp);
       run_warp(warp);
-      progress |= context_.instructions != before || warp.live == 0;
+      async_->step();
+      if (launch_.timing == AsyncTiming::kRandom && warp.async.size != 0) {
+        (*launch_.program->handlers->deliver_copies)(warp, random_.next());
+      }
       any_live |= warp.live != 0;
+      any_runs |= warp.live == 0 || can_run(warp);
+      if (checker() != nullptr && checker()->full()) return;
     }
     if (!any_live) return;
-    if (!progress) report_deadlock();
+    idle = events_ != before || any_runs ? 0 : idle + 1;
+    if (idle < kIdleRounds) continue;
+    if (!async_->force_oldest()) report_deadlock();
+    idle = 0;
   }
 }
 
-void BlockRunner::report_deadlock() {
-  constexpr size_t kMaxReported = 16;
-  std::string text = fmt::format("kernel {}, block ({}, {}, {}): deadlock:", launch_.program->name,
-                                 context_.index[0], context_.index[1], context_.index[2]);
-  size_t count = 0;
-  for (uint32_t i = 0; i < launch_.num_warps(); ++i) {
-    const Warp& warp = warps_[i];
-    for (uint32_t s = 0; s < warp.num_splits && warp.live != 0; ++s) {
-      if (++count > kMaxReported) continue;
-      const Split& split = warp.splits[s];
-      const Op* op = split.barrier_op;
-      std::string why;
-      if (split.wait == WaitKind::kBarrier) {
-        const BarrierState& b = barriers_[split.barrier];
-        why = fmt::format("barrier {} of {} threads", split.barrier, b.expected);
-      } else {
-        why = fmt::format("lanes {:#010x} of its warp", split.need & ~split.mask);
-      }
-      const Instruction& in = launch_.program->instruction(*op);
-      text += fmt::format("\n  warp {}, lanes {:#010x} wait at PTX line {} '{}' for {}", i,
-                          split.mask, in.line, in.text.substr(0, 120), why);
-    }
+// All warps have ended.
+void BlockRunner::finish_cluster() {
+  while (async_->force_oldest()) {
   }
-  if (count > kMaxReported) text += fmt::format("\n  and {} more", count - kMaxReported);
-  throw LaunchFault{device_error(std::move(text))};
 }
 
 }  // namespace lssar::vdev

@@ -1,5 +1,6 @@
-// Runs the blocks of a launch, one at a time, on one thread: warps in turn until each waits or
-// ends, diverged lanes of a warp lowest basic block first.
+// Runs the blocks of a launch, one cluster at a time, on one thread: warps in turn until each waits
+// or ends, diverged lanes of a warp lowest basic block first. With a schedule seed, warps take
+// turns in an order and for lengths drawn from it.
 #pragma once
 
 #include <array>
@@ -8,12 +9,19 @@
 #include <vector>
 
 #include "base/status.h"
+#include "runtime/virtual/async_engine.h"
+#include "runtime/virtual/checker.h"
+#include "runtime/virtual/cta.h"
 #include "runtime/virtual/kernel_counts.h"
 #include "runtime/virtual/kernel_program.h"
+#include "runtime/virtual/mbarrier.h"
 #include "runtime/virtual/memory_map.h"
+#include "runtime/virtual/random.h"
 #include "runtime/virtual/warp.h"
 
 namespace lssar::vdev {
+
+class GlobalRecord;
 
 // What the blocks of a launch have in common; constant while they run.
 struct LaunchContext {
@@ -27,29 +35,19 @@ struct LaunchContext {
   uint64_t max_block_instructions = 0;
   uint64_t grid_id = 0;
   uint32_t num_sms = 1;
+  std::array<uint32_t, 3> cluster = {1, 1, 1};
   ApproxMode approx = ApproxMode::kNearest;
-  LaunchCounts* counts = nullptr;  // null: nothing is counted
+  LaunchCounts* counts = nullptr;             // null: nothing is counted
+  AsyncTiming timing = AsyncTiming::kLatest;  // not kBySeed
+  uint64_t seed = 0;
+  bool strict = false;
+  GlobalRecord* global_record = nullptr;  // where strict
 
+  uint32_t cluster_size() const { return cluster[0] * cluster[1] * cluster[2]; }
+  uint64_t num_clusters() const { return num_blocks() / cluster_size(); }
   uint32_t num_threads() const { return block[0] * block[1] * block[2]; }
   uint32_t num_warps() const { return (num_threads() + kLanes - 1) / kLanes; }
   uint64_t num_blocks() const { return uint64_t{grid[0]} * grid[1] * grid[2]; }
-};
-
-inline constexpr uint32_t kNumBarriers = 16;
-
-struct BarrierState {
-  uint32_t expected = 0;  // threads; 0: nobody has come yet
-  uint32_t arrived = 0;   // threads that came by bar.arrive
-  bool whole_block = false;
-  uint32_t ones = 0;   // lanes whose predicate held, of bar.red
-  uint32_t total = 0;  // lanes that brought one
-};
-
-// The block being run, as faults and the handlers' callbacks see it.
-struct BlockContext {
-  const LaunchContext* launch = nullptr;
-  std::array<uint32_t, 3> index = {0, 0, 0};
-  uint64_t instructions = 0;
 };
 
 class BlockRunner {
@@ -59,14 +57,29 @@ class BlockRunner {
   BlockRunner(const BlockRunner&) = delete;
   BlockRunner& operator=(const BlockRunner&) = delete;
 
-  // To be called before the blocks of a launch. kOutOfMemory.
+  // To be called before the clusters of a launch. kOutOfMemory.
   Status prepare(const LaunchContext& launch);
-  // Runs block `index` of the grid, x fastest. kDeviceError: a fault, a deadlock, the watchdog.
+  // Runs cluster `index` of the grid, x fastest. kDeviceError: a fault, a deadlock, the watchdog,
+  // or what the checks of the strict mode report.
   Status run(uint64_t index);
   // To be called after the last one: hands what was counted to the launch.
   void finish() { counts_.end(); }
   // Warp instructions executed by the last run.
-  uint64_t instructions() const { return context_.instructions; }
+  uint64_t instructions() const { return instructions_; }
+
+  // For instructions that synchronise, and for faults.
+  const LaunchContext& launch() const { return launch_; }
+  std::vector<Cta>& ctas() { return ctas_; }
+  std::vector<Warp>& warps() { return warps_; }
+  std::vector<uint32_t>& warp_registers() { return warp_registers_; }
+  Random& random() { return random_; }
+  AsyncEngine& async() { return *async_; }
+  MbarrierTable& mbarriers() { return *mbarriers_; }
+  Checker* checker() { return launch_.strict ? checker_.get() : nullptr; }
+  // Something happened that a waiting lane may wait for.
+  void note_event() { ++events_; }
+  void cluster_arrive(Warp& warp, const Op& op);
+  void cluster_wait(Warp& warp, const Op& op);
 
  private:
   struct AlignedFree {
@@ -75,13 +88,27 @@ class BlockRunner {
   using Memory = std::unique_ptr<uint8_t[], AlignedFree>;
   static bool grow(Memory& memory, size_t& capacity, size_t bytes);
 
-  void reset_block(uint64_t index);
+  uint32_t num_warps() const { return launch_.num_warps() * launch_.cluster_size(); }
+  void resize_warps(size_t warps);
+  void place_warp(uint32_t agent);
+  uint32_t registers_per_thread() const;
+  void reset_cluster(uint64_t index);
+  void reset_cta(Cta& cta, const std::array<uint64_t, 3>& cluster);
+  void reset_warp(Warp& warp);
   void fill_constants(Warp& warp);
   void fill_specials(Warp& warp);
+  uint32_t special_value(const Warp& warp, Special which, uint32_t lane) const;
   void run_warps();
+  void finish_cluster();
+  Status with_reports(Status status);
+  void begin_turn(Warp& warp);
+  static bool can_run(const Warp& warp);
   void run_warp(Warp& warp);
   Split* pick(Warp& warp);
   void run_ops(Warp& warp, Split& split, const BasicBlock& block);
+  void run_checked(Warp& warp, const Op& op, bool full);
+  void warp_ended(Warp& warp, const Op& op);
+  void yield_after_poll(Warp& warp);
   void count_run(const BasicBlock& block, uint32_t begin, uint32_t end, uint32_t mask) {
     if (launch_.counts == nullptr) return;
     counts_.add_run(block.first_op + begin, block.first_op + end, mask);
@@ -96,19 +123,35 @@ class BlockRunner {
   void reach_barrier(Warp& warp, Split& split, const BasicBlock& block, const Op& op);
   void arrive(Warp& warp, const Op& op, uint32_t id, uint32_t mask);
   void check_count(Warp& warp, const Op& op, uint32_t id, uint32_t count);
-  void try_complete(uint32_t id);
-  void release(uint32_t id);
+  void check_same_barrier(Warp& warp, uint32_t id);
+  void try_complete(Cta& cta, uint32_t id);
+  void release(Cta& cta, uint32_t id);
+  void try_complete_cluster();
+  Warp* first_warp(const Cta& cta) { return warps_.data() + cta.rank * launch_.num_warps(); }
   [[noreturn]] void report_deadlock();
 
   LaunchContext launch_;
   RunnerCounts counts_;
-  BlockContext context_;
-  std::vector<Warp> warps_;
-  std::array<BarrierState, kNumBarriers> barriers_;
+  std::vector<Cta> ctas_;
+  std::vector<Warp> warps_;                                   // of all blocks of the cluster
   std::vector<std::array<uint32_t, kNumBarriers>> waiting_;   // lanes at bar.sync, by warp
   std::vector<std::array<uint32_t, kNumBarriers>> arriving_;  // lanes at bar.arrive, by warp
+  std::vector<std::array<uint32_t, 2>> cluster_lanes_;  // arrived; may pass: at barrier.cluster
+  SyncClock cluster_clock_;                             // of those that have arrived
+  SyncClock cluster_passed_;                            // of those that have passed
+  std::vector<uint32_t> warp_registers_;                // per thread, as setmaxnreg leaves them
+  std::vector<WarpChecks> warp_checks_;
+  std::vector<uint32_t> order_;  // in which warps take turns
+  std::unique_ptr<AsyncEngine> async_;
+  std::unique_ptr<MbarrierTable> mbarriers_;
+  std::unique_ptr<Checker> checker_;
+  Random random_;
+  uint64_t instructions_ = 0;
+  uint64_t events_ = 0;
+  uint32_t blocks_left_ = 0;  // basic blocks of the turn
   Memory registers_, shared_, local_;
   size_t registers_capacity_ = 0, shared_capacity_ = 0, local_capacity_ = 0;
+  size_t shared_stride_ = 0;
 };
 
 }  // namespace lssar::vdev

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "runtime/virtual/control_flow.h"
+#include "runtime/virtual/generic_operands.h"
+#include "runtime/virtual/op_facts.h"
 #include "runtime/virtual/operand_binder.h"
 #include "runtime/virtual/register_layout.h"
 
@@ -25,6 +27,11 @@ bool runs_together(Bind bind) {
          bind == Bind::kExit;
 }
 
+bool may_block(const Row& row) {
+  return (row.bind == Bind::kGeneric || row.bind == Bind::kImmediate) &&
+         (row.arg & kRowMayBlock) != 0;
+}
+
 class Decoder {
  public:
   Decoder(const ParsedModule& module, const ParsedKernel& kernel, const OpcodeTable& table)
@@ -41,6 +48,7 @@ class Decoder {
   void find_flow();
   Status emit(OperandBinder& binder);
   Status emit_op(OperandBinder& binder, uint32_t instruction);
+  void add_facts(const OperandBinder& binder, uint32_t instruction);
   void choose_handlers(const Row& row, Op& op) const;
   void emit_terminator(const FlowBlock& flow, BasicBlock& block);
   void emit_end();
@@ -201,7 +209,20 @@ Status Decoder::emit_op(OperandBinder& binder, uint32_t instruction) {
   choose_handlers(*rows_[instruction], op);
   program_->ops.push_back(op);
   program_->op_instruction.push_back(instruction);
+  add_facts(binder, instruction);
   return {};
+}
+
+void Decoder::add_facts(const OperandBinder& binder, uint32_t instruction) {
+  OpFacts facts = facts_of_instruction(kernel_.instructions[instruction], *rows_[instruction]);
+  std::vector<uint32_t>& registers = program_->op_registers;
+  const auto end = [&] { return static_cast<uint32_t>(registers.size()); };
+  facts.reads_begin = end();
+  for (const uint32_t r : binder.reads) registers.push_back(binder.register_offset(r));
+  facts.reads_end = end();
+  for (const uint32_t r : binder.writes) registers.push_back(binder.register_offset(r));
+  facts.writes_end = end();
+  program_->facts.push_back(facts);
 }
 
 void Decoder::emit_terminator(const FlowBlock& flow, BasicBlock& block) {
@@ -267,6 +288,7 @@ void Decoder::emit_end() {
   program_->blocks.push_back(block);
   program_->ops.emplace_back();
   program_->op_instruction.push_back(static_cast<uint32_t>(rows_.size()) - 1);
+  program_->facts.emplace_back();
 }
 
 Status Decoder::emit(OperandBinder& binder) {
@@ -276,6 +298,7 @@ Status Decoder::emit(OperandBinder& binder) {
     block.num_instructions = flow.end - flow.begin;
     for (uint32_t i = flow.begin; i < flow.end; ++i) {
       LSSAR_RETURN_IF_ERROR(emit_op(binder, i));
+      block.may_block |= may_block(*rows_[i]);
     }
     block.num_ops = block.num_instructions - (runs_together(rows_[flow.end - 1]->bind) ? 1 : 0);
     emit_terminator(flow, block);
@@ -292,6 +315,7 @@ Result<std::unique_ptr<KernelProgram>> Decoder::decode() {
   }
   program_->name = kernel_.name;
   program_->parsed = &kernel_;
+  program_->handlers = &table_.handlers();
   program_->params_bytes = kernel_.params_bytes;
   program_->max_threads = kernel_.max_threads;
   program_->has_required_block = kernel_.has_required_block;

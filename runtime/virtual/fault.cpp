@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/virtual/generic_operands.h"
+
 namespace lssar::vdev {
 namespace {
 
@@ -41,11 +43,11 @@ std::string limits(const Warp& warp, StateSpace space) {
 
 }  // namespace
 
-std::string describe_place(const BlockContext& context, uint32_t warp, const Op& op) {
+std::string describe_place(const Cta& cta, uint32_t warp, const Op& op) {
   constexpr size_t kMaxQuoted = 200;
-  const KernelProgram& program = *context.launch->program;
+  const KernelProgram& program = *cta.launch->program;
   const Instruction& in = program.instruction(op);
-  const auto& b = context.index;
+  const auto& b = cta.index;
   return fmt::format("kernel {}, block ({}, {}, {}), warp {}, PTX line {} '{}'", program.name, b[0],
                      b[1], b[2], warp, in.line, in.text.substr(0, kMaxQuoted));
 }
@@ -69,19 +71,51 @@ void raise_memory_fault(const Warp& warp, const Op& op, MemoryFault fault, State
       what += "not an address of any state space";
       break;
   }
-  throw LaunchFault{device_error(describe_place(*warp.context, warp.index, op) + ": " + what)};
+  throw LaunchFault{device_error(describe_place(*warp.cta, warp.index, op) + ": " + what)};
 }
 
 void raise_fault(const Warp& warp, const Op& op, const char* message) {
-  throw LaunchFault{device_error(describe_place(*warp.context, warp.index, op) + ": " + message)};
+  throw LaunchFault{device_error(describe_place(*warp.cta, warp.index, op) + ": " + message)};
 }
 
 bool find_global_range(Warp& warp, uint64_t address, uint32_t bytes) {
-  const RangeTable::Range* range = warp.context->launch->ranges->find(address, bytes);
+  const RangeTable::Range* range = warp.cta->launch->ranges->find(address, bytes);
   if (range == nullptr) return false;
   warp.range_begin = range->begin;
   warp.range_bytes = range->bytes;
   return true;
+}
+
+void block_on(Warp& warp, const Op&) { warp.blocked = true; }
+
+void poll_failed(Warp& warp, const Op& op, uint32_t lanes) {
+  warp.polled |= lanes;
+  warp.polled_op = &op;
+}
+
+uint8_t* shared_of_rank(const Warp& warp, uint32_t rank) {
+  const auto& ctas = warp.cta->runner->ctas();
+  return rank < ctas.size() ? ctas[rank].shared : nullptr;
+}
+
+SharedPlace locate_shared(const Warp& warp, const Op& op, uint32_t lane, uint64_t address,
+                          uint32_t bytes, uint32_t align) {
+  const uint64_t given = address;
+  const uint64_t window = address >> kWindowShift << kWindowShift;
+  if (window == kSharedWindow) address -= window;
+  const uint64_t owner = address >> kRankShift;
+  const uint64_t offset = address & ((1u << kRankShift) - 1);
+  if (owner > warp.cta->runner->ctas().size()) {
+    raise_memory_fault(warp, op, MemoryFault::kBadSpace, StateSpace::kShared, lane, given, bytes);
+  }
+  if (offset % align != 0) {
+    raise_memory_fault(warp, op, MemoryFault::kMisaligned, StateSpace::kShared, lane, given, align);
+  }
+  if (offset + bytes > warp.shared_bytes) {
+    raise_memory_fault(warp, op, MemoryFault::kOutOfRange, StateSpace::kShared, lane, given, bytes);
+  }
+  return {owner == 0 ? warp.cta->rank : static_cast<uint32_t>(owner) - 1,
+          static_cast<uint32_t>(offset)};
 }
 
 void grow_async_queue(AsyncQueue& queue) {
@@ -92,7 +126,7 @@ void grow_async_queue(AsyncQueue& queue) {
   queue.capacity = capacity;
 }
 
-uint64_t read_block_clock(const Warp& warp) { return warp.context->instructions; }
+uint64_t read_block_clock(const Warp& warp) { return warp.cta->runner->instructions(); }
 
 uint64_t read_global_timer() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(

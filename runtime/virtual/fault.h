@@ -14,6 +14,6 @@ struct LaunchFault {
 };
 
 // "kernel k, block (0, 0, 0), warp 1, PTX line 12 'bar.sync 0;'"
-std::string describe_place(const BlockContext& context, uint32_t warp, const Op& op);
+std::string describe_place(const Cta& cta, uint32_t warp, const Op& op);
 
 }  // namespace lssar::vdev

@@ -29,6 +29,7 @@ struct BasicBlock {
   uint32_t first_op = 0;
   uint32_t num_ops = 0;
   uint32_t num_instructions = 0;  // the terminator's included
+  bool may_block = false;         // an op may wait, other than the terminator
   Terminator terminator = Terminator::kFall;
   uint32_t taken = kNoBlock;
   uint32_t next = kNoBlock;  // kNoBlock: the kernel ends there
@@ -61,6 +62,43 @@ enum class Special : uint8_t {
   kLaneMaskGe,
   kDynamicShared,
   kTotalShared,
+  kClusterCtaidX,
+  kClusterCtaidY,
+  kClusterCtaidZ,
+  kClusterNctaidX,
+  kClusterNctaidY,
+  kClusterNctaidZ,
+  kClusterCtarank,
+  kClusterNctarank,
+  kClusteridX,
+  kClusteridY,
+  kClusteridZ,
+  kNclusteridX,
+  kNclusteridY,
+  kNclusteridZ,
+};
+// What the strict mode needs to know of an op beyond how to execute it.
+enum class AccessKind : uint8_t { kNone, kRead, kWrite, kAtomic, kCopyAsync };
+enum class TaintKind : uint8_t {
+  kLanes,   // a lane's results depend on its own operands
+  kWarp,    // on those of all lanes
+  kSelect,  // dst = c ? a : b
+  kMma,
+  kMatrix,  // ldmatrix and stmatrix
+  kMemory,  // op.list or op.dst and memory
+  kNothing,
+};
+struct OpFacts {
+  AccessKind access = AccessKind::kNone;
+  TaintKind taint = TaintKind::kLanes;
+  bool strong = false;  // atomic, volatile, relaxed ...
+  bool acquires = false;
+  bool releases = false;
+  bool whole_warp = false;  // its accesses are made by the warp, not by lanes
+  bool transposed = false;
+  bool wgmma_registers = false;  // touches a register that a wgmma uses
+  // Registers, as ranges of KernelProgram::op_registers.
+  uint32_t reads_begin = 0, reads_end = 0, writes_end = 0;
 };
 struct Constant {
   uint32_t offset;
@@ -76,6 +114,8 @@ struct KernelProgram {
   std::string name;
   std::vector<Op> ops;
   std::vector<uint32_t> op_instruction;  // index into parsed->instructions
+  std::vector<OpFacts> facts;            // by op
+  std::vector<uint32_t> op_registers;    // offsets
   std::vector<BasicBlock> blocks;        // in order of priority: the entry is 0
   std::deque<std::vector<uint32_t>> lists;
 
@@ -95,7 +135,12 @@ struct KernelProgram {
   bool has_required_block = false;
 
   const ParsedKernel* parsed = nullptr;
+  const HandlerSet* handlers = nullptr;
 
+  const OpFacts& facts_of(const Op& op) const {
+    return facts[static_cast<size_t>(&op - ops.data())];
+  }
+  uint32_t index_of(const Op& op) const { return static_cast<uint32_t>(&op - ops.data()); }
   const Instruction& instruction(const Op& op) const {
     return parsed->instructions[op_instruction[static_cast<size_t>(&op - ops.data())]];
   }

@@ -40,6 +40,20 @@ constexpr SpecialName kSpecials[] = {
     {"%lanemask_ge", Special::kLaneMaskGe},
     {"%dynamic_smem_size", Special::kDynamicShared},
     {"%total_smem_size", Special::kTotalShared},
+    {"%cluster_ctaid.x", Special::kClusterCtaidX},
+    {"%cluster_ctaid.y", Special::kClusterCtaidY},
+    {"%cluster_ctaid.z", Special::kClusterCtaidZ},
+    {"%cluster_nctaid.x", Special::kClusterNctaidX},
+    {"%cluster_nctaid.y", Special::kClusterNctaidY},
+    {"%cluster_nctaid.z", Special::kClusterNctaidZ},
+    {"%cluster_ctarank", Special::kClusterCtarank},
+    {"%cluster_nctarank", Special::kClusterNctarank},
+    {"%clusterid.x", Special::kClusteridX},
+    {"%clusterid.y", Special::kClusteridY},
+    {"%clusterid.z", Special::kClusteridZ},
+    {"%nclusterid.x", Special::kNclusteridX},
+    {"%nclusterid.y", Special::kNclusteridY},
+    {"%nclusterid.z", Special::kNclusteridZ},
 };
 
 struct ClockName {
@@ -344,6 +358,8 @@ Status OperandBinder::bind_operands(const Instruction& in, const Row& row, Op& o
       return bind_copy_async(in, op);
     case Bind::kBulk:
       return bind_bulk(in, op);
+    case Bind::kGeneric:
+      return bind_generic(in, row, op);
     case Bind::kImmediate:
       op.imm = operand(in, 0).value;
       return op.imm >= 0 ? Status() : bad("a negative count");

@@ -33,6 +33,7 @@ class OperandBinder {
 
   // Second pass: by register. Until then offsets in ops mean nothing.
   void use_offsets(const std::vector<uint32_t>& offsets) { offsets_ = &offsets; }
+  uint32_t register_offset(uint32_t reg) const { return offsets_ ? (*offsets_)[reg] : 0; }
   // Where registers may be laid out: behind scratch, constants and special registers.
   uint32_t constants_end() const { return constants_end_; }
 
@@ -46,6 +47,7 @@ class OperandBinder {
   bool fits_pair(const Operand& operand, char letter) const;
   bool fits_matrix(const Instruction& instruction, const Row& row) const;
   bool fits_wgmma(const Instruction& instruction) const;
+  bool fits_generic(const Instruction& instruction, const Row& row) const;
   bool fits_barrier(const Instruction& instruction, const Row& row) const;
   bool fits_conversion(const Instruction& instruction) const;
   bool fits_bulk(const Instruction& instruction) const;
@@ -65,6 +67,7 @@ class OperandBinder {
   Status bind_wgmma(const Instruction& instruction, Op& op);
   Status bind_shuffle(const Instruction& instruction, Op& op);
   Status bind_collective(const Instruction& instruction, const Row& row, Op& op);
+  Status bind_generic(const Instruction& instruction, const Row& row, Op& op);
   Status bind_barrier(const Instruction& instruction, const Row& row, Op& op);
 
   Status read(const Operand& operand, char letter, uint32_t& field);
@@ -80,7 +83,6 @@ class OperandBinder {
   uint32_t constant(RegClass reg_class, uint64_t bits);
   bool special(std::string_view name, char letter, Special& which) const;
   uint32_t special_register(Special which);
-  uint32_t register_offset(uint32_t reg) const { return offsets_ ? (*offsets_)[reg] : 0; }
   const uint32_t* keep(std::vector<uint32_t> list);
   const Operand& operand(const Instruction& instruction, uint32_t i) const {
     return kernel_.operands[instruction.first_operand + i];

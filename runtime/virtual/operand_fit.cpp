@@ -225,6 +225,8 @@ bool OperandBinder::fits(const Instruction& in, const Row& row) const {
              operand(in, 2).kind == OperandKind::kInteger;
     case Bind::kBulk:
       return fits_bulk(in);
+    case Bind::kGeneric:
+      return fits_generic(in, row);
     case Bind::kNone:
       return true;
     case Bind::kImmediate:

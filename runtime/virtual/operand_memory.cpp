@@ -11,7 +11,8 @@ namespace {
 
 StateSpace space_of(std::string_view opcode) {
   if (has_modifier(opcode, ".global")) return StateSpace::kGlobal;
-  if (has_modifier(opcode, ".shared") || has_modifier(opcode, ".shared::cta")) {
+  if (has_modifier(opcode, ".shared") || has_modifier(opcode, ".shared::cta") ||
+      has_modifier(opcode, ".shared::cluster")) {
     return StateSpace::kShared;
   }
   if (has_modifier(opcode, ".local")) return StateSpace::kLocal;

@@ -107,7 +107,8 @@ enum class Bind : uint8_t {
   kAtomic,  // d, [a], b [, c]
   kReduce,  // [a], b
   kCopyAsync,
-  kBulk,  // cp.async.bulk and its like, see bulk_operands.h
+  kBulk,       // cp.async.bulk and its like, see bulk_operands.h
+  kGeneric,    // see generic_operands.h
   kNone,       // no operands that matter
   kImmediate,  // one literal
   kMatrixLoad,
@@ -141,6 +142,9 @@ struct RowSpan {
   uint32_t count;
 };
 
+// Lets some copies of a warp arrive that are in flight, by the bits of `random`.
+using DeliverCopies = void (*)(Warp& warp, uint64_t random);
+
 // What one instruction set provides.
 struct HandlerSet {
   const RowSpan* const* spans;
@@ -149,6 +153,7 @@ struct HandlerSet {
   Handler guarded;  // runs core for the lanes whose guard holds
   Handler guarded_blended;
   void (*wgmma)(const WgmmaCall& call);
+  const DeliverCopies* deliver_copies;
 };
 
 }  // namespace lssar::vdev

@@ -81,8 +81,13 @@ struct ParsedKernel {
   uint32_t params_bytes = 0;
   std::vector<std::vector<uint32_t>> branch_tables;  // of .branchtargets: instruction indices
   uint32_t max_threads = 0;                          // 0: not given
+  uint32_t min_blocks = 0;                           // per multiprocessor
+  uint32_t max_registers = 0;                        // per thread
   uint32_t required_block[3] = {0, 0, 0};
   bool has_required_block = false;
+  uint32_t required_cluster[3] = {1, 1, 1};
+  bool has_required_cluster = false;
+  bool explicit_cluster = false;
 };
 
 struct ParsedModule {

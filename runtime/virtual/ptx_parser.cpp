@@ -390,7 +390,16 @@ Status Parser::parse_kernel_directives(ParsedKernel& kernel) {
     } else if (token.is(".reqntid")) {
       kernel.has_required_block = true;
       for (int i = 0; i < 3; ++i) kernel.required_block[i] = static_cast<uint32_t>(values[i]);
-    } else if (!token.is(".minnctapersm") && !token.is(".maxnreg") && !token.is(".maxnctapersm") &&
+    } else if (token.is(".minnctapersm")) {
+      kernel.min_blocks = static_cast<uint32_t>(values[0]);
+    } else if (token.is(".maxnreg")) {
+      kernel.max_registers = static_cast<uint32_t>(values[0]);
+    } else if (token.is(".explicitcluster")) {
+      kernel.explicit_cluster = true;
+    } else if (token.is(".reqnctapercluster")) {
+      kernel.has_required_cluster = true;
+      for (int i = 0; i < 3; ++i) kernel.required_cluster[i] = static_cast<uint32_t>(values[i]);
+    } else if (!token.is(".maxclusterrank") && !token.is(".maxnctapersm") &&
                !token.is(".noreturn")) {
       return error(token.line, "kernel {}: directive '{}' is not supported", kernel.name,
                    token.text);

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "runtime/virtual/global_shadow.h"
 #include "runtime/virtual/kernel_counts.h"
 #include "runtime/virtual/memory_map.h"
 #include "runtime/virtual/module.h"
@@ -87,6 +88,7 @@ class VirtualDevice final : public Device {
   void add_counters(const std::string& kernel, LaunchCounters counters);
   Status check_known(const char* what, DevicePtr ptr, size_t bytes);
   Status check_shape(const vdev::KernelProgram& program, const LaunchConfig& config) const;
+  Status check_cluster(const vdev::KernelProgram& program, const LaunchConfig& config) const;
   Status check_resources(const vdev::Function& function, const LaunchConfig& config,
                          size_t params_bytes) const;
 
@@ -102,6 +104,18 @@ class VirtualDevice final : public Device {
   std::mutex timer_mutex_;
   std::map<Stream, std::chrono::steady_clock::time_point> timers_;
 };
+
+AsyncTiming async_timing(const VirtualOptions& options) {
+  if (options.async_timing != AsyncTiming::kBySeed) return options.async_timing;
+  switch (options.schedule_seed % 3) {
+    case 0:
+      return AsyncTiming::kLatest;
+    case 1:
+      return AsyncTiming::kEarliest;
+    default:
+      return AsyncTiming::kRandom;
+  }
+}
 
 int thread_count(int wanted) {
   if (wanted > 0) return wanted;
@@ -197,6 +211,38 @@ Status VirtualDevice::check_shape(const vdev::KernelProgram& program,
         fmt::format("kernel {}: block {} x {} x {}, but it was compiled for {} x {} x {}",
                     program.name, b[0], b[1], b[2], r[0], r[1], r[2]));
   }
+  return check_cluster(program, config);
+}
+
+Status VirtualDevice::check_cluster(const vdev::KernelProgram& program,
+                                    const LaunchConfig& config) const {
+  constexpr uint64_t kMaxCluster = 16;
+  const auto& c = config.cluster;
+  const uint64_t blocks = uint64_t{c[0]} * c[1] * c[2];
+  if (c[0] == 0 || c[1] == 0 || c[2] == 0 || blocks > kMaxCluster) {
+    return invalid_argument(
+        fmt::format("kernel {}: cluster {} x {} x {}: allowed are 1 to {} blocks", program.name,
+                    c[0], c[1], c[2], kMaxCluster));
+  }
+  if (blocks > 1 && info_.target.major < 9) {
+    return unsupported(fmt::format("kernel {}: a cluster of {} blocks: the target {} has none",
+                                   program.name, blocks, info_.target.name()));
+  }
+  for (int i = 0; i < 3; ++i) {
+    if (config.grid[i] % c[i] != 0) {
+      return invalid_argument(
+          fmt::format("kernel {}: a grid of {} blocks along {} is not a "
+                      "multiple of the cluster's {}",
+                      program.name, config.grid[i], "xyz"[i], c[i]));
+    }
+  }
+  const vdev::ParsedKernel& kernel = *program.parsed;
+  const auto& r = kernel.required_cluster;
+  if (kernel.has_required_cluster && (c[0] != r[0] || c[1] != r[1] || c[2] != r[2])) {
+    return invalid_argument(
+        fmt::format("kernel {}: cluster {} x {} x {}, but it was compiled for {} x {} x {}",
+                    program.name, c[0], c[1], c[2], r[0], r[1], r[2]));
+  }
   return {};
 }
 
@@ -239,6 +285,7 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   for (int i = 0; i < 3; ++i) {
     context.grid[i] = config.grid[i];
     context.block[i] = config.block[i];
+    context.cluster[i] = config.cluster[i];
   }
   context.dynamic_shared_bytes = config.shared_bytes;
   context.shared_bytes = f->program().dynamic_shared_offset + config.shared_bytes;
@@ -248,6 +295,11 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   context.grid_id = launches_.fetch_add(1);
   context.num_sms = static_cast<uint32_t>(info_.num_sms);
   context.approx = options_.approx;
+  context.seed = options_.schedule_seed;
+  context.timing = async_timing(options_);
+  context.strict = options_.strict;
+  vdev::GlobalRecord record;
+  context.global_record = &record;
   std::optional<vdev::LaunchCounts> counts;
   if (options_.count) context.counts = &counts.emplace(f->program());
   uint64_t instructions = 0;

@@ -12,18 +12,10 @@
 #include "codegen/target.h"
 #include "runtime/device.h"
 #include "runtime/virtual/approx_mode.h"
+#include "runtime/virtual/async_timing.h"
 #include "runtime/virtual/simd_level.h"
 
 namespace lssar {
-
-// When asynchronous operations take effect, reads of their sources included, between issue and the
-// point where their completion is observed.
-enum class AsyncTiming : uint8_t {
-  kBySeed,    // kLatest for seed 0; each of the three in turn for seeds 1, 2, 3, ...
-  kLatest,    // finds waits that are missing
-  kEarliest,  // finds stages that are overwritten while they are read
-  kRandom,
-};
 
 struct VirtualOptions {
   // Whose limits apply and which PTX is accepted. The default is sm_80; a target without

@@ -7,17 +7,24 @@
 #include <cstdint>
 
 #include "runtime/virtual/approx_mode.h"
+#include "runtime/virtual/async_timing.h"
 #include "runtime/virtual/program.h"
 #include "runtime/virtual/state_space.h"
 
 namespace lssar::vdev {
 
-struct BlockContext;    // block_runner.h
+struct Cta;             // cta.h
 struct AccessCounters;  // access_counters.h
-struct WarpChecks;      // checker.h
 
-// One cp.async of a warp that is issued and not yet delivered. Delivered as late as PTX allows: at
-// the wait that says it must have arrived.
+// What the strict mode wants to know after every instruction of a warp.
+struct WarpChecks {
+  bool tainted;             // some register holds an undefined value
+  bool loaded_taint;        // the instruction read some
+  uint32_t loaded[kLanes];  // lanes, by element of a vector or matrix
+};
+
+// One cp.async of a warp that is issued and not yet delivered. Delivered at the latest at the wait
+// that says it must have arrived.
 struct AsyncCopy {
   uint8_t* target[kLanes];
   const uint8_t* source[kLanes];
@@ -32,6 +39,8 @@ struct AsyncQueue {
   uint32_t size;
   uint32_t capacity;
   uint32_t commits[kLanes];  // cp.async groups committed
+  uint32_t waited[kLanes];   // groups waited for
+  AsyncTiming timing;        // not kBySeed
 };
 
 // Lanes that run together. At most 32 in a warp, their masks disjoint.
@@ -40,13 +49,15 @@ enum class WaitKind : uint8_t {
   kBarrier,   // bar.sync `barrier`
   kConverge,  // a collective of the warp: until `need` lanes stand at the same op
   kWarpSync,  // bar.warp.sync: until `need` lanes stand at any of them
+  kBlocked,   // the op is to be executed again at the warp's next turn
+  kPolled,    // a wait that failed: goes on at the warp's next turn
 };
 struct Split {
   uint32_t block;
   uint32_t op;  // within the block
   uint32_t mask;
-  uint32_t need;         // of kConverge and kWarpSync
-  const Op* barrier_op;  // of kBarrier
+  uint32_t need;       // of kConverge and kWarpSync
+  const Op* waits_at;  // of all but kNone
   uint8_t barrier;
   WaitKind wait;
 };
@@ -70,6 +81,9 @@ struct Warp {
   // Set by a collective that lacks lanes: the op is to be executed again when they have come.
   uint32_t missing;
   bool missing_any_op;  // kWarpSync instead of kConverge
+  bool blocked;         // by block_on
+  uint32_t polled;      // lanes of a wait that failed, by poll_failed
+  const Op* polled_op;
 
   ApproxMode approx;
   uint32_t elect_seed;       // 0: elect.sync elects the lowest lane, else one drawn from it
@@ -78,7 +92,8 @@ struct Warp {
   WarpChecks* checks;        // null: not strict
 
   uint32_t index;  // in its block
-  BlockContext* context;
+  uint32_t agent;  // in its cluster
+  Cta* cta;
   AsyncQueue async;
   uint32_t num_splits;
   Split splits[kLanes];
@@ -94,6 +109,22 @@ enum class MemoryFault : uint8_t { kOutOfRange, kMisaligned, kReadOnly, kBadSpac
 
 // Makes the warp's last range the one that holds the bytes; false if none does.
 bool find_global_range(Warp& warp, uint64_t address, uint32_t bytes);
+
+// The op waits: it returns without effect and is executed again at the warp's next turn.
+void block_on(Warp& warp, const Op& op);
+// A wait that failed for these lanes: the warp goes on, but lets others have their turn first.
+void poll_failed(Warp& warp, const Op& op, uint32_t lanes);
+// What the shared memory of the block `rank` of the cluster is, or null.
+uint8_t* shared_of_rank(const Warp& warp, uint32_t rank);
+
+// Strict mode: every access of an instruction, addresses by lane (those of lanes that are not
+// active mean nothing).
+void check_access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
+                  uint32_t bytes);
+
+void check_warp_sync(Warp& warp);
+// Bytes of a cp.async have arrived.
+void check_delivered(Warp& warp, const uint8_t* target, uint32_t bytes);
 
 // Makes room for one more.
 void grow_async_queue(AsyncQueue& queue);

@@ -48,7 +48,7 @@ void WorkerPool::give_runner(std::unique_ptr<BlockRunner> runner) {
 void WorkerPool::work(Job& job) {
   const DefaultFloatMode float_mode;
   std::unique_ptr<BlockRunner> runner = take_runner();
-  const uint64_t num_blocks = job.launch->num_blocks();
+  const uint64_t num_clusters = job.launch->num_clusters();
   const auto fail = [&job](uint64_t block, Status status) {
     const std::lock_guard lock(job.mutex);
     if (!job.failed || block < job.failed_block) {
@@ -61,7 +61,7 @@ void WorkerPool::work(Job& job) {
   uint64_t instructions = 0;
   while (!job.failed) {
     const uint64_t block = job.next.fetch_add(1);
-    if (block >= num_blocks) break;
+    if (block >= num_clusters) break;
     if (Status status = runner->run(block); !status.ok()) fail(block, std::move(status));
     instructions += runner->instructions();
   }

@@ -1,10 +1,32 @@
-// cp.async: queued when issued, delivered at the wait that completes its group. The source is read
-// then, too; both is what the PTX memory model allows and finds waits that are missing.
+// cp.async: queued when issued, delivered between then and the wait that completes its group, as
+// the launch's AsyncTiming says. The source is read then, too; until then the destination is
+// poison.
 #include "runtime/virtual/ops/address.h"
 #include "runtime/virtual/ops/rows.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
+
+inline void deliver_lane(const AsyncCopy& copy, u32 i) {
+  u8* target = copy.target[i];
+  const u32 read = copy.source_bytes[i];
+  if (read == 16) {
+    memcpy(target, copy.source[i], 16);
+    return;
+  }
+  if (read != 0) memcpy(target, copy.source[i], read);
+  memset(target + read, 0, copy.bytes - read);
+}
+
+void deliver_lanes(Warp& w, const AsyncCopy& copy, u32 due) {
+  if (due == kAllLanes) {
+    for (u32 i = 0; i < kLanes; ++i) deliver_lane(copy, i);
+  } else {
+    for (u32 m = due; m != 0; m &= m - 1) deliver_lane(copy, lowest_lane(m));
+  }
+  if (w.checks == nullptr) return;
+  for (u32 m = due; m != 0; m &= m - 1) check_delivered(w, copy.target[lowest_lane(m)], copy.bytes);
+}
 
 // op.count bytes from [op.b] (global, 64-bit, + op.list[0..1] as offset) to [op.a]. op.c: how many
 // of them are read (the rest is zero), or with kOpNegated unset and flags 1 a predicate to ignore
@@ -49,41 +71,50 @@ void copy_async(Warp& w, const Op& op) {
   LSSAR_LANES copy.source[i] = source.lane[i];
   LSSAR_LANES copy.group[i] = w.async.commits[i];
   LSSAR_LANES copy.source_bytes[i] = static_cast<u8>(source_bytes[i]);
-}
-
-inline void deliver_lane(const AsyncCopy& copy, u32 i) {
-  u8* target = copy.target[i];
-  const u32 read = copy.source_bytes[i];
-  if (read == 16) {
-    memcpy(target, copy.source[i], 16);
+  if (queue.timing == AsyncTiming::kEarliest) {
+    deliver_lanes(w, copy, active);
+    --queue.size;
     return;
   }
-  if (read != 0) memcpy(target, copy.source[i], read);
-  memset(target + read, 0, copy.bytes - read);
+  for (u32 m = active; m != 0; m &= m - 1) memset(target.lane[lowest_lane(m)], 0xff, bytes);
 }
 
-// Delivers what the lanes of the mask committed before their group `before[lane]`.
-void deliver(Warp& w, const u32* before) {
+// Delivers lanes `due(copy)` of every copy in flight.
+template <class Due>
+void deliver_where(Warp& w, Due due_lanes) {
   AsyncQueue& queue = w.async;
   u32 kept = 0;
   for (u32 n = 0; n < queue.size; ++n) {
     AsyncCopy& copy = queue.items[n];
-    u32 due = 0;
-    for (u32 i = 0; i < kLanes; ++i) {
-      due |= static_cast<u32>(static_cast<s32>(copy.group[i] - before[i]) < 0) << i;
-    }
-    due &= w.mask & copy.mask;
-    if (due == kAllLanes) {
-      for (u32 i = 0; i < kLanes; ++i) deliver_lane(copy, i);
-    } else {
-      for (u32 m = due; m != 0; m &= m - 1) deliver_lane(copy, lowest_lane(m));
-    }
+    const u32 due = due_lanes(copy) & copy.mask;
+    deliver_lanes(w, copy, due);
     copy.mask &= ~due;
     if (copy.mask == 0) continue;
     if (kept != n) queue.items[kept] = copy;
     ++kept;
   }
   queue.size = kept;
+}
+
+// Delivers what the lanes of the mask committed before their group `before[lane]`.
+void deliver(Warp& w, const u32* before) {
+  for (u32 m = w.mask; m != 0; m &= m - 1) {
+    const u32 i = lowest_lane(m);
+    if (static_cast<s32>(before[i] - w.async.waited[i]) > 0) w.async.waited[i] = before[i];
+  }
+  deliver_where(w, [&](const AsyncCopy& copy) {
+    u32 due = 0;
+    for (u32 i = 0; i < kLanes; ++i) {
+      due |= static_cast<u32>(static_cast<s32>(copy.group[i] - before[i]) < 0) << i;
+    }
+    return due & w.mask;
+  });
+}
+
+// With AsyncTiming::kRandom, after a warp's turn: some copies arrive.
+void deliver_some(Warp& w, u64 random) {
+  u32 n = 0;
+  deliver_where(w, [&](const AsyncCopy&) { return (random >> (n++ & 63)) & 1 ? kAllLanes : 0; });
 }
 
 void commit_group(Warp& w, const Op&) { LSSAR_LANES w.async.commits[i] += (w.mask >> i) & 1; }
@@ -118,5 +149,7 @@ const Row kRows[] = {
 }  // namespace
 
 LSSAR_ROWS(kAsyncRows, kRows);
+
+const DeliverCopies kDeliverCopies = deliver_some;
 
 }  // namespace lssar::vdev::LSSAR_SIMD

@@ -133,7 +133,7 @@ void reduce(Warp& w, const Op& op) {
 }
 
 #define HOW \
-  "[.relaxed|.acquire|.release|.acq_rel][.cta|.cluster|.gpu|.sys][.global|.shared|.shared::cta]"
+  "[.relaxed|.acquire|.release|.acq_rel][.cta|.cluster|.gpu|.sys][.global|.shared|.shared::cta|.shared::cluster]"
 
 #define ATOMIC(name, types, letters, F, T)                             \
   {"atom" HOW name "." types, Bind::kAtomic, letters, atomic<F, T>}, { \

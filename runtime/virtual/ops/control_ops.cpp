@@ -77,9 +77,6 @@ const Row kRows[] = {
     BARRIER("red[.aligned].or.pred", "p", barrier(BarrierKind::kReduce, Combine::kOr)),
     BARRIER("red[.aligned].popc.u32", "w", barrier(BarrierKind::kReduce, Combine::kPopc)),
     {"trap", Bind::kNone, "", trap},
-    {"membar.(cta|gl|sys)", Bind::kNone, "", nop},
-    {"fence[.sc|.acq_rel|.acquire|.release].(cta|cluster|gpu|sys)", Bind::kNone, "", nop},
-    {"fence.proxy.(alias|async|async.global|async.shared::cta)", Bind::kNone, "", nop},
     {"nanosleep.u32", Bind::kNone, "", nop},
 };
 
@@ -88,14 +85,16 @@ const RowSpan* const kSpans[] = {
     &kIntegerRows,  &kBitRows,     &kCarryRows,  &kPackedRows,  &kFloatRows,
     &kRoundingRows, &kHalfRows,    &kApproxRows, &kCompareRows, &kNarrowRows,
     &kConvertRows,  &kMoveRows,    &kMemoryRows, &kAtomicRows,  &kAsyncRows,
-    &kMatrixRows,   &kMmaByteRows, &kWarpRows,   &kControlRows,
+    &kMatrixRows,   &kMmaByteRows, &kWarpRows,   &kControlRows, &kSyncRows,
 };
 
 }  // namespace
 
 LSSAR_ROWS(kControlRows, kRows);
 
-const HandlerSet kHandlerSet = {
-    kSpans, sizeof kSpans / sizeof kSpans[0], blended, guarded, guarded_blended, execute_wgmma};
+const HandlerSet kHandlerSet = {kSpans,          sizeof kSpans / sizeof kSpans[0],
+                                blended,         guarded,
+                                guarded_blended, execute_wgmma,
+                                &kDeliverCopies};
 
 }  // namespace lssar::vdev::LSSAR_SIMD

@@ -60,7 +60,7 @@ void nop(Warp&, const Op&) {}
   "[.weak|.volatile|.relaxed.cta|.relaxed.cluster|.relaxed.gpu|.relaxed.sys|.acquire.cta|" \
   ".acquire.cluster|.acquire.gpu|.acquire.sys|.release.cta|.release.cluster|.release.gpu|" \
   ".release.sys]"
-#define SPACE "[.global|.shared|.shared::cta|.local]"
+#define SPACE "[.global|.shared|.shared::cta|.shared::cluster|.local]"
 #define CACHE                                                                              \
   "[.ca|.cg|.cs|.lu|.cv|.wb|.wt][.nc][.L1::evict_normal|.L1::evict_unchanged|"             \
   ".L1::evict_first|.L1::evict_last|.L1::no_allocate][.L2::evict_normal|.L2::evict_first|" \

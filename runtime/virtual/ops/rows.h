@@ -24,6 +24,9 @@ extern const RowSpan kMatrixRows;
 extern const RowSpan kMmaByteRows;
 extern const RowSpan kWarpRows;
 extern const RowSpan kControlRows;
+extern const RowSpan kSyncRows;
+
+extern const DeliverCopies kDeliverCopies;
 
 // Everything this instruction set provides.
 // NOTE: a constant, not a function:

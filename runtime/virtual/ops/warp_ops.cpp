@@ -168,7 +168,11 @@ void elect(Warp& w, const Op& op) {
 }
 
 void warp_sync(Warp& w, const Op& op) {
-  if (lacks_members(w, op, op.a)) w.missing_any_op = true;
+  if (lacks_members(w, op, op.a)) {
+    w.missing_any_op = true;
+  } else if (w.checks != nullptr) {
+    check_warp_sync(w);
+  }
 }
 
 #define REDUX(name, type, F, T) \

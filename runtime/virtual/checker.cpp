@@ -1,0 +1,441 @@
+#include "runtime/virtual/checker.h"
+
+#include <algorithm>
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "runtime/virtual/block_runner.h"
+#include "runtime/virtual/fault.h"
+#include "runtime/virtual/generic_operands.h"
+#include "runtime/virtual/global_shadow.h"
+
+namespace lssar::vdev {
+
+const char* report_kind_name(ReportKind kind) {
+  switch (kind) {
+    case ReportKind::kRace:
+      return "race";
+    case ReportKind::kProxyFence:
+      return "missing fence.proxy.async";
+    case ReportKind::kUndefined:
+      return "undefined value";
+    case ReportKind::kSynchronise:
+      return "synchronisation";
+    case ReportKind::kAsync:
+      return "operation in flight";
+    case ReportKind::kUninitialised:
+      return "uninitialised global memory";
+  }
+  return "";
+}
+
+// The access being checked.
+struct Checker::Who {
+  Warp& warp;
+  const Op& op;
+  const Knowledge& knowledge;
+  uint32_t lane;  // or kWholeWarp
+  Stamp stamp;    // without bytes
+  bool async;     // by the async proxy
+  bool strong;
+};
+
+namespace {
+constexpr uint32_t kWordBytes = 4;
+constexpr uint32_t kWarpsPerGroup = 4;
+constexpr uint32_t kTimeReserve = 1u << 20;  // of one cluster, at the least
+}  // namespace
+
+Checker::Checker(BlockRunner& runner)
+    : runner_(runner), global_(std::make_unique<GlobalShadow>()) {}
+Checker::~Checker() = default;
+
+void Checker::begin_cluster(uint64_t cluster) {
+  const LaunchContext& launch = runner_.launch();
+  cluster_ = cluster;
+  const auto& warps = runner_.warps();
+  num_warps_ = launch.num_warps() * launch.cluster_size();
+  for (const Knowledge& k : knowledge_) last_time_ = std::max(last_time_, k.time());
+  base_ = last_time_ + 1;
+  const bool forget = base_ > kMaxTime - kTimeReserve;
+  if (forget) base_ = 1;
+  last_time_ = base_;
+  first_wgmma_ = 2 * num_warps_;
+  num_agents_ = first_wgmma_ + (num_warps_ + kWarpsPerGroup - 1) / kWarpsPerGroup;
+  knowledge_.resize(num_warps_);
+  taints_.resize(num_warps_);
+  for (uint32_t i = 0; i < num_warps_; ++i) {
+    knowledge_[i].reset(i, num_warps_ + i, warps[i].async.waited, base_);
+    taints_[i].clear();
+  }
+  shadows_.resize(launch.cluster_size());
+  for (SharedShadow& s : shadows_) s.reset(launch.shared_bytes, forget);
+  limits_of_ = ~0u;
+  seen_reports_.clear();
+  reports_.clear();
+  global_->begin_cluster(launch, cluster);
+}
+
+uint32_t Checker::add_agent() {
+  if (num_agents_ >= kMaxAgents) {
+    throw LaunchFault{unsupported(
+        fmt::format("the strict mode follows at most {} warps, barriers and threads with "
+                    "asynchronous operations of a cluster",
+                    kMaxAgents))};
+  }
+  return num_agents_++;
+}
+
+bool Checker::all_lanes(const Warp& warp, uint32_t lanes) const {
+  return (warp.live & ~lanes) == 0;
+}
+
+void Checker::release(Warp& warp, uint32_t lanes, SyncClock& into) {
+  knowledge(warp).release(lanes, all_lanes(warp, lanes), into);
+}
+
+void Checker::acquire(Warp& warp, uint32_t lanes, const SyncClock& from) {
+  knowledge(warp).acquire(lanes, all_lanes(warp, lanes), from);
+}
+
+void Checker::warp_sync(Warp& warp, uint32_t lanes) {
+  knowledge(warp).synchronise(lanes, all_lanes(warp, lanes));
+}
+
+void Checker::fence_proxy_async(Warp& warp, uint32_t lanes) {
+  knowledge(warp).fence_proxy(lanes, all_lanes(warp, lanes));
+  fence_mbarrier_init(warp, lanes);
+}
+
+void Checker::fence_mbarrier_init(Warp& warp, uint32_t lanes) {
+  for (auto& [key, barrier] : runner_.mbarriers()) {
+    if (barrier->init_thread / kLanes == warp.agent &&
+        ((lanes >> barrier->init_thread % kLanes) & 1) != 0) {
+      barrier->fenced = true;
+    }
+  }
+}
+
+void Checker::fence_device(Warp& warp, uint32_t lanes) {
+  SyncClock seen;
+  release(warp, lanes, seen);
+  SyncClock acquired;
+  global_->fence(warp.agent, std::move(seen), acquired);
+  acquire(warp, lanes, acquired);
+}
+
+void Checker::acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t floor) {
+  knowledge(warp).acquire_agent(lanes, all_lanes(warp, lanes), agent, floor);
+}
+
+// Stamps below limits_[agent] are seen by every lane of the warp.
+void Checker::refresh_limits(const Warp& warp) {
+  const Knowledge& k = knowledge(warp);
+  if (limits_of_ == warp.agent && limits_version_ == k.version() && limits_.size() >= num_agents_) {
+    return;
+  }
+  limits_of_ = warp.agent;
+  limits_version_ = k.version();
+  limits_.resize(num_agents_);
+  for (uint32_t a = 0; a < num_agents_; ++a) {
+    limits_[a] = stamp_limit(std::max(base_, k.floor_of(a)));
+  }
+}
+
+// The words of a barrier are written by its initialisation, read by its uses.
+void Checker::init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
+  barrier.agent = add_agent();
+  refresh_limits(warp);
+  const uint32_t index = runner_.launch().program->index_of(op);
+  const Who who = {warp,
+                   op,
+                   knowledge(warp),
+                   lane,
+                   make_stamp(knowledge(warp).time(), 0, warp.agent, lane, index),
+                   false,
+                   false};
+  const uint32_t rank = barrier.cta->rank;
+  write_words(who, rank, barrier.address / kWordBytes, 2, kAllBytes);
+  set_undefined(rank, barrier.address, 8, false);
+}
+
+void Checker::use_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
+  refresh_limits(warp);
+  const uint32_t index = runner_.launch().program->index_of(op);
+  const Who who = {warp,
+                   op,
+                   knowledge(warp),
+                   lane,
+                   make_stamp(knowledge(warp).time(), 0, warp.agent, lane, index) | kStampStrong,
+                   false,
+                   true};
+  read_words(who, barrier.cta->rank, barrier.address / kWordBytes, 2, kAllBytes);
+}
+
+void Checker::use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
+  use_mbarrier(warp, op, lane, barrier);
+  if (barrier.fenced) return;
+  report(ReportKind::kProxyFence, warp, op,
+         fmt::format("mbarrier {:#x} is used by an asynchronous operation, but its initialisation "
+                     "was not followed by fence.mbarrier_init or fence.proxy.async",
+                     barrier.address),
+         barrier.init);
+}
+
+void Checker::inval_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
+  refresh_limits(warp);
+  const uint32_t index = runner_.launch().program->index_of(op);
+  const Who who = {warp,
+                   op,
+                   knowledge(warp),
+                   lane,
+                   make_stamp(knowledge(warp).time(), 0, warp.agent, lane, index),
+                   false,
+                   false};
+  write_words(who, barrier.cta->rank, barrier.address / kWordBytes, 2, kAllBytes);
+}
+
+// The asynchronous operations of the phase are seen by whoever sees its completion.
+void Checker::phase_completed(Mbarrier& barrier) {
+  Seen seen;
+  seen.floor = base_ + barrier.phase;
+  barrier.completed.seen[barrier.agent].join(seen);
+  last_time_ = std::max(last_time_, seen.floor);
+}
+
+std::string Checker::describe(Stamp stamp, bool writes) const {
+  const uint32_t agent = stamp_agent(stamp);
+  const KernelProgram& program = *runner_.launch().program;
+  std::string who;
+  if (agent < 2 * num_warps_) {
+    const uint32_t warp = agent % num_warps_;
+    const uint32_t per_block = runner_.launch().num_warps();
+    who = fmt::format("warp {}", warp % per_block);
+    if (runner_.launch().cluster_size() > 1) {
+      who += fmt::format(" of block {} of the cluster", warp / per_block);
+    }
+    if (stamp_lane(stamp) != kWholeWarp) who += fmt::format(", lane {},", stamp_lane(stamp));
+    if (agent >= num_warps_) who += " asynchronously";
+  } else {
+    who = "an asynchronous operation";
+  }
+  who += writes ? " wrote" : " read";
+  const uint32_t op = stamp_op(stamp);
+  if (op < program.ops.size()) {
+    const Instruction& in = program.instruction(program.ops[op]);
+    who += fmt::format(" at PTX line {} '{}'", in.line, in.text.substr(0, 160));
+  }
+  return who;
+}
+
+// An earlier access against this one: no report where it is seen, and by the right proxy.
+void Checker::compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp, bool stamp_writes,
+                      uint32_t bytes) {
+  const uint32_t agent = stamp_agent(stamp);
+  const uint32_t time = stamp_time(stamp);
+  const uint32_t lane = stamp_lane(stamp);
+  if (time < base_ || (stamp_bytes(stamp) & bytes) == 0) return;
+  if (who.strong && (stamp & kStampStrong) != 0) return;
+  if (agent == stamp_agent(who.stamp) && agent >= first_wgmma_) return;  // in its own order
+  const bool writes = who.op.flags & kOpWrites;
+  const bool seen = who.knowledge.covers(who.lane, agent, time, lane);
+  const bool generic = agent < first_wgmma_;
+  if (seen && (!who.async || !generic || who.knowledge.proxied(who.lane, agent, time, lane))) {
+    return;
+  }
+  const Op* other = nullptr;
+  const KernelProgram& program = *runner_.launch().program;
+  if (stamp_op(stamp) < program.ops.size()) other = &program.ops[stamp_op(stamp)];
+  std::string what;
+  if (who.lane != kWholeWarp) what = fmt::format("lane {} ", who.lane);
+  (void)writes;
+  what += fmt::format("accesses shared address {:#x}", word * kWordBytes);
+  if (runner_.launch().cluster_size() > 1) what += fmt::format(" of block {} of the cluster", rank);
+  what += ", which " + describe(stamp, stamp_writes);
+  what += seen ? ": visible to it, but not to the async proxy" : ": nothing orders the two";
+  report(seen ? ReportKind::kProxyFence : ReportKind::kRace, who.warp, who.op, what, other);
+}
+
+void Checker::read_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count,
+                         uint32_t bytes) {
+  SharedShadow& shadow = shadows_[rank];
+  const Stamp* writers = shadow.writers() + word;
+  Stamp* readers = shadow.readers(stamp_agent(who.stamp)) + word;
+  const Stamp mine = who.stamp | static_cast<Stamp>(bytes) << 32;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Stamp w = writers[i];
+    if (w >= limits_[stamp_agent(w)] || (who.async && w >= stamp_limit(base_))) {
+      compare(who, rank, word + i, w, true, bytes);
+    }
+    readers[i] = mine;
+  }
+}
+
+void Checker::write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count,
+                          uint32_t bytes) {
+  SharedShadow& shadow = shadows_[rank];
+  Stamp* writers = shadow.writers() + word;
+  const Stamp mine = who.stamp | static_cast<Stamp>(bytes) << 32;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Stamp w = writers[i];
+    if (w >= limits_[stamp_agent(w)] || (who.async && w >= stamp_limit(base_))) {
+      compare(who, rank, word + i, w, true, bytes);
+    }
+    writers[i] = mine;
+  }
+  for (const uint32_t agent : shadow.active()) {
+    const Stamp* readers = shadow.readers(agent) + word;
+    const Stamp limit = who.async ? stamp_limit(base_) : limits_[agent];
+    for (uint32_t i = 0; i < count; ++i) {
+      if (readers[i] >= limit) compare(who, rank, word + i, readers[i], false, bytes);
+    }
+  }
+}
+
+void Checker::async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t address, uint32_t bytes,
+                           bool writes) {
+  refresh_limits(*issue.warp);
+  last_time_ = std::max(last_time_, issue.time);
+  const uint32_t op = runner_.launch().program->index_of(*issue.op);
+  const Stamp stamp = make_stamp(issue.time, 0, issue.agent, kWholeWarp, op);
+  const Who who = {*issue.warp,
+                   *issue.op,
+                   knowledge(*issue.warp),
+                   issue.lane,
+                   issue.strong ? stamp | kStampStrong : stamp,
+                   true,
+                   issue.strong};
+  const uint32_t first = address / kWordBytes;
+  const uint32_t last = (address + bytes + kWordBytes - 1) / kWordBytes;
+  if (writes) {
+    write_words(who, rank, first, last - first, kAllBytes);
+  } else {
+    read_words(who, rank, first, last - first, kAllBytes);
+  }
+}
+
+void Checker::async_global(const AsyncIssue& issue, uint64_t address, uint32_t bytes, bool writes) {
+  last_time_ = std::max(last_time_, issue.time);
+  const uint32_t op = runner_.launch().program->index_of(*issue.op);
+  GlobalAccess access = {issue.warp,
+                         issue.op,
+                         &knowledge(*issue.warp),
+                         issue.lane,
+                         make_stamp(issue.time, 0, issue.agent, kWholeWarp, op),
+                         writes,
+                         false,
+                         true};
+  global_->access(*this, access, address, bytes);
+}
+
+void Checker::set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined) {
+  uint8_t* words = shadows_[rank].undefined();
+  std::memset(words + address / kWordBytes, undefined ? kAllBytes : 0,
+              (bytes + kWordBytes - 1) / kWordBytes);
+}
+
+bool Checker::any_undefined(uint32_t rank, uint32_t address, uint32_t bytes) {
+  const uint8_t* words = shadows_[rank].undefined() + address / kWordBytes;
+  return std::any_of(words, words + (bytes + kWordBytes - 1) / kWordBytes,
+                     [](uint8_t w) { return w != 0; });
+}
+
+void Checker::shared_access(Warp& warp, const Op& op, uint32_t rank, uint32_t lane,
+                            uint32_t address, uint32_t bytes) {
+  const KernelProgram& program = *runner_.launch().program;
+  const OpFacts& facts = program.facts_of(op);
+  const Knowledge& k = knowledge(warp);
+  const bool copies = facts.access == AccessKind::kCopyAsync;
+  const uint32_t by = facts.whole_warp ? kWholeWarp : lane;
+  const uint32_t time = copies ? base_ + warp.async.commits[lane] : k.time();
+  const uint32_t agent = copies ? num_warps_ + warp.agent : warp.agent;
+  Stamp stamp = make_stamp(time, 0, agent, by, program.index_of(op));
+  if (facts.strong) stamp |= kStampStrong;
+  if (copies) last_time_ = std::max(last_time_, time);
+  const Who who = {warp, op, k, by, stamp, false, facts.strong};
+  const uint32_t mask =
+      bytes >= kWordBytes ? kAllBytes : ((1u << bytes) - 1) << (address % kWordBytes);
+  const uint32_t count = bytes >= kWordBytes ? bytes / kWordBytes : 1;
+  const uint32_t word = address / kWordBytes;
+  if (facts.access == AccessKind::kRead) {
+    read_words(who, rank, word, count, mask);
+  } else {
+    write_words(who, rank, word, count, mask);
+  }
+}
+
+void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
+                     uint32_t bytes) {
+  const OpFacts& facts = runner_.launch().program->facts_of(op);
+  if (facts.access == AccessKind::kNone) return;
+  // Whatever an address that is out of bounds names is not looked at: its fault follows.
+  const bool copies_from = facts.access == AccessKind::kCopyAsync && space == StateSpace::kGlobal;
+  refresh_limits(warp);
+  for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
+    const uint32_t lane = lowest_bit(m);
+    uint64_t address = addresses[lane];
+    StateSpace where = space;
+    if (space == StateSpace::kGeneric) {
+      const uint64_t window = address >> kWindowShift << kWindowShift;
+      where = window == 0               ? StateSpace::kGlobal
+              : window == kSharedWindow ? StateSpace::kShared
+              : window == kLocalWindow  ? StateSpace::kLocal
+                                        : StateSpace::kParam;
+      address -= window;
+    }
+    if (where == StateSpace::kShared) {
+      const uint64_t owner = address >> kRankShift;
+      const uint32_t rank = owner == 0 ? warp.cta->rank : static_cast<uint32_t>(owner) - 1;
+      const uint64_t offset = address & ((1u << kRankShift) - 1);
+      if (rank >= shadows_.size() || offset + bytes > warp.shared_bytes) continue;
+      if (offset % std::min(bytes, kWordBytes) != 0) continue;
+      shared_access(warp, op, rank, lane, static_cast<uint32_t>(offset), bytes);
+    } else if (where == StateSpace::kGlobal) {
+      const uint32_t index = runner_.launch().program->index_of(op);
+      Stamp stamp = make_stamp(knowledge(warp).time(), 0, warp.agent,
+                               facts.whole_warp ? kWholeWarp : lane, index);
+      if (facts.strong) stamp |= kStampStrong;
+      const bool writes = !copies_from && facts.access != AccessKind::kRead;
+      GlobalAccess access = {&warp, &op,    &knowledge(warp), lane,
+                             stamp, writes, facts.strong,     false};
+      access.reads = facts.access != AccessKind::kWrite;
+      if (runner_.launch().ranges->find(address, bytes) == nullptr) continue;
+      global_->access(*this, access, address, bytes);
+      if (facts.strong) global_->synchronise(*this, access, facts, address);
+    }
+  }
+  if (copies_from) return;
+  if (facts.access != AccessKind::kWrite) load_taint(warp, op, space, addresses, bytes);
+  if (facts.access != AccessKind::kRead) store_taint(warp, op, space, addresses, bytes);
+}
+
+void Checker::report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,
+                     const Op* other) {
+  if (full() || !seen_reports_.emplace(kind, &op, other).second) return;
+  reports_.push_back(fmt::format("{}: {}: {}", report_kind_name(kind),
+                                 describe_place(*warp.cta, warp.index, op), what));
+}
+
+std::vector<std::string> Checker::take_reports() {
+  std::vector<std::string> taken;
+  taken.swap(reports_);
+  return taken;
+}
+
+void check_access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
+                  uint32_t bytes) {
+  warp.cta->runner->checker()->access(warp, op, space, addresses, bytes);
+}
+
+void check_delivered(Warp& warp, const uint8_t* target, uint32_t bytes) {
+  Checker& checker = *warp.cta->runner->checker();
+  for (const Cta& cta : warp.cta->runner->ctas()) {
+    if (target < cta.shared || target >= cta.shared + warp.shared_bytes) continue;
+    checker.set_undefined(cta.rank, static_cast<uint32_t>(target - cta.shared), bytes, false);
+  }
+}
+
+void check_warp_sync(Warp& warp) { warp.cta->runner->checker()->warp_sync(warp, warp.mask); }
+
+}  // namespace lssar::vdev

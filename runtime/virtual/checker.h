@@ -1,0 +1,140 @@
+// The strict mode: finds races, missing proxy fences and uses of undefined values in one cluster.
+//
+// Happens-before by vector clocks, so that what is found does not depend on the order in which
+// warps happened to run. Asynchronous operations are agents of their own: their accesses are
+// checked against what had been seen where they were issued, and are seen by others once their
+// completion has been observed. Reports are collected; execution goes on. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/virtual/knowledge.h"
+#include "runtime/virtual/shared_shadow.h"
+#include "runtime/virtual/state_space.h"
+#include "runtime/virtual/taint.h"
+#include "runtime/virtual/warp.h"
+
+namespace lssar::vdev {
+
+class BlockRunner;
+class GlobalShadow;
+struct Mbarrier;
+
+enum class ReportKind : uint8_t {
+  kRace,
+  kProxyFence,     // a race between proxies: no fence.proxy.async
+  kUndefined,      // a value that nobody wrote is used
+  kSynchronise,    // a barrier or wait that is used wrongly
+  kAsync,          // registers or memory of an operation in flight
+  kUninitialised,  // global memory
+};
+const char* report_kind_name(ReportKind kind);
+
+// An access of an asynchronous operation: in whose name, and issued where.
+struct AsyncIssue {
+  Warp* warp;
+  const Op* op;
+  uint32_t lane;   // or kWholeWarp
+  uint32_t agent;  // its reads and writes carry this agent and time
+  uint32_t time;
+  bool strong = false;  // atomic, as reductions are
+};
+
+class Checker {
+ public:
+  explicit Checker(BlockRunner& runner);
+  ~Checker();
+
+  // Before a cluster; `cluster`: which of the grid.
+  void begin_cluster(uint64_t cluster);
+
+  // Synchronisation of lanes.
+  void release(Warp& warp, uint32_t lanes, SyncClock& into);
+  void acquire(Warp& warp, uint32_t lanes, const SyncClock& from);
+  void warp_sync(Warp& warp, uint32_t lanes);
+  void fence_proxy_async(Warp& warp, uint32_t lanes);
+  void fence_mbarrier_init(Warp& warp, uint32_t lanes);
+  // fence.acq_rel.gpu, membar.gl and stronger: what cross-block synchronisation hangs on.
+  void fence_device(Warp& warp, uint32_t lanes);
+
+  // Barriers.
+  void init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
+  void use_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
+  // By the async proxy, through an operation that the lane issues.
+  void use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
+  void inval_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
+  void phase_completed(Mbarrier& barrier);
+
+  // Asynchronous operations. An agent's operations complete in the order of their times.
+  uint32_t add_agent();
+  uint32_t wgmma_agent(uint32_t warp_group) const { return first_wgmma_ + warp_group; }
+  uint32_t base_time() const { return base_; }
+  void acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t floor);
+  void async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t address, uint32_t bytes,
+                    bool writes);
+  void async_global(const AsyncIssue& issue, uint64_t address, uint32_t bytes, bool writes);
+  // Bytes become undefined, or defined, without an access.
+  void set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined);
+  bool any_undefined(uint32_t rank, uint32_t address, uint32_t bytes);
+
+  // Every access of an instruction, addresses by lane (those of inactive lanes are ignored).
+  void access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
+              uint32_t bytes);
+
+  // Undefined values in registers.
+  Taint& taint(const Warp& warp) { return taints_[warp.agent]; }
+  void run_tainted(Warp& warp, const Op& op, bool full);
+  void apply_loaded_taint(Warp& warp, const Op& op);
+  void check_branch(Warp& warp, const Op& op, uint32_t lanes);
+
+  void report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,
+              const Op* other = nullptr);
+  bool full() const { return reports_.size() >= kMaxReports; }
+  std::vector<std::string> take_reports();
+
+ private:
+  static constexpr size_t kMaxReports = 32;
+  struct Who;
+
+  bool all_lanes(const Warp& warp, uint32_t lanes) const;
+  Knowledge& knowledge(const Warp& warp) { return knowledge_[warp.agent]; }
+  void refresh_limits(const Warp& warp);
+  void shared_access(Warp& warp, const Op& op, uint32_t rank, uint32_t lane, uint32_t address,
+                     uint32_t bytes);
+  void read_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count, uint32_t bytes);
+  void write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count, uint32_t bytes);
+  void compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp, bool stamp_writes,
+               uint32_t bytes);
+  std::string describe(Stamp stamp, bool writes) const;
+  void store_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
+                   uint32_t bytes);
+  void load_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
+                  uint32_t bytes);
+
+  BlockRunner& runner_;
+  std::vector<Knowledge> knowledge_;   // by warp
+  std::vector<SharedShadow> shadows_;  // by rank
+  std::vector<Taint> taints_;          // by warp
+  std::unique_ptr<GlobalShadow> global_;
+  uint32_t num_warps_ = 0;
+  uint32_t first_wgmma_ = 0;
+  uint32_t num_agents_ = 0;
+  uint32_t base_ = 1;       // the first time of this cluster
+  uint32_t last_time_ = 1;  // used
+  uint64_t cluster_ = 0;
+
+  // Of the warp that accessed last: stamps below limits_[agent] are seen by all its lanes.
+  std::vector<Stamp> limits_;
+  uint32_t limits_of_ = ~0u;
+  uint32_t limits_version_ = 0;
+
+  std::set<std::tuple<ReportKind, const Op*, const Op*>> seen_reports_;
+  std::vector<std::string> reports_;
+};
+
+}  // namespace lssar::vdev

@@ -1,0 +1,257 @@
+// Undefined values: from memory nobody wrote, or that an operation in flight is to write, through
+// registers, to where they matter: global memory, addresses, branches.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runtime/virtual/block_runner.h"
+#include "runtime/virtual/checker.h"
+#include "runtime/virtual/generic_operands.h"
+
+namespace lssar::vdev {
+namespace {
+
+constexpr uint32_t kWordBytes = 4;
+constexpr uint32_t kRowBytes = 16;  // of an 8x8 matrix of halves
+
+std::string origin_text(const KernelProgram& program, const Op* origin) {
+  if (origin == nullptr) return "nobody wrote";
+  const Instruction& in = program.instruction(*origin);
+  return fmt::format("comes from PTX line {} '{}'", in.line, in.text.substr(0, 160));
+}
+
+uint32_t rank_of(const Warp& warp, uint64_t address) {
+  const uint64_t owner = (address & 0xffffffffu) >> kRankShift;
+  return owner == 0 ? warp.cta->rank : static_cast<uint32_t>(owner) - 1;
+}
+
+// Lanes of an 8x8 matrix register that hold something of row r.
+uint32_t lanes_of_row(uint32_t row, bool transposed) {
+  if (!transposed) return 0xfu << (4 * row);
+  return 0x11111111u << (row / 2);
+}
+
+struct Sources {
+  uint32_t lanes = 0;
+  const Op* origin = nullptr;
+  void add(const Taint::Value& value) {
+    lanes |= value.lanes;
+    if (value.lanes != 0) origin = value.origin;
+  }
+};
+
+// Registers of mma: 4 rows of lanes hold a row of A or C, a column of B.
+void propagate_mma(Taint& taint, const Op& op, uint32_t num_d, uint32_t num_a, uint32_t num_b) {
+  const uint32_t* d = op.list;
+  const uint32_t* a = d + num_d;
+  const uint32_t* b = a + num_a;
+  const uint32_t* c = b + num_b;
+  uint32_t rows = 0;
+  uint32_t columns = 0;
+  const Op* origin = nullptr;
+  for (uint32_t i = 0; i < num_a; ++i) {
+    const Taint::Value v = taint.get(a[i]);
+    if (v.lanes != 0) origin = v.origin;
+    for (uint32_t g = 0; g < 8; ++g) {
+      if ((v.lanes >> (4 * g) & 15) != 0) rows |= 1u << (8 * (i & 1) + g);
+    }
+  }
+  for (uint32_t i = 0; i < num_b; ++i) {
+    const Taint::Value v = taint.get(b[i]);
+    if (v.lanes != 0) origin = v.origin;
+    for (uint32_t g = 0; g < 8; ++g) {
+      if ((v.lanes >> (4 * g) & 15) != 0) columns |= 1u << g;
+    }
+  }
+  std::vector<Taint::Value> sums;
+  for (uint32_t i = 0; i < num_d; ++i) sums.push_back(taint.get(c[i]));
+  const bool pairs = num_d == 2;  // f16 sums: both columns in one register
+  for (uint32_t i = 0; i < num_d; ++i) {
+    uint32_t lanes = sums[i].lanes;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      const uint32_t row = 8 * (pairs ? i : i / 2) + lane / 4;
+      const uint32_t column = 2 * (lane % 4);
+      const uint32_t mine = pairs ? 3u << column : 1u << (column + (i & 1));
+      if ((rows >> row & 1) != 0 || (columns & mine) != 0) lanes |= 1u << lane;
+    }
+    taint.set(d[i], kAllLanes, lanes, sums[i].lanes != 0 ? sums[i].origin : origin);
+  }
+}
+
+}  // namespace
+
+void Checker::load_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
+                         uint32_t bytes) {
+  if (space != StateSpace::kShared && space != StateSpace::kGeneric) return;
+  const OpFacts& facts = runner_.launch().program->facts_of(op);
+  if (facts.access == AccessKind::kCopyAsync) return;
+  const uint32_t elements = std::max<uint32_t>(op.count, 1);
+  for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
+    const uint32_t lane = lowest_bit(m);
+    uint64_t address = addresses[lane];
+    if (space == StateSpace::kGeneric) {
+      if (address >> kWindowShift << kWindowShift != kSharedWindow) continue;
+      address -= kSharedWindow;
+    }
+    const uint32_t rank = rank_of(warp, address);
+    const auto offset = static_cast<uint32_t>(address & ((1u << kRankShift) - 1));
+    if (rank >= shadows_.size() || offset + bytes > warp.shared_bytes) continue;
+    if (!any_undefined(rank, offset, bytes)) continue;
+    WarpChecks& checks = *warp.checks;
+    if (!checks.loaded_taint) std::fill(checks.loaded, checks.loaded + kLanes, 0);
+    checks.loaded_taint = true;
+    if (facts.whole_warp) {  // a row of a matrix
+      checks.loaded[lane / 8] |= lanes_of_row(lane % 8, facts.transposed);
+      continue;
+    }
+    const uint32_t each = bytes / elements;
+    for (uint32_t k = 0; k < elements; ++k) {
+      if (any_undefined(rank, offset + k * each, each)) checks.loaded[k] |= 1u << lane;
+    }
+  }
+}
+
+void Checker::store_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
+                          uint32_t bytes) {
+  const KernelProgram& program = *runner_.launch().program;
+  const OpFacts& facts = program.facts_of(op);
+  const Taint& taint = taints_[warp.agent];
+  const uint32_t elements = std::max<uint32_t>(op.count, 1);
+  const bool copies = facts.access == AccessKind::kCopyAsync;
+  const bool listed = facts.taint == TaintKind::kMemory || facts.taint == TaintKind::kMatrix;
+  for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
+    const uint32_t lane = lowest_bit(m);
+    uint64_t address = addresses[lane];
+    StateSpace where = space;
+    if (space == StateSpace::kGeneric) {
+      const uint64_t window = address >> kWindowShift << kWindowShift;
+      where = window == 0               ? StateSpace::kGlobal
+              : window == kSharedWindow ? StateSpace::kShared
+                                        : StateSpace::kLocal;
+      address -= window;
+    }
+    for (uint32_t k = 0; k < elements; ++k) {
+      Taint::Value value;
+      if (!taint.empty() && !copies) {
+        const bool by_list = listed && op.list != nullptr && facts.access == AccessKind::kWrite;
+        value = taint.get(by_list ? op.list[facts.whole_warp ? lane / 8 : k] : op.b);
+        const uint32_t mine =
+            facts.whole_warp ? lanes_of_row(lane % 8, facts.transposed) : 1u << lane;
+        value.lanes &= mine;
+      }
+      if (where == StateSpace::kGlobal && value.lanes != 0) {
+        report(ReportKind::kUndefined, warp, op,
+               fmt::format("lane {} stores to global memory a value that {}", lane,
+                           origin_text(program, value.origin)),
+               value.origin);
+      }
+      if (where != StateSpace::kShared) continue;
+      const uint32_t rank = rank_of(warp, address);
+      const auto offset = static_cast<uint32_t>(address & ((1u << kRankShift) - 1));
+      if (rank >= shadows_.size() || offset + bytes > warp.shared_bytes) continue;
+      const uint32_t each = facts.whole_warp ? kRowBytes : bytes / elements;
+      set_undefined(rank, offset + (facts.whole_warp ? 0 : k * each), each,
+                    copies || value.lanes != 0);
+      if (facts.whole_warp) break;
+    }
+  }
+}
+
+void Checker::check_branch(Warp& warp, const Op& op, uint32_t lanes) {
+  const Taint& taint = taints_[warp.agent];
+  if (taint.empty() || op.guard == kNoRegister) return;
+  const Taint::Value value = taint.get(op.guard);
+  if ((value.lanes & lanes) == 0) return;
+  report(
+      ReportKind::kUndefined, warp, op,
+      "the branch depends on a value that " + origin_text(*runner_.launch().program, value.origin),
+      value.origin);
+}
+
+// Executes an op where some register is undefined, or the op reads something undefined.
+void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
+  const KernelProgram& program = *runner_.launch().program;
+  const OpFacts& facts = program.facts_of(op);
+  Taint& taint = taints_[warp.agent];
+  WarpChecks& checks = *warp.checks;
+  const uint32_t* const registers = program.op_registers.data();
+
+  Sources sources;
+  for (uint32_t i = facts.reads_begin; i < facts.reads_end; ++i) {
+    sources.add(taint.get(registers[i]));
+  }
+  uint32_t active = warp.mask;
+  if (op.guard != kNoRegister) {
+    const uint32_t guard = *reinterpret_cast<const uint32_t*>(warp.registers + op.guard);
+    active &= op.guard_negated ? ~guard : guard;
+  }
+  const bool memory = facts.taint == TaintKind::kMemory || facts.taint == TaintKind::kMatrix;
+  if (memory && op.a != kNoRegister) {
+    const Taint::Value address = taint.get(op.a);
+    if ((address.lanes & active) != 0) {
+      report(ReportKind::kUndefined, warp, op,
+             "an address depends on a value that " + origin_text(program, address.origin),
+             address.origin);
+    }
+  }
+  const Taint::Value a = op.a == kNoRegister ? Taint::Value() : taint.get(op.a);
+  const Taint::Value b = op.b == kNoRegister ? Taint::Value() : taint.get(op.b);
+  const Taint::Value c = op.c == kNoRegister ? Taint::Value() : taint.get(op.c);
+  const uint32_t chosen = facts.taint == TaintKind::kSelect
+                              ? *reinterpret_cast<const uint32_t*>(warp.registers + op.c)
+                              : 0;
+
+  checks.loaded_taint = false;
+  (full ? op.run : op.run_masked)(warp, op);
+  if (warp.missing != 0 || warp.blocked) return;
+
+  const auto set_all = [&](uint32_t lanes) {
+    for (uint32_t i = facts.reads_end; i < facts.writes_end; ++i) {
+      taint.set(registers[i], active, lanes, sources.origin);
+    }
+  };
+  switch (facts.taint) {
+    case TaintKind::kLanes:
+      set_all(sources.lanes);
+      break;
+    case TaintKind::kWarp:
+      set_all((sources.lanes & active) != 0 ? kAllLanes : 0);
+      break;
+    case TaintKind::kSelect:
+      set_all((chosen & a.lanes) | (~chosen & b.lanes) | c.lanes);
+      break;
+    case TaintKind::kMma: {
+      const uint32_t num_d = facts.writes_end - facts.reads_end;
+      const uint32_t num_reads = facts.reads_end - facts.reads_begin;
+      const uint32_t num_ab = num_reads - num_d;
+      propagate_mma(taint, op, num_d, num_ab / 3 * 2, num_ab / 3);
+      break;
+    }
+    case TaintKind::kMemory:
+    case TaintKind::kMatrix:
+      set_all(0);
+      apply_loaded_taint(warp, op);
+      break;
+    case TaintKind::kNothing:
+      break;
+  }
+  checks.tainted = !taint.empty();
+}
+
+// What the op read that is undefined becomes the taint of its destinations.
+void Checker::apply_loaded_taint(Warp& warp, const Op& op) {
+  WarpChecks& checks = *warp.checks;
+  if (!checks.loaded_taint) return;
+  checks.loaded_taint = false;
+  const OpFacts& facts = runner_.launch().program->facts_of(op);
+  if (facts.access != AccessKind::kRead) return;
+  Taint& taint = taints_[warp.agent];
+  for (uint32_t k = 0; k < op.count; ++k) {
+    if (op.list[k] != kNoRegister && checks.loaded[k] != 0) {
+      taint.set(op.list[k], checks.loaded[k], checks.loaded[k], &op);
+    }
+  }
+  checks.tainted = !taint.empty();
+}
+
+}  // namespace lssar::vdev

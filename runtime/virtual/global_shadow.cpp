@@ -1,0 +1,164 @@
+#include "runtime/virtual/global_shadow.h"
+
+#include <fmt/format.h>
+
+#include "runtime/virtual/block_runner.h"
+
+namespace lssar::vdev {
+namespace {
+constexpr uint32_t kWordBytes = 4;
+constexpr uint64_t kPageBytes = uint64_t{GlobalRecord::kWordsPerPage} * kWordBytes;
+}  // namespace
+
+GlobalRecord::Page& GlobalRecord::page(uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  auto& place = pages_[number];
+  if (!place) place = std::make_unique<Page>();
+  return *place;
+}
+
+void GlobalShadow::begin_cluster(const LaunchContext& launch, uint64_t cluster) {
+  if (record_ != launch.global_record) {
+    record_ = launch.global_record;
+    last_page_ = ~uint64_t{0};
+  }
+  cluster_ = static_cast<uint32_t>(cluster) + 1;
+  epoch_ = 1;
+  known_.clear();
+  fences_.clear();
+}
+
+// Whether an earlier access is seen by this one.
+bool GlobalShadow::ordered(const GlobalAccess& access, Stamp stamp, uint32_t cluster,
+                           uint32_t epoch) const {
+  if (cluster == cluster_) {
+    if (access.strong && (stamp & kStampStrong) != 0) return true;
+    if (stamp_agent(stamp) == stamp_agent(access.stamp) &&
+        stamp_lane(stamp) == stamp_lane(access.stamp)) {
+      return true;
+    }
+    return access.knowledge->covers(access.lane, stamp_agent(stamp), stamp_time(stamp),
+                                    stamp_lane(stamp));
+  }
+  if (access.strong && (stamp & kStampStrong) != 0) return true;
+  const auto known = known_.find(cluster);
+  return known != known_.end() && epoch <= known->second;
+}
+
+void GlobalShadow::check_cell(Checker& checker, const GlobalAccess& access,
+                              GlobalRecord::Cell& cell, uint64_t address, uint32_t bytes) {
+  const Stamp mine = access.stamp | static_cast<Stamp>(bytes) << 32;
+  const auto race = [&](Stamp stamp, uint32_t cluster, bool wrote) {
+    const KernelProgram& program = *access.warp->cta->launch->program;
+    const uint32_t index = stamp_op(stamp);
+    const Op* other = index < program.ops.size() ? &program.ops[index] : nullptr;
+    std::string what = fmt::format("lane {} {} global address {:#x}, which ", access.lane,
+                                   access.writes ? "writes" : "reads", address);
+    what += cluster == GlobalRecord::kMany ? "several clusters"
+            : cluster == cluster_          ? "another warp of the cluster"
+                                           : fmt::format("cluster {} of the grid", cluster - 1);
+    what += wrote ? " wrote" : " read";
+    if (other != nullptr) {
+      const Instruction& in = program.instruction(*other);
+      what += fmt::format(" at PTX line {} '{}'", in.line, in.text.substr(0, 160));
+    }
+    what += ": nothing orders the two";
+    checker.report(ReportKind::kRace, *access.warp, *access.op, what, other);
+  };
+  if (cell.writer_cluster != 0 && (stamp_bytes(cell.writer) & bytes) != 0 &&
+      !ordered(access, cell.writer, cell.writer_cluster, cell.writer_epoch)) {
+    race(cell.writer, cell.writer_cluster, true);
+  }
+  if (access.writes) {
+    if (cell.reader_cluster != 0 && (stamp_bytes(cell.reader) & bytes) != 0) {
+      // NOTE: of several readers only the last is known; where they belong to several clusters,
+      // one that this cluster has not heard of is a race.
+      if (cell.reader_cluster == GlobalRecord::kMany
+              ? !access.strong && known_.empty()
+              : !ordered(access, cell.reader, cell.reader_cluster, cell.reader_epoch)) {
+        race(cell.reader, cell.reader_cluster, false);
+      }
+    }
+    cell.writer = mine;
+    cell.writer_cluster = cluster_;
+    cell.writer_epoch = epoch_;
+  }
+  if (access.reads) {
+    const bool others = cell.reader_cluster != 0 && cell.reader_cluster != cluster_;
+    cell.reader = mine;
+    cell.reader_cluster = others ? GlobalRecord::kMany : cluster_;
+    cell.reader_epoch = epoch_;
+  }
+}
+
+void GlobalShadow::access(Checker& checker, const GlobalAccess& access, uint64_t address,
+                          uint32_t bytes) {
+  const uint64_t end = address + bytes;
+  while (address < end) {
+    const uint64_t number = address / kPageBytes;
+    if (number != last_page_) {
+      page_ = &record_->page(number);
+      last_page_ = number;
+    }
+    const std::lock_guard lock(page_->mutex);
+    for (; address < end && address / kPageBytes == number;) {
+      const uint64_t next = std::min(end, address / kWordBytes * kWordBytes + kWordBytes);
+      const auto part = static_cast<uint32_t>(next - address);
+      const uint32_t mask = ((1u << part) - 1) << (address % kWordBytes);
+      check_cell(checker, access, page_->cells[address % kPageBytes / kWordBytes], address, mask);
+      address = next;
+    }
+  }
+}
+
+void GlobalShadow::synchronise(Checker& checker, const GlobalAccess& access, const OpFacts& facts,
+                               uint64_t address) {
+  Warp& warp = *access.warp;
+  Fence& fence = fences_[warp.agent];
+  SyncClock seen;
+  if (facts.releases) checker.release(warp, warp.mask, seen);
+  SyncClock found;
+  std::map<uint32_t, uint32_t> epochs;
+  {
+    const std::lock_guard lock(record_->sync_mutex);
+    GlobalRecord::Release& place = record_->releases[address];
+    if (access.reads) {
+      epochs = place.epochs;
+      if (place.cluster == cluster_) found = place.clock;
+    }
+    if (access.writes && (facts.releases || fence.made)) {
+      if (place.cluster != cluster_) place.clock.clear();
+      place.cluster = cluster_;
+      place.clock.join(facts.releases ? seen : fence.seen);
+      // What this cluster has heard of others, it hands on too.
+      for (const auto& [cluster, epoch] : known_) {
+        place.epochs[cluster] = std::max(place.epochs[cluster], epoch);
+      }
+      const uint32_t released = facts.releases ? epoch_ : fence.epoch;
+      place.epochs[cluster_] = std::max(place.epochs[cluster_], released);
+      if (facts.releases) ++epoch_;
+    }
+  }
+  const bool now = facts.acquires;
+  if (now) checker.acquire(warp, warp.mask, found);
+  if (!now) fence.found.join(found);
+  auto& known = now ? known_ : fence.epochs;
+  for (const auto& [cluster, epoch] : epochs) {
+    if (cluster != cluster_) known[cluster] = std::max(known[cluster], epoch);
+  }
+}
+
+void GlobalShadow::fence(uint32_t agent, SyncClock seen, SyncClock& acquired) {
+  Fence& fence = fences_[agent];
+  fence.made = true;
+  fence.seen = std::move(seen);
+  fence.epoch = epoch_++;
+  acquired = std::move(fence.found);
+  fence.found.clear();
+  for (const auto& [cluster, epoch] : fence.epochs) {
+    known_[cluster] = std::max(known_[cluster], epoch);
+  }
+  fence.epochs.clear();
+}
+
+}  // namespace lssar::vdev

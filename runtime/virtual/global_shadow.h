@@ -1,0 +1,105 @@
+// What the strict mode knows of global memory: by 4-byte word, who wrote it and who read it last.
+// Within a cluster as for shared memory; between clusters, which nothing orders but strong accesses
+// and fences, by counters that each cluster advances at its releases.
+//
+// One for each runner; what all runners of a launch share is in a GlobalRecord.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/virtual/kernel_program.h"
+#include "runtime/virtual/knowledge.h"
+#include "runtime/virtual/stamp.h"
+#include "runtime/virtual/warp.h"
+
+namespace lssar::vdev {
+
+class Checker;
+struct LaunchContext;
+
+struct GlobalAccess {
+  Warp* warp;
+  const Op* op;
+  const Knowledge* knowledge;
+  uint32_t lane;
+  Stamp stamp;  // without bytes
+  bool writes;
+  bool strong;
+  bool async;
+  bool reads = !writes;
+};
+
+// Shadow of the memory that a launch touches; shared by the threads that run its clusters.
+class GlobalRecord {
+ public:
+  struct Cell {
+    Stamp writer = 0;
+    uint32_t writer_cluster = 0;  // + 1; 0: nobody
+    uint32_t writer_epoch = 0;
+    Stamp reader = 0;
+    uint32_t reader_cluster = 0;  // + 1; 0: nobody; kMany
+    uint32_t reader_epoch = 0;
+  };
+  static constexpr uint32_t kMany = 0xffffffffu;
+  static constexpr uint32_t kWordsPerPage = 1024;
+  struct Page {
+    std::mutex mutex;
+    Cell cells[kWordsPerPage];
+  };
+  // The page of a word, made when first asked for.
+  Page& page(uint64_t number);
+
+  // Of an address that strong accesses use: what was released through it.
+  struct Release {
+    std::map<uint32_t, uint32_t> epochs;  // by cluster
+    uint32_t cluster = 0;                 // the one `clock` belongs to, + 1
+    SyncClock clock;
+  };
+  std::mutex sync_mutex;
+  std::unordered_map<uint64_t, Release> releases;
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+};
+
+class GlobalShadow {
+ public:
+  void begin_cluster(const LaunchContext& launch, uint64_t cluster);
+  void access(Checker& checker, const GlobalAccess& access, uint64_t address, uint32_t bytes);
+  // A strong access: hands on what was released, or takes it.
+  void synchronise(Checker& checker, const GlobalAccess& access, const OpFacts& facts,
+                   uint64_t address);
+  // A fence of device scope by a warp: what it had seen may be handed on by its strong writes;
+  // what its strong reads found is seen from now on.
+  void fence(uint32_t agent, SyncClock seen, SyncClock& acquired);
+
+ private:
+  struct Fence {
+    bool made = false;
+    SyncClock seen;
+    uint32_t epoch = 0;
+    SyncClock found;                      // by strong reads since
+    std::map<uint32_t, uint32_t> epochs;  // likewise
+  };
+  void check_cell(Checker& checker, const GlobalAccess& access, GlobalRecord::Cell& cell,
+                  uint64_t address, uint32_t bytes);
+  bool ordered(const GlobalAccess& access, Stamp stamp, uint32_t cluster, uint32_t epoch) const;
+
+  GlobalRecord* record_ = nullptr;
+  uint32_t cluster_ = 0;  // + 1
+  uint32_t epoch_ = 1;    // advances at each release to others
+  uint32_t base_ = 1;
+  std::map<uint32_t, uint32_t> known_;          // epochs of other clusters that are seen
+  std::unordered_map<uint32_t, Fence> fences_;  // by warp
+  uint64_t last_page_ = ~uint64_t{0};
+  GlobalRecord::Page* page_ = nullptr;
+};
+
+}  // namespace lssar::vdev

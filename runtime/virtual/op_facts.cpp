@@ -1,0 +1,81 @@
+#include "runtime/virtual/op_facts.h"
+
+#include "runtime/virtual/opcode_table.h"
+
+namespace lssar::vdev {
+namespace {
+
+bool any_modifier(std::string_view opcode, std::initializer_list<std::string_view> modifiers) {
+  for (const std::string_view m : modifiers) {
+    if (has_modifier(opcode, m)) return true;
+  }
+  return false;
+}
+
+AccessKind access_of(Bind bind) {
+  switch (bind) {
+    case Bind::kLoad:
+    case Bind::kMatrixLoad:
+      return AccessKind::kRead;
+    case Bind::kStore:
+    case Bind::kMatrixStore:
+      return AccessKind::kWrite;
+    case Bind::kAtomic:
+    case Bind::kReduce:
+      return AccessKind::kAtomic;
+    case Bind::kCopyAsync:
+      return AccessKind::kCopyAsync;
+    default:
+      return AccessKind::kNone;
+  }
+}
+
+TaintKind taint_of(const Instruction& in, Bind bind) {
+  switch (bind) {
+    case Bind::kAlu:
+      return in.opcode.starts_with("selp.") ? TaintKind::kSelect : TaintKind::kLanes;
+    case Bind::kMma:
+      return TaintKind::kMma;
+    case Bind::kMatrixLoad:
+    case Bind::kMatrixStore:
+      return TaintKind::kMatrix;
+    case Bind::kLoad:
+    case Bind::kStore:
+    case Bind::kAtomic:
+    case Bind::kReduce:
+    case Bind::kCopyAsync:
+      return TaintKind::kMemory;
+    case Bind::kShuffle:
+    case Bind::kCollective:
+    case Bind::kCollectivePair:
+      return TaintKind::kWarp;
+    case Bind::kSetp:
+    case Bind::kPack:
+    case Bind::kUnpack:
+    case Bind::kConvert:
+    case Bind::kLoadParam:
+    case Bind::kClock:
+      return TaintKind::kLanes;
+    default:
+      return TaintKind::kNothing;
+  }
+}
+
+}  // namespace
+
+OpFacts facts_of_instruction(const Instruction& in, const Row& row) {
+  OpFacts facts;
+  facts.access = access_of(row.bind);
+  facts.taint = taint_of(in, row.bind);
+  const bool atomic = facts.access == AccessKind::kAtomic;
+  const bool memory = facts.access == AccessKind::kRead || facts.access == AccessKind::kWrite;
+  facts.acquires = (atomic || memory) && any_modifier(in.opcode, {".acquire", ".acq_rel"});
+  facts.releases = (atomic || memory) && any_modifier(in.opcode, {".release", ".acq_rel"});
+  facts.strong = atomic || (memory && (facts.acquires || facts.releases ||
+                                       any_modifier(in.opcode, {".volatile", ".relaxed"})));
+  facts.whole_warp = row.bind == Bind::kMatrixLoad || row.bind == Bind::kMatrixStore;
+  facts.transposed = has_modifier(in.opcode, ".trans");
+  return facts;
+}
+
+}  // namespace lssar::vdev
