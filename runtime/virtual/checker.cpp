@@ -346,7 +346,7 @@ void Checker::shared_access(Warp& warp, const Op& op, uint32_t rank, uint32_t la
   const KernelProgram& program = *runner_.launch().program;
   const OpFacts& facts = program.facts_of(op);
   const Knowledge& k = knowledge(warp);
-  const bool copies = facts.access == AccessKind::kCopyAsync;
+  const bool copies = facts.access == MemoryUse::kCopyAsync;
   const uint32_t by = facts.whole_warp ? kWholeWarp : lane;
   const uint32_t time = copies ? base_ + warp.async.commits[lane] : k.time();
   const uint32_t agent = copies ? num_warps_ + warp.agent : warp.agent;
@@ -358,7 +358,7 @@ void Checker::shared_access(Warp& warp, const Op& op, uint32_t rank, uint32_t la
       bytes >= kWordBytes ? kAllBytes : ((1u << bytes) - 1) << (address % kWordBytes);
   const uint32_t count = bytes >= kWordBytes ? bytes / kWordBytes : 1;
   const uint32_t word = address / kWordBytes;
-  if (facts.access == AccessKind::kRead) {
+  if (facts.access == MemoryUse::kRead) {
     read_words(who, rank, word, count, mask);
   } else {
     write_words(who, rank, word, count, mask);
@@ -368,9 +368,9 @@ void Checker::shared_access(Warp& warp, const Op& op, uint32_t rank, uint32_t la
 void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                      uint32_t bytes) {
   const OpFacts& facts = runner_.launch().program->facts_of(op);
-  if (facts.access == AccessKind::kNone) return;
+  if (facts.access == MemoryUse::kNone) return;
   // Whatever an address that is out of bounds names is not looked at: its fault follows.
-  const bool copies_from = facts.access == AccessKind::kCopyAsync && space == StateSpace::kGlobal;
+  const bool copies_from = facts.access == MemoryUse::kCopyAsync && space == StateSpace::kGlobal;
   refresh_limits(warp);
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
@@ -396,18 +396,18 @@ void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t*
       Stamp stamp = make_stamp(knowledge(warp).time(), 0, warp.agent,
                                facts.whole_warp ? kWholeWarp : lane, index);
       if (facts.strong) stamp |= kStampStrong;
-      const bool writes = !copies_from && facts.access != AccessKind::kRead;
+      const bool writes = !copies_from && facts.access != MemoryUse::kRead;
       GlobalAccess access = {&warp, &op,    &knowledge(warp), lane,
                              stamp, writes, facts.strong,     false};
-      access.reads = facts.access != AccessKind::kWrite;
+      access.reads = facts.access != MemoryUse::kWrite;
       if (runner_.launch().ranges->find(address, bytes) == nullptr) continue;
       global_->access(*this, access, address, bytes);
       if (facts.strong) global_->synchronise(*this, access, facts, address);
     }
   }
   if (copies_from) return;
-  if (facts.access != AccessKind::kWrite) load_taint(warp, op, space, addresses, bytes);
-  if (facts.access != AccessKind::kRead) store_taint(warp, op, space, addresses, bytes);
+  if (facts.access != MemoryUse::kWrite) load_taint(warp, op, space, addresses, bytes);
+  if (facts.access != MemoryUse::kRead) store_taint(warp, op, space, addresses, bytes);
 }
 
 void Checker::report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,

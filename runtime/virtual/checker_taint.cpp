@@ -84,7 +84,7 @@ void Checker::load_taint(Warp& warp, const Op& op, StateSpace space, const uint6
                          uint32_t bytes) {
   if (space != StateSpace::kShared && space != StateSpace::kGeneric) return;
   const OpFacts& facts = runner_.launch().program->facts_of(op);
-  if (facts.access == AccessKind::kCopyAsync) return;
+  if (facts.access == MemoryUse::kCopyAsync) return;
   const uint32_t elements = std::max<uint32_t>(op.count, 1);
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
@@ -117,7 +117,7 @@ void Checker::store_taint(Warp& warp, const Op& op, StateSpace space, const uint
   const OpFacts& facts = program.facts_of(op);
   const Taint& taint = taints_[warp.agent];
   const uint32_t elements = std::max<uint32_t>(op.count, 1);
-  const bool copies = facts.access == AccessKind::kCopyAsync;
+  const bool copies = facts.access == MemoryUse::kCopyAsync;
   const bool listed = facts.taint == TaintKind::kMemory || facts.taint == TaintKind::kMatrix;
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
@@ -133,7 +133,7 @@ void Checker::store_taint(Warp& warp, const Op& op, StateSpace space, const uint
     for (uint32_t k = 0; k < elements; ++k) {
       Taint::Value value;
       if (!taint.empty() && !copies) {
-        const bool by_list = listed && op.list != nullptr && facts.access == AccessKind::kWrite;
+        const bool by_list = listed && op.list != nullptr && facts.access == MemoryUse::kWrite;
         value = taint.get(by_list ? op.list[facts.whole_warp ? lane / 8 : k] : op.b);
         const uint32_t mine =
             facts.whole_warp ? lanes_of_row(lane % 8, facts.transposed) : 1u << lane;
@@ -244,7 +244,7 @@ void Checker::apply_loaded_taint(Warp& warp, const Op& op) {
   if (!checks.loaded_taint) return;
   checks.loaded_taint = false;
   const OpFacts& facts = runner_.launch().program->facts_of(op);
-  if (facts.access != AccessKind::kRead) return;
+  if (facts.access != MemoryUse::kRead) return;
   Taint& taint = taints_[warp.agent];
   for (uint32_t k = 0; k < op.count; ++k) {
     if (op.list[k] != kNoRegister && checks.loaded[k] != 0) {

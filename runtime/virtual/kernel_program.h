@@ -78,7 +78,7 @@ enum class Special : uint8_t {
   kNclusteridZ,
 };
 // What the strict mode needs to know of an op beyond how to execute it.
-enum class AccessKind : uint8_t { kNone, kRead, kWrite, kAtomic, kCopyAsync };
+enum class MemoryUse : uint8_t { kNone, kRead, kWrite, kAtomic, kCopyAsync };
 enum class TaintKind : uint8_t {
   kLanes,   // a lane's results depend on its own operands
   kWarp,    // on those of all lanes
@@ -89,7 +89,7 @@ enum class TaintKind : uint8_t {
   kNothing,
 };
 struct OpFacts {
-  AccessKind access = AccessKind::kNone;
+  MemoryUse access = MemoryUse::kNone;
   TaintKind taint = TaintKind::kLanes;
   bool strong = false;  // atomic, volatile, relaxed ...
   bool acquires = false;

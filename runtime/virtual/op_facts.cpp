@@ -12,21 +12,21 @@ bool any_modifier(std::string_view opcode, std::initializer_list<std::string_vie
   return false;
 }
 
-AccessKind access_of(Bind bind) {
+MemoryUse access_of(Bind bind) {
   switch (bind) {
     case Bind::kLoad:
     case Bind::kMatrixLoad:
-      return AccessKind::kRead;
+      return MemoryUse::kRead;
     case Bind::kStore:
     case Bind::kMatrixStore:
-      return AccessKind::kWrite;
+      return MemoryUse::kWrite;
     case Bind::kAtomic:
     case Bind::kReduce:
-      return AccessKind::kAtomic;
+      return MemoryUse::kAtomic;
     case Bind::kCopyAsync:
-      return AccessKind::kCopyAsync;
+      return MemoryUse::kCopyAsync;
     default:
-      return AccessKind::kNone;
+      return MemoryUse::kNone;
   }
 }
 
@@ -67,8 +67,8 @@ OpFacts facts_of_instruction(const Instruction& in, const Row& row) {
   OpFacts facts;
   facts.access = access_of(row.bind);
   facts.taint = taint_of(in, row.bind);
-  const bool atomic = facts.access == AccessKind::kAtomic;
-  const bool memory = facts.access == AccessKind::kRead || facts.access == AccessKind::kWrite;
+  const bool atomic = facts.access == MemoryUse::kAtomic;
+  const bool memory = facts.access == MemoryUse::kRead || facts.access == MemoryUse::kWrite;
   facts.acquires = (atomic || memory) && any_modifier(in.opcode, {".acquire", ".acq_rel"});
   facts.releases = (atomic || memory) && any_modifier(in.opcode, {".release", ".acq_rel"});
   facts.strong = atomic || (memory && (facts.acquires || facts.releases ||

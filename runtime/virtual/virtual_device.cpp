@@ -225,8 +225,8 @@ Status VirtualDevice::check_cluster(const vdev::KernelProgram& program,
                     c[0], c[1], c[2], kMaxCluster));
   }
   if (blocks > 1 && info_.target.major < 9) {
-    return unsupported(fmt::format("kernel {}: a cluster of {} blocks: the target {} has none",
-                                   program.name, blocks, info_.target.name()));
+    return unsupported(fmt::format("kernel {}: a cluster of {} blocks: sm_{}{} has none",
+                                   program.name, blocks, info_.target.major, info_.target.minor));
   }
   for (int i = 0; i < 3; ++i) {
     if (config.grid[i] % c[i] != 0) {

@@ -39,7 +39,7 @@ const BadBody kBadBodies[] = {
     {"add.u33 %r0, %r1, %r2;", "unknown instruction"},
     {"add.s32.ftz %r0, %r1, %r2;", "unknown instruction"},
     {"add.rna.f32 %f0, %f1, %f2;", "unknown instruction"},
-    {"ld.shared::cluster.u32 %r0, [%r1];", "unknown instruction"},
+    {"ld.const::bank.u32 %r0, [%r1];", "unknown instruction"},
     {"mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%r0}, {%r1}, {%r2}, {%r3};",
      "unknown instruction"},
     {"wgmma.fence.sync.aligned;", "unknown instruction"},
