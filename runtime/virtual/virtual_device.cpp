@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include <fmt/format.h>
@@ -92,7 +96,7 @@ class VirtualDevice final : public Device {
   Status check_resources(const vdev::Function& function, const LaunchConfig& config,
                          size_t params_bytes) const;
 
-  const VirtualOptions options_;
+  VirtualOptions options_;  // constant once made
   DeviceInfo info_;
   Status setup_;  // why nothing can be loaded, if so
   SimdLevel simd_ = SimdLevel::kPlain;
@@ -104,6 +108,28 @@ class VirtualDevice final : public Device {
   std::mutex timer_mutex_;
   std::map<Stream, std::chrono::steady_clock::time_point> timers_;
 };
+
+// LSSAR_VIRTUAL_CHECKS and LSSAR_VIRTUAL_SEED, where they are set.
+Status apply_environment(VirtualOptions& options) {
+  if (const char* checks = std::getenv("LSSAR_VIRTUAL_CHECKS"); checks != nullptr && *checks) {
+    const std::string_view name = checks;
+    if (name != "strict" && name != "fast") {
+      return invalid_argument(
+          fmt::format("LSSAR_VIRTUAL_CHECKS '{}': allowed are strict and fast", name));
+    }
+    options.strict = name == "strict";
+  }
+  if (const char* seed = std::getenv("LSSAR_VIRTUAL_SEED"); seed != nullptr && *seed) {
+    const std::string_view text = seed;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), options.schedule_seed);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      return invalid_argument(fmt::format("LSSAR_VIRTUAL_SEED '{}': allowed are 0 to {}", text,
+                                          std::numeric_limits<uint64_t>::max()));
+    }
+  }
+  return {};
+}
 
 AsyncTiming async_timing(const VirtualOptions& options) {
   if (options.async_timing != AsyncTiming::kBySeed) return options.async_timing;
@@ -131,6 +157,10 @@ VirtualDevice::VirtualDevice(const VirtualOptions& options)
   } else {
     setup_ = level.status().with_context("virtual device");
     log(LogLevel::kError, setup_.to_string());
+  }
+  if (Status status = apply_environment(options_); !status.ok()) {
+    log(LogLevel::kError, status.to_string());
+    if (setup_.ok()) setup_ = std::move(status);
   }
   info_.kind = "virtual";
   info_.name = fmt::format("virtual device ({})", level_label(simd_));

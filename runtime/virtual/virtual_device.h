@@ -37,8 +37,10 @@ struct VirtualOptions {
   ApproxMode approx = ApproxMode::kNearest;
 };
 
-// Never null. Where `simd` or LSSAR_VIRTUAL_SIMD names a level that does not exist or that this
-// machine lacks, that is logged and load() of the device returns it as kInvalidArgument.
+// Never null. LSSAR_VIRTUAL_CHECKS (strict or fast) and LSSAR_VIRTUAL_SEED override `strict` and
+// `schedule_seed`. Where one of them is wrong, or `simd` or LSSAR_VIRTUAL_SIMD names a level that
+// does not exist or that this machine lacks, that is logged and load() of the device returns it as
+// kInvalidArgument.
 std::shared_ptr<Device> make_virtual_device(const VirtualOptions& options = {});
 
 }  // namespace lssar
