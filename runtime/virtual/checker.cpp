@@ -327,6 +327,7 @@ void Checker::async_global(const AsyncIssue& issue, uint64_t address, uint32_t b
                          false,
                          true};
   global_->access(*this, access, address, bytes);
+  global_->release_page();
 }
 
 void Checker::set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined) {
@@ -341,37 +342,77 @@ bool Checker::any_undefined(uint32_t rank, uint32_t address, uint32_t bytes) {
                      [](uint8_t w) { return w != 0; });
 }
 
-void Checker::shared_access(Warp& warp, const Op& op, uint32_t rank, uint32_t lane,
-                            uint32_t address, uint32_t bytes) {
-  const KernelProgram& program = *runner_.launch().program;
-  const OpFacts& facts = program.facts_of(op);
-  const Knowledge& k = knowledge(warp);
-  const bool copies = facts.access == MemoryUse::kCopyAsync;
-  const uint32_t by = facts.whole_warp ? kWholeWarp : lane;
-  const uint32_t time = copies ? base_ + warp.async.commits[lane] : k.time();
-  const uint32_t agent = copies ? num_warps_ + warp.agent : warp.agent;
-  Stamp stamp = make_stamp(time, 0, agent, by, program.index_of(op));
-  if (facts.strong) stamp |= kStampStrong;
-  if (copies) last_time_ = std::max(last_time_, time);
-  const Who who = {warp, op, k, by, stamp, false, facts.strong};
+// What is the same for all lanes of an access.
+struct Checker::Access {
+  const OpFacts& facts;
+  const Knowledge& knowledge;
+  Stamp stamp;  // without lane, and for cp.async without time
+  uint32_t bytes;
+  bool to_shared_copy;         // the destination of cp.async
+  bool any_undefined = false;  // a shared word that was read
+};
+
+// In the shared memory of block `rank`, within its bounds and aligned.
+void Checker::shared_access(Warp& warp, const Op& op, Access& access, uint32_t rank, uint32_t lane,
+                            uint32_t address) {
+  const uint32_t by = access.facts.whole_warp ? kWholeWarp : lane;
+  Stamp stamp = access.stamp | static_cast<Stamp>(by) << kStampLaneShift;
+  if (access.to_shared_copy) {
+    const uint32_t time = base_ + warp.async.commits[lane];
+    last_time_ = std::max(last_time_, time);
+    stamp |= stamp_limit(time);
+  }
+  const Who who = {warp, op, access.knowledge, by, stamp, false, access.facts.strong};
+  const uint32_t word = address / kWordBytes;
+  const uint32_t bytes = access.bytes;
+  const uint32_t count = bytes >= kWordBytes ? bytes / kWordBytes : 1;
   const uint32_t mask =
       bytes >= kWordBytes ? kAllBytes : ((1u << bytes) - 1) << (address % kWordBytes);
-  const uint32_t count = bytes >= kWordBytes ? bytes / kWordBytes : 1;
-  const uint32_t word = address / kWordBytes;
-  if (facts.access == MemoryUse::kRead) {
+  uint8_t* const undefined = shadows_[rank].undefined() + word;
+  if (access.facts.access != MemoryUse::kWrite && !access.to_shared_copy) {
+    for (uint32_t i = 0; i < count; ++i) access.any_undefined |= undefined[i] != 0;
+  }
+  if (access.facts.access == MemoryUse::kRead) {
     read_words(who, rank, word, count, mask);
   } else {
     write_words(who, rank, word, count, mask);
+    std::memset(undefined, access.to_shared_copy ? kAllBytes : 0, count);
   }
+}
+
+void Checker::global_access(Warp& warp, const Op& op, const Access& access, bool copies,
+                            uint32_t lane, uint64_t address) {
+  // An address that is out of bounds is not looked at: its fault follows.
+  const uint64_t offset = address - warp.range_begin;
+  if ((offset >= warp.range_bytes || warp.range_bytes - offset < access.bytes) &&
+      !find_global_range(warp, address, access.bytes)) {
+    return;
+  }
+  const OpFacts& facts = access.facts;
+  const uint32_t by = facts.whole_warp ? kWholeWarp : lane;
+  const Stamp stamp = access.stamp | static_cast<Stamp>(by) << kStampLaneShift;
+  GlobalAccess global = {&warp,        &op,   &access.knowledge,
+                         lane,         stamp, !copies && facts.access != MemoryUse::kRead,
+                         facts.strong, false};
+  global.reads = copies || facts.access != MemoryUse::kWrite;
+  global_->access(*this, global, address, access.bytes);
+  if (facts.strong) global_->synchronise(*this, global, facts, address);
 }
 
 void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                      uint32_t bytes) {
-  const OpFacts& facts = runner_.launch().program->facts_of(op);
+  const KernelProgram& program = *runner_.launch().program;
+  const OpFacts& facts = program.facts_of(op);
   if (facts.access == MemoryUse::kNone) return;
-  // Whatever an address that is out of bounds names is not looked at: its fault follows.
-  const bool copies_from = facts.access == MemoryUse::kCopyAsync && space == StateSpace::kGlobal;
   refresh_limits(warp);
+  const bool copies = facts.access == MemoryUse::kCopyAsync;
+  const bool to_shared_copy = copies && space == StateSpace::kShared;
+  const Knowledge& k = knowledge(warp);
+  Stamp stamp =
+      make_stamp(to_shared_copy ? 0 : k.time(), 0,
+                 to_shared_copy ? num_warps_ + warp.agent : warp.agent, 0, program.index_of(op));
+  if (facts.strong) stamp |= kStampStrong;
+  Access access = {facts, k, stamp, bytes, to_shared_copy};
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
     uint64_t address = addresses[lane];
@@ -386,28 +427,21 @@ void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t*
     }
     if (where == StateSpace::kShared) {
       const uint64_t owner = address >> kRankShift;
-      const uint32_t rank = owner == 0 ? warp.cta->rank : static_cast<uint32_t>(owner) - 1;
+      const uint64_t rank = owner == 0 ? warp.cta->rank : owner - 1;
       const uint64_t offset = address & ((1u << kRankShift) - 1);
       if (rank >= shadows_.size() || offset + bytes > warp.shared_bytes) continue;
-      if (offset % std::min(bytes, kWordBytes) != 0) continue;
-      shared_access(warp, op, rank, lane, static_cast<uint32_t>(offset), bytes);
+      if ((offset & (std::min(bytes, kWordBytes) - 1)) != 0) continue;
+      shared_access(warp, op, access, static_cast<uint32_t>(rank), lane,
+                    static_cast<uint32_t>(offset));
     } else if (where == StateSpace::kGlobal) {
-      const uint32_t index = runner_.launch().program->index_of(op);
-      Stamp stamp = make_stamp(knowledge(warp).time(), 0, warp.agent,
-                               facts.whole_warp ? kWholeWarp : lane, index);
-      if (facts.strong) stamp |= kStampStrong;
-      const bool writes = !copies_from && facts.access != MemoryUse::kRead;
-      GlobalAccess access = {&warp, &op,    &knowledge(warp), lane,
-                             stamp, writes, facts.strong,     false};
-      access.reads = facts.access != MemoryUse::kWrite;
-      if (runner_.launch().ranges->find(address, bytes) == nullptr) continue;
-      global_->access(*this, access, address, bytes);
-      if (facts.strong) global_->synchronise(*this, access, facts, address);
+      global_access(warp, op, access, copies, lane, address);
     }
   }
-  if (copies_from) return;
-  if (facts.access != MemoryUse::kWrite) load_taint(warp, op, space, addresses, bytes);
-  if (facts.access != MemoryUse::kRead) store_taint(warp, op, space, addresses, bytes);
+  global_->release_page();
+  if (access.any_undefined) load_taint(warp, op, space, addresses, bytes);
+  if (!copies && facts.access != MemoryUse::kRead && !taints_[warp.agent].empty()) {
+    store_taint(warp, op, space, addresses, bytes);
+  }
 }
 
 void Checker::report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,

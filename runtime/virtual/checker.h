@@ -100,12 +100,15 @@ class Checker {
  private:
   static constexpr size_t kMaxReports = 32;
   struct Who;
+  struct Access;
 
   bool all_lanes(const Warp& warp, uint32_t lanes) const;
   Knowledge& knowledge(const Warp& warp) { return knowledge_[warp.agent]; }
   void refresh_limits(const Warp& warp);
-  void shared_access(Warp& warp, const Op& op, uint32_t rank, uint32_t lane, uint32_t address,
-                     uint32_t bytes);
+  void shared_access(Warp& warp, const Op& op, Access& access, uint32_t rank, uint32_t lane,
+                     uint32_t address);
+  void global_access(Warp& warp, const Op& op, const Access& access, bool copies, uint32_t lane,
+                     uint64_t address);
   void read_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count, uint32_t bytes);
   void write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count, uint32_t bytes);
   void compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp, bool stamp_writes,

@@ -96,12 +96,13 @@ void GlobalShadow::access(Checker& checker, const GlobalAccess& access, uint64_t
   const uint64_t end = address + bytes;
   while (address < end) {
     const uint64_t number = address / kPageBytes;
-    if (number != last_page_) {
-      page_ = &record_->page(number);
+    if (number != last_page_ || !lock_.owns_lock()) {
+      release_page();
+      if (number != last_page_) page_ = &record_->page(number);
       last_page_ = number;
+      lock_ = std::unique_lock(page_->mutex);
     }
-    const std::lock_guard lock(page_->mutex);
-    for (; address < end && address / kPageBytes == number;) {
+    while (address < end && address / kPageBytes == number) {
       const uint64_t next = std::min(end, address / kWordBytes * kWordBytes + kWordBytes);
       const auto part = static_cast<uint32_t>(next - address);
       const uint32_t mask = ((1u << part) - 1) << (address % kWordBytes);
@@ -111,8 +112,13 @@ void GlobalShadow::access(Checker& checker, const GlobalAccess& access, uint64_t
   }
 }
 
+void GlobalShadow::release_page() {
+  if (lock_.owns_lock()) lock_.unlock();
+}
+
 void GlobalShadow::synchronise(Checker& checker, const GlobalAccess& access, const OpFacts& facts,
                                uint64_t address) {
+  release_page();
   Warp& warp = *access.warp;
   Fence& fence = fences_[warp.agent];
   SyncClock seen;

@@ -73,6 +73,8 @@ class GlobalShadow {
  public:
   void begin_cluster(const LaunchContext& launch, uint64_t cluster);
   void access(Checker& checker, const GlobalAccess& access, uint64_t address, uint32_t bytes);
+  // access() keeps the last page locked until this is called.
+  void release_page();
   // A strong access: hands on what was released, or takes it.
   void synchronise(Checker& checker, const GlobalAccess& access, const OpFacts& facts,
                    uint64_t address);
@@ -100,6 +102,7 @@ class GlobalShadow {
   std::unordered_map<uint32_t, Fence> fences_;  // by warp
   uint64_t last_page_ = ~uint64_t{0};
   GlobalRecord::Page* page_ = nullptr;
+  std::unique_lock<std::mutex> lock_;  // of page_
 };
 
 }  // namespace lssar::vdev

@@ -14,18 +14,20 @@ inline constexpr uint32_t kMaxTime = (1u << 28) - 1;
 inline constexpr uint32_t kUnknownOp = (1u << 16) - 1;
 inline constexpr uint32_t kAllBytes = 15;
 
+inline constexpr uint32_t kStampLaneShift = 17;
 inline constexpr Stamp kStampStrong = 1u << 16;
 
 inline Stamp make_stamp(uint32_t time, uint32_t bytes, uint32_t agent, uint32_t lane, uint32_t op) {
   return static_cast<uint64_t>(time) << 36 | static_cast<uint64_t>(bytes) << 32 |
-         static_cast<uint64_t>(agent << 23 | lane << 17 | (op < kUnknownOp ? op : kUnknownOp));
+         static_cast<uint64_t>(agent << 23 | lane << kStampLaneShift |
+                               (op < kUnknownOp ? op : kUnknownOp));
 }
 // The first stamp of a time.
 inline Stamp stamp_limit(uint32_t time) { return static_cast<uint64_t>(time) << 36; }
 inline uint32_t stamp_time(Stamp s) { return static_cast<uint32_t>(s >> 36); }
 inline uint32_t stamp_bytes(Stamp s) { return static_cast<uint32_t>(s >> 32) & 15; }
 inline uint32_t stamp_agent(Stamp s) { return static_cast<uint32_t>(s >> 23) & 511; }
-inline uint32_t stamp_lane(Stamp s) { return static_cast<uint32_t>(s >> 17) & 63; }
+inline uint32_t stamp_lane(Stamp s) { return static_cast<uint32_t>(s >> kStampLaneShift) & 63; }
 inline uint32_t stamp_op(Stamp s) { return static_cast<uint32_t>(s) & kUnknownOp; }
 
 }  // namespace lssar::vdev
