@@ -286,10 +286,16 @@ Status OperandBinder::bind_collective(const Instruction& in, const Row& row, Op&
     LSSAR_RETURN_IF_ERROR(write(operand(in, 0), op.dst));
     if (op.dst == kNoRegister) op.dst = kScratchOffset;
   }
-  uint32_t* const fields[2] = {&op.a, &op.b};
+  uint32_t* const fields[3] = {&op.a, &op.b, &op.c};
   for (uint32_t i = 1; i < in.num_operands; ++i) {
     if (operand(in, i).negated) op.flags |= kOpNegated;
-    LSSAR_RETURN_IF_ERROR(read(operand(in, i), row.operands[i], *fields[i - 1]));
+    uint32_t field = 0;
+    LSSAR_RETURN_IF_ERROR(read(operand(in, i), row.operands[i], field));
+    if (i <= 3) {
+      *fields[i - 1] = field;
+    } else {
+      op.imm = field;
+    }
   }
   if (in.opcode == "elect.sync" && op.imm == kNoRegister) {
     return bad("elect.sync needs a predicate destination");

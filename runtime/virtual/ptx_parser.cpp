@@ -103,6 +103,7 @@ Status Parser::parse_top_level() {
   if (token.is(".section")) return parse_section();
   if (token.is(".entry")) return parse_entry();
   if (token.is(".func")) {
+    if (is_extern) return parse_extern_function();
     return error(token.line, ".func: functions besides kernels are not supported; inline them");
   }
   if (token.is(".pragma")) {
@@ -300,6 +301,7 @@ Status Parser::parse_entry() {
   in_kernel_ = true;
   LSSAR_RETURN_IF_ERROR(parse_params(*kernel));
   LSSAR_RETURN_IF_ERROR(parse_kernel_directives(*kernel));
+  call_params_.clear();
   LSSAR_RETURN_IF_ERROR(parse_body(*kernel));
   in_kernel_ = false;
   module_.kernels.push_back(std::move(kernel));

@@ -1,5 +1,5 @@
-// The parser's class, shared by ptx_parser.cpp (module level) and ptx_statements.cpp (kernel
-// bodies).
+// The parser's class, shared by ptx_parser.cpp (module level), ptx_statements.cpp (kernel bodies)
+// and ptx_calls.cpp (calls of the functions that every device has).
 #pragma once
 
 #include <string_view>
@@ -54,6 +54,17 @@ class Parser {
   void append(ParsedKernel& kernel, const std::vector<Operand>& elements, Operand& operand);
   Status resolve_labels(ParsedKernel& kernel);
 
+  // ptx_calls.cpp
+  Status parse_extern_function();
+  Status parse_call_param(ParsedKernel& kernel);
+  Status parse_call(ParsedKernel& kernel, Instruction instruction, size_t begin);
+  Status parse_call_list(ParsedKernel& kernel, std::vector<Operand>& operands);
+  bool is_call_param(const Operand& operand) const;
+  Status rewrite_call_param(const ParsedKernel& kernel, Instruction& instruction,
+                            std::vector<Operand>& operands);
+
+  void add_instruction(ParsedKernel& kernel, Instruction& instruction,
+                       const std::vector<Operand>& operands);
   Status expect(char c, const char* where);
   bool accept(char c) {
     if (!lexer_.peek().is(c)) return false;
@@ -81,6 +92,7 @@ class Parser {
     int32_t table;     // table >= 0: entry `operand` of that table
   };
   std::vector<PendingTarget> pending_;
+  std::vector<uint32_t> call_params_;  // of this kernel: the registers that stand for them
   std::string_view last_label_;
 };
 

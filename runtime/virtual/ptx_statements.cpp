@@ -67,6 +67,7 @@ Status Parser::parse_directive(ParsedKernel& kernel) {
   if (token.is(".shared") || token.is(".local") || token.is(".global") || token.is(".const")) {
     return parse_variable(false);
   }
+  if (token.is(".param")) return parse_call_param(kernel);
   lexer_.next();
   if (token.is(".loc") || token.is(".file")) {
     lexer_.skip_line(token.line);
@@ -155,11 +156,11 @@ Status Parser::parse_instruction(ParsedKernel& kernel) {
   const Token opcode = lexer_.next();
   if (opcode.kind != TokenKind::kWord) return unexpected(opcode, "an instruction is expected");
   if (!guarded && accept(':')) return parse_label(kernel, opcode);
-  if (opcode.is("call") || opcode.text.starts_with("call.")) {
-    return error(opcode.line, "call: functions besides kernels are not supported; inline them");
-  }
   instruction.opcode = opcode.text;
   instruction.line = opcode.line;
+  if (opcode.is("call") || opcode.text.starts_with("call.")) {
+    return parse_call(kernel, instruction, begin);
+  }
 
   std::vector<Operand> operands;
   if (!lexer_.peek().is(';')) {
@@ -173,17 +174,23 @@ Status Parser::parse_instruction(ParsedKernel& kernel) {
     return error(opcode.line, "';' expected after '{}', not '{}'", opcode.text.substr(0, 80),
                  lexer_.peek().text.substr(0, 80));
   }
+  LSSAR_RETURN_IF_ERROR(rewrite_call_param(kernel, instruction, operands));
+  add_instruction(kernel, instruction, operands);
+  return {};
+}
+
+void Parser::add_instruction(ParsedKernel& kernel, Instruction& instruction,
+                             const std::vector<Operand>& operands) {
   instruction.first_operand = static_cast<uint32_t>(kernel.operands.size());
   instruction.num_operands = static_cast<uint32_t>(operands.size());
-  for (Operand& operand : operands) {
+  for (const Operand& operand : operands) {
     if (operand.kind == OperandKind::kLabel) {
-      pending_.push_back({operand.text, scopes_.current(), opcode.line,
+      pending_.push_back({operand.text, scopes_.current(), instruction.line,
                           static_cast<uint32_t>(kernel.operands.size()), -1});
     }
     kernel.operands.push_back(operand);
   }
   kernel.instructions.push_back(instruction);
-  return {};
 }
 
 Status Parser::parse_operand(ParsedKernel& kernel, Operand& operand) {

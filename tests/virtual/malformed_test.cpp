@@ -90,7 +90,7 @@ const BadBody kBadBodies[] = {
     {".reg .b128 %z;", "not a supported register type"},
     {".reg .b32 5;", "name is expected"},
     {".branchtargets L;", "must follow a label"},
-    {".param .b32 x;", "not supported"},
+    {".param .b8 x;", "4 and 8 bytes"},
     {".shared .align 3 .b8 x[4];", "power of two"},
     {".shared .b8 x[99999999999];", "more than"},
     {".shared .b8 x[70000][70000];", "more than"},
