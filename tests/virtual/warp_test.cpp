@@ -1,6 +1,7 @@
 // Shuffles, votes, reductions and matches, against the pseudo-code of the PTX ISA.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include <fmt/format.h>
@@ -166,6 +167,52 @@ TEST(ElectTest, OneLaneLeads) {
     EXPECT_EQ(outcome.p, 1u << outcome.d[0]);
     for (const uint32_t d : outcome.d) EXPECT_EQ(d, outcome.d[0]);
   }
+}
+
+// With a seed the leader is another one, but the same at every election among the same lanes.
+void elect_leaders(uint64_t seed, uint32_t members, uint32_t warps,
+                   std::vector<uint32_t>* leaders) {
+  VirtualOptions options;
+  options.num_threads = 1;
+  options.target.major = 9;
+  options.target.shared_bytes_per_block = 227 << 10;
+  options.schedule_seed = seed;
+  const auto device = make_virtual_device(options);
+  Buffer<uint32_t> out(*device, std::vector<uint32_t>(64 * warps, 99));
+  const Status status =
+      run(*device,
+          kernel_text(
+              ".param .u64 p0",
+              fmt::format(".reg .b64 %p, %o; .reg .b32 %t, %l, %d, %e; .reg .pred %p1, %p2, %g;\n"
+                          "ld.param.u64 %p, [p0]; mov.u32 %t, %tid.x; mov.u32 %l, %laneid;\n"
+                          "mul.wide.u32 %o, %t, 8; add.s64 %p, %p, %o;\n"
+                          "shr.u32 %e, {0:#x}, %l; and.b32 %e, %e, 1; setp.eq.u32 %g, %e, 0;\n"
+                          "@%g bra END;\n"
+                          "elect.sync %d|%p1, {0:#x}; st.global.u32 [%p], %d;\n"
+                          "elect.sync %e|%p2, {0:#x}; st.global.u32 [%p+4], %e;\n"
+                          "@%p1 st.global.u32 [%p], %l;\nEND: ret;",
+                          members)),
+          {1, 32 * warps}, {out.address()});
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  for (uint32_t w = 0; w < warps; ++w) {
+    const uint32_t first = static_cast<uint32_t>(__builtin_ctz(members));
+    const uint32_t leader = out[2 * (32 * w + first)];
+    EXPECT_TRUE(leader < 32 && (members >> leader) & 1) << leader;
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      if (!((members >> lane) & 1)) continue;
+      EXPECT_EQ(out[2 * (32 * w + lane)], leader);
+      EXPECT_EQ(out[2 * (32 * w + lane) + 1], leader);
+    }
+    leaders->push_back(leader);
+  }
+}
+TEST(ElectTest, ASeedDrawsTheLeaderOnceAndForAll) {
+  std::vector<uint32_t> lowest, drawn;
+  elect_leaders(0, 0xffff0010u, 4, &lowest);
+  EXPECT_EQ(lowest, std::vector<uint32_t>(4, 4));
+  for (uint64_t seed = 1; seed <= 8; ++seed) elect_leaders(seed, 0xffff0010u, 4, &drawn);
+  std::sort(drawn.begin(), drawn.end());
+  EXPECT_GT(std::unique(drawn.begin(), drawn.end()) - drawn.begin(), 4);
 }
 
 // Lanes come to the shuffle by different ways; it waits until all are there.
