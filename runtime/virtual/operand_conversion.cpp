@@ -75,7 +75,6 @@ Status OperandBinder::bind_conversion(const Instruction& in, Op& op) {
   LSSAR_RETURN_IF_ERROR(check_rounding(c, given));
   if (has_modifier(in.opcode, ".ftz")) c.flags |= kConvertFtz;
   if (has_modifier(in.opcode, ".sat")) c.flags |= kConvertSat;
-  if (has_modifier(in.opcode, ".relu")) c.flags |= kConvertRelu;
   const RegClass to = register_class(operand(in, 0));
   LSSAR_RETURN_IF_ERROR(write(operand(in, 0), op.dst));
   const Operand& source = operand(in, 1);

@@ -136,9 +136,8 @@ inline u64 convert_value(u64 bits, const Conversion& c) {
     x.mantissa = shift_right(x.mantissa, -x.exponent, c.rounding, x.negative);
     x.exponent = 0;
   }
-  const bool relu = (c.flags & kConvertRelu) && x.negative && !x.nan;
   const bool sat = (c.flags & kConvertSat) && (x.negative || x.nan);
-  if (relu || sat) x = {false, false, false, 0, 0};
+  if (sat) x = {false, false, false, 0, 0};
   u64 result = to_floating(x, c.to, c.rounding);
   if (c.flags & kConvertSat) {
     const Format f = format_of(c.to);
