@@ -211,7 +211,7 @@ void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
     }
   };
   switch (facts.taint) {
-    case TaintKind::kLanes:
+    case TaintKind::kByLane:
       set_all(sources.lanes);
       break;
     case TaintKind::kWarp:

@@ -28,7 +28,7 @@ const char* space_name(StateSpace space) {
   return "";
 }
 
-std::string limits(const Warp& warp, StateSpace space) {
+std::string limits(const Warp& warp, StateSpace space, uint64_t address) {
   switch (space) {
     case StateSpace::kShared:
       return fmt::format("the block has {} bytes", warp.shared_bytes);
@@ -37,6 +37,7 @@ std::string limits(const Warp& warp, StateSpace space) {
     case StateSpace::kParam:
       return fmt::format("there are {} bytes", warp.params_bytes);
     default:
+      if (warp.cta->launch->ranges->was_freed(address)) return "the memory there was freed";
       return "it lies in no allocated or imported range";
   }
 }
@@ -59,7 +60,7 @@ void raise_memory_fault(const Warp& warp, const Op& op, MemoryFault fault, State
                                  space_name(space), verb, bytes, address);
   switch (fault) {
     case MemoryFault::kOutOfRange:
-      what += "out of bounds: " + limits(warp, space);
+      what += "out of bounds: " + limits(warp, space, address);
       break;
     case MemoryFault::kMisaligned:
       what += fmt::format("not aligned to {} bytes", bytes);

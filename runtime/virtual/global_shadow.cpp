@@ -22,6 +22,8 @@ void GlobalShadow::begin_cluster(const LaunchContext& launch, uint64_t cluster) 
     record_ = launch.global_record;
     last_page_ = ~uint64_t{0};
   }
+  ranges_ = launch.ranges.get();
+  range_ = nullptr;
   cluster_ = static_cast<uint32_t>(cluster) + 1;
   epoch_ = 1;
   known_.clear();
@@ -91,6 +93,23 @@ void GlobalShadow::check_cell(Checker& checker, const GlobalAccess& access,
   }
 }
 
+// Of an allocation that the device follows: words that nobody has written.
+void GlobalShadow::check_written(Checker& checker, const GlobalAccess& access, uint64_t address) {
+  if (range_ == nullptr || address - range_->begin >= range_->bytes) {
+    range_ = ranges_->find(address, 1);
+  }
+  if (range_ == nullptr || !range_->unwritten) return;
+  uint8_t& unwritten = (*range_->unwritten)[(address - range_->begin) / kWordBytes];
+  if (__atomic_load_n(&unwritten, __ATOMIC_RELAXED) == 0) return;
+  if (access.reads) {
+    checker.report(ReportKind::kUninitialised, *access.warp, *access.op,
+                   fmt::format("lane {} reads global address {:#x}, byte {} of an allocation, "
+                               "which nobody has written",
+                               access.lane, address, address - range_->begin));
+  }
+  if (access.writes) __atomic_store_n(&unwritten, uint8_t{0}, __ATOMIC_RELAXED);
+}
+
 void GlobalShadow::access(Checker& checker, const GlobalAccess& access, uint64_t address,
                           uint32_t bytes) {
   const uint64_t end = address + bytes;
@@ -106,6 +125,7 @@ void GlobalShadow::access(Checker& checker, const GlobalAccess& access, uint64_t
       const uint64_t next = std::min(end, address / kWordBytes * kWordBytes + kWordBytes);
       const auto part = static_cast<uint32_t>(next - address);
       const uint32_t mask = ((1u << part) - 1) << (address % kWordBytes);
+      check_written(checker, access, address);
       check_cell(checker, access, page_->cells[address % kPageBytes / kWordBytes], address, mask);
       address = next;
     }

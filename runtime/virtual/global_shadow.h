@@ -15,6 +15,7 @@
 
 #include "runtime/virtual/kernel_program.h"
 #include "runtime/virtual/knowledge.h"
+#include "runtime/virtual/memory_map.h"
 #include "runtime/virtual/stamp.h"
 #include "runtime/virtual/warp.h"
 
@@ -92,11 +93,14 @@ class GlobalShadow {
   };
   void check_cell(Checker& checker, const GlobalAccess& access, GlobalRecord::Cell& cell,
                   uint64_t address, uint32_t bytes);
+  void check_written(Checker& checker, const GlobalAccess& access, uint64_t address);
   bool ordered(const GlobalAccess& access, Stamp stamp, uint32_t cluster, uint32_t epoch) const;
 
   GlobalRecord* record_ = nullptr;
-  uint32_t cluster_ = 0;  // + 1
-  uint32_t epoch_ = 1;    // advances at each release to others
+  const RangeTable* ranges_ = nullptr;
+  const RangeTable::Range* range_ = nullptr;  // that was accessed last
+  uint32_t cluster_ = 0;                      // + 1
+  uint32_t epoch_ = 1;                        // advances at each release to others
   uint32_t base_ = 1;
   std::map<uint32_t, uint32_t> known_;          // epochs of other clusters that are seen
   std::unordered_map<uint32_t, Fence> fences_;  // by warp

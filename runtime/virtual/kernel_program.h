@@ -80,7 +80,7 @@ enum class Special : uint8_t {
 // What the strict mode needs to know of an op beyond how to execute it.
 enum class MemoryUse : uint8_t { kNone, kRead, kWrite, kAtomic, kCopyAsync };
 enum class TaintKind : uint8_t {
-  kLanes,   // a lane's results depend on its own operands
+  kByLane,  // a lane's results depend on its own operands
   kWarp,    // on those of all lanes
   kSelect,  // dst = c ? a : b
   kMma,

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,18 +20,32 @@ class RangeTable {
   struct Range {
     uint64_t begin;
     uint64_t bytes;
+    // Whether nobody has written a 4-byte word yet, by word; empty: not known. Threads: written to
+    // as launches run.
+    std::shared_ptr<std::vector<uint8_t>> unwritten = nullptr;
   };
-  explicit RangeTable(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
+  RangeTable(std::vector<Range> ranges, std::vector<Range> freed)
+      : ranges_(std::move(ranges)), freed_(std::move(freed)) {}
   // The range that holds [address, address + bytes), or null.
   const Range* find(uint64_t address, uint64_t bytes) const;
+  // Whether the address lies in memory that was freed.
+  bool was_freed(uint64_t address) const;
 
  private:
   std::vector<Range> ranges_;
+  std::vector<Range> freed_;
 };
 
 class MemoryMap {
  public:
+  MemoryMap() = default;
   ~MemoryMap();
+  MemoryMap(const MemoryMap&) = delete;
+  MemoryMap& operator=(const MemoryMap&) = delete;
+
+  // From the next allocation on: follows which words have been written, and keeps what is freed
+  // from being allocated again for a while, so that its use is seen.
+  void follow_writes() { track_ = true; }
 
   Result<uint64_t> allocate(size_t bytes);
   // kInvalidArgument for an address that allocate() did not give.
@@ -38,11 +53,23 @@ class MemoryMap {
   Status import_range(uint64_t address, size_t bytes);
   void release_range(uint64_t address, size_t bytes);
 
+  // The host wrote these bytes.
+  void note_written(uint64_t address, size_t bytes);
+
   std::shared_ptr<const RangeTable> snapshot();
 
  private:
+  struct Allocation {
+    uint64_t bytes;
+    std::shared_ptr<std::vector<uint8_t>> unwritten;
+  };
+  void release_freed();
+
+  bool track_ = false;
   std::mutex mutex_;
-  std::map<uint64_t, uint64_t> allocated_;                      // address -> bytes
+  std::map<uint64_t, Allocation> allocated_;  // by address
+  std::deque<RangeTable::Range> freed_;       // not given back yet, oldest first
+  uint64_t freed_bytes_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, uint32_t> imported_;  // (address, bytes) -> uses
   std::shared_ptr<const RangeTable> table_;                     // null: to be made
 };

@@ -33,7 +33,7 @@ MemoryUse access_of(Bind bind) {
 TaintKind taint_of(const Instruction& in, Bind bind) {
   switch (bind) {
     case Bind::kAlu:
-      return in.opcode.starts_with("selp.") ? TaintKind::kSelect : TaintKind::kLanes;
+      return in.opcode.starts_with("selp.") ? TaintKind::kSelect : TaintKind::kByLane;
     case Bind::kMma:
       return TaintKind::kMma;
     case Bind::kMatrixLoad:
@@ -55,7 +55,7 @@ TaintKind taint_of(const Instruction& in, Bind bind) {
     case Bind::kConvert:
     case Bind::kLoadParam:
     case Bind::kClock:
-      return TaintKind::kLanes;
+      return TaintKind::kByLane;
     default:
       return TaintKind::kNothing;
   }

@@ -162,6 +162,7 @@ VirtualDevice::VirtualDevice(const VirtualOptions& options)
     log(LogLevel::kError, status.to_string());
     if (setup_.ok()) setup_ = std::move(status);
   }
+  if (options_.strict) memory_.follow_writes();
   info_.kind = "virtual";
   info_.name = fmt::format("virtual device ({})", level_label(simd_));
   info_.target = options.target.shared_bytes_per_block > 0 ? options.target : default_target();
@@ -178,6 +179,7 @@ Status VirtualDevice::check_known(const char* what, DevicePtr ptr, size_t bytes)
 Status VirtualDevice::copy_to_device(DevicePtr dst, const void* src, size_t bytes) {
   LSSAR_RETURN_IF_ERROR(check_known("copy_to_device", dst, bytes));
   if (bytes != 0) std::memcpy(reinterpret_cast<void*>(dst), src, bytes);
+  memory_.note_written(dst, bytes);
   return {};
 }
 
@@ -190,6 +192,7 @@ Status VirtualDevice::copy_to_host(void* dst, DevicePtr src, size_t bytes) {
 Status VirtualDevice::fill(DevicePtr dst, uint8_t byte, size_t bytes) {
   LSSAR_RETURN_IF_ERROR(check_known("fill", dst, bytes));
   if (bytes != 0) std::memset(reinterpret_cast<void*>(dst), byte, bytes);
+  memory_.note_written(dst, bytes);
   return {};
 }
 
