@@ -90,7 +90,7 @@ enum class TaintKind : uint8_t {
 };
 struct OpFacts {
   MemoryUse access = MemoryUse::kNone;
-  TaintKind taint = TaintKind::kLanes;
+  TaintKind taint = TaintKind::kByLane;
   bool strong = false;  // atomic, volatile, relaxed ...
   bool acquires = false;
   bool releases = false;
