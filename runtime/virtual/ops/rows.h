@@ -20,6 +20,7 @@ extern const RowSpan kMoveRows;
 extern const RowSpan kMemoryRows;
 extern const RowSpan kAtomicRows;
 extern const RowSpan kAsyncRows;
+extern const RowSpan kBulkRows;
 extern const RowSpan kMatrixRows;
 extern const RowSpan kMmaByteRows;
 extern const RowSpan kWarpRows;

@@ -1,0 +1,65 @@
+// Bulk copies and tensor maps: rows only, the handlers are not per instruction set.
+#include "runtime/virtual/bulk_copy.h"
+#include "runtime/virtual/ops/rows.h"
+
+namespace lssar::vdev::LSSAR_SIMD {
+namespace {
+
+#define BULK_BARRIER ".mbarrier::complete_tx::bytes"
+#define BULK_HINT "[.L2::cache_hint]"
+#define BULK_TO_SHARED ".(shared::cluster|shared::cta).global"
+#define BULK_TO_GLOBAL ".global.shared::cta"
+#define BULK_BETWEEN ".shared::cluster.shared::cta"
+#define TENSOR_DIM ".(1d|2d|3d|4d|5d)"
+
+const Row kRows[] = {
+    {"cp.async.bulk" BULK_TO_SHARED BULK_BARRIER "[.multicast::cluster]" BULK_HINT, Bind::kBulk, "",
+     bulk_load},
+    {"cp.async.bulk.tensor" TENSOR_DIM BULK_TO_SHARED "[.tile]" BULK_BARRIER
+     "[.multicast::cluster]" BULK_HINT,
+     Bind::kBulk, "", bulk_load},
+    {"cp.async.bulk" BULK_TO_GLOBAL ".bulk_group" BULK_HINT, Bind::kBulk, "", bulk_store},
+    {"cp.async.bulk.tensor" TENSOR_DIM BULK_TO_GLOBAL "[.tile].bulk_group" BULK_HINT, Bind::kBulk,
+     "", bulk_store},
+    {"cp.async.bulk" BULK_BETWEEN BULK_BARRIER, Bind::kBulk, "", bulk_copy},
+
+    {"cp.reduce.async.bulk" BULK_TO_GLOBAL ".bulk_group" BULK_HINT
+     ".add.(u32|s32|u64|f32|f64|noftz.f16|noftz.bf16)",
+     Bind::kBulk, "", bulk_store},
+    {"cp.reduce.async.bulk" BULK_TO_GLOBAL ".bulk_group" BULK_HINT
+     ".(min|max).(u32|s32|u64|s64|f16|bf16)",
+     Bind::kBulk, "", bulk_store},
+    {"cp.reduce.async.bulk" BULK_TO_GLOBAL ".bulk_group" BULK_HINT ".(inc|dec).u32", Bind::kBulk,
+     "", bulk_store},
+    {"cp.reduce.async.bulk" BULK_TO_GLOBAL ".bulk_group" BULK_HINT ".(and|or|xor).(b32|b64)",
+     Bind::kBulk, "", bulk_store},
+    {"cp.reduce.async.bulk.tensor" TENSOR_DIM BULK_TO_GLOBAL
+     ".(add|min|max|inc|dec|and|or|xor)[.tile].bulk_group" BULK_HINT,
+     Bind::kBulk, "", bulk_store},
+    {"cp.reduce.async.bulk" BULK_BETWEEN BULK_BARRIER ".add.(u32|s32|u64)", Bind::kBulk, "",
+     bulk_copy},
+    {"cp.reduce.async.bulk" BULK_BETWEEN BULK_BARRIER ".(min|max).(u32|s32)", Bind::kBulk, "",
+     bulk_copy},
+    {"cp.reduce.async.bulk" BULK_BETWEEN BULK_BARRIER ".(inc|dec).u32", Bind::kBulk, "", bulk_copy},
+    {"cp.reduce.async.bulk" BULK_BETWEEN BULK_BARRIER ".(and|or|xor).b32", Bind::kBulk, "",
+     bulk_copy},
+
+    {"cp.async.bulk.prefetch.L2.global" BULK_HINT, Bind::kBulk, "", bulk_prefetch},
+    {"cp.async.bulk.prefetch.tensor" TENSOR_DIM ".L2.global[.tile]" BULK_HINT, Bind::kBulk, "",
+     bulk_prefetch},
+    {"cp.async.bulk.commit_group", Bind::kNone, "", bulk_commit_group},
+    {"cp.async.bulk.wait_group", Bind::kImmediate, "", bulk_wait_group},
+    {"cp.async.bulk.wait_group.read", Bind::kImmediate, "", bulk_wait_group_read},
+
+    {"prefetch[.param|.const].tensormap", Bind::kNone, "", bulk_prefetch},
+    {"fence.proxy.tensormap::generic.acquire.(cta|cluster|gpu|sys)", Bind::kNone, "",
+     fence_tensor_map},
+    {"fence.proxy.tensormap::generic.release.(cta|cluster|gpu|sys)", Bind::kNone, "",
+     fence_tensor_map},
+};
+
+}  // namespace
+
+LSSAR_ROWS(kBulkRows, kRows);
+
+}  // namespace lssar::vdev::LSSAR_SIMD
