@@ -131,6 +131,10 @@ void BlockRunner::suspend(Warp& warp, Split& split, uint32_t op_index) {
   split.wait = warp.blocked ? WaitKind::kBlocked : WaitKind::kConverge;
   const BasicBlock& block = launch_.program->blocks[split.block];
   split.waits_at = &launch_.program->ops[block.first_op + op_index];
+  const bool converges = !warp.blocked && !warp.missing_any_op;
+  if (converges && (split.need & warp.live & ~split.mask) == 0) {
+    raise_fault(warp, *split.waits_at, "lanes that it needs do not execute it: its guard is false");
+  }
   if (warp.missing_any_op) {  // bar.warp.sync: it is done when the others have come
     split.wait = WaitKind::kWarpSync;
     split.op = op_index + 1;
