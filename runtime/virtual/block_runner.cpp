@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "runtime/virtual/fault.h"
+#include "runtime/virtual/wgmma_unit.h"
 
 namespace lssar::vdev {
 namespace {
@@ -22,7 +23,9 @@ size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * 
 void BlockRunner::AlignedFree::operator()(void* memory) const { std::free(memory); }
 
 BlockRunner::BlockRunner()
-    : async_(std::make_unique<AsyncEngine>()), mbarriers_(std::make_unique<MbarrierTable>()) {}
+    : async_(std::make_unique<AsyncEngine>()),
+      mbarriers_(std::make_unique<MbarrierTable>()),
+      wgmma_(std::make_unique<WgmmaUnit>(*this)) {}
 BlockRunner::~BlockRunner() {
   for (Warp& warp : warps_) std::free(warp.async.items);
 }
@@ -108,6 +111,7 @@ void BlockRunner::reset_cluster(uint64_t index) {
   events_ = 0;
   async_->reset(launch_.timing, &random_);
   mbarriers_->clear();
+  wgmma_->reset();
   cluster_clock_.clear();
   cluster_passed_.clear();
   for (Cta& cta : ctas_) reset_cta(cta, cluster);
@@ -213,6 +217,7 @@ void BlockRunner::run_warps() {
       begin_turn(warp);
       run_warp(warp);
       async_->step();
+      wgmma_->step();
       if (launch_.timing == AsyncTiming::kRandom && warp.async.size != 0) {
         (*launch_.program->handlers->deliver_copies)(warp, random_.next());
       }

@@ -22,6 +22,7 @@
 namespace lssar::vdev {
 
 class GlobalRecord;
+class WgmmaUnit;
 
 // What the blocks of a launch have in common; constant while they run.
 struct LaunchContext {
@@ -75,6 +76,7 @@ class BlockRunner {
   Random& random() { return random_; }
   AsyncEngine& async() { return *async_; }
   MbarrierTable& mbarriers() { return *mbarriers_; }
+  WgmmaUnit& wgmma() { return *wgmma_; }
   Checker* checker() { return launch_.strict ? checker_.get() : nullptr; }
   // Something happened that a waiting lane may wait for.
   void note_event() { ++events_; }
@@ -145,6 +147,7 @@ class BlockRunner {
   std::unique_ptr<AsyncEngine> async_;
   std::unique_ptr<MbarrierTable> mbarriers_;
   std::unique_ptr<Checker> checker_;
+  std::unique_ptr<WgmmaUnit> wgmma_;
   Random random_;
   uint64_t instructions_ = 0;
   uint64_t events_ = 0;

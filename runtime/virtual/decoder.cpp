@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -62,6 +63,7 @@ class Decoder {
   RegisterAccess access_;
   ControlFlow flow_;
   std::vector<std::vector<uint32_t>*> tables_;  // of brx.idx, in the program
+  std::unordered_set<uint32_t> async_offsets_;  // of access_.async_registers
 };
 
 Status Decoder::error(const Instruction& in, std::string_view what) const {
@@ -222,6 +224,10 @@ void Decoder::add_facts(const OperandBinder& binder, uint32_t instruction) {
   facts.reads_end = end();
   for (const uint32_t r : binder.writes) registers.push_back(binder.register_offset(r));
   facts.writes_end = end();
+  facts.wgmma_registers =
+      rows_[instruction]->bind != Bind::kWgmma &&
+      std::any_of(registers.begin() + facts.reads_begin, registers.end(),
+                  [&](uint32_t offset) { return async_offsets_.count(offset) != 0; });
   program_->facts.push_back(facts);
 }
 
@@ -333,6 +339,7 @@ Result<std::unique_ptr<KernelProgram>> Decoder::decode() {
     program_->undefined.push_back({layout.offset[r], class_bytes(kernel_.registers[r])});
   }
   binder.use_offsets(layout.offset);
+  for (const uint32_t r : access_.async_registers) async_offsets_.insert(layout.offset[r]);
   LSSAR_RETURN_IF_ERROR(emit(binder));
   return std::move(program_);
 }

@@ -7,6 +7,7 @@
 #include "runtime/virtual/fault.h"
 #include "runtime/virtual/generic_operands.h"
 #include "runtime/virtual/splits.h"
+#include "runtime/virtual/wgmma_unit.h"
 
 namespace lssar::vdev {
 void BlockRunner::exit_lanes(Warp& warp, Split& split, const BasicBlock& block, uint32_t mask) {
@@ -149,6 +150,7 @@ void BlockRunner::check_same_barrier(Warp& warp, uint32_t id) {
 
 // A block that has ended frees its shared memory.
 void BlockRunner::warp_ended(Warp& warp, const Op& op) {
+  wgmma_->warp_ended(warp, op);
   const Cta& cta = *warp.cta;
   for (uint32_t i = 0; i < launch_.num_warps(); ++i) {
     if (first_warp(cta)[i].live != 0) return;

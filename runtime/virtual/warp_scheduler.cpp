@@ -7,6 +7,7 @@
 #include "runtime/virtual/block_runner.h"
 #include "runtime/virtual/fault.h"
 #include "runtime/virtual/splits.h"
+#include "runtime/virtual/wgmma_unit.h"
 
 namespace lssar::vdev {
 // The runnable split at the lowest place, merged with others there; null if all wait.
@@ -116,6 +117,7 @@ void BlockRunner::run_ops(Warp& warp, Split& split, const BasicBlock& block) {
 }
 
 void BlockRunner::run_checked(Warp& warp, const Op& op, bool full) {
+  if (launch_.program->facts_of(op).wgmma_registers) wgmma_->touch(warp, op);
   if (warp.checks->tainted) {
     checker_->run_tainted(warp, op, full);
     return;

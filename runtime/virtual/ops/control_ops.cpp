@@ -82,10 +82,10 @@ const Row kRows[] = {
 
 // Of rows that match and fit, the first is taken: narrow conversions before the general one.
 const RowSpan* const kSpans[] = {
-    &kIntegerRows, &kBitRows,    &kCarryRows,   &kPackedRows, &kFloatRows,   &kRoundingRows,
-    &kHalfRows,    &kApproxRows, &kCompareRows, &kNarrowRows, &kConvertRows, &kMoveRows,
-    &kMemoryRows,  &kAtomicRows, &kAsyncRows,   &kBulkRows,   &kMatrixRows,  &kMmaByteRows,
-    &kWarpRows,    &kCallRows,   &kControlRows, &kSyncRows,
+    &kIntegerRows, &kBitRows,    &kCarryRows,   &kPackedRows,  &kFloatRows,   &kRoundingRows,
+    &kHalfRows,    &kApproxRows, &kCompareRows, &kNarrowRows,  &kConvertRows, &kMoveRows,
+    &kMemoryRows,  &kAtomicRows, &kAsyncRows,   &kBulkRows,    &kMatrixRows,  &kMmaByteRows,
+    &kWgmmaRows,   &kWarpRows,   &kCallRows,    &kControlRows, &kSyncRows,
 };
 
 }  // namespace

@@ -1,0 +1,212 @@
+// What the strict mode says about wgmma: shared memory that is read, registers in flight.
+#include <algorithm>
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "runtime/virtual/block_runner.h"
+#include "runtime/virtual/matrix_descriptor.h"
+#include "runtime/virtual/splits.h"
+#include "runtime/virtual/wgmma_unit.h"
+
+namespace lssar::vdev {
+namespace {
+
+constexpr uint32_t kRegisterUnit = 64;  // at which registers of 16 bits and more begin
+constexpr uint32_t kUnitBits = 64;
+
+std::string quoted(const BlockRunner& runner, uint32_t op) {
+  const KernelProgram& program = *runner.launch().program;
+  const Instruction& in = program.instruction(program.ops[op]);
+  return fmt::format("PTX line {} '{}'", in.line, in.text.substr(0, 160));
+}
+
+// Lanes that hold row r or row r + 8 of a 16-row fragment.
+uint32_t lanes_of_rows(uint32_t lanes) {
+  const uint32_t any = lanes | lanes >> 1 | lanes >> 2 | lanes >> 3;
+  return (any & 0x11111111u) * 15;
+}
+
+}  // namespace
+
+WgmmaUnit::RegisterUse& WgmmaUnit::use_of(WarpState& state, uint32_t offset) const {
+  if (state.uses.empty()) {
+    state.uses.resize(runner_.launch().program->register_bytes / kRegisterUnit + 1);
+  }
+  return state.uses[offset / kRegisterUnit];
+}
+
+void WgmmaUnit::check_issue(Warp& warp, const Op& op, const Operation& operation, uint32_t number) {
+  const auto form = std::bit_cast<WgmmaForm>(op.imm);
+  if (op.a != kNoRegister) {
+    check_shared(warp, op, operation.a_chunks[warp.index % kWarpsPerGroup], kWgmmaChunksOfA,
+                 number);
+  }
+  check_shared(warp, op, operation.b_chunks, 2u * form.n, number);
+  check_registers(warp, op, number);
+  if (warp.checks->tainted) taint_sums(warp, op, operation.accumulate);
+}
+
+// Chunks in whatever order, as few runs of bytes.
+void WgmmaUnit::check_shared(Warp& warp, const Op& op, const uint32_t* chunks, uint32_t count,
+                             uint32_t number) {
+  Checker& checker = *runner_.checker();
+  const AsyncIssue issue = {&warp, &op, kWholeWarp, checker.wgmma_agent(group_index(warp)),
+                            checker.base_time() + number};
+  uint32_t first = ~0u;
+  uint32_t last = 0;
+  units_.resize(warp.shared_bytes / (kMatrixChunk * kUnitBits) + 1);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t unit = chunks[i] / kMatrixChunk;
+    units_[unit / kUnitBits] |= uint64_t{1} << unit % kUnitBits;
+    first = std::min(first, unit / kUnitBits);
+    last = std::max(last, unit / kUnitBits);
+  }
+  const uint32_t rank = warp.cta->rank;
+  const auto check = [&](uint32_t begin, uint32_t end) {
+    const uint32_t address = begin * kMatrixChunk;
+    const uint32_t bytes = (end - begin) * kMatrixChunk;
+    checker.async_shared(issue, rank, address, bytes, false);
+    if (!checker.any_undefined(rank, address, bytes)) return;
+    checker.report(ReportKind::kUndefined, warp, op,
+                   fmt::format("reads shared memory that nobody wrote, or that an operation in "
+                               "flight is to write, at {:#x} to {:#x}",
+                               address, address + bytes - 1));
+  };
+  uint32_t begin = 0;
+  uint32_t end = 0;  // of the run so far
+  for (uint32_t word = first; word <= last; ++word) {
+    uint64_t bits = units_[word];
+    units_[word] = 0;
+    while (bits != 0) {
+      const auto low = static_cast<uint32_t>(std::countr_zero(bits));
+      const auto length = static_cast<uint32_t>(std::countr_one(bits >> low));
+      const uint32_t unit = word * kUnitBits + low;
+      if (unit != end) {
+        if (end != begin) check(begin, end);
+        begin = unit;
+      }
+      end = unit + length;
+      bits = low + length == kUnitBits ? 0 : bits >> (low + length) << (low + length);
+    }
+  }
+  if (end != begin) check(begin, end);
+}
+
+// A register of the sums (`chained`: an operation in flight has the same sums) or of A.
+void WgmmaUnit::check_register(Warp& warp, const Op& op, uint32_t offset, bool sum, bool chained) {
+  WarpState& state = states_[warp.agent];
+  const RegisterUse& use = use_of(state, offset);
+  Checker& checker = *runner_.checker();
+  const KernelProgram& program = *runner_.launch().program;
+  const bool in_flight = use.flight_end > state.waited;
+  const Op& flight_op = program.ops[use.flight_op];
+  if (in_flight && !chained) {
+    const uint32_t* const sums = flight_op.list;
+    const bool was_sum = std::find(sums, sums + flight_op.count, offset) != sums + flight_op.count;
+    if (sum || was_sum) {
+      checker.report(
+          ReportKind::kAsync, warp, op,
+          fmt::format("{} is a register of an operation in flight that is waited for by "
+                      "nothing in between: {}",
+                      sum ? "an accumulator" : "a register of A", quoted(runner_, use.flight_op)),
+          &flight_op);
+    }
+  }
+  if (use.write_epoch >= state.epoch) {
+    checker.report(
+        ReportKind::kSynchronise, warp, op,
+        fmt::format("{} was written, without a wgmma.fence since then, at {}",
+                    sum ? "an accumulator" : "a register of A", quoted(runner_, use.write_op)),
+        &program.ops[use.write_op]);
+  }
+}
+
+void WgmmaUnit::check_registers(Warp& warp, const Op& op, uint32_t number) {
+  WarpState& state = states_[warp.agent];
+  if (!state.fenced) {
+    runner_.checker()->report(ReportKind::kSynchronise, warp, op,
+                              "no wgmma.fence precedes the warp's first wgmma");
+  }
+  const bool halves = std::bit_cast<WgmmaForm>(op.imm).half_sums != 0;
+  const bool chained = std::any_of(state.sums.begin(), state.sums.end(), [&](const Sums& sums) {
+    const Op& other = *sums.op;
+    return other.count == op.count && std::equal(op.list, op.list + op.count, other.list) &&
+           (std::bit_cast<WgmmaForm>(other.imm).half_sums != 0) == halves;
+  });
+  const uint32_t index = runner_.launch().program->index_of(op);
+  const uint32_t end = op.count + (op.a == kNoRegister ? 4u : 0u);
+  for (uint32_t i = 0; i < end; ++i) {
+    const bool sum = i < op.count;
+    check_register(warp, op, op.list[i], sum, sum && chained);
+  }
+  for (uint32_t i = 0; i < end; ++i) {
+    RegisterUse& use = use_of(state, op.list[i]);
+    use.flight_end = number + 1;
+    use.flight_op = index;
+  }
+}
+
+void WgmmaUnit::touch(Warp& warp, const Op& op) {
+  if (guarded_mask(warp, op, warp.mask) == 0) return;
+  const KernelProgram& program = *runner_.launch().program;
+  const OpFacts& facts = program.facts_of(op);
+  WarpState& state = states_[warp.agent];
+  const uint32_t* const registers = program.op_registers.data();
+  if (state.issued != state.waited) {
+    for (uint32_t i = facts.writes_end; i-- > facts.reads_begin;) {
+      const RegisterUse& use = use_of(state, registers[i]);
+      if (use.flight_end > state.waited) report_touch(warp, op, use, i >= facts.reads_end);
+    }
+  }
+  for (uint32_t i = facts.reads_end; i < facts.writes_end; ++i) {
+    RegisterUse& use = use_of(state, registers[i]);
+    use.write_epoch = state.epoch;
+    use.write_op = program.index_of(op);
+  }
+}
+
+// A wait that is missing shows at every use of the sums: the first ones are enough.
+void WgmmaUnit::report_touch(Warp& warp, const Op& op, const RegisterUse& use, bool writes) {
+  constexpr uint32_t kMostPerOperation = 3;
+  if (touched_[use.flight_op]++ >= kMostPerOperation) return;
+  runner_.checker()->report(
+      ReportKind::kAsync, warp, op,
+      fmt::format("{} a register of {}, which is in flight until the warp's wgmma.wait_group: "
+                  "neither its accumulators nor its registers of A may be read or written",
+                  writes ? "writes" : "reads", quoted(runner_, use.flight_op)),
+      &runner_.launch().program->ops[use.flight_op]);
+}
+
+// Rows of A that hold undefined values make their rows of D so.
+void WgmmaUnit::taint_sums(Warp& warp, const Op& op, bool accumulate) {
+  Taint& taint = runner_.checker()->taint(warp);
+  uint32_t rows[2] = {0, 0};
+  const Op* origin = nullptr;
+  for (uint32_t i = 0; op.a == kNoRegister && i < 4; ++i) {
+    const Taint::Value value = taint.get(op.list[op.count + i]);
+    rows[i & 1] |= lanes_of_rows(value.lanes);
+    if (value.lanes != 0) origin = value.origin;
+  }
+  const bool halves = std::bit_cast<WgmmaForm>(op.imm).half_sums != 0;
+  for (uint32_t i = 0; i < op.count; ++i) {
+    const Taint::Value old = accumulate ? taint.get(op.list[i]) : Taint::Value();
+    const uint32_t lanes = old.lanes | rows[(halves ? i : i / 2) & 1];
+    taint.set(op.list[i], kAllLanes, lanes, old.lanes != 0 ? old.origin : origin);
+  }
+  warp.checks->tainted = !taint.empty();
+}
+
+void WgmmaUnit::warp_ended(Warp& warp, const Op& op) {
+  const WarpState& state = states_[warp.agent];
+  Checker* const checker = runner_.checker();
+  if (checker == nullptr || state.issued == state.waited) return;
+  const Group& group = groups_[group_index(warp)];
+  const Op& first = *group.operations[state.waited - group.first]->op;
+  checker->report(ReportKind::kAsync, warp, op,
+                  fmt::format("the warp ends without having waited for {}",
+                              quoted(runner_, runner_.launch().program->index_of(first))),
+                  &first);
+}
+
+}  // namespace lssar::vdev

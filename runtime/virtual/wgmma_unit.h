@@ -1,0 +1,130 @@
+// wgmma: the products that warp groups have in flight, when each takes effect, and what the strict
+// mode has to say about them. Owned by the block runner, used by its thread only.
+//
+// The n-th wgmma of each of a group's four warps is one operation. Each warp issues its quarter;
+// once all four have, the operation takes effect at a moment that the launch's AsyncTiming draws,
+// at the latest when one of the warps has to wait for it: operands in shared memory and registers
+// of A are read then, sums go to a buffer. A warp finds them in its registers after it has waited
+// itself; until then these hold NaN, so that a missing wait shows whatever the timing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/virtual/program.h"
+#include "runtime/virtual/wgmma.h"
+
+namespace lssar::vdev {
+
+class BlockRunner;
+class Checker;
+struct Warp;
+
+class WgmmaUnit {
+ public:
+  explicit WgmmaUnit(BlockRunner& runner);
+  ~WgmmaUnit();
+
+  // Before a cluster.
+  void reset();
+
+  // The instructions.
+  void issue(Warp& warp, const Op& op);
+  void fence(Warp& warp, const Op& op);
+  void commit(Warp& warp, const Op& op);
+  void wait(Warp& warp, const Op& op);
+
+  // With AsyncTiming::kRandom: some operations take effect.
+  void step();
+
+  // Strict mode: an instruction other than wgmma is about to read or write registers that some
+  // wgmma of the kernel uses; a warp has ended.
+  void touch(Warp& warp, const Op& op);
+  void warp_ended(Warp& warp, const Op& op);
+
+ private:
+  static constexpr uint32_t kMaxSums = kWgmmaMaxColumns / 2;
+  struct alignas(64) Buffer {
+    uint32_t value[kMaxSums * kLanes];
+  };
+  struct Operation {
+    const Op* op = nullptr;
+    uint64_t a = 0;  // descriptors
+    uint64_t b = 0;
+    bool accumulate = false;
+    uint32_t issued = 0;  // by the warps of this mask
+    Buffer* sums[kWarpsPerGroup] = {};
+    uint32_t a_chunks[kWarpsPerGroup][kWgmmaChunksOfA];
+    uint32_t b_chunks[kWgmmaMaxChunksOfB];
+  };
+  struct Group {
+    std::vector<std::unique_ptr<Operation>> operations;
+    uint32_t first = 0;  // number of operations[0]
+    uint32_t done = 0;   // how many have taken effect
+  };
+  // Accumulators of a warp that an operation in flight writes.
+  struct Sums {
+    const Op* op;
+    uint32_t last;  // number of the operation that writes them last
+    Buffer* buffer;
+  };
+  // By register, of the strict mode.
+  struct RegisterUse {
+    uint32_t flight_end = 0;  // in flight until this many operations are waited for
+    uint32_t flight_op = 0;
+    uint32_t write_epoch = 0;  // of the last write by another instruction
+    uint32_t write_op = 0;
+  };
+  struct WarpState {
+    uint32_t issued = 0;
+    uint32_t waited = 0;
+    std::vector<uint32_t> group_ends;  // operations issued at the last commits
+    std::vector<Sums> sums;
+    bool fenced = false;
+    uint32_t epoch = 1;  // wgmma.fences executed, and 1
+    std::vector<RegisterUse> uses;
+  };
+
+  uint32_t group_index(const Warp& warp) const;
+  uint32_t first_agent(uint32_t group) const;
+  bool lacks_lanes(Warp& warp, const Op& op) const;
+  Operation& operation(Warp& warp, const Op& op, Group& group);
+  void fill(Warp& warp, const Op& op, Operation& operation) const;
+  void compare(Warp& warp, const Op& op, const Operation& operation, const Operation& mine) const;
+  void find_chunks(Warp& warp, const Op& op, Operation& operation) const;
+  Buffer* take_sums(Warp& warp, const Op& op, bool accumulate);
+  void return_sums(Warp& warp, uint32_t upto);
+  uint32_t complete(uint32_t group) const;
+  void take_effect(uint32_t group, uint32_t upto);
+  void execute(uint32_t group, const Operation& operation);
+  void drop_waited(uint32_t group);
+
+  void check_issue(Warp& warp, const Op& op, const Operation& operation, uint32_t number);
+  void check_shared(Warp& warp, const Op& op, const uint32_t* chunks, uint32_t count,
+                    uint32_t number);
+  void check_registers(Warp& warp, const Op& op, uint32_t number);
+  void check_register(Warp& warp, const Op& op, uint32_t offset, bool sum, bool chained);
+  void report_touch(Warp& warp, const Op& op, const RegisterUse& use, bool writes);
+  void taint_sums(Warp& warp, const Op& op, bool accumulate);
+  RegisterUse& use_of(WarpState& state, uint32_t offset) const;
+
+  BlockRunner& runner_;
+  std::vector<Group> groups_;
+  std::vector<WarpState> states_;  // by warp
+  std::vector<std::unique_ptr<Operation>> free_operations_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<Buffer*> free_buffers_;
+  std::vector<uint32_t> buffer_offsets_;            // of the registers of a buffer
+  std::unordered_map<uint32_t, uint32_t> touched_;  // reports, by operation
+  std::vector<uint64_t> units_;  // 16-byte units of shared memory, for check_shared
+};
+
+// Handlers.
+void wgmma_issue(Warp& warp, const Op& op);
+void wgmma_fence(Warp& warp, const Op& op);
+void wgmma_commit(Warp& warp, const Op& op);
+void wgmma_wait(Warp& warp, const Op& op);
+
+}  // namespace lssar::vdev
