@@ -376,8 +376,13 @@ void bulk_commit_group(Warp& warp, const Op&) {
   }
 }
 
-void fence_tensor_map(Warp& warp, const Op&) {
-  if (Checker* checker = runner_of(warp).checker()) checker->fence_proxy_async(warp, warp.mask);
+// NOTE: the release orders nothing by itself; the acquire of whoever uses the map is what counts.
+void fence_tensor_map(Warp& warp, const Op& op) {
+  Checker* const checker = runner_of(warp).checker();
+  if (checker == nullptr) return;
+  const Instruction& in = runner_of(warp).launch().program->instruction(op);
+  if (in.opcode.find(".acquire") == std::string::npos) return;
+  checker->fence_proxy_async(warp, warp.mask);
 }
 
 void bulk_wait_group(Warp& warp, const Op& op) { wait_groups(warp, op, false); }

@@ -71,6 +71,8 @@ void Checker::begin_cluster(uint64_t cluster) {
   }
   shadows_.resize(launch.cluster_size());
   for (SharedShadow& s : shadows_) s.reset(launch.shared_bytes, forget);
+  block_ends_.assign(launch.cluster_size(), {});
+  register_uses_.assign(num_warps_, {});
   limits_of_ = ~0u;
   seen_reports_.clear();
   reports_.clear();
@@ -170,6 +172,7 @@ void Checker::use_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& ba
                    make_stamp(knowledge(warp).time(), 0, warp.agent, lane, index) | kStampStrong,
                    false,
                    true};
+  check_block_use(warp, op, barrier.cta->rank);
   read_words(who, barrier.cta->rank, barrier.address / kWordBytes, 2, kAllBytes);
 }
 
@@ -178,8 +181,9 @@ void Checker::use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarri
   if (barrier.fenced) return;
   report(ReportKind::kProxyFence, warp, op,
          fmt::format("mbarrier {:#x} is used by an asynchronous operation, but its initialisation "
-                     "was not followed by fence.mbarrier_init or fence.proxy.async",
-                     barrier.address),
+                     "at PTX line {} was not followed by fence.mbarrier_init or "
+                     "fence.proxy.async",
+                     barrier.address, runner_.launch().program->instruction(*barrier.init).line),
          barrier.init);
 }
 
@@ -306,6 +310,7 @@ void Checker::async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t addr
                    issue.strong ? stamp | kStampStrong : stamp,
                    true,
                    issue.strong};
+  check_block_use(*issue.warp, *issue.op, rank);
   const uint32_t first = address / kWordBytes;
   const uint32_t last = (address + bytes + kWordBytes - 1) / kWordBytes;
   if (writes) {
@@ -324,8 +329,9 @@ void Checker::async_global(const AsyncIssue& issue, uint64_t address, uint32_t b
                          issue.lane,
                          make_stamp(issue.time, 0, issue.agent, kWholeWarp, op),
                          writes,
-                         false,
+                         issue.strong,
                          true};
+  if (issue.strong) access.stamp |= kStampStrong;
   global_->access(*this, access, address, bytes);
   global_->release_page();
 }
@@ -348,20 +354,27 @@ struct Checker::Access {
   const Knowledge& knowledge;
   Stamp stamp;  // without lane, and for cp.async without time
   uint32_t bytes;
-  bool to_shared_copy;         // the destination of cp.async
+  bool copies;                 // by cp.async
+  bool to_shared_copy;         // its destination
   bool any_undefined = false;  // a shared word that was read
 };
+
+Stamp Checker::stamp_of_lane(const Warp& warp, const Access& access, uint32_t lane) {
+  const uint32_t by = access.facts.whole_warp ? kWholeWarp : lane;
+  Stamp stamp = access.stamp | static_cast<Stamp>(by) << kStampLaneShift;
+  if (access.copies) {
+    const uint32_t time = base_ + warp.async.commits[lane];
+    last_time_ = std::max(last_time_, time);
+    stamp |= stamp_limit(time);
+  }
+  return stamp;
+}
 
 // In the shared memory of block `rank`, within its bounds and aligned.
 void Checker::shared_access(Warp& warp, const Op& op, Access& access, uint32_t rank, uint32_t lane,
                             uint32_t address) {
   const uint32_t by = access.facts.whole_warp ? kWholeWarp : lane;
-  Stamp stamp = access.stamp | static_cast<Stamp>(by) << kStampLaneShift;
-  if (access.to_shared_copy) {
-    const uint32_t time = base_ + warp.async.commits[lane];
-    last_time_ = std::max(last_time_, time);
-    stamp |= stamp_limit(time);
-  }
+  const Stamp stamp = stamp_of_lane(warp, access, lane);
   const Who who = {warp, op, access.knowledge, by, stamp, false, access.facts.strong};
   const uint32_t word = address / kWordBytes;
   const uint32_t bytes = access.bytes;
@@ -380,8 +393,8 @@ void Checker::shared_access(Warp& warp, const Op& op, Access& access, uint32_t r
   }
 }
 
-void Checker::global_access(Warp& warp, const Op& op, const Access& access, bool copies,
-                            uint32_t lane, uint64_t address) {
+void Checker::global_access(Warp& warp, const Op& op, const Access& access, uint32_t lane,
+                            uint64_t address) {
   // An address that is out of bounds is not looked at: its fault follows.
   const uint64_t offset = address - warp.range_begin;
   if ((offset >= warp.range_bytes || warp.range_bytes - offset < access.bytes) &&
@@ -389,12 +402,11 @@ void Checker::global_access(Warp& warp, const Op& op, const Access& access, bool
     return;
   }
   const OpFacts& facts = access.facts;
-  const uint32_t by = facts.whole_warp ? kWholeWarp : lane;
-  const Stamp stamp = access.stamp | static_cast<Stamp>(by) << kStampLaneShift;
-  GlobalAccess global = {&warp,        &op,   &access.knowledge,
-                         lane,         stamp, !copies && facts.access != MemoryUse::kRead,
-                         facts.strong, false};
-  global.reads = copies || facts.access != MemoryUse::kWrite;
+  const bool writes = !access.copies && facts.access != MemoryUse::kRead;
+  GlobalAccess global = {
+      &warp,        &op,  &access.knowledge, lane, stamp_of_lane(warp, access, lane), writes,
+      facts.strong, false};
+  global.reads = access.copies || facts.access != MemoryUse::kWrite;
   global_->access(*this, global, address, access.bytes);
   if (facts.strong) global_->synchronise(*this, global, facts, address);
 }
@@ -408,11 +420,10 @@ void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t*
   const bool copies = facts.access == MemoryUse::kCopyAsync;
   const bool to_shared_copy = copies && space == StateSpace::kShared;
   const Knowledge& k = knowledge(warp);
-  Stamp stamp =
-      make_stamp(to_shared_copy ? 0 : k.time(), 0,
-                 to_shared_copy ? num_warps_ + warp.agent : warp.agent, 0, program.index_of(op));
+  Stamp stamp = make_stamp(copies ? 0 : k.time(), 0, copies ? num_warps_ + warp.agent : warp.agent,
+                           0, program.index_of(op));
   if (facts.strong) stamp |= kStampStrong;
-  Access access = {facts, k, stamp, bytes, to_shared_copy};
+  Access access = {facts, k, stamp, bytes, copies, to_shared_copy};
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
     uint64_t address = addresses[lane];
@@ -431,10 +442,11 @@ void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t*
       const uint64_t offset = address & ((1u << kRankShift) - 1);
       if (rank >= shadows_.size() || offset + bytes > warp.shared_bytes) continue;
       if ((offset & (std::min(bytes, kWordBytes) - 1)) != 0) continue;
+      if (owner != 0) check_block_use(warp, op, static_cast<uint32_t>(rank));
       shared_access(warp, op, access, static_cast<uint32_t>(rank), lane,
                     static_cast<uint32_t>(offset));
     } else if (where == StateSpace::kGlobal) {
-      global_access(warp, op, access, copies, lane, address);
+      global_access(warp, op, access, lane, address);
     }
   }
   global_->release_page();

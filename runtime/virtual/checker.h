@@ -53,6 +53,10 @@ class Checker {
   // Before a cluster; `cluster`: which of the grid.
   void begin_cluster(uint64_t cluster);
 
+  // A warp has ended; its block has, with its last one.
+  void warp_ended(Warp& warp, const Op& op, bool block_ended);
+  void registers_set(const Warp& warp, const Op& op);
+
   // Synchronisation of lanes.
   void release(Warp& warp, uint32_t lanes, SyncClock& into);
   void acquire(Warp& warp, uint32_t lanes, const SyncClock& from);
@@ -94,12 +98,25 @@ class Checker {
 
   void report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,
               const Op* other = nullptr);
+  // "warp 3, lane 5, wrote at PTX line 7 '...'": an access within the cluster.
+  std::string describe(Stamp stamp, bool writes) const;
+  // Of an access by a warp itself or its cp.async, not by the async proxy.
+  bool is_generic(Stamp stamp) const { return stamp_agent(stamp) < first_wgmma_; }
   bool full() const { return reports_.size() >= kMaxReports; }
   std::vector<std::string> take_reports();
 
  private:
   static constexpr size_t kMaxReports = 32;
   struct Who;
+  // What the end of a block and setmaxnreg are checked by.
+  struct BlockEnd {
+    bool ended = false;
+    SyncClock seen;  // by its warps that have ended
+  };
+  struct RegisterUse {
+    const Op* op = nullptr;  // the last setmaxnreg
+    uint32_t count = 0;      // of them
+  };
   struct Access;
 
   bool all_lanes(const Warp& warp, uint32_t lanes) const;
@@ -107,13 +124,16 @@ class Checker {
   void refresh_limits(const Warp& warp);
   void shared_access(Warp& warp, const Op& op, Access& access, uint32_t rank, uint32_t lane,
                      uint32_t address);
-  void global_access(Warp& warp, const Op& op, const Access& access, bool copies, uint32_t lane,
+  void global_access(Warp& warp, const Op& op, const Access& access, uint32_t lane,
                      uint64_t address);
+  Stamp stamp_of_lane(const Warp& warp, const Access& access, uint32_t lane);
   void read_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count, uint32_t bytes);
   void write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count, uint32_t bytes);
+  void check_block_use(const Warp& warp, const Op& op, uint32_t rank);
+  void check_users(Warp& warp, const Op& op, const Stamp* stamps, bool writes);
+  void check_register_use(const Warp& last, const Op& op);
   void compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp, bool stamp_writes,
                uint32_t bytes);
-  std::string describe(Stamp stamp, bool writes) const;
   void store_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                    uint32_t bytes);
   void load_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
@@ -124,6 +144,8 @@ class Checker {
   std::vector<SharedShadow> shadows_;  // by rank
   std::vector<Taint> taints_;          // by warp
   std::unique_ptr<GlobalShadow> global_;
+  std::vector<BlockEnd> block_ends_;        // by rank
+  std::vector<RegisterUse> register_uses_;  // by warp
   uint32_t num_warps_ = 0;
   uint32_t first_wgmma_ = 0;
   uint32_t num_agents_ = 0;

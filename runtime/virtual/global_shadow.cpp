@@ -30,55 +30,70 @@ void GlobalShadow::begin_cluster(const LaunchContext& launch, uint64_t cluster) 
   fences_.clear();
 }
 
-// Whether an earlier access is seen by this one.
-bool GlobalShadow::ordered(const GlobalAccess& access, Stamp stamp, uint32_t cluster,
-                           uint32_t epoch) const {
-  if (cluster == cluster_) {
-    if (access.strong && (stamp & kStampStrong) != 0) return true;
-    if (stamp_agent(stamp) == stamp_agent(access.stamp) &&
-        stamp_lane(stamp) == stamp_lane(access.stamp)) {
-      return true;
-    }
-    return access.knowledge->covers(access.lane, stamp_agent(stamp), stamp_time(stamp),
-                                    stamp_lane(stamp));
+// How an earlier access is seen by this one.
+GlobalShadow::Order GlobalShadow::order(const Checker& checker, const GlobalAccess& access,
+                                        Stamp stamp, uint32_t cluster, uint32_t epoch) const {
+  if (access.strong && (stamp & kStampStrong) != 0) return Order::kSeen;
+  if (cluster != cluster_) {
+    const auto known = known_.find(cluster);
+    const bool seen = known != known_.end() && epoch <= known->second;
+    return seen ? Order::kSeen : Order::kNone;
   }
-  if (access.strong && (stamp & kStampStrong) != 0) return true;
-  const auto known = known_.find(cluster);
-  return known != known_.end() && epoch <= known->second;
+  const uint32_t agent = stamp_agent(stamp);
+  // Operations of one asynchronous agent complete in their order.
+  if (access.async && agent == stamp_agent(access.stamp)) return Order::kSeen;
+  const Knowledge& k = *access.knowledge;
+  const uint32_t time = stamp_time(stamp);
+  if (!k.covers(access.lane, agent, time, stamp_lane(stamp))) return Order::kNone;
+  if (!access.async || !checker.is_generic(stamp)) return Order::kSeen;
+  return k.proxied(access.lane, agent, time, stamp_lane(stamp)) ? Order::kSeen : Order::kOtherProxy;
+}
+
+void GlobalShadow::report(Checker& checker, const GlobalAccess& access, uint64_t address,
+                          const Earlier& earlier) {
+  const KernelProgram& program = *access.warp->cta->launch->program;
+  const uint32_t index = stamp_op(earlier.stamp);
+  const Op* other = index < program.ops.size() ? &program.ops[index] : nullptr;
+  std::string what = fmt::format("lane {} {} global address {:#x}, which ", access.lane,
+                                 access.writes ? "writes" : "reads", address);
+  if (earlier.cluster == cluster_) {
+    what += checker.describe(earlier.stamp, earlier.wrote);
+  } else {
+    what += earlier.cluster == GlobalRecord::kMany
+                ? "several clusters"
+                : fmt::format("cluster {} of the grid", earlier.cluster - 1);
+    what += earlier.wrote ? " wrote" : " read";
+    if (other != nullptr) {
+      const Instruction& in = program.instruction(*other);
+      what += fmt::format(" at PTX line {} '{}'", in.line, in.text.substr(0, 160));
+    }
+  }
+  const bool proxy = earlier.order == Order::kOtherProxy;
+  what += proxy ? ": visible to it, but not to the async proxy" : ": nothing orders the two";
+  checker.report(proxy ? ReportKind::kProxyFence : ReportKind::kRace, *access.warp, *access.op,
+                 what, other);
 }
 
 void GlobalShadow::check_cell(Checker& checker, const GlobalAccess& access,
                               GlobalRecord::Cell& cell, uint64_t address, uint32_t bytes) {
   const Stamp mine = access.stamp | static_cast<Stamp>(bytes) << 32;
-  const auto race = [&](Stamp stamp, uint32_t cluster, bool wrote) {
-    const KernelProgram& program = *access.warp->cta->launch->program;
-    const uint32_t index = stamp_op(stamp);
-    const Op* other = index < program.ops.size() ? &program.ops[index] : nullptr;
-    std::string what = fmt::format("lane {} {} global address {:#x}, which ", access.lane,
-                                   access.writes ? "writes" : "reads", address);
-    what += cluster == GlobalRecord::kMany ? "several clusters"
-            : cluster == cluster_          ? "another warp of the cluster"
-                                           : fmt::format("cluster {} of the grid", cluster - 1);
-    what += wrote ? " wrote" : " read";
-    if (other != nullptr) {
-      const Instruction& in = program.instruction(*other);
-      what += fmt::format(" at PTX line {} '{}'", in.line, in.text.substr(0, 160));
+  if (cell.writer_cluster != 0 && (stamp_bytes(cell.writer) & bytes) != 0) {
+    const Order seen = order(checker, access, cell.writer, cell.writer_cluster, cell.writer_epoch);
+    if (seen != Order::kSeen) {
+      report(checker, access, address, {cell.writer, cell.writer_cluster, true, seen});
     }
-    what += ": nothing orders the two";
-    checker.report(ReportKind::kRace, *access.warp, *access.op, what, other);
-  };
-  if (cell.writer_cluster != 0 && (stamp_bytes(cell.writer) & bytes) != 0 &&
-      !ordered(access, cell.writer, cell.writer_cluster, cell.writer_epoch)) {
-    race(cell.writer, cell.writer_cluster, true);
   }
   if (access.writes) {
     if (cell.reader_cluster != 0 && (stamp_bytes(cell.reader) & bytes) != 0) {
       // NOTE: of several readers only the last is known; where they belong to several clusters,
       // one that this cluster has not heard of is a race.
-      if (cell.reader_cluster == GlobalRecord::kMany
-              ? !access.strong && known_.empty()
-              : !ordered(access, cell.reader, cell.reader_cluster, cell.reader_epoch)) {
-        race(cell.reader, cell.reader_cluster, false);
+      const Order seen =
+          cell.reader_cluster != GlobalRecord::kMany
+              ? order(checker, access, cell.reader, cell.reader_cluster, cell.reader_epoch)
+          : access.strong || !known_.empty() ? Order::kSeen
+                                             : Order::kNone;
+      if (seen != Order::kSeen) {
+        report(checker, access, address, {cell.reader, cell.reader_cluster, false, seen});
       }
     }
     cell.writer = mine;

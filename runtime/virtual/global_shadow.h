@@ -94,7 +94,18 @@ class GlobalShadow {
   void check_cell(Checker& checker, const GlobalAccess& access, GlobalRecord::Cell& cell,
                   uint64_t address, uint32_t bytes);
   void check_written(Checker& checker, const GlobalAccess& access, uint64_t address);
-  bool ordered(const GlobalAccess& access, Stamp stamp, uint32_t cluster, uint32_t epoch) const;
+  // kOtherProxy: by the generic proxy only, where this access is by the async one.
+  enum class Order : uint8_t { kSeen, kOtherProxy, kNone };
+  struct Earlier {
+    Stamp stamp;
+    uint32_t cluster;
+    bool wrote;
+    Order order;
+  };
+  Order order(const Checker& checker, const GlobalAccess& access, Stamp stamp, uint32_t cluster,
+              uint32_t epoch) const;
+  void report(Checker& checker, const GlobalAccess& access, uint64_t address,
+              const Earlier& earlier);
 
   GlobalRecord* record_ = nullptr;
   const RangeTable* ranges_ = nullptr;

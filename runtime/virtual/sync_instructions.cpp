@@ -73,6 +73,7 @@ void set_registers_down(Warp& warp, const Op& op) {
   }
   warp.cta->free_registers += (have - count) * kLanes;
   have = count;
+  if (Checker* checker = runner_of(warp).checker()) checker->registers_set(warp, op);
   runner_of(warp).note_event();
 }
 
@@ -91,6 +92,7 @@ void set_registers_up(Warp& warp, const Op& op) {
   }
   warp.cta->free_registers -= wanted;
   have = count;
+  if (Checker* checker = runner_of(warp).checker()) checker->registers_set(warp, op);
   runner_of(warp).note_event();
 }
 

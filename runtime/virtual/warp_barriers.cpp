@@ -15,6 +15,9 @@ void BlockRunner::exit_lanes(Warp& warp, Split& split, const BasicBlock& block, 
   split.block = block.next;
   if (split.mask == 0) remove_split(warp, split);
   if (mask == 0) return;
+  if (launch_.strict) {
+    check_left_barrier(warp, launch_.program->ops[block.first_op + block.num_ops], mask);
+  }
   warp.live &= ~mask;
   note_event();
   settle_waits(warp);
@@ -56,6 +59,12 @@ void BlockRunner::reach_barrier(Warp& warp, Split& split, const BasicBlock& bloc
   check_count(warp, op, id, count);
 
   const auto kind = static_cast<BarrierKind>(op.space);
+  if (launch_.strict && mask != split.mask && is_aligned_barrier(op)) {
+    checker_->report(ReportKind::kSynchronise, warp, op,
+                     fmt::format("only lanes {:#010x} of the warp execute the barrier, for others "
+                                 "its guard is false",
+                                 mask));
+  }
   if (mask != split.mask) add_split(warp, block.next, split.mask & ~mask);
   split.mask = mask;
   split.block = block.next;
@@ -130,6 +139,23 @@ void BlockRunner::release(Cta& cta, uint32_t id) {
   }
 }
 
+bool BlockRunner::is_aligned_barrier(const Op& op) const {
+  const std::string_view opcode = launch_.program->instruction(op).opcode;
+  return opcode.starts_with("bar.") || opcode.find(".aligned") != std::string_view::npos;
+}
+
+// Lanes leave while others of their warp wait at a barrier that all must come to.
+void BlockRunner::check_left_barrier(Warp& warp, const Op& op, uint32_t leaving) {
+  for (uint32_t s = 0; s < warp.num_splits; ++s) {
+    const Split& split = warp.splits[s];
+    if (split.wait != WaitKind::kBarrier || !is_aligned_barrier(*split.waits_at)) continue;
+    checker_->report(ReportKind::kSynchronise, warp, *split.waits_at,
+                     fmt::format("lanes {:#010x} wait here, and lanes {:#010x} of their warp exit",
+                                 split.mask, leaving),
+                     &op);
+  }
+}
+
 // All lanes of a warp must come to the same bar instruction (.aligned).
 void BlockRunner::check_same_barrier(Warp& warp, uint32_t id) {
   const Op* first = nullptr;
@@ -138,8 +164,7 @@ void BlockRunner::check_same_barrier(Warp& warp, uint32_t id) {
     if (split.wait != WaitKind::kBarrier || split.barrier != id) continue;
     if (first == nullptr) first = split.waits_at;
     if (split.waits_at == first) continue;
-    const std::string_view opcode = launch_.program->instruction(*first).opcode;
-    if (opcode.starts_with("barrier.") && !opcode.ends_with(".aligned")) continue;
+    if (!is_aligned_barrier(*first)) continue;
     checker_->report(ReportKind::kSynchronise, warp, *split.waits_at,
                      fmt::format("lanes {:#010x} of a warp come to barrier {} here, others at "
                                  "another instruction",
@@ -152,11 +177,13 @@ void BlockRunner::check_same_barrier(Warp& warp, uint32_t id) {
 void BlockRunner::warp_ended(Warp& warp, const Op& op) {
   wgmma_->warp_ended(warp, op);
   const Cta& cta = *warp.cta;
-  for (uint32_t i = 0; i < launch_.num_warps(); ++i) {
-    if (first_warp(cta)[i].live != 0) return;
-  }
+  const Warp* const first = first_warp(cta);
+  const bool ended = std::all_of(first, first + launch_.num_warps(),
+                                 [](const Warp& other) { return other.live == 0; });
   Checker* c = checker();
   if (c == nullptr) return;
+  c->warp_ended(warp, op, ended);
+  if (!ended) return;
   for (const bool reads : {false, true}) {
     const AsyncOperation* operation = async_->using_shared_of(cta.rank, reads);
     if (operation == nullptr) continue;

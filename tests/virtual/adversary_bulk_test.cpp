@@ -33,7 +33,7 @@ const Adversary kBugs[] = {
      {take_away("wait_empty"), take_away("wait_empty_again")},
      {"@load", "@read"}},
     {"MissingRelease", "bulk_pipeline", {take_away("arrive")}, {"deadlock", "@wait_empty"}},
-    {"ReleasedTwice", "bulk_pipeline", {put_in("arrive_twice")}, {"@load", "@read"}},
+    {"ReleasedTwice", "bulk_pipeline", {put_in("arrive_twice")}, {"deadlock", "@wait_empty"}},
     {"ProducerBeginsWithWrongParity",
      "bulk_pipeline",
      {change("first_parity", ", 1", ", 0")},

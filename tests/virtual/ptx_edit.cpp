@@ -31,6 +31,7 @@ bool edit_line(std::string& line, const Edit& edit) {
     const size_t at = find_put_in(line, edit.mark);
     if (at == std::string::npos) return false;
     line.erase(at, edit.mark.size() + 5);
+    line += " // @" + edit.mark;
     return true;
   }
   if (!ends_with_mark(line, edit.mark)) return false;
