@@ -1,0 +1,80 @@
+// Without libFuzzer: the texts that fuzzing found worth keeping, one of every row of the opcode
+// table, and changes of both from a fixed seed. What is checked is that the process survives, and
+// in the harness that every error says something.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "tests/fuzz/ptx_harness.h"
+#include "tests/fuzz/ptx_mutator.h"
+
+namespace lssar::test {
+namespace {
+
+std::vector<std::string> read_corpus() {
+  std::map<std::string, std::string> files;  // in an order of their own
+  for (const auto& entry : std::filesystem::directory_iterator(LSSAR_FUZZ_CORPUS)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    files[entry.path().filename()] = text.str();
+  }
+  std::vector<std::string> texts;
+  for (auto& [name, text] : files) texts.push_back(std::move(text));
+  return texts;
+}
+
+// The first text of the row that loads; empty: none of them did.
+std::string loading_kernel(PtxMutator& mutator, const vdev::Row& row) {
+  constexpr int kTries = 300;
+  for (int i = 0; i < kTries; ++i) {
+    const std::string text = PtxMutator::kernel("BEGIN:\n" + mutator.instruction(row));
+    if (run_ptx_input(text) != PtxOutcome::kRefused) return text;
+  }
+  return "";
+}
+
+TEST(PtxCorpus, EveryTextReturns) {
+  const std::vector<std::string> corpus = read_corpus();
+  ASSERT_GE(corpus.size(), 20u) << LSSAR_FUZZ_CORPUS;
+  size_t ran = 0;
+  for (const std::string& text : corpus) {
+    const PtxOutcome outcome = run_ptx_input(text);
+    ran += outcome == PtxOutcome::kReported || outcome == PtxOutcome::kClean;
+  }
+  EXPECT_GE(ran, corpus.size() / 4);  // else the corpus has gone stale
+}
+
+TEST(PtxCorpus, ChangedTextsReturn) {
+  constexpr int kChanges = 4;
+  const std::vector<std::string> corpus = read_corpus();
+  PtxMutator mutator(1);
+  for (size_t i = 0; i < corpus.size(); ++i) {
+    std::string text = mutator.splice(corpus[i], corpus[(i * 7 + 1) % corpus.size()]);
+    for (int k = 0; k < kChanges; ++k) {
+      run_ptx_input(text);
+      text = mutator.mutate(text);
+    }
+  }
+}
+
+TEST(PtxTable, MostRowsCanBeGeneratedAndRun) {
+  PtxMutator mutator(2);
+  std::string failed;
+  size_t count = 0;
+  for (const vdev::Row* row : mutator.rows()) {
+    if (!loading_kernel(mutator, *row).empty()) {
+      ++count;
+    } else {
+      failed += std::string("\n  ") + row->opcode;
+    }
+  }
+  // Rows with many operands of fixed kinds (bulk copies, wgmma) are left to the corpus.
+  EXPECT_GE(count, mutator.rows().size() * 85 / 100) << failed;
+}
+
+}  // namespace
+}  // namespace lssar::test
