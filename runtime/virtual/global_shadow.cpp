@@ -18,10 +18,9 @@ GlobalRecord::Page& GlobalRecord::page(uint64_t number) {
 }
 
 void GlobalShadow::begin_cluster(const LaunchContext& launch, uint64_t cluster) {
-  if (record_ != launch.global_record) {
-    record_ = launch.global_record;
-    last_page_ = ~uint64_t{0};
-  }
+  // NOTE: even where the record has the address of an earlier launch's, its pages are others.
+  record_ = launch.global_record;
+  last_page_ = ~uint64_t{0};
   ranges_ = launch.ranges.get();
   range_ = nullptr;
   cluster_ = static_cast<uint32_t>(cluster) + 1;
