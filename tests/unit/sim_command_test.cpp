@@ -280,5 +280,118 @@ TEST_F(SimTest, OutputsThatDifferBetweenSeedsAreNamed) {
       << result.out;
 }
 
+// Thread 0 of each block copies a 8 x 64 box of two-byte elements by TMA, rows from 8 * %ctaid.x.
+std::string copy_box_kernel() {
+  return sim_kernel(
+      ".param .align 64 .b8 from[128], .param .align 64 .b8 to[128]",
+      ".shared .align 1024 .b8 box[1024]; .shared .align 8 .b8 bar[8];\n"
+      "mov.u32 %r0, %tid.x; setp.ne.u32 %p0, %r0, 0; @%p0 bra END;\n"
+      "mov.b64 %l0, from; mov.b64 %l1, to; cvta.param.u64 %l2, %l0; cvta.param.u64 %l3, %l1;\n"
+      "mov.u32 %r1, box; mov.u32 %r2, bar; mov.u32 %r3, %ctaid.x; shl.b32 %r4, %r3, 3;\n"
+      "mov.u32 %r5, 0;\n"
+      "mbarrier.init.shared::cta.b64 [%r2], 1;\nfence.mbarrier_init.release.cluster;\n"
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 1024;\n"
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%l2, "
+      "{%r5, %r4}], [%r2];\n"
+      "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;\n@!%p1 bra WAIT;\n"
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%l3, {%r5, %r4}], [%r1];\n"
+      "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nEND:",
+      "sm_90a");
+}
+
+std::vector<float> counted(size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 256);
+  return values;
+}
+
+TEST_F(SimTest, TensorMapsSpanAllRowsOfTheFile) {
+  const std::vector<float> values = counted(2 * 3 * 4 * 64);
+  write("x.npy", {2, 3, 4, 64}, values);
+  const CommandResult result =
+      sim(copy_box_kernel(),
+          {"map:" + file("x.npy") + ":bf16:box=8x64:swizzle=128B",
+           "mapout:" + file("y.npy") + ":bf16:2x3x4x64:box=8x64:swizzle=128B"},
+          {"--block", "32", "--grid", "3", "--seeds", "4"});
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_EQ(read("y.npy").values, values);
+  EXPECT_EQ(read("y.npy").shape, (std::vector<int64_t>{2, 3, 4, 64}));
+}
+
+// Swizzled on the way in and not on the way out: 16-byte chunks change places within their row.
+TEST_F(SimTest, TensorMapsSwizzle) {
+  const std::vector<float> values = counted(8 * 64);
+  write("x.npy", {8, 64}, values);
+  struct Mode {
+    const char* name;
+    size_t rows, mask;  // chunk ^= row / rows & mask
+  };
+  for (const Mode& mode : {Mode{"none", 1, 0}, Mode{"128B", 1, 7}}) {
+    const CommandResult result =
+        sim(copy_box_kernel(), {"map:" + file("x.npy") + ":f16:box=8x64:swizzle=" + mode.name,
+                                "mapout:" + file("y.npy") + ":f16:8x64:box=8x64:swizzle=none"});
+    ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+    std::vector<float> expected(values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t row = i / 64, chunk = i % 64 / 8;
+      expected[row * 64 + (chunk ^ (row / mode.rows & mode.mask)) * 8 + i % 8] = values[i];
+    }
+    EXPECT_EQ(read("y.npy").values, expected) << mode.name;
+  }
+}
+
+TEST_F(SimTest, AMapoutWithoutShapeTakesThatOfItsFile) {
+  write("x.npy", {8, 64}, counted(8 * 64));
+  write("y.npy", {16, 64}, std::vector<float>(16 * 64, 5.0f));
+  const CommandResult result =
+      sim(copy_box_kernel(),
+          {"map:" + file("x.npy") + ":f16:box=8x64", "mapout:" + file("y.npy") + ":f16:box=8x64"});
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  const NpyArray<float> y = read("y.npy");
+  EXPECT_EQ(y.shape, (std::vector<int64_t>{16, 64}));
+  EXPECT_EQ(y.values.at(70), 70.0f);
+  EXPECT_TRUE(std::isnan(y.values.at(8 * 64)));
+}
+
+TEST_F(SimTest, AMapinoutKeepsWhatIsNotWritten) {
+  write("x.npy", {8, 64}, counted(8 * 64));
+  write("y.npy", {16, 64}, std::vector<float>(16 * 64, 5.0f));
+  const CommandResult result =
+      sim(copy_box_kernel(),
+          {"map:" + file("x.npy") + ":f16:box=8x64",
+           "mapinout:" + file("y.npy") + ":f16:" + file("z.npy") + ":box=8x64:swizzle=none"});
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  const NpyArray<float> z = read("z.npy");
+  EXPECT_EQ(z.values.at(70), 70.0f);
+  EXPECT_EQ(z.values.at(8 * 64), 5.0f);
+}
+
+TEST_F(SimTest, ClustersHaveTheirShape) {
+  const std::string ptx = sim_kernel(
+      ".param .u64 o",
+      "ld.param.u64 %l0, [o]; mov.u32 %r0, %ctaid.x; mov.u32 %r1, %cluster_ctarank;\n"
+      "mov.u32 %r2, %cluster_nctarank; mul.wide.u32 %l1, %r0, 8; add.s64 %l2, %l0, %l1;\n"
+      "st.global.u32 [%l2], %r1; st.global.u32 [%l2+4], %r2;",
+      "sm_90a");
+  const CommandResult result = sim(ptx, {"out:" + file("o.npy") + ":u32:4x2"},
+                                   {"--block", "1", "--grid", "4", "--cluster", "2"});
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_EQ(read("o.npy").values, (std::vector<float>{0, 2, 1, 2, 0, 2, 1, 2}));
+}
+
+TEST_F(SimTest, CountersAreATableOrJson) {
+  write("in.npy", {32}, counted(32));
+  const std::vector<std::string> arguments = {"in:" + file("in.npy") + ":f32",
+                                              "out:" + file("o.npy") + ":f32:32", "u32:128"};
+  const CommandResult table = sim(copy_bytes_kernel(), arguments, {"--block", "128", "--counters"});
+  ASSERT_EQ(table.exit_code, 0) << table.out << table.err;
+  EXPECT_NE(table.out.find("sectors"), std::string::npos) << table.out;
+  const CommandResult result =
+      sim(copy_bytes_kernel(), arguments, {"--block", "128", "--counters", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  EXPECT_GT(json["counters"].size(), 3u) << json["counters"];
+}
+
 }  // namespace
 }  // namespace lssar

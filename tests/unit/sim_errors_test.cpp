@@ -111,6 +111,15 @@ TEST_F(SimErrors, WhatTheDeviceRefuses) {
                  "PTX for sm_90");
 }
 
+TEST_F(SimErrors, TensorMapsThatTheDriverWouldRefuse) {
+  write("x.npy", {4, 6}, std::vector<float>(24, 1.0f));
+  const std::string ptx = sim_kernel(".param .align 64 .b8 m[128]", "", "sm_90a");
+  const std::string map = "map:" + file("x.npy");
+  // Rows of 12 bytes; a box wider than the swizzle.
+  expect_failure(sim(ptx, {map + ":bf16:box=4x6"}), 4, "--arg " + map);
+  expect_failure(sim(ptx, {map + ":f64:box=4x6:swizzle=32B"}), 4, "swizzle");
+}
+
 TEST_F(SimErrors, AnUnknownKernelListsThoseThereAre) {
   command_.write("kernel.ptx", sim_kernel("", ""));
   expect_failure(command_.run({"sim", file("kernel.ptx"), "--entry", "j", "--block", "1"}), 4,
@@ -186,6 +195,46 @@ TEST_F(SimReports, MisalignmentAndEndlessLoops) {
       sim(sim_kernel("", "L: bra L;"), {}, {"--block", "32", "--max-instructions", "1000"});
   EXPECT_EQ(endless.exit_code, 1);
   EXPECT_NE(endless.out.find("more than 1000 warp instructions"), std::string::npos) << endless.out;
+}
+
+// Every thread stores its number at the same place.
+const char* const kRace = "ld.param.u64 %l0, [p]; mov.u32 %r0, %tid.x; st.global.u32 [%l0], %r0;";
+
+TEST_F(SimReports, RacesAreReportedUnlessFast) {
+  const std::string ptx = sim_kernel(".param .u64 p", kRace);
+  const std::string argument = "out:" + file("o.npy") + ":u32:1";
+  const CommandResult strict = sim(ptx, {argument}, {"--block", "64"});
+  EXPECT_EQ(strict.exit_code, 1) << strict.out;
+  EXPECT_NE(strict.out.find("race"), std::string::npos) << strict.out;
+  EXPECT_FALSE(std::filesystem::exists(file("o.npy")));
+  EXPECT_EQ(sim(ptx, {argument}, {"--block", "64", "--fast"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(file("o.npy")));
+}
+
+TEST_F(SimReports, AnOutputIsUninitialisedBeforeItIsWritten) {
+  const std::string ptx =
+      sim_kernel(".param .u64 p",
+                 "ld.param.u64 %l0, [p]; ld.global.u32 %r0, [%l0];\nst.global.u32 [%l0+4], %r0;");
+  const std::string name = file("o.npy") + ":f32";
+  const CommandResult result = sim(ptx, {"out:" + name + ":2"}, {"--block", "1"});
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+  write("o.npy", {2}, {1, 2});
+  EXPECT_EQ(sim(ptx, {"inout:" + name}, {"--block", "1"}).exit_code, 0);
+}
+
+TEST_F(SimReports, EachIsOneOfItsOwn) {
+  const std::string ptx =
+      sim_kernel(".param .u64 p",
+                 "ld.param.u64 %l0, [p]; mov.u32 %r0, %tid.x; st.global.u32 [%l0], %r0;\n"
+                 "st.global.u32 [%l0+4], %r0;");
+  const CommandResult result =
+      sim(ptx, {"out:" + file("o.npy") + ":u32:2"}, {"--block", "64", "--json"});
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  ASSERT_EQ(json["reports"].size(), 2u) << json["reports"];
+  EXPECT_NE(json["reports"][0]["text"].get<std::string>().find("PTX line 7"), std::string::npos);
+  EXPECT_NE(json["reports"][1]["text"].get<std::string>().find("PTX line 8"), std::string::npos);
+  EXPECT_EQ(json["runs"][0]["reports"].size(), 2u);
 }
 
 TEST_F(SimReports, SeedsStopAtTheFirstReportUnlessAllAreAskedFor) {

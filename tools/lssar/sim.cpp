@@ -125,7 +125,7 @@ Result<int> sim(const SimOptions& options) {
   const uint64_t end = options.seeds ? *options.seeds : begin + 1;
   for (uint64_t seed = begin; seed < end && (!reported || options.all_seeds); ++seed) {
     LSSAR_ASSIGN_OR_RETURN(SimRun run, run_sim(launch, seed));
-    reported = reported || !run.report.empty();
+    reported = reported || !run.reports.empty();
     result.runs.push_back(std::move(run));
   }
   result.differences = compare_sim_runs(launch, result.runs);

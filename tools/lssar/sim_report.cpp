@@ -54,6 +54,10 @@ std::string indented(const std::string& text) {
   return result;
 }
 
+std::string describe_reports(size_t count) {
+  return count == 0 ? "no report" : count == 1 ? "1 report:" : fmt::format("{} reports:", count);
+}
+
 // What the addresses of a report belong to.
 void print_memory(const SimLaunch& launch, const SimRun& run) {
   for (size_t i = 0; i < launch.data.size(); ++i) {
@@ -70,12 +74,10 @@ nlohmann::json counters_to_json(const SimRun& run) {
 }
 
 nlohmann::json run_to_json(const SimRun& run) {
-  nlohmann::json reports = nlohmann::json::array();
-  if (!run.report.empty()) reports.push_back(run.report);
   return {{"seed", run.seed},
           {"ms", run.ms},
           {"counters", counters_to_json(run)},
-          {"reports", reports}};
+          {"reports", run.reports}};
 }
 
 nlohmann::json outputs_to_json(const SimLaunch& launch, const SimResult& result) {
@@ -154,10 +156,9 @@ void print_sim_text(const SimLaunch& launch, const SimResult& result) {
   size_t reported = 0;
   for (const SimRun& run : result.runs) {
     fmt::print("seed {}: {:.3f} ms, {} warp instructions, {}\n", run.seed, run.ms,
-               run.counters.counters.warp_instructions,
-               run.report.empty() ? "no report" : "reports:");
-    if (run.report.empty()) continue;
-    fmt::print("{}\n", indented(run.report));
+               run.counters.counters.warp_instructions, describe_reports(run.reports.size()));
+    if (run.reports.empty()) continue;
+    for (const std::string& text : run.reports) fmt::print("{}\n", indented(text));
     print_memory(launch, run);
     ++reported;
   }
@@ -171,6 +172,7 @@ void print_sim_text(const SimLaunch& launch, const SimResult& result) {
                result.written ? "wrote" : "not written:", data.argument.output_file,
                sim_type_name(data.argument.type), npy_shape_string(data.shape));
   }
+  if (result.with_counters) fmt::print("\n{}", counters_table({result.runs[0].counters}));
 }
 
 void print_sim_json(const SimLaunch& launch, const SimResult& result) {
@@ -179,7 +181,9 @@ void print_sim_json(const SimLaunch& launch, const SimResult& result) {
   nlohmann::json reports = nlohmann::json::array();
   for (const SimRun& run : result.runs) {
     runs.push_back(run_to_json(run));
-    if (!run.report.empty()) reports.push_back({{"seed", run.seed}, {"text", run.report}});
+    for (const std::string& text : run.reports) {
+      reports.push_back({{"seed", run.seed}, {"text", text}});
+    }
   }
   const nlohmann::json all = {{"kernel", launch.entry},
                               {"device", result.runs[0].device_name},

@@ -1,5 +1,6 @@
 #include "tools/lssar/sim_run.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -23,10 +24,13 @@ Result<std::vector<DevicePtr>> upload(Device& device, const std::vector<SimData>
   for (size_t i = 0; i < data.size(); ++i) {
     if (!data[i].has_memory()) continue;
     LSSAR_ASSIGN_OR_RETURN(memory[i], device.allocate(data[i].bytes));
-    LSSAR_RETURN_IF_ERROR(
-        data[i].argument.reads
-            ? device.copy_to_device(memory[i], data[i].initial.data(), data[i].bytes)
-            : device.fill(memory[i], kPoison, data[i].bytes));
+    if (data[i].argument.reads) {
+      LSSAR_RETURN_IF_ERROR(
+          device.copy_to_device(memory[i], data[i].initial.data(), data[i].bytes));
+    } else if (memory[i] != 0) {
+      // Not by the device's fill, which would count as writing it.
+      std::memset(reinterpret_cast<void*>(memory[i]), kPoison, data[i].bytes);
+    }
   }
   return memory;
 }
@@ -73,6 +77,22 @@ Status download(Device& device, const SimLaunch& launch, SimRun& run) {
   return {};
 }
 
+// A launch's message has its reports one after the other; a line that continues one is indented.
+std::vector<std::string> split_reports(const std::string& message) {
+  std::vector<std::string> reports;
+  for (size_t begin = 0; begin <= message.size();) {
+    const size_t end = std::min(message.find('\n', begin), message.size());
+    const std::string line = message.substr(begin, end - begin);
+    if (reports.empty() || line.empty() || line[0] != ' ') {
+      reports.push_back(line);
+    } else {
+      reports.back() += "\n" + line;
+    }
+    begin = end + 1;
+  }
+  return reports;
+}
+
 Result<SimRun> run_on(Device& device, const SimLaunch& launch, uint64_t seed) {
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceModule> module, device.load(launch.image));
   LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* const function, module->function(launch.entry));
@@ -91,7 +111,7 @@ Result<SimRun> run_on(Device& device, const SimLaunch& launch, uint64_t seed) {
   LSSAR_ASSIGN_OR_RETURN(run.ms, device.timer_end_ms(nullptr));
   // A launch that was refused gives another code.
   if (!status.ok() && status.code() != StatusCode::kDeviceError) return status;
-  if (!status.ok()) run.report = status.message();
+  if (!status.ok()) run.reports = split_reports(status.message());
   run.counters = {launch.entry, device.counters()};
   LSSAR_RETURN_IF_ERROR(download(device, launch, run));
   return run;

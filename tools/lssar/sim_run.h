@@ -25,13 +25,13 @@ struct SimRun {
   std::string device_name;
   double ms = 0;
   KernelCounters counters;
-  std::string report;             // empty: nothing was found
-  std::vector<DevicePtr> memory;  // by argument: where it lay; 0 without memory
+  std::vector<std::string> reports;  // what the device found
+  std::vector<DevicePtr> memory;     // by argument: where it lay; 0 without memory
   // By argument; empty for those that are not written.
   std::vector<std::vector<std::byte>> outputs;
 };
 
-// Errors mean that it could not run; what the device found while it ran is in `report`.
+// Errors mean that it could not run; what the device found while it ran is in `reports`.
 Result<SimRun> run_sim(const SimLaunch& launch, uint64_t seed);
 
 }  // namespace lssar::command
