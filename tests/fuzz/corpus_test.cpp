@@ -72,8 +72,8 @@ TEST(PtxTable, MostRowsCanBeGeneratedAndRun) {
       failed += std::string("\n  ") + row->opcode;
     }
   }
-  // Rows with many operands of fixed kinds (bulk copies, wgmma) are left to the corpus.
-  EXPECT_GE(count, mutator.rows().size() * 85 / 100) << failed;
+  // Those that need strings, tables or a rare match of modifiers are left to the corpus.
+  EXPECT_GE(count, mutator.rows().size() * 98 / 100) << failed;
 }
 
 }  // namespace

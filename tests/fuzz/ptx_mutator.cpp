@@ -87,6 +87,7 @@ std::string PtxMutator::kernel(std::string_view body, uint32_t first_line) {
 .shared .align 1024 .b8 sm[4096]; .local .align 16 .b8 lc[64];
 ld.param.u64 %l0, [a]; ld.param.u64 %l1, [b]; ld.param.u32 %r0, [n];
 mov.u32 %r1, %tid.x; mov.u32 %r2, sm; mov.b64 %l2, map; mov.u64 %l3, lc;
+cvta.param.u64 %l2, %l2; cvt.u64.u32 %l7, %r2; cvta.shared.u64 %l7, %l7; mov.u64 %l5, 0;
 mov.u32 %r3, 5; mov.u64 %l4, 0x4000004000010000; setp.lt.u32 %p1, %r1, %r0;
 mov.u16 %h0, 3; add.u32 %r4, %r2, 2048; mov.u32 %r5, 0; mov.u32 %r6, -1;
 {}
@@ -182,9 +183,95 @@ std::string PtxMutator::data_operand(std::string_view op) {
   return reg(letter);
 }
 
+// m64nNk16: N / 2 registers of f32, N / 4 of f16x2.
+std::vector<std::string> PtxMutator::wgmma_operands(std::string_view op) {
+  uint32_t n = 0;
+  for (const char c : op.substr(op.find("m64n") + 4)) {
+    if (c < '0' || c > '9') break;
+    n = n * 10 + static_cast<uint32_t>(c - '0');
+  }
+  const bool wide = op.find(".f32") != std::string_view::npos;
+  std::string d = "{";
+  for (uint32_t i = 0; i < n / (wide ? 2 : 4); ++i) {
+    d += fmt::format("{}%r{}", i == 0 ? "" : ", ", 8 + i);
+  }
+  const bool from_registers = below(2) == 0;
+  std::vector<std::string> list = {
+      d + "}", from_registers ? vector("wwww") : "%l4", "%l4", "%p1", below(2) == 0 ? "1" : "-1",
+      "1"};
+  const bool transposes = op.ends_with(".f16.f16") || op.ends_with(".bf16.bf16");
+  if (transposes && !from_registers) list.push_back(reg('i'));
+  if (transposes) list.push_back(below(2) == 0 ? "0" : "1");
+  return list;
+}
+
+std::string PtxMutator::barrier_address() {
+  return below(8) == 0 ? address() : below(2) == 0 ? "[%r4]" : "[%r2+3072]";
+}
+
+// Bulk and tensor copies: destination, source, size, barrier, mask, policy, as the opcode says.
+std::vector<std::string> PtxMutator::bulk_operands(std::string_view op) {
+  const auto has = [&](std::string_view part) { return op.find(part) != std::string_view::npos; };
+  const size_t size_choice = below(3);
+  const std::string size = size_choice == 0 ? "16" : size_choice == 1 ? "64" : "%r0";
+  std::string global = "[%l0]";
+  if (has(".tensor.")) {
+    const char digit = op[op.find(".tensor.") + 8];
+    const std::string coordinates(digit >= '1' && digit <= '5' ? size_t(digit - '0') : 2, 'w');
+    global = "[%l2, " + vector(coordinates) + "]";
+  }
+  std::vector<std::string> list;
+  const bool loads = has("shared::cluster.global") || has("shared::cta.global");
+  if (has("prefetch")) {
+    list = {global};
+  } else if (loads) {
+    list = {"[%r2]", global};
+  } else if (has("shared::cluster.shared::cta")) {
+    list = {"[%r2]", "[%r2+1024]"};
+  } else {
+    list = {global, "[%r2]"};
+  }
+  if (!has(".tensor.")) list.push_back(size);
+  if (has("complete_tx")) list.push_back(barrier_address());
+  if (has("multicast")) list.push_back("%h0");
+  if (has("cache_hint")) list.push_back("%l5");
+  return list;
+}
+
+// mbarrier, bar.red, shuffles, elections.
+std::vector<std::string> PtxMutator::sync_operands(std::string_view op) {
+  const auto has = [&](std::string_view part) { return op.find(part) != std::string_view::npos; };
+  if (op.starts_with("shfl")) return {reg('w'), reg('w'), reg("wi"[below(2)]), "31", "-1"};
+  if (op.starts_with("elect")) return {"%r7|%p2", "-1"};
+  if (has(".red")) {
+    return {has("popc") ? "%r7" : "%p2", below(2) == 0 ? "0" : reg('i'), "%p1"};
+  }
+  if (has("wait")) return {"%p2", barrier_address(), has("parity") ? "%r5" : "%l6"};
+  if (has(".init")) return {barrier_address(), below(2) == 0 ? "1" : reg('i')};
+  if (has(".inval")) return {barrier_address()};
+  if (has(".arrive.expect_tx")) return {below(2) == 0 ? "_" : "%l6", barrier_address(), "64"};
+  if (has("_tx")) return {barrier_address(), "64"};
+  std::vector<std::string> list = {below(2) == 0 ? "_" : "%l6", barrier_address()};
+  if (has("noComplete") || below(3) == 0) list.push_back("1");
+  return list;
+}
+
 std::vector<std::string> PtxMutator::operands(const Row& row, std::string_view op) {
   const std::string_view letters = row.operands;
   std::vector<std::string> list;
+  const auto begins = [&](std::string_view start) { return op.starts_with(start); };
+  if (begins("wgmma.mma_async")) return wgmma_operands(op);
+  if (begins("cp.async.bulk") || begins("cp.reduce.async.bulk")) {
+    if (!begins("cp.async.bulk.commit") && !begins("cp.async.bulk.wait")) return bulk_operands(op);
+  }
+  if (begins("mbarrier.") || begins("shfl.") || begins("elect.") || begins("bar.red") ||
+      begins("bar.cta.red") || begins("barrier.red") || begins("barrier.cta.red")) {
+    return sync_operands(op);
+  }
+  if (begins("mapa")) {
+    const char letter = width_letter(op);
+    return {reg(letter), letter == 'l' ? "%l7" : "%r2", "0"};
+  }
   switch (row.bind) {
     case Bind::kLoad:
     case Bind::kLoadParam:

@@ -38,6 +38,10 @@ class PtxMutator {
   std::string address();
   std::string operand();
   std::string data_operand(std::string_view opcode);
+  std::string barrier_address();
+  std::vector<std::string> wgmma_operands(std::string_view opcode);
+  std::vector<std::string> bulk_operands(std::string_view opcode);
+  std::vector<std::string> sync_operands(std::string_view opcode);
   std::vector<std::string> operands(const vdev::Row& row, std::string_view opcode);
   std::string exchange_word(std::string text);
 
