@@ -140,8 +140,12 @@ void Checker::refresh_limits(const Warp& warp) {
   limits_of_ = warp.agent;
   limits_version_ = k.version();
   limits_.resize(num_agents_);
+  async_limits_.resize(num_agents_);
   for (uint32_t a = 0; a < num_agents_; ++a) {
-    limits_[a] = stamp_limit(std::max(base_, k.floor_of(a)));
+    const uint32_t seen = k.floor_of(a);
+    const uint32_t async = a < first_wgmma_ ? std::min(seen, k.proxied_floor_of(a)) : seen;
+    limits_[a] = stamp_limit(std::max(base_, seen));
+    async_limits_[a] = stamp_limit(std::max(base_, async));
   }
 }
 
@@ -264,36 +268,47 @@ void Checker::compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp,
 void Checker::read_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count,
                          uint32_t bytes) {
   SharedShadow& shadow = shadows_[rank];
+  const Stamp* const limits = who.async ? async_limits_.data() : limits_.data();
   const Stamp* writers = shadow.writers() + word;
-  Stamp* readers = shadow.readers(stamp_agent(who.stamp)) + word;
   const Stamp mine = who.stamp | static_cast<Stamp>(bytes) << 32;
+  Stamp* readers = shadow.note_reads(stamp_agent(mine), word, count, mine) + word;
+  Stamp seen = 0;  // neighbours mostly have one writer
   for (uint32_t i = 0; i < count; ++i) {
     const Stamp w = writers[i];
-    if (w >= limits_[stamp_agent(w)] || (who.async && w >= stamp_limit(base_))) {
-      compare(who, rank, word + i, w, true, bytes);
+    if (w != seen) {
+      if (w < limits[stamp_agent(w)]) {
+        seen = w;
+      } else {
+        compare(who, rank, word + i, w, true, bytes);
+      }
     }
-    readers[i] = mine;
+    // The quarters of a wgmma are not issued in the order of their times.
+    readers[i] = who.async ? std::max(readers[i], mine) : mine;
   }
 }
 
 void Checker::write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count,
                           uint32_t bytes) {
   SharedShadow& shadow = shadows_[rank];
+  const Stamp* const limits = who.async ? async_limits_.data() : limits_.data();
   Stamp* writers = shadow.writers() + word;
   const Stamp mine = who.stamp | static_cast<Stamp>(bytes) << 32;
+  Stamp seen = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const Stamp w = writers[i];
-    if (w >= limits_[stamp_agent(w)] || (who.async && w >= stamp_limit(base_))) {
-      compare(who, rank, word + i, w, true, bytes);
+    if (w != seen) {
+      if (w < limits[stamp_agent(w)]) {
+        seen = w;
+      } else {
+        compare(who, rank, word + i, w, true, bytes);
+      }
     }
     writers[i] = mine;
   }
   for (const uint32_t agent : shadow.active()) {
-    const Stamp* readers = shadow.readers(agent) + word;
-    const Stamp limit = who.async ? stamp_limit(base_) : limits_[agent];
-    for (uint32_t i = 0; i < count; ++i) {
-      if (readers[i] >= limit) compare(who, rank, word + i, readers[i], false, bytes);
-    }
+    shadow.for_reads_since(agent, word, count, limits[agent], [&](uint32_t at, Stamp stamp) {
+      compare(who, rank, at, stamp, false, bytes);
+    });
   }
 }
 
@@ -344,8 +359,8 @@ void Checker::set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, boo
 
 bool Checker::any_undefined(uint32_t rank, uint32_t address, uint32_t bytes) {
   const uint8_t* words = shadows_[rank].undefined() + address / kWordBytes;
-  return std::any_of(words, words + (bytes + kWordBytes - 1) / kWordBytes,
-                     [](uint8_t w) { return w != 0; });
+  const uint32_t count = (bytes + kWordBytes - 1) / kWordBytes;
+  return count != 0 && (words[0] != 0 || std::memcmp(words, words + 1, count - 1) != 0);
 }
 
 // What is the same for all lanes of an access.

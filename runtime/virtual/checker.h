@@ -153,8 +153,10 @@ class Checker {
   uint32_t last_time_ = 1;  // used
   uint64_t cluster_ = 0;
 
-  // Of the warp that accessed last: stamps below limits_[agent] are seen by all its lanes.
+  // Of the warp that accessed last: stamps below limits_[agent] are seen by all its lanes, those
+  // below async_limits_[agent] by the async operations that they issue.
   std::vector<Stamp> limits_;
+  std::vector<Stamp> async_limits_;
   uint32_t limits_of_ = ~0u;
   uint32_t limits_version_ = 0;
 

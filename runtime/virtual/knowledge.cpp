@@ -25,6 +25,10 @@ uint32_t Knowledge::floor_of(uint32_t agent) const {
   return agent == agent_ ? std::max(floor, floor_) : floor;
 }
 
+uint32_t Knowledge::proxied_floor_of(uint32_t agent) const {
+  return agent < common_.proxied.size() ? common_.proxied.data()[agent].floor : 0;
+}
+
 bool Knowledge::covers(uint32_t lane, uint32_t agent, uint32_t time, uint32_t by_lane) const {
   if (agent == agent_ && (time < floor_ || (by_lane == lane && lane != kWholeWarp))) return true;
   if (agent == copies_ && by_lane < 32) {
@@ -140,6 +144,7 @@ void Knowledge::fence_proxy(uint32_t lanes, bool all) {
     own.proxied.join(clock.seen);
   }
   ++time_;
+  ++version_;
 }
 
 }  // namespace lssar::vdev

@@ -23,7 +23,9 @@ class Knowledge {
   uint32_t agent() const { return agent_; }
   // A time below which the whole warp has seen everything of an agent.
   uint32_t floor_of(uint32_t agent) const;
-  // Changes whenever floor_of() may.
+  // The same of what the async proxy sees too.
+  uint32_t proxied_floor_of(uint32_t agent) const;
+  // Changes whenever one of the two may.
   uint32_t version() const { return version_; }
 
   // Whether `lane` (or the whole warp: every lane) has seen an access.
