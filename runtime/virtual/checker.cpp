@@ -323,7 +323,7 @@ void Checker::async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t addr
                    knowledge(*issue.warp),
                    issue.lane,
                    issue.strong ? stamp | kStampStrong : stamp,
-                   true,
+                   !issue.generic,
                    issue.strong};
   check_block_use(*issue.warp, *issue.op, rank);
   const uint32_t first = address / kWordBytes;

@@ -42,7 +42,8 @@ struct AsyncIssue {
   uint32_t lane;   // or kWholeWarp
   uint32_t agent;  // its reads and writes carry this agent and time
   uint32_t time;
-  bool strong = false;  // atomic, as reductions are
+  bool strong = false;   // atomic, as reductions are
+  bool generic = false;  // not by the async proxy
 };
 
 class Checker {

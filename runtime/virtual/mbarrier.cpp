@@ -168,6 +168,10 @@ void complete_transactions(Mbarrier& barrier, int64_t arrived) {
   complete_phase(barrier);
 }
 
+void arrive_later(Warp& warp, const Op& op, Mbarrier& barrier) {
+  arrive_once(warp, op, barrier, 1);
+}
+
 void mbarrier_init(Warp& warp, const Op& op) {
   const GenericOperands in(warp, op);
   BlockRunner& runner = runner_of(warp);

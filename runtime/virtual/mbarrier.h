@@ -57,6 +57,8 @@ Mbarrier& require_mbarrier(Warp& warp, const Op& op, uint32_t lane, uint64_t add
 void add_transactions(Warp& warp, const Op& op, Mbarrier& barrier, int64_t arrived);
 // Bytes of an asynchronous operation have arrived, long after it was issued: never faults.
 void complete_transactions(Mbarrier& barrier, int64_t arrived);
+// One arrival that an operation of the warp brings, after it was issued.
+void arrive_later(Warp& warp, const Op& op, Mbarrier& barrier);
 
 // Handlers; operands as Bind::kGeneric has them.
 void mbarrier_init(Warp& warp, const Op& op);

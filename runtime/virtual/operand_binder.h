@@ -67,6 +67,12 @@ class OperandBinder {
   Status bind_wgmma(const Instruction& instruction, Op& op);
   Status bind_shuffle(const Instruction& instruction, Op& op);
   Status bind_collective(const Instruction& instruction, const Row& row, Op& op);
+  struct GenericOperand {
+    const Operand* operand;
+    char letter;
+  };
+  bool take_apart(const Instruction& instruction, const char* letters,
+                  std::vector<GenericOperand>& taken) const;
   Status bind_generic(const Instruction& instruction, const Row& row, Op& op);
   Status bind_barrier(const Instruction& instruction, const Row& row, Op& op);
 

@@ -1,32 +1,12 @@
 // cp.async: queued when issued, delivered between then and the wait that completes its group, as
 // the launch's AsyncTiming says. The source is read then, too; until then the destination is
 // poison.
+#include "runtime/virtual/copy_arrival.h"
 #include "runtime/virtual/ops/address.h"
 #include "runtime/virtual/ops/rows.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
-
-inline void deliver_lane(const AsyncCopy& copy, u32 i) {
-  u8* target = copy.target[i];
-  const u32 read = copy.source_bytes[i];
-  if (read == 16) {
-    memcpy(target, copy.source[i], 16);
-    return;
-  }
-  if (read != 0) memcpy(target, copy.source[i], read);
-  memset(target + read, 0, copy.bytes - read);
-}
-
-void deliver_lanes(Warp& w, const AsyncCopy& copy, u32 due) {
-  if (due == kAllLanes) {
-    for (u32 i = 0; i < kLanes; ++i) deliver_lane(copy, i);
-  } else {
-    for (u32 m = due; m != 0; m &= m - 1) deliver_lane(copy, lowest_lane(m));
-  }
-  if (w.checks == nullptr) return;
-  for (u32 m = due; m != 0; m &= m - 1) check_delivered(w, copy.target[lowest_lane(m)], copy.bytes);
-}
 
 // op.count bytes from [op.b] (global, 64-bit, + op.list[0..1] as offset) to [op.a]. op.c: how many
 // of them are read (the rest is zero), or with kOpNegated unset and flags 1 a predicate to ignore
@@ -72,7 +52,7 @@ void copy_async(Warp& w, const Op& op) {
   LSSAR_LANES copy.group[i] = w.async.commits[i];
   LSSAR_LANES copy.source_bytes[i] = static_cast<u8>(source_bytes[i]);
   if (queue.timing == AsyncTiming::kEarliest) {
-    deliver_lanes(w, copy, active);
+    deliver_copy(w, copy, active);
     --queue.size;
     return;
   }
@@ -87,7 +67,7 @@ void deliver_where(Warp& w, Due due_lanes) {
   for (u32 n = 0; n < queue.size; ++n) {
     AsyncCopy& copy = queue.items[n];
     const u32 due = due_lanes(copy) & copy.mask;
-    deliver_lanes(w, copy, due);
+    deliver_copy(w, copy, due);
     copy.mask &= ~due;
     if (copy.mask == 0) continue;
     if (kept != n) queue.items[kept] = copy;

@@ -1,6 +1,10 @@
-// Bulk copies and tensor maps: rows only, the handlers are not per instruction set.
+// Bulk copies and tensor maps, values sent to other blocks: rows only, the handlers are not per
+// instruction set.
 #include "runtime/virtual/bulk_copy.h"
+#include "runtime/virtual/bulk_operands.h"
+#include "runtime/virtual/copy_arrival.h"
 #include "runtime/virtual/ops/rows.h"
+#include "runtime/virtual/remote_store.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
@@ -11,6 +15,13 @@ namespace {
 #define BULK_TO_GLOBAL ".global.shared::cta"
 #define BULK_BETWEEN ".shared::cluster.shared::cta"
 #define TENSOR_DIM ".(1d|2d|3d|4d|5d)"
+
+#define STORE_ASYNC "st.async[.weak][.shared::cluster]" BULK_BARRIER
+#define REDUCE_ASYNC "red.async.relaxed.cluster[.shared::cluster]" BULK_BARRIER
+
+constexpr uint8_t arg(BulkReduceOp reduce) {
+  return static_cast<uint8_t>(static_cast<uint8_t>(reduce) << 1 | kOpWrites);
+}
 
 const Row kRows[] = {
     {"cp.async.bulk" BULK_TO_SHARED BULK_BARRIER "[.multicast::cluster]" BULK_HINT, Bind::kBulk, "",
@@ -50,6 +61,29 @@ const Row kRows[] = {
     {"cp.async.bulk.commit_group", Bind::kNone, "", bulk_commit_group},
     {"cp.async.bulk.wait_group", Bind::kImmediate, "", bulk_wait_group},
     {"cp.async.bulk.wait_group.read", Bind::kImmediate, "", bulk_wait_group_read},
+
+    {STORE_ASYNC ".(b32|u32|s32|f32)", Bind::kGeneric, "@w@", store_async_1x32},
+    {STORE_ASYNC ".(b64|u64|s64|f64)", Bind::kGeneric, "@l@", store_async_1x64},
+    {STORE_ASYNC ".v2.(b32|u32|s32|f32)", Bind::kGeneric, "@{ww}@", store_async_2x32},
+    {STORE_ASYNC ".v2.(b64|u64|s64|f64)", Bind::kGeneric, "@{ll}@", store_async_2x64},
+    {STORE_ASYNC ".v4.(b32|u32|s32|f32)", Bind::kGeneric, "@{wwww}@", store_async_4x32},
+    {REDUCE_ASYNC ".inc.u32", Bind::kGeneric, "@w@", reduce_async_u32, arg(BulkReduceOp::kInc)},
+    {REDUCE_ASYNC ".dec.u32", Bind::kGeneric, "@w@", reduce_async_u32, arg(BulkReduceOp::kDec)},
+    {REDUCE_ASYNC ".min.u32", Bind::kGeneric, "@w@", reduce_async_u32, arg(BulkReduceOp::kMin)},
+    {REDUCE_ASYNC ".max.u32", Bind::kGeneric, "@w@", reduce_async_u32, arg(BulkReduceOp::kMax)},
+    {REDUCE_ASYNC ".min.s32", Bind::kGeneric, "@w@", reduce_async_s32, arg(BulkReduceOp::kMin)},
+    {REDUCE_ASYNC ".max.s32", Bind::kGeneric, "@w@", reduce_async_s32, arg(BulkReduceOp::kMax)},
+    {REDUCE_ASYNC ".add.(u32|s32)", Bind::kGeneric, "@w@", reduce_async_u32,
+     arg(BulkReduceOp::kAdd)},
+    {REDUCE_ASYNC ".add.(u64|s64)", Bind::kGeneric, "@l@", reduce_async_u64,
+     arg(BulkReduceOp::kAdd)},
+    {REDUCE_ASYNC ".and.b32", Bind::kGeneric, "@w@", reduce_async_u32, arg(BulkReduceOp::kAnd)},
+    {REDUCE_ASYNC ".or.b32", Bind::kGeneric, "@w@", reduce_async_u32, arg(BulkReduceOp::kOr)},
+    {REDUCE_ASYNC ".xor.b32", Bind::kGeneric, "@w@", reduce_async_u32, arg(BulkReduceOp::kXor)},
+
+    {"cp.async.mbarrier.arrive[.shared|.shared::cta].b64", Bind::kGeneric, "@", copy_arrive},
+    {"cp.async.mbarrier.arrive.noinc[.shared|.shared::cta].b64", Bind::kGeneric, "@",
+     copy_arrive_noinc},
 
     {"prefetch[.param|.const].tensormap", Bind::kNone, "", bulk_prefetch},
     {"fence.proxy.tensormap::generic.acquire.(cta|cluster|gpu|sys)", Bind::kNone, "",
