@@ -84,6 +84,7 @@ void TensorBox::rows(std::vector<BoxRow>& rows) const {
 
 void scatter_swizzled(TensorSwizzle swizzle, const uint8_t* buffer, uint32_t bytes,
                       uint32_t address, uint8_t* memory) {
+  if (bytes == 0) return;  // there may be no buffer
   if (swizzle == TensorSwizzle::kNone) {
     std::memcpy(memory + address, buffer, bytes);
     return;
@@ -95,6 +96,7 @@ void scatter_swizzled(TensorSwizzle swizzle, const uint8_t* buffer, uint32_t byt
 
 void gather_swizzled(TensorSwizzle swizzle, const uint8_t* memory, uint32_t address, uint32_t bytes,
                      uint8_t* buffer) {
+  if (bytes == 0) return;
   if (swizzle == TensorSwizzle::kNone) {
     std::memcpy(buffer, memory + address, bytes);
     return;
