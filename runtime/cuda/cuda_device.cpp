@@ -20,10 +20,37 @@ void* const kLaunchParamsEnd = nullptr;
 void* const kLaunchParamsPointer = reinterpret_cast<void*>(uintptr_t{1});
 void* const kLaunchParamsBytes = reinterpret_cast<void*>(uintptr_t{2});
 
+bool has_clusters(const LaunchConfig& config) {
+  return config.cluster[0] != 1 || config.cluster[1] != 1 || config.cluster[2] != 1;
+}
+
 std::string describe(const char* entry, const LaunchConfig& config) {
-  return fmt::format("{} grid ({}, {}, {}) block ({}, {}, {}) dynamic shared {} bytes", entry,
-                     config.grid[0], config.grid[1], config.grid[2], config.block[0],
-                     config.block[1], config.block[2], config.shared_bytes);
+  std::string text =
+      fmt::format("{} grid ({}, {}, {}) block ({}, {}, {}) dynamic shared {} bytes", entry,
+                  config.grid[0], config.grid[1], config.grid[2], config.block[0], config.block[1],
+                  config.block[2], config.shared_bytes);
+  if (has_clusters(config)) {
+    text += fmt::format(" cluster ({}, {}, {})", config.cluster[0], config.cluster[1],
+                        config.cluster[2]);
+  }
+  return text;
+}
+
+CuResult launch_clusters(const CudaDriver& driver, CuFunction function, const LaunchConfig& config,
+                         CuStream stream, void** extra) {
+  CuLaunchAttribute attribute = {};
+  attribute.id = kCuLaunchCluster;
+  CuLaunchConfig extended = {};
+  for (size_t i = 0; i < 3; ++i) {
+    extended.grid[i] = config.grid[i];
+    extended.block[i] = config.block[i];
+    attribute.cluster[i] = config.cluster[i];
+  }
+  extended.shared_bytes = config.shared_bytes;
+  extended.stream = stream;
+  extended.attributes = &attribute;
+  extended.num_attributes = 1;
+  return driver.launch_extended(&extended, function, nullptr, extra);
 }
 
 class CudaDevice final : public Device {
@@ -190,12 +217,20 @@ Status CudaDevice::launch(const DeviceFunction& function, const LaunchConfig& co
   // The driver only reads the parameters.
   void* extra[] = {kLaunchParamsPointer, const_cast<void*>(params), kLaunchParamsBytes,
                    &params_bytes, kLaunchParamsEnd};
-  const CuResult result = driver_.launch(
-      kernel.handle(), config.grid[0], config.grid[1], config.grid[2], config.block[0],
-      config.block[1], config.block[2], config.shared_bytes, stream, nullptr, extra);
+  const bool clusters = has_clusters(config);
+  if (clusters && driver_.launch_extended == nullptr) {
+    return unsupported(
+        fmt::format("{}: this CUDA driver launches no clusters, which needs CUDA 11.8 or later",
+                    describe(kernel.entry().c_str(), config)));
+  }
+  const CuResult result =
+      clusters ? launch_clusters(driver_, kernel.handle(), config, stream, extra)
+               : driver_.launch(kernel.handle(), config.grid[0], config.grid[1], config.grid[2],
+                                config.block[0], config.block[1], config.block[2],
+                                config.shared_bytes, stream, nullptr, extra);
   if (result != kCuSuccess) {
     return context_->status(
-        result, "cuLaunchKernel",
+        result, clusters ? "cuLaunchKernelEx" : "cuLaunchKernel",
         fmt::format("{}, {} bytes of parameters, on {}", describe(kernel.entry().c_str(), config),
                     params_bytes, info_.name));
   }

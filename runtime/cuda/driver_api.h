@@ -52,6 +52,27 @@ constexpr int kCuJitInfoLogBytes = 4;
 constexpr int kCuJitErrorLog = 5;
 constexpr int kCuJitErrorLogBytes = 6;
 
+// cuLaunchKernelEx takes its configuration as these, which are CUlaunchAttribute (here with the one
+// value that is used) and CUlaunchConfig.
+struct alignas(8) CuLaunchAttribute {
+  int id;
+  int unused;
+  unsigned cluster[3];
+  unsigned rest[13];
+};
+static_assert(sizeof(CuLaunchAttribute) == 72);
+constexpr int kCuLaunchCluster = 4;
+
+struct CuLaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  CuStream stream;
+  const CuLaunchAttribute* attributes;
+  unsigned num_attributes;
+};
+static_assert(sizeof(CuLaunchConfig) == 56);
+
 struct CudaDriver {
   CuResult (*init)(unsigned flags) = nullptr;
   CuResult (*get_version)(int* version) = nullptr;
@@ -88,10 +109,13 @@ struct CudaDriver {
   CuResult (*launch)(CuFunction, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                      CuStream, void** params, void** extra) = nullptr;
+  // Drivers of CUDA 11.8 and later; null before.
+  CuResult (*launch_extended)(const CuLaunchConfig*, CuFunction, void** params,
+                              void** extra) = nullptr;
   CuResult (*stream_synchronize)(CuStream) = nullptr;
 
-  // Drivers of CUDA 12.0 and later; null before. The pointers are to arrays of `rank` elements, that
-  // of the strides to one less.
+  // Drivers of CUDA 12.0 and later; null before. The pointers are to arrays of `rank` elements,
+  // that of the strides to one less.
   CuResult (*encode_tiled)(void* map, unsigned type, uint32_t rank, void* global_address,
                            const uint64_t* global_dims, const uint64_t* global_strides,
                            const uint32_t* box_dims, const uint32_t* element_strides,

@@ -252,6 +252,43 @@ TEST_F(CudaDeviceTest, LaunchPassesEverythingOn) {
   EXPECT_EQ(std::memcmp(launched.params.data(), &params, sizeof(params)), 0);
 }
 
+TEST_F(CudaDeviceTest, ALaunchOfClustersPassesThemOn) {
+  load();
+  const int params = 77;
+  const Stream stream = reinterpret_cast<Stream>(uintptr_t{0x5000});
+  const LaunchConfig config{{8, 6, 4}, {128, 2, 1}, {4, 2, 1}, 4096};
+  ASSERT_TRUE(device_->launch(*function_, config, &params, sizeof(params), stream).ok());
+  const FakeLaunch& launched = driver_.last_launch;
+  EXPECT_EQ(launched.cluster, (std::array<unsigned, 3>{4, 2, 1}));
+  EXPECT_EQ(launched.grid, (std::array<unsigned, 3>{8, 6, 4}));
+  EXPECT_EQ(launched.block, (std::array<unsigned, 3>{128, 2, 1}));
+  EXPECT_EQ(launched.shared_bytes, 4096u);
+  EXPECT_EQ(launched.stream, stream);
+  ASSERT_EQ(launched.params_bytes, sizeof(params));
+  EXPECT_EQ(std::memcmp(launched.params.data(), &params, sizeof(params)), 0);
+  EXPECT_EQ(driver_.num_calls("cuLaunchKernel"), 0);
+}
+
+TEST_F(CudaDeviceTest, AFailedLaunchOfClustersNamesThem) {
+  load();
+  driver_.fail("cuLaunchKernelEx", kCuInvalidValue);
+  const int params = 77;
+  const LaunchConfig config{{8, 6, 4}, {128, 2, 1}, {4, 2, 1}, 4096};
+  expect_status(device_->launch(*function_, config, &params, sizeof(params), nullptr),
+                StatusCode::kDeviceError,
+                "cuLaunchKernelEx: CUDA_ERROR_INVALID_VALUE (1): invalid argument; kernel grid (8, "
+                "6, 4) block (128, 2, 1) dynamic shared 4096 bytes cluster (4, 2, 1)");
+}
+
+TEST_F(CudaDeviceTest, OldDriversLaunchNoClusters) {
+  driver_.has_launch_extended = false;
+  load();
+  const int params = 77;
+  const LaunchConfig config{{2, 1, 1}, {32, 1, 1}, {2, 1, 1}, 0};
+  expect_status(device_->launch(*function_, config, &params, sizeof(params), nullptr),
+                StatusCode::kUnsupported, "needs CUDA 11.8 or later");
+}
+
 TEST_F(CudaDeviceTest, AFailedLaunchNamesItsConfiguration) {
   load();
   driver_.fail("cuLaunchKernel", kCuInvalidValue);

@@ -288,12 +288,39 @@ struct FakeCalls {
     return kCuSuccess;
   }
 
-  // Takes the parameters as the driver does: a pointer and a size, in a list that an end closes.
   static CuResult launch(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                          unsigned block_x, unsigned block_y, unsigned block_z,
                          unsigned shared_bytes, CuStream stream, void** params, void** extra) {
     FAKE_ENTER("cuLaunchKernel");
-    if (function != kFunction || params != nullptr || extra == nullptr) return kCuInvalidValue;
+    if (function != kFunction || params != nullptr) return kCuInvalidValue;
+    FakeLaunch& launched = fake->last_launch;
+    launched = {};
+    launched.grid = {grid_x, grid_y, grid_z};
+    launched.block = {block_x, block_y, block_z};
+    launched.shared_bytes = shared_bytes;
+    launched.stream = stream;
+    return take_params(extra, launched);
+  }
+  static CuResult launch_extended(const CuLaunchConfig* config, CuFunction function, void** params,
+                                  void** extra) {
+    FAKE_ENTER("cuLaunchKernelEx");
+    if (function != kFunction || params != nullptr) return kCuInvalidValue;
+    FakeLaunch& launched = fake->last_launch;
+    launched = {};
+    std::copy_n(config->grid, 3, launched.grid.begin());
+    std::copy_n(config->block, 3, launched.block.begin());
+    launched.shared_bytes = config->shared_bytes;
+    launched.stream = config->stream;
+    for (unsigned i = 0; i < config->num_attributes; ++i) {
+      const CuLaunchAttribute& attribute = config->attributes[i];
+      if (attribute.id != kCuLaunchCluster) return kCuInvalidValue;
+      std::copy_n(attribute.cluster, 3, launched.cluster.begin());
+    }
+    return take_params(extra, launched);
+  }
+  // Takes the parameters as the driver does: a pointer and a size, in a list that an end closes.
+  static CuResult take_params(void** extra, FakeLaunch& launched) {
+    if (extra == nullptr) return kCuInvalidValue;
     const void* bytes = nullptr;
     size_t num_bytes = 0;
     for (; *extra != nullptr; extra += 2) {
@@ -308,10 +335,8 @@ struct FakeCalls {
           return kCuInvalidValue;
       }
     }
-    FakeLaunch& launched = fake->last_launch;
     if (bytes == nullptr || num_bytes > launched.params.size()) return kCuInvalidValue;
-    launched = {
-        {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, {}, num_bytes};
+    launched.params_bytes = num_bytes;
     std::memcpy(launched.params.data(), bytes, num_bytes);
     return kCuSuccess;
   }
@@ -400,6 +425,7 @@ std::shared_ptr<const CudaDriver> FakeDriver::table() const {
   driver->set_function_attribute = C::set_function_attribute;
   driver->function_load = C::function_load;
   driver->launch = C::launch;
+  driver->launch_extended = has_launch_extended ? C::launch_extended : nullptr;
   driver->stream_synchronize = C::stream_synchronize;
   if (has_encode_tiled) driver->encode_tiled = C::encode_tiled;
   driver->event_create = C::event_create;

@@ -32,13 +32,15 @@ struct FakeGpu {
 FakeGpu fake_h200();
 FakeGpu fake_gpu(const std::string& name, int major, int minor);
 
-// What cuLaunchKernel was called with. Of fixed size, so that recording it allocates nothing.
+// What cuLaunchKernel or cuLaunchKernelEx was called with. Of fixed size, so that recording it
+// allocates nothing.
 struct FakeLaunch {
   std::array<unsigned, 3> grid{}, block{};
   unsigned shared_bytes = 0;
   CuStream stream = nullptr;
   std::array<std::byte, 512> params{};
   size_t params_bytes = 0;
+  std::array<unsigned, 3> cluster{};  // of cuLaunchKernelEx
 };
 
 // What cuTensorMapEncodeTiled was called with.
@@ -82,6 +84,7 @@ class FakeDriver {
   size_t memory_bytes = size_t{1} << 30;       // a larger allocation is out of memory
   float elapsed_ms = 0;
   bool has_encode_tiled = true;
+  bool has_launch_extended = true;
   std::string jit_error_log, jit_info_log;  // written where a load fails
 
   // Read after calls.
