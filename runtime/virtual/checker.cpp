@@ -292,6 +292,7 @@ void Checker::write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t
   SharedShadow& shadow = shadows_[rank];
   const Stamp* const limits = who.async ? async_limits_.data() : limits_.data();
   Stamp* writers = shadow.writers() + word;
+  shadow.note_write();
   const Stamp mine = who.stamp | static_cast<Stamp>(bytes) << 32;
   Stamp seen = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -352,6 +353,7 @@ void Checker::async_global(const AsyncIssue& issue, uint64_t address, uint32_t b
 }
 
 void Checker::set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined) {
+  shadows_[rank].note_write();
   uint8_t* words = shadows_[rank].undefined();
   std::memset(words + address / kWordBytes, undefined ? kAllBytes : 0,
               (bytes + kWordBytes - 1) / kWordBytes);

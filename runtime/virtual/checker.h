@@ -46,6 +46,13 @@ struct AsyncIssue {
   bool generic = false;  // not by the async proxy
 };
 
+// What one warp's part of an operation found when its reads of shared memory were checked.
+struct CheckedReads {
+  std::vector<Stamp> writers;  // of the words, each once
+  uint64_t version = 0;        // of the shadow
+  bool complete = false;
+};
+
 class Checker {
  public:
   explicit Checker(BlockRunner& runner);
@@ -83,6 +90,11 @@ class Checker {
   void async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t address, uint32_t bytes,
                     bool writes);
   void async_global(const AsyncIssue& issue, uint64_t address, uint32_t bytes, bool writes);
+  // Reads of 16-byte units of shared memory, given as bits: those of units[first] to units[last].
+  void async_units(const AsyncIssue& issue, uint32_t rank, const uint64_t* units, uint32_t first,
+                   uint32_t last, CheckedReads& found);
+  // Whether the same reads are right in the name of another warp too, without looking at them.
+  bool are_seen(const AsyncIssue& issue, uint32_t rank, const CheckedReads& reads);
   // Bytes become undefined, or defined, without an access.
   void set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined);
   bool any_undefined(uint32_t rank, uint32_t address, uint32_t bytes);
@@ -100,6 +112,8 @@ class Checker {
   void report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,
               const Op* other = nullptr);
   // "warp 3, lane 5, wrote at PTX line 7 '...'": an access within the cluster.
+  bool check_unit(const AsyncIssue& issue, uint32_t rank, uint32_t word,
+                  std::vector<Stamp>& writers);
   std::string describe(Stamp stamp, bool writes) const;
   // Of an access by a warp itself or its cp.async, not by the async proxy.
   bool is_generic(Stamp stamp) const { return stamp_agent(stamp) < first_wgmma_; }

@@ -24,10 +24,15 @@ class SharedShadow {
     }
     undefined_.assign(words, kAllBytes);
     active_.clear();
+    ++version_;
     is_active_.assign(kMaxAgents, false);
   }
 
   Stamp* writers() { return writers_.data(); }
+  size_t words() const { return words_; }
+  // Changes whenever a writer or what is undefined may have.
+  uint64_t version() const { return version_; }
+  void note_write() { ++version_; }
   // Bytes that are undefined, 4 bits for each word.
   uint8_t* undefined() { return undefined_.data(); }
   // Stamps of an agent's reads, where those of words [first, first + count) are about to become
@@ -38,6 +43,11 @@ class SharedShadow {
       plane.newest[b] = std::max(plane.newest[b], stamp);
     }
     return plane.words.get();
+  }
+  // 0: the agent has not read the word.
+  Stamp last_read(uint32_t agent, uint32_t word) const {
+    const bool known = agent < planes_.size() && planes_[agent].words;
+    return known ? planes_[agent].words[word] : 0;
   }
   // Of an active agent.
   const Stamp* readers(uint32_t agent) const { return planes_[agent].words.get(); }
@@ -80,6 +90,7 @@ class SharedShadow {
   }
 
   size_t words_ = 0;
+  uint64_t version_ = 0;
   std::vector<Stamp> writers_;
   std::vector<Plane> planes_;  // by agent; made when it first reads
   std::vector<uint8_t> undefined_;

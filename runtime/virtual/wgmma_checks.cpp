@@ -36,72 +36,47 @@ WgmmaUnit::RegisterUse& WgmmaUnit::use_of(WarpState& state, uint32_t offset) con
   return state.uses[offset / kRegisterUnit];
 }
 
-void WgmmaUnit::check_issue(Warp& warp, const Op& op, const Operation& operation, uint32_t number) {
+void WgmmaUnit::check_issue(Warp& warp, const Op& op, Operation& operation, uint32_t number) {
   const auto form = std::bit_cast<WgmmaForm>(op.imm);
   if (op.a != kNoRegister) {
-    check_shared(warp, op, operation.a_chunks[warp.index % kWarpsPerGroup], kWgmmaChunksOfA,
-                 number);
+    CheckedReads rows;  // each warp has its own
+    check_shared(warp, op, operation.a_chunks[warp.index % kWarpsPerGroup], kWgmmaChunksOfA, number,
+                 rows);
   }
-  check_shared(warp, op, operation.b_chunks, 2u * form.n, number);
+  check_shared(warp, op, operation.b_chunks, 2u * form.n, number, operation.b_reads);
   check_registers(warp, op, number);
   if (warp.checks->tainted) taint_sums(warp, op, operation.accumulate);
 }
 
-// Chunks in whatever order, as few runs of bytes.
 void WgmmaUnit::check_shared(Warp& warp, const Op& op, const uint32_t* chunks, uint32_t count,
-                             uint32_t number) {
+                             uint32_t number, CheckedReads& reads) {
   Checker& checker = *runner_.checker();
   const AsyncIssue issue = {&warp, &op, kWholeWarp, checker.wgmma_agent(group_index(warp)),
                             checker.base_time() + number};
+  const uint32_t rank = warp.cta->rank;
+  if (checker.are_seen(issue, rank, reads)) return;
+  units_.resize(warp.shared_bytes / (kMatrixChunk * kUnitBits) + 1);
   uint32_t first = ~0u;
   uint32_t last = 0;
-  units_.resize(warp.shared_bytes / (kMatrixChunk * kUnitBits) + 1);
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t unit = chunks[i] / kMatrixChunk;
     units_[unit / kUnitBits] |= uint64_t{1} << unit % kUnitBits;
     first = std::min(first, unit / kUnitBits);
     last = std::max(last, unit / kUnitBits);
   }
-  const uint32_t rank = warp.cta->rank;
-  const auto check = [&](uint32_t begin, uint32_t end) {
-    const uint32_t address = begin * kMatrixChunk;
-    const uint32_t bytes = (end - begin) * kMatrixChunk;
-    checker.async_shared(issue, rank, address, bytes, false);
-    if (!checker.any_undefined(rank, address, bytes)) return;
-    checker.report(ReportKind::kUndefined, warp, op,
-                   fmt::format("reads shared memory that nobody wrote, or that an operation in "
-                               "flight is to write, at {:#x} to {:#x}",
-                               address, address + bytes - 1));
-  };
-  uint32_t begin = 0;
-  uint32_t end = 0;  // of the run so far
-  for (uint32_t word = first; word <= last; ++word) {
-    uint64_t bits = units_[word];
-    units_[word] = 0;
-    while (bits != 0) {
-      const auto low = static_cast<uint32_t>(std::countr_zero(bits));
-      const auto length = static_cast<uint32_t>(std::countr_one(bits >> low));
-      const uint32_t unit = word * kUnitBits + low;
-      if (unit != end) {
-        if (end != begin) check(begin, end);
-        begin = unit;
-      }
-      end = unit + length;
-      bits = low + length == kUnitBits ? 0 : bits >> (low + length) << (low + length);
-    }
-  }
-  if (end != begin) check(begin, end);
+  checker.async_units(issue, rank, units_.data(), first, last, reads);
+  std::fill(units_.begin() + first, units_.begin() + last + 1, 0);
 }
 
-// A register of the sums (`chained`: an operation in flight has the same sums) or of A.
-void WgmmaUnit::check_register(Warp& warp, const Op& op, uint32_t offset, bool sum, bool chained) {
+// A register of the sums or of A.
+void WgmmaUnit::check_register(Warp& warp, const Op& op, uint32_t offset, bool sum) {
   WarpState& state = states_[warp.agent];
   const RegisterUse& use = use_of(state, offset);
   Checker& checker = *runner_.checker();
   const KernelProgram& program = *runner_.launch().program;
   const bool in_flight = use.flight_end > state.waited;
   const Op& flight_op = program.ops[use.flight_op];
-  if (in_flight && !chained) {
+  if (in_flight) {
     const uint32_t* const sums = flight_op.list;
     const bool was_sum = std::find(sums, sums + flight_op.count, offset) != sums + flight_op.count;
     if (sum || was_sum) {
@@ -136,9 +111,9 @@ void WgmmaUnit::check_registers(Warp& warp, const Op& op, uint32_t number) {
   });
   const uint32_t index = runner_.launch().program->index_of(op);
   const uint32_t end = op.count + (op.a == kNoRegister ? 4u : 0u);
-  for (uint32_t i = 0; i < end; ++i) {
-    const bool sum = i < op.count;
-    check_register(warp, op, op.list[i], sum, sum && chained);
+  // Of sums in flight every use since then has been reported already.
+  for (uint32_t i = chained ? op.count : 0; i < end; ++i) {
+    check_register(warp, op, op.list[i], i < op.count);
   }
   for (uint32_t i = 0; i < end; ++i) {
     RegisterUse& use = use_of(state, op.list[i]);

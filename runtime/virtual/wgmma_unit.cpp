@@ -103,6 +103,7 @@ WgmmaUnit::Operation& WgmmaUnit::operation(Warp& warp, const Op& op, Group& grou
   free_operations_.pop_back();
   Operation& added = *group.operations.back();
   added.issued = 0;
+  added.b_reads.complete = false;
   fill(warp, op, added);
   return added;
 }

@@ -13,13 +13,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/virtual/checker.h"
 #include "runtime/virtual/program.h"
 #include "runtime/virtual/wgmma.h"
 
 namespace lssar::vdev {
 
 class BlockRunner;
-class Checker;
 struct Warp;
 
 class WgmmaUnit {
@@ -58,6 +58,7 @@ class WgmmaUnit {
     Buffer* sums[kWarpsPerGroup] = {};
     uint32_t a_chunks[kWarpsPerGroup][kWgmmaChunksOfA];
     uint32_t b_chunks[kWgmmaMaxChunksOfB];
+    CheckedReads b_reads;
   };
   struct Group {
     std::vector<std::unique_ptr<Operation>> operations;
@@ -101,11 +102,11 @@ class WgmmaUnit {
   void execute(uint32_t group, const Operation& operation);
   void drop_waited(uint32_t group);
 
-  void check_issue(Warp& warp, const Op& op, const Operation& operation, uint32_t number);
+  void check_issue(Warp& warp, const Op& op, Operation& operation, uint32_t number);
   void check_shared(Warp& warp, const Op& op, const uint32_t* chunks, uint32_t count,
-                    uint32_t number);
+                    uint32_t number, CheckedReads& reads);
   void check_registers(Warp& warp, const Op& op, uint32_t number);
-  void check_register(Warp& warp, const Op& op, uint32_t offset, bool sum, bool chained);
+  void check_register(Warp& warp, const Op& op, uint32_t offset, bool sum);
   void report_touch(Warp& warp, const Op& op, const RegisterUse& use, bool writes);
   void taint_sums(Warp& warp, const Op& op, bool accumulate);
   RegisterUse& use_of(WarpState& state, uint32_t offset) const;
