@@ -131,7 +131,6 @@ void Checker::acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t
   knowledge(warp).acquire_agent(lanes, all_lanes(warp, lanes), agent, floor);
 }
 
-// Stamps below limits_[agent] are seen by every lane of the warp.
 void Checker::refresh_limits(const Warp& warp) {
   const Knowledge& k = knowledge(warp);
   if (limits_of_ == warp.agent && limits_version_ == k.version() && limits_.size() >= num_agents_) {
@@ -166,22 +165,28 @@ void Checker::init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& b
   set_undefined(rank, barrier.address, 8, false);
 }
 
-void Checker::use_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
+void Checker::use_mbarrier(Warp& warp, const Op& op, uint32_t lanes, Mbarrier& barrier) {
   refresh_limits(warp);
   const uint32_t index = runner_.launch().program->index_of(op);
-  const Who who = {warp,
-                   op,
-                   knowledge(warp),
-                   lane,
-                   make_stamp(knowledge(warp).time(), 0, warp.agent, lane, index) | kStampStrong,
-                   false,
-                   true};
-  check_block_use(warp, op, barrier.cta->rank);
-  read_words(who, barrier.cta->rank, barrier.address / kWordBytes, 2, kAllBytes);
+  const uint32_t rank = barrier.cta->rank;
+  const uint32_t word = barrier.address / kWordBytes;
+  uint32_t by = 31 - static_cast<uint32_t>(std::countl_zero(lanes));
+  const Stamp last = shadows_[rank].last_read(warp.agent, word);
+  const bool others = last >= limits_[warp.agent] && stamp_lane(last) != by;
+  if (others || ((lanes & (lanes - 1)) != 0 && lanes == warp.live)) by = kWholeWarp;
+  const Stamp stamp = make_stamp(knowledge(warp).time(), 0, warp.agent, by, index) | kStampStrong;
+  check_block_use(warp, op, rank);
+  const Stamp writer = shadows_[rank].writers()[word];
+  for (uint32_t m = lanes; m != 0 && writer >= limits_[stamp_agent(writer)]; m &= m - 1) {
+    const Who one = {warp, op, knowledge(warp), lowest_bit(m), stamp, false, true};
+    compare(one, rank, word, writer, true, kAllBytes);
+  }
+  const Who who = {warp, op, knowledge(warp), lowest_bit(lanes), stamp, false, true};
+  read_words(who, rank, word, 2, kAllBytes);
 }
 
 void Checker::use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
-  use_mbarrier(warp, op, lane, barrier);
+  use_mbarrier(warp, op, 1u << lane, barrier);
   if (barrier.fenced) return;
   report(ReportKind::kProxyFence, warp, op,
          fmt::format("mbarrier {:#x} is used by an asynchronous operation, but its initialisation "

@@ -76,7 +76,7 @@ class Checker {
 
   // Barriers.
   void init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
-  void use_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
+  void use_mbarrier(Warp& warp, const Op& op, uint32_t lanes, Mbarrier& barrier);
   // By the async proxy, through an operation that the lane issues.
   void use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
   void inval_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);

@@ -13,9 +13,9 @@ constexpr uint32_t kWarpsPerGroup = 4;
 
 void Checker::check_block_use(const Warp& warp, const Op& op, uint32_t rank) {
   if (!block_ends_[rank].ended) return;
-  report(ReportKind::kAsync, warp, op,
-         fmt::format("uses the shared memory of block {} of the cluster, which may have ended",
-                     rank));
+  report(
+      ReportKind::kAsync, warp, op,
+      fmt::format("uses the shared memory of block {} of the cluster, which may have ended", rank));
 }
 
 // Accesses by other blocks that nothing orders before the end of this one.

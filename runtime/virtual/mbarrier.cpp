@@ -53,6 +53,13 @@ void arrive_once(Warp& warp, const Op& op, Mbarrier& barrier, uint32_t count) {
   complete_phase(barrier);
 }
 
+// The lowest lanes of the mask whose arrivals come in the phase that the barrier is in.
+uint32_t lanes_of_phase(const Mbarrier& barrier, uint32_t lanes) {
+  uint32_t rest = lanes;
+  for (uint32_t n = 0; n < barrier.pending && rest != 0; ++n) rest &= rest - 1;
+  return rest == lanes ? lanes : lanes & ~rest;
+}
+
 // Calls f(lane, barrier) for every lane; what the lanes have seen is handed to the barrier.
 template <class F>
 void for_each_arrival(Warp& warp, const Op& op, uint32_t address_operand, F f) {
@@ -60,17 +67,12 @@ void for_each_arrival(Warp& warp, const Op& op, uint32_t address_operand, F f) {
   Checker* checker = (op.flags & kGenericRelaxed) != 0 ? nullptr : runner_of(warp).checker();
   for (uint32_t rest = warp.mask; rest != 0;) {
     const uint32_t lanes = same_address(in, address_operand, rest);
-    rest &= ~lanes;
     const uint64_t address = in.address(address_operand, lowest_bit(lanes));
-    Mbarrier& barrier = require_mbarrier(warp, op, lowest_bit(lanes), address);
-    SyncClock seen;
-    if (checker != nullptr) checker->release(warp, lanes, seen);
-    uint32_t phase = ~barrier.phase;
-    for (uint32_t m = lanes; m != 0; m &= m - 1) {
-      if (checker != nullptr && barrier.phase != phase) barrier.arriving.join(seen);
-      phase = barrier.phase;
-      f(lowest_bit(m), barrier);
-    }
+    Mbarrier& barrier = require_mbarrier(warp, op, lowest_bit(lanes), address, lanes);
+    const uint32_t now = lanes_of_phase(barrier, lanes);
+    rest &= ~now;
+    if (checker != nullptr) checker->release(warp, now, barrier.arriving);
+    for (uint32_t m = now; m != 0; m &= m - 1) f(lowest_bit(m), barrier);
   }
 }
 
@@ -83,7 +85,7 @@ void wait(Warp& warp, const Op& op, bool may_fail, Done done) {
     const uint32_t lanes = same_address(in, 1, rest);
     rest &= ~lanes;
     Mbarrier& barrier =
-        require_mbarrier(warp, op, lowest_bit(lanes), in.address(1, lowest_bit(lanes)));
+        require_mbarrier(warp, op, lowest_bit(lanes), in.address(1, lowest_bit(lanes)), lanes);
     uint32_t here = 0;
     for (uint32_t m = lanes; m != 0; m &= m - 1) {
       if (done(lowest_bit(m), barrier)) here |= 1u << lowest_bit(m);
@@ -134,7 +136,8 @@ Mbarrier& MbarrierTable::create(uint32_t rank, uint32_t address) {
   return *place;
 }
 
-Mbarrier& require_mbarrier(Warp& warp, const Op& op, uint32_t lane, uint64_t address) {
+Mbarrier& require_mbarrier(Warp& warp, const Op& op, uint32_t lane, uint64_t address,
+                           uint32_t lanes) {
   const SharedPlace place = locate_shared(warp, op, lane, address, kBytes, kBytes);
   BlockRunner& runner = runner_of(warp);
   Mbarrier* barrier = runner.mbarriers().find(place.rank, place.address);
@@ -145,7 +148,9 @@ Mbarrier& require_mbarrier(Warp& warp, const Op& op, uint32_t lane, uint64_t add
                             lane, place.address, place.rank)
                     .c_str());
   }
-  if (Checker* checker = runner.checker()) checker->use_mbarrier(warp, op, lane, *barrier);
+  if (Checker* checker = runner.checker()) {
+    checker->use_mbarrier(warp, op, lanes == 0 ? 1u << lane : lanes, *barrier);
+  }
   return *barrier;
 }
 

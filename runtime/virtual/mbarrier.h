@@ -51,8 +51,9 @@ class MbarrierTable {
 };
 
 // The barrier at a shared::cluster address, or a fault that names the use. The strict mode checks
-// that its initialisation is visible to the lane.
-Mbarrier& require_mbarrier(Warp& warp, const Op& op, uint32_t lane, uint64_t address);
+// that its initialisation is visible to the lane, or to `lanes`, which use this address together.
+Mbarrier& require_mbarrier(Warp& warp, const Op& op, uint32_t lane, uint64_t address,
+                           uint32_t lanes = 0);
 // Bytes that arrive (negative: that are expected). Faults beyond kMaxTransactions.
 void add_transactions(Warp& warp, const Op& op, Mbarrier& barrier, int64_t arrived);
 // Bytes of an asynchronous operation have arrived, long after it was issued: never faults.

@@ -113,7 +113,7 @@ Result<std::string> run_dependent_add_one(Device& device, const DeviceFunction& 
 }
 
 Result<std::string> run_multicast_gemm(Device& device, const DeviceFunction& function) {
-  constexpr int kTiles = 5, kDepth = 64 * kTiles;
+  constexpr int kTiles = 9, kDepth = 64 * kTiles;
   const auto a = small_numbers(128 * kDepth, 7), b = small_numbers(64 * kDepth, 8);
   ReplicaLaunch launch(device);
   const uint64_t o = launch.output(128 * 64 * 4);
@@ -139,7 +139,7 @@ Result<std::string> run_cluster_sum(Device& device, const DeviceFunction& functi
 }
 
 Result<std::string> run_exchange(Device& device, const DeviceFunction& function) {
-  constexpr int kRounds = 5, kBlocks = 4;
+  constexpr int kRounds = 9, kBlocks = 4;
   const auto x = random_words(kRounds * kBlocks * 128, 10);
   std::vector<uint32_t> expected(x.size());
   for (size_t i = 0; i < x.size(); ++i) expected[i] = x[i ^ 128];

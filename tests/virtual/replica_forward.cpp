@@ -76,12 +76,12 @@ Result<std::string> run_forward(const Forward& f, Device& device, const DeviceFu
 
 }  // namespace
 
-// Five tiles of keys, the last one not full; rows of the second consumer are missing.
+// Nine tiles of keys, the last one not full; rows of the second consumer are missing.
 Result<std::string> run_forward_64(Device& device, const DeviceFunction& function) {
-  return run_forward({64, 128, 100, 520, (16 + 64) * 1024 + 72}, device, function);
+  return run_forward({64, 128, 100, 1032, (16 + 64) * 1024 + 72}, device, function);
 }
 Result<std::string> run_forward_128(Device& device, const DeviceFunction& function) {
-  return run_forward({128, 64, 100, 270, (32 + 64) * 1024 + 72}, device, function);
+  return run_forward({128, 64, 100, 526, (32 + 64) * 1024 + 72}, device, function);
 }
 
 }  // namespace lssar::test
