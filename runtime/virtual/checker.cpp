@@ -320,6 +320,7 @@ void Checker::write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t
 
 void Checker::async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t address, uint32_t bytes,
                            bool writes) {
+  if (bytes == 0) return;
   refresh_limits(*issue.warp);
   last_time_ = std::max(last_time_, issue.time);
   const uint32_t op = runner_.launch().program->index_of(*issue.op);
