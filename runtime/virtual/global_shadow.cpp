@@ -1,5 +1,7 @@
 #include "runtime/virtual/global_shadow.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "runtime/virtual/block_runner.h"
@@ -7,6 +9,7 @@
 namespace lssar::vdev {
 namespace {
 constexpr uint32_t kWordBytes = 4;
+constexpr uint64_t kLineBytes = uint64_t{GlobalRecord::kWordsPerLine} * kWordBytes;
 constexpr uint64_t kPageBytes = uint64_t{GlobalRecord::kWordsPerPage} * kWordBytes;
 }  // namespace
 
@@ -15,6 +18,16 @@ GlobalRecord::Page& GlobalRecord::page(uint64_t number) {
   auto& place = pages_[number];
   if (!place) place = std::make_unique<Page>();
   return *place;
+}
+
+GlobalRecord::Cell& GlobalRecord::Page::cell(uint32_t word) {
+  const uint32_t line = word / kWordsPerLine;
+  if (((in_parts >> line) & 1) == 0) {
+    if (!cells) cells = std::make_unique<Cell[]>(kWordsPerPage);
+    std::fill_n(cells.get() + line * kWordsPerLine, kWordsPerLine, lines[line]);
+    in_parts |= uint64_t{1} << line;
+  }
+  return cells[word];
 }
 
 void GlobalShadow::begin_cluster(const LaunchContext& launch, uint64_t cluster) {
@@ -124,6 +137,19 @@ void GlobalShadow::check_written(Checker& checker, const GlobalAccess& access, u
   if (access.writes) __atomic_store_n(&unwritten, uint8_t{0}, __ATOMIC_RELAXED);
 }
 
+// A whole line at once, if the access covers it and it was never accessed in parts.
+bool GlobalShadow::access_line(Checker& checker, const GlobalAccess& access, uint64_t address,
+                               uint64_t end) {
+  if (address % kLineBytes != 0 || end - address < kLineBytes) return false;
+  const uint64_t line = address % kPageBytes / kLineBytes;
+  if (((page_->in_parts >> line) & 1) != 0) return false;
+  for (uint64_t word = address; word < address + kLineBytes; word += kWordBytes) {
+    check_written(checker, access, word);
+  }
+  check_cell(checker, access, page_->lines[line], address, kAllBytes);
+  return true;
+}
+
 void GlobalShadow::access(Checker& checker, const GlobalAccess& access, uint64_t address,
                           uint32_t bytes) {
   const uint64_t end = address + bytes;
@@ -136,11 +162,15 @@ void GlobalShadow::access(Checker& checker, const GlobalAccess& access, uint64_t
       lock_ = std::unique_lock(page_->mutex);
     }
     while (address < end && address / kPageBytes == number) {
+      if (access_line(checker, access, address, end)) {
+        address += kLineBytes;
+        continue;
+      }
       const uint64_t next = std::min(end, address / kWordBytes * kWordBytes + kWordBytes);
       const auto part = static_cast<uint32_t>(next - address);
       const uint32_t mask = ((1u << part) - 1) << (address % kWordBytes);
       check_written(checker, access, address);
-      check_cell(checker, access, page_->cells[address % kPageBytes / kWordBytes], address, mask);
+      check_cell(checker, access, page_->cell(address % kPageBytes / kWordBytes), address, mask);
       address = next;
     }
   }

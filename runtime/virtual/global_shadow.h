@@ -49,10 +49,18 @@ class GlobalRecord {
   };
   static constexpr uint32_t kMany = 0xffffffffu;
   static constexpr uint32_t kWordsPerPage = 1024;
+  static constexpr uint32_t kWordsPerLine = 16;
+  static constexpr uint32_t kLinesPerPage = kWordsPerPage / kWordsPerLine;
+  // A line has one cell until it is accessed in parts, as bulk copies seldom do.
   struct Page {
     std::mutex mutex;
-    Cell cells[kWordsPerPage];
+    Cell lines[kLinesPerPage];
+    uint64_t in_parts = 0;          // lines, as bits
+    std::unique_ptr<Cell[]> cells;  // of the words of those
+    // The cell of a word of the page.
+    Cell& cell(uint32_t word);
   };
+  static_assert(kLinesPerPage <= 64, "Page::in_parts has a bit for each");
   // The page of a word, made when first asked for.
   Page& page(uint64_t number);
 
@@ -93,6 +101,7 @@ class GlobalShadow {
   };
   void check_cell(Checker& checker, const GlobalAccess& access, GlobalRecord::Cell& cell,
                   uint64_t address, uint32_t bytes);
+  bool access_line(Checker& checker, const GlobalAccess& access, uint64_t address, uint64_t end);
   void check_written(Checker& checker, const GlobalAccess& access, uint64_t address);
   // kOtherProxy: by the generic proxy only, where this access is by the async one.
   enum class Order : uint8_t { kSeen, kOtherProxy, kNone };

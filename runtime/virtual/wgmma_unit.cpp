@@ -39,8 +39,12 @@ uint64_t uniform(const Warp& warp, const Op& op, uint32_t reg, char which) {
 
 void check_bounds(const Warp& warp, const Op& op, const uint32_t* chunks, uint32_t count,
                   char which) {
+  // Addresses have 19 bits at most: signed comparisons, which are vectors everywhere.
+  const int limit = static_cast<int>(warp.shared_bytes) - static_cast<int>(kMatrixChunk);
+  int outside = 0;
+  for (uint32_t i = 0; i < count; ++i) outside |= static_cast<int>(chunks[i]) > limit ? 1 : 0;
+  if (outside == 0) return;
   const uint32_t last = *std::max_element(chunks, chunks + count);
-  if (last + kMatrixChunk <= warp.shared_bytes) return;
   fault(warp, op,
         fmt::format("{} has 16 bytes at shared address {:#x}, out of bounds: the block has {} "
                     "bytes",
