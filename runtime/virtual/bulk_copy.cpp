@@ -370,6 +370,12 @@ void bulk_copy(Warp& warp, const Op& op) { for_each_lane(warp, op, copy); }
 
 void bulk_prefetch(Warp&, const Op&) {}
 
+// Policies are opaque, and nothing here has a cache.
+void create_policy(Warp& warp, const Op& op) {
+  const GenericOperands in(warp, op);
+  for (uint32_t m = warp.mask; m != 0; m &= m - 1) in.set64(0, lowest_bit(m), 0);
+}
+
 void bulk_commit_group(Warp& warp, const Op&) {
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     runner_of(warp).async().commit_group(warp.agent * kLanes + lowest_bit(m));

@@ -14,6 +14,7 @@ void bulk_load(Warp& warp, const Op& op);
 void bulk_store(Warp& warp, const Op& op);  // and reductions in global memory
 void bulk_copy(Warp& warp, const Op& op);   // and reductions in shared memory
 void bulk_prefetch(Warp& warp, const Op& op);
+void create_policy(Warp& warp, const Op& op);  // of a cache: d, and what it is made from
 void bulk_commit_group(Warp& warp, const Op& op);
 void bulk_wait_group(Warp& warp, const Op& op);       // Op::imm groups may be pending
 void bulk_wait_group_read(Warp& warp, const Op& op);  // likewise

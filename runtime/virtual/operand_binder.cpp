@@ -397,7 +397,9 @@ Status OperandBinder::bind_operands(const Instruction& in, const Row& row, Op& o
 Status OperandBinder::bind(const Instruction& in, const Row& row, Op& op) {
   reads.clear();
   writes.clear();
-  LSSAR_RETURN_IF_ERROR(bind_operands(in, row, op));
+  Instruction bound = in;
+  if (has_policy(in, row)) --bound.num_operands;
+  LSSAR_RETURN_IF_ERROR(bind_operands(bound, row, op));
   if (in.guard >= 0) {
     const auto guard = static_cast<uint32_t>(in.guard);
     op.guard = register_offset(guard);

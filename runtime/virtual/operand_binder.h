@@ -53,6 +53,9 @@ class OperandBinder {
   bool fits_bulk(const Instruction& instruction) const;
 
   Status bind_operands(const Instruction& instruction, const Row& row, Op& op);
+  // Whether the last operand is a cache policy, which has no effect.
+  static bool has_policy(const Instruction& instruction, const Row& row);
+  bool fits_operands(const Instruction& instruction, const Row& row) const;
   Status bind_alu(const Instruction& instruction, const Row& row, Op& op);
   Status bind_setp(const Instruction& instruction, const Row& row, Op& op);
   Status bind_conversion(const Instruction& instruction, Op& op);

@@ -193,7 +193,27 @@ bool OperandBinder::fits_conversion(const Instruction& in) const {
   return true;
 }
 
+bool OperandBinder::has_policy(const Instruction& in, const Row& row) {
+  switch (row.bind) {
+    case Bind::kLoad:
+    case Bind::kStore:
+    case Bind::kAtomic:
+    case Bind::kReduce:
+    case Bind::kCopyAsync:
+      return in.num_operands != 0 && has_modifier(in.opcode, ".L2::cache_hint");
+    default:
+      return false;
+  }
+}
+
 bool OperandBinder::fits(const Instruction& in, const Row& row) const {
+  if (!has_policy(in, row)) return fits_operands(in, row);
+  Instruction without = in;
+  --without.num_operands;
+  return fits_value(operand(in, without.num_operands), 'l', false) && fits_operands(without, row);
+}
+
+bool OperandBinder::fits_operands(const Instruction& in, const Row& row) const {
   uint8_t code = 0;
   switch (row.bind) {
     case Bind::kAlu:

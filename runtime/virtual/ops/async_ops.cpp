@@ -115,7 +115,7 @@ void wait_all(Warp& w, const Op& op) {
   deliver(w, w.async.commits);
 }
 
-#define HINT "[.L2::64B|.L2::128B|.L2::256B]"
+#define HINT "[.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]"
 #define TARGET "(shared|shared::cta)"
 
 const Row kRows[] = {

@@ -132,12 +132,13 @@ void reduce(Warp& w, const Op& op) {
   }
 }
 
-#define HOW \
-  "[.relaxed|.acquire|.release|.acq_rel][.cta|.cluster|.gpu|.sys][.global|.shared|.shared::cta|.shared::cluster]"
+#define HOW                                                                                       \
+  "[.relaxed|.acquire|.release|.acq_rel][.cta|.cluster|.gpu|.sys][.global|.shared|.shared::cta|." \
+  "shared::cluster]"
 
-#define ATOMIC(name, types, letters, F, T)                             \
-  {"atom" HOW name "." types, Bind::kAtomic, letters, atomic<F, T>}, { \
-    "red" HOW name "." types, Bind::kReduce, letters, reduce<F, T>     \
+#define ATOMIC(name, types, letters, F, T)                                              \
+  {"atom" HOW name "[.L2::cache_hint]." types, Bind::kAtomic, letters, atomic<F, T>}, { \
+    "red" HOW name "[.L2::cache_hint]." types, Bind::kReduce, letters, reduce<F, T>     \
   }
 
 const Row kRows[] = {
@@ -163,12 +164,12 @@ const Row kRows[] = {
     ATOMIC(".xor", "b64", "ll", Xor, u64),
     ATOMIC(".inc", "u32", "ww", Increment, u32),
     ATOMIC(".dec", "u32", "ww", Decrement, u32),
-    {"atom" HOW ".exch.b32", Bind::kAtomic, "ww", atomic<Exchange, u32>},
-    {"atom" HOW ".exch.b64", Bind::kAtomic, "ll", atomic<Exchange, u64>},
+    {"atom" HOW ".exch[.L2::cache_hint].b32", Bind::kAtomic, "ww", atomic<Exchange, u32>},
+    {"atom" HOW ".exch[.L2::cache_hint].b64", Bind::kAtomic, "ll", atomic<Exchange, u64>},
     {"atom" HOW ".cas.b16", Bind::kAtomic, "hhh", compare_and_swap<u16>},
     {"atom" HOW ".cas.b32", Bind::kAtomic, "www", compare_and_swap<u32>},
     {"atom" HOW ".cas.b64", Bind::kAtomic, "lll", compare_and_swap<u64>},
-    {"red" HOW ".add.(v2|v4).f32", Bind::kReduce, "ww", reduce<Add, f32>},
+    {"red" HOW ".add[.L2::cache_hint].(v2|v4).f32", Bind::kReduce, "ww", reduce<Add, f32>},
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ namespace {
 #define BULK_BETWEEN ".shared::cluster.shared::cta"
 #define TENSOR_DIM ".(1d|2d|3d|4d|5d)"
 
+#define POLICY ".(L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged)"
+#define SECOND_POLICY "[.L2::evict_first|.L2::evict_unchanged]"
 #define STORE_ASYNC "st.async[.weak][.shared::cluster]" BULK_BARRIER
 #define REDUCE_ASYNC "red.async.relaxed.cluster[.shared::cluster]" BULK_BARRIER
 
@@ -85,6 +87,10 @@ const Row kRows[] = {
     {"cp.async.mbarrier.arrive.noinc[.shared|.shared::cta].b64", Bind::kGeneric, "@",
      copy_arrive_noinc},
 
+    {"createpolicy.fractional" POLICY SECOND_POLICY ".b64", Bind::kGeneric, "Lw?", create_policy},
+    {"createpolicy.range[.global]" POLICY SECOND_POLICY ".b64", Bind::kGeneric, "L@ww",
+     create_policy},
+    {"createpolicy.cvt.L2.b64", Bind::kGeneric, "Ll", create_policy},
     {"prefetch[.param|.const].tensormap", Bind::kNone, "", bulk_prefetch},
     {"fence.proxy.tensormap::generic.acquire.(cta|cluster|gpu|sys)", Bind::kNone, "",
      fence_tensor_map},

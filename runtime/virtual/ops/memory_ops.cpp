@@ -64,7 +64,7 @@ void nop(Warp&, const Op&) {}
 #define CACHE                                                                              \
   "[.ca|.cg|.cs|.lu|.cv|.wb|.wt][.nc][.L1::evict_normal|.L1::evict_unchanged|"             \
   ".L1::evict_first|.L1::evict_last|.L1::no_allocate][.L2::evict_normal|.L2::evict_first|" \
-  ".L2::evict_last][.L2::64B|.L2::128B|.L2::256B]"
+  ".L2::evict_last][.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]"
 #define VECTOR "[.v2|.v4|.v8]"
 
 // The register, the second letter, is as wide as the type or wider.
