@@ -35,7 +35,8 @@ TEST_P(HelpOf, HasAnExampleAndTheExitCodes) {
   EXPECT_NE(result.out.find("5 I/O"), std::string::npos) << result.out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Subcommands, HelpOf, ::testing::Values("emit", "run", "verify", "doctor"));
+INSTANTIATE_TEST_SUITE_P(Subcommands, HelpOf,
+                         ::testing::Values("emit", "run", "verify", "sim", "doctor"));
 
 TEST(Command, PrintsItsVersion) {
   const CommandRunner command;

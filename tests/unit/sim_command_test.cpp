@@ -268,6 +268,13 @@ TEST_F(SimTest, TextNamesTheLaunchTheSeedsAndTheFiles) {
   }
 }
 
+TEST_F(SimTest, EverySeedOf64BitsIsOne) {
+  const CommandResult result =
+      sim(sim_kernel("", ""), {}, {"--block", "1", "--schedule-seed", "18446744073709551615"});
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_NE(result.out.find("seed 18446744073709551615: "), std::string::npos) << result.out;
+}
+
 TEST_F(SimTest, OutputsThatDifferBetweenSeedsAreNamed) {
   // The clock is not the same in two runs.
   const std::string ptx =

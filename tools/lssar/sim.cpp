@@ -122,13 +122,18 @@ Result<int> sim(const SimOptions& options) {
   result.with_counters = options.counters;
   bool reported = false;
   const uint64_t begin = options.seeds ? 0 : options.schedule_seed;
-  const uint64_t end = options.seeds ? *options.seeds : begin + 1;
-  for (uint64_t seed = begin; seed < end && (!reported || options.all_seeds); ++seed) {
-    LSSAR_ASSIGN_OR_RETURN(SimRun run, run_sim(launch, seed));
+  const uint64_t count = options.seeds.value_or(1);
+  for (uint64_t i = 0; i < count && (!reported || options.all_seeds); ++i) {
+    LSSAR_ASSIGN_OR_RETURN(SimRun run, run_sim(launch, begin + i));
     reported = reported || !run.reports.empty();
+    if (!result.runs.empty()) {
+      for (const SimDifference& d : compare_sim_runs(launch, result.runs[0], run)) {
+        result.differences.push_back(d);
+      }
+      run.outputs.clear();  // only the first seed's are kept: there may be many
+    }
     result.runs.push_back(std::move(run));
   }
-  result.differences = compare_sim_runs(launch, result.runs);
   result.written = !reported;
   if (result.written) LSSAR_RETURN_IF_ERROR(write_sim_outputs(launch, result.runs[0]));
   options.json ? print_sim_json(launch, result) : print_sim_text(launch, result);

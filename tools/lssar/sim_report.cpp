@@ -108,18 +108,16 @@ nlohmann::json differences_to_json(const SimLaunch& launch, const SimResult& res
 
 }  // namespace
 
-std::vector<SimDifference> compare_sim_runs(const SimLaunch& launch,
-                                            const std::vector<SimRun>& runs) {
+std::vector<SimDifference> compare_sim_runs(const SimLaunch& launch, const SimRun& first,
+                                            const SimRun& run) {
   std::vector<SimDifference> differences;
-  for (size_t r = 1; r < runs.size(); ++r) {
-    for (size_t i = 0; i < launch.data.size(); ++i) {
-      SimDifference d = compare_output(launch.data[i], runs[0].outputs[i], runs[r].outputs[i]);
-      if (d.elements == 0) continue;
-      d.argument = i;
-      d.first_seed = runs[0].seed;
-      d.second_seed = runs[r].seed;
-      differences.push_back(d);
-    }
+  for (size_t i = 0; i < launch.data.size(); ++i) {
+    SimDifference d = compare_output(launch.data[i], first.outputs[i], run.outputs[i]);
+    if (d.elements == 0) continue;
+    d.argument = i;
+    d.first_seed = first.seed;
+    d.second_seed = run.seed;
+    differences.push_back(d);
   }
   return differences;
 }

@@ -20,9 +20,9 @@ struct SimDifference {
   float first_value = 0, second_value = 0;
 };
 
-// Every run against the first one, bit by bit.
-std::vector<SimDifference> compare_sim_runs(const SimLaunch& launch,
-                                            const std::vector<SimRun>& runs);
+// The outputs of a run against those of the first one, bit by bit.
+std::vector<SimDifference> compare_sim_runs(const SimLaunch& launch, const SimRun& first,
+                                            const SimRun& run);
 
 // The run's outputs to their files: all of them are complete on disk before the first replaces what
 // was there. kIoError.
