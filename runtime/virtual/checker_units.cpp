@@ -24,6 +24,19 @@ bool add_writer(std::vector<Stamp>& writers, Stamp writer) {
   return true;
 }
 
+// Whether all words, at least four, have this writer and are defined.
+bool same_writer(const Stamp* writers, const uint8_t* undefined, uint32_t count, Stamp writer) {
+  Stamp difference = 0;
+  uint32_t any = 0;
+  for (uint32_t i = 0; i < count; i += kUnitWords) {
+    for (uint32_t k = 0; k < kUnitWords; ++k) difference |= writers[i + k] ^ writer;
+    uint32_t unit;
+    std::memcpy(&unit, undefined + i, sizeof unit);
+    any |= unit;
+  }
+  return difference == 0 && any == 0;
+}
+
 }  // namespace
 
 void Checker::async_units(const AsyncIssue& issue, uint32_t rank, const uint64_t* units,
@@ -43,19 +56,29 @@ void Checker::async_units(const AsyncIssue& issue, uint32_t rank, const uint64_t
     const uint32_t begin = entry * kUnitsPerEntry * kUnitWords;
     const auto end = static_cast<uint32_t>(
         std::min<size_t>(begin + kUnitsPerEntry * kUnitWords, shadow.words()));
+    // The quarters of wgmmas are not issued in the order of their times.
+    const bool newest = !shadow.has_read_after(issue.agent, begin, end - begin, mine);
     Stamp* const readers = shadow.note_reads(issue.agent, begin, end - begin, mine);
-    for (uint64_t bits = units[entry]; bits != 0; bits &= bits - 1) {
-      const uint32_t word = begin + static_cast<uint32_t>(std::countr_zero(bits)) * kUnitWords;
-      const Stamp* const w = shadow.writers() + word;
-      Stamp* const r = readers + word;
-      uint32_t undefined;
-      std::memcpy(&undefined, shadow.undefined() + word, sizeof undefined);
-      if (((w[0] ^ seen) | (w[1] ^ seen) | (w[2] ^ seen) | (w[3] ^ seen) | undefined) != 0) {
-        found.complete &= check_unit(issue, rank, word, found.writers);
-        seen = w[kUnitWords - 1];
+    for (uint64_t bits = units[entry]; bits != 0;) {
+      const auto low = static_cast<uint32_t>(std::countr_zero(bits));
+      const auto length = static_cast<uint32_t>(std::countr_one(bits >> low));
+      bits = low + length == kUnitsPerEntry ? 0 : bits >> (low + length) << (low + length);
+      const uint32_t word = begin + low * kUnitWords;
+      const uint32_t run_end = word + length * kUnitWords;
+      const Stamp* const writers = shadow.writers();
+      const uint8_t* const undefined = shadow.undefined();
+      if (!same_writer(writers + word, undefined + word, run_end - word, seen)) {
+        for (uint32_t w = word; w < run_end; w += kUnitWords) {
+          if (same_writer(writers + w, undefined + w, kUnitWords, seen)) continue;
+          found.complete &= check_unit(issue, rank, w, found.writers);
+          seen = writers[w + kUnitWords - 1];
+        }
       }
-      // The quarters of a wgmma are not issued in the order of their times.
-      for (uint32_t i = 0; i < kUnitWords; ++i) r[i] = std::max(r[i], mine);
+      if (newest) {
+        std::fill(readers + word, readers + run_end, mine);
+      } else {
+        for (uint32_t w = word; w < run_end; ++w) readers[w] = std::max(readers[w], mine);
+      }
     }
   }
 }

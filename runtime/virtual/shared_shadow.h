@@ -51,6 +51,14 @@ class SharedShadow {
   }
   // Of an active agent.
   const Stamp* readers(uint32_t agent) const { return planes_[agent].words.get(); }
+  // Whether the agent may have read one of the words after `stamp`.
+  bool has_read_after(uint32_t agent, uint32_t first, uint32_t count, Stamp stamp) {
+    const Plane& plane = make_plane(agent);
+    for (uint32_t b = first / kBlockWords; b <= (first + count - 1) / kBlockWords; ++b) {
+      if (plane.newest[b] > stamp) return true;
+    }
+    return false;
+  }
   // Calls f(word, stamp) for the reads of an active agent that are not older than `limit`.
   template <class F>
   void for_reads_since(uint32_t agent, uint32_t first, uint32_t count, Stamp limit, const F& f) {

@@ -29,11 +29,11 @@ uint32_t lanes_of_rows(uint32_t lanes) {
 
 }  // namespace
 
-WgmmaUnit::RegisterUse& WgmmaUnit::use_of(WarpState& state, uint32_t offset) const {
+WgmmaUnit::RegisterUse* WgmmaUnit::uses_of(WarpState& state) const {
   if (state.uses.empty()) {
     state.uses.resize(runner_.launch().program->register_bytes / kRegisterUnit + 1);
   }
-  return state.uses[offset / kRegisterUnit];
+  return state.uses.data();
 }
 
 void WgmmaUnit::check_issue(Warp& warp, const Op& op, Operation& operation, uint32_t number) {
@@ -71,7 +71,7 @@ void WgmmaUnit::check_shared(Warp& warp, const Op& op, const uint32_t* chunks, u
 // A register of the sums or of A.
 void WgmmaUnit::check_register(Warp& warp, const Op& op, uint32_t offset, bool sum) {
   WarpState& state = states_[warp.agent];
-  const RegisterUse& use = use_of(state, offset);
+  const RegisterUse& use = uses_of(state)[offset / kRegisterUnit];
   Checker& checker = *runner_.checker();
   const KernelProgram& program = *runner_.launch().program;
   const bool in_flight = use.flight_end > state.waited;
@@ -115,27 +115,29 @@ void WgmmaUnit::check_registers(Warp& warp, const Op& op, uint32_t number) {
   for (uint32_t i = chained ? op.count : 0; i < end; ++i) {
     check_register(warp, op, op.list[i], i < op.count);
   }
+  RegisterUse* const uses = uses_of(state);
   for (uint32_t i = 0; i < end; ++i) {
-    RegisterUse& use = use_of(state, op.list[i]);
+    RegisterUse& use = uses[op.list[i] / kRegisterUnit];
     use.flight_end = number + 1;
     use.flight_op = index;
   }
 }
 
 void WgmmaUnit::touch(Warp& warp, const Op& op) {
-  if (guarded_mask(warp, op, warp.mask) == 0) return;
+  if (op.guard != kNoRegister && guarded_mask(warp, op, warp.mask) == 0) return;
   const KernelProgram& program = *runner_.launch().program;
   const OpFacts& facts = program.facts_of(op);
   WarpState& state = states_[warp.agent];
   const uint32_t* const registers = program.op_registers.data();
+  RegisterUse* const uses = uses_of(state);
   if (state.issued != state.waited) {
     for (uint32_t i = facts.writes_end; i-- > facts.reads_begin;) {
-      const RegisterUse& use = use_of(state, registers[i]);
+      const RegisterUse& use = uses[registers[i] / kRegisterUnit];
       if (use.flight_end > state.waited) report_touch(warp, op, use, i >= facts.reads_end);
     }
   }
   for (uint32_t i = facts.reads_end; i < facts.writes_end; ++i) {
-    RegisterUse& use = use_of(state, registers[i]);
+    RegisterUse& use = uses[registers[i] / kRegisterUnit];
     use.write_epoch = state.epoch;
     use.write_op = program.index_of(op);
   }

@@ -109,7 +109,7 @@ class WgmmaUnit {
   void check_register(Warp& warp, const Op& op, uint32_t offset, bool sum);
   void report_touch(Warp& warp, const Op& op, const RegisterUse& use, bool writes);
   void taint_sums(Warp& warp, const Op& op, bool accumulate);
-  RegisterUse& use_of(WarpState& state, uint32_t offset) const;
+  RegisterUse* uses_of(WarpState& state) const;  // by offset / 64
 
   BlockRunner& runner_;
   std::vector<Group> groups_;
