@@ -8,6 +8,8 @@ uint32_t field(uint64_t bits, int first) {
   return static_cast<uint32_t>(bits >> first & 0x3fff) << 4;
 }
 
+constexpr uint32_t kPattern = 1024;  // bytes after which every swizzle repeats
+
 uint32_t row_bytes(MatrixSwizzle swizzle) {
   switch (swizzle) {
     case MatrixSwizzle::k128:
@@ -59,11 +61,15 @@ void find_matrix_chunks(const MatrixDescriptor& d, bool mn_major, uint32_t first
   const Swizzler place = {chunks - 1, d.base_offset};
   if (!mn_major) {
     const uint32_t next = swizzled ? kMatrixChunk : d.leading;
-    for (uint32_t r = first; r < first + rows; ++r, out += 2) {
+    const bool repeats = d.stride % kPattern == 0;
+    const uint32_t distinct = repeats ? 8 : rows;
+    for (uint32_t i = 0; i < distinct; ++i) {
+      const uint32_t r = first + i;
       const uint32_t address = d.start + (r & 7) * width + (r >> 3) * d.stride;
-      out[0] = place(address);
-      out[1] = place(address + next);
+      out[2 * i] = place(address);
+      out[2 * i + 1] = place(address + next);
     }
+    for (uint32_t i = 2 * distinct; i < 2 * rows; ++i) out[i] = out[i - 16] + d.stride;
     return;
   }
   const uint32_t next_rows = swizzled ? d.leading : d.stride;

@@ -28,7 +28,9 @@ bool a_in_registers(const Op& op) { return op.a == kNoRegister; }
 // A descriptor, which is the same in all lanes.
 uint64_t uniform(const Warp& warp, const Op& op, uint32_t reg, char which) {
   const auto* lanes = reinterpret_cast<const uint64_t*>(warp.registers + reg);
-  for (uint32_t i = 1; i < kLanes; ++i) {
+  uint64_t difference = 0;
+  for (uint32_t i = 1; i < kLanes; ++i) difference |= lanes[i] ^ lanes[0];
+  for (uint32_t i = 1; difference != 0 && i < kLanes; ++i) {
     if (lanes[i] == lanes[0]) continue;
     fault(warp, op,
           fmt::format("the descriptor of {} is {:#x} in lane 0 and {:#x} in lane {}", which,
