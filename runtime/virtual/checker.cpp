@@ -120,11 +120,7 @@ void Checker::fence_mbarrier_init(Warp& warp, uint32_t lanes) {
 }
 
 void Checker::fence_device(Warp& warp, uint32_t lanes) {
-  SyncClock seen;
-  release(warp, lanes, seen);
-  SyncClock acquired;
-  global_->fence(warp.agent, std::move(seen), acquired);
-  acquire(warp, lanes, acquired);
+  global_->fence(*this, warp, lanes);
 }
 
 void Checker::acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t floor) {

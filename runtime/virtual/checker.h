@@ -86,6 +86,12 @@ class Checker {
   uint32_t add_agent();
   uint32_t wgmma_agent(uint32_t warp_group) const { return first_wgmma_ + warp_group; }
   uint32_t base_time() const { return base_; }
+  uint32_t time_of(const Warp& warp) const { return knowledge_[warp.agent].time(); }
+  // Whether the lane has seen an access.
+  bool covers(const Warp& warp, uint32_t lane, uint32_t agent, uint32_t time,
+              uint32_t by_lane) const {
+    return knowledge_[warp.agent].covers(lane, agent, time, by_lane);
+  }
   void acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t floor);
   void async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t address, uint32_t bytes,
                     bool writes);

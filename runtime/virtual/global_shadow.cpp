@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include "runtime/virtual/block_runner.h"
+#include "runtime/virtual/splits.h"
 
 namespace lssar::vdev {
 namespace {
 constexpr uint32_t kWordBytes = 4;
 constexpr uint64_t kLineBytes = uint64_t{GlobalRecord::kWordsPerLine} * kWordBytes;
+constexpr size_t kMostFences = 32;  // of a warp that others may still hand on
 constexpr uint64_t kPageBytes = uint64_t{GlobalRecord::kWordsPerPage} * kWordBytes;
 }  // namespace
 
@@ -37,18 +39,19 @@ void GlobalShadow::begin_cluster(const LaunchContext& launch, uint64_t cluster) 
   ranges_ = launch.ranges.get();
   range_ = nullptr;
   cluster_ = static_cast<uint32_t>(cluster) + 1;
-  epoch_ = 1;
   known_.clear();
   fences_.clear();
 }
 
 // How an earlier access is seen by this one.
 GlobalShadow::Order GlobalShadow::order(const Checker& checker, const GlobalAccess& access,
-                                        Stamp stamp, uint32_t cluster, uint32_t epoch) const {
+                                        Stamp stamp, uint32_t cluster) const {
   if (access.strong && (stamp & kStampStrong) != 0) return Order::kSeen;
   if (cluster != cluster_) {
     const auto known = known_.find(cluster);
-    const bool seen = known != known_.end() && epoch <= known->second;
+    const bool seen =
+        known != known_.end() &&
+        known->second.seen.covers(stamp_agent(stamp), stamp_time(stamp), stamp_lane(stamp));
     return seen ? Order::kSeen : Order::kNone;
   }
   const uint32_t agent = stamp_agent(stamp);
@@ -90,7 +93,7 @@ void GlobalShadow::check_cell(Checker& checker, const GlobalAccess& access,
                               GlobalRecord::Cell& cell, uint64_t address, uint32_t bytes) {
   const Stamp mine = access.stamp | static_cast<Stamp>(bytes) << 32;
   if (cell.writer_cluster != 0 && (stamp_bytes(cell.writer) & bytes) != 0) {
-    const Order seen = order(checker, access, cell.writer, cell.writer_cluster, cell.writer_epoch);
+    const Order seen = order(checker, access, cell.writer, cell.writer_cluster);
     if (seen != Order::kSeen) {
       report(checker, access, address, {cell.writer, cell.writer_cluster, true, seen});
     }
@@ -99,24 +102,21 @@ void GlobalShadow::check_cell(Checker& checker, const GlobalAccess& access,
     if (cell.reader_cluster != 0 && (stamp_bytes(cell.reader) & bytes) != 0) {
       // NOTE: of several readers only the last is known; where they belong to several clusters,
       // one that this cluster has not heard of is a race.
-      const Order seen =
-          cell.reader_cluster != GlobalRecord::kMany
-              ? order(checker, access, cell.reader, cell.reader_cluster, cell.reader_epoch)
-          : access.strong || !known_.empty() ? Order::kSeen
-                                             : Order::kNone;
+      const Order seen = cell.reader_cluster != GlobalRecord::kMany
+                             ? order(checker, access, cell.reader, cell.reader_cluster)
+                         : access.strong || !known_.empty() ? Order::kSeen
+                                                            : Order::kNone;
       if (seen != Order::kSeen) {
         report(checker, access, address, {cell.reader, cell.reader_cluster, false, seen});
       }
     }
     cell.writer = mine;
     cell.writer_cluster = cluster_;
-    cell.writer_epoch = epoch_;
   }
   if (access.reads) {
     const bool others = cell.reader_cluster != 0 && cell.reader_cluster != cluster_;
     cell.reader = mine;
     cell.reader_cluster = others ? GlobalRecord::kMany : cluster_;
-    cell.reader_epoch = epoch_;
   }
 }
 
@@ -180,55 +180,89 @@ void GlobalShadow::release_page() {
   if (lock_.owns_lock()) lock_.unlock();
 }
 
+void GlobalRecord::join(Clocks& to, const Clocks& from) {
+  for (const auto& [cluster, clock] : from) to[cluster].join(clock);
+}
+
+// What the fences handed on that this access has seen, its own warp's among them.
+void GlobalShadow::add_fenced(const GlobalAccess& access, SyncClock& into) const {
+  for (const auto& [agent, fences] : fences_) {
+    for (auto fence = fences.made.rbegin(); fence != fences.made.rend(); ++fence) {
+      if (agent != access.warp->agent &&
+          !access.knowledge->covers(access.lane, agent, fence->time, fence->lane)) {
+        continue;
+      }
+      into.join(fence->seen);
+      break;
+    }
+  }
+}
+
+// What a fence may make seen, of this warp or of another that has seen this read.
+void GlobalShadow::note_found(const GlobalAccess& access, const GlobalRecord::Clocks& clocks) {
+  auto& found = fences_[access.warp->agent].found;
+  const uint32_t time = stamp_time(access.stamp);
+  if (found.empty() || found.back().time != time || found.back().lane != access.lane) {
+    if (found.size() == kMostFences) found.erase(found.begin());
+    found.push_back({time, access.lane, {}});
+  }
+  GlobalRecord::join(found.back().clocks, clocks);
+}
+
+// Those that read what was released have seen it.
+void GlobalShadow::take(Checker& checker, Warp& warp, const GlobalRecord::Clocks& found) {
+  for (const auto& [cluster, clock] : found) {
+    if (cluster == cluster_) {
+      checker.acquire(warp, warp.mask, clock);
+    } else {
+      known_[cluster].join(clock);
+    }
+  }
+}
+
 void GlobalShadow::synchronise(Checker& checker, const GlobalAccess& access, const OpFacts& facts,
                                uint64_t address) {
   release_page();
   Warp& warp = *access.warp;
-  Fence& fence = fences_[warp.agent];
   SyncClock seen;
   if (facts.releases) checker.release(warp, warp.mask, seen);
-  SyncClock found;
-  std::map<uint32_t, uint32_t> epochs;
+  const bool fenced = !facts.releases && !fences_.empty();
+  if (fenced) add_fenced(access, seen);
+  GlobalRecord::Clocks found;
   {
     const std::lock_guard lock(record_->sync_mutex);
-    GlobalRecord::Release& place = record_->releases[address];
-    if (access.reads) {
-      epochs = place.epochs;
-      if (place.cluster == cluster_) found = place.clock;
-    }
-    if (access.writes && (facts.releases || fence.made)) {
-      if (place.cluster != cluster_) place.clock.clear();
-      place.cluster = cluster_;
-      place.clock.join(facts.releases ? seen : fence.seen);
+    const auto place = record_->releases.find(address);
+    if (access.reads && place != record_->releases.end()) found = place->second;
+    if (access.writes && (facts.releases || fenced)) {
+      GlobalRecord::Clocks& released = record_->releases[address];
+      released[cluster_].join(seen);
       // What this cluster has heard of others, it hands on too.
-      for (const auto& [cluster, epoch] : known_) {
-        place.epochs[cluster] = std::max(place.epochs[cluster], epoch);
-      }
-      const uint32_t released = facts.releases ? epoch_ : fence.epoch;
-      place.epochs[cluster_] = std::max(place.epochs[cluster_], released);
-      if (facts.releases) ++epoch_;
+      GlobalRecord::join(released, known_);
     }
   }
-  const bool now = facts.acquires;
-  if (now) checker.acquire(warp, warp.mask, found);
-  if (!now) fence.found.join(found);
-  auto& known = now ? known_ : fence.epochs;
-  for (const auto& [cluster, epoch] : epochs) {
-    if (cluster != cluster_) known[cluster] = std::max(known[cluster], epoch);
+  if (found.empty()) return;
+  if (facts.acquires) {
+    take(checker, warp, found);
+  } else {
+    note_found(access, found);
   }
 }
 
-void GlobalShadow::fence(uint32_t agent, SyncClock seen, SyncClock& acquired) {
-  Fence& fence = fences_[agent];
-  fence.made = true;
-  fence.seen = std::move(seen);
-  fence.epoch = epoch_++;
-  acquired = std::move(fence.found);
-  fence.found.clear();
-  for (const auto& [cluster, epoch] : fence.epochs) {
-    known_[cluster] = std::max(known_[cluster], epoch);
+void GlobalShadow::fence(Checker& checker, Warp& warp, uint32_t lanes) {
+  const uint32_t lane = lowest_bit(lanes);
+  const uint32_t time = checker.time_of(warp);
+  Fences& fences = fences_[warp.agent];
+  SyncClock seen;
+  checker.release(warp, lanes, seen);
+  if (fences.made.size() == kMostFences) fences.made.erase(fences.made.begin());
+  fences.made.push_back({time, lane, std::move(seen)});
+  for (const auto& [agent, others] : fences_) {
+    for (const Found& found : others.found) {
+      if (agent == warp.agent || checker.covers(warp, lane, agent, found.time, found.lane)) {
+        take(checker, warp, found.clocks);
+      }
+    }
   }
-  fence.epochs.clear();
 }
 
 }  // namespace lssar::vdev

@@ -1,6 +1,6 @@
 // What the strict mode knows of global memory: by 4-byte word, who wrote it and who read it last.
 // Within a cluster as for shared memory; between clusters, which nothing orders but strong accesses
-// and fences, by counters that each cluster advances at its releases.
+// and fences, by what these hand on.
 //
 // One for each runner; what all runners of a launch share is in a GlobalRecord.
 #pragma once
@@ -42,10 +42,8 @@ class GlobalRecord {
   struct Cell {
     Stamp writer = 0;
     uint32_t writer_cluster = 0;  // + 1; 0: nobody
-    uint32_t writer_epoch = 0;
     Stamp reader = 0;
     uint32_t reader_cluster = 0;  // + 1; 0: nobody; kMany
-    uint32_t reader_epoch = 0;
   };
   static constexpr uint32_t kMany = 0xffffffffu;
   static constexpr uint32_t kWordsPerPage = 1024;
@@ -64,14 +62,12 @@ class GlobalRecord {
   // The page of a word, made when first asked for.
   Page& page(uint64_t number);
 
-  // Of an address that strong accesses use: what was released through it.
-  struct Release {
-    std::map<uint32_t, uint32_t> epochs;  // by cluster
-    uint32_t cluster = 0;                 // the one `clock` belongs to, + 1
-    SyncClock clock;
-  };
+  // What has been seen of each cluster; by cluster + 1.
+  using Clocks = std::map<uint32_t, SyncClock>;
+  static void join(Clocks& to, const Clocks& from);
   std::mutex sync_mutex;
-  std::unordered_map<uint64_t, Release> releases;
+  // By an address that strong accesses use: what was released through it.
+  std::unordered_map<uint64_t, Clocks> releases;
 
  private:
   std::mutex mutex_;
@@ -89,16 +85,26 @@ class GlobalShadow {
                    uint64_t address);
   // A fence of device scope by a warp: what it had seen may be handed on by its strong writes;
   // what its strong reads found is seen from now on.
-  void fence(uint32_t agent, SyncClock seen, SyncClock& acquired);
+  void fence(Checker& checker, Warp& warp, uint32_t lanes);
 
  private:
   struct Fence {
-    bool made = false;
+    uint32_t time;  // of the warp
+    uint32_t lane;  // one that made it
     SyncClock seen;
-    uint32_t epoch = 0;
-    SyncClock found;                      // by strong reads since
-    std::map<uint32_t, uint32_t> epochs;  // likewise
   };
+  struct Found {  // by a strong read
+    uint32_t time;
+    uint32_t lane;
+    GlobalRecord::Clocks clocks;
+  };
+  struct Fences {
+    std::vector<Fence> made;   // the latest ones
+    std::vector<Found> found;  // likewise
+  };
+  void note_found(const GlobalAccess& access, const GlobalRecord::Clocks& clocks);
+  void add_fenced(const GlobalAccess& access, SyncClock& into) const;
+  void take(Checker& checker, Warp& warp, const GlobalRecord::Clocks& found);
   void check_cell(Checker& checker, const GlobalAccess& access, GlobalRecord::Cell& cell,
                   uint64_t address, uint32_t bytes);
   bool access_line(Checker& checker, const GlobalAccess& access, uint64_t address, uint64_t end);
@@ -111,19 +117,17 @@ class GlobalShadow {
     bool wrote;
     Order order;
   };
-  Order order(const Checker& checker, const GlobalAccess& access, Stamp stamp, uint32_t cluster,
-              uint32_t epoch) const;
+  Order order(const Checker& checker, const GlobalAccess& access, Stamp stamp,
+              uint32_t cluster) const;
   void report(Checker& checker, const GlobalAccess& access, uint64_t address,
               const Earlier& earlier);
 
   GlobalRecord* record_ = nullptr;
   const RangeTable* ranges_ = nullptr;
-  const RangeTable::Range* range_ = nullptr;  // that was accessed last
-  uint32_t cluster_ = 0;                      // + 1
-  uint32_t epoch_ = 1;                        // advances at each release to others
-  uint32_t base_ = 1;
-  std::map<uint32_t, uint32_t> known_;          // epochs of other clusters that are seen
-  std::unordered_map<uint32_t, Fence> fences_;  // by warp
+  const RangeTable::Range* range_ = nullptr;     // that was accessed last
+  uint32_t cluster_ = 0;                         // + 1
+  GlobalRecord::Clocks known_;                   // of other clusters; what one warp knows, all do
+  std::unordered_map<uint32_t, Fences> fences_;  // by warp
   uint64_t last_page_ = ~uint64_t{0};
   GlobalRecord::Page* page_ = nullptr;
   std::unique_lock<std::mutex> lock_;  // of page_

@@ -187,25 +187,38 @@ std::string entry_name(std::string_view line) {
 }  // namespace
 
 std::vector<Mutant> make_mutants(const std::string& module) {
+  // Which of how many lines of an opcode in an entry.
+  struct Place {
+    std::string group;
+    int ordinal;
+    std::string what;
+  };
   std::vector<Mutant> mutants;
-  std::map<std::string, int> seen;
+  std::vector<Place> places;
+  std::map<std::string, int> count;
   std::string entry;
   int number = 1;
   for (size_t at = 0; at < module.size(); ++number) {
     const size_t end = std::min(module.find('\n', at), module.size());
     const std::string_view line = std::string_view(module).substr(at, end - at);
-    if (const std::string name = entry_name(line); !name.empty()) entry = name, seen.clear();
+    if (const std::string name = entry_name(line); !name.empty()) entry = name;
     Statement statement;
     if (parse_statement(line, statement)) {
       const Changes changes = changes_of(statement);
-      const int ordinal = changes.empty() ? 0 : ++seen[statement.opcode];
+      const std::string group = entry + ": " + statement.opcode;
+      const int ordinal = changes.empty() ? 0 : ++count[group];
       for (const Change& change : changes) {
-        mutants.push_back(
-            {fmt::format("{}: {} #{}: {}", entry, statement.opcode, ordinal, change.what), number,
-             module.substr(0, at) + change.line + module.substr(end)});
+        places.push_back({group, ordinal, change.what});
+        mutants.push_back({{}, number, module.substr(0, at) + change.line + module.substr(end)});
       }
     }
     at = end + 1;
+  }
+  for (size_t i = 0; i < mutants.size(); ++i) {
+    const auto& [group, ordinal, what] = places[i];
+    const bool last = ordinal > 1 && ordinal == count[group];
+    mutants[i].name =
+        fmt::format("{} {}: {}", group, last ? "last" : fmt::format("#{}", ordinal), what);
   }
   return mutants;
 }

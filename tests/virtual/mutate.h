@@ -8,7 +8,8 @@
 namespace lssar::test {
 
 struct Mutant {
-  // "kernel: opcode #2: taken away": the second line of this opcode in this entry.
+  // "kernel: opcode #2: taken away": the second line of this opcode in this entry. "last" instead
+  // of a number is the last of several: compilers unroll what comes before it in their own ways.
   std::string name;
   int line = 0;
   std::string text;  // of the whole module

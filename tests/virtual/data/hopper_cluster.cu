@@ -165,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(128) __cluster_dims__(2, 1, 1)
 // *sum = the sum of x [blocks, 128]: every block adds its part, the last one adds the parts. The
 // counter begins as 0.
 template <bool kFences>
-DEVICE void split_sum(const float* x, volatile float* parts, u32* counter, float* sum) {
+DEVICE void split_sum(const float* x, float* parts, u32* counter, float* sum) {
   const u32 thread = threadIdx.x, base = shared_address(dynamic_shared);
   parts[blockIdx.x * 128 + thread] = 2 * x[blockIdx.x * 128 + thread];
   if (kFences) __threadfence();
