@@ -37,6 +37,11 @@ class CopyArrivalTest : public testing::TestWithParam<BulkMode> {
 INSTANTIATE_TEST_SUITE_P(Modes, CopyArrivalTest, testing::ValuesIn(kBulkModes),
                          [](const auto& tested) { return tested.param.name; });
 
+class StrictCopyArrivalTest : public CopyArrivalTest {};
+INSTANTIATE_TEST_SUITE_P(Modes, StrictCopyArrivalTest,
+                         testing::Values(kBulkModes[2], kBulkModes[3], kBulkModes[4]),
+                         [](const auto& tested) { return tested.param.name; });
+
 const char* const kArriveOnce = "@!%p1 mbarrier.arrive.shared.b64 _, [%r3];\n";
 // The barrier gets a count of 32.
 const char* const kCountOfLanes =
@@ -85,16 +90,14 @@ TEST_P(CopyArrivalTest, MoreArrivalsThanExpectedAreRefused) {
   EXPECT_NE(status.message().find("arrivals at mbarrier"), std::string::npos) << status.to_string();
 }
 
-TEST_P(CopyArrivalTest, AnOrdinaryArrivalSaysNothingOfCopies) {
-  if (!GetParam().strict) GTEST_SKIP() << "a check of the strict mode";
+TEST_P(StrictCopyArrivalTest, AnOrdinaryArrivalSaysNothingOfCopies) {
   const Status status =
       run(kCountOfLanes, "mbarrier.arrive.shared.b64 _, [%r3];\n" + wait_for_barrier());
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("cp.async.ca"), std::string::npos) << status.to_string();
 }
 
-TEST_P(CopyArrivalTest, AnArrivalSaysNothingOfOrdinaryStores) {
-  if (!GetParam().strict) GTEST_SKIP() << "a check of the strict mode";
+TEST_P(StrictCopyArrivalTest, AnArrivalSaysNothingOfOrdinaryStores) {
   const Status status =
       run(kCountOfLanes,
           "cp.async.wait_all;\nst.shared.u32 [%r22], %r1;\n"

@@ -42,7 +42,7 @@ const BadBody kBadBodies[] = {
     {"ld.const::bank.u32 %r0, [%r1];", "unknown instruction"},
     {"mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%r0}, {%r1}, {%r2}, {%r3};",
      "unknown instruction"},
-    {"wgmma.fence.sync.aligned;", "unknown instruction"},
+    {"tcgen05.wait::ld.sync.aligned;", "unknown instruction"},
     {"call foo, (%r0);", "functions besides kernels"},
     {"add.s32 %r0, %r1;", "operands"},
     {"add.s32 %r0, %r1, %r2, %r3;", "operands"},
