@@ -119,9 +119,7 @@ void Checker::fence_mbarrier_init(Warp& warp, uint32_t lanes) {
   }
 }
 
-void Checker::fence_device(Warp& warp, uint32_t lanes) {
-  global_->fence(*this, warp, lanes);
-}
+void Checker::fence_device(Warp& warp, uint32_t lanes) { global_->fence(*this, warp, lanes); }
 
 void Checker::acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t floor) {
   knowledge(warp).acquire_agent(lanes, all_lanes(warp, lanes), agent, floor);
@@ -352,19 +350,6 @@ void Checker::async_global(const AsyncIssue& issue, uint64_t address, uint32_t b
   if (issue.strong) access.stamp |= kStampStrong;
   global_->access(*this, access, address, bytes);
   global_->release_page();
-}
-
-void Checker::set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined) {
-  shadows_[rank].note_write();
-  uint8_t* words = shadows_[rank].undefined();
-  std::memset(words + address / kWordBytes, undefined ? kAllBytes : 0,
-              (bytes + kWordBytes - 1) / kWordBytes);
-}
-
-bool Checker::any_undefined(uint32_t rank, uint32_t address, uint32_t bytes) {
-  const uint8_t* words = shadows_[rank].undefined() + address / kWordBytes;
-  const uint32_t count = (bytes + kWordBytes - 1) / kWordBytes;
-  return count != 0 && (words[0] != 0 || std::memcmp(words, words + 1, count - 1) != 0);
 }
 
 // What is the same for all lanes of an access.

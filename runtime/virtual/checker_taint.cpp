@@ -1,6 +1,7 @@
 // Undefined values: from memory nobody wrote, or that an operation in flight is to write, through
 // registers, to where they matter: global memory, addresses, branches.
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -79,6 +80,19 @@ void propagate_mma(Taint& taint, const Op& op, uint32_t num_d, uint32_t num_a, u
 }
 
 }  // namespace
+
+void Checker::set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined) {
+  shadows_[rank].note_write();
+  uint8_t* words = shadows_[rank].undefined();
+  std::memset(words + address / kWordBytes, undefined ? kAllBytes : 0,
+              (bytes + kWordBytes - 1) / kWordBytes);
+}
+
+bool Checker::any_undefined(uint32_t rank, uint32_t address, uint32_t bytes) {
+  const uint8_t* words = shadows_[rank].undefined() + address / kWordBytes;
+  const uint32_t count = (bytes + kWordBytes - 1) / kWordBytes;
+  return count != 0 && (words[0] != 0 || std::memcmp(words, words + 1, count - 1) != 0);
+}
 
 void Checker::load_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                          uint32_t bytes) {
