@@ -138,10 +138,18 @@ void BlockRunner::suspend(Warp& warp, Split& split, uint32_t op_index) {
     raise_fault(warp, *split.waits_at, "lanes that it needs do not execute it: its guard is false");
   }
   if (warp.missing_any_op) {  // bar.warp.sync: it is done when the others have come
-    split.wait = WaitKind::kWarpSync;
-    split.op = op_index + 1;
     instructions_ += 1;
     count_run(block, op_index, op_index + 1, split.mask);
+    const uint32_t executing = guarded_mask(warp, *split.waits_at, split.mask);
+    split.op = op_index + 1;
+    split.wait = WaitKind::kWarpSync;
+    if (executing != split.mask) {  // lanes that its guard keeps from it go on
+      Split going = split;
+      going.mask &= ~executing;
+      going.wait = WaitKind::kNone;
+      split.mask = executing;
+      warp.splits[warp.num_splits++] = going;
+    }
   }
   warp.missing = 0;
   warp.missing_any_op = false;

@@ -239,5 +239,20 @@ TEST(ConvergenceTest, BarWarpSyncJoinsLanesAtDifferentInstructions) {
   }
 }
 
+// Lanes below 16 wait at the first until the others, which its guard keeps from it, have stored and
+// come to the second.
+TEST(ConvergenceTest, LanesThatAGuardKeepsFromBarWarpSyncHaveNotCome) {
+  for (const SimdLevel level : levels()) {
+    const Outcome outcome = execute(
+        level, lane_numbers(),
+        ".shared .align 4 .b8 place[4]; .reg .b32 %v; .reg .b32 %s;\n"
+        "mov.u32 %v, 7; mov.u32 %s, place; setp.lt.u32 %g, %t, 16; st.shared.u32 [%s], %t;\n"
+        "bar.warp.sync -1; @%g bar.warp.sync -1;\n"
+        "@%g bra READ; st.shared.u32 [%s], %v; bar.warp.sync -1;\n"
+        "READ: ld.shared.u32 %d, [%s];\n");
+    for (uint32_t i = 0; i < 16; ++i) EXPECT_EQ(outcome.d[i], 7u) << i;
+  }
+}
+
 }  // namespace
 }  // namespace lssar::test
