@@ -15,8 +15,17 @@
 namespace lssar::test {
 namespace {
 
-// Three tiles of 32 or 64 rows: every stage of a pipeline is used again.
-constexpr int64_t kLength = 160;
+constexpr int64_t kDim = 64;
+
+struct Lengths {
+  int64_t q, k;
+};
+// What every portable subject runs on, one after the other.
+constexpr Lengths kLengths[] = {
+    {160, 160},  // three tiles of 32 or 64 rows: every stage of a pipeline is used again
+    {160, 32},   // the first queries see no key: their blocks walk over nothing
+    {0, 64},     // no query at all: the same for blocks that own keys
+};
 
 std::vector<uint16_t> round_to_bf16(const std::vector<float>& values) {
   std::vector<uint16_t> bits;
@@ -28,12 +37,12 @@ std::vector<uint16_t> round_to_bf16(const std::vector<float>& values) {
 Problem small_problem(Pass pass) {
   Problem problem;
   problem.pass = pass;
-  problem.head_dim = problem.head_dim_v = 64;
-  problem.seq_q = problem.seq_k = kLength;
+  problem.head_dim = problem.head_dim_v = kDim;
   return problem;
 }
 
-// What every run of a subject starts from: inputs and, of a backward, what the forward saved.
+// What every run on one pair of lengths starts from: inputs and, of a backward, what the forward
+// saved.
 struct Inputs {
   Problem problem;
   Sizes sizes;
@@ -53,20 +62,22 @@ class Runner {
   Status set_up(const WorkspaceLayout& layout) {
     const auto& problem = inputs_.problem;
     LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, inputs_.sizes));
-    LSSAR_RETURN_IF_ERROR(input(tensors_.q, inputs_.random.q));
-    LSSAR_RETURN_IF_ERROR(input(tensors_.k, inputs_.random.k));
-    LSSAR_RETURN_IF_ERROR(input(tensors_.v, inputs_.random.v));
+    const int64_t seq_q = inputs_.sizes.seq_q;
+    const int64_t seq_k = inputs_.sizes.seq_k;
+    LSSAR_RETURN_IF_ERROR(input(tensors_.q, inputs_.random.q, seq_q));
+    LSSAR_RETURN_IF_ERROR(input(tensors_.k, inputs_.random.k, seq_k));
+    LSSAR_RETURN_IF_ERROR(input(tensors_.v, inputs_.random.v, seq_k));
     const bool is_backward = problem.pass == Pass::kBackward;
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_o, saved.o, inputs_.saved_o));
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_stats, saved.stats, inputs_.saved_stats));
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_x, saved.x, inputs_.saved_x));
     if (is_backward) {
-      LSSAR_RETURN_IF_ERROR(input(tensors_.grad_o, inputs_.random.grad_o));
-      for (Tensor* t : {&tensors_.grad_q, &tensors_.grad_k, &tensors_.grad_v}) {
-        LSSAR_RETURN_IF_ERROR(output(*t));
-      }
+      LSSAR_RETURN_IF_ERROR(input(tensors_.grad_o, inputs_.random.grad_o, seq_q));
+      LSSAR_RETURN_IF_ERROR(output(tensors_.grad_q, seq_q));
+      LSSAR_RETURN_IF_ERROR(output(tensors_.grad_k, seq_k));
+      LSSAR_RETURN_IF_ERROR(output(tensors_.grad_v, seq_k));
     } else {
-      LSSAR_RETURN_IF_ERROR(output(tensors_.o));
+      LSSAR_RETURN_IF_ERROR(output(tensors_.o, seq_q));
     }
     LSSAR_ASSIGN_OR_RETURN(workspace_, device_.allocate(layout.total_bytes));
     return {};
@@ -106,16 +117,16 @@ class Runner {
   const Tensors& tensors() const { return tensors_; }
 
  private:
-  Status input(Tensor& tensor, const std::vector<float>& values) {
+  Status input(Tensor& tensor, const std::vector<float>& values, int64_t length) {
     const std::vector<uint16_t> bits = round_to_bf16(values);
     LSSAR_ASSIGN_OR_RETURN(const DevicePtr data, device_.allocate(bits.size() * 2));
-    tensor = contiguous_tensor(data, 1, kLength, 64);
+    tensor = contiguous_tensor(data, 1, length, kDim);
     return device_.copy_to_device(data, bits.data(), bits.size() * 2);
   }
-  Status output(Tensor& tensor) {
-    const size_t count = kLength * 64;
+  Status output(Tensor& tensor, int64_t length) {
+    const size_t count = static_cast<size_t>(length * kDim);
     LSSAR_ASSIGN_OR_RETURN(const DevicePtr data, device_.allocate(count * 2));
-    tensor = contiguous_tensor(data, 1, kLength, 64);
+    tensor = contiguous_tensor(data, 1, length, kDim);
     outputs_.push_back({data, count});
     return {};
   }
@@ -151,47 +162,78 @@ Result<std::unique_ptr<Engine>> open_engine() {
   return Engine::open(options);
 }
 
-Result<Subject> portable_subject(const std::string& name, Pass pass, DqMode dq_mode) {
-  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, open_engine());
-  auto inputs = std::make_shared<Inputs>();
-  inputs->problem = small_problem(pass);
-  inputs->sizes = sizes_of(inputs->problem);
-  inputs->random = random_inputs(inputs->problem, inputs->sizes, InputKind::kGauss, 1);
-  const Target target = engine->device().info().target;
-  if (pass == Pass::kBackward) {
-    const Problem forward = small_problem(Pass::kForwardTrain);
-    LSSAR_ASSIGN_OR_RETURN(const auto kernel, engine->prepare(forward));
-    Inputs forward_inputs = *inputs;
-    forward_inputs.problem = forward;
-    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
-                           workspace_layout(forward, kernel->schedule, forward_inputs.sizes));
-    Runner runner(engine->device(), forward_inputs);
-    LSSAR_RETURN_IF_ERROR(runner.set_up(layout));
-    LSSAR_RETURN_IF_ERROR(runner.launch(kernel->loaded->image.bytes, kernel->source.steps, layout));
-    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(forward, inputs->sizes));
-    LSSAR_ASSIGN_OR_RETURN(inputs->saved_o, runner.bytes_of(runner.tensors().saved_o, saved.o));
-    LSSAR_ASSIGN_OR_RETURN(inputs->saved_stats,
-                           runner.bytes_of(runner.tensors().saved_stats, saved.stats));
-    LSSAR_ASSIGN_OR_RETURN(inputs->saved_x, runner.bytes_of(runner.tensors().saved_x, saved.x));
-  }
-  LSSAR_ASSIGN_OR_RETURN(
-      const std::shared_ptr<const PreparedKernel> kernel,
-      engine->prepare(inputs->problem, default_schedule(inputs->problem, target, dq_mode)));
+Inputs make_inputs(Pass pass, const Lengths& lengths) {
+  Inputs inputs;
+  inputs.problem = small_problem(pass);
+  inputs.sizes = sizes_of(inputs.problem);
+  inputs.sizes.seq_q = lengths.q;
+  inputs.sizes.seq_k = lengths.k;
+  inputs.random = random_inputs(inputs.problem, inputs.sizes, InputKind::kGauss, 1);
+  return inputs;
+}
+
+// Runs the forward for what the backward starts from.
+Status save_forward(Engine& engine, const Lengths& lengths, Inputs& backward) {
+  const Inputs forward = make_inputs(Pass::kForwardTrain, lengths);
+  LSSAR_ASSIGN_OR_RETURN(const auto kernel, engine.prepare(forward.problem));
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
-                         workspace_layout(inputs->problem, kernel->schedule, inputs->sizes));
-  const auto run = [inputs, layout, steps = kernel->source.steps](
-                       Device& device, const std::string& text) -> Result<std::vector<float>> {
-    Runner runner(device, *inputs);
+                         workspace_layout(forward.problem, kernel->schedule, forward.sizes));
+  Runner runner(engine.device(), forward);
+  LSSAR_RETURN_IF_ERROR(runner.set_up(layout));
+  LSSAR_RETURN_IF_ERROR(runner.launch(kernel->loaded->image.bytes, kernel->source.steps, layout));
+  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(forward.problem, forward.sizes));
+  LSSAR_ASSIGN_OR_RETURN(backward.saved_o, runner.bytes_of(runner.tensors().saved_o, saved.o));
+  LSSAR_ASSIGN_OR_RETURN(backward.saved_stats,
+                         runner.bytes_of(runner.tensors().saved_stats, saved.stats));
+  LSSAR_ASSIGN_OR_RETURN(backward.saved_x, runner.bytes_of(runner.tensors().saved_x, saved.x));
+  return {};
+}
+
+// One pair of lengths: how to run a text on it, and what comes out where nothing is changed.
+struct Case {
+  Inputs inputs;
+  WorkspaceLayout layout;
+  std::vector<LaunchStep> steps;
+  std::vector<float> expected;
+
+  Result<std::vector<float>> run(Device& device, const std::string& text) const {
+    Runner runner(device, inputs);
     LSSAR_RETURN_IF_ERROR(runner.set_up(layout));
     LSSAR_RETURN_IF_ERROR(runner.launch(text, steps, layout));
     return runner.outputs();
-  };
-  LSSAR_ASSIGN_OR_RETURN(const std::vector<float> expected,
-                         run(engine->device(), kernel->loaded->image.bytes));
+  }
+};
+
+Result<Case> make_case(Engine& engine, const PreparedKernel& kernel, const Lengths& lengths) {
+  Case made{make_inputs(kernel.problem.pass, lengths), {}, kernel.source.steps, {}};
+  if (kernel.problem.pass == Pass::kBackward) {
+    LSSAR_RETURN_IF_ERROR(save_forward(engine, lengths, made.inputs));
+  }
+  LSSAR_ASSIGN_OR_RETURN(made.layout,
+                         workspace_layout(kernel.problem, kernel.schedule, made.inputs.sizes));
+  LSSAR_ASSIGN_OR_RETURN(made.expected, made.run(engine.device(), kernel.loaded->image.bytes));
+  return made;
+}
+
+Result<Subject> portable_subject(const std::string& name, Pass pass, DqMode dq_mode) {
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, open_engine());
+  const Target target = engine->device().info().target;
+  const Problem problem = small_problem(pass);
+  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
+                         engine->prepare(problem, default_schedule(problem, target, dq_mode)));
+  auto cases = std::make_shared<std::vector<Case>>();
+  for (const Lengths& lengths : kLengths) {
+    LSSAR_ASSIGN_OR_RETURN(Case made, make_case(*engine, *kernel, lengths));
+    cases->push_back(std::move(made));
+  }
   return Subject{name, kernel->loaded->image.bytes,
-                 [run, expected](Device& device, const std::string& text) -> Result<std::string> {
-                   LSSAR_ASSIGN_OR_RETURN(const std::vector<float> got, run(device, text));
-                   return compare(got, expected);
+                 [cases](Device& device, const std::string& text) -> Result<std::string> {
+                   for (const Case& one : *cases) {
+                     LSSAR_ASSIGN_OR_RETURN(const auto got, one.run(device, text));
+                     const std::string difference = compare(got, one.expected);
+                     if (!difference.empty()) return difference;
+                   }
+                   return std::string();
                  }};
 }
 

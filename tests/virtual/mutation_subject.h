@@ -21,7 +21,8 @@ struct Subject {
 };
 
 // The project's own kernels as the generator emits them, compiled by whichever compiler there is:
-// the forward for training and both backwards, a few tiles each.
+// the forward for training and both backwards. Lengths are given at run time, and every text runs
+// on a few tiles, on lengths where some blocks have no tile of the other side, and without a query.
 Result<Subject> portable_forward();
 Result<Subject> portable_backward();
 Result<Subject> portable_backward_atomic();
