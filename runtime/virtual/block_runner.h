@@ -126,7 +126,6 @@ class BlockRunner {
   void arrive(Warp& warp, const Op& op, uint32_t id, uint32_t mask);
   void check_count(Warp& warp, const Op& op, uint32_t id, uint32_t count);
   bool is_aligned_barrier(const Op& op) const;
-  void check_left_barrier(Warp& warp, const Op& op, uint32_t leaving);
   void check_same_barrier(Warp& warp, uint32_t id);
   void try_complete(Cta& cta, uint32_t id);
   void release(Cta& cta, uint32_t id);

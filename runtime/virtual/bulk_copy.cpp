@@ -107,6 +107,17 @@ void read_map(const Issuer& i, uint64_t address, Transfer& t) {
   if (address >> kWindowShift == 0) t.map_address = address;
 }
 
+// A box that no shared memory holds: a map that a kernel made up may have any.
+void check_box(const Issuer& i, const TensorMapRequest& map) {
+  uint64_t bytes = tensor_element_bytes(map.type);
+  for (uint32_t d = 0; d < map.rank; ++d) bytes *= map.box_dims[d];  // at most 2^43
+  const uint64_t limit = uint64_t{1} << 20;
+  if (bytes <= limit) return;
+  raise_fault(
+      i.warp, i.op,
+      fmt::format("a box of {} bytes: no shared memory holds more than {}", bytes, limit).c_str());
+}
+
 // `global`: of the side that is in global memory. Checks that every row is there.
 Transfer describe_transfer(const Issuer& i, const BulkAddress& global) {
   Transfer t;
@@ -124,6 +135,7 @@ Transfer describe_transfer(const Issuer& i, const BulkAddress& global) {
     for (uint32_t c = 0; c < i.form.rank; ++c) {
       coordinates[c] = i.value<int32_t>(i.in.coordinates[c]);
     }
+    check_box(i, t.map);
     const TensorBox box(t.map, coordinates, 0);
     box.rows(t.rows);
     t.bytes = box.bytes();

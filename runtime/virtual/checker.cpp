@@ -12,24 +12,6 @@
 
 namespace lssar::vdev {
 
-const char* report_kind_name(ReportKind kind) {
-  switch (kind) {
-    case ReportKind::kRace:
-      return "race";
-    case ReportKind::kProxyFence:
-      return "missing fence.proxy.async";
-    case ReportKind::kUndefined:
-      return "undefined value";
-    case ReportKind::kSynchronise:
-      return "synchronisation";
-    case ReportKind::kAsync:
-      return "operation in flight";
-    case ReportKind::kUninitialised:
-      return "uninitialised global memory";
-  }
-  return "";
-}
-
 // The access being checked.
 struct Checker::Who {
   Warp& warp;
@@ -63,12 +45,15 @@ void Checker::begin_cluster(uint64_t cluster) {
   last_time_ = base_;
   first_wgmma_ = 2 * num_warps_;
   num_agents_ = first_wgmma_ + (num_warps_ + kWarpsPerGroup - 1) / kWarpsPerGroup;
+  first_other_ = num_agents_;
+  check_agents();
   knowledge_.resize(num_warps_);
   taints_.resize(num_warps_);
   for (uint32_t i = 0; i < num_warps_; ++i) {
     knowledge_[i].reset(i, num_warps_ + i, warps[i].async.waited, base_);
     taints_[i].clear();
   }
+  init_fences_.assign(num_warps_, {});
   shadows_.resize(launch.cluster_size());
   for (SharedShadow& s : shadows_) s.reset(launch.shared_bytes, forget);
   block_ends_.assign(launch.cluster_size(), {});
@@ -80,13 +65,17 @@ void Checker::begin_cluster(uint64_t cluster) {
 }
 
 uint32_t Checker::add_agent() {
-  if (num_agents_ >= kMaxAgents) {
-    throw LaunchFault{unsupported(
-        fmt::format("the strict mode follows at most {} warps, barriers and threads with "
-                    "asynchronous operations of a cluster",
-                    kMaxAgents))};
-  }
-  return num_agents_++;
+  ++num_agents_;
+  check_agents();
+  return num_agents_ - 1;
+}
+
+void Checker::check_agents() const {
+  if (num_agents_ <= kMaxAgents) return;
+  throw LaunchFault{unsupported(
+      fmt::format("kernel {}: the strict mode follows at most {} warps (each twice), warp groups, "
+                  "barriers and threads with bulk operations (each twice) of a cluster",
+                  runner_.launch().program->name, kMaxAgents))};
 }
 
 bool Checker::all_lanes(const Warp& warp, uint32_t lanes) const {
@@ -111,6 +100,7 @@ void Checker::fence_proxy_async(Warp& warp, uint32_t lanes) {
 }
 
 void Checker::fence_mbarrier_init(Warp& warp, uint32_t lanes) {
+  release(warp, lanes, init_fences_[warp.agent]);
   for (auto& [key, barrier] : runner_.mbarriers()) {
     if (barrier->init_thread / kLanes == warp.agent &&
         ((lanes >> barrier->init_thread % kLanes) & 1) != 0) {
@@ -236,6 +226,20 @@ std::string Checker::describe(Stamp stamp, bool writes) const {
   return who;
 }
 
+// Operations of a warp group take effect in their order.
+bool Checker::is_in_order(Stamp stamp) const {
+  return stamp_agent(stamp) >= first_wgmma_ && stamp_agent(stamp) < first_other_;
+}
+
+// Of lanes that write one word by one instruction any may win.
+bool Checker::is_same_store(const Who& who, uint32_t word, Stamp earlier) const {
+  if (stamp_time(who.stamp) != stamp_time(earlier) || stamp_op(who.stamp) != stamp_op(earlier)) {
+    return false;
+  }
+  return std::any_of(stored_.begin(), stored_.end(),
+                     [&](const auto& s) { return word - s.first < s.second; });
+}
+
 // An earlier access against this one: no report where it is seen, and by the right proxy.
 void Checker::compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp, bool stamp_writes,
                       uint32_t bytes) {
@@ -244,8 +248,10 @@ void Checker::compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp,
   const uint32_t lane = stamp_lane(stamp);
   if (time < base_ || (stamp_bytes(stamp) & bytes) == 0) return;
   if (who.strong && (stamp & kStampStrong) != 0) return;
-  if (agent == stamp_agent(who.stamp) && agent >= first_wgmma_) return;  // in its own order
-  const bool writes = who.op.flags & kOpWrites;
+  if (agent == stamp_agent(who.stamp) &&
+      (is_in_order(stamp) || (stamp_writes && is_same_store(who, word, stamp)))) {
+    return;
+  }
   const bool seen = who.knowledge.covers(who.lane, agent, time, lane);
   const bool generic = agent < first_wgmma_;
   if (seen && (!who.async || !generic || who.knowledge.proxied(who.lane, agent, time, lane))) {
@@ -256,7 +262,6 @@ void Checker::compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp,
   if (stamp_op(stamp) < program.ops.size()) other = &program.ops[stamp_op(stamp)];
   std::string what;
   if (who.lane != kWholeWarp) what = fmt::format("lane {} ", who.lane);
-  (void)writes;
   what += fmt::format("accesses shared address {:#x}", word * kWordBytes);
   if (runner_.launch().cluster_size() > 1) what += fmt::format(" of block {} of the cluster", rank);
   what += ", which " + describe(stamp, stamp_writes);
@@ -393,6 +398,7 @@ void Checker::shared_access(Warp& warp, const Op& op, Access& access, uint32_t r
     read_words(who, rank, word, count, mask);
   } else {
     write_words(who, rank, word, count, mask);
+    stored_.emplace_back(word, count);
     std::memset(undefined, access.to_shared_copy ? kAllBytes : 0, count);
   }
 }
@@ -428,6 +434,7 @@ void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t*
                            0, program.index_of(op));
   if (facts.strong) stamp |= kStampStrong;
   Access access = {facts, k, stamp, bytes, copies, to_shared_copy};
+  stored_.clear();
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
     uint64_t address = addresses[lane];
@@ -449,6 +456,13 @@ void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t*
       if (owner != 0) check_block_use(warp, op, static_cast<uint32_t>(rank));
       shared_access(warp, op, access, static_cast<uint32_t>(rank), lane,
                     static_cast<uint32_t>(offset));
+      if (facts.strong) {
+        GlobalAccess strong = {&warp, &op,  &k, lane, stamp, facts.access != MemoryUse::kRead,
+                               true,  false};
+        strong.reads = facts.access != MemoryUse::kWrite;
+        const uint64_t block = cluster_ * shadows_.size() + rank;
+        global_->synchronise(*this, strong, facts, kSharedWindow | block << kRankShift | offset);
+      }
     } else if (where == StateSpace::kGlobal) {
       global_access(warp, op, access, lane, address);
     }
@@ -458,19 +472,6 @@ void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t*
   if (!copies && facts.access != MemoryUse::kRead && !taints_[warp.agent].empty()) {
     store_taint(warp, op, space, addresses, bytes);
   }
-}
-
-void Checker::report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,
-                     const Op* other) {
-  if (full() || !seen_reports_.emplace(kind, &op, other).second) return;
-  reports_.push_back(fmt::format("{}: {}: {}", report_kind_name(kind),
-                                 describe_place(*warp.cta, warp.index, op), what));
-}
-
-std::vector<std::string> Checker::take_reports() {
-  std::vector<std::string> taken;
-  taken.swap(reports_);
-  return taken;
 }
 
 void check_access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,

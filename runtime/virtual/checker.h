@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "runtime/virtual/knowledge.h"
@@ -71,6 +72,8 @@ class Checker {
   void warp_sync(Warp& warp, uint32_t lanes);
   void fence_proxy_async(Warp& warp, uint32_t lanes);
   void fence_mbarrier_init(Warp& warp, uint32_t lanes);
+  // What a relaxed arrival at the cluster's barrier hands on: what a fence.mbarrier_init released.
+  const SyncClock& init_fence(const Warp& warp) const { return init_fences_[warp.agent]; }
   // fence.acq_rel.gpu, membar.gl and stronger: what cross-block synchronisation hangs on.
   void fence_device(Warp& warp, uint32_t lanes);
 
@@ -104,6 +107,9 @@ class Checker {
   // Bytes become undefined, or defined, without an access.
   void set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined);
   bool any_undefined(uint32_t rank, uint32_t address, uint32_t bytes);
+
+  // Whether accesses of the stamp's agent need no synchronisation among themselves.
+  bool is_in_order(Stamp stamp) const;
 
   // Every access of an instruction, addresses by lane (those of inactive lanes are ignored).
   void access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
@@ -140,6 +146,8 @@ class Checker {
   };
   struct Access;
 
+  void check_agents() const;
+  bool is_same_store(const Who& who, uint32_t word, Stamp earlier) const;
   bool all_lanes(const Warp& warp, uint32_t lanes) const;
   Knowledge& knowledge(const Warp& warp) { return knowledge_[warp.agent]; }
   void refresh_limits(const Warp& warp);
@@ -161,18 +169,21 @@ class Checker {
                   uint32_t bytes);
 
   BlockRunner& runner_;
-  std::vector<Knowledge> knowledge_;   // by warp
-  std::vector<SharedShadow> shadows_;  // by rank
-  std::vector<Taint> taints_;          // by warp
+  std::vector<Knowledge> knowledge_;    // by warp
+  std::vector<SharedShadow> shadows_;   // by rank
+  std::vector<SyncClock> init_fences_;  // by warp
+  std::vector<Taint> taints_;           // by warp
   std::unique_ptr<GlobalShadow> global_;
   std::vector<BlockEnd> block_ends_;        // by rank
   std::vector<RegisterUse> register_uses_;  // by warp
   uint32_t num_warps_ = 0;
   uint32_t first_wgmma_ = 0;
+  uint32_t first_other_ = 0;  // agents made as the cluster runs
   uint32_t num_agents_ = 0;
   uint32_t base_ = 1;       // the first time of this cluster
   uint32_t last_time_ = 1;  // used
   uint64_t cluster_ = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> stored_;  // first words and counts, of the access
 
   // Of the warp that accessed last: stamps below limits_[agent] are seen by all its lanes, those
   // below async_limits_[agent] by the async operations that they issue.

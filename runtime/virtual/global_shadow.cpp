@@ -55,8 +55,9 @@ GlobalShadow::Order GlobalShadow::order(const Checker& checker, const GlobalAcce
     return seen ? Order::kSeen : Order::kNone;
   }
   const uint32_t agent = stamp_agent(stamp);
-  // Operations of one asynchronous agent complete in their order.
-  if (access.async && agent == stamp_agent(access.stamp)) return Order::kSeen;
+  if (agent == stamp_agent(access.stamp) && checker.is_in_order(stamp)) {
+    return Order::kSeen;
+  }
   const Knowledge& k = *access.knowledge;
   const uint32_t time = stamp_time(stamp);
   if (!k.covers(access.lane, agent, time, stamp_lane(stamp))) return Order::kNone;

@@ -25,7 +25,7 @@ struct VirtualOptions {
   int num_threads = 0;
   SimdLevel simd = SimdLevel::kAuto;
   // A block that executes more warp instructions than this is stopped: an endless loop.
-  uint64_t max_block_instructions = uint64_t{1} << 40;
+  uint64_t max_block_instructions = uint64_t{1} << 33;
   // Checks for races, missing fences and undefined values, beyond bounds and alignment.
   bool strict = false;
   // Counts accesses and instruction classes, see counters().

@@ -15,9 +15,6 @@ void BlockRunner::exit_lanes(Warp& warp, Split& split, const BasicBlock& block, 
   split.block = block.next;
   if (split.mask == 0) remove_split(warp, split);
   if (mask == 0) return;
-  if (launch_.strict) {
-    check_left_barrier(warp, launch_.program->ops[block.first_op + block.num_ops], mask);
-  }
   warp.live &= ~mask;
   note_event();
   settle_waits(warp);
@@ -144,18 +141,6 @@ bool BlockRunner::is_aligned_barrier(const Op& op) const {
   return opcode.starts_with("bar.") || opcode.find(".aligned") != std::string_view::npos;
 }
 
-// Lanes leave while others of their warp wait at a barrier that all must come to.
-void BlockRunner::check_left_barrier(Warp& warp, const Op& op, uint32_t leaving) {
-  for (uint32_t s = 0; s < warp.num_splits; ++s) {
-    const Split& split = warp.splits[s];
-    if (split.wait != WaitKind::kBarrier || !is_aligned_barrier(*split.waits_at)) continue;
-    checker_->report(ReportKind::kSynchronise, warp, *split.waits_at,
-                     fmt::format("lanes {:#010x} wait here, and lanes {:#010x} of their warp exit",
-                                 split.mask, leaving),
-                     &op);
-  }
-}
-
 // All lanes of a warp must come to the same bar instruction (.aligned).
 void BlockRunner::check_same_barrier(Warp& warp, uint32_t id) {
   const Op* first = nullptr;
@@ -208,6 +193,8 @@ void BlockRunner::cluster_arrive(Warp& warp, const Op& op) {
   Checker* c = checker();
   if (c != nullptr && (op.flags & kGenericRelaxed) == 0) {
     c->release(warp, warp.mask, cluster_clock_);
+  } else if (c != nullptr) {
+    cluster_clock_.join(c->init_fence(warp));
   }
   try_complete_cluster();
 }

@@ -24,7 +24,7 @@ struct SimOptions {
   bool all_seeds = false;
   std::string approx = "nearest", async = "by-seed";
   int threads = 0;
-  uint64_t max_instructions = uint64_t{1} << 40;
+  uint64_t max_instructions = uint64_t{1} << 33;
   bool fast = false, counters = false, json = false;
 };
 

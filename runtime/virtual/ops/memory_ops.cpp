@@ -65,11 +65,15 @@ void nop(Warp&, const Op&) {}
   "[.ca|.cg|.cs|.lu|.cv|.wb|.wt][.nc][.L1::evict_normal|.L1::evict_unchanged|"             \
   ".L1::evict_first|.L1::evict_last|.L1::no_allocate][.L2::evict_normal|.L2::evict_first|" \
   ".L2::evict_last][.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]"
+// As ptxas takes it too, and others write it.
+#define SPACE_FIRST ".(relaxed|acquire|release).(cta|cluster|gpu|sys)"
 #define VECTOR "[.v2|.v4|.v8]"
 
 // The register, the second letter, is as wide as the type or wider.
 #define ACCESS(types, M, letter, R)                                          \
   {"ld" ORDER SPACE CACHE VECTOR types, Bind::kLoad, letter, load<M, R>},    \
+      {"ld.global" SPACE_FIRST types, Bind::kLoad, letter, load<M, R>},      \
+      {"st.global" SPACE_FIRST types, Bind::kStore, letter, store<M, R>},    \
       {"ld.param" VECTOR types, Bind::kLoad, letter, load<M, R>},            \
       {"ld.param" VECTOR types, Bind::kLoadParam, letter, load_param<M, R>}, \
       {"ld.const" CACHE VECTOR types, Bind::kLoad, letter, load<M, R>}, {    \
