@@ -132,9 +132,8 @@ void Checker::refresh_limits(const Warp& warp) {
   }
 }
 
-// The words of a barrier are written by its initialisation, read by its uses.
-void Checker::init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
-  barrier.agent = add_agent();
+// The words of a barrier are written by its initialisation and invalidation, read by its uses.
+void Checker::write_mbarrier(Warp& warp, const Op& op, uint32_t lane, const Mbarrier& barrier) {
   refresh_limits(warp);
   const uint32_t index = runner_.launch().program->index_of(op);
   const Who who = {warp,
@@ -144,9 +143,13 @@ void Checker::init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& b
                    make_stamp(knowledge(warp).time(), 0, warp.agent, lane, index),
                    false,
                    false};
-  const uint32_t rank = barrier.cta->rank;
-  write_words(who, rank, barrier.address / kWordBytes, 2, kAllBytes);
-  set_undefined(rank, barrier.address, 8, false);
+  write_words(who, barrier.cta->rank, barrier.address / kWordBytes, 2, kAllBytes);
+}
+
+void Checker::init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
+  barrier.agent = add_agent();
+  write_mbarrier(warp, op, lane, barrier);
+  set_undefined(barrier.cta->rank, barrier.address, 8, false);
 }
 
 void Checker::use_mbarrier(Warp& warp, const Op& op, uint32_t lanes, Mbarrier& barrier) {
@@ -181,16 +184,7 @@ void Checker::use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarri
 }
 
 void Checker::inval_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
-  refresh_limits(warp);
-  const uint32_t index = runner_.launch().program->index_of(op);
-  const Who who = {warp,
-                   op,
-                   knowledge(warp),
-                   lane,
-                   make_stamp(knowledge(warp).time(), 0, warp.agent, lane, index),
-                   false,
-                   false};
-  write_words(who, barrier.cta->rank, barrier.address / kWordBytes, 2, kAllBytes);
+  write_mbarrier(warp, op, lane, barrier);
 }
 
 // The asynchronous operations of the phase are seen by whoever sees its completion.

@@ -150,6 +150,7 @@ class Checker {
   bool is_same_store(const Who& who, uint32_t word, Stamp earlier) const;
   bool all_lanes(const Warp& warp, uint32_t lanes) const;
   Knowledge& knowledge(const Warp& warp) { return knowledge_[warp.agent]; }
+  void write_mbarrier(Warp& warp, const Op& op, uint32_t lane, const Mbarrier& barrier);
   void refresh_limits(const Warp& warp);
   void shared_access(Warp& warp, const Op& op, Access& access, uint32_t rank, uint32_t lane,
                      uint32_t address);

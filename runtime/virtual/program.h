@@ -91,7 +91,6 @@ struct Conversion {
 static_assert(sizeof(Conversion) == sizeof(int64_t), "it is kept in Op::imm");
 inline constexpr uint8_t kConvertFtz = 1;
 inline constexpr uint8_t kConvertSat = 2;
-inline constexpr uint8_t kConvertRelu = 4;
 
 // An operand's shape in a row of the decoder's table; see decoder.h.
 enum class Bind : uint8_t {
