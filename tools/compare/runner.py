@@ -1,0 +1,146 @@
+"""Runs one case: every contender's errors, then every pass with all contenders in turns."""
+
+import torch
+
+from compare import definition, timing
+from compare.cases import PASSES, RESULTS
+from compare.contenders import NotHere
+
+REFERENCE_BYTES = 2 << 30  # of one block of rows in float64
+REFERENCE_BYTES_PER_SCORE = 160  # about 20 float64 tensors that autograd has at a time
+
+
+class CaseRun:
+    """`contenders` in the order they are set up: those that take much memory last."""
+
+    def __init__(self, case, inputs, device, contenders, options):
+        self.case = case
+        self.inputs = inputs
+        self.device = device
+        self.contenders = contenders
+        self.options = options
+        self._references = {}
+
+    def passes(self):
+        """For each pass the records of all contenders: plain values, for JSON."""
+        errors = {contender.name: self._errors(contender) for contender in self.contenders}
+        self._references.clear()
+        for pass_name in PASSES:
+            if pass_name in self.options.passes:
+                yield self._pass_records(pass_name, errors)
+
+    # ---- Errors
+
+    def _heads(self):
+        """(batch, head) pairs that are compared: the first, and the last where two are wanted."""
+        last = (self.case.batch - 1, self.case.heads - 1)
+        return list(dict.fromkeys([(0, 0), last][: self.options.check_heads]))
+
+    def _reference(self, p):
+        if p not in self._references:
+            case, offset = self.case, self.options.offset
+
+            def attention(q, k, v, first):
+                if p is None:
+                    return definition.softmax(q, k, v, case.causal, first)
+                return definition.lssar(q, k, v, case.causal, p, offset, first, torch.float64)
+
+            rows = max(16, REFERENCE_BYTES // (case.length * REFERENCE_BYTES_PER_SCORE))
+            self._references[p] = [
+                definition.in_float64(attention, self.inputs, batch, head, rows)
+                for batch, head in self._heads()
+            ]
+        return self._references[p]
+
+    def _errors(self, contender):
+        """Relative errors by tensor, the worst of the heads; or {"reason": why there are none}."""
+        reason = None
+        wanted = "forward" if self.options.passes == ["forward"] else "forward_backward"
+        for pass_name in dict.fromkeys((wanted, "forward")):
+            try:
+                results = contender.results(pass_name)
+                found = self._compare(results, contender.p)
+                del results
+                if hasattr(contender, "is_repeatable"):
+                    found["repeatable"] = contender.is_repeatable(pass_name)
+                if reason:
+                    found["reason"] = reason
+                return found
+            except Exception as error:  # noqa: BLE001 - whatever a backend raises, the rest go on
+                reason = reason or reason_of(error)
+            finally:
+                contender.close()
+                self.device.release_cache()
+        return {"reason": reason}
+
+    def _compare(self, results, p):
+        worst = {}
+        for (batch, head), reference in zip(self._heads(), self._reference(p)):
+            for name, value in results.items():
+                error = definition.relative_error(value[batch, head], reference[name])
+                # Written so that a NaN stays.
+                worst[name] = worst[name] if name in worst and not worst[name] <= error else error
+        return worst
+
+    # ---- Times
+
+    def _pass_records(self, pass_name, errors):
+        calls, peaks, reasons = {}, {}, {}
+        try:
+            for contender in self.contenders:
+                name = contender.name
+                try:
+                    calls[name], peaks[name] = self._first_run(contender, pass_name)
+                except Exception as error:  # noqa: BLE001
+                    reasons[name] = reason_of(error)
+                    contender.close()
+                    self.device.release_cache()
+            times, failed = timing.measure(
+                self.device, calls, self.options.rounds, self.options.warmup
+            )
+            reasons.update(failed)
+        finally:
+            calls.clear()
+            for contender in self.contenders:
+                contender.close()
+            self.device.release_cache()
+        return [
+            self._record(contender, pass_name, errors, times, peaks, reasons)
+            for contender in self.contenders
+        ]
+
+    def _first_run(self, contender, pass_name):
+        """The call, and the most memory that it and what it needs took beside the inputs."""
+        self.device.start_peak()
+        before = self.device.allocated_bytes()
+        call = contender.start(pass_name)
+        call()
+        self.device.synchronize()
+        peak = self.device.peak_bytes()
+        return call, None if peak is None else peak - before
+
+    def _record(self, contender, pass_name, errors, times, peaks, reasons):
+        name = contender.name
+        record = {
+            **self.case.to_json(),
+            "pass": pass_name,
+            "contender": name,
+            "p": contender.p,
+        }
+        if name in reasons:
+            return {**record, "status": "skipped", "reason": reasons[name]}
+        timed = timing.summary(times[name])
+        record.update(status="ok", **timed)
+        record["tflops"] = self.case.flop(pass_name) / timed["median_ms"] / 1e9
+        record["peak_bytes"] = peaks[name]
+        found = errors[name]
+        record["errors"] = {key: found[key] for key in RESULTS[pass_name] if key in found}
+        if "reason" in found:
+            record["no_errors_because"] = found["reason"]
+        if "repeatable" in found:
+            record["repeatable"] = found["repeatable"]
+        return record
+
+
+def reason_of(error):
+    return str(error) if isinstance(error, NotHere) else timing.reason_of(error)

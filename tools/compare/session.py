@@ -1,0 +1,245 @@
+"""A whole comparison: cases in order, files written after each of them."""
+
+import datetime
+import os
+
+import torch
+
+from compare import capi, definition, machine, plot, report, timing
+from compare.cases import make_cases
+from compare.contenders import NotHere, OursContender, PlainContender, SdpaContender
+from compare.runner import CaseRun
+
+DONE, WRONG_NUMBERS, MISSING, DEVICE_ERROR = 0, 1, 3, 4
+FORMAT = 1  # of the JSON file
+TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+# docs/math.md, section 4: o, gradients. Without its floor, so for Gaussian inputs only.
+TOLERANCES = {"bf16": (3e-3, 5e-3), "fp16": (1e-3, 2e-3)}
+PASS_BITS = {
+    "forward": capi.PASS_FORWARD,
+    "forward_train": capi.PASS_FORWARD_TRAIN,
+    "backward": capi.PASS_FORWARD_TRAIN | capi.PASS_BACKWARD,
+    "forward_backward": capi.PASS_FORWARD_TRAIN | capi.PASS_BACKWARD,
+}
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+class Session:
+    """Raises LssarError where liblssar.so or its device is missing, OSError where the output
+    folder cannot be written."""
+
+    def __init__(self, options, tools_folder):
+        self.options = options
+        on_gpu = options.device == "cuda"
+        machine.use_torch_nvrtc()
+        self.library = capi.Library(options.library, tools_folder)
+        self.context = capi.Context(
+            self.library,
+            capi.DEVICE_CUDA if on_gpu else capi.DEVICE_VIRTUAL,
+            options.gpu if on_gpu else 0,
+            options.target,
+        )
+        self.device = timing.CudaDevice(options.gpu) if on_gpu else timing.CpuDevice()
+        self.stopped = None
+        self.records = []
+        self._plans = {}
+        self._document = {
+            "format": FORMAT,
+            "what": "tools/compare_torch.py",
+            "commit": machine.commit(tools_folder),
+            "started": now(),
+            "times_mean_something": self.device.times_mean_something,
+            "options": self._options_for_json(),
+            "machine": None,
+            "cases": [],
+        }
+        self._write()
+
+    def _options_for_json(self):
+        """Without paths, which say nothing to others."""
+        hidden = ("output_dir", "library", "schedule")
+        return {key: value for key, value in vars(self.options).items() if key not in hidden}
+
+    # ---- Contenders
+
+    def _plan(self, case, p, schedule):
+        """The plan of a shape, or NotHere with the reason that was found the first time."""
+        key = (case.dim, case.length, case.batch, case.causal, p, schedule)
+        if key not in self._plans:
+            try:
+                self._plans[key] = self.context.plan(self._problem(case, p), schedule)
+            except capi.LssarError as error:
+                if error.status == capi.STATUS_MISSING:  # no compiler
+                    raise
+                self._plans[key] = NotHere(str(error).splitlines()[0])
+        plan = self._plans[key]
+        if isinstance(plan, NotHere):
+            raise plan
+        return plan
+
+    def _problem(self, case, p):
+        passes = 0
+        for name in self.options.passes:
+            passes |= PASS_BITS[name]
+        if self.options.check_heads and passes != capi.PASS_FORWARD:
+            passes |= capi.PASS_FORWARD_TRAIN | capi.PASS_BACKWARD
+        length = case.length if self.options.fixed_lengths else 0
+        return capi.sized(
+            capi.Problem,
+            passes=passes,
+            dtype=capi.DTYPES[self.options.dtype],
+            head_dim=case.dim,
+            seq_q=length,
+            seq_k=length,
+            batch=case.batch,
+            heads=case.heads,
+            causal=int(case.causal),
+            p=p,
+            offset=self.options.offset,
+            alignment=16,
+        )
+
+    def _contenders(self, case, inputs):
+        """In the order of --help; those that may take most memory come last."""
+        backends = torch.nn.attention.SDPBackend
+        sdpa = {
+            "cudnn": backends.CUDNN_ATTENTION,
+            "flash": backends.FLASH_ATTENTION,
+            "math": backends.MATH,
+        }
+        wanted = self.options.contenders
+        common = (case, inputs, self.device)
+        made = [SdpaContender(name, *common, sdpa[name]) for name in sdpa if name in wanted]
+        if "ours" in wanted:
+            for p in self.options.p:
+                for name, schedule in {"": None, **self.options.schedules}.items():
+                    label = f"ours-p{p}" + (f"/{name}" if name else "")
+
+                    def find_plan(p=p, schedule=schedule):
+                        return self._plan(case, p, schedule)
+
+                    made.append(OursContender(label, *common, find_plan, p))
+        for name in ("compile", "eager"):
+            if name in wanted:
+                p, offset = self.options.p[0], self.options.offset
+                made.append(PlainContender(name, *common, p, offset, compiled=name == "compile"))
+        return made
+
+    # ---- Running
+
+    def run(self):
+        """The exit code. KeyboardInterrupt passes through: call finish all the same."""
+        options = self.options
+        causal = [value == "yes" for value in options.causal]
+        cases = make_cases(
+            options.dims, options.lengths, causal, options.data, options.heads, options.tokens
+        )
+        if "ours" in options.contenders:
+            try:
+                self._plan(cases[0], options.p[0], None)
+            except NotHere:
+                pass  # each case will say so
+            except capi.LssarError as error:
+                self.stopped = str(error)
+                return MISSING
+        for number, case in enumerate(cases, 1):
+            print(f"[{number}/{len(cases)}] {case.text()}", flush=True)
+            try:
+                self._run_case(case)
+            except Exception as error:  # noqa: BLE001
+                reason = timing.reason_of(error)
+                print(f"gave up: {reason}\n", flush=True)
+                self._document["cases"].append({**case.to_json(), "gave_up": reason})
+                if not self._device_lives():
+                    self.stopped = f"the device failed: {reason}"
+                    return DEVICE_ERROR
+        return WRONG_NUMBERS if self._wrong() else DONE
+
+    def _run_case(self, case):
+        options = self.options
+        inputs = definition.make_inputs(
+            case.data,
+            case.shape(),
+            TORCH_DTYPES[options.dtype],
+            case.causal,
+            options.seed,
+            self.device.torch_device,
+        )
+        run = CaseRun(case, inputs, self.device, self._contenders(case, inputs), options)
+        first = len(self.records)
+        try:
+            for records in run.passes():
+                report.add_ratios(records)
+                self.records += records
+            state = {**case.to_json(), "gpu_state_after": machine.gpu_state(self.device)}
+            self._document["cases"].append(state)
+        finally:
+            if len(self.records) > first:
+                print(report.case_table(self.records[first:]) + "\n", flush=True)
+            self._write()
+
+    def _device_lives(self):
+        try:
+            self.device.synchronize()
+            return True
+        except Exception:  # noqa: BLE001
+            return False
+
+    def _wrong(self):
+        """Errors of ours that docs/math.md does not allow, as lines. A NaN is wrong."""
+        o_limit, gradient_limit = TOLERANCES[self.options.dtype]
+        wrong = []
+        for record in self.records:
+            if record["status"] != "ok" or not record["contender"].startswith("ours"):
+                continue
+            for name, error in record["errors"].items():
+                limit = o_limit if name == "o" else gradient_limit
+                if name != "o" and record["data"] != "gauss":
+                    continue
+                if not error <= limit:
+                    wrong.append(
+                        f"{record['pass']} {record['contender']} d {record['dim']} length "
+                        f"{record['length']}: error of {name} {error:.1e}, allowed {limit:.1e}"
+                    )
+        return wrong
+
+    # ---- Files
+
+    def _path(self, name):
+        return os.path.join(self.options.output_dir, name)
+
+    def _title(self):
+        gpu = (self._document["machine"] or {}).get("gpu")
+        title = f"LSSAR and softmax attention, {self.options.dtype}, {gpu or 'no GPU'}"
+        return title if self.device.times_mean_something else title + ": times mean nothing"
+
+    def _write(self):
+        if self._document["machine"] is None and self.library.compiler:
+            self._document["machine"] = machine.describe(self.device, self.library, self.context)
+        document = {
+            **self._document,
+            "finished": now(),
+            "stopped": self.stopped,
+            "records": self.records,
+        }
+        report.write_json(self._path("compare.json"), document)
+        report.write_atomically(self._path("compare.svg"), plot.plot(self.records, self._title()))
+
+    def finish(self):
+        """Writes all that was measured, and prints the summary."""
+        if self._document["machine"] is None:
+            self._document["machine"] = machine.describe(self.device, self.library, self.context)
+        self._write()
+        ratios = report.ratio_table(self.records)
+        if ratios:
+            print(ratios + "\n")
+        for line in self._wrong():
+            print(f"WRONG: {line}")
+        if not self.device.times_mean_something:
+            print("The times mean nothing: ours ran on the virtual device.")
+        if self.stopped:
+            print(f"Stopped: {self.stopped}. What was measured before is in the files.")
+        print(f"{self._path('compare.json')}\n{self._path('compare.svg')}")

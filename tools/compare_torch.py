@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""LSSAR attention of liblssar.so beside PyTorch's softmax attention, in one run on one GPU.
+
+Contenders, in turns (one timed call of each per round, cold L2):
+  cudnn, flash   torch's softmax attention with that backend: the price of switching
+  math           the same without a fused kernel (not timed unless asked for)
+  ours-pN        liblssar.so, power N; ours-pN/NAME with a schedule given by --schedule NAME=...
+  eager          LSSAR written plainly from the definition in PyTorch, with the first --p
+  compile        the same through torch.compile. Quadratic in memory: only where that fits
+
+Passes: forward, forward_train (what the backward needs is kept), backward, forward_backward.
+TFLOP/s count 4 L^2 d per head forward, half when causal, and 2.5 times that backward, for all.
+Errors are relative, in L2 norms, against float64 on whole heads; softmax against softmax. "same
+bits": two runs of ours were equal bit by bit.
+
+Needs torch, a GPU and liblssar.so; compiles nothing but liblssar's kernels and torch.compile's.
+Never changes clocks or any other setting of the GPU. Writes compare.json and compare.svg in
+--output-dir after each case, so that an interrupted run keeps what it has.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import sys
+
+TOOLS = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(TOOLS))
+
+DONE, WRONG_NUMBERS, WRONG_USAGE, MISSING, DEVICE_ERROR, INTERRUPTED = 0, 1, 2, 3, 4, 130
+CONTENDERS = ("cudnn", "flash", "math", "ours", "compile", "eager")
+QUICK = {"dims": [128], "lengths": [4096, 16384], "data": ["gauss"]}
+SMALL = {"dims": [64], "lengths": [96], "heads": 2, "tokens": 96, "rounds": 2, "warmup": 1}
+EXIT_CODES = """
+exit codes: 0 done; 1 our o, or a gradient of Gaussian inputs, is less exact than docs/math.md
+allows; 2 wrong options; 3 torch, a GPU, liblssar.so or its compiler is missing; 4 the device
+failed; 130 interrupted. In the last two cases, what was measured is written.
+"""
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--output-dir", default=".", help="made if it is not there (default: here)")
+    add("--library", help="liblssar.so (default: of the bundle or the build beside this script)")
+    add(
+        "--device",
+        choices=("cuda", "cpu"),
+        default="cuda",
+        help="cpu: a trial on the virtual device; its times mean nothing",
+    )
+    add("--target", help="architecture of our kernels (default: the device's own)")
+    add("--gpu", type=int, default=0, help="which GPU, as torch counts (default 0)")
+    add("--quick", action="store_true", help="d 128, 4K and 16K, Gaussian: under five minutes")
+    add("--small", action="store_true", help="one tiny shape, for --device cpu")
+    add("--dims", type=int, nargs="+", help="head dimensions (default 64 128 256)")
+    add("--lengths", type=int, nargs="+", help="default 1K to 32K, doubling")
+    add("--causal", nargs="+", choices=("yes", "no"), default=["no", "yes"])
+    add("--passes", nargs="+", help="default: all")
+    add("--data", nargs="+", help="gauss, peaky (default: both)")
+    add("--p", type=int, nargs="+", default=[15, 3], help="powers (default 15 3)")
+    add("--offset", type=float, default=1.0, help="of the re-weighting (default 1)")
+    add("--dtype", choices=("bf16", "fp16"), default="bf16")
+    add("--heads", type=int, help="default 16")
+    add("--tokens", type=int, help="length times batch (default 16384)")
+    add("--contenders", nargs="+", choices=CONTENDERS, help="default: all but math")
+    add(
+        "--schedule",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="one more of ours with these schedule fields, as text or as a file; may be repeated",
+    )
+    add(
+        "--fixed-lengths",
+        action="store_true",
+        help="kernels of ours made for each length; default: for any length",
+    )
+    add("--rounds", type=int, help="timed calls of each contender (default 30)")
+    add("--warmup", type=int, help="rounds before them (default 5)")
+    add(
+        "--check-heads",
+        type=int,
+        choices=(0, 1, 2),
+        default=1,
+        help="heads that are compared with float64 (default 1)",
+    )
+    add("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    fill_defaults(options)
+    check_options(parser, options)
+    return options
+
+
+def fill_defaults(options):
+    defaults = {
+        "dims": [64, 128, 256],
+        "lengths": [1024 << i for i in range(6)],
+        "passes": ["forward", "forward_train", "backward", "forward_backward"],
+        "data": ["gauss", "peaky"],
+        "heads": 16,
+        "tokens": 16384,
+        "rounds": 30,
+        "warmup": 5,
+        "contenders": [name for name in CONTENDERS if name != "math"],
+    }
+    if options.device == "cpu":
+        defaults["contenders"] = ["math", "ours", "eager"]
+    defaults.update(QUICK if options.quick else {})
+    defaults.update(SMALL if options.small else {})
+    for name, value in defaults.items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+
+
+def check_options(parser, options):
+    from compare.cases import DATA, PASSES
+
+    for name, allowed in (("passes", PASSES), ("data", DATA)):
+        for value in getattr(options, name):
+            if value not in allowed:
+                parser.error(f"--{name}: '{value}'; allowed: {', '.join(allowed)}")
+    for name in ("dims", "lengths", "p"):
+        for value in getattr(options, name):
+            if value < (0 if name == "p" else 1):
+                parser.error(f"--{name}: {value} is too small")
+    for name in ("heads", "tokens", "rounds"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name}: {getattr(options, name)}; must be at least 1")
+    if options.warmup < 0:
+        parser.error(f"--warmup: {options.warmup}; must not be negative")
+    options.schedules = {}
+    for text in options.schedule:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            parser.error(f"--schedule: '{text}'; must be NAME=JSON or NAME=FILE")
+        try:
+            options.schedules[name] = json.dumps(
+                json.loads(
+                    value if value.lstrip().startswith("{") else pathlib.Path(value).read_text()
+                )
+            )
+        except (OSError, ValueError) as error:
+            parser.error(f"--schedule {name}: {error}")
+
+
+def fail(code, text):
+    print(f"compare_torch: {text}", file=sys.stderr)
+    return code
+
+
+def main(arguments):
+    options = parse_arguments(arguments)
+    try:
+        import torch
+    except ImportError as error:
+        return fail(MISSING, f"torch cannot be imported ({error}): pip install torch")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        return fail(
+            MISSING,
+            "torch finds no GPU (or was built without CUDA); --device cpu --small tries "
+            "everything out on the virtual device",
+        )
+    if options.device == "cuda" and not 0 <= options.gpu < torch.cuda.device_count():
+        return fail(WRONG_USAGE, f"--gpu {options.gpu}: there are {torch.cuda.device_count()}")
+    from compare import capi
+    from compare.session import Session
+
+    try:
+        os.makedirs(options.output_dir, exist_ok=True)
+        session = Session(options, TOOLS)
+    except OSError as error:
+        return fail(WRONG_USAGE, f"--output-dir: {error}")
+    except capi.LssarError as error:
+        return fail(MISSING, str(error))
+    # A batch system that runs out of time: as Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        code = session.run()
+    except KeyboardInterrupt:
+        session.stopped = "interrupted"
+        code = INTERRUPTED
+    session.finish()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
