@@ -11,7 +11,6 @@
 #include <set>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "runtime/virtual/knowledge.h"
@@ -24,6 +23,8 @@ namespace lssar::vdev {
 
 class BlockRunner;
 class GlobalShadow;
+struct LaneAccess;
+struct LanePlace;
 struct Mbarrier;
 
 enum class ReportKind : uint8_t {
@@ -45,6 +46,12 @@ struct AsyncIssue {
   uint32_t time;
   bool strong = false;   // atomic, as reductions are
   bool generic = false;  // not by the async proxy
+};
+
+// 16-byte units of one 1-KB chunk of shared memory, as bits.
+struct ChunkUnits {
+  uint32_t chunk;
+  uint64_t units;
 };
 
 // What one warp's part of an operation found when its reads of shared memory were checked.
@@ -99,9 +106,9 @@ class Checker {
   void async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t address, uint32_t bytes,
                     bool writes);
   void async_global(const AsyncIssue& issue, uint64_t address, uint32_t bytes, bool writes);
-  // Reads of 16-byte units of shared memory, given as bits: those of units[first] to units[last].
-  void async_units(const AsyncIssue& issue, uint32_t rank, const uint64_t* units, uint32_t first,
-                   uint32_t last, CheckedReads& found);
+  // Reads of 16-byte units of shared memory, by wgmma.
+  void async_units(const AsyncIssue& issue, uint32_t rank, const ChunkUnits* chunks, size_t count,
+                   CheckedReads& found);
   // Whether the same reads are right in the name of another warp too, without looking at them.
   bool are_seen(const AsyncIssue& issue, uint32_t rank, const CheckedReads& reads);
   // Bytes become undefined, or defined, without an access.
@@ -124,8 +131,6 @@ class Checker {
   void report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,
               const Op* other = nullptr);
   // "warp 3, lane 5, wrote at PTX line 7 '...'": an access within the cluster.
-  bool check_unit(const AsyncIssue& issue, uint32_t rank, uint32_t word,
-                  std::vector<Stamp>& writers);
   std::string describe(Stamp stamp, bool writes) const;
   // Of an access by a warp itself or its cp.async, not by the async proxy.
   bool is_generic(Stamp stamp) const { return stamp_agent(stamp) < first_wgmma_; }
@@ -144,23 +149,27 @@ class Checker {
     const Op* op = nullptr;  // the last setmaxnreg
     uint32_t count = 0;      // of them
   };
-  struct Access;
 
   void check_agents() const;
-  bool is_same_store(const Who& who, uint32_t word, Stamp earlier) const;
+  static bool is_same_store(const Who& who, uint32_t rank, uint32_t word, Stamp earlier);
   bool all_lanes(const Warp& warp, uint32_t lanes) const;
   Knowledge& knowledge(const Warp& warp) { return knowledge_[warp.agent]; }
   void write_mbarrier(Warp& warp, const Op& op, uint32_t lane, const Mbarrier& barrier);
   void refresh_limits(const Warp& warp);
-  void shared_access(Warp& warp, const Op& op, Access& access, uint32_t rank, uint32_t lane,
+  void shared_access(Warp& warp, const Op& op, LaneAccess& access, uint32_t rank, uint32_t lane,
                      uint32_t address);
-  void global_access(Warp& warp, const Op& op, const Access& access, uint32_t lane,
+  void shared_lane(Warp& warp, const Op& op, LaneAccess& access, uint32_t lane,
+                   const LanePlace& place);
+  void global_access(Warp& warp, const Op& op, const LaneAccess& access, uint32_t lane,
                      uint64_t address);
-  Stamp stamp_of_lane(const Warp& warp, const Access& access, uint32_t lane);
+  Stamp stamp_of_lane(const LaneAccess& access, uint32_t lane);
+  void check_chunk(const Who& who, uint32_t rank, const ChunkUnits& chunk, CheckedReads& found);
+  bool check_unit(const Who& who, uint32_t rank, uint32_t word, std::vector<Stamp>& writers);
+  Who who_issued(const AsyncIssue& issue);
   void read_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count, uint32_t bytes);
   void write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count, uint32_t bytes);
   void check_block_use(const Warp& warp, const Op& op, uint32_t rank);
-  void check_users(Warp& warp, const Op& op, const Stamp* stamps, bool writes);
+  void check_user(Warp& warp, const Op& op, uint32_t word, Stamp stamp, bool writes);
   void check_register_use(const Warp& last, const Op& op);
   void compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp, bool stamp_writes,
                uint32_t bytes);
@@ -184,7 +193,6 @@ class Checker {
   uint32_t base_ = 1;       // the first time of this cluster
   uint32_t last_time_ = 1;  // used
   uint64_t cluster_ = 0;
-  std::vector<std::pair<uint32_t, uint32_t>> stored_;  // first words and counts, of the access
 
   // Of the warp that accessed last: stamps below limits_[agent] are seen by all its lanes, those
   // below async_limits_[agent] by the async operations that they issue.

@@ -18,26 +18,21 @@ void Checker::check_block_use(const Warp& warp, const Op& op, uint32_t rank) {
       fmt::format("uses the shared memory of block {} of the cluster, which may have ended", rank));
 }
 
-// Accesses by other blocks that nothing orders before the end of this one.
-void Checker::check_users(Warp& warp, const Op& op, const Stamp* stamps, bool writes) {
+// An access by another block that nothing orders before the end of this one.
+void Checker::check_user(Warp& warp, const Op& op, uint32_t word, Stamp stamp, bool writes) {
   const uint32_t rank = warp.cta->rank;
   const uint32_t per_block = runner_.launch().num_warps();
   const VectorClock& seen = block_ends_[rank].seen.seen;
-  const size_t words = (size_t{warp.shared_bytes} + kWordBytes - 1) / kWordBytes;
   const KernelProgram& program = *runner_.launch().program;
-  for (size_t i = 0; i < words; ++i) {
-    const Stamp stamp = stamps[i];
-    if (stamp_time(stamp) < base_) continue;
-    const uint32_t agent = stamp_agent(stamp);
-    const bool own = is_generic(stamp) && agent % num_warps_ / per_block == rank;
-    if (own || seen.covers(agent, stamp_time(stamp), stamp_lane(stamp))) continue;
-    const uint32_t index = stamp_op(stamp);
-    report(ReportKind::kAsync, warp, op,
-           fmt::format("the block ends, but its shared address {:#x}, which {}, may be in use: "
-                       "nothing orders the two",
-                       i * kWordBytes, describe(stamp, writes)),
-           index < program.ops.size() ? &program.ops[index] : nullptr);
-  }
+  const uint32_t agent = stamp_agent(stamp);
+  const bool own = is_generic(stamp) && agent % num_warps_ / per_block == rank;
+  if (own || seen.covers(agent, stamp_time(stamp), stamp_lane(stamp))) return;
+  const uint32_t index = stamp_op(stamp);
+  report(ReportKind::kAsync, warp, op,
+         fmt::format("the block ends, but its shared address {:#x}, which {}, may be in use: "
+                     "nothing orders the two",
+                     word * kWordBytes, describe(stamp, writes)),
+         index < program.ops.size() ? &program.ops[index] : nullptr);
 }
 
 void Checker::registers_set(const Warp& warp, const Op& op) {
@@ -71,9 +66,15 @@ void Checker::warp_ended(Warp& warp, const Op& op, bool block_ended) {
   check_register_use(warp, op);
   if (!shared || warp.shared_bytes == 0) return;
   SharedShadow& shadow = shadows_[rank];
-  check_users(warp, op, shadow.writers(), true);
+  const uint32_t words = (warp.shared_bytes + kWordBytes - 1) / kWordBytes;
+  for (uint32_t word = 0; word < words; ++word) {
+    const Stamp stamp = shadow.writers()[word];
+    if (stamp_time(stamp) >= base_) check_user(warp, op, word, stamp, true);
+  }
   for (const uint32_t agent : shadow.active()) {
-    check_users(warp, op, shadow.readers(agent), false);
+    shadow.for_reads_since(agent, 0, words, stamp_limit(base_), [&](uint32_t word, Stamp stamp) {
+      check_user(warp, op, word, stamp, false);
+    });
   }
 }
 

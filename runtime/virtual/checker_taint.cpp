@@ -82,10 +82,10 @@ void propagate_mma(Taint& taint, const Op& op, uint32_t num_d, uint32_t num_a, u
 }  // namespace
 
 void Checker::set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined) {
-  shadows_[rank].note_write();
-  uint8_t* words = shadows_[rank].undefined();
-  std::memset(words + address / kWordBytes, undefined ? kAllBytes : 0,
-              (bytes + kWordBytes - 1) / kWordBytes);
+  const uint32_t first = address / kWordBytes;
+  const uint32_t count = (bytes + kWordBytes - 1) / kWordBytes;
+  std::memset(shadows_[rank].undefined() + first, undefined ? kAllBytes : 0, count);
+  shadows_[rank].note_write(first, count);
 }
 
 bool Checker::any_undefined(uint32_t rank, uint32_t address, uint32_t bytes) {

@@ -7,13 +7,13 @@
 
 #include "runtime/virtual/block_runner.h"
 #include "runtime/virtual/checker.h"
+#include "runtime/virtual/checker_access.h"
 
 namespace lssar::vdev {
 namespace {
 
 constexpr uint32_t kUnitBytes = 16;
-constexpr uint32_t kUnitWords = 4;
-constexpr uint32_t kUnitsPerEntry = 64;
+constexpr uint32_t kUnitWords = SharedShadow::kUnitWords;
 constexpr size_t kMostWriters = 16;
 
 // Notes a writer; false where there are too many to keep.
@@ -39,64 +39,62 @@ bool same_writer(const Stamp* writers, const uint8_t* undefined, uint32_t count,
 
 }  // namespace
 
-void Checker::async_units(const AsyncIssue& issue, uint32_t rank, const uint64_t* units,
-                          uint32_t first, uint32_t last, CheckedReads& found) {
-  refresh_limits(*issue.warp);
+void Checker::async_units(const AsyncIssue& issue, uint32_t rank, const ChunkUnits* chunks,
+                          size_t count, CheckedReads& found) {
+  const Who who = who_issued(issue);
   check_block_use(*issue.warp, *issue.op, rank);
-  last_time_ = std::max(last_time_, issue.time);
   SharedShadow& shadow = shadows_[rank];
-  const uint32_t op = runner_.launch().program->index_of(*issue.op);
-  const Stamp mine = make_stamp(issue.time, kAllBytes, issue.agent, kWholeWarp, op);
   found.writers.clear();
   found.version = shadow.version();
   found.complete = true;
   Stamp seen = 0;
-  for (uint32_t entry = first; entry <= last; ++entry) {
-    if (units[entry] == 0) continue;
-    const uint32_t begin = entry * kUnitsPerEntry * kUnitWords;
-    const auto end = static_cast<uint32_t>(
-        std::min<size_t>(begin + kUnitsPerEntry * kUnitWords, shadow.words()));
-    // The quarters of wgmmas are not issued in the order of their times.
-    const bool newest = !shadow.has_read_after(issue.agent, begin, end - begin, mine);
-    Stamp* const readers = shadow.note_reads(issue.agent, begin, end - begin, mine);
-    for (uint64_t bits = units[entry]; bits != 0;) {
-      const auto low = static_cast<uint32_t>(std::countr_zero(bits));
-      const auto length = static_cast<uint32_t>(std::countr_one(bits >> low));
-      bits = low + length == kUnitsPerEntry ? 0 : bits >> (low + length) << (low + length);
-      const uint32_t word = begin + low * kUnitWords;
-      const uint32_t run_end = word + length * kUnitWords;
-      const Stamp* const writers = shadow.writers();
-      const uint8_t* const undefined = shadow.undefined();
-      if (!same_writer(writers + word, undefined + word, run_end - word, seen)) {
-        for (uint32_t w = word; w < run_end; w += kUnitWords) {
-          if (same_writer(writers + w, undefined + w, kUnitWords, seen)) continue;
-          found.complete &= check_unit(issue, rank, w, found.writers);
-          seen = writers[w + kUnitWords - 1];
-        }
-      }
-      if (newest) {
-        std::fill(readers + word, readers + run_end, mine);
-      } else {
-        for (uint32_t w = word; w < run_end; ++w) readers[w] = std::max(readers[w], mine);
-      }
+  const Stamp mine = who.stamp | static_cast<Stamp>(kAllBytes) << 32;
+  for (size_t i = 0; i < count; ++i) {
+    const Stamp writer = shadow.only_writer(chunks[i].chunk);
+    if (writer == 0 || writer >= async_limits_[stamp_agent(writer)]) {
+      check_chunk(who, rank, chunks[i], found);
+    } else if (writer != seen) {
+      found.complete &= add_writer(found.writers, writer);
+      seen = writer;
+    }
+    shadow.note_units(issue.agent, chunks[i].chunk, chunks[i].units, mine);
+  }
+}
+
+// Units of a chunk that several wrote, or that not everybody has seen.
+void Checker::check_chunk(const Who& who, uint32_t rank, const ChunkUnits& chunk,
+                          CheckedReads& found) {
+  const Stamp* const writers = shadows_[rank].writers();
+  const uint8_t* const undefined = shadows_[rank].undefined();
+  Stamp seen = 0;
+  for (uint64_t units = chunk.units; units != 0;) {
+    const auto low = static_cast<uint32_t>(std::countr_zero(units));
+    const auto length = static_cast<uint32_t>(std::countr_one(units >> low));
+    units = low + length == 64 ? 0 : units >> (low + length) << (low + length);
+    const uint32_t word = chunk.chunk * SharedShadow::kChunkWords + low * kUnitWords;
+    const uint32_t end = word + length * kUnitWords;
+    if (same_writer(writers + word, undefined + word, end - word, seen)) continue;
+    for (uint32_t w = word; w < end; w += kUnitWords) {
+      if (same_writer(writers + w, undefined + w, kUnitWords, seen)) continue;
+      found.complete &= check_unit(who, rank, w, found.writers);
+      seen = writers[w + kUnitWords - 1];
     }
   }
 }
 
 // False: the reads must be looked at again by every warp.
-bool Checker::check_unit(const AsyncIssue& issue, uint32_t rank, uint32_t word,
+bool Checker::check_unit(const Who& who, uint32_t rank, uint32_t word,
                          std::vector<Stamp>& writers) {
-  const uint32_t address = word * kUnitBytes / kUnitWords;
   const Stamp* const w = shadows_[rank].writers() + word;
   bool complete = true;
-  bool seen = true;
   for (uint32_t i = 0; i < kUnitWords; ++i) {
-    seen &= w[i] < async_limits_[stamp_agent(w[i])];
     complete &= add_writer(writers, w[i]);
+    if (w[i] < async_limits_[stamp_agent(w[i])]) continue;
+    compare(who, rank, word + i, w[i], true, kAllBytes);
   }
-  if (!seen) async_shared(issue, rank, address, kUnitBytes, false);
+  const uint32_t address = word * kUnitBytes / kUnitWords;
   if (any_undefined(rank, address, kUnitBytes)) {
-    report(ReportKind::kUndefined, *issue.warp, *issue.op,
+    report(ReportKind::kUndefined, who.warp, who.op,
            fmt::format("reads shared memory that nobody wrote, or that an operation in flight is "
                        "to write, at {:#x}",
                        address));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "runtime/virtual/block_runner.h"
+#include "runtime/virtual/checker_access.h"
 #include "runtime/virtual/splits.h"
 
 namespace lssar::vdev {
@@ -65,6 +66,16 @@ GlobalShadow::Order GlobalShadow::order(const Checker& checker, const GlobalAcce
   return k.proxied(access.lane, agent, time, stamp_lane(stamp)) ? Order::kSeen : Order::kOtherProxy;
 }
 
+// Of lanes that write one word by one instruction any may win.
+bool GlobalShadow::is_same_store(const GlobalAccess& access, uint64_t address, Stamp earlier) {
+  const uint32_t lane = stamp_lane(earlier);
+  return access.writes && access.lanes != nullptr &&
+         make_stamp(stamp_time(earlier), 0, stamp_agent(earlier), lane, stamp_op(earlier)) ==
+             make_stamp(stamp_time(access.stamp), 0, stamp_agent(access.stamp), lane,
+                        stamp_op(access.stamp)) &&
+         access.lanes->touched(lane, {StateSpace::kGlobal, false, 0, address & ~uint64_t{3}});
+}
+
 void GlobalShadow::report(Checker& checker, const GlobalAccess& access, uint64_t address,
                           const Earlier& earlier) {
   const KernelProgram& program = *access.warp->cta->launch->program;
@@ -95,7 +106,7 @@ void GlobalShadow::check_cell(Checker& checker, const GlobalAccess& access,
   const Stamp mine = access.stamp | static_cast<Stamp>(bytes) << 32;
   if (cell.writer_cluster != 0 && (stamp_bytes(cell.writer) & bytes) != 0) {
     const Order seen = order(checker, access, cell.writer, cell.writer_cluster);
-    if (seen != Order::kSeen) {
+    if (seen != Order::kSeen && !is_same_store(access, address, cell.writer)) {
       report(checker, access, address, {cell.writer, cell.writer_cluster, true, seen});
     }
   }
@@ -123,19 +134,40 @@ void GlobalShadow::check_cell(Checker& checker, const GlobalAccess& access,
 
 // Of an allocation that the device follows: words that nobody has written.
 void GlobalShadow::check_written(Checker& checker, const GlobalAccess& access, uint64_t address) {
-  if (range_ == nullptr || address - range_->begin >= range_->bytes) {
-    range_ = ranges_->find(address, 1);
-  }
-  if (range_ == nullptr || !range_->unwritten) return;
-  uint8_t& unwritten = (*range_->unwritten)[(address - range_->begin) / kWordBytes];
-  if (__atomic_load_n(&unwritten, __ATOMIC_RELAXED) == 0) return;
+  uint8_t* const mark = unwritten_mark(address);
+  if (mark == nullptr || __atomic_load_n(mark, __ATOMIC_RELAXED) == 0) return;
   if (access.reads) {
     checker.report(ReportKind::kUninitialised, *access.warp, *access.op,
                    fmt::format("lane {} reads global address {:#x}, byte {} of an allocation, "
                                "which nobody has written",
                                access.lane, address, address - range_->begin));
   }
-  if (access.writes) __atomic_store_n(&unwritten, uint8_t{0}, __ATOMIC_RELAXED);
+  if (access.writes) __atomic_store_n(mark, uint8_t{0}, __ATOMIC_RELAXED);
+}
+
+// Whether nobody has written the word; null where it is not known.
+uint8_t* GlobalShadow::unwritten_mark(uint64_t address) {
+  if (range_ == nullptr || address - range_->begin >= range_->bytes) {
+    range_ = ranges_->find(address, 1);
+  }
+  if (range_ == nullptr || !range_->unwritten) return nullptr;
+  return range_->unwritten->data() + (address - range_->begin) / kWordBytes;
+}
+
+// Words that mostly have all been written.
+void GlobalShadow::check_line_written(Checker& checker, const GlobalAccess& access,
+                                      uint64_t address) {
+  const uint8_t* const marks = unwritten_mark(address);
+  if (range_ != nullptr && range_->bytes - (address - range_->begin) >= kLineBytes) {
+    uint8_t any = 0;
+    for (uint32_t i = 0; marks != nullptr && i < GlobalRecord::kWordsPerLine; ++i) {
+      any |= __atomic_load_n(marks + i, __ATOMIC_RELAXED);
+    }
+    if (any == 0) return;
+  }
+  for (uint64_t word = address; word < address + kLineBytes; word += kWordBytes) {
+    check_written(checker, access, word);
+  }
 }
 
 // A whole line at once, if the access covers it and it was never accessed in parts.
@@ -144,9 +176,7 @@ bool GlobalShadow::access_line(Checker& checker, const GlobalAccess& access, uin
   if (address % kLineBytes != 0 || end - address < kLineBytes) return false;
   const uint64_t line = address % kPageBytes / kLineBytes;
   if (((page_->in_parts >> line) & 1) != 0) return false;
-  for (uint64_t word = address; word < address + kLineBytes; word += kWordBytes) {
-    check_written(checker, access, word);
-  }
+  check_line_written(checker, access, address);
   check_cell(checker, access, page_->lines[line], address, kAllBytes);
   return true;
 }

@@ -22,6 +22,7 @@
 namespace lssar::vdev {
 
 class Checker;
+struct LaneAccess;
 struct LaunchContext;
 
 struct GlobalAccess {
@@ -34,6 +35,7 @@ struct GlobalAccess {
   bool strong;
   bool async;
   bool reads = !writes;
+  const LaneAccess* lanes = nullptr;  // the instruction it is a part of, if it is one of lanes
 };
 
 // Shadow of the memory that a launch touches; shared by the threads that run its clusters.
@@ -109,6 +111,8 @@ class GlobalShadow {
                   uint64_t address, uint32_t bytes);
   bool access_line(Checker& checker, const GlobalAccess& access, uint64_t address, uint64_t end);
   void check_written(Checker& checker, const GlobalAccess& access, uint64_t address);
+  void check_line_written(Checker& checker, const GlobalAccess& access, uint64_t address);
+  uint8_t* unwritten_mark(uint64_t address);
   // kOtherProxy: by the generic proxy only, where this access is by the async one.
   enum class Order : uint8_t { kSeen, kOtherProxy, kNone };
   struct Earlier {
@@ -119,6 +123,7 @@ class GlobalShadow {
   };
   Order order(const Checker& checker, const GlobalAccess& access, Stamp stamp,
               uint32_t cluster) const;
+  static bool is_same_store(const GlobalAccess& access, uint64_t address, Stamp earlier);
   void report(Checker& checker, const GlobalAccess& access, uint64_t address,
               const Earlier& earlier);
 

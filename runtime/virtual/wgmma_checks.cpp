@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "runtime/virtual/block_runner.h"
-#include "runtime/virtual/matrix_descriptor.h"
 #include "runtime/virtual/splits.h"
 #include "runtime/virtual/wgmma_unit.h"
 
@@ -13,7 +12,6 @@ namespace lssar::vdev {
 namespace {
 
 constexpr uint32_t kRegisterUnit = 64;  // at which registers of 16 bits and more begin
-constexpr uint32_t kUnitBits = 64;
 
 std::string quoted(const BlockRunner& runner, uint32_t op) {
   const KernelProgram& program = *runner.launch().program;
@@ -37,35 +35,23 @@ WgmmaUnit::RegisterUse* WgmmaUnit::uses_of(WarpState& state) const {
 }
 
 void WgmmaUnit::check_issue(Warp& warp, const Op& op, Operation& operation, uint32_t number) {
-  const auto form = std::bit_cast<WgmmaForm>(op.imm);
-  if (op.a != kNoRegister) {
-    CheckedReads rows;  // each warp has its own
-    check_shared(warp, op, operation.a_chunks[warp.index % kWarpsPerGroup], kWgmmaChunksOfA, number,
-                 rows);
+  if (const WgmmaTile* a = operation.a[warp.index % kWarpsPerGroup].get()) {
+    a_reads_.complete = false;
+    check_shared(warp, op, *a, number, a_reads_);
   }
-  check_shared(warp, op, operation.b_chunks, 2u * form.n, number, operation.b_reads);
+  check_shared(warp, op, *operation.b, number, operation.b_reads);
   check_registers(warp, op, number);
-  if (warp.checks->tainted) taint_sums(warp, op, operation.accumulate);
+  if (warp.checks->tainted) taint_sums(warp, op, operation.operands.accumulate);
 }
 
-void WgmmaUnit::check_shared(Warp& warp, const Op& op, const uint32_t* chunks, uint32_t count,
-                             uint32_t number, CheckedReads& reads) {
+void WgmmaUnit::check_shared(Warp& warp, const Op& op, const WgmmaTile& tile, uint32_t number,
+                             CheckedReads& reads) {
   Checker& checker = *runner_.checker();
   const AsyncIssue issue = {&warp, &op, kWholeWarp, checker.wgmma_agent(group_index(warp)),
                             checker.base_time() + number};
   const uint32_t rank = warp.cta->rank;
   if (checker.are_seen(issue, rank, reads)) return;
-  units_.resize(warp.shared_bytes / (kMatrixChunk * kUnitBits) + 1);
-  uint32_t first = ~0u;
-  uint32_t last = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t unit = chunks[i] / kMatrixChunk;
-    units_[unit / kUnitBits] |= uint64_t{1} << unit % kUnitBits;
-    first = std::min(first, unit / kUnitBits);
-    last = std::max(last, unit / kUnitBits);
-  }
-  checker.async_units(issue, rank, units_.data(), first, last, reads);
-  std::fill(units_.begin() + first, units_.begin() + last + 1, 0);
+  checker.async_units(issue, rank, tile.units.data(), tile.units.size(), reads);
 }
 
 // A register of the sums or of A.
@@ -179,7 +165,7 @@ void WgmmaUnit::warp_ended(Warp& warp, const Op& op) {
   Checker* const checker = runner_.checker();
   if (checker == nullptr || state.issued == state.waited) return;
   const Group& group = groups_[group_index(warp)];
-  const Op& first = *group.operations[state.waited - group.first]->op;
+  const Op& first = *group.operations[state.waited - group.first]->operands.op;
   checker->report(ReportKind::kAsync, warp, op,
                   fmt::format("the warp ends without having waited for {}",
                               quoted(runner_, runner_.launch().program->index_of(first))),

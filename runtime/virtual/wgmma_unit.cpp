@@ -39,20 +39,6 @@ uint64_t uniform(const Warp& warp, const Op& op, uint32_t reg, char which) {
   return lanes[0];
 }
 
-void check_bounds(const Warp& warp, const Op& op, const uint32_t* chunks, uint32_t count,
-                  char which) {
-  // Addresses have 19 bits at most: signed comparisons, which are vectors everywhere.
-  const int limit = static_cast<int>(warp.shared_bytes) - static_cast<int>(kMatrixChunk);
-  int outside = 0;
-  for (uint32_t i = 0; i < count; ++i) outside |= static_cast<int>(chunks[i]) > limit ? 1 : 0;
-  if (outside == 0) return;
-  const uint32_t last = *std::max_element(chunks, chunks + count);
-  fault(warp, op,
-        fmt::format("{} has 16 bytes at shared address {:#x}, out of bounds: the block has {} "
-                    "bytes",
-                    which, last, warp.shared_bytes));
-}
-
 }  // namespace
 
 WgmmaUnit::WgmmaUnit(BlockRunner& runner) : runner_(runner), buffer_offsets_(kMaxSums) {
@@ -97,74 +83,84 @@ bool WgmmaUnit::lacks_lanes(Warp& warp, const Op& op) const {
 // The warp's next, which another warp of the group may have issued already.
 WgmmaUnit::Operation& WgmmaUnit::operation(Warp& warp, const Op& op, Group& group) {
   const uint32_t number = states_[warp.agent].issued;
+  const Operands mine = read_operands(warp, op);
   if (number - group.first < group.operations.size()) {
     Operation& found = *group.operations[number - group.first];
-    Operation mine;
-    fill(warp, op, mine);
-    compare(warp, op, found, mine);
+    compare(warp, op, found.operands, mine);
     return found;
   }
   if (free_operations_.empty()) free_operations_.push_back(std::make_unique<Operation>());
   group.operations.push_back(std::move(free_operations_.back()));
   free_operations_.pop_back();
   Operation& added = *group.operations.back();
+  added.operands = mine;
   added.issued = 0;
   added.b_reads.complete = false;
-  fill(warp, op, added);
   return added;
 }
 
-void WgmmaUnit::fill(Warp& warp, const Op& op, Operation& operation) const {
-  operation.op = &op;
-  operation.a = a_in_registers(op) ? 0 : uniform(warp, op, op.a, 'A');
-  operation.b = uniform(warp, op, op.b, 'B');
+WgmmaUnit::Operands WgmmaUnit::read_operands(const Warp& warp, const Op& op) {
+  Operands operands;
+  operands.op = &op;
+  operands.a = a_in_registers(op) ? 0 : uniform(warp, op, op.a, 'A');
+  operands.b = uniform(warp, op, op.b, 'B');
   uint32_t scale = *reinterpret_cast<const uint32_t*>(warp.registers + op.c);
   if ((op.flags & kOpNegated) != 0) scale = ~scale;
   if (scale != 0 && scale != kAllLanes) {
     fault(warp, op, fmt::format("scale-d holds in lanes {:#010x} only", scale));
   }
-  operation.accumulate = scale != 0;
+  operands.accumulate = scale != 0;
+  return operands;
 }
 
-void WgmmaUnit::compare(Warp& warp, const Op& op, const Operation& operation,
-                        const Operation& mine) const {
+void WgmmaUnit::compare(const Warp& warp, const Op& op, const Operands& theirs,
+                        const Operands& mine) const {
   const KernelProgram& program = *runner_.launch().program;
-  const auto differs = [&](const char* what, uint64_t theirs, uint64_t own) {
-    if (theirs == own) return;
+  const auto differs = [&](const char* what, uint64_t other, uint64_t own) {
+    if (other == own) return;
     fault(warp, op,
           fmt::format("{} is {:#x}, but {:#x} for the warps of its group that came first", what,
-                      own, theirs));
+                      own, other));
   };
-  if (operation.op != mine.op) {
-    const Instruction& in = program.instruction(*operation.op);
+  if (theirs.op != mine.op) {
+    const Instruction& in = program.instruction(*theirs.op);
     fault(warp, op,
           fmt::format("other warps of its group came to PTX line {} '{}' instead", in.line,
                       in.text.substr(0, 160)));
   }
-  differs("the descriptor of A", operation.a, mine.a);
-  differs("the descriptor of B", operation.b, mine.b);
-  differs("scale-d", operation.accumulate ? 1 : 0, mine.accumulate ? 1 : 0);
+  differs("the descriptor of A", theirs.a, mine.a);
+  differs("the descriptor of B", theirs.b, mine.b);
+  differs("scale-d", theirs.accumulate ? 1 : 0, mine.accumulate ? 1 : 0);
 }
 
-void WgmmaUnit::find_chunks(Warp& warp, const Op& op, Operation& operation) const {
+// An operand in shared memory, within its bounds.
+std::shared_ptr<const WgmmaTile> WgmmaUnit::tile(const Warp& warp, const Op& op,
+                                                 const WgmmaTileKey& key, char which) {
+  const char* why = nullptr;
+  std::shared_ptr<const WgmmaTile> found = tiles_.find(key, why);
+  if (found == nullptr) {
+    fault(warp, op, fmt::format("the descriptor of {}, {:#x}: {}", which, key.descriptor, why));
+  }
+  if (uint64_t{found->highest} + kMatrixChunk > warp.shared_bytes) {
+    fault(warp, op,
+          fmt::format("{} has 16 bytes at shared address {:#x}, out of bounds: the block has {} "
+                      "bytes",
+                      which, found->highest, warp.shared_bytes));
+  }
+  return found;
+}
+
+void WgmmaUnit::find_tiles(const Warp& warp, const Op& op, Operation& operation) {
   const WgmmaForm form = form_of(op);
-  MatrixDescriptor descriptor;
-  const auto decode = [&](uint64_t bits, char which) {
-    if (const char* why = decode_matrix_descriptor(bits, descriptor)) {
-      fault(warp, op, fmt::format("the descriptor of {}, {:#x}: {}", which, bits, why));
-    }
-  };
+  const Operands& operands = operation.operands;
+  const uint32_t w = warp.index % kWarpsPerGroup;
+  operation.a[w] = nullptr;
   if (!a_in_registers(op)) {
-    const uint32_t w = warp.index % kWarpsPerGroup;
-    decode(operation.a, 'A');
-    find_matrix_chunks(descriptor, form.a_mn_major, w * kWgmmaRows, kWgmmaRows,
-                       operation.a_chunks[w]);
-    check_bounds(warp, op, operation.a_chunks[w], kWgmmaChunksOfA, 'A');
+    const WgmmaTileKey rows = {operands.a, w * kWgmmaRows, kWgmmaRows, form.a_mn_major != 0};
+    operation.a[w] = tile(warp, op, rows, 'A');
   }
   if (operation.issued != 0) return;
-  decode(operation.b, 'B');
-  find_matrix_chunks(descriptor, form.b_mn_major, 0, form.n, operation.b_chunks);
-  check_bounds(warp, op, operation.b_chunks, 2u * form.n, 'B');
+  operation.b = tile(warp, op, {operands.b, 0, form.n, form.b_mn_major != 0}, 'B');
 }
 
 // The buffer of the warp's accumulators: that of an earlier operation in flight on the same ones,
@@ -221,9 +217,9 @@ void WgmmaUnit::issue(Warp& warp, const Op& op) {
   const uint32_t group = group_index(warp);
   WarpState& state = states_[warp.agent];
   Operation& mine = operation(warp, op, groups_[group]);
-  find_chunks(warp, op, mine);
+  find_tiles(warp, op, mine);
   if (runner_.checker() != nullptr) check_issue(warp, op, mine, state.issued);
-  mine.sums[w] = take_sums(warp, op, mine.accumulate);
+  mine.sums[w] = take_sums(warp, op, mine.operands.accumulate);
   mine.issued |= 1u << w;
   ++state.issued;
   runner_.note_event();
@@ -286,26 +282,26 @@ void WgmmaUnit::take_effect(uint32_t group, uint32_t upto) {
 }
 
 void WgmmaUnit::execute(uint32_t group, const Operation& operation) {
-  const Op& op = *operation.op;
+  const Op& op = *operation.operands.op;
   const WgmmaForm form = form_of(op);
   const Warp* const warps = runner_.warps().data() + first_agent(group);
   WgmmaCall call = {};
   call.a_type = form.a_type;
   call.b_type = form.b_type;
   call.half_sums = form.half_sums != 0;
-  call.accumulate = operation.accumulate;
+  call.accumulate = operation.operands.accumulate;
   call.negate = form.negate != 0;
   call.a_mn_major = form.a_mn_major != 0;
   call.b_mn_major = form.b_mn_major != 0;
   call.n = form.n;
   call.shared = warps[0].shared;
-  call.b_chunks = operation.b_chunks;
+  call.b_chunks = operation.b->chunks.data();
   call.d_registers = buffer_offsets_.data();
   call.a_registers = a_in_registers(op) ? op.list + op.count : nullptr;
   call.num_warps = kWarpsPerGroup;
   for (uint32_t w = 0; w < kWarpsPerGroup; ++w) {
     call.warps[w] = {reinterpret_cast<uint8_t*>(operation.sums[w]->value), warps[w].registers,
-                     operation.a_chunks[w]};
+                     operation.a[w] == nullptr ? nullptr : operation.a[w]->chunks.data()};
   }
   runner_.launch().program->handlers->wgmma(call);
 }

@@ -16,6 +16,7 @@
 #include "runtime/virtual/checker.h"
 #include "runtime/virtual/program.h"
 #include "runtime/virtual/wgmma.h"
+#include "runtime/virtual/wgmma_tiles.h"
 
 namespace lssar::vdev {
 
@@ -49,15 +50,19 @@ class WgmmaUnit {
   struct alignas(64) Buffer {
     uint32_t value[kMaxSums * kLanes];
   };
-  struct Operation {
+  // What the warps of a group must agree on.
+  struct Operands {
     const Op* op = nullptr;
     uint64_t a = 0;  // descriptors
     uint64_t b = 0;
     bool accumulate = false;
+  };
+  struct Operation {
+    Operands operands;
     uint32_t issued = 0;  // by the warps of this mask
     Buffer* sums[kWarpsPerGroup] = {};
-    uint32_t a_chunks[kWarpsPerGroup][kWgmmaChunksOfA];
-    uint32_t b_chunks[kWgmmaMaxChunksOfB];
+    std::shared_ptr<const WgmmaTile> a[kWarpsPerGroup];  // each warp's rows; null: in registers
+    std::shared_ptr<const WgmmaTile> b;
     CheckedReads b_reads;
   };
   struct Group {
@@ -92,9 +97,11 @@ class WgmmaUnit {
   uint32_t first_agent(uint32_t group) const;
   bool lacks_lanes(Warp& warp, const Op& op) const;
   Operation& operation(Warp& warp, const Op& op, Group& group);
-  void fill(Warp& warp, const Op& op, Operation& operation) const;
-  void compare(Warp& warp, const Op& op, const Operation& operation, const Operation& mine) const;
-  void find_chunks(Warp& warp, const Op& op, Operation& operation) const;
+  static Operands read_operands(const Warp& warp, const Op& op);
+  void compare(const Warp& warp, const Op& op, const Operands& theirs, const Operands& mine) const;
+  std::shared_ptr<const WgmmaTile> tile(const Warp& warp, const Op& op, const WgmmaTileKey& key,
+                                        char which);
+  void find_tiles(const Warp& warp, const Op& op, Operation& operation);
   Buffer* take_sums(Warp& warp, const Op& op, bool accumulate);
   void return_sums(Warp& warp, uint32_t upto);
   uint32_t complete(uint32_t group) const;
@@ -103,8 +110,8 @@ class WgmmaUnit {
   void drop_waited(uint32_t group);
 
   void check_issue(Warp& warp, const Op& op, Operation& operation, uint32_t number);
-  void check_shared(Warp& warp, const Op& op, const uint32_t* chunks, uint32_t count,
-                    uint32_t number, CheckedReads& reads);
+  void check_shared(Warp& warp, const Op& op, const WgmmaTile& tile, uint32_t number,
+                    CheckedReads& reads);
   void check_registers(Warp& warp, const Op& op, uint32_t number);
   void check_register(Warp& warp, const Op& op, uint32_t offset, bool sum);
   void report_touch(Warp& warp, const Op& op, const RegisterUse& use, bool writes);
@@ -119,7 +126,8 @@ class WgmmaUnit {
   std::vector<Buffer*> free_buffers_;
   std::vector<uint32_t> buffer_offsets_;            // of the registers of a buffer
   std::unordered_map<uint32_t, uint32_t> touched_;  // reports, by operation
-  std::vector<uint64_t> units_;  // 16-byte units of shared memory, for check_shared
+  WgmmaTiles tiles_;
+  CheckedReads a_reads_;  // of one warp, kept for its memory
 };
 
 // Handlers.

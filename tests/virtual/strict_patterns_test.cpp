@@ -113,6 +113,29 @@ TEST(StrictPatterns, LanesThatWriteOneWordByTwoInstructionsRace) {
       "bar.sync 0; ld.shared.u32 %r0, [%s]; @%g st.global.u32 [%o], %r0;");
 }
 
+TEST(StrictPatterns, LanesMayWriteOneGlobalWordByOneInstruction) {
+  expect_none("setp.lt.u32 %p1, %t, 32; @%p1 st.global.u32 [%o], %t;");
+}
+
+TEST(StrictPatterns, LanesThatWriteOneGlobalWordByTwoInstructionsRace) {
+  expect_race("setp.eq.u32 %p1, %t, 1; @%p1 st.global.u32 [%o], %t; @%g st.global.u32 [%o], %t;");
+}
+
+TEST(StrictPatterns, WarpsThatWriteOneGlobalWordByOneInstructionRace) {
+  expect_race("st.global.u32 [%o], %t;");
+}
+
+// A lane's second turn of a loop is another instruction: the word it wrote in the first is not its
+// neighbour's.
+TEST(StrictPatterns, LanesThatWriteEachOthersWordsInALoopRace) {
+  expect_race(
+      "setp.ge.u32 %p1, %t, 32; @%p1 bra END; mov.u32 %r0, 0;\n"
+      "LOOP: add.u32 %r1, %t, %r0; shl.b32 %r1, %r1, 2; cvt.u64.u32 %l0, %r1;\n"
+      "add.u64 %l1, %o, %l0; st.global.u32 [%l1], %t;\n"
+      "add.u32 %r0, %r0, 1; setp.lt.u32 %p2, %r0, 2; @%p2 bra LOOP;\n"
+      "END:");
+}
+
 // Loads of one phase are not ordered among themselves.
 TEST(StrictPatterns, TwoLoadsOfOnePhaseToOnePlaceRace) {
   expect_race(
