@@ -19,8 +19,40 @@ enum class GridRows {
   kKeys,     // seq_k rows of every (batch, kv head)
 };
 
-// One kernel launch: grid.x = ceil(rows / rows_per_block) * heads-or-kv_heads * batch.
-// Every kernel takes one lssar_device::AttentionParams by value.
+// What a tensor map shows of a call.
+enum class MapTensor {
+  // [batch, heads, length, dim] with the call's strides: maps (dim, length, heads, batch) in the
+  // problem's type.
+  kQ,
+  kK,
+  kV,
+  kO,
+  kGradO,
+  kGradQ,
+  kGradK,
+  kGradV,
+  kUnitKeys,      // the same of the workspace, fp16
+  kGradQSum,      // the same of the workspace, float32
+  kKeyNorms,      // (seq_k, batch * kv_heads), float32: a box has one row
+  kRowConstants,  // (8, seq_q, batch * heads), float32: rows past a head's end are outside
+};
+
+// One tensor map of a kernel: what of, and the box that an instruction moves. What lies outside the
+// tensor loads as zeros and is not stored.
+struct MapSpec {
+  MapTensor tensor = MapTensor::kQ;
+  int box_rows = 0;  // along the length
+  int box_cols = 0;
+  // In 128-byte chunks of a row, which box_cols then must fit in; kKeyNorms and kRowConstants never
+  // are.
+  bool swizzled = true;
+
+  bool operator==(const MapSpec&) const = default;
+};
+
+// One kernel launch: grid.x = ceil(rows / rows_per_block) * heads-or-kv_heads * batch, rounded up
+// to whole clusters.
+// A kernel takes one lssar_device::AttentionParams by value, or TmaParams where it has maps.
 struct LaunchStep {
   std::string entry;  // the kernel's name in the source
   GridRows grid_rows = GridRows::kQueries;
@@ -28,8 +60,17 @@ struct LaunchStep {
   int threads = 0;
   int shared_bytes = 0;  // dynamic shared memory
 
+  std::vector<MapSpec> maps;  // at most kMaxTensorMaps, and kMaxKernelMaps over all steps
+  // The kernel loops over the blocks above itself: at most blocks_per_sm of them per SM are
+  // launched.
+  bool is_persistent = false;
+  int blocks_per_sm = 1;
+  int cluster = 1;  // blocks, along x
+
   bool operator==(const LaunchStep&) const = default;
 };
+
+constexpr int kMaxKernelMaps = 32;
 
 // An emitted kernel: the source and how to launch it, in order.
 struct KernelSource {
@@ -58,8 +99,11 @@ struct WorkspaceLayout {
   size_t k_inv_norm = 0;
   size_t row_constants = 0;
   size_t grad_q_sum = 0;
+  size_t unit_keys = 0;
   size_t total_bytes = 0;
 };
+// Floats between two slices of k_inv_norm.
+inline int64_t key_norm_pitch(int64_t seq_k) { return (seq_k + 3) / 4 * 4; }
 // kInvalidArgument where a size overflows.
 Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes);
@@ -69,6 +113,9 @@ struct SavedBytes {
   size_t o = 0, stats = 0, x = 0;
 };
 Result<SavedBytes> saved_bytes(const Problem& problem, const Sizes& sizes);
+
+// Whether kernels read the keys scaled to unit length (AttentionParams::unit_keys).
+bool needs_unit_keys(const Problem& problem, const Schedule& schedule);
 
 // Whether the backward needs X: re-weighting with an offset.
 bool needs_x(const Problem& problem);

@@ -35,12 +35,15 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
                                          const Sizes& sizes) {
   const bool is_backward = problem.pass == Pass::kBackward;
   const bool sums_dq = is_backward && schedule.dq_mode == DqMode::kAtomic;
-  const auto key_norms = product({sizes.batch, sizes.kv_heads, sizes.seq_k, 4});
+  const auto key_norms = product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
   const auto query_norms = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 4 : 0});
   const auto constants = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 32 : 0});
   const auto dq_sum =
       product({sizes.batch, sizes.heads, sizes.seq_q, sums_dq ? problem.head_dim : 0, 4});
-  if (!key_norms || !query_norms || !constants || !dq_sum) return overflow("workspace", sizes);
+  const auto unit_keys = product({sizes.batch, sizes.kv_heads, sizes.seq_k,
+                                  needs_unit_keys(problem, schedule) ? problem.head_dim : 0, 2});
+  if (!key_norms || !query_norms || !constants || !dq_sum || !unit_keys)
+    return overflow("workspace", sizes);
 
   WorkspaceLayout layout;
   size_t at = 0;
@@ -50,11 +53,14 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
     return at <= static_cast<size_t>(std::numeric_limits<int64_t>::max());
   };
   if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||
-      !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum))
+      !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum) ||
+      !place(layout.unit_keys, *unit_keys))
     return overflow("workspace", sizes);
   layout.total_bytes = at;
   return layout;
 }
+
+bool needs_unit_keys(const Problem&, const Schedule&) { return false; }
 
 Result<SavedBytes> saved_bytes(const Problem& problem, const Sizes& sizes) {
   const int x_elem_bytes = !needs_x(problem) ? 0 : problem.dtype == DType::kFp32 ? 4 : 2;

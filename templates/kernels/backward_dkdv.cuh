@@ -294,9 +294,10 @@ struct BackwardDkdv {
     for (int half = 0; half < 2; ++half) {
       const i64 key = first_key + warp_row0() + fragment_row(half);
       key_norm[half] =
-          key < num_keys
-              ? p.k_inv_norm[(i64{place.batch} * p.kv_heads + place.head) * num_keys + key]
-              : 0.0f;
+          key < num_keys ? p.k_inv_norm[(i64{place.batch} * p.kv_heads + place.head) *
+                                            key_norm_pitch<Config>(p) +
+                                        key]
+                         : 0.0f;
     }
   }
 

@@ -68,7 +68,8 @@ struct DqLoader {
         Config::kHeadDimV);
     load_floats<Shape::kThreads, Shape::BLOCK_N>(
         base + Shape::kNormsOffset,
-        p.k_inv_norm + (i64{batch} * p.kv_heads + kv_head) * keys + first, keys - first);
+        p.k_inv_norm + (i64{batch} * p.kv_heads + kv_head) * key_norm_pitch<Config>(p) + first,
+        keys - first);
     ++tile;
   }
 };

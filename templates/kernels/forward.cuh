@@ -327,7 +327,7 @@ struct Forward {
     ForwardLoader<Config> loader{
         row_pointer<const Element>(p.k, place.batch, kv_head, 0),
         row_pointer<const Element>(p.v, place.batch, kv_head, 0),
-        p.k_inv_norm + (i64{place.batch} * p.kv_heads + kv_head) * seq_k<Config>(p),
+        p.k_inv_norm + (i64{place.batch} * p.kv_heads + kv_head) * key_norm_pitch<Config>(p),
         p.k.row_stride,
         p.v.row_stride,
         seq_k<Config>(p),

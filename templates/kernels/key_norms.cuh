@@ -19,7 +19,8 @@ LSSAR_DEVICE void key_norms(const AttentionParams& p) {
   const float inverse = row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(
       row_pointer<const typename Config::Element>(p.k, place.batch, place.head, read_row));
   if (row < keys && row_group_lane() == 0)
-    p.k_inv_norm[(i64{place.batch} * p.kv_heads + place.head) * keys + row] = inverse;
+    p.k_inv_norm[(i64{place.batch} * p.kv_heads + place.head) * key_norm_pitch<Config>(p) + row] =
+        inverse;
 }
 
 }  // namespace lssar_device

@@ -1,4 +1,5 @@
-// The one argument of every kernel, laid out alike by the host and by the device.
+// The one argument of every kernel, laid out alike by the host and by the device: AttentionParams,
+// or TmaParams for kernels whose launch has tensor maps (LaunchStep::maps).
 //
 // Read by the host compiler too (runtime/executor.cpp fills it): plain types only. All tensors are
 // [batch, heads, length, dim] with a contiguous last dimension; strides are in elements.
@@ -12,6 +13,9 @@ struct TensorRef {
   long long head_stride;
   long long row_stride;
 };
+
+// unit_keys are 2^kUnitKeyExponent k̂, which keeps small components normal in fp16.
+constexpr int kUnitKeyExponent = 3;
 
 // Tensors without strides are contiguous; [rows] stands for [batch, heads, seq_q].
 struct AttentionParams {
@@ -31,9 +35,10 @@ struct AttentionParams {
 
   // Workspace.
   float* q_inv_norm;     // [rows]: 1 / |q|, 0 where |q| <= 1e-12, NaN where q is not finite
-  float* k_inv_norm;     // [batch, kv_heads, seq_k]
+  float* k_inv_norm;     // [batch, kv_heads, key_norm_pitch]: see tile/rows.cuh; the pad is not read
   float* row_constants;  // [rows, 8]: see tile/row_constants.cuh
   float* grad_q_sum;     // [rows, head_dim]: float32 sums of DqMode atomic
+  void* unit_keys;       // [batch, kv_heads, seq_k, head_dim]: fp16, see kUnitKeyExponent
 
   long long seq_q;
   long long seq_k;
@@ -41,6 +46,19 @@ struct AttentionParams {
   int heads;
   int kv_heads;
   int reserved;
+};
+
+// What a TMA instruction takes: the device's own encoding of a tensor and the box it is moved by.
+struct alignas(64) TensorMap {
+  unsigned long long words[16];
+};
+
+constexpr int kMaxTensorMaps = 8;  // of one kernel
+
+// Kernels take it as a __grid_constant__: a map is used where it lies.
+struct TmaParams {
+  TensorMap maps[kMaxTensorMaps];  // in the order of LaunchStep::maps; the rest is zero
+  AttentionParams attention;
 };
 
 }  // namespace lssar_device
