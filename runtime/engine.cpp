@@ -245,8 +245,8 @@ Status Engine::execute(const PreparedKernel& kernel, const Sizes& sizes, const T
       list_operands(problem, sizes, saved, tensors, workspace.data, layout.total_bytes);
   ImportedRanges ranges(*device_, operands);
   LSSAR_RETURN_IF_ERROR(ranges.import());
-  return launch_steps(*device_, kernel.source.steps, kernel.functions, sizes,
-                      attention_params(problem, sizes, tensors, workspace.data, layout), stream);
+  return launch_steps(*device_, kernel.source.steps, kernel.functions,
+                      {problem, sizes, tensors, workspace.data, layout}, stream);
 }
 
 }  // namespace lssar

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <limits>
 
 namespace lssar {
@@ -12,11 +15,34 @@ lssar_device::TensorRef tensor_ref(const Tensor& tensor) {
           tensor.row_stride};
 }
 
+// The encoded maps of the steps that run, one step after the other.
+class CallMaps {
+ public:
+  Status encode(Device& device, const LaunchStep& step, const CheckedCall& call) {
+    for (const MapSpec& spec : step.maps) {
+      LSSAR_ASSIGN_OR_RETURN(const TensorMapRequest request, tensor_map_request(spec, call));
+      const Result<TensorMap> map = device.encode_tensor_map(request);
+      if (!map.ok()) {
+        return map.status().with_context(
+            fmt::format("{}, {}", step.entry, map_tensor_name(spec.tensor)));
+      }
+      static_assert(sizeof(*map) == sizeof(maps_[0]));
+      std::memcpy(&maps_[count_++], &*map, sizeof(*map));
+    }
+    return {};
+  }
+  const lssar_device::TensorMap* begin() const { return maps_.data(); }
+
+ private:
+  // Not initialised: most calls have few maps or none.
+  std::array<lssar_device::TensorMap, kMaxKernelMaps> maps_;
+  int count_ = 0;
+};
+
 }  // namespace
 
-lssar_device::AttentionParams attention_params(const Problem& problem, const Sizes& sizes,
-                                               const Tensors& tensors, DevicePtr workspace,
-                                               const WorkspaceLayout& layout) {
+lssar_device::AttentionParams attention_params(const CheckedCall& call) {
+  const auto& [problem, sizes, tensors, workspace, layout] = call;
   const auto floats_at = [](DevicePtr ptr) { return reinterpret_cast<float*>(ptr); };
   lssar_device::AttentionParams params{};
   params.q = tensor_ref(tensors.q);
@@ -39,6 +65,7 @@ lssar_device::AttentionParams attention_params(const Problem& problem, const Siz
   params.k_inv_norm = floats_at(workspace + layout.k_inv_norm);
   params.row_constants = floats_at(workspace + layout.row_constants);
   params.grad_q_sum = floats_at(workspace + layout.grad_q_sum);
+  params.unit_keys = reinterpret_cast<void*>(workspace + layout.unit_keys);
   params.seq_q = sizes.seq_q;
   params.seq_k = sizes.seq_k;
   params.batch = static_cast<int>(sizes.batch);
@@ -47,33 +74,58 @@ lssar_device::AttentionParams attention_params(const Problem& problem, const Siz
   return params;
 }
 
-Result<uint32_t> grid_blocks(const LaunchStep& step, const Sizes& sizes) {
+Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms) {
   const bool is_queries = step.grid_rows == GridRows::kQueries;
   const int64_t rows = is_queries ? sizes.seq_q : sizes.seq_k;
   const int64_t heads = is_queries ? sizes.heads : sizes.kv_heads;
   const int64_t row_blocks = (rows + step.rows_per_block - 1) / step.rows_per_block;
   // Each factor is below 2^31, so that the product of three fits in 128 bits.
-  const __int128 blocks = static_cast<__int128>(row_blocks) * heads * sizes.batch;
+  __int128 blocks = static_cast<__int128>(row_blocks) * heads * sizes.batch;
+  // Whole clusters, of which a persistent grid has no more than run at once.
+  const int cluster = step.cluster;
+  blocks = (blocks + cluster - 1) / cluster * cluster;
   if (blocks > std::numeric_limits<int32_t>::max()) {
     return invalid_argument(fmt::format(
         "sizes: batch {} x heads {} x {} blocks of {} rows: allowed are 2^31 - 1 blocks in all",
         sizes.batch, heads, row_blocks, step.rows_per_block));
   }
-  return static_cast<uint32_t>(blocks);
+  if (step.is_persistent) {
+    const int64_t at_once = int64_t{std::max(num_sms, 1)} * step.blocks_per_sm / cluster * cluster;
+    blocks = std::min<__int128>(blocks, std::max<int64_t>(at_once, cluster));
+  }
+  LaunchConfig config;
+  config.grid[0] = static_cast<uint32_t>(blocks);
+  config.block[0] = static_cast<uint32_t>(step.threads);
+  config.cluster[0] = static_cast<uint32_t>(cluster);
+  config.shared_bytes = static_cast<uint32_t>(step.shared_bytes);
+  return config;
 }
 
 Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
-                    const std::vector<const DeviceFunction*>& functions, const Sizes& sizes,
-                    const lssar_device::AttentionParams& params, Stream stream) {
-  // Every grid first: an error of the sizes must leave nothing half launched.
-  for (const LaunchStep& step : steps) LSSAR_RETURN_IF_ERROR(grid_blocks(step, sizes).status());
+                    const std::vector<const DeviceFunction*>& functions, const CheckedCall& call,
+                    Stream stream) {
+  const int num_sms = device.info().num_sms;
+  // Every grid and map first: an error of sizes or strides must leave nothing half launched.
+  CallMaps maps;
+  for (const LaunchStep& step : steps) {
+    LSSAR_ASSIGN_OR_RETURN(const LaunchConfig config, launch_config(step, call.sizes, num_sms));
+    if (config.grid[0] != 0) LSSAR_RETURN_IF_ERROR(maps.encode(device, step, call));
+  }
+  lssar_device::TmaParams params;
+  params.attention = attention_params(call);
+  const lssar_device::TensorMap* next_map = maps.begin();
   for (size_t i = 0; i < steps.size(); ++i) {
-    const uint32_t blocks = *grid_blocks(steps[i], sizes);
-    if (blocks == 0) continue;
-    LaunchConfig config;
-    config.grid[0] = blocks;
-    config.block[0] = static_cast<uint32_t>(steps[i].threads);
-    config.shared_bytes = static_cast<uint32_t>(steps[i].shared_bytes);
+    const LaunchConfig config = *launch_config(steps[i], call.sizes, num_sms);
+    if (config.grid[0] == 0) continue;
+    const size_t num_maps = steps[i].maps.size();
+    if (num_maps == 0) {
+      LSSAR_RETURN_IF_ERROR(device.launch(*functions[i], config, &params.attention,
+                                          sizeof(params.attention), stream));
+      continue;
+    }
+    std::fill(std::copy(next_map, next_map + num_maps, params.maps), std::end(params.maps),
+              lssar_device::TensorMap{});
+    next_map += num_maps;
     LSSAR_RETURN_IF_ERROR(device.launch(*functions[i], config, &params, sizeof(params), stream));
   }
   return {};

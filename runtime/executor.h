@@ -1,26 +1,29 @@
-// The launches of one call: parameters from tensors, grids from sizes.
+// The launches of one call: parameters from tensors, tensor maps, grids from sizes.
 //
 // Internal to runtime/: used by engine.cpp once the call is checked. Threads: no state.
 #pragma once
 
+#include <vector>
+
 #include "base/status.h"
 #include "codegen/kernel.h"
-#include "runtime/call.h"
+#include "runtime/call_maps.h"
 #include "runtime/device.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
 
-lssar_device::AttentionParams attention_params(const Problem& problem, const Sizes& sizes,
-                                               const Tensors& tensors, DevicePtr workspace,
-                                               const WorkspaceLayout& layout);
+lssar_device::AttentionParams attention_params(const CheckedCall& call);
 
-// Blocks of a step: 0 where there are no rows. kInvalidArgument beyond 2^31 - 1.
-Result<uint32_t> grid_blocks(const LaunchStep& step, const Sizes& sizes);
+// How a step is launched on a device of `num_sms`: a grid of 0 where there are no rows.
+// kInvalidArgument beyond 2^31 - 1 blocks.
+Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms);
 
-// Enqueues every step with a block to run, in order. `functions` has one entry per step.
+// Enqueues every step with a block to run, in order; allocates nothing. `functions` has one entry
+// per step. After an error of sizes or tensor maps nothing was launched.
+// REQUIRES: the steps have at most kMaxKernelMaps maps, each at most kMaxTensorMaps.
 Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
-                    const std::vector<const DeviceFunction*>& functions, const Sizes& sizes,
-                    const lssar_device::AttentionParams& params, Stream stream);
+                    const std::vector<const DeviceFunction*>& functions, const CheckedCall& call,
+                    Stream stream);
 
 }  // namespace lssar

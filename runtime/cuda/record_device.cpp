@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/virtual/tensor_map_codec.h"
+
 namespace lssar {
 namespace {
 
@@ -92,7 +94,7 @@ Result<std::unique_ptr<DeviceModule>> RecordDevice::load(const Image& image) {
 Result<TensorMap> RecordDevice::encode_tensor_map(const TensorMapRequest& request) {
   LSSAR_RETURN_IF_ERROR(validate_tensor_map(request));
   num_tensor_maps_.fetch_add(1, std::memory_order_relaxed);
-  return TensorMap{};
+  return vdev::encode_tensor_map(request);
 }
 
 Status RecordDevice::launch(const DeviceFunction& function, const LaunchConfig& config,

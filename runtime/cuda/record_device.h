@@ -36,7 +36,7 @@ class RecordDevice final : public Device {
   Status copy_to_host(void* dst, DevicePtr src, size_t bytes) override;
   Status fill(DevicePtr dst, uint8_t byte, size_t bytes) override;
   Result<std::unique_ptr<DeviceModule>> load(const Image& image) override;
-  // Counted; all bytes are zero.
+  // Counted; the bytes are those of the virtual device (vdev::decode_tensor_map reads them).
   Result<TensorMap> encode_tensor_map(const TensorMapRequest& request) override;
   Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
                 size_t params_bytes, Stream stream) override;

@@ -15,6 +15,7 @@
 
 #include "runtime/compiler.h"
 #include "runtime/device.h"
+#include "runtime/virtual/tensor_map_codec.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
@@ -53,6 +54,8 @@ struct FakeLaunch {
   const DeviceFunction* function;
   LaunchConfig config;
   lssar_device::AttentionParams params;
+  // Of a launch with TmaParams; empty for one that took AttentionParams alone.
+  std::vector<lssar_device::TensorMap> maps;
 };
 
 class FakeFunction : public DeviceFunction {
@@ -102,11 +105,24 @@ class FakeDevice : public Device {
     loaded_.push_back(image);
     return std::unique_ptr<DeviceModule>(std::make_unique<FakeModule>());
   }
+  // The virtual device's encoding: vdev::decode_tensor_map reads it.
+  Result<TensorMap> encode_tensor_map(const TensorMapRequest& request) override {
+    if (++num_maps_ == fails_map_at_) return device_error("map refused");
+    LSSAR_RETURN_IF_ERROR(validate_tensor_map(request));
+    return vdev::encode_tensor_map(request);
+  }
   Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
                 size_t params_bytes, Stream) override {
-    FakeLaunch launch{static_cast<const FakeFunction&>(function).entry_, &function, config, {}};
-    if (params_bytes != sizeof(launch.params)) return device_error("size of the parameters");
-    std::memcpy(&launch.params, params, params_bytes);
+    FakeLaunch launch{static_cast<const FakeFunction&>(function).entry_, &function, config, {}, {}};
+    if (params_bytes == sizeof(lssar_device::TmaParams)) {
+      const auto* with_maps = static_cast<const lssar_device::TmaParams*>(params);
+      launch.params = with_maps->attention;
+      launch.maps.assign(std::begin(with_maps->maps), std::end(with_maps->maps));
+    } else if (params_bytes == sizeof(launch.params)) {
+      std::memcpy(&launch.params, params, params_bytes);
+    } else {
+      return device_error("size of the parameters");
+    }
     ranges_at_launch_ = num_ranges_;
     launches_.push_back(launch);
     return {};
@@ -120,6 +136,7 @@ class FakeDevice : public Device {
   std::vector<Image> loaded_;
   std::vector<FakeLaunch> launches_;
   int num_ranges_ = 0, num_imports_ = 0, ranges_at_launch_ = 0, fails_import_at_ = 0;
+  int num_maps_ = 0, fails_map_at_ = 0;
   size_t imported_bytes_ = 0;
 };
 

@@ -1,6 +1,8 @@
 // A call that is executed allocates nothing on the host: operator new is counted in this program.
 #include <gtest/gtest.h>
 
+#include "runtime/cuda/record_device.h"
+#include "runtime/executor.h"
 #include "runtime/plan.h"
 #include "tests/capi/counting_new.h"
 #include "tests/capi/fakes.h"
@@ -22,9 +24,9 @@ Tensor next_tensor(DevicePtr* next, int64_t dim) {
   return contiguous_tensor(*next, 2, 40, dim);
 }
 
-class NoAllocation : public testing::TestWithParam<Pass> {};
+class PassNoAllocation : public testing::TestWithParam<Pass> {};
 
-TEST_P(NoAllocation, InExecute) {
+TEST_P(PassNoAllocation, InExecute) {
   auto device = std::make_shared<SilentDevice>();
   EngineOptions options;
   options.cache.directory = "none";
@@ -61,7 +63,34 @@ TEST_P(NoAllocation, InExecute) {
   EXPECT_GE(device->num_launches_, 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Passes, NoAllocation,
+TEST(NoAllocation, InEncodingTensorMaps) {
+  RecordDevice device(*target_from_name("sm_90a"));
+  const std::unique_ptr<DeviceModule> module = std::move(device.load({})).value();
+  const std::vector<const DeviceFunction*> functions = {module->function("k").value()};
+  LaunchStep step;
+  step.rows_per_block = 64;
+  step.maps = {{MapTensor::kQ, 64, 64},
+               {MapTensor::kK, 64, 64},
+               {MapTensor::kUnitKeys, 64, 64},
+               {MapTensor::kKeyNorms, 1, 64},
+               {MapTensor::kRowConstants, 64, 8}};
+  const std::vector<LaunchStep> steps = {step};
+  DevicePtr next = 0;
+  Tensors tensors;
+  for (Tensor* t : {&tensors.q, &tensors.k}) *t = next_tensor(&next, 64);
+  const Problem problem;
+  const Sizes sizes{1, 2, 2, 40, 40};
+  const WorkspaceLayout layout;
+  const int before = num_allocations();
+  const Status status =
+      launch_steps(device, steps, functions, {problem, sizes, tensors, 64 << 20, layout}, nullptr);
+  const int made = num_allocations() - before;
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(device.num_tensor_maps(), 5u);
+  EXPECT_EQ(made, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Passes, PassNoAllocation,
                          testing::Values(Pass::kForward, Pass::kForwardTrain, Pass::kBackward),
                          [](const auto& instance) {
                            return std::string(instance.param == Pass::kForward        ? "Forward"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/cuda/record_device.h"
+#include "runtime/virtual/tensor_map_codec.h"
 
 namespace lssar {
 namespace {
@@ -56,15 +57,16 @@ TEST_F(RecordDeviceTest, CountsTheLaunchesOfEveryThread) {
   EXPECT_EQ(device_.num_launches(), 2000u);
 }
 
-TEST_F(RecordDeviceTest, CountsTensorMapsThatAreLegal) {
+TEST_F(RecordDeviceTest, MakesAndCountsTensorMapsThatAreLegal) {
   TensorMapRequest request;
   request.rank = 1;
   request.global_dims[0] = 100;
   request.box_dims[0] = 16;
   const Result<TensorMap> map = device_.encode_tensor_map(request);
   ASSERT_TRUE(map.ok()) << map.status().to_string();
-  const TensorMap zeros = {};
-  EXPECT_EQ(std::memcmp(map->bytes, zeros.bytes, sizeof(zeros.bytes)), 0);
+  TensorMapRequest decoded;
+  ASSERT_TRUE(vdev::decode_tensor_map(map->bytes, decoded));
+  EXPECT_EQ(decoded.global_dims[0], 100u);
   request.rank = 0;
   EXPECT_EQ(device_.encode_tensor_map(request).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(device_.num_tensor_maps(), 1u);

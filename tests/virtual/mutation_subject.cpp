@@ -94,9 +94,9 @@ class Runner {
       LSSAR_RETURN_IF_ERROR(device_.prepare(*function, static_cast<uint32_t>(step.shared_bytes)));
       functions.push_back(function);
     }
-    const auto params =
-        attention_params(inputs_.problem, inputs_.sizes, tensors_, workspace_, layout);
-    LSSAR_RETURN_IF_ERROR(launch_steps(device_, steps, functions, inputs_.sizes, params, nullptr));
+    LSSAR_RETURN_IF_ERROR(
+        launch_steps(device_, steps, functions,
+                     {inputs_.problem, inputs_.sizes, tensors_, workspace_, layout}, nullptr));
     return device_.synchronize(nullptr);
   }
 
