@@ -83,12 +83,13 @@ inline u64 shift_right(u64 mantissa, s32 shift, Rounding rounding, bool negative
   return whole + (rest > half || (rest == half && (whole & 1)));
 }
 
-inline u64 to_integer(const Exact& x, NumberType type, Rounding rounding) {
+// NaN gives 0 only where both types have at most 32 bits.
+inline u64 to_integer(const Exact& x, NumberType from, NumberType type, Rounding rounding) {
   const u32 bits = integer_bits(type);
   const u64 largest =
       is_signed(type) ? (u64{1} << (bits - 1)) - 1 : (bits == 64 ? ~u64{0} : (u64{1} << bits) - 1);
   const u64 lowest = is_signed(type) ? largest + 1 : 0;  // its magnitude
-  if (x.nan) return bits == 64 ? u64{1} << 63 : 0;
+  if (x.nan) return bits == 64 || from == NumberType::kF64 ? u64{1} << (bits - 1) : 0;
   u64 magnitude = 0;
   bool beyond = x.infinite;
   if (!beyond && x.mantissa != 0) {
@@ -129,7 +130,7 @@ inline u64 convert_value(u64 bits, const Conversion& c) {
   const bool ftz = (c.flags & kConvertFtz) != 0;
   Exact x = decompose(bits, c.from, ftz);
   if (!is_float(c.to)) {
-    if (is_float(c.from) || (c.flags & kConvertSat)) return to_integer(x, c.to, c.rounding);
+    if (is_float(c.from) || (c.flags & kConvertSat)) return to_integer(x, c.from, c.to, c.rounding);
     return x.negative ? 0 - x.mantissa : x.mantissa;
   }
   if (c.to_integral && !x.nan && !x.infinite && x.exponent < 0) {
