@@ -104,6 +104,7 @@ BulkDevice::BulkDevice(const BulkMode& mode) {
   options.target.suffix = "a";
   options.target.shared_bytes_per_block = 227 << 10;
   options.num_threads = 1;
+  options.max_block_instructions = 100'000;
   options.strict = mode.strict;
   options.async_timing = mode.timing;
   options.schedule_seed = mode.seed;

@@ -42,8 +42,8 @@ std::vector<uint64_t> special_values(Kind kind, char letter) {
               bits_of(-0.0),
               bits_of(1.0),
               bits_of(-2.5),
-              bits_of(INFINITY),
-              bits_of(-INFINITY),
+              bits_of(double{INFINITY}),
+              bits_of(double{-INFINITY}),
               bits_of(std::nan("")),
               bits_of(1e300),
               bits_of(1e-310),
@@ -220,7 +220,7 @@ std::shared_ptr<Device> open_device(SimdLevel level, int num_threads) {
   options.num_threads = num_threads;
   options.target.major = 9;
   options.target.shared_bytes_per_block = 227 << 10;
-  options.max_block_instructions = 10'000'000;
+  options.max_block_instructions = 1'000'000;
   return make_virtual_device(options);
 }
 

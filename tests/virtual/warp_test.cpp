@@ -177,6 +177,7 @@ void elect_leaders(uint64_t seed, uint32_t members, uint32_t warps,
   options.target.major = 9;
   options.target.shared_bytes_per_block = 227 << 10;
   options.schedule_seed = seed;
+  options.max_block_instructions = 1'000'000;
   const auto device = make_virtual_device(options);
   Buffer<uint32_t> out(*device, std::vector<uint32_t>(64 * warps, 99));
   const Status status =

@@ -225,7 +225,7 @@ VirtualOptions options_for(SimdLevel level, bool strict, AsyncTiming timing, uin
   options.target.major = 9;
   options.target.suffix = "a";
   options.target.shared_bytes_per_block = 227 << 10;
-  options.max_block_instructions = 10'000'000;
+  options.max_block_instructions = 1'000'000;
   options.strict = strict;
   options.async_timing = timing;
   options.schedule_seed = seed;

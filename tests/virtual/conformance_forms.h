@@ -1,0 +1,40 @@
+// Forms of instructions, taken from the patterns of the opcode table, and their check against a
+// scalar function: many forms in one kernel, plainly, guarded and in a divergent branch, on every
+// level of the machine. Used by the conformance tests.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lssar::test {
+
+// What the bits of a register are, for its special values and for comparing NaNs.
+enum class Number { kBits, kF16, kBf16, kF32, kF64, kF16x2, kBf16x2 };
+
+Number number_of(std::string_view type);  // "f16x2" -> kF16x2, "s32" -> kBits
+
+struct Form {
+  std::string text;     // "add.s32 $0, $1, $2;", $0 the result
+  std::string letters;  // widths of the registers, the result first: p h w l
+  Number in = Number::kBits;
+  Number out = Number::kBits;                          // any NaN stands for any other
+  std::function<uint64_t(const uint64_t* in)> expect;  // from zero-extended bits
+};
+
+// Runs all forms on special and random values and compares every lane. Fails the test at a
+// difference.
+void check_forms(const std::vector<Form>& forms);
+
+// Opcodes of a pattern, such that every alternative of every group is in one of them.
+std::vector<std::string> opcodes_of(std::string_view pattern);
+
+// "add.rn.f32" -> add, rn, f32.
+std::vector<std::string> words_of(std::string_view opcode);
+
+// "$0, $1, $2" for count = 3.
+std::string operand_list(size_t count);
+
+}  // namespace lssar::test
