@@ -180,6 +180,17 @@ def tensor_argument(tensor):
     return Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*tensor.stride()[:3]))
 
 
+_opened = []  # compilers: the library opens one once per process
+
+
+# A global: the library calls it for as long as the process lives.
+@LOG_CALLBACK
+def _on_log(level, message, user):
+    found = re.match(r"compiler (\S+ \S+) from ", message.decode(errors="replace"))
+    if found:
+        _opened.append(found.group(1))
+
+
 class Library:
     """`path` None: the first of library_candidates that opens."""
 
@@ -195,10 +206,7 @@ class Library:
         abi = self._api.lssar_abi_version()
         if abi != ABI_VERSION:
             raise LssarError(f"{self.path}: ABI version {abi}; this script needs {ABI_VERSION}")
-        self.compiler = None  # "nvrtc 13.0.88", once one was opened
-        # Kept here: the library calls it for as long as the process lives.
-        self._callback = LOG_CALLBACK(self._on_log)
-        self.check(self._api.lssar_set_log_callback(self._callback, None, LOG_DEBUG))
+        self.check(self._api.lssar_set_log_callback(_on_log, None, LOG_DEBUG))
 
     @staticmethod
     def _open(path, tools_folder):
@@ -217,10 +225,9 @@ class Library:
             "release --target lssar) or name it with --library. Tried:\n  " + "\n  ".join(tried)
         )
 
-    def _on_log(self, level, message, user):
-        opened = re.match(r"compiler (\S+ \S+) from ", message.decode(errors="replace"))
-        if opened:
-            self.compiler = opened.group(1)
+    def compiler(self):
+        """ "nvrtc 13.0.88"; None before one was opened."""
+        return _opened[-1] if _opened else None
 
     def check(self, status):
         if status != 0:

@@ -9,8 +9,6 @@ take part.
 import contextlib
 
 import torch
-import torch._dynamo
-import torch._functorch.config
 
 from compare import capi, definition
 
@@ -108,6 +106,17 @@ class SdpaContender(TorchContender):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.case.causal)
 
 
+def compiled_function(function):
+    """torch.compile, anew for each case: dynamo gives up a function it has met with many shapes."""
+    import torch._dynamo  # slow to import, so only here
+    import torch._functorch.config
+
+    torch._dynamo.reset()
+    # A graph is kept for many backwards: its buffers must not be given away.
+    torch._functorch.config.donated_buffer = False
+    return torch.compile(function, dynamic=False)
+
+
 class PlainContender(TorchContender):
     """LSSAR from the definition, eager or compiled: quadratic in memory."""
 
@@ -119,11 +128,7 @@ class PlainContender(TorchContender):
 
         self._bytes_per_score = COMPILED_BYTES_PER_SCORE if compiled else EAGER_BYTES_PER_SCORE
         if compiled:
-            # Each case anew: dynamo gives up a function that it has met with many shapes.
-            torch._dynamo.reset()
-            # A graph is kept for many backwards: its buffers must not be given away.
-            torch._functorch.config.donated_buffer = False
-            attention = torch.compile(attention, dynamic=False)
+            attention = compiled_function(attention)
         super().__init__(name, case, inputs, device, attention)
 
     def _check(self, pass_name):

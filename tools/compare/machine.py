@@ -77,7 +77,7 @@ def describe(device, library, context):
         "target": info["target"],
         "num_sms": info["num_sms"],
         "lssar": library.build_info(),
-        "compiler": library.compiler,
+        "compiler": library.compiler(),
         "torch": torch.__version__,
         "torch_cuda": torch.version.cuda,
         "cudnn": cudnn,

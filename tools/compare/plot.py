@@ -94,7 +94,7 @@ def plot(records, title):
     width = LEFT + max(len(columns), 2) * (PANEL_WIDTH + GAP_X)
     height = TOP + LEGEND + max(len(rows), 1) * (PANEL_HEIGHT + GAP_Y)
     svg = Svg(width, height)
-    svg.text(LEFT, 20, title, size=13)
+    svg.text(LEFT, 20, title + ", TFLOP/s over length", size=13)
     if not done:
         svg.text(LEFT, TOP + LEGEND, "Nothing was measured.")
     x = LEFT
@@ -119,7 +119,7 @@ def draw_panel(svg, x, y, records, colours):
     first = records[0]
     panel = Panel(svg, x, y, lengths, nice_top(max(r["tflops"] for r in records)))
     kind = "causal" if first["causal"] else "not causal"
-    panel.axes(f"{first['pass']}, d {first['dim']}, {kind}, TFLOP/s")
+    panel.axes(f"{first['pass']}, d {first['dim']}, {kind}")
     for name, data in dict.fromkeys((r["contender"], r["data"]) for r in records):
         line = [r for r in records if (r["contender"], r["data"]) == (name, data)]
         points = [

@@ -156,6 +156,8 @@ class Session:
                 if not self._device_lives():
                     self.stopped = f"the device failed: {reason}"
                     return DEVICE_ERROR
+        if self._not_run():
+            return DEVICE_ERROR
         return WRONG_NUMBERS if self._wrong() else DONE
 
     def _run_case(self, case):
@@ -206,6 +208,15 @@ class Session:
                     )
         return wrong
 
+    def _not_run(self):
+        """Where ours gave no times, as lines."""
+        return [
+            f"{record['pass']} {record['contender']} d {record['dim']} length {record['length']}: "
+            f"{record['reason']}"
+            for record in self.records
+            if record["status"] != "ok" and record["contender"].startswith("ours")
+        ]
+
     # ---- Files
 
     def _path(self, name):
@@ -217,7 +228,7 @@ class Session:
         return title if self.device.times_mean_something else title + ": times mean nothing"
 
     def _write(self):
-        if self._document["machine"] is None and self.library.compiler:
+        if self._document["machine"] is None and self.library.compiler():
             self._document["machine"] = machine.describe(self.device, self.library, self.context)
         document = {
             **self._document,
@@ -236,6 +247,8 @@ class Session:
         ratios = report.ratio_table(self.records)
         if ratios:
             print(ratios + "\n")
+        for line in self._not_run():
+            print(f"DID NOT RUN: {line}")
         for line in self._wrong():
             print(f"WRONG: {line}")
         if not self.device.times_mean_something:

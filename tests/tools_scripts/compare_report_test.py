@@ -1,0 +1,221 @@
+"""tools/compare_torch.py without torch: options, the C API's structs, ratios, tables, files."""
+
+import ctypes
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+TOOLS, HEADER = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+del sys.argv[1:3]
+sys.path.insert(0, str(TOOLS))
+from compare import capi, cases, plot, report
+
+C_TYPES = {
+    "size_t": ctypes.c_size_t,
+    "int32_t": ctypes.c_int32,
+    "uint32_t": ctypes.c_uint32,
+    "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
+    "double": ctypes.c_double,
+    "const char*": ctypes.c_char_p,
+    "float*": ctypes.c_void_p,
+    "void*": ctypes.c_void_p,
+    "lssar_sizes": capi.Sizes,
+    "lssar_tensor": capi.Tensor,
+}
+
+
+def header_fields(name):
+    """The (field, ctypes type) pairs of a struct in lssar.h."""
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+    body = re.search(r"typedef struct " + name + r" \{(.*?)\} " + name + ";", text, re.DOTALL)
+    fields = []
+    for declaration in body.group(1).split(";"):
+        found = re.match(r"((?:const )?\w+\*?)\s+(.+)", declaration.strip(), re.DOTALL)
+        if not found:
+            continue
+        for declarator in found.group(2).split(","):
+            field, _, length = declarator.strip().rstrip("]").partition("[")
+            kind = C_TYPES[found.group(1)]
+            fields.append((field, kind * int(length) if length else kind))
+    return fields
+
+
+def record(contender, median_ms, pass_name="forward", **changes):
+    base = {
+        "dim": 128,
+        "length": 4096,
+        "batch": 4,
+        "heads": 16,
+        "causal": False,
+        "data": "gauss",
+        "pass": pass_name,
+        "contender": contender,
+        "p": None,
+        "status": "ok",
+        "median_ms": median_ms,
+        "quartiles_ms": [median_ms, median_ms],
+        "tflops": 100.0 / median_ms,
+        "peak_bytes": 3 << 20,
+        "errors": {"o": 1.5e-3},
+    }
+    return {**base, **changes}
+
+
+def skipped(contender, reason):
+    return {**record(contender, 1.0), "status": "skipped", "reason": reason}
+
+
+class CApi(unittest.TestCase):
+    def test_structs_are_the_headers(self):
+        for name, struct in capi.STRUCTS.items():
+            with self.subTest(name):
+                self.assertEqual(list(struct._fields_), header_fields(name))
+
+    def test_enumerators_are_the_headers(self):
+        text = HEADER.read_text()
+        for name, value in (
+            ("LSSAR_DEVICE_CUDA", capi.DEVICE_CUDA),
+            ("LSSAR_DEVICE_VIRTUAL", capi.DEVICE_VIRTUAL),
+            ("LSSAR_DTYPE_FP16", capi.DTYPES["fp16"]),
+            ("LSSAR_DTYPE_BF16", capi.DTYPES["bf16"]),
+            ("LSSAR_DTYPE_FP32", capi.DTYPES["fp32"]),
+            ("LSSAR_PASS_FORWARD", capi.PASS_FORWARD),
+            ("LSSAR_PASS_FORWARD_TRAIN", capi.PASS_FORWARD_TRAIN),
+            ("LSSAR_PASS_BACKWARD", capi.PASS_BACKWARD),
+            ("LSSAR_STATUS_MISSING", capi.STATUS_MISSING),
+            ("LSSAR_LOG_DEBUG", capi.LOG_DEBUG),
+            ("#define LSSAR_ABI_VERSION", capi.ABI_VERSION),
+        ):
+            with self.subTest(name):
+                self.assertRegex(text, rf"{name} (= )?{value}\b")
+
+
+class Work(unittest.TestCase):
+    case = cases.Case(128, 4096, 4, 16, False, "gauss")
+
+    def test_forward(self):
+        self.assertEqual(self.case.flop("forward"), 4 * 4 * 16 * 4096 * 4096 * 128)
+
+    def test_backward_is_two_and_a_half_forwards(self):
+        self.assertEqual(self.case.flop("backward"), 2.5 * self.case.flop("forward_train"))
+        self.assertEqual(self.case.flop("forward_backward"), 3.5 * self.case.flop("forward"))
+
+    def test_causal_is_half(self):
+        causal = cases.Case(128, 4096, 4, 16, True, "gauss")
+        self.assertEqual(2 * causal.flop("backward"), self.case.flop("backward"))
+
+    def test_tokens_give_the_batch(self):
+        made = cases.make_cases([64], [1024, 32768], [True], ["gauss"], 16, 16384)
+        self.assertEqual([case.batch for case in made], [16, 1])
+
+
+class Ratios(unittest.TestCase):
+    def test_of_the_same_case_and_pass(self):
+        records = [
+            record("cudnn", 2.0),
+            record("ours-p15", 3.0),
+            record("eager", 60.0),
+            record("ours-p15", 5.0, "backward"),
+            record("ours-p15", 4.0, causal=True),
+        ]
+        report.add_ratios(records)
+        self.assertEqual([r["ratio_to_cudnn"] for r in records], [1.0, 1.5, 30.0, None, None])
+        self.assertEqual([r["speedup_over_eager"] for r in records], [30.0, 20.0, 1.0, None, None])
+
+    def test_table_says_why_one_did_not_run(self):
+        records = [record("ours-p15", 3.0), skipped("cudnn", "no such backend")]
+        report.add_ratios(records)
+        table = report.case_table(records)
+        self.assertIn("cudnn: no such backend", table)
+        self.assertIn("1.5e-03", table)
+        self.assertIsNone(report.ratio_table(records))
+
+
+class Files(unittest.TestCase):
+    def test_json_has_no_nan(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/a.json"
+            report.write_json(path, {"a": [float("nan"), float("-inf"), 1.5]})
+            self.assertEqual(
+                json.loads(pathlib.Path(path).read_text()), {"a": ["nan", "-inf", 1.5]}
+            )
+            self.assertEqual([p.name for p in pathlib.Path(folder).iterdir()], ["a.json"])
+
+    def test_a_failed_write_leaves_the_old_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "a.json")
+            path.write_text("old")
+            with self.assertRaises(UnicodeEncodeError):
+                report.write_atomically(str(path), "\ud800")
+            self.assertEqual(path.read_text(), "old")
+            self.assertEqual(len(list(path.parent.iterdir())), 1)
+
+
+class Plot(unittest.TestCase):
+    @staticmethod
+    def shapes(records, title="a < b & c"):
+        root = xml.etree.ElementTree.fromstring(plot.plot(records, title))
+        names = [element.tag.split("}")[1] for element in root.iter()]
+        return root, names
+
+    def test_a_dot_per_measurement(self):
+        records = [record("cudnn", 2.0), record("ours-p15", 3.0), skipped("eager", "memory")]
+        root, names = self.shapes(records)
+        self.assertEqual(names.count("circle"), 2)
+        self.assertIn("a < b & c", "".join(root.itertext()))
+
+    def test_dots_lie_where_their_values_are(self):
+        records = [record("cudnn", 1.0, length=1024), record("cudnn", 2.0, length=2048)]
+        root, _ = self.shapes(records)
+        first, second = [e.attrib for e in root.iter() if e.tag.endswith("circle")]
+        self.assertLess(float(first["cx"]), float(second["cx"]))
+        # 100 of 100 TFLOP/s is at the top, 50 in the middle: y grows downwards.
+        self.assertAlmostEqual(
+            float(second["cy"]) - float(first["cy"]), plot.PANEL_HEIGHT / 2, delta=0.2
+        )
+
+    def test_nothing_measured(self):
+        root, _ = self.shapes([skipped("cudnn", "no GPU")])
+        self.assertIn("Nothing was measured.", "".join(root.itertext()))
+
+
+class Command(unittest.TestCase):
+    def run_script(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            # In front of a torch that is installed.
+            pathlib.Path(folder, "torch.py").write_text("raise ImportError('hidden')\n")
+            return subprocess.run(
+                [sys.executable, str(TOOLS / "compare_torch.py"), *arguments],
+                env={"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+
+    def test_without_torch(self):
+        done = self.run_script()
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("torch cannot be imported (hidden): pip install torch", done.stderr)
+
+    def test_wrong_options_are_named(self):
+        for arguments, text in (
+            (["--passes", "sideways"], "--passes: 'sideways'; allowed: forward,"),
+            (["--lengths", "0"], "--lengths: 0 is too small"),
+            (["--rounds", "0"], "--rounds: 0; must be at least 1"),
+            (["--schedule", "nonsense"], "--schedule: 'nonsense'; must be NAME=JSON"),
+            (["--schedule", "a={"], "--schedule a: "),
+        ):
+            with self.subTest(arguments):
+                done = self.run_script(*arguments)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(text, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

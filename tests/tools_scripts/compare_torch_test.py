@@ -1,0 +1,309 @@
+"""tools/compare_torch.py with torch: its definition against the golden cases, and whole runs on the
+virtual device, the path of a GPU with stand-ins for torch.cuda."""
+
+import ast
+import contextlib
+import json
+import math
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import types
+import unittest
+import warnings
+import xml.etree.ElementTree
+from unittest import mock
+
+TOOLS, LIBRARY, GOLDEN = sys.argv[1:4]
+del sys.argv[1:4]
+SKIPPED = 77
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+try:
+    import torch
+except ImportError as error:
+    print(f"SKIPPED: no torch: {error}")
+    sys.exit(SKIPPED)
+sys.path.insert(0, TOOLS)
+import compare_torch
+from compare import capi, definition, session, timing
+from compare.cases import Case
+from compare.contenders import NotHere, PlainContender
+
+
+def read_npy(path):
+    """float32 arrays only: numpy may not be there."""
+    data = pathlib.Path(path).read_bytes()
+    length = int.from_bytes(data[8:10], "little")
+    header = ast.literal_eval(data[10 : 10 + length].decode())
+    assert header["descr"] == "<f4" and not header["fortran_order"]
+    values = torch.frombuffer(bytearray(data[10 + length :]), dtype=torch.float32)
+    return values.reshape(header["shape"])
+
+
+def square_cases():
+    """The golden cases that the definition here covers: Lq = Lk, one head of k per head of q."""
+    for folder in sorted(pathlib.Path(GOLDEN).iterdir()):
+        spec = json.loads((folder / "spec.json").read_text())
+        if spec["seq_q"] == spec["seq_k"] and spec["heads"] == spec["kv_heads"]:
+            yield folder, spec
+
+
+class Definition(unittest.TestCase):
+    def test_in_float64_is_the_golden_results(self):
+        num_cases = 0
+        for folder, spec in square_cases():
+            inputs = {n: read_npy(folder / f"{n}.npy") for n in ("q", "k", "v")}
+            inputs["grad_o"] = read_npy(folder / "do.npy")
+
+            def attention(q, k, v, first, spec=spec):
+                p, offset = spec["p"], spec["offset"]
+                return definition.lssar(q, k, v, spec["causal"], p, offset, first, torch.float64)
+
+            with self.subTest(folder.name):
+                found = definition.in_float64(attention, inputs, 0, spec["heads"] - 1, 13)
+                for name, value in found.items():
+                    golden = read_npy(folder / f"{name}.npy")[0, -1].double()
+                    # Where everything cancels, the golden value is what rounding left.
+                    floor = spec.get(f"floor_{name}", 0.0)
+                    error = (value - golden).norm().item()
+                    self.assertLessEqual(error, 1e-6 * golden.norm().item() + floor, name)
+            num_cases += 1
+        self.assertGreaterEqual(num_cases, 15)
+
+    def test_blocks_of_rows_make_no_difference(self):
+        inputs = definition.make_inputs("gauss", (1, 1, 50, 16), torch.bfloat16, True, 1, "cpu")
+        whole, blocks = (
+            definition.in_float64(
+                lambda q, k, v, first: definition.softmax(q, k, v, True, first), inputs, 0, 0, rows
+            )
+            for rows in (50, 7)
+        )
+        for name in whole:
+            self.assertLess(definition.relative_error(blocks[name], whole[name]), 1e-14)
+
+    def test_softmax_is_torchs(self):
+        inputs = definition.make_inputs("gauss", (1, 2, 33, 16), torch.float64, True, 2, "cpu")
+        q, k, v = (inputs[name] for name in "qkv")
+        theirs = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        ours = definition.softmax(q, k, v, True)
+        self.assertLess(definition.relative_error(ours, theirs), 1e-14)
+
+    def test_peaky_queries_point_at_a_key_they_see(self):
+        shape = (1, 2, 40, 64)
+        inputs = definition.make_inputs("peaky", shape, torch.float32, True, 3, "cpu")
+        q, k = (definition.directions(inputs[name], torch.float32) for name in "qk")
+        seen = (q @ k.transpose(-1, -2)).tril()
+        self.assertGreater(seen.amax(dim=-1).min().item(), 0.9)
+
+    def test_errors_keep_nan(self):
+        self.assertTrue(
+            math.isnan(definition.relative_error(torch.tensor([math.nan]), torch.ones(1)))
+        )
+
+
+class Timing(unittest.TestCase):
+    def test_calls_run_in_turns_and_a_failing_one_is_out(self):
+        order = []
+
+        def failing():
+            order.append("b")
+            raise RuntimeError("no kernel\nmore")
+
+        calls = {"a": lambda: order.append("a"), "b": failing, "c": lambda: order.append("c")}
+        times, failed = timing.measure(timing.CpuDevice(), calls, rounds=3, warmup=1)
+        self.assertEqual("".join(order), "abc" + "ca" + "ac" + "ca")
+        self.assertEqual({name: len(values) for name, values in times.items()}, {"a": 3, "c": 3})
+        self.assertEqual(failed, {"b": "RuntimeError: no kernel"})
+
+    def test_summary(self):
+        found = timing.summary([5.0, 1.0, 2.0, 3.0, 4.0])
+        self.assertEqual(found["median_ms"], 3.0)
+        self.assertEqual(found["quartiles_ms"], [2.0, 4.0])
+        self.assertEqual((found["min_ms"], found["max_ms"], found["num_timed"]), (1.0, 5.0, 5))
+
+
+def arguments(folder, *more):
+    return ["--small", "--library", LIBRARY, "--output-dir", folder, *more]
+
+
+def read_results(folder):
+    svg = xml.etree.ElementTree.parse(f"{folder}/compare.svg")
+    return json.loads(pathlib.Path(folder, "compare.json").read_text()), svg
+
+
+class OnTheVirtualDevice(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            schedule = 'atomic={"dq_mode": "atomic"}'
+            cls.code = compare_torch.main(
+                arguments(folder, "--device", "cpu", "--schedule", schedule)
+            )
+            cls.document, _ = read_results(folder)
+
+    def test_it_ran(self):
+        self.assertEqual(self.code, 0)
+        self.assertIsNone(self.document["stopped"])
+        self.assertFalse(self.document["times_mean_something"])
+        self.assertIn("virtual", self.document["machine"]["gpu"])
+        self.assertRegex(self.document["machine"]["compiler"], r"^(nvrtc|llvm) \d+\.")
+
+    def test_every_pass_and_contender_is_there(self):
+        found = {(r["pass"], r["contender"]) for r in self.document["records"]}
+        ours = {f"ours-p{p}{name}" for p in (15, 3) for name in ("", "/atomic")}
+        passes = ("forward", "forward_train", "backward", "forward_backward")
+        self.assertEqual(found, {(p, c) for p in passes for c in ours | {"math", "eager"}})
+        self.assertEqual(len(self.document["records"]), 4 * len(found))
+        self.assertEqual({r["status"] for r in self.document["records"]}, {"ok"})
+
+    def test_errors_of_ours(self):
+        for record in self.document["records"]:
+            if not record["contender"].startswith("ours") or record["data"] != "gauss":
+                continue
+            for name, error in record["errors"].items():
+                self.assertGreater(error, 0.0)
+                self.assertLess(error, 3e-3 if name == "o" else 5e-3, (record, name))
+
+    def test_each_pass_has_the_errors_of_what_it_writes(self):
+        written = {r["pass"]: sorted(r["errors"]) for r in self.document["records"]}
+        self.assertEqual(written["forward"], ["o"])
+        self.assertEqual(written["backward"], ["dk", "dq", "dv"])
+        self.assertEqual(written["forward_backward"], ["dk", "dq", "dv", "o"])
+
+    def test_the_default_schedule_is_repeatable(self):
+        for record in self.document["records"]:
+            if record["contender"] in ("ours-p15", "ours-p3"):
+                self.assertIs(record["repeatable"], True)
+
+    def test_the_file_says_no_paths(self):
+        self.assertNotIn(os.path.dirname(LIBRARY), json.dumps(self.document))
+
+
+class Failures(unittest.TestCase):
+    FORWARD = "--device cpu --data gauss --causal no --p 15 --passes forward".split()
+
+    def test_a_schedule_that_is_not_legal(self):
+        with tempfile.TemporaryDirectory() as folder:
+            schedule = 'bad={"forward": {"block_rows": 17}}'
+            code = compare_torch.main(arguments(folder, *self.FORWARD, "--schedule", schedule))
+            document, _ = read_results(folder)
+        self.assertEqual(code, 4)
+        status = {r["contender"]: r["status"] for r in document["records"]}
+        self.assertEqual(status["ours-p15"], "ok")
+        self.assertEqual(status["ours-p15/bad"], "skipped")
+        (reason,) = [r["reason"] for r in document["records"] if r["status"] == "skipped"]
+        self.assertIn("block_rows = 17", reason)
+
+    def test_no_library(self):
+        code = compare_torch.main(
+            ["--device", "cpu", "--small", "--library", "/nowhere/liblssar.so"]
+        )
+        self.assertEqual(code, 3)
+
+    def test_wrong_numbers(self):
+        strict = mock.patch.dict(session.TOLERANCES, {"bf16": (1e-9, 1e-9)})
+        with tempfile.TemporaryDirectory() as folder, strict:
+            code = compare_torch.main(arguments(folder, *self.FORWARD))
+        self.assertEqual(code, 1)
+
+    def test_an_interrupted_run_keeps_what_it_has(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, f"{TOOLS}/compare_torch.py"]
+            more = ["--device", "cpu", "--rounds", "1000000", "--passes", "forward"]
+            first = ["--lengths", "32", "--check-heads", "0"]
+            process = subprocess.Popen(
+                command + arguments(folder, *more, *first), stdout=subprocess.PIPE, text=True
+            )
+            # It is at the first case, which takes longer than any test waits.
+            line = process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            rest, _ = process.communicate()
+            document, _ = read_results(folder)
+        self.assertIn("[1/4]", line)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(document["stopped"], "interrupted")
+        self.assertIn("Stopped: interrupted", rest)
+
+
+class FakeEvent:
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.at = time.perf_counter()
+
+    def elapsed_time(self, end):
+        return (end.at - self.at) * 1e3
+
+
+def fake_torch():
+    """What timing.py uses of torch, on the CPU."""
+    properties = types.SimpleNamespace(L2_cache_size=1 << 20, uuid="0")
+    cuda = types.SimpleNamespace(
+        Event=FakeEvent,
+        set_device=lambda ordinal: None,
+        get_device_properties=lambda ordinal: properties,
+        current_stream=lambda device: types.SimpleNamespace(cuda_stream=0),
+        synchronize=lambda device: None,
+        memory_allocated=lambda device: 0,
+        memory_reserved=lambda device: 0,
+        reset_peak_memory_stats=lambda device: None,
+        max_memory_allocated=lambda device: 5 << 20,
+        mem_get_info=lambda device: (1 << 30, 1 << 30),
+        empty_cache=lambda: None,
+        _sleep=lambda cycles: None,
+    )
+    return types.SimpleNamespace(
+        cuda=cuda,
+        uint8=torch.uint8,
+        device=lambda kind, ordinal: torch.device("cpu"),
+        empty=torch.empty,
+    )
+
+
+class OnAGpuThatIsNone(unittest.TestCase):
+    """Everything but torch.cuda and the context is what runs on a GPU."""
+
+    def test_whole_run(self):
+        options = "--contenders cudnn math ours eager --data gauss --causal yes"
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            for where, name, value in (
+                (timing, "torch", fake_torch()),
+                (capi, "DEVICE_CUDA", capi.DEVICE_VIRTUAL),
+                (torch.cuda, "is_available", lambda: True),
+                (torch.cuda, "device_count", lambda: 1),
+            ):
+                stack.enter_context(mock.patch.object(where, name, value))
+            code = compare_torch.main(arguments(folder, *options.split()))
+            document, _ = read_results(folder)
+        self.assertEqual(code, 0)
+        self.assertTrue(document["times_mean_something"])
+        self.assertEqual(document["machine"]["flush_bytes"], 256 << 20)
+        done = [r for r in document["records"] if r["status"] == "ok"]
+        self.assertEqual({r["peak_bytes"] for r in done}, {5 << 20})
+        # cuDNN does not run on a CPU: the others go on.
+        self.assertEqual(
+            {r["contender"] for r in document["records"] if r["status"] != "ok"}, {"cudnn"}
+        )
+
+    def test_eager_that_does_not_fit_says_so(self):
+        device = timing.CpuDevice()
+        device.free_bytes = lambda: 1000
+        case = Case(64, 32, 1, 2, False, "gauss")
+        inputs = definition.make_inputs("gauss", case.shape(), torch.bfloat16, False, 1, "cpu")
+        eager = PlainContender("eager", case, inputs, device, 15, 1.0, compiled=False)
+        with self.assertRaisesRegex(NotHere, "bytes per score"):
+            eager.start("forward")
+
+    def test_no_gpu(self):
+        with mock.patch.object(torch.cuda, "is_available", lambda: False):
+            self.assertEqual(compare_torch.main([]), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
