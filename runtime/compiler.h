@@ -32,6 +32,10 @@ struct Image {
   std::string bytes;   // PTX text without a trailing NUL, or an ELF
   std::string log;     // what the compiler said, warnings too
   std::vector<KernelResources> resources;
+  // What the assembler advises of a cubin's wgmma and setmaxnreg, "(C7510) Potential Performance
+  // Loss: ..." in order. It goes on, but makes code that waits where the source does not, or has
+  // other registers than the source asked for: no default schedule or candidate may have any.
+  std::vector<std::string> assembler_warnings;
 };
 
 struct CompileRequest {

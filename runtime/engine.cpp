@@ -162,6 +162,8 @@ Result<Image> Engine::find_or_compile(const Compiler& compiler, const CompileReq
     log(LogLevel::kInfo, fmt::format("compiled {} for {} with {} {} in {:.0f} ms", request.name,
                                      request.target.name(), compiler.name(), compiler.version(),
                                      timings.compile_ms));
+    for (const std::string& warning : made.assembler_warnings)
+      log(LogLevel::kWarning, fmt::format("{}: {}", request.name, warning));
     CacheEntry entry;
     entry.metadata = encode_image_metadata(
         {kernel->problem, kernel->schedule, kernel->source, compiler, request}, made);

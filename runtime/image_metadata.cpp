@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/compilers/ptxas_log.h"
+
 namespace lssar {
 namespace {
 
@@ -60,6 +62,8 @@ Result<Image> decode_image_metadata(const std::string& metadata) {
     }
     json.at("target").get_to(image.target);
     json.at("log").get_to(image.log);
+    if (image.kind == ImageKind::kCubin)
+      image.assembler_warnings = parse_assembler_warnings(image.log);
     for (const nlohmann::json& r : json.at("resources")) {
       image.resources.push_back(resources_from_json(r));
     }

@@ -113,7 +113,7 @@ std::vector<std::string> NvrtcCompiler::options(const CompileRequest& request) c
   std::string architecture = request.target.name();
   if (request.kind == ImageKind::kPtx) architecture.replace(0, 3, "compute_");  // of "sm_"
   std::vector<std::string> options = {"--gpu-architecture=" + architecture, "-std=c++17"};
-  // The assembler's report is the one source of spills.
+  // The assembler's report is the one source of spills, and of assembler_warnings.
   if (request.kind == ImageKind::kCubin) options.push_back("--ptxas-options=-v");
   options.insert(options.end(), facts_.optional_options.begin(), facts_.optional_options.end());
   options.insert(options.end(), request.extra_options.begin(), request.extra_options.end());
@@ -157,6 +157,7 @@ Result<Image> NvrtcCompiler::compile(const CompileRequest& request) const {
         fmt::format("no {} came out\n{}", image_kind_name(request.kind), image.log));
   }
   if (request.kind == ImageKind::kCubin) {
+    image.assembler_warnings = parse_assembler_warnings(image.log);
     const std::vector<KernelResources> report = parse_ptxas_log(image.log);
     Result<std::vector<KernelResources>> resources = read_cubin_resources(image.bytes);
     if (resources.ok()) {

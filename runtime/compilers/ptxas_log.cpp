@@ -77,6 +77,28 @@ std::vector<KernelResources> parse_ptxas_log(const std::string& log) {
   return kernels;
 }
 
+std::vector<std::string> parse_assembler_warnings(const std::string& log) {
+  constexpr std::string_view kCode = "(C75";
+  constexpr size_t kCodeLength = sizeof("(C7510)") - 1;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::vector<std::string> warnings;
+  std::string_view rest = log;
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    // A source may say "(C75" too, in a message of the front end.
+    const size_t at = line.find(kCode);
+    if (at == std::string_view::npos || line.substr(0, at).find("ptxas") == std::string_view::npos)
+      continue;
+    line.remove_prefix(at);
+    if (line.size() < kCodeLength || !is_digit(line[4]) || !is_digit(line[5]) || line[6] != ')')
+      continue;
+    warnings.emplace_back(line);
+  }
+  return warnings;
+}
+
 void add_ptxas_report(const std::vector<KernelResources>& report,
                       std::vector<KernelResources>* resources) {
   for (KernelResources& kernel : *resources) {

@@ -125,6 +125,19 @@ TEST_F(EngineTest, ResourcesAreTheAssemblersWhereItReportedAndElseTheDevices) {
   EXPECT_EQ((*found)->resources.size(), (*found)->source.steps.size());
 }
 
+TEST_F(EngineTest, AssemblerWarningsAreFoundAgainWithTheImage) {
+  const TemporaryFolder folder;
+  compiler_->makes_cubin_ = true;
+  compiler_->log_ = "ptxas info    : (C7510) Potential Performance Loss\nptxas info : 0 bytes\n";
+  const auto made = make_engine(folder.path())->prepare(small_problem());
+  const auto found = make_engine(folder.path())->prepare(small_problem());
+  ASSERT_TRUE(made.ok() && found.ok());
+  EXPECT_EQ((*found)->cache_source, CacheSource::kDisk);
+  const std::vector<std::string> expected = {"(C7510) Potential Performance Loss"};
+  EXPECT_EQ((*made)->loaded->image.assembler_warnings, expected);
+  EXPECT_EQ((*found)->loaded->image.assembler_warnings, expected);
+}
+
 TEST_F(EngineTest, EntryWithMetadataOfAnotherVersionIsMadeAnew) {
   const auto engine = make_engine();
   const auto first = engine->prepare(small_problem());

@@ -37,12 +37,13 @@ class FakeCompiler : public Compiler {
     image.kind = request.kind;
     image.target = request.target.name();
     image.bytes = std::string("image\0of ", 9) + request.name;
-    image.log = "a warning in \xFF bytes that are not UTF-8";
+    image.log = log_;
     image.resources.push_back({"lssar_forward", 168, 16, 0, 8, 12});
     return image;
   }
 
   std::string version_ = "1.0";
+  std::string log_ = "a warning in \xFF bytes that are not UTF-8";
   bool makes_cubin_ = false;
   bool fails_ = false;
   int delay_ms_ = 0;

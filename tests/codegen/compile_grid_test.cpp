@@ -70,6 +70,8 @@ TEST_P(NvrtcGrid, CompilesWithoutSpillsAndFits) {
       EXPECT_EQ(r.spill_load_bytes, 0) << r.entry << " of " << to_string(problem);
       EXPECT_EQ(r.local_bytes, 0) << r.entry << " of " << to_string(problem);
     }
+    for (const std::string& warning : image->assembler_warnings)
+      ADD_FAILURE() << to_string(problem) << ": " << warning;
     for (const LaunchStep& step : kernel->steps)
       EXPECT_LE(step.shared_bytes, target.shared_bytes_per_block) << step.entry;
   }
@@ -84,8 +86,8 @@ std::vector<Setting> settings(std::initializer_list<const char*> targets) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, NvrtcGrid,
-                         testing::ValuesIn(settings({"sm_80", "sm_86", "sm_89", "sm_90", "sm_100",
-                                                     "sm_120"})),
+                         testing::ValuesIn(settings({"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a",
+                                                     "sm_100", "sm_120"})),
                          setting_name);
 
 class LlvmGrid : public testing::TestWithParam<Setting> {};

@@ -211,6 +211,57 @@ TEST_P(NvrtcImages, EveryKernelOfAnImageIsReported) {
   }
 }
 
+// A wgmma whose accumulators are read, or not, between its start and the wait for it.
+std::string wgmma_source(const char* in_between) {
+  return fmt::format(R"(
+extern "C" __global__ void __launch_bounds__(128)
+    product(float* x, unsigned long long a, unsigned long long b) {{
+  float d[4] = {{0, 0, 0, 0}};
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {{%0, %1, %2, %3}}, %4, %5, 1, 1, 1, 0, 0;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a), "l"(b) : "memory");
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  {}
+  asm volatile("wgmma.wait_group.sync.aligned 0;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) :: "memory");
+  for (int i = 0; i < 4; ++i) x[i] = d[i];
+}}
+)",
+                     in_between);
+}
+
+TEST_P(NvrtcImages, AWgmmaThatIsWaitedForHasNoAssemblerWarning) {
+  const Result<Image> image =
+      compiler_->compile(make_request("product", wgmma_source(""), ImageKind::kCubin, "sm_90a"));
+  ASSERT_TRUE(image.ok()) << image.status().to_string();
+  EXPECT_TRUE(image->assembler_warnings.empty()) << image->log;
+}
+
+TEST_P(NvrtcImages, AnAccumulatorReadBeforeTheWaitIsAnAssemblerWarning) {
+  const Result<Image> image = compiler_->compile(
+      make_request("product", wgmma_source("x[7] = d[0];"), ImageKind::kCubin, "sm_90a"));
+  ASSERT_TRUE(image.ok()) << image.status().to_string();
+  ASSERT_FALSE(image->assembler_warnings.empty()) << image->log;
+  EXPECT_EQ(image->assembler_warnings[0].substr(0, 4), "(C75");
+  EXPECT_NE(image->assembler_warnings[0].find("'product'"), std::string::npos) << image->log;
+}
+
+TEST_P(NvrtcImages, RegistersThatCannotBeMovedAreAnAssemblerWarning) {
+  const std::string source = R"(
+extern "C" __global__ void moves(float* x) {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  x[0] = 1.0f;
+}
+)";
+  const Result<Image> image =
+      compiler_->compile(make_request("moves", source, ImageKind::kCubin, "sm_90a"));
+  ASSERT_TRUE(image.ok()) << image.status().to_string();
+  ASSERT_EQ(image->assembler_warnings.size(), 1u) << image->log;
+  EXPECT_NE(image->assembler_warnings[0].find("'setmaxnreg' ignored"), std::string::npos)
+      << image->log;
+}
+
 TEST_P(LlvmImages, CubinIsRefused) {
   EXPECT_FALSE(compiler_->can_make(ImageKind::kCubin));
   const Result<Image> image = compiler_->compile(add_one_request(ImageKind::kCubin));

@@ -284,15 +284,49 @@ TEST(PtxasLog, OddTextTellsNothing) {
   EXPECT_EQ(kernels[0].spill_load_bytes, -1);
 }
 
+TEST(PtxasLog, AdvisoryMessagesAreKeptInOrder) {
+  const std::string serialized =
+      "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+      "insufficient register resources for the wgmma pipeline in the function 'k'";
+  const std::string ignored =
+      "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register "
+      "count at entry.";
+  const auto warnings =
+      parse_assembler_warnings("ptxas info    : " + serialized +
+                               "\nptxas info    : 0 bytes gmem\nptxas warning : " + ignored +
+                               "\nptxas info    : Compiling entry function 'k' for 'sm_90a'\n");
+  EXPECT_EQ(warnings, (std::vector<std::string>{serialized, ignored}));
+}
+
+TEST(PtxasLog, OtherMessagesAreNoAdvice) {
+  EXPECT_TRUE(parse_assembler_warnings("").empty());
+  EXPECT_TRUE(parse_assembler_warnings("ptxas info : (C7600) else\n").empty());
+  EXPECT_TRUE(parse_assembler_warnings("ptxas info : (C75").empty());
+  EXPECT_TRUE(parse_assembler_warnings("ptxas info : (C751)  short\n").empty());
+  EXPECT_TRUE(parse_assembler_warnings("k.cu(3): warning: #warning (C7510) of a source").empty());
+  EXPECT_EQ(parse_assembler_warnings("ptxas info : (C7510)").size(), 1u) << "no newline, no text";
+}
+
 TEST(PtxasLog, RandomTextIsSurvived) {
-  const std::string parts[] = {
-      "Compiling entry function '", "'",           "Used ", " registers", "\n",
-      "Function properties for ",   " bytes smem", "12",    "k",          " bytes "};
+  const std::string parts[] = {"Compiling entry function '",
+                               "'",
+                               "Used ",
+                               " registers",
+                               "\n",
+                               "Function properties for ",
+                               " bytes smem",
+                               "12",
+                               "k",
+                               " bytes ",
+                               "ptxas (C75",
+                               "08)"};
   std::mt19937 random(7);
   for (int i = 0; i < kMutations; ++i) {
     std::string log;
     for (int j = 0; j < 30; ++j) log += parts[random() % std::size(parts)];
     for (const KernelResources& kernel : parse_ptxas_log(log)) EXPECT_GE(kernel.registers, -1);
+    for (const std::string& warning : parse_assembler_warnings(log))
+      EXPECT_EQ(warning.substr(0, 4), "(C75");
   }
 }
 
