@@ -47,6 +47,7 @@ def parse_arguments(arguments):
     )
     add = parser.add_argument
     add("--output-dir", default=".", help="made if it is not there (default: here)")
+    add("--overwrite", action="store_true", help="replace the results of an earlier run there")
     add("--library", help="liblssar.so (default: of the bundle or the build beside this script)")
     add(
         "--device",
@@ -171,6 +172,11 @@ def main(arguments):
     from compare import capi
     from compare.session import Session
 
+    if not options.overwrite and os.path.exists(os.path.join(options.output_dir, "compare.json")):
+        return fail(
+            WRONG_USAGE,
+            f"--output-dir {options.output_dir}: has a compare.json; --overwrite replaces it",
+        )
     try:
         os.makedirs(options.output_dir, exist_ok=True)
         session = Session(options, TOOLS)

@@ -64,7 +64,9 @@ CLASSES = {
     ),
 }
 CLASS_OF = {op: name for name, ops in CLASSES.items() for op in ops.split()}
-BRANCHES = ("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU")
+INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
+BRANCHES = ("BRA", "JMP") + INDIRECT
+ENDS = ("EXIT", "RET", "KILL")
 SLOTS_BESIDE = ("tensor", "mufu")  # what "other slots" leaves out
 
 _INSTRUCTION = re.compile(
@@ -151,22 +153,16 @@ def is_conditional(instruction):
     """Whether a branch may fall through: a guard, or a condition before the target."""
     if not instruction.always() or ".DIV" in instruction.opcode:
         return True
-    before = instruction.operands.split("`")[0].strip(" ,")
-    return before not in ("", "PT", "UPT") and "BRX" not in instruction.opcode
+    if instruction.base() in INDIRECT:
+        return False
+    return instruction.operands.split("`")[0].strip(" ,") not in ("", "PT", "UPT")
 
 
-def successor_labels(instruction, reconvergence):
-    """(labels, falls through). `reconvergence`: label of the latest BSSY of each barrier."""
-    base = instruction.base()
-    if base in BRANCHES:
+def successor_labels(instruction):
+    """(labels, falls through). A BSYNC is right before the label of its BSSY: it falls through."""
+    if instruction.base() in BRANCHES:
         return targets_of(instruction), is_conditional(instruction)
-    if base in ("EXIT", "RET", "KILL"):
-        return [], not instruction.always()
-    if base == "BSYNC":
-        barrier = instruction.operands.split()[0]
-        if barrier in reconvergence:
-            return [reconvergence[barrier]], not instruction.always()
-    return [], True
+    return [], instruction.base() not in ENDS or not instruction.always()
 
 
 def control_flow(kernel):
@@ -181,17 +177,12 @@ def control_flow(kernel):
                 entries.append(len(blocks) - 1)
             continue
         blocks[-1].instructions.append(line)
-        if line.base() in BRANCHES + ("EXIT", "RET", "KILL", "BSYNC"):
+        if line.base() in BRANCHES + ENDS:
             blocks.append(Block())
-    reconvergence = {}
     for number, block in enumerate(blocks):
-        for instruction in block.instructions:
-            if instruction.base() == "BSSY":
-                barrier = instruction.operands.split(",")[0].strip()
-                reconvergence[barrier] = (targets_of(instruction) or [None])[0]
         labels, falls = [], True
         if block.instructions:
-            labels, falls = successor_labels(block.instructions[-1], reconvergence)
+            labels, falls = successor_labels(block.instructions[-1])
         block.successors = [block_of[label] for label in labels if label in block_of]
         if falls and number + 1 < len(blocks):
             block.successors.append(number + 1)

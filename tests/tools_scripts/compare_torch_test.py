@@ -29,7 +29,7 @@ except ImportError as error:
     sys.exit(SKIPPED)
 sys.path.insert(0, TOOLS)
 import compare_torch
-from compare import capi, definition, session, timing
+from compare import capi, definition, machine, session, timing
 from compare.cases import Case
 from compare.contenders import NotHere, PlainContender
 
@@ -204,6 +204,16 @@ class Failures(unittest.TestCase):
         )
         self.assertEqual(code, 3)
 
+    def test_earlier_results_are_not_replaced(self):
+        with tempfile.TemporaryDirectory() as folder:
+            earlier = pathlib.Path(folder, "compare.json")
+            earlier.write_text("earlier")
+            self.assertEqual(compare_torch.main(arguments(folder, *self.FORWARD)), 2)
+            self.assertEqual(earlier.read_text(), "earlier")
+            code = compare_torch.main(arguments(folder, *self.FORWARD, "--overwrite"))
+            self.assertEqual(code, 0)
+            self.assertNotEqual(earlier.read_text(), "earlier")
+
     def test_wrong_numbers(self):
         strict = mock.patch.dict(session.TOLERANCES, {"bf16": (1e-9, 1e-9)})
         with tempfile.TemporaryDirectory() as folder, strict:
@@ -227,6 +237,24 @@ class Failures(unittest.TestCase):
         self.assertEqual(process.returncode, 130)
         self.assertEqual(document["stopped"], "interrupted")
         self.assertIn("Stopped: interrupted", rest)
+
+
+class Machine(unittest.TestCase):
+    def state(self, line):
+        device = types.SimpleNamespace(properties=types.SimpleNamespace(uuid="abc"), ordinal=0)
+        with tempfile.TemporaryDirectory() as folder:
+            smi = pathlib.Path(folder, "nvidia-smi")
+            smi.write_text(f'#!/bin/sh\n[ "$2" = GPU-abc ] && echo "{line}"\n')
+            smi.chmod(0o755)
+            with mock.patch.dict(os.environ, {"PATH": f"{folder}:{os.environ['PATH']}"}):
+                return machine.gpu_state(device)
+
+    def test_clocks_as_reported(self):
+        values = [f"{i} MHz" for i in range(len(machine.SMI_FIELDS))]
+        self.assertEqual(self.state(", ".join(values)), dict(zip(machine.SMI_FIELDS, values)))
+
+    def test_an_answer_that_is_not_understood(self):
+        self.assertIsNone(self.state("No devices were found"))
 
 
 class FakeEvent:

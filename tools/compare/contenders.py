@@ -9,6 +9,7 @@ take part.
 import contextlib
 
 import torch
+import torch.nn.attention
 
 from compare import capi, definition
 
@@ -95,12 +96,15 @@ class TorchContender(Contender):
 class SdpaContender(TorchContender):
     """torch's softmax attention with one backend."""
 
-    def __init__(self, name, case, inputs, device, backend):
+    def __init__(self, name, case, inputs, device, backend_name):
         super().__init__(name, case, inputs, device, self._sdpa)
-        self.backend = backend
+        self._backend_name = backend_name
 
     def _context(self):
-        return torch.nn.attention.sdpa_kernel(self.backend)
+        backend = getattr(torch.nn.attention.SDPBackend, self._backend_name, None)
+        if backend is None:
+            raise NotHere(f"torch {torch.__version__} has no SDPBackend.{self._backend_name}")
+        return torch.nn.attention.sdpa_kernel(backend)
 
     def _sdpa(self, q, k, v):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.case.causal)

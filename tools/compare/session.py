@@ -60,7 +60,7 @@ class Session:
 
     def _options_for_json(self):
         """Without paths, which say nothing to others."""
-        hidden = ("output_dir", "library", "schedule")
+        hidden = ("output_dir", "overwrite", "library", "schedule")
         return {key: value for key, value in vars(self.options).items() if key not in hidden}
 
     # ---- Contenders
@@ -104,12 +104,7 @@ class Session:
 
     def _contenders(self, case, inputs):
         """In the order of --help; those that may take most memory come last."""
-        backends = torch.nn.attention.SDPBackend
-        sdpa = {
-            "cudnn": backends.CUDNN_ATTENTION,
-            "flash": backends.FLASH_ATTENTION,
-            "math": backends.MATH,
-        }
+        sdpa = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION", "math": "MATH"}
         wanted = self.options.contenders
         common = (case, inputs, self.device)
         made = [SdpaContender(name, *common, sdpa[name]) for name in sdpa if name in wanted]
