@@ -30,7 +30,7 @@ sys.path.insert(0, str(TOOLS))
 
 DONE, WRONG_NUMBERS, WRONG_USAGE, MISSING, DEVICE_ERROR, INTERRUPTED = 0, 1, 2, 3, 4, 130
 CONTENDERS = ("cudnn", "flash", "math", "ours", "compile", "eager")
-QUICK = {"dims": [128], "lengths": [4096, 16384], "data": ["gauss"]}
+QUICK = {"dims": [128], "lengths": [4096, 16384], "data": ["gauss"], "minutes": 4}
 SMALL = {"dims": [64], "lengths": [96], "heads": 2, "tokens": 96, "rounds": 2, "warmup": 1}
 EXIT_CODES = """
 exit codes: 0 done; 1 our o, or a gradient of Gaussian inputs, is less exact than docs/math.md
@@ -57,7 +57,8 @@ def parse_arguments(arguments):
     )
     add("--target", help="architecture of our kernels (default: the device's own)")
     add("--gpu", type=int, default=0, help="which GPU, as torch counts (default 0)")
-    add("--quick", action="store_true", help="d 128, 4K and 16K, Gaussian: under five minutes")
+    add("--quick", action="store_true", help="d 128, 4K and 16K, Gaussian; --minutes 4")
+    add("--minutes", type=float, help="start no case after so long (default: no limit)")
     add("--small", action="store_true", help="one tiny shape; the default with --device cpu")
     add("--dims", type=int, nargs="+", help="head dimensions (default 64 128 256)")
     add("--lengths", type=int, nargs="+", help="default 1K to 32K, doubling")
@@ -108,6 +109,7 @@ def fill_defaults(options):
         "tokens": 16384,
         "rounds": 30,
         "warmup": 5,
+        "minutes": None,
         "contenders": [name for name in CONTENDERS if name != "math"],
     }
     if options.device == "cpu":
@@ -133,6 +135,8 @@ def check_options(parser, options):
     for name in ("heads", "tokens", "rounds"):
         if getattr(options, name) < 1:
             parser.error(f"--{name}: {getattr(options, name)}; must be at least 1")
+    if options.minutes is not None and not options.minutes > 0:
+        parser.error(f"--minutes: {options.minutes}; must be above 0")
     if options.warmup < 0:
         parser.error(f"--warmup: {options.warmup}; must not be negative")
     options.schedules = {}

@@ -220,6 +220,14 @@ class Failures(unittest.TestCase):
             code = compare_torch.main(arguments(folder, *self.FORWARD))
         self.assertEqual(code, 1)
 
+    def test_a_time_limit_leaves_cases_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            more = ["--lengths", "32", "48", "--minutes", "1e-9"]
+            code = compare_torch.main(arguments(folder, *self.FORWARD, *more))
+            document, _ = read_results(folder)
+        self.assertEqual(code, 0)
+        self.assertEqual(document["stopped"], "2 of 2 cases left out, --minutes 1e-09")
+
     def test_an_interrupted_run_keeps_what_it_has(self):
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, f"{TOOLS}/compare_torch.py"]

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import time
 
 import torch
 
@@ -140,7 +141,14 @@ class Session:
             except capi.LssarError as error:
                 self.stopped = str(error)
                 return MISSING
+        start = time.monotonic()
         for number, case in enumerate(cases, 1):
+            if options.minutes and time.monotonic() - start > 60 * options.minutes:
+                left = len(cases) - number + 1
+                self.stopped = (
+                    f"{left} of {len(cases)} cases left out, --minutes {options.minutes:g}"
+                )
+                break
             print(f"[{number}/{len(cases)}] {case.text()}", flush=True)
             try:
                 self._run_case(case)
