@@ -15,7 +15,7 @@ struct TensorRef {
 };
 
 // unit_keys are 2^kUnitKeyExponent k̂, which keeps small components normal in fp16.
-constexpr int kUnitKeyExponent = 3;
+inline constexpr int kUnitKeyExponent = 3;
 
 // Tensors without strides are contiguous; [rows] stands for [batch, heads, seq_q].
 struct AttentionParams {
@@ -53,7 +53,7 @@ struct alignas(64) TensorMap {
   unsigned long long words[16];
 };
 
-constexpr int kMaxTensorMaps = 8;  // of one kernel
+inline constexpr int kMaxTensorMaps = 8;  // of one kernel
 
 // Kernels take it as a __grid_constant__: a map is used where it lies.
 struct TmaParams {

@@ -70,6 +70,7 @@ TEST_P(NvrtcGrid, CompilesWithoutSpillsAndFits) {
       EXPECT_EQ(r.spill_load_bytes, 0) << r.entry << " of " << to_string(problem);
       EXPECT_EQ(r.local_bytes, 0) << r.entry << " of " << to_string(problem);
     }
+    EXPECT_EQ(image->log.find("warning"), std::string::npos) << to_string(problem) << image->log;
     for (const std::string& warning : image->assembler_warnings)
       ADD_FAILURE() << to_string(problem) << ": " << warning;
     for (const LaunchStep& step : kernel->steps)
