@@ -76,6 +76,32 @@ TEST(WgmmaReports, OtherRegistersMayBeUsedInFlight) {
   check_text(p,
              replaced(product_text(p), kCommit, kCommit + "mov.b32 %x, %t; add.u32 %x, %x, 1;\n"));
 }
+// One lane's fence is for what it has seen: its own writes, and others' that are ordered before it.
+const std::string kFenceOfOneLane =
+    "{ .reg .b32 %lane; .reg .pred %first; mov.u32 %lane, %laneid; setp.eq.u32 %first, %lane, 0;\n"
+    "@%first fence.proxy.async.shared::cta; }\n";
+TEST(WgmmaReports, AFenceOfOneLaneDoesNotReachTheOthersWrites) {
+  const Product p;
+  expect_report(p, replaced(product_text(p), kProxyFence, kFenceOfOneLane),
+                {"missing fence.proxy.async", "wgmma.mma_async"});
+}
+TEST(WgmmaReports, AFenceOfOneLaneOfEachWarpReachesWhatABarrierOrdersBeforeIt) {
+  const Product p;
+  check_text(p, replaced(product_text(p), kProxyFence + kBarrier, kBarrier + kFenceOfOneLane));
+}
+TEST(WgmmaReports, AFenceOfOneWarpIsNoneOfTheOthers) {
+  const Product p;
+  const std::string one_warp = replaced(kFenceOfOneLane, "%laneid", "%tid.x");
+  expect_report(p, replaced(product_text(p), kProxyFence + kBarrier, kBarrier + one_warp),
+                {"missing fence.proxy.async", "wgmma.mma_async"});
+}
+TEST(WgmmaReports, AFenceOfOneThreadReachesAllThroughTwoBarriers) {
+  const Product p;
+  const std::string one_thread = replaced(kFenceOfOneLane, "%laneid", "%tid.x");
+  check_text(p,
+             replaced(product_text(p), kProxyFence + kBarrier, kBarrier + one_thread + kBarrier));
+}
+
 TEST(WgmmaReports, MissingProxyFenceIsReported) {
   const Product p;
   expect_report(p, replaced(product_text(p), kProxyFence, ""),
