@@ -39,9 +39,15 @@ uint32_t AsyncEngine::committed(uint32_t thread) const {
 }
 
 BulkAgents AsyncEngine::agents(uint32_t thread, Checker& checker) {
-  const auto [place, added] = agents_.try_emplace(thread);
-  if (added) place->second = {checker.add_agent(), checker.add_agent()};
-  return place->second;
+  const auto [place, added] = agents_.try_emplace(thread / kLanes);
+  WarpAgents& warp = place->second;
+  if (added) {
+    warp.first = thread;
+    warp.own = {checker.add_agent(), checker.add_agent()};
+  }
+  if (thread == warp.first) return warp.own;
+  if (!warp.others.by_lane) warp.others = {checker.add_agent(), checker.add_agent(), true};
+  return warp.others;
 }
 
 void AsyncEngine::remove_done() {

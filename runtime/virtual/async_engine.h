@@ -38,10 +38,12 @@ class AsyncOperation {
 
 class Checker;
 
-// Agents of the strict mode for a thread's bulk operations: .read waits see only the reads.
+// Agents of the strict mode for a thread's bulk operations: .read waits see only the reads. The
+// first thread of a warp with such operations has its own, the others share theirs.
 struct BulkAgents {
   uint32_t reads = 0;
   uint32_t writes = 0;
+  bool by_lane = false;  // shared
 };
 
 class AsyncEngine {
@@ -79,7 +81,11 @@ class AsyncEngine {
   Random* random_ = nullptr;
   std::vector<std::unique_ptr<AsyncOperation>> operations_;  // oldest first; null: done
   std::unordered_map<uint32_t, uint32_t> committed_;         // groups, by thread
-  std::unordered_map<uint32_t, BulkAgents> agents_;          // by thread
+  struct WarpAgents {
+    uint32_t first = 0;  // thread
+    BulkAgents own, others;
+  };
+  std::unordered_map<uint32_t, WarpAgents> agents_;  // by warp
 };
 
 }  // namespace lssar::vdev

@@ -219,8 +219,7 @@ void issue_load(const Issuer& i, const Transfer& t, const SharedRange& to, Mbarr
   operation->barrier = &barrier;
   operation->writes_shared_of = 1u << to.rank;
   if (Checker* checker = runner.checker()) {
-    const AsyncIssue issue = {&i.warp, &i.op, i.lane, barrier.agent,
-                              checker->base_time() + barrier.phase};
+    const AsyncIssue issue = {&i.warp, &i.op, i.lane, barrier.agent, checker->time_of(barrier)};
     check_global(*checker, issue, t, false);
     check_shared(*checker, issue, to, t.map.swizzle, t.bytes, true);
   }
@@ -319,8 +318,12 @@ void store(const Issuer& i) {
   if (Checker* checker = runner.checker()) {
     const BulkAgents agents = runner.async().agents(i.thread(), *checker);
     const uint32_t time = checker->base_time() + operation->group;
-    check_source(*checker, {&i.warp, &i.op, i.lane, agents.reads, time}, t, from);
-    check_global(*checker, {&i.warp, &i.op, i.lane, agents.writes, time, reduces}, t, true);
+    AsyncIssue issue = {&i.warp, &i.op, i.lane, agents.reads, time};
+    issue.by_lane = agents.by_lane;
+    check_source(*checker, issue, t, from);
+    issue.agent = agents.writes;
+    issue.strong = reduces;
+    check_global(*checker, issue, t, true);
   }
   runner.async().issue(std::move(operation));
 }
@@ -347,8 +350,8 @@ void copy(const Issuer& i) {
   const bool reduces = i.form.kind == BulkKind::kReduceShared;
   if (reduces) operation->reduce = find_reduction(i, t);
   if (Checker* checker = runner.checker()) {
-    const AsyncIssue issue = {
-        &i.warp, &i.op, i.lane, barrier.agent, checker->base_time() + barrier.phase, reduces};
+    const AsyncIssue issue = {&i.warp, &i.op, i.lane, barrier.agent, checker->time_of(barrier),
+                              reduces};
     check_source(*checker, issue, t, from);
     check_shared(*checker, issue, to, TensorSwizzle::kNone, t.bytes, true);
   }
@@ -369,8 +372,9 @@ void wait_groups(Warp& warp, const Op& op, bool read_only) {
     if (checker == nullptr) continue;
     const BulkAgents agents = runner.async().agents(thread, *checker);
     const uint32_t floor = checker->base_time() + committed - pending;
-    checker->acquire_agent(warp, 1u << lane, agents.reads, floor);
-    if (!read_only) checker->acquire_agent(warp, 1u << lane, agents.writes, floor);
+    const uint32_t by_lane = agents.by_lane ? lane : kWholeWarp;
+    checker->acquire_agent(warp, 1u << lane, agents.reads, floor, by_lane);
+    if (!read_only) checker->acquire_agent(warp, 1u << lane, agents.writes, floor, by_lane);
   }
 }
 

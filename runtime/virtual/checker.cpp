@@ -16,6 +16,7 @@ namespace lssar::vdev {
 namespace {
 constexpr uint32_t kWordBytes = 4;
 constexpr uint32_t kWarpsPerGroup = 4;
+constexpr uint32_t kBarrierBytes = 8;        // where they lie is a multiple of it
 constexpr uint32_t kTimeReserve = 1u << 20;  // of one cluster, at the least
 }  // namespace
 
@@ -51,6 +52,7 @@ void Checker::begin_cluster(uint64_t cluster) {
   block_ends_.assign(launch.cluster_size(), {});
   register_uses_.assign(num_warps_, {});
   limits_of_ = ~0u;
+  retired_.clear();
   seen_reports_.clear();
   reports_.clear();
   global_->begin_cluster(launch, cluster);
@@ -64,17 +66,28 @@ uint32_t Checker::add_agent() {
 
 void Checker::check_agents() const {
   if (num_agents_ <= kMaxAgents) return;
-  throw LaunchFault{unsupported(
-      fmt::format("kernel {}: the strict mode follows at most {} warps (each twice), warp groups, "
-                  "barriers and threads with bulk operations (each twice) of a cluster",
-                  runner_.launch().program->name, kMaxAgents))};
+  throw LaunchFault{unsupported(fmt::format(
+      "kernel {}: the strict mode follows at most {} warps (each twice, and two or four "
+      "times more where threads of it have bulk operations), warp groups and barriers of "
+      "a cluster",
+      runner_.launch().program->name, kMaxAgents))};
 }
 
 bool Checker::all_lanes(const Warp& warp, uint32_t lanes) const {
   return (warp.live & ~lanes) == 0;
 }
 
+void Checker::note_time(uint32_t time) {
+  last_time_ = std::max(last_time_, time);
+  if (time < kMaxTime) return;
+  throw LaunchFault{unsupported(
+      fmt::format("kernel {}: the strict mode follows at most {} synchronisations of a warp, or "
+                  "phases of a barrier, of a cluster",
+                  runner_.launch().program->name, kMaxTime))};
+}
+
 void Checker::release(Warp& warp, uint32_t lanes, SyncClock& into) {
+  note_time(time_of(warp) + 1);
   knowledge(warp).release(lanes, all_lanes(warp, lanes), into);
 }
 
@@ -83,6 +96,7 @@ void Checker::acquire(Warp& warp, uint32_t lanes, const SyncClock& from) {
 }
 
 void Checker::warp_sync(Warp& warp, uint32_t lanes) {
+  note_time(time_of(warp) + 1);
   knowledge(warp).synchronise(lanes, all_lanes(warp, lanes));
 }
 
@@ -103,8 +117,9 @@ void Checker::fence_mbarrier_init(Warp& warp, uint32_t lanes) {
 
 void Checker::fence_device(Warp& warp, uint32_t lanes) { global_->fence(*this, warp, lanes); }
 
-void Checker::acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t floor) {
-  knowledge(warp).acquire_agent(lanes, all_lanes(warp, lanes), agent, floor);
+void Checker::acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t floor,
+                            uint32_t by_lane) {
+  knowledge(warp).acquire_agent(lanes, all_lanes(warp, lanes), agent, floor, by_lane);
 }
 
 void Checker::refresh_limits(const Warp& warp) {
@@ -138,10 +153,27 @@ void Checker::write_mbarrier(Warp& warp, const Op& op, uint32_t lane, const Mbar
   write_words(who, barrier.cta->rank, barrier.address / kWordBytes, 2, kAllBytes);
 }
 
+// One that follows another at its place takes its agent: who waits for the new one is ordered after
+// its initialisation, and so after the other's end.
+Checker::Retired Checker::agent_of_barrier(uint64_t place) {
+  auto found = retired_.find(place);
+  if (found == retired_.end() && num_agents_ < kMaxAgents) return {add_agent(), base_};
+  // NOTE: another place's, where there are no more: may miss a wait for that one's operations.
+  if (found == retired_.end()) found = retired_.begin();
+  if (found == retired_.end()) return {add_agent(), base_};
+  const Retired retired = found->second;
+  retired_.erase(found);
+  return retired;
+}
+
 void Checker::init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
-  barrier.agent = add_agent();
+  const uint32_t rank = barrier.cta->rank;
+  const Retired agent = agent_of_barrier(uint64_t{rank} << 32 | barrier.address);
+  barrier.agent = agent.agent;
+  barrier.first_time = agent.time;
   write_mbarrier(warp, op, lane, barrier);
-  set_undefined(barrier.cta->rank, barrier.address, 8, false);
+  set_undefined(rank, barrier.address, kBarrierBytes, false);
+  shadows_[rank].note_barrier(barrier.address / kWordBytes);
 }
 
 void Checker::use_mbarrier(Warp& warp, const Op& op, uint32_t lanes, Mbarrier& barrier) {
@@ -177,14 +209,36 @@ void Checker::use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarri
 
 void Checker::inval_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
   write_mbarrier(warp, op, lane, barrier);
+  const uint64_t place = uint64_t{barrier.cta->rank} << 32 | barrier.address;
+  retired_[place] = {barrier.agent, time_of(barrier) + 1};
+}
+
+uint32_t Checker::time_of(const Mbarrier& barrier) const {
+  return barrier.first_time + barrier.phase;
+}
+
+// The memory of a barrier that is written by anything but its own instructions.
+void Checker::check_barriers(Warp& warp, const Op& op, uint32_t rank, uint32_t word,
+                             uint32_t count) {
+  const uint32_t end = (word + count) * kWordBytes;
+  for (uint32_t at = word * kWordBytes / kBarrierBytes * kBarrierBytes; at < end;
+       at += kBarrierBytes) {
+    const Mbarrier* const barrier = runner_.mbarriers().find(rank, at);
+    if (barrier == nullptr) continue;
+    report(ReportKind::kSynchronise, warp, op,
+           fmt::format("writes shared memory at {:#x}, where there is an mbarrier that was "
+                       "initialised at PTX line {} and not invalidated since",
+                       at, runner_.launch().program->instruction(*barrier->init).line),
+           barrier->init);
+  }
 }
 
 // The asynchronous operations of the phase are seen by whoever sees its completion.
 void Checker::phase_completed(Mbarrier& barrier) {
   Seen seen;
-  seen.floor = base_ + barrier.phase;
+  seen.floor = time_of(barrier);
   barrier.completed.seen[barrier.agent].join(seen);
-  last_time_ = std::max(last_time_, seen.floor);
+  note_time(seen.floor);
 }
 
 std::string Checker::describe(Stamp stamp, bool writes) const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -46,6 +47,8 @@ struct AsyncIssue {
   uint32_t time;
   bool strong = false;   // atomic, as reductions are
   bool generic = false;  // not by the async proxy
+  bool by_lane = false;  // the agent is that of several lanes: stamps name this one
+  uint32_t stamp_lane() const { return by_lane ? lane : kWholeWarp; }
 };
 
 // 16-byte units of one 1-KB chunk of shared memory, as bits.
@@ -96,13 +99,16 @@ class Checker {
   uint32_t add_agent();
   uint32_t wgmma_agent(uint32_t warp_group) const { return first_wgmma_ + warp_group; }
   uint32_t base_time() const { return base_; }
+  // Of operations that complete the phase that the barrier is in.
+  uint32_t time_of(const Mbarrier& barrier) const;
   uint32_t time_of(const Warp& warp) const { return knowledge_[warp.agent].time(); }
   // Whether the lane has seen an access.
   bool covers(const Warp& warp, uint32_t lane, uint32_t agent, uint32_t time,
               uint32_t by_lane) const {
     return knowledge_[warp.agent].covers(lane, agent, time, by_lane);
   }
-  void acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t floor);
+  void acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t floor,
+                     uint32_t by_lane = kWholeWarp);
   void async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t address, uint32_t bytes,
                     bool writes);
   void async_global(const AsyncIssue& issue, uint64_t address, uint32_t bytes, bool writes);
@@ -150,7 +156,16 @@ class Checker {
     uint32_t count = 0;      // of them
   };
 
+  // A barrier's agent and the first time that none of its operations has.
+  struct Retired {
+    uint32_t agent;
+    uint32_t time;
+  };
+
   void check_agents() const;
+  void note_time(uint32_t time);
+  Retired agent_of_barrier(uint64_t place);
+  void check_barriers(Warp& warp, const Op& op, uint32_t rank, uint32_t word, uint32_t count);
   static bool is_same_store(const Who& who, uint32_t rank, uint32_t word, Stamp earlier);
   bool all_lanes(const Warp& warp, uint32_t lanes) const;
   Knowledge& knowledge(const Warp& warp) { return knowledge_[warp.agent]; }
@@ -193,6 +208,7 @@ class Checker {
   uint32_t base_ = 1;       // the first time of this cluster
   uint32_t last_time_ = 1;  // used
   uint64_t cluster_ = 0;
+  std::map<uint64_t, Retired> retired_;  // of barriers invalidated, by rank and address
 
   // Of the warp that accessed last: stamps below limits_[agent] are seen by all its lanes, those
   // below async_limits_[agent] by the async operations that they issue.

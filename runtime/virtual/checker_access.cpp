@@ -85,7 +85,7 @@ void Checker::read_words(const Who& who, uint32_t rank, uint32_t word, uint32_t 
   SharedShadow& shadow = shadows_[rank];
   const Stamp* const limits = who.async ? async_limits_.data() : limits_.data();
   const Stamp* writers = shadow.writers() + word;
-  const Stamp mine = who.stamp | static_cast<Stamp>(bytes) << 32;
+  const Stamp mine = who.stamp | Stamp{bytes} << kStampBytesShift;
   Stamp* readers = shadow.note_reads(stamp_agent(mine), word, count, mine) + word;
   Stamp seen = 0;  // neighbours mostly have one writer
   for (uint32_t i = 0; i < count; ++i) {
@@ -108,7 +108,7 @@ void Checker::write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t
   SharedShadow& shadow = shadows_[rank];
   const Stamp* const limits = who.async ? async_limits_.data() : limits_.data();
   Stamp* writers = shadow.writers() + word;
-  const Stamp mine = who.stamp | static_cast<Stamp>(bytes) << 32;
+  const Stamp mine = who.stamp | Stamp{bytes} << kStampBytesShift;
   Stamp seen = 0;
   for (uint32_t i = 0; i < count;) {
     if ((word + i) % kChunk == 0 && count - i >= kChunk) {
@@ -139,9 +139,9 @@ void Checker::write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t
 
 Checker::Who Checker::who_issued(const AsyncIssue& issue) {
   refresh_limits(*issue.warp);
-  last_time_ = std::max(last_time_, issue.time);
+  note_time(issue.time);
   const uint32_t op = runner_.launch().program->index_of(*issue.op);
-  const Stamp stamp = make_stamp(issue.time, 0, issue.agent, kWholeWarp, op);
+  const Stamp stamp = make_stamp(issue.time, 0, issue.agent, issue.stamp_lane(), op);
   return {*issue.warp,
           *issue.op,
           knowledge(*issue.warp),
@@ -159,6 +159,9 @@ void Checker::async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t addr
   const uint32_t first = address / kWordBytes;
   const uint32_t last = (address + bytes + kWordBytes - 1) / kWordBytes;
   if (writes) {
+    if (shadows_[rank].may_hold_barrier(first, last - first)) {
+      check_barriers(*issue.warp, *issue.op, rank, first, last - first);
+    }
     write_words(who, rank, first, last - first, kAllBytes);
   } else {
     read_words(who, rank, first, last - first, kAllBytes);
@@ -166,13 +169,13 @@ void Checker::async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t addr
 }
 
 void Checker::async_global(const AsyncIssue& issue, uint64_t address, uint32_t bytes, bool writes) {
-  last_time_ = std::max(last_time_, issue.time);
+  note_time(issue.time);
   const uint32_t op = runner_.launch().program->index_of(*issue.op);
   GlobalAccess access = {issue.warp,
                          issue.op,
                          &knowledge(*issue.warp),
                          issue.lane,
-                         make_stamp(issue.time, 0, issue.agent, kWholeWarp, op),
+                         make_stamp(issue.time, 0, issue.agent, issue.stamp_lane(), op),
                          writes,
                          issue.strong,
                          true};
@@ -186,7 +189,7 @@ Stamp Checker::stamp_of_lane(const LaneAccess& access, uint32_t lane) {
   Stamp stamp = access.stamp | static_cast<Stamp>(by) << kStampLaneShift;
   if (access.copies) {
     const uint32_t time = base_ + access.warp.async.commits[lane];
-    last_time_ = std::max(last_time_, time);
+    note_time(time);
     stamp |= stamp_limit(time);
   }
   return stamp;
@@ -210,6 +213,7 @@ void Checker::shared_access(Warp& warp, const Op& op, LaneAccess& access, uint32
   if (access.facts.access == MemoryUse::kRead) {
     read_words(who, rank, word, count, mask);
   } else {
+    if (shadows_[rank].may_hold_barrier(word, count)) check_barriers(warp, op, rank, word, count);
     write_words(who, rank, word, count, mask);
     std::memset(undefined, access.to_shared_copy ? kAllBytes : 0, count);
   }

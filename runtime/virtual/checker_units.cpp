@@ -48,7 +48,7 @@ void Checker::async_units(const AsyncIssue& issue, uint32_t rank, const ChunkUni
   found.version = shadow.version();
   found.complete = true;
   Stamp seen = 0;
-  const Stamp mine = who.stamp | static_cast<Stamp>(kAllBytes) << 32;
+  const Stamp mine = who.stamp | Stamp{kAllBytes} << kStampBytesShift;
   for (size_t i = 0; i < count; ++i) {
     const Stamp writer = shadow.only_writer(chunks[i].chunk);
     if (writer == 0 || writer >= async_limits_[stamp_agent(writer)]) {

@@ -103,7 +103,7 @@ void GlobalShadow::report(Checker& checker, const GlobalAccess& access, uint64_t
 
 void GlobalShadow::check_cell(Checker& checker, const GlobalAccess& access,
                               GlobalRecord::Cell& cell, uint64_t address, uint32_t bytes) {
-  const Stamp mine = access.stamp | static_cast<Stamp>(bytes) << 32;
+  const Stamp mine = access.stamp | Stamp{bytes} << kStampBytesShift;
   if (cell.writer_cluster != 0 && (stamp_bytes(cell.writer) & bytes) != 0) {
     const Order seen = order(checker, access, cell.writer, cell.writer_cluster);
     if (seen != Order::kSeen && !is_same_store(access, address, cell.writer)) {

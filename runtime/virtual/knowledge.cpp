@@ -108,9 +108,15 @@ void Knowledge::acquire(uint32_t lanes, bool all, const SyncClock& from) {
   ++version_;
 }
 
-void Knowledge::acquire_agent(uint32_t lanes, bool all, uint32_t agent, uint32_t floor) {
+void Knowledge::acquire_agent(uint32_t lanes, bool all, uint32_t agent, uint32_t floor,
+                              uint32_t by_lane) {
   Seen seen;
-  seen.floor = floor;
+  if (by_lane == kWholeWarp) {
+    seen.floor = floor;
+  } else {
+    seen.last = floor - 1;
+    seen.lanes = 1u << by_lane;
+  }
   (all ? common_ : part(lanes)).seen[agent].join(seen);
   ++version_;
 }

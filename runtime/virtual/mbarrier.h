@@ -1,5 +1,5 @@
 // mbarrier objects of a cluster. Their state lives here, not in the shared memory they occupy; an
-// ordinary access to that memory is reported by the strict mode.
+// ordinary write to that memory is reported by the strict mode.
 //
 // A phase completes when as many arrivals as the barrier was initialised with have come and the
 // bytes that were expected equal those that have arrived. PTX ISA, "Phase of the mbarrier object".
@@ -25,6 +25,7 @@ struct Mbarrier {
   int64_t transactions = 0;  // bytes expected less bytes arrived
   uint32_t phase = 0;        // completed so far
   uint32_t agent = 0;        // strict: of the operations that complete on it
+  uint32_t first_time = 0;   // strict: of those of phase 0
   const Op* init = nullptr;  // the instruction
   SyncClock initialised;     // strict: by whom and when
   bool fenced = false;       // strict: the async proxy sees that it was initialised

@@ -69,7 +69,7 @@ void send(Warp& warp, const Op& op, uint32_t lane, uint32_t barrier_operand,
   operation->barrier = &barrier;
   operation->writes_shared_of = 1u << place.rank;
   if (checker != nullptr) {
-    AsyncIssue issue = {&warp, &op, lane, barrier.agent, checker->base_time() + barrier.phase};
+    AsyncIssue issue = {&warp, &op, lane, barrier.agent, checker->time_of(barrier)};
     issue.strong = message.reduce != nullptr;
     issue.generic = true;
     checker->async_shared(issue, place.rank, place.address, message.bytes, true);

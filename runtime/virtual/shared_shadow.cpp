@@ -22,6 +22,8 @@ void SharedShadow::reset(uint32_t bytes, bool forget_stamps, uint32_t first_by_u
   undefined_.assign(words_, kAllBytes);
   only_writers_.assign(words_ / kChunkWords + 1, kUnknown);
   active_.clear();
+  barriers_begin_ = ~0u;
+  barriers_end_ = 0;
   ++version_;
   is_active_.assign(kMaxAgents, false);
 }

@@ -44,6 +44,14 @@ class SharedShadow {
   Stamp known_writer(uint32_t chunk) const {
     return only_writers_[chunk] == kUnknown ? 0 : only_writers_[chunk];
   }
+  // A barrier begins at the word. Whether one may have, since the reset, among some words.
+  void note_barrier(uint32_t word) {
+    barriers_begin_ = std::min(barriers_begin_, word);
+    barriers_end_ = std::max(barriers_end_, word + kBarrierWords);
+  }
+  bool may_hold_barrier(uint32_t first, uint32_t count) const {
+    return first < barriers_end_ && first + count > barriers_begin_;
+  }
   // Bytes that are undefined, 4 bits for each word.
   uint8_t* undefined() { return undefined_.data(); }
   // Stamps of an agent's reads by word, where those of words [first, first + count) are about to
@@ -81,6 +89,7 @@ class SharedShadow {
 
  private:
   static constexpr uint32_t kBlockWords = 64;
+  static constexpr uint32_t kBarrierWords = 2;
   static constexpr uint32_t kUnitShift = 2;
   static constexpr Stamp kUnknown = ~Stamp{0};
   struct Plane {
@@ -109,6 +118,8 @@ class SharedShadow {
   size_t words_ = 0;
   uint32_t first_by_unit_ = 0;
   uint32_t end_by_unit_ = 0;
+  uint32_t barriers_begin_ = ~0u;
+  uint32_t barriers_end_ = 0;
   uint64_t version_ = 0;
   std::vector<Stamp> writers_;
   std::vector<Stamp> only_writers_;  // by chunk; kUnknown: to be found out

@@ -1,5 +1,5 @@
 // Patterns of real kernels that the strict mode must pass, and bugs that look like them: ten seeds
-// each, two blocks, which are a cluster where the kernel uses one.
+// each, one block or a cluster.
 #include <gtest/gtest.h>
 
 #include "tests/virtual/ptx_fixture.h"
@@ -7,7 +7,7 @@
 namespace lssar::test {
 namespace {
 
-// %o: out; %i: in; %t: thread; %s: shared memory; %g: the first thread. 64 threads.
+// %o: out; %i: in; %t: thread; %s: shared memory; %g: the first thread.
 std::string kernel(const std::string& body) {
   return kernel_text(".param .u64 o, .param .u64 i",
                      ".reg .b64 %o, %i, %l<4>; .reg .b32 %t, %s, %r<8>; .reg .pred %g, %p<4>;\n"
@@ -17,8 +17,13 @@ std::string kernel(const std::string& body) {
                      ".extern .shared .align 128 .b8 shared[];\n", "sm_90");
 }
 
+struct Shape {
+  uint32_t blocks = 1;
+  uint32_t threads = 64;
+};
+
 // The reports of seed `seed`, "" where there are none.
-std::string reports(const std::string& body, uint32_t blocks, uint64_t seed) {
+std::string reports(const std::string& body, Shape shape, uint64_t seed) {
   VirtualOptions options;
   options.target = *target_from_name("sm_90a");
   options.strict = true;
@@ -26,7 +31,7 @@ std::string reports(const std::string& body, uint32_t blocks, uint64_t seed) {
   options.num_threads = 1;
   options.max_block_instructions = 1 << 20;
   const std::shared_ptr<Device> device = make_virtual_device(options);
-  constexpr size_t kBytes = 4096;
+  constexpr size_t kBytes = 8192;
   const DevicePtr out = *device->allocate(kBytes);
   const DevicePtr in = *device->allocate(kBytes);
   if (!device->fill(in, 1, kBytes).ok()) return "fill failed";
@@ -36,26 +41,28 @@ std::string reports(const std::string& body, uint32_t blocks, uint64_t seed) {
   if (!module.ok()) return module.status().to_string();
   const DeviceFunction* function = *(*module)->function("k");
   LaunchConfig config;
-  config.grid[0] = config.cluster[0] = blocks;
-  config.block[0] = 64;
+  config.grid[0] = config.cluster[0] = shape.blocks;
+  config.block[0] = shape.threads;
   config.shared_bytes = 4096;
   const uint64_t args[] = {out, in};
   const Status status = device->launch(*function, config, args, sizeof args, nullptr);
   return status.ok() ? "" : std::string(status.message());
 }
 
-void expect_none(const std::string& body, uint32_t blocks = 1) {
+void expect_none(const std::string& body, Shape shape = {}) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    EXPECT_EQ(reports(body, blocks, seed), "") << "seed " << seed;
+    EXPECT_EQ(reports(body, shape, seed), "") << "seed " << seed;
   }
 }
 
-void expect_race(const std::string& body) {
+void expect_report(const char* what, const std::string& body, Shape shape = {}) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    const std::string found = reports(body, 1, seed);
-    EXPECT_NE(found.find("race"), std::string::npos) << "seed " << seed << ": " << found;
+    const std::string found = reports(body, shape, seed);
+    EXPECT_NE(found.find(what), std::string::npos) << "seed " << seed << ": " << found;
   }
 }
+
+void expect_race(const std::string& body, Shape shape = {}) { expect_report("race", body, shape); }
 
 TEST(StrictPatterns, AFencedBarrierIsSeenThroughARelaxedArrivalOfTheCluster) {
   expect_none(
@@ -67,7 +74,7 @@ TEST(StrictPatterns, AFencedBarrierIsSeenThroughARelaxedArrivalOfTheCluster) {
       "@%g mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];\n"
       "W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%s], 0; @!%p2 bra W;\n"
       "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
-      2);
+      {.blocks = 2});
 }
 
 TEST(StrictPatterns, AReleaseIsAcquiredThroughSharedMemory) {
@@ -148,22 +155,106 @@ TEST(StrictPatterns, TwoLoadsOfOnePhaseToOnePlaceRace) {
       "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%s], 0; @!%p2 bra WAIT;");
 }
 
+// Every thread of a cluster of two stores 16 bytes in bulk, in two groups, and uses their place
+// again.
+std::string bulk_sums(const std::string& wait) {
+  return "mov.u32 %r0, %cluster_ctarank; shl.b32 %r1, %t, 4; add.u32 %r2, %s, %r1;\n"
+         "mad.lo.u32 %r3, %r0, 4096, %r1; cvt.u64.u32 %l0, %r3; add.u64 %l1, %o, %l0;\n"
+         "setp.eq.u32 %p1, %t, 5; st.shared.v4.u32 [%r2], {%t, %t, %t, %t};\n"
+         "fence.proxy.async.shared::cta;\n"
+         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%l1], [%r2], 16;\n"
+         "cp.async.bulk.commit_group;\n"
+         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%l1], [%r2], 16;\n"
+         "cp.async.bulk.commit_group;\n" +
+         wait +
+         "mov.u32 %r4, 0; st.shared.v4.u32 [%r2], {%r4, %r4, %r4, %r4};\n"
+         "cp.async.bulk.wait_group 0;";
+}
+constexpr Shape kTwoOf256 = {.blocks = 2, .threads = 256};
+
+TEST(StrictPatterns, EveryThreadOfAClusterAddsInBulk) {
+  expect_none(bulk_sums("cp.async.bulk.wait_group 1; cp.async.bulk.wait_group.read 0;\n"),
+              kTwoOf256);
+}
+
+TEST(StrictPatterns, AThreadThatDoesNotWaitForItsBulkSumRaces) {
+  expect_race(bulk_sums("@!%p1 cp.async.bulk.wait_group.read 0;\n"), kTwoOf256);
+}
+
+TEST(StrictPatterns, AThreadThatWaitsForTheFirstOfItsBulkSumsRaces) {
+  expect_race(bulk_sums("@%p1 cp.async.bulk.wait_group.read 1;\n"
+                        "@!%p1 cp.async.bulk.wait_group.read 0;\n"),
+              kTwoOf256);
+}
+
+TEST(StrictPatterns, BulkStoresOfTwoThreadsToOnePlaceRace) {
+  expect_race(
+      "setp.ge.u32 %p1, %t, 8; @%p1 bra END; shl.b32 %r1, %t, 4; add.u32 %r2, %s, %r1;\n"
+      "st.shared.v4.u32 [%r2], {%t, %t, %t, %t}; fence.proxy.async.shared::cta;\n"
+      "cp.async.bulk.global.shared::cta.bulk_group [%o], [%r2], 16;\n"
+      "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\n"
+      "END:");
+}
+
+// 1000 times: a barrier, a load that completes on it, its end.
+std::string barriers_in_a_loop(const std::string& wait, const std::string& end) {
+  return "@!%g bra END; mov.u32 %r0, 0; add.u32 %r1, %s, 1024;\n"
+         "LOOP: mbarrier.init.shared::cta.b64 [%s], 1; fence.mbarrier_init.release.cluster;\n"
+         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%s], 16;\n"
+         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%i], 16, "
+         "[%s];\n" +
+         wait + "ld.shared.u32 %r2, [%r1]; fence.proxy.async.shared::cta;\n" + end +
+         "mbarrier.inval.shared::cta.b64 [%s];\n"
+         "add.u32 %r0, %r0, 1; setp.lt.u32 %p3, %r0, 1000; @%p3 bra LOOP;\n"
+         "st.global.u32 [%o], %r2;\n"
+         "END:";
+}
+constexpr const char* kWaitForBarrier =
+    "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%s], 0; @!%p2 bra WAIT;\n";
+
+TEST(StrictPatterns, BarriersMayBeMadeAndEndedInALoop) {
+  expect_none(barriers_in_a_loop(kWaitForBarrier, ""));
+}
+
+TEST(StrictPatterns, ALaterBarrierAtAPlaceIsWaitedForLikeTheFirst) {
+  expect_race(barriers_in_a_loop("", kWaitForBarrier));
+}
+
+TEST(StrictPatterns, AStoreOverALiveBarrierIsReported) {
+  expect_report("where there is an mbarrier",
+                "@%g mbarrier.init.shared::cta.b64 [%s], 1; bar.sync 0;\n"
+                "setp.eq.u32 %p1, %t, 7; @%p1 st.shared.u32 [%s+4], %t;");
+}
+
+TEST(StrictPatterns, ABulkCopyOverALiveBarrierIsReported) {
+  expect_report("where there is an mbarrier",
+                "@!%g bra END; add.u32 %r1, %s, 16;\n"
+                "mbarrier.init.shared::cta.b64 [%s], 1; mbarrier.init.shared::cta.b64 [%r1], 1;\n"
+                "fence.mbarrier_init.release.cluster;\n"
+                "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%s], 32;\n"
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%i], "
+                "32, [%s];\n" +
+                    std::string(kWaitForBarrier) + "END:");
+}
+
+TEST(StrictPatterns, AStoreBesideABarrierOrAfterItsEndIsNot) {
+  expect_none(
+      "@%g mbarrier.init.shared::cta.b64 [%s], 1; @%g mbarrier.init.shared::cta.b64 [%s+24], 1;\n"
+      "bar.sync 0; setp.eq.u32 %p1, %t, 7; @%p1 st.shared.v2.u32 [%s+8], {%t, %t};\n"
+      "@%g mbarrier.inval.shared::cta.b64 [%s]; bar.sync 0; @%p1 st.shared.u32 [%s+4], %t;");
+}
+
+TEST(StrictPatterns, TheLargestClusterIsFollowed) {
+  EXPECT_EQ(reports("bar.sync 0;", {.blocks = 16, .threads = 1024}, 0), "");
+}
+
 TEST(StrictPatterns, ClustersBeyondWhatIsFollowedAreRefused) {
-  VirtualOptions options;
-  options.target = *target_from_name("sm_90a");
-  options.strict = true;
-  const std::shared_ptr<Device> device = make_virtual_device(options);
-  Image image;
-  image.bytes = kernel("bar.sync 0;");
-  const auto module = device->load(image);
-  ASSERT_TRUE(module.ok());
-  LaunchConfig config;
-  config.grid[0] = config.cluster[0] = 16;
-  config.block[0] = 1024;
-  const uint64_t args[] = {0, 0};
-  const Status status =
-      device->launch(**(*module)->function("k"), config, args, sizeof args, nullptr);
-  EXPECT_NE(status.message().find("follows at most 512"), std::string::npos) << status.message();
+  const std::string found = reports(
+      "setp.ge.u32 %p1, %t, 200; @%p1 bra END; shl.b32 %r0, %t, 3; add.u32 %r1, %s, %r0;\n"
+      "mbarrier.init.shared::cta.b64 [%r1], 1;\n"
+      "END:",
+      {.blocks = 16, .threads = 1024}, 0);
+  EXPECT_NE(found.find("follows at most 4096"), std::string::npos) << found;
 }
 
 }  // namespace
