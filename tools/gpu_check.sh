@@ -164,6 +164,8 @@ run_cases $golden_s "$parallel"
 
 # What the sanitizer runs too: small, and together they reach every kind of kernel.
 printf '{"dq_mode": "atomic"}\n' >"$work/atomic.json"
+# What a GPU with kernels of its own does not take by itself.
+printf '{"variant": "portable"}\n' >"$work/portable.json"
 small_cases="--seq 70 --seq-k 90 --heads 2 --kv-heads 1 --head-dim 64
 --seq 70 --head-dim 128 --no-causal --dtype fp16 --p 3
 --seq 33 --head-dim 32 --dtype fp32
@@ -181,6 +183,9 @@ grid() {
   for p in 1 2 7 64; do printf -- '--head-dim 64 --p %s --seq 150\n' $p; done
   for data in peaky clustered opposed ties near-ties zeros huge; do
     printf -- '--head-dim 64 --seq 120 --data %s\n' $data
+  done
+  for dim in 64 128 256; do
+    printf -- '--head-dim %s --seq 200 --schedule %s\n' $dim "$work/portable.json"
   done
   cat <<'END'
 --head-dim 128 --heads 4 --kv-heads 2 --batch 2 --seq 129
