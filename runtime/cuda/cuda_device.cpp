@@ -197,15 +197,16 @@ Result<TensorMap> CudaDevice::encode_tensor_map(const TensorMapRequest& request)
   const CudaContext::Current current(*context_);
   LSSAR_RETURN_IF_ERROR(current.status());
   TensorMap map;
-  LSSAR_RETURN_IF_ERROR(context_->status(
-      driver_.encode_tiled(
-          map.bytes, static_cast<unsigned>(request.type), request.rank,
-          reinterpret_cast<void*>(request.global_address), request.global_dims,
-          request.global_strides, request.box_dims, request.element_strides,
-          static_cast<unsigned>(request.interleave), static_cast<unsigned>(request.swizzle),
-          static_cast<unsigned>(request.l2_promotion), static_cast<unsigned>(request.fill)),
-      "cuTensorMapEncodeTiled",
-      fmt::format("{}, on {}", describe_tensor_map(request), info_.name)));
+  const CuResult result = driver_.encode_tiled(
+      map.bytes, static_cast<unsigned>(request.type), request.rank,
+      reinterpret_cast<void*>(request.global_address), request.global_dims, request.global_strides,
+      request.box_dims, request.element_strides, static_cast<unsigned>(request.interleave),
+      static_cast<unsigned>(request.swizzle), static_cast<unsigned>(request.l2_promotion),
+      static_cast<unsigned>(request.fill));
+  if (result != kCuSuccess) {
+    return context_->status(result, "cuTensorMapEncodeTiled",
+                            fmt::format("{}, on {}", describe_tensor_map(request), info_.name));
+  }
   return map;
 }
 

@@ -1,4 +1,5 @@
-// A launch on a GPU allocates nothing on the host: operator new is counted in this program.
+// Launches and tensor maps of a GPU allocate nothing on the host: operator new is counted in this
+// program.
 #include <gtest/gtest.h>
 
 #include "runtime/cuda/cuda_device.h"
@@ -35,6 +36,25 @@ TEST(LaunchAllocatesNothing, OnTheCudaDevice) {
 TEST(LaunchAllocatesNothing, OnTheRecordDevice) {
   RecordDevice device(*target_from_name("sm_80"));
   expect_no_allocation(device);
+}
+
+TEST(TensorMapAllocatesNothing, OnTheCudaDevice) {
+  const FakeDriver driver;
+  const auto device = make_cuda_device(driver.table(), 0, "");
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  TensorMapRequest request;
+  request.rank = 2;
+  request.global_dims[0] = request.global_dims[1] = 100;
+  request.global_strides[0] = 112;
+  request.box_dims[0] = request.box_dims[1] = 16;
+  // The first one: the fake counts its calls by name and keeps the request.
+  ASSERT_TRUE((*device)->encode_tensor_map(request).ok());
+  const int before = num_allocations();
+  const Result<TensorMap> map = (*device)->encode_tensor_map(request);
+  const int made = num_allocations() - before;
+  ASSERT_TRUE(map.ok()) << map.status().to_string();
+  EXPECT_EQ(made, 0);
+  EXPECT_EQ(driver.num_calls("cuTensorMapEncodeTiled"), 2);
 }
 
 }  // namespace

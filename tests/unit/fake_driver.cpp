@@ -354,16 +354,18 @@ struct FakeCalls {
     FAKE_ENTER("cuTensorMapEncodeTiled");
     if (reinterpret_cast<uintptr_t>(map) % 64 != 0) return kCuInvalidValue;
     FakeTensorMap& encoded = fake->last_tensor_map;
-    encoded = {type,         rank,       reinterpret_cast<uintptr_t>(global_address),
-               {},           {},         {},
-               {},           interleave, swizzle,
-               l2_promotion, fill};
-    for (uint32_t i = 0; i < rank; ++i) {
-      encoded.global_dims.push_back(global_dims[i]);
-      if (i > 0) encoded.global_strides.push_back(global_strides[i - 1]);
-      encoded.box_dims.push_back(box_dims[i]);
-      encoded.element_strides.push_back(element_strides[i]);
-    }
+    encoded.type = type;
+    encoded.rank = rank;
+    encoded.global_address = reinterpret_cast<uintptr_t>(global_address);
+    // assign() keeps a vector's memory: tests count what the device allocates.
+    encoded.global_dims.assign(global_dims, global_dims + rank);
+    encoded.global_strides.assign(global_strides, global_strides + rank - 1);
+    encoded.box_dims.assign(box_dims, box_dims + rank);
+    encoded.element_strides.assign(element_strides, element_strides + rank);
+    encoded.interleave = interleave;
+    encoded.swizzle = swizzle;
+    encoded.l2_promotion = l2_promotion;
+    encoded.fill = fill;
     std::memset(map, 0x5a, 128);
     return kCuSuccess;
   }
