@@ -90,6 +90,29 @@ inline T update(u8* p, T b) {
   }
 }
 
+// f32 in global memory: subnormal operands and sums become zeros of their sign. In shared memory
+// they are kept.
+struct AddFlushed {
+  static f32 apply(f32 old, f32 b) { return flush(flush(old) + flush(b)); }
+};
+inline bool is_global(const Warp& w, const Op& op, u32 lane) {
+  const StateSpace space = static_cast<StateSpace>(op.space);
+  if (space != StateSpace::kGeneric) return space == StateSpace::kGlobal;
+  u64 address = static_cast<u64>(op.imm);
+  if (op.a != kNoRegister) {
+    address += (op.flags & kOpWide) != 0 ? lanes<u64>(w, op.a)[lane] : lanes<u32>(w, op.a)[lane];
+  }
+  return address >> kWindowShift == 0;
+}
+template <class F, class T>
+inline T update_lane(const Warp&, const Op&, u32, u8* p, T b) {
+  return update<F, T>(p, b);
+}
+template <>
+inline f32 update_lane<Add, f32>(const Warp& w, const Op& op, u32 lane, u8* p, f32 b) {
+  return is_global(w, op, lane) ? update<AddFlushed, f32>(p, b) : update<Add, f32>(p, b);
+}
+
 template <class F, class T>
 void atomic(Warp& w, const Op& op) {
   HostAddresses host;
@@ -98,7 +121,7 @@ void atomic(Warp& w, const Op& op) {
   T result[kLanes] = {};
   for (u32 m = w.mask; m != 0; m &= m - 1) {
     const u32 i = lowest_lane(m);
-    result[i] = update<F, T>(host.lane[i], b[i]);
+    result[i] = update_lane<F, T>(w, op, i, host.lane[i], b[i]);
   }
   if (op.dst != kNoRegister) store_lanes(w, op.dst, result);
 }
@@ -127,7 +150,7 @@ void reduce(Warp& w, const Op& op) {
   for (u32 m = w.mask; m != 0; m &= m - 1) {
     const u32 i = lowest_lane(m);
     for (u32 k = 0; k < op.count; ++k) {
-      update<F, T>(host.lane[i] + k * sizeof(T), lanes<T>(w, op.list[k])[i]);
+      update_lane<F, T>(w, op, i, host.lane[i] + k * sizeof(T), lanes<T>(w, op.list[k])[i]);
     }
   }
 }
