@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -129,12 +130,42 @@ std::string with_registers(const std::string& text, char result) {
   return out;
 }
 
+// Each of the statements with the guard.
+std::string guarded(const std::string& text) {
+  std::string out = "@%g ";
+  for (size_t i = 0; i < text.size(); ++i) {
+    out += text[i];
+    if (text[i] == ';' && i + 1 < text.size()) out += " @%g ";
+  }
+  return out;
+}
+
+constexpr size_t kBlobBytes = 256;
+constexpr size_t kSlotBytes = 64;
+
+const char* const kMemory =
+    ".reg .b64 %gs, %ss, %ls, %cs;\n"
+    ".local .align 16 .b8 own[64];\n"
+    "ld.param.u64 %gs, [slots]; mul.wide.u32 %base, %t, 64; add.s64 %gs, %gs, %base;\n"
+    "mov.u64 %ss, shared_slots; add.s64 %ss, %ss, %base;\n"
+    "mov.u64 %ls, own; mov.u64 %cs, constants;\n";
+
+std::string module_variables() {
+  std::string text = ".const .align 32 .b8 constants[256] = {";
+  for (size_t i = 0; i < kBlobBytes; ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", memory_byte(i));
+  }
+  return text + "};\n.shared .align 32 .b8 shared_slots[16384];\n";
+}
+
 std::string kernel_body(const std::vector<Form>& forms, const std::string& letters) {
   std::string body =
+      ".reg .b16 %xh<8>; .reg .b32 %xw<8>; .reg .b64 %xl<8>; .reg .pred %xp<4>;\n"
       ".reg .b64 %base, %offset; .reg .b32 %t, %n, %odd; .reg .pred %g;\n"
       ".reg .pred %dp; .reg .b16 %dh; .reg .b32 %dw; .reg .b64 %dl;\n"
       "mov.u32 %t, %tid.x; mul.wide.u32 %offset, %t, 8; and.b32 %odd, %t, 1;\n"
       "setp.eq.s32 %g, %odd, 1;\n";
+  if (forms[0].memory) body += kMemory;
   for (size_t i = 0; i < letters.size(); ++i) {
     body += fmt::format(
         ".reg {0} %v{1}; ld.param.u64 %base, [p{1}]; add.s64 %base, %base, "
@@ -153,7 +184,7 @@ std::string kernel_body(const std::vector<Form>& forms, const std::string& lette
                   ? std::string("setp.ne.s32 %dp, 0, 0;\n")
                   : fmt::format("mov{} %d{}, {};\n", type_of(out), out, cut(out, kUntouched));
       if (variant == 0) body += text + "\n";
-      if (variant == 1) body += "@%g " + text + "\n";
+      if (variant == 1) body += guarded(text) + "\n";
       if (variant == 2) body += fmt::format("@!%g bra SKIP{0};\n{1}\nSKIP{0}:\n", f, text);
       if (out == 'p') body += "selp.b32 %dw, 1, 0, %dp;\n";
       body += fmt::format("st.global{} [%base+{}], %d{};\n", type_of(out == 'p' ? 'w' : out),
@@ -217,6 +248,17 @@ void compare(const std::vector<Form>& forms, const Inputs& inputs,
   }
 }
 
+// The slots, then the blob where its alignment puts it.
+void add_memory_arguments(uint64_t slots, std::vector<uint64_t>& args) {
+  args.push_back(slots);
+  while (args.size() % 4 != 0) args.push_back(0);
+  for (size_t i = 0; i < kBlobBytes; i += 8) {
+    uint64_t word = 0;
+    for (size_t k = 0; k < 8; ++k) word |= uint64_t{memory_byte(i + k)} << (8 * k);
+    args.push_back(word);
+  }
+}
+
 // Forms of the same operands, at most kFormsPerKernel.
 void check_kernel(const std::vector<Form>& forms) {
   const std::string letters = forms[0].letters.substr(1);
@@ -231,7 +273,10 @@ void check_kernel(const std::vector<Form>& forms) {
   }
   std::string params = ".param .u64 p0";
   for (size_t i = 0; i < letters.size(); ++i) params += fmt::format(", .param .u64 p{}", i + 1);
-  const std::string text = kernel_text(params, kernel_body(forms, letters));
+  const bool memory = forms[0].memory;
+  if (memory) params += ", .param .u64 slots, .param .align 32 .b8 blob[256]";
+  const std::string text =
+      kernel_text(params, kernel_body(forms, letters), memory ? module_variables() : std::string());
   for (const SimdLevel level : levels()) {
     const auto device = open_device(level);
     Buffer<uint64_t> out(*device, std::vector<uint64_t>(forms.size() * kVariants * kThreads));
@@ -241,6 +286,8 @@ void check_kernel(const std::vector<Form>& forms) {
       in.push_back(std::make_unique<Buffer<uint64_t>>(*device, values));
       args.push_back(in.back()->address());
     }
+    Buffer<uint8_t> slots(*device, std::vector<uint8_t>(kThreads * kSlotBytes));
+    if (memory) add_memory_arguments(slots.address(), args);
     const Status status = run(*device, text, {1, kThreads}, args);
     ASSERT_TRUE(status.ok()) << status.to_string();
     ASSERT_NO_FATAL_FAILURE(compare(forms, inputs, wanted, out.values().data(), level));
@@ -254,6 +301,8 @@ struct Group {
 
 }  // namespace
 
+uint8_t memory_byte(uint64_t index) { return static_cast<uint8_t>(index * 37 + 11 + index / 7); }
+
 Number number_of(std::string_view type) {
   static const std::map<std::string_view, Number> numbers = {
       {"f16", Number::kF16}, {"bf16", Number::kBf16},   {"f32", Number::kF32},
@@ -265,9 +314,9 @@ Number number_of(std::string_view type) {
 
 void check_forms(const std::vector<Form>& forms) {
   ASSERT_FALSE(forms.empty());
-  std::map<std::pair<std::string, Number>, std::vector<Form>> kernels;
+  std::map<std::tuple<std::string, Number, bool>, std::vector<Form>> kernels;
   for (const Form& form : forms) {
-    std::vector<Form>& kernel = kernels[{form.letters.substr(1), form.in}];
+    std::vector<Form>& kernel = kernels[{form.letters.substr(1), form.in, form.memory}];
     kernel.push_back(form);
     if (kernel.size() < kFormsPerKernel) continue;
     ASSERT_NO_FATAL_FAILURE(check_kernel(kernel));

@@ -22,7 +22,13 @@ struct Form {
   Number in = Number::kBits;
   Number out = Number::kBits;                          // any NaN stands for any other
   std::function<uint64_t(const uint64_t* in)> expect;  // from zero-extended bits
+  // Whether the text uses memory: 64 bytes of the thread's own at [%gs] global, [%ss] shared, [%ls]
+  // local; 256 bytes at [%cs] constant and in the parameter `blob`, of memory_byte().
+  bool memory = false;
 };
+// The text may use %xh0 to %xh7, %xw0 ..., %xl0 ..., %xp0 to %xp3 as it likes.
+
+uint8_t memory_byte(uint64_t index);
 
 // Runs all forms on special and random values and compares every lane. Fails the test at a
 // difference.
