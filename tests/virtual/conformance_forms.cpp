@@ -1,6 +1,7 @@
 #include "tests/virtual/conformance_forms.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <random>
@@ -195,29 +196,30 @@ std::string kernel_body(const std::vector<Form>& forms, const std::string& lette
   return body + "ret;\n";
 }
 
-bool same(Number number, uint64_t have, uint64_t want) {
-  const auto both_nan = [](const Format& f, uint64_t a, uint64_t b) {
-    return is_nan(a, f) && is_nan(b, f);
-  };
+// Of one number of a form's result.
+bool near(const Form& form, const Format& f, uint64_t have, uint64_t want) {
+  if (have == want || (is_nan(have, f) && is_nan(want, f))) return true;
+  if ((form.relative == 0 && form.absolute == 0) || is_nan(have, f) || is_nan(want, f))
+    return false;
+  const double x = to_double(have, f), y = to_double(want, f);
+  return std::fabs(x - y) <= form.relative * std::fabs(y) + form.absolute;
+}
+
+bool same(const Form& form, uint64_t have, uint64_t want) {
   const auto pair = [&](const Format& f) {
-    const auto part = [&](int shift) {
-      const uint64_t a = have >> shift & 0xffff, b = want >> shift & 0xffff;
-      return a == b || both_nan(f, a, b);
-    };
-    return part(0) && part(16);
+    return near(form, f, have & 0xffff, want & 0xffff) && near(form, f, have >> 16, want >> 16);
   };
-  if (have == want) return true;
-  switch (number) {
+  switch (form.out) {
     case Number::kBits:
-      return false;
+      return have == want;
     case Number::kF16:
-      return both_nan(kF16, have, want);
+      return near(form, kF16, have, want);
     case Number::kBf16:
-      return both_nan(kBf16, have, want);
+      return near(form, kBf16, have, want);
     case Number::kF32:
-      return both_nan(kF32, have, want);
+      return near(form, kF32, have, want);
     case Number::kF64:
-      return both_nan(kF64, have, want);
+      return near(form, kF64, have, want);
     case Number::kF16x2:
       return pair(kF16);
     case Number::kBf16x2:
@@ -237,7 +239,7 @@ void compare(const std::vector<Form>& forms, const Inputs& inputs,
       for (size_t t = 0; t < kThreads; ++t) {
         const bool executed = variant == 0 || t % 2 == 1;
         const uint64_t want = executed ? wanted[f][t] : untouched;
-        if (executed ? same(forms[f].out, results[t], want) : results[t] == want) continue;
+        if (executed ? same(forms[f], results[t], want) : results[t] == want) continue;
         std::string values;
         for (const auto& input : inputs) values += fmt::format(" {:#x}", input[t]);
         FAIL() << fmt::format("{} on {}, variant {}, thread {}: {:#x}, expected {:#x} from{}",

@@ -25,6 +25,8 @@ struct Form {
   // Whether the text uses memory: 64 bytes of the thread's own at [%gs] global, [%ss] shared, [%ls]
   // local; 256 bytes at [%cs] constant and in the parameter `blob`, of memory_byte().
   bool memory = false;
+  // How far a float may be from what is expected: relative * |expected| + absolute.
+  double relative = 0, absolute = 0;
 };
 // The text may use %xh0 to %xh7, %xw0 ..., %xl0 ..., %xp0 to %xp3 as it likes.
 

@@ -1,6 +1,7 @@
 #include "tests/virtual/conformance_number.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace lssar::test {
 namespace {
@@ -247,6 +248,13 @@ int compare(const Real& a, const Real& b) {
 uint64_t flush(uint64_t bits, const Format& f) {
   const auto exponent = static_cast<uint64_t>(exponent_ones(f)) << f.fraction << unused_bits(f);
   return (bits & exponent) == 0 ? bits & sign_bit(f) : bits;
+}
+
+double to_double(uint64_t bits, const Format& f) {
+  return std::bit_cast<double>(encode(decode(bits, f), kF64, Round::kNearest));
+}
+uint64_t from_double(double value, const Format& f) {
+  return encode(decode(std::bit_cast<uint64_t>(value), kF64), f, Round::kNearest);
 }
 
 bool is_nan(uint64_t bits, const Format& f) { return decode(bits, f).kind == Real::kNan; }

@@ -54,6 +54,8 @@ int compare(const Real& a, const Real& b);
 // Subnormal bits become a zero of their sign.
 uint64_t flush(uint64_t bits, const Format& format);
 bool is_nan(uint64_t bits, const Format& format);
+double to_double(uint64_t bits, const Format& format);
+uint64_t from_double(double value, const Format& format);  // to nearest
 uint64_t sign_bit(const Format& format);
 uint64_t nan_bits(const Format& format);  // the one that PTX produces: all ones but the sign
 
