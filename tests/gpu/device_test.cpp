@@ -1,6 +1,7 @@
 // The cuda device on a real GPU: memory, images of both compilers, shared memory, time, errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -131,7 +132,7 @@ class GpuDevice : public testing::Test {
 
   // `scale` over 1000 elements.
   void expect_scaled() {
-    const auto scaled = run("scale", 1000, {{8, 1, 1}, {128, 1, 1}, 0});
+    const auto scaled = run("scale", 1000, {{8, 1, 1}, {128, 1, 1}});
     ASSERT_TRUE(scaled.ok()) << scaled.status().to_string();
     for (int i = 0; i < 1000; ++i) ASSERT_EQ((*scaled)[i], 2.5f * static_cast<float>(i)) << i;
   }
@@ -261,6 +262,45 @@ TEST_F(GpuDevice, MoreSharedMemoryThanThereIsNamesTheLimit) {
   const Status status = device_->prepare(function, limit + 1);
   EXPECT_EQ(status.code(), StatusCode::kDeviceError);
   expect_contains(status, "together may be " + std::to_string(limit));
+}
+
+// The layouts that runtime/call_maps.cpp asks for, beside plain ones: the driver documents less
+// than it checks.
+TEST_F(GpuDevice, TensorMapsTakeEveryLayoutOfACall) {
+  if (device_->info().target.major < 9) GTEST_SKIP() << "no tensor maps below 9.0";
+  struct Layout {
+    const char* name;
+    uint64_t dims[4];
+    uint64_t strides[3];
+  };
+  const Layout layouts[] = {
+      {"contiguous", {128, 300, 4, 2}, {256, 76800, 307200}},
+      {"heads within rows", {128, 300, 4, 2}, {1024, 256, 307200}},
+      {"one head for all", {128, 300, 4, 2}, {256, 0, 76800}},
+      {"one row for all", {128, 300, 4, 2}, {0, 256, 1024}},
+      {"sizes of one", {128, 1, 1, 1}, {16, 16, 16}},
+      {"no elements", {1, 1, 1, 1}, {16, 16, 16}},
+      {"smaller than a box", {24, 3, 1, 1}, {48, 16, 16}},
+      {"the longest stride", {128, 300, 4, 2}, {256, 76800, (uint64_t{1} << 40) - 16}},
+  };
+  const Result<DevicePtr> memory = device_->allocate(1 << 20);
+  ASSERT_TRUE(memory.ok()) << memory.status().to_string();
+  for (const Layout& layout : layouts) {
+    TensorMapRequest request;
+    request.type = TensorDataType::kBfloat16;
+    request.rank = 4;
+    request.global_address = *memory;
+    std::copy_n(layout.dims, 4, request.global_dims);
+    std::copy_n(layout.strides, 3, request.global_strides);
+    std::fill_n(request.box_dims, 4, 1);
+    request.box_dims[0] = 64;
+    request.box_dims[1] = 176;
+    request.swizzle = TensorSwizzle::k128Bytes;
+    request.l2_promotion = TensorL2Promotion::k128Bytes;
+    const Status status = device_->encode_tensor_map(request).status();
+    EXPECT_TRUE(status.ok()) << layout.name << ": " << status.to_string();
+  }
+  EXPECT_TRUE(device_->free(*memory).ok());
 }
 
 TEST_F(GpuDevice, TimesWhatRan) {
