@@ -288,8 +288,9 @@ void check_kernel(const std::vector<Form>& forms) {
       in.push_back(std::make_unique<Buffer<uint64_t>>(*device, values));
       args.push_back(in.back()->address());
     }
-    Buffer<uint8_t> slots(*device, std::vector<uint8_t>(kThreads * kSlotBytes));
-    if (memory) add_memory_arguments(slots.address(), args);
+    Buffer<uint8_t> slots(*device, std::vector<uint8_t>((kThreads + 1) * kSlotBytes));
+    if (memory)
+      add_memory_arguments((slots.address() + kSlotBytes - 1) / kSlotBytes * kSlotBytes, args);
     const Status status = run(*device, text, {1, kThreads}, args);
     ASSERT_TRUE(status.ok()) << status.to_string();
     ASSERT_NO_FATAL_FAILURE(compare(forms, inputs, wanted, out.values().data(), level));

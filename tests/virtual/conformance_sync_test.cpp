@@ -198,6 +198,7 @@ TEST(ConformanceClusterTest, AddressesOfAPeerAndWhoseTheyAre) {
       device.run_cluster(cluster_kernel("xor.b32 %r21, %r20, 1; cvt.u64.u32 %rd6, %r2;\n"
                                         "mapa.shared::cluster.u32 %r22, %r2, %r21;\n"
                                         "mapa.shared::cluster.u64 %rd7, %rd6, %r21;\n"
+                                        "mov.u32 %r23, 99; mov.u32 %r24, 99;\n"
                                         "getctarank.shared::cluster.u32 %r23, %r22;\n"
                                         "getctarank.shared::cluster.u64 %r24, %rd7;\n"
                                         "add.u32 %r25, %r20, 1000; add.u32 %r26, %r20, 2000;\n"
@@ -215,6 +216,20 @@ TEST(ConformanceClusterTest, AddressesOfAPeerAndWhoseTheyAre) {
     EXPECT_EQ(tile[5], 2000 + (rank ^ 1));
     EXPECT_EQ(tile[6], tile_word(6));
   }
+}
+
+// As late as allowed: the copy has read the tile when .read has waited, not before.
+TEST(ConformanceBulkReduceTest, WaitingForReadsLetsTheSourceChange) {
+  BulkDevice device(kBulkModes[0]);
+  const Buffer<uint32_t> out(*device.device, std::vector<uint32_t>(64));
+  const Status status =
+      device.run(store_kernel("cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r2], 256;\n"
+                              "cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;\n"
+                              "st.shared.u32 [%r2+8], 7;",
+                              256),
+                 {}, {}, {out.address(), 0});
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  for (uint32_t i = 0; i < 64; ++i) ASSERT_EQ(out[i], tile_word(i)) << i;
 }
 
 struct Reduction {
