@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "runtime/virtual/tensor_map_codec.h"
+
 namespace lssar::test {
 namespace {
 
@@ -45,6 +47,26 @@ class BulkFaultTest : public testing::Test {
 TEST_F(BulkFaultTest, TheSharedAddressOfABoxHas128Bytes) {
   expect_load_fails(std::string(kLoad) + "[%r2+64], [%rd1, {%r4, %r5}], [%r3];",
                     "at address 0x40: not aligned to 128 bytes");
+}
+
+// As a kernel may write one, past the checks of the host's encode call.
+TEST_F(BulkFaultTest, ABoxBeyondAnySharedMemoryIsRefused) {
+  TensorMapRequest forged = map;
+  forged.rank = 3;
+  for (uint32_t d = 0; d < 3; ++d) forged.box_dims[d] = forged.global_dims[d] = 128;
+  forged.global_strides[0] = 512;
+  forged.global_strides[1] = 512 * 128;
+  const std::string issue =
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%r2], [%rd1, {%r4, %r5, %r6}], [%r3];";
+  const Status status =
+      device.run_map(load_kernel(issue, 256, 512), vdev::encode_tensor_map(forged), {0, 0, 0},
+                     {memory.address(), aligned()});
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(
+      status.message().find("a box of 8388608 bytes: no shared memory holds more than 1048576"),
+      std::string::npos)
+      << status.to_string();
 }
 
 TEST_F(BulkFaultTest, PlainCopiesAreAlignedTo16Bytes) {

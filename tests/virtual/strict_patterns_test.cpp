@@ -64,6 +64,46 @@ void expect_report(const char* what, const std::string& body, Shape shape = {}) 
 
 void expect_race(const std::string& body, Shape shape = {}) { expect_report("race", body, shape); }
 
+// Thread 0 of block 0 writes a number and then a flag, that of block 1 waits for the flag and reads
+// the number.
+std::string message_through_global_memory(const std::string& store, const std::string& load) {
+  return "mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0;\n"
+         "@!%g bra END; @%p1 bra READ;\n"
+         "st.global.u32 [%i], 5; " +
+         store +
+         ".u32 [%i+128], 7; bra END;\n"
+         "READ: " +
+         load +
+         ".u32 %r2, [%i+128]; setp.ne.u32 %p2, %r2, 7; @%p2 bra READ;\n"
+         "ld.global.u32 %r3, [%i]; st.global.u32 [%o], %r3;\nEND:\n";
+}
+
+TEST(StrictPatterns, ReleaseAndAcquireOrderBlocksInEitherSpelling) {
+  for (const char* store : {"st.release.gpu.global", "st.global.release.gpu"}) {
+    for (const char* load : {"ld.acquire.gpu.global", "ld.global.acquire.gpu"}) {
+      expect_none(message_through_global_memory(store, load), {2, 32});
+    }
+  }
+}
+
+TEST(StrictPatterns, AFlagThatIsOnlyRelaxedOrdersNothing) {
+  expect_race(message_through_global_memory("st.global.relaxed.gpu", "ld.global.acquire.gpu"),
+              {2, 32});
+  expect_race(message_through_global_memory("st.global.release.gpu", "ld.global.relaxed.gpu"),
+              {2, 32});
+}
+
+// The same with fences around a relaxed flag.
+TEST(StrictPatterns, FencesOfEitherNameOrderBlocks) {
+  for (const char* fence : {"fence.acq_rel.gpu;", "fence.sc.gpu;", "membar.gl;"}) {
+    std::string text =
+        message_through_global_memory("st.global.relaxed.gpu", "ld.global.relaxed.gpu");
+    text.insert(text.find("st.global.relaxed"), fence);
+    text.insert(text.find("ld.global.u32 %r3"), fence);
+    expect_none(text, {2, 32});
+  }
+}
+
 TEST(StrictPatterns, AFencedBarrierIsSeenThroughARelaxedArrivalOfTheCluster) {
   expect_none(
       "@%g mbarrier.init.shared::cta.b64 [%s], 1;\n"
