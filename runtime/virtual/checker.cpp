@@ -27,7 +27,7 @@ Checker::~Checker() = default;
 void Checker::begin_cluster(uint64_t cluster) {
   const LaunchContext& launch = runner_.launch();
   cluster_ = cluster;
-  const auto& warps = runner_.warps();
+  auto& warps = runner_.warps();
   num_warps_ = launch.num_warps() * launch.cluster_size();
   for (const Knowledge& k : knowledge_) last_time_ = std::max(last_time_, k.time());
   base_ = last_time_ + 1;
@@ -42,7 +42,7 @@ void Checker::begin_cluster(uint64_t cluster) {
   taints_.resize(num_warps_);
   for (uint32_t i = 0; i < num_warps_; ++i) {
     knowledge_[i].reset(i, num_warps_ + i, warps[i].async.waited, base_);
-    taints_[i].clear();
+    taint_unwritten(warps[i]);
   }
   init_fences_.assign(num_warps_, {});
   shadows_.resize(launch.cluster_size());

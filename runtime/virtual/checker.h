@@ -188,6 +188,7 @@ class Checker {
   void check_register_use(const Warp& last, const Op& op);
   void compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp, bool stamp_writes,
                uint32_t bytes);
+  void taint_unwritten(Warp& warp);
   void store_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                    uint32_t bytes);
   void load_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,

@@ -79,7 +79,50 @@ void propagate_mma(Taint& taint, const Op& op, uint32_t num_d, uint32_t num_a, u
   }
 }
 
+// A register's lanes as 32-bit values.
+uint32_t* lanes_of(const Warp& warp, uint32_t reg) {
+  return reinterpret_cast<uint32_t*>(warp.registers + reg);
+}
+
+// Which lanes get something of the lanes `from` by a shuffle: it is tried on their numbers. False:
+// it lacks lanes and is executed again.
+bool trace_shuffle(Warp& warp, const Op& op, bool full, uint32_t from, uint32_t& to) {
+  struct Saved {
+    uint32_t reg;
+    uint32_t lanes;
+    uint32_t value[kLanes];
+  };
+  to = kAllLanes;
+  if (op.a == op.b || op.a == op.c || op.a == op.list[0]) return true;
+  Saved saved[] = {
+      {op.a, kLanes, {}}, {op.dst, kLanes, {}}, {static_cast<uint32_t>(op.imm), 1, {}}};
+  for (Saved& s : saved) {
+    if (s.reg != kNoRegister) std::copy_n(lanes_of(warp, s.reg), s.lanes, s.value);
+  }
+  for (uint32_t i = 0; i < kLanes; ++i) lanes_of(warp, op.a)[i] = i;
+  (full ? op.run : op.run_masked)(warp, op);
+  const bool done = warp.missing == 0;
+  to = 0;
+  for (uint32_t i = 0; done && op.dst != kNoRegister && i < kLanes; ++i) {
+    to |= (from >> (lanes_of(warp, op.dst)[i] & (kLanes - 1)) & 1) << i;
+  }
+  for (const Saved& s : saved) {
+    if (s.reg != kNoRegister) std::copy_n(s.value, s.lanes, lanes_of(warp, s.reg));
+  }
+  return done;
+}
+
 }  // namespace
+
+// Registers that some path reads before it writes them.
+void Checker::taint_unwritten(Warp& warp) {
+  Taint& taint = taints_[warp.agent];
+  taint.clear();
+  for (const uint32_t offset : runner_.launch().program->followed_undefined) {
+    taint.set(offset, kAllLanes, kAllLanes, nullptr);
+  }
+  warp.checks->tainted = !taint.empty();
+}
 
 void Checker::set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined) {
   const uint32_t first = address / kWordBytes;
@@ -191,7 +234,9 @@ void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
   const uint32_t* const registers = program.op_registers.data();
 
   Sources sources;
-  for (uint32_t i = facts.reads_begin; i < facts.reads_end; ++i) {
+  // The reads of a guarded op end with its guard and with what it leaves to lanes that it skips.
+  const uint32_t kept = op.guard == kNoRegister ? 0 : facts.writes_end - facts.reads_end;
+  for (uint32_t i = facts.reads_begin; i < facts.reads_end - kept; ++i) {
     sources.add(taint.get(registers[i]));
   }
   uint32_t active = warp.mask;
@@ -211,9 +256,20 @@ void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
   const Taint::Value a = op.a == kNoRegister ? Taint::Value() : taint.get(op.a);
   const Taint::Value b = op.b == kNoRegister ? Taint::Value() : taint.get(op.b);
   const Taint::Value c = op.c == kNoRegister ? Taint::Value() : taint.get(op.c);
-  const uint32_t chosen = facts.taint == TaintKind::kSelect
-                              ? *reinterpret_cast<const uint32_t*>(warp.registers + op.c)
-                              : 0;
+  const uint32_t chosen = facts.taint == TaintKind::kSelect ? *lanes_of(warp, op.c) : 0;
+  const bool logic = facts.taint == TaintKind::kAnd || facts.taint == TaintKind::kOr;
+  // Lanes whose defined operand decides: false for and, true for or.
+  uint32_t decided = 0;
+  if (logic) {
+    const uint32_t flip = facts.taint == TaintKind::kAnd ? kAllLanes : 0;
+    decided =
+        ((*lanes_of(warp, op.a) ^ flip) & ~a.lanes) | ((*lanes_of(warp, op.b) ^ flip) & ~b.lanes);
+  }
+  uint32_t moved = 0;
+  if (facts.taint == TaintKind::kShuffle && a.lanes != 0 &&
+      !trace_shuffle(warp, op, full, a.lanes, moved)) {
+    return;
+  }
 
   checks.loaded_taint = false;
   (full ? op.run : op.run_masked)(warp, op);
@@ -234,9 +290,17 @@ void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
     case TaintKind::kSelect:
       set_all((chosen & a.lanes) | (~chosen & b.lanes) | c.lanes);
       break;
+    case TaintKind::kShuffle:
+      set_all(moved | b.lanes | c.lanes);
+      break;
+    case TaintKind::kAnd:
+    case TaintKind::kOr:
+      set_all(sources.lanes & ~decided);
+      break;
     case TaintKind::kMma: {
       const uint32_t num_d = facts.writes_end - facts.reads_end;
-      const uint32_t num_reads = facts.reads_end - facts.reads_begin;
+      const uint32_t guards = op.guard == kNoRegister ? 0 : 1;
+      const uint32_t num_reads = facts.reads_end - facts.reads_begin - kept - guards;
       const uint32_t num_ab = num_reads - num_d;
       propagate_mma(taint, op, num_d, num_ab / 3 * 2, num_ab / 3);
       break;
@@ -246,7 +310,10 @@ void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
       set_all(0);
       apply_loaded_taint(warp, op);
       break;
-    case TaintKind::kNothing:
+    case TaintKind::kDefined:
+      set_all(0);
+      break;
+    case TaintKind::kWgmma:
       break;
   }
   checks.tainted = !taint.empty();

@@ -340,6 +340,9 @@ Result<std::unique_ptr<KernelProgram>> Decoder::decode() {
   }
   binder.use_offsets(layout.offset);
   for (const uint32_t r : access_.async_registers) async_offsets_.insert(layout.offset[r]);
+  for (const auto& [offset, bytes] : program_->undefined) {
+    if (async_offsets_.count(offset) == 0) program_->followed_undefined.push_back(offset);
+  }
   LSSAR_RETURN_IF_ERROR(emit(binder));
   return std::move(program_);
 }

@@ -81,12 +81,16 @@ enum class Special : uint8_t {
 enum class MemoryUse : uint8_t { kNone, kRead, kWrite, kAtomic, kCopyAsync };
 enum class TaintKind : uint8_t {
   kByLane,  // a lane's results depend on its own operands
-  kWarp,    // on those of all lanes
-  kSelect,  // dst = c ? a : b
+  kWarp,     // on those of all lanes
+  kShuffle,  // on those of the lanes they are taken from
+  kSelect,   // dst = c ? a : b
+  kAnd,      // predicates: dst = a && b
+  kOr,
   kMma,
   kMatrix,  // ldmatrix and stmatrix
   kMemory,  // op.list or op.dst and memory
-  kNothing,
+  kWgmma,   // the unit does it
+  kDefined,
 };
 struct OpFacts {
   MemoryUse access = MemoryUse::kNone;
@@ -124,6 +128,9 @@ struct KernelProgram {
   std::vector<SpecialRegister> specials;
   // Registers a path may read before it writes them, as [offset, bytes]: poisoned.
   std::vector<std::array<uint32_t, 2>> undefined;
+  // Offsets of those whose use the strict mode looks for: not those of wgmma, whose sums compilers
+  // leave undefined until one with scale-d 0 sets them.
+  std::vector<uint32_t> followed_undefined;
 
   uint32_t params_bytes = 0;
   uint32_t static_shared_bytes = 0;

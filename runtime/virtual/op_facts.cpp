@@ -33,7 +33,10 @@ MemoryUse access_of(Bind bind) {
 TaintKind taint_of(const Instruction& in, Bind bind) {
   switch (bind) {
     case Bind::kAlu:
-      return in.opcode.starts_with("selp.") ? TaintKind::kSelect : TaintKind::kByLane;
+      return in.opcode.starts_with("selp.")      ? TaintKind::kSelect
+             : in.opcode.starts_with("and.pred") ? TaintKind::kAnd
+             : in.opcode.starts_with("or.pred")  ? TaintKind::kOr
+                                                 : TaintKind::kByLane;
     case Bind::kMma:
       return TaintKind::kMma;
     case Bind::kMatrixLoad:
@@ -46,6 +49,9 @@ TaintKind taint_of(const Instruction& in, Bind bind) {
     case Bind::kCopyAsync:
       return TaintKind::kMemory;
     case Bind::kShuffle:
+      return TaintKind::kShuffle;
+    case Bind::kWgmma:
+      return TaintKind::kWgmma;
     case Bind::kCollective:
     case Bind::kCollectivePair:
       return TaintKind::kWarp;
@@ -57,7 +63,7 @@ TaintKind taint_of(const Instruction& in, Bind bind) {
     case Bind::kClock:
       return TaintKind::kByLane;
     default:
-      return TaintKind::kNothing;
+      return TaintKind::kDefined;
   }
 }
 

@@ -284,6 +284,43 @@ TEST(StrictPatterns, AStoreBesideABarrierOrAfterItsEndIsNot) {
       "@%g mbarrier.inval.shared::cta.b64 [%s]; bar.sync 0; @%p1 st.shared.u32 [%s+4], %t;");
 }
 
+// %r0 is written by the first 8 lanes of a warp only.
+const std::string kWrittenByEight = "setp.lt.u32 %p1, %t, 8; @%p1 mov.u32 %r0, 7;\n";
+
+TEST(StrictPatterns, AStoreOfARegisterThatWasNeverWrittenIsReported) {
+  expect_report("a value that nobody wrote", kWrittenByEight +
+                                                 "shl.b32 %r1, %t, 2; cvt.u64.u32 %l0, %r1;\n"
+                                                 "add.u64 %l1, %o, %l0; st.global.u32 [%l1], %r0;");
+}
+
+TEST(StrictPatterns, ABranchOnARegisterThatWasNeverWrittenIsReported) {
+  expect_report("the branch depends on",
+                kWrittenByEight + "setp.eq.u32 %p2, %r0, 7; @%p2 bra END; bar.sync 0;\nEND:");
+}
+
+TEST(StrictPatterns, AnAddressThatWasNeverWrittenIsReported) {
+  expect_report("an address depends on",
+                "setp.lt.u32 %p1, %t, 8; @%p1 mov.u64 %l0, %o; st.global.u32 [%l0], %t;");
+}
+
+TEST(StrictPatterns, LanesThatWroteARegisterMayUseItAndPassItOn) {
+  expect_none(kWrittenByEight +
+              "add.u32 %r1, %r0, 1; shfl.sync.bfly.b32 %r2, %r1, 4, 31, -1;\n"
+              "selp.b32 %r3, %r2, 0, %p1; and.pred %p2, %p1, %p1;\n"
+              "setp.eq.u32 %p3, %r0, 7; and.pred %p2, %p3, %p1; @!%p2 bra END;\n"
+              "shl.b32 %r4, %t, 2; cvt.u64.u32 %l0, %r4; add.u64 %l1, %o, %l0;\n"
+              "@%p1 st.global.u32 [%l1], %r3;\n"
+              "END:");
+}
+
+TEST(StrictPatterns, WhatAShuffleTakesFromALaneThatNeverWroteItIsReported) {
+  expect_report("a value that nobody wrote",
+                kWrittenByEight +
+                    "shfl.sync.bfly.b32 %r2, %r0, 8, 31, -1;\n"
+                    "shl.b32 %r4, %t, 2; cvt.u64.u32 %l0, %r4;\n"
+                    "add.u64 %l1, %o, %l0; @%p1 st.global.u32 [%l1], %r2;");
+}
+
 TEST(StrictPatterns, TheLargestClusterIsFollowed) {
   EXPECT_EQ(reports("bar.sync 0;", {.blocks = 16, .threads = 1024}, 0), "");
 }
