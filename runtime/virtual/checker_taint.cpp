@@ -84,6 +84,13 @@ uint32_t* lanes_of(const Warp& warp, uint32_t reg) {
   return reinterpret_cast<uint32_t*>(warp.registers + reg);
 }
 
+// Of an and, or an or, of predicates: lanes whose defined operand, false or true, decides.
+uint32_t decided_lanes(const Warp& warp, const Op& op, TaintKind kind, uint32_t a, uint32_t b) {
+  if (kind != TaintKind::kAnd && kind != TaintKind::kOr) return 0;
+  const uint32_t flip = kind == TaintKind::kAnd ? kAllLanes : 0;
+  return ((*lanes_of(warp, op.a) ^ flip) & ~a) | ((*lanes_of(warp, op.b) ^ flip) & ~b);
+}
+
 // Which lanes get something of the lanes `from` by a shuffle: it is tried on their numbers. False:
 // it lacks lanes and is executed again.
 bool trace_shuffle(Warp& warp, const Op& op, bool full, uint32_t from, uint32_t& to) {
@@ -244,27 +251,16 @@ void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
     const uint32_t guard = *reinterpret_cast<const uint32_t*>(warp.registers + op.guard);
     active &= op.guard_negated ? ~guard : guard;
   }
-  const bool memory = facts.taint == TaintKind::kMemory || facts.taint == TaintKind::kMatrix;
-  if (memory && op.a != kNoRegister) {
-    const Taint::Value address = taint.get(op.a);
-    if ((address.lanes & active) != 0) {
-      report(ReportKind::kUndefined, warp, op,
-             "an address depends on a value that " + origin_text(program, address.origin),
-             address.origin);
-    }
-  }
   const Taint::Value a = op.a == kNoRegister ? Taint::Value() : taint.get(op.a);
+  const bool memory = facts.taint == TaintKind::kMemory || facts.taint == TaintKind::kMatrix;
+  if (memory && (a.lanes & active) != 0) {
+    report(ReportKind::kUndefined, warp, op,
+           "an address depends on a value that " + origin_text(program, a.origin), a.origin);
+  }
   const Taint::Value b = op.b == kNoRegister ? Taint::Value() : taint.get(op.b);
   const Taint::Value c = op.c == kNoRegister ? Taint::Value() : taint.get(op.c);
   const uint32_t chosen = facts.taint == TaintKind::kSelect ? *lanes_of(warp, op.c) : 0;
-  const bool logic = facts.taint == TaintKind::kAnd || facts.taint == TaintKind::kOr;
-  // Lanes whose defined operand decides: false for and, true for or.
-  uint32_t decided = 0;
-  if (logic) {
-    const uint32_t flip = facts.taint == TaintKind::kAnd ? kAllLanes : 0;
-    decided =
-        ((*lanes_of(warp, op.a) ^ flip) & ~a.lanes) | ((*lanes_of(warp, op.b) ^ flip) & ~b.lanes);
-  }
+  const uint32_t decided = decided_lanes(warp, op, facts.taint, a.lanes, b.lanes);
   uint32_t moved = 0;
   if (facts.taint == TaintKind::kShuffle && a.lanes != 0 &&
       !trace_shuffle(warp, op, full, a.lanes, moved)) {
@@ -300,8 +296,7 @@ void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
     case TaintKind::kMma: {
       const uint32_t num_d = facts.writes_end - facts.reads_end;
       const uint32_t guards = op.guard == kNoRegister ? 0 : 1;
-      const uint32_t num_reads = facts.reads_end - facts.reads_begin - kept - guards;
-      const uint32_t num_ab = num_reads - num_d;
+      const uint32_t num_ab = facts.reads_end - facts.reads_begin - kept - guards - num_d;
       propagate_mma(taint, op, num_d, num_ab / 3 * 2, num_ab / 3);
       break;
     }
