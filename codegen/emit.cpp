@@ -9,7 +9,9 @@
 #include "codegen/shapes.h"
 #include "codegen/softplus_poly.h"
 #include "codegen/source_writer.h"
+#include "codegen/steps.h"
 #include "codegen/templates.h"
+#include "codegen/wgmma_source.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
@@ -43,71 +45,6 @@ std::string boolean(bool value) { return value ? "true" : "false"; }
 // gradients agree too (docs/math.md).
 int effective_power(const Problem& problem) { return problem.p == 0 ? 1 : problem.p; }
 double effective_offset(const Problem& problem) { return problem.p == 0 ? 0.0 : problem.offset; }
-
-struct Step {
-  LaunchStep launch;
-  std::string call;          // the template's entry
-  std::string shared_bytes;  // the device's own figure; empty without dynamic shared memory
-  int min_blocks = 1;        // kernels on rows are bound by memory: no register limit
-};
-
-Step row_step(const char* entry, GridRows rows, const char* call) {
-  Step step;
-  step.launch.entry = entry;
-  step.launch.grid_rows = rows;
-  step.launch.rows_per_block = kRowThreads / kRowGroupThreads;
-  step.launch.threads = kRowThreads;
-  step.call = call;
-  return step;
-}
-
-Step tile_step(const char* entry, GridRows rows, const Tiling& tiling, int shared_bytes,
-               const char* call, const char* shape) {
-  Step step;
-  step.launch.entry = entry;
-  step.launch.grid_rows = rows;
-  step.launch.rows_per_block = tiling.block_rows;
-  step.launch.threads = tiling_threads(tiling);
-  step.launch.shared_bytes = shared_bytes;
-  step.min_blocks = tiling.min_blocks;
-  step.call = call;
-  step.shared_bytes = std::string(shape) + "<Config>::kSharedBytes";
-  return step;
-}
-
-std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
-  std::vector<Step> steps = {row_step("lssar_key_norms", GridRows::kKeys, "key_norms")};
-  if (problem.pass != Pass::kBackward) {
-    steps.push_back(tile_step("lssar_forward", GridRows::kQueries, schedule.forward,
-                              forward_shared_bytes(problem, schedule), "forward", "ForwardShape"));
-    return steps;
-  }
-  steps.push_back(row_step("lssar_backward_rows", GridRows::kQueries, "backward_rows"));
-  steps.push_back(tile_step("lssar_backward_dkdv", GridRows::kKeys, schedule.dkdv,
-                            dkdv_shared_bytes(problem, schedule), "backward_dkdv", "DkdvShape"));
-  steps.push_back(
-      schedule.dq_mode == DqMode::kAtomic
-          ? row_step("lssar_backward_dq_finish", GridRows::kQueries, "backward_dq_finish")
-          : tile_step("lssar_backward_dq", GridRows::kQueries, schedule.dq,
-                      dq_shared_bytes(problem, schedule), "backward_dq", "DqShape"));
-  return steps;
-}
-
-std::vector<std::string> template_roots(const Problem& problem, const Schedule& schedule) {
-  std::vector<std::string> roots = {
-      "templates/kernels/params.cuh",
-      problem.dtype == DType::kFp32 ? "templates/tile/mma32.cuh" : "templates/tile/mma16.cuh",
-      "templates/kernels/key_norms.cuh"};
-  if (problem.pass != Pass::kBackward) {
-    roots.push_back("templates/kernels/forward.cuh");
-    return roots;
-  }
-  roots.push_back("templates/kernels/backward_rows.cuh");
-  roots.push_back("templates/kernels/backward_dkdv.cuh");
-  roots.push_back(schedule.dq_mode == DqMode::kAtomic ? "templates/kernels/backward_dq_finish.cuh"
-                                                      : "templates/kernels/backward_dq.cuh");
-  return roots;
-}
 
 void write_header(SourceWriter& out, const std::string& name, const Problem& problem,
                   const Schedule& schedule, const Target& target, const std::vector<Step>& steps) {
@@ -182,6 +119,37 @@ void write_functions(SourceWriter& out, const Problem& problem, const Schedule& 
   write_power(out, "power_slope", power - 1);
 }
 
+// Variant::kPortable takes the full evaluator only: its time goes into loads and products.
+int num_evaluators(const Schedule& schedule) {
+  if (schedule.variant == Variant::kPortable) return 1;
+  return 1 + static_cast<int>(schedule.hopper.evaluator);
+}
+
+// u of the weights that matter to the choice of an evaluator: u^p (for X: u^(p-1)) = 2^-11, below
+// the rounding of a 16-bit weight next to the largest.
+double cut_weight(const Problem& problem) {
+  constexpr double kCutBits = 11.0;
+  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  const int power = effective_power(problem) - (has_x ? 1 : 0);
+  return power == 0 ? 0.0 : std::exp2(-kCutBits / power);
+}
+
+void write_hopper_constants(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
+  const HopperOptions& hopper = schedule.hopper;
+  const auto constant = [&](const char* type, const char* name, const std::string& value) {
+    out.line("static constexpr $type$ $name$ = $value$;",
+             {{"type", type}, {"name", name}, {"value", value}});
+  };
+  constant("bool", "kHasUnitKeys", boolean(needs_unit_keys(problem, schedule)));
+  constant("int", "kScoreCols", number(hopper.score_cols));
+  constant("bool", "kOverlap", boolean(hopper.overlap));
+  constant("bool", "kPingPong", boolean(hopper.ping_pong));
+  constant("bool", "kIsPersistent", boolean(hopper.persistent));
+  constant("int", "kHeadGroup", number(hopper.head_group));
+  constant("int", "kProducerRegisters", number(hopper.producer_registers));
+  constant("int", "kConsumerRegisters", number(hopper.consumer_registers));
+}
+
 void write_config(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
   const bool is_fp32 = problem.dtype == DType::kFp32;
   const bool is_training = problem.pass == Pass::kForwardTrain;
@@ -198,6 +166,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.line("// ---- this problem and schedule");
   out.line("namespace lssar_device {");
   out.line();
+  for (const WgmmaShape& shape : wgmma_shapes(problem, schedule)) write_wgmma(out, shape);
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using Mma = $mma$<Element>;", {{"mma", is_fp32 ? "TileMma32" : "TileMma16"}});
@@ -215,6 +184,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   constant("bool", "kIsTraining", boolean(is_training));
   constant("bool", "kNeedsX", boolean(problem.pass != Pass::kForward && needs_x(problem)));
   constant("int", "kRowThreads", number(kRowThreads));
+  if (schedule.variant == Variant::kHopper) write_hopper_constants(out, problem, schedule);
   if (problem.pass == Pass::kBackward) {
     tiling("Dkdv", schedule.dkdv);
     constant("bool", "kSplitDkdv", boolean(schedule.split_dkdv));
@@ -223,6 +193,9 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   } else {
     tiling("Forward", schedule.forward);
     constant("int", "kBlockDv", number(schedule.block_dv));
+    constant("int", "kNumEvaluators", number(num_evaluators(schedule)));
+    if (num_evaluators(schedule) > 1)
+      constant("float", "kCutWeight", float_literal(cut_weight(problem)));
   }
   write_functions(out, problem, schedule);
   out.close(";");
@@ -232,6 +205,12 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
 void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
   out.line("static_assert(sizeof(AttentionParams) == $bytes$, \"laid out as the host does\");",
            {{"bytes", number(sizeof(lssar_device::AttentionParams))}});
+  for (const Step& step : steps) {
+    if (step.launch.maps.empty()) continue;
+    out.line("static_assert(sizeof(TmaParams) == $bytes$, \"laid out as the host does\");",
+             {{"bytes", number(sizeof(lssar_device::TmaParams))}});
+    break;
+  }
   for (const Step& step : steps)
     if (!step.shared_bytes.empty())
       out.line("static_assert($device$ == $host$, \"shared memory as the host launches it\");",
@@ -243,8 +222,11 @@ void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
     out.line("extern \"C\" __global__ void __launch_bounds__($threads$$min_blocks$)",
              {{"threads", number(step.launch.threads)},
               {"min_blocks", step.min_blocks == 0 ? "" : ", " + number(step.min_blocks)}});
-    out.open("    $entry$(const lssar_device::AttentionParams params)",
-             {{"entry", step.launch.entry}});
+    const bool has_maps = !step.launch.maps.empty();
+    out.open("    $entry$(const $qualifier$lssar_device::$type$ params)",
+             {{"entry", step.launch.entry},
+              {"qualifier", has_maps ? "LSSAR_GRID_CONSTANT " : ""},
+              {"type", has_maps ? "TmaParams" : "AttentionParams"}});
     out.line("lssar_device::$call$<lssar_device::Config>(params);", {{"call", step.call}});
     out.close();
   }

@@ -1,165 +1,24 @@
 #include "codegen/schedule.h"
 
-#include <algorithm>
-#include <span>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "codegen/json_fields.h"
-#include "codegen/kernel.h"
-#include "codegen/shapes.h"
+#include "codegen/schedule_rules.h"
 #include "codegen/softplus_poly.h"
 
 namespace lssar {
 namespace {
 
-constexpr EnumName<Variant> kVariants[] = {{Variant::kPortable, "portable"}};
+constexpr EnumName<Variant> kVariants[] = {{Variant::kPortable, "portable"},
+                                           {Variant::kHopper, "hopper"}};
 constexpr EnumName<LoadPath> kLoadPaths[] = {{LoadPath::kCpAsync, "cp_async"},
                                              {LoadPath::kPlain, "plain"}};
 constexpr EnumName<DqMode> kDqModes[] = {{DqMode::kSplit, "split"}, {DqMode::kAtomic, "atomic"}};
-
-constexpr int kMaxBlock = 256;
-constexpr int kMaxStages = 8;
-constexpr int kMaxBlocksPerSm = 32;
-// Accumulators of one 16-row warp, in columns: two lanes of a quad hold one row's column pair, so
-// this many columns take half as many of the 255 registers, and the scores need the rest.
-constexpr int kMaxAccumulatorCols = 256;
-
-Status check_tiling(const char* name, const Tiling& tiling) {
-  const auto bad = [&](const char* field, int value, const std::string& allowed) {
-    return invalid_argument(fmt::format("schedule.{}.{} = {}: {}", name, field, value, allowed));
-  };
-  if (tiling.block_rows < kWarpRows || tiling.block_rows > kMaxBlock ||
-      tiling.block_rows % kWarpRows != 0)
-    return bad("block_rows", tiling.block_rows,
-               "allowed are multiples of 16 from 16 to 256, because a warp owns 16 rows");
-  if (tiling.block_cols < 16 || tiling.block_cols > kMaxBlock || tiling.block_cols % 16 != 0)
-    return bad("block_cols", tiling.block_cols,
-               "allowed are multiples of 16 from 16 to 256, the depth of an mma");
-  if (tiling.stages < 1 || tiling.stages > kMaxStages)
-    return bad("stages", tiling.stages, "allowed are 1 to 8");
-  if (tiling.min_blocks < 0 || tiling.min_blocks > kMaxBlocksPerSm)
-    return bad("min_blocks", tiling.min_blocks, "allowed are 0 (the assembler guesses) to 32");
-  return {};
-}
-
-Status check_shared(const char* name, int bytes, const Target& target) {
-  if (bytes <= target.shared_bytes_per_block) return {};
-  return invalid_argument(
-      fmt::format("schedule.{}: its tiles take {} bytes of shared memory; {} allows {} per block",
-                  name, bytes, target.name(), target.shared_bytes_per_block));
-}
-
-// The dS tile is cut for the warps of a block: rows of 16 queries first, then columns of dq.
-Status check_atomic_dq(const Problem& problem, const Schedule& schedule) {
-  const int warps = schedule.dkdv.block_rows / kWarpRows;
-  const int row_groups = schedule.dkdv.block_cols / kWarpRows;
-  if (warps % row_groups != 0)
-    return invalid_argument(fmt::format(
-        "schedule.dkdv = {} x {}: with dq_mode atomic, block_cols must divide block_rows, because "
-        "every warp takes 16 queries of a tile",
-        schedule.dkdv.block_rows, schedule.dkdv.block_cols));
-  const int column_groups = warps / row_groups;
-  if (padded_dim(problem.head_dim) % (16 * column_groups) != 0)
-    return invalid_argument(fmt::format(
-        "schedule.dkdv = {} x {}: with dq_mode atomic, {} warps share the {} columns of dq and "
-        "each needs a multiple of 16",
-        schedule.dkdv.block_rows, schedule.dkdv.block_cols, column_groups,
-        padded_dim(problem.head_dim)));
-  return {};
-}
-
-Status check_forward(const Schedule& schedule, const Problem& problem, const Target& target) {
-  LSSAR_RETURN_IF_ERROR(check_tiling("forward", schedule.forward));
-  const int dim_v = padded_dim(problem.head_dim_v);
-  if (schedule.block_dv < 16 || schedule.block_dv > dim_v || schedule.block_dv % 16 != 0)
-    return invalid_argument(
-        fmt::format("schedule.block_dv = {}: allowed are multiples of 16 from 16 to {}, the "
-                    "(padded) head_dim_v",
-                    schedule.block_dv, dim_v));
-  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
-  if (schedule.block_dv * (has_x ? 2 : 1) > kMaxAccumulatorCols)
-    return invalid_argument(fmt::format(
-        "schedule.block_dv = {}: allowed are at most {} for this pass, because o{} is "
-        "accumulated in registers",
-        schedule.block_dv, kMaxAccumulatorCols / (has_x ? 2 : 1), has_x ? " and X" : ""));
-  return check_shared("forward", forward_shared_bytes(problem, schedule), target);
-}
-
-Status check_backward(const Schedule& schedule, const Problem& problem, const Target& target) {
-  LSSAR_RETURN_IF_ERROR(check_tiling("dkdv", schedule.dkdv));
-  const int dims = padded_dim(problem.head_dim) + padded_dim(problem.head_dim_v);
-  if (!schedule.split_dkdv && dims > kMaxAccumulatorCols)
-    return invalid_argument(
-        fmt::format("schedule.split_dkdv = false: head_dim + head_dim_v = {} is above {}, so that "
-                    "the accumulators of dk and dv do not fit in registers together",
-                    dims, kMaxAccumulatorCols));
-  LSSAR_RETURN_IF_ERROR(check_shared("dkdv", dkdv_shared_bytes(problem, schedule), target));
-  if (schedule.dq_mode == DqMode::kAtomic) return check_atomic_dq(problem, schedule);
-  LSSAR_RETURN_IF_ERROR(check_tiling("dq", schedule.dq));
-  return check_shared("dq", dq_shared_bytes(problem, schedule), target);
-}
-
-// The first tiling of `preferred` that is legal, fewer stages where that is what it takes.
-template <typename IsLegal>
-Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
-  for (Tiling tiling : preferred)
-    for (; tiling.stages >= 1; --tiling.stages)
-      if (is_legal(tiling)) return tiling;
-  return preferred.back();
-}
-
-void choose_forward(Schedule& schedule, const Problem& problem, const Target& target) {
-  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
-  const int dim_v = padded_dim(problem.head_dim_v);
-  // Columns that no target spills with (ptxas 13.0).
-  const bool is_wide = padded_dim(problem.head_dim) > 192;
-  int limit = kMaxAccumulatorCols;
-  if (has_x) limit = problem.dtype == DType::kFp32 ? 64 : is_wide ? 96 : 128;
-  if (!has_x && is_wide && target.major >= 10) limit = 128;
-  const int chunks = (dim_v + limit - 1) / limit;
-  schedule.block_dv = padded_dim((dim_v + chunks - 1) / chunks);
-  const int accumulated = schedule.block_dv * (has_x ? 2 : 1);
-  const auto is_legal = [&](const Tiling& tiling) {
-    schedule.forward = tiling;
-    return check_forward(schedule, problem, target).ok();
-  };
-  static constexpr Tiling kTilings[] = {{64, 64, 3}, {64, 32, 3}, {64, 16, 2},
-                                        {32, 32, 2}, {32, 16, 2}, {16, 16, 2}};
-  // The most keys per tile that none of ptxas 13.0's targets spills with; from sm_100 on it keeps
-  // more loads in flight.
-  int first = 0;
-  if (problem.dtype == DType::kFp32 || std::max(padded_dim(problem.head_dim), accumulated) > 128)
-    first = 1;
-  if (target.major >= 10 && accumulated >= 128) ++first;
-  schedule.forward = first_legal(std::span(kTilings).subspan(first), is_legal);
-}
-
-void choose_backward(Schedule& schedule, const Problem& problem, const Target& target) {
-  const int dim = padded_dim(problem.head_dim);
-  const int dim_v = padded_dim(problem.head_dim_v);
-  // At the limit the sm_120 kernel spills (ptxas 13.0).
-  schedule.split_dkdv = dim + dim_v > kMaxAccumulatorCols ||
-                        (target.major >= 10 && dim + dim_v == kMaxAccumulatorCols);
-  static constexpr Tiling kTilings[] = {
-      {64, 64, 2}, {64, 32, 2}, {64, 16, 2}, {32, 16, 2}, {16, 16, 2}};
-  // The most columns per tile that none of ptxas 13.0's targets spills with.
-  int first = 0;
-  if (dim + dim_v > 128) first = 1;
-  if (problem.dtype == DType::kFp32 || dim + dim_v > kMaxAccumulatorCols) first = 2;
-  const auto preferred = std::span(kTilings).subspan(first);
-  const bool is_tight = problem.dtype == DType::kFp16 || target.major >= 10;
-  const auto preferred_dkdv = first < 2 && is_tight ? preferred.subspan(1) : preferred;
-  schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
-    schedule.dq = tiling;
-    return dq_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
-  });
-  schedule.dkdv = first_legal(preferred_dkdv, [&](const Tiling& tiling) {
-    schedule.dkdv = tiling;
-    return check_backward(schedule, problem, target).ok();
-  });
-}
+constexpr EnumName<NormForm> kNormForms[] = {{NormForm::kScores, "scores"},
+                                             {NormForm::kOperands, "operands"}};
+constexpr EnumName<Evaluator> kEvaluators[] = {
+    {Evaluator::kFull, "full"}, {Evaluator::kShort, "short"}, {Evaluator::kLinear, "linear"}};
 
 nlohmann::json tiling_to_json(const Tiling& tiling) {
   return {{"block_rows", tiling.block_rows},
@@ -179,6 +38,34 @@ Status read_tiling(JsonFields& fields, const char* name, Tiling& tiling) {
   return inner.finish();
 }
 
+nlohmann::json hopper_to_json(const HopperOptions& hopper) {
+  return {{"score_cols", hopper.score_cols},
+          {"overlap", hopper.overlap},
+          {"ping_pong", hopper.ping_pong},
+          {"persistent", hopper.persistent},
+          {"head_group", hopper.head_group},
+          {"norm_form", enum_name(kNormForms, hopper.norm_form)},
+          {"evaluator", enum_name(kEvaluators, hopper.evaluator)},
+          {"producer_registers", hopper.producer_registers},
+          {"consumer_registers", hopper.consumer_registers}};
+}
+
+Status read_hopper(JsonFields& fields, HopperOptions& hopper) {
+  const nlohmann::json* object = fields.object("hopper");
+  if (object == nullptr) return {};
+  JsonFields inner(*object, "schedule.hopper");
+  inner.read("score_cols", hopper.score_cols);
+  inner.read("overlap", hopper.overlap);
+  inner.read("ping_pong", hopper.ping_pong);
+  inner.read("persistent", hopper.persistent);
+  inner.read("head_group", hopper.head_group);
+  inner.read_enum("norm_form", kNormForms, hopper.norm_form);
+  inner.read_enum("evaluator", kEvaluators, hopper.evaluator);
+  inner.read("producer_registers", hopper.producer_registers);
+  inner.read("consumer_registers", hopper.consumer_registers);
+  return inner.finish();
+}
+
 }  // namespace
 
 Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode) {
@@ -188,10 +75,10 @@ Schedule default_schedule(const Problem& problem, const Target& target, DqMode d
   // With p = 1 gradients jump where U becomes 0, and an error there shows in full.
   schedule.softplus_degree =
       problem.dtype == DType::kFp32 || problem.p == 1 ? kMaxSoftplusDegree : 4;
-  if (problem.pass == Pass::kBackward) {
-    choose_backward(schedule, problem, target);
+  if (prefers_hopper(schedule, problem, target)) {
+    choose_hopper(schedule, problem, target);
   } else {
-    choose_forward(schedule, problem, target);
+    choose_portable(schedule, problem, target);
   }
   return schedule;
 }
@@ -206,8 +93,8 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
     return invalid_argument(fmt::format("schedule.softplus_degree = {}: allowed are {} to {}",
                                         schedule.softplus_degree, kMinSoftplusDegree,
                                         kMaxSoftplusDegree));
-  return problem.pass == Pass::kBackward ? check_backward(schedule, problem, target)
-                                         : check_forward(schedule, problem, target);
+  return schedule.variant == Variant::kHopper ? check_hopper(schedule, problem, target)
+                                              : check_portable(schedule, problem, target);
 }
 
 std::string to_string(const Schedule& schedule) {
@@ -215,12 +102,21 @@ std::string to_string(const Schedule& schedule) {
     return fmt::format("{}x{}x{}{}", t.block_rows, t.block_cols, t.stages,
                        t.min_blocks == 0 ? "" : fmt::format("@{}", t.min_blocks));
   };
-  return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {} softplus_degree {}",
+  const HopperOptions& h = schedule.hopper;
+  const std::string hopper =
+      schedule.variant != Variant::kHopper
+          ? ""
+          : fmt::format(
+                " score_cols {}{}{}{} head_group {} norms in {} evaluator {} registers {}/{}",
+                h.score_cols, h.overlap ? " overlap" : "", h.ping_pong ? " ping_pong" : "",
+                h.persistent ? " persistent" : "", h.head_group, enum_name(kNormForms, h.norm_form),
+                enum_name(kEvaluators, h.evaluator), h.producer_registers, h.consumer_registers);
+  return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {} softplus_degree {}{}",
                      enum_name(kVariants, schedule.variant),
                      enum_name(kLoadPaths, schedule.load_path), tiling(schedule.forward),
                      schedule.block_dv, tiling(schedule.dkdv),
                      schedule.split_dkdv ? " (split)" : "", tiling(schedule.dq),
-                     enum_name(kDqModes, schedule.dq_mode), schedule.softplus_degree);
+                     enum_name(kDqModes, schedule.dq_mode), schedule.softplus_degree, hopper);
 }
 
 nlohmann::json to_json(const Schedule& schedule) {
@@ -232,7 +128,8 @@ nlohmann::json to_json(const Schedule& schedule) {
           {"block_dv", schedule.block_dv},
           {"split_dkdv", schedule.split_dkdv},
           {"dq_mode", enum_name(kDqModes, schedule.dq_mode)},
-          {"softplus_degree", schedule.softplus_degree}};
+          {"softplus_degree", schedule.softplus_degree},
+          {"hopper", hopper_to_json(schedule.hopper)}};
 }
 
 Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& defaults) {
@@ -247,6 +144,7 @@ Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& 
   fields.read("split_dkdv", schedule.split_dkdv);
   fields.read_enum("dq_mode", kDqModes, schedule.dq_mode);
   fields.read("softplus_degree", schedule.softplus_degree);
+  LSSAR_RETURN_IF_ERROR(read_hopper(fields, schedule.hopper));
   LSSAR_RETURN_IF_ERROR(fields.finish());
   return schedule;
 }

@@ -17,6 +17,7 @@ namespace lssar {
 // The algorithm and instruction family.
 enum class Variant {
   kPortable,  // mma.sync, ldmatrix, cp.async: sm_80 and later; fp32 by FMA in the same fragments
+  kHopper,    // wgmma, TMA, warps with roles: sm_90a; fp16 and bf16, problem.alignment 16
 };
 
 // How tiles reach shared memory.
@@ -44,6 +45,37 @@ struct Tiling {
   bool operator==(const Tiling&) const = default;
 };
 
+// Where 1 / |q| and 1 / |k| enter the scores.
+enum class NormForm {
+  kScores,    // float32 factors on the products of raw q and k
+  kOperands,  // q and k as scaled unit vectors in fp16 (bf16 problems: an fp16 problem's limit is
+              // below what that rounds off); the keys by a kernel of its own
+};
+
+// The cheapest form of softplus that pass 2 may take for rows whose scores that matter are large.
+enum class Evaluator {
+  kFull,    // none: a polynomial of softplus_degree
+  kShort,   // scores above 2 bits: x + u (c1 + c2 u)
+  kLinear,  // also scores above 7 bits: x
+};
+
+// What Variant::kHopper adds. Its tilings have 64 rows per consumer warp group, and one more warp
+// group, the producer, that loads.
+struct HopperOptions {
+  int score_cols = 128;    // keys per tile in pass 1 of the forward
+  bool overlap = true;     // the next product of keys in flight beside a tile's arithmetic
+  bool ping_pong = true;   // consumers take turns in starting products
+  bool persistent = true;  // as many blocks as fit on the GPU, each with work tile after work tile
+  int head_group = 8;      // heads whose work tiles run together, longest first
+  NormForm norm_form = NormForm::kScores;
+  Evaluator evaluator = Evaluator::kLinear;
+  // Registers per thread of a producer and a consumer (setmaxnreg); 0 and 0: as launched.
+  int producer_registers = 24;
+  int consumer_registers = 240;
+
+  bool operator==(const HopperOptions&) const = default;
+};
+
 struct Schedule {
   Variant variant = Variant::kPortable;
   LoadPath load_path = LoadPath::kCpAsync;
@@ -60,6 +92,8 @@ struct Schedule {
   bool split_dkdv = false;
 
   DqMode dq_mode = DqMode::kSplit;
+
+  HopperOptions hopper;  // Variant::kHopper
 
   // Degree of the polynomial P in log2(1 + u) = u P(u), 3 to 8: relative errors in docs/math.md.
   int softplus_degree = 4;

@@ -11,7 +11,56 @@ int tile_bytes(const Problem& problem, int rows, int cols) {
   return rows * (cols * dtype_bytes(problem.dtype) + kRowPadBytes);
 }
 
+// A SwizzledTile: whole chunks of 64 16-bit columns.
+int swizzled_bytes(int rows, int cols) { return rows * 128 * ((cols + 63) / 64); }
+
+constexpr int kBarrierBytes = 8;
+// Of a ring of slots, and of the pair that guards what a block owns.
+int ring_bytes(int slots) { return 2 * (slots + 1) * kBarrierBytes; }
+// Reciprocal norms of a tile's keys, as a TMA box is aligned.
+int norm_bytes(int keys) { return (keys * 4 + 127) / 128 * 128; }
+
 }  // namespace
+
+int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule) {
+  const Tiling& tiling = schedule.forward;
+  const int keys = std::max(tiling.block_cols, schedule.hopper.score_cols);
+  const int slot = std::max(swizzled_bytes(keys, problem.head_dim),
+                            swizzled_bytes(tiling.block_cols, schedule.block_dv));
+  const int norms = schedule.hopper.norm_form == NormForm::kOperands ? 0 : norm_bytes(keys);
+  return swizzled_bytes(tiling.block_rows, problem.head_dim) + tiling.stages * (slot + norms) +
+         ring_bytes(tiling.stages);
+}
+
+int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule) {
+  const Tiling& tiling = schedule.dkdv;
+  const int owned = swizzled_bytes(tiling.block_rows, problem.head_dim) +
+                    swizzled_bytes(tiling.block_rows, problem.head_dim_v);
+  const int scores = schedule.dq_mode == DqMode::kAtomic
+                         ? 2 * swizzled_bytes(tiling.block_rows, tiling.block_cols)
+                         : 0;
+  const int slot = swizzled_bytes(tiling.block_cols, problem.head_dim) +
+                   swizzled_bytes(tiling.block_cols, problem.head_dim_v) +
+                   tiling.block_cols * kRowConstantBytes;
+  const int words = tiling.block_rows / kWarpRows * 4;
+  return owned + scores + tiling.stages * slot + words + ring_bytes(tiling.stages);
+}
+
+int hopper_dq_shared_bytes(const Problem& problem, const Schedule& schedule) {
+  const Tiling& tiling = schedule.dq;
+  const int owned = swizzled_bytes(tiling.block_rows, problem.head_dim) +
+                    swizzled_bytes(tiling.block_rows, problem.head_dim_v);
+  const int slot = swizzled_bytes(tiling.block_cols, problem.head_dim) +
+                   swizzled_bytes(tiling.block_cols, problem.head_dim_v) +
+                   norm_bytes(tiling.block_cols);
+  return owned + tiling.stages * slot + ring_bytes(tiling.stages);
+}
+
+int hopper_query_grad_cols(const Problem& problem, const Schedule& schedule) {
+  if (schedule.dkdv.block_rows == 64) return problem.head_dim;
+  const int chunks = (problem.head_dim + 63) / 64;
+  return chunks == 1 ? (problem.head_dim / 2 + 7) / 8 * 8 : (chunks + 1) / 2 * 64;
+}
 
 int padded_dim(int dim) {
   constexpr int kDepth = 16;

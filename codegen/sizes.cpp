@@ -60,7 +60,10 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   return layout;
 }
 
-bool needs_unit_keys(const Problem&, const Schedule&) { return false; }
+bool needs_unit_keys(const Problem& problem, const Schedule& schedule) {
+  return schedule.variant == Variant::kHopper && problem.pass != Pass::kBackward &&
+         schedule.hopper.norm_form == NormForm::kOperands;
+}
 
 Result<SavedBytes> saved_bytes(const Problem& problem, const Sizes& sizes) {
   const int x_elem_bytes = !needs_x(problem) ? 0 : problem.dtype == DType::kFp32 ? 4 : 2;

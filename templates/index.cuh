@@ -7,7 +7,12 @@
 #include "templates/kernels/backward_dq_finish.cuh"
 #include "templates/kernels/backward_rows.cuh"
 #include "templates/kernels/forward.cuh"
+#include "templates/kernels/hopper_backward_dkdv.cuh"
+#include "templates/kernels/hopper_backward_dq.cuh"
+#include "templates/kernels/hopper_forward.cuh"
 #include "templates/kernels/key_norms.cuh"
+#include "templates/kernels/unit_keys.cuh"
+#include "templates/ptx/wgmma_sample.cuh"
 #include "templates/tile/mma16.cuh"
 #include "templates/tile/mma32.cuh"
 
@@ -44,6 +49,8 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kRowThreads = 128;
   static constexpr int kForwardRows = 32, kForwardCols = 32, kForwardStages = 2, kBlockDv = 48;
   static constexpr int kDkdvRows = 32, kDkdvCols = 32, kDkdvStages = 1;
+  static constexpr int kNumEvaluators = 1;
+  static constexpr float kCutWeight = 0.5f;
   static constexpr bool kSplitDkdv = false;
   static constexpr bool kAtomicDq = kAtomic;
   static constexpr int kDqRows = 32, kDqCols = 16, kDqStages = 3;
@@ -51,6 +58,19 @@ struct SampleConfig : SampleFunctions {
 
 using SampleHalf = SampleConfig<Fp16, TileMma16<Fp16>, true, true>;
 using SampleFloat = SampleConfig<float, TileMma32<float>, false, false>;
+
+// One consumer, and every dimension 16.
+struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
+  static constexpr int kHeadDim = 16, kHeadDimV = 16;
+  static constexpr int kForwardRows = 64, kForwardCols = 16, kScoreCols = 16, kBlockDv = 16;
+  static constexpr int kDkdvRows = 64, kDkdvCols = 16, kDkdvStages = 2;
+  static constexpr int kDqRows = 64, kDqCols = 16;
+  static constexpr int kNumEvaluators = 3;
+  static constexpr bool kHasUnitKeys = false, kOverlap = true, kPingPong = false;
+  static constexpr bool kIsPersistent = true;
+  static constexpr int kHeadGroup = 4;
+  static constexpr int kProducerRegisters = 0, kConsumerRegisters = 0;
+};
 
 template <class Config>
 LSSAR_DEVICE void run_every_kernel(const AttentionParams& p) {
@@ -76,3 +96,15 @@ extern "C" __global__ void __launch_bounds__(64)
     lssar_index_float(const lssar_device::AttentionParams params) {
   lssar_device::run_every_kernel<lssar_device::SampleFloat>(params);
 }
+
+// Their instructions are sm_90a's own.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+extern "C" __global__ void __launch_bounds__(256)
+    lssar_index_hopper(const LSSAR_GRID_CONSTANT lssar_device::TmaParams params) {
+  using lssar_device::SampleHopper;
+  lssar_device::unit_keys<SampleHopper>(params.attention);
+  lssar_device::hopper_forward<SampleHopper>(params);
+  lssar_device::hopper_backward_dkdv<SampleHopper>(params);
+  lssar_device::hopper_backward_dq<SampleHopper>(params);
+}
+#endif

@@ -18,10 +18,10 @@
 
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/grad_scale.cuh"
+#include "templates/tile/key_scores.cuh"
 #include "templates/tile/load_tile.cuh"
 #include "templates/tile/pipeline.cuh"
 #include "templates/tile/project.cuh"
-#include "templates/tile/row_constants.cuh"
 #include "templates/tile/rows.cuh"
 
 namespace lssar_device {
@@ -134,30 +134,13 @@ struct BackwardDkdv {
     return static_cast<int>(minimum(maximum(limit, -far), far));
   }
 
-  // s: products k_j q_i -> M_ij; d: products v_j g_i -> dS'_ij (see kGradHasKeyNorm). kWithDk
-  // false: only M.
+  // See weigh_keys.
   template <bool kWithDk>
   LSSAR_DEVICE void weigh(Scores& s, Scores& d, u32 constants, i64 first_query) const {
     const int limit = diagonal(first_query);
-    const bool masks = Config::kIsCausal && limit < Shape::BLOCK_N - 1;
-#pragma unroll
-    for (int n = 0; n < kQueryTiles; ++n) {
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int col = fragment_col(n) + c;
-        const RowConstants row = load_row_constants_shared(constants + col * kRowConstantBytes);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int e = 2 * half + c;
-          const float x = s.at[n][e] * (row.score_scale * key_norm[half]);
-          float grad;
-          weight_and_gradient<Config>(x, kWithDk ? d.at[n][e] : 0.0f, row, s.at[n][e], grad);
-          if constexpr (kWithDk) d.at[n][e] = kGradHasKeyNorm ? grad * key_norm[half] : grad;
-          if (masks && warp_row0() + fragment_row(half) - col > limit)
-            s.at[n][e] = d.at[n][e] = 0.0f;
-        }
-      }
-    }
+    weigh_keys<Config, kWithDk, kGradHasKeyNorm>(
+        s, d, PackedConstants{constants}, key_norm, warp_row0(),
+        {limit, Config::kIsCausal && limit < Shape::BLOCK_N - 1});
   }
 
   // The largest gradient of the warp, or of the block where all warps round to one tile.
@@ -293,11 +276,10 @@ struct BackwardDkdv {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 key = first_key + warp_row0() + fragment_row(half);
-      key_norm[half] =
-          key < num_keys ? p.k_inv_norm[(i64{place.batch} * p.kv_heads + place.head) *
-                                            key_norm_pitch<Config>(p) +
-                                        key]
-                         : 0.0f;
+      key_norm[half] = key < num_keys ? p.k_inv_norm[(i64{place.batch} * p.kv_heads + place.head) *
+                                                         key_norm_pitch<Config>(p) +
+                                                     key]
+                                      : 0.0f;
     }
   }
 

@@ -14,9 +14,8 @@
 #include "templates/tile/load_tile.cuh"
 #include "templates/tile/pipeline.cuh"
 #include "templates/tile/project.cuh"
-#include "templates/tile/row_constants.cuh"
+#include "templates/tile/query_scores.cuh"
 #include "templates/tile/rows.cuh"
-#include "templates/tile/score_fragment.cuh"
 
 namespace lssar_device {
 
@@ -113,21 +112,6 @@ struct BackwardDq {
     }
   }
 
-  // s: products q_i k_j, d: products g_i v_j -> dS'_ij / |k_j|, in d.
-  LSSAR_DEVICE void weigh(Scores& s, Scores& d, u32 norms) const {
-#pragma unroll
-    for (int n = 0; n < kKeyTiles; ++n) {
-      float norm[2];
-      load_shared(norm, norms + fragment_col(n) * 4);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        float weight, grad;
-        weight_and_gradient<Config>(s.at[n][e], d.at[n][e], constants[e / 2], weight, grad);
-        d.at[n][e] = grad * norm[e % 2];
-      }
-    }
-  }
-
   LSSAR_DEVICE void run() {
     place_block();
     const i64 num_queries = seq_q<Config>(p);
@@ -149,7 +133,6 @@ struct BackwardDq {
     Pipeline<Config::kDqStages, DqLoader<Config>> ring(loader);
     ring.start();
 
-    const float score_scale[2] = {constants[0].score_scale, constants[1].score_scale};
     const int num_parts = num_grad_parts<Config>(first_visible);
     GradScale<Element> scale;
     QueryGrads dq;
@@ -164,11 +147,10 @@ struct BackwardDq {
       Mma::multiply_transposed(s, queries, warp_row0(), keys);
       Mma::multiply_transposed(d, grads, warp_row0(),
                                typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
-      scale_scores(s, score_scale, stage + Shape::kNormsOffset);
       const i64 first_key = i64{tile} * Shape::BLOCK_N;
-      if (Config::kIsCausal && first_key + Shape::BLOCK_N > first_visible)
-        mask_keys(s, visible, first_key, -infinity());
-      weigh(s, d, stage + Shape::kNormsOffset);
+      const bool needs_mask = Config::kIsCausal && first_key + Shape::BLOCK_N > first_visible;
+      weigh_queries<Config>(s, d, constants, stage + Shape::kNormsOffset,
+                            {visible, first_key, needs_mask});
       if constexpr (GradScale<Element>::kIsNeeded)
         scale.apply(GradScale<Element>::largest_bits(d), d, dq);
 #pragma unroll 1

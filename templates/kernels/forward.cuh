@@ -13,17 +13,14 @@
 // Barriers: one per stage (tile/pipeline.cuh); the query tile arrives with the first stage.
 #pragma once
 
+#include "templates/tile/forward_rows.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/load_tile.cuh"
 #include "templates/tile/pipeline.cuh"
-#include "templates/tile/row_group.cuh"
 #include "templates/tile/rows.cuh"
-#include "templates/tile/score.cuh"
 #include "templates/tile/score_fragment.cuh"
 
 namespace lssar_device {
-
-constexpr float kDeadRow = 1.0f / 65536.0f;  // a row whose largest U is not above this is dead
 
 template <class Config>
 struct ForwardShape {
@@ -101,17 +98,6 @@ struct ForwardLoader {
   }
 };
 
-// What a lane knows of its two rows.
-struct ForwardRows {
-  i64 row[2];
-  i64 visible[2];        // N_i
-  float score_scale[2];  // c_i log2(e) / |q_i|
-  float sum[2];          // R in bits
-  float largest_score[2];
-  float m[2];
-  WeightScale scale[2];
-};
-
 template <class Config>
 struct Forward {
   using Shape = ForwardShape<Config>;
@@ -129,30 +115,19 @@ struct Forward {
   u32 stages;
   int num_tiles;
   i64 first_masked;  // tiles whose end is above this may hide keys from some row
-  ForwardRows rows;
+  ForwardRows<Config> rows;
 
   LSSAR_DEVICE explicit Forward(const AttentionParams& params) : p(params) {}
 
   LSSAR_DEVICE u32 stage_address(int stage) const { return stages + stage * Shape::kStageBytes; }
   LSSAR_DEVICE bool needs_mask(i64 first) const { return first + Shape::BLOCK_N > first_masked; }
 
-  // 1 / |q| of the lane's two rows, from the query tile.
   LSSAR_DEVICE void finish_rows() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = warp_index() * kWarpRows + fragment_row(half);
-      float square = 0.0f;
-#pragma unroll 4
-      for (int col = 0; col < Config::kHeadDim; col += kTileCols) {
-        float pair[2];
-        Mma::load_pair(pair, queries, row, col + fragment_col(0));
-        square = fma(pair[0], pair[0], fma(pair[1], pair[1], square));
-      }
-      // Rows of a warp differ in what they see, but all lanes take part in the exchange.
-      const float inverse = inverse_norm(quad_sum(square));
-      const float num_keys = static_cast<float>(rows.visible[half]);
       rows.score_scale[half] =
-          rows.visible[half] == 0 ? 0.0f : Config::score_scale_bits(num_keys) * inverse;
+          rows.scale_from_norm(half, tile_row_inverse_norm<Config, Mma>(queries, row));
     }
   }
 
@@ -163,13 +138,8 @@ struct Forward {
   }
 
   LSSAR_DEVICE void pass_one(Ring& ring) {
-    constexpr int kFactorsPerTile = kKeyTiles * 2;
-    constexpr int kTilesPerFlush = SoftplusSum::kMaxFactors / kFactorsPerTile;
-    static_assert(kTilesPerFlush >= 1, "a tile must not overflow the product of factors");
-    SoftplusSum sums[2];
-    sums[0].clear();
-    sums[1].clear();
-    int unflushed = 0;
+    PassOneSums<Config, kKeyTiles> sums;
+    sums.clear();
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
       Scores s;
@@ -178,36 +148,9 @@ struct Forward {
       compute_scores(s, stage);
       const i64 first = i64{tile} * Shape::BLOCK_N;
       if (needs_mask(first)) mask_keys(s, rows.visible, first, -infinity());
-#pragma unroll
-      for (int n = 0; n < kKeyTiles; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sums[e / 2].add(s.at[n][e]);
-      if (++unflushed == kTilesPerFlush || tile + 1 == num_tiles) {
-        sums[0].template flush<Config>();
-        sums[1].template flush<Config>();
-        unflushed = 0;
-      }
+      sums.add(s);
     }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      rows.sum[half] = quad_sum(sums[half].total);
-      rows.largest_score[half] = quad_maximum(sums[half].largest);
-      scale_weights(half);
-    }
-  }
-
-  LSSAR_DEVICE void scale_weights(int half) {
-    const float num_keys = static_cast<float>(rows.visible[half]);
-    rows.scale[half] = dead_weight_scale();
-    rows.m[half] = 0.0f;
-    if (rows.visible[half] == 0) {
-      rows.largest_score[half] = 0.0f;
-      return;
-    }
-    rows.m[half] = largest_weight<Config>(num_keys, rows.sum[half], rows.largest_score[half]);
-    if (!(rows.m[half] <= kDeadRow))
-      rows.scale[half] =
-          weight_scale<Config>(num_keys, rows.sum[half], rows.m[half], rows.largest_score[half]);
+    rows.finish_pass_one(sums);
   }
 
   // One pass over keys and values for the columns of `chunk`: sum_j w_ij v_j and, for training,
@@ -218,16 +161,9 @@ struct Forward {
     for (int tile = 0; tile < num_tiles; ++tile) {
       Scores s;
       compute_scores(s, stage_address(ring.next()));
-#pragma unroll
-      for (int n = 0; n < kKeyTiles; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) s.at[n][e] = softplus_bits<Config>(s.at[n][e]);
+      rows.evaluate(s);
       const i64 first = i64{tile} * Shape::BLOCK_N;
-      if (needs_mask(first)) mask_keys(s, rows.visible, first, -infinity());
-#pragma unroll
-      for (int n = 0; n < kKeyTiles; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) s.at[n][e] = rows.scale[e / 2].apply(s.at[n][e]);
+      if (needs_mask(first)) mask_keys(s, rows.visible, first, 0.0f);
 
       const typename Shape::ValueTile values{stage_address(ring.next())};
       typename Mma::template Operand<kKeyTiles> weights;
@@ -255,50 +191,6 @@ struct Forward {
     }
   }
 
-  LSSAR_DEVICE void write_columns(int chunk, Columns& o, const typename Mma::RowSums& zs,
-                                  const Columns& y, const typename Mma::RowSums& t) {
-    const i64 queries_total = seq_q<Config>(p);
-    const i64 slice = i64{place.batch} * p.heads + place.head;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float sum = zs.total(half);
-      const float t_sum = t.total(half);
-      const i64 row = rows.row[half];
-      if (row >= queries_total) continue;
-      // The clamp to [0, 1] hides a NaN; a row that saw one says so here.
-      const bool is_bad = is_nan(rows.sum[half]) || is_nan(rows.m[half]);
-      const float inverse = is_bad ? quiet_nan() : sum > 0.0f ? 1.0f / sum : 0.0f;
-      const float x_scale = sum > 0.0f || is_bad ? inverse / rows.m[half] : 0.0f;
-      const i64 saved_row = slice * queries_total + row;
-      Element* out = row_pointer<Element>(p.o, place.batch, place.head, row);
-#pragma unroll
-      for (int n = 0; n < kValueTiles; ++n) {
-        const int col = chunk * Shape::BLOCK_DV + fragment_col(n);
-        if (col >= Config::kHeadDimV) continue;
-        const float o0 = o.at[n][2 * half] * inverse;
-        const float o1 = o.at[n][2 * half + 1] * inverse;
-        store_pair<Config::kIsAligned>(out + col, o0, o1);
-        if constexpr (Config::kIsTraining)
-          store_global_8(p.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
-        if constexpr (Config::kNeedsX)
-          store_pair<true>(static_cast<typename Config::SavedX*>(p.saved_x) +
-                               saved_row * Config::kHeadDimV + col,
-                           (y.at[n][2 * half] - t_sum * o0) * x_scale,
-                           (y.at[n][2 * half + 1] - t_sum * o1) * x_scale);
-      }
-      if (Config::kIsTraining && chunk == 0 && lane_index() % 4 == 0)
-        save_stats(half, saved_row, is_bad ? quiet_nan() : sum);
-    }
-  }
-
-  LSSAR_DEVICE void save_stats(int half, i64 saved_row, float zs) {
-    const i64 count = i64{p.batch} * p.heads * seq_q<Config>(p);
-    p.saved_stats[saved_row] = rows.sum[half] * kLn2;
-    p.saved_stats[count + saved_row] = rows.m[half];
-    p.saved_stats[2 * count + saved_row] = zs;
-    p.saved_stats[3 * count + saved_row] = rows.largest_score[half];
-  }
-
   LSSAR_DEVICE void place_block() {
     const i64 queries_total = seq_q<Config>(p);
     const i64 num_blocks = ceil_div(queries_total, Shape::BLOCK_M);
@@ -306,11 +198,7 @@ struct Forward {
     if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
     const i64 first = place.tile_idx * Shape::BLOCK_M;
     const i64 last = minimum(first + Shape::BLOCK_M, queries_total) - 1;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      rows.row[half] = first + warp_index() * kWarpRows + fragment_row(half);
-      rows.visible[half] = num_visible_keys<Config>(p, rows.row[half]);
-    }
+    rows.place(p, first + warp_index() * kWarpRows);
     num_tiles = static_cast<int>(ceil_div(num_visible_keys<Config>(p, last), Shape::BLOCK_N));
     first_masked = last < first + Shape::BLOCK_M - 1 ? 0 : num_visible_keys<Config>(p, first);
   }
@@ -345,7 +233,8 @@ struct Forward {
       zs.clear();
       t.clear();
       pass_two(ring, o, zs, y, t);
-      write_columns(chunk, o, zs, y, t);
+      rows.write_columns(p, place, chunk * Shape::BLOCK_DV, o, y,
+                         {{zs.total(0), zs.total(1)}, {t.total(0), t.total(1)}});
     }
     ring.finish();
   }

@@ -17,6 +17,12 @@ LSSAR_DEVICE u32 block_index() {
   return value;
 }
 
+LSSAR_DEVICE u32 grid_blocks() {
+  u32 value;
+  asm("mov.u32 %0, %%nctaid.x;" : "=r"(value));
+  return value;
+}
+
 LSSAR_DEVICE int lane_index() { return thread_index() % kWarpThreads; }
 LSSAR_DEVICE int warp_index() { return thread_index() / kWarpThreads; }
 

@@ -73,6 +73,12 @@ LSSAR_DEVICE u32 bits_of_float(float x) {
   return result;
 }
 
+LSSAR_DEVICE u64 pack_words(u32 low, u32 high) {
+  u64 result;
+  asm("mov.b64 %0, {%1, %2};" : "=l"(result) : "r"(low), "r"(high));
+  return result;
+}
+
 LSSAR_DEVICE float quiet_nan() { return float_from_bits(0x7fffffffu); }
 LSSAR_DEVICE float infinity() { return float_from_bits(0x7f800000u); }
 

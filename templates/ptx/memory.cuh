@@ -16,6 +16,15 @@ LSSAR_DEVICE u32 dynamic_shared_address() {
   return static_cast<u32>(address);
 }
 
+// The same where tiles are swizzled: TMA and wgmma count addresses from the start of a pattern.
+extern __shared__ __attribute__((aligned(1024))) unsigned char swizzled_shared_memory[];
+
+LSSAR_DEVICE u32 swizzled_shared_address() {
+  u64 address;
+  asm("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(swizzled_shared_memory));
+  return static_cast<u32>(address);
+}
+
 LSSAR_DEVICE void store_shared(u32 address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value));
 }
@@ -55,6 +64,13 @@ LSSAR_DEVICE void load_matrices_transposed(u32 (&matrices)[4], u32 row_address) 
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
                : "r"(row_address));
+}
+
+// The reverse of load_matrices (sm_90).
+LSSAR_DEVICE void store_matrices(u32 row_address, const u32 (&matrices)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row_address),
+      "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
 }
 
 // 16 bytes from global to shared memory, or 16 zero bytes where `valid` is false (the source is
@@ -105,6 +121,10 @@ LSSAR_DEVICE void store_global_16(float* address, const float (&value)[4]) {
 }
 LSSAR_DEVICE void add_global(float* address, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
+}
+// Two neighbours at once; 8-byte aligned (sm_90).
+LSSAR_DEVICE void add_global_pair(float* address, float x, float y) {
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
 }
 
 }  // namespace lssar_device

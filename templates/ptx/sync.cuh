@@ -31,4 +31,18 @@ LSSAR_DEVICE u32 warp_maximum(u32 value) {
   return result;
 }
 
+LSSAR_DEVICE bool warp_all(bool condition) {
+  u32 result;
+  asm volatile(
+      "{\n"
+      ".reg .pred in, out;\n"
+      "setp.ne.u32 in, %1, 0;\n"
+      "vote.sync.all.pred out, in, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, out;\n"
+      "}"
+      : "=r"(result)
+      : "r"(static_cast<u32>(condition)));
+  return result != 0;
+}
+
 }  // namespace lssar_device

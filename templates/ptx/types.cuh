@@ -4,6 +4,14 @@
 
 #define LSSAR_DEVICE __device__ __forceinline__
 
+// A kernel parameter used where it lies. clang 19 has no word for it: the LLVM compiler marks the
+// parameters of kernels itself.
+#if defined(__clang__)
+#define LSSAR_GRID_CONSTANT
+#else
+#define LSSAR_GRID_CONSTANT __grid_constant__
+#endif
+
 namespace lssar_device {
 
 using u16 = unsigned short;
@@ -26,6 +34,16 @@ struct IsSame {
 template <class A>
 struct IsSame<A, A> {
   static constexpr bool value = true;
+};
+
+// A where kChoice, else B.
+template <bool kChoice, class A, class B>
+struct Select {
+  using Type = A;
+};
+template <class A, class B>
+struct Select<false, A, B> {
+  using Type = B;
 };
 
 constexpr int kWarpThreads = 32;

@@ -26,9 +26,15 @@ struct TileMma16 {
   template <int kTiles>
   static LSSAR_DEVICE void round(Operand<kTiles>& operand, const Fragment<kTiles>& x) {
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-      operand.at[n / 2][n % 2 * 2 + 0] = pack<T>(x.at[n][0], x.at[n][1]);
-      operand.at[n / 2][n % 2 * 2 + 1] = pack<T>(x.at[n][2], x.at[n][3]);
+    for (int step = 0; step < kTiles / 2; ++step) round_step(operand.at[step], x, step);
+  }
+  // The 16 columns of one step only.
+  template <int kTiles>
+  static LSSAR_DEVICE void round_step(u32 (&step_operand)[4], const Fragment<kTiles>& x, int step) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float(&tile)[4] = x.at[2 * step + i / 2];
+      step_operand[i] = pack<T>(tile[i % 2 * 2], tile[i % 2 * 2 + 1]);
     }
   }
 

@@ -19,8 +19,8 @@ LSSAR_DEVICE i64 seq_k(const AttentionParams& p) {
   return Config::kSeqK ? Config::kSeqK : p.seq_k;
 }
 
-// Floats from one (batch, kv head) to the next in k_inv_norm: a multiple of 16 bytes, which a tensor
-// map asks of its strides.
+// Floats from one (batch, kv head) to the next in k_inv_norm: a multiple of 16 bytes, which a
+// tensor map asks of its strides.
 template <class Config>
 LSSAR_DEVICE i64 key_norm_pitch(const AttentionParams& p) {
   return (seq_k<Config>(p) + 3) / 4 * 4;

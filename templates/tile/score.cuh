@@ -9,7 +9,7 @@
 
 namespace lssar_device {
 
-constexpr float kLn2 = 0.6931471805599453f;
+inline constexpr float kLn2 = 0.6931471805599453f;
 
 // log2(1 + 2^x) = max(x, 0) + log2(1 + 2^-|x|).
 template <class Config>
@@ -33,6 +33,16 @@ LSSAR_DEVICE void softplus_and_sigmoid(float x, float& softplus, float& sigmoid)
   softplus = fma(u, Config::softplus_polynomial(u), maximum(x, 0.0f));
   sigmoid = (x < 0.0f ? u : 1.0f) * inverse;
 }
+
+// The same where x >= kShortLimit, within 2.1e-4 (below it, still rising with x): u <= 1/4 there.
+inline constexpr float kShortLimit = 2.0f;
+LSSAR_DEVICE float short_softplus_bits(float x) {
+  const float u = exp2_approx(-absolute(x));
+  return fma(u, fma(u, -0.58381888f, 1.43283562f), x);
+}
+
+// From here on softplus(x) = x is close enough: log2(1 + 2^-7) = 0.011.
+inline constexpr float kLinearLimit = 7.0f;
 
 // Sum of log2(1 + 2^x) over the scores of a row, with one special function per score: a sum of
 // logarithms is the logarithm of a product. `excess` is that product minus one: the product itself

@@ -1,0 +1,226 @@
+// Rules and defaults of Variant::kHopper.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "codegen/kernel.h"
+#include "codegen/schedule_rules.h"
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+constexpr int kMaxConsumers = 3;  // with the producer, all 16 warps of 128 registers there are
+constexpr int kMaxCols = 256;     // of a wgmma
+constexpr int kMaxStages = 12;
+constexpr int kMinStages = 2;
+constexpr int kMaxHeadGroup = 1024;
+constexpr int kMinRegisters = 24, kMaxRegisters = 240;  // setmaxnreg
+
+Status bad(const std::string& field, int value, const std::string& allowed) {
+  return invalid_argument(fmt::format("schedule.{} = {}: {}", field, value, allowed));
+}
+
+bool has_x(const Problem& problem) {
+  return problem.pass == Pass::kForwardTrain && needs_x(problem);
+}
+
+Status check_registers(const Schedule& schedule, int threads, const Target& target) {
+  const int producer = schedule.hopper.producer_registers;
+  const int consumer = schedule.hopper.consumer_registers;
+  if (producer == 0 && consumer == 0) return {};
+  for (const auto& [name, value] : {std::pair{"hopper.producer_registers", producer},
+                                    std::pair{"hopper.consumer_registers", consumer}})
+    if (value < kMinRegisters || value > kMaxRegisters || value % 8 != 0)
+      return bad(name, value, "allowed are multiples of 8 from 24 to 240 (or 0 and 0)");
+  // A block starts with equal shares, rounded down to a multiple of 8.
+  const int launched =
+      std::min(target.registers_per_sm / threads / 8 * 8, target.registers_per_thread / 8 * 8);
+  if (producer > launched || consumer < launched)
+    return bad("hopper.consumer_registers", consumer,
+               fmt::format("with {} threads each starts with {} registers: allowed are that and "
+                           "more, and for the producer that and less",
+                           threads, launched));
+  const int used = 128 * producer + (threads - 128) * consumer;
+  if (used > threads * launched)
+    return bad("hopper.consumer_registers", consumer,
+               fmt::format("the producer's {} and {} consumer threads need {} registers; {} "
+                           "threads of {} have {}",
+                           producer, threads - 128, used, threads, launched, threads * launched));
+  return {};
+}
+
+Status check_tiling(const char* name, const Tiling& tiling) {
+  const std::string prefix = std::string(name) + ".";
+  if (tiling.block_rows % 64 != 0 || tiling.block_rows < 64 ||
+      tiling.block_rows > 64 * kMaxConsumers)
+    return bad(prefix + "block_rows", tiling.block_rows,
+               "allowed are 64, 128 and 192, because a consumer warp group owns 64 rows");
+  if (tiling.block_cols < 16 || tiling.block_cols > kMaxCols || tiling.block_cols % 16 != 0)
+    return bad(prefix + "block_cols", tiling.block_cols,
+               "allowed are multiples of 16 from 16 to 256, the depth of a wgmma");
+  if (tiling.stages < kMinStages || tiling.stages > kMaxStages)
+    return bad(prefix + "stages", tiling.stages,
+               "allowed are 2 to 12, because a key tile and the value tile before it are in use "
+               "together");
+  if (tiling.min_blocks < 1 || tiling.min_blocks > 4)
+    return bad(prefix + "min_blocks", tiling.min_blocks, "allowed are 1 to 4");
+  return {};
+}
+
+// Ping-pong needs somebody to take turns with.
+Status check_turns(const char* name, const Tiling& tiling, bool ping_pong) {
+  if (!ping_pong || tiling.block_rows >= 128) return {};
+  return bad(std::string(name) + ".block_rows", tiling.block_rows,
+             "with hopper.ping_pong, allowed are 128 and 192, because two or more consumers take "
+             "turns");
+}
+
+Status check_space(const char* name, const Tiling& tiling, int bytes, const Target& target) {
+  if (bytes * tiling.min_blocks > target.shared_bytes_per_sm)
+    return bad(
+        std::string(name) + ".min_blocks", tiling.min_blocks,
+        fmt::format("that many blocks of {} bytes of shared memory do not fit on an SM", bytes));
+  return check_shared(name, bytes, target);
+}
+
+Status check_forward(const Schedule& schedule, const Problem& problem, const Target& target) {
+  const HopperOptions& hopper = schedule.hopper;
+  LSSAR_RETURN_IF_ERROR(check_tiling("forward", schedule.forward));
+  if (hopper.score_cols < 8 || hopper.score_cols > kMaxCols || hopper.score_cols % 8 != 0)
+    return bad("hopper.score_cols", hopper.score_cols,
+               "allowed are multiples of 8 from 8 to 256, the columns of a wgmma");
+  LSSAR_RETURN_IF_ERROR(check_turns("forward", schedule.forward, hopper.ping_pong));
+  if (hopper.norm_form == NormForm::kOperands && problem.dtype != DType::kBf16)
+    return invalid_argument(
+        "schedule.hopper.norm_form = operands: allowed for bf16 problems only, because fp16 unit "
+        "vectors err by as much as an fp16 problem may");
+  const int limit = kMaxCols / (has_x(problem) ? 2 : 1);
+  if (schedule.block_dv < 8 || schedule.block_dv > limit || schedule.block_dv % 8 != 0)
+    return bad("block_dv", schedule.block_dv,
+               fmt::format("allowed are multiples of 8 from 8 to {}, the columns of a wgmma{}",
+                           limit, has_x(problem) ? ", o and X in registers together" : ""));
+  LSSAR_RETURN_IF_ERROR(check_registers(schedule, hopper_threads(schedule.forward), target));
+  return check_space("forward", schedule.forward, hopper_forward_shared_bytes(problem, schedule),
+                     target);
+}
+
+Status check_backward(const Schedule& schedule, const Problem& problem, const Target& target) {
+  const HopperOptions& hopper = schedule.hopper;
+  LSSAR_RETURN_IF_ERROR(check_tiling("dkdv", schedule.dkdv));
+  LSSAR_RETURN_IF_ERROR(check_turns("dkdv", schedule.dkdv, hopper.ping_pong));
+  LSSAR_RETURN_IF_ERROR(check_registers(schedule, hopper_threads(schedule.dkdv), target));
+  if (hopper.norm_form != NormForm::kScores)
+    return invalid_argument(
+        "schedule.hopper.norm_form = operands: allowed for the forward only, because the backward "
+        "multiplies with the raw q and k");
+  if (!schedule.split_dkdv && problem.head_dim + problem.head_dim_v > kMaxCols)
+    return invalid_argument(
+        fmt::format("schedule.split_dkdv = false: head_dim + head_dim_v = {} is above {}, so that "
+                    "the accumulators of dk and dv do not fit in registers together",
+                    problem.head_dim + problem.head_dim_v, kMaxCols));
+  if (schedule.dq_mode == DqMode::kAtomic) {
+    if (schedule.dkdv.block_cols != 64)
+      return bad("dkdv.block_cols", schedule.dkdv.block_cols,
+                 "with dq_mode atomic, allowed is 64, because a tile's queries are the rows of a "
+                 "wgmma");
+    if (schedule.dkdv.block_rows > 128)
+      return bad("dkdv.block_rows", schedule.dkdv.block_rows,
+                 "with dq_mode atomic, allowed are 64 and 128, because one or two consumers share "
+                 "the columns of dq");
+    if (hopper.ping_pong)
+      return invalid_argument(
+          "schedule.hopper.ping_pong = true: not allowed with dq_mode atomic, because all "
+          "consumers exchange dS' at once");
+    return check_space("dkdv", schedule.dkdv, hopper_dkdv_shared_bytes(problem, schedule), target);
+  }
+  LSSAR_RETURN_IF_ERROR(
+      check_space("dkdv", schedule.dkdv, hopper_dkdv_shared_bytes(problem, schedule), target));
+  LSSAR_RETURN_IF_ERROR(check_tiling("dq", schedule.dq));
+  LSSAR_RETURN_IF_ERROR(check_turns("dq", schedule.dq, hopper.ping_pong));
+  LSSAR_RETURN_IF_ERROR(check_registers(schedule, hopper_threads(schedule.dq), target));
+  return check_space("dq", schedule.dq, hopper_dq_shared_bytes(problem, schedule), target);
+}
+
+// As many stages as fit, up to `most`.
+template <typename IsLegal>
+void fill_stages(Tiling& tiling, int most, const IsLegal& is_legal) {
+  tiling.stages = most;
+  while (tiling.stages > kMinStages && !is_legal()) --tiling.stages;
+}
+
+void choose_forward(Schedule& schedule, const Problem& problem, const Target& target) {
+  HopperOptions& hopper = schedule.hopper;
+  const int dim = std::max(problem.head_dim, problem.head_dim_v);
+  const int limit = has_x(problem) ? 128 : 256;
+  const int chunks = (problem.head_dim_v + limit - 1) / limit;
+  schedule.block_dv = (problem.head_dim_v / 8 + chunks - 1) / chunks * 8;
+  const int accumulated = schedule.block_dv * (has_x(problem) ? 2 : 1);
+  schedule.forward.block_rows = 128;
+  schedule.forward.block_cols = accumulated <= 64 ? 128 : accumulated <= 128 ? 96 : 48;
+  hopper.score_cols = dim <= 128 ? 128 : 64;
+  fill_stages(schedule.forward, kMaxStages,
+              [&] { return check_forward(schedule, problem, target).ok(); });
+}
+
+// Tiles that no problem of their dims spills with, nor makes the assembler wait for each product
+// (ptxas 13.0). Whether the outer loop is there moves a few registers, too.
+void choose_backward(Schedule& schedule, const Problem& problem, const Target& target) {
+  HopperOptions& hopper = schedule.hopper;
+  const bool is_atomic = schedule.dq_mode == DqMode::kAtomic;
+  const int dims = problem.head_dim + problem.head_dim_v;
+  hopper.ping_pong = !is_atomic;
+  hopper.persistent = !is_atomic && dims <= 128;
+  schedule.split_dkdv = dims > kMaxCols;
+  schedule.dkdv.block_rows = 128;
+  schedule.dkdv.block_cols = is_atomic || dims <= 128 ? 64 : dims <= 192 ? 48 : 32;
+  fill_stages(schedule.dkdv, 4, [&] {
+    return hopper_dkdv_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
+  });
+  if (is_atomic) return;
+  schedule.dq.block_rows = 128;
+  schedule.dq.block_cols = dims <= 128 ? 96 : dims <= 256 ? 80 : dims <= 384 ? 48 : 32;
+  fill_stages(schedule.dq, 4, [&] { return check_backward(schedule, problem, target).ok(); });
+}
+
+}  // namespace
+
+Status hopper_reason(const Problem& problem, const Target& target) {
+  if (target.major != 9 || target.suffix != "a")
+    return invalid_argument(fmt::format(
+        "schedule.variant = hopper: allowed for target sm_90a, and this is {}", target.name()));
+  if (problem.dtype == DType::kFp32)
+    return invalid_argument(
+        "schedule.variant = hopper: allowed for fp16 and bf16, because wgmma rounds fp32 operands");
+  if (problem.alignment < 16)
+    return invalid_argument(
+        fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",
+                    problem.alignment));
+  return {};
+}
+
+bool prefers_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {
+  // With atomic sums, dk, dv and a tile's dq of more columns leave too few registers: they spill.
+  const bool spills = problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kAtomic &&
+                      problem.head_dim + problem.head_dim_v > 128;
+  return hopper_reason(problem, target).ok() && !spills;
+}
+
+void choose_hopper(Schedule& schedule, const Problem& problem, const Target& target) {
+  schedule.variant = Variant::kHopper;
+  if (problem.pass == Pass::kBackward) {
+    choose_backward(schedule, problem, target);
+  } else {
+    choose_forward(schedule, problem, target);
+  }
+}
+
+Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {
+  LSSAR_RETURN_IF_ERROR(hopper_reason(problem, target));
+  if (schedule.hopper.head_group < 1 || schedule.hopper.head_group > kMaxHeadGroup)
+    return bad("hopper.head_group", schedule.hopper.head_group, "allowed are 1 to 1024");
+  return problem.pass == Pass::kBackward ? check_backward(schedule, problem, target)
+                                         : check_forward(schedule, problem, target);
+}
+
+}  // namespace lssar

@@ -1,0 +1,176 @@
+// Rules and defaults of Variant::kPortable.
+#include <algorithm>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "codegen/kernel.h"
+#include "codegen/schedule_rules.h"
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+constexpr int kMaxBlock = 256;
+constexpr int kMaxStages = 8;
+constexpr int kMaxBlocksPerSm = 32;
+// Accumulators of one 16-row warp, in columns: two lanes of a quad hold one row's column pair, so
+// this many columns take half as many of the 255 registers, and the scores need the rest.
+constexpr int kMaxAccumulatorCols = 256;
+
+Status check_tiling(const char* name, const Tiling& tiling) {
+  const auto bad = [&](const char* field, int value, const std::string& allowed) {
+    return invalid_argument(fmt::format("schedule.{}.{} = {}: {}", name, field, value, allowed));
+  };
+  if (tiling.block_rows < kWarpRows || tiling.block_rows > kMaxBlock ||
+      tiling.block_rows % kWarpRows != 0)
+    return bad("block_rows", tiling.block_rows,
+               "allowed are multiples of 16 from 16 to 256, because a warp owns 16 rows");
+  if (tiling.block_cols < 16 || tiling.block_cols > kMaxBlock || tiling.block_cols % 16 != 0)
+    return bad("block_cols", tiling.block_cols,
+               "allowed are multiples of 16 from 16 to 256, the depth of an mma");
+  if (tiling.stages < 1 || tiling.stages > kMaxStages)
+    return bad("stages", tiling.stages, "allowed are 1 to 8");
+  if (tiling.min_blocks < 0 || tiling.min_blocks > kMaxBlocksPerSm)
+    return bad("min_blocks", tiling.min_blocks, "allowed are 0 (the assembler guesses) to 32");
+  return {};
+}
+
+}  // namespace
+
+Status check_shared(const char* name, int bytes, const Target& target) {
+  if (bytes <= target.shared_bytes_per_block) return {};
+  return invalid_argument(
+      fmt::format("schedule.{}: its tiles take {} bytes of shared memory; {} allows {} per block",
+                  name, bytes, target.name(), target.shared_bytes_per_block));
+}
+
+namespace {
+
+// The dS tile is cut for the warps of a block: rows of 16 queries first, then columns of dq.
+Status check_atomic_dq(const Problem& problem, const Schedule& schedule) {
+  const int warps = schedule.dkdv.block_rows / kWarpRows;
+  const int row_groups = schedule.dkdv.block_cols / kWarpRows;
+  if (warps % row_groups != 0)
+    return invalid_argument(fmt::format(
+        "schedule.dkdv = {} x {}: with dq_mode atomic, block_cols must divide block_rows, because "
+        "every warp takes 16 queries of a tile",
+        schedule.dkdv.block_rows, schedule.dkdv.block_cols));
+  const int column_groups = warps / row_groups;
+  if (padded_dim(problem.head_dim) % (16 * column_groups) != 0)
+    return invalid_argument(fmt::format(
+        "schedule.dkdv = {} x {}: with dq_mode atomic, {} warps share the {} columns of dq and "
+        "each needs a multiple of 16",
+        schedule.dkdv.block_rows, schedule.dkdv.block_cols, column_groups,
+        padded_dim(problem.head_dim)));
+  return {};
+}
+
+Status check_forward(const Schedule& schedule, const Problem& problem, const Target& target) {
+  LSSAR_RETURN_IF_ERROR(check_tiling("forward", schedule.forward));
+  const int dim_v = padded_dim(problem.head_dim_v);
+  if (schedule.block_dv < 16 || schedule.block_dv > dim_v || schedule.block_dv % 16 != 0)
+    return invalid_argument(
+        fmt::format("schedule.block_dv = {}: allowed are multiples of 16 from 16 to {}, the "
+                    "(padded) head_dim_v",
+                    schedule.block_dv, dim_v));
+  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  if (schedule.block_dv * (has_x ? 2 : 1) > kMaxAccumulatorCols)
+    return invalid_argument(fmt::format(
+        "schedule.block_dv = {}: allowed are at most {} for this pass, because o{} is "
+        "accumulated in registers",
+        schedule.block_dv, kMaxAccumulatorCols / (has_x ? 2 : 1), has_x ? " and X" : ""));
+  return check_shared("forward", forward_shared_bytes(problem, schedule), target);
+}
+
+Status check_backward(const Schedule& schedule, const Problem& problem, const Target& target) {
+  LSSAR_RETURN_IF_ERROR(check_tiling("dkdv", schedule.dkdv));
+  const int dims = padded_dim(problem.head_dim) + padded_dim(problem.head_dim_v);
+  if (!schedule.split_dkdv && dims > kMaxAccumulatorCols)
+    return invalid_argument(
+        fmt::format("schedule.split_dkdv = false: head_dim + head_dim_v = {} is above {}, so that "
+                    "the accumulators of dk and dv do not fit in registers together",
+                    dims, kMaxAccumulatorCols));
+  LSSAR_RETURN_IF_ERROR(check_shared("dkdv", dkdv_shared_bytes(problem, schedule), target));
+  if (schedule.dq_mode == DqMode::kAtomic) return check_atomic_dq(problem, schedule);
+  LSSAR_RETURN_IF_ERROR(check_tiling("dq", schedule.dq));
+  return check_shared("dq", dq_shared_bytes(problem, schedule), target);
+}
+
+// The first tiling of `preferred` that is legal, fewer stages where that is what it takes.
+template <typename IsLegal>
+Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
+  for (Tiling tiling : preferred)
+    for (; tiling.stages >= 1; --tiling.stages)
+      if (is_legal(tiling)) return tiling;
+  return preferred.back();
+}
+
+void choose_forward(Schedule& schedule, const Problem& problem, const Target& target) {
+  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  const int dim_v = padded_dim(problem.head_dim_v);
+  // Columns that no target spills with (ptxas 13.0).
+  const bool is_wide = padded_dim(problem.head_dim) > 192;
+  int limit = kMaxAccumulatorCols;
+  if (has_x) limit = problem.dtype == DType::kFp32 ? 64 : is_wide ? 96 : 128;
+  if (!has_x && is_wide && target.major >= 10) limit = 128;
+  const int chunks = (dim_v + limit - 1) / limit;
+  schedule.block_dv = padded_dim((dim_v + chunks - 1) / chunks);
+  const int accumulated = schedule.block_dv * (has_x ? 2 : 1);
+  const auto is_legal = [&](const Tiling& tiling) {
+    schedule.forward = tiling;
+    return check_forward(schedule, problem, target).ok();
+  };
+  static constexpr Tiling kTilings[] = {{64, 64, 3}, {64, 32, 3}, {64, 16, 2},
+                                        {32, 32, 2}, {32, 16, 2}, {16, 16, 2}};
+  // The most keys per tile that none of ptxas 13.0's targets spills with; from sm_100 on it keeps
+  // more loads in flight.
+  int first = 0;
+  if (problem.dtype == DType::kFp32 || std::max(padded_dim(problem.head_dim), accumulated) > 128)
+    first = 1;
+  if (target.major >= 10 && accumulated >= 128) ++first;
+  schedule.forward = first_legal(std::span(kTilings).subspan(first), is_legal);
+}
+
+void choose_backward(Schedule& schedule, const Problem& problem, const Target& target) {
+  const int dim = padded_dim(problem.head_dim);
+  const int dim_v = padded_dim(problem.head_dim_v);
+  // At the limit the sm_120 kernel spills (ptxas 13.0).
+  schedule.split_dkdv = dim + dim_v > kMaxAccumulatorCols ||
+                        (target.major >= 10 && dim + dim_v == kMaxAccumulatorCols);
+  static constexpr Tiling kTilings[] = {
+      {64, 64, 2}, {64, 32, 2}, {64, 16, 2}, {32, 16, 2}, {16, 16, 2}};
+  // The most columns per tile that none of ptxas 13.0's targets spills with.
+  int first = 0;
+  if (dim + dim_v > 128) first = 1;
+  if (problem.dtype == DType::kFp32 || dim + dim_v > kMaxAccumulatorCols) first = 2;
+  const auto preferred = std::span(kTilings).subspan(first);
+  const bool is_tight = problem.dtype == DType::kFp16 || target.major >= 10;
+  const auto preferred_dkdv = first < 2 && is_tight ? preferred.subspan(1) : preferred;
+  schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
+    schedule.dq = tiling;
+    return dq_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
+  });
+  schedule.dkdv = first_legal(preferred_dkdv, [&](const Tiling& tiling) {
+    schedule.dkdv = tiling;
+    return check_backward(schedule, problem, target).ok();
+  });
+}
+
+}  // namespace
+
+void choose_portable(Schedule& schedule, const Problem& problem, const Target& target) {
+  schedule.variant = Variant::kPortable;
+  if (problem.pass == Pass::kBackward) {
+    choose_backward(schedule, problem, target);
+  } else {
+    choose_forward(schedule, problem, target);
+  }
+}
+
+Status check_portable(const Schedule& schedule, const Problem& problem, const Target& target) {
+  return problem.pass == Pass::kBackward ? check_backward(schedule, problem, target)
+                                         : check_forward(schedule, problem, target);
+}
+
+}  // namespace lssar

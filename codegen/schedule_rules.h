@@ -1,0 +1,28 @@
+// The rules and the defaults of each variant: what schedule.cpp is made of.
+//
+// Threads: pure functions.
+#pragma once
+
+#include "base/status.h"
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
+#include "codegen/target.h"
+
+namespace lssar {
+
+// kInvalidArgument if `bytes` of shared memory are more than a block of the target may have. `name`
+// is the tiling that needs them.
+Status check_shared(const char* name, int bytes, const Target& target);
+
+void choose_portable(Schedule& schedule, const Problem& problem, const Target& target);
+Status check_portable(const Schedule& schedule, const Problem& problem, const Target& target);
+
+// OK where Variant::kHopper can serve the problem; else the reason why not.
+Status hopper_reason(const Problem& problem, const Target& target);
+// Whether the default is Variant::kHopper, with the schedule's dq_mode.
+bool prefers_hopper(const Schedule& schedule, const Problem& problem, const Target& target);
+// REQUIRES: hopper_reason(problem, target).ok().
+void choose_hopper(Schedule& schedule, const Problem& problem, const Target& target);
+Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target);
+
+}  // namespace lssar

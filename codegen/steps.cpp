@@ -1,0 +1,156 @@
+#include "codegen/steps.h"
+
+#include <utility>
+
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+Step row_step(const char* entry, GridRows rows, const char* call) {
+  Step step;
+  step.launch.entry = entry;
+  step.launch.grid_rows = rows;
+  step.launch.rows_per_block = kRowThreads / kRowGroupThreads;
+  step.launch.threads = kRowThreads;
+  step.call = call;
+  return step;
+}
+
+Step tile_step(const char* entry, GridRows rows, const Tiling& tiling, int shared_bytes,
+               const char* call, const char* shape) {
+  Step step;
+  step.launch.entry = entry;
+  step.launch.grid_rows = rows;
+  step.launch.rows_per_block = tiling.block_rows;
+  step.launch.threads = tiling_threads(tiling);
+  step.launch.shared_bytes = shared_bytes;
+  step.min_blocks = tiling.min_blocks;
+  step.call = call;
+  step.shared_bytes = std::string(shape) + "<Config>::kSharedBytes";
+  return step;
+}
+
+// A kernel of warps with roles: one more warp group than the tiling has rows for.
+Step hopper_step(const char* entry, GridRows rows, const Tiling& tiling, int shared_bytes,
+                 const char* call, const char* shape, std::vector<MapSpec> maps) {
+  Step step = tile_step(entry, rows, tiling, shared_bytes, call, shape);
+  step.launch.threads = hopper_threads(tiling);
+  step.launch.maps = std::move(maps);
+  return step;
+}
+
+constexpr int kChunkCols = 64;  // 16-bit columns of a swizzled box
+
+MapSpec matrix_map(MapTensor tensor, int rows) { return {tensor, rows, kChunkCols, true}; }
+MapSpec norm_map(int keys) { return {MapTensor::kKeyNorms, 1, keys, false}; }
+
+// Maps in the order of ForwardMap (templates/kernels/hopper_forward.cuh).
+Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
+  const Tiling& tiling = schedule.forward;
+  const HopperOptions& hopper = schedule.hopper;
+  const bool has_unit_keys = needs_unit_keys(problem, schedule);
+  const MapTensor keys = has_unit_keys ? MapTensor::kUnitKeys : MapTensor::kK;
+  std::vector<MapSpec> maps = {
+      matrix_map(MapTensor::kQ, tiling.block_rows), matrix_map(keys, hopper.score_cols),
+      matrix_map(keys, tiling.block_cols), matrix_map(MapTensor::kV, tiling.block_cols)};
+  if (!has_unit_keys) {
+    maps.push_back(norm_map(hopper.score_cols));
+    maps.push_back(norm_map(tiling.block_cols));
+  }
+  Step step = hopper_step("lssar_forward", GridRows::kQueries, tiling,
+                          hopper_forward_shared_bytes(problem, schedule), "hopper_forward",
+                          "HopperForwardShape", std::move(maps));
+  step.launch.is_persistent = hopper.persistent;
+  step.launch.blocks_per_sm = tiling.min_blocks;
+  return step;
+}
+
+// Maps in the order of DkdvMap (templates/kernels/hopper_backward_dkdv.cuh).
+Step hopper_dkdv_step(const Problem& problem, const Schedule& schedule) {
+  const Tiling& tiling = schedule.dkdv;
+  constexpr int kPlaneFloats = 4;  // of a row's constants
+  Step step = hopper_step("lssar_backward_dkdv", GridRows::kKeys, tiling,
+                          hopper_dkdv_shared_bytes(problem, schedule), "hopper_backward_dkdv",
+                          "HopperDkdvShape",
+                          {matrix_map(MapTensor::kK, tiling.block_rows),
+                           matrix_map(MapTensor::kV, tiling.block_rows),
+                           matrix_map(MapTensor::kQ, tiling.block_cols),
+                           matrix_map(MapTensor::kGradO, tiling.block_cols),
+                           {MapTensor::kRowConstants, tiling.block_cols, kPlaneFloats, false}});
+  step.launch.is_persistent = schedule.hopper.persistent;
+  step.launch.blocks_per_sm = tiling.min_blocks;
+  return step;
+}
+
+// Maps in the order of DqMap (templates/kernels/hopper_backward_dq.cuh).
+Step hopper_dq_step(const Problem& problem, const Schedule& schedule) {
+  const Tiling& tiling = schedule.dq;
+  Step step =
+      hopper_step("lssar_backward_dq", GridRows::kQueries, tiling,
+                  hopper_dq_shared_bytes(problem, schedule), "hopper_backward_dq", "HopperDqShape",
+                  {matrix_map(MapTensor::kQ, tiling.block_rows),
+                   matrix_map(MapTensor::kGradO, tiling.block_rows),
+                   matrix_map(MapTensor::kK, tiling.block_cols),
+                   matrix_map(MapTensor::kV, tiling.block_cols), norm_map(tiling.block_cols)});
+  step.launch.is_persistent = schedule.hopper.persistent;
+  step.launch.blocks_per_sm = tiling.min_blocks;
+  return step;
+}
+
+}  // namespace
+
+std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
+  std::vector<Step> steps = {needs_unit_keys(problem, schedule)
+                                 ? row_step("lssar_unit_keys", GridRows::kKeys, "unit_keys")
+                                 : row_step("lssar_key_norms", GridRows::kKeys, "key_norms")};
+  if (problem.pass != Pass::kBackward && schedule.variant == Variant::kHopper) {
+    steps.push_back(hopper_forward_step(problem, schedule));
+    return steps;
+  }
+  if (problem.pass != Pass::kBackward) {
+    steps.push_back(tile_step("lssar_forward", GridRows::kQueries, schedule.forward,
+                              forward_shared_bytes(problem, schedule), "forward", "ForwardShape"));
+    return steps;
+  }
+  steps.push_back(row_step("lssar_backward_rows", GridRows::kQueries, "backward_rows"));
+  if (schedule.variant == Variant::kHopper) {
+    steps.push_back(hopper_dkdv_step(problem, schedule));
+    steps.push_back(
+        schedule.dq_mode == DqMode::kAtomic
+            ? row_step("lssar_backward_dq_finish", GridRows::kQueries, "backward_dq_finish")
+            : hopper_dq_step(problem, schedule));
+    return steps;
+  }
+  steps.push_back(tile_step("lssar_backward_dkdv", GridRows::kKeys, schedule.dkdv,
+                            dkdv_shared_bytes(problem, schedule), "backward_dkdv", "DkdvShape"));
+  steps.push_back(
+      schedule.dq_mode == DqMode::kAtomic
+          ? row_step("lssar_backward_dq_finish", GridRows::kQueries, "backward_dq_finish")
+          : tile_step("lssar_backward_dq", GridRows::kQueries, schedule.dq,
+                      dq_shared_bytes(problem, schedule), "backward_dq", "DqShape"));
+  return steps;
+}
+
+std::vector<std::string> template_roots(const Problem& problem, const Schedule& schedule) {
+  std::vector<std::string> roots = {
+      "templates/kernels/params.cuh",
+      problem.dtype == DType::kFp32 ? "templates/tile/mma32.cuh" : "templates/tile/mma16.cuh",
+      needs_unit_keys(problem, schedule) ? "templates/kernels/unit_keys.cuh"
+                                         : "templates/kernels/key_norms.cuh"};
+  if (problem.pass != Pass::kBackward) {
+    roots.push_back(schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"
+                                                         : "templates/kernels/forward.cuh");
+    return roots;
+  }
+  roots.push_back("templates/kernels/backward_rows.cuh");
+  const bool is_hopper = schedule.variant == Variant::kHopper;
+  roots.push_back(is_hopper ? "templates/kernels/hopper_backward_dkdv.cuh"
+                            : "templates/kernels/backward_dkdv.cuh");
+  roots.push_back(schedule.dq_mode == DqMode::kAtomic ? "templates/kernels/backward_dq_finish.cuh"
+                  : is_hopper                         ? "templates/kernels/hopper_backward_dq.cuh"
+                                                      : "templates/kernels/backward_dq.cuh");
+  return roots;
+}
+
+}  // namespace lssar

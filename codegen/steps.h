@@ -1,0 +1,25 @@
+// The kernels of a pass in launch order, and the templates they are made of.
+//
+// Used by emit.cpp. Threads: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/kernel.h"
+
+namespace lssar {
+
+struct Step {
+  LaunchStep launch;
+  std::string call;          // the template's entry
+  std::string shared_bytes;  // the device's own figure; empty without dynamic shared memory
+  int min_blocks = 1;        // kernels on rows are bound by memory: no register limit
+};
+
+std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule);
+
+// Files that, with what they include, hold every step's template.
+std::vector<std::string> template_roots(const Problem& problem, const Schedule& schedule);
+
+}  // namespace lssar

@@ -1,0 +1,28 @@
+// The wgmma instructions of a kernel: one specialisation of Wgmma (templates/ptx/wgmma.cuh) per
+// element type and number of columns.
+//
+// Used by emit.cpp. Threads: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
+#include "codegen/source_writer.h"
+
+namespace lssar {
+
+struct WgmmaShape {
+  DType dtype = DType::kBf16;  // of a and b: fp16 or bf16
+  int cols = 0;                // N: a multiple of 8, 8 to 256
+
+  auto operator<=>(const WgmmaShape&) const = default;
+};
+
+// Those the pass's kernels use, each once, in order. None where the variant uses no wgmma.
+std::vector<WgmmaShape> wgmma_shapes(const Problem& problem, const Schedule& schedule);
+
+void write_wgmma(SourceWriter& out, const WgmmaShape& shape);
+
+}  // namespace lssar

@@ -1,0 +1,362 @@
+// Backward for keys and values, for sm_90a; with kAtomicDq also for queries.
+//
+//   dv_j = sum_i M_ij g_i
+//   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
+//   atomic: dq sums += dS'_ij k_j / |k_j|
+//
+// A work tile is BLOCK_N keys of one kv head, 64 to a consumer warp group, and all queries of every
+// head that reads them, BLOCK_Q at a time. Scores are computed transposed (keys as rows), so that M
+// and dS' feed dv and dk from registers. Warp group 0 is the producer. kSplitDkdv: one sweep over
+// the queries for dv, a second one for dk.
+//
+// The product of the weights runs beside the rounding of dS', and is waited for with those that use
+// dS'. (The next tile's scores are not begun early: at d = 128 there are no registers for them.)
+// kPingPong: consumers take turns in starting the products of scores.
+//
+// kAtomicDq: dS' of all consumers goes through shared memory (two tiles in turns, so that one
+// barrier per tile is enough); each consumer makes a share of the columns of dq.
+//
+// Shared memory: key tile, value tile, dS' tiles, kDkdvStages slots of a query tile, an output
+// gradient tile and row constants, a word per consumer warp, barriers.
+// Named barriers: tile/consumer_barriers.cuh.
+#pragma once
+
+#include "templates/kernels/hopper_backward_dkdv_producer.cuh"
+#include "templates/ptx/mbarrier.cuh"
+#include "templates/ptx/tma.cuh"
+#include "templates/ptx/warp_group.cuh"
+#include "templates/tile/consumer_barriers.cuh"
+#include "templates/tile/grad_scale.cuh"
+#include "templates/tile/key_scores.cuh"
+#include "templates/tile/project.cuh"
+#include "templates/tile/rows.cuh"
+#include "templates/tile/swizzled_tile.cuh"
+#include "templates/tile/tma_ring.cuh"
+#include "templates/tile/warp_group_mma.cuh"
+#include "templates/tile/work_tiles.cuh"
+
+namespace lssar_device {
+
+// A warp group.
+template <class Config>
+struct DkdvConsumer {
+  using Shape = HopperDkdvShape<Config>;
+  using Element = typename Config::Element;
+  using Mma = TileMma16<Element>;
+  static constexpr int kQueryTiles = Shape::BLOCK_Q / kTileCols;
+  using Scores = Fragment<kQueryTiles>;
+  using Operand = typename Mma::template Operand<kQueryTiles>;
+  using KeyGrads = Fragment<Config::kHeadDim / kTileCols>;
+  using ValueGrads = Fragment<Config::kHeadDimV / kTileCols>;
+  using QueryGrads = Fragment<Shape::kQueryGradCols / kTileCols>;
+  using Work = DkdvWork<Config>;
+  using Item = DkdvItem<Config>;
+  // As in the portable kernel: dS' / |k_j| where a sum over keys, or a scale shared by keys, needs
+  // it.
+  static constexpr bool kGradHasKeyNorm = Config::kAtomicDq || GradScale<Element>::kIsNeeded;
+
+  const AttentionParams& p;
+  DkdvShared<Config> shared;
+  int group;  // of the consumers
+  ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
+  RingCursor<Shape::kSlots> filled;    // next slot to wait for
+  RingCursor<Shape::kSlots> released;  // next slot to give back
+  RingCursor<1> owned_cursor;
+  float key_norm[2];
+  int score_buffer = 0;
+
+  LSSAR_DEVICE DkdvConsumer(const AttentionParams& params, DkdvShared<Config> s, int g)
+      : p(params), shared(s), group(g), turns{g} {}
+
+  // First of the consumer's, and of the warp's, rows in the block.
+  LSSAR_DEVICE int group_row0() const { return group * kWarpGroupRows; }
+  LSSAR_DEVICE int warp_row0() const {
+    return group_row0() + warp_group_thread() / kWarpThreads * kWarpRows;
+  }
+
+  // The lane's row `half` among the keys. Unsigned: a sign to extend would be one more register.
+  LSSAR_DEVICE u32 key_row(const Work& work, int half) const {
+    return static_cast<u32>(work.first_key + warp_row0() + fragment_row(half));
+  }
+
+  // Sums of one work tile.
+  struct Sums {
+    ValueGrads dv;
+    KeyGrads dk;
+    GradScale<Element> scale;
+  };
+
+  LSSAR_DEVICE void release_slot() {
+    fence_async_shared();  // row constants were read before TMA overwrites them
+    warp_barrier();
+    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(released.slot));
+    released.advance();
+  }
+
+  // s = k qᵀ and, for dk, d = v gᵀ of the next tile; returns its slot.
+  template <bool kWithDk>
+  LSSAR_DEVICE int multiply_scores(Scores& s, Scores& d) {
+    const int slot = filled.slot;
+    mbarrier_wait(shared.ring().full(slot), filled.parity);
+    filled.advance();
+    turns.take();
+    wgmma_fence();
+    start_multiply_transposed(s, shared.keys(), group_row0(), shared.queries(slot));
+    if constexpr (kWithDk)
+      start_multiply_transposed(d, shared.values(), group_row0(), shared.grads(slot));
+    wgmma_commit();
+    turns.pass();
+    finish<0>(s);
+    if constexpr (kWithDk) pin(d);
+    return slot;
+  }
+
+  // Key row - query column of the tile at `first_query` is visible up to this.
+  LSSAR_DEVICE int diagonal(const Work& work, int first_query) const {
+    const i64 limit = seq_k<Config>(p) - seq_q<Config>(p) - work.first_key + first_query;
+    const i64 far = i64{Shape::BLOCK_N + Shape::BLOCK_Q};
+    return static_cast<int>(minimum(maximum(limit, -far), far));
+  }
+
+  // Whether dS' may be rounded as soon as it is there: no scale to find first, no residual to take.
+  static constexpr bool kRoundsAtOnce = !Config::kAtomicDq && !GradScale<Element>::kIsNeeded;
+
+  // Products -> M, rounded, and dS', rounded with kRoundsAtOnce. NOTE: 16 queries after the other,
+  // so that what is rounded makes room for what is next: all at once took more registers than there
+  // are.
+  template <bool kWithDv, bool kWithDk>
+  LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int slot,
+                          const Work& work, const Item& item) {
+    const int limit = diagonal(work, item.first_query);
+    const KeyMask mask{limit, Config::kIsCausal && limit < warp_row0() + kWarpRows - 1};
+#pragma unroll
+    for (int step = 0; step < kQueryTiles / 2; ++step) {
+      weigh_keys<Config, kWithDk, kGradHasKeyNorm>(s, d, shared.constants(slot), key_norm,
+                                                   warp_row0(), mask, 2 * step, 2 * step + 2);
+      if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
+      if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
+    }
+  }
+
+  // The largest gradient of the warp, or of all consumers where they round to one tile.
+  LSSAR_DEVICE u32 largest_gradient(const Scores& d) {
+    u32 largest = GradScale<Element>::largest_bits(d);
+    if constexpr (Config::kAtomicDq) {
+      all_consumers_barrier<Shape::kNumConsumers>();  // the last tile's words have been read
+      const int warp = warp_row0() / kWarpRows;
+      if (lane_index() == 0) store_shared(shared.words() + warp * 4, largest);
+      all_consumers_barrier<Shape::kNumConsumers>();
+#pragma unroll
+      for (int i = 0; i < Shape::kConsumerWarps; ++i) {
+        u32 other;
+        load_shared(other, shared.words() + i * 4);
+        largest = other > largest ? other : largest;
+      }
+    }
+    return largest;
+  }
+
+  // dS' of all consumers to the next buffer in shared memory.
+  LSSAR_DEVICE void share_grads(const Operand& grads) {
+    score_buffer ^= 1;
+    store_operand(shared.scores(score_buffer), warp_row0(), grads);
+    fence_async_shared();
+    all_consumers_barrier<Shape::kNumConsumers>();
+  }
+
+  LSSAR_DEVICE int query_grad_col0() const { return group == 0 ? 0 : Shape::kSecondCol; }
+
+  LSSAR_DEVICE void start_query_grads(QueryGrads& dq) {
+    start_multiply_left_transposed(dq, shared.scores(score_buffer), shared.keys(),
+                                   query_grad_col0());
+  }
+
+  // The consumer's share of dq of the item's queries, to global memory.
+  LSSAR_DEVICE void add_query_grads(const QueryGrads& dq, const Work& work, const Item& item,
+                                    float inverse_scale) const {
+    const i64 queries = seq_q<Config>(p);
+    const int row0 = warp_group_thread() / kWarpThreads * kWarpRows;
+    const int first_col = group == 0 ? 0 : Shape::kHalfDim;  // the first that is not the other's
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const u32 query = static_cast<u32>(item.first_query + row0 + fragment_row(half));
+      if (query >= queries) continue;
+      const i64 row = (i64{work.batch} * p.heads + item.head) * queries + query;
+      float* out = p.grad_q_sum + row * Config::kHeadDim;
+#pragma unroll
+      for (int n = 0; n < QueryGrads::kNumTiles; ++n) {
+        const int col = query_grad_col0() + fragment_col(n);
+        if (col >= first_col && col < Config::kHeadDim)
+          add_global_pair(out + col, dq.at[n][2 * half] * inverse_scale,
+                          dq.at[n][2 * half + 1] * inverse_scale);
+      }
+    }
+  }
+
+  // dq of the item's queries from the dS' that was shared last; ends all products before.
+  LSSAR_DEVICE void multiply_query_grads(const Sums& sums, const Work& work, const Item& item) {
+    QueryGrads dq;
+    wgmma_fence();
+    start_query_grads(dq);
+    wgmma_commit();
+    finish<0>(dq);
+    add_query_grads(dq, work, item, sums.scale.inverse());
+  }
+
+  LSSAR_DEVICE void start_values(Sums& sums, Operand& weights, int slot) {
+    pin(sums.dv);
+    pin_operand(weights);
+    wgmma_fence();
+    start_multiply<Element>(sums.dv, weights, shared.grads(slot));
+    wgmma_commit();
+  }
+
+  // dS' of a tile to dk, and with atomic sums to dq. The weights' product may be in flight.
+  LSSAR_DEVICE void add_gradients(Sums& sums, Operand& grads, Scores& d, int slot, const Work& work,
+                                  const Item& item) {
+    if constexpr (GradScale<Element>::kIsNeeded) sums.scale.apply(largest_gradient(d), d, sums.dk);
+    if constexpr (!kRoundsAtOnce) Mma::round(grads, d);
+    if constexpr (Config::kAtomicDq) {
+      const bool has_residual =
+          num_grad_parts<Config>(num_visible_keys<Config>(p, item.first_query)) > 1;
+      Operand residual;
+      if (has_residual) {
+        Mma::subtract(d, grads);
+        Mma::round(residual, d);
+      }
+      share_grads(grads);
+      if (has_residual) {
+        multiply_query_grads(sums, work, item);
+        share_grads(residual);
+      }
+    }
+    QueryGrads dq;  // NOTE: of this tile only; were it kept, its registers would be taken all along
+    pin(sums.dk);
+    pin_operand(grads);
+    wgmma_fence();
+    start_multiply<Element>(sums.dk, grads, shared.queries(slot));
+    if constexpr (Config::kAtomicDq) start_query_grads(dq);
+    wgmma_commit();
+    wgmma_wait<0>();
+    pin(sums.dk);
+    pin_operand(grads);
+    if constexpr (Config::kAtomicDq) {
+      pin(dq);
+      add_query_grads(dq, work, item, sums.scale.inverse());
+    }
+  }
+
+  template <bool kWithDv, bool kWithDk>
+  LSSAR_DEVICE void sweep(Sums& sums, const Work& work) {
+#pragma unroll 1
+    for (Item item(p, work); item.is_valid(p, work); item.advance(p, work)) {
+      Scores s, d;
+      const int slot = multiply_scores<kWithDk>(s, d);
+      Operand weights, grads;
+      weigh<kWithDv, kWithDk>(weights, grads, s, d, slot, work, item);
+      if constexpr (kWithDv) start_values(sums, weights, slot);
+      if constexpr (kWithDk) {
+        add_gradients(sums, grads, d, slot, work, item);
+      } else {
+        wgmma_wait<0>();
+      }
+      if constexpr (kWithDv) {
+        pin(sums.dv);
+        pin_operand(weights);
+      }
+      release_slot();
+    }
+  }
+
+  LSSAR_DEVICE void write_values(ValueGrads& dv, const Work& work) const {
+    GradScale<Element>::multiply(dv, 1.0f / kWeightRange<Element>);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const u32 key = key_row(work, half);
+      if (key < seq_k<Config>(p))
+        write_row<Config, Config::kHeadDimV>(
+            row_pointer<Element>(p.grad_v, work.batch, work.head, key), dv, half);
+    }
+  }
+
+  LSSAR_DEVICE void write_keys(KeyGrads& dk, float inverse_scale, const Work& work) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float factor = kGradHasKeyNorm ? inverse_scale : inverse_scale * key_norm[half];
+#pragma unroll
+      for (int n = 0; n < KeyGrads::kNumTiles; ++n) {
+        dk.at[n][2 * half] *= factor;
+        dk.at[n][2 * half + 1] *= factor;
+      }
+      project_row<Mma>(dk, half, shared.keys(), warp_row0(), key_norm[half]);
+      const u32 key = key_row(work, half);
+      if (key < seq_k<Config>(p))
+        write_row<Config, Config::kHeadDim>(
+            row_pointer<Element>(p.grad_k, work.batch, work.head, key), dk, half);
+    }
+  }
+
+  LSSAR_DEVICE void load_key_norms(const Work& work) {
+    const i64 slice = i64{work.batch} * p.kv_heads + work.head;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const u32 key = key_row(work, half);
+      key_norm[half] =
+          key < seq_k<Config>(p) ? p.k_inv_norm[slice * key_norm_pitch<Config>(p) + key] : 0.0f;
+    }
+  }
+
+  LSSAR_DEVICE void process(Work work) {
+    load_key_norms(work);
+    const RingBarriers<1> owned = shared.owned_ring();
+    mbarrier_wait(owned.full(0), owned_cursor.parity);
+    owned_cursor.advance();
+    Sums sums;
+    sums.dv.clear();
+    if constexpr (Config::kSplitDkdv) {
+      sweep<true, false>(sums, work);
+      work.renew();
+      write_values(sums.dv, work);
+      sums.dk.clear();
+      sweep<false, true>(sums, work);
+      work.renew();
+    } else {
+      sums.dk.clear();
+      sweep<true, true>(sums, work);
+      work.renew();
+      write_values(sums.dv, work);
+    }
+    write_keys(sums.dk, sums.scale.inverse(), work);
+    fence_async_shared();  // the key tile was read before TMA overwrites it
+    consumer_barrier(group);
+    if (warp_group_thread() == 0) mbarrier_arrive(owned.empty(0));
+  }
+
+  LSSAR_DEVICE void run() {
+    turns.begin();
+    for_each_work_tile<Config::kIsPersistent>(Work::count(p),
+                                              [this](u32 index) { process(Work(p, index)); });
+  }
+};
+
+template <class Config>
+LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& params) {
+  using Shape = HopperDkdvShape<Config>;
+  const DkdvShared<Config> shared{swizzled_shared_address()};
+  if (thread_index() == 0) {
+    shared.ring().init(Shape::kConsumerWarps);
+    shared.owned_ring().init(Shape::kNumConsumers);
+    fence_mbarrier_init();
+  }
+  block_barrier();
+  const int warp_group = warp_group_index();
+  if (warp_group == 0) {
+    if constexpr (Config::kConsumerRegisters > 0) lower_registers<Config::kProducerRegisters>();
+    if (warp_index() == 0 && elect_lane()) DkdvProducer<Config>(params, shared).run();
+  } else {
+    if constexpr (Config::kConsumerRegisters > 0) raise_registers<Config::kConsumerRegisters>();
+    DkdvConsumer<Config>(params.attention, shared, warp_group - 1).run();
+  }
+}
+
+}  // namespace lssar_device

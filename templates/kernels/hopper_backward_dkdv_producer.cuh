@@ -1,0 +1,217 @@
+// The producer of the Hopper dk/dv kernel: what a block holds in shared memory, what producer and
+// consumers must agree on, and the loads. See hopper_backward_dkdv.cuh.
+#pragma once
+
+#include "templates/kernels/params.cuh"
+#include "templates/ptx/mbarrier.cuh"
+#include "templates/ptx/tma.cuh"
+#include "templates/ptx/warp_group.cuh"
+#include "templates/tile/key_scores.cuh"
+#include "templates/tile/rows.cuh"
+#include "templates/tile/swizzled_tile.cuh"
+#include "templates/tile/tma_ring.cuh"
+#include "templates/tile/warp_group_mma.cuh"
+#include "templates/tile/work_tiles.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct HopperDkdvShape {
+  using Element = typename Config::Element;
+  static constexpr int BLOCK_N = Config::kDkdvRows;
+  static constexpr int BLOCK_Q = Config::kDkdvCols;
+  static constexpr int kSlots = Config::kDkdvStages;
+  static constexpr int kNumConsumers = BLOCK_N / kWarpGroupRows;
+  static constexpr int kConsumerWarps = BLOCK_N / kWarpRows;
+  static constexpr int kThreads = (1 + kNumConsumers) * kWarpGroupThreads;
+  static constexpr int kNumSweeps = Config::kSplitDkdv ? 2 : 1;
+
+  using KeyTile = SwizzledTile<Element, BLOCK_N, Config::kHeadDim>;
+  using ValueTile = SwizzledTile<Element, BLOCK_N, Config::kHeadDimV>;
+  using QueryTile = SwizzledTile<Element, BLOCK_Q, Config::kHeadDim>;
+  using GradTile = SwizzledTile<Element, BLOCK_Q, Config::kHeadDimV>;
+  using ScoreTile = SwizzledTile<Element, BLOCK_N, BLOCK_Q>;
+  using Constants = PlanarConstants<BLOCK_Q>;
+
+  // Columns of dq that a consumer makes: half of them, in whole chunks where there are several. The
+  // second consumer's are the last ones, so that its first may be the other's too (d = 192).
+  static constexpr int kChunkCols = KeyTile::kChunkCols;
+  static constexpr int kPaddedDim = KeyTile::kNumChunks * kChunkCols;
+  static constexpr int kHalfDim = KeyTile::kNumChunks == 1
+                                      ? (Config::kHeadDim / 2 + 7) / 8 * 8
+                                      : (KeyTile::kNumChunks + 1) / 2 * kChunkCols;
+  static constexpr int kQueryGradCols = kNumConsumers == 1 ? Config::kHeadDim : kHalfDim;
+  static constexpr int kSecondCol = KeyTile::kNumChunks == 1 ? kHalfDim : kPaddedDim - kHalfDim;
+
+  static constexpr int kValuesOffset = KeyTile::kBytes;
+  static constexpr int kScoresOffset = kValuesOffset + ValueTile::kBytes;
+  static constexpr int kSlotsOffset =
+      kScoresOffset + (Config::kAtomicDq ? 2 * ScoreTile::kBytes : 0);
+  static constexpr int kGradsOffset = QueryTile::kBytes;
+  static constexpr int kSlotBytes = QueryTile::kBytes + GradTile::kBytes;
+  static constexpr int kConstantsOffset = kSlotsOffset + kSlots * kSlotBytes;
+  static constexpr int kWordsOffset = kConstantsOffset + kSlots * Constants::kBytes;
+  static constexpr int kRingOffset = kWordsOffset + (kConsumerWarps + 1) / 2 * 8;
+  static constexpr int kOwnedRingOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
+  static constexpr int kSharedBytes = kOwnedRingOffset + RingBarriers<1>::kBytes;
+
+  static_assert(BLOCK_N % kWarpGroupRows == 0, "a consumer owns 64 keys");
+  static_assert(BLOCK_Q % 16 == 0 && BLOCK_Q <= 256, "queries are the depth of a wgmma");
+  static_assert(!Config::kAtomicDq || (BLOCK_Q == kWarpGroupRows && kNumConsumers <= 2),
+                "the rows of dq's product are one tile's queries");
+  static_assert(!Config::kAtomicDq || !Config::kPingPong,
+                "dS' is exchanged by all consumers at once: they have no turns");
+};
+
+// TmaParams::maps, in this order.
+enum DkdvMap { kDkdvKeyMap, kDkdvValueMap, kDkdvQueryMap, kDkdvGradMap, kDkdvConstantMap };
+
+// What producer and consumers must agree on about one tile of keys. Rows are below 2^31.
+template <class Config>
+struct DkdvWork {
+  using Shape = HopperDkdvShape<Config>;
+
+  int head;  // kv head
+  int batch;
+  int first_key;
+  int first_query;  // of the first tile with a query that sees one of the keys
+
+  LSSAR_DEVICE DkdvWork(const AttentionParams& p, u32 index) {
+    const i64 num_keys = seq_k<Config>(p);
+    const i64 num_queries = seq_q<Config>(p);
+    // The first keys have the most queries.
+    const BlockPlace place = work_place<Config::kHeadGroup, false>(
+        index, ceil_div(num_keys, Shape::BLOCK_N), p.kv_heads, p.batch * p.kv_heads);
+    head = place.head;
+    batch = place.batch;
+    first_key = static_cast<int>(place.tile_idx) * Shape::BLOCK_N;
+    const i64 seen =
+        Config::kIsCausal ? maximum(first_key + num_queries - num_keys, i64{0}) : i64{0};
+    first_query = static_cast<int>(seen / Shape::BLOCK_Q) * Shape::BLOCK_Q;
+  }
+
+  // What is computed from the work tile after this is not computed before it, and kept in registers
+  // over a loop that needs them all.
+  LSSAR_DEVICE void renew() {
+    pin_register(head);
+    pin_register(batch);
+    pin_register(first_key);
+  }
+
+  static LSSAR_DEVICE u32 count(const AttentionParams& p) {
+    return static_cast<u32>(ceil_div(seq_k<Config>(p), Shape::BLOCK_N) * p.kv_heads * p.batch);
+  }
+};
+
+// The queries of one step: the tiles of a head, then those of the group's next head.
+template <class Config>
+struct DkdvItem {
+  int head;
+  int first_query;
+
+  LSSAR_DEVICE DkdvItem(const AttentionParams& p, const DkdvWork<Config>& work)
+      : head(work.head * (p.heads / p.kv_heads)), first_query(work.first_query) {
+    if (first_query >= seq_q<Config>(p)) head = end_head(p, work);
+  }
+
+  static LSSAR_DEVICE int end_head(const AttentionParams& p, const DkdvWork<Config>& work) {
+    return (work.head + 1) * (p.heads / p.kv_heads);
+  }
+  LSSAR_DEVICE bool is_valid(const AttentionParams& p, const DkdvWork<Config>& work) const {
+    return head < end_head(p, work);
+  }
+  LSSAR_DEVICE void advance(const AttentionParams& p, const DkdvWork<Config>& work) {
+    first_query += HopperDkdvShape<Config>::BLOCK_Q;
+    if (first_query < seq_q<Config>(p)) return;
+    first_query = work.first_query;
+    ++head;
+  }
+};
+
+// Addresses in shared memory.
+template <class Config>
+struct DkdvShared {
+  using Shape = HopperDkdvShape<Config>;
+
+  u32 base;
+
+  LSSAR_DEVICE typename Shape::KeyTile keys() const { return {base}; }
+  LSSAR_DEVICE typename Shape::ValueTile values() const { return {base + Shape::kValuesOffset}; }
+  LSSAR_DEVICE typename Shape::ScoreTile scores(int buffer) const {
+    return {base + Shape::kScoresOffset + buffer * Shape::ScoreTile::kBytes};
+  }
+  LSSAR_DEVICE typename Shape::QueryTile queries(int slot) const {
+    return {base + Shape::kSlotsOffset + slot * Shape::kSlotBytes};
+  }
+  LSSAR_DEVICE typename Shape::GradTile grads(int slot) const {
+    return {queries(slot).base + Shape::kGradsOffset};
+  }
+  LSSAR_DEVICE typename Shape::Constants constants(int slot) const {
+    return {base + Shape::kConstantsOffset + slot * Shape::Constants::kBytes};
+  }
+  LSSAR_DEVICE u32 words() const { return base + Shape::kWordsOffset; }
+  LSSAR_DEVICE RingBarriers<Shape::kSlots> ring() const { return {base + Shape::kRingOffset}; }
+  LSSAR_DEVICE RingBarriers<1> owned_ring() const { return {base + Shape::kOwnedRingOffset}; }
+};
+
+// One thread.
+template <class Config>
+struct DkdvProducer {
+  using Shape = HopperDkdvShape<Config>;
+
+  const TmaParams& params;
+  DkdvShared<Config> shared;
+  RingCursor<Shape::kSlots> cursor;
+  RingCursor<1> owned_cursor;
+
+  LSSAR_DEVICE DkdvProducer(const TmaParams& p, DkdvShared<Config> s) : params(p), shared(s) {}
+
+  LSSAR_DEVICE void load_owned(const DkdvWork<Config>& work) {
+    using KeyTile = typename Shape::KeyTile;
+    using ValueTile = typename Shape::ValueTile;
+    const RingBarriers<1> ring = shared.owned_ring();
+    mbarrier_wait(ring.empty(0), owned_cursor.parity ^ 1);
+    mbarrier_arrive_expect(ring.full(0), KeyTile::kBytes + ValueTile::kBytes);
+    load_tile<KeyTile>(shared.keys().base, params.maps[kDkdvKeyMap], ring.full(0), 0,
+                       work.first_key, work.head, work.batch);
+    load_tile<ValueTile>(shared.values().base, params.maps[kDkdvValueMap], ring.full(0), 0,
+                         work.first_key, work.head, work.batch);
+    owned_cursor.advance();
+  }
+
+  LSSAR_DEVICE void load_item(const DkdvWork<Config>& work, const DkdvItem<Config>& item) {
+    using QueryTile = typename Shape::QueryTile;
+    using GradTile = typename Shape::GradTile;
+    using Constants = typename Shape::Constants;
+    const RingBarriers<Shape::kSlots> ring = shared.ring();
+    const int slot = cursor.slot;
+    const u32 full = ring.full(slot);
+    mbarrier_wait(ring.empty(slot), cursor.parity ^ 1);
+    mbarrier_arrive_expect(full, QueryTile::kBytes + GradTile::kBytes + Constants::kBytes);
+    const int batch = work.batch;
+    load_tile<QueryTile>(shared.queries(slot).base, params.maps[kDkdvQueryMap], full, 0,
+                         item.first_query, item.head, batch);
+    load_tile<GradTile>(shared.grads(slot).base, params.maps[kDkdvGradMap], full, 0,
+                        item.first_query, item.head, batch);
+    constexpr int kPlaneFloats = kVectorBytes / 4;
+#pragma unroll
+    for (int plane = 0; plane < 2; ++plane)
+      tma_load(shared.constants(slot).base + plane * Constants::kPlaneBytes,
+               params.maps[kDkdvConstantMap], full, plane * kPlaneFloats, item.first_query,
+               batch * params.attention.heads + item.head);
+    cursor.advance();
+  }
+
+  LSSAR_DEVICE void run() {
+    const AttentionParams& p = params.attention;
+    for_each_work_tile<Config::kIsPersistent>(DkdvWork<Config>::count(p), [&](u32 index) {
+      const DkdvWork<Config> work(p, index);
+      load_owned(work);
+      for (int sweep = 0; sweep < Shape::kNumSweeps; ++sweep)
+        for (DkdvItem<Config> item(p, work); item.is_valid(p, work); item.advance(p, work))
+          load_item(work, item);
+    });
+  }
+};
+
+}  // namespace lssar_device

@@ -1,0 +1,379 @@
+// Backward for queries in a kernel of its own, for sm_90a: every sum in one fixed order.
+//
+//   dq_i = a_i - q̂_i (q̂_i a_i),   a_i = sum_j dS'_ij k_j / |k_j|
+//
+// A work tile is BLOCK_M queries of one head, 64 to a consumer warp group, and all keys they see,
+// BLOCK_N at a time. dS' feeds dq from registers. Warp group 0 is the producer: one lane loads the
+// queries and output gradients of a work tile, and its key tiles into a ring of slots
+// (tile/tma_ring.cuh). A block works on tile after tile of queries, gridDim.x apart.
+//
+// kOverlap: the products that make the next tile's scores are in flight beside the one that uses
+// this tile's. kPingPong: consumers take turns in starting products.
+//
+// Shared memory: query tile, output gradient tile, kDqStages slots of a key and a value tile, the
+// slots' reciprocal key norms, barriers of the ring and of the query tile.
+// Named barriers: tile/consumer_barriers.cuh.
+#pragma once
+
+#include "templates/kernels/params.cuh"
+#include "templates/ptx/mbarrier.cuh"
+#include "templates/ptx/tma.cuh"
+#include "templates/ptx/warp_group.cuh"
+#include "templates/tile/consumer_barriers.cuh"
+#include "templates/tile/grad_scale.cuh"
+#include "templates/tile/project.cuh"
+#include "templates/tile/query_scores.cuh"
+#include "templates/tile/rows.cuh"
+#include "templates/tile/swizzled_tile.cuh"
+#include "templates/tile/tma_ring.cuh"
+#include "templates/tile/warp_group_mma.cuh"
+#include "templates/tile/work_tiles.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct HopperDqShape {
+  using Element = typename Config::Element;
+  static constexpr int BLOCK_M = Config::kDqRows;
+  static constexpr int BLOCK_N = Config::kDqCols;
+  static constexpr int kSlots = Config::kDqStages;
+  static constexpr int kNumConsumers = BLOCK_M / kWarpGroupRows;
+  static constexpr int kConsumerWarps = BLOCK_M / kWarpRows;
+  static constexpr int kThreads = (1 + kNumConsumers) * kWarpGroupThreads;
+
+  using QueryTile = SwizzledTile<Element, BLOCK_M, Config::kHeadDim>;
+  using GradTile = SwizzledTile<Element, BLOCK_M, Config::kHeadDimV>;
+  using KeyTile = SwizzledTile<Element, BLOCK_N, Config::kHeadDim>;
+  using ValueTile = SwizzledTile<Element, BLOCK_N, Config::kHeadDimV>;
+
+  static constexpr int kBoxAlignment = 128;  // of a TMA box without a swizzle
+  static constexpr int kNormBytes = BLOCK_N * 4;
+  static constexpr int kNormPitch =
+      (kNormBytes + kBoxAlignment - 1) / kBoxAlignment * kBoxAlignment;
+
+  static constexpr int kGradsOffset = QueryTile::kBytes;
+  static constexpr int kSlotsOffset = kGradsOffset + GradTile::kBytes;
+  static constexpr int kValuesOffset = KeyTile::kBytes;
+  static constexpr int kSlotBytes = KeyTile::kBytes + ValueTile::kBytes;
+  static constexpr int kNormsOffset = kSlotsOffset + kSlots * kSlotBytes;
+  static constexpr int kRingOffset = kNormsOffset + kSlots * kNormPitch;
+  static constexpr int kQueryRingOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
+  static constexpr int kSharedBytes = kQueryRingOffset + RingBarriers<1>::kBytes;
+
+  static_assert(BLOCK_M % kWarpGroupRows == 0, "a consumer owns 64 queries");
+  static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "keys are the depth of a wgmma");
+  static_assert(!Config::kOverlap || kSlots >= 2, "two key tiles are in use together");
+};
+
+// TmaParams::maps, in this order.
+enum DqMap { kDqQueryMap, kDqGradMap, kDqKeyMap, kDqValueMap, kDqNormMap };
+
+// What producer and consumers must agree on about one tile of queries.
+template <class Config>
+struct DqWork {
+  using Shape = HopperDqShape<Config>;
+
+  BlockPlace place;
+  i64 first_row;
+  int num_tiles;  // of keys
+
+  LSSAR_DEVICE DqWork(const AttentionParams& p, u32 index) {
+    const i64 queries = seq_q<Config>(p);
+    place = work_place<Config::kHeadGroup, Config::kIsCausal>(
+        index, ceil_div(queries, Shape::BLOCK_M), p.heads, p.batch * p.heads);
+    first_row = place.tile_idx * Shape::BLOCK_M;
+    const i64 last_row = minimum(first_row + Shape::BLOCK_M, queries) - 1;
+    num_tiles = static_cast<int>(ceil_div(num_visible_keys<Config>(p, last_row), Shape::BLOCK_N));
+  }
+
+  static LSSAR_DEVICE u32 count(const AttentionParams& p) {
+    return static_cast<u32>(ceil_div(seq_q<Config>(p), Shape::BLOCK_M) * p.heads * p.batch);
+  }
+};
+
+// Addresses in shared memory.
+template <class Config>
+struct DqShared {
+  using Shape = HopperDqShape<Config>;
+
+  u32 base;
+
+  LSSAR_DEVICE typename Shape::QueryTile queries() const { return {base}; }
+  LSSAR_DEVICE typename Shape::GradTile grads() const { return {base + Shape::kGradsOffset}; }
+  LSSAR_DEVICE typename Shape::KeyTile keys(int slot) const {
+    return {base + Shape::kSlotsOffset + slot * Shape::kSlotBytes};
+  }
+  LSSAR_DEVICE typename Shape::ValueTile values(int slot) const {
+    return {keys(slot).base + Shape::kValuesOffset};
+  }
+  LSSAR_DEVICE u32 norms(int slot) const {
+    return base + Shape::kNormsOffset + slot * Shape::kNormPitch;
+  }
+  LSSAR_DEVICE RingBarriers<Shape::kSlots> ring() const { return {base + Shape::kRingOffset}; }
+  LSSAR_DEVICE RingBarriers<1> query_ring() const { return {base + Shape::kQueryRingOffset}; }
+};
+
+// One thread.
+template <class Config>
+struct DqProducer {
+  using Shape = HopperDqShape<Config>;
+
+  const TmaParams& params;
+  DqShared<Config> shared;
+  RingCursor<Shape::kSlots> cursor;
+  RingCursor<1> query_cursor;
+
+  LSSAR_DEVICE DqProducer(const TmaParams& p, DqShared<Config> s) : params(p), shared(s) {}
+
+  LSSAR_DEVICE void load_queries(const DqWork<Config>& work) {
+    using QueryTile = typename Shape::QueryTile;
+    using GradTile = typename Shape::GradTile;
+    const RingBarriers<1> ring = shared.query_ring();
+    mbarrier_wait(ring.empty(0), query_cursor.parity ^ 1);
+    mbarrier_arrive_expect(ring.full(0), QueryTile::kBytes + GradTile::kBytes);
+    load_tile<QueryTile>(shared.queries().base, params.maps[kDqQueryMap], ring.full(0), 0,
+                         work.first_row, work.place.head, work.place.batch);
+    load_tile<GradTile>(shared.grads().base, params.maps[kDqGradMap], ring.full(0), 0,
+                        work.first_row, work.place.head, work.place.batch);
+    query_cursor.advance();
+  }
+
+  LSSAR_DEVICE void load_keys(int tile, int kv_head, int batch) {
+    using KeyTile = typename Shape::KeyTile;
+    using ValueTile = typename Shape::ValueTile;
+    const RingBarriers<Shape::kSlots> ring = shared.ring();
+    const int slot = cursor.slot;
+    const u32 full = ring.full(slot);
+    const int first_key = tile * Shape::BLOCK_N;
+    mbarrier_wait(ring.empty(slot), cursor.parity ^ 1);
+    mbarrier_arrive_expect(full, KeyTile::kBytes + ValueTile::kBytes + Shape::kNormBytes);
+    load_tile<KeyTile>(shared.keys(slot).base, params.maps[kDqKeyMap], full, 0, first_key, kv_head,
+                       batch);
+    load_tile<ValueTile>(shared.values(slot).base, params.maps[kDqValueMap], full, 0, first_key,
+                         kv_head, batch);
+    tma_load(shared.norms(slot), params.maps[kDqNormMap], full, first_key,
+             batch * params.attention.kv_heads + kv_head);
+    cursor.advance();
+  }
+
+  LSSAR_DEVICE void run() {
+    const AttentionParams& p = params.attention;
+    for_each_work_tile<Config::kIsPersistent>(DqWork<Config>::count(p), [&](u32 index) {
+      const DqWork<Config> work(p, index);
+      load_queries(work);
+      const int kv_head = work.place.head / (p.heads / p.kv_heads);
+      for (int tile = 0; tile < work.num_tiles; ++tile) load_keys(tile, kv_head, work.place.batch);
+    });
+  }
+};
+
+// A warp group.
+template <class Config>
+struct DqConsumer {
+  using Shape = HopperDqShape<Config>;
+  using Element = typename Config::Element;
+  using Mma = TileMma16<Element>;
+  static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
+  using Scores = Fragment<kKeyTiles>;
+  using Operand = typename Mma::template Operand<kKeyTiles>;
+  using QueryGrads = Fragment<Config::kHeadDim / kTileCols>;
+  using Scale = GradScale<Element>;
+
+  const AttentionParams& p;
+  DqShared<Config> shared;
+  int group;  // of the consumers
+  ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
+  RingCursor<Shape::kSlots> filled;    // next slot to wait for
+  RingCursor<Shape::kSlots> released;  // next slot to give back
+  RingCursor<1> query_cursor;
+
+  // Of the work tile.
+  i64 visible[2];
+  i64 first_masked;  // tiles whose end is above this hide keys from some row of the warp
+  int num_parts;     // see num_grad_parts; the same for all consumers
+  RowConstants constants[2];
+
+  // Sums of one work tile.
+  struct Sums {
+    QueryGrads dq;
+    Operand grads;  // dS' of the tile whose product comes next
+    Scale scale;
+  };
+
+  LSSAR_DEVICE DqConsumer(const AttentionParams& params, DqShared<Config> s, int g)
+      : p(params), shared(s), group(g), turns{g} {}
+
+  // First of the warp's rows in the block.
+  LSSAR_DEVICE int warp_row0() const {
+    return group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
+  }
+  LSSAR_DEVICE i64 flat_row(const DqWork<Config>& work, i64 row) const {
+    return (i64{work.place.batch} * p.heads + work.place.head) * seq_q<Config>(p) + row;
+  }
+
+  LSSAR_DEVICE void place_rows(const DqWork<Config>& work) {
+    const i64 first = work.first_row + warp_row0();
+    first_masked = num_visible_keys<Config>(p, first);
+    num_parts = num_grad_parts<Config>(num_visible_keys<Config>(p, work.first_row));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i64 row = first + fragment_row(half);
+      visible[half] = num_visible_keys<Config>(p, row);
+      constants[half] = no_gradient();
+      if (row < seq_q<Config>(p))
+        constants[half] = load_row_constants_global(p.row_constants +
+                                                    flat_row(work, row) * (kRowConstantBytes / 4));
+    }
+  }
+
+  // REQUIRES: products of the warp that read what the barrier guards have ended.
+  LSSAR_DEVICE void release(u32 empty_barrier) const {
+    fence_async_shared();  // generic loads come before TMA overwrites what they read
+    warp_barrier();
+    if (lane_index() == 0) mbarrier_arrive(empty_barrier);
+  }
+  LSSAR_DEVICE void release_slot() {
+    release(shared.ring().empty(released.slot));
+    released.advance();
+  }
+
+  // Starts s = q kᵀ and d = g vᵀ of the next tile.
+  LSSAR_DEVICE void start_scores(Scores& s, Scores& d) {
+    mbarrier_wait(shared.ring().full(filled.slot), filled.parity);
+    wgmma_fence();
+    start_multiply_transposed(s, shared.queries(), group * kWarpGroupRows,
+                              shared.keys(filled.slot));
+    start_multiply_transposed(d, shared.grads(), group * kWarpGroupRows,
+                              shared.values(filled.slot));
+    wgmma_commit();
+    filled.advance();
+  }
+
+  template <int kPending>
+  LSSAR_DEVICE void finish_scores(Scores& s, Scores& d) const {
+    finish<kPending>(s);
+    pin(d);
+  }
+
+  LSSAR_DEVICE void weigh(Scores& s, Scores& d, int slot, int tile) const {
+    const i64 first_key = i64{tile} * Shape::BLOCK_N;
+    const bool needs_mask = Config::kIsCausal && first_key + Shape::BLOCK_N > first_masked;
+    weigh_queries<Config>(s, d, constants, shared.norms(slot), {visible, first_key, needs_mask});
+  }
+
+  // Starts dq += dS' k of the tile in the oldest slot in use.
+  LSSAR_DEVICE void start_sum(Sums& sums) const {
+    pin(sums.dq);
+    pin_operand(sums.grads);
+    wgmma_fence();
+    start_multiply<Element>(sums.dq, sums.grads, shared.keys(released.slot));
+    wgmma_commit();
+  }
+  LSSAR_DEVICE void finish_sum(Sums& sums) const {
+    finish<0>(sums.dq);
+    pin_operand(sums.grads);
+  }
+
+  // Rounds the gradients of the tile in the oldest slot in use.
+  // REQUIRES: no product is in flight.
+  LSSAR_DEVICE void round(Sums& sums, Scores& d) const {
+    if constexpr (Scale::kIsNeeded) sums.scale.apply(Scale::largest_bits(d), d, sums.dq);
+    Mma::round(sums.grads, d);
+    if (num_parts == 1) return;
+    start_sum(sums);
+    finish_sum(sums);
+    Mma::subtract(d, sums.grads);
+    Mma::round(sums.grads, d);
+  }
+
+  LSSAR_DEVICE void add_keys(Sums& sums, int num_tiles) {
+    if (num_tiles == 0) return;
+    Scores s, d;
+    turns.take();
+    start_scores(s, d);
+    turns.pass();
+    finish_scores<0>(s, d);
+    weigh(s, d, released.slot, 0);
+    round(sums, d);
+#pragma unroll 1
+    for (int tile = 1; tile < num_tiles; ++tile) {
+      turns.take();
+      if constexpr (Config::kOverlap) {
+        const int slot = filled.slot;
+        start_scores(s, d);
+        start_sum(sums);
+        turns.pass();
+        finish_scores<1>(s, d);
+        weigh(s, d, slot, tile);
+        finish_sum(sums);
+        release_slot();
+      } else {
+        start_sum(sums);
+        finish_sum(sums);
+        release_slot();
+        start_scores(s, d);
+        turns.pass();
+        finish_scores<0>(s, d);
+        weigh(s, d, released.slot, tile);
+      }
+      round(sums, d);
+    }
+    start_sum(sums);
+    finish_sum(sums);
+    release_slot();
+  }
+
+  LSSAR_DEVICE void write(Sums& sums, const DqWork<Config>& work) const {
+    Scale::multiply(sums.dq, sums.scale.inverse());
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i64 row = work.first_row + warp_row0() + fragment_row(half);
+      const bool is_row = row < seq_q<Config>(p);
+      const float inverse_norm = is_row ? p.q_inv_norm[flat_row(work, row)] : 0.0f;
+      project_row<Mma>(sums.dq, half, shared.queries(), warp_row0(), inverse_norm);
+      if (is_row)
+        write_row<Config, Config::kHeadDim>(
+            row_pointer<Element>(p.grad_q, work.place.batch, work.place.head, row), sums.dq, half);
+    }
+  }
+
+  LSSAR_DEVICE void process(const DqWork<Config>& work) {
+    place_rows(work);
+    const RingBarriers<1> query_ring = shared.query_ring();
+    mbarrier_wait(query_ring.full(0), query_cursor.parity);
+    query_cursor.advance();
+    Sums sums;
+    sums.dq.clear();
+    add_keys(sums, work.num_tiles);
+    write(sums, work);
+    release(query_ring.empty(0));
+  }
+
+  LSSAR_DEVICE void run() {
+    turns.begin();
+    for_each_work_tile<Config::kIsPersistent>(
+        DqWork<Config>::count(p), [this](u32 index) { process(DqWork<Config>(p, index)); });
+  }
+};
+
+template <class Config>
+LSSAR_DEVICE void hopper_backward_dq(const TmaParams& params) {
+  using Shape = HopperDqShape<Config>;
+  const DqShared<Config> shared{swizzled_shared_address()};
+  if (thread_index() == 0) {
+    shared.ring().init(Shape::kConsumerWarps);
+    shared.query_ring().init(Shape::kConsumerWarps);
+    fence_mbarrier_init();
+  }
+  block_barrier();
+  const int warp_group = warp_group_index();
+  if (warp_group == 0) {
+    if constexpr (Config::kConsumerRegisters > 0) lower_registers<Config::kProducerRegisters>();
+    if (warp_index() == 0 && elect_lane()) DqProducer<Config>(params, shared).run();
+  } else {
+    if constexpr (Config::kConsumerRegisters > 0) raise_registers<Config::kConsumerRegisters>();
+    DqConsumer<Config>(params.attention, shared, warp_group - 1).run();
+  }
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,334 @@
+// Forward of LSSA and LSSAR for sm_90a: the two passes of forward.cuh with TMA, wgmma and warps
+// that have a role.
+//
+//   pass 1:  R_i = sum_j softplus(S_ij),  largest score  ->  m_i = max_j U_ij
+//   pass 2:  u_ij = U_ij / m_i,  w_ij = u_ij^p,  o_i = sum_j w_ij v_j / sum_j w_ij
+//   training also:  X_i = (sum_j u_ij^(p-1) v_j - T_i o_i) / (m_i zs_i),  T_i = sum_j u_ij^(p-1)
+//
+// Warp group 0 is the producer: one lane loads query tiles, and key and value tiles in the order of
+// their use into a ring of slots (tile/tma_ring.cuh). Each other warp group is a consumer and owns
+// 64 of the BLOCK_M queries, 16 to a warp. With kIsPersistent a block works on tile after tile of
+// queries.
+//
+// kHasUnitKeys: keys arrive as unit vectors in fp16, queries are scaled to match, and products are
+// scores in bits; else products of the raw q and k get their norms in float32.
+// kOverlap: the next product of keys is in flight beside this tile's arithmetic, in pass 2 together
+// with the product of the last tile's weights and values.
+// kPingPong: consumers take turns in starting products, so that one's arithmetic runs beside the
+// other's products.
+//
+// Shared memory: query tile; kForwardStages slots of a key or value tile; per slot the reciprocal
+// key norms (without kHasUnitKeys); barriers of the ring, and two of the query tile. Named
+// barriers: tile/consumer_barriers.cuh.
+#pragma once
+
+#include "templates/kernels/hopper_forward_producer.cuh"
+#include "templates/ptx/mbarrier.cuh"
+#include "templates/ptx/tma.cuh"
+#include "templates/ptx/warp_group.cuh"
+#include "templates/tile/consumer_barriers.cuh"
+#include "templates/tile/forward_rows.cuh"
+#include "templates/tile/score_fragment.cuh"
+#include "templates/tile/swizzled_tile.cuh"
+#include "templates/tile/tma_ring.cuh"
+#include "templates/tile/unit_rows.cuh"
+#include "templates/tile/warp_group_mma.cuh"
+#include "templates/tile/work_tiles.cuh"
+
+namespace lssar_device {
+
+// A warp group.
+template <class Config>
+struct ForwardConsumer {
+  using Shape = HopperForwardShape<Config>;
+  using Element = typename Config::Element;
+  using Mma = TileMma16<Element>;
+  static constexpr int kScoreTiles = Shape::BLOCK_N1 / kTileCols;
+  static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
+  using ScoreSums = PassOneSums<Config, kScoreTiles>;
+  using Scores = Fragment<kKeyTiles>;
+  using Columns = Fragment<Shape::BLOCK_DV / kTileCols>;
+  using Weights = typename Mma::template Operand<kKeyTiles>;
+
+  const AttentionParams& p;
+  ForwardShared<Config> shared;
+  int group;  // of the consumers
+  ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
+  RingCursor<Shape::kSlots> filled;    // next slot to wait for
+  RingCursor<Shape::kSlots> released;  // next slot to give back
+  RingCursor<1> query_cursor;
+  ForwardRows<Config> rows;
+  i64 first_masked;  // tiles whose end is above this may hide keys from some row of the warp
+
+  LSSAR_DEVICE ForwardConsumer(const AttentionParams& params, ForwardShared<Config> s, int g)
+      : p(params), shared(s), group(g), turns{g} {}
+
+  // The address of the next slot, once it is filled.
+  LSSAR_DEVICE u32 next_slot() {
+    mbarrier_wait(shared.ring().full(filled.slot), filled.parity);
+    const u32 address = shared.slot(filled.slot);
+    filled.advance();
+    return address;
+  }
+
+  // REQUIRES: products that read the oldest slot in use have ended.
+  LSSAR_DEVICE void release_slot() {
+    const u32 barrier = shared.ring().empty(released.slot);
+    if constexpr (Config::kHasUnitKeys) {
+      if (warp_group_thread() == 0) mbarrier_arrive(barrier);
+    } else {
+      fence_async_shared();  // norms were read before TMA overwrites them
+      warp_barrier();
+      if (lane_index() == 0) mbarrier_arrive(barrier);
+    }
+    released.advance();
+  }
+
+  template <class Tile, int kTiles>
+  LSSAR_DEVICE void start_scores(Fragment<kTiles>& s) {
+    const Tile keys{next_slot()};
+    wgmma_fence();
+    start_multiply_transposed(s, shared.queries(), group * kWarpGroupRows, keys);
+    wgmma_commit();
+  }
+
+  // Products of the oldest slot in use -> scores in bits, and the slot is free.
+  template <int kTiles>
+  LSSAR_DEVICE void finish_scores(Fragment<kTiles>& s) {
+    if constexpr (!Config::kHasUnitKeys)
+      scale_scores(s, rows.score_scale, shared.norms(released.slot));
+    release_slot();
+  }
+
+  LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
+
+  LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreTiles>& s, int tile) {
+    finish_scores(s);
+    const i64 first = i64{tile} * Shape::BLOCK_N1;
+    if (needs_mask(first + Shape::BLOCK_N1)) mask_keys(s, rows.visible, first, -infinity());
+    sums.add(s);
+  }
+
+  LSSAR_DEVICE void start_score_tile(Fragment<kScoreTiles>& s) {
+    turns.take();
+    start_scores<typename Shape::ScoreKeyTile>(s);
+    turns.pass();
+  }
+
+  // One tile's products are in flight in turn in `even` and `odd` while the other is added up.
+  // NOTE: no product starts under a condition within the loop: the assembler would then wait for
+  // each (C7514).
+  LSSAR_DEVICE void add_overlapped(ScoreSums& sums, int num_tiles) {
+    Fragment<kScoreTiles> even, odd;
+    start_score_tile(even);
+    int tile = 0;
+#pragma unroll 1
+    for (; tile + 2 < num_tiles; tile += 2) {
+      start_score_tile(odd);
+      finish<1>(even);
+      add_scores(sums, even, tile);
+      start_score_tile(even);
+      finish<1>(odd);
+      add_scores(sums, odd, tile + 1);
+    }
+    if (tile + 1 < num_tiles) {
+      start_score_tile(odd);
+      finish<1>(even);
+      add_scores(sums, even, tile);
+      finish<0>(odd);
+      add_scores(sums, odd, tile + 1);
+    } else {
+      finish<0>(even);
+      add_scores(sums, even, tile);
+    }
+  }
+
+  LSSAR_DEVICE void pass_one(int num_tiles) {
+    ScoreSums sums;
+    sums.clear();
+    if constexpr (Config::kOverlap) {
+      if (num_tiles > 0) add_overlapped(sums, num_tiles);
+    } else {
+#pragma unroll 1
+      for (int tile = 0; tile < num_tiles; ++tile) {
+        Fragment<kScoreTiles> s;
+        start_score_tile(s);
+        finish<0>(s);
+        add_scores(sums, s, tile);
+      }
+    }
+    rows.finish_pass_one(sums);
+  }
+
+  // Scores -> u, and without X on to the weights.
+  LSSAR_DEVICE void weigh(Scores& s, int tile) {
+    finish_scores(s);
+    rows.evaluate(s);
+    const i64 first = i64{tile} * Shape::BLOCK_N;
+    if (needs_mask(first + Shape::BLOCK_N)) mask_keys(s, rows.visible, first, 0.0f);
+    if constexpr (!Config::kNeedsX) {
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) s.at[n][e] = Config::power(s.at[n][e]);
+    }
+  }
+
+  // The sums over keys of one chunk of value columns.
+  struct Sums {
+    Columns o, y;
+    typename Mma::RowSums zs, t;
+    Weights weights, slopes;
+
+    LSSAR_DEVICE void clear() {
+      o.clear();
+      zs.clear();
+      t.clear();
+      if constexpr (Config::kNeedsX) y.clear();
+    }
+
+    // REQUIRES: no product of the last weights is in flight.
+    LSSAR_DEVICE void round(Scores& s) {
+      if constexpr (Config::kNeedsX) {
+        Scores slope;
+#pragma unroll
+        for (int n = 0; n < kKeyTiles; ++n)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            slope.at[n][e] = Config::power_slope(s.at[n][e]);
+            s.at[n][e] *= slope.at[n][e];
+          }
+        Mma::round(slopes, slope);
+        t.add(slopes);
+      }
+      Mma::round(weights, s);
+      zs.add(weights);
+    }
+
+    LSSAR_DEVICE void pin_registers() {
+      pin(o);
+      pin_operand(weights);
+      if constexpr (Config::kNeedsX) {
+        pin(y);
+        pin_operand(slopes);
+      }
+    }
+
+    LSSAR_DEVICE void start(typename Shape::ValueTile values) {
+      pin_registers();
+      wgmma_fence();
+      start_multiply<Element>(o, weights, values);
+      if constexpr (Config::kNeedsX) start_multiply<Element>(y, slopes, values);
+      wgmma_commit();
+    }
+
+    LSSAR_DEVICE void finish_products() {
+      wgmma_wait<0>();
+      pin_registers();
+    }
+  };
+
+  // NOTE: the order of slots is the producer's.
+  LSSAR_DEVICE void pass_two(Sums& sums, int num_tiles) {
+    if (num_tiles == 0) return;
+    Scores s;
+    turns.take();
+    start_scores<typename Shape::KeyTile>(s);
+    turns.pass();
+    finish<0>(s);
+    weigh(s, 0);
+    sums.round(s);
+#pragma unroll 1
+    for (int tile = 1; tile < num_tiles; ++tile) {
+      turns.take();
+      if constexpr (Config::kOverlap) {
+        start_scores<typename Shape::KeyTile>(s);
+        sums.start({next_slot()});
+        turns.pass();
+        finish<1>(s);
+        weigh(s, tile);
+        sums.finish_products();
+        release_slot();
+      } else {
+        sums.start({next_slot()});
+        start_scores<typename Shape::KeyTile>(s);
+        turns.pass();
+        finish<0>(s);
+        sums.finish_products();
+        release_slot();
+        weigh(s, tile);
+      }
+      sums.round(s);
+    }
+    sums.start({next_slot()});
+    sums.finish_products();
+    release_slot();
+  }
+
+  LSSAR_DEVICE void prepare_queries() {
+    const int row0 = group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
+    const auto tile = shared.queries();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = row0 + fragment_row(half);
+      rows.score_scale[half] =
+          rows.scale_from_norm(half, tile_row_inverse_norm<Config, Mma>(tile, row));
+      if constexpr (Config::kHasUnitKeys)
+        scale_row<Config, Mma>(tile, row, rows.score_scale[half] * kUnitKeyScaleInverse);
+    }
+    fence_async_shared();
+    consumer_barrier(group);
+  }
+
+  LSSAR_DEVICE void process(const ForwardWork<Config>& work) {
+    const i64 first =
+        work.first_row + group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
+    rows.place(p, first);
+    first_masked = first + kWarpRows > seq_q<Config>(p) ? 0 : num_visible_keys<Config>(p, first);
+    const RingBarriers<1> query_ring = shared.query_ring();
+    mbarrier_wait(query_ring.full(0), query_cursor.parity);
+    query_cursor.advance();
+    prepare_queries();
+    pass_one(work.score_tiles);
+#pragma unroll 1
+    for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk) {
+      Sums sums;
+      sums.clear();
+      pass_two(sums, work.tiles);
+      if (chunk == Shape::kNumChunks - 1 && warp_group_thread() == 0)
+        mbarrier_arrive(query_ring.empty(0));
+      rows.write_columns(
+          p, work.place, chunk * Shape::BLOCK_DV, sums.o, sums.y,
+          {{sums.zs.total(0), sums.zs.total(1)}, {sums.t.total(0), sums.t.total(1)}});
+    }
+  }
+
+  LSSAR_DEVICE void run() {
+    turns.begin();
+    for_each_work_tile<Config::kIsPersistent>(ForwardWork<Config>::count(p), [this](u32 index) {
+      process(ForwardWork<Config>(p, index));
+    });
+  }
+};
+
+template <class Config>
+LSSAR_DEVICE void hopper_forward(const TmaParams& params) {
+  using Shape = HopperForwardShape<Config>;
+  const ForwardShared<Config> shared{swizzled_shared_address()};
+  if (thread_index() == 0) {
+    shared.ring().init(Shape::kReleases);
+    shared.query_ring().init(Shape::kNumConsumers);
+    fence_mbarrier_init();
+  }
+  block_barrier();
+  const int warp_group = warp_group_index();
+  if (warp_group == 0) {
+    if constexpr (Config::kConsumerRegisters > 0) lower_registers<Config::kProducerRegisters>();
+    if (warp_index() == 0 && elect_lane()) ForwardProducer<Config>(params, shared).run();
+  } else {
+    if constexpr (Config::kConsumerRegisters > 0) raise_registers<Config::kConsumerRegisters>();
+    ForwardConsumer<Config>(params.attention, shared, warp_group - 1).run();
+  }
+}
+
+}  // namespace lssar_device

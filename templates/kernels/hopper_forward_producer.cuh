@@ -1,0 +1,189 @@
+// The producer of the Hopper forward: what a block holds in shared memory, what producer and
+// consumers must agree on, and the loads. See hopper_forward.cuh.
+#pragma once
+
+#include "templates/kernels/params.cuh"
+#include "templates/ptx/mbarrier.cuh"
+#include "templates/ptx/tma.cuh"
+#include "templates/ptx/warp_group.cuh"
+#include "templates/tile/rows.cuh"
+#include "templates/tile/swizzled_tile.cuh"
+#include "templates/tile/tma_ring.cuh"
+#include "templates/tile/warp_group_mma.cuh"
+#include "templates/tile/work_tiles.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct HopperForwardShape {
+  using Element = typename Config::Element;
+  // What q and k are multiplied as.
+  using ScoreElement = typename Select<Config::kHasUnitKeys, Fp16, Element>::Type;
+  static constexpr int BLOCK_M = Config::kForwardRows;
+  static constexpr int BLOCK_N1 = Config::kScoreCols;  // keys of a tile in pass 1
+  static constexpr int BLOCK_N = Config::kForwardCols;
+  static constexpr int BLOCK_DV = Config::kBlockDv;
+  static constexpr int kSlots = Config::kForwardStages;
+  static constexpr int kNumConsumers = BLOCK_M / kWarpGroupRows;
+  static constexpr int kThreads = (1 + kNumConsumers) * kWarpGroupThreads;
+  static constexpr int kNumChunks = (Config::kHeadDimV + BLOCK_DV - 1) / BLOCK_DV;
+
+  using QueryTile = SwizzledTile<ScoreElement, BLOCK_M, Config::kHeadDim>;
+  using ScoreKeyTile = SwizzledTile<ScoreElement, BLOCK_N1, Config::kHeadDim>;
+  using KeyTile = SwizzledTile<ScoreElement, BLOCK_N, Config::kHeadDim>;
+  using ValueTile = SwizzledTile<Element, BLOCK_N, BLOCK_DV>;
+
+  static constexpr int kKeyBytes =
+      ScoreKeyTile::kBytes > KeyTile::kBytes ? ScoreKeyTile::kBytes : KeyTile::kBytes;
+  static constexpr int kSlotBytes = kKeyBytes > ValueTile::kBytes ? kKeyBytes : ValueTile::kBytes;
+  static constexpr int kNormAlignment = 128;  // of a TMA box
+  static constexpr int kMaxCols = BLOCK_N1 > BLOCK_N ? BLOCK_N1 : BLOCK_N;
+  static constexpr int kNormBytes =
+      Config::kHasUnitKeys ? 0
+                           : (kMaxCols * 4 + kNormAlignment - 1) / kNormAlignment * kNormAlignment;
+
+  static constexpr int kNormsOffset = QueryTile::kBytes + kSlots * kSlotBytes;
+  static constexpr int kRingOffset = kNormsOffset + kSlots * kNormBytes;
+  static constexpr int kQueryBarriersOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
+  static constexpr int kSharedBytes = kQueryBarriersOffset + RingBarriers<1>::kBytes;
+
+  // Who releases a slot: a thread of each consumer, whose wait orders the whole group's products;
+  // or a lane of each warp, where lanes have read norms.
+  static constexpr int kReleases = Config::kHasUnitKeys ? kNumConsumers : 4 * kNumConsumers;
+
+  static_assert(BLOCK_M % kWarpGroupRows == 0, "a consumer owns 64 queries");
+  static_assert(BLOCK_N1 % 8 == 0 && BLOCK_N1 <= 256, "pass 1: columns of one wgmma");
+  static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "keys are the depth of a wgmma in pass 2");
+  static_assert(BLOCK_DV % 8 == 0 && BLOCK_DV <= 256, "value columns of one wgmma");
+  static_assert(kSlots >= 2, "a key tile and the value tile before it are in use together");
+};
+
+// TmaParams::maps, in this order.
+enum ForwardMap { kQueryMap, kScoreKeyMap, kKeyMap, kValueMap, kScoreNormMap, kNormMap };
+
+// What producer and consumers must agree on about one tile of queries.
+template <class Config>
+struct ForwardWork {
+  using Shape = HopperForwardShape<Config>;
+
+  BlockPlace place;
+  i64 first_row;
+  int score_tiles;  // key tiles of pass 1
+  int tiles;        // of pass 2
+
+  LSSAR_DEVICE ForwardWork(const AttentionParams& p, u32 index) {
+    const i64 queries = seq_q<Config>(p);
+    const i64 num_tiles = ceil_div(queries, Shape::BLOCK_M);
+    place = work_place<Config::kHeadGroup, Config::kIsCausal>(index, num_tiles, p.heads,
+                                                              p.batch * p.heads);
+    first_row = place.tile_idx * Shape::BLOCK_M;
+    const i64 last = minimum(first_row + Shape::BLOCK_M, queries) - 1;
+    const i64 keys = num_visible_keys<Config>(p, last);
+    score_tiles = static_cast<int>(ceil_div(keys, Shape::BLOCK_N1));
+    tiles = static_cast<int>(ceil_div(keys, Shape::BLOCK_N));
+  }
+
+  static LSSAR_DEVICE u32 count(const AttentionParams& p) {
+    const i64 num_tiles = ceil_div(seq_q<Config>(p), Shape::BLOCK_M);
+    return static_cast<u32>(num_tiles * p.heads * p.batch);
+  }
+};
+
+// Addresses in shared memory.
+template <class Config>
+struct ForwardShared {
+  using Shape = HopperForwardShape<Config>;
+
+  u32 base;
+
+  LSSAR_DEVICE typename Shape::QueryTile queries() const { return {base}; }
+  LSSAR_DEVICE u32 slot(int slot) const {
+    return base + Shape::QueryTile::kBytes + slot * Shape::kSlotBytes;
+  }
+  LSSAR_DEVICE u32 norms(int slot) const {
+    return base + Shape::kNormsOffset + slot * Shape::kNormBytes;
+  }
+  LSSAR_DEVICE RingBarriers<Shape::kSlots> ring() const { return {base + Shape::kRingOffset}; }
+  LSSAR_DEVICE RingBarriers<1> query_ring() const { return {base + Shape::kQueryBarriersOffset}; }
+};
+
+// One thread.
+template <class Config>
+struct ForwardProducer {
+  using Shape = HopperForwardShape<Config>;
+
+  const TmaParams& params;
+  ForwardShared<Config> shared;
+  RingCursor<Shape::kSlots> cursor;
+  RingCursor<1> query_cursor;
+
+  LSSAR_DEVICE ForwardProducer(const TmaParams& p, ForwardShared<Config> s)
+      : params(p), shared(s) {}
+
+  LSSAR_DEVICE void load_queries(const ForwardWork<Config>& work) {
+    using Tile = typename Shape::QueryTile;
+    const RingBarriers<1> ring = shared.query_ring();
+    mbarrier_wait(ring.empty(0), query_cursor.parity ^ 1);
+    mbarrier_arrive_expect(ring.full(0), Tile::kBytes);
+    load_tile<Tile>(shared.queries().base, params.maps[kQueryMap], ring.full(0), 0, work.first_row,
+                    work.place.head, work.place.batch);
+    query_cursor.advance();
+  }
+
+  // Waits until the next slot is free and announces its bytes; returns its index.
+  template <int kBytes>
+  LSSAR_DEVICE int open_slot() {
+    const RingBarriers<Shape::kSlots> ring = shared.ring();
+    const int slot = cursor.slot;
+    mbarrier_wait(ring.empty(slot), cursor.parity ^ 1);
+    mbarrier_arrive_expect(ring.full(slot), kBytes);
+    cursor.advance();
+    return slot;
+  }
+
+  template <class Tile>
+  LSSAR_DEVICE void load_keys(ForwardMap map, ForwardMap norm_map, int tile, int kv_head,
+                              int batch) {
+    constexpr int kNormBytes = Config::kHasUnitKeys ? 0 : Tile::kRows * 4;
+    const int slot = open_slot<Tile::kBytes + kNormBytes>();
+    const u32 barrier = shared.ring().full(slot);
+    load_tile<Tile>(shared.slot(slot), params.maps[map], barrier, 0, i64{tile} * Tile::kRows,
+                    kv_head, batch);
+    if constexpr (!Config::kHasUnitKeys)
+      tma_load(shared.norms(slot), params.maps[norm_map], barrier, tile * Tile::kRows,
+               batch * params.attention.kv_heads + kv_head);
+  }
+
+  LSSAR_DEVICE void load_values(int tile, int chunk, int kv_head, int batch) {
+    using Tile = typename Shape::ValueTile;
+    const int slot = open_slot<Tile::kBytes>();
+    load_tile<Tile>(shared.slot(slot), params.maps[kValueMap], shared.ring().full(slot),
+                    chunk * Shape::BLOCK_DV, i64{tile} * Tile::kRows, kv_head, batch);
+  }
+
+  LSSAR_DEVICE void load(const ForwardWork<Config>& work) {
+    const AttentionParams& p = params.attention;
+    const int kv_head = work.place.head / (p.heads / p.kv_heads);
+    const int batch = work.place.batch;
+    load_queries(work);
+    for (int tile = 0; tile < work.score_tiles; ++tile)
+      load_keys<typename Shape::ScoreKeyTile>(kScoreKeyMap, kScoreNormMap, tile, kv_head, batch);
+    for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk) {
+      // In the order the consumers take them: with kOverlap, keys are one tile ahead of values.
+      for (int tile = 0; tile < work.tiles; ++tile) {
+        load_keys<typename Shape::KeyTile>(kKeyMap, kNormMap, tile, kv_head, batch);
+        if (!Config::kOverlap) load_values(tile, chunk, kv_head, batch);
+        if (Config::kOverlap && tile > 0) load_values(tile - 1, chunk, kv_head, batch);
+      }
+      if (Config::kOverlap && work.tiles > 0) load_values(work.tiles - 1, chunk, kv_head, batch);
+    }
+  }
+
+  LSSAR_DEVICE void run() {
+    for_each_work_tile<Config::kIsPersistent>(
+        ForwardWork<Config>::count(params.attention),
+        [this](u32 index) { load(ForwardWork<Config>(params.attention, index)); });
+  }
+};
+
+}  // namespace lssar_device

@@ -1,0 +1,53 @@
+// Barriers in shared memory that count arrivals and bytes (sm_90): 8 bytes each, by 32-bit address.
+//
+// A wait names the parity of the phase it waits for; a new barrier is in phase 0, and the wait for
+// parity 1 then succeeds at once: what a barrier guards begins free.
+#pragma once
+
+#include "templates/ptx/types.cuh"
+
+namespace lssar_device {
+
+inline constexpr int kBarrierBytes = 8;
+
+LSSAR_DEVICE void mbarrier_init(u32 barrier, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+// Makes inits visible to asynchronous copies and to the cluster. Other threads of the block still
+// need a block_barrier().
+LSSAR_DEVICE void fence_mbarrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+LSSAR_DEVICE void mbarrier_arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Arrives and adds `bytes` to what asynchronous copies must bring before the phase ends.
+LSSAR_DEVICE void mbarrier_arrive_expect(u32 barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+               "r"(bytes)
+               : "memory");
+}
+
+LSSAR_DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity) {
+  u32 is_done;
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n"
+      "}"
+      : "=r"(is_done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return is_done != 0;
+}
+
+LSSAR_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
+  while (!mbarrier_try_wait(barrier, parity)) {
+  }
+}
+
+}  // namespace lssar_device

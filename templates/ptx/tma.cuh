@@ -1,0 +1,76 @@
+// Asynchronous bulk copies between tensors in global memory and boxes in shared memory (sm_90).
+//
+// One thread issues. Loads end at an mbarrier that expects their bytes; stores and reductions
+// belong to the issuing thread's bulk groups. Coordinates are in elements, the innermost first;
+// elements outside the tensor are 0 when loaded and left out when stored. Boxes are 1024-byte
+// aligned in shared memory where the map has a 128-byte swizzle, 128-byte aligned else.
+#pragma once
+
+#include "templates/kernels/params.cuh"
+#include "templates/ptx/types.cuh"
+
+namespace lssar_device {
+
+LSSAR_DEVICE void prefetch_map(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+LSSAR_DEVICE void tma_load(u32 shared, const TensorMap& map, u32 barrier, int x0, int x1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(x0), "r"(x1)
+      : "memory");
+}
+LSSAR_DEVICE void tma_load(u32 shared, const TensorMap& map, u32 barrier, int x0, int x1, int x2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2)
+      : "memory");
+}
+LSSAR_DEVICE void tma_load(u32 shared, const TensorMap& map, u32 barrier, int x0, int x1, int x2,
+                           int x3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+      : "memory");
+}
+
+LSSAR_DEVICE void tma_store(const TensorMap& map, u32 shared, int x0, int x1, int x2, int x3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
+          &map),
+      "r"(shared), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+      : "memory");
+}
+
+// Adds the box to global memory, element by element, in no particular order.
+LSSAR_DEVICE void tma_reduce_add(const TensorMap& map, u32 shared, int x0, int x1, int x2, int x3) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.bulk_group "
+      "[%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+      "r"(shared), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+      : "memory");
+}
+
+LSSAR_DEVICE void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until all but kPending of this thread's groups have read their sources, which may then be
+// overwritten. NOTE: what they wrote need not be visible yet.
+template <int kPending>
+LSSAR_DEVICE void bulk_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+template <int kPending>
+LSSAR_DEVICE void bulk_wait() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// Orders this thread's accesses to shared memory before later asynchronous ones (copies, wgmma) of
+// threads it synchronises with.
+LSSAR_DEVICE void fence_async_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,54 @@
+// Warp groups: four consecutive warps that wgmma and the register pool address as one (sm_90).
+#pragma once
+
+#include "templates/ptx/index.cuh"
+
+namespace lssar_device {
+
+inline constexpr int kWarpGroupThreads = 128;
+
+// By an exchange, from which the assembler knows that it is the same in all lanes: what is computed
+// from it then takes no register per lane. REQUIRES: called by whole warps.
+LSSAR_DEVICE int warp_group_index() {
+  int result;
+  asm volatile("shfl.sync.idx.b32 %0, %1, 0, 0x1f, 0xffffffff;"
+               : "=r"(result)
+               : "r"(thread_index() / kWarpGroupThreads));
+  return result;
+}
+LSSAR_DEVICE int warp_group_thread() { return thread_index() & (kWarpGroupThreads - 1); }
+
+// Barrier `id`, 1 to 15 (0 is block_barrier's), of `threads` threads in whole warps.
+LSSAR_DEVICE void named_barrier_sync(u32 id, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+// Counts towards the barrier without waiting.
+LSSAR_DEVICE void named_barrier_arrive(u32 id, u32 threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// The warp group's registers per thread from here on; what is given back others can take. Multiples
+// of 8 from 24 to 240.
+template <int kRegisters>
+LSSAR_DEVICE void raise_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+LSSAR_DEVICE void lower_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// True in one lane of the warp.
+LSSAR_DEVICE bool elect_lane() {
+  u32 is_elected;
+  asm volatile(
+      "{\n"
+      ".reg .pred elected;\n"
+      "elect.sync _|elected, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, elected;\n"
+      "}"
+      : "=r"(is_elected));
+  return is_elected != 0;
+}
+
+}  // namespace lssar_device

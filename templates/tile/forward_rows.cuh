@@ -1,0 +1,236 @@
+// What a lane knows of its two query rows in a forward pass, and how they end up in global memory.
+//
+// Shared by the forward kernels of every architecture; formulas in docs/math.md.
+#pragma once
+
+#include "templates/ptx/sync.cuh"
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/row_group.cuh"
+#include "templates/tile/rows.cuh"
+#include "templates/tile/score.cuh"
+
+namespace lssar_device {
+
+inline constexpr float kDeadRow =
+    1.0f / 65536.0f;  // a row whose largest U is not above this is dead
+
+// 1 / |row| of the tile's row, in every lane of the quad that asks for it.
+template <class Config, class Mma, class Tile>
+LSSAR_DEVICE float tile_row_inverse_norm(Tile tile, int row) {
+  float square = 0.0f;
+#pragma unroll 4
+  for (int col = 0; col < Config::kHeadDim; col += kTileCols) {
+    float pair[2];
+    Mma::load_pair(pair, tile, row, col + fragment_col(0));
+    square = fma(pair[0], pair[0], fma(pair[1], pair[1], square));
+  }
+  return inverse_norm(quad_sum(square));
+}
+
+// How pass 2 evaluates softplus: the same for all rows of a warp.
+enum Evaluator {
+  kFullSoftplus,    // any score
+  kShortSoftplus,   // scores that matter are >= kShortLimit
+  kLinearSoftplus,  // and >= kLinearLimit
+};
+
+// What pass 1 adds up of a lane's two rows.
+template <class Config, int kTiles>
+struct PassOneSums {
+  static constexpr int kFactorsPerTile = kTiles * 2;
+  static constexpr int kTilesPerFlush = SoftplusSum::kMaxFactors / kFactorsPerTile;
+  static_assert(kTilesPerFlush >= 1, "a tile must not overflow the product of factors");
+
+  SoftplusSum sums[2];
+  int unflushed;
+
+  LSSAR_DEVICE void clear() {
+    sums[0].clear();
+    sums[1].clear();
+    unflushed = 0;
+  }
+
+  LSSAR_DEVICE void add(const Fragment<kTiles>& s) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[e / 2].add(s.at[n][e]);
+    if (++unflushed == kTilesPerFlush) flush();
+  }
+
+  LSSAR_DEVICE void flush() {
+    sums[0].template flush<Config>();
+    sums[1].template flush<Config>();
+    unflushed = 0;
+  }
+};
+
+// Sums of the rounded weights that were used, per half.
+struct WeightSums {
+  float zs[2];  // sum_j w_ij
+  float t[2];   // sum_j u_ij^(p-1)
+};
+
+template <class Config>
+struct ForwardRows {
+  using Element = typename Config::Element;
+
+  i64 row[2];
+  i64 visible[2];        // N_i
+  float score_scale[2];  // c_i log2(e) / |q_i|
+  float sum[2];          // R in bits
+  float largest_score[2];
+  float m[2];
+  WeightScale scale[2];
+  Evaluator evaluator;
+
+  // `first` is the first of the warp's 16 rows.
+  LSSAR_DEVICE void place(const AttentionParams& p, i64 first) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      row[half] = first + fragment_row(half);
+      visible[half] = num_visible_keys<Config>(p, row[half]);
+    }
+  }
+
+  // c_i log2(e) / |q_i|.
+  LSSAR_DEVICE float scale_from_norm(int half, float inverse_norm) const {
+    const float num_keys = static_cast<float>(visible[half]);
+    return visible[half] == 0 ? 0.0f : Config::score_scale_bits(num_keys) * inverse_norm;
+  }
+
+  template <int kTiles>
+  LSSAR_DEVICE void finish_pass_one(PassOneSums<Config, kTiles>& pass) {
+    pass.flush();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      sum[half] = quad_sum(pass.sums[half].total);
+      largest_score[half] = quad_maximum(pass.sums[half].largest);
+      scale_weights(half);
+    }
+    choose_evaluator();
+  }
+
+  LSSAR_DEVICE void scale_weights(int half) {
+    const float num_keys = static_cast<float>(visible[half]);
+    scale[half] = dead_weight_scale();
+    m[half] = 0.0f;
+    if (visible[half] == 0) {
+      largest_score[half] = 0.0f;
+      return;
+    }
+    m[half] = largest_weight<Config>(num_keys, sum[half], largest_score[half]);
+    if (!(m[half] <= kDeadRow))
+      scale[half] = weight_scale<Config>(num_keys, sum[half], m[half], largest_score[half]);
+  }
+
+  // Whether every score of the row that matters (u >= kCutWeight) is at least `limit`, and u may be
+  // had by one fma, without the distance from the largest activation.
+  LSSAR_DEVICE bool has_scores_above(int half, float limit) const {
+    constexpr float kMaxCancelling = 64.0f;
+    const WeightScale& s = scale[half];
+    if (s.slope == 0.0f) return true;  // no weights
+    const float cut = s.origin + (Config::kCutWeight - s.intercept) / s.slope;
+    return cut >= row_softplus_bits<Config>(limit) && s.origin * s.slope <= kMaxCancelling;
+  }
+
+  // The cheapest evaluator that serves the warp's rows. All but the full one take the weight scale
+  // without an origin, and softplus of the largest score as they evaluate it: so max u = 1.
+  LSSAR_DEVICE void choose_evaluator() {
+    evaluator = kFullSoftplus;
+    if constexpr (Config::kNumEvaluators > 1) {
+      if (warp_all(has_scores_above(0, kShortLimit) && has_scores_above(1, kShortLimit)))
+        evaluator = kShortSoftplus;
+    }
+    if constexpr (Config::kNumEvaluators > 2) {
+      if (warp_all(has_scores_above(0, kLinearLimit) && has_scores_above(1, kLinearLimit)))
+        evaluator = kLinearSoftplus;
+    }
+    if (evaluator == kFullSoftplus) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (scale[half].slope == 0.0f) continue;
+      const float largest = evaluator == kLinearSoftplus ? largest_score[half]
+                                                         : short_softplus_bits(largest_score[half]);
+      if (scale[half].intercept == 0.0f) {
+        scale[half].slope = 1.0f / largest;
+      } else {
+        scale[half].intercept = fma(-largest, scale[half].slope, 1.0f);
+        scale[half].origin = 0.0f;
+      }
+    }
+  }
+
+  // Scores in bits -> u.
+  template <int kTiles>
+  LSSAR_DEVICE void evaluate(Fragment<kTiles>& s) const {
+    if (Config::kNumEvaluators > 2 && evaluator == kLinearSoftplus) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          s.at[n][e] = fma_saturate(s.at[n][e], scale[e / 2].slope, scale[e / 2].intercept);
+    } else if (Config::kNumEvaluators > 1 && evaluator == kShortSoftplus) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          s.at[n][e] = fma_saturate(short_softplus_bits(s.at[n][e]), scale[e / 2].slope,
+                                    scale[e / 2].intercept);
+    } else {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          s.at[n][e] = scale[e / 2].apply(softplus_bits<Config>(s.at[n][e]));
+    }
+  }
+
+  // The lane's elements of o (and, for training, of the saved o, X and statistics) from the column
+  // `first_col` on. `o` and `y`: sum_j w_ij v_j and sum_j u_ij^(p-1) v_j.
+  template <int kTiles>
+  LSSAR_DEVICE void write_columns(const AttentionParams& p, const BlockPlace& place, int first_col,
+                                  const Fragment<kTiles>& o, const Fragment<kTiles>& y,
+                                  const WeightSums& sums) const {
+    const i64 queries_total = seq_q<Config>(p);
+    const i64 slice = i64{place.batch} * p.heads + place.head;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (row[half] >= queries_total) continue;
+      // The clamp to [0, 1] hides a NaN; a row that saw one says so here.
+      const bool is_bad = is_nan(sum[half]) || is_nan(m[half]);
+      const float zs = sums.zs[half];
+      const float inverse = is_bad ? quiet_nan() : zs > 0.0f ? 1.0f / zs : 0.0f;
+      const float x_scale = zs > 0.0f || is_bad ? inverse / m[half] : 0.0f;
+      const i64 saved_row = slice * queries_total + row[half];
+      Element* out = row_pointer<Element>(p.o, place.batch, place.head, row[half]);
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        const int col = first_col + fragment_col(n);
+        if (col >= Config::kHeadDimV) continue;
+        const float o0 = o.at[n][2 * half] * inverse;
+        const float o1 = o.at[n][2 * half + 1] * inverse;
+        store_pair<Config::kIsAligned>(out + col, o0, o1);
+        if constexpr (Config::kIsTraining)
+          store_global_8(p.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
+        if constexpr (Config::kNeedsX)
+          store_pair<true>(static_cast<typename Config::SavedX*>(p.saved_x) +
+                               saved_row * Config::kHeadDimV + col,
+                           (y.at[n][2 * half] - sums.t[half] * o0) * x_scale,
+                           (y.at[n][2 * half + 1] - sums.t[half] * o1) * x_scale);
+      }
+      if (Config::kIsTraining && first_col == 0 && lane_index() % 4 == 0)
+        save_stats(p, half, saved_row, is_bad ? quiet_nan() : zs);
+    }
+  }
+
+  LSSAR_DEVICE void save_stats(const AttentionParams& p, int half, i64 saved_row, float zs) const {
+    const i64 count = i64{p.batch} * p.heads * seq_q<Config>(p);
+    p.saved_stats[saved_row] = sum[half] * kLn2;
+    p.saved_stats[count + saved_row] = m[half];
+    p.saved_stats[2 * count + saved_row] = zs;
+    p.saved_stats[3 * count + saved_row] = largest_score[half];
+  }
+};
+
+}  // namespace lssar_device

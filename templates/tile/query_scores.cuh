@@ -1,0 +1,39 @@
+// Scores of the backward with queries as rows and keys as columns: from the two products of a tile
+// to what dq is summed with. Shared by the dq kernels of every architecture.
+#pragma once
+
+#include "templates/ptx/memory.cuh"
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/row_constants.cuh"
+#include "templates/tile/score_fragment.cuh"
+
+namespace lssar_device {
+
+// Row `half` of the lane sees the keys below visible[half]; `first` is the tile's first key.
+struct QueryMask {
+  const i64 (&visible)[2];
+  i64 first;
+  bool is_needed;
+};
+
+// s: products q_i k_j, d: products g_i v_j -> dS'_ij / |k_j|, in d. `norms`: the tile's 1 / |k_j|.
+template <class Config, int kTiles>
+LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
+                                const RowConstants (&rows)[2], u32 norms, const QueryMask& mask) {
+  const float score_scale[2] = {rows[0].score_scale, rows[1].score_scale};
+  scale_scores(s, score_scale, norms);
+  if (mask.is_needed) mask_keys(s, mask.visible, mask.first, -infinity());
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    float norm[2];
+    load_shared(norm, norms + fragment_col(n) * 4);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      float weight, grad;
+      weight_and_gradient<Config>(s.at[n][e], d.at[n][e], rows[e / 2], weight, grad);
+      d.at[n][e] = grad * norm[e % 2];
+    }
+  }
+}
+
+}  // namespace lssar_device

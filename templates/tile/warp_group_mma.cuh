@@ -1,0 +1,105 @@
+// Products of 16-bit tiles by wgmma: 64 rows of a warp group, kTiles x 8 columns. They start and
+// return; commit and wait are the caller's (ptx/wgmma.cuh).
+#pragma once
+
+#include "templates/ptx/wgmma.cuh"
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/mma16.cuh"
+#include "templates/tile/swizzled_tile.cuh"
+
+namespace lssar_device {
+
+inline constexpr int kWarpGroupRows = 64;
+
+// Wgmma steps of a product over kCols columns: a tile's columns past them are zeros.
+template <int kCols>
+inline constexpr int kDepthSteps = (kCols + 15) / 16;
+
+// Starts d = a bT: 64 rows of `a` from row0, all rows of `b`; the depth is the columns of both.
+template <int kTiles, class TileA, class TileB>
+LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int row0, TileB b) {
+  static_assert(TileA::kCols == TileB::kCols, "both tiles have the depth as columns");
+  static_assert(TileB::kRows == kTiles * kTileCols, "one row of b per column of d");
+  using Instruction = Wgmma<typename TileA::Element, TileB::kRows>;
+  a = a.renewed();
+  b = b.renewed();
+#pragma unroll
+  for (int step = 0; step < kDepthSteps<TileA::kCols>; ++step)
+    Instruction::template shared<0, 0>(d.at, a.by_rows(row0, step), b.by_rows(0, step), step != 0);
+}
+
+// Starts d += a b: a from registers; `b` has the depth as rows.
+template <class T, int kDepthTiles, int kTiles, class TileB>
+LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
+                                 const typename TileMma16<T>::template Operand<kDepthTiles>& a,
+                                 TileB b) {
+  static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
+  static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
+  using Instruction = Wgmma<T, TileB::kCols>;
+  b = b.renewed();
+#pragma unroll
+  for (int step = 0; step < kDepthTiles / 2; ++step)
+    Instruction::template registers<1>(d.at, a.at[step], b.by_columns(0, step), true);
+}
+
+// Starts d = aT b: `a` and `b` have the depth as rows; d's rows are the first 64 columns of a, its
+// columns b's from b_col0 (see SwizzledTile::by_columns).
+template <int kTiles, class TileA, class TileB>
+LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, TileB b,
+                                                 int b_col0) {
+  static_assert(TileA::kRows == TileB::kRows, "both tiles have the depth as rows");
+  using Instruction = Wgmma<typename TileA::Element, kTiles * kTileCols>;
+  a = a.renewed();
+  b = b.renewed();
+#pragma unroll
+  for (int step = 0; step < TileA::kRows / 16; ++step)
+    Instruction::template shared<1, 1>(d.at, a.by_columns(0, step), b.by_columns(b_col0, step),
+                                       step != 0);
+}
+
+// Writes an operand of 16 rows to the tile's rows from row0 on, a multiple of 8.
+template <class Operand, class Tile>
+LSSAR_DEVICE void store_operand(Tile tile, int row0, const Operand& operand) {
+  // Matrices 0 to 3 of a step: rows 0-7 and 8-15 of its first 8 columns, then of its last 8. Vector
+  // v of row r is at v ^ (r % 8), so a step on is a change of two bits of the address.
+  constexpr int kStepBytes = 2 * kVectorBytes;
+  constexpr int kStepsPerChunk = kSwizzleBytes / kStepBytes;
+  const int lane = lane_index();
+  const u32 first = tile.renewed().address(row0 + lane % 16, lane / 16 * 8);
+  int step = 0;
+#pragma unroll
+  for (const auto& matrices : operand.at) {
+    store_matrices(
+        (first ^ step % kStepsPerChunk * kStepBytes) + step / kStepsPerChunk * Tile::kChunkBytes,
+        matrices);
+    ++step;
+  }
+}
+
+// NOTE: before wgmma_fence(), accumulators and operands in registers are pinned: the compiler would
+// else write some of them after it (the zeros a sum begins with).
+template <int kTiles>
+LSSAR_DEVICE void pin(Fragment<kTiles>& x) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) pin_register(x.at[n][e]);
+}
+
+// The operand of a product that is about to start, or has ended.
+template <class Operand>
+LSSAR_DEVICE void pin_operand(Operand& operand) {
+#pragma unroll
+  for (auto& step : operand.at)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pin_register(step[i]);
+}
+
+// Waits until at most kPending groups are in flight; `x` is then there.
+template <int kPending, int kTiles>
+LSSAR_DEVICE void finish(Fragment<kTiles>& x) {
+  wgmma_wait<kPending>();
+  pin(x);
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,41 @@
+// The order in which a grid works through the query tiles of all heads.
+#pragma once
+
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+// Place of work tile `index`. Slices (batch and head) are taken kHeadGroup at a time, so that their
+// keys and values stay in the L2; within a group the slice runs fastest, so that heads which share
+// keys run together; and the tiles with the most keys come first (kIsCausal), so that none is left
+// for the end.
+template <int kHeadGroup, bool kIsCausal>
+LSSAR_DEVICE BlockPlace work_place(u32 index, i64 num_tiles, int heads, int slices) {
+  const u32 tiles = static_cast<u32>(num_tiles);
+  const u32 group = index / (kHeadGroup * tiles);
+  const u32 first = group * kHeadGroup;
+  const u32 left = static_cast<u32>(slices) - first;
+  const u32 size = left < kHeadGroup ? left : kHeadGroup;
+  const u32 within = index - first * tiles;
+  const u32 tile = within / size;
+  const u32 slice = first + within - tile * size;
+  BlockPlace place;
+  place.tile_idx = kIsCausal ? tiles - 1 - tile : tile;
+  place.batch = static_cast<int>(slice / static_cast<u32>(heads));
+  place.head = static_cast<int>(slice - static_cast<u32>(place.batch) * static_cast<u32>(heads));
+  return place;
+}
+
+// Calls `process` with each work tile of this block, of `count` in all: one, or with kIsPersistent
+// every gridDim.x-th.
+template <bool kIsPersistent, class Process>
+LSSAR_DEVICE void for_each_work_tile(u32 count, const Process& process) {
+  if constexpr (kIsPersistent) {
+#pragma unroll 1
+    for (u32 index = block_index(); index < count; index += grid_blocks()) process(index);
+  } else {
+    process(block_index());
+  }
+}
+
+}  // namespace lssar_device
