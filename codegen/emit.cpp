@@ -144,6 +144,7 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   constant("int", "kScoreCols", number(hopper.score_cols));
   constant("bool", "kOverlap", boolean(hopper.overlap));
   constant("bool", "kPingPong", boolean(hopper.ping_pong));
+  constant("bool", "kQueriesInRegisters", boolean(hopper.queries_in_registers));
   constant("bool", "kIsPersistent", boolean(hopper.persistent));
   constant("int", "kHeadGroup", number(hopper.head_group));
   constant("int", "kProducerRegisters", number(hopper.producer_registers));

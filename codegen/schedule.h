@@ -65,6 +65,9 @@ struct HopperOptions {
   int score_cols = 128;    // keys per tile in pass 1 of the forward
   bool overlap = true;     // the next product of keys in flight beside a tile's arithmetic
   bool ping_pong = true;   // consumers take turns in starting products
+  // Forward: queries as operands in registers (head_dim / 4 of them) instead of from shared memory,
+  // whose port a product of few keys else keeps busy.
+  bool queries_in_registers = false;
   bool persistent = true;  // as many blocks as fit on the GPU, each with work tile after work tile
   int head_group = 8;      // heads whose work tiles run together, longest first
   NormForm norm_form = NormForm::kScores;

@@ -14,6 +14,7 @@ constexpr int kMaxConsumers = 3;  // with the producer, all 16 warps of 128 regi
 constexpr int kMaxCols = 256;     // of a wgmma
 constexpr int kMaxStages = 12;
 constexpr int kMinStages = 2;
+constexpr int kMaxRegisterDim = 128;
 constexpr int kMaxHeadGroup = 1024;
 constexpr int kMinRegisters = 24, kMaxRegisters = 240;  // setmaxnreg
 
@@ -95,6 +96,11 @@ Status check_forward(const Schedule& schedule, const Problem& problem, const Tar
     return invalid_argument(
         "schedule.hopper.norm_form = operands: allowed for bf16 problems only, because fp16 unit "
         "vectors err by as much as an fp16 problem may");
+  if (hopper.queries_in_registers && problem.head_dim > kMaxRegisterDim)
+    return invalid_argument(fmt::format(
+        "schedule.hopper.queries_in_registers = true: allowed up to head_dim {}, because they take "
+        "head_dim / 4 registers beside the accumulators, and it is {}",
+        kMaxRegisterDim, problem.head_dim));
   const int limit = kMaxCols / (has_x(problem) ? 2 : 1);
   if (schedule.block_dv < 8 || schedule.block_dv > limit || schedule.block_dv % 8 != 0)
     return bad("block_dv", schedule.block_dv,

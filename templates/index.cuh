@@ -67,6 +67,7 @@ struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
   static constexpr int kDqRows = 64, kDqCols = 16;
   static constexpr int kNumEvaluators = 3;
   static constexpr bool kHasUnitKeys = false, kOverlap = true, kPingPong = false;
+  static constexpr bool kQueriesInRegisters = true;
   static constexpr bool kIsPersistent = true;
   static constexpr int kHeadGroup = 4;
   static constexpr int kProducerRegisters = 0, kConsumerRegisters = 0;

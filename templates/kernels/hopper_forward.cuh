@@ -14,6 +14,8 @@
 // scores in bits; else products of the raw q and k get their norms in float32.
 // kOverlap: the next product of keys is in flight beside this tile's arithmetic, in pass 2 together
 // with the product of the last tile's weights and values.
+// kQueriesInRegisters: a consumer's queries are the products' operand in registers, read once; the
+// query tile is free for the next work tile at once.
 // kPingPong: consumers take turns in starting products, so that one's arithmetic runs beside the
 // other's products.
 //
@@ -58,6 +60,7 @@ struct ForwardConsumer {
   RingCursor<Shape::kSlots> released;  // next slot to give back
   RingCursor<1> query_cursor;
   ForwardRows<Config> rows;
+  ColumnsOperand<typename Shape::ScoreElement, Config::kHeadDim> queries;  // kQueriesInRegisters
   i64 first_masked;  // tiles whose end is above this may hide keys from some row of the warp
 
   LSSAR_DEVICE ForwardConsumer(const AttentionParams& params, ForwardShared<Config> s, int g)
@@ -88,7 +91,11 @@ struct ForwardConsumer {
   LSSAR_DEVICE void start_scores(Fragment<kTiles>& s) {
     const Tile keys{next_slot()};
     wgmma_fence();
-    start_multiply_transposed(s, shared.queries(), group * kWarpGroupRows, keys);
+    if constexpr (Config::kQueriesInRegisters) {
+      start_multiply_transposed<typename Shape::ScoreElement, Config::kHeadDim>(s, queries, keys);
+    } else {
+      start_multiply_transposed(s, shared.queries(), group * kWarpGroupRows, keys);
+    }
     wgmma_commit();
   }
 
@@ -265,6 +272,11 @@ struct ForwardConsumer {
     release_slot();
   }
 
+  // REQUIRES: the consumer's reads of the query tile have ended.
+  LSSAR_DEVICE void release_queries() const {
+    if (warp_group_thread() == 0) mbarrier_arrive(shared.query_ring().empty(0));
+  }
+
   LSSAR_DEVICE void prepare_queries() {
     const int row0 = group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
     const auto tile = shared.queries();
@@ -276,8 +288,13 @@ struct ForwardConsumer {
       if constexpr (Config::kHasUnitKeys)
         scale_row<Config, Mma>(tile, row, rows.score_scale[half] * kUnitKeyScaleInverse);
     }
+    if constexpr (Config::kQueriesInRegisters) {
+      warp_barrier();  // a row is scaled by four lanes and read by others
+      load_operand(queries, tile, row0);
+    }
     fence_async_shared();
     consumer_barrier(group);
+    if constexpr (Config::kQueriesInRegisters) release_queries();
   }
 
   LSSAR_DEVICE void process(const ForwardWork<Config>& work) {
@@ -295,8 +312,7 @@ struct ForwardConsumer {
       Sums sums;
       sums.clear();
       pass_two(sums, work.tiles);
-      if (chunk == Shape::kNumChunks - 1 && warp_group_thread() == 0)
-        mbarrier_arrive(query_ring.empty(0));
+      if (!Config::kQueriesInRegisters && chunk == Shape::kNumChunks - 1) release_queries();
       rows.write_columns(
           p, work.place, chunk * Shape::BLOCK_DV, sums.o, sums.y,
           {{sums.zs.total(0), sums.zs.total(1)}, {sums.t.total(0), sums.t.total(1)}});

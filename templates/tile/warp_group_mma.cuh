@@ -15,6 +15,10 @@ inline constexpr int kWarpGroupRows = 64;
 template <int kCols>
 inline constexpr int kDepthSteps = (kCols + 15) / 16;
 
+// kCols columns of 16 rows as left operand of T.
+template <class T, int kCols>
+using ColumnsOperand = typename TileMma16<T>::template Operand<2 * kDepthSteps<kCols>>;
+
 // Starts d = a bT: 64 rows of `a` from row0, all rows of `b`; the depth is the columns of both.
 template <int kTiles, class TileA, class TileB>
 LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int row0, TileB b) {
@@ -26,6 +30,19 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int ro
 #pragma unroll
   for (int step = 0; step < kDepthSteps<TileA::kCols>; ++step)
     Instruction::template shared<0, 0>(d.at, a.by_rows(row0, step), b.by_rows(0, step), step != 0);
+}
+
+// The same with the 16 rows of each warp's `a` in registers (load_operand).
+template <class T, int kCols, int kTiles, class TileB>
+LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const ColumnsOperand<T, kCols>& a,
+                                            TileB b) {
+  static_assert(TileB::kCols == kCols, "both have the depth as columns");
+  static_assert(TileB::kRows == kTiles * kTileCols, "one row of b per column of d");
+  using Instruction = Wgmma<T, TileB::kRows>;
+  b = b.renewed();
+#pragma unroll
+  for (int step = 0; step < kDepthSteps<kCols>; ++step)
+    Instruction::template registers<0>(d.at, a.at[step], b.by_rows(0, step), step != 0);
 }
 
 // Starts d += a b: a from registers; `b` has the depth as rows.
@@ -55,6 +72,18 @@ LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, T
   for (int step = 0; step < TileA::kRows / 16; ++step)
     Instruction::template shared<1, 1>(d.at, a.by_columns(0, step), b.by_columns(b_col0, step),
                                        step != 0);
+}
+
+// The tile's 16 rows from row0 on, a multiple of 8, as an operand: the reverse of store_operand.
+template <class Operand, class Tile>
+LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {
+  const int lane = lane_index();
+  int step = 0;
+#pragma unroll
+  for (auto& matrices : operand.at) {
+    load_matrices(matrices, tile.address(row0 + lane % 16, step * Tile::kDepth + lane / 16 * 8));
+    ++step;
+  }
 }
 
 // Writes an operand of 16 rows to the tile's rows from row0 on, a multiple of 8.
