@@ -62,7 +62,7 @@ enum class Evaluator {
 // What Variant::kHopper adds. Its tilings have 64 rows per consumer warp group, and one more warp
 // group, the producer, that loads.
 struct HopperOptions {
-  int score_cols = 128;    // keys per tile in pass 1 of the forward
+  int score_cols = 160;    // keys per tile in pass 1 of the forward
   bool overlap = true;     // the next product of keys in flight beside a tile's arithmetic
   bool ping_pong = true;   // consumers take turns in starting products
   // Forward: queries as operands in registers (head_dim / 4 of them) instead of from shared memory,

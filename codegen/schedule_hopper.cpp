@@ -164,7 +164,8 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   const int accumulated = schedule.block_dv * (has_x(problem) ? 2 : 1);
   schedule.forward.block_rows = 128;
   schedule.forward.block_cols = accumulated <= 64 ? 128 : accumulated <= 128 ? 96 : 48;
-  hopper.score_cols = dim <= 128 ? 128 : 64;
+  // Wide, for what a tile costs beside its scores (docs/performance.md); further up, registers.
+  hopper.score_cols = dim <= 128 ? 160 : 64;
   fill_stages(schedule.forward, kMaxStages,
               [&] { return check_forward(schedule, problem, target).ok(); });
 }
