@@ -63,7 +63,10 @@ void write_header(SourceWriter& out, const std::string& name, const Problem& pro
              {{"b", fmt::format("{}", problem.offset)}, {"p", number(problem.p)}});
   }
   out.line("//");
-  out.line("// launches, in order (one-dimensional grids; one AttentionParams by value):");
+  out.line(
+      "// launches, in order (one-dimensional grids; one AttentionParams by value, or TmaParams "
+      "with");
+  out.line("// its tensor maps in the order of the kernel's enum of maps):");
   for (const Step& step : steps)
     out.line(
         "//   $entry$: $rows$ $kind$ of a head per block, $threads$ threads, $shared$ bytes "
@@ -147,8 +150,17 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   constant("bool", "kQueriesInRegisters", boolean(hopper.queries_in_registers));
   constant("bool", "kIsPersistent", boolean(hopper.persistent));
   constant("int", "kHeadGroup", number(hopper.head_group));
-  constant("int", "kProducerRegisters", number(hopper.producer_registers));
-  constant("int", "kConsumerRegisters", number(hopper.consumer_registers));
+  const auto registers = [&](const std::string& name, const Tiling& t) {
+    const RegisterSplit split = hopper_registers(hopper, t);
+    constant("int", ("k" + name + "ProducerRegisters").c_str(), number(split.producer));
+    constant("int", ("k" + name + "ConsumerRegisters").c_str(), number(split.consumer));
+  };
+  if (problem.pass != Pass::kBackward) {
+    registers("Forward", schedule.forward);
+  } else {
+    registers("Dkdv", schedule.dkdv);
+    if (schedule.dq_mode == DqMode::kSplit) registers("Dq", schedule.dq);
+  }
 }
 
 void write_config(SourceWriter& out, const Problem& problem, const Schedule& schedule) {

@@ -155,7 +155,19 @@ Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& 
 Result<Schedule> schedule_for(const Problem& problem, const Target& target,
                               const nlohmann::json& json) {
   LSSAR_ASSIGN_OR_RETURN(const Schedule given, schedule_from_json(json, Schedule{}));
-  return schedule_from_json(json, default_schedule(problem, target, given.dq_mode));
+  LSSAR_ASSIGN_OR_RETURN(
+      Schedule schedule,
+      schedule_from_json(json, default_schedule(problem, target, given.dq_mode)));
+  // The default's stages fill the shared memory: larger tiles make do with fewer, unless told.
+  const auto names_stages = [&](const char* tiling) {
+    return json.contains(tiling) && json[tiling].contains("stages");
+  };
+  if (schedule.variant == Variant::kHopper) {
+    if (!names_stages("forward")) fit_stages(schedule, &Schedule::forward, problem, target);
+    if (!names_stages("dkdv")) fit_stages(schedule, &Schedule::dkdv, problem, target);
+    if (!names_stages("dq")) fit_stages(schedule, &Schedule::dq, problem, target);
+  }
+  return schedule;
 }
 
 }  // namespace lssar

@@ -55,16 +55,16 @@ enum class NormForm {
 // The cheapest form of softplus that pass 2 may take for rows whose scores that matter are large.
 enum class Evaluator {
   kFull,    // none: a polynomial of softplus_degree
-  kShort,   // scores above 2 bits: x + u (c1 + c2 u)
-  kLinear,  // also scores above 7 bits: x
+  kShort,   // scores above 3 bits: x + u (c1 + c2 u)
+  kLinear,  // also scores above 10 bits: x
 };
 
 // What Variant::kHopper adds. Its tilings have 64 rows per consumer warp group, and one more warp
 // group, the producer, that loads.
 struct HopperOptions {
-  int score_cols = 160;    // keys per tile in pass 1 of the forward
-  bool overlap = true;     // the next product of keys in flight beside a tile's arithmetic
-  bool ping_pong = true;   // consumers take turns in starting products
+  int score_cols = 160;   // keys per tile in pass 1 of the forward
+  bool overlap = true;    // the next product of keys in flight beside a tile's arithmetic
+  bool ping_pong = true;  // consumers take turns in starting products
   // Forward: queries as operands in registers (head_dim / 4 of them) instead of from shared memory,
   // whose port a product of few keys else keeps busy.
   bool queries_in_registers = false;
@@ -72,9 +72,9 @@ struct HopperOptions {
   int head_group = 8;      // heads whose work tiles run together, longest first
   NormForm norm_form = NormForm::kScores;
   Evaluator evaluator = Evaluator::kLinear;
-  // Registers per thread of a producer and a consumer (setmaxnreg); 0 and 0: as launched.
-  int producer_registers = 24;
-  int consumer_registers = 240;
+  // Registers per thread of a producer and a consumer (setmaxnreg); 0 and 0: what the block allows.
+  int producer_registers = 0;
+  int consumer_registers = 0;
 
   bool operator==(const HopperOptions&) const = default;
 };

@@ -26,22 +26,22 @@ bool has_x(const Problem& problem) {
   return problem.pass == Pass::kForwardTrain && needs_x(problem);
 }
 
-Status check_registers(const Schedule& schedule, int threads, const Target& target) {
-  const int producer = schedule.hopper.producer_registers;
-  const int consumer = schedule.hopper.consumer_registers;
+Status check_registers(const HopperOptions& hopper, const Tiling& tiling) {
+  const int producer = hopper.producer_registers;
+  const int consumer = hopper.consumer_registers;
   if (producer == 0 && consumer == 0) return {};
   for (const auto& [name, value] : {std::pair{"hopper.producer_registers", producer},
                                     std::pair{"hopper.consumer_registers", consumer}})
     if (value < kMinRegisters || value > kMaxRegisters || value % 8 != 0)
-      return bad(name, value, "allowed are multiples of 8 from 24 to 240 (or 0 and 0)");
-  // A block starts with equal shares, rounded down to a multiple of 8.
-  const int launched =
-      std::min(target.registers_per_sm / threads / 8 * 8, target.registers_per_thread / 8 * 8);
+      return bad(name, value,
+                 "allowed are multiples of 8 from 24 to 240, or 0 and 0: what the block allows");
+  const int threads = hopper_threads(tiling);
+  const int launched = hopper_launch_registers(tiling);
   if (producer > launched || consumer < launched)
     return bad("hopper.consumer_registers", consumer,
-               fmt::format("with {} threads each starts with {} registers: allowed are that and "
-                           "more, and for the producer that and less",
-                           threads, launched));
+               fmt::format("with {} threads and {} blocks per SM each starts with {} registers: "
+                           "allowed are that and more, and for the producer that and less",
+                           threads, tiling.min_blocks, launched));
   const int used = 128 * producer + (threads - 128) * consumer;
   if (used > threads * launched)
     return bad("hopper.consumer_registers", consumer,
@@ -78,11 +78,13 @@ Status check_turns(const char* name, const Tiling& tiling, bool ping_pong) {
 }
 
 Status check_space(const char* name, const Tiling& tiling, int bytes, const Target& target) {
-  if (bytes * tiling.min_blocks > target.shared_bytes_per_sm)
+  LSSAR_RETURN_IF_ERROR(check_shared(name, bytes, target));
+  constexpr int kReservedBytes = 1024;  // of each block, by the driver
+  if ((bytes + kReservedBytes) * tiling.min_blocks > target.shared_bytes_per_sm)
     return bad(
         std::string(name) + ".min_blocks", tiling.min_blocks,
         fmt::format("that many blocks of {} bytes of shared memory do not fit on an SM", bytes));
-  return check_shared(name, bytes, target);
+  return {};
 }
 
 Status check_forward(const Schedule& schedule, const Problem& problem, const Target& target) {
@@ -106,7 +108,7 @@ Status check_forward(const Schedule& schedule, const Problem& problem, const Tar
     return bad("block_dv", schedule.block_dv,
                fmt::format("allowed are multiples of 8 from 8 to {}, the columns of a wgmma{}",
                            limit, has_x(problem) ? ", o and X in registers together" : ""));
-  LSSAR_RETURN_IF_ERROR(check_registers(schedule, hopper_threads(schedule.forward), target));
+  LSSAR_RETURN_IF_ERROR(check_registers(hopper, schedule.forward));
   return check_space("forward", schedule.forward, hopper_forward_shared_bytes(problem, schedule),
                      target);
 }
@@ -115,7 +117,7 @@ Status check_backward(const Schedule& schedule, const Problem& problem, const Ta
   const HopperOptions& hopper = schedule.hopper;
   LSSAR_RETURN_IF_ERROR(check_tiling("dkdv", schedule.dkdv));
   LSSAR_RETURN_IF_ERROR(check_turns("dkdv", schedule.dkdv, hopper.ping_pong));
-  LSSAR_RETURN_IF_ERROR(check_registers(schedule, hopper_threads(schedule.dkdv), target));
+  LSSAR_RETURN_IF_ERROR(check_registers(hopper, schedule.dkdv));
   if (hopper.norm_form != NormForm::kScores)
     return invalid_argument(
         "schedule.hopper.norm_form = operands: allowed for the forward only, because the backward "
@@ -144,7 +146,7 @@ Status check_backward(const Schedule& schedule, const Problem& problem, const Ta
       check_space("dkdv", schedule.dkdv, hopper_dkdv_shared_bytes(problem, schedule), target));
   LSSAR_RETURN_IF_ERROR(check_tiling("dq", schedule.dq));
   LSSAR_RETURN_IF_ERROR(check_turns("dq", schedule.dq, hopper.ping_pong));
-  LSSAR_RETURN_IF_ERROR(check_registers(schedule, hopper_threads(schedule.dq), target));
+  LSSAR_RETURN_IF_ERROR(check_registers(hopper, schedule.dq));
   return check_space("dq", schedule.dq, hopper_dq_shared_bytes(problem, schedule), target);
 }
 
@@ -220,6 +222,19 @@ void choose_hopper(Schedule& schedule, const Problem& problem, const Target& tar
   } else {
     choose_forward(schedule, problem, target);
   }
+}
+
+void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& problem,
+                const Target& target) {
+  const bool is_backward = problem.pass == Pass::kBackward;
+  if (is_backward == (tiling == &Schedule::forward)) return;  // not of this pass
+  const auto bytes = [&] {
+    return tiling == &Schedule::forward ? hopper_forward_shared_bytes(problem, schedule)
+           : tiling == &Schedule::dkdv  ? hopper_dkdv_shared_bytes(problem, schedule)
+                                        : hopper_dq_shared_bytes(problem, schedule);
+  };
+  while ((schedule.*tiling).stages > kMinStages && bytes() > target.shared_bytes_per_block)
+    --(schedule.*tiling).stages;
 }
 
 Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {

@@ -23,6 +23,10 @@ Status hopper_reason(const Problem& problem, const Target& target);
 bool prefers_hopper(const Schedule& schedule, const Problem& problem, const Target& target);
 // REQUIRES: hopper_reason(problem, target).ok().
 void choose_hopper(Schedule& schedule, const Problem& problem, const Target& target);
+// Takes stages away from one of the pass's tilings until it fits in shared memory, or two are left.
+// REQUIRES: Variant::kHopper.
+void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& problem,
+                const Target& target);
 Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target);
 
 }  // namespace lssar

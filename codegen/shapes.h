@@ -21,6 +21,15 @@ inline int tiling_threads(const Tiling& tiling) {
 }
 
 int forward_shared_bytes(const Problem& problem, const Schedule& schedule);
+// Registers per thread that setmaxnreg gives the producer and the consumers; 0 and 0: none.
+struct RegisterSplit {
+  int producer = 0;
+  int consumer = 0;
+};
+// The schedule's own, or what serves the tiling's threads and blocks per SM best.
+RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling);
+// Registers per thread a block is launched with.
+int hopper_launch_registers(const Tiling& tiling);
 int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule);
 int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule);
 int hopper_dq_shared_bytes(const Problem& problem, const Schedule& schedule);

@@ -45,7 +45,7 @@ constexpr int kChunkCols = 64;  // 16-bit columns of a swizzled box
 MapSpec matrix_map(MapTensor tensor, int rows) { return {tensor, rows, kChunkCols, true}; }
 MapSpec norm_map(int keys) { return {MapTensor::kKeyNorms, 1, keys, false}; }
 
-// Maps in the order of ForwardMap (templates/kernels/hopper_forward.cuh).
+// Maps in the order of ForwardMap (templates/kernels/hopper_forward_producer.cuh).
 Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   const Tiling& tiling = schedule.forward;
   const HopperOptions& hopper = schedule.hopper;
@@ -66,7 +66,7 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   return step;
 }
 
-// Maps in the order of DkdvMap (templates/kernels/hopper_backward_dkdv.cuh).
+// Maps in the order of DkdvMap (templates/kernels/hopper_backward_dkdv_producer.cuh).
 Step hopper_dkdv_step(const Problem& problem, const Schedule& schedule) {
   const Tiling& tiling = schedule.dkdv;
   constexpr int kPlaneFloats = 4;  // of a row's constants

@@ -29,6 +29,7 @@
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/key_scores.cuh"
 #include "templates/tile/project.cuh"
+#include "templates/tile/roles.cuh"
 #include "templates/tile/rows.cuh"
 #include "templates/tile/swizzled_tile.cuh"
 #include "templates/tile/tma_ring.cuh"
@@ -349,14 +350,9 @@ LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& params) {
     fence_mbarrier_init();
   }
   block_barrier();
-  const int warp_group = warp_group_index();
-  if (warp_group == 0) {
-    if constexpr (Config::kConsumerRegisters > 0) lower_registers<Config::kProducerRegisters>();
-    if (warp_index() == 0 && elect_lane()) DkdvProducer<Config>(params, shared).run();
-  } else {
-    if constexpr (Config::kConsumerRegisters > 0) raise_registers<Config::kConsumerRegisters>();
-    DkdvConsumer<Config>(params.attention, shared, warp_group - 1).run();
-  }
+  run_roles<Config::kDkdvProducerRegisters, Config::kDkdvConsumerRegisters>(
+      [&] { DkdvProducer<Config>(params, shared).run(); },
+      [&](int group) { DkdvConsumer<Config>(params.attention, shared, group).run(); });
 }
 
 }  // namespace lssar_device

@@ -121,10 +121,13 @@ struct DkdvItem {
     return head < end_head(p, work);
   }
   LSSAR_DEVICE void advance(const AttentionParams& p, const DkdvWork<Config>& work) {
-    first_query += HopperDkdvShape<Config>::BLOCK_Q;
-    if (first_query < seq_q<Config>(p)) return;
-    first_query = work.first_query;
-    ++head;
+    constexpr int kStep = HopperDkdvShape<Config>::BLOCK_Q;
+    if (i64{first_query} + kStep < seq_q<Config>(p)) {
+      first_query += kStep;
+    } else {
+      first_query = work.first_query;
+      ++head;
+    }
   }
 };
 

@@ -30,6 +30,7 @@
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/forward_rows.cuh"
+#include "templates/tile/roles.cuh"
 #include "templates/tile/score_fragment.cuh"
 #include "templates/tile/swizzled_tile.cuh"
 #include "templates/tile/tma_ring.cuh"
@@ -337,14 +338,9 @@ LSSAR_DEVICE void hopper_forward(const TmaParams& params) {
     fence_mbarrier_init();
   }
   block_barrier();
-  const int warp_group = warp_group_index();
-  if (warp_group == 0) {
-    if constexpr (Config::kConsumerRegisters > 0) lower_registers<Config::kProducerRegisters>();
-    if (warp_index() == 0 && elect_lane()) ForwardProducer<Config>(params, shared).run();
-  } else {
-    if constexpr (Config::kConsumerRegisters > 0) raise_registers<Config::kConsumerRegisters>();
-    ForwardConsumer<Config>(params.attention, shared, warp_group - 1).run();
-  }
+  run_roles<Config::kForwardProducerRegisters, Config::kForwardConsumerRegisters>(
+      [&] { ForwardProducer<Config>(params, shared).run(); },
+      [&](int group) { ForwardConsumer<Config>(params.attention, shared, group).run(); });
 }
 
 }  // namespace lssar_device

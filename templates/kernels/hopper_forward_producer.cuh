@@ -165,8 +165,12 @@ struct ForwardProducer {
     const AttentionParams& p = params.attention;
     const int kv_head = work.place.head / (p.heads / p.kv_heads);
     const int batch = work.place.batch;
+    // The first keys come before the queries, whose tile is free only when the last work tile ends.
+    const int ahead = minimum(work.score_tiles, Shape::kSlots);
+    for (int tile = 0; tile < ahead; ++tile)
+      load_keys<typename Shape::ScoreKeyTile>(kScoreKeyMap, kScoreNormMap, tile, kv_head, batch);
     load_queries(work);
-    for (int tile = 0; tile < work.score_tiles; ++tile)
+    for (int tile = ahead; tile < work.score_tiles; ++tile)
       load_keys<typename Shape::ScoreKeyTile>(kScoreKeyMap, kScoreNormMap, tile, kv_head, batch);
     for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk) {
       // In the order the consumers take them: with kOverlap, keys are one tile ahead of values.

@@ -1,9 +1,9 @@
 // A ring of slots in shared memory between one producer, which fills them by TMA, and groups of
 // consumers.
 //
-// Each slot has two mbarriers: `full` ends a phase when its bytes are there, `empty` when every
-// consumer group has released it. Producer and consumers walk the slots in the same order, each
-// with a cursor of its own.
+// Each slot has two mbarriers: `full` ends a phase when its bytes are there, `empty` when
+// the consumers have released it: each group, or each of its warps. Producer and consumers walk the
+// slots in the same order, each with a cursor of its own.
 #pragma once
 
 #include "templates/ptx/mbarrier.cuh"

@@ -12,10 +12,10 @@ namespace lssar_device {
 template <int kHeadGroup, bool kIsCausal>
 LSSAR_DEVICE BlockPlace work_place(u32 index, i64 num_tiles, int heads, int slices) {
   const u32 tiles = static_cast<u32>(num_tiles);
-  const u32 group = index / (kHeadGroup * tiles);
-  const u32 first = group * kHeadGroup;
-  const u32 left = static_cast<u32>(slices) - first;
-  const u32 size = left < kHeadGroup ? left : kHeadGroup;
+  const u32 group_size = static_cast<u32>(minimum(kHeadGroup, slices));
+  const u32 first = index / (group_size * tiles) * group_size;
+  const u32 size =
+      static_cast<u32>(minimum(static_cast<int>(group_size), slices - static_cast<int>(first)));
   const u32 within = index - first * tiles;
   const u32 tile = within / size;
   const u32 slice = first + within - tile * size;

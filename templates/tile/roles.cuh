@@ -1,0 +1,22 @@
+// The roles of a block's warp groups: group 0 produces, the others consume.
+#pragma once
+
+#include "templates/ptx/warp_group.cuh"
+
+namespace lssar_device {
+
+// Calls `produce` in one lane, and `consume` with its number in every consumer group, after moving
+// registers from the producer to the consumers (0: none are moved). REQUIRES: barriers are ready.
+template <int kProducerRegisters, int kConsumerRegisters, class Produce, class Consume>
+LSSAR_DEVICE void run_roles(const Produce& produce, const Consume& consume) {
+  const int warp_group = warp_group_index();
+  if (warp_group == 0) {
+    if constexpr (kConsumerRegisters > 0) lower_registers<kProducerRegisters>();
+    if (warp_index() == 0 && elect_lane()) produce();
+  } else {
+    if constexpr (kConsumerRegisters > 0) raise_registers<kConsumerRegisters>();
+    consume(warp_group - 1);
+  }
+}
+
+}  // namespace lssar_device
