@@ -17,19 +17,25 @@
 
 #include <clang/Basic/Diagnostic.h>
 #include <clang/Basic/DiagnosticOptions.h>
+#include <clang/Basic/TargetInfo.h>
 #include <clang/Basic/Version.h>
+#include <clang/CodeGen/BackendUtil.h>
 #include <clang/CodeGen/CodeGenAction.h>
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Frontend/CompilerInvocation.h>
 #include <clang/Frontend/TextDiagnosticPrinter.h>
 #include <llvm/ADT/SmallString.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
 #include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/VirtualFileSystem.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include "runtime/compilers/llvm_abi.h"
+#include "runtime/compilers/llvm_parameters.h"
 #include "runtime/compilers/llvm_prelude.h"
 
 extern "C" {
@@ -89,6 +95,38 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_files(const lssar_llvm_requ
   return files;
 }
 
+// What the back end says after clang's own handler is gone. LLVM's default would print errors and
+// exit the process.
+struct BackEndLog {
+  llvm::raw_ostream& log;
+  bool has_errors = false;
+
+  static void write(const llvm::DiagnosticInfo* info, void* self) {
+    BackEndLog& target = *static_cast<BackEndLog*>(self);
+    if (info->getSeverity() == llvm::DS_Remark) return;
+    const bool is_error = info->getSeverity() == llvm::DS_Error;
+    target.has_errors |= is_error;
+    target.log << (is_error ? "error: " : "note: ");
+    llvm::DiagnosticPrinterRawOStream printer(target.log);
+    info->print(printer);
+    target.log << "\n";
+  }
+};
+
+// The back end alone: the passes have run. False: refused.
+bool write_ptx(clang::CompilerInstance& clang, llvm::Module& module, llvm::raw_ostream& log,
+               llvm::SmallVectorImpl<char>& ptx) {
+  BackEndLog back_end_log = {log};
+  module.getContext().setDiagnosticHandlerCallBack(&BackEndLog::write, &back_end_log);
+  clang.getCodeGenOpts().DisableLLVMPasses = true;
+  clang::EmitBackendOutput(
+      clang.getDiagnostics(), clang.getHeaderSearchOpts(), clang.getCodeGenOpts(),
+      clang.getTargetOpts(), clang.getLangOpts(), clang.getTarget().getDataLayoutString(), &module,
+      clang::Backend_EmitAssembly, clang.getFileManager().getVirtualFileSystemPtr(),
+      std::make_unique<llvm::raw_svector_ostream>(ptx));
+  return !back_end_log.has_errors && !clang.getDiagnostics().hasErrorOccurred();
+}
+
 // Runs clang; everything it says goes to outcome->log.
 void run_clang(const lssar_llvm_request& request, Outcome* outcome) {
   const std::string path = request.file_name;
@@ -114,10 +152,14 @@ void run_clang(const lssar_llvm_request& request, Outcome* outcome) {
   clang.createDiagnostics(&printer, /*ShouldOwnClient=*/false);
   clang.setVerboseOutputStream(log);
   clang.createFileManager(make_files(request, path));
-  clang.setOutputStream(std::make_unique<llvm::raw_svector_ostream>(ptx));
   llvm::LLVMContext context;
-  clang::EmitAssemblyAction action(&context);
-  const bool done = clang.ExecuteAction(action) && !clang.getDiagnostics().hasErrorOccurred();
+  clang::EmitLLVMOnlyAction action(&context);
+  bool done = clang.ExecuteAction(action) && !clang.getDiagnostics().hasErrorOccurred();
+  const std::unique_ptr<llvm::Module> module = action.takeModule();
+  if (done && module != nullptr) {
+    lssar::use_parameters_in_place(*module);
+    done = write_ptx(clang, *module, log, ptx);
+  }
   outcome->code = done ? LSSAR_LLVM_DONE : LSSAR_LLVM_REFUSED;
   if (done) outcome->ptx.assign(ptx.data(), ptx.size());
 }
