@@ -32,9 +32,10 @@ template <bool kIsPersistent, class Process>
 LSSAR_DEVICE void for_each_work_tile(u32 count, const Process& process) {
   if constexpr (kIsPersistent) {
 #pragma unroll 1
-    for (u32 index = block_index(); index < count; index += grid_blocks()) process(index);
+    for (u32 index = block_index(); index < count; index += grid_blocks())
+      LSSAR_INLINE_CALL process(index);
   } else {
-    process(block_index());
+    LSSAR_INLINE_CALL process(block_index());
   }
 }
 
