@@ -28,49 +28,53 @@ void write_list(SourceWriter& out, const std::vector<std::string>& items, const 
   out.line(line + end);
 }
 
-// One form: its operands after d are `a` and b's descriptor.
-void write_form(SourceWriter& out, const WgmmaShape& shape, bool from_registers) {
+// See templates/ptx/wgmma.cuh.
+struct Form {
+  const char* name;
+  bool begins;          // d = a b; else d += a b
+  bool from_registers;  // a
+};
+constexpr Form kForms[] = {{"begin_shared", true, false},
+                           {"shared", false, false},
+                           {"begin_registers", true, true},
+                           {"registers", false, true}};
+
+// Operands after d are `a` and b's descriptor, then immediates: which of them are transposed.
+void write_form(SourceWriter& out, const WgmmaShape& shape, const Form& form) {
   const char* type = shape.dtype == DType::kFp16 ? "f16" : "bf16";
+  const bool from_registers = form.from_registers;
   const int num_registers = shape.cols / 2;
   std::vector<std::string> numbers, registers;
   for (int i = 0; i < num_registers; ++i) {
     numbers.push_back(fmt::format("%{}", i));
-    registers.push_back(fmt::format("\"+f\"(d[{}][{}])", i / 4, i % 4));
+    registers.push_back(fmt::format("\"{}f\"(d[{}][{}])", form.begins ? "=" : "+", i / 4, i % 4));
   }
   const int next = num_registers;
-  const int a_operands = from_registers ? 4 : 1;
-  const int b = next + a_operands;
+  const int b = next + (from_registers ? 4 : 1);
   const std::string a =
       from_registers ? fmt::format("{{%{}, %{}, %{}, %{}}}", next, next + 1, next + 2, next + 3)
                      : fmt::format("%{}", next);
-  // Immediates: scales of a and b (1, -1), then which of them are transposed.
+  // Scales of a and b (1, -1) come first.
   const std::string transposes =
-      from_registers ? fmt::format("%{}", b + 2) : fmt::format("%{}, %{}", b + 2, b + 3);
+      from_registers ? fmt::format("%{}", b + 1) : fmt::format("%{}, %{}", b + 1, b + 2);
   out.line(from_registers ? "template <int kTransposeB>"
                           : "template <int kTransposeA, int kTransposeB>");
-  out.open("static LSSAR_DEVICE void $name$(float (&d)[$tiles$][4], $a$, u64 b, bool accumulate)",
-           {{"name", from_registers ? "registers" : "shared"},
+  out.open("static LSSAR_DEVICE void $name$(float (&d)[$tiles$][4], $a$, u64 b)",
+           {{"name", form.name},
             {"tiles", std::to_string(shape.cols / 8)},
             {"a", from_registers ? "const u32 (&a)[4]" : "u64 a"}});
   out.line("asm volatile(");
-  out.line("    \"{\\n.reg .pred p;\\nsetp.ne.b32 p, %$flag$, 0;\\n\"",
-           {{"flag", std::to_string(b + 1)}});
+  out.line("    \"{\\n.reg .pred p;\\nsetp.$compare$.b32 p, 0, 0;\\n\"",
+           {{"compare", form.begins ? "ne" : "eq"}});
   out.line("    \"wgmma.mma_async.sync.aligned.m64n$n$k16.f32.$type$.$type$ {\"",
            {{"n", std::to_string(shape.cols)}, {"type", type}});
   write_list(out, numbers, "    \"", "    \"", "\"");
   out.line("    \"}, $a$, %$b$, p, 1, 1, $transposes$;\\n}\"",
            {{"a", a}, {"b", std::to_string(b)}, {"transposes", transposes}});
   write_list(out, registers, "    : ", "      ", "");
-  if (from_registers) {
-    out.line(
-        "    : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), "
-        "\"r\"(static_cast<int>(accumulate)),");
-    out.line("      \"n\"(kTransposeB)");
-  } else {
-    out.line(
-        "    : \"l\"(a), \"l\"(b), \"r\"(static_cast<int>(accumulate)), "
-        "\"n\"(kTransposeA), \"n\"(kTransposeB)");
-  }
+  out.line(from_registers ? "    : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), "
+                            "\"n\"(kTransposeB)"
+                          : "    : \"l\"(a), \"l\"(b), \"n\"(kTransposeA), \"n\"(kTransposeB)");
   out.line("    : \"memory\");");
   out.close();
 }
@@ -102,9 +106,10 @@ void write_wgmma(SourceWriter& out, const WgmmaShape& shape) {
   out.line("template <>");
   out.open("struct Wgmma<$type$, $cols$>", {{"type", shape.dtype == DType::kFp16 ? "Fp16" : "Bf16"},
                                             {"cols", std::to_string(shape.cols)}});
-  write_form(out, shape, false);
-  out.line();
-  write_form(out, shape, true);
+  for (const Form& form : kForms) {
+    if (&form != &kForms[0]) out.line();
+    write_form(out, shape, form);
+  }
   out.close(";");
   out.line();
 }

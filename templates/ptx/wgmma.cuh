@@ -13,10 +13,14 @@ namespace lssar_device {
 
 // The instruction for one element type and one N. The generator writes the ones a kernel uses:
 //   template <int kTransposeA, int kTransposeB>
-//   static void shared(float (&d)[N / 8][4], u64 a, u64 b, bool accumulate);
+//   static void shared(float (&d)[N / 8][4], u64 a, u64 b);  // d += a b
 //   template <int kTransposeB>
-//   static void registers(float (&d)[N / 8][4], const u32 (&a)[4], u64 b, bool accumulate);
-// Transposed: rows of the tile are the depth. Without `accumulate`, d is overwritten.
+//   static void registers(float (&d)[N / 8][4], const u32 (&a)[4], u64 b);
+// and begin_shared and begin_registers, which overwrite d: d = a b.
+// Transposed: rows of the tile are the depth.
+//
+// NOTE: forms of their own for d = a b: were d an operand that is read too, clang would give it a
+// value, whatever it is, and do so after the fence.
 template <class T, int N>
 struct Wgmma;
 

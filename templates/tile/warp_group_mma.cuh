@@ -27,9 +27,10 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int ro
   using Instruction = Wgmma<typename TileA::Element, TileB::kRows>;
   a = a.renewed();
   b = b.renewed();
+  Instruction::template begin_shared<0, 0>(d.at, a.by_rows(row0, 0), b.by_rows(0, 0));
 #pragma unroll
-  for (int step = 0; step < kDepthSteps<TileA::kCols>; ++step)
-    Instruction::template shared<0, 0>(d.at, a.by_rows(row0, step), b.by_rows(0, step), step != 0);
+  for (int step = 1; step < kDepthSteps<TileA::kCols>; ++step)
+    Instruction::template shared<0, 0>(d.at, a.by_rows(row0, step), b.by_rows(0, step));
 }
 
 // The same with the 16 rows of each warp's `a` in registers (load_operand).
@@ -40,9 +41,10 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const ColumnsOp
   static_assert(TileB::kRows == kTiles * kTileCols, "one row of b per column of d");
   using Instruction = Wgmma<T, TileB::kRows>;
   b = b.renewed();
+  Instruction::template begin_registers<0>(d.at, a.at[0], b.by_rows(0, 0));
 #pragma unroll
-  for (int step = 0; step < kDepthSteps<kCols>; ++step)
-    Instruction::template registers<0>(d.at, a.at[step], b.by_rows(0, step), step != 0);
+  for (int step = 1; step < kDepthSteps<kCols>; ++step)
+    Instruction::template registers<0>(d.at, a.at[step], b.by_rows(0, step));
 }
 
 // Starts d += a b: a from registers; `b` has the depth as rows.
@@ -56,7 +58,7 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
   b = b.renewed();
 #pragma unroll
   for (int step = 0; step < kDepthTiles / 2; ++step)
-    Instruction::template registers<1>(d.at, a.at[step], b.by_columns(0, step), true);
+    Instruction::template registers<1>(d.at, a.at[step], b.by_columns(0, step));
 }
 
 // Starts d = aT b: `a` and `b` have the depth as rows; d's rows are the first 64 columns of a, its
@@ -68,10 +70,10 @@ LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, T
   using Instruction = Wgmma<typename TileA::Element, kTiles * kTileCols>;
   a = a.renewed();
   b = b.renewed();
+  Instruction::template begin_shared<1, 1>(d.at, a.by_columns(0, 0), b.by_columns(b_col0, 0));
 #pragma unroll
-  for (int step = 0; step < TileA::kRows / 16; ++step)
-    Instruction::template shared<1, 1>(d.at, a.by_columns(0, step), b.by_columns(b_col0, step),
-                                       step != 0);
+  for (int step = 1; step < TileA::kRows / 16; ++step)
+    Instruction::template shared<1, 1>(d.at, a.by_columns(0, step), b.by_columns(b_col0, step));
 }
 
 // The tile's 16 rows from row0 on, a multiple of 8, as an operand: the reverse of store_operand.
