@@ -114,7 +114,7 @@ TEST_P(LlvmGrid, Compiles) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LlvmGrid, testing::ValuesIn(settings({"sm_80", "sm_90"})),
+INSTANTIATE_TEST_SUITE_P(All, LlvmGrid, testing::ValuesIn(settings({"sm_80", "sm_90", "sm_90a"})),
                          setting_name);
 
 // Every template as it is, through the index, for every target NVRTC knows.
@@ -134,7 +134,7 @@ TEST(TemplateIndex, CompilesForEveryTarget) {
 TEST(TemplateIndex, CompilesWithLlvm) {
   const auto compiler = open_compiler(CompilerChoice::kLlvm);
   ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
-  for (const char* name : {"sm_80", "sm_90"}) {
+  for (const char* name : {"sm_80", "sm_90", "sm_90a"}) {
     CompileRequest request;
     request.name = "template_index";
     request.source = assemble_templates({"templates/index.cuh"});
