@@ -12,10 +12,10 @@ LSSAR_DEVICE void run_roles(const Produce& produce, const Consume& consume) {
   const int warp_group = warp_group_index();
   if (warp_group == 0) {
     if constexpr (kConsumerRegisters > 0) lower_registers<kProducerRegisters>();
-    if (warp_index() == 0 && elect_lane()) produce();
+    if (warp_index() == 0 && elect_lane()) LSSAR_INLINE_CALL produce();
   } else {
     if constexpr (kConsumerRegisters > 0) raise_registers<kConsumerRegisters>();
-    consume(warp_group - 1);
+    LSSAR_INLINE_CALL consume(warp_group - 1);
   }
 }
 
