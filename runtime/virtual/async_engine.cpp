@@ -5,6 +5,9 @@
 #include "runtime/virtual/checker.h"
 
 namespace lssar::vdev {
+namespace {
+constexpr size_t kMostInFlight = 4096;
+}
 
 void AsyncEngine::reset(AsyncTiming timing, Random* random) {
   timing_ = timing;
@@ -25,11 +28,18 @@ void AsyncEngine::complete(AsyncOperation& operation) {
   operation.finish();
 }
 
+// NOTE: a kernel that never waits must not fill the memory: the older half of many completes.
 void AsyncEngine::issue(std::unique_ptr<AsyncOperation> operation) {
   if (timing_ == AsyncTiming::kEarliest) {
     complete(*operation);
   } else {
     operations_.push_back(std::move(operation));
+    if (operations_.size() < kMostInFlight) return;
+    for (size_t i = 0; i < kMostInFlight / 2; ++i) {
+      complete(*operations_[i]);
+      operations_[i].reset();
+    }
+    remove_done();
   }
 }
 

@@ -25,6 +25,13 @@ bool a_in_registers(const Op& op) { return op.a == kNoRegister; }
   raise_fault(warp, op, message.c_str());
 }
 
+// Of a warp group, and groups of a warp: a kernel that never waits must not fill the memory.
+constexpr size_t kMostInFlight = 4096;
+std::string too_many(const char* what) {
+  return fmt::format("{} {} of wgmma are in flight, which is the limit: nothing waits for them",
+                     kMostInFlight, what);
+}
+
 // A descriptor, which is the same in all lanes.
 uint64_t uniform(const Warp& warp, const Op& op, uint32_t reg, char which) {
   const auto* lanes = reinterpret_cast<const uint64_t*>(warp.registers + reg);
@@ -89,6 +96,7 @@ WgmmaUnit::Operation& WgmmaUnit::operation(Warp& warp, const Op& op, Group& grou
     compare(warp, op, found.operands, mine);
     return found;
   }
+  if (group.operations.size() == kMostInFlight) fault(warp, op, too_many("operations"));
   if (free_operations_.empty()) free_operations_.push_back(std::make_unique<Operation>());
   group.operations.push_back(std::move(free_operations_.back()));
   free_operations_.pop_back();
@@ -238,6 +246,7 @@ void WgmmaUnit::fence(Warp& warp, const Op& op) {
 void WgmmaUnit::commit(Warp& warp, const Op& op) {
   if (lacks_lanes(warp, op)) return;
   WarpState& state = states_[warp.agent];
+  if (state.group_ends.size() == kMostInFlight) fault(warp, op, too_many("groups"));
   state.group_ends.push_back(state.issued);
 }
 

@@ -8,10 +8,39 @@
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
+// Delivers lanes `due(copy)` of every copy in flight.
+template <class Due>
+void deliver_where(Warp& w, Due due_lanes) {
+  AsyncQueue& queue = w.async;
+  u32 kept = 0;
+  for (u32 n = 0; n < queue.size; ++n) {
+    AsyncCopy& copy = queue.items[n];
+    const u32 due = due_lanes(copy) & copy.mask;
+    deliver_copy(w, copy, due);
+    copy.mask &= ~due;
+    if (copy.mask == 0) continue;
+    if (kept != n) queue.items[kept] = copy;
+    ++kept;
+  }
+  queue.size = kept;
+}
+
+// A warp that never waits must not fill the memory: the older half of many copies arrives.
+constexpr u32 kMostCopies = 4096;
+void make_room(Warp& w) {
+  AsyncQueue& queue = w.async;
+  if (queue.size == kMostCopies) {
+    u32 n = 0;
+    deliver_where(w, [&](const AsyncCopy&) { return n++ < kMostCopies / 2 ? kAllLanes : 0; });
+  }
+  if (queue.size == queue.capacity) grow_async_queue(queue);
+}
+
 // op.count bytes from [op.b] (global, 64-bit, + op.list[0..1] as offset) to [op.a]. op.c: how many
 // of them are read (the rest is zero), or with kOpNegated unset and flags 1 a predicate to ignore
 // the source.
 void copy_async(Warp& w, const Op& op) {
+  make_room(w);
   const u32 bytes = op.count;
   const bool ignore_source = (op.flags & kOpFlagsMask) == 1;
   u32 source_bytes[kLanes];
@@ -43,7 +72,6 @@ void copy_async(Warp& w, const Op& op) {
   w.mask = active;
 
   AsyncQueue& queue = w.async;
-  if (queue.size == queue.capacity) grow_async_queue(queue);
   AsyncCopy& copy = queue.items[queue.size++];
   copy.mask = active;
   copy.bytes = bytes;
@@ -57,23 +85,6 @@ void copy_async(Warp& w, const Op& op) {
     return;
   }
   for (u32 m = active; m != 0; m &= m - 1) memset(target.lane[lowest_lane(m)], 0xff, bytes);
-}
-
-// Delivers lanes `due(copy)` of every copy in flight.
-template <class Due>
-void deliver_where(Warp& w, Due due_lanes) {
-  AsyncQueue& queue = w.async;
-  u32 kept = 0;
-  for (u32 n = 0; n < queue.size; ++n) {
-    AsyncCopy& copy = queue.items[n];
-    const u32 due = due_lanes(copy) & copy.mask;
-    deliver_copy(w, copy, due);
-    copy.mask &= ~due;
-    if (copy.mask == 0) continue;
-    if (kept != n) queue.items[kept] = copy;
-    ++kept;
-  }
-  queue.size = kept;
 }
 
 // Delivers what the lanes of the mask committed before their group `before[lane]`.
