@@ -14,9 +14,11 @@
 namespace lssar::test {
 namespace {
 
-std::vector<std::string> read_corpus() {
+// The folder's files; `end` is how their names end.
+std::vector<std::string> read_folder(const char* folder, std::string_view end) {
   std::map<std::string, std::string> files;  // in an order of their own
-  for (const auto& entry : std::filesystem::directory_iterator(LSSAR_FUZZ_CORPUS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.path().filename().string().ends_with(end)) continue;
     std::ifstream file(entry.path(), std::ios::binary);
     std::ostringstream text;
     text << file.rdbuf();
@@ -26,6 +28,8 @@ std::vector<std::string> read_corpus() {
   for (auto& [name, text] : files) texts.push_back(std::move(text));
   return texts;
 }
+
+std::vector<std::string> read_corpus() { return read_folder(LSSAR_FUZZ_CORPUS, ""); }
 
 // The first text of the row that loads; empty: none of them did.
 std::string loading_kernel(PtxMutator& mutator, const vdev::Row& row) {
@@ -57,6 +61,28 @@ TEST(PtxCorpus, ChangedTextsReturn) {
     for (int k = 0; k < kChanges; ++k) {
       run_ptx_input(text);
       text = mutator.mutate(text);
+    }
+  }
+}
+
+// The kernels of tests/virtual/data: longer, and with synchronisation that works.
+TEST(PtxCorpus, KernelsAndTheirChangesReturn) {
+  constexpr uint32_t kFirstLines = 8;
+  const std::vector<std::string> modules = read_folder(LSSAR_PTX_DATA, ".ptx");
+  ASSERT_GE(modules.size(), 9u) << LSSAR_PTX_DATA;
+  PtxMutator mutator(4);
+  for (const std::string& module : modules) {
+    const std::vector<std::string> kernels = split_kernels(module);
+    ASSERT_FALSE(kernels.empty()) << module.substr(0, 200);
+    for (const std::string& kernel : kernels) {
+      size_t ran = 0;
+      for (uint32_t i = 0; i < kFirstLines; ++i) {
+        const std::string text = "// " + std::to_string(i) + "\n" + kernel;
+        const PtxOutcome outcome = run_ptx_input(text);
+        ran += outcome == PtxOutcome::kReported || outcome == PtxOutcome::kClean;
+        run_ptx_input(mutator.mutate(text));
+      }
+      EXPECT_GT(ran, 0u) << kernel.substr(0, 600);
     }
   }
 }

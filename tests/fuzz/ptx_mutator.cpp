@@ -53,6 +53,27 @@ std::vector<std::pair<size_t, size_t>> words(const std::string& text) {
   return found;
 }
 
+// What printf and assert need beside the instruction.
+const char* const kCallDeclarations =
+    ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n"
+    ".extern .func __assertfail (.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d,\n"
+    ".param .b64 e) .noreturn;\n"
+    ".global .align 1 .b8 text[24] = {37, 42, 46, 42, 102, 37, 45, 53, 104, 104, 120, 37, 115, "
+    "37,\n"
+    "108, 108, 100, 37, 112, 37, 99, 37, 37, 0};\n"
+    ".global .align 1 .b8 word[4] = {119, 37, 100, 0};\n";
+const char* const kCallPrintf =
+    "{ .param .b64 p0; mov.u64 %l8, text; st.param.b64 [p0+0], %l8; .param .b64 p1;\n"
+    "cvta.local.u64 %l9, %l3; st.param.b64 [p1+0], %l9; st.local.b32 [lc], 6;\n"
+    "st.local.b32 [lc+4], 2; st.local.b64 [lc+8], 0x400921FB54442D18; st.local.b32 [lc+16], %r1;\n"
+    "mov.u64 %l8, word; st.local.b64 [lc+24], %l8; st.local.b64 [lc+32], -3;\n"
+    ".param .b32 r0; call.uni (r0), vprintf, (p0, p1); ld.param.b32 %r7, [r0+0]; }";
+const char* const kCallAssert =
+    "{ .param .b64 p0; mov.u64 %l8, text; st.param.b64 [p0+0], %l8; .param .b64 p1;\n"
+    "mov.u64 %l9, word; st.param.b64 [p1+0], %l9; .param .b32 p2; st.param.b32 [p2+0], 7;\n"
+    ".param .b64 p3; st.param.b64 [p3+0], %l9; .param .b64 p4; st.param.b64 [p4+0], 1;\n"
+    "call.uni __assertfail, (p0, p1, p2, p3, p4); }";
+
 char width_letter(std::string_view opcode) {
   for (const char* type : {".b64", ".u64", ".s64", ".f64"}) {
     if (opcode.ends_with(type)) return 'l';
@@ -65,6 +86,29 @@ char width_letter(std::string_view opcode) {
 
 }  // namespace
 
+std::vector<std::string> split_kernels(const std::string& text) {
+  std::string shared;
+  std::vector<std::string> kernels;
+  for (size_t at = 0; at < text.size();) {
+    const size_t entry = text.find(".entry", at);
+    if (entry == std::string::npos) {
+      shared += text.substr(at);
+      break;
+    }
+    const size_t begin = text.rfind('\n', entry) + 1;
+    shared += text.substr(at, begin - at);
+    at = std::min(text.find('{', entry), text.size());
+    for (int depth = 0; at < text.size();) {
+      depth += text[at] == '{' ? 1 : text[at] == '}' ? -1 : 0;
+      ++at;
+      if (depth == 0) break;
+    }
+    kernels.push_back(text.substr(begin, at - begin));
+  }
+  for (std::string& kernel : kernels) kernel = shared + "\n" + kernel + "\n";
+  return kernels;
+}
+
 PtxMutator::PtxMutator(uint32_t seed) : random_(seed) {
   const vdev::HandlerSet& set = vdev::opcode_table(SimdLevel::kPlain).handlers();
   for (uint32_t s = 0; s < set.num_spans; ++s) {
@@ -73,12 +117,13 @@ PtxMutator::PtxMutator(uint32_t seed) : random_(seed) {
 }
 
 std::string PtxMutator::kernel(std::string_view body, uint32_t first_line) {
+  const bool calls = body.find("call.uni") != std::string_view::npos;
   return fmt::format(
       R"(// {}
 .version 8.5
 .target sm_90a
 .address_size 64
-.global .align 16 .b8 gv[256];
+{}.global .align 16 .b8 gv[256];
 .const .align 16 .b8 cv[64];
 .extern .shared .align 1024 .b8 dyn[];
 .visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n, .param .align 64 .b8 map[128])
@@ -94,7 +139,7 @@ mov.u16 %h0, 3; add.u32 %r4, %r2, 2048; mov.u32 %r5, 0; mov.u32 %r6, -1;
 ret;
 }}
 )",
-      first_line, body);
+      first_line, calls ? kCallDeclarations : "", body);
 }
 
 std::string PtxMutator::opcode(const char* pattern) {
@@ -256,6 +301,27 @@ std::vector<std::string> PtxMutator::sync_operands(std::string_view op) {
   return list;
 }
 
+// The letters of generic_operands.h.
+std::vector<std::string> PtxMutator::generic_operands(std::string_view letters) {
+  std::vector<std::string> list;
+  for (size_t i = 0; i < letters.size(); ++i) {
+    const bool optional = i + 1 < letters.size() && letters[i + 1] == '?';
+    if (letters[i] == '?' || (optional && below(2) == 0)) continue;
+    if (letters[i] == '{') {
+      const size_t end = letters.find('}', i);
+      list.push_back(vector(letters.substr(i + 1, end - i - 1)));
+      i = end;
+    } else if (letters[i] == '@') {
+      list.push_back(i + 1 == letters.size() ? barrier_address() : address());
+    } else if (letters[i] >= 'A' && letters[i] <= 'Z') {
+      list.push_back(reg(static_cast<char>(letters[i] - 'A' + 'a')));
+    } else {
+      list.push_back(below(2) == 0 ? reg('i') : reg(letters[i]));
+    }
+  }
+  return list;
+}
+
 std::vector<std::string> PtxMutator::operands(const Row& row, std::string_view op) {
   const std::string_view letters = row.operands;
   std::vector<std::string> list;
@@ -304,6 +370,8 @@ std::vector<std::string> PtxMutator::operands(const Row& row, std::string_view o
       return {address(), address(), "16"};
     case Bind::kBranch:
       return {"BEGIN"};
+    case Bind::kGeneric:
+      return generic_operands(letters);
     case Bind::kClock:
       return {reg(letters[0]), letters[0] == 'l' ? "%clock64" : "%clock"};
     default:
@@ -321,6 +389,11 @@ std::vector<std::string> PtxMutator::operands(const Row& row, std::string_view o
 
 std::string PtxMutator::instruction(const Row& row) {
   const std::string op = opcode(row.opcode);
+  if (op == "call.vprintf") return std::string(kCallPrintf) + "\n";
+  if (op == "call.__assertfail") return std::string(kCallAssert) + "\n";
+  if (row.bind == Bind::kTable) {
+    return fmt::format("{{ TABLE: .branchtargets BEGIN, BEGIN; {} {}, TABLE; }}\n", op, reg('w'));
+  }
   std::string text;
   if (below(5) == 0) text = fmt::format("@{}%p{} ", below(2) == 0 ? "!" : "", below(3));
   return fmt::format("{}{} {};\n", text, op, fmt::join(operands(row, op), ", "));
@@ -339,7 +412,9 @@ std::string PtxMutator::exchange_word(std::string text) {
 
 std::string PtxMutator::mutate(const std::string& text) {
   std::vector<std::string> parts = statements(text);
-  if (parts.empty()) return kernel(instruction(*rows_[below(rows_.size())]), below(1000));
+  if (parts.empty()) {
+    return kernel("BEGIN:\n" + instruction(*rows_[below(rows_.size())]), below(1000));
+  }
   const size_t at = below(parts.size());
   switch (below(8)) {
     case 0:

@@ -15,6 +15,9 @@
 
 namespace lssar::test {
 
+// The module's kernels, each as a module of its own.
+std::vector<std::string> split_kernels(const std::string& text);
+
 class PtxMutator {
  public:
   explicit PtxMutator(uint32_t seed);
@@ -42,6 +45,7 @@ class PtxMutator {
   std::vector<std::string> wgmma_operands(std::string_view opcode);
   std::vector<std::string> bulk_operands(std::string_view opcode);
   std::vector<std::string> sync_operands(std::string_view opcode);
+  std::vector<std::string> generic_operands(std::string_view letters);
   std::vector<std::string> operands(const vdev::Row& row, std::string_view opcode);
   std::string exchange_word(std::string text);
 
