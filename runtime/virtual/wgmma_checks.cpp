@@ -19,6 +19,13 @@ std::string quoted(const BlockRunner& runner, uint32_t op) {
   return fmt::format("PTX line {} '{}'", in.line, in.text.substr(0, 160));
 }
 
+bool writes(const KernelProgram& program, const Op& op, uint32_t offset) {
+  const OpFacts& facts = program.facts_of(op);
+  const uint32_t* const registers = program.op_registers.data();
+  const uint32_t* const end = registers + facts.writes_end;
+  return std::find(registers + facts.reads_end, end, offset) != end;
+}
+
 // Lanes that hold row r or row r + 8 of a 16-row fragment.
 uint32_t lanes_of_rows(uint32_t lanes) {
   const uint32_t any = lanes | lanes >> 1 | lanes >> 2 | lanes >> 3;
@@ -74,12 +81,14 @@ void WgmmaUnit::check_register(Warp& warp, const Op& op, uint32_t offset, bool s
           &flight_op);
     }
   }
-  if (use.write_epoch >= state.epoch) {
-    checker.report(
-        ReportKind::kSynchronise, warp, op,
-        fmt::format("{} was written, without a wgmma.fence since then, at {}",
-                    sum ? "an accumulator" : "a register of A", quoted(runner_, use.write_op)),
-        &program.ops[use.write_op]);
+  if (use.touch_epoch >= state.epoch) {
+    const Op& touch_op = program.ops[use.touch_op];
+    checker.report(ReportKind::kSynchronise, warp, op,
+                   fmt::format("{} was {}, without a wgmma.fence since then, at {}",
+                               sum ? "an accumulator" : "a register of A",
+                               writes(program, touch_op, offset) ? "written" : "read",
+                               quoted(runner_, use.touch_op)),
+                   &touch_op);
   }
 }
 
@@ -122,10 +131,10 @@ void WgmmaUnit::touch(Warp& warp, const Op& op) {
       if (use.flight_end > state.waited) report_touch(warp, op, use, i >= facts.reads_end);
     }
   }
-  for (uint32_t i = facts.reads_end; i < facts.writes_end; ++i) {
+  for (uint32_t i = facts.reads_begin; i < facts.writes_end; ++i) {
     RegisterUse& use = uses[registers[i] / kRegisterUnit];
-    use.write_epoch = state.epoch;
-    use.write_op = program.index_of(op);
+    use.touch_epoch = state.epoch;
+    use.touch_op = program.index_of(op);
   }
 }
 

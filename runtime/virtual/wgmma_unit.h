@@ -80,8 +80,8 @@ class WgmmaUnit {
   struct RegisterUse {
     uint32_t flight_end = 0;  // in flight until this many operations are waited for
     uint32_t flight_op = 0;
-    uint32_t write_epoch = 0;  // of the last write by another instruction
-    uint32_t write_op = 0;
+    uint32_t touch_epoch = 0;  // of the last read or write by another instruction
+    uint32_t touch_op = 0;
   };
   struct WarpState {
     uint32_t issued = 0;

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <functional>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -138,6 +139,11 @@ Changes change_test(const Statement& s) {
   return changes;
 }
 
+Changes change_registers(const Statement& s) {
+  const int registers = std::stoi(s.operands[0]);
+  return {{"taken away", ""}, {"8 more", join(s, s.opcode, {std::to_string(registers + 8)})}};
+}
+
 Changes take_away_only(const Statement&) { return {{"taken away", ""}}; }
 
 struct Rule {
@@ -167,9 +173,37 @@ constexpr Rule kRules[] = {
     {"mbarrier.expect_tx", change_arrive},
     {"mbarrier.try_wait", change_test},
     {"mbarrier.test_wait", change_test},
+    {"setmaxnreg", change_registers},
 };
 
-Changes changes_of(const Statement& statement) {
+// The registers of an entry that hold the parity of a phase, or what it is made of.
+using Parities = std::set<std::string>;
+
+bool is_flip(const Statement& s, const Parities& parities) {
+  return s.opcode == "xor.b32" && s.operands.size() == 3 && parities.count(s.operands[0]) != 0;
+}
+
+// From the last statement to the first, until nothing is new: loops carry parities around.
+Parities find_parities(const std::vector<Statement>& entry) {
+  Parities parities;
+  for (const Statement& s : entry) {
+    if (s.opcode.find("wait.parity") != std::string::npos) parities.insert(s.operands[2]);
+  }
+  for (size_t before = 0; before != parities.size();) {
+    before = parities.size();
+    for (auto s = entry.rbegin(); s != entry.rend(); ++s) {
+      const bool is_copy = s->opcode == "mov.b32" && parities.count(s->operands[0]) != 0;
+      if (is_copy || is_flip(*s, parities)) parities.insert(s->operands[1]);
+    }
+  }
+  return parities;
+}
+
+Changes changes_of(const Statement& statement, const Parities& parities) {
+  if (is_flip(statement, parities)) {
+    return {{"not flipped",
+             join(statement, "mov.b32", {statement.operands[0], statement.operands[1]})}};
+  }
   for (const Rule& rule : kRules) {
     if (statement.opcode.starts_with(rule.prefix)) return rule.changes(statement);
   }
@@ -184,6 +218,37 @@ std::string entry_name(std::string_view line) {
   return std::string(rest.substr(0, rest.find_first_of("( \t")));
 }
 
+struct Line {
+  int number;
+  size_t begin, end;    // in the module
+  std::string entry;    // that it is in
+  Statement statement;  // without an opcode where it is none
+};
+
+std::vector<Line> split_lines(const std::string& module) {
+  std::vector<Line> lines;
+  std::string entry;
+  int number = 1;
+  for (size_t at = 0; at < module.size(); ++number) {
+    const size_t end = std::min(module.find('\n', at), module.size());
+    const std::string_view text = std::string_view(module).substr(at, end - at);
+    if (const std::string name = entry_name(text); !name.empty()) entry = name;
+    Line line{number, at, end, entry, {}};
+    if (!parse_statement(text, line.statement)) line.statement = {};
+    lines.push_back(std::move(line));
+    at = end + 1;
+  }
+  return lines;
+}
+
+std::map<std::string, Parities> parities_by_entry(const std::vector<Line>& lines) {
+  std::map<std::string, std::vector<Statement>> entries;
+  for (const Line& line : lines) entries[line.entry].push_back(line.statement);
+  std::map<std::string, Parities> parities;
+  for (const auto& [name, statements] : entries) parities[name] = find_parities(statements);
+  return parities;
+}
+
 }  // namespace
 
 std::vector<Mutant> make_mutants(const std::string& module) {
@@ -193,26 +258,21 @@ std::vector<Mutant> make_mutants(const std::string& module) {
     int ordinal;
     std::string what;
   };
+  const std::vector<Line> lines = split_lines(module);
+  const std::map<std::string, Parities> parities = parities_by_entry(lines);
   std::vector<Mutant> mutants;
   std::vector<Place> places;
   std::map<std::string, int> count;
-  std::string entry;
-  int number = 1;
-  for (size_t at = 0; at < module.size(); ++number) {
-    const size_t end = std::min(module.find('\n', at), module.size());
-    const std::string_view line = std::string_view(module).substr(at, end - at);
-    if (const std::string name = entry_name(line); !name.empty()) entry = name;
-    Statement statement;
-    if (parse_statement(line, statement)) {
-      const Changes changes = changes_of(statement);
-      const std::string group = entry + ": " + statement.opcode;
-      const int ordinal = changes.empty() ? 0 : ++count[group];
-      for (const Change& change : changes) {
-        places.push_back({group, ordinal, change.what});
-        mutants.push_back({{}, number, module.substr(0, at) + change.line + module.substr(end)});
-      }
+  for (const Line& line : lines) {
+    if (line.statement.opcode.empty()) continue;
+    const Changes changes = changes_of(line.statement, parities.at(line.entry));
+    const std::string group = line.entry + ": " + line.statement.opcode;
+    const int ordinal = changes.empty() ? 0 : ++count[group];
+    for (const Change& change : changes) {
+      places.push_back({group, ordinal, change.what});
+      mutants.push_back(
+          {{}, line.number, module.substr(0, line.begin) + change.line + module.substr(line.end)});
     }
-    at = end + 1;
   }
   for (size_t i = 0; i < mutants.size(); ++i) {
     const auto& [group, ordinal, what] = places[i];

@@ -16,7 +16,8 @@ struct Mutant {
 };
 
 // In the order of the text. Mutated are waits, commits, fences, barriers and their thread counts,
-// arrivals, byte counts and parities of mbarriers and their initial counts.
+// arrivals, byte counts and parities of mbarriers, where a parity is flipped, their initial counts,
+// and setmaxnreg.
 std::vector<Mutant> make_mutants(const std::string& module);
 
 }  // namespace lssar::test

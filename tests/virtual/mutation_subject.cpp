@@ -1,8 +1,10 @@
 #include "tests/virtual/mutation_subject.h"
 
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "codegen/random_inputs.h"
 #include "runtime/engine.h"
@@ -19,13 +21,36 @@ constexpr int64_t kDim = 64;
 
 struct Lengths {
   int64_t q, k;
+  int64_t heads = 1;  // of queries, on one of keys
 };
-// What every portable subject runs on, one after the other.
-constexpr Lengths kLengths[] = {
+// What a kernel runs on, one after the other.
+constexpr Lengths kPortableLengths[] = {
     {160, 160},  // three tiles of 32 or 64 rows: every stage of a pipeline is used again
     {160, 32},   // the first queries see no key: their blocks walk over nothing
     {0, 64},     // no query at all: the same for blocks that own keys
 };
+// Hopper tiles have up to 128 rows, the last ones of a length fewer. A run has one SM: a persistent
+// kernel is one block, which has several work tiles.
+constexpr Lengths kHopperForwardLengths[] = {
+    // With these two a ring of four slots wraps around at every place of the kernel where a tile is
+    // waited for, loaded or released.
+    {200, 530},
+    {420, 350},
+    {300, 40},  // two work tiles in a row walk over nothing
+    {0, 64},
+};
+constexpr Lengths kHopperBackwardLengths[] = {
+    // Every slot is used more often than warps release it: one release too many or too few of each
+    // use adds up to a phase.
+    {230, 230, 5},
+    {300, 40},
+    {0, 64},
+};
+std::span<const Lengths> lengths_of(const OwnKernel& own, Variant variant) {
+  if (variant == Variant::kPortable) return kPortableLengths;
+  if (own.pass == Pass::kBackward) return kHopperBackwardLengths;
+  return kHopperForwardLengths;
+}
 
 std::vector<uint16_t> round_to_bf16(const std::vector<float>& values) {
   std::vector<uint16_t> bits;
@@ -62,22 +87,22 @@ class Runner {
   Status set_up(const WorkspaceLayout& layout) {
     const auto& problem = inputs_.problem;
     LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, inputs_.sizes));
-    const int64_t seq_q = inputs_.sizes.seq_q;
-    const int64_t seq_k = inputs_.sizes.seq_k;
-    LSSAR_RETURN_IF_ERROR(input(tensors_.q, inputs_.random.q, seq_q));
-    LSSAR_RETURN_IF_ERROR(input(tensors_.k, inputs_.random.k, seq_k));
-    LSSAR_RETURN_IF_ERROR(input(tensors_.v, inputs_.random.v, seq_k));
+    const Rows queries = {inputs_.sizes.heads, inputs_.sizes.seq_q};
+    const Rows keys = {inputs_.sizes.kv_heads, inputs_.sizes.seq_k};
+    LSSAR_RETURN_IF_ERROR(input(tensors_.q, inputs_.random.q, queries));
+    LSSAR_RETURN_IF_ERROR(input(tensors_.k, inputs_.random.k, keys));
+    LSSAR_RETURN_IF_ERROR(input(tensors_.v, inputs_.random.v, keys));
     const bool is_backward = problem.pass == Pass::kBackward;
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_o, saved.o, inputs_.saved_o));
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_stats, saved.stats, inputs_.saved_stats));
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_x, saved.x, inputs_.saved_x));
     if (is_backward) {
-      LSSAR_RETURN_IF_ERROR(input(tensors_.grad_o, inputs_.random.grad_o, seq_q));
-      LSSAR_RETURN_IF_ERROR(output(tensors_.grad_q, seq_q));
-      LSSAR_RETURN_IF_ERROR(output(tensors_.grad_k, seq_k));
-      LSSAR_RETURN_IF_ERROR(output(tensors_.grad_v, seq_k));
+      LSSAR_RETURN_IF_ERROR(input(tensors_.grad_o, inputs_.random.grad_o, queries));
+      LSSAR_RETURN_IF_ERROR(output(tensors_.grad_q, queries));
+      LSSAR_RETURN_IF_ERROR(output(tensors_.grad_k, keys));
+      LSSAR_RETURN_IF_ERROR(output(tensors_.grad_v, keys));
     } else {
-      LSSAR_RETURN_IF_ERROR(output(tensors_.o, seq_q));
+      LSSAR_RETURN_IF_ERROR(output(tensors_.o, queries));
     }
     LSSAR_ASSIGN_OR_RETURN(workspace_, device_.allocate(layout.total_bytes));
     return {};
@@ -117,16 +142,20 @@ class Runner {
   const Tensors& tensors() const { return tensors_; }
 
  private:
-  Status input(Tensor& tensor, const std::vector<float>& values, int64_t length) {
+  struct Rows {
+    int64_t heads, length;
+  };
+
+  Status input(Tensor& tensor, const std::vector<float>& values, const Rows& rows) {
     const std::vector<uint16_t> bits = round_to_bf16(values);
     LSSAR_ASSIGN_OR_RETURN(const DevicePtr data, device_.allocate(bits.size() * 2));
-    tensor = contiguous_tensor(data, 1, length, kDim);
+    tensor = contiguous_tensor(data, rows.heads, rows.length, kDim);
     return device_.copy_to_device(data, bits.data(), bits.size() * 2);
   }
-  Status output(Tensor& tensor, int64_t length) {
-    const size_t count = static_cast<size_t>(length * kDim);
+  Status output(Tensor& tensor, const Rows& rows) {
+    const size_t count = static_cast<size_t>(rows.heads * rows.length * kDim);
     LSSAR_ASSIGN_OR_RETURN(const DevicePtr data, device_.allocate(count * 2));
-    tensor = contiguous_tensor(data, 1, length, kDim);
+    tensor = contiguous_tensor(data, rows.heads, rows.length, kDim);
     outputs_.push_back({data, count});
     return {};
   }
@@ -155,10 +184,10 @@ std::string compare(const std::vector<float>& got, const std::vector<float>& exp
   return {};
 }
 
-Result<std::unique_ptr<Engine>> open_engine() {
+Result<std::unique_ptr<Engine>> open_engine(const char* target) {
   EngineOptions options;
   options.device = DeviceChoice::kVirtual;
-  options.target = "sm_80";
+  options.target = target;
   return Engine::open(options);
 }
 
@@ -166,6 +195,7 @@ Inputs make_inputs(Pass pass, const Lengths& lengths) {
   Inputs inputs;
   inputs.problem = small_problem(pass);
   inputs.sizes = sizes_of(inputs.problem);
+  inputs.sizes.heads = lengths.heads;
   inputs.sizes.seq_q = lengths.q;
   inputs.sizes.seq_k = lengths.k;
   inputs.random = random_inputs(inputs.problem, inputs.sizes, InputKind::kGauss, 1);
@@ -215,18 +245,39 @@ Result<Case> make_case(Engine& engine, const PreparedKernel& kernel, const Lengt
   return made;
 }
 
-Result<Subject> portable_subject(const std::string& name, Pass pass, DqMode dq_mode) {
-  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, open_engine());
+}  // namespace
+
+const std::vector<OwnKernel>& own_kernels() {
+  static const std::vector<OwnKernel> kernels = {
+      {"forward", "sm_80", Pass::kForwardTrain, "{}"},
+      {"backward", "sm_80", Pass::kBackward, "{}"},
+      {"backward_atomic", "sm_80", Pass::kBackward, R"({"dq_mode": "atomic"})"},
+      {"hopper_forward", "sm_90a", Pass::kForward, R"({"forward": {"stages": 4}})"},
+      {"hopper_forward_in_turn", "sm_90a", Pass::kForward,
+       R"({"forward": {"stages": 4}, "hopper": {"overlap": false, "ping_pong": false, "norm_form": "operands"}})"},
+      {"hopper_forward_train", "sm_90a", Pass::kForwardTrain, R"({"forward": {"stages": 4}})"},
+      {"hopper_backward", "sm_90a", Pass::kBackward,
+       R"({"dkdv": {"block_cols": 32}, "dq": {"block_cols": 32}})"},
+      {"hopper_backward_atomic", "sm_90a", Pass::kBackward,
+       R"({"dq_mode": "atomic", "dkdv": {"stages": 2}})"},
+  };
+  return kernels;
+}
+
+Result<Subject> own_subject(const OwnKernel& own) {
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, open_engine(own.target));
   const Target target = engine->device().info().target;
-  const Problem problem = small_problem(pass);
+  const Problem problem = small_problem(own.pass);
+  LSSAR_ASSIGN_OR_RETURN(const Schedule schedule,
+                         schedule_for(problem, target, nlohmann::json::parse(own.schedule)));
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
-                         engine->prepare(problem, default_schedule(problem, target, dq_mode)));
+                         engine->prepare(problem, schedule));
   auto cases = std::make_shared<std::vector<Case>>();
-  for (const Lengths& lengths : kLengths) {
+  for (const Lengths& lengths : lengths_of(own, schedule.variant)) {
     LSSAR_ASSIGN_OR_RETURN(Case made, make_case(*engine, *kernel, lengths));
     cases->push_back(std::move(made));
   }
-  return Subject{name, kernel->loaded->image.bytes,
+  return Subject{own.name, kernel->loaded->image.bytes,
                  [cases](Device& device, const std::string& text) -> Result<std::string> {
                    for (const Case& one : *cases) {
                      LSSAR_ASSIGN_OR_RETURN(const auto got, one.run(device, text));
@@ -235,18 +286,6 @@ Result<Subject> portable_subject(const std::string& name, Pass pass, DqMode dq_m
                    }
                    return std::string();
                  }};
-}
-
-}  // namespace
-
-Result<Subject> portable_forward() {
-  return portable_subject("forward", Pass::kForwardTrain, DqMode::kSplit);
-}
-Result<Subject> portable_backward() {
-  return portable_subject("backward", Pass::kBackward, DqMode::kSplit);
-}
-Result<Subject> portable_backward_atomic() {
-  return portable_subject("backward_atomic", Pass::kBackward, DqMode::kAtomic);
 }
 
 Subject replica_subject(const std::string& entry) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "codegen/problem.h"
 #include "runtime/virtual/virtual_device.h"
 
 namespace lssar::test {
@@ -20,12 +21,20 @@ struct Subject {
   std::function<Result<std::string>(Device& device, const std::string& text)> run;
 };
 
-// The project's own kernels as the generator emits them, compiled by whichever compiler there is:
-// the forward for training and both backwards. Lengths are given at run time, and every text runs
-// on a few tiles, on lengths where some blocks have no tile of the other side, and without a query.
-Result<Subject> portable_forward();
-Result<Subject> portable_backward();
-Result<Subject> portable_backward_atomic();
+// A kernel of the project's own: bf16, causal, lengths given at run time.
+struct OwnKernel {
+  const char* name;  // of the subject
+  const char* target;
+  Pass pass;
+  const char* schedule;  // JSON, over the default schedule
+};
+// The forward for training and both backwards of either variant; of the Hopper variant also the
+// forward, by default and with everything in turn.
+const std::vector<OwnKernel>& own_kernels();
+
+// As the generator emits it, compiled by whichever compiler there is. Every text runs on a few
+// tiles, on lengths where some blocks have no tile of the other side, and without a query.
+Result<Subject> own_subject(const OwnKernel& own);
 
 // Of data/hopper_*.cu, by the entry's name.
 Subject replica_subject(const std::string& entry);

@@ -24,12 +24,20 @@ bool is_found_out(const Subject& subject, const std::string& text, const std::st
   return false;
 }
 
+bool loads(const std::string& text, const std::string& target) {
+  Image image;
+  image.bytes = text;
+  return open_strict_device(target, 0)->load(image).ok();
+}
+
 void check_subject(const Subject& subject, const std::string& target) {
   ASSERT_FALSE(is_found_out(subject, subject.ptx, target)) << "the subject itself is reported";
   const std::vector<Mutant> mutants = make_mutants(subject.ptx);
   ASSERT_FALSE(mutants.empty());
   std::set<std::string> survivors;
   for (const Mutant& mutant : mutants) {
+    // Else it would be found out whatever it is.
+    EXPECT_TRUE(loads(mutant.text, target)) << mutant.name;
     if (!is_found_out(subject, mutant.text, target)) survivors.insert(mutant.name);
   }
   std::set<std::string> expected;
@@ -44,15 +52,16 @@ void check_subject(const Subject& subject, const std::string& target) {
   }
 }
 
-void check_portable(Result<Subject> (*make)()) {
-  const Result<Subject> subject = make();
+class OwnMutationTest : public testing::TestWithParam<OwnKernel> {};
+
+TEST_P(OwnMutationTest, EveryMutantIsFoundOut) {
+  const Result<Subject> subject = own_subject(GetParam());
   ASSERT_TRUE(subject.ok()) << subject.status().to_string();
-  check_subject(*subject, "sm_80");
+  check_subject(*subject, GetParam().target);
 }
 
-TEST(MutationTest, PortableForward) { check_portable(portable_forward); }
-TEST(MutationTest, PortableBackward) { check_portable(portable_backward); }
-TEST(MutationTest, PortableBackwardAtomic) { check_portable(portable_backward_atomic); }
+INSTANTIATE_TEST_SUITE_P(All, OwnMutationTest, testing::ValuesIn(own_kernels()),
+                         [](const auto& p) { return std::string(p.param.name); });
 
 class ReplicaMutationTest : public testing::TestWithParam<Replica> {};
 
