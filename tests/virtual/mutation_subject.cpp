@@ -42,7 +42,7 @@ constexpr Lengths kHopperForwardLengths[] = {
 constexpr Lengths kHopperBackwardLengths[] = {
     // Every slot is used more often than warps release it: one release too many or too few of each
     // use adds up to a phase.
-    {230, 230, 5},
+    {200, 200, 5},
     {300, 40},
     {0, 64},
 };
@@ -252,14 +252,21 @@ const std::vector<OwnKernel>& own_kernels() {
       {"forward", "sm_80", Pass::kForwardTrain, "{}"},
       {"backward", "sm_80", Pass::kBackward, "{}"},
       {"backward_atomic", "sm_80", Pass::kBackward, R"({"dq_mode": "atomic"})"},
-      {"hopper_forward", "sm_90a", Pass::kForward, R"({"forward": {"stages": 4}})"},
+      {"hopper_forward", "sm_90a", Pass::kForward,
+       R"({"forward": {"block_rows": 128, "block_cols": 128, "stages": 4},
+           "hopper": {"score_cols": 128}})"},
       {"hopper_forward_in_turn", "sm_90a", Pass::kForward,
-       R"({"forward": {"stages": 4}, "hopper": {"overlap": false, "ping_pong": false, "norm_form": "operands"}})"},
-      {"hopper_forward_train", "sm_90a", Pass::kForwardTrain, R"({"forward": {"stages": 4}})"},
+       R"({"forward": {"block_rows": 128, "block_cols": 128, "stages": 4},
+           "hopper": {"score_cols": 128, "overlap": false, "ping_pong": false,
+                      "norm_form": "operands"}})"},
+      {"hopper_forward_train", "sm_90a", Pass::kForwardTrain,
+       R"({"forward": {"block_rows": 128, "block_cols": 96, "stages": 4},
+           "hopper": {"score_cols": 128}})"},
       {"hopper_backward", "sm_90a", Pass::kBackward,
-       R"({"dkdv": {"block_cols": 32}, "dq": {"block_cols": 32}})"},
+       R"({"dkdv": {"block_rows": 128, "block_cols": 32, "stages": 4},
+           "dq": {"block_rows": 128, "block_cols": 32, "stages": 4}})"},
       {"hopper_backward_atomic", "sm_90a", Pass::kBackward,
-       R"({"dq_mode": "atomic", "dkdv": {"stages": 2}})"},
+       R"({"dq_mode": "atomic", "dkdv": {"block_rows": 128, "stages": 2}})"},
   };
   return kernels;
 }

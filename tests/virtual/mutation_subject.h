@@ -26,7 +26,9 @@ struct OwnKernel {
   const char* name;  // of the subject
   const char* target;
   Pass pass;
-  const char* schedule;  // JSON, over the default schedule
+  // JSON, over the default schedule. Of the Hopper variant it holds the sizes of tiles and rings:
+  // small ones, which the lengths of a run go with.
+  const char* schedule;
 };
 // The forward for training and both backwards of either variant; of the Hopper variant also the
 // forward, by default and with everything in turn.

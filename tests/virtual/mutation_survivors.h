@@ -18,12 +18,36 @@ inline constexpr const char kNewestIsEmpty[] =
 inline constexpr const char kNeverRead[] =
     "waits only where the block's rows see no key, for queries that nothing reads any more";
 inline constexpr const char kForAssembler[] =
-    "keeps loads in groups for the assembler; a barrier of the block has ordered what they read";
+    "keeps loads in groups for the assembler; what they read has been ordered before";
 inline constexpr const char kImplied[] =
     "the wait for v's empty stage before it comes after the release of this one";
 inline constexpr const char kLast[] = "the last of its kind: nothing follows that needs it";
 inline constexpr const char kUntouched[] =
     "the registers were not touched since the wait for the product before";
+
+// Of the Hopper kernels.
+inline constexpr const char kRegisters[] =
+    "not modelled: virtual registers do not run out, the assembler sees to the real ones";
+inline constexpr const char kFenced[] =
+    "the registers were not touched since the wgmma.fence before";
+inline constexpr const char kNextCommit[] =
+    "the products are committed with the next ones, which the same wait is for";
+inline constexpr const char kTwoWaits[] = "two waits in a row: either is enough";
+inline constexpr const char kForSpeed[] = "the consumers take turns for speed only";
+inline constexpr const char kNextIsValues[] =
+    "of four slots, this one's next tile is of values, without the norms that lanes read; the next "
+    "norms come after the release of that one";
+inline constexpr const char kOnlyProducts[] =
+    "a tile of values is read by products only, and the wait for them is the whole warp group's";
+inline constexpr const char kTurnBetween[] =
+    "a turn, a barrier of the warp group, comes after the lanes' last read of the slot";
+inline constexpr const char kQueriesFirst[] =
+    "of the work tile's last slots: who fills them next has waited for the release of its queries, "
+    "which comes later and has the same fence and barrier";
+inline constexpr const char kExchange[] =
+    "dS' is exchanged after the lanes' last read of the slot, with a fence and a barrier";
+inline constexpr const char kOneWorkTile[] =
+    "the kernel is not persistent: nobody waits until the keys of a block are given back";
 
 inline constexpr Survivor kSurvivors[] = {
     {"forward", "lssar_forward: cp.async.commit_group last: taken away", kEmptyGroup},
@@ -51,6 +75,111 @@ inline constexpr Survivor kSurvivors[] = {
     {"backward_atomic", "lssar_backward_dkdv: bar.warp.sync #3: taken away", kForAssembler},
     {"backward_atomic", "lssar_backward_dkdv: bar.warp.sync last: taken away", kForAssembler},
 
+    {"hopper_forward", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away", kRegisters},
+    {"hopper_forward", "lssar_forward: fence.proxy.async.shared::cta #4: taken away",
+     kNextIsValues},
+    {"hopper_forward", "lssar_forward: bar.warp.sync #3: taken away", kNextIsValues},
+    {"hopper_forward", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
+    {"hopper_forward", "lssar_forward: fence.proxy.async.shared::cta #7: taken away",
+     kNextIsValues},
+    {"hopper_forward", "lssar_forward: bar.warp.sync #6: taken away", kNextIsValues},
+    {"hopper_forward", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
+    {"hopper_forward", "lssar_forward: fence.proxy.async.shared::cta #9: taken away",
+     kOnlyProducts},
+    {"hopper_forward", "lssar_forward: bar.warp.sync #8: taken away", kOnlyProducts},
+    {"hopper_forward", "lssar_forward: fence.proxy.async.shared::cta last: taken away",
+     kOnlyProducts},
+    {"hopper_forward", "lssar_forward: bar.warp.sync last: taken away", kOnlyProducts},
+
+    {"hopper_forward_in_turn", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
+     kRegisters},
+    {"hopper_forward_in_turn", "lssar_forward: wgmma.fence.sync.aligned #2: taken away", kFenced},
+    {"hopper_forward_in_turn", "lssar_forward: wgmma.commit_group.sync.aligned #3: taken away",
+     kNextCommit},
+    {"hopper_forward_in_turn", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
+    {"hopper_forward_in_turn", "lssar_forward: wgmma.wait_group.sync.aligned #3: taken away",
+     kTwoWaits},
+    {"hopper_forward_in_turn", "lssar_forward: wgmma.wait_group.sync.aligned #3: one more pending",
+     kTwoWaits},
+    {"hopper_forward_in_turn", "lssar_forward: wgmma.wait_group.sync.aligned #4: taken away",
+     kTwoWaits},
+    {"hopper_forward_in_turn", "lssar_forward: wgmma.wait_group.sync.aligned #4: one more pending",
+     kTwoWaits},
+
+    {"hopper_forward_train", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
+     kRegisters},
+    {"hopper_forward_train", "lssar_forward: fence.proxy.async.shared::cta #4: taken away",
+     kNextIsValues},
+    {"hopper_forward_train", "lssar_forward: bar.warp.sync #3: taken away", kNextIsValues},
+    {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
+    {"hopper_forward_train", "lssar_forward: fence.proxy.async.shared::cta #7: taken away",
+     kNextIsValues},
+    {"hopper_forward_train", "lssar_forward: bar.warp.sync #6: taken away", kNextIsValues},
+    {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
+    {"hopper_forward_train", "lssar_forward: fence.proxy.async.shared::cta #9: taken away",
+     kOnlyProducts},
+    {"hopper_forward_train", "lssar_forward: bar.warp.sync #8: taken away", kOnlyProducts},
+    {"hopper_forward_train", "lssar_forward: fence.proxy.async.shared::cta last: taken away",
+     kOnlyProducts},
+    {"hopper_forward_train", "lssar_forward: bar.warp.sync last: taken away", kOnlyProducts},
+
+    {"hopper_backward", "lssar_backward_dkdv: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
+     kRegisters},
+    {"hopper_backward", "lssar_backward_dkdv: bar.sync #2: taken away", kForSpeed},
+    {"hopper_backward", "lssar_backward_dkdv: wgmma.commit_group.sync.aligned #2: taken away",
+     kNextCommit},
+    {"hopper_backward", "lssar_backward_dkdv: wgmma.fence.sync.aligned last: taken away", kFenced},
+    {"hopper_backward", "lssar_backward_dkdv: bar.warp.sync #2: taken away", kForAssembler},
+    {"hopper_backward", "lssar_backward_dkdv: bar.warp.sync #3: taken away", kForAssembler},
+    {"hopper_backward", "lssar_backward_dkdv: bar.warp.sync #4: taken away", kForAssembler},
+    {"hopper_backward", "lssar_backward_dkdv: bar.warp.sync last: taken away", kForAssembler},
+    {"hopper_backward", "lssar_backward_dq: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
+     kRegisters},
+    {"hopper_backward", "lssar_backward_dq: wgmma.fence.sync.aligned #4: taken away", kFenced},
+    {"hopper_backward", "lssar_backward_dq: bar.warp.sync #1: taken away", kTurnBetween},
+    {"hopper_backward", "lssar_backward_dq: fence.proxy.async.shared::cta #2: taken away",
+     kQueriesFirst},
+    {"hopper_backward", "lssar_backward_dq: bar.warp.sync #2: taken away", kQueriesFirst},
+    {"hopper_backward", "lssar_backward_dq: bar.warp.sync #3: taken away", kForAssembler},
+    {"hopper_backward", "lssar_backward_dq: bar.warp.sync #4: taken away", kForAssembler},
+    {"hopper_backward", "lssar_backward_dq: bar.warp.sync #5: taken away", kForAssembler},
+    {"hopper_backward", "lssar_backward_dq: bar.warp.sync #6: taken away", kForAssembler},
+
+    {"hopper_backward_atomic", "lssar_backward_dkdv: mbarrier.init.shared::cta.b64 last: count +1",
+     kOneWorkTile},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: mbarrier.init.shared::cta.b64 last: count -1",
+     kOneWorkTile},
+    {"hopper_backward_atomic",
+     "lssar_backward_dkdv: setmaxnreg.inc.sync.aligned.u32 #1: taken away", kRegisters},
+    {"hopper_backward_atomic",
+     "lssar_backward_dkdv: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #2: taken for true",
+     kOneWorkTile},
+    {"hopper_backward_atomic",
+     "lssar_backward_dkdv: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #2: result ignored",
+     kOneWorkTile},
+    {"hopper_backward_atomic",
+     "lssar_backward_dkdv: wgmma.commit_group.sync.aligned #2: taken away", kNextCommit},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: wgmma.fence.sync.aligned #3: taken away",
+     kFenced},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: fence.proxy.async.shared::cta #3: taken away",
+     kExchange},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: bar.warp.sync #1: taken away", kExchange},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: bar.warp.sync #2: taken away", kForAssembler},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: bar.warp.sync #3: taken away", kForAssembler},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: bar.warp.sync #4: taken away", kForAssembler},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: bar.warp.sync last: taken away",
+     kForAssembler},
+    {"hopper_backward_atomic",
+     "lssar_backward_dkdv: fence.proxy.async.shared::cta last: taken away", kOneWorkTile},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: bar.sync last: taken away", kOneWorkTile},
+    {"hopper_backward_atomic",
+     "lssar_backward_dkdv: mbarrier.arrive.release.cta.shared::cta.b64 last: taken away",
+     kOneWorkTile},
+
+    {"hopper_forward_d64", "hopper_forward_d64: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
+     kRegisters},
+    {"hopper_forward_d128", "hopper_forward_d128: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
+     kRegisters},
     {"hopper_forward_d64",
      "hopper_forward_d64: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #1: taken for true",
      kImplied},

@@ -56,6 +56,19 @@ TEST(WgmmaReports, RegisterOfAWrittenAfterTheFenceIsReported) {
   expect_report(p, replaced(product_text(p), kFence, kFence + "add.u32 %a5, %a5, 0;\n"),
                 {"add.u32 %a5, %a5, 0", "without a wgmma.fence", "a register of A"});
 }
+// A product, its sums read, and the same once more: with a fence in between or without.
+std::string read_between(const Product& p, const std::string& fence) {
+  std::string text = prologue(p) + kFence + steps_text(p) + kCommit + kWait;
+  text += "mov.b32 %x, %d3;\n" + fence;
+  return text + steps_text(p) + kCommit + kWait + epilogue(p);
+}
+TEST(WgmmaReports, AccumulatorsMayBeReadBeforeAFence) {
+  check_text(Product(), read_between(Product(), kFence));
+}
+TEST(WgmmaReports, AccumulatorReadAfterTheFenceIsReported) {
+  expect_report(Product(), read_between(Product(), ""),
+                {"mov.b32 %x, %d3", "without a wgmma.fence", "an accumulator was read"});
+}
 TEST(WgmmaReports, AccumulatorWrittenInFlightIsReported) {
   const Product p;
   expect_report(p, replaced(product_text(p), kCommit, kCommit + "mov.b32 %d3, 0;\n"),
