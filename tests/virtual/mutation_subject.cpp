@@ -32,10 +32,11 @@ constexpr Lengths kPortableLengths[] = {
 // Hopper tiles have up to 128 rows, the last ones of a length fewer. A run has one SM: a persistent
 // kernel is one block, which has several work tiles.
 constexpr Lengths kHopperForwardLengths[] = {
-    // With these two a ring of four slots wraps around at every place of the kernel where a tile is
+    // With these a ring of four slots wraps around at every place of the kernel where a tile is
     // waited for, loaded or released.
     {200, 530},
     {420, 350},
+    {60, 1000},
     {300, 40},  // two work tiles in a row walk over nothing
     {0, 64},
 };
