@@ -68,21 +68,33 @@ Status read_hopper(JsonFields& fields, HopperOptions& hopper) {
   return inner.finish();
 }
 
-}  // namespace
-
-Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode) {
+// What both variants' defaults have in common.
+Schedule common_defaults(const Problem& problem, DqMode dq_mode) {
   Schedule schedule;
   schedule.dq_mode = dq_mode;
   schedule.load_path = problem.alignment >= 16 ? LoadPath::kCpAsync : LoadPath::kPlain;
   // With p = 1 gradients jump where U becomes 0, and an error there shows in full.
   schedule.softplus_degree =
       problem.dtype == DType::kFp32 || problem.p == 1 ? kMaxSoftplusDegree : 4;
-  if (prefers_hopper(schedule, problem, target)) {
+  return schedule;
+}
+
+// The default for a variant that the problem need not prefer.
+Schedule default_of(Variant variant, const Problem& problem, const Target& target, DqMode dq_mode) {
+  Schedule schedule = common_defaults(problem, dq_mode);
+  if (variant == Variant::kHopper && hopper_reason(problem, target).ok()) {
     choose_hopper(schedule, problem, target);
   } else {
     choose_portable(schedule, problem, target);
   }
   return schedule;
+}
+
+}  // namespace
+
+Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode) {
+  const bool is_hopper = prefers_hopper(common_defaults(problem, dq_mode), problem, target);
+  return default_of(is_hopper ? Variant::kHopper : Variant::kPortable, problem, target, dq_mode);
 }
 
 Status validate(const Schedule& schedule, const Problem& problem, const Target& target) {
@@ -155,9 +167,10 @@ Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& 
 Result<Schedule> schedule_for(const Problem& problem, const Target& target,
                               const nlohmann::json& json) {
   LSSAR_ASSIGN_OR_RETURN(const Schedule given, schedule_from_json(json, Schedule{}));
-  LSSAR_ASSIGN_OR_RETURN(
-      Schedule schedule,
-      schedule_from_json(json, default_schedule(problem, target, given.dq_mode)));
+  const Schedule defaults = json.contains("variant")
+                                ? default_of(given.variant, problem, target, given.dq_mode)
+                                : default_schedule(problem, target, given.dq_mode);
+  LSSAR_ASSIGN_OR_RETURN(Schedule schedule, schedule_from_json(json, defaults));
   // The default's stages fill the shared memory: larger tiles make do with fewer, unless told.
   const auto names_stages = [&](const char* tiling) {
     return json.contains(tiling) && json[tiling].contains("stages");

@@ -116,7 +116,7 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
 std::string to_string(const Schedule& schedule);
 nlohmann::json to_json(const Schedule& schedule);
 // What a user's JSON object means for a problem: its fields over the default schedule for its
-// dq_mode. Not validated against the problem: call validate.
+// dq_mode and, where it names one, its variant. Not validated against the problem: call validate.
 Result<Schedule> schedule_for(const Problem& problem, const Target& target,
                               const nlohmann::json& json);
 
