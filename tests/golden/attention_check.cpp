@@ -55,6 +55,11 @@ void run_and_expect(const Problem& problem, const Sizes& sizes, CapiInputs input
 
 }  // namespace
 
+std::string test_target() {
+  const char* wanted = std::getenv("LSSAR_TEST_TARGET");
+  return wanted == nullptr || *wanted == '\0' ? "sm_80" : wanted;
+}
+
 lssar_context* shared_context(const CheckDevice& device) {
   static auto& contexts = *new std::map<std::pair<int, std::string>, ContextPtr>;
   const char* wanted = std::getenv("LSSAR_TEST_DEVICE");

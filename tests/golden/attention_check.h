@@ -13,11 +13,14 @@
 
 namespace lssar {
 
-// Where the kernels of a test run: "auto" compiler and sm_80 on the virtual device by default;
-// LSSAR_TEST_DEVICE=cuda takes a GPU instead (its own target).
+// The target of tests that name none: LSSAR_TEST_TARGET, or else sm_80.
+std::string test_target();
+
+// Where the kernels of a test run: "auto" compiler and test_target() on the virtual device by
+// default; LSSAR_TEST_DEVICE=cuda takes a GPU instead (its own target).
 struct CheckDevice {
   lssar_compiler compiler = LSSAR_COMPILER_AUTO;
-  std::string target = "sm_80";
+  std::string target = test_target();
 };
 
 // Fails the test where the context cannot be opened.

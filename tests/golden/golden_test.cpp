@@ -1,4 +1,5 @@
-// The golden cases, forward and backward, through the C API: both compilers, two targets.
+// The golden cases, forward and backward, through the C API: both compilers; targets with and
+// without the kernels of Variant::kHopper.
 #include <gtest/gtest.h>
 
 #include "runtime/compiler.h"
@@ -23,9 +24,11 @@ std::vector<Setting> all_settings() {
   std::vector<Setting> settings;
   const auto names = golden_case_names();
   if (!names.ok()) return settings;  // GoldenCases.AreThere says why
-  for (const std::string& name : *names)
+  for (const std::string& name : *names) {
     for (lssar_compiler compiler : {LSSAR_COMPILER_NVRTC, LSSAR_COMPILER_LLVM})
       for (const char* target : {"sm_80", "sm_90"}) settings.push_back({name, compiler, target});
+    settings.push_back({name, LSSAR_COMPILER_NVRTC, "sm_90a"});
+  }
   return settings;
 }
 
