@@ -3,14 +3,7 @@
 //
 // Sizes are multiples of the tiles, so that every tile is whole. Products are counted in multiples
 // of the score's own, 2 d FLOP.
-#include <gtest/gtest.h>
-
-#include <map>
-
-#include "codegen/numerics.h"
-#include "codegen/random_inputs.h"
-#include "runtime/engine.h"
-#include "runtime/virtual/virtual_device.h"
+#include "tests/virtual/counted_call.h"
 
 namespace lssar::test {
 namespace {
@@ -20,70 +13,10 @@ constexpr int64_t kTile = 64;
 constexpr int64_t kTiles = kLength / kTile;
 constexpr uint64_t kDim = 64;
 constexpr uint64_t kHeads = 2;
+constexpr Sizes kSizes = {1, kHeads, kHeads, kLength, kLength};
 // Scores of a tile by one warp: 16 rows by 64 columns, 32 of them to an instruction.
 constexpr uint64_t kWarpsPerTile = 4;
 constexpr uint64_t kExecutionsPerTile = 16 * kTile / 32;
-
-// Device memory of a call, freed with it.
-class Call {
- public:
-  Call(Engine& engine, const Problem& problem) : engine_(engine), problem_(problem) {
-    const RandomInputs inputs = random_inputs(problem, sizes_, InputKind::kGauss, 1);
-    tensors_.q = upload(inputs.q);
-    tensors_.k = upload(inputs.k);
-    tensors_.v = upload(inputs.v);
-    tensors_.grad_o = upload(inputs.grad_o);
-    for (Tensor* t : {&tensors_.o, &tensors_.grad_q, &tensors_.grad_k, &tensors_.grad_v}) {
-      *t = upload(inputs.q);
-    }
-    Problem training = problem;
-    training.pass = Pass::kBackward;
-    const Result<SavedBytes> saved = saved_bytes(training, sizes_);
-    EXPECT_TRUE(saved.ok());
-    if (!saved.ok()) return;
-    tensors_.saved_o = allocate(saved->o);
-    tensors_.saved_stats = allocate(saved->stats);
-    tensors_.saved_x = allocate(saved->x);
-  }
-  ~Call() {
-    for (const DevicePtr buffer : buffers_) EXPECT_TRUE(engine_.device().free(buffer).ok());
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
-  void run(Pass pass, const Schedule& schedule) {
-    Problem problem = problem_;
-    problem.pass = pass;
-    const auto kernel = engine_.prepare(problem, schedule);
-    ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
-    const auto layout = workspace_layout(problem, (*kernel)->schedule, sizes_);
-    ASSERT_TRUE(layout.ok()) << layout.status().to_string();
-    const Workspace workspace = {allocate(layout->total_bytes), layout->total_bytes};
-    const Status status = engine_.execute(**kernel, sizes_, tensors_, workspace, nullptr);
-    ASSERT_TRUE(status.ok()) << status.to_string();
-  }
-
- private:
-  DevicePtr allocate(size_t bytes) {
-    const Result<DevicePtr> buffer = engine_.device().allocate(bytes);
-    EXPECT_TRUE(buffer.ok());
-    if (!buffer.ok()) return 0;
-    buffers_.push_back(*buffer);
-    return *buffer;
-  }
-  Tensor upload(const std::vector<float>& values) {
-    const std::vector<std::byte> encoded = pack(problem_.dtype, values);
-    const DevicePtr data = allocate(encoded.size());
-    EXPECT_TRUE(engine_.device().copy_to_device(data, encoded.data(), encoded.size()).ok());
-    return contiguous_tensor(data, kHeads, kLength, kDim);
-  }
-
-  Engine& engine_;
-  const Problem problem_;
-  const Sizes sizes_ = {1, kHeads, kHeads, kLength, kLength};
-  Tensors tensors_;
-  std::vector<DevicePtr> buffers_;
-};
 
 class AttentionCountersTest : public testing::TestWithParam<bool> {
  protected:
@@ -122,13 +55,7 @@ class AttentionCountersTest : public testing::TestWithParam<bool> {
 
   uint64_t second_parts() const { return GetParam() ? kHeads * kTile * kTile * 2 * kDim : 0; }
 
-  std::map<std::string, LaunchCounters> counts() const {
-    std::map<std::string, LaunchCounters> by_name;
-    for (const KernelCounters& kernel : device_->kernel_counters()) {
-      by_name[kernel.kernel] = kernel.counters;
-    }
-    return by_name;
-  }
+  std::map<std::string, LaunchCounters> counts() const { return counts_by_kernel(*device_); }
 
   std::shared_ptr<Device> device_;
   std::unique_ptr<Engine> engine_;
@@ -138,7 +65,7 @@ class AttentionCountersTest : public testing::TestWithParam<bool> {
 // S in pass 1, S again and M v in pass 2. The sums of rounded weights are products with 8 columns
 // of ones.
 TEST_P(AttentionCountersTest, ForwardHasThreeProductsPerScore) {
-  Call call(*engine_, problem_);
+  Call call(*engine_, problem_, kSizes);
   call.run(Pass::kForward, schedule(Pass::kForward));
   EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), flop(3) + flop(1) * 8 / kDim);
 }
@@ -147,7 +74,7 @@ TEST_P(AttentionCountersTest, ForwardHasThreeProductsPerScore) {
 // scores (here per 7 tiles) of pass 1, each lane for its two rows, and the exponentials of the
 // largest score.
 TEST_P(AttentionCountersTest, ForwardHasTwoSpecialFunctionsPerScore) {
-  Call call(*engine_, problem_);
+  Call call(*engine_, problem_, kSizes);
   call.run(Pass::kForward, schedule(Pass::kForward));
   constexpr uint64_t kWarps = kHeads * kTiles * kWarpsPerTile;
   constexpr uint64_t kFlushes = (kTiles + 6) / 7;
@@ -159,7 +86,7 @@ TEST_P(AttentionCountersTest, ForwardHasTwoSpecialFunctionsPerScore) {
 
 // A chunk of the columns of o is a pass over the keys of its own.
 TEST_P(AttentionCountersTest, EveryChunkOfColumnsRepeatsPassTwo) {
-  Call call(*engine_, problem_);
+  Call call(*engine_, problem_, kSizes);
   Schedule halves = schedule(Pass::kForward);
   halves.block_dv = kDim / 2;
   call.run(Pass::kForward, halves);
@@ -171,14 +98,14 @@ TEST_P(AttentionCountersTest, EveryChunkOfColumnsRepeatsPassTwo) {
 // X takes a fourth one; a problem without an offset needs no X.
 TEST_P(AttentionCountersTest, TrainingAddsAProductForX) {
   {
-    Call call(*engine_, problem_);
+    Call call(*engine_, problem_, kSizes);
     call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
   }
   const uint64_t with_x = counts()["lssar_forward"].flop(TensorType::kBf16);
   EXPECT_EQ(with_x, flop(4) + 2 * flop(1) * 8 / kDim);
   problem_.offset = 0;
   {
-    Call call(*engine_, problem_);
+    Call call(*engine_, problem_, kSizes);
     call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
   }
   const uint64_t both = counts()["lssar_forward"].flop(TensorType::kBf16);
@@ -189,7 +116,7 @@ TEST_P(AttentionCountersTest, TrainingAddsAProductForX) {
 // score. Causal: the dS of rows that see at most 3 keys are multiplied in two parts, which is one
 // more product for the first tile of each head.
 TEST_P(AttentionCountersTest, BackwardHasSevenProductsPerScore) {
-  Call call(*engine_, problem_);
+  Call call(*engine_, problem_, kSizes);
   call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
   call.run(Pass::kBackward, schedule(Pass::kBackward));
   auto by_name = counts();
@@ -203,7 +130,7 @@ TEST_P(AttentionCountersTest, BackwardHasSevenProductsPerScore) {
 }
 
 TEST_P(AttentionCountersTest, BackwardWithAtomicsHasFiveProductsPerScore) {
-  Call call(*engine_, problem_);
+  Call call(*engine_, problem_, kSizes);
   call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
   call.run(Pass::kBackward, schedule(Pass::kBackward, DqMode::kAtomic));
   auto by_name = counts();
@@ -217,7 +144,7 @@ TEST_P(AttentionCountersTest, BackwardWithAtomicsHasFiveProductsPerScore) {
 
 // The swizzle of shared tiles does what it is there for.
 TEST_P(AttentionCountersTest, TilesHaveNoBankConflicts) {
-  Call call(*engine_, problem_);
+  Call call(*engine_, problem_, kSizes);
   call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
   call.run(Pass::kBackward, schedule(Pass::kBackward));
   auto by_name = counts();

@@ -1,0 +1,210 @@
+// What one score costs the kernels of Variant::kHopper: matrix products, special functions and bank
+// conflicts, counted on the virtual device, against docs/math.md and docs/hopper.md.
+//
+// Products are counted in multiples of the score's own, 2 d FLOP.
+#include "tests/virtual/counted_call.h"
+
+namespace lssar::test {
+namespace {
+
+constexpr int64_t kLength = 256;
+constexpr int64_t kTile = 64;
+constexpr int64_t kTiles = kLength / kTile;
+constexpr int kDim = 64;
+constexpr int64_t kHeads = 2;
+constexpr Sizes kSizes = {1, kHeads, kHeads, kLength, kLength};
+constexpr uint64_t kWarpsPerTile = 4;
+constexpr uint64_t kExecutionsPerTile = 16 * kTile / 32;  // by a warp, one per 32 scores
+
+class HopperCountersTest : public testing::Test {
+ protected:
+  HopperCountersTest() {
+    VirtualOptions options;
+    options.target = *target_from_name("sm_90a");
+    options.count = true;
+    device_ = make_virtual_device(options);
+    engine_ = Engine::create({}, device_, nullptr);
+  }
+
+  Problem make_problem(bool causal, int dim = kDim) const {
+    Problem problem;
+    problem.dtype = DType::kBf16;
+    problem.head_dim = problem.head_dim_v = dim;
+    problem.causal = causal;
+    return problem;
+  }
+
+  Schedule default_for(Problem problem, Pass pass, DqMode mode = DqMode::kSplit) const {
+    problem.pass = pass;
+    return default_schedule(problem, device_->info().target, mode);
+  }
+
+  // All tiles 64 x 64, so that every tile is whole and every kernel visits the same ones.
+  Schedule even_tiles(const Problem& problem, Pass pass, DqMode mode = DqMode::kSplit) const {
+    Schedule schedule = default_for(problem, pass, mode);
+    EXPECT_EQ(schedule.variant, Variant::kHopper);
+    for (Tiling* tiling : {&schedule.forward, &schedule.dkdv, &schedule.dq})
+      *tiling = {kTile, kTile, 2, 1};
+    schedule.hopper.score_cols = kTile;
+    schedule.hopper.ping_pong = false;
+    schedule.hopper.producer_registers = schedule.hopper.consumer_registers = 0;
+    return schedule;
+  }
+
+  std::map<std::string, LaunchCounters> counts() const { return counts_by_kernel(*device_); }
+
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<Engine> engine_;
+};
+
+class HopperProductsTest : public HopperCountersTest, public testing::WithParamInterface<bool> {
+ protected:
+  bool causal() const { return GetParam(); }
+  // Of all heads. Causal: those above the diagonal are not visited.
+  uint64_t tiles() const {
+    return kHeads * static_cast<uint64_t>(causal() ? kTiles * (kTiles + 1) / 2 : kTiles * kTiles);
+  }
+  uint64_t flop(uint64_t products) const { return tiles() * kTile * kTile * 2 * kDim * products; }
+  uint64_t special() const { return tiles() * kWarpsPerTile * kExecutionsPerTile; }
+  // The sums of rounded weights are products with 8 columns of ones.
+  uint64_t row_sums() const { return flop(1) * 8 / kDim; }
+  // dS of rows that see at most 3 keys are multiplied in two parts: one more product for the first
+  // tile of each head.
+  uint64_t second_parts() const { return causal() ? kHeads * kTile * kTile * 2 * kDim : 0; }
+
+  const Problem problem_ = make_problem(GetParam());
+};
+
+// S in pass 1, S again and M v in pass 2; each pass takes u = 2^-|x|. Per row, besides: logarithms
+// of the sum and of the number of keys, square roots of norms, the largest score's own figures.
+TEST_P(HopperProductsTest, ForwardHasThreeProductsAndTwoSpecialFunctions) {
+  Call call(*engine_, problem_, kSizes);
+  Schedule schedule = even_tiles(problem_, Pass::kForward);
+  schedule.hopper.evaluator = Evaluator::kFull;
+  call.run(Pass::kForward, schedule);
+  const LaunchCounters forward = counts()["lssar_forward"];
+  EXPECT_EQ(forward.flop(TensorType::kBf16), flop(3) + row_sums());
+  constexpr uint64_t kWarps = kHeads * kTiles * kWarpsPerTile;
+  constexpr uint64_t kPerRow = 2 * 8;  // each lane for its two rows
+  const uint64_t special_functions = forward.of(InstructionClass::kSpecial).warps;
+  EXPECT_GE(special_functions, 2 * special());
+  EXPECT_LE(special_functions, 2 * special() + kWarps * kPerRow);
+}
+
+TEST_P(HopperProductsTest, TrainingAddsAProductForX) {
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForwardTrain, even_tiles(problem_, Pass::kForwardTrain));
+  EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), flop(4) + 2 * row_sums());
+}
+
+// S, D, dv, dk in one kernel and S, D, dq in the other; each takes 2^-|x| and 1 / (1 + u) per
+// score.
+TEST_P(HopperProductsTest, BackwardHasSevenProducts) {
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForwardTrain, even_tiles(problem_, Pass::kForwardTrain));
+  call.run(Pass::kBackward, even_tiles(problem_, Pass::kBackward));
+  auto by_name = counts();
+  EXPECT_EQ(by_name["lssar_backward_dkdv"].flop(TensorType::kBf16), flop(4));
+  EXPECT_EQ(by_name["lssar_backward_dq"].flop(TensorType::kBf16), flop(3) + second_parts());
+  for (const char* name : {"lssar_backward_dkdv", "lssar_backward_dq"})
+    EXPECT_EQ(by_name[name].of(InstructionClass::kSpecial).warps, 2 * special()) << name;
+}
+
+TEST_P(HopperProductsTest, BackwardWithAtomicsHasFiveProducts) {
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForwardTrain, even_tiles(problem_, Pass::kForwardTrain));
+  call.run(Pass::kBackward, even_tiles(problem_, Pass::kBackward, DqMode::kAtomic));
+  auto by_name = counts();
+  EXPECT_EQ(by_name["lssar_backward_dkdv"].flop(TensorType::kBf16), flop(5) + second_parts());
+  EXPECT_EQ(by_name["lssar_backward_dkdv"].of(InstructionClass::kSpecial).warps, 2 * special());
+  EXPECT_EQ(by_name.count("lssar_backward_dq"), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Masks, HopperProductsTest, testing::Bool(),
+                         [](const auto& p) { return p.param ? "causal" : "full"; });
+
+// Rows that point at one key have their weights at large scores only, where softplus is the score:
+// pass 2 takes fewer special functions the more the schedule allows.
+TEST_F(HopperCountersTest, EvaluatorsSaveSpecialFunctionsOnPeakedData) {
+  const Problem problem = make_problem(false, 128);
+  const Sizes sizes = {1, 1, 1, 1024, 1024};
+  Call call(*engine_, problem, sizes, InputKind::kPeaky);
+  uint64_t before = 0;
+  std::map<Evaluator, uint64_t> executed;
+  for (Evaluator evaluator : {Evaluator::kFull, Evaluator::kShort, Evaluator::kLinear}) {
+    Schedule schedule = default_for(problem, Pass::kForward);
+    schedule.hopper.evaluator = evaluator;
+    call.run(Pass::kForward, schedule);
+    const uint64_t total = counts()["lssar_forward"].of(InstructionClass::kSpecial).warps;
+    executed[evaluator] = total - before;
+    before = total;
+  }
+  const uint64_t scores = 1024 * 1024 / 32;
+  EXPECT_GE(executed[Evaluator::kFull], 2 * scores);
+  EXPECT_GE(executed[Evaluator::kShort], 2 * scores);
+  EXPECT_LE(executed[Evaluator::kShort], executed[Evaluator::kFull] * 11 / 10);
+  EXPECT_LT(executed[Evaluator::kLinear], executed[Evaluator::kFull] * 7 / 10);
+  EXPECT_GE(executed[Evaluator::kLinear], scores);
+}
+
+struct Conflicts {
+  int dim;
+  bool causal;
+};
+
+class HopperConflictsTest : public HopperCountersTest,
+                            public testing::WithParamInterface<Conflicts> {
+ protected:
+  // Of reads, writes and atomics together.
+  void expect_few(const char* name) const {
+    const LaunchCounters counters = counts()[name];
+    uint64_t wavefronts = 0, lost = 0;
+    for (const SharedTraffic& traffic : counters.shared) {
+      wavefronts += traffic.wavefronts;
+      lost += traffic.lost();
+    }
+    EXPECT_GT(wavefronts, 0u) << name;
+    EXPECT_LT(lost * 50, wavefronts) << name << ": " << lost << " of " << wavefronts
+                                     << " wavefronts, worst: " << counters.worst_shared.text << " ("
+                                     << counters.worst_shared.lost << ")";
+  }
+};
+
+TEST_P(HopperConflictsTest, AreFewerThanTwoPercent) {
+  const Problem problem = make_problem(GetParam().causal, GetParam().dim);
+  Call call(*engine_, problem, {1, 2, 2, 512, 512});
+  call.run(Pass::kForward, default_for(problem, Pass::kForward));
+  expect_few("lssar_forward");
+  call.run(Pass::kForwardTrain, default_for(problem, Pass::kForwardTrain));
+  call.run(Pass::kBackward, default_for(problem, Pass::kBackward));
+  for (const char* name : {"lssar_forward", "lssar_backward_dkdv", "lssar_backward_dq"})
+    expect_few(name);
+}
+
+TEST_F(HopperCountersTest, AtomicSumsOfDqHaveFewBankConflicts) {
+  const Problem problem = make_problem(true);
+  Call call(*engine_, problem, {1, 2, 2, 512, 512});
+  call.run(Pass::kForwardTrain, default_for(problem, Pass::kForwardTrain));
+  call.run(Pass::kBackward, default_for(problem, Pass::kBackward, DqMode::kAtomic));
+  const LaunchCounters dkdv = counts()["lssar_backward_dkdv"];
+  uint64_t wavefronts = 0, lost = 0;
+  for (const SharedTraffic& traffic : dkdv.shared) {
+    wavefronts += traffic.wavefronts;
+    lost += traffic.lost();
+  }
+  EXPECT_GT(wavefronts, 0u);
+  EXPECT_LT(lost * 50, wavefronts)
+      << lost << " of " << wavefronts << ", worst " << dkdv.worst_shared.text << " ("
+      << dkdv.worst_shared.lost << ")";
+}
+
+INSTANTIATE_TEST_SUITE_P(Dims, HopperConflictsTest,
+                         testing::Values(Conflicts{64, true}, Conflicts{64, false},
+                                         Conflicts{128, true}, Conflicts{128, false}),
+                         [](const auto& p) {
+                           return "d" + std::to_string(p.param.dim) +
+                                  (p.param.causal ? "_causal" : "_full");
+                         });
+
+}  // namespace
+}  // namespace lssar::test
