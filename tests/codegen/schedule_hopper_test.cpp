@@ -59,6 +59,7 @@ TEST(HopperSchedule, SurvivesJson) {
   schedule.variant = Variant::kHopper;
   HopperOptions& options = schedule.hopper;
   options.score_cols = 72;
+  options.queries_in_registers = true;
   options.overlap = options.ping_pong = options.persistent = false;
   options.head_group = 3;
   options.norm_form = NormForm::kOperands;
@@ -274,6 +275,15 @@ INSTANTIATE_TEST_SUITE_P(
              },
              {"schedule.hopper.norm_form = operands:", "bf16 problems only",
               "as much as an fp16 problem may"}},
+        Rule{"QueriesInRegisters",
+             Pass::kForward,
+             [](Problem& p, Schedule& s, Target&) {
+               p.head_dim = 136;
+               s.forward.stages = 2;
+               s.hopper.queries_in_registers = true;
+             },
+             {"schedule.hopper.queries_in_registers = true:", "up to head_dim 128",
+              "registers beside the accumulators, and it is 136"}},
         Rule{"BlockDv12",
              Pass::kForward,
              [](Problem&, Schedule& s, Target&) { s.block_dv = 12; },
@@ -291,33 +301,38 @@ INSTANTIATE_TEST_SUITE_P(
              {"schedule.block_dv = 136:", "8 to 128", "o and X in registers together"}}),
     rule_name);
 
+void set_registers(Schedule& schedule, int producer, int consumer) {
+  schedule.hopper.producer_registers = producer;
+  schedule.hopper.consumer_registers = consumer;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Registers, HopperRule,
     testing::Values(
         Rule{"Producer25",
              Pass::kForward,
-             [](Problem&, Schedule& s, Target&) { s.hopper.producer_registers = 25; },
+             [](Problem&, Schedule& s, Target&) { set_registers(s, 25, 240); },
              {"schedule.hopper.producer_registers = 25:", "multiples of 8 from 24 to 240"}},
         Rule{"Producer16",
              Pass::kForward,
-             [](Problem&, Schedule& s, Target&) { s.hopper.producer_registers = 16; },
+             [](Problem&, Schedule& s, Target&) { set_registers(s, 16, 240); },
              {"schedule.hopper.producer_registers = 16:", "24 to 240"}},
         Rule{"Consumer248",
              Pass::kForward,
-             [](Problem&, Schedule& s, Target&) { s.hopper.consumer_registers = 248; },
-             {"schedule.hopper.consumer_registers = 248:", "24 to 240 (or 0 and 0)"}},
+             [](Problem&, Schedule& s, Target&) { set_registers(s, 24, 248); },
+             {"schedule.hopper.consumer_registers = 248:", "24 to 240, or 0 and 0"}},
         Rule{"OneOfThem",
              Pass::kForward,
-             [](Problem&, Schedule& s, Target&) { s.hopper.consumer_registers = 0; },
-             {"schedule.hopper.consumer_registers = 0:", "(or 0 and 0)"}},
+             [](Problem&, Schedule& s, Target&) { set_registers(s, 24, 0); },
+             {"schedule.hopper.consumer_registers = 0:", "or 0 and 0"}},
         Rule{"LessThanLaunched",
              Pass::kForward,
-             [](Problem&, Schedule& s, Target&) { s.hopper.consumer_registers = 160; },
-             {"schedule.hopper.consumer_registers = 160:",
-              "with 384 threads each starts with 168 registers: allowed are that and more"}},
+             [](Problem&, Schedule& s, Target&) { set_registers(s, 24, 160); },
+             {"schedule.hopper.consumer_registers = 160:", "with 384 threads and 1 blocks per SM",
+              "starts with 168 registers: allowed are that and more"}},
         Rule{"Sum",
              Pass::kBackward,
-             [](Problem&, Schedule& s, Target&) { s.hopper.producer_registers = 40; },
+             [](Problem&, Schedule& s, Target&) { set_registers(s, 40, 240); },
              {"schedule.hopper.consumer_registers = 240:",
               "the producer's 40 and 256 consumer threads need 66560 registers; 384 threads of 168 "
               "have 64512"}},
@@ -325,13 +340,16 @@ INSTANTIATE_TEST_SUITE_P(
              Pass::kForward,
              [](Problem&, Schedule& s, Target&) {
                s.forward.block_rows = 192;
-               s.forward.stages = 2;
+               set_registers(s, 24, 240);
              },
              {"schedule.hopper.consumer_registers = 240:", "384 consumer threads",
               "512 threads of 128 have 65536"}},
         Rule{"DqConsumers",
              Pass::kBackward,
-             [](Problem&, Schedule& s, Target&) { s.dq.block_rows = 192; },
+             [](Problem&, Schedule& s, Target&) {
+               s.dq.block_rows = 192;
+               set_registers(s, 24, 240);
+             },
              {"schedule.hopper.consumer_registers = 240:", "512 threads of 128"}}),
     rule_name);
 

@@ -1,0 +1,158 @@
+// The table of the default sm_90a schedules in docs/performance.md is true: what NVRTC's assembler
+// says of their kernels is what stands there. LSSAR_UPDATE_DOCS=1 writes the rows instead (run the
+// program itself, not ctest, whose processes would write at once).
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "codegen/kernel.h"
+#include "runtime/compiler.h"
+
+namespace lssar {
+namespace {
+
+// Another assembler allocates other registers.
+constexpr const char* kTableVersion = "13.0.";
+
+struct Row {
+  int dim;
+  DType dtype;
+  Pass pass;
+  DqMode mode;
+};
+
+std::string row_key(const Row& row) {
+  const char* suffix = row.pass != Pass::kBackward   ? ""
+                       : row.mode == DqMode::kAtomic ? ", atomic"
+                                                     : ", split";
+  return fmt::format("| {} | {} | {}{} |", row.dim, dtype_name(row.dtype), pass_name(row.pass),
+                     suffix);
+}
+
+std::string tiling_text(const Tiling& t) {
+  return fmt::format("{}x{}x{}", t.block_rows, t.block_cols, t.stages);
+}
+
+// What differs between the defaults; `lssar emit` and to_string say all of it.
+std::string short_form(const Schedule& schedule, Pass pass) {
+  const bool is_hopper = schedule.variant == Variant::kHopper;
+  const HopperOptions& h = schedule.hopper;
+  std::string text = is_hopper ? "" : "portable ";
+  if (pass == Pass::kBackward) {
+    text += "dkdv " + tiling_text(schedule.dkdv) + (schedule.split_dkdv ? " apart" : "");
+    if (schedule.dq_mode == DqMode::kSplit) text += ", dq " + tiling_text(schedule.dq);
+  } else {
+    text += tiling_text(schedule.forward);
+    if (is_hopper) text += fmt::format(", scores {}", h.score_cols);
+    text += fmt::format(", dv {}", schedule.block_dv);
+  }
+  if (!is_hopper) return text;
+  if (h.overlap) text += ", overlap";
+  if (h.ping_pong) text += ", ping-pong";
+  if (h.persistent) text += ", persistent";
+  return text + fmt::format(", {}/{}", h.producer_registers, h.consumer_registers);
+}
+
+// The row's line, or what went wrong.
+Result<std::string> make_line(const Compiler& compiler, const Row& row) {
+  Problem problem;
+  problem.pass = row.pass;
+  problem.dtype = row.dtype;
+  problem.head_dim = problem.head_dim_v = row.dim;
+  const Target target = target_from_name("sm_90a").value();
+  const Schedule schedule = default_schedule(problem, target, row.mode);
+  LSSAR_ASSIGN_OR_RETURN(const KernelSource kernel, emit_kernel(problem, schedule, target));
+  CompileRequest request;
+  request.name = kernel.name;
+  request.source = kernel.source;
+  request.target = target;
+  request.kind = ImageKind::kCubin;
+  LSSAR_ASSIGN_OR_RETURN(const Image image, compiler.compile(request));
+  for (const std::string& warning : image.assembler_warnings)
+    ADD_FAILURE() << row_key(row) << ": " << warning;
+  std::string registers, shared;
+  int spills = 0;
+  for (const LaunchStep& step : kernel.steps) {
+    for (const KernelResources& r : image.resources) {
+      if (r.entry != step.entry) continue;
+      spills += r.spill_store_bytes + r.spill_load_bytes + r.local_bytes;
+      if (step.shared_bytes == 0) continue;  // it works on rows
+      const char* separator = registers.empty() ? "" : ", ";
+      registers += fmt::format("{}{}", separator, r.registers);
+      shared += fmt::format("{}{}", separator, step.shared_bytes);
+    }
+  }
+  return fmt::format("{} {} | {} | {} | {} |", row_key(row), short_form(schedule, row.pass),
+                     registers, shared, spills);
+}
+
+std::vector<std::string> read_lines(const std::string& path) {
+  std::ifstream in(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+class HopperTable : public testing::TestWithParam<int> {
+ protected:
+  // The line of the docs that begins with the key; null where there is none.
+  std::string* find(const std::string& key) {
+    for (std::string& line : lines_)
+      if (line.starts_with(key)) return &line;
+    return nullptr;
+  }
+  // Rows that are not there yet follow the last one.
+  void put(const std::string& key, const std::string& line) {
+    if (std::string* old = find(key)) {
+      *old = line;
+      return;
+    }
+    const auto end = std::find(lines_.begin(), lines_.end(), "<!-- end of hopper_table_test -->");
+    ASSERT_NE(end, lines_.end());
+    lines_.insert(end - 1, line);  // a blank line ends the table
+  }
+  void write() {
+    std::ofstream out(LSSAR_PERFORMANCE_DOC);
+    for (const std::string& line : lines_) out << line << '\n';
+    ASSERT_TRUE(out.flush().good());
+  }
+
+  std::vector<std::string> lines_ = read_lines(LSSAR_PERFORMANCE_DOC);
+};
+
+TEST_P(HopperTable, IsTrue) {
+  const auto compiler = open_compiler(CompilerChoice::kNvrtc);
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
+  if (!(*compiler)->version().starts_with(kTableVersion))
+    GTEST_SKIP() << "the table is of NVRTC " << kTableVersion << "x, this is "
+                 << (*compiler)->version();
+  const bool updates = std::getenv("LSSAR_UPDATE_DOCS") != nullptr;
+  for (DType dtype : {DType::kBf16, DType::kFp16}) {
+    for (const Row& row : {Row{GetParam(), dtype, Pass::kForward, DqMode::kSplit},
+                           Row{GetParam(), dtype, Pass::kForwardTrain, DqMode::kSplit},
+                           Row{GetParam(), dtype, Pass::kBackward, DqMode::kSplit},
+                           Row{GetParam(), dtype, Pass::kBackward, DqMode::kAtomic}}) {
+      const auto line = make_line(**compiler, row);
+      ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
+      EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << *line;
+      if (updates) {
+        put(row_key(row), *line);
+        continue;
+      }
+      const std::string* written = find(row_key(row));
+      ASSERT_NE(written, nullptr) << "no row for " << *line;
+      EXPECT_EQ(*written, *line);
+    }
+  }
+  if (updates) write();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HopperTable, testing::Values(64, 96, 128, 192, 256),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace lssar
