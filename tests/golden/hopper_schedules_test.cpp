@@ -1,0 +1,174 @@
+// What a schedule of Variant::kHopper can turn, against the float64 reference at target sm_90a.
+#include <gtest/gtest.h>
+
+#include "tests/golden/attention_check.h"
+
+namespace lssar {
+namespace {
+
+constexpr uint32_t kForwards = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN;
+constexpr uint32_t kBackward = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+
+struct Setting {
+  const char* name;
+  uint32_t passes;
+  const char* schedule;
+  int dim = 64;
+  int dim_v = 64;
+  bool bf16_only = false;
+};
+
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+std::string setting_name(const testing::TestParamInfo<Setting>& param_info) {
+  return param_info.param.name;
+}
+
+// More work tiles than the virtual device has SMs, so that persistent blocks take several.
+constexpr int64_t kPairs[][2] = {{150, 150}, {64, 0}, {0, 64}, {200, 5}, {5, 200}, {300, 270}};
+
+Problem make_problem(const Setting& setting, DType dtype, bool causal) {
+  Problem problem;
+  problem.head_dim = setting.dim;
+  problem.head_dim_v = setting.dim_v;
+  problem.dtype = dtype;
+  problem.causal = causal;
+  return problem;
+}
+
+void check_setting(const Setting& setting, const Problem& problem, const Sizes& sizes,
+                   InputKind kind) {
+  CapiOptions options;
+  options.passes = setting.passes;
+  options.alignment = 16;
+  options.schedule_json = setting.schedule;
+  CheckDevice device;
+  device.target = "sm_90a";
+  check_against_reference(problem, sizes, kind, options, device);
+}
+
+class HopperSchedules : public testing::TestWithParam<Setting> {};
+
+TEST_P(HopperSchedules, GiveTheSame) {
+  const Setting& setting = GetParam();
+  for (bool causal : {true, false}) {
+    const DType dtype = causal || setting.bf16_only ? DType::kBf16 : DType::kFp16;
+    for (const auto& pair : kPairs)
+      check_setting(setting, make_problem(setting, dtype, causal),
+                    make_sizes(2, 2, 1, pair[0], pair[1]), InputKind::kGauss);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Forward, HopperSchedules,
+    testing::Values(
+        Setting{"NoOverlap", kForwards, R"({"hopper": {"overlap": false}})"},
+        Setting{"NoPingPong", kForwards, R"({"hopper": {"ping_pong": false}})"},
+        Setting{"NotPersistent", kForwards, R"({"hopper": {"persistent": false}})"},
+        Setting{"NoneOfThem", kForwards,
+                R"({"hopper": {"overlap": false, "ping_pong": false, "persistent": false}})"},
+        Setting{"TwoStages", kForwards, R"({"forward": {"stages": 2}})"},
+        Setting{"TwoStagesNoOverlap", kForwards,
+                R"({"forward": {"stages": 2}, "hopper": {"overlap": false}})"},
+        Setting{"OneConsumer", kForwards,
+                R"({"forward": {"block_rows": 64}, "hopper": {"ping_pong": false,
+                    "producer_registers": 0, "consumer_registers": 0}})"},
+        Setting{"ThreeConsumers", kForwards,
+                R"({"forward": {"block_rows": 192, "stages": 4}, "hopper":
+                    {"producer_registers": 32, "consumer_registers": 160}})"},
+        Setting{"ThreeConsumersAtOnce", kForwards,
+                R"({"forward": {"block_rows": 192, "stages": 3}, "hopper": {"ping_pong": false,
+                    "producer_registers": 32, "consumer_registers": 160}})"},
+        Setting{"QueriesInRegisters", kForwards, R"({"hopper": {"queries_in_registers": true}})"},
+        Setting{"QueriesInRegistersOperands", kForwards,
+                R"({"hopper": {"queries_in_registers": true, "norm_form": "operands"}})", 72, 40,
+                true},
+        Setting{"RegistersAsLaunched", kForwards,
+                R"({"hopper": {"producer_registers": 0, "consumer_registers": 0}})"},
+        Setting{"ScoreCols8", kForwards, R"({"hopper": {"score_cols": 8}})"},
+        Setting{"ScoreCols24", kForwards, R"({"hopper": {"score_cols": 24}})"},
+        Setting{"ScoreCols104", kForwards, R"({"hopper": {"score_cols": 104}})"},
+        Setting{"ScoreCols256", kForwards,
+                R"({"forward": {"stages": 3}, "hopper": {"score_cols": 256}})"},
+        Setting{"BlockCols16", kForwards, R"({"forward": {"block_cols": 16}})"},
+        Setting{"BlockCols80", kForwards, R"({"forward": {"block_cols": 80}})"},
+        Setting{"BlockCols256", kForwards, R"({"forward": {"block_cols": 256, "stages": 2}})"},
+        Setting{"BlockDvHalf", kForwards, R"({"block_dv": 32})"},
+        Setting{"BlockDvInThirds", kForwards, R"({"block_dv": 40, "forward": {"stages": 4}})", 96,
+                104},
+        Setting{"HeadGroup1", kForwards, R"({"hopper": {"head_group": 1}})"},
+        Setting{"HeadGroup3", kForwards, R"({"hopper": {"head_group": 3}})"},
+        Setting{"NormsInOperands", kForwards, R"({"hopper": {"norm_form": "operands"}})", 64, 64,
+                true},
+        Setting{"NormsInOperandsD72", kForwards,
+                R"({"hopper": {"norm_form": "operands", "overlap": false}})", 72, 40, true}),
+    setting_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    Backward, HopperSchedules,
+    testing::Values(
+        Setting{"NoOverlap", kBackward, R"({"hopper": {"overlap": false}})"},
+        Setting{"NoPingPong", kBackward, R"({"hopper": {"ping_pong": false}})"},
+        Setting{"NotPersistent", kBackward, R"({"hopper": {"persistent": false}})"},
+        Setting{"TwoStages", kBackward, R"({"dkdv": {"stages": 2}, "dq": {"stages": 2}})"},
+        Setting{"OneConsumer", kBackward,
+                R"({"dkdv": {"block_rows": 64}, "dq": {"block_rows": 64},
+                    "hopper": {"ping_pong": false, "producer_registers": 0,
+                    "consumer_registers": 0}})"},
+        Setting{"ThreeConsumers", kBackward,
+                R"({"forward": {"block_rows": 192, "stages": 4}, "dkdv": {"block_rows": 192,
+                    "block_cols": 32}, "dq": {"block_rows": 192, "block_cols": 48}, "hopper":
+                    {"producer_registers": 32, "consumer_registers": 160}})"},
+        Setting{"Cols16", kBackward, R"({"dkdv": {"block_cols": 16}, "dq": {"block_cols": 16}})"},
+        Setting{"Cols112", kBackward,
+                R"({"dkdv": {"block_cols": 112, "stages": 2}, "dq": {"block_cols": 112,
+                    "stages": 2}})"},
+        Setting{"SplitDkdv", kBackward, R"({"split_dkdv": true})"},
+        Setting{"HeadGroup1", kBackward, R"({"hopper": {"head_group": 1}})"},
+        Setting{"HeadGroup3", kBackward, R"({"hopper": {"head_group": 3}})"},
+        Setting{"Atomic", kBackward, R"({"dq_mode": "atomic"})"},
+        Setting{"AtomicPersistent", kBackward,
+                R"({"dq_mode": "atomic", "hopper": {"persistent": true, "overlap": false}})"},
+        Setting{"AtomicOneConsumer", kBackward,
+                R"({"dq_mode": "atomic", "dkdv": {"block_rows": 64, "stages": 2},
+                    "hopper": {"producer_registers": 0, "consumer_registers": 0}})"},
+        Setting{"AtomicSplitDkdv", kBackward, R"({"dq_mode": "atomic", "split_dkdv": true})"},
+        Setting{"AtomicOddDims", kBackward, R"({"dq_mode": "atomic"})", 40, 88}),
+    setting_name);
+
+struct Choice {
+  const char* evaluator;
+  const char* norm_form;
+};
+
+// Each form of softplus, on scores that let pass 2 choose it and on others.
+class HopperEvaluators : public testing::TestWithParam<Choice> {};
+
+TEST_P(HopperEvaluators, FitEveryKindOfData) {
+  const std::string schedule = std::string(R"({"hopper": {"evaluator": ")") + GetParam().evaluator +
+                               R"(", "norm_form": ")" + GetParam().norm_form + R"("}})";
+  const bool is_operands = std::string(GetParam().norm_form) == "operands";
+  const Setting setting{"", kForwards, schedule.c_str(), 128, 128};
+  const Sizes sizes = make_sizes(1, 2, 1, 200, 200);
+  for (InputKind kind : {InputKind::kPeaky, InputKind::kClustered, InputKind::kNearTies,
+                         InputKind::kTies, InputKind::kZeros, InputKind::kHuge}) {
+    check_setting(setting, make_problem(setting, DType::kBf16, true), sizes, kind);
+    if (!is_operands)
+      check_setting(setting, make_problem(setting, DType::kFp16, false), sizes, kind);
+  }
+  // Unit vectors in fp16 are not for rows whose scores are all very negative: docs/math.md.
+  if (!is_operands)
+    check_setting(setting, make_problem(setting, DType::kBf16, true), sizes, InputKind::kOpposed);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HopperEvaluators,
+                         testing::Values(Choice{"full", "scores"}, Choice{"short", "scores"},
+                                         Choice{"linear", "scores"}, Choice{"full", "operands"},
+                                         Choice{"linear", "operands"}),
+                         [](const testing::TestParamInfo<Choice>& param_info) {
+                           return std::string(param_info.param.evaluator) + "_" +
+                                  param_info.param.norm_form;
+                         });
+
+}  // namespace
+}  // namespace lssar
