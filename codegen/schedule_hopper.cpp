@@ -182,7 +182,7 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   hopper.persistent = !is_atomic && dims <= 128;
   schedule.split_dkdv = dims > kMaxCols;
   schedule.dkdv.block_rows = 128;
-  schedule.dkdv.block_cols = is_atomic || dims <= 128 ? 64 : dims <= 192 ? 48 : 32;
+  schedule.dkdv.block_cols = is_atomic ? 64 : dims <= 192 ? 48 : 32;
   fill_stages(schedule.dkdv, 4, [&] {
     return hopper_dkdv_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
   });
