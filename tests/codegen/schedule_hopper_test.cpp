@@ -231,7 +231,10 @@ INSTANTIATE_TEST_SUITE_P(
              {"schedule.forward", "shared memory"}},
         Rule{"SharedDkdv",
              Pass::kBackward,
-             [](Problem&, Schedule& s, Target&) { s.dkdv.stages = 12; },
+             [](Problem&, Schedule& s, Target&) {
+               s.dkdv.block_cols = 64;
+               s.dkdv.stages = 12;
+             },
              {"schedule.dkdv", "shared memory"}},
         Rule{"SharedDq",
              Pass::kBackward,
