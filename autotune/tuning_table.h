@@ -1,0 +1,62 @@
+// TuningTable: records in a text file that is only ever appended to, one JSON object per line.
+// Format and rules: docs/tuning.md.
+//
+// Threads and processes: any number may append to and read one file at once. An append is one
+// write of whole lines under an advisory lock of the file; a kill at any byte leaves at most one
+// torn last line, which readers skip and the next append closes. Nothing here fails a request
+// because of the file system, except where the caller asked for the file by name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autotune/tuning_record.h"
+#include "base/status.h"
+
+namespace lssar {
+
+// What a file held that is no record: reported, never deleted.
+struct TableDefects {
+  int malformed_lines = 0;  // torn, or not JSON, or not a record
+  std::string first;        // what is wrong with the first one, with its line number
+};
+
+class TuningTable {
+ public:
+  // An empty table in memory.
+  TuningTable() = default;
+
+  // Missing file: an empty table. kIoError: it exists and cannot be read.
+  static Result<TuningTable> load(const std::string& path);
+  // From text of the same format, e.g. the built-in table.
+  static TuningTable parse(std::string_view text);
+
+  const std::vector<TuningRecord>& records() const { return records_; }
+  const TableDefects& defects() const { return defects_; }
+
+  // In memory only.
+  void add(TuningRecord record) { records_.push_back(std::move(record)); }
+  // Every record of `other` that is not here already, in its order.
+  void merge(const TuningTable& other);
+
+  // One line per record: sorted, so that the same records give the same bytes. For export.
+  std::string canonical_text() const;
+
+ private:
+  std::vector<TuningRecord> records_;
+  TableDefects defects_;
+};
+
+// Appends records to the file, creating it (0600) and its directory (0700) where they are missing;
+// flushed to disk when it returns. kIoError: nothing, or whole records, were written.
+Status append_records(const std::string& path, const std::vector<TuningRecord>& records);
+
+// The table of this user: LSSAR_TUNING_TABLE, else tuning.jsonl in the cache directory; "" where
+// there is none ("none").
+std::string default_table_path(const std::string& cache_directory);
+
+// The table that comes with the library: predicted or measured defaults by architecture.
+const TuningTable& builtin_table();
+
+}  // namespace lssar
