@@ -1,0 +1,79 @@
+#include "autotune/bucket.h"
+
+#include <bit>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "codegen/json_fields.h"
+
+namespace lssar {
+namespace {
+
+// What a size that is not known counts as.
+constexpr int64_t kTypicalLength = 4096;
+constexpr int64_t kTypicalSlices = 64;
+
+double log2_distance(int64_t a, int64_t b, int64_t typical) {
+  const double x = static_cast<double>(a > 0 ? a : typical);
+  const double y = static_cast<double>(b > 0 ? b : typical);
+  return std::abs(std::log2(x) - std::log2(y));
+}
+
+}  // namespace
+
+const char* determinism_name(Determinism determinism) {
+  return determinism == Determinism::kRepeatable ? "repeatable" : "any";
+}
+
+Result<Determinism> parse_determinism(const std::string& name) {
+  for (const Determinism one : {Determinism::kRepeatable, Determinism::kAny}) {
+    if (name == determinism_name(one)) return one;
+  }
+  return invalid_argument(
+      fmt::format("determinism = \"{}\": allowed are \"repeatable\" and \"any\"", name));
+}
+
+int64_t length_bucket(int64_t n) {
+  if (n <= 0) return 0;
+  const auto floor = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n)));
+  // Nearer to 2 floor where n / floor >= sqrt(2); no integer is exactly between.
+  const double ratio = static_cast<double>(n) / static_cast<double>(floor);
+  return ratio * ratio >= 2 ? 2 * floor : floor;
+}
+
+Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determinism) {
+  Bucket bucket;
+  bucket.pass = problem.pass;
+  bucket.dtype = problem.dtype;
+  bucket.head_dim = problem.head_dim;
+  bucket.head_dim_v = problem.head_dim_v;
+  bucket.causal = problem.causal;
+  bucket.p = problem.p;
+  bucket.has_offset = problem.p != 0 && problem.offset != 0;
+  bucket.alignment = problem.alignment;
+  bucket.gqa_ratio = sizes.kv_heads > 0 ? sizes.heads / sizes.kv_heads : 1;
+  bucket.fixed_lengths = problem.seq_q != 0 && problem.seq_k != 0;
+  bucket.determinism = determinism;
+  bucket.seq_q = length_bucket(sizes.seq_q);
+  bucket.seq_k = length_bucket(sizes.seq_k);
+  bucket.slices = length_bucket(sizes.batch * sizes.heads);
+  return bucket;
+}
+
+bool same_but_sizes(const Bucket& a, const Bucket& b) {
+  Bucket resized = a;
+  resized.seq_q = b.seq_q;
+  resized.seq_k = b.seq_k;
+  resized.slices = b.slices;
+  return resized == b;
+}
+
+double size_distance(const Bucket& a, const Bucket& b) {
+  return log2_distance(a.seq_q, b.seq_q, kTypicalLength) +
+         log2_distance(a.seq_k, b.seq_k, kTypicalLength) +
+         log2_distance(a.slices, b.slices, kTypicalSlices) / 2;
+}
+
+}  // namespace lssar
