@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "autotune/bucket.h"
 #include "base/status.h"
@@ -56,6 +56,10 @@ struct SearchSpace {
 // Deterministic: the same order every time.
 // REQUIRES: validate(problem).ok().
 SearchSpace search_space(const Problem& problem, const Target& target, Determinism determinism);
+
+// The algorithm of a space that a schedule belongs to: the one whose algorithm dimensions have its
+// values; null where there is none.
+const Algorithm* algorithm_of(const SearchSpace& space, const Schedule& schedule);
 
 struct Candidate {
   Schedule schedule;
