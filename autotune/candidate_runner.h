@@ -85,7 +85,9 @@ class CandidateRunner {
  public:
   virtual ~CandidateRunner() = default;
 
-  // The device and compiler that records will name.
+  // The device that candidates run on, with the target they are made for; and as records name it,
+  // with its compiler.
+  virtual const DeviceInfo& device_info() const = 0;
   virtual const Machine& machine() const = 0;
   // Whether times are a GPU's; a virtual device's are counted, not measured.
   virtual Evidence evidence() const = 0;

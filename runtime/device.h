@@ -25,6 +25,8 @@ using Stream = void*;        // the CUstream of a cuda device; null is its defau
 struct DeviceInfo {
   std::string kind;    // "cuda", "virtual", "record"
   std::string name;    // "NVIDIA H200", "virtual device (AVX-512)"
+  // Which one of several with that name: a GPU's PCI address, "0000:3b:00"; else kind.
+  std::string id;
   std::string driver;  // driver version, or "" where there is none
   Target target;       // what to compile for; limits are the device's own
   int num_sms = 0;     // virtual: threads that run blocks

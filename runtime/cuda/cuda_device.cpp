@@ -313,7 +313,11 @@ Result<DeviceInfo> read_info(const CudaDriver& driver, CuDevice device) {
   int version = 0;
   LSSAR_RETURN_IF_ERROR(driver_status(driver, driver.get_version(&version), "cuDriverGetVersion"));
   info.driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
+  int pci_domain = 0, pci_bus = 0, pci_device = 0;
   const std::pair<int, int*> fields[] = {
+      {kCuAttributePciDomain, &pci_domain},
+      {kCuAttributePciBus, &pci_bus},
+      {kCuAttributePciDevice, &pci_device},
       {kCuAttributeMajor, &info.target.major},
       {kCuAttributeMinor, &info.target.minor},
       {kCuAttributeNumSms, &info.num_sms},
@@ -326,6 +330,7 @@ Result<DeviceInfo> read_info(const CudaDriver& driver, CuDevice device) {
                                         "cuDeviceGetAttribute",
                                         fmt::format("attribute {} of {}", attribute, info.name)));
   }
+  info.id = fmt::format("{:04x}:{:02x}:{:02x}", pci_domain, pci_bus, pci_device);
   return info;
 }
 

@@ -35,7 +35,10 @@ constexpr CuResult kCuNoDevice = 100;
 constexpr CuResult kCuNotFound = 500;
 
 constexpr int kCuAttributeNumSms = 16;
+constexpr int kCuAttributePciBus = 33;
+constexpr int kCuAttributePciDevice = 34;
 constexpr int kCuAttributeThreadsPerSm = 39;
+constexpr int kCuAttributePciDomain = 50;
 constexpr int kCuAttributeMajor = 75;
 constexpr int kCuAttributeMinor = 76;
 constexpr int kCuAttributeSharedPerSm = 81;

@@ -164,6 +164,7 @@ VirtualDevice::VirtualDevice(const VirtualOptions& options)
   }
   if (options_.strict) memory_.follow_writes();
   info_.kind = "virtual";
+  info_.id = "virtual";
   info_.name = fmt::format("virtual device ({})", level_label(simd_));
   info_.target = options.target.shared_bytes_per_block > 0 ? options.target : default_target();
   info_.num_sms = thread_count(options.num_threads);

@@ -22,6 +22,7 @@ TEST_F(CudaDeviceTest, HasTheLimitsOfTheGpu) {
   EXPECT_EQ(info.driver, "CUDA 12.8");
   EXPECT_EQ(info.num_sms, 132);
   EXPECT_EQ(info.target.name(), "sm_90a");
+  EXPECT_EQ(info.id, "0000:3b:00");
   EXPECT_EQ(info.target.shared_bytes_per_block, 200000);
   EXPECT_EQ(info.target.shared_bytes_per_sm, 233472);
   EXPECT_EQ(info.target.threads_per_sm, 1024);
