@@ -3,13 +3,16 @@
 // Three levels, from the choice that changes most: algorithm (which kernels there are), block
 // (tiles, stages, blocks per SM), thread (how scores are evaluated, what is in registers). Every
 // level is a list of dimensions, every dimension a list of values; the values of a level multiply.
-// Rules (validate of codegen/schedule.h) decide what is legal before any source is emitted.
+// The rows of data are in dimensions.cpp. Rules (validate of codegen/schedule.h, and a few more in
+// enumerate.cpp for what would compile and could not be good) decide before any source is emitted.
 // Used by the search and by `lssar explain`. Threads: plain values and pure functions.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -26,17 +29,23 @@ enum class Level { kAlgorithm, kBlock, kThread };
 const char* level_name(Level level);  // "algorithm", "block", "thread"
 
 struct Dimension {
-  std::string name;  // of the field in a schedule's JSON: "forward.block_cols"
+  // Of the field in a schedule's JSON: "forward.block_cols". Fields that are set together are joined
+  // by '+', and each value is a list, one for every field.
+  std::string name;
   Level level = Level::kBlock;
-  std::vector<nlohmann::json> values;
-  std::string why;  // what it trades, for people: one line
-  // Whether the field means anything for this algorithm and pass; dimensions that do not apply
-  // have no place in the product.
+  std::vector<nlohmann::json> values;  // the default schedule's first
+  std::string why;                     // what it trades, for people: one line
 };
 
-// The dimensions below one choice of algorithm.
+// `schedule` with the dimension's field(s) set to `value`, one of its values or another of the same
+// shape. Errors: no such field, wrong type.
+Result<Schedule> with_value(const Schedule& schedule, const Dimension& dimension,
+                            const nlohmann::json& value);
+
+// The dimensions below one choice of algorithm. Those that mean nothing to it are not there.
 struct Algorithm {
-  std::string name;   // "hopper persistent split dq"
+  std::string name;   // "hopper, dq split, persistent"
+  nlohmann::json choices;  // the value of every algorithm dimension that applies, by name
   Schedule schedule;  // its default tiles: where block and thread dimensions start from
   std::vector<Dimension> block;
   std::vector<Dimension> thread;
@@ -44,8 +53,8 @@ struct Algorithm {
 
 struct SearchSpace {
   std::vector<Dimension> algorithm_dimensions;
-  std::vector<Algorithm> algorithms;  // the legal ones
-  // Combinations of algorithm dimensions that no schedule of this problem can have, with why.
+  std::vector<Algorithm> algorithms;  // the legal ones; the default schedule's first
+  // Choices of algorithm that no schedule of this problem can have, with why.
   struct Excluded {
     std::string name;
     std::string reason;
@@ -57,39 +66,66 @@ struct SearchSpace {
 // REQUIRES: validate(problem).ok().
 SearchSpace search_space(const Problem& problem, const Target& target, Determinism determinism);
 
-// The algorithm of a space that a schedule belongs to: the one whose algorithm dimensions have its
-// values; null where there is none.
+// The algorithm of a space that a schedule belongs to: the one whose choices it has; null where there
+// is none.
 const Algorithm* algorithm_of(const SearchSpace& space, const Schedule& schedule);
+
+// For people: every level with its dimensions, values and why; then what is excluded.
+std::string describe(const SearchSpace& space);
+nlohmann::json to_json(const SearchSpace& space);
 
 struct Candidate {
   Schedule schedule;
-  std::string algorithm;    // name of its Algorithm
-  std::string source_hash;  // schedule_source_hash; two candidates never share one
+  std::string algorithm;  // name of its Algorithm
 };
 
 // A combination that is no candidate, and the rule that says so.
 struct Rejected {
   std::string algorithm;
   Schedule schedule;
-  std::string rule;  // the field of validate()'s message, for counting
+  std::string rule;  // the field the reason begins with, for counting: "forward.block_rows"
   std::string reason;
+};
+
+// The schedule with every field that no kernel of the pass reads at one fixed value, and defaults
+// spelled one way. Schedules alike in it have the same source; a test holds that those that differ
+// have not.
+Schedule canonical_schedule(const Schedule& schedule, const Problem& problem);
+
+struct ScheduleHash {
+  size_t operator()(const Schedule& schedule) const;
 };
 
 struct Enumeration {
   std::vector<Candidate> candidates;
-  uint64_t combinations = 0;               // of values: candidates + rejected + duplicates
-  uint64_t duplicates = 0;                 // emitted the source of an earlier candidate
+  uint64_t combinations = 0;  // of values: candidates + rejected + duplicates
+  uint64_t duplicates = 0;    // the same, in canonical form, as an earlier candidate
   std::vector<std::pair<std::string, uint64_t>> rejected_by_rule;  // counts, in order of first use
   // Every rejected combination is reported here where it is set.
   std::function<void(const Rejected&)> on_rejected;
+
+  std::unordered_set<Schedule, ScheduleHash> seen;  // canonical forms of the candidates
+
+  uint64_t rejected() const;
 };
 
 // The product of an algorithm's block dimensions over its default schedule (thread dimensions at
-// their defaults), and of thread dimensions over one candidate. Adds to `into`. Sources are emitted
-// for legal combinations only.
+// their defaults), and of thread dimensions over one candidate. Adds to `into`; the first
+// combination is the schedule it starts from. No source is emitted: that would take seconds, so
+// duplicates are found by canonical form; the search compares the sources of those it keeps.
 void enumerate_blocks(const Problem& problem, const Target& target, const Algorithm& algorithm,
                       Enumeration* into);
 void enumerate_threads(const Problem& problem, const Target& target, const Algorithm& algorithm,
                        const Schedule& base, Enumeration* into);
+
+// Why a legal schedule cannot be good: accumulators alone take more registers than a thread has, or
+// it promises more blocks per SM than shared memory allows. OK, or kInvalidArgument whose message
+// names the field first, as validate's does.
+// REQUIRES: validate(schedule, problem, target).ok().
+Status check_worth(const Schedule& schedule, const Problem& problem, const Target& target);
+
+// The field a message of validate or check_worth begins with: "forward.block_rows" of
+// "schedule.forward.block_rows = 80: ...".
+std::string rule_of(const std::string& message);
 
 }  // namespace lssar

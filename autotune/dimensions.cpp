@@ -1,0 +1,180 @@
+#include "autotune/dimensions.h"
+
+#include <algorithm>
+
+#include "codegen/kernel.h"
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+bool always(const Scope&) { return true; }
+bool forward(const Scope& s) { return !s.is_backward(); }
+bool backward(const Scope& s) { return s.is_backward(); }
+bool hopper(const Scope& s) { return s.is_hopper(); }
+bool hopper_forward(const Scope& s) { return s.is_hopper() && !s.is_backward(); }
+bool hopper_dkdv(const Scope& s) { return s.is_hopper() && s.is_backward(); }
+bool has_dq_kernel(const Scope& s) {
+  return s.is_backward() && s.schedule.dq_mode == DqMode::kSplit;
+}
+bool hopper_dq(const Scope& s) { return s.is_hopper() && has_dq_kernel(s); }
+bool portable(const Scope& s) { return !s.is_hopper(); }
+bool portable_forward(const Scope& s) { return !s.is_hopper() && !s.is_backward(); }
+bool portable_dkdv(const Scope& s) { return !s.is_hopper() && s.is_backward(); }
+bool portable_dq(const Scope& s) { return !s.is_hopper() && has_dq_kernel(s); }
+// The dk/dv kernel has no products in flight beside its arithmetic.
+bool has_overlap(const Scope& s) { return hopper_forward(s) || hopper_dq(s); }
+
+// Accumulators leave room for fewer keys the wider the head is.
+std::vector<int> hopper_forward_cols(const Scope& s) {
+  const bool has_x = s.problem.pass == Pass::kForwardTrain && needs_x(s.problem);
+  const int accumulated = s.schedule.block_dv * (has_x ? 2 : 1);
+  if (accumulated <= 64) return {32, 48, 64, 80, 96, 128, 160, 192};
+  if (accumulated <= 128) return {32, 48, 64, 80, 96, 112, 128, 160};
+  return {16, 32, 48, 64, 80, 96};
+}
+
+std::vector<int> hopper_score_cols(const Scope& s) {
+  if (std::max(s.problem.head_dim, s.problem.head_dim_v) > 128) return {32, 64, 96, 128};
+  return {64, 96, 128, 160, 192, 256};
+}
+
+// o whole, or in two parts where its accumulators crowd out the scores.
+std::vector<int> block_dvs(const Scope& s) {
+  const bool has_x = s.problem.pass == Pass::kForwardTrain && needs_x(s.problem);
+  const int dim_v = s.is_hopper() ? s.problem.head_dim_v : padded_dim(s.problem.head_dim_v);
+  if (dim_v * (has_x ? 2 : 1) <= 128) return {dim_v};
+  const int step = s.is_hopper() ? 8 : 16;
+  return {dim_v, (dim_v / step + 1) / 2 * step};
+}
+
+// Degrees of which the polynomial's error is below what the type rounds off (docs/math.md, section
+// 5), the cheapest first.
+std::vector<int> softplus_degrees(const Scope& s) {
+  if (s.problem.p == 1) return {8};
+  if (s.problem.dtype == DType::kFp32) return {6, 7, 8};
+  return {4, 5};
+}
+
+constexpr DimensionRow kRows[] = {
+    // ---- algorithm
+    {"variant", Level::kAlgorithm, R"(["hopper", "portable"])",
+     "instruction family: wgmma and TMA with warps in roles, or mma.sync and cp.async", always,
+     nullptr, R"({"\"hopper\"": "hopper", "\"portable\"": "portable"})"},
+    {"dq_mode", Level::kAlgorithm, R"(["split", "atomic"])",
+     "dq by a kernel of its own (7 products), or added up by atomics (5 products, order not fixed)",
+     backward, nullptr, R"({"\"split\"": "dq split", "\"atomic\"": "dq atomic"})"},
+    {"split_dkdv", Level::kAlgorithm, "[false, true]",
+     "dk and dv in one sweep, or apart: one more product, half the accumulators", backward, nullptr,
+     R"({"false": "", "true": "dk and dv apart"})"},
+    {"hopper.persistent", Level::kAlgorithm, "[true, false]",
+     "as many blocks as the GPU holds, each with tile after tile, against one block per tile and "
+     "fewer registers",
+     hopper, nullptr, R"({"true": "persistent", "false": "static"})"},
+    {"hopper.norm_form", Level::kAlgorithm, R"(["scores", "operands"])",
+     "norms as factors on every score, or once in fp16 operands: 2.3 instructions per score less, "
+     "less exact where all scores are very negative",
+     hopper_forward, nullptr, R"({"\"scores\"": "", "\"operands\"": "norms in operands"})"},
+
+    // ---- block: the forward
+    {"forward.block_rows", Level::kBlock, "[64, 128, 192]",
+     "queries of a block, 64 to a consumer: more share each key tile, and fewer registers",
+     hopper_forward},
+    {"forward.block_cols", Level::kBlock, "",
+     "keys per tile of pass 2: wider shares a tile's waits among more scores, narrower leaves "
+     "registers",
+     hopper_forward, hopper_forward_cols},
+    {"hopper.score_cols", Level::kBlock, "",
+     "keys per tile of pass 1, which has no values: wide shares the port of shared memory, but "
+     "makes slots larger",
+     hopper_forward, hopper_score_cols},
+    {"forward.stages", Level::kBlock, "[2, 3, 4, 6, 8, 12]",
+     "slots of the ring: loads further ahead against shared memory", hopper_forward},
+    {"forward.min_blocks", Level::kBlock, "[1, 2]",
+     "blocks per SM: a second one hides the ends of the first, with half the registers",
+     hopper_forward},
+    {"forward.block_rows", Level::kBlock, "[16, 32, 64, 96, 128]",
+     "queries of a block, 16 to a warp: more share each key tile", portable_forward},
+    {"forward.block_cols", Level::kBlock, "[16, 32, 48, 64, 96, 128]",
+     "keys per tile: wider shares a tile's barriers among more scores, narrower leaves registers",
+     portable_forward},
+    {"forward.stages", Level::kBlock, "[1, 2, 3, 4]",
+     "tiles in shared memory: loads further ahead against more blocks", portable_forward},
+    {"forward.min_blocks", Level::kBlock, "[1, 2, 3, 4]",
+     "blocks per SM that registers must be left for: latency hidden by other blocks", portable_forward},
+    {"block_dv", Level::kBlock, "",
+     "columns of o at a time: fewer leave registers for wider tiles, and repeat pass 2", forward,
+     block_dvs},
+
+    // ---- block: the backward
+    {"dkdv.block_rows", Level::kBlock, "[64, 128, 192]",
+     "keys of a block, 64 to a consumer: more share each query tile", hopper_dkdv},
+    {"dkdv.block_cols", Level::kBlock, "[16, 32, 48, 64, 96]",
+     "queries per tile: dk, dv and two tiles of scores must fit in registers", hopper_dkdv},
+    {"dkdv.stages", Level::kBlock, "[2, 3, 4]", "slots of the dk/dv kernel's ring", hopper_dkdv},
+    {"dkdv.min_blocks", Level::kBlock, "[1, 2]", "blocks of the dk/dv kernel per SM", hopper_dkdv},
+    {"dq.block_rows", Level::kBlock, "[64, 128, 192]",
+     "queries of a block, 64 to a consumer: more share each key tile", hopper_dq},
+    {"dq.block_cols", Level::kBlock, "[32, 48, 64, 80, 96, 128]",
+     "keys per tile: dq and two tiles of scores must fit in registers", hopper_dq},
+    {"dq.stages", Level::kBlock, "[2, 3, 4]", "slots of the dq kernel's ring", hopper_dq},
+    {"dq.min_blocks", Level::kBlock, "[1, 2]", "blocks of the dq kernel per SM", hopper_dq},
+    {"dkdv.block_rows", Level::kBlock, "[16, 32, 64, 128]",
+     "keys of a block, 16 to a warp: more share each query tile", portable_dkdv},
+    {"dkdv.block_cols", Level::kBlock, "[16, 32, 48, 64]",
+     "queries per tile: dk, dv and two tiles of scores must fit in registers", portable_dkdv},
+    {"dkdv.stages", Level::kBlock, "[1, 2, 3]", "tiles of the dk/dv kernel in shared memory",
+     portable_dkdv},
+    {"dkdv.min_blocks", Level::kBlock, "[1, 2, 3]",
+     "blocks of the dk/dv kernel per SM that registers must be left for", portable_dkdv},
+    {"dq.block_rows", Level::kBlock, "[16, 32, 64, 128]",
+     "queries of a block, 16 to a warp: more share each key tile", portable_dq},
+    {"dq.block_cols", Level::kBlock, "[16, 32, 48, 64]",
+     "keys per tile: dq and two tiles of scores must fit in registers", portable_dq},
+    {"dq.stages", Level::kBlock, "[1, 2, 3]", "tiles of the dq kernel in shared memory", portable_dq},
+    {"dq.min_blocks", Level::kBlock, "[1, 2, 3]",
+     "blocks of the dq kernel per SM that registers must be left for", portable_dq},
+
+    // ---- block: both passes
+    {"load_path", Level::kBlock, R"(["cp_async", "plain"])",
+     "16 bytes at a time past the registers, or by elements for layouts that are not aligned",
+     portable},
+    {"hopper.overlap", Level::kBlock, "[true, false]",
+     "the next product in flight beside a tile's arithmetic, for the registers of a second tile",
+     has_overlap},
+    {"hopper.ping_pong", Level::kBlock, "[true, false]",
+     "consumers take turns, so that one multiplies while the other evaluates; two blocks per SM do "
+     "the same",
+     hopper},
+    {"hopper.queries_in_registers", Level::kBlock, "[false, true]",
+     "halves what products read from shared memory, for head_dim / 4 registers", hopper_forward},
+
+    // ---- thread
+    {"hopper.head_group", Level::kThread, "[1, 2, 4, 8, 16, 64]",
+     "heads whose tiles run together, longest first: few keep keys and values in the L2, many even "
+     "out the end; of no consequence to tiles, so it is settled last",
+     hopper},
+    {"hopper.evaluator", Level::kThread, R"(["full", "short", "linear"])",
+     "cheapest softplus for rows of large scores: less arithmetic, more code", hopper_forward},
+    {"softplus_degree", Level::kThread, "",
+     "degree of the softplus polynomial, of those exact enough for the type: one instruction each",
+     always, softplus_degrees},
+    {"hopper.producer_registers+hopper.consumer_registers", Level::kThread,
+     "[[0, 0], [24, 240], [40, 232], [56, 224], [32, 160], [56, 152]]",
+     "how registers move from the producer to the consumers: too few for either and it spills",
+     hopper},
+};
+
+}  // namespace
+
+std::span<const DimensionRow> dimension_rows() { return kRows; }
+
+std::string determinism_reason(const Scope& scope) {
+  if (scope.determinism == Determinism::kRepeatable && scope.is_backward() &&
+      scope.schedule.dq_mode == DqMode::kAtomic)
+    return "schedule.dq_mode = atomic: the order of atomic sums differs from run to run, and "
+           "results must be repeatable";
+  return "";
+}
+
+}  // namespace lssar

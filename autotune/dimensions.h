@@ -1,0 +1,42 @@
+// The rows of the search space's table. Used by search_space.cpp alone. Threads: constants.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "autotune/search_space.h"
+
+namespace lssar {
+
+// What a row may depend on. `schedule` is the algorithm's so far, other fields at their defaults.
+struct Scope {
+  const Problem& problem;
+  const Target& target;
+  Determinism determinism;
+  Schedule schedule;
+
+  bool is_hopper() const { return schedule.variant == Variant::kHopper; }
+  bool is_backward() const { return problem.pass == Pass::kBackward; }
+};
+
+struct DimensionRow {
+  const char* name;  // as Dimension::name
+  Level level;
+  // A JSON list; the default schedule's own value is put in front, wherever it stands here.
+  const char* values;
+  const char* why;
+  // Where the field means something; elsewhere the dimension is not there.
+  bool (*applies)(const Scope&);
+  // Replaces `values` where set: for lists that follow from the problem.
+  std::vector<int> (*derived)(const Scope&) = nullptr;
+  // Algorithm level: what a value is called in an algorithm's name, by its JSON text. A value that
+  // is not there is called "field value".
+  const char* labels = "{}";
+};
+
+std::span<const DimensionRow> dimension_rows();
+
+// "" or why the determinism rules out what the scope's schedule has.
+std::string determinism_reason(const Scope& scope);
+
+}  // namespace lssar
