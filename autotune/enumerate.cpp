@@ -98,17 +98,19 @@ class Product {
 
 size_t ScheduleHash::operator()(const Schedule& s) const {
   uint64_t hash = 1469598103934665603u;  // FNV-1a
-  const auto add = [&](int value) { hash = (hash ^ static_cast<uint32_t>(value)) * 1099511628211u; };
+  const auto add = [&](int value) {
+    hash = (hash ^ static_cast<uint32_t>(value)) * 1099511628211u;
+  };
   for (const Tiling& tiling : {s.forward, s.dkdv, s.dq})
     for (const int value : {tiling.block_rows, tiling.block_cols, tiling.stages, tiling.min_blocks})
       add(value);
   const HopperOptions& h = s.hopper;
-  for (const int value : {static_cast<int>(s.variant), static_cast<int>(s.load_path), s.block_dv,
-                          static_cast<int>(s.dq_mode), int{s.split_dkdv}, s.softplus_degree,
-                          h.score_cols, int{h.overlap}, int{h.ping_pong},
-                          int{h.queries_in_registers}, int{h.persistent}, h.head_group,
-                          static_cast<int>(h.norm_form), static_cast<int>(h.evaluator),
-                          h.producer_registers, h.consumer_registers})
+  for (const int value :
+       {static_cast<int>(s.variant), static_cast<int>(s.load_path), s.block_dv,
+        static_cast<int>(s.dq_mode), int{s.split_dkdv}, s.softplus_degree, h.score_cols,
+        int{h.overlap}, int{h.ping_pong}, int{h.queries_in_registers}, int{h.persistent},
+        h.head_group, static_cast<int>(h.norm_form), static_cast<int>(h.evaluator),
+        h.producer_registers, h.consumer_registers})
     add(value);
   return hash;
 }
@@ -140,10 +142,10 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     const RegisterSplit other = hopper_registers(automatic, tiling);
     return own.producer == other.producer && own.consumer == other.consumer;
   };
-  const bool is_same = !is_backward ? is_automatic(result.forward)
-                                    : is_automatic(result.dkdv) &&
-                                          (result.dq_mode == DqMode::kAtomic ||
-                                           is_automatic(result.dq));
+  const bool is_same = !is_backward
+                           ? is_automatic(result.forward)
+                           : is_automatic(result.dkdv) &&
+                                 (result.dq_mode == DqMode::kAtomic || is_automatic(result.dq));
   if (is_same) result.hopper = automatic;
   return result;
 }

@@ -33,8 +33,8 @@ Result<json> patch_of_all(const std::string& name, const json& value) {
   const std::vector<std::string> fields = fields_of(name);
   if (fields.size() == 1) return patch_of(name, value);
   if (!value.is_array() || value.size() != fields.size())
-    return invalid_argument(fmt::format("{} = {}: allowed are lists of {}", name, value.dump(),
-                                        fields.size()));
+    return invalid_argument(
+        fmt::format("{} = {}: allowed are lists of {}", name, value.dump(), fields.size()));
   json patch = json::object();
   for (size_t i = 0; i < fields.size(); ++i) patch.merge_patch(patch_of(fields[i], value[i]));
   return patch;
@@ -73,7 +73,8 @@ std::string label_of(const DimensionRow& row, const json& value) {
   const json labels = json::parse(row.labels);
   const auto found = labels.find(value.dump());
   if (found != labels.end()) return *found;
-  return fmt::format("{} {}", row.name, value.is_string() ? value.get<std::string>() : value.dump());
+  return fmt::format("{} {}", row.name,
+                     value.is_string() ? value.get<std::string>() : value.dump());
 }
 
 // Walks over the product of the algorithm dimensions, each taken only where it applies to what has
@@ -101,13 +102,12 @@ class AlgorithmWalk {
       json patch = chosen;
       patch.merge_patch(patch_of(row.name, value));
       const std::string label = label_of(row, value);
-      const std::string longer =
-          name.empty() || label.empty() ? name + label : name + ", " + label;
+      const std::string longer = name.empty() || label.empty() ? name + label : name + ", " + label;
       // Other fields at the defaults that go with the choices so far: tiles that fit.
       const Result<Schedule> schedule = schedule_for(scope_.problem, scope_.target, patch);
       const Status status = schedule.ok() ? check(*schedule) : schedule.status();
       // The choice itself is at fault: nothing below can mend it.
-      if (!status.ok() && rule_of(status.message()) == row.name) {
+      if (!schedule.ok() || (!status.ok() && rule_of(status.message()) == row.name)) {
         space_->excluded.push_back({longer, status.message()});
         continue;
       }
@@ -131,23 +131,39 @@ class AlgorithmWalk {
   }
 
   void add(const json& patch, const std::string& name) {
-    const Status status = check(scope_.schedule);
-    if (!status.ok()) {
-      space_->excluded.push_back({name, status.message()});
-      return;
-    }
     Algorithm algorithm;
     algorithm.name = name;
     for (const Dimension& dimension : space_->algorithm_dimensions)
       if (patch.contains(pointer_of(dimension.name)))
         algorithm.choices[dimension.name] = patch.at(pointer_of(dimension.name));
-    algorithm.schedule = scope_.schedule;
-    for (const DimensionRow& row : dimension_rows()) {
-      if (row.level == Level::kAlgorithm || !row.applies(scope_)) continue;
-      auto& list = row.level == Level::kBlock ? algorithm.block : algorithm.thread;
-      list.push_back(dimension_of(row, scope_));
+    fill(&algorithm);
+    const Status status = check(scope_.schedule);
+    if (!status.ok() && !start_elsewhere(&algorithm)) {
+      space_->excluded.push_back({name, status.message()});
+      return;
     }
     space_->algorithms.push_back(std::move(algorithm));
+  }
+
+  void fill(Algorithm* algorithm) const {
+    algorithm->schedule = scope_.schedule;
+    algorithm->block.clear();
+    algorithm->thread.clear();
+    for (const DimensionRow& row : dimension_rows()) {
+      if (row.level == Level::kAlgorithm || !row.applies(scope_)) continue;
+      auto& list = row.level == Level::kBlock ? algorithm->block : algorithm->thread;
+      list.push_back(dimension_of(row, scope_));
+    }
+  }
+
+  // Where the default's tiles are not for this choice: from the first of its product that are.
+  bool start_elsewhere(Algorithm* algorithm) {
+    Enumeration found;
+    enumerate_blocks(scope_.problem, scope_.target, *algorithm, &found);
+    if (found.candidates.empty()) return false;
+    scope_.schedule = found.candidates[0].schedule;
+    fill(algorithm);
+    return true;
   }
 
   Scope scope_;

@@ -29,8 +29,8 @@ enum class Level { kAlgorithm, kBlock, kThread };
 const char* level_name(Level level);  // "algorithm", "block", "thread"
 
 struct Dimension {
-  // Of the field in a schedule's JSON: "forward.block_cols". Fields that are set together are joined
-  // by '+', and each value is a list, one for every field.
+  // Of the field in a schedule's JSON: "forward.block_cols". Fields that are set together are
+  // joined by '+', and each value is a list, one for every field.
   std::string name;
   Level level = Level::kBlock;
   std::vector<nlohmann::json> values;  // the default schedule's first
@@ -44,9 +44,10 @@ Result<Schedule> with_value(const Schedule& schedule, const Dimension& dimension
 
 // The dimensions below one choice of algorithm. Those that mean nothing to it are not there.
 struct Algorithm {
-  std::string name;   // "hopper, dq split, persistent"
-  nlohmann::json choices;  // the value of every algorithm dimension that applies, by name
-  Schedule schedule;  // its default tiles: where block and thread dimensions start from
+  std::string name;  // "hopper, dq split, persistent"
+  nlohmann::json choices =
+      nlohmann::json::object();  // the value of every algorithm dimension that applies, by name
+  Schedule schedule;             // its default tiles: where block and thread dimensions start from
   std::vector<Dimension> block;
   std::vector<Dimension> thread;
 };
@@ -66,8 +67,8 @@ struct SearchSpace {
 // REQUIRES: validate(problem).ok().
 SearchSpace search_space(const Problem& problem, const Target& target, Determinism determinism);
 
-// The algorithm of a space that a schedule belongs to: the one whose choices it has; null where there
-// is none.
+// The algorithm of a space that a schedule belongs to: the one whose choices it has; null where
+// there is none.
 const Algorithm* algorithm_of(const SearchSpace& space, const Schedule& schedule);
 
 // For people: every level with its dimensions, values and why; then what is excluded.

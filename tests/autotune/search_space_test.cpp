@@ -1,0 +1,438 @@
+#include "autotune/search_space.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "autotune/dimensions.h"
+#include "codegen/kernel.h"
+
+namespace lssar {
+namespace {
+
+using nlohmann::json;
+
+struct Case {
+  Problem problem;
+  Target target;
+  Determinism determinism = Determinism::kAny;
+
+  SearchSpace space() const { return search_space(problem, target, determinism); }
+};
+
+Case make_case(Pass pass, int dim, const std::string& target, DType dtype = DType::kBf16) {
+  Case result;
+  result.problem.pass = pass;
+  result.problem.dtype = dtype;
+  result.problem.head_dim = result.problem.head_dim_v = dim;
+  result.target = *target_from_name(target);
+  return result;
+}
+
+std::vector<Case> many_cases() {
+  std::vector<Case> cases;
+  for (const char* target : {"sm_80", "sm_90a", "sm_120"})
+    for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward})
+      for (const int dim : {40, 64, 128, 256}) cases.push_back(make_case(pass, dim, target));
+  cases.push_back(make_case(Pass::kForward, 64, "sm_90a", DType::kFp16));
+  cases.push_back(make_case(Pass::kForwardTrain, 128, "sm_90a", DType::kFp32));
+  Case unaligned = make_case(Pass::kForward, 64, "sm_90a");
+  unaligned.problem.alignment = 2;
+  cases.push_back(unaligned);
+  Case repeatable = make_case(Pass::kBackward, 64, "sm_90a");
+  repeatable.determinism = Determinism::kRepeatable;
+  cases.push_back(repeatable);
+  Case square = make_case(Pass::kForwardTrain, 64, "sm_90a");
+  square.problem.p = 1;
+  cases.push_back(square);
+  return cases;
+}
+
+std::string source_of(const Case& c, const Schedule& schedule) {
+  const Result<KernelSource> kernel = emit_kernel(c.problem, schedule, c.target);
+  EXPECT_TRUE(kernel.ok()) << kernel.status().message();
+  return kernel.ok() ? source_without_header(kernel->source) : "";
+}
+
+Enumeration blocks_of(const Case& c, const Algorithm& algorithm) {
+  Enumeration found;
+  enumerate_blocks(c.problem, c.target, algorithm, &found);
+  return found;
+}
+
+const Dimension* dimension_named(const std::vector<Dimension>& dimensions,
+                                 const std::string& name) {
+  for (const Dimension& dimension : dimensions)
+    if (dimension.name == name) return &dimension;
+  return nullptr;
+}
+
+const Algorithm* algorithm_named(const SearchSpace& space, const std::string& name) {
+  for (const Algorithm& algorithm : space.algorithms)
+    if (algorithm.name == name) return &algorithm;
+  return nullptr;
+}
+
+std::vector<Schedule> schedules_of(const Enumeration& found) {
+  std::vector<Schedule> schedules;
+  for (const Candidate& candidate : found.candidates) schedules.push_back(candidate.schedule);
+  return schedules;
+}
+
+TEST(SearchSpace, TheDefaultScheduleIsTheFirstCandidate) {
+  for (const Case& c : many_cases()) {
+    const SearchSpace space = c.space();
+    ASSERT_FALSE(space.algorithms.empty()) << to_string(c.problem);
+    EXPECT_EQ(space.algorithms[0].schedule, default_schedule(c.problem, c.target))
+        << to_string(c.problem) << c.target.name();
+    for (const Algorithm& algorithm : space.algorithms) {
+      Algorithm one = algorithm;  // the first of each dimension: no need for the whole product
+      for (Dimension& dimension : one.block) dimension.values.resize(1);
+      const Enumeration found = blocks_of(c, one);
+      ASSERT_EQ(found.candidates.size(), 1u)
+          << to_string(c.problem) << " " << c.target.name() << " " << algorithm.name;
+      EXPECT_EQ(found.candidates[0].schedule, algorithm.schedule);
+      EXPECT_EQ(found.candidates[0].algorithm, algorithm.name);
+    }
+  }
+}
+
+TEST(SearchSpace, EveryCombinationIsACandidateADuplicateOrRejected) {
+  for (const Case& c : many_cases()) {
+    for (const Algorithm& algorithm : c.space().algorithms) {
+      uint64_t product = 1, reported = 0;
+      for (const Dimension& dimension : algorithm.block) product *= dimension.values.size();
+      Enumeration found;
+      found.on_rejected = [&](const Rejected&) { ++reported; };
+      enumerate_blocks(c.problem, c.target, algorithm, &found);
+      EXPECT_EQ(found.combinations, product);
+      EXPECT_EQ(found.combinations, found.candidates.size() + found.duplicates + found.rejected());
+      EXPECT_EQ(reported, found.rejected());
+      EXPECT_LE(product, 50000u) << algorithm.name << " of " << to_string(c.problem);
+    }
+  }
+}
+
+TEST(SearchSpace, IsTheSameEveryTime) {
+  const Case c = make_case(Pass::kForwardTrain, 128, "sm_90a");
+  EXPECT_EQ(to_json(c.space()), to_json(c.space()));
+  const Algorithm algorithm = c.space().algorithms[0];
+  EXPECT_EQ(schedules_of(blocks_of(c, algorithm)), schedules_of(blocks_of(c, algorithm)));
+}
+
+TEST(SearchSpace, EveryValueIsOneOfItsField) {
+  for (const Case& c : many_cases()) {
+    for (const Algorithm& algorithm : c.space().algorithms) {
+      for (const auto* level : {&algorithm.block, &algorithm.thread}) {
+        for (const Dimension& dimension : *level) {
+          std::set<json> distinct(dimension.values.begin(), dimension.values.end());
+          EXPECT_EQ(distinct.size(), dimension.values.size()) << dimension.name;
+          EXPECT_FALSE(dimension.why.empty()) << dimension.name;
+          for (const json& value : dimension.values)
+            EXPECT_TRUE(with_value(algorithm.schedule, dimension, value).ok())
+                << dimension.name << " " << value;
+        }
+      }
+    }
+  }
+}
+
+TEST(SearchSpace, AWrongValueIsAnErrorThatNamesTheField) {
+  const Dimension cols{"forward.block_cols", Level::kBlock, {}, ""};
+  EXPECT_NE(with_value({}, cols, "wide").status().message().find("forward.block_cols"),
+            std::string::npos);
+  const Dimension pair{
+      "hopper.producer_registers+hopper.consumer_registers", Level::kThread, {}, ""};
+  EXPECT_FALSE(with_value({}, pair, 24).ok());
+  EXPECT_FALSE(with_value({}, pair, {24}).ok());
+  const Result<Schedule> both = with_value({}, pair, {24, 240});
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ(both->hopper.producer_registers, 24);
+  EXPECT_EQ(both->hopper.consumer_registers, 240);
+}
+
+// Every rule of validate that the table's values can break, for some problem.
+TEST(SearchSpace, RejectsByEveryRuleAndSaysWhy) {
+  std::map<std::string, std::string> reasons;
+  std::vector<Case> cases = many_cases();
+  for (const Case& c : cases) {
+    const SearchSpace space = c.space();
+    for (const auto& excluded : space.excluded)
+      reasons.emplace(rule_of(excluded.reason), excluded.reason);
+    for (const Algorithm& algorithm : space.algorithms) {
+      Enumeration found;
+      found.on_rejected = [&](const Rejected& rejected) {
+        EXPECT_EQ(rejected.reason.rfind("schedule." + rejected.rule, 0), 0u) << rejected.reason;
+        EXPECT_EQ(rejected.algorithm, algorithm.name);
+        reasons.emplace(rejected.rule, rejected.reason);
+      };
+      enumerate_blocks(c.problem, c.target, algorithm, &found);
+      enumerate_threads(c.problem, c.target, algorithm, algorithm.schedule, &found);
+    }
+  }
+  for (const char* rule : {"variant",
+                           "dq_mode",
+                           "split_dkdv",
+                           "hopper.norm_form",
+                           "load_path",
+                           "block_dv",
+                           "forward",
+                           "forward.block_rows",
+                           "forward.min_blocks",
+                           "forward.registers",
+                           "dkdv",
+                           "dkdv.block_rows",
+                           "dkdv.block_cols",
+                           "dkdv.min_blocks",
+                           "dkdv.registers",
+                           "dq",
+                           "dq.block_rows",
+                           "dq.min_blocks",
+                           "dq.registers",
+                           "hopper.ping_pong",
+                           "hopper.queries_in_registers",
+                           "hopper.consumer_registers"}) {
+    ASSERT_EQ(reasons.count(rule), 1u) << rule;
+    EXPECT_GT(reasons[rule].size(), std::string(rule).size() + 20) << reasons[rule];
+  }
+}
+
+TEST(SearchSpace, ADimensionOfOneValueChangesNothing) {
+  const Case c = make_case(Pass::kForward, 128, "sm_90a");
+  Algorithm algorithm = c.space().algorithms[0];
+  const std::vector<Schedule> before = schedules_of(blocks_of(c, algorithm));
+  algorithm.block.insert(
+      algorithm.block.begin() + 2,
+      {"softplus_degree", Level::kBlock, {algorithm.schedule.softplus_degree}, ""});
+  EXPECT_EQ(schedules_of(blocks_of(c, algorithm)), before);
+}
+
+TEST(SearchSpace, AnotherValueAddsCandidatesAndTakesNoneAway) {
+  const Case c = make_case(Pass::kBackward, 64, "sm_90a");
+  const SearchSpace space = c.space();
+  const Algorithm* found = algorithm_named(space, "hopper, dq atomic, static");
+  ASSERT_NE(found, nullptr);
+  Algorithm algorithm = *found;
+  const std::vector<Schedule> before = schedules_of(blocks_of(c, algorithm));
+  for (Dimension& dimension : algorithm.block)
+    if (dimension.name == "dkdv.stages") dimension.values.push_back(5);
+  const std::vector<Schedule> after = schedules_of(blocks_of(c, algorithm));
+  EXPECT_GT(after.size(), before.size());
+  for (const Schedule& schedule : before)
+    EXPECT_NE(std::find(after.begin(), after.end(), schedule), after.end());
+}
+
+TEST(SearchSpace, SchedulesOfOneSourceAreOneCandidate) {
+  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+    const Case c = make_case(pass, 64, "sm_90a");
+    const Algorithm algorithm = c.space().algorithms[0];
+    Enumeration found;
+    enumerate_threads(c.problem, c.target, algorithm, algorithm.schedule, &found);
+    EXPECT_GT(found.duplicates, 0u);  // the automatic split of registers, said with numbers
+
+    std::vector<Schedule> product = {algorithm.schedule};
+    for (const Dimension& dimension : algorithm.thread) {
+      std::vector<Schedule> longer;
+      for (const Schedule& schedule : product)
+        for (const json& value : dimension.values)
+          longer.push_back(*with_value(schedule, dimension, value));
+      product = longer;
+    }
+    std::set<std::string> sources;
+    uint64_t legal = 0;
+    for (const Schedule& schedule : product) {
+      if (!validate(schedule, c.problem, c.target).ok()) continue;
+      ++legal;
+      sources.insert(source_of(c, schedule));
+    }
+    EXPECT_EQ(sources.size(), found.candidates.size());
+    EXPECT_EQ(legal, found.candidates.size() + found.duplicates);
+  }
+}
+
+TEST(SearchSpace, BlockCandidatesHaveSourcesOfTheirOwn) {
+  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+    const Case c = make_case(pass, 64, "sm_90a");
+    std::set<std::string> sources;
+    size_t taken = 0;
+    for (const Algorithm& algorithm : c.space().algorithms) {
+      const Enumeration found = blocks_of(c, algorithm);
+      for (size_t i = 0; i < found.candidates.size(); i += 1 + found.candidates.size() / 20) {
+        sources.insert(source_of(c, found.candidates[i].schedule));
+        ++taken;
+      }
+    }
+    EXPECT_GT(taken, 20u);
+    EXPECT_EQ(sources.size(), taken);
+  }
+}
+
+// A candidate enumerated twice is one, across calls too.
+TEST(SearchSpace, ACandidateSeenBeforeIsADuplicate) {
+  const Case c = make_case(Pass::kForward, 64, "sm_80");
+  const Algorithm algorithm = c.space().algorithms[0];
+  Enumeration found = blocks_of(c, algorithm);
+  const size_t candidates = found.candidates.size();
+  enumerate_blocks(c.problem, c.target, algorithm, &found);
+  EXPECT_EQ(found.candidates.size(), candidates);
+  EXPECT_EQ(found.duplicates, candidates);
+}
+
+// Every field changed by itself: where the canonical form does not see it, neither does the source.
+TEST(SearchSpace, TheCanonicalFormForgetsOnlyWhatTheSourceDoesNotHold) {
+  std::vector<Case> cases = {
+      make_case(Pass::kForward, 64, "sm_90a"), make_case(Pass::kForward, 64, "sm_80"),
+      make_case(Pass::kBackward, 64, "sm_90a"), make_case(Pass::kBackward, 64, "sm_80")};
+  int forgotten = 0;
+  for (const Case& c : cases) {
+    for (const Algorithm& algorithm : c.space().algorithms) {
+      const Schedule base = algorithm.schedule;
+      const json fields = to_json(base).flatten();
+      for (const auto& [path, value] : fields.items()) {
+        json changed = fields;
+        if (value.is_boolean()) {
+          changed[path] = !value.get<bool>();
+        } else if (value.is_number()) {
+          changed[path] = value.get<int>() + (path.find("block_") != std::string::npos ? 64 : 1);
+        } else {
+          continue;
+        }
+        const Schedule other = *schedule_from_json(changed.unflatten(), base);
+        if (!validate(other, c.problem, c.target).ok()) continue;
+        const bool is_same =
+            canonical_schedule(other, c.problem) == canonical_schedule(base, c.problem);
+        forgotten += is_same ? 1 : 0;
+        EXPECT_EQ(is_same, source_of(c, other) == source_of(c, base))
+            << path << " of " << to_string(base);
+      }
+    }
+  }
+  EXPECT_GT(forgotten, 20);
+}
+
+TEST(SearchSpace, AtomicSumsAreOnlyForWhoAcceptsOtherBits) {
+  Case c = make_case(Pass::kBackward, 64, "sm_90a");
+  EXPECT_NE(algorithm_named(c.space(), "hopper, dq atomic, static"), nullptr);
+  c.determinism = Determinism::kRepeatable;
+  const SearchSpace space = c.space();
+  for (const Algorithm& algorithm : space.algorithms)
+    EXPECT_NE(algorithm.schedule.dq_mode, DqMode::kAtomic) << algorithm.name;
+  const auto says_why = [](const auto& excluded) {
+    return excluded.name == "portable, dq atomic" &&
+           excluded.reason.find("repeatable") != std::string::npos;
+  };
+  EXPECT_TRUE(std::any_of(space.excluded.begin(), space.excluded.end(), says_why));
+}
+
+TEST(SearchSpace, APassHasOnlyTheDimensionsThatMeanSomethingToIt) {
+  const Algorithm forward = make_case(Pass::kForward, 64, "sm_90a").space().algorithms[0];
+  EXPECT_EQ(dimension_named(forward.block, "dkdv.block_cols"), nullptr);
+  EXPECT_NE(dimension_named(forward.block, "hopper.score_cols"), nullptr);
+  const SearchSpace backward = make_case(Pass::kBackward, 64, "sm_90a").space();
+  const Algorithm* atomic = algorithm_named(backward, "hopper, dq atomic, static");
+  ASSERT_NE(atomic, nullptr);
+  for (const char* name : {"dq.block_cols", "hopper.overlap", "forward.stages", "block_dv"})
+    EXPECT_EQ(dimension_named(atomic->block, name), nullptr) << name;
+  EXPECT_EQ(dimension_named(atomic->thread, "hopper.evaluator"), nullptr);
+  EXPECT_NE(dimension_named(backward.algorithms[0].block, "hopper.overlap"), nullptr);
+  const SearchSpace ampere = make_case(Pass::kForward, 64, "sm_80").space();
+  for (const Algorithm& algorithm : ampere.algorithms)
+    for (const Dimension& dimension : algorithm.block)
+      EXPECT_NE(dimension.name.rfind("hopper.", 0), 0u) << dimension.name;
+}
+
+TEST(SearchSpace, SaysWhatIsExcludedAndWhy) {
+  const SearchSpace ampere = make_case(Pass::kForward, 64, "sm_80").space();
+  ASSERT_EQ(ampere.excluded.size(), 1u);
+  EXPECT_EQ(ampere.excluded[0].name, "hopper");
+  EXPECT_NE(ampere.excluded[0].reason.find("sm_90a"), std::string::npos);
+  const SearchSpace fp16 = make_case(Pass::kForward, 64, "sm_90a", DType::kFp16).space();
+  ASSERT_EQ(fp16.excluded.size(), 2u);  // persistent and static
+  EXPECT_NE(fp16.excluded[0].name.find("norms in operands"), std::string::npos);
+}
+
+// d 256, atomic: the default's 128 keys of a block are too many, 64 are not.
+TEST(SearchSpace, AnAlgorithmWhoseDefaultTilesAreTooLargeStartsFromOthers) {
+  const Case c = make_case(Pass::kBackward, 256, "sm_90a");
+  const SearchSpace space = c.space();
+  const Algorithm* atomic =
+      algorithm_named(space, "hopper, dq atomic, dk and dv apart, persistent");
+  ASSERT_NE(atomic, nullptr);
+  EXPECT_EQ(atomic->schedule.dkdv.block_rows, 64);
+  EXPECT_TRUE(validate(atomic->schedule, c.problem, c.target).ok());
+}
+
+TEST(SearchSpace, FindsTheAlgorithmOfASchedule) {
+  for (const Case& c :
+       {make_case(Pass::kBackward, 64, "sm_90a"), make_case(Pass::kForward, 64, "sm_90a")}) {
+    const SearchSpace space = c.space();
+    for (const Algorithm& algorithm : space.algorithms)
+      EXPECT_EQ(algorithm_of(space, algorithm.schedule), &algorithm) << algorithm.name;
+  }
+  const Case hopper = make_case(Pass::kForward, 64, "sm_90a");
+  const SearchSpace ampere = make_case(Pass::kForward, 64, "sm_80").space();
+  EXPECT_EQ(algorithm_of(ampere, default_schedule(hopper.problem, hopper.target)), nullptr);
+}
+
+TEST(SearchSpace, ThreadsStartFromTheBaseGiven) {
+  const Case c = make_case(Pass::kForward, 64, "sm_90a");
+  const Algorithm algorithm = c.space().algorithms[0];
+  Schedule base = algorithm.schedule;
+  base.forward.block_cols = 96;
+  base.hopper.evaluator = Evaluator::kShort;
+  Enumeration found;
+  enumerate_threads(c.problem, c.target, algorithm, base, &found);
+  ASSERT_FALSE(found.candidates.empty());
+  EXPECT_EQ(found.candidates[0].schedule, base);
+  for (const Candidate& candidate : found.candidates)
+    EXPECT_EQ(candidate.schedule.forward, base.forward);
+}
+
+TEST(SearchSpace, DegreesSuitTheType) {
+  const auto degrees = [](DType dtype, int p) {
+    Case c = make_case(Pass::kForward, 64, "sm_80", dtype);
+    c.problem.p = p;
+    const SearchSpace space = c.space();
+    return dimension_named(space.algorithms[0].thread, "softplus_degree")->values;
+  };
+  for (const json& degree : degrees(DType::kBf16, 15)) EXPECT_GE(degree, 4);
+  for (const json& degree : degrees(DType::kFp32, 15)) EXPECT_GE(degree, 6);
+  EXPECT_EQ(degrees(DType::kBf16, 1), std::vector<json>{8});
+}
+
+TEST(SearchSpace, DescribesEveryDimension) {
+  const SearchSpace space = make_case(Pass::kBackward, 64, "sm_90a").space();
+  const std::string text = describe(space);
+  for (const Dimension& dimension : space.algorithm_dimensions)
+    EXPECT_NE(text.find(dimension.name + " ["), std::string::npos) << dimension.name;
+  for (const Algorithm& algorithm : space.algorithms)
+    for (const Dimension& dimension : algorithm.block)
+      EXPECT_NE(text.find(dimension.why), std::string::npos) << dimension.name;
+  EXPECT_EQ(to_json(space)["algorithms"].size(), space.algorithms.size());
+  EXPECT_EQ(to_json(space)["algorithms"][0]["block"][0]["level"], "block");
+}
+
+TEST(SearchSpace, TheRuleIsTheFieldAMessageBeginsWith) {
+  EXPECT_EQ(rule_of("schedule.forward.block_rows = 80: allowed are"), "forward.block_rows");
+  EXPECT_EQ(rule_of("schedule.dkdv: its tiles take"), "dkdv");
+  EXPECT_EQ(rule_of("schedule.load_path = cp_async: it"), "load_path");
+}
+
+TEST(SearchSpace, WhatWouldSpillForCertainIsNotWorthATry) {
+  const Case c = make_case(Pass::kForward, 128, "sm_90a");
+  Schedule schedule = default_schedule(c.problem, c.target);
+  EXPECT_TRUE(check_worth(schedule, c.problem, c.target).ok());
+  // Two tiles of scores in flight and o: 192 + 64 of 240.
+  schedule.forward.block_cols = 192;
+  const Status status = check_worth(schedule, c.problem, c.target);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(rule_of(status.message()), "forward.registers");
+  EXPECT_NE(status.message().find("256"), std::string::npos) << status.message();
+  schedule.hopper.overlap = false;
+  EXPECT_TRUE(check_worth(schedule, c.problem, c.target).ok());
+}
+
+}  // namespace
+}  // namespace lssar
