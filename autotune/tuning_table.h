@@ -7,8 +7,10 @@
 // because of the file system, except where the caller asked for the file by name.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autotune/tuning_record.h"
@@ -18,8 +20,10 @@ namespace lssar {
 
 // What a file held that is no record: reported, never deleted.
 struct TableDefects {
-  int malformed_lines = 0;  // torn, or not JSON, or not a record
+  int malformed_lines = 0;  // torn, changed since they were written, or not a record
   std::string first;        // what is wrong with the first one, with its line number
+  // The format's version where it is a later one than this library's: then nothing was read.
+  int newer_version = 0;
 };
 
 class TuningTable {
@@ -27,30 +31,42 @@ class TuningTable {
   // An empty table in memory.
   TuningTable() = default;
 
-  // Missing file: an empty table. kIoError: it exists and cannot be read.
+  // Missing file: an empty table. kIoError: it exists and cannot be read. kUnsupported: it is of a
+  // later version of the format.
   static Result<TuningTable> load(const std::string& path);
-  // From text of the same format, e.g. the built-in table.
-  static TuningTable parse(std::string_view text);
+  // From text of the same format, e.g. the built-in table. `name` is for messages.
+  static TuningTable parse(std::string_view text, const std::string& name = "");
 
+  // Where it is from: the path, "built-in table"; "" in memory.
+  const std::string& name() const { return name_; }
   const std::vector<TuningRecord>& records() const { return records_; }
   const TableDefects& defects() const { return defects_; }
 
   // In memory only.
   void add(TuningRecord record) { records_.push_back(std::move(record)); }
-  // Every record of `other` that is not here already, in its order.
-  void merge(const TuningTable& other);
+  // Every record of `other` that is not here already, in its order; returns how many there were.
+  int merge(const TuningTable& other);
 
-  // One line per record: sorted, so that the same records give the same bytes. For export.
+  // One line per record, each once, sorted by bucket and machine: the same records give the same
+  // bytes. For export.
   std::string canonical_text() const;
 
  private:
+  std::string name_;
   std::vector<TuningRecord> records_;
   TableDefects defects_;
 };
 
 // Appends records to the file, creating it (0600) and its directory (0700) where they are missing;
-// flushed to disk when it returns. kIoError: nothing, or whole records, were written.
+// flushed to disk when it returns. kIoError: nothing was written, or (where flushing failed) whole
+// records. kUnsupported: the file is of a later version of the format; nothing was written.
 Status append_records(const std::string& path, const std::vector<TuningRecord>& records);
+
+// Replaces the file's content by what `edit` makes of its table, under the same lock, so that no
+// append of another process is lost. Lines that are no records go. `backup` (may be "") gets the
+// old bytes first. Errors: as append_records; kIoError where the file is missing.
+Status rewrite_table(const std::string& path, const std::string& backup,
+                     const std::function<TuningTable(TuningTable)>& edit);
 
 // The table of this user: LSSAR_TUNING_TABLE, else tuning.jsonl in the cache directory; "" where
 // there is none ("none").

@@ -85,6 +85,8 @@ class JsonFields {
   void fail(Status status);
 
   Status finish() const;
+  // The first error so far; as finish, but fields that nobody read are none.
+  const Status& status() const { return status_; }
 
  private:
   const nlohmann::json* find(const char* name);

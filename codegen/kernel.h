@@ -90,6 +90,8 @@ std::string source_without_header(const std::string& source);
 // The actual sizes of one call. A length the problem fixes must equal the problem's.
 struct Sizes {
   int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0;
+
+  bool operator==(const Sizes&) const = default;
 };
 
 // Where the workspace's parts lie: byte offsets, each 256-aligned, and the total. A part that the
