@@ -57,7 +57,8 @@ Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determi
   bucket.causal = problem.causal;
   bucket.p = problem.p;
   bucket.has_offset = problem.p != 0 && problem.offset != 0;
-  bucket.alignment = problem.alignment >= kFastAlignment ? kFastAlignment : dtype_bytes(problem.dtype);
+  bucket.alignment =
+      problem.alignment >= kFastAlignment ? kFastAlignment : dtype_bytes(problem.dtype);
   bucket.gqa_ratio = sizes.kv_heads > 0 ? sizes.heads / sizes.kv_heads : 1;
   bucket.fixed_lengths = problem.seq_q != 0 && problem.seq_k != 0;
   if (problem.pass == Pass::kBackward) bucket.determinism = determinism;
@@ -82,12 +83,12 @@ double size_distance(const Bucket& a, const Bucket& b) {
 }
 
 std::string to_string(const Bucket& bucket) {
-  std::string text = fmt::format(
-      "{} {} {} d {} dv {} p {}{} gqa {} seq {}x{} slices {} {}", pass_name(bucket.pass),
-      bucket.causal ? "causal" : "full", dtype_name(bucket.dtype), bucket.head_dim,
-      bucket.head_dim_v, bucket.p, bucket.has_offset ? "" : " no offset", bucket.gqa_ratio,
-      size_text(bucket.seq_q), size_text(bucket.seq_k), size_text(bucket.slices),
-      determinism_name(bucket.determinism));
+  std::string text = fmt::format("{} {} {} d {} dv {} p {}{} gqa {} seq {}x{} slices {} {}",
+                                 pass_name(bucket.pass), bucket.causal ? "causal" : "full",
+                                 dtype_name(bucket.dtype), bucket.head_dim, bucket.head_dim_v,
+                                 bucket.p, bucket.has_offset ? "" : " no offset", bucket.gqa_ratio,
+                                 size_text(bucket.seq_q), size_text(bucket.seq_k),
+                                 size_text(bucket.slices), determinism_name(bucket.determinism));
   if (bucket.fixed_lengths) text += " fixed lengths";
   if (bucket.alignment != kFastAlignment) text += fmt::format(" alignment {}", bucket.alignment);
   return text;

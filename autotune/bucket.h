@@ -31,11 +31,12 @@ struct Bucket {
   int head_dim_v = 64;
   bool causal = true;
   int p = 15;
-  bool has_offset = true;  // offset != 0 and p != 0
-  int alignment = 16;      // 16, or the element's size for all below
-  int64_t gqa_ratio = 1;   // heads / kv_heads
+  bool has_offset = true;      // offset != 0 and p != 0
+  int alignment = 16;          // 16, or the element's size for all below
+  int64_t gqa_ratio = 1;       // heads / kv_heads
   bool fixed_lengths = false;  // kernels are specialised for both lengths
-  Determinism determinism = Determinism::kRepeatable;  // of the backward; no other pass has a choice
+  Determinism determinism =
+      Determinism::kRepeatable;  // of the backward; no other pass has a choice
 
   // Powers of two nearest to the length (by its logarithm, up in a tie); 0 = not known.
   int64_t seq_q = 0;

@@ -30,8 +30,7 @@ constexpr milliseconds kLockPatience{10'000};  // an append takes milliseconds
 constexpr milliseconds kLockPause{2};
 
 Status errno_status(const char* what, const std::string& path, int error) {
-  return io_error(fmt::format("cannot {} tuning table '{}': {}", what, path,
-                              std::strerror(error)));
+  return io_error(fmt::format("cannot {} tuning table '{}': {}", what, path, std::strerror(error)));
 }
 
 // The open file and its lock, which goes with it.
@@ -47,8 +46,8 @@ class LockedFile {
   Status open(const std::string& path, int extra_flags) {
     path_ = path;
     for (;;) {
-      fd_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK | extra_flags,
-                   kFileMode);
+      fd_ =
+          ::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK | extra_flags, kFileMode);
       if (fd_ < 0) return errno_status("open", path_, errno);
       LSSAR_RETURN_IF_ERROR(lock());
       struct stat opened = {}, named = {};
@@ -74,8 +73,8 @@ class LockedFile {
     std::string bytes(count, '\0');
     size_t done = 0;
     while (done < count) {
-      const ssize_t n = ::pread(fd_, bytes.data() + done, count - done,
-                                offset + static_cast<off_t>(done));
+      const ssize_t n =
+          ::pread(fd_, bytes.data() + done, count - done, offset + static_cast<off_t>(done));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return errno_status("read", path_, errno);
       if (n == 0) break;
@@ -154,8 +153,8 @@ Result<std::string> bytes_before(const LockedFile& file, const std::string& path
   if (header.starts_with(start)) return header.substr(start.size());
   const int version = header_version(start.substr(0, start.find('\n')));
   if (version == 0) {
-    return io_error(fmt::format(
-        "'{}' does not begin as a tuning table: nothing was written to it", path));
+    return io_error(
+        fmt::format("'{}' does not begin as a tuning table: nothing was written to it", path));
   }
   if (version > kTableVersion) {
     return unsupported(
@@ -193,8 +192,9 @@ Status rewrite_table(const std::string& path, const std::string& backup,
     return unsupported(fmt::format("tuning table '{}': {}", path, table.defects().first));
   }
   if (!backup.empty()) LSSAR_RETURN_IF_ERROR(write_file_atomically(backup, old));
+  const TuningTable edited = edit(std::move(table));
   std::string text = header_line();
-  for (const TuningRecord& record : edit(std::move(table)).records()) text += record_line(record);
+  for (const TuningRecord& record : edited.records()) text += record_line(record);
   // The file itself where the path is a link to it.
   std::error_code error;
   const std::string target = std::filesystem::canonical(path, error).string();

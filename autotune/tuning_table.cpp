@@ -36,9 +36,8 @@ void for_each_line(std::string_view text, const Line& line) {
 
 int newest_header(std::string_view text) {
   int version = 0;
-  for_each_line(text, [&](int, std::string_view line) {
-    version = std::max(version, header_version(line));
-  });
+  for_each_line(
+      text, [&](int, std::string_view line) { version = std::max(version, header_version(line)); });
   return version;
 }
 
@@ -49,9 +48,8 @@ TuningTable TuningTable::parse(std::string_view text, const std::string& name) {
   table.name_ = name;
   if (const int version = newest_header(text); version > kTableVersion) {
     table.defects_.newer_version = version;
-    table.defects_.first =
-        fmt::format("it has version {} of the format: this library knows {}", version,
-                    kTableVersion);
+    table.defects_.first = fmt::format("it has version {} of the format: this library knows {}",
+                                       version, kTableVersion);
     return table;
   }
   for_each_line(text, [&](int number, std::string_view line) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 namespace lssar {
 namespace {
 
@@ -15,6 +17,108 @@ TEST(Bucket, LengthsAreRoundedByTheirLogarithm) {
   EXPECT_EQ(length_bucket(6), 8);
   EXPECT_EQ(length_bucket(5792), 4096);  // below 4096 sqrt(2) = 5792.6
   EXPECT_EQ(length_bucket(5793), 8192);
+}
+
+Bucket unusual_bucket() {
+  Bucket bucket;
+  bucket.pass = Pass::kBackward;
+  bucket.dtype = DType::kFp16;
+  bucket.head_dim = 128;
+  bucket.head_dim_v = 96;
+  bucket.causal = false;
+  bucket.p = 7;
+  bucket.has_offset = false;
+  bucket.alignment = 2;
+  bucket.gqa_ratio = 4;
+  bucket.fixed_lengths = true;
+  bucket.determinism = Determinism::kAny;
+  bucket.seq_q = 512;
+  bucket.seq_k = 1024;
+  bucket.slices = 32;
+  return bucket;
+}
+
+TEST(Bucket, EveryFieldSurvivesJsonAndIsNeeded) {
+  const Bucket bucket = unusual_bucket();
+  const nlohmann::json json = to_json(bucket);
+  const nlohmann::json plain = to_json(Bucket());
+  const auto again = bucket_from_json(json);
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(*again, bucket);
+  for (const auto& [name, value] : json.items()) {
+    EXPECT_NE(value, plain.at(name)) << name << " has its default here";
+    nlohmann::json without = json;
+    without.erase(name);
+    EXPECT_EQ(bucket_from_json(without).status().message(), "bucket." + name + " is missing");
+  }
+}
+
+TEST(Bucket, AnUnknownFieldIsAnError) {
+  // It would tell problems apart that this library takes for one.
+  nlohmann::json json = to_json(Bucket());
+  json["window"] = 256;
+  EXPECT_EQ(bucket_from_json(json).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Bucket, AsText) {
+  Bucket bucket;
+  bucket.seq_q = bucket.seq_k = 4096;
+  bucket.slices = 64;
+  EXPECT_EQ(to_string(bucket),
+            "forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 64 repeatable");
+  EXPECT_EQ(to_string(unusual_bucket()),
+            "backward full fp16 d 128 dv 96 p 7 no offset gqa 4 seq 512x1024 slices 32 any fixed "
+            "lengths alignment 2");
+}
+
+TEST(Bucket, OfAProblem) {
+  Problem problem;
+  problem.heads = 12;
+  problem.kv_heads = 4;
+  const Bucket bucket = bucket_of(problem, {.batch = 3, .heads = 12, .kv_heads = 4, .seq_q = 1000},
+                                  Determinism::kRepeatable);
+  EXPECT_EQ(bucket.gqa_ratio, 3);
+  EXPECT_EQ(bucket.seq_q, 1024);
+  EXPECT_EQ(bucket.seq_k, 0);
+  EXPECT_EQ(bucket.slices, 32);  // 36
+  EXPECT_TRUE(bucket.has_offset);
+}
+
+TEST(Bucket, OnlyTheBackwardHasAChoiceOfDeterminism) {
+  Problem problem;
+  const auto determinism = [&](Pass pass) {
+    problem.pass = pass;
+    return bucket_of(problem, {}, Determinism::kAny).determinism;
+  };
+  EXPECT_EQ(determinism(Pass::kForward), Determinism::kRepeatable);
+  EXPECT_EQ(determinism(Pass::kForwardTrain), Determinism::kRepeatable);
+  EXPECT_EQ(determinism(Pass::kBackward), Determinism::kAny);
+}
+
+TEST(Bucket, AlignmentsBelow16AreOne) {
+  Problem problem;
+  problem.alignment = 8;
+  EXPECT_EQ(bucket_of(problem, {}, Determinism::kRepeatable).alignment, 2);
+  problem.alignment = 2;
+  EXPECT_EQ(bucket_of(problem, {}, Determinism::kRepeatable).alignment, 2);
+  problem.alignment = 16;
+  EXPECT_EQ(bucket_of(problem, {}, Determinism::kRepeatable).alignment, 16);
+}
+
+TEST(Bucket, DistanceIsInOctavesAndSlicesCountHalf) {
+  Bucket a;
+  a.seq_q = a.seq_k = 4096;
+  a.slices = 64;
+  Bucket b = a;
+  EXPECT_EQ(size_distance(a, b), 0);
+  b.seq_q = 1024;
+  EXPECT_EQ(size_distance(a, b), 2);
+  b.slices = 256;
+  EXPECT_EQ(size_distance(a, b), 3);
+  EXPECT_TRUE(same_but_sizes(a, b));
+  EXPECT_EQ(size_distance(a, Bucket()), 0);  // what is not known counts as typical
+  b.causal = !b.causal;
+  EXPECT_FALSE(same_but_sizes(a, b));
 }
 
 }  // namespace

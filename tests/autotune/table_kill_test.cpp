@@ -1,0 +1,148 @@
+// Several processes at one tuning table: kills and appends at once.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "autotune/table_lines.h"
+#include "autotune/tuning_table.h"
+#include "tests/autotune/sample_records.h"
+#include "tests/cache/temporary_folder.h"
+
+namespace lssar {
+namespace {
+
+pid_t start(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  return child;
+}
+
+int wait_for(pid_t child) {
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+std::set<int> samples_of(const TuningTable& table) {
+  std::set<int> samples;
+  for (const TuningRecord& record : table.records()) samples.insert(record.samples);
+  return samples;
+}
+
+// What a child said it had appended, a number each.
+std::vector<int> acknowledged(int pipe_end) {
+  std::vector<int> numbers;
+  int number = 0;
+  while (::read(pipe_end, &number, sizeof number) == sizeof number) numbers.push_back(number);
+  return numbers;
+}
+
+TEST(TableProcesses, KilledAtAnyMomentLoseNothingThatWasAcknowledged) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tuning.jsonl";
+  std::mt19937 random(20261121);
+  std::set<int> promised;
+  int first = 0;
+  for (int round = 0; round < 50; ++round) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    // Sometimes many at a time, so that a kill can come within a write.
+    const int batch = round % 2 == 0 ? 1 : 10;
+    const pid_t child = start([&] {
+      std::vector<TuningRecord> records = many_records(batch);
+      for (int number = first;; number += batch) {
+        for (int i = 0; i < batch; ++i) records[static_cast<size_t>(i)].samples = number + i;
+        if (!append_records(path, records).ok()) return 1;
+        if (::write(ends[1], &number, sizeof number) != sizeof number) return 1;
+      }
+    });
+    ASSERT_GT(child, 0);
+    ::close(ends[1]);
+    std::this_thread::sleep_for(std::chrono::microseconds(500 + random() % 20'000));
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    EXPECT_TRUE(WIFSIGNALED(wait_for(child))) << "an append failed";
+    for (const int number : acknowledged(ends[0])) {
+      for (int i = 0; i < batch; ++i) promised.insert(number + i);
+    }
+    ::close(ends[0]);
+
+    const auto table = TuningTable::load(path);
+    ASSERT_TRUE(table.ok()) << table.status().message();
+    const std::set<int> found = samples_of(*table);
+    for (const int number : promised) EXPECT_EQ(found.count(number), 1u) << number;
+    // Each line that is a record was written as it is: all else about them is equal.
+    TuningRecord expected = many_records(1)[0];
+    for (const TuningRecord& record : table->records()) {
+      expected.samples = record.samples;
+      expected.search = record.search;
+      ASSERT_EQ(record, expected);
+    }
+    first = found.empty() ? 0 : *found.rbegin() + 1;
+  }
+  EXPECT_GT(promised.size(), 50u) << "the children were killed too early to say anything";
+  ASSERT_TRUE(append_records(path, many_records(1, 1'000'000'000)).ok());
+  EXPECT_EQ(samples_of(*TuningTable::load(path)).count(1'000'000'000), 1u);
+}
+
+TEST(TableProcesses, FourThatAppendAtOnceLoseNothing) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tuning.jsonl";
+  constexpr int kProcesses = 4;
+  constexpr int kAppends = 25;
+  std::vector<pid_t> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    children.push_back(start([&] {
+      for (int i = 0; i < kAppends; ++i) {
+        if (!append_records(path, many_records(1 + i % 3, 1000 * process + 3 * i)).ok()) return 1;
+      }
+      return 0;
+    }));
+    ASSERT_GT(children.back(), 0);
+  }
+  for (const pid_t child : children) EXPECT_EQ(wait_for(child), 0);
+  const auto table = TuningTable::load(path);
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  EXPECT_EQ(table->defects().malformed_lines, 0) << table->defects().first;
+  std::set<int> expected;
+  for (int process = 0; process < kProcesses; ++process) {
+    for (int i = 0; i < kAppends; ++i) {
+      for (int j = 0; j < 1 + i % 3; ++j) expected.insert(1000 * process + 3 * i + j);
+    }
+  }
+  EXPECT_EQ(samples_of(*table), expected);
+  EXPECT_EQ(table->records().size(), expected.size());
+}
+
+TEST(TableProcesses, ARewriteLosesNoAppendThatComesMeanwhile) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tuning.jsonl";
+  ASSERT_TRUE(append_records(path, many_records(1, -1)).ok());
+  constexpr int kAppends = 100;
+  const pid_t writer = start([&] {
+    for (int i = 0; i < kAppends; ++i) {
+      if (!append_records(path, many_records(1, i)).ok()) return 1;
+    }
+    return 0;
+  });
+  ASSERT_GT(writer, 0);
+  int rewrites = 0;
+  int status = -1;
+  while (::waitpid(writer, &status, WNOHANG) == 0) {
+    const Status done = rewrite_table(path, "", [](TuningTable table) { return table; });
+    EXPECT_TRUE(done.ok()) << done.message();
+    ++rewrites;
+  }
+  EXPECT_EQ(status, 0);
+  EXPECT_GT(rewrites, 0);
+  EXPECT_EQ(samples_of(*TuningTable::load(path)).size(), kAppends + 1u);
+}
+
+}  // namespace
+}  // namespace lssar
