@@ -1,0 +1,175 @@
+#include "autotune/schedule_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <tuple>
+
+#include "autotune/table_lines.h"
+#include "codegen/json_fields.h"
+
+namespace lssar {
+namespace {
+
+constexpr EnumName<ScheduleOrigin> kOrigins[] = {
+    {ScheduleOrigin::kGiven, "given"},         {ScheduleOrigin::kExact, "exact"},
+    {ScheduleOrigin::kNearest, "nearest"},     {ScheduleOrigin::kArchitecture, "architecture"},
+    {ScheduleOrigin::kPredicted, "predicted"}, {ScheduleOrigin::kBuiltIn, "built-in"}};
+
+struct Wanted {
+  Bucket bucket;
+  const Problem& problem;
+  const Target& target;
+  const Machine& machine;
+};
+
+// A record that may decide.
+struct Applicant {
+  const TuningRecord* record = nullptr;
+  const TuningTable* table = nullptr;
+  ScheduleOrigin step = ScheduleOrigin::kBuiltIn;
+  size_t table_idx = 0;
+  double distance = 0;  // of sizes, in octaves
+  bool is_other_device = false;
+  int sms_apart = 0;
+  bool is_other_compiler = false;
+  bool is_other_driver = false;
+
+  auto rank() const {
+    return std::tie(step, table_idx, distance, is_other_device, sms_apart, is_other_compiler,
+                    is_other_driver);
+  }
+};
+
+bool comes_before(const Applicant& a, const Applicant& b) {
+  if (a.rank() != b.rank()) return a.rank() < b.rank();
+  if (a.record->time != b.record->time) return a.record->time > b.record->time;
+  return record_text(*a.record) < record_text(*b.record);
+}
+
+struct PassedOver {
+  int stale = 0;    // another generator's source
+  int illegal = 0;  // for this problem, on this device
+  int foreign = 0;  // of other targets
+
+  std::string text() const {
+    std::string list;
+    const auto add = [&](int count, const char* what) {
+      if (count > 0) list += fmt::format("{}{} {}", list.empty() ? "" : ", ", count, what);
+    };
+    add(stale, "of another generator");
+    add(illegal, "not legal here");
+    add(foreign, "of other architectures");
+    return list.empty() ? "" : "; records passed over: " + list;
+  }
+};
+
+ScheduleOrigin step_of(const TuningRecord& record, const Wanted& wanted) {
+  if (record.evidence == Evidence::kPredicted) return ScheduleOrigin::kPredicted;
+  const bool is_this_gpu = record.machine.device == wanted.machine.device &&
+                           record.machine.num_sms == wanted.machine.num_sms;
+  if (!is_this_gpu) return ScheduleOrigin::kArchitecture;
+  return record.bucket == wanted.bucket ? ScheduleOrigin::kExact : ScheduleOrigin::kNearest;
+}
+
+std::vector<Applicant> applicants(const Wanted& wanted,
+                                  const std::vector<const TuningTable*>& tables,
+                                  PassedOver& passed_over) {
+  const auto is_other = [](const std::string& its, const std::string& ours) {
+    return !ours.empty() && its != ours;
+  };
+  std::vector<Applicant> list;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    for (const TuningRecord& record : tables[i]->records()) {
+      if (!record.chosen || record.verdict != Verdict::kOk) continue;
+      if (!same_but_sizes(record.bucket, wanted.bucket)) continue;
+      if (record.machine.target != wanted.target.name()) {
+        ++passed_over.foreign;
+        continue;
+      }
+      list.push_back(
+          {.record = &record,
+           .table = tables[i],
+           .step = step_of(record, wanted),
+           .table_idx = i,
+           .distance = size_distance(record.bucket, wanted.bucket),
+           .is_other_device = record.machine.device != wanted.machine.device,
+           .sms_apart = std::abs(record.machine.num_sms - wanted.machine.num_sms),
+           .is_other_compiler = is_other(record.machine.compiler, wanted.machine.compiler),
+           .is_other_driver = is_other(record.machine.driver, wanted.machine.driver)});
+    }
+  }
+  std::sort(list.begin(), list.end(), comes_before);
+  return list;
+}
+
+bool is_legal(const TuningRecord& record, const Wanted& wanted) {
+  const bool has_any_order =
+      wanted.problem.pass == Pass::kBackward && record.schedule.dq_mode == DqMode::kAtomic;
+  if (has_any_order && wanted.bucket.determinism == Determinism::kRepeatable) return false;
+  return validate(record.schedule, wanted.problem, wanted.target).ok();
+}
+
+// Emits the record's kernel: a tenth of a millisecond.
+bool is_stale(const TuningRecord& record, const Target& target) {
+  const auto hash = schedule_source_hash(record.problem, record.schedule, target);
+  return !hash.ok() || *hash != record.source_hash;
+}
+
+std::string reason_for(const Applicant& chosen, const Wanted& wanted) {
+  const TuningRecord& record = *chosen.record;
+  std::string text =
+      record.evidence == Evidence::kPredicted
+          ? fmt::format("predicted {:.4g} ms for {}", record.ms, record.machine.target)
+          : fmt::format("measured {:.4g} ms on {}", record.ms, record.machine.device);
+  if (!record.time.empty()) text += " on " + record.time.substr(0, record.time.find('T'));
+  text += ", bucket " + to_string(record.bucket);
+  if (record.bucket != wanted.bucket) {
+    text += fmt::format(", {:.2g} octaves from seq {}x{} slices {}", chosen.distance,
+                        wanted.bucket.seq_q, wanted.bucket.seq_k, wanted.bucket.slices);
+  }
+  if (chosen.is_other_compiler) text += ", compiled by " + record.machine.compiler;
+  if (!chosen.table->name().empty()) text += fmt::format(" ({})", chosen.table->name());
+  return text;
+}
+
+}  // namespace
+
+const char* origin_name(ScheduleOrigin origin) { return enum_name(kOrigins, origin); }
+
+ScheduleChoice choose_schedule(const Problem& problem, const Sizes& sizes, Determinism determinism,
+                               const Target& target, const Machine& machine,
+                               const std::vector<const TuningTable*>& tables) {
+  const Wanted wanted{bucket_of(problem, sizes, determinism), problem, target, machine};
+  PassedOver passed_over;
+  for (const Applicant& one : applicants(wanted, tables, passed_over)) {
+    if (!is_legal(*one.record, wanted)) {
+      ++passed_over.illegal;
+    } else if (is_stale(*one.record, target)) {
+      ++passed_over.stale;
+    } else {
+      return {one.record->schedule, one.step, reason_for(one, wanted) + passed_over.text()};
+    }
+  }
+  return {default_schedule(problem, target), ScheduleOrigin::kBuiltIn,
+          fmt::format("no record for {} on {} ({}): built-in default{}", to_string(wanted.bucket),
+                      machine.device, target.name(), passed_over.text())};
+}
+
+Machine machine_of(const DeviceInfo& device, const std::string& compiler) {
+  Machine machine;
+  machine.target = device.target.name();
+  machine.compiler = compiler;
+  if (device.kind == "virtual") {
+    machine.device = device.kind;
+    return machine;
+  }
+  machine.device = device.name;
+  machine.num_sms = device.num_sms;
+  machine.driver = device.driver;
+  return machine;
+}
+
+}  // namespace lssar

@@ -1,0 +1,265 @@
+// Which record decides, and what the reason says.
+#include "autotune/schedule_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+#include "tests/autotune/sample_records.h"
+
+namespace lssar {
+namespace {
+
+constexpr int kNoDegree = 0;
+
+// Records tell themselves apart by the degree of their polynomial.
+TuningRecord with_degree(TuningRecord record, int degree) {
+  record.schedule.softplus_degree = degree;
+  record.source_hash = *schedule_source_hash(record.problem, record.schedule,
+                                             *target_from_name(record.machine.target));
+  return record;
+}
+
+Machine h200_with(const std::function<void(Machine&)>& change) {
+  Machine machine = h200();
+  change(machine);
+  return machine;
+}
+
+Machine h100_pcie() { return {"NVIDIA H100 PCIe", "sm_90a", 114, "13.0", "nvrtc 13.0.88"}; }
+
+TuningRecord predicted(int64_t seq) {
+  TuningRecord record = sample_record({"virtual", "sm_90a", 0, "", "llvm 19.1.7"}, seq);
+  record.evidence = Evidence::kPredicted;
+  return record;
+}
+
+ScheduleChoice choose(const std::vector<const TuningTable*>& tables,
+                      const Problem& problem = sample_problem(), int64_t seq = 4096,
+                      Determinism determinism = Determinism::kRepeatable) {
+  return choose_schedule(problem, sizes_of_length(seq), determinism, *target_from_name("sm_90a"),
+                         h200(), tables);
+}
+
+ScheduleChoice choose_from(const std::vector<TuningRecord>& records) {
+  TuningTable table;
+  for (const TuningRecord& record : records) table.add(record);
+  return choose({&table});
+}
+
+struct Case {
+  const char* name;
+  std::vector<TuningRecord> records;
+  ScheduleOrigin origin;
+  int degree;  // of the schedule; kNoDegree: the built-in default's
+};
+
+TEST(Choice, GoesFromTheBestEvidenceToTheLeast) {
+  const TuningRecord exact = with_degree(sample_record(), 5);
+  const TuningRecord nearest = with_degree(sample_record(h200(), 1024), 6);
+  const TuningRecord farther = with_degree(sample_record(h200(), 512), 7);
+  const TuningRecord architecture = with_degree(sample_record(h100_pcie()), 7);
+  const TuningRecord guess = with_degree(predicted(4096), 3);
+  const TuningRecord foreign = with_degree(sample_record(a100()), 8);
+  const Case cases[] = {
+      {"exact", {guess, architecture, farther, nearest, exact}, ScheduleOrigin::kExact, 5},
+      {"nearest", {guess, architecture, farther, nearest}, ScheduleOrigin::kNearest, 6},
+      {"nearest alone", {farther, guess}, ScheduleOrigin::kNearest, 7},
+      {"architecture", {guess, foreign, architecture}, ScheduleOrigin::kArchitecture, 7},
+      {"predicted", {foreign, guess}, ScheduleOrigin::kPredicted, 3},
+      {"built-in", {foreign}, ScheduleOrigin::kBuiltIn, kNoDegree},
+      {"nothing", {}, ScheduleOrigin::kBuiltIn, kNoDegree},
+  };
+  const Schedule built_in = default_schedule(sample_problem(), *target_from_name("sm_90a"));
+  for (const Case& one : cases) {
+    const ScheduleChoice choice = choose_from(one.records);
+    EXPECT_EQ(choice.origin, one.origin) << one.name << ": " << choice.reason;
+    const int degree = one.degree == kNoDegree ? built_in.softplus_degree : one.degree;
+    EXPECT_EQ(choice.schedule.softplus_degree, degree) << one.name << ": " << choice.reason;
+  }
+}
+
+TEST(Choice, AmongRecordsOfAStepPrefersWhatIsMoreLikeThisMachineThenTheLater) {
+  const auto made = [](const std::function<void(Machine&)>& change, int degree,
+                       const std::string& day = "21") {
+    TuningRecord record = with_degree(sample_record(h200_with(change)), degree);
+    record.time = "2026-11-" + day + "T00:00:00Z";
+    return record;
+  };
+  const auto same = [](Machine&) {};
+  const auto compiler = [](Machine& m) { m.compiler = "nvrtc 12.8.61"; };
+  const auto driver = [](Machine& m) { m.driver = "12.8"; };
+  const Case cases[] = {
+      {"later",
+       {made(same, 5, "20"), made(same, 6, "21"), made(same, 7, "19")},
+       ScheduleOrigin::kExact,
+       6},
+      {"compiler before time",
+       {made(same, 5, "20"), made(compiler, 6, "21")},
+       ScheduleOrigin::kExact,
+       5},
+      {"driver before time",
+       {made(driver, 6, "21"), made(same, 5, "20")},
+       ScheduleOrigin::kExact,
+       5},
+      {"compiler before driver", {made(compiler, 6), made(driver, 5)}, ScheduleOrigin::kExact, 5},
+      {"another compiler's is better than none", {made(compiler, 6)}, ScheduleOrigin::kExact, 6},
+      {"another number of SMs is another GPU",
+       {made([](Machine& m) { m.num_sms = 66; }, 6)},
+       ScheduleOrigin::kArchitecture,
+       6},
+      {"a part of this GPU before another model",
+       {with_degree(sample_record(h100_pcie()), 5), made([](Machine& m) { m.num_sms = 16; }, 6)},
+       ScheduleOrigin::kArchitecture,
+       6},
+      {"the nearest size before the nearest model",
+       {with_degree(sample_record(h100_pcie()), 5),
+        with_degree(sample_record(h200_with([](Machine& m) { m.num_sms = 66; }), 128), 6)},
+       ScheduleOrigin::kArchitecture,
+       5},
+  };
+  for (const Case& one : cases) {
+    const ScheduleChoice choice = choose_from(one.records);
+    EXPECT_EQ(choice.origin, one.origin) << one.name << ": " << choice.reason;
+    EXPECT_EQ(choice.schedule.softplus_degree, one.degree) << one.name << ": " << choice.reason;
+  }
+}
+
+TEST(Choice, OnlyWinnersThatAreRightCount) {
+  TuningRecord beaten = with_degree(sample_record(), 5);
+  beaten.chosen = false;
+  TuningRecord wrong = with_degree(sample_record(), 6);
+  wrong.verdict = Verdict::kWrong;
+  EXPECT_EQ(choose_from({beaten, wrong}).origin, ScheduleOrigin::kBuiltIn);
+}
+
+TEST(Choice, OnlyProblemsOfTheBucketCount) {
+  Problem other = sample_problem();
+  other.causal = false;
+  const TuningRecord record = with_degree(sample_record(h200(), 4096, other), 5);
+  EXPECT_EQ(choose_from({record}).origin, ScheduleOrigin::kBuiltIn);
+}
+
+TEST(Choice, ARecordOfAnotherGeneratorIsPassedOverForAnEarlierOne) {
+  TuningRecord stale = with_degree(sample_record(), 5);
+  stale.time = "2026-11-22T00:00:00Z";
+  stale.source_hash = "0000000000000000";
+  const TuningRecord good = with_degree(sample_record(), 6);
+  const ScheduleChoice choice = choose_from({stale, good});
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kExact);
+  EXPECT_EQ(choice.schedule.softplus_degree, 6);
+  EXPECT_NE(choice.reason.find("passed over: 1 of another generator"), std::string::npos)
+      << choice.reason;
+}
+
+TEST(Choice, AScheduleThatIsNotLegalHereIsPassedOver) {
+  TuningRecord illegal = sample_record();
+  illegal.schedule.softplus_degree = 99;
+  const ScheduleChoice choice = choose_from({illegal, sample_record(a100())});
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kBuiltIn);
+  EXPECT_EQ(choice.reason,
+            "no record for forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 16 "
+            "repeatable on NVIDIA H200 (sm_90a): built-in default; records passed over: 1 not "
+            "legal here, 1 of other architectures");
+}
+
+TEST(Choice, GradientsThatNeedNotRepeatAreNeverGivenToWhoWantsThemRepeatable) {
+  const Problem problem = sample_problem(Pass::kBackward);
+  const Target target = *target_from_name("sm_90a");
+  TuningRecord record = sample_record(h200(), 4096, problem);
+  record.schedule = default_schedule(problem, target, DqMode::kAtomic);
+  record.source_hash = *schedule_source_hash(problem, record.schedule, target);
+  // As if somebody had tuned with the wrong flag.
+  ASSERT_EQ(record.bucket.determinism, Determinism::kRepeatable);
+  TuningTable table;
+  table.add(record);
+  EXPECT_EQ(choose({&table}, problem).schedule.dq_mode, DqMode::kSplit);
+
+  record.bucket.determinism = Determinism::kAny;
+  TuningTable any;
+  any.add(record);
+  EXPECT_EQ(choose({&any}, problem).origin, ScheduleOrigin::kBuiltIn);
+  const ScheduleChoice choice = choose({&any}, problem, 4096, Determinism::kAny);
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kExact) << choice.reason;
+  EXPECT_EQ(choice.schedule.dq_mode, DqMode::kAtomic);
+}
+
+TEST(Choice, AnEarlierTableDecidesWithinAStepOnly) {
+  TuningTable mine, shipped;
+  mine.add(with_degree(sample_record(h200(), 1024), 5));
+  shipped.add(with_degree(sample_record(h200(), 2048), 6));
+  EXPECT_EQ(choose({&mine, &shipped}).schedule.softplus_degree, 5);
+  shipped.add(with_degree(sample_record(), 7));
+  EXPECT_EQ(choose({&mine, &shipped}).schedule.softplus_degree, 7);
+}
+
+TEST(Choice, ReasonNamesTheEvidence) {
+  const ScheduleChoice exact = choose_from({sample_record()});
+  EXPECT_EQ(exact.reason,
+            "measured 1.25 ms on NVIDIA H200 on 2026-11-21, bucket forward causal bf16 d 64 dv 64 "
+            "p 15 gqa 1 seq 4096x4096 slices 16 repeatable");
+  const ScheduleChoice nearest = choose_from({sample_record(h200(), 1024)});
+  EXPECT_NE(nearest.reason.find("4 octaves from seq 4096x4096 slices 16"), std::string::npos)
+      << nearest.reason;
+  const ScheduleChoice guess = choose_from({predicted(4096)});
+  EXPECT_TRUE(guess.reason.starts_with("predicted 1.25 ms for sm_90a")) << guess.reason;
+}
+
+TEST(Choice, IsTheSameForTheSameRecordsInAnyOrder) {
+  std::vector<TuningRecord> records;
+  for (const int64_t seq : {1024, 2048, 8192}) {
+    for (int degree = 4; degree <= 7; ++degree) {
+      records.push_back(with_degree(sample_record(h200(), seq), degree));  // all at one time
+      records.push_back(with_degree(sample_record(h100_pcie(), seq), degree));
+    }
+  }
+  const ScheduleChoice first = choose_from(records);
+  EXPECT_EQ(first.origin, ScheduleOrigin::kNearest);
+  std::mt19937 random(5);
+  for (int i = 0; i < 50; ++i) {
+    std::shuffle(records.begin(), records.end(), random);
+    const ScheduleChoice choice = choose_from(records);
+    EXPECT_EQ(choice.schedule, first.schedule);
+    EXPECT_EQ(choice.reason, first.reason);
+  }
+}
+
+TEST(Choice, TheTableIsLeftAsItIs) {
+  TuningRecord stale = sample_record();
+  stale.source_hash = "0000000000000000";
+  TuningTable table;
+  table.add(stale);
+  table.add(sample_record(a100()));
+  const std::string before = table.canonical_text();
+  EXPECT_EQ(choose({&table}).origin, ScheduleOrigin::kBuiltIn);
+  EXPECT_EQ(table.canonical_text(), before);
+}
+
+TEST(MachineOf, AVirtualDeviceIsOneWhateverItRunsOn) {
+  DeviceInfo info;
+  info.kind = "virtual";
+  info.name = "virtual device (AVX-512)";
+  info.num_sms = 64;
+  info.target = *target_from_name("sm_90a");
+  EXPECT_EQ(machine_of(info, "llvm 19.1.7"), (Machine{"virtual", "sm_90a", 0, "", "llvm 19.1.7"}));
+  info.kind = "cuda";
+  info.name = "NVIDIA H200";
+  info.num_sms = 132;
+  info.driver = "13.0";
+  EXPECT_EQ(machine_of(info, "nvrtc 13.0.88"), h200());
+}
+
+TEST(BuiltinTable, HoldsRecordsOfThisGeneratorOnly) {
+  // A record that the generator has left behind is never chosen: it has no business there.
+  for (const TuningRecord& record : builtin_table().records()) {
+    const Target target = *target_from_name(record.machine.target);
+    const auto hash = schedule_source_hash(record.problem, record.schedule, target);
+    ASSERT_TRUE(hash.ok()) << hash.status().message();
+    EXPECT_EQ(*hash, record.source_hash) << to_string(record.bucket);
+  }
+}
+
+}  // namespace
+}  // namespace lssar
