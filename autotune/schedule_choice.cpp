@@ -31,15 +31,16 @@ struct Applicant {
   const TuningTable* table = nullptr;
   ScheduleOrigin step = ScheduleOrigin::kBuiltIn;
   size_t table_idx = 0;
-  double distance = 0;  // of sizes, in octaves
+  double distance = 0;         // of sizes, in octaves
+  bool is_other_kind = false;  // lengths fixed against given with each call
   bool is_other_device = false;
   int sms_apart = 0;
   bool is_other_compiler = false;
   bool is_other_driver = false;
 
   auto rank() const {
-    return std::tie(step, table_idx, distance, is_other_device, sms_apart, is_other_compiler,
-                    is_other_driver);
+    return std::tie(step, table_idx, distance, is_other_kind, is_other_device, sms_apart,
+                    is_other_compiler, is_other_driver);
   }
 };
 
@@ -66,6 +67,12 @@ struct PassedOver {
   }
 };
 
+// What is best where lengths are fixed is good where they are not, and the reverse.
+bool is_near(Bucket its, const Bucket& wanted) {
+  its.fixed_lengths = wanted.fixed_lengths;
+  return same_but_sizes(its, wanted);
+}
+
 ScheduleOrigin step_of(const TuningRecord& record, const Wanted& wanted) {
   if (record.evidence == Evidence::kPredicted) return ScheduleOrigin::kPredicted;
   const bool is_this_gpu = record.machine.device == wanted.machine.device &&
@@ -84,7 +91,7 @@ std::vector<Applicant> applicants(const Wanted& wanted,
   for (size_t i = 0; i < tables.size(); ++i) {
     for (const TuningRecord& record : tables[i]->records()) {
       if (!record.chosen || record.verdict != Verdict::kOk) continue;
-      if (!same_but_sizes(record.bucket, wanted.bucket)) continue;
+      if (!is_near(record.bucket, wanted.bucket)) continue;
       if (record.machine.target != wanted.target.name()) {
         ++passed_over.foreign;
         continue;
@@ -95,6 +102,7 @@ std::vector<Applicant> applicants(const Wanted& wanted,
            .step = step_of(record, wanted),
            .table_idx = i,
            .distance = size_distance(record.bucket, wanted.bucket),
+           .is_other_kind = record.bucket.fixed_lengths != wanted.bucket.fixed_lengths,
            .is_other_device = record.machine.device != wanted.machine.device,
            .sms_apart = std::abs(record.machine.num_sms - wanted.machine.num_sms),
            .is_other_compiler = is_other(record.machine.compiler, wanted.machine.compiler),

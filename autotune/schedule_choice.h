@@ -22,7 +22,8 @@ const char* origin_name(ScheduleOrigin origin);  // "given", "exact", "nearest",
 // count; one whose schedule is no longer legal, or whose source the generator would now make
 // otherwise, is passed over (and the reason says how many were).
 //
-// Among records of a step and table, in this order: the nearest sizes; the same model of GPU, then
+// Among records of a step and table, in this order: the nearest sizes; lengths fixed, or given with
+// each call, as here; the same model of GPU, then
 // the nearest number of SMs; the same compiler, then the same driver; the later one; the one whose
 // text is smaller. Where the records stand in their file does not matter, so that the same records
 // give the same choice on every rank. A compiler or driver of "" in `machine` is not known.

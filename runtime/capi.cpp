@@ -11,17 +11,20 @@
 #include "base/status.h"
 #include "lssar/lssar.h"
 #include "runtime/capi_structs.h"
+#include "runtime/capi_tuning.h"
 #include "runtime/engine.h"
 #include "runtime/plan.h"
 
 struct lssar_context {
   std::shared_ptr<lssar::Engine> engine;
+  std::shared_ptr<const lssar::TuningTable> tuning_table;
   // What lssar_context_get_info hands out pointers to.
   std::string target, cache_directory, cache_problem;
 };
 
 struct lssar_plan {
   std::unique_ptr<lssar::Plan> plan;
+  lssar::capi::ScheduleTexts schedules;
 };
 
 namespace lssar {
@@ -150,12 +153,16 @@ lssar_status lssar_context_create(const lssar_context_options* options,
   return guarded([&]() -> Status {
     LSSAR_RETURN_IF_ERROR(require(context, "context"));
     *context = nullptr;
-    LSSAR_ASSIGN_OR_RETURN(const lssar::EngineOptions known, lssar::capi::engine_options(options));
-    LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<lssar::Engine> engine, lssar::Engine::open(known));
+    LSSAR_ASSIGN_OR_RETURN(const lssar::capi::ContextRequest request,
+                           lssar::capi::context_request(options));
+    LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<lssar::Engine> engine,
+                           lssar::Engine::open(request.engine));
     auto made = std::make_unique<lssar_context>();
     made->target = engine->device().info().target.name();
     made->cache_directory = engine->store().directory();
     made->cache_problem = engine->store().problem();
+    made->tuning_table =
+        lssar::capi::load_context_table(request.tuning_table, made->cache_directory);
     made->engine = std::move(engine);
     *context = made.release();
     return {};
@@ -197,11 +204,14 @@ lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* prob
     LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
     *plan = nullptr;
     LSSAR_RETURN_IF_ERROR(require(context, "context"));
-    LSSAR_ASSIGN_OR_RETURN(const lssar::capi::PlanRequest request,
+    LSSAR_ASSIGN_OR_RETURN(lssar::capi::PlanRequest request,
                            lssar::capi::plan_request(problem, options));
+    request.options.choose =
+        lssar::capi::schedule_chooser(context->engine, context->tuning_table, request);
     auto made = std::make_unique<lssar_plan>();
     LSSAR_ASSIGN_OR_RETURN(made->plan,
                            lssar::Plan::create(context->engine, request.problem, request.options));
+    made->schedules = lssar::capi::ScheduleTexts(*made->plan);
     *plan = made.release();
     return {};
   });
@@ -213,6 +223,21 @@ lssar_status lssar_plan_prepare(lssar_plan* plan) noexcept {
   return guarded([&]() -> Status {
     LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
     return plan->plan->prepare();
+  });
+}
+
+lssar_status lssar_plan_get_schedule(const lssar_plan* plan, int32_t pass,
+                                     lssar_schedule_info* info) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
+    LSSAR_RETURN_IF_ERROR(require(info, "info"));
+    LSSAR_ASSIGN_OR_RETURN(const lssar::Pass known, lssar::capi::one_pass(pass));
+    if (info->struct_size < sizeof(lssar_schedule_info)) {
+      return lssar::invalid_argument(
+          fmt::format("info.struct_size = {}: must be sizeof(lssar_schedule_info), here {}",
+                      info->struct_size, sizeof(lssar_schedule_info)));
+    }
+    return plan->schedules.describe(known, info);
   });
 }
 

@@ -59,6 +59,25 @@ Result<std::vector<Pass>> passes(uint32_t bits) {
   return list;
 }
 
+Status check_tuning(int32_t value) {
+  switch (value) {
+    case LSSAR_TUNING_DEFAULT:
+    case LSSAR_TUNING_BUILT_IN:
+      return {};
+  }
+  return out_of_range("tuning", value, "0 (default), 1 (built-in)");
+}
+
+Result<Determinism> determinism(int32_t value) {
+  switch (value) {
+    case LSSAR_DETERMINISM_REPEATABLE:
+      return Determinism::kRepeatable;
+    case LSSAR_DETERMINISM_ANY:
+      return Determinism::kAny;
+  }
+  return out_of_range("determinism", value, "0 (repeatable), 1 (any)");
+}
+
 Status check_reserved(const char* field, int32_t value) {
   return value == 0 ? Status() : out_of_range(field, value, "0");
 }
@@ -67,13 +86,26 @@ Tensor tensor(const lssar_tensor& t) {
   return {reinterpret_cast<DevicePtr>(t.data), t.strides[0], t.strides[1], t.strides[2]};
 }
 
+Status read_plan_options(const lssar_plan_options& options, PlanRequest& request) {
+  LSSAR_ASSIGN_OR_RETURN(
+      const lssar_plan_options known,
+      read_struct(&options, "plan_options", offsetof(lssar_plan_options, tuning)));
+  if (known.schedule_json != nullptr) request.options.schedule_json = known.schedule_json;
+  LSSAR_RETURN_IF_ERROR(check_tuning(known.tuning));
+  request.tuning = known.tuning;
+  LSSAR_ASSIGN_OR_RETURN(request.determinism, determinism(known.determinism));
+  return {};
+}
+
 }  // namespace
 
-Result<EngineOptions> engine_options(const lssar_context_options* options) {
-  EngineOptions result;
-  if (options == nullptr) return result;
-  LSSAR_ASSIGN_OR_RETURN(const lssar_context_options known,
-                         read_struct(options, "context_options", sizeof(*options)));
+Result<ContextRequest> context_request(const lssar_context_options* options) {
+  ContextRequest request;
+  if (options == nullptr) return request;
+  LSSAR_ASSIGN_OR_RETURN(
+      const lssar_context_options known,
+      read_struct(options, "context_options", offsetof(lssar_context_options, tuning_table)));
+  EngineOptions& result = request.engine;
   LSSAR_ASSIGN_OR_RETURN(result.device, device_choice(known.device));
   LSSAR_ASSIGN_OR_RETURN(result.compiler, compiler_choice(known.compiler));
   LSSAR_RETURN_IF_ERROR(check_reserved("context_options.reserved", known.reserved));
@@ -84,7 +116,8 @@ Result<EngineOptions> engine_options(const lssar_context_options* options) {
   if (known.target != nullptr) result.target = known.target;
   if (known.cache_directory != nullptr) result.cache.directory = known.cache_directory;
   if (known.cache_max_bytes != 0) result.cache.max_bytes = known.cache_max_bytes;
-  return result;
+  if (known.tuning_table != nullptr) request.tuning_table = known.tuning_table;
+  return request;
 }
 
 Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_options* options) {
@@ -112,14 +145,12 @@ Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_
   p.alignment = known.alignment == 0 ? 16 : known.alignment;
   LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved", known.reserved));
   LSSAR_RETURN_IF_ERROR(validate(p));
-
-  if (options != nullptr) {
-    LSSAR_ASSIGN_OR_RETURN(const lssar_plan_options known_options,
-                           read_struct(options, "plan_options", sizeof(*options)));
-    if (known_options.schedule_json != nullptr) {
-      request.options.schedule_json = known_options.schedule_json;
-    }
-  }
+  request.sizes = {.batch = known.batch,
+                   .heads = known.heads,
+                   .kv_heads = known.heads == 0 ? 0 : p.kv_heads,
+                   .seq_q = known.seq_q,
+                   .seq_k = known.seq_k};
+  if (options != nullptr) LSSAR_RETURN_IF_ERROR(read_plan_options(*options, request));
   return request;
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "autotune/bucket.h"
 #include "base/status.h"
 #include "lssar/lssar.h"
 #include "runtime/engine.h"
@@ -39,12 +40,19 @@ Result<T> read_struct(const T* given, const char* name, size_t min_size) {
   return known;
 }
 
+struct ContextRequest {
+  EngineOptions engine;
+  std::string tuning_table;  // as lssar_context_options; "": the default
+};
 // `options` may be null.
-Result<EngineOptions> engine_options(const lssar_context_options* options);
+Result<ContextRequest> context_request(const lssar_context_options* options);
 
 struct PlanRequest {
   Problem problem;
   PlanOptions options;
+  Sizes sizes;  // to choose a schedule by; 0 = not known
+  int32_t tuning = LSSAR_TUNING_DEFAULT;
+  Determinism determinism = Determinism::kRepeatable;
 };
 // `options` may be null.
 Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_options* options);

@@ -14,20 +14,31 @@ namespace {
 
 constexpr int kFastAlignment = 16;
 
-Result<Schedule> choose_schedule(const Problem& problem, const Target& target,
-                                 const PlanOptions& options) {
-  Schedule schedule = default_schedule(problem, target);
-  if (!options.schedule_json.empty()) {
-    const auto json = nlohmann::json::parse(options.schedule_json, nullptr, false);
-    if (json.is_discarded()) return invalid_argument("schedule: not a JSON text");
-    LSSAR_ASSIGN_OR_RETURN(schedule, schedule_for(problem, target, json));
-    // One text serves both variants; 16-byte copies are for the aligned one only.
-    if (problem.alignment < kFastAlignment && options.any_alignment) {
-      schedule.load_path = LoadPath::kPlain;
-    }
+Result<Schedule> given_schedule(const Problem& problem, const Target& target,
+                                const PlanOptions& options) {
+  const auto json = nlohmann::json::parse(options.schedule_json, nullptr, false);
+  if (json.is_discarded()) return invalid_argument("schedule: not a JSON text");
+  LSSAR_ASSIGN_OR_RETURN(Schedule schedule, schedule_for(problem, target, json));
+  // One text serves both variants; 16-byte copies are for the aligned one only.
+  if (problem.alignment < kFastAlignment && options.any_alignment) {
+    schedule.load_path = LoadPath::kPlain;
   }
-  LSSAR_RETURN_IF_ERROR(validate(schedule, problem, target));
   return schedule;
+}
+
+Result<ScheduleChoice> pick_schedule(const Problem& problem, const Target& target,
+                                     const PlanOptions& options) {
+  ScheduleChoice choice;
+  if (!options.schedule_json.empty()) {
+    choice = {{}, ScheduleOrigin::kGiven, "given by the caller"};
+    LSSAR_ASSIGN_OR_RETURN(choice.schedule, given_schedule(problem, target, options));
+  } else if (options.choose) {
+    choice = options.choose(problem);
+  } else {
+    choice = {default_schedule(problem, target), ScheduleOrigin::kBuiltIn, "built-in default"};
+  }
+  LSSAR_RETURN_IF_ERROR(validate(choice.schedule, problem, target));
+  return choice;
 }
 
 }  // namespace
@@ -52,9 +63,8 @@ Status Plan::add_variant(Pass pass, int alignment, const PlanOptions& options) {
   variant->problem.pass = pass;
   variant->problem.alignment = alignment;
   LSSAR_RETURN_IF_ERROR(validate(variant->problem));
-  LSSAR_ASSIGN_OR_RETURN(
-      variant->schedule,
-      choose_schedule(variant->problem, engine_->device().info().target, options));
+  LSSAR_ASSIGN_OR_RETURN(variant->choice,
+                         pick_schedule(variant->problem, engine_->device().info().target, options));
   variants_[static_cast<int>(pass)][slot(alignment)] = std::move(variant);
   return {};
 }
@@ -97,7 +107,8 @@ Status Plan::prepare() {
 // Runs on helper threads too: nothing may be thrown out of it.
 Status Plan::prepare_variant(Variant* variant) const {
   try {
-    LSSAR_ASSIGN_OR_RETURN(variant->kernel, engine_->prepare(variant->problem, variant->schedule));
+    LSSAR_ASSIGN_OR_RETURN(variant->kernel,
+                           engine_->prepare(variant->problem, variant->choice.schedule));
     return {};
   } catch (const std::bad_alloc&) {
     return out_of_memory("host memory while a plan was prepared");
@@ -113,7 +124,7 @@ Result<size_t> Plan::workspace_bytes(const Sizes& sizes) const {
     for (const auto& variant : of_pass) {
       if (variant == nullptr) continue;
       LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
-                             workspace_layout(variant->problem, variant->schedule, sizes));
+                             workspace_layout(variant->problem, variant->choice.schedule, sizes));
       most = std::max(most, layout.total_bytes);
     }
   }
@@ -145,6 +156,11 @@ Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
     if (alignment < kFastAlignment) chosen = plain;
   }
   return engine_->execute(*chosen->kernel, sizes, tensors, workspace, stream);
+}
+
+const ScheduleChoice* Plan::choice(Pass pass, bool is_fast) const {
+  const Variant* variant = find(pass, is_fast ? kFast : kPlain);
+  return variant == nullptr ? nullptr : &variant->choice;
 }
 
 std::shared_ptr<const PreparedKernel> Plan::kernel(Pass pass, bool is_fast) const {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,13 +16,17 @@
 
 #include "base/status.h"
 #include "runtime/engine.h"
+#include "runtime/schedule_origin.h"
 
 namespace lssar {
 
 struct PlanOptions {
   std::vector<Pass> passes;   // which of them will be executed
   bool any_alignment = true;  // false: problem.alignment holds for every call
-  std::string schedule_json;  // "": the default; fields it lacks keep their default
+  std::string schedule_json;  // "": none given; fields it lacks keep their default
+  // Asked for every variant where no schedule is given; empty: default_schedule. Its schedule must
+  // be legal for the problem, else create fails.
+  std::function<ScheduleChoice(const Problem&)> choose;
 };
 
 class Plan {
@@ -44,6 +49,9 @@ class Plan {
   Status execute(Pass pass, const Sizes& sizes, const Tensors& tensors, const Workspace& workspace,
                  Stream stream) const;
 
+  // What was chosen for a pass; null where there is no such variant. Constant for the plan's life.
+  const ScheduleChoice* choice(Pass pass, bool is_fast) const;
+
   // The kernel of a pass, for inspection; null where there is none (yet).
   std::shared_ptr<const PreparedKernel> kernel(Pass pass, bool is_fast) const;
 
@@ -52,7 +60,7 @@ class Plan {
  private:
   struct Variant {
     Problem problem;
-    Schedule schedule;
+    ScheduleChoice choice;
     std::shared_ptr<const PreparedKernel> kernel;
   };
   enum { kFast, kPlain, kNumVariants };

@@ -55,8 +55,8 @@
  *     which is also the major number of the shared library's soname. While it is 0, a release may
  *     change them.
  *
- * Environment: LSSAR_CACHE_DIR, LSSAR_DUMP_DIR, LSSAR_LOG, LSSAR_NVRTC_PATH, LSSAR_LLVM_PATH; see
- * the README's table.
+ * Environment: LSSAR_CACHE_DIR, LSSAR_DUMP_DIR, LSSAR_LOG, LSSAR_NVRTC_PATH, LSSAR_LLVM_PATH,
+ * LSSAR_TUNING_TABLE; see the README's table.
  */
 #ifndef LSSAR_LSSAR_H_
 #define LSSAR_LSSAR_H_
@@ -164,11 +164,16 @@ typedef struct lssar_context_options {
   const char* cache_directory; /* NULL: LSSAR_CACHE_DIR, else $XDG_CACHE_HOME/lssar, else
                                   ~/.cache/lssar; "none": in memory only */
   uint64_t cache_max_bytes;    /* least recently used entries go beyond it; 0: 1 GiB */
+  const char* tuning_table;    /* file of measured schedules, read once, here; NULL or "":
+                                  LSSAR_TUNING_TABLE, else tuning.jsonl in the cache directory;
+                                  "none": none */
 } lssar_context_options;
 
 /* Opens the device. `options` NULL: every default. A cache directory that cannot be used is no
- * error: the context then keeps binaries in memory (lssar_context_get_info says why). The compiler
- * is opened by the first prepare. *context is set to NULL on failure.
+ * error: the context then keeps binaries in memory (lssar_context_get_info says why). Nor is a
+ * tuning table that is missing, or that cannot be read (a warning in the log says why). The compiler
+ * is opened by the first prepare, or by the first plan that finds records in a tuning table.
+ * *context is set to NULL on failure.
  * INVALID_ARGUMENT: a bad option. MISSING: no such device. DEVICE_ERROR, OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_context_create(const lssar_context_options* options,
                                             lssar_context** context) LSSAR_NOEXCEPT;
@@ -231,10 +236,27 @@ typedef struct lssar_problem {
 
 typedef struct lssar_plan lssar_plan;
 
+/* Where a plan's schedules come from, unless one is given. None of these measures anything. */
+typedef enum lssar_tuning {
+  LSSAR_TUNING_DEFAULT = 0, /* the context's tuning table, the one that comes with the library, or
+                               the built-in default: whichever has the best evidence */
+  LSSAR_TUNING_BUILT_IN = 1 /* what comes with the library only: the same on every machine */
+} lssar_tuning;
+
+/* What two runs of the backward with the same inputs on the same GPU must agree in. The other
+ * passes always give the same bits. */
+typedef enum lssar_determinism {
+  LSSAR_DETERMINISM_REPEATABLE = 0, /* every bit */
+  LSSAR_DETERMINISM_ANY = 1         /* sums in any order are allowed where a tuning table says that
+                                       they are faster */
+} lssar_determinism;
+
 typedef struct lssar_plan_options {
   size_t struct_size;
-  const char* schedule_json; /* NULL or "": the default schedule. Else a JSON object as
+  const char* schedule_json; /* NULL or "": chosen as `tuning` says. Else a JSON object as
                                 `lssar emit --schedule` takes; fields it lacks keep their default */
+  int32_t tuning;            /* lssar_tuning */
+  int32_t determinism;       /* lssar_determinism */
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules; compiles nothing. `options` may be NULL. *plan is set
@@ -251,6 +273,34 @@ LSSAR_API void lssar_plan_destroy(lssar_plan* plan) LSSAR_NOEXCEPT;
  * MISSING: no compiler. COMPILE_ERROR: the detail has the compiler's log and the path of the
  * source. DEVICE_ERROR: the image does not load. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_prepare(lssar_plan* plan) LSSAR_NOEXCEPT;
+
+/* From the best evidence to the least. */
+typedef enum lssar_schedule_origin {
+  LSSAR_ORIGIN_GIVEN = 0,        /* schedule_json of the plan's options */
+  LSSAR_ORIGIN_EXACT = 1,        /* measured on this GPU, for problems like this one */
+  LSSAR_ORIGIN_NEAREST = 2,      /* measured on this GPU, at other sizes */
+  LSSAR_ORIGIN_ARCHITECTURE = 3, /* measured on another GPU of the architecture */
+  LSSAR_ORIGIN_PREDICTED = 4,    /* by the cost model */
+  LSSAR_ORIGIN_BUILT_IN = 5      /* the built-in default */
+} lssar_schedule_origin;
+
+/* The schedule of a pass: of its kernel for calls aligned to 16 bytes (convention 6), or of its
+ * only kernel; `unaligned_*`: of the one for all other calls, where there are two (else
+ * unaligned_schedule_json and unaligned_reason are NULL). Strings belong to the plan. */
+typedef struct lssar_schedule_info {
+  size_t struct_size;  /* set by the caller */
+  int32_t origin;      /* lssar_schedule_origin */
+  int32_t unaligned_origin;
+  const char* reason;  /* one line: which record decided, or why none did */
+  const char* schedule_json; /* as plan_options.schedule_json takes it, every field */
+  const char* unaligned_reason;
+  const char* unaligned_schedule_json;
+} lssar_schedule_info;
+
+/* The plan need not be prepared. INVALID_ARGUMENT: NULL; a `pass` that is not one lssar_pass; a
+ * struct_size that is too small. NOT_PREPARED: the plan was not made for this pass. */
+LSSAR_API lssar_status lssar_plan_get_schedule(const lssar_plan* plan, int32_t pass,
+                                               lssar_schedule_info* info) LSSAR_NOEXCEPT;
 
 /* The sizes of one call. A length that the problem fixes must be the problem's. All up to
  * 2^31 - 1; lengths and batch may be 0; kv_heads divides heads. */
@@ -305,7 +355,7 @@ typedef struct lssar_tensor {
  *
  * The backward needs the q, k, v of its forward_train and what that saved, in the same plan or in
  * one of the same problem. Gradients are overwritten, not added to. They are bitwise repeatable
- * with the default schedule. */
+ * unless the plan's determinism, or a given schedule, says otherwise. */
 typedef struct lssar_call {
   size_t struct_size;
   lssar_sizes sizes;

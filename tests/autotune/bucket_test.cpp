@@ -84,6 +84,17 @@ TEST(Bucket, OfAProblem) {
   EXPECT_TRUE(bucket.has_offset);
 }
 
+TEST(Bucket, HeadsThatAreNotKnownAreNotShared) {
+  Problem problem;
+  const auto ratio = [&](int64_t heads, int64_t kv_heads) {
+    const Sizes sizes = {.heads = heads, .kv_heads = kv_heads};
+    return bucket_of(problem, sizes, Determinism::kRepeatable).gqa_ratio;
+  };
+  EXPECT_EQ(ratio(8, 2), 4);
+  EXPECT_EQ(ratio(0, 1), 1);
+  EXPECT_EQ(ratio(8, 0), 1);
+}
+
 TEST(Bucket, OnlyTheBackwardHasAChoiceOfDeterminism) {
   Problem problem;
   const auto determinism = [&](Pass pass) {

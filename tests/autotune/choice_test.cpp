@@ -135,6 +135,22 @@ TEST(Choice, OnlyWinnersThatAreRightCount) {
   EXPECT_EQ(choose_from({beaten, wrong}).origin, ScheduleOrigin::kBuiltIn);
 }
 
+TEST(Choice, FixedLengthsMakeANearRecordNotAnotherOne) {
+  Problem fixed = sample_problem();
+  fixed.seq_q = fixed.seq_k = 4096;
+  const TuningRecord of_fixed = with_degree(sample_record(h200(), 4096, fixed), 5);
+  const TuningRecord of_any = with_degree(sample_record(), 6);
+  TuningTable table;
+  table.add(of_any);
+  EXPECT_EQ(choose({&table}, fixed).origin, ScheduleOrigin::kNearest);
+  EXPECT_EQ(choose({&table}, fixed).schedule.softplus_degree, 6);
+  table.add(of_fixed);
+  EXPECT_EQ(choose({&table}, fixed).origin, ScheduleOrigin::kExact);
+  EXPECT_EQ(choose({&table}, fixed).schedule.softplus_degree, 5);
+  EXPECT_EQ(choose({&table}).schedule.softplus_degree, 6);
+  EXPECT_EQ(choose({&table}, sample_problem(), 2048).schedule.softplus_degree, 6);
+}
+
 TEST(Choice, OnlyProblemsOfTheBucketCount) {
   Problem other = sample_problem();
   other.causal = false;

@@ -31,6 +31,14 @@ static void check_enumerators(void) {
          "devices have their fixed values");
   expect(LSSAR_COMPILER_AUTO == 0 && LSSAR_COMPILER_NVRTC == 1 && LSSAR_COMPILER_LLVM == 2,
          "compilers have their fixed values");
+  expect(LSSAR_TUNING_DEFAULT == 0 && LSSAR_TUNING_BUILT_IN == 1,
+         "tuning policies have their fixed values");
+  expect(LSSAR_DETERMINISM_REPEATABLE == 0 && LSSAR_DETERMINISM_ANY == 1,
+         "kinds of determinism have their fixed values");
+  expect(LSSAR_ORIGIN_GIVEN == 0 && LSSAR_ORIGIN_EXACT == 1 && LSSAR_ORIGIN_NEAREST == 2 &&
+             LSSAR_ORIGIN_ARCHITECTURE == 3 && LSSAR_ORIGIN_PREDICTED == 4 &&
+             LSSAR_ORIGIN_BUILT_IN == 5,
+         "origins of schedules have their fixed values");
 }
 
 static void check_version(void) {

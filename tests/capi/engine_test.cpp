@@ -280,6 +280,42 @@ TEST_F(EngineTest, PlanTakesTheKernelThatPointersAndStridesAllow) {
   EXPECT_EQ(launched(), fast->functions.back());
 }
 
+TEST_F(EngineTest, PlanAsksForTheScheduleOfEveryVariantAndPreparesIt) {
+  const auto engine = make_engine();
+  PlanOptions options;
+  options.passes = {Pass::kForward, Pass::kBackward};
+  const Target& target = engine->device().info().target;
+  std::vector<Problem> asked;
+  options.choose = [&](const Problem& problem) {
+    asked.push_back(problem);
+    ScheduleChoice choice{default_schedule(problem, target), ScheduleOrigin::kExact, "a record"};
+    choice.schedule.softplus_degree = problem.alignment >= 16 ? 6 : 7;
+    return choice;
+  };
+  auto plan = Plan::create(engine, small_problem(), options);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(asked.size(), 4u);
+  ASSERT_TRUE((*plan)->prepare().ok());
+  for (const Pass pass : options.passes) {
+    EXPECT_EQ((*plan)->kernel(pass, true)->schedule.softplus_degree, 6);
+    EXPECT_EQ((*plan)->kernel(pass, false)->schedule.softplus_degree, 7);
+    EXPECT_EQ((*plan)->choice(pass, true)->reason, "a record");
+  }
+  EXPECT_EQ((*plan)->choice(Pass::kForwardTrain, true), nullptr);
+}
+
+TEST_F(EngineTest, PlanRefusesAScheduleThatIsChosenAndNotLegal) {
+  PlanOptions options;
+  options.passes = {Pass::kForward};
+  options.choose = [](const Problem&) {
+    ScheduleChoice choice;
+    choice.schedule.softplus_degree = 99;
+    return choice;
+  };
+  const auto plan = Plan::create(make_engine(), small_problem(), options);
+  EXPECT_EQ(plan.status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST_F(EngineTest, PlanKeepsWhatSucceededWhenOneKernelFails) {
   const auto engine = make_engine();
   PlanOptions options;

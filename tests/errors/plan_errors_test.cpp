@@ -7,6 +7,13 @@
 namespace lssar {
 namespace {
 
+lssar_plan_options with_schedule(const char* json) {
+  lssar_plan_options options = {};
+  options.struct_size = sizeof(options);
+  options.schedule_json = json;
+  return options;
+}
+
 class PlanErrors : public testing::Test {
  protected:
   void SetUp() override {
@@ -121,21 +128,57 @@ TEST_F(PlanErrors, ReservedFieldSet) {
 }
 
 TEST_F(PlanErrors, ScheduleThatIsNotJson) {
-  const lssar_plan_options options = {sizeof(options), "{\"forward\": "};
+  const lssar_plan_options options = with_schedule("{\"forward\": ");
   options_ = &options;
   EXPECT_FAILS(create(), INVALID_ARGUMENT, "schedule: not a JSON text");
 }
 
 TEST_F(PlanErrors, ScheduleWithAnUnknownField) {
-  const lssar_plan_options options = {sizeof(options), "{\"tiles\": 3}"};
+  const lssar_plan_options options = with_schedule("{\"tiles\": 3}");
   options_ = &options;
   EXPECT_FAILS(create(), INVALID_ARGUMENT, "tiles");
 }
 
 TEST_F(PlanErrors, ScheduleThatIsNotLegal) {
-  const lssar_plan_options options = {sizeof(options), "{\"forward\": {\"block_rows\": 40}}"};
+  const lssar_plan_options options = with_schedule("{\"forward\": {\"block_rows\": 40}}");
   options_ = &options;
   EXPECT_FAILS(create(), INVALID_ARGUMENT, "schedule.forward.block_rows = 40:");
+}
+
+TEST_F(PlanErrors, UnknownTuning) {
+  lssar_plan_options options = with_schedule(nullptr);
+  options.tuning = 9;
+  options_ = &options;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "tuning = 9: allowed are 0 (default), 1 (built-in)");
+}
+
+TEST_F(PlanErrors, UnknownDeterminism) {
+  lssar_plan_options options = with_schedule(nullptr);
+  options.determinism = -1;
+  options_ = &options;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "determinism = -1: allowed are 0 (repeatable), 1 (any)");
+}
+
+TEST_F(PlanErrors, ScheduleOfAPass) {
+  problem_.passes = LSSAR_PASS_FORWARD;
+  ASSERT_EQ(create(), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  lssar_schedule_info info = {};
+  info.struct_size = sizeof(info);
+  info.origin = 77;
+  EXPECT_FAILS(lssar_plan_get_schedule(nullptr, LSSAR_PASS_FORWARD, &info), INVALID_ARGUMENT,
+               "plan = NULL");
+  EXPECT_FAILS(lssar_plan_get_schedule(plan_, LSSAR_PASS_FORWARD, nullptr), INVALID_ARGUMENT,
+               "info = NULL");
+  for (const int32_t bad : {0, 3, 8, -1}) {
+    EXPECT_FAILS(lssar_plan_get_schedule(plan_, bad, &info), INVALID_ARGUMENT,
+                 "pass = " + std::to_string(bad) + ": allowed are 1 (forward)");
+  }
+  EXPECT_FAILS(lssar_plan_get_schedule(plan_, LSSAR_PASS_BACKWARD, &info), NOT_PREPARED,
+               "this plan was not made for backward");
+  info.struct_size = sizeof(info) - 1;
+  EXPECT_FAILS(lssar_plan_get_schedule(plan_, LSSAR_PASS_FORWARD, &info), INVALID_ARGUMENT,
+               "info.struct_size = 47: must be sizeof(lssar_schedule_info), here 48");
+  EXPECT_EQ(info.origin, 77);
 }
 
 TEST_F(PlanErrors, SizesOfAQuery) {

@@ -31,6 +31,7 @@ class ContextOptions(ctypes.Structure):
         ("target", ctypes.c_char_p),
         ("cache_directory", ctypes.c_char_p),
         ("cache_max_bytes", ctypes.c_uint64),
+        ("tuning_table", ctypes.c_char_p),
     ]
 
 
@@ -71,7 +72,12 @@ class Problem(ctypes.Structure):
 
 
 class PlanOptions(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("schedule_json", ctypes.c_char_p)]
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("schedule_json", ctypes.c_char_p),
+        ("tuning", ctypes.c_int32),
+        ("determinism", ctypes.c_int32),
+    ]
 
 
 class Sizes(ctypes.Structure):
