@@ -10,6 +10,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "autotune/gpu_model.h"
 #include "autotune/tuning_record.h"
 #include "base/status.h"
 #include "codegen/kernel.h"
@@ -19,39 +20,19 @@
 
 namespace lssar {
 
-// What a GPU can do at most. Rates are per SM and clock unless they say otherwise.
-struct GpuModel {
-  std::string name;  // "H200 SXM"
-  std::string target;
-  int num_sms = 0;
-  double clock_ghz = 0;     // boost
-  double sustained = 0.8;   // of the clock, under dense tensor work
-  double tensor_flop = 0;   // dense fp16/bf16, 2 per multiply-add
-  double special = 16;      // special functions
-  double issue_slots = 128; // instruction lanes
-  double shared_bytes = 128;
-  double l2_gbps = 0;       // GB/s, whole GPU
-  double dram_gbps = 0;
-  double l2_bytes = 0;
-  double launch_us = 3;     // of one kernel, beyond its work
-};
-
-// By target name, for predictions without a GPU: the usual card of that architecture (A100 for
-// sm_80, H200 for sm_90a, ...). `num_sms` and `clock_ghz` of a real one override it where > 0.
-Result<GpuModel> gpu_model(const std::string& target, const std::string& device_name = "",
-                           int num_sms = 0, double clock_ghz = 0);
-
 enum class Resource { kTensor, kSpecial, kIssue, kShared, kL2, kDram };
 inline constexpr int kNumResources = 6;
 const char* resource_name(Resource resource);  // "tensor", "special functions", ...
 
 struct CostEstimate {
-  double ms = 0;           // terms combined, waves and launches included
-  double lower_bound_ms = 0;  // the largest term at the nominal rate and full SMs: nothing is faster
+  double ms = 0;  // terms combined, waves and launches included
+  double lower_bound_ms =
+      0;  // the largest term at the nominal rate and full SMs: nothing is faster
   std::array<double, kNumResources> terms_ms = {};  // each as if it were alone
-  double wave_factor = 1;  // >= 1: SMs idle in the last wave
+  double wave_factor = 1;  // >= 1: SMs idle at the end; of the kernel that takes longest
+  double stall_ms = 0;     // what nothing hides: starts and ends of blocks, loads that come late
   double launch_ms = 0;
-  int blocks_per_sm = 1;
+  int blocks_per_sm = 1;               // of the kernel that takes longest
   Resource limit = Resource::kTensor;  // the largest term
 };
 
@@ -59,12 +40,21 @@ struct CostEstimate {
 CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
                            const Target& target, const GpuModel& gpu);
 
-// Factors on each term, fitted to measured records (least squares on the logarithm of the time);
-// all 1 where there are too few (< 8).
+// Time of a phase whose resources overlap: products (tensor cores, or shared memory that feeds
+// them), special functions and instructions by the root of the sum of squares; what is not `hidden`
+// (0 to 1) of the way from there to their sum is added. L2 and DRAM count where they take about as
+// long.
+double combine(const std::array<double, kNumResources>& terms, double hidden = 1);
+
+// Factors on each term, fitted to the measured records of the GPU's target that are kOk (least
+// squares on the logarithm of the time, with a pull towards 1, so that a term that nothing depends
+// on stays as it is); all 1 where there are too few (< 8).
 struct Calibration {
   std::array<double, kNumResources> factor = {1, 1, 1, 1, 1, 1};
-  int records = 0;
-  double rank_correlation = 0;  // Spearman's, of estimates and measured times; NaN below 3 records
+  int records = 0;  // that were used, or would have been
+  // Spearman's, of estimates with these factors and measured times: the mean over buckets by their
+  // records, of those with 3 or more; NaN where there is none.
+  double rank_correlation = 0;
 };
 Calibration calibrate(const std::vector<TuningRecord>& measured, const GpuModel& gpu);
 CostEstimate apply(const CostEstimate& estimate, const Calibration& calibration);

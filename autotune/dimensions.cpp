@@ -22,6 +22,7 @@ bool portable(const Scope& s) { return !s.is_hopper(); }
 bool portable_forward(const Scope& s) { return !s.is_hopper() && !s.is_backward(); }
 bool portable_dkdv(const Scope& s) { return !s.is_hopper() && s.is_backward(); }
 bool portable_dq(const Scope& s) { return !s.is_hopper() && has_dq_kernel(s); }
+bool persistent(const Scope& s) { return s.is_hopper() && s.schedule.hopper.persistent; }
 // The dk/dv kernel has no products in flight beside its arithmetic.
 bool has_overlap(const Scope& s) { return hopper_forward(s) || hopper_dq(s); }
 
@@ -112,13 +113,13 @@ constexpr DimensionRow kRows[] = {
      "keys of a block, 64 to a consumer: more share each query tile", hopper_dkdv},
     {"dkdv.block_cols", Level::kBlock, "[16, 32, 48, 64, 96]",
      "queries per tile: dk, dv and two tiles of scores must fit in registers", hopper_dkdv},
-    {"dkdv.stages", Level::kBlock, "[2, 3, 4]", "slots of the dk/dv kernel's ring", hopper_dkdv},
+    {"dkdv.stages", Level::kBlock, "[2, 4]", "slots of the dk/dv kernel's ring", hopper_dkdv},
     {"dkdv.min_blocks", Level::kBlock, "[1, 2]", "blocks of the dk/dv kernel per SM", hopper_dkdv},
     {"dq.block_rows", Level::kBlock, "[64, 128, 192]",
      "queries of a block, 64 to a consumer: more share each key tile", hopper_dq},
     {"dq.block_cols", Level::kBlock, "[32, 48, 64, 80, 96, 128]",
      "keys per tile: dq and two tiles of scores must fit in registers", hopper_dq},
-    {"dq.stages", Level::kBlock, "[2, 3, 4]", "slots of the dq kernel's ring", hopper_dq},
+    {"dq.stages", Level::kBlock, "[2, 4]", "slots of the dq kernel's ring", hopper_dq},
     {"dq.min_blocks", Level::kBlock, "[1, 2]", "blocks of the dq kernel per SM", hopper_dq},
     {"dkdv.block_rows", Level::kBlock, "[16, 32, 64, 128]",
      "keys of a block, 16 to a warp: more share each query tile", portable_dkdv},
@@ -141,6 +142,10 @@ constexpr DimensionRow kRows[] = {
     {"load_path", Level::kBlock, R"(["cp_async", "plain"])",
      "16 bytes at a time past the registers, or by elements for layouts that are not aligned",
      portable},
+    {"hopper.head_group", Level::kBlock, "[8, 64]",
+     "heads whose tiles run together, longest first: few keep keys and values in the L2, many deal "
+     "the work out more evenly",
+     persistent},
     {"hopper.overlap", Level::kBlock, "[true, false]",
      "the next product in flight beside a tile's arithmetic, for the registers of a second tile",
      has_overlap},
@@ -152,9 +157,8 @@ constexpr DimensionRow kRows[] = {
      "halves what products read from shared memory, for head_dim / 4 registers", hopper_forward},
 
     // ---- thread
-    {"hopper.head_group", Level::kThread, "[1, 2, 4, 8, 16, 64]",
-     "heads whose tiles run together, longest first: few keep keys and values in the L2, many even "
-     "out the end; of no consequence to tiles, so it is settled last",
+    {"hopper.head_group", Level::kThread, "[1, 2, 4, 8, 16, 32, 64]",
+     "heads whose tiles run together, longest first: fine steps, once the tiles are settled",
      hopper},
     {"hopper.evaluator", Level::kThread, R"(["full", "short", "linear"])",
      "cheapest softplus for rows of large scores: less arithmetic, more code", hopper_forward},

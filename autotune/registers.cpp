@@ -1,0 +1,51 @@
+#include "autotune/registers.h"
+
+#include <algorithm>
+
+#include "codegen/kernel.h"
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+// A fragment of 16 rows and these columns takes half as many registers of each of 32 threads.
+constexpr int fragment(int cols) { return cols / 2; }
+
+bool has_x(const Problem& problem) {
+  return problem.pass == Pass::kForwardTrain && needs_x(problem);
+}
+
+}  // namespace
+
+int thread_registers(const Schedule& schedule, const Tiling& tiling, const Target& target) {
+  if (schedule.variant == Variant::kHopper) {
+    const RegisterSplit split = hopper_registers(schedule.hopper, tiling);
+    return split.consumer != 0 ? split.consumer : hopper_launch_registers(tiling);
+  }
+  const int threads = tiling_threads(tiling) * std::max(tiling.min_blocks, 1);
+  return std::min(target.registers_per_sm / threads / 8 * 8, target.registers_per_thread);
+}
+
+// Accumulators that are live together where most are.
+int forward_accumulators(const Problem& problem, const Schedule& schedule) {
+  const HopperOptions& hopper = schedule.hopper;
+  const bool is_hopper = schedule.variant == Variant::kHopper;
+  const int tiles = is_hopper && hopper.overlap ? 2 : 1;  // the next scores are in flight
+  const int queries = is_hopper && hopper.queries_in_registers ? problem.head_dim / 4 : 0;
+  const int output = fragment(schedule.block_dv) * (has_x(problem) ? 2 : 1);
+  const int weighing = tiles * fragment(schedule.forward.block_cols) + output;
+  const int summing = is_hopper ? tiles * fragment(hopper.score_cols) : 0;
+  return queries + std::max(weighing, summing);
+}
+
+int dkdv_accumulators(const Problem& problem, const Schedule& schedule) {
+  const int dk = fragment(problem.head_dim), dv = fragment(problem.head_dim_v);
+  const int scores = fragment(schedule.dkdv.block_cols);
+  return schedule.split_dkdv ? std::max(dk + 2 * scores, dv + scores) : dk + dv + 2 * scores;
+}
+
+int dq_accumulators(const Problem& problem, const Schedule& schedule) {
+  return fragment(problem.head_dim) + 2 * fragment(schedule.dq.block_cols);
+}
+
+}  // namespace lssar

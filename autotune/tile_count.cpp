@@ -1,0 +1,111 @@
+// How many tiles a kernel's blocks walk over, and which softplus their rows take.
+#include <algorithm>
+#include <cmath>
+
+#include "autotune/kernel_work.h"
+#include "codegen/kernel.h"
+
+namespace lssar {
+namespace {
+
+// More blocks than this are sampled at even distances: the sum is smooth.
+constexpr int64_t kMostSummed = 128;
+
+double ceil_div(double a, double b) { return std::ceil(a / b); }
+
+// turns(i) summed over `blocks` blocks.
+template <typename Turns>
+TileCount sum_turns(int64_t blocks, const Turns& turns) {
+  TileCount count;
+  count.blocks = static_cast<double>(blocks);
+  const int64_t samples = std::min(blocks, kMostSummed);
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t block = samples == blocks ? i : (2 * i + 1) * blocks / (2 * samples);
+    count.tiles += turns(block);
+  }
+  if (samples > 0) count.tiles *= count.blocks / static_cast<double>(samples);
+  if (blocks > 0) {
+    count.longest = std::max(turns(0), turns(blocks - 1));
+    count.shortest = std::min(turns(0), turns(blocks - 1));
+  }
+  return count;
+}
+
+// Mean of softplus over normally distributed arguments: that of max(x, 0), widened so that no
+// width gives log(2). Within 2 %.
+double mean_softplus(double deviation) {
+  const double narrow = std::log(2.0) * std::sqrt(2 * M_PI);
+  return std::hypot(deviation, narrow) / std::sqrt(2 * M_PI);
+}
+
+// The score, in bits, below which a weight is less than 2^-11 of the row's largest, in the row of
+// sixteen whose largest is smallest: a warp takes one form for all of its rows.
+double deciding_score(const Problem& problem, double keys) {
+  constexpr double kCutBits = 11;
+  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  const int power = std::max(problem.p, 1) - (has_x ? 1 : 0);
+  if (keys < 16 || power == 0) return 0;
+  const double deviation =
+      std::log(problem.head_dim) * std::log(keys) / std::sqrt(problem.head_dim);
+  const double width = std::sqrt(2 * std::log(keys));
+  // The largest of so many normal numbers, less what the smallest of sixteen such are below it.
+  const double largest =
+      width - (std::log(std::log(keys)) + std::log(4 * M_PI)) / (2 * width) - 1.0 / width;
+  const double mean = mean_softplus(deviation);
+  const double offset = problem.p == 0 ? 0 : problem.offset;
+  const double top = deviation * largest / mean - offset;  // largest U
+  if (top <= 0) return 0;
+  const double softplus = mean * (offset + std::exp2(-kCutBits / power) * top);
+  return std::log(std::expm1(softplus)) / std::log(2.0);
+}
+
+// Rows scatter around the deciding score.
+double share_above(double score, double limit) {
+  constexpr double kScatterBits = 0.7;
+  return 1 / (1 + std::exp(-(score - limit) / kScatterBits));
+}
+
+}  // namespace
+
+TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols) {
+  return sum_turns((sizes.seq_q + rows - 1) / rows, [&](int64_t block) {
+    int64_t keys = sizes.seq_k;
+    if (problem.causal)
+      keys = std::clamp<int64_t>(
+          std::min((block + 1) * rows, sizes.seq_q) + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
+    return ceil_div(static_cast<double>(keys), cols);
+  });
+}
+
+TileCount key_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols) {
+  return sum_turns((sizes.seq_k + rows - 1) / rows, [&](int64_t block) {
+    int64_t first = 0;
+    if (problem.causal)
+      first = std::clamp<int64_t>(block * rows - (sizes.seq_k - sizes.seq_q), 0, sizes.seq_q);
+    return ceil_div(static_cast<double>(sizes.seq_q - first / cols * cols), cols);
+  });
+}
+
+EvaluatorMix evaluator_mix(const Problem& problem, const Sizes& sizes, const Schedule& schedule) {
+  // Bits above which a form is close enough: docs/hopper.md.
+  constexpr double kBriefLimit = 3, kLinearLimit = 10;
+  constexpr int kSamples = 8;  // of rows, by their number of keys
+  EvaluatorMix mix;
+  if (schedule.variant != Variant::kHopper || schedule.hopper.evaluator == Evaluator::kFull)
+    return mix;
+  double weight = 0, brief = 0, linear = 0;
+  for (int i = 0; i < kSamples; ++i) {
+    const double share = problem.causal ? (i + 0.5) / kSamples : 1.0;
+    const double keys = share * static_cast<double>(sizes.seq_k);
+    const double score = deciding_score(problem, keys);
+    weight += share;
+    brief += share * share_above(score, kBriefLimit);
+    linear += share * share_above(score, kLinearLimit);
+  }
+  mix.linear = schedule.hopper.evaluator == Evaluator::kLinear ? linear / weight : 0;
+  mix.brief = brief / weight - mix.linear;
+  mix.full = 1 - mix.brief - mix.linear;
+  return mix;
+}
+
+}  // namespace lssar

@@ -1,0 +1,355 @@
+#include "autotune/cost_model.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "autotune/kernel_work.h"
+#include "autotune/search_space.h"
+
+namespace lssar {
+namespace {
+
+struct Case {
+  Problem problem;
+  Sizes sizes;
+  Target target;
+  GpuModel gpu;
+
+  Schedule standard() const { return default_schedule(problem, target); }
+  CostEstimate cost(const Schedule& schedule) const {
+    return estimate_cost(problem, sizes, schedule, target, gpu);
+  }
+  CostEstimate cost() const { return cost(standard()); }
+};
+
+Case make_case(Pass pass, int dim, int64_t length, const std::string& target = "sm_90a",
+               bool causal = true) {
+  Case c;
+  c.problem.pass = pass;
+  c.problem.head_dim = c.problem.head_dim_v = dim;
+  c.problem.causal = causal;
+  c.sizes = {4, 16, 16, length, length};
+  c.target = *target_from_name(target);
+  c.gpu = *gpu_model(target);
+  return c;
+}
+
+double term(const CostEstimate& estimate, Resource resource) {
+  return estimate.terms_ms[static_cast<size_t>(resource)];
+}
+
+// Softmax's forward by the same formula: two products, a special function and 4.5 slots per score.
+double softmax_ms(const Case& c) {
+  const double length = static_cast<double>(c.sizes.seq_q);
+  const double scores = static_cast<double>(c.sizes.batch * c.sizes.heads) * length * length;
+  const double clocks = c.gpu.clock_ghz * 1e6 * c.gpu.sustained * c.gpu.num_sms;
+  return combine({scores * 4 * c.problem.head_dim / (clocks * c.gpu.tensor_flop),
+                  scores / (clocks * c.gpu.special), scores * 4.5 / (clocks * c.gpu.issue_slots)});
+}
+
+// Of the products, special functions and slots alone, as if tiles cost nothing else.
+double three_resources_ms(const Case& c, const Schedule& schedule) {
+  const double clocks = c.gpu.clock_ghz * 1e6 * c.gpu.sustained * c.gpu.num_sms;
+  const PassWork work = work_of(c.problem, c.sizes, schedule, c.target, c.gpu);
+  double sum = 0;
+  for (const Phase& phase : work.kernels.at(0).phases)
+    sum += combine({phase.amount[0] / (clocks * c.gpu.tensor_flop),
+                    phase.amount[1] / (clocks * c.gpu.special),
+                    phase.amount[2] / (clocks * c.gpu.issue_slots)});
+  return sum;
+}
+
+// Time over softmax's, worked out by hand from slots per score for two passes and tiles of any
+// width: with the polynomial and norms on scores, and linear with norms in operands.
+TEST(CostModel, AgreesWithTheFormulaOfThreeResources) {
+  struct Expected {
+    int dim;
+    double full, linear;
+  };
+  for (const Expected& expected :
+       {Expected{64, 2.6, 1.7}, Expected{128, 2.1, 1.6}, Expected{256, 1.7, 1.55}}) {
+    for (const int64_t length : {8192, 16384}) {
+      const Case c = make_case(Pass::kForward, expected.dim, length, "sm_90a", false);
+      Schedule full = c.standard();
+      full.hopper.evaluator = Evaluator::kFull;
+      Schedule linear = c.standard();
+      linear.hopper.norm_form = NormForm::kOperands;
+      const double softmax = softmax_ms(c);
+      EXPECT_NEAR(three_resources_ms(c, full) / softmax, expected.full, 0.15 * expected.full);
+      EXPECT_NEAR(three_resources_ms(c, linear) / softmax, expected.linear, 0.15 * expected.linear);
+      // d 256 has room for narrow tiles only: there the port of shared memory is the limit.
+      const double allowed = expected.dim == 256 ? 0.3 : 0.2;
+      EXPECT_EQ(c.cost().limit == Resource::kShared, expected.dim == 256);
+      EXPECT_GE(c.cost(full).ms, three_resources_ms(c, full));
+      EXPECT_NEAR(c.cost(full).ms / softmax, expected.full, allowed * expected.full);
+      EXPECT_NEAR(c.cost(linear).ms / softmax, expected.linear, allowed * expected.linear);
+    }
+  }
+}
+
+TEST(CostModel, CombinesTermsAsDocumented) {
+  EXPECT_DOUBLE_EQ(combine({3, 4, 0, 0, 0, 0}), 5);
+  EXPECT_DOUBLE_EQ(combine({3, 4, 0, 0, 0, 0}, 0), 7);
+  EXPECT_DOUBLE_EQ(combine({3, 4, 0, 2, 0, 0}), 5);   // shared memory below the products it feeds
+  EXPECT_DOUBLE_EQ(combine({1, 4, 0, 3, 0, 0}), 5);   // and above
+  EXPECT_NEAR(combine({3, 4, 0, 0, 2, 1}), 5, 0.01);  // read ahead
+  EXPECT_NEAR(combine({3, 4, 0, 0, 50, 1}), 50, 0.01);
+  EXPECT_EQ(combine({}), 0);
+}
+
+// Nothing is faster than the largest term at the boost clock, whatever the schedule.
+TEST(CostModel, TheLowerBoundIsOne) {
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+      for (const int64_t length : {1, 300, 4096}) {
+        const Case c = make_case(pass, 128, length, target);
+        const SearchSpace space = search_space(c.problem, c.target, Determinism::kAny);
+        Calibration faster;
+        faster.factor = {0.5, 1, 2, 1, 0.7, 1};
+        size_t seen = 0;
+        for (const Algorithm& algorithm : space.algorithms) {
+          Enumeration found;
+          enumerate_blocks(c.problem, c.target, algorithm, &found);
+          for (size_t i = 0; i < found.candidates.size(); i += 17, ++seen) {
+            const CostEstimate estimate = c.cost(found.candidates[i].schedule);
+            ASSERT_TRUE(std::isfinite(estimate.ms));
+            ASSERT_GT(estimate.lower_bound_ms, 0);
+            ASSERT_LE(estimate.lower_bound_ms, estimate.ms)
+                << to_string(found.candidates[i].schedule);
+            ASSERT_GE(estimate.wave_factor, 0.999);
+            const CostEstimate applied = apply(estimate, faster);
+            ASSERT_LE(applied.lower_bound_ms, applied.ms);
+          }
+        }
+        EXPECT_GT(seen, 30u);
+      }
+    }
+  }
+}
+
+TEST(CostModel, CountsWhatAScoreCosts) {
+  const double scores = 64.0 * 4096 * 4096;
+  const auto amount = [&](Pass pass, DqMode mode, Resource resource) {
+    const Case c = make_case(pass, 64, 4096, "sm_90a", false);
+    const Schedule schedule = default_schedule(c.problem, c.target, mode);
+    double sum = 0;
+    for (const KernelWork& kernel : work_of(c.problem, c.sizes, schedule, c.target, c.gpu).kernels)
+      for (const Phase& phase : kernel.phases) sum += phase.amount[static_cast<size_t>(resource)];
+    return sum / scores;
+  };
+  // Products: 3, with X 4, backward 7 or 5. Tiles of 160 and 48 do not divide 4096.
+  const double product = 2 * 64;
+  EXPECT_NEAR(amount(Pass::kForward, DqMode::kSplit, Resource::kTensor) / product, 3, 0.02);
+  EXPECT_NEAR(amount(Pass::kForwardTrain, DqMode::kSplit, Resource::kTensor) / product, 4, 0.05);
+  EXPECT_NEAR(amount(Pass::kBackward, DqMode::kSplit, Resource::kTensor) / product, 7, 0.06);
+  EXPECT_NEAR(amount(Pass::kBackward, DqMode::kAtomic, Resource::kTensor) / product, 5, 0.02);
+  EXPECT_NEAR(amount(Pass::kBackward, DqMode::kAtomic, Resource::kSpecial), 2, 0.02);
+}
+
+// Slots per score of docs/performance.md, read from machine code.
+TEST(CostModel, HasTheSlotsOfTheTable) {
+  struct Row {
+    int dim;
+    NormForm norms;
+    double sum, weigh;  // pass 1; pass 2 by the polynomial
+  };
+  for (const Row& row :
+       {Row{64, NormForm::kScores, 8.0, 17.3}, Row{128, NormForm::kScores, 8.3, 18.1},
+        Row{64, NormForm::kOperands, 5.7, 15.0}, Row{128, NormForm::kOperands, 6.0, 15.7}}) {
+    const Case c = make_case(Pass::kForward, row.dim, 4096 * 15, "sm_90a", false);
+    Schedule schedule = c.standard();
+    schedule.hopper.norm_form = row.norms;
+    schedule.hopper.evaluator = Evaluator::kFull;
+    // What the table's figures were read at.
+    schedule.hopper.score_cols = 160;
+    schedule.forward.block_cols = row.dim == 64 ? 128 : 96;
+    const KernelWork work = work_of(c.problem, c.sizes, schedule, c.target, c.gpu).kernels.at(0);
+    const double length = static_cast<double>(c.sizes.seq_q);
+    const double scores = 64 * length * length;
+    const auto slots = static_cast<size_t>(Resource::kIssue);
+    EXPECT_NEAR(work.phases[0].amount[slots] / scores, row.sum, 0.15);
+    EXPECT_NEAR(work.phases[1].amount[slots] / scores, row.weigh, 0.15);
+  }
+  for (const auto& [dim, dkdv, dq] : {std::tuple{64, 31.7, 26.8}, std::tuple{128, 37.1, 27.8}}) {
+    const Case c = make_case(Pass::kBackward, dim, 48 * 1280, "sm_90a", false);
+    Schedule schedule = c.standard();
+    schedule.dkdv.block_cols = dim == 64 ? 48 : 32;
+    schedule.dq.block_cols = dim == 64 ? 96 : 80;
+    const PassWork work = work_of(c.problem, c.sizes, schedule, c.target, c.gpu);
+    const double length = static_cast<double>(c.sizes.seq_q);
+    const double scores = 64 * length * length;
+    const auto slots = static_cast<size_t>(Resource::kIssue);
+    EXPECT_NEAR(work.kernels[0].phases[0].amount[slots] / scores, dkdv, 0.4);
+    EXPECT_NEAR(work.kernels[1].phases[0].amount[slots] / scores, dq, 0.4);
+  }
+}
+
+TEST(CostModel, ATimeIsAboutLinearInTheWork) {
+  const CostEstimate once = make_case(Pass::kForward, 128, 8192).cost();
+  const CostEstimate twice = make_case(Pass::kForward, 128, 16384).cost();
+  EXPECT_NEAR(twice.ms / once.ms, 4, 0.4);
+  const CostEstimate causal = make_case(Pass::kForward, 128, 16384, "sm_90a", true).cost();
+  const CostEstimate full = make_case(Pass::kForward, 128, 16384, "sm_90a", false).cost();
+  EXPECT_NEAR(full.ms / causal.ms, 2, 0.15);
+}
+
+TEST(CostModel, EveryResourceThatASchedulePaysForCostsMore) {
+  const Case c = make_case(Pass::kForward, 64, 8192);
+  const CostEstimate base = c.cost();
+  // No overlap, one consumer, no turns: nothing hides behind anything.
+  Schedule alone = c.standard();
+  alone.hopper.overlap = alone.hopper.ping_pong = false;
+  alone.forward.block_rows = 64;
+  EXPECT_GT(c.cost(alone).ms, 1.3 * base.ms);
+  // Half as many rows read the keys twice as often.
+  EXPECT_NEAR(term(c.cost(alone), Resource::kL2) / term(base, Resource::kL2), 2, 0.1);
+  // A tile's overhead is shared by fewer scores.
+  Schedule narrow = c.standard();
+  narrow.forward.block_cols = 16;
+  EXPECT_GT(term(c.cost(narrow), Resource::kIssue), 1.3 * term(base, Resource::kIssue));
+  EXPECT_GT(term(c.cost(narrow), Resource::kShared), 1.2 * term(base, Resource::kShared));
+  // The polynomial for every score.
+  Schedule full = c.standard();
+  full.hopper.evaluator = Evaluator::kFull;
+  EXPECT_GT(term(c.cost(full), Resource::kSpecial), 1.5 * term(base, Resource::kSpecial));
+  // Loads that come late.
+  Schedule shallow = c.standard();
+  shallow.forward.stages = 2;
+  EXPECT_GT(c.cost(shallow).stall_ms, base.stall_ms);
+  // Queries in registers spare the port.
+  Schedule registers = c.standard();
+  registers.hopper.queries_in_registers = true;
+  EXPECT_LT(term(c.cost(registers), Resource::kShared), term(base, Resource::kShared));
+}
+
+TEST(CostModel, BlocksPerSmFollowFromWhatTheyNeed) {
+  const Case c = make_case(Pass::kForward, 64, 8192, "sm_80");
+  Schedule schedule = c.standard();
+  schedule.forward = {64, 64, 2, 1};
+  const int many = c.cost(schedule).blocks_per_sm;
+  EXPECT_GE(many, 3);
+  schedule.forward = {64, 64, 4, 1};
+  EXPECT_LE(c.cost(schedule).blocks_per_sm, many);
+  schedule.forward = {128, 128, 4, 1};
+  EXPECT_EQ(c.cost(schedule).blocks_per_sm, 1);  // 92 KiB of shared memory
+  const Case hopper = make_case(Pass::kForward, 64, 8192);
+  EXPECT_EQ(hopper.cost().blocks_per_sm, 1);
+}
+
+TEST(CostModel, FewerBlocksThanSmsLeaveSmsIdle) {
+  Case c = make_case(Pass::kForward, 64, 128, "sm_90a", false);
+  c.sizes.batch = 1;
+  c.sizes.heads = c.sizes.kv_heads = 33;  // a block each, on 132 SMs
+  EXPECT_NEAR(c.cost().wave_factor, 4, 1e-9);
+  c.sizes.heads = c.sizes.kv_heads = 133;  // one more than SMs
+  EXPECT_NEAR(c.cost().wave_factor, 2 * 132.0 / 133, 1e-9);
+}
+
+// 64 heads of 32 query tiles on 132 SMs, eight heads together: every 132nd tile of a group of 256
+// falls where the long ones are. Counted by hand (a few lines of Python): 1.281.
+TEST(CostModel, DealtWorkCanFallUnevenly) {
+  const Case c = make_case(Pass::kForward, 64, 4096);
+  Schedule schedule = c.standard();
+  ASSERT_EQ(schedule.forward.block_rows, 128);
+  schedule.hopper.persistent = true;
+  schedule.hopper.head_group = 8;
+  EXPECT_NEAR(c.cost(schedule).wave_factor, 1.281, 0.01);
+  schedule.hopper.head_group = 64;
+  EXPECT_NEAR(c.cost(schedule).wave_factor, 1.062, 0.01);
+  schedule.hopper.persistent = false;
+  EXPECT_LT(c.cost(schedule).wave_factor, 1.02);
+}
+
+TEST(CostModel, TilesOfTheDiagonalAreCountedWhole) {
+  const Case c = make_case(Pass::kForward, 64, 256);
+  // Blocks of 128 queries see 128 and 256 keys: 2 and 3 tiles of 96.
+  const TileCount queries = query_tiles(c.problem, c.sizes, 128, 96);
+  EXPECT_EQ(queries.blocks, 2);
+  EXPECT_EQ(queries.tiles, 5);
+  EXPECT_EQ(queries.longest, 3);
+  // Blocks of 128 keys are seen by queries from 0 and from 128: 6 and 4 tiles of 48 (96 to 255).
+  const TileCount keys = key_tiles(c.problem, c.sizes, 128, 48);
+  EXPECT_EQ(keys.tiles, 6 + 4);
+  EXPECT_EQ(keys.shortest, 4);
+  // Many blocks are sampled: within a thousandth of the sum.
+  const Case longer = make_case(Pass::kForward, 64, 1 << 17);
+  const double blocks = (1 << 17) / 64.0;
+  EXPECT_NEAR(query_tiles(longer.problem, longer.sizes, 64, 64).tiles / (blocks * (blocks + 1) / 2),
+              1, 1e-3);
+}
+
+TEST(CostModel, NothingToDoCostsTheLaunches) {
+  Case c = make_case(Pass::kForward, 64, 0);
+  const CostEstimate estimate = c.cost();
+  EXPECT_NEAR(estimate.ms, estimate.launch_ms, 1e-9);
+  EXPECT_GT(estimate.launch_ms, 0);
+}
+
+TEST(CostModel, LongRowsTakeTheLinearSoftplus) {
+  const Case c = make_case(Pass::kForward, 64, 16384);
+  const EvaluatorMix mix = evaluator_mix(c.problem, c.sizes, c.standard());
+  EXPECT_GT(mix.linear, 0.9);
+  EXPECT_NEAR(mix.full + mix.brief + mix.linear, 1, 1e-9);
+  Case low = c;
+  low.problem.p = 2;  // small weights count: so do small scores
+  EXPECT_LT(evaluator_mix(low.problem, low.sizes, low.standard()).linear, 0.1);
+  Schedule brief = c.standard();
+  brief.hopper.evaluator = Evaluator::kShort;
+  EXPECT_EQ(evaluator_mix(c.problem, c.sizes, brief).linear, 0);
+  EXPECT_GT(evaluator_mix(c.problem, c.sizes, brief).brief, 0.9);
+}
+
+TEST(CostModel, EveryTargetAndPassHasAnEstimate) {
+  for (const std::string& name : known_target_names()) {
+    for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+      const Case c = make_case(pass, 96, 2000, name);
+      EXPECT_GT(c.cost().ms, c.cost().launch_ms) << name;
+      Case fp32 = c;
+      fp32.problem.dtype = DType::kFp32;
+      EXPECT_GT(fp32.cost().ms, c.cost().ms) << name;
+    }
+  }
+}
+
+TEST(CostModel, JsonNamesTheTerms) {
+  const CostEstimate estimate = make_case(Pass::kForward, 64, 8192).cost();
+  const nlohmann::json json = to_json(estimate);
+  EXPECT_EQ(json["terms_ms"].size(), static_cast<size_t>(kNumResources));
+  EXPECT_EQ(json["terms_ms"]["tensor"], term(estimate, Resource::kTensor));
+  EXPECT_EQ(json["limit"], resource_name(estimate.limit));
+}
+
+TEST(GpuModel, IsFoundByTargetAndName) {
+  EXPECT_EQ(gpu_model("sm_90a")->name, "H200");
+  EXPECT_EQ(gpu_model("sm_90a", "NVIDIA H100 80GB HBM3")->name, "H100");
+  EXPECT_EQ(gpu_model("sm_90a", "NVIDIA H100 PCIe")->num_sms, 114);
+  EXPECT_EQ(gpu_model("sm_80", "NVIDIA A100-SXM4-80GB")->name, "A100");
+  EXPECT_EQ(gpu_model("sm_89", "NVIDIA GeForce RTX 4090")->tensor_flop, 512);
+  // A card that is not known has its architecture's figures, with its own SMs and clock.
+  const GpuModel other = *gpu_model("sm_86", "NVIDIA RTX A2000", 26, 1.2);
+  EXPECT_EQ(other.num_sms, 26);
+  EXPECT_EQ(other.clock_ghz, 1.2);
+  EXPECT_FALSE(gpu_model("sm_75").ok());
+}
+
+// What the data sheets state, from the figures of the table: dense TFLOPS.
+TEST(GpuModel, HasTheTensorRatesOfTheDataSheets) {
+  const auto tflops = [](const char* target, const char* name) {
+    const GpuModel gpu = *gpu_model(target, name);
+    return gpu.num_sms * gpu.clock_ghz * gpu.tensor_flop * 1e-3;
+  };
+  EXPECT_NEAR(tflops("sm_80", "A100"), 312, 1);
+  EXPECT_NEAR(tflops("sm_86", "A10"), 125, 1);
+  EXPECT_NEAR(tflops("sm_86", "RTX 3090"), 71, 1);
+  EXPECT_NEAR(tflops("sm_89", "L40S"), 366, 1);
+  EXPECT_NEAR(tflops("sm_89", "RTX 4090"), 165, 1);
+  EXPECT_NEAR(tflops("sm_90a", "H100"), 989, 1);
+  EXPECT_NEAR(tflops("sm_90a", "H100 PCIe"), 756, 1);
+  EXPECT_NEAR(tflops("sm_100", "B200"), 2250, 5);
+  EXPECT_NEAR(tflops("sm_120", "RTX 5090"), 209.5, 1);
+}
+
+}  // namespace
+}  // namespace lssar
