@@ -26,7 +26,6 @@ int thread_registers(const Schedule& schedule, const Tiling& tiling, const Targe
   return std::min(target.registers_per_sm / threads / 8 * 8, target.registers_per_thread);
 }
 
-// Accumulators that are live together where most are.
 int forward_accumulators(const Problem& problem, const Schedule& schedule) {
   const HopperOptions& hopper = schedule.hopper;
   const bool is_hopper = schedule.variant == Variant::kHopper;
@@ -45,7 +44,11 @@ int dkdv_accumulators(const Problem& problem, const Schedule& schedule) {
 }
 
 int dq_accumulators(const Problem& problem, const Schedule& schedule) {
-  return fragment(problem.head_dim) + 2 * fragment(schedule.dq.block_cols);
+  const int cols = schedule.dq.block_cols;
+  // The next tile's scores are in flight while this one's, rounded, are multiplied.
+  const int rounded =
+      schedule.variant == Variant::kHopper && schedule.hopper.overlap ? cols / 4 : 0;
+  return fragment(problem.head_dim) + 2 * fragment(cols) + rounded;
 }
 
 }  // namespace lssar
