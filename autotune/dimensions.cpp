@@ -26,18 +26,25 @@ bool persistent(const Scope& s) { return s.is_hopper() && s.schedule.hopper.pers
 // The dk/dv kernel has no products in flight beside its arithmetic.
 bool has_overlap(const Scope& s) { return hopper_forward(s) || hopper_dq(s); }
 
+bool is_wide(const Scope& s) { return std::max(s.problem.head_dim, s.problem.head_dim_v) > 128; }
+
 // Accumulators leave room for fewer keys the wider the head is.
 std::vector<int> hopper_forward_cols(const Scope& s) {
   const bool has_x = s.problem.pass == Pass::kForwardTrain && needs_x(s.problem);
   const int accumulated = s.schedule.block_dv * (has_x ? 2 : 1);
   if (accumulated <= 64) return {32, 48, 64, 80, 96, 128, 160, 192};
   if (accumulated <= 128) return {32, 48, 64, 80, 96, 112, 128, 160};
-  return {16, 32, 48, 64, 80, 96};
+  return {32, 48, 64, 80, 96};
 }
 
 std::vector<int> hopper_score_cols(const Scope& s) {
-  if (std::max(s.problem.head_dim, s.problem.head_dim_v) > 128) return {32, 64, 96, 128};
-  return {64, 96, 128, 160, 192, 256};
+  if (is_wide(s)) return {64, 128};
+  return {64, 128, 160, 192};
+}
+
+std::vector<int> hopper_forward_stages(const Scope& s) {
+  if (is_wide(s)) return {2, 3, 4, 6};
+  return {2, 4, 6, 8, 12};
 }
 
 // o whole, or in two parts where its accumulators crowd out the scores.
@@ -89,8 +96,9 @@ constexpr DimensionRow kRows[] = {
      "keys per tile of pass 1, which has no values: wide shares the port of shared memory, but "
      "makes slots larger",
      hopper_forward, hopper_score_cols},
-    {"forward.stages", Level::kBlock, "[2, 3, 4, 6, 8, 12]",
-     "slots of the ring: loads further ahead against shared memory", hopper_forward},
+    {"forward.stages", Level::kBlock, "",
+     "slots of the ring: loads further ahead against shared memory", hopper_forward,
+     hopper_forward_stages},
     {"forward.min_blocks", Level::kBlock, "[1, 2]",
      "blocks per SM: a second one hides the ends of the first, with half the registers",
      hopper_forward},
