@@ -166,6 +166,14 @@ ScheduleChoice choose_schedule(const Problem& problem, const Sizes& sizes, Deter
                       machine.device, target.name(), passed_over.text())};
 }
 
+RecordState record_state(const TuningRecord& record) {
+  const auto target = target_from_name(record.machine.target);
+  if (!target.ok() || !validate(record.schedule, record.problem, *target).ok()) {
+    return RecordState::kIllegal;
+  }
+  return is_stale(record, *target) ? RecordState::kStale : RecordState::kCurrent;
+}
+
 Machine machine_of(const DeviceInfo& device, const std::string& compiler) {
   Machine machine;
   machine.target = device.target.name();

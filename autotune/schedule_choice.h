@@ -32,6 +32,14 @@ ScheduleChoice choose_schedule(const Problem& problem, const Sizes& sizes, Deter
                                const Target& target, const Machine& machine,
                                const std::vector<const TuningTable*>& tables);
 
+// Whether a record can still decide, on a usual GPU of its target: for the command.
+enum class RecordState {
+  kCurrent,
+  kIllegal,  // its schedule breaks a rule now
+  kStale,    // the generator makes another source of it now
+};
+RecordState record_state(const TuningRecord& record);
+
 // The Machine of records made with this device and compiler.
 Machine machine_of(const DeviceInfo& device, const std::string& compiler);
 

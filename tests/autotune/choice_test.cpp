@@ -253,6 +253,18 @@ TEST(Choice, TheTableIsLeftAsItIs) {
   EXPECT_EQ(table.canonical_text(), before);
 }
 
+TEST(RecordStates, SayWhyARecordCannotDecide) {
+  TuningRecord record = sample_record();
+  EXPECT_EQ(record_state(record), RecordState::kCurrent);
+  record.source_hash = "0000000000000000";
+  EXPECT_EQ(record_state(record), RecordState::kStale);
+  record.schedule.softplus_degree = 99;
+  EXPECT_EQ(record_state(record), RecordState::kIllegal);
+  record = sample_record();
+  record.machine.target = "sm_75";
+  EXPECT_EQ(record_state(record), RecordState::kIllegal);
+}
+
 TEST(MachineOf, AVirtualDeviceIsOneWhateverItRunsOn) {
   DeviceInfo info;
   info.kind = "virtual";
