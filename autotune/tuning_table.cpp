@@ -34,6 +34,12 @@ void for_each_line(std::string_view text, const Line& line) {
   }
 }
 
+// Of a line that may be anything: a look at its text, which costs a hundredth of reading it.
+bool is_loser(std::string_view line) {
+  return line.find("\"chosen\":false") != std::string_view::npos &&
+         line.find("\"chosen\":true") == std::string_view::npos;
+}
+
 int newest_header(std::string_view text) {
   int version = 0;
   for_each_line(
@@ -43,7 +49,8 @@ int newest_header(std::string_view text) {
 
 }  // namespace
 
-TuningTable TuningTable::parse(std::string_view text, const std::string& name) {
+TuningTable TuningTable::parse(std::string_view text, const std::string& name,
+                               TableContent content) {
   TuningTable table;
   table.name_ = name;
   if (const int version = newest_header(text); version > kTableVersion) {
@@ -54,6 +61,7 @@ TuningTable TuningTable::parse(std::string_view text, const std::string& name) {
   }
   for_each_line(text, [&](int number, std::string_view line) {
     if (line.empty() || header_version(line) != 0) return;
+    if (content == TableContent::kWinners && is_loser(line)) return;
     Result<TuningRecord> record = parse_record_line(line);
     if (record.ok()) return table.add(std::move(record).value());
     if (table.defects_.malformed_lines++ == 0) {
@@ -63,7 +71,7 @@ TuningTable TuningTable::parse(std::string_view text, const std::string& name) {
   return table;
 }
 
-Result<TuningTable> TuningTable::load(const std::string& path) {
+Result<TuningTable> TuningTable::load(const std::string& path, TableContent content) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0 && errno == ENOENT) {
     TuningTable empty;
@@ -71,7 +79,7 @@ Result<TuningTable> TuningTable::load(const std::string& path) {
     return empty;
   }
   LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxFileBytes}));
-  TuningTable table = parse(text, path);
+  TuningTable table = parse(text, path, content);
   if (table.defects_.newer_version != 0) {
     return unsupported(fmt::format("tuning table '{}': {}", path, table.defects_.first));
   }

@@ -26,6 +26,11 @@ struct TableDefects {
   int newer_version = 0;
 };
 
+enum class TableContent {
+  kAll,
+  kWinners,  // records with `chosen`: all that plans look at, and a small part of a table
+};
+
 class TuningTable {
  public:
   // An empty table in memory.
@@ -33,9 +38,11 @@ class TuningTable {
 
   // Missing file: an empty table. kIoError: it exists and cannot be read. kUnsupported: it is of a
   // later version of the format.
-  static Result<TuningTable> load(const std::string& path);
+  static Result<TuningTable> load(const std::string& path,
+                                  TableContent content = TableContent::kAll);
   // From text of the same format, e.g. the built-in table. `name` is for messages.
-  static TuningTable parse(std::string_view text, const std::string& name = "");
+  static TuningTable parse(std::string_view text, const std::string& name = "",
+                           TableContent content = TableContent::kAll);
 
   // Where it is from: the path, "built-in table"; "" in memory.
   const std::string& name() const { return name_; }

@@ -44,7 +44,7 @@ std::shared_ptr<const TuningTable> load_context_table(const std::string& configu
                                                       const std::string& cache_directory) {
   const std::string path = configured.empty() ? default_table_path(cache_directory) : configured;
   if (path.empty() || configured == kNone) return std::make_shared<TuningTable>();
-  Result<TuningTable> table = TuningTable::load(path);
+  Result<TuningTable> table = TuningTable::load(path, TableContent::kWinners);
   if (!table.ok()) {
     log(LogLevel::kWarning, fmt::format("tuning table not used: {}", table.status().message()));
     return std::make_shared<TuningTable>();
@@ -55,7 +55,7 @@ std::shared_ptr<const TuningTable> load_context_table(const std::string& configu
                     defects.malformed_lines, defects.first));
   }
   log(LogLevel::kDebug,
-      fmt::format("tuning table '{}': {} records", path, table->records().size()));
+      fmt::format("tuning table '{}': {} winners", path, table->records().size()));
   return std::make_shared<TuningTable>(std::move(table).value());
 }
 

@@ -169,6 +169,19 @@ TEST_F(Table, AnotherKindOfFileIsNotAppendedTo) {
   EXPECT_EQ(slurp(path_), text);
 }
 
+TEST_F(Table, MayBeReadWithoutWhatLost) {
+  std::vector<TuningRecord> records = many_records(4);
+  records[1].chosen = records[2].chosen = false;
+  records[3].reason = "\"chosen\":false";  // quoted in the file, and no field
+  ASSERT_TRUE(append_records(path_, records).ok());
+  spill(path_, slurp(path_) + "torn");
+  const auto winners = TuningTable::load(path_, TableContent::kWinners);
+  ASSERT_TRUE(winners.ok()) << winners.status().message();
+  EXPECT_EQ(winners->records(), (std::vector<TuningRecord>{records[0], records[3]}));
+  EXPECT_EQ(winners->defects().malformed_lines, 1);
+  EXPECT_EQ(load().records(), records);
+}
+
 TEST_F(Table, MergeAddsWhatIsNotThereYet) {
   const std::vector<TuningRecord> records = many_records(4);
   TuningTable a, b;
