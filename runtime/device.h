@@ -30,6 +30,7 @@ struct DeviceInfo {
   std::string driver;  // driver version, or "" where there is none
   Target target;       // what to compile for; limits are the device's own
   int num_sms = 0;     // virtual: threads that run blocks
+  int64_t l2_bytes = 0;  // 0 = not known, or there is none
 };
 
 struct LaunchConfig {
@@ -53,6 +54,19 @@ class DeviceModule {
   virtual ~DeviceModule() = default;
   // kDeviceError names the entry and the ones there are.
   virtual Result<const DeviceFunction*> function(const std::string& entry) const = 0;
+};
+
+// Times any number of launches that are queued one after the other, without waiting in between:
+// each sample has a begin and an end on the stream, enqueued like launches.
+class LaunchTimer {
+ public:
+  virtual ~LaunchTimer() = default;
+  // `sample` is below the number the timer was made for; a begin or end is given once more to use
+  // the sample again.
+  virtual Status begin(size_t sample, Stream stream) = 0;
+  virtual Status end(size_t sample, Stream stream) = 0;
+  // Waits for the end of the sample.
+  virtual Result<double> ms(size_t sample) = 0;
 };
 
 class Device {
@@ -99,6 +113,15 @@ class Device {
   // (cuda: events; virtual: wall time).
   virtual Status timer_begin(Stream stream) = 0;
   virtual Result<double> timer_end_ms(Stream stream) = 0;
+
+  // As fill, but enqueued on the stream like a launch, and not waited for.
+  virtual Status enqueue_fill(DevicePtr dst, uint8_t byte, size_t bytes, Stream stream) {
+    return unsupported("enqueue_fill: a device of kind " + info().kind + " has no queue");
+  }
+  // kUnsupported on a device without a queue: launches there run when they are called.
+  virtual Result<std::unique_ptr<LaunchTimer>> make_launch_timer(size_t num_samples) {
+    return unsupported("launch timer: a device of kind " + info().kind + " has no queue");
+  }
 
   // Summed over the launches so far; zeros on a device that does not count.
   virtual LaunchCounters counters() const { return {}; }

@@ -88,15 +88,18 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
 }
 
 std::unique_ptr<Engine> Engine::create(const EngineOptions& options, std::shared_ptr<Device> device,
-                                       std::shared_ptr<const Compiler> compiler) {
-  return std::unique_ptr<Engine>(new Engine(options, std::move(device), std::move(compiler)));
+                                       std::shared_ptr<const Compiler> compiler,
+                                       std::shared_ptr<Store> store) {
+  if (store == nullptr) store = Store::open(options.cache);
+  return std::unique_ptr<Engine>(
+      new Engine(options, std::move(device), std::move(compiler), std::move(store)));
 }
 
 Engine::Engine(const EngineOptions& options, std::shared_ptr<Device> device,
-               std::shared_ptr<const Compiler> compiler)
+               std::shared_ptr<const Compiler> compiler, std::shared_ptr<Store> store)
     : options_(options),
       device_(std::move(device)),
-      store_(Store::open(options.cache)),
+      store_(std::move(store)),
       compiler_(std::move(compiler)) {}
 
 Result<std::shared_ptr<const Compiler>> Engine::compiler() {
@@ -130,13 +133,8 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_emitted(const Prob
                                                                       KernelSource source,
                                                                       double emit_ms) {
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> opened, compiler());
-  CompileRequest request;
-  request.name = source.name;
-  request.source = source.source;
-  request.target = device_->info().target;
-  const ImageKind preferred = device_->preferred_image();
-  request.kind = opened->can_make(preferred) ? preferred : ImageKind::kPtx;
-  request.extra_options = options_.compile_options;
+  LSSAR_ASSIGN_OR_RETURN(const ImageKind kind, image_kind());
+  const CompileRequest request = compile_request(source, kind);
 
   auto kernel = std::make_shared<PreparedKernel>();
   kernel->problem = problem;
@@ -148,6 +146,43 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_emitted(const Prob
   LSSAR_ASSIGN_OR_RETURN(kernel->loaded, find_or_load(kernel->key, std::move(image), kernel.get()));
   LSSAR_RETURN_IF_ERROR(resolve_functions(kernel.get()));
   return std::shared_ptr<const PreparedKernel>(std::move(kernel));
+}
+
+Result<ImageKind> Engine::image_kind() {
+  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> opened, compiler());
+  const ImageKind preferred = device_->preferred_image();
+  return opened->can_make(preferred) ? preferred : ImageKind::kPtx;
+}
+
+CompileRequest Engine::compile_request(const KernelSource& source, ImageKind kind) const {
+  CompileRequest request;
+  request.name = source.name;
+  request.source = source.source;
+  request.target = device_->info().target;
+  request.kind = kind;
+  request.extra_options = options_.compile_options;
+  return request;
+}
+
+Result<CompiledImage> Engine::compile(const Problem& problem, const Schedule& schedule,
+                                      const KernelSource& source, ImageKind kind) {
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> opened, compiler());
+  if (!opened->can_make(kind)) {
+    return unsupported(fmt::format("{} {} makes no {}", opened->name(), opened->version(),
+                                   image_kind_name(kind)));
+  }
+  PreparedKernel kernel;
+  kernel.problem = problem;
+  kernel.schedule = schedule;
+  kernel.source = source;
+  CompiledImage compiled;
+  LSSAR_ASSIGN_OR_RETURN(compiled.image,
+                         find_or_compile(*opened, compile_request(source, kind), &kernel));
+  compiled.key = std::move(kernel.key);
+  compiled.cache_source = kernel.cache_source;
+  compiled.timings = kernel.timings;
+  return compiled;
 }
 
 Result<Image> Engine::find_or_compile(const Compiler& compiler, const CompileRequest& request,

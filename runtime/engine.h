@@ -64,19 +64,30 @@ struct PreparedKernel {
   PrepareTimings timings;
 };
 
+// An image that is not loaded.
+struct CompiledImage {
+  Image image;
+  std::string key;  // of the binary cache
+  CacheSource cache_source = CacheSource::kComputed;
+  PrepareTimings timings;
+};
+
 class Engine {
  public:
   // Opens the device and the cache; the compiler is opened by the first prepare. Errors: those of
   // open_device.
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
-  // As above with a device and a compiler that are open already: for tests with fakes.
+  // As above with a device and a compiler that are open already, for tests with fakes and for
+  // several devices side by side; and, where it is not null, with the store of another engine.
   static std::unique_ptr<Engine> create(const EngineOptions& options,
                                         std::shared_ptr<Device> device,
-                                        std::shared_ptr<const Compiler> compiler);
+                                        std::shared_ptr<const Compiler> compiler,
+                                        std::shared_ptr<Store> store = nullptr);
 
   Device& device() const { return *device_; }
   std::shared_ptr<Device> shared_device() const { return device_; }
   Store& store() const { return *store_; }
+  std::shared_ptr<Store> shared_store() const { return store_; }
   // Opens it where it is not open yet. Its name and version are part of every key, so that even a
   // cache hit asks for it.
   Result<std::shared_ptr<const Compiler>> compiler();
@@ -91,6 +102,14 @@ class Engine {
                                                                const Schedule& schedule,
                                                                KernelSource source);
 
+  // Finds or compiles the image without loading it: what a later prepare_source finds, where `kind`
+  // is what that would ask for; else for what only the other kind tells (spills, of a cubin).
+  // Errors: as prepare, and kUnsupported where the compiler cannot make this kind.
+  Result<CompiledImage> compile(const Problem& problem, const Schedule& schedule,
+                                const KernelSource& source, ImageKind kind);
+  // The kind that prepare asks for.
+  Result<ImageKind> image_kind();
+
   // Checks the call and enqueues its launches on `stream`; allocates nothing, takes no lock of the
   // engine's. On the virtual device every pointer may be ordinary host memory. After an error of
   // a check nothing was launched; after a device error the outputs are undefined.
@@ -99,7 +118,7 @@ class Engine {
 
  private:
   Engine(const EngineOptions& options, std::shared_ptr<Device> device,
-         std::shared_ptr<const Compiler> compiler);
+         std::shared_ptr<const Compiler> compiler, std::shared_ptr<Store> store);
 
   // One per key; its mutex makes threads that want the same image wait for one load.
   struct LoadSlot {
@@ -111,6 +130,7 @@ class Engine {
                                                                 const Schedule& schedule,
                                                                 KernelSource source,
                                                                 double emit_ms);
+  CompileRequest compile_request(const KernelSource& source, ImageKind kind) const;
   Result<Image> find_or_compile(const Compiler& compiler, const CompileRequest& request,
                                 PreparedKernel* kernel);
   Result<std::shared_ptr<const LoadedImage>> find_or_load(const std::string& key, Image image,
@@ -119,7 +139,7 @@ class Engine {
 
   const EngineOptions options_;
   const std::shared_ptr<Device> device_;
-  const std::unique_ptr<Store> store_;
+  const std::shared_ptr<Store> store_;
 
   std::mutex mutex_;  // guards what follows
   std::shared_ptr<const Compiler> compiler_;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "runtime/cuda/cuda_context.h"
 #include "runtime/cuda/cuda_module.h"
+#include "runtime/cuda/launch_timer.h"
 
 namespace lssar {
 namespace {
@@ -81,6 +82,10 @@ class CudaDevice final : public Device {
   Status synchronize(Stream stream) override;
   Status timer_begin(Stream stream) override;
   Result<double> timer_end_ms(Stream stream) override;
+  Status enqueue_fill(DevicePtr dst, uint8_t byte, size_t bytes, Stream stream) override;
+  Result<std::unique_ptr<LaunchTimer>> make_launch_timer(size_t num_samples) override {
+    return CudaLaunchTimer::create(context_, num_samples);
+  }
 
  private:
   struct Events {
@@ -165,6 +170,14 @@ Status CudaDevice::fill(DevicePtr dst, uint8_t byte, size_t bytes) {
   LSSAR_RETURN_IF_ERROR(context_->status(driver_.fill(dst, byte, bytes), "cuMemsetD8",
                                          fmt::format("{} bytes at {:#x}", bytes, dst)));
   return finish_default_stream();
+}
+
+Status CudaDevice::enqueue_fill(DevicePtr dst, uint8_t byte, size_t bytes, Stream stream) {
+  if (bytes == 0) return {};
+  const CudaContext::Current current(*context_);
+  LSSAR_RETURN_IF_ERROR(current.status());
+  return context_->status(driver_.fill_async(dst, byte, bytes, stream), "cuMemsetD8Async",
+                          fmt::format("{} bytes at {:#x}", bytes, dst));
 }
 
 Status CudaDevice::prepare(const DeviceFunction& function, uint32_t max_shared_bytes) {
@@ -331,6 +344,9 @@ Result<DeviceInfo> read_info(const CudaDriver& driver, CuDevice device) {
                                         fmt::format("attribute {} of {}", attribute, info.name)));
   }
   info.id = fmt::format("{:04x}:{:02x}:{:02x}", pci_domain, pci_bus, pci_device);
+  int l2_bytes = 0;  // not needed to run: a driver that does not tell is no error
+  if (driver.device_attribute(&l2_bytes, kCuAttributeL2Bytes, device) == kCuSuccess)
+    info.l2_bytes = l2_bytes;
   return info;
 }
 

@@ -37,6 +37,7 @@ bool bind(const DynamicLibrary& library, CudaDriver* driver) {
          bind_symbol(library, "cuMemcpyHtoD_v2", driver->copy_to_device) &&
          bind_symbol(library, "cuMemcpyDtoH_v2", driver->copy_to_host) &&
          bind_symbol(library, "cuMemsetD8_v2", driver->fill) &&
+         bind_symbol(library, "cuMemsetD8Async", driver->fill_async) &&
          bind_symbol(library, "cuModuleLoadDataEx", driver->module_load) &&
          bind_symbol(library, "cuModuleUnload", driver->module_unload) &&
          bind_symbol(library, "cuModuleGetFunction", driver->module_function) &&

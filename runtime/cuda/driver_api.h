@@ -37,6 +37,7 @@ constexpr CuResult kCuNotFound = 500;
 constexpr int kCuAttributeNumSms = 16;
 constexpr int kCuAttributePciBus = 33;
 constexpr int kCuAttributePciDevice = 34;
+constexpr int kCuAttributeL2Bytes = 38;
 constexpr int kCuAttributeThreadsPerSm = 39;
 constexpr int kCuAttributePciDomain = 50;
 constexpr int kCuAttributeMajor = 75;
@@ -98,6 +99,7 @@ struct CudaDriver {
   CuResult (*copy_to_device)(CuDevicePtr, const void*, size_t bytes) = nullptr;
   CuResult (*copy_to_host)(void*, CuDevicePtr, size_t bytes) = nullptr;
   CuResult (*fill)(CuDevicePtr, unsigned char, size_t bytes) = nullptr;
+  CuResult (*fill_async)(CuDevicePtr, unsigned char, size_t bytes, CuStream) = nullptr;
 
   CuResult (*module_load)(CuModule*, const void* image, unsigned num_options, int* options,
                           void** values) = nullptr;

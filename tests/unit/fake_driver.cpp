@@ -57,6 +57,7 @@ FakeGpu fake_gpu(const std::string& name, int major, int minor) {
            {kCuAttributePciDomain, 0},
            {kCuAttributePciBus, 0x3b},
            {kCuAttributePciDevice, 0},
+           {kCuAttributeL2Bytes, 50 << 20},
            {kCuAttributeThreadsPerSm, 2048},
            {kCuAttributeSharedPerSm, 233472},
            {kCuAttributeSharedPerBlockOptIn, 232448},
@@ -65,7 +66,10 @@ FakeGpu fake_gpu(const std::string& name, int major, int minor) {
 
 FakeGpu fake_h200() { return fake_gpu("NVIDIA H200", 9, 0); }
 
-FakeDriver::FakeDriver() { fake = this; }
+FakeDriver::FakeDriver() {
+  order.reserve(kMaxOrder);
+  fake = this;
+}
 
 FakeDriver::~FakeDriver() {
   for (const auto& [ptr, memory] : memory_) std::free(memory);
@@ -106,6 +110,11 @@ CuResult FakeDriver::enter(std::string_view call, bool needs_context) {
   if (needs_context && current_context() != kPrimaryContext) return kCuInvalidContext;
   const auto failure = failures_.find(call);
   return failure == failures_.end() ? kCuSuccess : failure->second;
+}
+
+// REQUIRES: mutex_ is held.
+void FakeDriver::note(char call) {
+  if (order.size() < kMaxOrder) order.push_back(call);
 }
 
 // Enters a call, or returns its error.
@@ -219,6 +228,12 @@ struct FakeCalls {
     std::memset(reinterpret_cast<void*>(dst), byte, bytes);
     return kCuSuccess;
   }
+  static CuResult fill_async(CuDevicePtr dst, unsigned char byte, size_t bytes, CuStream stream) {
+    FAKE_ENTER("cuMemsetD8Async");
+    std::memset(reinterpret_cast<void*>(dst), byte, bytes);
+    fake->note('F');
+    return kCuSuccess;
+  }
 
   // Writes the logs where the options say; each ends in NUL only where it does not fill its buffer.
   static void write_logs(unsigned num_options, const int* options, void** values) {
@@ -302,6 +317,7 @@ struct FakeCalls {
     launched.block = {block_x, block_y, block_z};
     launched.shared_bytes = shared_bytes;
     launched.stream = stream;
+    fake->note('L');
     return take_params(extra, launched);
   }
   static CuResult launch_extended(const CuLaunchConfig* config, CuFunction function, void** params,
@@ -319,6 +335,7 @@ struct FakeCalls {
       if (attribute.id != kCuLaunchCluster) return kCuInvalidValue;
       std::copy_n(attribute.cluster, 3, launched.cluster.begin());
     }
+    fake->note('L');
     return take_params(extra, launched);
   }
   // Takes the parameters as the driver does: a pointer and a size, in a list that an end closes.
@@ -345,6 +362,7 @@ struct FakeCalls {
   }
   static CuResult stream_synchronize(CuStream stream) {
     FAKE_ENTER("cuStreamSynchronize");
+    fake->note('S');
     fake->synchronized_streams.push_back(stream);
     return kCuSuccess;
   }
@@ -383,10 +401,12 @@ struct FakeCalls {
     FAKE_ENTER("cuEventRecord");
     if (event == nullptr) return kCuInvalidValue;
     fake->recorded_streams.push_back(stream);
+    fake->note('E');
     return kCuSuccess;
   }
   static CuResult event_synchronize(CuEvent) {
     FAKE_ENTER("cuEventSynchronize");
+    fake->note('S');
     return kCuSuccess;
   }
   static CuResult event_elapsed_ms(float* milliseconds, CuEvent begin, CuEvent end) {
@@ -423,6 +443,7 @@ std::shared_ptr<const CudaDriver> FakeDriver::table() const {
   driver->copy_to_device = C::copy_to_device;
   driver->copy_to_host = C::copy_to_host;
   driver->fill = C::fill;
+  driver->fill_async = C::fill_async;
   driver->module_load = C::module_load;
   driver->module_unload = C::module_unload;
   driver->module_function = C::module_function;

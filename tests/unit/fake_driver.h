@@ -94,12 +94,17 @@ class FakeDriver {
   std::string loaded_image;                         // text, up to its NUL
   std::vector<CuStream> recorded_streams;           // of cuEventRecord
   std::vector<CuStream> synchronized_streams;
+  // The first calls that enqueue or wait: F asynchronous fill, E event record, L launch, S wait for
+  // a stream or an event.
+  std::string order;
 
  private:
   friend struct FakeCalls;
 
   // Counts the call; an error where the test asked for one, or no context is current.
   CuResult enter(std::string_view call, bool needs_context = true);
+  void note(char call);
+  static constexpr size_t kMaxOrder = 4096;  // no call allocates
 
   mutable std::mutex mutex_;  // guards what follows and what is read after calls
   std::map<std::string, CuResult, std::less<>> failures_;
