@@ -1,0 +1,39 @@
+// The "time" of a candidate on a virtual device: counted, not measured, and the same on every
+// machine.
+//
+// A run at small lengths is counted kernel by kernel, and each kernel's counts are put through the
+// nominal rates of one SM of the target's usual GPU:
+//
+//   issue    warp instructions / (issue lanes / 32)
+//   special  special functions, by lane / special functions per clock
+//   tensor   flop of matrix products / flop per clock
+//   shared   passes over the banks, one per clock
+//   l2       sectors of 32 bytes and bytes of bulk copies / the SM's share of the L2's bandwidth
+//
+// in clocks. A kernel takes the root of the sum of their squares, as in the cost model; all kernels
+// together, over the GPU's clock and SMs, are scaled by the scores of the task to those of the run,
+// and every launch costs the GPU's launch time on top. More of any count is never less time. Not
+// in it: waves, blocks per SM, latency, the size of caches.
+// Threads: one at a time.
+#pragma once
+
+#include <vector>
+
+#include "autotune/cost_model.h"
+#include "autotune/candidate_runner.h"
+#include "autotune/check_truth.h"
+#include "runtime/engine.h"
+
+namespace lssar {
+
+// Milliseconds on one SM of `gpu`, without launches.
+double counted_ms(const std::vector<KernelCounters>& kernels, const GpuModel& gpu);
+
+// Runs the candidate on a counting device of its own, which shares compiler and cache with
+// `engine`. `truths` makes what a backward reads. Errors of the run are the candidate's: see
+// verdict_of_run.
+Result<double> counted_time_ms(const RunnerTask& task, const CandidateSpec& candidate,
+                               const KernelSource& source, const TimeRequest& request,
+                               const GpuModel& gpu, Engine& engine, TruthSource& truths);
+
+}  // namespace lssar
