@@ -1,0 +1,270 @@
+// Candidates in this process, on a virtual device: good ones pass, planted wrong ones get the
+// verdict they deserve, with the reason.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "autotune/candidate_check.h"
+#include "tests/autotune/candidate_fixture.h"
+
+namespace lssar::test {
+namespace {
+
+std::unique_ptr<CandidateRunner> open_host(const RunnerTask& task) {
+  Result<std::unique_ptr<CandidateRunner>> host = open_candidate_host(task);
+  EXPECT_TRUE(host.ok()) << host.status().to_string();
+  return host.ok() ? std::move(*host) : nullptr;
+}
+
+CheckReport check(CandidateRunner& host, const CandidateSpec& candidate,
+                  CheckDepth depth = CheckDepth::kQuick) {
+  const Result<CheckReport> report = host.check(candidate, depth);
+  EXPECT_TRUE(report.ok()) << report.status().to_string();
+  return report.ok() ? *report : CheckReport{};
+}
+
+void expect_verdict(const CandidateSpec& candidate, Verdict verdict, const std::string& part,
+                    CheckDepth depth = CheckDepth::kQuick) {
+  const std::unique_ptr<CandidateRunner> host = open_host(small_task());
+  ASSERT_NE(host, nullptr);
+  const CheckReport report = check(*host, candidate, depth);
+  EXPECT_EQ(report.verdict, verdict) << report.reason;
+  expect_reason(report.reason, part);
+}
+
+void expect_good(const RunnerTask& task, const CandidateSpec& candidate, CheckDepth depth) {
+  const std::unique_ptr<CandidateRunner> host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const CheckReport report = check(*host, candidate, depth);
+  EXPECT_EQ(report.verdict, Verdict::kOk) << report.reason;
+  EXPECT_GT(report.error, 0);
+  EXPECT_GT(report.baseline_error, 0);
+}
+
+// --- Compile ---
+
+TEST(CandidateCompile, TellsRegistersSpillsAndSharedMemory) {
+  const RunnerTask task = small_task();
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const Result<CompileReport> report = host->compile(good_candidate(task));
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  EXPECT_EQ(report->verdict, Verdict::kOk) << report->reason;
+  EXPECT_GT(report->registers, 32);
+  EXPECT_EQ(report->spill_bytes, 0);
+  EXPECT_GT(report->shared_bytes, 8 << 10);
+}
+
+TEST(CandidateCompile, FindsWhatItMadeBeforeInTheCache) {
+  const RunnerTask task = small_task();
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  ASSERT_TRUE(host->compile(good_candidate(task)).ok());
+  const Result<CompileReport> again = host->compile(good_candidate(task));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->ms, 0);
+  EXPECT_GT(again->registers, 32);
+}
+
+TEST(CandidateCompile, ASpillIsAVerdict) {
+  const RunnerTask task = small_task();
+  CandidateSpec candidate = good_candidate(task);
+  candidate.schedule.forward.min_blocks = 8;
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const Result<CompileReport> report = host->compile(candidate);
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  EXPECT_EQ(report->verdict, Verdict::kSpills);
+  EXPECT_GT(report->spill_bytes, 0);
+  expect_reason(report->reason, "bytes of spill stores");
+}
+
+TEST(CandidateCompile, ASourceThatDoesNotCompileIsAVerdict) {
+  const RunnerTask task = small_task();
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const Result<CompileReport> report = host->compile(does_not_compile(task));
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  EXPECT_EQ(report->verdict, Verdict::kCompileError);
+  expect_reason(report->reason, "nonsense");
+}
+
+TEST(CandidateCompile, AScheduleThatIsNotLegalIsAVerdict) {
+  const RunnerTask task = small_task();
+  CandidateSpec candidate = good_candidate(task);
+  candidate.schedule.forward.block_rows = 17;
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const Result<CompileReport> report = host->compile(candidate);
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  EXPECT_EQ(report->verdict, Verdict::kCompileError);
+  expect_reason(report->reason, "block_rows");
+}
+
+// --- Check: what is right ---
+
+class GoodCandidate : public testing::TestWithParam<Pass> {};
+
+TEST_P(GoodCandidate, PassesTheFullCheck) {
+  const RunnerTask task = small_task(GetParam());
+  expect_good(task, good_candidate(task), CheckDepth::kFull);
+}
+
+TEST_P(GoodCandidate, PassesOnHopper) {
+  const RunnerTask task = small_task(GetParam(), "sm_90a");
+  expect_good(task, good_candidate(task, Variant::kHopper), CheckDepth::kFull);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoodCandidate,
+                         testing::Values(Pass::kForward, Pass::kForwardTrain, Pass::kBackward),
+                         [](const auto& p) {
+                           std::string name = pass_name(p.param);
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(CandidateCheck, AFixedLengthIsCheckedAsItIs) {
+  RunnerTask task = small_task();
+  task.problem.seq_q = task.problem.seq_k = 200;
+  task.sizes.seq_q = task.sizes.seq_k = 200;
+  expect_good(task, good_candidate(task), CheckDepth::kQuick);
+}
+
+TEST(CandidateCheck, ALongFixedLengthIsCheckedAtOtherLengths) {
+  RunnerTask task = small_task();
+  task.problem.seq_q = task.problem.seq_k = 1 << 16;
+  task.sizes.seq_q = task.sizes.seq_k = 1 << 16;
+  expect_good(task, good_candidate(task), CheckDepth::kQuick);
+}
+
+TEST(CandidateCheck, TensorsOfLessAlignmentAreJustThatAligned) {
+  RunnerTask task = small_task();
+  task.problem.alignment = 2;
+  CandidateSpec candidate = good_candidate(task);
+  expect_good(task, candidate, CheckDepth::kQuick);
+}
+
+// --- Check: planted bugs ---
+
+TEST(PlantedBug, AnOffByOneAtTheCausalEdgeIsWrong) {
+  expect_verdict(off_by_one_at_the_causal_edge(small_task()), Verdict::kWrong, "relative error");
+}
+
+TEST(PlantedBug, ARowTooManyIsOutOfBounds) {
+  expect_verdict(writes_a_row_too_many(small_task()), Verdict::kOutOfBounds,
+                 "o: 128 bytes past its end");
+}
+
+TEST(PlantedBug, ARowTooFewIsUnwritten) {
+  expect_verdict(never_writes_the_last_row(small_task()), Verdict::kOutOfBounds, "o: unwritten");
+}
+
+TEST(PlantedBug, ARaceIsSeenInTheFullCheck) {
+  expect_verdict(races(small_task()), Verdict::kRace, "race: kernel", CheckDepth::kFull);
+}
+
+TEST(PlantedBug, AnEndlessLoopIsStopped) {
+  expect_verdict(never_ends(small_task()), Verdict::kTimeout, "warp instructions");
+}
+
+TEST(PlantedBug, ATrapIsADeviceError) {
+  expect_verdict(traps(small_task()), Verdict::kDeviceError, "trap");
+}
+
+TEST(PlantedBug, OtherBitsInAnotherRunAreNotRepeatable) {
+  expect_verdict(follows_the_clock(small_task()), Verdict::kNotRepeatable, "o: other bits");
+}
+
+TEST(PlantedBug, OtherBitsAreNoBugWhereTheyAreWelcome) {
+  RunnerTask task = small_task();
+  task.determinism = Determinism::kAny;
+  expect_good(task, follows_the_clock(task), CheckDepth::kQuick);
+}
+
+TEST(CandidateCheck, AtomicsPassWhereAnyOrderIsWelcome) {
+  RunnerTask task = small_task(Pass::kBackward);
+  task.determinism = Determinism::kAny;
+  CandidateSpec candidate = good_candidate(task);
+  candidate.schedule.dq_mode = DqMode::kAtomic;
+  expect_good(task, candidate, CheckDepth::kFull);
+}
+
+TEST(PlantedBug, TheHostGoesOnAfterEachOfThem) {
+  const RunnerTask task = small_task();
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  EXPECT_NE(check(*host, traps(task)).verdict, Verdict::kOk);
+  EXPECT_NE(check(*host, writes_a_row_too_many(task)).verdict, Verdict::kOk);
+  EXPECT_EQ(check(*host, good_candidate(task)).verdict, Verdict::kOk);
+}
+
+// --- Bounds ---
+
+TEST(ErrorBound, IsNoMoreThanTheToleranceAndTwiceThePlainKernels) {
+  EXPECT_EQ(error_bound(1e-3, 2e-3), 1e-3);
+  EXPECT_EQ(error_bound(1e-3, 4e-4), 8e-4);
+  EXPECT_EQ(error_bound(1e-3, 1e-5), 5e-4);
+}
+
+// --- Time ---
+
+TEST(CandidateTime, IsCountedAndTheSameEveryTime) {
+  const RunnerTask task = small_task();
+  TimeRequest request;
+  request.rounds = 3;
+  std::vector<std::vector<TimeReport>> reports;
+  for (int i = 0; i < 2; ++i) {
+    const auto host = open_host(task);
+    ASSERT_NE(host, nullptr);
+    EXPECT_EQ(host->evidence(), Evidence::kPredicted);
+    EXPECT_EQ(host->machine().device, "virtual");
+    EXPECT_EQ(host->machine().target, "sm_80");
+    auto timed = host->time({good_candidate(task), good_candidate(task)}, request);
+    ASSERT_TRUE(timed.ok()) << timed.status().to_string();
+    ASSERT_EQ(timed->size(), 2u);
+    reports.push_back(*timed);
+  }
+  ASSERT_EQ(reports[0][0].samples_ms.size(), 3u);
+  EXPECT_GT(reports[0][0].samples_ms[0], 0);
+  EXPECT_EQ(reports[0][0].samples_ms, reports[1][1].samples_ms);
+}
+
+TEST(CandidateTime, GrowsWithTheScores) {
+  RunnerTask task = small_task();
+  const CandidateSpec candidate = good_candidate(task);
+  double last = 0;
+  for (const int64_t length : {256, 1024, 4096, 16384}) {
+    task.sizes.seq_q = task.sizes.seq_k = length;
+    const auto host = open_host(task);
+    ASSERT_NE(host, nullptr);
+    const auto timed = host->time({candidate}, {});
+    ASSERT_TRUE(timed.ok()) << timed.status().to_string();
+    EXPECT_GT((*timed)[0].samples_ms[0], last);
+    last = (*timed)[0].samples_ms[0];
+  }
+}
+
+TEST(CandidateTime, OneThatFailsIsReportedAndTheOthersGoOn) {
+  const RunnerTask task = small_task();
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const auto timed = host->time({traps(task), good_candidate(task)}, {});
+  ASSERT_TRUE(timed.ok()) << timed.status().to_string();
+  EXPECT_EQ((*timed)[0].verdict, Verdict::kDeviceError);
+  EXPECT_TRUE((*timed)[0].samples_ms.empty());
+  EXPECT_EQ((*timed)[1].verdict, Verdict::kOk);
+  EXPECT_EQ((*timed)[1].samples_ms.size(), 1u);
+}
+
+TEST(CandidateTime, ZerosAreRefused) {
+  const RunnerTask task = small_task();
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  TimeRequest request;
+  request.data = InputKind::kZeros;
+  EXPECT_EQ(host->time({good_candidate(task)}, request).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace lssar::test
