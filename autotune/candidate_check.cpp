@@ -91,6 +91,19 @@ Result<std::vector<CandidateChecker::Form>> CandidateChecker::forms(const Candid
   return forms;
 }
 
+Status CandidateChecker::prepare(const CandidateSpec& candidate, const KernelSource& source,
+                                 CheckDepth depth) {
+  const Result<std::vector<Form>> all = forms(candidate, source, depth);
+  if (!all.ok()) return {};
+  for (const Form& form : *all) {
+    // Kept by the cache; loading takes no time beside it.
+    (void)engines_.first->prepare_source(form.problem, candidate.schedule, form.source);
+    for (const CheckCase& one : form.cases)
+      LSSAR_RETURN_IF_ERROR(truths_.truth(form.problem, one).status());
+  }
+  return {};
+}
+
 Result<CheckReport> CandidateChecker::check(const CandidateSpec& candidate,
                                             const KernelSource& source, CheckDepth depth) {
   CheckReport report;

@@ -31,6 +31,10 @@ class CandidateChecker {
   CandidateChecker(const RunnerTask& task, const CheckEngines& engines)
       : task_(task), engines_(engines), truths_(*engines.first) {}
 
+  // Compiles and makes the truths, so that a check() that follows mostly runs the candidate. What
+  // is wrong with the candidate is for check() to say; an error is not its fault.
+  Status prepare(const CandidateSpec& candidate, const KernelSource& source, CheckDepth depth);
+
   // The source is the candidate's own or what its schedule emits.
   Result<CheckReport> check(const CandidateSpec& candidate, const KernelSource& source,
                             CheckDepth depth);

@@ -35,7 +35,8 @@ EngineOptions engine_options(const RunnerTask& task) {
 class ReportObserver final : public TimeObserver {
  public:
   explicit ReportObserver(size_t count) : reports_(count) {}
-  void on_start(const std::vector<size_t>&) override {}
+  void on_prepare(const std::vector<size_t>&) override {}
+  void on_run(const std::vector<size_t>&) override {}
   void on_sample(size_t candidate, double ms) override {
     reports_[candidate].samples_ms.push_back(ms);
   }
@@ -180,6 +181,13 @@ void CandidateHost::note_failure() {
   if (!engine_->device().synchronize(nullptr).ok()) is_spent_ = true;
 }
 
+Status CandidateHost::prepare_check(const CandidateSpec& candidate, CheckDepth depth) {
+  LSSAR_RETURN_IF_ERROR(check_usable());
+  const Result<KernelSource> source = source_of(candidate);
+  if (!source.ok()) return {};  // check() says so
+  return checker_->prepare(candidate, *source, depth);
+}
+
 Result<CheckReport> CandidateHost::check(const CandidateSpec& candidate, CheckDepth depth) {
   LSSAR_RETURN_IF_ERROR(check_usable());
   const Result<KernelSource> source = source_of(candidate);
@@ -226,9 +234,17 @@ Status CandidateHost::count_all(const std::vector<TimedCandidate>& candidates,
   LSSAR_ASSIGN_OR_RETURN(const GpuModel gpu, gpu_model(machine_.target));
   TruthSource truths(*engine_);
   for (size_t i = 0; i < candidates.size(); ++i) {
-    observer.on_start({i});
-    const Result<double> ms = counted_time_ms(task_, candidates[i].spec, candidates[i].source,
-                                              request, gpu, *engine_, truths);
+    observer.on_prepare({i});
+    CountedRun counted(task_, candidates[i].spec, candidates[i].source, *engine_);
+    Status status = counted.prepare(request.data, truths);
+    if (!status.ok()) {
+      const std::optional<Verdict> verdict = verdict_of_prepare(status);
+      if (!verdict) return status;
+      observer.on_failed(i, *verdict, status.message());
+      continue;
+    }
+    observer.on_run({i});
+    const Result<double> ms = counted.ms(gpu);
     if (!ms.ok()) {
       const std::optional<Verdict> verdict = verdict_of_run(ms.status());
       if (!verdict) return ms.status();

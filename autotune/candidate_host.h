@@ -41,6 +41,9 @@ class CandidateHost final : public CandidateRunner {
   Result<std::vector<TimeReport>> time(const std::vector<CandidateSpec>& candidates,
                                        const TimeRequest& request) override;
 
+  // What check() would do before the candidate runs: compiles, and makes the truths.
+  Status prepare_check(const CandidateSpec& candidate, CheckDepth depth);
+
   // As time(), but what happens is told as it happens; see CandidateTimer. The sources of
   // `candidates` are made here.
   Status time_observed(std::vector<TimedCandidate> candidates, const TimeRequest& request,

@@ -165,6 +165,7 @@ Status CandidateTimer::time(const std::vector<TimedCandidate>& candidates,
   std::vector<Prepared> prepared;
   LSSAR_RETURN_IF_ERROR(prepare_all(candidates, observer, &prepared));
   if (prepared.empty()) return {};
+  observer.on_prepare({});
   Buffers buffers(engine_, task_);
   LSSAR_RETURN_IF_ERROR(buffers.fill(prepared, request.data));
   LSSAR_RETURN_IF_ERROR(warm_up(buffers, request.warmup, observer, &prepared));
@@ -189,7 +190,7 @@ Status CandidateTimer::time(const std::vector<TimedCandidate>& candidates,
 Status CandidateTimer::prepare_all(const std::vector<TimedCandidate>& candidates,
                                    TimeObserver& observer, std::vector<Prepared>* prepared) {
   for (size_t i = 0; i < candidates.size(); ++i) {
-    observer.on_start({i});
+    observer.on_prepare({i});
     const auto kernel = engine_.prepare_source(task_.problem, candidates[i].spec.schedule,
                                                candidates[i].source);
     if (kernel.ok()) {
@@ -209,7 +210,7 @@ Status CandidateTimer::warm_up(const Buffers& buffers, int launches, TimeObserve
   Device& device = engine_.device();
   std::vector<Prepared> warm;
   for (const Prepared& one : *prepared) {
-    observer.on_start({one.place});
+    observer.on_run({one.place});
     Status status;
     for (int i = 0; status.ok() && i < std::max(launches, 1); ++i)
       status = buffers.execute(*one.kernel);
@@ -233,7 +234,7 @@ Status CandidateTimer::time_chunk(const Buffers& buffers, const std::vector<cons
   if (chunk.empty()) return {};
   std::vector<size_t> places;
   for (const Prepared* one : chunk) places.push_back(one->place);
-  observer.on_start(places);
+  observer.on_run(places);
   for (int i = 0; i < kLeadingFills; ++i) LSSAR_RETURN_IF_ERROR(buffers.flush_l2());
   for (size_t i = 0; i < chunk.size(); ++i) {
     LSSAR_RETURN_IF_ERROR(buffers.flush_l2());

@@ -23,8 +23,11 @@ struct TimedCandidate {
 class TimeObserver {
  public:
   virtual ~TimeObserver() = default;
-  // By their places in the list that is timed. More than one: their launches are queued together.
-  virtual void on_start(const std::vector<size_t>& candidates) = 0;
+  // What begins now takes as long as a compile.
+  virtual void on_prepare(const std::vector<size_t>& candidates) = 0;
+  // These run now, by their places in the list that is timed. More than one: their launches are
+  // queued together.
+  virtual void on_run(const std::vector<size_t>& candidates) = 0;
   virtual void on_sample(size_t candidate, double ms) = 0;
   virtual void on_failed(size_t candidate, Verdict verdict, const std::string& reason) = 0;
 };

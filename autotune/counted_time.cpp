@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t kCountedLength = 1024;
 constexpr uint64_t kSeed = 1;
+// A persistent block does all the work, which is a small part of this.
+constexpr uint64_t kMaxBlockInstructions = uint64_t{1} << 28;
 constexpr double kSectorBytes = 32;
 constexpr double kWarpLanes = 32;
 
@@ -64,42 +66,42 @@ double counted_ms(const std::vector<KernelCounters>& kernels, const GpuModel& gp
   return clocks / (gpu.clock_ghz * 1e6);
 }
 
-Result<double> counted_time_ms(const RunnerTask& task, const CandidateSpec& candidate,
-                               const KernelSource& source, const TimeRequest& request,
-                               const GpuModel& gpu, Engine& engine, TruthSource& truths) {
-  const Target& target = engine.device().info().target;
-  Problem problem = task.problem;
-  KernelSource counted = source;
+Status CountedRun::prepare(InputKind data, TruthSource& truths) {
+  const Target& target = engine_.device().info().target;
+  problem_ = task_.problem;
+  KernelSource counted = source_;
   // Lengths that are fixed and long: the same schedule with open ones.
-  if (std::max(problem.seq_q, problem.seq_k) > kCountedLength && !candidate.source) {
-    problem = with_open_lengths(problem);
-    LSSAR_ASSIGN_OR_RETURN(counted, emit_kernel(problem, candidate.schedule, target));
+  if (std::max(problem_.seq_q, problem_.seq_k) > kCountedLength && !candidate_.source) {
+    problem_ = with_open_lengths(problem_);
+    LSSAR_ASSIGN_OR_RETURN(counted, emit_kernel(problem_, candidate_.schedule, target));
   }
-  const Sizes sizes = counted_sizes(problem, task.sizes);
-  const RandomInputs inputs = random_inputs(problem, sizes, request.data, kSeed);
-  SavedTensors saved;
-  if (problem.pass == Pass::kBackward) {
-    LSSAR_ASSIGN_OR_RETURN(saved, truths.saved(problem, sizes, inputs));
+  sizes_ = counted_sizes(problem_, task_.sizes);
+  inputs_ = random_inputs(problem_, sizes_, data, kSeed);
+  if (problem_.pass == Pass::kBackward) {
+    LSSAR_ASSIGN_OR_RETURN(saved_, truths.saved(problem_, sizes_, inputs_));
   }
 
   VirtualOptions options;
   options.target = target;
   options.num_threads = 1;  // and so many SMs: persistent grids are alike everywhere
   options.count = true;
-  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine.compiler());
-  const std::unique_ptr<Engine> counting = Engine::create(
-      {}, make_virtual_device(options), compiler, engine.shared_store());
-  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
-                         counting->prepare_source(problem, candidate.schedule, counted));
-  LSSAR_ASSIGN_OR_RETURN(CheckCall call, CheckCall::create(*counting, kernel, sizes));
-  LSSAR_RETURN_IF_ERROR(call.run(inputs, saved));
+  options.max_block_instructions = kMaxBlockInstructions;
+  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine_.compiler());
+  counting_ = Engine::create({}, make_virtual_device(options), compiler, engine_.shared_store());
+  LSSAR_ASSIGN_OR_RETURN(kernel_,
+                         counting_->prepare_source(problem_, candidate_.schedule, counted));
+  return {};
+}
 
-  const double run_scores = count_scores(problem, sizes);
-  const double task_scores = count_scores(problem, task.sizes);
+Result<double> CountedRun::ms(const GpuModel& gpu) {
+  LSSAR_ASSIGN_OR_RETURN(CheckCall call, CheckCall::create(*counting_, kernel_, sizes_));
+  LSSAR_RETURN_IF_ERROR(call.run(inputs_, saved_));
+  const double run_scores = count_scores(problem_, sizes_);
+  const double task_scores = count_scores(problem_, task_.sizes);
   const double scale = run_scores > 0 && task_scores > 0 ? task_scores / run_scores : 1;
-  const double one_sm_ms = counted_ms(counting->device().kernel_counters(), gpu);
+  const double one_sm_ms = counted_ms(counting_->device().kernel_counters(), gpu);
   return one_sm_ms * scale / gpu.num_sms +
-         static_cast<double>(source.steps.size()) * gpu.launch_us * 1e-3;
+         static_cast<double>(source_.steps.size()) * gpu.launch_us * 1e-3;
 }
 
 }  // namespace lssar

@@ -17,6 +17,7 @@
 // Threads: one at a time.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "autotune/cost_model.h"
@@ -29,11 +30,30 @@ namespace lssar {
 // Milliseconds on one SM of `gpu`, without launches.
 double counted_ms(const std::vector<KernelCounters>& kernels, const GpuModel& gpu);
 
-// Runs the candidate on a counting device of its own, which shares compiler and cache with
-// `engine`. `truths` makes what a backward reads. Errors of the run are the candidate's: see
-// verdict_of_run.
-Result<double> counted_time_ms(const RunnerTask& task, const CandidateSpec& candidate,
-                               const KernelSource& source, const TimeRequest& request,
-                               const GpuModel& gpu, Engine& engine, TruthSource& truths);
+// A candidate on a counting device of its own, which shares compiler and cache with `engine`.
+class CountedRun {
+ public:
+  CountedRun(const RunnerTask& task, const CandidateSpec& candidate, const KernelSource& source,
+             Engine& engine)
+      : task_(task), candidate_(candidate), source_(source), engine_(engine) {}
+
+  // Compiles; `truths` makes what a backward reads. Errors: see verdict_of_prepare.
+  Status prepare(InputKind data, TruthSource& truths);
+  // Runs. Errors are the candidate's: see verdict_of_run.
+  Result<double> ms(const GpuModel& gpu);
+
+ private:
+  const RunnerTask& task_;
+  const CandidateSpec& candidate_;
+  const KernelSource& source_;
+  Engine& engine_;
+
+  Problem problem_;
+  Sizes sizes_;
+  RandomInputs inputs_;
+  SavedTensors saved_;
+  std::unique_ptr<Engine> counting_;
+  std::shared_ptr<const PreparedKernel> kernel_;
+};
 
 }  // namespace lssar
