@@ -84,8 +84,8 @@ Result<std::vector<CandidateChecker::Form>> CandidateChecker::forms(const Candid
 
   Form open;
   open.problem = with_open_lengths(task_.problem);
-  LSSAR_ASSIGN_OR_RETURN(
-      open.source, emit_kernel(open.problem, candidate.schedule, engines_.first->device().info().target));
+  LSSAR_ASSIGN_OR_RETURN(open.source, emit_kernel(open.problem, candidate.schedule,
+                                                  engines_.first->device().info().target));
   open.cases = cases_of(open.problem, open.source);
   forms.push_back(std::move(open));
   return forms;
@@ -179,8 +179,7 @@ Result<bool> CandidateChecker::check_case(const Form& form, const Schedule& sche
       if (std::string what = call->difference(*first); !what.empty())
         return rule_out(Verdict::kNotRepeatable, std::move(what), report);
     }
-    LSSAR_ASSIGN_OR_RETURN(const bool again_right,
-                           check_numbers(form, one, *truth, *call, report));
+    LSSAR_ASSIGN_OR_RETURN(const bool again_right, check_numbers(form, one, *truth, *call, report));
     if (!again_right) return false;
   }
   return true;
@@ -200,8 +199,7 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
   if (problem.pass == Pass::kForwardTrain) {
     outputs.push_back({"saved_o", OutputTensor::kO, call.values("saved_o"), &expected.o});
     // What is saved is right if a backward can use it.
-    LSSAR_ASSIGN_OR_RETURN(gradients,
-                           truths_.gradients(problem, s, truth.inputs, call.saved()));
+    LSSAR_ASSIGN_OR_RETURN(gradients, truths_.gradients(problem, s, truth.inputs, call.saved()));
     by = " of the plain backward with what this forward saved";
   } else if (problem.pass == Pass::kBackward) {
     gradients = {call.values("grad_q"), call.values("grad_k"), call.values("grad_v")};
@@ -228,12 +226,12 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
     const bool is_v = output.tensor == OutputTensor::kO || output.tensor == OutputTensor::kDv;
     return rule_out(
         Verdict::kWrong,
-        fmt::format("{}: relative error {:.2e}, allowed {:.2e}, the plain kernel's {:.2e}; worst "
-                    "{:.2e} at {}",
-                    output.name, error.relative_l2, bound, baseline, error.worst_abs,
-                    position(error.worst_index, by_key ? s.kv_heads : s.heads,
-                             by_key ? s.seq_k : s.seq_q,
-                             is_v ? problem.head_dim_v : problem.head_dim)),
+        fmt::format(
+            "{}: relative error {:.2e}, allowed {:.2e}, the plain kernel's {:.2e}; worst "
+            "{:.2e} at {}",
+            output.name, error.relative_l2, bound, baseline, error.worst_abs,
+            position(error.worst_index, by_key ? s.kv_heads : s.heads, by_key ? s.seq_k : s.seq_q,
+                     is_v ? problem.head_dim_v : problem.head_dim)),
         report);
   }
   return true;

@@ -7,6 +7,7 @@
 
 #include "autotune/counted_time.h"
 #include "autotune/fault_verdict.h"
+#include "autotune/schedule_choice.h"
 #include "runtime/cuda/record_device.h"
 #include "runtime/virtual/virtual_device.h"
 
@@ -114,12 +115,7 @@ Result<std::unique_ptr<CandidateHost>> CandidateHost::open_for(const RunnerTask&
 Status CandidateHost::set_up(std::shared_ptr<Device> device) {
   engine_ = Engine::create(engine_options(task_), std::move(device), nullptr);
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine_->compiler());
-  const bool is_virtual = facts_.info.kind == "virtual";
-  machine_.device = is_virtual ? "virtual" : facts_.info.name;
-  machine_.target = facts_.info.target.name();
-  machine_.num_sms = is_virtual ? 0 : facts_.info.num_sms;
-  machine_.driver = facts_.info.driver;
-  machine_.compiler = compiler->name() + " " + compiler->version();
+  machine_ = machine_of(facts_.info, compiler->name() + " " + compiler->version());
   return {};
 }
 

@@ -139,8 +139,8 @@ Status CandidateTimer::Buffers::run_plain_forward() {
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                          workspace_layout(problem, schedule, task_.sizes));
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr workspace, allocate(layout.total_bytes));
-  LSSAR_RETURN_IF_ERROR(engine_.execute(*kernel, task_.sizes, tensors_,
-                                        {workspace, layout.total_bytes}, nullptr));
+  LSSAR_RETURN_IF_ERROR(
+      engine_.execute(*kernel, task_.sizes, tensors_, {workspace, layout.total_bytes}, nullptr));
   return engine_.device().synchronize(nullptr);
 }
 
@@ -191,8 +191,8 @@ Status CandidateTimer::prepare_all(const std::vector<TimedCandidate>& candidates
                                    TimeObserver& observer, std::vector<Prepared>* prepared) {
   for (size_t i = 0; i < candidates.size(); ++i) {
     observer.on_prepare({i});
-    const auto kernel = engine_.prepare_source(task_.problem, candidates[i].spec.schedule,
-                                               candidates[i].source);
+    const auto kernel =
+        engine_.prepare_source(task_.problem, candidates[i].spec.schedule, candidates[i].source);
     if (kernel.ok()) {
       prepared->push_back({i, candidates[i].rounds_done, *kernel});
       continue;

@@ -33,8 +33,8 @@ Status CheckCall::add(const std::string& name, size_t bytes, Item::Role role, DT
   const bool is_callers = role != Item::Role::kScratch && !name.starts_with("saved");
   const size_t offset = alignment < 16 && is_callers ? static_cast<size_t>(alignment) : 0;
   Item item;
-  LSSAR_ASSIGN_OR_RETURN(
-      item.buffer, GuardedBuffer::allocate(engine_->shared_device(), name, bytes, offset));
+  LSSAR_ASSIGN_OR_RETURN(item.buffer,
+                         GuardedBuffer::allocate(engine_->shared_device(), name, bytes, offset));
   item.role = role;
   item.dtype = dtype;
   items_.push_back(std::move(item));
@@ -105,9 +105,8 @@ Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
 Status CheckCall::run(const RandomInputs& inputs, const SavedTensors& saved) {
   LSSAR_RETURN_IF_ERROR(fill(inputs, saved));
   const Item* workspace = find("workspace");
-  LSSAR_RETURN_IF_ERROR(engine_->execute(*kernel_, sizes_, tensors(),
-                                         {workspace->buffer.ptr(), workspace->buffer.bytes()},
-                                         nullptr));
+  LSSAR_RETURN_IF_ERROR(engine_->execute(
+      *kernel_, sizes_, tensors(), {workspace->buffer.ptr(), workspace->buffer.bytes()}, nullptr));
   LSSAR_RETURN_IF_ERROR(engine_->device().synchronize(nullptr));
   for (Item& item : items_) LSSAR_RETURN_IF_ERROR(item.buffer.read());
   return {};
@@ -139,8 +138,8 @@ std::string CheckCall::difference(const CheckCall& other) const {
     if (found.first == a.end()) continue;
     const size_t unit = static_cast<size_t>(dtype_bytes(items_[i].dtype));
     return fmt::format("{}: other bits in a second run, the first at element {} of {}",
-                       items_[i].buffer.name(),
-                       static_cast<size_t>(found.first - a.begin()) / unit, a.size() / unit);
+                       items_[i].buffer.name(), static_cast<size_t>(found.first - a.begin()) / unit,
+                       a.size() / unit);
   }
   return "";
 }

@@ -80,8 +80,8 @@ std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
   const Tiles tiles = tiles_of(problem, schedule, source);
   const int64_t ratio = sizes.kv_heads > 0 ? std::max<int64_t>(1, sizes.heads / sizes.kv_heads) : 1;
   std::vector<CheckCase> cases;
-  for (const Shape& shape : depth == CheckDepth::kQuick ? quick_shapes(tiles)
-                                                        : full_shapes(tiles)) {
+  for (const Shape& shape :
+       depth == CheckDepth::kQuick ? quick_shapes(tiles) : full_shapes(tiles)) {
     CheckCase one;
     one.sizes.batch = shape.batch;
     one.sizes.kv_heads = ratio <= 4 ? 2 : 1;

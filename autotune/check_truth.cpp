@@ -83,10 +83,9 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& probl
     truth->expected.dv = widen(gradients[2]);
     return std::shared_ptr<const CheckTruth>(std::move(truth));
   }
-  LSSAR_ASSIGN_OR_RETURN(
-      truth->expected,
-      reference_attention(drawn, one.sizes,
-                          {widen(in.q), widen(in.k), widen(in.v), widen(in.grad_o)}));
+  LSSAR_ASSIGN_OR_RETURN(truth->expected, reference_attention(drawn, one.sizes,
+                                                              {widen(in.q), widen(in.k),
+                                                               widen(in.v), widen(in.grad_o)}));
   const ReferenceOutputs& expected = truth->expected;
   const auto add = [&](OutputTensor tensor, const std::vector<double>& right,
                        const std::vector<float>& got) {

@@ -20,9 +20,9 @@
 #include <memory>
 #include <vector>
 
-#include "autotune/cost_model.h"
 #include "autotune/candidate_runner.h"
 #include "autotune/check_truth.h"
+#include "autotune/cost_model.h"
 #include "runtime/engine.h"
 
 namespace lssar {

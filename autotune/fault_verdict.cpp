@@ -8,8 +8,12 @@ namespace {
 
 // How the virtual device's strict reports begin (runtime/virtual/checker_reports.cpp).
 constexpr std::string_view kStrictReports[] = {
-    "race: ",            "missing fence.proxy.async: ", "undefined value: ",
-    "synchronisation: ", "operation in flight: ",       "uninitialised global memory: ",
+    "race: ",
+    "missing fence.proxy.async: ",
+    "undefined value: ",
+    "synchronisation: ",
+    "operation in flight: ",
+    "uninitialised global memory: ",
 };
 
 bool has(const std::string& text, std::string_view part) {

@@ -28,12 +28,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxLineBytes = size_t{256} << 20;
 constexpr size_t kMaxLastText = 2000;
-constexpr double kEndTimeoutS = 2;   // of one whose input was closed
+constexpr double kEndTimeoutS = 2;    // of one whose input was closed
 constexpr double kReapTimeoutS = 30;  // of one that was killed: a driver may still clean up
 
 Clock::time_point after(double seconds) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                            std::chrono::duration<double>(seconds));
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 // Of 3 and above: a host that closed its standard files gets low numbers, which the new process's
@@ -102,8 +102,8 @@ int spawn(const std::string& program, int input, int output, int errors, pid_t* 
   posix_spawnattr_setsigmask(&plan.attributes, &none);
   posix_spawnattr_setsigdefault(&plan.attributes, &all);
   posix_spawnattr_setpgroup(&plan.attributes, 0);
-  posix_spawnattr_setflags(&plan.attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                                 POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setflags(&plan.attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::string name = program;
   std::string parent = std::to_string(getpid());
   char* arguments[] = {name.data(), parent.data(), nullptr};
@@ -133,8 +133,8 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const std::string& p
   LSSAR_ASSIGN_OR_RETURN(Ends output, make_pipe());
   LSSAR_ASSIGN_OR_RETURN(Ends errors, make_pipe());
   std::unique_ptr<WorkerProcess> process(new WorkerProcess);
-  const int error = spawn(program, input.theirs.get(), output.theirs.get(), errors.theirs.get(),
-                          &process->pid_);
+  const int error =
+      spawn(program, input.theirs.get(), output.theirs.get(), errors.theirs.get(), &process->pid_);
   if (error != 0) {
     const std::string why = fmt::format("{}: {}", program, strerror(error));
     return error == ENOMEM || error == EAGAIN ? out_of_memory(why) : missing(why);
@@ -155,8 +155,8 @@ Status WorkerProcess::send(const nlohmann::json& message) {
   const std::string line = worker::to_line(message);
   const Clock::time_point deadline = after(kSendTimeoutS);
   for (size_t sent = 0; sent < line.size();) {
-    const ssize_t count = ::send(input_.get(), line.data() + sent, line.size() - sent,
-                                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count =
+        ::send(input_.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count > 0) {
       sent += static_cast<size_t>(count);
       continue;
@@ -206,8 +206,7 @@ bool WorkerProcess::wait_for_output(Clock::time_point deadline, bool has_deadlin
   pollfd files[] = {{output_.get(), POLLIN, 0}, {errors_.get(), POLLIN, 0}};
   int timeout_ms = -1;
   if (has_deadline) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return false;
     timeout_ms = static_cast<int>(std::min<int64_t>(left, 1 << 30));
   }
@@ -229,8 +228,7 @@ void WorkerProcess::read_errors() {
   const ssize_t count = read(errors_.get(), buffer, sizeof(buffer));
   if (count > 0) {
     last_text_.append(buffer, static_cast<size_t>(count));
-    if (last_text_.size() > kMaxLastText)
-      last_text_.erase(0, last_text_.size() - kMaxLastText);
+    if (last_text_.size() > kMaxLastText) last_text_.erase(0, last_text_.size() - kMaxLastText);
   } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
     errors_.close();
   }

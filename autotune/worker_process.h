@@ -75,13 +75,13 @@ class WorkerProcess {
 
   pid_t pid_ = -1;
   FileDescriptor input_, output_, errors_;
-  std::string read_;       // of output, not yet taken
-  size_t searched_ = 0;    // of read_, without a line's end
-  std::string last_text_;  // the end of errors
-  bool has_ended_ = false;   // output is at its end
+  std::string read_;        // of output, not yet taken
+  size_t searched_ = 0;     // of read_, without a line's end
+  std::string last_text_;   // the end of errors
+  bool has_ended_ = false;  // output is at its end
   bool is_reaped_ = false;
   bool was_killed_ = false;  // by kill()
-  int exit_status_ = -1;   // as waitpid gives it; -1: somebody else took it
+  int exit_status_ = -1;     // as waitpid gives it; -1: somebody else took it
 };
 
 }  // namespace lssar

@@ -57,8 +57,7 @@ Sizes decode_sizes(const json& j) {
 json encode_step(const LaunchStep& step) {
   json maps = json::array();
   for (const MapSpec& map : step.maps) {
-    maps.push_back(
-        {static_cast<int>(map.tensor), map.box_rows, map.box_cols, map.swizzled});
+    maps.push_back({static_cast<int>(map.tensor), map.box_rows, map.box_cols, map.swizzled});
   }
   return {{"entry", step.entry},
           {"grid_rows", static_cast<int>(step.grid_rows)},
@@ -111,8 +110,7 @@ json encode(const Status& status) {
 Status decode_status(const json& j) {
   using Fields = std::pair<StatusCode, std::string>;
   const Result<Fields> fields = decoded("error", [&] {
-    return Fields(enum_of(j.at("code"), StatusCode::kInternal),
-                  j.at("message").get<std::string>());
+    return Fields(enum_of(j.at("code"), StatusCode::kInternal), j.at("message").get<std::string>());
   });
   return fields.ok() ? Status(fields->first, fields->second) : fields.status();
 }
@@ -145,10 +143,14 @@ Result<RunnerTask> decode_task(const json& j) {
 
 json encode(const DeviceFacts& device) {
   const DeviceInfo& info = device.info;
-  return {{"kind", info.kind},       {"name", info.name},
-          {"id", info.id},           {"driver", info.driver},
-          {"num_sms", info.num_sms}, {"l2_bytes", info.l2_bytes},
-          {"target", to_json(info.target)}, {"image", static_cast<int>(device.image)}};
+  return {{"kind", info.kind},
+          {"name", info.name},
+          {"id", info.id},
+          {"driver", info.driver},
+          {"num_sms", info.num_sms},
+          {"l2_bytes", info.l2_bytes},
+          {"target", to_json(info.target)},
+          {"image", static_cast<int>(device.image)}};
 }
 
 Result<DeviceFacts> decode_device(const json& j) {
@@ -187,9 +189,8 @@ json encode(const CandidateSpec& candidate) {
   if (!candidate.source) return j;
   json steps = json::array();
   for (const LaunchStep& step : candidate.source->steps) steps.push_back(encode_step(step));
-  j["source"] = {{"name", candidate.source->name},
-                 {"text", candidate.source->source},
-                 {"steps", steps}};
+  j["source"] = {
+      {"name", candidate.source->name}, {"text", candidate.source->source}, {"steps", steps}};
   return j;
 }
 

@@ -1,5 +1,5 @@
-// What a WorkerRunner and its worker processes say to each other: one JSON object per line, over the
-// worker's standard input and output.
+// What a WorkerRunner and its worker processes say to each other: one JSON object per line, over
+// the worker's standard input and output.
 //
 //   worker  {"lssar_tune_worker": VERSION, "protocol": N}      first of all
 //   runner  {"task": ..., "device": ...}                       device: for a worker that compiles

@@ -129,14 +129,16 @@ WorkerRunner::Answer WorkerRunner::next_message(Worker* worker, double timeout_s
       return answer;
     case WorkerProcess::Outcome::kTimeout:
       (*worker)->kill();
-      answer.failure = {Verdict::kTimeout, fmt::format("{}: no end after {:g} s", doing, timeout_s)};
+      answer.failure = {Verdict::kTimeout,
+                        fmt::format("{}: no end after {:g} s", doing, timeout_s)};
       break;
     case WorkerProcess::Outcome::kDied:
       answer.failure = {Verdict::kCrashed,
                         fmt::format("{}: its process was {}", doing, (*worker)->last_words())};
       break;
   }
-  log(LogLevel::kInfo, fmt::format("tuning worker {}: {}", (*worker)->pid(), answer.failure.reason));
+  log(LogLevel::kInfo,
+      fmt::format("tuning worker {}: {}", (*worker)->pid(), answer.failure.reason));
   answer.has_failed = true;
   worker->reset();
   return answer;
@@ -184,16 +186,14 @@ Result<CompileReport> WorkerRunner::compile(const CandidateSpec& candidate) {
     report.reason = "compiling, " + answer->failure.reason;
     return report;
   }
-  if (answer->message.contains("error"))
-    return worker::decode_status(answer->message["error"]);
+  if (answer->message.contains("error")) return worker::decode_status(answer->message["error"]);
   return worker::decode_compile_report(answer->message.value("report", json()));
 }
 
 Result<CheckReport> WorkerRunner::check(const CandidateSpec& candidate, CheckDepth depth) {
-  LSSAR_ASSIGN_OR_RETURN(const Answer answer,
-                         ask(&runner_, true,
-                             {{"check", worker::encode(candidate)},
-                              {"full", depth == CheckDepth::kFull}}));
+  LSSAR_ASSIGN_OR_RETURN(const Answer answer, ask(&runner_, true,
+                                                  {{"check", worker::encode(candidate)},
+                                                   {"full", depth == CheckDepth::kFull}}));
   if (answer.has_failed) {
     CheckReport report;
     report.verdict = answer.failure.verdict;
@@ -300,8 +300,7 @@ class WorkerRunner::Timing {
     try {
       if (message.contains("on")) {
         on_.clear();
-        for (const json& place : message.at("on"))
-          on_.push_back(places_.at(place.get<size_t>()));
+        for (const json& place : message.at("on")) on_.push_back(places_.at(place.get<size_t>()));
         phase_ = message.at("phase").get<std::string>();
       } else if (message.contains("sample")) {
         const json& sample = message.at("sample");
@@ -311,8 +310,7 @@ class WorkerRunner::Timing {
         const json& failed = message.at("failed");
         LSSAR_ASSIGN_OR_RETURN(const Verdict verdict,
                                parse_verdict(failed.at(1).get<std::string>()));
-        rule_out(places_.at(failed.at(0).get<size_t>()), verdict,
-                 failed.at(2).get<std::string>());
+        rule_out(places_.at(failed.at(0).get<size_t>()), verdict, failed.at(2).get<std::string>());
         has_failed_ = true;
       }
     } catch (const std::exception& error) {

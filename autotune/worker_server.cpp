@@ -193,8 +193,7 @@ class Server {
     std::vector<TimedCandidate> candidates;
     for (const json& one : request["time"]) {
       TimedCandidate timed;
-      LSSAR_ASSIGN_OR_RETURN(timed.spec,
-                             worker::decode_candidate(one.value("candidate", json())));
+      LSSAR_ASSIGN_OR_RETURN(timed.spec, worker::decode_candidate(one.value("candidate", json())));
       timed.rounds_done = one.value("rounds_done", 0);
       candidates.push_back(std::move(timed));
     }

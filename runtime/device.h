@@ -23,13 +23,13 @@ using DevicePtr = uint64_t;  // 0 = null
 using Stream = void*;        // the CUstream of a cuda device; null is its default stream
 
 struct DeviceInfo {
-  std::string kind;    // "cuda", "virtual", "record"
-  std::string name;    // "NVIDIA H200", "virtual device (AVX-512)"
+  std::string kind;  // "cuda", "virtual", "record"
+  std::string name;  // "NVIDIA H200", "virtual device (AVX-512)"
   // Which one of several with that name: a GPU's PCI address, "0000:3b:00"; else kind.
   std::string id;
-  std::string driver;  // driver version, or "" where there is none
-  Target target;       // what to compile for; limits are the device's own
-  int num_sms = 0;     // virtual: threads that run blocks
+  std::string driver;    // driver version, or "" where there is none
+  Target target;         // what to compile for; limits are the device's own
+  int num_sms = 0;       // virtual: threads that run blocks
   int64_t l2_bytes = 0;  // 0 = not known, or there is none
 };
 

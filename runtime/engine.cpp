@@ -169,8 +169,8 @@ Result<CompiledImage> Engine::compile(const Problem& problem, const Schedule& sc
   LSSAR_RETURN_IF_ERROR(validate(problem));
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> opened, compiler());
   if (!opened->can_make(kind)) {
-    return unsupported(fmt::format("{} {} makes no {}", opened->name(), opened->version(),
-                                   image_kind_name(kind)));
+    return unsupported(
+        fmt::format("{} {} makes no {}", opened->name(), opened->version(), image_kind_name(kind)));
   }
   PreparedKernel kernel;
   kernel.problem = problem;

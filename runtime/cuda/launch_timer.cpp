@@ -26,8 +26,8 @@ CudaLaunchTimer::~CudaLaunchTimer() {
 
 Status CudaLaunchTimer::record(size_t event, Stream stream) {
   if (event >= events_.size()) {
-    return invalid_argument(fmt::format("launch timer: sample {}: it was made for {}", event / 2,
-                                        events_.size() / 2));
+    return invalid_argument(
+        fmt::format("launch timer: sample {}: it was made for {}", event / 2, events_.size() / 2));
   }
   const CudaContext::Current current(*context_);
   LSSAR_RETURN_IF_ERROR(current.status());
@@ -36,8 +36,8 @@ Status CudaLaunchTimer::record(size_t event, Stream stream) {
 
 Result<double> CudaLaunchTimer::ms(size_t sample) {
   if (2 * sample + 1 >= events_.size()) {
-    return invalid_argument(fmt::format("launch timer: sample {}: it was made for {}", sample,
-                                        events_.size() / 2));
+    return invalid_argument(
+        fmt::format("launch timer: sample {}: it was made for {}", sample, events_.size() / 2));
   }
   const CudaContext::Current current(*context_);
   LSSAR_RETURN_IF_ERROR(current.status());
@@ -45,10 +45,9 @@ Result<double> CudaLaunchTimer::ms(size_t sample) {
   LSSAR_RETURN_IF_ERROR(
       context_->status(driver.event_synchronize(events_[2 * sample + 1]), "cuEventSynchronize"));
   float milliseconds = 0;
-  LSSAR_RETURN_IF_ERROR(
-      context_->status(driver.event_elapsed_ms(&milliseconds, events_[2 * sample],
-                                               events_[2 * sample + 1]),
-                       "cuEventElapsedTime"));
+  LSSAR_RETURN_IF_ERROR(context_->status(
+      driver.event_elapsed_ms(&milliseconds, events_[2 * sample], events_[2 * sample + 1]),
+      "cuEventElapsedTime"));
   return static_cast<double>(milliseconds);
 }
 

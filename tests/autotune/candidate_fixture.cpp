@@ -74,8 +74,7 @@ CandidateSpec off_by_one_at_the_causal_edge(const RunnerTask& task) {
 }
 
 CandidateSpec writes_a_row_too_many(const RunnerTask& task) {
-  return planted(task, "a row too many",
-                 {{kSkipRows, "if (row[half] > queries_total) continue;"}});
+  return planted(task, "a row too many", {{kSkipRows, "if (row[half] > queries_total) continue;"}});
 }
 
 CandidateSpec never_writes_the_last_row(const RunnerTask& task) {
@@ -103,8 +102,8 @@ CandidateSpec follows_the_clock(const RunnerTask& task) {
 
 CandidateSpec never_ends(const RunnerTask& task) {
   return planted(task, "endless",
-                 {{kPlaceBlock, std::string("    for (volatile int i = 0; i >= 0;) {\n    }\n") +
-                                    kPlaceBlock}});
+                 {{kPlaceBlock,
+                   std::string("    for (volatile int i = 0; i >= 0;) {\n    }\n") + kPlaceBlock}});
 }
 
 CandidateSpec traps(const RunnerTask& task) {

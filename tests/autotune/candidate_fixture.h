@@ -38,7 +38,7 @@ CandidateSpec edited(const RunnerTask& task, const CandidateSpec& candidate,
 CandidateSpec off_by_one_at_the_causal_edge(const RunnerTask& task);
 CandidateSpec writes_a_row_too_many(const RunnerTask& task);
 CandidateSpec never_writes_the_last_row(const RunnerTask& task);
-CandidateSpec races(const RunnerTask& task);  // without harm to its numbers
+CandidateSpec races(const RunnerTask& task);              // without harm to its numbers
 CandidateSpec follows_the_clock(const RunnerTask& task);  // a few elements do, a little
 CandidateSpec never_ends(const RunnerTask& task);
 CandidateSpec traps(const RunnerTask& task);
