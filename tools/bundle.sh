@@ -5,8 +5,8 @@
 #
 #   sh tools/bundle.sh [FOLDER]    default build/bundle/lssar; replaced if it is there
 #
-# In it: bin/ (lssar, lssar-tune-worker, tests, benchmarks), lib/ (liblssar.so and what it needs), include/, data/ (of
-# the tests), gpu_check.sh, tests.txt (label and program of each test), COMMIT.
+# In it: bin/ (lssar, lssar-tune-worker, tests, benchmarks), lib/ (liblssar.so and what it needs),
+# include/, data/ (of the tests), gpu_check.sh, tests.txt (label and program of each test), COMMIT.
 # Exit code: 0 done, 2 wrong usage, 3 a tool is missing, else that of the step that failed.
 set -eu
 
