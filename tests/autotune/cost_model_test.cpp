@@ -186,6 +186,22 @@ TEST(CostModel, HasTheSlotsOfTheTable) {
   }
 }
 
+// Read from the machine code of ptxas 13.0 for sm_80, tiles of 64 x 64, tensor instructions counted
+// as slots; and 20 for each copy of 16 bytes.
+TEST(CostModel, HasTheSlotsOfThePortableForward) {
+  for (const auto& [dim, sum, weigh, copies] :
+       {std::tuple{64, 10.6, 21.2, 2.5}, std::tuple{128, 12.25, 24.4, 5.0}}) {
+    const Case c = make_case(Pass::kForward, dim, 8192, "sm_80", false);
+    Schedule schedule = c.standard();
+    schedule.forward = {64, 64, 3, 1};
+    const KernelWork work = work_of(c.problem, c.sizes, schedule, c.target, c.gpu).kernels.at(0);
+    const double scores = 64.0 * 8192 * 8192;
+    const auto slots = static_cast<size_t>(Resource::kIssue);
+    EXPECT_NEAR(work.phases[0].amount[slots] / scores / (sum + copies), 1, 0.05);
+    EXPECT_NEAR(work.phases[1].amount[slots] / scores / (weigh + 2 * copies), 1, 0.05);
+  }
+}
+
 TEST(CostModel, ATimeIsAboutLinearInTheWork) {
   const CostEstimate once = make_case(Pass::kForward, 128, 8192).cost();
   const CostEstimate twice = make_case(Pass::kForward, 128, 16384).cost();
