@@ -171,10 +171,10 @@ typedef struct lssar_context_options {
 
 /* Opens the device. `options` NULL: every default. A cache directory that cannot be used is no
  * error: the context then keeps binaries in memory (lssar_context_get_info says why). Nor is a
- * tuning table that is missing, or that cannot be read (a warning in the log says why). The compiler
- * is opened by the first prepare, or by the first plan that finds records in a tuning table.
- * *context is set to NULL on failure.
- * INVALID_ARGUMENT: a bad option. MISSING: no such device. DEVICE_ERROR, OUT_OF_MEMORY. */
+ * tuning table that is missing, or that cannot be read (a warning in the log says why). The
+ * compiler is opened by the first prepare, or by the first plan that finds records in a tuning
+ * table. *context is set to NULL on failure. INVALID_ARGUMENT: a bad option. MISSING: no such
+ * device. DEVICE_ERROR, OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_context_create(const lssar_context_options* options,
                                             lssar_context** context) LSSAR_NOEXCEPT;
 LSSAR_API void lssar_context_destroy(lssar_context* context) LSSAR_NOEXCEPT;
@@ -288,10 +288,10 @@ typedef enum lssar_schedule_origin {
  * only kernel; `unaligned_*`: of the one for all other calls, where there are two (else
  * unaligned_schedule_json and unaligned_reason are NULL). Strings belong to the plan. */
 typedef struct lssar_schedule_info {
-  size_t struct_size;  /* set by the caller */
-  int32_t origin;      /* lssar_schedule_origin */
+  size_t struct_size; /* set by the caller */
+  int32_t origin;     /* lssar_schedule_origin */
   int32_t unaligned_origin;
-  const char* reason;  /* one line: which record decided, or why none did */
+  const char* reason;        /* one line: which record decided, or why none did */
   const char* schedule_json; /* as plan_options.schedule_json takes it, every field */
   const char* unaligned_reason;
   const char* unaligned_schedule_json;
