@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 
 constexpr mode_t kFileMode = 0600;
 constexpr milliseconds kLockPatience{10'000};  // an append takes milliseconds
-constexpr milliseconds kLockPause{2};
+constexpr milliseconds kLockPause{1};
 
 Status errno_status(const char* what, const std::string& path, int error) {
   return io_error(fmt::format("cannot {} tuning table '{}': {}", what, path, std::strerror(error)));
