@@ -1,8 +1,6 @@
 #include "autotune/candidate_check.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,11 +28,6 @@ std::string position(size_t index, int64_t heads, int64_t length, int64_t dim) {
   const auto at = static_cast<int64_t>(index);
   return fmt::format("[{}, {}, {}, {}]", at / (dim * length * heads), at / (dim * length) % heads,
                      at / dim % length, at % dim);
-}
-
-// For records, whose text knows no infinities: the largest number there is.
-double as_finite(double error) {
-  return std::isfinite(error) ? error : std::numeric_limits<double>::max();
 }
 
 // One output with what it should be.
@@ -146,6 +139,7 @@ Result<std::optional<CheckCall>> CandidateChecker::run(Engine& engine, const For
     return std::optional<CheckCall>();
   }
   LSSAR_ASSIGN_OR_RETURN(CheckCall call, CheckCall::create(engine, *kernel, one.sizes));
+  if (on_run_) on_run_();
   if (const Status status = call.run(truth.inputs, truth.saved); !status.ok()) {
     const std::optional<Verdict> verdict = verdict_of_run(status);
     if (!verdict) return status;
@@ -219,8 +213,8 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
     // Two kernels may each be off by what is allowed.
     const double bound = truth.is_plain ? 2 * allowed : error_bound(allowed, baseline);
     const TensorError error = compare(*output.expected, output.values, bound, output.floor);
-    report->error = std::max(report->error, as_finite(error.relative_l2));
-    report->baseline_error = std::max(report->baseline_error, as_finite(baseline));
+    report->error = std::max(report->error, error_beyond_floor(error));
+    report->baseline_error = std::max(report->baseline_error, baseline);
     if (error.passed) continue;
     const bool by_key = output.tensor == OutputTensor::kDk || output.tensor == OutputTensor::kDv;
     const bool is_v = output.tensor == OutputTensor::kO || output.tensor == OutputTensor::kDv;

@@ -4,9 +4,11 @@
 // Used by CandidateHost. Threads: one at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autotune/candidate_runner.h"
@@ -30,6 +32,9 @@ class CandidateChecker {
  public:
   CandidateChecker(const RunnerTask& task, const CheckEngines& engines)
       : task_(task), engines_(engines), truths_(*engines.first) {}
+
+  // Called before every run of the candidate.
+  void set_on_run(std::function<void()> on_run) { on_run_ = std::move(on_run); }
 
   // Compiles and makes the truths, so that a check() that follows mostly runs the candidate. What
   // is wrong with the candidate is for check() to say; an error is not its fault.
@@ -64,6 +69,7 @@ class CandidateChecker {
   const RunnerTask task_;
   const CheckEngines engines_;
   TruthSource truths_;
+  std::function<void()> on_run_;
 };
 
 // What an output's relative error may be: no more than docs/math.md allows, and no more than twice

@@ -4,8 +4,10 @@
 // CandidateRunner.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autotune/candidate_check.h"
@@ -41,6 +43,10 @@ class CandidateHost final : public CandidateRunner {
   Result<std::vector<TimeReport>> time(const std::vector<CandidateSpec>& candidates,
                                        const TimeRequest& request) override;
 
+  // Called before every run of a candidate that is checked.
+  void set_on_run(std::function<void()> on_run) {
+    if (checker_ != nullptr) checker_->set_on_run(std::move(on_run));
+  }
   // What check() would do before the candidate runs: compiles, and makes the truths.
   Status prepare_check(const CandidateSpec& candidate, CheckDepth depth);
 

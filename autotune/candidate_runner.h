@@ -38,7 +38,9 @@ struct RunnerTask {
   std::string cache_directory;  // compiled images are found again there; "none": kept in memory
 
   double compile_timeout_s = 120;
-  double run_timeout_s = 30;  // of one check, or of one candidate's share of a timing
+  // Of one run of a check with what is computed from its results, and of one candidate's share of
+  // the launches that are queued together. Both limits are the worker processes'.
+  double run_timeout_s = 30;
 };
 
 struct CandidateSpec {
@@ -60,7 +62,7 @@ struct CompileReport {
 struct CheckReport {
   Verdict verdict = Verdict::kOk;
   std::string reason;         // which tensor, where, how far
-  double error = 0;           // largest relative L2 error of an output
+  double error = 0;           // largest relative L2 error of an output, beyond the rule's floor
   double baseline_error = 0;  // of the plain kernel (portable, default tiles), same inputs
 };
 
@@ -96,8 +98,8 @@ class CandidateRunner {
   // is wrong with a candidate is in the report.
   virtual Result<CompileReport> compile(const CandidateSpec& candidate) = 0;
   // Outputs are filled with poison before, surrounded by guard zones, compared with the float64
-  // reference (bound: twice the plain kernel's error, at least the tolerance of docs/math.md) and,
-  // where the determinism asks for it, with a second run, bit by bit.
+  // reference (error_bound of candidate_check.h) and, where the determinism asks for it, with a
+  // second run, bit by bit.
   virtual Result<CheckReport> check(const CandidateSpec& candidate, CheckDepth depth) = 0;
   // One report per candidate. Caches of the device are cold before every launch, and launches are
   // queued so that the host's time is not in them.

@@ -1,8 +1,11 @@
 #include "autotune/check_truth.h"
 
-#include <nlohmann/json.hpp>
-
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 namespace lssar {
 namespace {
@@ -14,6 +17,16 @@ std::vector<double> widen(const std::vector<float>& values) {
 }
 
 }  // namespace
+
+double error_beyond_floor(const TensorError& error) {
+  if (!std::isfinite(error.relative_l2)) {
+    // A reference of 0, and an error that the floor covers.
+    if (error.error_l2 <= error.floor) return 0;
+    return std::numeric_limits<double>::max();
+  }
+  if (error.error_l2 == 0) return 0;
+  return error.relative_l2 * std::max(0.0, 1 - error.floor / error.error_l2);
+}
 
 Result<std::shared_ptr<const CheckTruth>> TruthSource::truth(const Problem& problem,
                                                              const CheckCase& one) {
@@ -88,14 +101,14 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& probl
                                                                widen(in.v), widen(in.grad_o)}));
   const ReferenceOutputs& expected = truth->expected;
   const auto add = [&](OutputTensor tensor, const std::vector<double>& right,
-                       const std::vector<float>& got) {
-    truth->baseline[tensor] = compare(right, got, 0, 0).relative_l2;
+                       const std::vector<float>& got, double floor) {
+    truth->baseline[tensor] = error_beyond_floor(compare(right, got, 0, floor));
   };
-  add(OutputTensor::kO, expected.o, o);
+  add(OutputTensor::kO, expected.o, o, 0);
   if (trains) {
-    add(OutputTensor::kDq, expected.dq, gradients[0]);
-    add(OutputTensor::kDk, expected.dk, gradients[1]);
-    add(OutputTensor::kDv, expected.dv, gradients[2]);
+    add(OutputTensor::kDq, expected.dq, gradients[0], error_floor(expected.floor_norm_dq));
+    add(OutputTensor::kDk, expected.dk, gradients[1], error_floor(expected.floor_norm_dk));
+    add(OutputTensor::kDv, expected.dv, gradients[2], 0);
   }
   return std::shared_ptr<const CheckTruth>(std::move(truth));
 }

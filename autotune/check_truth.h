@@ -21,9 +21,14 @@ struct CheckTruth {
   // Lengths too large for the float64 reference: `expected` is what the plain kernel gave.
   bool is_plain = false;
   SavedTensors saved;  // by the plain forward for training; backward only
-  // Relative L2 errors of the plain kernels; 0 with is_plain.
+  // The plain kernels' error_beyond_floor; 0 with is_plain.
   std::map<OutputTensor, double> baseline;
 };
+
+// The relative L2 error that is left where the floor of the error rule is taken off: gradients that
+// cancel have a floor far above their own size. For records, whose text knows no infinities and no
+// NaN, these are the largest number there is.
+double error_beyond_floor(const TensorError& error);
 
 // Makes each truth once. The engine's device runs the plain kernels.
 class TruthSource {

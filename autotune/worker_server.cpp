@@ -181,7 +181,7 @@ class Server {
     const CheckDepth depth = request.value("full", false) ? CheckDepth::kFull : CheckDepth::kQuick;
     begin("prepare");
     LSSAR_RETURN_IF_ERROR(host_->prepare_check(candidate, depth));
-    begin("run");
+    host_->set_on_run([this] { begin("run"); });
     LSSAR_ASSIGN_OR_RETURN(const CheckReport report, host_->check(candidate, depth));
     answers_.send({{"report", worker::encode(report)}, {"spent", host_->is_spent()}});
     return {};

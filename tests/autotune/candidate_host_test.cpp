@@ -79,6 +79,21 @@ TEST(CandidateCompile, ASpillIsAVerdict) {
   expect_reason(report->reason, "bytes of spill stores");
 }
 
+TEST(CandidateCompile, AnAssemblerWarningIsAVerdict) {
+  const RunnerTask task = small_task(Pass::kForward, "sm_90a");
+  // A call while matrix products are in flight.
+  const CandidateSpec candidate =
+      edited(task, good_candidate(task, Variant::kHopper),
+             {{"LSSAR_DEVICE void add(const Fragment<kTiles>& s) {",
+               "__device__ __noinline__ void add(const Fragment<kTiles>& s) {"}});
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const Result<CompileReport> report = host->compile(candidate);
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  EXPECT_EQ(report->verdict, Verdict::kAssemblerWarning) << report->reason;
+  expect_reason(report->reason, "(C75");
+}
+
 TEST(CandidateCompile, ASourceThatDoesNotCompileIsAVerdict) {
   const RunnerTask task = small_task();
   const auto host = open_host(task);
@@ -150,6 +165,16 @@ TEST(PlantedBug, AnOffByOneAtTheCausalEdgeIsWrong) {
   expect_verdict(off_by_one_at_the_causal_edge(small_task()), Verdict::kWrong, "relative error");
 }
 
+TEST(PlantedBug, AnOffByOneAtTheCausalEdgeIsWrongOnHopperToo) {
+  const RunnerTask task = small_task(Pass::kForward, "sm_90a");
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const CandidateSpec candidate =
+      edited(task, good_candidate(task, Variant::kHopper),
+             {{"row + 1 + keys - queries", "row + 2 + keys - queries"}});
+  EXPECT_EQ(check(*host, candidate).verdict, Verdict::kWrong);
+}
+
 TEST(PlantedBug, ARowTooManyIsOutOfBounds) {
   expect_verdict(writes_a_row_too_many(small_task()), Verdict::kOutOfBounds,
                  "o: 128 bytes past its end");
@@ -204,6 +229,22 @@ TEST(ErrorBound, IsNoMoreThanTheToleranceAndTwiceThePlainKernels) {
   EXPECT_EQ(error_bound(1e-3, 2e-3), 1e-3);
   EXPECT_EQ(error_bound(1e-3, 4e-4), 8e-4);
   EXPECT_EQ(error_bound(1e-3, 1e-5), 5e-4);
+}
+
+TEST(ErrorBeyondFloor, IsWhatTheFloorDoesNotCover) {
+  TensorError error;
+  error.relative_l2 = 0.25;
+  error.error_l2 = 4;
+  EXPECT_EQ(error_beyond_floor(error), 0.25);
+  error.floor = 1;
+  EXPECT_EQ(error_beyond_floor(error), 0.1875);
+  error.floor = 5;
+  EXPECT_EQ(error_beyond_floor(error), 0);
+  error.relative_l2 = std::numeric_limits<double>::infinity();  // of a reference that is 0
+  EXPECT_EQ(error_beyond_floor(error), 0);
+  error.error_l2 = std::numeric_limits<double>::quiet_NaN();
+  error.relative_l2 = error.error_l2;
+  EXPECT_EQ(error_beyond_floor(error), std::numeric_limits<double>::max());
 }
 
 // --- Time ---
