@@ -128,13 +128,17 @@ int num_evaluators(const Schedule& schedule) {
   return 1 + static_cast<int>(schedule.hopper.evaluator);
 }
 
-// u of the weights that matter to the choice of an evaluator: u^p (for X: u^(p-1)) = 2^-11, below
-// the rounding of a 16-bit weight next to the largest.
-double cut_weight(const Problem& problem) {
-  constexpr double kCutBits = 11.0;
+// Weights that matter to the choice of an evaluator: not below the rounding of a 16-bit weight next
+// to the largest.
+constexpr double kCutBits = 11.0;
+// Weights that skip_tiles leaves out: in fp32 even 2^24 of them add up to a rounding only.
+constexpr double kSkipBits = 24.0, kSkipBitsFp32 = 48.0;
+
+// u where u^p (for X: u^(p-1)) = 2^-bits.
+double weight_at(const Problem& problem, double bits) {
   const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
   const int power = effective_power(problem) - (has_x ? 1 : 0);
-  return power == 0 ? 0.0 : std::exp2(-kCutBits / power);
+  return power == 0 ? 0.0 : std::exp2(-bits / power);
 }
 
 void write_hopper_constants(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
@@ -208,7 +212,11 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     constant("int", "kBlockDv", number(schedule.block_dv));
     constant("int", "kNumEvaluators", number(num_evaluators(schedule)));
     if (num_evaluators(schedule) > 1)
-      constant("float", "kCutWeight", float_literal(cut_weight(problem)));
+      constant("float", "kCutWeight", float_literal(weight_at(problem, kCutBits)));
+    constant("bool", "kSkipTiles", boolean(schedule.skip_tiles));
+    if (schedule.skip_tiles)
+      constant("float", "kSkipWeight",
+               float_literal(weight_at(problem, is_fp32 ? kSkipBitsFp32 : kSkipBits)));
   }
   write_functions(out, problem, schedule);
   out.close(";");

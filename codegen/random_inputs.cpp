@@ -1,5 +1,8 @@
 #include "codegen/random_inputs.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "codegen/json_fields.h"
 #include "codegen/numerics.h"
 
@@ -11,7 +14,8 @@ constexpr EnumName<InputKind> kInputKindNames[] = {
     {InputKind::kGauss, "gauss"},         {InputKind::kPeaky, "peaky"},
     {InputKind::kClustered, "clustered"}, {InputKind::kOpposed, "opposed"},
     {InputKind::kTies, "ties"},           {InputKind::kNearTies, "near_ties"},
-    {InputKind::kZeros, "zeros"},         {InputKind::kHuge, "huge"}};
+    {InputKind::kZeros, "zeros"},         {InputKind::kHuge, "huge"},
+    {InputKind::kLocal, "local"},         {InputKind::kShifted, "shifted"}};
 
 constexpr float kPeakyLength = 3.0f;
 constexpr float kPeakyNoise = 0.1f;
@@ -21,6 +25,13 @@ constexpr float kOpposedNoise = 0.25f;
 constexpr float kNearTieShare = 0.0625f;
 constexpr int64_t kZeroEvery = 3;
 constexpr float kHugeScale = 1e4f;
+constexpr int64_t kRunLength = 64;
+constexpr float kLocalNoise = 0.5f;
+constexpr int64_t kShiftedRun = 32;  // rows at one level, so that whole warps are
+// Scores of a shifted row in bits: from its level up to the level / its least share.
+constexpr double kShiftedLevels[] = {3.03, 10.05};
+constexpr double kLeastShares[] = {0.88, 0.965};
+constexpr double kShiftedPart = 0.7;
 
 // splitmix64: a counter, mixed.
 class Random {
@@ -105,6 +116,64 @@ void turn_apart(Rows& q, Rows& k) {
     for (int64_t c = 0; c < half; ++c) q.row(i)[c] *= kNearTieShare;
 }
 
+// Position j of every head at centre j / kRunLength.
+void follow_runs(Rows& rows, const Rows& centres, int64_t length) {
+  for (int64_t i = 0; i < rows.count; ++i) {
+    const float* centre = centres.row(i % length / kRunLength);
+    for (int64_t c = 0; c < rows.dim; ++c)
+      rows.row(i)[c] = centre[c] + kLocalNoise * rows.row(i)[c];
+  }
+}
+
+// log(x) for x > 0, by additions and multiplications: C libraries differ.
+double natural_log(double x) {
+  constexpr double kLn2 = 0.69314718055994530942;
+  int exponent = 0;
+  const double y = std::frexp(x, &exponent);
+  const double z = (y - 1) / (y + 1);
+  double power = z, sum = 0;
+  for (int n = 1; n < 60; n += 2, power *= z * z) sum += power / n;
+  return 2 * sum + exponent * kLn2;
+}
+
+// The row's dimensions from `first` on, with that length; the others 0.
+void keep_from(float* row, int64_t dim, int64_t first, double length) {
+  double square = 0;
+  for (int64_t c = first; c < dim; ++c) square += double{row[c]} * row[c];
+  const double factor = square > 0 ? length / std::sqrt(square) : 0;
+  for (int64_t c = 0; c < dim; ++c) row[c] = c < first ? 0 : static_cast<float>(row[c] * factor);
+}
+
+// Keys are unit vectors whose parts along two axes differ a little from key to key. A query is its
+// row's share of one of the axes, and what makes it a unit vector of a dimension that keys lack.
+void shift_scores(Rows& q, Rows& k, const Problem& problem, const Sizes& sizes) {
+  constexpr int kLevels = 2;
+  if (q.dim <= kLevels + 1) return;
+  Random draw(static_cast<uint64_t>(k.count), kStreamPick);
+  for (int64_t j = 0; j < k.count; ++j) {
+    double parts[kLevels], square = 0;
+    for (int axis = 0; axis < kLevels; ++axis) {
+      const double place = static_cast<double>(draw.below(1024)) / 1024;
+      parts[axis] = kShiftedPart * (kLeastShares[axis] + (1 - kLeastShares[axis]) * place);
+      square += parts[axis] * parts[axis];
+    }
+    keep_from(k.row(j), k.dim, kLevels + 1, std::sqrt(1 - square));
+    for (int axis = 0; axis < kLevels; ++axis) k.row(j)[axis] = static_cast<float>(parts[axis]);
+  }
+  for (int64_t i = 0; i < q.count; ++i) {
+    const int64_t row = i % sizes.seq_q;
+    const int64_t hidden = problem.causal ? sizes.seq_q - 1 - row : 0;
+    const double visible = static_cast<double>(std::max<int64_t>(sizes.seq_k - hidden, 2));
+    const int axis = static_cast<int>(row / kShiftedRun % kLevels);
+    const double bits = natural_log(q.dim) * natural_log(visible) / natural_log(2);
+    const double share =
+        std::min(kShiftedLevels[axis] / (bits * kShiftedPart * kLeastShares[axis]), 1.0);
+    keep_from(q.row(i), q.dim, q.dim, 0);
+    q.row(i)[axis] = static_cast<float>(share);
+    q.row(i)[kLevels] = static_cast<float>(std::sqrt(1 - share * share));
+  }
+}
+
 void scale(Rows& rows, float factor) {
   for (float& value : rows.values) value *= factor;
 }
@@ -122,9 +191,13 @@ void point_at_keys(Rows& q, const Rows& k, const Sizes& sizes, Random& random) {
   }
 }
 
-void shape_rows(InputKind kind, const Sizes& sizes, uint64_t seed, Rows& q, Rows& k) {
-  const bool many = kind == InputKind::kClustered;
-  const Rows centres = gauss_rows(seed, kStreamCentres, many ? kClusters : 1, q.dim);
+void shape_rows(InputKind kind, const Problem& problem, const Sizes& sizes, uint64_t seed, Rows& q,
+                Rows& k) {
+  const int64_t runs = std::max(sizes.seq_q, sizes.seq_k) / kRunLength + 1;
+  const int64_t count = kind == InputKind::kClustered ? kClusters
+                        : kind == InputKind::kLocal   ? runs
+                                                      : 1;
+  const Rows centres = gauss_rows(seed, kStreamCentres, count, q.dim);
   Random pick_q(seed, kStreamPick), pick_k(seed, kStreamPick + 1);
   switch (kind) {
     case InputKind::kGauss:
@@ -147,6 +220,11 @@ void shape_rows(InputKind kind, const Sizes& sizes, uint64_t seed, Rows& q, Rows
     case InputKind::kHuge:
       scale(q, kHugeScale);
       return scale(k, kHugeScale);
+    case InputKind::kLocal:
+      follow_runs(q, centres, sizes.seq_q);
+      return follow_runs(k, centres, sizes.seq_k);
+    case InputKind::kShifted:
+      return shift_scores(q, k, problem, sizes);
   }
 }
 
@@ -166,7 +244,7 @@ RandomInputs random_inputs(const Problem& problem, const Sizes& sizes, InputKind
   Rows k = gauss_rows(seed, kStreamK, keys, problem.head_dim);
   Rows v = gauss_rows(seed, kStreamV, keys, problem.head_dim_v);
   Rows grad_o = gauss_rows(seed, kStreamGradO, queries, problem.head_dim_v);
-  shape_rows(kind, sizes, seed, q, k);
+  shape_rows(kind, problem, sizes, seed, q, k);
   for (Rows* rows : {&q, &k, &v, &grad_o}) round_all(problem.dtype, rows->values);
   return {std::move(q.values), std::move(k.values), std::move(v.values), std::move(grad_o.values)};
 }

@@ -22,6 +22,8 @@ enum class InputKind {
   kNearTies,   // all scores nearly 0, of different keys: N P - b cancels
   kZeros,      // every third vector of q and k is 0
   kHuge,       // Gaussian times 10^4: only directions matter
+  kLocal,      // runs of 64 positions point in a direction of their own: most tiles have no weight
+  kShifted,    // all scores of a row between 3 and 3.5 bits, in other rows between 10 and 10.5
 };
 
 // "gauss", "peaky", ...; an unknown name is an error that lists what is allowed.
@@ -33,8 +35,8 @@ struct RandomInputs {
   std::vector<float> q, k, v, grad_o;
 };
 
-// A tensor depends on the seed, the kind and its own shape (peaky: q on k too), so forward and
-// backward problems of one seed share q, k and v.
+// A tensor depends on the seed, the kind and its own shape (peaky: q on k too; shifted: on lengths
+// and mask), so forward and backward problems of one seed share q, k and v.
 // REQUIRES: validate(problem).ok() and sizes >= 0 that fit in memory.
 RandomInputs random_inputs(const Problem& problem, const Sizes& sizes, InputKind kind,
                            uint64_t seed);

@@ -107,6 +107,10 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
     return invalid_argument(fmt::format("schedule.softplus_degree = {}: allowed are {} to {}",
                                         schedule.softplus_degree, kMinSoftplusDegree,
                                         kMaxSoftplusDegree));
+  if (schedule.skip_tiles && problem.pass != Pass::kBackward && problem.p == 0)
+    return invalid_argument(
+        "schedule.skip_tiles = true: not allowed with p = 0, because LSSA's weights are not powers "
+        "and hardly any is small enough to be left out");
   return schedule.variant == Variant::kHopper ? check_hopper(schedule, problem, target)
                                               : check_portable(schedule, problem, target);
 }
@@ -126,12 +130,13 @@ std::string to_string(const Schedule& schedule) {
                 h.queries_in_registers ? " queries_in_registers" : "",
                 h.persistent ? " persistent" : "", h.head_group, enum_name(kNormForms, h.norm_form),
                 enum_name(kEvaluators, h.evaluator), h.producer_registers, h.consumer_registers);
-  return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {} softplus_degree {}{}",
+  return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {}{} softplus_degree {}{}",
                      enum_name(kVariants, schedule.variant),
                      enum_name(kLoadPaths, schedule.load_path), tiling(schedule.forward),
                      schedule.block_dv, tiling(schedule.dkdv),
                      schedule.split_dkdv ? " (split)" : "", tiling(schedule.dq),
-                     enum_name(kDqModes, schedule.dq_mode), schedule.softplus_degree, hopper);
+                     enum_name(kDqModes, schedule.dq_mode),
+                     schedule.skip_tiles ? " skip_tiles" : "", schedule.softplus_degree, hopper);
 }
 
 nlohmann::json to_json(const Schedule& schedule) {
@@ -143,6 +148,7 @@ nlohmann::json to_json(const Schedule& schedule) {
           {"block_dv", schedule.block_dv},
           {"split_dkdv", schedule.split_dkdv},
           {"dq_mode", enum_name(kDqModes, schedule.dq_mode)},
+          {"skip_tiles", schedule.skip_tiles},
           {"softplus_degree", schedule.softplus_degree},
           {"hopper", hopper_to_json(schedule.hopper)}};
 }
@@ -158,6 +164,7 @@ Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& 
   fields.read("block_dv", schedule.block_dv);
   fields.read("split_dkdv", schedule.split_dkdv);
   fields.read_enum("dq_mode", kDqModes, schedule.dq_mode);
+  fields.read("skip_tiles", schedule.skip_tiles);
   fields.read("softplus_degree", schedule.softplus_degree);
   LSSAR_RETURN_IF_ERROR(read_hopper(fields, schedule.hopper));
   LSSAR_RETURN_IF_ERROR(fields.finish());

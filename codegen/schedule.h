@@ -96,6 +96,11 @@ struct Schedule {
 
   DqMode dq_mode = DqMode::kSplit;
 
+  // Forward: whether pass 2 leaves out the special functions and the product of a tile of keys
+  // whose weights are all below 2^-24 of their row's largest (fp32: 2^-48); costs a comparison per
+  // score.
+  bool skip_tiles = false;
+
   HopperOptions hopper;  // Variant::kHopper
 
   // Degree of the polynomial P in log2(1 + u) = u P(u), 3 to 8: relative errors in docs/math.md.

@@ -51,6 +51,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kDkdvRows = 32, kDkdvCols = 32, kDkdvStages = 1;
   static constexpr int kNumEvaluators = 1;
   static constexpr float kCutWeight = 0.5f;
+  static constexpr bool kSkipTiles = false;
   static constexpr bool kSplitDkdv = false;
   static constexpr bool kAtomicDq = kAtomic;
   static constexpr int kDqRows = 32, kDqCols = 16, kDqStages = 3;
@@ -68,6 +69,8 @@ struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
   static constexpr int kNumEvaluators = 3;
   static constexpr bool kHasUnitKeys = false, kOverlap = true, kPingPong = false;
   static constexpr bool kQueriesInRegisters = true;
+  static constexpr bool kSkipTiles = true;
+  static constexpr float kSkipWeight = 0.5f;
   static constexpr bool kIsPersistent = true;
   static constexpr int kHeadGroup = 4;
   static constexpr int kForwardProducerRegisters = 0, kForwardConsumerRegisters = 0;

@@ -8,6 +8,8 @@
 // once for pass 1, then once for every BLOCK_DV columns of o. Rows of a causal problem run longest
 // first.
 //
+// kSkipTiles: a warp whose tile has no score with a weight above kSkipWeight^p leaves it at that.
+//
 // Shared memory: the query tile, then kStages stages, each of a key tile or a value tile and
 // BLOCK_N reciprocal key norms.
 // Barriers: one per stage (tile/pipeline.cuh); the query tile arrives with the first stage.
@@ -161,11 +163,13 @@ struct Forward {
     for (int tile = 0; tile < num_tiles; ++tile) {
       Scores s;
       compute_scores(s, stage_address(ring.next()));
-      rows.evaluate(s);
+      const bool is_skipped = Config::kSkipTiles && rows.has_no_weights(s);
+      if (!is_skipped) rows.evaluate(s);
       const i64 first = i64{tile} * Shape::BLOCK_N;
       if (needs_mask(first)) mask_keys(s, rows.visible, first, 0.0f);
 
       const typename Shape::ValueTile values{stage_address(ring.next())};
+      if (is_skipped) continue;
       typename Mma::template Operand<kKeyTiles> weights;
       if constexpr (Config::kNeedsX) {
         Scores slope;

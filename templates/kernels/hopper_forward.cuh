@@ -18,6 +18,8 @@
 // query tile is free for the next work tile at once.
 // kPingPong: consumers take turns in starting products, so that one's arithmetic runs beside the
 // other's products.
+// kSkipTiles: in pass 2 a warp whose tile has no score with a weight above 2^-24 does no arithmetic
+// on it, and a consumer of such warps starts no product with its values.
 //
 // Shared memory: query tile; kForwardStages slots of a key or value tile; per slot the reciprocal
 // key norms (without kHasUnitKeys); barriers of the ring, and two of the query tile. Named
@@ -25,6 +27,7 @@
 #pragma once
 
 #include "templates/kernels/hopper_forward_producer.cuh"
+#include "templates/kernels/hopper_forward_sums.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
@@ -50,8 +53,7 @@ struct ForwardConsumer {
   static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
   using ScoreSums = PassOneSums<Config, kScoreTiles>;
   using Scores = Fragment<kKeyTiles>;
-  using Columns = Fragment<Shape::BLOCK_DV / kTileCols>;
-  using Weights = typename Mma::template Operand<kKeyTiles>;
+  using Sums = ForwardSums<Config>;
 
   const AttentionParams& p;
   ForwardShared<Config> shared;
@@ -63,6 +65,7 @@ struct ForwardConsumer {
   ForwardRows<Config> rows;
   ColumnsOperand<typename Shape::ScoreElement, Config::kHeadDim> queries;  // kQueriesInRegisters
   i64 first_masked;  // tiles whose end is above this may hide keys from some row of the warp
+  bool group_has_weights = true;  // kSkipTiles
 
   LSSAR_DEVICE ForwardConsumer(const AttentionParams& params, ForwardShared<Config> s, int g)
       : p(params), shared(s), group(g), turns{g} {}
@@ -171,6 +174,14 @@ struct ForwardConsumer {
   // Scores -> u, and without X on to the weights.
   LSSAR_DEVICE void weigh(Scores& s, int tile) {
     finish_scores(s);
+    if constexpr (Config::kSkipTiles) {
+      const bool is_skipped = rows.has_no_weights(s);
+      group_has_weights = consumer_any(group, !is_skipped);
+      if (is_skipped) {
+        s.clear();
+        return;
+      }
+    }
     rows.evaluate(s);
     const i64 first = i64{tile} * Shape::BLOCK_N;
     if (needs_mask(first + Shape::BLOCK_N)) mask_keys(s, rows.visible, first, 0.0f);
@@ -182,61 +193,28 @@ struct ForwardConsumer {
     }
   }
 
-  // The sums over keys of one chunk of value columns.
-  struct Sums {
-    Columns o, y;
-    typename Mma::RowSums zs, t;
-    Weights weights, slopes;
+  // Of the last tile weighed: false in all of the warp group, or in none of it.
+  LSSAR_DEVICE bool has_weights() const { return !Config::kSkipTiles || group_has_weights; }
 
-    LSSAR_DEVICE void clear() {
-      o.clear();
-      zs.clear();
-      t.clear();
-      if constexpr (Config::kNeedsX) y.clear();
-    }
-
-    // REQUIRES: no product of the last weights is in flight.
-    LSSAR_DEVICE void round(Scores& s) {
-      if constexpr (Config::kNeedsX) {
-        Scores slope;
-#pragma unroll
-        for (int n = 0; n < kKeyTiles; ++n)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            slope.at[n][e] = Config::power_slope(s.at[n][e]);
-            s.at[n][e] *= slope.at[n][e];
-          }
-        Mma::round(slopes, slope);
-        t.add(slopes);
-      }
-      Mma::round(weights, s);
-      zs.add(weights);
-    }
-
-    LSSAR_DEVICE void pin_registers() {
-      pin(o);
-      pin_operand(weights);
-      if constexpr (Config::kNeedsX) {
-        pin(y);
-        pin_operand(slopes);
-      }
-    }
-
-    LSSAR_DEVICE void start(typename Shape::ValueTile values) {
-      pin_registers();
-      wgmma_fence();
-      start_multiply<Element>(o, weights, values);
-      if constexpr (Config::kNeedsX) start_multiply<Element>(y, slopes, values);
-      wgmma_commit();
-    }
-
-    LSSAR_DEVICE void finish_products() {
-      wgmma_wait<0>();
-      pin_registers();
-    }
-  };
-
+  // A tile of pass 2 but the first: its scores, and what the weights of the tile before add up to,
+  // if there are any (kHasWeights); else its values are given back unread.
   // NOTE: the order of slots is the producer's.
+  template <bool kHasWeights>
+  LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int tile) {
+    constexpr int kInFlight = Config::kOverlap && kHasWeights ? 1 : 0;
+    turns.take();
+    if constexpr (Config::kOverlap) start_scores<typename Shape::KeyTile>(s);
+    const typename Shape::ValueTile values{next_slot()};
+    if constexpr (kHasWeights) sums.start(values);
+    if constexpr (!Config::kOverlap) start_scores<typename Shape::KeyTile>(s);
+    turns.pass();
+    finish<kInFlight>(s);
+    if constexpr (Config::kOverlap) weigh(s, tile);
+    if constexpr (kHasWeights) sums.finish_products();
+    release_slot();
+    if constexpr (!Config::kOverlap) weigh(s, tile);
+  }
+
   LSSAR_DEVICE void pass_two(Sums& sums, int num_tiles) {
     if (num_tiles == 0) return;
     Scores s;
@@ -246,30 +224,21 @@ struct ForwardConsumer {
     finish<0>(s);
     weigh(s, 0);
     sums.round(s);
+    // NOTE: all products of a tile end before the next branch: see start_score_tile.
 #pragma unroll 1
     for (int tile = 1; tile < num_tiles; ++tile) {
-      turns.take();
-      if constexpr (Config::kOverlap) {
-        start_scores<typename Shape::KeyTile>(s);
-        sums.start({next_slot()});
-        turns.pass();
-        finish<1>(s);
-        weigh(s, tile);
-        sums.finish_products();
-        release_slot();
+      if (has_weights()) {
+        next_tile<true>(sums, s, tile);
       } else {
-        sums.start({next_slot()});
-        start_scores<typename Shape::KeyTile>(s);
-        turns.pass();
-        finish<0>(s);
-        sums.finish_products();
-        release_slot();
-        weigh(s, tile);
+        next_tile<false>(sums, s, tile);
       }
       sums.round(s);
     }
-    sums.start({next_slot()});
-    sums.finish_products();
+    const typename Shape::ValueTile values{next_slot()};
+    if (has_weights()) {
+      sums.start(values);
+      sums.finish_products();
+    }
     release_slot();
   }
 

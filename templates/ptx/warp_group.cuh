@@ -22,6 +22,21 @@ LSSAR_DEVICE int warp_group_thread() { return thread_index() & (kWarpGroupThread
 LSSAR_DEVICE void named_barrier_sync(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+// Waits like named_barrier_sync; whether `condition` holds for any of the threads.
+LSSAR_DEVICE bool named_barrier_any(u32 id, u32 threads, bool condition) {
+  u32 result;
+  asm volatile(
+      "{\n"
+      ".reg .pred in, out;\n"
+      "setp.ne.u32 in, %3, 0;\n"
+      "bar.red.or.pred out, %1, %2, in;\n"
+      "selp.u32 %0, 1, 0, out;\n"
+      "}"
+      : "=r"(result)
+      : "r"(id), "r"(threads), "r"(static_cast<u32>(condition))
+      : "memory");
+  return result != 0;
+}
 // Counts towards the barrier without waiting.
 LSSAR_DEVICE void named_barrier_arrive(u32 id, u32 threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");

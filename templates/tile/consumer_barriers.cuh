@@ -17,6 +17,11 @@ LSSAR_DEVICE void consumer_barrier(int group) {
   named_barrier_sync(kFirstConsumerBarrier + group, kWarpGroupThreads);
 }
 
+// The same; whether `condition` holds for any of them.
+LSSAR_DEVICE bool consumer_any(int group, bool condition) {
+  return named_barrier_any(kFirstConsumerBarrier + group, kWarpGroupThreads, condition);
+}
+
 template <int kNumConsumers>
 LSSAR_DEVICE void all_consumers_barrier() {
   named_barrier_sync(kAllConsumersBarrier, kNumConsumers * kWarpGroupThreads);

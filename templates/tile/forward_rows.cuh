@@ -83,6 +83,7 @@ struct ForwardRows {
   float m[2];
   WeightScale scale[2];
   Evaluator evaluator;
+  float skip_below[2];  // kSkipTiles: scores below have weights (for X: u^(p-1)) below 2^-24
 
   // `first` is the first of the warp's 16 rows.
   LSSAR_DEVICE void place(const AttentionParams& p, i64 first) {
@@ -107,6 +108,7 @@ struct ForwardRows {
       sum[half] = quad_sum(pass.sums[half].total);
       largest_score[half] = quad_maximum(pass.sums[half].largest);
       scale_weights(half);
+      if constexpr (Config::kSkipTiles) skip_below[half] = skip_threshold(half);
     }
     choose_evaluator();
   }
@@ -132,6 +134,29 @@ struct ForwardRows {
     if (s.slope == 0.0f) return true;  // no weights
     const float cut = s.origin + (Config::kCutWeight - s.intercept) / s.slope;
     return cut >= row_softplus_bits<Config>(limit) && s.origin * s.slope <= kMaxCancelling;
+  }
+
+  // softplus^-1 of where u = kSkipWeight, from below. Of a row that saw a NaN, nothing may be
+  // skipped: its sums must stay what they are.
+  LSSAR_DEVICE float skip_threshold(int half) const {
+    constexpr float kMargin = 1.0f - 1.0f / 1024.0f;  // above what evaluators err by
+    const WeightScale& s = scale[half];
+    if (is_nan(sum[half]) || is_nan(m[half])) return -infinity();
+    if (s.slope == 0.0f) return infinity();  // no weights
+    const float cut = (s.origin + (Config::kSkipWeight - s.intercept) / s.slope) * kMargin;
+    return cut > 0.0f ? inverse_softplus_bits(cut) : -infinity();
+  }
+
+  // Whether the tile's scores have no weight in any of the warp's rows. NOTE: the largest score
+  // ignores NaN, but a row that has one skips nothing.
+  template <int kTiles>
+  LSSAR_DEVICE bool has_no_weights(const Fragment<kTiles>& s) const {
+    float largest[2] = {s.at[0][0], s.at[0][2]};
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) largest[e / 2] = maximum(largest[e / 2], s.at[n][e]);
+    return warp_all(largest[0] < skip_below[0] && largest[1] < skip_below[1]);
   }
 
   // The cheapest evaluator that serves the warp's rows. All but the full one take the weight scale

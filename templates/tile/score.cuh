@@ -25,6 +25,13 @@ LSSAR_DEVICE float row_softplus_bits(float x) {
   return fma(u, Config::row_polynomial(u), maximum(x, 0.0f));
 }
 
+// A score whose softplus is at most `softplus` > 0, and nearly that: the inverse, from below.
+LSSAR_DEVICE float inverse_softplus_bits(float softplus) {
+  if (softplus >= 1.0f) return softplus + log2_approx(1.0f - exp2_approx(-softplus));
+  const float x = softplus * kLn2;  // 2^softplus - 1 >= x + x^2 / 2
+  return log2_approx(fma(x * 0.5f, x, x));
+}
+
 // softplus and sigmoid of one score, sharing the exponential.
 template <class Config>
 LSSAR_DEVICE void softplus_and_sigmoid(float x, float& softplus, float& sigmoid) {

@@ -57,6 +57,7 @@ TEST(HopperSchedule, IsNotTheDefaultWhereItCannotServe) {
 TEST(HopperSchedule, SurvivesJson) {
   Schedule schedule;
   schedule.variant = Variant::kHopper;
+  schedule.skip_tiles = true;
   HopperOptions& options = schedule.hopper;
   options.score_cols = 72;
   options.queries_in_registers = true;

@@ -57,6 +57,7 @@ TEST(Schedule, SurvivesJson) {
   schedule.block_dv = 32;
   schedule.split_dkdv = true;
   schedule.dq_mode = DqMode::kAtomic;
+  schedule.skip_tiles = true;
   schedule.softplus_degree = 7;
   const auto back = schedule_from_json(to_json(schedule), Schedule{});
   ASSERT_TRUE(back.ok()) << back.status().to_string();
@@ -138,6 +139,13 @@ INSTANTIATE_TEST_SUITE_P(
              "dq_mode atomic"},
         Rule{"Alignment", [](Problem& p, Schedule&) { p.alignment = 2; }, "alignment is 2"},
         Rule{"Degree", [](Problem&, Schedule& s) { s.softplus_degree = 9; }, "degree = 9"},
+        Rule{"SkipTiles",
+             [](Problem& p, Schedule& s) {
+               p.pass = Pass::kForward;
+               p.p = 0;
+               s.skip_tiles = true;
+             },
+             "schedule.skip_tiles = true: not allowed with p = 0, because LSSA's weights"},
         Rule{"BlockDv",
              [](Problem& p, Schedule& s) {
                p.pass = Pass::kForward;

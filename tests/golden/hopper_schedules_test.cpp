@@ -94,6 +94,9 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"BlockCols80", kForwards, R"({"forward": {"block_cols": 80}})"},
         Setting{"BlockCols256", kForwards, R"({"forward": {"block_cols": 256, "stages": 2}})"},
         Setting{"BlockDvHalf", kForwards, R"({"block_dv": 32})"},
+        Setting{"SkipTiles", kForwards, R"({"skip_tiles": true})"},
+        Setting{"SkipTilesNoOverlap", kForwards,
+                R"({"skip_tiles": true, "hopper": {"overlap": false}})"},
         Setting{"BlockDvInThirds", kForwards, R"({"block_dv": 40, "forward": {"stages": 4}})", 96,
                 104},
         Setting{"HeadGroup1", kForwards, R"({"hopper": {"head_group": 1}})"},
@@ -135,6 +138,40 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"AtomicSplitDkdv", kBackward, R"({"dq_mode": "atomic", "split_dkdv": true})"},
         Setting{"AtomicOddDims", kBackward, R"({"dq_mode": "atomic"})", 40, 88}),
     setting_name);
+
+// Tiles without weights next to tiles with: some for a warp only, some for its warp group.
+class SkippedTiles : public testing::TestWithParam<const char*> {};
+
+TEST_P(SkippedTiles, FitEveryKindOfData) {
+  const Setting setting{"", kForwards, GetParam(), 64, 64};
+  for (InputKind kind :
+       {InputKind::kLocal, InputKind::kPeaky, InputKind::kClustered, InputKind::kOpposed,
+        InputKind::kTies, InputKind::kZeros, InputKind::kShifted}) {
+    for (int p : {1, 3, 15}) {
+      for (bool causal : {true, false}) {
+        Problem problem = make_problem(setting, causal ? DType::kBf16 : DType::kFp16, causal);
+        problem.p = p;
+        check_setting(setting, problem, make_sizes(1, 2, 1, 330, 700), kind);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SkippedTiles,
+    testing::Values(R"({"skip_tiles": true})",
+                    R"({"skip_tiles": true, "forward": {"block_cols": 16, "stages": 4}})",
+                    R"({"skip_tiles": true, "block_dv": 32, "hopper": {"overlap": false}})",
+                    R"({"skip_tiles": true, "variant": "portable"})"));
+
+TEST(SkippedTiles, OfFp32AreLeftOutToo) {
+  CapiOptions options;
+  options.passes = kForwards;
+  options.schedule_json = R"({"skip_tiles": true})";
+  const Setting setting{"", kForwards, ""};
+  check_against_reference(make_problem(setting, DType::kFp32, true), make_sizes(1, 2, 1, 330, 700),
+                          InputKind::kLocal, options);
+}
 
 struct Choice {
   const char* evaluator;

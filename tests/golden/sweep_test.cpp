@@ -122,7 +122,8 @@ TEST_P(Data, EveryDtypeAndPower) {
 INSTANTIATE_TEST_SUITE_P(All, Data,
                          testing::Values(InputKind::kPeaky, InputKind::kClustered,
                                          InputKind::kOpposed, InputKind::kTies,
-                                         InputKind::kNearTies, InputKind::kZeros, InputKind::kHuge),
+                                         InputKind::kNearTies, InputKind::kZeros, InputKind::kHuge,
+                                         InputKind::kLocal, InputKind::kShifted),
                          [](const testing::TestParamInfo<InputKind>& param_info) {
                            std::string name = input_kind_name(param_info.param);
                            for (char& c : name)

@@ -113,8 +113,8 @@ TEST(RandomInputs, HaveTheSizesOfTheCall) {
 }
 
 TEST(RandomInputs, EveryKindBearsEmptyTensors) {
-  for (const char* name :
-       {"gauss", "peaky", "clustered", "opposed", "ties", "near_ties", "zeros", "huge"}) {
+  for (const char* name : {"gauss", "peaky", "clustered", "opposed", "ties", "near_ties", "zeros",
+                           "huge", "local", "shifted"}) {
     const InputKind kind = *parse_input_kind(name);
     EXPECT_STREQ(input_kind_name(kind), name);
     EXPECT_TRUE(random_inputs(Problem{}, {1, 1, 1, 3, 0}, kind, 1).k.empty());
@@ -174,6 +174,30 @@ TEST(RandomInputs, ZerosHasVectorsWithoutDirection) {
   EXPECT_EQ(dot(inputs.tensors.q.data(), inputs.tensors.q.data()), 0);
   EXPECT_EQ(dot(inputs.tensors.k.data(), inputs.tensors.k.data()), 0);
   EXPECT_GT(dot(inputs.tensors.k.data() + kDim, inputs.tensors.k.data() + kDim), 1);
+}
+
+TEST(RandomInputs, LocalRunsPointTheSameWay) {
+  const std::vector<double> c = cosines(make(InputKind::kLocal));
+  for (size_t row = 0; row < kLength; ++row) {
+    for (size_t key = 0; key < kLength; ++key) {
+      const double cosine = c[row * kLength + key];
+      if (row / 64 == key / 64) ASSERT_GT(cosine, 0.5) << row << " " << key;
+      if (row / 64 != key / 64) ASSERT_LT(cosine, 0.5) << row << " " << key;
+    }
+  }
+}
+
+// Just above the limits from which on pass 2 takes a simpler softplus.
+TEST(RandomInputs, ShiftedScoresLieBetweenLimits) {
+  const std::vector<double> c = cosines(make(InputKind::kShifted));
+  for (size_t row = 15; row < kLength; ++row) {  // those before have too few keys for 10 bits
+    const double bits = std::log(double{kDim}) * std::log2(static_cast<double>(row + 1));
+    const double least = row / 32 % 2 == 0 ? 3.0 : 10.0;
+    const std::vector<double> scores(c.begin() + row * kLength, c.begin() + (row + 1) * kLength);
+    ASSERT_GE(bits * *std::min_element(scores.begin(), scores.end()), least) << row;
+    ASSERT_LE(bits * *std::max_element(scores.begin(), scores.end()), least + 0.5) << row;
+    ASSERT_GT(deviation(scores) * bits, 0.05) << row;
+  }
 }
 
 TEST(InputKindNames, UnknownOnesListWhatIsAllowed) {

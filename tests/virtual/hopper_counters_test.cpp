@@ -147,6 +147,35 @@ TEST_F(HopperCountersTest, EvaluatorsSaveSpecialFunctionsOnPeakedData) {
   EXPECT_GE(executed[Evaluator::kLinear], scores);
 }
 
+// Far from the diagonal no key has a weight: those tiles cost pass 2 the product of scores alone.
+TEST_F(HopperCountersTest, SkippedTilesTakeNoSpecialFunctionsAndNoProductWithValues) {
+  const Problem problem = make_problem(false);
+  constexpr int64_t kLong = 1024;
+  constexpr uint64_t kAllTiles = (kLong / kTile) * (kLong / kTile);
+  Call call(*engine_, problem, {1, 1, 1, kLong, kLong}, InputKind::kLocal);
+  LaunchCounters before;
+  for (bool skip_tiles : {false, true}) {
+    Schedule schedule = even_tiles(problem, Pass::kForward);
+    schedule.hopper.evaluator = Evaluator::kFull;
+    schedule.skip_tiles = skip_tiles;
+    call.run(Pass::kForward, schedule);
+    const LaunchCounters after = counts()["lssar_forward"];
+    const uint64_t products = (after.flop(TensorType::kBf16) - before.flop(TensorType::kBf16)) /
+                              (2 * kTile * kTile * kDim);
+    const uint64_t special =
+        (after.of(InstructionClass::kSpecial).warps - before.of(InstructionClass::kSpecial).warps) /
+        (kWarpsPerTile * kExecutionsPerTile);
+    // Each row of tiles has one with weights. The sums of weights and each row's own figures count
+    // a little.
+    const uint64_t with_weights = skip_tiles ? kLong / kTile : kAllTiles;
+    EXPECT_GE(products, 2 * kAllTiles + with_weights);
+    EXPECT_LE(products, 2 * kAllTiles + with_weights + kAllTiles / 8 + 1);
+    EXPECT_GE(special, kAllTiles + with_weights);
+    EXPECT_LE(special, kAllTiles + with_weights + kAllTiles / 16);
+    before = after;
+  }
+}
+
 struct Conflicts {
   int dim;
   bool causal;

@@ -125,8 +125,9 @@ void add_verify(CLI::App& app, Action* action) {
   sub->add_option("--seed", options->seed, "of the random inputs")
       ->group("Data")
       ->capture_default_str();
-  sub->add_option("--data", options->data,
-                  "gauss, peaky, clustered, opposed, ties, near-ties, zeros or huge")
+  sub->add_option(
+         "--data", options->data,
+         "gauss, peaky, clustered, opposed, ties, near_ties, zeros, huge, local or shifted")
       ->group("Data")
       ->capture_default_str();
   sub->footer(
