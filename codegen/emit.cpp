@@ -153,14 +153,15 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   constant("bool", "kPingPong", boolean(hopper.ping_pong));
   constant("bool", "kQueriesInRegisters", boolean(hopper.queries_in_registers));
   constant("bool", "kIsPersistent", boolean(hopper.persistent));
+  constant("int", "kCluster", number(hopper.cluster));
   constant("int", "kHeadGroup", number(hopper.head_group));
-  const auto registers = [&](const std::string& name, const Tiling& t) {
-    const RegisterSplit split = hopper_registers(hopper, t);
+  const auto registers = [&](const std::string& name, const Tiling& t, int cluster = 1) {
+    const RegisterSplit split = hopper_registers(hopper, t, cluster);
     constant("int", ("k" + name + "ProducerRegisters").c_str(), number(split.producer));
     constant("int", ("k" + name + "ConsumerRegisters").c_str(), number(split.consumer));
   };
   if (problem.pass != Pass::kBackward) {
-    registers("Forward", schedule.forward);
+    registers("Forward", schedule.forward, hopper.cluster);
   } else {
     registers("Dkdv", schedule.dkdv);
     if (schedule.dq_mode == DqMode::kSplit) registers("Dq", schedule.dq);

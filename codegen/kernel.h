@@ -50,8 +50,8 @@ struct MapSpec {
   bool operator==(const MapSpec&) const = default;
 };
 
-// One kernel launch: grid.x = ceil(rows / rows_per_block) * heads-or-kv_heads * batch, rounded up
-// to whole clusters.
+// One kernel launch: grid.x = ceil(rows / rows_per_block), rounded up to whole clusters, *
+// heads-or-kv_heads * batch.
 // A kernel takes one lssar_device::AttentionParams by value, or TmaParams where it has maps.
 struct LaunchStep {
   std::string entry;  // the kernel's name in the source

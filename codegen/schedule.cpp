@@ -44,6 +44,7 @@ nlohmann::json hopper_to_json(const HopperOptions& hopper) {
           {"ping_pong", hopper.ping_pong},
           {"queries_in_registers", hopper.queries_in_registers},
           {"persistent", hopper.persistent},
+          {"cluster", hopper.cluster},
           {"head_group", hopper.head_group},
           {"norm_form", enum_name(kNormForms, hopper.norm_form)},
           {"evaluator", enum_name(kEvaluators, hopper.evaluator)},
@@ -60,6 +61,7 @@ Status read_hopper(JsonFields& fields, HopperOptions& hopper) {
   inner.read("ping_pong", hopper.ping_pong);
   inner.read("queries_in_registers", hopper.queries_in_registers);
   inner.read("persistent", hopper.persistent);
+  inner.read("cluster", hopper.cluster);
   inner.read("head_group", hopper.head_group);
   inner.read_enum("norm_form", kNormForms, hopper.norm_form);
   inner.read_enum("evaluator", kEvaluators, hopper.evaluator);
@@ -125,11 +127,13 @@ std::string to_string(const Schedule& schedule) {
       schedule.variant != Variant::kHopper
           ? ""
           : fmt::format(
-                " score_cols {}{}{}{}{} head_group {} norms in {} evaluator {} registers {}/{}",
+                " score_cols {}{}{}{}{}{} head_group {} norms in {} evaluator {} registers {}/{}",
                 h.score_cols, h.overlap ? " overlap" : "", h.ping_pong ? " ping_pong" : "",
                 h.queries_in_registers ? " queries_in_registers" : "",
-                h.persistent ? " persistent" : "", h.head_group, enum_name(kNormForms, h.norm_form),
-                enum_name(kEvaluators, h.evaluator), h.producer_registers, h.consumer_registers);
+                h.persistent ? " persistent" : "",
+                h.cluster == 1 ? "" : fmt::format(" cluster {}", h.cluster), h.head_group,
+                enum_name(kNormForms, h.norm_form), enum_name(kEvaluators, h.evaluator),
+                h.producer_registers, h.consumer_registers);
   return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {}{} softplus_degree {}{}",
                      enum_name(kVariants, schedule.variant),
                      enum_name(kLoadPaths, schedule.load_path), tiling(schedule.forward),

@@ -69,7 +69,10 @@ struct HopperOptions {
   // whose port a product of few keys else keeps busy.
   bool queries_in_registers = false;
   bool persistent = true;  // as many blocks as fit on the GPU, each with work tile after work tile
-  int head_group = 8;      // heads whose work tiles run together, longest first
+  // Forward: blocks of consecutive query tiles that run as a cluster, each loading a share of the
+  // keys and values for all: the L2 is read less often, and blocks wait for one another. 1, 2 or 4.
+  int cluster = 1;
+  int head_group = 8;  // heads whose work tiles run together, longest first
   NormForm norm_form = NormForm::kScores;
   Evaluator evaluator = Evaluator::kLinear;
   // Registers per thread of a producer and a consumer (setmaxnreg); 0 and 0: what the block allows.

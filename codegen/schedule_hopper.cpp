@@ -87,6 +87,22 @@ Status check_space(const char* name, const Tiling& tiling, int bytes, const Targ
   return {};
 }
 
+// A block's share of a tile is whole groups of the 8 rows that the swizzle repeats after.
+Status check_cluster(const Schedule& schedule) {
+  const int cluster = schedule.hopper.cluster;
+  if (cluster != 1 && cluster != 2 && cluster != 4)
+    return bad("hopper.cluster", cluster, "allowed are 1, 2 and 4");
+  const int share = 8 * cluster;
+  for (const auto& [name, value] : {std::pair{"hopper.score_cols", schedule.hopper.score_cols},
+                                    std::pair{"forward.block_cols", schedule.forward.block_cols}})
+    if (value % share != 0)
+      return bad(name, value,
+                 fmt::format("with hopper.cluster = {}, allowed are multiples of {}, because each "
+                             "block loads groups of 8 keys",
+                             cluster, share));
+  return {};
+}
+
 Status check_forward(const Schedule& schedule, const Problem& problem, const Target& target) {
   const HopperOptions& hopper = schedule.hopper;
   LSSAR_RETURN_IF_ERROR(check_tiling("forward", schedule.forward));
@@ -103,6 +119,7 @@ Status check_forward(const Schedule& schedule, const Problem& problem, const Tar
         "schedule.hopper.queries_in_registers = true: allowed up to head_dim {}, because they take "
         "head_dim / 4 registers beside the accumulators, and it is {}",
         kMaxRegisterDim, problem.head_dim));
+  LSSAR_RETURN_IF_ERROR(check_cluster(schedule));
   const int limit = kMaxCols / (has_x(problem) ? 2 : 1);
   if (schedule.block_dv < 8 || schedule.block_dv > limit || schedule.block_dv % 8 != 0)
     return bad("block_dv", schedule.block_dv,

@@ -28,12 +28,12 @@ int hopper_launch_registers(const Tiling& tiling) {
   return std::min(share, kMostPerThread) / 8 * 8;
 }
 
-RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling) {
+RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling, int cluster) {
   if (hopper.consumer_registers != 0) return {hopper.producer_registers, hopper.consumer_registers};
   constexpr int kGroup = 128, kMost = 240;
   const int consumers = tiling.block_rows / 64;
   const int launched = hopper_launch_registers(tiling);
-  const int producer = consumers > 2 ? 32 : 24;
+  const int producer = consumers > 2 || cluster > 1 ? 32 : 24;
   const int pool = launched * hopper_threads(tiling) - producer * kGroup;
   const int consumer = std::min(pool / (kGroup * std::max(consumers, 1)) / 8 * 8, kMost);
   if (launched < producer || consumer <= launched) return {};

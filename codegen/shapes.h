@@ -27,7 +27,8 @@ struct RegisterSplit {
   int consumer = 0;
 };
 // The schedule's own, or what serves the tiling's threads and blocks per SM best.
-RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling);
+// `cluster`: blocks to which the producer sends tiles, which takes more registers than one.
+RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling, int cluster = 1);
 // Registers per thread a block is launched with.
 int hopper_launch_registers(const Tiling& tiling);
 int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule);

@@ -78,18 +78,18 @@ Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, i
   const bool is_queries = step.grid_rows == GridRows::kQueries;
   const int64_t rows = is_queries ? sizes.seq_q : sizes.seq_k;
   const int64_t heads = is_queries ? sizes.heads : sizes.kv_heads;
-  const int64_t row_blocks = (rows + step.rows_per_block - 1) / step.rows_per_block;
+  // Whole clusters: their blocks share rows of one head.
+  const int cluster = step.cluster;
+  const int64_t rows_at_once = int64_t{step.rows_per_block} * cluster;
+  const int64_t row_blocks = (rows + rows_at_once - 1) / rows_at_once * cluster;
   // Each factor is below 2^31, so that the product of three fits in 128 bits.
   __int128 blocks = static_cast<__int128>(row_blocks) * heads * sizes.batch;
-  // Whole clusters, of which a persistent grid has no more than run at once.
-  const int cluster = step.cluster;
-  blocks = (blocks + cluster - 1) / cluster * cluster;
   if (blocks > std::numeric_limits<int32_t>::max()) {
     return invalid_argument(fmt::format(
         "sizes: batch {} x heads {} x {} blocks of {} rows: allowed are 2^31 - 1 blocks in all",
         sizes.batch, heads, row_blocks, step.rows_per_block));
   }
-  if (step.is_persistent) {
+  if (step.is_persistent) {  // no more than run at once
     const int64_t at_once = int64_t{std::max(num_sms, 1)} * step.blocks_per_sm / cluster * cluster;
     blocks = std::min<__int128>(blocks, std::max<int64_t>(at_once, cluster));
   }

@@ -18,6 +18,8 @@
 // query tile is free for the next work tile at once.
 // kPingPong: consumers take turns in starting products, so that one's arithmetic runs beside the
 // other's products.
+// kCluster: blocks of consecutive query tiles of a head, which share the loads of keys and values
+// (tile/tma_ring.cuh).
 // kSkipTiles: in pass 2 a warp whose tile has no score with a weight above 2^-24 does no arithmetic
 // on it, and a consumer of such warps starts no product with its values.
 //
@@ -78,16 +80,11 @@ struct ForwardConsumer {
     return address;
   }
 
-  // REQUIRES: products that read the oldest slot in use have ended.
+  // REQUIRES: products that read the oldest slot in use have ended, and so have, with a fence and a
+  // barrier of the warp, other reads.
   LSSAR_DEVICE void release_slot() {
-    const u32 barrier = shared.ring().empty(released.slot);
-    if constexpr (Config::kHasUnitKeys) {
-      if (warp_group_thread() == 0) mbarrier_arrive(barrier);
-    } else {
-      fence_async_shared();  // norms were read before TMA overwrites them
-      warp_barrier();
-      if (lane_index() == 0) mbarrier_arrive(barrier);
-    }
+    const int thread = Config::kHasUnitKeys ? warp_group_thread() : lane_index();
+    release<Shape::kCluster>(shared.ring().empty(released.slot), thread);
     released.advance();
   }
 
@@ -106,8 +103,11 @@ struct ForwardConsumer {
   // Products of the oldest slot in use -> scores in bits, and the slot is free.
   template <int kTiles>
   LSSAR_DEVICE void finish_scores(Fragment<kTiles>& s) {
-    if constexpr (!Config::kHasUnitKeys)
+    if constexpr (!Config::kHasUnitKeys) {
       scale_scores(s, rows.score_scale, shared.norms(released.slot));
+      fence_async_shared();  // norms were read before TMA overwrites them
+      warp_barrier();
+    }
     release_slot();
   }
 
@@ -291,9 +291,9 @@ struct ForwardConsumer {
 
   LSSAR_DEVICE void run() {
     turns.begin();
-    for_each_work_tile<Config::kIsPersistent>(ForwardWork<Config>::count(p), [this](u32 index) {
-      process(ForwardWork<Config>(p, index));
-    });
+    for_each_work_tile<Config::kIsPersistent, Shape::kCluster>(
+        ForwardWork<Config>::count(p),
+        [this](u32 index) { process(ForwardWork<Config>(p, index)); });
   }
 };
 
@@ -306,10 +306,16 @@ LSSAR_DEVICE void hopper_forward(const TmaParams& params) {
     shared.query_ring().init(Shape::kNumConsumers);
     fence_mbarrier_init();
   }
-  block_barrier();
+  if constexpr (Shape::kCluster > 1) {
+    cluster_barrier();
+  } else {
+    block_barrier();
+  }
   run_roles<Config::kForwardProducerRegisters, Config::kForwardConsumerRegisters>(
       [&] { ForwardProducer<Config>(params, shared).run(); },
       [&](int group) { ForwardConsumer<Config>(params.attention, shared, group).run(); });
+  // No block ends while others' copies and releases may come to it.
+  if constexpr (Shape::kCluster > 1) cluster_barrier();
 }
 
 }  // namespace lssar_device

@@ -26,6 +26,8 @@ struct HopperForwardShape {
   static constexpr int kSlots = Config::kForwardStages;
   static constexpr int kNumConsumers = BLOCK_M / kWarpGroupRows;
   static constexpr int kThreads = (1 + kNumConsumers) * kWarpGroupThreads;
+  static constexpr int kCluster = Config::kCluster;  // blocks that share key and value tiles
+  static constexpr int kWorkRows = kCluster * BLOCK_M;
   static constexpr int kNumChunks = (Config::kHeadDimV + BLOCK_DV - 1) / BLOCK_DV;
 
   using QueryTile = SwizzledTile<ScoreElement, BLOCK_M, Config::kHeadDim>;
@@ -47,9 +49,10 @@ struct HopperForwardShape {
   static constexpr int kQueryBarriersOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
   static constexpr int kSharedBytes = kQueryBarriersOffset + RingBarriers<1>::kBytes;
 
-  // Who releases a slot: a thread of each consumer, whose wait orders the whole group's products;
-  // or a lane of each warp, where lanes have read norms.
-  static constexpr int kReleases = Config::kHasUnitKeys ? kNumConsumers : 4 * kNumConsumers;
+  // Who releases a slot, in every block of the cluster: a thread of each consumer, whose wait
+  // orders the whole group's products; or a lane of each warp, where lanes have read norms.
+  static constexpr int kReleases =
+      kCluster * (Config::kHasUnitKeys ? kNumConsumers : 4 * kNumConsumers);
 
   static_assert(BLOCK_M % kWarpGroupRows == 0, "a consumer owns 64 queries");
   static_assert(BLOCK_N1 % 8 == 0 && BLOCK_N1 <= 256, "pass 1: columns of one wgmma");
@@ -61,7 +64,8 @@ struct HopperForwardShape {
 // TmaParams::maps, in this order.
 enum ForwardMap { kQueryMap, kScoreKeyMap, kKeyMap, kValueMap, kScoreNormMap, kNormMap };
 
-// What producer and consumers must agree on about one tile of queries.
+// What producer and consumers must agree on about the tile of queries of one block; all blocks of a
+// cluster take as many key tiles as the last of their queries sees.
 template <class Config>
 struct ForwardWork {
   using Shape = HopperForwardShape<Config>;
@@ -73,18 +77,20 @@ struct ForwardWork {
 
   LSSAR_DEVICE ForwardWork(const AttentionParams& p, u32 index) {
     const i64 queries = seq_q<Config>(p);
-    const i64 num_tiles = ceil_div(queries, Shape::BLOCK_M);
+    const i64 num_tiles = ceil_div(queries, Shape::kWorkRows);
     place = work_place<Config::kHeadGroup, Config::kIsCausal>(index, num_tiles, p.heads,
                                                               p.batch * p.heads);
-    first_row = place.tile_idx * Shape::BLOCK_M;
-    const i64 last = minimum(first_row + Shape::BLOCK_M, queries) - 1;
+    const i64 first = place.tile_idx * Shape::kWorkRows;
+    first_row = first;
+    if constexpr (Shape::kCluster > 1) first_row += cluster_rank() * Shape::BLOCK_M;
+    const i64 last = minimum(first + Shape::kWorkRows, queries) - 1;
     const i64 keys = num_visible_keys<Config>(p, last);
     score_tiles = static_cast<int>(ceil_div(keys, Shape::BLOCK_N1));
     tiles = static_cast<int>(ceil_div(keys, Shape::BLOCK_N));
   }
 
   static LSSAR_DEVICE u32 count(const AttentionParams& p) {
-    const i64 num_tiles = ceil_div(seq_q<Config>(p), Shape::BLOCK_M);
+    const i64 num_tiles = ceil_div(seq_q<Config>(p), Shape::kWorkRows);
     return static_cast<u32>(num_tiles * p.heads * p.batch);
   }
 };
@@ -135,7 +141,7 @@ struct ForwardProducer {
   LSSAR_DEVICE int open_slot() {
     const RingBarriers<Shape::kSlots> ring = shared.ring();
     const int slot = cursor.slot;
-    mbarrier_wait(ring.empty(slot), cursor.parity ^ 1);
+    wait_released<Shape::kCluster>(ring.empty(slot), cursor.parity ^ 1);
     mbarrier_arrive_expect(ring.full(slot), kBytes);
     cursor.advance();
     return slot;
@@ -147,8 +153,8 @@ struct ForwardProducer {
     constexpr int kNormBytes = Config::kHasUnitKeys ? 0 : Tile::kRows * 4;
     const int slot = open_slot<Tile::kBytes + kNormBytes>();
     const u32 barrier = shared.ring().full(slot);
-    load_tile<Tile>(shared.slot(slot), params.maps[map], barrier, 0, i64{tile} * Tile::kRows,
-                    kv_head, batch);
+    load_tile_share<Shape::kCluster, Tile>(shared.slot(slot), params.maps[map], barrier, 0,
+                                           i64{tile} * Tile::kRows, kv_head, batch);
     if constexpr (!Config::kHasUnitKeys)
       tma_load(shared.norms(slot), params.maps[norm_map], barrier, tile * Tile::kRows,
                batch * params.attention.kv_heads + kv_head);
@@ -157,8 +163,9 @@ struct ForwardProducer {
   LSSAR_DEVICE void load_values(int tile, int chunk, int kv_head, int batch) {
     using Tile = typename Shape::ValueTile;
     const int slot = open_slot<Tile::kBytes>();
-    load_tile<Tile>(shared.slot(slot), params.maps[kValueMap], shared.ring().full(slot),
-                    chunk * Shape::BLOCK_DV, i64{tile} * Tile::kRows, kv_head, batch);
+    load_tile_share<Shape::kCluster, Tile>(shared.slot(slot), params.maps[kValueMap],
+                                           shared.ring().full(slot), chunk * Shape::BLOCK_DV,
+                                           i64{tile} * Tile::kRows, kv_head, batch);
   }
 
   LSSAR_DEVICE void load(const ForwardWork<Config>& work) {
@@ -167,24 +174,26 @@ struct ForwardProducer {
     const int batch = work.place.batch;
     // The first keys come before the queries, whose tile is free only when the last work tile ends.
     const int ahead = minimum(work.score_tiles, Shape::kSlots);
-    for (int tile = 0; tile < ahead; ++tile)
-      load_keys<typename Shape::ScoreKeyTile>(kScoreKeyMap, kScoreNormMap, tile, kv_head, batch);
-    load_queries(work);
-    for (int tile = ahead; tile < work.score_tiles; ++tile)
-      load_keys<typename Shape::ScoreKeyTile>(kScoreKeyMap, kScoreNormMap, tile, kv_head, batch);
+#pragma unroll 1
+    for (int tile = 0; tile <= work.score_tiles; ++tile) {
+      if (tile == ahead) load_queries(work);
+      if (tile < work.score_tiles)
+        load_keys<typename Shape::ScoreKeyTile>(kScoreKeyMap, kScoreNormMap, tile, kv_head, batch);
+    }
     for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk) {
       // In the order the consumers take them: with kOverlap, keys are one tile ahead of values.
-      for (int tile = 0; tile < work.tiles; ++tile) {
-        load_keys<typename Shape::KeyTile>(kKeyMap, kNormMap, tile, kv_head, batch);
-        if (!Config::kOverlap) load_values(tile, chunk, kv_head, batch);
-        if (Config::kOverlap && tile > 0) load_values(tile - 1, chunk, kv_head, batch);
+      constexpr int kAhead = Config::kOverlap ? 1 : 0;
+#pragma unroll 1
+      for (int tile = 0; tile < work.tiles + kAhead; ++tile) {
+        if (tile < work.tiles)
+          load_keys<typename Shape::KeyTile>(kKeyMap, kNormMap, tile, kv_head, batch);
+        if (tile >= kAhead) load_values(tile - kAhead, chunk, kv_head, batch);
       }
-      if (Config::kOverlap && work.tiles > 0) load_values(work.tiles - 1, chunk, kv_head, batch);
     }
   }
 
   LSSAR_DEVICE void run() {
-    for_each_work_tile<Config::kIsPersistent>(
+    for_each_work_tile<Config::kIsPersistent, Shape::kCluster>(
         ForwardWork<Config>::count(params.attention),
         [this](u32 index) { load(ForwardWork<Config>(params.attention, index)); });
   }

@@ -38,6 +38,21 @@ LSSAR_DEVICE void tma_load(u32 shared, const TensorMap& map, u32 barrier, int x0
       : "memory");
 }
 
+// The same into the same place of every block of the cluster whose bit of `blocks` is set; each
+// block's own barrier, at the same place too, counts the bytes that come there.
+LSSAR_DEVICE void tma_load_multicast(u32 shared, const TensorMap& map, u32 barrier, u32 blocks,
+                                     int x0, int x1, int x2, int x3) {
+  asm volatile(
+      "{\n"
+      ".reg .b16 mask;\n"
+      "cvt.u16.u32 mask, %3;\n"
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%4, %5, %6, %7}], [%2], mask;\n"
+      "}" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(blocks), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+      : "memory");
+}
+
 LSSAR_DEVICE void tma_store(const TensorMap& map, u32 shared, int x0, int x1, int x2, int x3) {
   asm volatile(
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(

@@ -27,15 +27,15 @@ LSSAR_DEVICE BlockPlace work_place(u32 index, i64 num_tiles, int heads, int slic
 }
 
 // Calls `process` with each work tile of this block, of `count` in all: one, or with kIsPersistent
-// every gridDim.x-th.
-template <bool kIsPersistent, class Process>
+// every gridDim.x-th. The kBlocks blocks of a cluster share work tiles.
+template <bool kIsPersistent, int kBlocks = 1, class Process>
 LSSAR_DEVICE void for_each_work_tile(u32 count, const Process& process) {
   if constexpr (kIsPersistent) {
 #pragma unroll 1
-    for (u32 index = block_index(); index < count; index += grid_blocks())
+    for (u32 index = block_index() / kBlocks; index < count; index += grid_blocks() / kBlocks)
       LSSAR_INLINE_CALL process(index);
   } else {
-    LSSAR_INLINE_CALL process(block_index());
+    LSSAR_INLINE_CALL process(block_index() / kBlocks);
   }
 }
 

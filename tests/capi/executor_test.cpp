@@ -63,6 +63,12 @@ TEST_F(ExecutorGrid, IsRoundedUpToWholeClusters) {
   EXPECT_EQ(blocks(0, 1), 0u);
 }
 
+// Blocks of a cluster share the keys of one head.
+TEST_F(ExecutorGrid, HasWholeClustersForEachHead) {
+  step_.cluster = 2;
+  EXPECT_EQ(launch_config(step_, {1, 3, 1, 64 * 5, 7}, 1)->grid[0], 3u * 6);
+}
+
 TEST_F(ExecutorGrid, OfPersistentClustersHasNoMoreThanRunAtOnce) {
   step_.is_persistent = true;
   step_.cluster = 4;

@@ -63,6 +63,7 @@ TEST(HopperSchedule, SurvivesJson) {
   options.queries_in_registers = true;
   options.overlap = options.ping_pong = options.persistent = false;
   options.head_group = 3;
+  options.cluster = 2;
   options.norm_form = NormForm::kOperands;
   options.evaluator = Evaluator::kShort;
   options.producer_registers = 32;
@@ -73,11 +74,12 @@ TEST(HopperSchedule, SurvivesJson) {
 }
 
 TEST(HopperSchedule, JsonErrorsNameTheField) {
-  const char* const bad[][2] = {{R"({"hopper": {"norm_form": "rows"}})", "norm_form"},
-                                {R"({"hopper": {"evaluator": "fast"}})", "evaluator"},
-                                {R"({"hopper": {"multicast": true}})", "schedule.hopper.multicast"},
-                                {R"({"hopper": 3})", "hopper"},
-                                {R"({"variant": "blackwell"})", "variant"}};
+  const char* const bad[][2] = {
+      {R"({"hopper": {"norm_form": "rows"}})", "norm_form"},
+      {R"({"hopper": {"evaluator": "fast"}})", "evaluator"},
+      {R"({"hopper": {"multi_cast": true}})", "schedule.hopper.multi_cast"},
+      {R"({"hopper": 3})", "hopper"},
+      {R"({"variant": "blackwell"})", "variant"}};
   for (const auto& [text, field] : bad) {
     const auto schedule = schedule_from_json(nlohmann::json::parse(text), Schedule{});
     ASSERT_FALSE(schedule.ok()) << text;
@@ -271,6 +273,26 @@ INSTANTIATE_TEST_SUITE_P(
              Pass::kForward,
              [](Problem&, Schedule& s, Target&) { s.hopper.score_cols = 264; },
              {"schedule.hopper.score_cols = 264:", "8 to 256"}},
+        Rule{"Cluster3",
+             Pass::kForward,
+             [](Problem&, Schedule& s, Target&) { s.hopper.cluster = 3; },
+             {"schedule.hopper.cluster = 3:", "allowed are 1, 2 and 4"}},
+        Rule{"ClusterScoreCols",
+             Pass::kForward,
+             [](Problem&, Schedule& s, Target&) {
+               s.hopper.cluster = 2;
+               s.hopper.score_cols = 72;
+             },
+             {"schedule.hopper.score_cols = 72: with hopper.cluster = 2, allowed are multiples of "
+              "16",
+              "each block loads groups of 8 keys"}},
+        Rule{"ClusterCols",
+             Pass::kForwardTrain,
+             [](Problem&, Schedule& s, Target&) {
+               s.hopper.cluster = 4;
+               s.forward.block_cols = 80;
+             },
+             {"schedule.forward.block_cols = 80: with hopper.cluster = 4", "multiples of 32"}},
         Rule{"OperandsOfFp16",
              Pass::kForward,
              [](Problem& p, Schedule& s, Target&) {

@@ -176,6 +176,27 @@ TEST_F(HopperCountersTest, SkippedTilesTakeNoSpecialFunctionsAndNoProductWithVal
   }
 }
 
+// The blocks of a cluster load each tile of keys and values once between them.
+TEST_F(HopperCountersTest, ClustersLoadKeysAndValuesOnce) {
+  const Problem problem = make_problem(false);
+  constexpr int64_t kLong = 512;
+  Call call(*engine_, problem, {1, 1, 1, kLong, kLong});
+  uint64_t before = 0;
+  std::map<int, uint64_t> loaded;
+  for (int cluster : {1, 2, 4}) {
+    Schedule schedule = even_tiles(problem, Pass::kForward);
+    schedule.hopper.cluster = cluster;
+    call.run(Pass::kForward, schedule);
+    const uint64_t total = counts()["lssar_forward"].tma_load_bytes;
+    loaded[cluster] = total - before;
+    before = total;
+  }
+  constexpr uint64_t kMatrix = kLong * kDim * 2, kNorms = kLong * 4;
+  constexpr uint64_t kBlocks = kLong / kTile;
+  for (const auto& [cluster, bytes] : loaded)
+    EXPECT_EQ(bytes, kMatrix + kBlocks * (3 * kMatrix / cluster + 2 * kNorms)) << cluster;
+}
+
 struct Conflicts {
   int dim;
   bool causal;
