@@ -152,6 +152,8 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   constant("bool", "kOverlap", boolean(hopper.overlap));
   constant("bool", "kPingPong", boolean(hopper.ping_pong));
   constant("bool", "kQueriesInRegisters", boolean(hopper.queries_in_registers));
+  constant("bool", "kWeightsInShared", boolean(hopper.weights_from == WeightsFrom::kShared));
+  constant("bool", "kStoresByTma", boolean(hopper.store_path == StorePath::kTma));
   constant("bool", "kIsPersistent", boolean(hopper.persistent));
   constant("int", "kCluster", number(hopper.cluster));
   constant("int", "kHeadGroup", number(hopper.head_group));

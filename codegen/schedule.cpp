@@ -17,6 +17,10 @@ constexpr EnumName<LoadPath> kLoadPaths[] = {{LoadPath::kCpAsync, "cp_async"},
 constexpr EnumName<DqMode> kDqModes[] = {{DqMode::kSplit, "split"}, {DqMode::kAtomic, "atomic"}};
 constexpr EnumName<NormForm> kNormForms[] = {{NormForm::kScores, "scores"},
                                              {NormForm::kOperands, "operands"}};
+constexpr EnumName<WeightsFrom> kWeightsFrom[] = {{WeightsFrom::kRegisters, "registers"},
+                                                  {WeightsFrom::kShared, "shared"}};
+constexpr EnumName<StorePath> kStorePaths[] = {{StorePath::kRegisters, "registers"},
+                                               {StorePath::kTma, "tma"}};
 constexpr EnumName<Evaluator> kEvaluators[] = {
     {Evaluator::kFull, "full"}, {Evaluator::kShort, "short"}, {Evaluator::kLinear, "linear"}};
 
@@ -46,6 +50,8 @@ nlohmann::json hopper_to_json(const HopperOptions& hopper) {
           {"persistent", hopper.persistent},
           {"cluster", hopper.cluster},
           {"head_group", hopper.head_group},
+          {"weights_from", enum_name(kWeightsFrom, hopper.weights_from)},
+          {"store_path", enum_name(kStorePaths, hopper.store_path)},
           {"norm_form", enum_name(kNormForms, hopper.norm_form)},
           {"evaluator", enum_name(kEvaluators, hopper.evaluator)},
           {"producer_registers", hopper.producer_registers},
@@ -63,6 +69,8 @@ Status read_hopper(JsonFields& fields, HopperOptions& hopper) {
   inner.read("persistent", hopper.persistent);
   inner.read("cluster", hopper.cluster);
   inner.read("head_group", hopper.head_group);
+  inner.read_enum("weights_from", kWeightsFrom, hopper.weights_from);
+  inner.read_enum("store_path", kStorePaths, hopper.store_path);
   inner.read_enum("norm_form", kNormForms, hopper.norm_form);
   inner.read_enum("evaluator", kEvaluators, hopper.evaluator);
   inner.read("producer_registers", hopper.producer_registers);
@@ -127,11 +135,13 @@ std::string to_string(const Schedule& schedule) {
       schedule.variant != Variant::kHopper
           ? ""
           : fmt::format(
-                " score_cols {}{}{}{}{}{} head_group {} norms in {} evaluator {} registers {}/{}",
+                " score_cols {}{}{}{}{}{} head_group {} weights from {} store {} norms in {} "
+                "evaluator {} registers {}/{}",
                 h.score_cols, h.overlap ? " overlap" : "", h.ping_pong ? " ping_pong" : "",
                 h.queries_in_registers ? " queries_in_registers" : "",
                 h.persistent ? " persistent" : "",
                 h.cluster == 1 ? "" : fmt::format(" cluster {}", h.cluster), h.head_group,
+                enum_name(kWeightsFrom, h.weights_from), enum_name(kStorePaths, h.store_path),
                 enum_name(kNormForms, h.norm_form), enum_name(kEvaluators, h.evaluator),
                 h.producer_registers, h.consumer_registers);
   return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {}{} softplus_degree {}{}",
@@ -190,6 +200,8 @@ Result<Schedule> schedule_for(const Problem& problem, const Target& target,
     if (!names_stages("forward")) fit_stages(schedule, &Schedule::forward, problem, target);
     if (!names_stages("dkdv")) fit_stages(schedule, &Schedule::dkdv, problem, target);
     if (!names_stages("dq")) fit_stages(schedule, &Schedule::dq, problem, target);
+    if (!json.contains("hopper") || !json["hopper"].contains("store_path"))
+      fit_store_path(schedule, problem);
   }
   return schedule;
 }

@@ -59,6 +59,18 @@ enum class Evaluator {
   kLinear,  // also scores above 10 bits: x
 };
 
+// Where the weights that multiply values are read from.
+enum class WeightsFrom {
+  kRegisters,  // block_cols / 4 of them, for training twice that
+  kShared,     // a tile of shared memory, which every tile's weights go through
+};
+
+// How o leaves a block.
+enum class StorePath {
+  kRegisters,  // from each lane: pairs of columns, half a 32-byte sector per row
+  kTma,        // through the query tile's shared memory, in whole rows
+};
+
 // What Variant::kHopper adds. Its tilings have 64 rows per consumer warp group, and one more warp
 // group, the producer, that loads.
 struct HopperOptions {
@@ -73,6 +85,8 @@ struct HopperOptions {
   // keys and values for all: the L2 is read less often, and blocks wait for one another. 1, 2 or 4.
   int cluster = 1;
   int head_group = 8;  // heads whose work tiles run together, longest first
+  WeightsFrom weights_from = WeightsFrom::kRegisters;  // forward
+  StorePath store_path = StorePath::kRegisters;        // forward
   NormForm norm_form = NormForm::kScores;
   Evaluator evaluator = Evaluator::kLinear;
   // Registers per thread of a producer and a consumer (setmaxnreg); 0 and 0: what the block allows.

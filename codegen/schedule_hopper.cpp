@@ -103,6 +103,34 @@ Status check_cluster(const Schedule& schedule) {
   return {};
 }
 
+// o of a consumer takes the place of its queries.
+Status check_store(const Schedule& schedule, const Problem& problem) {
+  if (schedule.hopper.store_path != StorePath::kTma) return {};
+  const auto refuse = [](const std::string& reason) {
+    return invalid_argument("schedule.hopper.store_path = tma: " + reason);
+  };
+  if (schedule.hopper.queries_in_registers)
+    return refuse(
+        "not allowed with hopper.queries_in_registers, because the query tile, which o "
+        "goes through, is then the next work tile's already");
+  if (schedule.block_dv < problem.head_dim_v)
+    return refuse(
+        fmt::format("block_dv must be head_dim_v, {}, and is {}, because o goes through "
+                    "the query tile, which all columns of o but the last need",
+                    problem.head_dim_v, schedule.block_dv));
+  if (schedule.block_dv % 16 != 0)
+    return refuse(
+        fmt::format("block_dv must be a multiple of 16, the columns that a warp stores at "
+                    "a time, and is {}",
+                    schedule.block_dv));
+  if ((schedule.block_dv + 63) / 64 > (problem.head_dim + 63) / 64)
+    return refuse(
+        fmt::format("block_dv {} is more than the query tile of head_dim {}, which o "
+                    "goes through, has room for",
+                    schedule.block_dv, problem.head_dim));
+  return {};
+}
+
 Status check_forward(const Schedule& schedule, const Problem& problem, const Target& target) {
   const HopperOptions& hopper = schedule.hopper;
   LSSAR_RETURN_IF_ERROR(check_tiling("forward", schedule.forward));
@@ -125,6 +153,7 @@ Status check_forward(const Schedule& schedule, const Problem& problem, const Tar
     return bad("block_dv", schedule.block_dv,
                fmt::format("allowed are multiples of 8 from 8 to {}, the columns of a wgmma{}",
                            limit, has_x(problem) ? ", o and X in registers together" : ""));
+  LSSAR_RETURN_IF_ERROR(check_store(schedule, problem));
   LSSAR_RETURN_IF_ERROR(check_registers(hopper, schedule.forward));
   return check_space("forward", schedule.forward, hopper_forward_shared_bytes(problem, schedule),
                      target);
@@ -183,6 +212,8 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   const int accumulated = schedule.block_dv * (has_x(problem) ? 2 : 1);
   schedule.forward.block_rows = 128;
   schedule.forward.block_cols = accumulated <= 64 ? 128 : accumulated <= 128 ? 96 : 48;
+  hopper.store_path = StorePath::kTma;
+  fit_store_path(schedule, problem);
   // Wide, for what a tile costs beside its scores (docs/performance.md); further up, registers.
   hopper.score_cols = dim <= 128 ? 160 : 64;
   fill_stages(schedule.forward, kMaxStages,
@@ -252,6 +283,11 @@ void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& pro
   };
   while ((schedule.*tiling).stages > kMinStages && bytes() > target.shared_bytes_per_block)
     --(schedule.*tiling).stages;
+}
+
+void fit_store_path(Schedule& schedule, const Problem& problem) {
+  if (problem.pass == Pass::kBackward || check_store(schedule, problem).ok()) return;
+  schedule.hopper.store_path = StorePath::kRegisters;
 }
 
 Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {

@@ -27,6 +27,8 @@ void choose_hopper(Schedule& schedule, const Problem& problem, const Target& tar
 // REQUIRES: Variant::kHopper.
 void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& problem,
                 const Target& target);
+// Takes StorePath::kRegisters where the forward cannot store by TMA.
+void fit_store_path(Schedule& schedule, const Problem& problem);
 Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target);
 
 }  // namespace lssar

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/kernel.h"
+
 namespace lssar {
 namespace {
 
@@ -46,8 +48,12 @@ int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule
   const int slot = std::max(swizzled_bytes(keys, problem.head_dim),
                             swizzled_bytes(tiling.block_cols, schedule.block_dv));
   const int norms = schedule.hopper.norm_form == NormForm::kOperands ? 0 : norm_bytes(keys);
-  return swizzled_bytes(tiling.block_rows, problem.head_dim) + tiling.stages * (slot + norms) +
-         ring_bytes(tiling.stages);
+  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  const int weights = schedule.hopper.weights_from == WeightsFrom::kShared
+                          ? swizzled_bytes(tiling.block_rows, tiling.block_cols) * (has_x ? 2 : 1)
+                          : 0;
+  return swizzled_bytes(tiling.block_rows, problem.head_dim) + weights +
+         tiling.stages * (slot + norms) + ring_bytes(tiling.stages);
 }
 
 int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule) {

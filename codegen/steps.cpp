@@ -40,6 +40,7 @@ Step hopper_step(const char* entry, GridRows rows, const Tiling& tiling, int sha
   return step;
 }
 
+constexpr int kConsumerRows = 64;
 constexpr int kChunkCols = 64;  // 16-bit columns of a swizzled box
 
 MapSpec matrix_map(MapTensor tensor, int rows) { return {tensor, rows, kChunkCols, true}; }
@@ -59,6 +60,8 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
     maps.push_back(norm_map(hopper.score_cols));
     maps.push_back(norm_map(tiling.block_cols));
   }
+  if (hopper.store_path == StorePath::kTma)
+    maps.push_back(matrix_map(MapTensor::kO, kConsumerRows));
   Step step = hopper_step("lssar_forward", GridRows::kQueries, tiling,
                           hopper_forward_shared_bytes(problem, schedule), "hopper_forward",
                           "HopperForwardShape", std::move(maps));

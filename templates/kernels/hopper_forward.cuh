@@ -18,6 +18,8 @@
 // query tile is free for the next work tile at once.
 // kPingPong: consumers take turns in starting products, so that one's arithmetic runs beside the
 // other's products.
+// kWeightsInShared: hopper_forward_sums.cuh.
+// kStoresByTma: o goes through the query tile, which is the next work tile's only then.
 // kCluster: blocks of consecutive query tiles of a head, which share the loads of keys and values
 // (tile/tma_ring.cuh).
 // kSkipTiles: in pass 2 a warp whose tile has no score with a weight above 2^-24 does no arithmetic
@@ -51,12 +53,15 @@ struct ForwardConsumer {
   using Shape = HopperForwardShape<Config>;
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
+  static constexpr bool kReleasesQueriesLast =
+      !Config::kQueriesInRegisters && !Config::kStoresByTma;
   static constexpr int kScoreTiles = Shape::BLOCK_N1 / kTileCols;
   static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
   using ScoreSums = PassOneSums<Config, kScoreTiles>;
   using Scores = Fragment<kKeyTiles>;
   using Sums = ForwardSums<Config>;
 
+  const TmaParams& params;
   const AttentionParams& p;
   ForwardShared<Config> shared;
   int group;  // of the consumers
@@ -69,8 +74,8 @@ struct ForwardConsumer {
   i64 first_masked;  // tiles whose end is above this may hide keys from some row of the warp
   bool group_has_weights = true;  // kSkipTiles
 
-  LSSAR_DEVICE ForwardConsumer(const AttentionParams& params, ForwardShared<Config> s, int g)
-      : p(params), shared(s), group(g), turns{g} {}
+  LSSAR_DEVICE ForwardConsumer(const TmaParams& tma, ForwardShared<Config> s, int g)
+      : params(tma), p(tma.attention), shared(s), group(g), turns{g} {}
 
   // The address of the next slot, once it is filled.
   LSSAR_DEVICE u32 next_slot() {
@@ -267,6 +272,29 @@ struct ForwardConsumer {
     if constexpr (Config::kQueriesInRegisters) release_queries();
   }
 
+  // kStoresByTma: o, in place of the consumer's queries, and from there to global memory.
+  // REQUIRES: write_columns has divided it by its weights.
+  LSSAR_DEVICE void store_output(const typename Sums::Columns& o, const ForwardWork<Config>& work) {
+    using Tile = typename Shape::OutputTile;
+    const int first = group * kWarpGroupRows;
+    typename Mma::template Operand<Shape::BLOCK_DV / kTileCols> rounded;
+    Mma::round(rounded, o);
+    store_operand(shared.output(), first + warp_group_thread() / kWarpThreads * kWarpRows, rounded);
+    fence_async_shared();
+    consumer_barrier(group);
+    if (warp_group_thread() == 0) {
+#pragma unroll
+      for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk)
+        tma_store(params.maps[kOutputMap<Config>],
+                  shared.output().base + chunk * Tile::kChunkBytes + first * kSwizzleBytes,
+                  chunk * Tile::kChunkCols, static_cast<int>(work.first_row) + first,
+                  work.place.head, work.place.batch);
+      bulk_commit();
+      bulk_wait_read<0>();
+    }
+    release_queries();
+  }
+
   LSSAR_DEVICE void process(const ForwardWork<Config>& work) {
     const i64 first =
         work.first_row + group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
@@ -279,13 +307,14 @@ struct ForwardConsumer {
     pass_one(work.score_tiles);
 #pragma unroll 1
     for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk) {
-      Sums sums;
+      Sums sums(shared, group);
       sums.clear();
       pass_two(sums, work.tiles);
-      if (!Config::kQueriesInRegisters && chunk == Shape::kNumChunks - 1) release_queries();
-      rows.write_columns(
+      if (kReleasesQueriesLast && chunk == Shape::kNumChunks - 1) release_queries();
+      rows.template write_columns<!Config::kStoresByTma>(
           p, work.place, chunk * Shape::BLOCK_DV, sums.o, sums.y,
           {{sums.zs.total(0), sums.zs.total(1)}, {sums.t.total(0), sums.t.total(1)}});
+      if constexpr (Config::kStoresByTma) store_output(sums.o, work);
     }
   }
 
@@ -313,7 +342,7 @@ LSSAR_DEVICE void hopper_forward(const TmaParams& params) {
   }
   run_roles<Config::kForwardProducerRegisters, Config::kForwardConsumerRegisters>(
       [&] { ForwardProducer<Config>(params, shared).run(); },
-      [&](int group) { ForwardConsumer<Config>(params.attention, shared, group).run(); });
+      [&](int group) { ForwardConsumer<Config>(params, shared, group).run(); });
   // No block ends while others' copies and releases may come to it.
   if constexpr (Shape::kCluster > 1) cluster_barrier();
 }

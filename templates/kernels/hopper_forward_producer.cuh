@@ -34,6 +34,9 @@ struct HopperForwardShape {
   using ScoreKeyTile = SwizzledTile<ScoreElement, BLOCK_N1, Config::kHeadDim>;
   using KeyTile = SwizzledTile<ScoreElement, BLOCK_N, Config::kHeadDim>;
   using ValueTile = SwizzledTile<Element, BLOCK_N, BLOCK_DV>;
+  using WeightTile = SwizzledTile<Element, BLOCK_M, BLOCK_N>;  // kWeightsInShared
+  using OutputTile =
+      SwizzledTile<Element, BLOCK_M, BLOCK_DV>;  // kStoresByTma: the query tile's place
 
   static constexpr int kKeyBytes =
       ScoreKeyTile::kBytes > KeyTile::kBytes ? ScoreKeyTile::kBytes : KeyTile::kBytes;
@@ -44,7 +47,9 @@ struct HopperForwardShape {
       Config::kHasUnitKeys ? 0
                            : (kMaxCols * 4 + kNormAlignment - 1) / kNormAlignment * kNormAlignment;
 
-  static constexpr int kNormsOffset = QueryTile::kBytes + kSlots * kSlotBytes;
+  static constexpr int kWeightTiles = !Config::kWeightsInShared ? 0 : Config::kNeedsX ? 2 : 1;
+  static constexpr int kSlotsOffset = QueryTile::kBytes + kWeightTiles * WeightTile::kBytes;
+  static constexpr int kNormsOffset = kSlotsOffset + kSlots * kSlotBytes;
   static constexpr int kRingOffset = kNormsOffset + kSlots * kNormBytes;
   static constexpr int kQueryBarriersOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
   static constexpr int kSharedBytes = kQueryBarriersOffset + RingBarriers<1>::kBytes;
@@ -58,11 +63,15 @@ struct HopperForwardShape {
   static_assert(BLOCK_N1 % 8 == 0 && BLOCK_N1 <= 256, "pass 1: columns of one wgmma");
   static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "keys are the depth of a wgmma in pass 2");
   static_assert(BLOCK_DV % 8 == 0 && BLOCK_DV <= 256, "value columns of one wgmma");
+  static_assert(!Config::kStoresByTma || OutputTile::kBytes <= QueryTile::kBytes,
+                "o goes through the query tile");
   static_assert(kSlots >= 2, "a key tile and the value tile before it are in use together");
 };
 
-// TmaParams::maps, in this order.
+// TmaParams::maps, in this order; kHasUnitKeys: without those of norms.
 enum ForwardMap { kQueryMap, kScoreKeyMap, kKeyMap, kValueMap, kScoreNormMap, kNormMap };
+template <class Config>
+inline constexpr int kOutputMap = Config::kHasUnitKeys ? kScoreNormMap : kNormMap + 1;
 
 // What producer and consumers must agree on about the tile of queries of one block; all blocks of a
 // cluster take as many key tiles as the last of their queries sees.
@@ -104,8 +113,13 @@ struct ForwardShared {
 
   LSSAR_DEVICE typename Shape::QueryTile queries() const { return {base}; }
   LSSAR_DEVICE u32 slot(int slot) const {
-    return base + Shape::QueryTile::kBytes + slot * Shape::kSlotBytes;
+    return base + Shape::kSlotsOffset + slot * Shape::kSlotBytes;
   }
+  // Of the weights; 1: for training, of u^(p-1).
+  LSSAR_DEVICE typename Shape::WeightTile weights(int which) const {
+    return {base + Shape::QueryTile::kBytes + which * Shape::WeightTile::kBytes};
+  }
+  LSSAR_DEVICE typename Shape::OutputTile output() const { return {base}; }
   LSSAR_DEVICE u32 norms(int slot) const {
     return base + Shape::kNormsOffset + slot * Shape::kNormBytes;
   }

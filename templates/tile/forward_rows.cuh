@@ -212,10 +212,11 @@ struct ForwardRows {
   }
 
   // The lane's elements of o (and, for training, of the saved o, X and statistics) from the column
-  // `first_col` on. `o` and `y`: sum_j w_ij v_j and sum_j u_ij^(p-1) v_j.
-  template <int kTiles>
+  // `first_col` on. `o` and `y`: sum_j w_ij v_j and sum_j u_ij^(p-1) v_j. Without kStoresOutput, o
+  // is left in `o` for the caller to store.
+  template <bool kStoresOutput = true, int kTiles>
   LSSAR_DEVICE void write_columns(const AttentionParams& p, const BlockPlace& place, int first_col,
-                                  const Fragment<kTiles>& o, const Fragment<kTiles>& y,
+                                  Fragment<kTiles>& o, const Fragment<kTiles>& y,
                                   const WeightSums& sums) const {
     const i64 queries_total = seq_q<Config>(p);
     const i64 slice = i64{place.batch} * p.heads + place.head;
@@ -235,7 +236,12 @@ struct ForwardRows {
         if (col >= Config::kHeadDimV) continue;
         const float o0 = o.at[n][2 * half] * inverse;
         const float o1 = o.at[n][2 * half + 1] * inverse;
-        store_pair<Config::kIsAligned>(out + col, o0, o1);
+        if constexpr (kStoresOutput) {
+          store_pair<Config::kIsAligned>(out + col, o0, o1);
+        } else {
+          o.at[n][2 * half] = o0;
+          o.at[n][2 * half + 1] = o1;
+        }
         if constexpr (Config::kIsTraining)
           store_global_8(p.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
         if constexpr (Config::kNeedsX)

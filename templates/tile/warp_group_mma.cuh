@@ -61,6 +61,19 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
     Instruction::template registers<1>(d.at, a.at[step], b.by_columns(0, step));
 }
 
+// The same with 64 rows of a tile in shared memory as `a`, from row0 on.
+template <int kTiles, class TileA, class TileB>
+LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d, TileA a, int row0, TileB b) {
+  static_assert(TileB::kRows == TileA::kCols, "one row of b per column of a");
+  static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
+  using Instruction = Wgmma<typename TileA::Element, TileB::kCols>;
+  a = a.renewed();
+  b = b.renewed();
+#pragma unroll
+  for (int step = 0; step < TileA::kCols / 16; ++step)
+    Instruction::template shared<0, 1>(d.at, a.by_rows(row0, step), b.by_columns(0, step));
+}
+
 // Starts d = aT b: `a` and `b` have the depth as rows; d's rows are the first 64 columns of a, its
 // columns b's from b_col0 (see SwizzledTile::by_columns).
 template <int kTiles, class TileA, class TileB>

@@ -64,6 +64,8 @@ TEST(HopperSchedule, SurvivesJson) {
   options.overlap = options.ping_pong = options.persistent = false;
   options.head_group = 3;
   options.cluster = 2;
+  options.weights_from = WeightsFrom::kShared;
+  options.store_path = StorePath::kTma;
   options.norm_form = NormForm::kOperands;
   options.evaluator = Evaluator::kShort;
   options.producer_registers = 32;
@@ -77,6 +79,8 @@ TEST(HopperSchedule, JsonErrorsNameTheField) {
   const char* const bad[][2] = {
       {R"({"hopper": {"norm_form": "rows"}})", "norm_form"},
       {R"({"hopper": {"evaluator": "fast"}})", "evaluator"},
+      {R"({"hopper": {"weights_from": "l2"}})", "weights_from"},
+      {R"({"hopper": {"store_path": "bulk"}})", "store_path"},
       {R"({"hopper": {"multi_cast": true}})", "schedule.hopper.multi_cast"},
       {R"({"hopper": 3})", "hopper"},
       {R"({"variant": "blackwell"})", "variant"}};
@@ -110,6 +114,19 @@ TEST(HopperSchedule, ANamedVariantBringsItsOwnDefaults) {
   ASSERT_TRUE(atomic.ok()) << atomic.status().to_string();
   EXPECT_EQ(atomic->variant, Variant::kHopper);
   EXPECT_TRUE(validate(*atomic, wide, hopper()).ok());
+}
+
+// What the user left out makes way for what the user asked for.
+TEST(HopperSchedule, TheDefaultStorePathGivesWay) {
+  const Problem problem = make_problem(Pass::kForward);
+  const auto path = [&](const nlohmann::json& json) {
+    const auto schedule = schedule_for(problem, hopper(), json);
+    EXPECT_TRUE(schedule.ok() && validate(*schedule, problem, hopper()).ok()) << json;
+    return schedule->hopper.store_path;
+  };
+  EXPECT_EQ(path(nlohmann::json::object()), StorePath::kTma);
+  EXPECT_EQ(path({{"block_dv", 32}}), StorePath::kRegisters);
+  EXPECT_EQ(path({{"hopper", {{"queries_in_registers", true}}}}), StorePath::kRegisters);
 }
 
 struct Rule {
@@ -293,6 +310,40 @@ INSTANTIATE_TEST_SUITE_P(
                s.forward.block_cols = 80;
              },
              {"schedule.forward.block_cols = 80: with hopper.cluster = 4", "multiples of 32"}},
+        Rule{"SharedWeights",
+             Pass::kForwardTrain,
+             [](Problem&, Schedule& s, Target&) { s.hopper.weights_from = WeightsFrom::kShared; },
+             {"schedule.forward: its tiles take 276912 bytes of shared memory"}},
+        Rule{"StoreOfQueriesInRegisters",
+             Pass::kForward,
+             [](Problem&, Schedule& s, Target&) {
+               s.hopper.store_path = StorePath::kTma;
+               s.hopper.queries_in_registers = true;
+             },
+             {"schedule.hopper.store_path = tma: not allowed with hopper.queries_in_registers",
+              "the next work tile's already"}},
+        Rule{"StoreOfSomeColumns",
+             Pass::kForward,
+             [](Problem&, Schedule& s, Target&) {
+               s.hopper.store_path = StorePath::kTma;
+               s.block_dv = 32;
+             },
+             {"schedule.hopper.store_path = tma: block_dv must be head_dim_v, 64, and is 32"}},
+        Rule{"StoreOfOddColumns",
+             Pass::kForward,
+             [](Problem& p, Schedule& s, Target&) {
+               p.head_dim_v = s.block_dv = 40;
+               s.hopper.store_path = StorePath::kTma;
+             },
+             {"schedule.hopper.store_path = tma: block_dv must be a multiple of 16", "is 40"}},
+        Rule{"StoreOfWideRows",
+             Pass::kForward,
+             [](Problem& p, Schedule& s, Target&) {
+               p.head_dim_v = s.block_dv = 80;
+               s.hopper.store_path = StorePath::kTma;
+             },
+             {"schedule.hopper.store_path = tma: block_dv 80 is more than the query tile of "
+              "head_dim 64"}},
         Rule{"OperandsOfFp16",
              Pass::kForward,
              [](Problem& p, Schedule& s, Target&) {

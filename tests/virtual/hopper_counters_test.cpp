@@ -53,6 +53,20 @@ class HopperCountersTest : public testing::Test {
 
   std::map<std::string, LaunchCounters> counts() const { return counts_by_kernel(*device_); }
 
+  // Bank conflicts, of reads, writes and atomics together.
+  void expect_few(const char* name) const {
+    const LaunchCounters counters = counts()[name];
+    uint64_t wavefronts = 0, lost = 0;
+    for (const SharedTraffic& traffic : counters.shared) {
+      wavefronts += traffic.wavefronts;
+      lost += traffic.lost();
+    }
+    EXPECT_GT(wavefronts, 0u) << name;
+    EXPECT_LT(lost * 50, wavefronts) << name << ": " << lost << " of " << wavefronts
+                                     << " wavefronts, worst: " << counters.worst_shared.text << " ("
+                                     << counters.worst_shared.lost << ")";
+  }
+
   std::shared_ptr<Device> device_;
   std::unique_ptr<Engine> engine_;
 };
@@ -165,13 +179,13 @@ TEST_F(HopperCountersTest, SkippedTilesTakeNoSpecialFunctionsAndNoProductWithVal
     const uint64_t special =
         (after.of(InstructionClass::kSpecial).warps - before.of(InstructionClass::kSpecial).warps) /
         (kWarpsPerTile * kExecutionsPerTile);
-    // Each row of tiles has one with weights. The sums of weights and each row's own figures count
-    // a little.
-    const uint64_t with_weights = skip_tiles ? kLong / kTile : kAllTiles;
-    EXPECT_GE(products, 2 * kAllTiles + with_weights);
-    EXPECT_LE(products, 2 * kAllTiles + with_weights + kAllTiles / 8 + 1);
-    EXPECT_GE(special, kAllTiles + with_weights);
-    EXPECT_LE(special, kAllTiles + with_weights + kAllTiles / 16);
+    // Each row of tiles has one with weights, and a few rows see a key far off that happens to lie
+    // near them. Sums of weights and each row's own figures count a little.
+    const uint64_t most = skip_tiles ? kAllTiles / 5 : kAllTiles;
+    EXPECT_GE(products, 2 * kAllTiles + (skip_tiles ? kLong / kTile : kAllTiles));
+    EXPECT_LE(products, 2 * kAllTiles + most + kAllTiles / 8 + 1);
+    EXPECT_GE(special, kAllTiles + (skip_tiles ? kLong / kTile : kAllTiles));
+    EXPECT_LE(special, kAllTiles + most + kAllTiles / 16);
     before = after;
   }
 }
@@ -197,28 +211,43 @@ TEST_F(HopperCountersTest, ClustersLoadKeysAndValuesOnce) {
     EXPECT_EQ(bytes, kMatrix + kBlocks * (3 * kMatrix / cluster + 2 * kNorms)) << cluster;
 }
 
+// A lane's pairs of columns fill half of each sector; whole rows by TMA do not write by sectors.
+TEST_F(HopperCountersTest, StoresByTmaWriteWholeRows) {
+  const Problem problem = make_problem(false);
+  constexpr uint64_t kOutput = kHeads * kLength * kDim * 2;
+  Call call(*engine_, problem, kSizes);
+  Schedule schedule = even_tiles(problem, Pass::kForward);
+  schedule.hopper.store_path = StorePath::kRegisters;
+  call.run(Pass::kForward, schedule);
+  const LaunchCounters before = counts()["lssar_forward"];
+  EXPECT_EQ(before.tma_store_bytes, 0u);
+  EXPECT_EQ(before.global_of(AccessKind::kWrite).bytes, kOutput);
+  EXPECT_EQ(before.global_of(AccessKind::kWrite).sectors * 32, 2 * kOutput);
+  schedule.hopper.store_path = StorePath::kTma;
+  call.run(Pass::kForward, schedule);
+  const LaunchCounters after = counts()["lssar_forward"];
+  EXPECT_EQ(after.tma_store_bytes, kOutput);
+  EXPECT_EQ(after.global_of(AccessKind::kWrite).bytes, kOutput);
+}
+
+TEST_F(HopperCountersTest, WeightsInSharedMemoryHaveFewBankConflicts) {
+  const Problem problem = make_problem(true, 128);
+  Call call(*engine_, problem, {1, 2, 2, 512, 512});
+  Schedule schedule = default_for(problem, Pass::kForwardTrain);
+  schedule.forward.stages = 3;
+  schedule.hopper.weights_from = WeightsFrom::kShared;
+  schedule.hopper.store_path = StorePath::kTma;
+  call.run(Pass::kForwardTrain, schedule);
+  expect_few("lssar_forward");
+}
+
 struct Conflicts {
   int dim;
   bool causal;
 };
 
 class HopperConflictsTest : public HopperCountersTest,
-                            public testing::WithParamInterface<Conflicts> {
- protected:
-  // Of reads, writes and atomics together.
-  void expect_few(const char* name) const {
-    const LaunchCounters counters = counts()[name];
-    uint64_t wavefronts = 0, lost = 0;
-    for (const SharedTraffic& traffic : counters.shared) {
-      wavefronts += traffic.wavefronts;
-      lost += traffic.lost();
-    }
-    EXPECT_GT(wavefronts, 0u) << name;
-    EXPECT_LT(lost * 50, wavefronts) << name << ": " << lost << " of " << wavefronts
-                                     << " wavefronts, worst: " << counters.worst_shared.text << " ("
-                                     << counters.worst_shared.lost << ")";
-  }
-};
+                            public testing::WithParamInterface<Conflicts> {};
 
 TEST_P(HopperConflictsTest, AreFewerThanTwoPercent) {
   const Problem problem = make_problem(GetParam().causal, GetParam().dim);
@@ -236,16 +265,7 @@ TEST_F(HopperCountersTest, AtomicSumsOfDqHaveFewBankConflicts) {
   Call call(*engine_, problem, {1, 2, 2, 512, 512});
   call.run(Pass::kForwardTrain, default_for(problem, Pass::kForwardTrain));
   call.run(Pass::kBackward, default_for(problem, Pass::kBackward, DqMode::kAtomic));
-  const LaunchCounters dkdv = counts()["lssar_backward_dkdv"];
-  uint64_t wavefronts = 0, lost = 0;
-  for (const SharedTraffic& traffic : dkdv.shared) {
-    wavefronts += traffic.wavefronts;
-    lost += traffic.lost();
-  }
-  EXPECT_GT(wavefronts, 0u);
-  EXPECT_LT(lost * 50, wavefronts)
-      << lost << " of " << wavefronts << ", worst " << dkdv.worst_shared.text << " ("
-      << dkdv.worst_shared.lost << ")";
+  expect_few("lssar_backward_dkdv");
 }
 
 INSTANTIATE_TEST_SUITE_P(Dims, HopperConflictsTest,
