@@ -24,6 +24,7 @@ bool portable_dkdv(const Scope& s) { return !s.is_hopper() && s.is_backward(); }
 bool portable_dq(const Scope& s) { return !s.is_hopper() && has_dq_kernel(s); }
 bool persistent(const Scope& s) { return s.is_hopper() && s.schedule.hopper.persistent; }
 // The dk/dv kernel has no products in flight beside its arithmetic.
+bool skips_tiles(const Scope& s) { return !s.is_backward() && s.problem.p != 0; }
 bool has_overlap(const Scope& s) { return hopper_forward(s) || hopper_dq(s); }
 
 bool is_wide(const Scope& s) { return std::max(s.problem.head_dim, s.problem.head_dim_v) > 128; }
@@ -161,10 +162,24 @@ constexpr DimensionRow kRows[] = {
      "consumers take turns, so that one multiplies while the other evaluates; two blocks per SM do "
      "the same",
      hopper},
-    {"hopper.queries_in_registers", Level::kBlock, "[false, true]",
-     "halves what products read from shared memory, for head_dim / 4 registers", hopper_forward},
+    {"hopper.queries_in_registers+hopper.store_path", Level::kBlock,
+     R"([[false, "tma"], [true, "registers"], [false, "registers"]])",
+     "queries in registers halve what products read from shared memory, for head_dim / 4 "
+     "registers; "
+     "else o may go through their tile in whole rows, or as soon as it is there",
+     hopper_forward},
+    {"hopper.weights_from", Level::kBlock, R"(["registers", "shared"])",
+     "weights as operands in registers, or through shared memory: registers for larger tiles",
+     hopper_forward},
 
     // ---- thread
+    {"skip_tiles", Level::kThread, "[false, true]",
+     "whether tiles of keys without weights take no special functions and no product with values, "
+     "for a comparison per score",
+     skips_tiles},
+    {"hopper.cluster", Level::kThread, "[1, 2, 4]",
+     "blocks that share the loads of keys and values: fewer reads of the L2, more waiting",
+     hopper_forward},
     {"hopper.head_group", Level::kThread, "[1, 2, 4, 8, 16, 32, 64]",
      "heads whose tiles run together, longest first: fine steps, once the tiles are settled",
      hopper},

@@ -105,12 +105,26 @@ size_t ScheduleHash::operator()(const Schedule& s) const {
     for (const int value : {tiling.block_rows, tiling.block_cols, tiling.stages, tiling.min_blocks})
       add(value);
   const HopperOptions& h = s.hopper;
-  for (const int value :
-       {static_cast<int>(s.variant), static_cast<int>(s.load_path), s.block_dv,
-        static_cast<int>(s.dq_mode), int{s.split_dkdv}, s.softplus_degree, h.score_cols,
-        int{h.overlap}, int{h.ping_pong}, int{h.queries_in_registers}, int{h.persistent},
-        h.head_group, static_cast<int>(h.norm_form), static_cast<int>(h.evaluator),
-        h.producer_registers, h.consumer_registers})
+  for (const int value : {static_cast<int>(s.variant),
+                          static_cast<int>(s.load_path),
+                          s.block_dv,
+                          static_cast<int>(s.dq_mode),
+                          int{s.split_dkdv},
+                          s.softplus_degree,
+                          h.score_cols,
+                          int{h.overlap},
+                          int{h.ping_pong},
+                          int{h.queries_in_registers},
+                          int{h.persistent},
+                          int{s.skip_tiles},
+                          h.cluster,
+                          static_cast<int>(h.weights_from),
+                          static_cast<int>(h.store_path),
+                          h.head_group,
+                          static_cast<int>(h.norm_form),
+                          static_cast<int>(h.evaluator),
+                          h.producer_registers,
+                          h.consumer_registers})
     add(value);
   return hash;
 }
@@ -122,6 +136,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
   if (is_backward) {
     result.forward = fixed.forward;
     result.block_dv = fixed.block_dv;
+    result.skip_tiles = fixed.skip_tiles;
     result.hopper.evaluator = fixed.hopper.evaluator;
     if (result.dq_mode == DqMode::kAtomic) result.dq = fixed.dq;
   } else {
@@ -138,8 +153,8 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
   HopperOptions automatic = result.hopper;
   automatic.producer_registers = automatic.consumer_registers = 0;
   const auto is_automatic = [&](const Tiling& tiling) {
-    const RegisterSplit own = hopper_registers(result.hopper, tiling);
-    const RegisterSplit other = hopper_registers(automatic, tiling);
+    const RegisterSplit own = hopper_registers(result.hopper, tiling, result.hopper.cluster);
+    const RegisterSplit other = hopper_registers(automatic, tiling, automatic.cluster);
     return own.producer == other.producer && own.consumer == other.consumer;
   };
   const bool is_same = !is_backward

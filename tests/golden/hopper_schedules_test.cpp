@@ -224,8 +224,9 @@ TEST_P(HopperEvaluators, FitEveryKindOfData) {
   const bool is_operands = std::string(GetParam().norm_form) == "operands";
   const Setting setting{"", kForwards, schedule.c_str(), 128, 128};
   const Sizes sizes = make_sizes(1, 2, 1, 200, 200);
-  for (InputKind kind : {InputKind::kPeaky, InputKind::kClustered, InputKind::kNearTies,
-                         InputKind::kTies, InputKind::kZeros, InputKind::kHuge}) {
+  for (InputKind kind :
+       {InputKind::kPeaky, InputKind::kClustered, InputKind::kNearTies, InputKind::kTies,
+        InputKind::kZeros, InputKind::kHuge, InputKind::kShifted}) {
     check_setting(setting, make_problem(setting, DType::kBf16, true), sizes, kind);
     if (!is_operands)
       check_setting(setting, make_problem(setting, DType::kFp16, false), sizes, kind);
