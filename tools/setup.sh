@@ -14,7 +14,8 @@
 set -eu
 
 packages="g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libfmt-dev libgtest-dev libgmock-dev
-libbenchmark-dev libzstd-dev libssl-dev llvm-19-dev libclang-19-dev binutils patchelf"
+libbenchmark-dev libzstd-dev libssl-dev llvm-19-dev libclang-19-dev binutils patchelf
+python3-venv"
 
 say() {
   printf '%s\n' "$*"
@@ -85,7 +86,11 @@ case $1 in
     ;;
   test)
     install_packages
+    # torch, for the tests of the Python package, while the compiler works. Where this fails those
+    # tests try again, and fail with the reason.
+    python3 tests/python/environment.py build/release/python_environment >/dev/null 2>&1 &
     build
+    wait
     # The closing lines of ctest are the last thing printed.
     exec ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$jobs"
     ;;

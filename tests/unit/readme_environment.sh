@@ -13,6 +13,7 @@ trap 'rm -rf "$work"' EXIT
 {
   grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.cpp' --include='*.h' --include='*.c' \
     base cache codegen runtime autotune tools tests examples 2>/dev/null | tr -d '"'
+  grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.py' python/lssar | tr -d '"'
   grep -rhoE '\$\{?LSSAR_[A-Z_]+' --include='*.sh' tools | tr -d '${'
 } | sort -u >"$work/read"
 # shellcheck disable=SC2016

@@ -1,0 +1,153 @@
+"""The differentiable operator on checked tensors: attention(q, k, v, causal, p, offset).
+
+Used by _attention. Where torch has what it takes (2.4 and later), as operators torch.ops.lssar.*
+with shapes for tracing (fake implementations), so that torch.compile and torch.export keep them in
+their graphs; before that as an autograd.Function. Both run _launch.
+"""
+
+import torch
+
+from . import _launch, _plans
+
+_NO_SECOND = (
+    "lssar.attention: the gradient of the gradient is not implemented; call backward or "
+    "torch.autograd.grad without create_graph=True"
+)
+_SCALARS = "bool causal, int p, float offset, int layout"
+HAS_OPERATORS = hasattr(torch.library, "register_fake") and hasattr(
+    torch.library, "register_autograd"
+)
+
+
+def wants_gradient(q, k, v):
+    return torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+
+
+# ---- autograd.Function
+
+
+class _Backward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *arguments):
+        return _launch.backward(*arguments)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise NotImplementedError(_NO_SECOND)
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, *scalars):
+        o, saved = _launch.forward_train(q, k, v, *scalars)
+        ctx.save_for_backward(q, k, v, saved)
+        ctx.scalars = scalars
+        ctx.set_materialize_grads(False)
+        return o
+
+    @staticmethod
+    def backward(ctx, grad_o):
+        if grad_o is None:
+            return (None,) * 7
+        return (*_Backward.apply(grad_o, *ctx.saved_tensors, *ctx.scalars), *(None,) * 4)
+
+
+def attention_by_function(q, k, v, causal, p, offset):
+    layout = _launch.layout_of(q, k, v)
+    if wants_gradient(q, k, v):
+        return _Attention.apply(q, k, v, causal, p, offset, layout)
+    return _launch.forward(q, k, v, causal, p, offset, layout)
+
+
+# ---- Operators
+
+
+def _fake_forward(q, k, v, causal, p, offset, layout):
+    return _launch.new_tensor(q, *q.shape[:3], v.shape[3], layout & _launch.Q_BIT)
+
+
+def _fake_forward_train(q, k, v, causal, p, offset, layout):
+    # The size does not depend on the device: asked of the virtual one, traces need no GPU.
+    key = (True, q.dtype, int(q.shape[3]), int(v.shape[3]), 1, 1, causal, p, offset, 0)
+    per_row = _launch.saved_floats_per_row(_plans.context(torch.device("cpu")).plan(key))
+    batch, heads, length, _ = q.shape
+    saved = q.new_empty((batch * heads * length * per_row,), dtype=torch.float32)
+    return _fake_forward(q, k, v, causal, p, offset, layout), saved
+
+
+def _fake_backward(grad_o, q, k, v, saved, causal, p, offset, layout):
+    bits = (_launch.Q_BIT, _launch.K_BIT, _launch.V_BIT)
+    return tuple(
+        _launch.new_tensor(x, *x.shape, layout & bit) for x, bit in zip((q, k, v), bits)
+    )
+
+
+def _setup_context(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.scalars = inputs[3:]
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _autograd(ctx, grad_o, grad_saved):
+    if grad_o is None:
+        return (None,) * 7
+    grads = torch.ops.lssar.backward(grad_o, *ctx.saved_tensors, *ctx.scalars)
+    return (*grads, *(None,) * 4)
+
+
+def _no_second(ctx, *grads):
+    raise NotImplementedError(_NO_SECOND)
+
+
+def _nothing_saved(ctx, inputs, output):
+    pass
+
+
+def _define_operators():
+    operators = torch.library.Library("lssar", "DEF")
+    inputs = "Tensor q, Tensor k, Tensor v"
+    for name, schema, real, fake in (
+        ("forward", f"({inputs}, {_SCALARS}) -> Tensor", _launch.forward, _fake_forward),
+        (
+            "forward_train",
+            f"({inputs}, {_SCALARS}) -> (Tensor, Tensor)",
+            _launch.forward_train,
+            _fake_forward_train,
+        ),
+        (
+            "backward",
+            f"(Tensor grad_o, {inputs}, Tensor saved, {_SCALARS}) -> (Tensor, Tensor, Tensor)",
+            _launch.backward,
+            _fake_backward,
+        ),
+    ):
+        # Strides as they are traced: any are right, but a compiler that made new ones might make
+        # rows that are not contiguous.
+        operators.define(
+            name + schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
+        )
+        for key in ("CPU", "CUDA"):
+            operators.impl(name, real, key)
+        torch.library.register_fake(f"lssar::{name}", fake, lib=operators)
+    torch.library.register_autograd(
+        "lssar::forward_train", _autograd, setup_context=_setup_context, lib=operators
+    )
+    torch.library.register_autograd(
+        "lssar::backward", _no_second, setup_context=_nothing_saved, lib=operators
+    )
+    return operators  # as long as it lives the operators are registered
+
+
+def attention_by_operator(q, k, v, causal, p, offset):
+    layout = _launch.layout_of(q, k, v)
+    if wants_gradient(q, k, v):
+        return torch.ops.lssar.forward_train(q, k, v, causal, p, offset, layout)[0]
+    return torch.ops.lssar.forward(q, k, v, causal, p, offset, layout)
+
+
+if HAS_OPERATORS:
+    _operators = _define_operators()
+    attention = attention_by_operator
+else:
+    attention = attention_by_function

@@ -1,0 +1,154 @@
+"""The structs of include/lssar/lssar.h for ctypes, and the functions of it that the package calls.
+
+Used by _library and _plans. A test compares every layout here with what a C compiler says.
+"""
+
+import ctypes
+import struct
+
+ABI_VERSION = 0  # of the header that this file mirrors
+
+DEVICE_CUDA = 1
+DEVICE_VIRTUAL = 2
+DEVICE_RECORD = 3
+DTYPE_FP16 = 0
+DTYPE_BF16 = 1
+DTYPE_FP32 = 2
+PASS_FORWARD = 1
+PASS_FORWARD_TRAIN = 2
+PASS_BACKWARD = 4
+
+
+class ContextOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("device", ctypes.c_int32),
+        ("device_ordinal", ctypes.c_int32),
+        ("compiler", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("target", ctypes.c_char_p),
+        ("cache_directory", ctypes.c_char_p),
+        ("cache_max_bytes", ctypes.c_uint64),
+    ]
+
+
+class ContextInfo(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("device", ctypes.c_int32),
+        ("num_sms", ctypes.c_int32),
+        ("device_name", ctypes.c_char_p),
+        ("driver", ctypes.c_char_p),
+        ("target", ctypes.c_char_p),
+        ("cache_directory", ctypes.c_char_p),
+        ("cache_problem", ctypes.c_char_p),
+        ("cache_memory_hits", ctypes.c_uint64),
+        ("cache_disk_hits", ctypes.c_uint64),
+        ("cache_misses", ctypes.c_uint64),
+    ]
+
+
+class Problem(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("passes", ctypes.c_uint32),
+        ("dtype", ctypes.c_int32),
+        ("head_dim", ctypes.c_int32),
+        ("head_dim_v", ctypes.c_int32),
+        ("seq_q", ctypes.c_int64),
+        ("seq_k", ctypes.c_int64),
+        ("batch", ctypes.c_int64),
+        ("heads", ctypes.c_int64),
+        ("kv_heads", ctypes.c_int64),
+        ("causal", ctypes.c_int32),
+        ("p", ctypes.c_int32),
+        ("offset", ctypes.c_double),
+        ("alignment", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+    ]
+
+
+class Sizes(ctypes.Structure):
+    _fields_ = [
+        ("batch", ctypes.c_int64),
+        ("heads", ctypes.c_int64),
+        ("kv_heads", ctypes.c_int64),
+        ("seq_q", ctypes.c_int64),
+        ("seq_k", ctypes.c_int64),
+    ]
+
+
+class SavedSizes(ctypes.Structure):
+    _fields_ = [
+        ("o", ctypes.c_size_t),
+        ("stats", ctypes.c_size_t),
+        ("x", ctypes.c_size_t),
+    ]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("strides", ctypes.c_int64 * 3)]
+
+
+class Call(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("sizes", Sizes),
+        ("q", Tensor),
+        ("k", Tensor),
+        ("v", Tensor),
+        ("o", Tensor),
+        ("grad_o", Tensor),
+        ("grad_q", Tensor),
+        ("grad_k", Tensor),
+        ("grad_v", Tensor),
+        ("saved_o", ctypes.c_void_p),
+        ("saved_stats", ctypes.c_void_p),
+        ("saved_x", ctypes.c_void_p),
+        ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_size_t),
+        ("stream", ctypes.c_void_p),
+    ]
+
+
+# The structs by their C names: for the test.
+STRUCTS = {
+    "lssar_context_options": ContextOptions,
+    "lssar_context_info": ContextInfo,
+    "lssar_problem": Problem,
+    "lssar_sizes": Sizes,
+    "lssar_saved_sizes": SavedSizes,
+    "lssar_tensor": Tensor,
+    "lssar_call": Call,
+}
+
+# A Call as bytes, its fields flat and in order: one pack costs a tenth of filling the ctypes
+# struct, and this is on the path of every call. struct_size, 5 sizes, 8 tensors, 6 words.
+CALL = struct.Struct("@Q5q" + 8 * "Q3q" + "6Q")
+CALL_BYTES = ctypes.sizeof(Call)
+NO_TENSOR = (0, 0, 0, 0)
+
+_POINTER = ctypes.c_void_p
+PROTOTYPES = {
+    "lssar_version_string": (ctypes.c_char_p, []),
+    "lssar_abi_version": (ctypes.c_int, []),
+    "lssar_build_info": (ctypes.c_char_p, []),
+    "lssar_status_string": (ctypes.c_char_p, [ctypes.c_int]),
+    "lssar_last_error_detail": (ctypes.c_char_p, []),
+    "lssar_context_create": (ctypes.c_int, [_POINTER, _POINTER]),
+    "lssar_context_get_info": (ctypes.c_int, [_POINTER, _POINTER]),
+    "lssar_plan_create": (ctypes.c_int, [_POINTER, _POINTER, _POINTER, _POINTER]),
+    "lssar_plan_prepare": (ctypes.c_int, [_POINTER]),
+    "lssar_plan_workspace_size": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),
+    "lssar_plan_saved_sizes": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),
+    "lssar_execute_forward": (ctypes.c_int, [_POINTER, _POINTER]),
+    "lssar_execute_forward_train": (ctypes.c_int, [_POINTER, _POINTER]),
+    "lssar_execute_backward": (ctypes.c_int, [_POINTER, _POINTER]),
+}
+
+
+def sized(struct_class, **fields):
+    """A struct with its struct_size filled in."""
+    filled = struct_class(**fields)
+    filled.struct_size = ctypes.sizeof(struct_class)
+    return filled

@@ -1,0 +1,68 @@
+"""attn_implementation="lssar" for models of Hugging Face transformers."""
+
+from ._attention import attention
+
+# Arguments of attention functions that change the result, and have no meaning here.
+_UNSUPPORTED = ("softcap", "sliding_window", "s_aux", "position_bias", "cache", "head_mask")
+
+
+def register_transformers(name="lssar", p=15, offset=1.0):
+    """Registers LSSAR with transformers, 4.53 or later, as the attention implementation `name`:
+
+        lssar.register_transformers()
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="lssar")
+
+    A model must be trained with it: weights that were trained with softmax do not fit. The model's
+    own score scale is ignored, for scores here are cosines with a scale of their own. Padding,
+    packed sequences, sliding windows, static caches, dropout and other changes to scores or masks
+    raise an error.
+    """
+    try:
+        from transformers import AttentionInterface, AttentionMaskInterface
+    except ImportError as error:
+        raise ImportError(f"register_transformers needs transformers 4.53 or later: {error}")
+
+    def attend(module, query, key, value, attention_mask, dropout=0.0, is_causal=None, **others):
+        """Returns [batch, length, heads, dim], and no weights."""
+        if attention_mask is not None:
+            raise ValueError(
+                f"attention_mask: {tuple(attention_mask.shape)}; {name} takes no mask but causal"
+            )
+        if dropout:
+            raise ValueError(
+                f"dropout: {dropout}; {name} has none: set the model's attention dropout to 0"
+            )
+        for argument in _UNSUPPORTED:
+            if others.get(argument) is not None:
+                raise ValueError(f"{argument}: {name} does not support it; must be None")
+        if is_causal is None:
+            is_causal = getattr(module, "is_causal", True)
+        o = attention(query, key, value, causal=bool(is_causal), p=p, offset=offset)
+        return o.transpose(1, 2).contiguous(), None
+
+    AttentionInterface.register(name, attend)
+    AttentionMaskInterface.register(name, _no_mask)
+
+
+def _no_mask(
+    q_length, kv_length, q_offset=0, kv_offset=0, mask_function=None, attention_mask=None, **others
+):
+    """None, for causal attention and attention to everything; an error for any other mask."""
+    from transformers import masking_utils
+
+    bidirectional = getattr(masking_utils, "bidirectional_mask_function", None)
+    if mask_function not in (masking_utils.causal_mask_function, bidirectional):
+        raise ValueError(
+            "lssar takes causal attention without packed sequences, windows or chunks only; "
+            "this model asks for another mask"
+        )
+    # Waits for the device, once per forward of the model, as transformers' other masks do.
+    if attention_mask is not None and not bool(attention_mask.all()):
+        raise ValueError("attention_mask: has padding; lssar takes batches without padding only")
+    causal = mask_function is masking_utils.causal_mask_function
+    if causal and int(q_offset) + q_length != kv_offset + kv_length:
+        raise ValueError(
+            f"cache: {kv_length} keys for queries {int(q_offset)} to {int(q_offset) + q_length}; "
+            "lssar needs a cache that holds no more than the tokens so far (DynamicCache)"
+        )
+    return None

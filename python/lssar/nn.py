@@ -1,0 +1,123 @@
+"""Modules: LSSARAttention, a drop-in for the attention of a GPT block, and its KVCache."""
+
+import torch
+
+from ._attention import attention
+
+
+class KVCache:
+    """Keys and values of the tokens so far, for generation without gradients.
+
+    One per layer and batch: `LSSARAttention.forward(x, cache=cache)` appends the keys and values of
+    x and attends to all. Memory grows by doubling, so that appending a token copies only the token.
+    """
+
+    def __init__(self):
+        self.length = 0
+        self._k = self._v = None
+
+    def append(self, k, v):
+        """Takes [batch, kv_heads, new, dim] each; returns views of all there are."""
+        if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
+            raise RuntimeError("KVCache: keeps no gradients; use it under torch.no_grad()")
+        self._k = self._with_room(self._k, k)
+        self._v = self._with_room(self._v, v)
+        end = self.length + k.shape[2]
+        self._k[:, :, self.length : end] = k
+        self._v[:, :, self.length : end] = v
+        self.length = end
+        return self._k[:, :, :end], self._v[:, :, :end]
+
+    def _with_room(self, kept, new):
+        batch, heads, num_new, dim = new.shape
+        if kept is not None:
+            expected = (kept.shape[0], kept.shape[1], kept.shape[3])
+            if expected != (batch, heads, dim):
+                raise ValueError(
+                    f"KVCache: batch, heads, dim {(batch, heads, dim)}; must be {expected}, as in "
+                    "the first call"
+                )
+            if self.length + num_new <= kept.shape[2]:
+                return kept
+        room = max(2 * self.length, self.length + num_new)
+        grown = new.new_empty((batch, heads, room, dim))
+        if kept is not None:
+            grown[:, :, : self.length] = kept[:, :, : self.length]
+        return grown
+
+
+class LSSARAttention(torch.nn.Module):
+    """Projects [batch, length, embed_dim] to q, k, v, attends, and projects back.
+
+    Args:
+        embed_dim: size of a token.
+        num_heads: query heads.
+        num_kv_heads: kv heads, a divisor of num_heads; default num_heads.
+        head_dim: default embed_dim / num_heads.
+        causal, p, offset: as in lssar.attention.
+        bias: whether the projections have biases.
+    """
+
+    def __init__(
+        self,
+        embed_dim,
+        num_heads,
+        num_kv_heads=None,
+        head_dim=None,
+        causal=True,
+        p=15,
+        offset=1.0,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if num_heads < 1 or num_kv_heads < 1 or num_heads % num_kv_heads != 0:
+            raise ValueError(
+                f"num_kv_heads: {num_kv_heads}; must divide num_heads, {num_heads}"
+            )
+        if head_dim is None:
+            if embed_dim % num_heads != 0:
+                raise ValueError(
+                    f"num_heads: {num_heads}; must divide embed_dim, {embed_dim}, or head_dim be "
+                    "given"
+                )
+            head_dim = embed_dim // num_heads
+        if head_dim % 8 != 0 or not 8 <= head_dim <= 256:
+            raise ValueError(f"head_dim: {head_dim}; must be a multiple of 8 from 8 to 256")
+        self.num_heads = num_heads
+        self.num_kv_heads = num_kv_heads
+        self.head_dim = head_dim
+        self.causal = causal
+        self.p = p
+        self.offset = offset
+        options = {"bias": bias, "device": device, "dtype": dtype}
+        self.qkv = torch.nn.Linear(
+            embed_dim, (num_heads + 2 * num_kv_heads) * head_dim, **options
+        )
+        self.out = torch.nn.Linear(num_heads * head_dim, embed_dim, **options)
+
+    def forward(self, x, position=None, cache=None):
+        """[batch, length, embed_dim] to the same.
+
+        `position(q, k, first)` returns q and k with positions applied (RoPE, say); they are
+        [batch, heads, length, head_dim], and `first` is the position of their first token.
+        `cache`: a KVCache, which x continues.
+        """
+        batch, length, _ = x.shape
+        heads = self.qkv(x).view(batch, length, -1, self.head_dim).transpose(1, 2)
+        counts = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
+        q, k, v = heads.split(counts, dim=1)  # views: nothing is copied
+        if position is not None:
+            q, k = position(q, k, 0 if cache is None else cache.length)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        o = attention(q, k, v, causal=self.causal, p=self.p, offset=self.offset)
+        return self.out(o.transpose(1, 2).reshape(batch, length, -1))
+
+    def extra_repr(self):
+        return (
+            f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, "
+            f"head_dim={self.head_dim}, causal={self.causal}, p={self.p}, offset={self.offset}"
+        )

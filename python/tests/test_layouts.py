@@ -1,0 +1,117 @@
+"""Memory layouts: what is read without a copy, and how results lie in memory."""
+
+import unittest
+from unittest import mock
+
+import torch
+
+import lssar
+from definition import assert_close, check, expected, random_inputs, with_gradients
+from lssar import _launch
+
+
+class CopiesCounted(unittest.TestCase):
+    """Tests that look at the addresses which the library got."""
+
+    def setUp(self):
+        self.operands = []
+        original = _launch._Operand
+
+        def recorded(tensor):
+            operand = original(tensor)
+            self.operands.append(operand.fields[0])
+            return operand
+
+        patch = mock.patch.object(_launch, "_Operand", recorded)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def assert_read_in_place(self, *tensors):
+        for tensor in tensors:
+            self.assertIn(tensor.data_ptr(), self.operands)
+
+    def test_contiguous(self):
+        q, k, v = random_inputs()
+        check(self, q, k, v)
+        # o comes fourth; then the backward's inputs, the same again.
+        self.assertEqual(self.operands[:3], [x.data_ptr() for x in (q, k, v)])
+        self.assertEqual(self.operands[4:7], [x.data_ptr() for x in (q, k, v)])
+
+    def test_heads_behind_length(self):
+        leaves = [torch.randn(2, 19, 3, 16, requires_grad=True) for _ in range(3)]
+        q, k, v = (x.transpose(1, 2) for x in leaves)
+        o, dq, dk, dv = check(self, q, k, v)
+        self.assert_read_in_place(*leaves)
+        for x in (o, dq, dk, dv):
+            self.assertTrue(x.transpose(1, 2).is_contiguous())
+
+    def test_packed_qkv(self):
+        packed = torch.randn(2, 19, 3, 4, 16, requires_grad=True)
+        q, k, v = (x.transpose(1, 2) for x in packed.unbind(2))
+        o = check(self, q, k, v)[0]
+        self.assert_read_in_place(q, k, v)
+        self.assertTrue(o.transpose(1, 2).is_contiguous())
+
+    def test_gradient_of_packed_qkv(self):
+        packed = torch.randn(1, 19, 3, 2, 16, requires_grad=True)
+        q, k, v = (x.transpose(1, 2) for x in packed.unbind(2))
+        o = lssar.attention(q, k, v)
+        grad_o = torch.randn(o.shape, generator=torch.Generator().manual_seed(7))
+        o.backward(grad_o)
+        wanted = expected(*(x.transpose(1, 2) for x in packed.detach().unbind(2)))
+        got = (o, *(x.transpose(1, 2) for x in packed.grad.unbind(2)))
+        assert_close(self, got, wanted, torch.float32)
+
+    def test_broadcast_keys(self):
+        """Strides of 0 are read in place; the gradient is summed by autograd."""
+        q, _, _ = random_inputs(batch=3)
+        k, v = (torch.randn(1, 2, 33, 16, requires_grad=True) for _ in range(2))
+        check(self, q, k.expand(3, -1, -1, -1), v.expand(3, -1, -1, -1))
+        self.assert_read_in_place(k, v)
+
+    def test_slices_of_a_cache(self):
+        cache = torch.randn(2, 2, 64, 16)
+        q, _, _ = random_inputs(batch=2, len_q=3)
+        k, v = cache[:, :, :21], cache[:, :, 30:51]
+        check(self, q, k.requires_grad_(), v.requires_grad_())
+        self.assert_read_in_place(k, v)
+
+    def test_one_copy_of_a_strided_last_dimension(self):
+        q, k, v = random_inputs(dim=16)
+        strided = torch.randn(1, 2, 16, 33).transpose(2, 3).requires_grad_()
+        check(self, strided, k, v)
+        read = [self.operands[0], self.operands[4]]
+        self.assertEqual(read[0], read[1])  # the backward reads the forward's copy
+        self.assertNotIn(strided.data_ptr(), self.operands)
+
+
+class Layouts(unittest.TestCase):
+    def test_addresses_and_strides_that_are_not_aligned(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            with self.subTest(dtype=dtype):
+                memory = torch.randn(3, 1, 2, 33, 17).to(dtype)
+                q, k, v = (x[..., 1:].requires_grad_() for x in memory)
+                check(self, q, k, v)
+
+    def test_gradient_that_is_not_aligned(self):
+        """The backward takes other kernels than the forward then."""
+        q, k, v = random_inputs(dtype=torch.bfloat16)
+        aligned = with_gradients(lssar.attention, q, k, v)
+        o = lssar.attention(q, k, v)
+        memory = torch.empty((*o.shape[:3], o.shape[3] + 1), dtype=o.dtype)
+        grad_o = memory[..., 1:]
+        grad_o.copy_(torch.randn(o.shape, generator=torch.Generator().manual_seed(7)))
+        grads = torch.autograd.grad(o, (q, k, v), grad_o)
+        assert_close(self, (o, *grads), expected(q, k, v), torch.bfloat16)
+        self.assertTrue(torch.equal(o, aligned[0]))
+
+    def test_strides_of_sizes_of_one_do_not_matter(self):
+        q, k, v = random_inputs(heads=1, len_q=1, len_k=9)
+        with torch.no_grad():
+            wanted = lssar.attention(q, k, v)
+            odd = q.as_strided(q.shape, (16, 3, 5, 1))
+            self.assertTrue(torch.equal(lssar.attention(odd, k, v), wanted))
+
+
+if __name__ == "__main__":
+    unittest.main()
