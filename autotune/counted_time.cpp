@@ -63,7 +63,7 @@ Sizes counted_sizes(const Problem& problem, const Sizes& wanted) {
 double counted_ms(const std::vector<KernelCounters>& kernels, const GpuModel& gpu) {
   double clocks = 0;
   for (const KernelCounters& kernel : kernels) clocks += kernel_clocks(kernel.counters, gpu);
-  return clocks / (gpu.clock_ghz * 1e6);
+  return clocks / (gpu.clock_ghz * gpu.sustained * 1e6);
 }
 
 Status CountedRun::prepare(InputKind data, TruthSource& truths) {
@@ -99,7 +99,9 @@ Result<double> CountedRun::ms(const GpuModel& gpu) {
   const double run_scores = count_scores(problem_, sizes_);
   const double task_scores = count_scores(problem_, task_.sizes);
   const double scale = run_scores > 0 && task_scores > 0 ? task_scores / run_scores : 1;
-  const double one_sm_ms = counted_ms(counting_->device().kernel_counters(), gpu);
+  GpuModel rates = gpu;
+  if (candidate_.schedule.variant == Variant::kPortable) rates.tensor_flop *= gpu.mma_sync;
+  const double one_sm_ms = counted_ms(counting_->device().kernel_counters(), rates);
   return one_sm_ms * scale / gpu.num_sms +
          static_cast<double>(source_.steps.size()) * gpu.launch_us * 1e-3;
 }

@@ -6,14 +6,14 @@
 //
 //   issue    warp instructions / (issue lanes / 32)
 //   special  special functions, by lane / special functions per clock
-//   tensor   flop of matrix products / flop per clock
+//   tensor   flop of matrix products / flop per clock (mma.sync reaches a part of it)
 //   shared   passes over the banks, one per clock
 //   l2       sectors of 32 bytes and bytes of bulk copies / the SM's share of the L2's bandwidth
 //
 // in clocks. A kernel takes the root of the sum of their squares, as in the cost model; all kernels
-// together, over the GPU's clock and SMs, are scaled by the scores of the task to those of the run,
-// and every launch costs the GPU's launch time on top. More of any count is never less time. Not
-// in it: waves, blocks per SM, latency, the size of caches.
+// together, over the GPU's sustained clock and SMs, are scaled by the scores of the task to those of
+// the run, and every launch costs the GPU's launch time on top. More of any count is never less
+// time. Not in it: waves, blocks per SM, latency, the size of caches.
 // Threads: one at a time.
 #pragma once
 

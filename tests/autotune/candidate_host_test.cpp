@@ -1,10 +1,14 @@
 // Candidates in this process, on a virtual device: good ones pass, planted wrong ones get the
 // verdict they deserve, with the reason.
+#include <functional>
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "autotune/candidate_check.h"
+#include "autotune/counted_time.h"
 #include "tests/autotune/candidate_fixture.h"
 
 namespace lssar::test {
@@ -41,9 +45,13 @@ void expect_good(const RunnerTask& task, const CandidateSpec& candidate, CheckDe
   EXPECT_GT(report.baseline_error, 0);
 }
 
+// Registers, spills and warnings are NVRTC's assembler's.
+bool has_assembler() { return open_compiler(CompilerChoice::kNvrtc).ok(); }
+
 // --- Compile ---
 
 TEST(CandidateCompile, TellsRegistersSpillsAndSharedMemory) {
+  if (!has_assembler()) GTEST_SKIP() << "NVRTC is not installed";
   const RunnerTask task = small_task();
   const auto host = open_host(task);
   ASSERT_NE(host, nullptr);
@@ -56,6 +64,7 @@ TEST(CandidateCompile, TellsRegistersSpillsAndSharedMemory) {
 }
 
 TEST(CandidateCompile, FindsWhatItMadeBeforeInTheCache) {
+  if (!has_assembler()) GTEST_SKIP() << "NVRTC is not installed";
   const RunnerTask task = small_task();
   const auto host = open_host(task);
   ASSERT_NE(host, nullptr);
@@ -67,6 +76,7 @@ TEST(CandidateCompile, FindsWhatItMadeBeforeInTheCache) {
 }
 
 TEST(CandidateCompile, ASpillIsAVerdict) {
+  if (!has_assembler()) GTEST_SKIP() << "NVRTC is not installed";
   const RunnerTask task = small_task();
   CandidateSpec candidate = good_candidate(task);
   candidate.schedule.forward.min_blocks = 8;
@@ -80,6 +90,7 @@ TEST(CandidateCompile, ASpillIsAVerdict) {
 }
 
 TEST(CandidateCompile, AnAssemblerWarningIsAVerdict) {
+  if (!has_assembler()) GTEST_SKIP() << "NVRTC is not installed";
   const RunnerTask task = small_task(Pass::kForward, "sm_90a");
   // A call while matrix products are in flight.
   const CandidateSpec candidate =
@@ -92,6 +103,21 @@ TEST(CandidateCompile, AnAssemblerWarningIsAVerdict) {
   ASSERT_TRUE(report.ok()) << report.status().to_string();
   EXPECT_EQ(report->verdict, Verdict::kAssemblerWarning) << report->reason;
   expect_reason(report->reason, "(C75");
+}
+
+TEST(CandidateCompile, WithoutAnAssemblerRegistersAreNotKnown) {
+  const auto llvm = open_compiler(CompilerChoice::kLlvm);
+  if (!llvm.ok()) GTEST_SKIP() << llvm.status().message();
+  RunnerTask task = small_task();
+  task.compiler = CompilerChoice::kLlvm;
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const Result<CompileReport> report = host->compile(good_candidate(task));
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  EXPECT_EQ(report->verdict, Verdict::kOk) << report->reason;
+  EXPECT_EQ(report->registers, -1);
+  EXPECT_EQ(report->spill_bytes, -1);
+  EXPECT_GT(report->shared_bytes, 8 << 10);
 }
 
 TEST(CandidateCompile, ASourceThatDoesNotCompileIsAVerdict) {
@@ -248,6 +274,46 @@ TEST(ErrorBeyondFloor, IsWhatTheFloorDoesNotCover) {
 }
 
 // --- Time ---
+
+TEST(CountedTime, IsTheRootOfTheSquaresOfItsTermsOverTheSustainedClock) {
+  GpuModel gpu;
+  gpu.num_sms = 1;
+  gpu.clock_ghz = 2;
+  gpu.sustained = 0.5;
+  gpu.special = 16;
+  gpu.issue_slots = 128;
+  gpu.tensor_flop = 1000;
+  gpu.l2_gbps = 64;
+  KernelCounters kernel;
+  EXPECT_EQ(counted_ms({kernel}, gpu), 0);
+  kernel.counters.warp_instructions = 4 * 3000000;  // 3 million clocks
+  EXPECT_DOUBLE_EQ(counted_ms({kernel}, gpu), 3);
+  kernel.counters.instructions[size_t(InstructionClass::kSpecial)].lanes = 16 * 4000000;
+  EXPECT_DOUBLE_EQ(counted_ms({kernel}, gpu), 5);
+  // One kernel after the other.
+  EXPECT_DOUBLE_EQ(counted_ms({kernel, kernel}, gpu), 10);
+}
+
+TEST(CountedTime, MoreOfAnyCountIsMoreTime) {
+  const Result<GpuModel> gpu = gpu_model("sm_90a");
+  ASSERT_TRUE(gpu.ok()) << gpu.status().to_string();
+  const std::vector<std::function<void(LaunchCounters&)>> more = {
+      [](LaunchCounters& c) { c.warp_instructions += 1000; },
+      [](LaunchCounters& c) { c.instructions[size_t(InstructionClass::kSpecial)].lanes += 1000; },
+      [](LaunchCounters& c) { c.tensor_flop[size_t(TensorType::kBf16)] += 1000000; },
+      [](LaunchCounters& c) { c.shared[size_t(AccessKind::kRead)].wavefronts += 1000; },
+      [](LaunchCounters& c) { c.global[size_t(AccessKind::kWrite)].sectors += 1000; },
+      [](LaunchCounters& c) { c.tma_load_bytes += 1000; },
+  };
+  KernelCounters kernel;
+  double last = 0;
+  for (const auto& add : more) {
+    add(kernel.counters);
+    const double ms = counted_ms({kernel}, *gpu);
+    EXPECT_GT(ms, last);
+    last = ms;
+  }
+}
 
 TEST(CandidateTime, IsCountedAndTheSameEveryTime) {
   const RunnerTask task = small_task();
