@@ -25,10 +25,11 @@ int registers_guess(int accumulators, int available) {
 }
 
 // Spilling costs a little; being rejected for it after the compile costs the candidate.
-double spill_factor(int accumulators, int available) {
-  constexpr int kBeside = 56;  // by what ptxas 13.0 spills with
+// What is needed beside accumulators is by what ptxas 13.0 spills with.
+double spill_factor(int accumulators, int available, bool is_hopper) {
+  const int beside = is_hopper ? 56 : 72;
   constexpr double kPerRegister = 0.02;
-  return 1 + kPerRegister * std::max(0, accumulators + kBeside - available);
+  return 1 + kPerRegister * std::max(0, accumulators + beside - available);
 }
 
 }  // namespace
@@ -85,7 +86,7 @@ void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes,
                          target.threads_per_sm / threads});
   if (work.is_persistent) blocks = std::min(blocks, tiling.min_blocks);
   work.blocks_per_sm = std::max(blocks, 1);
-  work.spill_factor = spill_factor(accumulators, available);
+  work.spill_factor = spill_factor(accumulators, available, c.is_hopper());
   work.block_clocks = (work.is_persistent ? kPersistentClocks : kBlockClocks) / work.blocks_per_sm;
 
   // Instruction streams per scheduler that can be at different things.

@@ -40,7 +40,12 @@ int forward_accumulators(const Problem& problem, const Schedule& schedule) {
 int dkdv_accumulators(const Problem& problem, const Schedule& schedule) {
   const int dk = fragment(problem.head_dim), dv = fragment(problem.head_dim_v);
   const int scores = fragment(schedule.dkdv.block_cols);
-  return schedule.split_dkdv ? std::max(dk + 2 * scores, dv + scores) : dk + dv + 2 * scores;
+  const int most =
+      schedule.split_dkdv ? std::max(dk + 2 * scores, dv + scores) : dk + dv + 2 * scores;
+  if (schedule.variant != Variant::kHopper || schedule.dq_mode == DqMode::kSplit) return most;
+  // A consumer's columns of dq, while the gradients of the scores, rounded, are multiplied.
+  const int dq = fragment(hopper_query_grad_cols(problem, schedule));
+  return std::max(most, dk + (schedule.split_dkdv ? 0 : dv) + dq + scores / 2);
 }
 
 int dq_accumulators(const Problem& problem, const Schedule& schedule) {
