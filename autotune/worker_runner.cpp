@@ -47,7 +47,8 @@ Result<std::string> find_worker(const std::string& given) {
     tried = {wanted};
   } else {
     const std::string here = directory_of_code(reinterpret_cast<const void*>(&find_worker));
-    for (const char* place : {"/", "/../libexec/lssar/", "/../bin/"})
+    // The last: of a library in lib/x86_64-linux-gnu.
+    for (const char* place : {"/", "/../libexec/lssar/", "/../bin/", "/../../libexec/lssar/"})
       tried.push_back(here + place + kProgram);
   }
   for (const std::string& path : tried) {

@@ -158,6 +158,7 @@ std::vector<std::string> llvm_candidates() {
   if (!here.empty()) {
     candidates.push_back(fmt::format("{}/{}", here, kLibraryName));
     candidates.push_back(fmt::format("{}/../lib/{}", here, kLibraryName));
+    candidates.push_back(fmt::format("{}/../../lib/{}", here, kLibraryName));  // of libexec/lssar
   }
   candidates.push_back(fmt::format("{}/{}", LSSAR_INSTALL_LIBDIR, kLibraryName));
   candidates.push_back(kLibraryName);
