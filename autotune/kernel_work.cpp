@@ -20,7 +20,14 @@ constexpr LoopSlots kWeighScores = {15.9, 75, 0.23};
 constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
 constexpr LoopSlots kBackward = {22, 225, 0.15};
+// Weights through shared memory: the stores; written, and read as rows, at 2 bytes each.
+constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
+constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, where nothing is skipped
 constexpr double kSlopeSlots = 5;  // u^(p-1) beside u^p, its rounding and its sum (for X)
+
+// Not read from anything: how much less hides in a cluster, for each block more than one, that
+// waits for the others; what is left of a block's end where o goes out in whole rows.
+constexpr double kClusterWait = 0.02, kStoreShare = 0.85;
 
 double multiplications(int power) {
   return power < 1 ? 0 : static_cast<double>(shortest_power_chain(power).size());
@@ -58,6 +65,11 @@ KernelWork forward_work(const WorkContext& c) {
   weigh.slots.base -=
       (has_unit_keys ? kOperandsSave : 0) + mix.brief * kBriefSaves + mix.linear * kLinearSaves;
   if (c.has_x()) weigh.slots.base += kSlopeSlots;
+  if (s.skip_tiles) weigh.slots.base += kSkipSlots;
+  if (c.is_hopper() && hopper.weights_from == WeightsFrom::kShared) {
+    weigh.slots.base += kWeightSlots;
+    weigh.shared = kWeightBytes * (c.has_x() ? 2 : 1);
+  }
   weigh.loaded = c.d() + s.block_dv;
 
   KernelWork work;
@@ -73,6 +85,12 @@ KernelWork forward_work(const WorkContext& c) {
                                    : forward_shared_bytes(c.problem, s);
   set_occupancy(c, s.forward, shared, forward_accumulators(c.problem, s),
                 c.is_hopper() && hopper.overlap, work);
+  if (c.is_hopper()) {
+    for (Phase& phase : work.phases)
+      phase.amount[static_cast<size_t>(Resource::kL2)] /= hopper.cluster;
+    work.hidden = std::max(0.0, work.hidden - kClusterWait * (hopper.cluster - 1));
+    if (hopper.store_path == StorePath::kTma) work.block_clocks *= kStoreShare;
+  }
   // Outputs and saved statistics, and each input once.
   const double saved = c.problem.pass == Pass::kForwardTrain ? 4 * c.dv() + 16 : 0;
   work.phases[1].amount[static_cast<size_t>(Resource::kDram)] =

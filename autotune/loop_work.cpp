@@ -55,6 +55,7 @@ Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling
     slots += products * (is_fp32 ? kFmaSlots : kMmaSlots) +
              kCopySlots * c.element() * per.loaded / copy_bytes / rows;
   }
+  shared += per.shared;
   Phase phase;
   phase.tiles = turns;
   phase.amount = {is_fp32 ? 0 : 2 * products * scores,

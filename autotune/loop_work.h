@@ -37,6 +37,7 @@ struct PerScore {
   double register_products = 0;  // with one of them in registers
   double special = 0;
   LoopSlots slots = {};
+  double shared = 0;  // bytes of shared memory beside those of products
   double loaded = 0;  // columns of the tile that are read from global memory
 };
 

@@ -19,7 +19,7 @@ bool has_x(const Problem& problem) {
 
 int thread_registers(const Schedule& schedule, const Tiling& tiling, const Target& target) {
   if (schedule.variant == Variant::kHopper) {
-    const RegisterSplit split = hopper_registers(schedule.hopper, tiling);
+    const RegisterSplit split = hopper_registers(schedule.hopper, tiling, schedule.hopper.cluster);
     return split.consumer != 0 ? split.consumer : hopper_launch_registers(tiling);
   }
   const int threads = tiling_threads(tiling) * std::max(tiling.min_blocks, 1);

@@ -234,6 +234,18 @@ TEST(CostModel, EveryResourceThatASchedulePaysForCostsMore) {
   Schedule shallow = c.standard();
   shallow.forward.stages = 2;
   EXPECT_GT(c.cost(shallow).stall_ms, base.stall_ms);
+  // Blocks that share loads read the L2 less often.
+  Schedule cluster = c.standard();
+  cluster.hopper.cluster = 2;
+  EXPECT_NEAR(term(c.cost(cluster), Resource::kL2) / term(base, Resource::kL2), 0.5, 1e-9);
+  // Weights through shared memory use the port.
+  Schedule weights = c.standard();
+  weights.hopper.weights_from = WeightsFrom::kShared;
+  EXPECT_GT(term(c.cost(weights), Resource::kShared), 1.1 * term(base, Resource::kShared));
+  // A comparison per score, where nothing can be skipped.
+  Schedule skip = c.standard();
+  skip.skip_tiles = !skip.skip_tiles;
+  EXPECT_GT(std::abs(c.cost(skip).ms - base.ms), 0);
   // Queries in registers spare the port.
   Schedule registers = c.standard();
   registers.hopper.queries_in_registers = true;
