@@ -19,40 +19,8 @@
 namespace lssar {
 namespace {
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  // NOTE: close may be the call that reports a failed write (NFS), so a writer asks for its result.
-  int close() {
-    const int fd = fd_;
-    fd_ = -1;
-    return ::close(fd);
-  }
-
- private:
-  int fd_;
-};
-
 Status errno_status(const char* what, const std::string& path, int error) {
   return io_error(fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
-}
-
-Status read_exactly(int fd, const std::string& path, std::string* bytes) {
-  size_t done = 0;
-  while (done < bytes->size()) {
-    const ssize_t n = ::read(fd, bytes->data() + done, bytes->size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno_status("read", path, errno);
-    if (n == 0) return io_error(fmt::format("'{}' became shorter while it was read", path));
-    done += static_cast<size_t>(n);
-  }
-  return {};
 }
 
 FileState state_of(const struct stat& info) {
@@ -91,17 +59,6 @@ Status write_all(int fd, std::string_view bytes, const std::string& path) {
   return {};
 }
 
-Status write_and_sync(const std::string& path, std::string_view bytes, unsigned mode) {
-  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                             static_cast<mode_t>(mode)));
-  if (file.get() < 0) return errno_status("create", path, errno);
-  Status status = write_all(file.get(), bytes, path);
-  if (status.ok() && ::fsync(file.get()) != 0) status = errno_status("sync", path, errno);
-  if (file.close() != 0 && status.ok()) status = errno_status("close", path, errno);
-  if (!status.ok()) ::unlink(path.c_str());
-  return status;
-}
-
 std::string host_name() {
   char buffer[65] = {};  // POSIX host names have at most 64 bytes on Linux
   if (::gethostname(buffer, sizeof buffer - 1) != 0) return "unknown";
@@ -112,8 +69,12 @@ std::string host_name() {
 
 }  // namespace
 
-Result<std::string> read_file(const std::string& path, const FileReadOptions& options,
-                              FileState* state) {
+int FileDescriptor::close() {
+  const int fd = std::exchange(fd_, -1);
+  return fd < 0 ? 0 : ::close(fd);
+}
+
+Result<InputFile> InputFile::open(const std::string& path, const FileReadOptions& options) {
   // O_NONBLOCK: opening a pipe that nobody writes must not hang.
   const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (options.require_private ? O_NOFOLLOW : 0);
   FileDescriptor file(::open(path.c_str(), flags));
@@ -121,15 +82,33 @@ Result<std::string> read_file(const std::string& path, const FileReadOptions& op
   struct stat info = {};
   if (::fstat(file.get(), &info) != 0) return errno_status("read", path, errno);
   LSSAR_RETURN_IF_ERROR(check_readable(info, path, options));
-  if (state != nullptr) *state = state_of(info);
-  const auto size = static_cast<uint64_t>(info.st_size);
+  return InputFile(path, std::move(file), state_of(info));
+}
+
+Result<std::string> InputFile::read_at(uint64_t offset, uint64_t count) const {
   try {
-    std::string bytes(size, '\0');
-    LSSAR_RETURN_IF_ERROR(read_exactly(file.get(), path, &bytes));
+    std::string bytes(count, '\0');
+    size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t n = ::pread(file_.get(), bytes.data() + done, bytes.size() - done,
+                                static_cast<off_t>(offset + done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return errno_status("read", path_, errno);
+      if (n == 0) return io_error(fmt::format("'{}' became shorter while it was read", path_));
+      done += static_cast<size_t>(n);
+    }
     return bytes;
   } catch (const std::bad_alloc&) {
-    return out_of_memory(fmt::format("'{}' has {} bytes, more than there is memory", path, size));
+    return out_of_memory(
+        fmt::format("{} bytes of '{}' are more than there is memory", count, path_));
   }
+}
+
+Result<std::string> read_file(const std::string& path, const FileReadOptions& options,
+                              FileState* state) {
+  LSSAR_ASSIGN_OR_RETURN(const InputFile file, InputFile::open(path, options));
+  if (state != nullptr) *state = file.state();
+  return file.read_at(0, file.state().size_bytes);
 }
 
 std::string unique_file_name() {
@@ -144,23 +123,46 @@ std::string unique_file_name() {
                      static_cast<long>(::syscall(SYS_gettid)), random);
 }
 
-Status write_file_atomically(const std::string& path, std::string_view bytes,
-                             const std::string& temporary, unsigned mode) {
-  LSSAR_RETURN_IF_ERROR(write_and_sync(temporary, bytes, mode));
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    return errno_status("write", path, error);
-  }
+Result<AtomicFileWriter> AtomicFileWriter::create(const std::string& path,
+                                                  const std::string& temporary, unsigned mode) {
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  FileDescriptor file(::open(temporary.c_str(), flags, static_cast<mode_t>(mode)));
+  if (file.get() < 0) return errno_status("create", temporary, errno);
+  return AtomicFileWriter(path, temporary, std::move(file));
+}
+
+AtomicFileWriter::~AtomicFileWriter() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Status AtomicFileWriter::append(std::string_view bytes) {
+  return write_all(file_.get(), bytes, temporary_);
+}
+
+Status AtomicFileWriter::commit() {
+  if (::fsync(file_.get()) != 0) return errno_status("sync", temporary_, errno);
+  if (file_.close() != 0) return errno_status("close", temporary_, errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return errno_status("write", path_, errno);
+  temporary_.clear();
   return {};
 }
 
-Status write_file_atomically(const std::string& path, std::string_view bytes) {
+std::string temporary_beside(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
-  const Status status =
-      write_file_atomically(path, bytes, folder + "." + unique_file_name() + ".tmp");
-  return status.with_context(fmt::format("'{}'", path));
+  return folder + "." + unique_file_name() + ".tmp";
+}
+
+Status write_file_atomically(const std::string& path, std::string_view bytes,
+                             const std::string& temporary, unsigned mode) {
+  LSSAR_ASSIGN_OR_RETURN(AtomicFileWriter file, AtomicFileWriter::create(path, temporary, mode));
+  LSSAR_RETURN_IF_ERROR(file.append(bytes));
+  return file.commit();
+}
+
+Status write_file_atomically(const std::string& path, std::string_view bytes) {
+  return write_file_atomically(path, bytes, temporary_beside(path))
+      .with_context(fmt::format("'{}'", path));
 }
 
 }  // namespace lssar

@@ -1,12 +1,14 @@
-// Whole files: read one into memory, write one atomically. Used by .npy files, by what the command
-// writes, and by the binary cache.
+// Files: read one into memory or parts of it, write one atomically. Used by .npy files, by what the
+// command writes, and by the binary cache.
 //
-// Threads: no shared state; every function may be called from any thread at once.
+// Threads: no shared state; every function may be called from any thread at once. An InputFile may
+// be read by any number of threads; an AtomicFileWriter belongs to one.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
 
@@ -27,6 +29,46 @@ struct FileReadOptions {
   bool require_private = false;
 };
 
+// Owns a file descriptor.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor() { close(); }
+  int get() const { return fd_; }
+  // NOTE: close may be the call that reports a failed write (NFS), so a writer asks for its result.
+  int close();
+
+ private:
+  int fd_;
+};
+
+// A regular file that is open for reading: what is read stays the same file, whatever becomes of
+// its name.
+class InputFile {
+ public:
+  // kIoError where it cannot be opened, is not a regular file or `options` forbid it; the message
+  // names the path.
+  static Result<InputFile> open(const std::string& path, const FileReadOptions& options = {});
+
+  const std::string& path() const { return path_; }
+  const FileState& state() const { return state_; }  // when it was opened
+  // Exactly `count` bytes from `offset`. kIoError where the file has fewer by now, kOutOfMemory.
+  Result<std::string> read_at(uint64_t offset, uint64_t count) const;
+
+ private:
+  InputFile(std::string path, FileDescriptor file, const FileState& state)
+      : path_(std::move(path)), file_(std::move(file)), state_(state) {}
+
+  std::string path_;
+  FileDescriptor file_;
+  FileState state_;
+};
+
 // The bytes of a regular file, and (where `state` is not null) its state when they were read.
 // kIoError where it cannot be read, is not a regular file or `options` forbid it; the message names
 // the path.
@@ -36,6 +78,35 @@ Result<std::string> read_file(const std::string& path, const FileReadOptions& op
 // A name nobody else makes: "<host>-<pid>-<thread>-<random>", of letters, digits, '.' and '-' only.
 // Processes that share a network folder do not collide, nor do threads, nor a reused pid.
 std::string unique_file_name();
+
+// A file written piece by piece: `path` has its old content, or none, until commit() has put all of
+// the new one in its place. `temporary` must not exist and must be on the same file system; it is
+// gone after commit(), and with the writer.
+class AtomicFileWriter {
+ public:
+  // `mode` is subject to the umask.
+  static Result<AtomicFileWriter> create(const std::string& path, const std::string& temporary,
+                                         unsigned mode = 0666);
+  AtomicFileWriter(AtomicFileWriter&& other) noexcept
+      : path_(std::move(other.path_)),
+        temporary_(std::exchange(other.temporary_, "")),
+        file_(std::move(other.file_)) {}
+  ~AtomicFileWriter();
+
+  Status append(std::string_view bytes);
+  // Syncs, closes and renames. Nothing may follow, whatever it returns.
+  Status commit();
+
+ private:
+  AtomicFileWriter(std::string path, std::string temporary, FileDescriptor file)
+      : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
+
+  std::string path_, temporary_;  // temporary_ empty: nothing to unlink
+  FileDescriptor file_;
+};
+
+// A name for a temporary in the folder of `path`.
+std::string temporary_beside(const std::string& path);
 
 // Writes `bytes` to `temporary` (which must not exist and must be on the same file system), syncs
 // it and renames it over `path`: `path` has its old content or all of the new one, never a part.
