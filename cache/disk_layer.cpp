@@ -2,32 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "cache/entry.h"
+#include "cache/house_keeping.h"
 
 namespace lssar {
 namespace {
 
-constexpr int64_t kNsPerSecond = 1'000'000'000;
-// A stamp is renewed only when it is this old: a hit then costs no write most of the time.
-constexpr int64_t kStampAgeNs = 3600 * kNsPerSecond;
-// Longer than any write takes, clocks of different machines included.
-constexpr int64_t kStaleTemporaryNs = 3600 * kNsPerSecond;
-// What another process has just compiled is about to be used by its siblings.
-constexpr int64_t kYoungEntryNs = 600 * kNsPerSecond;
 constexpr uint64_t kScansPerCap = 16;  // a scan each max_bytes / 16 written
 constexpr uint64_t kKeptEighths = 7;   // of the cap, after an eviction
-// Nothing else in tmp/ is touched: a user may name a directory that has a tmp/ of his own.
-constexpr char kTemporarySuffix[] = ".lssar";
-
-bool is_entry_name(const std::string& name) {
-  Sha256Digest key;
-  return from_hex(name, &key);
-}
 
 }  // namespace
 
@@ -69,7 +55,7 @@ std::shared_ptr<const CacheEntry> DiskLayer::read(const Sha256Digest& key, std::
     return nullptr;
   }
   const int64_t now = fs_.now_ns();
-  if (now - state.mtime_ns > kStampAgeNs) {
+  if (wants_new_stamp(state.mtime_ns, now)) {
     // A folder that can only be read keeps its order; nothing depends on it.
     if (const Status status = fs_.stamp(path, now); !status.ok()) {
       log(LogLevel::kDebug, "cache: " + status.message());
@@ -103,45 +89,13 @@ void DiskLayer::account(uint64_t written_bytes) {
   if (scanned_ && !due) return;
   scanned_ = true;
   written_since_scan_bytes_ = 0;
-  sweep_temporaries();
-  if (max_bytes_ != 0) evict();
-}
-
-void DiskLayer::sweep_temporaries() {
-  const auto files = fs_.list(temporaries_);
-  if (!files.ok()) return;
-  const int64_t now = fs_.now_ns();
-  for (const ListedFile& file : *files) {
-    if (!file.name.ends_with(kTemporarySuffix)) continue;
-    if (now - file.state.mtime_ns <= kStaleTemporaryNs) continue;
-    const Status status = fs_.remove(temporaries_ + "/" + file.name, file.state);
-    if (!status.ok()) log(LogLevel::kDebug, "cache: " + status.message());
-  }
-}
-
-void DiskLayer::evict() {
-  auto files = fs_.list(entries_);
-  if (!files.ok()) return;
-  std::erase_if(*files, [](const ListedFile& file) { return !is_entry_name(file.name); });
-  uint64_t occupied = 0;
-  for (const ListedFile& file : *files) occupied += file.occupied_bytes;
-  if (occupied <= max_bytes_) return;
-
-  std::sort(files->begin(), files->end(), [](const ListedFile& a, const ListedFile& b) {
-    return a.state.mtime_ns < b.state.mtime_ns;
-  });
-  const uint64_t wanted = max_bytes_ / 8 * kKeptEighths;
-  const int64_t now = fs_.now_ns();
-  for (const ListedFile& file : *files) {
-    if (occupied <= wanted || now - file.state.mtime_ns <= kYoungEntryNs) break;
-    const Status status = fs_.remove(entry_path(file.name), file.state);
-    if (!status.ok()) {
-      log(LogLevel::kDebug, "cache: " + status.message());
-      continue;
-    }
-    occupied -= file.occupied_bytes;
-    ++evictions_;
-  }
+  sweep_temporaries(fs_, temporaries_);
+  if (max_bytes_ == 0) return;
+  evictions_ += evict_entries(fs_, entries_,
+                              {.max_bytes = max_bytes_,
+                               .kept_bytes = max_bytes_ / 8 * kKeptEighths,
+                               .young_ns = kYoungEntryNs})
+                    .evicted;
 }
 
 }  // namespace lssar

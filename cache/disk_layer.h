@@ -1,4 +1,4 @@
-// One directory of entries: read, write, keep below a size. Rules: docs/cache_format.md, 2 to 6.
+// The directory that is written: read, write, keep below a size. Rules: docs/cache_format.md.
 //
 // Threads: any number at once; processes may share the directory.
 #pragma once
@@ -36,8 +36,6 @@ class DiskLayer {
   std::string entry_path(const std::string& name) const { return entries_ + "/" + name; }
   std::string temporary_path() const;
   void account(uint64_t written_bytes);
-  void sweep_temporaries();
-  void evict();
 
   FileSystem& fs_;
   const std::string directory_, entries_, temporaries_;

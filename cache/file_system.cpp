@@ -3,13 +3,16 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <memory>
 
 namespace lssar {
@@ -19,6 +22,13 @@ constexpr mode_t kFolderMode = 0700;
 constexpr unsigned kFileMode = 0600;
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 constexpr uint64_t kStatBlockBytes = 512;  // POSIX: the unit of st_blocks
+
+// What statfs says of file systems that one machine mounts. An allow-list: a network file system
+// may have any number, and locks on it have hung whole jobs.
+constexpr uint32_t kXfsMagic = 0x58465342, kZfsMagic = 0x2fc12fc1, kBcachefsMagic = 0xca451a4e;
+constexpr uint32_t kLocalFileSystems[] = {
+    TMPFS_MAGIC,      RAMFS_MAGIC, EXT4_SUPER_MAGIC, BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
+    F2FS_SUPER_MAGIC, kXfsMagic,   kZfsMagic,        kBcachefsMagic};
 
 Status errno_status(const char* what, const std::string& path, int error) {
   return io_error(fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
@@ -47,10 +57,13 @@ class PosixFileSystem final : public FileSystem {
  public:
   Status prepare_folder(const std::string& path) override {
     struct stat info = {};
-    if (::lstat(path.c_str(), &info) != 0) {
-      LSSAR_RETURN_IF_ERROR(make_folders(path));
-      if (::lstat(path.c_str(), &info) != 0) return errno_status("use folder", path, errno);
-    }
+    if (::lstat(path.c_str(), &info) != 0) LSSAR_RETURN_IF_ERROR(make_folders(path));
+    return check_folder(path);
+  }
+
+  Status check_folder(const std::string& path) override {
+    struct stat info = {};
+    if (::lstat(path.c_str(), &info) != 0) return errno_status("use folder", path, errno);
     if (S_ISLNK(info.st_mode)) {
       return io_error(fmt::format("'{}' is a symbolic link: the folder itself is wanted", path));
     }
@@ -65,6 +78,14 @@ class PosixFileSystem final : public FileSystem {
           path, info.st_mode & 07777));
     }
     return {};
+  }
+
+  bool is_node_local(const std::string& path) override {
+    struct statfs info = {};
+    if (::statfs(path.c_str(), &info) != 0) return false;
+    const auto type = static_cast<uint32_t>(info.f_type);
+    return std::find(std::begin(kLocalFileSystems), std::end(kLocalFileSystems), type) !=
+           std::end(kLocalFileSystems);
   }
 
   Result<std::string> read_private(const std::string& path, uint64_t max_bytes,

@@ -1,6 +1,6 @@
 // What the cache asks of a file system and a clock: a seam, so that tests can make any of it fail.
 //
-// Used by cache/disk_layer.cpp. Threads: any number at once.
+// Used by everything in cache/ that touches files. Threads: any number at once.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,11 @@ class FileSystem {
   // Makes the folder (mode 0700) and its parents where they are missing, and checks that no other
   // user can have written in it; the Status says what is wrong. Changes nothing that exists.
   virtual Status prepare_folder(const std::string& path) = 0;
+  // The same without making anything.
+  virtual Status check_folder(const std::string& path) = 0;
+  // Whether what exists at `path` is on a file system of a kind that other machines do not share;
+  // false where that is not known.
+  virtual bool is_node_local(const std::string& path) = 0;
 
   // See FileReadOptions::require_private.
   virtual Result<std::string> read_private(const std::string& path, uint64_t max_bytes,

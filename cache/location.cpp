@@ -1,5 +1,6 @@
 #include "cache/location.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -8,6 +9,8 @@ namespace lssar {
 namespace {
 
 constexpr char kMemoryOnly[] = "none";
+constexpr char kNoLayers[] = "none";
+constexpr char kLayerSeparator = ':';
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -27,6 +30,17 @@ CacheLocation given(const std::string& path, const std::string& source) {
   return {path == kMemoryOnly ? "" : absolute_path(path), source, ""};
 }
 
+// Empty parts, as a forgotten ':' at an end makes them, are left out.
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(kLayerSeparator, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 }  // namespace
 
 CacheLocation find_cache_location(const std::string& configured) {
@@ -41,6 +55,14 @@ CacheLocation find_cache_location(const std::string& configured) {
     return {absolute_path(home + "/.cache/lssar"), "HOME", ""};
   }
   return {"", "", "none of LSSAR_CACHE_DIR, XDG_CACHE_HOME and HOME names a directory"};
+}
+
+std::vector<std::string> find_cache_layers(const std::vector<std::string>& configured) {
+  std::vector<std::string> layers = configured;
+  if (layers.empty()) layers = split(environment("LSSAR_CACHE_LAYERS"));
+  if (layers == std::vector<std::string>{kNoLayers}) return {};
+  for (std::string& layer : layers) layer = absolute_path(layer);
+  return layers;
 }
 
 }  // namespace lssar

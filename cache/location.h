@@ -1,7 +1,8 @@
-// Where the cache's directory is: docs/cache_format.md, section 2.
+// Where the cache's directory and layers are: docs/cache_format.md, sections 2 and 6.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace lssar {
 
@@ -13,5 +14,9 @@ struct CacheLocation {
 
 // `configured` is CacheOptions::directory. Reads the environment; touches no file.
 CacheLocation find_cache_location(const std::string& configured);
+
+// Absolute paths of packs and directories, in the order in which they are asked. `configured` is
+// CacheOptions::layers. Reads the environment; touches no file.
+std::vector<std::string> find_cache_layers(const std::vector<std::string>& configured);
 
 }  // namespace lssar

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <future>
 #include <mutex>
@@ -12,8 +14,10 @@
 
 #include "base/log.h"
 #include "cache/disk_layer.h"
+#include "cache/entry_source.h"
 #include "cache/location.h"
 #include "cache/memory_layer.h"
+#include "cache/node_locks.h"
 #include "cache/open_store.h"
 
 namespace lssar {
@@ -21,6 +25,9 @@ namespace {
 
 using EntryPtr = std::shared_ptr<const CacheEntry>;
 using Compute = std::function<Result<CacheEntry>()>;
+
+// More makes no difference to anybody, and could overflow a deadline.
+constexpr uint64_t kLongestLockTimeoutMs = uint64_t{24} * 3600 * 1000;
 
 // An exception of `compute` must not leave others waiting for it.
 Result<EntryPtr> run_compute(const Compute& compute) {
@@ -37,10 +44,21 @@ Result<EntryPtr> run_compute(const Compute& compute) {
   }
 }
 
+// What of a store lies in files.
+struct FileLayers {
+  std::vector<std::unique_ptr<EntrySource>> read_only;  // in the order in which they are asked
+  std::vector<CacheLayer> found;                        // those that cannot be used too
+  std::unique_ptr<DiskLayer> disk;                      // null = nothing is written
+  std::string disk_problem;
+};
+
 class LayeredStore final : public Store {
  public:
-  LayeredStore(std::unique_ptr<DiskLayer> disk, std::string problem, uint64_t max_memory_bytes)
-      : disk_(std::move(disk)), problem_(std::move(problem)), memory_(max_memory_bytes) {}
+  LayeredStore(FileLayers files, const CacheOptions& options, FileSystem& fs)
+      : files_(std::move(files)),
+        locks_(fs, options.lock_directory),
+        lock_timeout_(std::min(options.lock_timeout_ms, kLongestLockTimeoutMs)),
+        memory_(options.max_memory_bytes) {}
 
   Result<EntryPtr> get_or_compute(const std::string& key, const Compute& compute,
                                   CacheSource* source) override {
@@ -63,14 +81,15 @@ class LayeredStore final : public Store {
       }
       flights_.emplace(key, promise.get_future().share());
     }
-    Result<EntryPtr> result = from_disk_or_compute(key, digest, compute, source);
+    NodeLocks::Held lock;  // given back after the entry has been written
+    Result<EntryPtr> result = from_files_or_compute(key, digest, compute, source, &lock);
     {
-      std::lock_guard lock(mutex_);
+      std::lock_guard guard(mutex_);
       if (result.ok()) memory_.insert(key, *result);
       flights_.erase(key);
     }
     promise.set_value(result);
-    // Writing comes last: nobody who waits for the bytes waits for the disk.
+    // Writing comes last: nobody in this process who waits for the bytes waits for the disk.
     if (result.ok() && *source == CacheSource::kComputed) write(digest, **result);
     return result;
   }
@@ -82,7 +101,7 @@ class LayeredStore final : public Store {
       std::lock_guard lock(mutex_);
       if (EntryPtr entry = memory_.find(key)) return ++memory_hits_, entry;
     }
-    EntryPtr entry = read(key, digest);
+    EntryPtr entry = read_files(key, digest);
     if (entry == nullptr) return ++misses_, nullptr;
     std::lock_guard lock(mutex_);
     memory_.insert(key, entry);
@@ -103,15 +122,17 @@ class LayeredStore final : public Store {
     write(digest, *shared);
   }
 
-  std::string directory() const override { return disk_ ? disk_->directory() : ""; }
-  std::string problem() const override { return problem_; }
+  std::string directory() const override { return files_.disk ? files_.disk->directory() : ""; }
+  std::string problem() const override { return files_.disk_problem; }
+  std::vector<CacheLayer> layers() const override { return files_.found; }
 
   CacheStats stats() const override {
     return {.memory_hits = memory_hits_,
             .disk_hits = disk_hits_,
             .misses = misses_,
             .write_failures = write_failures_,
-            .evictions = disk_ ? disk_->evictions() : 0};
+            .evictions = files_.disk ? files_.disk->evictions() : 0,
+            .layer_hits = layer_hits_};
   }
 
  private:
@@ -120,38 +141,81 @@ class LayeredStore final : public Store {
         "cache key '{}': allowed are 64 lower-case hexadecimal digits", key.substr(0, 80)));
   }
 
-  Result<EntryPtr> from_disk_or_compute(const std::string& key, const Sha256Digest& digest,
-                                        const Compute& compute, CacheSource* source) {
+  Result<EntryPtr> from_files_or_compute(const std::string& key, const Sha256Digest& digest,
+                                         const Compute& compute, CacheSource* source,
+                                         NodeLocks::Held* lock) {
     *source = CacheSource::kDisk;
-    if (EntryPtr entry = read(key, digest)) return entry;
+    if (EntryPtr entry = read_files(key, digest)) return entry;
+    if (wait_for_others(key, digest, lock)) {
+      std::string why;
+      if (EntryPtr entry = read_disk(digest, &why)) return hit(key, std::move(entry));
+    }
     ++misses_;
     *source = CacheSource::kComputed;
     return run_compute(compute);
   }
 
-  EntryPtr read(const std::string& key, const Sha256Digest& digest) {
-    if (!disk_) return nullptr;
-    std::string why;
-    EntryPtr entry;
+  // Whether the entry may have been written since it was looked for. NOTE: not only after a wait:
+  // who has the lock at once may come just after another gave it back.
+  bool wait_for_others(const std::string& key, const Sha256Digest& digest, NodeLocks::Held* lock) {
+    // Where nothing is written, or it fails, those who wait would gain nothing.
+    if (files_.disk == nullptr || lock_timeout_.count() == 0 || write_failures_ != 0) return false;
     try {
-      entry = disk_->read(digest, &why);
+      const NodeLocks::Outcome outcome = locks_.take(digest, lock_timeout_, lock);
+      if (outcome == NodeLocks::Outcome::kTimeout) {
+        log(LogLevel::kInfo, fmt::format("cache: another process has computed {} for {} ms: this "
+                                         "one does not wait any longer",
+                                         key, lock_timeout_.count()));
+      }
+      return outcome != NodeLocks::Outcome::kUnavailable;
     } catch (const std::bad_alloc&) {
-      why = "there is not enough memory to read it";
+      return false;
     }
-    if (entry != nullptr) {
-      ++disk_hits_;
-      log(LogLevel::kDebug, "cache hit " + key);
-    } else {
-      log(LogLevel::kInfo, fmt::format("cache miss {}: {}", key, why));
-    }
+  }
+
+  EntryPtr hit(const std::string& key, EntryPtr entry) {
+    ++disk_hits_;
+    log(LogLevel::kDebug, "cache hit " + key);
     return entry;
   }
 
+  // The read-only layers, then the directory. A miss says what was asked, and why it had nothing.
+  EntryPtr read_files(const std::string& key, const Sha256Digest& digest) {
+    std::string tried;
+    for (const std::unique_ptr<EntrySource>& layer : files_.read_only) {
+      std::string why;
+      if (EntryPtr entry = read_guarded([&] { return layer->read(digest, &why); }, &why)) {
+        ++layer_hits_;
+        return hit(key, std::move(entry));
+      }
+      tried += why + "; ";
+    }
+    std::string why = "no directory is used";
+    if (EntryPtr entry = read_disk(digest, &why)) return hit(key, std::move(entry));
+    log(LogLevel::kInfo, fmt::format("cache miss {}: {}{}", key, tried, why));
+    return nullptr;
+  }
+
+  EntryPtr read_disk(const Sha256Digest& digest, std::string* why) {
+    if (files_.disk == nullptr) return nullptr;
+    return read_guarded([&] { return files_.disk->read(digest, why); }, why);
+  }
+
+  template <typename Read>
+  static EntryPtr read_guarded(const Read& read, std::string* why) {
+    try {
+      return read();
+    } catch (const std::bad_alloc&) {
+      *why = "there is not enough memory to read it";
+      return nullptr;
+    }
+  }
+
   void write(const Sha256Digest& digest, const CacheEntry& entry) {
-    if (!disk_) return;
+    if (files_.disk == nullptr) return;
     Status status;
     try {
-      status = disk_->write(digest, entry);
+      status = files_.disk->write(digest, entry);
     } catch (const std::bad_alloc&) {
       status = out_of_memory("there is not enough memory to encode it");
     }
@@ -163,29 +227,43 @@ class LayeredStore final : public Store {
     }
   }
 
-  const std::unique_ptr<DiskLayer> disk_;
-  const std::string problem_;
+  const FileLayers files_;
+  NodeLocks locks_;
+  const std::chrono::milliseconds lock_timeout_;
 
   std::mutex mutex_;  // guards the two below
   MemoryLayer memory_;
   std::unordered_map<std::string, std::shared_future<Result<EntryPtr>>> flights_;
 
-  std::atomic<uint64_t> memory_hits_{0}, disk_hits_{0}, misses_{0}, write_failures_{0};
+  std::atomic<uint64_t> memory_hits_{0}, disk_hits_{0}, layer_hits_{0}, misses_{0},
+      write_failures_{0};
 };
+
+void add_layer(FileSystem& fs, const std::string& path, FileLayers* files) {
+  Result<std::unique_ptr<EntrySource>> source = EntrySource::open(fs, path);
+  if (source.ok()) {
+    files->found.push_back({path, (*source)->kind(), ""});
+    files->read_only.push_back(std::move(source).value());
+    return;
+  }
+  log(LogLevel::kWarning, "cache: a layer is not used: " + source.status().message());
+  files->found.push_back({path, "", source.status().message()});
+}
 
 }  // namespace
 
 std::unique_ptr<Store> open_store(const CacheOptions& options, FileSystem& fs) {
+  FileLayers files;
+  for (const std::string& path : find_cache_layers(options.layers)) add_layer(fs, path, &files);
   const CacheLocation location = find_cache_location(options.directory);
-  std::unique_ptr<DiskLayer> disk;
   std::string problem = location.problem;
   if (!location.directory.empty()) {
-    disk = DiskLayer::open(fs, location.directory, options.max_bytes, &problem);
-    if (disk == nullptr) problem += fmt::format(" (from {})", location.source);
+    files.disk = DiskLayer::open(fs, location.directory, options.max_bytes, &problem);
+    if (files.disk == nullptr) problem += fmt::format(" (from {})", location.source);
   }
   if (!problem.empty()) log(LogLevel::kWarning, "cache: entries stay in memory: " + problem);
-  return std::make_unique<LayeredStore>(std::move(disk), std::move(problem),
-                                        options.max_memory_bytes);
+  files.disk_problem = std::move(problem);
+  return std::make_unique<LayeredStore>(std::move(files), options, fs);
 }
 
 std::unique_ptr<Store> Store::open(const CacheOptions& options) {

@@ -11,7 +11,7 @@ namespace lssar {
 class FakeFileSystem final : public FileSystem {
  public:
   std::atomic<bool> fail_prepare{false}, fail_read{false}, fail_write{false}, fail_list{false},
-      fail_remove{false}, fail_stamp{false};
+      fail_remove{false}, fail_stamp{false}, on_network{false};
   std::atomic<int> reads{0}, writes{0}, lists{0}, stamps{0};
   std::atomic<int64_t> clock_offset_ns{0};
   std::string last_temporary;  // of a test with one thread
@@ -19,6 +19,10 @@ class FakeFileSystem final : public FileSystem {
   Status prepare_folder(const std::string& path) override {
     if (fail_prepare) return io_error("prepare fails: '" + path + "'");
     return real_.prepare_folder(path);
+  }
+  Status check_folder(const std::string& path) override { return real_.check_folder(path); }
+  bool is_node_local(const std::string& path) override {
+    return !on_network && real_.is_node_local(path);
   }
   Result<std::string> read_private(const std::string& path, uint64_t max_bytes,
                                    FileState* state) override {

@@ -1,0 +1,143 @@
+#include "cache/node_locks.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+
+namespace lssar {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr mode_t kFileMode = 0600;
+constexpr milliseconds kFirstPause{1}, kLongestPause{50};
+
+// All keys share one file: a key's lock is the lock of one byte far beyond its end, so that nothing
+// ever has to be cleaned up. Two keys that share a byte wait for each other and lose nothing else.
+int64_t offset_of(const Sha256Digest& key) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, key.data(), sizeof bits);
+  return static_cast<int64_t>(bits >> 2);
+}
+
+// NOTE: locks of the open file (OFD), not of the process: threads and stores of one process exclude
+// each other too, and closing another descriptor of the file does not give a lock away.
+bool set_lock(int fd, int64_t offset, short type) {
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = offset;
+  lock.l_len = 1;
+  return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+bool is_contention(int error) { return error == EAGAIN || error == EACCES; }
+
+std::vector<std::string> candidates() {
+  std::vector<std::string> folders = {"/dev/shm"};
+  if (const char* dir = std::getenv("TMPDIR"); dir != nullptr && *dir == '/')
+    folders.push_back(dir);
+  folders.emplace_back("/tmp");
+  return folders;
+}
+
+}  // namespace
+
+NodeLocks::NodeLocks(FileSystem& fs, std::string directory)
+    : fs_(fs), configured_(std::move(directory)) {}
+
+// NOTE: unlocks before it closes: a child forked meanwhile holds the open file too.
+NodeLocks::Held::~Held() {
+  if (file_.get() >= 0) set_lock(file_.get(), offset_, F_UNLCK);
+}
+
+Result<std::string> NodeLocks::find_folder() {
+  if (!configured_.empty()) {
+    std::error_code error;
+    const std::string path = std::filesystem::absolute(configured_, error).string();
+    LSSAR_RETURN_IF_ERROR(fs_.prepare_folder(path));
+    if (fs_.is_node_local(path)) return path;
+    return io_error(fmt::format("'{}' is not known to be a file system of this machine", path));
+  }
+  std::string problems;
+  for (const std::string& parent : candidates()) {
+    if (!fs_.is_node_local(parent)) {
+      problems += fmt::format("; '{}' is not known to be a file system of this machine", parent);
+      continue;
+    }
+    std::string path = fmt::format("{}/lssar-lock-{}", parent, ::geteuid());
+    const Status status = fs_.prepare_folder(path);
+    if (status.ok()) return path;
+    problems += "; " + status.message();
+  }
+  return io_error("there is no folder for locks" + problems);
+}
+
+Result<std::string> NodeLocks::folder() {
+  const std::lock_guard lock(mutex_);
+  if (!looked_) {
+    looked_ = true;
+    Result<std::string> found = find_folder();
+    if (found.ok()) folder_ = std::move(found).value();
+    problem_ = folder_.empty() ? found.status() : Status();
+    if (!problem_.ok()) {
+      log(LogLevel::kInfo, "cache: processes may compute the same: " + problem_.message());
+    }
+  }
+  if (folder_.empty()) return problem_;
+  return folder_;
+}
+
+NodeLocks::Outcome NodeLocks::take(const Sha256Digest& key, milliseconds timeout, Held* held) {
+  const Result<std::string> folder_path = folder();
+  if (!folder_path.ok()) return Outcome::kUnavailable;
+  const std::string path = *folder_path + "/lock";
+  FileDescriptor file(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kFileMode));
+  if (file.get() < 0) {
+    log(LogLevel::kDebug, fmt::format("cache: no lock: '{}': {}", path, std::strerror(errno)));
+    return Outcome::kUnavailable;
+  }
+  const int64_t offset = offset_of(key);
+  if (set_lock(file.get(), offset, F_WRLCK)) {
+    *held = Held(std::move(file), offset);
+    return Outcome::kHeld;
+  }
+  if (!is_contention(errno)) {
+    log(LogLevel::kDebug, fmt::format("cache: no lock in '{}': {}", path, std::strerror(errno)));
+    return Outcome::kUnavailable;
+  }
+  log(LogLevel::kDebug, "cache: another process computes " + to_hex(key) + ": waiting for it");
+  return wait(std::move(file), offset, timeout);
+}
+
+// Those who wait ask for a shared lock: when the one who computes is done all of them go on at
+// once, and if he has not written what they need, none of them makes the others wait again.
+NodeLocks::Outcome NodeLocks::wait(FileDescriptor file, int64_t offset, milliseconds timeout) {
+  const steady_clock::time_point deadline = steady_clock::now() + timeout;
+  for (milliseconds pause = kFirstPause; steady_clock::now() < deadline;
+       pause = std::min(2 * pause, kLongestPause)) {
+    std::this_thread::sleep_for(pause);
+    if (set_lock(file.get(), offset, F_RDLCK)) {
+      set_lock(file.get(), offset, F_UNLCK);
+      return Outcome::kOthersDone;
+    }
+    if (!is_contention(errno)) return Outcome::kUnavailable;
+  }
+  return Outcome::kTimeout;
+}
+
+}  // namespace lssar
