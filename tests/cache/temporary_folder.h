@@ -46,7 +46,9 @@ inline std::string slurp(const std::string& path) {
 }
 
 inline void spill(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  // NOTE: not over the old file: file systems flush what is truncated and written anew.
+  std::filesystem::remove(path);
+  std::ofstream(path, std::ios::binary) << bytes;
   ::chmod(path.c_str(), 0600);
 }
 
