@@ -149,6 +149,45 @@ TEST_F(Eviction, AUsedEntryOutlivesAnUnusedOne) {
   EXPECT_FALSE(on_disk(1));
 }
 
+// The clock ran ahead when these entries were written, and was set back since.
+TEST_F(Eviction, EntriesStampedInTheFutureGoFirstWhereNobodyUsesThem) {
+  {
+    const auto store = open(0);
+    for (int i = 0; i < 4; ++i) insert(*store, i);
+  }
+  age(0, -48 * kHourNs);
+  age(1, -24 * kHourNs);
+  age(2, 20 * kHourNs);
+  age(3, -kMinuteNs);  // no more than clocks of machines differ: young
+  const auto store = open(4 * kEntryBytes);
+  EXPECT_NE(store->find(key_of(1)), nullptr);  // used: its stamp is renewed
+  EXPECT_EQ(fs_.stamps, 1);
+  insert(*store, 4);
+  EXPECT_FALSE(on_disk(0));
+  EXPECT_FALSE(on_disk(2));
+  for (int kept : {1, 3, 4}) EXPECT_TRUE(on_disk(kept)) << kept;
+}
+
+TEST_F(Eviction, ACacheFilledUnderAFutureClockStaysBelowItsCap) {
+  const auto store = open(4 * kEntryBytes);
+  for (int i = 0; i < 12; ++i) {
+    insert(*store, i);
+    age(i, -1000 * kHourNs);
+  }
+  insert(*store, 12);
+  EXPECT_LE(names_in(directory_ + "/entries").size(), 5u);
+  EXPECT_TRUE(on_disk(12));
+}
+
+TEST_F(Eviction, TemporariesStampedInTheFutureAreSwept) {
+  const auto store = open(0);
+  const std::string future = directory_ + "/tmp/future.lssar";
+  spill(future, "x");
+  ASSERT_TRUE(posix_file_system().stamp(future, fs_.now_ns() + 48 * kHourNs).ok());
+  insert(*store, 0);
+  EXPECT_FALSE(std::filesystem::exists(future));
+}
+
 TEST_F(Eviction, StaleTemporariesAreSweptAndFreshOnesAndStrangersStay) {
   const auto store = open(0);
   const std::string tmp = directory_ + "/tmp/";

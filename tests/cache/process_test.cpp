@@ -6,12 +6,14 @@
 
 #include <chrono>
 #include <functional>
+#include <random>
 #include <thread>
 
 #include "cache/entry.h"
 #include "cache/open_store.h"
 #include "cache/store.h"
 #include "tests/cache/fake_file_system.h"
+#include "tests/cache/run_processes.h"
 #include "tests/cache/temporary_folder.h"
 
 namespace lssar {
@@ -36,32 +38,6 @@ bool get_right(Store& store, int i) {
 
 class Processes : public ::testing::Test {
  protected:
-  // Runs `body` in `count` children that start together; 0 is success.
-  static void run(int count, const std::function<int()>& body) {
-    int gate[2];
-    ASSERT_EQ(::pipe(gate), 0);
-    std::vector<pid_t> children;
-    for (int i = 0; i < count; ++i) {
-      const pid_t child = ::fork();
-      ASSERT_GE(child, 0);
-      if (child == 0) {
-        ::close(gate[1]);
-        char ignored = 0;
-        // Returns 0 when the parent closes its end.
-        ::_exit(::read(gate[0], &ignored, 1) == 0 ? body() : 100);
-      }
-      children.push_back(child);
-    }
-    ::close(gate[0]);
-    ::close(gate[1]);
-    for (pid_t child : children) {
-      int status = -1;
-      ASSERT_EQ(::waitpid(child, &status, 0), child);
-      EXPECT_TRUE(WIFEXITED(status));
-      EXPECT_EQ(WEXITSTATUS(status), 0);
-    }
-  }
-
   // Every file in entries/ is a whole entry of the key it is named by.
   void expect_only_whole_entries() const {
     for (const std::string& name : names_in(directory_ + "/entries")) {
@@ -81,7 +57,7 @@ class Processes : public ::testing::Test {
 TEST_F(Processes, ThatRaceForOneKeyAllGetItsBytesAndLeaveOneGoodEntry) {
   for (int round = 0; round < 20; ++round) {
     std::filesystem::remove_all(directory_);
-    run(2, [&] { return get_right(*Store::open({.directory = directory_}), 1) ? 0 : 1; });
+    run_processes(2, [&] { return get_right(*Store::open({.directory = directory_}), 1) ? 0 : 1; });
     EXPECT_EQ(names_in(directory_ + "/entries"), std::vector<std::string>{key_of(1)});
     EXPECT_TRUE(names_in(directory_ + "/tmp").empty());
     expect_only_whole_entries();
@@ -89,7 +65,7 @@ TEST_F(Processes, ThatRaceForOneKeyAllGetItsBytesAndLeaveOneGoodEntry) {
 }
 
 TEST_F(Processes, ThatEvictEachOthersEntriesStillGetTheRightBytes) {
-  run(4, [&] {
+  run_processes(4, [&] {
     FakeFileSystem fs;
     fs.clock_offset_ns = int64_t{24} * 3'600'000'000'000;  // every entry is old at once
     for (int round = 0; round < 3; ++round) {
@@ -104,7 +80,7 @@ TEST_F(Processes, ThatEvictEachOthersEntriesStillGetTheRightBytes) {
 }
 
 TEST_F(Processes, ThatClearTheCacheDisturbNobody) {
-  run(3, [&] {
+  run_processes(3, [&] {
     for (int i = 0; i < 60; ++i) {
       if (i % 20 == 19) {
         std::error_code ignored;
@@ -116,21 +92,73 @@ TEST_F(Processes, ThatClearTheCacheDisturbNobody) {
   });
 }
 
-TEST_F(Processes, ThatAreKilledWhileTheyWriteLeaveNoPartOfAnEntry) {
-  for (int round = 0; round < 10; ++round) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      const auto store = Store::open({.directory = directory_});
-      for (int i = 0;; ++i) store->insert(key_of(i % 5), *compute(i % 5));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10 + round));
-    ASSERT_EQ(::kill(child, SIGKILL), 0);
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    expect_only_whole_entries();
+// Each child gets a seed of its own: no two of them write in step.
+pid_t start_writer(const std::string& directory, unsigned seed) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  std::mt19937 random(seed);
+  const auto store = Store::open({.directory = directory});
+  for (;;) {
+    const int i = static_cast<int>(random() % 5);
+    store->insert(key_of(i), *compute(i));
   }
-  EXPECT_FALSE(names_in(directory_ + "/entries").empty()) << "no child wrote anything";
+}
+
+TEST_F(Processes, KilledAtTwoHundredMomentsOfAStormOfWritersLeaveNoPartOfAnEntry) {
+  constexpr int kWriters = 4, kKills = 200;
+  std::mt19937 random(11);
+  std::vector<pid_t> writers(kWriters, 0);
+  for (pid_t& writer : writers) ASSERT_GT(writer = start_writer(directory_, random()), 0);
+  for (int kill = 0; kill < kKills; ++kill) {
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+    pid_t& victim = writers[random() % kWriters];
+    ASSERT_EQ(::kill(victim, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(victim, &status, 0), victim);
+    EXPECT_TRUE(WIFSIGNALED(status)) << "a writer ended by itself";
+    expect_only_whole_entries();
+    ASSERT_GT(victim = start_writer(directory_, random()), 0);
+  }
+  while (names_in(directory_ + "/entries").size() < 5) std::this_thread::yield();
+  for (pid_t writer : writers) {
+    ASSERT_EQ(::kill(writer, SIGKILL), 0);
+    ASSERT_EQ(::waitpid(writer, nullptr, 0), writer);
+  }
+  expect_only_whole_entries();
+
+  // What they left in tmp/ goes when it is old.
+  FakeFileSystem fs;
+  fs.clock_offset_ns = 2 * int64_t{3'600'000'000'000};
+  const auto store = open_store({.directory = directory_}, fs);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(get_right(*store, i)) << i;
+  EXPECT_EQ(store->stats().disk_hits, 5u);
+  store->insert(key_of(5), *compute(5));
+  EXPECT_TRUE(names_in(directory_ + "/tmp").empty());
+}
+
+TEST_F(Processes, ThatReadWhileOthersReplaceGetAllOfAnEntryEveryTime) {
+  { Store::open({.directory = directory_})->insert(key_of(1), *compute(1)); }
+  const pid_t writer = ::fork();
+  ASSERT_GE(writer, 0);
+  if (writer == 0) {
+    for (;;) Store::open({.directory = directory_})->insert(key_of(1), *compute(1));
+  }
+  const auto inode = [&] {
+    struct stat info = {};
+    EXPECT_EQ(::stat((directory_ + "/entries/" + key_of(1)).c_str(), &info), 0);
+    return info.st_ino;
+  };
+  auto last = inode();
+  for (int replaced = 0; replaced < 50;) {
+    const auto entry = Store::open({.directory = directory_})->find(key_of(1));
+    ASSERT_NE(entry, nullptr) << "after " << replaced << " replacements";
+    ASSERT_TRUE(entry->payload == payload_of(1)) << "after " << replaced << " replacements";
+    const auto now = inode();
+    replaced += now != last;
+    last = now;
+  }
+  ASSERT_EQ(::kill(writer, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(writer, nullptr, 0), writer);
 }
 
 }  // namespace
