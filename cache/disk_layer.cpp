@@ -70,6 +70,10 @@ std::string DiskLayer::temporary_path() const {
 
 Status DiskLayer::write(const Sha256Digest& key, const CacheEntry& entry) {
   LSSAR_ASSIGN_OR_RETURN(const std::string bytes, encode_entry(key, entry));
+  return write_encoded(key, bytes);
+}
+
+Status DiskLayer::write_encoded(const Sha256Digest& key, std::string_view bytes) {
   const std::string path = entry_path(to_hex(key));
   Status status = fs_.write(path, bytes, temporary_path());
   if (!status.ok()) {

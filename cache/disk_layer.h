@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "cache/file_system.h"
 #include "cache/sha256.h"
@@ -25,6 +26,8 @@ class DiskLayer {
   std::shared_ptr<const CacheEntry> read(const Sha256Digest& key, std::string* why);
   // An error is for the log only.
   Status write(const Sha256Digest& key, const CacheEntry& entry);
+  // The same for what encode_entry made of the key's entry.
+  Status write_encoded(const Sha256Digest& key, std::string_view bytes);
 
   const std::string& directory() const { return directory_; }
   uint64_t evictions() const { return evictions_; }

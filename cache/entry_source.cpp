@@ -1,10 +1,9 @@
 #include "cache/entry_source.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "cache/house_keeping.h"
@@ -77,9 +76,8 @@ class PackSource final : public EntrySource {
 }  // namespace
 
 Result<std::unique_ptr<EntrySource>> EntrySource::open(FileSystem& fs, const std::string& path) {
-  std::error_code ignored;
-  const auto type = std::filesystem::symlink_status(path, ignored).type();
-  if (type == std::filesystem::file_type::directory) {
+  struct stat info = {};
+  if (::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
     auto directory = std::make_unique<DirectorySource>(fs, path);
     LSSAR_RETURN_IF_ERROR(directory->check());
     return std::unique_ptr<EntrySource>(std::move(directory));

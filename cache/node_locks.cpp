@@ -44,7 +44,9 @@ bool set_lock(int fd, int64_t offset, short type) {
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-bool is_contention(int error) { return error == EAGAIN || error == EACCES; }
+// NOTE: not EACCES, which POSIX allows too: Linux says it where locking itself is forbidden, and
+// waiting would then be in vain.
+bool is_contention(int error) { return error == EAGAIN; }
 
 std::vector<std::string> candidates() {
   std::vector<std::string> folders = {"/dev/shm"};

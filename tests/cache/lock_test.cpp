@@ -172,7 +172,7 @@ TEST_F(Locks, TheUsualFolderIsPrivateAndNamesTheUser) {
   EXPECT_EQ(info.st_mode & 07777, 0700u);
 }
 
-TEST_F(Locks, AfterTheTimeoutEveryProcessComputes) {
+TEST_F(Locks, AfterTheTimeoutNobodyWaits) {
   NodeLocks locks(fs_, folder_ / "locks");
   NodeLocks::Held held;
   ASSERT_EQ(locks.take(digest(), milliseconds(0), &held), NodeLocks::Outcome::kHeld);

@@ -1,4 +1,5 @@
-// A fresh folder per test, removed afterwards, and the files a test finds in it.
+// A fresh folder per test, removed afterwards, and the files a test finds in it. `parent` ends
+// with '/'.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +17,8 @@ namespace lssar {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_(::testing::TempDir() + "lssar-test-" + unique_file_name()) {
+  explicit TemporaryFolder(const std::string& parent = ::testing::TempDir())
+      : path_(parent + "lssar-test-" + unique_file_name()) {
     std::filesystem::create_directory(path_);
     ::chmod(path_.c_str(), 0700);
   }
