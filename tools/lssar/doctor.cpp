@@ -94,6 +94,10 @@ DirectoryContent content_of(const std::string& directory) {
 void print_cache() {
   fmt::print("Cache\n");
   const std::unique_ptr<Store> store = Store::open(CacheOptions{});
+  for (const CacheLayer& layer : store->layers()) {
+    print_row("layer", layer.problem.empty() ? fmt::format("{}, {}", layer.path, layer.kind)
+                                             : "not used: " + layer.problem);
+  }
   if (store->directory().empty()) {
     const std::string reason = store->problem();
     print_row("directory", "none, kernels are kept in memory only" +

@@ -20,6 +20,7 @@ void add_run(CLI::App& app, Action* action);     // .npy files in, .npy files ou
 void add_verify(CLI::App& app, Action* action);  // random inputs against the reference
 void add_sim(CLI::App& app, Action* action);     // any PTX on the virtual device
 void add_table(CLI::App& app, Action* action);   // what was tuned
+void add_cache(CLI::App& app, Action* action);   // list, check, clean, export, import kernels
 void add_doctor(CLI::App& app, Action* action);  // what is on this machine
 
 }  // namespace lssar::command
