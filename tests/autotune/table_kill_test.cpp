@@ -36,11 +36,13 @@ std::set<int> samples_of(const TuningTable& table) {
   return samples;
 }
 
-// What a child said it had appended, a number each.
-std::vector<int> acknowledged(int pipe_end) {
+// What a child said it had appended, a number each: the next `count`, or all until it is gone.
+std::vector<int> acknowledged(int pipe_end, size_t count) {
   std::vector<int> numbers;
   int number = 0;
-  while (::read(pipe_end, &number, sizeof number) == sizeof number) numbers.push_back(number);
+  while (numbers.size() < count && ::read(pipe_end, &number, sizeof number) == sizeof number) {
+    numbers.push_back(number);
+  }
   return numbers;
 }
 
@@ -65,10 +67,14 @@ TEST(TableProcesses, KilledAtAnyMomentLoseNothingThatWasAcknowledged) {
     });
     ASSERT_GT(child, 0);
     ::close(ends[1]);
-    std::this_thread::sleep_for(std::chrono::microseconds(500 + random() % 20'000));
+    // At a moment of its work, however fast this machine is: after some appends and a little more.
+    std::vector<int> numbers = acknowledged(ends[0], random() % 4);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     EXPECT_TRUE(WIFSIGNALED(wait_for(child))) << "an append failed";
-    for (const int number : acknowledged(ends[0])) {
+    const std::vector<int> later = acknowledged(ends[0], SIZE_MAX);
+    numbers.insert(numbers.end(), later.begin(), later.end());
+    for (const int number : numbers) {
       for (int i = 0; i < batch; ++i) promised.insert(number + i);
     }
     ::close(ends[0]);
