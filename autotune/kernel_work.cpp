@@ -102,7 +102,7 @@ KernelWork forward_work(const WorkContext& c) {
 
 KernelWork dkdv_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
-  const bool is_atomic = s.dq_mode == DqMode::kAtomic;
+  const bool has_sums = s.dq_mode != DqMode::kSplit;
   const TileCount count = key_tiles(c.problem, c.sizes, s.dkdv.block_rows, s.dkdv.block_cols);
   const double turns = count.tiles * c.slices();  // every head that reads the keys
   const int power = c.problem.p - 1;
@@ -113,7 +113,7 @@ KernelWork dkdv_work(const WorkContext& c) {
   both.special = 2;
   both.slots = with_power(kBackward, power, s.softplus_degree, 1);
   both.loaded = c.d() + c.dv();
-  if (is_atomic) both.rows_products += c.d();
+  if (has_sums) both.rows_products += c.d();
 
   KernelWork work;
   if (s.split_dkdv) {
@@ -128,11 +128,11 @@ KernelWork dkdv_work(const WorkContext& c) {
     both.register_products -= c.dv();
   }
   work.phases.push_back(make_phase(c, both, s.dkdv, s.dkdv.block_cols, turns));
-  if (is_atomic) {
+  if (has_sums) {
     // Read, added to and written, at half the rate.
-    constexpr double kAtomicBytes = 16;
+    constexpr double kSumBytes = 16;
     work.phases.back().amount[static_cast<size_t>(Resource::kL2)] +=
-        turns * s.dkdv.block_cols * c.d() * kAtomicBytes;
+        turns * s.dkdv.block_cols * c.d() * kSumBytes;
   }
   for (Phase& phase : work.phases) phase.depth = s.dkdv.stages - 1;
   set_blocks(count, c.kv_slices(), work);
@@ -144,7 +144,7 @@ KernelWork dkdv_work(const WorkContext& c) {
       dkdv_accumulators(c.problem, s), false, work);
   work.phases.back().amount[static_cast<size_t>(Resource::kDram)] =
       c.slices() * c.seq_q() *
-          ((c.d() + c.dv()) * c.element() + kRowConstantBytes + (is_atomic ? 8 * c.d() : 0)) +
+          ((c.d() + c.dv()) * c.element() + kRowConstantBytes + (has_sums ? 8 * c.d() : 0)) +
       2 * c.kv_slices() * c.seq_k() * (c.d() + c.dv()) * c.element();
   return work;
 }
@@ -194,11 +194,11 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
     return pass;
   }
   add(dkdv_work(c), c.seq_q(), 1);
-  const bool is_atomic = schedule.dq_mode == DqMode::kAtomic;
-  if (!is_atomic) add(dq_work(c), c.seq_k(), heads_per_kv);
+  const bool has_sums = schedule.dq_mode != DqMode::kSplit;
+  if (!has_sums) add(dq_work(c), c.seq_k(), heads_per_kv);
   // The rows kernel reads q, g, the saved o and X; the last one reads the sums and q.
   double query_row = key_row + c.dv() * (c.element() + 4) + 2 * c.dv() + 16 + kRowConstantBytes;
-  if (is_atomic) query_row += 8 * c.d() + 2 * key_row;
+  if (has_sums) query_row += 8 * c.d() + 2 * key_row;
   pass.row_bytes += c.slices() * c.seq_q() * query_row;
   pass.launches = 4;
   return pass;
