@@ -10,7 +10,7 @@ import torch as _torch
 
 from . import nn
 from ._attention import attention
-from ._library import LssarError, library as _library
+from ._library import LssarError, library as _open_library
 from ._plans import context as _context
 from ._transformers import register_transformers
 
@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 
 def build_info():
     """Version, compiler and kind of build of liblssar.so, and its path: for bug reports."""
-    opened = _library()
+    opened = _open_library()
     return f"{opened.build_info().decode()}, {opened.path}"
 
 

@@ -56,7 +56,7 @@ def _check_types(q, k, v, causal, p, offset):
         raise ValueError(f"p: {p}; must be from 1 to {MAX_POWER}, or 0 for LSSA")
     if not isinstance(offset, (int, float)) or isinstance(offset, bool):
         raise TypeError(f"offset: {offset!r}; must be a number")
-    if not (math.isfinite(offset) and offset >= 0):
+    if not 0 <= offset < math.inf:  # a NaN is not
         raise ValueError(f"offset: {offset}; must be finite and not negative")
 
 

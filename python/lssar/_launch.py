@@ -2,8 +2,8 @@
 
 Used by _op. All memory is torch's. On CUDA everything is allocated on, and the kernels run on, the
 current stream of the tensors' device, so that the caching allocator may reuse the workspace as soon
-as the function returns: whatever gets its memory next on this stream runs after our kernels. Nothing
-here waits for the device. On the CPU the functions return when the work is done.
+as the function returns: whatever gets its memory next on this stream runs after our kernels.
+Nothing here waits for the device. On the CPU the functions return when the work is done.
 
 `layout` says how results are laid out, bit 0: o and grad_q, bit 1: grad_k, bit 2: grad_v; 0 is
 [batch, heads, length, dim], 1 [batch, length, heads, dim] seen as the former.

@@ -56,13 +56,13 @@ def _no_mask(
             "lssar takes causal attention without packed sequences, windows or chunks only; "
             "this model asks for another mask"
         )
-    # Waits for the device, once per forward of the model, as transformers' other masks do.
-    if attention_mask is not None and not bool(attention_mask.all()):
-        raise ValueError("attention_mask: has padding; lssar takes batches without padding only")
     causal = mask_function is masking_utils.causal_mask_function
     if causal and int(q_offset) + q_length != kv_offset + kv_length:
         raise ValueError(
             f"cache: {kv_length} keys for queries {int(q_offset)} to {int(q_offset) + q_length}; "
             "lssar needs a cache that holds no more than the tokens so far (DynamicCache)"
         )
+    # Waits for the device, once per forward of the model, as transformers' other masks do.
+    if attention_mask is not None and not bool(attention_mask.all()):
+        raise ValueError("attention_mask: has padding; lssar takes batches without padding only")
     return None

@@ -46,7 +46,8 @@ def attention(q, k, v, causal=True, p=15, offset=1.0):
     alive = largest > DEAD_ROW
     weight = (excess / torch.where(alive, largest, torch.ones(()))) ** p
     total = weight.sum(dim=-1, keepdim=True)
-    weight = torch.where(alive, weight / torch.where(alive, total, torch.ones(())), torch.zeros(()))
+    weight = weight / torch.where(alive, total, torch.ones(()))
+    weight = torch.where(alive, weight, torch.zeros(()))
     return weight @ v
 
 

@@ -74,7 +74,11 @@ class Gradients(unittest.TestCase):
         # gradcheck doubts float32; with this eps and atol it is precise enough.
         warnings.filterwarnings("ignore", message="Input #.*not a double precision")
     def test_gradcheck_in_float32(self):
-        for options in ({"p": 3, "offset": 0.0}, {"p": 0}, {"p": 2, "causal": False, "offset": 0.0}):
+        for options in (
+            {"p": 3, "offset": 0.0},
+            {"p": 0},
+            {"p": 2, "causal": False, "offset": 0.0},
+        ):
             with self.subTest(**options):
                 inputs = random_inputs(heads=2, kv_heads=1, len_q=5, dim=8)
                 self.assertTrue(

@@ -1,0 +1,200 @@
+"""lssar.nn, and the registration with transformers where that is installed."""
+
+import importlib.util
+import math
+import unittest
+
+import torch
+
+import lssar
+from lssar.nn import KVCache, LSSARAttention
+
+
+def rotary(q, k, first):
+    """RoPE, plainly."""
+    length, dim = q.shape[2], q.shape[3]
+    frequency = 100.0 ** (-torch.arange(0, dim, 2) / dim)
+    angle = torch.arange(first, first + length)[:, None] * frequency
+    cos, sin = angle.cos(), angle.sin()
+
+    def rotate(x):
+        a, b = x[..., 0::2], x[..., 1::2]
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(3)
+
+    return rotate(q), rotate(k)
+
+
+class Attention(unittest.TestCase):
+    def test_is_the_function_between_two_projections(self):
+        torch.manual_seed(1)
+        module = LSSARAttention(32, 4, num_kv_heads=2, p=3, offset=0.5)
+        x = torch.randn(2, 11, 32)
+        q, k, v = module.qkv(x).split([32, 16, 16], dim=-1)
+        q = q.reshape(2, 11, 4, 8).transpose(1, 2)
+        k, v = (y.reshape(2, 11, 2, 8).transpose(1, 2) for y in (k, v))
+        o = lssar.attention(q.contiguous(), k.contiguous(), v.contiguous(), p=3, offset=0.5)
+        torch.testing.assert_close(module(x), module.out(o.transpose(1, 2).flatten(2)))
+
+    def test_learns(self):
+        """What the token two before was, which only attention can know, for one batch."""
+        torch.manual_seed(1)
+        embedding = torch.nn.Embedding(8, 32)
+        attention = LSSARAttention(32, 2)
+        readout = torch.nn.Linear(32, 8)
+        modules = torch.nn.ModuleList([embedding, attention, readout])
+        optimizer = torch.optim.Adam(modules.parameters(), lr=1e-2)
+        losses = []
+        tokens = torch.randint(8, (2, 24))
+        for _ in range(40):
+            logits = readout(attention(embedding(tokens), position=rotary))
+            loss = torch.nn.functional.cross_entropy(
+                logits[:, 2:].flatten(0, 1), tokens[:, :-2].flatten()
+            )
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        self.assertTrue(all(map(math.isfinite, losses)), losses)
+        self.assertLess(losses[-1], 0.5 * losses[0], losses)
+
+    def test_cache_gives_what_one_call_gives(self):
+        torch.manual_seed(2)
+        module = LSSARAttention(32, 4, num_kv_heads=2).requires_grad_(False)
+        x = torch.randn(2, 13, 32)
+        whole = module(x, position=rotary)
+        cache = KVCache()
+        parts = [
+            module(part, position=rotary, cache=cache)
+            for part in x.split([5, 1, 1, 4, 1, 1], dim=1)
+        ]
+        torch.testing.assert_close(torch.cat(parts, dim=1), whole)
+        self.assertEqual(cache.length, 13)
+
+    def test_cache_refuses_gradients_and_other_shapes(self):
+        module = LSSARAttention(16, 1)
+        with self.assertRaisesRegex(RuntimeError, "no_grad"):
+            module(torch.randn(1, 2, 16), cache=KVCache())
+        cache = KVCache()
+        with torch.no_grad():
+            module(torch.randn(1, 2, 16), cache=cache)
+            with self.assertRaisesRegex(ValueError, r"\(2, 1, 16\); must be \(1, 1, 16\)"):
+                module(torch.randn(2, 2, 16), cache=cache)
+
+    def test_wrong_sizes_are_named(self):
+        for pattern, arguments in (
+            ("^num_kv_heads: 3; must divide num_heads, 4", (32, 4, 3)),
+            ("^num_heads: 5; must divide embed_dim, 32", (32, 5)),
+            ("^head_dim: 12; must be a multiple of 8", (24, 2)),
+        ):
+            with self.assertRaisesRegex(ValueError, pattern):
+                LSSARAttention(*arguments)
+
+    def test_no_bias_and_dtype(self):
+        module = LSSARAttention(16, 2, bias=False, dtype=torch.bfloat16)
+        self.assertEqual({p.dtype for p in module.parameters()}, {torch.bfloat16})
+        self.assertEqual(len(list(module.parameters())), 2)
+        self.assertEqual(module(torch.ones(1, 3, 16, dtype=torch.bfloat16)).dtype, torch.bfloat16)
+        self.assertIn("p=15", repr(module))
+
+
+@unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed")
+class Transformers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        lssar.register_transformers()
+
+    def model(self, attention="lssar", **more):
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        torch.manual_seed(1)
+        config = LlamaConfig(
+            vocab_size=64,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            attn_implementation=attention,
+            **more,
+        )
+        return LlamaForCausalLM(config)
+
+    def test_stock_model_trains(self):
+        model = self.model()
+        tokens = torch.randint(64, (2, 24))
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+        losses = []
+        for _ in range(10):
+            loss = model(tokens, labels=tokens).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        self.assertLess(losses[-1], 0.9 * losses[0], losses)
+
+    def test_it_is_ours_that_runs(self):
+        tokens = torch.randint(64, (2, 24))
+        with torch.no_grad():
+            ours, softmax = self.model()(tokens).logits, self.model("sdpa")(tokens).logits
+        self.assertGreater((ours - softmax).abs().max().item(), 1e-3)
+
+    def test_generation_with_a_cache(self):
+        model = self.model().eval()
+        tokens = torch.randint(1, 64, (2, 9))  # 0 would be padding
+        options = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0}
+        cached = model.generate(tokens, **options)
+        torch.testing.assert_close(model.generate(tokens, use_cache=False, **options), cached)
+
+    def test_a_mask_of_ones_is_no_mask(self):
+        model, tokens = self.model(), torch.randint(64, (2, 9))
+        with torch.no_grad():
+            masked = model(tokens, attention_mask=torch.ones_like(tokens)).logits
+            self.assertTrue(torch.equal(masked, model(tokens).logits))
+
+    def test_padding_is_refused(self):
+        tokens = torch.randint(64, (2, 9))
+        mask = torch.ones_like(tokens)
+        mask[0, :3] = 0
+        with self.assertRaisesRegex(ValueError, "has padding"):
+            self.model()(tokens, attention_mask=mask)
+
+    def test_ready_made_mask_is_refused(self):
+        tokens = torch.randint(64, (1, 9))
+        with self.assertRaisesRegex(ValueError, r"attention_mask: \(1, 1, 9, 9\); lssar takes no"):
+            self.model()(tokens, attention_mask=torch.zeros(1, 1, 9, 9))
+
+    def test_packed_sequences_are_refused(self):
+        tokens = torch.randint(64, (1, 8))
+        with self.assertRaisesRegex(ValueError, "another mask"):
+            positions = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3]])
+            self.model()(tokens, position_ids=positions, use_cache=False)
+
+    def test_static_cache_is_refused(self):
+        tokens = torch.randint(1, 64, (1, 8))
+        options = {"max_new_tokens": 3, "cache_implementation": "static", "pad_token_id": 0}
+        with self.assertRaisesRegex(ValueError, "DynamicCache"):
+            self.model().eval().generate(tokens, **options)
+
+    def test_dropout_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "^dropout: 0.1; lssar has none"):
+            self.model(attention_dropout=0.1).train()(torch.randint(64, (1, 8)))
+
+    def test_sliding_window_is_refused(self):
+        from transformers import MistralConfig, MistralForCausalLM
+
+        config = MistralConfig(
+            vocab_size=64,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=1,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            sliding_window=4,
+            attn_implementation="lssar",
+        )
+        with self.assertRaisesRegex(ValueError, "another mask|sliding_window"):
+            MistralForCausalLM(config)(torch.randint(64, (1, 8)))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,154 @@
+"""The operators: torch.compile, tracing, torch's own checks, and the path without them."""
+
+import unittest
+
+import torch
+
+import lssar
+from definition import assert_close, check, expected, random_inputs, with_gradients
+from lssar import _op
+
+
+class Compile(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+
+    def compiled(self, function, backend, **options):
+        return torch.compile(function, fullgraph=True, backend=backend, **options)
+
+    def test_whole_graph_by_inductor(self):
+        """With g++, as torch.compile is used."""
+
+        def block(q, k, v):
+            return torch.tanh(lssar.attention(2 * q, k, v, p=3)) + q
+
+        inputs = random_inputs(heads=4, kv_heads=2, len_q=20)
+        wanted = with_gradients(block, *inputs)
+        results = with_gradients(self.compiled(block, "inductor"), *inputs)
+        for result, reference in zip(results, wanted):
+            torch.testing.assert_close(result, reference)
+
+    def test_gradients(self):
+        attention = self.compiled(lssar.attention, "aot_eager")
+        check(self, *random_inputs(batch=2, heads=4, kv_heads=2, dim_v=24), function=attention)
+
+    def test_every_dtype_and_no_gradient(self):
+        attention = self.compiled(lssar.attention, "aot_eager")
+        for dtype in (torch.float16, torch.bfloat16, torch.float32):
+            with self.subTest(dtype=dtype), torch.no_grad():
+                inputs = random_inputs(dtype=dtype)
+                self.assertTrue(torch.equal(attention(*inputs), lssar.attention(*inputs)))
+
+    def test_lengths_that_change(self):
+        attention = self.compiled(lssar.attention, "aot_eager", dynamic=True)
+        for length in (11, 20, 33):
+            check(self, *random_inputs(len_q=length), function=attention)
+
+    def test_layout_is_kept(self):
+        def packed(x):
+            q, k, v = (y.transpose(1, 2) for y in x.unbind(2))
+            return lssar.attention(q, k, v, p=0).transpose(1, 2).flatten(2)
+
+        x = torch.randn(2, 9, 3, 2, 16, requires_grad=True)
+        wanted = packed(x)
+        result = self.compiled(packed, "inductor")(x)
+        torch.testing.assert_close(result, wanted)
+        torch.testing.assert_close(
+            *(torch.autograd.grad(o.square().sum(), x)[0] for o in (result, wanted))
+        )
+
+    def test_autocast(self):
+        attention = self.compiled(lssar.attention, "aot_eager")
+        inputs = random_inputs(len_q=9)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            o = attention(*inputs)
+            self.assertTrue(torch.equal(o, lssar.attention(*inputs)))
+        self.assertEqual(o.dtype, torch.bfloat16)
+
+    def test_module(self):
+        module = lssar.nn.LSSARAttention(32, 2)
+        x = torch.randn(2, 9, 32)
+        torch.testing.assert_close(self.compiled(module, "inductor")(x), module(x))
+
+
+class Tracing(unittest.TestCase):
+    def test_torch_checks_the_operators(self):
+        """Schema, fake shapes and strides, autograd registration, and AOT with dynamic shapes."""
+        q, k, v = random_inputs(batch=2, heads=4, kv_heads=2, len_q=7, dim_v=24)
+        scalars = (True, 15, 1.0, 5)
+        torch.library.opcheck(torch.ops.lssar.forward_train.default, (q, k, v, *scalars))
+        q, k, v = (x.detach() for x in (q, k, v))
+        torch.library.opcheck(torch.ops.lssar.forward.default, (q, k, v, *scalars))
+        o, saved = torch.ops.lssar.forward_train(q, k, v, *scalars)
+        torch.library.opcheck(
+            torch.ops.lssar.backward.default, (torch.ones_like(o), q, k, v, saved, *scalars)
+        )
+
+    def test_fake_saved_has_the_real_size(self):
+        """Where the size depends on the problem: p 0, offset 0, and 16-bit tensors need less."""
+        for dtype, p, offset in (
+            (torch.float32, 15, 1.0),
+            (torch.bfloat16, 15, 1.0),
+            (torch.bfloat16, 15, 0.0),
+            (torch.float16, 0, 1.0),
+        ):
+            q, k, v = random_inputs(batch=2, dtype=dtype, dim_v=24)
+            real = torch.ops.lssar.forward_train(q, k, v, True, p, offset, 0)[1]
+            fake = _op._fake_forward_train(q, k, v, True, p, offset, 0)[1]
+            self.assertEqual(fake.shape, real.shape, (dtype, p, offset))
+
+    def test_meta_of_a_gpu_needs_none(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        with FakeTensorMode():
+            q = torch.empty(2, 4, 100, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+            o = lssar.attention(q, q, q)
+            # Not by autograd, which asks the driver for the device.
+            scalars = (True, 15, 1.0, 0)
+            _, saved = torch.ops.lssar.forward_train(q, q, q, *scalars)
+            grads = torch.ops.lssar.backward(o, q, q, q, saved, *scalars)
+        for x in (o, *grads):
+            self.assertEqual((x.shape, x.device.type), (q.shape, "cuda"))
+
+    def test_export(self):
+        class Model(torch.nn.Module):
+            def forward(self, q, k, v):
+                return lssar.attention(q, k, v)
+
+        inputs = tuple(x.detach() for x in random_inputs())
+        program = torch.export.export(Model(), inputs)
+        self.assertIn("lssar.forward", program.graph_module.code)
+        self.assertTrue(torch.equal(program.module()(*inputs), lssar.attention(*inputs)))
+
+
+class WithoutOperators(unittest.TestCase):
+    """What torch before 2.4 gets."""
+
+    def setUp(self):
+        def attention(q, k, v, causal=True, p=15, offset=1.0):
+            return _op.attention_by_function(q, k, v, causal, p, offset)
+
+        self.attention = attention
+
+    def test_values_and_gradients(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            inputs = random_inputs(batch=2, heads=4, kv_heads=2, dtype=dtype)
+            results = with_gradients(self.attention, *inputs)
+            assert_close(self, results, expected(*inputs), dtype)
+            for a, b in zip(results, with_gradients(lssar.attention, *inputs)):
+                self.assertTrue(torch.equal(a, b))
+
+    def test_without_gradient(self):
+        q, k, v = random_inputs()
+        with torch.no_grad():
+            self.assertTrue(torch.equal(self.attention(q, k, v), lssar.attention(q, k, v)))
+
+    def test_second_derivative_is_refused(self):
+        q, k, v = random_inputs(len_q=5)
+        (dq,) = torch.autograd.grad(self.attention(q, k, v).sum(), q, create_graph=True)
+        with self.assertRaisesRegex(NotImplementedError, "gradient of the gradient"):
+            dq.sum().backward()
+
+
+if __name__ == "__main__":
+    unittest.main()
