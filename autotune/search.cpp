@@ -80,6 +80,7 @@ SearchRun::SearchRun(CandidateRunner& runner, const SearchRequest& request)
       start_s_(request.now_s ? request.now_s() : steady_seconds()) {}
 
 Result<SearchOutcome> SearchRun::run() {
+  outcome_.target = request_.target;
   if (answer_is_known()) {
     outcome_.resumed_complete = true;
     report(Stage::kDone, 1, 1);
@@ -147,6 +148,10 @@ Result<SearchOutcome> SearchRun::no_winner() const {
 }
 
 void SearchRun::finish(double started_s) {
+  outcome_.combinations = found_.combinations;
+  outcome_.duplicates = found_.duplicates;
+  outcome_.rejected_by_rule = found_.rejected_by_rule;
+
   std::vector<double> estimates, times;
   for (const Trial& trial : trials_) {
     if (trial.score_ms <= 0) continue;

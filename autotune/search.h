@@ -94,6 +94,7 @@ struct SearchRequest {
 struct SearchOutcome {
   bool cancelled = false;  // nothing below but counts and fates is set
   TuningRecord winner;     // with chosen = true
+  Target target;
   std::string winner_id;   // of a candidate of `extra` where one won; "" otherwise
   double default_ms = 0;   // of default_schedule in the same final; 0 = it was ruled out
   double noise = 0;        // relative: what a gain had to be beyond, at least 2 %

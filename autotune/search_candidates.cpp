@@ -78,28 +78,39 @@ Status SearchRun::enumerate() {
 
   space_ = search_space(request_.problem, request_.target, request_.determinism);
   for (const Algorithm& algorithm : space_.algorithms) {
-    Enumeration found;
-    enumerate_blocks(request_.problem, request_.target, algorithm, &found);
-    outcome_.combinations += found.combinations;
-    outcome_.duplicates += found.duplicates;
-    for (const auto& [rule, count] : found.rejected_by_rule) {
-      auto& counts = outcome_.rejected_by_rule;
-      const auto same = std::find_if(counts.begin(), counts.end(),
-                                     [&](const auto& entry) { return entry.first == rule; });
-      if (same == counts.end()) {
-        counts.emplace_back(rule, count);
-      } else {
-        same->second += count;
-      }
-    }
-    for (Candidate& candidate : found.candidates) {
-      const CostEstimate cost = estimate(candidate.schedule);
-      ranked_.push_back({std::move(candidate), cost, &algorithm, false});
+    const size_t first = found_.candidates.size();
+    enumerate_blocks(request_.problem, request_.target, algorithm, &found_);
+    for (size_t i = first; i < found_.candidates.size(); ++i) {
+      const Candidate& candidate = found_.candidates[i];
+      ranked_.push_back({candidate, estimate(candidate.schedule), &algorithm, false});
     }
   }
-  std::stable_sort(ranked_.begin(), ranked_.end(), [](const Ranked& a, const Ranked& b) {
-    return a.estimate.ms < b.estimate.ms;
-  });
+  std::stable_sort(ranked_.begin(), ranked_.end(), &SearchRun::by_estimate);
+  LSSAR_RETURN_IF_ERROR(claim_known_trials());
+  return {};
+}
+
+// The default and the incumbent are candidates of the space, too, or one more each: every candidate
+// has one fate.
+Status SearchRun::claim_known_trials() {
+  std::vector<size_t> known = {default_};
+  if (incumbent_ != default_) known.push_back(incumbent_);
+  for (const size_t trial : known) {
+    const Schedule canonical =
+        canonical_schedule(trials_[trial].spec.schedule, request_.problem);
+    const auto same = std::find_if(ranked_.begin(), ranked_.end(), [&](const Ranked& ranked) {
+      return canonical_schedule(ranked.candidate.schedule, request_.problem) == canonical;
+    });
+    if (same != ranked_.end()) {
+      same->is_kept = true;
+      trials_[trial].algorithm = same->candidate.algorithm;
+    } else {
+      ++found_.combinations;
+      found_.seen.insert(canonical);
+      const Algorithm* algorithm = algorithm_of(space_, trials_[trial].spec.schedule);
+      if (algorithm != nullptr) trials_[trial].algorithm = algorithm->name;
+    }
+  }
   return {};
 }
 
@@ -113,13 +124,9 @@ std::vector<size_t> SearchRun::keep_blocks() {
   const int num_algorithms = static_cast<int>(std::max<size_t>(1, space_.algorithms.size()));
   const int quota = std::max(1, limit / (kQuotaDivisor * num_algorithms));
   const auto take = [&](Ranked& ranked) {
-    const size_t before = trials_.size();
-    const Result<size_t> trial = add_trial(ranked.candidate.schedule, ranked.candidate.algorithm,
-                                           ranked.estimate);
-    ranked.is_kept = true;
-    if (!trial.ok() || trials_.size() == before) return false;  // one of those above
-    kept.push_back(*trial);
-    return true;
+    const Result<size_t> trial = keep_ranked(ranked);
+    if (trial.ok()) kept.push_back(*trial);
+    return trial.ok();
   };
   int taken = 0;
   for (const Algorithm& algorithm : space_.algorithms) {
@@ -142,41 +149,40 @@ std::vector<size_t> SearchRun::keep_blocks() {
 }
 
 std::vector<size_t> SearchRun::keep_threads(size_t trial) {
-  const Schedule base = trials_[trial].spec.schedule;
-  const std::string name = trials_[trial].algorithm;
   if (trials_[trial].is_extra) return {};
-  const auto algorithm = std::find_if(space_.algorithms.begin(), space_.algorithms.end(),
-                                      [&](const Algorithm& one) { return one.name == name; });
-  // Of the default or the incumbent: the algorithm whose fixed choices are the same.
-  const Algorithm* of_base = algorithm != space_.algorithms.end()
-                                 ? &*algorithm
-                                 : algorithm_of(space_, base);
-  if (of_base == nullptr) return {};
+  const Schedule base = trials_[trial].spec.schedule;
+  const Algorithm* algorithm = algorithm_of(space_, base);
+  if (algorithm == nullptr) return {};
 
-  Enumeration found;
-  enumerate_threads(request_.problem, request_.target, *of_base, base, &found);
-  outcome_.combinations += found.combinations;
-  outcome_.duplicates += found.duplicates;
+  const size_t first = found_.candidates.size();
+  enumerate_threads(request_.problem, request_.target, *algorithm, base, &found_);
   std::vector<Ranked> around;
-  for (Candidate& candidate : found.candidates) {
-    const CostEstimate cost = estimate(candidate.schedule);
-    around.push_back({std::move(candidate), cost, of_base, false});
+  for (size_t i = first; i < found_.candidates.size(); ++i) {
+    const Candidate& candidate = found_.candidates[i];
+    around.push_back({candidate, estimate(candidate.schedule), algorithm, false});
   }
-  std::stable_sort(around.begin(), around.end(), [](const Ranked& a, const Ranked& b) {
-    return a.estimate.ms < b.estimate.ms;
-  });
+  std::stable_sort(around.begin(), around.end(), &SearchRun::by_estimate);
   std::vector<size_t> kept;
   for (Ranked& ranked : around) {
     if (kept.size() < size_t(request_.budget.keep_threads)) {
-      const size_t before = trials_.size();
-      const Result<size_t> added = add_trial(ranked.candidate.schedule,
-                                             ranked.candidate.algorithm, ranked.estimate);
-      ranked.is_kept = true;
-      if (added.ok() && trials_.size() > before) kept.push_back(*added);
+      const Result<size_t> added = keep_ranked(ranked);
+      if (added.ok()) kept.push_back(*added);
     }
     if (!ranked.is_kept) ranked_.push_back(std::move(ranked));
   }
   return kept;
+}
+
+// A new trial, or (an error) the news that its source is that of an earlier one: a duplicate that
+// only the emitted source shows.
+Result<size_t> SearchRun::keep_ranked(Ranked& ranked) {
+  ranked.is_kept = true;
+  const size_t before = trials_.size();
+  const Result<size_t> trial =
+      add_trial(ranked.candidate.schedule, ranked.candidate.algorithm, ranked.estimate);
+  if (trial.ok() && trials_.size() > before) return trial;
+  ++found_.duplicates;
+  return trial.ok() ? invalid_argument("its source is an earlier candidate's") : trial.status();
 }
 
 // The trial of this source: an earlier one, where there is one.

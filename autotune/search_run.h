@@ -45,7 +45,7 @@ class SearchRun {
     Candidate candidate;
     CostEstimate estimate;
     const Algorithm* algorithm = nullptr;
-    bool is_kept = false;
+    bool is_kept = false;  // has a trial of its own, or is the same as one
   };
 
   // search.cpp: stages.
@@ -59,9 +59,13 @@ class SearchRun {
   // search_candidates.cpp: what is tried.
   bool answer_is_known();
   Status enumerate();
-  void rank_blocks(std::vector<Ranked>* ranked, size_t first);
+  Status claim_known_trials();
+  static bool by_estimate(const Ranked& a, const Ranked& b) {
+    return a.estimate.ms < b.estimate.ms;
+  }
   std::vector<size_t> keep_blocks();
   std::vector<size_t> keep_threads(size_t trial);
+  Result<size_t> keep_ranked(Ranked& ranked);
   Result<size_t> add_trial(const Schedule& schedule, const std::string& algorithm,
                            const CostEstimate& estimate);
   void add_extra(const CandidateSpec& spec);
@@ -93,6 +97,7 @@ class SearchRun {
   SearchOutcome outcome_;
 
   SearchSpace space_;
+  Enumeration found_;
   std::vector<Ranked> ranked_;
   std::vector<Trial> trials_;
   size_t default_ = 0;    // index of trials_

@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
   lssar::command::add_run(app, &action);
   lssar::command::add_verify(app, &action);
   lssar::command::add_sim(app, &action);
+  lssar::command::add_tune(app, &action);
   lssar::command::add_table(app, &action);
   lssar::command::add_cache(app, &action);
   lssar::command::add_doctor(app, &action);
@@ -47,8 +48,9 @@ int main(int argc, char** argv) {
   if (const int code = parse(app, argc, argv); code >= 0) return code;
   if (!action) {
     fmt::print(stderr,
-               "lssar: no subcommand: allowed are emit, run, verify, sim, table, cache and doctor "
-               "(see lssar --help)\n");
+               "lssar: no subcommand: allowed are emit, run, verify, sim, tune, table, cache and "
+               "doctor (see lssar --help)
+");
     return lssar::command::kBadInput;
   }
   try {

@@ -1,0 +1,322 @@
+// The search over the real space with made-up times and verdicts: what it keeps, drops and chooses.
+#include "autotune/search.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/autotune/fake_runner.h"
+
+namespace lssar {
+namespace {
+
+// Made up, and not the cost model's order: more stages are better, so are wide tiles up to 112.
+double made_up_ms(const Schedule& schedule) {
+  const Tiling& tiling = schedule.forward;
+  const double width = std::abs(tiling.block_cols - 112) / 112.0;
+  return 1 + 0.5 * width + 0.1 * std::abs(tiling.stages - 3) +
+         (schedule.variant == Variant::kPortable ? 1 : 0) + 0.001 * schedule.softplus_degree;
+}
+
+class SearchTest : public testing::Test {
+ protected:
+  SearchTest() {
+    request_.problem.head_dim = request_.problem.head_dim_v = 64;
+    request_.sizes = {1, 16, 16, 4096, 4096};
+    request_.target = *target_from_name("sm_90a");
+    request_.gpu = *gpu_model("sm_90a");
+    request_.budget = *budget_named("normal");
+    request_.keep_record = [this](const TuningRecord& record) {
+      table_.add(record);
+      return Status();
+    };
+    request_.now_s = [this] { return runner_.clock_s; };
+    runner_.ms_of = made_up_ms;
+  }
+
+  SearchOutcome run() {
+    const TuningTable known = table_;
+    if (resumes_) request_.known = &known;
+    Result<SearchOutcome> outcome = search(runner_, request_);
+    request_.known = nullptr;
+    EXPECT_TRUE(outcome.ok()) << outcome.status().to_string();
+    return outcome.ok() ? std::move(*outcome) : SearchOutcome();
+  }
+  int count(const SearchOutcome& outcome, Fate fate) const {
+    int n = 0;
+    for (const CandidateFate& one : outcome.fates) n += one.fate == fate;
+    return n;
+  }
+
+  FakeRunner runner_;
+  SearchRequest request_;
+  TuningTable table_;
+  bool resumes_ = false;
+};
+
+TEST_F(SearchTest, TheFastestOfThoseTriedWins) {
+  const SearchOutcome outcome = run();
+  EXPECT_EQ(count(outcome, Fate::kWon), 1);
+  ASSERT_GT(outcome.timed, 10);
+  for (const CandidateFate& fate : outcome.fates) {
+    if (fate.ms <= 0) continue;
+    // The noise may keep an incumbent that is less than 2 % slower.
+    EXPECT_GE(made_up_ms(fate.schedule) * 1.021, made_up_ms(outcome.winner.schedule));
+  }
+  EXPECT_TRUE(outcome.winner.chosen);
+  EXPECT_EQ(outcome.winner.evidence, Evidence::kMeasured);
+  EXPECT_NEAR(outcome.winner.ms, made_up_ms(outcome.winner.schedule), 1e-9);
+  EXPECT_GT(outcome.default_ms, 0);
+}
+
+TEST_F(SearchTest, EveryCandidateHasOneFateAndCountsAddUp) {
+  const SearchOutcome outcome = run();
+  uint64_t rejected = 0;
+  for (const auto& [rule, n] : outcome.rejected_by_rule) rejected += n;
+  EXPECT_GT(rejected, 0u);
+  EXPECT_EQ(outcome.combinations - outcome.duplicates - rejected, outcome.fates.size());
+  for (const CandidateFate& fate : outcome.fates) {
+    if (fate.fate == Fate::kWon) continue;
+    EXPECT_FALSE(fate.reason.empty()) << fate_name(fate.fate) << to_string(fate.schedule);
+  }
+}
+
+TEST_F(SearchTest, EveryAlgorithmHasItsQuota) {
+  const SearchOutcome outcome = run();
+  std::set<std::string> tried, all;
+  for (const CandidateFate& fate : outcome.fates) {
+    all.insert(fate.algorithm);
+    if (fate.ms > 0 || fate.fate == Fate::kBound) tried.insert(fate.algorithm);
+  }
+  EXPECT_EQ(tried, all);
+}
+
+TEST_F(SearchTest, AFastCandidateThatIsWrongNeverWins) {
+  // Wrong where it is fastest, and found by the quick check.
+  runner_.on_check = [](const CandidateSpec& candidate, CheckDepth) {
+    CheckReport report;
+    if (candidate.schedule.forward.stages == 3) {
+      report.verdict = Verdict::kWrong;
+      report.reason = "o: off by one at the causal edge";
+      report.error = 0.5;
+    }
+    return report;
+  };
+  const SearchOutcome outcome = run();
+  EXPECT_NE(outcome.winner.schedule.forward.stages, 3);
+  int recorded = 0;
+  for (const TuningRecord& record : table_.records()) {
+    if (record.verdict != Verdict::kWrong) continue;
+    ++recorded;
+    EXPECT_EQ(record.reason, "o: off by one at the causal edge");
+    EXPECT_FALSE(record.chosen);
+  }
+  EXPECT_EQ(recorded, count(outcome, Fate::kRuledOut));
+}
+
+TEST_F(SearchTest, AWinnerThatFailsTheFullCheckMakesRoomForTheNext) {
+  Schedule refused;
+  runner_.on_check = [&](const CandidateSpec& candidate, CheckDepth depth) {
+    CheckReport report;
+    if (depth == CheckDepth::kFull && runner_.num_full_checks == 1) {
+      refused = candidate.schedule;
+      report.verdict = Verdict::kRace;
+      report.reason = "shared word 16";
+    }
+    return report;
+  };
+  const SearchOutcome outcome = run();
+  EXPECT_EQ(runner_.num_full_checks, 2);
+  EXPECT_FALSE(outcome.winner.schedule == refused);
+  EXPECT_EQ(outcome.winner.verdict, Verdict::kOk);
+  int races = 0;
+  for (const TuningRecord& record : table_.records()) races += record.verdict == Verdict::kRace;
+  EXPECT_EQ(races, 1);
+}
+
+TEST_F(SearchTest, SpillsAreRuledOutBeforeTheyRun) {
+  std::set<std::string> spilled;
+  runner_.on_compile = [&](const CandidateSpec& candidate) {
+    CompileReport report;
+    report.registers = 255;
+    if (candidate.schedule.forward.block_cols > 96) {
+      report.verdict = Verdict::kSpills;
+      report.reason = "32 bytes";
+      report.spill_bytes = 32;
+      spilled.insert(to_string(candidate.schedule));
+    }
+    return report;
+  };
+  runner_.on_check = [&](const CandidateSpec& candidate, CheckDepth) {
+    EXPECT_FALSE(spilled.contains(to_string(candidate.schedule)));
+    return CheckReport();
+  };
+  const SearchOutcome outcome = run();
+  EXPECT_FALSE(spilled.empty());
+  EXPECT_LE(outcome.winner.schedule.forward.block_cols, 96);
+}
+
+TEST_F(SearchTest, GainsWithinTheNoiseKeepTheDefault) {
+  runner_.ms_of = [](const Schedule& schedule) {
+    return schedule.forward.stages == 2 ? 0.985 : 1.0;  // 1.5 %
+  };
+  const SearchOutcome outcome = run();
+  EXPECT_TRUE(outcome.kept_incumbent);
+  EXPECT_EQ(outcome.winner.schedule, default_schedule(request_.problem, request_.target));
+}
+
+TEST_F(SearchTest, ClocksThatDriftDoNotChangeTheWinner) {
+  const Schedule quiet = run().winner.schedule;
+  table_ = TuningTable();
+  runner_.num_time_calls = 0;
+  runner_.drift = 1.2;
+  EXPECT_EQ(run().winner.schedule, quiet);
+}
+
+TEST_F(SearchTest, OneThatHangsIsRuledOutAndTheOthersAreTimed) {
+  runner_.on_time = [](const CandidateSpec& candidate) {
+    TimeReport report;
+    if (candidate.schedule.forward.stages == 3) {
+      report.verdict = Verdict::kTimeout;
+      report.reason = "30 s";
+    }
+    return report;
+  };
+  const SearchOutcome outcome = run();
+  EXPECT_NE(outcome.winner.schedule.forward.stages, 3);
+  EXPECT_GT(outcome.timed, 5);
+  EXPECT_GT(count(outcome, Fate::kRuledOut), 0);
+}
+
+TEST_F(SearchTest, ASecondSearchRunsNothing) {
+  const SearchOutcome first = run();
+  const int compiled = runner_.num_compiled;
+  resumes_ = true;
+  const SearchOutcome second = run();
+  EXPECT_TRUE(second.resumed_complete);
+  EXPECT_EQ(second.winner.schedule, first.winner.schedule);
+  EXPECT_EQ(runner_.num_compiled, compiled);
+}
+
+TEST_F(SearchTest, ALargerBudgetGoesOnFromTheSmaller) {
+  request_.budget = *budget_named("quick");
+  run();
+  resumes_ = true;
+  request_.budget = *budget_named("normal");
+  const SearchOutcome outcome = run();
+  EXPECT_FALSE(outcome.resumed_complete);
+  EXPECT_GT(outcome.reused, 0);
+  for (const auto& [schedule, times] : runner_.compiles_of) EXPECT_EQ(times, 1) << schedule;
+}
+
+TEST_F(SearchTest, AnInterruptedSearchResumesAndMeasuresNothingTwice) {
+  int left = 9;
+  const auto keep = request_.keep_record;
+  request_.keep_record = [&](const TuningRecord& record) -> Status {
+    if (left-- == 0) return io_error("killed here");
+    return keep(record);
+  };
+  EXPECT_FALSE(search(runner_, request_).ok());
+  const size_t kept = table_.records().size();
+  EXPECT_EQ(kept, 9u);
+  const auto first = runner_.compiles_of;
+
+  request_.keep_record = keep;
+  resumes_ = true;
+  const SearchOutcome outcome = run();
+  EXPECT_EQ(outcome.reused, 9);
+  EXPECT_TRUE(outcome.winner.chosen);
+  std::set<std::string> recorded;
+  for (size_t i = 0; i < kept; ++i) recorded.insert(to_string(table_.records()[i].schedule));
+  for (const std::string& schedule : recorded) {
+    EXPECT_EQ(runner_.compiles_of[schedule], first.at(schedule));
+  }
+}
+
+TEST_F(SearchTest, RecordsOfAnotherMachineAreNotUsed) {
+  run();
+  runner_.machine_.driver = "CUDA 13.1";
+  resumes_ = true;
+  const SearchOutcome outcome = run();
+  EXPECT_FALSE(outcome.resumed_complete);
+  EXPECT_EQ(outcome.reused, 0);
+}
+
+TEST_F(SearchTest, TheBudgetEndsASearchWithAWinner) {
+  runner_.seconds_per_call = 2;
+  request_.budget = *budget_named("quick");
+  const SearchOutcome outcome = run();
+  EXPECT_GT(count(outcome, Fate::kOutOfTime), 0);
+  EXPECT_TRUE(outcome.winner.chosen);
+}
+
+TEST_F(SearchTest, CancellingKeepsWhatWasMeasured) {
+  int asked = 0;
+  request_.cancelled = [&] { return ++asked > 8; };
+  const SearchOutcome outcome = run();
+  EXPECT_TRUE(outcome.cancelled);
+  EXPECT_FALSE(outcome.winner.chosen);
+  EXPECT_FALSE(table_.records().empty());
+  EXPECT_EQ(count(outcome, Fate::kWon), 0);
+}
+
+TEST_F(SearchTest, AGivenCandidateIsTimedBesideTheOthersAndNotRecorded) {
+  CandidateSpec given;
+  given.id = "by hand";
+  given.schedule = default_schedule(request_.problem, request_.target);
+  given.source = KernelSource{"by_hand", "// edited\n", {}};
+  request_.extra.push_back(given);
+  runner_.on_time = nullptr;
+  std::set<std::string> seen;
+  runner_.on_compile = [&](const CandidateSpec& candidate) {
+    seen.insert(candidate.id);
+    return CompileReport();
+  };
+  const SearchOutcome outcome = run();
+  EXPECT_TRUE(seen.contains("by hand"));
+  for (const TuningRecord& record : table_.records()) EXPECT_FALSE(record.source_hash.empty());
+}
+
+TEST_F(SearchTest, WithoutATimeNothingIsChosen) {
+  runner_.on_check = [](const CandidateSpec&, CheckDepth) {
+    CheckReport report;
+    report.verdict = Verdict::kWrong;
+    report.reason = "everything is";
+    return report;
+  };
+  const Result<SearchOutcome> outcome = search(runner_, request_);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.status().code(), StatusCode::kDeviceError);
+  EXPECT_NE(outcome.status().message().find("everything is"), std::string::npos);
+}
+
+TEST_F(SearchTest, PredictionsAreDeterministicAndSaySo) {
+  runner_.evidence_ = Evidence::kPredicted;
+  const SearchOutcome first = run();
+  EXPECT_EQ(first.winner.evidence, Evidence::kPredicted);
+  table_ = TuningTable();
+  EXPECT_EQ(run().winner.schedule, first.winner.schedule);
+}
+
+TEST_F(SearchTest, ProgressNamesEveryStageInOrder) {
+  std::vector<Stage> stages;
+  request_.progress = [&](const SearchProgress& progress) {
+    if (stages.empty() || stages.back() != progress.stage) stages.push_back(progress.stage);
+    EXPECT_LE(progress.done, std::max(progress.total, progress.done));
+  };
+  run();
+  const std::vector<Stage> wanted = {Stage::kEnumerate, Stage::kBlocks, Stage::kThreads,
+                                     Stage::kHalving,   Stage::kFinal,  Stage::kVerify,
+                                     Stage::kDone};
+  EXPECT_EQ(stages, wanted);
+}
+
+TEST(Budgets, UnknownNamesListTheKnownOnes) {
+  const Result<Budget> none = budget_named("huge");
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.status().message(),
+            "budget = \"huge\": allowed are \"quick\", \"normal\" and \"full\"");
+}
+
+}  // namespace
+}  // namespace lssar
