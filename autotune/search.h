@@ -101,7 +101,7 @@ struct SearchOutcome {
   bool kept_incumbent = false;  // nothing was better by more than the noise
   bool resumed_complete = false;  // the table already had the answer: nothing was run
 
-  // Of the space: combinations = candidates + duplicates + rejected, and every candidate has a fate.
+  // Of the space and `extra`: combinations = candidates + duplicates + rejected, and every candidate has a fate.
   uint64_t combinations = 0, duplicates = 0;
   std::vector<std::pair<std::string, uint64_t>> rejected_by_rule;
   std::vector<CandidateFate> fates;

@@ -63,8 +63,8 @@ CostEstimate SearchRun::estimate(const Schedule& schedule) const {
 
 Status SearchRun::enumerate() {
   // The default and the incumbent first: every search ends with an answer at least as good.
-  const Schedule first = default_schedule(request_.problem, request_.target);
-  LSSAR_ASSIGN_OR_RETURN(default_, add_trial(first, "default", estimate(first)));
+  const Schedule built_in = default_schedule(request_.problem, request_.target);
+  LSSAR_ASSIGN_OR_RETURN(default_, add_trial(built_in, "default", estimate(built_in)));
   incumbent_ = default_;
   if (request_.known != nullptr) {
     const ScheduleChoice known =
@@ -222,6 +222,7 @@ void SearchRun::add_extra(const CandidateSpec& spec) {
   trial.algorithm = "given";
   trial.estimate = estimate(spec.schedule);
   trial.is_extra = trial.always_tried = true;
+  ++found_.combinations;
   trials_.push_back(std::move(trial));
 }
 
