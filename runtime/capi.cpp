@@ -2,29 +2,50 @@
 // and a detail text. Nothing is thrown out of it: see guarded().
 #include <fmt/format.h>
 
+#include <atomic>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "base/log.h"
 #include "base/status.h"
 #include "lssar/lssar.h"
 #include "runtime/capi_structs.h"
+#include "runtime/capi_tune.h"
 #include "runtime/capi_tuning.h"
 #include "runtime/engine.h"
 #include "runtime/plan.h"
 
 struct lssar_context {
   std::shared_ptr<lssar::Engine> engine;
-  std::shared_ptr<const lssar::TuningTable> tuning_table;
+  std::shared_ptr<lssar::capi::ContextState> state;
   // What lssar_context_get_info hands out pointers to.
   std::string target, cache_directory, cache_problem;
 };
 
-struct lssar_plan {
+// A plan with the schedules of one moment.
+struct PlanVersion {
   std::unique_ptr<lssar::Plan> plan;
   lssar::capi::ScheduleTexts schedules;
+};
+
+struct lssar_plan {
+  // Of creation, and of the end of tuning where there is any: kept, since texts of the first may
+  // have been handed out. Written under `mutex`; read through `current`, which executes may follow
+  // at any time.
+  std::unique_ptr<const PlanVersion> created, tuned;
+  std::atomic<const PlanVersion*> current{nullptr};
+
+  // LSSAR_TUNING_TUNE
+  std::mutex mutex;
+  std::shared_ptr<lssar::capi::ContextState> state;
+  lssar::capi::PlanRequest request;
+  std::optional<lssar::capi::TuneRequest> tune;
+
+  const PlanVersion& now() const { return *current.load(std::memory_order_acquire); }
 };
 
 namespace lssar {
@@ -45,7 +66,10 @@ LSSAR_SAME_CODE(OUT_OF_MEMORY, kOutOfMemory);
 LSSAR_SAME_CODE(INTERNAL, kInternal);
 #undef LSSAR_SAME_CODE
 
-constexpr StatusCode kLastCode = StatusCode::kInternal;
+// What only a callback of the caller's brings about, and no Status.
+constexpr char kCancelledName[] = "cancelled";
+constexpr char kCancelledDetail[] =
+    "cancelled by the callback; what was measured is kept in the tuning table";
 
 thread_local std::string last_error_detail;
 
@@ -89,8 +113,38 @@ Status execute(Pass pass, const lssar_plan* plan, const lssar_call* call) {
   LSSAR_ASSIGN_OR_RETURN(const lssar_call known,
                          capi::read_struct(call, "call", sizeof(lssar_call)));
   const Workspace workspace{reinterpret_cast<DevicePtr>(known.workspace), known.workspace_bytes};
-  return plan->plan->execute(pass, capi::sizes_of_call(known.sizes), capi::tensors_of_call(known),
+  return plan->now().plan->execute(pass, capi::sizes_of_call(known.sizes), capi::tensors_of_call(known),
                              workspace, known.stream);
+}
+
+Result<std::unique_ptr<const PlanVersion>> make_version(const capi::ContextState& state,
+                                                        capi::PlanRequest request) {
+  request.options.choose = capi::schedule_chooser(state.engine(), state.table(), request);
+  auto made = std::make_unique<PlanVersion>();
+  LSSAR_ASSIGN_OR_RETURN(made->plan,
+                         Plan::create(state.engine(), request.problem, request.options));
+  made->schedules = capi::ScheduleTexts(*made->plan);
+  return std::unique_ptr<const PlanVersion>(std::move(made));
+}
+
+// Searches, chooses anew, prepares that, and only then lets executes see it. False: cancelled.
+Result<bool> prepare_tuned(lssar_plan* plan) {
+  const std::lock_guard lock(plan->mutex);
+  if (plan->tuned == nullptr) {
+    LSSAR_ASSIGN_OR_RETURN(const bool is_done,
+                           capi::tune_problems(*plan->state, {plan->request}, *plan->tune));
+    if (!is_done) return false;
+    LSSAR_ASSIGN_OR_RETURN(plan->tuned, make_version(*plan->state, plan->request));
+  }
+  LSSAR_RETURN_IF_ERROR(plan->tuned->plan->prepare());
+  plan->current.store(plan->tuned.get(), std::memory_order_release);
+  return true;
+}
+
+lssar_status cancelled_unless(bool is_done, lssar_status status) noexcept {
+  if (status != LSSAR_STATUS_OK || is_done) return status;
+  fail(StatusCode::kOk, kCancelledDetail);
+  return LSSAR_STATUS_CANCELLED;
 }
 
 }  // namespace
@@ -124,9 +178,8 @@ const char* lssar_build_info(void) noexcept {
 }
 
 const char* lssar_status_string(lssar_status status) noexcept {
-  const int code = static_cast<int>(status);
-  if (code < 0 || code > static_cast<int>(lssar::kLastCode)) return "unknown status";
-  return lssar::status_code_name(static_cast<lssar::StatusCode>(code));
+  if (status == LSSAR_STATUS_CANCELLED) return lssar::kCancelledName;
+  return lssar::status_code_name(static_cast<lssar::StatusCode>(status));
 }
 
 const char* lssar_last_error_detail(void) noexcept { return lssar::last_error_detail.c_str(); }
@@ -161,9 +214,10 @@ lssar_status lssar_context_create(const lssar_context_options* options,
     made->target = engine->device().info().target.name();
     made->cache_directory = engine->store().directory();
     made->cache_problem = engine->store().problem();
-    made->tuning_table =
-        lssar::capi::load_context_table(request.tuning_table, made->cache_directory);
     made->engine = std::move(engine);
+    made->state = std::make_shared<lssar::capi::ContextState>(
+        made->engine, request,
+        lssar::capi::load_context_table(request.tuning_table, made->cache_directory));
     *context = made.release();
     return {};
   });
@@ -204,14 +258,16 @@ lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* prob
     LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
     *plan = nullptr;
     LSSAR_RETURN_IF_ERROR(require(context, "context"));
-    LSSAR_ASSIGN_OR_RETURN(lssar::capi::PlanRequest request,
-                           lssar::capi::plan_request(problem, options));
-    request.options.choose =
-        lssar::capi::schedule_chooser(context->engine, context->tuning_table, request);
     auto made = std::make_unique<lssar_plan>();
-    LSSAR_ASSIGN_OR_RETURN(made->plan,
-                           lssar::Plan::create(context->engine, request.problem, request.options));
-    made->schedules = lssar::capi::ScheduleTexts(*made->plan);
+    LSSAR_ASSIGN_OR_RETURN(made->request, lssar::capi::plan_request(problem, options));
+    made->state = context->state;
+    if (made->request.tuning == LSSAR_TUNING_TUNE) {
+      LSSAR_ASSIGN_OR_RETURN(made->tune, lssar::capi::tune_request(made->request.tune));
+      made->tune->determinism = made->request.determinism;
+      made->request.tune = nullptr;
+    }
+    LSSAR_ASSIGN_OR_RETURN(made->created, lssar::make_version(*made->state, made->request));
+    made->current = made->created.get();
     *plan = made.release();
     return {};
   });
@@ -220,10 +276,39 @@ lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* prob
 void lssar_plan_destroy(lssar_plan* plan) noexcept { delete plan; }
 
 lssar_status lssar_plan_prepare(lssar_plan* plan) noexcept {
-  return guarded([&]() -> Status {
+  bool is_done = true;
+  const lssar_status status = guarded([&]() -> Status {
     LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
-    return plan->plan->prepare();
+    // With a schedule of the caller's there is nothing to search.
+    if (!plan->tune || !plan->request.options.schedule_json.empty()) {
+      return plan->now().plan->prepare();
+    }
+    LSSAR_ASSIGN_OR_RETURN(is_done, lssar::prepare_tuned(plan));
+    return {};
   });
+  return lssar::cancelled_unless(is_done, status);
+}
+
+lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* problems,
+                        size_t num_problems, const lssar_tune_options* options) noexcept {
+  bool is_done = true;
+  const lssar_status status = guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(context, "context"));
+    LSSAR_RETURN_IF_ERROR(require(problems, "problems"));
+    if (num_problems == 0) return lssar::invalid_argument("num_problems = 0: at least 1");
+    LSSAR_ASSIGN_OR_RETURN(const lssar::capi::TuneRequest request,
+                           lssar::capi::tune_request(options));
+    std::vector<lssar::capi::PlanRequest> known;
+    for (size_t i = 0; i < num_problems; ++i) {
+      lssar::Result<lssar::capi::PlanRequest> one =
+          lssar::capi::plan_request(problems[i], nullptr);
+      if (!one.ok()) return one.status().with_context(fmt::format("problems[{}]", i));
+      known.push_back(std::move(*one));
+    }
+    LSSAR_ASSIGN_OR_RETURN(is_done, lssar::capi::tune_problems(*context->state, known, request));
+    return {};
+  });
+  return lssar::cancelled_unless(is_done, status);
 }
 
 lssar_status lssar_plan_get_schedule(const lssar_plan* plan, int32_t pass,
@@ -237,7 +322,7 @@ lssar_status lssar_plan_get_schedule(const lssar_plan* plan, int32_t pass,
           fmt::format("info.struct_size = {}: must be sizeof(lssar_schedule_info), here {}",
                       info->struct_size, sizeof(lssar_schedule_info)));
     }
-    return plan->schedules.describe(known, info);
+    return plan->now().schedules.describe(known, info);
   });
 }
 
@@ -247,7 +332,7 @@ lssar_status lssar_plan_workspace_size(const lssar_plan* plan, const lssar_sizes
     LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
     LSSAR_RETURN_IF_ERROR(require(sizes, "sizes"));
     LSSAR_RETURN_IF_ERROR(require(bytes, "bytes"));
-    LSSAR_ASSIGN_OR_RETURN(*bytes, plan->plan->workspace_bytes(lssar::capi::sizes_of_call(*sizes)));
+    LSSAR_ASSIGN_OR_RETURN(*bytes, plan->now().plan->workspace_bytes(lssar::capi::sizes_of_call(*sizes)));
     return {};
   });
 }
@@ -259,7 +344,7 @@ lssar_status lssar_plan_saved_sizes(const lssar_plan* plan, const lssar_sizes* s
     LSSAR_RETURN_IF_ERROR(require(sizes, "sizes"));
     LSSAR_RETURN_IF_ERROR(require(saved, "saved"));
     LSSAR_ASSIGN_OR_RETURN(const lssar::SavedBytes bytes,
-                           plan->plan->saved(lssar::capi::sizes_of_call(*sizes)));
+                           plan->now().plan->saved(lssar::capi::sizes_of_call(*sizes)));
     *saved = {bytes.o, bytes.stats, bytes.x};
     return {};
   });

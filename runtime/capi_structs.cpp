@@ -63,9 +63,10 @@ Status check_tuning(int32_t value) {
   switch (value) {
     case LSSAR_TUNING_DEFAULT:
     case LSSAR_TUNING_BUILT_IN:
+    case LSSAR_TUNING_TUNE:
       return {};
   }
-  return out_of_range("tuning", value, "0 (default), 1 (built-in)");
+  return out_of_range("tuning", value, "0 (default), 1 (built-in), 2 (tune)");
 }
 
 Result<Determinism> determinism(int32_t value) {
@@ -93,6 +94,7 @@ Status read_plan_options(const lssar_plan_options& options, PlanRequest& request
   if (known.schedule_json != nullptr) request.options.schedule_json = known.schedule_json;
   LSSAR_RETURN_IF_ERROR(check_tuning(known.tuning));
   request.tuning = known.tuning;
+  request.tune = known.tune;
   LSSAR_ASSIGN_OR_RETURN(request.determinism, determinism(known.determinism));
   return {};
 }

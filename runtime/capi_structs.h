@@ -53,6 +53,7 @@ struct PlanRequest {
   Sizes sizes;  // to choose a schedule by; 0 = not known
   int32_t tuning = LSSAR_TUNING_DEFAULT;
   Determinism determinism = Determinism::kRepeatable;
+  const lssar_tune_options* tune = nullptr;  // the caller's: read it before plan_create returns
 };
 // `options` may be null.
 Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_options* options);

@@ -63,7 +63,7 @@ std::function<ScheduleChoice(const Problem&)> schedule_chooser(
     std::shared_ptr<Engine> engine, std::shared_ptr<const TuningTable> table,
     const PlanRequest& request) {
   std::vector<const TuningTable*> tables = {&builtin_table()};
-  if (request.tuning == LSSAR_TUNING_DEFAULT) tables.insert(tables.begin(), table.get());
+  if (request.tuning != LSSAR_TUNING_BUILT_IN) tables.insert(tables.begin(), table.get());
   // The compiler matters among records only, and may be slow to open.
   const bool may_matter =
       std::any_of(tables.begin(), tables.end(), [](const auto* one) { return has_winner(*one); });

@@ -107,7 +107,8 @@ typedef enum lssar_status {
   LSSAR_STATUS_IO_ERROR = 6,      /* a file could not be read or written */
   LSSAR_STATUS_NOT_PREPARED = 7,  /* execute on a plan, or for a pass, that was not prepared */
   LSSAR_STATUS_OUT_OF_MEMORY = 8, /* of the host or of the device */
-  LSSAR_STATUS_INTERNAL = 9       /* a bug of the library's; please report */
+  LSSAR_STATUS_INTERNAL = 9,      /* a bug of the library's; please report */
+  LSSAR_STATUS_CANCELLED = 10     /* the caller's callback asked for it */
 } lssar_status;
 
 /* "invalid argument"; "unknown status" for a number that is none. Static: never freed. */
@@ -236,11 +237,13 @@ typedef struct lssar_problem {
 
 typedef struct lssar_plan lssar_plan;
 
-/* Where a plan's schedules come from, unless one is given. None of these measures anything. */
+/* Where a plan's schedules come from, unless one is given. Only LSSAR_TUNING_TUNE measures. */
 typedef enum lssar_tuning {
   LSSAR_TUNING_DEFAULT = 0, /* the context's tuning table, the one that comes with the library, or
                                the built-in default: whichever has the best evidence */
-  LSSAR_TUNING_BUILT_IN = 1 /* what comes with the library only: the same on every machine */
+  LSSAR_TUNING_BUILT_IN = 1, /* what comes with the library only: the same on every machine */
+  LSSAR_TUNING_TUNE = 2      /* as 0, after lssar_plan_prepare has searched, as lssar_tune does,
+                                for what the tuning table has no answer to yet */
 } lssar_tuning;
 
 /* What two runs of the backward with the same inputs on the same GPU must agree in. The other
@@ -251,12 +254,69 @@ typedef enum lssar_determinism {
                                        they are faster */
 } lssar_determinism;
 
+/* How long lssar_tune searches, per pass of a problem. */
+typedef enum lssar_budget {
+  LSSAR_BUDGET_NORMAL = 0, /* at most about 2 minutes */
+  LSSAR_BUDGET_QUICK = 1,  /* at most about 20 seconds */
+  LSSAR_BUDGET_FULL = 2    /* as long as it takes */
+} lssar_budget;
+
+/* How far a search is. Strings are valid during the call. */
+typedef struct lssar_tune_progress {
+  size_t struct_size;   /* set by the library */
+  const char* problem;  /* one line */
+  const char* stage;    /* "enumerate", "blocks", "threads", "halving", "final", "verify", "done" */
+  const char* best;     /* the best schedule so far, one line; "": none yet */
+  int32_t search;       /* which search, from 0: one per pass of each problem */
+  int32_t num_searches;
+  int32_t done;         /* candidates of this stage */
+  int32_t total;
+  double best_ms;       /* 0: none yet */
+  double elapsed_s;
+  double limit_s;       /* 0: none */
+} lssar_tune_progress;
+
+/* Called now and then on the thread that tunes; a result other than 0 ends the search at its next
+ * step. Must not call the library for the same plan, and must not throw. */
+typedef int32_t (*lssar_tune_callback)(const lssar_tune_progress* progress, void* user);
+
+typedef struct lssar_tune_options {
+  size_t struct_size;
+  int32_t budget;            /* lssar_budget */
+  int32_t determinism;       /* lssar_determinism: what schedules may be chosen */
+  int32_t parallel_compiles; /* 0: one per core, at most 16 */
+  int32_t reserved;          /* 0 */
+  lssar_tune_callback callback; /* NULL: none */
+  void* user;                   /* handed to the callback */
+  const char* worker; /* path of lssar-tune-worker; NULL: LSSAR_TUNE_WORKER, else beside the library
+                         or in ../libexec/lssar */
+} lssar_tune_options;
+
+/* Searches for the best schedule of every pass of every problem, on the context's device, and keeps
+ * what it measures in the context's tuning table, where this context's later plans and other
+ * processes find it. What the table knows already is not measured again. Candidates run in processes
+ * of their own; one search at a time uses a GPU, others wait for it. On the virtual device nothing is
+ * measured: the result is predicted, and serves only where nothing measured is known.
+ *
+ * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
+ * typically have; a length of 0 is taken as 4096, one batch entry of one head as 16K tokens of 16
+ * heads. Takes minutes; must not run while others need the GPU undisturbed. `options` may be NULL.
+ * A problem that fails does not stop the others; the first failure is returned.
+ * INVALID_ARGUMENT; MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or
+ * another process has been tuning this GPU for 10 minutes; IO_ERROR: the table cannot be written;
+ * CANCELLED: by the callback; what was measured until then is kept. */
+LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* problems,
+                                  size_t num_problems,
+                                  const lssar_tune_options* options) LSSAR_NOEXCEPT;
+
 typedef struct lssar_plan_options {
   size_t struct_size;
   const char* schedule_json; /* NULL or "": chosen as `tuning` says. Else a JSON object as
                                 `lssar emit --schedule` takes; fields it lacks keep their default */
   int32_t tuning;            /* lssar_tuning */
   int32_t determinism;       /* lssar_determinism */
+  const lssar_tune_options* tune; /* of LSSAR_TUNING_TUNE (its determinism is the plan's); NULL:
+                                     every default */
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules; compiles nothing. `options` may be NULL. *plan is set
@@ -270,6 +330,8 @@ LSSAR_API void lssar_plan_destroy(lssar_plan* plan) LSSAR_NOEXCEPT;
 /* Makes the plan's kernels ready: from the cache, or compiled and stored there; then loaded.
  * Threads that prepare the same problem at once compile it once. After a success it does nothing;
  * after a failure it may be tried again.
+ * With LSSAR_TUNING_TUNE it searches first, where the table has no answer: the plan's schedules, and
+ * with them the sizes of its workspace, may change until it returns; errors are lssar_tune's, too.
  * MISSING: no compiler. COMPILE_ERROR: the detail has the compiler's log and the path of the
  * source. DEVICE_ERROR: the image does not load. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_prepare(lssar_plan* plan) LSSAR_NOEXCEPT;

@@ -20,7 +20,8 @@ static void check_enumerators(void) {
              LSSAR_STATUS_UNSUPPORTED == 2 && LSSAR_STATUS_MISSING == 3 &&
              LSSAR_STATUS_COMPILE_ERROR == 4 && LSSAR_STATUS_DEVICE_ERROR == 5 &&
              LSSAR_STATUS_IO_ERROR == 6 && LSSAR_STATUS_NOT_PREPARED == 7 &&
-             LSSAR_STATUS_OUT_OF_MEMORY == 8 && LSSAR_STATUS_INTERNAL == 9,
+             LSSAR_STATUS_OUT_OF_MEMORY == 8 && LSSAR_STATUS_INTERNAL == 9 &&
+             LSSAR_STATUS_CANCELLED == 10,
          "status codes have their fixed values");
   expect(LSSAR_DTYPE_FP16 == 0 && LSSAR_DTYPE_BF16 == 1 && LSSAR_DTYPE_FP32 == 2,
          "dtypes have their fixed values");
@@ -31,8 +32,10 @@ static void check_enumerators(void) {
          "devices have their fixed values");
   expect(LSSAR_COMPILER_AUTO == 0 && LSSAR_COMPILER_NVRTC == 1 && LSSAR_COMPILER_LLVM == 2,
          "compilers have their fixed values");
-  expect(LSSAR_TUNING_DEFAULT == 0 && LSSAR_TUNING_BUILT_IN == 1,
+  expect(LSSAR_TUNING_DEFAULT == 0 && LSSAR_TUNING_BUILT_IN == 1 && LSSAR_TUNING_TUNE == 2,
          "tuning policies have their fixed values");
+  expect(LSSAR_BUDGET_NORMAL == 0 && LSSAR_BUDGET_QUICK == 1 && LSSAR_BUDGET_FULL == 2,
+         "budgets have their fixed values");
   expect(LSSAR_DETERMINISM_REPEATABLE == 0 && LSSAR_DETERMINISM_ANY == 1,
          "kinds of determinism have their fixed values");
   expect(LSSAR_ORIGIN_GIVEN == 0 && LSSAR_ORIGIN_EXACT == 1 && LSSAR_ORIGIN_NEAREST == 2 &&

@@ -143,7 +143,8 @@ TEST(StatusTexts, EveryCodeHasOneAndOthersAreUnknown) {
   EXPECT_STREQ(lssar_status_string(LSSAR_STATUS_OK), "ok");
   EXPECT_STREQ(lssar_status_string(LSSAR_STATUS_NOT_PREPARED), "not prepared");
   EXPECT_STREQ(lssar_status_string(LSSAR_STATUS_INTERNAL), "internal error");
-  EXPECT_STREQ(lssar_status_string(static_cast<lssar_status>(10)), "unknown status");
+  EXPECT_STREQ(lssar_status_string(LSSAR_STATUS_CANCELLED), "cancelled");
+  EXPECT_STREQ(lssar_status_string(static_cast<lssar_status>(11)), "unknown status");
 }
 
 }  // namespace

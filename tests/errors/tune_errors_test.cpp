@@ -1,0 +1,96 @@
+// What a caller can get wrong in lssar_tune and in the policy that tunes.
+#include "tests/errors/capi_errors.h"
+
+namespace lssar {
+namespace {
+
+class TuneErrors : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto context = open_context(LSSAR_DEVICE_RECORD, LSSAR_COMPILER_AUTO, "", "none");
+    ASSERT_TRUE(context.ok()) << context.status().to_string();
+    context_ = std::move(*context);
+    options_.struct_size = sizeof(options_);
+  }
+  lssar_status tune() { return lssar_tune(context_.get(), list_, 1, &options_); }
+
+  ContextPtr context_;
+  lssar_problem problem_ = valid_problem();
+  const lssar_problem* list_[2] = {&problem_, nullptr};
+  lssar_tune_options options_ = {};
+};
+
+TEST_F(TuneErrors, NullAndEmpty) {
+  EXPECT_FAILS(lssar_tune(nullptr, list_, 1, nullptr), INVALID_ARGUMENT, "context = NULL");
+  EXPECT_FAILS(lssar_tune(context_.get(), nullptr, 1, nullptr), INVALID_ARGUMENT,
+               "problems = NULL");
+  EXPECT_FAILS(lssar_tune(context_.get(), list_, 0, nullptr), INVALID_ARGUMENT,
+               "num_problems = 0: at least 1");
+  EXPECT_FAILS(lssar_tune(context_.get(), list_, 2, nullptr), INVALID_ARGUMENT,
+               "problems[1]: problem = NULL");
+}
+
+TEST_F(TuneErrors, AProblemThatIsWrongIsNamed) {
+  lssar_problem other = valid_problem();
+  other.head_dim = 7;
+  list_[1] = &other;
+  EXPECT_FAILS(lssar_tune(context_.get(), list_, 2, nullptr), INVALID_ARGUMENT,
+               "problems[1]: head_dim = 7");
+}
+
+TEST_F(TuneErrors, Options) {
+  options_.struct_size = 8;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT, "tune_options.struct_size = 8: must be");
+  options_.struct_size = sizeof(options_);
+  options_.budget = 3;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "budget = 3: allowed are 0 (normal), 1 (quick), 2 (full)");
+  options_.budget = 0;
+  options_.determinism = 2;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT, "determinism = 2: allowed are 0 (repeatable), 1 (any)");
+  options_.determinism = 0;
+  options_.parallel_compiles = -1;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "parallel_compiles = -1: allowed are 0 (one per core) to 256");
+  options_.parallel_compiles = 0;
+  options_.reserved = 1;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT, "tune_options.reserved = 1: allowed are 0");
+}
+
+TEST_F(TuneErrors, ADeviceThatRunsNothing) {
+  EXPECT_FAILS(tune(), UNSUPPORTED, "the recording device runs no kernels");
+}
+
+TEST_F(TuneErrors, OptionsOfAPlanAreReadWhenItIsMade) {
+  options_.budget = -1;
+  lssar_plan_options plan_options = {};
+  plan_options.struct_size = sizeof(plan_options);
+  plan_options.tuning = LSSAR_TUNING_TUNE;
+  plan_options.tune = &options_;
+  lssar_plan* plan = nullptr;
+  EXPECT_FAILS(lssar_plan_create(context_.get(), &problem_, &plan_options, &plan),
+               INVALID_ARGUMENT, "budget = -1");
+  EXPECT_EQ(plan, nullptr);
+  options_.budget = LSSAR_BUDGET_QUICK;
+  ASSERT_EQ(lssar_plan_create(context_.get(), &problem_, &plan_options, &plan), LSSAR_STATUS_OK);
+  EXPECT_FAILS(lssar_plan_prepare(plan), UNSUPPORTED, "the recording device runs no kernels");
+  const lssar_sizes sizes = valid_sizes();
+  size_t bytes = 0;
+  EXPECT_EQ(lssar_plan_workspace_size(plan, &sizes, &bytes), LSSAR_STATUS_OK);
+  lssar_plan_destroy(plan);
+}
+
+TEST(TuneWorkerErrors, AMissingWorkerSaysWhereItWasLookedFor) {
+  auto context = open_context(LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_AUTO, "sm_80", "none");
+  ASSERT_TRUE(context.ok()) << context.status().to_string();
+  const lssar_problem problem = valid_problem();
+  const lssar_problem* const list[] = {&problem};
+  lssar_tune_options options = {};
+  options.struct_size = sizeof(options);
+  options.worker = "/nowhere/lssar-tune-worker";
+  EXPECT_FAILS(lssar_tune(context->get(), list, 1, &options), MISSING,
+               "/nowhere/lssar-tune-worker");
+}
+
+}  // namespace
+}  // namespace lssar
