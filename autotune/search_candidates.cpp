@@ -1,5 +1,6 @@
 // What is tried: enumeration, ranking by estimate, and the quota of every algorithm.
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -141,11 +142,25 @@ std::vector<size_t> SearchRun::keep_blocks() {
     if (taken >= limit) break;
     if (!ranked.is_kept && take(ranked)) ++taken;
   }
-  std::stable_sort(kept.begin(), kept.end(), [&](size_t a, size_t b) {
-    if (trials_[a].always_tried != trials_[b].always_tried) return trials_[a].always_tried;
+  sort_in_turns(&kept);
+  return kept;
+}
+
+// What is always tried, then the best of every algorithm, then the second best of every one: time
+// that runs out, or an algorithm whose numbers are wrong, takes no other's turn.
+void SearchRun::sort_in_turns(std::vector<size_t>* trials) const {
+  std::stable_sort(trials->begin(), trials->end(), [&](size_t a, size_t b) {
     return trials_[a].estimate.ms < trials_[b].estimate.ms;
   });
-  return kept;
+  std::map<std::string, int> next_turn;
+  std::vector<std::pair<int, size_t>> turns;
+  for (const size_t i : *trials) {
+    const Trial& trial = trials_[i];
+    turns.emplace_back(trial.always_tried ? -1 : next_turn[trial.algorithm]++, i);
+  }
+  std::stable_sort(turns.begin(), turns.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < turns.size(); ++i) (*trials)[i] = turns[i].second;
 }
 
 std::vector<size_t> SearchRun::keep_threads(size_t trial) {

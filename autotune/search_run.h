@@ -65,6 +65,7 @@ class SearchRun {
   }
   std::vector<size_t> keep_blocks();
   std::vector<size_t> keep_threads(size_t trial);
+  void sort_in_turns(std::vector<size_t>* trials) const;
   Result<size_t> keep_ranked(Ranked& ranked);
   Result<size_t> add_trial(const Schedule& schedule, const std::string& algorithm,
                            const CostEstimate& estimate);
@@ -74,7 +75,8 @@ class SearchRun {
 
   // search_trial.cpp: compile, check, time.
   Status try_all(Stage stage, const std::vector<size_t>& trials, double share);
-  Status try_batch(const std::vector<size_t>& batch);
+  bool is_dropped(Trial& trial) const;
+  Status try_batch(const std::vector<size_t>& batch, double share);
   Status compile_batch(const std::vector<size_t>& batch);
   Status check(Trial& trial, CheckDepth depth);
   Status time_trials(std::vector<size_t> trials, const TimeRequest& how);

@@ -19,6 +19,10 @@ namespace {
 // the bound of the best so far can spare the rest.
 constexpr size_t kMinBatch = 4;
 
+// So many candidates of an algorithm with wrong numbers, and none with right ones, are no accident
+// of a tile: a rounding that the data punish, say.
+constexpr int kWrongOfAlgorithm = 3;
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};
@@ -47,29 +51,45 @@ Status SearchRun::try_all(Stage stage, const std::vector<size_t>& trials, double
   while (next < trials.size()) {
     report(stage, static_cast<int>(next), total);
     if (should_stop()) return {};
-    const std::vector<size_t> best = alive_by_score();
     const bool is_late = out_of_time(share);
     std::vector<size_t> batch;
     for (; next < trials.size() && batch.size() < batch_size; ++next) {
       Trial& trial = trials_[trials[next]];
       if (is_late && !trial.always_tried) continue;  // stays waiting: out of time
-      if (!trial.always_tried && !best.empty() &&
-          trial.estimate.lower_bound_ms > trials_[best[0]].score_ms) {
-        trial.state = Trial::State::kOut;
-        trial.fate = Fate::kBound;
-        trial.reason = fmt::format("at least {:.4g} ms by the model; the best takes {:.4g} ms",
-                                   trial.estimate.lower_bound_ms, trials_[best[0]].score_ms);
-        continue;
-      }
+      if (!trial.always_tried && is_dropped(trial)) continue;
       batch.push_back(trials[next]);
     }
-    LSSAR_RETURN_IF_ERROR(try_batch(batch));
+    LSSAR_RETURN_IF_ERROR(try_batch(batch, share));
   }
   report(stage, total, total);
   return {};
 }
 
-Status SearchRun::try_batch(const std::vector<size_t>& batch) {
+// Whether what is known of others spares running this one; then it is out, with the reason.
+bool SearchRun::is_dropped(Trial& trial) const {
+  const std::vector<size_t> best = alive_by_score();
+  if (!best.empty() && trial.estimate.lower_bound_ms > trials_[best[0]].score_ms) {
+    trial.state = Trial::State::kOut;
+    trial.fate = Fate::kBound;
+    trial.reason = fmt::format("at least {:.4g} ms by the model; the best takes {:.4g} ms",
+                               trial.estimate.lower_bound_ms, trials_[best[0]].score_ms);
+    return true;
+  }
+  int wrong = 0;
+  for (const Trial& other : trials_) {
+    if (other.algorithm != trial.algorithm) continue;
+    if (other.state == Trial::State::kAlive) return false;
+    if (other.record.verdict == Verdict::kWrong) ++wrong;
+  }
+  if (wrong < kWrongOfAlgorithm) return false;
+  trial.state = Trial::State::kOut;
+  trial.fate = Fate::kRuledOut;
+  trial.reason = fmt::format("algorithm wrong: {} others of it gave wrong numbers, and none right ones",
+                             wrong);
+  return true;
+}
+
+Status SearchRun::try_batch(const std::vector<size_t>& batch, double share) {
   std::vector<size_t> fresh;
   for (const size_t i : batch) {
     Trial& trial = trials_[i];
@@ -95,6 +115,7 @@ Status SearchRun::try_batch(const std::vector<size_t>& batch) {
   for (const size_t i : fresh) {
     if (trials_[i].state == Trial::State::kOut) continue;
     if (should_stop()) return {};
+    if (out_of_time(share) && !trials_[i].always_tried) continue;  // stays waiting
     LSSAR_RETURN_IF_ERROR(check(trials_[i], CheckDepth::kQuick));
     if (trials_[i].state != Trial::State::kOut) passed.push_back(i);
   }

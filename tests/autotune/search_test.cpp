@@ -1,6 +1,7 @@
 // The search over the real space with made-up times and verdicts: what it keeps, drops and chooses.
 #include "autotune/search.h"
 
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -112,6 +113,48 @@ TEST_F(SearchTest, AFastCandidateThatIsWrongNeverWins) {
     EXPECT_FALSE(record.chosen);
   }
   EXPECT_EQ(recorded, count(outcome, Fate::kRuledOut));
+}
+
+TEST_F(SearchTest, AnAlgorithmWhoseNumbersAreWrongIsGivenUp) {
+  std::map<std::string, int> checked;
+  runner_.on_check = [&](const CandidateSpec& candidate, CheckDepth) {
+    CheckReport report;
+    if (candidate.schedule.hopper.norm_form == NormForm::kOperands) {
+      ++checked["operands"];
+      report.verdict = Verdict::kWrong;
+      report.reason = "o: opposed data";
+    }
+    return report;
+  };
+  const SearchOutcome outcome = run();
+  int given_up = 0;
+  for (const CandidateFate& fate : outcome.fates) {
+    given_up += fate.reason.rfind("algorithm wrong", 0) == 0;
+  }
+  EXPECT_GT(given_up, 0);
+  // Three of each of the two algorithms (persistent or not), and what its batch had more.
+  EXPECT_GE(checked["operands"], 6);
+  EXPECT_LT(checked["operands"], request_.budget.keep_blocks / 2);
+  EXPECT_GT(outcome.timed, 5);
+}
+
+TEST_F(SearchTest, TheBestOfEveryAlgorithmComesFirst) {
+  std::vector<std::string> order;
+  runner_.on_compile = [&](const CandidateSpec& candidate) {
+    order.push_back(to_string(candidate.schedule));
+    return CompileReport();
+  };
+  const SearchOutcome outcome = run();
+  std::set<std::string> all, early;
+  std::map<std::string, std::string> algorithm_of_schedule;
+  for (const CandidateFate& fate : outcome.fates) {
+    all.insert(fate.algorithm);
+    algorithm_of_schedule[to_string(fate.schedule)] = fate.algorithm;
+  }
+  for (size_t i = 0; i < order.size() && i < all.size() + 1; ++i) {
+    early.insert(algorithm_of_schedule[order[i]]);
+  }
+  EXPECT_EQ(early, all);
 }
 
 TEST_F(SearchTest, AWinnerThatFailsTheFullCheckMakesRoomForTheNext) {
