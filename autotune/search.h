@@ -81,7 +81,8 @@ struct SearchRequest {
   // again; the latest chosen one is the incumbent.
   const TuningTable* known = nullptr;
   // Candidates beside the space's, e.g. edited by hand: compiled, checked and timed like any other,
-  // never dropped unmeasured. Their records are not kept: a table speaks of generated kernels.
+  // never dropped unmeasured. Each has a source; its records carry that source's hash, which no
+  // lookup takes for a generated kernel's, and are never chosen.
   std::vector<CandidateSpec> extra;
 
   // Each may be empty. A record that cannot be kept ends the search with that error.

@@ -208,9 +208,17 @@ Result<size_t> SearchRun::add_trial(const Schedule& schedule, const std::string&
   for (size_t i = 0; i < trials_.size(); ++i) {
     if (trials_[i].source_hash == hash && !trials_[i].is_extra) return i;
   }
+  CandidateSpec spec;
+  spec.id = fmt::format("c{}", trials_.size());
+  spec.schedule = schedule;
+  append_trial(std::move(spec), algorithm, std::move(hash), cost);
+  return trials_.size() - 1;
+}
+
+Trial& SearchRun::append_trial(CandidateSpec spec, const std::string& algorithm, std::string hash,
+                               const CostEstimate& cost) {
   Trial trial;
-  trial.spec.id = fmt::format("c{}", trials_.size());
-  trial.spec.schedule = schedule;
+  trial.spec = std::move(spec);
   trial.algorithm = algorithm;
   trial.source_hash = std::move(hash);
   trial.estimate = cost;
@@ -218,7 +226,7 @@ Result<size_t> SearchRun::add_trial(const Schedule& schedule, const std::string&
   record.bucket = bucket_;
   record.problem = request_.problem;
   record.sizes = request_.sizes;
-  record.schedule = schedule;
+  record.schedule = trial.spec.schedule;
   record.source_hash = trial.source_hash;
   record.machine = runner_.machine();
   record.evidence = runner_.evidence();
@@ -228,17 +236,15 @@ Result<size_t> SearchRun::add_trial(const Schedule& schedule, const std::string&
   }
   record.search = name_;
   trials_.push_back(std::move(trial));
-  return trials_.size() - 1;
+  return trials_.back();
 }
 
 void SearchRun::add_extra(const CandidateSpec& spec) {
-  Trial trial;
-  trial.spec = spec;
-  trial.algorithm = "given";
-  trial.estimate = estimate(spec.schedule);
+  Trial& trial =
+      append_trial(spec, "given", spec.source ? source_hash(spec.source->source) : std::string(),
+                   estimate(spec.schedule));
   trial.is_extra = trial.always_tried = true;
   ++found_.combinations;
-  trials_.push_back(std::move(trial));
 }
 
 }  // namespace lssar

@@ -69,6 +69,8 @@ class SearchRun {
   Result<size_t> keep_ranked(Ranked& ranked);
   Result<size_t> add_trial(const Schedule& schedule, const std::string& algorithm,
                            const CostEstimate& estimate);
+  Trial& append_trial(CandidateSpec spec, const std::string& algorithm, std::string hash,
+                      const CostEstimate& cost);
   void add_extra(const CandidateSpec& spec);
   CostEstimate estimate(const Schedule& schedule) const;
   const TuningRecord* known_record(const std::string& source_hash) const;

@@ -93,7 +93,7 @@ Status SearchRun::try_batch(const std::vector<size_t>& batch, double share) {
   std::vector<size_t> fresh;
   for (const size_t i : batch) {
     Trial& trial = trials_[i];
-    const TuningRecord* known = trial.is_extra ? nullptr : known_record(trial.source_hash);
+    const TuningRecord* known = known_record(trial.source_hash);
     if (known == nullptr || (known->verdict == Verdict::kOk && known->ms <= 0)) {
       fresh.push_back(i);
       continue;
@@ -184,7 +184,7 @@ Status SearchRun::rule_out(Trial& trial, Verdict verdict, const std::string& rea
 }
 
 Status SearchRun::keep(Trial& trial) {
-  if (trial.is_extra || !request_.keep_record) return {};
+  if (!request_.keep_record) return {};
   trial.record.time = utc_now();
   trial.record.search = name_;
   return request_.keep_record(trial.record);

@@ -65,6 +65,12 @@ RunnerTask runner_task(const TuneProblem& problem, const TuneOptions& options) {
   return task;
 }
 
+int num_compilers(const TuneOptions& options) {
+  if (options.parallel_compiles > 0) return options.parallel_compiles;
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::min(cores, kMostCompilers);
+}
+
 }  // namespace
 
 Sizes typical_sizes(const Problem& problem) {
@@ -80,15 +86,17 @@ Sizes typical_sizes(const Problem& problem) {
 
 Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& options) {
   LSSAR_RETURN_IF_ERROR(check_task(problem));
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int compilers = options.parallel_compiles > 0 ? options.parallel_compiles
-                                                      : std::min(cores, kMostCompilers);
   LSSAR_ASSIGN_OR_RETURN(
       const std::unique_ptr<CandidateRunner> runner,
-      open_worker_runner(runner_task(problem, options), compilers, options.worker));
+      open_worker_runner(runner_task(problem, options), num_compilers(options), options.worker));
+  return tune_with(*runner, problem, options);
+}
 
-  const DeviceInfo& device = runner->device_info();
-  const Machine& machine = runner->machine();
+Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& problem,
+                                const TuneOptions& options) {
+  LSSAR_RETURN_IF_ERROR(check_task(problem));
+  const DeviceInfo& device = runner.device_info();
+  const Machine& machine = runner.machine();
   LSSAR_ASSIGN_OR_RETURN(
       const GpuLock lock,
       GpuLock::take(device.id, options.lock_timeout_s, options.cancelled));
@@ -104,7 +112,7 @@ Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& option
                          gpu_model(machine.target, machine.device, machine.num_sms));
   request.calibration = calibrate(timed_on(known, machine), request.gpu);
   request.budget = options.budget;
-  request.parallel_compiles = compilers;
+  request.parallel_compiles = num_compilers(options);
   request.known = options.search_again ? nullptr : &known;
   request.extra = options.extra;
   request.progress = options.progress;
@@ -114,7 +122,7 @@ Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& option
       return append_records(options.table_path, {record});
     };
   }
-  return search(*runner, request);
+  return search(runner, request);
 }
 
 }  // namespace lssar

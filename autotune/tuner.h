@@ -44,6 +44,10 @@ struct TuneOptions {
 // cannot be appended, of the lock.
 Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& options);
 
+// The same with a runner of the caller's, whose device, compiler and problem are the ones that count.
+Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& problem,
+                                const TuneOptions& options);
+
 // The sizes a problem is tuned at where the caller leaves lengths open: 4096 long, and as many
 // slices as 16K tokens of 16 heads give.
 Sizes typical_sizes(const Problem& problem);

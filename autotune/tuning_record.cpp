@@ -168,10 +168,14 @@ Result<Evidence> parse_evidence(const std::string& name) {
   return parse_enum(kEvidence, "evidence", name);
 }
 
+std::string source_hash(const std::string& source) {
+  return to_hex(sha256(source_without_header(source))).substr(0, kHashDigits);
+}
+
 Result<std::string> schedule_source_hash(const Problem& problem, const Schedule& schedule,
                                          const Target& target) {
   LSSAR_ASSIGN_OR_RETURN(const KernelSource kernel, emit_kernel(problem, schedule, target));
-  return to_hex(sha256(source_without_header(kernel.source))).substr(0, kHashDigits);
+  return source_hash(kernel.source);
 }
 
 json to_json(const TuningRecord& record) {

@@ -1,0 +1,173 @@
+// The tuner with its table and lock, among processes: killed at any moment, several at once. Times
+// and verdicts are made up.
+#include "autotune/tuner.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/autotune/fake_runner.h"
+
+namespace lssar {
+namespace {
+
+double made_up_ms(const Schedule& schedule) {
+  return 1 + 0.01 * double(std::hash<std::string>()(to_string(schedule)) % 101);
+}
+
+class TuneProcesses : public testing::Test {
+ protected:
+  TuneProcesses() {
+    char pattern[] = "/tmp/lssar_tune_XXXXXX";
+    directory_ = mkdtemp(pattern);
+    setenv("TMPDIR", directory_.c_str(), 1);  // of the lock
+    problem_.sizes = {1, 8, 8, 2048, 2048};
+    options_.table_path = directory_ + "/tuning.jsonl";
+    options_.budget = *budget_named("normal");
+    options_.parallel_compiles = 1;
+    runner_.info_.target = *target_from_name("sm_80");
+    runner_.machine_.target = "sm_80";
+    runner_.ms_of = made_up_ms;
+  }
+  ~TuneProcesses() override {
+    unsetenv("TMPDIR");
+    std::filesystem::remove_all(directory_);
+  }
+
+  TuningTable load() {
+    Result<TuningTable> table = TuningTable::load(options_.table_path);
+    EXPECT_TRUE(table.ok()) << table.status().to_string();
+    return table.ok() ? *table : TuningTable();
+  }
+
+  std::string directory_;
+  TuneProblem problem_;
+  TuneOptions options_;
+  FakeRunner runner_;
+};
+
+TEST_F(TuneProcesses, KilledAtAnyMomentALaterRunGoesOn) {
+  constexpr int kKills = 50;
+  std::mt19937 random(7);
+  std::uniform_int_distribution<int> delay_us(0, 60000);
+  size_t known = 0;
+  int ended_by_themselves = 0;
+  for (int i = 0; i < kKills; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      // Slow enough that a run takes several kills.
+      runner_.on_check = [](const CandidateSpec&, CheckDepth) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        return CheckReport();
+      };
+      _exit(tune_with(runner_, problem_, options_).ok() ? 0 : 1);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(delay_us(random)));
+    // Not before it has something to lose: enumerating takes its own time.
+    if (i % 2 == 0) {
+      while (load().records().size() == known && waitpid(child, nullptr, WNOHANG) == 0) usleep(500);
+    }
+    kill(child, SIGKILL);
+    int state = 0;
+    if (waitpid(child, &state, 0) == child && WIFEXITED(state)) ++ended_by_themselves;
+    const TuningTable table = load();
+    ASSERT_GE(table.records().size(), known) << "records were lost by kill " << i;
+    ASSERT_LE(table.defects().malformed_lines, i + 1) << table.defects().first;
+    known = table.records().size();
+  }
+  EXPECT_GT(known, 10u);
+
+  std::set<std::string> recorded;
+  for (const TuningRecord& record : load().records()) recorded.insert(to_string(record.schedule));
+  const Result<SearchOutcome> outcome = tune_with(runner_, problem_, options_);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_TRUE(outcome->winner.chosen);
+  for (const auto& [schedule, times] : runner_.compiles_of) {
+    EXPECT_FALSE(recorded.contains(schedule)) << "measured twice: " << schedule;
+  }
+}
+
+TEST_F(TuneProcesses, FourAtOnceSearchOnce) {
+  constexpr int kProcesses = 4;
+  int results[2];
+  ASSERT_EQ(pipe(results), 0);
+  struct Line {
+    int compiled;
+    double winner_ms;
+  };
+  std::vector<pid_t> children;
+  for (int i = 0; i < kProcesses; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const Result<SearchOutcome> outcome = tune_with(runner_, problem_, options_);
+      if (!outcome.ok()) _exit(1);
+      const Line line = {runner_.num_compiled, outcome->winner.ms};
+      _exit(write(results[1], &line, sizeof(line)) == sizeof(line) ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  int searched = 0;
+  std::set<double> winners;
+  for (int i = 0; i < kProcesses; ++i) {
+    Line line = {};
+    ASSERT_EQ(read(results[0], &line, sizeof(line)), ssize_t(sizeof(line)));
+    searched += line.compiled > 0;
+    winners.insert(line.winner_ms);
+  }
+  for (const pid_t child : children) {
+    int state = 0;
+    ASSERT_EQ(waitpid(child, &state, 0), child);
+    EXPECT_EQ(state, 0);
+  }
+  EXPECT_EQ(searched, 1);
+  EXPECT_EQ(winners.size(), 1u);
+  int chosen = 0;
+  for (const TuningRecord& record : load().records()) chosen += record.chosen;
+  EXPECT_EQ(chosen, 1);
+  close(results[0]);
+  close(results[1]);
+}
+
+TEST_F(TuneProcesses, ATableThatCannotBeWrittenEndsTheSearch) {
+  options_.table_path = directory_ + "/folder";
+  std::filesystem::create_directory(options_.table_path);
+  const Result<SearchOutcome> outcome = tune_with(runner_, problem_, options_);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.status().code(), StatusCode::kIoError);
+  EXPECT_NE(outcome.status().message().find("/folder"), std::string::npos);
+}
+
+TEST_F(TuneProcesses, SizesMustGiveWork) {
+  problem_.sizes.seq_q = 0;
+  const Result<SearchOutcome> outcome = tune_with(runner_, problem_, options_);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.status().message(), "seq_q = 0: tuning needs work to time: at least 1");
+}
+
+TEST(TypicalSizes, FillInWhatIsOpen) {
+  Problem problem;
+  Sizes sizes = typical_sizes(problem);
+  EXPECT_EQ(sizes.seq_q, 4096);
+  EXPECT_EQ(sizes.batch, 4);
+  EXPECT_EQ(sizes.heads, 16);
+  problem.seq_q = problem.seq_k = 32768;
+  sizes = typical_sizes(problem);
+  EXPECT_EQ(sizes.seq_q, 32768);
+  EXPECT_EQ(sizes.batch, 1);
+  problem.heads = 8;
+  problem.kv_heads = 2;
+  sizes = typical_sizes(problem);
+  EXPECT_EQ(sizes.heads, 8);
+  EXPECT_EQ(sizes.kv_heads, 2);
+}
+
+}  // namespace
+}  // namespace lssar
