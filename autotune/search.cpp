@@ -15,6 +15,9 @@ namespace {
 constexpr double kBlocksShare = 0.55;
 constexpr double kThreadsShare = 0.75;
 
+// Where nothing that was kept is right, not the default either, so many times more is kept.
+constexpr int kMostExtensions = 4;
+
 const Budget kBudgets[] = {
     // name, seconds, blocks, threads, expanded, finalists, first rounds, final rounds
     {"quick", 20, 12, 6, 1, 3, 5, 20},
@@ -95,7 +98,13 @@ Result<SearchOutcome> SearchRun::run() {
 Status SearchRun::run_stages() {
   report(Stage::kEnumerate, 0, 0);
   LSSAR_RETURN_IF_ERROR(enumerate());
-  LSSAR_RETURN_IF_ERROR(try_all(Stage::kBlocks, keep_blocks(), kBlocksShare));
+  std::vector<size_t> kept = keep_blocks();
+  for (int more = 0; !kept.empty(); ++more) {
+    LSSAR_RETURN_IF_ERROR(try_all(Stage::kBlocks, kept, kBlocksShare));
+    const bool has_one = !alive_by_score().empty();
+    if (has_one || more == kMostExtensions || outcome_.cancelled || out_of_time(kBlocksShare)) break;
+    kept = keep_more();
+  }
 
   const std::vector<size_t> best = alive_by_score();
   std::vector<size_t> around;

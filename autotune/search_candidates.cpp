@@ -146,6 +146,19 @@ std::vector<size_t> SearchRun::keep_blocks() {
   return kept;
 }
 
+// The next best, where all that was kept so far fell.
+std::vector<size_t> SearchRun::keep_more() {
+  std::vector<size_t> kept;
+  for (Ranked& ranked : ranked_) {
+    if (kept.size() >= size_t(request_.budget.keep_blocks)) break;
+    if (ranked.is_kept) continue;
+    const Result<size_t> trial = keep_ranked(ranked);
+    if (trial.ok()) kept.push_back(*trial);
+  }
+  sort_in_turns(&kept);
+  return kept;
+}
+
 // What is always tried, then the best of every algorithm, then the second best of every one: time
 // that runs out, or an algorithm whose numbers are wrong, takes no other's turn.
 void SearchRun::sort_in_turns(std::vector<size_t>* trials) const {

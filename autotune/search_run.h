@@ -64,6 +64,7 @@ class SearchRun {
     return a.estimate.ms < b.estimate.ms;
   }
   std::vector<size_t> keep_blocks();
+  std::vector<size_t> keep_more();
   std::vector<size_t> keep_threads(size_t trial);
   void sort_in_turns(std::vector<size_t>* trials) const;
   Result<size_t> keep_ranked(Ranked& ranked);

@@ -182,7 +182,7 @@ TEST_F(SearchTest, SpillsAreRuledOutBeforeTheyRun) {
   runner_.on_compile = [&](const CandidateSpec& candidate) {
     CompileReport report;
     report.registers = 255;
-    if (candidate.schedule.forward.block_cols > 96) {
+    if (!candidate.schedule.hopper.persistent) {
       report.verdict = Verdict::kSpills;
       report.reason = "32 bytes";
       report.spill_bytes = 32;
@@ -196,7 +196,21 @@ TEST_F(SearchTest, SpillsAreRuledOutBeforeTheyRun) {
   };
   const SearchOutcome outcome = run();
   EXPECT_FALSE(spilled.empty());
-  EXPECT_LE(outcome.winner.schedule.forward.block_cols, 96);
+  EXPECT_TRUE(outcome.winner.schedule.hopper.persistent);
+}
+
+TEST_F(SearchTest, WhereAllThatIsKeptFallsMoreIsTried) {
+  runner_.on_compile = [&](const CandidateSpec&) {
+    CompileReport report;
+    if (runner_.num_compiled <= request_.budget.keep_blocks + 1) {
+      report.verdict = Verdict::kSpills;
+      report.reason = "32 bytes";
+    }
+    return report;
+  };
+  const SearchOutcome outcome = run();
+  EXPECT_GT(outcome.compiled, request_.budget.keep_blocks + 1);
+  EXPECT_TRUE(outcome.winner.chosen);
 }
 
 TEST_F(SearchTest, GainsWithinTheNoiseKeepTheDefault) {
@@ -326,7 +340,7 @@ TEST_F(SearchTest, CancellingKeepsWhatWasMeasured) {
   EXPECT_EQ(count(outcome, Fate::kWon), 0);
 }
 
-TEST_F(SearchTest, AGivenCandidateIsTimedBesideTheOthersAndNotRecorded) {
+TEST_F(SearchTest, AGivenCandidateIsTriedBesideTheOthersAndNeverChosen) {
   CandidateSpec given;
   given.id = "by hand";
   given.schedule = default_schedule(request_.problem, request_.target);
@@ -340,7 +354,14 @@ TEST_F(SearchTest, AGivenCandidateIsTimedBesideTheOthersAndNotRecorded) {
   };
   const SearchOutcome outcome = run();
   EXPECT_TRUE(seen.contains("by hand"));
-  for (const TuningRecord& record : table_.records()) EXPECT_FALSE(record.source_hash.empty());
+  const std::string hash = source_hash(given.source->source);
+  int recorded = 0;
+  for (const TuningRecord& record : table_.records()) {
+    if (record.source_hash != hash) continue;
+    ++recorded;
+    EXPECT_FALSE(record.chosen);
+  }
+  EXPECT_GT(recorded, 0);
 }
 
 TEST_F(SearchTest, WithoutATimeNothingIsChosen) {
