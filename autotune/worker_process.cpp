@@ -117,17 +117,6 @@ std::string signal_name(int number) {
 
 }  // namespace
 
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-int FileDescriptor::release() { return std::exchange(fd_, -1); }
-
-void FileDescriptor::close() {
-  if (fd_ >= 0) ::close(release());
-}
-
 Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const std::string& program) {
   LSSAR_ASSIGN_OR_RETURN(Ends input, make_socket());
   LSSAR_ASSIGN_OR_RETURN(Ends output, make_pipe());

@@ -16,26 +16,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/file.h"
 #include "base/status.h"
 
 namespace lssar {
-
-// A file descriptor that is closed with its owner.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  ~FileDescriptor() { close(); }
-
-  int get() const { return fd_; }
-  int release();
-  void close();
-
- private:
-  int fd_ = -1;
-};
 
 class WorkerProcess {
  public:

@@ -49,8 +49,7 @@ int main(int argc, char** argv) {
   if (!action) {
     fmt::print(stderr,
                "lssar: no subcommand: allowed are emit, run, verify, sim, tune, table, cache and "
-               "doctor (see lssar --help)
-");
+               "doctor (see lssar --help)\n");
     return lssar::command::kBadInput;
   }
   try {
