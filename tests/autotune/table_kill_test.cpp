@@ -130,25 +130,29 @@ TEST(TableProcesses, ARewriteLosesNoAppendThatComesMeanwhile) {
   const TemporaryFolder folder;
   const std::string path = folder / "tuning.jsonl";
   ASSERT_TRUE(append_records(path, many_records(1, -1)).ok());
-  constexpr int kAppends = 100;
+  constexpr int kAppends = 40;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
   const pid_t writer = start([&] {
     for (int i = 0; i < kAppends; ++i) {
       if (!append_records(path, many_records(1, i)).ok()) return 1;
+      if (::write(ends[1], &i, sizeof i) != sizeof i) return 1;
     }
     return 0;
   });
   ASSERT_GT(writer, 0);
+  ::close(ends[1]);
+  // A rewrite for every append that is done, while the next one is under way: as often as can be
+  // without keeping the lock from the writer for good.
   int rewrites = 0;
-  int status = -1;
-  while (::waitpid(writer, &status, WNOHANG) == 0) {
+  while (!acknowledged(ends[0], 1).empty()) {
     const Status done = rewrite_table(path, "", [](TuningTable table) { return table; });
     EXPECT_TRUE(done.ok()) << done.message();
     ++rewrites;
-    // A lock that is never free for longer than a moment is another matter.
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  EXPECT_EQ(status, 0);
-  EXPECT_GT(rewrites, 0);
+  ::close(ends[0]);
+  EXPECT_EQ(wait_for(writer), 0);
+  EXPECT_EQ(rewrites, kAppends);
   EXPECT_EQ(samples_of(*TuningTable::load(path)).size(), kAppends + 1u);
 }
 
