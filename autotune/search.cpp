@@ -48,25 +48,38 @@ Result<Budget> budget_named(const std::string& name) {
 
 const char* fate_name(Fate fate) {
   switch (fate) {
-    case Fate::kWon: return "won";
-    case Fate::kSlower: return "slower";
-    case Fate::kRuledOut: return "ruled out";
-    case Fate::kUnpromising: return "unpromising";
-    case Fate::kBound: return "bound";
-    case Fate::kOutOfTime: return "out of time";
+    case Fate::kWon:
+      return "won";
+    case Fate::kSlower:
+      return "slower";
+    case Fate::kRuledOut:
+      return "ruled out";
+    case Fate::kUnpromising:
+      return "unpromising";
+    case Fate::kBound:
+      return "bound";
+    case Fate::kOutOfTime:
+      return "out of time";
   }
   return "?";
 }
 
 const char* stage_name(Stage stage) {
   switch (stage) {
-    case Stage::kEnumerate: return "enumerate";
-    case Stage::kBlocks: return "blocks";
-    case Stage::kThreads: return "threads";
-    case Stage::kHalving: return "halving";
-    case Stage::kFinal: return "final";
-    case Stage::kVerify: return "verify";
-    case Stage::kDone: return "done";
+    case Stage::kEnumerate:
+      return "enumerate";
+    case Stage::kBlocks:
+      return "blocks";
+    case Stage::kThreads:
+      return "threads";
+    case Stage::kHalving:
+      return "halving";
+    case Stage::kFinal:
+      return "final";
+    case Stage::kVerify:
+      return "verify";
+    case Stage::kDone:
+      return "done";
   }
   return "?";
 }
@@ -102,7 +115,8 @@ Status SearchRun::run_stages() {
   for (int more = 0; !kept.empty(); ++more) {
     LSSAR_RETURN_IF_ERROR(try_all(Stage::kBlocks, kept, kBlocksShare));
     const bool has_one = !alive_by_score().empty();
-    if (has_one || more == kMostExtensions || outcome_.cancelled || out_of_time(kBlocksShare)) break;
+    if (has_one || more == kMostExtensions || outcome_.cancelled || out_of_time(kBlocksShare))
+      break;
     kept = keep_more();
   }
 
@@ -152,8 +166,8 @@ Result<SearchOutcome> SearchRun::no_winner() const {
   for (const size_t i : {default_, incumbent_}) {
     if (trials_[i].state == Trial::State::kOut) why = trials_[i].reason;
   }
-  return device_error(fmt::format("tuning {}: no candidate passed; the default: {}",
-                                  to_string(bucket_), why));
+  return device_error(
+      fmt::format("tuning {}: no candidate passed; the default: {}", to_string(bucket_), why));
 }
 
 void SearchRun::finish(double started_s) {

@@ -21,14 +21,14 @@
 namespace lssar {
 
 struct Budget {
-  std::string name;          // "quick", "normal", "full"
-  double seconds = 0;        // the search ends in time to have a checked winner by then; 0 = no limit
-  int keep_blocks = 0;       // candidates of algorithm and block level that are compiled, at most
-  int keep_threads = 0;      // of thread level, around each of the best blocks
-  int expanded_blocks = 0;   // how many blocks the thread level is searched for
-  int finalists = 0;         // timed against one another at the end
-  int first_rounds = 0;      // launches of each candidate when it is first timed
-  int final_rounds = 0;      // of each finalist, on each kind of data
+  std::string name;      // "quick", "normal", "full"
+  double seconds = 0;    // the search ends in time to have a checked winner by then; 0 = no limit
+  int keep_blocks = 0;   // candidates of algorithm and block level that are compiled, at most
+  int keep_threads = 0;  // of thread level, around each of the best blocks
+  int expanded_blocks = 0;  // how many blocks the thread level is searched for
+  int finalists = 0;        // timed against one another at the end
+  int first_rounds = 0;     // launches of each candidate when it is first timed
+  int final_rounds = 0;     // of each finalist, on each kind of data
 };
 // "quick" (<= 20 s), "normal" (<= 2 min), "full" (no limit). An unknown name is an error that lists
 // them.
@@ -96,13 +96,14 @@ struct SearchOutcome {
   bool cancelled = false;  // nothing below but counts and fates is set
   TuningRecord winner;     // with chosen = true
   Target target;
-  std::string winner_id;   // of a candidate of `extra` where one won; "" otherwise
-  double default_ms = 0;   // of default_schedule in the same final; 0 = it was ruled out
-  double noise = 0;        // relative: what a gain had to be beyond, at least 2 %
-  bool kept_incumbent = false;  // nothing was better by more than the noise
+  std::string winner_id;          // of a candidate of `extra` where one won; "" otherwise
+  double default_ms = 0;          // of default_schedule in the same final; 0 = it was ruled out
+  double noise = 0;               // relative: what a gain had to be beyond, at least 2 %
+  bool kept_incumbent = false;    // nothing was better by more than the noise
   bool resumed_complete = false;  // the table already had the answer: nothing was run
 
-  // Of the space and `extra`: combinations = candidates + duplicates + rejected, and every candidate has a fate.
+  // Of the space and `extra`: combinations = candidates + duplicates + rejected, and every
+  // candidate has a fate.
   uint64_t combinations = 0, duplicates = 0;
   std::vector<std::pair<std::string, uint64_t>> rejected_by_rule;
   std::vector<CandidateFate> fates;

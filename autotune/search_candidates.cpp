@@ -57,9 +57,9 @@ bool SearchRun::answer_is_known() {
 }
 
 CostEstimate SearchRun::estimate(const Schedule& schedule) const {
-  return apply(estimate_cost(request_.problem, request_.sizes, schedule, request_.target,
-                             request_.gpu),
-               request_.calibration);
+  return apply(
+      estimate_cost(request_.problem, request_.sizes, schedule, request_.target, request_.gpu),
+      request_.calibration);
 }
 
 Status SearchRun::enumerate() {
@@ -97,8 +97,7 @@ Status SearchRun::claim_known_trials() {
   std::vector<size_t> known = {default_};
   if (incumbent_ != default_) known.push_back(incumbent_);
   for (const size_t trial : known) {
-    const Schedule canonical =
-        canonical_schedule(trials_[trial].spec.schedule, request_.problem);
+    const Schedule canonical = canonical_schedule(trials_[trial].spec.schedule, request_.problem);
     const auto same = std::find_if(ranked_.begin(), ranked_.end(), [&](const Ranked& ranked) {
       return canonical_schedule(ranked.candidate.schedule, request_.problem) == canonical;
     });

@@ -75,8 +75,7 @@ Status SearchRun::final_round() {
     std::erase_if(last, [&](size_t i) { return trials_[i].state != Trial::State::kAlive; });
     for (const size_t i : last) {
       logs[i] += std::log(trials_[i].score_ms) / double(std::size(kFinalData));
-      relative[i].insert(relative[i].end(), trials_[i].relative.begin(),
-                         trials_[i].relative.end());
+      relative[i].insert(relative[i].end(), trials_[i].relative.begin(), trials_[i].relative.end());
     }
   }
   for (const size_t i : last) {

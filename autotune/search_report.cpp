@@ -92,15 +92,16 @@ std::string report_text(const SearchOutcome& outcome, const Problem& problem, co
       winner.evidence == Evidence::kPredicted ? "predicted, not measured" : "measured";
   std::string text;
   if (outcome.resumed_complete) {
-    return fmt::format("{}\n  the table has the answer already ({}, {}, search {}): {:.4g} ms\n  {}\n",
-                       to_string(winner.bucket), how, winner.time, winner.search, winner.ms,
-                       to_string(winner.schedule));
+    return fmt::format(
+        "{}\n  the table has the answer already ({}, {}, search {}): {:.4g} ms\n  {}\n",
+        to_string(winner.bucket), how, winner.time, winner.search, winner.ms,
+        to_string(winner.schedule));
   }
-  text += fmt::format("{}\n{} on {}: {} candidates of {} combinations, {} compiled, {} timed, {} "
-                      "known; {:.1f} s\n\n",
-                      to_string(winner.bucket), how, winner.machine.device, outcome.fates.size(),
-                      outcome.combinations, outcome.compiled, outcome.timed, outcome.reused,
-                      outcome.seconds);
+  text += fmt::format(
+      "{}\n{} on {}: {} candidates of {} combinations, {} compiled, {} timed, {} "
+      "known; {:.1f} s\n\n",
+      to_string(winner.bucket), how, winner.machine.device, outcome.fates.size(),
+      outcome.combinations, outcome.compiled, outcome.timed, outcome.reused, outcome.seconds);
   const Schedule base = default_schedule(problem, target);
   const std::vector<const CandidateFate*> timed = timed_by_time(outcome);
   text += fmt::format("  {:>9} {:>9} {:>7}  {:<24} against the default\n", "ms", "estimate",
@@ -121,10 +122,10 @@ std::string report_text(const SearchOutcome& outcome, const Problem& problem, co
     text += fmt::format(" {} {:.3g};", resource, ms);
   }
   if (text.back() == ';') text.pop_back();
-  text += fmt::format("\nRank correlation of the model with these times: {}\n\nWhy the others fell\n",
-                      std::isnan(outcome.rank_correlation)
-                          ? std::string("not known (fewer than 3 times)")
-                          : fmt::format("{:.2f}", outcome.rank_correlation));
+  text += fmt::format(
+      "\nRank correlation of the model with these times: {}\n\nWhy the others fell\n",
+      std::isnan(outcome.rank_correlation) ? std::string("not known (fewer than 3 times)")
+                                           : fmt::format("{:.2f}", outcome.rank_correlation));
   return text + why_others_fell(outcome);
 }
 

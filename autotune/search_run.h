@@ -52,8 +52,8 @@ class SearchRun {
   Status run_stages();
   void finish(double started_s);
   Result<SearchOutcome> no_winner() const;
-  bool should_stop();                     // cancelled by the caller
-  bool out_of_time(double share) const;   // of the budget
+  bool should_stop();                    // cancelled by the caller
+  bool out_of_time(double share) const;  // of the budget
   void report(Stage stage, int done, int total);
 
   // search_candidates.cpp: what is tried.

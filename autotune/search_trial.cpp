@@ -27,8 +27,8 @@ std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};
   gmtime_r(&now, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900,
-                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 }  // namespace
@@ -38,9 +38,8 @@ std::vector<size_t> SearchRun::alive_by_score() const {
   for (size_t i = 0; i < trials_.size(); ++i) {
     if (trials_[i].state == Trial::State::kAlive) alive.push_back(i);
   }
-  std::stable_sort(alive.begin(), alive.end(), [&](size_t a, size_t b) {
-    return trials_[a].score_ms < trials_[b].score_ms;
-  });
+  std::stable_sort(alive.begin(), alive.end(),
+                   [&](size_t a, size_t b) { return trials_[a].score_ms < trials_[b].score_ms; });
   return alive;
 }
 
@@ -84,8 +83,8 @@ bool SearchRun::is_dropped(Trial& trial) const {
   if (wrong < kWrongOfAlgorithm) return false;
   trial.state = Trial::State::kOut;
   trial.fate = Fate::kRuledOut;
-  trial.reason = fmt::format("algorithm wrong: {} others of it gave wrong numbers, and none right ones",
-                             wrong);
+  trial.reason = fmt::format(
+      "algorithm wrong: {} others of it gave wrong numbers, and none right ones", wrong);
   return true;
 }
 
@@ -217,8 +216,8 @@ Status SearchRun::time_trials(std::vector<size_t> trials, const TimeRequest& how
     LSSAR_ASSIGN_OR_RETURN(const std::vector<TimeReport> reports, runner_.time(specs, how));
     if (reports.size() != trials.size()) return internal_error("time: one report per candidate");
 
-    const size_t at = static_cast<size_t>(
-        std::find(trials.begin(), trials.end(), anchor_) - trials.begin());
+    const size_t at =
+        static_cast<size_t>(std::find(trials.begin(), trials.end(), anchor_) - trials.begin());
     std::vector<size_t> again;
     for (size_t i = 0; i < trials.size(); ++i) {
       Trial& trial = trials_[trials[i]];

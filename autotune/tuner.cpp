@@ -97,9 +97,8 @@ Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& prob
   LSSAR_RETURN_IF_ERROR(check_task(problem));
   const DeviceInfo& device = runner.device_info();
   const Machine& machine = runner.machine();
-  LSSAR_ASSIGN_OR_RETURN(
-      const GpuLock lock,
-      GpuLock::take(device.id, options.lock_timeout_s, options.cancelled));
+  LSSAR_ASSIGN_OR_RETURN(const GpuLock lock,
+                         GpuLock::take(device.id, options.lock_timeout_s, options.cancelled));
   // Read under the lock: what another process has found meanwhile need not be searched again.
   LSSAR_ASSIGN_OR_RETURN(const TuningTable known, load_table(options.table_path));
 
@@ -108,8 +107,7 @@ Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& prob
   request.sizes = problem.sizes;
   request.determinism = problem.determinism;
   request.target = device.target;
-  LSSAR_ASSIGN_OR_RETURN(request.gpu,
-                         gpu_model(machine.target, machine.device, machine.num_sms));
+  LSSAR_ASSIGN_OR_RETURN(request.gpu, gpu_model(machine.target, machine.device, machine.num_sms));
   request.calibration = calibrate(timed_on(known, machine), request.gpu);
   request.budget = options.budget;
   request.parallel_compiles = num_compilers(options);

@@ -44,7 +44,8 @@ struct TuneOptions {
 // cannot be appended, of the lock.
 Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& options);
 
-// The same with a runner of the caller's, whose device, compiler and problem are the ones that count.
+// The same with a runner of the caller's, whose device, compiler and problem are the ones that
+// count.
 Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& problem,
                                 const TuneOptions& options);
 

@@ -81,8 +81,9 @@ Result<TuneOptions> tune_options(const ContextState& context, const TuneRequest&
   TuneOptions options;
   LSSAR_ASSIGN_OR_RETURN(options.device, parse_device_choice(device.kind));
   if (options.device == DeviceChoice::kRecord) {
-    return unsupported("tuning: the recording device runs no kernels; allowed are a GPU and the "
-                       "virtual device");
+    return unsupported(
+        "tuning: the recording device runs no kernels; allowed are a GPU and the "
+        "virtual device");
   }
   options.ordinal = context.request().engine.ordinal;
   options.target = device.target.name();
@@ -91,7 +92,8 @@ Result<TuneOptions> tune_options(const ContextState& context, const TuneRequest&
   const std::string& configured = context.request().tuning_table;
   options.table_path = configured.empty()
                            ? default_table_path(context.engine()->store().directory())
-                           : configured == "none" ? "" : configured;
+                       : configured == "none" ? ""
+                                              : configured;
   options.worker = request.worker;
   options.budget = request.budget;
   options.parallel_compiles = request.parallel_compiles;
@@ -116,8 +118,7 @@ Result<TuneRequest> tune_request(const lssar_tune_options* options) {
   TuneRequest request;
   lssar_tune_options known = {};
   if (options != nullptr) {
-    LSSAR_ASSIGN_OR_RETURN(known,
-                           read_struct(options, "tune_options", sizeof(lssar_tune_options)));
+    LSSAR_ASSIGN_OR_RETURN(known, read_struct(options, "tune_options", sizeof(lssar_tune_options)));
   }
   LSSAR_ASSIGN_OR_RETURN(request.budget, budget(known.budget));
   switch (known.determinism) {
@@ -127,8 +128,8 @@ Result<TuneRequest> tune_request(const lssar_tune_options* options) {
       request.determinism = Determinism::kAny;
       break;
     default:
-      return invalid_argument(fmt::format(
-          "determinism = {}: allowed are 0 (repeatable), 1 (any)", known.determinism));
+      return invalid_argument(
+          fmt::format("determinism = {}: allowed are 0 (repeatable), 1 (any)", known.determinism));
   }
   if (known.parallel_compiles < 0 || known.parallel_compiles > 256) {
     return invalid_argument(fmt::format(

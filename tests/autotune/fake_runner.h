@@ -30,10 +30,10 @@ class FakeRunner : public CandidateRunner {
   std::function<CheckReport(const CandidateSpec&, CheckDepth)> on_check;
   std::function<TimeReport(const CandidateSpec&)> on_time;  // kOk: timed as usual
 
-  double drift = 1;          // every later call of time() is slower by this factor
-  double jitter = 0;         // relative, a fixed pattern over the samples
+  double drift = 1;   // every later call of time() is slower by this factor
+  double jitter = 0;  // relative, a fixed pattern over the samples
   double seconds_per_call = 0;
-  double clock_s = 0;        // what now_s of a request may return
+  double clock_s = 0;  // what now_s of a request may return
   Evidence evidence_ = Evidence::kMeasured;
   DeviceInfo info_;
   Machine machine_;

@@ -16,7 +16,8 @@ double made_up_ms(const Schedule& schedule) {
   const Tiling& tiling = schedule.forward;
   const double width = std::abs(tiling.block_cols - 112) / 112.0;
   return 1 + 0.5 * width + 0.1 * std::abs(tiling.stages - 3) +
-         (schedule.variant == Variant::kPortable ? 1 : 0) + 1e-4 * double(std::hash<std::string>()(to_string(schedule)) % 1009) / 1009;
+         (schedule.variant == Variant::kPortable ? 1 : 0) +
+         1e-4 * double(std::hash<std::string>()(to_string(schedule)) % 1009) / 1009;
 }
 
 class SearchTest : public testing::Test {

@@ -25,9 +25,12 @@ TEST(TunePlanted, WrongCandidatesNeverWinAndAreRecorded) {
   options.table_path = directory + "/tuning.jsonl";
   options.budget = {"quick", 0, 2, 0, 0, 2, 1, 1};  // two of the space beside the default
   options.parallel_compiles = 2;
-  options.extra = {off_by_one_at_the_causal_edge(task), writes_a_row_too_many(task),
-                   never_writes_the_last_row(task),     follows_the_clock(task),
-                   never_ends(task),                    traps(task),
+  options.extra = {off_by_one_at_the_causal_edge(task),
+                   writes_a_row_too_many(task),
+                   never_writes_the_last_row(task),
+                   follows_the_clock(task),
+                   never_ends(task),
+                   traps(task),
                    does_not_compile(task)};
   const Result<SearchOutcome> outcome = tune_with(**runner, problem, options);
   unsetenv("TMPDIR");
@@ -40,9 +43,9 @@ TEST(TunePlanted, WrongCandidatesNeverWinAndAreRecorded) {
   const Result<TuningTable> table = TuningTable::load(options.table_path);
   ASSERT_TRUE(table.ok()) << table.status().to_string();
   const std::pair<CandidateSpec, Verdict> wanted[] = {
-      {options.extra[0], Verdict::kWrong},         {options.extra[1], Verdict::kOutOfBounds},
-      {options.extra[2], Verdict::kOutOfBounds},   {options.extra[3], Verdict::kNotRepeatable},
-      {options.extra[4], Verdict::kTimeout},       {options.extra[5], Verdict::kDeviceError},
+      {options.extra[0], Verdict::kWrong},       {options.extra[1], Verdict::kOutOfBounds},
+      {options.extra[2], Verdict::kOutOfBounds}, {options.extra[3], Verdict::kNotRepeatable},
+      {options.extra[4], Verdict::kTimeout},     {options.extra[5], Verdict::kDeviceError},
       {options.extra[6], Verdict::kCompileError}};
   for (const auto& [spec, verdict] : wanted) {
     int found = 0;

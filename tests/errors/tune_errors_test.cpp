@@ -43,8 +43,7 @@ TEST_F(TuneErrors, Options) {
   EXPECT_FAILS(tune(), INVALID_ARGUMENT, "tune_options.struct_size = 8: must be");
   options_.struct_size = sizeof(options_);
   options_.budget = 3;
-  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
-               "budget = 3: allowed are 0 (normal), 1 (quick), 2 (full)");
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT, "budget = 3: allowed are 0 (normal), 1 (quick), 2 (full)");
   options_.budget = 0;
   options_.determinism = 2;
   EXPECT_FAILS(tune(), INVALID_ARGUMENT, "determinism = 2: allowed are 0 (repeatable), 1 (any)");
@@ -68,8 +67,8 @@ TEST_F(TuneErrors, OptionsOfAPlanAreReadWhenItIsMade) {
   plan_options.tuning = LSSAR_TUNING_TUNE;
   plan_options.tune = &options_;
   lssar_plan* plan = nullptr;
-  EXPECT_FAILS(lssar_plan_create(context_.get(), &problem_, &plan_options, &plan),
-               INVALID_ARGUMENT, "budget = -1");
+  EXPECT_FAILS(lssar_plan_create(context_.get(), &problem_, &plan_options, &plan), INVALID_ARGUMENT,
+               "budget = -1");
   EXPECT_EQ(plan, nullptr);
   options_.budget = LSSAR_BUDGET_QUICK;
   ASSERT_EQ(lssar_plan_create(context_.get(), &problem_, &plan_options, &plan), LSSAR_STATUS_OK);

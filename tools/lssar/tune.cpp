@@ -65,12 +65,12 @@ Result<std::vector<TuneProblem>> list_problems(const TuneCommand& options) {
     const Result<Sizes> sizes = options.problem.sizes();
     listed.push_back({problem, sizes.ok() ? *sizes : typical_sizes(problem), determinism});
   } else {
-    LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(options.problems_file,
-                                                             {.max_bytes = kMaxProblemsBytes}));
+    LSSAR_ASSIGN_OR_RETURN(const std::string text,
+                           read_file(options.problems_file, {.max_bytes = kMaxProblemsBytes}));
     const auto json = nlohmann::json::parse(text, nullptr, false);
     if (!json.is_array() || json.empty()) {
-      return invalid_argument(fmt::format(
-          "{}: allowed is a JSON array of at least one problem", options.problems_file));
+      return invalid_argument(fmt::format("{}: allowed is a JSON array of at least one problem",
+                                          options.problems_file));
     }
     for (size_t i = 0; i < json.size(); ++i) {
       Result<Problem> problem = problem_from_json(json[i]);
@@ -140,8 +140,8 @@ Result<int> tune_all(const TuneCommand& options) {
 
   nlohmann::json results = nlohmann::json::array();
   for (size_t i = 0; i < problems.size(); ++i) {
-    progress.begin(fmt::format("{} of {}: {}", i + 1, problems.size(),
-                               to_string(problems[i].problem)));
+    progress.begin(
+        fmt::format("{} of {}: {}", i + 1, problems.size(), to_string(problems[i].problem)));
     const Result<SearchOutcome> outcome = tune(problems[i], tuning);
     progress.end();
     LSSAR_RETURN_IF_ERROR(outcome.status());
@@ -150,8 +150,8 @@ Result<int> tune_all(const TuneCommand& options) {
       return static_cast<int>(kFailed);
     }
     if (options.json_file != "-") {
-      fmt::print("{}\n", report_text(*outcome, problems[i].problem, outcome->target,
-                                     kShownCandidates));
+      fmt::print("{}\n",
+                 report_text(*outcome, problems[i].problem, outcome->target, kShownCandidates));
     }
     results.push_back(to_json(*outcome));
   }
