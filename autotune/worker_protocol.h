@@ -4,7 +4,11 @@
 //   worker  {"lssar_tune_worker": VERSION, "protocol": N}      first of all
 //   runner  {"task": ..., "device": ...}                       device: for a worker that compiles
 //   worker  {"ready": ...} or {"error": ...}
-// and then any number of requests, each answered by
+// and then any number of requests,
+//   {"compile": candidate}
+//   {"check": candidate, "full": bool}
+//   {"time": [{"candidate": ..., "rounds_done": n}], "request": ..., "chunk": n}
+// each answered by
 //   {"on": [places], "phase": "prepare" or "run"}              whose fault it is from here on
 //   {"sample": [place, ms]}, {"failed": ...}                   of a timing
 //   {"report": ...}, {"done": true} or {"error": ...}          at the end; "spent": true where the
