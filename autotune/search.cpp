@@ -186,8 +186,8 @@ void SearchRun::finish(double started_s) {
 
   for (size_t i = 0; i < trials_.size(); ++i) {
     const Trial& trial = trials_[i];
-    CandidateFate fate{trial.algorithm, trial.spec.schedule, trial.fate,
-                       trial.reason,    trial.estimate.ms,   trial.score_ms};
+    CandidateFate fate{trial.algorithm,   trial.spec.schedule,     trial.fate,    trial.reason,
+                       trial.estimate.ms, trial.estimate.terms_ms, trial.score_ms};
     if (has_winner_ && i == winner_) {
       fate.fate = Fate::kWon;
       fate.reason = outcome_.kept_incumbent ? "nothing was better by more than the noise" : "";
@@ -207,7 +207,7 @@ void SearchRun::finish(double started_s) {
                               Fate::kUnpromising,
                               fmt::format("its estimate is not among the {} that are tried",
                                           request_.budget.keep_blocks),
-                              ranked.estimate.ms, 0});
+                              ranked.estimate.ms, ranked.estimate.terms_ms, 0});
   }
   outcome_.seconds = (request_.now_s ? request_.now_s() : steady_seconds()) - started_s;
   report(Stage::kDone, 1, 1);

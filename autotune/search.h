@@ -6,6 +6,7 @@
 // of its own, callbacks on the calling one.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -51,7 +52,8 @@ struct CandidateFate {
   Fate fate = Fate::kUnpromising;
   std::string reason;  // one line
   double estimate_ms = 0;
-  double ms = 0;  // 0 = not timed
+  std::array<double, kNumResources> terms_ms = {};  // of the estimate
+  double ms = 0;                                    // 0 = not timed
 };
 
 enum class Stage { kEnumerate, kBlocks, kThreads, kHalving, kFinal, kVerify, kDone };

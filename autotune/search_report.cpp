@@ -41,6 +41,21 @@ std::vector<const CandidateFate*> timed_by_time(const SearchOutcome& outcome) {
   return timed;
 }
 
+// What the model thinks each of the best spends where.
+std::string terms_table(const std::vector<const CandidateFate*>& timed, int count) {
+  std::string text = "\nTheir resources, each as if alone (model, ms)\n ";
+  for (int i = 0; i < kNumResources; ++i) {
+    text += fmt::format(" {:>17}", resource_name(static_cast<Resource>(i)));
+  }
+  text += "\n";
+  for (size_t i = 0; i < timed.size() && i < size_t(count); ++i) {
+    text += timed[i]->fate == Fate::kWon ? "*" : " ";
+    for (const double ms : timed[i]->terms_ms) text += fmt::format(" {:>17.3g}", ms);
+    text += "\n";
+  }
+  return text;
+}
+
 std::string why_others_fell(const SearchOutcome& outcome) {
   std::string text;
   for (const Fate fate : kAllFates) {
@@ -112,20 +127,16 @@ std::string report_text(const SearchOutcome& outcome, const Problem& problem, co
                         timed[i]->estimate_ms, timed[i]->ms / winner.ms, timed[i]->algorithm,
                         schedule_difference(base, timed[i]->schedule));
   }
+  text += terms_table(timed, count);
   if (outcome.default_ms > 0) {
     text += fmt::format("\nThe default takes {:.4g} ms: {:.3f} x the winner's; noise {:.1f} %{}\n",
                         outcome.default_ms, outcome.default_ms / winner.ms, outcome.noise * 100,
                         outcome.kept_incumbent ? "; what was best before stays" : "");
   }
-  text += "The winner's resources, each as if alone (model, ms):";
-  for (const auto& [resource, ms] : winner.terms) {
-    text += fmt::format(" {} {:.3g};", resource, ms);
-  }
-  if (text.back() == ';') text.pop_back();
-  text += fmt::format(
-      "\nRank correlation of the model with these times: {}\n\nWhy the others fell\n",
-      std::isnan(outcome.rank_correlation) ? std::string("not known (fewer than 3 times)")
-                                           : fmt::format("{:.2f}", outcome.rank_correlation));
+  text += fmt::format("Rank correlation of the model with these times: {}\n\nWhy the others fell\n",
+                      std::isnan(outcome.rank_correlation)
+                          ? std::string("not known (fewer than 3 times)")
+                          : fmt::format("{:.2f}", outcome.rank_correlation));
   return text + why_others_fell(outcome);
 }
 
@@ -154,6 +165,9 @@ nlohmann::json to_json(const SearchOutcome& outcome) {
                           {"fate", fate_name(fate.fate)},
                           {"reason", fate.reason},
                           {"estimate_ms", fate.estimate_ms}};
+    for (int i = 0; i < kNumResources; ++i) {
+      one["terms_ms"][resource_name(static_cast<Resource>(i))] = fate.terms_ms[size_t(i)];
+    }
     if (fate.ms > 0) one["ms"] = fate.ms;
     json["candidates"].push_back(std::move(one));
   }

@@ -38,7 +38,7 @@ TEST_F(TuneCommand, FindsKeepsAndKnowsNextTime) {
   const CommandResult first = tune({"--budget", "quick", "--table", table, "--json", json});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   for (const char* text : {"predicted, not measured", "Why the others fell", "not legal",
-                           "The default takes", "kept in "}) {
+                           "Their resources", "The default takes", "kept in "}) {
     EXPECT_NE(first.out.find(text), std::string::npos) << text << first.out;
   }
   EXPECT_NE(first.err.find("blocks"), std::string::npos) << first.err;
