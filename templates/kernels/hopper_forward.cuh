@@ -267,7 +267,9 @@ struct ForwardConsumer {
       warp_barrier();  // a row is scaled by four lanes and read by others
       load_operand(queries, tile, row0);
     }
-    fence_async_shared();
+    // Before products read what was written, or TMA overwrites what was read; before that comes the
+    // fence of store_output.
+    if constexpr (Config::kHasUnitKeys || !Config::kStoresByTma) fence_async_shared();
     consumer_barrier(group);
     if constexpr (Config::kQueriesInRegisters) release_queries();
   }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <span>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -40,6 +41,15 @@ constexpr Lengths kHopperForwardLengths[] = {
     {300, 40},  // two work tiles in a row walk over nothing
     {0, 64},
 };
+// The same for work tiles of two blocks.
+constexpr Lengths kHopperClusterLengths[] = {
+    {400, 530},
+    {840, 350},
+    {700, 400, 2},  // work tiles of two key tiles in a row
+    {120, 1000},
+    {600, 40},
+    {0, 64},
+};
 constexpr Lengths kHopperBackwardLengths[] = {
     // Every slot is used more often than warps release it: one release too many or too few of each
     // use adds up to a phase.
@@ -50,6 +60,7 @@ constexpr Lengths kHopperBackwardLengths[] = {
 std::span<const Lengths> lengths_of(const OwnKernel& own, Variant variant) {
   if (variant == Variant::kPortable) return kPortableLengths;
   if (own.pass == Pass::kBackward) return kHopperBackwardLengths;
+  if (std::string_view(own.name) == "hopper_forward_cluster") return kHopperClusterLengths;
   return kHopperForwardLengths;
 }
 
@@ -264,8 +275,8 @@ const std::vector<OwnKernel>& own_kernels() {
        R"({"forward": {"block_rows": 128, "block_cols": 96, "stages": 4},
            "hopper": {"score_cols": 128}})"},
       {"hopper_forward_cluster", "sm_90a", Pass::kForward,
-       R"({"forward": {"block_rows": 128, "block_cols": 64, "stages": 4},
-           "hopper": {"score_cols": 64, "cluster": 2, "weights_from": "shared"}})"},
+       R"({"forward": {"block_rows": 128, "block_cols": 128, "stages": 4},
+           "hopper": {"score_cols": 128, "cluster": 2, "weights_from": "shared"}})"},
       {"hopper_backward", "sm_90a", Pass::kBackward,
        R"({"dkdv": {"block_rows": 128, "block_cols": 32, "stages": 4},
            "dq": {"block_rows": 128, "block_cols": 32, "stages": 4}})"},

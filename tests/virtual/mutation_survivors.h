@@ -28,6 +28,8 @@ inline constexpr const char kUntouched[] =
 // Of the Hopper kernels.
 inline constexpr const char kRegisters[] =
     "not modelled: virtual registers do not run out, the assembler sees to the real ones";
+inline constexpr const char kPool[] =
+    "the block has that many registers more than its warps ask for";
 inline constexpr const char kFenced[] =
     "the registers were not touched since the wgmma.fence before";
 inline constexpr const char kNextCommit[] =
@@ -37,8 +39,6 @@ inline constexpr const char kForSpeed[] = "the consumers take turns for speed on
 inline constexpr const char kNextIsValues[] =
     "of four slots, this one's next tile is of values, without the norms that lanes read; the next "
     "norms come after the release of that one";
-inline constexpr const char kOnlyProducts[] =
-    "a tile of values is read by products only, and the wait for them is the whole warp group's";
 inline constexpr const char kTurnBetween[] =
     "a turn, a barrier of the warp group, comes after the lanes' last read of the slot";
 inline constexpr const char kQueriesFirst[] =
@@ -76,18 +76,12 @@ inline constexpr Survivor kSurvivors[] = {
     {"backward_atomic", "lssar_backward_dkdv: bar.warp.sync last: taken away", kForAssembler},
 
     {"hopper_forward", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away", kRegisters},
-    {"hopper_forward", "lssar_forward: fence.proxy.async.shared::cta #4: taken away",
+    {"hopper_forward", "lssar_forward: fence.proxy.async.shared::cta #3: taken away",
      kNextIsValues},
     {"hopper_forward", "lssar_forward: bar.warp.sync #3: taken away", kNextIsValues},
     {"hopper_forward", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
     {"hopper_forward", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
     {"hopper_forward", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
-    {"hopper_forward", "lssar_forward: fence.proxy.async.shared::cta #9: taken away",
-     kOnlyProducts},
-    {"hopper_forward", "lssar_forward: bar.warp.sync #8: taken away", kOnlyProducts},
-    {"hopper_forward", "lssar_forward: fence.proxy.async.shared::cta last: taken away",
-     kOnlyProducts},
-    {"hopper_forward", "lssar_forward: bar.warp.sync last: taken away", kOnlyProducts},
 
     {"hopper_forward_in_turn", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
      kRegisters},
@@ -106,18 +100,22 @@ inline constexpr Survivor kSurvivors[] = {
 
     {"hopper_forward_train", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
      kRegisters},
-    {"hopper_forward_train", "lssar_forward: fence.proxy.async.shared::cta #4: taken away",
+    {"hopper_forward_train", "lssar_forward: fence.proxy.async.shared::cta #3: taken away",
      kNextIsValues},
     {"hopper_forward_train", "lssar_forward: bar.warp.sync #3: taken away", kNextIsValues},
     {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
     {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
     {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
-    {"hopper_forward_train", "lssar_forward: fence.proxy.async.shared::cta #9: taken away",
-     kOnlyProducts},
-    {"hopper_forward_train", "lssar_forward: bar.warp.sync #8: taken away", kOnlyProducts},
-    {"hopper_forward_train", "lssar_forward: fence.proxy.async.shared::cta last: taken away",
-     kOnlyProducts},
-    {"hopper_forward_train", "lssar_forward: bar.warp.sync last: taken away", kOnlyProducts},
+
+    {"hopper_forward_cluster", "lssar_forward: setmaxnreg.dec.sync.aligned.u32 #1: 8 more", kPool},
+    {"hopper_forward_cluster", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
+     kRegisters},
+    {"hopper_forward_cluster", "lssar_forward: fence.proxy.async.shared::cta #3: taken away",
+     kNextIsValues},
+    {"hopper_forward_cluster", "lssar_forward: bar.warp.sync #3: taken away", kNextIsValues},
+    {"hopper_forward_cluster", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
+    {"hopper_forward_cluster", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
+    {"hopper_forward_cluster", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
 
     {"hopper_backward", "lssar_backward_dkdv: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
      kRegisters},
