@@ -92,10 +92,11 @@ Result<std::string> NodeLocks::folder() {
   const std::lock_guard lock(mutex_);
   if (!looked_) {
     looked_ = true;
-    Result<std::string> found = find_folder();
-    if (found.ok()) folder_ = std::move(found).value();
-    problem_ = folder_.empty() ? found.status() : Status();
-    if (!problem_.ok()) {
+    const Result<std::string> found = find_folder();
+    if (found.ok()) {
+      folder_ = *found;
+    } else {
+      problem_ = found.status();
       log(LogLevel::kInfo, "cache: processes may compute the same: " + problem_.message());
     }
   }
