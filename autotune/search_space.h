@@ -5,7 +5,7 @@
 // level is a list of dimensions, every dimension a list of values; the values of a level multiply.
 // The rows of data are in dimensions.cpp. Rules (validate of codegen/schedule.h, and a few more in
 // enumerate.cpp for what would compile and could not be good) decide before any source is emitted.
-// Used by the search and by `lssar explain`. Threads: plain values and pure functions.
+// Used by the search and by `lssar tune --list`. Threads: plain values and pure functions.
 #pragma once
 
 #include <cstdint>
