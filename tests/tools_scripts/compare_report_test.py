@@ -25,6 +25,7 @@ C_TYPES = {
     "const char*": ctypes.c_char_p,
     "float*": ctypes.c_void_p,
     "void*": ctypes.c_void_p,
+    "const lssar_tune_options*": ctypes.c_void_p,
     "lssar_sizes": capi.Sizes,
     "lssar_tensor": capi.Tensor,
 }

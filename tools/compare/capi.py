@@ -77,6 +77,7 @@ class PlanOptions(ctypes.Structure):
         ("schedule_json", ctypes.c_char_p),
         ("tuning", ctypes.c_int32),
         ("determinism", ctypes.c_int32),
+        ("tune", ctypes.c_void_p),
     ]
 
 
