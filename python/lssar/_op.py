@@ -1,8 +1,11 @@
 """The differentiable operator on checked tensors: attention(q, k, v, causal, p, offset).
 
-Used by _attention. Where torch has what it takes (2.4 and later), as operators torch.ops.lssar.*
-with shapes for tracing (fake implementations), so that torch.compile and torch.export keep them in
-their graphs; before that as an autograd.Function. Both run _launch.
+Used by _attention. Two ways to the same _launch:
+
+- operators torch.ops.lssar.* with shapes for tracing (fake implementations), so that torch.compile
+  and torch.export keep them in their graphs. For torch 2.4 and later.
+- an autograd.Function. For older torch, and for plain calls with any torch: it costs the CPU a third
+  of the time, which counts where kernels are short.
 """
 
 import torch
@@ -49,7 +52,9 @@ class _Attention(torch.autograd.Function):
     def backward(ctx, grad_o):
         if grad_o is None:
             return (None,) * 7
-        return (*_Backward.apply(grad_o, *ctx.saved_tensors, *ctx.scalars), *(None,) * 4)
+        # Gradient mode is on in here only with create_graph=True.
+        run = _Backward.apply if torch.is_grad_enabled() else _launch.backward
+        return (*run(grad_o, *ctx.saved_tensors, *ctx.scalars), *(None,) * 4)
 
 
 def attention_by_function(q, k, v, causal, p, offset):
@@ -146,8 +151,25 @@ def attention_by_operator(q, k, v, causal, p, offset):
     return torch.ops.lssar.forward(q, k, v, causal, p, offset, layout)
 
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_plain_call(q, k, v):
+    """No tracing, no subclass of Tensor, no mode that wants to see operators, no torch.func."""
+    return (
+        type(q) in _PLAIN
+        and type(k) in _PLAIN
+        and type(v) in _PLAIN
+        and torch._C._len_torch_dispatch_stack() == 0
+        and torch._C._functorch.peek_interpreter_stack() is None
+    )
+
+
+def attention(q, k, v, causal, p, offset):
+    if not HAS_OPERATORS or not torch.compiler.is_compiling() and _is_plain_call(q, k, v):
+        return attention_by_function(q, k, v, causal, p, offset)
+    return attention_by_operator(q, k, v, causal, p, offset)
+
+
 if HAS_OPERATORS:
     _operators = _define_operators()
-    attention = attention_by_operator
-else:
-    attention = attention_by_function

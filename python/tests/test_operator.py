@@ -121,12 +121,12 @@ class Tracing(unittest.TestCase):
         self.assertTrue(torch.equal(program.module()(*inputs), lssar.attention(*inputs)))
 
 
-class WithoutOperators(unittest.TestCase):
-    """What torch before 2.4 gets."""
+class WithoutCompile(unittest.TestCase):
+    """Operators called as they are, which plain calls do not do."""
 
     def setUp(self):
         def attention(q, k, v, causal=True, p=15, offset=1.0):
-            return _op.attention_by_function(q, k, v, causal, p, offset)
+            return _op.attention_by_operator(q, k, v, causal, p, offset)
 
         self.attention = attention
 
@@ -137,6 +137,21 @@ class WithoutOperators(unittest.TestCase):
             assert_close(self, results, expected(*inputs), dtype)
             for a, b in zip(results, with_gradients(lssar.attention, *inputs)):
                 self.assertTrue(torch.equal(a, b))
+
+    def test_modes_see_operators(self):
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        class Names(TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                names.append(str(function))
+                return function(*args, **(kwargs or {}))
+
+        names = []
+        q, k, v = random_inputs(len_q=5)
+        with Names():
+            lssar.attention(q, k, v).sum().backward()
+        self.assertIn("lssar.forward_train.default", names)
+        self.assertIn("lssar.backward.default", names)
 
     def test_without_gradient(self):
         q, k, v = random_inputs()
