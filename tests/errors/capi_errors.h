@@ -65,14 +65,17 @@ class ValidCall {
   lssar_tensor tensor(int64_t heads, int64_t length) {
     return {memory(heads * length * kDim * 2), {heads * length * kDim, length * kDim, kDim}};
   }
+  // Unused room follows every block, so that a tensor a test puts in another's place overlaps that
+  // one and not, by the heap's order, a third.
   void* memory(size_t bytes) {
-    blocks_.emplace_back((bytes + 15) / 16);
+    blocks_.emplace_back((bytes + kRoom + 15) / 16);
     return blocks_.back().data();
   }
 
   struct alignas(16) Block {
     unsigned char bytes[16];
   };
+  static constexpr size_t kRoom = 64 << 10;
   std::vector<std::vector<Block>> blocks_;
 };
 
