@@ -50,10 +50,13 @@ LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
   const float power = static_cast<float>(Config::kPower);
   RowConstants row;
   row.score_scale = score_scale;
-  row.weights = weight_scale<Config>(num_keys, stats.r / kLn2, stats.m, stats.largest_score);
+  const WeightScale weights =
+      weight_scale<Config>(num_keys, stats.r / kLn2, stats.m, stats.largest_score);
+  row.slope = weights.slope;
+  row.intercept = fma(-weights.origin, weights.slope, weights.intercept);
   row.inverse_zs = kWeightRange<typename Config::Element> / stats.zs;
   row.gain = power * num_keys / (stats.m * stats.zs) * grad_scale;
-  row.delta = delta;
+  row.gain_delta = row.gain * delta;
   row.epsilon = power * row_offset<Config>(num_keys) * g_x * grad_scale;
   // The clamp of u to [0, 1] hides a NaN: these factors bring it back.
   if (is_nan(stats.r) || is_nan(stats.m) || is_nan(stats.zs))
@@ -92,8 +95,10 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& p) {
       static_cast<float>(num_visible_keys<Config>(p, row)), inverse_norm, stats, delta, g_x);
   p.q_inv_norm[flat_row] = inverse_norm;
   float* out = p.row_constants + flat_row * (kRowConstantBytes / 4);
-  store_global_16(out, {c.score_scale, c.weights.origin, c.weights.slope, c.weights.intercept});
-  store_global_16(out + 4, {c.inverse_zs, c.gain, c.delta, c.epsilon});
+  float low[4], high[4];
+  c.pack_to(low, high);
+  store_global_16(out, low);
+  store_global_16(out + 4, high);
 }
 
 }  // namespace lssar_device

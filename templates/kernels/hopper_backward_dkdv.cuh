@@ -102,9 +102,10 @@ struct DkdvConsumer {
     filled.advance();
     turns.take();
     wgmma_fence();
-    start_multiply_transposed(s, shared.keys(), group_row0(), shared.queries(slot));
+    const DescriptorWords words(shared.queries(slot).base);
+    start_multiply_transposed(s, shared.keys(), group_row0(), shared.queries(slot), words);
     if constexpr (kWithDk)
-      start_multiply_transposed(d, shared.values(), group_row0(), shared.grads(slot));
+      start_multiply_transposed(d, shared.values(), group_row0(), shared.grads(slot), words);
     wgmma_commit();
     turns.pass();
     finish<0>(s);
@@ -250,7 +251,7 @@ struct DkdvConsumer {
   template <bool kWithDv, bool kWithDk>
   LSSAR_DEVICE void sweep(Sums& sums, const Work& work) {
 #pragma unroll 1
-    for (Item item(p, work); item.is_valid(p, work); item.advance(p, work)) {
+    for (Item item(p, work); item.is_valid(); item.advance(p, work)) {
       Scores s, d;
       const int slot = multiply_scores<kWithDk>(s, d);
       Operand weights, grads;

@@ -108,23 +108,20 @@ template <class Config>
 struct DkdvItem {
   int head;
   int first_query;
+  int remaining;  // with this one
 
   LSSAR_DEVICE DkdvItem(const AttentionParams& p, const DkdvWork<Config>& work)
       : head(work.head * (p.heads / p.kv_heads)), first_query(work.first_query) {
-    if (first_query >= seq_q<Config>(p)) head = end_head(p, work);
+    const i64 queries = maximum(seq_q<Config>(p) - first_query, i64{0});
+    remaining = static_cast<int>(ceil_div(queries, HopperDkdvShape<Config>::BLOCK_Q)) *
+                (p.heads / p.kv_heads);
   }
 
-  static LSSAR_DEVICE int end_head(const AttentionParams& p, const DkdvWork<Config>& work) {
-    return (work.head + 1) * (p.heads / p.kv_heads);
-  }
-  LSSAR_DEVICE bool is_valid(const AttentionParams& p, const DkdvWork<Config>& work) const {
-    return head < end_head(p, work);
-  }
+  LSSAR_DEVICE bool is_valid() const { return remaining > 0; }
   LSSAR_DEVICE void advance(const AttentionParams& p, const DkdvWork<Config>& work) {
-    constexpr int kStep = HopperDkdvShape<Config>::BLOCK_Q;
-    if (i64{first_query} + kStep < seq_q<Config>(p)) {
-      first_query += kStep;
-    } else {
+    --remaining;
+    first_query += HopperDkdvShape<Config>::BLOCK_Q;
+    if (first_query >= static_cast<int>(seq_q<Config>(p))) {
       first_query = work.first_query;
       ++head;
     }
@@ -211,7 +208,7 @@ struct DkdvProducer {
       const DkdvWork<Config> work(p, index);
       load_owned(work);
       for (int sweep = 0; sweep < Shape::kNumSweeps; ++sweep)
-        for (DkdvItem<Config> item(p, work); item.is_valid(p, work); item.advance(p, work))
+        for (DkdvItem<Config> item(p, work); item.is_valid(); item.advance(p, work))
           load_item(work, item);
     });
   }

@@ -242,10 +242,11 @@ struct DqConsumer {
   LSSAR_DEVICE void start_scores(Scores& s, Scores& d) {
     mbarrier_wait(shared.ring().full(filled.slot), filled.parity);
     wgmma_fence();
-    start_multiply_transposed(s, shared.queries(), group * kWarpGroupRows,
-                              shared.keys(filled.slot));
-    start_multiply_transposed(d, shared.grads(), group * kWarpGroupRows,
-                              shared.values(filled.slot));
+    const DescriptorWords words(shared.keys(filled.slot).base);
+    start_multiply_transposed(s, shared.queries(), group * kWarpGroupRows, shared.keys(filled.slot),
+                              words);
+    start_multiply_transposed(d, shared.grads(), group * kWarpGroupRows, shared.values(filled.slot),
+                              words);
     wgmma_commit();
     filled.advance();
   }

@@ -79,6 +79,12 @@ LSSAR_DEVICE u64 pack_words(u32 low, u32 high) {
   return result;
 }
 
+// The same value, which the compiler takes for new: it neither moves a use of `x` to before this (a
+// wait), nor keeps or takes apart what `x` was computed from.
+LSSAR_DEVICE void pin_register(float& x) { asm volatile("" : "+f"(x)::"memory"); }
+LSSAR_DEVICE void pin_register(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
+LSSAR_DEVICE void pin_register(int& x) { asm volatile("" : "+r"(x)::"memory"); }
+
 LSSAR_DEVICE float quiet_nan() { return float_from_bits(0x7fffffffu); }
 LSSAR_DEVICE float infinity() { return float_from_bits(0x7f800000u); }
 

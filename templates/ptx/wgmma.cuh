@@ -7,7 +7,7 @@
 // From issue to the end of the wait, registers of d and a may be neither read nor written.
 #pragma once
 
-#include "templates/ptx/types.cuh"
+#include "templates/ptx/math.cuh"
 
 namespace lssar_device {
 
@@ -33,10 +33,5 @@ template <int kPending>
 LSSAR_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-
-// After a wait: keeps the compiler from moving a use of `x` to before it.
-LSSAR_DEVICE void pin_register(float& x) { asm volatile("" : "+f"(x)::"memory"); }
-LSSAR_DEVICE void pin_register(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
-LSSAR_DEVICE void pin_register(int& x) { asm volatile("" : "+r"(x)::"memory"); }
 
 }  // namespace lssar_device

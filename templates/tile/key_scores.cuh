@@ -9,6 +9,8 @@ namespace lssar_device {
 
 // Row constants of a tile's queries in shared memory, each row's eight floats side by side ...
 struct PackedConstants {
+  static constexpr int kPitch = kRowConstantBytes;
+
   u32 base;
   LSSAR_DEVICE RowConstants load(int query) const {
     return load_row_constants_shared(base + query * kRowConstantBytes);
@@ -19,6 +21,7 @@ struct PackedConstants {
 // banks.
 template <int kQueries>
 struct PlanarConstants {
+  static constexpr int kPitch = kVectorBytes;
   static constexpr int kPlaneBytes = kQueries * kVectorBytes;
   static constexpr int kBytes = 2 * kPlaneBytes;
 
@@ -46,26 +49,38 @@ template <class Config, bool kWithDk, bool kGradHasKeyNorm, class Constants, int
 LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants constants,
                              const float (&key_norm)[2], int row0, KeyMask mask, int first_tile = 0,
                              int end_tile = kTiles) {
+  // The lane's part of the addresses by itself: the rest is then a constant of each load.
+  u32 lane_part = static_cast<u32>(fragment_col(0) * Constants::kPitch);
+  pin_register(lane_part);
+  constants.base += lane_part;
+  RowConstants rows[kTiles][2];
 #pragma unroll
-  for (int n = first_tile; n < end_tile; ++n) {
+  for (int n = first_tile; n < end_tile; ++n)
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
-      const int col = fragment_col(n) + c;
-      const RowConstants row = constants.load(col);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int e = 2 * half + c;
-        const float x = s.at[n][e] * (row.score_scale * key_norm[half]);
-        float grad;
-        weight_and_gradient<Config>(x, kWithDk ? d.at[n][e] : 0.0f, row, s.at[n][e], grad);
-        if constexpr (kWithDk) d.at[n][e] = kGradHasKeyNorm ? grad * key_norm[half] : grad;
-        if (mask.is_needed && row0 + fragment_row(half) - col > mask.limit) {
-          s.at[n][e] = 0.0f;
-          if constexpr (kWithDk) d.at[n][e] = 0.0f;
-        }
-      }
+      rows[n][c] = constants.load(n * kTileCols + c);
+      s.at[n][c] *= rows[n][c].score_scale * key_norm[0];
+      s.at[n][2 + c] *= rows[n][c].score_scale * key_norm[1];
     }
+  // Hidden scores become -infinity: their softplus, sigmoid and with these weight and gradient are
+  // 0.
+  if (mask.is_needed) {
+#pragma unroll
+    for (int n = first_tile; n < end_tile; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (row0 + fragment_row(e / 2) - (fragment_col(n) + e % 2) > mask.limit)
+          s.at[n][e] = -infinity();
   }
+#pragma unroll
+  for (int n = first_tile; n < end_tile; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      float grad;
+      weight_and_gradient<Config>(s.at[n][e], kWithDk ? d.at[n][e] : 0.0f, rows[n][e % 2],
+                                  s.at[n][e], grad);
+      if constexpr (kWithDk) d.at[n][e] = kGradHasKeyNorm ? grad * key_norm[e / 2] : grad;
+    }
 }
 
 }  // namespace lssar_device

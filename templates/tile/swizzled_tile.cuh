@@ -15,6 +15,27 @@ inline constexpr int kSwizzleBytes = 128;
 inline constexpr int kSwizzleRows = 8;
 inline constexpr int kSwizzleAlignment = kSwizzleBytes * kSwizzleRows;
 
+// Upper words of a product's descriptors, the same for all tiles: 128-byte swizzle, groups of 8
+// rows one after another. NOTE: were they constants to the assembler, it would write them anew for
+// every wgmma. So the high bits of an address that changes from tile to tile, zeros, are added;
+// others for each operand, since a word that two operands share is copied for each wgmma, too.
+// Products that follow one another best share them.
+struct DescriptorWords {
+  u32 left;  // of operands that both have descriptors
+  u32 right;
+  u32 right_of_registers;  // where the left one is in registers
+
+  explicit LSSAR_DEVICE DescriptorWords(u32 address)
+      : left(kWord + (address >> 29)),
+        right(kWord + (address >> 30)),
+        right_of_registers(kWord + (address >> 31)) {}
+
+ private:
+  static constexpr u32 kSwizzle128 = u32{1} << 30;
+  static constexpr u32 kRowGroupDistance = kSwizzleAlignment >> 4;
+  static constexpr u32 kWord = kSwizzle128 | kRowGroupDistance;
+};
+
 template <class T, int ROWS, int COLS>
 struct SwizzledTile {
   static_assert(sizeof(T) == 2, "chunks are counted in 16-bit elements");
@@ -50,27 +71,26 @@ struct SwizzledTile {
   // distance of chunks along the non-contiguous dimension, 32-45 distance of groups of 8 rows,
   // 62-63 = 1: 128-byte swizzle. `offset`, a constant, is added last: one instruction per product.
   // NOTE: shared addresses are below 2^18, so nothing is carried into the distance.
-  static LSSAR_DEVICE u64 descriptor(u32 address, u32 chunk_distance, u32 offset) {
-    constexpr u32 kSwizzle128 = u32{1} << 30;
-    constexpr u32 kRowGroupDistance = kSwizzleAlignment >> 4;
+  static LSSAR_DEVICE u64 descriptor(u32 address, u32 chunk_distance, u32 offset, u32 high) {
     const u32 low = ((chunk_distance >> 4) << 16 | address >> 4) + (offset >> 4);
-    return pack_words(low, kSwizzle128 | kRowGroupDistance);
+    return pack_words(low, high);
   }
 
   // Rows from row0 (a multiple of 8) are rows of a, or columns of b; the depth is the 16 columns
   // from 16 * step.
-  LSSAR_DEVICE u64 by_rows(int row0, int step) const {
+  LSSAR_DEVICE u64 by_rows(int row0, int step, u32 high) const {
     constexpr int kStepsPerChunk = kChunkCols / kDepth;
     return descriptor(base + row0 * kSwizzleBytes, kVectorBytes,
-                      step / kStepsPerChunk * kChunkBytes + step % kStepsPerChunk * kDepth * 2);
+                      step / kStepsPerChunk * kChunkBytes + step % kStepsPerChunk * kDepth * 2,
+                      high);
   }
 
   // Columns from col0 are rows of a, or columns of b; the depth is the 16 rows from 16 * step. For
   // the transposed forms of wgmma. REQUIRES: col0 is a multiple of 64, or all columns used are in
   // its chunk and it is a multiple of 8.
-  LSSAR_DEVICE u64 by_columns(int col0, int step) const {
+  LSSAR_DEVICE u64 by_columns(int col0, int step, u32 high) const {
     return descriptor(base + col0 / kChunkCols * kChunkBytes + col0 % kChunkCols * 2, kChunkBytes,
-                      step * kDepth * kSwizzleBytes);
+                      step * kDepth * kSwizzleBytes, high);
   }
 };
 

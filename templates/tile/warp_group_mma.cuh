@@ -21,30 +21,40 @@ using ColumnsOperand = typename TileMma16<T>::template Operand<2 * kDepthSteps<k
 
 // Starts d = a bT: 64 rows of `a` from row0, all rows of `b`; the depth is the columns of both.
 template <int kTiles, class TileA, class TileB>
-LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int row0, TileB b) {
+LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int row0, TileB b,
+                                            DescriptorWords words) {
   static_assert(TileA::kCols == TileB::kCols, "both tiles have the depth as columns");
   static_assert(TileB::kRows == kTiles * kTileCols, "one row of b per column of d");
   using Instruction = Wgmma<typename TileA::Element, TileB::kRows>;
   a = a.renewed();
   b = b.renewed();
-  Instruction::template begin_shared<0, 0>(d.at, a.by_rows(row0, 0), b.by_rows(0, 0));
+  Instruction::template begin_shared<0, 0>(d.at, a.by_rows(row0, 0, words.left),
+                                           b.by_rows(0, 0, words.right));
 #pragma unroll
   for (int step = 1; step < kDepthSteps<TileA::kCols>; ++step)
-    Instruction::template shared<0, 0>(d.at, a.by_rows(row0, step), b.by_rows(0, step));
+    Instruction::template shared<0, 0>(d.at, a.by_rows(row0, step, words.left),
+                                       b.by_rows(0, step, words.right));
+}
+template <int kTiles, class TileA, class TileB>
+LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int row0, TileB b) {
+  start_multiply_transposed(d, a, row0, b, DescriptorWords(b.base));
 }
 
 // The same with the 16 rows of each warp's `a` in registers (load_operand).
 template <class T, int kCols, int kTiles, class TileB>
 LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const ColumnsOperand<T, kCols>& a,
                                             TileB b) {
+  const DescriptorWords words(b.base);
   static_assert(TileB::kCols == kCols, "both have the depth as columns");
   static_assert(TileB::kRows == kTiles * kTileCols, "one row of b per column of d");
   using Instruction = Wgmma<T, TileB::kRows>;
   b = b.renewed();
-  Instruction::template begin_registers<0>(d.at, a.at[0], b.by_rows(0, 0));
+  Instruction::template begin_registers<0>(d.at, a.at[0],
+                                           b.by_rows(0, 0, words.right_of_registers));
 #pragma unroll
   for (int step = 1; step < kDepthSteps<kCols>; ++step)
-    Instruction::template registers<0>(d.at, a.at[step], b.by_rows(0, step));
+    Instruction::template registers<0>(d.at, a.at[step],
+                                       b.by_rows(0, step, words.right_of_registers));
 }
 
 // Starts d += a b: a from registers; `b` has the depth as rows.
@@ -52,13 +62,15 @@ template <class T, int kDepthTiles, int kTiles, class TileB>
 LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
                                  const typename TileMma16<T>::template Operand<kDepthTiles>& a,
                                  TileB b) {
+  const DescriptorWords words(b.base);
   static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
   static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
   using Instruction = Wgmma<T, TileB::kCols>;
   b = b.renewed();
 #pragma unroll
   for (int step = 0; step < kDepthTiles / 2; ++step)
-    Instruction::template registers<1>(d.at, a.at[step], b.by_columns(0, step));
+    Instruction::template registers<1>(d.at, a.at[step],
+                                       b.by_columns(0, step, words.right_of_registers));
 }
 
 // The same with 64 rows of a tile in shared memory as `a`, from row0 on.
@@ -79,14 +91,17 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d, TileA a, int row0, TileB b
 template <int kTiles, class TileA, class TileB>
 LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, TileB b,
                                                  int b_col0) {
+  const DescriptorWords words(b.base);
   static_assert(TileA::kRows == TileB::kRows, "both tiles have the depth as rows");
   using Instruction = Wgmma<typename TileA::Element, kTiles * kTileCols>;
   a = a.renewed();
   b = b.renewed();
-  Instruction::template begin_shared<1, 1>(d.at, a.by_columns(0, 0), b.by_columns(b_col0, 0));
+  Instruction::template begin_shared<1, 1>(d.at, a.by_columns(0, 0, words.left),
+                                           b.by_columns(b_col0, 0, words.right));
 #pragma unroll
   for (int step = 1; step < TileA::kRows / 16; ++step)
-    Instruction::template shared<1, 1>(d.at, a.by_columns(0, step), b.by_columns(b_col0, step));
+    Instruction::template shared<1, 1>(d.at, a.by_columns(0, step, words.left),
+                                       b.by_columns(b_col0, step, words.right));
 }
 
 // The tile's 16 rows from row0 on, a multiple of 8, as an operand: the reverse of store_operand.
