@@ -138,7 +138,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     result.block_dv = fixed.block_dv;
     result.skip_tiles = fixed.skip_tiles;
     result.hopper.evaluator = fixed.hopper.evaluator;
-    if (result.dq_mode == DqMode::kAtomic) result.dq = fixed.dq;
+    if (sums_dq(result)) result.dq = fixed.dq;
   } else {
     result.dkdv = fixed.dkdv;
     result.dq = fixed.dq;
@@ -160,7 +160,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
   const bool is_same = !is_backward
                            ? is_automatic(result.forward)
                            : is_automatic(result.dkdv) &&
-                                 (result.dq_mode == DqMode::kAtomic || is_automatic(result.dq));
+                                 (sums_dq(result) || is_automatic(result.dq));
   if (is_same) result.hopper = automatic;
   return result;
 }

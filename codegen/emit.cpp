@@ -203,12 +203,14 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   constant("bool", "kIsAligned", boolean(schedule.load_path == LoadPath::kCpAsync));
   constant("bool", "kIsTraining", boolean(is_training));
   constant("bool", "kNeedsX", boolean(problem.pass != Pass::kForward && needs_x(problem)));
+  constant("bool", "kOrderedDq",
+           boolean(problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kOrdered));
   constant("int", "kRowThreads", number(kRowThreads));
   if (schedule.variant == Variant::kHopper) write_hopper_constants(out, problem, schedule);
   if (problem.pass == Pass::kBackward) {
     tiling("Dkdv", schedule.dkdv);
     constant("bool", "kSplitDkdv", boolean(schedule.split_dkdv));
-    constant("bool", "kAtomicDq", boolean(schedule.dq_mode == DqMode::kAtomic));
+    constant("bool", "kSumsDq", boolean(sums_dq(schedule)));
     if (schedule.dq_mode == DqMode::kSplit) tiling("Dq", schedule.dq);
   } else {
     tiling("Forward", schedule.forward);

@@ -14,7 +14,8 @@ constexpr EnumName<Variant> kVariants[] = {{Variant::kPortable, "portable"},
                                            {Variant::kHopper, "hopper"}};
 constexpr EnumName<LoadPath> kLoadPaths[] = {{LoadPath::kCpAsync, "cp_async"},
                                              {LoadPath::kPlain, "plain"}};
-constexpr EnumName<DqMode> kDqModes[] = {{DqMode::kSplit, "split"}, {DqMode::kAtomic, "atomic"}};
+constexpr EnumName<DqMode> kDqModes[] = {
+    {DqMode::kSplit, "split"}, {DqMode::kAtomic, "atomic"}, {DqMode::kOrdered, "ordered"}};
 constexpr EnumName<NormForm> kNormForms[] = {{NormForm::kScores, "scores"},
                                              {NormForm::kOperands, "operands"}};
 constexpr EnumName<WeightsFrom> kWeightsFrom[] = {{WeightsFrom::kRegisters, "registers"},

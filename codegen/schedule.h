@@ -28,8 +28,9 @@ enum class LoadPath {
 
 // Where the gradient of q is summed (backward only).
 enum class DqMode {
-  kSplit,   // a kernel of its own, in a fixed order: 7 products, bitwise repeatable
-  kAtomic,  // float32 atomics from the dk/dv kernel: 5 products, order not fixed
+  kSplit,    // a kernel of its own, in a fixed order: 7 products, bitwise repeatable
+  kAtomic,   // float32 atomics from the dk/dv kernel: 5 products, order not fixed
+  kOrdered,  // the same in the order of key tiles, which wait for one another: bitwise repeatable
 };
 
 // One tiled loop: a block owns `block_rows` rows (queries forward, keys in the dk/dv kernel) and
@@ -125,6 +126,9 @@ struct Schedule {
 
   bool operator==(const Schedule&) const = default;
 };
+
+// Whether the dk/dv kernel sums dq.
+inline bool sums_dq(const Schedule& schedule) { return schedule.dq_mode != DqMode::kSplit; }
 
 // The built-in default: legal on `target` for every valid problem. `dq_mode` matters to the
 // backward only.

@@ -173,19 +173,25 @@ Status check_backward(const Schedule& schedule, const Problem& problem, const Ta
         fmt::format("schedule.split_dkdv = false: head_dim + head_dim_v = {} is above {}, so that "
                     "the accumulators of dk and dv do not fit in registers together",
                     problem.head_dim + problem.head_dim_v, kMaxCols));
-  if (schedule.dq_mode == DqMode::kAtomic) {
+  if (sums_dq(schedule)) {
     if (schedule.dkdv.block_cols != 64)
       return bad("dkdv.block_cols", schedule.dkdv.block_cols,
-                 "with dq_mode atomic, allowed is 64, because a tile's queries are the rows of a "
+                 "with dq_mode atomic or ordered, allowed is 64, because a tile's queries are the "
+                 "rows of a "
                  "wgmma");
     if (schedule.dkdv.block_rows > 128)
       return bad("dkdv.block_rows", schedule.dkdv.block_rows,
-                 "with dq_mode atomic, allowed are 64 and 128, because one or two consumers share "
+                 "with dq_mode atomic or ordered, allowed are 64 and 128, because one or two "
+                 "consumers share "
                  "the columns of dq");
     if (hopper.ping_pong)
       return invalid_argument(
-          "schedule.hopper.ping_pong = true: not allowed with dq_mode atomic, because all "
-          "consumers exchange dS' at once");
+          "schedule.hopper.ping_pong = true: not allowed with dq_mode atomic or ordered, because "
+          "all consumers exchange dS' at once");
+    if (schedule.dq_mode == DqMode::kOrdered && hopper.persistent)
+      return invalid_argument(
+          "schedule.hopper.persistent = true: not allowed with dq_mode ordered, because a block "
+          "takes its work tile when it starts, so as to wait for earlier ones only");
     return check_space("dkdv", schedule.dkdv, hopper_dkdv_shared_bytes(problem, schedule), target);
   }
   LSSAR_RETURN_IF_ERROR(
@@ -224,17 +230,17 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
 // (ptxas 13.0). Whether the outer loop is there moves a few registers, too.
 void choose_backward(Schedule& schedule, const Problem& problem, const Target& target) {
   HopperOptions& hopper = schedule.hopper;
-  const bool is_atomic = schedule.dq_mode == DqMode::kAtomic;
+  const bool sums = sums_dq(schedule);
   const int dims = problem.head_dim + problem.head_dim_v;
-  hopper.ping_pong = !is_atomic;
-  hopper.persistent = !is_atomic && dims <= 128;
+  hopper.ping_pong = !sums;
+  hopper.persistent = !sums && dims <= 128;
   schedule.split_dkdv = dims > kMaxCols;
   schedule.dkdv.block_rows = 128;
-  schedule.dkdv.block_cols = is_atomic ? 64 : dims <= 192 ? 48 : 32;
+  schedule.dkdv.block_cols = sums ? 64 : dims <= 192 ? 48 : 32;
   fill_stages(schedule.dkdv, 4, [&] {
     return hopper_dkdv_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
   });
-  if (is_atomic) return;
+  if (sums) return;
   schedule.dq.block_rows = 128;
   schedule.dq.block_cols = dims <= 128 ? 96 : dims <= 256 ? 80 : dims <= 384 ? 48 : 32;
   fill_stages(schedule.dq, 4, [&] { return check_backward(schedule, problem, target).ok(); });
@@ -257,8 +263,8 @@ Status hopper_reason(const Problem& problem, const Target& target) {
 }
 
 bool prefers_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {
-  // With atomic sums, dk, dv and a tile's dq of more columns leave too few registers: they spill.
-  const bool spills = problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kAtomic &&
+  // Where it sums dq, dk, dv and a tile's dq of more columns leave too few registers: they spill.
+  const bool spills = problem.pass == Pass::kBackward && sums_dq(schedule) &&
                       problem.head_dim + problem.head_dim_v > 128;
   return hopper_reason(problem, target).ok() && !spills;
 }

@@ -48,21 +48,23 @@ Status check_shared(const char* name, int bytes, const Target& target) {
 namespace {
 
 // The dS tile is cut for the warps of a block: rows of 16 queries first, then columns of dq.
-Status check_atomic_dq(const Problem& problem, const Schedule& schedule) {
+Status check_sums_dq(const Problem& problem, const Schedule& schedule) {
   const int warps = schedule.dkdv.block_rows / kWarpRows;
   const int row_groups = schedule.dkdv.block_cols / kWarpRows;
   if (warps % row_groups != 0)
-    return invalid_argument(fmt::format(
-        "schedule.dkdv = {} x {}: with dq_mode atomic, block_cols must divide block_rows, because "
-        "every warp takes 16 queries of a tile",
-        schedule.dkdv.block_rows, schedule.dkdv.block_cols));
+    return invalid_argument(
+        fmt::format("schedule.dkdv = {} x {}: with dq_mode atomic or ordered, block_cols must "
+                    "divide block_rows, because "
+                    "every warp takes 16 queries of a tile",
+                    schedule.dkdv.block_rows, schedule.dkdv.block_cols));
   const int column_groups = warps / row_groups;
   if (padded_dim(problem.head_dim) % (16 * column_groups) != 0)
-    return invalid_argument(fmt::format(
-        "schedule.dkdv = {} x {}: with dq_mode atomic, {} warps share the {} columns of dq and "
-        "each needs a multiple of 16",
-        schedule.dkdv.block_rows, schedule.dkdv.block_cols, column_groups,
-        padded_dim(problem.head_dim)));
+    return invalid_argument(
+        fmt::format("schedule.dkdv = {} x {}: with dq_mode atomic or ordered, {} warps share the "
+                    "{} columns of dq and "
+                    "each needs a multiple of 16",
+                    schedule.dkdv.block_rows, schedule.dkdv.block_cols, column_groups,
+                    padded_dim(problem.head_dim)));
   return {};
 }
 
@@ -92,7 +94,7 @@ Status check_backward(const Schedule& schedule, const Problem& problem, const Ta
                     "the accumulators of dk and dv do not fit in registers together",
                     dims, kMaxAccumulatorCols));
   LSSAR_RETURN_IF_ERROR(check_shared("dkdv", dkdv_shared_bytes(problem, schedule), target));
-  if (schedule.dq_mode == DqMode::kAtomic) return check_atomic_dq(problem, schedule);
+  if (sums_dq(schedule)) return check_sums_dq(problem, schedule);
   LSSAR_RETURN_IF_ERROR(check_tiling("dq", schedule.dq));
   return check_shared("dq", dq_shared_bytes(problem, schedule), target);
 }

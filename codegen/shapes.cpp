@@ -17,6 +17,7 @@ int tile_bytes(const Problem& problem, int rows, int cols) {
 int swizzled_bytes(int rows, int cols) { return rows * 128 * ((cols + 63) / 64); }
 
 constexpr int kBarrierBytes = 8;
+constexpr int kTicketBytes = 4;  // of tile/dq_turns.cuh
 // Of a ring of slots, and of the pair that guards what a block owns.
 int ring_bytes(int slots) { return 2 * (slots + 1) * kBarrierBytes; }
 // Reciprocal norms of a tile's keys, as a TMA box is aligned.
@@ -60,14 +61,14 @@ int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule) {
   const Tiling& tiling = schedule.dkdv;
   const int owned = swizzled_bytes(tiling.block_rows, problem.head_dim) +
                     swizzled_bytes(tiling.block_rows, problem.head_dim_v);
-  const int scores = schedule.dq_mode == DqMode::kAtomic
-                         ? 2 * swizzled_bytes(tiling.block_rows, tiling.block_cols)
-                         : 0;
+  const int scores =
+      sums_dq(schedule) ? 2 * swizzled_bytes(tiling.block_rows, tiling.block_cols) : 0;
   const int slot = swizzled_bytes(tiling.block_cols, problem.head_dim) +
                    swizzled_bytes(tiling.block_cols, problem.head_dim_v) +
                    tiling.block_cols * kRowConstantBytes;
   const int words = tiling.block_rows / kWarpRows * 4;
-  return owned + scores + tiling.stages * slot + words + ring_bytes(tiling.stages);
+  const int ticket = schedule.dq_mode == DqMode::kOrdered ? 2 * kTicketBytes : 0;
+  return owned + scores + tiling.stages * slot + words + ring_bytes(tiling.stages) + ticket;
 }
 
 int hopper_dq_shared_bytes(const Problem& problem, const Schedule& schedule) {
@@ -110,9 +111,9 @@ int dkdv_shared_bytes(const Problem& problem, const Schedule& schedule) {
                     tile_bytes(problem, tiling.block_cols, dim_v) +
                     tiling.block_cols * kRowConstantBytes;
   int total = owned + tiling.stages * stage;
-  if (schedule.dq_mode == DqMode::kAtomic)
+  if (sums_dq(schedule))
     total += tile_bytes(problem, tiling.block_rows, tiling.block_cols) +
-             tiling.block_rows / kWarpRows * 4;
+             tiling.block_rows / kWarpRows * 4 + kTicketBytes;
   return total;
 }
 

@@ -34,7 +34,7 @@ int hopper_launch_registers(const Tiling& tiling);
 int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule);
 int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule);
 int hopper_dq_shared_bytes(const Problem& problem, const Schedule& schedule);
-// Columns of dq that a consumer of the dk/dv kernel makes (DqMode::kAtomic): half of them, in whole
+// Columns of dq that a consumer of the dk/dv kernel makes (sums_dq): half of them, in whole
 // chunks of 64 where there are several.
 int hopper_query_grad_cols(const Problem& problem, const Schedule& schedule);
 // A consumer warp group per 64 rows, and the producer.

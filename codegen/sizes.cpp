@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include "codegen/kernel.h"
+#include "codegen/shapes.h"
 
 namespace lssar {
 namespace {
 
 constexpr size_t kPartAlignment = 256;
+constexpr size_t kTicketBytes = 4;  // before the counters: tile/dq_turns.cuh
 
 // a * b * c * ..., or nothing where that passes the limit of a signed 64-bit size.
 std::optional<size_t> product(std::initializer_list<int64_t> factors) {
@@ -34,15 +36,20 @@ Status overflow(const char* what, const Sizes& s) {
 Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes) {
   const bool is_backward = problem.pass == Pass::kBackward;
-  const bool sums_dq = is_backward && schedule.dq_mode == DqMode::kAtomic;
+  const bool has_sums = is_backward && sums_dq(schedule);
   const auto key_norms = product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
   const auto query_norms = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 4 : 0});
   const auto constants = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 32 : 0});
   const auto dq_sum =
-      product({sizes.batch, sizes.heads, sizes.seq_q, sums_dq ? problem.head_dim : 0, 4});
+      product({sizes.batch, sizes.heads, sizes.seq_q, has_sums ? problem.head_dim : 0, 4});
+  const bool is_ordered = is_backward && schedule.dq_mode == DqMode::kOrdered;
+  const Tiling& dkdv = schedule.dkdv;
+  const int64_t query_tiles = (sizes.seq_q + dkdv.block_cols - 1) / dkdv.block_cols;
+  const auto turns = product(
+      {sizes.batch, sizes.heads, is_ordered ? query_tiles : 0, dkdv.block_rows / kWarpRows, 4});
   const auto unit_keys = product({sizes.batch, sizes.kv_heads, sizes.seq_k,
                                   needs_unit_keys(problem, schedule) ? problem.head_dim : 0, 2});
-  if (!key_norms || !query_norms || !constants || !dq_sum || !unit_keys)
+  if (!key_norms || !query_norms || !constants || !dq_sum || !turns || !unit_keys)
     return overflow("workspace", sizes);
 
   WorkspaceLayout layout;
@@ -54,6 +61,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   };
   if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||
       !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum) ||
+      !place(layout.dq_turns, is_ordered ? *turns + kTicketBytes : 0) ||
       !place(layout.unit_keys, *unit_keys))
     return overflow("workspace", sizes);
   layout.total_bytes = at;

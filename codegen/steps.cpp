@@ -121,16 +121,15 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
   steps.push_back(row_step("lssar_backward_rows", GridRows::kQueries, "backward_rows"));
   if (schedule.variant == Variant::kHopper) {
     steps.push_back(hopper_dkdv_step(problem, schedule));
-    steps.push_back(
-        schedule.dq_mode == DqMode::kAtomic
-            ? row_step("lssar_backward_dq_finish", GridRows::kQueries, "backward_dq_finish")
-            : hopper_dq_step(problem, schedule));
+    steps.push_back(sums_dq(schedule) ? row_step("lssar_backward_dq_finish", GridRows::kQueries,
+                                                 "backward_dq_finish")
+                                      : hopper_dq_step(problem, schedule));
     return steps;
   }
   steps.push_back(tile_step("lssar_backward_dkdv", GridRows::kKeys, schedule.dkdv,
                             dkdv_shared_bytes(problem, schedule), "backward_dkdv", "DkdvShape"));
   steps.push_back(
-      schedule.dq_mode == DqMode::kAtomic
+      sums_dq(schedule)
           ? row_step("lssar_backward_dq_finish", GridRows::kQueries, "backward_dq_finish")
           : tile_step("lssar_backward_dq", GridRows::kQueries, schedule.dq,
                       dq_shared_bytes(problem, schedule), "backward_dq", "DqShape"));
@@ -152,9 +151,9 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
   const bool is_hopper = schedule.variant == Variant::kHopper;
   roots.push_back(is_hopper ? "templates/kernels/hopper_backward_dkdv.cuh"
                             : "templates/kernels/backward_dkdv.cuh");
-  roots.push_back(schedule.dq_mode == DqMode::kAtomic ? "templates/kernels/backward_dq_finish.cuh"
-                  : is_hopper                         ? "templates/kernels/hopper_backward_dq.cuh"
-                                                      : "templates/kernels/backward_dq.cuh");
+  roots.push_back(sums_dq(schedule) ? "templates/kernels/backward_dq_finish.cuh"
+                  : is_hopper       ? "templates/kernels/hopper_backward_dq.cuh"
+                                    : "templates/kernels/backward_dq.cuh");
   return roots;
 }
 

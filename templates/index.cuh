@@ -29,7 +29,7 @@ struct SampleFunctions {
   static LSSAR_DEVICE float power_slope(float u) { return u * u; }
 };
 
-template <class T, class M, bool kAtomic, bool kAligned>
+template <class T, class M, bool kSums, bool kAligned>
 struct SampleConfig : SampleFunctions {
   using Element = T;
   using Mma = M;
@@ -53,7 +53,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr float kCutWeight = 0.5f;
   static constexpr bool kSkipTiles = false;
   static constexpr bool kSplitDkdv = false;
-  static constexpr bool kAtomicDq = kAtomic;
+  static constexpr bool kSumsDq = kSums, kOrderedDq = kSums;
   static constexpr int kDqRows = 32, kDqCols = 16, kDqStages = 3;
 };
 
@@ -86,7 +86,7 @@ LSSAR_DEVICE void run_every_kernel(const AttentionParams& p) {
   forward<Config>(p);
   backward_rows<Config>(p);
   backward_dkdv<Config>(p);
-  if constexpr (Config::kAtomicDq) {
+  if constexpr (Config::kSumsDq) {
     backward_dq_finish<Config>(p);
   } else {
     backward_dq<Config>(p);

@@ -1,8 +1,8 @@
-// Backward for keys and values; with atomic sums also for queries.
+// Backward for keys and values; with kSumsDq also for queries.
 //
 //   dv_j = sum_i M_ij g_i
 //   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
-//   atomic: dq sums += dS'_ij k_j / |k_j|
+//   kSumsDq: dq sums += dS'_ij k_j / |k_j|, as blocks come, or with kOrderedDq in the order of keys
 //
 // A block owns BLOCK_N keys of one kv head, 16 to a warp, and walks over tiles of BLOCK_Q queries
 // of every head that reads it: so sums over a head group need no second kernel and have one order.
@@ -10,12 +10,13 @@
 // kSplitDkdv: one sweep over the queries for dv, a second one for dk.
 //
 // Shared memory: key tile, value tile, kStages stages of {queries, output gradients, row
-// constants}; with atomic sums a tile of dS' and a word per warp.
-// Barriers: one per stage (tile/pipeline.cuh); with atomic sums one before dS' is read by other
+// constants}; with sums of dq a tile of dS', a word per warp and the block's ticket.
+// Barriers: one per stage (tile/pipeline.cuh); with sums of dq one before dS' is read by other
 // warps (the next stage's frees it), one between its two parts, and for fp16 one to agree on its
 // scale.
 #pragma once
 
+#include "templates/tile/dq_turns.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/key_scores.cuh"
@@ -46,7 +47,8 @@ struct DkdvShape {
   static constexpr int kStagesOffset = KeyTile::kBytes + ValueTile::kBytes;
   static constexpr int kScoreOffset = kStagesOffset + Config::kDkdvStages * kStageBytes;
   static constexpr int kSlotsOffset = kScoreOffset + ScoreTile::kBytes;
-  static constexpr int kSharedBytes = Config::kAtomicDq ? kSlotsOffset + kWarps * 4 : kScoreOffset;
+  static constexpr int kTicketOffset = kSlotsOffset + kWarps * 4;
+  static constexpr int kSharedBytes = Config::kSumsDq ? kTicketOffset + 4 : kScoreOffset;
 
   static_assert(BLOCK_N % kWarpRows == 0, "a warp owns 16 keys");
   static_assert(BLOCK_Q % 16 == 0, "queries are the depth of an mma, 16 at a time");
@@ -110,7 +112,7 @@ struct BackwardDkdv {
   using Ring = Pipeline<Config::kDkdvStages, DkdvLoader<Config>>;
   // dS' / |k_j| rather than dS': sums over keys need it, and a scale shared by keys must not come
   // from one past the end, whose norm is 0. Else the factor waits for the end of the sum.
-  static constexpr bool kGradHasKeyNorm = Config::kAtomicDq || GradScale<Element>::kIsNeeded;
+  static constexpr bool kGradHasKeyNorm = Config::kSumsDq || GradScale<Element>::kIsNeeded;
 
   const AttentionParams& p;
   BlockPlace place;  // head: kv head
@@ -146,7 +148,7 @@ struct BackwardDkdv {
   // The largest gradient of the warp, or of the block where all warps round to one tile.
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) const {
     u32 largest = GradScale<Element>::largest_bits(d);
-    if constexpr (Config::kAtomicDq) {
+    if constexpr (Config::kSumsDq) {
       const u32 slots = shared + Shape::kSlotsOffset;
       if (lane_index() == 0) store_shared(slots + warp_index() * 4, largest);
       block_barrier();
@@ -186,12 +188,17 @@ struct BackwardDkdv {
       Mma::subtract(d, operand);
     }
     const i64 queries = seq_q<Config>(p);
+    const i64 slice = i64{place.batch} * p.heads + head;
+    u32* turn = nullptr;
+    if constexpr (Config::kOrderedDq) {
+      turn = DqTurns<Config>::of_part(p, slice, first_query, warp_index());
+      begin_turn(turn, static_cast<u32>(place.tile_idx));
+    }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 query = first_query + row0 + fragment_row(half);
       if (query >= queries) continue;
-      float* out =
-          p.grad_q_sum + ((i64{place.batch} * p.heads + head) * queries + query) * Config::kHeadDim;
+      float* out = p.grad_q_sum + (slice * queries + query) * Config::kHeadDim;
 #pragma unroll
       for (int n = 0; n < kCols / kTileCols; ++n)
 #pragma unroll
@@ -200,6 +207,7 @@ struct BackwardDkdv {
           if (col < Config::kHeadDim) add_global(out + col, dq.at[n][2 * half + c] * inverse_scale);
         }
     }
+    if constexpr (Config::kOrderedDq) end_turn(turn);
   }
 
   template <bool kWithDv, bool kWithDk>
@@ -228,7 +236,7 @@ struct BackwardDkdv {
         if constexpr (GradScale<Element>::kIsNeeded) scale.apply(largest_gradient(d), d, dk);
         Mma::round(operand, d);
         Mma::multiply(dk, operand, queries);
-        if constexpr (Config::kAtomicDq)
+        if constexpr (Config::kSumsDq)
           add_query_grads(d, place.head * group + head_in_group, first_query, scale.inverse());
       }
     }
@@ -265,7 +273,13 @@ struct BackwardDkdv {
   LSSAR_DEVICE void place_block() {
     const i64 num_keys = seq_k<Config>(p);
     const i64 num_queries = seq_q<Config>(p);
-    place = block_place(ceil_div(num_keys, Shape::BLOCK_N), p.kv_heads);
+    const i64 num_tiles_k = ceil_div(num_keys, Shape::BLOCK_N);
+    if constexpr (Config::kOrderedDq) {
+      place = block_place(num_tiles_k, p.kv_heads,
+                          DqTurns<Config>::take_ticket(p, shared + Shape::kTicketOffset));
+    } else {
+      place = block_place(num_tiles_k, p.kv_heads);
+    }
     first_key = place.tile_idx * Shape::BLOCK_N;
     group = p.heads / p.kv_heads;
     // The first query that sees the block's first key.
@@ -284,7 +298,6 @@ struct BackwardDkdv {
   }
 
   LSSAR_DEVICE void load_owned() {
-    shared = dynamic_shared_address();
     keys.base = shared;
     values.base = shared + Shape::KeyTile::kBytes;
     const i64 valid = seq_k<Config>(p) - first_key;
@@ -297,6 +310,7 @@ struct BackwardDkdv {
   }
 
   LSSAR_DEVICE void run() {
+    shared = dynamic_shared_address();
     place_block();
     load_owned();
     DkdvLoader<Config> loader{p,          place.batch, place.head * group,           group,

@@ -2,10 +2,11 @@
 //
 //   delta_i = g_i o_i (o in float32),  eps_i = p b_i g_i X_i
 //
-// Eight lanes per row of [batch, heads, seq_q]; kThreads / 8 rows per block. With atomic sums of dq
-// it also clears them.
+// Eight lanes per row of [batch, heads, seq_q]; kThreads / 8 rows per block. Where the dk/dv kernel
+// sums dq, it also clears the sums, and the counters of their order.
 #pragma once
 
+#include "templates/tile/dq_turns.cuh"
 #include "templates/tile/row_constants.cuh"
 #include "templates/tile/row_group.cuh"
 #include "templates/tile/rows.cuh"
@@ -85,10 +86,13 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& p) {
         g, static_cast<const typename Config::SavedX*>(p.saved_x) + flat_row * Config::kHeadDimV);
   if (row >= queries) return;
 
-  if constexpr (Config::kAtomicDq) {
+  if constexpr (Config::kSumsDq) {
     for (int col = row_group_lane() * 4; col < Config::kHeadDim; col += kRowGroupThreads * 4)
       store_global_16(p.grad_q_sum + flat_row * Config::kHeadDim + col, {0.0f, 0.0f, 0.0f, 0.0f});
   }
+  if constexpr (Config::kOrderedDq)
+    DqTurns<Config>::clear(p, i64{place.batch} * p.heads + place.head, row, row_group_lane(),
+                           kRowGroupThreads);
   if (row_group_lane() != 0) return;
   const SavedStats stats = load_stats(p, i64{p.batch} * p.heads * queries, flat_row);
   const RowConstants c = make_row_constants<Config>(

@@ -1,8 +1,8 @@
-// Backward for keys and values, for sm_90a; with kAtomicDq also for queries.
+// Backward for keys and values, for sm_90a; with kSumsDq also for queries.
 //
 //   dv_j = sum_i M_ij g_i
 //   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
-//   atomic: dq sums += dS'_ij k_j / |k_j|
+//   kSumsDq: dq sums += dS'_ij k_j / |k_j|, as blocks come, or with kOrderedDq in the order of keys
 //
 // A work tile is BLOCK_N keys of one kv head, 64 to a consumer warp group, and all queries of every
 // head that reads them, BLOCK_Q at a time. Scores are computed transposed (keys as rows), so that M
@@ -13,11 +13,11 @@
 // dS'. (The next tile's scores are not begun early: at d = 128 there are no registers for them.)
 // kPingPong: consumers take turns in starting the products of scores.
 //
-// kAtomicDq: dS' of all consumers goes through shared memory (two tiles in turns, so that one
+// kSumsDq: dS' of all consumers goes through shared memory (two tiles in turns, so that one
 // barrier per tile is enough); each consumer makes a share of the columns of dq.
 //
 // Shared memory: key tile, value tile, dS' tiles, kDkdvStages slots of a query tile, an output
-// gradient tile and row constants, a word per consumer warp, barriers.
+// gradient tile and row constants, a word per consumer warp, barriers, the block's ticket.
 // Named barriers: tile/consumer_barriers.cuh.
 #pragma once
 
@@ -26,6 +26,7 @@
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/consumer_barriers.cuh"
+#include "templates/tile/dq_turns.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/key_scores.cuh"
 #include "templates/tile/project.cuh"
@@ -54,7 +55,7 @@ struct DkdvConsumer {
   using Item = DkdvItem<Config>;
   // As in the portable kernel: dS' / |k_j| where a sum over keys, or a scale shared by keys, needs
   // it.
-  static constexpr bool kGradHasKeyNorm = Config::kAtomicDq || GradScale<Element>::kIsNeeded;
+  static constexpr bool kGradHasKeyNorm = Config::kSumsDq || GradScale<Element>::kIsNeeded;
 
   const AttentionParams& p;
   DkdvShared<Config> shared;
@@ -121,7 +122,7 @@ struct DkdvConsumer {
   }
 
   // Whether dS' may be rounded as soon as it is there: no scale to find first, no residual to take.
-  static constexpr bool kRoundsAtOnce = !Config::kAtomicDq && !GradScale<Element>::kIsNeeded;
+  static constexpr bool kRoundsAtOnce = !Config::kSumsDq && !GradScale<Element>::kIsNeeded;
 
   // Products -> M, rounded, and dS', rounded with kRoundsAtOnce. NOTE: 16 queries after the other,
   // so that what is rounded makes room for what is next: all at once took more registers than there
@@ -143,7 +144,7 @@ struct DkdvConsumer {
   // The largest gradient of the warp, or of all consumers where they round to one tile.
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) {
     u32 largest = GradScale<Element>::largest_bits(d);
-    if constexpr (Config::kAtomicDq) {
+    if constexpr (Config::kSumsDq) {
       all_consumers_barrier<Shape::kNumConsumers>();  // the last tile's words have been read
       const int warp = warp_row0() / kWarpRows;
       if (lane_index() == 0) store_shared(shared.words() + warp * 4, largest);
@@ -173,12 +174,19 @@ struct DkdvConsumer {
                                    query_grad_col0());
   }
 
+  // The counter of the warp's part of dq of the item's queries.
+  LSSAR_DEVICE u32* turn(const Work& work, const Item& item) const {
+    return DqTurns<Config>::of_part(p, i64{work.batch} * p.heads + item.head, item.first_query,
+                                    warp_row0() / kWarpRows);
+  }
+
   // The consumer's share of dq of the item's queries, to global memory.
   LSSAR_DEVICE void add_query_grads(const QueryGrads& dq, const Work& work, const Item& item,
                                     float inverse_scale) const {
     const i64 queries = seq_q<Config>(p);
     const int row0 = warp_group_thread() / kWarpThreads * kWarpRows;
     const int first_col = group == 0 ? 0 : Shape::kHalfDim;  // the first that is not the other's
+    if constexpr (Config::kOrderedDq) begin_turn(turn(work, item), static_cast<u32>(work.tile));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const u32 query = static_cast<u32>(item.first_query + row0 + fragment_row(half));
@@ -218,7 +226,7 @@ struct DkdvConsumer {
                                   const Item& item) {
     if constexpr (GradScale<Element>::kIsNeeded) sums.scale.apply(largest_gradient(d), d, sums.dk);
     if constexpr (!kRoundsAtOnce) Mma::round(grads, d);
-    if constexpr (Config::kAtomicDq) {
+    if constexpr (Config::kSumsDq) {
       const bool has_residual =
           num_grad_parts<Config>(num_visible_keys<Config>(p, item.first_query)) > 1;
       Operand residual;
@@ -237,14 +245,15 @@ struct DkdvConsumer {
     pin_operand(grads);
     wgmma_fence();
     start_multiply<Element>(sums.dk, grads, shared.queries(slot));
-    if constexpr (Config::kAtomicDq) start_query_grads(dq);
+    if constexpr (Config::kSumsDq) start_query_grads(dq);
     wgmma_commit();
     wgmma_wait<0>();
     pin(sums.dk);
     pin_operand(grads);
-    if constexpr (Config::kAtomicDq) {
+    if constexpr (Config::kSumsDq) {
       pin(dq);
       add_query_grads(dq, work, item, sums.scale.inverse());
+      if constexpr (Config::kOrderedDq) end_turn(turn(work, item));
     }
   }
 
@@ -334,10 +343,9 @@ struct DkdvConsumer {
     if (warp_group_thread() == 0) mbarrier_arrive(owned.empty(0));
   }
 
-  LSSAR_DEVICE void run() {
+  LSSAR_DEVICE void run(u32 ticket) {
     turns.begin();
-    for_each_work_tile<Config::kIsPersistent>(Work::count(p),
-                                              [this](u32 index) { process(Work(p, index)); });
+    for_each_dkdv_work<Config>(p, ticket, [this](u32 index) { process(Work(p, index)); });
   }
 };
 
@@ -350,10 +358,15 @@ LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& params) {
     shared.owned_ring().init(Shape::kNumConsumers);
     fence_mbarrier_init();
   }
-  block_barrier();
+  u32 ticket = 0;
+  if constexpr (Config::kOrderedDq) {
+    ticket = DqTurns<Config>::take_ticket(params.attention, shared.ticket());
+  } else {
+    block_barrier();
+  }
   run_roles<Config::kDkdvProducerRegisters, Config::kDkdvConsumerRegisters>(
-      [&] { DkdvProducer<Config>(params, shared).run(); },
-      [&](int group) { DkdvConsumer<Config>(params.attention, shared, group).run(); });
+      [&] { DkdvProducer<Config>(params, shared).run(ticket); },
+      [&](int group) { DkdvConsumer<Config>(params.attention, shared, group).run(ticket); });
 }
 
 }  // namespace lssar_device

@@ -45,22 +45,24 @@ struct HopperDkdvShape {
 
   static constexpr int kValuesOffset = KeyTile::kBytes;
   static constexpr int kScoresOffset = kValuesOffset + ValueTile::kBytes;
-  static constexpr int kSlotsOffset =
-      kScoresOffset + (Config::kAtomicDq ? 2 * ScoreTile::kBytes : 0);
+  static constexpr int kSlotsOffset = kScoresOffset + (Config::kSumsDq ? 2 * ScoreTile::kBytes : 0);
   static constexpr int kGradsOffset = QueryTile::kBytes;
   static constexpr int kSlotBytes = QueryTile::kBytes + GradTile::kBytes;
   static constexpr int kConstantsOffset = kSlotsOffset + kSlots * kSlotBytes;
   static constexpr int kWordsOffset = kConstantsOffset + kSlots * Constants::kBytes;
   static constexpr int kRingOffset = kWordsOffset + (kConsumerWarps + 1) / 2 * 8;
   static constexpr int kOwnedRingOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
-  static constexpr int kSharedBytes = kOwnedRingOffset + RingBarriers<1>::kBytes;
+  static constexpr int kTicketOffset = kOwnedRingOffset + RingBarriers<1>::kBytes;
+  static constexpr int kSharedBytes = kTicketOffset + (Config::kOrderedDq ? 8 : 0);
 
   static_assert(BLOCK_N % kWarpGroupRows == 0, "a consumer owns 64 keys");
   static_assert(BLOCK_Q % 16 == 0 && BLOCK_Q <= 256, "queries are the depth of a wgmma");
-  static_assert(!Config::kAtomicDq || (BLOCK_Q == kWarpGroupRows && kNumConsumers <= 2),
+  static_assert(!Config::kSumsDq || (BLOCK_Q == kWarpGroupRows && kNumConsumers <= 2),
                 "the rows of dq's product are one tile's queries");
-  static_assert(!Config::kAtomicDq || !Config::kPingPong,
+  static_assert(!Config::kSumsDq || !Config::kPingPong,
                 "dS' is exchanged by all consumers at once: they have no turns");
+  static_assert(!Config::kOrderedDq || !Config::kIsPersistent,
+                "a block takes its work tile when it starts");
 };
 
 // TmaParams::maps, in this order.
@@ -71,6 +73,7 @@ template <class Config>
 struct DkdvWork {
   using Shape = HopperDkdvShape<Config>;
 
+  int tile;
   int head;  // kv head
   int batch;
   int first_key;
@@ -84,7 +87,8 @@ struct DkdvWork {
         index, ceil_div(num_keys, Shape::BLOCK_N), p.kv_heads, p.batch * p.kv_heads);
     head = place.head;
     batch = place.batch;
-    first_key = static_cast<int>(place.tile_idx) * Shape::BLOCK_N;
+    tile = static_cast<int>(place.tile_idx);
+    first_key = tile * Shape::BLOCK_N;
     const i64 seen =
         Config::kIsCausal ? maximum(first_key + num_queries - num_keys, i64{0}) : i64{0};
     first_query = static_cast<int>(seen / Shape::BLOCK_Q) * Shape::BLOCK_Q;
@@ -152,7 +156,18 @@ struct DkdvShared {
   LSSAR_DEVICE u32 words() const { return base + Shape::kWordsOffset; }
   LSSAR_DEVICE RingBarriers<Shape::kSlots> ring() const { return {base + Shape::kRingOffset}; }
   LSSAR_DEVICE RingBarriers<1> owned_ring() const { return {base + Shape::kOwnedRingOffset}; }
+  LSSAR_DEVICE u32 ticket() const { return base + Shape::kTicketOffset; }
 };
+
+// Calls `process` with each work tile of this block; `ticket`: of kOrderedDq.
+template <class Config, class Process>
+LSSAR_DEVICE void for_each_dkdv_work(const AttentionParams& p, u32 ticket, const Process& process) {
+  if constexpr (Config::kOrderedDq) {
+    LSSAR_INLINE_CALL process(ticket);
+  } else {
+    for_each_work_tile<Config::kIsPersistent>(DkdvWork<Config>::count(p), process);
+  }
+}
 
 // One thread.
 template <class Config>
@@ -202,9 +217,9 @@ struct DkdvProducer {
     cursor.advance();
   }
 
-  LSSAR_DEVICE void run() {
+  LSSAR_DEVICE void run(u32 ticket) {
     const AttentionParams& p = params.attention;
-    for_each_work_tile<Config::kIsPersistent>(DkdvWork<Config>::count(p), [&](u32 index) {
+    for_each_dkdv_work<Config>(p, ticket, [&](u32 index) {
       const DkdvWork<Config> work(p, index);
       load_owned(work);
       for (int sweep = 0; sweep < Shape::kNumSweeps; ++sweep)

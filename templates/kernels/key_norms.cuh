@@ -3,6 +3,7 @@
 // A group of eight lanes per key; kThreads / 8 keys per block, over [batch, kv_heads, seq_k].
 #pragma once
 
+#include "templates/tile/dq_turns.cuh"
 #include "templates/tile/row_group.cuh"
 #include "templates/tile/rows.cuh"
 
@@ -10,6 +11,9 @@ namespace lssar_device {
 
 template <class Config>
 LSSAR_DEVICE void key_norms(const AttentionParams& p) {
+  if constexpr (Config::kOrderedDq) {
+    if (block_index() == 0 && thread_index() == 0) DqTurns<Config>::clear_tickets(p);
+  }
   constexpr int kRowsPerBlock = Config::kRowThreads / kRowGroupThreads;
   const i64 keys = seq_k<Config>(p);
   const BlockPlace place = block_place(ceil_div(keys, kRowsPerBlock), p.kv_heads);

@@ -119,6 +119,24 @@ LSSAR_DEVICE void store_global_16(float* address, const float (&value)[4]) {
                "f"(value[1]), "f"(value[2]), "f"(value[3])
                : "memory");
 }
+// Counters that blocks of a grid share. Acquire and release order what the thread, and those it
+// synchronises with, access in global memory.
+LSSAR_DEVICE u32 add_relaxed(u32* address, u32 value) {
+  u32 before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(address), "r"(value)
+               : "memory");
+  return before;
+}
+LSSAR_DEVICE void add_release(u32* address, u32 value) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+LSSAR_DEVICE u32 load_acquire(const u32* address) {
+  u32 value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return value;
+}
 LSSAR_DEVICE void add_global(float* address, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
 }

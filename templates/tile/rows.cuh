@@ -44,8 +44,7 @@ struct BlockPlace {
 };
 
 // Blocks are numbered with the tile running fastest.
-LSSAR_DEVICE BlockPlace block_place(i64 num_tiles, int heads) {
-  const u32 block = block_index();
+LSSAR_DEVICE BlockPlace block_place(i64 num_tiles, int heads, u32 block = block_index()) {
   const u32 slice = block / static_cast<u32>(num_tiles);
   BlockPlace place;
   place.tile_idx = block - slice * static_cast<u32>(num_tiles);
