@@ -56,13 +56,15 @@ struct DkdvConsumer {
   // As in the portable kernel: dS' / |k_j| where a sum over keys, or a scale shared by keys, needs
   // it.
   static constexpr bool kGradHasKeyNorm = Config::kSumsDq || GradScale<Element>::kIsNeeded;
+  // Where registers are short.
+  static constexpr bool kMasksLate =
+      Config::kSumsDq || (GradScale<Element>::kIsNeeded && Config::kHeadDim > 64);
 
   const AttentionParams& p;
   DkdvShared<Config> shared;
   int group;  // of the consumers
   ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
-  RingCursor<Shape::kSlots> filled;    // next slot to wait for
-  RingCursor<Shape::kSlots> released;  // next slot to give back
+  RingCursor<Shape::kSlots> filled;  // next slot to wait for
   RingCursor<1> owned_cursor;
   float key_norm[2];
   int score_buffer = 0;
@@ -88,11 +90,10 @@ struct DkdvConsumer {
     GradScale<Element> scale;
   };
 
-  LSSAR_DEVICE void release_slot() {
+  LSSAR_DEVICE void release_slot(int slot) const {
     fence_async_shared();  // row constants were read before TMA overwrites them
     warp_barrier();
-    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(released.slot));
-    released.advance();
+    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(slot));
   }
 
   // s = k qᵀ and, for dk, d = v gᵀ of the next tile; returns its slot.
@@ -134,8 +135,8 @@ struct DkdvConsumer {
     const KeyMask mask{limit, Config::kIsCausal && limit < warp_row0() + kWarpRows - 1};
 #pragma unroll
     for (int step = 0; step < kQueryTiles / 2; ++step) {
-      weigh_keys<Config, kWithDk, kGradHasKeyNorm>(s, d, shared.constants(slot), key_norm,
-                                                   warp_row0(), mask, 2 * step, 2 * step + 2);
+      weigh_keys<Config, kWithDk, kGradHasKeyNorm, kMasksLate>(
+          s, d, shared.constants(slot), key_norm, warp_row0(), mask, 2 * step, 2 * step + 2);
       if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
       if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
     }
@@ -275,7 +276,7 @@ struct DkdvConsumer {
         pin(sums.dv);
         pin_operand(weights);
       }
-      release_slot();
+      release_slot(slot);
     }
   }
 

@@ -45,7 +45,12 @@ struct KeyMask {
 // s: products k_j q_i -> M_ij; d: products v_j g_i -> dS'_ij, with kGradHasKeyNorm / |k_j|.
 // kWithDk false: only M. `row0` is the warp's first row in the block, key_norm 1 / |k_j|. Tiles of
 // 8 queries from first_tile up to end_tile.
-template <class Config, bool kWithDk, bool kGradHasKeyNorm, class Constants, int kTiles>
+//
+// Hidden scores become -infinity, whose weight and gradient are 0, under one branch for all tiles:
+// elsewhere the mask costs nothing. kMasksLate: instead each weight and gradient is replaced, which
+// takes instructions everywhere, but fewer registers.
+template <class Config, bool kWithDk, bool kGradHasKeyNorm, bool kMasksLate, class Constants,
+          int kTiles>
 LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants constants,
                              const float (&key_norm)[2], int row0, KeyMask mask, int first_tile = 0,
                              int end_tile = kTiles) {
@@ -53,6 +58,9 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
   u32 lane_part = static_cast<u32>(fragment_col(0) * Constants::kPitch);
   pin_register(lane_part);
   constants.base += lane_part;
+  const auto is_hidden = [&](int n, int e) {
+    return row0 + fragment_row(e / 2) - (fragment_col(n) + e % 2) > mask.limit;
+  };
   RowConstants rows[kTiles][2];
 #pragma unroll
   for (int n = first_tile; n < end_tile; ++n)
@@ -62,15 +70,12 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
       s.at[n][c] *= rows[n][c].score_scale * key_norm[0];
       s.at[n][2 + c] *= rows[n][c].score_scale * key_norm[1];
     }
-  // Hidden scores become -infinity: their softplus, sigmoid and with these weight and gradient are
-  // 0.
-  if (mask.is_needed) {
+  if (!kMasksLate && mask.is_needed) {
 #pragma unroll
     for (int n = first_tile; n < end_tile; ++n)
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        if (row0 + fragment_row(e / 2) - (fragment_col(n) + e % 2) > mask.limit)
-          s.at[n][e] = -infinity();
+        if (is_hidden(n, e)) s.at[n][e] = -infinity();
   }
 #pragma unroll
   for (int n = first_tile; n < end_tile; ++n)
@@ -80,6 +85,10 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
       weight_and_gradient<Config>(s.at[n][e], kWithDk ? d.at[n][e] : 0.0f, rows[n][e % 2],
                                   s.at[n][e], grad);
       if constexpr (kWithDk) d.at[n][e] = kGradHasKeyNorm ? grad * key_norm[e / 2] : grad;
+      if (kMasksLate && mask.is_needed && is_hidden(n, e)) {
+        s.at[n][e] = 0.0f;
+        if constexpr (kWithDk) d.at[n][e] = 0.0f;
+      }
     }
 }
 

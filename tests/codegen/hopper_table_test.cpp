@@ -26,9 +26,10 @@ struct Row {
 };
 
 std::string row_key(const Row& row) {
-  const char* suffix = row.pass != Pass::kBackward   ? ""
-                       : row.mode == DqMode::kAtomic ? ", atomic"
-                                                     : ", split";
+  const char* suffix = row.pass != Pass::kBackward    ? ""
+                       : row.mode == DqMode::kAtomic  ? ", atomic"
+                       : row.mode == DqMode::kOrdered ? ", ordered"
+                                                      : ", split";
   return fmt::format("| {} | {} | {}{} |", row.dim, dtype_name(row.dtype), pass_name(row.pass),
                      suffix);
 }
@@ -136,7 +137,8 @@ TEST_P(HopperTable, IsTrue) {
     for (const Row& row : {Row{GetParam(), dtype, Pass::kForward, DqMode::kSplit},
                            Row{GetParam(), dtype, Pass::kForwardTrain, DqMode::kSplit},
                            Row{GetParam(), dtype, Pass::kBackward, DqMode::kSplit},
-                           Row{GetParam(), dtype, Pass::kBackward, DqMode::kAtomic}}) {
+                           Row{GetParam(), dtype, Pass::kBackward, DqMode::kAtomic},
+                           Row{GetParam(), dtype, Pass::kBackward, DqMode::kOrdered}}) {
       const auto line = make_line(**compiler, row);
       ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
       EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << *line;

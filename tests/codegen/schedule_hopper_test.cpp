@@ -24,13 +24,13 @@ TEST(HopperSchedule, TheDefaultIsLegalForEveryDim) {
   for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
     for (DType dtype : {DType::kBf16, DType::kFp16}) {
       for (int dim = 8; dim <= 256; dim += 8) {
-        for (DqMode mode : {DqMode::kSplit, DqMode::kAtomic}) {
+        for (DqMode mode : {DqMode::kSplit, DqMode::kAtomic, DqMode::kOrdered}) {
           const Problem problem = make_problem(pass, dtype, dim);
           const Schedule schedule = default_schedule(problem, hopper(), mode);
           const Status status = validate(schedule, problem, hopper());
           ASSERT_TRUE(status.ok()) << to_string(problem) << ": " << status.to_string();
           EXPECT_EQ(schedule.dq_mode, mode);
-          const bool spills = pass == Pass::kBackward && mode == DqMode::kAtomic && dim > 64;
+          const bool spills = pass == Pass::kBackward && mode != DqMode::kSplit && dim > 64;
           EXPECT_EQ(schedule.variant, spills ? Variant::kPortable : Variant::kHopper)
               << to_string(problem);
         }
@@ -449,7 +449,7 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"AtomicCols",
              Pass::kBackward,
              [](Problem&, Schedule& s, Target&) { s.dkdv.block_cols = 32; },
-             {"schedule.dkdv.block_cols = 32: with dq_mode atomic, allowed is 64",
+             {"schedule.dkdv.block_cols = 32: with dq_mode atomic or ordered, allowed is 64",
               "the rows of a wgmma"},
              DqMode::kAtomic},
         Rule{"AtomicRows",
@@ -459,15 +459,21 @@ INSTANTIATE_TEST_SUITE_P(
                s.hopper.producer_registers = 32;
                s.hopper.consumer_registers = 160;
              },
-             {"schedule.dkdv.block_rows = 192: with dq_mode atomic, allowed are 64 and 128",
+             {"schedule.dkdv.block_rows = 192: with dq_mode atomic or ordered, allowed are 64 and",
               "share the columns of dq"},
              DqMode::kAtomic},
         Rule{"AtomicTurns",
              Pass::kBackward,
              [](Problem&, Schedule& s, Target&) { s.hopper.ping_pong = true; },
-             {"schedule.hopper.ping_pong = true:", "not allowed with dq_mode atomic",
+             {"schedule.hopper.ping_pong = true:", "not allowed with dq_mode atomic or ordered",
               "exchange dS' at once"},
              DqMode::kAtomic},
+        Rule{"OrderedPersistent",
+             Pass::kBackward,
+             [](Problem&, Schedule& s, Target&) { s.hopper.persistent = true; },
+             {"schedule.hopper.persistent = true:", "not allowed with dq_mode ordered",
+              "takes its work tile when it starts"},
+             DqMode::kOrdered},
         Rule{"AtomicShared",
              Pass::kBackward,
              [](Problem&, Schedule& s, Target&) { s.dkdv.stages = 12; },

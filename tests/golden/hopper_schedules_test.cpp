@@ -173,7 +173,13 @@ INSTANTIATE_TEST_SUITE_P(
                 R"({"dq_mode": "atomic", "dkdv": {"block_rows": 64, "stages": 2},
                     "hopper": {"producer_registers": 0, "consumer_registers": 0}})"},
         Setting{"AtomicSplitDkdv", kBackward, R"({"dq_mode": "atomic", "split_dkdv": true})"},
-        Setting{"AtomicOddDims", kBackward, R"({"dq_mode": "atomic"})", 40, 88}),
+        Setting{"AtomicOddDims", kBackward, R"({"dq_mode": "atomic"})", 40, 88},
+        Setting{"Ordered", kBackward, R"({"dq_mode": "ordered"})"},
+        Setting{"OrderedOneConsumer", kBackward,
+                R"({"dq_mode": "ordered", "dkdv": {"block_rows": 64, "stages": 2},
+                    "hopper": {"producer_registers": 0, "consumer_registers": 0}})"},
+        Setting{"OrderedSplitDkdv", kBackward, R"({"dq_mode": "ordered", "split_dkdv": true})"},
+        Setting{"OrderedOddDims", kBackward, R"({"dq_mode": "ordered"})", 40, 88}),
     setting_name);
 
 // Tiles without weights next to tiles with: some for a warp only, some for its warp group.

@@ -179,6 +179,19 @@ TEST(Layouts, EveryOneGivesTheSame) {
   }
 }
 
+TEST(OrderedDq, EveryDimAndDtype) {
+  for (int dim : {32, 64, 96, 256}) {
+    for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+      CapiOptions options = aligned();
+      options.schedule_json = R"({"dq_mode": "ordered"})";
+      check_against_reference(make_problem(dim, dtype), make_sizes(1, 2, 1, 83, 83),
+                              InputKind::kGauss, options);
+      check_against_reference(make_problem(dim, dtype, false), make_sizes(1, 1, 1, 30, 70),
+                              InputKind::kGauss, options);
+    }
+  }
+}
+
 TEST(AtomicDq, EveryDimAndDtype) {
   for (int dim : {32, 64, 96, 128, 192, 256}) {
     for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
@@ -220,6 +233,8 @@ INSTANTIATE_TEST_SUITE_P(
         R"({"dq_mode": "atomic", "dkdv": {"block_rows": 64, "block_cols": 16, "stages": 1}})",
         R"({"dq_mode": "atomic", "split_dkdv": true, "dkdv": {"block_rows": 128,
             "block_cols": 32}})",
+        R"({"dq_mode": "ordered", "split_dkdv": true, "dkdv": {"block_rows": 32,
+            "block_cols": 16}})",
         R"({"load_path": "plain", "softplus_degree": 6})"));
 
 TEST(Batched, LongerThanManyTiles) {
