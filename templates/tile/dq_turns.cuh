@@ -12,6 +12,7 @@
 
 #include "templates/ptx/memory.cuh"
 #include "templates/ptx/sync.cuh"
+#include "templates/tile/fragment.cuh"
 #include "templates/tile/rows.cuh"
 
 namespace lssar_device {

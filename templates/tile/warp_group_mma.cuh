@@ -81,9 +81,11 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d, TileA a, int row0, TileB b
   using Instruction = Wgmma<typename TileA::Element, TileB::kCols>;
   a = a.renewed();
   b = b.renewed();
+  const DescriptorWords words(b.base);
 #pragma unroll
   for (int step = 0; step < TileA::kCols / 16; ++step)
-    Instruction::template shared<0, 1>(d.at, a.by_rows(row0, step), b.by_columns(0, step));
+    Instruction::template shared<0, 1>(d.at, a.by_rows(row0, step, words.left),
+                                       b.by_columns(0, step, words.right));
 }
 
 // Starts d = aT b: `a` and `b` have the depth as rows; d's rows are the first 64 columns of a, its
