@@ -64,7 +64,8 @@ struct DkdvConsumer {
   DkdvShared<Config> shared;
   int group;  // of the consumers
   ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
-  RingCursor<Shape::kSlots> filled;  // next slot to wait for
+  RingCursor<Shape::kSlots> filled;    // next slot to wait for
+  RingCursor<Shape::kSlots> released;  // next slot to give back
   RingCursor<1> owned_cursor;
   float key_norm[2];
   int score_buffer = 0;
@@ -90,10 +91,11 @@ struct DkdvConsumer {
     GradScale<Element> scale;
   };
 
-  LSSAR_DEVICE void release_slot(int slot) const {
+  LSSAR_DEVICE void release_slot() {
     fence_async_shared();  // row constants were read before TMA overwrites them
     warp_barrier();
-    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(slot));
+    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(released.slot));
+    released.advance();
   }
 
   // s = k qᵀ and, for dk, d = v gᵀ of the next tile; returns its slot.
@@ -276,7 +278,7 @@ struct DkdvConsumer {
         pin(sums.dv);
         pin_operand(weights);
       }
-      release_slot(slot);
+      release_slot();
     }
   }
 
