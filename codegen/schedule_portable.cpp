@@ -147,7 +147,8 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   if (dim + dim_v > 128) first = 1;
   if (problem.dtype == DType::kFp32 || dim + dim_v > kMaxAccumulatorCols) first = 2;
   const auto preferred = std::span(kTilings).subspan(first);
-  const bool is_tight = problem.dtype == DType::kFp16 || target.major >= 10;
+  const bool has_turns = first == 0 && schedule.dq_mode == DqMode::kOrdered;
+  const bool is_tight = problem.dtype == DType::kFp16 || target.major >= 10 || has_turns;
   const auto preferred_dkdv = first < 2 && is_tight ? preferred.subspan(1) : preferred;
   schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
     schedule.dq = tiling;

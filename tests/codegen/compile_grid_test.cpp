@@ -53,35 +53,52 @@ std::string setting_name(const testing::TestParamInfo<Setting>& param_info) {
   return std::string(param_info.param.target) + "_" + dtype_name(param_info.param.dtype);
 }
 
+void check_kernel(const Compiler& compiler, const Problem& problem, const Target& target,
+                  DqMode mode) {
+  const auto kernel = emit_kernel(problem, default_schedule(problem, target, mode), target);
+  ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+  CompileRequest request;
+  request.name = kernel->name;
+  request.source = kernel->source;
+  request.target = target;
+  request.kind = ImageKind::kCubin;
+  const auto image = compiler.compile(request);
+  ASSERT_TRUE(image.ok()) << to_string(problem) << ": " << image.status().to_string();
+  ASSERT_EQ(image->resources.size(), kernel->steps.size()) << to_string(problem);
+  for (const KernelResources& r : image->resources) {
+    EXPECT_EQ(r.spill_store_bytes, 0) << r.entry << " of " << to_string(problem);
+    EXPECT_EQ(r.spill_load_bytes, 0) << r.entry << " of " << to_string(problem);
+    EXPECT_EQ(r.local_bytes, 0) << r.entry << " of " << to_string(problem);
+  }
+  EXPECT_EQ(image->log.find("warning"), std::string::npos) << to_string(problem) << image->log;
+  for (const std::string& warning : image->assembler_warnings)
+    ADD_FAILURE() << to_string(problem) << ": " << warning;
+  for (const LaunchStep& step : kernel->steps)
+    EXPECT_LE(step.shared_bytes, target.shared_bytes_per_block) << step.entry;
+}
+
 class NvrtcGrid : public testing::TestWithParam<Setting> {};
 
 TEST_P(NvrtcGrid, CompilesWithoutSpillsAndFits) {
   const auto compiler = open_compiler(CompilerChoice::kNvrtc);
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
   const Target target = target_from_name(GetParam().target).value();
-  for (const Problem& problem : grid(GetParam().target)) {
-    if (problem.dtype != GetParam().dtype) continue;
-    const auto kernel = emit_kernel(problem, default_schedule(problem, target), target);
-    ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
-    CompileRequest request;
-    request.name = kernel->name;
-    request.source = kernel->source;
-    request.target = target;
-    request.kind = ImageKind::kCubin;
-    const auto image = (*compiler)->compile(request);
-    ASSERT_TRUE(image.ok()) << to_string(problem) << ": " << image.status().to_string();
-    ASSERT_EQ(image->resources.size(), kernel->steps.size()) << to_string(problem);
-    for (const KernelResources& r : image->resources) {
-      EXPECT_EQ(r.spill_store_bytes, 0) << r.entry << " of " << to_string(problem);
-      EXPECT_EQ(r.spill_load_bytes, 0) << r.entry << " of " << to_string(problem);
-      EXPECT_EQ(r.local_bytes, 0) << r.entry << " of " << to_string(problem);
-    }
-    EXPECT_EQ(image->log.find("warning"), std::string::npos) << to_string(problem) << image->log;
-    for (const std::string& warning : image->assembler_warnings)
-      ADD_FAILURE() << to_string(problem) << ": " << warning;
-    for (const LaunchStep& step : kernel->steps)
-      EXPECT_LE(step.shared_bytes, target.shared_bytes_per_block) << step.entry;
-  }
+  for (const Problem& problem : grid(GetParam().target))
+    if (problem.dtype == GetParam().dtype)
+      check_kernel(**compiler, problem, target, DqMode::kSplit);
+}
+
+// hopper_table_test has those of sm_90a.
+TEST(SumsOfDq, CompileWithoutSpillsAndFit) {
+  const auto compiler = open_compiler(CompilerChoice::kNvrtc);
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
+  Problem problem;
+  problem.pass = Pass::kBackward;
+  problem.dtype = DType::kBf16;
+  problem.head_dim = problem.head_dim_v = 64;
+  for (const char* name : {"sm_80", "sm_90", "sm_120"})
+    for (const DqMode mode : {DqMode::kAtomic, DqMode::kOrdered})
+      check_kernel(**compiler, problem, target_from_name(name).value(), mode);
 }
 
 std::vector<Setting> settings(std::initializer_list<const char*> targets) {
