@@ -102,7 +102,7 @@ KernelTime time_of(const KernelWork& work, Variant variant, const GpuModel& gpu)
     if (turns <= 0) continue;
     const double clocks = combined * clocks_per_ms / turns;
     const double late = kLoadClocks * std::exp(-2 * phase.depth * clocks / kLoadClocks);
-    time.stall += late * turns / clocks_per_ms;
+    time.stall += (late + work.turn_clocks) * turns / clocks_per_ms;
   }
   time.stall += work.block_clocks * work.blocks / gpu.num_sms / clocks_per_ms;
   time.combined *= time.wave;

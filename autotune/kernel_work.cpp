@@ -19,7 +19,8 @@ constexpr LoopSlots kSumOperands = {5.0, 32, 0.375};
 constexpr LoopSlots kWeighScores = {15.9, 75, 0.23};
 constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
-constexpr LoopSlots kBackward = {22, 225, 0.15};
+constexpr LoopSlots kDkdv = {21.5, 75, 0.33};
+constexpr LoopSlots kDq = {19, 120, 0};
 // Weights through shared memory: the stores; written, and read as rows, at 2 bytes each.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
 constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, where nothing is skipped
@@ -28,6 +29,10 @@ constexpr double kSlopeSlots = 5;  // u^(p-1) beside u^p, its rounding and its s
 // Not read from anything: how much less hides in a cluster, for each block more than one, that
 // waits for the others; what is left of a block's end where o goes out in whole rows.
 constexpr double kClusterWait = 0.02, kStoreShare = 0.85;
+
+// Not read from anything: clocks that a turn of ordered sums waits for, a counter's way to the L2
+// and back behind the sums it speaks for.
+constexpr double kOrderedClocks = 1000;
 
 double multiplications(int power) {
   return power < 1 ? 0 : static_cast<double>(shortest_power_chain(power).size());
@@ -102,7 +107,7 @@ KernelWork forward_work(const WorkContext& c) {
 
 KernelWork dkdv_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
-  const bool has_sums = s.dq_mode != DqMode::kSplit;
+  const bool has_sums = sums_dq(s);
   const TileCount count = key_tiles(c.problem, c.sizes, s.dkdv.block_rows, s.dkdv.block_cols);
   const double turns = count.tiles * c.slices();  // every head that reads the keys
   const int power = c.problem.p - 1;
@@ -111,7 +116,7 @@ KernelWork dkdv_work(const WorkContext& c) {
   both.rows_products = c.d() + c.dv();
   both.register_products = c.d() + c.dv();
   both.special = 2;
-  both.slots = with_power(kBackward, power, s.softplus_degree, 1);
+  both.slots = with_power(kDkdv, power, s.softplus_degree, 1);
   both.loaded = c.d() + c.dv();
   if (has_sums) both.rows_products += c.d();
 
@@ -142,6 +147,7 @@ KernelWork dkdv_work(const WorkContext& c) {
       c, s.dkdv,
       c.is_hopper() ? hopper_dkdv_shared_bytes(c.problem, s) : dkdv_shared_bytes(c.problem, s),
       dkdv_accumulators(c.problem, s), false, work);
+  if (s.dq_mode == DqMode::kOrdered) work.turn_clocks = kOrderedClocks / work.blocks_per_sm;
   work.phases.back().amount[static_cast<size_t>(Resource::kDram)] =
       c.slices() * c.seq_q() *
           ((c.d() + c.dv()) * c.element() + kRowConstantBytes + (has_sums ? 8 * c.d() : 0)) +
@@ -156,7 +162,7 @@ KernelWork dq_work(const WorkContext& c) {
   per.rows_products = c.d() + c.dv();
   per.register_products = c.d();
   per.special = 2;
-  per.slots = with_power(kBackward, c.problem.p - 1, s.softplus_degree, 1);
+  per.slots = with_power(kDq, c.problem.p - 1, s.softplus_degree, 1);
   per.loaded = c.d() + c.dv();
 
   KernelWork work;
@@ -194,7 +200,7 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
     return pass;
   }
   add(dkdv_work(c), c.seq_q(), 1);
-  const bool has_sums = schedule.dq_mode != DqMode::kSplit;
+  const bool has_sums = sums_dq(schedule);
   if (!has_sums) add(dq_work(c), c.seq_k(), heads_per_kv);
   // The rows kernel reads q, g, the saved o and X; the last one reads the sums and q.
   double query_row = key_row + c.dv() * (c.element() + 4) + 2 * c.dv() + 16 + kRowConstantBytes;

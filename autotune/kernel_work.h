@@ -32,6 +32,7 @@ struct KernelWork {
   double hidden = 1;        // share of the resources' times that others hide: 1 = all but the root
                             // of the sum of squares, 0 = they add up
   double block_clocks = 0;  // start and end of a work tile
+  double turn_clocks = 0;   // more that a turn of its loops waits for
   double spill_factor = 1;  // > 1: registers will hardly do
 };
 
