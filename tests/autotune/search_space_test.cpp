@@ -326,6 +326,20 @@ TEST(SearchSpace, AtomicSumsAreOnlyForWhoAcceptsOtherBits) {
   EXPECT_TRUE(std::any_of(space.excluded.begin(), space.excluded.end(), says_why));
 }
 
+TEST(SearchSpace, OrderedSumsAreForEverybody) {
+  Case c = make_case(Pass::kBackward, 64, "sm_90a");
+  c.determinism = Determinism::kRepeatable;
+  const SearchSpace space = c.space();
+  const Algorithm* ordered = algorithm_named(space, "hopper, dq ordered, static");
+  ASSERT_NE(ordered, nullptr);
+  EXPECT_EQ(ordered->schedule.dq_mode, DqMode::kOrdered);
+  EXPECT_EQ(dimension_named(ordered->block, "dq.block_cols"), nullptr);
+  EXPECT_GT(schedules_of(blocks_of(c, *ordered)).size(), 1u);
+  EXPECT_NE(algorithm_named(space, "portable, dq ordered"), nullptr);
+  // Its blocks take their work tiles when they start.
+  EXPECT_EQ(algorithm_named(space, "hopper, dq ordered, persistent"), nullptr);
+}
+
 TEST(SearchSpace, APassHasOnlyTheDimensionsThatMeanSomethingToIt) {
   const Algorithm forward = make_case(Pass::kForward, 64, "sm_90a").space().algorithms[0];
   EXPECT_EQ(dimension_named(forward.block, "dkdv.block_cols"), nullptr);
