@@ -18,6 +18,12 @@ constexpr int64_t kTypicalTokens = 16384;
 
 Status check_task(const TuneProblem& task) {
   LSSAR_RETURN_IF_ERROR(validate(task.problem));
+  if (is_of_range(task.problem.pass)) {
+    return invalid_argument(
+        fmt::format("pass = {}: only forward, forward-train and backward are searched; this one "
+                    "takes the built-in default",
+                    pass_name(task.problem.pass)));
+  }
   LSSAR_RETURN_IF_ERROR(check_sizes(task.problem, task.sizes));
   const std::pair<const char*, int64_t> all[] = {{"batch", task.sizes.batch},
                                                  {"heads", task.sizes.heads},

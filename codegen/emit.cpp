@@ -1,5 +1,6 @@
 // Emission: header comment, the template parts the kernels reach, the problem's constants and
 // functions, the entry points.
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -202,7 +203,9 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   constant("float", "kOffset", float_literal(effective_offset(problem)));
   constant("bool", "kIsAligned", boolean(schedule.load_path == LoadPath::kCpAsync));
   constant("bool", "kIsTraining", boolean(is_training));
-  constant("bool", "kNeedsX", boolean(problem.pass != Pass::kForward && needs_x(problem)));
+  constant("bool", "kNeedsX",
+           boolean((is_training || problem.pass == Pass::kBackward) && needs_x(problem)));
+  constant("bool", "kIsRange", boolean(is_of_range(problem.pass)));
   constant("bool", "kOrderedDq",
            boolean(problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kOrdered));
   constant("int", "kRowThreads", number(kRowThreads));
@@ -213,6 +216,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     constant("bool", "kSumsDq", boolean(sums_dq(schedule)));
     if (schedule.dq_mode == DqMode::kSplit) tiling("Dq", schedule.dq);
   } else {
+    constant("bool", "kHasPassOne", boolean(problem.pass != Pass::kWeightedSum));
+    constant("bool", "kHasPassTwo", boolean(problem.pass != Pass::kRowSums));
     tiling("Forward", schedule.forward);
     constant("int", "kBlockDv", number(schedule.block_dv));
     constant("int", "kNumEvaluators", number(num_evaluators(schedule)));
@@ -260,8 +265,7 @@ void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
 
 std::string kernel_name(const Problem& problem) {
   std::string pass = pass_name(problem.pass);
-  for (char& c : pass)
-    if (c == '-') c = '_';
+  std::replace(pass.begin(), pass.end(), '-', '_');
   std::string name =
       fmt::format("lssar_{}_{}_d{}", pass, dtype_name(problem.dtype), problem.head_dim);
   if (problem.head_dim_v != problem.head_dim) name += fmt::format("v{}", problem.head_dim_v);

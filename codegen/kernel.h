@@ -87,9 +87,21 @@ Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedul
 // decided on.
 std::string source_without_header(const std::string& source);
 
+// Where a call's keys and queries lie among all: for passes that take a range of keys
+// (is_of_range); the others do not look at it. Zeros: they are all there are.
+struct KeyRange {
+  int64_t first_key = 0;
+  int64_t num_keys = 0;  // all of them; 0: first_key + seq_k
+  int64_t first_query = 0;
+  int64_t num_queries = 0;  // all of them; 0: first_query + seq_q
+
+  bool operator==(const KeyRange&) const = default;
+};
+
 // The actual sizes of one call. A length the problem fixes must equal the problem's.
 struct Sizes {
   int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0;
+  KeyRange range = {};
 
   bool operator==(const Sizes&) const = default;
 };

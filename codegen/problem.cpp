@@ -28,7 +28,9 @@ constexpr int64_t kCountedElementBytes = 8;
 
 constexpr EnumName<Pass> kPassNames[] = {{Pass::kForward, "forward"},
                                          {Pass::kForwardTrain, "forward-train"},
-                                         {Pass::kBackward, "backward"}};
+                                         {Pass::kBackward, "backward"},
+                                         {Pass::kRowSums, "row-sums"},
+                                         {Pass::kWeightedSum, "weighted-sum"}};
 constexpr EnumName<DType> kDTypeNames[] = {
     {DType::kFp16, "fp16"}, {DType::kBf16, "bf16"}, {DType::kFp32, "fp32"}};
 constexpr EnumName<ScoreScale> kScaleNames[] = {

@@ -14,7 +14,22 @@
 
 namespace lssar {
 
-enum class Pass { kForward, kForwardTrain, kBackward };
+enum class Pass {
+  kForward,
+  kForwardTrain,
+  kBackward,
+  // The two passes of the forward alone, over a range of all keys (Sizes::range).
+  kRowSums,      // R and the largest score
+  kWeightedSum,  // from merged ones of those: the weighted sum of v and of the weights
+};
+
+inline constexpr Pass kAllPasses[] = {Pass::kForward, Pass::kForwardTrain, Pass::kBackward,
+                                      Pass::kRowSums, Pass::kWeightedSum};
+
+// A pass that takes a range of keys.
+constexpr bool is_of_range(Pass pass) {
+  return pass == Pass::kRowSums || pass == Pass::kWeightedSum;
+}
 
 enum class DType { kFp16, kBf16, kFp32 };
 

@@ -255,6 +255,11 @@ Status hopper_reason(const Problem& problem, const Target& target) {
   if (problem.dtype == DType::kFp32)
     return invalid_argument(
         "schedule.variant = hopper: allowed for fp16 and bf16, because wgmma rounds fp32 operands");
+  if (is_of_range(problem.pass))
+    return invalid_argument(
+        fmt::format("schedule.variant = hopper: its forward runs both passes in one kernel, whose "
+                    "roles hand on a row's sums in registers; {} alone is portable's",
+                    pass_name(problem.pass)));
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

@@ -114,8 +114,12 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
     return steps;
   }
   if (problem.pass != Pass::kBackward) {
-    steps.push_back(tile_step("lssar_forward", GridRows::kQueries, schedule.forward,
-                              forward_shared_bytes(problem, schedule), "forward", "ForwardShape"));
+    const char* call = problem.pass == Pass::kRowSums       ? "row_sums"
+                       : problem.pass == Pass::kWeightedSum ? "weighted_sum"
+                                                            : "forward";
+    steps.push_back(tile_step((std::string("lssar_") + call).c_str(), GridRows::kQueries,
+                              schedule.forward, forward_shared_bytes(problem, schedule), call,
+                              "ForwardShape"));
     return steps;
   }
   steps.push_back(row_step("lssar_backward_rows", GridRows::kQueries, "backward_rows"));
@@ -143,8 +147,9 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
       needs_unit_keys(problem, schedule) ? "templates/kernels/unit_keys.cuh"
                                          : "templates/kernels/key_norms.cuh"};
   if (problem.pass != Pass::kBackward) {
-    roots.push_back(schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"
-                                                         : "templates/kernels/forward.cuh");
+    roots.push_back(is_of_range(problem.pass)              ? "templates/kernels/forward_range.cuh"
+                    : schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"
+                                                           : "templates/kernels/forward.cuh");
     return roots;
   }
   roots.push_back("templates/kernels/backward_rows.cuh");

@@ -24,6 +24,19 @@ Status check_fixed(const char* name, int64_t value, int64_t fixed) {
       value, fixed));
 }
 
+// Where `length` rows from `first` lie among `all` (0: up to their end).
+Status check_range(const char* first_name, int64_t first, const char* all_name, int64_t all,
+                   const char* length_name, int64_t length) {
+  if (first < 0 || first > kMaxSize - length) {
+    return invalid_argument(fmt::format("range.{} = {}: allowed are 0 to {} with {} = {}",
+                                        first_name, first, kMaxSize - length, length_name, length));
+  }
+  if (all == 0 || (all >= first + length && all <= kMaxSize)) return {};
+  return invalid_argument(fmt::format(
+      "range.{} = {}: allowed are {} ({} + {}) to {}, and 0 for the least of them", all_name, all,
+      first + length, first_name, length_name, kMaxSize));
+}
+
 Status check_alignment(const Operand& operand) {
   const auto refuse = [&](const char* what, auto value, const char* unit) {
     return invalid_argument(fmt::format("{}.{} = {}{}: must be a multiple of {} bytes",
@@ -109,7 +122,12 @@ Status check_sizes(const Problem& problem, const Sizes& sizes) {
     return invalid_argument(fmt::format("sizes.kv_heads = {}: must divide sizes.heads = {}",
                                         sizes.kv_heads, sizes.heads));
   }
-  return {};
+  if (!is_of_range(problem.pass)) return {};
+  const KeyRange& range = sizes.range;
+  LSSAR_RETURN_IF_ERROR(check_range("first_key", range.first_key, "num_keys", range.num_keys,
+                                    "seq_k", sizes.seq_k));
+  return check_range("first_query", range.first_query, "num_queries", range.num_queries, "seq_q",
+                     sizes.seq_q);
 }
 
 Status check_tensors(const Problem& problem, const Sizes& sizes, const Tensors& tensors,

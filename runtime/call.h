@@ -28,11 +28,14 @@ Tensor contiguous_tensor(DevicePtr data, int64_t heads, int64_t length, int64_t 
 //   forward        q, k, v -> o
 //   forward-train  q, k, v -> o, saved_o, saved_stats, saved_x (where needs_x(problem))
 //   backward       q, k, v, grad_o, saved_* -> grad_q, grad_k, grad_v
-// The others are ignored.
+//   row-sums       q, k -> row_stats (planes 0 and 3)
+//   weighted-sum   q, k, v, row_stats (planes 0 and 3) -> row_stats (planes 1 and 2), partial_o
+// forward also writes row_stats where it is not 0. The others are ignored.
 struct Tensors {
   Tensor q, k, v, o;
   Tensor grad_o, grad_q, grad_k, grad_v;
   DevicePtr saved_o = 0, saved_stats = 0, saved_x = 0;  // contiguous, sizes by saved_bytes()
+  DevicePtr row_stats = 0, partial_o = 0;  // as saved_stats and saved_o
 };
 
 struct Workspace {
@@ -44,7 +47,7 @@ struct Workspace {
 Sizes sizes_of(const Problem& problem);
 
 // kInvalidArgument: a size that is negative, too large, or not the one the problem fixes; kv_heads
-// that does not divide heads.
+// that does not divide heads; a range (of a pass that takes one) that does not lie within the whole.
 Status check_sizes(const Problem& problem, const Sizes& sizes);
 
 // kInvalidArgument, naming the tensor: a null pointer where there are elements; data or strides

@@ -111,10 +111,12 @@ int32_t device_kind(const std::string& kind) {
 Status execute(Pass pass, const lssar_plan* plan, const lssar_call* call) {
   LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
   LSSAR_ASSIGN_OR_RETURN(const lssar_call known,
-                         capi::read_struct(call, "call", sizeof(lssar_call)));
+                         capi::read_struct(call, "call", offsetof(lssar_call, range)));
   const Workspace workspace{reinterpret_cast<DevicePtr>(known.workspace), known.workspace_bytes};
-  return plan->now().plan->execute(pass, capi::sizes_of_call(known.sizes), capi::tensors_of_call(known),
-                             workspace, known.stream);
+  Sizes sizes = capi::sizes_of_call(known.sizes);
+  sizes.range = capi::range_of_call(known.range);
+  return plan->now().plan->execute(pass, sizes, capi::tensors_of_call(known), workspace,
+                                   known.stream);
 }
 
 Result<std::unique_ptr<const PlanVersion>> make_version(const capi::ContextState& state,
@@ -361,6 +363,14 @@ lssar_status lssar_execute_forward_train(const lssar_plan* plan, const lssar_cal
 
 lssar_status lssar_execute_backward(const lssar_plan* plan, const lssar_call* call) noexcept {
   return guarded([&] { return lssar::execute(lssar::Pass::kBackward, plan, call); });
+}
+
+lssar_status lssar_execute_row_sums(const lssar_plan* plan, const lssar_call* call) noexcept {
+  return guarded([&] { return lssar::execute(lssar::Pass::kRowSums, plan, call); });
+}
+
+lssar_status lssar_execute_weighted_sum(const lssar_plan* plan, const lssar_call* call) noexcept {
+  return guarded([&] { return lssar::execute(lssar::Pass::kWeightedSum, plan, call); });
 }
 
 lssar_status lssar_buffer_alloc(lssar_context* context, size_t bytes, void** buffer) noexcept {

@@ -1,5 +1,7 @@
 #include "runtime/capi_structs.h"
 
+#include <utility>
+
 namespace lssar::capi {
 namespace {
 
@@ -46,16 +48,25 @@ Result<DType> dtype(int32_t value) {
   return out_of_range("dtype", value, "0 (fp16), 1 (bf16), 2 (fp32)");
 }
 
+constexpr std::pair<lssar_pass, Pass> kPasses[] = {
+    {LSSAR_PASS_FORWARD, Pass::kForward},
+    {LSSAR_PASS_FORWARD_TRAIN, Pass::kForwardTrain},
+    {LSSAR_PASS_BACKWARD, Pass::kBackward},
+    {LSSAR_PASS_ROW_SUMS, Pass::kRowSums},
+    {LSSAR_PASS_WEIGHTED_SUM, Pass::kWeightedSum}};
+
 Result<std::vector<Pass>> passes(uint32_t bits) {
-  constexpr uint32_t kAll = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
-  if (bits == 0 || (bits & ~kAll) != 0) {
-    return out_of_range("passes", bits,
-                        "1 (forward), 2 (forward-train), 4 (backward) and their sums");
-  }
   std::vector<Pass> list;
-  if (bits & LSSAR_PASS_FORWARD) list.push_back(Pass::kForward);
-  if (bits & LSSAR_PASS_FORWARD_TRAIN) list.push_back(Pass::kForwardTrain);
-  if (bits & LSSAR_PASS_BACKWARD) list.push_back(Pass::kBackward);
+  uint32_t unknown = bits;
+  for (const auto& [bit, pass] : kPasses) {
+    if (bits & bit) list.push_back(pass);
+    unknown &= ~static_cast<uint32_t>(bit);
+  }
+  if (list.empty() || unknown != 0) {
+    return out_of_range("passes", bits,
+                        "1 (forward), 2 (forward-train), 4 (backward), 8 (row-sums), 16 "
+                        "(weighted-sum) and their sums");
+  }
   return list;
 }
 
@@ -156,6 +167,19 @@ Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_
   return request;
 }
 
+Result<Pass> one_pass(int32_t pass) {
+  for (const auto& [bit, known] : kPasses) {
+    if (pass == bit) return known;
+  }
+  return out_of_range("pass", pass,
+                      "1 (forward), 2 (forward-train), 4 (backward), 8 (row-sums), 16 "
+                      "(weighted-sum)");
+}
+
+KeyRange range_of_call(const lssar_range& range) {
+  return {range.first_key, range.num_keys, range.first_query, range.num_queries};
+}
+
 Sizes sizes_of_call(const lssar_sizes& sizes) {
   return {sizes.batch, sizes.heads, sizes.kv_heads, sizes.seq_q, sizes.seq_k};
 }
@@ -173,6 +197,8 @@ Tensors tensors_of_call(const lssar_call& call) {
   tensors.saved_o = reinterpret_cast<DevicePtr>(call.saved_o);
   tensors.saved_stats = reinterpret_cast<DevicePtr>(call.saved_stats);
   tensors.saved_x = reinterpret_cast<DevicePtr>(call.saved_x);
+  tensors.row_stats = reinterpret_cast<DevicePtr>(call.row_stats);
+  tensors.partial_o = reinterpret_cast<DevicePtr>(call.partial_o);
   return tensors;
 }
 

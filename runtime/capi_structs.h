@@ -58,7 +58,11 @@ struct PlanRequest {
 // `options` may be null.
 Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_options* options);
 
+// `pass` is one lssar_pass bit.
+Result<Pass> one_pass(int32_t pass);
+
 Sizes sizes_of_call(const lssar_sizes& sizes);
+KeyRange range_of_call(const lssar_range& range);
 Tensors tensors_of_call(const lssar_call& call);
 
 }  // namespace lssar::capi

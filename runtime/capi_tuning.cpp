@@ -79,7 +79,7 @@ std::function<ScheduleChoice(const Problem&)> schedule_chooser(
 }
 
 ScheduleTexts::ScheduleTexts(const Plan& plan) {
-  for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+  for (const Pass pass : kAllPasses) {
     for (const bool is_fast : {false, true}) {
       const ScheduleChoice* choice = plan.choice(pass, is_fast);
       if (choice == nullptr) continue;
@@ -105,19 +105,6 @@ Status ScheduleTexts::describe(Pass pass, lssar_schedule_info* info) const {
   info->unaligned_reason = has_second ? unaligned.reason.c_str() : nullptr;
   info->unaligned_schedule_json = has_second ? unaligned.schedule_json.c_str() : nullptr;
   return {};
-}
-
-Result<Pass> one_pass(int32_t pass) {
-  switch (pass) {
-    case LSSAR_PASS_FORWARD:
-      return Pass::kForward;
-    case LSSAR_PASS_FORWARD_TRAIN:
-      return Pass::kForwardTrain;
-    case LSSAR_PASS_BACKWARD:
-      return Pass::kBackward;
-  }
-  return invalid_argument(
-      fmt::format("pass = {}: allowed are 1 (forward), 2 (forward-train), 4 (backward)", pass));
 }
 
 }  // namespace lssar::capi

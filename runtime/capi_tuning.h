@@ -43,10 +43,7 @@ class ScheduleTexts {
     std::string reason, schedule_json;
   };
   // By pass, then unaligned and aligned.
-  std::array<std::array<Text, 2>, 3> texts_;
+  std::array<std::array<Text, 2>, std::size(kAllPasses)> texts_;
 };
-
-// `pass` is one lssar_pass bit.
-Result<Pass> one_pass(int32_t pass);
 
 }  // namespace lssar::capi

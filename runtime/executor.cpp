@@ -39,6 +39,15 @@ class CallMaps {
   int count_ = 0;
 };
 
+void set_range(lssar_device::AttentionParams& params, const Sizes& sizes) {
+  const KeyRange& range = sizes.range;
+  params.first_key = range.first_key;
+  params.num_keys = range.num_keys != 0 ? range.num_keys : range.first_key + sizes.seq_k;
+  const int64_t num_queries =
+      range.num_queries != 0 ? range.num_queries : range.first_query + sizes.seq_q;
+  params.query_shift = range.first_query + params.num_keys - num_queries;
+}
+
 }  // namespace
 
 lssar_device::AttentionParams attention_params(const CheckedCall& call) {
@@ -56,7 +65,10 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
   } else {
     params.o = tensor_ref(tensors.o);
   }
-  if (problem.pass != Pass::kForward) {
+  if (problem.pass == Pass::kForward || is_of_range(problem.pass)) {
+    params.saved_o = floats_at(tensors.partial_o);
+    params.saved_stats = floats_at(tensors.row_stats);
+  } else {
     params.saved_o = floats_at(tensors.saved_o);
     params.saved_stats = floats_at(tensors.saved_stats);
     params.saved_x = reinterpret_cast<void*>(tensors.saved_x);
@@ -72,6 +84,7 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
   params.batch = static_cast<int>(sizes.batch);
   params.heads = static_cast<int>(sizes.heads);
   params.kv_heads = static_cast<int>(sizes.kv_heads);
+  set_range(params, sizes);
   return params;
 }
 

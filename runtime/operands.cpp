@@ -129,17 +129,23 @@ Operands list_operands(const Problem& problem, const Sizes& sizes, const SavedBy
   Operands list;
   list.add(of_queries("q", tensors.q, problem.head_dim, false));
   list.add(of_keys("k", tensors.k, problem.head_dim, false));
-  list.add(of_keys("v", tensors.v, problem.head_dim_v, false));
+  if (problem.pass != Pass::kRowSums)
+    list.add(of_keys("v", tensors.v, problem.head_dim_v, false));
+  if (problem.pass == Pass::kWeightedSum)
+    list.add(bytes_at("partial_o", tensors.partial_o, saved.o, true));
+  if (is_of_range(problem.pass) || (problem.pass == Pass::kForward && tensors.row_stats != 0))
+    list.add(bytes_at("row_stats", tensors.row_stats, saved.stats, true));
   const bool is_backward = problem.pass == Pass::kBackward;
-  if (!is_backward) {
+  const bool is_training = problem.pass == Pass::kForwardTrain;
+  if (is_training || problem.pass == Pass::kForward) {
     list.add(of_queries("o", tensors.o, problem.head_dim_v, true));
-  } else {
+  } else if (is_backward) {
     list.add(of_queries("grad_o", tensors.grad_o, problem.head_dim_v, false));
     list.add(of_queries("grad_q", tensors.grad_q, problem.head_dim, true));
     list.add(of_keys("grad_k", tensors.grad_k, problem.head_dim, true));
     list.add(of_keys("grad_v", tensors.grad_v, problem.head_dim_v, true));
   }
-  if (problem.pass != Pass::kForward) {
+  if (is_training || is_backward) {
     list.add(bytes_at("saved_o", tensors.saved_o, saved.o, !is_backward));
     list.add(bytes_at("saved_stats", tensors.saved_stats, saved.stats, !is_backward));
     list.add(bytes_at("saved_x", tensors.saved_x, saved.x, !is_backward));

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -64,7 +65,7 @@ class Plan {
     std::shared_ptr<const PreparedKernel> kernel;
   };
   enum { kFast, kPlain, kNumVariants };
-  static constexpr int kNumPasses = 3;
+  static constexpr size_t kNumPasses = std::size(kAllPasses);
 
   Plan(std::shared_ptr<Engine> engine, const Problem& problem)
       : engine_(std::move(engine)), problem_(problem) {}

@@ -7,6 +7,7 @@
 #include "templates/kernels/backward_dq_finish.cuh"
 #include "templates/kernels/backward_rows.cuh"
 #include "templates/kernels/forward.cuh"
+#include "templates/kernels/forward_range.cuh"
 #include "templates/kernels/hopper_backward_dkdv.cuh"
 #include "templates/kernels/hopper_backward_dq.cuh"
 #include "templates/kernels/hopper_forward.cuh"
@@ -46,6 +47,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr bool kIsAligned = kAligned;
   static constexpr bool kIsTraining = true;
   static constexpr bool kNeedsX = true;
+  static constexpr bool kIsRange = false, kHasPassOne = true, kHasPassTwo = true;
   static constexpr int kRowThreads = 128;
   static constexpr int kForwardRows = 32, kForwardCols = 32, kForwardStages = 2, kBlockDv = 48;
   static constexpr int kDkdvRows = 32, kDkdvCols = 32, kDkdvStages = 1;
@@ -59,6 +61,12 @@ struct SampleConfig : SampleFunctions {
 
 using SampleHalf = SampleConfig<Fp16, TileMma16<Fp16>, true, true>;
 using SampleFloat = SampleConfig<float, TileMma32<float>, false, false>;
+
+template <bool kIsPassOne>
+struct SampleRange : SampleHalf {
+  static constexpr bool kIsTraining = false, kNeedsX = false;
+  static constexpr bool kIsRange = true, kHasPassOne = kIsPassOne, kHasPassTwo = !kIsPassOne;
+};
 
 // One consumer, and every dimension 16.
 struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
@@ -103,6 +111,12 @@ extern "C" __global__ void __launch_bounds__(64)
 extern "C" __global__ void __launch_bounds__(64)
     lssar_index_float(const lssar_device::AttentionParams params) {
   lssar_device::run_every_kernel<lssar_device::SampleFloat>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(64)
+    lssar_index_range(const lssar_device::AttentionParams params) {
+  lssar_device::row_sums<lssar_device::SampleRange<true>>(params);
+  lssar_device::weighted_sum<lssar_device::SampleRange<false>>(params);
 }
 
 // Their instructions are sm_90a's own.

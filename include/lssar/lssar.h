@@ -13,47 +13,57 @@
  * Conventions
  *
  *  1. Order of calls. lssar_context_create, lssar_plan_create, lssar_plan_prepare (which may
- * compile for a second or so, and fills a cache on disk), then any number of lssar_execute_*;
- * destroy.
- *  2. Handles. lssar_context and lssar_plan are opaque. A plan keeps what it needs of its context:
- *     they may be destroyed in either order. Destroying NULL does nothing. A handle that was
- *     destroyed must not be used again, nor destroyed while another thread uses it.
+ *     compile for a second or so, and fills a cache on disk), then any number of lssar_execute_*;
+ *     destroy.
+ *  2. Handles. lssar_context and lssar_plan are opaque, made by _create and owned by the caller, who
+ *     gives them to _destroy once. A plan keeps what it needs of its context: they may be destroyed
+ *     in either order. Destroying NULL does nothing. A handle that was destroyed must not be used
+ *     again, nor destroyed while another thread uses it, or while work that was enqueued through it
+ *     still runs on a GPU. No handle may be used in a child process after fork.
  *  3. Structs. Set every byte to zero, then struct_size to sizeof the struct, then the fields you
  *     need: a field left at zero has the default its comment states, and a later version of the
  *     library, which may append fields, reads an older caller's struct as it was meant. A struct
- *     larger than the library knows is accepted if what it does not know is zero.
+ *     larger than the library knows is accepted if what it does not know is zero. Structs without
+ *     a struct_size never grow. Structs are read during the call only, and so are the strings they
+ *     point to (UTF-8; paths as the file system has them).
  *  4. Errors. Every function that can fail returns an lssar_status. lssar_last_error_detail() then
  *     has one line that names the field, its value and what is allowed. Nothing is printed, nothing
- *     aborts, no C++ exception comes out. Unless a function says otherwise, a call that fails
- * leaves what its output pointers point to as it was.
+ *     aborts, no C++ exception comes out. Each function lists the statuses it returns; any that
+ *     allocates may also return OUT_OF_MEMORY, and INTERNAL is a bug. Unless a function says
+ *     otherwise, a call that fails leaves what its output pointers point to as it was.
  *  5. Tensors are [batch, heads, length, dim]. The last dimension is contiguous; the strides of the
  *     other three are given in elements, so that [batch, length, heads, dim] and packed q, k, v
- * need no copy. Inputs may have strides of 0 (broadcast). Tensors that are written must not have
- * two elements at one address and must not share memory with another tensor of the call.
+ *     need no copy. Inputs may have strides of 0 (broadcast). Tensors that are written must not
+ *     have two elements at one address and must not share memory with another tensor of the call.
  *  6. Alignment. Every pointer and stride must be a multiple of the element size. Where all those
- * of a call are multiples of 16 bytes it takes a faster kernel. Saved tensors and the workspace
- *     must be aligned to 16 bytes; their contents are opaque where this file does not describe
- * them.
- *  7. Memory. All pointers are the caller's. On a cuda device they are device pointers (or managed
- *     memory); on the virtual device they are ordinary host pointers. lssar_buffer_alloc gives
- *     memory that is right for either.
+ *     of a call are multiples of 16 bytes it takes a faster kernel. Saved tensors, row statistics,
+ *     partial outputs and the workspace must be aligned to 16 bytes; their contents are opaque where
+ *     this file does not describe them.
+ *  7. Memory. All pointers are the caller's, who keeps them valid until the work is done. On a cuda
+ *     device they are device pointers (or managed memory); on the virtual device they are ordinary
+ *     host pointers. lssar_buffer_alloc gives memory that is right for either.
  *  8. Streams. `stream` is a CUstream (or cudaStream_t) of the context's device, passed as void*;
- *     NULL is the default stream. On the virtual device it is ignored and execute returns when the
- *     work is done.
+ *     NULL is the default stream. Calls on one stream run in the order they were made; between
+ *     streams the caller orders them. On the virtual device it is ignored and execute returns when
+ *     the work is done.
  *  9. Threads. Every function may be called from any number of threads at once, on the same handles
  *     too (2 says what destroy needs). Concurrent calls must not write the same memory, which
- *     includes the workspace: one per call in flight. The detail text is per thread.
+ *     includes the workspace: one per call in flight. The detail text is per thread. No function
+ *     needs a current CUDA context, and each leaves the thread's as it was.
  * 10. CUDA graphs. lssar_execute_* only check their arguments and enqueue kernels: they allocate
- *     nothing, compile nothing, take no global lock and do not synchronise, and may be captured.
- *     Every other function of this file must be called outside capture.
+ *     nothing, compile nothing, take no global lock and do not synchronise, and may be captured;
+ *     the plan and the memory must then outlive the graph. Every other function of this file must
+ *     be called outside capture, in the capturing thread and, as they may load kernels, in others.
  * 11. Data. NaN, infinities, denormal numbers and zero vectors are data, never errors. A NaN or
  *     infinity in q or k gives NaN in exactly the rows of o that see it; in v, or in the backward,
  *     it stays within its batch entry and kv head. A row that sees no key, or whose weights are all
  *     zero, gives 0. Where the squared length of a row of q or k overflows float32 (beyond about
  *     1e19 in length) the result is unspecified.
- * 12. Versions. The functions and structs here keep their meaning within one LSSAR_ABI_VERSION,
- *     which is also the major number of the shared library's soname. While it is 0, a release may
- *     change them.
+ * 12. Versions. The functions and structs here keep their meaning and layout within one
+ *     LSSAR_ABI_VERSION, which is also the major number of the release, of the shared library's
+ *     soname and of its symbol version: a program that was built with a header of 1.x runs with
+ *     every later liblssar.so.1. Releases may append functions, enumerators and fields of structs
+ *     with a struct_size.
  *
  * Environment: LSSAR_CACHE_DIR, LSSAR_DUMP_DIR, LSSAR_LOG, LSSAR_NVRTC_PATH, LSSAR_LLVM_PATH,
  * LSSAR_TUNING_TABLE; see the README's table.
@@ -78,20 +88,20 @@ extern "C" {
 
 /* ---- Versions ------------------------------------------------------------------------------ */
 
-#define LSSAR_VERSION_MAJOR 0
-#define LSSAR_VERSION_MINOR 1
+#define LSSAR_VERSION_MAJOR 1
+#define LSSAR_VERSION_MINOR 0
 #define LSSAR_VERSION_PATCH 0
 #define LSSAR_VERSION \
   (LSSAR_VERSION_MAJOR * 10000 + LSSAR_VERSION_MINOR * 100 + LSSAR_VERSION_PATCH)
-#define LSSAR_ABI_VERSION 0
+#define LSSAR_ABI_VERSION 1
 
 /* The LSSAR_VERSION and LSSAR_ABI_VERSION of the library that runs, to compare with this header's.
  */
 LSSAR_API int lssar_version(void) LSSAR_NOEXCEPT;
 LSSAR_API int lssar_abi_version(void) LSSAR_NOEXCEPT;
-/* "0.1.0". Static: never freed. */
+/* "1.0.0". Static: never freed. */
 LSSAR_API const char* lssar_version_string(void) LSSAR_NOEXCEPT;
-/* "lssar 0.1.0, g++ 12.2.0, release": for bug reports. Static: never freed. */
+/* "lssar 1.0.0, g++ 12.2.0, release": for bug reports. Static: never freed. */
 LSSAR_API const char* lssar_build_info(void) LSSAR_NOEXCEPT;
 
 /* ---- Errors -------------------------------------------------------------------------------- */
@@ -211,7 +221,9 @@ typedef enum lssar_dtype {
 typedef enum lssar_pass {
   LSSAR_PASS_FORWARD = 1,       /* o */
   LSSAR_PASS_FORWARD_TRAIN = 2, /* o, and what the backward needs */
-  LSSAR_PASS_BACKWARD = 4       /* grad_q, grad_k, grad_v */
+  LSSAR_PASS_BACKWARD = 4,      /* grad_q, grad_k, grad_v */
+  LSSAR_PASS_ROW_SUMS = 8,      /* the first pass of a forward alone: see "Keys in ranges" */
+  LSSAR_PASS_WEIGHTED_SUM = 16  /* the second */
 } lssar_pass;
 
 typedef struct lssar_problem {
@@ -301,6 +313,7 @@ typedef struct lssar_tune_options {
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
  * typically have; a length of 0 is taken as 4096, one batch entry of one head as 16K tokens of 16
  * heads. Takes minutes; must not run while others need the GPU undisturbed. `options` may be NULL.
+ * Of each problem's passes, row_sums and weighted_sum are passed over: they have one schedule.
  * A problem that fails does not stop the others; the first failure is returned.
  * INVALID_ARGUMENT; MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or
  * another process has been tuning this GPU for 10 minutes; IO_ERROR: the table cannot be written;
@@ -379,7 +392,8 @@ typedef struct lssar_sizes {
 LSSAR_API lssar_status lssar_plan_workspace_size(const lssar_plan* plan, const lssar_sizes* sizes,
                                                  size_t* bytes) LSSAR_NOEXCEPT;
 
-/* Bytes of the tensors that the forward for training saves for the backward. */
+/* Bytes of the tensors that the forward for training saves for the backward; `stats` is also the
+ * size of row_stats, and `o` that of partial_o. */
 typedef struct lssar_saved_sizes {
   size_t o;     /* saved_o: o in float32, [batch, heads, seq_q, head_dim_v] */
   size_t stats; /* saved_stats: float32, [4, batch, heads, seq_q]: R = sum_j A_ij; m = the largest
@@ -401,19 +415,39 @@ typedef struct lssar_tensor {
   int64_t strides[3]; /* batch, head, row */
 } lssar_tensor;
 
-/* The arguments of an execute. Which are used is in the table; the others are not looked at.
+/* Where the keys and queries of a call lie among all: row 0 of k and v is key first_key of num_keys,
+ * row 0 of q is query first_query of num_queries. Numbers from 0 to 2^31 - 1; the call's must lie
+ * within all. */
+typedef struct lssar_range {
+  int64_t first_key;
+  int64_t num_keys; /* 0: first_key + seq_k */
+  int64_t first_query;
+  int64_t num_queries; /* 0: first_query + seq_q. Matters where the problem is causal */
+} lssar_range;
+
+/* The arguments of an execute. Which are read (r) and written (w) is in the table; the others are not
+ * looked at.
  *
- *                     shape                            forward  forward_train  backward
- *   q                 [batch, heads, seq_q, head_dim]      r          r            r
- *   k                 [batch, kv_heads, seq_k, head_dim]   r          r            r
- *   v                 [batch, kv_heads, seq_k, head_dim_v] r          r            r
- *   o                 [batch, heads, seq_q, head_dim_v]    w          w
- *   grad_o            like o                                                       r
- *   grad_q            like q                                                       w
- *   grad_k, grad_v    like k, v                                                    w
- *   saved_o, _stats,  lssar_plan_saved_sizes bytes                    w            r
+ *                     shape                            forward  forward  backward  row   weighted
+ *                                                               _train             _sums   _sum
+ *   q                 [batch, heads, seq_q, head_dim]      r       r        r       r       r
+ *   k                 [batch, kv_heads, seq_k, head_dim]   r       r        r       r       r
+ *   v                 [batch, kv_heads, seq_k, head_dim_v] r       r        r               r
+ *   o                 [batch, heads, seq_q, head_dim_v]    w       w
+ *   grad_o            like o                                                r
+ *   grad_q            like q                                                w
+ *   grad_k, grad_v    like k, v                                             w
+ *   saved_o, _stats,  lssar_plan_saved_sizes bytes                 w        r
  *     _x
- *   workspace         lssar_plan_workspace_size bytes      w          w            w
+ *   workspace         lssar_plan_workspace_size bytes      w       w        w       w       w
+ *   range             lssar_range                                                   r       r
+ *   row_stats         as saved_stats, NULL in forward:     w                        w       r w
+ *                     not wanted
+ *   partial_o         as saved_o                                                            w
+ *
+ * row_stats has the four planes of saved_stats. A forward writes all four, the same as those of
+ * forward_train but for the order of sums. "Keys in ranges" says which of them the last two passes
+ * read and write.
  *
  * The backward needs the q, k, v of its forward_train and what that saved, in the same plan or in
  * one of the same problem. Gradients are overwritten, not added to. They are bitwise repeatable
@@ -431,13 +465,16 @@ typedef struct lssar_call {
   void* workspace;
   size_t workspace_bytes;
   void* stream; /* convention 8 */
+  lssar_range range; /* zeros: the keys and queries of the call are all there are */
+  float* row_stats;
+  float* partial_o;
 } lssar_call;
 
-/* Enqueue one pass. Capture-safe (convention 10). After a failure of a check (every status but
+/* Enqueue one pass on call->stream. Capture-safe (convention 10). After a failure of a check (every status but
  * DEVICE_ERROR) nothing was enqueued and no memory was touched; after DEVICE_ERROR what the call
  * writes is undefined. Errors of work that runs later on a GPU come from lssar_synchronize or the
  * caller's own synchronisation.
- * INVALID_ARGUMENT: sizes out of range; NULL data; misaligned data or strides; a negative stride;
+ * INVALID_ARGUMENT: sizes or range out of range; NULL data; misaligned data or strides; a negative stride;
  * strides that reach beyond 2^63 bytes; written tensors that overlap; a workspace that is too
  * small. NOT_PREPARED: the plan is not prepared, or was not made for this pass. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_execute_forward(const lssar_plan* plan,
@@ -446,6 +483,30 @@ LSSAR_API lssar_status lssar_execute_forward_train(const lssar_plan* plan,
                                                    const lssar_call* call) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
                                               const lssar_call* call) LSSAR_NOEXCEPT;
+
+/* Keys in ranges: the two passes of the forward one by one, so that keys may be split over GPUs
+ * (context parallelism), over calls (ring attention), or over streams (few queries, many keys).
+ * Queries may be split too. With r for the ranges of keys, per row i of q:
+ *
+ *   1. lssar_execute_row_sums for each r:  R_r = sum_j A_ij and s_r = max_j S_ij over the keys j of r
+ *      that row i sees, with the N_i of all keys. Row_stats: plane 0 is R_r, plane 3 is s_r / ln 2;
+ *      planes 1 and 2 are left alone. A row that sees keys, but none of r, has R_r = 0 and
+ *      s_r = -infinity; one that sees none at all has zeros.
+ *   2. Merge:  R = sum_r R_r,  s = max_r s_r.  Two all-reduces of one plane each.
+ *   3. lssar_execute_weighted_sum for each r, with the merged R and s in planes 0 and 3 of row_stats:
+ *      partial_o = sum_j w_ij v_j,  zs_r = sum_j w_ij  with  w_ij = W_ij / m_i^p, over the keys of r.
+ *      Plane 1 is then m_i, the same for every r; plane 2 is zs_r.
+ *   4. Merge:  o_i = sum_r partial_o / sum_r zs_r, and 0 where that sum is 0.
+ *
+ * Sums in float32 and in any order do: nothing is rescaled, since w_ij <= 1 with the largest weight
+ * of all keys at 1. With zs summed too, row_stats then has what the forward_train of all would save.
+ * NaN and infinity: as convention 11, if sums and quotient keep NaN. Both calls of a range must be
+ * given the same q, k and range; they may be of different plans. The backward takes no range.
+ * These passes have no kernels of Hopper's own, and are not tuned. */
+LSSAR_API lssar_status lssar_execute_row_sums(const lssar_plan* plan,
+                                              const lssar_call* call) LSSAR_NOEXCEPT;
+LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,
+                                                  const lssar_call* call) LSSAR_NOEXCEPT;
 
 /* ---- Memory of the context's device: conveniences ----------------------------------------------
  */

@@ -15,7 +15,7 @@ from ._plans import context as _context
 from ._transformers import register_transformers
 
 __all__ = ["LssarError", "attention", "build_info", "device_info", "nn", "register_transformers"]
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 def build_info():

@@ -6,7 +6,7 @@ Used by _library and _plans. A test compares every layout here with what a C com
 import ctypes
 import struct
 
-ABI_VERSION = 0  # of the header that this file mirrors
+ABI_VERSION = 1  # of the header that this file mirrors
 
 DEVICE_CUDA = 1
 DEVICE_VIRTUAL = 2

@@ -157,10 +157,13 @@ std::vector<std::string> llvm_candidates() {
   const std::string here = directory_of_code(reinterpret_cast<const void*>(&llvm_candidates));
   if (!here.empty()) {
     candidates.push_back(fmt::format("{}/{}", here, kLibraryName));
-    candidates.push_back(fmt::format("{}/../lib/{}", here, kLibraryName));
-    candidates.push_back(fmt::format("{}/../../lib/{}", here, kLibraryName));  // of libexec/lssar
+    for (const char* libraries : {"lib", LSSAR_INSTALL_LIBDIR}) {
+      candidates.push_back(fmt::format("{}/../{}/{}", here, libraries, kLibraryName));
+      // Of libexec/lssar.
+      candidates.push_back(fmt::format("{}/../../{}/{}", here, libraries, kLibraryName));
+    }
   }
-  candidates.push_back(fmt::format("{}/{}", LSSAR_INSTALL_LIBDIR, kLibraryName));
+  candidates.push_back(fmt::format("{}/{}", LSSAR_INSTALL_FULL_LIBDIR, kLibraryName));
   candidates.push_back(kLibraryName);
   return candidates;
 }

@@ -8,6 +8,9 @@
 // once for pass 1, then once for every BLOCK_DV columns of o. Rows of a causal problem run longest
 // first.
 //
+// kHasPassOne, kHasPassTwo: whether a kernel runs both (forward_range.cuh has those that run one).
+// kIsRange: its keys are a range of all.
+//
 // kSkipTiles: a warp whose tile has no score with a weight above kSkipWeight^p leaves it at that.
 //
 // Shared memory: the query tile, then kStages stages, each of a key tile or a value tile and
@@ -63,12 +66,15 @@ struct ForwardLoader {
   int num_tiles;
   u32 stages;
 
+  static constexpr int kFirstChunk = Config::kHasPassOne ? -1 : 0;  // -1: pass 1
+  static constexpr int kEndChunk = Config::kHasPassTwo ? Shape::kNumChunks : 0;
+
   int tile = 0;
-  int chunk = -1;  // -1: pass 1
+  int chunk = kFirstChunk;
   bool is_value = false;
 
   LSSAR_DEVICE void load(int stage) {
-    if (num_tiles == 0 || chunk == Shape::kNumChunks) return;
+    if (num_tiles == 0 || chunk == kEndChunk) return;
     const u32 base = stages + stage * Shape::kStageBytes;
     const i64 first = i64{tile} * Shape::BLOCK_N;
     const i64 valid = num_keys - first;
@@ -123,6 +129,12 @@ struct Forward {
 
   LSSAR_DEVICE u32 stage_address(int stage) const { return stages + stage * Shape::kStageBytes; }
   LSSAR_DEVICE bool needs_mask(i64 first) const { return first + Shape::BLOCK_N > first_masked; }
+  // `hidden` in place of scores or weights of keys that a row does not see.
+  LSSAR_DEVICE void mask(Scores& s, i64 first, float hidden) const {
+    const i64 seen[2] = {keys_in_range<Config>(p, rows.visible[0]),
+                         keys_in_range<Config>(p, rows.visible[1])};
+    mask_keys(s, seen, first, hidden);
+  }
 
   LSSAR_DEVICE void finish_rows() {
 #pragma unroll
@@ -139,8 +151,7 @@ struct Forward {
     scale_scores(s, rows.score_scale, stage + Shape::kTileBytes);
   }
 
-  LSSAR_DEVICE void pass_one(Ring& ring) {
-    PassOneSums<Config, kKeyTiles> sums;
+  LSSAR_DEVICE void pass_one(Ring& ring, PassOneSums<Config, kKeyTiles>& sums) {
     sums.clear();
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
@@ -149,10 +160,9 @@ struct Forward {
       if (tile == 0) finish_rows();
       compute_scores(s, stage);
       const i64 first = i64{tile} * Shape::BLOCK_N;
-      if (needs_mask(first)) mask_keys(s, rows.visible, first, -infinity());
+      if (needs_mask(first)) mask(s, first, -infinity());
       sums.add(s);
     }
-    rows.finish_pass_one(sums);
   }
 
   // One pass over keys and values for the columns of `chunk`: sum_j w_ij v_j and, for training,
@@ -162,11 +172,13 @@ struct Forward {
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
       Scores s;
-      compute_scores(s, stage_address(ring.next()));
+      const u32 stage = stage_address(ring.next());
+      if (!Config::kHasPassOne && tile == 0) finish_rows();
+      compute_scores(s, stage);
       const bool is_skipped = Config::kSkipTiles && rows.has_no_weights(s);
       if (!is_skipped) rows.evaluate(s);
       const i64 first = i64{tile} * Shape::BLOCK_N;
-      if (needs_mask(first)) mask_keys(s, rows.visible, first, 0.0f);
+      if (needs_mask(first)) mask(s, first, 0.0f);
 
       const typename Shape::ValueTile values{stage_address(ring.next())};
       if (is_skipped) continue;
@@ -203,11 +215,15 @@ struct Forward {
     const i64 first = place.tile_idx * Shape::BLOCK_M;
     const i64 last = minimum(first + Shape::BLOCK_M, queries_total) - 1;
     rows.place(p, first + warp_index() * kWarpRows);
-    num_tiles = static_cast<int>(ceil_div(num_visible_keys<Config>(p, last), Shape::BLOCK_N));
-    first_masked = last < first + Shape::BLOCK_M - 1 ? 0 : num_visible_keys<Config>(p, first);
+    const i64 most_keys = keys_in_range<Config>(p, num_visible_keys<Config>(p, last));
+    num_tiles = static_cast<int>(ceil_div(most_keys, Shape::BLOCK_N));
+    first_masked = last < first + Shape::BLOCK_M - 1
+                       ? 0
+                       : keys_in_range<Config>(p, num_visible_keys<Config>(p, first));
   }
 
-  LSSAR_DEVICE void run() {
+  // The query tile's loads, and the loader of what follows.
+  LSSAR_DEVICE ForwardLoader<Config> start_loads() {
     place_block();
     queries.base = dynamic_shared_address();
     stages = queries.base + Shape::QueryTile::kBytes;
@@ -216,7 +232,7 @@ struct Forward {
     load_tile<Shape::kThreads, Config::kIsAligned>(
         queries, row_pointer<const Element>(p.q, place.batch, place.head, first), p.q.row_stride,
         seq_q<Config>(p) - first, Config::kHeadDim);
-    ForwardLoader<Config> loader{
+    return {
         row_pointer<const Element>(p.k, place.batch, kv_head, 0),
         row_pointer<const Element>(p.v, place.batch, kv_head, 0),
         p.k_inv_norm + (i64{place.batch} * p.kv_heads + kv_head) * key_norm_pitch<Config>(p),
@@ -225,9 +241,15 @@ struct Forward {
         seq_k<Config>(p),
         num_tiles,
         stages};
+  }
+
+  LSSAR_DEVICE void run() {
+    ForwardLoader<Config> loader = start_loads();
     Ring ring(loader);
     ring.start();
-    pass_one(ring);
+    PassOneSums<Config, kKeyTiles> sums;
+    pass_one(ring, sums);
+    rows.finish_pass_one(sums);
 #pragma unroll 1
     for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk) {
       Columns o, y;

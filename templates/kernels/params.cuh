@@ -29,8 +29,10 @@ struct AttentionParams {
   TensorRef grad_v;
 
   // Saved by the forward for training, read by the backward.
-  float* saved_o;      // [rows, head_dim_v]: o in float32
-  float* saved_stats;  // [4, rows]: R, m, zs (natural units), largest score in bits
+  float* saved_o;      // [rows, head_dim_v]: o in float32; weighted sum: written, undivided
+  float* saved_stats;  // [4, rows]: R, m, zs (natural units), largest score in bits; forward: null
+                       // where nobody wants them; row sums: R and score written; weighted sum: they
+                       // are read, the others written
   void* saved_x;       // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
 
   // Workspace.
@@ -47,6 +49,12 @@ struct AttentionParams {
   int heads;
   int kv_heads;
   int reserved;
+
+  // Row sums and weighted sum: k and v are a range of all keys, q one of all queries. Row i sees keys
+  // j < clamp(i + 1 + query_shift, 0, num_keys) of all (without causal: < num_keys).
+  long long first_key;
+  long long num_keys;
+  long long query_shift;
 };
 
 // What a TMA instruction takes: the device's own encoding of a tensor and the box it is moved by.

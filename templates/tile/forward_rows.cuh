@@ -102,11 +102,24 @@ struct ForwardRows {
 
   template <int kTiles>
   LSSAR_DEVICE void finish_pass_one(PassOneSums<Config, kTiles>& pass) {
+    reduce_sums(pass);
+    prepare_pass_two();
+  }
+
+  template <int kTiles>
+  LSSAR_DEVICE void reduce_sums(PassOneSums<Config, kTiles>& pass) {
     pass.flush();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       sum[half] = quad_sum(pass.sums[half].total);
       largest_score[half] = quad_maximum(pass.sums[half].largest);
+    }
+  }
+
+  // From `sum` and `largest_score`.
+  LSSAR_DEVICE void prepare_pass_two() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
       scale_weights(half);
       if constexpr (Config::kSkipTiles) skip_below[half] = skip_threshold(half);
     }
@@ -250,7 +263,8 @@ struct ForwardRows {
                            (y.at[n][2 * half] - sums.t[half] * o0) * x_scale,
                            (y.at[n][2 * half + 1] - sums.t[half] * o1) * x_scale);
       }
-      if (Config::kIsTraining && first_col == 0 && lane_index() % 4 == 0)
+      const bool has_stats = Config::kIsTraining || p.saved_stats != nullptr;
+      if (has_stats && first_col == 0 && lane_index() % 4 == 0)
         save_stats(p, half, saved_row, is_bad ? quiet_nan() : zs);
     }
   }

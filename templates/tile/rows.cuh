@@ -26,14 +26,23 @@ LSSAR_DEVICE i64 key_norm_pitch(const AttentionParams& p) {
   return (seq_k<Config>(p) + 3) / 4 * 4;
 }
 
-// N_i: keys that row i sees, which are j < N_i. Rows outside the problem see none.
+// N_i: keys that row i sees, which are j < N_i. Rows outside the problem see none. With a range of
+// keys: of all keys.
 template <class Config>
 LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& p, i64 row) {
-  const i64 keys = seq_k<Config>(p);
   const i64 queries = seq_q<Config>(p);
   if (row >= queries) return 0;
+  const i64 keys = Config::kIsRange ? p.num_keys : seq_k<Config>(p);
   if (!Config::kIsCausal) return keys;
-  return minimum(maximum(row + 1 + keys - queries, i64{0}), keys);
+  const i64 shift = Config::kIsRange ? p.query_shift : keys - queries;
+  return minimum(maximum(row + 1 + shift, i64{0}), keys);
+}
+
+// How many of the `visible` first keys are among the call's.
+template <class Config>
+LSSAR_DEVICE i64 keys_in_range(const AttentionParams& p, i64 visible) {
+  if (!Config::kIsRange) return visible;
+  return minimum(maximum(visible - p.first_key, i64{0}), seq_k<Config>(p));
 }
 
 // A block's place: tile `tile_idx` of `num_tiles`, of one head of one batch entry.

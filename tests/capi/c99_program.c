@@ -25,7 +25,8 @@ static void check_enumerators(void) {
          "status codes have their fixed values");
   expect(LSSAR_DTYPE_FP16 == 0 && LSSAR_DTYPE_BF16 == 1 && LSSAR_DTYPE_FP32 == 2,
          "dtypes have their fixed values");
-  expect(LSSAR_PASS_FORWARD == 1 && LSSAR_PASS_FORWARD_TRAIN == 2 && LSSAR_PASS_BACKWARD == 4,
+  expect(LSSAR_PASS_FORWARD == 1 && LSSAR_PASS_FORWARD_TRAIN == 2 && LSSAR_PASS_BACKWARD == 4 &&
+             LSSAR_PASS_ROW_SUMS == 8 && LSSAR_PASS_WEIGHTED_SUM == 16,
          "passes have their fixed values");
   expect(LSSAR_DEVICE_AUTO == 0 && LSSAR_DEVICE_CUDA == 1 && LSSAR_DEVICE_VIRTUAL == 2 &&
              LSSAR_DEVICE_RECORD == 3,
@@ -47,8 +48,8 @@ static void check_enumerators(void) {
 static void check_version(void) {
   expect(lssar_version() == LSSAR_VERSION, "the library is of this header's version");
   expect(lssar_abi_version() == LSSAR_ABI_VERSION, "the library is of this header's ABI");
-  expect(strcmp(lssar_version_string(), "0.1.0") == 0, "version string");
-  expect(strncmp(lssar_build_info(), "lssar 0.1.0", 11) == 0, "build info");
+  expect(strcmp(lssar_version_string(), "1.0.0") == 0, "version string");
+  expect(strncmp(lssar_build_info(), "lssar 1.0.0", 11) == 0, "build info");
 }
 
 static void check_context(void) {

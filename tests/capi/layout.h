@@ -78,7 +78,11 @@ static int check_layout(const char* language) {
       SIZE_OF(lssar_saved_sizes, 24),
       SIZE_OF(lssar_tensor, 32),
       OFFSET(lssar_tensor, strides, 8),
-      SIZE_OF(lssar_call, 352),
+      SIZE_OF(lssar_range, 32),
+      OFFSET(lssar_range, num_keys, 8),
+      OFFSET(lssar_range, first_query, 16),
+      OFFSET(lssar_range, num_queries, 24),
+      SIZE_OF(lssar_call, 400),
       OFFSET(lssar_call, sizes, 8),
       OFFSET(lssar_call, q, 48),
       OFFSET(lssar_call, o, 144),
@@ -88,6 +92,9 @@ static int check_layout(const char* language) {
       OFFSET(lssar_call, saved_x, 320),
       OFFSET(lssar_call, workspace, 328),
       OFFSET(lssar_call, stream, 344),
+      OFFSET(lssar_call, range, 352),
+      OFFSET(lssar_call, row_stats, 384),
+      OFFSET(lssar_call, partial_o, 392),
   };
   int differences = 0;
   size_t i;

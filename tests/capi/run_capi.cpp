@@ -153,6 +153,7 @@ class CallMemory {
         saved_o(context),
         saved_stats(context),
         saved_x(context),
+        row_stats(context),
         workspace(context) {}
 
   Status set_up(const lssar_plan* plan, const CapiInputs& inputs) {
@@ -172,6 +173,7 @@ class CallMemory {
     LSSAR_RETURN_IF_ERROR(workspace.allocate(workspace_bytes));
     LSSAR_RETURN_IF_ERROR(saved_o.allocate(saved.o));
     LSSAR_RETURN_IF_ERROR(saved_stats.allocate(saved.stats));
+    LSSAR_RETURN_IF_ERROR(row_stats.allocate(saved.stats));
     return saved_x.allocate(saved.x);
   }
 
@@ -203,16 +205,19 @@ class CallMemory {
 
  public:
   DeviceTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
-  Buffer saved_o, saved_stats, saved_x, workspace;
+  Buffer saved_o, saved_stats, saved_x, row_stats, workspace;
 };
 
-Status run_passes(const lssar_plan* plan, uint32_t passes, const CallMemory& memory,
+Status run_passes(const lssar_plan* plan, const CapiOptions& options, const CallMemory& memory,
                   CapiOutputs* out) {
-  const lssar_call call = memory.call();
+  const uint32_t passes = options.passes;
+  lssar_call call = memory.call();
   if (passes & LSSAR_PASS_FORWARD) {
+    if (options.wants_row_stats) call.row_stats = static_cast<float*>(memory.row_stats.data());
     LSSAR_RETURN_IF_ERROR(to_status(lssar_execute_forward(plan, &call)));
     LSSAR_RETURN_IF_ERROR(memory.synchronize());
     LSSAR_ASSIGN_OR_RETURN(out->o, memory.o.download());
+    LSSAR_ASSIGN_OR_RETURN(out->row_stats, read_floats(memory.row_stats));
   }
   if (passes & LSSAR_PASS_FORWARD_TRAIN) {
     LSSAR_RETURN_IF_ERROR(to_status(lssar_execute_forward_train(plan, &call)));
@@ -294,7 +299,7 @@ Result<CapiOutputs> run_capi(lssar_context* context, const Problem& problem, con
   CallMemory memory(context, problem, sizes, options.layout);
   LSSAR_RETURN_IF_ERROR(memory.set_up(plan.get(), inputs));
   CapiOutputs outputs;
-  LSSAR_RETURN_IF_ERROR(run_passes(plan.get(), options.passes, memory, &outputs));
+  LSSAR_RETURN_IF_ERROR(run_passes(plan.get(), options, memory, &outputs));
   return outputs;
 }
 

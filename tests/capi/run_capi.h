@@ -51,6 +51,7 @@ struct CapiOptions {
   bool fixes_lengths = false;  // the plan is made for these lengths
   int32_t alignment = 0;       // as lssar_problem.alignment
   std::string schedule_json;
+  bool wants_row_stats = false;  // of forward
 };
 
 struct CapiInputs {
@@ -62,6 +63,7 @@ struct CapiOutputs {
   std::vector<float> o;        // of forward, or else of forward-train
   std::vector<float> o_train;  // of forward-train
   std::vector<float> saved_o, saved_stats;
+  std::vector<float> row_stats;  // of forward, where wanted
   std::vector<float> grad_q, grad_k, grad_v;
 };
 

@@ -15,15 +15,17 @@ namespace {
 // kernels are Variant::kHopper's: hopper_table_test has those with a mask.
 std::vector<Problem> grid(const std::string& target) {
   std::vector<Problem> problems;
+  const auto add_pass = [&](Pass pass, DType dtype, int dim, bool causal) {
+    Problem problem;
+    problem.pass = pass;
+    problem.dtype = dtype;
+    problem.head_dim = problem.head_dim_v = dim;
+    problem.causal = causal;
+    problems.push_back(problem);
+  };
   const auto add = [&](DType dtype, int dim, bool causal) {
-    for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
-      Problem problem;
-      problem.pass = pass;
-      problem.dtype = dtype;
-      problem.head_dim = problem.head_dim_v = dim;
-      problem.causal = causal;
-      problems.push_back(problem);
-    }
+    for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward})
+      add_pass(pass, dtype, dim, causal);
   };
   for (int dim : {32, 64, 96, 128, 192, 256}) {
     add(DType::kBf16, dim, true);
@@ -32,6 +34,12 @@ std::vector<Problem> grid(const std::string& target) {
   for (int dim : {64, 128}) {
     add(DType::kFp16, dim, true);
     add(DType::kBf16, dim, false);
+  }
+  if (target == "sm_80" || target == "sm_120") {  // halves of the forward
+    for (Pass pass : {Pass::kRowSums, Pass::kWeightedSum}) {
+      for (int dim : {64, 256}) add_pass(pass, DType::kBf16, dim, true);
+      add_pass(pass, DType::kFp32, 128, true);
+    }
   }
   if (target == "sm_90a") {
     for (int dim : {64, 96, 128, 192, 256}) add(DType::kFp16, dim, false);

@@ -33,7 +33,7 @@ TEST(Emit, IsTheSameEveryTime) {
 }
 
 TEST(Emit, NeedsNoOtherFile) {
-  for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+  for (Pass pass : kAllPasses) {
     Problem problem;
     problem.pass = pass;
     const std::string source = emit(problem).source;
@@ -43,7 +43,7 @@ TEST(Emit, NeedsNoOtherFile) {
 }
 
 TEST(Emit, NamesEveryLaunchInTheSource) {
-  for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+  for (Pass pass : kAllPasses) {
     for (DqMode mode : {DqMode::kSplit, DqMode::kAtomic}) {
       Problem problem;
       problem.pass = pass;

@@ -49,6 +49,8 @@ TEST(HopperSchedule, IsNotTheDefaultWhereItCannotServe) {
   EXPECT_EQ(variant(served, "sm_90"), Variant::kPortable);
   EXPECT_EQ(variant(served, "sm_100"), Variant::kPortable);
   EXPECT_EQ(variant(make_problem(Pass::kForward, DType::kFp32), "sm_90a"), Variant::kPortable);
+  EXPECT_EQ(variant(make_problem(Pass::kRowSums), "sm_90a"), Variant::kPortable);
+  EXPECT_EQ(variant(make_problem(Pass::kWeightedSum), "sm_90a"), Variant::kPortable);
   Problem unaligned = served;
   unaligned.alignment = 8;
   EXPECT_EQ(variant(unaligned, "sm_90a"), Variant::kPortable);

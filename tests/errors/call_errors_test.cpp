@@ -55,6 +55,14 @@ TEST_F(CallErrors, StructSizeNotSet) {
   EXPECT_FAILS(forward(), INVALID_ARGUMENT, "call.struct_size = 0: must be sizeof(lssar_call)");
 }
 
+TEST_F(CallErrors, OfAnOlderCallersStructOnlyItsFieldsAreRead) {
+  call_.struct_size = offsetof(lssar_call, range);
+  call_.row_stats = reinterpret_cast<float*>(1);  // NULL would be meant
+  EXPECT_EQ(forward(), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  call_.struct_size = sizeof(call_);
+  EXPECT_FAILS(forward(), INVALID_ARGUMENT, "row_stats.data = 0x1");
+}
+
 TEST_F(CallErrors, NullTensors) {
   const auto expect_null = [&](lssar_tensor& tensor, const std::string& name,
                                const std::function<lssar_status()>& execute) {

@@ -28,6 +28,7 @@ C_TYPES = {
     "const lssar_tune_options*": ctypes.c_void_p,
     "lssar_sizes": capi.Sizes,
     "lssar_tensor": capi.Tensor,
+    "lssar_range": capi.Range,
 }
 
 

@@ -42,7 +42,7 @@ TEST(Command, PrintsItsVersion) {
   const CommandRunner command;
   const CommandResult result = command.run({"--version"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.out, "0.1.0\n");
+  EXPECT_EQ(result.out, "1.0.0\n");
 }
 
 TEST(Emit, WritesToAFileWhatItPrints) {

@@ -18,7 +18,7 @@ PASS_BACKWARD = 4
 LOG_DEBUG = 3
 STATUS_MISSING = 3
 STATUS_OUT_OF_MEMORY = 8
-ABI_VERSION = 0  # of the header that the structs below mirror
+ABI_VERSION = 1  # of the header that the structs below mirror
 
 
 class ContextOptions(ctypes.Structure):
@@ -103,6 +103,15 @@ class Tensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("strides", ctypes.c_int64 * 3)]
 
 
+class Range(ctypes.Structure):
+    _fields_ = [
+        ("first_key", ctypes.c_int64),
+        ("num_keys", ctypes.c_int64),
+        ("first_query", ctypes.c_int64),
+        ("num_queries", ctypes.c_int64),
+    ]
+
+
 class Call(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
@@ -121,6 +130,9 @@ class Call(ctypes.Structure):
         ("workspace", ctypes.c_void_p),
         ("workspace_bytes", ctypes.c_size_t),
         ("stream", ctypes.c_void_p),
+        ("range", Range),
+        ("row_stats", ctypes.c_void_p),
+        ("partial_o", ctypes.c_void_p),
     ]
 
 
@@ -133,6 +145,7 @@ STRUCTS = {
     "lssar_sizes": Sizes,
     "lssar_saved_sizes": SavedSizes,
     "lssar_tensor": Tensor,
+    "lssar_range": Range,
     "lssar_call": Call,
 }
 
@@ -171,7 +184,7 @@ def library_candidates(tools_folder):
     """Where liblssar.so may lie, best first: in a bundle, in a build, where the loader looks."""
     root = pathlib.Path(tools_folder).parent
     folders = [root / "lib"] + [root / "build" / name / "lib" for name in ("release", "portable")]
-    return [str(folder / "liblssar.so") for folder in folders] + ["liblssar.so.0"]
+    return [str(folder / "liblssar.so") for folder in folders] + ["liblssar.so.1"]
 
 
 def sized(struct_class, **fields):

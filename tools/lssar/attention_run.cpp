@@ -187,6 +187,12 @@ std::string describe_source(const PreparedKernel& kernel) {
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleOptions& schedules,
                                        const AttentionInputs& inputs) {
+  if (is_of_range(problem.pass)) {
+    return invalid_argument(
+        fmt::format("pass = {}: its results are merged by a program, through the C API; allowed "
+                    "are forward, forward-train and backward",
+                    pass_name(problem.pass)));
+  }
   AttentionRun run(engine, problem, sizes, schedules);
   LSSAR_RETURN_IF_ERROR(run.upload(inputs));
 

@@ -42,7 +42,7 @@ void ProblemOptions::add_to(CLI::App& app) {
   const auto add = [&](const std::string& name, auto& value, const std::string& help) {
     return app.add_option(name, value, help)->group(group);
   };
-  add("--pass", pass_, "forward (default), forward-train or backward");
+  add("--pass", pass_, "forward (default), forward-train, backward, row-sums or weighted-sum");
   add("--head-dim", head_dim_, "d of q and k: 8 to 256 in steps of 8 (default 64)");
   add("--head-dim-v", head_dim_v_, "dv of v and o (default: as --head-dim)");
   add("--seq", seq_q_, "queries per head; 0 or not given: a kernel for run-time lengths");

@@ -1,0 +1,108 @@
+// The two passes of the forward as kernels of their own, over a range of all keys: what ranges give is
+// merged outside by sums and a maximum, so that keys may be split over GPUs or over calls.
+//
+//   row_sums:      R_i = sum_j softplus(S_ij) and the largest score, over the call's keys
+//   (outside:      R_i summed, largest scores maximised over the ranges)
+//   weighted_sum:  sum_j w_ij v_j, undivided, and zs_i = sum_j w_ij over the call's keys; m_i
+//   (outside:      both summed over the ranges; o_i is their quotient)
+//
+// Blocks, shared memory and barriers are those of forward.cuh.
+#pragma once
+
+#include "templates/kernels/forward.cuh"
+
+namespace lssar_device {
+
+// Where a row's statistics lie, and what a lane reads and writes of its two rows. One lane of the
+// quad that shares a row writes.
+template <class Config>
+struct RangeRows {
+  const AttentionParams& p;
+  const BlockPlace& place;
+  ForwardRows<Config>& rows;
+
+  LSSAR_DEVICE i64 count() const { return i64{p.batch} * p.heads * seq_q<Config>(p); }
+  LSSAR_DEVICE i64 index(int half) const {
+    return (i64{place.batch} * p.heads + place.head) * seq_q<Config>(p) + rows.row[half];
+  }
+  LSSAR_DEVICE bool has(int half) const { return rows.row[half] < seq_q<Config>(p); }
+
+  LSSAR_DEVICE void write_sums() const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (!has(half) || lane_index() % 4 != 0) continue;
+      p.saved_stats[index(half)] = rows.sum[half] * kLn2;
+      p.saved_stats[3 * count() + index(half)] =
+          rows.visible[half] == 0 ? 0.0f : rows.largest_score[half];
+    }
+  }
+
+  LSSAR_DEVICE void read_sums() const {
+    constexpr float kLog2E = 1.4426950408889634f;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      rows.sum[half] = has(half) ? p.saved_stats[index(half)] * kLog2E : 0.0f;
+      rows.largest_score[half] = has(half) ? p.saved_stats[3 * count() + index(half)] : 0.0f;
+    }
+  }
+
+  template <int kTiles>
+  LSSAR_DEVICE void write_columns(int first_col, const Fragment<kTiles>& o,
+                                  const float (&zs)[2]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (!has(half)) continue;
+      // The clamp to [0, 1] hides a NaN; a row that saw one, in whichever range, says so here.
+      const bool is_bad = is_nan(rows.sum[half]) || is_nan(rows.m[half]);
+      const i64 row = index(half);
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        const int col = first_col + fragment_col(n);
+        if (col >= Config::kHeadDimV) continue;
+        store_global_8(p.saved_o + row * Config::kHeadDimV + col,
+                       is_bad ? quiet_nan() : o.at[n][2 * half],
+                       is_bad ? quiet_nan() : o.at[n][2 * half + 1]);
+      }
+      if (first_col != 0 || lane_index() % 4 != 0) continue;
+      p.saved_stats[count() + row] = rows.m[half];
+      p.saved_stats[2 * count() + row] = is_bad ? quiet_nan() : zs[half];
+    }
+  }
+};
+
+template <class Config>
+LSSAR_DEVICE void row_sums(const AttentionParams& p) {
+  Forward<Config> block(p);
+  ForwardLoader<Config> loader = block.start_loads();
+  typename Forward<Config>::Ring ring(loader);
+  ring.start();
+  PassOneSums<Config, Forward<Config>::kKeyTiles> sums;
+  block.pass_one(ring, sums);
+  block.rows.reduce_sums(sums);
+  RangeRows<Config>{p, block.place, block.rows}.write_sums();
+  ring.finish();
+}
+
+template <class Config>
+LSSAR_DEVICE void weighted_sum(const AttentionParams& p) {
+  using Block = Forward<Config>;
+  Block block(p);
+  ForwardLoader<Config> loader = block.start_loads();
+  typename Block::Ring ring(loader);
+  ring.start();
+  const RangeRows<Config> range{p, block.place, block.rows};
+  range.read_sums();
+  block.rows.prepare_pass_two();
+#pragma unroll 1
+  for (int chunk = 0; chunk < Block::Shape::kNumChunks; ++chunk) {
+    typename Block::Columns o, unused;
+    typename Block::Mma::RowSums zs, none;
+    o.clear();
+    zs.clear();
+    block.pass_two(ring, o, zs, unused, none);
+    range.write_columns(chunk * Block::Shape::BLOCK_DV, o, {zs.total(0), zs.total(1)});
+  }
+  ring.finish();
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,336 @@
+// The two passes of the forward one by one: keys (and queries) split into ranges, merged on the
+// host as lssar.h says, against the whole.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "codegen/numerics.h"
+#include "codegen/random_inputs.h"
+#include "codegen/reference.h"
+#include "tests/capi/run_capi.h"
+#include "tests/golden/golden_case.h"
+
+namespace lssar {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+struct Part {
+  int64_t first, count;
+};
+
+// `length` cut at the given positions.
+std::vector<Part> cut(int64_t length, std::vector<int64_t> at) {
+  at.push_back(length);
+  std::vector<Part> parts;
+  int64_t first = 0;
+  for (const int64_t end : at) {
+    parts.push_back({first, end - first});
+    first = end;
+  }
+  return parts;
+}
+
+// What the forward gives: o in float32, and the statistics of saved_stats.
+struct Merged {
+  std::vector<float> o, stats;
+};
+
+class SplitForward {
+ public:
+  SplitForward(lssar_context* context, const Problem& problem, const Sizes& sizes,
+               const CapiInputs& inputs)
+      : context_(context),
+        problem_(problem),
+        sizes_(sizes),
+        q_(pack(problem.dtype, inputs.q)),
+        k_(pack(problem.dtype, inputs.k)),
+        v_(pack(problem.dtype, inputs.v)) {
+    problem_.seq_q = problem_.seq_k = 0;
+  }
+
+  Status prepare() {
+    const lssar_problem c =
+        to_c(problem_, LSSAR_PASS_ROW_SUMS | LSSAR_PASS_WEIGHTED_SUM, problem_.alignment);
+    lssar_plan* plan = nullptr;
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_create(context_, &c, nullptr, &plan)));
+    plan_.reset(plan);
+    return to_status(lssar_plan_prepare(plan));
+  }
+
+  Result<Merged> run(const std::vector<Part>& queries, const std::vector<Part>& keys) {
+    Merged all;
+    all.o.assign(slices() * sizes_.seq_q * problem_.head_dim_v, kNaN);
+    all.stats.assign(4 * slices() * sizes_.seq_q, kNaN);
+    for (const Part& part : queries) LSSAR_RETURN_IF_ERROR(run_queries(part, keys, &all));
+    return all;
+  }
+
+ private:
+  int64_t slices() const { return sizes_.batch * sizes_.heads; }
+
+  // Row `first` of a contiguous tensor, with the strides of all of it.
+  lssar_tensor rows_from(std::vector<std::byte>& bytes, int64_t heads, int64_t length, int64_t dim,
+                         int64_t first) const {
+    return {bytes.data() + first * dim * dtype_bytes(problem_.dtype),
+            {heads * length * dim, length * dim, dim}};
+  }
+
+  lssar_call call_of(const Part& queries, const Part& keys) {
+    lssar_call call = {};
+    call.struct_size = sizeof(call);
+    call.sizes = {sizes_.batch, sizes_.heads, sizes_.kv_heads, queries.count, keys.count};
+    call.range = {keys.first, sizes_.seq_k, queries.first, sizes_.seq_q};
+    call.q = rows_from(q_, sizes_.heads, sizes_.seq_q, problem_.head_dim, queries.first);
+    call.k = rows_from(k_, sizes_.kv_heads, sizes_.seq_k, problem_.head_dim, keys.first);
+    call.v = rows_from(v_, sizes_.kv_heads, sizes_.seq_k, problem_.head_dim_v, keys.first);
+    return call;
+  }
+
+  template <typename Execute>
+  Status execute(const Execute& function, lssar_call call) {
+    LSSAR_RETURN_IF_ERROR(to_status(
+        lssar_plan_workspace_size(plan_.get(), &call.sizes, &call.workspace_bytes)));
+    std::vector<double> workspace(call.workspace_bytes / sizeof(double) + 2);
+    call.workspace = workspace.data();
+    return to_status(function(plan_.get(), &call));
+  }
+
+  // As lssar.h says: R and zs and the partial outputs add up, of the largest score the maximum.
+  Status run_queries(const Part& queries, const std::vector<Part>& keys, Merged* all) {
+    const size_t rows = slices() * queries.count;
+    const size_t columns = rows * problem_.head_dim_v;
+    std::vector<float> merged(4 * rows, 0.0f), zs(rows, 0.0f), o(columns, 0.0f);
+    std::fill(merged.begin() + 3 * rows, merged.end(), -std::numeric_limits<float>::infinity());
+    for (const Part& part : keys) {
+      lssar_call call = call_of(queries, part);
+      std::vector<float> stats(4 * rows, kNaN);
+      call.row_stats = stats.data();
+      LSSAR_RETURN_IF_ERROR(execute(lssar_execute_row_sums, call));
+      for (size_t i = 0; i < rows; ++i) {
+        merged[i] += stats[i];
+        merged[3 * rows + i] = std::max(merged[3 * rows + i], stats[3 * rows + i]);
+      }
+    }
+    for (const Part& part : keys) {
+      lssar_call call = call_of(queries, part);
+      std::vector<float> stats = merged, partial(columns, kNaN);
+      call.row_stats = stats.data();
+      call.partial_o = partial.data();
+      LSSAR_RETURN_IF_ERROR(execute(lssar_execute_weighted_sum, call));
+      for (size_t i = 0; i < rows; ++i) {
+        merged[rows + i] = stats[rows + i];
+        zs[i] += stats[2 * rows + i];
+      }
+      for (size_t i = 0; i < columns; ++i) o[i] += partial[i];
+    }
+    std::copy(zs.begin(), zs.end(), merged.begin() + 2 * rows);
+    place(queries, merged, zs, o, all);
+    return {};
+  }
+
+  void place(const Part& queries, const std::vector<float>& stats, const std::vector<float>& zs,
+             const std::vector<float>& o, Merged* all) const {
+    const int64_t rows = slices() * queries.count, dim = problem_.head_dim_v;
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t slice = i / queries.count;
+      const int64_t row = slice * sizes_.seq_q + queries.first + i % queries.count;
+      for (int64_t plane = 0; plane < 4; ++plane)
+        all->stats[plane * slices() * sizes_.seq_q + row] = stats[plane * rows + i];
+      for (int64_t c = 0; c < dim; ++c)
+        all->o[row * dim + c] = zs[i] == 0.0f ? 0.0f : o[i * dim + c] / zs[i];
+    }
+  }
+
+  lssar_context* const context_;
+  Problem problem_;
+  const Sizes sizes_;
+  std::vector<std::byte> q_, k_, v_;
+  PlanPtr plan_;
+};
+
+class KeyRanges : public testing::Test {
+ protected:
+  void SetUp() override { open("sm_80"); }
+  void open(const std::string& target) {
+    auto context = open_context(LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_AUTO, target);
+    ASSERT_TRUE(context.ok()) << context.status().to_string();
+    context_ = std::move(*context);
+  }
+
+  Result<Merged> merged(const Problem& problem, const Sizes& sizes, const CapiInputs& inputs,
+                        const std::vector<Part>& queries, const std::vector<Part>& keys) {
+    SplitForward split(context_.get(), problem, sizes, inputs);
+    LSSAR_RETURN_IF_ERROR(split.prepare());
+    return split.run(queries, keys);
+  }
+
+  // Against the reference, and against the statistics of the forward of the whole.
+  void expect_whole(const Problem& problem, const Sizes& sizes, const std::vector<Part>& queries,
+                    const std::vector<Part>& keys, InputKind kind = InputKind::kGauss) {
+    const RandomInputs random = random_inputs(problem, sizes, kind, 71);
+    const CapiInputs inputs{random.q, random.k, random.v, {}};
+    const auto split = merged(problem, sizes, inputs, queries, keys);
+    ASSERT_TRUE(split.ok()) << split.status().to_string();
+    const auto widened = [](const std::vector<float>& x) {
+      return std::vector<double>(x.begin(), x.end());
+    };
+    const auto truth = reference_attention(
+        problem, sizes, {widened(inputs.q), widened(inputs.k), widened(inputs.v), {}});
+    ASSERT_TRUE(truth.ok()) << truth.status().to_string();
+    const double allowed = tolerance(problem.dtype, OutputTensor::kO, problem.p, kind);
+    const TensorError error = compare(truth->o, split->o, allowed, 0);
+    EXPECT_TRUE(error.passed) << error.to_string();
+
+    CapiOptions options;
+    options.passes = LSSAR_PASS_FORWARD_TRAIN;
+    const auto whole = run_capi(context_.get(), problem, sizes, inputs, options);
+    ASSERT_TRUE(whole.ok()) << whole.status().to_string();
+    expect_same_stats(whole->saved_stats, split->stats, 2e-3);
+  }
+
+  // zs adds up rounded weights, and u is the distance from m: of rows that cancel, coarse.
+  static void expect_same_stats(const std::vector<float>& whole, const std::vector<float>& split,
+                                double allowed) {
+    ASSERT_EQ(split.size(), whole.size());
+    const size_t rows = whole.size() / 4;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const double limit = i < rows || i >= 3 * rows ? 1e-5 : allowed;
+      ASSERT_TRUE(std::abs(split[i] - whole[i]) <= limit * (1 + std::abs(whole[i])))
+          << "plane " << i / rows << " row " << i % rows << ": " << split[i] << ", whole "
+          << whole[i];
+    }
+  }
+
+  ContextPtr context_;
+};
+
+Problem problem_of(DType dtype, bool causal, int p, double offset, int64_t heads,
+                   int64_t kv_heads) {
+  Problem problem;
+  problem.dtype = dtype;
+  problem.causal = causal;
+  problem.p = p;
+  problem.offset = offset;
+  problem.heads = heads;
+  problem.kv_heads = kv_heads;
+  return problem;
+}
+
+TEST_F(KeyRanges, TwoAddUpToTheWhole) {
+  const Problem problem = problem_of(DType::kBf16, true, 15, 1, 1, 1);
+  expect_whole(problem, {1, 1, 1, 150, 150}, cut(150, {}), cut(150, {77}));
+}
+
+TEST_F(KeyRanges, ThreeWithQueriesSplitTooAddUpToTheWhole) {
+  const Problem problem = problem_of(DType::kBf16, true, 15, 1, 4, 2);
+  // A rank of its own for every range of keys, each with queries before and after the others'.
+  expect_whole(problem, {2, 4, 2, 90, 131}, cut(90, {37}), cut(131, {40, 41}));
+}
+
+TEST_F(KeyRanges, WithoutAMaskRangesMayBeEmpty) {
+  const Problem problem = problem_of(DType::kFp16, false, 3, 0.5, 1, 1);
+  expect_whole(problem, {1, 1, 1, 33, 100}, cut(33, {}), cut(100, {0, 65}));
+}
+
+TEST_F(KeyRanges, RowsThatSeeNoKeyAreZero) {
+  const Problem problem = problem_of(DType::kFp32, true, 3, 1, 1, 1);
+  expect_whole(problem, {1, 1, 1, 80, 50}, cut(80, {45}), cut(50, {20}));
+}
+
+TEST_F(KeyRanges, OfLssaAddUp) {
+  const Problem problem = problem_of(DType::kBf16, true, 0, 0, 1, 1);
+  expect_whole(problem, {1, 1, 1, 70, 70}, cut(70, {}), cut(70, {30}));
+}
+
+TEST_F(KeyRanges, RowsThatAreDeadInTheWholeAreZero) {
+  const Problem problem = problem_of(DType::kBf16, true, 15, 1, 1, 1);
+  expect_whole(problem, {1, 1, 1, 40, 40}, cut(40, {}), cut(40, {13}), InputKind::kTies);
+}
+
+TEST_F(KeyRanges, OneThatIsTheWholeNeedsNoRange) {
+  const Problem problem = problem_of(DType::kBf16, true, 15, 1, 1, 1);
+  expect_whole(problem, {1, 1, 1, 65, 70}, cut(65, {}), cut(70, {}));
+}
+
+TEST_F(KeyRanges, OfElementAlignedTensorsAddUp) {
+  Problem problem = problem_of(DType::kBf16, true, 15, 1, 1, 1);
+  problem.head_dim = problem.head_dim_v = 40;
+  problem.alignment = 2;
+  expect_whole(problem, {1, 1, 1, 50, 50}, cut(50, {}), cut(50, {19}));
+}
+
+TEST_F(KeyRanges, ANanInAKeyReachesTheRowsThatSeeIt) {
+  const Problem problem = problem_of(DType::kBf16, true, 15, 1, 1, 1);
+  const Sizes sizes{1, 1, 1, 60, 60};
+  const RandomInputs random = random_inputs(problem, sizes, InputKind::kGauss, 3);
+  CapiInputs inputs{random.q, random.k, random.v, {}};
+  constexpr int64_t kBad = 41;
+  inputs.k[kBad * problem.head_dim] = kNaN;
+  const auto split = merged(problem, sizes, inputs, cut(60, {}), cut(60, {32}));
+  ASSERT_TRUE(split.ok()) << split.status().to_string();
+  for (int64_t i = 0; i < 60; ++i)
+    for (int64_t c = 0; c < 64; ++c)
+      ASSERT_EQ(std::isnan(split->o[i * 64 + c]), i >= kBad) << "row " << i << " column " << c;
+}
+
+TEST_F(KeyRanges, OnHopperTakeThePortableKernels) {
+  open("sm_90a");
+  const Problem problem = problem_of(DType::kBf16, true, 15, 1, 1, 1);
+  expect_whole(problem, {1, 1, 1, 70, 70}, cut(70, {}), cut(70, {30}));
+  const lssar_problem c = to_c(problem, LSSAR_PASS_ROW_SUMS, 16);
+  lssar_plan_options options = {};
+  options.struct_size = sizeof(options);
+  options.schedule_json = R"({"variant": "hopper"})";
+  lssar_plan* plan = nullptr;
+  EXPECT_EQ(lssar_plan_create(context_.get(), &c, &options, &plan), LSSAR_STATUS_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(lssar_last_error_detail()).find("row-sums alone is portable's"),
+            std::string::npos)
+      << lssar_last_error_detail();
+}
+
+class GoldenKeyRanges : public KeyRanges, public testing::WithParamInterface<const char*> {};
+
+TEST_P(GoldenKeyRanges, AddUp) {
+  const auto golden = load_golden_case(GetParam());
+  ASSERT_TRUE(golden.ok()) << golden.status().to_string();
+  const int64_t keys = golden->sizes.seq_k;
+  const auto split =
+      merged(golden->problem, golden->sizes, {golden->q, golden->k, golden->v, {}},
+             cut(golden->sizes.seq_q, {}), cut(keys, {keys / 3, keys / 3 + keys / 2 + 1}));
+  ASSERT_TRUE(split.ok()) << split.status().to_string();
+  const double allowed = tolerance(golden->problem.dtype, OutputTensor::kO, golden->problem.p);
+  const TensorError error = compare(golden->o, split->o, allowed, 0);
+  EXPECT_TRUE(error.passed) << error.to_string();
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenKeyRanges,
+                         testing::Values("cache_7_of_60", "full_p15_d64", "gqa_4_2", "lq_gt_lk"));
+
+// What a forward gives of its rows, where asked.
+class RowStats : public KeyRanges, public testing::WithParamInterface<const char*> {};
+
+TEST_P(RowStats, AreThoseOfTheForwardForTraining) {
+  open(GetParam());
+  const Problem problem = problem_of(DType::kBf16, true, 15, 1, 2, 1);
+  const Sizes sizes{1, 2, 1, 70, 90};
+  const RandomInputs random = random_inputs(problem, sizes, InputKind::kGauss, 5);
+  CapiOptions options;
+  options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN;
+  const auto plain = run_capi(context_.get(), problem, sizes,
+                              {random.q, random.k, random.v, {}}, options);
+  ASSERT_TRUE(plain.ok()) << plain.status().to_string();
+  options.wants_row_stats = true;
+  const auto asked = run_capi(context_.get(), problem, sizes,
+                              {random.q, random.k, random.v, {}}, options);
+  ASSERT_TRUE(asked.ok()) << asked.status().to_string();
+  EXPECT_EQ(asked->o, plain->o);
+  expect_same_stats(asked->saved_stats, asked->row_stats, 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, RowStats, testing::Values("sm_80", "sm_90a"));
+
+}  // namespace
+}  // namespace lssar
