@@ -32,9 +32,9 @@ Status check_range(const char* first_name, int64_t first, const char* all_name, 
                                         first_name, first, kMaxSize - length, length_name, length));
   }
   if (all == 0 || (all >= first + length && all <= kMaxSize)) return {};
-  return invalid_argument(fmt::format(
-      "range.{} = {}: allowed are {} ({} + {}) to {}, and 0 for the least of them", all_name, all,
-      first + length, first_name, length_name, kMaxSize));
+  return invalid_argument(
+      fmt::format("range.{} = {}: allowed are {} ({} + {}) to {}, and 0 for the least of them",
+                  all_name, all, first + length, first_name, length_name, kMaxSize));
 }
 
 Status check_alignment(const Operand& operand) {
@@ -124,8 +124,8 @@ Status check_sizes(const Problem& problem, const Sizes& sizes) {
   }
   if (!is_of_range(problem.pass)) return {};
   const KeyRange& range = sizes.range;
-  LSSAR_RETURN_IF_ERROR(check_range("first_key", range.first_key, "num_keys", range.num_keys,
-                                    "seq_k", sizes.seq_k));
+  LSSAR_RETURN_IF_ERROR(
+      check_range("first_key", range.first_key, "num_keys", range.num_keys, "seq_k", sizes.seq_k));
   return check_range("first_query", range.first_query, "num_queries", range.num_queries, "seq_q",
                      sizes.seq_q);
 }

@@ -47,7 +47,7 @@ struct Workspace {
 Sizes sizes_of(const Problem& problem);
 
 // kInvalidArgument: a size that is negative, too large, or not the one the problem fixes; kv_heads
-// that does not divide heads; a range (of a pass that takes one) that does not lie within the whole.
+// that does not divide heads; a range (of a pass that takes one) that is not within the whole.
 Status check_sizes(const Problem& problem, const Sizes& sizes);
 
 // kInvalidArgument, naming the tensor: a null pointer where there are elements; data or strides

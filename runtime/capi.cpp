@@ -302,8 +302,7 @@ lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* prob
                            lssar::capi::tune_request(options));
     std::vector<lssar::capi::PlanRequest> known;
     for (size_t i = 0; i < num_problems; ++i) {
-      lssar::Result<lssar::capi::PlanRequest> one =
-          lssar::capi::plan_request(problems[i], nullptr);
+      lssar::Result<lssar::capi::PlanRequest> one = lssar::capi::plan_request(problems[i], nullptr);
       const Status status = one.ok() ? validate(one->problem) : one.status();
       if (!status.ok()) return status.with_context(fmt::format("problems[{}]", i));
       known.push_back(std::move(*one));
@@ -335,7 +334,8 @@ lssar_status lssar_plan_workspace_size(const lssar_plan* plan, const lssar_sizes
     LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
     LSSAR_RETURN_IF_ERROR(require(sizes, "sizes"));
     LSSAR_RETURN_IF_ERROR(require(bytes, "bytes"));
-    LSSAR_ASSIGN_OR_RETURN(*bytes, plan->now().plan->workspace_bytes(lssar::capi::sizes_of_call(*sizes)));
+    LSSAR_ASSIGN_OR_RETURN(*bytes,
+                           plan->now().plan->workspace_bytes(lssar::capi::sizes_of_call(*sizes)));
     return {};
   });
 }

@@ -48,12 +48,11 @@ Result<DType> dtype(int32_t value) {
   return out_of_range("dtype", value, "0 (fp16), 1 (bf16), 2 (fp32)");
 }
 
-constexpr std::pair<lssar_pass, Pass> kPasses[] = {
-    {LSSAR_PASS_FORWARD, Pass::kForward},
-    {LSSAR_PASS_FORWARD_TRAIN, Pass::kForwardTrain},
-    {LSSAR_PASS_BACKWARD, Pass::kBackward},
-    {LSSAR_PASS_ROW_SUMS, Pass::kRowSums},
-    {LSSAR_PASS_WEIGHTED_SUM, Pass::kWeightedSum}};
+constexpr std::pair<lssar_pass, Pass> kPasses[] = {{LSSAR_PASS_FORWARD, Pass::kForward},
+                                                   {LSSAR_PASS_FORWARD_TRAIN, Pass::kForwardTrain},
+                                                   {LSSAR_PASS_BACKWARD, Pass::kBackward},
+                                                   {LSSAR_PASS_ROW_SUMS, Pass::kRowSums},
+                                                   {LSSAR_PASS_WEIGHTED_SUM, Pass::kWeightedSum}};
 
 Result<std::vector<Pass>> passes(uint32_t bits) {
   std::vector<Pass> list;

@@ -129,8 +129,7 @@ Operands list_operands(const Problem& problem, const Sizes& sizes, const SavedBy
   Operands list;
   list.add(of_queries("q", tensors.q, problem.head_dim, false));
   list.add(of_keys("k", tensors.k, problem.head_dim, false));
-  if (problem.pass != Pass::kRowSums)
-    list.add(of_keys("v", tensors.v, problem.head_dim_v, false));
+  if (problem.pass != Pass::kRowSums) list.add(of_keys("v", tensors.v, problem.head_dim_v, false));
   if (problem.pass == Pass::kWeightedSum)
     list.add(bytes_at("partial_o", tensors.partial_o, saved.o, true));
   if (is_of_range(problem.pass) || (problem.pass == Pass::kForward && tensors.row_stats != 0))

@@ -12,58 +12,54 @@
  *
  * Conventions
  *
- *  1. Order of calls. lssar_context_create, lssar_plan_create, lssar_plan_prepare (which may
- *     compile for a second or so, and fills a cache on disk), then any number of lssar_execute_*;
- *     destroy.
- *  2. Handles. lssar_context and lssar_plan are opaque, made by _create and owned by the caller, who
- *     gives them to _destroy once. A plan keeps what it needs of its context: they may be destroyed
- *     in either order. Destroying NULL does nothing. A handle that was destroyed must not be used
- *     again, nor destroyed while another thread uses it, or while work that was enqueued through it
- *     still runs on a GPU. No handle may be used in a child process after fork.
+ *  1. Order of calls. lssar_context_create, lssar_plan_create, lssar_plan_prepare (which compiles
+ *     or finds the kernels on disk), then any number of lssar_execute_*; destroy.
+ *  2. Handles. lssar_context and lssar_plan are opaque and the caller's, from _create to _destroy.
+ *     A plan keeps what it needs of its context: they may be destroyed in either order. Destroying
+ *     NULL does nothing. A handle must not be used after its destruction or in a child process
+ *     after fork, nor destroyed while a thread uses it or its work still runs on a GPU.
  *  3. Structs. Set every byte to zero, then struct_size to sizeof the struct, then the fields you
  *     need: a field left at zero has the default its comment states, and a later version of the
  *     library, which may append fields, reads an older caller's struct as it was meant. A struct
  *     larger than the library knows is accepted if what it does not know is zero. Structs without
- *     a struct_size never grow. Structs are read during the call only, and so are the strings they
- *     point to (UTF-8; paths as the file system has them).
+ *     struct_size never grow. Structs and strings are read during the call only.
  *  4. Errors. Every function that can fail returns an lssar_status. lssar_last_error_detail() then
  *     has one line that names the field, its value and what is allowed. Nothing is printed, nothing
- *     aborts, no C++ exception comes out. Each function lists the statuses it returns; any that
- *     allocates may also return OUT_OF_MEMORY, and INTERNAL is a bug. Unless a function says
- *     otherwise, a call that fails leaves what its output pointers point to as it was.
+ *     aborts, no C++ exception comes out. Each function lists its statuses; besides those, any may
+ *     return OUT_OF_MEMORY, and INTERNAL, a bug. Unless a function says otherwise, a call that
+ *     fails leaves what its output pointers point to as it was.
  *  5. Tensors are [batch, heads, length, dim]. The last dimension is contiguous; the strides of the
  *     other three are given in elements, so that [batch, length, heads, dim] and packed q, k, v
  *     need no copy. Inputs may have strides of 0 (broadcast). Tensors that are written must not
  *     have two elements at one address and must not share memory with another tensor of the call.
  *  6. Alignment. Every pointer and stride must be a multiple of the element size. Where all those
- *     of a call are multiples of 16 bytes it takes a faster kernel. Saved tensors, row statistics,
- *     partial outputs and the workspace must be aligned to 16 bytes; their contents are opaque where
- *     this file does not describe them.
+ *     of a call are multiples of 16 bytes it takes a faster kernel. Pointers that are no
+ *     lssar_tensor (saved tensors, row statistics, workspace) must be aligned to 16 bytes; their
+ *     contents are opaque where this file does not describe them.
  *  7. Memory. All pointers are the caller's, who keeps them valid until the work is done. On a cuda
  *     device they are device pointers (or managed memory); on the virtual device they are ordinary
  *     host pointers. lssar_buffer_alloc gives memory that is right for either.
  *  8. Streams. `stream` is a CUstream (or cudaStream_t) of the context's device, passed as void*;
- *     NULL is the default stream. Calls on one stream run in the order they were made; between
- *     streams the caller orders them. On the virtual device it is ignored and execute returns when
- *     the work is done.
+ *     NULL is the default stream. Work of one stream runs in the order of the calls; between
+ *     streams the caller keeps order. The virtual device ignores it: execute returns when the work
+ *     is done.
  *  9. Threads. Every function may be called from any number of threads at once, on the same handles
  *     too (2 says what destroy needs). Concurrent calls must not write the same memory, which
  *     includes the workspace: one per call in flight. The detail text is per thread. No function
- *     needs a current CUDA context, and each leaves the thread's as it was.
+ *     needs a current CUDA context; each leaves the thread's as it was.
  * 10. CUDA graphs. lssar_execute_* only check their arguments and enqueue kernels: they allocate
  *     nothing, compile nothing, take no global lock and do not synchronise, and may be captured;
- *     the plan and the memory must then outlive the graph. Every other function of this file must
- *     be called outside capture, in the capturing thread and, as they may load kernels, in others.
+ *     plan and memory must then outlive the graph. Every other function of this file must be called
+ *     outside capture.
  * 11. Data. NaN, infinities, denormal numbers and zero vectors are data, never errors. A NaN or
  *     infinity in q or k gives NaN in exactly the rows of o that see it; in v, or in the backward,
  *     it stays within its batch entry and kv head. A row that sees no key, or whose weights are all
  *     zero, gives 0. Where the squared length of a row of q or k overflows float32 (beyond about
  *     1e19 in length) the result is unspecified.
- * 12. Versions. The functions and structs here keep their meaning and layout within one
- *     LSSAR_ABI_VERSION, which is also the major number of the release, of the shared library's
- *     soname and of its symbol version: a program that was built with a header of 1.x runs with
- *     every later liblssar.so.1. Releases may append functions, enumerators and fields of structs
- *     with a struct_size.
+ * 12. Versions. Functions and structs keep their meaning and layout within one LSSAR_ABI_VERSION,
+ *     which is also the major version and the number of the soname: a program built with a header
+ *     of 1.x runs with every later liblssar.so.1. Releases may append functions, enumerators and
+ *     fields (3).
  *
  * Environment: LSSAR_CACHE_DIR, LSSAR_DUMP_DIR, LSSAR_LOG, LSSAR_NVRTC_PATH, LSSAR_LLVM_PATH,
  * LSSAR_TUNING_TABLE; see the README's table.
@@ -74,11 +70,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(_WIN32)
-#error "lssar runs on Linux only"
-#endif
 #define LSSAR_API __attribute__((visibility("default")))
-
 #ifdef __cplusplus
 #define LSSAR_NOEXCEPT noexcept
 extern "C" {
@@ -95,13 +87,11 @@ extern "C" {
   (LSSAR_VERSION_MAJOR * 10000 + LSSAR_VERSION_MINOR * 100 + LSSAR_VERSION_PATCH)
 #define LSSAR_ABI_VERSION 1
 
-/* The LSSAR_VERSION and LSSAR_ABI_VERSION of the library that runs, to compare with this header's.
- */
+/* LSSAR_VERSION and LSSAR_ABI_VERSION of the library that runs, to compare with this header's. */
 LSSAR_API int lssar_version(void) LSSAR_NOEXCEPT;
 LSSAR_API int lssar_abi_version(void) LSSAR_NOEXCEPT;
-/* "1.0.0". Static: never freed. */
+/* "1.0.0", and for bug reports "lssar 1.0.0, g++ 12.2.0, release". Static: never freed. */
 LSSAR_API const char* lssar_version_string(void) LSSAR_NOEXCEPT;
-/* "lssar 1.0.0, g++ 12.2.0, release": for bug reports. Static: never freed. */
 LSSAR_API const char* lssar_build_info(void) LSSAR_NOEXCEPT;
 
 /* ---- Errors -------------------------------------------------------------------------------- */
@@ -124,8 +114,8 @@ typedef enum lssar_status {
 /* "invalid argument"; "unknown status" for a number that is none. Static: never freed. */
 LSSAR_API const char* lssar_status_string(lssar_status status) LSSAR_NOEXCEPT;
 
-/* What the last call of this thread that failed had to say; "" if none did. Calls that succeed
- * leave it alone. Valid until a call of this thread fails. */
+/* Of this thread's last call that failed; "" if none did. Valid until a call of this thread fails.
+ */
 LSSAR_API const char* lssar_last_error_detail(void) LSSAR_NOEXCEPT;
 
 /* ---- Log ----------------------------------------------------------------------------------- */
@@ -147,10 +137,10 @@ typedef void (*lssar_log_callback)(int level, const char* message, void* user);
 LSSAR_API lssar_status lssar_set_log_callback(lssar_log_callback callback, void* user,
                                               int level) LSSAR_NOEXCEPT;
 
-/* ---- Context: a device, a compiler and a binary cache -----------------------------------------
- */
+/* ---- Context: a device, a compiler and a binary cache -------------------------------------- */
 
 typedef struct lssar_context lssar_context;
+typedef struct lssar_plan lssar_plan; /* the kernels of a problem */
 
 typedef enum lssar_device {
   LSSAR_DEVICE_AUTO = 0,    /* the first GPU if there is one, else the virtual device */
@@ -183,9 +173,9 @@ typedef struct lssar_context_options {
 /* Opens the device. `options` NULL: every default. A cache directory that cannot be used is no
  * error: the context then keeps binaries in memory (lssar_context_get_info says why). Nor is a
  * tuning table that is missing, or that cannot be read (a warning in the log says why). The
- * compiler is opened by the first prepare, or by the first plan that finds records in a tuning
- * table. *context is set to NULL on failure. INVALID_ARGUMENT: a bad option. MISSING: no such
- * device. DEVICE_ERROR, OUT_OF_MEMORY. */
+ * compiler is opened by the first prepare, or plan that finds records in a tuning table. *context
+ * is set to NULL on failure. INVALID_ARGUMENT: a bad option. MISSING: no such device. DEVICE_ERROR,
+ * UNSUPPORTED: a newer version's field that is set. */
 LSSAR_API lssar_status lssar_context_create(const lssar_context_options* options,
                                             lssar_context** context) LSSAR_NOEXCEPT;
 LSSAR_API void lssar_context_destroy(lssar_context* context) LSSAR_NOEXCEPT;
@@ -247,23 +237,19 @@ typedef struct lssar_problem {
 
 /* ---- Plan: the kernels of a problem ---------------------------------------------------------- */
 
-typedef struct lssar_plan lssar_plan;
-
 /* Where a plan's schedules come from, unless one is given. Only LSSAR_TUNING_TUNE measures. */
 typedef enum lssar_tuning {
-  LSSAR_TUNING_DEFAULT = 0, /* the context's tuning table, the one that comes with the library, or
-                               the built-in default: whichever has the best evidence */
+  LSSAR_TUNING_DEFAULT = 0,  /* the context's tuning table, the one that comes with the library, or
+                                the built-in default: whichever has the best evidence */
   LSSAR_TUNING_BUILT_IN = 1, /* what comes with the library only: the same on every machine */
-  LSSAR_TUNING_TUNE = 2      /* as 0, after lssar_plan_prepare has searched, as lssar_tune does,
-                                for what the tuning table has no answer to yet */
+  LSSAR_TUNING_TUNE = 2      /* as 0, once lssar_plan_prepare has searched where it has no answer */
 } lssar_tuning;
 
 /* What two runs of the backward with the same inputs on the same GPU must agree in. The other
  * passes always give the same bits. */
 typedef enum lssar_determinism {
   LSSAR_DETERMINISM_REPEATABLE = 0, /* every bit */
-  LSSAR_DETERMINISM_ANY = 1         /* sums in any order are allowed where a tuning table says that
-                                       they are faster */
+  LSSAR_DETERMINISM_ANY = 1         /* sums in any order, where a tuning table says it is faster */
 } lssar_determinism;
 
 /* How long lssar_tune searches, per pass of a problem. */
@@ -275,17 +261,14 @@ typedef enum lssar_budget {
 
 /* How far a search is. Strings are valid during the call. */
 typedef struct lssar_tune_progress {
-  size_t struct_size;   /* set by the library */
-  const char* problem;  /* one line */
-  const char* stage;    /* "enumerate", "blocks", "threads", "halving", "final", "verify", "done" */
-  const char* best;     /* the best schedule so far, one line; "": none yet */
-  int32_t search;       /* which search, from 0: one per pass of each problem */
-  int32_t num_searches;
-  int32_t done;         /* candidates of this stage */
-  int32_t total;
-  double best_ms;       /* 0: none yet */
-  double elapsed_s;
-  double limit_s;       /* 0: none */
+  size_t struct_size;  /* set by the library */
+  const char* problem; /* one line */
+  const char* stage;   /* "enumerate", "blocks", "threads", "halving", "final", "verify", "done" */
+  const char* best;    /* the best schedule so far, one line; "": none yet */
+  int32_t search, num_searches; /* which, from 0, of how many: one per pass of each problem */
+  int32_t done, total;          /* candidates of this stage */
+  double best_ms;               /* 0: none yet */
+  double elapsed_s, limit_s;    /* limit_s 0: none */
 } lssar_tune_progress;
 
 /* Called now and then on the thread that tunes; a result other than 0 ends the search at its next
@@ -294,27 +277,25 @@ typedef int32_t (*lssar_tune_callback)(const lssar_tune_progress* progress, void
 
 typedef struct lssar_tune_options {
   size_t struct_size;
-  int32_t budget;            /* lssar_budget */
-  int32_t determinism;       /* lssar_determinism: what schedules may be chosen */
-  int32_t parallel_compiles; /* 0: one per core, at most 16 */
-  int32_t reserved;          /* 0 */
+  int32_t budget;               /* lssar_budget */
+  int32_t determinism;          /* lssar_determinism: what schedules may be chosen */
+  int32_t parallel_compiles;    /* 0: one per core, at most 16 */
+  int32_t reserved;             /* 0 */
   lssar_tune_callback callback; /* NULL: none */
   void* user;                   /* handed to the callback */
-  const char* worker; /* path of lssar-tune-worker; NULL: LSSAR_TUNE_WORKER, else beside the library
-                         or in ../libexec/lssar */
+  const char* worker; /* path of lssar-tune-worker; NULL: LSSAR_TUNE_WORKER, else as installed */
 } lssar_tune_options;
 
 /* Searches for the best schedule of every pass of every problem, on the context's device, and keeps
  * what it measures in the context's tuning table, where this context's later plans and other
- * processes find it. What the table knows already is not measured again. Candidates run in processes
- * of their own; one search at a time uses a GPU, others wait for it. On the virtual device nothing is
- * measured: the result is predicted, and serves only where nothing measured is known.
- *
+ * processes find it. What the table knows already is not measured again. Candidates run in
+ * processes of their own; one search at a time uses a GPU, others wait for it. On the virtual
+ * device nothing is measured: the result is predicted, for where nothing measured is known.
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
  * typically have; a length of 0 is taken as 4096, one batch entry of one head as 16K tokens of 16
  * heads. Takes minutes; must not run while others need the GPU undisturbed. `options` may be NULL.
- * Of each problem's passes, row_sums and weighted_sum are passed over: they have one schedule.
- * A problem that fails does not stop the others; the first failure is returned.
+ * Row sums and weighted sums are passed over: they have one schedule. A problem that fails does not
+ * stop the others; the first failure is returned.
  * INVALID_ARGUMENT; MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or
  * another process has been tuning this GPU for 10 minutes; IO_ERROR: the table cannot be written;
  * CANCELLED: by the callback; what was measured until then is kept. */
@@ -324,10 +305,10 @@ LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* c
 
 typedef struct lssar_plan_options {
   size_t struct_size;
-  const char* schedule_json; /* NULL or "": chosen as `tuning` says. Else a JSON object as
-                                `lssar emit --schedule` takes; fields it lacks keep their default */
-  int32_t tuning;            /* lssar_tuning */
-  int32_t determinism;       /* lssar_determinism */
+  const char* schedule_json;      /* NULL or "": chosen as `tuning` says. Else a JSON object as
+                                     `lssar emit --schedule` takes; fields it lacks keep their default */
+  int32_t tuning;                 /* lssar_tuning */
+  int32_t determinism;            /* lssar_determinism */
   const lssar_tune_options* tune; /* of LSSAR_TUNING_TUNE (its determinism is the plan's); NULL:
                                      every default */
 } lssar_plan_options;
@@ -341,12 +322,12 @@ LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_pro
 LSSAR_API void lssar_plan_destroy(lssar_plan* plan) LSSAR_NOEXCEPT;
 
 /* Makes the plan's kernels ready: from the cache, or compiled and stored there; then loaded.
- * Threads that prepare the same problem at once compile it once. After a success it does nothing;
- * after a failure it may be tried again.
- * With LSSAR_TUNING_TUNE it searches first, where the table has no answer: the plan's schedules, and
- * with them the sizes of its workspace, may change until it returns; errors are lssar_tune's, too.
- * MISSING: no compiler. COMPILE_ERROR: the detail has the compiler's log and the path of the
- * source. DEVICE_ERROR: the image does not load. OUT_OF_MEMORY. */
+ * Threads that prepare one problem at once compile it once. After a success it does nothing; after
+ * a failure it may be tried again. With LSSAR_TUNING_TUNE it searches first, where the table has no
+ * answer: the plan's schedules, and with them the sizes of its workspace, may change until it
+ * returns; errors are lssar_tune's, too. MISSING: no compiler. COMPILE_ERROR: the detail has the
+ * compiler's log and the path of the source. DEVICE_ERROR: the image does not load. OUT_OF_MEMORY.
+ */
 LSSAR_API lssar_status lssar_plan_prepare(lssar_plan* plan) LSSAR_NOEXCEPT;
 
 /* From the best evidence to the least. */
@@ -380,11 +361,8 @@ LSSAR_API lssar_status lssar_plan_get_schedule(const lssar_plan* plan, int32_t p
 /* The sizes of one call. A length that the problem fixes must be the problem's. All up to
  * 2^31 - 1; lengths and batch may be 0; kv_heads divides heads. */
 typedef struct lssar_sizes {
-  int64_t batch;
-  int64_t heads;
-  int64_t kv_heads;
-  int64_t seq_q;
-  int64_t seq_k;
+  int64_t batch, heads, kv_heads;
+  int64_t seq_q, seq_k;
 } lssar_sizes;
 
 /* Bytes of workspace a call of these sizes needs, whichever of the plan's passes it is; 0 is
@@ -415,68 +393,58 @@ typedef struct lssar_tensor {
   int64_t strides[3]; /* batch, head, row */
 } lssar_tensor;
 
-/* Where the keys and queries of a call lie among all: row 0 of k and v is key first_key of num_keys,
- * row 0 of q is query first_query of num_queries. Numbers from 0 to 2^31 - 1; the call's must lie
- * within all. */
+/* Where the keys and queries of a call lie among all: row 0 of k and v is key first_key of
+ * num_keys, row 0 of q is query first_query of num_queries (which only a causal problem asks
+ * about). 0 to 2^31 - 1, and the call's within all; 0 of num_ is the least that holds them. */
 typedef struct lssar_range {
-  int64_t first_key;
-  int64_t num_keys; /* 0: first_key + seq_k */
-  int64_t first_query;
-  int64_t num_queries; /* 0: first_query + seq_q. Matters where the problem is causal */
+  int64_t first_key, num_keys;
+  int64_t first_query, num_queries;
 } lssar_range;
 
-/* The arguments of an execute. Which are read (r) and written (w) is in the table; the others are not
- * looked at.
+/* The arguments of an execute. What a pass does not read (r) or write (w) is not looked at.
  *
- *                     shape                            forward  forward  backward  row   weighted
- *                                                               _train             _sums   _sum
- *   q                 [batch, heads, seq_q, head_dim]      r       r        r       r       r
- *   k                 [batch, kv_heads, seq_k, head_dim]   r       r        r       r       r
- *   v                 [batch, kv_heads, seq_k, head_dim_v] r       r        r               r
- *   o                 [batch, heads, seq_q, head_dim_v]    w       w
- *   grad_o            like o                                                r
- *   grad_q            like q                                                w
- *   grad_k, grad_v    like k, v                                             w
- *   saved_o, _stats,  lssar_plan_saved_sizes bytes                 w        r
- *     _x
- *   workspace         lssar_plan_workspace_size bytes      w       w        w       w       w
- *   range             lssar_range                                                   r       r
- *   row_stats         as saved_stats, NULL in forward:     w                        w       r w
- *                     not wanted
- *   partial_o         as saved_o                                                            w
- *
- * row_stats has the four planes of saved_stats. A forward writes all four, the same as those of
- * forward_train but for the order of sums. "Keys in ranges" says which of them the last two passes
- * read and write.
+ *                       shape                            forward forward backward row  weighted
+ *                                                                _train           _sums _sum
+ *   q                   [batch, heads, seq_q, head_dim]      r      r       r      r      r
+ *   k                   [batch, kv_heads, seq_k, head_dim]   r      r       r      r      r
+ *   v                   [batch, kv_heads, seq_k, head_dim_v] r      r       r             r
+ *   o                   [batch, heads, seq_q, head_dim_v]    w      w
+ *   grad_o              like o                                              r
+ *   grad_q, _k, _v      like q, k, v                                        w
+ *   saved_o, _stats, _x lssar_plan_saved_sizes bytes                w       r
+ *   workspace           lssar_plan_workspace_size bytes      w      w       w      w      w
+ *   range                                                                          r      r
+ *   row_stats           like saved_stats                     w                     w      r w
+ *   partial_o           like saved_o                                                      w
  *
  * The backward needs the q, k, v of its forward_train and what that saved, in the same plan or in
  * one of the same problem. Gradients are overwritten, not added to. They are bitwise repeatable
- * unless the plan's determinism, or a given schedule, says otherwise. */
+ * unless the plan's determinism, or a given schedule, says otherwise. A forward writes row_stats
+ * where it is not NULL: all planes of saved_stats, as forward_train would but for the order of
+ * sums. */
 typedef struct lssar_call {
   size_t struct_size;
   lssar_sizes sizes;
-  lssar_tensor q, k, v;
-  lssar_tensor o;
-  lssar_tensor grad_o;
-  lssar_tensor grad_q, grad_k, grad_v;
+  lssar_tensor q, k, v, o;
+  lssar_tensor grad_o, grad_q, grad_k, grad_v;
   float* saved_o;
   float* saved_stats;
   void* saved_x;
   void* workspace;
   size_t workspace_bytes;
   void* stream; /* convention 8 */
-  lssar_range range; /* zeros: the keys and queries of the call are all there are */
+  lssar_range range;
   float* row_stats;
   float* partial_o;
 } lssar_call;
 
-/* Enqueue one pass on call->stream. Capture-safe (convention 10). After a failure of a check (every status but
- * DEVICE_ERROR) nothing was enqueued and no memory was touched; after DEVICE_ERROR what the call
- * writes is undefined. Errors of work that runs later on a GPU come from lssar_synchronize or the
- * caller's own synchronisation.
- * INVALID_ARGUMENT: sizes or range out of range; NULL data; misaligned data or strides; a negative stride;
- * strides that reach beyond 2^63 bytes; written tensors that overlap; a workspace that is too
- * small. NOT_PREPARED: the plan is not prepared, or was not made for this pass. DEVICE_ERROR. */
+/* Enqueue one pass on call->stream. Capture-safe (convention 10). After a failure of a check (every
+ * status but DEVICE_ERROR) nothing was enqueued and no memory was touched; after DEVICE_ERROR what
+ * the call writes is undefined. Errors of work that runs later on a GPU come from lssar_synchronize
+ * or the caller's own synchronisation.
+ * INVALID_ARGUMENT: sizes or range out of range; NULL data; misaligned data or strides; a negative
+ * stride; strides that reach beyond 2^63 bytes; written tensors that overlap; a workspace that is
+ * too small. NOT_PREPARED: the plan is not prepared, or not made for this pass. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_execute_forward(const lssar_plan* plan,
                                              const lssar_call* call) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_execute_forward_train(const lssar_plan* plan,
@@ -484,51 +452,42 @@ LSSAR_API lssar_status lssar_execute_forward_train(const lssar_plan* plan,
 LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
                                               const lssar_call* call) LSSAR_NOEXCEPT;
 
-/* Keys in ranges: the two passes of the forward one by one, so that keys may be split over GPUs
- * (context parallelism), over calls (ring attention), or over streams (few queries, many keys).
- * Queries may be split too. With r for the ranges of keys, per row i of q:
+/* Keys in ranges: the forward's two passes one by one, with errors as above, so that keys may be
+ * split over GPUs (context parallelism), calls (ring attention) or streams (few queries, many
+ * keys). Queries may be split too. With r for the ranges of keys, per row i of q:
  *
- *   1. lssar_execute_row_sums for each r:  R_r = sum_j A_ij and s_r = max_j S_ij over the keys j of r
- *      that row i sees, with the N_i of all keys. Row_stats: plane 0 is R_r, plane 3 is s_r / ln 2;
- *      planes 1 and 2 are left alone. A row that sees keys, but none of r, has R_r = 0 and
- *      s_r = -infinity; one that sees none at all has zeros.
- *   2. Merge:  R = sum_r R_r,  s = max_r s_r.  Two all-reduces of one plane each.
- *   3. lssar_execute_weighted_sum for each r, with the merged R and s in planes 0 and 3 of row_stats:
- *      partial_o = sum_j w_ij v_j,  zs_r = sum_j w_ij  with  w_ij = W_ij / m_i^p, over the keys of r.
- *      Plane 1 is then m_i, the same for every r; plane 2 is zs_r.
- *   4. Merge:  o_i = sum_r partial_o / sum_r zs_r, and 0 where that sum is 0.
+ *   1. row_sums of each r: R_r = sum_j A_ij and s_r, the largest score, over the keys of r that row
+ *      i sees; N_i is of all keys. Into row_stats: plane 0 is R_r, plane 3 is s_r in bits. A row
+ *      that sees keys, but none of r, gets 0 and -infinity; one that sees none at all, zeros.
+ *   2. Merge: R = sum_r R_r, s = max_r s_r; two all-reduces of one plane each.
+ *   3. weighted_sum of each r, with merged planes 0 and 3 in row_stats:
+ *      partial_o = sum_j w_ij v_j, zs_r = sum_j w_ij, w_ij = W_ij / m_i^p, over the keys of r.
+ *      Into row_stats: plane 1 is m_i, for every r the same; plane 2 is zs_r.
+ *   4. Merge: o_i = sum_r partial_o / sum_r zs_r, and 0 where that sum is 0.
  *
- * Sums in float32 and in any order do: nothing is rescaled, since w_ij <= 1 with the largest weight
- * of all keys at 1. With zs summed too, row_stats then has what the forward_train of all would save.
- * NaN and infinity: as convention 11, if sums and quotient keep NaN. Both calls of a range must be
- * given the same q, k and range; they may be of different plans. The backward takes no range.
- * These passes have no kernels of Hopper's own, and are not tuned. */
+ * Sums in float32 and in any order do: w_ij <= 1, and nothing is rescaled. With zs summed too,
+ * row_stats has what the forward_train of the whole would save. NaN and infinities: as convention
+ * 11, if sums and quotient keep NaN. The backward takes no range. Like the forward, both give the
+ * same bits every time; their kernels are the portable ones on every GPU. */
 LSSAR_API lssar_status lssar_execute_row_sums(const lssar_plan* plan,
                                               const lssar_call* call) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,
                                                   const lssar_call* call) LSSAR_NOEXCEPT;
 
-/* ---- Memory of the context's device: conveniences ----------------------------------------------
- */
+/* ---- Memory of the context's device: conveniences ------------------------------------------- */
 
-/* Programs that manage GPU memory themselves need none of these. All of them block, and none may be
- * called during graph capture. */
-
-/* 256-byte aligned; 0 bytes give NULL. *buffer is set to NULL on failure. INVALID_ARGUMENT: NULL
- * arguments. OUT_OF_MEMORY. DEVICE_ERROR. */
+/* For programs that do not manage GPU memory themselves. All of them block. Buffers are aligned to
+ * 256 bytes; 0 bytes give NULL, which may be freed. write: host to device; read: back; within one
+ * buffer of this context. *buffer is set to NULL on failure. INVALID_ARGUMENT: NULL where bytes is
+ * not 0. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_buffer_alloc(lssar_context* context, size_t bytes,
                                           void** buffer) LSSAR_NOEXCEPT;
-/* `buffer` is NULL or from lssar_buffer_alloc of this context. INVALID_ARGUMENT, DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_buffer_free(lssar_context* context, void* buffer) LSSAR_NOEXCEPT;
-/* Host to device, and back. The device's range must lie within one buffer. INVALID_ARGUMENT: NULL
- * where bytes is not 0. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_buffer_write(lssar_context* context, void* buffer, const void* host,
                                           size_t bytes) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_buffer_read(lssar_context* context, void* host, const void* buffer,
                                          size_t bytes) LSSAR_NOEXCEPT;
-
-/* Waits for a stream of the context's device, and reports errors of what ran on it. DEVICE_ERROR.
- */
+/* Waits for a stream of the context's device, reports errors of what ran on it. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_synchronize(lssar_context* context, void* stream) LSSAR_NOEXCEPT;
 
 #ifdef __cplusplus

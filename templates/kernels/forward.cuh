@@ -232,15 +232,14 @@ struct Forward {
     load_tile<Shape::kThreads, Config::kIsAligned>(
         queries, row_pointer<const Element>(p.q, place.batch, place.head, first), p.q.row_stride,
         seq_q<Config>(p) - first, Config::kHeadDim);
-    return {
-        row_pointer<const Element>(p.k, place.batch, kv_head, 0),
-        row_pointer<const Element>(p.v, place.batch, kv_head, 0),
-        p.k_inv_norm + (i64{place.batch} * p.kv_heads + kv_head) * key_norm_pitch<Config>(p),
-        p.k.row_stride,
-        p.v.row_stride,
-        seq_k<Config>(p),
-        num_tiles,
-        stages};
+    return {row_pointer<const Element>(p.k, place.batch, kv_head, 0),
+            row_pointer<const Element>(p.v, place.batch, kv_head, 0),
+            p.k_inv_norm + (i64{place.batch} * p.kv_heads + kv_head) * key_norm_pitch<Config>(p),
+            p.k.row_stride,
+            p.v.row_stride,
+            seq_k<Config>(p),
+            num_tiles,
+            stages};
   }
 
   LSSAR_DEVICE void run() {

@@ -1,5 +1,5 @@
-// The two passes of the forward as kernels of their own, over a range of all keys: what ranges give is
-// merged outside by sums and a maximum, so that keys may be split over GPUs or over calls.
+// The two passes of the forward as kernels of their own, over a range of all keys: what ranges give
+// is merged outside by sums and a maximum, so that keys may be split over GPUs or over calls.
 //
 //   row_sums:      R_i = sum_j softplus(S_ij) and the largest score, over the call's keys
 //   (outside:      R_i summed, largest scores maximised over the ranges)

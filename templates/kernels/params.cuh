@@ -36,8 +36,8 @@ struct AttentionParams {
   void* saved_x;       // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
 
   // Workspace.
-  float* q_inv_norm;     // [rows]: 1 / |q|, 0 where |q| <= 1e-12, NaN where q is not finite
-  float* k_inv_norm;     // [batch, kv_heads, key_norm_pitch]: see tile/rows.cuh; the pad is not read
+  float* q_inv_norm;  // [rows]: 1 / |q|, 0 where |q| <= 1e-12, NaN where q is not finite
+  float* k_inv_norm;  // [batch, kv_heads, key_norm_pitch]: see tile/rows.cuh; the pad is not read
   float* row_constants;  // [rows, 8]: see tile/row_constants.cuh
   float* grad_q_sum;     // [rows, head_dim]: float32 sums of DqMode atomic and ordered
   unsigned* dq_turns;    // of DqMode ordered: see tile/dq_turns.cuh
@@ -50,8 +50,8 @@ struct AttentionParams {
   int kv_heads;
   int reserved;
 
-  // Row sums and weighted sum: k and v are a range of all keys, q one of all queries. Row i sees keys
-  // j < clamp(i + 1 + query_shift, 0, num_keys) of all (without causal: < num_keys).
+  // Row sums and weighted sum: k and v are a range of all keys, q one of all queries. Row i sees
+  // keys j < clamp(i + 1 + query_shift, 0, num_keys) of all (without causal: < num_keys).
   long long first_key;
   long long num_keys;
   long long query_shift;

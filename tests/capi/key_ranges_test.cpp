@@ -91,8 +91,8 @@ class SplitForward {
 
   template <typename Execute>
   Status execute(const Execute& function, lssar_call call) {
-    LSSAR_RETURN_IF_ERROR(to_status(
-        lssar_plan_workspace_size(plan_.get(), &call.sizes, &call.workspace_bytes)));
+    LSSAR_RETURN_IF_ERROR(
+        to_status(lssar_plan_workspace_size(plan_.get(), &call.sizes, &call.workspace_bytes)));
     std::vector<double> workspace(call.workspace_bytes / sizeof(double) + 2);
     call.workspace = workspace.data();
     return to_status(function(plan_.get(), &call));
@@ -319,12 +319,12 @@ TEST_P(RowStats, AreThoseOfTheForwardForTraining) {
   const RandomInputs random = random_inputs(problem, sizes, InputKind::kGauss, 5);
   CapiOptions options;
   options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN;
-  const auto plain = run_capi(context_.get(), problem, sizes,
-                              {random.q, random.k, random.v, {}}, options);
+  const auto plain =
+      run_capi(context_.get(), problem, sizes, {random.q, random.k, random.v, {}}, options);
   ASSERT_TRUE(plain.ok()) << plain.status().to_string();
   options.wants_row_stats = true;
-  const auto asked = run_capi(context_.get(), problem, sizes,
-                              {random.q, random.k, random.v, {}}, options);
+  const auto asked =
+      run_capi(context_.get(), problem, sizes, {random.q, random.k, random.v, {}}, options);
   ASSERT_TRUE(asked.ok()) << asked.status().to_string();
   EXPECT_EQ(asked->o, plain->o);
   expect_same_stats(asked->saved_stats, asked->row_stats, 1e-3);

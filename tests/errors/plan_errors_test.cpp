@@ -149,7 +149,8 @@ TEST_F(PlanErrors, UnknownTuning) {
   lssar_plan_options options = with_schedule(nullptr);
   options.tuning = 9;
   options_ = &options;
-  EXPECT_FAILS(create(), INVALID_ARGUMENT, "tuning = 9: allowed are 0 (default), 1 (built-in), 2 (tune)");
+  EXPECT_FAILS(create(), INVALID_ARGUMENT,
+               "tuning = 9: allowed are 0 (default), 1 (built-in), 2 (tune)");
 }
 
 TEST_F(PlanErrors, UnknownDeterminism) {

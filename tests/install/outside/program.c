@@ -1,6 +1,6 @@
-/* program COMPILER: one row of attention on the virtual device, with the compiler that is named (auto
- * or llvm), and the beginning of a search, which needs the worker program. Prints what it did; exit
- * code 1 on a failure. */
+/* program COMPILER: one row of attention on the virtual device, with the compiler that is named
+ * (auto or llvm), and the beginning of a search, which needs the worker program. Prints what it
+ * did; exit code 1 on a failure. */
 #include <lssar/lssar.h>
 #include <stdio.h>
 #include <stdlib.h>
