@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "codegen/numerics.h"
 #include "codegen/random_inputs.h"
 #include "tests/cache/temporary_folder.h"
 #include "tests/capi/run_capi.h"
@@ -92,6 +93,45 @@ TEST(CapiThreads, EightThreadsExecuteAtOnceAndGetTheSameBits) {
     const auto together = run_capi(context->get(), problem, sizes, inputs);
     num_equal += together.ok() && together->o == alone->o && together->grad_q == alone->grad_q &&
                  together->grad_k == alone->grad_k && together->grad_v == alone->grad_v;
+  });
+  EXPECT_EQ(num_equal, kNumThreads);
+}
+
+TEST(CapiThreads, EightThreadsMayExecuteOnePlan) {
+  auto context = open_context(LSSAR_DEVICE_VIRTUAL);
+  ASSERT_TRUE(context.ok()) << context.status().to_string();
+  const Problem problem = small_problem();
+  const Sizes sizes{1, 1, 1, 40, 40};
+  const RandomInputs random = random_inputs(problem, sizes, InputKind::kGauss, 6);
+  CapiOptions options;
+  options.passes = LSSAR_PASS_FORWARD;
+  const auto alone =
+      run_capi(context->get(), problem, sizes, {random.q, random.k, random.v, {}}, options);
+  ASSERT_TRUE(alone.ok()) << alone.status().to_string();
+
+  const lssar_problem c_problem = to_c(problem, LSSAR_PASS_FORWARD);
+  lssar_plan* raw = nullptr;
+  ASSERT_EQ(lssar_plan_create(context->get(), &c_problem, nullptr, &raw), LSSAR_STATUS_OK);
+  const PlanPtr plan(raw);
+  ASSERT_EQ(lssar_plan_prepare(raw), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  std::vector<std::byte> q = pack(problem.dtype, random.q), k = pack(problem.dtype, random.k),
+                         v = pack(problem.dtype, random.v);
+  std::atomic<int> num_equal{0};
+  in_threads([&](int) {
+    std::vector<std::byte> o(q.size(), std::byte{0xFF});
+    lssar_call call = {};
+    call.struct_size = sizeof(call);
+    call.sizes = to_c(sizes);
+    const auto tensor = [](std::vector<std::byte>& bytes) {
+      return lssar_tensor{bytes.data(), {40 * 32, 40 * 32, 32}};
+    };
+    call.q = tensor(q), call.k = tensor(k), call.v = tensor(v), call.o = tensor(o);
+    if (lssar_plan_workspace_size(raw, &call.sizes, &call.workspace_bytes) != LSSAR_STATUS_OK)
+      return;
+    std::vector<double> workspace(call.workspace_bytes / sizeof(double) + 2);
+    call.workspace = workspace.data();
+    num_equal += lssar_execute_forward(raw, &call) == LSSAR_STATUS_OK &&
+                 unpack(problem.dtype, o) == alone->o;
   });
   EXPECT_EQ(num_equal, kNumThreads);
 }
