@@ -186,6 +186,7 @@ class KeyRanges : public testing::Test {
 
     CapiOptions options;
     options.passes = LSSAR_PASS_FORWARD_TRAIN;
+    options.alignment = problem.alignment == 16 ? 16 : 0;
     const auto whole = run_capi(context_.get(), problem, sizes, inputs, options);
     ASSERT_TRUE(whole.ok()) << whole.status().to_string();
     expect_same_stats(whole->saved_stats, split->stats, 2e-3);
@@ -319,6 +320,7 @@ TEST_P(RowStats, AreThoseOfTheForwardForTraining) {
   const RandomInputs random = random_inputs(problem, sizes, InputKind::kGauss, 5);
   CapiOptions options;
   options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN;
+  options.alignment = 16;
   const auto plain =
       run_capi(context_.get(), problem, sizes, {random.q, random.k, random.v, {}}, options);
   ASSERT_TRUE(plain.ok()) << plain.status().to_string();
