@@ -261,11 +261,14 @@ Result<Problem> problem_from_json(const json& object) {
   fields.read_enum("pass", kPassNames, problem.pass);
   fields.read_enum("dtype", kDTypeNames, problem.dtype);
   fields.read("head_dim", problem.head_dim);
+  problem.head_dim_v = problem.head_dim;
   fields.read("head_dim_v", problem.head_dim_v);
   fields.read("seq_q", problem.seq_q);
+  problem.seq_k = problem.seq_q;
   fields.read("seq_k", problem.seq_k);
   fields.read("batch", problem.batch);
   fields.read("heads", problem.heads);
+  problem.kv_heads = problem.heads;
   fields.read("kv_heads", problem.kv_heads);
   fields.read("causal", problem.causal);
   fields.read("p", problem.p);

@@ -129,7 +129,8 @@ std::string to_string(const Problem& problem);
 // Every field, by its name here, enumerators by their names ("bf16", "softplus", ...).
 nlohmann::json to_json(const Problem& problem);
 
-// Fields that are missing keep their default; an unknown field, a wrong type or an unknown name is
+// Fields that are missing keep their default, where head_dim_v, seq_k and kv_heads are as head_dim,
+// seq_q and heads if those are given; an unknown field, a wrong type or an unknown name is
 // an error naming it. The result is validated.
 Result<Problem> problem_from_json(const nlohmann::json& json);
 

@@ -192,6 +192,15 @@ TEST(ProblemJson, MissingFieldsKeepTheirDefault) {
   EXPECT_TRUE(*read == expected);
 }
 
+TEST(ProblemJson, KeysAndValuesAreAsTheQueriesWhereNothingElseIsSaid) {
+  const Result<Problem> read =
+      problem_from_json(json{{"head_dim", 128}, {"seq_q", 512}, {"heads", 8}});
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->head_dim_v, 128);
+  EXPECT_EQ(read->seq_k, 512);
+  EXPECT_EQ(read->kv_heads, 8);
+}
+
 struct BadJson {
   const char* name;
   const char* text;

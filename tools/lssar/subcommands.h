@@ -15,13 +15,14 @@ namespace lssar::command {
 // The exit code, or the failure that decides it.
 using Action = std::function<Result<int>()>;
 
-void add_emit(CLI::App& app, Action* action);    // print the generated source
-void add_run(CLI::App& app, Action* action);     // .npy files in, .npy files out
-void add_verify(CLI::App& app, Action* action);  // random inputs against the reference
-void add_sim(CLI::App& app, Action* action);     // any PTX on the virtual device
-void add_tune(CLI::App& app, Action* action);    // search for the best schedule
-void add_table(CLI::App& app, Action* action);   // what was tuned
-void add_cache(CLI::App& app, Action* action);   // list, check, clean, export, import kernels
-void add_doctor(CLI::App& app, Action* action);  // what is on this machine
+void add_emit(CLI::App& app, Action* action);     // print the generated source
+void add_run(CLI::App& app, Action* action);      // .npy files in, .npy files out
+void add_verify(CLI::App& app, Action* action);   // random inputs against the reference
+void add_sim(CLI::App& app, Action* action);      // any PTX on the virtual device
+void add_tune(CLI::App& app, Action* action);     // search for the best schedule
+void add_table(CLI::App& app, Action* action);    // what was tuned
+void add_explain(CLI::App& app, Action* action);  // why a schedule was chosen
+void add_cache(CLI::App& app, Action* action);    // list, check, clean, export, import kernels
+void add_doctor(CLI::App& app, Action* action);   // what is on this machine
 
 }  // namespace lssar::command

@@ -1,0 +1,200 @@
+#include "inspect/explanation_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "autotune/search_report.h"
+
+namespace lssar {
+namespace {
+
+constexpr int kBarWidth = 40;
+constexpr size_t kShownRules = 12;
+
+// Eighths of a character where there are such.
+std::string bar(double share, bool unicode) {
+  const double cells = std::clamp(share, 0.0, 1.0) * kBarWidth;
+  if (!unicode) return std::string(size_t(std::lround(cells)), '#');
+  constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  std::string text;
+  for (int i = 0; i < int(cells); ++i) text += "█";
+  return text + kEighths[int((cells - std::floor(cells)) * 8)];
+}
+
+std::string field(const char* name, const std::string& value) {
+  return fmt::format("{:<10} {}\n", name, value);
+}
+
+std::string algorithm_name(const Explanation& explanation, const ConsideredCandidate& candidate) {
+  return candidate.algorithm < 0 ? "none of the space's"
+                                 : explanation.algorithms[size_t(candidate.algorithm)];
+}
+
+std::string choice_text(const Explanation& explanation, const ExplanationRequest& request) {
+  const Schedule built_in = default_schedule(request.problem, request.target);
+  std::string text = field("problem", to_string(request.problem));
+  text += field("bucket", to_string(explanation.bucket));
+  text += field("target", fmt::format("{}, estimates for {} with {} SMs", request.target.name(),
+                                      explanation.gpu.name, explanation.gpu.num_sms));
+  text += field("schedule", fmt::format("{}: {}", origin_name(explanation.choice.origin),
+                                        explanation.choice.reason));
+  text += field("", algorithm_name(explanation, explanation.candidates[0]));
+  text += field("", to_string(explanation.choice.schedule));
+  text += field(
+      "", "against the default: " + schedule_difference(built_in, explanation.choice.schedule));
+  return text;
+}
+
+std::string estimate_text(const CostEstimate& estimate, bool unicode) {
+  std::string text =
+      fmt::format("\nEstimated {:.4g} ms (a model's word, not a measurement); limit: {}\n",
+                  estimate.ms, resource_name(estimate.limit));
+  const double most = *std::max_element(estimate.terms_ms.begin(), estimate.terms_ms.end());
+  for (int i = 0; i < kNumResources; ++i) {
+    const double ms = estimate.terms_ms[size_t(i)];
+    text += fmt::format("  {:<17} {:>9.4g} ms  {}\n", resource_name(static_cast<Resource>(i)), ms,
+                        bar(most > 0 ? ms / most : 0, unicode));
+  }
+  text += fmt::format("  {:<17} {:>9.4g} ms  what nothing hides: starts, ends, late loads\n",
+                      "stalls", estimate.stall_ms);
+  text += fmt::format("  {:<17} {:>9.4g} ms\n", "launches", estimate.launch_ms);
+  text += fmt::format("  {:<17} {:>9.3f}     SMs that idle at the end\n", "wave factor",
+                      estimate.wave_factor);
+  return text;
+}
+
+std::string evidence_text(const Explanation& explanation) {
+  if (!explanation.record) {
+    return "not checked by a search; `lssar verify` with the same options does\n";
+  }
+  const TuningRecord& record = *explanation.record;
+  std::string text = fmt::format("{} on {} ({}", verdict_name(record.verdict),
+                                 record.machine.device, record.machine.compiler);
+  if (!record.machine.driver.empty()) text += ", driver " + record.machine.driver;
+  text += fmt::format("), {}\n", record.time);
+  if (record.ms > 0) {
+    text += fmt::format("  {} {:.4g} ms +- {:.2g}, {} launches\n", evidence_name(record.evidence),
+                        record.ms, record.spread_ms, record.samples);
+  }
+  text += fmt::format("  relative L2 error {:.2e}; the plain kernel's {:.2e}\n", record.error,
+                      record.baseline_error);
+  return text;
+}
+
+std::string kernels_text(const KernelFacts& facts) {
+  std::string text = "\nKernels\n";
+  const std::string table = facts_table(facts);
+  for (size_t at = 0; at < table.size();) {
+    const size_t end = table.find('\n', at);
+    text += "  " + table.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+  text += field("  source", facts.source.name + ": lssar emit with the same options");
+  text += field("  image", fmt::format("{} by {}, key {}", image_kind_name(facts.image.kind),
+                                       facts.compiler, facts.key));
+  if (!facts.image_path.empty()) text += field("", facts.image_path);
+  return text;
+}
+
+std::string counts_text(const Explanation& explanation) {
+  std::string text = fmt::format("\nThe search space: {} combinations\n", explanation.combinations);
+  const auto counts = explanation.count_by_standing();
+  for (int i = 0; i < kNumStandings; ++i) {
+    if (counts[size_t(i)] == 0) continue;
+    text +=
+        fmt::format("  {:>9}  {}\n", counts[size_t(i)], standing_name(static_cast<Standing>(i)));
+  }
+  if (explanation.duplicates > 0)
+    text += fmt::format("  {:>9}  the same kernel as an earlier one\n", explanation.duplicates);
+  uint64_t others = 0;
+  for (size_t i = 0; i < explanation.rejected.size(); ++i) {
+    const RuleCount& rule = explanation.rejected[i];
+    if (i < kShownRules) {
+      text += fmt::format("  {:>9}  not legal, e.g. {}\n", rule.count, rule.example);
+    } else {
+      others += rule.count;
+    }
+  }
+  if (others > 0)
+    text += fmt::format("  {:>9}  not legal by other rules (--json has all)\n", others);
+  for (const SearchSpace::Excluded& excluded : explanation.excluded)
+    text += fmt::format("  {:>9}  {}: {}\n", "none", excluded.name, excluded.reason);
+  return text;
+}
+
+std::string candidates_text(const Explanation& explanation, const ExplanationRequest& request,
+                            size_t shown) {
+  const Schedule& chosen = explanation.choice.schedule;
+  std::string text =
+      fmt::format("\nThe best of them\n  {:>9} {:>9}  why, and how it differs\n", "ms", "estimate");
+  for (size_t i = 0; i < explanation.candidates.size() && i < shown; ++i) {
+    const ConsideredCandidate& one = explanation.candidates[i];
+    const double ms = one.record < 0 ? 0 : explanation.records[size_t(one.record)].ms;
+    text += fmt::format("{} {:>9} {:>9.4g}  {}\n", i == 0 ? "*" : " ",
+                        ms > 0 ? fmt::format("{:.4g}", ms) : "-", one.estimate.ms,
+                        reason_of(explanation, one));
+    if (i > 0) {
+      text += fmt::format("  {:>9} {:>9}  {}; {}\n", "", "", algorithm_name(explanation, one),
+                          schedule_difference(chosen, one.schedule));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string explanation_text(const Explanation& explanation, const ExplanationRequest& request,
+                             const KernelFacts* facts, const ExplanationStyle& style) {
+  std::string text = choice_text(explanation, request);
+  text += estimate_text(explanation.estimate, style.unicode);
+  if (facts != nullptr) text += kernels_text(*facts);
+  text += "\nEvidence: " + evidence_text(explanation);
+  text += counts_text(explanation);
+  return text + candidates_text(explanation, request, style.shown);
+}
+
+nlohmann::json explanation_json(const Explanation& explanation, const ExplanationRequest& request,
+                                const KernelFacts* facts, size_t shown) {
+  nlohmann::json json;
+  json["problem"] = to_json(request.problem);
+  json["bucket"] = to_json(explanation.bucket);
+  json["target"] = request.target.name();
+  json["gpu_model"] = {{"name", explanation.gpu.name}, {"num_sms", explanation.gpu.num_sms}};
+  json["choice"] = {{"schedule", to_json(explanation.choice.schedule)},
+                    {"origin", origin_name(explanation.choice.origin)},
+                    {"reason", explanation.choice.reason}};
+  json["estimate"] = to_json(explanation.estimate);
+  json["record"] = explanation.record ? to_json(*explanation.record) : nlohmann::json();
+  json["kernels"] = facts == nullptr ? nlohmann::json() : to_json(*facts);
+
+  json["combinations"] = explanation.combinations;
+  json["same_kernel"] = explanation.duplicates;
+  json["not_legal"] = nlohmann::json::array();
+  for (const RuleCount& rule : explanation.rejected) {
+    json["not_legal"].push_back(
+        {{"rule", rule.rule}, {"count", rule.count}, {"example", rule.example}});
+  }
+  json["excluded_algorithms"] = nlohmann::json::array();
+  for (const SearchSpace::Excluded& one : explanation.excluded)
+    json["excluded_algorithms"].push_back({{"name", one.name}, {"reason", one.reason}});
+  const auto counts = explanation.count_by_standing();
+  for (int i = 0; i < kNumStandings; ++i)
+    json["standings"][standing_name(static_cast<Standing>(i))] = counts[size_t(i)];
+  json["candidates"] = nlohmann::json::array();
+  for (size_t i = 0; i < explanation.candidates.size() && i < shown; ++i) {
+    const ConsideredCandidate& one = explanation.candidates[i];
+    nlohmann::json candidate = {{"algorithm", algorithm_name(explanation, one)},
+                                {"schedule", to_json(one.schedule)},
+                                {"standing", standing_name(one.standing)},
+                                {"reason", reason_of(explanation, one)},
+                                {"estimate", to_json(one.estimate)}};
+    if (one.record >= 0) candidate["record"] = to_json(explanation.records[size_t(one.record)]);
+    json["candidates"].push_back(std::move(candidate));
+  }
+  return json;
+}
+
+}  // namespace lssar

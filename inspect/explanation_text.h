@@ -1,0 +1,27 @@
+// An explanation for people and for programs. Threads: pure functions.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "inspect/explanation.h"
+#include "inspect/kernel_facts.h"
+
+namespace lssar {
+
+struct ExplanationStyle {
+  size_t shown = 10;    // candidates, the best first
+  bool unicode = true;  // bars of block characters; false: of '#'
+};
+
+// The choice and its origin, a bar per resource, the kernels, how right it is, and the others with
+// what ruled them out. `facts` may be null.
+std::string explanation_text(const Explanation& explanation, const ExplanationRequest& request,
+                             const KernelFacts* facts, const ExplanationStyle& style);
+
+// Every count; of the candidates the first `shown`. `facts` may be null.
+nlohmann::json explanation_json(const Explanation& explanation, const ExplanationRequest& request,
+                                const KernelFacts* facts, size_t shown);
+
+}  // namespace lssar

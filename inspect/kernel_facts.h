@@ -1,0 +1,47 @@
+// What is known of a compiled kernel without running it: registers, spills, shared memory,
+// occupancy, and where its image lies.
+//
+// Used by `lssar explain` and `lssar inspect`. Threads: as Engine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/status.h"
+#include "codegen/kernel.h"
+#include "inspect/occupancy.h"
+#include "runtime/compiler.h"
+#include "runtime/engine.h"
+
+namespace lssar {
+
+struct StepFacts {
+  LaunchStep step;
+  KernelResources resources;  // -1 where the image is PTX
+  Occupancy occupancy;        // without registers where they are not known
+};
+
+struct KernelFacts {
+  KernelSource source;
+  Image image;
+  std::string key;       // of the binary cache
+  std::string compiler;  // "nvrtc 13.0.88"
+  CacheSource cache_source = CacheSource::kComputed;
+  double compile_ms = 0;
+  // The file of the image in the cache's directory; "" where it is not there (memory only, or in a
+  // read-only layer).
+  std::string image_path;
+  std::vector<StepFacts> steps;
+};
+
+// Emits, and finds or compiles, for the engine's target: a cubin where the compiler makes them, for
+// its registers are what runs. Errors: those of Engine::compile.
+Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const Schedule& schedule);
+
+// A line per kernel under a heading; says so where registers are not known.
+std::string facts_table(const KernelFacts& facts);
+nlohmann::json to_json(const KernelFacts& facts);
+
+}  // namespace lssar
