@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace lssar {
 
@@ -36,12 +37,20 @@ inline constexpr int kNumAccessKinds = 3;
 struct InstructionCount {
   uint64_t warps = 0;  // executions by a warp, or by some of its lanes on their own
   uint64_t lanes = 0;  // threads that took part; those predicated off included
+
+  void add(const InstructionCount& other) { warps += other.warps, lanes += other.lanes; }
 };
 
 struct GlobalTraffic {
   uint64_t requests = 0;  // warp instructions with a lane there
   uint64_t bytes = 0;     // asked for by lanes
   uint64_t sectors = 0;   // of 32 bytes, touched by each request
+
+  void add(const GlobalTraffic& other) {
+    requests += other.requests;
+    bytes += other.bytes;
+    sectors += other.sectors;
+  }
 };
 
 struct SharedTraffic {
@@ -51,6 +60,12 @@ struct SharedTraffic {
   uint64_t ideal = 0;       // the same without conflicts
 
   uint64_t lost() const { return wavefronts - ideal; }
+  void add(const SharedTraffic& other) {
+    requests += other.requests;
+    bytes += other.bytes;
+    wavefronts += other.wavefronts;
+    ideal += other.ideal;
+  }
 };
 
 // The instruction that lost most; `lost` is 0 where none did.
@@ -89,10 +104,25 @@ struct LaunchCounters {
   void add(const LaunchCounters& other);
 };
 
+// Of one instruction of the PTX.
+struct LineCounters {
+  uint32_t line = 0;  // of the PTX
+  InstructionClass instruction_class = InstructionClass::kControl;
+  InstructionCount executed;
+  GlobalTraffic global;
+  uint64_t global_excess = 0;  // sectors beyond what its bytes would fill
+  SharedTraffic shared;
+};
+
 // Of all launches of the kernels with one name.
 struct KernelCounters {
   std::string kernel;
   LaunchCounters counters;
+  // By line, of those that were executed. Of modules that differ, a line is not one instruction.
+  // Empty unless counters.detailed.
+  std::vector<LineCounters> lines = {};
+
+  void add(const LaunchCounters& launch, const std::vector<LineCounters>& its_lines);
 };
 
 }  // namespace lssar

@@ -42,10 +42,13 @@ problems() {
 }
 
 problems >"$work/problems.json"
+# Records that still hold are not made again.
+cp "$table" "$work/table.jsonl"
 for target in sm_80 sm_90a; do
   "$lssar" tune --device virtual --target "$target" --problems "$work/problems.json" --all-passes \
     --budget "$budget" --table "$work/table.jsonl"
 done
+"$lssar" table --table "$work/table.jsonl" prune
 "$lssar" table --table "$work/table.jsonl" export --chosen "$work/chosen.jsonl"
 mv "$work/chosen.jsonl" "$table"
 "$lssar" table --table "$table" ls

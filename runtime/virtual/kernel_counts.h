@@ -28,6 +28,8 @@ class LaunchCounts {
   void merge(const RunnerCounts& counts);
   // After the last merge. Without warp_instructions and launches.
   LaunchCounters summary() const;
+  // Of the instructions that were executed, in their order.
+  std::vector<LineCounters> lines() const;
 
  private:
   void add_accesses(const InstructionInfo& info, const OpAccess& access, LaunchCounters& out) const;

@@ -89,7 +89,8 @@ class VirtualDevice final : public Device {
   std::vector<KernelCounters> kernel_counters() const override;
 
  private:
-  void add_counters(const std::string& kernel, LaunchCounters counters);
+  void add_counters(const std::string& kernel, const LaunchCounters& counters,
+                    const std::vector<LineCounters>& lines);
   Status check_known(const char* what, DevicePtr ptr, size_t bytes);
   Status check_shape(const vdev::KernelProgram& program, const LaunchConfig& config) const;
   Status check_cluster(const vdev::KernelProgram& program, const LaunchConfig& config) const;
@@ -339,22 +340,24 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   uint64_t instructions = 0;
   Status status = pool_.run(context, instructions);
   LaunchCounters counters;
-  if (counts) counters = counts->summary();
+  std::vector<LineCounters> lines;
+  if (counts) {
+    counters = counts->summary();
+    lines = counts->lines();
+  }
   counters.warp_instructions = instructions;
   counters.launches = 1;
-  add_counters(f->program().name, std::move(counters));
+  add_counters(f->program().name, counters, lines);
   return status;
 }
 
-void VirtualDevice::add_counters(const std::string& kernel, LaunchCounters counters) {
+void VirtualDevice::add_counters(const std::string& kernel, const LaunchCounters& counters,
+                                 const std::vector<LineCounters>& lines) {
   const std::lock_guard lock(counters_mutex_);
-  const auto found = std::find_if(counters_.begin(), counters_.end(),
-                                  [&](const KernelCounters& k) { return k.kernel == kernel; });
-  if (found == counters_.end()) {
-    counters_.push_back({kernel, std::move(counters)});
-  } else {
-    found->counters.add(counters);
-  }
+  auto found = std::find_if(counters_.begin(), counters_.end(),
+                            [&](const KernelCounters& k) { return k.kernel == kernel; });
+  if (found == counters_.end()) found = counters_.insert(found, {kernel, {}, {}});
+  found->add(counters, lines);
 }
 
 LaunchCounters VirtualDevice::counters() const {

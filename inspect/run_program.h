@@ -1,0 +1,39 @@
+// Runs another program and reads what it prints. Used for NVIDIA's disassembler and for diff.
+//
+// Threads: any number at once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace lssar {
+
+struct ProgramResult {
+  int exit_code = 0;  // 128 + the signal, where one ended it
+  std::string out, err;
+};
+
+// `arguments[0]` is a path, or a name that is looked up in PATH. No shell. Input is empty. Waits
+// for its end. Errors: kMissing where it cannot be started; kIoError of pipes and temporary files.
+Result<ProgramResult> run_program(const std::vector<std::string>& arguments);
+
+// A file that goes with its owner, in a folder that only this user can read.
+class TemporaryFile {
+ public:
+  static Result<TemporaryFile> create(const std::string& name, const std::string& bytes);
+  TemporaryFile(TemporaryFile&& other) noexcept;
+  TemporaryFile& operator=(TemporaryFile&&) = delete;
+  ~TemporaryFile();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  TemporaryFile(std::string folder, std::string path)
+      : folder_(std::move(folder)), path_(std::move(path)) {}
+
+  std::string folder_, path_;
+};
+
+}  // namespace lssar

@@ -1,0 +1,70 @@
+// Machine code as a disassembler lists it: instructions with their class and source line, and the
+// loops of every kernel.
+//
+// Used by `lssar inspect` and `lssar report`. Threads: plain values and pure functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace lssar {
+
+enum class SassClass : uint8_t {
+  kTensor,   // HMMA, HGMMA, ...
+  kSpecial,  // MUFU
+  kFma,
+  kFloat,  // other floating arithmetic and comparison
+  kConvert,
+  kInteger,   // integer, logic, selects, predicates
+  kMove,      // moves, special registers, constants
+  kShared,    // shared memory, ldmatrix
+  kGlobal,    // global memory, bulk copies
+  kLocal,     // spills
+  kExchange,  // shuffles, votes
+  kSync,      // barriers, waits, fences
+  kControl,   // branches, calls, exits
+  kOther,
+};
+inline constexpr int kNumSassClasses = 14;
+const char* sass_class_name(SassClass c);  // "tensor", "special", ...
+// Of an opcode with or without its suffixes: "HMMA.16816.F32.BF16".
+SassClass sass_class(std::string_view opcode);
+
+using SassCounts = std::array<uint32_t, kNumSassClasses>;
+
+struct SassInstruction {
+  uint32_t address = 0;
+  int line = 0;        // of the source; 0: not known
+  std::string guard;   // "@!P0", or ""
+  std::string opcode;  // "HMMA.16816.F32.BF16"
+  std::string text;    // the whole instruction
+  SassClass sass_class = SassClass::kOther;
+};
+
+// A natural loop. Instructions of a loop within count for that one only.
+struct SassLoop {
+  uint32_t first_address = 0, last_address = 0;
+  int depth = 1;                    // 1: in no other
+  std::vector<uint32_t> own;        // indices of its instructions, ascending
+  SassCounts every_iteration = {};  // of instructions that no branch goes around
+  SassCounts at_most = {};          // of all its instructions
+  bool is_hot = false;              // has matrix products, and no loop within has
+};
+
+struct SassKernel {
+  std::string name;
+  std::vector<SassInstruction> instructions;
+  std::vector<SassLoop> loops;  // by first address
+
+  SassCounts counts() const;
+};
+
+// Of `nvdisasm -c` or `nvdisasm -c -g`. kInvalidArgument where it holds no instruction.
+Result<std::vector<SassKernel>> parse_sass(std::string_view listing);
+
+}  // namespace lssar
