@@ -66,7 +66,8 @@ double counted_ms(const std::vector<KernelCounters>& kernels, const GpuModel& gp
   return clocks / (gpu.clock_ghz * gpu.sustained * 1e6);
 }
 
-Status CountedRun::prepare(InputKind data, TruthSource& truths) {
+Status CountedRun::prepare(InputKind data, TruthSource& truths,
+                           const std::vector<std::string>& compile_options) {
   const Target& target = engine_.device().info().target;
   problem_ = task_.problem;
   KernelSource counted = source_;
@@ -87,7 +88,10 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths) {
   options.count = true;
   options.max_block_instructions = kMaxBlockInstructions;
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine_.compiler());
-  counting_ = Engine::create({}, make_virtual_device(options), compiler, engine_.shared_store());
+  EngineOptions engine_options;
+  engine_options.compile_options = compile_options;
+  counting_ = Engine::create(engine_options, make_virtual_device(options), compiler,
+                             engine_.shared_store());
   LSSAR_ASSIGN_OR_RETURN(kernel_,
                          counting_->prepare_source(problem_, candidate_.schedule, counted));
   return {};

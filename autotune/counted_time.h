@@ -11,8 +11,8 @@
 //   l2       sectors of 32 bytes and bytes of bulk copies / the SM's share of the L2's bandwidth
 //
 // in clocks. A kernel takes the root of the sum of their squares, as in the cost model; all kernels
-// together, over the GPU's sustained clock and SMs, are scaled by the scores of the task to those of
-// the run, and every launch costs the GPU's launch time on top. More of any count is never less
+// together, over the GPU's sustained clock and SMs, are scaled by the scores of the task to those
+// of the run, and every launch costs the GPU's launch time on top. More of any count is never less
 // time. Not in it: waves, blocks per SM, latency, the size of caches.
 // Threads: one at a time.
 #pragma once
@@ -37,10 +37,18 @@ class CountedRun {
              Engine& engine)
       : task_(task), candidate_(candidate), source_(source), engine_(engine) {}
 
-  // Compiles; `truths` makes what a backward reads. Errors: see verdict_of_prepare.
-  Status prepare(InputKind data, TruthSource& truths);
+  // Compiles, with these options beside the usual ones; `truths` makes what a backward reads.
+  // Errors: see verdict_of_prepare.
+  Status prepare(InputKind data, TruthSource& truths,
+                 const std::vector<std::string>& compile_options = {});
   // Runs. Errors are the candidate's: see verdict_of_run.
   Result<double> ms(const GpuModel& gpu);
+
+  // After ms(): what was counted, of which lengths, and the image that ran.
+  std::vector<KernelCounters> counters() const { return counting_->device().kernel_counters(); }
+  const Sizes& sizes() const { return sizes_; }
+  const Image& image() const { return kernel_->loaded->image; }
+  const std::string& source() const { return kernel_->source.source; }
 
  private:
   const RunnerTask& task_;

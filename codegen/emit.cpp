@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "codegen/emitted_file.h"
 #include "codegen/kernel.h"
 #include "codegen/power_chain.h"
 #include "codegen/shapes.h"
@@ -55,6 +57,8 @@ void write_header(SourceWriter& out, const std::string& name, const Problem& pro
   out.line("// problem:  $text$", {{"text", to_string(problem)}});
   out.line("// schedule: $text$", {{"text", to_string(schedule)}});
   out.line("// target:   $text$", {{"text", target.name()}});
+  out.line("$prefix$$json$",
+           {{"prefix", kRequestPrefix}, {"json", request_json(problem, schedule, target).dump()}});
   out.line("//");
   if (problem.p == 0) {
     out.line("// LSSA: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,  o = P v");

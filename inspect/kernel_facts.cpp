@@ -28,9 +28,16 @@ std::string count_text(int count) { return count < 0 ? "?" : fmt::format("{}", c
 }  // namespace
 
 Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const Schedule& schedule) {
+  LSSAR_ASSIGN_OR_RETURN(KernelSource source,
+                         emit_kernel(problem, schedule, engine.device().info().target));
+  return kernel_facts(engine, problem, schedule, std::move(source));
+}
+
+Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const Schedule& schedule,
+                                 KernelSource source) {
   const Target& target = engine.device().info().target;
   KernelFacts facts;
-  LSSAR_ASSIGN_OR_RETURN(facts.source, emit_kernel(problem, schedule, target));
+  facts.source = std::move(source);
   LSSAR_ASSIGN_OR_RETURN(const auto compiler, engine.compiler());
   const ImageKind kind =
       compiler->can_make(ImageKind::kCubin) ? ImageKind::kCubin : ImageKind::kPtx;

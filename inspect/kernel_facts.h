@@ -39,6 +39,9 @@ struct KernelFacts {
 // Emits, and finds or compiles, for the engine's target: a cubin where the compiler makes them, for
 // its registers are what runs. Errors: those of Engine::compile.
 Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const Schedule& schedule);
+// The same of a source that is at hand.
+Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const Schedule& schedule,
+                                 KernelSource source);
 
 // A line per kernel under a heading; says so where registers are not known.
 std::string facts_table(const KernelFacts& facts);

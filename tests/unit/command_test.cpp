@@ -36,7 +36,8 @@ TEST_P(HelpOf, HasAnExampleAndTheExitCodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Subcommands, HelpOf,
-                         ::testing::Values("emit", "run", "verify", "sim", "tune", "explain", "cache", "doctor"));
+                         ::testing::Values("emit", "run", "verify", "sim", "tune", "explain",
+                                           "inspect", "cache", "doctor"));
 
 TEST(Command, PrintsItsVersion) {
   const CommandRunner command;

@@ -43,14 +43,15 @@ int main(int argc, char** argv) {
   lssar::command::add_tune(app, &action);
   lssar::command::add_table(app, &action);
   lssar::command::add_explain(app, &action);
+  lssar::command::add_inspect(app, &action);
   lssar::command::add_cache(app, &action);
   lssar::command::add_doctor(app, &action);
 
   if (const int code = parse(app, argc, argv); code >= 0) return code;
   if (!action) {
     fmt::print(stderr,
-               "lssar: no subcommand: allowed are emit, run, verify, sim, tune, table, explain, cache "
-               "and doctor (see lssar --help)\n");
+               "lssar: no subcommand: allowed are emit, run, verify, sim, tune, table, explain, "
+               "inspect, cache and doctor (see lssar --help)\n");
     return lssar::command::kBadInput;
   }
   try {

@@ -1,0 +1,57 @@
+#include "codegen/emitted_file.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace lssar {
+namespace {
+
+// The JSON text of the request line; "" where there is none in the header.
+std::string request_text(const std::string& text) {
+  const size_t header_bytes = text.size() - source_without_header(text).size();
+  const size_t at = text.rfind(std::string("\n") + kRequestPrefix, header_bytes);
+  if (at == text.npos) return "";
+  const size_t first = at + 1 + std::strlen(kRequestPrefix);
+  return text.substr(first, text.find('\n', first) - first);
+}
+
+Status read_request(const nlohmann::json& json, EmittedFile* file) {
+  for (const char* field : {"problem", "schedule", "target"}) {
+    if (!json.is_object() || !json.contains(field))
+      return invalid_argument(fmt::format("its request line lacks \"{}\"", field));
+  }
+  LSSAR_ASSIGN_OR_RETURN(file->problem, problem_from_json(json["problem"]));
+  LSSAR_ASSIGN_OR_RETURN(file->target, target_from_json(json["target"]));
+  LSSAR_ASSIGN_OR_RETURN(file->schedule, schedule_from_json(json["schedule"], Schedule()));
+  LSSAR_ASSIGN_OR_RETURN(file->source, emit_kernel(file->problem, file->schedule, file->target));
+  return {};
+}
+
+}  // namespace
+
+nlohmann::json request_json(const Problem& problem, const Schedule& schedule,
+                            const Target& target) {
+  return {
+      {"problem", to_json(problem)}, {"schedule", to_json(schedule)}, {"target", target.name()}};
+}
+
+Result<EmittedFile> read_emitted(const std::string& text, const std::string& name) {
+  const std::string request = request_text(text);
+  if (request.empty()) {
+    return invalid_argument(fmt::format(
+        "{}: no line \"{}...\" in its header: allowed is a source that `lssar emit` wrote, edited "
+        "below its header",
+        name, kRequestPrefix));
+  }
+  const auto json = nlohmann::json::parse(request, nullptr, false);
+  EmittedFile file;
+  const Status status = json.is_discarded() ? invalid_argument("its request line is no JSON")
+                                            : read_request(json, &file);
+  if (!status.ok()) return status.with_context(name);
+  file.source.source = text;
+  return file;
+}
+
+}  // namespace lssar

@@ -1,0 +1,35 @@
+// A source that emit_kernel wrote, read back from a file: edited by hand, perhaps.
+//
+// Used by `lssar inspect`, `lssar replay` and overrides. Threads: pure functions.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/status.h"
+#include "codegen/kernel.h"
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
+#include "codegen/target.h"
+
+namespace lssar {
+
+// The header's line that programs read begins with this; what follows is request_json.
+inline constexpr const char* kRequestPrefix = "// request:  ";
+nlohmann::json request_json(const Problem& problem, const Schedule& schedule, const Target& target);
+
+struct EmittedFile {
+  Problem problem;
+  Schedule schedule;
+  Target target;
+  // The file's text, with the name and the launches of what is emitted for the three above: what a
+  // file changes of these is not seen.
+  KernelSource source;
+};
+
+// kInvalidArgument where the text has no request line, or one that is not legal (any more); the
+// message begins with `name`.
+Result<EmittedFile> read_emitted(const std::string& text, const std::string& name);
+
+}  // namespace lssar

@@ -1,0 +1,40 @@
+// From a line of PTX to the line of the source it was made of, and what ran there.
+//
+// Threads: plain values and pure functions.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "runtime/launch_counters.h"
+
+namespace lssar {
+
+// A line of the source, and of what was inlined there the line of its call; 0: not known, or none.
+struct SourcePlace {
+  int line = 0;
+  int caller = 0;
+
+  auto operator<=>(const SourcePlace&) const = default;
+};
+
+// By line of the PTX (element 0 is not used), of text compiled with -lineinfo.
+std::vector<SourcePlace> places_of_ptx(std::string_view ptx);
+
+// What the instructions of one source line did.
+struct LineActivity {
+  uint64_t warp_instructions = 0;
+  uint64_t lanes = 0;
+  GlobalTraffic global;
+  uint64_t global_excess = 0;  // sectors beyond what the bytes would fill
+  SharedTraffic shared;
+};
+
+// Line 0 holds what is not known.
+std::map<SourcePlace, LineActivity> activity_by_place(const std::vector<LineCounters>& lines,
+                                                      const std::vector<SourcePlace>& places);
+
+}  // namespace lssar
