@@ -115,6 +115,7 @@ using Work = Result<int> (*)(const CacheCommandOptions&);
 CLI::App* add_one(CLI::App* sub, const char* name, const char* what,
                   const std::shared_ptr<CacheCommandOptions>& options, Action* action, Work work) {
   CLI::App* one = sub->add_subcommand(name, what);
+  one->footer("\n" + exit_code_help());  // else that of the command, with its example
   one->callback([options, action, work] { *action = [options, work] { return work(*options); }; });
   one->add_flag("--json", options->json, "one JSON value instead of text");
   return one;

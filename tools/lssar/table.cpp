@@ -158,6 +158,7 @@ using Work = std::function<Result<int>(const TableOptions&)>;
 CLI::App* add_one(CLI::App* sub, const char* name, const char* what,
                   const std::shared_ptr<TableOptions>& options, Action* action, Work work) {
   CLI::App* one = sub->add_subcommand(name, what);
+  one->footer("\n" + exit_code_help());  // else that of the command, with its example
   one->callback([options, action, work = std::move(work)] {
     *action = [options, work] { return work(*options); };
   });
