@@ -11,6 +11,7 @@
 #include "runtime/executor.h"
 #include "runtime/image_metadata.h"
 #include "runtime/operands.h"
+#include "runtime/override.h"
 
 namespace lssar {
 namespace {
@@ -117,21 +118,24 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare(
   const Schedule chosen = schedule ? *schedule : default_schedule(problem, target);
   const Stopwatch watch;
   LSSAR_ASSIGN_OR_RETURN(KernelSource source, emit_kernel(problem, chosen, target));
+  std::string override_path;
+  LSSAR_RETURN_IF_ERROR(apply_override(target, &source, &override_path));
   const double emit_ms = watch.ms();
-  return prepare_emitted(problem, chosen, std::move(source), emit_ms);
+  return prepare_emitted(problem, chosen, std::move(source), emit_ms, override_path);
 }
 
 Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_source(const Problem& problem,
                                                                      const Schedule& schedule,
                                                                      KernelSource source) {
   LSSAR_RETURN_IF_ERROR(validate(problem));
-  return prepare_emitted(problem, schedule, std::move(source), 0);
+  return prepare_emitted(problem, schedule, std::move(source), 0, "");
 }
 
 Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_emitted(const Problem& problem,
                                                                       const Schedule& schedule,
                                                                       KernelSource source,
-                                                                      double emit_ms) {
+                                                                      double emit_ms,
+                                                                      std::string override_path) {
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> opened, compiler());
   LSSAR_ASSIGN_OR_RETURN(const ImageKind kind, image_kind());
   const CompileRequest request = compile_request(source, kind);
@@ -141,6 +145,7 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_emitted(const Prob
   kernel->schedule = schedule;
   kernel->source = std::move(source);
   kernel->timings.emit_ms = emit_ms;
+  kernel->override_path = std::move(override_path);
 
   LSSAR_ASSIGN_OR_RETURN(Image image, find_or_compile(*opened, request, kernel.get()));
   LSSAR_ASSIGN_OR_RETURN(kernel->loaded, find_or_load(kernel->key, std::move(image), kernel.get()));

@@ -56,7 +56,8 @@ struct PreparedKernel {
   Problem problem;
   Schedule schedule;
   KernelSource source;
-  std::string key;  // of the binary cache
+  std::string override_path;  // the file that is used instead of what was generated; "": none
+  std::string key;            // of the binary cache
   std::shared_ptr<const LoadedImage> loaded;
   std::vector<const DeviceFunction*> functions;  // one per source.steps
   std::vector<KernelResources> resources;        // one per source.steps
@@ -129,7 +130,8 @@ class Engine {
   Result<std::shared_ptr<const PreparedKernel>> prepare_emitted(const Problem& problem,
                                                                 const Schedule& schedule,
                                                                 KernelSource source,
-                                                                double emit_ms);
+                                                                double emit_ms,
+                                                                std::string override_path);
   CompileRequest compile_request(const KernelSource& source, ImageKind kind) const;
   Result<Image> find_or_compile(const Compiler& compiler, const CompileRequest& request,
                                 PreparedKernel* kernel);

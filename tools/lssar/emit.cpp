@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "codegen/kernel.h"
+#include "runtime/override.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/subcommands.h"
@@ -16,6 +17,7 @@ struct EmitOptions {
   ProblemOptions problem;
   ScheduleOptions schedule;
   std::string output;
+  std::string override_folder;
 };
 
 Result<int> emit(const EmitOptions& options) {
@@ -28,6 +30,12 @@ Result<int> emit(const EmitOptions& options) {
   const Schedule schedule = given ? *given : default_schedule(problem, target);
   LSSAR_ASSIGN_OR_RETURN(const KernelSource kernel, emit_kernel(problem, schedule, target));
 
+  if (!options.override_folder.empty()) {
+    const std::string path = options.override_folder + "/" + override_name(kernel, target);
+    LSSAR_RETURN_IF_ERROR(write_file_atomically(path, kernel.source));
+    fmt::print("{}\n", path);
+    return static_cast<int>(kDone);
+  }
   if (!options.output.empty()) {
     LSSAR_RETURN_IF_ERROR(write_file_atomically(options.output, kernel.source));
     return static_cast<int>(kDone);
@@ -46,7 +54,12 @@ void add_emit(CLI::App& app, Action* action) {
   CLI::App* sub = app.add_subcommand("emit", "Print the CUDA source generated for a problem");
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default sm_80)");
-  sub->add_option("-o,--output", options->output, "write to FILE instead of standard output");
+  CLI::Option* output =
+      sub->add_option("-o,--output", options->output, "write to FILE instead of standard output");
+  sub->add_option("--override", options->override_folder,
+                  "write to DIR under the name that LSSAR_OVERRIDE_DIR=DIR makes every later run "
+                  "use, and print the path")
+      ->excludes(output);
   sub->footer(
       "\nThe source is one file that compiles on its own.\n\n"
       "Example:\n"

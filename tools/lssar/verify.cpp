@@ -109,6 +109,10 @@ Result<int> verify(const VerifyOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs reference,
                          reference_attention(problem, sizes, reference_inputs));
   const bool passed = print_table(compare_all(problem, sizes, kind, actual, reference));
+  for (const PassReport& pass : actual.passes) {
+    if (const std::string& path = pass.kernel->override_path; !path.empty())
+      fmt::print("{} is {}, instead of what is generated\n", pass.kernel->source.name, path);
+  }
   fmt::print("{}: {}, {} data, seed {}\n", passed ? "correct" : "WRONG NUMBERS", to_string(problem),
              input_kind_name(kind), options.seed);
   return static_cast<int>(passed ? kDone : kWrongNumbers);

@@ -1,0 +1,26 @@
+// LSSAR_OVERRIDE_DIR: sources edited by hand that are compiled and used instead of generated ones.
+//
+// Used by the engine for kernels it generates itself (not for a tuner's candidates). Threads: pure
+// functions of the environment and the file system.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "codegen/kernel.h"
+#include "codegen/target.h"
+
+namespace lssar {
+
+// The name of the file that overrides this kernel:
+// "lssar_forward_bf16_d64_p15-3f9a12bc90de4711.cu", its name and the first 16 hexadecimal digits of
+// the SHA-256 of the target's name and the generated source without its header. The same for every
+// compiler and kind of image.
+std::string override_name(const KernelSource& generated, const Target& target);
+
+// Replaces kernel->source by the file of that name in LSSAR_OVERRIDE_DIR, if there is one, and says
+// so in the log; *path is the file's, "" where there is none. Its launches stay. Errors: kIoError
+// of a file that is there and cannot be read; it is never passed over.
+Status apply_override(const Target& target, KernelSource* kernel, std::string* path);
+
+}  // namespace lssar
