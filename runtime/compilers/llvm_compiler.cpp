@@ -157,10 +157,12 @@ std::vector<std::string> llvm_candidates() {
   const std::string here = directory_of_code(reinterpret_cast<const void*>(&llvm_candidates));
   if (!here.empty()) {
     candidates.push_back(fmt::format("{}/{}", here, kLibraryName));
-    for (const char* libraries : {"lib", LSSAR_INSTALL_LIBDIR}) {
-      candidates.push_back(fmt::format("{}/../{}/{}", here, libraries, kLibraryName));
+    std::vector<std::string> folders = {"lib"};
+    if (folders[0] != LSSAR_INSTALL_LIBDIR) folders.push_back(LSSAR_INSTALL_LIBDIR);
+    for (const std::string& folder : folders) {
+      candidates.push_back(fmt::format("{}/../{}/{}", here, folder, kLibraryName));
       // Of libexec/lssar.
-      candidates.push_back(fmt::format("{}/../../{}/{}", here, libraries, kLibraryName));
+      candidates.push_back(fmt::format("{}/../../{}/{}", here, folder, kLibraryName));
     }
   }
   candidates.push_back(fmt::format("{}/{}", LSSAR_INSTALL_FULL_LIBDIR, kLibraryName));

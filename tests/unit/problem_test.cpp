@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{"AlignmentOfFp32", [](Problem& p) { p.dtype = DType::kFp32, p.alignment = 2; },
                  "alignment = 2: allowed are powers of two from 4 (an element of fp32) to 16"},
         BadField{"PassOutsideEnumeration", [](Problem& p) { p.pass = static_cast<Pass>(7); },
-                 "pass = 7: allowed are forward, forward-train, backward"},
+                 "pass = 7: allowed are forward, forward-train, backward, row-sums, weighted-sum"},
         BadField{"DTypeOutsideEnumeration", [](Problem& p) { p.dtype = static_cast<DType>(-1); },
                  "dtype = -1: allowed are fp16, bf16, fp32"},
         BadField{"GainOfSum", [](Problem& p) { p.score.normalizer_gain = 2; },
