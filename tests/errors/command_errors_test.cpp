@@ -222,6 +222,10 @@ TEST_F(RunErrors, ForwardForTrainingIsNoPassOfRun) {
   expect_failure(run({"--pass", "forward-train"}), 2, "forward-train");
 }
 
+TEST_F(RunErrors, PassesOverRangesOfKeysAreForPrograms) {
+  expect_failure(run({"--pass", "row-sums"}), 2, "pass = row-sums: its results are merged by a");
+}
+
 TEST_F(RunErrors, OutputFolderThatIsAFile) {
   command_.write("results", "in the way");
   expect_failure(run({}), 5, "results");
