@@ -41,4 +41,6 @@ set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 # for, and not where there is NVRTC.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.36), libgcc-s1, libstdc++6 (>= 12)")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libllvm19, libclang-cpp19")
+# Brings the scripts that run ldconfig.
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 include(CPack)
