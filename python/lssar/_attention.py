@@ -1,14 +1,17 @@
-"""lssar.attention: checks its arguments, follows autocast, and calls the operator."""
+"""lssar.attention: checks its arguments, follows autocast, and calls the operator.
+
+Arguments like those of an earlier call, which were right, are not checked again.
+"""
 
 import math
 
 import torch
 
-from . import _op
+from . import _launch, _op
 
 MAX_POWER = 64
 MAX_HEAD_DIM = 256
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+_DTYPES = tuple(_launch.DTYPES)
 
 
 def attention(q, k, v, causal=True, p=15, offset=1.0):
@@ -36,12 +39,24 @@ def attention(q, k, v, causal=True, p=15, offset=1.0):
 
     Raises TypeError or ValueError, which name the argument, and LssarError.
     """
+    if _op.is_plain_call(q, k, v):
+        signature = _launch.known_signature(q, k, v, causal, p, offset)
+        if signature is not None:
+            cast_to = _autocast_dtype(signature.device_type)
+            if cast_to is None or cast_to is signature.dtype:
+                return _op.attention_by_function(signature, q, k, v)
+    return _checked_attention(q, k, v, causal, p, offset)
+
+
+def _checked_attention(q, k, v, causal, p, offset):
     _check_types(q, k, v, causal, p, offset)
     q, k, v = _follow_autocast(q, k, v)
     _check_tensors(q, k, v)
     # Here, where autograd sees it: the backward then has the copy too.
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
-    return _op.attention(q, k, v, causal, p, float(offset))
+    if _op.HAS_OPERATORS and not _op.is_plain_call(q, k, v):
+        return _op.attention_by_operator(q, k, v, causal, p, float(offset))
+    return _op.attention_by_function(_launch.signature_of(q, k, v, causal, p, offset), q, k, v)
 
 
 def _check_types(q, k, v, causal, p, offset):
@@ -60,9 +75,12 @@ def _check_types(q, k, v, causal, p, offset):
         raise ValueError(f"offset: {offset}; must be finite and not negative")
 
 
+_NAMES_DEVICE = hasattr(torch, "get_autocast_dtype")  # torch 2.4
+
+
 def _autocast_dtype(device_type):
     """The dtype that torch.autocast asks for on this kind of device, or None."""
-    if hasattr(torch, "get_autocast_dtype"):
+    if _NAMES_DEVICE:
         if torch.is_autocast_enabled(device_type):
             return torch.get_autocast_dtype(device_type)
     elif device_type == "cuda" and torch.is_autocast_enabled():

@@ -1,9 +1,13 @@
 """One pass of attention over torch tensors: allocates results and workspace, enqueues the kernels.
 
-Used by _op. All memory is torch's. On CUDA everything is allocated on, and the kernels run on, the
-current stream of the tensors' device, so that the caching allocator may reuse the workspace as soon
-as the function returns: whatever gets its memory next on this stream runs after our kernels.
-Nothing here waits for the device. On the CPU the functions return when the work is done.
+Used by _op and _attention. All memory is torch's. On CUDA everything is allocated on, and the
+kernels run on, the current stream of the tensors' device, so that the caching allocator may reuse
+the workspace as soon as the function returns: whatever gets its memory next on this stream runs
+after our kernels. Nothing here waits for the device. On the CPU the functions return when the work
+is done.
+
+What calls of the same shapes, strides and options have in common is worked out once, and kept: a
+Signature. That is what keeps a call in the microseconds; the rest of it is torch's allocations.
 
 `layout` says how results are laid out, bit 0: o and grad_q, bit 1: grad_k, bit 2: grad_v; 0 is
 [batch, heads, length, dim], 1 [batch, length, heads, dim] seen as the former.
@@ -12,22 +16,32 @@ Nothing here waits for the device. On the CPU the functions return when the work
 lssar.h behind one another.
 """
 
+import os
+import struct
+
 import torch
 
 from . import _plans, _structs
 from ._library import library
 
 Q_BIT, K_BIT, V_BIT = 1, 2, 4
+DTYPES = {
+    torch.float16: _structs.DTYPE_FP16,
+    torch.bfloat16: _structs.DTYPE_BF16,
+    torch.float32: _structs.DTYPE_FP32,
+}
 _FAST_ALIGNMENT = 16
-
-
-def heads_last(tensor):
-    """Whether [batch, heads, length, dim] is a view of [batch, length, heads, dim]."""
-    return tensor.stride(1) < tensor.stride(2)
+_MAX_KEPT = 1024  # signatures, a few KiB each: a bound for programs whose lengths never repeat
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
 def layout_of(q, k, v):
-    return Q_BIT * heads_last(q) + K_BIT * heads_last(k) + V_BIT * heads_last(v)
+    """A bit for each that is a view of [batch, length, heads, dim]."""
+    return (
+        Q_BIT * (q.stride(1) < q.stride(2))
+        + K_BIT * (k.stride(1) < k.stride(2))
+        + V_BIT * (v.stride(1) < v.stride(2))
+    )
 
 
 def new_tensor(like, batch, heads, length, dim, is_heads_last):
@@ -41,139 +55,281 @@ def saved_floats_per_row(training_plan):
     return sum(training_plan.needs((1, 1, 1, 1, 1))[:3]) // 4
 
 
-def rows_contiguous(tensor):
+def _rows_contiguous(tensor):
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
-class _Operand:
-    """What a Call needs of a tensor, and the lowest bits of its address and strides."""
-
-    __slots__ = ("fields", "bits")
-
-    def __init__(self, tensor):
-        batch, head, row, _ = tensor.stride()
-        data = tensor.data_ptr()
-        self.fields = (data, batch, head, row)
-        self.bits = data | (batch | head | row) * tensor.element_size()
-        if self.bits % _FAST_ALIGNMENT:
-            # Strides of sizes of 1 are not looked at, and may be anything.
-            sizes = tensor.shape
-            used = [s for s, size in zip((batch, head, row), sizes) if size > 1]
-            self.bits = data
-            for stride in used:
-                self.bits |= stride * tensor.element_size()
+def _packed(strides):
+    return struct.pack("3q", *strides[:3])
 
 
-def _stream(device):
-    if device.type != "cuda":
-        return 0
-    return torch.cuda.current_stream(device).cuda_stream
+def _stride_bits(shape, strides, element_size):
+    """The lowest bits of the strides in bytes; strides of sizes of 1 are not looked at."""
+    bits = 0
+    for size, stride in zip(shape[:3], strides[:3]):
+        if size > 1:
+            bits |= stride * element_size
+    return bits
 
 
-def sizes_of(q, k):
-    batch, heads, seq_q, _ = q.shape
-    return (batch, heads, k.shape[1], seq_q, k.shape[2])
+class _Result:
+    """Shape and strides of a tensor that is written, as torch and as the library take them."""
 
+    __slots__ = ("shape", "strides", "packed")
 
-def find_plan(device, training, q, k, v, causal, p, offset, alignment):
-    return _plans.context(device).plan(
-        (
-            training,
-            q.dtype,
-            q.shape[3],
-            v.shape[3],
-            q.shape[1],
-            k.shape[1],
-            causal,
-            p,
-            offset,
-            alignment,
-        )
-    )
+    def __init__(self, batch, heads, length, dim, is_heads_last):
+        self.shape = (batch, heads, length, dim)
+        like = torch.empty((), device="meta")
+        self.strides = new_tensor(like, *self.shape, is_heads_last).stride()
+        self.packed = _packed(self.strides)
+
+    def new(self, like):
+        return like.new_empty_strided(self.shape, self.strides)
 
 
 class _Pass:
-    """A call in the making: q, k, v, their plan, and the memory it needs."""
+    """The plan of a signature's pass, prepared, and the memory it needs."""
 
-    def __init__(self, training, q, k, v, others, causal, p, offset):
+    __slots__ = ("handle", "execute", "saved", "saved_size", "workspace", "workspace_size")
+
+    def __init__(self, signature, name, alignment):
+        plan = signature.plan(name != "forward", alignment)
+        if not plan.prepared and signature.is_capturing():
+            raise RuntimeError(
+                "lssar.attention: this problem has no kernels yet, and they cannot be loaded while "
+                "a CUDA graph is captured: call it once, forward and backward, before the capture"
+            )
+        plan.prepare()
+        self.handle = plan.handle
+        self.execute = getattr(library(), f"execute_{name}")
+        *self.saved, self.workspace = plan.needs(signature.sizes)
+        self.saved_size = sum(self.saved) // 4
+        self.workspace_size = -(-self.workspace // signature.element_size)
+
+
+class Signature:
+    """What calls with the same shapes, strides, dtype, device and options have in common."""
+
+    def __init__(self, q, k, v, causal, p, offset, layout):
+        batch, heads, seq_q, dim = q.shape
+        kv_heads, seq_k, dim_v = v.shape[1:]
         self.device = q.device
-        self.inputs = [_Operand(tensor) for tensor in (q, k, v, *others)]
-        bits = 0
-        for operand in self.inputs:
-            bits |= operand.bits
-        # Results are torch's allocations with rows of 8 elements or more: aligned. 0: the plan has
-        # kernels for every alignment.
-        alignment = 0 if bits % _FAST_ALIGNMENT else _FAST_ALIGNMENT
-        self.sizes = sizes_of(q, k)
-        self.plan = find_plan(
-            self.device, training, q, k, v, causal, p, offset, alignment
-        )
-        self.plan.prepare(self.device)
-        self.needs = self.plan.needs(self.sizes)
+        self.device_type = q.device.type
+        self.ordinal = q.device.index or 0
+        self.dtype = q.dtype
+        self.element_size = q.element_size()
+        self.scalars = (causal, p, offset, layout)
+        self.sizes = (batch, heads, kv_heads, seq_q, seq_k)
+        self.head = struct.pack("Q5q", _structs.CALL_BYTES, *self.sizes)
+        self.bits = 0
+        for x in (q, k, v):
+            self.bits |= _stride_bits(x.shape, x.stride(), self.element_size)
+        self.q, self.k, self.v = (_packed(x.stride()) for x in (q, k, v))
+        self.o = _Result(batch, heads, seq_q, dim_v, layout & Q_BIT)
+        self.grad_q = _Result(batch, heads, seq_q, dim, layout & Q_BIT)
+        self.grad_k = _Result(batch, kv_heads, seq_k, dim, layout & K_BIT)
+        self.grad_v = _Result(batch, kv_heads, seq_k, dim_v, layout & V_BIT)
+        self._problem = (DTYPES[q.dtype], dim, dim_v, heads, kv_heads, causal, p, offset)
+        self._passes = {}  # by pass, and whether every pointer and stride is aligned
 
-    def run(self, execute, results, saved):
-        """`results`: the fields of o, grad_o, grad_q, grad_k, grad_v."""
-        saved_o_bytes, stats_bytes, _, workspace_bytes = self.needs
-        saved_o = stats = x = 0
-        if saved is not None:
-            saved_o = saved.data_ptr()
-            stats = saved_o + saved_o_bytes
-            x = stats + stats_bytes
-        workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=self.device)
-        q, k, v = self.inputs[:3]
-        call = _structs.CALL.pack(
-            _structs.CALL_BYTES,
-            *self.sizes,
-            *q.fields,
-            *k.fields,
-            *v.fields,
-            *(field for tensor in results for field in tensor),
-            saved_o,
-            stats,
-            x,
-            workspace.data_ptr(),
-            workspace_bytes,
-            _stream(self.device),
-        )
-        status = execute(self.plan.handle, call)
-        if status:
-            library().check(status)
+    def plan(self, training, alignment):
+        context = _plans.context(self.device_type, self.ordinal)
+        return context.plan((training, *self._problem, alignment))
+
+    def is_capturing(self):
+        return self.device_type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+    def stream(self):
+        if self.device_type != "cuda":
+            return 0
+        if _raw_stream is not None:
+            return _raw_stream(self.ordinal)
+        return torch.cuda.current_stream(self.device).cuda_stream
+
+    def find_pass(self, name, bits):
+        """`bits`: of the pointers and of strides that are not the signature's."""
+        # Results are torch's allocations with rows of 8 elements or more: aligned.
+        is_aligned = (bits | self.bits) % _FAST_ALIGNMENT == 0
+        found = self._passes.get((name, is_aligned))
+        if found is None:
+            # A plan for 0 has kernels for every alignment.
+            found = _Pass(self, name, _FAST_ALIGNMENT if is_aligned else 0)
+            self._passes[name, is_aligned] = found
+        return found
 
 
-_NONE = _structs.NO_TENSOR
+_signatures = {}
+os.register_at_fork(after_in_child=_signatures.clear)  # as _plans' contexts
+
+
+def _key(q, k, v, causal, p, offset, layout):
+    """Every property of the arguments that a check or a call depends on, but for the addresses."""
+    return (
+        q.shape,
+        q.stride(),
+        k.shape,
+        k.stride(),
+        v.shape,
+        v.stride(),
+        q.dtype,
+        k.dtype,
+        v.dtype,
+        q.device,
+        k.device,
+        v.device,
+        causal,
+        p,
+        offset,
+        layout,
+        # 1 == True == 1.0
+        causal.__class__,
+        p.__class__,
+        offset.__class__,
+    )
+
+
+def known_signature(q, k, v, causal, p, offset):
+    """The signature of arguments that were right once; None for any others. Of torch.Tensors."""
+    try:
+        return _signatures.get(_key(q, k, v, causal, p, offset, None))
+    except (RuntimeError, TypeError):  # tensors without strides, scalars without a hash
+        return None
+
+
+def signature_of(q, k, v, causal, p, offset):
+    """The signature of arguments that are right, their rows contiguous; with the layout they have."""
+    key = _key(q, k, v, causal, p, offset, None)
+    found = _signatures.get(key)
+    if found is None:
+        found, *_ = _with_signature(q, k, v, causal, p, float(offset), layout_of(q, k, v))
+        _signatures[key] = found
+    return found
+
+
+def _with_signature(q, k, v, *scalars):
+    """q, k, v with contiguous rows, and their signature, for scalars = causal, p, offset, layout."""
+    found = _signatures.get(_key(q, k, v, *scalars))
+    if found is None:
+        q, k, v = _rows_contiguous(q), _rows_contiguous(k), _rows_contiguous(v)
+        found = Signature(q, k, v, *scalars)
+        if len(_signatures) >= _MAX_KEPT:
+            _signatures.clear()
+        _signatures[_key(q, k, v, *scalars)] = found
+    return found, q, k, v
+
+
+_NO_TENSOR = bytes(32)
+_NO_GRADS = 4 * _NO_TENSOR
+# lssar_call: struct_size and sizes; a pointer and strides for each tensor; saved_o, _stats, _x,
+# workspace and its size, stream. Those of a pass that are not looked at are zero bytes.
+_FORWARD = struct.Struct("48sQ24sQ24sQ24sQ24s128s6Q")
+_BACKWARD = struct.Struct("48sQ24sQ24sQ24s32sQ24sQ24sQ24sQ24s6Q")
+
+
+def _run_forward(signature, name, q, k, v, with_saved):
+    at_q, at_k, at_v = q.data_ptr(), k.data_ptr(), v.data_ptr()
+    step = signature.find_pass(name, at_q | at_k | at_v)
+    o = signature.o.new(q)
+    saved = None
+    saved_o = stats = x = at_workspace = 0
+    if with_saved:
+        saved = q.new_empty(step.saved_size, dtype=torch.float32)
+        saved_o = saved.data_ptr()
+        stats = saved_o + step.saved[0]
+        x = stats + step.saved[1]
+    if step.workspace:
+        workspace = q.new_empty(step.workspace_size)
+        at_workspace = workspace.data_ptr()
+    call = _FORWARD.pack(
+        signature.head,
+        at_q,
+        signature.q,
+        at_k,
+        signature.k,
+        at_v,
+        signature.v,
+        o.data_ptr(),
+        signature.o.packed,
+        _NO_GRADS,
+        saved_o,
+        stats,
+        x,
+        at_workspace,
+        step.workspace,
+        signature.stream(),
+    )
+    status = step.execute(step.handle, call)
+    if status:
+        library().check(status)
+    return o, saved
+
+
+def run_forward(signature, q, k, v):
+    """o."""
+    return _run_forward(signature, "forward", q, k, v, False)[0]
+
+
+def run_forward_train(signature, q, k, v):
+    """o, saved."""
+    return _run_forward(signature, "forward_train", q, k, v, True)
 
 
 def forward(q, k, v, causal, p, offset, layout):
     """o."""
-    q, k, v = rows_contiguous(q), rows_contiguous(k), rows_contiguous(v)
-    step = _Pass(False, q, k, v, (), causal, p, offset)
-    o = new_tensor(q, *q.shape[:3], v.shape[3], layout & Q_BIT)
-    results = (_Operand(o).fields, _NONE, _NONE, _NONE, _NONE)
-    step.run(library().execute_forward, results, None)
-    return o
+    return run_forward(*_with_signature(q, k, v, causal, p, offset, layout))
 
 
 def forward_train(q, k, v, causal, p, offset, layout):
     """o, saved."""
-    q, k, v = rows_contiguous(q), rows_contiguous(k), rows_contiguous(v)
-    step = _Pass(True, q, k, v, (), causal, p, offset)
-    o = new_tensor(q, *q.shape[:3], v.shape[3], layout & Q_BIT)
-    saved = torch.empty(sum(step.needs[:3]) // 4, dtype=torch.float32, device=q.device)
-    results = (_Operand(o).fields, _NONE, _NONE, _NONE, _NONE)
-    step.run(library().execute_forward_train, results, saved)
-    return o, saved
+    return run_forward_train(*_with_signature(q, k, v, causal, p, offset, layout))
 
 
 def backward(grad_o, q, k, v, saved, causal, p, offset, layout):
     """grad_q, grad_k, grad_v."""
-    q, k, v = rows_contiguous(q), rows_contiguous(k), rows_contiguous(v)
-    grad_o = rows_contiguous(grad_o)
-    step = _Pass(True, q, k, v, (grad_o,), causal, p, offset)
-    grads = (
-        new_tensor(q, *q.shape, layout & Q_BIT),
-        new_tensor(k, *k.shape, layout & K_BIT),
-        new_tensor(v, *v.shape, layout & V_BIT),
+    signature, q, k, v = _with_signature(q, k, v, causal, p, offset, layout)
+    strides = signature.o.packed
+    stride_bits = 0
+    if grad_o.stride() != signature.o.strides:
+        grad_o = _rows_contiguous(grad_o)
+        strides = _packed(grad_o.stride())
+        stride_bits = _stride_bits(grad_o.shape, grad_o.stride(), signature.element_size)
+    at_q, at_k, at_v, at_grad_o = q.data_ptr(), k.data_ptr(), v.data_ptr(), grad_o.data_ptr()
+    bits = at_q | at_k | at_v | at_grad_o | stride_bits
+    step = signature.find_pass("backward", bits)
+    grad_q = signature.grad_q.new(q)
+    grad_k = signature.grad_k.new(k)
+    grad_v = signature.grad_v.new(v)
+    at_workspace = 0
+    if step.workspace:
+        workspace = q.new_empty(step.workspace_size)
+        at_workspace = workspace.data_ptr()
+    saved_o = saved.data_ptr()
+    stats = saved_o + step.saved[0]
+    call = _BACKWARD.pack(
+        signature.head,
+        at_q,
+        signature.q,
+        at_k,
+        signature.k,
+        at_v,
+        signature.v,
+        _NO_TENSOR,
+        at_grad_o,
+        strides,
+        grad_q.data_ptr(),
+        signature.grad_q.packed,
+        grad_k.data_ptr(),
+        signature.grad_k.packed,
+        grad_v.data_ptr(),
+        signature.grad_v.packed,
+        saved_o,
+        stats,
+        stats + step.saved[1],
+        at_workspace,
+        step.workspace,
+        signature.stream(),
     )
-    results = (_NONE, step.inputs[3].fields, *(_Operand(grad).fields for grad in grads))
-    step.run(library().execute_backward, results, saved)
-    return grads
+    status = step.execute(step.handle, call)
+    if status:
+        library().check(status)
+    return grad_q, grad_k, grad_v

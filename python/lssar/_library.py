@@ -1,14 +1,13 @@
-"""Finds and opens liblssar.so, once per process.
+"""Finds and opens liblssar.so, once per process. Needs neither torch nor JAX.
 
 Used by _plans. Any thread may call library(); it is opened by the first call, not by `import`.
 """
 
 import ctypes
+import importlib.util
 import os
 import pathlib
 import threading
-
-import torch
 
 from . import _structs
 
@@ -79,15 +78,18 @@ def _candidates():
     return [str(file) for file in files] + [f"{NAME}.{_structs.ABI_VERSION}"]
 
 
-def _offer_torch_nvrtc():
-    """Opens the NVRTC that came with torch, which fits the driver torch runs on: liblssar.so then
-    finds it by its name. Where there is none, or it does not open, liblssar.so looks elsewhere."""
+def _offer_nvrtc_wheel():
+    """Opens the NVRTC that pip installed, with torch or JAX say, and that fits the driver they run
+    on: liblssar.so then finds it by its name. Where there is none, or it does not open, liblssar.so
+    looks elsewhere."""
     if os.environ.get("LSSAR_NVRTC_PATH"):
         return
-    packages = pathlib.Path(torch.__file__).parent.parent / "nvidia"
+    spec = importlib.util.find_spec("nvidia")
+    folders = [] if spec is None else spec.submodule_search_locations or []
     # NVRTC opens its builtins by name when it first compiles.
     for pattern in ("*/lib/libnvrtc.so.*", "*/lib/libnvrtc-builtins.so.*"):
-        for file in sorted(packages.glob(pattern))[-1:]:
+        found = [file for folder in folders for file in sorted(pathlib.Path(folder).glob(pattern))]
+        for file in found[-1:]:
             try:
                 ctypes.CDLL(str(file))
             except OSError:
@@ -96,7 +98,7 @@ def _offer_torch_nvrtc():
 
 def _open():
     candidates = _candidates()
-    _offer_torch_nvrtc()
+    _offer_nvrtc_wheel()
     tried = []
     for candidate in candidates:
         if os.sep in candidate and not os.path.exists(candidate):

@@ -5,7 +5,7 @@ Used by _attention. Two ways to the same _launch:
 - operators torch.ops.lssar.* with shapes for tracing (fake implementations), so that torch.compile
   and torch.export keep them in their graphs. For torch 2.4 and later.
 - an autograd.Function. For older torch, and for plain calls with any torch: it costs the CPU a third
-  of the time, which counts where kernels are short.
+  of the time, which counts where kernels are short. It gets a Signature.
 """
 
 import torch
@@ -41,27 +41,27 @@ class _Backward(torch.autograd.Function):
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, q, k, v, *scalars):
-        o, saved = _launch.forward_train(q, k, v, *scalars)
+    def forward(ctx, q, k, v, signature):
+        o, saved = _launch.run_forward_train(signature, q, k, v)
         ctx.save_for_backward(q, k, v, saved)
-        ctx.scalars = scalars
+        ctx.scalars = signature.scalars
         ctx.set_materialize_grads(False)
         return o
 
     @staticmethod
     def backward(ctx, grad_o):
         if grad_o is None:
-            return (None,) * 7
-        # Gradient mode is on in here only with create_graph=True.
+            return None, None, None, None
+        # Gradient mode is on in here only with create_graph=True. What hooks of saved tensors gave
+        # back may be laid out otherwise: the backward looks for a signature of its own.
         run = _Backward.apply if torch.is_grad_enabled() else _launch.backward
-        return (*run(grad_o, *ctx.saved_tensors, *ctx.scalars), *(None,) * 4)
+        return (*run(grad_o, *ctx.saved_tensors, *ctx.scalars), None)
 
 
-def attention_by_function(q, k, v, causal, p, offset):
-    layout = _launch.layout_of(q, k, v)
+def attention_by_function(signature, q, k, v):
     if wants_gradient(q, k, v):
-        return _Attention.apply(q, k, v, causal, p, offset, layout)
-    return _launch.forward(q, k, v, causal, p, offset, layout)
+        return _Attention.apply(q, k, v, signature)
+    return _launch.run_forward(signature, q, k, v)
 
 
 # ---- Operators
@@ -73,8 +73,9 @@ def _fake_forward(q, k, v, causal, p, offset, layout):
 
 def _fake_forward_train(q, k, v, causal, p, offset, layout):
     # The size does not depend on the device: asked of the virtual one, traces need no GPU.
-    key = (True, q.dtype, int(q.shape[3]), int(v.shape[3]), 1, 1, causal, p, offset, 0)
-    per_row = _launch.saved_floats_per_row(_plans.context(torch.device("cpu")).plan(key))
+    dtype, dim, dim_v = _launch.DTYPES[q.dtype], int(q.shape[3]), int(v.shape[3])
+    key = (True, dtype, dim, dim_v, 1, 1, causal, p, offset, 0)
+    per_row = _launch.saved_floats_per_row(_plans.context("cpu").plan(key))
     batch, heads, length, _ = q.shape
     saved = q.new_empty((batch * heads * length * per_row,), dtype=torch.float32)
     return _fake_forward(q, k, v, causal, p, offset, layout), saved
@@ -154,21 +155,20 @@ def attention_by_operator(q, k, v, causal, p, offset):
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def _is_plain_call(q, k, v):
-    """No tracing, no subclass of Tensor, no mode that wants to see operators, no torch.func."""
+def is_plain_call(q, k, v):
+    """Tensors, and no tracing, no subclass of Tensor, no mode that wants to see operators, and no
+    torch.func."""
     return (
         type(q) in _PLAIN
         and type(k) in _PLAIN
         and type(v) in _PLAIN
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._functorch.peek_interpreter_stack() is None
+        and (
+            not HAS_OPERATORS
+            or not torch.compiler.is_compiling()
+            and torch._C._len_torch_dispatch_stack() == 0
+            and torch._C._functorch.peek_interpreter_stack() is None
+        )
     )
-
-
-def attention(q, k, v, causal, p, offset):
-    if not HAS_OPERATORS or not torch.compiler.is_compiling() and _is_plain_call(q, k, v):
-        return attention_by_function(q, k, v, causal, p, offset)
-    return attention_by_operator(q, k, v, causal, p, offset)
 
 
 if HAS_OPERATORS:

@@ -5,37 +5,48 @@ from unittest import mock
 
 import torch
 
+import definition
 import lssar
 from definition import assert_close, check, expected, random_inputs, with_gradients
-from lssar import _launch
+from lssar import _launch, _structs
+from lssar._library import library
 
 
-class CopiesCounted(unittest.TestCase):
+class ReadInPlace(unittest.TestCase):
     """Tests that look at the addresses which the library got."""
 
     def setUp(self):
-        self.operands = []
-        original = _launch._Operand
+        self.calls = []
+        for name in ("execute_forward", "execute_forward_train", "execute_backward"):
+            patch = mock.patch.object(library(), name, self.recorded(getattr(library(), name)))
+            patch.start()
+            self.addCleanup(patch.stop)
+        _launch._signatures.clear()  # they know the functions
+        self.addCleanup(_launch._signatures.clear)
 
-        def recorded(tensor):
-            operand = original(tensor)
-            self.operands.append(operand.fields[0])
-            return operand
+    def recorded(self, execute):
+        def record(plan, call):
+            self.calls.append(_structs.Call.from_buffer_copy(call))
+            return execute(plan, call)
 
-        patch = mock.patch.object(_launch, "_Operand", recorded)
-        patch.start()
-        self.addCleanup(patch.stop)
+        return record
 
     def assert_read_in_place(self, *tensors):
-        for tensor in tensors:
-            self.assertIn(tensor.data_ptr(), self.operands)
+        """By every call, forward and backward."""
+        self.assertTrue(self.calls)
+        for call in self.calls:
+            read = (call.q.data, call.k.data, call.v.data)
+            for tensor in tensors:
+                self.assertIn(tensor.data_ptr(), read)
 
     def test_contiguous(self):
         q, k, v = random_inputs()
         check(self, q, k, v)
-        # o comes fourth; then the backward's inputs, the same again.
-        self.assertEqual(self.operands[:3], [x.data_ptr() for x in (q, k, v)])
-        self.assertEqual(self.operands[4:7], [x.data_ptr() for x in (q, k, v)])
+        self.assertEqual(len(self.calls), 2)
+        for call in self.calls:
+            for got, tensor in ((call.q, q), (call.k, k), (call.v, v)):
+                self.assertEqual(got.data, tensor.data_ptr())
+                self.assertEqual(tuple(got.strides), tensor.stride()[:3])
 
     def test_heads_behind_length(self):
         leaves = [torch.randn(2, 19, 3, 16, requires_grad=True) for _ in range(3)]
@@ -80,9 +91,9 @@ class CopiesCounted(unittest.TestCase):
         q, k, v = random_inputs(dim=16)
         strided = torch.randn(1, 2, 16, 33).transpose(2, 3).requires_grad_()
         check(self, strided, k, v)
-        read = [self.operands[0], self.operands[4]]
+        read = [call.q.data for call in self.calls]
         self.assertEqual(read[0], read[1])  # the backward reads the forward's copy
-        self.assertNotIn(strided.data_ptr(), self.operands)
+        self.assertNotIn(strided.data_ptr(), read)
 
 
 class Layouts(unittest.TestCase):
@@ -111,6 +122,28 @@ class Layouts(unittest.TestCase):
             wanted = lssar.attention(q, k, v)
             odd = q.as_strided(q.shape, (16, 3, 5, 1))
             self.assertTrue(torch.equal(lssar.attention(odd, k, v), wanted))
+
+    def test_a_call_like_an_earlier_one_brings_its_own_alignment(self):
+        """Same shapes and strides, which the package remembers, at another address."""
+        memory = torch.randn(3, 2 * 33 * 16 + 1)
+        for start in (0, 1, 0):
+            shape = (3, 1, 2, 33, 16)
+            strides = (memory.stride(0), 2 * 33 * 16, 33 * 16, 16, 1)
+            q, k, v = memory.as_strided(shape, strides, start).unbind()
+            with torch.no_grad():
+                wanted = definition.attention(q.double(), k.double(), v.double()).float()
+                o = lssar.attention(q, k, v)
+            torch.testing.assert_close(o, wanted, rtol=1e-4, atol=1e-5)
+
+    def test_saved_tensors_may_come_back_laid_out_otherwise(self):
+        """As hooks of saved tensors do that offload them."""
+        x = torch.randn(2, 3, 33, 2, 16)
+        q, k, v = (y.transpose(1, 2).detach().requires_grad_() for y in x.unbind(1))
+        wanted = with_gradients(lssar.attention, q, k, v)
+        with torch.autograd.graph.saved_tensors_hooks(lambda y: y.contiguous(), lambda y: y):
+            results = with_gradients(lssar.attention, q, k, v)
+        for result, reference in zip(results, wanted):
+            self.assertTrue(torch.equal(result, reference))
 
 
 if __name__ == "__main__":

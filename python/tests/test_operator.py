@@ -1,12 +1,14 @@
 """The operators: torch.compile, tracing, torch's own checks, and the path without them."""
 
 import unittest
+from unittest import mock
 
 import torch
 
 import lssar
 from definition import assert_close, check, expected, random_inputs, with_gradients
-from lssar import _op
+from lssar import _launch, _op, _structs
+from lssar._library import library
 
 
 class Compile(unittest.TestCase):
@@ -163,6 +165,48 @@ class WithoutCompile(unittest.TestCase):
         (dq,) = torch.autograd.grad(self.attention(q, k, v).sum(), q, create_graph=True)
         with self.assertRaisesRegex(NotImplementedError, "gradient of the gradient"):
             dq.sum().backward()
+
+
+class NothingWaits(unittest.TestCase):
+    """A call allocates and enqueues: no torch operator that reads a result on the host, copies or
+    computes, and no function of the library but execute_*."""
+
+    def test_operators_of_torch_are_allocations(self):
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        class Names(TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                names.add(function.name())
+                return function(*args, **(kwargs or {}))
+
+        for inputs in (
+            random_inputs(heads=4, kv_heads=2, len_q=9, dim_v=24),
+            [x.transpose(1, 2) for x in torch.randn(3, 1, 9, 2, 16, dtype=torch.bfloat16)],
+        ):
+            q, k, v = (x.detach() for x in inputs)
+            scalars = (True, 15, 1.0, _launch.layout_of(q, k, v))
+            o, saved = _launch.forward_train(q, k, v, *scalars)
+            grad_o = torch.ones_like(o)
+            for _ in range(2):  # calls of a new signature, and of one that is known
+                names = set()
+                with Names():
+                    _launch.forward(q, k, v, *scalars)
+                    _launch.forward_train(q, k, v, *scalars)
+                    _launch.backward(grad_o, q, k, v, saved, *scalars)
+                allocations = {"aten::new_empty", "aten::new_empty_strided"}
+                self.assertEqual(names, allocations)
+
+    def test_functions_of_the_library(self):
+        inputs = random_inputs(len_q=9)
+        with_gradients(lssar.attention, *inputs)  # has kernels from here on
+        with mock.patch.dict(library().__dict__):
+            for name in _structs.PROTOTYPES:
+                if not name.startswith("lssar_execute_"):
+                    setattr(library(), name[len("lssar_") :], None)
+            with_gradients(lssar.attention, *inputs)
+            with torch.no_grad():
+                with self.assertRaises(TypeError):  # another pass, which is not prepared
+                    lssar.attention(*inputs, p=13)
 
 
 if __name__ == "__main__":
