@@ -1,10 +1,9 @@
 """The structs of include/lssar/lssar.h for ctypes, and the functions of it that the package calls.
 
-Used by _library and _plans. A test compares every layout here with what a C compiler says.
+Used by _library and _plans, and by tools/compare. Tests compare this file with the header.
 """
 
 import ctypes
-import struct
 
 ABI_VERSION = 1  # of the header that this file mirrors
 
@@ -17,6 +16,8 @@ DTYPE_FP32 = 2
 PASS_FORWARD = 1
 PASS_FORWARD_TRAIN = 2
 PASS_BACKWARD = 4
+LOG_DEBUG = 3
+STATUS_MISSING = 3
 
 
 class ContextOptions(ctypes.Structure):
@@ -29,6 +30,7 @@ class ContextOptions(ctypes.Structure):
         ("target", ctypes.c_char_p),
         ("cache_directory", ctypes.c_char_p),
         ("cache_max_bytes", ctypes.c_uint64),
+        ("tuning_table", ctypes.c_char_p),
     ]
 
 
@@ -65,6 +67,16 @@ class Problem(ctypes.Structure):
         ("offset", ctypes.c_double),
         ("alignment", ctypes.c_int32),
         ("reserved", ctypes.c_int32),
+    ]
+
+
+class PlanOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("schedule_json", ctypes.c_char_p),
+        ("tuning", ctypes.c_int32),
+        ("determinism", ctypes.c_int32),
+        ("tune", ctypes.c_void_p),
     ]
 
 
@@ -116,17 +128,15 @@ STRUCTS = {
     "lssar_context_options": ContextOptions,
     "lssar_context_info": ContextInfo,
     "lssar_problem": Problem,
+    "lssar_plan_options": PlanOptions,
     "lssar_sizes": Sizes,
     "lssar_saved_sizes": SavedSizes,
     "lssar_tensor": Tensor,
     "lssar_call": Call,
 }
 
-# A Call as bytes, its fields flat and in order: one pack costs a tenth of filling the ctypes
-# struct, and this is on the path of every call. struct_size, 5 sizes, 8 tensors, 6 words.
-CALL = struct.Struct("@Q5q" + 8 * "Q3q" + "6Q")
 CALL_BYTES = ctypes.sizeof(Call)
-NO_TENSOR = (0, 0, 0, 0)
+LOG_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 
 _POINTER = ctypes.c_void_p
 PROTOTYPES = {
@@ -135,9 +145,12 @@ PROTOTYPES = {
     "lssar_build_info": (ctypes.c_char_p, []),
     "lssar_status_string": (ctypes.c_char_p, [ctypes.c_int]),
     "lssar_last_error_detail": (ctypes.c_char_p, []),
+    "lssar_set_log_callback": (ctypes.c_int, [LOG_CALLBACK, _POINTER, ctypes.c_int]),
     "lssar_context_create": (ctypes.c_int, [_POINTER, _POINTER]),
+    "lssar_context_destroy": (None, [_POINTER]),
     "lssar_context_get_info": (ctypes.c_int, [_POINTER, _POINTER]),
     "lssar_plan_create": (ctypes.c_int, [_POINTER, _POINTER, _POINTER, _POINTER]),
+    "lssar_plan_destroy": (None, [_POINTER]),
     "lssar_plan_prepare": (ctypes.c_int, [_POINTER]),
     "lssar_plan_workspace_size": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),
     "lssar_plan_saved_sizes": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),

@@ -13,7 +13,7 @@ import torch
 
 import lssar
 from definition import random_inputs
-from lssar import _library, _structs
+from lssar import _launch, _library, _structs
 
 HEADER = pathlib.Path(__file__).resolve().parents[2] / "include"
 
@@ -136,7 +136,8 @@ class Library(unittest.TestCase):
             subprocess.run(build, input=source, text=True, check=True)
             output = subprocess.run([program], capture_output=True, text=True, check=True).stdout
         self.assertEqual(output.splitlines(), expected)
-        self.assertEqual(_structs.CALL.size, _structs.CALL_BYTES)
+        for packed in (_launch._FORWARD, _launch._BACKWARD):
+            self.assertEqual(packed.size, _structs.CALL_BYTES)
 
 
 if __name__ == "__main__":

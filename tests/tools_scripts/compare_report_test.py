@@ -1,9 +1,7 @@
-"""tools/compare_torch.py without torch: options, the C API's structs, ratios, tables, files."""
+"""tools/compare_torch.py without torch: options, the C API's constants, ratios, tables, files."""
 
-import ctypes
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -14,38 +12,6 @@ TOOLS, HEADER = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 del sys.argv[1:3]
 sys.path.insert(0, str(TOOLS))
 from compare import capi, cases, plot, report
-
-C_TYPES = {
-    "size_t": ctypes.c_size_t,
-    "int32_t": ctypes.c_int32,
-    "uint32_t": ctypes.c_uint32,
-    "int64_t": ctypes.c_int64,
-    "uint64_t": ctypes.c_uint64,
-    "double": ctypes.c_double,
-    "const char*": ctypes.c_char_p,
-    "float*": ctypes.c_void_p,
-    "void*": ctypes.c_void_p,
-    "const lssar_tune_options*": ctypes.c_void_p,
-    "lssar_sizes": capi.Sizes,
-    "lssar_tensor": capi.Tensor,
-    "lssar_range": capi.Range,
-}
-
-
-def header_fields(name):
-    """The (field, ctypes type) pairs of a struct in lssar.h."""
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
-    body = re.search(r"typedef struct " + name + r" \{(.*?)\} " + name + ";", text, re.DOTALL)
-    fields = []
-    for declaration in body.group(1).split(";"):
-        found = re.match(r"((?:const )?\w+\*?)\s+(.+)", declaration.strip(), re.DOTALL)
-        if not found:
-            continue
-        for declarator in found.group(2).split(","):
-            field, _, length = declarator.strip().rstrip("]").partition("[")
-            kind = C_TYPES[found.group(1)]
-            fields.append((field, kind * int(length) if length else kind))
-    return fields
 
 
 def record(contender, median_ms, pass_name="forward", **changes):
@@ -74,11 +40,6 @@ def skipped(contender, reason):
 
 
 class CApi(unittest.TestCase):
-    def test_structs_are_the_headers(self):
-        for name, struct in capi.STRUCTS.items():
-            with self.subTest(name):
-                self.assertEqual(list(struct._fields_), header_fields(name))
-
     def test_enumerators_are_the_headers(self):
         text = HEADER.read_text()
         for name, value in (

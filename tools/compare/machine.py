@@ -76,7 +76,7 @@ def describe(device, library, context):
         "driver": info["driver"] or None,
         "target": info["target"],
         "num_sms": info["num_sms"],
-        "lssar": library.build_info(),
+        "lssar": library.build_info().decode(),
         "compiler": library.compiler(),
         "torch": torch.__version__,
         "torch_cuda": torch.version.cuda,
