@@ -1,6 +1,7 @@
 """The structs of include/lssar/lssar.h for ctypes, and the functions of it that the package calls.
 
-Used by _library and _plans, and by tools/compare. Tests compare this file with the header.
+Used by _library and _plans, and by tools/compare. Tests compare this file with the header, whose
+structs may have more fields behind those here: the library takes what is not passed as 0.
 """
 
 import ctypes

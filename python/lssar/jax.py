@@ -1,0 +1,205 @@
+"""LSSAR attention for JAX, through jax.ffi; nothing is compiled against jaxlib.
+
+    import lssar.jax
+    o = lssar.jax.attention(q, k, v, causal=True, p=15)
+
+Needs JAX 0.10 or later, and not torch. README.md says what has been tried. The handlers below are
+Python functions that XLA calls on threads of its own; on a GPU they enqueue kernels on XLA's stream
+and do not wait for them.
+"""
+
+import ctypes
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import _plans, _structs, _xla
+from ._library import library
+
+__all__ = ["attention"]
+
+MAX_POWER = 64
+MAX_HEAD_DIM = 256
+_DTYPES = {
+    "float16": _structs.DTYPE_FP16,
+    "bfloat16": _structs.DTYPE_BF16,
+    "float32": _structs.DTYPE_FP32,
+}
+_OF_XLA = {10: _structs.DTYPE_FP16, 16: _structs.DTYPE_BF16, 11: _structs.DTYPE_FP32}
+_FAST_ALIGNMENT = 16
+_INPUTS = {
+    "forward": ("q", "k", "v"),
+    "forward_train": ("q", "k", "v"),
+    "backward": ("grad_o", "q", "k", "v"),
+}
+_OUTPUTS = {
+    "forward": ("o",),
+    "forward_train": ("o",),
+    "backward": ("grad_q", "grad_k", "grad_v"),
+}
+
+
+def attention(q, k, v, causal=True, p=15, offset=1.0):
+    """LSSAR attention (p = 0: LSSA), differentiable once in reverse mode.
+
+    As lssar.attention of the package: q [batch, heads, length_q, d], k [batch, kv_heads, length_k,
+    d], v [batch, kv_heads, length_k, dv], all float16, bfloat16 or float32; returns [batch, heads,
+    length_q, dv]. causal, p and offset are Python values. Under jax.vmap entries go one by one.
+
+    Raises TypeError or ValueError, which name the argument; failures of the library come as XLA's
+    errors when the computation runs.
+    """
+    q, k, v = (jnp.asarray(x) for x in (q, k, v))
+    _check(q, k, v, causal, p, offset)
+    return _attention(q, k, v, causal, p, float(offset))
+
+
+def _check(q, k, v, causal, p, offset):
+    if not isinstance(causal, bool):
+        raise TypeError(f"causal: {causal!r}; must be True or False")
+    if not isinstance(p, int) or isinstance(p, bool):
+        raise TypeError(f"p: {p!r}; must be an int from 0 to {MAX_POWER}")
+    if not 0 <= p <= MAX_POWER:
+        raise ValueError(f"p: {p}; must be from 1 to {MAX_POWER}, or 0 for LSSA")
+    if not isinstance(offset, (int, float)) or isinstance(offset, bool):
+        raise TypeError(f"offset: {offset!r}; must be a number")
+    if not 0 <= offset < math.inf:  # a NaN is not
+        raise ValueError(f"offset: {offset}; must be finite and not negative")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dtype.name not in _DTYPES or x.dtype != q.dtype:
+            raise TypeError(
+                f"{name}: dtype {x.dtype}; must be float16, bfloat16 or float32, and that of q"
+            )
+        if x.ndim != 4:
+            raise ValueError(f"{name}: shape {x.shape}; must be [batch, heads, length, dim]")
+        if x.shape[3] % 8 != 0 or not 8 <= x.shape[3] <= MAX_HEAD_DIM:
+            raise ValueError(
+                f"{name}: dim {x.shape[3]}; must be a multiple of 8 from 8 to {MAX_HEAD_DIM}"
+            )
+    if k.shape != (q.shape[0], k.shape[1], k.shape[2], q.shape[3]):
+        raise ValueError(f"k: shape {k.shape}; batch and dim must be those of q, {q.shape}")
+    if v.shape[:3] != k.shape[:3]:
+        raise ValueError(f"v: shape {v.shape}; batch, heads and length must be those of k, {k.shape}")
+    if k.shape[1] < 1 or q.shape[1] < 1 or q.shape[1] % k.shape[1] != 0:
+        raise ValueError(f"k: {k.shape[1]} heads; must divide the heads of q, {q.shape[1]}")
+
+
+# ---- The function and its gradient
+
+
+def _call(name, results, inputs, causal, p, offset):
+    _register()
+    call = jax.ffi.ffi_call(f"lssar_{name}", results, vmap_method="sequential")
+    return call(*inputs, causal=np.int32(causal), p=np.int32(p), offset=np.float64(offset))
+
+
+def _like_o(q, v):
+    return jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), q.dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
+def _attention(q, k, v, causal, p, offset):
+    return _call("forward", _like_o(q, v), (q, k, v), causal, p, offset)
+
+
+def _forward(q, k, v, causal, p, offset):
+    # What is saved does not depend on the device: asked of the virtual one.
+    key = (True, _DTYPES[q.dtype.name], q.shape[3], v.shape[3], 1, 1, causal, p, offset, 0)
+    per_row = sum(_plans.context("cpu").plan(key).needs((1, 1, 1, 1, 1))[:3]) // 4
+    saved = jax.ShapeDtypeStruct((math.prod(q.shape[:3]) * per_row,), jnp.float32)
+    o, saved = _call("forward_train", (_like_o(q, v), saved), (q, k, v), causal, p, offset)
+    return o, (q, k, v, saved)
+
+
+def _backward(causal, p, offset, kept, grad_o):
+    q, k, v, saved = kept
+    results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (q, k, v))
+    return _call("backward", results, (grad_o, q, k, v, saved), causal, p, offset)
+
+
+_attention.defvjp(_forward, _backward)
+
+
+# ---- Handlers: what XLA calls when the computation runs
+
+
+def _tensor(buffer):
+    address, _, (_, heads, length, dim) = buffer
+    return _structs.Tensor(address, (heads * length * dim, length * dim, dim))
+
+
+def _plan(frame, name, device_type, tensors, sizes):
+    """Of a call, prepared. `tensors`: buffers by their names in lssar_call."""
+    _, dtype, (*_, head_dim) = tensors["q"]
+    head_dim_v = tensors["v"][2][3]
+    causal, p = (bool(frame.scalar(b"causal", ctypes.c_int32)), frame.scalar(b"p", ctypes.c_int32))
+    offset = frame.scalar(b"offset", ctypes.c_double)
+    bits = 0
+    for address, _, _ in tensors.values():
+        bits |= address
+    alignment = 0 if bits % _FAST_ALIGNMENT else _FAST_ALIGNMENT
+    problem = (_OF_XLA[dtype], head_dim, head_dim_v, sizes.heads, sizes.kv_heads, causal, p, offset)
+    ordinal = frame.device_ordinal() if device_type == "cuda" else 0
+    plan = _plans.context(device_type, ordinal).plan((name != "forward", *problem, alignment))
+    plan.prepare()
+    return plan
+
+
+def _execute(frame, name, device_type):
+    arguments, results = frame.arguments(), frame.results()
+    tensors = dict(zip(_INPUTS[name], arguments)) | dict(zip(_OUTPUTS[name], results))
+    batch, heads, seq_q, _ = tensors["q"][2]
+    _, kv_heads, seq_k, _ = tensors["k"][2]
+    sizes = _structs.Sizes(batch, heads, kv_heads, seq_q, seq_k)
+    plan = _plan(frame, name, device_type, tensors, sizes)
+    call = _structs.sized(_structs.Call, sizes=sizes)
+    for field, buffer in tensors.items():
+        setattr(call, field, _tensor(buffer))
+    *saved, workspace = plan.needs((batch, heads, kv_heads, seq_q, seq_k))
+    if name != "forward":
+        at = results[-1][0] if name == "forward_train" else arguments[-1][0]
+        call.saved_o, call.saved_stats, call.saved_x = at, at + saved[0], at + saved[0] + saved[1]
+    call.workspace_bytes = workspace
+    execute = getattr(library(), f"execute_{name}")
+    if device_type == "cpu":
+        memory = np.empty(workspace + _FAST_ALIGNMENT, np.uint8)
+        call.workspace = memory.ctypes.data + -memory.ctypes.data % _FAST_ALIGNMENT
+        library().check(execute(plan.handle, ctypes.byref(call)))
+        return
+    call.stream = frame.stream()
+    call.workspace = frame.allocate(workspace) if workspace else None
+    try:
+        library().check(execute(plan.handle, ctypes.byref(call)))
+    finally:
+        if workspace:
+            frame.free(call.workspace, workspace)
+
+
+def _handler(name, device_type):
+    @_xla.Handler
+    def handle(address):
+        frame = _xla.Frame(address)
+        try:
+            if not frame.answer_metadata() and frame.is_execution:
+                _execute(frame, name, device_type)
+        except Exception as error:  # noqa: BLE001: nothing may leave a function that C calls
+            return frame.error(f"lssar: {error}")
+        return None
+
+    return handle
+
+
+_handlers = []  # as long as the process lives
+
+
+@functools.cache
+def _register():
+    for name in _INPUTS:
+        for device_type, platform in (("cpu", "cpu"), ("cuda", "CUDA")):
+            handler = _handler(name, device_type)
+            _handlers.append(handler)
+            address = ctypes.cast(handler, ctypes.c_void_p).value
+            jax.ffi.register_ffi_target(f"lssar_{name}", jax.ffi.pycapsule(address), platform)

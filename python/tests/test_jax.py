@@ -1,0 +1,137 @@
+"""lssar.jax on CPU arrays, against the definition in float64."""
+
+import importlib.util
+import pathlib
+import subprocess
+import tempfile
+import unittest
+from unittest import mock
+
+import torch
+
+import definition
+from definition import assert_close, expected, random_inputs
+
+HAS_JAX = importlib.util.find_spec("jax") is not None
+if HAS_JAX:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    import lssar.jax
+    from lssar import _xla
+    from lssar._library import library
+
+
+def to_jax(tensor):
+    return jnp.asarray(tensor.detach().float().numpy(), dtype=str(tensor.dtype).split(".")[1])
+
+
+def to_torch(array):
+    return torch.from_numpy(np.array(array, np.float32))
+
+
+@unittest.skipUnless(HAS_JAX, "JAX is not installed: pip install jax")
+class Jax(unittest.TestCase):
+    def check(self, q, k, v, function=None, **options):
+        """Values and gradients of a function of q, k, v against the definition."""
+        function = function or (lambda *x: lssar.jax.attention(*x, **options))
+        o, pull = jax.vjp(function, *(to_jax(x) for x in (q, k, v)))
+        grad_o = torch.randn(o.shape, generator=torch.Generator().manual_seed(7)).to(q.dtype)
+        results = (o, *pull(to_jax(grad_o)))
+        self.assertEqual({x.dtype.name for x in results}, {str(q.dtype).split(".")[1]})
+        wanted = expected(q, k, v, **options)
+        assert_close(self, [to_torch(x) for x in results], wanted, q.dtype)
+
+    def test_values_and_gradients(self):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            with self.subTest(dtype=dtype):
+                self.check(*random_inputs(batch=2, dtype=dtype))
+
+    def test_shapes_and_options(self):
+        for sizes, options in (
+            ({"heads": 4, "kv_heads": 2, "dim_v": 24}, {}),
+            ({"len_q": 5, "len_k": 37}, {"causal": False}),
+            ({}, {"p": 0}),
+            ({}, {"p": 3, "offset": 0.5}),
+        ):
+            with self.subTest(**sizes, **options):
+                self.check(*random_inputs(**sizes), **options)
+
+    def test_in_jit(self):
+        self.check(*random_inputs(), function=jax.jit(lssar.jax.attention))
+
+    def test_in_a_scan_with_remat(self):
+        """As the layers of a model: twice the same, which the definition does in a loop."""
+        q, k, v = random_inputs(len_q=12)
+
+        def layer(x, _):
+            return lssar.jax.attention(x, k_jax, v_jax), None
+
+        k_jax, v_jax = to_jax(k), to_jax(v)
+        gradient = jax.grad(
+            lambda x: jax.lax.scan(jax.checkpoint(layer), x, None, length=2)[0].sum()
+        )(to_jax(q))
+        wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+        o = wide[0]
+        for _ in range(2):
+            o = definition.attention(o, *wide[1:])
+        (wanted,) = torch.autograd.grad(o.sum(), wide[0])
+        torch.testing.assert_close(to_torch(gradient).double(), wanted, rtol=1e-3, atol=1e-4)
+
+    def test_in_vmap(self):
+        q, k, v = (to_jax(x) for x in random_inputs(batch=3, len_q=9))
+        one_by_one = jax.vmap(lambda *x: lssar.jax.attention(*(y[None] for y in x))[0])(q, k, v)
+        np.testing.assert_array_equal(one_by_one, lssar.jax.attention(q, k, v))
+
+    def test_no_queries(self):
+        q = jnp.zeros((2, 1, 0, 8))
+        k = jnp.ones((2, 1, 3, 8))
+        gradient = jax.grad(lambda k: lssar.jax.attention(q, k, k).sum())(k)
+        self.assertFalse(gradient.any())
+
+    def test_wrong_arguments_are_named(self):
+        x, three_heads = jnp.ones((1, 2, 3, 16)), jnp.ones((1, 3, 3, 16))
+        for error, pattern, inputs, options in (
+            (ValueError, "^p: 65; must be", (x, x, x), {"p": 65}),
+            (TypeError, "^causal: 1; must be", (x, x, x), {"causal": 1}),
+            (ValueError, "^offset: -1; must be", (x, x, x), {"offset": -1}),
+            (TypeError, "^k: dtype int32; must be", (x, x.astype(int), x), {}),
+            (ValueError, "^q: dim 12; must be", (x[..., :12], x, x), {}),
+            (ValueError, r"^v: shape \(1, 1, 3, 16\); batch, heads", (x, x, x[:, :1]), {}),
+            (ValueError, "^k: 3 heads; must divide", (x, three_heads, three_heads), {}),
+        ):
+            with self.subTest(pattern=pattern), self.assertRaisesRegex(error, pattern):
+                lssar.jax.attention(*inputs, **options)
+
+    def test_failure_of_the_library_is_an_error_of_the_computation(self):
+        x = jnp.ones((1, 1, 3, 8))
+        with mock.patch.object(library(), "execute_forward", lambda plan, call: 5):
+            with self.assertRaisesRegex(Exception, "lssar: device error: "):
+                lssar.jax.attention(x, x, x).block_until_ready()
+
+    def test_structs_are_those_of_the_header(self):
+        """Of the jaxlib that is installed, as a C compiler sees them."""
+        lines = []
+        wanted = [f"version {_xla.API_VERSION[0]} {_xla.API_VERSION[1]}"]
+        for name, struct in _xla.STRUCTS.items():
+            for field in (field[0] for field in struct._fields_):
+                lines.append(f'printf("{name}.{field} %zu\\n", offsetof({name}, {field}));')
+                wanted.append(f"{name}.{field} {getattr(struct, field).offset}")
+        source = (
+            "#include <stdio.h>\n#include <xla/ffi/api/c_api.h>\n"
+            "int main(void) {\n"
+            'printf("version %d %d\\n", XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR);\n'
+            + "\n".join(lines)
+            + "\nreturn 0; }\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "layout"
+            build = ["c++", "-x", "c++", "-I", jax.ffi.include_dir(), "-", "-o", str(program)]
+            subprocess.run(build, input=source, text=True, check=True)
+            output = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(output.splitlines(), wanted)
+
+
+if __name__ == "__main__":
+    unittest.main()
