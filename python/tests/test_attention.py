@@ -170,6 +170,15 @@ class Autocast(unittest.TestCase):
             o = lssar.attention(q.bfloat16(), k, v)
         self.assertEqual(o.dtype, torch.bfloat16)
 
+    def test_a_call_that_was_right_without_it_is_cast(self):
+        q, k, v = random_inputs(len_q=6)
+        with torch.no_grad():
+            plain = [lssar.attention(q, k, v) for _ in range(2)]
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                cast = [lssar.attention(q, k, v) for _ in range(2)]
+        self.assertEqual({o.dtype for o in plain}, {torch.float32})
+        self.assertEqual({o.dtype for o in cast}, {torch.bfloat16})
+
     def test_off_changes_nothing(self):
         with torch.autocast("cpu", enabled=False), torch.no_grad():
             self.assertEqual(lssar.attention(*random_inputs(len_q=5)).dtype, torch.float32)

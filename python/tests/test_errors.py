@@ -38,6 +38,23 @@ class Arguments(unittest.TestCase):
             with self.subTest(**options):
                 self.assert_refused(error, pattern, *inputs, **options)
 
+    def test_after_right_arguments_that_are_equal_to_them(self):
+        """1 == True == 1.0: a call like an earlier one is not checked again."""
+        q, k, v = random_inputs(len_q=3)
+        with torch.no_grad():
+            lssar.attention(q, k, v, p=1, offset=1.0)
+        for pattern, options in (
+            ("^causal: 1; must be", {"causal": 1}),
+            ("^p: True; must be", {"p": True}),
+            ("^p: 1.0; must be", {"p": 1.0}),
+            ("^offset: True; must be", {"offset": True}),
+            (r"^p: \[1\]; must be", {"p": [1]}),
+        ):
+            with self.subTest(**options):
+                self.assert_refused(TypeError, pattern, q, k, v, **{"p": 1, **options})
+        self.assert_refused(TypeError, "^v: dtype torch.float16", q, k, v.half(), p=1)
+        self.assert_refused(TypeError, "^q: layout torch.sparse_coo", q.to_sparse(), k, v, p=1)
+
     def test_types(self):
         q, k, v = random_inputs(len_q=3)
         self.assert_refused(TypeError, "^k: list; must be a torch.Tensor", q, [1], v)
