@@ -82,8 +82,8 @@ class Buffer {
     CHECK(lssar_buffer_write(context_.get(), at_least(bytes), host, bytes));
   }
   void read(float* host, int64_t count) const {
-    CHECK(lssar_buffer_read(context_.get(), host, data_,
-                            static_cast<size_t>(count) * sizeof(float)));
+    CHECK(
+        lssar_buffer_read(context_.get(), host, data_, static_cast<size_t>(count) * sizeof(float)));
   }
 
  private:

@@ -24,17 +24,18 @@ namespace gpt {
 namespace {
 
 constexpr char kHelp[] =
-    "example_gpt: trains a small GPT over bytes, then measures its loss at 1, 2, 4 and 8 times the\n"
+    "example_gpt: trains a small GPT over bytes, then measures its loss at 1, 2, 4 and 8 times "
+    "the\n"
     "length it was trained at.\n\n"
     "  --train FILE        what it learns from (required)\n"
     "  --validation FILE   what the loss is measured on (required)\n"
     "  --attention KIND    lssar (default), lssa or softmax\n"
     "  --p N               lssar: power of the re-weighting, 1 to 64 (default 15)\n"
     "  --device NAME       auto (default), cuda or virtual\n"
-    "  --steps N           (default 1500)\n"
+    "  --steps N           (default 600)\n"
     "  --length N          of a window in bytes (default 64)\n"
-    "  --windows N         per step (default 16)\n"
-    "  --layers N, --heads N, --head-dim N   (defaults 2, 2, 32)\n"
+    "  --windows N         per step (default 8)\n"
+    "  --layers N, --heads N, --head-dim N   (defaults 2, 2, 16)\n"
     "  --rate X            learning rate (default 0.003)\n"
     "  --seed N            of weights and batches (default 1)\n"
     "  --json FILE         writes the losses there\n";
@@ -93,9 +94,8 @@ Options read_options(const std::vector<std::string>& arguments) {
   if (options.train.empty() || options.validation.empty()) {
     throw std::runtime_error("--train and --validation are required; see --help");
   }
-  if (options.model.head_dim % 2 != 0 || options.model.head_dim == 0 ||
-      options.model.heads == 0 || options.model.layers == 0 || options.training.length == 0 ||
-      options.training.windows == 0) {
+  if (options.model.head_dim % 2 != 0 || options.model.head_dim == 0 || options.model.heads == 0 ||
+      options.model.layers == 0 || options.training.length == 0 || options.training.windows == 0) {
     throw std::runtime_error("sizes must be at least 1, and --head-dim even");
   }
   return options;
@@ -147,7 +147,8 @@ void write_json(const Options& options, const std::string& description,
   std::fprintf(file, "  \"layers\": %d, \"heads\": %d, \"head_dim\": %d, \"p\": %d,\n",
                static_cast<int>(model.layers), static_cast<int>(model.heads),
                static_cast<int>(model.head_dim), options.attention == "lssar" ? options.p : 0);
-  std::fprintf(file, "  \"steps\": %d, \"windows\": %d, \"length\": %d, \"rate\": %g, \"seed\": %d,\n",
+  std::fprintf(file,
+               "  \"steps\": %d, \"windows\": %d, \"length\": %d, \"rate\": %g, \"seed\": %d,\n",
                static_cast<int>(of.steps), static_cast<int>(of.windows),
                static_cast<int>(of.length), of.learning_rate, static_cast<int>(of.seed));
   std::fprintf(file, "  \"train_bytes\": %zu, \"train_fnv1a\": \"%08x\",\n", train_text.size(),

@@ -14,8 +14,9 @@ constexpr int64_t kMinWorkPerThread = 1 << 18;
 
 // Rows [row, row + kRows) of c; `packed` is b's columns in panels of kCols, zeros past the last.
 template <typename Real>
-[[gnu::always_inline]] inline void multiply_rows(int64_t row, int64_t m, int64_t n, int64_t k, View<Real> a, const Real* packed,
-                   Real* c, bool adds) {
+[[gnu::always_inline]] inline void multiply_rows(int64_t row, int64_t m, int64_t n, int64_t k,
+                                                 View<Real> a, const Real* packed, Real* c,
+                                                 bool adds) {
   const int64_t num_rows = std::min<int64_t>(kRows, m - row);
   const Real* rows[kRows];
   for (int r = 0; r < kRows; ++r) {  // past the last row: the last one again, not stored
@@ -56,8 +57,7 @@ template <typename Real>
 
 }  // namespace
 
-void parallel_for(int64_t count, int64_t grain,
-                  const std::function<void(int64_t, int64_t)>& body) {
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   const int64_t grains = (count + grain - 1) / grain;
   const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
   const int64_t parts = std::max<int64_t>(1, std::min(cores, grains));
@@ -77,8 +77,7 @@ void matmul(int64_t m, int64_t n, int64_t k, View<Real> a, View<Real> b, Real* c
   std::vector<Real> packed(static_cast<size_t>(panels * k * kCols));
   for (int64_t i = 0; i < k; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      packed[(j / kCols * k + i) * kCols + j % kCols] =
-          b.data[i * b.row_stride + j * b.col_stride];
+      packed[(j / kCols * k + i) * kCols + j % kCols] = b.data[i * b.row_stride + j * b.col_stride];
     }
   }
   const int64_t rows_worth_it = kMinWorkPerThread / std::max<int64_t>(1, n * k) + 1;

@@ -9,8 +9,7 @@
 namespace gpt {
 
 // body(begin, end) over parts of [0, count), on all cores; parts begin at multiples of `grain`.
-void parallel_for(int64_t count, int64_t grain,
-                  const std::function<void(int64_t, int64_t)>& body);
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
 // A matrix that is read: element (r, c) at data[r * row_stride + c * col_stride].
 template <typename Real>

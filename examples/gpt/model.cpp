@@ -140,8 +140,7 @@ void Gpt<Real>::backward_layer(Attention<Real>& attention, const Batch& batch, i
   grad_wide_.resize(values.qkv.size());
   attention.backward(layer, scratch_.data(), grad_wide_.data());
   rope(rows, batch.length, shape_.heads, shape_.head_dim, true, grad_wide_.data());
-  linear_backward(rows, width, 3 * width, values.normed1, parameters.qkv, grad_wide_,
-                  grad_normed_);
+  linear_backward(rows, width, 3 * width, values.normed1, parameters.qkv, grad_wide_, grad_normed_);
   rms_norm_backward(rows, width, values.in.data(), at(parameters.norm1), grad_normed_.data(),
                     grad_in_.data(), grad_at(parameters.norm1));
   add_to(grad_stream_, grad_in_);

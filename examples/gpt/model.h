@@ -1,5 +1,5 @@
-// A GPT over bytes: embedding; layers of (RMSNorm, RoPE, attention) and (RMSNorm, MLP of squared ReLU), each
-// added to the residual stream; RMSNorm; the embedding again as the head.
+// A GPT over bytes: embedding; layers of (RMSNorm, RoPE, attention) and (RMSNorm, MLP of squared
+// ReLU), each added to the residual stream; RMSNorm; the embedding again as the head.
 //
 // float for training, double for checking gradients by differences. Threads: one at a time.
 #pragma once
@@ -14,7 +14,7 @@ namespace gpt {
 constexpr int64_t kVocabulary = 256;
 
 struct ModelShape {
-  int64_t layers = 2, heads = 2, head_dim = 32;
+  int64_t layers = 2, heads = 2, head_dim = 16;
 
   int64_t width() const { return heads * head_dim; }
 };

@@ -46,10 +46,10 @@ double learning_rate_at(const TrainingOptions& options, int64_t step) {
   if (step < options.warmup_steps) {
     return options.learning_rate * at / static_cast<double>(options.warmup_steps);
   }
-  const double rest = static_cast<double>(std::max<int64_t>(1, options.steps - options.warmup_steps));
+  const double rest =
+      static_cast<double>(std::max<int64_t>(1, options.steps - options.warmup_steps));
   const double done = std::min(1.0, (at - static_cast<double>(options.warmup_steps)) / rest);
-  return options.learning_rate *
-         (kLastRate + (1 - kLastRate) * (1 + std::cos(kPi * done)) / 2);
+  return options.learning_rate * (kLastRate + (1 - kLastRate) * (1 + std::cos(kPi * done)) / 2);
 }
 
 Batches::Batches(const std::string& text, const TrainingOptions& options)

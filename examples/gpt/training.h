@@ -15,9 +15,9 @@
 namespace gpt {
 
 struct TrainingOptions {
-  int64_t steps = 1500;
-  int64_t windows = 16;  // per step
-  int64_t length = 64;   // of a window in bytes
+  int64_t steps = 600;
+  int64_t windows = 8;  // per step
+  int64_t length = 64;  // of a window in bytes
   double learning_rate = 3e-3;
   double weight_decay = 0.1;
   int64_t warmup_steps = 50;  // then a cosine, down to a tenth
@@ -60,8 +60,8 @@ void train(Gpt<float>& model, Attention<float>& attention, const std::string& te
            const std::function<void(int64_t step, double loss)>& after_step);
 
 // The mean loss of windows of `length` bytes one after the other, over the first bytes of the text:
-// as many of them as make whole windows of `longest`, which is a multiple of `length`, so that every
-// length sees the same bytes.
+// as many of them as make whole windows of `longest`, which is a multiple of `length`, so that
+// every length sees the same bytes.
 double evaluate(Gpt<float>& model, Attention<float>& attention, const std::string& text,
                 int64_t length, int64_t longest);
 
