@@ -17,6 +17,7 @@ bool hopper_dkdv(const Scope& s) { return s.is_hopper() && s.is_backward(); }
 bool has_dq_kernel(const Scope& s) {
   return s.is_backward() && s.schedule.dq_mode == DqMode::kSplit;
 }
+bool hopper_sums(const Scope& s) { return hopper_dkdv(s) && s.schedule.dq_mode == DqMode::kAtomic; }
 bool hopper_dq(const Scope& s) { return s.is_hopper() && has_dq_kernel(s); }
 bool portable(const Scope& s) { return !s.is_hopper(); }
 bool portable_forward(const Scope& s) { return !s.is_hopper() && !s.is_backward(); }
@@ -170,6 +171,10 @@ constexpr DimensionRow kRows[] = {
      "registers; "
      "else o may go through their tile in whole rows, or as soon as it is there",
      hopper_forward},
+    {"hopper.sum_path", Level::kBlock, R"(["registers", "tma"])",
+     "parts of dq from each lane, or in whole rows through shared memory, which leaves fewer "
+     "stages",
+     hopper_sums},
     {"hopper.weights_from", Level::kBlock, R"(["registers", "shared"])",
      "weights as operands in registers, or through shared memory: registers for larger tiles",
      hopper_forward},

@@ -120,6 +120,7 @@ size_t ScheduleHash::operator()(const Schedule& s) const {
                           h.cluster,
                           static_cast<int>(h.weights_from),
                           static_cast<int>(h.store_path),
+                          static_cast<int>(h.sum_path),
                           h.head_group,
                           static_cast<int>(h.norm_form),
                           static_cast<int>(h.evaluator),
@@ -144,6 +145,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     result.dq = fixed.dq;
     result.split_dkdv = fixed.split_dkdv;
     result.dq_mode = fixed.dq_mode;
+    result.hopper.sum_path = fixed.hopper.sum_path;
   }
   if (result.variant != Variant::kHopper) {
     result.hopper = fixed.hopper;
@@ -157,10 +159,9 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     const RegisterSplit other = hopper_registers(automatic, tiling, automatic.cluster);
     return own.producer == other.producer && own.consumer == other.consumer;
   };
-  const bool is_same = !is_backward
-                           ? is_automatic(result.forward)
-                           : is_automatic(result.dkdv) &&
-                                 (sums_dq(result) || is_automatic(result.dq));
+  const bool is_same =
+      !is_backward ? is_automatic(result.forward)
+                   : is_automatic(result.dkdv) && (sums_dq(result) || is_automatic(result.dq));
   if (is_same) result.hopper = automatic;
   return result;
 }

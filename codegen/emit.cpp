@@ -170,6 +170,7 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   if (problem.pass != Pass::kBackward) {
     registers("Forward", schedule.forward, hopper.cluster);
   } else {
+    constant("bool", "kSumsByTma", boolean(sums_by_tma(schedule)));
     registers("Dkdv", schedule.dkdv);
     if (schedule.dq_mode == DqMode::kSplit) registers("Dq", schedule.dq);
   }

@@ -31,8 +31,10 @@ enum class MapTensor {
   kGradQ,
   kGradK,
   kGradV,
-  kUnitKeys,      // the same of the workspace, fp16
-  kGradQSum,      // the same of the workspace, float32
+  kUnitKeys,  // the same of the workspace, fp16
+  // (8, seq_q, head_dim / 8, batch * heads), float32: a box has eight columns after eight, each of
+  // them all its rows.
+  kGradQSum,
   kKeyNorms,      // (seq_k, batch * kv_heads), float32: a box has one row
   kRowConstants,  // (8, seq_q, batch * heads), float32: rows past a head's end are outside
 };
@@ -43,8 +45,8 @@ struct MapSpec {
   MapTensor tensor = MapTensor::kQ;
   int box_rows = 0;  // along the length
   int box_cols = 0;
-  // In 128-byte chunks of a row, which box_cols then must fit in; kKeyNorms and kRowConstants never
-  // are.
+  // In 128-byte chunks of a row, which box_cols then must fit in; kGradQSum, kKeyNorms and
+  // kRowConstants never are.
   bool swizzled = true;
 
   bool operator==(const MapSpec&) const = default;

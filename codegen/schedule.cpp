@@ -53,6 +53,7 @@ nlohmann::json hopper_to_json(const HopperOptions& hopper) {
           {"head_group", hopper.head_group},
           {"weights_from", enum_name(kWeightsFrom, hopper.weights_from)},
           {"store_path", enum_name(kStorePaths, hopper.store_path)},
+          {"sum_path", enum_name(kStorePaths, hopper.sum_path)},
           {"norm_form", enum_name(kNormForms, hopper.norm_form)},
           {"evaluator", enum_name(kEvaluators, hopper.evaluator)},
           {"producer_registers", hopper.producer_registers},
@@ -72,6 +73,7 @@ Status read_hopper(JsonFields& fields, HopperOptions& hopper) {
   inner.read("head_group", hopper.head_group);
   inner.read_enum("weights_from", kWeightsFrom, hopper.weights_from);
   inner.read_enum("store_path", kStorePaths, hopper.store_path);
+  inner.read_enum("sum_path", kStorePaths, hopper.sum_path);
   inner.read_enum("norm_form", kNormForms, hopper.norm_form);
   inner.read_enum("evaluator", kEvaluators, hopper.evaluator);
   inner.read("producer_registers", hopper.producer_registers);
@@ -136,15 +138,16 @@ std::string to_string(const Schedule& schedule) {
       schedule.variant != Variant::kHopper
           ? ""
           : fmt::format(
-                " score_cols {}{}{}{}{}{} head_group {} weights from {} store {} norms in {} "
+                " score_cols {}{}{}{}{}{} head_group {} weights from {} store {} sum {} norms in "
+                "{} "
                 "evaluator {} registers {}/{}",
                 h.score_cols, h.overlap ? " overlap" : "", h.ping_pong ? " ping_pong" : "",
                 h.queries_in_registers ? " queries_in_registers" : "",
                 h.persistent ? " persistent" : "",
                 h.cluster == 1 ? "" : fmt::format(" cluster {}", h.cluster), h.head_group,
                 enum_name(kWeightsFrom, h.weights_from), enum_name(kStorePaths, h.store_path),
-                enum_name(kNormForms, h.norm_form), enum_name(kEvaluators, h.evaluator),
-                h.producer_registers, h.consumer_registers);
+                enum_name(kStorePaths, h.sum_path), enum_name(kNormForms, h.norm_form),
+                enum_name(kEvaluators, h.evaluator), h.producer_registers, h.consumer_registers);
   return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {}{} softplus_degree {}{}",
                      enum_name(kVariants, schedule.variant),
                      enum_name(kLoadPaths, schedule.load_path), tiling(schedule.forward),
@@ -198,6 +201,8 @@ Result<Schedule> schedule_for(const Problem& problem, const Target& target,
     return json.contains(tiling) && json[tiling].contains("stages");
   };
   if (schedule.variant == Variant::kHopper) {
+    if (!json.contains("hopper") || !json["hopper"].contains("sum_path"))
+      fit_sum_path(schedule, problem, target);
     if (!names_stages("forward")) fit_stages(schedule, &Schedule::forward, problem, target);
     if (!names_stages("dkdv")) fit_stages(schedule, &Schedule::dkdv, problem, target);
     if (!names_stages("dq")) fit_stages(schedule, &Schedule::dq, problem, target);

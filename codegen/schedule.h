@@ -66,10 +66,10 @@ enum class WeightsFrom {
   kShared,     // a tile of shared memory, which every tile's weights go through
 };
 
-// How o leaves a block.
+// How o leaves a block, and a tile's part of dq.
 enum class StorePath {
-  kRegisters,  // from each lane: pairs of columns, half a 32-byte sector per row
-  kTma,        // through the query tile's shared memory, in whole rows
+  kRegisters,  // from each lane: pairs of columns, half (float32: a quarter) of a 32-byte sector
+  kTma,        // through shared memory, in whole rows: for o the query tile's, for dq its own
 };
 
 // What Variant::kHopper adds. Its tilings have 64 rows per consumer warp group, and one more warp
@@ -88,6 +88,7 @@ struct HopperOptions {
   int head_group = 8;  // heads whose work tiles run together, longest first
   WeightsFrom weights_from = WeightsFrom::kRegisters;  // forward
   StorePath store_path = StorePath::kRegisters;        // forward
+  StorePath sum_path = StorePath::kRegisters;          // backward, DqMode::kAtomic: added to dq
   NormForm norm_form = NormForm::kScores;
   Evaluator evaluator = Evaluator::kLinear;
   // Registers per thread of a producer and a consumer (setmaxnreg); 0 and 0: what the block allows.
@@ -129,6 +130,12 @@ struct Schedule {
 
 // Whether the dk/dv kernel sums dq.
 inline bool sums_dq(const Schedule& schedule) { return schedule.dq_mode != DqMode::kSplit; }
+
+// Whether it does so by TMA.
+inline bool sums_by_tma(const Schedule& schedule) {
+  return schedule.variant == Variant::kHopper && schedule.dq_mode == DqMode::kAtomic &&
+         schedule.hopper.sum_path == StorePath::kTma;
+}
 
 // The built-in default: legal on `target` for every valid problem. `dq_mode` matters to the
 // backward only.

@@ -159,6 +159,17 @@ Status check_forward(const Schedule& schedule, const Problem& problem, const Tar
                      target);
 }
 
+// Parts of dq go to memory whenever TMA gets to them.
+Status check_sum_path(const Schedule& schedule) {
+  if (schedule.hopper.sum_path != StorePath::kTma || schedule.dq_mode == DqMode::kAtomic) return {};
+  return invalid_argument(
+      fmt::format("schedule.hopper.sum_path = tma: allowed with dq_mode atomic, because {}",
+                  schedule.dq_mode == DqMode::kOrdered
+                      ? "an ordered turn would have to wait at every tile until its sums are in "
+                        "memory"
+                      : "the kernel of dq_mode split sums dq in registers"));
+}
+
 Status check_backward(const Schedule& schedule, const Problem& problem, const Target& target) {
   const HopperOptions& hopper = schedule.hopper;
   LSSAR_RETURN_IF_ERROR(check_tiling("dkdv", schedule.dkdv));
@@ -173,6 +184,7 @@ Status check_backward(const Schedule& schedule, const Problem& problem, const Ta
         fmt::format("schedule.split_dkdv = false: head_dim + head_dim_v = {} is above {}, so that "
                     "the accumulators of dk and dv do not fit in registers together",
                     problem.head_dim + problem.head_dim_v, kMaxCols));
+  LSSAR_RETURN_IF_ERROR(check_sum_path(schedule));
   if (sums_dq(schedule)) {
     if (schedule.dkdv.block_cols != 64)
       return bad("dkdv.block_cols", schedule.dkdv.block_cols,
@@ -234,9 +246,12 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   const int dims = problem.head_dim + problem.head_dim_v;
   hopper.ping_pong = !sums;
   hopper.persistent = !sums && dims <= 128;
+  // From registers the d 64 kernel without a mask spills 4 bytes.
+  if (schedule.dq_mode == DqMode::kAtomic) hopper.sum_path = StorePath::kTma;
   schedule.split_dkdv = dims > kMaxCols;
   schedule.dkdv.block_rows = 128;
   schedule.dkdv.block_cols = sums ? 64 : dims <= 192 ? 48 : 32;
+  fit_sum_path(schedule, problem, target);
   fill_stages(schedule.dkdv, 4, [&] {
     return hopper_dkdv_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
   });
@@ -299,6 +314,14 @@ void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& pro
 void fit_store_path(Schedule& schedule, const Problem& problem) {
   if (problem.pass == Pass::kBackward || check_store(schedule, problem).ok()) return;
   schedule.hopper.store_path = StorePath::kRegisters;
+}
+
+void fit_sum_path(Schedule& schedule, const Problem& problem, const Target& target) {
+  if (!sums_by_tma(schedule) || problem.pass != Pass::kBackward) return;
+  Schedule fewest = schedule;
+  fewest.dkdv.stages = kMinStages;
+  if (hopper_dkdv_shared_bytes(problem, fewest) > target.shared_bytes_per_block)
+    schedule.hopper.sum_path = StorePath::kRegisters;
 }
 
 Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {

@@ -29,6 +29,8 @@ void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& pro
                 const Target& target);
 // Takes StorePath::kRegisters where the forward cannot store by TMA.
 void fit_store_path(Schedule& schedule, const Problem& problem);
+// The same where the backward's parts of dq do not fit in shared memory.
+void fit_sum_path(Schedule& schedule, const Problem& problem, const Target& target);
 Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target);
 
 }  // namespace lssar

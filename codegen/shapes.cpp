@@ -23,6 +23,13 @@ int ring_bytes(int slots) { return 2 * (slots + 1) * kBarrierBytes; }
 // Reciprocal norms of a tile's keys, as a TMA box is aligned.
 int norm_bytes(int keys) { return (keys * 4 + 127) / 128 * 128; }
 
+// What a block's parts of dq go through: float32, in whole boxes of columns.
+int hopper_staging_bytes(const Problem& problem, const Schedule& schedule) {
+  const int cols = hopper_sum_cols(problem, schedule);
+  const int boxes = (hopper_query_grad_cols(problem, schedule) + cols - 1) / cols;
+  return schedule.dkdv.block_rows * boxes * cols * 4;
+}
+
 }  // namespace
 
 int hopper_launch_registers(const Tiling& tiling) {
@@ -66,9 +73,11 @@ int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule) {
   const int slot = swizzled_bytes(tiling.block_cols, problem.head_dim) +
                    swizzled_bytes(tiling.block_cols, problem.head_dim_v) +
                    tiling.block_cols * kRowConstantBytes;
+  const int staging = sums_by_tma(schedule) ? hopper_staging_bytes(problem, schedule) : 0;
   const int words = tiling.block_rows / kWarpRows * 4;
   const int ticket = schedule.dq_mode == DqMode::kOrdered ? 2 * kTicketBytes : 0;
-  return owned + scores + tiling.stages * slot + words + ring_bytes(tiling.stages) + ticket;
+  return owned + scores + staging + tiling.stages * slot + words + ring_bytes(tiling.stages) +
+         ticket;
 }
 
 int hopper_dq_shared_bytes(const Problem& problem, const Schedule& schedule) {
@@ -85,6 +94,10 @@ int hopper_query_grad_cols(const Problem& problem, const Schedule& schedule) {
   if (schedule.dkdv.block_rows == 64) return problem.head_dim;
   const int chunks = (problem.head_dim + 63) / 64;
   return chunks == 1 ? (problem.head_dim / 2 + 7) / 8 * 8 : (chunks + 1) / 2 * 64;
+}
+
+int hopper_sum_cols(const Problem& problem, const Schedule& schedule) {
+  return problem.head_dim <= 64 ? hopper_query_grad_cols(problem, schedule) : 64;
 }
 
 int padded_dim(int dim) {

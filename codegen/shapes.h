@@ -37,6 +37,8 @@ int hopper_dq_shared_bytes(const Problem& problem, const Schedule& schedule);
 // Columns of dq that a consumer of the dk/dv kernel makes (sums_dq): half of them, in whole
 // chunks of 64 where there are several.
 int hopper_query_grad_cols(const Problem& problem, const Schedule& schedule);
+// Columns of dq that one instruction of TMA adds (sums_by_tma).
+int hopper_sum_cols(const Problem& problem, const Schedule& schedule);
 // A consumer warp group per 64 rows, and the producer.
 inline int hopper_threads(const Tiling& tiling) { return (1 + tiling.block_rows / 64) * 128; }
 int dkdv_shared_bytes(const Problem& problem, const Schedule& schedule);

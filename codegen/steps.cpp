@@ -83,6 +83,9 @@ Step hopper_dkdv_step(const Problem& problem, const Schedule& schedule) {
                            matrix_map(MapTensor::kQ, tiling.block_cols),
                            matrix_map(MapTensor::kGradO, tiling.block_cols),
                            {MapTensor::kRowConstants, tiling.block_cols, kPlaneFloats, false}});
+  if (sums_by_tma(schedule))
+    step.launch.maps.push_back(
+        {MapTensor::kGradQSum, kWarpRows, hopper_sum_cols(problem, schedule), false});
   step.launch.is_persistent = schedule.hopper.persistent;
   step.launch.blocks_per_sm = tiling.min_blocks;
   return step;

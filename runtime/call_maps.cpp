@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
@@ -10,6 +12,7 @@ namespace {
 constexpr int64_t kMaxStride = int64_t{1} << 40;  // bytes, not reached
 constexpr int kAlignment = 16;
 constexpr int kRowConstants = 8;  // floats of a row
+constexpr int kSumCols = 8;       // of kGradQSum's innermost dimension
 
 TensorDataType type_of(DType dtype) {
   switch (dtype) {
@@ -94,17 +97,27 @@ View row_constants_view(const CheckedCall& call) {
   return view;
 }
 
-View workspace_view(const CheckedCall& call, MapTensor tensor) {
+View unit_keys_view(const CheckedCall& call) {
   const Sizes& s = call.sizes;
   const int64_t dim = call.problem.head_dim;
-  if (tensor == MapTensor::kUnitKeys) {
-    return attention_view(
-        contiguous_tensor(call.workspace + call.layout.unit_keys, s.kv_heads, s.seq_k, dim),
-        TensorDataType::kFloat16, s.batch, s.kv_heads, s.seq_k, dim);
-  }
   return attention_view(
-      contiguous_tensor(call.workspace + call.layout.grad_q_sum, s.heads, s.seq_q, dim),
-      TensorDataType::kFloat32, s.batch, s.heads, s.seq_q, dim);
+      contiguous_tensor(call.workspace + call.layout.unit_keys, s.kv_heads, s.seq_k, dim),
+      TensorDataType::kFloat16, s.batch, s.kv_heads, s.seq_k, dim);
+}
+
+View grad_q_sum_view(const CheckedCall& call) {
+  const Sizes& s = call.sizes;
+  const int64_t dim = call.problem.head_dim;
+  View view;
+  view.data = call.workspace + call.layout.grad_q_sum;
+  view.rank = 4;
+  const int64_t sizes[4] = {kSumCols, s.seq_q, dim / kSumCols, s.batch * s.heads};
+  const int64_t strides[4] = {1, dim, kSumCols, s.seq_q * dim};
+  const char* const names[4] = {"", "row stride", "column stride", "head stride"};
+  std::copy_n(sizes, 4, view.sizes);
+  std::copy_n(strides, 4, view.strides);
+  std::copy_n(names, 4, view.names);
+  return view;
 }
 
 View view_of(MapTensor tensor, const CheckedCall& call) {
@@ -128,8 +141,9 @@ View view_of(MapTensor tensor, const CheckedCall& call) {
     case MapTensor::kGradV:
       return of_keys(call, t.grad_v, dim_v);
     case MapTensor::kUnitKeys:
+      return unit_keys_view(call);
     case MapTensor::kGradQSum:
-      return workspace_view(call, tensor);
+      return grad_q_sum_view(call);
     case MapTensor::kKeyNorms:
       return key_norms_view(call);
     case MapTensor::kRowConstants:
@@ -152,12 +166,16 @@ Result<uint64_t> stride_bytes(const MapSpec& spec, const View& view, uint32_t i)
 
 void set_box(const MapSpec& spec, View& view) {
   view.box[0] = spec.box_cols;
+  if (spec.tensor == MapTensor::kGradQSum) {
+    view.box[0] = kSumCols;
+    view.box[2] = spec.box_cols / kSumCols;
+  }
   if (spec.tensor != MapTensor::kKeyNorms) view.box[1] = spec.box_rows;
 }
 
 bool is_swizzled(const MapSpec& spec) {
-  return spec.swizzled && spec.tensor != MapTensor::kKeyNorms &&
-         spec.tensor != MapTensor::kRowConstants;
+  return spec.swizzled && spec.tensor != MapTensor::kGradQSum &&
+         spec.tensor != MapTensor::kKeyNorms && spec.tensor != MapTensor::kRowConstants;
 }
 
 // Where a tensor without elements is shown: somewhere in the call's memory, which is aligned as a

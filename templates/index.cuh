@@ -82,7 +82,7 @@ struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
   static constexpr bool kIsPersistent = true;
   static constexpr int kHeadGroup = 4;
   static constexpr int kCluster = 2;
-  static constexpr bool kWeightsInShared = true, kStoresByTma = false;
+  static constexpr bool kWeightsInShared = true, kStoresByTma = false, kSumsByTma = false;
   static constexpr int kForwardProducerRegisters = 0, kForwardConsumerRegisters = 0;
   static constexpr int kDkdvProducerRegisters = 0, kDkdvConsumerRegisters = 0;
   static constexpr int kDqProducerRegisters = 0, kDqConsumerRegisters = 0;

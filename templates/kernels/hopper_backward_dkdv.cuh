@@ -16,8 +16,11 @@
 // kSumsDq: dS' of all consumers goes through shared memory (two tiles in turns, so that one
 // barrier per tile is enough); each consumer makes a share of the columns of dq.
 //
-// Shared memory: key tile, value tile, dS' tiles, kDkdvStages slots of a query tile, an output
-// gradient tile and row constants, a word per consumer warp, barriers, the block's ticket.
+// kSumsByTma: dq goes on through shared memory, from where TMA adds it to the sums.
+//
+// Shared memory: key tile, value tile, dS' tiles, with kSumsByTma parts of dq, kDkdvStages slots of
+// a query tile, an output gradient tile and row constants, a word per consumer warp, barriers, the
+// block's ticket.
 // Named barriers: tile/consumer_barriers.cuh.
 #pragma once
 
@@ -61,6 +64,7 @@ struct DkdvConsumer {
       Config::kSumsDq || (GradScale<Element>::kIsNeeded && Config::kHeadDim > 64);
 
   const AttentionParams& p;
+  const TensorMap& sum_map;
   DkdvShared<Config> shared;
   int group;  // of the consumers
   ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
@@ -70,8 +74,8 @@ struct DkdvConsumer {
   float key_norm[2];
   int score_buffer = 0;
 
-  LSSAR_DEVICE DkdvConsumer(const AttentionParams& params, DkdvShared<Config> s, int g)
-      : p(params), shared(s), group(g), turns{g} {}
+  LSSAR_DEVICE DkdvConsumer(const TmaParams& params, DkdvShared<Config> s, int g)
+      : p(params.attention), sum_map(params.maps[kDkdvSumMap]), shared(s), group(g), turns{g} {}
 
   // First of the consumer's, and of the warp's, rows in the block.
   LSSAR_DEVICE int group_row0() const { return group * kWarpGroupRows; }
@@ -137,8 +141,12 @@ struct DkdvConsumer {
     const KeyMask mask{limit, Config::kIsCausal && limit < warp_row0() + kWarpRows - 1};
 #pragma unroll
     for (int step = 0; step < kQueryTiles / 2; ++step) {
-      weigh_keys<Config, kWithDk, kGradHasKeyNorm, kMasksLate>(
-          s, d, shared.constants(slot), key_norm, warp_row0(), mask, 2 * step, 2 * step + 2);
+      // NOTE: with both tiles of a step at once the d 64 kernel of kSumsByTma spills.
+      constexpr int kTilesAtOnce = Config::kSumsDq ? 1 : 2;
+#pragma unroll
+      for (int n = 2 * step; n < 2 * step + 2; n += kTilesAtOnce)
+        weigh_keys<Config, kWithDk, kGradHasKeyNorm, kMasksLate>(
+            s, d, shared.constants(slot), key_norm, warp_row0(), mask, n, n + kTilesAtOnce);
       if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
       if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
     }
@@ -183,12 +191,24 @@ struct DkdvConsumer {
                                     warp_row0() / kWarpRows);
   }
 
+  // The first column of dq that is not the other consumer's.
+  LSSAR_DEVICE int first_own_col() const { return group == 0 ? 0 : Shape::kHalfDim; }
+  // The first of the warp's rows of dq in the tile.
+  LSSAR_DEVICE int query_grad_row0() const {
+    return warp_group_thread() / kWarpThreads * kWarpRows;
+  }
+
   // The consumer's share of dq of the item's queries, to global memory.
   LSSAR_DEVICE void add_query_grads(const QueryGrads& dq, const Work& work, const Item& item,
                                     float inverse_scale) const {
+    if constexpr (Config::kSumsByTma) {
+      stage_query_grads(dq, inverse_scale);
+      if (lane_index() == 0) add_staged_grads(work, item);
+      return;
+    }
     const i64 queries = seq_q<Config>(p);
-    const int row0 = warp_group_thread() / kWarpThreads * kWarpRows;
-    const int first_col = group == 0 ? 0 : Shape::kHalfDim;  // the first that is not the other's
+    const int row0 = query_grad_row0();
+    const int first_col = first_own_col();
     if constexpr (Config::kOrderedDq) begin_turn(turn(work, item), static_cast<u32>(work.tile));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -204,6 +224,37 @@ struct DkdvConsumer {
                           dq.at[n][2 * half + 1] * inverse_scale);
       }
     }
+  }
+
+  // The warp's part of dq to shared memory, for TMA.
+  LSSAR_DEVICE void stage_query_grads(const QueryGrads& dq, float inverse_scale) const {
+    constexpr int kRowBytes = kTileCols * 4;
+    if (lane_index() == 0) bulk_wait_read<0>();  // the last part
+    warp_barrier();
+    const u32 first =
+        shared.staging(warp_row0() / kWarpRows) + fragment_row(0) * kRowBytes + fragment_col(0) * 4;
+#pragma unroll
+    for (int n = 0; n < QueryGrads::kNumTiles; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        store_shared(first + (n * kWarpRows + half * kWarpRows / 2) * kRowBytes,
+                     dq.at[n][2 * half] * inverse_scale, dq.at[n][2 * half + 1] * inverse_scale);
+    fence_async_shared();
+    warp_barrier();
+  }
+
+  // One lane. Rows and columns that dq does not have are left out.
+  LSSAR_DEVICE void add_staged_grads(const Work& work, const Item& item) const {
+    const u32 staged = shared.staging(warp_row0() / kWarpRows);
+#pragma unroll
+    for (int box = 0; box < Shape::kSumBoxes; ++box) {
+      const int col = query_grad_col0() + box * Shape::kSumCols;
+      if (col >= first_own_col() && col < Config::kHeadDim)
+        tma_reduce_add(sum_map, staged + box * Shape::kSumBoxBytes, 0,
+                       item.first_query + query_grad_row0(), col / kTileCols,
+                       work.batch * p.heads + item.head);
+    }
+    bulk_commit();
   }
 
   // dq of the item's queries from the dS' that was shared last; ends all products before.
@@ -349,6 +400,9 @@ struct DkdvConsumer {
   LSSAR_DEVICE void run(u32 ticket) {
     turns.begin();
     for_each_dkdv_work<Config>(p, ticket, [this](u32 index) { process(Work(p, index)); });
+    if constexpr (Config::kSumsByTma) {
+      if (lane_index() == 0) bulk_wait_read<0>();  // shared memory ends with the block
+    }
   }
 };
 
@@ -369,7 +423,7 @@ LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& params) {
   }
   run_roles<Config::kDkdvProducerRegisters, Config::kDkdvConsumerRegisters>(
       [&] { DkdvProducer<Config>(params, shared).run(ticket); },
-      [&](int group) { DkdvConsumer<Config>(params.attention, shared, group).run(ticket); });
+      [&](int group) { DkdvConsumer<Config>(params, shared, group).run(ticket); });
 }
 
 }  // namespace lssar_device

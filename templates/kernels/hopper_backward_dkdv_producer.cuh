@@ -45,7 +45,16 @@ struct HopperDkdvShape {
 
   static constexpr int kValuesOffset = KeyTile::kBytes;
   static constexpr int kScoresOffset = kValuesOffset + ValueTile::kBytes;
-  static constexpr int kSlotsOffset = kScoresOffset + (Config::kSumsDq ? 2 * ScoreTile::kBytes : 0);
+  static constexpr int kStagingOffset =
+      kScoresOffset + (Config::kSumsDq ? 2 * ScoreTile::kBytes : 0);
+  // kSumsByTma: a warp's 16 rows of its consumer's dq, in boxes of columns; in a box each eight
+  // columns are by themselves, so that a warp's stores meet no bank twice.
+  static constexpr int kSumCols = KeyTile::kNumChunks == 1 ? kQueryGradCols : kChunkCols;
+  static constexpr int kSumBoxes = (kQueryGradCols + kSumCols - 1) / kSumCols;
+  static constexpr int kSumBoxBytes = kWarpRows * kSumCols * 4;
+  static constexpr int kStagingBytes = kSumBoxes * kSumBoxBytes;  // of a warp
+  static constexpr int kSlotsOffset =
+      kStagingOffset + (Config::kSumsByTma ? kConsumerWarps * kStagingBytes : 0);
   static constexpr int kGradsOffset = QueryTile::kBytes;
   static constexpr int kSlotBytes = QueryTile::kBytes + GradTile::kBytes;
   static constexpr int kConstantsOffset = kSlotsOffset + kSlots * kSlotBytes;
@@ -61,12 +70,21 @@ struct HopperDkdvShape {
                 "the rows of dq's product are one tile's queries");
   static_assert(!Config::kSumsDq || !Config::kPingPong,
                 "dS' is exchanged by all consumers at once: they have no turns");
+  static_assert(!Config::kSumsByTma || (Config::kSumsDq && !Config::kOrderedDq),
+                "TMA adds in no order");
   static_assert(!Config::kOrderedDq || !Config::kIsPersistent,
                 "a block takes its work tile when it starts");
 };
 
 // TmaParams::maps, in this order.
-enum DkdvMap { kDkdvKeyMap, kDkdvValueMap, kDkdvQueryMap, kDkdvGradMap, kDkdvConstantMap };
+enum DkdvMap {
+  kDkdvKeyMap,
+  kDkdvValueMap,
+  kDkdvQueryMap,
+  kDkdvGradMap,
+  kDkdvConstantMap,
+  kDkdvSumMap,  // kSumsByTma
+};
 
 // What producer and consumers must agree on about one tile of keys. Rows are below 2^31.
 template <class Config>
@@ -143,6 +161,9 @@ struct DkdvShared {
   LSSAR_DEVICE typename Shape::ValueTile values() const { return {base + Shape::kValuesOffset}; }
   LSSAR_DEVICE typename Shape::ScoreTile scores(int buffer) const {
     return {base + Shape::kScoresOffset + buffer * Shape::ScoreTile::kBytes};
+  }
+  LSSAR_DEVICE u32 staging(int warp) const {
+    return base + Shape::kStagingOffset + warp * Shape::kStagingBytes;
   }
   LSSAR_DEVICE typename Shape::QueryTile queries(int slot) const {
     return {base + Shape::kSlotsOffset + slot * Shape::kSlotBytes};

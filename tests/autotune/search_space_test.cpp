@@ -349,6 +349,8 @@ TEST(SearchSpace, APassHasOnlyTheDimensionsThatMeanSomethingToIt) {
   ASSERT_NE(atomic, nullptr);
   for (const char* name : {"dq.block_cols", "hopper.overlap", "forward.stages", "block_dv"})
     EXPECT_EQ(dimension_named(atomic->block, name), nullptr) << name;
+  EXPECT_NE(dimension_named(atomic->block, "hopper.sum_path"), nullptr);
+  EXPECT_EQ(dimension_named(backward.algorithms[0].block, "hopper.sum_path"), nullptr);
   EXPECT_EQ(dimension_named(atomic->thread, "hopper.evaluator"), nullptr);
   EXPECT_NE(dimension_named(backward.algorithms[0].block, "hopper.overlap"), nullptr);
   const SearchSpace ampere = make_case(Pass::kForward, 64, "sm_80").space();

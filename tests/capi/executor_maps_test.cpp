@@ -112,12 +112,10 @@ TEST_F(ExecutorMaps, RowConstantsEndWithTheirHead) {
   expect_shape(rows, {8, 100, 8}, {32, 3200}, {8, 64, 1});
 }
 
-TEST_F(ExecutorMaps, GradQSumIsSwizzledOrNot) {
-  MapSpec spec{MapTensor::kGradQSum, 64, 32};
-  EXPECT_EQ(request(spec).swizzle, TensorSwizzle::k128Bytes);
-  spec = {MapTensor::kGradQSum, 64, 128, false};
-  EXPECT_EQ(request(spec).swizzle, TensorSwizzle::kNone);
-  expect_shape(request(spec), {128, 100, 4, 2}, {512, 51200, 204800}, {128, 64, 1, 1});
+TEST_F(ExecutorMaps, GradQSumIsShownEightColumnsAfterEight) {
+  const TensorMapRequest sums = request({MapTensor::kGradQSum, 16, 64});
+  EXPECT_EQ(sums.swizzle, TensorSwizzle::kNone);
+  expect_shape(sums, {8, 100, 16, 8}, {512, 32, 51200}, {8, 16, 8, 1});
 }
 
 TEST_F(ExecutorMaps, BoxesMayReachPastSmallHeadDims) {

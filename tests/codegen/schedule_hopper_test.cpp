@@ -118,6 +118,18 @@ TEST(HopperSchedule, ANamedVariantBringsItsOwnDefaults) {
   EXPECT_TRUE(validate(*atomic, wide, hopper()).ok());
 }
 
+TEST(HopperSchedule, TheDefaultSumPathIsTmaWhereThereIsRoom) {
+  Problem problem = make_problem(Pass::kBackward);
+  EXPECT_EQ(default_schedule(problem, hopper(), DqMode::kAtomic).hopper.sum_path, StorePath::kTma);
+  EXPECT_EQ(default_schedule(problem, hopper(), DqMode::kOrdered).hopper.sum_path,
+            StorePath::kRegisters);
+  problem.head_dim = 136;
+  const auto wide = schedule_for(problem, hopper(), {{"variant", "hopper"}, {"dq_mode", "atomic"}});
+  ASSERT_TRUE(wide.ok()) << wide.status().to_string();
+  EXPECT_EQ(wide->hopper.sum_path, StorePath::kRegisters);
+  EXPECT_TRUE(validate(*wide, problem, hopper()).ok());
+}
+
 // What the user left out makes way for what the user asked for.
 TEST(HopperSchedule, TheDefaultStorePathGivesWay) {
   const Problem problem = make_problem(Pass::kForward);
@@ -476,6 +488,17 @@ INSTANTIATE_TEST_SUITE_P(
              {"schedule.hopper.persistent = true:", "not allowed with dq_mode ordered",
               "takes its work tile when it starts"},
              DqMode::kOrdered},
+        Rule{"OrderedSumPath",
+             Pass::kBackward,
+             [](Problem&, Schedule& s, Target&) { s.hopper.sum_path = StorePath::kTma; },
+             {"schedule.hopper.sum_path = tma: allowed with dq_mode atomic", "ordered turn"},
+             DqMode::kOrdered},
+        Rule{
+            "SplitSumPath",
+            Pass::kBackward,
+            [](Problem&, Schedule& s, Target&) { s.hopper.sum_path = StorePath::kTma; },
+            {"schedule.hopper.sum_path = tma: allowed with dq_mode atomic", "sums dq in registers"},
+            DqMode::kSplit},
         Rule{"AtomicShared",
              Pass::kBackward,
              [](Problem&, Schedule& s, Target&) { s.dkdv.stages = 12; },

@@ -174,6 +174,18 @@ INSTANTIATE_TEST_SUITE_P(
                     "hopper": {"producer_registers": 0, "consumer_registers": 0}})"},
         Setting{"AtomicSplitDkdv", kBackward, R"({"dq_mode": "atomic", "split_dkdv": true})"},
         Setting{"AtomicOddDims", kBackward, R"({"dq_mode": "atomic"})", 40, 88},
+        Setting{"AtomicTwoChunks", kBackward, R"({"dq_mode": "atomic", "variant": "hopper"})", 96,
+                64},
+        // Without room for parts of dq in shared memory.
+        Setting{"AtomicThreeChunks", kBackward, R"({"dq_mode": "atomic", "variant": "hopper"})",
+                136, 64},
+        Setting{"AtomicTwoChunksOneConsumer", kBackward,
+                R"({"dq_mode": "atomic", "variant": "hopper", "dkdv": {"block_rows": 64}})", 72,
+                64},
+        Setting{"AtomicFromRegisters", kBackward,
+                R"({"dq_mode": "atomic", "hopper": {"sum_path": "registers"}})"},
+        Setting{"AtomicFromRegistersOddDims", kBackward,
+                R"({"dq_mode": "atomic", "hopper": {"sum_path": "registers"}})", 40, 88},
         Setting{"Ordered", kBackward, R"({"dq_mode": "ordered"})"},
         Setting{"OrderedOneConsumer", kBackward,
                 R"({"dq_mode": "ordered", "dkdv": {"block_rows": 64, "stages": 2},
@@ -230,9 +242,8 @@ TEST_P(HopperEvaluators, FitEveryKindOfData) {
   const bool is_operands = std::string(GetParam().norm_form) == "operands";
   const Setting setting{"", kForwards, schedule.c_str(), 128, 128};
   const Sizes sizes = make_sizes(1, 2, 1, 200, 200);
-  for (InputKind kind :
-       {InputKind::kPeaky, InputKind::kClustered, InputKind::kNearTies, InputKind::kTies,
-        InputKind::kZeros, InputKind::kHuge}) {
+  for (InputKind kind : {InputKind::kPeaky, InputKind::kClustered, InputKind::kNearTies,
+                         InputKind::kTies, InputKind::kZeros, InputKind::kHuge}) {
     check_setting(setting, make_problem(setting, DType::kBf16, true), sizes, kind);
     if (!is_operands)
       check_setting(setting, make_problem(setting, DType::kFp16, false), sizes, kind);
