@@ -79,8 +79,10 @@ class _Result:
 
     def __init__(self, batch, heads, length, dim, is_heads_last):
         self.shape = (batch, heads, length, dim)
-        like = torch.empty((), device="meta")
-        self.strides = new_tensor(like, *self.shape, is_heads_last).stride()
+        # As new_tensor's, whose strides count sizes of 0 as 1.
+        rows, columns = max(length, 1), max(heads, 1)
+        head, row = (dim, columns * dim) if is_heads_last else (rows * dim, dim)
+        self.strides = (rows * columns * dim, head, row, 1)
         self.packed = _packed(self.strides)
 
     def new(self, like):

@@ -11,6 +11,10 @@ from lssar import _launch, _op, _structs
 from lssar._library import library
 
 
+needs_operators = unittest.skipUnless(_op.HAS_OPERATORS, "torch is older than 2.4")
+
+
+@needs_operators
 class Compile(unittest.TestCase):
     def setUp(self):
         torch._dynamo.reset()
@@ -73,6 +77,7 @@ class Compile(unittest.TestCase):
         torch.testing.assert_close(self.compiled(module, "inductor")(x), module(x))
 
 
+@needs_operators
 class Tracing(unittest.TestCase):
     def test_torch_checks_the_operators(self):
         """Schema, fake shapes and strides, autograd registration, and AOT with dynamic shapes."""
@@ -123,6 +128,7 @@ class Tracing(unittest.TestCase):
         self.assertTrue(torch.equal(program.module()(*inputs), lssar.attention(*inputs)))
 
 
+@needs_operators
 class WithoutCompile(unittest.TestCase):
     """Operators called as they are, which plain calls do not do."""
 
