@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,11 +11,17 @@
 namespace lssar {
 namespace {
 
+constexpr int kOff = -1;
+
 struct Sink {
   std::mutex mutex;
   LogCallback callback;
-  LogLevel level = LogLevel::kError;
+  // What log_enabled compares with; kOff without a callback. Written under the mutex.
+  std::atomic<int> level{kOff};
 };
+
+constexpr LogLevel kLevels[] = {LogLevel::kError, LogLevel::kWarning, LogLevel::kInfo,
+                                LogLevel::kDebug, LogLevel::kTrace};
 
 void write_to_stderr(LogLevel level, std::string_view message) {
   const std::string line =
@@ -22,18 +29,24 @@ void write_to_stderr(LogLevel level, std::string_view message) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+// A word that is none would leave its user waiting for messages: it is said, there.
+void read_environment(const char* wanted, Sink* s) {
+  if (wanted[0] == '\0' || std::strcmp(wanted, "none") == 0) return;
+  for (const LogLevel level : kLevels) {
+    if (std::strcmp(wanted, log_level_name(level)) != 0) continue;
+    s->callback = write_to_stderr;
+    s->level = static_cast<int>(level);
+    return;
+  }
+  write_to_stderr(LogLevel::kWarning,
+                  std::string("LSSAR_LOG = ") + wanted +
+                      ": allowed are none, error, warning, info, debug, trace");
+}
+
 Sink& sink() {
   static Sink* const instance = [] {
     auto* s = new Sink;  // never destroyed: threads may log during exit
-    if (const char* wanted = std::getenv("LSSAR_LOG")) {
-      for (LogLevel level :
-           {LogLevel::kError, LogLevel::kWarning, LogLevel::kInfo, LogLevel::kDebug}) {
-        if (std::strcmp(wanted, log_level_name(level)) == 0) {
-          s->level = level;
-          s->callback = write_to_stderr;
-        }
-      }
-    }
+    if (const char* wanted = std::getenv("LSSAR_LOG")) read_environment(wanted, s);
     return s;
   }();
   return *instance;
@@ -47,6 +60,7 @@ const char* log_level_name(LogLevel level) {
     case LogLevel::kWarning: return "warning";
     case LogLevel::kInfo: return "info";
     case LogLevel::kDebug: return "debug";
+    case LogLevel::kTrace: return "trace";
   }
   return "unknown";
 }
@@ -55,21 +69,20 @@ void set_log_callback(LogCallback callback, LogLevel level) {
   Sink& s = sink();
   std::lock_guard lock(s.mutex);
   s.callback = std::move(callback);
-  s.level = level;
+  s.level = s.callback ? static_cast<int>(level) : kOff;
 }
 
 bool log_enabled(LogLevel level) {
-  Sink& s = sink();
-  std::lock_guard lock(s.mutex);
-  return s.callback && level <= s.level;
+  return static_cast<int>(level) <= sink().level.load(std::memory_order_relaxed);
 }
 
 void log(LogLevel level, std::string_view message) {
+  if (!log_enabled(level)) return;
   Sink& s = sink();
   LogCallback callback;
   {
     std::lock_guard lock(s.mutex);
-    if (!s.callback || level > s.level) return;
+    if (!s.callback) return;
     callback = s.callback;  // called outside the lock: a callback may log
   }
   callback(level, message);

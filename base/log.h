@@ -2,6 +2,7 @@
 // without LSSAR_LOG in the environment, a message goes nowhere.
 //
 // Threads: set_log_callback may be called at any time; messages may come from any thread.
+// log_enabled takes no lock: hot paths ask it before they format anything.
 #pragma once
 
 #include <functional>
@@ -10,8 +11,9 @@
 namespace lssar {
 
 // error: a request failed. warning: it went on with less (say, a cache that cannot be written).
-// info: one line per compile, cache miss or device opened. debug: everything else.
-enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
+// info: one line per prepare, compile, cache miss or device opened. debug: everything else but
+// trace: one line per execute.
+enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3, kTrace = 4 };
 
 const char* log_level_name(LogLevel level);
 
@@ -21,7 +23,7 @@ using LogCallback = std::function<void(LogLevel, std::string_view message)>;
 // This replaces what LSSAR_LOG asked for.
 void set_log_callback(LogCallback callback, LogLevel level);
 
-// LSSAR_LOG=error|warning|info|debug, read once, sends messages to standard error.
+// LSSAR_LOG=none|error|warning|info|debug|trace, read once, sends messages to standard error.
 bool log_enabled(LogLevel level);
 void log(LogLevel level, std::string_view message);
 

@@ -76,6 +76,7 @@ thread_local std::string last_error_detail;
 lssar_status fail(StatusCode code, const char* detail) noexcept {
   try {
     last_error_detail = detail;
+    if (code != StatusCode::kOk) log(LogLevel::kError, last_error_detail);
   } catch (...) {
     last_error_detail.clear();  // no memory for a text: the code has to do
   }
@@ -188,9 +189,9 @@ const char* lssar_last_error_detail(void) noexcept { return lssar::last_error_de
 
 lssar_status lssar_set_log_callback(lssar_log_callback callback, void* user, int level) noexcept {
   return guarded([&]() -> Status {
-    if (level < LSSAR_LOG_ERROR || level > LSSAR_LOG_DEBUG) {
+    if (level < LSSAR_LOG_ERROR || level > LSSAR_LOG_TRACE) {
       return lssar::invalid_argument(
-          fmt::format("level = {}: allowed are 0 (error) to 3 (debug)", level));
+          fmt::format("level = {}: allowed are 0 (error) to 4 (trace)", level));
     }
     lssar::LogCallback forward;
     if (callback != nullptr) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/dump.h"
 #include "runtime/executor.h"
 #include "runtime/image_metadata.h"
 #include "runtime/operands.h"
@@ -196,9 +197,11 @@ Result<Image> Engine::find_or_compile(const Compiler& compiler, const CompileReq
   const auto compile = [&]() -> Result<CacheEntry> {
     const Stopwatch watch;
     const double cpu_start_ms = process_cpu_ms();
-    LSSAR_ASSIGN_OR_RETURN(Image made, compiler.compile(request));
+    Result<Image> result = compiler.compile(request);
     timings.compile_cpu_ms = process_cpu_ms() - cpu_start_ms;
     timings.compile_ms = watch.ms();
+    dump_compile(compiler, request, kernel->key, result);
+    LSSAR_ASSIGN_OR_RETURN(Image made, std::move(result));
     log(LogLevel::kInfo, fmt::format("compiled {} for {} with {} {} in {:.0f} ms", request.name,
                                      request.target.name(), compiler.name(), compiler.version(),
                                      timings.compile_ms));

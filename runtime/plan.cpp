@@ -9,6 +9,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/log.h"
+#include "runtime/replay.h"
+
 namespace lssar {
 namespace {
 
@@ -39,6 +42,14 @@ Result<ScheduleChoice> pick_schedule(const Problem& problem, const Target& targe
   }
   LSSAR_RETURN_IF_ERROR(validate(choice.schedule, problem, target));
   return choice;
+}
+
+// Before the launch, which may be what a reader looks for; and no reason for a call to fail.
+void log_execute(const PreparedKernel& kernel, Engine& engine, const Sizes& sizes) {
+  try {
+    log(LogLevel::kTrace, "execute: " + execute_line(kernel, engine, sizes));
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 }  // namespace
@@ -109,6 +120,10 @@ Status Plan::prepare_variant(Variant* variant) const {
   try {
     LSSAR_ASSIGN_OR_RETURN(variant->kernel,
                            engine_->prepare(variant->problem, variant->choice.schedule));
+    if (log_enabled(LogLevel::kInfo)) {
+      log(LogLevel::kInfo,
+          "prepare: " + prepare_line(*variant->kernel, *engine_, variant->choice.reason));
+    }
     return {};
   } catch (const std::bad_alloc&) {
     return out_of_memory("host memory while a plan was prepared");
@@ -155,6 +170,7 @@ Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
     const int alignment = common_alignment(fast->problem, sizes, tensors);
     if (alignment < kFastAlignment) chosen = plain;
   }
+  if (log_enabled(LogLevel::kTrace)) log_execute(*chosen->kernel, *engine_, sizes);
   return engine_->execute(*chosen->kernel, sizes, tensors, workspace, stream);
 }
 

@@ -123,11 +123,15 @@ LSSAR_API const char* lssar_last_error_detail(void) LSSAR_NOEXCEPT;
 typedef enum lssar_log_level {
   LSSAR_LOG_ERROR = 0,   /* a request failed */
   LSSAR_LOG_WARNING = 1, /* it went on with less: a cache that cannot be written */
-  LSSAR_LOG_INFO = 2,    /* one line per compile */
-  LSSAR_LOG_DEBUG = 3    /* everything else */
+  LSSAR_LOG_INFO = 2,    /* one line per kernel a plan prepares, compile, cache miss, device */
+  LSSAR_LOG_DEBUG = 3,   /* everything else but */
+  LSSAR_LOG_TRACE = 4    /* one line per execute */
 } lssar_log_level;
 
-/* `message` is valid during the call. May be called from any thread, several at once; must not call
+/* The lines of a prepare ("prepare: ") and of an execute ("execute: ") end in a command line that
+ * does the same again: "lssar prepare --pass forward ...", "lssar verify ...".
+ *
+ * `message` is valid during the call. May be called from any thread, several at once; must not call
  * the library and must not throw. `level` is an lssar_log_level. */
 typedef void (*lssar_log_callback)(int level, const char* message, void* user);
 

@@ -135,8 +135,8 @@ TEST_F(ContextErrors, BufferTooLargeForTheMachine) {
 }
 
 TEST(LogErrors, UnknownLevel) {
-  EXPECT_FAILS(lssar_set_log_callback(nullptr, nullptr, 4), INVALID_ARGUMENT,
-               "level = 4: allowed are 0 (error) to 3 (debug)");
+  EXPECT_FAILS(lssar_set_log_callback(nullptr, nullptr, 5), INVALID_ARGUMENT,
+               "level = 5: allowed are 0 (error) to 4 (trace)");
 }
 
 TEST(StatusTexts, EveryCodeHasOneAndOthersAreUnknown) {

@@ -5,9 +5,18 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "codegen/numerics.h"
+#include "runtime/replay.h"
 
 namespace lssar::command {
+
+void log_prepared(const PreparedKernel& kernel, Engine& engine, bool schedule_given) {
+  if (!log_enabled(LogLevel::kInfo)) return;
+  log(LogLevel::kInfo, "prepare: " + prepare_line(kernel, engine,
+                                                  schedule_given ? "given" : "built-in default"));
+}
+
 namespace {
 
 // A GPU's first launch pays for loading; the virtual device's runs are all alike, and slow.
@@ -85,6 +94,7 @@ class AttentionRun {
     LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> schedule,
                            schedules_.schedule(problem, device_->info().target));
     LSSAR_ASSIGN_OR_RETURN(report.kernel, engine_.prepare(problem, schedule));
+    log_prepared(*report.kernel, engine_, schedule.has_value());
     LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                            workspace_layout(problem, report.kernel->schedule, sizes_));
     DeviceBuffer workspace;

@@ -39,6 +39,9 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
                                        const ScheduleOptions& schedules,
                                        const AttentionInputs& inputs);
 
+// The log's line of a kernel that a command has prepared.
+void log_prepared(const PreparedKernel& kernel, Engine& engine, bool schedule_given);
+
 // One line per pass: device, compiler, where the kernel came from, how long it took.
 void print_report(Engine& engine, const std::vector<PassReport>& passes);
 

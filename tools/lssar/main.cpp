@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
 
   Action action;
   lssar::command::add_emit(app, &action);
+  lssar::command::add_prepare(app, &action);
   lssar::command::add_run(app, &action);
   lssar::command::add_verify(app, &action);
   lssar::command::add_sim(app, &action);
@@ -50,8 +51,8 @@ int main(int argc, char** argv) {
   if (const int code = parse(app, argc, argv); code >= 0) return code;
   if (!action) {
     fmt::print(stderr,
-               "lssar: no subcommand: allowed are emit, run, verify, sim, tune, table, explain, "
-               "inspect, cache and doctor (see lssar --help)\n");
+               "lssar: no subcommand: allowed are emit, prepare, run, verify, sim, tune, table, "
+               "explain, inspect, cache and doctor (see lssar --help)\n");
     return lssar::command::kBadInput;
   }
   try {

@@ -11,13 +11,17 @@ namespace {
 // No file of options is longer; a device file or a tensor given by mistake is.
 constexpr uint64_t kMaxJsonBytes = 1 << 20;
 
-Result<nlohmann::json> read_json(const std::string& path) {
-  LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxJsonBytes}));
+Result<nlohmann::json> parse_json(const std::string& name, const std::string& text) {
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    return invalid_argument(fmt::format("{}: not JSON: {}", path, error.what()));
+    return invalid_argument(fmt::format("{}: not JSON: {}", name, error.what()));
   }
+}
+
+Result<nlohmann::json> read_json(const std::string& path) {
+  LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxJsonBytes}));
+  return parse_json(path, text);
 }
 
 // A size that the .npy files have, and the user may have given too: by option, or in the file of
@@ -51,6 +55,8 @@ void ProblemOptions::add_to(CLI::App& app) {
   add("--heads", heads_, "query heads (default 1)");
   add("--kv-heads", kv_heads_, "heads of k and v; divides --heads (default: as --heads)");
   add("--p", p_, "power of the re-weighting, 1 to 64; 0 = LSSA (default 15)");
+  add("--alignment", alignment_,
+      "bytes that divide every pointer and stride: 16 (default), 8, 4, 2 as far as elements fit");
   add("--offset", offset_, "offset of the re-weighting, >= 0 (default 1)");
   add("--dtype", dtype_, "bf16 (default), fp16 or fp32");
   CLI::Option* const causal =
@@ -59,9 +65,10 @@ void ProblemOptions::add_to(CLI::App& app) {
   app.add_flag("--no-causal", no_causal_, "every row sees every key")
       ->group(group)
       ->excludes(causal);
-  app.add_flag("--runtime-lengths", runtime_lengths_,
-               "a kernel for run-time lengths, whatever --seq says")
-      ->group(group);
+  app.add_flag("--runtime-lengths{both}", runtime_lengths_,
+               "a kernel for run-time lengths, whatever --seq says; =q or =k: of one of them")
+      ->group(group)
+      ->check(CLI::IsMember({"q", "k", "both"}));
   add("--problem", problem_file_, "JSON file of the problem's fields; options given win over it");
 }
 
@@ -91,6 +98,7 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   set(problem.kv_heads, kv_heads_ ? kv_heads_ : heads_);
   set(problem.p, p_);
   set(problem.offset, offset_);
+  set(problem.alignment, alignment_);
   if (causal_ || no_causal_) problem.causal = causal_;
   return problem;
 }
@@ -99,8 +107,13 @@ Result<Problem> ProblemOptions::problem() const {
   nlohmann::json file = nlohmann::json::object();
   LSSAR_ASSIGN_OR_RETURN(Problem problem, described(&file));
   LSSAR_RETURN_IF_ERROR(validate(problem));
-  if (runtime_lengths_) problem.seq_q = problem.seq_k = 0;
+  open_lengths(&problem);
   return problem;
+}
+
+void ProblemOptions::open_lengths(Problem* problem) const {
+  if (runtime_lengths_ == "q" || runtime_lengths_ == "both") problem->seq_q = 0;
+  if (runtime_lengths_ == "k" || runtime_lengths_ == "both") problem->seq_k = 0;
 }
 
 Result<Sizes> ProblemOptions::sizes() const {
@@ -136,28 +149,30 @@ Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_di
   problem.seq_k = sizes.seq_k;
   LSSAR_RETURN_IF_ERROR(validate(problem));
   // A kernel made for a length of 0 does not exist: 0 stands for run-time lengths.
-  if (runtime_lengths_) problem.seq_q = problem.seq_k = 0;
+  open_lengths(&problem);
   return problem;
 }
 
 void ScheduleOptions::add_to(CLI::App& app, const std::string& target_help) {
   app.add_option("--target", target_, target_help)->group("Kernel");
-  app.add_option("--schedule", schedule_file_,
-                 "JSON file of schedule fields, over the default schedule")
+  app.add_option("--schedule", schedule_,
+                 "JSON file of schedule fields, over the default schedule; or the JSON itself")
       ->group("Kernel");
 }
 
 Result<std::optional<Schedule>> ScheduleOptions::schedule(const Problem& problem,
                                                           const Target& target) const {
-  if (schedule_file_.empty()) return std::optional<Schedule>();
-  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json, read_json(schedule_file_));
+  if (schedule_.empty()) return std::optional<Schedule>();
+  const bool is_text = schedule_.front() == '{';
+  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json, is_text ? parse_json("--schedule", schedule_)
+                                                            : read_json(schedule_));
   Result<Schedule> schedule = schedule_for(problem, target, json);
-  if (!schedule.ok()) return schedule.status().with_context(schedule_file_);
+  if (!schedule.ok()) return schedule.status().with_context(is_text ? "--schedule" : schedule_);
   return std::optional<Schedule>(*schedule);
 }
 
 void ExecutionOptions::add_to(CLI::App& app) {
-  app.add_option("--device", device_, "auto (a GPU if there is one), cuda or virtual")
+  app.add_option("--device", device_, "auto (a GPU if there is one), cuda, virtual; record: computes nothing")
       ->group("Execution")
       ->capture_default_str();
   app.add_option("--compiler", compiler_, "auto (NVRTC if it is found), nvrtc or llvm")

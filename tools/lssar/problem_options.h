@@ -34,16 +34,18 @@ class ProblemOptions {
   Result<Sizes> sizes() const;
 
  private:
+  void open_lengths(Problem* problem) const;
   // Options over file over defaults; not validated. `file` is what --problem held.
   Result<Problem> described(nlohmann::json* file) const;
 
   std::string problem_file_;
   std::optional<std::string> pass_, dtype_;
-  std::optional<int> head_dim_, head_dim_v_, p_;
+  std::optional<int> head_dim_, head_dim_v_, p_, alignment_;
   std::optional<int64_t> seq_q_, seq_k_, batch_, heads_, kv_heads_;
   std::optional<double> offset_;
   bool causal_ = false, no_causal_ = false;  // at most one of them
-  bool runtime_lengths_ = false;
+  // "q", "k", "both"; "": as the lengths say.
+  std::string runtime_lengths_;
 };
 
 // --target and --schedule.
@@ -58,7 +60,7 @@ class ScheduleOptions {
 
  private:
   std::string target_;
-  std::string schedule_file_;
+  std::string schedule_;  // a file, or the JSON itself
 };
 
 // --device, --compiler, -q.

@@ -16,6 +16,7 @@ namespace lssar::command {
 using Action = std::function<Result<int>()>;
 
 void add_emit(CLI::App& app, Action* action);     // print the generated source
+void add_prepare(CLI::App& app, Action* action);  // compile into the cache
 void add_run(CLI::App& app, Action* action);      // .npy files in, .npy files out
 void add_verify(CLI::App& app, Action* action);   // random inputs against the reference
 void add_sim(CLI::App& app, Action* action);      // any PTX on the virtual device

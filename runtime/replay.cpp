@@ -1,0 +1,108 @@
+#include "runtime/replay.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace lssar {
+namespace {
+
+using nlohmann::json;
+
+// The fields of `full` that differ from those of `base`, object by object.
+json difference(const json& full, const json& base) {
+  json result = json::object();
+  for (const auto& [name, value] : full.items()) {
+    if (value == base.at(name)) continue;
+    result[name] = value.is_object() ? difference(value, base.at(name)) : value;
+  }
+  return result;
+}
+
+// What --schedule needs to come out as `schedule`; "" where that is the default. Other fields'
+// defaults hang on the variant and on dq_mode, so those come first.
+std::string schedule_text(const Schedule& schedule, const Problem& problem, const Target& target) {
+  const Schedule built_in = default_schedule(problem, target);
+  if (schedule == built_in) return "";
+  const json full = to_json(schedule);
+  const json built_in_json = to_json(built_in);
+  json named = json::object();
+  for (const char* name : {"variant", "dq_mode"}) {
+    if (full.at(name) != built_in_json.at(name)) named[name] = full.at(name);
+  }
+  const Result<Schedule> base = schedule_for(problem, target, named);
+  if (!base.ok()) return full.dump();
+  json wanted = difference(full, to_json(*base));
+  wanted.update(named);
+  const Result<Schedule> again = schedule_for(problem, target, wanted);
+  return again.ok() && *again == schedule ? wanted.dump() : full.dump();
+}
+
+std::string problem_options(const Problem& problem) {
+  return fmt::format(
+      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {} --offset {} {} --batch {} "
+      "--heads {} --kv-heads {} --alignment {}",
+      pass_name(problem.pass), dtype_name(problem.dtype), problem.head_dim, problem.head_dim_v,
+      problem.p, problem.offset, problem.causal ? "--causal" : "--no-causal", problem.batch,
+      problem.heads, problem.kv_heads, problem.alignment);
+}
+
+// Where the kernel is made and run, and how.
+std::string place_options(const PreparedKernel& kernel, const Problem& problem, Engine& engine) {
+  const DeviceInfo& device = engine.device().info();
+  std::string text = fmt::format(" --device {} --target {}", device.kind, device.target.name());
+  const auto compiler = engine.compiler();
+  if (compiler.ok()) text += " --compiler " + (*compiler)->name();
+  const std::string schedule = schedule_text(kernel.schedule, problem, device.target);
+  // JSON of a schedule has no quotes of the other kind.
+  if (!schedule.empty()) text += fmt::format(" --schedule '{}'", schedule);
+  return text;
+}
+
+std::string origin_text(const PreparedKernel& kernel) {
+  switch (kernel.cache_source) {
+    case CacheSource::kMemory:
+      return "from memory";
+    case CacheSource::kDisk:
+      return fmt::format("from the cache in {:.1f} ms", kernel.timings.lookup_ms);
+    case CacheSource::kComputed:
+      return fmt::format("compiled in {:.0f} ms", kernel.timings.compile_ms);
+  }
+  return "";
+}
+
+// How --runtime-lengths says which lengths of the kernel are not fixed.
+const char* runtime_lengths(const Problem& problem) {
+  if (problem.seq_q == 0) return problem.seq_k == 0 ? " --runtime-lengths" : " --runtime-lengths=q";
+  return problem.seq_k == 0 ? " --runtime-lengths=k" : "";
+}
+
+std::string prepare_command(const PreparedKernel& kernel, const Problem& problem, Engine& engine) {
+  return fmt::format("lssar prepare {} --seq {} --seq-k {}{}", problem_options(problem),
+                     problem.seq_q, problem.seq_k, place_options(kernel, problem, engine));
+}
+
+}  // namespace
+
+std::string prepare_line(const PreparedKernel& kernel, Engine& engine, const std::string& reason) {
+  return fmt::format("{} on {}; schedule: {}; {}; key {}: {}", kernel.source.name,
+                     engine.device().info().name, reason, origin_text(kernel), kernel.key,
+                     prepare_command(kernel, kernel.problem, engine));
+}
+
+std::string execute_line(const PreparedKernel& kernel, Engine& engine, const Sizes& sizes) {
+  Problem problem = kernel.problem;
+  problem.batch = sizes.batch;
+  problem.heads = sizes.heads;
+  problem.kv_heads = sizes.kv_heads;
+  if (is_of_range(problem.pass)) {  // the command runs whole passes only
+    return fmt::format("{}, {} queries, keys {} to {}, key {}: {}", kernel.source.name, sizes.seq_q,
+                       sizes.range.first_key, sizes.range.first_key + sizes.seq_k, kernel.key,
+                       prepare_command(kernel, problem, engine));
+  }
+  return fmt::format("{}, key {}: lssar verify {} --seq {} --seq-k {}{}{}", kernel.source.name,
+                     kernel.key, problem_options(problem), sizes.seq_q, sizes.seq_k,
+                     runtime_lengths(problem), place_options(kernel, problem, engine));
+}
+
+}  // namespace lssar

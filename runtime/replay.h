@@ -1,0 +1,22 @@
+// Log lines that can be done again: what a prepare or an execute was, as a command line.
+//
+// Used by plans and by the command. Threads: pure functions.
+#pragma once
+
+#include <string>
+
+#include "codegen/kernel.h"
+#include "runtime/engine.h"
+
+namespace lssar {
+
+// "lssar_forward_bf16_d64 on NVIDIA H200; schedule: built-in default; compiled in 312 ms; key 0123:
+// lssar prepare --pass forward ...". `reason` is ScheduleChoice's. The command prepares the kernel
+// of that key, given the compiler and the version of lssar that this one had.
+std::string prepare_line(const PreparedKernel& kernel, Engine& engine, const std::string& reason);
+
+// "lssar_forward_bf16_d64, key 0123: lssar verify --pass forward ...": the kernel, with the sizes
+// of the call and numbers of the command's own.
+std::string execute_line(const PreparedKernel& kernel, Engine& engine, const Sizes& sizes);
+
+}  // namespace lssar

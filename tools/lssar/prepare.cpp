@@ -1,0 +1,55 @@
+// lssar prepare: one kernel compiled into the cache, and which one it is.
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "runtime/engine.h"
+#include "runtime/replay.h"
+#include "tools/lssar/attention_run.h"
+#include "tools/lssar/exit_code.h"
+#include "tools/lssar/problem_options.h"
+#include "tools/lssar/subcommands.h"
+
+namespace lssar::command {
+namespace {
+
+struct PrepareOptions {
+  ProblemOptions problem;
+  ScheduleOptions schedule;
+  ExecutionOptions execution;
+};
+
+Result<int> prepare(const PrepareOptions& options) {
+  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
+                         options.execution.engine_options(options.schedule.target_name()));
+  LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
+  const DeviceInfo& device = engine->device().info();
+  LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> schedule,
+                         options.schedule.schedule(problem, device.target));
+  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
+                         engine->prepare(problem, schedule));
+  log_prepared(*kernel, *engine, schedule.has_value());
+  if (options.execution.quiet()) return static_cast<int>(kDone);
+  fmt::print("{}\n", prepare_line(*kernel, *engine, schedule ? "given" : "built-in default"));
+  return static_cast<int>(kDone);
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app, Action* action) {
+  auto options = std::make_shared<PrepareOptions>();
+  CLI::App* sub = app.add_subcommand("prepare", "Compile a kernel into the cache");
+  options->problem.add_to(*sub);
+  options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
+  options->execution.add_to(*sub);
+  sub->footer(
+      "\nPrints the kernel, where it came from, its key in the cache, and this command with every\n"
+      "option: what LSSAR_LOG=info prints of each kernel that a program prepares.\n\n"
+      "Example:\n"
+      "  lssar prepare --pass backward --head-dim 128 --dtype bf16 --p 15\n\n" +
+      exit_code_help());
+  sub->callback([options, action] { *action = [options] { return prepare(*options); }; });
+}
+
+}  // namespace lssar::command
