@@ -172,7 +172,8 @@ Result<std::optional<Schedule>> ScheduleOptions::schedule(const Problem& problem
 }
 
 void ExecutionOptions::add_to(CLI::App& app) {
-  app.add_option("--device", device_, "auto (a GPU if there is one), cuda, virtual; record: computes nothing")
+  app.add_option("--device", device_,
+                 "auto (a GPU if there is one), cuda, virtual; record computes nothing")
       ->group("Execution")
       ->capture_default_str();
   app.add_option("--compiler", compiler_, "auto (NVRTC if it is found), nvrtc or llvm")
