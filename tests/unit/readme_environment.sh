@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 # C++ reads them by name, as a whole string; scripts as $NAME. Tests set them.
 {
   grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.cpp' --include='*.h' --include='*.c' \
-    base cache codegen runtime autotune tools tests examples 2>/dev/null | tr -d '"'
+    base cache codegen runtime autotune inspect tools tests examples 2>/dev/null | tr -d '"'
   grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.py' python/lssar | tr -d '"'
   grep -rhoE '\$\{?LSSAR_[A-Z_]+' --include='*.sh' tools | tr -d '${'
 } | sort -u >"$work/read"
