@@ -65,7 +65,7 @@ double wave_factor(const KernelWork& work, int num_sms) {
   constexpr double kMostDealt = 8192;  // beyond, the differences are small, and counting is not
   const double per_sm = work.blocks / num_sms;
   if (per_sm <= 0) return 1;
-  if (work.is_persistent && work.blocks <= kMostDealt) return dealt_factor(work, num_sms);
+  if (work.is_dealt && work.blocks <= kMostDealt) return dealt_factor(work, num_sms);
   const double mean = (work.longest + work.shortest) / 2;
   const double ratio = mean > 0 ? work.longest / mean : 1;
   // Equal tiles come in whole waves. Unequal ones are taken when there is time, and level out but
@@ -73,8 +73,8 @@ double wave_factor(const KernelWork& work, int num_sms) {
   const double spread = ratio - 1;
   const double even = std::ceil(per_sm) / per_sm - 1;
   const double last = work.together * work.blocks / work.slices / num_sms;
-  const double end = work.is_persistent ? 1.0
-                     : work.is_sorted   ? 0.05 + 1.1 * std::max(0.0, 1 - last)
+  const double end = work.is_dealt    ? 1.0
+                     : work.is_sorted ? 0.05 + 1.1 * std::max(0.0, 1 - last)
                                         : 0.7;
   return std::max(1 + (1 - spread) * even + spread * end / per_sm, ratio / per_sm);
 }

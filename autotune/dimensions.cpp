@@ -24,6 +24,11 @@ bool portable_forward(const Scope& s) { return !s.is_hopper() && !s.is_backward(
 bool portable_dkdv(const Scope& s) { return !s.is_hopper() && s.is_backward(); }
 bool portable_dq(const Scope& s) { return !s.is_hopper() && has_dq_kernel(s); }
 bool persistent(const Scope& s) { return s.is_hopper() && s.schedule.hopper.persistent; }
+// Else work tiles are alike, and turns as even as tickets.
+bool may_take_tickets(const Scope& s) {
+  return hopper_forward(s) && persistent(s) && s.problem.causal;
+}
+bool takes_turns(const Scope& s) { return hopper_forward(s) && !may_take_tickets(s); }
 // The dk/dv kernel has no products in flight beside its arithmetic.
 bool skips_tiles(const Scope& s) { return !s.is_backward() && s.problem.p != 0; }
 bool has_overlap(const Scope& s) { return hopper_forward(s) || hopper_dq(s); }
@@ -186,7 +191,12 @@ constexpr DimensionRow kRows[] = {
      skips_tiles},
     {"hopper.cluster", Level::kThread, "[1, 2, 4]",
      "blocks that share the loads of keys and values: fewer reads of the L2, more waiting",
-     hopper_forward},
+     takes_turns},
+    {"hopper.cluster+hopper.tickets", Level::kThread,
+     "[[1, true], [1, false], [2, false], [4, false]]",
+     "whether blocks take work tiles when they have time, which is even, or in turns; only then may "
+     "they share the loads of keys and values",
+     may_take_tickets},
     {"hopper.head_group", Level::kThread, "[1, 2, 4, 8, 16, 32, 64]",
      "heads whose tiles run together, longest first: fine steps, once the tiles are settled",
      hopper},

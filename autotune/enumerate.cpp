@@ -116,6 +116,7 @@ size_t ScheduleHash::operator()(const Schedule& s) const {
                           int{h.ping_pong},
                           int{h.queries_in_registers},
                           int{h.persistent},
+                          int{h.tickets},
                           int{s.skip_tiles},
                           h.cluster,
                           static_cast<int>(h.weights_from),
@@ -139,6 +140,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     result.block_dv = fixed.block_dv;
     result.skip_tiles = fixed.skip_tiles;
     result.hopper.evaluator = fixed.hopper.evaluator;
+    result.hopper.tickets = fixed.hopper.tickets;
     if (sums_dq(result)) result.dq = fixed.dq;
   } else {
     result.dkdv = fixed.dkdv;

@@ -85,6 +85,7 @@ KernelWork forward_work(const WorkContext& c) {
   work.phases[1].depth = (s.forward.stages - 1) / 2.0;  // a slot for keys, another for values
   set_blocks(weights, c.slices(), work);
   work.is_persistent = c.is_hopper() && hopper.persistent;
+  work.is_dealt = work.is_persistent && !hopper.tickets;
   work.is_sorted = c.is_hopper();
   const int shared = c.is_hopper() ? hopper_forward_shared_bytes(c.problem, s)
                                    : forward_shared_bytes(c.problem, s);
@@ -141,7 +142,7 @@ KernelWork dkdv_work(const WorkContext& c) {
   }
   for (Phase& phase : work.phases) phase.depth = s.dkdv.stages - 1;
   set_blocks(count, c.kv_slices(), work);
-  work.is_persistent = c.is_hopper() && s.hopper.persistent;
+  work.is_persistent = work.is_dealt = c.is_hopper() && s.hopper.persistent;
   work.is_sorted = c.is_hopper();
   set_occupancy(
       c, s.dkdv,
@@ -169,7 +170,7 @@ KernelWork dq_work(const WorkContext& c) {
   work.phases = {make_phase(c, per, s.dq, s.dq.block_cols, count.tiles * c.slices())};
   work.phases[0].depth = s.dq.stages - 1;
   set_blocks(count, c.slices(), work);
-  work.is_persistent = c.is_hopper() && s.hopper.persistent;
+  work.is_persistent = work.is_dealt = c.is_hopper() && s.hopper.persistent;
   work.is_sorted = c.is_hopper();
   set_occupancy(
       c, s.dq, c.is_hopper() ? hopper_dq_shared_bytes(c.problem, s) : dq_shared_bytes(c.problem, s),

@@ -27,7 +27,8 @@ struct KernelWork {
   double together = 1;               // slices that are worked on at the same time
   double longest = 1, shortest = 1;  // turns of a work tile
   bool is_sorted = false;            // longest first within those together
-  bool is_persistent = false;        // dealt out in turn, not taken when there is time
+  bool is_persistent = false;        // a block has more than one of them
+  bool is_dealt = false;             // in turns, not taken when there is time
   int blocks_per_sm = 1;
   double hidden = 1;        // share of the resources' times that others hide: 1 = all but the root
                             // of the sum of squares, 0 = they add up

@@ -214,6 +214,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   constant("bool", "kOrderedDq",
            boolean(problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kOrdered));
   constant("int", "kRowThreads", number(kRowThreads));
+  constant("bool", "kTakesTickets", boolean(takes_tickets(problem, schedule)));
   if (schedule.variant == Variant::kHopper) write_hopper_constants(out, problem, schedule);
   if (problem.pass == Pass::kBackward) {
     tiling("Dkdv", schedule.dkdv);

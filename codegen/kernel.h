@@ -117,6 +117,7 @@ struct WorkspaceLayout {
   size_t grad_q_sum = 0;
   size_t dq_turns = 0;
   size_t unit_keys = 0;
+  size_t tickets = 0;
   size_t total_bytes = 0;
 };
 // Floats between two slices of k_inv_norm.
@@ -133,6 +134,10 @@ Result<SavedBytes> saved_bytes(const Problem& problem, const Sizes& sizes);
 
 // Whether kernels read the keys scaled to unit length (AttentionParams::unit_keys).
 bool needs_unit_keys(const Problem& problem, const Schedule& schedule);
+
+// Whether blocks of a persistent kernel take their work tiles from a counter
+// (AttentionParams::tickets).
+bool takes_tickets(const Problem& problem, const Schedule& schedule);
 
 // Whether the backward needs X: re-weighting with an offset.
 bool needs_x(const Problem& problem);

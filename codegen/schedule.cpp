@@ -49,6 +49,7 @@ nlohmann::json hopper_to_json(const HopperOptions& hopper) {
           {"ping_pong", hopper.ping_pong},
           {"queries_in_registers", hopper.queries_in_registers},
           {"persistent", hopper.persistent},
+          {"tickets", hopper.tickets},
           {"cluster", hopper.cluster},
           {"head_group", hopper.head_group},
           {"weights_from", enum_name(kWeightsFrom, hopper.weights_from)},
@@ -69,6 +70,7 @@ Status read_hopper(JsonFields& fields, HopperOptions& hopper) {
   inner.read("ping_pong", hopper.ping_pong);
   inner.read("queries_in_registers", hopper.queries_in_registers);
   inner.read("persistent", hopper.persistent);
+  inner.read("tickets", hopper.tickets);
   inner.read("cluster", hopper.cluster);
   inner.read("head_group", hopper.head_group);
   inner.read_enum("weights_from", kWeightsFrom, hopper.weights_from);
@@ -138,12 +140,12 @@ std::string to_string(const Schedule& schedule) {
       schedule.variant != Variant::kHopper
           ? ""
           : fmt::format(
-                " score_cols {}{}{}{}{}{} head_group {} weights from {} store {} sum {} norms in "
+                " score_cols {}{}{}{}{}{}{} head_group {} weights from {} store {} sum {} norms in "
                 "{} "
                 "evaluator {} registers {}/{}",
                 h.score_cols, h.overlap ? " overlap" : "", h.ping_pong ? " ping_pong" : "",
                 h.queries_in_registers ? " queries_in_registers" : "",
-                h.persistent ? " persistent" : "",
+                h.persistent ? " persistent" : "", h.tickets ? " tickets" : "",
                 h.cluster == 1 ? "" : fmt::format(" cluster {}", h.cluster), h.head_group,
                 enum_name(kWeightsFrom, h.weights_from), enum_name(kStorePaths, h.store_path),
                 enum_name(kStorePaths, h.sum_path), enum_name(kNormForms, h.norm_form),
@@ -206,8 +208,11 @@ Result<Schedule> schedule_for(const Problem& problem, const Target& target,
     if (!names_stages("forward")) fit_stages(schedule, &Schedule::forward, problem, target);
     if (!names_stages("dkdv")) fit_stages(schedule, &Schedule::dkdv, problem, target);
     if (!names_stages("dq")) fit_stages(schedule, &Schedule::dq, problem, target);
-    if (!json.contains("hopper") || !json["hopper"].contains("store_path"))
-      fit_store_path(schedule, problem);
+    const auto names_hopper = [&](const char* field) {
+      return json.contains("hopper") && json["hopper"].contains(field);
+    };
+    if (!names_hopper("store_path")) fit_store_path(schedule, problem);
+    if (!names_hopper("tickets")) fit_tickets(schedule, problem);
   }
   return schedule;
 }

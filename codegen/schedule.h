@@ -82,6 +82,9 @@ struct HopperOptions {
   // whose port a product of few keys else keeps busy.
   bool queries_in_registers = false;
   bool persistent = true;  // as many blocks as fit on the GPU, each with work tile after work tile
+  // Forward, persistent: a block takes its next work tile from a counter when it has time, instead
+  // of every so-many-th: even where tiles differ.
+  bool tickets = false;
   // Forward: blocks of consecutive query tiles that run as a cluster, each loading a share of the
   // keys and values for all: the L2 is read less often, and blocks wait for one another. 1, 2 or 4.
   int cluster = 1;

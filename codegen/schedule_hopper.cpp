@@ -103,6 +103,19 @@ Status check_cluster(const Schedule& schedule) {
   return {};
 }
 
+Status check_tickets(const HopperOptions& hopper) {
+  if (!hopper.tickets) return {};
+  if (!hopper.persistent)
+    return invalid_argument(
+        "schedule.hopper.tickets = true: not allowed without hopper.persistent, because a block "
+        "that works on one tile has no next one to take");
+  if (hopper.cluster > 1)
+    return bad("hopper.cluster", hopper.cluster,
+               "with hopper.tickets, allowed is 1, because a block takes a ticket for itself, and "
+               "those of a cluster share their work tiles");
+  return {};
+}
+
 // o of a consumer takes the place of its queries.
 Status check_store(const Schedule& schedule, const Problem& problem) {
   if (schedule.hopper.store_path != StorePath::kTma) return {};
@@ -148,6 +161,7 @@ Status check_forward(const Schedule& schedule, const Problem& problem, const Tar
         "head_dim / 4 registers beside the accumulators, and it is {}",
         kMaxRegisterDim, problem.head_dim));
   LSSAR_RETURN_IF_ERROR(check_cluster(schedule));
+  LSSAR_RETURN_IF_ERROR(check_tickets(hopper));
   const int limit = kMaxCols / (has_x(problem) ? 2 : 1);
   if (schedule.block_dv < 8 || schedule.block_dv > limit || schedule.block_dv % 8 != 0)
     return bad("block_dv", schedule.block_dv,
@@ -232,6 +246,7 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   schedule.forward.block_cols = accumulated <= 64 ? 128 : accumulated <= 128 ? 96 : 48;
   hopper.store_path = StorePath::kTma;
   fit_store_path(schedule, problem);
+  hopper.tickets = problem.causal;  // else all tiles are alike, and turns are even
   // Wide, for what a tile costs beside its scores (docs/performance.md); further up, registers.
   hopper.score_cols = dim <= 128 ? 160 : 64;
   fill_stages(schedule.forward, kMaxStages,
@@ -322,6 +337,11 @@ void fit_sum_path(Schedule& schedule, const Problem& problem, const Target& targ
   fewest.dkdv.stages = kMinStages;
   if (hopper_dkdv_shared_bytes(problem, fewest) > target.shared_bytes_per_block)
     schedule.hopper.sum_path = StorePath::kRegisters;
+}
+
+void fit_tickets(Schedule& schedule, const Problem& problem) {
+  if (problem.pass != Pass::kBackward && !check_tickets(schedule.hopper).ok())
+    schedule.hopper.tickets = false;
 }
 
 Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {

@@ -18,6 +18,7 @@ int swizzled_bytes(int rows, int cols) { return rows * 128 * ((cols + 63) / 64);
 
 constexpr int kBarrierBytes = 8;
 constexpr int kTicketBytes = 4;  // of tile/dq_turns.cuh
+constexpr int kTicketSlotBytes = 16;  // of templates/kernels/hopper_forward_producer.cuh
 // Of a ring of slots, and of the pair that guards what a block owns.
 int ring_bytes(int slots) { return 2 * (slots + 1) * kBarrierBytes; }
 // Reciprocal norms of a tile's keys, as a TMA box is aligned.
@@ -61,7 +62,8 @@ int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule
                           ? swizzled_bytes(tiling.block_rows, tiling.block_cols) * (has_x ? 2 : 1)
                           : 0;
   return swizzled_bytes(tiling.block_rows, problem.head_dim) + weights +
-         tiling.stages * (slot + norms) + ring_bytes(tiling.stages);
+         tiling.stages * (slot + norms) + ring_bytes(tiling.stages) +
+         (takes_tickets(problem, schedule) ? kTicketSlotBytes : 0);
 }
 
 int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule) {

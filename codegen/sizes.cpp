@@ -62,7 +62,8 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||
       !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum) ||
       !place(layout.dq_turns, is_ordered ? *turns + kTicketBytes : 0) ||
-      !place(layout.unit_keys, *unit_keys))
+      !place(layout.unit_keys, *unit_keys) ||
+      !place(layout.tickets, takes_tickets(problem, schedule) ? sizeof(uint32_t) : 0))
     return overflow("workspace", sizes);
   layout.total_bytes = at;
   return layout;
@@ -71,6 +72,11 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
 bool needs_unit_keys(const Problem& problem, const Schedule& schedule) {
   return schedule.variant == Variant::kHopper && problem.pass != Pass::kBackward &&
          schedule.hopper.norm_form == NormForm::kOperands;
+}
+
+bool takes_tickets(const Problem& problem, const Schedule& schedule) {
+  return schedule.variant == Variant::kHopper && problem.pass != Pass::kBackward &&
+         schedule.hopper.tickets;
 }
 
 Result<SavedBytes> saved_bytes(const Problem& problem, const Sizes& sizes) {

@@ -49,6 +49,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr bool kNeedsX = true;
   static constexpr bool kIsRange = false, kHasPassOne = true, kHasPassTwo = true;
   static constexpr int kRowThreads = 128;
+  static constexpr bool kTakesTickets = false;
   static constexpr int kForwardRows = 32, kForwardCols = 32, kForwardStages = 2, kBlockDv = 48;
   static constexpr int kDkdvRows = 32, kDkdvCols = 32, kDkdvStages = 1;
   static constexpr int kNumEvaluators = 1;
@@ -79,9 +80,9 @@ struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
   static constexpr bool kQueriesInRegisters = true;
   static constexpr bool kSkipTiles = true;
   static constexpr float kSkipWeight = 0.5f;
-  static constexpr bool kIsPersistent = true;
+  static constexpr bool kIsPersistent = true, kTakesTickets = true;
   static constexpr int kHeadGroup = 4;
-  static constexpr int kCluster = 2;
+  static constexpr int kCluster = 1;
   static constexpr bool kWeightsInShared = true, kStoresByTma = false, kSumsByTma = false;
   static constexpr int kForwardProducerRegisters = 0, kForwardConsumerRegisters = 0;
   static constexpr int kDkdvProducerRegisters = 0, kDkdvConsumerRegisters = 0;

@@ -8,7 +8,8 @@
 // Warp group 0 is the producer: one lane loads query tiles, and key and value tiles in the order of
 // their use into a ring of slots (tile/tma_ring.cuh). Each other warp group is a consumer and owns
 // 64 of the BLOCK_M queries, 16 to a warp. With kIsPersistent a block works on tile after tile of
-// queries.
+// queries: dealt out in turns or, with kTakesTickets, taken by the producer when there is time
+// (tile/tickets.cuh), which tells the consumers with the queries.
 //
 // kHasUnitKeys: keys arrive as unit vectors in fp16, queries are scaled to match, and products are
 // scores in bits; else products of the raw q and k get their norms in float32.
@@ -26,7 +27,8 @@
 // on it, and a consumer of such warps starts no product with its values.
 //
 // Shared memory: query tile; kForwardStages slots of a key or value tile; per slot the reciprocal
-// key norms (without kHasUnitKeys); barriers of the ring, and two of the query tile. Named
+// key norms (without kHasUnitKeys); barriers of the ring, and two of the query tile; with
+// kTakesTickets, the number of the work tile. Named
 // barriers: tile/consumer_barriers.cuh.
 #pragma once
 
@@ -297,14 +299,17 @@ struct ForwardConsumer {
     release_queries();
   }
 
+  LSSAR_DEVICE void wait_for_queries() {
+    mbarrier_wait(shared.query_ring().full(0), query_cursor.parity);
+    query_cursor.advance();
+  }
+
+  // REQUIRES: its queries have come.
   LSSAR_DEVICE void process(const ForwardWork<Config>& work) {
     const i64 first =
         work.first_row + group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
     rows.place(p, first);
     first_masked = first + kWarpRows > seq_q<Config>(p) ? 0 : num_visible_keys<Config>(p, first);
-    const RingBarriers<1> query_ring = shared.query_ring();
-    mbarrier_wait(query_ring.full(0), query_cursor.parity);
-    query_cursor.advance();
     prepare_queries();
     pass_one(work.score_tiles);
 #pragma unroll 1
@@ -322,9 +327,22 @@ struct ForwardConsumer {
 
   LSSAR_DEVICE void run() {
     turns.begin();
-    for_each_work_tile<Config::kIsPersistent, Shape::kCluster>(
-        ForwardWork<Config>::count(p),
-        [this](u32 index) { process(ForwardWork<Config>(p, index)); });
+    const u32 count = ForwardWork<Config>::count(p);
+    if constexpr (Config::kTakesTickets) {
+#pragma unroll 1
+      for (;;) {
+        wait_for_queries();
+        u32 index;
+        load_shared(index, shared.ticket());
+        if (index >= count) break;
+        process(ForwardWork<Config>(p, index));
+      }
+    } else {
+      for_each_work_tile<Config::kIsPersistent, Shape::kCluster>(count, [this](u32 index) {
+        wait_for_queries();
+        process(ForwardWork<Config>(p, index));
+      });
+    }
   }
 };
 

@@ -8,6 +8,7 @@
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/rows.cuh"
 #include "templates/tile/swizzled_tile.cuh"
+#include "templates/tile/tickets.cuh"
 #include "templates/tile/tma_ring.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 #include "templates/tile/work_tiles.cuh"
@@ -52,7 +53,9 @@ struct HopperForwardShape {
   static constexpr int kNormsOffset = kSlotsOffset + kSlots * kSlotBytes;
   static constexpr int kRingOffset = kNormsOffset + kSlots * kNormBytes;
   static constexpr int kQueryBarriersOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
-  static constexpr int kSharedBytes = kQueryBarriersOffset + RingBarriers<1>::kBytes;
+  static constexpr int kTicketOffset = kQueryBarriersOffset + RingBarriers<1>::kBytes;
+  static constexpr int kTicketBytes = Config::kTakesTickets ? 16 : 0;
+  static constexpr int kSharedBytes = kTicketOffset + kTicketBytes;
 
   // Who releases a slot, in every block of the cluster: a thread of each consumer, whose wait
   // orders the whole group's products; or a lane of each warp, where lanes have read norms.
@@ -65,6 +68,8 @@ struct HopperForwardShape {
   static_assert(BLOCK_DV % 8 == 0 && BLOCK_DV <= 256, "value columns of one wgmma");
   static_assert(!Config::kStoresByTma || OutputTile::kBytes <= QueryTile::kBytes,
                 "o goes through the query tile");
+  static_assert(!Config::kTakesTickets || (Config::kIsPersistent && kCluster == 1),
+                "a block of its own takes a ticket after the other");
   static_assert(kSlots >= 2, "a key tile and the value tile before it are in use together");
 };
 
@@ -125,6 +130,9 @@ struct ForwardShared {
   }
   LSSAR_DEVICE RingBarriers<Shape::kSlots> ring() const { return {base + Shape::kRingOffset}; }
   LSSAR_DEVICE RingBarriers<1> query_ring() const { return {base + Shape::kQueryBarriersOffset}; }
+  // kTakesTickets: the work tile whose queries are in the query tile. Written before the queries'
+  // barrier is full, read before they are released.
+  LSSAR_DEVICE u32 ticket() const { return base + Shape::kTicketOffset; }
 };
 
 // One thread.
@@ -140,10 +148,11 @@ struct ForwardProducer {
   LSSAR_DEVICE ForwardProducer(const TmaParams& p, ForwardShared<Config> s)
       : params(p), shared(s) {}
 
-  LSSAR_DEVICE void load_queries(const ForwardWork<Config>& work) {
+  LSSAR_DEVICE void load_queries(const ForwardWork<Config>& work, u32 index) {
     using Tile = typename Shape::QueryTile;
     const RingBarriers<1> ring = shared.query_ring();
     mbarrier_wait(ring.empty(0), query_cursor.parity ^ 1);
+    if constexpr (Config::kTakesTickets) store_shared(shared.ticket(), index);
     mbarrier_arrive_expect(ring.full(0), Tile::kBytes);
     load_tile<Tile>(shared.queries().base, params.maps[kQueryMap], ring.full(0), 0, work.first_row,
                     work.place.head, work.place.batch);
@@ -182,15 +191,16 @@ struct ForwardProducer {
                                            i64{tile} * Tile::kRows, kv_head, batch);
   }
 
-  LSSAR_DEVICE void load(const ForwardWork<Config>& work) {
+  LSSAR_DEVICE void load(u32 index) {
     const AttentionParams& p = params.attention;
+    const ForwardWork<Config> work(p, index);
     const int kv_head = work.place.head / (p.heads / p.kv_heads);
     const int batch = work.place.batch;
     // The first keys come before the queries, whose tile is free only when the last work tile ends.
     const int ahead = minimum(work.score_tiles, Shape::kSlots);
 #pragma unroll 1
     for (int tile = 0; tile <= work.score_tiles; ++tile) {
-      if (tile == ahead) load_queries(work);
+      if (tile == ahead) load_queries(work, index);
       if (tile < work.score_tiles)
         load_keys<typename Shape::ScoreKeyTile>(kScoreKeyMap, kScoreNormMap, tile, kv_head, batch);
     }
@@ -206,10 +216,29 @@ struct ForwardProducer {
     }
   }
 
+  // kTakesTickets: `index` is past the last work tile, and there is nothing more to come.
+  LSSAR_DEVICE void announce_end(u32 index) {
+    const RingBarriers<1> ring = shared.query_ring();
+    mbarrier_wait(ring.empty(0), query_cursor.parity ^ 1);
+    store_shared(shared.ticket(), index);
+    mbarrier_arrive(ring.full(0));
+  }
+
   LSSAR_DEVICE void run() {
-    for_each_work_tile<Config::kIsPersistent, Shape::kCluster>(
-        ForwardWork<Config>::count(params.attention),
-        [this](u32 index) { load(ForwardWork<Config>(params.attention, index)); });
+    const u32 count = ForwardWork<Config>::count(params.attention);
+    if constexpr (Config::kTakesTickets) {
+      u32 index = block_index();
+#pragma unroll 1
+      while (index < count) {
+        const u32 next = next_ticket<Config>(params.attention, index);  // is there when it is needed
+        load(index);
+        index = next;
+      }
+      announce_end(index);
+    } else {
+      for_each_work_tile<Config::kIsPersistent, Shape::kCluster>(
+          count, [this](u32 index) { load(index); });
+    }
   }
 };
 

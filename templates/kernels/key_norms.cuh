@@ -6,6 +6,7 @@
 #include "templates/tile/dq_turns.cuh"
 #include "templates/tile/row_group.cuh"
 #include "templates/tile/rows.cuh"
+#include "templates/tile/tickets.cuh"
 
 namespace lssar_device {
 
@@ -18,6 +19,7 @@ LSSAR_DEVICE void key_norms(const AttentionParams& p) {
   const i64 keys = seq_k<Config>(p);
   const BlockPlace place = block_place(ceil_div(keys, kRowsPerBlock), p.kv_heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
+  reset_tickets<Config>(p);
   // Every lane takes part in the exchange of its row group; rows past the end read the last one.
   const i64 read_row = minimum(row, keys - 1);
   const float inverse = row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(

@@ -42,6 +42,7 @@ struct AttentionParams {
   float* grad_q_sum;     // [rows, head_dim]: float32 sums of DqMode atomic and ordered
   unsigned* dq_turns;    // of DqMode ordered: see tile/dq_turns.cuh
   void* unit_keys;       // [batch, kv_heads, seq_k, head_dim]: fp16, see kUnitKeyExponent
+  unsigned* tickets;     // work tiles taken so far; the kernel on whole rows sets it to 0
 
   long long seq_q;
   long long seq_k;

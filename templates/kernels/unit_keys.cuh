@@ -4,6 +4,7 @@
 
 #include "templates/tile/row_group.cuh"
 #include "templates/tile/rows.cuh"
+#include "templates/tile/tickets.cuh"
 #include "templates/tile/unit_rows.cuh"
 
 namespace lssar_device {
@@ -15,6 +16,7 @@ LSSAR_DEVICE void unit_keys(const AttentionParams& p) {
   const i64 keys = seq_k<Config>(p);
   const BlockPlace place = block_place(ceil_div(keys, kRowsPerBlock), p.kv_heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
+  reset_tickets<Config>(p);
   // Every lane takes part in the exchanges of its row group; rows past the end repeat the last one.
   const Element* key =
       row_pointer<const Element>(p.k, place.batch, place.head, minimum(row, keys - 1));

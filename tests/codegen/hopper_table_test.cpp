@@ -54,7 +54,7 @@ std::string short_form(const Schedule& schedule, Pass pass) {
   if (!is_hopper) return text;
   if (h.overlap) text += ", overlap";
   if (h.ping_pong) text += ", ping-pong";
-  if (h.persistent) text += ", persistent";
+  if (h.persistent) text += h.tickets ? ", tickets" : ", persistent";
   if (pass != Pass::kBackward && h.store_path == StorePath::kTma) text += ", o by TMA";
   if (pass == Pass::kBackward && sums_by_tma(schedule)) text += ", dq by TMA";
   return text + fmt::format(", {}/{}", h.producer_registers, h.consumer_registers);

@@ -6,19 +6,10 @@
 
 #include "codegen/kernel.h"
 #include "codegen/schedule.h"
+#include "tests/codegen/hopper_rule.h"
 
 namespace lssar {
 namespace {
-
-Target hopper() { return target_from_name("sm_90a").value(); }
-
-Problem make_problem(Pass pass, DType dtype = DType::kBf16, int dim = 64) {
-  Problem problem;
-  problem.pass = pass;
-  problem.dtype = dtype;
-  problem.head_dim = problem.head_dim_v = dim;
-  return problem;
-}
 
 TEST(HopperSchedule, TheDefaultIsLegalForEveryDim) {
   for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
@@ -64,6 +55,7 @@ TEST(HopperSchedule, SurvivesJson) {
   options.score_cols = 72;
   options.queries_in_registers = true;
   options.overlap = options.ping_pong = options.persistent = false;
+  options.tickets = true;
   options.head_group = 3;
   options.cluster = 2;
   options.weights_from = WeightsFrom::kShared;
@@ -143,39 +135,9 @@ TEST(HopperSchedule, TheDefaultStorePathGivesWay) {
   EXPECT_EQ(path({{"hopper", {{"queries_in_registers", true}}}}), StorePath::kRegisters);
 }
 
-struct Rule {
-  const char* name;
-  Pass pass;
-  void (*break_it)(Problem&, Schedule&, Target&);
-  std::vector<const char*> message;  // field and value, reason
-  DqMode mode = DqMode::kSplit;
-};
-
-void PrintTo(const Rule& rule, std::ostream* out) { *out << rule.name; }
-
-std::string rule_name(const testing::TestParamInfo<Rule>& param_info) {
-  return param_info.param.name;
-}
-
 class HopperRule : public testing::TestWithParam<Rule> {};
 
-TEST_P(HopperRule, NamesFieldValueAndReason) {
-  Problem problem = make_problem(GetParam().pass);
-  Target target = hopper();
-  Schedule schedule = default_schedule(problem, target, GetParam().mode);
-  ASSERT_EQ(schedule.variant, Variant::kHopper);
-  ASSERT_TRUE(validate(schedule, problem, target).ok());
-  GetParam().break_it(problem, schedule, target);
-  const Status status = validate(schedule, problem, target);
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  for (const char* part : GetParam().message)
-    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
-  // Emission refuses it just so.
-  const auto kernel = emit_kernel(problem, schedule, target);
-  ASSERT_FALSE(kernel.ok());
-  EXPECT_EQ(kernel.status().message(), status.message());
-}
+TEST_P(HopperRule, NamesFieldValueAndReason) { check_rule(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(
     Any, HopperRule,
@@ -287,109 +249,6 @@ INSTANTIATE_TEST_SUITE_P(
              Pass::kBackward,
              [](Problem&, Schedule& s, Target&) { s.dq.block_rows = 64; },
              {"schedule.dq.block_rows = 64: with hopper.ping_pong"}}),
-    rule_name);
-
-INSTANTIATE_TEST_SUITE_P(
-    Forward, HopperRule,
-    testing::Values(
-        Rule{"ScoreCols12",
-             Pass::kForward,
-             [](Problem&, Schedule& s, Target&) { s.hopper.score_cols = 12; },
-             {"schedule.hopper.score_cols = 12:", "multiples of 8 from 8 to 256, the columns"}},
-        Rule{"ScoreCols0",
-             Pass::kForwardTrain,
-             [](Problem&, Schedule& s, Target&) { s.hopper.score_cols = 0; },
-             {"schedule.hopper.score_cols = 0:", "8 to 256"}},
-        Rule{"ScoreCols264",
-             Pass::kForward,
-             [](Problem&, Schedule& s, Target&) { s.hopper.score_cols = 264; },
-             {"schedule.hopper.score_cols = 264:", "8 to 256"}},
-        Rule{"Cluster3",
-             Pass::kForward,
-             [](Problem&, Schedule& s, Target&) { s.hopper.cluster = 3; },
-             {"schedule.hopper.cluster = 3:", "allowed are 1, 2 and 4"}},
-        Rule{"ClusterScoreCols",
-             Pass::kForward,
-             [](Problem&, Schedule& s, Target&) {
-               s.hopper.cluster = 2;
-               s.hopper.score_cols = 72;
-             },
-             {"schedule.hopper.score_cols = 72: with hopper.cluster = 2, allowed are multiples of "
-              "16",
-              "each block loads groups of 8 keys"}},
-        Rule{"ClusterCols",
-             Pass::kForwardTrain,
-             [](Problem&, Schedule& s, Target&) {
-               s.hopper.cluster = 4;
-               s.forward.block_cols = 80;
-             },
-             {"schedule.forward.block_cols = 80: with hopper.cluster = 4", "multiples of 32"}},
-        Rule{"SharedWeights",
-             Pass::kForwardTrain,
-             [](Problem&, Schedule& s, Target&) { s.hopper.weights_from = WeightsFrom::kShared; },
-             {"schedule.forward: its tiles take 293296 bytes of shared memory"}},
-        Rule{"StoreOfQueriesInRegisters",
-             Pass::kForward,
-             [](Problem&, Schedule& s, Target&) {
-               s.hopper.store_path = StorePath::kTma;
-               s.hopper.queries_in_registers = true;
-             },
-             {"schedule.hopper.store_path = tma: not allowed with hopper.queries_in_registers",
-              "the next work tile's already"}},
-        Rule{"StoreOfSomeColumns",
-             Pass::kForward,
-             [](Problem&, Schedule& s, Target&) {
-               s.hopper.store_path = StorePath::kTma;
-               s.block_dv = 32;
-             },
-             {"schedule.hopper.store_path = tma: block_dv must be head_dim_v, 64, and is 32"}},
-        Rule{"StoreOfOddColumns",
-             Pass::kForward,
-             [](Problem& p, Schedule& s, Target&) {
-               p.head_dim_v = s.block_dv = 40;
-               s.hopper.store_path = StorePath::kTma;
-             },
-             {"schedule.hopper.store_path = tma: block_dv must be a multiple of 16", "is 40"}},
-        Rule{"StoreOfWideRows",
-             Pass::kForward,
-             [](Problem& p, Schedule& s, Target&) {
-               p.head_dim_v = s.block_dv = 80;
-               s.hopper.store_path = StorePath::kTma;
-             },
-             {"schedule.hopper.store_path = tma: block_dv 80 is more than the query tile of "
-              "head_dim 64"}},
-        Rule{"OperandsOfFp16",
-             Pass::kForward,
-             [](Problem& p, Schedule& s, Target&) {
-               p.dtype = DType::kFp16;
-               s.hopper.norm_form = NormForm::kOperands;
-             },
-             {"schedule.hopper.norm_form = operands:", "bf16 problems only",
-              "as much as an fp16 problem may"}},
-        Rule{"QueriesInRegisters",
-             Pass::kForward,
-             [](Problem& p, Schedule& s, Target&) {
-               p.head_dim = 136;
-               s.forward.stages = 2;
-               s.hopper.queries_in_registers = true;
-             },
-             {"schedule.hopper.queries_in_registers = true:", "up to head_dim 128",
-              "registers beside the accumulators, and it is 136"}},
-        Rule{"BlockDv12",
-             Pass::kForward,
-             [](Problem&, Schedule& s, Target&) { s.block_dv = 12; },
-             {"schedule.block_dv = 12:", "multiples of 8 from 8 to 256, the columns of a wgmma"}},
-        Rule{"BlockDv0",
-             Pass::kForward,
-             [](Problem&, Schedule& s, Target&) { s.block_dv = 0; },
-             {"schedule.block_dv = 0:", "8 to 256"}},
-        Rule{"BlockDvWithX",
-             Pass::kForwardTrain,
-             [](Problem& p, Schedule& s, Target&) {
-               p.head_dim_v = 256;
-               s.block_dv = 136;
-             },
-             {"schedule.block_dv = 136:", "8 to 128", "o and X in registers together"}}),
     rule_name);
 
 void set_registers(Schedule& schedule, int producer, int consumer) {

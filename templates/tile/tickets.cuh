@@ -1,0 +1,31 @@
+// Tickets: which block of a persistent grid works on which tile is decided when it has time.
+//
+// A block's first work tile is that of its number; each further one it takes from a counter in
+// global memory. The kernel on whole rows that runs before sets the counter to 0, on the same
+// stream: so each call, and each replay of a captured one, begins anew, and calls with workspaces of
+// their own do not meet.
+#pragma once
+
+#include "templates/kernels/params.cuh"
+#include "templates/ptx/memory.cuh"
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+// In the kernel on whole rows of k.
+template <class Config>
+LSSAR_DEVICE void reset_tickets(const AttentionParams& p) {
+  if constexpr (Config::kTakesTickets) {
+    if (block_index() == 0 && thread_index() == 0) store_global_4(p.tickets, 0);
+  }
+}
+
+// The work tile after `index`, past the last one where there is none left. NOTE: without keys the
+// kernel that resets the counter has no rows to run for, and the tiles are dealt out in turns.
+template <class Config>
+LSSAR_DEVICE u32 next_ticket(const AttentionParams& p, u32 index) {
+  if (seq_k<Config>(p) == 0) return index + grid_blocks();
+  return grid_blocks() + add_relaxed(p.tickets, 1);
+}
+
+}  // namespace lssar_device
