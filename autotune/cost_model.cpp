@@ -75,7 +75,7 @@ double wave_factor(const KernelWork& work, int num_sms) {
   const double last = work.together * work.blocks / work.slices / num_sms;
   const double end = work.is_dealt    ? 1.0
                      : work.is_sorted ? 0.05 + 1.1 * std::max(0.0, 1 - last)
-                                        : 0.7;
+                                      : 0.7;
   return std::max(1 + (1 - spread) * even + spread * end / per_sm, ratio / per_sm);
 }
 

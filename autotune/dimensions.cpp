@@ -9,7 +9,6 @@ namespace lssar {
 namespace {
 
 bool always(const Scope&) { return true; }
-bool forward(const Scope& s) { return !s.is_backward(); }
 bool backward(const Scope& s) { return s.is_backward(); }
 bool hopper(const Scope& s) { return s.is_hopper(); }
 bool hopper_forward(const Scope& s) { return s.is_hopper() && !s.is_backward(); }
@@ -24,14 +23,18 @@ bool portable_forward(const Scope& s) { return !s.is_hopper() && !s.is_backward(
 bool portable_dkdv(const Scope& s) { return !s.is_hopper() && s.is_backward(); }
 bool portable_dq(const Scope& s) { return !s.is_hopper() && has_dq_kernel(s); }
 bool persistent(const Scope& s) { return s.is_hopper() && s.schedule.hopper.persistent; }
+bool persistent_forward(const Scope& s) { return persistent(s) && !s.is_backward(); }
+bool staggered(const Scope& s) { return hopper_forward(s) && s.schedule.hopper.stagger > 1; }
+bool hopper_apart(const Scope& s) { return hopper_forward(s) && !staggered(s); }
 // Else work tiles are alike, and turns as even as tickets.
-bool may_take_tickets(const Scope& s) {
-  return hopper_forward(s) && persistent(s) && s.problem.causal;
-}
-bool takes_turns(const Scope& s) { return hopper_forward(s) && !may_take_tickets(s); }
+bool may_take_tickets(const Scope& s) { return persistent_forward(s) && s.problem.causal; }
+bool may_cluster(const Scope& s) { return hopper_apart(s) && !may_take_tickets(s); }
+bool may_cluster_or_take_tickets(const Scope& s) { return hopper_apart(s) && may_take_tickets(s); }
+bool staggered_tickets(const Scope& s) { return staggered(s) && may_take_tickets(s); }
 // The dk/dv kernel has no products in flight beside its arithmetic.
-bool skips_tiles(const Scope& s) { return !s.is_backward() && s.problem.p != 0; }
-bool has_overlap(const Scope& s) { return hopper_forward(s) || hopper_dq(s); }
+bool skips_tiles(const Scope& s) { return !s.is_backward() && s.problem.p != 0 && !staggered(s); }
+bool has_overlap(const Scope& s) { return hopper_apart(s) || hopper_dq(s); }
+bool forward_apart(const Scope& s) { return !s.is_backward() && !staggered(s); }
 
 bool is_wide(const Scope& s) { return std::max(s.problem.head_dim, s.problem.head_dim_v) > 128; }
 
@@ -39,6 +42,9 @@ bool is_wide(const Scope& s) { return std::max(s.problem.head_dim, s.problem.hea
 std::vector<int> hopper_forward_cols(const Scope& s) {
   const bool has_x = s.problem.pass == Pass::kForwardTrain && needs_x(s.problem);
   const int accumulated = s.schedule.block_dv * (has_x ? 2 : 1);
+  if (staggered(s) && accumulated <= 64) return {48, 64, 80, 96, 112};
+  if (staggered(s) && accumulated <= 128) return {32, 48, 64, 80};
+  if (staggered(s)) return {16, 32, 48, 64};
   if (accumulated <= 64) return {32, 48, 64, 80, 96, 128, 160, 192};
   if (accumulated <= 128) return {32, 48, 64, 80, 96, 112, 128, 160};
   return {32, 48, 64, 80, 96};
@@ -88,6 +94,11 @@ constexpr DimensionRow kRows[] = {
      "as many blocks as the GPU holds, each with tile after tile, against one block per tile and "
      "fewer registers",
      hopper, nullptr, R"({"true": "persistent", "false": "static"})"},
+    {"hopper.stagger", Level::kAlgorithm, "[1, 2, 4]",
+     "query tiles in a row, each one's pass 1 beside pass 2 of the one before: keys are loaded "
+     "once "
+     "for both and products spread evenly, for scores of two tiles in registers",
+     persistent_forward, nullptr, R"({"1": "", "2": "staggered by 2", "4": "staggered by 4"})"},
     {"hopper.norm_form", Level::kAlgorithm, R"(["scores", "operands"])",
      "norms as factors on every score, or once in fp16 operands: 2.3 instructions per score less, "
      "less exact where all scores are very negative",
@@ -104,7 +115,7 @@ constexpr DimensionRow kRows[] = {
     {"hopper.score_cols", Level::kBlock, "",
      "keys per tile of pass 1, which has no values: wide shares the port of shared memory, but "
      "makes slots larger",
-     hopper_forward, hopper_score_cols},
+     hopper_apart, hopper_score_cols},
     {"forward.stages", Level::kBlock, "",
      "slots of the ring: loads further ahead against shared memory", hopper_forward,
      hopper_forward_stages},
@@ -122,8 +133,8 @@ constexpr DimensionRow kRows[] = {
      "blocks per SM that registers must be left for: latency hidden by other blocks",
      portable_forward},
     {"block_dv", Level::kBlock, "",
-     "columns of o at a time: fewer leave registers for wider tiles, and repeat pass 2", forward,
-     block_dvs},
+     "columns of o at a time: fewer leave registers for wider tiles, and repeat pass 2",
+     forward_apart, block_dvs},
 
     // ---- block: the backward
     {"dkdv.block_rows", Level::kBlock, "[64, 128, 192]",
@@ -175,7 +186,9 @@ constexpr DimensionRow kRows[] = {
      "queries in registers halve what products read from shared memory, for head_dim / 4 "
      "registers; "
      "else o may go through their tile in whole rows, or as soon as it is there",
-     hopper_forward},
+     hopper_apart},
+    {"hopper.store_path", Level::kBlock, R"(["tma", "registers"])",
+     "o through the tile of its queries in whole rows, or from registers", staggered},
     {"hopper.sum_path", Level::kBlock, R"(["registers", "tma"])",
      "parts of dq from each lane, or in whole rows through shared memory, which leaves fewer "
      "stages",
@@ -191,12 +204,15 @@ constexpr DimensionRow kRows[] = {
      skips_tiles},
     {"hopper.cluster", Level::kThread, "[1, 2, 4]",
      "blocks that share the loads of keys and values: fewer reads of the L2, more waiting",
-     takes_turns},
+     may_cluster},
     {"hopper.cluster+hopper.tickets", Level::kThread,
      "[[1, true], [1, false], [2, false], [4, false]]",
-     "whether blocks take work tiles when they have time, which is even, or in turns; only then may "
+     "whether blocks take work tiles when they have time, which is even, or in turns; only then "
+     "may "
      "they share the loads of keys and values",
-     may_take_tickets},
+     may_cluster_or_take_tickets},
+    {"hopper.tickets", Level::kThread, "[true, false]",
+     "whether blocks take work tiles when they have time, or in turns", staggered_tickets},
     {"hopper.head_group", Level::kThread, "[1, 2, 4, 8, 16, 32, 64]",
      "heads whose tiles run together, longest first: fine steps, once the tiles are settled",
      hopper},

@@ -119,6 +119,7 @@ size_t ScheduleHash::operator()(const Schedule& s) const {
                           int{h.tickets},
                           int{s.skip_tiles},
                           h.cluster,
+                          h.stagger,
                           static_cast<int>(h.weights_from),
                           static_cast<int>(h.store_path),
                           static_cast<int>(h.sum_path),
@@ -141,6 +142,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     result.skip_tiles = fixed.skip_tiles;
     result.hopper.evaluator = fixed.hopper.evaluator;
     result.hopper.tickets = fixed.hopper.tickets;
+    result.hopper.stagger = fixed.hopper.stagger;
     if (sums_dq(result)) result.dq = fixed.dq;
   } else {
     result.dkdv = fixed.dkdv;
@@ -148,6 +150,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     result.split_dkdv = fixed.split_dkdv;
     result.dq_mode = fixed.dq_mode;
     result.hopper.sum_path = fixed.hopper.sum_path;
+    if (result.hopper.stagger > 1) result.hopper.score_cols = fixed.hopper.score_cols;
   }
   if (result.variant != Variant::kHopper) {
     result.hopper = fixed.hopper;

@@ -44,12 +44,39 @@ LoopSlots with_power(LoopSlots slots, int power, int degree, double polynomial_s
   return slots;
 }
 
+// Both passes side by side, but for pass 1 of a chain's first query tile and pass 2 of its last. A
+// block takes chains.
+void stagger(const WorkContext& c, KernelWork& work) {
+  const int length = c.schedule.hopper.stagger;
+  const Tiling& tiling = c.schedule.forward;
+  Phase sum = work.phases[0], weigh = work.phases[1], both = weigh;
+  const double apart = 1.0 / length;
+  for (size_t i = 0; i < both.amount.size(); ++i) {
+    if (i != static_cast<size_t>(Resource::kL2)) both.amount[i] += sum.amount[i];
+    both.amount[i] *= 1 - apart;
+    sum.amount[i] *= apart;
+    weigh.amount[i] *= apart;
+  }
+  both.tiles *= 1 - apart;
+  sum.tiles *= apart;
+  weigh.tiles *= apart;
+  work.phases = {sum, weigh, both};
+  // Of a chain, the mean of its query tiles.
+  const TileCount chains =
+      query_tiles(c.problem, c.sizes, tiling.block_rows * length, tiling.block_cols);
+  const double within =
+      c.problem.causal ? 0.5 * (length - 1) * tiling.block_rows / tiling.block_cols : 0;
+  work.blocks = chains.blocks * work.slices;
+  work.longest = std::max(chains.longest - within, 0.5 * chains.longest);
+  work.shortest = std::max(chains.shortest - within, 0.5 * chains.shortest);
+}
+
 KernelWork forward_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
   const HopperOptions& hopper = s.hopper;
   const bool has_unit_keys = needs_unit_keys(c.problem, s);
   const bool in_registers = !c.is_hopper() || hopper.queries_in_registers;
-  const int sum_cols = c.is_hopper() ? hopper.score_cols : s.forward.block_cols;
+  const int sum_cols = c.is_hopper() ? hopper_score_cols(s) : s.forward.block_cols;
   const TileCount sums = query_tiles(c.problem, c.sizes, s.forward.block_rows, sum_cols);
   const TileCount weights =
       query_tiles(c.problem, c.sizes, s.forward.block_rows, s.forward.block_cols);
@@ -84,6 +111,7 @@ KernelWork forward_work(const WorkContext& c) {
   work.phases[0].depth = s.forward.stages - 1;
   work.phases[1].depth = (s.forward.stages - 1) / 2.0;  // a slot for keys, another for values
   set_blocks(weights, c.slices(), work);
+  if (c.is_hopper() && hopper.stagger > 1) stagger(c, work);
   work.is_persistent = c.is_hopper() && hopper.persistent;
   work.is_dealt = work.is_persistent && !hopper.tickets;
   work.is_sorted = c.is_hopper();
@@ -96,10 +124,11 @@ KernelWork forward_work(const WorkContext& c) {
       phase.amount[static_cast<size_t>(Resource::kL2)] /= hopper.cluster;
     work.hidden = std::max(0.0, work.hidden - kClusterWait * (hopper.cluster - 1));
     if (hopper.store_path == StorePath::kTma) work.block_clocks *= kStoreShare;
+    work.block_clocks *= hopper.stagger;  // each query tile of a chain begins and ends
   }
   // Outputs and saved statistics, and each input once.
   const double saved = c.problem.pass == Pass::kForwardTrain ? 4 * c.dv() + 16 : 0;
-  work.phases[1].amount[static_cast<size_t>(Resource::kDram)] =
+  work.phases.back().amount[static_cast<size_t>(Resource::kDram)] =
       c.slices() * c.seq_q() *
           ((c.d() + c.dv()) * c.element() + saved + (c.has_x() ? 2 * c.dv() : 0)) +
       c.kv_slices() * c.seq_k() * (c.d() + c.dv()) * c.element();

@@ -33,7 +33,7 @@ int forward_accumulators(const Problem& problem, const Schedule& schedule) {
   const int queries = is_hopper && hopper.queries_in_registers ? problem.head_dim / 4 : 0;
   const int output = fragment(schedule.block_dv) * (has_x(problem) ? 2 : 1);
   const int weighing = tiles * fragment(schedule.forward.block_cols) + output;
-  const int summing = is_hopper ? tiles * fragment(hopper.score_cols) : 0;
+  const int summing = is_hopper ? tiles * fragment(hopper_score_cols(schedule)) : 0;
   return queries + std::max(weighing, summing);
 }
 

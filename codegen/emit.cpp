@@ -153,7 +153,9 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
              {{"type", type}, {"name", name}, {"value", value}});
   };
   constant("bool", "kHasUnitKeys", boolean(needs_unit_keys(problem, schedule)));
-  constant("int", "kScoreCols", number(hopper.score_cols));
+  const bool is_backward = problem.pass == Pass::kBackward;
+  constant("int", "kScoreCols",
+           number(is_backward ? hopper.score_cols : hopper_score_cols(schedule)));
   constant("bool", "kOverlap", boolean(hopper.overlap));
   constant("bool", "kPingPong", boolean(hopper.ping_pong));
   constant("bool", "kQueriesInRegisters", boolean(hopper.queries_in_registers));
@@ -161,13 +163,14 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   constant("bool", "kStoresByTma", boolean(hopper.store_path == StorePath::kTma));
   constant("bool", "kIsPersistent", boolean(hopper.persistent));
   constant("int", "kCluster", number(hopper.cluster));
+  if (!is_backward) constant("int", "kStagger", number(hopper.stagger));
   constant("int", "kHeadGroup", number(hopper.head_group));
   const auto registers = [&](const std::string& name, const Tiling& t, int cluster = 1) {
     const RegisterSplit split = hopper_registers(hopper, t, cluster);
     constant("int", ("k" + name + "ProducerRegisters").c_str(), number(split.producer));
     constant("int", ("k" + name + "ConsumerRegisters").c_str(), number(split.consumer));
   };
-  if (problem.pass != Pass::kBackward) {
+  if (!is_backward) {
     registers("Forward", schedule.forward, hopper.cluster);
   } else {
     constant("bool", "kSumsByTma", boolean(sums_by_tma(schedule)));

@@ -51,6 +51,7 @@ nlohmann::json hopper_to_json(const HopperOptions& hopper) {
           {"persistent", hopper.persistent},
           {"tickets", hopper.tickets},
           {"cluster", hopper.cluster},
+          {"stagger", hopper.stagger},
           {"head_group", hopper.head_group},
           {"weights_from", enum_name(kWeightsFrom, hopper.weights_from)},
           {"store_path", enum_name(kStorePaths, hopper.store_path)},
@@ -72,6 +73,7 @@ Status read_hopper(JsonFields& fields, HopperOptions& hopper) {
   inner.read("persistent", hopper.persistent);
   inner.read("tickets", hopper.tickets);
   inner.read("cluster", hopper.cluster);
+  inner.read("stagger", hopper.stagger);
   inner.read("head_group", hopper.head_group);
   inner.read_enum("weights_from", kWeightsFrom, hopper.weights_from);
   inner.read_enum("store_path", kStorePaths, hopper.store_path);
@@ -140,13 +142,15 @@ std::string to_string(const Schedule& schedule) {
       schedule.variant != Variant::kHopper
           ? ""
           : fmt::format(
-                " score_cols {}{}{}{}{}{}{} head_group {} weights from {} store {} sum {} norms in "
+                " score_cols {}{}{}{}{}{}{}{} head_group {} weights from {} store {} sum {} norms "
+                "in "
                 "{} "
                 "evaluator {} registers {}/{}",
                 h.score_cols, h.overlap ? " overlap" : "", h.ping_pong ? " ping_pong" : "",
                 h.queries_in_registers ? " queries_in_registers" : "",
                 h.persistent ? " persistent" : "", h.tickets ? " tickets" : "",
-                h.cluster == 1 ? "" : fmt::format(" cluster {}", h.cluster), h.head_group,
+                h.cluster == 1 ? "" : fmt::format(" cluster {}", h.cluster),
+                h.stagger == 1 ? "" : fmt::format(" stagger {}", h.stagger), h.head_group,
                 enum_name(kWeightsFrom, h.weights_from), enum_name(kStorePaths, h.store_path),
                 enum_name(kStorePaths, h.sum_path), enum_name(kNormForms, h.norm_form),
                 enum_name(kEvaluators, h.evaluator), h.producer_registers, h.consumer_registers);
@@ -203,14 +207,15 @@ Result<Schedule> schedule_for(const Problem& problem, const Target& target,
     return json.contains(tiling) && json[tiling].contains("stages");
   };
   if (schedule.variant == Variant::kHopper) {
-    if (!json.contains("hopper") || !json["hopper"].contains("sum_path"))
-      fit_sum_path(schedule, problem, target);
-    if (!names_stages("forward")) fit_stages(schedule, &Schedule::forward, problem, target);
-    if (!names_stages("dkdv")) fit_stages(schedule, &Schedule::dkdv, problem, target);
-    if (!names_stages("dq")) fit_stages(schedule, &Schedule::dq, problem, target);
     const auto names_hopper = [&](const char* field) {
       return json.contains("hopper") && json["hopper"].contains(field);
     };
+    if (!names_hopper("sum_path")) fit_sum_path(schedule, problem, target);
+    const bool names_cols = json.contains("forward") && json["forward"].contains("block_cols");
+    fit_stagger(schedule, problem, !names_cols, !names_stages("forward"));
+    if (!names_stages("forward")) fit_stages(schedule, &Schedule::forward, problem, target);
+    if (!names_stages("dkdv")) fit_stages(schedule, &Schedule::dkdv, problem, target);
+    if (!names_stages("dq")) fit_stages(schedule, &Schedule::dq, problem, target);
     if (!names_hopper("store_path")) fit_store_path(schedule, problem);
     if (!names_hopper("tickets")) fit_tickets(schedule, problem);
   }

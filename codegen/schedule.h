@@ -75,7 +75,7 @@ enum class StorePath {
 // What Variant::kHopper adds. Its tilings have 64 rows per consumer warp group, and one more warp
 // group, the producer, that loads.
 struct HopperOptions {
-  int score_cols = 160;   // keys per tile in pass 1 of the forward
+  int score_cols = 160;   // keys per tile in pass 1 of the forward; staggered: forward.block_cols
   bool overlap = true;    // the next product of keys in flight beside a tile's arithmetic
   bool ping_pong = true;  // consumers take turns in starting products
   // Forward: queries as operands in registers (head_dim / 4 of them) instead of from shared memory,
@@ -88,6 +88,9 @@ struct HopperOptions {
   // Forward: blocks of consecutive query tiles that run as a cluster, each loading a share of the
   // keys and values for all: the L2 is read less often, and blocks wait for one another. 1, 2 or 4.
   int cluster = 1;
+  // Forward: query tiles of a head that a block takes in a row, the next one's pass 1 beside pass 2
+  // of the one before, so that each key tile is loaded once for both. 1: passes apart.
+  int stagger = 1;
   int head_group = 8;  // heads whose work tiles run together, longest first
   WeightsFrom weights_from = WeightsFrom::kRegisters;  // forward
   StorePath store_path = StorePath::kRegisters;        // forward

@@ -16,6 +16,7 @@ constexpr int kMaxStages = 12;
 constexpr int kMinStages = 2;
 constexpr int kMaxRegisterDim = 128;
 constexpr int kMaxHeadGroup = 1024;
+constexpr int kMaxStagger = 64;
 constexpr int kMinRegisters = 24, kMaxRegisters = 240;  // setmaxnreg
 
 Status bad(const std::string& field, int value, const std::string& allowed) {
@@ -103,6 +104,36 @@ Status check_cluster(const Schedule& schedule) {
   return {};
 }
 
+Status check_stagger(const Schedule& schedule, const Problem& problem) {
+  const HopperOptions& hopper = schedule.hopper;
+  if (hopper.stagger < 1 || hopper.stagger > kMaxStagger)
+    return bad("hopper.stagger", hopper.stagger, "allowed are 1 to 64");
+  if (hopper.stagger == 1) return {};
+  const auto refuse = [&](const std::string& field, const std::string& reason) {
+    return invalid_argument(fmt::format("schedule.{}: not allowed with hopper.stagger = {}, {}",
+                                        field, hopper.stagger, reason));
+  };
+  if (!hopper.overlap)
+    return refuse("hopper.overlap = false",
+                  "because the products of both passes are in flight beside their arithmetic");
+  if (hopper.queries_in_registers)
+    return refuse("hopper.queries_in_registers = true",
+                  "because the queries of two tiles are in use at a time, beside scores of both");
+  if (hopper.cluster > 1)
+    return refuse(fmt::format("hopper.cluster = {}", hopper.cluster),
+                  "because blocks of a cluster share the keys of query tiles that one staggered "
+                  "block takes in a row");
+  if (schedule.skip_tiles)
+    return refuse("skip_tiles = true",
+                  "because pass 1 needs the products of every tile, with weights or without");
+  if (schedule.block_dv != problem.head_dim_v)
+    return refuse(fmt::format("block_dv = {}", schedule.block_dv),
+                  fmt::format("allowed is head_dim_v, {}, because pass 1 runs beside one sweep of "
+                              "pass 2",
+                              problem.head_dim_v));
+  return {};
+}
+
 Status check_tickets(const HopperOptions& hopper) {
   if (!hopper.tickets) return {};
   if (!hopper.persistent)
@@ -162,6 +193,7 @@ Status check_forward(const Schedule& schedule, const Problem& problem, const Tar
         kMaxRegisterDim, problem.head_dim));
   LSSAR_RETURN_IF_ERROR(check_cluster(schedule));
   LSSAR_RETURN_IF_ERROR(check_tickets(hopper));
+  LSSAR_RETURN_IF_ERROR(check_stagger(schedule, problem));
   const int limit = kMaxCols / (has_x(problem) ? 2 : 1);
   if (schedule.block_dv < 8 || schedule.block_dv > limit || schedule.block_dv % 8 != 0)
     return bad("block_dv", schedule.block_dv,
@@ -337,6 +369,18 @@ void fit_sum_path(Schedule& schedule, const Problem& problem, const Target& targ
   fewest.dkdv.stages = kMinStages;
   if (hopper_dkdv_shared_bytes(problem, fewest) > target.shared_bytes_per_block)
     schedule.hopper.sum_path = StorePath::kRegisters;
+}
+
+void fit_stagger(Schedule& schedule, const Problem& problem, bool fits_cols, bool fits_stages) {
+  if (problem.pass == Pass::kBackward || schedule.hopper.stagger == 1) return;
+  // Scores of two tiles are in registers beside o.
+  const int accumulated = schedule.block_dv * (has_x(problem) ? 2 : 1);
+  if (fits_cols)
+    schedule.forward.block_cols = accumulated <= 64    ? 96
+                                  : accumulated <= 128 ? 64
+                                  : accumulated <= 192 ? 32
+                                                       : 16;
+  if (fits_stages) schedule.forward.stages = kMaxStages;  // fit_stages takes away what is too many
 }
 
 void fit_tickets(Schedule& schedule, const Problem& problem) {

@@ -31,6 +31,9 @@ void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& pro
 void fit_store_path(Schedule& schedule, const Problem& problem);
 // The same where the backward's parts of dq do not fit in shared memory.
 void fit_sum_path(Schedule& schedule, const Problem& problem, const Target& target);
+// What a staggered forward takes instead of the default's keys per tile, and stages. Nothing where
+// passes are apart.
+void fit_stagger(Schedule& schedule, const Problem& problem, bool fits_cols, bool fits_stages);
 // Goes without HopperOptions::tickets where the forward cannot take them.
 void fit_tickets(Schedule& schedule, const Problem& problem);
 Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target);

@@ -17,7 +17,7 @@ int tile_bytes(const Problem& problem, int rows, int cols) {
 int swizzled_bytes(int rows, int cols) { return rows * 128 * ((cols + 63) / 64); }
 
 constexpr int kBarrierBytes = 8;
-constexpr int kTicketBytes = 4;  // of tile/dq_turns.cuh
+constexpr int kTicketBytes = 4;       // of tile/dq_turns.cuh
 constexpr int kTicketSlotBytes = 16;  // of templates/kernels/hopper_forward_producer.cuh
 // Of a ring of slots, and of the pair that guards what a block owns.
 int ring_bytes(int slots) { return 2 * (slots + 1) * kBarrierBytes; }
@@ -51,9 +51,13 @@ RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling
   return {producer, consumer};
 }
 
+int hopper_score_cols(const Schedule& schedule) {
+  return schedule.hopper.stagger > 1 ? schedule.forward.block_cols : schedule.hopper.score_cols;
+}
+
 int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule) {
   const Tiling& tiling = schedule.forward;
-  const int keys = std::max(tiling.block_cols, schedule.hopper.score_cols);
+  const int keys = std::max(tiling.block_cols, hopper_score_cols(schedule));
   const int slot = std::max(swizzled_bytes(keys, problem.head_dim),
                             swizzled_bytes(tiling.block_cols, schedule.block_dv));
   const int norms = schedule.hopper.norm_form == NormForm::kOperands ? 0 : norm_bytes(keys);
@@ -61,8 +65,9 @@ int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule
   const int weights = schedule.hopper.weights_from == WeightsFrom::kShared
                           ? swizzled_bytes(tiling.block_rows, tiling.block_cols) * (has_x ? 2 : 1)
                           : 0;
-  return swizzled_bytes(tiling.block_rows, problem.head_dim) + weights +
-         tiling.stages * (slot + norms) + ring_bytes(tiling.stages) +
+  const int query_tiles = schedule.hopper.stagger > 1 ? 2 : 1;
+  return query_tiles * swizzled_bytes(tiling.block_rows, problem.head_dim) + weights +
+         tiling.stages * (slot + norms) + ring_bytes(tiling.stages + query_tiles - 1) +
          (takes_tickets(problem, schedule) ? kTicketSlotBytes : 0);
 }
 

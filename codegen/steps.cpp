@@ -53,11 +53,11 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   const bool has_unit_keys = needs_unit_keys(problem, schedule);
   const MapTensor keys = has_unit_keys ? MapTensor::kUnitKeys : MapTensor::kK;
   std::vector<MapSpec> maps = {matrix_map(MapTensor::kQ, tiling.block_rows),
-                               matrix_map(keys, hopper.score_cols / hopper.cluster),
+                               matrix_map(keys, hopper_score_cols(schedule) / hopper.cluster),
                                matrix_map(keys, tiling.block_cols / hopper.cluster),
                                matrix_map(MapTensor::kV, tiling.block_cols / hopper.cluster)};
   if (!has_unit_keys) {
-    maps.push_back(norm_map(hopper.score_cols));
+    maps.push_back(norm_map(hopper_score_cols(schedule)));
     maps.push_back(norm_map(tiling.block_cols));
   }
   if (hopper.store_path == StorePath::kTma)
@@ -67,6 +67,7 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
                           "HopperForwardShape", std::move(maps));
   step.launch.is_persistent = hopper.persistent;
   step.launch.cluster = hopper.cluster;
+  step.launch.rows_per_block *= hopper.stagger;
   step.launch.blocks_per_sm = tiling.min_blocks;
   return step;
 }

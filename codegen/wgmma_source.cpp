@@ -86,7 +86,7 @@ std::vector<WgmmaShape> wgmma_shapes(const Problem& problem, const Schedule& sch
   const DType score_type = needs_unit_keys(problem, schedule) ? DType::kFp16 : problem.dtype;
   std::set<WgmmaShape> shapes;
   if (problem.pass != Pass::kBackward) {
-    shapes = {{score_type, schedule.hopper.score_cols},
+    shapes = {{score_type, hopper_score_cols(schedule)},
               {score_type, schedule.forward.block_cols},
               {problem.dtype, schedule.block_dv}};
   } else {

@@ -82,11 +82,16 @@ struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
   static constexpr float kSkipWeight = 0.5f;
   static constexpr bool kIsPersistent = true, kTakesTickets = true;
   static constexpr int kHeadGroup = 4;
-  static constexpr int kCluster = 1;
+  static constexpr int kCluster = 1, kStagger = 1;
   static constexpr bool kWeightsInShared = true, kStoresByTma = false, kSumsByTma = false;
   static constexpr int kForwardProducerRegisters = 0, kForwardConsumerRegisters = 0;
   static constexpr int kDkdvProducerRegisters = 0, kDkdvConsumerRegisters = 0;
   static constexpr int kDqProducerRegisters = 0, kDqConsumerRegisters = 0;
+};
+
+struct SampleStaggered : SampleHopper {
+  static constexpr int kStagger = 2;
+  static constexpr bool kQueriesInRegisters = false, kSkipTiles = false, kStoresByTma = true;
 };
 
 template <class Config>
@@ -127,6 +132,7 @@ extern "C" __global__ void __launch_bounds__(256)
   using lssar_device::SampleHopper;
   lssar_device::unit_keys<SampleHopper>(params.attention);
   lssar_device::hopper_forward<SampleHopper>(params);
+  lssar_device::hopper_forward<lssar_device::SampleStaggered>(params);
   lssar_device::hopper_backward_dkdv<SampleHopper>(params);
   lssar_device::hopper_backward_dq<SampleHopper>(params);
 }

@@ -29,6 +29,8 @@ struct HopperForwardShape {
   static constexpr int kThreads = (1 + kNumConsumers) * kWarpGroupThreads;
   static constexpr int kCluster = Config::kCluster;  // blocks that share key and value tiles
   static constexpr int kWorkRows = kCluster * BLOCK_M;
+  static constexpr bool kIsStaggered = Config::kStagger > 1;
+  static constexpr int kQuerySlots = kIsStaggered ? 2 : 1;
   static constexpr int kNumChunks = (Config::kHeadDimV + BLOCK_DV - 1) / BLOCK_DV;
 
   using QueryTile = SwizzledTile<ScoreElement, BLOCK_M, Config::kHeadDim>;
@@ -49,11 +51,12 @@ struct HopperForwardShape {
                            : (kMaxCols * 4 + kNormAlignment - 1) / kNormAlignment * kNormAlignment;
 
   static constexpr int kWeightTiles = !Config::kWeightsInShared ? 0 : Config::kNeedsX ? 2 : 1;
-  static constexpr int kSlotsOffset = QueryTile::kBytes + kWeightTiles * WeightTile::kBytes;
+  static constexpr int kWeightsOffset = kQuerySlots * QueryTile::kBytes;
+  static constexpr int kSlotsOffset = kWeightsOffset + kWeightTiles * WeightTile::kBytes;
   static constexpr int kNormsOffset = kSlotsOffset + kSlots * kSlotBytes;
   static constexpr int kRingOffset = kNormsOffset + kSlots * kNormBytes;
   static constexpr int kQueryBarriersOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
-  static constexpr int kTicketOffset = kQueryBarriersOffset + RingBarriers<1>::kBytes;
+  static constexpr int kTicketOffset = kQueryBarriersOffset + RingBarriers<kQuerySlots>::kBytes;
   static constexpr int kTicketBytes = Config::kTakesTickets ? 16 : 0;
   static constexpr int kSharedBytes = kTicketOffset + kTicketBytes;
 
@@ -68,6 +71,9 @@ struct HopperForwardShape {
   static_assert(BLOCK_DV % 8 == 0 && BLOCK_DV <= 256, "value columns of one wgmma");
   static_assert(!Config::kStoresByTma || OutputTile::kBytes <= QueryTile::kBytes,
                 "o goes through the query tile");
+  static_assert(!kIsStaggered || (BLOCK_N1 == BLOCK_N && kNumChunks == 1 && kCluster == 1 &&
+                                  Config::kOverlap && !Config::kQueriesInRegisters),
+                "both passes take a tile of keys in one sweep");
   static_assert(!Config::kTakesTickets || (Config::kIsPersistent && kCluster == 1),
                 "a block of its own takes a ticket after the other");
   static_assert(kSlots >= 2, "a key tile and the value tile before it are in use together");
@@ -78,8 +84,8 @@ enum ForwardMap { kQueryMap, kScoreKeyMap, kKeyMap, kValueMap, kScoreNormMap, kN
 template <class Config>
 inline constexpr int kOutputMap = Config::kHasUnitKeys ? kScoreNormMap : kNormMap + 1;
 
-// What producer and consumers must agree on about the tile of queries of one block; all blocks of a
-// cluster take as many key tiles as the last of their queries sees.
+// What producer and consumers must agree on about one tile of queries; all blocks of a cluster take
+// as many key tiles as the last of their queries sees.
 template <class Config>
 struct ForwardWork {
   using Shape = HopperForwardShape<Config>;
@@ -89,11 +95,8 @@ struct ForwardWork {
   int score_tiles;  // key tiles of pass 1
   int tiles;        // of pass 2
 
-  LSSAR_DEVICE ForwardWork(const AttentionParams& p, u32 index) {
+  LSSAR_DEVICE ForwardWork(const AttentionParams& p, const BlockPlace& at) : place(at) {
     const i64 queries = seq_q<Config>(p);
-    const i64 num_tiles = ceil_div(queries, Shape::kWorkRows);
-    place = work_place<Config::kHeadGroup, Config::kIsCausal>(index, num_tiles, p.heads,
-                                                              p.batch * p.heads);
     const i64 first = place.tile_idx * Shape::kWorkRows;
     first_row = first;
     if constexpr (Shape::kCluster > 1) first_row += cluster_rank() * Shape::BLOCK_M;
@@ -102,10 +105,36 @@ struct ForwardWork {
     score_tiles = static_cast<int>(ceil_div(keys, Shape::BLOCK_N1));
     tiles = static_cast<int>(ceil_div(keys, Shape::BLOCK_N));
   }
+};
 
-  static LSSAR_DEVICE u32 count(const AttentionParams& p) {
-    const i64 num_tiles = ceil_div(seq_q<Config>(p), Shape::kWorkRows);
-    return static_cast<u32>(num_tiles * p.heads * p.batch);
+// What a block takes at a time: kStagger neighbouring query tiles of a head, fewer at its end.
+template <class Config>
+struct ForwardChain {
+  using Shape = HopperForwardShape<Config>;
+
+  BlockPlace place;  // of the chain
+  int count;         // query tiles
+
+  LSSAR_DEVICE ForwardChain(const AttentionParams& p, u32 index) {
+    const i64 tiles = ceil_div(seq_q<Config>(p), Shape::kWorkRows);
+    place = work_place<Config::kHeadGroup, Config::kIsCausal>(
+        index, ceil_div(tiles, Config::kStagger), p.heads, p.batch * p.heads);
+    const i64 left = tiles - place.tile_idx * Config::kStagger;
+    count = Shape::kIsStaggered ? static_cast<int>(minimum(left, i64{Config::kStagger})) : 1;
+  }
+
+  // Its query tiles: none sees more keys than the one before.
+  LSSAR_DEVICE ForwardWork<Config> work(const AttentionParams& p, int i) const {
+    BlockPlace at = place;
+    if constexpr (Shape::kIsStaggered)
+      at.tile_idx = place.tile_idx * Config::kStagger + count - 1 - i;
+    return {p, at};
+  }
+
+  // Of the whole grid.
+  static LSSAR_DEVICE u32 total(const AttentionParams& p) {
+    const i64 chains = ceil_div(seq_q<Config>(p), i64{Shape::kWorkRows} * Config::kStagger);
+    return static_cast<u32>(chains * p.heads * p.batch);
   }
 };
 
@@ -116,23 +145,27 @@ struct ForwardShared {
 
   u32 base;
 
-  LSSAR_DEVICE typename Shape::QueryTile queries() const { return {base}; }
+  LSSAR_DEVICE typename Shape::QueryTile queries(int slot = 0) const {
+    return {base + slot * Shape::QueryTile::kBytes};
+  }
   LSSAR_DEVICE u32 slot(int slot) const {
     return base + Shape::kSlotsOffset + slot * Shape::kSlotBytes;
   }
   // Of the weights; 1: for training, of u^(p-1).
   LSSAR_DEVICE typename Shape::WeightTile weights(int which) const {
-    return {base + Shape::QueryTile::kBytes + which * Shape::WeightTile::kBytes};
+    return {base + Shape::kWeightsOffset + which * Shape::WeightTile::kBytes};
   }
-  LSSAR_DEVICE typename Shape::OutputTile output() const { return {base}; }
+  LSSAR_DEVICE typename Shape::OutputTile output(int slot) const { return {queries(slot).base}; }
   LSSAR_DEVICE u32 norms(int slot) const {
     return base + Shape::kNormsOffset + slot * Shape::kNormBytes;
   }
   LSSAR_DEVICE RingBarriers<Shape::kSlots> ring() const { return {base + Shape::kRingOffset}; }
-  LSSAR_DEVICE RingBarriers<1> query_ring() const { return {base + Shape::kQueryBarriersOffset}; }
-  // kTakesTickets: the work tile whose queries are in the query tile. Written before the queries'
-  // barrier is full, read before they are released.
-  LSSAR_DEVICE u32 ticket() const { return base + Shape::kTicketOffset; }
+  LSSAR_DEVICE RingBarriers<Shape::kQuerySlots> query_ring() const {
+    return {base + Shape::kQueryBarriersOffset};
+  }
+  // kTakesTickets: the chain whose queries are in the slot. Written before the queries' barrier is
+  // full, read before they are released.
+  LSSAR_DEVICE u32 ticket(int slot) const { return base + Shape::kTicketOffset + slot * 4; }
 };
 
 // One thread.
@@ -141,22 +174,35 @@ struct ForwardProducer {
   using Shape = HopperForwardShape<Config>;
 
   const TmaParams& params;
+  const AttentionParams& p;
   ForwardShared<Config> shared;
   RingCursor<Shape::kSlots> cursor;
-  RingCursor<1> query_cursor;
+  RingCursor<Shape::kQuerySlots> query_cursor;
 
-  LSSAR_DEVICE ForwardProducer(const TmaParams& p, ForwardShared<Config> s)
-      : params(p), shared(s) {}
+  LSSAR_DEVICE ForwardProducer(const TmaParams& tma, ForwardShared<Config> s)
+      : params(tma), p(tma.attention), shared(s) {}
+
+  // Waits until the next slot for queries is free; the chain's number goes with them.
+  LSSAR_DEVICE int open_query_slot(u32 index) {
+    const int slot = query_cursor.slot;
+    mbarrier_wait(shared.query_ring().empty(slot), query_cursor.parity ^ 1);
+    if constexpr (Config::kTakesTickets) store_shared(shared.ticket(slot), index);
+    query_cursor.advance();
+    return slot;
+  }
 
   LSSAR_DEVICE void load_queries(const ForwardWork<Config>& work, u32 index) {
     using Tile = typename Shape::QueryTile;
-    const RingBarriers<1> ring = shared.query_ring();
-    mbarrier_wait(ring.empty(0), query_cursor.parity ^ 1);
-    if constexpr (Config::kTakesTickets) store_shared(shared.ticket(), index);
-    mbarrier_arrive_expect(ring.full(0), Tile::kBytes);
-    load_tile<Tile>(shared.queries().base, params.maps[kQueryMap], ring.full(0), 0, work.first_row,
+    const int slot = open_query_slot(index);
+    const u32 full = shared.query_ring().full(slot);
+    mbarrier_arrive_expect(full, Tile::kBytes);
+    load_tile<Tile>(shared.queries(slot).base, params.maps[kQueryMap], full, 0, work.first_row,
                     work.place.head, work.place.batch);
-    query_cursor.advance();
+  }
+
+  // kTakesTickets: `index` is past the last chain, and there is nothing more to come.
+  LSSAR_DEVICE void announce_end(u32 index) {
+    mbarrier_arrive(shared.query_ring().full(open_query_slot(index)));
   }
 
   // Waits until the next slot is free and announces its bytes; returns its index.
@@ -171,66 +217,83 @@ struct ForwardProducer {
   }
 
   template <class Tile>
-  LSSAR_DEVICE void load_keys(ForwardMap map, ForwardMap norm_map, int tile, int kv_head,
-                              int batch) {
+  LSSAR_DEVICE void load_keys(ForwardMap map, ForwardMap norm_map, int tile, const BlockPlace& at) {
     constexpr int kNormBytes = Config::kHasUnitKeys ? 0 : Tile::kRows * 4;
     const int slot = open_slot<Tile::kBytes + kNormBytes>();
     const u32 barrier = shared.ring().full(slot);
     load_tile_share<Shape::kCluster, Tile>(shared.slot(slot), params.maps[map], barrier, 0,
-                                           i64{tile} * Tile::kRows, kv_head, batch);
+                                           i64{tile} * Tile::kRows, kv_head(at), at.batch);
     if constexpr (!Config::kHasUnitKeys)
       tma_load(shared.norms(slot), params.maps[norm_map], barrier, tile * Tile::kRows,
-               batch * params.attention.kv_heads + kv_head);
+               at.batch * p.kv_heads + kv_head(at));
   }
 
-  LSSAR_DEVICE void load_values(int tile, int chunk, int kv_head, int batch) {
+  LSSAR_DEVICE void load_values(int tile, int chunk, const BlockPlace& at) {
     using Tile = typename Shape::ValueTile;
     const int slot = open_slot<Tile::kBytes>();
     load_tile_share<Shape::kCluster, Tile>(shared.slot(slot), params.maps[kValueMap],
                                            shared.ring().full(slot), chunk * Shape::BLOCK_DV,
-                                           i64{tile} * Tile::kRows, kv_head, batch);
+                                           i64{tile} * Tile::kRows, kv_head(at), at.batch);
   }
 
-  LSSAR_DEVICE void load(u32 index) {
-    const AttentionParams& p = params.attention;
-    const ForwardWork<Config> work(p, index);
-    const int kv_head = work.place.head / (p.heads / p.kv_heads);
-    const int batch = work.place.batch;
-    // The first keys come before the queries, whose tile is free only when the last work tile ends.
+  LSSAR_DEVICE int kv_head(const BlockPlace& at) const { return at.head / (p.heads / p.kv_heads); }
+
+  // Pass 1. The first keys come before the queries, whose tile is free only when the last output
+  // has left it.
+  LSSAR_DEVICE void load_pass_one(const ForwardWork<Config>& work, u32 index) {
     const int ahead = minimum(work.score_tiles, Shape::kSlots);
 #pragma unroll 1
     for (int tile = 0; tile <= work.score_tiles; ++tile) {
       if (tile == ahead) load_queries(work, index);
       if (tile < work.score_tiles)
-        load_keys<typename Shape::ScoreKeyTile>(kScoreKeyMap, kScoreNormMap, tile, kv_head, batch);
+        load_keys<typename Shape::ScoreKeyTile>(kScoreKeyMap, kScoreNormMap, tile, work.place);
     }
-    for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk) {
-      // In the order the consumers take them: with kOverlap, keys are one tile ahead of values.
-      constexpr int kAhead = Config::kOverlap ? 1 : 0;
+  }
+
+  // Pass 2 of a chunk of columns, in the order the consumers take it: with kOverlap, keys are one
+  // tile ahead of values. Calls `between(tile)` before each tile.
+  template <class Between>
+  LSSAR_DEVICE void load_pass_two(const ForwardWork<Config>& work, int chunk,
+                                  const Between& between) {
+    constexpr int kAhead = Config::kOverlap ? 1 : 0;
 #pragma unroll 1
-      for (int tile = 0; tile < work.tiles + kAhead; ++tile) {
-        if (tile < work.tiles)
-          load_keys<typename Shape::KeyTile>(kKeyMap, kNormMap, tile, kv_head, batch);
-        if (tile >= kAhead) load_values(tile - kAhead, chunk, kv_head, batch);
+    for (int tile = 0; tile < work.tiles + kAhead; ++tile) {
+      LSSAR_INLINE_CALL between(tile);
+      if (tile < work.tiles)
+        load_keys<typename Shape::KeyTile>(kKeyMap, kNormMap, tile, work.place);
+      if (tile >= kAhead) load_values(tile - kAhead, chunk, work.place);
+    }
+  }
+
+  LSSAR_DEVICE void load(u32 index) {
+    const ForwardChain<Config> chain(p, index);
+    ForwardWork<Config> work = chain.work(p, 0);
+    load_pass_one(work, index);
+    if constexpr (!Shape::kIsStaggered) {
+      for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk)
+        load_pass_two(work, chunk, [](int) {});
+    } else {
+#pragma unroll 1
+      for (int i = 1; i <= chain.count; ++i) {
+        // The next queries, which the first products wait for, once the slots are filled: their
+        // tile may be free only when the last output has left it.
+        const ForwardWork<Config> next = chain.work(p, minimum(i, chain.count - 1));
+        const int ahead = i < chain.count ? minimum(work.tiles, Shape::kSlots / 2) : -1;
+        load_pass_two(work, 0, [&](int tile) {
+          if (tile == ahead) load_queries(next, index);
+        });
+        work = next;
       }
     }
   }
 
-  // kTakesTickets: `index` is past the last work tile, and there is nothing more to come.
-  LSSAR_DEVICE void announce_end(u32 index) {
-    const RingBarriers<1> ring = shared.query_ring();
-    mbarrier_wait(ring.empty(0), query_cursor.parity ^ 1);
-    store_shared(shared.ticket(), index);
-    mbarrier_arrive(ring.full(0));
-  }
-
   LSSAR_DEVICE void run() {
-    const u32 count = ForwardWork<Config>::count(params.attention);
+    const u32 count = ForwardChain<Config>::total(p);
     if constexpr (Config::kTakesTickets) {
       u32 index = block_index();
 #pragma unroll 1
       while (index < count) {
-        const u32 next = next_ticket<Config>(params.attention, index);  // is there when it is needed
+        const u32 next = next_ticket<Config>(p, index);  // there by the time it is needed
         load(index);
         index = next;
       }

@@ -2,8 +2,8 @@
 //
 // A block's first work tile is that of its number; each further one it takes from a counter in
 // global memory. The kernel on whole rows that runs before sets the counter to 0, on the same
-// stream: so each call, and each replay of a captured one, begins anew, and calls with workspaces of
-// their own do not meet.
+// stream: so each call, and each replay of a captured one, begins anew, and calls with workspaces
+// of their own do not meet.
 #pragma once
 
 #include "templates/kernels/params.cuh"

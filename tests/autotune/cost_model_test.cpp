@@ -283,11 +283,14 @@ TEST(CostModel, DealtWorkCanFallUnevenly) {
   Schedule schedule = c.standard();
   ASSERT_EQ(schedule.forward.block_rows, 128);
   schedule.hopper.persistent = true;
+  schedule.hopper.tickets = false;
   schedule.hopper.head_group = 8;
   EXPECT_NEAR(c.cost(schedule).wave_factor, 1.281, 0.01);
   schedule.hopper.head_group = 64;
   EXPECT_NEAR(c.cost(schedule).wave_factor, 1.062, 0.01);
-  schedule.hopper.persistent = false;
+  schedule.hopper.tickets = true;
+  EXPECT_LT(c.cost(schedule).wave_factor, 1.02);
+  schedule.hopper.tickets = schedule.hopper.persistent = false;
   EXPECT_LT(c.cost(schedule).wave_factor, 1.02);
 }
 

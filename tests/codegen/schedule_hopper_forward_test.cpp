@@ -57,10 +57,62 @@ INSTANTIATE_TEST_SUITE_P(
              [](Problem&, Schedule& s, Target&) { s.hopper.cluster = 2; },
              {"schedule.hopper.cluster = 2: with hopper.tickets, allowed is 1",
               "share their work tiles"}},
+        Rule{"Stagger0",
+             Pass::kForward,
+             [](Problem&, Schedule& s, Target&) { s.hopper.stagger = 0; },
+             {"schedule.hopper.stagger = 0:", "allowed are 1 to 64"}},
+        Rule{"Stagger65",
+             Pass::kForward,
+             [](Problem&, Schedule& s, Target&) { s.hopper.stagger = 65; },
+             {"schedule.hopper.stagger = 65:", "allowed are 1 to 64"}},
+        Rule{"StaggerWithoutOverlap",
+             Pass::kForward,
+             [](Problem&, Schedule& s, Target&) {
+               s.hopper.stagger = 2;
+               s.hopper.overlap = false;
+             },
+             {"schedule.hopper.overlap = false: not allowed with hopper.stagger = 2",
+              "both passes are in flight"}},
+        Rule{"StaggerOfQueriesInRegisters",
+             Pass::kForward,
+             [](Problem&, Schedule& s, Target&) {
+               s.hopper.stagger = 2;
+               s.hopper.queries_in_registers = true;
+               s.hopper.store_path = StorePath::kRegisters;
+             },
+             {"schedule.hopper.queries_in_registers = true: not allowed with hopper.stagger = 2",
+              "the queries of two tiles"}},
+        Rule{"StaggerOfClusters",
+             Pass::kForward,
+             [](Problem& p, Schedule& s, Target&) {
+               p.causal = false;
+               s.hopper.tickets = false;
+               s.hopper.stagger = 2;
+               s.hopper.cluster = 2;
+             },
+             {"schedule.hopper.cluster = 2: not allowed with hopper.stagger = 2",
+              "one staggered block takes in a row"}},
+        Rule{"StaggerOfSkippedTiles",
+             Pass::kForward,
+             [](Problem&, Schedule& s, Target&) {
+               s.hopper.stagger = 4;
+               s.skip_tiles = true;
+             },
+             {"schedule.skip_tiles = true: not allowed with hopper.stagger = 4",
+              "pass 1 needs the products of every tile"}},
+        Rule{"StaggerOfSomeColumns",
+             Pass::kForward,
+             [](Problem&, Schedule& s, Target&) {
+               s.hopper.stagger = 2;
+               s.hopper.store_path = StorePath::kRegisters;
+               s.block_dv = 32;
+             },
+             {"schedule.block_dv = 32: not allowed with hopper.stagger = 2", "head_dim_v, 64",
+              "one sweep of pass 2"}},
         Rule{"SharedWeights",
              Pass::kForwardTrain,
              [](Problem&, Schedule& s, Target&) { s.hopper.weights_from = WeightsFrom::kShared; },
-             {"schedule.forward: its tiles take 293296 bytes of shared memory"}},
+             {"schedule.forward: its tiles take 293312 bytes of shared memory"}},
         Rule{"StoreOfQueriesInRegisters",
              Pass::kForward,
              [](Problem&, Schedule& s, Target&) {
@@ -140,6 +192,27 @@ TEST(HopperTickets, AreTheDefaultWhereTilesDiffer) {
       }
       problem.causal = false;
       EXPECT_FALSE(default_schedule(problem, hopper()).hopper.tickets);
+    }
+  }
+}
+
+// What the user left out makes way for the scores of two tiles, and for their queries.
+TEST(HopperStagger, BringsTilesOfItsOwn) {
+  for (const int dim : {64, 96, 128}) {
+    for (const Pass pass : {Pass::kForward, Pass::kForwardTrain}) {
+      const Problem problem = make_problem(pass, DType::kBf16, dim);
+      const auto schedule = schedule_for(problem, hopper(), {{"hopper", {{"stagger", 2}}}});
+      ASSERT_TRUE(schedule.ok()) << schedule.status().to_string();
+      EXPECT_TRUE(validate(*schedule, problem, hopper()).ok())
+          << validate(*schedule, problem, hopper()).to_string();
+      EXPECT_LT(schedule->forward.block_cols, 128);
+      EXPECT_GE(schedule->forward.stages, 4);
+      const auto named = schedule_for(
+          problem, hopper(),
+          {{"forward", {{"block_cols", 32}, {"stages", 3}}}, {"hopper", {{"stagger", 2}}}});
+      ASSERT_TRUE(named.ok()) << named.status().to_string();
+      EXPECT_EQ(named->forward.block_cols, 32);
+      EXPECT_EQ(named->forward.stages, 3);
     }
   }
 }

@@ -56,6 +56,7 @@ TEST(HopperSchedule, SurvivesJson) {
   options.queries_in_registers = true;
   options.overlap = options.ping_pong = options.persistent = false;
   options.tickets = true;
+  options.stagger = 5;
   options.head_group = 3;
   options.cluster = 2;
   options.weights_from = WeightsFrom::kShared;

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -53,6 +53,27 @@ void run_and_expect(const Problem& problem, const Sizes& sizes, CapiInputs input
   expect_outputs(problem, expected, options, *outputs);
 }
 
+// Of LSSAR_TEST_SEED_TURN: the schedule seed of this check, one after the other within a test; -1
+// where it is not set.
+int next_seed() {
+  constexpr uint32_t kNumSeeds = 10;
+  static std::string last_test;
+  static uint32_t seed = 0;
+  const char* turn = std::getenv("LSSAR_TEST_SEED_TURN");
+  if (turn == nullptr || *turn == '\0') return -1;
+  const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+  if (test == nullptr) return -1;
+  const std::string name = std::string(test->test_suite_name()) + "." + test->name();
+  if (name != last_test) {
+    last_test = name;
+    // Tests of one check take all of them, too.
+    uint32_t hash = 0;
+    for (const char c : name) hash = hash * 31 + static_cast<unsigned char>(c);
+    seed = hash % kNumSeeds + static_cast<uint32_t>(std::strtoul(turn, nullptr, 10));
+  }
+  return static_cast<int>(seed++ % kNumSeeds);
+}
+
 }  // namespace
 
 std::string test_target() {
@@ -61,11 +82,13 @@ std::string test_target() {
 }
 
 lssar_context* shared_context(const CheckDevice& device) {
-  static auto& contexts = *new std::map<std::pair<int, std::string>, ContextPtr>;
+  static auto& contexts = *new std::map<std::tuple<int, std::string, int>, ContextPtr>;
   const char* wanted = std::getenv("LSSAR_TEST_DEVICE");
   const bool on_gpu = wanted != nullptr && std::string(wanted) == "cuda";
-  ContextPtr& context = contexts[{device.compiler, device.target}];
+  const int seed = next_seed();
+  ContextPtr& context = contexts[{device.compiler, device.target, seed}];
   if (context != nullptr) return context.get();
+  if (seed >= 0) setenv("LSSAR_VIRTUAL_SEED", std::to_string(seed).c_str(), 1);
   Result<ContextPtr> opened = open_context(on_gpu ? LSSAR_DEVICE_CUDA : LSSAR_DEVICE_VIRTUAL,
                                            device.compiler, on_gpu ? "" : device.target);
   if (!opened.ok()) {

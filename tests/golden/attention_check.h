@@ -1,7 +1,9 @@
 // Runs a problem through the C API and holds its results to the float64 reference or to a golden
 // case: what golden_test, sweep_test and rules_test share.
 //
-// One context per (compiler, target) in a process. Threads: for the main thread of a test.
+// One context per (compiler, target, schedule seed) in a process. With LSSAR_TEST_SEED_TURN the
+// checks of a test take the seeds 0 to 9 in turn, the first by the test's name and this number.
+// Threads: for the main thread of a test.
 #pragma once
 
 #include <string>

@@ -67,6 +67,11 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"NotPersistent", kForwards, R"({"hopper": {"persistent": false}})"},
         Setting{"NoneOfThem", kForwards,
                 R"({"hopper": {"overlap": false, "ping_pong": false, "persistent": false}})"},
+        Setting{"Tickets", kForwards, R"({"hopper": {"tickets": true}})"},
+        Setting{"Turns", kForwards, R"({"hopper": {"tickets": false}})"},
+        Setting{"TicketsOneConsumer", kForwards,
+                R"({"forward": {"block_rows": 64}, "hopper": {"tickets": true, "ping_pong": false,
+                    "queries_in_registers": true}})"},
         Setting{"TwoStages", kForwards, R"({"forward": {"stages": 2}})"},
         Setting{"TwoStagesNoOverlap", kForwards,
                 R"({"forward": {"stages": 2}, "hopper": {"overlap": false}})"},
@@ -192,6 +197,26 @@ INSTANTIATE_TEST_SUITE_P(
                     "hopper": {"producer_registers": 0, "consumer_registers": 0}})"},
         Setting{"OrderedSplitDkdv", kBackward, R"({"dq_mode": "ordered", "split_dkdv": true})"},
         Setting{"OrderedOddDims", kBackward, R"({"dq_mode": "ordered"})", 40, 88}),
+    setting_name);
+
+// Chains of query tiles: whole ones, and at the end of a head shorter ones.
+INSTANTIATE_TEST_SUITE_P(
+    Staggered, HopperSchedules,
+    testing::Values(
+        Setting{"By2", kForwards, R"({"hopper": {"stagger": 2}})"},
+        Setting{"By3Static", kForwards,
+                R"({"hopper": {"stagger": 3, "persistent": false, "store_path": "registers"}})"},
+        Setting{"By3TwoStages", kForwards,
+                R"({"forward": {"stages": 2}, "hopper": {"stagger": 3, "ping_pong": false}})"},
+        Setting{"OneConsumerTickets", kForwards,
+                R"({"forward": {"block_rows": 64, "block_cols": 32}, "hopper": {"stagger": 2,
+                    "tickets": true, "ping_pong": false}})"},
+        Setting{"ThreeConsumersTurns", kForwards,
+                R"({"forward": {"block_rows": 192, "block_cols": 16, "stages": 5}, "hopper":
+                    {"stagger": 2, "tickets": false, "weights_from": "shared"}})"},
+        Setting{"D128", kForwards, R"({"hopper": {"stagger": 4}})", 128, 128},
+        Setting{"OperandsOddDims", kForwards,
+                R"({"hopper": {"stagger": 2, "norm_form": "operands"}})", 72, 40, true}),
     setting_name);
 
 // Tiles without weights next to tiles with: some for a warp only, some for its warp group.

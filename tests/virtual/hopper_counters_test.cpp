@@ -105,6 +105,28 @@ TEST_P(HopperProductsTest, ForwardHasThreeProductsAndTwoSpecialFunctions) {
   EXPECT_LE(special_functions, 2 * special() + kWarps * kPerRow);
 }
 
+// The same products; but of the query tiles of a chain only the first loads its keys for pass 1
+// alone.
+TEST_P(HopperProductsTest, StaggeredPassesLoadKeysOnceForBoth) {
+  constexpr uint64_t kTileBytes = kTile * kDim * 2, kKeyBytes = kTileBytes + kTile * 4;
+  uint64_t before = 0;
+  for (const int length : {1, 2, 4}) {
+    Call call(*engine_, problem_, kSizes);
+    Schedule schedule = even_tiles(problem_, Pass::kForward);
+    schedule.hopper.stagger = length;
+    call.run(Pass::kForward, schedule);
+    uint64_t alone = 0;  // key tiles that the last query tile of each chain sees
+    for (int64_t last = length; last <= kTiles; last += length)
+      alone += static_cast<uint64_t>(kHeads * (causal() ? last : kTiles));
+    const LaunchCounters forward = counts()["lssar_forward"];
+    EXPECT_EQ(forward.tma_load_bytes - before,
+              kHeads * kTiles * kTileBytes + alone * kKeyBytes + tiles() * (kKeyBytes + kTileBytes))
+        << length;
+    before = forward.tma_load_bytes;
+  }
+  EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), 3 * (flop(3) + row_sums()));
+}
+
 TEST_P(HopperProductsTest, TrainingAddsAProductForX) {
   Call call(*engine_, problem_, kSizes);
   call.run(Pass::kForwardTrain, even_tiles(problem_, Pass::kForwardTrain));

@@ -50,6 +50,14 @@ constexpr Lengths kHopperClusterLengths[] = {
     {600, 40},
     {0, 64},
 };
+// The same for chains of two query tiles, with 96 keys to a tile.
+constexpr Lengths kHopperStaggeredLengths[] = {
+    {520, 430},
+    {400, 250, 3},
+    {200, 350},  // pass 1 alone of an even number of tiles: its last slot is of keys again
+    {300, 40},
+    {0, 64},
+};
 constexpr Lengths kHopperBackwardLengths[] = {
     // Every slot is used more often than warps release it: one release too many or too few of each
     // use adds up to a phase.
@@ -61,6 +69,7 @@ std::span<const Lengths> lengths_of(const OwnKernel& own, Variant variant) {
   if (variant == Variant::kPortable) return kPortableLengths;
   if (own.pass == Pass::kBackward) return kHopperBackwardLengths;
   if (std::string_view(own.name) == "hopper_forward_cluster") return kHopperClusterLengths;
+  if (std::string_view(own.name) == "hopper_forward_staggered") return kHopperStaggeredLengths;
   return kHopperForwardLengths;
 }
 
@@ -270,7 +279,10 @@ const std::vector<OwnKernel>& own_kernels() {
       {"hopper_forward_in_turn", "sm_90a", Pass::kForward,
        R"({"forward": {"block_rows": 128, "block_cols": 128, "stages": 4},
            "hopper": {"score_cols": 128, "overlap": false, "ping_pong": false,
-                      "norm_form": "operands"}})"},
+                      "norm_form": "operands", "tickets": false}})"},
+      {"hopper_forward_staggered", "sm_90a", Pass::kForward,
+       R"({"forward": {"block_rows": 128, "block_cols": 96, "stages": 4},
+           "hopper": {"stagger": 2}})"},
       {"hopper_forward_train", "sm_90a", Pass::kForwardTrain,
        R"({"forward": {"block_rows": 128, "block_cols": 96, "stages": 4},
            "hopper": {"score_cols": 128}})"},

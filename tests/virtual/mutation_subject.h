@@ -31,7 +31,7 @@ struct OwnKernel {
   const char* schedule;
 };
 // The forward for training and both backwards of either variant; of the Hopper variant also the
-// forward, by default and with everything in turn.
+// forward, by default, with everything in turn, in clusters, and with passes staggered.
 const std::vector<OwnKernel>& own_kernels();
 
 // As the generator emits it, compiled by whichever compiler there is. Every text runs on a few

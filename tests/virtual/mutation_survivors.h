@@ -44,6 +44,10 @@ inline constexpr const char kTurnBetween[] =
 inline constexpr const char kQueriesFirst[] =
     "of the work tile's last slots: who fills them next has waited for the release of its queries, "
     "which comes later and has the same fence and barrier";
+inline constexpr const char kOwnRows[] =
+    "a warp has read rows of its own, which only its own output replaces; the barrier and the "
+    "fence "
+    "before that is stored come after, and before the release of the queries";
 inline constexpr const char kExchange[] =
     "dS' is exchanged after the lanes' last read of the slot, with a fence and a barrier";
 inline constexpr const char kOneWorkTile[] =
@@ -106,6 +110,23 @@ inline constexpr Survivor kSurvivors[] = {
     {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
     {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
     {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
+
+    {"hopper_forward_staggered", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
+     kRegisters},
+    {"hopper_forward_staggered", "lssar_forward: bar.sync #2: taken away", kOwnRows},
+    {"hopper_forward_staggered", "lssar_forward: bar.sync #7: taken away", kOwnRows},
+    {"hopper_forward_staggered", "lssar_forward: fence.proxy.async.shared::cta #3: taken away",
+     kNextIsValues},
+    {"hopper_forward_staggered", "lssar_forward: bar.warp.sync #3: taken away", kNextIsValues},
+    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
+    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
+    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #6: taken away", kFenced},
+    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
+    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #9: taken away", kFenced},
+    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #10: taken away",
+     kFenced},
+    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #12: taken away",
+     kFenced},
 
     {"hopper_forward_cluster", "lssar_forward: setmaxnreg.dec.sync.aligned.u32 #1: 8 more", kPool},
     {"hopper_forward_cluster", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",

@@ -1,0 +1,139 @@
+// Staggered passes of the Hopper forward: pass 1 of a query tile runs beside pass 2 of the tile
+// before it. See hopper_forward.cuh.
+//
+// A consumer takes each tile of keys for both: the products of the next queries and those of these
+// are in flight with the product of the last weights and values, and the sums of pass 1 are added
+// up beside them. Pass 1 of a chain's first query tile and pass 2 of its last are alone.
+#pragma once
+
+#include "templates/kernels/hopper_forward_consumer.cuh"
+#include "templates/kernels/hopper_forward_producer.cuh"
+#include "templates/ptx/warp_group.cuh"
+#include "templates/tile/warp_group_mma.cuh"
+
+namespace lssar_device {
+
+// A warp group.
+template <class Config>
+struct PassesStaggered {
+  using Consumer = ForwardConsumer<Config>;
+  using Shape = typename Consumer::Shape;
+  using Sums = typename Consumer::Sums;
+  using Scores = typename Consumer::Scores;
+  using Rows = typename Consumer::Rows;
+
+  // The query tile whose pass 1 runs beside.
+  struct Next {
+    Rows rows;
+    typename Consumer::ScoreSums sums;
+    int slot;
+    int tiles;  // of its keys; none: there is no such tile, or it sees nothing
+  };
+
+  Consumer c;
+
+  // Starts the products of a tile of keys, the next query tile's first.
+  template <bool kHasNext>
+  LSSAR_DEVICE void start_scores(Scores& s, Scores& ahead, int slot, const Next& next) {
+    const typename Shape::KeyTile keys{c.next_slot()};
+    if constexpr (kHasNext) c.start_scores_of(ahead, next.slot, keys);
+    c.start_scores_of(s, slot, keys);
+  }
+
+  // Products -> sums of pass 1 and weights of pass 2; the keys are given back. kBehind: groups of
+  // products in flight that began after those of scores.
+  template <bool kHasNext, int kBehind>
+  LSSAR_DEVICE void finish_scores(Scores& s, Scores& ahead, Next& next, int tile) {
+    if constexpr (kHasNext) {
+      finish<kBehind + 1>(ahead);
+      c.scale(ahead, next.rows);
+      c.add_up(next.sums, next.rows, ahead, tile);
+    }
+    finish<kBehind>(s);
+    c.finish_scores(s, c.rows);
+    c.weigh(s, tile);
+  }
+
+  template <bool kHasNext>
+  LSSAR_DEVICE void first_tile(Sums& sums, Scores& s, int slot, Next& next) {
+    Scores ahead;
+    c.turns.take();
+    start_scores<kHasNext>(s, ahead, slot, next);
+    c.turns.pass();
+    finish_scores<kHasNext, 0>(s, ahead, next, 0);
+    sums.round(s);
+  }
+
+  // NOTE: the order of slots is the producer's.
+  template <bool kHasNext>
+  LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int slot, Next& next, int tile) {
+    Scores ahead;
+    c.turns.take();
+    start_scores<kHasNext>(s, ahead, slot, next);
+    sums.start(typename Shape::ValueTile{c.next_slot()});
+    c.turns.pass();
+    finish_scores<kHasNext, 1>(s, ahead, next, tile);
+    sums.finish_products();
+    c.release_slot();
+    sums.round(s);
+  }
+
+  LSSAR_DEVICE void sweep(Sums& sums, int slot, Next& next, int num_tiles) {
+    if (num_tiles == 0) return;
+    Scores s;
+    if (next.tiles > 0) {
+      first_tile<true>(sums, s, slot, next);
+    } else {
+      first_tile<false>(sums, s, slot, next);
+    }
+    // NOTE: all products of a tile end before the next branch: see ForwardConsumer::add_overlapped.
+    int tile = 1;
+#pragma unroll 1
+    for (; tile < next.tiles; ++tile) next_tile<true>(sums, s, slot, next, tile);
+#pragma unroll 1
+    for (; tile < num_tiles; ++tile) next_tile<false>(sums, s, slot, next, tile);
+    sums.start(typename Shape::ValueTile{c.next_slot()});
+    sums.finish_products();
+    c.release_slot();
+  }
+
+  // Waits for the next queries.
+  LSSAR_DEVICE void prepare(Next& next, const ForwardWork<Config>& work) {
+    next.slot = c.next_query_slot();
+    next.tiles = work.tiles;
+    next.rows.place_in(c.p, work, c.group);
+    c.prepare_queries(next.rows, next.slot);
+  }
+
+  LSSAR_DEVICE void process(const ForwardChain<Config>& chain, int slot) {
+    ForwardWork<Config> work = chain.work(c.p, 0);
+    c.rows.place_in(c.p, work, c.group);
+    c.prepare_queries(c.rows, slot);
+    c.pass_one(slot, work.tiles);
+    Next next;
+#pragma unroll 1
+    for (int i = 1; i <= chain.count; ++i) {
+      const bool has_next = i < chain.count;
+      const ForwardWork<Config> next_work = chain.work(c.p, has_next ? i : i - 1);
+      next.sums.clear();
+      next.tiles = 0;
+      if (has_next) prepare(next, next_work);
+      Sums sums(c.shared, c.group);
+      sums.clear();
+      sweep(sums, slot, next, work.tiles);
+      if constexpr (!Config::kStoresByTma) c.release_queries(slot);
+      c.write_output(sums, work, 0, slot);
+      if (!has_next) break;
+      c.rows = next.rows;
+      c.rows.finish_pass_one(next.sums);
+      slot = next.slot;
+      work = next_work;
+    }
+  }
+
+  LSSAR_DEVICE void run() {
+    c.for_each_chain([this](const ForwardChain<Config>& chain, int slot) { process(chain, slot); });
+  }
+};
+
+}  // namespace lssar_device
