@@ -34,7 +34,7 @@ struct Applicant {
   double distance = 0;         // of sizes, in octaves
   bool is_other_kind = false;  // lengths fixed against given with each call
   bool is_other_device = false;
-  int sms_apart = 0;
+  int64_t sms_apart = 0;
   bool is_other_compiler = false;
   bool is_other_driver = false;
 
@@ -104,7 +104,7 @@ std::vector<Applicant> applicants(const Wanted& wanted,
            .distance = size_distance(record.bucket, wanted.bucket),
            .is_other_kind = record.bucket.fixed_lengths != wanted.bucket.fixed_lengths,
            .is_other_device = record.machine.device != wanted.machine.device,
-           .sms_apart = std::abs(record.machine.num_sms - wanted.machine.num_sms),
+           .sms_apart = std::abs(int64_t{record.machine.num_sms} - wanted.machine.num_sms),
            .is_other_compiler = is_other(record.machine.compiler, wanted.machine.compiler),
            .is_other_driver = is_other(record.machine.driver, wanted.machine.driver)});
     }

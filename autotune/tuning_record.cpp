@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "autotune/required_fields.h"
 #include "cache/sha256.h"
@@ -83,6 +84,14 @@ Status read_sizes(const json& object, Sizes& sizes) {
   fields.need("kv_heads", sizes.kv_heads);
   fields.need("seq_q", sizes.seq_q);
   fields.need("seq_k", sizes.seq_k);
+  for (const auto& [name, size] :
+       {std::pair{"batch", sizes.batch}, std::pair{"heads", sizes.heads},
+        std::pair{"kv_heads", sizes.kv_heads}, std::pair{"seq_q", sizes.seq_q},
+        std::pair{"seq_k", sizes.seq_k}}) {
+    if (size >= 0 && size <= std::numeric_limits<int32_t>::max()) continue;
+    fields.fail(invalid_argument(
+        fmt::format("record.sizes.{} = {}: allowed are 0 to 2^31 - 1", name, size)));
+  }
   return fields.finish();
 }
 

@@ -1,5 +1,6 @@
 #include "codegen/json_fields.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -11,8 +12,14 @@ using nlohmann::json;
 
 namespace {
 
-// A value in an error message, short enough for one line.
+// A value in an error message, short enough for one line. What is nested further is left out: a
+// text of brackets alone would take more stack to print than there is.
 std::string shown(const json& value) {
+  if (value.is_structured() && std::any_of(value.begin(), value.end(), [](const json& inner) {
+        return inner.is_structured();
+      })) {
+    return value.is_object() ? "{...}" : "[...]";
+  }
   constexpr size_t kMaxShown = 60;
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() > kMaxShown) text = text.substr(0, kMaxShown) + "...";

@@ -308,6 +308,18 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   fill_stages(schedule.dq, 4, [&] { return check_backward(schedule, problem, target).ok(); });
 }
 
+// Not so far beyond the rules, which are checked later, that bytes could not be counted in an int.
+bool is_countable(const Schedule& schedule) {
+  constexpr int kMost = 4096;
+  int most = std::max(schedule.block_dv, schedule.hopper.score_cols), least = 0;
+  for (const Tiling& tiling : {schedule.forward, schedule.dkdv, schedule.dq}) {
+    most = std::max({most, tiling.block_rows, tiling.block_cols});
+    least = std::min({least, tiling.block_rows, tiling.block_cols});
+  }
+  return most <= kMost &&
+         std::min({least, schedule.block_dv, schedule.hopper.score_cols}) >= 0;
+}
+
 }  // namespace
 
 Status hopper_reason(const Problem& problem, const Target& target) {
@@ -348,6 +360,7 @@ void choose_hopper(Schedule& schedule, const Problem& problem, const Target& tar
 void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& problem,
                 const Target& target) {
   const bool is_backward = problem.pass == Pass::kBackward;
+  if (!is_countable(schedule)) return;
   if (is_backward == (tiling == &Schedule::forward)) return;  // not of this pass
   const auto bytes = [&] {
     return tiling == &Schedule::forward ? hopper_forward_shared_bytes(problem, schedule)

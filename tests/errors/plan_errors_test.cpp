@@ -133,6 +133,14 @@ TEST_F(PlanErrors, ScheduleThatIsNotJson) {
   EXPECT_FAILS(create(), INVALID_ARGUMENT, "schedule: not a JSON text");
 }
 
+TEST_F(PlanErrors, ScheduleOfBracketsAlone) {
+  constexpr size_t kDepth = 1'000'000;  // more than a stack has room for
+  const std::string text = std::string(kDepth, '[') + std::string(kDepth, ']');
+  const lssar_plan_options options = with_schedule(text.c_str());
+  options_ = &options;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "schedule = [...]: allowed is a JSON object");
+}
+
 TEST_F(PlanErrors, ScheduleWithAnUnknownField) {
   const lssar_plan_options options = with_schedule("{\"tiles\": 3}");
   options_ = &options;
