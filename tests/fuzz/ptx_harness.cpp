@@ -1,14 +1,13 @@
 #include "tests/fuzz/ptx_harness.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "runtime/virtual/ptx_parser.h"
 #include "runtime/virtual/virtual_device.h"
+#include "tests/fuzz/complain.h"
 
 namespace lssar::test {
 namespace {
@@ -25,16 +24,6 @@ constexpr uint64_t kManyInstructions = 30000;
 struct alignas(128) ParameterBlock {
   uint8_t bytes[4096];
 };
-
-[[noreturn]] void complain(const char* what, const Status& status) {
-  std::fprintf(stderr, "fuzz: %s: '%s'\n", what, status.to_string().c_str());
-  std::abort();
-}
-
-void check_error(const Status& status) {
-  if (status.message().empty()) complain("an error that says nothing", status);
-  if (status.code() == StatusCode::kInternal) complain("a bug of ours", status);
-}
 
 uint64_t hash_first_line(std::string_view input) {
   uint64_t hash = 0xcbf29ce484222325u;
