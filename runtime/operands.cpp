@@ -59,10 +59,10 @@ class OverlapSearch {
  private:
   static constexpr int kMaxVisits = 512;
 
-  static __int128 floor_div(__int128 a, int64_t b) {
+  static int64_t floor_div(__int128 a, int64_t b) {
     __int128 quotient = a / b;
     if (a % b != 0 && (a < 0) != (b < 0)) --quotient;
-    return quotient;
+    return static_cast<int64_t>(quotient);
   }
 
   bool visit(int idx, int64_t distance) {
@@ -77,11 +77,11 @@ class OverlapSearch {
     const int64_t stride = steps_[idx].stride_bytes;
     const __int128 least = -static_cast<__int128>(bytes_b_) + 1 - reach_high - distance;
     const __int128 most = static_cast<__int128>(bytes_a_) - 1 - reach_low - distance;
-    const __int128 first = std::max<__int128>(steps_[idx].low, -floor_div(-least, stride));
-    const __int128 last = std::min<__int128>(steps_[idx].high, floor_div(most, stride));
-    for (__int128 n = first; n <= last; ++n) {
+    const int64_t first = std::max(steps_[idx].low, -floor_div(-least, stride));
+    const int64_t last = std::min(steps_[idx].high, floor_div(most, stride));
+    for (int64_t n = first; n <= last; ++n) {
       if (visits_ > kMaxVisits) return false;
-      if (visit(idx + 1, static_cast<int64_t>(distance + n * stride))) return true;
+      if (visit(idx + 1, distance + n * stride)) return true;
     }
     return false;
   }

@@ -35,7 +35,7 @@ class ReaderCorpus : public testing::TestWithParam<Reader> {};
 
 TEST_P(ReaderCorpus, EveryInputReturns) {
   const std::vector<std::string> corpus = read_corpus(GetParam().name);
-  ASSERT_GE(corpus.size(), 10u) << LSSAR_FUZZ_CORPORA;
+  ASSERT_FALSE(corpus.empty()) << LSSAR_FUZZ_CORPORA;
   for (const std::string& input : corpus) GetParam().run(input);
 }
 
