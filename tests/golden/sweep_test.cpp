@@ -1,6 +1,9 @@
 // Sizes, dims, powers, layouts and data against the float64 reference, on the virtual device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "tests/golden/attention_check.h"
 
 namespace lssar {
@@ -22,6 +25,18 @@ Problem make_problem(int dim, DType dtype = DType::kBf16, bool causal = true, in
   problem.causal = causal;
   problem.p = p;
   return problem;
+}
+
+// Without what other targets' runs have already: Variant::kPortable is the same at every target, and
+// kernels in fp32 are no other.
+std::vector<DType> dtypes() {
+  if (test_target() == "sm_90a") return {DType::kBf16, DType::kFp16};
+  return {DType::kBf16, DType::kFp16, DType::kFp32};
+}
+
+bool has_kernels_of_its_own(DType dtype) {
+  const std::vector<DType> all = dtypes();
+  return std::find(all.begin(), all.end(), dtype) != all.end();
 }
 
 struct LengthSetting {
@@ -65,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
 class HeadDim : public testing::TestWithParam<int> {};
 
 TEST_P(HeadDim, EveryDtypeAndMask) {
-  for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+  for (DType dtype : dtypes()) {
     check_against_reference(make_problem(GetParam(), dtype, true), make_sizes(1, 2, 1, 83, 83),
                             InputKind::kGauss, aligned(kAllPasses));
     check_against_reference(make_problem(GetParam(), dtype, false), make_sizes(1, 1, 1, 40, 71),
@@ -83,6 +98,7 @@ TEST(HeadDimV, DiffersFromHeadDim) {
                           {256, 32}, {96, 40},  {24, 200},  {128, 192}};
   for (const auto& pair : pairs) {
     for (DType dtype : {DType::kBf16, DType::kFp32}) {
+      if (!has_kernels_of_its_own(dtype)) continue;
       Problem problem = make_problem(pair[0], dtype);
       problem.head_dim_v = pair[1];
       check_against_reference(problem, make_sizes(1, 1, 1, 70, 70), InputKind::kGauss,
@@ -94,7 +110,7 @@ TEST(HeadDimV, DiffersFromHeadDim) {
 class Power : public testing::TestWithParam<int> {};
 
 TEST_P(Power, EveryDtype) {
-  for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+  for (DType dtype : dtypes()) {
     for (bool causal : {true, false})
       check_against_reference(make_problem(64, dtype, causal, GetParam()),
                               make_sizes(1, 1, 1, 97, 97), InputKind::kGauss, aligned(kAllPasses));
@@ -107,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(All, Power, testing::Values(0, 1, 2, 3, 5, 7, 15, 31, 6
 class Data : public testing::TestWithParam<InputKind> {};
 
 TEST_P(Data, EveryDtypeAndPower) {
-  for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+  for (DType dtype : dtypes()) {
     for (int p : {0, 1, 3, 15}) {
       // LSSA has no dead rows, and with equal keys its dq is 0 by cancellation: rounding is left.
       if (p == 0 && GetParam() == InputKind::kTies) continue;
@@ -151,6 +167,7 @@ TEST(Offset, SmallLargeAndNone) {
       problem.offset = offset;
       check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss,
                               aligned(kAllPasses));
+      if (!has_kernels_of_its_own(DType::kFp32)) continue;
       problem.dtype = DType::kFp32;
       check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss, aligned());
     }
@@ -167,7 +184,7 @@ TEST(Heads, GroupsAndBatches) {
 TEST(Layouts, EveryOneGivesTheSame) {
   for (Layout layout :
        {Layout::kContiguous, Layout::kLengthMajor, Layout::kPadded, Layout::kUnaligned}) {
-    for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+    for (DType dtype : dtypes()) {
       CapiOptions options = aligned(kAllPasses);
       options.layout = layout;
       options.alignment = 0;
@@ -194,7 +211,7 @@ TEST(OrderedDq, EveryDimAndDtype) {
 
 TEST(AtomicDq, EveryDimAndDtype) {
   for (int dim : {32, 64, 96, 128, 192, 256}) {
-    for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+    for (DType dtype : dtypes()) {
       CapiOptions options = aligned();
       options.schedule_json = R"({"dq_mode": "atomic"})";
       check_against_reference(make_problem(dim, dtype), make_sizes(1, 2, 1, 83, 83),
