@@ -129,10 +129,9 @@ typedef enum lssar_log_level {
 } lssar_log_level;
 
 /* The lines of a prepare ("prepare: ") and of an execute ("execute: ") end in a command line that
- * does the same again: "lssar prepare --pass forward ...", "lssar verify ...".
- *
- * `message` is valid during the call. May be called from any thread, several at once; must not call
- * the library and must not throw. `level` is an lssar_log_level. */
+ * does the same again: "lssar prepare --pass forward ...", "lssar verify ...". `message` is
+ * valid during the call. May be called from any thread, several at once; must not call the library
+ * and must not throw. `level` is an lssar_log_level. */
 typedef void (*lssar_log_callback)(int level, const char* message, void* user);
 
 /* Sends messages up to and including `level` to `callback`; NULL turns logging off. One callback
