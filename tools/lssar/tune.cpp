@@ -153,7 +153,8 @@ Result<int> tune_all(const TuneCommand& options) {
       fmt::print("{}\n",
                  report_text(*outcome, problems[i].problem, outcome->target, kShownCandidates));
     }
-    results.push_back(to_json(*outcome));
+    // Tens of thousands of candidates each: hundreds of megabytes.
+    if (!options.json_file.empty()) results.push_back(to_json(*outcome));
   }
   if (!options.json_file.empty()) LSSAR_RETURN_IF_ERROR(write_json(options.json_file, results));
   if (!tuning.table_path.empty() && options.json_file != "-") {
