@@ -304,8 +304,8 @@ lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* prob
     std::vector<lssar::capi::PlanRequest> known;
     for (size_t i = 0; i < num_problems; ++i) {
       lssar::Result<lssar::capi::PlanRequest> one = lssar::capi::plan_request(problems[i], nullptr);
-      const Status status = one.ok() ? validate(one->problem) : one.status();
-      if (!status.ok()) return status.with_context(fmt::format("problems[{}]", i));
+      const Status valid = one.ok() ? validate(one->problem) : one.status();
+      if (!valid.ok()) return valid.with_context(fmt::format("problems[{}]", i));
       known.push_back(std::move(*one));
     }
     LSSAR_ASSIGN_OR_RETURN(is_done, lssar::capi::tune_problems(*context->state, known, request));

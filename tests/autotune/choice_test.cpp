@@ -302,6 +302,7 @@ TEST(BuiltinTable, SaysWhereEveryRecordComesFrom) {
 
 TEST(BuiltinTable, KnowsTheUsualProblemsOfAmpereAndHopper) {
   const Sizes sizes = {4, 16, 16, 4096, 4096};
+  const std::vector<const TuningTable*> tables(1, &builtin_table());
   for (const char* target : {"sm_80", "sm_90a"}) {
     for (const int head_dim : {64, 128, 256}) {
       for (const bool causal : {true, false}) {
@@ -312,7 +313,7 @@ TEST(BuiltinTable, KnowsTheUsualProblemsOfAmpereAndHopper) {
           problem.causal = causal;
           const ScheduleChoice choice =
               choose_schedule(problem, sizes, Determinism::kRepeatable, *target_from_name(target),
-                              {"NVIDIA X", target, 100, "13.0", "nvrtc 13.0.88"}, {&builtin_table()});
+                              {"NVIDIA X", target, 100, "13.0", "nvrtc 13.0.88"}, tables);
           EXPECT_NE(choice.origin, ScheduleOrigin::kBuiltIn) << choice.reason;
         }
       }
