@@ -70,7 +70,7 @@ CandidateSpec edited(const RunnerTask& task, const CandidateSpec& candidate,
 }
 
 CandidateSpec off_by_one_at_the_causal_edge(const RunnerTask& task) {
-  return planted(task, "off by one", {{"row + 1 + keys - queries", "row + 2 + keys - queries"}});
+  return planted(task, "off by one", {{"row + 1 + shift", "row + 2 + shift"}});
 }
 
 CandidateSpec writes_a_row_too_many(const RunnerTask& task) {

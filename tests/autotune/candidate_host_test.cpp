@@ -195,9 +195,8 @@ TEST(PlantedBug, AnOffByOneAtTheCausalEdgeIsWrongOnHopperToo) {
   const RunnerTask task = small_task(Pass::kForward, "sm_90a");
   const auto host = open_host(task);
   ASSERT_NE(host, nullptr);
-  const CandidateSpec candidate =
-      edited(task, good_candidate(task, Variant::kHopper),
-             {{"row + 1 + keys - queries", "row + 2 + keys - queries"}});
+  const CandidateSpec candidate = edited(task, good_candidate(task, Variant::kHopper),
+                                         {{"row + 1 + shift", "row + 2 + shift"}});
   EXPECT_EQ(check(*host, candidate).verdict, Verdict::kWrong);
 }
 
