@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/search_report.h"
+#include "runtime/replay.h"
 
 namespace lssar {
 namespace {
@@ -66,9 +67,10 @@ std::string estimate_text(const CostEstimate& estimate, bool unicode) {
   return text;
 }
 
-std::string evidence_text(const Explanation& explanation) {
+std::string evidence_text(const Explanation& explanation, const std::string& option) {
   if (!explanation.record) {
-    return "not checked by a search; `lssar verify` with the same options does\n";
+    return fmt::format("not checked by a search; `lssar verify{}` with the same problem does\n",
+                       option);
   }
   const TuningRecord& record = *explanation.record;
   std::string text = fmt::format("{} on {} ({}", verdict_name(record.verdict),
@@ -84,7 +86,7 @@ std::string evidence_text(const Explanation& explanation) {
   return text;
 }
 
-std::string kernels_text(const KernelFacts& facts) {
+std::string kernels_text(const KernelFacts& facts, const std::string& option) {
   std::string text = "\nKernels\n";
   const std::string table = facts_table(facts);
   for (size_t at = 0; at < table.size();) {
@@ -92,7 +94,8 @@ std::string kernels_text(const KernelFacts& facts) {
     text += "  " + table.substr(at, end - at) + "\n";
     at = end + 1;
   }
-  text += field("  source", facts.source.name + ": lssar emit with the same options");
+  text += field("  source", fmt::format("{}: lssar emit{} with the same problem and target",
+                                        facts.source.name, option));
   text += field("  image", fmt::format("{} by {}, key {}", image_kind_name(facts.image.kind),
                                        facts.compiler, facts.key));
   if (!facts.image_path.empty()) text += field("", facts.image_path);
@@ -150,8 +153,10 @@ std::string explanation_text(const Explanation& explanation, const ExplanationRe
                              const KernelFacts* facts, const ExplanationStyle& style) {
   std::string text = choice_text(explanation, request);
   text += estimate_text(explanation.estimate, style.unicode);
-  if (facts != nullptr) text += kernels_text(*facts);
-  text += "\nEvidence: " + evidence_text(explanation);
+  const std::string option =
+      schedule_option(explanation.choice.schedule, request.problem, request.target);
+  if (facts != nullptr) text += kernels_text(*facts, option);
+  text += "\nEvidence: " + evidence_text(explanation, option);
   text += counts_text(explanation);
   return text + candidates_text(explanation, request, style.shown);
 }

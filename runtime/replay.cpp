@@ -53,10 +53,7 @@ std::string place_options(const PreparedKernel& kernel, const Problem& problem, 
   std::string text = fmt::format(" --device {} --target {}", device.kind, device.target.name());
   const auto compiler = engine.compiler();
   if (compiler.ok()) text += " --compiler " + (*compiler)->name();
-  const std::string schedule = schedule_text(kernel.schedule, problem, device.target);
-  // JSON of a schedule has no quotes of the other kind.
-  if (!schedule.empty()) text += fmt::format(" --schedule '{}'", schedule);
-  return text;
+  return text + schedule_option(kernel.schedule, problem, device.target);
 }
 
 std::string origin_text(const PreparedKernel& kernel) {
@@ -103,6 +100,13 @@ std::string execute_line(const PreparedKernel& kernel, Engine& engine, const Siz
   return fmt::format("{}, key {}: lssar verify {} --seq {} --seq-k {}{}{}", kernel.source.name,
                      kernel.key, problem_options(problem), sizes.seq_q, sizes.seq_k,
                      runtime_lengths(problem), place_options(kernel, problem, engine));
+}
+
+std::string schedule_option(const Schedule& schedule, const Problem& problem,
+                            const Target& target) {
+  const std::string text = schedule_text(schedule, problem, target);
+  // JSON of a schedule has no quotes of the other kind.
+  return text.empty() ? "" : fmt::format(" --schedule '{}'", text);
 }
 
 }  // namespace lssar
