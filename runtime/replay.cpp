@@ -56,18 +56,6 @@ std::string place_options(const PreparedKernel& kernel, const Problem& problem, 
   return text + schedule_option(kernel.schedule, problem, device.target);
 }
 
-std::string origin_text(const PreparedKernel& kernel) {
-  switch (kernel.cache_source) {
-    case CacheSource::kMemory:
-      return "from memory";
-    case CacheSource::kDisk:
-      return fmt::format("from the cache in {:.1f} ms", kernel.timings.lookup_ms);
-    case CacheSource::kComputed:
-      return fmt::format("compiled in {:.0f} ms", kernel.timings.compile_ms);
-  }
-  return "";
-}
-
 // How --runtime-lengths says which lengths of the kernel are not fixed.
 const char* runtime_lengths(const Problem& problem) {
   if (problem.seq_q == 0) return problem.seq_k == 0 ? " --runtime-lengths" : " --runtime-lengths=q";
@@ -83,7 +71,7 @@ std::string prepare_command(const PreparedKernel& kernel, const Problem& problem
 
 std::string prepare_line(const PreparedKernel& kernel, Engine& engine, const std::string& reason) {
   return fmt::format("{} on {}; schedule: {}; {}; key {}: {}", kernel.source.name,
-                     engine.device().info().name, reason, origin_text(kernel), kernel.key,
+                     engine.device().info().name, reason, image_origin_text(kernel), kernel.key,
                      prepare_command(kernel, kernel.problem, engine));
 }
 
@@ -100,6 +88,18 @@ std::string execute_line(const PreparedKernel& kernel, Engine& engine, const Siz
   return fmt::format("{}, key {}: lssar verify {} --seq {} --seq-k {}{}{}", kernel.source.name,
                      kernel.key, problem_options(problem), sizes.seq_q, sizes.seq_k,
                      runtime_lengths(problem), place_options(kernel, problem, engine));
+}
+
+std::string image_origin_text(const PreparedKernel& kernel) {
+  switch (kernel.cache_source) {
+    case CacheSource::kMemory:
+      return "from memory";
+    case CacheSource::kDisk:
+      return fmt::format("from the cache in {:.1f} ms", kernel.timings.lookup_ms);
+    case CacheSource::kComputed:
+      return fmt::format("compiled in {:.0f} ms", kernel.timings.compile_ms);
+  }
+  return "";
 }
 
 std::string schedule_option(const Schedule& schedule, const Problem& problem,

@@ -19,6 +19,9 @@ std::string prepare_line(const PreparedKernel& kernel, Engine& engine, const std
 // of the call and numbers of the command's own.
 std::string execute_line(const PreparedKernel& kernel, Engine& engine, const Sizes& sizes);
 
+// "from memory", "from the cache in 0.4 ms", "compiled in 312 ms".
+std::string image_origin_text(const PreparedKernel& kernel);
+
 // What the command's options need beside the problem's to come to this schedule: " --schedule
 // '{...}'"; "" where it is the default.
 std::string schedule_option(const Schedule& schedule, const Problem& problem, const Target& target);

@@ -13,8 +13,8 @@ namespace lssar::command {
 
 void log_prepared(const PreparedKernel& kernel, Engine& engine, bool schedule_given) {
   if (!log_enabled(LogLevel::kInfo)) return;
-  log(LogLevel::kInfo, "prepare: " + prepare_line(kernel, engine,
-                                                  schedule_given ? "given" : "built-in default"));
+  log(LogLevel::kInfo,
+      "prepare: " + prepare_line(kernel, engine, schedule_given ? "given" : "built-in default"));
 }
 
 namespace {
@@ -180,18 +180,6 @@ class AttentionRun {
   DeviceTensors tensors_;
 };
 
-std::string describe_source(const PreparedKernel& kernel) {
-  switch (kernel.cache_source) {
-    case CacheSource::kMemory:
-      return "from memory";
-    case CacheSource::kDisk:
-      return fmt::format("from the cache in {:.1f} ms", kernel.timings.lookup_ms);
-    case CacheSource::kComputed:
-      return fmt::format("compiled in {:.0f} ms", kernel.timings.compile_ms);
-  }
-  return "";
-}
-
 }  // namespace
 
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
@@ -227,7 +215,7 @@ void print_report(Engine& engine, const std::vector<PassReport>& passes) {
   for (const PassReport& pass : passes) {
     const PreparedKernel& kernel = *pass.kernel;
     fmt::print("{}: {} for {}, {} | {} | ran in {:.3f} ms{}\n", kernel.source.name, device.name,
-               device.target.name(), compiler_name, describe_source(kernel), pass.run_ms,
+               device.target.name(), compiler_name, image_origin_text(kernel), pass.run_ms,
                pass.num_runs > 1 ? fmt::format(" (least of {})", pass.num_runs) : "");
   }
 }
