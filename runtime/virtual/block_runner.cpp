@@ -176,6 +176,8 @@ void BlockRunner::reset_warp(Warp& warp) {
 
 Status BlockRunner::run(uint64_t index) {
   if (launch_.program->blocks.empty()) return {};
+  BlockRecorder* const recorder = launch_.recorder;
+  recorder_ = recorder != nullptr && recorder->cluster() == index ? recorder : nullptr;
   try {
     reset_cluster(index);
     run_warps();

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "runtime/virtual/async_engine.h"
+#include "runtime/virtual/block_recorder.h"
 #include "runtime/virtual/checker.h"
 #include "runtime/virtual/cta.h"
 #include "runtime/virtual/kernel_counts.h"
@@ -39,6 +40,7 @@ struct LaunchContext {
   std::array<uint32_t, 3> cluster = {1, 1, 1};
   ApproxMode approx = ApproxMode::kNearest;
   LaunchCounts* counts = nullptr;             // null: nothing is counted
+  BlockRecorder* recorder = nullptr;          // null: nothing is recorded; needs `counts`
   AsyncTiming timing = AsyncTiming::kLatest;  // not kBySeed
   uint64_t seed = 0;
   bool strict = false;
@@ -78,6 +80,8 @@ class BlockRunner {
   MbarrierTable& mbarriers() { return *mbarriers_; }
   WgmmaUnit& wgmma() { return *wgmma_; }
   Checker* checker() { return launch_.strict ? checker_.get() : nullptr; }
+  // Null but for the cluster whose events are recorded.
+  BlockRecorder* recorder() { return recorder_; }
   // Something happened that a waiting lane may wait for.
   void note_event() { ++events_; }
   void cluster_arrive(Warp& warp, const Op& op);
@@ -111,9 +115,12 @@ class BlockRunner {
   void run_checked(Warp& warp, const Op& op, bool full);
   void warp_ended(Warp& warp, const Op& op);
   void yield_after_poll(Warp& warp);
-  void count_run(const BasicBlock& block, uint32_t begin, uint32_t end, uint32_t mask) {
+  void count_run(const Warp& warp, const BasicBlock& block, uint32_t begin, uint32_t end,
+                 uint32_t mask) {
     if (launch_.counts == nullptr) return;
     counts_.add_run(block.first_op + begin, block.first_op + end, mask);
+    if (recorder_ != nullptr)
+      recorder_->ran(warp, block.first_op + begin, block.first_op + end, mask);
   }
   void finish_block(Warp& warp, Split& split, const BasicBlock& block);
   void branch(Warp& warp, Split& split, const BasicBlock& block, uint32_t taken);
@@ -135,6 +142,7 @@ class BlockRunner {
 
   LaunchContext launch_;
   RunnerCounts counts_;
+  BlockRecorder* recorder_ = nullptr;
   std::vector<Cta> ctas_;
   std::vector<Warp> warps_;                                   // of all blocks of the cluster
   std::vector<std::array<uint32_t, kNumBarriers>> waiting_;   // lanes at bar.sync, by warp

@@ -224,6 +224,8 @@ void issue_load(const Issuer& i, const Transfer& t, const SharedRange& to, Mbarr
     check_shared(*checker, issue, to, t.map.swizzle, t.bytes, true);
   }
   poison_target(i, to, t.map.swizzle, t.bytes);
+  if (BlockRecorder* recorder = runner.recorder())
+    recorder->bulk(i.warp, i.op, TraceKind::kLoad, &barrier, to.address, t.bytes);
   runner.async().issue(std::move(operation));
 }
 
@@ -325,6 +327,8 @@ void store(const Issuer& i) {
     issue.strong = reduces;
     check_global(*checker, issue, t, true);
   }
+  if (BlockRecorder* recorder = runner.recorder())
+    recorder->bulk(i.warp, i.op, TraceKind::kStore, nullptr, from.address, t.bytes);
   runner.async().issue(std::move(operation));
 }
 
@@ -356,6 +360,8 @@ void copy(const Issuer& i) {
     check_shared(*checker, issue, to, TensorSwizzle::kNone, t.bytes, true);
   }
   if (!reduces) poison_target(i, to, TensorSwizzle::kNone, t.bytes);
+  if (BlockRecorder* recorder = runner.recorder())
+    recorder->bulk(i.warp, i.op, TraceKind::kLoad, &barrier, to.address, t.bytes);
   runner.async().issue(std::move(operation));
 }
 

@@ -48,6 +48,7 @@ void arrive_once(Warp& warp, const Op& op, Mbarrier& barrier, uint32_t count) {
                     count, barrier.address, barrier.pending, barrier.phase, barrier.expected)
             .c_str());
   }
+  if (BlockRecorder* recorder = runner_of(warp).recorder()) recorder->arrived(warp, op, barrier);
   barrier.pending -= count;
   runner_of(warp).note_event();
   complete_phase(barrier);
@@ -98,6 +99,8 @@ void wait(Warp& warp, const Op& op, bool may_fail, Done done) {
       if (runner.async().finish_for(barrier)) runner.note_event();
     }
     complete |= here;
+    if (BlockRecorder* recorder = runner.recorder())
+      recorder->waited(warp, op, barrier, here != 0 ? here : lanes, here != 0);
     Checker* checker = runner.checker();
     if (here != 0 && checker != nullptr && (op.flags & kGenericRelaxed) == 0) {
       checker->acquire(warp, here, barrier.completed);

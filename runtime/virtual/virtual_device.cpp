@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "runtime/virtual/block_recorder.h"
 #include "runtime/virtual/global_shadow.h"
 #include "runtime/virtual/kernel_counts.h"
 #include "runtime/virtual/memory_map.h"
@@ -91,6 +92,7 @@ class VirtualDevice final : public Device {
  private:
   void add_counters(const std::string& kernel, const LaunchCounters& counters,
                     const std::vector<LineCounters>& lines);
+  void start_trace(LaunchContext* context, std::optional<vdev::BlockRecorder>* recorder);
   Status check_known(const char* what, DevicePtr ptr, size_t bytes);
   Status check_shape(const vdev::KernelProgram& program, const LaunchConfig& config) const;
   Status check_cluster(const vdev::KernelProgram& program, const LaunchConfig& config) const;
@@ -164,6 +166,7 @@ VirtualDevice::VirtualDevice(const VirtualOptions& options)
     if (setup_.ok()) setup_ = std::move(status);
   }
   if (options_.strict) memory_.follow_writes();
+  if (options_.trace != nullptr) options_.count = true;
   info_.kind = "virtual";
   info_.id = "virtual";
   info_.name = fmt::format("virtual device ({})", level_label(simd_));
@@ -337,6 +340,8 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   context.global_record = &record;
   std::optional<vdev::LaunchCounts> counts;
   if (options_.count) context.counts = &counts.emplace(f->program());
+  std::optional<vdev::BlockRecorder> recorder;
+  if (options_.trace != nullptr) start_trace(&context, &recorder);
   uint64_t instructions = 0;
   Status status = pool_.run(context, instructions);
   LaunchCounters counters;
@@ -349,6 +354,23 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   counters.launches = 1;
   add_counters(f->program().name, counters, lines);
   return status;
+}
+
+// Of the first launch of a kernel. NOTE: launches with a trace are the caller's one after the other.
+void VirtualDevice::start_trace(LaunchContext* context,
+                                std::optional<vdev::BlockRecorder>* recorder) {
+  BlockTrace& all = *options_.trace;
+  const vdev::KernelProgram& program = *context->program;
+  const bool is_known = std::any_of(all.kernels.begin(), all.kernels.end(),
+                                    [&](const KernelTrace& k) { return k.kernel == program.name; });
+  if (is_known || context->num_clusters() == 0) return;
+  KernelTrace& trace = all.kernels.emplace_back();
+  trace.kernel = program.name;
+  trace.warps_per_block = context->num_warps();
+  trace.num_blocks = context->cluster_size();
+  trace.shared_bytes = context->shared_bytes;
+  const uint64_t cluster = std::min(all.cluster, context->num_clusters() - 1);
+  context->recorder = &recorder->emplace(program, cluster, all.max_events, &trace);
 }
 
 void VirtualDevice::add_counters(const std::string& kernel, const LaunchCounters& counters,

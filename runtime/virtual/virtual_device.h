@@ -13,6 +13,7 @@
 #include "runtime/device.h"
 #include "runtime/virtual/approx_mode.h"
 #include "runtime/virtual/async_timing.h"
+#include "runtime/virtual/block_trace.h"
 #include "runtime/virtual/simd_level.h"
 
 namespace lssar {
@@ -30,6 +31,9 @@ struct VirtualOptions {
   bool strict = false;
   // Counts accesses and instruction classes, see counters().
   bool count = false;
+  // Where set, what one cluster of blocks of each kernel does is recorded there; implies `count`.
+  // The caller's, and outlives the device.
+  BlockTrace* trace = nullptr;
   // Order of warps and moments of asynchronous operations. 0: warps in order, each until it waits,
   // and operations as late as allowed; else drawn from the seed, the same for every run.
   uint64_t schedule_seed = 0;

@@ -68,6 +68,7 @@ void BlockRunner::reach_barrier(Warp& warp, Split& split, const BasicBlock& bloc
   note_event();
   BarrierState& barrier = warp.cta->barriers[id];
   if (Checker* c = checker()) c->release(warp, mask, barrier.clock);
+  if (recorder_ != nullptr) recorder_->barrier_arrived(warp, op, id, mask);
   if (kind == BarrierKind::kArrive) {
     arrive(warp, op, id, mask);
     return;
@@ -113,6 +114,7 @@ void BlockRunner::release(Cta& cta, uint32_t id) {
   const BarrierState barrier = std::move(cta.barriers[id]);
   cta.barriers[id] = {};
   note_event();
+  if (recorder_ != nullptr) recorder_->barrier_completed(cta.rank, id);
   for (uint32_t i = 0; i < launch_.num_warps(); ++i) {
     Warp& warp = first_warp(cta)[i];
     waiting_[warp.agent][id] = 0;
@@ -122,6 +124,7 @@ void BlockRunner::release(Cta& cta, uint32_t id) {
       split.wait = WaitKind::kNone;
       if (Checker* c = checker()) c->acquire(warp, split.mask, barrier.clock);
       const Op& op = *split.waits_at;
+      if (recorder_ != nullptr) recorder_->barrier_passed(warp, op, id, split.mask);
       if (static_cast<BarrierKind>(op.space) != BarrierKind::kReduce) continue;
       const auto how = static_cast<Combine>(op.flags & kOpFlagsMask);
       if (how == Combine::kPopc) {
@@ -190,6 +193,7 @@ void BlockRunner::cluster_arrive(Warp& warp, const Op& op) {
   }
   arrived |= warp.mask;
   note_event();
+  if (recorder_ != nullptr) recorder_->barrier_arrived(warp, op, kClusterBarrier, warp.mask);
   Checker* c = checker();
   if (c != nullptr && (op.flags & kGenericRelaxed) == 0) {
     c->release(warp, warp.mask, cluster_clock_);
@@ -209,6 +213,7 @@ void BlockRunner::cluster_wait(Warp& warp, const Op& op) {
     return;
   }
   passing &= ~warp.mask;
+  if (recorder_ != nullptr) recorder_->barrier_passed(warp, op, kClusterBarrier, warp.mask);
   if (Checker* c = checker()) c->acquire(warp, warp.mask, cluster_passed_);
 }
 
@@ -226,6 +231,7 @@ void BlockRunner::try_complete_cluster() {
   cluster_passed_.join(cluster_clock_);
   cluster_clock_.clear();
   note_event();
+  if (recorder_ != nullptr) recorder_->barrier_completed(0, kClusterBarrier);
 }
 
 }  // namespace lssar::vdev

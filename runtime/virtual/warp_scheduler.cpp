@@ -62,7 +62,7 @@ void BlockRunner::run_warp(Warp& warp) {
       const Op* op = program.ops.data() + block.first_op;
       for (const Op* const end = op + block.num_ops; op != end; ++op) op->run(warp, *op);
       instructions_ += block.num_instructions;
-      count_run(block, 0, block.num_instructions, split->mask);
+      count_run(warp, block, 0, block.num_instructions, split->mask);
     } else {
       run_ops(warp, *split, block);
       if (split->wait != WaitKind::kNone) {
@@ -106,13 +106,13 @@ void BlockRunner::run_ops(Warp& warp, Split& split, const BasicBlock& block) {
     }
     if (warp.missing != 0 || warp.blocked) {
       instructions_ += i - begin;
-      count_run(block, begin, i, split.mask);
+      count_run(warp, block, begin, i, split.mask);
       suspend(warp, split, i);
       return;
     }
   }
   instructions_ += block.num_instructions - begin;
-  count_run(block, begin, block.num_instructions, split.mask);
+  count_run(warp, block, begin, block.num_instructions, split.mask);
   split.op = 0;
 }
 
@@ -139,7 +139,7 @@ void BlockRunner::suspend(Warp& warp, Split& split, uint32_t op_index) {
   }
   if (warp.missing_any_op) {  // bar.warp.sync: it is done when the others have come
     instructions_ += 1;
-    count_run(block, op_index, op_index + 1, split.mask);
+    count_run(warp, block, op_index, op_index + 1, split.mask);
     const uint32_t executing = guarded_mask(warp, *split.waits_at, split.mask);
     split.op = op_index + 1;
     split.wait = WaitKind::kWarpSync;

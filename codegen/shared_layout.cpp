@@ -1,0 +1,247 @@
+#include "codegen/shared_layout.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "codegen/kernel.h"
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+constexpr int kRowPadBytes = 16;  // keeps the rows of a tile on different banks
+constexpr int kBarrierBytes = 8;
+constexpr int kTicketBytes = 4;       // of tile/dq_turns.cuh
+constexpr int kTicketSlotBytes = 16;  // of templates/kernels/hopper_forward_producer.cuh
+
+int tile_bytes(const Problem& problem, int rows, int cols) {
+  return rows * (cols * dtype_bytes(problem.dtype) + kRowPadBytes);
+}
+
+// A SwizzledTile: whole chunks of 64 16-bit columns.
+int swizzled_bytes(int rows, int cols) { return rows * 128 * ((cols + 63) / 64); }
+
+// A full and an empty barrier for each slot of a ring.
+int ring_bytes(int slots) { return 2 * slots * kBarrierBytes; }
+// Reciprocal norms of a tile's keys, as a TMA box is aligned.
+int norm_bytes(int keys) { return (keys * 4 + 127) / 128 * 128; }
+
+// What a block's parts of dq go through: float32, in whole boxes of columns.
+int hopper_staging_bytes(const Problem& problem, const Schedule& schedule) {
+  const int cols = hopper_sum_cols(problem, schedule);
+  const int boxes = (hopper_query_grad_cols(problem, schedule) + cols - 1) / cols;
+  return schedule.dkdv.block_rows * boxes * cols * 4;
+}
+
+// Text of the program's, so that sums over parts, of which searches make many, allocate nothing.
+struct Part {
+  const char* name;
+  const char* note;
+  int bytes;
+};
+using Parts = std::initializer_list<Part>;
+
+// The layouts: calls group(count, parts) for parts that lie one after another, `count` times over
+// (0: one of each, not of a ring). In the order of the templates' offsets.
+
+template <class Group>
+void hopper_forward_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
+  const Tiling& tiling = schedule.forward;
+  const HopperOptions& hopper = schedule.hopper;
+  const int keys = std::max(tiling.block_cols, hopper_score_cols(schedule));
+  const int slot = std::max(swizzled_bytes(keys, problem.head_dim),
+                            swizzled_bytes(tiling.block_cols, schedule.block_dv));
+  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  const int queries = swizzled_bytes(tiling.block_rows, problem.head_dim);
+  const int weights = swizzled_bytes(tiling.block_rows, tiling.block_cols);
+  const bool is_staggered = hopper.stagger > 1;
+  const char* const query_note = hopper.store_path == StorePath::kTma
+                                     ? "the block's rows of q; o goes out through it"
+                                     : "the block's rows of q";
+  if (is_staggered) {
+    group(2, Parts{{"queries", query_note, queries}});
+  } else {
+    group(0, Parts{{"queries", query_note, queries}});
+  }
+  if (hopper.weights_from == WeightsFrom::kShared) {
+    group(0, Parts{{"weights", "of a tile, rounded: what multiplies values", weights}});
+    if (has_x) group(0, Parts{{"slopes", "of the weights, for what the backward reads", weights}});
+  }
+  group(tiling.stages, Parts{{"key or value tile", "a slot of the ring, filled by TMA", slot}});
+  if (hopper.norm_form != NormForm::kOperands)
+    group(tiling.stages, Parts{{"key norms", "reciprocal, of the slot's keys", norm_bytes(keys)}});
+  group(0, Parts{{"ring barriers", "full and empty, of every slot", ring_bytes(tiling.stages)},
+                 {"query barriers", "full and empty", ring_bytes(is_staggered ? 2 : 1)}});
+  if (takes_tickets(problem, schedule))
+    group(0, Parts{{"ticket", "number of the work tile", kTicketSlotBytes}});
+}
+
+template <class Group>
+void hopper_dkdv_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
+  const Tiling& tiling = schedule.dkdv;
+  group(0, Parts{{"keys", "the block's rows of k",
+                  swizzled_bytes(tiling.block_rows, problem.head_dim)},
+                 {"values", "the block's rows of v",
+                  swizzled_bytes(tiling.block_rows, problem.head_dim_v)}});
+  if (sums_dq(schedule)) {
+    group(2, Parts{{"gradients of scores", "of a tile, for dq; two in turns",
+                    swizzled_bytes(tiling.block_rows, tiling.block_cols)}});
+  }
+  if (sums_by_tma(schedule)) {
+    group(0, Parts{{"parts of dq", "float32, from where TMA adds them to dq",
+                    hopper_staging_bytes(problem, schedule)}});
+  }
+  group(tiling.stages, Parts{{"query tile", "a slot of the ring, filled by TMA",
+                              swizzled_bytes(tiling.block_cols, problem.head_dim)},
+                             {"output gradient tile", "a slot of the ring, filled by TMA",
+                              swizzled_bytes(tiling.block_cols, problem.head_dim_v)}});
+  group(tiling.stages,
+        Parts{{"row constants", "of the slot's queries", tiling.block_cols * kRowConstantBytes}});
+  group(0, Parts{{"words", "one of every consumer warp", tiling.block_rows / kWarpRows * 4},
+                 {"ring barriers", "full and empty, of every slot", ring_bytes(tiling.stages)},
+                 {"key barriers", "full and empty, of keys and values", ring_bytes(1)}});
+  if (schedule.dq_mode == DqMode::kOrdered)
+    group(0, Parts{{"ticket", "the block's place in the order of sums", 2 * kTicketBytes}});
+}
+
+template <class Group>
+void hopper_dq_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
+  const Tiling& tiling = schedule.dq;
+  group(0, Parts{{"queries", "the block's rows of q",
+                  swizzled_bytes(tiling.block_rows, problem.head_dim)},
+                 {"output gradients", "the block's rows of do",
+                  swizzled_bytes(tiling.block_rows, problem.head_dim_v)}});
+  group(tiling.stages, Parts{{"key tile", "a slot of the ring, filled by TMA",
+                              swizzled_bytes(tiling.block_cols, problem.head_dim)},
+                             {"value tile", "a slot of the ring, filled by TMA",
+                              swizzled_bytes(tiling.block_cols, problem.head_dim_v)}});
+  group(tiling.stages,
+        Parts{{"key norms", "reciprocal, of the slot's keys", norm_bytes(tiling.block_cols)}});
+  group(0, Parts{{"ring barriers", "full and empty, of every slot", ring_bytes(tiling.stages)},
+                 {"query barriers", "full and empty", ring_bytes(1)}});
+}
+
+template <class Group>
+void forward_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
+  const Tiling& tiling = schedule.forward;
+  const int dim = padded_dim(problem.head_dim);
+  group(0,
+        Parts{{"queries", "the block's rows of q", tile_bytes(problem, tiling.block_rows, dim)}});
+  group(tiling.stages,
+        Parts{{"key or value tile", "a stage of the pipeline",
+               std::max(tile_bytes(problem, tiling.block_cols, dim),
+                        tile_bytes(problem, tiling.block_cols, schedule.block_dv))},
+              {"key norms", "reciprocal, of the stage's keys", tiling.block_cols * 4}});
+}
+
+template <class Group>
+void dkdv_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
+  const Tiling& tiling = schedule.dkdv;
+  const int dim = padded_dim(problem.head_dim);
+  const int dim_v = padded_dim(problem.head_dim_v);
+  group(0,
+        Parts{{"keys", "the block's rows of k", tile_bytes(problem, tiling.block_rows, dim)},
+              {"values", "the block's rows of v", tile_bytes(problem, tiling.block_rows, dim_v)}});
+  group(
+      tiling.stages,
+      Parts{{"query tile", "a stage of the pipeline", tile_bytes(problem, tiling.block_cols, dim)},
+            {"output gradient tile", "a stage of the pipeline",
+             tile_bytes(problem, tiling.block_cols, dim_v)},
+            {"row constants", "of the stage's queries", tiling.block_cols * kRowConstantBytes}});
+  if (!sums_dq(schedule)) return;
+  group(0, Parts{{"gradients of scores", "of a tile, for dq",
+                  tile_bytes(problem, tiling.block_rows, tiling.block_cols)},
+                 {"words", "one of every warp", tiling.block_rows / kWarpRows * 4},
+                 {"ticket", "the block's place in the order of sums", kTicketBytes}});
+}
+
+template <class Group>
+void dq_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
+  const Tiling& tiling = schedule.dq;
+  const int dim = padded_dim(problem.head_dim);
+  const int dim_v = padded_dim(problem.head_dim_v);
+  group(0, Parts{{"queries", "the block's rows of q", tile_bytes(problem, tiling.block_rows, dim)},
+                 {"output gradients", "the block's rows of do",
+                  tile_bytes(problem, tiling.block_rows, dim_v)}});
+  group(tiling.stages,
+        Parts{{"key tile", "a stage of the pipeline", tile_bytes(problem, tiling.block_cols, dim)},
+              {"value tile", "a stage of the pipeline",
+               tile_bytes(problem, tiling.block_cols, dim_v)},
+              {"key norms", "reciprocal, of the stage's keys", tiling.block_cols * 4}});
+}
+
+// Adds up what a layout calls it with.
+struct Sum {
+  int* bytes;
+  void operator()(int count, Parts parts) const {
+    for (const Part& part : parts) *bytes += std::max(count, 1) * part.bytes;
+  }
+};
+
+struct Placer {
+  std::vector<SharedPart>* layout;
+  void operator()(int count, Parts parts) const {
+    for (int slot = 0; slot < std::max(count, 1); ++slot) {
+      for (const Part& part : parts) {
+        const int offset = layout->empty() ? 0 : layout->back().offset + layout->back().bytes;
+        layout->push_back({part.name, part.note, offset, part.bytes, count == 0 ? -1 : slot});
+      }
+    }
+  }
+};
+
+}  // namespace
+
+int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule) {
+  int bytes = 0;
+  hopper_forward_parts(problem, schedule, Sum{&bytes});
+  return bytes;
+}
+
+int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule) {
+  int bytes = 0;
+  hopper_dkdv_parts(problem, schedule, Sum{&bytes});
+  return bytes;
+}
+
+int hopper_dq_shared_bytes(const Problem& problem, const Schedule& schedule) {
+  int bytes = 0;
+  hopper_dq_parts(problem, schedule, Sum{&bytes});
+  return bytes;
+}
+
+int forward_shared_bytes(const Problem& problem, const Schedule& schedule) {
+  int bytes = 0;
+  forward_parts(problem, schedule, Sum{&bytes});
+  return bytes;
+}
+
+int dkdv_shared_bytes(const Problem& problem, const Schedule& schedule) {
+  int bytes = 0;
+  dkdv_parts(problem, schedule, Sum{&bytes});
+  return bytes;
+}
+
+int dq_shared_bytes(const Problem& problem, const Schedule& schedule) {
+  int bytes = 0;
+  dq_parts(problem, schedule, Sum{&bytes});
+  return bytes;
+}
+
+std::vector<SharedPart> shared_layout(const Problem& problem, const Schedule& schedule,
+                                      const std::string& entry) {
+  std::vector<SharedPart> layout;
+  const Placer place{&layout};
+  const bool is_hopper = schedule.variant == Variant::kHopper;
+  if (entry == "lssar_forward" || entry == "lssar_row_sums" || entry == "lssar_weighted_sum") {
+    is_hopper ? hopper_forward_parts(problem, schedule, place)
+              : forward_parts(problem, schedule, place);
+  } else if (entry == "lssar_backward_dkdv") {
+    is_hopper ? hopper_dkdv_parts(problem, schedule, place) : dkdv_parts(problem, schedule, place);
+  } else if (entry == "lssar_backward_dq") {
+    is_hopper ? hopper_dq_parts(problem, schedule, place) : dq_parts(problem, schedule, place);
+  }
+  return layout;
+}
+
+}  // namespace lssar
