@@ -18,17 +18,6 @@ constexpr double kDramShare = 0.9;
 // From the request of a tile that is in the L2 to its use.
 constexpr double kLoadClocks = 800;
 
-// Amounts per millisecond: at the boost clock, or as sustained.
-Terms rates(const GpuModel& gpu, Variant variant, bool sustained) {
-  const double share = sustained ? gpu.sustained : 1;
-  const double clocks = gpu.clock_ghz * 1e6 * share;  // per ms
-  const double sm_clocks = clocks * gpu.num_sms;
-  const double mma = variant == Variant::kHopper ? 1 : gpu.mma_sync;
-  return {sm_clocks * gpu.tensor_flop * mma, sm_clocks * gpu.special,
-          sm_clocks * gpu.issue_slots,       sm_clocks * gpu.shared_bytes,
-          gpu.l2_gbps * 1e6 * share,         gpu.dram_gbps * 1e6 * (sustained ? kDramShare : 1)};
-}
-
 Terms divide(const Terms& amounts, const Terms& by) {
   Terms terms;
   for (size_t i = 0; i < terms.size(); ++i) terms[i] = amounts[i] / by[i];
@@ -85,7 +74,8 @@ struct KernelTime {
 };
 
 KernelTime time_of(const KernelWork& work, Variant variant, const GpuModel& gpu) {
-  const Terms sustained = rates(gpu, variant, true), nominal = rates(gpu, variant, false);
+  const Terms sustained = resource_rates(gpu, variant, true),
+              nominal = resource_rates(gpu, variant, false);
   const double clocks_per_ms = gpu.clock_ghz * 1e6 * gpu.sustained;
   KernelTime time;
   time.wave = wave_factor(work, gpu.num_sms);
@@ -129,6 +119,17 @@ const char* resource_name(Resource resource) {
       return "DRAM";
   }
   return "?";
+}
+
+std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant variant,
+                                                 bool sustained) {
+  const double share = sustained ? gpu.sustained : 1;
+  const double clocks = gpu.clock_ghz * 1e6 * share;  // per ms
+  const double sm_clocks = clocks * gpu.num_sms;
+  const double mma = variant == Variant::kHopper ? 1 : gpu.mma_sync;
+  return {sm_clocks * gpu.tensor_flop * mma, sm_clocks * gpu.special,
+          sm_clocks * gpu.issue_slots,       sm_clocks * gpu.shared_bytes,
+          gpu.l2_gbps * 1e6 * share,         gpu.dram_gbps * 1e6 * (sustained ? kDramShare : 1)};
 }
 
 // Shared memory feeds the tensor cores while they work: of the two, what takes longer. L2 and DRAM

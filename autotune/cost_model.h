@@ -36,6 +36,12 @@ struct CostEstimate {
   Resource limit = Resource::kTensor;  // the largest term
 };
 
+// Amounts of each resource per millisecond, of the whole GPU, for this variant's products: FLOP,
+// special functions, instruction lanes, bytes of shared memory, of the L2, of DRAM. Terms are
+// amounts over the sustained rates.
+std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant variant,
+                                                 bool sustained);
+
 // REQUIRES: validate(schedule, problem, target).ok().
 CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
                            const Target& target, const GpuModel& gpu);

@@ -86,6 +86,7 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths,
   options.target = target;
   options.num_threads = 1;  // and so many SMs: persistent grids are alike everywhere
   options.count = true;
+  options.trace = trace_;
   options.max_block_instructions = kMaxBlockInstructions;
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine_.compiler());
   EngineOptions engine_options;

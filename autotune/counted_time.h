@@ -24,6 +24,7 @@
 #include "autotune/check_truth.h"
 #include "autotune/cost_model.h"
 #include "runtime/engine.h"
+#include "runtime/virtual/block_trace.h"
 
 namespace lssar {
 
@@ -36,6 +37,9 @@ class CountedRun {
   CountedRun(const RunnerTask& task, const CandidateSpec& candidate, const KernelSource& source,
              Engine& engine)
       : task_(task), candidate_(candidate), source_(source), engine_(engine) {}
+
+  // Before prepare(): where to record what the kernels do.
+  void record(BlockTrace* trace) { trace_ = trace; }
 
   // Compiles, with these options beside the usual ones; `truths` makes what a backward reads.
   // Errors: see verdict_of_prepare.
@@ -60,6 +64,7 @@ class CountedRun {
   Sizes sizes_;
   RandomInputs inputs_;
   SavedTensors saved_;
+  BlockTrace* trace_ = nullptr;
   std::unique_ptr<Engine> counting_;
   std::shared_ptr<const PreparedKernel> kernel_;
 };

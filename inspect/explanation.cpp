@@ -24,7 +24,11 @@ class Explainer {
   Explanation explain() {
     choose();
     collect_records();
-    enumerate();
+    if (request_.whole_space) {
+      enumerate();
+    } else {
+      take_recorded();
+    }
     place_chosen();
     for (ConsideredCandidate& candidate : out_.candidates) judge(&candidate);
     sort();
@@ -102,6 +106,23 @@ class Explainer {
     out_.duplicates = found.duplicates;
     std::stable_sort(out_.rejected.begin(), out_.rejected.end(),
                      [](const RuleCount& a, const RuleCount& b) { return a.count > b.count; });
+  }
+
+  void take_recorded() {
+    const SearchSpace space = search_space(request_.problem, request_.target, request_.determinism);
+    for (const Algorithm& algorithm : space.algorithms) out_.algorithms.push_back(algorithm.name);
+    for (const TuningRecord& record : out_.records) {
+      const Schedule& schedule = record.schedule;
+      if (record_of_.count(canonical_schedule(schedule, request_.problem)) == 0 ||
+          !validate(schedule, request_.problem, request_.target).ok()) continue;
+      const Algorithm* own = algorithm_of(space, schedule);
+      ConsideredCandidate considered;
+      considered.schedule = schedule;
+      considered.algorithm = own == nullptr ? -1 : int(own - space.algorithms.data());
+      considered.estimate = estimate(schedule);
+      out_.candidates.push_back(std::move(considered));
+    }
+    out_.combinations = out_.candidates.size();
   }
 
   void count_rejected(const Rejected& one) {

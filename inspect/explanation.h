@@ -59,6 +59,8 @@ struct ExplanationRequest {
   GpuModel gpu;                            // what the model estimates for
   std::optional<Schedule> given;           // the caller's own, instead of a choice
   std::vector<const TuningTable*> tables;  // in the order in which they are asked
+  // false: of the search space, only what has a record is looked at.
+  bool whole_space = true;
 };
 
 struct Explanation {

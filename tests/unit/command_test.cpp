@@ -37,7 +37,7 @@ TEST_P(HelpOf, HasAnExampleAndTheExitCodes) {
 
 INSTANTIATE_TEST_SUITE_P(Subcommands, HelpOf,
                          ::testing::Values("emit", "run", "verify", "sim", "tune", "explain",
-                                           "inspect", "cache", "doctor"));
+                                           "report", "inspect", "cache", "doctor"));
 
 TEST(Command, PrintsItsVersion) {
   const CommandRunner command;

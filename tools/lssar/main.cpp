@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   lssar::command::add_tune(app, &action);
   lssar::command::add_table(app, &action);
   lssar::command::add_explain(app, &action);
+  lssar::command::add_report(app, &action);
   lssar::command::add_inspect(app, &action);
   lssar::command::add_cache(app, &action);
   lssar::command::add_doctor(app, &action);
@@ -52,7 +53,7 @@ int main(int argc, char** argv) {
   if (!action) {
     fmt::print(stderr,
                "lssar: no subcommand: allowed are emit, prepare, run, verify, sim, tune, table, "
-               "explain, inspect, cache and doctor (see lssar --help)\n");
+               "explain, report, inspect, cache and doctor (see lssar --help)\n");
     return lssar::command::kBadInput;
   }
   try {

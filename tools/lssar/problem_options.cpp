@@ -103,6 +103,12 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   return problem;
 }
 
+bool ProblemOptions::is_given() const {
+  return !problem_file_.empty() || pass_ || dtype_ || head_dim_ || head_dim_v_ || p_ ||
+         alignment_ || seq_q_ || seq_k_ || batch_ || heads_ || kv_heads_ || offset_ || causal_ ||
+         no_causal_ || !runtime_lengths_.empty();
+}
+
 Result<Problem> ProblemOptions::problem() const {
   nlohmann::json file = nlohmann::json::object();
   LSSAR_ASSIGN_OR_RETURN(Problem problem, described(&file));

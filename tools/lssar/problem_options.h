@@ -23,6 +23,9 @@ class ProblemOptions {
  public:
   void add_to(CLI::App& app);
 
+  // Whether any of them was given.
+  bool is_given() const;
+
   // The problem as described, validated. Lengths that were not given are run-time lengths (0).
   Result<Problem> problem() const;
 

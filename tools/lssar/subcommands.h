@@ -23,6 +23,7 @@ void add_sim(CLI::App& app, Action* action);      // any PTX on the virtual devi
 void add_tune(CLI::App& app, Action* action);     // search for the best schedule
 void add_table(CLI::App& app, Action* action);    // what was tuned
 void add_explain(CLI::App& app, Action* action);  // why a schedule was chosen
+void add_report(CLI::App& app, Action* action);   // the same as a page to look at
 void add_inspect(CLI::App& app, Action* action);  // a kernel's code
 void add_cache(CLI::App& app, Action* action);    // list, check, clean, export, import kernels
 void add_doctor(CLI::App& app, Action* action);   // what is on this machine

@@ -1,0 +1,13 @@
+# Writes OUTPUT, a C++ file that defines lssar::FUNCTION(), a list of TYPE (struct of path and text)
+# of HEADER, from FILES (paths below ROOT, separated by commas).
+string(REPLACE "," ";" FILES "${FILES}")
+list(SORT FILES)
+set(code "// Made at build time from files of the source tree.\n#include \"${HEADER}\"\n\n")
+string(APPEND code "namespace lssar {\n\nconst std::vector<${TYPE}>& ${FUNCTION}() {\n")
+string(APPEND code "  static const std::vector<${TYPE}> files = {\n")
+foreach(file IN LISTS FILES)
+  file(READ "${ROOT}/${file}" text)
+  string(APPEND code "      {\"${file}\",\n       R\"lssar_file(${text})lssar_file\"},\n")
+endforeach()
+string(APPEND code "  };\n  return files;\n}\n\n}  // namespace lssar\n")
+file(WRITE "${OUTPUT}" "${code}")

@@ -1,0 +1,86 @@
+// The page: theme, choice of a problem, and its sections in order.
+
+const page = document.getElementById("page");
+const contents = document.getElementById("contents");
+
+// ---- theme: #light and #dark choose it, too
+
+const system_dark = matchMedia("(prefers-color-scheme: dark)");
+const themes = ["system", "light", "dark"];
+let theme = ["light", "dark"].find((name) => location.hash === `#${name}`) || "system";
+const theme_button = document.getElementById("theme");
+function apply_theme() {
+  const dark = theme === "dark" || (theme === "system" && system_dark.matches);
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  document.documentElement.style.colorScheme = dark ? "dark" : "light";
+  theme_button.textContent = `Colours: ${theme}`;
+}
+theme_button.addEventListener("click", () => {
+  theme = themes[(themes.indexOf(theme) + 1) % themes.length];
+  apply_theme();
+});
+system_dark.addEventListener("change", apply_theme);
+apply_theme();
+
+// ---- what the page is about
+
+function overview(problem) {
+  const node = section("overview", "Overview", [], "");
+  const figures = put(node, "div", { class: "figures" });
+  const figure = (value, what, tag) => {
+    const box = put(figures, "div", { class: "figure" });
+    put(box, "b", {}, value);
+    put(box, "span", {}, `${what} `);
+    if (tag) put(box, "span", { class: `tag ${tag}` }, tag);
+  };
+  figure(`${short(problem.estimate.ms)} ms`, "time", "estimated");
+  if (problem.ms > 0) figure(`${short(problem.ms)} ms`, "time", problem.evidence);
+  figure(problem.estimate.limit, "largest resource", "estimated");
+  figure(count(problem.candidates.total), "candidates");
+  figure(problem.origin, "origin of the schedule");
+  const list = put(node, "ul", { class: "summary" });
+  for (const line of problem.summary) put(list, "li", {}, line);
+  const facts = put(node, "dl", { class: "facts" });
+  for (const [name, value, code] of [["Problem", problem.problem], ["Bucket", problem.name],
+    ["Target", `${problem.target}; estimates for ${problem.gpu} with ${problem.num_sms} SMs; device ${problem.device}`],
+    ["Schedule", problem.schedule, true], ["Against the default", problem.difference, true], ["Why it", problem.reason]]) {
+    put(facts, "dt", {}, name);
+    const dd = put(facts, "dd");
+    if (code) put(dd, "code", {}, value); else dd.textContent = value;
+  }
+}
+
+function show_problem(problem) {
+  page.replaceChildren();
+  contents.replaceChildren();
+  charts.clear();
+  redraws.length = 0;
+  for (const part of [overview, roofline, landscape, search_trace, resources, shared_memory, timeline, accuracy, comparison, candidates_table])
+    part(problem);
+  draw_all();
+}
+
+let last_width = 0;
+function draw_all() {
+  last_width = page.clientWidth;
+  for (const redraw of redraws) redraw();
+  note_charts();
+  note_state();
+}
+let resize_timer = 0;
+addEventListener("resize", () => {
+  clearTimeout(resize_timer);
+  resize_timer = setTimeout(() => { if (page.clientWidth !== last_width) draw_all(); note_state(); }, 120);
+});
+
+document.getElementById("title").textContent = data.title;
+document.getElementById("note").textContent = data.note;
+document.getElementById("command").textContent = data.command;
+if (data.problems.length > 1) {
+  const chooser = document.getElementById("problem");
+  document.getElementById("chooser").hidden = false;
+  data.problems.forEach((problem, i) =>
+    put(chooser, "option", { value: i }, `${problem.name}, ${problem.target} ${problem.device}`));
+  chooser.addEventListener("change", () => show_problem(data.problems[Number(chooser.value)]));
+}
+show_problem(data.problems[0]);

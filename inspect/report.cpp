@@ -1,0 +1,196 @@
+#include "inspect/report.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "autotune/search_report.h"
+#include "inspect/kernel_facts.h"
+#include "inspect/report_charts.h"
+#include "inspect/report_page.h"
+#include "runtime/replay.h"
+
+namespace lssar {
+namespace {
+
+using nlohmann::json;
+
+json standings_json(const Explanation& explanation) {
+  json standings = json::array();
+  const auto counts = explanation.count_by_standing();
+  for (int i = 0; i < kNumStandings; ++i)
+    standings.push_back({standing_name(static_cast<Standing>(i)), counts[size_t(i)]});
+  return standings;
+}
+
+json rejected_json(const Explanation& explanation) {
+  json rules = json::array();
+  for (const RuleCount& rule : explanation.rejected)
+    rules.push_back({rule.rule, rule.count, rule.example});
+  return rules;
+}
+
+// What limits it, what it could be, and what a search would try first: a sentence each.
+json summary(const Explanation& explanation, const ExplanationRequest& request) {
+  const CostEstimate& e = explanation.estimate;
+  json lines = json::array();
+  double largest = 0;
+  for (const double ms : e.terms_ms) largest = std::max(largest, ms);
+  lines.push_back(fmt::format(
+      "Estimated {:.4g} ms. The largest resource is {}: {:.4g} ms if it were alone, {:.0f} % of "
+      "the estimate; nothing is faster than {:.4g} ms at nominal rates.",
+      e.ms, resource_name(e.limit), largest, 100 * largest / e.ms, e.lower_bound_ms));
+  if (explanation.record && explanation.record->ms > 0) {
+    const TuningRecord& record = *explanation.record;
+    lines.push_back(fmt::format("{} {:.4g} ms on {}, {}.",
+                                record.evidence == Evidence::kMeasured ? "Measured" : "Predicted",
+                                record.ms, record.machine.device, record.time));
+  } else {
+    lines.push_back("No time was measured for it on this GPU.");
+  }
+  const auto better = std::find_if(
+      explanation.candidates.begin(), explanation.candidates.end(),
+      [](const ConsideredCandidate& one) { return one.standing == Standing::kUntried; });
+  if (better != explanation.candidates.end()) {
+    lines.push_back(
+        fmt::format("A search would try first: {}; estimated {:.4g} ms, {:.2f} x this one's.",
+                    schedule_difference(explanation.choice.schedule, better->schedule),
+                    better->estimate.ms, better->estimate.ms / e.ms));
+  } else if (request.whole_space) {
+    lines.push_back("The model puts no untried candidate before it.");
+  }
+  return lines;
+}
+
+// What a compiled kernel and a virtual device say.
+void add_engine_charts(const ReportRequest& request, const Schedule& schedule, json* out) {
+  const ExplanationRequest& asked = request.explanation;
+  const char* const charts[] = {"kernels", "timeline", "counted", "accuracy"};
+  for (const char* chart : charts) (*out)[chart] = missing_chart(request.why_no_engine);
+  if (request.engine == nullptr) return;
+  Engine& engine = *request.engine;
+  if (const auto facts = kernel_facts(engine, asked.problem, schedule); facts.ok()) {
+    (*out)["kernels"] = to_json(*facts);
+    (*out)["kernels"]["register_limit"] = 255;
+  } else {
+    (*out)["kernels"] = missing_chart("Not compiled: " + facts.status().message());
+  }
+  const auto traced = trace_kernels(engine, asked.problem, schedule, asked.gpu);
+  if (traced.ok()) {
+    (*out)["timeline"] = timeline_chart(*traced, asked.gpu);
+    (*out)["counted"] = counted_chart(*traced);
+  } else {
+    for (const char* chart : {"timeline", "counted"})
+      (*out)[chart] = missing_chart("Not run: " + traced.status().message());
+  }
+  if (const auto accuracy = check_accuracy(engine, asked.problem, schedule); accuracy.ok()) {
+    (*out)["accuracy"] = accuracy_chart(*accuracy);
+  } else {
+    (*out)["accuracy"] = missing_chart("Not checked: " + accuracy.status().message());
+  }
+}
+
+ExplanationRequest explanation_of(const TuningTable& table, const TuningRecord& best,
+                                  const Target& target, const GpuModel& gpu) {
+  ExplanationRequest request;
+  request.problem = best.problem;
+  request.sizes = best.sizes;
+  request.determinism = best.bucket.determinism;
+  request.target = target;
+  request.machine = best.machine;
+  request.gpu = gpu;
+  request.given = best.schedule;
+  request.tables = {&table};
+  request.whole_space = false;
+  return request;
+}
+
+// A chosen record is better than one that is not, a later one than an earlier, a timed one than
+// what was never timed.
+bool is_better(const TuningRecord& a, const TuningRecord& b) {
+  if (a.chosen != b.chosen) return a.chosen;
+  if (a.chosen) return a.time > b.time;
+  if ((a.ms > 0) != (b.ms > 0)) return a.ms > 0;
+  return a.ms < b.ms;
+}
+
+}  // namespace
+
+json report_problem(const ReportRequest& request) {
+  const ExplanationRequest& asked = request.explanation;
+  const Explanation explanation = explain(asked);
+  const Schedule& schedule = explanation.choice.schedule;
+  json out = {
+      {"name", to_string(explanation.bucket)},
+      {"problem", to_string(asked.problem)},
+      {"target", asked.target.name()},
+      {"device", asked.machine.device},
+      {"gpu", asked.gpu.name},
+      {"num_sms", asked.gpu.num_sms},
+      {"origin", origin_name(explanation.choice.origin)},
+      {"reason", explanation.choice.reason},
+      {"schedule", to_string(schedule)},
+      {"difference", schedule_difference(default_schedule(asked.problem, asked.target), schedule)},
+      {"schedule_option", schedule_option(schedule, asked.problem, asked.target)},
+      {"summary", summary(explanation, asked)},
+      {"estimate", to_json(explanation.estimate)},
+      {"algorithms", explanation.algorithms},
+      {"standings", standings_json(explanation)},
+      {"combinations", explanation.combinations},
+      {"same_kernel", explanation.duplicates},
+      {"rejected", rejected_json(explanation)}};
+  const TuningRecord* record = explanation.record ? &*explanation.record : nullptr;
+  out["evidence"] = record != nullptr && record->ms > 0 ? evidence_name(record->evidence) : "";
+  out["ms"] = record != nullptr ? record->ms : 0;
+  out["candidates"] = candidates_chart(explanation, asked, request.shown);
+  out["landscape"] = landscape_chart(explanation, asked);
+  out["search"] = search_chart(explanation, asked);
+  out["shared"] = shared_chart(asked, schedule);
+  out["compare"] = comparison_chart(asked, request.comparison, request.comparison_file);
+  add_engine_charts(request, schedule, &out);
+  return out;
+}
+
+Result<json> report_table(const TuningTable& table, const json& comparison,
+                          const std::string& comparison_file, size_t shown) {
+  // By bucket, target and device, in the order of the table.
+  std::vector<const TuningRecord*> best;
+  for (const TuningRecord& record : table.records()) {
+    const auto same = std::find_if(best.begin(), best.end(), [&](const TuningRecord* other) {
+      return other->bucket == record.bucket && other->machine.target == record.machine.target &&
+             other->machine.device == record.machine.device;
+    });
+    if (same == best.end()) {
+      best.push_back(&record);
+    } else if (is_better(record, **same)) {
+      *same = &record;
+    }
+  }
+  json problems = json::array();
+  std::string why = "it has no records";
+  for (const TuningRecord* record : best) {
+    const auto target = target_from_name(record->machine.target);
+    const auto gpu =
+        gpu_model(record->machine.target, record->machine.device, record->machine.num_sms);
+    Status status = !target.ok() ? target.status() : gpu.ok() ? Status() : gpu.status();
+    if (status.ok()) status = validate(record->schedule, record->problem, *target);
+    if (!status.ok()) {
+      why = status.message();
+      continue;
+    }
+    ReportRequest request;
+    request.explanation = explanation_of(table, *record, *target, *gpu);
+    request.why_no_engine =
+        "A page of a whole table compiles and runs nothing: `lssar report` with this problem's "
+        "options does, and looks at its whole search space.";
+    request.comparison = comparison;
+    request.comparison_file = comparison_file;
+    request.shown = shown;
+    problems.push_back(report_problem(request));
+  }
+  if (problems.empty()) return invalid_argument(fmt::format("table {}: {}", table.name(), why));
+  return problems;
+}
+
+}  // namespace lssar

@@ -1,0 +1,515 @@
+#include "inspect/timeline.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "codegen/json_fields.h"
+#include "inspect/timeline_program.h"
+
+namespace lssar {
+namespace {
+
+constexpr EnumName<SpanKind> kSpanKinds[] = {{SpanKind::kArithmetic, "arithmetic"},
+                                             {SpanKind::kSpecial, "softplus and powers"},
+                                             {SpanKind::kWaitData, "waits for data"},
+                                             {SpanKind::kWaitProduct, "waits for products"},
+                                             {SpanKind::kWaitOthers, "waits for other warps"},
+                                             {SpanKind::kWaitStore, "waits for stores"},
+                                             {SpanKind::kProduct, "matrix product"},
+                                             {SpanKind::kLoad, "load on its way"},
+                                             {SpanKind::kHeld, "holds data"}};
+
+constexpr uint32_t kWarpsPerGroup = 4;
+constexpr uint32_t kSubCores = 4;  // of an SM, each with its own issue slots
+constexpr double kWarpLanes = 32;
+// As in the cost model: from the request of a tile that is in the L2 to its use.
+constexpr double kLoadClocks = 800;
+// A signal from one warp to another, through shared memory. Not read from anything.
+constexpr double kSignalClocks = 20;
+// Fewer special functions than one in so many instructions are no phase of softplus.
+constexpr uint32_t kSpecialShare = 40;
+constexpr double kShortest = 1;  // clocks: waits below are not shown
+
+class Simulator {
+ public:
+  explicit Simulator(const TimelineInput& input)
+      : in_(input), program_(make_program(input.trace)), functions_(functions_by_line(in_.source)) {
+    out_.kernel = in_.trace.kernel;
+    out_.is_cut = in_.trace.is_cut;
+    const GpuModel& gpu = in_.gpu;
+    issue_clocks_ = in_.machine_instructions * kWarpLanes * kSubCores / gpu.issue_slots;
+    special_clocks_ = kWarpLanes * kSubCores / gpu.special;
+    bytes_per_clock_ = gpu.l2_gbps / gpu.clock_ghz / gpu.num_sms;
+    warps_.resize(program_.warps.size());
+    blocks_.resize(std::max(1u, in_.trace.num_blocks));
+    groups_.resize((warps_.size() + kWarpsPerGroup - 1) / kWarpsPerGroup);
+    int base = in_.trace.shared_bytes;
+    for (const SharedPart& part : in_.layout) base -= part.bytes;
+    shared_base_ = in_.layout.empty() ? 0 : base;
+    make_lanes();
+  }
+
+  Timeline run() {
+    while (std::optional<size_t> next = earliest()) step(*next);
+    for (size_t warp = 0; warp < warps_.size(); ++warp) {
+      end_work(warp);
+      if (warps_[warp].at < program_.warps[warp].size()) out_.is_cut = true;
+      out_.clocks = std::max(out_.clocks, warps_[warp].clock);
+    }
+    for (auto& [lane, held] : held_) {
+      if (held.label >= 0) add(lane, SpanKind::kHeld, held.begin, out_.clocks, held.label, 0, 0);
+    }
+    finish();
+    return std::move(out_);
+  }
+
+ private:
+  struct Phase {  // work between two signals or waits
+    bool is_open = false;
+    double begin = 0, end = 0;
+    uint32_t instructions = 0, special = 0;
+    std::map<int, uint32_t> by_label;
+  };
+  struct WarpState {
+    size_t at = 0;
+    double clock = 0;
+    bool waits = false;  // for a signal that has not come
+    uint64_t products = 0;
+    std::vector<double> transfers;  // when each group of copies or stores is done
+    double open_transfers = 0;
+    int lane = -1;
+    Phase phase;
+  };
+  struct BlockState {
+    double issue[kSubCores] = {}, special[kSubCores] = {}, mma[kSubCores] = {};
+    double tensor = 0, port = 0;
+  };
+  struct GroupState {
+    std::vector<std::pair<int, double>> issued;  // of each product: warps, and the last one's clock
+    std::vector<double> done;
+  };
+  struct Signal {
+    int come = 0;
+    double clock = 0;
+  };
+  struct Held {
+    double begin = 0;
+    int label = -1;
+    double load_begin = 0;
+    SignalKey key = {};
+  };
+
+  uint32_t block_of(size_t warp) const {
+    return static_cast<uint32_t>(warp / in_.trace.warps_per_block);
+  }
+
+  // ---- lanes
+
+  void make_lanes() {
+    const size_t warps = std::min<size_t>(in_.trace.warps_per_block, warps_.size());
+    const bool has_groups = uses(0, warps, WarpStep::Kind::kProduct);
+    int consumers = 0;
+    for (size_t warp = 0; warp < warps; ++warp) {
+      if (has_groups && warp % kWarpsPerGroup != 0) continue;
+      if (program_.warps[warp].empty()) continue;
+      std::string name = fmt::format("warp {}", warp);
+      if (has_groups) {
+        name = uses(warp, warp + 1, WarpStep::Kind::kProduct)
+                   ? fmt::format("consumer {}", consumers++)
+                   : "producer";
+      }
+      warps_[warp].lane = int(out_.lanes.size());
+      out_.lanes.push_back({std::move(name), "warp"});
+    }
+    if (has_groups) {
+      tensor_lane_ = int(out_.lanes.size());
+      out_.lanes.push_back({"tensor cores", "tensor"});
+    }
+    const std::set<const SharedPart*> loaded = loaded_parts();
+    for (const SharedPart& part : in_.layout) {
+      if (loaded.count(&part) == 0) continue;
+      const std::string name = place_name(part);
+      if (lane_of_place_.try_emplace(name, int(out_.lanes.size())).second)
+        out_.lanes.push_back({name, "memory"});
+    }
+  }
+
+  bool uses(size_t first, size_t last, WarpStep::Kind kind) const {
+    for (size_t warp = first; warp < last; ++warp) {
+      for (const WarpStep& step : program_.warps[warp])
+        if (step.kind == kind) return true;
+    }
+    return false;
+  }
+
+  std::set<const SharedPart*> loaded_parts() const {
+    std::set<const SharedPart*> parts;
+    for (const std::vector<WarpStep>& steps : program_.warps) {
+      for (const WarpStep& step : steps)
+        if (step.kind == WarpStep::Kind::kLoad) parts.insert(part_at(step.address));
+    }
+    return parts;
+  }
+
+  const SharedPart* part_at(uint32_t address) const {
+    const int offset = int(address) - shared_base_;
+    for (const SharedPart& part : in_.layout)
+      if (offset >= part.offset && offset < part.offset + part.bytes) return &part;
+    return nullptr;
+  }
+
+  static std::string place_name(const SharedPart& part) {
+    return part.slot < 0 ? part.name : fmt::format("slot {}", part.slot);
+  }
+
+  // ---- labels
+
+  int label(const std::string& text) {
+    const auto [at, is_new] = label_of_.try_emplace(text, int(out_.labels.size()));
+    if (is_new) out_.labels.push_back(text);
+    return at->second;
+  }
+
+  std::string function_at(int line) const {
+    return line > 0 && size_t(line) < functions_.size() ? functions_[size_t(line)] : "";
+  }
+
+  // "softplus in weigh": where an instruction is of, with the function that it was inlined into.
+  int function_label(uint32_t instruction) {
+    const auto known = function_of_.find(instruction);
+    if (known != function_of_.end()) return known->second;
+    const uint32_t line = in_.trace.instructions[instruction].line;
+    const SourcePlace place = line < in_.places.size() ? in_.places[line] : SourcePlace();
+    const std::string own = function_at(place.line), caller = function_at(place.caller);
+    std::string text = caller.empty() || caller == own ? own : fmt::format("{} in {}", own, caller);
+    if (text.empty()) text = "no source line";
+    return function_of_[instruction] = label(text);
+  }
+
+  int barrier_label(const SignalKey& key) {
+    if ((key.first & kNamedBarrier) != 0) {
+      const auto id = static_cast<uint32_t>(key.first);
+      return label(id == kClusterBarrier ? "barrier of the cluster"
+                                         : fmt::format("barrier {} of the block", id & 0xffffff));
+    }
+    const auto address = static_cast<uint32_t>(key.first & 0xffffff);
+    const SharedPart* part = part_at(address);
+    if (part == nullptr || !part->name.ends_with("barriers"))
+      return label(fmt::format("mbarrier at {:#x}", address));
+    const int index = (int(address) - shared_base_ - part->offset) / 8;
+    const int slots = part->bytes / 16;
+    const std::string what =
+        part->name.substr(0, part->name.size() - std::string(" barriers").size());
+    const char* const state = index < slots ? "full" : "empty";
+    return label(slots == 1 ? fmt::format("{}: {}", what, state)
+                            : fmt::format("{} slot {}: {}", what, index % slots, state));
+  }
+
+  // ---- the clock
+
+  std::optional<size_t> earliest() const {
+    std::optional<size_t> best;
+    for (size_t warp = 0; warp < warps_.size(); ++warp) {
+      const WarpState& state = warps_[warp];
+      if (state.waits || state.at >= program_.warps[warp].size()) continue;
+      if (!best || state.clock < warps_[*best].clock) best = warp;
+    }
+    return best;
+  }
+
+  void step(size_t warp) {
+    WarpState& state = warps_[warp];
+    const WarpStep& now = program_.warps[warp][state.at];
+    switch (now.kind) {
+      case WarpStep::Kind::kWork:
+        work(warp, now);
+        break;
+      case WarpStep::Kind::kSignal:
+        signal(now.key, state.clock + kSignalClocks);
+        break;
+      case WarpStep::Kind::kLoad:
+        load(warp, now);
+        break;
+      case WarpStep::Kind::kWait:
+        if (!wait_for(warp, now)) return;
+        break;
+      case WarpStep::Kind::kProduct:
+        product(warp, now);
+        break;
+      case WarpStep::Kind::kProductWait:
+        if (!wait_products(warp, now)) return;
+        break;
+      case WarpStep::Kind::kStore:
+      case WarpStep::Kind::kCopy:
+        state.open_transfers = std::max(state.open_transfers, transfer(warp, now.amount));
+        break;
+      case WarpStep::Kind::kGroupEnd:
+        state.transfers.push_back(state.open_transfers);
+        state.open_transfers = 0;
+        break;
+      case WarpStep::Kind::kGroupWait:
+        if (state.transfers.size() > now.amount) {
+          const size_t last = state.transfers.size() - 1 - size_t(now.amount);
+          double clock = state.clock;
+          for (size_t i = 0; i <= last; ++i) clock = std::max(clock, state.transfers[i]);
+          wait_until(warp, clock, is_copy(now) ? SpanKind::kWaitData : SpanKind::kWaitStore,
+                     function_label(now.instruction));
+        }
+        break;
+    }
+    ++state.at;
+  }
+
+  bool is_copy(const WarpStep& step) const {
+    return in_.trace.instructions[step.instruction].use == TraceUse::kCopyWait;
+  }
+
+  void work(size_t warp, const WarpStep& now) {
+    WarpState& state = warps_[warp];
+    BlockState& block = blocks_[block_of(warp)];
+    const size_t sub = warp % kSubCores;
+    const double begin = std::max(state.clock, block.issue[sub]);
+    block.issue[sub] = begin + now.instructions * issue_clocks_;
+    double end = block.issue[sub];
+    if (now.special > 0) {
+      block.special[sub] = std::max(begin, block.special[sub]) + now.special * special_clocks_;
+      end = std::max(end, block.special[sub]);
+    }
+    if (now.amount > 0) {
+      block.mma[sub] =
+          std::max(begin, block.mma[sub]) + double(now.amount) * kSubCores / in_.gpu.tensor_flop;
+      end = std::max(end, block.mma[sub]);
+    }
+    Phase& phase = state.phase;
+    if (!phase.is_open) phase = {true, state.clock, 0, 0, 0, {}};
+    phase.end = end;
+    phase.instructions += now.instructions;
+    phase.special += now.special;
+    if (state.lane >= 0) phase.by_label[function_label(now.instruction)] += now.instructions;
+    state.clock = end;
+  }
+
+  void end_work(size_t warp) {
+    WarpState& state = warps_[warp];
+    Phase& phase = state.phase;
+    if (phase.is_open && state.lane >= 0) {
+      const auto most =
+          std::max_element(phase.by_label.begin(), phase.by_label.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      const bool is_special = phase.special * kSpecialShare > phase.instructions;
+      add(state.lane, is_special ? SpanKind::kSpecial : SpanKind::kArithmetic, phase.begin,
+          phase.end, most->first, phase.instructions, phase.special);
+    }
+    phase.is_open = false;
+  }
+
+  void wait_until(size_t warp, double clock, SpanKind kind, int what) {
+    WarpState& state = warps_[warp];
+    if (clock >= state.clock + kShortest) {
+      end_work(warp);
+      if (state.lane >= 0) add(state.lane, kind, state.clock, clock, what, 0, 0);
+    }
+    state.clock = std::max(state.clock, clock);
+  }
+
+  void signal(const SignalKey& key, double clock) {
+    Signal& signal = signals_[key];
+    ++signal.come;
+    signal.clock = std::max(signal.clock, clock);
+    if (!is_complete(key)) return;
+    for (size_t warp = 0; warp < warps_.size(); ++warp) {
+      if (!warps_[warp].waits) continue;
+      const WarpStep& step = program_.warps[warp][warps_[warp].at];
+      if (step.kind == WarpStep::Kind::kWait && step.key == key) warps_[warp].waits = false;
+    }
+    arrived(key, signal.clock);
+  }
+
+  bool is_complete(const SignalKey& key) const {
+    const auto signal = signals_.find(key);
+    const auto needed = program_.signals.find(key);
+    return needed == program_.signals.end() ||
+           (signal != signals_.end() && signal->second.come >= needed->second);
+  }
+
+  bool wait_for(size_t warp, const WarpStep& now) {
+    if (!is_complete(now.key)) {
+      warps_[warp].waits = true;
+      return false;
+    }
+    const auto signal = signals_.find(now.key);
+    const double clock = signal == signals_.end() ? 0 : signal->second.clock;
+    const bool is_named = (now.key.first & kNamedBarrier) != 0;
+    wait_until(warp, clock, is_named ? SpanKind::kWaitOthers : SpanKind::kWaitData,
+               barrier_label(now.key));
+    return true;
+  }
+
+  // ---- copies
+
+  double transfer(size_t warp, uint64_t bytes) {
+    BlockState& block = blocks_[block_of(warp)];
+    block.port = std::max(block.port, warps_[warp].clock) + double(bytes) / bytes_per_clock_;
+    return block.port + kLoadClocks;
+  }
+
+  void load(size_t warp, const WarpStep& now) {
+    const double done = transfer(warp, now.amount);
+    const SharedPart* part = part_at(now.address);
+    if (part != nullptr && now.key.first >> 24 == 0) {
+      const auto lane = lane_of_place_.find(place_name(*part));
+      if (lane != lane_of_place_.end()) begin_load(lane->second, warp, now);
+    }
+    signal(now.key, done);
+  }
+
+  // Copies that end on one barrier's phase are one load of their place.
+  void begin_load(int lane, size_t warp, const WarpStep& now) {
+    Held& held = held_[lane];
+    const double clock = warps_[warp].clock;
+    if (held.label >= 0 && held.key == now.key) return;
+    if (held.label >= 0) add(lane, SpanKind::kHeld, held.begin, clock, held.label, 0, 0);
+    held = {clock, function_label(now.instruction), clock, now.key};
+  }
+
+  // The loads that a signal ends.
+  void arrived(const SignalKey& key, double clock) {
+    for (auto& [lane, held] : held_) {
+      if (held.label < 0 || held.key != key) continue;
+      add(lane, SpanKind::kLoad, held.load_begin, clock, held.label, 0, 0);
+      held.begin = clock;
+    }
+  }
+
+  // ---- wgmma
+
+  void product(size_t warp, const WarpStep& now) {
+    WarpState& state = warps_[warp];
+    GroupState& group = groups_[warp / kWarpsPerGroup];
+    BlockState& block = blocks_[block_of(warp)];
+    const size_t number = size_t(state.products++);
+    if (group.issued.size() <= number) group.issued.resize(number + 1);
+    auto& [warps, clock] = group.issued[number];
+    ++warps;
+    clock = std::max(clock, state.clock);
+    if (warps < int(kWarpsPerGroup)) return;
+    const double begin = std::max(block.tensor, clock);
+    block.tensor = begin + double(now.amount) / in_.gpu.tensor_flop;
+    if (group.done.size() <= number) group.done.resize(number + 1);
+    group.done[number] = block.tensor;
+    if (tensor_lane_ >= 0 && block_of(warp) == 0) add_product(warp, now, begin, block.tensor);
+    for (size_t i = warp / kWarpsPerGroup * kWarpsPerGroup;
+         i < std::min(warps_.size(), (warp / kWarpsPerGroup + 1) * kWarpsPerGroup); ++i) {
+      if (warps_[i].waits && program_.warps[i][warps_[i].at].kind == WarpStep::Kind::kProductWait)
+        warps_[i].waits = false;
+    }
+  }
+
+  // Products of one group and function that follow one another are one span.
+  void add_product(size_t warp, const WarpStep& now, double begin, double end) {
+    const size_t first = warp / kWarpsPerGroup * kWarpsPerGroup;
+    const int lane = warps_[first].lane;
+    const std::string who = lane < 0 ? "" : out_.lanes[size_t(lane)].name + ": ";
+    const int what = label(who + out_.labels[size_t(function_label(now.instruction))]);
+    if (last_product_ >= 0) {
+      TimelineSpan& last = out_.spans[size_t(last_product_)];
+      if (last.label == what && begin < last.end + kShortest) {
+        last.end = end;
+        last.instructions += uint32_t(now.amount >> 10);
+        return;
+      }
+    }
+    last_product_ = int(out_.spans.size());
+    add(tensor_lane_, SpanKind::kProduct, begin, end, what, uint32_t(now.amount >> 10), 0);
+  }
+
+  bool wait_products(size_t warp, const WarpStep& now) {
+    const GroupState& group = groups_[warp / kWarpsPerGroup];
+    const auto upto = size_t(now.amount);
+    if (upto == 0) return true;
+    if (group.done.size() < upto || group.done[upto - 1] == 0) {
+      warps_[warp].waits = true;
+      return false;
+    }
+    wait_until(warp, group.done[upto - 1], SpanKind::kWaitProduct, function_label(now.instruction));
+    return true;
+  }
+
+  // ---- what comes out
+
+  void add(int lane, SpanKind kind, double begin, double end, int what, uint32_t instructions,
+           uint32_t special) {
+    if (end <= begin) return;
+    out_.spans.push_back({lane, kind, begin, end, what, instructions, special});
+  }
+
+  void finish() {
+    std::vector<TimelineSpan>& spans = out_.spans;
+    if (spans.size() > in_.max_spans) {  // the first ones by time, of all lanes
+      std::stable_sort(spans.begin(), spans.end(),
+                       [](const auto& a, const auto& b) { return a.begin < b.begin; });
+      out_.clocks = spans[in_.max_spans].begin;
+      spans.resize(in_.max_spans);
+      for (TimelineSpan& span : spans) span.end = std::min(span.end, out_.clocks);
+      out_.is_cut = true;
+    }
+    std::stable_sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) {
+      return a.lane != b.lane ? a.lane < b.lane : a.begin < b.begin;
+    });
+  }
+
+  const TimelineInput& in_;
+  const TraceProgram program_;
+  const std::vector<std::string> functions_;
+  Timeline out_;
+  double issue_clocks_ = 1, special_clocks_ = 8, bytes_per_clock_ = 32;
+  int shared_base_ = 0;
+  int tensor_lane_ = -1;
+  int last_product_ = -1;
+  std::vector<WarpState> warps_;
+  std::vector<BlockState> blocks_;
+  std::vector<GroupState> groups_;
+  std::map<SignalKey, Signal> signals_;
+  std::map<std::string, int> label_of_, lane_of_place_;
+  std::map<uint32_t, int> function_of_;
+  std::map<int, Held> held_;  // by lane
+};
+
+}  // namespace
+
+const char* span_name(SpanKind kind) { return enum_name(kSpanKinds, kind); }
+
+Timeline make_timeline(const TimelineInput& input) { return Simulator(input).run(); }
+
+std::vector<std::string> functions_by_line(const std::string& source) {
+  std::vector<std::string> functions = {""};
+  std::string now;
+  for (size_t at = 0; at < source.size();) {
+    const size_t end = std::min(source.find('\n', at), source.size());
+    const std::string_view text(source.data() + at, end - at);
+    at = end + 1;
+    const size_t mark = std::min(text.find("LSSAR_DEVICE"), text.find("__global__"));
+    size_t open = mark == text.npos ? text.npos : text.find('(', mark);
+    // "__launch_bounds__(384)" stands before a kernel's name.
+    constexpr std::string_view kBounds = "__launch_bounds__(";
+    if (const size_t bounds = text.find(kBounds); open != text.npos && bounds < open)
+      open = text.find('(', bounds + kBounds.size());
+    if (open != text.npos) {
+      size_t begin = open;
+      const auto is_name = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+      };
+      while (begin > 0 && is_name(text[begin - 1])) --begin;
+      if (begin < open) now = std::string(text.substr(begin, open - begin));
+    }
+    functions.push_back(now);
+  }
+  return functions;
+}
+
+}  // namespace lssar

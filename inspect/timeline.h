@@ -1,0 +1,75 @@
+// Timeline: when each warp of a block works and what it waits for, from a BlockTrace.
+//
+// What ran, in which order each warp ran it, and which barrier waited for whom is recorded from the
+// virtual device. How long it took is a model's word: instructions, special functions, products and
+// copies at the nominal rates of a GpuModel, of one block that has its SM to itself. Used by `lssar
+// report`. Threads: plain values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "autotune/gpu_model.h"
+#include "codegen/shared_layout.h"
+#include "inspect/source_lines.h"
+#include "runtime/virtual/block_trace.h"
+
+namespace lssar {
+
+enum class SpanKind {
+  kArithmetic,
+  kSpecial,      // arithmetic with special functions: softplus, powers
+  kWaitData,     // for an mbarrier
+  kWaitProduct,  // for wgmma
+  kWaitOthers,   // at a barrier of the block
+  kWaitStore,    // for copies out of shared memory
+  kProduct,      // of a warp group, on the tensor cores
+  kLoad,         // a copy into shared memory is on its way
+  kHeld,         // it has come, and its place is not loaded again
+};
+inline constexpr int kNumSpanKinds = 9;
+const char* span_name(SpanKind kind);  // "arithmetic", "waits for data", ...
+
+struct TimelineSpan {
+  int lane = 0;
+  SpanKind kind = SpanKind::kArithmetic;
+  double begin = 0, end = 0;  // clocks of the SM
+  int label = 0;              // index of Timeline::labels: the function, the barrier, the tile
+  uint32_t instructions = 0;  // of the warp; bytes of a load, FLOP of a product
+  uint32_t special = 0;       // of them
+};
+
+struct TimelineLane {
+  std::string name;  // "producer", "consumer 0", "tensor cores", "queries", "slot 2"
+  std::string role;  // "warp", "tensor", "memory"
+};
+
+struct Timeline {
+  std::string kernel;
+  std::vector<TimelineLane> lanes;
+  std::vector<TimelineSpan> spans;  // by lane, then by begin
+  std::vector<std::string> labels;
+  double clocks = 0;
+  // Spans beyond were left out, or the trace was cut.
+  bool is_cut = false;
+};
+
+struct TimelineInput {
+  const KernelTrace& trace;
+  GpuModel gpu;  // tensor_flop as this kernel's products reach it
+  std::vector<SharedPart> layout;
+  std::vector<SourcePlace> places;  // of the PTX that ran
+  std::string source;               // that it was made of
+  // Instructions of the machine for one of PTX: of its issue slots.
+  double machine_instructions = 1;
+  size_t max_spans = 6000;
+};
+
+Timeline make_timeline(const TimelineInput& input);
+
+// The function that each line of a generated source is in, by line; "" outside. Element 0 is not
+// used.
+std::vector<std::string> functions_by_line(const std::string& source);
+
+}  // namespace lssar

@@ -1,0 +1,120 @@
+#include "inspect/traced_run.h"
+
+#include <algorithm>
+
+#include "autotune/check_call.h"
+#include "autotune/check_truth.h"
+#include "autotune/counted_time.h"
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+const std::vector<std::string> kLineOptions = {"-lineinfo"};
+constexpr int64_t kTracedKeys = 1024;   // of the forward: several turns of any ring
+constexpr int64_t kTracedLength = 512;  // of the backward
+// Lengths that no tile size divides.
+constexpr int64_t kCheckedQueries = 200, kCheckedKeys = 328;
+
+Sizes traced_sizes(const Problem& problem, const Schedule& schedule) {
+  Sizes sizes{1, 1, 1, kTracedLength, kTracedLength};
+  if (problem.pass != Pass::kBackward) {
+    // Two work tiles: the second one's loads begin beside the first one's end.
+    const int chain = schedule.variant == Variant::kHopper ? schedule.hopper.stagger : 1;
+    sizes.seq_q = int64_t{2} * schedule.forward.block_rows * chain;
+    sizes.seq_k = kTracedKeys;
+  }
+  return sizes;
+}
+
+// Compilers make fewer instructions of a kernel than its PTX has. How many is what the cost model
+// knows of this project's kernels, from their machine code.
+double machine_share(const CountedRun& run, const Problem& problem, const Schedule& schedule,
+                     const Target& target, const GpuModel& gpu) {
+  constexpr double kLanes = 32, kLeast = 0.25;
+  double counted = 0;
+  for (const KernelCounters& kernel : run.counters()) {
+    if (!shared_layout(problem, schedule, kernel.kernel).empty())
+      counted += double(kernel.counters.warp_instructions);
+  }
+  const CostEstimate estimate = estimate_cost(problem, run.sizes(), schedule, target, gpu);
+  const auto issue = size_t(Resource::kIssue);
+  const double slots =
+      estimate.terms_ms[issue] * resource_rates(gpu, schedule.variant, true)[issue] / kLanes;
+  return counted > 0 ? std::clamp(slots / counted, kLeast, 1.0) : 1;
+}
+
+}  // namespace
+
+Result<TracedKernels> trace_kernels(Engine& engine, const Problem& problem,
+                                    const Schedule& schedule, const GpuModel& gpu) {
+  const Target& target = engine.device().info().target;
+  RunnerTask task;
+  task.problem = with_open_lengths(problem);
+  task.sizes = traced_sizes(problem, schedule);
+  CandidateSpec candidate;
+  candidate.schedule = schedule;
+  LSSAR_ASSIGN_OR_RETURN(const KernelSource source, emit_kernel(task.problem, schedule, target));
+  TruthSource truths(engine);
+  BlockTrace trace;
+  CountedRun run(task, candidate, source, engine);
+  run.record(&trace);
+  LSSAR_RETURN_IF_ERROR(run.prepare(InputKind::kGauss, truths, kLineOptions));
+  LSSAR_RETURN_IF_ERROR(run.ms(gpu).status());
+
+  TracedKernels traced;
+  traced.sizes = run.sizes();
+  traced.counters = run.counters();
+  GpuModel rates = gpu;
+  if (schedule.variant == Variant::kPortable) rates.tensor_flop *= gpu.mma_sync;
+  traced.machine_instructions = machine_share(run, task.problem, schedule, target, gpu);
+  const std::vector<SourcePlace> places = places_of_ptx(run.image().bytes);
+  for (const KernelTrace& kernel : trace.kernels) {
+    std::vector<SharedPart> layout = shared_layout(task.problem, schedule, kernel.kernel);
+    if (layout.empty()) continue;
+    traced.timelines.push_back(make_timeline(
+        {kernel, rates, std::move(layout), places, run.source(), traced.machine_instructions}));
+  }
+  return traced;
+}
+
+Result<Accuracy> check_accuracy(Engine& engine, const Problem& problem, const Schedule& schedule) {
+  if (is_of_range(problem.pass)) {
+    return unsupported(std::string("pass = ") + pass_name(problem.pass) +
+                       ": checked are forward, forward-train and backward");
+  }
+  const Problem open = with_open_lengths(problem);
+  CheckCase one;
+  one.sizes = {1, 2, 1, kCheckedQueries, kCheckedKeys};
+  TruthSource truths(engine);
+  LSSAR_ASSIGN_OR_RETURN(const auto truth, truths.truth(open, one));
+  LSSAR_ASSIGN_OR_RETURN(auto kernel, engine.prepare(open, schedule));
+  LSSAR_ASSIGN_OR_RETURN(CheckCall call, CheckCall::create(engine, std::move(kernel), one.sizes));
+  LSSAR_RETURN_IF_ERROR(call.run(truth->inputs, truth->saved));
+
+  Accuracy accuracy;
+  accuracy.sizes = one.sizes;
+  accuracy.device = engine.device().info().name;
+  const ReferenceOutputs& expected = truth->expected;
+  const auto add = [&](const char* name, OutputTensor tensor, const std::vector<double>& reference,
+                       const std::vector<float>& values, double floor) {
+    const double allowed = tolerance(open.dtype, tensor, open.p, one.data);
+    const TensorError error = compare(reference, values, allowed, floor);
+    const auto plain = truth->baseline.find(tensor);
+    accuracy.rows.push_back({name, error.relative_l2, allowed,
+                             plain == truth->baseline.end() ? 0 : plain->second, error.worst_abs,
+                             error.passed});
+  };
+  if (problem.pass != Pass::kBackward) {
+    add("o", OutputTensor::kO, expected.o, call.values("o"), 0);
+  } else {
+    add("dq", OutputTensor::kDq, expected.dq, call.values("grad_q"),
+        error_floor(expected.floor_norm_dq));
+    add("dk", OutputTensor::kDk, expected.dk, call.values("grad_k"),
+        error_floor(expected.floor_norm_dk));
+    add("dv", OutputTensor::kDv, expected.dv, call.values("grad_v"), 0);
+  }
+  return accuracy;
+}
+
+}  // namespace lssar

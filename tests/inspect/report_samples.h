@@ -1,0 +1,71 @@
+// Requests, records and a comparison for the tests of the report.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "inspect/report.h"
+#include "tests/autotune/sample_records.h"
+
+namespace lssar {
+
+inline ReportRequest sample_request(const char* target, Pass pass = Pass::kForward) {
+  ReportRequest request;
+  ExplanationRequest& asked = request.explanation;
+  asked.problem = sample_problem(pass);
+  asked.sizes = sizes_of_length(4096);
+  asked.target = *target_from_name(target);
+  asked.machine = std::string(target) == "sm_90a" ? h200() : a100();
+  asked.gpu = *gpu_model(target);
+  request.shown = 200;
+  request.why_no_engine = "not asked for";
+  return request;
+}
+
+// Candidates of the sample problem's space, one written every second; the first is the winner.
+// Records of one source, for speed, as far as their schedules need none of their own.
+inline std::vector<TuningRecord> recorded_candidates(size_t count) {
+  const TuningRecord base = sample_record();
+  const Target target = *target_from_name(base.machine.target);
+  const SearchSpace space = search_space(base.problem, target, Determinism::kRepeatable);
+  Enumeration found;
+  for (const Algorithm& algorithm : space.algorithms)
+    enumerate_blocks(base.problem, target, algorithm, &found);
+  std::vector<TuningRecord> records;
+  for (size_t i = 0; i < found.candidates.size() && i < count; ++i) {
+    TuningRecord record = base;
+    record.schedule = found.candidates[i].schedule;
+    record.source_hash = *schedule_source_hash(base.problem, record.schedule, target);
+    record.chosen = i == 0;
+    record.ms = 1.25 + 0.001 * double(i % 97);
+    record.time = "2026-11-21T13:" + std::to_string(10 + i / 60 % 50) + ":" +
+                  (i % 60 < 10 ? "0" : "") + std::to_string(i % 60) + "Z";
+    records.push_back(record);
+  }
+  return records;
+}
+
+// As tools/compare_torch.py writes it.
+inline nlohmann::json sample_comparison() {
+  const auto record = [](const char* contender, int length, double ms, const char* pass) {
+    return nlohmann::json{{"dim", 64},       {"length", length},
+                          {"batch", 4},      {"heads", 16},
+                          {"causal", true},  {"data", "gauss"},
+                          {"pass", pass},    {"contender", contender},
+                          {"status", "ok"},  {"median_ms", ms},
+                          {"tflops", 9 / ms}, {"quartiles_ms", {ms, ms}},
+                          {"ratio_to_cudnn", ms}};
+  };
+  nlohmann::json other = record("flash", 4096, 1, "forward");
+  other["status"] = "skipped";
+  return {{"format", 1},
+          {"machine", {{"gpu", "NVIDIA H200"}}},
+          {"times_mean_something", true},
+          {"records",
+           {record("ours-p15", 4096, 1.5, "forward"), record("cudnn", 4096, 1, "forward"),
+            record("cudnn", 4096, 2, "backward"), other}}};
+}
+
+}  // namespace lssar
