@@ -7,8 +7,9 @@ window.addEventListener("error", (event) => { errors.push(event.message); note_s
 
 function note_state() {
   document.body.dataset.errors = JSON.stringify(errors);
-  document.body.dataset.overflow =
-    String(document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  const { scrollWidth, clientWidth } = document.documentElement;
+  document.body.dataset.width = clientWidth;
+  document.body.dataset.overflow = scrollWidth - clientWidth;
 }
 
 // ---- elements

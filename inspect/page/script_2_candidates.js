@@ -97,7 +97,7 @@ function roofline(problem) {
     const name = (px, py, text, anchor) => put(svg, "svg:text", { x: px, y: py, "text-anchor": anchor, class: "value" }, text);
     const ridge = o.peak / o.slope;
     line(Math.min(ridge, o.x1), o.peak, o.x1, o.peak, "--ink");
-    name(o.right - 4, y(o.peak) + 15, `tensor cores: ${short(o.peak, 3)} sustained`, "end");
+    name(o.right - 4, y(o.peak) - 5, `${o.right > 500 ? "tensor cores, sustained" : "tensor"}: ${short(o.peak, 3)}`, "end");
     const from = Math.max(o.x0, o.y0 / o.slope);
     if (from < ridge) line(from, from * o.slope, ridge, o.peak, "--ink");
     name(x(Math.sqrt(from * ridge)) - 8, y(Math.sqrt(from * ridge) * o.slope),

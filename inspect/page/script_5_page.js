@@ -67,11 +67,7 @@ function draw_all() {
   note_charts();
   note_state();
 }
-let resize_timer = 0;
-addEventListener("resize", () => {
-  clearTimeout(resize_timer);
-  resize_timer = setTimeout(() => { if (page.clientWidth !== last_width) draw_all(); note_state(); }, 120);
-});
+new ResizeObserver(() => { if (page.clientWidth !== last_width) draw_all(); }).observe(page);
 
 document.getElementById("title").textContent = data.title;
 document.getElementById("note").textContent = data.note;

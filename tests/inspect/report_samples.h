@@ -50,13 +50,11 @@ inline std::vector<TuningRecord> recorded_candidates(size_t count) {
 // As tools/compare_torch.py writes it.
 inline nlohmann::json sample_comparison() {
   const auto record = [](const char* contender, int length, double ms, const char* pass) {
-    return nlohmann::json{{"dim", 64},       {"length", length},
-                          {"batch", 4},      {"heads", 16},
-                          {"causal", true},  {"data", "gauss"},
-                          {"pass", pass},    {"contender", contender},
-                          {"status", "ok"},  {"median_ms", ms},
-                          {"tflops", 9 / ms}, {"quartiles_ms", {ms, ms}},
-                          {"ratio_to_cudnn", ms}};
+    return nlohmann::json{
+        {"dim", 64},           {"length", length}, {"batch", 4},       {"heads", 16},
+        {"causal", true},      {"data", "gauss"},  {"pass", pass},     {"contender", contender},
+        {"status", "ok"},      {"median_ms", ms},  {"tflops", 9 / ms}, {"quartiles_ms", {ms, ms}},
+        {"ratio_to_cudnn", ms}};
   };
   nlohmann::json other = record("flash", 4096, 1, "forward");
   other["status"] = "skipped";
