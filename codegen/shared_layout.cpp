@@ -59,7 +59,7 @@ void hopper_forward_parts(const Problem& problem, const Schedule& schedule, cons
                                      ? "the block's rows of q; o goes out through it"
                                      : "the block's rows of q";
   if (is_staggered) {
-    group(2, Parts{{"queries", query_note, queries}});
+    group(0, Parts{{"queries 0", query_note, queries}, {"queries 1", query_note, queries}});
   } else {
     group(0, Parts{{"queries", query_note, queries}});
   }

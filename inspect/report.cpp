@@ -187,7 +187,16 @@ Result<json> report_table(const TuningTable& table, const json& comparison,
     request.comparison = comparison;
     request.comparison_file = comparison_file;
     request.shown = shown;
-    problems.push_back(report_problem(request));
+    json problem = report_problem(request);
+    problem["origin"] = "table";
+    problem["reason"] =
+        fmt::format("{} of table {}",
+                    record->chosen   ? "the latest winner"
+                    : record->ms > 0 ? "the fastest record"
+                                     : "a record",
+                    table.name().empty() ? "in memory"
+                                         : table.name().substr(table.name().find_last_of('/') + 1));
+    problems.push_back(std::move(problem));
   }
   if (problems.empty()) return invalid_argument(fmt::format("table {}: {}", table.name(), why));
   return problems;

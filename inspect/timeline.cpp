@@ -1,7 +1,6 @@
 #include "inspect/timeline.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "codegen/json_fields.h"
+#include "inspect/timeline_names.h"
 #include "inspect/timeline_program.h"
 
 namespace lssar {
@@ -38,7 +38,7 @@ constexpr double kShortest = 1;  // clocks: waits below are not shown
 class Simulator {
  public:
   explicit Simulator(const TimelineInput& input)
-      : in_(input), program_(make_program(input.trace)), functions_(functions_by_line(in_.source)) {
+      : in_(input), program_(make_program(input.trace)), names_(input, &out_.labels) {
     out_.kernel = in_.trace.kernel;
     out_.is_cut = in_.trace.is_cut;
     const GpuModel& gpu = in_.gpu;
@@ -48,9 +48,6 @@ class Simulator {
     warps_.resize(program_.warps.size());
     blocks_.resize(std::max(1u, in_.trace.num_blocks));
     groups_.resize((warps_.size() + kWarpsPerGroup - 1) / kWarpsPerGroup);
-    int base = in_.trace.shared_bytes;
-    for (const SharedPart& part : in_.layout) base -= part.bytes;
-    shared_base_ = in_.layout.empty() ? 0 : base;
     make_lanes();
   }
 
@@ -87,7 +84,7 @@ class Simulator {
   };
   struct BlockState {
     double issue[kSubCores] = {}, special[kSubCores] = {}, mma[kSubCores] = {};
-    double tensor = 0, port = 0;
+    double tensor = 0, in = 0, out = 0;  // until when they are taken: units, ports
   };
   struct GroupState {
     std::vector<std::pair<int, double>> issued;  // of each product: warps, and the last one's clock
@@ -133,7 +130,7 @@ class Simulator {
     const std::set<const SharedPart*> loaded = loaded_parts();
     for (const SharedPart& part : in_.layout) {
       if (loaded.count(&part) == 0) continue;
-      const std::string name = place_name(part);
+      const std::string name = names_.place_name(part);
       if (lane_of_place_.try_emplace(name, int(out_.lanes.size())).second)
         out_.lanes.push_back({name, "memory"});
     }
@@ -151,63 +148,9 @@ class Simulator {
     std::set<const SharedPart*> parts;
     for (const std::vector<WarpStep>& steps : program_.warps) {
       for (const WarpStep& step : steps)
-        if (step.kind == WarpStep::Kind::kLoad) parts.insert(part_at(step.address));
+        if (step.kind == WarpStep::Kind::kLoad) parts.insert(names_.part_at(step.address));
     }
     return parts;
-  }
-
-  const SharedPart* part_at(uint32_t address) const {
-    const int offset = int(address) - shared_base_;
-    for (const SharedPart& part : in_.layout)
-      if (offset >= part.offset && offset < part.offset + part.bytes) return &part;
-    return nullptr;
-  }
-
-  static std::string place_name(const SharedPart& part) {
-    return part.slot < 0 ? part.name : fmt::format("slot {}", part.slot);
-  }
-
-  // ---- labels
-
-  int label(const std::string& text) {
-    const auto [at, is_new] = label_of_.try_emplace(text, int(out_.labels.size()));
-    if (is_new) out_.labels.push_back(text);
-    return at->second;
-  }
-
-  std::string function_at(int line) const {
-    return line > 0 && size_t(line) < functions_.size() ? functions_[size_t(line)] : "";
-  }
-
-  // "softplus in weigh": where an instruction is of, with the function that it was inlined into.
-  int function_label(uint32_t instruction) {
-    const auto known = function_of_.find(instruction);
-    if (known != function_of_.end()) return known->second;
-    const uint32_t line = in_.trace.instructions[instruction].line;
-    const SourcePlace place = line < in_.places.size() ? in_.places[line] : SourcePlace();
-    const std::string own = function_at(place.line), caller = function_at(place.caller);
-    std::string text = caller.empty() || caller == own ? own : fmt::format("{} in {}", own, caller);
-    if (text.empty()) text = "no source line";
-    return function_of_[instruction] = label(text);
-  }
-
-  int barrier_label(const SignalKey& key) {
-    if ((key.first & kNamedBarrier) != 0) {
-      const auto id = static_cast<uint32_t>(key.first);
-      return label(id == kClusterBarrier ? "barrier of the cluster"
-                                         : fmt::format("barrier {} of the block", id & 0xffffff));
-    }
-    const auto address = static_cast<uint32_t>(key.first & 0xffffff);
-    const SharedPart* part = part_at(address);
-    if (part == nullptr || !part->name.ends_with("barriers"))
-      return label(fmt::format("mbarrier at {:#x}", address));
-    const int index = (int(address) - shared_base_ - part->offset) / 8;
-    const int slots = part->bytes / 16;
-    const std::string what =
-        part->name.substr(0, part->name.size() - std::string(" barriers").size());
-    const char* const state = index < slots ? "full" : "empty";
-    return label(slots == 1 ? fmt::format("{}: {}", what, state)
-                            : fmt::format("{} slot {}: {}", what, index % slots, state));
   }
 
   // ---- the clock
@@ -245,6 +188,8 @@ class Simulator {
         if (!wait_products(warp, now)) return;
         break;
       case WarpStep::Kind::kStore:
+        state.open_transfers = std::max(state.open_transfers, store(warp, now.amount));
+        break;
       case WarpStep::Kind::kCopy:
         state.open_transfers = std::max(state.open_transfers, transfer(warp, now.amount));
         break;
@@ -258,7 +203,7 @@ class Simulator {
           double clock = state.clock;
           for (size_t i = 0; i <= last; ++i) clock = std::max(clock, state.transfers[i]);
           wait_until(warp, clock, is_copy(now) ? SpanKind::kWaitData : SpanKind::kWaitStore,
-                     function_label(now.instruction));
+                     names_.function_label(now.instruction));
         }
         break;
     }
@@ -290,7 +235,7 @@ class Simulator {
     phase.end = end;
     phase.instructions += now.instructions;
     phase.special += now.special;
-    if (state.lane >= 0) phase.by_label[function_label(now.instruction)] += now.instructions;
+    if (state.lane >= 0) phase.by_label[names_.function_label(now.instruction)] += now.instructions;
     state.clock = end;
   }
 
@@ -346,7 +291,7 @@ class Simulator {
     const double clock = signal == signals_.end() ? 0 : signal->second.clock;
     const bool is_named = (now.key.first & kNamedBarrier) != 0;
     wait_until(warp, clock, is_named ? SpanKind::kWaitOthers : SpanKind::kWaitData,
-               barrier_label(now.key));
+               names_.barrier_label(now.key));
     return true;
   }
 
@@ -354,15 +299,22 @@ class Simulator {
 
   double transfer(size_t warp, uint64_t bytes) {
     BlockState& block = blocks_[block_of(warp)];
-    block.port = std::max(block.port, warps_[warp].clock) + double(bytes) / bytes_per_clock_;
-    return block.port + kLoadClocks;
+    block.in = std::max(block.in, warps_[warp].clock) + double(bytes) / bytes_per_clock_;
+    return block.in + kLoadClocks;
+  }
+
+  // When the bytes have left shared memory, which is what kernels wait for.
+  double store(size_t warp, uint64_t bytes) {
+    BlockState& block = blocks_[block_of(warp)];
+    block.out = std::max(block.out, warps_[warp].clock) + double(bytes) / bytes_per_clock_;
+    return block.out;
   }
 
   void load(size_t warp, const WarpStep& now) {
     const double done = transfer(warp, now.amount);
-    const SharedPart* part = part_at(now.address);
+    const SharedPart* part = names_.part_at(now.address);
     if (part != nullptr && now.key.first >> 24 == 0) {
-      const auto lane = lane_of_place_.find(place_name(*part));
+      const auto lane = lane_of_place_.find(names_.place_name(*part));
       if (lane != lane_of_place_.end()) begin_load(lane->second, warp, now);
     }
     signal(now.key, done);
@@ -374,7 +326,7 @@ class Simulator {
     const double clock = warps_[warp].clock;
     if (held.label >= 0 && held.key == now.key) return;
     if (held.label >= 0) add(lane, SpanKind::kHeld, held.begin, clock, held.label, 0, 0);
-    held = {clock, function_label(now.instruction), clock, now.key};
+    held = {clock, names_.function_label(now.instruction), clock, now.key};
   }
 
   // The loads that a signal ends.
@@ -415,7 +367,8 @@ class Simulator {
     const size_t first = warp / kWarpsPerGroup * kWarpsPerGroup;
     const int lane = warps_[first].lane;
     const std::string who = lane < 0 ? "" : out_.lanes[size_t(lane)].name + ": ";
-    const int what = label(who + out_.labels[size_t(function_label(now.instruction))]);
+    const int what =
+        names_.label(who + out_.labels[size_t(names_.function_label(now.instruction))]);
     if (last_product_ >= 0) {
       TimelineSpan& last = out_.spans[size_t(last_product_)];
       if (last.label == what && begin < last.end + kShortest) {
@@ -436,7 +389,8 @@ class Simulator {
       warps_[warp].waits = true;
       return false;
     }
-    wait_until(warp, group.done[upto - 1], SpanKind::kWaitProduct, function_label(now.instruction));
+    wait_until(warp, group.done[upto - 1], SpanKind::kWaitProduct,
+               names_.function_label(now.instruction));
     return true;
   }
 
@@ -465,18 +419,16 @@ class Simulator {
 
   const TimelineInput& in_;
   const TraceProgram program_;
-  const std::vector<std::string> functions_;
   Timeline out_;
+  TimelineNames names_;
   double issue_clocks_ = 1, special_clocks_ = 8, bytes_per_clock_ = 32;
-  int shared_base_ = 0;
   int tensor_lane_ = -1;
   int last_product_ = -1;
   std::vector<WarpState> warps_;
   std::vector<BlockState> blocks_;
   std::vector<GroupState> groups_;
   std::map<SignalKey, Signal> signals_;
-  std::map<std::string, int> label_of_, lane_of_place_;
-  std::map<uint32_t, int> function_of_;
+  std::map<std::string, int> lane_of_place_;
   std::map<int, Held> held_;  // by lane
 };
 
@@ -485,31 +437,5 @@ class Simulator {
 const char* span_name(SpanKind kind) { return enum_name(kSpanKinds, kind); }
 
 Timeline make_timeline(const TimelineInput& input) { return Simulator(input).run(); }
-
-std::vector<std::string> functions_by_line(const std::string& source) {
-  std::vector<std::string> functions = {""};
-  std::string now;
-  for (size_t at = 0; at < source.size();) {
-    const size_t end = std::min(source.find('\n', at), source.size());
-    const std::string_view text(source.data() + at, end - at);
-    at = end + 1;
-    const size_t mark = std::min(text.find("LSSAR_DEVICE"), text.find("__global__"));
-    size_t open = mark == text.npos ? text.npos : text.find('(', mark);
-    // "__launch_bounds__(384)" stands before a kernel's name.
-    constexpr std::string_view kBounds = "__launch_bounds__(";
-    if (const size_t bounds = text.find(kBounds); open != text.npos && bounds < open)
-      open = text.find('(', bounds + kBounds.size());
-    if (open != text.npos) {
-      size_t begin = open;
-      const auto is_name = [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-      };
-      while (begin > 0 && is_name(text[begin - 1])) --begin;
-      if (begin < open) now = std::string(text.substr(begin, open - begin));
-    }
-    functions.push_back(now);
-  }
-  return functions;
-}
 
 }  // namespace lssar

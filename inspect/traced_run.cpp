@@ -27,6 +27,12 @@ Sizes traced_sizes(const Problem& problem, const Schedule& schedule) {
   return sizes;
 }
 
+Status check_pass(const Problem& problem) {
+  if (!is_of_range(problem.pass)) return {};
+  return unsupported(std::string("pass = ") + pass_name(problem.pass) +
+                     ": allowed here are forward, forward-train and backward");
+}
+
 // Compilers make fewer instructions of a kernel than its PTX has. How many is what the cost model
 // knows of this project's kernels, from their machine code.
 double machine_share(const CountedRun& run, const Problem& problem, const Schedule& schedule,
@@ -48,6 +54,7 @@ double machine_share(const CountedRun& run, const Problem& problem, const Schedu
 
 Result<TracedKernels> trace_kernels(Engine& engine, const Problem& problem,
                                     const Schedule& schedule, const GpuModel& gpu) {
+  LSSAR_RETURN_IF_ERROR(check_pass(problem));
   const Target& target = engine.device().info().target;
   RunnerTask task;
   task.problem = with_open_lengths(problem);
@@ -79,10 +86,9 @@ Result<TracedKernels> trace_kernels(Engine& engine, const Problem& problem,
 }
 
 Result<Accuracy> check_accuracy(Engine& engine, const Problem& problem, const Schedule& schedule) {
-  if (is_of_range(problem.pass)) {
-    return unsupported(std::string("pass = ") + pass_name(problem.pass) +
-                       ": checked are forward, forward-train and backward");
-  }
+  LSSAR_RETURN_IF_ERROR(check_pass(problem));
+  if (engine.device().info().kind == "record")
+    return unsupported("device = record: it computes nothing; virtual and cuda do");
   const Problem open = with_open_lengths(problem);
   CheckCase one;
   one.sizes = {1, 2, 1, kCheckedQueries, kCheckedKeys};

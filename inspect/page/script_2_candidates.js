@@ -183,9 +183,9 @@ function landscape(problem) {
             [`${short(one.ms)} ms, ${state.timed ? problem.evidence || "in the table" : "estimated"}`,
               `${short(one.ms / lowest)} x the best here`, `best of ${plural(one.count, "candidate")}`]
               .concat(fields.map((f, i) => `${f} ${one.cell[i + 1]}`), [problem.algorithms[one.cell[0]] || ""]).join("\n"));
-          if (w > 33)
+          if (w > 24)
             put(svg, "svg:text", { x: px + w / 2, y: py + 17, "text-anchor": "middle", "pointer-events": "none",
-              style: `fill:${share > 0.55 ? "#111" : "#fff"}; font-size:11px` }, short(one.ms, 3));
+              style: `fill:${share > 0.55 ? "#111" : "#fff"}; font-size:${w > 36 ? 11 : 9}px` }, short(one.ms, 3));
         });
       });
       y += ys.length * cell_h;
@@ -199,7 +199,7 @@ function landscape(problem) {
     put(svg, "svg:text", { x: left, y: y + 14 }, field_name(fields[state.x]));
     size(svg, width, y + 20);
     range.replaceChildren();
-    legend(range, [[swatch(heat(0)), `${short(lowest)} ms`], [swatch(heat(0.5)), `${short(Math.sqrt(lowest * highest))} ms`],
+    legend(range, highest === lowest ? [] : [[swatch(heat(0)), `${short(lowest)} ms`], [swatch(heat(0.5)), `${short(Math.sqrt(lowest * highest))} ms`],
       [swatch(heat(1)), `${short(highest)} ms`]]);
   };
   const range = document.createElement("div");

@@ -17,7 +17,7 @@ function bars(svg, width, mark, rows, label_width) {
 }
 
 function resources(problem) {
-  const node = section("resources", "Resources", ["estimated", "compiled", "counted"],
+  const node = section("resources", "Resources", ["estimated", problem.kernels.missing ? "" : "compiled", problem.counted.missing ? "" : "counted"].filter(Boolean),
     "What the chosen kernel takes of each resource. Estimated terms are as if each resource were alone; they " +
     "overlap, so that they do not add up to the estimate.");
   const e = problem.estimate;
@@ -26,7 +26,8 @@ function resources(problem) {
   terms.push(["stalls", e.stall_ms, "--c-orange"], ["launches", e.launch_ms, "--c-orange"], ["all, overlapped", e.ms, "--c-red"]);
   add_chart(node, "terms", terms, terms.length, (svg, width, mark) => bars(svg, width, mark,
     terms.map(([name, ms, colour]) => ({ name, value: ms, most: e.ms, colour, text: `${short(ms, 3)} ms`,
-      tip: `${name}: ${short(ms)} ms\n${short((100 * ms) / e.ms, 3)} % of the estimate` })), 140), "Estimated time by resource");
+      tip: `${name}: ${short(ms)} ms\n${short((100 * ms) / e.ms, 3)} % of the estimate` + (ms === e.ms
+        ? `\nSMs that idle at the end: ${short(e.wave_factor)} x\n${plural(e.blocks_per_sm, "block")} per SM` : "") })), 140), "Estimated time by resource");
   const columns = put(node, "div", { class: "columns" });
   kernel_bars(problem, put(columns, "div"));
   instruction_bars(problem, put(columns, "div"));
@@ -36,6 +37,8 @@ function kernel_bars(problem, parent) {
   const k = problem.kernels;
   put(parent, "h3", {}, k.missing ? "An SM's resources, compiled" : `An SM's resources, compiled by ${k.compiler}`);
   const rows = [];
+  if ((k.kernels || []).some((kernel) => kernel.registers === null))
+    put(parent, "p", { class: "hint" }, `Registers are not known: ${k.compiler} makes PTX, and the driver its machine code; with NVRTC they are.`);
   for (const kernel of k.kernels || []) {
     const name = kernel.entry.replace("lssar_", "");
     const limit = problem.shared.limit || 232448;
@@ -123,7 +126,7 @@ const kSpanStyles = [["--c-sky", 0.9], ["--c-blue", 1], ["--wait", 1], ["--wait"
 
 function timeline(problem) {
   const t = problem.timeline;
-  const node = section("timeline", "Pipeline timeline", ["counted", "estimated"],
+  const node = section("timeline", "Pipeline timeline", t.missing ? [] : ["counted", "estimated"],
     "One block, from its first instruction on: what each role does and what it waits for. Order, instructions and " +
     "barriers are the virtual device's; lengths are the model's rates for one block alone on its SM. Gaps in a " +
     "consumer's colour are waits: if they are for data, loads come late; if for products, the tensor cores are full.");
@@ -163,7 +166,7 @@ function one_timeline(parent, t, kernel) {
     ["\u2190", "earlier", () => pan(-0.4)], ["\u2192", "later", () => pan(0.4)], ["all", "the whole timeline", () => show(0, kernel.clocks)]])
     put(group, "button", { type: "button", "aria-label": label }, name).addEventListener("click", act);
   const draw = (svg, width, mark) => {
-    const h = 25, left = width < 500 ? 76 : 104, right = width - 4, bottom = kernel.lanes.length * h + 6;
+    const h = 25, left = width < 500 ? 84 : 104, right = width - 4, bottom = kernel.lanes.length * h + 6;
     const x = linear(view.from, view.to, left, right);
     axis_x(svg, x, bottom, 0, left, right, `clocks of the SM (${short(us(1000), 3)} us per 1000)`);
     kernel.lanes.forEach((lane, i) =>

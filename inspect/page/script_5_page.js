@@ -36,7 +36,7 @@ function overview(problem) {
   figure(`${short(problem.estimate.ms)} ms`, "time", "estimated");
   if (problem.ms > 0) figure(`${short(problem.ms)} ms`, "time", problem.evidence);
   figure(problem.estimate.limit, "largest resource", "estimated");
-  figure(count(problem.candidates.total), "candidates");
+  figure(count(problem.candidates.total), problem.candidates.total === 1 ? "candidate" : "candidates");
   figure(problem.origin, "origin of the schedule");
   const list = put(node, "ul", { class: "summary" });
   for (const line of problem.summary) put(list, "li", {}, line);

@@ -11,6 +11,7 @@ namespace lssar::vdev {
 namespace {
 
 constexpr uint32_t kBlockShift = 24;
+constexpr uint32_t kWarpsOfProduct = 4;  // of a wgmma, each a quarter of its rows
 
 uint32_t place_of(const Mbarrier& barrier) {
   return barrier.cta->rank << kBlockShift | barrier.address;
@@ -47,7 +48,7 @@ TraceInstruction describe(const Instruction& in) {
     out.amount = static_cast<uint32_t>(amount);
   };
   if (is("wgmma.mma_async")) {
-    set(TraceUse::kProduct, info.tensor_flop);
+    set(TraceUse::kProduct, kWarpsOfProduct * info.tensor_flop);
   } else if (info.tensor_flop != 0) {
     set(TraceUse::kWarpProduct, info.tensor_flop);
   } else if (is("wgmma.commit_group")) {

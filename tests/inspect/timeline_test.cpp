@@ -130,6 +130,21 @@ TEST_P(TimelineOf, HasEveryRoleInOrder) {
     std::set<std::string> names;
     for (const TimelineLane& lane : timeline.lanes) names.insert(lane.name);
     for (const std::string& lane : c.lanes) EXPECT_EQ(names.count(lane), 1u) << lane;
+    // The map of shared memory is where the kernel put its barriers.
+    for (const std::string& label : timeline.labels)
+      EXPECT_EQ(label.find("mbarrier at"), label.npos) << label;
+    uint64_t flop = 0, counted = 0;
+    for (const TimelineSpan& span : timeline.spans)
+      if (span.kind == SpanKind::kProduct) flop += uint64_t{span.instructions} << 10;
+    for (const KernelCounters& kernel : traced->counters) {
+      if (kernel.kernel != timeline.kernel) continue;
+      for (const uint64_t one : kernel.counters.tensor_flop) counted += one;
+    }
+    // A persistent kernel is one block on the device that counts; its few mma are not wgmma.
+    if (std::string(c.target) == "sm_90a") {
+      EXPECT_LE(flop, counted);
+      EXPECT_GE(double(flop), 0.9 * double(counted));
+    }
     std::map<int, double> end;  // by lane: spans of a lane do not overlap
     std::set<int> used;
     uint64_t special = 0;

@@ -1,0 +1,95 @@
+#include "inspect/timeline_names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace lssar {
+
+TimelineNames::TimelineNames(const TimelineInput& input, std::vector<std::string>* labels)
+    : in_(input), labels_(labels), functions_(functions_by_line(input.source)) {
+  if (in_.layout.empty()) return;
+  const SharedPart& last = in_.layout.back();
+  shared_base_ = int(in_.trace.shared_bytes) - last.offset - last.bytes;
+}
+
+const SharedPart* TimelineNames::part_at(uint32_t address) const {
+  const int offset = int(address) - shared_base_;
+  for (const SharedPart& part : in_.layout)
+    if (offset >= part.offset && offset < part.offset + part.bytes) return &part;
+  return nullptr;
+}
+
+std::string TimelineNames::place_name(const SharedPart& part) {
+  return part.slot < 0 ? part.name : fmt::format("slot {}", part.slot);
+}
+
+int TimelineNames::label(const std::string& text) {
+  const auto [at, is_new] = label_of_.try_emplace(text, int(labels_->size()));
+  if (is_new) labels_->push_back(text);
+  return at->second;
+}
+
+std::string TimelineNames::function_at(int line) const {
+  return line > 0 && size_t(line) < functions_.size() ? functions_[size_t(line)] : "";
+}
+
+int TimelineNames::function_label(uint32_t instruction) {
+  const auto known = function_of_.find(instruction);
+  if (known != function_of_.end()) return known->second;
+  const uint32_t line = in_.trace.instructions[instruction].line;
+  const SourcePlace place = line < in_.places.size() ? in_.places[line] : SourcePlace();
+  const std::string own = function_at(place.line), caller = function_at(place.caller);
+  std::string text = caller.empty() || caller == own ? own : fmt::format("{} in {}", own, caller);
+  if (text.empty()) text = "no source line";
+  return function_of_[instruction] = label(text);
+}
+
+int TimelineNames::barrier_label(const SignalKey& key) {
+  if ((key.first & kNamedBarrier) != 0) {
+    const auto id = static_cast<uint32_t>(key.first);
+    return label(id == kClusterBarrier ? "barrier of the cluster"
+                                       : fmt::format("barrier {} of the block", id & 0xffffff));
+  }
+  const auto address = static_cast<uint32_t>(key.first & 0xffffff);
+  const SharedPart* part = part_at(address);
+  if (part == nullptr || !part->name.ends_with("barriers"))
+    return label(fmt::format("mbarrier at {:#x}", address));
+  const int index = (int(address) - shared_base_ - part->offset) / 8;
+  const int slots = part->bytes / 16;
+  const std::string what =
+      part->name.substr(0, part->name.size() - std::string(" barriers").size());
+  const char* const state = index < slots ? "full" : "empty";
+  return label(slots == 1 ? fmt::format("{}: {}", what, state)
+                          : fmt::format("{} slot {}: {}", what, index % slots, state));
+}
+
+std::vector<std::string> functions_by_line(const std::string& source) {
+  std::vector<std::string> functions = {""};
+  std::string now;
+  for (size_t at = 0; at < source.size();) {
+    const size_t end = std::min(source.find('\n', at), source.size());
+    const std::string_view text(source.data() + at, end - at);
+    at = end + 1;
+    const size_t mark = std::min(text.find("LSSAR_DEVICE"), text.find("__global__"));
+    size_t open = mark == text.npos ? text.npos : text.find('(', mark);
+    // "__launch_bounds__(384)" stands before a kernel's name.
+    constexpr std::string_view kBounds = "__launch_bounds__(";
+    if (const size_t bounds = text.find(kBounds); open != text.npos && bounds < open)
+      open = text.find('(', bounds + kBounds.size());
+    if (open != text.npos) {
+      size_t begin = open;
+      const auto is_name = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+      };
+      while (begin > 0 && is_name(text[begin - 1])) --begin;
+      if (begin < open) now = std::string(text.substr(begin, open - begin));
+    }
+    functions.push_back(now);
+  }
+  return functions;
+}
+
+}  // namespace lssar

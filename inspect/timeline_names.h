@@ -1,0 +1,44 @@
+// What a timeline's spans are called: functions of the source, barriers and places of shared
+// memory.
+//
+// Used by timeline.cpp alone. Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "inspect/timeline.h"
+#include "inspect/timeline_program.h"
+
+namespace lssar {
+
+class TimelineNames {
+ public:
+  // Both outlive it; labels are added to `labels`, and are known by their index.
+  TimelineNames(const TimelineInput& input, std::vector<std::string>* labels);
+
+  int label(const std::string& text);
+  // "softplus in weigh": where an instruction is of, with the function that it was inlined into.
+  int function_label(uint32_t instruction);
+  // "ring slot 2: full", "barrier 5 of the block".
+  int barrier_label(const SignalKey& key);
+
+  // Of the layout; null: none.
+  const SharedPart* part_at(uint32_t address) const;
+  // Parts of one slot have one name.
+  static std::string place_name(const SharedPart& part);
+
+ private:
+  std::string function_at(int line) const;
+
+  const TimelineInput& in_;
+  std::vector<std::string>* const labels_;
+  const std::vector<std::string> functions_;
+  int shared_base_ = 0;  // where dynamic shared memory begins
+  std::map<std::string, int> label_of_;
+  std::map<uint32_t, int> function_of_;
+};
+
+}  // namespace lssar
