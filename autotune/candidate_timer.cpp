@@ -120,8 +120,10 @@ Status CandidateTimer::Buffers::add_inputs(InputKind data) {
   return {};
 }
 
+// With X, which a candidate whose epsilon is from a pass does not look at.
 Status CandidateTimer::Buffers::add_saved() {
-  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(task_.problem, task_.sizes));
+  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved,
+                         saved_bytes(task_.problem, Schedule{}, task_.sizes));
   LSSAR_ASSIGN_OR_RETURN(tensors_.saved_o, allocate(saved.o));
   LSSAR_ASSIGN_OR_RETURN(tensors_.saved_stats, allocate(saved.stats));
   LSSAR_ASSIGN_OR_RETURN(tensors_.saved_x, allocate(saved.x));

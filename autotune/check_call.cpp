@@ -65,7 +65,7 @@ Status CheckCall::add_tensors() {
     LSSAR_RETURN_IF_ERROR(add("o", o_bytes, Role::kOutput, dtype));
   }
   if (problem.pass != Pass::kForward) {
-    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, s));
+    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, kernel_->schedule, s));
     const Role role = is_backward ? Role::kInput : Role::kOutput;
     const DType x_type = dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16;
     LSSAR_RETURN_IF_ERROR(add("saved_o", saved.o, role, DType::kFp32));
@@ -92,6 +92,8 @@ Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.v)));
     } else if (name == "grad_o") {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.grad_o)));
+    } else if (is_backward && item.buffer.bytes() == 0) {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset());  // X may have been saved for nobody
     } else if (is_backward) {
       const std::vector<std::byte>& bytes = name == "saved_o"       ? saved.o
                                             : name == "saved_stats" ? saved.stats

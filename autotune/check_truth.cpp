@@ -38,12 +38,14 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::truth(const Problem& prob
   return known;
 }
 
-Result<CheckCall> TruthSource::plain_call(const Problem& problem, Pass pass, const Sizes& sizes) {
+Result<CheckCall> TruthSource::plain_call(const Problem& problem, Pass pass, const Sizes& sizes,
+                                          EpsilonFrom epsilon) {
   Problem wanted = problem;
   wanted.pass = pass;
   LSSAR_ASSIGN_OR_RETURN(
       const Schedule schedule,
-      schedule_for(wanted, engine_.device().info().target, {{"variant", "portable"}}));
+      schedule_for(wanted, engine_.device().info().target,
+                   {{"variant", "portable"}, {"epsilon", epsilon_name(epsilon)}}));
   LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedKernel> kernel,
                          engine_.prepare(wanted, schedule));
   return CheckCall::create(engine_, std::move(kernel), sizes);
@@ -60,7 +62,10 @@ Result<std::vector<std::vector<float>>> TruthSource::gradients(const Problem& pr
                                                                const Sizes& sizes,
                                                                const RandomInputs& inputs,
                                                                const SavedTensors& saved) {
-  LSSAR_ASSIGN_OR_RETURN(CheckCall backward, plain_call(problem, Pass::kBackward, sizes));
+  const bool has_x = !saved.x.empty() || saved.o.empty() || !needs_epsilon(problem);
+  LSSAR_ASSIGN_OR_RETURN(
+      CheckCall backward,
+      plain_call(problem, Pass::kBackward, sizes, has_x ? EpsilonFrom::kX : EpsilonFrom::kPass));
   LSSAR_RETURN_IF_ERROR(backward.run(inputs, saved));
   return std::vector<std::vector<float>>{backward.values("grad_q"), backward.values("grad_k"),
                                          backward.values("grad_v")};

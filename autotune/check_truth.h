@@ -48,7 +48,8 @@ class TruthSource {
                                                     const SavedTensors& saved);
 
  private:
-  Result<CheckCall> plain_call(const Problem& problem, Pass pass, const Sizes& sizes);
+  Result<CheckCall> plain_call(const Problem& problem, Pass pass, const Sizes& sizes,
+                               EpsilonFrom epsilon = EpsilonFrom::kX);
   Result<std::shared_ptr<const CheckTruth>> make(const Problem& problem, const CheckCase& one);
 
   Engine& engine_;

@@ -40,7 +40,7 @@ bool is_wide(const Scope& s) { return std::max(s.problem.head_dim, s.problem.hea
 
 // Accumulators leave room for fewer keys the wider the head is.
 std::vector<int> hopper_forward_cols(const Scope& s) {
-  const bool has_x = s.problem.pass == Pass::kForwardTrain && needs_x(s.problem);
+  const bool has_x = sums_x(s.problem, s.schedule);
   const int accumulated = s.schedule.block_dv * (has_x ? 2 : 1);
   if (staggered(s) && accumulated <= 64) return {48, 64, 80, 96, 112};
   if (staggered(s) && accumulated <= 128) return {32, 48, 64, 80};
@@ -62,7 +62,7 @@ std::vector<int> hopper_forward_stages(const Scope& s) {
 
 // o whole, or in two parts where its accumulators crowd out the scores.
 std::vector<int> block_dvs(const Scope& s) {
-  const bool has_x = s.problem.pass == Pass::kForwardTrain && needs_x(s.problem);
+  const bool has_x = sums_x(s.problem, s.schedule);
   const int dim_v = s.is_hopper() ? s.problem.head_dim_v : padded_dim(s.problem.head_dim_v);
   if (dim_v * (has_x ? 2 : 1) <= 128) return {dim_v};
   const int step = s.is_hopper() ? 8 : 16;

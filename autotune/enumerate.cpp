@@ -109,6 +109,7 @@ size_t ScheduleHash::operator()(const Schedule& s) const {
                           static_cast<int>(s.load_path),
                           s.block_dv,
                           static_cast<int>(s.dq_mode),
+                          static_cast<int>(s.epsilon),
                           int{s.split_dkdv},
                           s.softplus_degree,
                           h.score_cols,
@@ -143,13 +144,14 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     result.hopper.evaluator = fixed.hopper.evaluator;
     result.hopper.tickets = fixed.hopper.tickets;
     result.hopper.stagger = fixed.hopper.stagger;
-    if (sums_dq(result)) result.dq = fixed.dq;
+    if (!has_dq_tiles(result)) result.dq = fixed.dq;
   } else {
     result.dkdv = fixed.dkdv;
     result.dq = fixed.dq;
     result.split_dkdv = fixed.split_dkdv;
     result.dq_mode = fixed.dq_mode;
     result.hopper.sum_path = fixed.hopper.sum_path;
+    if (problem.pass != Pass::kForwardTrain) result.epsilon = fixed.epsilon;
     if (result.hopper.stagger > 1) result.hopper.score_cols = fixed.hopper.score_cols;
   }
   if (result.variant != Variant::kHopper) {
@@ -164,9 +166,9 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     const RegisterSplit other = hopper_registers(automatic, tiling, automatic.cluster);
     return own.producer == other.producer && own.consumer == other.consumer;
   };
-  const bool is_same =
-      !is_backward ? is_automatic(result.forward)
-                   : is_automatic(result.dkdv) && (sums_dq(result) || is_automatic(result.dq));
+  const bool is_same = !is_backward ? is_automatic(result.forward)
+                                    : is_automatic(result.dkdv) &&
+                                          (!has_dq_tiles(result) || is_automatic(result.dq));
   if (is_same) result.hopper = automatic;
   return result;
 }

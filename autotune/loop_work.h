@@ -16,7 +16,7 @@ struct WorkContext {
   const Target& target;
 
   bool is_hopper() const { return schedule.variant == Variant::kHopper; }
-  bool has_x() const { return problem.pass == Pass::kForwardTrain && needs_x(problem); }
+  bool has_x() const { return sums_x(problem, schedule); }
   double d() const { return problem.head_dim; }
   double dv() const { return problem.head_dim_v; }
   double element() const { return dtype_bytes(problem.dtype); }

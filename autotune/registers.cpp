@@ -11,10 +11,6 @@ namespace {
 // A fragment of 16 rows and these columns takes half as many registers of each of 32 threads.
 constexpr int fragment(int cols) { return cols / 2; }
 
-bool has_x(const Problem& problem) {
-  return problem.pass == Pass::kForwardTrain && needs_x(problem);
-}
-
 }  // namespace
 
 int thread_registers(const Schedule& schedule, const Tiling& tiling, const Target& target) {
@@ -31,7 +27,7 @@ int forward_accumulators(const Problem& problem, const Schedule& schedule) {
   const bool is_hopper = schedule.variant == Variant::kHopper;
   const int tiles = is_hopper && hopper.overlap ? 2 : 1;  // the next scores are in flight
   const int queries = is_hopper && hopper.queries_in_registers ? problem.head_dim / 4 : 0;
-  const int output = fragment(schedule.block_dv) * (has_x(problem) ? 2 : 1);
+  const int output = fragment(schedule.block_dv) * (sums_x(problem, schedule) ? 2 : 1);
   const int weighing = tiles * fragment(schedule.forward.block_cols) + output;
   const int summing = is_hopper ? tiles * fragment(hopper_score_cols(schedule)) : 0;
   return queries + std::max(weighing, summing);

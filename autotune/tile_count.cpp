@@ -40,10 +40,9 @@ double mean_softplus(double deviation) {
 
 // The score, in bits, below which a weight is less than 2^-11 of the row's largest, in the row of
 // sixteen whose largest is smallest: a warp takes one form for all of its rows.
-double deciding_score(const Problem& problem, double keys) {
+double deciding_score(const Problem& problem, const Schedule& schedule, double keys) {
   constexpr double kCutBits = 11;
-  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
-  const int power = std::max(problem.p, 1) - (has_x ? 1 : 0);
+  const int power = std::max(problem.p, 1) - (sums_x(problem, schedule) ? 1 : 0);
   if (keys < 16 || power == 0) return 0;
   const double deviation =
       std::log(problem.head_dim) * std::log(keys) / std::sqrt(problem.head_dim);
@@ -97,7 +96,7 @@ EvaluatorMix evaluator_mix(const Problem& problem, const Sizes& sizes, const Sch
   for (int i = 0; i < kSamples; ++i) {
     const double share = problem.causal ? (i + 0.5) / kSamples : 1.0;
     const double keys = share * static_cast<double>(sizes.seq_k);
-    const double score = deciding_score(problem, keys);
+    const double score = deciding_score(problem, schedule, keys);
     weight += share;
     brief += share * share_above(score, kBriefLimit);
     linear += share * share_above(score, kLinearLimit);

@@ -49,7 +49,7 @@ Status check_worth(const Schedule& schedule, const Problem& problem, const Targe
   LSSAR_RETURN_IF_ERROR(check_tiling("dkdv", schedule, schedule.dkdv,
                                      dkdv_accumulators(problem, schedule),
                                      dkdv_shared_bytes(problem, schedule), target));
-  if (schedule.dq_mode != DqMode::kSplit) return {};
+  if (!has_dq_tiles(schedule)) return {};
   return check_tiling("dq", schedule, schedule.dq, dq_accumulators(problem, schedule),
                       dq_shared_bytes(problem, schedule), target);
 }

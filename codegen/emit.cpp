@@ -140,9 +140,8 @@ constexpr double kCutBits = 11.0;
 constexpr double kSkipBits = 24.0, kSkipBitsFp32 = 48.0;
 
 // u where u^p (for X: u^(p-1)) = 2^-bits.
-double weight_at(const Problem& problem, double bits) {
-  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
-  const int power = effective_power(problem) - (has_x ? 1 : 0);
+double weight_at(const Problem& problem, const Schedule& schedule, double bits) {
+  const int power = effective_power(problem) - (sums_x(problem, schedule) ? 1 : 0);
   return power == 0 ? 0.0 : std::exp2(-bits / power);
 }
 
@@ -175,7 +174,7 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   } else {
     constant("bool", "kSumsByTma", boolean(sums_by_tma(schedule)));
     registers("Dkdv", schedule.dkdv);
-    if (schedule.dq_mode == DqMode::kSplit) registers("Dq", schedule.dq);
+    if (has_dq_tiles(schedule)) registers("Dq", schedule.dq);
   }
 }
 
@@ -212,7 +211,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   constant("bool", "kIsAligned", boolean(schedule.load_path == LoadPath::kCpAsync));
   constant("bool", "kIsTraining", boolean(is_training));
   constant("bool", "kNeedsX",
-           boolean((is_training || problem.pass == Pass::kBackward) && needs_x(problem)));
+           boolean((is_training || problem.pass == Pass::kBackward) && saves_x(problem, schedule)));
   constant("bool", "kIsRange", boolean(is_of_range(problem.pass)));
   constant("bool", "kOrderedDq",
            boolean(problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kOrdered));
@@ -223,7 +222,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     tiling("Dkdv", schedule.dkdv);
     constant("bool", "kSplitDkdv", boolean(schedule.split_dkdv));
     constant("bool", "kSumsDq", boolean(sums_dq(schedule)));
-    if (schedule.dq_mode == DqMode::kSplit) tiling("Dq", schedule.dq);
+    if (has_dq_tiles(schedule)) tiling("Dq", schedule.dq);
   } else {
     constant("bool", "kHasPassOne", boolean(problem.pass != Pass::kWeightedSum));
     constant("bool", "kHasPassTwo", boolean(problem.pass != Pass::kRowSums));
@@ -231,11 +230,11 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     constant("int", "kBlockDv", number(schedule.block_dv));
     constant("int", "kNumEvaluators", number(num_evaluators(schedule)));
     if (num_evaluators(schedule) > 1)
-      constant("float", "kCutWeight", float_literal(weight_at(problem, kCutBits)));
+      constant("float", "kCutWeight", float_literal(weight_at(problem, schedule, kCutBits)));
     constant("bool", "kSkipTiles", boolean(schedule.skip_tiles));
     if (schedule.skip_tiles)
       constant("float", "kSkipWeight",
-               float_literal(weight_at(problem, is_fp32 ? kSkipBitsFp32 : kSkipBits)));
+               float_literal(weight_at(problem, schedule, is_fp32 ? kSkipBitsFp32 : kSkipBits)));
   }
   write_functions(out, problem, schedule);
   out.close(";");
@@ -282,10 +281,6 @@ std::string kernel_name(const Problem& problem) {
 }
 
 }  // namespace
-
-bool needs_x(const Problem& problem) {
-  return problem.p != 0 && static_cast<float>(problem.offset) != 0.0f;
-}
 
 std::string source_without_header(const std::string& source) {
   const size_t end = source.find(kHeaderEnd);

@@ -130,7 +130,8 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
 struct SavedBytes {
   size_t o = 0, stats = 0, x = 0;
 };
-Result<SavedBytes> saved_bytes(const Problem& problem, const Sizes& sizes);
+Result<SavedBytes> saved_bytes(const Problem& problem, const Schedule& schedule,
+                               const Sizes& sizes);
 
 // Whether kernels read the keys scaled to unit length (AttentionParams::unit_keys).
 bool needs_unit_keys(const Problem& problem, const Schedule& schedule);
@@ -139,7 +140,11 @@ bool needs_unit_keys(const Problem& problem, const Schedule& schedule);
 // (AttentionParams::tickets).
 bool takes_tickets(const Problem& problem, const Schedule& schedule);
 
-// Whether the backward needs X: re-weighting with an offset.
-bool needs_x(const Problem& problem);
+// Whether the backward needs epsilon, which else is 0: re-weighting with an offset.
+bool needs_epsilon(const Problem& problem);
+// Whether X is saved for it: summed up by the forward for training, read by the backward.
+bool saves_x(const Problem& problem, const Schedule& schedule);
+// Whether the pass is the forward for training, and sums up X.
+bool sums_x(const Problem& problem, const Schedule& schedule);
 
 }  // namespace lssar

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/json_fields.h"
+#include "codegen/kernel.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/softplus_poly.h"
 
@@ -16,6 +17,8 @@ constexpr EnumName<LoadPath> kLoadPaths[] = {{LoadPath::kCpAsync, "cp_async"},
                                              {LoadPath::kPlain, "plain"}};
 constexpr EnumName<DqMode> kDqModes[] = {
     {DqMode::kSplit, "split"}, {DqMode::kAtomic, "atomic"}, {DqMode::kOrdered, "ordered"}};
+constexpr EnumName<EpsilonFrom> kEpsilons[] = {{EpsilonFrom::kX, "x"},
+                                               {EpsilonFrom::kPass, "pass"}};
 constexpr EnumName<NormForm> kNormForms[] = {{NormForm::kScores, "scores"},
                                              {NormForm::kOperands, "operands"}};
 constexpr EnumName<WeightsFrom> kWeightsFrom[] = {{WeightsFrom::kRegisters, "registers"},
@@ -86,9 +89,10 @@ Status read_hopper(JsonFields& fields, HopperOptions& hopper) {
 }
 
 // What both variants' defaults have in common.
-Schedule common_defaults(const Problem& problem, DqMode dq_mode) {
+Schedule common_defaults(const Problem& problem, DqMode dq_mode, EpsilonFrom epsilon) {
   Schedule schedule;
   schedule.dq_mode = dq_mode;
+  schedule.epsilon = epsilon;
   schedule.load_path = problem.alignment >= 16 ? LoadPath::kCpAsync : LoadPath::kPlain;
   // With p = 1 gradients jump where U becomes 0, and an error there shows in full.
   schedule.softplus_degree =
@@ -97,8 +101,9 @@ Schedule common_defaults(const Problem& problem, DqMode dq_mode) {
 }
 
 // The default for a variant that the problem need not prefer.
-Schedule default_of(Variant variant, const Problem& problem, const Target& target, DqMode dq_mode) {
-  Schedule schedule = common_defaults(problem, dq_mode);
+Schedule default_of(Variant variant, const Problem& problem, const Target& target, DqMode dq_mode,
+                    EpsilonFrom epsilon) {
+  Schedule schedule = common_defaults(problem, dq_mode, epsilon);
   if (variant == Variant::kHopper && hopper_reason(problem, target).ok()) {
     choose_hopper(schedule, problem, target);
   } else {
@@ -107,12 +112,35 @@ Schedule default_of(Variant variant, const Problem& problem, const Target& targe
   return schedule;
 }
 
+Status check_epsilon(const Schedule& schedule, const Problem& problem) {
+  const bool is_read = problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward;
+  if (schedule.epsilon == EpsilonFrom::kX || !is_read || needs_epsilon(problem)) return {};
+  return invalid_argument(fmt::format(
+      "schedule.epsilon = pass: allowed is x with problem.{}, because epsilon is 0 then: nothing "
+      "is saved for it, and a pass would add up zeros",
+      problem.p == 0 ? "p = 0" : "offset = 0"));
+}
+
 }  // namespace
 
-Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode) {
-  const bool is_hopper = prefers_hopper(common_defaults(problem, dq_mode), problem, target);
-  return default_of(is_hopper ? Variant::kHopper : Variant::kPortable, problem, target, dq_mode);
+Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode,
+                          EpsilonFrom epsilon) {
+  const bool is_hopper =
+      prefers_hopper(common_defaults(problem, dq_mode, epsilon), problem, target);
+  return default_of(is_hopper ? Variant::kHopper : Variant::kPortable, problem, target, dq_mode,
+                    epsilon);
 }
+
+Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Problem& problem,
+                      const Target& target) {
+  Schedule result = schedule;
+  result.epsilon = epsilon;
+  if (problem.pass == Pass::kBackward && !has_dq_tiles(schedule) && has_dq_tiles(result))
+    result.dq = default_of(schedule.variant, problem, target, schedule.dq_mode, epsilon).dq;
+  return result;
+}
+
+const char* epsilon_name(EpsilonFrom epsilon) { return enum_name(kEpsilons, epsilon); }
 
 Status validate(const Schedule& schedule, const Problem& problem, const Target& target) {
   if (schedule.load_path == LoadPath::kCpAsync && problem.alignment < 16)
@@ -128,6 +156,7 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
     return invalid_argument(
         "schedule.skip_tiles = true: not allowed with p = 0, because LSSA's weights are not powers "
         "and hardly any is small enough to be left out");
+  LSSAR_RETURN_IF_ERROR(check_epsilon(schedule, problem));
   return schedule.variant == Variant::kHopper ? check_hopper(schedule, problem, target)
                                               : check_portable(schedule, problem, target);
 }
@@ -154,12 +183,13 @@ std::string to_string(const Schedule& schedule) {
                 enum_name(kWeightsFrom, h.weights_from), enum_name(kStorePaths, h.store_path),
                 enum_name(kStorePaths, h.sum_path), enum_name(kNormForms, h.norm_form),
                 enum_name(kEvaluators, h.evaluator), h.producer_registers, h.consumer_registers);
-  return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {}{} softplus_degree {}{}",
+  return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {}{}{} softplus_degree {}{}",
                      enum_name(kVariants, schedule.variant),
                      enum_name(kLoadPaths, schedule.load_path), tiling(schedule.forward),
                      schedule.block_dv, tiling(schedule.dkdv),
                      schedule.split_dkdv ? " (split)" : "", tiling(schedule.dq),
                      enum_name(kDqModes, schedule.dq_mode),
+                     schedule.epsilon == EpsilonFrom::kPass ? " epsilon by pass" : "",
                      schedule.skip_tiles ? " skip_tiles" : "", schedule.softplus_degree, hopper);
 }
 
@@ -172,6 +202,7 @@ nlohmann::json to_json(const Schedule& schedule) {
           {"block_dv", schedule.block_dv},
           {"split_dkdv", schedule.split_dkdv},
           {"dq_mode", enum_name(kDqModes, schedule.dq_mode)},
+          {"epsilon", enum_name(kEpsilons, schedule.epsilon)},
           {"skip_tiles", schedule.skip_tiles},
           {"softplus_degree", schedule.softplus_degree},
           {"hopper", hopper_to_json(schedule.hopper)}};
@@ -188,6 +219,7 @@ Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& 
   fields.read("block_dv", schedule.block_dv);
   fields.read("split_dkdv", schedule.split_dkdv);
   fields.read_enum("dq_mode", kDqModes, schedule.dq_mode);
+  fields.read_enum("epsilon", kEpsilons, schedule.epsilon);
   fields.read("skip_tiles", schedule.skip_tiles);
   fields.read("softplus_degree", schedule.softplus_degree);
   LSSAR_RETURN_IF_ERROR(read_hopper(fields, schedule.hopper));
@@ -198,9 +230,10 @@ Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& 
 Result<Schedule> schedule_for(const Problem& problem, const Target& target,
                               const nlohmann::json& json) {
   LSSAR_ASSIGN_OR_RETURN(const Schedule given, schedule_from_json(json, Schedule{}));
-  const Schedule defaults = json.contains("variant")
-                                ? default_of(given.variant, problem, target, given.dq_mode)
-                                : default_schedule(problem, target, given.dq_mode);
+  const Schedule defaults =
+      json.contains("variant")
+          ? default_of(given.variant, problem, target, given.dq_mode, given.epsilon)
+          : default_schedule(problem, target, given.dq_mode, given.epsilon);
   LSSAR_ASSIGN_OR_RETURN(Schedule schedule, schedule_from_json(json, defaults));
   // The default's stages fill the shared memory: larger tiles make do with fewer, unless told.
   const auto names_stages = [&](const char* tiling) {

@@ -33,6 +33,14 @@ enum class DqMode {
   kOrdered,  // the same in the order of key tiles, which wait for one another: bitwise repeatable
 };
 
+// Where epsilon comes from, the mean of a row's gradient that every dS of the row needs
+// (docs/math.md). Training only, and only where problems have it (needs_epsilon). The forward for
+// training and the backward of its results must have the same.
+enum class EpsilonFrom {
+  kX,     // X, which the forward for training sums up (one product more) and saves
+  kPass,  // a pass over the keys in the backward (two products more), with the tiles of `dq`
+};
+
 // One tiled loop: a block owns `block_rows` rows (queries forward, keys in the dk/dv kernel) and
 // walks over tiles of `block_cols` of the other side, `stages` of them in shared memory.
 struct Tiling {
@@ -110,7 +118,7 @@ struct Schedule {
 
   Tiling forward;  // forward, forward-train
   Tiling dkdv;     // backward: rows are keys, columns are queries
-  Tiling dq;       // backward, DqMode::kSplit: rows are queries, columns are keys
+  Tiling dq;       // backward, has_dq_tiles: rows are queries, columns are keys
 
   // Columns of o (and X) accumulated at a time; a smaller value than head_dim_v repeats pass 2.
   int block_dv = 64;
@@ -120,6 +128,8 @@ struct Schedule {
   bool split_dkdv = false;
 
   DqMode dq_mode = DqMode::kSplit;
+
+  EpsilonFrom epsilon = EpsilonFrom::kX;
 
   // Forward: whether pass 2 leaves out the special functions and the product of a tile of keys
   // whose weights are all below 2^-24 of their row's largest (fp32: 2^-48); costs a comparison per
@@ -143,11 +153,22 @@ inline bool sums_by_tma(const Schedule& schedule) {
          schedule.hopper.sum_path == StorePath::kTma;
 }
 
-// The built-in default: legal on `target` for every valid problem. `dq_mode` matters to the
-// backward only.
+// Whether the backward has a kernel with the tiles of Schedule::dq: that of dq, or of epsilon.
+inline bool has_dq_tiles(const Schedule& schedule) {
+  return schedule.dq_mode == DqMode::kSplit || schedule.epsilon == EpsilonFrom::kPass;
+}
+
+// The built-in default: legal on `target` for every valid problem that may have `epsilon`.
+// `dq_mode` matters to the backward only.
 // REQUIRES: validate(problem).ok().
 Schedule default_schedule(const Problem& problem, const Target& target,
-                          DqMode dq_mode = DqMode::kSplit);
+                          DqMode dq_mode = DqMode::kSplit, EpsilonFrom epsilon = EpsilonFrom::kX);
+
+// `schedule` with another source of epsilon: a pass takes the default's tiles where the schedule
+// has had no use for any. Not validated: call validate.
+Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Problem& problem,
+                      const Target& target);
+const char* epsilon_name(EpsilonFrom epsilon);  // "x", "pass"
 
 // kInvalidArgument; names the field, the value, what is allowed and why.
 Status validate(const Schedule& schedule, const Problem& problem, const Target& target);

@@ -23,10 +23,6 @@ Status bad(const std::string& field, int value, const std::string& allowed) {
   return invalid_argument(fmt::format("schedule.{} = {}: {}", field, value, allowed));
 }
 
-bool has_x(const Problem& problem) {
-  return problem.pass == Pass::kForwardTrain && needs_x(problem);
-}
-
 Status check_registers(const HopperOptions& hopper, const Tiling& tiling) {
   const int producer = hopper.producer_registers;
   const int consumer = hopper.consumer_registers;
@@ -194,11 +190,12 @@ Status check_forward(const Schedule& schedule, const Problem& problem, const Tar
   LSSAR_RETURN_IF_ERROR(check_cluster(schedule));
   LSSAR_RETURN_IF_ERROR(check_tickets(hopper));
   LSSAR_RETURN_IF_ERROR(check_stagger(schedule, problem));
-  const int limit = kMaxCols / (has_x(problem) ? 2 : 1);
+  const int limit = kMaxCols / (sums_x(problem, schedule) ? 2 : 1);
   if (schedule.block_dv < 8 || schedule.block_dv > limit || schedule.block_dv % 8 != 0)
-    return bad("block_dv", schedule.block_dv,
-               fmt::format("allowed are multiples of 8 from 8 to {}, the columns of a wgmma{}",
-                           limit, has_x(problem) ? ", o and X in registers together" : ""));
+    return bad(
+        "block_dv", schedule.block_dv,
+        fmt::format("allowed are multiples of 8 from 8 to {}, the columns of a wgmma{}", limit,
+                    sums_x(problem, schedule) ? ", o and X in registers together" : ""));
   LSSAR_RETURN_IF_ERROR(check_store(schedule, problem));
   LSSAR_RETURN_IF_ERROR(check_registers(hopper, schedule.forward));
   return check_space("forward", schedule.forward, hopper_forward_shared_bytes(problem, schedule),
@@ -216,6 +213,28 @@ Status check_sum_path(const Schedule& schedule) {
                       : "the kernel of dq_mode split sums dq in registers"));
 }
 
+// The dk/dv kernel's sums of dq.
+Status check_sums_dq(const Schedule& schedule) {
+  const HopperOptions& hopper = schedule.hopper;
+  if (schedule.dkdv.block_cols != 64)
+    return bad("dkdv.block_cols", schedule.dkdv.block_cols,
+               "with dq_mode atomic or ordered, allowed is 64, because a tile's queries are the "
+               "rows of a wgmma");
+  if (schedule.dkdv.block_rows > 128)
+    return bad("dkdv.block_rows", schedule.dkdv.block_rows,
+               "with dq_mode atomic or ordered, allowed are 64 and 128, because one or two "
+               "consumers share the columns of dq");
+  if (hopper.ping_pong)
+    return invalid_argument(
+        "schedule.hopper.ping_pong = true: not allowed with dq_mode atomic or ordered, because "
+        "all consumers exchange dS' at once");
+  if (schedule.dq_mode == DqMode::kOrdered && hopper.persistent)
+    return invalid_argument(
+        "schedule.hopper.persistent = true: not allowed with dq_mode ordered, because a block "
+        "takes its work tile when it starts, so as to wait for earlier ones only");
+  return {};
+}
+
 Status check_backward(const Schedule& schedule, const Problem& problem, const Target& target) {
   const HopperOptions& hopper = schedule.hopper;
   LSSAR_RETURN_IF_ERROR(check_tiling("dkdv", schedule.dkdv));
@@ -231,29 +250,10 @@ Status check_backward(const Schedule& schedule, const Problem& problem, const Ta
                     "the accumulators of dk and dv do not fit in registers together",
                     problem.head_dim + problem.head_dim_v, kMaxCols));
   LSSAR_RETURN_IF_ERROR(check_sum_path(schedule));
-  if (sums_dq(schedule)) {
-    if (schedule.dkdv.block_cols != 64)
-      return bad("dkdv.block_cols", schedule.dkdv.block_cols,
-                 "with dq_mode atomic or ordered, allowed is 64, because a tile's queries are the "
-                 "rows of a "
-                 "wgmma");
-    if (schedule.dkdv.block_rows > 128)
-      return bad("dkdv.block_rows", schedule.dkdv.block_rows,
-                 "with dq_mode atomic or ordered, allowed are 64 and 128, because one or two "
-                 "consumers share "
-                 "the columns of dq");
-    if (hopper.ping_pong)
-      return invalid_argument(
-          "schedule.hopper.ping_pong = true: not allowed with dq_mode atomic or ordered, because "
-          "all consumers exchange dS' at once");
-    if (schedule.dq_mode == DqMode::kOrdered && hopper.persistent)
-      return invalid_argument(
-          "schedule.hopper.persistent = true: not allowed with dq_mode ordered, because a block "
-          "takes its work tile when it starts, so as to wait for earlier ones only");
-    return check_space("dkdv", schedule.dkdv, hopper_dkdv_shared_bytes(problem, schedule), target);
-  }
+  if (sums_dq(schedule)) LSSAR_RETURN_IF_ERROR(check_sums_dq(schedule));
   LSSAR_RETURN_IF_ERROR(
       check_space("dkdv", schedule.dkdv, hopper_dkdv_shared_bytes(problem, schedule), target));
+  if (!has_dq_tiles(schedule)) return {};
   LSSAR_RETURN_IF_ERROR(check_tiling("dq", schedule.dq));
   LSSAR_RETURN_IF_ERROR(check_turns("dq", schedule.dq, hopper.ping_pong));
   LSSAR_RETURN_IF_ERROR(check_registers(hopper, schedule.dq));
@@ -270,10 +270,10 @@ void fill_stages(Tiling& tiling, int most, const IsLegal& is_legal) {
 void choose_forward(Schedule& schedule, const Problem& problem, const Target& target) {
   HopperOptions& hopper = schedule.hopper;
   const int dim = std::max(problem.head_dim, problem.head_dim_v);
-  const int limit = has_x(problem) ? 128 : 256;
+  const int limit = sums_x(problem, schedule) ? 128 : 256;
   const int chunks = (problem.head_dim_v + limit - 1) / limit;
   schedule.block_dv = (problem.head_dim_v / 8 + chunks - 1) / chunks * 8;
-  const int accumulated = schedule.block_dv * (has_x(problem) ? 2 : 1);
+  const int accumulated = schedule.block_dv * (sums_x(problem, schedule) ? 2 : 1);
   schedule.forward.block_rows = 128;
   schedule.forward.block_cols = accumulated <= 64 ? 128 : accumulated <= 128 ? 96 : 48;
   hopper.store_path = StorePath::kTma;
@@ -302,7 +302,7 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   fill_stages(schedule.dkdv, 4, [&] {
     return hopper_dkdv_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
   });
-  if (sums) return;
+  if (!has_dq_tiles(schedule)) return;
   schedule.dq.block_rows = 128;
   schedule.dq.block_cols = dims <= 128 ? 96 : dims <= 256 ? 80 : dims <= 384 ? 48 : 32;
   fill_stages(schedule.dq, 4, [&] { return check_backward(schedule, problem, target).ok(); });
@@ -316,8 +316,7 @@ bool is_countable(const Schedule& schedule) {
     most = std::max({most, tiling.block_rows, tiling.block_cols});
     least = std::min({least, tiling.block_rows, tiling.block_cols});
   }
-  return most <= kMost &&
-         std::min({least, schedule.block_dv, schedule.hopper.score_cols}) >= 0;
+  return most <= kMost && std::min({least, schedule.block_dv, schedule.hopper.score_cols}) >= 0;
 }
 
 }  // namespace
@@ -387,7 +386,7 @@ void fit_sum_path(Schedule& schedule, const Problem& problem, const Target& targ
 void fit_stagger(Schedule& schedule, const Problem& problem, bool fits_cols, bool fits_stages) {
   if (problem.pass == Pass::kBackward || schedule.hopper.stagger == 1) return;
   // Scores of two tiles are in registers beside o.
-  const int accumulated = schedule.block_dv * (has_x(problem) ? 2 : 1);
+  const int accumulated = schedule.block_dv * (sums_x(problem, schedule) ? 2 : 1);
   if (fits_cols)
     schedule.forward.block_cols = accumulated <= 64    ? 96
                                   : accumulated <= 128 ? 64

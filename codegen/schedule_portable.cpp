@@ -76,7 +76,7 @@ Status check_forward(const Schedule& schedule, const Problem& problem, const Tar
         fmt::format("schedule.block_dv = {}: allowed are multiples of 16 from 16 to {}, the "
                     "(padded) head_dim_v",
                     schedule.block_dv, dim_v));
-  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  const bool has_x = sums_x(problem, schedule);
   if (schedule.block_dv * (has_x ? 2 : 1) > kMaxAccumulatorCols)
     return invalid_argument(fmt::format(
         "schedule.block_dv = {}: allowed are at most {} for this pass, because o{} is "
@@ -94,7 +94,8 @@ Status check_backward(const Schedule& schedule, const Problem& problem, const Ta
                     "the accumulators of dk and dv do not fit in registers together",
                     dims, kMaxAccumulatorCols));
   LSSAR_RETURN_IF_ERROR(check_shared("dkdv", dkdv_shared_bytes(problem, schedule), target));
-  if (sums_dq(schedule)) return check_sums_dq(problem, schedule);
+  if (sums_dq(schedule)) LSSAR_RETURN_IF_ERROR(check_sums_dq(problem, schedule));
+  if (!has_dq_tiles(schedule)) return {};
   LSSAR_RETURN_IF_ERROR(check_tiling("dq", schedule.dq));
   return check_shared("dq", dq_shared_bytes(problem, schedule), target);
 }
@@ -109,7 +110,7 @@ Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
 }
 
 void choose_forward(Schedule& schedule, const Problem& problem, const Target& target) {
-  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  const bool has_x = sums_x(problem, schedule);
   const int dim_v = padded_dim(problem.head_dim_v);
   // Columns that no target spills with (ptxas 13.0).
   const bool is_wide = padded_dim(problem.head_dim) > 192;

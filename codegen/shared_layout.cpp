@@ -51,7 +51,7 @@ void hopper_forward_parts(const Problem& problem, const Schedule& schedule, cons
   const int keys = std::max(tiling.block_cols, hopper_score_cols(schedule));
   const int slot = std::max(swizzled_bytes(keys, problem.head_dim),
                             swizzled_bytes(tiling.block_cols, schedule.block_dv));
-  const bool has_x = problem.pass == Pass::kForwardTrain && needs_x(problem);
+  const bool has_x = sums_x(problem, schedule);
   const int queries = swizzled_bytes(tiling.block_rows, problem.head_dim);
   const int weights = swizzled_bytes(tiling.block_rows, tiling.block_cols);
   const bool is_staggered = hopper.stagger > 1;
@@ -238,7 +238,7 @@ std::vector<SharedPart> shared_layout(const Problem& problem, const Schedule& sc
               : forward_parts(problem, schedule, place);
   } else if (entry == "lssar_backward_dkdv") {
     is_hopper ? hopper_dkdv_parts(problem, schedule, place) : dkdv_parts(problem, schedule, place);
-  } else if (entry == "lssar_backward_dq") {
+  } else if (entry == "lssar_backward_dq" || entry == "lssar_backward_epsilon") {
     is_hopper ? hopper_dq_parts(problem, schedule, place) : dq_parts(problem, schedule, place);
   }
   return layout;

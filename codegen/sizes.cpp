@@ -74,13 +74,26 @@ bool needs_unit_keys(const Problem& problem, const Schedule& schedule) {
          schedule.hopper.norm_form == NormForm::kOperands;
 }
 
+bool needs_epsilon(const Problem& problem) {
+  return problem.p != 0 && static_cast<float>(problem.offset) != 0.0f;
+}
+
+bool saves_x(const Problem& problem, const Schedule& schedule) {
+  return needs_epsilon(problem) && schedule.epsilon == EpsilonFrom::kX;
+}
+
+bool sums_x(const Problem& problem, const Schedule& schedule) {
+  return problem.pass == Pass::kForwardTrain && saves_x(problem, schedule);
+}
+
 bool takes_tickets(const Problem& problem, const Schedule& schedule) {
   return schedule.variant == Variant::kHopper && problem.pass != Pass::kBackward &&
          schedule.hopper.tickets;
 }
 
-Result<SavedBytes> saved_bytes(const Problem& problem, const Sizes& sizes) {
-  const int x_elem_bytes = !needs_x(problem) ? 0 : problem.dtype == DType::kFp32 ? 4 : 2;
+Result<SavedBytes> saved_bytes(const Problem& problem, const Schedule& schedule,
+                               const Sizes& sizes) {
+  const int x_elem_bytes = !saves_x(problem, schedule) ? 0 : problem.dtype == DType::kFp32 ? 4 : 2;
   const auto o = product({sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v, 4});
   const auto stats = product({sizes.batch, sizes.heads, sizes.seq_q, 4, 4});
   const auto x = product({sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v, x_elem_bytes});

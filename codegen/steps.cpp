@@ -92,12 +92,14 @@ Step hopper_dkdv_step(const Problem& problem, const Schedule& schedule) {
   return step;
 }
 
-// Maps in the order of DqMap (templates/kernels/hopper_backward_dq.cuh).
-Step hopper_dq_step(const Problem& problem, const Schedule& schedule) {
+// The kernel of dq, or that of epsilon, which has its tiles. Maps in the order of DqMap
+// (templates/kernels/hopper_backward_dq.cuh).
+Step hopper_dq_step(const Problem& problem, const Schedule& schedule, const char* entry,
+                    const char* call) {
   const Tiling& tiling = schedule.dq;
   Step step =
-      hopper_step("lssar_backward_dq", GridRows::kQueries, tiling,
-                  hopper_dq_shared_bytes(problem, schedule), "hopper_backward_dq", "HopperDqShape",
+      hopper_step(entry, GridRows::kQueries, tiling, hopper_dq_shared_bytes(problem, schedule),
+                  call, "HopperDqShape",
                   {matrix_map(MapTensor::kQ, tiling.block_rows),
                    matrix_map(MapTensor::kGradO, tiling.block_rows),
                    matrix_map(MapTensor::kK, tiling.block_cols),
@@ -127,20 +129,28 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
     return steps;
   }
   steps.push_back(row_step("lssar_backward_rows", GridRows::kQueries, "backward_rows"));
+  const bool has_epsilon_pass = schedule.epsilon == EpsilonFrom::kPass;
   if (schedule.variant == Variant::kHopper) {
+    if (has_epsilon_pass)
+      steps.push_back(
+          hopper_dq_step(problem, schedule, "lssar_backward_epsilon", "hopper_backward_epsilon"));
     steps.push_back(hopper_dkdv_step(problem, schedule));
-    steps.push_back(sums_dq(schedule) ? row_step("lssar_backward_dq_finish", GridRows::kQueries,
-                                                 "backward_dq_finish")
-                                      : hopper_dq_step(problem, schedule));
+    steps.push_back(
+        sums_dq(schedule)
+            ? row_step("lssar_backward_dq_finish", GridRows::kQueries, "backward_dq_finish")
+            : hopper_dq_step(problem, schedule, "lssar_backward_dq", "hopper_backward_dq"));
     return steps;
   }
+  const auto dq_step = [&](const char* entry, const char* call) {
+    return tile_step(entry, GridRows::kQueries, schedule.dq, dq_shared_bytes(problem, schedule),
+                     call, "DqShape");
+  };
+  if (has_epsilon_pass) steps.push_back(dq_step("lssar_backward_epsilon", "backward_epsilon"));
   steps.push_back(tile_step("lssar_backward_dkdv", GridRows::kKeys, schedule.dkdv,
                             dkdv_shared_bytes(problem, schedule), "backward_dkdv", "DkdvShape"));
-  steps.push_back(
-      sums_dq(schedule)
-          ? row_step("lssar_backward_dq_finish", GridRows::kQueries, "backward_dq_finish")
-          : tile_step("lssar_backward_dq", GridRows::kQueries, schedule.dq,
-                      dq_shared_bytes(problem, schedule), "backward_dq", "DqShape"));
+  steps.push_back(sums_dq(schedule) ? row_step("lssar_backward_dq_finish", GridRows::kQueries,
+                                               "backward_dq_finish")
+                                    : dq_step("lssar_backward_dq", "backward_dq"));
   return steps;
 }
 
@@ -158,6 +168,9 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
   }
   roots.push_back("templates/kernels/backward_rows.cuh");
   const bool is_hopper = schedule.variant == Variant::kHopper;
+  if (schedule.epsilon == EpsilonFrom::kPass)
+    roots.push_back(is_hopper ? "templates/kernels/hopper_backward_epsilon.cuh"
+                              : "templates/kernels/backward_epsilon.cuh");
   roots.push_back(is_hopper ? "templates/kernels/hopper_backward_dkdv.cuh"
                             : "templates/kernels/backward_dkdv.cuh");
   roots.push_back(sums_dq(schedule) ? "templates/kernels/backward_dq_finish.cuh"

@@ -93,11 +93,9 @@ std::vector<WgmmaShape> wgmma_shapes(const Problem& problem, const Schedule& sch
     shapes = {{problem.dtype, schedule.dkdv.block_cols},
               {problem.dtype, problem.head_dim},
               {problem.dtype, problem.head_dim_v}};
-    if (sums_dq(schedule)) {
+    if (sums_dq(schedule))
       shapes.insert({problem.dtype, hopper_query_grad_cols(problem, schedule)});
-    } else {
-      shapes.insert({problem.dtype, schedule.dq.block_cols});
-    }
+    if (has_dq_tiles(schedule)) shapes.insert({problem.dtype, schedule.dq.block_cols});
   }
   return {shapes.begin(), shapes.end()};
 }

@@ -93,7 +93,7 @@ std::vector<TileField> tile_fields(const Problem& problem, const Schedule& sched
   fields = {{"dkdv.block_cols", [](const Schedule& s) { return s.dkdv.block_cols; }},
             {"dkdv.block_rows", [](const Schedule& s) { return s.dkdv.block_rows; }},
             {"dkdv.stages", [](const Schedule& s) { return s.dkdv.stages; }}};
-  if (!sums_dq(schedule)) {
+  if (has_dq_tiles(schedule)) {
     fields.push_back({"dq.block_cols", [](const Schedule& s) { return s.dq.block_cols; }});
     fields.push_back({"dq.block_rows", [](const Schedule& s) { return s.dq.block_rows; }});
   }

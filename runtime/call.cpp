@@ -130,9 +130,9 @@ Status check_sizes(const Problem& problem, const Sizes& sizes) {
                      sizes.seq_q);
 }
 
-Status check_tensors(const Problem& problem, const Sizes& sizes, const Tensors& tensors,
-                     const Workspace& workspace, size_t workspace_needed) {
-  const Result<SavedBytes> saved = saved_bytes(problem, sizes);
+Status check_tensors(const Problem& problem, const Schedule& schedule, const Sizes& sizes,
+                     const Tensors& tensors, const Workspace& workspace, size_t workspace_needed) {
+  const Result<SavedBytes> saved = saved_bytes(problem, schedule, sizes);
   LSSAR_RETURN_IF_ERROR(saved.status());
   const Operands operands =
       list_operands(problem, sizes, *saved, tensors, workspace.data, workspace_needed);

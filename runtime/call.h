@@ -26,8 +26,8 @@ Tensor contiguous_tensor(DevicePtr data, int64_t heads, int64_t length, int64_t 
 
 // The tensors of a call, shapes as in templates/kernels/params.cuh. Which are used:
 //   forward        q, k, v -> o
-//   forward-train  q, k, v -> o, saved_o, saved_stats, saved_x (where needs_x(problem))
-//   backward       q, k, v, grad_o, saved_* -> grad_q, grad_k, grad_v
+//   forward-train  q, k, v -> o, saved_o, saved_stats, saved_x (where saves_x)
+//   backward       q, k, v, grad_o, saved_* (saved_x where saves_x) -> grad_q, grad_k, grad_v
 //   row-sums       q, k -> row_stats (planes 0 and 3)
 //   weighted-sum   q, k, v, row_stats (planes 0 and 3) -> row_stats (planes 1 and 2), partial_o
 // forward also writes row_stats where it is not 0. The others are ignored.
@@ -35,7 +35,7 @@ struct Tensors {
   Tensor q, k, v, o;
   Tensor grad_o, grad_q, grad_k, grad_v;
   DevicePtr saved_o = 0, saved_stats = 0, saved_x = 0;  // contiguous, sizes by saved_bytes()
-  DevicePtr row_stats = 0, partial_o = 0;  // as saved_stats and saved_o
+  DevicePtr row_stats = 0, partial_o = 0;               // as saved_stats and saved_o
 };
 
 struct Workspace {
@@ -56,8 +56,8 @@ Status check_sizes(const Problem& problem, const Sizes& sizes);
 // of the call (reported where it is certain: interleaved layouts such as packed q, k, v are fine);
 // a workspace of less than `workspace_needed` bytes.
 // REQUIRES: check_sizes(problem, sizes).ok().
-Status check_tensors(const Problem& problem, const Sizes& sizes, const Tensors& tensors,
-                     const Workspace& workspace, size_t workspace_needed);
+Status check_tensors(const Problem& problem, const Schedule& schedule, const Sizes& sizes,
+                     const Tensors& tensors, const Workspace& workspace, size_t workspace_needed);
 
 // The most that divides every data pointer and every stride in bytes that matters: problem's
 // element size up to 16, or 0 where a pointer is not even element-aligned.

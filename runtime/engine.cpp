@@ -283,9 +283,10 @@ Status Engine::execute(const PreparedKernel& kernel, const Sizes& sizes, const T
   LSSAR_RETURN_IF_ERROR(check_sizes(problem, sizes));
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                          workspace_layout(problem, kernel.schedule, sizes));
-  LSSAR_RETURN_IF_ERROR(check_tensors(problem, sizes, tensors, workspace, layout.total_bytes));
+  LSSAR_RETURN_IF_ERROR(
+      check_tensors(problem, kernel.schedule, sizes, tensors, workspace, layout.total_bytes));
 
-  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, sizes));
+  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, kernel.schedule, sizes));
   const Operands operands =
       list_operands(problem, sizes, saved, tensors, workspace.data, layout.total_bytes);
   ImportedRanges ranges(*device_, operands);

@@ -44,6 +44,12 @@ Result<ScheduleChoice> pick_schedule(const Problem& problem, const Target& targe
   return choice;
 }
 
+// How a text of errors names a variant.
+std::string variant_name(const Problem& problem, const Schedule& schedule) {
+  return fmt::format("{} at alignment {} has schedule.epsilon = {}", pass_name(problem.pass),
+                     problem.alignment, epsilon_name(schedule.epsilon));
+}
+
 // Before the launch, which may be what a reader looks for; and no reason for a call to fail.
 void log_execute(const PreparedKernel& kernel, Engine& engine, const Sizes& sizes) {
   try {
@@ -65,7 +71,55 @@ Result<std::unique_ptr<Plan>> Plan::create(std::shared_ptr<Engine> engine, const
       LSSAR_RETURN_IF_ERROR(plan->add_variant(pass, problem.alignment, options));
     }
   }
+  LSSAR_RETURN_IF_ERROR(plan->agree_on_epsilon());
   return plan;
+}
+
+std::vector<Plan::Variant*> Plan::training_variants() const {
+  std::vector<Variant*> variants;
+  for (const Pass pass : {Pass::kBackward, Pass::kForwardTrain}) {
+    for (const auto& variant : variants_[static_cast<int>(pass)]) {
+      if (variant != nullptr) variants.push_back(variant.get());
+    }
+  }
+  return variants;
+}
+
+Status Plan::agree_on_epsilon() {
+  const std::vector<Variant*> variants = training_variants();
+  if (variants.empty()) return {};
+  const Target& target = engine_->device().info().target;
+  const auto follow = [&](const Variant& variant, EpsilonFrom epsilon) {
+    return with_epsilon(variant.choice.schedule, epsilon, variant.problem, target);
+  };
+  const Variant& first = *variants[0];
+  EpsilonFrom wanted = first.choice.schedule.epsilon;
+  const std::string decided = variant_name(first.problem, first.choice.schedule);
+  std::string reason = "epsilon as the plan's " + std::string(pass_name(first.problem.pass)) + "'s";
+  for (const Variant* variant : variants) {
+    if (variant->choice.schedule.epsilon == wanted) continue;
+    if (variant->choice.origin == ScheduleOrigin::kGiven) {
+      return invalid_argument(fmt::format(
+          "schedules: {}, and {}: allowed is one source of epsilon for a plan's forward-train and "
+          "backward, because the one saves what the other reads",
+          decided, variant_name(variant->problem, variant->choice.schedule)));
+    }
+    // X is for every schedule; a pass needs tiles.
+    const Status status = validate(follow(*variant, wanted), variant->problem, target);
+    if (!status.ok() && first.choice.origin == ScheduleOrigin::kGiven) return status;
+    if (!status.ok()) {
+      wanted = EpsilonFrom::kX;
+      reason = "epsilon from X, because of another variant of the plan: " + status.message();
+      break;
+    }
+  }
+  for (Variant* variant : variants) {
+    if (variant->choice.schedule.epsilon == wanted) continue;
+    variant->choice.schedule = follow(*variant, wanted);
+    variant->choice.reason += "; " + reason;
+    LSSAR_RETURN_IF_ERROR(validate(variant->choice.schedule, variant->problem, target));
+  }
+  return {};
 }
 
 Status Plan::add_variant(Pass pass, int alignment, const PlanOptions& options) {
@@ -148,7 +202,9 @@ Result<size_t> Plan::workspace_bytes(const Sizes& sizes) const {
 
 Result<SavedBytes> Plan::saved(const Sizes& sizes) const {
   LSSAR_RETURN_IF_ERROR(check_sizes(problem_, sizes));
-  return saved_bytes(problem_, sizes);
+  const std::vector<Variant*> variants = training_variants();
+  const Schedule schedule = variants.empty() ? Schedule{} : variants[0]->choice.schedule;
+  return saved_bytes(problem_, schedule, sizes);
 }
 
 Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,

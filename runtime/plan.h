@@ -43,6 +43,7 @@ class Plan {
 
   // Enough for every pass of the plan.
   Result<size_t> workspace_bytes(const Sizes& sizes) const;
+  // What its forward for training saves, and its backward reads.
   Result<SavedBytes> saved(const Sizes& sizes) const;
 
   // kNotPrepared before prepare, or for a pass the plan was not made for; else as
@@ -70,6 +71,11 @@ class Plan {
   Plan(std::shared_ptr<Engine> engine, const Problem& problem)
       : engine_(std::move(engine)), problem_(problem) {}
   Status add_variant(Pass pass, int alignment, const PlanOptions& options);
+  // The variants that save or read X, or do neither, the one that decides first: the backward's.
+  std::vector<Variant*> training_variants() const;
+  // One source of epsilon for all of them: what one has saved any other may read. Errors: a given
+  // schedule that would have to change.
+  Status agree_on_epsilon();
   Status prepare_variant(Variant* variant) const;
   static int slot(int alignment) { return alignment >= 16 ? kFast : kPlain; }
   const Variant* find(Pass pass, int slot) const {

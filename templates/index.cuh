@@ -5,11 +5,13 @@
 #include "templates/kernels/backward_dkdv.cuh"
 #include "templates/kernels/backward_dq.cuh"
 #include "templates/kernels/backward_dq_finish.cuh"
+#include "templates/kernels/backward_epsilon.cuh"
 #include "templates/kernels/backward_rows.cuh"
 #include "templates/kernels/forward.cuh"
 #include "templates/kernels/forward_range.cuh"
 #include "templates/kernels/hopper_backward_dkdv.cuh"
 #include "templates/kernels/hopper_backward_dq.cuh"
+#include "templates/kernels/hopper_backward_epsilon.cuh"
 #include "templates/kernels/hopper_forward.cuh"
 #include "templates/kernels/key_norms.cuh"
 #include "templates/kernels/unit_keys.cuh"
@@ -99,6 +101,7 @@ LSSAR_DEVICE void run_every_kernel(const AttentionParams& p) {
   key_norms<Config>(p);
   forward<Config>(p);
   backward_rows<Config>(p);
+  backward_epsilon<Config>(p);
   backward_dkdv<Config>(p);
   if constexpr (Config::kSumsDq) {
     backward_dq_finish<Config>(p);
@@ -135,5 +138,6 @@ extern "C" __global__ void __launch_bounds__(256)
   lssar_device::hopper_forward<lssar_device::SampleStaggered>(params);
   lssar_device::hopper_backward_dkdv<SampleHopper>(params);
   lssar_device::hopper_backward_dq<SampleHopper>(params);
+  lssar_device::hopper_backward_epsilon<SampleHopper>(params);
 }
 #endif

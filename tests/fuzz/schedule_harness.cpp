@@ -37,7 +37,7 @@ void check_emitted(const Problem& problem, const Schedule& schedule, const Targe
   }
   const Result<WorkspaceLayout> layout = workspace_layout(problem, schedule, sizes);
   if (!layout.ok()) check_error(layout.status());
-  const Result<SavedBytes> saved = saved_bytes(problem, sizes);
+  const Result<SavedBytes> saved = saved_bytes(problem, schedule, sizes);
   if (!saved.ok()) check_error(saved.status());
 }
 

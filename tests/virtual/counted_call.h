@@ -40,7 +40,7 @@ class Call {
     }
     Problem training = problem;
     training.pass = Pass::kBackward;
-    const Result<SavedBytes> saved = saved_bytes(training, sizes_);
+    const Result<SavedBytes> saved = saved_bytes(training, Schedule{}, sizes_);
     EXPECT_TRUE(saved.ok());
     if (!saved.ok()) return;
     tensors_.saved_o = allocate(saved->o);

@@ -107,7 +107,7 @@ class Runner {
 
   Status set_up(const WorkspaceLayout& layout) {
     const auto& problem = inputs_.problem;
-    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, inputs_.sizes));
+    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, Schedule{}, inputs_.sizes));
     const Rows queries = {inputs_.sizes.heads, inputs_.sizes.seq_q};
     const Rows keys = {inputs_.sizes.kv_heads, inputs_.sizes.seq_k};
     LSSAR_RETURN_IF_ERROR(input(tensors_.q, inputs_.random.q, queries));
@@ -232,7 +232,7 @@ Status save_forward(Engine& engine, const Lengths& lengths, Inputs& backward) {
   Runner runner(engine.device(), forward);
   LSSAR_RETURN_IF_ERROR(runner.set_up(layout));
   LSSAR_RETURN_IF_ERROR(runner.launch(kernel->loaded->image.bytes, kernel->source.steps, layout));
-  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(forward.problem, forward.sizes));
+  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(forward.problem, kernel->schedule, forward.sizes));
   LSSAR_ASSIGN_OR_RETURN(backward.saved_o, runner.bytes_of(runner.tensors().saved_o, saved.o));
   LSSAR_ASSIGN_OR_RETURN(backward.saved_stats,
                          runner.bytes_of(runner.tensors().saved_stats, saved.stats));

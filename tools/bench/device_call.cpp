@@ -53,7 +53,7 @@ Status DeviceCall::allocate_tensors(const Problem& problem) {
   for (Tensor* v : {&tensors_.v, &tensors_.grad_v}) {
     LSSAR_RETURN_IF_ERROR(make(v, sizes_.kv_heads, sizes_.seq_k, dv));
   }
-  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, sizes_));
+  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, Schedule{}, sizes_));
   LSSAR_ASSIGN_OR_RETURN(tensors_.saved_o, allocate(saved.o));
   LSSAR_ASSIGN_OR_RETURN(tensors_.saved_stats, allocate(saved.stats));
   LSSAR_ASSIGN_OR_RETURN(tensors_.saved_x, allocate(saved.x));

@@ -75,7 +75,7 @@ class AttentionRun {
     LSSAR_RETURN_IF_ERROR(allocate(elems_q(problem_.head_dim_v), &tensors_.o));
     if (problem_.pass == Pass::kForward) return {};
 
-    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem_, sizes_));
+    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_by_forward());
     LSSAR_RETURN_IF_ERROR(allocate_bytes(saved.o, &tensors_.saved_o));
     LSSAR_RETURN_IF_ERROR(allocate_bytes(saved.stats, &tensors_.saved_stats));
     LSSAR_RETURN_IF_ERROR(allocate_bytes(saved.x, &tensors_.saved_x));
@@ -127,6 +127,15 @@ class AttentionRun {
   size_t elems_q(int dim) const { return size_t(sizes_.batch) * sizes_.heads * sizes_.seq_q * dim; }
   size_t elems_k(int dim) const {
     return size_t(sizes_.batch) * sizes_.kv_heads * sizes_.seq_k * dim;
+  }
+
+  // One schedule's text is for both passes of a training step.
+  Result<SavedBytes> saved_by_forward() const {
+    Problem problem = problem_;
+    problem.pass = Pass::kForwardTrain;
+    LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> schedule,
+                           schedules_.schedule(problem, device_->info().target));
+    return saved_bytes(problem, schedule.value_or(Schedule{}), sizes_);
   }
 
   Status allocate_bytes(size_t bytes, DeviceBuffer* buffer) {

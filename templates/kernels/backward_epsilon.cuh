@@ -1,0 +1,64 @@
+// Epsilon of the backward's rows where no X was saved: after the kernel on rows, whose constants it
+// completes, and before those that read them.
+//
+// The kernel of dq without its product (templates/kernels/backward_dq.cuh): a block owns BLOCK_M
+// queries of one head, 16 to a warp, and walks over tiles of BLOCK_N keys, longest first.
+// Shared memory and barriers are that kernel's.
+#pragma once
+
+#include "templates/kernels/backward_dq.cuh"
+#include "templates/tile/epsilon_sum.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+LSSAR_DEVICE void backward_epsilon(const AttentionParams& p) {
+  using Shape = DqShape<Config>;
+  using Element = typename Config::Element;
+  using Mma = typename Config::Mma;
+  BackwardDq<Config> block(p);
+  block.place_block();
+  const BlockPlace& place = block.place;
+  const i64 first_row = block.first_row;
+  const i64 num_queries = seq_q<Config>(p);
+  const i64 last_row = minimum(first_row + Shape::BLOCK_M, num_queries) - 1;
+  const i64 first_visible = num_visible_keys<Config>(p, first_row);
+  const int num_tiles =
+      static_cast<int>(ceil_div(num_visible_keys<Config>(p, last_row), Shape::BLOCK_N));
+  const u32 shared = dynamic_shared_address();
+  const typename Shape::QueryTile queries{shared};
+  const typename Shape::GradTile grads{shared + Shape::QueryTile::kBytes};
+  load_tile<Shape::kThreads, Config::kIsAligned>(
+      queries, row_pointer<const Element>(p.q, place.batch, place.head, first_row), p.q.row_stride,
+      num_queries - first_row, Config::kHeadDim);
+  load_tile<Shape::kThreads, Config::kIsAligned>(
+      grads, row_pointer<const Element>(p.grad_o, place.batch, place.head, first_row),
+      p.grad_o.row_stride, num_queries - first_row, Config::kHeadDimV);
+  DqLoader<Config> loader{p, place.batch, place.head / (p.heads / p.kv_heads), num_tiles,
+                          shared + Shape::kStagesOffset};
+  Pipeline<Config::kDqStages, DqLoader<Config>> ring(loader);
+  ring.start();
+
+  EpsilonSum<Config> sum;
+  sum.clear();
+#pragma unroll 1
+  for (int tile = 0; tile < num_tiles; ++tile) {
+    const u32 stage = shared + Shape::kStagesOffset + ring.next() * Shape::kStageBytes;
+    typename BackwardDq<Config>::Scores s, d;
+    s.clear();
+    d.clear();
+    Mma::multiply_transposed(s, queries, block.warp_row0(), typename Shape::KeyTile{stage});
+    Mma::multiply_transposed(d, grads, block.warp_row0(),
+                             typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
+    const i64 first_key = i64{tile} * Shape::BLOCK_N;
+    sum.add(s, d, block.constants, stage + Shape::kNormsOffset,
+            {block.visible, first_key, first_key + Shape::BLOCK_N > first_visible});
+  }
+  ring.finish();
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    sum.write(half, block.visible[half],
+              p.row_constants + block.flat_row(half) * (kRowConstantBytes / 4));
+}
+
+}  // namespace lssar_device

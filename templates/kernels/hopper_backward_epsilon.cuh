@@ -1,0 +1,79 @@
+// Epsilon of the backward's rows where no X was saved, for sm_90a: after the kernel on rows, whose
+// constants it completes, and before those that read them.
+//
+// The kernel of dq without its product (templates/kernels/hopper_backward_dq.cuh): its work tiles,
+// shared memory, barriers and producer are that kernel's. Consumers have no product beside their
+// arithmetic but the other consumers' (kPingPong): a second pair of tiles of scores would take
+// their registers.
+#pragma once
+
+#include "templates/kernels/hopper_backward_dq.cuh"
+#include "templates/tile/epsilon_sum.cuh"
+
+namespace lssar_device {
+
+// A warp group.
+template <class Config>
+struct EpsilonConsumer : DqConsumer<Config> {
+  using Shape = HopperDqShape<Config>;
+  using Base = DqConsumer<Config>;
+
+  LSSAR_DEVICE EpsilonConsumer(const AttentionParams& params, DqShared<Config> s, int g)
+      : Base(params, s, g) {}
+
+  LSSAR_DEVICE void add_keys(EpsilonSum<Config>& sum, int num_tiles) {
+#pragma unroll 1
+    for (int tile = 0; tile < num_tiles; ++tile) {
+      typename Base::Scores s, d;
+      this->turns.take();
+      this->start_scores(s, d);
+      this->turns.pass();
+      this->template finish_scores<0>(s, d);
+      const i64 first_key = i64{tile} * Shape::BLOCK_N;
+      sum.add(s, d, this->constants, this->shared.norms(this->released.slot),
+              {this->visible, first_key, first_key + Shape::BLOCK_N > this->first_masked});
+      this->release_slot();
+    }
+  }
+
+  LSSAR_DEVICE void process(const DqWork<Config>& work) {
+    this->place_rows(work);
+    const RingBarriers<1> query_ring = this->shared.query_ring();
+    mbarrier_wait(query_ring.full(0), this->query_cursor.parity);
+    this->query_cursor.advance();
+    EpsilonSum<Config> sum;
+    sum.clear();
+    add_keys(sum, work.num_tiles);
+    this->release(query_ring.empty(0));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i64 row = work.first_row + this->warp_row0() + fragment_row(half);
+      sum.write(half, this->visible[half],
+                this->p.row_constants + this->flat_row(work, row) * (kRowConstantBytes / 4));
+    }
+  }
+
+  LSSAR_DEVICE void run() {
+    this->turns.begin();
+    for_each_work_tile<Config::kIsPersistent>(DqWork<Config>::count(this->p), [this](u32 index) {
+      process(DqWork<Config>(this->p, index));
+    });
+  }
+};
+
+template <class Config>
+LSSAR_DEVICE void hopper_backward_epsilon(const TmaParams& params) {
+  using Shape = HopperDqShape<Config>;
+  const DqShared<Config> shared{swizzled_shared_address()};
+  if (thread_index() == 0) {
+    shared.ring().init(Shape::kConsumerWarps);
+    shared.query_ring().init(Shape::kConsumerWarps);
+    fence_mbarrier_init();
+  }
+  block_barrier();
+  run_roles<Config::kDqProducerRegisters, Config::kDqConsumerRegisters>(
+      [&] { DqProducer<Config>(params, shared).run(); },
+      [&](int group) { EpsilonConsumer<Config>(params.attention, shared, group).run(); });
+}
+
+}  // namespace lssar_device

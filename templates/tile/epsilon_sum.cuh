@@ -1,0 +1,57 @@
+// Epsilon of the backward's rows from a sum over their keys, where no X was saved
+// (tile/row_constants.cuh). Shared by the epsilon kernels of every architecture.
+//
+//   eps_i c'_i / R_i = b_i / N_i sum_j u_ij^(p-1) (gain D_ij - gain_delta)
+//
+// The mean of dP over P, whose P_ij is (U_ij + b_i) / N_i where U_ij > 0: of that sum U's part is
+// 0 (docs/math.md), and only b_i's is left.
+#pragma once
+
+#include "templates/tile/query_scores.cuh"
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+// Of a row's constants, as RowConstants::pack_to lays them out.
+inline constexpr int kEpsilonIdx = 6;
+
+template <class Config>
+struct EpsilonSum {
+  float sums[2];  // of this lane's columns
+
+  LSSAR_DEVICE void clear() { sums[0] = sums[1] = 0.0f; }
+
+  // s: products q_i k_j, d: products g_i v_j. The mask is needed past the last key, too, where the
+  // products are 0 and the weights are not. Tiles are summed apart: fewer terms per sum.
+  template <int kTiles>
+  LSSAR_DEVICE void add(Fragment<kTiles>& s, const Fragment<kTiles>& d,
+                        const RowConstants (&rows)[2], u32 norms, const QueryMask& mask) {
+    const float score_scale[2] = {rows[0].score_scale, rows[1].score_scale};
+    scale_scores(s, score_scale, norms);
+    if (mask.is_needed) mask_keys(s, mask.visible, mask.first, -infinity());
+    float tile[2] = {0.0f, 0.0f};
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const RowConstants& row = rows[e / 2];
+        const float u = fma_saturate(softplus_bits<Config>(s.at[n][e]), row.slope, row.intercept);
+        tile[e / 2] =
+            fma(Config::power_slope(u), fma(row.gain, d.at[n][e], -row.gain_delta), tile[e / 2]);
+      }
+    }
+    sums[0] += tile[0];
+    sums[1] += tile[1];
+  }
+
+  // Half `half`'s row, in `constants`; all lanes of a warp call it. A row without an offset keeps
+  // what it has: 0, or NaN if it saw one.
+  LSSAR_DEVICE void write(int half, i64 visible, float* constants) const {
+    const float sum = quad_sum(sums[half]);
+    const float num_keys = static_cast<float>(visible);
+    const float offset = row_offset<Config>(num_keys);
+    if (offset != 0.0f && (lane_index() & 3) == 0) constants[kEpsilonIdx] = sum * offset / num_keys;
+  }
+};
+
+}  // namespace lssar_device
