@@ -177,11 +177,24 @@ CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Sch
   return estimate;
 }
 
+double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& target,
+                   const GpuModel& gpu, const Calibration& calibration) {
+  if (problem.pass != Pass::kBackward || !needs_epsilon(problem)) return 0;
+  Problem forward = problem;
+  forward.pass = Pass::kForwardTrain;
+  const auto ms = [&](EpsilonFrom epsilon) {
+    const Schedule schedule = default_schedule(forward, target, DqMode::kSplit, epsilon);
+    return apply(estimate_cost(forward, sizes, schedule, target, gpu), calibration).ms;
+  };
+  return std::max(0.0, ms(EpsilonFrom::kX) - ms(EpsilonFrom::kPass));
+}
+
 nlohmann::json to_json(const CostEstimate& estimate) {
   nlohmann::json terms = nlohmann::json::object();
   for (int i = 0; i < kNumResources; ++i)
     terms[resource_name(static_cast<Resource>(i))] = estimate.terms_ms[static_cast<size_t>(i)];
   return {{"ms", estimate.ms},
+          {"elsewhere_ms", estimate.elsewhere_ms},
           {"lower_bound_ms", estimate.lower_bound_ms},
           {"terms_ms", terms},
           {"wave_factor", estimate.wave_factor},

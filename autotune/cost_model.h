@@ -32,6 +32,10 @@ struct CostEstimate {
   double wave_factor = 1;  // >= 1: SMs idle at the end; of the kernel that takes longest
   double stall_ms = 0;     // what nothing hides: starts and ends of blocks, loads that come late
   double launch_ms = 0;
+  // What the schedule costs another pass and is in nothing above: saving_x_ms, where who asks has
+  // put it.
+  double elsewhere_ms = 0;
+  double whole_ms() const { return ms + elsewhere_ms; }
   int blocks_per_sm = 1;               // of the kernel that takes longest
   Resource limit = Resource::kTensor;  // the largest term
 };
@@ -64,6 +68,12 @@ struct Calibration {
 };
 Calibration calibrate(const std::vector<TuningRecord>& measured, const GpuModel& gpu);
 CostEstimate apply(const CostEstimate& estimate, const Calibration& calibration);
+
+// What X, where the backward `problem` may take it from there, costs the forward for training: the
+// estimate of its default with X less that without. Backward schedules are compared with it; 0 for
+// other passes, and where there is no X.
+double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& target,
+                   const GpuModel& gpu, const Calibration& calibration = {});
 
 // Spearman's rank correlation, mean ranks for ties. NaN below 3 pairs.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);

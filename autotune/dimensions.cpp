@@ -16,12 +16,26 @@ bool hopper_dkdv(const Scope& s) { return s.is_hopper() && s.is_backward(); }
 bool has_dq_kernel(const Scope& s) {
   return s.is_backward() && s.schedule.dq_mode == DqMode::kSplit;
 }
+// ... or another kernel with its tiles.
+bool has_tiles_of_dq(const Scope& s) { return s.is_backward() && has_dq_tiles(s.schedule); }
 bool hopper_sums(const Scope& s) { return hopper_dkdv(s) && s.schedule.dq_mode == DqMode::kAtomic; }
 bool hopper_dq(const Scope& s) { return s.is_hopper() && has_dq_kernel(s); }
+bool hopper_dq_tiles(const Scope& s) { return s.is_hopper() && has_tiles_of_dq(s); }
 bool portable(const Scope& s) { return !s.is_hopper(); }
 bool portable_forward(const Scope& s) { return !s.is_hopper() && !s.is_backward(); }
 bool portable_dkdv(const Scope& s) { return !s.is_hopper() && s.is_backward(); }
-bool portable_dq(const Scope& s) { return !s.is_hopper() && has_dq_kernel(s); }
+bool portable_dq_tiles(const Scope& s) { return !s.is_hopper() && has_tiles_of_dq(s); }
+// Elsewhere X costs the forward for training one product, and a pass the backward two and the
+// weights of all scores: there is nothing to search.
+bool repeats_pass_two_for_x(const Scope& s) {
+  if (!s.is_backward() || !needs_epsilon(s.problem)) return false;
+  Problem forward = s.problem;
+  forward.pass = Pass::kForwardTrain;
+  const auto columns = [&](EpsilonFrom epsilon) {
+    return default_schedule(forward, s.target, DqMode::kSplit, epsilon).block_dv;
+  };
+  return columns(EpsilonFrom::kX) < columns(EpsilonFrom::kPass);
+}
 bool persistent(const Scope& s) { return s.is_hopper() && s.schedule.hopper.persistent; }
 bool persistent_forward(const Scope& s) { return persistent(s) && !s.is_backward(); }
 bool staggered(const Scope& s) { return hopper_forward(s) && s.schedule.hopper.stagger > 1; }
@@ -94,6 +108,12 @@ constexpr DimensionRow kRows[] = {
      "as many blocks as the GPU holds, each with tile after tile, against one block per tile and "
      "fewer registers",
      hopper, nullptr, R"({"true": "persistent", "false": "static"})"},
+    {"epsilon", Level::kAlgorithm, R"(["x", "pass"])",
+     "a row's epsilon from X, which is a product more in the forward for training, leaves o half "
+     "of "
+     "its registers and takes memory, or from a pass over the keys: two products more in the "
+     "backward",
+     repeats_pass_two_for_x, nullptr, R"({"\"x\"": "", "\"pass\"": "epsilon by pass"})"},
     {"hopper.stagger", Level::kAlgorithm, "[1, 2, 4]",
      "query tiles in a row, each one's pass 1 beside pass 2 of the one before: keys are loaded "
      "once "
@@ -144,11 +164,11 @@ constexpr DimensionRow kRows[] = {
     {"dkdv.stages", Level::kBlock, "[2, 4]", "slots of the dk/dv kernel's ring", hopper_dkdv},
     {"dkdv.min_blocks", Level::kBlock, "[1, 2]", "blocks of the dk/dv kernel per SM", hopper_dkdv},
     {"dq.block_rows", Level::kBlock, "[64, 128, 192]",
-     "queries of a block, 64 to a consumer: more share each key tile", hopper_dq},
+     "queries of a block, 64 to a consumer: more share each key tile", hopper_dq_tiles},
     {"dq.block_cols", Level::kBlock, "[32, 48, 64, 80, 96, 128]",
-     "keys per tile: dq and two tiles of scores must fit in registers", hopper_dq},
-    {"dq.stages", Level::kBlock, "[2, 4]", "slots of the dq kernel's ring", hopper_dq},
-    {"dq.min_blocks", Level::kBlock, "[1, 2]", "blocks of the dq kernel per SM", hopper_dq},
+     "keys per tile: dq and two tiles of scores must fit in registers", hopper_dq_tiles},
+    {"dq.stages", Level::kBlock, "[2, 4]", "slots of the dq kernel's ring", hopper_dq_tiles},
+    {"dq.min_blocks", Level::kBlock, "[1, 2]", "blocks of the dq kernel per SM", hopper_dq_tiles},
     {"dkdv.block_rows", Level::kBlock, "[16, 32, 64, 128]",
      "keys of a block, 16 to a warp: more share each query tile", portable_dkdv},
     {"dkdv.block_cols", Level::kBlock, "[16, 32, 48, 64]",
@@ -158,13 +178,13 @@ constexpr DimensionRow kRows[] = {
     {"dkdv.min_blocks", Level::kBlock, "[1, 2, 3]",
      "blocks of the dk/dv kernel per SM that registers must be left for", portable_dkdv},
     {"dq.block_rows", Level::kBlock, "[16, 32, 64, 128]",
-     "queries of a block, 16 to a warp: more share each key tile", portable_dq},
+     "queries of a block, 16 to a warp: more share each key tile", portable_dq_tiles},
     {"dq.block_cols", Level::kBlock, "[16, 32, 48, 64]",
-     "keys per tile: dq and two tiles of scores must fit in registers", portable_dq},
+     "keys per tile: dq and two tiles of scores must fit in registers", portable_dq_tiles},
     {"dq.stages", Level::kBlock, "[1, 2, 3]", "tiles of the dq kernel in shared memory",
-     portable_dq},
+     portable_dq_tiles},
     {"dq.min_blocks", Level::kBlock, "[1, 2, 3]",
-     "blocks of the dq kernel per SM that registers must be left for", portable_dq},
+     "blocks of the dq kernel per SM that registers must be left for", portable_dq_tiles},
 
     // ---- block: both passes
     {"load_path", Level::kBlock, R"(["cp_async", "plain"])",

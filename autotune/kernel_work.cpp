@@ -21,6 +21,7 @@ constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
 constexpr LoopSlots kDkdv = {21.5, 75, 0.33};
 constexpr LoopSlots kDq = {19, 120, 0};
+constexpr LoopSlots kEpsilon = {16, 85, 0};
 // Weights through shared memory: the stores; written, and read as rows, at 2 bytes each.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
 constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, where nothing is skipped
@@ -185,14 +186,11 @@ KernelWork dkdv_work(const WorkContext& c) {
   return work;
 }
 
-KernelWork dq_work(const WorkContext& c) {
+// The kernels with the tiles of dq: dq's own, and epsilon's.
+KernelWork dq_tiles_work(const WorkContext& c, PerScore per, int accumulators, bool has_overlap) {
   const Schedule& s = c.schedule;
   const TileCount count = query_tiles(c.problem, c.sizes, s.dq.block_rows, s.dq.block_cols);
-  PerScore per;
   per.rows_products = c.d() + c.dv();
-  per.register_products = c.d();
-  per.special = 2;
-  per.slots = with_power(kDq, c.problem.p - 1, s.softplus_degree, 1);
   per.loaded = c.d() + c.dv();
 
   KernelWork work;
@@ -203,11 +201,30 @@ KernelWork dq_work(const WorkContext& c) {
   work.is_sorted = c.is_hopper();
   set_occupancy(
       c, s.dq, c.is_hopper() ? hopper_dq_shared_bytes(c.problem, s) : dq_shared_bytes(c.problem, s),
-      dq_accumulators(c.problem, s), c.is_hopper() && s.hopper.overlap, work);
+      accumulators, has_overlap, work);
   work.phases[0].amount[static_cast<size_t>(Resource::kDram)] =
-      c.slices() * c.seq_q() * (2 * c.d() + c.dv()) * c.element() +
+      c.slices() * c.seq_q() * (c.d() + c.dv()) * c.element() +
       c.kv_slices() * c.seq_k() * (c.d() + c.dv()) * c.element();
   return work;
+}
+
+KernelWork dq_work(const WorkContext& c) {
+  PerScore per;
+  per.register_products = c.d();
+  per.special = 2;
+  per.slots = with_power(kDq, c.problem.p - 1, c.schedule.softplus_degree, 1);
+  KernelWork work = dq_tiles_work(c, per, dq_accumulators(c.problem, c.schedule),
+                                  c.is_hopper() && c.schedule.hopper.overlap);
+  work.phases[0].amount[static_cast<size_t>(Resource::kDram)] +=
+      c.slices() * c.seq_q() * c.d() * c.element();
+  return work;
+}
+
+KernelWork epsilon_work(const WorkContext& c) {
+  PerScore per;
+  per.special = 1;
+  per.slots = with_power(kEpsilon, c.problem.p - 1, c.schedule.softplus_degree, 1);
+  return dq_tiles_work(c, per, epsilon_accumulators(c.schedule), false);
 }
 
 }  // namespace
@@ -230,13 +247,16 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
     return pass;
   }
   add(dkdv_work(c), c.seq_q(), 1);
+  const bool has_epsilon_pass = schedule.epsilon == EpsilonFrom::kPass;
+  if (has_epsilon_pass) add(epsilon_work(c), c.seq_k(), heads_per_kv);
   const bool has_sums = sums_dq(schedule);
   if (!has_sums) add(dq_work(c), c.seq_k(), heads_per_kv);
   // The rows kernel reads q, g, the saved o and X; the last one reads the sums and q.
-  double query_row = key_row + c.dv() * (c.element() + 4) + 2 * c.dv() + 16 + kRowConstantBytes;
+  const double x_row = has_epsilon_pass ? 0 : 2 * c.dv();
+  double query_row = key_row + c.dv() * (c.element() + 4) + x_row + 16 + kRowConstantBytes;
   if (has_sums) query_row += 8 * c.d() + 2 * key_row;
   pass.row_bytes += c.slices() * c.seq_q() * query_row;
-  pass.launches = 4;
+  pass.launches = has_epsilon_pass ? 5 : 4;
   return pass;
 }
 

@@ -44,6 +44,8 @@ int dkdv_accumulators(const Problem& problem, const Schedule& schedule) {
   return std::max(most, dk + (schedule.split_dkdv ? 0 : dv) + dq + scores / 2);
 }
 
+int epsilon_accumulators(const Schedule& schedule) { return 2 * fragment(schedule.dq.block_cols); }
+
 int dq_accumulators(const Problem& problem, const Schedule& schedule) {
   const int cols = schedule.dq.block_cols;
   // The next tile's scores are in flight while this one's, rounded, are multiplied.

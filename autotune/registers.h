@@ -17,5 +17,6 @@ int thread_registers(const Schedule& schedule, const Tiling& tiling, const Targe
 int forward_accumulators(const Problem& problem, const Schedule& schedule);
 int dkdv_accumulators(const Problem& problem, const Schedule& schedule);
 int dq_accumulators(const Problem& problem, const Schedule& schedule);
+int epsilon_accumulators(const Schedule& schedule);
 
 }  // namespace lssar

@@ -93,7 +93,9 @@ SearchRun::SearchRun(CandidateRunner& runner, const SearchRequest& request)
       request_(request),
       bucket_(bucket_of(request.problem, request.sizes, request.determinism)),
       name_(search_name(request.budget)),
-      start_s_(request.now_s ? request.now_s() : steady_seconds()) {}
+      start_s_(request.now_s ? request.now_s() : steady_seconds()),
+      saving_x_ms_(saving_x_ms(request.problem, request.sizes, request.target, request.gpu,
+                               request.calibration)) {}
 
 Result<SearchOutcome> SearchRun::run() {
   outcome_.target = request_.target;
@@ -171,6 +173,7 @@ Result<SearchOutcome> SearchRun::no_winner() const {
 }
 
 void SearchRun::finish(double started_s) {
+  outcome_.saving_x_ms = saving_x_ms_;
   outcome_.combinations = found_.combinations;
   outcome_.duplicates = found_.duplicates;
   outcome_.rejected_by_rule = found_.rejected_by_rule;
@@ -186,15 +189,16 @@ void SearchRun::finish(double started_s) {
 
   for (size_t i = 0; i < trials_.size(); ++i) {
     const Trial& trial = trials_[i];
-    CandidateFate fate{trial.algorithm,   trial.spec.schedule,     trial.fate,    trial.reason,
-                       trial.estimate.ms, trial.estimate.terms_ms, trial.score_ms};
+    CandidateFate fate{trial.algorithm, trial.spec.schedule,        trial.fate,
+                       trial.reason,    trial.estimate.ms,          trial.estimate.terms_ms,
+                       trial.score_ms,  trial.estimate.elsewhere_ms};
     if (has_winner_ && i == winner_) {
       fate.fate = Fate::kWon;
       fate.reason = outcome_.kept_incumbent ? "nothing was better by more than the noise" : "";
     } else if (trial.state == Trial::State::kAlive) {
       fate.fate = Fate::kSlower;
       fate.reason = fmt::format("{:.2f} x the winner's time",
-                                has_winner_ ? trial.score_ms / trials_[winner_].score_ms : 0.0);
+                                has_winner_ ? trial.whole_ms() / trials_[winner_].whole_ms() : 0.0);
     } else if (trial.state == Trial::State::kWaiting) {
       fate.fate = Fate::kOutOfTime;
       fate.reason = outcome_.cancelled ? "the search was cancelled" : "the budget was used up";
@@ -203,11 +207,11 @@ void SearchRun::finish(double started_s) {
   }
   for (const Ranked& ranked : ranked_) {
     if (ranked.is_kept) continue;
-    outcome_.fates.push_back({ranked.candidate.algorithm, ranked.candidate.schedule,
-                              Fate::kUnpromising,
-                              fmt::format("its estimate is not among the {} that are tried",
-                                          request_.budget.keep_blocks),
-                              ranked.estimate.ms, ranked.estimate.terms_ms, 0});
+    outcome_.fates.push_back(
+        {ranked.candidate.algorithm, ranked.candidate.schedule, Fate::kUnpromising,
+         fmt::format("its estimate is not among the {} that are tried",
+                     request_.budget.keep_blocks),
+         ranked.estimate.ms, ranked.estimate.terms_ms, 0, ranked.estimate.elsewhere_ms});
   }
   outcome_.seconds = (request_.now_s ? request_.now_s() : steady_seconds()) - started_s;
   report(Stage::kDone, 1, 1);

@@ -54,6 +54,9 @@ struct CandidateFate {
   double estimate_ms = 0;
   std::array<double, kNumResources> terms_ms = {};  // of the estimate
   double ms = 0;                                    // 0 = not timed
+  // Of the forward for training, by the model: what the candidate's X costs it. Added to times
+  // where candidates are compared.
+  double elsewhere_ms = 0;
 };
 
 enum class Stage { kEnumerate, kBlocks, kThreads, kHalving, kFinal, kVerify, kDone };
@@ -100,6 +103,7 @@ struct SearchOutcome {
   Target target;
   std::string winner_id;          // of a candidate of `extra` where one won; "" otherwise
   double default_ms = 0;          // of default_schedule in the same final; 0 = it was ruled out
+  double saving_x_ms = 0;         // elsewhere_ms of candidates that have X
   double noise = 0;               // relative: what a gain had to be beyond, at least 2 %
   bool kept_incumbent = false;    // nothing was better by more than the noise
   bool resumed_complete = false;  // the table already had the answer: nothing was run

@@ -57,9 +57,11 @@ bool SearchRun::answer_is_known() {
 }
 
 CostEstimate SearchRun::estimate(const Schedule& schedule) const {
-  return apply(
+  CostEstimate cost = apply(
       estimate_cost(request_.problem, request_.sizes, schedule, request_.target, request_.gpu),
       request_.calibration);
+  if (saves_x(request_.problem, schedule)) cost.elsewhere_ms = saving_x_ms_;
+  return cost;
 }
 
 Status SearchRun::enumerate() {
@@ -162,7 +164,7 @@ std::vector<size_t> SearchRun::keep_more() {
 // that runs out, or an algorithm whose numbers are wrong, takes no other's turn.
 void SearchRun::sort_in_turns(std::vector<size_t>* trials) const {
   std::stable_sort(trials->begin(), trials->end(), [&](size_t a, size_t b) {
-    return trials_[a].estimate.ms < trials_[b].estimate.ms;
+    return trials_[a].estimate.whole_ms() < trials_[b].estimate.whole_ms();
   });
   std::map<std::string, int> next_turn;
   std::vector<std::pair<int, size_t>> turns;

@@ -98,7 +98,7 @@ bool SearchRun::beats(const Trial& challenger, const Trial& incumbent) {
   const bool predicted = runner_.evidence() == Evidence::kPredicted;
   outcome_.noise = std::max(predicted ? kLeastPredictedGain : kLeastGain,
                             challenger.record.spread_ms / challenger.score_ms);
-  return challenger.score_ms < incumbent.score_ms * (1 - outcome_.noise);
+  return challenger.whole_ms() < incumbent.whole_ms() * (1 - outcome_.noise);
 }
 
 Status SearchRun::choose_winner() {

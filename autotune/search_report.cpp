@@ -36,7 +36,7 @@ std::vector<const CandidateFate*> timed_by_time(const SearchOutcome& outcome) {
   // The winner first: within the noise an incumbent wins over a faster one.
   std::stable_sort(timed.begin(), timed.end(), [](const auto* a, const auto* b) {
     const bool a_won = a->fate == Fate::kWon, b_won = b->fate == Fate::kWon;
-    return a_won != b_won ? a_won : a->ms < b->ms;
+    return a_won != b_won ? a_won : a->ms + a->elsewhere_ms < b->ms + b->elsewhere_ms;
   });
   return timed;
 }
@@ -119,19 +119,30 @@ std::string report_text(const SearchOutcome& outcome, const Problem& problem, co
       outcome.combinations, outcome.compiled, outcome.timed, outcome.reused, outcome.seconds);
   const Schedule base = default_schedule(problem, target);
   const std::vector<const CandidateFate*> timed = timed_by_time(outcome);
+  const auto elsewhere_ms = [&](const Schedule& schedule) {
+    return saves_x(problem, schedule) ? outcome.saving_x_ms : 0;
+  };
+  const double winner_ms = winner.ms + elsewhere_ms(winner.schedule);
   text += fmt::format("  {:>9} {:>9} {:>7}  {:<24} against the default\n", "ms", "estimate",
                       "ratio", "algorithm");
   for (size_t i = 0; i < timed.size() && i < size_t(count); ++i) {
     text += fmt::format("{} {:>9.4g} {:>9.4g} {:>7.3f}  {:<24} {}\n",
                         timed[i]->fate == Fate::kWon ? "*" : " ", timed[i]->ms,
-                        timed[i]->estimate_ms, timed[i]->ms / winner.ms, timed[i]->algorithm,
-                        schedule_difference(base, timed[i]->schedule));
+                        timed[i]->estimate_ms, (timed[i]->ms + timed[i]->elsewhere_ms) / winner_ms,
+                        timed[i]->algorithm, schedule_difference(base, timed[i]->schedule));
   }
   text += terms_table(timed, count);
   if (outcome.default_ms > 0) {
     text += fmt::format("\nThe default takes {:.4g} ms: {:.3f} x the winner's; noise {:.1f} %{}\n",
-                        outcome.default_ms, outcome.default_ms / winner.ms, outcome.noise * 100,
+                        outcome.default_ms, (outcome.default_ms + elsewhere_ms(base)) / winner_ms,
+                        outcome.noise * 100,
                         outcome.kept_incumbent ? "; what was best before stays" : "");
+  }
+  if (outcome.saving_x_ms > 0) {
+    text += fmt::format(
+        "Ratios count {:.4g} ms with each that takes epsilon from X: what X costs the forward for "
+        "training, by the model\n",
+        outcome.saving_x_ms);
   }
   text += fmt::format("Rank correlation of the model with these times: {}\n\nWhy the others fell\n",
                       std::isnan(outcome.rank_correlation)
@@ -144,6 +155,7 @@ nlohmann::json to_json(const SearchOutcome& outcome) {
   nlohmann::json json;
   json["winner"] = to_json(outcome.winner);
   json["default_ms"] = outcome.default_ms;
+  json["saving_x_ms"] = outcome.saving_x_ms;
   json["noise"] = outcome.noise;
   json["kept_incumbent"] = outcome.kept_incumbent;
   json["resumed_complete"] = outcome.resumed_complete;
@@ -160,11 +172,9 @@ nlohmann::json to_json(const SearchOutcome& outcome) {
   json["seconds"] = outcome.seconds;
   json["candidates"] = nlohmann::json::array();
   for (const CandidateFate& fate : outcome.fates) {
-    nlohmann::json one = {{"algorithm", fate.algorithm},
-                          {"schedule", to_json(fate.schedule)},
-                          {"fate", fate_name(fate.fate)},
-                          {"reason", fate.reason},
-                          {"estimate_ms", fate.estimate_ms}};
+    nlohmann::json one = {{"algorithm", fate.algorithm},     {"schedule", to_json(fate.schedule)},
+                          {"fate", fate_name(fate.fate)},    {"reason", fate.reason},
+                          {"estimate_ms", fate.estimate_ms}, {"elsewhere_ms", fate.elsewhere_ms}};
     for (int i = 0; i < kNumResources; ++i) {
       one["terms_ms"][resource_name(static_cast<Resource>(i))] = fate.terms_ms[size_t(i)];
     }

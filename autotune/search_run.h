@@ -31,6 +31,8 @@ struct Trial {
   TuningRecord record;
   std::vector<double> relative;  // each time over the anchor's of the same round
   double score_ms = 0;           // median of `relative` times the anchor's own time
+  // What candidates are compared by: with what this one costs the forward for training.
+  double whole_ms() const { return score_ms + estimate.elsewhere_ms; }
 };
 
 class SearchRun {
@@ -61,7 +63,7 @@ class SearchRun {
   Status enumerate();
   Status claim_known_trials();
   static bool by_estimate(const Ranked& a, const Ranked& b) {
-    return a.estimate.ms < b.estimate.ms;
+    return a.estimate.whole_ms() < b.estimate.whole_ms();
   }
   std::vector<size_t> keep_blocks();
   std::vector<size_t> keep_more();
@@ -99,6 +101,7 @@ class SearchRun {
   const Bucket bucket_;
   const std::string name_;  // of this search, in records
   const double start_s_;
+  const double saving_x_ms_;  // what a backward candidate with X costs the forward for training
   SearchOutcome outcome_;
 
   SearchSpace space_;

@@ -38,8 +38,9 @@ std::vector<size_t> SearchRun::alive_by_score() const {
   for (size_t i = 0; i < trials_.size(); ++i) {
     if (trials_[i].state == Trial::State::kAlive) alive.push_back(i);
   }
-  std::stable_sort(alive.begin(), alive.end(),
-                   [&](size_t a, size_t b) { return trials_[a].score_ms < trials_[b].score_ms; });
+  std::stable_sort(alive.begin(), alive.end(), [&](size_t a, size_t b) {
+    return trials_[a].whole_ms() < trials_[b].whole_ms();
+  });
   return alive;
 }
 
@@ -67,11 +68,12 @@ Status SearchRun::try_all(Stage stage, const std::vector<size_t>& trials, double
 // Whether what is known of others spares running this one; then it is out, with the reason.
 bool SearchRun::is_dropped(Trial& trial) const {
   const std::vector<size_t> best = alive_by_score();
-  if (!best.empty() && trial.estimate.lower_bound_ms > trials_[best[0]].score_ms) {
+  const double least_ms = trial.estimate.lower_bound_ms + trial.estimate.elsewhere_ms;
+  if (!best.empty() && least_ms > trials_[best[0]].whole_ms()) {
     trial.state = Trial::State::kOut;
     trial.fate = Fate::kBound;
     trial.reason = fmt::format("at least {:.4g} ms by the model; the best takes {:.4g} ms",
-                               trial.estimate.lower_bound_ms, trials_[best[0]].score_ms);
+                               least_ms, trials_[best[0]].whole_ms());
     return true;
   }
   int wrong = 0;

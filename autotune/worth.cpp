@@ -50,8 +50,10 @@ Status check_worth(const Schedule& schedule, const Problem& problem, const Targe
                                      dkdv_accumulators(problem, schedule),
                                      dkdv_shared_bytes(problem, schedule), target));
   if (!has_dq_tiles(schedule)) return {};
-  return check_tiling("dq", schedule, schedule.dq, dq_accumulators(problem, schedule),
-                      dq_shared_bytes(problem, schedule), target);
+  const int accumulators =
+      sums_dq(schedule) ? epsilon_accumulators(schedule) : dq_accumulators(problem, schedule);
+  return check_tiling("dq", schedule, schedule.dq, accumulators, dq_shared_bytes(problem, schedule),
+                      target);
 }
 
 }  // namespace lssar

@@ -44,12 +44,16 @@ class Explainer {
             ? ScheduleChoice{*request_.given, ScheduleOrigin::kGiven, "given by the caller"}
             : choose_schedule(request_.problem, request_.sizes, request_.determinism,
                               request_.target, request_.machine, request_.tables);
+    saving_x_ms_ = saving_x_ms(request_.problem, request_.sizes, request_.target, request_.gpu);
     out_.estimate = estimate(out_.choice.schedule);
     chosen_ = canonical_schedule(out_.choice.schedule, request_.problem);
   }
 
   CostEstimate estimate(const Schedule& schedule) const {
-    return estimate_cost(request_.problem, request_.sizes, schedule, request_.target, request_.gpu);
+    CostEstimate cost =
+        estimate_cost(request_.problem, request_.sizes, schedule, request_.target, request_.gpu);
+    if (saves_x(request_.problem, schedule)) cost.elsewhere_ms = saving_x_ms_;
+    return cost;
   }
 
   // The latest record of each schedule of this bucket, of this GPU before that of another one.
@@ -171,8 +175,9 @@ class Explainer {
     }
     if (candidate->standing == Standing::kChosen) return;
     if (candidate->record < 0) {
-      candidate->standing = candidate->estimate.ms >= out_.estimate.ms ? Standing::kEstimatedSlower
-                                                                       : Standing::kUntried;
+      candidate->standing = candidate->estimate.whole_ms() >= out_.estimate.whole_ms()
+                                ? Standing::kEstimatedSlower
+                                : Standing::kUntried;
       return;
     }
     const TuningRecord& record = out_.records[size_t(candidate->record)];
@@ -185,7 +190,7 @@ class Explainer {
     const auto rank = [&](const ConsideredCandidate& one) {
       const double timed = one.record < 0 ? 0 : out_.records[size_t(one.record)].ms;
       return std::make_tuple(one.standing != Standing::kChosen, timed <= 0,
-                             timed > 0 ? timed : one.estimate.ms);
+                             (timed > 0 ? timed : one.estimate.ms) + one.estimate.elsewhere_ms);
     };
     std::stable_sort(out_.candidates.begin(), out_.candidates.end(),
                      [&](const ConsideredCandidate& a, const ConsideredCandidate& b) {
@@ -195,6 +200,7 @@ class Explainer {
 
   const ExplanationRequest& request_;
   Explanation out_;
+  double saving_x_ms_ = 0;
   Schedule chosen_;         // canonical
   int algorithm_idx_ = -1;  // of the chosen one; -1: none of the space's
   std::unordered_map<Schedule, int, ScheduleHash> record_of_;
@@ -216,7 +222,7 @@ std::string reason_of(const Explanation& explanation, const ConsideredCandidate&
   const std::string name = standing_name(candidate.standing);
   const TuningRecord* record =
       candidate.record < 0 ? nullptr : &explanation.records[size_t(candidate.record)];
-  const double estimated = candidate.estimate.ms / explanation.estimate.ms;
+  const double estimated = candidate.estimate.whole_ms() / explanation.estimate.whole_ms();
   switch (candidate.standing) {
     case Standing::kChosen:
       return fmt::format("chosen: {}", explanation.choice.reason);
@@ -229,7 +235,8 @@ std::string reason_of(const Explanation& explanation, const ConsideredCandidate&
       const std::string how = evidence_name(record->evidence);
       if (!explanation.record || explanation.record->ms <= 0)
         return fmt::format("{} {:.4g} ms, and not the winner of its search", how, record->ms);
-      const double ratio = record->ms / explanation.record->ms;
+      const double ratio = (record->ms + candidate.estimate.elsewhere_ms) /
+                           (explanation.record->ms + explanation.estimate.elsewhere_ms);
       return fmt::format("{} {:.4g} ms, {:.3f} x the chosen one's{}", how, record->ms, ratio,
                          ratio < 1 ? ": within the noise of its search" : "");
     }

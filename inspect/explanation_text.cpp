@@ -62,6 +62,11 @@ std::string estimate_text(const CostEstimate& estimate, bool unicode) {
   text += fmt::format("  {:<17} {:>9.4g} ms  what nothing hides: starts, ends, late loads\n",
                       "stalls", estimate.stall_ms);
   text += fmt::format("  {:<17} {:>9.4g} ms\n", "launches", estimate.launch_ms);
+  if (estimate.elsewhere_ms > 0)
+    text += fmt::format(
+        "  {:<17} {:>9.4g} ms  more in the forward for training, for the X this reads: beside the "
+        "estimate, and in ratios\n",
+        "elsewhere", estimate.elsewhere_ms);
   text += fmt::format("  {:<17} {:>9.3f}     SMs that idle at the end\n", "wave factor",
                       estimate.wave_factor);
   return text;

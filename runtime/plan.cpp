@@ -88,36 +88,21 @@ std::vector<Plan::Variant*> Plan::training_variants() const {
 Status Plan::agree_on_epsilon() {
   const std::vector<Variant*> variants = training_variants();
   if (variants.empty()) return {};
-  const Target& target = engine_->device().info().target;
-  const auto follow = [&](const Variant& variant, EpsilonFrom epsilon) {
-    return with_epsilon(variant.choice.schedule, epsilon, variant.problem, target);
-  };
-  const Variant& first = *variants[0];
-  EpsilonFrom wanted = first.choice.schedule.epsilon;
-  const std::string decided = variant_name(first.problem, first.choice.schedule);
-  std::string reason = "epsilon as the plan's " + std::string(pass_name(first.problem.pass)) + "'s";
-  for (const Variant* variant : variants) {
-    if (variant->choice.schedule.epsilon == wanted) continue;
-    if (variant->choice.origin == ScheduleOrigin::kGiven) {
+  const Problem& decides = variants[0]->problem;
+  const Schedule& decided = variants[0]->choice.schedule;
+  for (Variant* variant : variants) {
+    ScheduleChoice& choice = variant->choice;
+    if (choice.schedule.epsilon == decided.epsilon) continue;
+    if (choice.origin == ScheduleOrigin::kGiven) {
       return invalid_argument(fmt::format(
           "schedules: {}, and {}: allowed is one source of epsilon for a plan's forward-train and "
           "backward, because the one saves what the other reads",
-          decided, variant_name(variant->problem, variant->choice.schedule)));
+          variant_name(decides, decided), variant_name(variant->problem, choice.schedule)));
     }
-    // X is for every schedule; a pass needs tiles.
-    const Status status = validate(follow(*variant, wanted), variant->problem, target);
-    if (!status.ok() && first.choice.origin == ScheduleOrigin::kGiven) return status;
-    if (!status.ok()) {
-      wanted = EpsilonFrom::kX;
-      reason = "epsilon from X, because of another variant of the plan: " + status.message();
-      break;
-    }
-  }
-  for (Variant* variant : variants) {
-    if (variant->choice.schedule.epsilon == wanted) continue;
-    variant->choice.schedule = follow(*variant, wanted);
-    variant->choice.reason += "; " + reason;
-    LSSAR_RETURN_IF_ERROR(validate(variant->choice.schedule, variant->problem, target));
+    const Target& target = engine_->device().info().target;
+    choice.schedule = with_epsilon(choice.schedule, decided.epsilon, variant->problem, target);
+    choice.reason += fmt::format("; epsilon as the plan's {}'s", pass_name(decides.pass));
+    LSSAR_RETURN_IF_ERROR(validate(choice.schedule, variant->problem, target));
   }
   return {};
 }

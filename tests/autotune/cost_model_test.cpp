@@ -149,6 +149,38 @@ TEST(CostModel, CountsWhatAScoreCosts) {
   EXPECT_NEAR(amount(Pass::kBackward, DqMode::kAtomic, Resource::kSpecial), 2, 0.02);
 }
 
+// One kernel more with two products and a special function per score, and in the forward for
+// training one product less.
+TEST(CostModel, CountsEpsilonByPass) {
+  const Case backward = make_case(Pass::kBackward, 128, 8192, "sm_90a", false);
+  Case forward = backward;
+  forward.problem.pass = Pass::kForwardTrain;
+  const double scores = 4.0 * 16 * 8192 * 8192;
+  const auto flop = [&](const Case& c, EpsilonFrom epsilon) {
+    const Schedule schedule = with_epsilon(c.standard(), epsilon, c.problem, c.target);
+    double sum = 0;
+    for (const KernelWork& kernel : work_of(c.problem, c.sizes, schedule, c.target, c.gpu).kernels)
+      for (const Phase& phase : kernel.phases)
+        sum += phase.amount[static_cast<size_t>(Resource::kTensor)];
+    return sum;
+  };
+  const double product = 2 * 128 * scores;
+  const double more = flop(backward, EpsilonFrom::kPass) - flop(backward, EpsilonFrom::kX);
+  const double less = flop(forward, EpsilonFrom::kX) - flop(forward, EpsilonFrom::kPass);
+  // Tiles at the end of a length are counted whole.
+  EXPECT_NEAR(more / product, 2, 0.05);
+  EXPECT_NEAR(less / product, 1, 0.02);
+
+  const double saving =
+      saving_x_ms(backward.problem, backward.sizes, backward.target, backward.gpu);
+  EXPECT_GT(saving, 0.05 * forward.cost().ms);
+  EXPECT_LT(saving, 0.5 * forward.cost().ms);
+  EXPECT_EQ(saving_x_ms(forward.problem, forward.sizes, forward.target, forward.gpu), 0);
+  Problem without = backward.problem;
+  without.offset = 0;
+  EXPECT_EQ(saving_x_ms(without, backward.sizes, backward.target, backward.gpu), 0);
+}
+
 // Slots per score of docs/performance.md, read from machine code.
 TEST(CostModel, HasTheSlotsOfTheTable) {
   struct Row {

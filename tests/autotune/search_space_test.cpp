@@ -340,6 +340,29 @@ TEST(SearchSpace, OrderedSumsAreForEverybody) {
   EXPECT_EQ(algorithm_named(space, "hopper, dq ordered, persistent"), nullptr);
 }
 
+// Where o and X do not fit in registers together, X costs the forward more than its product.
+TEST(SearchSpace, EpsilonByPassIsForHeadsThatAreWide) {
+  const Case wide = make_case(Pass::kBackward, 256, "sm_80");
+  const SearchSpace space = wide.space();
+  const Algorithm* split =
+      algorithm_named(space, "portable, dq split, dk and dv apart, epsilon by pass");
+  ASSERT_NE(split, nullptr) << describe(space).substr(0, 2000);
+  EXPECT_EQ(split->schedule.epsilon, EpsilonFrom::kPass);
+  // Its kernel has the tiles of dq where no kernel of dq has.
+  const Algorithm* atomic =
+      algorithm_named(space, "portable, dq atomic, dk and dv apart, epsilon by pass");
+  ASSERT_NE(atomic, nullptr);
+  EXPECT_NE(dimension_named(atomic->block, "dq.block_cols"), nullptr);
+  EXPECT_GT(schedules_of(blocks_of(wide, *atomic)).size(), 1u);
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    for (const Algorithm& narrow : make_case(Pass::kBackward, 128, target).space().algorithms)
+      EXPECT_EQ(narrow.schedule.epsilon, EpsilonFrom::kX) << narrow.name;
+  }
+  // The forward follows the backward, and has no choice of its own.
+  for (const Algorithm& forward : make_case(Pass::kForwardTrain, 256, "sm_80").space().algorithms)
+    EXPECT_EQ(forward.choices.count("epsilon"), 0u) << forward.name;
+}
+
 TEST(SearchSpace, APassHasOnlyTheDimensionsThatMeanSomethingToIt) {
   const Algorithm forward = make_case(Pass::kForward, 64, "sm_90a").space().algorithms[0];
   EXPECT_EQ(dimension_named(forward.block, "dkdv.block_cols"), nullptr);

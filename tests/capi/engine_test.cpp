@@ -316,6 +316,47 @@ TEST_F(EngineTest, PlanRefusesAScheduleThatIsChosenAndNotLegal) {
   EXPECT_EQ(plan.status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(EngineTest, PlanRefusesGivenSchedulesWithTwoSourcesOfEpsilon) {
+  const auto engine = make_engine();
+  PlanOptions options;
+  options.passes = {Pass::kForwardTrain, Pass::kBackward};
+  const Target& target = engine->device().info().target;
+  options.choose = [&](const Problem& problem) {
+    const bool is_backward = problem.pass == Pass::kBackward;
+    return ScheduleChoice{default_schedule(problem, target, DqMode::kSplit,
+                                           is_backward ? EpsilonFrom::kPass : EpsilonFrom::kX),
+                          ScheduleOrigin::kGiven, "given"};
+  };
+  const auto plan = Plan::create(engine, small_problem(), options);
+  EXPECT_EQ(plan.status().code(), StatusCode::kInvalidArgument);
+  const std::string message = plan.status().message();
+  for (const char* named : {"backward at alignment 16 has schedule.epsilon = pass",
+                            "forward-train at alignment 16 has schedule.epsilon = x"})
+    EXPECT_NE(message.find(named), std::string::npos) << message;
+}
+
+// Whatever alignment a call of either pass has.
+TEST_F(EngineTest, PlanHasOneSourceOfEpsilonForAllItsKernels) {
+  const auto engine = make_engine();
+  PlanOptions options;
+  options.passes = {Pass::kForwardTrain, Pass::kBackward};
+  const Target& target = engine->device().info().target;
+  options.choose = [&](const Problem& problem) {
+    Schedule schedule = default_schedule(problem, target);
+    const bool is_backward = problem.pass == Pass::kBackward;
+    if (is_backward && problem.alignment == 16) schedule.epsilon = EpsilonFrom::kPass;
+    return ScheduleChoice{schedule, ScheduleOrigin::kExact, "a record"};
+  };
+  const Sizes sizes = {1, 2, 2, 50, 50};
+  const auto plan = Plan::create(engine, small_problem(), options);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ((*plan)->saved(sizes)->x, 0u);
+  for (const Pass pass : options.passes) {
+    for (const bool is_fast : {false, true})
+      EXPECT_EQ((*plan)->choice(pass, is_fast)->schedule.epsilon, EpsilonFrom::kPass);
+  }
+}
+
 TEST_F(EngineTest, PlanKeepsWhatSucceededWhenOneKernelFails) {
   const auto engine = make_engine();
   PlanOptions options;

@@ -92,6 +92,8 @@ class PlanSchedule : public testing::Test {
         default_schedule(record.problem, target,
                          determinism == Determinism::kAny ? DqMode::kAtomic : DqMode::kSplit);
     record.schedule.softplus_degree = kDegree;
+    if (record.problem.pass == Pass::kBackward && determinism == Determinism::kRepeatable)
+      record.schedule.epsilon = EpsilonFrom::kPass;
     record.source_hash = *schedule_source_hash(record.problem, record.schedule, target);
     record.machine = {info.device_name, info.target, info.num_sms, info.driver, "nvrtc 13.0.88"};
     record.evidence = Evidence::kMeasured;
@@ -130,6 +132,45 @@ TEST_F(PlanSchedule, IsTheOneThatWasMeasuredHere) {
   EXPECT_THAT(info.reason, HasSubstr(table_));
   // Calls that are not aligned have a bucket of their own, and nobody measured there.
   EXPECT_EQ(info.unaligned_origin, LSSAR_ORIGIN_BUILT_IN) << info.unaligned_reason;
+}
+
+// The forward for training and the backward of a plan share what is saved.
+TEST_F(PlanSchedule, OfATrainingStepHasOneSourceOfEpsilon) {
+  const lssar_sizes sizes = {2, 4, 4, 100, 100};
+  const auto epsilon_of = [](const char* schedule_json) {
+    return nlohmann::json::parse(schedule_json).at("epsilon").get<std::string>();
+  };
+  const auto x_bytes = [&](const PlanPtr& plan) {
+    lssar_saved_sizes saved = {};
+    EXPECT_EQ(lssar_plan_saved_sizes(plan.get(), &sizes, &saved), LSSAR_STATUS_OK);
+    return saved.x;
+  };
+  problem_.passes = LSSAR_PASS_BACKWARD;
+  write_record();
+  problem_.batch = 4;
+  problem_.heads = 16;
+  EXPECT_EQ(x_bytes(create(open("none"))), 2u * 4 * 100 * 64 * 2);
+  const PlanPtr alone = create(open(table_));
+  EXPECT_EQ(epsilon_of(schedule_of(alone, LSSAR_PASS_BACKWARD).schedule_json), "pass");
+  EXPECT_EQ(x_bytes(alone), 0u);
+
+  problem_.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+  const PlanPtr step = create(open(table_));
+  EXPECT_EQ(x_bytes(step), 0u);
+  for (const int32_t pass : {LSSAR_PASS_FORWARD_TRAIN, LSSAR_PASS_BACKWARD}) {
+    const lssar_schedule_info info = schedule_of(step, pass);
+    EXPECT_EQ(epsilon_of(info.schedule_json), "pass") << pass;
+    EXPECT_EQ(epsilon_of(info.unaligned_schedule_json), "pass") << pass;
+    EXPECT_THAT(info.unaligned_reason, HasSubstr("epsilon as the plan's backward's"));
+  }
+  EXPECT_THAT(schedule_of(step, LSSAR_PASS_FORWARD_TRAIN).reason,
+              HasSubstr("epsilon as the plan's backward's"));
+  EXPECT_EQ(epsilon_of(schedule_of(step).schedule_json), "x");  // which has none
+
+  options_.schedule_json = R"({"epsilon": "pass"})";
+  const PlanPtr given = create(open("none"));
+  EXPECT_EQ(x_bytes(given), 0u);
+  EXPECT_EQ(epsilon_of(schedule_of(given, LSSAR_PASS_FORWARD_TRAIN).schedule_json), "pass");
 }
 
 TEST_F(PlanSchedule, TakesTheSizesOfTheProblem) {

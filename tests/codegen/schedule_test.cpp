@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "codegen/kernel.h"
 #include "codegen/shapes.h"
 
 namespace lssar {
@@ -48,6 +49,69 @@ TEST(Schedule, AtomicSumsHaveALegalDefaultTilingToo) {
   }
 }
 
+// ... and the pass over the keys for epsilon, whatever else sums dq.
+TEST(Schedule, EpsilonByPassHasALegalDefaultTilingToo) {
+  for (const std::string& name : known_target_names()) {
+    for (int dim : {8, 64, 96, 128, 192, 256}) {
+      for (DType dtype : {DType::kFp16, DType::kBf16, DType::kFp32}) {
+        for (Pass pass : {Pass::kForwardTrain, Pass::kBackward}) {
+          for (DqMode mode : {DqMode::kSplit, DqMode::kAtomic, DqMode::kOrdered}) {
+            Problem problem;
+            problem.pass = pass;
+            problem.dtype = dtype;
+            problem.head_dim = problem.head_dim_v = dim;
+            const Target known = target(name);
+            const Schedule schedule = default_schedule(problem, known, mode, EpsilonFrom::kPass);
+            EXPECT_EQ(schedule.epsilon, EpsilonFrom::kPass);
+            const Status status = validate(schedule, problem, known);
+            EXPECT_TRUE(status.ok()) << name << " " << to_string(problem) << status.to_string();
+            // The same from a schedule that has X.
+            const Schedule with_x = default_schedule(problem, known, mode);
+            EXPECT_TRUE(
+                validate(with_epsilon(with_x, EpsilonFrom::kPass, problem, known), problem, known)
+                    .ok())
+                << name << " " << to_string(problem);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Schedule, EpsilonThatIsZeroNeedsNoPass) {
+  for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+    for (int p : {0, 15}) {
+      Problem problem;
+      problem.pass = pass;
+      problem.p = p;
+      if (p != 0) problem.offset = 0;
+      Schedule schedule = default_schedule(problem, target());
+      schedule.epsilon = EpsilonFrom::kPass;
+      const Status status = validate(schedule, problem, target());
+      EXPECT_EQ(status.ok(), pass == Pass::kForward) << status.to_string();
+      if (status.ok()) continue;
+      EXPECT_NE(status.message().find("schedule.epsilon = pass"), std::string::npos);
+      EXPECT_NE(status.message().find(p == 0 ? "problem.p = 0" : "problem.offset = 0"),
+                std::string::npos)
+          << status.message();
+    }
+  }
+}
+
+// Sizes of X follow the schedule, not the problem alone.
+TEST(Schedule, OnlyXIsSaved) {
+  Problem problem;
+  problem.pass = Pass::kForwardTrain;
+  const Sizes sizes = {2, 3, 3, 100, 100};
+  Schedule schedule;
+  EXPECT_EQ(saved_bytes(problem, schedule, sizes)->x, 2u * 3 * 100 * problem.head_dim_v * 2);
+  EXPECT_TRUE(sums_x(problem, schedule));
+  schedule.epsilon = EpsilonFrom::kPass;
+  EXPECT_EQ(saved_bytes(problem, schedule, sizes)->x, 0u);
+  EXPECT_EQ(saved_bytes(problem, schedule, sizes)->o, 2u * 3 * 100 * problem.head_dim_v * 4);
+  EXPECT_FALSE(sums_x(problem, schedule));
+}
+
 TEST(Schedule, SurvivesJson) {
   Schedule schedule;
   schedule.load_path = LoadPath::kPlain;
@@ -57,6 +121,7 @@ TEST(Schedule, SurvivesJson) {
   schedule.block_dv = 32;
   schedule.split_dkdv = true;
   schedule.dq_mode = DqMode::kAtomic;
+  schedule.epsilon = EpsilonFrom::kPass;
   schedule.skip_tiles = true;
   schedule.softplus_degree = 7;
   const auto back = schedule_from_json(to_json(schedule), Schedule{});
@@ -82,7 +147,8 @@ struct BadJson {
 
 TEST(Schedule, JsonErrorsNameTheField) {
   for (const BadJson& bad :
-       {BadJson{R"({"dq_mode": "fast"})", "dq_mode"}, BadJson{R"({"tiles": 3})", "tiles"},
+       {BadJson{R"({"dq_mode": "fast"})", "dq_mode"}, BadJson{R"({"epsilon": 1})", "epsilon"},
+        BadJson{R"({"epsilon": "rows"})", "\"x\""}, BadJson{R"({"tiles": 3})", "tiles"},
         BadJson{R"({"forward": {"rows": 3}})", "rows"}, BadJson{R"({"block_dv": "x"})", "block_dv"},
         BadJson{R"([])", "schedule"}}) {
     const auto schedule = schedule_from_json(nlohmann::json::parse(bad.text), Schedule{});

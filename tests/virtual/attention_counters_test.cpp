@@ -112,6 +112,22 @@ TEST_P(AttentionCountersTest, TrainingAddsAProductForX) {
   EXPECT_EQ(both - with_x, flop(3) + flop(1) * 8 / kDim);
 }
 
+// Without X the forward has three products, and a pass of the backward S and D once more: with one
+// special function, that of the weights. No mask is needed where no key is past the end.
+TEST_P(AttentionCountersTest, EpsilonByPassMovesAProductIntoTwoOfTheBackward) {
+  Call call(*engine_, problem_, kSizes);
+  Schedule forward = schedule(Pass::kForwardTrain), backward = schedule(Pass::kBackward);
+  forward.epsilon = backward.epsilon = EpsilonFrom::kPass;
+  call.run(Pass::kForwardTrain, forward);
+  call.run(Pass::kBackward, backward);
+  auto by_name = counts();
+  EXPECT_EQ(by_name["lssar_forward"].flop(TensorType::kBf16), flop(3) + flop(1) * 8 / kDim);
+  EXPECT_EQ(by_name["lssar_backward_epsilon"].flop(TensorType::kBf16), flop(2));
+  EXPECT_EQ(by_name["lssar_backward_epsilon"].of(InstructionClass::kSpecial).warps, special());
+  EXPECT_EQ(by_name["lssar_backward_dkdv"].flop(TensorType::kBf16), flop(4));
+  EXPECT_EQ(by_name["lssar_backward_dq"].flop(TensorType::kBf16), flop(3) + second_parts());
+}
+
 // S, D, dv, dk in one kernel and S, D, dq in the other; each takes 2^-|x| and 1 / (1 + u) per
 // score. Causal: the dS of rows that see at most 3 keys are multiplied in two parts, which is one
 // more product for the first tile of each head.

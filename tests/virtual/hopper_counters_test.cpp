@@ -133,6 +133,23 @@ TEST_P(HopperProductsTest, TrainingAddsAProductForX) {
   EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), flop(4) + 2 * row_sums());
 }
 
+// The product of X goes, and S and D come once more in the backward, with the special function of
+// the weights.
+TEST_P(HopperProductsTest, EpsilonByPassMovesAProductIntoTwoOfTheBackward) {
+  Call call(*engine_, problem_, kSizes);
+  Schedule forward = even_tiles(problem_, Pass::kForwardTrain);
+  Schedule backward = even_tiles(problem_, Pass::kBackward, DqMode::kAtomic);
+  forward.epsilon = backward.epsilon = EpsilonFrom::kPass;
+  call.run(Pass::kForwardTrain, forward);
+  call.run(Pass::kBackward, backward);
+  auto by_name = counts();
+  EXPECT_EQ(by_name["lssar_forward"].flop(TensorType::kBf16), flop(3) + row_sums());
+  EXPECT_EQ(by_name["lssar_backward_epsilon"].flop(TensorType::kBf16), flop(2));
+  EXPECT_LT(by_name["lssar_backward_epsilon"].of(InstructionClass::kSpecial).warps,
+            special() * 11 / 10);
+  EXPECT_EQ(by_name["lssar_backward_dkdv"].flop(TensorType::kBf16), flop(5) + second_parts());
+}
+
 // S, D, dv, dk in one kernel and S, D, dq in the other; each takes 2^-|x| and 1 / (1 + u) per
 // score.
 TEST_P(HopperProductsTest, BackwardHasSevenProducts) {

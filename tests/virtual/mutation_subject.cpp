@@ -35,28 +35,19 @@ constexpr Lengths kPortableLengths[] = {
 constexpr Lengths kHopperForwardLengths[] = {
     // With these a ring of four slots wraps around at every place of the kernel where a tile is
     // waited for, loaded or released.
-    {200, 530},
-    {420, 350},
-    {60, 1000},
-    {300, 40},  // two work tiles in a row walk over nothing
+    {200, 530}, {420, 350}, {60, 1000}, {300, 40},  // two work tiles in a row walk over nothing
     {0, 64},
 };
 // The same for work tiles of two blocks.
 constexpr Lengths kHopperClusterLengths[] = {
-    {400, 530},
-    {840, 350},
-    {700, 400, 2},  // work tiles of two key tiles in a row
-    {120, 1000},
-    {600, 40},
-    {0, 64},
+    {400, 530},  {840, 350}, {700, 400, 2},  // work tiles of two key tiles in a row
+    {120, 1000}, {600, 40},  {0, 64},
 };
 // The same for chains of two query tiles, with 96 keys to a tile.
 constexpr Lengths kHopperStaggeredLengths[] = {
-    {520, 430},
-    {400, 250, 3},
+    {520, 430}, {400, 250, 3},
     {200, 350},  // pass 1 alone of an even number of tiles: its last slot is of keys again
-    {300, 40},
-    {0, 64},
+    {300, 40},  {0, 64},
 };
 constexpr Lengths kHopperBackwardLengths[] = {
     // Every slot is used more often than warps release it: one release too many or too few of each
@@ -232,7 +223,8 @@ Status save_forward(Engine& engine, const Lengths& lengths, Inputs& backward) {
   Runner runner(engine.device(), forward);
   LSSAR_RETURN_IF_ERROR(runner.set_up(layout));
   LSSAR_RETURN_IF_ERROR(runner.launch(kernel->loaded->image.bytes, kernel->source.steps, layout));
-  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(forward.problem, kernel->schedule, forward.sizes));
+  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved,
+                         saved_bytes(forward.problem, kernel->schedule, forward.sizes));
   LSSAR_ASSIGN_OR_RETURN(backward.saved_o, runner.bytes_of(runner.tensors().saved_o, saved.o));
   LSSAR_ASSIGN_OR_RETURN(backward.saved_stats,
                          runner.bytes_of(runner.tensors().saved_stats, saved.stats));
@@ -292,6 +284,12 @@ const std::vector<OwnKernel>& own_kernels() {
       {"hopper_backward", "sm_90a", Pass::kBackward,
        R"({"dkdv": {"block_rows": 128, "block_cols": 32, "stages": 4},
            "dq": {"block_rows": 128, "block_cols": 32, "stages": 4}})"},
+      {"backward_epsilon", "sm_80", Pass::kBackward, R"({"epsilon": "pass", "dq_mode": "atomic"})",
+       "lssar_backward_epsilon"},
+      {"hopper_backward_epsilon", "sm_90a", Pass::kBackward,
+       R"({"epsilon": "pass", "dkdv": {"block_rows": 128, "block_cols": 32, "stages": 4},
+           "dq": {"block_rows": 128, "block_cols": 32, "stages": 4}})",
+       "lssar_backward_epsilon"},
       {"hopper_backward_atomic", "sm_90a", Pass::kBackward,
        R"({"dq_mode": "atomic", "dkdv": {"block_rows": 128, "stages": 2}})"},
   };
@@ -311,7 +309,7 @@ Result<Subject> own_subject(const OwnKernel& own) {
     LSSAR_ASSIGN_OR_RETURN(Case made, make_case(*engine, *kernel, lengths));
     cases->push_back(std::move(made));
   }
-  return Subject{own.name, kernel->loaded->image.bytes,
+  return Subject{own.name, kernel->loaded->image.bytes, own.only,
                  [cases](Device& device, const std::string& text) -> Result<std::string> {
                    for (const Case& one : *cases) {
                      LSSAR_ASSIGN_OR_RETURN(const auto got, one.run(device, text));
@@ -325,7 +323,7 @@ Result<Subject> own_subject(const OwnKernel& own) {
 Subject replica_subject(const std::string& entry) {
   for (const Replica& replica : replicas()) {
     if (replica.entry != entry) continue;
-    return {entry, extract_entry(data_ptx(replica.file), entry),
+    return {entry, extract_entry(data_ptx(replica.file), entry), "",
             [&replica](Device& device, const std::string& text) {
               return run_replica(replica, device, text);
             }};

@@ -16,6 +16,7 @@ namespace lssar::test {
 struct Subject {
   std::string name;
   std::string ptx;
+  std::string only;  // mutants of this kernel; "": of all
   // Runs this text, the subject's or a mutant's: the first difference of the results from the right
   // ones, "" where there is none.
   std::function<Result<std::string>(Device& device, const std::string& text)> run;
@@ -29,9 +30,11 @@ struct OwnKernel {
   // JSON, over the default schedule. Of the Hopper variant it holds the sizes of tiles and rings:
   // small ones, which the lengths of a run go with.
   const char* schedule;
+  const char* only = "";  // mutate this kernel: the others are another subject's
 };
-// The forward for training and both backwards of either variant; of the Hopper variant also the
-// forward, by default, with everything in turn, in clusters, and with passes staggered.
+// The forward for training and both backwards of either variant, and the kernel of epsilon; of the
+// Hopper variant also the forward, by default, with everything in turn, in clusters, and with
+// passes staggered.
 const std::vector<OwnKernel>& own_kernels();
 
 // As the generator emits it, compiled by whichever compiler there is. Every text runs on a few
