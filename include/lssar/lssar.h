@@ -327,10 +327,10 @@ LSSAR_API void lssar_plan_destroy(lssar_plan* plan) LSSAR_NOEXCEPT;
 /* Makes the plan's kernels ready: from the cache, or compiled and stored there; then loaded.
  * Threads that prepare one problem at once compile it once. After a success it does nothing; after
  * a failure it may be tried again. With LSSAR_TUNING_TUNE it searches first, where the table has no
- * answer: the plan's schedules, and with them the sizes of its workspace, may change until it
- * returns; errors are lssar_tune's, too. MISSING: no compiler. COMPILE_ERROR: the detail has the
- * compiler's log and the path of the source. DEVICE_ERROR: the image does not load. OUT_OF_MEMORY.
- */
+ * answer: the plan's schedules, and with them the sizes of its workspace and of what it saves, may
+ * change until it returns; errors are lssar_tune's, too. MISSING: no compiler. COMPILE_ERROR: the
+ * detail has the compiler's log and the path of the source. DEVICE_ERROR: the image does not load.
+ * OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_prepare(lssar_plan* plan) LSSAR_NOEXCEPT;
 
 /* From the best evidence to the least. */
@@ -379,7 +379,7 @@ typedef struct lssar_saved_sizes {
   size_t o;     /* saved_o: o in float32, [batch, heads, seq_q, head_dim_v] */
   size_t stats; /* saved_stats: float32, [4, batch, heads, seq_q]: R = sum_j A_ij; m = the largest
                    N_i P_ij - offset; zs = sum_j (W_ij / m^p); the largest score in bits */
-  size_t x;     /* saved_x: opaque; 0 where the problem needs none (then the pointer is ignored) */
+  size_t x;     /* saved_x: opaque; 0 where the plan needs none (then the pointer is ignored) */
 } lssar_saved_sizes;
 
 /* INVALID_ARGUMENT: NULL; sizes out of range. */
@@ -421,10 +421,10 @@ typedef struct lssar_range {
  *   partial_o           like saved_o                                                      w
  *
  * The backward needs the q, k, v of its forward_train and what that saved, in the same plan or in
- * one of the same problem. Gradients are overwritten, not added to. They are bitwise repeatable
- * unless the plan's determinism, or a given schedule, says otherwise. A forward writes row_stats
- * where it is not NULL: all planes of saved_stats, as forward_train would but for the order of
- * sums. */
+ * one of the same problem that has the same saved sizes. Gradients are overwritten, not added to.
+ * They are bitwise repeatable unless the plan's determinism, or a given schedule, says otherwise. A
+ * forward writes row_stats where it is not NULL: all planes of saved_stats, as forward_train would
+ * but for the order of sums. */
 typedef struct lssar_call {
   size_t struct_size;
   lssar_sizes sizes;

@@ -50,11 +50,6 @@ def new_tensor(like, batch, heads, length, dim, is_heads_last):
     return like.new_empty((batch, heads, length, dim))
 
 
-def saved_floats_per_row(training_plan):
-    """Size of `saved` divided by batch * heads * seq_q."""
-    return sum(training_plan.needs((1, 1, 1, 1, 1))[:3]) // 4
-
-
 def _rows_contiguous(tensor):
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
@@ -92,7 +87,7 @@ class _Result:
 class _Pass:
     """The plan of a signature's pass, prepared, and the memory it needs."""
 
-    __slots__ = ("handle", "execute", "saved", "saved_size", "workspace", "workspace_size")
+    __slots__ = ("handle", "execute", "saved", "workspace", "workspace_size")
 
     def __init__(self, signature, name, alignment):
         plan = signature.plan(name != "forward", alignment)
@@ -105,7 +100,6 @@ class _Pass:
         self.handle = plan.handle
         self.execute = getattr(library(), f"execute_{name}")
         *self.saved, self.workspace = plan.needs(signature.sizes)
-        self.saved_size = sum(self.saved) // 4
         self.workspace_size = -(-self.workspace // signature.element_size)
 
 
@@ -121,6 +115,8 @@ class Signature:
         self.dtype = q.dtype
         self.element_size = q.element_size()
         self.scalars = (causal, p, offset, layout)
+        per_row = _plans.saved_floats_per_row(q.dtype == torch.float32, dim_v, p, offset)
+        self.saved_size = batch * heads * seq_q * per_row
         self.sizes = (batch, heads, kv_heads, seq_q, seq_k)
         self.head = struct.pack("Q5q", _structs.CALL_BYTES, *self.sizes)
         self.bits = 0
@@ -235,7 +231,7 @@ def _run_forward(signature, name, q, k, v, with_saved):
     saved = None
     saved_o = stats = x = at_workspace = 0
     if with_saved:
-        saved = q.new_empty(step.saved_size, dtype=torch.float32)
+        saved = q.new_empty(signature.saved_size, dtype=torch.float32)
         saved_o = saved.data_ptr()
         stats = saved_o + step.saved[0]
         x = stats + step.saved[1]

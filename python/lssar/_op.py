@@ -72,10 +72,8 @@ def _fake_forward(q, k, v, causal, p, offset, layout):
 
 
 def _fake_forward_train(q, k, v, causal, p, offset, layout):
-    # The size does not depend on the device: asked of the virtual one, traces need no GPU.
-    dtype, dim, dim_v = _launch.DTYPES[q.dtype], int(q.shape[3]), int(v.shape[3])
-    key = (True, dtype, dim, dim_v, 1, 1, causal, p, offset, 0)
-    per_row = _launch.saved_floats_per_row(_plans.context("cpu").plan(key))
+    is_float32 = q.dtype == torch.float32
+    per_row = _plans.saved_floats_per_row(is_float32, int(v.shape[3]), p, offset)
     batch, heads, length, _ = q.shape
     saved = q.new_empty((batch * heads * length * per_row,), dtype=torch.float32)
     return _fake_forward(q, k, v, causal, p, offset, layout), saved
