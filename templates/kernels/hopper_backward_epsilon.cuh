@@ -44,7 +44,8 @@ struct EpsilonConsumer : DqConsumer<Config> {
     EpsilonSum<Config> sum;
     sum.clear();
     add_keys(sum, work.num_tiles);
-    this->release(query_ring.empty(0));
+    // Products alone have read the queries, and have ended: no fence.
+    if (lane_index() == 0) mbarrier_arrive(query_ring.empty(0));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 row = work.first_row + this->warp_row0() + fragment_row(half);

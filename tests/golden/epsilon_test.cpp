@@ -3,6 +3,9 @@
 // (LSSAR_TEST_TARGET). The forward for training, of the same plan, then saves no X.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "codegen/kernel.h"
 #include "tests/golden/attention_check.h"
 
@@ -26,17 +29,31 @@ Problem make_problem(DType dtype, bool causal, int p = 15) {
   return problem;
 }
 
-// What else than fp32, whose kernels are Variant::kPortable's, tests at sm_90a have not had.
-std::vector<DType> dtypes() {
-  if (test_target() == "sm_90a") return {DType::kBf16, DType::kFp16};
-  return {DType::kBf16, DType::kFp16, DType::kFp32};
-}
+bool is_hopper() { return test_target() == "sm_90a"; }
 
+// At sm_90a, whose kernels take long to compile, those that differ from others.
 TEST(EpsilonByPass, ReproducesTheGoldenCases) {
-  const auto names = golden_case_names();
-  ASSERT_TRUE(names.ok()) << names.status().to_string();
+  const auto all = golden_case_names();
+  ASSERT_TRUE(all.ok()) << all.status().to_string();
+  const std::vector<std::string> some = {"cache_7_of_60",
+                                         "causal_p15_d128",
+                                         "causal_p15_d128_peaky",
+                                         "causal_p15_d64",
+                                         "causal_p1_d32",
+                                         "causal_p3_d64",
+                                         "clustered_p15_d64",
+                                         "d256",
+                                         "fp16_p15_d64",
+                                         "full_p15_d64",
+                                         "gqa_4_2",
+                                         "huge_p15_d64",
+                                         "lq_gt_lk",
+                                         "one_token",
+                                         "opposed_p15_d128",
+                                         "three_tokens",
+                                         "ties_p15_d64"};
   int checked = 0;
-  for (const std::string& name : *names) {
+  for (const std::string& name : is_hopper() ? some : *all) {
     SCOPED_TRACE(name);
     const auto golden = load_golden_case(name);
     ASSERT_TRUE(golden.ok()) << golden.status().to_string();
@@ -44,17 +61,16 @@ TEST(EpsilonByPass, ReproducesTheGoldenCases) {
     check_golden_case(*golden, by_pass(), {});
     ++checked;
   }
-  EXPECT_GE(checked, 20);
+  EXPECT_GE(checked, is_hopper() ? 17 : 20);
 }
 
 // One key, tiles of the kernels and one less and more, primes; no mask hides the last tile's rest.
 TEST(EpsilonByPass, FitsEveryLength) {
-  for (DType dtype : dtypes()) {
-    for (bool causal : {true, false}) {
-      for (int64_t n : {1, 4, 31, 63, 64, 65, 95, 96, 97, 128, 131})
-        check_against_reference(make_problem(dtype, causal), make_sizes(1, 1, 1, n, n),
-                                InputKind::kGauss, by_pass());
-    }
+  for (bool causal : {true, false}) {
+    const DType dtype = causal ? DType::kBf16 : is_hopper() ? DType::kFp16 : DType::kFp32;
+    for (int64_t n : {1, 4, 31, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191})
+      check_against_reference(make_problem(dtype, causal), make_sizes(1, 1, 1, n, n),
+                              InputKind::kGauss, by_pass());
   }
 }
 
@@ -69,22 +85,24 @@ TEST(EpsilonByPass, FitsQueriesAndKeysThatDiffer) {
   }
 }
 
-// With what else a schedule of the backward can have: the kernel that sums dq has tiles of its own
-// then, and epsilon's those of `dq`.
+// With what else a schedule of the backward can have: where the dk/dv kernel sums dq, epsilon alone
+// has the tiles of `dq`.
 TEST(EpsilonByPass, GoesWithEveryKindOfBackward) {
+  bool causal = false;
   for (const char* others :
-       {R"(, "dq_mode": "atomic")", R"(, "dq_mode": "ordered")", R"(, "split_dkdv": true)",
-        R"(, "dq": {"block_cols": 16})", R"(, "dq": {"block_cols": 48, "stages": 2})"}) {
+       {R"(, "dq_mode": "atomic")", R"(, "dq_mode": "ordered")", R"(, "dq": {"block_cols": 16})",
+        R"(, "split_dkdv": true, "dq": {"stages": 2})"}) {
     SCOPED_TRACE(others);
-    check_against_reference(make_problem(DType::kBf16, true), make_sizes(2, 2, 1, 150, 150),
+    causal = !causal;
+    check_against_reference(make_problem(DType::kBf16, causal), make_sizes(2, 2, 1, 150, 150),
                             InputKind::kGauss, by_pass(others));
-    check_against_reference(make_problem(DType::kFp16, false), make_sizes(1, 2, 1, 70, 133),
+    check_against_reference(make_problem(DType::kBf16, causal), make_sizes(1, 2, 1, 70, 133),
                             InputKind::kGauss, by_pass(others));
   }
 }
 
 TEST(EpsilonByPass, FitsHeadDims) {
-  constexpr int kDims[][2] = {{24, 40}, {40, 88}, {128, 128}, {192, 128}, {256, 256}};
+  constexpr int kDims[][2] = {{24, 40}, {96, 136}};
   for (const auto& dims : kDims) {
     Problem problem = make_problem(DType::kBf16, true);
     problem.head_dim = dims[0];
@@ -96,8 +114,8 @@ TEST(EpsilonByPass, FitsHeadDims) {
 TEST(EpsilonByPass, FitsEveryKindOfDataAndPower) {
   for (InputKind kind : {InputKind::kPeaky, InputKind::kClustered, InputKind::kOpposed,
                          InputKind::kNearTies, InputKind::kTies, InputKind::kZeros}) {
-    for (int p : {1, 2, 15})
-      check_against_reference(make_problem(DType::kBf16, p != 2, p), make_sizes(1, 2, 2, 130, 130),
+    for (int p : {1, 15})
+      check_against_reference(make_problem(DType::kBf16, true, p), make_sizes(1, 2, 2, 130, 130),
                               kind, by_pass());
   }
 }

@@ -161,6 +161,16 @@ inline constexpr Survivor kSurvivors[] = {
     {"hopper_backward", "lssar_backward_dq: bar.warp.sync #5: taken away", kForAssembler},
     {"hopper_backward", "lssar_backward_dq: bar.warp.sync #6: taken away", kForAssembler},
 
+    {"backward_epsilon", "lssar_backward_epsilon: cp.async.commit_group last: taken away",
+     kEmptyGroup},
+    {"backward_epsilon", "lssar_backward_epsilon: cp.async.wait_group last: one more pending",
+     kNewestIsEmpty},
+    {"backward_epsilon", "lssar_backward_epsilon: cp.async.wait_group last: taken away",
+     kNeverRead},
+    {"hopper_backward_epsilon",
+     "lssar_backward_epsilon: setmaxnreg.inc.sync.aligned.u32 #1: taken away", kRegisters},
+    {"hopper_backward_epsilon", "lssar_backward_epsilon: bar.sync last: taken away", kForSpeed},
+
     {"hopper_backward_atomic", "lssar_backward_dkdv: mbarrier.init.shared::cta.b64 last: count +1",
      kOneWorkTile},
     {"hopper_backward_atomic", "lssar_backward_dkdv: mbarrier.init.shared::cta.b64 last: count -1",
