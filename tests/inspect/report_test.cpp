@@ -73,7 +73,9 @@ TEST(SharedLayout, AddsUpToEveryKernelsBytes) {
         Problem problem = sample_problem(pass);
         problem.head_dim = 96;
         const Target to = *target_from_name(target);
-        const Schedule schedule = default_schedule(problem, to, mode);
+        const bool trains = pass == Pass::kForwardTrain || pass == Pass::kBackward;
+        const Schedule schedule =
+            default_schedule(problem, to, mode, trains ? EpsilonFrom::kPass : EpsilonFrom::kX);
         const auto source = emit_kernel(problem, schedule, to);
         ASSERT_TRUE(source.ok()) << source.status().message();
         for (const LaunchStep& step : source->steps) {
