@@ -125,7 +125,7 @@ function axis_x(svg, scale, y, top, left, right, title) {
     put(g, "svg:line", { class: "grid", x1: x, x2: x, y1: top, y2: y });
     if (x - last < 34) continue;
     last = x;
-    put(g, "svg:text", { x, y: y + 16, "text-anchor": "middle" }, short(t));
+    put(g, "svg:text", { x, y: y + 16, "text-anchor": "middle" }, short(t, 6));
   }
   put(g, "svg:line", { class: "axis", x1: left, x2: right, y1: y, y2: y });
   put(g, "svg:text", { x: (left + right) / 2, y: y + 34, "text-anchor": "middle" }, title);

@@ -23,13 +23,16 @@ function accuracy(problem) {
 
 function comparison(problem) {
   const c = problem.compare;
-  const node = section("compare", "Against softmax attention", c.missing ? [] : ["measured"],
+  const node = section("compare", "Against softmax attention", c.missing || !c.means_something ? [] : ["measured"],
     "Speed over length beside softmax attention of the same shape, by the FLOP of softmax attention: LSSAR's own work " +
     "is more, so that equal lines are equal times.");
   if (!c.missing)
     put(node, "p", { class: c.means_something ? "hint" : "missing" }, c.means_something ? `${c.file}, on ${c.machine || "a GPU that it does not name"}.`
       : `${c.file} was not made on a GPU: its times mean nothing, and are shown to show the page.`);
-  const names = c.missing ? [] : [...new Set(c.rows.map((row) => row[0]))];
+  // A line per contender, and per kind of inputs where there are several.
+  const kinds = c.missing ? [] : [...new Set(c.rows.map((row) => row[8]))];
+  const name_of = (row) => (kinds.length > 1 ? `${row[0]}, ${row[8]}` : row[0]);
+  const names = c.missing ? [] : [...new Set(c.rows.map(name_of))];
   const colours = ["--c-red", "--c-blue", "--c-green", "--c-orange", "--c-purple", "--c-sky", "--c-grey"];
   const drawn = c.missing ? [] : c.rows.filter((row) => row[4] > 0);
   add_chart(node, "compare", c, drawn.length, (svg, width, mark) => {
@@ -42,7 +45,7 @@ function comparison(problem) {
     axis_y(svg, y, left, right, "TFLOP/s");
     axis_x(svg, x, bottom, top, left, right, "length (queries and keys)");
     names.forEach((name, i) => {
-      const rows = drawn.filter((row) => row[0] === name).sort((a, b) => a[1] - b[1]);
+      const rows = drawn.filter((row) => name_of(row) === name).sort((a, b) => a[1] - b[1]);
       const colour = css(colours[i % colours.length]);
       put(svg, "svg:path", { d: rows.map((row, n) => `${n ? "L" : "M"}${x(row[1])},${y(row[4])}`).join(""), fill: "none", stroke: colour, "stroke-width": 1.8 });
       for (const row of rows)

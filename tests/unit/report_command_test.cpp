@@ -74,6 +74,14 @@ TEST(ReportCommand, ATableThatIsNamedMustBeThere) {
   EXPECT_FALSE(std::filesystem::exists(command.path("page.html")));
 }
 
+TEST(ReportCommand, ShowsAtLeastTheChosenCandidate) {
+  const CommandRunner command;
+  const CommandResult result =
+      command.run(with(kSmall, {"-o", command.path("page.html"), "--shown", "0"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--shown = 0: allowed are 1 and more"));
+}
+
 TEST(ReportCommand, ATableWithoutRecordsIsAnError) {
   const CommandRunner command;
   const std::string empty = command.write("t.jsonl", "");

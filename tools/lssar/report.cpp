@@ -77,11 +77,12 @@ Result<ReportPage> problem_page(const ReportOptions& options, const nlohmann::js
   const Problem& problem = request.explanation.problem;
   page.title = fmt::format("{} {} d {} on {}", pass_name(problem.pass), dtype_name(problem.dtype),
                            problem.head_dim, request.explanation.target.name());
-  page.command = "lssar report";
+  page.command = "lssar report, with the problem and target above";
   return page;
 }
 
 Result<int> make_report(const ReportOptions& options) {
+  if (options.explain.shown == 0) return invalid_argument("--shown = 0: allowed are 1 and more");
   LSSAR_RETURN_IF_ERROR(check_exists(options.explain.table));
   LSSAR_ASSIGN_OR_RETURN(const nlohmann::json comparison, load_comparison(options.compare));
   const bool is_of_table = !options.explain.table.empty() && options.explain.table != "none" &&
