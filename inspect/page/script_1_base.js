@@ -114,6 +114,7 @@ function log(from, to, begin, end) {
       const t = m * 10 ** p;
       if (t >= from * 0.999 && t <= to * 1.001) scale.ticks.push(t);
     }
+  if (scale.ticks.length < 4) scale.ticks = linear(from, to, begin, end).ticks;
   return scale;
 }
 

@@ -224,8 +224,8 @@ function landscape(problem) {
 function search_trace(problem) {
   const s = problem.search;
   const node = section("search", "Search over time", s.missing ? [] : [...new Set(s.rows.map((row) => row[4]))],
-    "Every record of the tuning table for this problem by the moment it was written; the line is the best so " +
-    "far. Marks on the bottom line were ruled out, or not timed.");
+    "Every candidate with a record in the tuning table, by the moment the latest one was written; the line is the " +
+    "best so far. Marks on the bottom line were ruled out, or not timed.");
   add_chart(node, "search", s, s.missing ? 0 : s.rows.length, (svg, width, mark) => {
     const height = 300, left = 52, right = width - 12, top = 22, bottom = height - 62;
     size(svg, width, height);

@@ -86,7 +86,8 @@ TEST_F(TuneProcesses, KilledAtAnyMomentALaterRunGoesOn) {
   EXPECT_GT(known, 10u);
 
   std::set<std::string> recorded;
-  for (const TuningRecord& record : load().records()) recorded.insert(to_string(record.schedule));
+  const TuningTable left = load();
+  for (const TuningRecord& record : left.records()) recorded.insert(to_string(record.schedule));
   const Result<SearchOutcome> outcome = tune_with(runner_, problem_, options_);
   ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
   EXPECT_TRUE(outcome->winner.chosen);
