@@ -131,7 +131,8 @@ TEST_F(TuneProcesses, FourAtOnceSearchOnce) {
   EXPECT_EQ(searched, 1);
   EXPECT_EQ(winners.size(), 1u);
   int chosen = 0;
-  for (const TuningRecord& record : load().records()) chosen += record.chosen;
+  const TuningTable table = load();
+  for (const TuningRecord& record : table.records()) chosen += record.chosen;
   EXPECT_EQ(chosen, 1);
   close(results[0]);
   close(results[1]);
