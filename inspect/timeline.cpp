@@ -17,6 +17,7 @@ namespace {
 constexpr EnumName<SpanKind> kSpanKinds[] = {{SpanKind::kArithmetic, "arithmetic"},
                                              {SpanKind::kSpecial, "softplus and powers"},
                                              {SpanKind::kWaitData, "waits for data"},
+                                             {SpanKind::kWaitRoom, "waits for room"},
                                              {SpanKind::kWaitProduct, "waits for products"},
                                              {SpanKind::kWaitOthers, "waits for other warps"},
                                              {SpanKind::kWaitStore, "waits for stores"},
@@ -290,7 +291,10 @@ class Simulator {
     const auto signal = signals_.find(now.key);
     const double clock = signal == signals_.end() ? 0 : signal->second.clock;
     const bool is_named = (now.key.first & kNamedBarrier) != 0;
-    wait_until(warp, clock, is_named ? SpanKind::kWaitOthers : SpanKind::kWaitData,
+    wait_until(warp, clock,
+               is_named                           ? SpanKind::kWaitOthers
+               : names_.is_of_free_place(now.key) ? SpanKind::kWaitRoom
+                                                  : SpanKind::kWaitData,
                names_.barrier_label(now.key));
     return true;
   }

@@ -20,7 +20,8 @@ namespace lssar {
 enum class SpanKind {
   kArithmetic,
   kSpecial,      // arithmetic with special functions: softplus, powers
-  kWaitData,     // for an mbarrier
+  kWaitData,     // for an mbarrier: what is loaded has come
+  kWaitRoom,     // for an mbarrier: a place may be loaded again
   kWaitProduct,  // for wgmma
   kWaitOthers,   // at a barrier of the block
   kWaitStore,    // for copies out of shared memory
@@ -28,7 +29,7 @@ enum class SpanKind {
   kLoad,         // a copy into shared memory is on its way
   kHeld,         // it has come, and its place is not loaded again
 };
-inline constexpr int kNumSpanKinds = 9;
+inline constexpr int kNumSpanKinds = 10;
 const char* span_name(SpanKind kind);  // "arithmetic", "waits for data", ...
 
 struct TimelineSpan {

@@ -7,6 +7,14 @@
 #include <fmt/format.h>
 
 namespace lssar {
+namespace {
+
+constexpr std::string_view kBarriers = " barriers";  // ends the names of such parts
+constexpr int kBarrierBytes = 8;
+constexpr int kPairBytes = 2 * kBarrierBytes;  // full and empty
+constexpr uint64_t kAddressMask = 0xffffff;    // of a block's shared memory, in a signal's key
+
+}  // namespace
 
 TimelineNames::TimelineNames(const TimelineInput& input, std::vector<std::string>* labels)
     : in_(input), labels_(labels), functions_(functions_by_line(input.source)) {
@@ -51,19 +59,31 @@ int TimelineNames::barrier_label(const SignalKey& key) {
   if ((key.first & kNamedBarrier) != 0) {
     const auto id = static_cast<uint32_t>(key.first);
     return label(id == kClusterBarrier ? "barrier of the cluster"
-                                       : fmt::format("barrier {} of the block", id & 0xffffff));
+                                       : fmt::format("barrier {} of the block", id & kAddressMask));
   }
-  const auto address = static_cast<uint32_t>(key.first & 0xffffff);
-  const SharedPart* part = part_at(address);
-  if (part == nullptr || !part->name.ends_with("barriers"))
-    return label(fmt::format("mbarrier at {:#x}", address));
-  const int index = (int(address) - shared_base_ - part->offset) / 8;
-  const int slots = part->bytes / 16;
-  const std::string what =
-      part->name.substr(0, part->name.size() - std::string(" barriers").size());
-  const char* const state = index < slots ? "full" : "empty";
+  int number = 0;
+  const SharedPart* const part = barriers_of(key, &number);
+  if (part == nullptr) return label(fmt::format("mbarrier at {:#x}", key.first & kAddressMask));
+  const int slots = part->bytes / kPairBytes;
+  const std::string what = part->name.substr(0, part->name.size() - kBarriers.size());
+  const char* const state = number < slots ? "full" : "empty";
   return label(slots == 1 ? fmt::format("{}: {}", what, state)
-                          : fmt::format("{} slot {}: {}", what, index % slots, state));
+                          : fmt::format("{} slot {}: {}", what, number % slots, state));
+}
+
+// Full barriers lie before empty ones: RingBarriers of templates/tile/tma_ring.cuh.
+bool TimelineNames::is_of_free_place(const SignalKey& key) const {
+  int number = 0;
+  const SharedPart* const part = barriers_of(key, &number);
+  return part != nullptr && number >= part->bytes / kPairBytes;
+}
+
+const SharedPart* TimelineNames::barriers_of(const SignalKey& key, int* number) const {
+  const auto address = static_cast<uint32_t>(key.first & kAddressMask);
+  const SharedPart* const part = part_at(address);
+  if (part == nullptr || !part->name.ends_with(kBarriers)) return nullptr;
+  *number = (int(address) - shared_base_ - part->offset) / kBarrierBytes;
+  return part;
 }
 
 std::vector<std::string> functions_by_line(const std::string& source) {

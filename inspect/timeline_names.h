@@ -24,6 +24,8 @@ class TimelineNames {
   int function_label(uint32_t instruction);
   // "ring slot 2: full", "barrier 5 of the block".
   int barrier_label(const SignalKey& key);
+  // Whether an mbarrier is one that says that a place is free.
+  bool is_of_free_place(const SignalKey& key) const;
 
   // Of the layout; null: none.
   const SharedPart* part_at(uint32_t address) const;
@@ -31,6 +33,8 @@ class TimelineNames {
   static std::string place_name(const SharedPart& part);
 
  private:
+  // The barriers' part that an mbarrier is of, and its number there; null: none.
+  const SharedPart* barriers_of(const SignalKey& key, int* number) const;
   std::string function_at(int line) const;
 
   const TimelineInput& in_;

@@ -121,15 +121,17 @@ function shared_memory(problem) {
 
 // ---- timeline
 
-const kSpanStyles = [["--c-sky", 0.9], ["--c-blue", 1], ["--wait", 1], ["--wait", 0.7], ["--c-yellow", 0.6], ["--wait", 0.45],
-  ["--c-red", 0.85], ["--c-green", 0.9], ["--hold", 1]];
+// By kind: colour, opacity, and whether it is a wait, which is drawn thin.
+const kSpanStyles = [["--c-sky", 0.9], ["--c-blue", 1], ["--c-purple", 0.6, true], ["--wait", 1, true], ["--c-red", 0.55, true],
+  ["--c-yellow", 0.6, true], ["--c-green", 0.6, true], ["--c-red", 0.85], ["--c-green", 0.9], ["--hold", 1]];
 
 function timeline(problem) {
   const t = problem.timeline;
   const node = section("timeline", "Pipeline timeline", t.missing ? [] : ["counted", "estimated"],
     "One block, from its first instruction on: what each role does and what it waits for. Order, instructions and " +
-    "barriers are the virtual device's; lengths are the model's rates for one block alone on its SM. Gaps in a " +
-    "consumer's colour are waits: if they are for data, loads come late; if for products, the tensor cores are full.");
+    "barriers are the virtual device's; lengths are the model's rates for one block alone on its SM. Thin bars are " +
+    "waits: consumers that wait for data say that loads come late, for products that the tensor cores are full; a " +
+    "producer should wait for room.");
   if (t.missing) { add_chart(node, "timeline", t, 0); return; }
   if (t.kernels.length === 0) {
     add_chart(node, "timeline", { missing: "No kernel of this problem has tiles in shared memory." }, 0);
@@ -143,10 +145,30 @@ function timeline(problem) {
     .filter((_, i) => used.has(i)));
 }
 
+// What each role does with its time.
+function lane_shares(parent, t, kernel) {
+  const roles = kernel.lanes.map((lane) => lane.name.replace(/ \d+$/, (n) => (lane.role === "warp" ? "s" : n)));
+  const clocks = new Map();
+  for (const [lane, kind, begin, end] of kernel.spans) {
+    if (kernel.lanes[lane].role === "memory") continue;
+    const of_role = clocks.get(roles[lane]) || new Map();
+    of_role.set(kind, (of_role.get(kind) || 0) + end - begin);
+    clocks.set(roles[lane], of_role);
+  }
+  const lines = [...clocks].map(([role, of_role]) => {
+    const all = kernel.clocks * roles.filter((name) => name === role).length;
+    const shares = [...of_role].sort((a, b) => b[1] - a[1]).filter(([, c]) => c >= 0.005 * all)
+      .map(([kind, c]) => `${Math.round((100 * c) / all)} % ${t.kinds[kind]}`);
+    return `${role}: ${shares.join(", ")}`;
+  });
+  put(parent, "p", { class: "hint" }, `Of all clocks, ${lines.join("; ")}.`);
+}
+
 function one_timeline(parent, t, kernel) {
   const us = (clocks) => clocks / t.clock_ghz / 1e3;
   put(parent, "h3", {}, `${kernel.kernel}: ${count(kernel.clocks)} clocks, ${short(us(kernel.clocks), 3)} us` +
     `${kernel.is_cut ? " (its beginning)" : ""}; ${t.sizes.seq_q} queries, ${t.sizes.seq_k} keys, one head`);
+  lane_shares(parent, t, kernel);
   const controls = put(parent, "div", { class: "controls" });
   const view = { from: 0, to: kernel.clocks };
   let chart = null;
@@ -173,8 +195,7 @@ function one_timeline(parent, t, kernel) {
       put(svg, "svg:text", { x: left - 8, y: i * h + 17, "text-anchor": "end", class: lane.role === "warp" ? "strong" : "" }, lane.name));
     for (const [lane, kind, begin, end, label, amount, special] of kernel.spans) {
       const a = Math.max(begin, view.from), b = Math.min(end, view.to);
-      const seen = b > a, [colour, opacity] = kSpanStyles[kind];
-      const thin = kind === 2 || kind === 3 || kind === 4 || kind === 5;
+      const seen = b > a, [colour, opacity, thin] = kSpanStyles[kind];
       const node = put(svg, "svg:rect", { x: seen ? x(a).toFixed(1) : 0, y: lane * h + (thin ? 9 : 3),
         width: seen ? Math.max(0.4, x(b) - x(a)).toFixed(1) : 0, height: thin ? h - 18 : h - 6,
         fill: css(colour), "fill-opacity": opacity });
@@ -182,7 +203,7 @@ function one_timeline(parent, t, kernel) {
         const lines = [`${kernel.lanes[lane].name}: ${t.kinds[kind]}`, kernel.labels[label],
           `${count(begin)} to ${count(end)}: ${count(end - begin)} clocks, ${short(us(end - begin), 3)} us`];
         if (kind < 2) lines.push(`${count(amount)} instructions of a warp, ${count(special)} special functions`);
-        if (kind === 6) lines.push(`${count(amount * 1024)} FLOP`);
+        if (t.kinds[kind] === "matrix product") lines.push(`${count(amount * 1024)} FLOP`);
         return lines.join("\n");
       });
     }
