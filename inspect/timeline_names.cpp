@@ -86,26 +86,41 @@ const SharedPart* TimelineNames::barriers_of(const SignalKey& key, int* number) 
   return part;
 }
 
+namespace {
+
+// The name before the parenthesis at `open`.
+std::string name_before(std::string_view text, size_t open) {
+  size_t begin = open;
+  const auto is_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
+  while (begin > 0 && is_name(text[begin - 1])) --begin;
+  return std::string(text.substr(begin, open - begin));
+}
+
+}  // namespace
+
+// NOTE: of a kernel, "__launch_bounds__(384, 1)" stands before its name, which is on the next line.
 std::vector<std::string> functions_by_line(const std::string& source) {
+  constexpr std::string_view kBounds = "__launch_bounds__(";
   std::vector<std::string> functions = {""};
   std::string now;
+  bool is_kernel = false;  // its name is still to come
   for (size_t at = 0; at < source.size();) {
     const size_t end = std::min(source.find('\n', at), source.size());
     const std::string_view text(source.data() + at, end - at);
     at = end + 1;
-    const size_t mark = std::min(text.find("LSSAR_DEVICE"), text.find("__global__"));
-    size_t open = mark == text.npos ? text.npos : text.find('(', mark);
-    // "__launch_bounds__(384)" stands before a kernel's name.
-    constexpr std::string_view kBounds = "__launch_bounds__(";
-    if (const size_t bounds = text.find(kBounds); open != text.npos && bounds < open)
-      open = text.find('(', bounds + kBounds.size());
+    size_t from = text.find("LSSAR_DEVICE");
+    if (is_kernel) from = 0;
+    if (const size_t kernel = text.find("__global__"); kernel != text.npos) {
+      is_kernel = true;
+      const size_t bounds = text.find(kBounds);
+      from = bounds == text.npos ? kernel : bounds + kBounds.size();
+    }
+    const size_t open = from == text.npos ? text.npos : text.find('(', from);
     if (open != text.npos) {
-      size_t begin = open;
-      const auto is_name = [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-      };
-      while (begin > 0 && is_name(text[begin - 1])) --begin;
-      if (begin < open) now = std::string(text.substr(begin, open - begin));
+      now = name_before(text, open);
+      is_kernel = false;
     }
     functions.push_back(now);
   }

@@ -95,10 +95,14 @@ TEST(Timeline, EndsWhereTheTraceDoes) {
 TEST(Timeline, FunctionsAreThoseOfTheSource) {
   const auto functions = functions_by_line(
       "LSSAR_DEVICE float half(float x) {\n  return x / 2;\n}\n"
-      "extern \"C\" __global__ void __launch_bounds__(128) kernel(int n) {\n  half(n);\n}\n");
-  ASSERT_EQ(functions.size(), 7u);
+      "extern \"C\" __global__ void __launch_bounds__(128, 1)\n"
+      "    kernel(int n) {\n  half(n);\n}\n"
+      "__global__ void plain(int n) {\n}\n");
+  ASSERT_EQ(functions.size(), 10u);
   EXPECT_EQ(functions[2], "half");
   EXPECT_EQ(functions[5], "kernel");
+  EXPECT_EQ(functions[6], "kernel");
+  EXPECT_EQ(functions[9], "plain");
 }
 
 struct Case {
@@ -160,7 +164,7 @@ TEST_P(TimelineOf, HasEveryRoleInOrder) {
     EXPECT_GT(special, 0u);
     EXPECT_GT(
         std::count_if(timeline.labels.begin(), timeline.labels.end(),
-                      [](const std::string& label) { return label.find("weigh") != label.npos; }),
+                      [](const std::string& label) { return label.find("load") != label.npos; }),
         0);
   }
 }
