@@ -50,6 +50,10 @@ bool skips_tiles(const Scope& s) { return !s.is_backward() && s.problem.p != 0 &
 bool has_overlap(const Scope& s) { return hopper_apart(s) || hopper_dq(s); }
 bool forward_apart(const Scope& s) { return !s.is_backward() && !staggered(s); }
 
+bool shares_keys(const Scope& s) {
+  return !s.is_backward() && s.problem.heads > s.problem.kv_heads;
+}
+
 bool is_wide(const Scope& s) { return std::max(s.problem.head_dim, s.problem.head_dim_v) > 128; }
 
 // Accumulators leave room for fewer keys the wider the head is.
@@ -119,6 +123,10 @@ constexpr DimensionRow kRows[] = {
      "once "
      "for both and products spread evenly, for scores of two tiles in registers",
      persistent_forward, nullptr, R"({"1": "", "2": "staggered by 2", "4": "staggered by 4"})"},
+    {"pack_gqa", Level::kAlgorithm, "[false, true]",
+     "rows of a query tile from one head, or from all heads that share keys: full tiles where "
+     "queries are few, and keys and values loaded once for those heads",
+     shares_keys, nullptr, R"({"false": "", "true": "heads packed"})"},
     {"hopper.norm_form", Level::kAlgorithm, R"(["scores", "operands"])",
      "norms as factors on every score, or once in fp16 operands: 2.3 instructions per score less, "
      "less exact where all scores are very negative",

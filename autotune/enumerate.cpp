@@ -119,6 +119,7 @@ size_t ScheduleHash::operator()(const Schedule& s) const {
                           int{h.persistent},
                           int{h.tickets},
                           int{s.skip_tiles},
+                          int{s.pack_gqa},
                           h.cluster,
                           h.stagger,
                           static_cast<int>(h.weights_from),
@@ -141,6 +142,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     result.forward = fixed.forward;
     result.block_dv = fixed.block_dv;
     result.skip_tiles = fixed.skip_tiles;
+    result.pack_gqa = fixed.pack_gqa;
     result.hopper.evaluator = fixed.hopper.evaluator;
     result.hopper.tickets = fixed.hopper.tickets;
     result.hopper.stagger = fixed.hopper.stagger;

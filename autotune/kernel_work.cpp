@@ -45,6 +45,17 @@ LoopSlots with_power(LoopSlots slots, int power, int degree, double polynomial_s
   return slots;
 }
 
+// Of the forward, with heads packed or not: the slices that blocks are cut from, and of one of them
+// the blocks of `rows` query rows.
+double forward_slices(const WorkContext& c) {
+  return c.schedule.pack_gqa ? c.kv_slices() : c.slices();
+}
+TileCount forward_tiles(const WorkContext& c, int rows, int cols) {
+  if (!c.schedule.pack_gqa) return query_tiles(c.problem, c.sizes, rows, cols);
+  constexpr int kConsumerRows = 64;
+  return packed_query_tiles(c.problem, c.sizes, c.is_hopper() ? kConsumerRows : rows, rows, cols);
+}
+
 // Both passes side by side, but for pass 1 of a chain's first query tile and pass 2 of its last. A
 // block takes chains.
 void stagger(const WorkContext& c, KernelWork& work) {
@@ -63,10 +74,9 @@ void stagger(const WorkContext& c, KernelWork& work) {
   weigh.tiles *= apart;
   work.phases = {sum, weigh, both};
   // Of a chain, the mean of its query tiles.
-  const TileCount chains =
-      query_tiles(c.problem, c.sizes, tiling.block_rows * length, tiling.block_cols);
-  const double within =
-      c.problem.causal ? 0.5 * (length - 1) * tiling.block_rows / tiling.block_cols : 0;
+  const TileCount chains = forward_tiles(c, tiling.block_rows * length, tiling.block_cols);
+  const double queries = tiling.block_rows * forward_slices(c) / std::max(c.slices(), 1.0);
+  const double within = c.problem.causal ? 0.5 * (length - 1) * queries / tiling.block_cols : 0;
   work.blocks = chains.blocks * work.slices;
   work.longest = std::max(chains.longest - within, 0.5 * chains.longest);
   work.shortest = std::max(chains.shortest - within, 0.5 * chains.shortest);
@@ -78,9 +88,9 @@ KernelWork forward_work(const WorkContext& c) {
   const bool has_unit_keys = needs_unit_keys(c.problem, s);
   const bool in_registers = !c.is_hopper() || hopper.queries_in_registers;
   const int sum_cols = c.is_hopper() ? hopper_score_cols(s) : s.forward.block_cols;
-  const TileCount sums = query_tiles(c.problem, c.sizes, s.forward.block_rows, sum_cols);
-  const TileCount weights =
-      query_tiles(c.problem, c.sizes, s.forward.block_rows, s.forward.block_cols);
+  const TileCount sums = forward_tiles(c, s.forward.block_rows, sum_cols);
+  const TileCount weights = forward_tiles(c, s.forward.block_rows, s.forward.block_cols);
+  const double slices = forward_slices(c);
   const double chunks = std::ceil(c.dv() / s.block_dv);
   const EvaluatorMix mix = evaluator_mix(c.problem, c.sizes, s);
 
@@ -107,11 +117,11 @@ KernelWork forward_work(const WorkContext& c) {
 
   KernelWork work;
   work.phases = {
-      make_phase(c, sum, s.forward, sum_cols, sums.tiles * c.slices()),
-      make_phase(c, weigh, s.forward, s.forward.block_cols, weights.tiles * c.slices() * chunks)};
+      make_phase(c, sum, s.forward, sum_cols, sums.tiles * slices),
+      make_phase(c, weigh, s.forward, s.forward.block_cols, weights.tiles * slices * chunks)};
   work.phases[0].depth = s.forward.stages - 1;
   work.phases[1].depth = (s.forward.stages - 1) / 2.0;  // a slot for keys, another for values
-  set_blocks(weights, c.slices(), work);
+  set_blocks(weights, slices, work);
   if (c.is_hopper() && hopper.stagger > 1) stagger(c, work);
   work.is_persistent = c.is_hopper() && hopper.persistent;
   work.is_dealt = work.is_persistent && !hopper.tickets;
@@ -242,7 +252,7 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
     pass.kernels.push_back(std::move(work));
   };
   if (problem.pass != Pass::kBackward) {
-    add(forward_work(c), c.seq_k(), heads_per_kv);
+    add(forward_work(c), c.seq_k(), schedule.pack_gqa ? 1 : heads_per_kv);
     pass.launches = 2;
     return pass;
   }

@@ -60,6 +60,10 @@ struct TileCount {
 };
 // Blocks of `rows` queries that walk over tiles of `cols` keys.
 TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols);
+// The same for one kv head where tiles of `packed_rows`, of which `rows` are whole ones, pack the
+// queries of the heads that share it.
+TileCount packed_query_tiles(const Problem& problem, const Sizes& sizes, int packed_rows, int rows,
+                             int cols);
 // Blocks of `rows` keys that walk over tiles of `cols` queries.
 TileCount key_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols);
 

@@ -76,6 +76,24 @@ TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int 
   });
 }
 
+TileCount packed_query_tiles(const Problem& problem, const Sizes& sizes, int packed_rows, int rows,
+                             int cols) {
+  const int64_t group = std::max<int64_t>(sizes.heads / std::max<int64_t>(sizes.kv_heads, 1), 1);
+  const int64_t tiles = packed_tiles(sizes.seq_q, group, packed_rows);
+  const int64_t tiles_of_block = rows / packed_rows;
+  const int64_t parts = (group + packed_rows - 1) / packed_rows;
+  const int64_t whole = std::max<int64_t>(packed_rows / group, 1);
+  return sum_turns((tiles + tiles_of_block - 1) / tiles_of_block, [&](int64_t block) {
+    int64_t keys = sizes.seq_k;
+    if (problem.causal) {
+      const int64_t end = std::min((block + 1) * tiles_of_block, tiles);
+      const int64_t queries = std::min((end + parts - 1) / parts * whole, sizes.seq_q);
+      keys = std::clamp<int64_t>(queries + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
+    }
+    return ceil_div(static_cast<double>(keys), cols);
+  });
+}
+
 TileCount key_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols) {
   return sum_turns((sizes.seq_k + rows - 1) / rows, [&](int64_t block) {
     int64_t first = 0;

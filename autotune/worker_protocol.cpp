@@ -57,11 +57,13 @@ Sizes decode_sizes(const json& j) {
 json encode_step(const LaunchStep& step) {
   json maps = json::array();
   for (const MapSpec& map : step.maps) {
-    maps.push_back({static_cast<int>(map.tensor), map.box_rows, map.box_cols, map.swizzled});
+    maps.push_back(
+        {static_cast<int>(map.tensor), map.box_rows, map.box_cols, map.swizzled, map.packed});
   }
   return {{"entry", step.entry},
           {"grid_rows", static_cast<int>(step.grid_rows)},
           {"rows_per_block", step.rows_per_block},
+          {"packed_rows", step.packed_rows},
           {"threads", step.threads},
           {"shared_bytes", step.shared_bytes},
           {"maps", maps},
@@ -73,13 +75,14 @@ json encode_step(const LaunchStep& step) {
 LaunchStep decode_step(const json& j) {
   LaunchStep step;
   step.entry = j.at("entry").get<std::string>();
-  step.grid_rows = enum_of(j.at("grid_rows"), GridRows::kKeys);
+  step.grid_rows = enum_of(j.at("grid_rows"), GridRows::kPackedQueries);
   step.rows_per_block = j.at("rows_per_block").get<int>();
+  step.packed_rows = j.at("packed_rows").get<int>();
   step.threads = j.at("threads").get<int>();
   step.shared_bytes = j.at("shared_bytes").get<int>();
   for (const json& map : j.at("maps")) {
     step.maps.push_back({enum_of(map.at(0), MapTensor::kRowConstants), map.at(1).get<int>(),
-                         map.at(2).get<int>(), map.at(3).get<bool>()});
+                         map.at(2).get<int>(), map.at(3).get<bool>(), map.at(4).get<bool>()});
   }
   step.is_persistent = j.at("is_persistent").get<bool>();
   step.blocks_per_sm = j.at("blocks_per_sm").get<int>();

@@ -49,6 +49,12 @@ std::string boolean(bool value) { return value ? "true" : "false"; }
 int effective_power(const Problem& problem) { return problem.p == 0 ? 1 : problem.p; }
 double effective_offset(const Problem& problem) { return problem.p == 0 ? 0.0 : problem.offset; }
 
+const char* rows_name(GridRows rows) {
+  return rows == GridRows::kQueries ? "queries"
+         : rows == GridRows::kKeys  ? "keys"
+                                    : "packed queries";
+}
+
 void write_header(SourceWriter& out, const std::string& name, const Problem& problem,
                   const Schedule& schedule, const Target& target, const std::vector<Step>& steps) {
   out.line("// $name$: made by lssar; edit and compile it alone: nvcc -cubin -arch=$arch$ FILE",
@@ -78,7 +84,7 @@ void write_header(SourceWriter& out, const std::string& name, const Problem& pro
         "of dynamic shared memory",
         {{"entry", step.launch.entry},
          {"rows", number(step.launch.rows_per_block)},
-         {"kind", step.launch.grid_rows == GridRows::kQueries ? "queries" : "keys"},
+         {"kind", rows_name(step.launch.grid_rows)},
          {"threads", number(step.launch.threads)},
          {"shared", number(step.launch.shared_bytes)}});
   out.raw(kHeaderEnd);
@@ -231,6 +237,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     constant("int", "kNumEvaluators", number(num_evaluators(schedule)));
     if (num_evaluators(schedule) > 1)
       constant("float", "kCutWeight", float_literal(weight_at(problem, schedule, kCutBits)));
+    constant("bool", "kPackGqa", boolean(schedule.pack_gqa));
     constant("bool", "kSkipTiles", boolean(schedule.skip_tiles));
     if (schedule.skip_tiles)
       constant("float", "kSkipWeight",

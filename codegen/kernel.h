@@ -17,6 +17,9 @@ namespace lssar {
 enum class GridRows {
   kQueries,  // seq_q rows of every (batch, head)
   kKeys,     // seq_k rows of every (batch, kv head)
+  // Tiles of LaunchStep::packed_rows rows of every (batch, kv head), each with whole queries of all
+  // heads that share keys: see packed_tiles.
+  kPackedQueries,
 };
 
 // What a tensor map shows of a call.
@@ -48,6 +51,9 @@ struct MapSpec {
   // In 128-byte chunks of a row, which box_cols then must fit in; kGradQSum, kKeyNorms and
   // kRowConstants never are.
   bool swizzled = true;
+  // kQ, kO: of the heads that share keys, box_rows rows as GridRows::kPackedQueries packs them:
+  // maps (dim, heads / kv_heads, seq_q, kv_heads, batch).
+  bool packed = false;
 
   bool operator==(const MapSpec&) const = default;
 };
@@ -59,6 +65,7 @@ struct LaunchStep {
   std::string entry;  // the kernel's name in the source
   GridRows grid_rows = GridRows::kQueries;
   int rows_per_block = 0;
+  int packed_rows = 0;  // GridRows::kPackedQueries: divides rows_per_block; else 0
   int threads = 0;
   int shared_bytes = 0;  // dynamic shared memory
 
@@ -73,6 +80,14 @@ struct LaunchStep {
 };
 
 constexpr int kMaxKernelMaps = 32;
+
+// Tiles of `rows` rows that the queries of `group` heads fill, those of a query side by side: each
+// has as many whole queries as fit, or a part of one that does not.
+inline int64_t packed_tiles(int64_t seq_q, int64_t group, int rows) {
+  if (group < 1) return 0;  // no heads
+  const int64_t whole = group > rows ? 1 : rows / group;
+  return (seq_q + whole - 1) / whole * ((group + rows - 1) / rows);
+}
 
 // An emitted kernel: the source and how to launch it, in order.
 struct KernelSource {

@@ -100,6 +100,13 @@ Schedule common_defaults(const Problem& problem, DqMode dq_mode, EpsilonFrom eps
   return schedule;
 }
 
+// Whether tiles of one head's queries would be half empty or more, and heads that share keys could
+// fill them.
+bool leaves_tiles_empty(const Schedule& schedule, const Problem& problem) {
+  return problem.pass != Pass::kBackward && problem.seq_q != 0 &&
+         2 * problem.seq_q <= schedule.forward.block_rows && problem.heads > problem.kv_heads;
+}
+
 // The default for a variant that the problem need not prefer.
 Schedule default_of(Variant variant, const Problem& problem, const Target& target, DqMode dq_mode,
                     EpsilonFrom epsilon) {
@@ -109,6 +116,7 @@ Schedule default_of(Variant variant, const Problem& problem, const Target& targe
   } else {
     choose_portable(schedule, problem, target);
   }
+  schedule.pack_gqa = leaves_tiles_empty(schedule, problem);
   return schedule;
 }
 
@@ -183,14 +191,15 @@ std::string to_string(const Schedule& schedule) {
                 enum_name(kWeightsFrom, h.weights_from), enum_name(kStorePaths, h.store_path),
                 enum_name(kStorePaths, h.sum_path), enum_name(kNormForms, h.norm_form),
                 enum_name(kEvaluators, h.evaluator), h.producer_registers, h.consumer_registers);
-  return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {}{}{} softplus_degree {}{}",
-                     enum_name(kVariants, schedule.variant),
-                     enum_name(kLoadPaths, schedule.load_path), tiling(schedule.forward),
-                     schedule.block_dv, tiling(schedule.dkdv),
-                     schedule.split_dkdv ? " (split)" : "", tiling(schedule.dq),
-                     enum_name(kDqModes, schedule.dq_mode),
-                     schedule.epsilon == EpsilonFrom::kPass ? " epsilon by pass" : "",
-                     schedule.skip_tiles ? " skip_tiles" : "", schedule.softplus_degree, hopper);
+  return fmt::format(
+      "{} {} forward {} block_dv {} dkdv {}{} dq {} {}{}{}{} softplus_degree {}{}",
+      enum_name(kVariants, schedule.variant), enum_name(kLoadPaths, schedule.load_path),
+      tiling(schedule.forward), schedule.block_dv, tiling(schedule.dkdv),
+      schedule.split_dkdv ? " (split)" : "", tiling(schedule.dq),
+      enum_name(kDqModes, schedule.dq_mode),
+      schedule.epsilon == EpsilonFrom::kPass ? " epsilon by pass" : "",
+      schedule.skip_tiles ? " skip_tiles" : "", schedule.pack_gqa ? " pack_gqa" : "",
+      schedule.softplus_degree, hopper);
 }
 
 nlohmann::json to_json(const Schedule& schedule) {
@@ -204,6 +213,7 @@ nlohmann::json to_json(const Schedule& schedule) {
           {"dq_mode", enum_name(kDqModes, schedule.dq_mode)},
           {"epsilon", enum_name(kEpsilons, schedule.epsilon)},
           {"skip_tiles", schedule.skip_tiles},
+          {"pack_gqa", schedule.pack_gqa},
           {"softplus_degree", schedule.softplus_degree},
           {"hopper", hopper_to_json(schedule.hopper)}};
 }
@@ -221,6 +231,7 @@ Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& 
   fields.read_enum("dq_mode", kDqModes, schedule.dq_mode);
   fields.read_enum("epsilon", kEpsilons, schedule.epsilon);
   fields.read("skip_tiles", schedule.skip_tiles);
+  fields.read("pack_gqa", schedule.pack_gqa);
   fields.read("softplus_degree", schedule.softplus_degree);
   LSSAR_RETURN_IF_ERROR(read_hopper(fields, schedule.hopper));
   LSSAR_RETURN_IF_ERROR(fields.finish());

@@ -136,6 +136,11 @@ struct Schedule {
   // score.
   bool skip_tiles = false;
 
+  // Forward: the rows of a query tile are queries of all heads that share keys, the heads of a
+  // query side by side, instead of queries of one head: tiles are full where queries are few, and
+  // keys and values are loaded once for the heads together.
+  bool pack_gqa = false;
+
   HopperOptions hopper;  // Variant::kHopper
 
   // Degree of the polynomial P in log2(1 + u) = u P(u), 3 to 8: relative errors in docs/math.md.

@@ -40,6 +40,11 @@ Step hopper_step(const char* entry, GridRows rows, const Tiling& tiling, int sha
   return step;
 }
 
+void pack_queries(LaunchStep& launch, int packed_rows) {
+  launch.grid_rows = GridRows::kPackedQueries;
+  launch.packed_rows = packed_rows;
+}
+
 constexpr int kConsumerRows = 64;
 constexpr int kChunkCols = 64;  // 16-bit columns of a swizzled box
 
@@ -52,7 +57,9 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   const HopperOptions& hopper = schedule.hopper;
   const bool has_unit_keys = needs_unit_keys(problem, schedule);
   const MapTensor keys = has_unit_keys ? MapTensor::kUnitKeys : MapTensor::kK;
-  std::vector<MapSpec> maps = {matrix_map(MapTensor::kQ, tiling.block_rows),
+  // Packed, each consumer's rows are a box of their own.
+  const int query_rows = schedule.pack_gqa ? kConsumerRows : tiling.block_rows;
+  std::vector<MapSpec> maps = {matrix_map(MapTensor::kQ, query_rows),
                                matrix_map(keys, hopper_score_cols(schedule) / hopper.cluster),
                                matrix_map(keys, tiling.block_cols / hopper.cluster),
                                matrix_map(MapTensor::kV, tiling.block_cols / hopper.cluster)};
@@ -62,12 +69,15 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   }
   if (hopper.store_path == StorePath::kTma)
     maps.push_back(matrix_map(MapTensor::kO, kConsumerRows));
+  for (MapSpec& map : maps)
+    map.packed = schedule.pack_gqa && (map.tensor == MapTensor::kQ || map.tensor == MapTensor::kO);
   Step step = hopper_step("lssar_forward", GridRows::kQueries, tiling,
                           hopper_forward_shared_bytes(problem, schedule), "hopper_forward",
                           "HopperForwardShape", std::move(maps));
   step.launch.is_persistent = hopper.persistent;
   step.launch.cluster = hopper.cluster;
   step.launch.rows_per_block *= hopper.stagger;
+  if (schedule.pack_gqa) pack_queries(step.launch, kConsumerRows);
   step.launch.blocks_per_sm = tiling.min_blocks;
   return step;
 }
@@ -126,6 +136,7 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
     steps.push_back(tile_step((std::string("lssar_") + call).c_str(), GridRows::kQueries,
                               schedule.forward, forward_shared_bytes(problem, schedule), call,
                               "ForwardShape"));
+    if (schedule.pack_gqa) pack_queries(steps.back().launch, schedule.forward.block_rows);
     return steps;
   }
   steps.push_back(row_step("lssar_backward_rows", GridRows::kQueries, "backward_rows"));

@@ -32,10 +32,10 @@ struct View {
   DevicePtr data = 0;
   TensorDataType type = TensorDataType::kFloat32;
   uint32_t rank = 0;
-  int64_t sizes[4] = {};
-  int64_t strides[4] = {};    // [0] is 1 and not read
-  const char* names[4] = {};  // of the strides, for messages
-  int box[4] = {1, 1, 1, 1};
+  int64_t sizes[kMaxTensorRank] = {};
+  int64_t strides[kMaxTensorRank] = {};    // [0] is 1 and not read
+  const char* names[kMaxTensorRank] = {};  // of the strides, for messages
+  int box[kMaxTensorRank] = {1, 1, 1, 1, 1};
 
   bool empty() const {
     for (uint32_t i = 0; i < rank; ++i) {
@@ -65,6 +65,25 @@ View attention_view(const Tensor& tensor, TensorDataType type, int64_t batch, in
 View of_queries(const CheckedCall& call, const Tensor& tensor, int64_t dim) {
   return attention_view(tensor, type_of(call.problem.dtype), call.sizes.batch, call.sizes.heads,
                         call.sizes.seq_q, dim);
+}
+
+// The same with the heads that share keys next to the row.
+View of_packed_queries(const CheckedCall& call, const Tensor& tensor, int64_t dim) {
+  const Sizes& s = call.sizes;
+  const int64_t group = s.heads / s.kv_heads;
+  View view;
+  view.data = tensor.data;
+  view.type = type_of(call.problem.dtype);
+  view.rank = 5;
+  const int64_t sizes[5] = {dim, group, s.seq_q, s.kv_heads, s.batch};
+  const int64_t strides[5] = {1, tensor.head_stride, tensor.row_stride, group * tensor.head_stride,
+                              tensor.batch_stride};
+  const char* const names[5] = {"", "head stride", "row stride", "stride of kv heads",
+                                "batch stride"};
+  std::copy_n(sizes, 5, view.sizes);
+  std::copy_n(strides, 5, view.strides);
+  std::copy_n(names, 5, view.names);
+  return view;
 }
 
 View of_keys(const CheckedCall& call, const Tensor& tensor, int64_t dim) {
@@ -120,18 +139,18 @@ View grad_q_sum_view(const CheckedCall& call) {
   return view;
 }
 
-View view_of(MapTensor tensor, const CheckedCall& call) {
+View view_of(const MapSpec& spec, const CheckedCall& call) {
   const Tensors& t = call.tensors;
   const int64_t dim = call.problem.head_dim, dim_v = call.problem.head_dim_v;
-  switch (tensor) {
+  switch (spec.tensor) {
     case MapTensor::kQ:
-      return of_queries(call, t.q, dim);
+      return spec.packed ? of_packed_queries(call, t.q, dim) : of_queries(call, t.q, dim);
     case MapTensor::kK:
       return of_keys(call, t.k, dim);
     case MapTensor::kV:
       return of_keys(call, t.v, dim_v);
     case MapTensor::kO:
-      return of_queries(call, t.o, dim_v);
+      return spec.packed ? of_packed_queries(call, t.o, dim_v) : of_queries(call, t.o, dim_v);
     case MapTensor::kGradO:
       return of_queries(call, t.grad_o, dim_v);
     case MapTensor::kGradQ:
@@ -171,6 +190,11 @@ void set_box(const MapSpec& spec, View& view) {
     view.box[2] = spec.box_cols / kSumCols;
   }
   if (spec.tensor != MapTensor::kKeyNorms) view.box[1] = spec.box_rows;
+  if (spec.packed) {
+    const int64_t group = std::clamp<int64_t>(view.sizes[1], 1, spec.box_rows);
+    view.box[1] = static_cast<int>(group);
+    view.box[2] = static_cast<int>(spec.box_rows / group);
+  }
 }
 
 bool is_swizzled(const MapSpec& spec) {
@@ -218,7 +242,7 @@ const char* map_tensor_name(MapTensor tensor) {
 }
 
 Result<TensorMapRequest> tensor_map_request(const MapSpec& spec, const CheckedCall& call) {
-  View view = view_of(spec.tensor, call);
+  View view = view_of(spec, call);
   set_box(spec, view);
   const bool is_empty = view.empty();
   TensorMapRequest request;

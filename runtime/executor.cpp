@@ -48,6 +48,20 @@ void set_range(lssar_device::AttentionParams& params, const Sizes& sizes) {
   params.query_shift = range.first_query + params.num_keys - num_queries;
 }
 
+// Rows of a (batch, head) or (batch, kv head) that the launch's blocks are cut from.
+int64_t slice_rows(const LaunchStep& step, const Sizes& sizes) {
+  switch (step.grid_rows) {
+    case GridRows::kQueries:
+      return sizes.seq_q;
+    case GridRows::kKeys:
+      return sizes.seq_k;
+    case GridRows::kPackedQueries:
+      return packed_tiles(sizes.seq_q, sizes.heads / sizes.kv_heads, step.packed_rows) *
+             step.packed_rows;
+  }
+  return 0;
+}
+
 }  // namespace
 
 lssar_device::AttentionParams attention_params(const CheckedCall& call) {
@@ -90,14 +104,13 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
 }
 
 Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms) {
-  const bool is_queries = step.grid_rows == GridRows::kQueries;
-  const int64_t rows = is_queries ? sizes.seq_q : sizes.seq_k;
-  const int64_t heads = is_queries ? sizes.heads : sizes.kv_heads;
+  const int64_t rows = slice_rows(step, sizes);
+  const int64_t heads = step.grid_rows == GridRows::kQueries ? sizes.heads : sizes.kv_heads;
   // Whole clusters: their blocks share rows of one head.
   const int cluster = step.cluster;
   const int64_t rows_at_once = int64_t{step.rows_per_block} * cluster;
   const int64_t row_blocks = (rows + rows_at_once - 1) / rows_at_once * cluster;
-  // Each factor is below 2^31, so that the product of three fits in 128 bits.
+  // row_blocks is below 2^62, the other factors below 2^31: the product of three fits in 128 bits.
   __int128 blocks = static_cast<__int128>(row_blocks) * heads * sizes.batch;
   if (blocks > std::numeric_limits<int32_t>::max()) {
     return invalid_argument(fmt::format(

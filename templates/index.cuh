@@ -56,6 +56,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kDkdvRows = 32, kDkdvCols = 32, kDkdvStages = 1;
   static constexpr int kNumEvaluators = 1;
   static constexpr float kCutWeight = 0.5f;
+  static constexpr bool kPackGqa = kSums;
   static constexpr bool kSkipTiles = false;
   static constexpr bool kSplitDkdv = false;
   static constexpr bool kSumsDq = kSums, kOrderedDq = kSums;
@@ -94,6 +95,7 @@ struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
 struct SampleStaggered : SampleHopper {
   static constexpr int kStagger = 2;
   static constexpr bool kQueriesInRegisters = false, kSkipTiles = false, kStoresByTma = true;
+  static constexpr bool kPackGqa = true;
 };
 
 template <class Config>

@@ -4,9 +4,9 @@
 //   pass 2:  u_ij = U_ij / m_i,  w_ij = u_ij^p,  o_i = sum_j w_ij v_j / sum_j w_ij
 //   training also:  X_i = (sum_j u_ij^(p-1) v_j - T_i o_i) / (m_i zs_i),  T_i = sum_j u_ij^(p-1)
 //
-// A block owns BLOCK_M queries of one head, 16 to a warp, and walks over tiles of BLOCK_N keys:
-// once for pass 1, then once for every BLOCK_DV columns of o. Rows of a causal problem run longest
-// first.
+// A block owns BLOCK_M queries of one head, 16 to a warp, or with kPackGqa as many of all heads
+// that share keys (tile/query_tiles.cuh), and walks over tiles of BLOCK_N keys: once for pass 1,
+// then once for every BLOCK_DV columns of o. Rows of a causal problem run longest first.
 //
 // kHasPassOne, kHasPassTwo: whether a kernel runs both (forward_range.cuh has those that run one).
 // kIsRange: its keys are a range of all.
@@ -22,6 +22,7 @@
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/load_tile.cuh"
 #include "templates/tile/pipeline.cuh"
+#include "templates/tile/query_tiles.cuh"
 #include "templates/tile/rows.cuh"
 #include "templates/tile/score_fragment.cuh"
 
@@ -207,31 +208,35 @@ struct Forward {
     }
   }
 
-  LSSAR_DEVICE void place_block() {
-    const i64 queries_total = seq_q<Config>(p);
-    const i64 num_blocks = ceil_div(queries_total, Shape::BLOCK_M);
-    place = block_place(num_blocks, p.heads);
+  LSSAR_DEVICE QueryRows<Config> place_block() {
+    const QueryTiles<Config, Shape::BLOCK_M> tiles(p);
+    const i64 num_blocks = tiles.count();
+    place = block_place(num_blocks, tiles.slices);
     if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
-    const i64 first = place.tile_idx * Shape::BLOCK_M;
-    const i64 last = minimum(first + Shape::BLOCK_M, queries_total) - 1;
-    rows.place(p, first + warp_index() * kWarpRows);
+    const QueryRows<Config> tile = tiles.rows(place, place.tile_idx);
+    const i64 last = tiles.last_query(place.tile_idx);
+    rows.place(p, tile, warp_index() * kWarpRows);
     const i64 most_keys = keys_in_range<Config>(p, num_visible_keys<Config>(p, last));
     num_tiles = static_cast<int>(ceil_div(most_keys, Shape::BLOCK_N));
-    first_masked = last < first + Shape::BLOCK_M - 1
+    first_masked = tiles.has_gaps(tile, last)
                        ? 0
-                       : keys_in_range<Config>(p, num_visible_keys<Config>(p, first));
+                       : keys_in_range<Config>(p, num_visible_keys<Config>(p, tile.first));
+    return tile;
   }
 
   // The query tile's loads, and the loader of what follows.
   LSSAR_DEVICE ForwardLoader<Config> start_loads() {
-    place_block();
+    const QueryRows<Config> tile = place_block();
     queries.base = dynamic_shared_address();
     stages = queries.base + Shape::QueryTile::kBytes;
-    const i64 first = place.tile_idx * Shape::BLOCK_M;
-    const int kv_head = place.head / (p.heads / p.kv_heads);
-    load_tile<Shape::kThreads, Config::kIsAligned>(
-        queries, row_pointer<const Element>(p.q, place.batch, place.head, first), p.q.row_stride,
-        seq_q<Config>(p) - first, Config::kHeadDim);
+    const int kv_head = kv_head_of<Config>(p, place);
+    if constexpr (Config::kPackGqa) {
+      load_packed_queries<Config, Shape::kThreads>(queries, p, place.batch, tile);
+    } else {
+      load_tile<Shape::kThreads, Config::kIsAligned>(
+          queries, row_pointer<const Element>(p.q, place.batch, tile.head, tile.first),
+          p.q.row_stride, seq_q<Config>(p) - tile.first, Config::kHeadDim);
+    }
     return {row_pointer<const Element>(p.k, place.batch, kv_head, 0),
             row_pointer<const Element>(p.v, place.batch, kv_head, 0),
             p.k_inv_norm + (i64{place.batch} * p.kv_heads + kv_head) * key_norm_pitch<Config>(p),

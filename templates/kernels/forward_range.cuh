@@ -22,9 +22,7 @@ struct RangeRows {
   ForwardRows<Config>& rows;
 
   LSSAR_DEVICE i64 count() const { return i64{p.batch} * p.heads * seq_q<Config>(p); }
-  LSSAR_DEVICE i64 index(int half) const {
-    return (i64{place.batch} * p.heads + place.head) * seq_q<Config>(p) + rows.row[half];
-  }
+  LSSAR_DEVICE i64 index(int half) const { return rows.saved_index(p, place, half); }
   LSSAR_DEVICE bool has(int half) const { return rows.row[half] < seq_q<Config>(p); }
 
   LSSAR_DEVICE void write_sums() const {

@@ -23,11 +23,12 @@
 // kStoresByTma: o goes through the query tile, which is the next work tile's only then.
 // kCluster: blocks of consecutive query tiles of a head, which share the loads of keys and values
 // (tile/tma_ring.cuh).
-// kStagger: a block takes so many neighbouring query tiles of a head in a row, each one's pass 1
-// beside pass 2 of the one before (hopper_forward_staggered.cuh), for which it has two query tiles
-// in shared memory. 1: passes apart, as below. kSkipTiles: in pass 2 a warp whose tile has no score
-// with a weight above 2^-24 does no arithmetic on it, and a consumer of such warps starts no
-// product with its values.
+// kPackGqa: a consumer's rows are whole queries of all heads that share keys
+// (tile/query_tiles.cuh). kStagger: a block takes so many neighbouring query tiles of a head in a
+// row, each one's pass 1 beside pass 2 of the one before (hopper_forward_staggered.cuh), for which
+// it has two query tiles in shared memory. 1: passes apart, as below. kSkipTiles: in pass 2 a warp
+// whose tile has no score with a weight above 2^-24 does no arithmetic on it, and a consumer of
+// such warps starts no product with its values.
 //
 // Shared memory: query tile; kForwardStages slots of a key or value tile; per slot the reciprocal
 // key norms (without kHasUnitKeys); barriers of the ring, and two of the query tile; with

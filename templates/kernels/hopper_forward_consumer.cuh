@@ -24,10 +24,12 @@ struct ConsumerRows : ForwardRows<Config> {
   i64 first_masked;  // tiles whose end is above this may hide keys from some row of the warp
 
   LSSAR_DEVICE void place_in(const AttentionParams& p, const ForwardWork<Config>& work, int group) {
-    const i64 first =
-        work.first_row + group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
-    this->place(p, first);
-    first_masked = first + kWarpRows > seq_q<Config>(p) ? 0 : num_visible_keys<Config>(p, first);
+    const QueryRows<Config> rows = work.rows_of(p, group);
+    const int row0 = warp_group_thread() / kWarpThreads * kWarpRows;
+    this->place(p, rows, row0);
+    first_masked = rows.end_query(row0, kWarpRows) > seq_q<Config>(p)
+                       ? 0
+                       : num_visible_keys<Config>(p, rows.query(row0));
   }
 
   LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
@@ -262,11 +264,19 @@ struct ForwardConsumer {
     consumer_barrier(group);
     if (warp_group_thread() == 0) {
 #pragma unroll
-      for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk)
-        tma_store(params.maps[kOutputMap<Config>],
-                  shared.output(slot).base + chunk * Tile::kChunkBytes + first * kSwizzleBytes,
-                  chunk * Tile::kChunkCols, static_cast<int>(work.first_row) + first,
-                  work.place.head, work.place.batch);
+      for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk) {
+        const u32 from =
+            shared.output(slot).base + chunk * Tile::kChunkBytes + first * kSwizzleBytes;
+        if constexpr (Config::kPackGqa) {
+          const QueryRows<Config> at = work.rows_of(p, group);
+          tma_store(params.maps[kOutputMap<Config>], from, chunk * Tile::kChunkCols,
+                    at.head - work.place.head * at.group, static_cast<int>(at.first),
+                    work.place.head, work.place.batch);
+        } else {
+          tma_store(params.maps[kOutputMap<Config>], from, chunk * Tile::kChunkCols,
+                    static_cast<int>(work.first_row) + first, work.place.head, work.place.batch);
+        }
+      }
       bulk_commit();
       bulk_wait_read<0>();
     }

@@ -6,6 +6,7 @@
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
+#include "templates/tile/query_tiles.cuh"
 #include "templates/tile/rows.cuh"
 #include "templates/tile/swizzled_tile.cuh"
 #include "templates/tile/tickets.cuh"
@@ -29,6 +30,7 @@ struct HopperForwardShape {
   static constexpr int kThreads = (1 + kNumConsumers) * kWarpGroupThreads;
   static constexpr int kCluster = Config::kCluster;  // blocks that share key and value tiles
   static constexpr int kWorkRows = kCluster * BLOCK_M;
+  using QueryTiles = lssar_device::QueryTiles<Config, kWarpGroupRows>;  // of a consumer
   static constexpr bool kIsStaggered = Config::kStagger > 1;
   static constexpr int kQuerySlots = kIsStaggered ? 2 : 1;
   static constexpr int kNumChunks = (Config::kHeadDimV + BLOCK_DV - 1) / BLOCK_DV;
@@ -91,19 +93,30 @@ struct ForwardWork {
   using Shape = HopperForwardShape<Config>;
 
   BlockPlace place;
-  i64 first_row;
+  i64 first_row;    // of the slice's (tile/query_tiles.cuh)
   int score_tiles;  // key tiles of pass 1
   int tiles;        // of pass 2
 
   LSSAR_DEVICE ForwardWork(const AttentionParams& p, const BlockPlace& at) : place(at) {
-    const i64 queries = seq_q<Config>(p);
     const i64 first = place.tile_idx * Shape::kWorkRows;
     first_row = first;
     if constexpr (Shape::kCluster > 1) first_row += cluster_rank() * Shape::BLOCK_M;
-    const i64 last = minimum(first + Shape::kWorkRows, queries) - 1;
-    const i64 keys = num_visible_keys<Config>(p, last);
+    const i64 keys = num_visible_keys<Config>(p, last_query(p, first + Shape::kWorkRows));
     score_tiles = static_cast<int>(ceil_div(keys, Shape::BLOCK_N1));
     tiles = static_cast<int>(ceil_div(keys, Shape::BLOCK_N));
+  }
+
+  // The last query of the slice's rows below `end`.
+  static LSSAR_DEVICE i64 last_query(const AttentionParams& p, i64 end) {
+    if constexpr (!Config::kPackGqa) return minimum(end, seq_q<Config>(p)) - 1;
+    const typename Shape::QueryTiles tiles(p);
+    return tiles.last_query(minimum(end / kWarpGroupRows, tiles.count()) - 1);
+  }
+
+  LSSAR_DEVICE QueryRows<Config> rows_of(const AttentionParams& p, int consumer) const {
+    const i64 row = first_row + consumer * kWarpGroupRows;
+    if constexpr (!Config::kPackGqa) return {row, place.head, 1, kWarpGroupRows};
+    return typename Shape::QueryTiles(p).rows(place, row / kWarpGroupRows);
   }
 };
 
@@ -116,9 +129,10 @@ struct ForwardChain {
   int count;         // query tiles
 
   LSSAR_DEVICE ForwardChain(const AttentionParams& p, u32 index) {
-    const i64 tiles = ceil_div(seq_q<Config>(p), Shape::kWorkRows);
+    const typename Shape::QueryTiles cut(p);
+    const i64 tiles = ceil_div(cut.rows_of_slice(), Shape::kWorkRows);
     place = work_place<Config::kHeadGroup, Config::kIsCausal>(
-        index, ceil_div(tiles, Config::kStagger), p.heads, p.batch * p.heads);
+        index, ceil_div(tiles, Config::kStagger), cut.slices, p.batch * cut.slices);
     const i64 left = tiles - place.tile_idx * Config::kStagger;
     count = Shape::kIsStaggered ? static_cast<int>(minimum(left, i64{Config::kStagger})) : 1;
   }
@@ -133,8 +147,9 @@ struct ForwardChain {
 
   // Of the whole grid.
   static LSSAR_DEVICE u32 total(const AttentionParams& p) {
-    const i64 chains = ceil_div(seq_q<Config>(p), i64{Shape::kWorkRows} * Config::kStagger);
-    return static_cast<u32>(chains * p.heads * p.batch);
+    const typename Shape::QueryTiles cut(p);
+    const i64 chains = ceil_div(cut.rows_of_slice(), i64{Shape::kWorkRows} * Config::kStagger);
+    return static_cast<u32>(chains * cut.slices * p.batch);
   }
 };
 
@@ -195,9 +210,31 @@ struct ForwardProducer {
     using Tile = typename Shape::QueryTile;
     const int slot = open_query_slot(index);
     const u32 full = shared.query_ring().full(slot);
-    mbarrier_arrive_expect(full, Tile::kBytes);
-    load_tile<Tile>(shared.queries(slot).base, params.maps[kQueryMap], full, 0, work.first_row,
-                    work.place.head, work.place.batch);
+    if constexpr (Config::kPackGqa) {
+      load_packed(work, slot, full);
+    } else {
+      mbarrier_arrive_expect(full, Tile::kBytes);
+      load_tile<Tile>(shared.queries(slot).base, params.maps[kQueryMap], full, 0, work.first_row,
+                      work.place.head, work.place.batch);
+    }
+  }
+
+  // kPackGqa: whole queries to each consumer's rows. The rows past them keep what they have: they
+  // are rows of no query, and hidden from all keys.
+  LSSAR_DEVICE void load_packed(const ForwardWork<Config>& work, int slot, u32 full) {
+    using Tile = typename Shape::QueryTile;
+    const int box_bytes = typename Shape::QueryTiles(p).box_rows() * kSwizzleBytes;
+    mbarrier_arrive_expect(full, Shape::kNumConsumers * Tile::kNumChunks * box_bytes);
+#pragma unroll
+    for (int consumer = 0; consumer < Shape::kNumConsumers; ++consumer) {
+      const QueryRows<Config> rows = work.rows_of(p, consumer);
+      const u32 address = shared.queries(slot).base + consumer * kWarpGroupRows * kSwizzleBytes;
+#pragma unroll
+      for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk)
+        tma_load(address + chunk * Tile::kChunkBytes, params.maps[kQueryMap], full,
+                 chunk * Tile::kChunkCols, rows.head - work.place.head * rows.group,
+                 static_cast<int>(rows.first), work.place.head, work.place.batch);
+    }
   }
 
   // kTakesTickets: `index` is past the last chain, and there is nothing more to come.
@@ -236,7 +273,7 @@ struct ForwardProducer {
                                            i64{tile} * Tile::kRows, kv_head(at), at.batch);
   }
 
-  LSSAR_DEVICE int kv_head(const BlockPlace& at) const { return at.head / (p.heads / p.kv_heads); }
+  LSSAR_DEVICE int kv_head(const BlockPlace& at) const { return kv_head_of<Config>(p, at); }
 
   // Pass 1. The first keys come before the queries, whose tile is free only when the last output
   // has left it.

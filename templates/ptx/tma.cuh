@@ -37,6 +37,14 @@ LSSAR_DEVICE void tma_load(u32 shared, const TensorMap& map, u32 barrier, int x0
       "l"(&map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
       : "memory");
 }
+LSSAR_DEVICE void tma_load(u32 shared, const TensorMap& map, u32 barrier, int x0, int x1, int x2,
+                           int x3, int x4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+      : "memory");
+}
 
 // The same into the same place of every block of the cluster whose bit of `blocks` is set; each
 // block's own barrier, at the same place too, counts the bytes that come there.
@@ -58,6 +66,14 @@ LSSAR_DEVICE void tma_store(const TensorMap& map, u32 shared, int x0, int x1, in
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
           &map),
       "r"(shared), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+      : "memory");
+}
+LSSAR_DEVICE void tma_store(const TensorMap& map, u32 shared, int x0, int x1, int x2, int x3,
+                            int x4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::
+          "l"(&map),
+      "r"(shared), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
       : "memory");
 }
 

@@ -5,6 +5,7 @@
 
 #include "templates/ptx/sync.cuh"
 #include "templates/tile/fragment.cuh"
+#include "templates/tile/query_tiles.cuh"
 #include "templates/tile/row_group.cuh"
 #include "templates/tile/rows.cuh"
 #include "templates/tile/score.cuh"
@@ -75,7 +76,8 @@ template <class Config>
 struct ForwardRows {
   using Element = typename Config::Element;
 
-  i64 row[2];
+  i64 row[2];            // queries; past the last one: none
+  int head[2];           // kPackGqa: and their heads
   i64 visible[2];        // N_i
   float score_scale[2];  // c_i log2(e) / |q_i|
   float sum[2];          // R in bits
@@ -85,11 +87,16 @@ struct ForwardRows {
   Evaluator evaluator;
   float skip_below[2];  // kSkipTiles: scores below have weights (for X: u^(p-1)) below 2^-24
 
-  // `first` is the first of the warp's 16 rows.
-  LSSAR_DEVICE void place(const AttentionParams& p, i64 first) {
+  // `row0` is the first of the warp's 16 rows in the tile.
+  LSSAR_DEVICE void place(const AttentionParams& p, const QueryRows<Config>& tile, int row0) {
+    const i64 first = tile.first + row0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       row[half] = first + fragment_row(half);
+      if constexpr (Config::kPackGqa) {
+        row[half] = tile.query(row0 + fragment_row(half));
+        head[half] = tile.head_of(row0 + fragment_row(half));
+      }
       visible[half] = num_visible_keys<Config>(p, row[half]);
     }
   }
@@ -232,7 +239,7 @@ struct ForwardRows {
                                   Fragment<kTiles>& o, const Fragment<kTiles>& y,
                                   const WeightSums& sums) const {
     const i64 queries_total = seq_q<Config>(p);
-    const i64 slice = i64{place.batch} * p.heads + place.head;
+    const i64 slice = i64{place.batch} * p.heads + (Config::kPackGqa ? 0 : place.head);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (row[half] >= queries_total) continue;
@@ -241,8 +248,9 @@ struct ForwardRows {
       const float zs = sums.zs[half];
       const float inverse = is_bad ? quiet_nan() : zs > 0.0f ? 1.0f / zs : 0.0f;
       const float x_scale = zs > 0.0f || is_bad ? inverse / m[half] : 0.0f;
-      const i64 saved_row = slice * queries_total + row[half];
-      Element* out = row_pointer<Element>(p.o, place.batch, place.head, row[half]);
+      const i64 saved_row =
+          (slice + (Config::kPackGqa ? head[half] : 0)) * queries_total + row[half];
+      Element* out = row_pointer<Element>(p.o, place.batch, head_of(place, half), row[half]);
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
         const int col = first_col + fragment_col(n);
@@ -267,6 +275,15 @@ struct ForwardRows {
       if (has_stats && first_col == 0 && lane_index() % 4 == 0)
         save_stats(p, half, saved_row, is_bad ? quiet_nan() : zs);
     }
+  }
+
+  LSSAR_DEVICE int head_of(const BlockPlace& place, int half) const {
+    return Config::kPackGqa ? head[half] : place.head;
+  }
+  // Of the row among [batch, heads, seq_q].
+  LSSAR_DEVICE i64 saved_index(const AttentionParams& p, const BlockPlace& place, int half) const {
+    const i64 slice = i64{place.batch} * p.heads + head_of(place, half);
+    return slice * seq_q<Config>(p) + row[half];
   }
 
   LSSAR_DEVICE void save_stats(const AttentionParams& p, int half, i64 saved_row, float zs) const {

@@ -344,6 +344,32 @@ TEST(CostModel, TilesOfTheDiagonalAreCountedWhole) {
               1, 1e-3);
 }
 
+TEST(CostModel, CountsTheTilesOfPackedHeads) {
+  Case c = make_case(Pass::kForward, 64, 256);
+  c.sizes.heads = 8 * c.sizes.kv_heads;
+  // Tiles of 64 rows have 8 queries of 8 heads: blocks of 16 queries, which see 16, 32, ... keys.
+  const TileCount packed = packed_query_tiles(c.problem, c.sizes, 64, 128, 96);
+  EXPECT_EQ(packed.blocks, 16);
+  EXPECT_EQ(packed.tiles, 6 * 1 + 6 * 2 + 4 * 3);
+  // Of 3 heads: 21 queries in a tile, 42 in a block. Of 71: two tiles for a query.
+  c.sizes.heads = 3 * c.sizes.kv_heads;
+  EXPECT_EQ(packed_query_tiles(c.problem, c.sizes, 64, 128, 96).blocks, 7);
+  c.sizes.heads = 71 * c.sizes.kv_heads;
+  EXPECT_EQ(packed_query_tiles(c.problem, c.sizes, 64, 128, 96).blocks, 256);
+}
+
+// One query for 8 heads that share keys: a tile instead of eight.
+TEST(CostModel, PackedHeadsPayWhereQueriesAreFew) {
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    Case c = make_case(Pass::kForward, 128, 4096, target);
+    c.sizes = {64, 64, 8, 1, 8192};
+    Schedule schedule = default_schedule(c.problem, c.target);
+    const double apart = c.cost(schedule).ms;
+    schedule.pack_gqa = true;
+    EXPECT_LT(c.cost(schedule).ms, apart / 3) << target;
+  }
+}
+
 TEST(CostModel, NothingToDoCostsTheLaunches) {
   Case c = make_case(Pass::kForward, 64, 0);
   const CostEstimate estimate = c.cost();

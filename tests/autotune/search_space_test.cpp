@@ -382,6 +382,23 @@ TEST(SearchSpace, APassHasOnlyTheDimensionsThatMeanSomethingToIt) {
       EXPECT_NE(dimension.name.rfind("hopper.", 0), 0u) << dimension.name;
 }
 
+// Packed heads are another algorithm where heads share keys; a backward has none.
+TEST(SearchSpace, HeadsThatShareKeysMayBePacked) {
+  Case c = make_case(Pass::kForward, 64, "sm_80");
+  EXPECT_EQ(algorithm_named(c.space(), "portable, heads packed"), nullptr);
+  c.problem.heads = 8;
+  const SearchSpace shared = c.space();
+  const Algorithm* packed = algorithm_named(shared, "portable, heads packed");
+  ASSERT_NE(packed, nullptr);
+  EXPECT_TRUE(packed->schedule.pack_gqa);
+  EXPECT_FALSE(shared.algorithms[0].schedule.pack_gqa);
+  c.target = *target_from_name("sm_90a");
+  EXPECT_NE(algorithm_named(c.space(), "hopper, persistent, heads packed"), nullptr);
+  c.problem.pass = Pass::kBackward;
+  for (const Algorithm& algorithm : c.space().algorithms)
+    EXPECT_FALSE(algorithm.schedule.pack_gqa) << algorithm.name;
+}
+
 TEST(SearchSpace, SaysWhatIsExcludedAndWhy) {
   const SearchSpace ampere = make_case(Pass::kForward, 64, "sm_80").space();
   ASSERT_EQ(ampere.excluded.size(), 1u);

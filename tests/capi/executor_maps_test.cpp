@@ -49,6 +49,20 @@ TEST_F(ExecutorMaps, TensorsHaveTheirSizesAndStrides) {
   expect_shape(v, {64, 301, 2, 2}, {128, 128 * 301, 128 * 301 * 2}, {64, 176, 1, 1});
 }
 
+// (dim, heads of a kv head, length, kv heads, batch), and a box of whole queries.
+TEST_F(ExecutorMaps, PackedQueriesHaveTheirHeadsSideBySide) {
+  expect_shape(request({MapTensor::kQ, 64, 64, true, true}), {128, 2, 100, 2, 2},
+               {25600, 256, 51200, 102400}, {64, 2, 32, 1, 1});
+  expect_shape(request({MapTensor::kO, 64, 64, true, true}), {64, 2, 100, 2, 2},
+               {12800, 128, 25600, 51200}, {64, 2, 32, 1, 1});
+  make_call(Pass::kForward, DType::kBf16, {2, 3, 1, 100, 301});
+  expect_shape(request({MapTensor::kQ, 64, 64, true, true}), {128, 3, 100, 1, 2},
+               {25600, 256, 16, 76800}, {64, 3, 21, 1, 1});
+  make_call(Pass::kForward, DType::kBf16, {1, 71, 1, 100, 301});
+  expect_shape(request({MapTensor::kQ, 64, 64, true, true}), {128, 71, 100, 1, 1},
+               {25600, 256, 16, 16}, {64, 64, 1, 1, 1});
+}
+
 TEST_F(ExecutorMaps, EveryTensorIsTheOneThatIsNamed) {
   const std::vector<std::pair<MapTensor, DevicePtr>> expected = {
       {MapTensor::kQ, tensors_.q.data},

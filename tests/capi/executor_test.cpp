@@ -36,6 +36,21 @@ TEST_F(ExecutorGrid, HasABlockPerRowsOfEveryHead) {
   EXPECT_EQ(launch_config(step_, kSizes, 1)->grid[0], 5u * 2 * 2);
 }
 
+// Whole queries of a kv head's heads in tiles of 32 rows, two tiles to a block.
+TEST_F(ExecutorGrid, OfPackedQueriesHasABlockPerTilesOfEveryKvHead) {
+  step_.grid_rows = GridRows::kPackedQueries;
+  step_.packed_rows = 32;
+  const auto grid = [&](int64_t heads, int64_t kv_heads, int64_t queries) {
+    return launch_config(step_, {1, heads, kv_heads, queries, 7}, 1)->grid[0];
+  };
+  EXPECT_EQ(grid(8, 2, 100), 2u * 7);  // 8 queries of 4 heads: 13 tiles
+  EXPECT_EQ(grid(6, 2, 100), 2u * 5);  // 10 of 3
+  EXPECT_EQ(grid(33, 1, 3), 3u);       // a query in two tiles
+  EXPECT_EQ(grid(4, 4, 65), 4u * 2);
+  EXPECT_EQ(grid(8, 1, 0), 0u);
+  EXPECT_EQ(grid(0, 1, 10), 0u);
+}
+
 TEST_F(ExecutorGrid, OfAPersistentKernelIsWhatTheSmsHold) {
   step_.is_persistent = true;
   EXPECT_EQ(blocks(64 * 1000, 132), 132u);

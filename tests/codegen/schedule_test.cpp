@@ -123,10 +123,31 @@ TEST(Schedule, SurvivesJson) {
   schedule.dq_mode = DqMode::kAtomic;
   schedule.epsilon = EpsilonFrom::kPass;
   schedule.skip_tiles = true;
+  schedule.pack_gqa = true;
   schedule.softplus_degree = 7;
   const auto back = schedule_from_json(to_json(schedule), Schedule{});
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_EQ(*back, schedule);
+}
+
+// By default heads are packed where known lengths would leave tiles half empty, and only where heads
+// share keys.
+TEST(Schedule, PacksHeadsThatFillEmptyTiles) {
+  const auto packs = [](Pass pass, int64_t seq_q, int64_t heads, const char* name) {
+    Problem problem;
+    problem.pass = pass;
+    problem.seq_q = seq_q;
+    problem.seq_k = seq_q == 0 ? 0 : 1000;
+    problem.heads = heads;
+    return default_schedule(problem, target(name)).pack_gqa;
+  };
+  for (const char* name : {"sm_80", "sm_90a"}) {
+    EXPECT_TRUE(packs(Pass::kForward, 1, 8, name)) << name;
+    EXPECT_FALSE(packs(Pass::kForward, 1, 1, name)) << name;
+    EXPECT_FALSE(packs(Pass::kForward, 0, 8, name)) << name;
+    EXPECT_FALSE(packs(Pass::kForward, 256, 8, name)) << name;
+    EXPECT_FALSE(packs(Pass::kBackward, 1, 8, name)) << name;
+  }
 }
 
 TEST(Schedule, MissingFieldsKeepTheDefaults) {

@@ -24,7 +24,8 @@ inline std::map<std::string, LaunchCounters> counts_by_kernel(const Device& devi
   return by_name;
 }
 
-// Device memory of a call, freed with it. As many keys and kv heads as queries and heads, dv = d.
+// Device memory of a call, freed with it. dv = d. For a backward as many keys and kv heads as
+// queries and heads.
 class Call {
  public:
   Call(Engine& engine, const Problem& problem, const Sizes& sizes,
@@ -32,8 +33,8 @@ class Call {
       : engine_(engine), problem_(problem), sizes_(sizes) {
     const RandomInputs inputs = random_inputs(problem, sizes_, kind, 1);
     tensors_.q = upload(inputs.q);
-    tensors_.k = upload(inputs.k);
-    tensors_.v = upload(inputs.v);
+    tensors_.k = upload_keys(inputs.k);
+    tensors_.v = upload_keys(inputs.v);
     tensors_.grad_o = upload(inputs.grad_o);
     for (Tensor* t : {&tensors_.o, &tensors_.grad_q, &tensors_.grad_k, &tensors_.grad_v}) {
       *t = upload(inputs.q);
@@ -74,10 +75,16 @@ class Call {
     return *buffer;
   }
   Tensor upload(const std::vector<float>& values) {
+    return upload(values, sizes_.heads, sizes_.seq_q);
+  }
+  Tensor upload_keys(const std::vector<float>& values) {
+    return upload(values, sizes_.kv_heads, sizes_.seq_k);
+  }
+  Tensor upload(const std::vector<float>& values, int64_t heads, int64_t length) {
     const std::vector<std::byte> encoded = pack(problem_.dtype, values);
     const DevicePtr data = allocate(encoded.size());
     EXPECT_TRUE(engine_.device().copy_to_device(data, encoded.data(), encoded.size()).ok());
-    return contiguous_tensor(data, sizes_.heads, sizes_.seq_q, problem_.head_dim);
+    return contiguous_tensor(data, heads, length, problem_.head_dim);
   }
 
   Engine& engine_;

@@ -1,0 +1,117 @@
+// Which query of which head a row of a query tile is.
+//
+// Slices are cut into tiles of kRows rows. Without kPackGqa a slice is a (batch, head) and its rows
+// are queries. With it a slice is a (batch, kv head), and a tile has whole queries of the `group`
+// heads that read its keys: as many as fit, kRows / group; rows past them are none. A query of more
+// heads than kRows takes several tiles.
+//
+// A query's heads are side by side: so the queries of a tile are as few and as near to each other
+// as may be, and with a causal mask see almost the same keys; and where heads are side by side in
+// memory, too, so are a tile's rows.
+#pragma once
+
+#include "templates/tile/load_tile.cuh"
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+// The rows of one tile.
+template <class Config>
+struct QueryRows {
+  static constexpr i64 kNone = i64{1} << 40;  // above any query
+
+  i64 first;  // query of row 0
+  int head;   // and its head
+  int group;  // kPackGqa: rows of a query
+  int count;  // kPackGqa: rows that are queries, some of them past the last one
+
+  LSSAR_DEVICE i64 query(int row) const {
+    if constexpr (!Config::kPackGqa) return first + row;
+    return row < count ? first + static_cast<u32>(row) / static_cast<u32>(group) : kNone;
+  }
+  // One past the last query of `rows` rows; past all queries where some of them are none.
+  LSSAR_DEVICE i64 end_query(int row, int rows) const {
+    if constexpr (!Config::kPackGqa) return first + row + rows;
+    return query(row + rows - 1) + 1;
+  }
+  LSSAR_DEVICE int head_of(int row) const {
+    if constexpr (!Config::kPackGqa) return head;
+    return head + static_cast<int>(static_cast<u32>(row) % static_cast<u32>(group));
+  }
+};
+
+// How slices are cut.
+template <class Config, int kRows>
+struct QueryTiles {
+  i64 queries;  // of a head
+  int slices;   // of a batch entry
+  int group;    // kPackGqa: heads of a slice; else 1
+  int whole;    // queries of a tile
+  int parts;    // tiles of a query: 1 unless it has more heads than kRows
+
+  LSSAR_DEVICE explicit QueryTiles(const AttentionParams& p) : queries(seq_q<Config>(p)) {
+    slices = Config::kPackGqa ? p.kv_heads : p.heads;
+    group = Config::kPackGqa ? p.heads / p.kv_heads : 1;
+    whole = Config::kPackGqa ? maximum(kRows / group, 1) : kRows;
+    parts = Config::kPackGqa ? (group + kRows - 1) / kRows : 1;
+  }
+
+  // Rows of a slice, with those that are none.
+  LSSAR_DEVICE i64 rows_of_slice() const { return Config::kPackGqa ? count() * kRows : queries; }
+  // Tiles of a slice.
+  LSSAR_DEVICE i64 count() const { return ceil_div(queries, whole) * parts; }
+  LSSAR_DEVICE i64 first_query(i64 tile) const { return tile / parts * whole; }
+  // Of the tile's queries, the last; tiles past the end have the last query of all.
+  LSSAR_DEVICE i64 last_query(i64 tile) const {
+    return minimum(first_query(tile) + whole, queries) - 1;
+  }
+
+  // Rows that TMA moves at a time: a map's box.
+  LSSAR_DEVICE int box_rows() const { return minimum(group, kRows) * whole; }
+
+  LSSAR_DEVICE QueryRows<Config> rows(const BlockPlace& place, i64 tile) const {
+    if constexpr (!Config::kPackGqa) return {tile * kRows, place.head, 1, kRows};
+    const int first_head = static_cast<int>(tile % parts) * kRows;
+    const int count = group > kRows ? minimum(group - first_head, kRows) : whole * group;
+    return {first_query(tile), place.head * group + first_head, group, count};
+  }
+
+  // Whether some row of the tile is no query; `last` is the last one of it.
+  LSSAR_DEVICE bool has_gaps(const QueryRows<Config>& rows, i64 last) const {
+    if constexpr (!Config::kPackGqa) return last < rows.first + kRows - 1;
+    return last < rows.first + whole - 1 || rows.count < kRows;
+  }
+};
+
+template <class Config>
+LSSAR_DEVICE int kv_head_of(const AttentionParams& p, const BlockPlace& place) {
+  return Config::kPackGqa ? place.head : place.head / (p.heads / p.kv_heads);
+}
+
+// A tile's rows of q to shared memory; as load_tile. kPackGqa.
+template <class Config, int kThreads, class Tile>
+LSSAR_DEVICE void load_packed_queries(Tile tile, const AttentionParams& p, int batch,
+                                      const QueryRows<Config>& rows) {
+  using Element = typename Tile::Element;
+  constexpr int kVectors = Tile::kRows * Tile::kVectorsPerRow;
+#pragma unroll 2
+  for (int first = 0; first < kVectors; first += kThreads) {
+    const int vector_idx = first + thread_index();
+    if (kVectors % kThreads != 0 && vector_idx >= kVectors) break;
+    const int row = vector_idx / Tile::kVectorsPerRow;
+    const int col = vector_idx % Tile::kVectorsPerRow * Tile::kVectorElems;
+    const i64 query = rows.query(row);
+    const bool valid = query < seq_q<Config>(p) && col < Config::kHeadDim;
+    const Element* from = static_cast<const Element*>(p.q.data);
+    if (valid) from = row_pointer<const Element>(p.q, batch, rows.head_of(row), query) + col;
+    if constexpr (Config::kIsAligned) {
+      copy_async_16(tile.address(row, col), from, valid);
+    } else {
+      u32 vector[4];
+      gather_vector(vector, from, valid);
+      store_shared(tile.address(row, col), vector);
+    }
+  }
+}
+
+}  // namespace lssar_device
