@@ -283,9 +283,30 @@ struct ForwardConsumer {
     release_queries(slot);
   }
 
+  // kPackGqa: zeros to the consumer's rows that no box of queries fills.
+  LSSAR_DEVICE void clear_gaps() const {
+    using Tile = typename Shape::QueryTile;
+    const u32 zeros[4] = {0, 0, 0, 0};
+    const int filled = typename Shape::QueryTiles(p).box_rows();
+    const int end = (kWarpGroupRows - filled) * kSwizzleBytes;
+#pragma unroll 1
+    for (int slot = 0; slot < Shape::kQuerySlots; ++slot)
+#pragma unroll
+      for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk) {
+        const u32 rows = shared.queries(slot).base + chunk * Tile::kChunkBytes +
+                         (group * kWarpGroupRows + filled) * kSwizzleBytes;
+        for (int at = warp_group_thread() * kVectorBytes; at < end;
+             at += kWarpGroupThreads * kVectorBytes)
+          store_shared(rows + at, zeros);
+      }
+    fence_async_shared();  // before products read them
+    consumer_barrier(group);
+  }
+
   // Calls `process` with each chain of the block, and the slot of its first queries.
   template <class Process>
   LSSAR_DEVICE void for_each_chain(const Process& process) {
+    if constexpr (Config::kPackGqa) clear_gaps();
     turns.begin();
     const u32 count = ForwardChain<Config>::total(p);
     if constexpr (Config::kTakesTickets) {

@@ -219,8 +219,8 @@ struct ForwardProducer {
     }
   }
 
-  // kPackGqa: whole queries to each consumer's rows. The rows past them keep what they have: they
-  // are rows of no query, and hidden from all keys.
+  // kPackGqa: whole queries to each consumer's rows. The rows past them, of no query, keep what the
+  // consumer has put there: zeros or, kStoresByTma, their o.
   LSSAR_DEVICE void load_packed(const ForwardWork<Config>& work, int slot, u32 full) {
     using Tile = typename Shape::QueryTile;
     const int box_bytes = typename Shape::QueryTiles(p).box_rows() * kSwizzleBytes;

@@ -51,11 +51,14 @@ class SplitForward {
     problem_.seq_q = problem_.seq_k = 0;
   }
 
-  Status prepare() {
+  Status prepare(const std::string& schedule) {
+    lssar_plan_options options = {};
+    options.struct_size = sizeof(options);
+    options.schedule_json = schedule.c_str();
     const lssar_problem c =
         to_c(problem_, LSSAR_PASS_ROW_SUMS | LSSAR_PASS_WEIGHTED_SUM, problem_.alignment);
     lssar_plan* plan = nullptr;
-    LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_create(context_, &c, nullptr, &plan)));
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_create(context_, &c, &options, &plan)));
     plan_.reset(plan);
     return to_status(lssar_plan_prepare(plan));
   }
@@ -163,7 +166,7 @@ class KeyRanges : public testing::Test {
   Result<Merged> merged(const Problem& problem, const Sizes& sizes, const CapiInputs& inputs,
                         const std::vector<Part>& queries, const std::vector<Part>& keys) {
     SplitForward split(context_.get(), problem, sizes, inputs);
-    LSSAR_RETURN_IF_ERROR(split.prepare());
+    LSSAR_RETURN_IF_ERROR(split.prepare(schedule_));
     return split.run(queries, keys);
   }
 
@@ -206,6 +209,7 @@ class KeyRanges : public testing::Test {
   }
 
   ContextPtr context_;
+  std::string schedule_;  // of the parts; "": the default
 };
 
 Problem problem_of(DType dtype, bool causal, int p, double offset, int64_t heads,
@@ -229,6 +233,12 @@ TEST_F(KeyRanges, ThreeWithQueriesSplitTooAddUpToTheWhole) {
   const Problem problem = problem_of(DType::kBf16, true, 15, 1, 4, 2);
   // A rank of its own for every range of keys, each with queries before and after the others'.
   expect_whole(problem, {2, 4, 2, 90, 131}, cut(90, {37}), cut(131, {40, 41}));
+}
+
+TEST_F(KeyRanges, OfPackedHeadsAddUp) {
+  schedule_ = R"({"pack_gqa": true})";
+  const Problem problem = problem_of(DType::kBf16, true, 15, 1, 6, 2);
+  expect_whole(problem, {2, 6, 2, 35, 90}, cut(35, {11}), cut(90, {40}));
 }
 
 TEST_F(KeyRanges, WithoutAMaskRangesMayBeEmpty) {

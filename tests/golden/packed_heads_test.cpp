@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"Cluster2", R"({"cluster": 2, "tickets": false})"},
                     Setting{"ThreeConsumers", "{}", R"({"block_rows": 192, "stages": 3})"},
                     Setting{"Staggered", R"({"stagger": 2})"}),
-    [](const testing::TestParamInfo<Setting>& info) { return std::string(info.param.name); });
+    [](const testing::TestParamInfo<Setting>& setting) { return std::string(setting.param.name); });
 
 class HopperPackedHeadsForTraining : public HopperPackedHeads {};
 
