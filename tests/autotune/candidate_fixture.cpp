@@ -18,7 +18,8 @@ CandidateSpec planted(const RunnerTask& task, const std::string& id,
   return candidate;
 }
 
-constexpr const char* kPlaceBlock = "    place_block();\n    queries.base";
+constexpr const char* kPlaceBlock =
+    "    const QueryRows<Config> tile = place_block();\n    queries.base";
 constexpr const char* kSkipRows = "if (row[half] >= queries_total) continue;";
 
 }  // namespace
