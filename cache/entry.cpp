@@ -76,13 +76,18 @@ bool check_frame(std::string_view bytes, const Sha256Digest& key, FixedPart* fix
   return true;
 }
 
-bool unpack(std::string_view stored, const FixedPart& fixed, std::string* payload,
-            DecodeFailure* failure) {
+bool unpack(std::string_view stored, const FixedPart& fixed, uint64_t max_payload_bytes,
+            std::string* payload, DecodeFailure* failure) {
+  if (fixed.payload_bytes > max_payload_bytes) {
+    return fail(failure, true,
+                fmt::format("its payload has {} bytes, allowed are {}", fixed.payload_bytes,
+                            max_payload_bytes));
+  }
   if (fixed.encoding == kEncodingRaw && fixed.payload_bytes == stored.size()) {
     payload->assign(stored);
     return true;
   }
-  if (fixed.encoding != kEncodingZstd || fixed.payload_bytes > kMaxEntryBytes) {
+  if (fixed.encoding != kEncodingZstd) {
     return fail(failure, true,
                 fmt::format("encoding {} with {} bytes of payload is unknown", fixed.encoding,
                             fixed.payload_bytes));
@@ -97,11 +102,12 @@ bool unpack(std::string_view stored, const FixedPart& fixed, std::string* payloa
 
 }  // namespace
 
-Result<std::string> encode_entry(const Sha256Digest& key, const CacheEntry& entry) {
-  if (entry.metadata.size() > kMaxEntryBytes || entry.payload.size() > kMaxEntryBytes) {
-    return invalid_argument(fmt::format("an entry of {} + {} bytes: allowed are at most {}",
+Result<std::string> encode_entry(const Sha256Digest& key, const CacheEntry& entry,
+                                 uint64_t max_payload_bytes) {
+  if (entry.metadata.size() > kMaxMetadataBytes || entry.payload.size() > max_payload_bytes) {
+    return invalid_argument(fmt::format("an entry of {} + {} bytes: allowed are at most {} + {}",
                                         entry.metadata.size(), entry.payload.size(),
-                                        kMaxEntryBytes));
+                                        kMaxMetadataBytes, max_payload_bytes));
   }
   const std::string packed = compress(entry.payload);
   const std::string& stored = packed.empty() ? entry.payload : packed;
@@ -121,21 +127,17 @@ Result<std::string> encode_entry(const Sha256Digest& key, const CacheEntry& entr
   bytes += stored;
   const Sha256Digest checksum = sha256(bytes);
   bytes.append(reinterpret_cast<const char*>(checksum.data()), checksum.size());
-  if (bytes.size() > kMaxEntryBytes) {
-    return invalid_argument(
-        fmt::format("an entry of {} bytes: allowed are at most {}", bytes.size(), kMaxEntryBytes));
-  }
   return bytes;
 }
 
 bool decode_entry(std::string_view bytes, const Sha256Digest& key, CacheEntry* entry,
-                  DecodeFailure* failure) {
+                  DecodeFailure* failure, uint64_t max_payload_bytes) {
   FixedPart fixed = {};
   if (!check_frame(bytes, key, &fixed, failure)) return false;
   try {
     entry->metadata.assign(bytes.substr(sizeof(FixedPart), fixed.metadata_bytes));
     const auto stored = bytes.substr(sizeof(FixedPart) + fixed.metadata_bytes, fixed.stored_bytes);
-    return unpack(stored, fixed, &entry->payload, failure);
+    return unpack(stored, fixed, max_payload_bytes, &entry->payload, failure);
   } catch (const std::bad_alloc&) {
     return fail(failure, false, "there is not enough memory for it");
   }

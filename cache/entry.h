@@ -12,10 +12,16 @@
 
 namespace lssar {
 
-constexpr uint64_t kMaxEntryBytes = uint64_t{1} << 30;  // of a file, and of its payload unpacked
+// Of a cache's payload unpacked. The largest images there are have 1 to 2 MB (backward, sm_90a,
+// line numbers); a checksum that fits proves nothing of a file that somebody else wrote.
+inline constexpr uint64_t kMaxPayloadBytes = uint64_t{64} << 20;
+inline constexpr uint64_t kMaxMetadataBytes = uint64_t{16} << 20;
+// Of a cache entry's file.
+inline constexpr uint64_t kMaxEntryBytes = kMaxPayloadBytes + kMaxMetadataBytes + 4096;
 
-// kInvalidArgument where the entry does not fit in kMaxEntryBytes.
-Result<std::string> encode_entry(const Sha256Digest& key, const CacheEntry& entry);
+// kInvalidArgument: metadata or payload of more than is allowed.
+Result<std::string> encode_entry(const Sha256Digest& key, const CacheEntry& entry,
+                                 uint64_t max_payload_bytes = kMaxPayloadBytes);
 
 struct DecodeFailure {
   std::string reason;
@@ -23,8 +29,9 @@ struct DecodeFailure {
 };
 
 // Bounds-checks everything; never more memory than `bytes` and, after the checksum has passed, the
-// payload's size. Returns false with *failure filled, or true with *entry filled.
+// payload's size, at most `max_payload_bytes`. Returns false with *failure filled, or true with
+// *entry filled.
 bool decode_entry(std::string_view bytes, const Sha256Digest& key, CacheEntry* entry,
-                  DecodeFailure* failure);
+                  DecodeFailure* failure, uint64_t max_payload_bytes = kMaxPayloadBytes);
 
 }  // namespace lssar

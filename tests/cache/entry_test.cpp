@@ -104,6 +104,24 @@ TEST(CacheEntryFormat, AnyLengthButTheRightOneIsRefused) {
   EXPECT_TRUE(failure_of(whole + whole).damaged);
 }
 
+// The checksum fits: another program wrote it. Nothing of that size is allocated.
+TEST(CacheEntryFormat, APayloadThatClaimsMoreThanIsAllowedIsRefused) {
+  std::string bytes = encoded(compressible());
+  const uint64_t claimed = kMaxPayloadBytes + 1;
+  std::memcpy(bytes.data() + 64, &claimed, sizeof claimed);
+  const DecodeFailure failure = failure_of(with_checksum(bytes));
+  EXPECT_TRUE(failure.damaged);
+  EXPECT_NE(failure.reason.find("67108865 bytes, allowed are 67108864"), std::string::npos)
+      << failure.reason;
+}
+
+TEST(CacheEntryFormat, WhatCouldNotBeReadIsNotWritten) {
+  const std::string large(1000, 'x');
+  EXPECT_TRUE(encode_entry(entry_key, {"", large}, 1000).ok());
+  EXPECT_EQ(encode_entry(entry_key, {"", large}, 999).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST(CacheEntryFormat, AnotherKeysEntryIsRefused) {
   CacheEntry back;
   DecodeFailure failure;
