@@ -111,6 +111,16 @@ const json* JsonFields::object(const char* name) {
   return value;
 }
 
+const json* JsonFields::list(const char* name, size_t most) {
+  const json* value = find(name);
+  if (value != nullptr && (!value->is_array() || value->size() > most)) {
+    const std::string allowed = "a list of at most " + std::to_string(most) + " elements";
+    wrong_type(name, *value, allowed.c_str());
+    return nullptr;
+  }
+  return value;
+}
+
 Status JsonFields::finish() const {
   if (!status_.ok()) return status_;
   for (const auto& [name, value] : json_.items()) {

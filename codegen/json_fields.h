@@ -78,6 +78,8 @@ class JsonFields {
 
   // A nested object; null where it is missing. The caller reads and finishes it.
   const nlohmann::json* object(const char* name);
+  // A list of at most `most` elements; null where it is missing.
+  const nlohmann::json* list(const char* name, size_t most);
 
   bool has(const char* name) const;
   // Makes a missing field an error of finish().

@@ -132,6 +132,23 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_source(const Probl
   return prepare_emitted(problem, schedule, std::move(source), 0, "");
 }
 
+Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_image(const Problem& problem,
+                                                                    const Schedule& schedule,
+                                                                    KernelSource source,
+                                                                    Image image,
+                                                                    const std::string& key) {
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  auto kernel = std::make_shared<PreparedKernel>();
+  kernel->problem = problem;
+  kernel->schedule = schedule;
+  kernel->source = std::move(source);
+  kernel->key = key;
+  kernel->cache_source = CacheSource::kMemory;
+  LSSAR_ASSIGN_OR_RETURN(kernel->loaded, find_or_load(key, std::move(image), kernel.get()));
+  LSSAR_RETURN_IF_ERROR(resolve_functions(kernel.get()));
+  return std::shared_ptr<const PreparedKernel>(std::move(kernel));
+}
+
 Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_emitted(const Problem& problem,
                                                                       const Schedule& schedule,
                                                                       KernelSource source,

@@ -103,11 +103,20 @@ class Engine {
                                                                const Schedule& schedule,
                                                                KernelSource source);
 
+  // The same for an image that is at hand too: nothing is compiled, no compiler is asked for.
+  // `key` is what it goes by.
+  Result<std::shared_ptr<const PreparedKernel>> prepare_image(const Problem& problem,
+                                                              const Schedule& schedule,
+                                                              KernelSource source, Image image,
+                                                              const std::string& key);
+
   // Finds or compiles the image without loading it: what a later prepare_source finds, where `kind`
   // is what that would ask for; else for what only the other kind tells (spills, of a cubin).
   // Errors: as prepare, and kUnsupported where the compiler cannot make this kind.
   Result<CompiledImage> compile(const Problem& problem, const Schedule& schedule,
                                 const KernelSource& source, ImageKind kind);
+  // What a compile of this source asks for.
+  CompileRequest compile_request(const KernelSource& source, ImageKind kind) const;
   // The kind that prepare asks for.
   Result<ImageKind> image_kind();
 
@@ -129,10 +138,8 @@ class Engine {
 
   Result<std::shared_ptr<const PreparedKernel>> prepare_emitted(const Problem& problem,
                                                                 const Schedule& schedule,
-                                                                KernelSource source,
-                                                                double emit_ms,
+                                                                KernelSource source, double emit_ms,
                                                                 std::string override_path);
-  CompileRequest compile_request(const KernelSource& source, ImageKind kind) const;
   Result<Image> find_or_compile(const Compiler& compiler, const CompileRequest& request,
                                 PreparedKernel* kernel);
   Result<std::shared_ptr<const LoadedImage>> find_or_load(const std::string& key, Image image,

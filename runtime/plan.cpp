@@ -212,6 +212,13 @@ Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
     if (alignment < kFastAlignment) chosen = plain;
   }
   if (log_enabled(LogLevel::kTrace)) log_execute(*chosen->kernel, *engine_, sizes);
+  if (capture_ != nullptr) {
+    const Variant* const forward = pass == Pass::kBackward
+                                       ? find(Pass::kForwardTrain, chosen == fast ? kFast : kPlain)
+                                       : nullptr;
+    const CallKernels kernels = {*chosen->kernel, forward ? forward->kernel.get() : nullptr};
+    return capture_->execute(*engine_, kernels, sizes, tensors, workspace, stream);
+  }
   return engine_->execute(*chosen->kernel, sizes, tensors, workspace, stream);
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/status.h"
 #include "runtime/engine.h"
+#include "runtime/plan_capture.h"
 #include "runtime/schedule_origin.h"
 
 namespace lssar {
@@ -69,7 +70,7 @@ class Plan {
   static constexpr size_t kNumPasses = std::size(kAllPasses);
 
   Plan(std::shared_ptr<Engine> engine, const Problem& problem)
-      : engine_(std::move(engine)), problem_(problem) {}
+      : engine_(std::move(engine)), problem_(problem), capture_(PlanCapture::from_environment()) {}
   Status add_variant(Pass pass, int alignment, const PlanOptions& options);
   // The variants that save or read X, or do neither, the one that decides first: the backward's.
   std::vector<Variant*> training_variants() const;
@@ -84,6 +85,7 @@ class Plan {
 
   const std::shared_ptr<Engine> engine_;
   const Problem problem_;
+  const std::unique_ptr<const PlanCapture> capture_;  // null: no call is captured
   // Kernels are written under prepare_mutex_ before is_prepared_ is set, and never after.
   std::array<std::array<std::unique_ptr<Variant>, kNumVariants>, kNumPasses> variants_;
   std::mutex prepare_mutex_;

@@ -12,6 +12,7 @@
 #include "runtime/cuda/cuda_context.h"
 #include "runtime/cuda/cuda_module.h"
 #include "runtime/cuda/launch_timer.h"
+#include "runtime/graph_streams.h"
 
 namespace lssar {
 namespace {
@@ -54,7 +55,7 @@ CuResult launch_clusters(const CudaDriver& driver, CuFunction function, const La
   return driver.launch_extended(&extended, function, nullptr, extra);
 }
 
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, public GraphStreams {
  public:
   CudaDevice(std::shared_ptr<CudaContext> context, DeviceInfo info, ImageKind preferred_image)
       : context_(std::move(context)),
@@ -80,6 +81,7 @@ class CudaDevice final : public Device {
   Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
                 size_t params_bytes, Stream stream) override;
   Status synchronize(Stream stream) override;
+  Result<bool> is_capturing(Stream stream) override;
   Status timer_begin(Stream stream) override;
   Result<double> timer_end_ms(Stream stream) override;
   Status enqueue_fill(DevicePtr dst, uint8_t byte, size_t bytes, Stream stream) override;
@@ -268,6 +270,15 @@ Status CudaDevice::synchronize(Stream stream) {
   // A kernel's error shows up here, not at its launch.
   return context_->status(result, "cuStreamSynchronize",
                           fmt::format("last launch: {}, on {}", last_launch_text(), info_.name));
+}
+
+Result<bool> CudaDevice::is_capturing(Stream stream) {
+  const CudaContext::Current current(*context_);
+  LSSAR_RETURN_IF_ERROR(current.status());
+  int status = 0;
+  LSSAR_RETURN_IF_ERROR(
+      context_->status(driver_.stream_is_capturing(stream, &status), "cuStreamIsCapturing"));
+  return status != 0;
 }
 
 Status CudaDevice::create_events(Events* events) {

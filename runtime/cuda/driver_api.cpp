@@ -45,6 +45,7 @@ bool bind(const DynamicLibrary& library, CudaDriver* driver) {
          bind_symbol(library, "cuFuncSetAttribute", driver->set_function_attribute) &&
          bind_symbol(library, "cuLaunchKernel", driver->launch) &&
          bind_symbol(library, "cuStreamSynchronize", driver->stream_synchronize) &&
+         bind_symbol(library, "cuStreamIsCapturing", driver->stream_is_capturing) &&
          bind_symbol(library, "cuEventCreate", driver->event_create) &&
          bind_symbol(library, "cuEventRecord", driver->event_record) &&
          bind_symbol(library, "cuEventSynchronize", driver->event_synchronize) &&

@@ -118,6 +118,8 @@ struct CudaDriver {
   CuResult (*launch_extended)(const CuLaunchConfig*, CuFunction, void** params,
                               void** extra) = nullptr;
   CuResult (*stream_synchronize)(CuStream) = nullptr;
+  // *status is 0 where launches on the stream run.
+  CuResult (*stream_is_capturing)(CuStream, int* status) = nullptr;
 
   // Drivers of CUDA 12.0 and later; null before. The pointers are to arrays of `rank` elements,
   // that of the strides to one less.

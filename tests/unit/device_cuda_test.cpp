@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "runtime/graph_streams.h"
 #include "tests/unit/cuda_device_fixture.h"
 
 namespace lssar::test {
@@ -28,6 +29,20 @@ TEST_F(CudaDeviceTest, HasTheLimitsOfTheGpu) {
   EXPECT_EQ(info.target.threads_per_sm, 1024);
   EXPECT_EQ(info.target.registers_per_sm, 65536);
   EXPECT_EQ(device_->preferred_image(), ImageKind::kCubin);
+}
+
+TEST_F(CudaDeviceTest, TellsAStreamThatIsCapturedIntoAGraph) {
+  open();
+  auto* const streams = dynamic_cast<GraphStreams*>(device_.get());
+  ASSERT_NE(streams, nullptr);
+  const Result<bool> runs = streams->is_capturing(nullptr);
+  ASSERT_TRUE(runs.ok()) << runs.status().to_string();
+  EXPECT_FALSE(*runs);
+  driver_.capture_status = 1;
+  EXPECT_TRUE(streams->is_capturing(nullptr).value());
+  driver_.fail("cuStreamIsCapturing", 906);
+  expect_status(streams->is_capturing(nullptr).status(), StatusCode::kDeviceError,
+                "cuStreamIsCapturing");
 }
 
 TEST_F(CudaDeviceTest, TakesPtxForAnOlderTarget) {

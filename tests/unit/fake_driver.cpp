@@ -367,6 +367,12 @@ struct FakeCalls {
     return kCuSuccess;
   }
 
+  static CuResult stream_is_capturing(CuStream, int* status) {
+    FAKE_ENTER("cuStreamIsCapturing");
+    *status = fake->capture_status;
+    return kCuSuccess;
+  }
+
   static CuResult encode_tiled(void* map, unsigned type, uint32_t rank, void* global_address,
                                const uint64_t* global_dims, const uint64_t* global_strides,
                                const uint32_t* box_dims, const uint32_t* element_strides,
@@ -453,6 +459,7 @@ std::shared_ptr<const CudaDriver> FakeDriver::table() const {
   driver->launch = C::launch;
   driver->launch_extended = has_launch_extended ? C::launch_extended : nullptr;
   driver->stream_synchronize = C::stream_synchronize;
+  driver->stream_is_capturing = C::stream_is_capturing;
   if (has_encode_tiled) driver->encode_tiled = C::encode_tiled;
   driver->event_create = C::event_create;
   driver->event_record = C::event_record;

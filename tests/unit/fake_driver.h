@@ -83,6 +83,7 @@ class FakeDriver {
   int default_shared_bytes = 49152;            // a function's limit before it is raised
   size_t memory_bytes = size_t{1} << 30;       // a larger allocation is out of memory
   float elapsed_ms = 0;
+  int capture_status = 0;  // of cuStreamIsCapturing
   bool has_encode_tiled = true;
   bool has_launch_extended = true;
   std::string jit_error_log, jit_info_log;  // written where a load fails

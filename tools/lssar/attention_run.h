@@ -11,6 +11,7 @@
 #include "codegen/kernel.h"
 #include "codegen/problem.h"
 #include "runtime/engine.h"
+#include "tools/lssar/call_memory.h"
 #include "tools/lssar/problem_options.h"
 
 namespace lssar::command {
@@ -38,6 +39,10 @@ struct AttentionOutputs {
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleOptions& schedules,
                                        const AttentionInputs& inputs);
+// The same, and its tensors are left in `memory`, which is empty before.
+Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
+                                       const ScheduleOptions& schedules,
+                                       const AttentionInputs& inputs, CallMemory& memory);
 
 // The log's line of a kernel that a command has prepared.
 void log_prepared(const PreparedKernel& kernel, Engine& engine, bool schedule_given);

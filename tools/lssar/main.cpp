@@ -40,6 +40,8 @@ int main(int argc, char** argv) {
   lssar::command::add_prepare(app, &action);
   lssar::command::add_run(app, &action);
   lssar::command::add_verify(app, &action);
+  lssar::command::add_capture(app, &action);
+  lssar::command::add_replay(app, &action);
   lssar::command::add_sim(app, &action);
   lssar::command::add_tune(app, &action);
   lssar::command::add_table(app, &action);
@@ -51,9 +53,10 @@ int main(int argc, char** argv) {
 
   if (const int code = parse(app, argc, argv); code >= 0) return code;
   if (!action) {
-    fmt::print(stderr,
-               "lssar: no subcommand: allowed are emit, prepare, run, verify, sim, tune, table, "
-               "explain, report, inspect, cache and doctor (see lssar --help)\n");
+    fmt::print(
+        stderr,
+        "lssar: no subcommand: allowed are emit, prepare, run, verify, capture, replay, sim, "
+        "tune, table, explain, report, inspect, cache and doctor (see lssar --help)\n");
     return lssar::command::kBadInput;
   }
   try {

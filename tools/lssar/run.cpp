@@ -1,5 +1,4 @@
 // lssar run: tensors from .npy files, results to .npy files.
-#include <array>
 #include <filesystem>
 #include <memory>
 
@@ -11,6 +10,7 @@
 #include "runtime/virtual/virtual_device.h"
 #include "tools/lssar/attention_run.h"
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/input_files.h"
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/subcommands.h"
 
@@ -21,75 +21,10 @@ struct RunOptions {
   ProblemOptions problem;
   ScheduleOptions schedule;
   ExecutionOptions execution;
-  std::string q, k, v, grad_o;
+  InputFiles files;
   std::string output_dir;
   bool counters = false, json = false;
 };
-
-// batch, heads, length, dim.
-using Shape = std::array<int64_t, 4>;
-
-struct InputFile {
-  Shape shape = {};
-  std::vector<float> values;
-};
-
-Result<InputFile> read_tensor(const char* option, const std::string& path) {
-  LSSAR_ASSIGN_OR_RETURN(NpyArray<float> array, read_npy_float32(path));
-  if (array.shape.size() != 4) {
-    return invalid_argument(
-        fmt::format("{} {}: shape {} has {} dimensions; allowed is "
-                    "[batch, heads, length, dim]",
-                    option, path, npy_shape_string(array.shape), array.shape.size()));
-  }
-  InputFile file;
-  std::copy(array.shape.begin(), array.shape.end(), file.shape.begin());
-  file.values = std::move(array.values);
-  return file;
-}
-
-Status check_shape(const char* option, const Shape& shape, const Shape& wanted) {
-  if (shape == wanted) return {};
-  return invalid_argument(fmt::format("{}: shape {} does not fit the other files; it must be {}",
-                                      option, npy_shape_string(shape), npy_shape_string(wanted)));
-}
-
-struct RunInputs {
-  Sizes sizes;
-  int head_dim = 0, head_dim_v = 0;
-  AttentionInputs tensors;
-};
-
-// Head dims beyond what int holds are refused here, the rest by the problem's own rules.
-Result<int> to_head_dim(const char* option, int64_t dim) {
-  if (dim >= 1 && dim <= 1 << 20) return static_cast<int>(dim);
-  return invalid_argument(
-      fmt::format("{}: dim = {}: allowed are multiples of 8 from 8 to 256", option, dim));
-}
-
-Result<RunInputs> read_inputs(const RunOptions& options) {
-  LSSAR_ASSIGN_OR_RETURN(InputFile q, read_tensor("--q", options.q));
-  LSSAR_ASSIGN_OR_RETURN(InputFile k, read_tensor("--k", options.k));
-  LSSAR_ASSIGN_OR_RETURN(InputFile v, read_tensor("--v", options.v));
-  const auto [batch, heads, seq_q, dim] = q.shape;
-  const int64_t kv_heads = k.shape[1], seq_k = k.shape[2], dim_v = v.shape[3];
-  LSSAR_RETURN_IF_ERROR(check_shape("--k", k.shape, {batch, kv_heads, seq_k, dim}));
-  LSSAR_RETURN_IF_ERROR(check_shape("--v", v.shape, {batch, kv_heads, seq_k, dim_v}));
-
-  RunInputs inputs;
-  inputs.sizes = {batch, heads, kv_heads, seq_q, seq_k};
-  LSSAR_ASSIGN_OR_RETURN(inputs.head_dim, to_head_dim("--q", dim));
-  LSSAR_ASSIGN_OR_RETURN(inputs.head_dim_v, to_head_dim("--v", dim_v));
-  inputs.tensors.q = std::move(q.values);
-  inputs.tensors.k = std::move(k.values);
-  inputs.tensors.v = std::move(v.values);
-  if (!options.grad_o.empty()) {
-    LSSAR_ASSIGN_OR_RETURN(InputFile grad_o, read_tensor("--do", options.grad_o));
-    LSSAR_RETURN_IF_ERROR(check_shape("--do", grad_o.shape, {batch, heads, seq_q, dim_v}));
-    inputs.tensors.grad_o = std::move(grad_o.values);
-  }
-  return inputs;
-}
 
 Status check_pass(const Problem& problem, const RunOptions& options) {
   if (problem.pass == Pass::kForwardTrain) {
@@ -97,10 +32,10 @@ Status check_pass(const Problem& problem, const RunOptions& options) {
         "pass = forward-train: run writes no saved tensors; allowed are "
         "forward and backward");
   }
-  if (problem.pass == Pass::kBackward && options.grad_o.empty()) {
+  if (problem.pass == Pass::kBackward && !options.files.has_grad_o()) {
     return invalid_argument("--do: not given; pass = backward needs the gradient of o");
   }
-  if (problem.pass == Pass::kForward && !options.grad_o.empty()) {
+  if (problem.pass == Pass::kForward && options.files.has_grad_o()) {
     return invalid_argument("--do: given, but pass = forward; only backward reads it");
   }
   return {};
@@ -114,8 +49,8 @@ Status make_directory(const std::string& path) {
 }
 
 // All of them or none: a file that cannot be written takes those before it along.
-Status write_outputs(const RunOptions& options, const RunInputs& inputs, const Problem& problem,
-                     const AttentionOutputs& outputs) {
+Status write_outputs(const RunOptions& options, const InputFiles::Content& inputs,
+                     const Problem& problem, const AttentionOutputs& outputs) {
   struct Output {
     const char* name;
     int64_t heads, length, dim;
@@ -190,7 +125,7 @@ void print_results(const RunOptions& options, Engine& engine,
 Result<int> run(const RunOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
-  LSSAR_ASSIGN_OR_RETURN(const RunInputs inputs, read_inputs(options));
+  LSSAR_ASSIGN_OR_RETURN(const InputFiles::Content inputs, options.files.read());
   LSSAR_ASSIGN_OR_RETURN(
       const Problem problem,
       options.problem.problem_of_files(inputs.sizes, inputs.head_dim, inputs.head_dim_v));
@@ -213,14 +148,9 @@ Result<int> run(const RunOptions& options) {
 void add_run(CLI::App& app, Action* action) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* sub = app.add_subcommand("run", "Compute attention of .npy files");
-  const auto add_file = [&](const char* name, std::string& path, const char* help) {
-    return sub->add_option(name, path, help)->group("Files");
-  };
-  add_file("--q", options->q, "[batch, heads, length, dim], float32 .npy")->required();
-  add_file("--k", options->k, "[batch, kv heads, keys, dim]")->required();
-  add_file("--v", options->v, "[batch, kv heads, keys, dv]")->required();
-  add_file("--do", options->grad_o, "gradient of o: [batch, heads, length, dv]; backward only");
-  add_file("--out", options->output_dir, "folder for o.npy, or dq.npy, dk.npy and dv.npy")
+  options->files.add_to(*sub, true);
+  sub->add_option("--out", options->output_dir, "folder for o.npy, or dq.npy, dk.npy and dv.npy")
+      ->group("Files")
       ->required();
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");

@@ -19,6 +19,8 @@ void add_emit(CLI::App& app, Action* action);     // print the generated source
 void add_prepare(CLI::App& app, Action* action);  // compile into the cache
 void add_run(CLI::App& app, Action* action);      // .npy files in, .npy files out
 void add_verify(CLI::App& app, Action* action);   // random inputs against the reference
+void add_capture(CLI::App& app, Action* action);  // one call as a file
+void add_replay(CLI::App& app, Action* action);   // ... done again
 void add_sim(CLI::App& app, Action* action);      // any PTX on the virtual device
 void add_tune(CLI::App& app, Action* action);     // search for the best schedule
 void add_table(CLI::App& app, Action* action);    // what was tuned

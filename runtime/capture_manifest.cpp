@@ -1,0 +1,285 @@
+#include "runtime/capture_manifest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "codegen/json_fields.h"
+#include "templates/kernels/params.cuh"
+
+namespace lssar {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxKernels = 2;
+constexpr size_t kMaxSteps = 16;
+
+constexpr EnumName<GridRows> kGridRowsNames[] = {{GridRows::kQueries, "queries"},
+                                                 {GridRows::kKeys, "keys"}};
+constexpr EnumName<MapTensor> kMapTensorNames[] = {{MapTensor::kQ, "q"},
+                                                   {MapTensor::kK, "k"},
+                                                   {MapTensor::kV, "v"},
+                                                   {MapTensor::kO, "o"},
+                                                   {MapTensor::kGradO, "grad_o"},
+                                                   {MapTensor::kGradQ, "grad_q"},
+                                                   {MapTensor::kGradK, "grad_k"},
+                                                   {MapTensor::kGradV, "grad_v"},
+                                                   {MapTensor::kUnitKeys, "unit_keys"},
+                                                   {MapTensor::kGradQSum, "grad_q_sum"},
+                                                   {MapTensor::kKeyNorms, "key_norms"},
+                                                   {MapTensor::kRowConstants, "row_constants"}};
+
+void check_within(JsonFields& fields, const char* name, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return;
+  fields.fail(
+      invalid_argument(fmt::format("{} = {}: allowed are {} to {}", name, value, low, high)));
+}
+
+void read_within(JsonFields& fields, const char* name, int low, int high, int& out) {
+  fields.require(name);
+  fields.read(name, out);
+  check_within(fields, name, out, low, high);
+}
+
+// Parts and files are named by it.
+Status check_name(const std::string& name) {
+  constexpr size_t kMaxName = kMaxPartName - 6;  // ".image"
+  const bool is_word = std::all_of(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  if (is_word && !name.empty() && name.size() <= kMaxName) return {};
+  return invalid_argument(
+      fmt::format("kernel.name: allowed are 1 to {} letters, digits and underscores", kMaxName));
+}
+
+json map_json(const MapSpec& map) {
+  return {{"tensor", enum_name(kMapTensorNames, map.tensor)},
+          {"box_rows", map.box_rows},
+          {"box_cols", map.box_cols},
+          {"swizzled", map.swizzled}};
+}
+
+json step_json(const LaunchStep& step) {
+  json maps = json::array();
+  for (const MapSpec& map : step.maps) maps.push_back(map_json(map));
+  return {{"entry", step.entry},
+          {"grid_rows", enum_name(kGridRowsNames, step.grid_rows)},
+          {"rows_per_block", step.rows_per_block},
+          {"threads", step.threads},
+          {"shared_bytes", step.shared_bytes},
+          {"maps", std::move(maps)},
+          {"is_persistent", step.is_persistent},
+          {"blocks_per_sm", step.blocks_per_sm},
+          {"cluster", step.cluster}};
+}
+
+Result<MapSpec> read_map(const json& from) {
+  JsonFields fields(from, "map");
+  MapSpec map;
+  fields.require("tensor");
+  fields.read_enum("tensor", kMapTensorNames, map.tensor);
+  read_within(fields, "box_rows", 1, 256, map.box_rows);
+  read_within(fields, "box_cols", 1, 256, map.box_cols);
+  fields.read("swizzled", map.swizzled);
+  LSSAR_RETURN_IF_ERROR(fields.finish());
+  return map;
+}
+
+Result<LaunchStep> read_step(const json& from) {
+  JsonFields fields(from, "step");
+  LaunchStep step;
+  fields.require("entry");
+  fields.read("entry", step.entry);
+  fields.require("grid_rows");
+  fields.read_enum("grid_rows", kGridRowsNames, step.grid_rows);
+  read_within(fields, "rows_per_block", 1, 1 << 16, step.rows_per_block);
+  read_within(fields, "threads", 1, 1024, step.threads);
+  read_within(fields, "shared_bytes", 0, 1 << 20, step.shared_bytes);
+  fields.read("is_persistent", step.is_persistent);
+  read_within(fields, "blocks_per_sm", 1, 64, step.blocks_per_sm);
+  read_within(fields, "cluster", 1, 16, step.cluster);
+  if (const json* maps = fields.list("maps", lssar_device::kMaxTensorMaps)) {
+    for (const json& one : *maps) {
+      LSSAR_ASSIGN_OR_RETURN(const MapSpec map, read_map(one));
+      step.maps.push_back(map);
+    }
+  }
+  LSSAR_RETURN_IF_ERROR(fields.finish());
+  return step;
+}
+
+json kernel_json(const CapturedKernel& kernel) {
+  json steps = json::array();
+  for (const LaunchStep& step : kernel.source.steps) steps.push_back(step_json(step));
+  return {{"name", kernel.source.name},
+          {"problem", to_json(kernel.problem)},
+          {"schedule", to_json(kernel.schedule)},
+          {"target", kernel.target},
+          {"overridden", kernel.overridden},
+          {"compiler", kernel.compiler},
+          {"key", kernel.key},
+          {"steps", std::move(steps)}};
+}
+
+Status read_steps(JsonFields& fields, CapturedKernel* kernel) {
+  fields.require("steps");
+  const json* const steps = fields.list("steps", kMaxSteps);
+  if (steps == nullptr) return fields.status();
+  size_t num_maps = 0;
+  for (const json& one : *steps) {
+    LSSAR_ASSIGN_OR_RETURN(LaunchStep step, read_step(one));
+    num_maps += step.maps.size();
+    kernel->source.steps.push_back(std::move(step));
+  }
+  if (num_maps <= kMaxKernelMaps) return {};
+  return invalid_argument(
+      fmt::format("steps: {} tensor maps, allowed are {}", num_maps, kMaxKernelMaps));
+}
+
+Result<CapturedKernel> read_kernel(const json& from) {
+  JsonFields fields(from, "kernel");
+  CapturedKernel kernel;
+  for (const char* name : {"name", "problem", "schedule", "target"}) fields.require(name);
+  fields.read("name", kernel.source.name);
+  const json* const problem = fields.object("problem");
+  const json* const schedule = fields.object("schedule");
+  fields.read("target", kernel.target);
+  fields.read("overridden", kernel.overridden);
+  fields.read("compiler", kernel.compiler);
+  fields.read("key", kernel.key);
+  LSSAR_RETURN_IF_ERROR(read_steps(fields, &kernel));
+  LSSAR_RETURN_IF_ERROR(fields.finish());
+  LSSAR_RETURN_IF_ERROR(check_name(kernel.source.name));
+  LSSAR_ASSIGN_OR_RETURN(kernel.problem, problem_from_json(*problem));
+  LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(kernel.target));
+  LSSAR_ASSIGN_OR_RETURN(kernel.schedule, schedule_from_json(*schedule, Schedule()));
+  LSSAR_RETURN_IF_ERROR(validate(kernel.schedule, kernel.problem, target));
+  return kernel;
+}
+
+json tensor_json(const CapturedTensor& tensor) {
+  return {{"name", tensor.name},
+          {"batch_stride", tensor.strides[0]},
+          {"head_stride", tensor.strides[1]},
+          {"row_stride", tensor.strides[2]},
+          {"offset", tensor.offset}};
+}
+
+Result<CapturedTensor> read_tensor(const json& from) {
+  JsonFields fields(from, "tensor");
+  CapturedTensor tensor;
+  fields.require("name");
+  fields.read("name", tensor.name);
+  fields.read("batch_stride", tensor.strides[0]);
+  fields.read("head_stride", tensor.strides[1]);
+  fields.read("row_stride", tensor.strides[2]);
+  read_within(fields, "offset", 0, 255, tensor.offset);
+  LSSAR_RETURN_IF_ERROR(fields.finish());
+  return tensor;
+}
+
+json sizes_json(const Sizes& sizes) {
+  return {{"batch", sizes.batch},
+          {"heads", sizes.heads},
+          {"kv_heads", sizes.kv_heads},
+          {"seq_q", sizes.seq_q},
+          {"seq_k", sizes.seq_k}};
+}
+
+Result<Sizes> read_sizes(JsonFields& fields) {
+  fields.require("sizes");
+  const json* const from = fields.object("sizes");
+  if (from == nullptr) return fields.status();
+  JsonFields inner(*from, "sizes");
+  Sizes sizes;
+  const auto read = [&](const char* name, int64_t& out) {
+    inner.require(name);
+    inner.read(name, out);
+  };
+  read("batch", sizes.batch);
+  read("heads", sizes.heads);
+  read("kv_heads", sizes.kv_heads);
+  read("seq_q", sizes.seq_q);
+  read("seq_k", sizes.seq_k);
+  LSSAR_RETURN_IF_ERROR(inner.finish());
+  return sizes;
+}
+
+// What the last kernel is, and what may come before it.
+Status check_passes(const Capture& capture) {
+  if (capture.kernels.empty()) return invalid_argument("kernels: none");
+  const Pass last = capture.kernel().problem.pass;
+  if (is_of_range(last)) {
+    return invalid_argument(
+        fmt::format("pass = {}: allowed are forward, forward-train and backward", pass_name(last)));
+  }
+  if (capture.kernels.size() == 1) return {};
+  if (last == Pass::kBackward && capture.kernels[0].problem.pass == Pass::kForwardTrain) {
+    // The one saves what the other reads.
+    if (capture.kernels[0].schedule.epsilon == capture.kernel().schedule.epsilon) return {};
+    return invalid_argument("kernels: their schedules differ in epsilon");
+  }
+  return invalid_argument("kernels: allowed is one, or a backward and its forward-train before it");
+}
+
+Result<Capture> read_manifest(const json& from) {
+  JsonFields fields(from, "manifest");
+  Capture capture;
+  fields.require("params");
+  fields.read("lssar", capture.version);
+  fields.read("params", capture.params_layout);
+  fields.read("device", capture.device);
+  fields.read("driver", capture.driver);
+  fields.read("data", capture.data);
+  int64_t seed = 0, workspace = 0;
+  fields.read("seed", seed);
+  fields.require("workspace_bytes");
+  fields.read("workspace_bytes", workspace);
+  capture.seed = static_cast<uint64_t>(seed);
+  capture.workspace_bytes = static_cast<size_t>(workspace);
+  LSSAR_ASSIGN_OR_RETURN(capture.sizes, read_sizes(fields));
+  fields.require("kernels");
+  fields.require("tensors");
+  const json* const kernels = fields.list("kernels", kMaxKernels);
+  const json* const tensors = fields.list("tensors", Operands::kCapacity);
+  LSSAR_RETURN_IF_ERROR(fields.finish());
+  for (const json& one : *kernels) {
+    LSSAR_ASSIGN_OR_RETURN(CapturedKernel kernel, read_kernel(one));
+    capture.kernels.push_back(std::move(kernel));
+  }
+  for (const json& one : *tensors) {
+    LSSAR_ASSIGN_OR_RETURN(CapturedTensor tensor, read_tensor(one));
+    capture.tensors.push_back(std::move(tensor));
+  }
+  LSSAR_RETURN_IF_ERROR(check_passes(capture));
+  return capture;
+}
+
+}  // namespace
+
+std::string encode_manifest(const Capture& capture) {
+  json kernels = json::array(), tensors = json::array();
+  for (const CapturedKernel& kernel : capture.kernels) kernels.push_back(kernel_json(kernel));
+  for (const CapturedTensor& tensor : capture.tensors) tensors.push_back(tensor_json(tensor));
+  const json manifest = {{"lssar", capture.version},
+                         {"params", capture.params_layout},
+                         {"device", capture.device},
+                         {"driver", capture.driver},
+                         {"data", capture.data},
+                         {"seed", static_cast<int64_t>(capture.seed)},
+                         {"sizes", sizes_json(capture.sizes)},
+                         {"workspace_bytes", capture.workspace_bytes},
+                         {"kernels", std::move(kernels)},
+                         {"tensors", std::move(tensors)}};
+  return manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Result<Capture> decode_manifest(const std::string& text) {
+  const json parsed = json::parse(text, nullptr, false);
+  if (parsed.is_discarded()) return invalid_argument("its manifest is no JSON");
+  return read_manifest(parsed);
+}
+
+}  // namespace lssar

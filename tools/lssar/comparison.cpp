@@ -1,0 +1,101 @@
+#include "tools/lssar/comparison.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "base/npy.h"
+
+namespace lssar::command {
+namespace {
+
+std::vector<double> widen(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
+
+Comparison compare_one(const Problem& problem, const Sizes& sizes, InputKind kind,
+                       const CheckedTensor& checked, const ReferenceOutputs& reference) {
+  const auto result = [&](int64_t heads, int64_t length, int64_t dim,
+                          const std::vector<double>& wanted, double floor_norm) {
+    const double allowed = tolerance(problem.dtype, checked.tensor, problem.p, kind);
+    return Comparison{checked.name,
+                      {sizes.batch, heads, length, dim},
+                      compare(wanted, checked.values, allowed, error_floor(floor_norm))};
+  };
+  switch (checked.tensor) {
+    case OutputTensor::kDq:
+      return result(sizes.heads, sizes.seq_q, problem.head_dim, reference.dq,
+                    reference.floor_norm_dq);
+    case OutputTensor::kDk:
+      return result(sizes.kv_heads, sizes.seq_k, problem.head_dim, reference.dk,
+                    reference.floor_norm_dk);
+    case OutputTensor::kDv:
+      return result(sizes.kv_heads, sizes.seq_k, problem.head_dim_v, reference.dv, 0);
+    case OutputTensor::kO:
+      break;
+  }
+  return result(sizes.heads, sizes.seq_q, problem.head_dim_v, reference.o, 0);
+}
+
+// The index in each dimension of element `index` of a contiguous tensor.
+std::string position(size_t index, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> at(shape.size(), 0);
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 0) return "-";
+    at[i] = static_cast<int64_t>(index) % shape[i];
+    index /= static_cast<size_t>(shape[i]);
+  }
+  return fmt::format("[{}]", fmt::join(at, ", "));
+}
+
+}  // namespace
+
+ReferenceInputs reference_inputs(const Problem& problem, const AttentionInputs& inputs) {
+  const bool is_backward = problem.pass == Pass::kBackward;
+  return {widen(inputs.q), widen(inputs.k), widen(inputs.v),
+          is_backward ? widen(inputs.grad_o) : std::vector<double>()};
+}
+
+std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes, InputKind kind,
+                                    const std::vector<CheckedTensor>& tensors,
+                                    const ReferenceOutputs& reference) {
+  std::vector<Comparison> all;
+  for (const CheckedTensor& one : tensors)
+    all.push_back(compare_one(problem, sizes, kind, one, reference));
+  return all;
+}
+
+bool all_passed(const std::vector<Comparison>& all) {
+  return std::all_of(all.begin(), all.end(), [](const auto& one) { return one.error.passed; });
+}
+
+void print_comparisons(const std::vector<Comparison>& all) {
+  size_t width = 7;
+  for (const Comparison& one : all) width = std::max(width, one.name.size());
+  fmt::print("{:<{}} {:<22} {:>11} {:>10} {:>12}  at\n", "tensor", width, "shape", "relative L2",
+             "allowed", "worst error");
+  for (const Comparison& one : all) {
+    const TensorError& error = one.error;
+    fmt::print("{:<{}} {:<22} {:>11.2e} {:>10.2e} {:>12.2e}  {:<22} {}\n", one.name, width,
+               npy_shape_string(one.shape), error.relative_l2, error.tolerance, error.worst_abs,
+               position(error.worst_index, one.shape), error.passed ? "ok" : "WRONG");
+  }
+}
+
+nlohmann::json to_json(const std::vector<Comparison>& all) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Comparison& one : all) {
+    list.push_back({{"tensor", one.name},
+                    {"shape", one.shape},
+                    {"relative_l2", one.error.relative_l2},
+                    {"allowed", one.error.tolerance},
+                    {"worst_error", one.error.worst_abs},
+                    {"worst_index", one.error.worst_index},
+                    {"passed", one.error.passed}});
+  }
+  return list;
+}
+
+}  // namespace lssar::command

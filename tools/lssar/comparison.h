@@ -1,0 +1,46 @@
+// Results against the float64 reference, and how that is shown: what `lssar verify` and `lssar
+// replay` share.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "codegen/kernel.h"
+#include "codegen/numerics.h"
+#include "codegen/reference.h"
+#include "tools/lssar/attention_run.h"
+
+namespace lssar::command {
+
+// A result, and what of the reference it should be.
+struct CheckedTensor {
+  OutputTensor tensor;
+  std::string name;  // for people: "o", "saved_o"
+  const std::vector<float>& values;
+};
+
+// One line of the table: a result, what it should be, and what it may be off by.
+struct Comparison {
+  std::string name;
+  std::vector<int64_t> shape;
+  TensorError error;
+};
+
+// For the reference; grad_o for a backward only.
+ReferenceInputs reference_inputs(const Problem& problem, const AttentionInputs& inputs);
+
+std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes, InputKind kind,
+                                    const std::vector<CheckedTensor>& tensors,
+                                    const ReferenceOutputs& reference);
+
+bool all_passed(const std::vector<Comparison>& all);
+
+void print_comparisons(const std::vector<Comparison>& all);
+nlohmann::json to_json(const std::vector<Comparison>& all);
+
+}  // namespace lssar::command
