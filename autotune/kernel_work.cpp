@@ -82,6 +82,23 @@ void stagger(const WorkContext& c, KernelWork& work) {
   work.shortest = std::max(chains.shortest - within, 0.5 * chains.shortest);
 }
 
+// Bytes of global memory that a forward reads of its inputs and writes, each once.
+double forward_bytes(const WorkContext& c) {
+  constexpr double kStatBytes = 4;  // a plane of the row statistics
+  const double rows = c.slices() * c.seq_q(), keys = c.kv_slices() * c.seq_k();
+  const double q = c.d() * c.element(), o = c.dv() * c.element(), partial_o = 4 * c.dv();
+  switch (c.problem.pass) {
+    case Pass::kRowSums:
+      return rows * (q + 2 * kStatBytes) + keys * q;
+    case Pass::kWeightedSum:
+      return rows * (q + partial_o + 4 * kStatBytes) + keys * (q + o);
+    default:
+      break;
+  }
+  const double saved = c.problem.pass == Pass::kForwardTrain ? partial_o + 4 * kStatBytes : 0;
+  return rows * (q + o + saved + (c.has_x() ? 2 * c.dv() : 0)) + keys * (q + o);
+}
+
 KernelWork forward_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
   const HopperOptions& hopper = s.hopper;
@@ -137,12 +154,9 @@ KernelWork forward_work(const WorkContext& c) {
     if (hopper.store_path == StorePath::kTma) work.block_clocks *= kStoreShare;
     work.block_clocks *= hopper.stagger;  // each query tile of a chain begins and ends
   }
-  // Outputs and saved statistics, and each input once.
-  const double saved = c.problem.pass == Pass::kForwardTrain ? 4 * c.dv() + 16 : 0;
-  work.phases.back().amount[static_cast<size_t>(Resource::kDram)] =
-      c.slices() * c.seq_q() *
-          ((c.d() + c.dv()) * c.element() + saved + (c.has_x() ? 2 * c.dv() : 0)) +
-      c.kv_slices() * c.seq_k() * (c.d() + c.dv()) * c.element();
+  if (c.problem.pass == Pass::kRowSums) work.phases.pop_back();
+  if (c.problem.pass == Pass::kWeightedSum) work.phases.erase(work.phases.begin());
+  work.phases.back().amount[static_cast<size_t>(Resource::kDram)] = forward_bytes(c);
   return work;
 }
 

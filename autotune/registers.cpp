@@ -27,6 +27,7 @@ int forward_accumulators(const Problem& problem, const Schedule& schedule) {
   const bool is_hopper = schedule.variant == Variant::kHopper;
   const int tiles = is_hopper && hopper.overlap ? 2 : 1;  // the next scores are in flight
   const int queries = is_hopper && hopper.queries_in_registers ? problem.head_dim / 4 : 0;
+  if (problem.pass == Pass::kRowSums) return fragment(schedule.forward.block_cols);
   const int output = fragment(schedule.block_dv) * (sums_x(problem, schedule) ? 2 : 1);
   const int weighing = tiles * fragment(schedule.forward.block_cols) + output;
   const int summing = is_hopper ? tiles * fragment(hopper_score_cols(schedule)) : 0;

@@ -1,6 +1,8 @@
 #include "autotune/cost_model.h"
 
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -87,6 +89,26 @@ TEST(CostModel, AgreesWithTheFormulaOfThreeResources) {
       EXPECT_NEAR(c.cost(linear).ms / softmax, expected.linear, allowed * expected.linear);
     }
   }
+}
+
+// A pass of its own does its part of the forward's products and special functions, and no more.
+TEST(CostModel, ThePassesOfARangeAreTheForwardsParts) {
+  const auto amounts = [](Pass pass) {
+    Case c = make_case(pass, 128, 4096, "sm_80");
+    const PassWork work = work_of(c.problem, c.sizes, c.standard(), c.target, c.gpu);
+    std::array<double, 3> sums = {};
+    for (const Phase& phase : work.kernels.at(0).phases)
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += phase.amount[i];
+    return std::pair(sums, work.kernels.at(0).phases.size());
+  };
+  const auto [sums, sum_phases] = amounts(Pass::kRowSums);
+  const auto [weights, weight_phases] = amounts(Pass::kWeightedSum);
+  EXPECT_EQ(sum_phases, 1u);
+  EXPECT_EQ(weight_phases, 1u);
+  EXPECT_NEAR(sums[0] / weights[0], 0.5, 0.02);  // q k; q k and the weights' product with v
+  Case whole = make_case(Pass::kForward, 128, 4096, "sm_80");
+  Case part = make_case(Pass::kRowSums, 128, 4096, "sm_80");
+  EXPECT_LT(part.cost().ms, whole.cost().ms);
 }
 
 TEST(CostModel, CombinesTermsAsDocumented) {
