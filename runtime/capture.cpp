@@ -69,6 +69,23 @@ Result<Capture> read_parts(const PartFile& file) {
   return capture;
 }
 
+// What is written is read back: a field of a launch that the manifest does not know yet must not
+// be lost on the way.
+Result<std::string> checked_manifest(const Capture& capture) {
+  std::string manifest = encode_manifest(capture);
+  const Result<Capture> again = decode_manifest(manifest);
+  if (!again.ok()) return again.status().with_context("manifest of a capture");
+  for (size_t i = 0; i < capture.kernels.size(); ++i) {
+    const CapturedKernel& kernel = capture.kernels[i];
+    const CapturedKernel& read = again->kernels[i];
+    if (read.source.steps != kernel.source.steps || read.schedule != kernel.schedule ||
+        read.problem != kernel.problem) {
+      return internal_error(kernel.source.name + ": a capture's manifest does not keep all of it");
+    }
+  }
+  return manifest;
+}
+
 }  // namespace
 
 bool Capture::has_inputs() const { return has_values(*this, false); }
@@ -166,7 +183,8 @@ Result<Operands> operands_of(const Capture& capture) {
 
 Result<std::vector<NamedPart>> capture_parts(const Capture& capture) {
   LSSAR_RETURN_IF_ERROR(operands_of(capture).status());
-  std::vector<NamedPart> parts = {{kManifestPart, {"", encode_manifest(capture)}}};
+  LSSAR_ASSIGN_OR_RETURN(const std::string manifest, checked_manifest(capture));
+  std::vector<NamedPart> parts = {{kManifestPart, {"", manifest}}};
   for (const CapturedKernel& kernel : capture.kernels) {
     parts.push_back({source_part(kernel), {"", kernel.source.source}});
     parts.push_back({image_part(kernel), {kernel.metadata, kernel.image.bytes}});

@@ -18,7 +18,8 @@ constexpr size_t kMaxKernels = 2;
 constexpr size_t kMaxSteps = 16;
 
 constexpr EnumName<GridRows> kGridRowsNames[] = {{GridRows::kQueries, "queries"},
-                                                 {GridRows::kKeys, "keys"}};
+                                                 {GridRows::kKeys, "keys"},
+                                                 {GridRows::kPackedQueries, "packed_queries"}};
 constexpr EnumName<MapTensor> kMapTensorNames[] = {{MapTensor::kQ, "q"},
                                                    {MapTensor::kK, "k"},
                                                    {MapTensor::kV, "v"},
@@ -58,7 +59,8 @@ json map_json(const MapSpec& map) {
   return {{"tensor", enum_name(kMapTensorNames, map.tensor)},
           {"box_rows", map.box_rows},
           {"box_cols", map.box_cols},
-          {"swizzled", map.swizzled}};
+          {"swizzled", map.swizzled},
+          {"packed", map.packed}};
 }
 
 json step_json(const LaunchStep& step) {
@@ -67,6 +69,7 @@ json step_json(const LaunchStep& step) {
   return {{"entry", step.entry},
           {"grid_rows", enum_name(kGridRowsNames, step.grid_rows)},
           {"rows_per_block", step.rows_per_block},
+          {"packed_rows", step.packed_rows},
           {"threads", step.threads},
           {"shared_bytes", step.shared_bytes},
           {"maps", std::move(maps)},
@@ -83,6 +86,7 @@ Result<MapSpec> read_map(const json& from) {
   read_within(fields, "box_rows", 1, 256, map.box_rows);
   read_within(fields, "box_cols", 1, 256, map.box_cols);
   fields.read("swizzled", map.swizzled);
+  fields.read("packed", map.packed);
   LSSAR_RETURN_IF_ERROR(fields.finish());
   return map;
 }
@@ -95,6 +99,9 @@ Result<LaunchStep> read_step(const json& from) {
   fields.require("grid_rows");
   fields.read_enum("grid_rows", kGridRowsNames, step.grid_rows);
   read_within(fields, "rows_per_block", 1, 1 << 16, step.rows_per_block);
+  const bool is_packed = step.grid_rows == GridRows::kPackedQueries;
+  read_within(fields, "packed_rows", is_packed ? 1 : 0, is_packed ? step.rows_per_block : 0,
+              step.packed_rows);
   read_within(fields, "threads", 1, 1024, step.threads);
   read_within(fields, "shared_bytes", 0, 1 << 20, step.shared_bytes);
   fields.read("is_persistent", step.is_persistent);

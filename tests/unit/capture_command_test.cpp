@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -94,6 +95,21 @@ TEST_F(CaptureCommand, TheVirtualDeviceTakesTheTargetOfTheCapture) {
   const CommandResult other = replay({"--target", "sm_80"});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_THAT(other.err, HasSubstr("captured for sm_90a, here on sm_80"));
+}
+
+TEST_F(CaptureCommand, LaunchesOfPackedHeadsAreKept) {
+  capture({"--target", "sm_90a", "--schedule", R"({"pack_gqa": true})"});
+  const Result<Capture> capture = read_capture(path_);
+  ASSERT_TRUE(capture.ok()) << capture.status().to_string();
+  const std::vector<LaunchStep>& steps = capture->kernel().source.steps;
+  EXPECT_EQ(steps, emit_kernel(capture->kernel().problem, capture->kernel().schedule,
+                               *target_from_name("sm_90a"))
+                       ->steps);
+  EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [](const LaunchStep& step) {
+    return step.grid_rows == GridRows::kPackedQueries;
+  }));
+  const CommandResult result = replay();
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
 }
 
 TEST_F(CaptureCommand, AnotherTargetCompilesTheCapturedSource) {
