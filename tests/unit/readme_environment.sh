@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
     base cache codegen runtime autotune inspect tools tests examples 2>/dev/null | tr -d '"'
   grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.py' python/lssar | tr -d '"'
   grep -rhoE '\$\{?LSSAR_[A-Z_]+' --include='*.sh' tools | tr -d '${'
-} | sort -u >"$work/read"
+} | grep -v '^LSSAR_DEVICE$' | sort -u >"$work/read"  # a macro of the templates
 # shellcheck disable=SC2016
 sed -n 's/^| `\(LSSAR_[A-Z_]*\)` |.*/\1/p' README.md | sort -u >"$work/documented"
 
