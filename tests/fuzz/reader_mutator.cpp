@@ -160,7 +160,8 @@ std::string mutate_input(const char* reader, const std::string& input, uint32_t 
   ReaderMutator mutator(seed);
   const std::string_view name = reader;
   if (name == "table") return mutator.lines(input);
-  if (name == "schedule") return mutator.json(input);
+  const bool is_manifest = name == "capture" && !input.empty() && input[0] == '{';
+  if (name == "schedule" || is_manifest) return mutator.json(input);
   if (name == "plan" && seed % 2 == 0 && input.size() > sizeof(PlanInput)) {
     return input.substr(0, sizeof(PlanInput)) + mutator.json(input.substr(sizeof(PlanInput)));
   }

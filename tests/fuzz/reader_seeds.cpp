@@ -41,7 +41,9 @@ std::vector<std::pair<Sha256Digest, std::string>> encoded_entries() {
   const CacheEntry entries[] = {{"", ""},
                                 {"{}", "a payload too short to compress"},
                                 {"{\"image\":\"ptx\"}", std::string(3000, 'p') + "tail"},
-                                {sample_metadata(), std::string("\x7f" "ELF") + std::string(400, 'e')}};
+                                {sample_metadata(), std::string("\x7f"
+                                                                "ELF") +
+                                                        std::string(400, 'e')}};
   std::vector<std::pair<Sha256Digest, std::string>> list;
   for (const CacheEntry& entry : entries) {
     const Sha256Digest key = sha256(entry.payload);
@@ -230,6 +232,7 @@ Seeds plan_seeds() {
 
 Seeds reader_seeds(std::string_view reader) {
   if (reader == "cache") return cache_seeds();
+  if (reader == "capture") return capture_seeds();
   if (reader == "table") return table_seeds();
   if (reader == "schedule") return schedule_seeds();
   return plan_seeds();

@@ -29,16 +29,22 @@ void run_schedule_input(std::string_view input);
 // (plan_input.h), then the text of a schedule.
 void run_plan_input(std::string_view input);
 
+// The file of a capture (docs/capture_format.md), as it is and with checksums that fit; or the text
+// of its manifest.
+void run_capture_input(std::string_view input);
+
 struct Reader {
   const char* name;  // of its fuzzer (cache_fuzzer, ...) and of its folder in corpora/
   void (*run)(std::string_view input);
 };
 inline constexpr Reader kReaders[] = {{"cache", run_cache_input},
+                                      {"capture", run_capture_input},
                                       {"table", run_table_input},
                                       {"schedule", run_schedule_input},
                                       {"plan", run_plan_input}};
 
 // Inputs to begin with: names and bytes.
 std::vector<std::pair<std::string, std::string>> reader_seeds(std::string_view reader);
+std::vector<std::pair<std::string, std::string>> capture_seeds();  // a part of them
 
 }  // namespace lssar::test
