@@ -22,7 +22,7 @@ PreparedPlan prepare(const char* target, DType dtype, int dim, int64_t length, b
   problem.head_dim = problem.head_dim_v = dim;
   problem.seq_q = problem.seq_k = length;
   PlanOptions options;
-  options.passes = {Pass::kForward, Pass::kForwardTrain, Pass::kBackward};
+  options.passes.assign(std::begin(kAllPasses), std::end(kAllPasses));
   options.any_alignment = any_alignment;
   Result<std::unique_ptr<Plan>> plan = Plan::create(std::move(engine), problem, options);
   if (!plan.ok()) complain("a plan for calls", plan.status());

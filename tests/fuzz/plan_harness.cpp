@@ -183,8 +183,10 @@ void try_call(const PlanInput& input) {
   lssar_call call;
   static_assert(sizeof(call) <= sizeof(input.call));
   std::memcpy(&call, input.call, sizeof call);
-  const Sizes sizes = {call.sizes.batch, call.sizes.heads, call.sizes.kv_heads, call.sizes.seq_q,
-                       call.sizes.seq_k};
+  Sizes sizes = {call.sizes.batch, call.sizes.heads, call.sizes.kv_heads, call.sizes.seq_q,
+                 call.sizes.seq_k};
+  sizes.range = {call.range.first_key, call.range.num_keys, call.range.first_query,
+                 call.range.num_queries};
   Tensors tensors;
   tensors.q = tensor(call.q);
   tensors.k = tensor(call.k);
@@ -197,12 +199,14 @@ void try_call(const PlanInput& input) {
   tensors.saved_o = reinterpret_cast<DevicePtr>(call.saved_o);
   tensors.saved_stats = reinterpret_cast<DevicePtr>(call.saved_stats);
   tensors.saved_x = reinterpret_cast<DevicePtr>(call.saved_x);
+  tensors.row_stats = reinterpret_cast<DevicePtr>(call.row_stats);
+  tensors.partial_o = reinterpret_cast<DevicePtr>(call.partial_o);
   Workspace workspace{reinterpret_cast<DevicePtr>(call.workspace), call.workspace_bytes};
   const Result<size_t> needed = made.plan->workspace_bytes(sizes);
   if (needed.ok() && (input.gives & kGivesWorkspace)) workspace.bytes = *needed;
 
   const uint64_t before = made.device->num_launches();
-  const auto pass = static_cast<Pass>(input.pass % 3);
+  const auto pass = kAllPasses[input.pass % std::size(kAllPasses)];
   const Status status = made.plan->execute(pass, sizes, tensors, workspace, nullptr);
   if (status.ok()) return check_that(needed.ok(), "a call that needs no workspace");
   check_error(status);
