@@ -113,9 +113,9 @@ std::string schedule_of(const lssar_plan* plan, int32_t pass) {
 }
 
 // What the plan says of itself makes the same plan.
-void check_given_back(lssar_context* context, const lssar_problem& problem, const lssar_plan* plan) {
-  for (const int32_t pass :
-       {LSSAR_PASS_FORWARD, LSSAR_PASS_FORWARD_TRAIN, LSSAR_PASS_BACKWARD}) {
+void check_given_back(lssar_context* context, const lssar_problem& problem,
+                      const lssar_plan* plan) {
+  for (const int32_t pass : {LSSAR_PASS_FORWARD, LSSAR_PASS_FORWARD_TRAIN, LSSAR_PASS_BACKWARD}) {
     if ((problem.passes & static_cast<uint32_t>(pass)) == 0) continue;
     const std::string schedule = schedule_of(plan, pass);
     lssar_problem one = problem;

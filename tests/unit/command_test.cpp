@@ -36,8 +36,9 @@ TEST_P(HelpOf, HasAnExampleAndTheExitCodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Subcommands, HelpOf,
-                         ::testing::Values("emit", "run", "verify", "sim", "tune", "explain",
-                                           "report", "inspect", "cache", "doctor"));
+                         ::testing::Values("emit", "run", "verify", "capture", "replay", "sim",
+                                           "tune", "explain", "report", "inspect", "cache",
+                                           "doctor"));
 
 TEST(Command, PrintsItsVersion) {
   const CommandRunner command;
