@@ -143,8 +143,11 @@ Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Probl
                       const Target& target) {
   Schedule result = schedule;
   result.epsilon = epsilon;
+  if (epsilon == schedule.epsilon) return result;
+  const Schedule fresh = default_of(schedule.variant, problem, target, schedule.dq_mode, epsilon);
+  if (problem.pass == Pass::kForwardTrain && fresh.block_dv != schedule.block_dv) return fresh;
   if (problem.pass == Pass::kBackward && !has_dq_tiles(schedule) && has_dq_tiles(result))
-    result.dq = default_of(schedule.variant, problem, target, schedule.dq_mode, epsilon).dq;
+    result.dq = fresh.dq;
   return result;
 }
 

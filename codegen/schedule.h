@@ -169,8 +169,9 @@ inline bool has_dq_tiles(const Schedule& schedule) {
 Schedule default_schedule(const Problem& problem, const Target& target,
                           DqMode dq_mode = DqMode::kSplit, EpsilonFrom epsilon = EpsilonFrom::kX);
 
-// `schedule` with another source of epsilon: a pass takes the default's tiles where the schedule
-// has had no use for any. Not validated: call validate.
+// `schedule` with another source of epsilon. A pass takes the default's tiles where the schedule
+// has had no use for any; a forward for training that with or without X has another number of
+// columns of o at a time is the default. Not validated: call validate.
 Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Problem& problem,
                       const Target& target);
 const char* epsilon_name(EpsilonFrom epsilon);  // "x", "pass"

@@ -78,6 +78,21 @@ TEST(Schedule, EpsilonByPassHasALegalDefaultTilingToo) {
   }
 }
 
+// Without X twice the columns of o fit in registers, and one sweep of pass 2 does.
+TEST(Schedule, AForwardWithoutXTakesItsColumnsAtOnce) {
+  Problem problem;
+  problem.pass = Pass::kForwardTrain;
+  problem.head_dim = problem.head_dim_v = 256;
+  for (const char* name : {"sm_80", "sm_90a"}) {
+    const Schedule with_x = default_schedule(problem, target(name));
+    const Schedule without = with_epsilon(with_x, EpsilonFrom::kPass, problem, target(name));
+    EXPECT_LE(with_x.block_dv, 128) << name;
+    EXPECT_EQ(without.block_dv, 256) << name;
+    const Schedule back = with_epsilon(without, EpsilonFrom::kX, problem, target(name));
+    EXPECT_EQ(back, with_x) << name;
+  }
+}
+
 TEST(Schedule, EpsilonThatIsZeroNeedsNoPass) {
   for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
     for (int p : {0, 15}) {
