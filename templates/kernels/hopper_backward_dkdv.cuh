@@ -69,10 +69,9 @@ struct DkdvConsumer {
   int group;  // of the consumers
   ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
   RingCursor<Shape::kSlots> filled;    // next slot to wait for
-  RingCursor<Shape::kSlots> released;  // next slot to give back
+  RingCursor<Shape::kSlots> released;  // next slot to give back: see oldest_slot
   RingCursor<1> owned_cursor;
   float key_norm[2];
-  int score_buffer = 0;
 
   LSSAR_DEVICE DkdvConsumer(const TmaParams& params, DkdvShared<Config> s, int g)
       : p(params.attention), sum_map(params.maps[kDkdvSumMap]), shared(s), group(g), turns{g} {}
@@ -98,8 +97,13 @@ struct DkdvConsumer {
   LSSAR_DEVICE void release_slot() {
     fence_async_shared();  // row constants were read before TMA overwrites them
     warp_barrier();
-    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(released.slot));
-    released.advance();
+    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(oldest_slot()));
+    if constexpr (!Config::kOrderedDq) released.advance();
+  }
+  // In use. Where registers are short, there is one cursor, which is a slot ahead.
+  LSSAR_DEVICE int oldest_slot() const {
+    if constexpr (!Config::kOrderedDq) return released.slot;
+    return filled.slot == 0 ? Shape::kSlots - 1 : filled.slot - 1;
   }
 
   // s = k qᵀ and, for dk, d = v gᵀ of the next tile; returns its slot.
@@ -170,19 +174,21 @@ struct DkdvConsumer {
     return largest;
   }
 
-  // dS' of all consumers to the next buffer in shared memory.
-  LSSAR_DEVICE void share_grads(const Operand& grads) {
-    score_buffer ^= 1;
-    store_operand(shared.scores(score_buffer), warp_row0(), grads);
+  // Of the two in shared memory, the item's buffer for dS': the item before had the other. Work
+  // tiles have a wait for one another's keys in between.
+  static LSSAR_DEVICE int score_buffer(const Item& item) { return item.remaining & 1; }
+
+  // dS' of all consumers to shared memory.
+  LSSAR_DEVICE void share_grads(const Operand& grads, int buffer) {
+    store_operand(shared.scores(buffer), warp_row0(), grads);
     fence_async_shared();
     all_consumers_barrier<Shape::kNumConsumers>();
   }
 
   LSSAR_DEVICE int query_grad_col0() const { return group == 0 ? 0 : Shape::kSecondCol; }
 
-  LSSAR_DEVICE void start_query_grads(QueryGrads& dq) {
-    start_multiply_left_transposed(dq, shared.scores(score_buffer), shared.keys(),
-                                   query_grad_col0());
+  LSSAR_DEVICE void start_query_grads(QueryGrads& dq, int buffer) {
+    start_multiply_left_transposed(dq, shared.scores(buffer), shared.keys(), query_grad_col0());
   }
 
   // The counter of the warp's part of dq of the item's queries.
@@ -258,10 +264,11 @@ struct DkdvConsumer {
   }
 
   // dq of the item's queries from the dS' that was shared last; ends all products before.
-  LSSAR_DEVICE void multiply_query_grads(const Sums& sums, const Work& work, const Item& item) {
+  LSSAR_DEVICE void multiply_query_grads(const Sums& sums, const Work& work, const Item& item,
+                                         int buffer) {
     QueryGrads dq;
     wgmma_fence();
-    start_query_grads(dq);
+    start_query_grads(dq, buffer);
     wgmma_commit();
     finish<0>(dq);
     add_query_grads(dq, work, item, sums.scale.inverse());
@@ -280,6 +287,7 @@ struct DkdvConsumer {
                                   const Item& item) {
     if constexpr (GradScale<Element>::kIsNeeded) sums.scale.apply(largest_gradient(d), d, sums.dk);
     if constexpr (!kRoundsAtOnce) Mma::round(grads, d);
+    int buffer = score_buffer(item);
     if constexpr (Config::kSumsDq) {
       const bool has_residual =
           num_grad_parts<Config>(num_visible_keys<Config>(p, item.first_query)) > 1;
@@ -288,10 +296,11 @@ struct DkdvConsumer {
         Mma::subtract(d, grads);
         Mma::round(residual, d);
       }
-      share_grads(grads);
+      share_grads(grads, buffer);
       if (has_residual) {
-        multiply_query_grads(sums, work, item);
-        share_grads(residual);
+        multiply_query_grads(sums, work, item, buffer);
+        buffer ^= 1;
+        share_grads(residual, buffer);
       }
     }
     QueryGrads dq;  // NOTE: of this tile only; were it kept, its registers would be taken all along
@@ -299,7 +308,7 @@ struct DkdvConsumer {
     pin_operand(grads);
     wgmma_fence();
     start_multiply<Element>(sums.dk, grads, shared.queries(slot));
-    if constexpr (Config::kSumsDq) start_query_grads(dq);
+    if constexpr (Config::kSumsDq) start_query_grads(dq, buffer);
     wgmma_commit();
     wgmma_wait<0>();
     pin(sums.dk);
@@ -308,6 +317,8 @@ struct DkdvConsumer {
       pin(dq);
       add_query_grads(dq, work, item, sums.scale.inverse());
       if constexpr (Config::kOrderedDq) end_turn(turn(work, item));
+      // A residual was in the buffer that the next item has.
+      if (buffer != score_buffer(item)) all_consumers_barrier<Shape::kNumConsumers>();
     }
   }
 
