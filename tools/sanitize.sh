@@ -51,7 +51,7 @@ filter_of() {
 
 [ -f "$build/build.ninja" ] || cmake -G Ninja -S . -B "$build" \
   -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 \
-  -DLSSAR_SANITIZE=$sanitizers -DLSSAR_PLAIN_BUILD="$plain" \
+  -DLSSAR_SANITIZE=$sanitizers -DLSSAR_PLAIN_BUILD="$plain" -DLSSAR_UNITY=ON \
   -DLSSAR_BUILD_TOOLS=OFF -DLSSAR_BUILD_LLVM_COMPILER=OFF -DLSSAR_PYTHON_TESTS=OFF >/dev/null
 # shellcheck disable=SC2086  # a list of targets
 ninja -C "$build" -j "${LSSAR_SANITIZE_JOBS:-1}" $tests

@@ -70,7 +70,7 @@ install_packages() {
 build() {
   # After the first time ninja runs CMake itself, when something it read has changed.
   if [ ! -f build/release/build.ninja ]; then
-    cmake --preset release -DLSSAR_SANITIZER_TESTS=ON
+    cmake --preset release -DLSSAR_SANITIZER_TESTS=ON -DLSSAR_UNITY=ON
   fi
   cmake --build --preset release --parallel "$jobs"
 }
