@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
 #include "autotune/kernel_work.h"
+#include "autotune/problem_figures.h"
 
 namespace lssar {
 namespace {
@@ -49,12 +50,9 @@ double dealt_factor(const KernelWork& work, int num_sms) {
   return sum > 0 ? *std::max_element(load.begin(), load.end()) * num_sms / sum : 1;
 }
 
-// How much longer the busiest SM works than the mean.
-double wave_factor(const KernelWork& work, int num_sms) {
-  constexpr double kMostDealt = 8192;  // beyond, the differences are small, and counting is not
+// How much longer the busiest SM works than the mean, where blocks are not dealt out one by one.
+double even_factor(const KernelWork& work, int num_sms) {
   const double per_sm = work.blocks / num_sms;
-  if (per_sm <= 0) return 1;
-  if (work.is_dealt && work.blocks <= kMostDealt) return dealt_factor(work, num_sms);
   const double mean = (work.longest + work.shortest) / 2;
   const double ratio = mean > 0 ? work.longest / mean : 1;
   // Equal tiles come in whole waves. Unequal ones are taken when there is time, and level out but
@@ -73,17 +71,24 @@ struct KernelTime {
   Terms terms = {};
 };
 
-KernelTime time_of(const KernelWork& work, Variant variant, const GpuModel& gpu) {
-  const Terms sustained = resource_rates(gpu, variant, true),
-              nominal = resource_rates(gpu, variant, false);
+// Amounts per millisecond of the whole GPU for one variant's products.
+struct Rates {
+  Terms sustained, nominal;
+
+  Rates(const GpuModel& gpu, Variant variant)
+      : sustained(resource_rates(gpu, variant, true)),
+        nominal(resource_rates(gpu, variant, false)) {}
+};
+
+KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, const GpuModel& gpu) {
   const double clocks_per_ms = gpu.clock_ghz * 1e6 * gpu.sustained;
   KernelTime time;
-  time.wave = wave_factor(work, gpu.num_sms);
+  time.wave = wave;
   for (const Phase& phase : work.phases) {
-    const Terms terms = divide(phase.amount, sustained);
+    const Terms terms = divide(phase.amount, rates.sustained);
     const double combined = combine(terms, work.hidden) * work.spill_factor;
     for (size_t i = 0; i < terms.size(); ++i) time.terms[i] += terms[i];
-    const Terms least = divide(phase.amount, nominal);
+    const Terms least = divide(phase.amount, rates.nominal);
     time.lower_bound += *std::max_element(least.begin(), least.end());
     time.combined += combined;
     // A load that is asked for `depth` turns ahead is late by what it takes beyond them; times
@@ -145,18 +150,61 @@ double combine(const Terms& terms, double hidden) {
   const double largest = std::max({compute, l2, dram});
   if (largest <= 0) return 0;
   constexpr double kPower = 8;
+  constexpr double kNothing = 1.0 / 16384;  // whose power no sum of 1 and more can tell from 0
   double sum = 0;
-  for (const double time : {compute, l2, dram}) sum += std::pow(time / largest, kPower);
-  return largest * std::pow(sum, 1 / kPower);
+  for (const double time : {compute, l2, dram}) {
+    const double share = time / largest;
+    if (share > kNothing) sum += share < 1 ? std::pow(share, kPower) : 1;
+  }
+  return sum > 1 ? largest * std::pow(sum, 1 / kPower) : largest;
 }
 
-CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
-                           const Target& target, const GpuModel& gpu) {
-  const PassWork pass = work_of(problem, sizes, schedule, target, gpu);
+struct CostModel::State {
+  const Problem problem;
+  const Sizes sizes;
+  const Target target;
+  const GpuModel gpu;
+  const Rates portable, hopper;
+  ProblemFigures figures;
+  std::map<std::array<double, 5>, double> dealt;  // factors, by what they follow from
+
+  State(const Problem& p, const Sizes& s, const Target& t, const GpuModel& g)
+      : problem(p),
+        sizes(s),
+        target(t),
+        gpu(g),
+        portable(g, Variant::kPortable),
+        hopper(g, Variant::kHopper),
+        figures(problem, sizes) {}
+
+  const Rates& rates(Variant variant) const {
+    return variant == Variant::kHopper ? hopper : portable;
+  }
+
+  double wave_factor(const KernelWork& work) {
+    constexpr double kMostDealt = 8192;  // beyond, the differences are small, and counting is not
+    if (work.blocks <= 0) return 1;
+    if (!work.is_dealt || work.blocks > kMostDealt) return even_factor(work, gpu.num_sms);
+    const auto [at, is_new] = dealt.try_emplace(
+        {work.blocks, work.slices, work.together, work.longest, work.shortest});
+    if (is_new) at->second = dealt_factor(work, gpu.num_sms);
+    return at->second;
+  }
+};
+
+CostModel::CostModel(const Problem& problem, const Sizes& sizes, const Target& target,
+                     const GpuModel& gpu)
+    : state_(std::make_unique<State>(problem, sizes, target, gpu)) {}
+
+CostModel::~CostModel() = default;
+
+CostEstimate CostModel::estimate(const Schedule& schedule) {
+  State& s = *state_;
+  const PassWork pass = work_of(s.problem, s.sizes, schedule, s.target, s.gpu, s.figures);
   CostEstimate estimate;
   double longest = -1;
   for (const KernelWork& work : pass.kernels) {
-    const KernelTime time = time_of(work, schedule.variant, gpu);
+    const KernelTime time = time_of(work, s.wave_factor(work), s.rates(schedule.variant), s.gpu);
     for (size_t i = 0; i < time.terms.size(); ++i) estimate.terms_ms[i] += time.terms[i];
     estimate.ms += time.ms;
     estimate.stall_ms += time.stall;
@@ -166,9 +214,9 @@ CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Sch
     estimate.wave_factor = time.wave;
     estimate.blocks_per_sm = work.blocks_per_sm;
   }
-  const double rows_ms = pass.row_bytes / (gpu.dram_gbps * 1e6);
+  const double rows_ms = pass.row_bytes / (s.gpu.dram_gbps * 1e6);
   estimate.terms_ms[static_cast<size_t>(Resource::kDram)] += rows_ms / kDramShare;
-  estimate.launch_ms = pass.launches * gpu.launch_us * 1e-3;
+  estimate.launch_ms = pass.launches * s.gpu.launch_us * 1e-3;
   estimate.ms += rows_ms / kDramShare + estimate.launch_ms;
   estimate.lower_bound_ms += rows_ms;
   const auto& terms = estimate.terms_ms;
@@ -177,14 +225,20 @@ CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Sch
   return estimate;
 }
 
+CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
+                           const Target& target, const GpuModel& gpu) {
+  return CostModel(problem, sizes, target, gpu).estimate(schedule);
+}
+
 double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& target,
                    const GpuModel& gpu, const Calibration& calibration) {
   if (problem.pass != Pass::kBackward || !needs_epsilon(problem)) return 0;
   Problem forward = problem;
   forward.pass = Pass::kForwardTrain;
+  CostModel model(forward, sizes, target, gpu);
   const auto ms = [&](EpsilonFrom epsilon) {
     const Schedule schedule = default_schedule(forward, target, DqMode::kSplit, epsilon);
-    return apply(estimate_cost(forward, sizes, schedule, target, gpu), calibration).ms;
+    return apply(model.estimate(schedule), calibration).ms;
   };
   return std::max(0.0, ms(EpsilonFrom::kX) - ms(EpsilonFrom::kPass));
 }

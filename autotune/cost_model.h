@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,22 @@ struct CostEstimate {
 std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant variant,
                                                  bool sustained);
 
-// REQUIRES: validate(schedule, problem, target).ok().
+// Estimates of many schedules of one problem: what they have in common is worked out once.
+// Threads: one at a time.
+class CostModel {
+ public:
+  CostModel(const Problem& problem, const Sizes& sizes, const Target& target, const GpuModel& gpu);
+  ~CostModel();
+
+  // REQUIRES: validate(schedule, problem, target).ok().
+  CostEstimate estimate(const Schedule& schedule);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// One estimate. REQUIRES: validate(schedule, problem, target).ok().
 CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
                            const Target& target, const GpuModel& gpu);
 

@@ -5,14 +5,13 @@
 
 #include "autotune/loop_work.h"
 #include "autotune/registers.h"
-#include "codegen/power_chain.h"
 #include "codegen/shapes.h"
 
 namespace lssar {
 namespace {
 
 // ---- figures of docs/performance.md ("instruction slots"), read from machine code.
-constexpr int kTablePower = 15;  // base holds its five multiplications
+constexpr double kTableMultiplications = 5;  // base holds those of p = 15
 constexpr int kTableDegree = 4;  // and this polynomial
 constexpr LoopSlots kSumScores = {7.3, 32, 0.375};
 constexpr LoopSlots kSumOperands = {5.0, 32, 0.375};
@@ -35,13 +34,10 @@ constexpr double kClusterWait = 0.02, kStoreShare = 0.85;
 // and back behind the sums it speaks for.
 constexpr double kOrderedClocks = 1000;
 
-double multiplications(int power) {
-  return power < 1 ? 0 : static_cast<double>(shortest_power_chain(power).size());
-}
-
-LoopSlots with_power(LoopSlots slots, int power, int degree, double polynomial_share) {
-  slots.base += multiplications(power) - multiplications(kTablePower);
-  slots.base += polynomial_share * (degree - kTableDegree);
+// `power`: p, or p - 1 for the gradient's.
+LoopSlots with_power(const WorkContext& c, LoopSlots slots, int power, double polynomial_share) {
+  slots.base += c.figures.multiplications(power) - kTableMultiplications;
+  slots.base += polynomial_share * (c.schedule.softplus_degree - kTableDegree);
   return slots;
 }
 
@@ -51,9 +47,9 @@ double forward_slices(const WorkContext& c) {
   return c.schedule.pack_gqa ? c.kv_slices() : c.slices();
 }
 TileCount forward_tiles(const WorkContext& c, int rows, int cols) {
-  if (!c.schedule.pack_gqa) return query_tiles(c.problem, c.sizes, rows, cols);
+  if (!c.schedule.pack_gqa) return c.figures.query_tiles(rows, cols);
   constexpr int kConsumerRows = 64;
-  return packed_query_tiles(c.problem, c.sizes, c.is_hopper() ? kConsumerRows : rows, rows, cols);
+  return c.figures.packed_query_tiles(c.is_hopper() ? kConsumerRows : rows, rows, cols);
 }
 
 // Both passes side by side, but for pass 1 of a chain's first query tile and pass 2 of its last. A
@@ -109,7 +105,7 @@ KernelWork forward_work(const WorkContext& c) {
   const TileCount weights = forward_tiles(c, s.forward.block_rows, s.forward.block_cols);
   const double slices = forward_slices(c);
   const double chunks = std::ceil(c.dv() / s.block_dv);
-  const EvaluatorMix mix = evaluator_mix(c.problem, c.sizes, s);
+  const EvaluatorMix mix = c.figures.evaluator_mix(s);
 
   PerScore sum;
   (in_registers ? sum.register_products : sum.rows_products) = c.d();
@@ -121,7 +117,7 @@ KernelWork forward_work(const WorkContext& c) {
   (in_registers ? weigh.register_products : weigh.rows_products) = c.d();
   weigh.register_products += s.block_dv * (c.has_x() ? 2 : 1);
   weigh.special = 1 - mix.linear;
-  weigh.slots = with_power(kWeighScores, c.problem.p, s.softplus_degree, mix.full);
+  weigh.slots = with_power(c, kWeighScores, c.problem.p, mix.full);
   weigh.slots.base -=
       (has_unit_keys ? kOperandsSave : 0) + mix.brief * kBriefSaves + mix.linear * kLinearSaves;
   if (c.has_x()) weigh.slots.base += kSlopeSlots;
@@ -155,7 +151,7 @@ KernelWork forward_work(const WorkContext& c) {
     work.block_clocks *= hopper.stagger;  // each query tile of a chain begins and ends
   }
   if (c.problem.pass == Pass::kRowSums) work.phases.pop_back();
-  if (c.problem.pass == Pass::kWeightedSum) work.phases.erase(work.phases.begin());
+  if (c.problem.pass == Pass::kWeightedSum) work.phases = {work.phases.back()};
   work.phases.back().amount[static_cast<size_t>(Resource::kDram)] = forward_bytes(c);
   return work;
 }
@@ -163,7 +159,7 @@ KernelWork forward_work(const WorkContext& c) {
 KernelWork dkdv_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
   const bool has_sums = sums_dq(s);
-  const TileCount count = key_tiles(c.problem, c.sizes, s.dkdv.block_rows, s.dkdv.block_cols);
+  const TileCount count = c.figures.key_tiles(s.dkdv.block_rows, s.dkdv.block_cols);
   const double turns = count.tiles * c.slices();  // every head that reads the keys
   const int power = c.problem.p - 1;
 
@@ -171,7 +167,7 @@ KernelWork dkdv_work(const WorkContext& c) {
   both.rows_products = c.d() + c.dv();
   both.register_products = c.d() + c.dv();
   both.special = 2;
-  both.slots = with_power(kDkdv, power, s.softplus_degree, 1);
+  both.slots = with_power(c, kDkdv, power, 1);
   both.loaded = c.d() + c.dv();
   if (has_sums) both.rows_products += c.d();
 
@@ -182,7 +178,7 @@ KernelWork dkdv_work(const WorkContext& c) {
     values.rows_products = c.d();
     values.register_products = c.dv();
     values.special = 1;
-    values.slots = with_power(kWeighScores, c.problem.p, s.softplus_degree, 1);
+    values.slots = with_power(c, kWeighScores, c.problem.p, 1);
     values.loaded = c.d() + c.dv();
     work.phases.push_back(make_phase(c, values, s.dkdv, s.dkdv.block_cols, turns));
     both.register_products -= c.dv();
@@ -213,7 +209,7 @@ KernelWork dkdv_work(const WorkContext& c) {
 // The kernels with the tiles of dq: dq's own, and epsilon's.
 KernelWork dq_tiles_work(const WorkContext& c, PerScore per, int accumulators, bool has_overlap) {
   const Schedule& s = c.schedule;
-  const TileCount count = query_tiles(c.problem, c.sizes, s.dq.block_rows, s.dq.block_cols);
+  const TileCount count = c.figures.query_tiles(s.dq.block_rows, s.dq.block_cols);
   per.rows_products = c.d() + c.dv();
   per.loaded = c.d() + c.dv();
 
@@ -236,7 +232,7 @@ KernelWork dq_work(const WorkContext& c) {
   PerScore per;
   per.register_products = c.d();
   per.special = 2;
-  per.slots = with_power(kDq, c.problem.p - 1, c.schedule.softplus_degree, 1);
+  per.slots = with_power(c, kDq, c.problem.p - 1, 1);
   KernelWork work = dq_tiles_work(c, per, dq_accumulators(c.problem, c.schedule),
                                   c.is_hopper() && c.schedule.hopper.overlap);
   work.phases[0].amount[static_cast<size_t>(Resource::kDram)] +=
@@ -247,23 +243,23 @@ KernelWork dq_work(const WorkContext& c) {
 KernelWork epsilon_work(const WorkContext& c) {
   PerScore per;
   per.special = 1;
-  per.slots = with_power(kEpsilon, c.problem.p - 1, c.schedule.softplus_degree, 1);
+  per.slots = with_power(c, kEpsilon, c.problem.p - 1, 1);
   return dq_tiles_work(c, per, epsilon_accumulators(c.schedule), false);
 }
 
 }  // namespace
 
 PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
-                 const Target& target, const GpuModel& gpu) {
-  const WorkContext c{problem, sizes, schedule, target};
+                 const Target& target, const GpuModel& gpu, ProblemFigures& figures) {
+  const WorkContext c{problem, sizes, schedule, target, figures};
   PassWork pass;
   const double heads_per_kv = c.slices() / std::max(1.0, c.kv_slices());
   const double key_row = c.d() * c.element();
   pass.row_bytes =
       c.kv_slices() * c.seq_k() * (key_row + (needs_unit_keys(problem, schedule) ? 2 * c.d() : 4));
-  const auto add = [&](KernelWork work, double side_rows, double readers) {
-    add_misses(c, work, side_rows, readers, gpu);
-    pass.kernels.push_back(std::move(work));
+  const auto add = [&](const KernelWork& work, double side_rows, double readers) {
+    pass.kernels.push_back(work);
+    add_misses(c, pass.kernels.back(), side_rows, readers, gpu);
   };
   if (problem.pass != Pass::kBackward) {
     add(forward_work(c), c.seq_k(), schedule.pack_gqa ? 1 : heads_per_kv);

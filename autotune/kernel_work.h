@@ -4,9 +4,9 @@
 #pragma once
 
 #include <array>
-#include <vector>
 
 #include "autotune/cost_model.h"
+#include "base/fixed_vector.h"
 
 namespace lssar {
 
@@ -21,7 +21,7 @@ struct Phase {
 
 // One launch of blocks that walk over tiles.
 struct KernelWork {
-  std::vector<Phase> phases;
+  FixedVector<Phase, 3> phases;
   double blocks = 0;                 // work tiles
   double slices = 1;                 // heads, of all batches, that have as many of them each
   double together = 1;               // slices that are worked on at the same time
@@ -38,13 +38,16 @@ struct KernelWork {
 };
 
 struct PassWork {
-  std::vector<KernelWork> kernels;
+  FixedVector<KernelWork, 3> kernels;
   double row_bytes = 0;  // DRAM bytes of the kernels on whole rows
   int launches = 0;
 };
 
+class ProblemFigures;
+
+// `figures` are those of the problem and sizes.
 PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
-                 const Target& target, const GpuModel& gpu);
+                 const Target& target, const GpuModel& gpu, ProblemFigures& figures);
 
 // Shares of pass 2's scores whose rows take the cheaper forms of softplus, for Gaussian q and k.
 struct EvaluatorMix {

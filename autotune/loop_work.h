@@ -4,6 +4,7 @@
 #pragma once
 
 #include "autotune/kernel_work.h"
+#include "autotune/problem_figures.h"
 #include "codegen/kernel.h"
 
 namespace lssar {
@@ -14,6 +15,7 @@ struct WorkContext {
   const Sizes& sizes;
   const Schedule& schedule;
   const Target& target;
+  ProblemFigures& figures;
 
   bool is_hopper() const { return schedule.variant == Variant::kHopper; }
   bool has_x() const { return sums_x(problem, schedule); }

@@ -94,6 +94,7 @@ SearchRun::SearchRun(CandidateRunner& runner, const SearchRequest& request)
       bucket_(bucket_of(request.problem, request.sizes, request.determinism)),
       name_(search_name(request.budget)),
       start_s_(request.now_s ? request.now_s() : steady_seconds()),
+      model_(request.problem, request.sizes, request.target, request.gpu),
       saving_x_ms_(saving_x_ms(request.problem, request.sizes, request.target, request.gpu,
                                request.calibration)) {}
 

@@ -56,10 +56,8 @@ bool SearchRun::answer_is_known() {
   return false;
 }
 
-CostEstimate SearchRun::estimate(const Schedule& schedule) const {
-  CostEstimate cost = apply(
-      estimate_cost(request_.problem, request_.sizes, schedule, request_.target, request_.gpu),
-      request_.calibration);
+CostEstimate SearchRun::estimate(const Schedule& schedule) {
+  CostEstimate cost = apply(model_.estimate(schedule), request_.calibration);
   if (saves_x(request_.problem, schedule)) cost.elsewhere_ms = saving_x_ms_;
   return cost;
 }

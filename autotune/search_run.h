@@ -75,7 +75,7 @@ class SearchRun {
   Trial& append_trial(CandidateSpec spec, const std::string& algorithm, std::string hash,
                       const CostEstimate& cost);
   void add_extra(const CandidateSpec& spec);
-  CostEstimate estimate(const Schedule& schedule) const;
+  CostEstimate estimate(const Schedule& schedule);
   const TuningRecord* known_record(const std::string& source_hash) const;
 
   // search_trial.cpp: compile, check, time.
@@ -101,6 +101,7 @@ class SearchRun {
   const Bucket bucket_;
   const std::string name_;  // of this search, in records
   const double start_s_;
+  CostModel model_;
   const double saving_x_ms_;  // what a backward candidate with X costs the forward for training
   SearchOutcome outcome_;
 

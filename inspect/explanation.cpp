@@ -19,7 +19,9 @@ constexpr EnumName<Standing> kStandings[] = {{Standing::kChosen, "chosen"},
 
 class Explainer {
  public:
-  explicit Explainer(const ExplanationRequest& request) : request_(request) {}
+  explicit Explainer(const ExplanationRequest& request)
+      : request_(request),
+        model_(request.problem, request.sizes, request.target, request.gpu) {}
 
   Explanation explain() {
     choose();
@@ -49,9 +51,8 @@ class Explainer {
     chosen_ = canonical_schedule(out_.choice.schedule, request_.problem);
   }
 
-  CostEstimate estimate(const Schedule& schedule) const {
-    CostEstimate cost =
-        estimate_cost(request_.problem, request_.sizes, schedule, request_.target, request_.gpu);
+  CostEstimate estimate(const Schedule& schedule) {
+    CostEstimate cost = model_.estimate(schedule);
     if (saves_x(request_.problem, schedule)) cost.elsewhere_ms = saving_x_ms_;
     return cost;
   }
@@ -199,6 +200,7 @@ class Explainer {
   }
 
   const ExplanationRequest& request_;
+  CostModel model_;
   Explanation out_;
   double saving_x_ms_ = 0;
   Schedule chosen_;         // canonical
