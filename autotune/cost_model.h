@@ -39,6 +39,8 @@ struct CostEstimate {
   double whole_ms() const { return ms + elsewhere_ms; }
   int blocks_per_sm = 1;               // of the kernel that takes longest
   Resource limit = Resource::kTensor;  // the largest term
+
+  bool operator==(const CostEstimate&) const = default;
 };
 
 // Amounts of each resource per millisecond, of the whole GPU, for this variant's products: FLOP,

@@ -44,98 +44,62 @@ class Edit {
   std::vector<size_t> offsets_;  // of bytes that any value changes
 };
 
+// Calls visit(schedule) for every combination of the dimensions' values over `base`, the last
+// dimension's fastest, until it says false.
+template <typename Visit>
 class Product {
  public:
-  Product(const Problem& problem, const Target& target, const std::string& algorithm,
-          Enumeration* into)
-      : problem_(problem), target_(target), algorithm_(algorithm), into_(into) {}
-
-  void enumerate(const std::vector<Dimension>& dimensions, const Schedule& base) {
+  Product(const std::vector<Dimension>& dimensions, const Schedule& base, const Visit& visit)
+      : schedule_(base), visit_(visit) {
     for (const Dimension& dimension : dimensions) edits_.emplace_back(base, dimension);
-    choose(0, base);
+    (void)choose(0);
   }
 
  private:
-  void choose(size_t depth, const Schedule& schedule) {
-    if (depth == edits_.size()) return add(schedule);
-    Schedule next = schedule;
+  // A dimension's fields hold its last value afterwards: it sets them all before anyone reads them.
+  bool choose(size_t depth) {
+    if (depth == edits_.size()) return visit_(schedule_);
     for (size_t value = 0; value < edits_[depth].size(); ++value) {
-      edits_[depth].apply(value, &next);
-      choose(depth + 1, next);
+      edits_[depth].apply(value, &schedule_);
+      if (!choose(depth + 1)) return false;
     }
+    return true;
   }
 
-  void add(const Schedule& schedule) {
-    ++into_->combinations;
-    Status status = validate(schedule, problem_, target_);
-    if (status.ok()) status = check_worth(schedule, problem_, target_);
-    if (!status.ok()) return reject(schedule, status);
-    if (!into_->seen.insert(canonical_schedule(schedule, problem_)).second) {
-      ++into_->duplicates;
-      return;
-    }
-    into_->candidates.push_back({schedule, algorithm_});
-  }
-
-  void reject(const Schedule& schedule, const Status& status) {
-    const std::string rule = rule_of(status.message());
-    auto& counts = into_->rejected_by_rule;
-    auto found = std::find_if(counts.begin(), counts.end(),
-                              [&](const auto& entry) { return entry.first == rule; });
-    if (found == counts.end()) found = counts.insert(counts.end(), {rule, 0});
-    ++found->second;
-    if (into_->on_rejected) into_->on_rejected({algorithm_, schedule, rule, status.message()});
-  }
-
-  const Problem& problem_;
-  const Target& target_;
-  const std::string& algorithm_;
-  Enumeration* into_;
   std::vector<Edit> edits_;
+  Schedule schedule_;  // the combination at hand
+  const Visit& visit_;
 };
+
+void reject(const Schedule& schedule, std::string_view rule, Enumeration* into) {
+  auto& counts = into->rejected_by_rule;
+  auto found = std::find_if(counts.begin(), counts.end(),
+                            [&](const RejectedByRule& one) { return one.rule == rule; });
+  if (found == counts.end()) found = counts.insert(counts.end(), {std::string(rule), 0, schedule});
+  ++found->count;
+  if (into->on_rejected) into->on_rejected(schedule, rule);
+}
+
+void enumerate(const Problem& problem, const Target& target,
+               const std::vector<Dimension>& dimensions, const Schedule& base, Enumeration* into) {
+  Product(dimensions, base, [&](const Schedule& schedule) {
+    ++into->combinations;
+    const Breach breach = find_rejection(schedule, problem, target, Reasons::kLeftOut);
+    if (!breach.ok()) {
+      reject(schedule, breach.rule(), into);
+    } else if (into->seen.insert(canonical_schedule(schedule, problem))) {
+      into->candidates.push_back(schedule);
+    } else {
+      ++into->duplicates;
+    }
+    return true;
+  });
+}
 
 }  // namespace
 
-size_t ScheduleHash::operator()(const Schedule& s) const {
-  uint64_t hash = 1469598103934665603u;  // FNV-1a
-  const auto add = [&](int value) {
-    hash = (hash ^ static_cast<uint32_t>(value)) * 1099511628211u;
-  };
-  for (const Tiling& tiling : {s.forward, s.dkdv, s.dq})
-    for (const int value : {tiling.block_rows, tiling.block_cols, tiling.stages, tiling.min_blocks})
-      add(value);
-  const HopperOptions& h = s.hopper;
-  for (const int value : {static_cast<int>(s.variant),
-                          static_cast<int>(s.load_path),
-                          s.block_dv,
-                          static_cast<int>(s.dq_mode),
-                          static_cast<int>(s.epsilon),
-                          int{s.split_dkdv},
-                          s.softplus_degree,
-                          h.score_cols,
-                          int{h.overlap},
-                          int{h.ping_pong},
-                          int{h.queries_in_registers},
-                          int{h.persistent},
-                          int{h.tickets},
-                          int{s.skip_tiles},
-                          int{s.pack_gqa},
-                          h.cluster,
-                          h.stagger,
-                          static_cast<int>(h.weights_from),
-                          static_cast<int>(h.store_path),
-                          static_cast<int>(h.sum_path),
-                          h.head_group,
-                          static_cast<int>(h.norm_form),
-                          static_cast<int>(h.evaluator),
-                          h.producer_registers,
-                          h.consumer_registers})
-    add(value);
-  return hash;
-}
-
 Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
-  const Schedule fixed;
+  static const Schedule fixed;
   Schedule result = schedule;
   const bool is_backward = problem.pass == Pass::kBackward;
   if (is_backward) {
@@ -160,6 +124,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     result.hopper = fixed.hopper;
     return result;
   }
+  if (result.hopper.producer_registers == 0 && result.hopper.consumer_registers == 0) return result;
   // The split that 0 and 0 stand for, said with numbers.
   HopperOptions automatic = result.hopper;
   automatic.producer_registers = automatic.consumer_registers = 0;
@@ -177,13 +142,29 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
 
 uint64_t Enumeration::rejected() const {
   uint64_t sum = 0;
-  for (const auto& [rule, count] : rejected_by_rule) sum += count;
+  for (const RejectedByRule& one : rejected_by_rule) sum += one.count;
   return sum;
+}
+
+uint64_t num_blocks(const Algorithm& algorithm) {
+  uint64_t product = 1;
+  for (const Dimension& dimension : algorithm.block) product *= dimension.values.size();
+  return product;
 }
 
 void enumerate_blocks(const Problem& problem, const Target& target, const Algorithm& algorithm,
                       Enumeration* into) {
-  Product(problem, target, algorithm.name, into).enumerate(algorithm.block, algorithm.schedule);
+  enumerate(problem, target, algorithm.block, algorithm.schedule, into);
+}
+
+std::optional<Schedule> first_block(const Problem& problem, const Target& target,
+                                    const Algorithm& algorithm) {
+  std::optional<Schedule> first;
+  Product(algorithm.block, algorithm.schedule, [&](const Schedule& schedule) {
+    if (find_rejection(schedule, problem, target, Reasons::kLeftOut).ok()) first = schedule;
+    return !first;
+  });
+  return first;
 }
 
 void enumerate_threads(const Problem& problem, const Target& target, const Algorithm& algorithm,
@@ -197,7 +178,7 @@ void enumerate_threads(const Problem& problem, const Target& target, const Algor
     };
     std::stable_partition(dimension.values.begin(), dimension.values.end(), is_base);
   }
-  Product(problem, target, algorithm.name, into).enumerate(dimensions, base);
+  enumerate(problem, target, dimensions, base, into);
 }
 
 }  // namespace lssar

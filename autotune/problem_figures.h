@@ -8,19 +8,19 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <optional>
+#include <cstdint>
 #include <vector>
 
 #include "autotune/kernel_work.h"
 
 namespace lssar {
 
-// Values of a function by its arguments, of which there are some dozens at most.
-template <typename Key, typename Value>
+// Values of a function by its arguments in one word, of which there are some dozens at most.
+template <typename Value>
 class Memo {
  public:
   template <typename Make>
-  Value get(const Key& key, const Make& make) {
+  Value get(uint64_t key, const Make& make) {
     const auto found = std::find(keys_.begin(), keys_.end(), key);
     const auto idx = static_cast<size_t>(found - keys_.begin());
     if (found == keys_.end()) {
@@ -31,7 +31,7 @@ class Memo {
   }
 
  private:
-  std::vector<Key> keys_;  // apart, because they are what is searched
+  std::vector<uint64_t> keys_;  // apart, because they are what is searched
   std::vector<Value> values_;
 };
 
@@ -53,10 +53,8 @@ class ProblemFigures {
   const Problem& problem_;
   const Sizes& sizes_;
   std::array<double, 2> multiplications_;
-  Memo<std::array<int, 2>, TileCount> query_tiles_;
-  Memo<std::array<int, 3>, TileCount> packed_query_tiles_;
-  Memo<std::array<int, 2>, TileCount> key_tiles_;
-  Memo<std::array<int, 3>, EvaluatorMix> mixes_;
+  Memo<TileCount> query_tiles_, packed_query_tiles_, key_tiles_;
+  Memo<EvaluatorMix> mixes_;
 };
 
 }  // namespace lssar

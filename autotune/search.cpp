@@ -177,7 +177,8 @@ void SearchRun::finish(double started_s) {
   outcome_.saving_x_ms = saving_x_ms_;
   outcome_.combinations = found_.combinations;
   outcome_.duplicates = found_.duplicates;
-  outcome_.rejected_by_rule = found_.rejected_by_rule;
+  for (const RejectedByRule& one : found_.rejected_by_rule)
+    outcome_.rejected_by_rule.emplace_back(one.rule, one.count);
 
   std::vector<double> estimates, times;
   for (const Trial& trial : trials_) {
@@ -206,13 +207,13 @@ void SearchRun::finish(double started_s) {
     }
     outcome_.fates.push_back(std::move(fate));
   }
+  const std::string unpromising =
+      fmt::format("its estimate is not among the {} that are tried", request_.budget.keep_blocks);
   for (const Ranked& ranked : ranked_) {
     if (ranked.is_kept) continue;
-    outcome_.fates.push_back(
-        {ranked.candidate.algorithm, ranked.candidate.schedule, Fate::kUnpromising,
-         fmt::format("its estimate is not among the {} that are tried",
-                     request_.budget.keep_blocks),
-         ranked.estimate.ms, ranked.estimate.terms_ms, 0, ranked.estimate.elsewhere_ms});
+    outcome_.fates.push_back({ranked.algorithm->name, ranked.schedule, Fate::kUnpromising,
+                              unpromising, ranked.estimate.ms, ranked.estimate.terms_ms, 0,
+                              ranked.estimate.elsewhere_ms});
   }
   outcome_.seconds = (request_.now_s ? request_.now_s() : steady_seconds()) - started_s;
   report(Stage::kDone, 1, 1);

@@ -82,8 +82,8 @@ Status SearchRun::enumerate() {
     const size_t first = found_.candidates.size();
     enumerate_blocks(request_.problem, request_.target, algorithm, &found_);
     for (size_t i = first; i < found_.candidates.size(); ++i) {
-      const Candidate& candidate = found_.candidates[i];
-      ranked_.push_back({candidate, estimate(candidate.schedule), &algorithm, false});
+      const Schedule& schedule = found_.candidates[i];
+      ranked_.push_back({schedule, estimate(schedule), &algorithm, false});
     }
   }
   std::stable_sort(ranked_.begin(), ranked_.end(), &SearchRun::by_estimate);
@@ -99,11 +99,11 @@ Status SearchRun::claim_known_trials() {
   for (const size_t trial : known) {
     const Schedule canonical = canonical_schedule(trials_[trial].spec.schedule, request_.problem);
     const auto same = std::find_if(ranked_.begin(), ranked_.end(), [&](const Ranked& ranked) {
-      return canonical_schedule(ranked.candidate.schedule, request_.problem) == canonical;
+      return canonical_schedule(ranked.schedule, request_.problem) == canonical;
     });
     if (same != ranked_.end()) {
       same->is_kept = true;
-      trials_[trial].algorithm = same->candidate.algorithm;
+      trials_[trial].algorithm = same->algorithm->name;
     } else {
       ++found_.combinations;
       found_.seen.insert(canonical);
@@ -185,8 +185,8 @@ std::vector<size_t> SearchRun::keep_threads(size_t trial) {
   enumerate_threads(request_.problem, request_.target, *algorithm, base, &found_);
   std::vector<Ranked> around;
   for (size_t i = first; i < found_.candidates.size(); ++i) {
-    const Candidate& candidate = found_.candidates[i];
-    around.push_back({candidate, estimate(candidate.schedule), algorithm, false});
+    const Schedule& schedule = found_.candidates[i];
+    around.push_back({schedule, estimate(schedule), algorithm, false});
   }
   std::stable_sort(around.begin(), around.end(), &SearchRun::by_estimate);
   std::vector<size_t> kept;
@@ -205,8 +205,7 @@ std::vector<size_t> SearchRun::keep_threads(size_t trial) {
 Result<size_t> SearchRun::keep_ranked(Ranked& ranked) {
   ranked.is_kept = true;
   const size_t before = trials_.size();
-  const Result<size_t> trial =
-      add_trial(ranked.candidate.schedule, ranked.candidate.algorithm, ranked.estimate);
+  const Result<size_t> trial = add_trial(ranked.schedule, ranked.algorithm->name, ranked.estimate);
   if (trial.ok() && trials_.size() > before) return trial;
   ++found_.duplicates;
   return trial.ok() ? invalid_argument("its source is an earlier candidate's") : trial.status();

@@ -44,10 +44,10 @@ class SearchRun {
  private:
   // What a ranked candidate that was not kept leaves behind, too.
   struct Ranked {
-    Candidate candidate;
+    Schedule schedule;
     CostEstimate estimate;
-    const Algorithm* algorithm = nullptr;
-    bool is_kept = false;  // has a trial of its own, or is the same as one
+    const Algorithm* algorithm = nullptr;  // never null
+    bool is_kept = false;                  // has a trial of its own, or is the same as one
   };
 
   // search.cpp: stages.

@@ -55,12 +55,13 @@ json value_in(const json& schedule, const std::string& name) {
   return list;
 }
 
-Dimension dimension_of(const DimensionRow& row, const Scope& scope) {
+// `current`: the scope's schedule.
+Dimension dimension_of(const DimensionRow& row, const Scope& scope, const json& current) {
   Dimension dimension;
   dimension.name = row.name;
   dimension.level = row.level;
   dimension.why = row.why;
-  dimension.values.push_back(value_in(to_json(scope.schedule), row.name));
+  dimension.values.push_back(value_in(current, row.name));
   json others = row.derived != nullptr ? json(row.derived(scope)) : json::parse(row.values);
   for (json& value : others)
     if (std::find(dimension.values.begin(), dimension.values.end(), value) ==
@@ -95,7 +96,7 @@ class AlgorithmWalk {
       ++index;
     if (index == rows.size()) return add(chosen, name);
     const DimensionRow& row = rows[index];
-    const Dimension dimension = dimension_of(row, scope_);
+    const Dimension dimension = dimension_of(row, scope_, to_json(scope_.schedule));
     remember(dimension);
     const Schedule before = scope_.schedule;
     for (const json& value : dimension.values) {
@@ -149,19 +150,19 @@ class AlgorithmWalk {
     algorithm->schedule = scope_.schedule;
     algorithm->block.clear();
     algorithm->thread.clear();
+    const json current = to_json(scope_.schedule);
     for (const DimensionRow& row : dimension_rows()) {
       if (row.level == Level::kAlgorithm || !row.applies(scope_)) continue;
       auto& list = row.level == Level::kBlock ? algorithm->block : algorithm->thread;
-      list.push_back(dimension_of(row, scope_));
+      list.push_back(dimension_of(row, scope_, current));
     }
   }
 
   // Where the default's tiles are not for this choice: from the first of its product that are.
   bool start_elsewhere(Algorithm* algorithm) {
-    Enumeration found;
-    enumerate_blocks(scope_.problem, scope_.target, *algorithm, &found);
-    if (found.candidates.empty()) return false;
-    scope_.schedule = found.candidates[0].schedule;
+    const auto first = first_block(scope_.problem, scope_.target, *algorithm);
+    if (!first) return false;
+    scope_.schedule = *first;
     fill(algorithm);
     return true;
   }

@@ -10,15 +10,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
-#include <unordered_set>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "autotune/bucket.h"
+#include "autotune/schedule_set.h"
 #include "base/status.h"
+#include "codegen/breach.h"
 #include "codegen/problem.h"
 #include "codegen/schedule.h"
 #include "codegen/target.h"
@@ -75,40 +77,33 @@ const Algorithm* algorithm_of(const SearchSpace& space, const Schedule& schedule
 std::string describe(const SearchSpace& space);
 nlohmann::json to_json(const SearchSpace& space);
 
-struct Candidate {
-  Schedule schedule;
-  std::string algorithm;  // name of its Algorithm
-};
-
-// A combination that is no candidate, and the rule that says so.
-struct Rejected {
-  std::string algorithm;
-  Schedule schedule;
-  std::string rule;  // the field the reason begins with, for counting: "forward.block_rows"
-  std::string reason;
-};
-
 // The schedule with every field that no kernel of the pass reads at one fixed value, and defaults
 // spelled one way. Schedules alike in it have the same source; a test holds that those that differ
 // have not.
 Schedule canonical_schedule(const Schedule& schedule, const Problem& problem);
 
-struct ScheduleHash {
-  size_t operator()(const Schedule& schedule) const;
+// Combinations that are no candidates, by the rule that says so.
+struct RejectedByRule {
+  std::string rule;  // the field its reason begins with: "forward.block_rows"
+  uint64_t count = 0;
+  Schedule first;
 };
 
 struct Enumeration {
-  std::vector<Candidate> candidates;
+  std::vector<Schedule> candidates;
   uint64_t combinations = 0;  // of values: candidates + rejected + duplicates
   uint64_t duplicates = 0;    // the same, in canonical form, as an earlier candidate
-  std::vector<std::pair<std::string, uint64_t>> rejected_by_rule;  // counts, in order of first use
-  // Every rejected combination is reported here where it is set.
-  std::function<void(const Rejected&)> on_rejected;
+  std::vector<RejectedByRule> rejected_by_rule;  // in order of first use
+  // Every rejected combination is reported here where it is set, with its rule.
+  std::function<void(const Schedule&, std::string_view)> on_rejected;
 
-  std::unordered_set<Schedule, ScheduleHash> seen;  // canonical forms of the candidates
+  ScheduleSet seen;  // canonical forms of the candidates
 
   uint64_t rejected() const;
 };
+
+// Combinations of an algorithm's block dimensions.
+uint64_t num_blocks(const Algorithm& algorithm);
 
 // The product of an algorithm's block dimensions over its default schedule (thread dimensions at
 // their defaults), and of thread dimensions over one candidate. Adds to `into`; the first
@@ -116,14 +111,21 @@ struct Enumeration {
 // duplicates are found by canonical form; the search compares the sources of those it keeps.
 void enumerate_blocks(const Problem& problem, const Target& target, const Algorithm& algorithm,
                       Enumeration* into);
+// The first candidate of enumerate_blocks, where there is one.
+std::optional<Schedule> first_block(const Problem& problem, const Target& target,
+                                    const Algorithm& algorithm);
 void enumerate_threads(const Problem& problem, const Target& target, const Algorithm& algorithm,
                        const Schedule& base, Enumeration* into);
 
 // Why a legal schedule cannot be good: accumulators alone take more registers than a thread has, or
-// it promises more blocks per SM than shared memory allows. OK, or kInvalidArgument whose message
-// names the field first, as validate's does.
+// it promises more blocks per SM than shared memory allows.
 // REQUIRES: validate(schedule, problem, target).ok().
-Status check_worth(const Schedule& schedule, const Problem& problem, const Target& target);
+Breach check_worth(const Schedule& schedule, const Problem& problem, const Target& target,
+                   Reasons reasons = Reasons::kGiven);
+
+// Why an enumeration rejects a schedule: it is not legal, or not worth a try.
+Breach find_rejection(const Schedule& schedule, const Problem& problem, const Target& target,
+                      Reasons reasons = Reasons::kGiven);
 
 // The field a message of validate or check_worth begins with: "forward.block_rows" of
 // "schedule.forward.block_rows = 80: ...".

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "codegen/breach.h"
 #include "codegen/json_fields.h"
 #include "codegen/kernel.h"
 #include "codegen/schedule_rules.h"
@@ -120,13 +121,15 @@ Schedule default_of(Variant variant, const Problem& problem, const Target& targe
   return schedule;
 }
 
-Status check_epsilon(const Schedule& schedule, const Problem& problem) {
+Breach check_epsilon(const Refuse& refuse, const Schedule& schedule, const Problem& problem) {
   const bool is_read = problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward;
   if (schedule.epsilon == EpsilonFrom::kX || !is_read || needs_epsilon(problem)) return {};
-  return invalid_argument(fmt::format(
-      "schedule.epsilon = pass: allowed is x with problem.{}, because epsilon is 0 then: nothing "
-      "is saved for it, and a pass would add up zeros",
-      problem.p == 0 ? "p = 0" : "offset = 0"));
+  return refuse("epsilon", "pass", [&] {
+    return fmt::format(
+        "allowed is x with problem.{}, because epsilon is 0 then: nothing is saved for it, and a "
+        "pass would add up zeros",
+        problem.p == 0 ? "p = 0" : "offset = 0");
+  });
 }
 
 }  // namespace
@@ -153,23 +156,30 @@ Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Probl
 
 const char* epsilon_name(EpsilonFrom epsilon) { return enum_name(kEpsilons, epsilon); }
 
-Status validate(const Schedule& schedule, const Problem& problem, const Target& target) {
+Breach find_breach(const Schedule& schedule, const Problem& problem, const Target& target,
+                   Reasons reasons) {
+  const Refuse refuse(reasons);
   if (schedule.load_path == LoadPath::kCpAsync && problem.alignment < 16)
-    return invalid_argument(fmt::format(
-        "schedule.load_path = cp_async: it copies 16 bytes at a time, and problem.alignment is {}",
-        problem.alignment));
+    return refuse("load_path", "cp_async", [&] {
+      return fmt::format("it copies 16 bytes at a time, and problem.alignment is {}",
+                         problem.alignment);
+    });
   if (schedule.softplus_degree < kMinSoftplusDegree ||
       schedule.softplus_degree > kMaxSoftplusDegree)
-    return invalid_argument(fmt::format("schedule.softplus_degree = {}: allowed are {} to {}",
-                                        schedule.softplus_degree, kMinSoftplusDegree,
-                                        kMaxSoftplusDegree));
+    return refuse("softplus_degree", schedule.softplus_degree, [] {
+      return fmt::format("allowed are {} to {}", kMinSoftplusDegree, kMaxSoftplusDegree);
+    });
   if (schedule.skip_tiles && problem.pass != Pass::kBackward && problem.p == 0)
-    return invalid_argument(
-        "schedule.skip_tiles = true: not allowed with p = 0, because LSSA's weights are not powers "
-        "and hardly any is small enough to be left out");
-  LSSAR_RETURN_IF_ERROR(check_epsilon(schedule, problem));
-  return schedule.variant == Variant::kHopper ? check_hopper(schedule, problem, target)
-                                              : check_portable(schedule, problem, target);
+    return refuse("skip_tiles", "true",
+                  "not allowed with p = 0, because LSSA's weights are not powers and hardly any is "
+                  "small enough to be left out");
+  LSSAR_RETURN_IF_BROKEN(check_epsilon(refuse, schedule, problem));
+  return schedule.variant == Variant::kHopper ? check_hopper(refuse, schedule, problem, target)
+                                              : check_portable(refuse, schedule, problem, target);
+}
+
+Status validate(const Schedule& schedule, const Problem& problem, const Target& target) {
+  return find_breach(schedule, problem, target, Reasons::kGiven).status();
 }
 
 std::string to_string(const Schedule& schedule) {
@@ -194,15 +204,15 @@ std::string to_string(const Schedule& schedule) {
                 enum_name(kWeightsFrom, h.weights_from), enum_name(kStorePaths, h.store_path),
                 enum_name(kStorePaths, h.sum_path), enum_name(kNormForms, h.norm_form),
                 enum_name(kEvaluators, h.evaluator), h.producer_registers, h.consumer_registers);
-  return fmt::format(
-      "{} {} forward {} block_dv {} dkdv {}{} dq {} {}{}{}{} softplus_degree {}{}",
-      enum_name(kVariants, schedule.variant), enum_name(kLoadPaths, schedule.load_path),
-      tiling(schedule.forward), schedule.block_dv, tiling(schedule.dkdv),
-      schedule.split_dkdv ? " (split)" : "", tiling(schedule.dq),
-      enum_name(kDqModes, schedule.dq_mode),
-      schedule.epsilon == EpsilonFrom::kPass ? " epsilon by pass" : "",
-      schedule.skip_tiles ? " skip_tiles" : "", schedule.pack_gqa ? " pack_gqa" : "",
-      schedule.softplus_degree, hopper);
+  return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {}{}{}{} softplus_degree {}{}",
+                     enum_name(kVariants, schedule.variant),
+                     enum_name(kLoadPaths, schedule.load_path), tiling(schedule.forward),
+                     schedule.block_dv, tiling(schedule.dkdv),
+                     schedule.split_dkdv ? " (split)" : "", tiling(schedule.dq),
+                     enum_name(kDqModes, schedule.dq_mode),
+                     schedule.epsilon == EpsilonFrom::kPass ? " epsilon by pass" : "",
+                     schedule.skip_tiles ? " skip_tiles" : "", schedule.pack_gqa ? " pack_gqa" : "",
+                     schedule.softplus_degree, hopper);
 }
 
 nlohmann::json to_json(const Schedule& schedule) {

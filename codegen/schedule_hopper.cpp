@@ -19,245 +19,269 @@ constexpr int kMaxHeadGroup = 1024;
 constexpr int kMaxStagger = 64;
 constexpr int kMinRegisters = 24, kMaxRegisters = 240;  // setmaxnreg
 
-Status bad(const std::string& field, int value, const std::string& allowed) {
-  return invalid_argument(fmt::format("schedule.{} = {}: {}", field, value, allowed));
-}
-
-Status check_registers(const HopperOptions& hopper, const Tiling& tiling) {
+Breach check_registers(const Refuse& refuse, const HopperOptions& hopper, const Tiling& tiling) {
   const int producer = hopper.producer_registers;
   const int consumer = hopper.consumer_registers;
   if (producer == 0 && consumer == 0) return {};
-  for (const auto& [name, value] : {std::pair{"hopper.producer_registers", producer},
+  for (const auto& [rule, value] : {std::pair{"hopper.producer_registers", producer},
                                     std::pair{"hopper.consumer_registers", consumer}})
     if (value < kMinRegisters || value > kMaxRegisters || value % 8 != 0)
-      return bad(name, value,
-                 "allowed are multiples of 8 from 24 to 240, or 0 and 0: what the block allows");
+      return refuse(rule, value,
+                    "allowed are multiples of 8 from 24 to 240, or 0 and 0: what the block allows");
   const int threads = hopper_threads(tiling);
   const int launched = hopper_launch_registers(tiling);
   if (producer > launched || consumer < launched)
-    return bad("hopper.consumer_registers", consumer,
-               fmt::format("with {} threads and {} blocks per SM each starts with {} registers: "
-                           "allowed are that and more, and for the producer that and less",
-                           threads, tiling.min_blocks, launched));
+    return refuse("hopper.consumer_registers", consumer, [&] {
+      return fmt::format(
+          "with {} threads and {} blocks per SM each starts with {} registers: "
+          "allowed are that and more, and for the producer that and less",
+          threads, tiling.min_blocks, launched);
+    });
   const int used = 128 * producer + (threads - 128) * consumer;
   if (used > threads * launched)
-    return bad("hopper.consumer_registers", consumer,
-               fmt::format("the producer's {} and {} consumer threads need {} registers; {} "
-                           "threads of {} have {}",
-                           producer, threads - 128, used, threads, launched, threads * launched));
+    return refuse("hopper.consumer_registers", consumer, [&] {
+      return fmt::format(
+          "the producer's {} and {} consumer threads need {} registers; {} "
+          "threads of {} have {}",
+          producer, threads - 128, used, threads, launched, threads * launched);
+    });
   return {};
 }
 
-Status check_tiling(const char* name, const Tiling& tiling) {
-  const std::string prefix = std::string(name) + ".";
+Breach check_tiling(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling) {
   if (tiling.block_rows % 64 != 0 || tiling.block_rows < 64 ||
       tiling.block_rows > 64 * kMaxConsumers)
-    return bad(prefix + "block_rows", tiling.block_rows,
-               "allowed are 64, 128 and 192, because a consumer warp group owns 64 rows");
+    return refuse(rules.block_rows, tiling.block_rows,
+                  "allowed are 64, 128 and 192, because a consumer warp group owns 64 rows");
   if (tiling.block_cols < 16 || tiling.block_cols > kMaxCols || tiling.block_cols % 16 != 0)
-    return bad(prefix + "block_cols", tiling.block_cols,
-               "allowed are multiples of 16 from 16 to 256, the depth of a wgmma");
+    return refuse(rules.block_cols, tiling.block_cols,
+                  "allowed are multiples of 16 from 16 to 256, the depth of a wgmma");
   if (tiling.stages < kMinStages || tiling.stages > kMaxStages)
-    return bad(prefix + "stages", tiling.stages,
-               "allowed are 2 to 12, because a key tile and the value tile before it are in use "
-               "together");
+    return refuse(rules.stages, tiling.stages,
+                  "allowed are 2 to 12, because a key tile and the value tile before it are in use "
+                  "together");
   if (tiling.min_blocks < 1 || tiling.min_blocks > 4)
-    return bad(prefix + "min_blocks", tiling.min_blocks, "allowed are 1 to 4");
+    return refuse(rules.min_blocks, tiling.min_blocks, "allowed are 1 to 4");
   return {};
 }
 
 // Ping-pong needs somebody to take turns with.
-Status check_turns(const char* name, const Tiling& tiling, bool ping_pong) {
+Breach check_turns(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling,
+                   bool ping_pong) {
   if (!ping_pong || tiling.block_rows >= 128) return {};
-  return bad(std::string(name) + ".block_rows", tiling.block_rows,
-             "with hopper.ping_pong, allowed are 128 and 192, because two or more consumers take "
-             "turns");
+  return refuse(rules.block_rows, tiling.block_rows,
+                "with hopper.ping_pong, allowed are 128 and 192, because two or more consumers "
+                "take turns");
 }
 
-Status check_space(const char* name, const Tiling& tiling, int bytes, const Target& target) {
-  LSSAR_RETURN_IF_ERROR(check_shared(name, bytes, target));
+Breach check_space(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling, int bytes,
+                   const Target& target) {
+  LSSAR_RETURN_IF_BROKEN(check_shared(refuse, rules.tiling, bytes, target));
   constexpr int kReservedBytes = 1024;  // of each block, by the driver
   if ((bytes + kReservedBytes) * tiling.min_blocks > target.shared_bytes_per_sm)
-    return bad(
-        std::string(name) + ".min_blocks", tiling.min_blocks,
-        fmt::format("that many blocks of {} bytes of shared memory do not fit on an SM", bytes));
+    return refuse(rules.min_blocks, tiling.min_blocks, [&] {
+      return fmt::format("that many blocks of {} bytes of shared memory do not fit on an SM",
+                         bytes);
+    });
   return {};
 }
 
 // A block's share of a tile is whole groups of the 8 rows that the swizzle repeats after.
-Status check_cluster(const Schedule& schedule) {
+Breach check_cluster(const Refuse& refuse, const Schedule& schedule) {
   const int cluster = schedule.hopper.cluster;
   if (cluster != 1 && cluster != 2 && cluster != 4)
-    return bad("hopper.cluster", cluster, "allowed are 1, 2 and 4");
+    return refuse("hopper.cluster", cluster, "allowed are 1, 2 and 4");
   const int share = 8 * cluster;
-  for (const auto& [name, value] : {std::pair{"hopper.score_cols", schedule.hopper.score_cols},
+  for (const auto& [rule, value] : {std::pair{"hopper.score_cols", schedule.hopper.score_cols},
                                     std::pair{"forward.block_cols", schedule.forward.block_cols}})
     if (value % share != 0)
-      return bad(name, value,
-                 fmt::format("with hopper.cluster = {}, allowed are multiples of {}, because each "
-                             "block loads groups of 8 keys",
-                             cluster, share));
+      return refuse(rule, value, [&] {
+        return fmt::format(
+            "with hopper.cluster = {}, allowed are multiples of {}, because each "
+            "block loads groups of 8 keys",
+            cluster, share);
+      });
   return {};
 }
 
-Status check_stagger(const Schedule& schedule, const Problem& problem) {
+Breach check_stagger(const Refuse& refuse, const Schedule& schedule, const Problem& problem) {
   const HopperOptions& hopper = schedule.hopper;
   if (hopper.stagger < 1 || hopper.stagger > kMaxStagger)
-    return bad("hopper.stagger", hopper.stagger, "allowed are 1 to 64");
+    return refuse("hopper.stagger", hopper.stagger, "allowed are 1 to 64");
   if (hopper.stagger == 1) return {};
-  const auto refuse = [&](const std::string& field, const std::string& reason) {
-    return invalid_argument(fmt::format("schedule.{}: not allowed with hopper.stagger = {}, {}",
-                                        field, hopper.stagger, reason));
+  const auto refuse_with = [&](const char* rule, const auto& value, const auto& reason) {
+    return refuse(rule, value, [&] {
+      return fmt::format("not allowed with hopper.stagger = {}, {}", hopper.stagger, reason());
+    });
   };
   if (!hopper.overlap)
-    return refuse("hopper.overlap = false",
-                  "because the products of both passes are in flight beside their arithmetic");
+    return refuse_with("hopper.overlap", "false", [] {
+      return "because the products of both passes are in flight beside their arithmetic";
+    });
   if (hopper.queries_in_registers)
-    return refuse("hopper.queries_in_registers = true",
-                  "because the queries of two tiles are in use at a time, beside scores of both");
+    return refuse_with("hopper.queries_in_registers", "true", [] {
+      return "because the queries of two tiles are in use at a time, beside scores of both";
+    });
   if (hopper.cluster > 1)
-    return refuse(fmt::format("hopper.cluster = {}", hopper.cluster),
-                  "because blocks of a cluster share the keys of query tiles that one staggered "
-                  "block takes in a row");
+    return refuse_with("hopper.cluster", hopper.cluster, [] {
+      return "because blocks of a cluster share the keys of query tiles that one staggered block "
+             "takes in a row";
+    });
   if (schedule.skip_tiles)
-    return refuse("skip_tiles = true",
-                  "because pass 1 needs the products of every tile, with weights or without");
+    return refuse_with("skip_tiles", "true", [] {
+      return "because pass 1 needs the products of every tile, with weights or without";
+    });
   if (schedule.block_dv != problem.head_dim_v)
-    return refuse(fmt::format("block_dv = {}", schedule.block_dv),
-                  fmt::format("allowed is head_dim_v, {}, because pass 1 runs beside one sweep of "
-                              "pass 2",
-                              problem.head_dim_v));
+    return refuse_with("block_dv", schedule.block_dv, [&] {
+      return fmt::format(
+          "allowed is head_dim_v, {}, because pass 1 runs beside one sweep of pass 2",
+          problem.head_dim_v);
+    });
   return {};
 }
 
-Status check_tickets(const HopperOptions& hopper) {
+Breach check_tickets(const Refuse& refuse, const HopperOptions& hopper) {
   if (!hopper.tickets) return {};
   if (!hopper.persistent)
-    return invalid_argument(
-        "schedule.hopper.tickets = true: not allowed without hopper.persistent, because a block "
-        "that works on one tile has no next one to take");
+    return refuse("hopper.tickets", "true",
+                  "not allowed without hopper.persistent, because a block that works on one tile "
+                  "has no next one to take");
   if (hopper.cluster > 1)
-    return bad("hopper.cluster", hopper.cluster,
-               "with hopper.tickets, allowed is 1, because a block takes a ticket for itself, and "
-               "those of a cluster share their work tiles");
+    return refuse("hopper.cluster", hopper.cluster,
+                  "with hopper.tickets, allowed is 1, because a block takes a ticket for itself, "
+                  "and those of a cluster share their work tiles");
   return {};
 }
 
 // o of a consumer takes the place of its queries.
-Status check_store(const Schedule& schedule, const Problem& problem) {
+Breach check_store(const Refuse& refuse, const Schedule& schedule, const Problem& problem) {
   if (schedule.hopper.store_path != StorePath::kTma) return {};
-  const auto refuse = [](const std::string& reason) {
-    return invalid_argument("schedule.hopper.store_path = tma: " + reason);
+  const auto refuse_tma = [&](const auto& text) {
+    return refuse("hopper.store_path", "tma", text);
   };
   if (schedule.hopper.queries_in_registers)
-    return refuse(
-        "not allowed with hopper.queries_in_registers, because the query tile, which o "
-        "goes through, is then the next work tile's already");
+    return refuse_tma(
+        "not allowed with hopper.queries_in_registers, because the query tile, which o goes "
+        "through, is then the next work tile's already");
   if (schedule.block_dv < problem.head_dim_v)
-    return refuse(
-        fmt::format("block_dv must be head_dim_v, {}, and is {}, because o goes through "
-                    "the query tile, which all columns of o but the last need",
-                    problem.head_dim_v, schedule.block_dv));
+    return refuse_tma([&] {
+      return fmt::format(
+          "block_dv must be head_dim_v, {}, and is {}, because o goes through the query tile, "
+          "which all columns of o but the last need",
+          problem.head_dim_v, schedule.block_dv);
+    });
   if (schedule.block_dv % 16 != 0)
-    return refuse(
-        fmt::format("block_dv must be a multiple of 16, the columns that a warp stores at "
-                    "a time, and is {}",
-                    schedule.block_dv));
+    return refuse_tma([&] {
+      return fmt::format(
+          "block_dv must be a multiple of 16, the columns that a warp stores at a time, and is {}",
+          schedule.block_dv);
+    });
   if ((schedule.block_dv + 63) / 64 > (problem.head_dim + 63) / 64)
-    return refuse(
-        fmt::format("block_dv {} is more than the query tile of head_dim {}, which o "
-                    "goes through, has room for",
-                    schedule.block_dv, problem.head_dim));
+    return refuse_tma([&] {
+      return fmt::format(
+          "block_dv {} is more than the query tile of head_dim {}, which o goes through, has room "
+          "for",
+          schedule.block_dv, problem.head_dim);
+    });
   return {};
 }
 
-Status check_forward(const Schedule& schedule, const Problem& problem, const Target& target) {
+Breach check_forward(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                     const Target& target) {
   const HopperOptions& hopper = schedule.hopper;
-  LSSAR_RETURN_IF_ERROR(check_tiling("forward", schedule.forward));
+  LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kForwardRules, schedule.forward));
   if (hopper.score_cols < 8 || hopper.score_cols > kMaxCols || hopper.score_cols % 8 != 0)
-    return bad("hopper.score_cols", hopper.score_cols,
-               "allowed are multiples of 8 from 8 to 256, the columns of a wgmma");
-  LSSAR_RETURN_IF_ERROR(check_turns("forward", schedule.forward, hopper.ping_pong));
+    return refuse("hopper.score_cols", hopper.score_cols,
+                  "allowed are multiples of 8 from 8 to 256, the columns of a wgmma");
+  LSSAR_RETURN_IF_BROKEN(check_turns(refuse, kForwardRules, schedule.forward, hopper.ping_pong));
   if (hopper.norm_form == NormForm::kOperands && problem.dtype != DType::kBf16)
-    return invalid_argument(
-        "schedule.hopper.norm_form = operands: allowed for bf16 problems only, because fp16 unit "
-        "vectors err by as much as an fp16 problem may");
+    return refuse("hopper.norm_form", "operands",
+                  "allowed for bf16 problems only, because fp16 unit vectors err by as much as an "
+                  "fp16 problem may");
   if (hopper.queries_in_registers && problem.head_dim > kMaxRegisterDim)
-    return invalid_argument(fmt::format(
-        "schedule.hopper.queries_in_registers = true: allowed up to head_dim {}, because they take "
-        "head_dim / 4 registers beside the accumulators, and it is {}",
-        kMaxRegisterDim, problem.head_dim));
-  LSSAR_RETURN_IF_ERROR(check_cluster(schedule));
-  LSSAR_RETURN_IF_ERROR(check_tickets(hopper));
-  LSSAR_RETURN_IF_ERROR(check_stagger(schedule, problem));
-  const int limit = kMaxCols / (sums_x(problem, schedule) ? 2 : 1);
+    return refuse("hopper.queries_in_registers", "true", [&] {
+      return fmt::format(
+          "allowed up to head_dim {}, because they take head_dim / 4 registers beside the "
+          "accumulators, and it is {}",
+          kMaxRegisterDim, problem.head_dim);
+    });
+  LSSAR_RETURN_IF_BROKEN(check_cluster(refuse, schedule));
+  LSSAR_RETURN_IF_BROKEN(check_tickets(refuse, hopper));
+  LSSAR_RETURN_IF_BROKEN(check_stagger(refuse, schedule, problem));
+  const bool has_x = sums_x(problem, schedule);
+  const int limit = kMaxCols / (has_x ? 2 : 1);
   if (schedule.block_dv < 8 || schedule.block_dv > limit || schedule.block_dv % 8 != 0)
-    return bad(
-        "block_dv", schedule.block_dv,
-        fmt::format("allowed are multiples of 8 from 8 to {}, the columns of a wgmma{}", limit,
-                    sums_x(problem, schedule) ? ", o and X in registers together" : ""));
-  LSSAR_RETURN_IF_ERROR(check_store(schedule, problem));
-  LSSAR_RETURN_IF_ERROR(check_registers(hopper, schedule.forward));
-  return check_space("forward", schedule.forward, hopper_forward_shared_bytes(problem, schedule),
-                     target);
+    return refuse("block_dv", schedule.block_dv, [&] {
+      return fmt::format("allowed are multiples of 8 from 8 to {}, the columns of a wgmma{}", limit,
+                         has_x ? ", o and X in registers together" : "");
+    });
+  LSSAR_RETURN_IF_BROKEN(check_store(refuse, schedule, problem));
+  LSSAR_RETURN_IF_BROKEN(check_registers(refuse, hopper, schedule.forward));
+  return check_space(refuse, kForwardRules, schedule.forward,
+                     hopper_forward_shared_bytes(problem, schedule), target);
 }
 
 // Parts of dq go to memory whenever TMA gets to them.
-Status check_sum_path(const Schedule& schedule) {
+Breach check_sum_path(const Refuse& refuse, const Schedule& schedule) {
   if (schedule.hopper.sum_path != StorePath::kTma || schedule.dq_mode == DqMode::kAtomic) return {};
-  return invalid_argument(
-      fmt::format("schedule.hopper.sum_path = tma: allowed with dq_mode atomic, because {}",
-                  schedule.dq_mode == DqMode::kOrdered
-                      ? "an ordered turn would have to wait at every tile until its sums are in "
-                        "memory"
-                      : "the kernel of dq_mode split sums dq in registers"));
+  return refuse("hopper.sum_path", "tma", [&] {
+    return fmt::format("allowed with dq_mode atomic, because {}",
+                       schedule.dq_mode == DqMode::kOrdered
+                           ? "an ordered turn would have to wait at every tile until its sums are "
+                             "in memory"
+                           : "the kernel of dq_mode split sums dq in registers");
+  });
 }
 
 // The dk/dv kernel's sums of dq.
-Status check_sums_dq(const Schedule& schedule) {
+Breach check_sums_dq(const Refuse& refuse, const Schedule& schedule) {
   const HopperOptions& hopper = schedule.hopper;
   if (schedule.dkdv.block_cols != 64)
-    return bad("dkdv.block_cols", schedule.dkdv.block_cols,
-               "with dq_mode atomic or ordered, allowed is 64, because a tile's queries are the "
-               "rows of a wgmma");
+    return refuse("dkdv.block_cols", schedule.dkdv.block_cols,
+                  "with dq_mode atomic or ordered, allowed is 64, because a tile's queries are the "
+                  "rows of a wgmma");
   if (schedule.dkdv.block_rows > 128)
-    return bad("dkdv.block_rows", schedule.dkdv.block_rows,
-               "with dq_mode atomic or ordered, allowed are 64 and 128, because one or two "
-               "consumers share the columns of dq");
+    return refuse("dkdv.block_rows", schedule.dkdv.block_rows,
+                  "with dq_mode atomic or ordered, allowed are 64 and 128, because one or two "
+                  "consumers share the columns of dq");
   if (hopper.ping_pong)
-    return invalid_argument(
-        "schedule.hopper.ping_pong = true: not allowed with dq_mode atomic or ordered, because "
-        "all consumers exchange dS' at once");
+    return refuse("hopper.ping_pong", "true",
+                  "not allowed with dq_mode atomic or ordered, because all consumers exchange dS' "
+                  "at once");
   if (schedule.dq_mode == DqMode::kOrdered && hopper.persistent)
-    return invalid_argument(
-        "schedule.hopper.persistent = true: not allowed with dq_mode ordered, because a block "
-        "takes its work tile when it starts, so as to wait for earlier ones only");
+    return refuse("hopper.persistent", "true",
+                  "not allowed with dq_mode ordered, because a block takes its work tile when it "
+                  "starts, so as to wait for earlier ones only");
   return {};
 }
 
-Status check_backward(const Schedule& schedule, const Problem& problem, const Target& target) {
+Breach check_backward(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                      const Target& target) {
   const HopperOptions& hopper = schedule.hopper;
-  LSSAR_RETURN_IF_ERROR(check_tiling("dkdv", schedule.dkdv));
-  LSSAR_RETURN_IF_ERROR(check_turns("dkdv", schedule.dkdv, hopper.ping_pong));
-  LSSAR_RETURN_IF_ERROR(check_registers(hopper, schedule.dkdv));
+  LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDkdvRules, schedule.dkdv));
+  LSSAR_RETURN_IF_BROKEN(check_turns(refuse, kDkdvRules, schedule.dkdv, hopper.ping_pong));
+  LSSAR_RETURN_IF_BROKEN(check_registers(refuse, hopper, schedule.dkdv));
   if (hopper.norm_form != NormForm::kScores)
-    return invalid_argument(
-        "schedule.hopper.norm_form = operands: allowed for the forward only, because the backward "
-        "multiplies with the raw q and k");
+    return refuse("hopper.norm_form", "operands",
+                  "allowed for the forward only, because the backward multiplies with the raw q "
+                  "and k");
   if (!schedule.split_dkdv && problem.head_dim + problem.head_dim_v > kMaxCols)
-    return invalid_argument(
-        fmt::format("schedule.split_dkdv = false: head_dim + head_dim_v = {} is above {}, so that "
-                    "the accumulators of dk and dv do not fit in registers together",
-                    problem.head_dim + problem.head_dim_v, kMaxCols));
-  LSSAR_RETURN_IF_ERROR(check_sum_path(schedule));
-  if (sums_dq(schedule)) LSSAR_RETURN_IF_ERROR(check_sums_dq(schedule));
-  LSSAR_RETURN_IF_ERROR(
-      check_space("dkdv", schedule.dkdv, hopper_dkdv_shared_bytes(problem, schedule), target));
+    return refuse("split_dkdv", "false", [&] {
+      return fmt::format(
+          "head_dim + head_dim_v = {} is above {}, so that the accumulators of dk and dv do not "
+          "fit in registers together",
+          problem.head_dim + problem.head_dim_v, kMaxCols);
+    });
+  LSSAR_RETURN_IF_BROKEN(check_sum_path(refuse, schedule));
+  if (sums_dq(schedule)) LSSAR_RETURN_IF_BROKEN(check_sums_dq(refuse, schedule));
+  LSSAR_RETURN_IF_BROKEN(check_space(refuse, kDkdvRules, schedule.dkdv,
+                                     hopper_dkdv_shared_bytes(problem, schedule), target));
   if (!has_dq_tiles(schedule)) return {};
-  LSSAR_RETURN_IF_ERROR(check_tiling("dq", schedule.dq));
-  LSSAR_RETURN_IF_ERROR(check_turns("dq", schedule.dq, hopper.ping_pong));
-  LSSAR_RETURN_IF_ERROR(check_registers(hopper, schedule.dq));
-  return check_space("dq", schedule.dq, hopper_dq_shared_bytes(problem, schedule), target);
+  LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDqRules, schedule.dq));
+  LSSAR_RETURN_IF_BROKEN(check_turns(refuse, kDqRules, schedule.dq, hopper.ping_pong));
+  LSSAR_RETURN_IF_BROKEN(check_registers(refuse, hopper, schedule.dq));
+  return check_space(refuse, kDqRules, schedule.dq, hopper_dq_shared_bytes(problem, schedule),
+                     target);
 }
 
 // As many stages as fit, up to `most`.
@@ -282,7 +306,7 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   // Wide, for what a tile costs beside its scores (docs/performance.md); further up, registers.
   hopper.score_cols = dim <= 128 ? 160 : 64;
   fill_stages(schedule.forward, kMaxStages,
-              [&] { return check_forward(schedule, problem, target).ok(); });
+              [&] { return check_forward(kQuietly, schedule, problem, target).ok(); });
 }
 
 // Tiles that no problem of their dims spills with, nor makes the assembler wait for each product
@@ -305,7 +329,8 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   if (!has_dq_tiles(schedule)) return;
   schedule.dq.block_rows = 128;
   schedule.dq.block_cols = dims <= 128 ? 96 : dims <= 256 ? 80 : dims <= 384 ? 48 : 32;
-  fill_stages(schedule.dq, 4, [&] { return check_backward(schedule, problem, target).ok(); });
+  fill_stages(schedule.dq, 4,
+              [&] { return check_backward(kQuietly, schedule, problem, target).ok(); });
 }
 
 // Not so far beyond the rules, which are checked later, that bytes could not be counted in an int.
@@ -371,7 +396,7 @@ void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& pro
 }
 
 void fit_store_path(Schedule& schedule, const Problem& problem) {
-  if (problem.pass == Pass::kBackward || check_store(schedule, problem).ok()) return;
+  if (problem.pass == Pass::kBackward || check_store(kQuietly, schedule, problem).ok()) return;
   schedule.hopper.store_path = StorePath::kRegisters;
 }
 
@@ -396,16 +421,18 @@ void fit_stagger(Schedule& schedule, const Problem& problem, bool fits_cols, boo
 }
 
 void fit_tickets(Schedule& schedule, const Problem& problem) {
-  if (problem.pass != Pass::kBackward && !check_tickets(schedule.hopper).ok())
+  if (problem.pass != Pass::kBackward && !check_tickets(kQuietly, schedule.hopper).ok())
     schedule.hopper.tickets = false;
 }
 
-Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {
-  LSSAR_RETURN_IF_ERROR(hopper_reason(problem, target));
+Breach check_hopper(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                    const Target& target) {
+  if (const Status status = hopper_reason(problem, target); !status.ok())
+    return refuse("variant", status);
   if (schedule.hopper.head_group < 1 || schedule.hopper.head_group > kMaxHeadGroup)
-    return bad("hopper.head_group", schedule.hopper.head_group, "allowed are 1 to 1024");
-  return problem.pass == Pass::kBackward ? check_backward(schedule, problem, target)
-                                         : check_forward(schedule, problem, target);
+    return refuse("hopper.head_group", schedule.hopper.head_group, "allowed are 1 to 1024");
+  return problem.pass == Pass::kBackward ? check_backward(refuse, schedule, problem, target)
+                                         : check_forward(refuse, schedule, problem, target);
 }
 
 }  // namespace lssar

@@ -18,86 +18,93 @@ constexpr int kMaxBlocksPerSm = 32;
 // this many columns take half as many of the 255 registers, and the scores need the rest.
 constexpr int kMaxAccumulatorCols = 256;
 
-Status check_tiling(const char* name, const Tiling& tiling) {
-  const auto bad = [&](const char* field, int value, const std::string& allowed) {
-    return invalid_argument(fmt::format("schedule.{}.{} = {}: {}", name, field, value, allowed));
-  };
+Breach check_tiling(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling) {
   if (tiling.block_rows < kWarpRows || tiling.block_rows > kMaxBlock ||
       tiling.block_rows % kWarpRows != 0)
-    return bad("block_rows", tiling.block_rows,
-               "allowed are multiples of 16 from 16 to 256, because a warp owns 16 rows");
+    return refuse(rules.block_rows, tiling.block_rows,
+                  "allowed are multiples of 16 from 16 to 256, because a warp owns 16 rows");
   if (tiling.block_cols < 16 || tiling.block_cols > kMaxBlock || tiling.block_cols % 16 != 0)
-    return bad("block_cols", tiling.block_cols,
-               "allowed are multiples of 16 from 16 to 256, the depth of an mma");
+    return refuse(rules.block_cols, tiling.block_cols,
+                  "allowed are multiples of 16 from 16 to 256, the depth of an mma");
   if (tiling.stages < 1 || tiling.stages > kMaxStages)
-    return bad("stages", tiling.stages, "allowed are 1 to 8");
+    return refuse(rules.stages, tiling.stages, "allowed are 1 to 8");
   if (tiling.min_blocks < 0 || tiling.min_blocks > kMaxBlocksPerSm)
-    return bad("min_blocks", tiling.min_blocks, "allowed are 0 (the assembler guesses) to 32");
+    return refuse(rules.min_blocks, tiling.min_blocks,
+                  "allowed are 0 (the assembler guesses) to 32");
   return {};
 }
 
 }  // namespace
 
-Status check_shared(const char* name, int bytes, const Target& target) {
+Breach check_shared(const Refuse& refuse, const char* tiling, int bytes, const Target& target) {
   if (bytes <= target.shared_bytes_per_block) return {};
-  return invalid_argument(
-      fmt::format("schedule.{}: its tiles take {} bytes of shared memory; {} allows {} per block",
-                  name, bytes, target.name(), target.shared_bytes_per_block));
+  return refuse(tiling, [&] {
+    return fmt::format(": its tiles take {} bytes of shared memory; {} allows {} per block", bytes,
+                       target.name(), target.shared_bytes_per_block);
+  });
 }
 
 namespace {
 
 // The dS tile is cut for the warps of a block: rows of 16 queries first, then columns of dq.
-Status check_sums_dq(const Problem& problem, const Schedule& schedule) {
+Breach check_sums_dq(const Refuse& refuse, const Problem& problem, const Schedule& schedule) {
+  const auto refuse_tile = [&](const auto& reason) {
+    return refuse("dkdv", [&] {
+      return fmt::format(" = {} x {}: with dq_mode atomic or ordered, {}", schedule.dkdv.block_rows,
+                         schedule.dkdv.block_cols, reason());
+    });
+  };
   const int warps = schedule.dkdv.block_rows / kWarpRows;
   const int row_groups = schedule.dkdv.block_cols / kWarpRows;
   if (warps % row_groups != 0)
-    return invalid_argument(
-        fmt::format("schedule.dkdv = {} x {}: with dq_mode atomic or ordered, block_cols must "
-                    "divide block_rows, because "
-                    "every warp takes 16 queries of a tile",
-                    schedule.dkdv.block_rows, schedule.dkdv.block_cols));
+    return refuse_tile([] {
+      return "block_cols must divide block_rows, because every warp takes 16 queries of a tile";
+    });
   const int column_groups = warps / row_groups;
   if (padded_dim(problem.head_dim) % (16 * column_groups) != 0)
-    return invalid_argument(
-        fmt::format("schedule.dkdv = {} x {}: with dq_mode atomic or ordered, {} warps share the "
-                    "{} columns of dq and "
-                    "each needs a multiple of 16",
-                    schedule.dkdv.block_rows, schedule.dkdv.block_cols, column_groups,
-                    padded_dim(problem.head_dim)));
+    return refuse_tile([&] {
+      return fmt::format("{} warps share the {} columns of dq and each needs a multiple of 16",
+                         column_groups, padded_dim(problem.head_dim));
+    });
   return {};
 }
 
-Status check_forward(const Schedule& schedule, const Problem& problem, const Target& target) {
-  LSSAR_RETURN_IF_ERROR(check_tiling("forward", schedule.forward));
+Breach check_forward(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                     const Target& target) {
+  LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kForwardRules, schedule.forward));
   const int dim_v = padded_dim(problem.head_dim_v);
   if (schedule.block_dv < 16 || schedule.block_dv > dim_v || schedule.block_dv % 16 != 0)
-    return invalid_argument(
-        fmt::format("schedule.block_dv = {}: allowed are multiples of 16 from 16 to {}, the "
-                    "(padded) head_dim_v",
-                    schedule.block_dv, dim_v));
+    return refuse("block_dv", schedule.block_dv, [&] {
+      return fmt::format("allowed are multiples of 16 from 16 to {}, the (padded) head_dim_v",
+                         dim_v);
+    });
   const bool has_x = sums_x(problem, schedule);
   if (schedule.block_dv * (has_x ? 2 : 1) > kMaxAccumulatorCols)
-    return invalid_argument(fmt::format(
-        "schedule.block_dv = {}: allowed are at most {} for this pass, because o{} is "
-        "accumulated in registers",
-        schedule.block_dv, kMaxAccumulatorCols / (has_x ? 2 : 1), has_x ? " and X" : ""));
-  return check_shared("forward", forward_shared_bytes(problem, schedule), target);
+    return refuse("block_dv", schedule.block_dv, [&] {
+      return fmt::format(
+          "allowed are at most {} for this pass, because o{} is accumulated in registers",
+          kMaxAccumulatorCols / (has_x ? 2 : 1), has_x ? " and X" : "");
+    });
+  return check_shared(refuse, "forward", forward_shared_bytes(problem, schedule), target);
 }
 
-Status check_backward(const Schedule& schedule, const Problem& problem, const Target& target) {
-  LSSAR_RETURN_IF_ERROR(check_tiling("dkdv", schedule.dkdv));
+Breach check_backward(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                      const Target& target) {
+  LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDkdvRules, schedule.dkdv));
   const int dims = padded_dim(problem.head_dim) + padded_dim(problem.head_dim_v);
   if (!schedule.split_dkdv && dims > kMaxAccumulatorCols)
-    return invalid_argument(
-        fmt::format("schedule.split_dkdv = false: head_dim + head_dim_v = {} is above {}, so that "
-                    "the accumulators of dk and dv do not fit in registers together",
-                    dims, kMaxAccumulatorCols));
-  LSSAR_RETURN_IF_ERROR(check_shared("dkdv", dkdv_shared_bytes(problem, schedule), target));
-  if (sums_dq(schedule)) LSSAR_RETURN_IF_ERROR(check_sums_dq(problem, schedule));
+    return refuse("split_dkdv", "false", [&] {
+      return fmt::format(
+          "head_dim + head_dim_v = {} is above {}, so that the accumulators of dk and dv do not "
+          "fit in registers together",
+          dims, kMaxAccumulatorCols);
+    });
+  LSSAR_RETURN_IF_BROKEN(
+      check_shared(refuse, "dkdv", dkdv_shared_bytes(problem, schedule), target));
+  if (sums_dq(schedule)) LSSAR_RETURN_IF_BROKEN(check_sums_dq(refuse, problem, schedule));
   if (!has_dq_tiles(schedule)) return {};
-  LSSAR_RETURN_IF_ERROR(check_tiling("dq", schedule.dq));
-  return check_shared("dq", dq_shared_bytes(problem, schedule), target);
+  LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDqRules, schedule.dq));
+  return check_shared(refuse, "dq", dq_shared_bytes(problem, schedule), target);
 }
 
 // The first tiling of `preferred` that is legal, fewer stages where that is what it takes.
@@ -122,7 +129,7 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   const int accumulated = schedule.block_dv * (has_x ? 2 : 1);
   const auto is_legal = [&](const Tiling& tiling) {
     schedule.forward = tiling;
-    return check_forward(schedule, problem, target).ok();
+    return check_forward(kQuietly, schedule, problem, target).ok();
   };
   static constexpr Tiling kTilings[] = {{64, 64, 3}, {64, 32, 3}, {64, 16, 2},
                                         {32, 32, 2}, {32, 16, 2}, {16, 16, 2}};
@@ -157,7 +164,7 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   });
   schedule.dkdv = first_legal(preferred_dkdv, [&](const Tiling& tiling) {
     schedule.dkdv = tiling;
-    return check_backward(schedule, problem, target).ok();
+    return check_backward(kQuietly, schedule, problem, target).ok();
   });
 }
 
@@ -172,9 +179,10 @@ void choose_portable(Schedule& schedule, const Problem& problem, const Target& t
   }
 }
 
-Status check_portable(const Schedule& schedule, const Problem& problem, const Target& target) {
-  return problem.pass == Pass::kBackward ? check_backward(schedule, problem, target)
-                                         : check_forward(schedule, problem, target);
+Breach check_portable(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                      const Target& target) {
+  return problem.pass == Pass::kBackward ? check_backward(refuse, schedule, problem, target)
+                                         : check_forward(refuse, schedule, problem, target);
 }
 
 }  // namespace lssar

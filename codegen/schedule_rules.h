@@ -4,18 +4,23 @@
 #pragma once
 
 #include "base/status.h"
+#include "codegen/breach.h"
 #include "codegen/problem.h"
 #include "codegen/schedule.h"
 #include "codegen/target.h"
 
 namespace lssar {
 
-// kInvalidArgument if `bytes` of shared memory are more than a block of the target may have. `name`
-// is the tiling that needs them.
-Status check_shared(const char* name, int bytes, const Target& target);
+// For who asks whether, not why.
+inline constexpr Refuse kQuietly(Reasons::kLeftOut);
+
+// Refuses `bytes` of shared memory that are more than a block of the target may have. `tiling` is
+// the one that needs them.
+Breach check_shared(const Refuse& refuse, const char* tiling, int bytes, const Target& target);
 
 void choose_portable(Schedule& schedule, const Problem& problem, const Target& target);
-Status check_portable(const Schedule& schedule, const Problem& problem, const Target& target);
+Breach check_portable(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                      const Target& target);
 
 // OK where Variant::kHopper can serve the problem; else the reason why not.
 Status hopper_reason(const Problem& problem, const Target& target);
@@ -36,6 +41,7 @@ void fit_sum_path(Schedule& schedule, const Problem& problem, const Target& targ
 void fit_stagger(Schedule& schedule, const Problem& problem, bool fits_cols, bool fits_stages);
 // Goes without HopperOptions::tickets where the forward cannot take them.
 void fit_tickets(Schedule& schedule, const Problem& problem);
-Status check_hopper(const Schedule& schedule, const Problem& problem, const Target& target);
+Breach check_hopper(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                    const Target& target);
 
 }  // namespace lssar

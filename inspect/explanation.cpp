@@ -1,7 +1,7 @@
 #include "inspect/explanation.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -20,8 +20,7 @@ constexpr EnumName<Standing> kStandings[] = {{Standing::kChosen, "chosen"},
 class Explainer {
  public:
   explicit Explainer(const ExplanationRequest& request)
-      : request_(request),
-        model_(request.problem, request.sizes, request.target, request.gpu) {}
+      : request_(request), model_(request.problem, request.sizes, request.target, request.gpu) {}
 
   Explanation explain() {
     choose();
@@ -32,8 +31,9 @@ class Explainer {
       take_recorded();
     }
     place_chosen();
+    place_records();
     for (ConsideredCandidate& candidate : out_.candidates) judge(&candidate);
-    sort();
+    rank();
     return std::move(out_);
   }
 
@@ -64,22 +64,19 @@ class Explainer {
         if (record.bucket != out_.bucket || record.machine.target != request_.target.name())
           continue;
         const Schedule canonical = canonical_schedule(record.schedule, request_.problem);
-        const auto [at, is_new] = record_of_.try_emplace(canonical, int(out_.records.size()));
-        if (is_new) {
+        if (recorded_.insert(canonical)) {
           out_.records.push_back(record);
-        } else if (replaces(record, out_.records[size_t(at->second)])) {
-          out_.records[size_t(at->second)] = record;
+        } else if (TuningRecord& earlier = out_.records[*recorded_.find(canonical)];
+                   replaces(record, earlier)) {
+          earlier = record;
         }
       }
     }
     // What another generator made says nothing of what this one makes.
-    for (auto at = record_of_.begin(); at != record_of_.end();) {
-      const bool is_current =
-          record_state(out_.records[size_t(at->second)]) == RecordState::kCurrent;
-      at = is_current ? std::next(at) : record_of_.erase(at);
-    }
-    if (const auto at = record_of_.find(chosen_); at != record_of_.end())
-      out_.record = out_.records[size_t(at->second)];
+    for (const TuningRecord& record : out_.records)
+      is_current_.push_back(record_state(record) == RecordState::kCurrent);
+    if (const auto at = recorded_.find(chosen_); at && is_current_[*at])
+      out_.record = out_.records[*at];
   }
 
   bool replaces(const TuningRecord& later, const TuningRecord& earlier) const {
@@ -94,11 +91,14 @@ class Explainer {
     SearchSpace space = search_space(request_.problem, request_.target, request_.determinism);
     out_.excluded = std::move(space.excluded);
     Enumeration found;
-    found.on_rejected = [&](const Rejected& one) { count_rejected(one); };
+    // For all there may be: what is reserved and not written costs nothing, moving does.
+    uint64_t most = 0;
+    for (const Algorithm& algorithm : space.algorithms) most += num_blocks(algorithm);
+    out_.candidates.reserve(most);
     for (const Algorithm& algorithm : space.algorithms) {
       out_.algorithms.push_back(algorithm.name);
       enumerate_blocks(request_.problem, request_.target, algorithm, &found);
-      take_new(&found);
+      take_new(&found, int(out_.algorithms.size()) - 1);
     }
     // The thread level is searched around a block that is good: around the chosen one here.
     const Algorithm* own = algorithm_of(space, out_.choice.schedule);
@@ -107,8 +107,13 @@ class Explainer {
       enumerate_threads(request_.problem, request_.target, *own, out_.choice.schedule, &found);
       take_new(&found, algorithm_idx_);
     }
+    places_ = std::move(found.seen);
     out_.combinations = found.combinations;
     out_.duplicates = found.duplicates;
+    for (const RejectedByRule& one : found.rejected_by_rule)
+      out_.rejected.push_back(
+          {one.rule, one.count,
+           find_rejection(one.first, request_.problem, request_.target).reason()});
     std::stable_sort(out_.rejected.begin(), out_.rejected.end(),
                      [](const RuleCount& a, const RuleCount& b) { return a.count > b.count; });
   }
@@ -116,64 +121,43 @@ class Explainer {
   void take_recorded() {
     const SearchSpace space = search_space(request_.problem, request_.target, request_.determinism);
     for (const Algorithm& algorithm : space.algorithms) out_.algorithms.push_back(algorithm.name);
-    for (const TuningRecord& record : out_.records) {
-      const Schedule& schedule = record.schedule;
-      if (record_of_.count(canonical_schedule(schedule, request_.problem)) == 0 ||
-          !validate(schedule, request_.problem, request_.target).ok()) continue;
+    for (size_t i = 0; i < out_.records.size(); ++i) {
+      const Schedule& schedule = out_.records[i].schedule;
+      if (!is_current_[i] || !validate(schedule, request_.problem, request_.target).ok()) continue;
       const Algorithm* own = algorithm_of(space, schedule);
-      ConsideredCandidate considered;
-      considered.schedule = schedule;
-      considered.algorithm = own == nullptr ? -1 : int(own - space.algorithms.data());
-      considered.estimate = estimate(schedule);
-      out_.candidates.push_back(std::move(considered));
+      add(schedule, own == nullptr ? -1 : int(own - space.algorithms.data()), estimate(schedule));
+      places_.insert(canonical_schedule(schedule, request_.problem));
     }
     out_.combinations = out_.candidates.size();
   }
 
-  void count_rejected(const Rejected& one) {
-    const auto same = std::find_if(out_.rejected.begin(), out_.rejected.end(),
-                                   [&](const RuleCount& rule) { return rule.rule == one.rule; });
-    if (same != out_.rejected.end()) {
-      ++same->count;
-    } else {
-      out_.rejected.push_back({one.rule, 1, one.reason});
-    }
+  void take_new(Enumeration* found, int algorithm) {
+    for (const Schedule& schedule : found->candidates) add(schedule, algorithm, estimate(schedule));
+    found->candidates.clear();
   }
 
-  void take_new(Enumeration* found, int algorithm = -1) {
-    if (algorithm < 0) algorithm = int(out_.algorithms.size()) - 1;
-    for (Candidate& candidate : found->candidates) {
-      ConsideredCandidate considered;
-      considered.schedule = candidate.schedule;
-      considered.algorithm = algorithm;
-      considered.estimate = estimate(candidate.schedule);
-      out_.candidates.push_back(std::move(considered));
-    }
-    found->candidates.clear();
+  void add(const Schedule& schedule, int algorithm, const CostEstimate& cost) {
+    out_.candidates.push_back({.schedule = schedule, .algorithm = algorithm, .estimate = cost});
   }
 
   // A schedule of a table or of the caller's may be none of the space: then it is one more.
   void place_chosen() {
-    const auto is_chosen = [&](const ConsideredCandidate& candidate) {
-      return canonical_schedule(candidate.schedule, request_.problem) == chosen_;
-    };
-    auto at = std::find_if(out_.candidates.begin(), out_.candidates.end(), is_chosen);
-    if (at == out_.candidates.end()) {
+    if (places_.insert(chosen_)) {
       ++out_.combinations;
-      ConsideredCandidate own;
-      own.schedule = out_.choice.schedule;
-      own.algorithm = algorithm_idx_;
-      own.estimate = out_.estimate;
-      at = out_.candidates.insert(out_.candidates.end(), own);
+      add(out_.choice.schedule, algorithm_idx_, out_.estimate);
     }
-    at->standing = Standing::kChosen;
+    out_.candidates[*places_.find(chosen_)].standing = Standing::kChosen;
+  }
+
+  void place_records() {
+    for (size_t i = 0; i < out_.records.size(); ++i) {
+      if (!is_current_[i]) continue;
+      const auto at = places_.find(canonical_schedule(out_.records[i].schedule, request_.problem));
+      if (at) out_.candidates[*at].record = int(i);
+    }
   }
 
   void judge(ConsideredCandidate* candidate) {
-    if (!record_of_.empty()) {
-      const auto at = record_of_.find(canonical_schedule(candidate->schedule, request_.problem));
-      if (at != record_of_.end()) candidate->record = at->second;
-    }
     if (candidate->standing == Standing::kChosen) return;
     if (candidate->record < 0) {
       candidate->standing = candidate->estimate.whole_ms() >= out_.estimate.whole_ms()
@@ -187,25 +171,40 @@ class Explainer {
                                                          : Standing::kNotTimed;
   }
 
-  void sort() {
-    const auto rank = [&](const ConsideredCandidate& one) {
-      const double timed = one.record < 0 ? 0 : out_.records[size_t(one.record)].ms;
-      return std::make_tuple(one.standing != Standing::kChosen, timed <= 0,
-                             (timed > 0 ? timed : one.estimate.ms) + one.estimate.elsewhere_ms);
+  // What is alike stays as it came.
+  void rank() {
+    struct Place {
+      int group;
+      uint32_t number;
+      double ms;
     };
-    std::stable_sort(out_.candidates.begin(), out_.candidates.end(),
-                     [&](const ConsideredCandidate& a, const ConsideredCandidate& b) {
-                       return rank(a) < rank(b);
-                     });
+    std::vector<Place> places;
+    places.reserve(out_.candidates.size());
+    for (const ConsideredCandidate& one : out_.candidates) {
+      const double timed = one.record < 0 ? 0 : out_.records[size_t(one.record)].ms;
+      places.push_back({one.standing == Standing::kChosen ? 0
+                        : timed > 0                       ? 1
+                                                          : 2,
+                        uint32_t(places.size()),
+                        (timed > 0 ? timed : one.estimate.ms) + one.estimate.elsewhere_ms});
+    }
+    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+      if (a.group != b.group) return a.group < b.group;
+      if (a.ms != b.ms) return a.ms < b.ms;
+      return a.number < b.number;
+    });
+    for (const Place& place : places) out_.ranking.push_back(place.number);
   }
 
   const ExplanationRequest& request_;
   CostModel model_;
   Explanation out_;
   double saving_x_ms_ = 0;
-  Schedule chosen_;         // canonical
-  int algorithm_idx_ = -1;  // of the chosen one; -1: none of the space's
-  std::unordered_map<Schedule, int, ScheduleHash> record_of_;
+  Schedule chosen_;               // canonical
+  int algorithm_idx_ = -1;        // of the chosen one; -1: none of the space's
+  ScheduleSet recorded_;          // canonical schedules of out_.records
+  std::vector<bool> is_current_;  // of each: the generator still makes its kernel
+  ScheduleSet places_;            // canonical schedules of out_.candidates
 };
 
 }  // namespace

@@ -70,17 +70,20 @@ struct Explanation {
   std::optional<TuningRecord> record;  // of the chosen schedule in this bucket, the latest one
   GpuModel gpu;
 
-  // combinations = candidates + duplicates + the counts of rejected; the first candidate is the
-  // chosen one, then those with a record by time, then the others by estimate.
+  // combinations = candidates + duplicates + the counts of rejected.
   uint64_t combinations = 0;
   uint64_t duplicates = 0;
-  std::vector<ConsideredCandidate> candidates;
+  std::vector<ConsideredCandidate> candidates;  // in the order of the space
+  // Of candidates: the chosen one, then those with a record by time, then the others by estimate.
+  std::vector<uint32_t> ranking;
   std::vector<RuleCount> rejected;              // most first
   std::vector<SearchSpace::Excluded> excluded;  // whole algorithms, with why
   std::vector<std::string> algorithms;
   // Of this bucket and target that belong to a candidate: the latest of each.
   std::vector<TuningRecord> records;
 
+  // The candidate of a rank from 0 on; there are as many as candidates.
+  const ConsideredCandidate& ranked(size_t rank) const { return candidates[ranking[rank]]; }
   std::array<uint64_t, kNumStandings> count_by_standing() const;
 };
 

@@ -42,7 +42,7 @@ std::string choice_text(const Explanation& explanation, const ExplanationRequest
                                       explanation.gpu.name, explanation.gpu.num_sms));
   text += field("schedule", fmt::format("{}: {}", origin_name(explanation.choice.origin),
                                         explanation.choice.reason));
-  text += field("", algorithm_name(explanation, explanation.candidates[0]));
+  text += field("", algorithm_name(explanation, explanation.ranked(0)));
   text += field("", to_string(explanation.choice.schedule));
   text += field(
       "", "against the default: " + schedule_difference(built_in, explanation.choice.schedule));
@@ -139,7 +139,7 @@ std::string candidates_text(const Explanation& explanation, const ExplanationReq
   std::string text =
       fmt::format("\nThe best of them\n  {:>9} {:>9}  why, and how it differs\n", "ms", "estimate");
   for (size_t i = 0; i < explanation.candidates.size() && i < shown; ++i) {
-    const ConsideredCandidate& one = explanation.candidates[i];
+    const ConsideredCandidate& one = explanation.ranked(i);
     const double ms = one.record < 0 ? 0 : explanation.records[size_t(one.record)].ms;
     text += fmt::format("{} {:>9} {:>9.4g}  {}\n", i == 0 ? "*" : " ",
                         ms > 0 ? fmt::format("{:.4g}", ms) : "-", one.estimate.ms,
@@ -195,7 +195,7 @@ nlohmann::json explanation_json(const Explanation& explanation, const Explanatio
     json["standings"][standing_name(static_cast<Standing>(i))] = counts[size_t(i)];
   json["candidates"] = nlohmann::json::array();
   for (size_t i = 0; i < explanation.candidates.size() && i < shown; ++i) {
-    const ConsideredCandidate& one = explanation.candidates[i];
+    const ConsideredCandidate& one = explanation.ranked(i);
     nlohmann::json candidate = {{"algorithm", algorithm_name(explanation, one)},
                                 {"schedule", to_json(one.schedule)},
                                 {"standing", standing_name(one.standing)},

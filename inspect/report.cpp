@@ -50,13 +50,14 @@ json summary(const Explanation& explanation, const ExplanationRequest& request) 
     lines.push_back("No time was measured for it on this GPU.");
   }
   const auto better = std::find_if(
-      explanation.candidates.begin(), explanation.candidates.end(),
-      [](const ConsideredCandidate& one) { return one.standing == Standing::kUntried; });
-  if (better != explanation.candidates.end()) {
+      explanation.ranking.begin(), explanation.ranking.end(),
+      [&](uint32_t one) { return explanation.candidates[one].standing == Standing::kUntried; });
+  if (better != explanation.ranking.end()) {
+    const ConsideredCandidate& first = explanation.candidates[*better];
     lines.push_back(
         fmt::format("A search would try first: {}; estimated {:.4g} ms, {:.2f} x this one's.",
-                    schedule_difference(explanation.choice.schedule, better->schedule),
-                    better->estimate.ms, better->estimate.ms / e.ms));
+                    schedule_difference(explanation.choice.schedule, first.schedule),
+                    first.estimate.ms, first.estimate.ms / e.ms));
   } else if (request.whole_space) {
     lines.push_back("The model puts no untried candidate before it.");
   }

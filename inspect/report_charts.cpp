@@ -138,7 +138,7 @@ json candidates_chart(const Explanation& explanation, const ExplanationRequest& 
                 {"rows", json::array()}};
   Bins rest(flop, rates);
   for (size_t i = 0; i < explanation.candidates.size(); ++i) {
-    const ConsideredCandidate& one = explanation.candidates[i];
+    const ConsideredCandidate& one = explanation.ranked(i);
     if (i >= shown) {
       rest.add(one.estimate);
       continue;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +19,7 @@
 namespace lssar {
 namespace {
 
-// Options that only newer NVRTCs know; each is asked for once when the library is opened.
+// Options that only newer NVRTCs know; it is asked for them when the library is opened.
 //  -minimal: 20 ms of front end less (NVRTC 13.0, 2026-11): no texture or runtime types.
 //  -no-cache: NVRTC's own disk cache would only hold what ours holds.
 constexpr const char* kOptionalOptions[] = {"-minimal", "-no-cache"};
@@ -181,27 +183,41 @@ std::vector<int> supported_architectures(const NvrtcLibrary& nvrtc) {
   return architectures;
 }
 
+NvrtcResult compile_probe(Program& program, const std::vector<std::string>& options) {
+  const NvrtcResult result = program.create(kProbeSource, "probe.cu");
+  return result == kNvrtcSuccess ? program.compile(options) : result;
+}
+
+// Of kOptionalOptions, one by one.
+std::vector<std::string> known_options(const NvrtcLibrary& nvrtc) {
+  std::vector<std::string> known;
+  for (const char* option : kOptionalOptions) {
+    Program program(nvrtc);
+    if (compile_probe(program, {option, "--fdevice-syntax-only"}) == kNvrtcSuccess)
+      known.push_back(option);
+  }
+  return known;
+}
+
 // Compiles an empty kernel: shows that the library works, its full version (the interface has only
-// major.minor), and which optional options it knows.
+// major.minor), and which optional options it knows: most often all, which takes one compile.
 Result<NvrtcCompiler::Facts> probe(const NvrtcLibrary& nvrtc) {
   NvrtcCompiler::Facts facts;
   facts.architectures = supported_architectures(nvrtc);
-  for (const char* option : kOptionalOptions) {
-    Program program(nvrtc);
-    if (program.create(kProbeSource, "probe.cu") == kNvrtcSuccess &&
-        program.compile({option, "--fdevice-syntax-only"}) == kNvrtcSuccess) {
-      facts.optional_options.push_back(option);
-    }
+  facts.optional_options.assign(std::begin(kOptionalOptions), std::end(kOptionalOptions));
+  auto program = std::make_unique<Program>(nvrtc);
+  NvrtcResult result = compile_probe(*program, facts.optional_options);
+  if (result != kNvrtcSuccess) {
+    facts.optional_options = known_options(nvrtc);
+    program = std::make_unique<Program>(nvrtc);
+    result = compile_probe(*program, facts.optional_options);
   }
-  Program program(nvrtc);
-  NvrtcResult result = program.create(kProbeSource, "probe.cu");
-  if (result == kNvrtcSuccess) result = program.compile(facts.optional_options);
   if (result != kNvrtcSuccess) {
     return missing(fmt::format("{} was found but does not compile an empty kernel: {}\n{}",
                                nvrtc.library.path(), nvrtc.get_error_string(result),
-                               program.log()));
+                               program->log()));
   }
-  facts.version = version_in_ptx(program.ptx());
+  facts.version = version_in_ptx(program->ptx());
   if (facts.version.empty()) {
     int major = 0;
     int minor = 0;

@@ -35,7 +35,7 @@ std::vector<TuningRecord> synthetic_records(const Calibration& truth, double noi
     for (const Algorithm& algorithm : space.algorithms) {
       Enumeration found;
       enumerate_blocks(record.problem, target, algorithm, &found);
-      for (const Candidate& candidate : found.candidates) all.push_back(candidate.schedule);
+      all.insert(all.end(), found.candidates.begin(), found.candidates.end());
     }
     for (int i = 0; i < count / 4; ++i) {
       record.schedule = all[random() % all.size()];

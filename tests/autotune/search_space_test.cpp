@@ -75,12 +75,6 @@ const Algorithm* algorithm_named(const SearchSpace& space, const std::string& na
   return nullptr;
 }
 
-std::vector<Schedule> schedules_of(const Enumeration& found) {
-  std::vector<Schedule> schedules;
-  for (const Candidate& candidate : found.candidates) schedules.push_back(candidate.schedule);
-  return schedules;
-}
-
 TEST(SearchSpace, TheDefaultScheduleIsTheFirstCandidate) {
   for (const Case& c : many_cases()) {
     const SearchSpace space = c.space();
@@ -93,8 +87,7 @@ TEST(SearchSpace, TheDefaultScheduleIsTheFirstCandidate) {
       const Enumeration found = blocks_of(c, one);
       ASSERT_EQ(found.candidates.size(), 1u)
           << to_string(c.problem) << " " << c.target.name() << " " << algorithm.name;
-      EXPECT_EQ(found.candidates[0].schedule, algorithm.schedule);
-      EXPECT_EQ(found.candidates[0].algorithm, algorithm.name);
+      EXPECT_EQ(found.candidates[0], algorithm.schedule);
     }
   }
 }
@@ -105,7 +98,7 @@ TEST(SearchSpace, EveryCombinationIsACandidateADuplicateOrRejected) {
       uint64_t product = 1, reported = 0;
       for (const Dimension& dimension : algorithm.block) product *= dimension.values.size();
       Enumeration found;
-      found.on_rejected = [&](const Rejected&) { ++reported; };
+      found.on_rejected = [&](const Schedule&, std::string_view) { ++reported; };
       enumerate_blocks(c.problem, c.target, algorithm, &found);
       EXPECT_EQ(found.combinations, product);
       EXPECT_EQ(found.combinations, found.candidates.size() + found.duplicates + found.rejected());
@@ -119,7 +112,7 @@ TEST(SearchSpace, IsTheSameEveryTime) {
   const Case c = make_case(Pass::kForwardTrain, 128, "sm_90a");
   EXPECT_EQ(to_json(c.space()), to_json(c.space()));
   const Algorithm algorithm = c.space().algorithms[0];
-  EXPECT_EQ(schedules_of(blocks_of(c, algorithm)), schedules_of(blocks_of(c, algorithm)));
+  EXPECT_EQ(blocks_of(c, algorithm).candidates, blocks_of(c, algorithm).candidates);
 }
 
 TEST(SearchSpace, EveryValueIsOneOfItsField) {
@@ -163,10 +156,14 @@ TEST(SearchSpace, RejectsByEveryRuleAndSaysWhy) {
       reasons.emplace(rule_of(excluded.reason), excluded.reason);
     for (const Algorithm& algorithm : space.algorithms) {
       Enumeration found;
-      found.on_rejected = [&](const Rejected& rejected) {
-        EXPECT_EQ(rejected.reason.rfind("schedule." + rejected.rule, 0), 0u) << rejected.reason;
-        EXPECT_EQ(rejected.algorithm, algorithm.name);
-        reasons.emplace(rejected.rule, rejected.reason);
+      std::set<std::string> rules;
+      found.on_rejected = [&](const Schedule& schedule, std::string_view rule) {
+        if (!rules.emplace(rule).second) return;
+        const Breach breach = find_rejection(schedule, c.problem, c.target);
+        ASSERT_FALSE(breach.ok());
+        EXPECT_EQ(breach.rule(), rule);
+        EXPECT_EQ(rule_of(breach.reason()), rule) << breach.reason();
+        reasons.emplace(rule, breach.reason());
       };
       enumerate_blocks(c.problem, c.target, algorithm, &found);
       enumerate_threads(c.problem, c.target, algorithm, algorithm.schedule, &found);
@@ -202,11 +199,11 @@ TEST(SearchSpace, RejectsByEveryRuleAndSaysWhy) {
 TEST(SearchSpace, ADimensionOfOneValueChangesNothing) {
   const Case c = make_case(Pass::kForward, 128, "sm_90a");
   Algorithm algorithm = c.space().algorithms[0];
-  const std::vector<Schedule> before = schedules_of(blocks_of(c, algorithm));
+  const std::vector<Schedule> before = blocks_of(c, algorithm).candidates;
   algorithm.block.insert(
       algorithm.block.begin() + 2,
       {"softplus_degree", Level::kBlock, {algorithm.schedule.softplus_degree}, ""});
-  EXPECT_EQ(schedules_of(blocks_of(c, algorithm)), before);
+  EXPECT_EQ(blocks_of(c, algorithm).candidates, before);
 }
 
 TEST(SearchSpace, AnotherValueAddsCandidatesAndTakesNoneAway) {
@@ -215,10 +212,10 @@ TEST(SearchSpace, AnotherValueAddsCandidatesAndTakesNoneAway) {
   const Algorithm* found = algorithm_named(space, "hopper, dq atomic, static");
   ASSERT_NE(found, nullptr);
   Algorithm algorithm = *found;
-  const std::vector<Schedule> before = schedules_of(blocks_of(c, algorithm));
+  const std::vector<Schedule> before = blocks_of(c, algorithm).candidates;
   for (Dimension& dimension : algorithm.block)
     if (dimension.name == "dkdv.stages") dimension.values.push_back(5);
-  const std::vector<Schedule> after = schedules_of(blocks_of(c, algorithm));
+  const std::vector<Schedule> after = blocks_of(c, algorithm).candidates;
   EXPECT_GT(after.size(), before.size());
   for (const Schedule& schedule : before)
     EXPECT_NE(std::find(after.begin(), after.end(), schedule), after.end());
@@ -260,7 +257,7 @@ TEST(SearchSpace, BlockCandidatesHaveSourcesOfTheirOwn) {
     for (const Algorithm& algorithm : c.space().algorithms) {
       const Enumeration found = blocks_of(c, algorithm);
       for (size_t i = 0; i < found.candidates.size(); i += 1 + found.candidates.size() / 20) {
-        sources.insert(source_of(c, found.candidates[i].schedule));
+        sources.insert(source_of(c, found.candidates[i]));
         ++taken;
       }
     }
@@ -334,7 +331,7 @@ TEST(SearchSpace, OrderedSumsAreForEverybody) {
   ASSERT_NE(ordered, nullptr);
   EXPECT_EQ(ordered->schedule.dq_mode, DqMode::kOrdered);
   EXPECT_EQ(dimension_named(ordered->block, "dq.block_cols"), nullptr);
-  EXPECT_GT(schedules_of(blocks_of(c, *ordered)).size(), 1u);
+  EXPECT_GT(blocks_of(c, *ordered).candidates.size(), 1u);
   EXPECT_NE(algorithm_named(space, "portable, dq ordered"), nullptr);
   // Its blocks take their work tiles when they start.
   EXPECT_EQ(algorithm_named(space, "hopper, dq ordered, persistent"), nullptr);
@@ -353,7 +350,7 @@ TEST(SearchSpace, EpsilonByPassIsForHeadsThatAreWide) {
       algorithm_named(space, "portable, dq atomic, dk and dv apart, epsilon by pass");
   ASSERT_NE(atomic, nullptr);
   EXPECT_NE(dimension_named(atomic->block, "dq.block_cols"), nullptr);
-  EXPECT_GT(schedules_of(blocks_of(wide, *atomic)).size(), 1u);
+  EXPECT_GT(blocks_of(wide, *atomic).candidates.size(), 1u);
   for (const char* target : {"sm_80", "sm_90a"}) {
     for (const Algorithm& narrow : make_case(Pass::kBackward, 128, target).space().algorithms)
       EXPECT_EQ(narrow.schedule.epsilon, EpsilonFrom::kX) << narrow.name;
@@ -444,9 +441,8 @@ TEST(SearchSpace, ThreadsStartFromTheBaseGiven) {
   Enumeration found;
   enumerate_threads(c.problem, c.target, algorithm, base, &found);
   ASSERT_FALSE(found.candidates.empty());
-  EXPECT_EQ(found.candidates[0].schedule, base);
-  for (const Candidate& candidate : found.candidates)
-    EXPECT_EQ(candidate.schedule.forward, base.forward);
+  EXPECT_EQ(found.candidates[0], base);
+  for (const Schedule& schedule : found.candidates) EXPECT_EQ(schedule.forward, base.forward);
 }
 
 TEST(SearchSpace, DegreesSuitTheType) {
@@ -485,10 +481,10 @@ TEST(SearchSpace, WhatWouldSpillForCertainIsNotWorthATry) {
   EXPECT_TRUE(check_worth(schedule, c.problem, c.target).ok());
   // Two tiles of scores in flight and o: 192 + 64 of 240.
   schedule.forward.block_cols = 192;
-  const Status status = check_worth(schedule, c.problem, c.target);
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(rule_of(status.message()), "forward.registers");
-  EXPECT_NE(status.message().find("256"), std::string::npos) << status.message();
+  const Breach breach = check_worth(schedule, c.problem, c.target);
+  ASSERT_FALSE(breach.ok());
+  EXPECT_EQ(breach.rule(), "forward.registers");
+  EXPECT_NE(breach.reason().find("256"), std::string::npos) << breach.reason();
   schedule.hopper.overlap = false;
   EXPECT_TRUE(check_worth(schedule, c.problem, c.target).ok());
 }

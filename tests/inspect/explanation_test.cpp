@@ -79,7 +79,7 @@ TEST_P(ExplanationOf, NamesAReasonForEveryCombination) {
   uint64_t total = 0;
   for (const uint64_t count : counts) total += count;
   EXPECT_EQ(total, explanation.candidates.size());
-  EXPECT_EQ(explanation.candidates[0].standing, Standing::kChosen);
+  EXPECT_EQ(explanation.ranked(0).standing, Standing::kChosen);
   for (const ConsideredCandidate& candidate : explanation.candidates) {
     ASSERT_FALSE(reason_of(explanation, candidate).empty());
     ASSERT_GT(candidate.estimate.ms, 0) << to_string(candidate.schedule);
@@ -143,7 +143,7 @@ TEST(Explanation, RecordsDecideBeforeEstimates) {
   const auto* const second = find(explanation, slower.schedule);
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(second->standing, Standing::kSlower);
-  EXPECT_EQ(second, &explanation.candidates[1]);  // what was timed stands before estimates
+  EXPECT_EQ(second, &explanation.ranked(1));  // what was timed stands before estimates
   EXPECT_THAT(reason_of(explanation, *second), HasSubstr("measured 1.5 ms, 1.200 x"));
   const auto* const third = find(explanation, spills.schedule);
   ASSERT_NE(third, nullptr);
@@ -172,7 +172,7 @@ TEST(Explanation, AScheduleOfTheCallersMayBeNoneOfTheSpace) {
   ASSERT_TRUE(validate(*request.given, request.problem, request.target).ok());
   const Explanation explanation = explain(request);
   EXPECT_EQ(explanation.choice.origin, ScheduleOrigin::kGiven);
-  EXPECT_EQ(explanation.candidates[0].standing, Standing::kChosen);
+  EXPECT_EQ(explanation.ranked(0).standing, Standing::kChosen);
   EXPECT_EQ(explanation.combinations,
             explanation.candidates.size() + explanation.duplicates + rejected(explanation));
 }

@@ -36,7 +36,7 @@ inline std::vector<TuningRecord> recorded_candidates(size_t count) {
   std::vector<TuningRecord> records;
   for (size_t i = 0; i < found.candidates.size() && i < count; ++i) {
     TuningRecord record = base;
-    record.schedule = found.candidates[i].schedule;
+    record.schedule = found.candidates[i];
     record.source_hash = *schedule_source_hash(base.problem, record.schedule, target);
     record.chosen = i == 0;
     record.ms = 1.25 + 0.001 * double(i % 97);
