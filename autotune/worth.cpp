@@ -37,10 +37,10 @@ Breach check_blocks(const Refuse& refuse, const TilingRules& rules, const Tiling
 }
 
 Breach check_tiling(const Refuse& refuse, const TilingRules& rules, const Schedule& schedule,
-                    const Tiling& tiling, int accumulators, int portable_bytes,
+                    const Tiling& tiling, int accumulators, int shared_bytes,
                     const Target& target) {
   if (schedule.variant == Variant::kPortable)
-    LSSAR_RETURN_IF_BROKEN(check_blocks(refuse, rules, tiling, portable_bytes, target));
+    LSSAR_RETURN_IF_BROKEN(check_blocks(refuse, rules, tiling, shared_bytes, target));
   return check_registers(refuse, rules, accumulators, thread_registers(schedule, tiling, target));
 }
 
@@ -49,18 +49,21 @@ Breach check_tiling(const Refuse& refuse, const TilingRules& rules, const Schedu
 Breach check_worth(const Schedule& schedule, const Problem& problem, const Target& target,
                    Reasons reasons) {
   const Refuse refuse(reasons);
+  const auto portable_bytes = [&](int (*bytes)(const Problem&, const Schedule&)) {
+    return schedule.variant == Variant::kPortable ? bytes(problem, schedule) : 0;
+  };
   if (problem.pass != Pass::kBackward)
     return check_tiling(refuse, kForwardRules, schedule, schedule.forward,
                         forward_accumulators(problem, schedule),
-                        forward_shared_bytes(problem, schedule), target);
+                        portable_bytes(forward_shared_bytes), target);
   LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDkdvRules, schedule, schedule.dkdv,
                                       dkdv_accumulators(problem, schedule),
-                                      dkdv_shared_bytes(problem, schedule), target));
+                                      portable_bytes(dkdv_shared_bytes), target));
   if (!has_dq_tiles(schedule)) return {};
   const int accumulators =
       sums_dq(schedule) ? epsilon_accumulators(schedule) : dq_accumulators(problem, schedule);
   return check_tiling(refuse, kDqRules, schedule, schedule.dq, accumulators,
-                      dq_shared_bytes(problem, schedule), target);
+                      portable_bytes(dq_shared_bytes), target);
 }
 
 Breach find_rejection(const Schedule& schedule, const Problem& problem, const Target& target,
