@@ -73,6 +73,12 @@ LSSAR_DEVICE u32 bits_of_float(float x) {
   return result;
 }
 
+LSSAR_DEVICE u64 multiply_wide(u32 a, u32 b) {
+  u64 product;
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+  return product;
+}
+
 LSSAR_DEVICE u64 pack_words(u32 low, u32 high) {
   u64 result;
   asm("mov.b64 %0, {%1, %2};" : "=l"(result) : "r"(low), "r"(high));

@@ -21,14 +21,17 @@ inline constexpr int kSwizzleAlignment = kSwizzleBytes * kSwizzleRows;
 // others for each operand, since a word that two operands share is copied for each wgmma, too.
 // Products that follow one another best share them.
 struct DescriptorWords {
-  u32 left;  // of operands that both have descriptors
-  u32 right;
-  u32 right_of_registers;  // where the left one is in registers
+  u32 high;
+  u32 one;  // 1, which the assembler does not know: see advance
 
   explicit LSSAR_DEVICE DescriptorWords(u32 address)
-      : left(kWord + (address >> 29)),
-        right(kWord + (address >> 30)),
-        right_of_registers(kWord + (address >> 31)) {}
+      : high(kWord + (address >> 30)), one(1 + (address >> 29)) {}
+
+  // The descriptor of what is `distance` bytes, a constant, further on. NOTE: as one wide
+  // multiply-add, where an addition to the lower word would have the upper one copied as well.
+  LSSAR_DEVICE u64 advance(u64 descriptor, u32 distance) const {
+    return descriptor + multiply_wide(one, distance >> 4);
+  }
 
  private:
   static constexpr u32 kSwizzle128 = u32{1} << 30;
@@ -69,28 +72,33 @@ struct SwizzledTile {
 
   // Descriptors (PTX ISA, "matrix descriptor"), in units of 16 bytes: bits 0-13 address, 16-29
   // distance of chunks along the non-contiguous dimension, 32-45 distance of groups of 8 rows,
-  // 62-63 = 1: 128-byte swizzle. `offset`, a constant, is added last: one instruction per product.
-  // NOTE: shared addresses are below 2^18, so nothing is carried into the distance.
-  static LSSAR_DEVICE u64 descriptor(u32 address, u32 chunk_distance, u32 offset, u32 high) {
-    const u32 low = ((chunk_distance >> 4) << 16 | address >> 4) + (offset >> 4);
-    return pack_words(low, high);
+  // 62-63 = 1: 128-byte swizzle. Those of a product's later steps are DescriptorWords::advance'd by
+  // a distance. NOTE: shared addresses are below 2^18, so nothing is carried out of bits 0-13.
+  static LSSAR_DEVICE u64 descriptor(u32 address, u32 chunk_distance, u32 high) {
+    return pack_words((chunk_distance >> 4) << 16 | address >> 4, high);
   }
 
-  // Rows from row0 (a multiple of 8) are rows of a, or columns of b; the depth is the 16 columns
-  // from 16 * step.
-  LSSAR_DEVICE u64 by_rows(int row0, int step, u32 high) const {
+  // Rows from row0 (a multiple of 8) are rows of a, or columns of b; the depth is the first 16
+  // columns.
+  LSSAR_DEVICE u64 by_rows(int row0, u32 high) const {
+    return descriptor(base + row0 * kSwizzleBytes, kVectorBytes, high);
+  }
+  // To the 16 columns from 16 * step.
+  static constexpr LSSAR_DEVICE u32 columns_distance(int step) {
     constexpr int kStepsPerChunk = kChunkCols / kDepth;
-    return descriptor(base + row0 * kSwizzleBytes, kVectorBytes,
-                      step / kStepsPerChunk * kChunkBytes + step % kStepsPerChunk * kDepth * 2,
+    return step / kStepsPerChunk * kChunkBytes + step % kStepsPerChunk * kDepth * 2;
+  }
+
+  // Columns from col0 are rows of a, or columns of b; the depth is the first 16 rows. For the
+  // transposed forms of wgmma. REQUIRES: col0 is a multiple of 64, or all columns used are in its
+  // chunk and it is a multiple of 8.
+  LSSAR_DEVICE u64 by_columns(int col0, u32 high) const {
+    return descriptor(base + col0 / kChunkCols * kChunkBytes + col0 % kChunkCols * 2, kChunkBytes,
                       high);
   }
-
-  // Columns from col0 are rows of a, or columns of b; the depth is the 16 rows from 16 * step. For
-  // the transposed forms of wgmma. REQUIRES: col0 is a multiple of 64, or all columns used are in
-  // its chunk and it is a multiple of 8.
-  LSSAR_DEVICE u64 by_columns(int col0, int step, u32 high) const {
-    return descriptor(base + col0 / kChunkCols * kChunkBytes + col0 % kChunkCols * 2, kChunkBytes,
-                      step * kDepth * kSwizzleBytes, high);
+  // To the 16 rows from 16 * step.
+  static constexpr LSSAR_DEVICE u32 rows_distance(int step) {
+    return step * kDepth * kSwizzleBytes;
   }
 };
 

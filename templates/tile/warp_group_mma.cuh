@@ -26,14 +26,13 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int ro
   static_assert(TileA::kCols == TileB::kCols, "both tiles have the depth as columns");
   static_assert(TileB::kRows == kTiles * kTileCols, "one row of b per column of d");
   using Instruction = Wgmma<typename TileA::Element, TileB::kRows>;
-  a = a.renewed();
-  b = b.renewed();
-  Instruction::template begin_shared<0, 0>(d.at, a.by_rows(row0, 0, words.left),
-                                           b.by_rows(0, 0, words.right));
+  const u64 left = a.renewed().by_rows(row0, words.high);
+  const u64 right = b.renewed().by_rows(0, words.high);
+  Instruction::template begin_shared<0, 0>(d.at, left, right);
 #pragma unroll
   for (int step = 1; step < kDepthSteps<TileA::kCols>; ++step)
-    Instruction::template shared<0, 0>(d.at, a.by_rows(row0, step, words.left),
-                                       b.by_rows(0, step, words.right));
+    Instruction::template shared<0, 0>(d.at, words.advance(left, TileA::columns_distance(step)),
+                                       words.advance(right, TileB::columns_distance(step)));
 }
 template <int kTiles, class TileA, class TileB>
 LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int row0, TileB b) {
@@ -48,29 +47,29 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const ColumnsOp
   static_assert(TileB::kCols == kCols, "both have the depth as columns");
   static_assert(TileB::kRows == kTiles * kTileCols, "one row of b per column of d");
   using Instruction = Wgmma<T, TileB::kRows>;
-  b = b.renewed();
-  Instruction::template begin_registers<0>(d.at, a.at[0],
-                                           b.by_rows(0, 0, words.right_of_registers));
+  const u64 right = b.renewed().by_rows(0, words.high);
+  Instruction::template begin_registers<0>(d.at, a.at[0], right);
 #pragma unroll
   for (int step = 1; step < kDepthSteps<kCols>; ++step)
     Instruction::template registers<0>(d.at, a.at[step],
-                                       b.by_rows(0, step, words.right_of_registers));
+                                       words.advance(right, TileB::columns_distance(step)));
 }
 
-// Starts d += a b: a from registers; `b` has the depth as rows.
+// Starts d += a b: a from registers; `b` has the depth as rows. Only steps from first_step up to
+// end_step, constants, of 16 columns of a.
 template <class T, int kDepthTiles, int kTiles, class TileB>
 LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
                                  const typename TileMma16<T>::template Operand<kDepthTiles>& a,
-                                 TileB b) {
+                                 TileB b, int first_step = 0, int end_step = kDepthTiles / 2) {
   const DescriptorWords words(b.base);
   static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
   static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
   using Instruction = Wgmma<T, TileB::kCols>;
-  b = b.renewed();
+  const u64 right = b.renewed().by_columns(0, words.high);
 #pragma unroll
-  for (int step = 0; step < kDepthTiles / 2; ++step)
+  for (int step = first_step; step < end_step; ++step)
     Instruction::template registers<1>(d.at, a.at[step],
-                                       b.by_columns(0, step, words.right_of_registers));
+                                       words.advance(right, TileB::rows_distance(step)));
 }
 
 // The same with 64 rows of a tile in shared memory as `a`, from row0 on.
@@ -79,13 +78,13 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d, TileA a, int row0, TileB b
   static_assert(TileB::kRows == TileA::kCols, "one row of b per column of a");
   static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
   using Instruction = Wgmma<typename TileA::Element, TileB::kCols>;
-  a = a.renewed();
-  b = b.renewed();
   const DescriptorWords words(b.base);
+  const u64 left = a.renewed().by_rows(row0, words.high);
+  const u64 right = b.renewed().by_columns(0, words.high);
 #pragma unroll
   for (int step = 0; step < TileA::kCols / 16; ++step)
-    Instruction::template shared<0, 1>(d.at, a.by_rows(row0, step, words.left),
-                                       b.by_columns(0, step, words.right));
+    Instruction::template shared<0, 1>(d.at, words.advance(left, TileA::columns_distance(step)),
+                                       words.advance(right, TileB::rows_distance(step)));
 }
 
 // Starts d = aT b: `a` and `b` have the depth as rows; d's rows are the first 64 columns of a, its
@@ -96,14 +95,13 @@ LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, T
   const DescriptorWords words(b.base);
   static_assert(TileA::kRows == TileB::kRows, "both tiles have the depth as rows");
   using Instruction = Wgmma<typename TileA::Element, kTiles * kTileCols>;
-  a = a.renewed();
-  b = b.renewed();
-  Instruction::template begin_shared<1, 1>(d.at, a.by_columns(0, 0, words.left),
-                                           b.by_columns(b_col0, 0, words.right));
+  const u64 left = a.renewed().by_columns(0, words.high);
+  const u64 right = b.renewed().by_columns(b_col0, words.high);
+  Instruction::template begin_shared<1, 1>(d.at, left, right);
 #pragma unroll
   for (int step = 1; step < TileA::kRows / 16; ++step)
-    Instruction::template shared<1, 1>(d.at, a.by_columns(0, step, words.left),
-                                       b.by_columns(b_col0, step, words.right));
+    Instruction::template shared<1, 1>(d.at, words.advance(left, TileA::rows_distance(step)),
+                                       words.advance(right, TileB::rows_distance(step)));
 }
 
 // The tile's 16 rows from row0 on, a multiple of 8, as an operand: the reverse of store_operand.
@@ -147,13 +145,17 @@ LSSAR_DEVICE void pin(Fragment<kTiles>& x) {
     for (int e = 0; e < 4; ++e) pin_register(x.at[n][e]);
 }
 
+// One step of an operand.
+LSSAR_DEVICE void pin_registers(u32 (&step)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) pin_register(step[i]);
+}
+
 // The operand of a product that is about to start, or has ended.
 template <class Operand>
 LSSAR_DEVICE void pin_operand(Operand& operand) {
 #pragma unroll
-  for (auto& step : operand.at)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) pin_register(step[i]);
+  for (auto& step : operand.at) pin_registers(step);
 }
 
 // Waits until at most kPending groups are in flight; `x` is then there.
