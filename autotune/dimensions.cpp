@@ -167,7 +167,7 @@ constexpr DimensionRow kRows[] = {
     // ---- block: the backward
     {"dkdv.block_rows", Level::kBlock, "[64, 128, 192]",
      "keys of a block, 64 to a consumer: more share each query tile", hopper_dkdv},
-    {"dkdv.block_cols", Level::kBlock, "[16, 32, 48, 64, 96]",
+    {"dkdv.block_cols", Level::kBlock, "[32, 48, 64, 80, 96]",
      "queries per tile: dk, dv and two tiles of scores must fit in registers", hopper_dkdv},
     {"dkdv.stages", Level::kBlock, "[2, 4]", "slots of the dk/dv kernel's ring", hopper_dkdv},
     {"dkdv.min_blocks", Level::kBlock, "[1, 2]", "blocks of the dk/dv kernel per SM", hopper_dkdv},

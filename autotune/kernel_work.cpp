@@ -13,12 +13,12 @@ namespace {
 // ---- figures of docs/performance.md ("instruction slots"), read from machine code.
 constexpr double kTableMultiplications = 5;  // base holds those of p = 15
 constexpr int kTableDegree = 4;  // and this polynomial
-constexpr LoopSlots kSumScores = {7.3, 32, 0.375};
-constexpr LoopSlots kSumOperands = {5.0, 32, 0.375};
+constexpr LoopSlots kSumScores = {7.3, 45, 0.125};
+constexpr LoopSlots kSumOperands = {5.0, 44, 0.125};
 constexpr LoopSlots kWeighScores = {15.9, 75, 0.23};
 constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
-constexpr LoopSlots kDkdv = {21.5, 75, 0.33};
+constexpr LoopSlots kDkdv = {21.4, 49, 0.25};
 constexpr LoopSlots kDq = {19, 120, 0};
 constexpr LoopSlots kEpsilon = {16, 85, 0};
 // Weights through shared memory: the stores; written, and read as rows, at 2 bytes each.

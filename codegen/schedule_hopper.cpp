@@ -321,11 +321,18 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   if (schedule.dq_mode == DqMode::kAtomic) hopper.sum_path = StorePath::kTma;
   schedule.split_dkdv = dims > kMaxCols;
   schedule.dkdv.block_rows = 128;
-  schedule.dkdv.block_cols = sums ? 64 : dims <= 192 ? 48 : 32;
-  fit_sum_path(schedule, problem, target);
-  fill_stages(schedule.dkdv, 4, [&] {
+  const auto fits = [&] {
     return hopper_dkdv_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
-  });
+  };
+  schedule.dkdv.block_cols = dims <= 128 ? 96 : dims <= 192 ? 80 : 64;
+  schedule.dkdv.stages = kMinStages;
+  if (sums) {
+    schedule.dkdv.block_cols = 64;
+  } else {
+    while (schedule.dkdv.block_cols > 16 && !fits()) schedule.dkdv.block_cols -= 16;
+  }
+  fit_sum_path(schedule, problem, target);
+  fill_stages(schedule.dkdv, 4, fits);
   if (!has_dq_tiles(schedule)) return;
   schedule.dq.block_rows = 128;
   schedule.dq.block_cols = dims <= 128 ? 96 : dims <= 256 ? 80 : dims <= 384 ? 48 : 32;
@@ -366,9 +373,11 @@ Status hopper_reason(const Problem& problem, const Target& target) {
 }
 
 bool prefers_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {
-  // Where it sums dq, dk, dv and a tile's dq of more columns leave too few registers: they spill.
-  const bool spills = problem.pass == Pass::kBackward && sums_dq(schedule) &&
-                      problem.head_dim + problem.head_dim_v > 128;
+  // Where it sums dq, tiles of 64 queries of more columns do not fit, or spill.
+  const int dims = problem.head_dim + problem.head_dim_v;
+  const bool is_short = problem.dtype == DType::kFp16 && schedule.dq_mode == DqMode::kOrdered;
+  const bool spills =
+      problem.pass == Pass::kBackward && sums_dq(schedule) && dims > (is_short ? 192 : kMaxCols);
   return hopper_reason(problem, target).ok() && !spills;
 }
 

@@ -140,7 +140,7 @@ struct BackwardDkdv {
   template <bool kWithDk>
   LSSAR_DEVICE void weigh(Scores& s, Scores& d, u32 constants, i64 first_query) const {
     const int limit = diagonal(first_query);
-    weigh_keys<Config, kWithDk, kGradHasKeyNorm, true>(
+    weigh_keys<Config, kWithDk, kGradHasKeyNorm, true, true>(
         s, d, PackedConstants{constants}, key_norm, warp_row0(),
         {limit, Config::kIsCausal && limit < Shape::BLOCK_N - 1});
   }

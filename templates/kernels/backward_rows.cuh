@@ -42,6 +42,16 @@ LSSAR_DEVICE SavedStats load_stats(const AttentionParams& p, i64 count, i64 row)
           p.saved_stats[3 * count + row]};
 }
 
+// zs^(-1/p). One step of Newton's makes float32 of the approximations: weights have p times its
+// relative error. REQUIRES: zs >= 1, about.
+template <class Config>
+LSSAR_DEVICE float inverse_root(float zs) {
+  const float inverse_power = 1.0f / static_cast<float>(Config::kPower);
+  const float root = exp2_approx(-log2_approx(zs) * inverse_power);
+  const float product = zs * Config::power_slope(root) * root;
+  return fma(root * inverse_power, 1.0f - product, root);
+}
+
 template <class Config>
 LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
                                              const SavedStats& stats, float delta, float g_x) {
@@ -53,15 +63,16 @@ LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
   row.score_scale = score_scale;
   const WeightScale weights =
       weight_scale<Config>(num_keys, stats.r / kLn2, stats.m, stats.largest_score);
-  row.slope = weights.slope;
-  row.intercept = fma(-weights.origin, weights.slope, weights.intercept);
-  row.inverse_zs = kWeightRange<typename Config::Element> / stats.zs;
-  row.gain = power * num_keys / (stats.m * stats.zs) * grad_scale;
+  const float root = inverse_root<Config>(stats.zs);
+  row.slope = weights.slope * root;
+  row.intercept = fma(-weights.origin, weights.slope, weights.intercept) * root;
+  row.range = kWeightRange<typename Config::Element>;
+  row.gain = power * num_keys / stats.m * grad_scale * root;
   row.gain_delta = row.gain * delta;
   row.epsilon = power * row_offset<Config>(num_keys) * g_x * grad_scale;
   // The clamp of u to [0, 1] hides a NaN: these factors bring it back.
   if (is_nan(stats.r) || is_nan(stats.m) || is_nan(stats.zs))
-    row.inverse_zs = row.gain = row.epsilon = quiet_nan();
+    row.range = row.gain = row.epsilon = quiet_nan();
   return row;
 }
 

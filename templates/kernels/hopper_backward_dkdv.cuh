@@ -9,8 +9,9 @@
 // and dS' feed dv and dk from registers. Warp group 0 is the producer. kSplitDkdv: one sweep over
 // the queries for dv, a second one for dk.
 //
-// The product of the weights runs beside the rounding of dS', and is waited for with those that use
-// dS'. (The next tile's scores are not begun early: at d = 128 there are no registers for them.)
+// Products start 16 queries at a time, as soon as those are weighed, and run beside the arithmetic
+// of the next 16: those of the weights, and of dS' where it needs no scale of the whole tile
+// (bf16). (The next tile's scores are not begun early: at d = 128 there are no registers for them.)
 // kPingPong: consumers take turns in starting the products of scores.
 //
 // kSumsDq: dS' of all consumers goes through shared memory (two tiles in turns, so that one
@@ -49,6 +50,7 @@ struct DkdvConsumer {
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
   static constexpr int kQueryTiles = Shape::BLOCK_Q / kTileCols;
+  static constexpr int kSteps = kQueryTiles / 2;  // 16 queries: the depth of a product
   using Scores = Fragment<kQueryTiles>;
   using Operand = typename Mma::template Operand<kQueryTiles>;
   using KeyGrads = Fragment<Config::kHeadDim / kTileCols>;
@@ -61,15 +63,17 @@ struct DkdvConsumer {
   static constexpr bool kGradHasKeyNorm = Config::kSumsDq || GradScale<Element>::kIsNeeded;
   // Where registers are short.
   static constexpr bool kMasksLate =
-      Config::kSumsDq || (GradScale<Element>::kIsNeeded && Config::kHeadDim > 64);
+      GradScale<Element>::kIsNeeded ? Config::kSumsDq || Config::kHeadDim > 64 : Config::kOrderedDq;
+  // Where weights need no range, dv takes the NaN of rows that saw one from dk: a multiplication
+  // per score less.
+  static constexpr bool kWeightsHaveRange = GradScale<Element>::kIsNeeded || Config::kSplitDkdv;
 
   const AttentionParams& p;
   const TensorMap& sum_map;
   DkdvShared<Config> shared;
   int group;  // of the consumers
   ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
-  RingCursor<Shape::kSlots> filled;    // next slot to wait for
-  RingCursor<Shape::kSlots> released;  // next slot to give back: see oldest_slot
+  RingCursor<Shape::kSlots> cursor;  // slot in use, or to wait for
   RingCursor<1> owned_cursor;
   float key_norm[2];
 
@@ -97,21 +101,18 @@ struct DkdvConsumer {
   LSSAR_DEVICE void release_slot() {
     fence_async_shared();  // row constants were read before TMA overwrites them
     warp_barrier();
-    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(oldest_slot()));
-    if constexpr (!Config::kOrderedDq) released.advance();
-  }
-  // In use. Where registers are short, there is one cursor, which is a slot ahead.
-  LSSAR_DEVICE int oldest_slot() const {
-    if constexpr (!Config::kOrderedDq) return released.slot;
-    return filled.slot == 0 ? Shape::kSlots - 1 : filled.slot - 1;
+    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(cursor.slot));
+    cursor.advance();
   }
 
-  // s = k qᵀ and, for dk, d = v gᵀ of the next tile; returns its slot.
+  LSSAR_DEVICE void wait_slot() const {
+    mbarrier_wait(shared.ring().full(cursor.slot), cursor.parity);
+  }
+
+  // s = k qᵀ and, for dk, d = v gᵀ of the tile in the cursor's slot.
   template <bool kWithDk>
-  LSSAR_DEVICE int multiply_scores(Scores& s, Scores& d) {
-    const int slot = filled.slot;
-    mbarrier_wait(shared.ring().full(slot), filled.parity);
-    filled.advance();
+  LSSAR_DEVICE void multiply_scores(Scores& s, Scores& d) const {
+    const int slot = cursor.slot;
     turns.take();
     wgmma_fence();
     const DescriptorWords words(shared.queries(slot).base);
@@ -122,7 +123,6 @@ struct DkdvConsumer {
     turns.pass();
     finish<0>(s);
     if constexpr (kWithDk) pin(d);
-    return slot;
   }
 
   // Key row - query column of the tile at `first_query` is visible up to this.
@@ -132,28 +132,28 @@ struct DkdvConsumer {
     return static_cast<int>(minimum(maximum(limit, -far), far));
   }
 
-  // Whether dS' may be rounded as soon as it is there: no scale to find first, no residual to take.
-  static constexpr bool kRoundsAtOnce = !Config::kSumsDq && !GradScale<Element>::kIsNeeded;
+  // Whether dS' is rounded as soon as it is there, with no scale to find first.
+  static constexpr bool kRoundsAtOnce = !GradScale<Element>::kIsNeeded;
 
-  // Products -> M, rounded, and dS', rounded with kRoundsAtOnce. NOTE: 16 queries after the other,
-  // so that what is rounded makes room for what is next: all at once took more registers than there
-  // are.
+  LSSAR_DEVICE KeyMask mask_of(const Work& work, const Item& item) const {
+    const int limit = diagonal(work, item.first_query);
+    return {limit, Config::kIsCausal && limit < warp_row0() + kWarpRows - 1};
+  }
+
+  // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: their
+  // products start before the next ones are weighed: all queries at once took more registers than
+  // there are.
   template <bool kWithDv, bool kWithDk>
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int slot,
-                          const Work& work, const Item& item) {
-    const int limit = diagonal(work, item.first_query);
-    const KeyMask mask{limit, Config::kIsCausal && limit < warp_row0() + kWarpRows - 1};
+                          const KeyMask& mask, int step) const {
+    // NOTE: with both tiles of a step at once the d 64 kernel of kSumsByTma spills.
+    constexpr int kTilesAtOnce = Config::kSumsDq ? 1 : 2;
 #pragma unroll
-    for (int step = 0; step < kQueryTiles / 2; ++step) {
-      // NOTE: with both tiles of a step at once the d 64 kernel of kSumsByTma spills.
-      constexpr int kTilesAtOnce = Config::kSumsDq ? 1 : 2;
-#pragma unroll
-      for (int n = 2 * step; n < 2 * step + 2; n += kTilesAtOnce)
-        weigh_keys<Config, kWithDk, kGradHasKeyNorm, kMasksLate>(
-            s, d, shared.constants(slot), key_norm, warp_row0(), mask, n, n + kTilesAtOnce);
-      if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
-      if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
-    }
+    for (int n = 2 * step; n < 2 * step + 2; n += kTilesAtOnce)
+      weigh_keys<Config, kWithDk, kGradHasKeyNorm, kMasksLate, kWeightsHaveRange>(
+          s, d, shared.constants(slot), key_norm, warp_row0(), mask, n, n + kTilesAtOnce);
+    if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
+    if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
   }
 
   // The largest gradient of the warp, or of all consumers where they round to one tile.
@@ -263,82 +263,110 @@ struct DkdvConsumer {
     bulk_commit();
   }
 
-  // dq of the item's queries from the dS' that was shared last; ends all products before.
-  LSSAR_DEVICE void multiply_query_grads(const Sums& sums, const Work& work, const Item& item,
-                                         int buffer) {
-    QueryGrads dq;
+  // The products of the weights, and with kAddsAtOnce of dS', of these 16 queries.
+  template <bool kWithDv, bool kAddsAtOnce>
+  LSSAR_DEVICE void start_step(Sums& sums, Operand& weights, Operand& grads, int slot, int step) {
+    if constexpr (kWithDv) pin_step(sums.dv, weights, step);
+    if constexpr (kAddsAtOnce) pin_step(sums.dk, grads, step);
     wgmma_fence();
-    start_query_grads(dq, buffer);
-    wgmma_commit();
-    finish<0>(dq);
-    add_query_grads(dq, work, item, sums.scale.inverse());
+    if constexpr (kWithDv)
+      start_multiply<Element>(sums.dv, weights, shared.grads(slot), step, step + 1);
+    if constexpr (kAddsAtOnce)
+      start_multiply<Element>(sums.dk, grads, shared.queries(slot), step, step + 1);
   }
 
-  LSSAR_DEVICE void start_values(Sums& sums, Operand& weights, int slot) {
-    pin(sums.dv);
-    pin_operand(weights);
-    wgmma_fence();
-    start_multiply<Element>(sums.dv, weights, shared.grads(slot));
-    wgmma_commit();
+  template <class Sum>
+  static LSSAR_DEVICE void pin_step(Sum& sum, Operand& operand, int step) {
+    pin(sum);
+    pin_registers(operand.at[step]);
+  }
+  template <class Sum>
+  static LSSAR_DEVICE void pin_sum(Sum& sum, Operand& operand) {
+    pin(sum);
+    pin_operand(operand);
   }
 
-  // dS' of a tile to dk, and with atomic sums to dq. The weights' product may be in flight.
-  LSSAR_DEVICE void add_gradients(Sums& sums, Operand& grads, Scores& d, int slot, const Work& work,
-                                  const Item& item) {
-    if constexpr (GradScale<Element>::kIsNeeded) sums.scale.apply(largest_gradient(d), d, sums.dk);
-    if constexpr (!kRoundsAtOnce) Mma::round(grads, d);
-    int buffer = score_buffer(item);
-    if constexpr (Config::kSumsDq) {
-      const bool has_residual =
-          num_grad_parts<Config>(num_visible_keys<Config>(p, item.first_query)) > 1;
-      Operand residual;
-      if (has_residual) {
-        Mma::subtract(d, grads);
-        Mma::round(residual, d);
-      }
-      share_grads(grads, buffer);
-      if (has_residual) {
-        multiply_query_grads(sums, work, item, buffer);
-        buffer ^= 1;
-        share_grads(residual, buffer);
-      }
-    }
+  // dS' of a tile, rounded, with kSumsDq to dq, and but for kRoundsAtOnce to dk. REQUIRES: no
+  // product that reads `grads` is in flight; ends all others.
+  template <bool kWithDk>
+  LSSAR_DEVICE void add_gradients(Sums& sums, Operand& grads, int slot, const Work& work,
+                                  const Item& item, int buffer) {
+    if constexpr (Config::kSumsDq) share_grads(grads, buffer);
     QueryGrads dq;  // NOTE: of this tile only; were it kept, its registers would be taken all along
-    pin(sums.dk);
-    pin_operand(grads);
+    if constexpr (kWithDk) {
+      pin(sums.dk);
+      pin_operand(grads);
+    }
     wgmma_fence();
-    start_multiply<Element>(sums.dk, grads, shared.queries(slot));
+    if constexpr (kWithDk) start_multiply<Element>(sums.dk, grads, shared.queries(slot));
     if constexpr (Config::kSumsDq) start_query_grads(dq, buffer);
     wgmma_commit();
     wgmma_wait<0>();
-    pin(sums.dk);
-    pin_operand(grads);
+    if constexpr (kWithDk) {
+      pin(sums.dk);
+      pin_operand(grads);
+    }
     if constexpr (Config::kSumsDq) {
       pin(dq);
       add_query_grads(dq, work, item, sums.scale.inverse());
-      if constexpr (Config::kOrderedDq) end_turn(turn(work, item));
-      // A residual was in the buffer that the next item has.
-      if (buffer != score_buffer(item)) all_consumers_barrier<Shape::kNumConsumers>();
     }
+  }
+
+  // What rounding dS' dropped, to dq. Computed anew: kept from the first time, it would take
+  // registers in every tile.
+  LSSAR_DEVICE void add_residual(Sums& sums, const Work& work, const Item& item,
+                                 const KeyMask& mask) {
+    const int slot = cursor.slot;
+    Scores s, d;
+    multiply_scores<true>(s, d);
+    Operand weights, grads;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+      weigh<false, true>(weights, grads, s, d, slot, mask, step);
+    if constexpr (!kRoundsAtOnce) round_gradients(sums, grads, d);
+    Mma::subtract(d, grads);
+    Mma::round(grads, d);
+    // In the buffer that the next item writes: hence the barrier.
+    add_gradients<false>(sums, grads, slot, work, item, score_buffer(item) ^ 1);
+    all_consumers_barrier<Shape::kNumConsumers>();
+  }
+
+  LSSAR_DEVICE void round_gradients(Sums& sums, Operand& grads, Scores& d) {
+    if constexpr (GradScale<Element>::kIsNeeded) sums.scale.apply(largest_gradient(d), d, sums.dk);
+    Mma::round(grads, d);
   }
 
   template <bool kWithDv, bool kWithDk>
   LSSAR_DEVICE void sweep(Sums& sums, const Work& work) {
 #pragma unroll 1
-    for (Item item(p, work); item.is_valid(); item.advance(p, work)) {
+    for (Item item = Item(p, work).as_uniform(); item.is_valid(); item.advance(p, work)) {
       Scores s, d;
-      const int slot = multiply_scores<kWithDk>(s, d);
+      wait_slot();
+      multiply_scores<kWithDk>(s, d);
+      const int slot = cursor.slot;
       Operand weights, grads;
-      weigh<kWithDv, kWithDk>(weights, grads, s, d, slot, work, item);
-      if constexpr (kWithDv) start_values(sums, weights, slot);
-      if constexpr (kWithDk) {
-        add_gradients(sums, grads, d, slot, work, item);
+      const KeyMask mask = mask_of(work, item);
+      constexpr bool kAddsAtOnce = kWithDk && kRoundsAtOnce;
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        weigh<kWithDv, kWithDk>(weights, grads, s, d, slot, mask, step);
+        if constexpr (kWithDv || kAddsAtOnce)
+          start_step<kWithDv, kAddsAtOnce>(sums, weights, grads, slot, step);
+      }
+      wgmma_commit();
+      if constexpr (kWithDk && !kRoundsAtOnce) {
+        round_gradients(sums, grads, d);
       } else {
         wgmma_wait<0>();
       }
-      if constexpr (kWithDv) {
-        pin(sums.dv);
-        pin_operand(weights);
+      if constexpr (kAddsAtOnce) pin_sum(sums.dk, grads);
+      if constexpr (kWithDk && (Config::kSumsDq || !kRoundsAtOnce))
+        add_gradients<!kRoundsAtOnce>(sums, grads, slot, work, item, score_buffer(item));
+      if constexpr (kWithDv) pin_sum(sums.dv, weights);
+      if constexpr (kWithDk && Config::kSumsDq) {
+        if (num_grad_parts<Config>(num_visible_keys<Config>(p, item.first_query)) > 1)
+          add_residual(sums, work, item, mask);
+        if constexpr (Config::kOrderedDq) end_turn(turn(work, item));
       }
       release_slot();
     }
@@ -399,6 +427,7 @@ struct DkdvConsumer {
     } else {
       sums.dk.clear();
       sweep<true, true>(sums, work);
+      if constexpr (!kWeightsHaveRange) take_nan(sums.dv, sums.dk);
       work.renew();
       write_values(sums.dv, work);
     }
@@ -410,7 +439,8 @@ struct DkdvConsumer {
 
   LSSAR_DEVICE void run(u32 ticket) {
     turns.begin();
-    for_each_dkdv_work<Config>(p, ticket, [this](u32 index) { process(Work(p, index)); });
+    for_each_dkdv_work<Config>(p, ticket,
+                               [this](u32 index) { process(Work(p, index).as_uniform()); });
     if constexpr (Config::kSumsByTma) {
       if (lane_index() == 0) bulk_wait_read<0>();  // shared memory ends with the block
     }

@@ -112,6 +112,17 @@ struct DkdvWork {
     first_query = static_cast<int>(seen / Shape::BLOCK_Q) * Shape::BLOCK_Q;
   }
 
+  // REQUIRES: called by whole warps.
+  LSSAR_DEVICE DkdvWork as_uniform() const {
+    DkdvWork work = *this;
+    work.tile = uniform(tile);
+    work.head = uniform(head);
+    work.batch = uniform(batch);
+    work.first_key = uniform(first_key);
+    work.first_query = uniform(first_query);
+    return work;
+  }
+
   // What is computed from the work tile after this is not computed before it, and kept in registers
   // over a loop that needs them all.
   LSSAR_DEVICE void renew() {
@@ -134,9 +145,18 @@ struct DkdvItem {
 
   LSSAR_DEVICE DkdvItem(const AttentionParams& p, const DkdvWork<Config>& work)
       : head(work.head * (p.heads / p.kv_heads)), first_query(work.first_query) {
-    const i64 queries = maximum(seq_q<Config>(p) - first_query, i64{0});
-    remaining = static_cast<int>(ceil_div(queries, HopperDkdvShape<Config>::BLOCK_Q)) *
-                (p.heads / p.kv_heads);
+    constexpr u32 kQueries = HopperDkdvShape<Config>::BLOCK_Q;
+    const u32 queries = static_cast<u32>(maximum(seq_q<Config>(p) - first_query, i64{0}));
+    remaining = static_cast<int>((queries + (kQueries - 1)) / kQueries) * (p.heads / p.kv_heads);
+  }
+
+  // REQUIRES: called by whole warps.
+  LSSAR_DEVICE DkdvItem as_uniform() const {
+    DkdvItem item = *this;
+    item.head = uniform(head);
+    item.first_query = uniform(first_query);
+    item.remaining = uniform(remaining);
+    return item;
   }
 
   LSSAR_DEVICE bool is_valid() const { return remaining > 0; }

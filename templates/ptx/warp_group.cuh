@@ -7,15 +7,16 @@ namespace lssar_device {
 
 inline constexpr int kWarpGroupThreads = 128;
 
-// By an exchange, from which the assembler knows that it is the same in all lanes: what is computed
-// from it then takes no register per lane. REQUIRES: called by whole warps.
-LSSAR_DEVICE int warp_group_index() {
+// `x`, which is the same in all lanes, by an exchange, from which the assembler knows that: it and
+// what is computed from it then take no register per lane. REQUIRES: called by whole warps.
+LSSAR_DEVICE int uniform(int x) {
   int result;
-  asm volatile("shfl.sync.idx.b32 %0, %1, 0, 0x1f, 0xffffffff;"
-               : "=r"(result)
-               : "r"(thread_index() / kWarpGroupThreads));
+  asm volatile("shfl.sync.idx.b32 %0, %1, 0, 0x1f, 0xffffffff;" : "=r"(result) : "r"(x));
   return result;
 }
+
+// REQUIRES: called by whole warps.
+LSSAR_DEVICE int warp_group_index() { return uniform(thread_index() / kWarpGroupThreads); }
 LSSAR_DEVICE int warp_group_thread() { return thread_index() & (kWarpGroupThreads - 1); }
 
 // Barrier `id`, 1 to 15 (0 is block_barrier's), of `threads` threads in whole warps.

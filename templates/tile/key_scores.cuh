@@ -12,6 +12,7 @@ struct PackedConstants {
   static constexpr int kPitch = kRowConstantBytes;
 
   u32 base;
+  template <bool kHasRange>
   LSSAR_DEVICE RowConstants load(int query) const {
     return load_row_constants_shared(base + query * kRowConstantBytes);
   }
@@ -26,8 +27,9 @@ struct PlanarConstants {
   static constexpr int kBytes = 2 * kPlaneBytes;
 
   u32 base;
+  template <bool kHasRange>
   LSSAR_DEVICE RowConstants load(int query) const {
-    float low[4], high[4];
+    float low[4], high[kHasRange ? 4 : 2];
     load_shared(low, base + query * kVectorBytes);
     load_shared(high, base + kPlaneBytes + query * kVectorBytes);
     RowConstants constants;
@@ -43,14 +45,15 @@ struct KeyMask {
 };
 
 // s: products k_j q_i -> M_ij; d: products v_j g_i -> dS'_ij, with kGradHasKeyNorm / |k_j|.
-// kWithDk false: only M. `row0` is the warp's first row in the block, key_norm 1 / |k_j|. Tiles of
+// kWithDk false: only M. kHasRange: weights are NaN, too, in rows that saw one, and times the row's
+// range. `row0` is the warp's first row in the block, key_norm 1 / |k_j|. Tiles of
 // 8 queries from first_tile up to end_tile.
 //
 // Hidden scores become -infinity, whose weight and gradient are 0, under one branch for all tiles:
 // elsewhere the mask costs nothing. kMasksLate: instead each weight and gradient is replaced, which
 // takes instructions everywhere, but fewer registers.
-template <class Config, bool kWithDk, bool kGradHasKeyNorm, bool kMasksLate, class Constants,
-          int kTiles>
+template <class Config, bool kWithDk, bool kGradHasKeyNorm, bool kMasksLate, bool kHasRange,
+          class Constants, int kTiles>
 LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants constants,
                              const float (&key_norm)[2], int row0, KeyMask mask, int first_tile = 0,
                              int end_tile = kTiles) {
@@ -66,7 +69,7 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
   for (int n = first_tile; n < end_tile; ++n)
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
-      rows[n][c] = constants.load(n * kTileCols + c);
+      rows[n][c] = constants.template load<kHasRange>(n * kTileCols + c);
       s.at[n][c] *= rows[n][c].score_scale * key_norm[0];
       s.at[n][2 + c] *= rows[n][c].score_scale * key_norm[1];
     }
@@ -82,14 +85,25 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       float grad;
-      weight_and_gradient<Config>(s.at[n][e], kWithDk ? d.at[n][e] : 0.0f, rows[n][e % 2],
-                                  s.at[n][e], grad);
+      weight_and_gradient<Config, kHasRange>(s.at[n][e], kWithDk ? d.at[n][e] : 0.0f,
+                                             rows[n][e % 2], s.at[n][e], grad);
       if constexpr (kWithDk) d.at[n][e] = kGradHasKeyNorm ? grad * key_norm[e / 2] : grad;
       if (kMasksLate && mask.is_needed && is_hidden(n, e)) {
         s.at[n][e] = 0.0f;
         if constexpr (kWithDk) d.at[n][e] = 0.0f;
       }
     }
+}
+
+// Rows of `dk` that are NaN, which they are in all columns, make those of `dv` NaN.
+template <int kValueTiles, int kKeyTiles>
+LSSAR_DEVICE void take_nan(Fragment<kValueTiles>& dv, const Fragment<kKeyTiles>& dk) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (!is_nan(dk.at[0][2 * half])) continue;
+#pragma unroll
+    for (int n = 0; n < kValueTiles; ++n) dv.at[n][2 * half] = dv.at[n][2 * half + 1] = quiet_nan();
+  }
 }
 
 }  // namespace lssar_device

@@ -30,7 +30,7 @@ LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       float weight, grad;
-      weight_and_gradient<Config>(s.at[n][e], d.at[n][e], rows[e / 2], weight, grad);
+      weight_and_gradient<Config, false>(s.at[n][e], d.at[n][e], rows[e / 2], weight, grad);
       d.at[n][e] = grad * norm[e % 2];
     }
   }

@@ -7,38 +7,48 @@
 
 namespace lssar_device {
 
-// With c'_i = c_i / |q_i|. A row without gradient (dead, or without keys) is all zeros; one that
-// saw a NaN has NaN in inverse_zs, gain and epsilon.
+// With c'_i = c_i / |q_i| and root_i = zs_i^(-1/p), at most 1. A row without gradient (dead, or
+// without keys) is all zeros; one that saw a NaN has NaN in range, gain and epsilon.
 //
-// u_ij = U_ij / m_i = saturate(slope A_ij + intercept). The forward's distance from the largest
-// activation (WeightScale) would take one instruction more per score; here the row's figures are
-// given, and an error of the intercept is as small as those of the activations.
+// The base, whose power p is the weight M_ij, is u_ij root_i = saturate(slope A_ij + intercept): so
+// weights need no division by zs_i. The forward's distance from the largest activation
+// (WeightScale) would take one instruction more per score; here the row's figures are given, and an
+// error of the intercept is as small as those of the activations.
 struct RowConstants {
   float score_scale;  // c'_i log2(e)
   float slope;
   float intercept;
-  float inverse_zs;  // 1 / zs_i, times kWeightRange
-  float gain;        // p N_i c'_i / (m_i zs_i R_i)
+  float gain;        // p N_i c'_i root_i / (m_i R_i)
   float gain_delta;  // gain g_i o_i
   float epsilon;     // eps_i c'_i / R_i
+  float range;       // kWeightRange
 
-  LSSAR_DEVICE void unpack_from(const float (&low)[4], const float (&high)[4]) {
+  LSSAR_DEVICE void unpack_low(const float (&low)[4]) {
     score_scale = low[0];
     slope = low[1];
     intercept = low[2];
-    inverse_zs = low[3];
-    gain = high[0];
-    gain_delta = high[1];
-    epsilon = high[2];
+    gain = low[3];
+  }
+  LSSAR_DEVICE void unpack_from(const float (&low)[4], const float (&high)[4]) {
+    unpack_low(low);
+    gain_delta = high[0];
+    epsilon = high[1];
+    range = high[2];
+  }
+  // Without the range, which is left as it was.
+  LSSAR_DEVICE void unpack_from(const float (&low)[4], const float (&high)[2]) {
+    unpack_low(low);
+    gain_delta = high[0];
+    epsilon = high[1];
   }
   LSSAR_DEVICE void pack_to(float (&low)[4], float (&high)[4]) const {
     low[0] = score_scale;
     low[1] = slope;
     low[2] = intercept;
-    low[3] = inverse_zs;
-    high[0] = gain;
-    high[1] = gain_delta;
-    high[2] = epsilon;
+    low[3] = gain;
+    high[0] = gain_delta;
+    high[1] = epsilon;
+    high[2] = range;
     high[3] = 0.0f;
   }
 };
@@ -70,15 +80,17 @@ LSSAR_DEVICE RowConstants load_row_constants_global(const float* row) {
 
 LSSAR_DEVICE RowConstants no_gradient() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}; }
 
-// From score x (bits) and d = g_i v_j: the weight M_ij (times kWeightRange) and
-//   dS'_ij = dS_ij c'_i = (u^(p-1) (gain D - gain_delta) - epsilon) sigmoid(S_ij).
-template <class Config>
+// From score x (bits) and d = g_i v_j: the weight M_ij, with kHasRange times the row's range, and
+//   dS'_ij = dS_ij c'_i = (base^(p-1) (gain D - gain_delta) - epsilon) sigmoid(S_ij).
+// NOTE: saturating hides a NaN; without the range the weight of a row that saw one is finite.
+template <class Config, bool kHasRange>
 LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row, float& weight,
                                       float& grad) {
   const float softplus = softplus_bits<Config>(x);
-  const float u = fma_saturate(softplus, row.slope, row.intercept);
-  const float slope = Config::power_slope(u);
-  weight = u * slope * row.inverse_zs;
+  const float base = fma_saturate(softplus, row.slope, row.intercept);
+  const float slope = Config::power_slope(base);
+  weight = base * slope;
+  if constexpr (kHasRange) weight *= row.range;
   grad = fma(slope, fma(row.gain, d, -row.gain_delta), -row.epsilon) * sigmoid_of(x, softplus);
 }
 

@@ -196,7 +196,11 @@ INSTANTIATE_TEST_SUITE_P(
                 R"({"dq_mode": "ordered", "dkdv": {"block_rows": 64, "stages": 2},
                     "hopper": {"producer_registers": 0, "consumer_registers": 0}})"},
         Setting{"OrderedSplitDkdv", kBackward, R"({"dq_mode": "ordered", "split_dkdv": true})"},
-        Setting{"OrderedOddDims", kBackward, R"({"dq_mode": "ordered"})", 40, 88}),
+        Setting{"OrderedOddDims", kBackward, R"({"dq_mode": "ordered"})", 40, 88},
+        Setting{"AtomicWide", kBackward, R"({"dq_mode": "atomic"})", 128, 128},
+        Setting{"OrderedWide", kBackward, R"({"dq_mode": "ordered"})", 128, 128},
+        Setting{"MoreQueries", kBackward, R"({"dkdv": {"block_cols": 80, "stages": 2}})", 128,
+                128}),
     setting_name);
 
 // Chains of query tiles: whole ones, and at the end of a head shorter ones.

@@ -32,6 +32,8 @@ inline constexpr const char kPool[] =
     "the block has that many registers more than its warps ask for";
 inline constexpr const char kFenced[] =
     "the registers were not touched since the wgmma.fence before";
+inline constexpr const char kBeginsSums[] =
+    "both operands are in shared memory, and the sums are begun, in registers that nothing touched";
 inline constexpr const char kNextCommit[] =
     "the products are committed with the next ones, which the same wait is for";
 inline constexpr const char kTwoWaits[] = "two waits in a row: either is enough";
@@ -141,9 +143,6 @@ inline constexpr Survivor kSurvivors[] = {
     {"hopper_backward", "lssar_backward_dkdv: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
      kRegisters},
     {"hopper_backward", "lssar_backward_dkdv: bar.sync #2: taken away", kForSpeed},
-    {"hopper_backward", "lssar_backward_dkdv: wgmma.commit_group.sync.aligned #2: taken away",
-     kNextCommit},
-    {"hopper_backward", "lssar_backward_dkdv: wgmma.fence.sync.aligned last: taken away", kFenced},
     {"hopper_backward", "lssar_backward_dkdv: bar.warp.sync #2: taken away", kForAssembler},
     {"hopper_backward", "lssar_backward_dkdv: bar.warp.sync #3: taken away", kForAssembler},
     {"hopper_backward", "lssar_backward_dkdv: bar.warp.sync #4: taken away", kForAssembler},
@@ -183,10 +182,12 @@ inline constexpr Survivor kSurvivors[] = {
     {"hopper_backward_atomic",
      "lssar_backward_dkdv: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #3: result ignored",
      kOneWorkTile},
-    {"hopper_backward_atomic",
-     "lssar_backward_dkdv: wgmma.commit_group.sync.aligned #2: taken away", kNextCommit},
-    {"hopper_backward_atomic", "lssar_backward_dkdv: wgmma.fence.sync.aligned #3: taken away",
-     kFenced},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: wgmma.fence.sync.aligned #6: taken away",
+     kBeginsSums},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: wgmma.fence.sync.aligned #7: taken away",
+     kBeginsSums},
+    {"hopper_backward_atomic", "lssar_backward_dkdv: wgmma.fence.sync.aligned last: taken away",
+     kBeginsSums},
     {"hopper_backward_atomic", "lssar_backward_dkdv: fence.proxy.async.shared::cta #5: taken away",
      kExchange},
     {"hopper_backward_atomic", "lssar_backward_dkdv: bar.warp.sync #5: taken away", kExchange},
