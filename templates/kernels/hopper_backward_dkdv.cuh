@@ -353,7 +353,7 @@ struct DkdvConsumer {
         if constexpr (kWithDv || kAddsAtOnce)
           start_step<kWithDv, kAddsAtOnce>(sums, weights, grads, slot, step);
       }
-      wgmma_commit();
+      if constexpr (kWithDv || kAddsAtOnce) wgmma_commit();
       if constexpr (kWithDk && !kRoundsAtOnce) {
         round_gradients(sums, grads, d);
       } else {

@@ -35,11 +35,12 @@ struct RowConstants {
     epsilon = high[1];
     range = high[2];
   }
-  // Without the range, which is left as it was.
+  // Without the range.
   LSSAR_DEVICE void unpack_from(const float (&low)[4], const float (&high)[2]) {
     unpack_low(low);
     gain_delta = high[0];
     epsilon = high[1];
+    range = 0.0f;
   }
   LSSAR_DEVICE void pack_to(float (&low)[4], float (&high)[4]) const {
     low[0] = score_scale;
