@@ -32,7 +32,7 @@ struct PlanarConstants {
     float low[4], high[kHasRange ? 4 : 2];
     load_shared(low, base + query * kVectorBytes);
     load_shared(high, base + kPlaneBytes + query * kVectorBytes);
-    RowConstants constants;
+    RowConstants constants{};
     constants.unpack_from(low, high);
     return constants;
   }
