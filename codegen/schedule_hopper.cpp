@@ -317,7 +317,7 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   const int dims = problem.head_dim + problem.head_dim_v;
   hopper.ping_pong = !sums;
   hopper.persistent = !sums && dims <= 128;
-  // From registers the d 64 kernel without a mask spills 4 bytes.
+  // Whole rows, without an address and a test for each.
   if (schedule.dq_mode == DqMode::kAtomic) hopper.sum_path = StorePath::kTma;
   schedule.split_dkdv = dims > kMaxCols;
   schedule.dkdv.block_rows = 128;
