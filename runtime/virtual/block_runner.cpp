@@ -85,6 +85,7 @@ void BlockRunner::place_warp(uint32_t agent) {
   warp.local = local_.get() + size_t{agent} * program.local_bytes * kLanes;
   warp.local_bytes = program.local_bytes;
   warp.shared = cta.shared;
+  warp.shared_begin = cta.rank << kRankShift;
   warp.shared_bytes = launch_.shared_bytes;
   warp.params = launch_.params;
   warp.params_bytes = program.params_bytes;

@@ -32,7 +32,8 @@ void fill_register(uint8_t* place, RegClass reg_class, uint64_t bits) {
 void BlockRunner::fill_constants(Warp& warp) {
   std::memset(warp.registers, 0, kScratchBytes);
   for (const Constant& c : launch_.program->constants) {
-    fill_register(warp.registers + c.offset, c.reg_class, c.bits);
+    const uint64_t bits = c.in_shared ? c.bits + warp.shared_begin : c.bits;
+    fill_register(warp.registers + c.offset, c.reg_class, bits);
   }
 }
 

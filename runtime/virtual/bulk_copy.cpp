@@ -248,9 +248,6 @@ void load(const Issuer& i) {
     i.fail(fmt::format("destination and mbarrier are of different blocks: {} and {}", to.rank,
                        barrier.rank));
   }
-  if (i.form.own_block != 0 && to.rank != i.warp.cta->rank) {
-    i.fail(fmt::format("a .shared::cta destination in block {} of the cluster", to.rank));
-  }
   const uint32_t ranks = i.form.multicast != 0 ? multicast_mask(i) : 1u << to.rank;
   for (uint32_t m = ranks; m != 0; m &= m - 1) {
     to.rank = lowest_bit(m);

@@ -30,8 +30,7 @@ struct BulkForm {
   BulkReduceOp reduce;
   NumberType type;    // of a reduction that is not through a tensor map
   uint8_t multicast;  // to the blocks of a mask
-  uint8_t own_block;  // the destination is .shared::cta
-  uint8_t unused[2];
+  uint8_t unused[3];
 };
 static_assert(sizeof(BulkForm) == sizeof(int64_t), "it is kept in Op::imm");
 

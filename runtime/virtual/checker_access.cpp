@@ -24,9 +24,8 @@ LanePlace place_of(const Warp& warp, StateSpace space, uint64_t address) {
     address -= window;
   }
   if (space != StateSpace::kShared) return {space, false, 0, address};
-  const uint64_t owner = address >> kRankShift;
-  const auto rank = owner == 0 ? warp.cta->rank : static_cast<uint32_t>(owner) - 1;
-  return {space, owner != 0, rank, address & ((1u << kRankShift) - 1)};
+  const auto rank = static_cast<uint32_t>(address >> kRankShift);
+  return {space, rank != warp.cta->rank, rank, address & ((1u << kRankShift) - 1)};
 }
 
 bool LaneAccess::touched(uint32_t lane, const LanePlace& word) const {

@@ -10,7 +10,7 @@ namespace lssar::vdev {
 // Where a lane's address lies.
 struct LanePlace {
   StateSpace space;  // not kGeneric
-  bool mapped;       // shared memory named by mapa
+  bool mapped;       // shared memory of another block of the cluster
   uint32_t rank;     // of the block, for shared memory
   uint64_t address;  // in it
 };

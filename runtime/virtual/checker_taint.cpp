@@ -21,9 +21,8 @@ std::string origin_text(const KernelProgram& program, const Op* origin) {
   return fmt::format("comes from PTX line {} '{}'", in.line, in.text.substr(0, 160));
 }
 
-uint32_t rank_of(const Warp& warp, uint64_t address) {
-  const uint64_t owner = (address & 0xffffffffu) >> kRankShift;
-  return owner == 0 ? warp.cta->rank : static_cast<uint32_t>(owner) - 1;
+uint32_t rank_of(uint64_t address) {
+  return static_cast<uint32_t>((address & 0xffffffffu) >> kRankShift);
 }
 
 // Lanes of an 8x8 matrix register that hold something of row r.
@@ -157,7 +156,7 @@ void Checker::load_taint(Warp& warp, const Op& op, StateSpace space, const uint6
       if (address >> kWindowShift << kWindowShift != kSharedWindow) continue;
       address -= kSharedWindow;
     }
-    const uint32_t rank = rank_of(warp, address);
+    const uint32_t rank = rank_of(address);
     const auto offset = static_cast<uint32_t>(address & ((1u << kRankShift) - 1));
     if (rank >= shadows_.size() || offset + bytes > warp.shared_bytes) continue;
     if (!any_undefined(rank, offset, bytes)) continue;
@@ -210,7 +209,7 @@ void Checker::store_taint(Warp& warp, const Op& op, StateSpace space, const uint
                value.origin);
       }
       if (where != StateSpace::kShared) continue;
-      const uint32_t rank = rank_of(warp, address);
+      const uint32_t rank = rank_of(address);
       const auto offset = static_cast<uint32_t>(address & ((1u << kRankShift) - 1));
       if (rank >= shadows_.size() || offset + bytes > warp.shared_bytes) continue;
       const uint32_t each = facts.whole_warp ? kRowBytes : bytes / elements;

@@ -17,7 +17,8 @@ constexpr int kMaxWidth = 1024;
 // The bytes at a generic address, as this lane sees them.
 const uint8_t* bytes_at(Warp& warp, const Op& op, uint32_t lane, uint64_t address, uint32_t bytes) {
   const uint64_t window = address >> kWindowShift << kWindowShift;
-  const uint64_t offset = address - window;
+  const uint64_t begin = window == kSharedWindow ? warp.shared_begin : 0;
+  const uint64_t offset = address - window - begin;
   const auto within = [&](const uint8_t* memory, uint64_t size, StateSpace space) {
     if (memory != nullptr && size >= bytes && offset <= size - bytes) return memory + offset;
     raise_memory_fault(warp, op, MemoryFault::kOutOfRange, space, lane, offset, bytes);

@@ -71,6 +71,12 @@ void raise_memory_fault(const Warp& warp, const Op& op, MemoryFault fault, State
     case MemoryFault::kBadSpace:
       what += "not an address of any state space";
       break;
+    case MemoryFault::kOtherBlock:
+      what += fmt::format(
+          "in block {} of the cluster, but the instruction is on block {}'s own shared memory "
+          "(.shared::cta)",
+          address >> kRankShift, warp.cta->rank);
+      break;
   }
   throw LaunchFault{device_error(describe_place(*warp.cta, warp.index, op) + ": " + what)};
 }
@@ -94,9 +100,17 @@ void poll_failed(Warp& warp, const Op& op, uint32_t lanes) {
   warp.polled_op = &op;
 }
 
-uint8_t* shared_of_rank(const Warp& warp, uint32_t rank) {
+uint8_t* shared_of_other(const Warp& warp, const Op& op, uint32_t lane, uint64_t address,
+                         uint32_t bytes) {
   const auto& ctas = warp.cta->runner->ctas();
-  return rank < ctas.size() ? ctas[rank].shared : nullptr;
+  const uint64_t rank = address >> kRankShift;
+  const uint64_t offset = address & ((1u << kRankShift) - 1);
+  if (rank >= ctas.size() || offset + bytes > warp.shared_bytes) return nullptr;
+  if (rank != warp.cta->rank && warp.cta->launch->program->facts_of(op).own_shared) {
+    raise_memory_fault(warp, op, MemoryFault::kOtherBlock, StateSpace::kShared, lane, address,
+                       bytes);
+  }
+  return ctas[rank].shared + offset;
 }
 
 SharedPlace locate_shared(const Warp& warp, const Op& op, uint32_t lane, uint64_t address,
@@ -104,9 +118,9 @@ SharedPlace locate_shared(const Warp& warp, const Op& op, uint32_t lane, uint64_
   const uint64_t given = address;
   const uint64_t window = address >> kWindowShift << kWindowShift;
   if (window == kSharedWindow) address -= window;
-  const uint64_t owner = address >> kRankShift;
+  const uint64_t rank = address >> kRankShift;
   const uint64_t offset = address & ((1u << kRankShift) - 1);
-  if (owner > warp.cta->runner->ctas().size()) {
+  if (rank >= warp.cta->runner->ctas().size()) {
     raise_memory_fault(warp, op, MemoryFault::kBadSpace, StateSpace::kShared, lane, given, bytes);
   }
   if (offset % align != 0) {
@@ -115,8 +129,11 @@ SharedPlace locate_shared(const Warp& warp, const Op& op, uint32_t lane, uint64_
   if (offset + bytes > warp.shared_bytes) {
     raise_memory_fault(warp, op, MemoryFault::kOutOfRange, StateSpace::kShared, lane, given, bytes);
   }
-  return {owner == 0 ? warp.cta->rank : static_cast<uint32_t>(owner) - 1,
-          static_cast<uint32_t>(offset)};
+  if (rank != warp.cta->rank && warp.cta->launch->program->facts_of(op).own_shared) {
+    raise_memory_fault(warp, op, MemoryFault::kOtherBlock, StateSpace::kShared, lane, address,
+                       bytes);
+  }
+  return {static_cast<uint32_t>(rank), static_cast<uint32_t>(offset)};
 }
 
 void grow_async_queue(AsyncQueue& queue) {

@@ -71,8 +71,6 @@ struct SharedPlace {
   uint32_t rank;
   uint32_t address;
 };
-// shared::cluster addresses: the own block's are plain, another's carry its rank + 1 above bit 24.
-inline constexpr uint32_t kRankShift = 24;
 // From a shared, shared::cluster or generic address; faults if it is none, lies outside the block's
 // shared memory or is not aligned to `align`.
 SharedPlace locate_shared(const Warp& warp, const Op& op, uint32_t lane, uint64_t address,

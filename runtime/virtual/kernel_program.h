@@ -80,7 +80,7 @@ enum class Special : uint8_t {
 // What the strict mode needs to know of an op beyond how to execute it.
 enum class MemoryUse : uint8_t { kNone, kRead, kWrite, kAtomic, kCopyAsync };
 enum class TaintKind : uint8_t {
-  kByLane,  // a lane's results depend on its own operands
+  kByLane,   // a lane's results depend on its own operands
   kWarp,     // on those of all lanes
   kShuffle,  // on those of the lanes they are taken from
   kSelect,   // dst = c ? a : b
@@ -101,6 +101,7 @@ struct OpFacts {
   bool whole_warp = false;  // its accesses are made by the warp, not by lanes
   bool transposed = false;
   bool wgmma_registers = false;  // touches a register that a wgmma uses
+  bool own_shared = false;       // .shared or .shared::cta: of the block's own only
   // Registers, as ranges of KernelProgram::op_registers.
   uint32_t reads_begin = 0, reads_end = 0, writes_end = 0;
 };
@@ -108,6 +109,7 @@ struct Constant {
   uint32_t offset;
   RegClass reg_class;
   uint64_t bits;
+  bool in_shared = false;  // an address in the block's shared memory, yet without its rank
 };
 struct SpecialRegister {
   uint32_t offset;

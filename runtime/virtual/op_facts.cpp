@@ -81,6 +81,8 @@ OpFacts facts_of_instruction(const Instruction& in, const Row& row) {
                                        any_modifier(in.opcode, {".volatile", ".relaxed"})));
   facts.whole_warp = row.bind == Bind::kMatrixLoad || row.bind == Bind::kMatrixStore;
   facts.transposed = has_modifier(in.opcode, ".trans");
+  facts.own_shared = any_modifier(in.opcode, {".shared", ".shared::cta"}) &&
+                     !has_modifier(in.opcode, ".shared::cluster");
   return facts;
 }
 

@@ -50,7 +50,6 @@ BulkForm form_of(std::string_view opcode) {
     form.kind = reduces ? BulkKind::kReduceShared : BulkKind::kCopy;
   } else {
     form.kind = BulkKind::kLoad;
-    form.own_block = contains(opcode, ".shared::cta.global");
   }
   if (const size_t at = opcode.find(".tensor."); at != std::string_view::npos) {
     form.rank = static_cast<uint8_t>(opcode[at + std::strlen(".tensor.")] - '0');

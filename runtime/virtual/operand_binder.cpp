@@ -94,13 +94,20 @@ uint32_t OperandBinder::claim(uint32_t bytes) {
   return offset;
 }
 
-uint32_t OperandBinder::constant(RegClass reg_class, uint64_t bits) {
-  const auto [place, added] = constants_.try_emplace({reg_class, bits}, 0);
+uint32_t OperandBinder::constant(RegClass reg_class, uint64_t bits, bool in_shared) {
+  const auto [place, added] = constants_.try_emplace({reg_class, bits, in_shared}, 0);
   if (added) {
     place->second = claim(class_bytes(reg_class));
-    program_.constants.push_back({place->second, reg_class, bits});
+    program_.constants.push_back({place->second, reg_class, bits, in_shared});
   }
   return place->second;
+}
+
+bool OperandBinder::is_shared_variable(const Operand& o) {
+  const Variable& variable = module_.variables[o.index];
+  if (variable.space != StateSpace::kShared) return false;
+  if (variable.bytes == 0) program_.uses_dynamic_shared = true;
+  return true;
 }
 
 bool OperandBinder::special(std::string_view name, char letter, Special& which) const {
@@ -161,14 +168,11 @@ Status OperandBinder::read(const Operand& o, char letter, uint32_t& field) {
       return {};
     case OperandKind::kVariable:
       bits = addresses_[o.index] + static_cast<uint64_t>(o.value);
-      if (module_.variables[o.index].space == StateSpace::kShared &&
-          module_.variables[o.index].bytes == 0) {
-        program_.uses_dynamic_shared = true;
-      }
       if (letter == 'w' && bits > 0xffffffffu) {
         return bad(fmt::format("the address of {} does not fit 32 bits", o.text));
       }
-      break;
+      field = constant(class_for(letter), bits, is_shared_variable(o));
+      return {};
     case OperandKind::kParam:
       bits = kernel_.params[o.index].address + static_cast<uint64_t>(o.value);
       break;

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/status.h"
@@ -89,7 +90,8 @@ class OperandBinder {
   Status bulk_address(const Operand& operand, StateSpace space, BulkAddress& bound);
   Status memory_operand(const Instruction& instruction, const Operand& operand, Op& op);
   Status literal_bits(const Operand& operand, char letter, uint64_t& bits) const;
-  uint32_t constant(RegClass reg_class, uint64_t bits);
+  uint32_t constant(RegClass reg_class, uint64_t bits, bool in_shared = false);
+  bool is_shared_variable(const Operand& operand);
   bool special(std::string_view name, char letter, Special& which) const;
   uint32_t special_register(Special which);
   const uint32_t* keep(std::vector<uint32_t> list);
@@ -108,7 +110,7 @@ class OperandBinder {
   KernelProgram& program_;
   const std::vector<uint32_t>* offsets_ = nullptr;
   uint32_t constants_end_ = kScratchBytes;
-  std::map<std::pair<RegClass, uint64_t>, uint32_t> constants_;
+  std::map<std::tuple<RegClass, uint64_t, bool>, uint32_t> constants_;
   std::map<Special, uint32_t> specials_;
 };
 

@@ -62,7 +62,11 @@ Status OperandBinder::address(const Operand& o, StateSpace space, uint32_t& base
   uint64_t window = 0;
   if (space == StateSpace::kGeneric && have == StateSpace::kShared) window = kSharedWindow;
   if (space == StateSpace::kGeneric && have == StateSpace::kLocal) window = kLocalWindow;
-  if (have == StateSpace::kShared && variable.bytes == 0) program_.uses_dynamic_shared = true;
+  if (is_shared_variable(e)) {
+    base = constant(RegClass::k64, addresses_[e.index], true);
+    offset = static_cast<int64_t>(static_cast<uint64_t>(offset) + window);
+    return {};
+  }
   offset = static_cast<int64_t>(static_cast<uint64_t>(offset) + addresses_[e.index] + window);
   return {};
 }

@@ -31,6 +31,9 @@ inline constexpr uint64_t kWindowShift = 56;
 inline constexpr uint64_t kSharedWindow = uint64_t{1} << kWindowShift;
 inline constexpr uint64_t kLocalWindow = uint64_t{2} << kWindowShift;
 inline constexpr uint64_t kParamWindow = uint64_t{3} << kWindowShift;
+// Shared addresses, of .shared::cta as of .shared::cluster, have the rank of their block in the
+// cluster from this bit on, as on sm_90: a variable's, too. An address without it is of block 0.
+inline constexpr uint32_t kRankShift = 24;
 
 // How setp, bar.red and vote combine, and which barrier an op is.
 enum class Combine : uint8_t { kNone, kAnd, kOr, kXor, kPopc };

@@ -41,12 +41,11 @@ uint64_t map_address(Warp& warp, const Op& op, uint64_t address, uint32_t rank) 
         fmt::format("block {} of a cluster of {}", rank, runner_of(warp).ctas().size()).c_str());
   }
   const uint64_t window = address >> kWindowShift << kWindowShift;
-  return window | static_cast<uint64_t>(rank + 1) << kRankShift | (address & kOffsetMask);
+  return window | static_cast<uint64_t>(rank) << kRankShift | (address & kOffsetMask);
 }
 
-uint32_t rank_of(const Warp& warp, uint64_t address) {
-  const auto owner = static_cast<uint32_t>((address & 0xffffffffu) >> kRankShift);
-  return owner == 0 ? warp.cta->rank : owner - 1;
+uint32_t rank_of(uint64_t address) {
+  return static_cast<uint32_t>((address & 0xffffffffu) >> kRankShift);
 }
 
 }  // namespace
@@ -120,7 +119,7 @@ void shared_rank_32(Warp& warp, const Op& op) {
   const GenericOperands in(warp, op);
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
-    in.set32(0, lane, rank_of(warp, in.value32(1, lane)));
+    in.set32(0, lane, rank_of(in.value32(1, lane)));
   }
 }
 
@@ -128,7 +127,7 @@ void shared_rank_64(Warp& warp, const Op& op) {
   const GenericOperands in(warp, op);
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
-    in.set32(0, lane, rank_of(warp, in.value64(1, lane)));
+    in.set32(0, lane, rank_of(in.value64(1, lane)));
   }
 }
 

@@ -72,6 +72,7 @@ struct Warp {
   uint64_t range_bytes;
 
   uint8_t* shared;
+  uint32_t shared_begin;  // its address: the block's rank in its cluster << kRankShift
   uint32_t shared_bytes;
   uint8_t* local;  // lane i's part begins at i * local_bytes
   uint32_t local_bytes;
@@ -101,7 +102,7 @@ struct Warp {
 
 // Faults stop the launch. They throw (through the handlers, to the block runner) and so never
 // return.
-enum class MemoryFault : uint8_t { kOutOfRange, kMisaligned, kReadOnly, kBadSpace };
+enum class MemoryFault : uint8_t { kOutOfRange, kMisaligned, kReadOnly, kBadSpace, kOtherBlock };
 [[noreturn]] void raise_memory_fault(const Warp& warp, const Op& op, MemoryFault fault,
                                      StateSpace space, uint32_t lane, uint64_t address,
                                      uint32_t bytes);
@@ -114,8 +115,10 @@ bool find_global_range(Warp& warp, uint64_t address, uint32_t bytes);
 void block_on(Warp& warp, const Op& op);
 // A wait that failed for these lanes: the warp goes on, but lets others have their turn first.
 void poll_failed(Warp& warp, const Op& op, uint32_t lanes);
-// What the shared memory of the block `rank` of the cluster is, or null.
-uint8_t* shared_of_rank(const Warp& warp, uint32_t rank);
+// The shared memory of another block of the cluster: `bytes` at a shared address, or null. Faults
+// where the instruction is on the block's own only.
+uint8_t* shared_of_other(const Warp& warp, const Op& op, uint32_t lane, uint64_t address,
+                         uint32_t bytes);
 
 // Strict mode: every access of an instruction, addresses by lane (those of lanes that are not
 // active mean nothing).

@@ -26,26 +26,14 @@ LSSAR_DEVICE void cluster_barrier() {
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// As mbarrier_arrive and mbarrier_wait, across the cluster: `barrier` of any block (in_block), and
-// of this one.
+// As mbarrier_arrive, at a barrier of any block (in_block). Who waits for it there may use
+// mbarrier_wait. NOTE: no scope of the cluster on either side: an arrival would then wait for all
+// the thread has written (MEMBAR.GPU), a wait would drop the L1 (CCTL.IVALL), which only those need
+// who hand on what was written to global or, by stores, to another block's memory. It serves where
+// reads have ended before the arrival and what follows the wait is a copy, whose bytes come after
+// it was issued.
 LSSAR_DEVICE void mbarrier_arrive_cluster(u32 barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
-               : "memory");
-}
-
-LSSAR_DEVICE void mbarrier_wait_cluster(u32 barrier, u32 parity) {
-  u32 is_done;
-  do {
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, done;\n"
-        "}"
-        : "=r"(is_done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-  } while (is_done == 0);
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 }  // namespace lssar_device

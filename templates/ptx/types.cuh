@@ -12,8 +12,8 @@
 #define LSSAR_GRID_CONSTANT __grid_constant__
 #endif
 
-// Before a call of a closure: clang inlines those by size only, and a call while wgmma are in flight
-// makes the assembler wait for each.
+// Before a call of a closure: clang inlines those by size only, and a call while wgmma are in
+// flight makes the assembler wait for each.
 #if defined(__clang__)
 #define LSSAR_INLINE_CALL [[clang::always_inline]]
 #else

@@ -17,9 +17,9 @@ inline constexpr int kSwizzleAlignment = kSwizzleBytes * kSwizzleRows;
 
 // Upper words of a product's descriptors, the same for all tiles: 128-byte swizzle, groups of 8
 // rows one after another. NOTE: were they constants to the assembler, it would write them anew for
-// every wgmma. So the high bits of an address that changes from tile to tile, zeros, are added;
-// others for each operand, since a word that two operands share is copied for each wgmma, too.
-// Products that follow one another best share them.
+// every wgmma. So the high bits of an address that changes from tile to tile, zeros (a cluster's
+// ranks end below bit 28), are added; others for each operand, since a word that two operands share
+// is copied for each wgmma, too. Products that follow one another best share them.
 struct DescriptorWords {
   u32 high;
   u32 one;  // 1, which the assembler does not know: see advance
@@ -73,9 +73,12 @@ struct SwizzledTile {
   // Descriptors (PTX ISA, "matrix descriptor"), in units of 16 bytes: bits 0-13 address, 16-29
   // distance of chunks along the non-contiguous dimension, 32-45 distance of groups of 8 rows,
   // 62-63 = 1: 128-byte swizzle. Those of a product's later steps are DescriptorWords::advance'd by
-  // a distance. NOTE: shared addresses are below 2^18, so nothing is carried out of bits 0-13.
+  // a distance. NOTE: in a cluster the addresses of a block's own shared memory have its rank from
+  // bit 24 on, which would come to lie in the chunks' distance: only 18 bits are taken. Shared
+  // memory is smaller than that, so nothing is carried out of bits 0-13 later on.
   static LSSAR_DEVICE u64 descriptor(u32 address, u32 chunk_distance, u32 high) {
-    return pack_words((chunk_distance >> 4) << 16 | address >> 4, high);
+    constexpr u32 kPlace = (1u << 18) - 1;
+    return pack_words((chunk_distance >> 4) << 16 | (address & kPlace) >> 4, high);
   }
 
   // Rows from row0 (a multiple of 8) are rows of a, or columns of b; the depth is the first 16

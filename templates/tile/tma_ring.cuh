@@ -82,16 +82,6 @@ LSSAR_DEVICE void load_tile_share(u32 address, const TensorMap& map, u32 barrier
   }
 }
 
-// Until slot `empty` of a ring is free in every block of the cluster.
-template <int kBlocks>
-LSSAR_DEVICE void wait_released(u32 empty, u32 parity) {
-  if constexpr (kBlocks == 1) {
-    mbarrier_wait(empty, parity);
-  } else {
-    mbarrier_wait_cluster(empty, parity);
-  }
-}
-
 // One release of a slot, in every block of the cluster: called by several threads, of which the
 // first have numbers from 0 on.
 template <int kBlocks>

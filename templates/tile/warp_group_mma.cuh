@@ -116,23 +116,32 @@ LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {
   }
 }
 
-// Writes an operand of 16 rows to the tile's rows from row0 on, a multiple of 8.
-template <class Operand, class Tile>
-LSSAR_DEVICE void store_operand(Tile tile, int row0, const Operand& operand) {
+// Where a lane writes of the first step of an operand of 16 rows: the tile's from row0 on, a
+// multiple of 8.
+template <class Tile>
+LSSAR_DEVICE u32 operand_address(Tile tile, int row0) {
+  const int lane = lane_index();
+  return tile.renewed().address(row0 + lane % 16, lane / 16 * 8);
+}
+
+// Writes a step; `first` is the operand_address.
+template <class Tile>
+LSSAR_DEVICE void store_step(u32 first, const u32 (&matrices)[4], int step) {
   // Matrices 0 to 3 of a step: rows 0-7 and 8-15 of its first 8 columns, then of its last 8. Vector
   // v of row r is at v ^ (r % 8), so a step on is a change of two bits of the address.
   constexpr int kStepBytes = 2 * kVectorBytes;
   constexpr int kStepsPerChunk = kSwizzleBytes / kStepBytes;
-  const int lane = lane_index();
-  const u32 first = tile.renewed().address(row0 + lane % 16, lane / 16 * 8);
+  store_matrices(
+      (first ^ step % kStepsPerChunk * kStepBytes) + step / kStepsPerChunk * Tile::kChunkBytes,
+      matrices);
+}
+
+template <class Operand, class Tile>
+LSSAR_DEVICE void store_operand(Tile tile, int row0, const Operand& operand) {
+  const u32 first = operand_address(tile, row0);
   int step = 0;
 #pragma unroll
-  for (const auto& matrices : operand.at) {
-    store_matrices(
-        (first ^ step % kStepsPerChunk * kStepBytes) + step / kStepsPerChunk * Tile::kChunkBytes,
-        matrices);
-    ++step;
-  }
+  for (const auto& matrices : operand.at) store_step<Tile>(first, matrices, step++);
 }
 
 // NOTE: before wgmma_fence(), accumulators and operands in registers are pinned: the compiler would

@@ -15,12 +15,12 @@ int unused_bits(const Format& f) { return f.bits - 1 - f.exponent_bits - f.fract
 
 bool is_zero(const Wide& x) { return x.low == 0 && x.high == 0; }
 
-int length(const Wide& x) {
-  for (int i = 255; i >= 0; --i) {
-    if (((i >= 128 ? x.high >> (i - 128) : x.low >> i) & 1) != 0) return i + 1;
-  }
-  return 0;
+int length(u128 x) {
+  const auto high = static_cast<uint64_t>(x >> 64), low = static_cast<uint64_t>(x);
+  return high != 0 ? 64 + static_cast<int>(std::bit_width(high))
+                   : static_cast<int>(std::bit_width(low));
 }
+int length(const Wide& x) { return x.high != 0 ? 128 + length(x.high) : length(x.low); }
 
 Wide shifted_left(const Wide& x, int n) {
   if (n == 0) return x;

@@ -218,6 +218,51 @@ TEST(ConformanceClusterTest, AddressesOfAPeerAndWhoseTheyAre) {
   }
 }
 
+// Also a block's own addresses have its rank from bit 24 on: variables', and those mapa makes.
+TEST(ConformanceClusterTest, OwnAddressesHaveTheBlocksRank) {
+  BulkDevice device(kBulkModes[0]);
+  const Buffer<uint32_t> out(*device.device, std::vector<uint32_t>(4 * 64));
+  const Status status = device.run_cluster(
+      cluster_kernel(".reg .pred %q<4>;\nshr.u32 %r21, %r2, 24;\nmov.u64 %rd6, tile+32;\n"
+                     "shr.u64 %rd8, %rd6, 24; cvt.u32.u64 %r22, %rd8;\n"
+                     "mapa.shared::cluster.u32 %r23, %r2, %r20; sub.u32 %r23, %r23, %r2;\n"
+                     "getctarank.shared::cluster.u32 %r24, %r2;\n"
+                     "cvta.shared.u64 %rd6, %rd6; isspacep.shared::cta %q0, %rd6;\n"
+                     "xor.b32 %r25, %r20, 1; mapa.u64 %rd7, %rd6, %r25;\n"
+                     "isspacep.shared::cta %q1, %rd7; isspacep.shared::cluster %q2, %rd7;\n"
+                     "selp.u32 %r26, 1, 0, %q0; selp.u32 %r27, 1, 0, %q1;\n"
+                     "selp.u32 %r28, 1, 0, %q2; add.u32 %r29, %r20, 500;\n@%p1 bra AFTER;\n"
+                     "st.shared.u32 [tile], %r21; st.shared.u32 [%r2+4], %r22;\n"
+                     "st.shared::cta.u32 [tile+8], %r23; st.shared::cluster.u32 [%r2+12], %r24;\n"
+                     "st.shared::cluster.u32 [tile+16], %r26; st.u32 [%rd6+-12], %r27;\n"
+                     "st.u32 [tile+24], %r28; st.u32 [%rd7], %r29;\nAFTER:\n"),
+      4, {out.address(), 0});
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    const uint32_t want[] = {rank, rank, 0, rank, 1, 0, 1, tile_word(7), 500 + (rank ^ 1)};
+    for (uint32_t i = 0; i < std::size(want); ++i) EXPECT_EQ(out[64 * rank + i], want[i]) << i;
+  }
+}
+
+// .shared and .shared::cta are the block's own memory: never a peer's, nor an address without the
+// block's rank, which is of block 0.
+TEST(ConformanceClusterTest, AddressesOfAPeerInInstructionsOnTheOwnBlockAreFaults) {
+  for (const char* use : {"ld.shared.u32 %r23, [%r22];", "st.shared::cta.u32 [%r22], %r1;",
+                          "mbarrier.arrive.shared.b64 _, [%r22];", "ld.shared.u32 %r23, [%r21];"}) {
+    BulkDevice device(kBulkModes[0]);
+    const Buffer<uint32_t> out(*device.device, std::vector<uint32_t>(2 * 64));
+    const Status status =
+        device.run_cluster(cluster_kernel("setp.eq.u32 %p4, %r20, 1; and.b32 %r21, %r3, 0xffffff;\n"
+                                          "mapa.shared::cluster.u32 %r22, %r3, 0;\n@%p4 " +
+                                          std::string(use) + "\n"),
+                           2, {out.address(), 0});
+    EXPECT_NE(status.to_string().find("in block 0 of the cluster, but the instruction is on block "
+                                      "1's own shared memory"),
+              std::string::npos)
+        << use << status.to_string();
+  }
+}
+
 // As late as allowed: the copy has read the tile when .read has waited, not before.
 TEST(ConformanceBulkReduceTest, WaitingForReadsLetsTheSourceChange) {
   BulkDevice device(kBulkModes[0]);

@@ -47,6 +47,16 @@ TEST(MatrixDescriptorTest, FieldsAreDecoded) {
   EXPECT_EQ(d.swizzle, MatrixSwizzle::k64);
 }
 
+// An address in a cluster has its block's rank from bit 24 on: what nobody has masked away is taken
+// for a distance.
+TEST(MatrixDescriptorTest, ARankInTheAddressComesIntoTheLeadingDistance) {
+  MatrixDescriptor d;
+  const uint32_t address = 3u << 24 | 0x8400;
+  ASSERT_EQ(decode_matrix_descriptor(address >> 4 | encode(0, 4096, 1024, 1), d), nullptr);
+  EXPECT_EQ(d.start, 0x8400u);
+  EXPECT_EQ(d.leading, 4096u | 3u << 8);
+}
+
 TEST(MatrixDescriptorTest, ReservedBitsAreRefused) {
   const uint64_t good = encode(1024, 16, 1024, 1);
   for (uint32_t bit = 0; bit < 64; ++bit) {

@@ -1,6 +1,7 @@
 #include "tests/virtual/mutate.h"
 
 #include <cctype>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <set>
@@ -110,9 +111,24 @@ Changes change_barrier(const Statement& s) {
   return changes;
 }
 
+// What orders others, and then only is what it is.
+Changes weaken(const Statement& s) {
+  for (const char* order : {".acquire", ".release", ".acq_rel"}) {
+    const size_t at = s.opcode.find(order);
+    if (at == std::string::npos) continue;
+    std::string opcode = s.opcode;
+    opcode.replace(at, std::strlen(order), ".relaxed");
+    return {{"relaxed", join(s, opcode, s.operands)}};
+  }
+  return {};
+}
+
 Changes change_arrive(const Statement& s) {
-  Changes changes = {{"taken away", ""}};
-  if (s.opcode.find("expect_tx") != std::string::npos) {
+  const bool expects = s.opcode.find("expect_tx") != std::string::npos;
+  // Who expects bytes has written none itself, and these order themselves.
+  Changes changes = expects ? Changes{} : weaken(s);
+  changes.push_back({"taken away", ""});
+  if (expects) {
     changes.push_back(add_to(s, s.operands.size() - 1, "bytes", 16));
     changes.push_back(add_to(s, s.operands.size() - 1, "bytes", -16));
   }
@@ -129,7 +145,7 @@ Changes change_init(const Statement& s) {
 }
 
 Changes change_test(const Statement& s) {
-  Changes changes;
+  Changes changes = weaken(s);
   if (s.opcode.find(".parity") != std::string::npos) {
     changes.push_back({"other parity", with_operand(s, 2, "xor.b32 mutated, {}, 1")});
   }
@@ -145,6 +161,12 @@ Changes change_registers(const Statement& s) {
 }
 
 Changes take_away_only(const Statement&) { return {{"taken away", ""}}; }
+
+Changes change_release(const Statement& s) {
+  Changes changes = weaken(s);
+  if (!changes.empty()) changes.push_back({"taken away", ""});
+  return changes;
+}
 
 struct Rule {
   const char* prefix;
@@ -174,6 +196,10 @@ constexpr Rule kRules[] = {
     {"mbarrier.try_wait", change_test},
     {"mbarrier.test_wait", change_test},
     {"setmaxnreg", change_registers},
+    {"ld.", weaken},
+    {"st.", change_release},
+    {"red.", change_release},
+    {"atom.", weaken},
 };
 
 // The registers of an entry that hold the parity of a phase, or what it is made of.
@@ -251,6 +277,24 @@ std::map<std::string, Parities> parities_by_entry(const std::vector<Line>& lines
 
 }  // namespace
 
+std::string with_plain_sums(const std::string& module) {
+  std::string changed;
+  for (const Line& line : split_lines(module)) {
+    const Statement& s = line.statement;
+    if (s.opcode != "red.global.add.v2.f32") {
+      changed += module.substr(line.begin, line.end - line.begin) + "\n";
+      continue;
+    }
+    const std::string& pair = s.operands[1];  // {x, y}
+    const std::vector<std::string> added = split_operands(pair.substr(1, pair.size() - 2));
+    changed += fmt::format(
+        "{{ .reg .f32 sum<2>; {0}ld.global.v2.f32 {{sum0, sum1}}, {1}; {0}add.f32 sum0, sum0, "
+        "{2}; {0}add.f32 sum1, sum1, {3}; {0}st.global.v2.f32 {1}, {{sum0, sum1}}; }}\n",
+        s.guard, s.operands[0], added[0], added[1]);
+  }
+  return changed;
+}
+
 std::vector<Mutant> make_mutants(const std::string& module) {
   // Which of how many lines of an opcode in an entry.
   struct Place {
@@ -270,8 +314,11 @@ std::vector<Mutant> make_mutants(const std::string& module) {
     const int ordinal = changes.empty() ? 0 : ++count[group];
     for (const Change& change : changes) {
       places.push_back({group, ordinal, change.what});
-      mutants.push_back(
-          {{}, line.number, module.substr(0, line.begin) + change.line + module.substr(line.end)});
+      mutants.push_back({{},
+                         line.entry,
+                         line.statement.opcode,
+                         line.number,
+                         module.substr(0, line.begin) + change.line + module.substr(line.end)});
     }
   }
   for (size_t i = 0; i < mutants.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "runtime/engine.h"
 #include "runtime/executor.h"
 #include "tests/virtual/data_ptx.h"
+#include "tests/virtual/mutate.h"
 #include "tests/virtual/ptx_edit.h"
 #include "tests/virtual/ptx_fixture.h"
 #include "tests/virtual/replica.h"
@@ -56,8 +58,11 @@ constexpr Lengths kHopperBackwardLengths[] = {
     {300, 40},
     {0, 64},
 };
+// Three key tiles that add to the same queries, the first of which see few keys: two parts of sums.
+constexpr Lengths kHopperOrderedLengths[] = {{300, 300}, {0, 64}};
 std::span<const Lengths> lengths_of(const OwnKernel& own, Variant variant) {
   if (variant == Variant::kPortable) return kPortableLengths;
+  if (std::string_view(own.name) == "hopper_backward_ordered") return kHopperOrderedLengths;
   if (own.pass == Pass::kBackward) return kHopperBackwardLengths;
   if (std::string_view(own.name) == "hopper_forward_cluster") return kHopperClusterLengths;
   if (std::string_view(own.name) == "hopper_forward_staggered") return kHopperStaggeredLengths;
@@ -83,7 +88,7 @@ Problem small_problem(Pass pass) {
 struct Inputs {
   Problem problem;
   Sizes sizes;
-  RandomInputs random;
+  std::vector<uint16_t> q, k, v, grad_o;
   std::vector<uint8_t> saved_o, saved_stats, saved_x;
 };
 
@@ -101,15 +106,15 @@ class Runner {
     LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, Schedule{}, inputs_.sizes));
     const Rows queries = {inputs_.sizes.heads, inputs_.sizes.seq_q};
     const Rows keys = {inputs_.sizes.kv_heads, inputs_.sizes.seq_k};
-    LSSAR_RETURN_IF_ERROR(input(tensors_.q, inputs_.random.q, queries));
-    LSSAR_RETURN_IF_ERROR(input(tensors_.k, inputs_.random.k, keys));
-    LSSAR_RETURN_IF_ERROR(input(tensors_.v, inputs_.random.v, keys));
+    LSSAR_RETURN_IF_ERROR(input(tensors_.q, inputs_.q, queries));
+    LSSAR_RETURN_IF_ERROR(input(tensors_.k, inputs_.k, keys));
+    LSSAR_RETURN_IF_ERROR(input(tensors_.v, inputs_.v, keys));
     const bool is_backward = problem.pass == Pass::kBackward;
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_o, saved.o, inputs_.saved_o));
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_stats, saved.stats, inputs_.saved_stats));
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_x, saved.x, inputs_.saved_x));
     if (is_backward) {
-      LSSAR_RETURN_IF_ERROR(input(tensors_.grad_o, inputs_.random.grad_o, queries));
+      LSSAR_RETURN_IF_ERROR(input(tensors_.grad_o, inputs_.grad_o, queries));
       LSSAR_RETURN_IF_ERROR(output(tensors_.grad_q, queries));
       LSSAR_RETURN_IF_ERROR(output(tensors_.grad_k, keys));
       LSSAR_RETURN_IF_ERROR(output(tensors_.grad_v, keys));
@@ -120,16 +125,13 @@ class Runner {
     return {};
   }
 
-  Status launch(const std::string& text, const std::vector<LaunchStep>& steps,
+  Status launch(const DeviceModule& module, const std::vector<LaunchStep>& steps,
                 const WorkspaceLayout& layout) {
-    Image image;
-    image.bytes = text;
-    LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceModule> module, device_.load(image));
-    std::vector<const DeviceFunction*> functions;
+    std::vector<StepFunction> functions;
     for (const LaunchStep& step : steps) {
-      LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* function, module->function(step.entry));
-      LSSAR_RETURN_IF_ERROR(device_.prepare(*function, static_cast<uint32_t>(step.shared_bytes)));
-      functions.push_back(function);
+      LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* function, module.function(step.entry));
+      LSSAR_ASSIGN_OR_RETURN(const StepFunction prepared, prepare_step(device_, step, function));
+      functions.push_back(prepared);
     }
     LSSAR_RETURN_IF_ERROR(
         launch_steps(device_, steps, functions,
@@ -158,8 +160,7 @@ class Runner {
     int64_t heads, length;
   };
 
-  Status input(Tensor& tensor, const std::vector<float>& values, const Rows& rows) {
-    const std::vector<uint16_t> bits = round_to_bf16(values);
+  Status input(Tensor& tensor, const std::vector<uint16_t>& bits, const Rows& rows) {
     LSSAR_ASSIGN_OR_RETURN(const DevicePtr data, device_.allocate(bits.size() * 2));
     tensor = contiguous_tensor(data, rows.heads, rows.length, kDim);
     return device_.copy_to_device(data, bits.data(), bits.size() * 2);
@@ -182,6 +183,12 @@ class Runner {
   DevicePtr workspace_ = 0;
   std::vector<Output> outputs_;
 };
+
+Result<std::unique_ptr<DeviceModule>> load(Device& device, const std::string& text) {
+  Image image;
+  image.bytes = text;
+  return device.load(image);
+}
 
 std::string compare(const std::vector<float>& got, const std::vector<float>& expected) {
   float largest = 0;
@@ -210,7 +217,11 @@ Inputs make_inputs(Pass pass, const Lengths& lengths) {
   inputs.sizes.heads = lengths.heads;
   inputs.sizes.seq_q = lengths.q;
   inputs.sizes.seq_k = lengths.k;
-  inputs.random = random_inputs(inputs.problem, inputs.sizes, InputKind::kGauss, 1);
+  const RandomInputs random = random_inputs(inputs.problem, inputs.sizes, InputKind::kGauss, 1);
+  inputs.q = round_to_bf16(random.q);
+  inputs.k = round_to_bf16(random.k);
+  inputs.v = round_to_bf16(random.v);
+  inputs.grad_o = round_to_bf16(random.grad_o);
   return inputs;
 }
 
@@ -222,7 +233,9 @@ Status save_forward(Engine& engine, const Lengths& lengths, Inputs& backward) {
                          workspace_layout(forward.problem, kernel->schedule, forward.sizes));
   Runner runner(engine.device(), forward);
   LSSAR_RETURN_IF_ERROR(runner.set_up(layout));
-  LSSAR_RETURN_IF_ERROR(runner.launch(kernel->loaded->image.bytes, kernel->source.steps, layout));
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceModule> module,
+                         load(engine.device(), kernel->loaded->image.bytes));
+  LSSAR_RETURN_IF_ERROR(runner.launch(*module, kernel->source.steps, layout));
   LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved,
                          saved_bytes(forward.problem, kernel->schedule, forward.sizes));
   LSSAR_ASSIGN_OR_RETURN(backward.saved_o, runner.bytes_of(runner.tensors().saved_o, saved.o));
@@ -239,10 +252,10 @@ struct Case {
   std::vector<LaunchStep> steps;
   std::vector<float> expected;
 
-  Result<std::vector<float>> run(Device& device, const std::string& text) const {
+  Result<std::vector<float>> run(Device& device, const DeviceModule& module) const {
     Runner runner(device, inputs);
     LSSAR_RETURN_IF_ERROR(runner.set_up(layout));
-    LSSAR_RETURN_IF_ERROR(runner.launch(text, steps, layout));
+    LSSAR_RETURN_IF_ERROR(runner.launch(module, steps, layout));
     return runner.outputs();
   }
 };
@@ -254,13 +267,17 @@ Result<Case> make_case(Engine& engine, const PreparedKernel& kernel, const Lengt
   }
   LSSAR_ASSIGN_OR_RETURN(made.layout,
                          workspace_layout(kernel.problem, kernel.schedule, made.inputs.sizes));
-  LSSAR_ASSIGN_OR_RETURN(made.expected, made.run(engine.device(), kernel.loaded->image.bytes));
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceModule> module,
+                         load(engine.device(), kernel.loaded->image.bytes));
+  LSSAR_ASSIGN_OR_RETURN(made.expected, made.run(engine.device(), *module));
   return made;
 }
 
 }  // namespace
 
 const std::vector<OwnKernel>& own_kernels() {
+  // Of a block that takes its work tile by a ticket and adds in turns.
+  static const std::vector<std::string> kTurns = {"ld.", "red.", "atom.", "bar."};
   static const std::vector<OwnKernel> kernels = {
       {"forward", "sm_80", Pass::kForwardTrain, "{}"},
       {"backward", "sm_80", Pass::kBackward, "{}"},
@@ -292,6 +309,9 @@ const std::vector<OwnKernel>& own_kernels() {
        "lssar_backward_epsilon"},
       {"hopper_backward_atomic", "sm_90a", Pass::kBackward,
        R"({"dq_mode": "atomic", "dkdv": {"block_rows": 128, "stages": 2}})"},
+      {"hopper_backward_ordered", "sm_90a", Pass::kBackward,
+       R"({"dq_mode": "ordered", "dkdv": {"block_rows": 128, "stages": 2}})", "lssar_backward_dkdv",
+       kTurns, true},
   };
   return kernels;
 }
@@ -304,15 +324,21 @@ Result<Subject> own_subject(const OwnKernel& own) {
                          schedule_for(problem, target, nlohmann::json::parse(own.schedule)));
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
                          engine->prepare(problem, schedule));
+  std::string text = kernel->loaded->image.bytes;
+  if (own.has_plain_sums) {
+    const std::string atomic = std::exchange(text, with_plain_sums(text));
+    if (text == atomic) return internal_error("no sums of pairs of float32 in the PTX");
+  }
   auto cases = std::make_shared<std::vector<Case>>();
   for (const Lengths& lengths : lengths_of(own, schedule.variant)) {
     LSSAR_ASSIGN_OR_RETURN(Case made, make_case(*engine, *kernel, lengths));
     cases->push_back(std::move(made));
   }
-  return Subject{own.name, kernel->loaded->image.bytes, own.only,
-                 [cases](Device& device, const std::string& text) -> Result<std::string> {
+  return Subject{own.name, text, own.only, own.opcodes,
+                 [cases](Device& device, const std::string& mutant) -> Result<std::string> {
+                   LSSAR_ASSIGN_OR_RETURN(const auto module, load(device, mutant));
                    for (const Case& one : *cases) {
-                     LSSAR_ASSIGN_OR_RETURN(const auto got, one.run(device, text));
+                     LSSAR_ASSIGN_OR_RETURN(const auto got, one.run(device, *module));
                      const std::string difference = compare(got, one.expected);
                      if (!difference.empty()) return difference;
                    }
@@ -323,7 +349,10 @@ Result<Subject> own_subject(const OwnKernel& own) {
 Subject replica_subject(const std::string& entry) {
   for (const Replica& replica : replicas()) {
     if (replica.entry != entry) continue;
-    return {entry, extract_entry(data_ptx(replica.file), entry), "",
+    return {entry,
+            extract_entry(data_ptx(replica.file), entry),
+            "",
+            {},
             [&replica](Device& device, const std::string& text) {
               return run_replica(replica, device, text);
             }};

@@ -16,7 +16,8 @@ namespace lssar::test {
 struct Subject {
   std::string name;
   std::string ptx;
-  std::string only;  // mutants of this kernel; "": of all
+  std::string only;                  // mutants of this kernel; "": of all
+  std::vector<std::string> opcodes;  // and of opcodes that begin so; none: of all
   // Runs this text, the subject's or a mutant's: the first difference of the results from the right
   // ones, "" where there is none.
   std::function<Result<std::string>(Device& device, const std::string& text)> run;
@@ -31,10 +32,15 @@ struct OwnKernel {
   // small ones, which the lengths of a run go with.
   const char* schedule;
   const char* only = "";  // mutate this kernel: the others are another subject's
+  // Mutate only where an opcode begins with one of these: the rest is another subject's too. "":
+  // everywhere.
+  std::vector<std::string> opcodes = {};
+  bool has_plain_sums = false;  // with_plain_sums
 };
+inline void PrintTo(const OwnKernel& own, std::ostream* out) { *out << own.name; }
 // The forward for training and both backwards of either variant, and the kernel of epsilon; of the
 // Hopper variant also the forward, by default, with everything in turn, in clusters, and with
-// passes staggered.
+// passes staggered, and the turns of ordered dq.
 const std::vector<OwnKernel>& own_kernels();
 
 // As the generator emits it, compiled by whichever compiler there is. Every text runs on a few

@@ -55,6 +55,18 @@ inline constexpr const char kExchange[] =
 inline constexpr const char kOneWorkTile[] =
     "the kernel is not persistent: nobody waits until the keys of a block are given back";
 
+inline constexpr const char kReleasedBefore[] =
+    "the release right before it, which its reader waits for first, hands on the same";
+
+// Of ordered sums of dq.
+inline constexpr const char kKnownByAll[] =
+    "not modelled: what one thread knows of other blocks all of its block know, with a barrier "
+    "between or not";
+inline constexpr const char kSecondPart[] =
+    "a second part of the sum: the turn has begun with the first";
+inline constexpr const char kSlotReleased[] =
+    "the release of the slot, with a barrier of the warp, comes after the lanes' additions";
+
 inline constexpr Survivor kSurvivors[] = {
     {"forward", "lssar_forward: cp.async.commit_group last: taken away", kEmptyGroup},
     {"forward", "lssar_forward: cp.async.wait_group last: taken away", kNeverRead},
@@ -103,6 +115,8 @@ inline constexpr Survivor kSurvivors[] = {
      kTwoWaits},
     {"hopper_forward_in_turn", "lssar_forward: wgmma.wait_group.sync.aligned #4: one more pending",
      kTwoWaits},
+    {"hopper_forward_in_turn",
+     "lssar_forward: mbarrier.arrive.release.cta.shared::cta.b64 #4: relaxed", kReleasedBefore},
 
     {"hopper_forward_train", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
      kRegisters},
@@ -159,6 +173,8 @@ inline constexpr Survivor kSurvivors[] = {
     {"hopper_backward", "lssar_backward_dq: bar.warp.sync #4: taken away", kForAssembler},
     {"hopper_backward", "lssar_backward_dq: bar.warp.sync #5: taken away", kForAssembler},
     {"hopper_backward", "lssar_backward_dq: bar.warp.sync #6: taken away", kForAssembler},
+    {"hopper_backward",
+     "lssar_backward_dq: mbarrier.arrive.release.cta.shared::cta.b64 #2: relaxed", kQueriesFirst},
 
     {"backward_epsilon", "lssar_backward_epsilon: cp.async.commit_group last: taken away",
      kEmptyGroup},
@@ -202,6 +218,25 @@ inline constexpr Survivor kSurvivors[] = {
     {"hopper_backward_atomic",
      "lssar_backward_dkdv: mbarrier.arrive.release.cta.shared::cta.b64 last: taken away",
      kOneWorkTile},
+    {"hopper_backward_atomic",
+     "lssar_backward_dkdv: mbarrier.arrive.release.cta.shared::cta.b64 last: relaxed",
+     kOneWorkTile},
+    {"hopper_backward_atomic",
+     "lssar_backward_dkdv: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #3: relaxed",
+     kOneWorkTile},
+
+    {"hopper_backward_ordered", "lssar_backward_dkdv: bar.warp.sync #1: taken away", kKnownByAll},
+    {"hopper_backward_ordered", "lssar_backward_dkdv: ld.acquire.gpu.global.u32 last: relaxed",
+     kSecondPart},
+    {"hopper_backward_ordered", "lssar_backward_dkdv: bar.warp.sync #2: taken away", kSecondPart},
+    {"hopper_backward_ordered", "lssar_backward_dkdv: bar.warp.sync #3: taken away", kExchange},
+    {"hopper_backward_ordered", "lssar_backward_dkdv: bar.warp.sync #4: taken away", kSlotReleased},
+    {"hopper_backward_ordered", "lssar_backward_dkdv: bar.warp.sync #5: taken away", kForAssembler},
+    {"hopper_backward_ordered", "lssar_backward_dkdv: bar.warp.sync #6: taken away", kForAssembler},
+    {"hopper_backward_ordered", "lssar_backward_dkdv: bar.warp.sync #7: taken away", kForAssembler},
+    {"hopper_backward_ordered", "lssar_backward_dkdv: bar.warp.sync last: taken away",
+     kForAssembler},
+    {"hopper_backward_ordered", "lssar_backward_dkdv: bar.sync last: taken away", kOneWorkTile},
 
     {"hopper_forward_d64", "hopper_forward_d64: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
      kRegisters},
@@ -233,6 +268,20 @@ inline constexpr Survivor kSurvivors[] = {
      kImplied},
     {"hopper_forward_d64", "hopper_forward_d64: bar.sync #3: taken away",
      "the consumers take turns for speed only, and nobody waits for this last turn"},
+    {"hopper_forward_d64",
+     "hopper_forward_d64: mbarrier.arrive.release.cta.shared::cta.b64 #2: relaxed", kImplied},
+    {"hopper_forward_d64",
+     "hopper_forward_d64: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #1: relaxed",
+     kImplied},
+    {"hopper_forward_d64",
+     "hopper_forward_d64: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #3: relaxed",
+     kImplied},
+    {"hopper_forward_d64",
+     "hopper_forward_d64: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #7: relaxed",
+     kImplied},
+    {"hopper_forward_d64",
+     "hopper_forward_d64: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #9: relaxed",
+     kImplied},
     {"hopper_forward_d128",
      "hopper_forward_d128: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #1: taken for true",
      kImplied},
@@ -257,6 +306,20 @@ inline constexpr Survivor kSurvivors[] = {
     {"hopper_forward_d128",
      "hopper_forward_d128: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #9: result ignored",
      kImplied},
+    {"hopper_forward_d128",
+     "hopper_forward_d128: mbarrier.arrive.release.cta.shared::cta.b64 #2: relaxed", kImplied},
+    {"hopper_forward_d128",
+     "hopper_forward_d128: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #1: relaxed",
+     kImplied},
+    {"hopper_forward_d128",
+     "hopper_forward_d128: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #3: relaxed",
+     kImplied},
+    {"hopper_forward_d128",
+     "hopper_forward_d128: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #7: relaxed",
+     kImplied},
+    {"hopper_forward_d128",
+     "hopper_forward_d128: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #9: relaxed",
+     kImplied},
     {"reduce_add", "reduce_add: cp.async.bulk.wait_group #1: only reads",
      "the kernel ends: its writes are complete before anybody else looks"},
     {"barrier_again", "barrier_again: fence.proxy.async.shared::cta last: taken away", kLast},
@@ -267,9 +330,13 @@ inline constexpr Survivor kSurvivors[] = {
     {"multicast_gemm", "multicast_gemm: wgmma.fence.sync.aligned last: taken away", kUntouched},
     {"multicast_gemm",
      "multicast_gemm: mbarrier.arrive.release.cluster.shared::cluster.b64 last: taken away", kLast},
+    {"multicast_gemm",
+     "multicast_gemm: mbarrier.arrive.release.cluster.shared::cluster.b64 last: relaxed", kLast},
     {"exchange", "exchange: fence.mbarrier_init.release.cluster #1: taken away",
      "the cluster's barrier releases the initialisation too, and no bulk copy uses the barriers"},
     {"exchange", "exchange: mbarrier.arrive.release.cluster.shared::cluster.b64 last: taken away",
+     kLast},
+    {"exchange", "exchange: mbarrier.arrive.release.cluster.shared::cluster.b64 last: relaxed",
      kLast},
 };
 

@@ -3,6 +3,7 @@
 // not are listed in mutation_survivors.h, with the reason.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/virtual/mutate.h"
@@ -30,13 +31,21 @@ bool loads(const std::string& text, const std::string& target) {
   return open_strict_device(target, 0)->load(image).ok();
 }
 
+bool is_wanted(const Subject& subject, const Mutant& mutant) {
+  const std::vector<std::string>& opcodes = subject.opcodes;
+  return (subject.only.empty() || mutant.entry == subject.only) &&
+         (opcodes.empty() || std::any_of(opcodes.begin(), opcodes.end(), [&](const auto& prefix) {
+            return mutant.opcode.starts_with(prefix);
+          }));
+}
+
 void check_subject(const Subject& subject, const std::string& target) {
   ASSERT_FALSE(is_found_out(subject, subject.ptx, target)) << "the subject itself is reported";
   const std::vector<Mutant> mutants = make_mutants(subject.ptx);
   int num_mutants = 0;
   std::set<std::string> survivors;
   for (const Mutant& mutant : mutants) {
-    if (!subject.only.empty() && !mutant.name.starts_with(subject.only + ":")) continue;
+    if (!is_wanted(subject, mutant)) continue;
     ++num_mutants;
     // Else it would be found out whatever it is.
     EXPECT_TRUE(loads(mutant.text, target)) << mutant.name;

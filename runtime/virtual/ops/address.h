@@ -53,15 +53,6 @@ inline bool within(const Extent& e, u32 bytes, u64 begin, u64 size) {
   return e.low >= begin && size >= bytes && e.high - begin <= size - bytes && e.high >= begin;
 }
 
-// Of a block of the cluster that mapa named, or null.
-inline u8* shared_of_cluster(const Warp& w, u64 address, u32 bytes) {
-  const u64 owner = address >> 24;
-  const u64 offset = address & 0xffffff;
-  if (owner == 0 || owner > 0xff || offset + bytes > w.shared_bytes) return nullptr;
-  u8* const shared = shared_of_rank(w, static_cast<u32>(owner) - 1);
-  return shared == nullptr ? nullptr : shared + offset;
-}
-
 // The lane's host address, or a fault.
 inline u8* resolve_lane(Warp& w, const Op& op, StateSpace space, u32 lane, u64 address, u32 bytes) {
   if (space == StateSpace::kGeneric) {
@@ -85,10 +76,12 @@ inline u8* resolve_lane(Warp& w, const Op& op, StateSpace space, u32 lane, u64 a
       }
       if (find_global_range(w, address, bytes)) return reinterpret_cast<u8*>(address);
       break;
-    case StateSpace::kShared:
-      if (address < w.shared_bytes && w.shared_bytes - address >= bytes) return w.shared + address;
-      if (u8* other = shared_of_cluster(w, address, bytes); other != nullptr) return other;
+    case StateSpace::kShared: {
+      const u64 at = address - w.shared_begin;
+      if (at < w.shared_bytes && w.shared_bytes - at >= bytes) return w.shared + at;
+      if (u8* other = shared_of_other(w, op, lane, address, bytes); other != nullptr) return other;
       break;
+    }
     case StateSpace::kLocal:
       if (address < w.local_bytes && w.local_bytes - address >= bytes) {
         return w.local + static_cast<u64>(lane) * w.local_bytes + address;
@@ -112,12 +105,14 @@ inline void resolve(Warp& w, const Op& op, StateSpace space, u32 reg, int64_t of
                     u32 bytes, HostAddresses& host) {
   u64 address[kLanes];
   effective_addresses(w, reg, offset, wide, address);
-  if (w.counters != nullptr) [[unlikely]] count_access(w, op, space, address, bytes);
-  if (w.checks != nullptr) [[unlikely]] check_access(w, op, space, address, bytes);
+  if (w.counters != nullptr) [[unlikely]]
+    count_access(w, op, space, address, bytes);
+  if (w.checks != nullptr) [[unlikely]]
+    check_access(w, op, space, address, bytes);
   const Extent e = extent_of(address);
   if ((e.bits & (bytes - 1)) == 0) {
-    if (space == StateSpace::kShared && within(e, bytes, 0, w.shared_bytes)) {
-      LSSAR_LANES host.lane[i] = w.shared + address[i];
+    if (space == StateSpace::kShared && within(e, bytes, w.shared_begin, w.shared_bytes)) {
+      LSSAR_LANES host.lane[i] = w.shared + (address[i] - w.shared_begin);
       return;
     }
     if ((space == StateSpace::kGlobal || space == StateSpace::kGeneric) &&

@@ -92,18 +92,22 @@ void from_generic(Warp& w, const Op& op) {
   const T* a = lanes<T>(w, op.a);
   LSSAR_LANES d[i] = static_cast<T>(a[i] - kWindow);
 }
-template <uint64_t kWindow, u32 kShift = kWindowShift>
-void is_space(Warp& w, const Op& op) {
+template <u32 kShift>
+void is_within(Warp& w, const Op& op, u64 window) {
   const u64* a = lanes<u64>(w, op.a);
   u32 result = 0;
   for (u32 i = 0; i < kLanes; ++i) {
-    result |= static_cast<u32>(a[i] >> kShift << kShift == kWindow) << i;
+    result |= static_cast<u32>(a[i] >> kShift << kShift == window) << i;
   }
   mask_of(w, op.dst) = result;
 }
-
-// Within the shared window, the bits from here on are 0 for the block's own memory.
-constexpr u32 kRankShift = 24;
+template <uint64_t kWindow>
+void is_space(Warp& w, const Op& op) {
+  is_within<kWindowShift>(w, op, kWindow);
+}
+void is_own_shared(Warp& w, const Op& op) {
+  is_within<kRankShift>(w, op, kSharedWindow + w.shared_begin);
+}
 
 #define SHARED "(shared|shared::cta)"
 #define ANY_SHARED "(shared|shared::cta|shared::cluster)"
@@ -133,7 +137,7 @@ const Row kRows[] = {
     {"cvta.to.local.u64", Bind::kAlu, "ll", from_generic<u64, kLocalWindow>},
     {"cvta.to.param[::entry].u64", Bind::kAlu, "ll", from_generic<u64, kParamWindow>},
     {"isspacep.global", Bind::kAlu, "pl", is_space<0>},
-    {"isspacep." SHARED, Bind::kAlu, "pl", is_space<kSharedWindow, kRankShift>},
+    {"isspacep." SHARED, Bind::kAlu, "pl", is_own_shared},
     {"isspacep.shared::cluster", Bind::kAlu, "pl", is_space<kSharedWindow>},
     {"isspacep.param[::entry]", Bind::kAlu, "pl", is_space<kParamWindow>},
     {"isspacep.local", Bind::kAlu, "pl", is_space<kLocalWindow>},
