@@ -375,9 +375,7 @@ Status hopper_reason(const Problem& problem, const Target& target) {
 bool prefers_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {
   // Where it sums dq, tiles of 64 queries of more columns do not fit, or spill.
   const int dims = problem.head_dim + problem.head_dim_v;
-  const bool is_short = problem.dtype == DType::kFp16 && schedule.dq_mode == DqMode::kOrdered;
-  const bool spills =
-      problem.pass == Pass::kBackward && sums_dq(schedule) && dims > (is_short ? 192 : kMaxCols);
+  const bool spills = problem.pass == Pass::kBackward && sums_dq(schedule) && dims > kMaxCols;
   return hopper_reason(problem, target).ok() && !spills;
 }
 

@@ -11,8 +11,10 @@ namespace {
 
 constexpr int64_t kMaxStride = int64_t{1} << 40;  // bytes, not reached
 constexpr int kAlignment = 16;
+// Coordinates are 32-bit, and those of a tile's rows may lie past the end.
+constexpr int64_t kMaxTensorSize = (int64_t{1} << 31) - 4096;
 constexpr int kRowConstants = 8;  // floats of a row
-constexpr int kSumCols = 8;       // of kGradQSum's innermost dimension
+constexpr int kSumCols = 8;       // of kGradQSum that are together: tile/grad_q_sum.cuh
 
 TensorDataType type_of(DType dtype) {
   switch (dtype) {
@@ -130,9 +132,9 @@ View grad_q_sum_view(const CheckedCall& call) {
   View view;
   view.data = call.workspace + call.layout.grad_q_sum;
   view.rank = 4;
-  const int64_t sizes[4] = {kSumCols, s.seq_q, dim / kSumCols, s.batch * s.heads};
-  const int64_t strides[4] = {1, dim, kSumCols, s.seq_q * dim};
-  const char* const names[4] = {"", "row stride", "column stride", "head stride"};
+  const int64_t sizes[4] = {s.seq_q * kSumCols, dim / kSumCols, s.heads, s.batch};
+  const int64_t strides[4] = {1, s.seq_q * kSumCols, s.seq_q * dim, s.heads * s.seq_q * dim};
+  const char* const names[4] = {"", "column stride", "head stride", "batch stride"};
   std::copy_n(sizes, 4, view.sizes);
   std::copy_n(strides, 4, view.strides);
   std::copy_n(names, 4, view.names);
@@ -186,8 +188,9 @@ Result<uint64_t> stride_bytes(const MapSpec& spec, const View& view, uint32_t i)
 void set_box(const MapSpec& spec, View& view) {
   view.box[0] = spec.box_cols;
   if (spec.tensor == MapTensor::kGradQSum) {
-    view.box[0] = kSumCols;
-    view.box[2] = spec.box_cols / kSumCols;
+    view.box[0] = spec.box_rows * kSumCols;
+    view.box[1] = spec.box_cols / kSumCols;
+    return;
   }
   if (spec.tensor != MapTensor::kKeyNorms) view.box[1] = spec.box_rows;
   if (spec.packed) {
@@ -250,6 +253,11 @@ Result<TensorMapRequest> tensor_map_request(const MapSpec& spec, const CheckedCa
   request.rank = view.rank;
   request.global_address = is_empty ? stand_in_address(call) : view.data;
   for (uint32_t i = 0; i < view.rank; ++i) {
+    if (view.sizes[i] > kMaxTensorSize) {
+      return invalid_argument(
+          fmt::format("{}: {} elements along dimension {} of its tensor map: allowed are 0 to {}",
+                      map_tensor_name(spec.tensor), view.sizes[i], i, kMaxTensorSize));
+    }
     request.global_dims[i] = is_empty ? 1 : static_cast<uint64_t>(view.sizes[i]);
     request.box_dims[i] = static_cast<uint32_t>(view.box[i]);
     if (i == 0) continue;

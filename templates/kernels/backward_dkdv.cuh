@@ -18,6 +18,7 @@
 
 #include "templates/tile/dq_turns.cuh"
 #include "templates/tile/fragment.cuh"
+#include "templates/tile/grad_q_sum.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/key_scores.cuh"
 #include "templates/tile/load_tile.cuh"
@@ -198,13 +199,14 @@ struct BackwardDkdv {
     for (int half = 0; half < 2; ++half) {
       const i64 query = first_query + row0 + fragment_row(half);
       if (query >= queries) continue;
-      float* out = p.grad_q_sum + (slice * queries + query) * Config::kHeadDim;
+      float* out = GradQSum<Config>::at(p, slice, query, col0 + fragment_col(0));
 #pragma unroll
       for (int n = 0; n < kCols / kTileCols; ++n)
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
-          const int col = col0 + fragment_col(n) + c;
-          if (col < Config::kHeadDim) add_global(out + col, dq.at[n][2 * half + c] * inverse_scale);
+          if (col0 + fragment_col(n) < Config::kHeadDim)
+            add_global(out + n * GradQSum<Config>::group_stride(p) + c,
+                       dq.at[n][2 * half + c] * inverse_scale);
         }
     }
     if constexpr (Config::kOrderedDq) end_turn(turn);

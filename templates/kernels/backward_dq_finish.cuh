@@ -3,6 +3,7 @@
 // Eight lanes per row of [batch, heads, seq_q].
 #pragma once
 
+#include "templates/tile/grad_q_sum.cuh"
 #include "templates/tile/row_group.cuh"
 #include "templates/tile/rows.cuh"
 
@@ -18,9 +19,9 @@ LSSAR_DEVICE void backward_dq_finish(const AttentionParams& p) {
   const BlockPlace place = block_place(ceil_div(queries, kRowsPerBlock), p.heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
   const i64 read_row = minimum(row, queries - 1);  // all lanes take part in the exchange below
-  const i64 flat_row = (i64{place.batch} * p.heads + place.head) * queries + read_row;
+  const i64 slice = i64{place.batch} * p.heads + place.head;
+  const i64 flat_row = slice * queries + read_row;
   const Element* q = row_pointer<const Element>(p.q, place.batch, place.head, read_row);
-  const float* sums = p.grad_q_sum + flat_row * Config::kHeadDim;
 
   float a[kChunks][kChunkElems], x[kChunks][kChunkElems];
   float dot = 0.0f;
@@ -28,7 +29,8 @@ LSSAR_DEVICE void backward_dq_finish(const AttentionParams& p) {
   for (int chunk = 0; chunk < kChunks; ++chunk) {
     const int at = (chunk * kRowGroupThreads + row_group_lane()) * kChunkElems;
     if (at >= Config::kHeadDim) continue;
-    load_chunk<true>(a[chunk], sums + at);
+    static_assert(kChunkElems == GradQSum<Config>::kCols, "a lane reads a group of columns");
+    load_chunk<true>(a[chunk], GradQSum<Config>::at(p, slice, read_row, at));
     load_chunk<Config::kIsAligned>(x[chunk], q + at);
 #pragma unroll
     for (int i = 0; i < kChunkElems; ++i) dot = fma(a[chunk][i], x[chunk][i], dot);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "templates/tile/dq_turns.cuh"
+#include "templates/tile/grad_q_sum.cuh"
 #include "templates/tile/row_constants.cuh"
 #include "templates/tile/row_group.cuh"
 #include "templates/tile/rows.cuh"
@@ -98,8 +99,9 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& p) {
   if (row >= queries) return;
 
   if constexpr (Config::kSumsDq) {
+    const i64 slice = i64{place.batch} * p.heads + place.head;
     for (int col = row_group_lane() * 4; col < Config::kHeadDim; col += kRowGroupThreads * 4)
-      store_global_16(p.grad_q_sum + flat_row * Config::kHeadDim + col, {0.0f, 0.0f, 0.0f, 0.0f});
+      store_global_16(GradQSum<Config>::at(p, slice, row, col), {0.0f, 0.0f, 0.0f, 0.0f});
   }
   if constexpr (Config::kOrderedDq)
     DqTurns<Config>::clear(p, i64{place.batch} * p.heads + place.head, row, row_group_lane(),

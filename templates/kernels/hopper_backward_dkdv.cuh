@@ -31,6 +31,7 @@
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/dq_turns.cuh"
+#include "templates/tile/grad_q_sum.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/key_scores.cuh"
 #include "templates/tile/project.cuh"
@@ -178,17 +179,15 @@ struct DkdvConsumer {
   // tiles have a wait for one another's keys in between.
   static LSSAR_DEVICE int score_buffer(const Item& item) { return item.remaining & 1; }
 
-  // dS' of all consumers to shared memory.
-  LSSAR_DEVICE void share_grads(const Operand& grads, int buffer) {
-    store_operand(shared.scores(buffer), warp_row0(), grads);
-    fence_async_shared();
-    all_consumers_barrier<Shape::kNumConsumers>();
-  }
-
   LSSAR_DEVICE int query_grad_col0() const { return group == 0 ? 0 : Shape::kSecondCol; }
 
+  // dq's product, once all consumers have written their dS' to the buffer.
   LSSAR_DEVICE void start_query_grads(QueryGrads& dq, int buffer) {
+    fence_async_shared();
+    all_consumers_barrier<Shape::kNumConsumers>();
+    wgmma_fence();
     start_multiply_left_transposed(dq, shared.scores(buffer), shared.keys(), query_grad_col0());
+    wgmma_commit();
   }
 
   // The counter of the warp's part of dq of the item's queries.
@@ -212,21 +211,20 @@ struct DkdvConsumer {
       if (lane_index() == 0) add_staged_grads(work, item);
       return;
     }
-    const i64 queries = seq_q<Config>(p);
-    const int row0 = query_grad_row0();
+    const i64 slice = i64{work.batch} * p.heads + item.head;
     const int first_col = first_own_col();
     if constexpr (Config::kOrderedDq) begin_turn(turn(work, item), static_cast<u32>(work.tile));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const u32 query = static_cast<u32>(item.first_query + row0 + fragment_row(half));
-      if (query >= queries) continue;
-      const i64 row = (i64{work.batch} * p.heads + item.head) * queries + query;
-      float* out = p.grad_q_sum + row * Config::kHeadDim;
+      const u32 query = static_cast<u32>(item.first_query + query_grad_row0() + fragment_row(half));
+      if (query >= seq_q<Config>(p)) continue;
+      float* out = GradQSum<Config>::at(p, slice, query, query_grad_col0() + fragment_col(0));
 #pragma unroll
       for (int n = 0; n < QueryGrads::kNumTiles; ++n) {
         const int col = query_grad_col0() + fragment_col(n);
         if (col >= first_col && col < Config::kHeadDim)
-          add_global_pair(out + col, dq.at[n][2 * half] * inverse_scale,
+          add_global_pair(out + n * GradQSum<Config>::group_stride(p),
+                          dq.at[n][2 * half] * inverse_scale,
                           dq.at[n][2 * half + 1] * inverse_scale);
       }
     }
@@ -256,9 +254,9 @@ struct DkdvConsumer {
     for (int box = 0; box < Shape::kSumBoxes; ++box) {
       const int col = query_grad_col0() + box * Shape::kSumCols;
       if (col >= first_own_col() && col < Config::kHeadDim)
-        tma_reduce_add(sum_map, staged + box * Shape::kSumBoxBytes, 0,
-                       item.first_query + query_grad_row0(), col / kTileCols,
-                       work.batch * p.heads + item.head);
+        tma_reduce_add(sum_map, staged + box * Shape::kSumBoxBytes,
+                       (item.first_query + query_grad_row0()) * GradQSum<Config>::kCols,
+                       col / GradQSum<Config>::kCols, item.head, work.batch);
     }
     bulk_commit();
   }
@@ -286,29 +284,27 @@ struct DkdvConsumer {
     pin_operand(operand);
   }
 
-  // dS' of a tile, rounded, with kSumsDq to dq, and but for kRoundsAtOnce to dk. REQUIRES: no
-  // product that reads `grads` is in flight; ends all others.
+  // dS' of a tile, rounded, with kSumsDq from the buffer to dq, and with kWithDk to dk, whose
+  // product runs while dq leaves. Ends all products.
   template <bool kWithDk>
   LSSAR_DEVICE void add_gradients(Sums& sums, Operand& grads, int slot, const Work& work,
                                   const Item& item, int buffer) {
-    if constexpr (Config::kSumsDq) share_grads(grads, buffer);
     QueryGrads dq;  // NOTE: of this tile only; were it kept, its registers would be taken all along
-    if constexpr (kWithDk) {
-      pin(sums.dk);
-      pin_operand(grads);
-    }
-    wgmma_fence();
-    if constexpr (kWithDk) start_multiply<Element>(sums.dk, grads, shared.queries(slot));
     if constexpr (Config::kSumsDq) start_query_grads(dq, buffer);
-    wgmma_commit();
-    wgmma_wait<0>();
     if constexpr (kWithDk) {
       pin(sums.dk);
       pin_operand(grads);
+      wgmma_fence();
+      start_multiply<Element>(sums.dk, grads, shared.queries(slot));
+      wgmma_commit();
     }
     if constexpr (Config::kSumsDq) {
-      pin(dq);
+      finish<kWithDk ? 1 : 0>(dq);
       add_query_grads(dq, work, item, sums.scale.inverse());
+    }
+    if constexpr (kWithDk) {
+      wgmma_wait<0>();
+      pin_sum(sums.dk, grads);
     }
   }
 
@@ -327,7 +323,9 @@ struct DkdvConsumer {
     Mma::subtract(d, grads);
     Mma::round(grads, d);
     // In the buffer that the next item writes: hence the barrier.
-    add_gradients<false>(sums, grads, slot, work, item, score_buffer(item) ^ 1);
+    const int buffer = score_buffer(item) ^ 1;
+    store_operand(shared.scores(buffer), warp_row0(), grads);
+    add_gradients<false>(sums, grads, slot, work, item, buffer);
     all_consumers_barrier<Shape::kNumConsumers>();
   }
 
@@ -347,28 +345,39 @@ struct DkdvConsumer {
       Operand weights, grads;
       const KeyMask mask = mask_of(work, item);
       constexpr bool kAddsAtOnce = kWithDk && kRoundsAtOnce;
+      constexpr bool kStoresAtOnce = kAddsAtOnce && Config::kSumsDq;
+      const int buffer = score_buffer(item);
+      u32 stored = 0;
+      if constexpr (kStoresAtOnce) stored = operand_address(shared.scores(buffer), warp_row0());
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         weigh<kWithDv, kWithDk>(weights, grads, s, d, slot, mask, step);
+        // Before its product starts: from then on its registers are the product's.
+        if constexpr (kStoresAtOnce)
+          store_step<typename Shape::ScoreTile>(stored, grads.at[step], step);
         if constexpr (kWithDv || kAddsAtOnce)
           start_step<kWithDv, kAddsAtOnce>(sums, weights, grads, slot, step);
       }
-      if constexpr (kWithDv || kAddsAtOnce) wgmma_commit();
+      // With kStoresAtOnce they are of one group with dq's.
+      if constexpr ((kWithDv || kAddsAtOnce) && !kStoresAtOnce) wgmma_commit();
       if constexpr (kWithDk && !kRoundsAtOnce) {
         round_gradients(sums, grads, d);
+        if constexpr (Config::kSumsDq) store_operand(shared.scores(buffer), warp_row0(), grads);
+      }
+      if constexpr (kWithDk && (Config::kSumsDq || !kRoundsAtOnce)) {
+        add_gradients<!kRoundsAtOnce>(sums, grads, slot, work, item, buffer);
       } else {
         wgmma_wait<0>();
       }
       if constexpr (kAddsAtOnce) pin_sum(sums.dk, grads);
-      if constexpr (kWithDk && (Config::kSumsDq || !kRoundsAtOnce))
-        add_gradients<!kRoundsAtOnce>(sums, grads, slot, work, item, score_buffer(item));
       if constexpr (kWithDv) pin_sum(sums.dv, weights);
       if constexpr (kWithDk && Config::kSumsDq) {
         if (num_grad_parts<Config>(num_visible_keys<Config>(p, item.first_query)) > 1)
           add_residual(sums, work, item, mask);
-        if constexpr (Config::kOrderedDq) end_turn(turn(work, item));
       }
       release_slot();
+      // Waits until what was added is visible, which the slot need not.
+      if constexpr (kWithDk && Config::kOrderedDq) end_turn(turn(work, item));
     }
   }
 
@@ -452,6 +461,7 @@ LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& params) {
   using Shape = HopperDkdvShape<Config>;
   const DkdvShared<Config> shared{swizzled_shared_address()};
   if (thread_index() == 0) {
+    prefetch_maps<kNumDkdvMaps<Config>>(params);
     shared.ring().init(Shape::kConsumerWarps);
     shared.owned_ring().init(Shape::kNumConsumers);
     fence_mbarrier_init();

@@ -85,6 +85,8 @@ enum DkdvMap {
   kDkdvConstantMap,
   kDkdvSumMap,  // kSumsByTma
 };
+template <class Config>
+inline constexpr int kNumDkdvMaps = kDkdvSumMap + (Config::kSumsByTma ? 1 : 0);
 
 // What producer and consumers must agree on about one tile of keys. Rows are below 2^31.
 template <class Config>

@@ -67,7 +67,7 @@ struct HopperDqShape {
 };
 
 // TmaParams::maps, in this order.
-enum DqMap { kDqQueryMap, kDqGradMap, kDqKeyMap, kDqValueMap, kDqNormMap };
+enum DqMap { kDqQueryMap, kDqGradMap, kDqKeyMap, kDqValueMap, kDqNormMap, kNumDqMaps };
 
 // What producer and consumers must agree on about one tile of queries.
 template <class Config>
@@ -358,11 +358,13 @@ struct DqConsumer {
   }
 };
 
-template <class Config>
-LSSAR_DEVICE void hopper_backward_dq(const TmaParams& params) {
+// A kernel whose CONSUMER goes over the keys of tiles of queries.
+template <class Config, template <class> class CONSUMER>
+LSSAR_DEVICE void sweep_keys(const TmaParams& params) {
   using Shape = HopperDqShape<Config>;
   const DqShared<Config> shared{swizzled_shared_address()};
   if (thread_index() == 0) {
+    prefetch_maps<kNumDqMaps>(params);
     shared.ring().init(Shape::kConsumerWarps);
     shared.query_ring().init(Shape::kConsumerWarps);
     fence_mbarrier_init();
@@ -370,7 +372,12 @@ LSSAR_DEVICE void hopper_backward_dq(const TmaParams& params) {
   block_barrier();
   run_roles<Config::kDqProducerRegisters, Config::kDqConsumerRegisters>(
       [&] { DqProducer<Config>(params, shared).run(); },
-      [&](int group) { DqConsumer<Config>(params.attention, shared, group).run(); });
+      [&](int group) { CONSUMER<Config>(params.attention, shared, group).run(); });
+}
+
+template <class Config>
+LSSAR_DEVICE void hopper_backward_dq(const TmaParams& params) {
+  sweep_keys<Config, DqConsumer>(params);
 }
 
 }  // namespace lssar_device

@@ -64,17 +64,7 @@ struct EpsilonConsumer : DqConsumer<Config> {
 
 template <class Config>
 LSSAR_DEVICE void hopper_backward_epsilon(const TmaParams& params) {
-  using Shape = HopperDqShape<Config>;
-  const DqShared<Config> shared{swizzled_shared_address()};
-  if (thread_index() == 0) {
-    shared.ring().init(Shape::kConsumerWarps);
-    shared.query_ring().init(Shape::kConsumerWarps);
-    fence_mbarrier_init();
-  }
-  block_barrier();
-  run_roles<Config::kDqProducerRegisters, Config::kDqConsumerRegisters>(
-      [&] { DqProducer<Config>(params, shared).run(); },
-      [&](int group) { EpsilonConsumer<Config>(params.attention, shared, group).run(); });
+  sweep_keys<Config, EpsilonConsumer>(params);
 }
 
 }  // namespace lssar_device

@@ -41,6 +41,7 @@
 #include "templates/kernels/hopper_forward_staggered.cuh"
 #include "templates/kernels/hopper_forward_sums.cuh"
 #include "templates/ptx/mbarrier.cuh"
+#include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/roles.cuh"
 #include "templates/tile/swizzled_tile.cuh"
@@ -138,6 +139,7 @@ LSSAR_DEVICE void hopper_forward(const TmaParams& params) {
   using Shape = HopperForwardShape<Config>;
   const ForwardShared<Config> shared{swizzled_shared_address()};
   if (thread_index() == 0) {
+    prefetch_maps<kNumForwardMaps<Config>>(params);
     shared.ring().init(Shape::kReleases);
     shared.query_ring().init(Shape::kNumConsumers);
     fence_mbarrier_init();

@@ -85,6 +85,8 @@ struct HopperForwardShape {
 enum ForwardMap { kQueryMap, kScoreKeyMap, kKeyMap, kValueMap, kScoreNormMap, kNormMap };
 template <class Config>
 inline constexpr int kOutputMap = Config::kHasUnitKeys ? kScoreNormMap : kNormMap + 1;
+template <class Config>
+inline constexpr int kNumForwardMaps = kOutputMap<Config> + (Config::kStoresByTma ? 1 : 0);
 
 // What producer and consumers must agree on about one tile of queries; all blocks of a cluster take
 // as many key tiles as the last of their queries sees.
@@ -247,7 +249,7 @@ struct ForwardProducer {
   LSSAR_DEVICE int open_slot() {
     const RingBarriers<Shape::kSlots> ring = shared.ring();
     const int slot = cursor.slot;
-    wait_released<Shape::kCluster>(ring.empty(slot), cursor.parity ^ 1);
+    mbarrier_wait(ring.empty(slot), cursor.parity ^ 1);
     mbarrier_arrive_expect(ring.full(slot), kBytes);
     cursor.advance();
     return slot;
@@ -330,9 +332,9 @@ struct ForwardProducer {
       u32 index = block_index();
 #pragma unroll 1
       while (index < count) {
-        const u32 next = next_ticket<Config>(p, index);  // there by the time it is needed
+        const u32 ticket = take_ticket<Config>(p);
         load(index);
-        index = next;
+        index = ticket_tile<Config>(p, index, ticket);
       }
       announce_end(index);
     } else {

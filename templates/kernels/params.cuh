@@ -39,7 +39,7 @@ struct AttentionParams {
   float* q_inv_norm;  // [rows]: 1 / |q|, 0 where |q| <= 1e-12, NaN where q is not finite
   float* k_inv_norm;  // [batch, kv_heads, key_norm_pitch]: see tile/rows.cuh; the pad is not read
   float* row_constants;  // [rows, 8]: see tile/row_constants.cuh
-  float* grad_q_sum;     // [rows, head_dim]: float32 sums of DqMode atomic and ordered
+  float* grad_q_sum;     // float32 sums of DqMode atomic and ordered: see tile/grad_q_sum.cuh
   unsigned* dq_turns;    // of DqMode ordered: see tile/dq_turns.cuh
   void* unit_keys;       // [batch, kv_heads, seq_k, head_dim]: fp16, see kUnitKeyExponent
   unsigned* tickets;     // work tiles taken so far; the kernel on whole rows sets it to 0

@@ -15,6 +15,15 @@ LSSAR_DEVICE void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
+// The kernel's first COUNT maps, on their way while barriers are initialised: the first copies need
+// not wait for them. By one thread.
+template <int COUNT>
+LSSAR_DEVICE void prefetch_maps(const TmaParams& params) {
+  static_assert(COUNT <= kMaxTensorMaps, "the rest is zero");
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i) prefetch_map(params.maps[i]);
+}
+
 LSSAR_DEVICE void tma_load(u32 shared, const TensorMap& map, u32 barrier, int x0, int x1) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "templates/kernels/params.cuh"
+#include "templates/ptx/math.cuh"
 #include "templates/ptx/memory.cuh"
 #include "templates/tile/rows.cuh"
 
@@ -20,12 +21,20 @@ LSSAR_DEVICE void reset_tickets(const AttentionParams& p) {
   }
 }
 
-// The work tile after `index`, past the last one where there is none left. NOTE: without keys the
-// kernel that resets the counter has no rows to run for, and the tiles are dealt out in turns.
+// What the counter says before a work tile's loads, and after them, which work tile that means: the
+// one after `index`, past the last one where there is none left. NOTE: nothing is computed from the
+// number in between, so that no load waits for it to come. Without keys the kernel that resets the
+// counter has no rows to run for, and the tiles are dealt out in turns.
 template <class Config>
-LSSAR_DEVICE u32 next_ticket(const AttentionParams& p, u32 index) {
-  if (seq_k<Config>(p) == 0) return index + grid_blocks();
-  return grid_blocks() + add_relaxed(p.tickets, 1);
+LSSAR_DEVICE u32 take_ticket(const AttentionParams& p) {
+  u32 ticket = 0;
+  if (seq_k<Config>(p) != 0) ticket = add_relaxed(p.tickets, 1);
+  return ticket;
+}
+template <class Config>
+LSSAR_DEVICE u32 ticket_tile(const AttentionParams& p, u32 index, u32 ticket) {
+  pin_register(ticket);
+  return grid_blocks() + (seq_k<Config>(p) == 0 ? index : ticket);
 }
 
 }  // namespace lssar_device

@@ -102,7 +102,7 @@ TEST_F(ExecutorMaps, QueriesAndKeysHaveTheirOwnLengthsHeadsAndDims) {
 
 TEST_F(ExecutorMaps, ElementsAreTheProblemsAndThoseOfTheWorkspaceItsOwn) {
   EXPECT_EQ(request({MapTensor::kUnitKeys, 64, 64}).type, TensorDataType::kFloat16);
-  EXPECT_EQ(request({MapTensor::kGradQSum, 64, 32}).type, TensorDataType::kFloat32);
+  EXPECT_EQ(request({MapTensor::kGradQSum, 16, 32}).type, TensorDataType::kFloat32);
   EXPECT_EQ(request({MapTensor::kKeyNorms, 1, 64}).type, TensorDataType::kFloat32);
   problem_.dtype = DType::kFp16;
   EXPECT_EQ(request({MapTensor::kK, 64, 64}).type, TensorDataType::kFloat16);
@@ -126,10 +126,10 @@ TEST_F(ExecutorMaps, RowConstantsEndWithTheirHead) {
   expect_shape(rows, {8, 100, 8}, {32, 3200}, {8, 64, 1});
 }
 
-TEST_F(ExecutorMaps, GradQSumIsShownEightColumnsAfterEight) {
+TEST_F(ExecutorMaps, GradQSumIsShownInGroupsOfEightColumns) {
   const TensorMapRequest sums = request({MapTensor::kGradQSum, 16, 64});
   EXPECT_EQ(sums.swizzle, TensorSwizzle::kNone);
-  expect_shape(sums, {8, 100, 16, 8}, {512, 32, 51200}, {8, 16, 8, 1});
+  expect_shape(sums, {800, 16, 4, 2}, {3200, 51200, 204800}, {128, 8, 1, 1});
 }
 
 TEST_F(ExecutorMaps, BoxesMayReachPastSmallHeadDims) {
@@ -162,6 +162,15 @@ TEST_F(ExecutorMaps, StridesBeyondAMapsAreRefused) {
                  "multiples of 16 bytes below 2^40");
 }
 
+TEST_F(ExecutorMaps, SizesBeyond32BitCoordinatesAreRefused) {
+  make_call(Pass::kBackward, DType::kBf16, {1, 1, 1, (int64_t{1} << 28) - 512, 301});
+  EXPECT_EQ(request({MapTensor::kGradQSum, 16, 64}).global_dims[0], (uint64_t{1} << 31) - 4096);
+  make_call(Pass::kBackward, DType::kBf16, {1, 1, 1, int64_t{1} << 28, 301});
+  expect_refused({MapTensor::kGradQSum, 16, 64},
+                 "grad_q_sum: 2147483648 elements along dimension 0 of its tensor map: allowed are "
+                 "0 to 2147479552");
+}
+
 TEST_F(ExecutorMaps, StridesThatAreNotMultiplesOf16BytesAreRefused) {
   tensors_.v.row_stride = 68;
   expect_refused({MapTensor::kV, 64, 64}, "v.row stride = 68 elements");
@@ -187,7 +196,7 @@ TEST_F(ExecutorMaps, TensorsWithoutElementsHaveLegalMaps) {
   make_call(Pass::kBackward, DType::kBf16, {1, 2, 2, 0, 10});
   tensors_.q.data = 0;
   for (const MapTensor tensor : {MapTensor::kQ, MapTensor::kGradO, MapTensor::kGradQSum}) {
-    EXPECT_EQ(request({tensor, 64, 32}).global_address, tensors_.k.data);
+    EXPECT_EQ(request({tensor, 16, 32}).global_address, tensors_.k.data);
   }
   EXPECT_EQ(request({MapTensor::kRowConstants, 64, 8}).global_address, tensors_.k.data);
 }

@@ -16,7 +16,7 @@
 namespace lssar {
 namespace {
 
-// Another assembler allocates other registers.
+// Another assembler allocates other registers: its kernels are compiled, not compared.
 constexpr const char* kTableVersion = "13.0.";
 
 struct Row {
@@ -85,6 +85,7 @@ Result<std::string> make_line(const Compiler& compiler, const Row& row) {
   request.target = target;
   request.kind = ImageKind::kCubin;
   LSSAR_ASSIGN_OR_RETURN(const Image image, compiler.compile(request));
+  EXPECT_EQ(image.log.find("warning"), std::string::npos) << row_key(row) << image.log;
   for (const std::string& warning : image.assembler_warnings)
     ADD_FAILURE() << row_key(row) << ": " << warning;
   std::string registers, shared;
@@ -137,14 +138,13 @@ class HopperTable : public testing::TestWithParam<int> {
   void check(const std::vector<Row>& rows) {
     const auto compiler = open_compiler(CompilerChoice::kNvrtc);
     if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
-    if (!(*compiler)->version().starts_with(kTableVersion))
-      GTEST_SKIP() << "the table is of NVRTC " << kTableVersion << "x, this is "
-                   << (*compiler)->version();
+    const bool compares = (*compiler)->version().starts_with(kTableVersion);
     const bool updates = std::getenv("LSSAR_UPDATE_DOCS") != nullptr;
     for (const Row& row : rows) {
       const auto line = make_line(**compiler, row);
       ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
       EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << *line;
+      if (!compares) continue;
       if (updates) {
         put(row_key(row), *line);
         continue;
@@ -153,7 +153,7 @@ class HopperTable : public testing::TestWithParam<int> {
       ASSERT_NE(written, nullptr) << "no row for " << *line;
       EXPECT_EQ(*written, *line);
     }
-    if (updates) write();
+    if (compares && updates) write();
   }
 
   std::vector<std::string> lines_ = read_lines(LSSAR_PERFORMANCE_DOC);
@@ -175,26 +175,21 @@ TEST_P(HopperTable, IsTrue) {
 INSTANTIATE_TEST_SUITE_P(All, HopperTable, testing::Values(64, 96, 128, 192, 256),
                          testing::PrintToStringParamName());
 
-// Without a mask other registers are short. What Variant::kPortable serves is left to others.
-TEST_P(HopperTable, HasNoSpillsWithoutAMask) {
+// Without a mask other registers are short. compile_grid_test has the split sums of dq.
+TEST_P(HopperTable, SumsOfDqHaveNoSpillsWithoutAMask) {
   const auto compiler = open_compiler(CompilerChoice::kNvrtc);
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
   if (!(*compiler)->version().starts_with(kTableVersion))
     GTEST_SKIP() << "another assembler than that of NVRTC " << kTableVersion << "x allocates "
                  << "other registers";
   const int dim = GetParam();
-  std::vector<Row> rows = {{dim, DType::kBf16, Pass::kForwardTrain, DqMode::kSplit, 1, false},
-                           {dim, DType::kBf16, Pass::kBackward, DqMode::kSplit, 1, false}};
-  if (dim == 64) {
-    for (DType dtype : {DType::kBf16, DType::kFp16}) {
-      rows.push_back({dim, dtype, Pass::kBackward, DqMode::kAtomic, 1, false});
-      rows.push_back({dim, dtype, Pass::kBackward, DqMode::kOrdered, 1, false});
+  for (DType dtype : {DType::kBf16, DType::kFp16}) {
+    for (DqMode mode : {DqMode::kAtomic, DqMode::kOrdered}) {
+      const Row row = {dim, dtype, Pass::kBackward, mode, 1, false};
+      const auto line = make_line(**compiler, row);
+      ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
+      EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << *line;
     }
-  }
-  for (const Row& row : rows) {
-    const auto line = make_line(**compiler, row);
-    ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
-    EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << *line;
   }
 }
 

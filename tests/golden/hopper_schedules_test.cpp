@@ -101,6 +101,11 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"BlockDvHalf", kForwards, R"({"block_dv": 32})"},
         Setting{"Cluster2", kForwards, R"({"hopper": {"cluster": 2}})"},
         Setting{"Cluster4", kForwards, R"({"hopper": {"cluster": 4}})"},
+        // Values in several chunks of columns: products whose descriptors have a distance of
+        // chunks.
+        Setting{"Cluster2WideValues", kForwards, R"({"hopper": {"cluster": 2}})", 64, 128},
+        Setting{"Cluster4WideValues", LSSAR_PASS_FORWARD,
+                R"({"hopper": {"cluster": 4, "store_path": "registers"}})", 128, 128},
         Setting{"Cluster2NotPersistent", kForwards,
                 R"({"hopper": {"cluster": 2, "persistent": false}})"},
         Setting{"Cluster2TwoStagesNoOverlap", kForwards,

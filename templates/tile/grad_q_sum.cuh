@@ -1,0 +1,28 @@
+// AttentionParams::grad_q_sum, float32 sums of dq: [batch, heads, head_dim / 8, seq_q, 8].
+//
+// Eight columns of all queries of a head are together: so what a warp adds, eight columns of 16
+// queries (or of eight, where its lanes do it), is one piece of memory instead of a piece per query.
+#pragma once
+
+#include "templates/kernels/params.cuh"
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct GradQSum {
+  static constexpr int kCols = 8;
+  static_assert(Config::kHeadDim % kCols == 0, "groups of columns are whole");
+
+  // Between columns and the same ones of the next group, in floats.
+  static LSSAR_DEVICE i64 group_stride(const AttentionParams& p) {
+    return seq_q<Config>(p) * kCols;
+  }
+  // `slice`: of [batch, heads].
+  static LSSAR_DEVICE float* at(const AttentionParams& p, i64 slice, i64 query, int col) {
+    return p.grad_q_sum + slice * seq_q<Config>(p) * Config::kHeadDim +
+           col / kCols * group_stride(p) + query * kCols + col % kCols;
+  }
+};
+
+}  // namespace lssar_device
