@@ -96,6 +96,14 @@ class Device {
   // Dynamic shared memory above the default limit is asked for here, once, outside capture.
   virtual Status prepare(const DeviceFunction& function, uint32_t max_shared_bytes) { return {}; }
 
+  // How many clusters with these blocks and this shared memory run at once, whatever the grid: the
+  // blocks of one share a part of the GPU, so that fewer may run than all SMs together have room
+  // for. 0: the device does not know. REQUIRES: prepare allowed the shared memory.
+  virtual Result<int> resident_clusters(const DeviceFunction& function,
+                                        const LaunchConfig& config) {
+    return 0;
+  }
+
   // The 128 bytes that kernels of this device take for a tensor; they hold no reference to the
   // tensor's memory. kInvalidArgument names the field that breaks a rule, kUnsupported says why the
   // device makes no maps.

@@ -279,16 +279,17 @@ Status Engine::resolve_functions(PreparedKernel* kernel) {
   for (const LaunchStep& step : kernel->source.steps) {
     LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* function,
                            kernel->loaded->module->function(step.entry));
-    LSSAR_RETURN_IF_ERROR(
-        device_->prepare(*function, static_cast<uint32_t>(step.shared_bytes))
-            .with_context(fmt::format("{}, {}", kernel->source.name, step.entry)));
+    const Result<StepFunction> prepared = prepare_step(*device_, step, function);
+    if (!prepared.ok()) {
+      return prepared.status().with_context(fmt::format("{}, {}", kernel->source.name, step.entry));
+    }
     KernelResources resources = function->resources();
     for (const KernelResources& reported : kernel->loaded->image.resources) {
       // The assembler's report has the spills, which a driver does not tell.
       if (reported.entry == step.entry && reported.registers >= 0) resources = reported;
     }
     resources.entry = step.entry;
-    kernel->functions.push_back(function);
+    kernel->functions.push_back(*prepared);
     kernel->resources.push_back(std::move(resources));
   }
   return {};

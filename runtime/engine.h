@@ -22,6 +22,7 @@
 #include "runtime/call.h"
 #include "runtime/compiler.h"
 #include "runtime/device.h"
+#include "runtime/executor.h"
 
 namespace lssar {
 
@@ -59,8 +60,8 @@ struct PreparedKernel {
   std::string override_path;  // the file that is used instead of what was generated; "": none
   std::string key;            // of the binary cache
   std::shared_ptr<const LoadedImage> loaded;
-  std::vector<const DeviceFunction*> functions;  // one per source.steps
-  std::vector<KernelResources> resources;        // one per source.steps
+  std::vector<StepFunction> functions;     // one per source.steps
+  std::vector<KernelResources> resources;  // one per source.steps
   CacheSource cache_source = CacheSource::kComputed;
   PrepareTimings timings;
 };

@@ -103,7 +103,8 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
   return params;
 }
 
-Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms) {
+Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms,
+                                   int resident_clusters) {
   const int64_t rows = slice_rows(step, sizes);
   const int64_t heads = step.grid_rows == GridRows::kQueries ? sizes.heads : sizes.kv_heads;
   // Whole clusters: their blocks share rows of one head.
@@ -118,8 +119,9 @@ Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, i
         sizes.batch, heads, row_blocks, step.rows_per_block));
   }
   if (step.is_persistent) {  // no more than run at once
-    const int64_t at_once = int64_t{std::max(num_sms, 1)} * step.blocks_per_sm / cluster * cluster;
-    blocks = std::min<__int128>(blocks, std::max<int64_t>(at_once, cluster));
+    int64_t clusters = int64_t{std::max(num_sms, 1)} * step.blocks_per_sm / cluster;
+    if (resident_clusters > 0) clusters = std::min<int64_t>(clusters, resident_clusters);
+    blocks = std::min<__int128>(blocks, std::max<int64_t>(clusters, 1) * cluster);
   }
   LaunchConfig config;
   config.grid[0] = static_cast<uint32_t>(blocks);
@@ -129,32 +131,48 @@ Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, i
   return config;
 }
 
+Result<StepFunction> prepare_step(Device& device, const LaunchStep& step,
+                                  const DeviceFunction* function) {
+  LSSAR_RETURN_IF_ERROR(device.prepare(*function, static_cast<uint32_t>(step.shared_bytes)));
+  if (step.cluster == 1 || !step.is_persistent) return StepFunction(function);
+  LaunchConfig config;
+  config.grid[0] = config.cluster[0] = static_cast<uint32_t>(step.cluster);
+  config.block[0] = static_cast<uint32_t>(step.threads);
+  config.shared_bytes = static_cast<uint32_t>(step.shared_bytes);
+  LSSAR_ASSIGN_OR_RETURN(const int clusters, device.resident_clusters(*function, config));
+  return StepFunction(function, clusters);
+}
+
 Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
-                    const std::vector<const DeviceFunction*>& functions, const CheckedCall& call,
+                    const std::vector<StepFunction>& functions, const CheckedCall& call,
                     Stream stream) {
   const int num_sms = device.info().num_sms;
+  const auto config_of = [&](size_t i) {
+    return launch_config(steps[i], call.sizes, num_sms, functions[i].resident_clusters);
+  };
   // Every grid and map first: an error of sizes or strides must leave nothing half launched.
   CallMaps maps;
-  for (const LaunchStep& step : steps) {
-    LSSAR_ASSIGN_OR_RETURN(const LaunchConfig config, launch_config(step, call.sizes, num_sms));
-    if (config.grid[0] != 0) LSSAR_RETURN_IF_ERROR(maps.encode(device, step, call));
+  for (size_t i = 0; i < steps.size(); ++i) {
+    LSSAR_ASSIGN_OR_RETURN(const LaunchConfig config, config_of(i));
+    if (config.grid[0] != 0) LSSAR_RETURN_IF_ERROR(maps.encode(device, steps[i], call));
   }
   lssar_device::TmaParams params;
   params.attention = attention_params(call);
   const lssar_device::TensorMap* next_map = maps.begin();
   for (size_t i = 0; i < steps.size(); ++i) {
-    const LaunchConfig config = *launch_config(steps[i], call.sizes, num_sms);
+    const LaunchConfig config = *config_of(i);
     if (config.grid[0] == 0) continue;
+    const DeviceFunction& function = *functions[i].function;
     const size_t num_maps = steps[i].maps.size();
     if (num_maps == 0) {
-      LSSAR_RETURN_IF_ERROR(device.launch(*functions[i], config, &params.attention,
-                                          sizeof(params.attention), stream));
+      LSSAR_RETURN_IF_ERROR(
+          device.launch(function, config, &params.attention, sizeof(params.attention), stream));
       continue;
     }
     std::fill(std::copy(next_map, next_map + num_maps, params.maps), std::end(params.maps),
               lssar_device::TensorMap{});
     next_map += num_maps;
-    LSSAR_RETURN_IF_ERROR(device.launch(*functions[i], config, &params, sizeof(params), stream));
+    LSSAR_RETURN_IF_ERROR(device.launch(function, config, &params, sizeof(params), stream));
   }
   return {};
 }

@@ -15,15 +15,29 @@ namespace lssar {
 
 lssar_device::AttentionParams attention_params(const CheckedCall& call);
 
-// How a step is launched on a device of `num_sms`: a grid of 0 where there are no rows.
-// kInvalidArgument beyond 2^31 - 1 blocks.
-Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms);
+// A step's function on a device.
+struct StepFunction {
+  StepFunction(const DeviceFunction* of, int clusters = 0)  // NOLINT: implicit on purpose
+      : function(of), resident_clusters(clusters) {}
+
+  const DeviceFunction* function;
+  int resident_clusters;  // that run at once; 0: not known, or the step has no clusters
+};
+
+// How a step is launched on a device of `num_sms`: a grid of 0 where there are no rows, of a
+// persistent kernel no more blocks than run at once. kInvalidArgument beyond 2^31 - 1 blocks.
+Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms,
+                                   int resident_clusters = 0);
+
+// The function as the device will run it; shared memory above the default limit is asked for.
+Result<StepFunction> prepare_step(Device& device, const LaunchStep& step,
+                                  const DeviceFunction* function);
 
 // Enqueues every step with a block to run, in order; allocates nothing. `functions` has one entry
 // per step. After an error of sizes or tensor maps nothing was launched.
 // REQUIRES: the steps have at most kMaxKernelMaps maps, each at most kMaxTensorMaps.
 Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
-                    const std::vector<const DeviceFunction*>& functions, const CheckedCall& call,
+                    const std::vector<StepFunction>& functions, const CheckedCall& call,
                     Stream stream);
 
 }  // namespace lssar

@@ -38,22 +38,26 @@ std::string describe(const char* entry, const LaunchConfig& config) {
   return text;
 }
 
-CuResult launch_clusters(const CudaDriver& driver, CuFunction function, const LaunchConfig& config,
-                         CuStream stream, void** extra) {
-  CuLaunchAttribute attribute = {};
-  attribute.id = kCuLaunchCluster;
-  CuLaunchConfig extended = {};
-  for (size_t i = 0; i < 3; ++i) {
-    extended.grid[i] = config.grid[i];
-    extended.block[i] = config.block[i];
-    attribute.cluster[i] = config.cluster[i];
+// A launch's configuration as the driver takes it.
+struct ClusterLaunch {
+  ClusterLaunch(const LaunchConfig& of, CuStream stream) {
+    attribute.id = kCuLaunchCluster;
+    for (size_t i = 0; i < 3; ++i) {
+      config.grid[i] = of.grid[i];
+      config.block[i] = of.block[i];
+      attribute.cluster[i] = of.cluster[i];
+    }
+    config.shared_bytes = of.shared_bytes;
+    config.stream = stream;
+    config.attributes = &attribute;
+    config.num_attributes = 1;
   }
-  extended.shared_bytes = config.shared_bytes;
-  extended.stream = stream;
-  extended.attributes = &attribute;
-  extended.num_attributes = 1;
-  return driver.launch_extended(&extended, function, nullptr, extra);
-}
+  ClusterLaunch(const ClusterLaunch&) = delete;
+  ClusterLaunch& operator=(const ClusterLaunch&) = delete;
+
+  CuLaunchAttribute attribute = {};
+  CuLaunchConfig config = {};
+};
 
 class CudaDevice final : public Device, public GraphStreams {
  public:
@@ -77,6 +81,8 @@ class CudaDevice final : public Device, public GraphStreams {
     return CudaModule::load(context_, image);
   }
   Status prepare(const DeviceFunction& function, uint32_t max_shared_bytes) override;
+  Result<int> resident_clusters(const DeviceFunction& function,
+                                const LaunchConfig& config) override;
   Result<TensorMap> encode_tensor_map(const TensorMapRequest& request) override;
   Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
                 size_t params_bytes, Stream stream) override;
@@ -203,6 +209,25 @@ Status CudaDevice::prepare(const DeviceFunction& function, uint32_t max_shared_b
                   info_.target.shared_bytes_per_block, info_.name));
 }
 
+Result<int> CudaDevice::resident_clusters(const DeviceFunction& function,
+                                          const LaunchConfig& config) {
+  if (driver_.max_active_clusters == nullptr) return 0;
+  const auto& kernel = static_cast<const CudaFunction&>(function);
+  const CudaContext::Current current(*context_);
+  LSSAR_RETURN_IF_ERROR(current.status());
+  const ClusterLaunch launch(config, nullptr);
+  int clusters = 0;
+  LSSAR_RETURN_IF_ERROR(context_->status(
+      driver_.max_active_clusters(&clusters, kernel.handle(), &launch.config),
+      "cuOccupancyMaxActiveClusters",
+      fmt::format("{}, on {}", describe(kernel.entry().c_str(), config), info_.name)));
+  if (clusters == 0) {
+    return device_error(fmt::format("{}: {} has no room for one such cluster",
+                                    describe(kernel.entry().c_str(), config), info_.name));
+  }
+  return clusters;
+}
+
 Result<TensorMap> CudaDevice::encode_tensor_map(const TensorMapRequest& request) {
   LSSAR_RETURN_IF_ERROR(validate_tensor_map(request));
   if (driver_.encode_tiled == nullptr) {
@@ -239,8 +264,9 @@ Status CudaDevice::launch(const DeviceFunction& function, const LaunchConfig& co
         fmt::format("{}: this CUDA driver launches no clusters, which needs CUDA 11.8 or later",
                     describe(kernel.entry().c_str(), config)));
   }
+  const ClusterLaunch extended(config, stream);
   const CuResult result =
-      clusters ? launch_clusters(driver_, kernel.handle(), config, stream, extra)
+      clusters ? driver_.launch_extended(&extended.config, kernel.handle(), nullptr, extra)
                : driver_.launch(kernel.handle(), config.grid[0], config.grid[1], config.grid[2],
                                 config.block[0], config.block[1], config.block[2],
                                 config.shared_bytes, stream, nullptr, extra);

@@ -18,6 +18,7 @@ constexpr const char* kHowToGet =
 bool bind(const DynamicLibrary& library, CudaDriver* driver) {
   (void)bind_symbol(library, "cuFuncLoad", driver->function_load);
   (void)bind_symbol(library, "cuLaunchKernelEx", driver->launch_extended);
+  (void)bind_symbol(library, "cuOccupancyMaxActiveClusters", driver->max_active_clusters);
   (void)bind_symbol(library, "cuTensorMapEncodeTiled", driver->encode_tiled);
   return bind_symbol(library, "cuInit", driver->init) &&
          bind_symbol(library, "cuDriverGetVersion", driver->get_version) &&

@@ -117,6 +117,8 @@ struct CudaDriver {
   // Drivers of CUDA 11.8 and later; null before.
   CuResult (*launch_extended)(const CuLaunchConfig*, CuFunction, void** params,
                               void** extra) = nullptr;
+  // Drivers of CUDA 11.8 and later; null before. The grid is not read.
+  CuResult (*max_active_clusters)(int* clusters, CuFunction, const CuLaunchConfig*) = nullptr;
   CuResult (*stream_synchronize)(CuStream) = nullptr;
   // *status is 0 where launches on the stream run.
   CuResult (*stream_is_capturing)(CuStream, int* status) = nullptr;

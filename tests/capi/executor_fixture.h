@@ -57,7 +57,7 @@ class ExecutorTest : public testing::Test {
   }
 
   Status launch(const std::vector<LaunchStep>& steps) {
-    std::vector<const DeviceFunction*> functions;
+    std::vector<StepFunction> functions;
     for (const LaunchStep& s : steps) functions.push_back(*module_.function(s.entry));
     return launch_steps(device_, steps, functions, call(), nullptr);
   }

@@ -92,6 +92,20 @@ TEST_F(ExecutorGrid, OfPersistentClustersHasNoMoreThanRunAtOnce) {
   EXPECT_EQ(blocks(64 * 1, 10), 4u);
 }
 
+TEST_F(ExecutorGrid, OfPersistentClustersHasNoMoreThanTheDeviceKeepsResident) {
+  step_.is_persistent = true;
+  step_.cluster = 2;
+  const auto grid = [&](int64_t rows, int resident_clusters) {
+    return launch_config(step_, {1, 1, 1, rows, 7}, 132, resident_clusters)->grid[0];
+  };
+  EXPECT_EQ(grid(64 * 1000, 0), 132u);
+  EXPECT_EQ(grid(64 * 1000, 60), 120u);
+  EXPECT_EQ(grid(64 * 1000, 100), 132u);
+  EXPECT_EQ(grid(64 * 5, 60), 6u);
+  step_.is_persistent = false;
+  EXPECT_EQ(grid(64 * 1000, 60), 1000u);
+}
+
 TEST_F(ExecutorGrid, BeyondTheLimitIsRefusedWithItsSizes) {
   const int64_t most = std::numeric_limits<int32_t>::max();
   const Result<LaunchConfig> config = launch_config(step_, {2, 64, 64, most, 1}, 1);

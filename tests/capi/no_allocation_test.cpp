@@ -66,7 +66,7 @@ TEST_P(PassNoAllocation, InExecute) {
 TEST(NoAllocation, InEncodingTensorMaps) {
   RecordDevice device(*target_from_name("sm_90a"));
   const std::unique_ptr<DeviceModule> module = std::move(device.load({})).value();
-  const std::vector<const DeviceFunction*> functions = {module->function("k").value()};
+  const std::vector<StepFunction> functions = {module->function("k").value()};
   LaunchStep step;
   step.rows_per_block = 64;
   step.maps = {{MapTensor::kQ, 64, 64},

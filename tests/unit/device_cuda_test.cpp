@@ -305,6 +305,28 @@ TEST_F(CudaDeviceTest, OldDriversLaunchNoClusters) {
                 StatusCode::kUnsupported, "needs CUDA 11.8 or later");
 }
 
+TEST_F(CudaDeviceTest, ResidentClustersAreTheDrivers) {
+  driver_.max_active_clusters = 60;
+  load();
+  const LaunchConfig config{{2, 1, 1}, {384, 1, 1}, {2, 1, 1}, 200 << 10};
+  EXPECT_EQ(device_->resident_clusters(*function_, config).value(), 60);
+  EXPECT_EQ(driver_.last_occupancy.cluster, (std::array<unsigned, 3>{2, 1, 1}));
+  EXPECT_EQ(driver_.last_occupancy.block, (std::array<unsigned, 3>{384, 1, 1}));
+  EXPECT_EQ(driver_.last_occupancy.shared_bytes, 200u << 10);
+  driver_.max_active_clusters = 0;
+  expect_status(device_->resident_clusters(*function_, config).status(), StatusCode::kDeviceError,
+                "shared 204800 bytes cluster (2, 1, 1): NVIDIA H200 has no room for one");
+  driver_.fail("cuOccupancyMaxActiveClusters", kCuInvalidValue);
+  expect_status(device_->resident_clusters(*function_, config).status(), StatusCode::kDeviceError,
+                "cuOccupancyMaxActiveClusters: CUDA_ERROR_INVALID_VALUE");
+}
+
+TEST_F(CudaDeviceTest, ResidentClustersAreUnknownToOldDrivers) {
+  driver_.has_max_active_clusters = false;
+  load();
+  EXPECT_EQ(device_->resident_clusters(*function_, {}).value(), 0);
+}
+
 TEST_F(CudaDeviceTest, AFailedLaunchNamesItsConfiguration) {
   load();
   driver_.fail("cuLaunchKernel", kCuInvalidValue);

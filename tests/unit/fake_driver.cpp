@@ -324,19 +324,30 @@ struct FakeCalls {
                                   void** extra) {
     FAKE_ENTER("cuLaunchKernelEx");
     if (function != kFunction || params != nullptr) return kCuInvalidValue;
-    FakeLaunch& launched = fake->last_launch;
+    if (!take_config(*config, fake->last_launch)) return kCuInvalidValue;
+    fake->note('L');
+    return take_params(extra, fake->last_launch);
+  }
+  static CuResult max_active_clusters(int* clusters, CuFunction function,
+                                      const CuLaunchConfig* config) {
+    FAKE_ENTER("cuOccupancyMaxActiveClusters");
+    if (function != kFunction) return kCuInvalidValue;
+    if (!take_config(*config, fake->last_occupancy)) return kCuInvalidValue;
+    *clusters = fake->max_active_clusters;
+    return kCuSuccess;
+  }
+  static bool take_config(const CuLaunchConfig& config, FakeLaunch& launched) {
     launched = {};
-    std::copy_n(config->grid, 3, launched.grid.begin());
-    std::copy_n(config->block, 3, launched.block.begin());
-    launched.shared_bytes = config->shared_bytes;
-    launched.stream = config->stream;
-    for (unsigned i = 0; i < config->num_attributes; ++i) {
-      const CuLaunchAttribute& attribute = config->attributes[i];
-      if (attribute.id != kCuLaunchCluster) return kCuInvalidValue;
+    std::copy_n(config.grid, 3, launched.grid.begin());
+    std::copy_n(config.block, 3, launched.block.begin());
+    launched.shared_bytes = config.shared_bytes;
+    launched.stream = config.stream;
+    for (unsigned i = 0; i < config.num_attributes; ++i) {
+      const CuLaunchAttribute& attribute = config.attributes[i];
+      if (attribute.id != kCuLaunchCluster) return false;
       std::copy_n(attribute.cluster, 3, launched.cluster.begin());
     }
-    fake->note('L');
-    return take_params(extra, launched);
+    return true;
   }
   // Takes the parameters as the driver does: a pointer and a size, in a list that an end closes.
   static CuResult take_params(void** extra, FakeLaunch& launched) {
@@ -458,6 +469,7 @@ std::shared_ptr<const CudaDriver> FakeDriver::table() const {
   driver->function_load = C::function_load;
   driver->launch = C::launch;
   driver->launch_extended = has_launch_extended ? C::launch_extended : nullptr;
+  if (has_max_active_clusters) driver->max_active_clusters = C::max_active_clusters;
   driver->stream_synchronize = C::stream_synchronize;
   driver->stream_is_capturing = C::stream_is_capturing;
   if (has_encode_tiled) driver->encode_tiled = C::encode_tiled;

@@ -86,10 +86,12 @@ class FakeDriver {
   int capture_status = 0;  // of cuStreamIsCapturing
   bool has_encode_tiled = true;
   bool has_launch_extended = true;
+  bool has_max_active_clusters = true;
+  int max_active_clusters = 0;
   std::string jit_error_log, jit_info_log;  // written where a load fails
 
   // Read after calls.
-  FakeLaunch last_launch;
+  FakeLaunch last_launch, last_occupancy;  // the latter has no parameters
   FakeTensorMap last_tensor_map;
   std::vector<std::pair<int, int>> attributes_set;  // of functions: (attribute, value)
   std::string loaded_image;                         // text, up to its NUL
