@@ -185,8 +185,8 @@ struct CostModel::State {
     constexpr double kMostDealt = 8192;  // beyond, the differences are small, and counting is not
     if (work.blocks <= 0) return 1;
     if (!work.is_dealt || work.blocks > kMostDealt) return even_factor(work, gpu.num_sms);
-    const auto [at, is_new] = dealt.try_emplace(
-        {work.blocks, work.slices, work.together, work.longest, work.shortest});
+    const auto [at, is_new] =
+        dealt.try_emplace({work.blocks, work.slices, work.together, work.longest, work.shortest});
     if (is_new) at->second = dealt_factor(work, gpu.num_sms);
     return at->second;
   }
@@ -223,6 +223,22 @@ CostEstimate CostModel::estimate(const Schedule& schedule) {
   estimate.limit =
       static_cast<Resource>(std::max_element(terms.begin(), terms.end()) - terms.begin());
   return estimate;
+}
+
+std::vector<KernelExtent> CostModel::extents(const Schedule& schedule) {
+  State& s = *state_;
+  const PassWork pass = work_of(s.problem, s.sizes, schedule, s.target, s.gpu, s.figures);
+  std::vector<KernelExtent> extents;
+  for (const KernelWork& work : pass.kernels) {
+    const KernelTime time = time_of(work, s.wave_factor(work), s.rates(schedule.variant), s.gpu);
+    KernelExtent extent{work.entry, 0, time.wave, work.hidden, 0, time.stall};
+    for (const Phase& phase : work.phases) extent.tiles += phase.tiles;
+    // mma.sync takes its operands from registers: their loads are counted.
+    if (schedule.variant == Variant::kHopper)
+      extent.operands_ms = time.terms[static_cast<size_t>(Resource::kShared)];
+    extents.push_back(extent);
+  }
+  return extents;
 }
 
 CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,

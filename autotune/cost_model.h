@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -43,6 +44,16 @@ struct CostEstimate {
   bool operator==(const CostEstimate&) const = default;
 };
 
+// A kernel that walks over tiles: what a virtual device that counts its work cannot see.
+struct KernelExtent {
+  std::string_view entry;  // LaunchStep::entry
+  double tiles = 0;        // loop turns, over all blocks
+  double wave_factor = 1;  // as in CostEstimate
+  double hidden = 1;       // as in combine
+  double operands_ms = 0;  // of the port of shared memory that products read their operands by
+  double stall_ms = 0;     // as in CostEstimate
+};
+
 // Amounts of each resource per millisecond, of the whole GPU, for this variant's products: FLOP,
 // special functions, instruction lanes, bytes of shared memory, of the L2, of DRAM. Terms are
 // amounts over the sustained rates.
@@ -58,6 +69,8 @@ class CostModel {
 
   // REQUIRES: validate(schedule, problem, target).ok().
   CostEstimate estimate(const Schedule& schedule);
+  // Of its kernels but for those on whole rows. REQUIRES: as estimate.
+  std::vector<KernelExtent> extents(const Schedule& schedule);
 
  private:
   struct State;

@@ -1,11 +1,13 @@
 #include "autotune/counted_time.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
 #include "autotune/check_call.h"
 #include "autotune/check_cases.h"
+#include "autotune/kernel_work.h"
 #include "runtime/virtual/virtual_device.h"
 
 namespace lssar {
@@ -18,30 +20,54 @@ constexpr uint64_t kMaxBlockInstructions = uint64_t{1} << 28;
 constexpr double kSectorBytes = 32;
 constexpr double kWarpLanes = 32;
 
-// Clocks of one SM.
-double kernel_clocks(const LaunchCounters& counters, const GpuModel& gpu) {
-  double flop = 0;
+using Terms = std::array<double, kNumResources>;
+constexpr auto kShared = static_cast<size_t>(Resource::kShared);
+constexpr auto kL2 = static_cast<size_t>(Resource::kL2);
+constexpr auto kDram = static_cast<size_t>(Resource::kDram);
+
+double sector_bytes(const LaunchCounters& counters, AccessKind kind) {
+  return static_cast<double>(counters.global[static_cast<size_t>(kind)].sectors) * kSectorBytes;
+}
+
+// In the cost model's resources; of DRAM nothing is counted.
+Terms amounts_of(const LaunchCounters& counters, const GpuModel& gpu) {
+  double flop = 0, wavefronts = 0;
   for (const uint64_t count : counters.tensor_flop) flop += static_cast<double>(count);
-  double wavefronts = 0, l2_bytes = 0;
   for (const SharedTraffic& traffic : counters.shared)
     wavefronts += static_cast<double>(traffic.wavefronts);
-  for (const GlobalTraffic& traffic : counters.global)
-    l2_bytes += static_cast<double>(traffic.sectors) * kSectorBytes;
-  l2_bytes += static_cast<double>(counters.tma_load_bytes + counters.tma_store_bytes +
-                                  counters.tma_reduce_bytes);
-  // GB/s over GHz: bytes per clock of the whole GPU.
-  const double l2_bytes_per_clock = gpu.l2_gbps / gpu.clock_ghz / gpu.num_sms;
-  const double special = static_cast<double>(counters.of(InstructionClass::kSpecial).lanes);
-  const double terms[] = {
-      static_cast<double>(counters.warp_instructions) * kWarpLanes / gpu.issue_slots,
-      special / gpu.special,
-      flop / gpu.tensor_flop,
-      wavefronts,
-      l2_bytes / l2_bytes_per_clock,
-  };
-  double squares = 0;
-  for (const double term : terms) squares += term * term;
-  return std::sqrt(squares);
+  const double moved = sector_bytes(counters, AccessKind::kRead) +
+                       sector_bytes(counters, AccessKind::kWrite) +
+                       static_cast<double>(counters.tma_load_bytes + counters.tma_store_bytes);
+  const double added =
+      sector_bytes(counters, AccessKind::kAtomic) + static_cast<double>(counters.tma_reduce_bytes);
+  return {flop,
+          static_cast<double>(counters.of(InstructionClass::kSpecial).lanes),
+          static_cast<double>(counters.warp_instructions) * kWarpLanes,
+          wavefronts * gpu.shared_bytes,
+          moved + added * kSumCost,
+          0};
+}
+
+Terms times_of(const LaunchCounters& counters, const GpuModel& gpu, Variant variant) {
+  const Terms amounts = amounts_of(counters, gpu), rates = resource_rates(gpu, variant, true);
+  Terms times;
+  for (size_t i = 0; i < times.size(); ++i) times[i] = amounts[i] / rates[i];
+  return times;
+}
+
+// What was run is a part of the task, of `run` such rows, tiles or scores.
+double scale_of(double task, double run) { return task > 0 && run > 0 ? task / run : 1; }
+
+double count_rows(const Sizes& sizes) {
+  return static_cast<double>(sizes.batch) *
+         static_cast<double>(sizes.heads * sizes.seq_q + sizes.kv_heads * sizes.seq_k);
+}
+
+const KernelExtent* find(const std::vector<KernelExtent>& extents, const std::string& entry) {
+  for (const KernelExtent& extent : extents) {
+    if (extent.entry == entry) return &extent;
+  }
+  return nullptr;
 }
 
 // Of one group of heads, short enough to be interpreted.
@@ -60,16 +86,45 @@ Sizes counted_sizes(const Problem& problem, const Sizes& wanted) {
 
 }  // namespace
 
-double counted_ms(const std::vector<KernelCounters>& kernels, const GpuModel& gpu) {
-  double clocks = 0;
-  for (const KernelCounters& kernel : kernels) clocks += kernel_clocks(kernel.counters, gpu);
-  return clocks / (gpu.clock_ghz * gpu.sustained * 1e6);
+double counted_rows_ms(const LaunchCounters& counters, const GpuModel& gpu) {
+  Terms times = times_of(counters, gpu, Variant::kPortable);
+  // Whole rows are read and written once.
+  const Terms rates = resource_rates(gpu, Variant::kPortable, true);
+  times[kDram] = times[kL2] * rates[kL2] / rates[kDram];
+  return combine(times);
+}
+
+double counted_tiles_ms(const LaunchCounters& counters, const GpuModel& gpu, Variant variant,
+                        const KernelExtent& extent, double scale) {
+  Terms times = times_of(counters, gpu, variant);
+  for (double& ms : times) ms *= scale;
+  times[kShared] += extent.operands_ms;
+  return combine(times, extent.hidden) * extent.wave_factor + extent.stall_ms;
+}
+
+double counted_ms(const std::vector<KernelCounters>& kernels, const CountedTask& task,
+                  const Schedule& schedule, const Target& target, const GpuModel& gpu) {
+  const auto ran = CostModel(task.run_problem, task.run_sizes, target, gpu).extents(schedule);
+  const auto wanted = CostModel(task.problem, task.sizes, target, gpu).extents(schedule);
+  const double rows = scale_of(count_rows(task.sizes), count_rows(task.run_sizes));
+  double ms = 0;
+  for (const KernelCounters& kernel : kernels) {
+    const KernelExtent* extent = find(wanted, kernel.kernel);
+    if (extent == nullptr) {
+      ms += counted_rows_ms(kernel.counters, gpu) * rows;
+      continue;
+    }
+    const double tiles = scale_of(extent->tiles, find(ran, kernel.kernel)->tiles);
+    ms += counted_tiles_ms(kernel.counters, gpu, schedule.variant, *extent, tiles);
+  }
+  return ms;
 }
 
 Status CountedRun::prepare(InputKind data, TruthSource& truths,
                            const std::vector<std::string>& compile_options) {
   const Target& target = engine_.device().info().target;
   problem_ = task_.problem;
+  LSSAR_RETURN_IF_ERROR(validate(candidate_.schedule, problem_, target));
   KernelSource counted = source_;
   // Lengths that are fixed and long: the same schedule with open ones.
   if (std::max(problem_.seq_q, problem_.seq_k) > kCountedLength && !candidate_.source) {
@@ -101,13 +156,9 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths,
 Result<double> CountedRun::ms(const GpuModel& gpu) {
   LSSAR_ASSIGN_OR_RETURN(CheckCall call, CheckCall::create(*counting_, kernel_, sizes_));
   LSSAR_RETURN_IF_ERROR(call.run(inputs_, saved_));
-  const double run_scores = count_scores(problem_, sizes_);
-  const double task_scores = count_scores(problem_, task_.sizes);
-  const double scale = run_scores > 0 && task_scores > 0 ? task_scores / run_scores : 1;
-  GpuModel rates = gpu;
-  if (candidate_.schedule.variant == Variant::kPortable) rates.tensor_flop *= gpu.mma_sync;
-  const double one_sm_ms = counted_ms(counting_->device().kernel_counters(), rates);
-  return one_sm_ms * scale / gpu.num_sms +
+  const DeviceInfo info = counting_->device().info();
+  return counted_ms(counters(), {problem_, sizes_, task_.problem, task_.sizes}, candidate_.schedule,
+                    info.target, gpu) +
          static_cast<double>(source_.steps.size()) * gpu.launch_us * 1e-3;
 }
 

@@ -2,19 +2,21 @@
 // machine.
 //
 // A run at small lengths is counted kernel by kernel, and each kernel's counts are put through the
-// nominal rates of one SM of the target's usual GPU:
+// rates of the target's usual GPU, as the cost model's amounts are:
 //
-//   issue    warp instructions / (issue lanes / 32)
-//   special  special functions, by lane / special functions per clock
-//   tensor   flop of matrix products / flop per clock (mma.sync reaches a part of it)
-//   shared   passes over the banks, one per clock
-//   l2       sectors of 32 bytes and bytes of bulk copies / the SM's share of the L2's bandwidth
+//   tensor   flop of matrix products (mma.sync reaches a part of the rate)
+//   special  special functions, by lane
+//   issue    warp instructions, 32 lanes each
+//   shared   passes over the banks; of wgmma's operands, which are not counted, the model's bytes
+//   l2       sectors of 32 bytes and bytes of bulk copies; what is added to sums kSumCost times
+//   dram     what kernels on whole rows read and write; of others nothing
 //
-// in clocks. A kernel takes the root of the sum of their squares, as in the cost model; all kernels
-// together, over the GPU's sustained clock and SMs, are scaled by the scores of the task to those
-// of the run, and every launch costs the GPU's launch time on top. More of any count is never less
-// time. Not in it: waves, blocks per SM, latency, the size of caches.
-// Threads: one at a time.
+// They are put together as in the cost model (combine), from which also comes what no count shows
+// of a kernel that walks over tiles (KernelExtent): how much overlaps, SMs that idle at the end,
+// starts and ends of blocks, loads that come late, turns that ordered sums of dq wait for. Counts
+// are scaled to the task by the turns of the kernel's loops, of kernels on whole rows by the rows,
+// and every launch costs the GPU's launch time. More of any count is never less time. Threads: one
+// at a time.
 #pragma once
 
 #include <memory>
@@ -28,8 +30,23 @@
 
 namespace lssar {
 
-// Milliseconds on one SM of `gpu`, without launches.
-double counted_ms(const std::vector<KernelCounters>& kernels, const GpuModel& gpu);
+// Milliseconds of a kernel on whole rows.
+double counted_rows_ms(const LaunchCounters& counters, const GpuModel& gpu);
+// Of one that walks over tiles, `scale` times what was counted.
+double counted_tiles_ms(const LaunchCounters& counters, const GpuModel& gpu, Variant variant,
+                        const KernelExtent& extent, double scale);
+
+// What was counted, and the task that it is a part of.
+struct CountedTask {
+  const Problem& run_problem;
+  const Sizes& run_sizes;
+  const Problem& problem;
+  const Sizes& sizes;
+};
+// All kernels of a schedule's task, without launches. REQUIRES: validate(schedule, problem,
+// target).ok(), for both problems.
+double counted_ms(const std::vector<KernelCounters>& kernels, const CountedTask& task,
+                  const Schedule& schedule, const Target& target, const GpuModel& gpu);
 
 // A candidate on a counting device of its own, which shares compiler and cache with `engine`.
 class CountedRun {

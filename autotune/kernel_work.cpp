@@ -12,13 +12,15 @@ namespace {
 
 // ---- figures of docs/performance.md ("instruction slots"), read from machine code.
 constexpr double kTableMultiplications = 5;  // base holds those of p = 15
-constexpr int kTableDegree = 4;  // and this polynomial
+constexpr int kTableDegree = 4;              // and this polynomial
 constexpr LoopSlots kSumScores = {7.3, 45, 0.125};
 constexpr LoopSlots kSumOperands = {5.0, 44, 0.125};
 constexpr LoopSlots kWeighScores = {15.9, 75, 0.23};
 constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
 constexpr LoopSlots kDkdv = {21.4, 49, 0.25};
+constexpr LoopSlots kDkdvAtomic = {25.5, 49, 0.35};  // with sums of dq
+constexpr LoopSlots kDkdvOrdered = {26.7, 49, 0.45};
 constexpr LoopSlots kDq = {19, 120, 0};
 constexpr LoopSlots kEpsilon = {16, 85, 0};
 // Weights through shared memory: the stores; written, and read as rows, at 2 bytes each.
@@ -95,6 +97,12 @@ double forward_bytes(const WorkContext& c) {
   return rows * (q + o + saved + (c.has_x() ? 2 * c.dv() : 0)) + keys * (q + o);
 }
 
+std::string_view forward_entry(Pass pass) {
+  return pass == Pass::kRowSums       ? "lssar_row_sums"
+         : pass == Pass::kWeightedSum ? "lssar_weighted_sum"
+                                      : "lssar_forward";
+}
+
 KernelWork forward_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
   const HopperOptions& hopper = s.hopper;
@@ -167,7 +175,10 @@ KernelWork dkdv_work(const WorkContext& c) {
   both.rows_products = c.d() + c.dv();
   both.register_products = c.d() + c.dv();
   both.special = 2;
-  both.slots = with_power(c, kDkdv, power, 1);
+  const LoopSlots slots = s.dq_mode == DqMode::kOrdered ? kDkdvOrdered
+                          : has_sums                    ? kDkdvAtomic
+                                                        : kDkdv;
+  both.slots = with_power(c, slots, power, 1);
   both.loaded = c.d() + c.dv();
   if (has_sums) both.rows_products += c.d();
 
@@ -185,10 +196,9 @@ KernelWork dkdv_work(const WorkContext& c) {
   }
   work.phases.push_back(make_phase(c, both, s.dkdv, s.dkdv.block_cols, turns));
   if (has_sums) {
-    // Read, added to and written, at half the rate.
-    constexpr double kSumBytes = 16;
+    constexpr double kSumBytes = 4;
     work.phases.back().amount[static_cast<size_t>(Resource::kL2)] +=
-        turns * s.dkdv.block_cols * c.d() * kSumBytes;
+        turns * s.dkdv.block_cols * c.d() * kSumBytes * kSumCost;
   }
   for (Phase& phase : work.phases) phase.depth = s.dkdv.stages - 1;
   set_blocks(count, c.kv_slices(), work);
@@ -257,20 +267,23 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
   const double key_row = c.d() * c.element();
   pass.row_bytes =
       c.kv_slices() * c.seq_k() * (key_row + (needs_unit_keys(problem, schedule) ? 2 * c.d() : 4));
-  const auto add = [&](const KernelWork& work, double side_rows, double readers) {
+  const auto add = [&](std::string_view entry, const KernelWork& work, double side_rows,
+                       double readers) {
     pass.kernels.push_back(work);
+    pass.kernels.back().entry = entry;
     add_misses(c, pass.kernels.back(), side_rows, readers, gpu);
   };
   if (problem.pass != Pass::kBackward) {
-    add(forward_work(c), c.seq_k(), schedule.pack_gqa ? 1 : heads_per_kv);
+    add(forward_entry(problem.pass), forward_work(c), c.seq_k(),
+        schedule.pack_gqa ? 1 : heads_per_kv);
     pass.launches = 2;
     return pass;
   }
-  add(dkdv_work(c), c.seq_q(), 1);
+  add("lssar_backward_dkdv", dkdv_work(c), c.seq_q(), 1);
   const bool has_epsilon_pass = schedule.epsilon == EpsilonFrom::kPass;
-  if (has_epsilon_pass) add(epsilon_work(c), c.seq_k(), heads_per_kv);
+  if (has_epsilon_pass) add("lssar_backward_epsilon", epsilon_work(c), c.seq_k(), heads_per_kv);
   const bool has_sums = sums_dq(schedule);
-  if (!has_sums) add(dq_work(c), c.seq_k(), heads_per_kv);
+  if (!has_sums) add("lssar_backward_dq", dq_work(c), c.seq_k(), heads_per_kv);
   // The rows kernel reads q, g, the saved o and X; the last one reads the sums and q.
   const double x_row = has_epsilon_pass ? 0 : 2 * c.dv();
   double query_row = key_row + c.dv() * (c.element() + 4) + x_row + 16 + kRowConstantBytes;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 
 #include "autotune/cost_model.h"
 #include "base/fixed_vector.h"
@@ -19,8 +20,13 @@ struct Phase {
   double depth = 1;  // tiles that are loaded ahead
 };
 
+// Bytes of the L2's bandwidth that adding to a byte of sums takes: read, added to and written, at
+// half the rate.
+inline constexpr double kSumCost = 4;
+
 // One launch of blocks that walk over tiles.
 struct KernelWork {
+  std::string_view entry;  // LaunchStep::entry
   FixedVector<Phase, 3> phases;
   double blocks = 0;                 // work tiles
   double slices = 1;                 // heads, of all batches, that have as many of them each

@@ -1,6 +1,5 @@
 // Candidates in this process, on a virtual device: good ones pass, planted wrong ones get the
 // verdict they deserve, with the reason.
-#include <functional>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -8,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/candidate_check.h"
-#include "autotune/counted_time.h"
 #include "tests/autotune/candidate_fixture.h"
 
 namespace lssar::test {
@@ -273,46 +271,6 @@ TEST(ErrorBeyondFloor, IsWhatTheFloorDoesNotCover) {
 }
 
 // --- Time ---
-
-TEST(CountedTime, IsTheRootOfTheSquaresOfItsTermsOverTheSustainedClock) {
-  GpuModel gpu;
-  gpu.num_sms = 1;
-  gpu.clock_ghz = 2;
-  gpu.sustained = 0.5;
-  gpu.special = 16;
-  gpu.issue_slots = 128;
-  gpu.tensor_flop = 1000;
-  gpu.l2_gbps = 64;
-  KernelCounters kernel;
-  EXPECT_EQ(counted_ms({kernel}, gpu), 0);
-  kernel.counters.warp_instructions = 4 * 3000000;  // 3 million clocks
-  EXPECT_DOUBLE_EQ(counted_ms({kernel}, gpu), 3);
-  kernel.counters.instructions[size_t(InstructionClass::kSpecial)].lanes = 16 * 4000000;
-  EXPECT_DOUBLE_EQ(counted_ms({kernel}, gpu), 5);
-  // One kernel after the other.
-  EXPECT_DOUBLE_EQ(counted_ms({kernel, kernel}, gpu), 10);
-}
-
-TEST(CountedTime, MoreOfAnyCountIsMoreTime) {
-  const Result<GpuModel> gpu = gpu_model("sm_90a");
-  ASSERT_TRUE(gpu.ok()) << gpu.status().to_string();
-  const std::vector<std::function<void(LaunchCounters&)>> more = {
-      [](LaunchCounters& c) { c.warp_instructions += 1000; },
-      [](LaunchCounters& c) { c.instructions[size_t(InstructionClass::kSpecial)].lanes += 1000; },
-      [](LaunchCounters& c) { c.tensor_flop[size_t(TensorType::kBf16)] += 1000000; },
-      [](LaunchCounters& c) { c.shared[size_t(AccessKind::kRead)].wavefronts += 1000; },
-      [](LaunchCounters& c) { c.global[size_t(AccessKind::kWrite)].sectors += 1000; },
-      [](LaunchCounters& c) { c.tma_load_bytes += 1000; },
-  };
-  KernelCounters kernel;
-  double last = 0;
-  for (const auto& add : more) {
-    add(kernel.counters);
-    const double ms = counted_ms({kernel}, *gpu);
-    EXPECT_GT(ms, last);
-    last = ms;
-  }
-}
 
 TEST(CandidateTime, IsCountedAndTheSameEveryTime) {
   const RunnerTask task = small_task();

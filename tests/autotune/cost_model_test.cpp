@@ -246,6 +246,17 @@ TEST(CostModel, HasTheSlotsOfTheTable) {
     EXPECT_NEAR(work.kernels[0].phases[0].amount[slots] / scores, dkdv, 0.4);
     EXPECT_NEAR(work.kernels[1].phases[0].amount[slots] / scores, dq, 0.4);
   }
+  for (const auto& [mode, dim, sums] :
+       {std::tuple{DqMode::kAtomic, 64, 27.8}, std::tuple{DqMode::kAtomic, 128, 28.5},
+        std::tuple{DqMode::kOrdered, 64, 29.1}, std::tuple{DqMode::kOrdered, 128, 30.0}}) {
+    const Case c = make_case(Pass::kBackward, dim, 48 * 1280, "sm_90a", false);
+    Schedule schedule = default_schedule(c.problem, c.target, mode);
+    schedule.dkdv.block_cols = 64;
+    const double length = static_cast<double>(c.sizes.seq_q);
+    const auto slots = static_cast<size_t>(Resource::kIssue);
+    EXPECT_NEAR(c.work(schedule).kernels[0].phases[0].amount[slots] / (64 * length * length), sums,
+                0.4);
+  }
 }
 
 // Read from the machine code of ptxas 13.0 for sm_80, tiles of 64 x 64, tensor instructions counted
