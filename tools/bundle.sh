@@ -6,7 +6,8 @@
 #   sh tools/bundle.sh [FOLDER]    default build/bundle/lssar; replaced if it is there
 #
 # In it: bin/ (lssar, lssar-tune-worker, tests, benchmarks), lib/ (liblssar.so and what it needs),
-# include/, data/ (of the tests), gpu_check.sh, tests.txt (label and program of each test), COMMIT.
+# include/, data/ (of the tests), gpu_check.sh, tests.txt (label and program of each test), COMMIT;
+# tools/compare_torch.py, which needs Python and torch there, and python/, the package it takes.
 # Exit code: 0 done, 2 wrong usage, 3 a tool is missing, else that of the step that failed.
 set -eu
 
@@ -36,6 +37,10 @@ cp -R include/lssar "$staging/include/"
 mkdir -p "$staging/data"
 cp -R tests/golden/data "$staging/data/golden"
 cp tools/gpu_check.sh README.md LICENSE "$staging/"
+mkdir -p "$staging/tools/compare" "$staging/python/lssar"
+cp tools/compare_torch.py "$staging/tools/"
+cp tools/compare/*.py "$staging/tools/compare/"
+cp python/lssar/*.py "$staging/python/lssar/"
 cp "$build/tests.txt" "$staging/"
 git rev-parse HEAD >"$staging/COMMIT" 2>/dev/null || printf 'unknown\n' >"$staging/COMMIT"
 if [ -n "$(git status --porcelain --untracked-files=no 2>/dev/null)" ]; then

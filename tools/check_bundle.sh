@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks a bundle of tools/bundle.sh: nothing but glibc is needed from outside, glibc 2.36 is enough,
-# no LLVM in it, under 60 MiB, and it runs from a folder it was moved to.
+# no LLVM in it, under 60 MiB, and it runs from a folder it was moved to; where there is Python, the
+# scripts in it open the library beside them.
 #
 #   sh tools/check_bundle.sh [FOLDER]    default build/bundle/lssar
 #
@@ -46,6 +47,11 @@ for file in "$moved"/bin/* "$moved"/lib/*.so*; do
     complain "$name: needs glibc $newest; allowed is up to $max_glibc"
 done
 
+# What gpu_check.sh runs by name.
+for name in golden_test hopper_schedules_test epsilon_test packed_heads_test; do
+  [ -x "$moved/bin/$name" ] || complain "bin/$name is missing"
+done
+
 if find "$moved" -name '*LLVM*' -o -name '*clang*' | grep -q .; then
   complain "it holds LLVM"
 fi
@@ -53,6 +59,16 @@ fi
 "$moved/bin/lssar" --version >/dev/null || complain "lssar --version fails in a moved folder"
 "$moved/bin/lssar" emit --head-dim 64 --p 15 -o "$work/forward.cu" ||
   complain "lssar emit fails in a moved folder"
+
+if command -v python3 >/dev/null 2>&1; then
+  python3 -B - "$moved/tools" <<'END' || complain "tools/compare does not open liblssar.so"
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from compare import capi
+library = capi.Library(None, sys.argv[1])
+assert os.path.samefile(library.path, f"{sys.argv[1]}/../lib/liblssar.so"), library.path
+END
+fi
 
 [ "$failures" -eq 0 ] || exit 1
 printf 'check_bundle: %s: %s MiB, complete\n' "$bundle" "$size"

@@ -1,22 +1,31 @@
 #!/bin/sh
-# Everything that needs a GPU, in less than 8 minutes, into one JSON file: the tests labelled gpu,
-# the golden cases, `lssar verify` over a grid, NVIDIA's compute-sanitizer over small cases, and the
-# benchmarks.
+# Everything that needs a GPU, in less than 10 minutes, into one JSON file, in these parts:
+#   first       on sm_90a: forms of wgmma that nothing else vouches for (see there)
+#   tests       the tests labelled gpu
+#   golden      the golden cases
+#   schedules   on sm_90a: what a schedule of its kernels can turn
+#   verify      `lssar verify` over a grid
+#   sanitizer   NVIDIA's compute-sanitizer over small cases
+#   benchmarks
 # Runs from a bundle (tools/bundle.sh) or, after a build, from the source tree.
 #
-#   sh gpu_check.sh [FILE]                       default gpu_check.json
+#   sh gpu_check.sh [FILE [PART...]]             default gpu_check.json, all parts
 #   LSSAR_BUILD_DIR=DIR sh tools/gpu_check.sh    another build folder than build/release
 #
-# Exit code: 0 all passed, 1 something did not (see the file), 3 no GPU here, or no command.
+# Exit code: 0 all passed, 1 something did not (see the file), 2 wrong usage, 3 no GPU here, or no
+# command.
 # What finds the time of its part used up is recorded as "out of time" and counts as not passed.
 set -u
 
-# Seconds a part may take: with the time to start and to write, below 480 together.
+all_parts="first tests golden schedules verify sanitizer benchmarks"
+# Seconds a part may take: with the time to start and to write, below 600 together.
+first_s=50
 tests_s=90
-golden_s=70
-verify_s=90
-sanitizer_s=110
-bench_s=85
+golden_s=60
+schedules_s=120
+verify_s=70
+sanitizer_s=100
+bench_s=70
 
 # --- One case: what the parts below start, several at a time --------------------------------------
 
@@ -77,6 +86,17 @@ fi
 
 here=$(cd "$(dirname "$0")" && pwd)
 output=${1:-gpu_check.json}
+[ $# -eq 0 ] || shift
+parts=${*:-$all_parts}
+for part in $parts; do
+  case " $all_parts " in
+    *" $part "*) ;;
+    *)
+      printf 'gpu_check: part %s: allowed are %s\n' "$part" "$all_parts" >&2
+      exit 2
+      ;;
+  esac
+done
 if [ -d "$here/bin" ]; then
   root=$here
   LSSAR_TEST_DATA="$root/data/golden"
@@ -96,9 +116,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 export LSSAR_CACHE_DIR="$work/cache"
+# What is checked must not hang on what was tuned here.
+export LSSAR_TUNING_TABLE=none
 started=$(date +%s)
 parallel=$(nproc)
-[ "$parallel" -le 8 ] || parallel=8
+[ "$parallel" -le 16 ] || parallel=16
 
 "$lssar" verify --device cuda --seq 16 >"$work/first" 2>&1
 if [ $? -eq 3 ]; then
@@ -106,23 +128,34 @@ if [ $? -eq 3 ]; then
   exit 3
 fi
 "$lssar" doctor >"$work/doctor" 2>&1
+target=$(sed -n 's/.* for \(sm_[0-9a-z]*\), .*/\1/p' "$work/first" | head -n 1)
+hopper_programs="hopper_schedules_test epsilon_test packed_heads_test"
 
-# begin_part NAME: its cases go to the folder $part.
+# begin_part NAME: its cases go to the folder $part. False where the part is not wanted.
 begin_part() {
+  case " $parts " in *" $1 "*) ;; *) return 1 ;; esac
   printf 'gpu_check: %s\n' "$1"
-  part="$work/$1"
+  part="$work/parts/$1"
   mkdir -p "$part"
   num_cases=0
 }
 
-# add_case FIELDS COMMAND...: words without quotes or spaces, but for $lssar's and $work's paths.
+# Likewise a part of Hopper's kernels: false on other GPUs, too.
+begin_hopper_part() {
+  begin_part "$1" || return 1
+  [ "$target" != sm_90a ] || return 0
+  printf 'gpu_check: %s: nothing to do: it is for sm_90a, this GPU is %s\n' "$1" "$target"
+  return 1
+}
+
+# add_case FIELDS COMMAND...: neither has a single quote.
 add_case() {
   num_cases=$((num_cases + 1))
   file="$part/$(printf '%03d' $num_cases)"
   printf 'fields='\''%s'\''\n' "$1" >"$file"
   shift
   printf 'set --' >>"$file"
-  for word in "$@"; do printf ' "%s"' "$word" >>"$file"; done
+  for word in "$@"; do printf " '%s'" "$word" >>"$file"; done
   printf '\n' >>"$file"
 }
 
@@ -135,42 +168,99 @@ run_cases() {
 
 # The results of a part, as the elements of a JSON list.
 results_of() {
-  [ -d "$work/$1" ] || return 0
-  find "$work/$1" -type f -name '*.json' | sort | xargs -r cat |
+  [ -d "$work/parts/$1" ] || return 0
+  find "$work/parts/$1" -type f -name '*.json' | sort | xargs -r cat |
     sed -e 's/^/    /' -e '$!s/$/,/'
 }
 
+# --- First: what is least sure on sm_90a ----------------------------------------------------------
+
+# check OPTIONS WHAT: a case of lssar verify, which compares with the definition in float64.
+check() {
+  # shellcheck disable=SC2086  # options, split on purpose
+  add_case "\"options\": \"$(json_string "$1")\", \"checks\": \"$2\"" \
+    "$lssar" verify --device cuda --seq 200 $1
+}
+
+# Each product of wgmma reads its right operand from shared memory with the 128-byte swizzle: atoms
+# of 8 rows of 64 columns. Where rows are the depth (MN-major), public kernels take whole atoms.
+# Ours also take a part of the columns of an atom, and begin inside its 128-byte row: that is what
+# the PTX ISA says, and what the virtual device does, but has no other witness. So it is asked first.
+if begin_hopper_part first; then
+  whole="whole atoms, as public kernels have: must pass whatever the others do"
+  cut="right operand MN-major, cut inside a 128-byte swizzle atom"
+  inside="right operand MN-major, begins inside the 128-byte row"
+  check "--pass forward --head-dim 64" "$whole"
+  check "--pass backward --head-dim 128" "$whole"
+  check "--pass forward --head-dim 96" "$cut: 96 columns of v, 64 and 32"
+  check "--pass forward --head-dim 32" "$cut: 32 columns of v"
+  check "--pass forward --head-dim 24 --head-dim-v 40" "$cut: 40 columns of v"
+  split='--schedule {"dq_mode":"split"}'
+  check "--pass backward --head-dim 96 $split" "$cut: 96 columns of q, k, do"
+  check "--pass backward --head-dim 24 --head-dim-v 40 $split" "$cut: 24 of q and k, 40 of do"
+  for mode in atomic ordered; do
+    mode="--schedule {\"dq_mode\":\"$mode\"}"
+    check "--pass backward --head-dim 64 $mode" "$inside: columns 32 to 63 of k for dq"
+    check "--pass backward --head-dim 40 --head-dim-v 88 $mode" "$inside, and cut: 40 columns of k"
+  done
+  run_cases $first_s "$parallel"
+  results_of first |
+    sed -n -e 's/.*"result": "\([^"]*\)", "options": "\(.*\)", "checks": "\([^"]*\)".*/\1: \2: \3/' \
+      -e 's/\\"/"/g' -e p
+fi
+
 # --- Tests ----------------------------------------------------------------------------------------
 
-begin_part tests
-while read -r label name; do
-  [ "$label" != gpu ] || add_case "\"name\": \"$name\"" "$root/bin/$name" --gtest_brief=1
-done <"$root/tests.txt"
-num_tests=$num_cases
-run_cases $tests_s 1
+num_tests=1
+if begin_part tests; then
+  while read -r label name; do
+    [ "$label" != gpu ] || add_case "\"name\": \"$name\"" "$root/bin/$name" --gtest_brief=1
+  done <"$root/tests.txt"
+  num_tests=$num_cases
+  run_cases $tests_s 1
+fi
 
-# The golden cases, each once: their other settings are for the virtual device. The kernels differ,
-# so compiling is most of it, and it is shared out.
-begin_part golden
-shards=8
-while [ "$num_cases" -lt $shards ]; do
-  add_case "\"shard\": $num_cases" env LSSAR_TEST_DEVICE=cuda GTEST_TOTAL_SHARDS=$shards \
-    GTEST_SHARD_INDEX=$num_cases "$root/bin/golden_test" --gtest_brief=1 \
-    '--gtest_filter=*/*_nvrtc_sm_80'
-done
-run_cases $golden_s "$parallel"
+# add_shards NAME NUMBER FILTER: a test of whole kernels on the GPU. The kernels differ, so compiling
+# is most of it, and it is shared out.
+add_shards() {
+  shard=0
+  while [ "$shard" -lt "$2" ]; do
+    add_case "\"name\": \"$1\", \"shard\": $shard" env LSSAR_TEST_DEVICE=cuda \
+      LSSAR_TEST_TARGET="$target" GTEST_TOTAL_SHARDS="$2" GTEST_SHARD_INDEX=$shard \
+      "$root/bin/$1" --gtest_brief=1 "--gtest_filter=$3"
+    shard=$((shard + 1))
+  done
+}
+
+# Each case once: the other settings are for the virtual device.
+if begin_part golden; then
+  add_shards golden_test 8 '*/*_nvrtc_sm_80:GoldenCases.*'
+  run_cases $golden_s "$parallel"
+fi
+
+# Clusters, chains of tiles, three consumers, weights through shared memory, norms in operands, tiles
+# skipped, epsilon by a pass, packed heads: no default has them all.
+if begin_hopper_part schedules; then
+  for name in $hopper_programs; do
+    case $name in
+      hopper_schedules_test) add_shards "$name" 16 '*' ;;
+      *) add_shards "$name" 4 '*' ;;
+    esac
+  done
+  run_cases $schedules_s "$parallel"
+fi
 
 # --- lssar verify over a grid ---------------------------------------------------------------------
 
-# What the sanitizer runs too: small, and together they reach every kind of kernel.
-printf '{"dq_mode": "atomic"}\n' >"$work/atomic.json"
-# What a GPU with kernels of its own does not take by itself.
-printf '{"variant": "portable"}\n' >"$work/portable.json"
-small_cases="--seq 70 --seq-k 90 --heads 2 --kv-heads 1 --head-dim 64
+# What the sanitizer runs too: small, and together they reach every kind of kernel. In both passes,
+# and those of the second list, which are about the backward, in that one.
+small_cases='--seq 70 --seq-k 90 --heads 2 --kv-heads 1 --head-dim 64
 --seq 70 --head-dim 128 --no-causal --dtype fp16 --p 3
 --seq 33 --head-dim 32 --dtype fp32
---seq 70 --head-dim 64 --p 0
---seq 70 --head-dim 64 --schedule $work/atomic.json"
+--seq 70 --head-dim 64 --p 0'
+small_backward_cases='--seq 70 --head-dim 64 --schedule {"dq_mode":"atomic"}
+--seq 70 --head-dim 64 --schedule {"dq_mode":"ordered"}
+--seq 140 --head-dim 128 --schedule {"dq_mode":"ordered"}'
 
 grid() {
   printf '%s\n' "$small_cases"
@@ -181,11 +271,12 @@ grid() {
     printf -- '--head-dim %s --no-causal --seq 333\n' $dim
   done
   for p in 1 2 7 64; do printf -- '--head-dim 64 --p %s --seq 150\n' $p; done
-  for data in peaky clustered opposed ties near-ties zeros huge; do
+  for data in peaky clustered opposed ties near_ties zeros huge; do
     printf -- '--head-dim 64 --seq 120 --data %s\n' $data
   done
+  # What a GPU with kernels of its own does not take by itself.
   for dim in 64 128 256; do
-    printf -- '--head-dim %s --seq 200 --schedule %s\n' $dim "$work/portable.json"
+    printf -- '--head-dim %s --seq 200 --schedule {"variant":"portable"}\n' $dim
   done
   cat <<'END'
 --head-dim 128 --heads 4 --kv-heads 2 --batch 2 --seq 129
@@ -199,53 +290,63 @@ grid() {
 END
 }
 
-begin_part verify
-grid >"$work/grid"
-while read -r options; do
-  for pass in forward backward; do
-    # shellcheck disable=SC2086  # options, split on purpose
-    add_case "\"options\": \"--pass $pass $options\"" \
-      "$lssar" verify --device cuda --pass $pass $options
+# Lines of options, each with its pass in front.
+with_passes() {
+  while read -r options; do
+    for pass in "$@"; do printf -- '--pass %s %s\n' "$pass" "$options"; done
   done
-done <"$work/grid"
-run_cases $verify_s "$parallel"
+}
+
+if begin_part verify; then
+  {
+    grid | with_passes forward backward
+    printf '%s\n' "$small_backward_cases" | with_passes backward
+  } >"$work/grid"
+  while read -r options; do
+    # shellcheck disable=SC2086
+    add_case "\"options\": \"$(json_string "$options")\"" "$lssar" verify --device cuda $options
+  done <"$work/grid"
+  run_cases $verify_s "$parallel"
+fi
 
 # --- compute-sanitizer ----------------------------------------------------------------------------
 
-begin_part sanitizer
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 sanitizer_missing=0
-if [ -x "$sanitizer" ]; then
-  printf '%s\n' "$small_cases" >"$work/small"
+if begin_part sanitizer && [ ! -x "$sanitizer" ]; then
+  printf 'gpu_check: compute-sanitizer is missing: it is part of the CUDA toolkit\n' >&2
+  sanitizer_missing=1
+elif [ -d "$work/parts/sanitizer" ]; then
+  {
+    printf '%s\n' "$small_cases" | with_passes forward backward
+    printf '%s\n' "$small_backward_cases" | with_passes backward
+  } >"$work/small"
   for tool in memcheck racecheck initcheck synccheck; do
     while read -r options; do
       # shellcheck disable=SC2086
-      add_case "\"tool\": \"$tool\", \"options\": \"$options\"" \
-        "$sanitizer" --tool $tool --error-exitcode 9 \
-        "$lssar" verify --device cuda -q --pass backward $options
+      add_case "\"tool\": \"$tool\", \"options\": \"$(json_string "$options")\"" \
+        "$sanitizer" --tool $tool --error-exitcode 9 "$lssar" verify --device cuda -q $options
     done <"$work/small"
   done
   run_cases $sanitizer_s "$parallel"
-else
-  printf 'gpu_check: compute-sanitizer is missing: it is part of the CUDA toolkit\n' >&2
-  sanitizer_missing=1
 fi
 
 # --- Benchmarks: alone on the machine -------------------------------------------------------------
 
-begin_part benchmarks
-for program in "$root"/bin/*_bench; do
-  [ -x "$program" ] || continue
-  name=$(basename "$program")
-  add_case "\"name\": \"$name\"" "$program" "--benchmark_out=$part/$name.figures" \
-    --benchmark_out_format=json
-  printf 'figures="%s"\n' "$part/$name.figures" >>"$file"
-done
-run_cases $bench_s 1
+if begin_part benchmarks; then
+  for program in "$root"/bin/*_bench; do
+    [ -x "$program" ] || continue
+    name=$(basename "$program")
+    add_case "\"name\": \"$name\"" "$program" "--benchmark_out=$part/$name.figures" \
+      --benchmark_out_format=json
+    printf 'figures="%s"\n' "$part/$name.figures" >>"$file"
+  done
+  run_cases $bench_s 1
+fi
 
 # --- The file -------------------------------------------------------------------------------------
 
-failures=$(for name in tests golden verify sanitizer benchmarks; do results_of $name; done |
+failures=$(for name in $all_parts; do results_of "$name"; done |
   grep -cv '^ *{"result": "passed"')
 failures=$((failures + sanitizer_missing))
 if [ "$num_tests" -eq 0 ]; then
@@ -260,25 +361,14 @@ cat >"$output" <<END
   "date": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
   "gpu": "$(json_string "${gpu%%,*}")",
   "driver": "$(json_string "${gpu##*driver }")",
+  "target": "$target",
   "nvrtc": "$(json_string "${nvrtc%% *}")",
   "doctor": "$(json_string "$(cat "$work/doctor")")",
   "seconds": $(($(date +%s) - started)),
   "failures": $failures,
-  "tests": [
-$(results_of tests)
-  ],
-  "golden": [
-$(results_of golden)
-  ],
-  "verify": [
-$(results_of verify)
-  ],
-  "sanitizer": [
-$(results_of sanitizer)
-  ],
-  "benchmarks": [
-$(results_of benchmarks)
-  ]
+  "parts": "$parts"$(for name in $all_parts; do
+  printf ',\n  "%s": [\n%s\n  ]' "$name" "$(results_of "$name")"
+done)
 }
 END
 printf 'gpu_check: %s failures; results in %s\n' "$failures" "$output"

@@ -17,6 +17,8 @@ DTYPE_FP32 = 2
 PASS_FORWARD = 1
 PASS_FORWARD_TRAIN = 2
 PASS_BACKWARD = 4
+# Where a schedule comes from (lssar_schedule_origin), by its value.
+ORIGINS = ("given", "exact", "nearest", "architecture", "predicted", "built_in")
 LOG_DEBUG = 3
 STATUS_MISSING = 3
 
@@ -81,6 +83,18 @@ class PlanOptions(ctypes.Structure):
     ]
 
 
+class ScheduleInfo(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("origin", ctypes.c_int32),
+        ("unaligned_origin", ctypes.c_int32),
+        ("reason", ctypes.c_char_p),
+        ("schedule_json", ctypes.c_char_p),
+        ("unaligned_reason", ctypes.c_char_p),
+        ("unaligned_schedule_json", ctypes.c_char_p),
+    ]
+
+
 class Sizes(ctypes.Structure):
     _fields_ = [
         ("batch", ctypes.c_int64),
@@ -130,6 +144,7 @@ STRUCTS = {
     "lssar_context_info": ContextInfo,
     "lssar_problem": Problem,
     "lssar_plan_options": PlanOptions,
+    "lssar_schedule_info": ScheduleInfo,
     "lssar_sizes": Sizes,
     "lssar_saved_sizes": SavedSizes,
     "lssar_tensor": Tensor,
@@ -153,6 +168,7 @@ PROTOTYPES = {
     "lssar_plan_create": (ctypes.c_int, [_POINTER, _POINTER, _POINTER, _POINTER]),
     "lssar_plan_destroy": (None, [_POINTER]),
     "lssar_plan_prepare": (ctypes.c_int, [_POINTER]),
+    "lssar_plan_get_schedule": (ctypes.c_int, [_POINTER, ctypes.c_int32, _POINTER]),
     "lssar_plan_workspace_size": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),
     "lssar_plan_saved_sizes": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),
     "lssar_execute_forward": (ctypes.c_int, [_POINTER, _POINTER]),

@@ -83,18 +83,29 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+struct Repeated {
+  const char* name;
+  int dim;
+  const char* schedule;
+};
+
+void PrintTo(const Repeated& repeated, std::ostream* out) { *out << repeated.name; }
+
+class GpuRepeatability : public GpuAttention, public testing::WithParamInterface<Repeated> {};
+
 // Enough blocks to fill a GPU, so that their order differs from run to run.
-TEST_F(GpuAttention, TheDefaultBackwardIsBitwiseRepeatable) {
-  const Problem problem = make_problem(64, DType::kBf16, true);
+TEST_P(GpuRepeatability, EveryRunHasTheSameBits) {
+  const CapiOptions options = all_passes(GetParam().schedule);
+  const Problem problem = make_problem(GetParam().dim, DType::kBf16, true);
   const Sizes sizes = make_sizes(4, 16, 4, 700, 700);
   const RandomInputs random = random_inputs(problem, sizes, InputKind::kGauss, 20260801);
   const CapiInputs inputs = {random.q, random.k, random.v, random.grad_o};
   lssar_context* context = shared_context();
   ASSERT_NE(context, nullptr);
-  const auto first = run_capi(context, problem, sizes, inputs, all_passes());
+  const auto first = run_capi(context, problem, sizes, inputs, options);
   ASSERT_TRUE(first.ok()) << first.status().to_string();
   for (int i = 0; i < 4; ++i) {
-    const auto again = run_capi(context, problem, sizes, inputs, all_passes());
+    const auto again = run_capi(context, problem, sizes, inputs, options);
     ASSERT_TRUE(again.ok()) << again.status().to_string();
     EXPECT_TRUE(same_bits(first->o, again->o)) << "o, run " << i;
     EXPECT_TRUE(same_bits(first->o_train, again->o_train)) << "o of forward-train, run " << i;
@@ -103,6 +114,15 @@ TEST_F(GpuAttention, TheDefaultBackwardIsBitwiseRepeatable) {
     EXPECT_TRUE(same_bits(first->grad_v, again->grad_v)) << "dv, run " << i;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, GpuRepeatability,
+    testing::Values(Repeated{"default_d64", 64, ""}, Repeated{"default_d128", 128, ""},
+                    Repeated{"split_d64", 64, R"({"dq_mode": "split"})"},
+                    Repeated{"split_d128", 128, R"({"dq_mode": "split"})"},
+                    Repeated{"ordered_d64", 64, R"({"dq_mode": "ordered"})"},
+                    Repeated{"ordered_d128", 128, R"({"dq_mode": "ordered"})"}),
+    [](const auto& param_info) { return std::string(param_info.param.name); });
 
 }  // namespace
 }  // namespace lssar

@@ -53,6 +53,7 @@ class CApi(unittest.TestCase):
             ("LSSAR_PASS_BACKWARD", capi.PASS_BACKWARD),
             ("LSSAR_STATUS_MISSING", capi.STATUS_MISSING),
             ("LSSAR_LOG_DEBUG", capi.LOG_DEBUG),
+            *((f"LSSAR_ORIGIN_{name.upper()}", i) for i, name in enumerate(capi.ORIGINS)),
             ("#define LSSAR_ABI_VERSION", capi.ABI_VERSION),
         ):
             with self.subTest(name):

@@ -3,6 +3,7 @@ virtual device, the path of a GPU with stand-ins for torch.cuda."""
 
 import ast
 import contextlib
+import functools
 import json
 import math
 import os
@@ -30,7 +31,7 @@ except ImportError as error:
 sys.path.insert(0, TOOLS)
 import compare_torch
 from compare import capi, definition, machine, session, timing
-from compare.cases import Case
+from compare.cases import PASSES, Case
 from compare.contenders import NotHere, PlainContender
 
 
@@ -179,8 +180,68 @@ class OnTheVirtualDevice(unittest.TestCase):
             if record["contender"] in ("ours-p15", "ours-p3"):
                 self.assertIs(record["repeatable"], True)
 
+    def test_each_of_ours_says_which_schedules_ran_and_why(self):
+        runs = {name: (name,) for name in ("forward", "forward_train", "backward")}
+        runs["forward_backward"] = ("forward_train", "backward")
+        for record in self.document["records"]:
+            name = record["contender"]
+            if not name.startswith("ours"):
+                self.assertNotIn("schedules", record)
+                continue
+            self.assertEqual(tuple(record["schedules"]), runs[record["pass"]])
+            for found in record["schedules"].values():
+                self.assertEqual(found["origin"] == "given", name.endswith("/atomic"))
+                self.assertTrue(found["reason"])
+                self.assertIn("block_rows", found["schedule"]["forward"])
+                if name.endswith("/atomic"):
+                    self.assertEqual(found["schedule"]["dq_mode"], "atomic")
+
+    def test_without_a_tuning_table_nothing_was_measured(self):
+        ours = [r for r in self.document["records"] if r["contender"] in ("ours-p15", "ours-p3")]
+        origins = {found["origin"] for r in ours for found in r["schedules"].values()}
+        self.assertTrue(origins)
+        self.assertLessEqual(origins, {"predicted", "built_in"})
+
     def test_the_file_says_no_paths(self):
         self.assertNotIn(os.path.dirname(LIBRARY), json.dumps(self.document))
+
+
+class CompiledDefinition(unittest.TestCase):
+    """The contender `compile`, without the code generator: what dynamo and autograd make of the
+    definition."""
+
+    @staticmethod
+    def contender(case, inputs, compiled):
+        name = "compile" if compiled else "eager"
+        device = timing.CpuDevice()
+        return PlainContender(name, case, inputs, device, 15, 1.0, compiled=compiled)
+
+    def test_every_pass_is_eagers(self):
+        from torch._dynamo.utils import counters  # slow to import
+
+        without_code = functools.partial(torch.compile, backend="aot_eager")
+        for causal in (False, True):
+            case = Case(16, 24, 1, 2, causal, "gauss")
+            inputs = definition.make_inputs("gauss", case.shape(), torch.float64, causal, 1, "cpu")
+            counters.clear()
+            with mock.patch.object(torch, "compile", without_code):
+                compiled = self.contender(case, inputs, compiled=True)
+            eager = self.contender(case, inputs, compiled=False)
+            for pass_name in PASSES:
+                with self.subTest(causal=causal, pass_name=pass_name):
+                    self.compare(compiled.start(pass_name), eager.start(pass_name))
+            # No fallback to eager, in whole or in part: a graph with and one without autograd.
+            self.assertGreaterEqual(counters["stats"]["unique_graphs"], 2)
+            self.assertFalse(counters["graph_break"])
+
+    def compare(self, compiled, eager):
+        for _ in range(2):  # timed calls repeat: a graph must serve more than one backward
+            ours, theirs = (call() for call in (compiled, eager))
+            if isinstance(ours, torch.Tensor):
+                ours, theirs = (ours,), (theirs,)
+            self.assertEqual(len(ours), len(theirs))
+            for value, expected in zip(ours, theirs):
+                self.assertLess(definition.relative_error(value, expected), 1e-13)
 
 
 class Failures(unittest.TestCase):

@@ -6,6 +6,7 @@ is done. Every failure raises LssarError with the library's own line.
 """
 
 import ctypes
+import json
 import os
 import pathlib
 import re
@@ -23,6 +24,7 @@ from lssar._structs import (  # noqa: F401
     DTYPE_FP32,
     LOG_CALLBACK,
     LOG_DEBUG,
+    ORIGINS,
     PASS_BACKWARD,
     PASS_FORWARD,
     PASS_FORWARD_TRAIN,
@@ -33,6 +35,7 @@ from lssar._structs import (  # noqa: F401
     PlanOptions,
     Problem,
     SavedSizes,
+    ScheduleInfo,
     Sizes,
     Tensor,
     sized,
@@ -53,6 +56,7 @@ def tensor_argument(tensor):
     if tensor.stride(3) != 1:
         raise ValueError(f"the last dimension has stride {tensor.stride(3)}; it must be 1")
     return Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*tensor.stride()[:3]))
+
 
 _opened = []  # compilers: the library opens one once per process
 
@@ -159,6 +163,16 @@ class Plan:
             "plan_saved_sizes", self._handle, ctypes.byref(sizes), ctypes.byref(saved)
         )
         return saved
+
+    def schedule(self, pass_bit):
+        """Which schedule runs, where it comes from, and why that one: plain values, for JSON."""
+        info = sized(ScheduleInfo)
+        self.library.call("plan_get_schedule", self._handle, pass_bit, ctypes.byref(info))
+        return {
+            "origin": ORIGINS[info.origin],
+            "reason": info.reason.decode(),
+            "schedule": json.loads(info.schedule_json),
+        }
 
     def execute(self, pass_bit, call):
         self.library.call(self._EXECUTE[pass_bit], self._handle, ctypes.byref(call))

@@ -149,6 +149,17 @@ class PlainContender(TorchContender):
 class OursContender(Contender):
     """liblssar.so through its C API. `find_plan` gives the case's plan or raises NotHere."""
 
+    # What a timed call of a pass runs, by the name of that pass.
+    _TIMED = {
+        "forward": {"forward": capi.PASS_FORWARD},
+        "forward_train": {"forward_train": capi.PASS_FORWARD_TRAIN},
+        "backward": {"backward": capi.PASS_BACKWARD},
+        "forward_backward": {
+            "forward_train": capi.PASS_FORWARD_TRAIN,
+            "backward": capi.PASS_BACKWARD,
+        },
+    }
+
     def __init__(self, name, case, inputs, device, find_plan, p):
         super().__init__(name, case, inputs, device)
         self.p = p
@@ -201,17 +212,15 @@ class OursContender(Contender):
 
     def start(self, pass_name):
         _, call = self._allocate(pass_name)
-        if pass_name == "forward":
-            bits = (capi.PASS_FORWARD,)
-        elif pass_name == "forward_train":
-            bits = (capi.PASS_FORWARD_TRAIN,)
-        elif pass_name == "backward":
+        if pass_name == "backward":
             call.o = capi.tensor_argument(self._tensor_like("q"))
             self._run((capi.PASS_FORWARD_TRAIN,), call)
-            bits = (capi.PASS_BACKWARD,)
-        else:
-            bits = (capi.PASS_FORWARD_TRAIN, capi.PASS_BACKWARD)
+        bits = tuple(self._TIMED[pass_name].values())
         return lambda: self._run(bits, call)
+
+    def schedules(self, pass_name):
+        """By pass, of the passes that a timed call runs. REQUIRES: start was called."""
+        return {name: self._plan.schedule(bit) for name, bit in self._TIMED[pass_name].items()}
 
     def results(self, pass_name):
         with_gradients = pass_name != "forward"

@@ -133,6 +133,8 @@ class CaseRun:
         record.update(status="ok", **timed)
         record["tflops"] = self.case.flop(pass_name) / timed["median_ms"] / 1e9
         record["peak_bytes"] = peaks[name]
+        if hasattr(contender, "schedules"):
+            record["schedules"] = contender.schedules(pass_name)
         found = errors[name]
         record["errors"] = {key: found[key] for key in RESULTS[pass_name] if key in found}
         if "reason" in found:
