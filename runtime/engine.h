@@ -22,7 +22,7 @@
 #include "runtime/call.h"
 #include "runtime/compiler.h"
 #include "runtime/device.h"
-#include "runtime/executor.h"
+#include "runtime/step_function.h"
 
 namespace lssar {
 

@@ -9,20 +9,12 @@
 #include "codegen/kernel.h"
 #include "runtime/call_maps.h"
 #include "runtime/device.h"
+#include "runtime/step_function.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
 
 lssar_device::AttentionParams attention_params(const CheckedCall& call);
-
-// A step's function on a device.
-struct StepFunction {
-  StepFunction(const DeviceFunction* of, int clusters = 0)  // NOLINT: implicit on purpose
-      : function(of), resident_clusters(clusters) {}
-
-  const DeviceFunction* function;
-  int resident_clusters;  // that run at once; 0: not known, or the step has no clusters
-};
 
 // How a step is launched on a device of `num_sms`: a grid of 0 where there are no rows, of a
 // persistent kernel no more blocks than run at once. kInvalidArgument beyond 2^31 - 1 blocks.

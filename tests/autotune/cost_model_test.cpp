@@ -143,7 +143,9 @@ TEST(CostModel, TheLowerBoundIsOne) {
           for (size_t i = 0; i < found.candidates.size(); i += 17, ++seen) {
             const CostEstimate estimate = model.estimate(found.candidates[i]);
             // What a model remembers of others changes nothing.
-            if (seen % 5 == 0) ASSERT_EQ(estimate, c.cost(found.candidates[i]));
+            if (seen % 5 == 0) {
+              ASSERT_EQ(estimate, c.cost(found.candidates[i]));
+            }
             ASSERT_TRUE(std::isfinite(estimate.ms));
             ASSERT_GT(estimate.lower_bound_ms, 0);
             ASSERT_LE(estimate.lower_bound_ms, estimate.ms) << to_string(found.candidates[i]);

@@ -1,0 +1,16 @@
+// A launch step's function on a device, with what its grid depends on there.
+#pragma once
+
+#include "runtime/device.h"
+
+namespace lssar {
+
+struct StepFunction {
+  StepFunction(const DeviceFunction* of, int clusters = 0)  // NOLINT: implicit on purpose
+      : function(of), resident_clusters(clusters) {}
+
+  const DeviceFunction* function;
+  int resident_clusters;  // that run at once; 0: not known, or the step has no clusters
+};
+
+}  // namespace lssar
