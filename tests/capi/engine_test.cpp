@@ -269,15 +269,15 @@ TEST_F(EngineTest, PlanTakesTheKernelThatPointersAndStridesAllow) {
     EXPECT_TRUE(status.ok()) << status.to_string();
     return device_->launches_.back().function;
   };
-  EXPECT_EQ(launched(), fast->functions.back());
+  EXPECT_EQ(launched(), fast->functions.back().function);
   tensors.k.data += 2;
-  EXPECT_EQ(launched(), plain->functions.back());
+  EXPECT_EQ(launched(), plain->functions.back().function);
   tensors.k.data -= 2;
   tensors.v.row_stride += 4;
   tensors.v.head_stride *= 2;
-  EXPECT_EQ(launched(), plain->functions.back());
+  EXPECT_EQ(launched(), plain->functions.back().function);
   tensors.v.row_stride += 4;
-  EXPECT_EQ(launched(), fast->functions.back());
+  EXPECT_EQ(launched(), fast->functions.back().function);
 }
 
 TEST_F(EngineTest, PlanAsksForTheScheduleOfEveryVariantAndPreparesIt) {
