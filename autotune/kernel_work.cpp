@@ -20,7 +20,7 @@ constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
 constexpr LoopSlots kDkdv = {21.4, 49, 0.25};
 constexpr LoopSlots kDkdvAtomic = {25.5, 49, 0.35};  // with sums of dq
-constexpr LoopSlots kDkdvOrdered = {26.7, 49, 0.45};
+constexpr LoopSlots kDkdvOrdered = {26.7, 105, 0.75};
 constexpr LoopSlots kDq = {19, 120, 0};
 constexpr LoopSlots kEpsilon = {16, 85, 0};
 // Weights through shared memory: the stores; written, and read as rows, at 2 bytes each.

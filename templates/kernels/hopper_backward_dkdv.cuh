@@ -64,7 +64,7 @@ struct DkdvConsumer {
   static constexpr bool kGradHasKeyNorm = Config::kSumsDq || GradScale<Element>::kIsNeeded;
   // Where registers are short.
   static constexpr bool kMasksLate =
-      GradScale<Element>::kIsNeeded ? Config::kSumsDq || Config::kHeadDim > 64 : Config::kOrderedDq;
+      GradScale<Element>::kIsNeeded && Config::kHeadDim > (Config::kSumsDq ? 96 : 64);
   // Where weights need no range, dv takes the NaN of rows that saw one from dk: a multiplication
   // per score less.
   static constexpr bool kWeightsHaveRange = GradScale<Element>::kIsNeeded || Config::kSplitDkdv;
@@ -147,12 +147,8 @@ struct DkdvConsumer {
   template <bool kWithDv, bool kWithDk>
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int slot,
                           const KeyMask& mask, int step) const {
-    // NOTE: with both tiles of a step at once the d 64 kernel of kSumsByTma spills.
-    constexpr int kTilesAtOnce = Config::kSumsDq ? 1 : 2;
-#pragma unroll
-    for (int n = 2 * step; n < 2 * step + 2; n += kTilesAtOnce)
-      weigh_keys<Config, kWithDk, kGradHasKeyNorm, kMasksLate, kWeightsHaveRange>(
-          s, d, shared.constants(slot), key_norm, warp_row0(), mask, n, n + kTilesAtOnce);
+    weigh_keys<Config, kWithDk, kGradHasKeyNorm, kMasksLate, kWeightsHaveRange>(
+        s, d, shared.constants(slot), key_norm, warp_row0(), mask, 2 * step, 2 * step + 2);
     if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
     if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
   }
@@ -212,19 +208,21 @@ struct DkdvConsumer {
       return;
     }
     const i64 slice = i64{work.batch} * p.heads + item.head;
-    const int first_col = first_own_col();
+    const u32 query = static_cast<u32>(item.first_query + query_grad_row0() + fragment_row(0));
+    float* first = GradQSum<Config>::at(p, slice, query, query_grad_col0() + fragment_col(0));
+    i64 stride = GradQSum<Config>::group_stride(p);
+    pin_register(stride);  // one addition from group to group
     if constexpr (Config::kOrderedDq) begin_turn(turn(work, item), static_cast<u32>(work.tile));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const u32 query = static_cast<u32>(item.first_query + query_grad_row0() + fragment_row(half));
-      if (query >= seq_q<Config>(p)) continue;
-      float* out = GradQSum<Config>::at(p, slice, query, query_grad_col0() + fragment_col(0));
+      constexpr int kApart = kWarpRows / 2;
+      if (query + half * kApart >= seq_q<Config>(p)) continue;
+      float* out = first + half * kApart * GradQSum<Config>::kCols;
 #pragma unroll
-      for (int n = 0; n < QueryGrads::kNumTiles; ++n) {
+      for (int n = 0; n < QueryGrads::kNumTiles; ++n, out += stride) {
         const int col = query_grad_col0() + fragment_col(n);
-        if (col >= first_col && col < Config::kHeadDim)
-          add_global_pair(out + n * GradQSum<Config>::group_stride(p),
-                          dq.at[n][2 * half] * inverse_scale,
+        if (Shape::kSharesAreHalves || (col >= first_own_col() && col < Config::kHeadDim))
+          add_global_pair(out, dq.at[n][2 * half] * inverse_scale,
                           dq.at[n][2 * half + 1] * inverse_scale);
       }
     }
@@ -253,7 +251,7 @@ struct DkdvConsumer {
 #pragma unroll
     for (int box = 0; box < Shape::kSumBoxes; ++box) {
       const int col = query_grad_col0() + box * Shape::kSumCols;
-      if (col >= first_own_col() && col < Config::kHeadDim)
+      if (Shape::kSharesAreHalves || (col >= first_own_col() && col < Config::kHeadDim))
         tma_reduce_add(sum_map, staged + box * Shape::kSumBoxBytes,
                        (item.first_query + query_grad_row0()) * GradQSum<Config>::kCols,
                        col / GradQSum<Config>::kCols, item.head, work.batch);

@@ -42,6 +42,9 @@ struct HopperDkdvShape {
                                       : (KeyTile::kNumChunks + 1) / 2 * kChunkCols;
   static constexpr int kQueryGradCols = kNumConsumers == 1 ? Config::kHeadDim : kHalfDim;
   static constexpr int kSecondCol = KeyTile::kNumChunks == 1 ? kHalfDim : kPaddedDim - kHalfDim;
+  // No column is two consumers', or none's.
+  static constexpr bool kSharesAreHalves =
+      kSecondCol == kHalfDim && kNumConsumers * kQueryGradCols == Config::kHeadDim;
 
   static constexpr int kValuesOffset = KeyTile::kBytes;
   static constexpr int kScoresOffset = kValuesOffset + ValueTile::kBytes;

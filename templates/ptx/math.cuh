@@ -90,6 +90,7 @@ LSSAR_DEVICE u64 pack_words(u32 low, u32 high) {
 LSSAR_DEVICE void pin_register(float& x) { asm volatile("" : "+f"(x)::"memory"); }
 LSSAR_DEVICE void pin_register(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
 LSSAR_DEVICE void pin_register(int& x) { asm volatile("" : "+r"(x)::"memory"); }
+LSSAR_DEVICE void pin_register(i64& x) { asm volatile("" : "+l"(x)::"memory"); }
 
 LSSAR_DEVICE float quiet_nan() { return float_from_bits(0x7fffffffu); }
 LSSAR_DEVICE float infinity() { return float_from_bits(0x7f800000u); }
