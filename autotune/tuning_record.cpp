@@ -69,14 +69,6 @@ void need_number(RequiredFields& fields, const json& object, const char* name, d
   }
 }
 
-json sizes_to_json(const Sizes& sizes) {
-  return {{"batch", sizes.batch},
-          {"heads", sizes.heads},
-          {"kv_heads", sizes.kv_heads},
-          {"seq_q", sizes.seq_q},
-          {"seq_k", sizes.seq_k}};
-}
-
 Status read_sizes(const json& object, Sizes& sizes) {
   RequiredFields fields(object, "record.sizes");
   fields.need("batch", sizes.batch);
@@ -190,7 +182,7 @@ Result<std::string> schedule_source_hash(const Problem& problem, const Schedule&
 json to_json(const TuningRecord& record) {
   return {{"bucket", to_json(record.bucket)},
           {"problem", to_json(record.problem)},
-          {"sizes", sizes_to_json(record.sizes)},
+          {"sizes", to_json(record.sizes)},
           {"schedule", to_json(record.schedule)},
           {"source_hash", record.source_hash},
           {"machine", machine_to_json(record.machine)},

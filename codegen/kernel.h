@@ -122,6 +122,8 @@ struct Sizes {
 
   bool operator==(const Sizes&) const = default;
 };
+// Without the range.
+nlohmann::json to_json(const Sizes& sizes);
 
 // Where the workspace's parts lie: byte offsets, each 256-aligned, and the total. A part that the
 // pass does not use has size 0.

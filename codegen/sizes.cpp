@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "codegen/kernel.h"
 #include "codegen/shapes.h"
@@ -32,6 +33,14 @@ Status overflow(const char* what, const Sizes& s) {
 }
 
 }  // namespace
+
+nlohmann::json to_json(const Sizes& sizes) {
+  return {{"batch", sizes.batch},
+          {"heads", sizes.heads},
+          {"kv_heads", sizes.kv_heads},
+          {"seq_q", sizes.seq_q},
+          {"seq_k", sizes.seq_k}};
+}
 
 Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes) {

@@ -17,14 +17,6 @@ constexpr const char* kClassNames[kNumInstructionClasses] = {
     "tensor", "special function", "fma",  "other float", "conversion",     "integer",
     "move",   "memory",           "warp", "control",     "synchronisation"};
 
-json sizes_json(const Sizes& sizes) {
-  return {{"batch", sizes.batch},
-          {"heads", sizes.heads},
-          {"kv_heads", sizes.kv_heads},
-          {"seq_q", sizes.seq_q},
-          {"seq_k", sizes.seq_k}};
-}
-
 json timeline_json(const Timeline& timeline) {
   json chart = {{"kernel", timeline.kernel},
                 {"clocks", std::round(timeline.clocks)},
@@ -82,7 +74,7 @@ json shared_chart(const ExplanationRequest& request, const Schedule& schedule) {
 }
 
 json timeline_chart(const TracedKernels& traced, const GpuModel& gpu) {
-  json chart = {{"sizes", sizes_json(traced.sizes)},
+  json chart = {{"sizes", to_json(traced.sizes)},
                 {"clock_ghz", gpu.clock_ghz * gpu.sustained},
                 {"machine_instructions", traced.machine_instructions},
                 {"kinds", json::array()},
@@ -95,7 +87,7 @@ json timeline_chart(const TracedKernels& traced, const GpuModel& gpu) {
 }
 
 json counted_chart(const TracedKernels& traced) {
-  json chart = {{"sizes", sizes_json(traced.sizes)}, {"kernels", json::array()}};
+  json chart = {{"sizes", to_json(traced.sizes)}, {"kernels", json::array()}};
   for (const KernelCounters& kernel : traced.counters) {
     const LaunchCounters& c = kernel.counters;
     json classes = json::array();
@@ -121,7 +113,7 @@ json counted_chart(const TracedKernels& traced) {
 }
 
 json accuracy_chart(const Accuracy& accuracy) {
-  json chart = {{"sizes", sizes_json(accuracy.sizes)},
+  json chart = {{"sizes", to_json(accuracy.sizes)},
                 {"device", accuracy.device},
                 {"columns", {"output", "error", "allowed", "plain", "worst", "passed"}},
                 {"rows", json::array()}};

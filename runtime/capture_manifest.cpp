@@ -187,14 +187,6 @@ Result<CapturedTensor> read_tensor(const json& from) {
   return tensor;
 }
 
-json sizes_json(const Sizes& sizes) {
-  return {{"batch", sizes.batch},
-          {"heads", sizes.heads},
-          {"kv_heads", sizes.kv_heads},
-          {"seq_q", sizes.seq_q},
-          {"seq_k", sizes.seq_k}};
-}
-
 Result<Sizes> read_sizes(JsonFields& fields) {
   fields.require("sizes");
   const json* const from = fields.object("sizes");
@@ -276,7 +268,7 @@ std::string encode_manifest(const Capture& capture) {
                          {"driver", capture.driver},
                          {"data", capture.data},
                          {"seed", static_cast<int64_t>(capture.seed)},
-                         {"sizes", sizes_json(capture.sizes)},
+                         {"sizes", to_json(capture.sizes)},
                          {"workspace_bytes", capture.workspace_bytes},
                          {"kernels", std::move(kernels)},
                          {"tensors", std::move(tensors)}};

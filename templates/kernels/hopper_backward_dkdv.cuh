@@ -64,7 +64,7 @@ struct DkdvConsumer {
   static constexpr bool kGradHasKeyNorm = Config::kSumsDq || GradScale<Element>::kIsNeeded;
   // Where registers are short.
   static constexpr bool kMasksLate =
-      GradScale<Element>::kIsNeeded && Config::kHeadDim > (Config::kSumsDq ? 96 : 64);
+      GradScale<Element>::kIsNeeded && !Config::kSumsDq && Config::kHeadDim > 64;
   // Where weights need no range, dv takes the NaN of rows that saw one from dk: a multiplication
   // per score less.
   static constexpr bool kWeightsHaveRange = GradScale<Element>::kIsNeeded || Config::kSplitDkdv;
