@@ -26,14 +26,14 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 export LSSAR_CACHE_DIR="$work/cache"
 
-# A JSON array: head dims x causal, all passes of each by the command.
+# A JSON array: head dims x causal, with $1 as further fields.
 problems() {
   separator='['
   for head_dim in 64 128 256; do
     for causal in true false; do
       printf '%s{"head_dim": %d, "head_dim_v": %d, "causal": %s, "dtype": "bf16",' \
         "$separator" "$head_dim" "$head_dim" "$causal"
-      printf ' "p": 15, "seq_q": 4096, "seq_k": 4096, "batch": 4, "heads": 16, "kv_heads": 16}'
+      printf '%s "p": 15, "seq_q": 4096, "seq_k": 4096, "batch": 4, "heads": 16, "kv_heads": 16}' "$1"
       separator=',
 '
     done
@@ -41,12 +41,16 @@ problems() {
   printf ']\n'
 }
 
-problems >"$work/problems.json"
+problems '' >"$work/problems.json"
+problems ' "pass": "backward",' >"$work/backward.json"
 # Records that still hold are not made again.
 cp "$table" "$work/table.jsonl"
 for target in sm_80 sm_90a; do
   "$lssar" tune --device virtual --target "$target" --problems "$work/problems.json" --all-passes \
     --budget "$budget" --table "$work/table.jsonl"
+  # Sums of dq in any order: other schedules, of the backward alone.
+  "$lssar" tune --device virtual --target "$target" --problems "$work/backward.json" \
+    --determinism any --budget "$budget" --table "$work/table.jsonl"
 done
 "$lssar" table --table "$work/table.jsonl" prune
 "$lssar" table --table "$work/table.jsonl" export --chosen "$work/chosen.jsonl"
