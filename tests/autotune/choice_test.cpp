@@ -300,12 +300,12 @@ TEST(BuiltinTable, SaysWhereEveryRecordComesFrom) {
   }
 }
 
-class BuiltinTableKnows : public testing::TestWithParam<const char*> {
+class BuiltinTableKnows : public testing::TestWithParam<std::string> {
  protected:
   // The choice is the table's, for the usual problems of this pass.
   void expect_known(Pass pass, Determinism determinism) const {
     const std::vector<const TuningTable*> tables(1, &builtin_table());
-    const char* target = GetParam();
+    const std::string target = GetParam();
     for (const int head_dim : {64, 128, 256}) {
       for (const bool causal : {true, false}) {
         Problem problem;
@@ -330,7 +330,8 @@ TEST_P(BuiltinTableKnows, TheBackwardInAnyOrder) {
   expect_known(Pass::kBackward, Determinism::kAny);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, BuiltinTableKnows, testing::Values("sm_80", "sm_90a"),
+INSTANTIATE_TEST_SUITE_P(Targets, BuiltinTableKnows,
+                         testing::Values(std::string("sm_80"), std::string("sm_90a")),
                          testing::PrintToStringParamName());
 
 }  // namespace
