@@ -332,7 +332,7 @@ TEST_P(BuiltinTableKnows, TheBackwardInAnyOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, BuiltinTableKnows,
                          testing::Values(std::string("sm_80"), std::string("sm_90a")),
-                         testing::PrintToStringParamName());
+                         [](const auto& of) { return of.param; });
 
 }  // namespace
 }  // namespace lssar
