@@ -57,7 +57,7 @@ struct DqTurns {
 // By whole warps, around what they add.
 LSSAR_DEVICE void begin_turn(const u32* counter, u32 key_tile) {
   // By a vote: lanes that leave a loop one by one make the assembler keep what all of them share,
-  // such as descriptors, per lane (4 slots per score at d 128).
+  // such as descriptors, per lane (2 slots per score at d 128).
   while (!warp_all(lane_index() != 0 || load_acquire(counter) == key_tile)) {
   }
   warp_barrier();
