@@ -21,9 +21,7 @@ TEST(HopperSchedule, TheDefaultIsLegalForEveryDim) {
           const Status status = validate(schedule, problem, hopper());
           ASSERT_TRUE(status.ok()) << to_string(problem) << ": " << status.to_string();
           EXPECT_EQ(schedule.dq_mode, mode);
-          const bool is_short = dtype == DType::kFp16 && mode == DqMode::kOrdered;
-          const bool spills =
-              pass == Pass::kBackward && mode != DqMode::kSplit && dim > (is_short ? 96 : 128);
+          const bool spills = pass == Pass::kBackward && mode != DqMode::kSplit && dim > 128;
           EXPECT_EQ(schedule.variant, spills ? Variant::kPortable : Variant::kHopper)
               << to_string(problem);
         }
