@@ -19,10 +19,12 @@ constexpr LoopSlots kWeighScores = {15.9, 75, 0.23};
 constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
 constexpr LoopSlots kDkdv = {21.4, 49, 0.25};
-constexpr LoopSlots kDkdvAtomic = {25.5, 49, 0.35};  // with sums of dq
-constexpr LoopSlots kDkdvOrdered = {26.7, 105, 0.75};
+constexpr LoopSlots kDkdvAtomic = {25.1, 49, 0.35};  // with sums of dq
+constexpr LoopSlots kDkdvOrdered = {25.8, 105, 0.75};
 constexpr LoopSlots kDq = {19, 120, 0};
 constexpr LoopSlots kEpsilon = {16, 85, 0};
+// In fp16 more: dS' has a scale, and dk/dv's weights a range.
+constexpr double kDkdvScaleSlots = 3.6, kDqScaleSlots = 2.2;
 // Weights through shared memory: the stores; written, and read as rows, at 2 bytes each.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
 constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, where nothing is skipped
@@ -179,6 +181,7 @@ KernelWork dkdv_work(const WorkContext& c) {
                           : has_sums                    ? kDkdvAtomic
                                                         : kDkdv;
   both.slots = with_power(c, slots, power, 1);
+  if (c.problem.dtype == DType::kFp16) both.slots.base += kDkdvScaleSlots;
   both.loaded = c.d() + c.dv();
   if (has_sums) both.rows_products += c.d();
 
@@ -243,6 +246,7 @@ KernelWork dq_work(const WorkContext& c) {
   per.register_products = c.d();
   per.special = 2;
   per.slots = with_power(c, kDq, c.problem.p - 1, 1);
+  if (c.problem.dtype == DType::kFp16) per.slots.base += kDqScaleSlots;
   KernelWork work = dq_tiles_work(c, per, dq_accumulators(c.problem, c.schedule),
                                   c.is_hopper() && c.schedule.hopper.overlap);
   work.phases[0].amount[static_cast<size_t>(Resource::kDram)] +=

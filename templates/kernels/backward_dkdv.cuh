@@ -111,9 +111,11 @@ struct BackwardDkdv {
   using KeyGrads = Fragment<Config::kHeadDimPadded / kTileCols>;
   using ValueGrads = Fragment<Config::kHeadDimVPadded / kTileCols>;
   using Ring = Pipeline<Config::kDkdvStages, DkdvLoader<Config>>;
+  using Scale = GradScale<Element>;
   // dS' / |k_j| rather than dS': sums over keys need it, and a scale shared by keys must not come
-  // from one past the end, whose norm is 0. Else the factor waits for the end of the sum.
-  static constexpr bool kGradHasKeyNorm = Config::kSumsDq || GradScale<Element>::kIsNeeded;
+  // from one past the end, whose norm is 0; with a scale the norm is multiplied in together with
+  // that. Else the factor waits for the end of the sum.
+  static constexpr bool kGradHasKeyNorm = Config::kSumsDq || Scale::kIsNeeded;
 
   const AttentionParams& p;
   BlockPlace place;  // head: kv head
@@ -141,14 +143,14 @@ struct BackwardDkdv {
   template <bool kWithDk>
   LSSAR_DEVICE void weigh(Scores& s, Scores& d, u32 constants, i64 first_query) const {
     const int limit = diagonal(first_query);
-    weigh_keys<Config, kWithDk, kGradHasKeyNorm, true, true>(
+    weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, true>(
         s, d, PackedConstants{constants}, key_norm, warp_row0(),
         {limit, Config::kIsCausal && limit < Shape::BLOCK_N - 1});
   }
 
   // The largest gradient of the warp, or of the block where all warps round to one tile.
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) const {
-    u32 largest = GradScale<Element>::largest_bits(d);
+    u32 largest = Scale::largest_bits(d, key_norm);
     if constexpr (Config::kSumsDq) {
       const u32 slots = shared + Shape::kSlotsOffset;
       if (lane_index() == 0) store_shared(slots + warp_index() * 4, largest);
@@ -213,7 +215,7 @@ struct BackwardDkdv {
   }
 
   template <bool kWithDv, bool kWithDk>
-  LSSAR_DEVICE void sweep(Ring& ring, ValueGrads& dv, KeyGrads& dk, GradScale<Element>& scale) {
+  LSSAR_DEVICE void sweep(Ring& ring, ValueGrads& dv, KeyGrads& dk, Scale& scale) {
 #pragma unroll 1
     for (int item = 0; item < num_tiles * group; ++item) {
       const u32 stage = shared + Shape::kStagesOffset + ring.next() * Shape::kStageBytes;
@@ -235,7 +237,7 @@ struct BackwardDkdv {
         Mma::multiply(dv, operand, grads);
       }
       if constexpr (kWithDk) {
-        if constexpr (GradScale<Element>::kIsNeeded) scale.apply(largest_gradient(d), d, dk);
+        if constexpr (Scale::kIsNeeded) scale.apply(largest_gradient(d), d, key_norm, dk);
         Mma::round(operand, d);
         Mma::multiply(dk, operand, queries);
         if constexpr (Config::kSumsDq)
@@ -245,7 +247,7 @@ struct BackwardDkdv {
   }
 
   LSSAR_DEVICE void write_values(ValueGrads& dv) const {
-    GradScale<Element>::multiply(dv, 1.0f / kWeightRange<Element>);
+    Scale::multiply(dv, 1.0f / kWeightRange<Element>);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 key = first_key + warp_row0() + fragment_row(half);
@@ -319,7 +321,7 @@ struct BackwardDkdv {
                               first_tile, num_tiles,   shared + Shape::kStagesOffset};
     Ring ring(loader);
     ring.start();
-    GradScale<Element> scale;
+    Scale scale;
     ValueGrads dv;
     KeyGrads dk;
     if constexpr (Config::kSplitDkdv) {

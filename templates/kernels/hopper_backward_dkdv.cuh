@@ -59,15 +59,12 @@ struct DkdvConsumer {
   using QueryGrads = Fragment<Shape::kQueryGradCols / kTileCols>;
   using Work = DkdvWork<Config>;
   using Item = DkdvItem<Config>;
+  using Scale = GradScale<Element>;
   // As in the portable kernel: dS' / |k_j| where a sum over keys, or a scale shared by keys, needs
-  // it.
-  static constexpr bool kGradHasKeyNorm = Config::kSumsDq || GradScale<Element>::kIsNeeded;
-  // Where registers are short.
-  static constexpr bool kMasksLate =
-      GradScale<Element>::kIsNeeded && !Config::kSumsDq && Config::kHeadDim > 64;
-  // Where weights need no range, dv takes the NaN of rows that saw one from dk: a multiplication
-  // per score less.
-  static constexpr bool kWeightsHaveRange = GradScale<Element>::kIsNeeded || Config::kSplitDkdv;
+  // it; with a scale the norm is multiplied in together with that.
+  static constexpr bool kGradHasKeyNorm = Config::kSumsDq || Scale::kIsNeeded;
+  // Else dv takes the NaN of rows that saw one from dk.
+  static constexpr bool kWeightsHaveRange = Config::kSplitDkdv;
 
   const AttentionParams& p;
   const TensorMap& sum_map;
@@ -96,7 +93,7 @@ struct DkdvConsumer {
   struct Sums {
     ValueGrads dv;
     KeyGrads dk;
-    GradScale<Element> scale;
+    Scale scale;
   };
 
   LSSAR_DEVICE void release_slot() {
@@ -134,7 +131,7 @@ struct DkdvConsumer {
   }
 
   // Whether dS' is rounded as soon as it is there, with no scale to find first.
-  static constexpr bool kRoundsAtOnce = !GradScale<Element>::kIsNeeded;
+  static constexpr bool kRoundsAtOnce = !Scale::kIsNeeded;
 
   LSSAR_DEVICE KeyMask mask_of(const Work& work, const Item& item) const {
     const int limit = diagonal(work, item.first_query);
@@ -147,7 +144,7 @@ struct DkdvConsumer {
   template <bool kWithDv, bool kWithDk>
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int slot,
                           const KeyMask& mask, int step) const {
-    weigh_keys<Config, kWithDk, kGradHasKeyNorm, kMasksLate, kWeightsHaveRange>(
+    weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsHaveRange>(
         s, d, shared.constants(slot), key_norm, warp_row0(), mask, 2 * step, 2 * step + 2);
     if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
     if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
@@ -155,7 +152,7 @@ struct DkdvConsumer {
 
   // The largest gradient of the warp, or of all consumers where they round to one tile.
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) {
-    u32 largest = GradScale<Element>::largest_bits(d);
+    u32 largest = Scale::largest_bits(d, key_norm);
     if constexpr (Config::kSumsDq) {
       all_consumers_barrier<Shape::kNumConsumers>();  // the last tile's words have been read
       const int warp = warp_row0() / kWarpRows;
@@ -328,7 +325,7 @@ struct DkdvConsumer {
   }
 
   LSSAR_DEVICE void round_gradients(Sums& sums, Operand& grads, Scores& d) {
-    if constexpr (GradScale<Element>::kIsNeeded) sums.scale.apply(largest_gradient(d), d, sums.dk);
+    if constexpr (Scale::kIsNeeded) sums.scale.apply(largest_gradient(d), d, key_norm, sums.dk);
     Mma::round(grads, d);
   }
 
@@ -380,7 +377,7 @@ struct DkdvConsumer {
   }
 
   LSSAR_DEVICE void write_values(ValueGrads& dv, const Work& work) const {
-    GradScale<Element>::multiply(dv, 1.0f / kWeightRange<Element>);
+    Scale::multiply(dv, 1.0f / kWeightRange<Element>);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const u32 key = key_row(work, half);

@@ -1,7 +1,8 @@
 // AttentionParams::grad_q_sum, float32 sums of dq: [batch, heads, head_dim / 8, seq_q, 8].
 //
 // Eight columns of all queries of a head are together: so what a warp adds, eight columns of 16
-// queries (or of eight, where its lanes do it), is one piece of memory instead of a piece per query.
+// queries (or of eight, where its lanes do it), is one piece of memory instead of a piece per
+// query.
 #pragma once
 
 #include "templates/kernels/params.cuh"

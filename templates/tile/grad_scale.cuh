@@ -14,28 +14,32 @@ template <class T>
 struct GradScale {
   static constexpr bool kIsNeeded = IsSame<T, Fp16>::value;
   static constexpr float kLimit = 32768.0f;  // half of the largest fp16
-  static constexpr u32 kTargetExponent = 9;  // largest gradient of a tile in [2^9, 2^10)
-  static constexpr u32 kExponentBias = 127;
+  static constexpr int kTargetExponent = 9;  // largest gradient of a tile in [2^9, 2^10)
+  static constexpr int kExponentBias = 127;
   static constexpr u32 kInfinityBits = 0x7f800000u;
+  // 2^80, biased: finite after multiplication with any 1 / |k_j|, which are at most 1e12. Gradients
+  // that would need more are nothing in fp16.
+  static constexpr int kLargestExponent = kExponentBias + 80;
 
-  float factor = float_limit();
+  float factor = largest_factor();  // the first tile sets it
 
-  static LSSAR_DEVICE float float_limit() {
-    return kIsNeeded ? float_from_bits(254u << 23) : 1.0f;  // 2^127: the first tile sets it
+  static LSSAR_DEVICE float largest_factor() {
+    return kIsNeeded ? float_from_bits(static_cast<u32>(kLargestExponent) << 23) : 1.0f;
   }
 
-  // Bits of the largest magnitude in the warp; they order like the numbers.
+  // Bits of the largest magnitude in the warp, of gradients times their row's factor; they order
+  // like the numbers. NaN does not count.
   template <int kTiles>
-  static LSSAR_DEVICE u32 largest_bits(const Fragment<kTiles>& grads) {
-    u32 largest = 0;
+  static LSSAR_DEVICE u32 largest_bits(const Fragment<kTiles>& grads,
+                                       const float (&row_factor)[2] = {1.0f, 1.0f}) {
+    float largest[2] = {0.0f, 0.0f};
 #pragma unroll
     for (int n = 0; n < kTiles; ++n)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const u32 bits = bits_of_float(absolute(grads.at[n][e]));
-        largest = bits > largest ? bits : largest;
-      }
-    return warp_maximum(largest);
+      for (int e = 0; e < 4; ++e)
+        largest[e / 2] = maximum(largest[e / 2], absolute(grads.at[n][e]));
+    return warp_maximum(
+        bits_of_float(maximum(largest[0] * row_factor[0], largest[1] * row_factor[1])));
   }
 
   // Makes room for gradients up to `largest`; returns what sums so far must be multiplied with.
@@ -43,12 +47,9 @@ struct GradScale {
   LSSAR_DEVICE float make_room(u32 largest) {
     if (largest >= kInfinityBits || float_from_bits(largest) * factor <= kLimit) return 1.0f;
     // The biased exponent of 2^9 / 2^e, within the normal numbers.
-    const int wanted =
-        static_cast<int>(2 * kExponentBias + kTargetExponent) - static_cast<int>(largest >> 23);
-    const float lower = float_from_bits(static_cast<u32>(wanted < 1     ? 1
-                                                         : wanted > 254 ? 254
-                                                                        : wanted)
-                                        << 23);
+    const int wanted = 2 * kExponentBias + kTargetExponent - static_cast<int>(largest >> 23);
+    const int exponent = minimum(maximum(wanted, 1), kLargestExponent);
+    const float lower = float_from_bits(static_cast<u32>(exponent) << 23);
     const float ratio = lower / factor;
     factor = lower;
     return ratio;
@@ -62,12 +63,21 @@ struct GradScale {
       for (int e = 0; e < 4; ++e) x.at[n][e] *= by;
   }
 
-  // Scales `grads` for rounding and `sums` to match.
+  // Scales `grads`, times their row's factor, for rounding and `sums` to match.
   template <int kGradTiles, int kSumTiles>
-  LSSAR_DEVICE void apply(u32 largest, Fragment<kGradTiles>& grads, Fragment<kSumTiles>& sums) {
+  LSSAR_DEVICE void apply(u32 largest, Fragment<kGradTiles>& grads, const float (&row_factor)[2],
+                          Fragment<kSumTiles>& sums) {
     const float ratio = make_room(largest);
     if (ratio != 1.0f) multiply(sums, ratio);
-    multiply(grads, factor);
+    const float by[2] = {factor * row_factor[0], factor * row_factor[1]};
+#pragma unroll
+    for (int n = 0; n < kGradTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) grads.at[n][e] *= by[e / 2];
+  }
+  template <int kGradTiles, int kSumTiles>
+  LSSAR_DEVICE void apply(u32 largest, Fragment<kGradTiles>& grads, Fragment<kSumTiles>& sums) {
+    apply(largest, grads, {1.0f, 1.0f}, sums);
   }
 
   LSSAR_DEVICE float inverse() const { return 1.0f / factor; }

@@ -44,16 +44,16 @@ struct KeyMask {
   bool is_needed;
 };
 
-// s: products k_j q_i -> M_ij; d: products v_j g_i -> dS'_ij, with kGradHasKeyNorm / |k_j|.
-// kWithDk false: only M. kHasRange: weights are NaN, too, in rows that saw one, and times the row's
-// range. `row0` is the warp's first row in the block, key_norm 1 / |k_j|. Tiles of
-// 8 queries from first_tile up to end_tile.
+// s: products k_j q_i -> M_ij kWeightRange; d: products v_j g_i -> dS'_ij, with kGradHasKeyNorm
+// / |k_j|. kWithDk false: only M. kHasRange: weights are NaN, too, in rows that saw one. `row0` is
+// the warp's first row in the block, key_norm 1 / |k_j|. Tiles of 8 queries from first_tile up to
+// end_tile.
 //
-// Hidden scores become -infinity, whose weight and gradient are 0, under one branch for all tiles:
-// elsewhere the mask costs nothing. kMasksLate: instead each weight and gradient is replaced, which
-// takes instructions everywhere, but fewer registers.
-template <class Config, bool kWithDk, bool kGradHasKeyNorm, bool kMasksLate, bool kHasRange,
-          class Constants, int kTiles>
+// Hidden weights and gradients become 0 under one branch for all tiles: elsewhere the mask costs
+// that branch. NOTE: after the evaluation, when the row constants are not needed any more. Before
+// it (scores become -infinity) the branch took up to 1 slot per score more, or spilled.
+template <class Config, bool kWithDk, bool kGradHasKeyNorm, bool kHasRange, class Constants,
+          int kTiles>
 LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants constants,
                              const float (&key_norm)[2], int row0, KeyMask mask, int first_tile = 0,
                              int end_tile = kTiles) {
@@ -73,13 +73,6 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
       s.at[n][c] *= rows[n][c].score_scale * key_norm[0];
       s.at[n][2 + c] *= rows[n][c].score_scale * key_norm[1];
     }
-  if (!kMasksLate && mask.is_needed) {
-#pragma unroll
-    for (int n = first_tile; n < end_tile; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        if (is_hidden(n, e)) s.at[n][e] = -infinity();
-  }
 #pragma unroll
   for (int n = first_tile; n < end_tile; ++n)
 #pragma unroll
@@ -88,10 +81,15 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
       weight_and_gradient<Config, kHasRange>(s.at[n][e], kWithDk ? d.at[n][e] : 0.0f,
                                              rows[n][e % 2], s.at[n][e], grad);
       if constexpr (kWithDk) d.at[n][e] = kGradHasKeyNorm ? grad * key_norm[e / 2] : grad;
-      if (kMasksLate && mask.is_needed && is_hidden(n, e)) {
-        s.at[n][e] = 0.0f;
-        if constexpr (kWithDk) d.at[n][e] = 0.0f;
-      }
+    }
+  if (!mask.is_needed) return;
+#pragma unroll
+  for (int n = first_tile; n < end_tile; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (!is_hidden(n, e)) continue;
+      s.at[n][e] = 0.0f;
+      if constexpr (kWithDk) d.at[n][e] = 0.0f;
     }
 }
 

@@ -81,7 +81,8 @@ LSSAR_DEVICE RowConstants load_row_constants_global(const float* row) {
 
 LSSAR_DEVICE RowConstants no_gradient() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}; }
 
-// From score x (bits) and d = g_i v_j: the weight M_ij, with kHasRange times the row's range, and
+// From score x (bits) and d = g_i v_j: the weight M_ij kWeightRange, with kHasRange NaN in a row
+// that saw one, and
 //   dS'_ij = dS_ij c'_i = (base^(p-1) (gain D - gain_delta) - epsilon) sigmoid(S_ij).
 // NOTE: saturating hides a NaN; without the range the weight of a row that saw one is finite.
 template <class Config, bool kHasRange>
@@ -90,8 +91,7 @@ LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row,
   const float softplus = softplus_bits<Config>(x);
   const float base = fma_saturate(softplus, row.slope, row.intercept);
   const float slope = Config::power_slope(base);
-  weight = base * slope;
-  if constexpr (kHasRange) weight *= row.range;
+  weight = base * slope * (kHasRange ? row.range : kWeightRange<typename Config::Element>);
   grad = fma(slope, fma(row.gain, d, -row.gain_delta), -row.epsilon) * sigmoid_of(x, softplus);
 }
 

@@ -2,6 +2,7 @@
 // beyond 2^31 elements.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,9 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr uint32_t kTraining = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+constexpr const char* kDqModes[] = {R"({"dq_mode": "split"})", R"({"dq_mode": "atomic"})",
+                                    R"({"dq_mode": "ordered"})"};
 
 CapiOptions options_for(uint32_t passes, int alignment = 16) {
   CapiOptions options;
@@ -39,10 +43,11 @@ struct Fixture {
     inputs = random_inputs(problem, sizes, InputKind::kGauss, 7);
   }
 
-  CapiOutputs run(uint32_t passes) const {
-    const auto outputs =
-        run_capi(shared_context(), problem, sizes, {inputs.q, inputs.k, inputs.v, inputs.grad_o},
-                 options_for(passes));
+  CapiOutputs run(uint32_t passes, const std::string& schedule = "") const {
+    CapiOptions options = options_for(passes);
+    options.schedule_json = schedule;
+    const auto outputs = run_capi(shared_context(), problem, sizes,
+                                  {inputs.q, inputs.k, inputs.v, inputs.grad_o}, options);
     EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
     return outputs.ok() ? *outputs : CapiOutputs{};
   }
@@ -110,7 +115,7 @@ TEST_P(NanRules, AKeyPoisonsExactlyTheRowsThatSeeIt) {
 TEST_P(NanRules, AValueStaysWithinItsBatchAndKvHead) {
   Fixture f(GetParam(), 4, 2, 100, false);
   f.inputs.v[f.at(2, 1, 0, 30) + 3] = kNan;
-  const CapiOutputs out = f.run(LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
+  const CapiOutputs out = f.run(kTraining);
   bool any_nan = false;
   for (int64_t b = 0; b < 2; ++b)
     for (int64_t h = 0; h < 4; ++h)
@@ -137,12 +142,15 @@ TEST_P(NanRules, TheBackwardNeverHidesIt) {
   // A NaN in a query: its own gradient, and those of the keys it gives weight to, are NaN.
   Fixture f(GetParam(), 1, 1, 80, false);
   f.inputs.q[f.at(1, 0, 0, 40) + 1] = kNan;
-  const CapiOutputs out = f.run(LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
-  EXPECT_TRUE(row_is_nan(out.grad_q, f.at(1, 0, 0, 40), 64));
-  for (int64_t row = 0; row < 80; ++row) {
-    EXPECT_TRUE(row_is_nan(out.grad_k, f.at(1, 0, 0, row), 64)) << row;
-    EXPECT_TRUE(row_is_nan(out.grad_v, f.at(1, 0, 0, row), 64)) << row;
-    EXPECT_TRUE(row_is_finite(out.grad_k, f.at(1, 1, 0, row), 64)) << row;
+  for (const char* schedule : kDqModes) {
+    SCOPED_TRACE(schedule);
+    const CapiOutputs out = f.run(kTraining, schedule);
+    EXPECT_TRUE(row_is_nan(out.grad_q, f.at(1, 0, 0, 40), 64));
+    for (int64_t row = 0; row < 80; ++row) {
+      EXPECT_TRUE(row_is_nan(out.grad_k, f.at(1, 0, 0, row), 64)) << row;
+      EXPECT_TRUE(row_is_nan(out.grad_v, f.at(1, 0, 0, row), 64)) << row;
+      EXPECT_TRUE(row_is_finite(out.grad_k, f.at(1, 1, 0, row), 64)) << row;
+    }
   }
 }
 
@@ -155,9 +163,8 @@ TEST(DeadRows, GiveZeroAndNoGradient) {
   Problem problem;
   const Sizes sizes = make_sizes(1, 1, 1, 90, 90);
   const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kTies, 3);
-  const auto out =
-      run_capi(shared_context(), problem, sizes, {inputs.q, inputs.k, inputs.v, inputs.grad_o},
-               options_for(LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD));
+  const auto out = run_capi(shared_context(), problem, sizes,
+                            {inputs.q, inputs.k, inputs.v, inputs.grad_o}, options_for(kTraining));
   ASSERT_TRUE(out.ok()) << out.status().to_string();
   for (size_t row = 3; row < 90; ++row) {  // rows of up to three keys have no offset: alive
     EXPECT_TRUE(row_is_zero(out->o_train, row * 64, 64)) << row;
@@ -171,9 +178,8 @@ TEST(RowsWithoutKeys, GiveZeroAndStatisticsOfZero) {
   Problem problem;
   const Sizes sizes = make_sizes(1, 1, 1, 40, 10);
   const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 3);
-  const auto out =
-      run_capi(shared_context(), problem, sizes, {inputs.q, inputs.k, inputs.v, inputs.grad_o},
-               options_for(LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD));
+  const auto out = run_capi(shared_context(), problem, sizes,
+                            {inputs.q, inputs.k, inputs.v, inputs.grad_o}, options_for(kTraining));
   ASSERT_TRUE(out.ok()) << out.status().to_string();
   for (size_t row = 0; row < 30; ++row) {
     EXPECT_TRUE(row_is_zero(out->o_train, row * 64, 64)) << row;
@@ -185,8 +191,8 @@ TEST(RowsWithoutKeys, GiveZeroAndStatisticsOfZero) {
 TEST(Repeatability, TheDefaultBackwardIsBitwiseTheSame) {
   for (DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
     const Fixture f(dtype, 4, 2, 200);
-    const CapiOutputs a = f.run(LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
-    const CapiOutputs b = f.run(LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
+    const CapiOutputs a = f.run(kTraining);
+    const CapiOutputs b = f.run(kTraining);
     const auto same = [](const std::vector<float>& x, const std::vector<float>& y) {
       return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * 4) == 0;
     };
@@ -216,7 +222,7 @@ ContextPtr context_with_seed(const char* seed) {
 TEST(Repeatability, OrderedDqIsBitwiseTheSameOnEverySchedule) {
   for (DType dtype : {DType::kBf16, DType::kFp16}) {
     const Fixture f(dtype, 4, 2, 300, false);
-    CapiOptions options = options_for(LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
+    CapiOptions options = options_for(kTraining);
     options.schedule_json = R"({"dq_mode": "ordered"})";
     std::vector<float> first;
     for (const char* seed : {"0", "1", "2", "7", "11"}) {
@@ -232,20 +238,52 @@ TEST(Repeatability, OrderedDqIsBitwiseTheSameOnEverySchedule) {
   }
 }
 
+// |a - b| / |b|; NaN is far from everything.
+double relative_distance(const std::vector<float>& a, const std::vector<float>& b,
+                         float a_scale = 1) {
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    error += std::pow(a[i] * a_scale - b[i], 2);
+    norm += std::pow(b[i], 2);
+  }
+  return std::sqrt(error / norm);
+}
+
 // fp16 gradients far outside fp16's own range of dS.
 TEST(LossScaling, Fp16GradientsScaleWithTheOutputGradient) {
   Fixture f(DType::kFp16, 1, 1, 100);
-  const CapiOutputs plain = f.run(LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
+  const CapiOutputs plain = f.run(kTraining);
   for (const float scale : {1.0f / 1024, 256.0f}) {
     Fixture scaled = f;
     for (float& g : scaled.inputs.grad_o) g *= scale;
-    const CapiOutputs out = scaled.run(LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
-    double error = 0, norm = 0;
-    for (size_t i = 0; i < out.grad_q.size(); ++i) {
-      error += std::pow(out.grad_q[i] / scale - plain.grad_q[i], 2);
-      norm += std::pow(plain.grad_q[i], 2);
-    }
-    EXPECT_LT(std::sqrt(error), 2e-3 * std::sqrt(norm)) << scale;
+    const CapiOutputs out = scaled.run(kTraining);
+    EXPECT_LT(relative_distance(out.grad_q, plain.grad_q, 1 / scale), 2e-3) << scale;
+  }
+}
+
+// Norms of keys are part of the scale of fp16 gradients: 1 / |k| is large here, and the first tiles
+// of queries leave the scale where it begins.
+TEST(LossScaling, Fp16KeysMayBeShortAndTilesWithoutGradient) {
+  constexpr float kKeyScale = 1.0f / 256;
+  Fixture f(DType::kFp16, 1, 1, 200, false);
+  const auto begin = f.inputs.grad_o.begin();
+  std::fill(begin, begin + f.at(1, 0, 0, 130), 0.0f);
+  Fixture with_short_keys = f;
+  for (float& k : with_short_keys.inputs.k) k *= kKeyScale;
+  Fixture without_gradient = with_short_keys;
+  for (float& g : without_gradient.inputs.grad_o) g = 0.0f;
+  for (const char* schedule : kDqModes) {
+    SCOPED_TRACE(schedule);
+    const CapiOutputs plain = f.run(kTraining, schedule);
+    const CapiOutputs got = with_short_keys.run(kTraining, schedule);
+    ASSERT_EQ(got.grad_k.size(), plain.grad_k.size());
+    EXPECT_LT(relative_distance(got.grad_q, plain.grad_q), 2e-3);
+    EXPECT_LT(relative_distance(got.grad_k, plain.grad_k, kKeyScale), 2e-3);
+    EXPECT_LT(relative_distance(got.grad_v, plain.grad_v), 2e-3);
+
+    const CapiOutputs none = without_gradient.run(kTraining, schedule);
+    for (const std::vector<float>& grad : {none.grad_q, none.grad_k, none.grad_v})
+      EXPECT_TRUE(row_is_zero(grad, 0, static_cast<int>(grad.size())));
   }
 }
 
@@ -279,7 +317,7 @@ TEST(LargeOffsets, BeyondTwoToThe31Elements) {
 
   lssar_context* context = shared_context();
   ASSERT_NE(context, nullptr);
-  lssar_problem c_problem = to_c(problem, LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD, 16);
+  lssar_problem c_problem = to_c(problem, kTraining, 16);
   lssar_plan* raw_plan = nullptr;
   ASSERT_EQ(lssar_plan_create(context, &c_problem, nullptr, &raw_plan), LSSAR_STATUS_OK)
       << lssar_last_error_detail();
@@ -347,7 +385,7 @@ TEST(LargeOffsets, BeyondTwoToThe31Elements) {
 
   const auto contiguous =
       run_capi(context, problem, sizes, {inputs.q, inputs.k, inputs.v, inputs.grad_o},
-               options_for(LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD));
+               options_for(kTraining));
   ASSERT_TRUE(contiguous.ok()) << contiguous.status().to_string();
   EXPECT_EQ(gather(o), contiguous->o_train);
   EXPECT_EQ(gather(dq), contiguous->grad_q);
