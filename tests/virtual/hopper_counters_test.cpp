@@ -2,6 +2,8 @@
 // conflicts, counted on the virtual device, against docs/math.md and docs/hopper.md.
 //
 // Products are counted in multiples of the score's own, 2 d FLOP.
+#include <fmt/format.h>
+
 #include "tests/virtual/counted_call.h"
 
 namespace lssar::test {
@@ -283,40 +285,41 @@ TEST_F(HopperCountersTest, WeightsInSharedMemoryHaveFewBankConflicts) {
   expect_few("lssar_forward");
 }
 
-struct Conflicts {
-  int dim;
-  bool causal;
-};
-
+// Head dim, causal, where dq comes from.
 class HopperConflictsTest : public HopperCountersTest,
-                            public testing::WithParamInterface<Conflicts> {};
+                            public testing::WithParamInterface<std::tuple<int, bool, DqMode>> {};
 
 TEST_P(HopperConflictsTest, AreFewerThanTwoPercent) {
-  const Problem problem = make_problem(GetParam().causal, GetParam().dim);
+  const auto [dim, causal, dq_mode] = GetParam();
+  const Problem problem = make_problem(causal, dim);
+  const Schedule backward = default_for(problem, Pass::kBackward, dq_mode);
+  ASSERT_EQ(backward.variant, Variant::kHopper);
   Call call(*engine_, problem, {1, 2, 2, 512, 512});
   call.run(Pass::kForward, default_for(problem, Pass::kForward));
   expect_few("lssar_forward");
   call.run(Pass::kForwardTrain, default_for(problem, Pass::kForwardTrain));
-  call.run(Pass::kBackward, default_for(problem, Pass::kBackward));
-  for (const char* name : {"lssar_forward", "lssar_backward_dkdv", "lssar_backward_dq"})
-    expect_few(name);
-}
-
-TEST_F(HopperCountersTest, AtomicSumsOfDqHaveFewBankConflicts) {
-  const Problem problem = make_problem(true);
-  Call call(*engine_, problem, {1, 2, 2, 512, 512});
-  call.run(Pass::kForwardTrain, default_for(problem, Pass::kForwardTrain));
-  call.run(Pass::kBackward, default_for(problem, Pass::kBackward, DqMode::kAtomic));
+  call.run(Pass::kBackward, backward);
+  expect_few("lssar_forward");
   expect_few("lssar_backward_dkdv");
+  if (dq_mode == DqMode::kSplit) expect_few("lssar_backward_dq");
 }
 
-INSTANTIATE_TEST_SUITE_P(Dims, HopperConflictsTest,
-                         testing::Values(Conflicts{64, true}, Conflicts{64, false},
-                                         Conflicts{128, true}, Conflicts{128, false}),
-                         [](const auto& p) {
-                           return "d" + std::to_string(p.param.dim) +
-                                  (p.param.causal ? "_causal" : "_full");
-                         });
+std::string conflicts_name(const testing::TestParamInfo<HopperConflictsTest::ParamType>& p) {
+  constexpr const char* kNames[] = {"split", "atomic", "ordered"};
+  const auto [dim, causal, dq_mode] = p.param;
+  return fmt::format("d{}_{}_{}", dim, causal ? "causal" : "full",
+                     kNames[static_cast<int>(dq_mode)]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Split, HopperConflictsTest,
+                         testing::Combine(testing::Values(64, 96, 128, 192, 256), testing::Bool(),
+                                          testing::Values(DqMode::kSplit)),
+                         conflicts_name);
+// With dk and dv on sm_90a as far as the tiles fit.
+INSTANTIATE_TEST_SUITE_P(Sums, HopperConflictsTest,
+                         testing::Combine(testing::Values(64, 96, 128), testing::Bool(),
+                                          testing::Values(DqMode::kAtomic, DqMode::kOrdered)),
+                         conflicts_name);
 
 }  // namespace
 }  // namespace lssar::test
