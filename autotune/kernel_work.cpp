@@ -19,8 +19,8 @@ constexpr LoopSlots kWeighScores = {15.9, 75, 0.23};
 constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
 constexpr LoopSlots kDkdv = {21.4, 49, 0.25};
-constexpr LoopSlots kDkdvAtomic = {25.1, 49, 0.35};  // with sums of dq
-constexpr LoopSlots kDkdvOrdered = {25.8, 105, 0.75};
+constexpr LoopSlots kDkdvAtomic = {25.25, 49, 0.35};  // with sums of dq
+constexpr LoopSlots kDkdvOrdered = {25.9, 105, 0.75};
 constexpr LoopSlots kDq = {19, 120, 0};
 constexpr LoopSlots kEpsilon = {16, 85, 0};
 // In fp16 more: dS' has a scale, and dk/dv's weights a range.

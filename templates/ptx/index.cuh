@@ -23,8 +23,7 @@ LSSAR_DEVICE u32 grid_blocks() {
   return value;
 }
 
-// By a mask, from which the compiler knows that it is not negative.
-LSSAR_DEVICE int lane_index() { return thread_index() & (kWarpThreads - 1); }
+LSSAR_DEVICE int lane_index() { return thread_index() % kWarpThreads; }
 LSSAR_DEVICE int warp_index() { return thread_index() / kWarpThreads; }
 
 }  // namespace lssar_device

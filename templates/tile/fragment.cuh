@@ -27,8 +27,10 @@ struct Fragment {
   }
 };
 
-// Row within the warp's 16 of half h.
-LSSAR_DEVICE int fragment_row(int half) { return lane_index() / 4 + 8 * half; }
+// Row within the warp's 16 of half h. Unsigned: a sign to divide would be one more register.
+LSSAR_DEVICE int fragment_row(int half) {
+  return static_cast<int>(static_cast<u32>(lane_index()) / 4) + 8 * half;
+}
 // First of the two columns this lane holds of tile n. NOTE: by a mask, from which the compiler
 // knows that it stays within the tile: a swizzled address then takes no register of its own per
 // tile.

@@ -2,6 +2,7 @@
 // return; commit and wait are the caller's (ptx/wgmma.cuh).
 #pragma once
 
+#include "templates/ptx/warp_group.cuh"
 #include "templates/ptx/wgmma.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/mma16.cuh"
@@ -104,10 +105,13 @@ LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, T
                                        words.advance(right, TileB::rows_distance(step)));
 }
 
+// The lane, known not to be negative: a sign would be looked after wherever it is divided.
+LSSAR_DEVICE int warp_group_lane() { return warp_group_thread() % kWarpThreads; }
+
 // The tile's 16 rows from row0 on, a multiple of 8, as an operand: the reverse of store_operand.
 template <class Operand, class Tile>
 LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {
-  const int lane = lane_index();
+  const int lane = warp_group_lane();
   int step = 0;
 #pragma unroll
   for (auto& matrices : operand.at) {
@@ -120,7 +124,7 @@ LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {
 // multiple of 8.
 template <class Tile>
 LSSAR_DEVICE u32 operand_address(Tile tile, int row0) {
-  const int lane = lane_index();
+  const int lane = warp_group_lane();
   return tile.renewed().address(row0 + lane % 16, lane / 16 * 8);
 }
 
