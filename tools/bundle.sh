@@ -5,9 +5,9 @@
 #
 #   sh tools/bundle.sh [FOLDER]    default build/bundle/lssar; replaced if it is there
 #
-# In it: bin/ (lssar, lssar-tune-worker, tests, benchmarks), lib/ (liblssar.so and what it needs),
-# include/, data/ (of the tests), gpu_check.sh, tests.txt (label and program of each test), COMMIT;
-# tools/compare_torch.py, which needs Python and torch there, and python/, the package it takes.
+# In it: bin/ (lssar, lssar-tune-worker, the tests that a GPU runs, the benchmarks but the virtual
+# device's own), lib/ (liblssar.so and what it needs), include/, data/ (of the tests), gpu_check.sh,
+# tests.txt (label and program of each test), COMMIT; tools/compare_torch.py, which needs Python and torch there, and python/, the package it takes.
 # Exit code: 0 done, 2 wrong usage, 3 a tool is missing, else that of the step that failed.
 set -eu
 
@@ -31,7 +31,19 @@ staging="$bundle.partial"
 rm -rf "$staging"
 mkdir -p "$staging/bin" "$staging/lib" "$staging/include"
 
-find "$build/bin" -maxdepth 1 -type f -perm -u+x -exec cp {} "$staging/bin/" \;
+# is_wanted NAME: of a program. The other tests need no GPU, and would make the bundle three times
+# as large.
+is_wanted() {
+  case $1 in
+    lssar | lssar-tune-worker) true ;;
+    virtual_bench | hopper_bench | wgmma_bench) false ;;
+    *_bench) true ;;
+    *) grep -qE "^(gpu|golden) $1\$" "$build/tests.txt" ;;
+  esac
+}
+for program in "$build"/bin/*; do
+  if [ -f "$program" ] && is_wanted "$(basename "$program")"; then cp "$program" "$staging/bin/"; fi
+done
 find "$build/lib" -maxdepth 1 -name '*.so*' -exec cp -P {} "$staging/lib/" \;
 cp -R include/lssar "$staging/include/"
 mkdir -p "$staging/data"
