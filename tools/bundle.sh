@@ -7,7 +7,8 @@
 #
 # In it: bin/ (lssar, lssar-tune-worker, the tests that a GPU runs, the benchmarks but the virtual
 # device's own), lib/ (liblssar.so and what it needs), include/, data/ (of the tests), gpu_check.sh,
-# tests.txt (label and program of each test), COMMIT; tools/compare_torch.py, which needs Python and torch there, and python/, the package it takes.
+# tests.txt (label and program of each test), COMMIT; tools/compare_torch.py, which needs Python and
+# torch there, and python/, the package it takes.
 # Exit code: 0 done, 2 wrong usage, 3 a tool is missing, else that of the step that failed.
 set -eu
 
