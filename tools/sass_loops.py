@@ -7,8 +7,9 @@
 Disassembles a cubin with NVIDIA's nvdisasm, finds the loops of each kernel (natural loops of its
 control flow), and counts their instructions by class: those of every iteration, which no branch
 can go around, and all there are ("at most": rare paths, such as masks, too). "Other slots" are all
-but tensor and mufu. Instructions of a
-nested loop count for that loop only. With --scores-per-thread also per score.
+but tensor and mufu. Where an iteration may take several ways (evaluators, say), also what each
+takes: ways with as many tensor, mufu and fma instructions are one. Instructions of a nested loop
+count for that loop only. With --scores-per-thread also per score.
 
 The input may also be a listing that `nvdisasm -c` wrote.
 
@@ -68,6 +69,8 @@ INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
 BRANCHES = ("BRA", "JMP") + INDIRECT
 ENDS = ("EXIT", "RET", "KILL")
 SLOTS_BESIDE = ("tensor", "mufu")  # what "other slots" leaves out
+WAY_CLASSES = ("tensor", "mufu", "fma")  # what tells ways apart
+MOST_WAYS = 24  # more are not told: a loop around everything
 
 _INSTRUCTION = re.compile(
     r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P[T0-9]+)\s+)?([A-Z][A-Za-z0-9_.]*)(.*?);"
@@ -282,6 +285,33 @@ def ordered_classes(counter):
     return {name: counter[name] for name in names if counter[name]}
 
 
+def find_ways(loop, blocks, dominating, own):
+    """What an iteration may take: WAY_CLASSES, and the fewest and the most other slots."""
+    known = {}
+
+    def ways_from(number):
+        if number in known:
+            return known[number]
+        ways = known[number] = {}
+        counts, _ = count(blocks, own & {number})
+        key = [counts[name] for name in WAY_CLASSES]
+        others = sum(counts.values()) - sum(counts[name] for name in SLOTS_BESIDE)
+        following = blocks[number].successors
+        tails = [((0,) * len(key), (0, 0))] if loop.header in following else []
+        for successor in loop.blocks.intersection(following) - dominating[number]:
+            tails += ways_from(successor).items()
+        for tail, (fewest, most) in tails:
+            whole = tuple(a + b for a, b in zip(key, tail))
+            least, largest = ways.get(whole, (fewest + others, 0))
+            ways[whole] = (min(least, fewest + others), max(largest, most + others))
+        return ways
+
+    found = sorted(ways_from(loop.header).items())
+    if not 1 < len(found) <= MOST_WAYS:
+        return []
+    return [dict(zip(WAY_CLASSES, key), other_slots=list(others)) for key, others in found]
+
+
 def describe_loop(number, loop, blocks, dominating, ids):
     own = loop.blocks - set().union(*(inner.blocks for inner in loop.nested), set())
     every = {b for b in own if all(b in dominating[latch] for latch in loop.latches)}
@@ -297,6 +327,7 @@ def describe_loop(number, loop, blocks, dominating, ids):
         "nested": [ids[id(inner)] for inner in loop.nested],
         "every_iteration": ordered_classes(every_classes),
         "at_most": ordered_classes(all_classes),
+        "ways": find_ways(loop, blocks, dominating, own),
         "opcodes_every_iteration": dict(sorted(every_opcodes.items())),
         "opcodes_at_most": dict(sorted(all_opcodes.items())),
     }
@@ -361,6 +392,11 @@ def loop_text(loop, with_opcodes):
     for label, every, most in table_rows(loop):
         line = f"    {label:14}{every:>7}{most:>9}"
         lines.append(line + (f"{every / scores:>10.2f}{most / scores:>9.2f}" if scores else ""))
+    for way in loop["ways"]:
+        least, most = way["other_slots"]
+        kind = ", ".join(f"{way[name]} {name}" for name in WAY_CLASSES)
+        a_score = f": {least / scores:.2f} to {most / scores:.2f} a score" if scores else ""
+        lines.append(f"      way of {kind}: {least} to {most} other slots{a_score}")
     if with_opcodes:
         for name, most in sorted(loop["opcodes_at_most"].items(), key=lambda item: -item[1]):
             every = loop["opcodes_every_iteration"].get(name, 0)

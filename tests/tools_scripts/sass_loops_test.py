@@ -65,6 +65,35 @@ class Loops(unittest.TestCase):
         self.assertEqual(loop["every_iteration"], {"float": 2, "control": 2})
         self.assertEqual(loop["at_most"], {"float": 4, "control": 2})
 
+    def test_ways_are_told_apart_by_their_arithmetic(self):
+        (loop,) = loops_of(
+            ".L_x_0:",
+            "MUFU.EX2 R4, R4",
+            "@P1 BRA `(.L_x_1)",
+            "FFMA R4, R4, R5, R6",
+            "FFMA R4, R4, R5, R6",
+            "@P2 BRA `(.L_x_2)",  # of the same arithmetic: the same way
+            "MOV R1, RZ",
+            "BRA `(.L_x_2)",
+            ".L_x_1:",
+            "FFMA R4, R4, R5, R6",
+            ".L_x_2:",
+            "@P0 BRA `(.L_x_0)",
+            "EXIT",
+        )
+        way = {"tensor": 0, "mufu": 1}
+        self.assertEqual(
+            loop["ways"],
+            [way | {"fma": 1, "other_slots": [3, 3]}, way | {"fma": 2, "other_slots": [5, 7]}],
+        )
+
+    def test_one_way_is_not_told(self):
+        (loop,) = loops_of(
+            ".L_x_0:", "FADD R1, R1, R2", "@P1 BRA `(.L_x_1)", "MOV R2, R1", ".L_x_1:",
+            "@P0 BRA `(.L_x_0)", "EXIT",
+        )  # fmt: skip
+        self.assertEqual(loop["ways"], [])
+
     def test_a_path_behind_the_kernel_that_comes_back_belongs_to_the_loop(self):
         (loop,) = loops_of(
             ".L_x_0:",
