@@ -133,21 +133,23 @@ void write_functions(SourceWriter& out, const Problem& problem, const Schedule& 
   write_power(out, "power_slope", power - 1);
 }
 
-// Variant::kPortable takes the full evaluator only: its time goes into loads and products.
-int num_evaluators(const Schedule& schedule) {
-  if (schedule.variant == Variant::kPortable) return 1;
+int num_evaluators(const Problem& problem, const Schedule& schedule) {
+  if (!may_abridge_softplus(problem, schedule)) return 1;
   return 1 + static_cast<int>(schedule.hopper.evaluator);
 }
 
 // Weights that matter to the choice of an evaluator: not below the rounding of a 16-bit weight next
 // to the largest.
 constexpr double kCutBits = 11.0;
+// Above this are most of what the backward's weights add up to.
+constexpr double kMostBits = 4.0;
 // Weights that skip_tiles leaves out: in fp32 even 2^24 of them add up to a rounding only.
 constexpr double kSkipBits = 24.0, kSkipBitsFp32 = 48.0;
 
-// u where u^p (for X: u^(p-1)) = 2^-bits.
+// u where u^p (for X and the backward: u^(p-1)) = 2^-bits.
 double weight_at(const Problem& problem, const Schedule& schedule, double bits) {
-  const int power = effective_power(problem) - (sums_x(problem, schedule) ? 1 : 0);
+  const bool has_slope = sums_x(problem, schedule) || problem.pass == Pass::kBackward;
+  const int power = effective_power(problem) - (has_slope ? 1 : 0);
   return power == 0 ? 0.0 : std::exp2(-bits / power);
 }
 
@@ -224,6 +226,11 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   constant("int", "kRowThreads", number(kRowThreads));
   constant("bool", "kTakesTickets", boolean(takes_tickets(problem, schedule)));
   if (schedule.variant == Variant::kHopper) write_hopper_constants(out, problem, schedule);
+  constant("int", "kNumEvaluators", number(num_evaluators(problem, schedule)));
+  if (num_evaluators(problem, schedule) > 1)
+    constant("float", "kCutWeight", float_literal(weight_at(problem, schedule, kCutBits)));
+  if (num_evaluators(problem, schedule) > 1 && problem.pass == Pass::kBackward)
+    constant("float", "kMostWeight", float_literal(weight_at(problem, schedule, kMostBits)));
   if (problem.pass == Pass::kBackward) {
     tiling("Dkdv", schedule.dkdv);
     constant("bool", "kSplitDkdv", boolean(schedule.split_dkdv));
@@ -234,9 +241,6 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     constant("bool", "kHasPassTwo", boolean(problem.pass != Pass::kRowSums));
     tiling("Forward", schedule.forward);
     constant("int", "kBlockDv", number(schedule.block_dv));
-    constant("int", "kNumEvaluators", number(num_evaluators(schedule)));
-    if (num_evaluators(schedule) > 1)
-      constant("float", "kCutWeight", float_literal(weight_at(problem, schedule, kCutBits)));
     constant("bool", "kPackGqa", boolean(schedule.pack_gqa));
     constant("bool", "kSkipTiles", boolean(schedule.skip_tiles));
     if (schedule.skip_tiles)

@@ -164,4 +164,9 @@ bool saves_x(const Problem& problem, const Schedule& schedule);
 // Whether the pass is the forward for training, and sums up X.
 bool sums_x(const Problem& problem, const Schedule& schedule);
 
+// Whether kernels may take cheaper forms of softplus than the full one (HopperOptions::evaluator).
+// Portable ones have that one only: their time goes into loads and products. Nor may gradients of
+// p = 1 (and 0), where U^(p-1) jumps at U = 0: any error moves scores over that edge.
+bool may_abridge_softplus(const Problem& problem, const Schedule& schedule);
+
 }  // namespace lssar

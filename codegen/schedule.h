@@ -61,7 +61,8 @@ enum class NormForm {
               // below what that rounds off); the keys by a kernel of its own
 };
 
-// The cheapest form of softplus that pass 2 may take for rows whose scores that matter are large.
+// The cheapest form of softplus that pass 2 and the backward may take for rows whose scores that
+// matter are large.
 enum class Evaluator {
   kFull,    // none: a polynomial of softplus_degree
   kShort,   // scores above 3 bits: x + u (c1 + c2 u)

@@ -324,7 +324,7 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   const auto fits = [&] {
     return hopper_dkdv_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
   };
-  schedule.dkdv.block_cols = dims <= 128 ? 96 : dims <= 192 ? 80 : 64;
+  schedule.dkdv.block_cols = dims <= 128 ? 96 : dims <= kMaxCols ? 80 : 64;
   schedule.dkdv.stages = kMinStages;
   if (sums) {
     schedule.dkdv.block_cols = 64;

@@ -87,6 +87,11 @@ bool needs_epsilon(const Problem& problem) {
   return problem.p != 0 && static_cast<float>(problem.offset) != 0.0f;
 }
 
+bool may_abridge_softplus(const Problem& problem, const Schedule& schedule) {
+  return schedule.variant == Variant::kHopper &&
+         (problem.pass != Pass::kBackward || problem.p > 1);
+}
+
 bool saves_x(const Problem& problem, const Schedule& schedule) {
   return needs_epsilon(problem) && schedule.epsilon == EpsilonFrom::kX;
 }

@@ -55,7 +55,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kForwardRows = 32, kForwardCols = 32, kForwardStages = 2, kBlockDv = 48;
   static constexpr int kDkdvRows = 32, kDkdvCols = 32, kDkdvStages = 1;
   static constexpr int kNumEvaluators = 1;
-  static constexpr float kCutWeight = 0.5f;
+  static constexpr float kCutWeight = 0.5f, kMostWeight = 0.75f;
   static constexpr bool kPackGqa = kSums;
   static constexpr bool kSkipTiles = false;
   static constexpr bool kSplitDkdv = false;

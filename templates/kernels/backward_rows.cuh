@@ -8,6 +8,7 @@
 
 #include "templates/tile/dq_turns.cuh"
 #include "templates/tile/grad_q_sum.cuh"
+#include "templates/tile/grad_scale.cuh"
 #include "templates/tile/row_constants.cuh"
 #include "templates/tile/row_group.cuh"
 #include "templates/tile/rows.cuh"
@@ -53,9 +54,63 @@ LSSAR_DEVICE float inverse_root(float zs) {
   return fma(root * inverse_power, 1.0f - product, root);
 }
 
+// How much an evaluator changes a weight u^(p-1) of the row, relative to it.
+template <class Config, Evaluator kEvaluator>
+LSSAR_DEVICE float weight_change(const WeightScale& scale, float u) {
+  const float activation = scale.origin + (u - scale.intercept) / scale.slope;
+  const float error = kEvaluator == kLinearSoftplus ? row_softplus_bits<Config>(-activation)
+                                                    : short_softplus_error(activation);
+  return static_cast<float>(Config::kPower) * scale.slope / u * error;
+}
+
+// Whether an evaluator serves the row: what it changes in most of the weights is less than rounding
+// does, and little in those that hardly matter.
+template <class Config, Evaluator kEvaluator>
+LSSAR_DEVICE bool serves(const WeightScale& scale) {
+  constexpr float kRounding =
+      IsSame<typename Config::Element, Fp16>::value ? 1.0f / 2048.0f : 1.0f / 256.0f;
+  constexpr float kMaxChange = kRounding / 2.0f, kMaxCutChange = 1.0f / 16.0f;
+  if (scale.slope == 0.0f) return true;  // no weights
+  const float cut = scale.origin + (Config::kCutWeight - scale.intercept) / scale.slope;
+  return cut >= row_softplus_bits<Config>(kShortLimit) &&
+         weight_change<Config, kEvaluator>(scale, Config::kCutWeight) <= kMaxCutChange &&
+         weight_change<Config, kEvaluator>(scale, Config::kMostWeight) <= kMaxChange;
+}
+
+// The cheapest evaluator that serves the row. NOTE: its scale is from the full softplus of the
+// largest score, whatever evaluates it.
+template <class Config>
+LSSAR_DEVICE Evaluator row_evaluator(const WeightScale& scale) {
+  if constexpr (Config::kNumEvaluators > 2) {
+    if (serves<Config, kLinearSoftplus>(scale)) return kLinearSoftplus;
+  }
+  if constexpr (Config::kNumEvaluators > 1) {
+    if (serves<Config, kShortSoftplus>(scale)) return kShortSoftplus;
+  }
+  return kFullSoftplus;
+}
+
+// The word of RowLimits but for the demand; 0 where something is not finite. The largest base is
+// `root`, but for what evaluators, and a score that is summed up in another order, change: at most
+// kBaseError of the two terms that it is made of.
+template <class Config>
+LSSAR_DEVICE u32 gradient_limits(const RowConstants& row, float root, float largest_score,
+                                 float g_norm) {
+  constexpr float kBaseError = 1.0f / 512.0f;
+  constexpr float kLargest = 8.507059e37f;  // 2^126
+  const float gain = absolute(row.gain);
+  if (!(gain < infinity()) || !(g_norm < infinity())) return 0;
+  const float base = fma_saturate(root + absolute(row.intercept), kBaseError, root);
+  const float w = Config::power_slope(base);
+  const float s = sigmoid_of(largest_score, row_softplus_bits<Config>(largest_score));
+  const float bound = gain * s * w * g_norm;  // in this order: where s is small, gain is large
+  return RowLimits::pack(bound < kLargest ? bound : kLargest, w, s);
+}
+
 template <class Config>
 LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
-                                             const SavedStats& stats, float delta, float g_x) {
+                                             const SavedStats& stats, float delta, float g_x,
+                                             float g_norm) {
   if (num_keys == 0.0f || stats.zs == 0.0f) return no_gradient();
   const float score_scale = Config::score_scale_bits(num_keys) * inverse_norm;
   const float grad_scale = score_scale * kLn2 / stats.r;  // c'_i / R_i
@@ -74,6 +129,9 @@ LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
   // The clamp of u to [0, 1] hides a NaN: these factors bring it back.
   if (is_nan(stats.r) || is_nan(stats.m) || is_nan(stats.zs))
     row.range = row.gain = row.epsilon = quiet_nan();
+  row.limits = static_cast<u32>(kLinearSoftplus - row_evaluator<Config>(weights));
+  if constexpr (kScalesAhead<Config>)
+    row.limits |= gradient_limits<Config>(row, root, stats.largest_score, g_norm);
   return row;
 }
 
@@ -96,6 +154,9 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& p) {
   if constexpr (Config::kNeedsX)
     g_x = row_dot<Config>(
         g, static_cast<const typename Config::SavedX*>(p.saved_x) + flat_row * Config::kHeadDimV);
+  float g_norm = 0.0f;
+  if constexpr (kScalesAhead<Config>)
+    g_norm = square_root(row_square<Config::kHeadDimV, Config::kIsAligned>(g));
   if (row >= queries) return;
 
   if constexpr (Config::kSumsDq) {
@@ -108,8 +169,9 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& p) {
                            kRowGroupThreads);
   if (row_group_lane() != 0) return;
   const SavedStats stats = load_stats(p, i64{p.batch} * p.heads * queries, flat_row);
-  const RowConstants c = make_row_constants<Config>(
-      static_cast<float>(num_visible_keys<Config>(p, row)), inverse_norm, stats, delta, g_x);
+  const RowConstants c =
+      make_row_constants<Config>(static_cast<float>(num_visible_keys<Config>(p, row)), inverse_norm,
+                                 stats, delta, g_x, g_norm);
   p.q_inv_norm[flat_row] = inverse_norm;
   float* out = p.row_constants + flat_row * (kRowConstantBytes / 4);
   float low[4], high[4];

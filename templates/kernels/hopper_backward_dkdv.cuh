@@ -10,9 +10,12 @@
 // the queries for dv, a second one for dk.
 //
 // Products start 16 queries at a time, as soon as those are weighed, and run beside the arithmetic
-// of the next 16: those of the weights, and of dS' where it needs no scale of the whole tile
-// (bf16). (The next tile's scores are not begun early: at d = 128 there are no registers for them.)
-// kPingPong: consumers take turns in starting the products of scores.
+// of the next 16: those of the weights, and of dS' where it needs no scale of the whole tile (but
+// for fp16 with kSumsDq). (The next tile's scores are not begun early: at d = 128 there are no
+// registers for them.) kPingPong: consumers take turns in starting the products of scores.
+//
+// kScalesAhead: fp16's scale of dS' is found, and multiplied into the row constants, by a warp of
+// the producer's group (tile/scale_ahead.cuh), before consumers read them.
 //
 // kSumsDq: dS' of all consumers goes through shared memory (two tiles in turns, so that one
 // barrier per tile is enough); each consumer makes a share of the columns of dq.
@@ -21,17 +24,17 @@
 //
 // Shared memory: key tile, value tile, dS' tiles, with kSumsByTma parts of dq, kDkdvStages slots of
 // a query tile, an output gradient tile and row constants, a word per consumer warp, barriers, the
-// block's ticket.
+// block's ticket, the slots' scales.
 // Named barriers: tile/consumer_barriers.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_producer.cuh"
+#include "templates/kernels/hopper_backward_dkdv_sum.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/dq_turns.cuh"
-#include "templates/tile/grad_q_sum.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/key_scores.cuh"
 #include "templates/tile/project.cuh"
@@ -46,7 +49,8 @@ namespace lssar_device {
 
 // A warp group.
 template <class Config>
-struct DkdvConsumer {
+struct DkdvConsumer : DkdvQueryPart<Config> {
+  using Part = DkdvQueryPart<Config>;
   using Shape = HopperDkdvShape<Config>;
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
@@ -56,33 +60,30 @@ struct DkdvConsumer {
   using Operand = typename Mma::template Operand<kQueryTiles>;
   using KeyGrads = Fragment<Config::kHeadDim / kTileCols>;
   using ValueGrads = Fragment<Config::kHeadDimV / kTileCols>;
-  using QueryGrads = Fragment<Shape::kQueryGradCols / kTileCols>;
+  using typename Part::QueryGrads;
   using Work = DkdvWork<Config>;
   using Item = DkdvItem<Config>;
   using Scale = GradScale<Element>;
-  // As in the portable kernel: dS' / |k_j| where a sum over keys, or a scale shared by keys, needs
-  // it; with a scale the norm is multiplied in together with that.
-  static constexpr bool kGradHasKeyNorm = Config::kSumsDq || Scale::kIsNeeded;
+  // dS' / |k_j| where a sum over keys needs it; with a scale the norm is multiplied in together
+  // with that.
+  static constexpr bool kGradHasKeyNorm = Config::kSumsDq;
   // Else dv takes the NaN of rows that saw one from dk.
   static constexpr bool kWeightsHaveRange = Config::kSplitDkdv;
 
-  const AttentionParams& p;
-  const TensorMap& sum_map;
-  DkdvShared<Config> shared;
-  int group;  // of the consumers
+  using Part::group;
+  using Part::p;
+  using Part::shared;
+  using Part::warp_row0;
   ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
   RingCursor<Shape::kSlots> cursor;  // slot in use, or to wait for
   RingCursor<1> owned_cursor;
   float key_norm[2];
 
   LSSAR_DEVICE DkdvConsumer(const TmaParams& params, DkdvShared<Config> s, int g)
-      : p(params.attention), sum_map(params.maps[kDkdvSumMap]), shared(s), group(g), turns{g} {}
+      : Part{params.attention, params.maps[kDkdvSumMap], s, g}, turns{g} {}
 
-  // First of the consumer's, and of the warp's, rows in the block.
+  // First of the consumer's rows in the block.
   LSSAR_DEVICE int group_row0() const { return group * kWarpGroupRows; }
-  LSSAR_DEVICE int warp_row0() const {
-    return group_row0() + warp_group_thread() / kWarpThreads * kWarpRows;
-  }
 
   // The lane's row `half` among the keys. Unsigned: a sign to extend would be one more register.
   LSSAR_DEVICE u32 key_row(const Work& work, int half) const {
@@ -107,9 +108,27 @@ struct DkdvConsumer {
     mbarrier_wait(shared.ring().full(cursor.slot), cursor.parity);
   }
 
-  // s = k qᵀ and, for dk, d = v gᵀ of the tile in the cursor's slot.
+  // To the scaler: the largest |v_j|^2 of the warp's keys.
+  LSSAR_DEVICE void tell_value_norm() const {
+    const u32 largest = largest_row_square(shared.values(), warp_row0());
+    if (lane_index() != 0) return;
+    store_shared(shared.words() + warp_row0() / kWarpRows * 4, largest);
+    mbarrier_arrive(shared.scales().norms());
+  }
+
+  // With kScalesAhead the slot's row constants carry the scale after this; else the ratio is 1.
+  LSSAR_DEVICE SlotScale wait_scaled() const {
+    if constexpr (kScalesAhead<Config>) {
+      mbarrier_wait(shared.scales().ready(cursor.slot), cursor.parity);
+      return shared.scales().load(cursor.slot);
+    } else {
+      return {1.0f, warp_maximum(shared.constants(cursor.slot).largest_demand())};
+    }
+  }
+
+  // Starts s = k qᵀ and, for dk, d = v gᵀ of the tile in the cursor's slot.
   template <bool kWithDk>
-  LSSAR_DEVICE void multiply_scores(Scores& s, Scores& d) const {
+  LSSAR_DEVICE void start_scores(Scores& s, Scores& d) const {
     const int slot = cursor.slot;
     turns.take();
     wgmma_fence();
@@ -119,51 +138,72 @@ struct DkdvConsumer {
       start_multiply_transposed(d, shared.values(), group_row0(), shared.grads(slot), words);
     wgmma_commit();
     turns.pass();
+  }
+  template <bool kWithDk>
+  LSSAR_DEVICE void finish_scores(Scores& s, Scores& d) const {
     finish<0>(s);
     if constexpr (kWithDk) pin(d);
   }
 
-  // Key row - query column of the tile at `first_query` is visible up to this.
-  LSSAR_DEVICE int diagonal(const Work& work, int first_query) const {
-    const i64 limit = seq_k<Config>(p) - seq_q<Config>(p) - work.first_key + first_query;
-    const i64 far = i64{Shape::BLOCK_N + Shape::BLOCK_Q};
-    return static_cast<int>(minimum(maximum(limit, -far), far));
+  // Whether dS' is rounded as soon as it is there, with no scale to find first.
+  static constexpr bool kRoundsAtOnce = !Scale::kIsNeeded || kScalesAhead<Config>;
+
+  // The first query that sees all keys of the warp group, at most kWarpGroupRows past the end.
+  LSSAR_DEVICE int first_unmasked(const Work& work) const {
+    if constexpr (!Config::kIsCausal) return 0;
+    const i64 last_key = i64{work.first_key} + group_row0() + kWarpGroupRows - 1;
+    return uniform(
+        static_cast<int>(maximum(last_key + seq_q<Config>(p) - seq_k<Config>(p), i64{0})));
   }
 
-  // Whether dS' is rounded as soon as it is there, with no scale to find first.
-  static constexpr bool kRoundsAtOnce = !Scale::kIsNeeded;
+  // REQUIRES: the item sees some key of the block.
+  LSSAR_DEVICE KeyMask mask_of(const Item& item, int unmasked) const {
+    const int limit = group_row0() + kWarpGroupRows - 1 - (unmasked - item.first_query);
+    return {limit, limit < warp_row0() + kWarpRows - 1};
+  }
 
-  LSSAR_DEVICE KeyMask mask_of(const Work& work, const Item& item) const {
-    const int limit = diagonal(work, item.first_query);
-    return {limit, Config::kIsCausal && limit < warp_row0() + kWarpRows - 1};
+  // Whether tiles that hide keys have code of their own, so that others need not ask. Where dS'
+  // waits for its scale, that took a register more than there is at d = 128.
+  static constexpr bool kMasksApart = Config::kIsCausal && kRoundsAtOnce;
+
+  // The evaluator of a tile, the same for the whole warp group: its products are started together.
+  // Masks and residuals go with the full one.
+  LSSAR_DEVICE Evaluator choose_evaluator(const Item& item, int unmasked, u32 demand) const {
+    if constexpr (Config::kNumEvaluators == 1) return kFullSoftplus;
+    if (Config::kIsCausal && item.first_query < unmasked) return kFullSoftplus;
+    if (Config::kSumsDq && has_residual(item)) return kFullSoftplus;
+    return evaluator_for(demand);
+  }
+
+  LSSAR_DEVICE bool has_residual(const Item& item) const {
+    return num_grad_parts<Config>(num_visible_keys<Config>(p, item.first_query)) > 1;
   }
 
   // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: their
   // products start before the next ones are weighed: all queries at once took more registers than
   // there are.
-  template <bool kWithDv, bool kWithDk>
+  template <bool kWithDv, bool kWithDk, Evaluator kEvaluator>
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int slot,
                           const KeyMask& mask, int step) const {
-    weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsHaveRange>(
-        s, d, shared.constants(slot), key_norm, warp_row0(), mask, 2 * step, 2 * step + 2);
+    weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsHaveRange,
+               kEvaluator>(s, d, shared.constants(slot), key_norm, warp_row0(), mask, 2 * step,
+                           2 * step + 2);
     if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
     if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
   }
 
-  // The largest gradient of the warp, or of all consumers where they round to one tile.
+  // The largest gradient of all consumers, which round to one tile.
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) {
     u32 largest = Scale::largest_bits(d, key_norm);
-    if constexpr (Config::kSumsDq) {
-      all_consumers_barrier<Shape::kNumConsumers>();  // the last tile's words have been read
-      const int warp = warp_row0() / kWarpRows;
-      if (lane_index() == 0) store_shared(shared.words() + warp * 4, largest);
-      all_consumers_barrier<Shape::kNumConsumers>();
+    all_consumers_barrier<Shape::kNumConsumers>();  // the last tile's words have been read
+    const int warp = warp_row0() / kWarpRows;
+    if (lane_index() == 0) store_shared(shared.words() + warp * 4, largest);
+    all_consumers_barrier<Shape::kNumConsumers>();
 #pragma unroll
-      for (int i = 0; i < Shape::kConsumerWarps; ++i) {
-        u32 other;
-        load_shared(other, shared.words() + i * 4);
-        largest = other > largest ? other : largest;
-      }
+    for (int i = 0; i < Shape::kConsumerWarps; ++i) {
+      u32 other;
+      load_shared(other, shared.words() + i * 4);
+      largest = other > largest ? other : largest;
     }
     return largest;
   }
@@ -172,88 +212,14 @@ struct DkdvConsumer {
   // tiles have a wait for one another's keys in between.
   static LSSAR_DEVICE int score_buffer(const Item& item) { return item.remaining & 1; }
 
-  LSSAR_DEVICE int query_grad_col0() const { return group == 0 ? 0 : Shape::kSecondCol; }
-
   // dq's product, once all consumers have written their dS' to the buffer.
   LSSAR_DEVICE void start_query_grads(QueryGrads& dq, int buffer) {
     fence_async_shared();
     all_consumers_barrier<Shape::kNumConsumers>();
     wgmma_fence();
-    start_multiply_left_transposed(dq, shared.scores(buffer), shared.keys(), query_grad_col0());
+    start_multiply_left_transposed(dq, shared.scores(buffer), shared.keys(),
+                                   this->query_grad_col0());
     wgmma_commit();
-  }
-
-  // The counter of the warp's part of dq of the item's queries.
-  LSSAR_DEVICE u32* turn(const Work& work, const Item& item) const {
-    return DqTurns<Config>::of_part(p, i64{work.batch} * p.heads + item.head, item.first_query,
-                                    warp_row0() / kWarpRows);
-  }
-
-  // The first column of dq that is not the other consumer's.
-  LSSAR_DEVICE int first_own_col() const { return group == 0 ? 0 : Shape::kHalfDim; }
-  // The first of the warp's rows of dq in the tile.
-  LSSAR_DEVICE int query_grad_row0() const {
-    return warp_group_thread() / kWarpThreads * kWarpRows;
-  }
-
-  // The consumer's share of dq of the item's queries, to global memory.
-  LSSAR_DEVICE void add_query_grads(const QueryGrads& dq, const Work& work, const Item& item,
-                                    float inverse_scale) const {
-    if constexpr (Config::kSumsByTma) {
-      stage_query_grads(dq, inverse_scale);
-      if (lane_index() == 0) add_staged_grads(work, item);
-      return;
-    }
-    const i64 slice = i64{work.batch} * p.heads + item.head;
-    const u32 query = static_cast<u32>(item.first_query + query_grad_row0() + fragment_row(0));
-    float* first = GradQSum<Config>::at(p, slice, query, query_grad_col0() + fragment_col(0));
-    i64 stride = GradQSum<Config>::group_stride(p);
-    pin_register(stride);  // one addition from group to group
-    if constexpr (Config::kOrderedDq) begin_turn(turn(work, item), static_cast<u32>(work.tile));
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      constexpr int kApart = kWarpRows / 2;
-      if (query + half * kApart >= seq_q<Config>(p)) continue;
-      float* out = first + half * kApart * GradQSum<Config>::kCols;
-#pragma unroll
-      for (int n = 0; n < QueryGrads::kNumTiles; ++n, out += stride) {
-        const int col = query_grad_col0() + fragment_col(n);
-        if (Shape::kSharesAreHalves || (col >= first_own_col() && col < Config::kHeadDim))
-          add_global_pair(out, dq.at[n][2 * half] * inverse_scale,
-                          dq.at[n][2 * half + 1] * inverse_scale);
-      }
-    }
-  }
-
-  // The warp's part of dq to shared memory, for TMA.
-  LSSAR_DEVICE void stage_query_grads(const QueryGrads& dq, float inverse_scale) const {
-    constexpr int kRowBytes = kTileCols * 4;
-    if (lane_index() == 0) bulk_wait_read<0>();  // the last part
-    warp_barrier();
-    const u32 first =
-        shared.staging(warp_row0() / kWarpRows) + fragment_row(0) * kRowBytes + fragment_col(0) * 4;
-#pragma unroll
-    for (int n = 0; n < QueryGrads::kNumTiles; ++n)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        store_shared(first + (n * kWarpRows + half * kWarpRows / 2) * kRowBytes,
-                     dq.at[n][2 * half] * inverse_scale, dq.at[n][2 * half + 1] * inverse_scale);
-    fence_async_shared();
-    warp_barrier();
-  }
-
-  // One lane. Rows and columns that dq does not have are left out.
-  LSSAR_DEVICE void add_staged_grads(const Work& work, const Item& item) const {
-    const u32 staged = shared.staging(warp_row0() / kWarpRows);
-#pragma unroll
-    for (int box = 0; box < Shape::kSumBoxes; ++box) {
-      const int col = query_grad_col0() + box * Shape::kSumCols;
-      if (Shape::kSharesAreHalves || (col >= first_own_col() && col < Config::kHeadDim))
-        tma_reduce_add(sum_map, staged + box * Shape::kSumBoxBytes,
-                       (item.first_query + query_grad_row0()) * GradQSum<Config>::kCols,
-                       col / GradQSum<Config>::kCols, item.head, work.batch);
-    }
-    bulk_commit();
   }
 
   // The products of the weights, and with kAddsAtOnce of dS', of these 16 queries.
@@ -279,13 +245,13 @@ struct DkdvConsumer {
     pin_operand(operand);
   }
 
-  // dS' of a tile, rounded, with kSumsDq from the buffer to dq, and with kWithDk to dk, whose
-  // product runs while dq leaves. Ends all products.
+  // dS' of a tile, rounded, from the buffer to dq, and with kWithDk to dk, whose product runs while
+  // dq leaves. Ends all products.
   template <bool kWithDk>
   LSSAR_DEVICE void add_gradients(Sums& sums, Operand& grads, int slot, const Work& work,
                                   const Item& item, int buffer) {
     QueryGrads dq;  // NOTE: of this tile only; were it kept, its registers would be taken all along
-    if constexpr (Config::kSumsDq) start_query_grads(dq, buffer);
+    start_query_grads(dq, buffer);
     if constexpr (kWithDk) {
       pin(sums.dk);
       pin_operand(grads);
@@ -293,10 +259,8 @@ struct DkdvConsumer {
       start_multiply<Element>(sums.dk, grads, shared.queries(slot));
       wgmma_commit();
     }
-    if constexpr (Config::kSumsDq) {
-      finish<kWithDk ? 1 : 0>(dq);
-      add_query_grads(dq, work, item, sums.scale.inverse());
-    }
+    finish<kWithDk ? 1 : 0>(dq);
+    this->add_query_grads(dq, work, item, sums.scale.inverse());
     if constexpr (kWithDk) {
       wgmma_wait<0>();
       pin_sum(sums.dk, grads);
@@ -309,11 +273,12 @@ struct DkdvConsumer {
                                  const KeyMask& mask) {
     const int slot = cursor.slot;
     Scores s, d;
-    multiply_scores<true>(s, d);
+    start_scores<true>(s, d);
+    finish_scores<true>(s, d);
     Operand weights, grads;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      weigh<false, true>(weights, grads, s, d, slot, mask, step);
+      weigh<false, true, kFullSoftplus>(weights, grads, s, d, slot, mask, step);
     if constexpr (!kRoundsAtOnce) round_gradients(sums, grads, d);
     Mma::subtract(d, grads);
     Mma::round(grads, d);
@@ -329,50 +294,72 @@ struct DkdvConsumer {
     Mma::round(grads, d);
   }
 
+  // A tile's part of the sums, from its products s and d. kIsMasked: some of its queries may be
+  // before `unmasked`, see first_unmasked.
+  template <bool kWithDv, bool kWithDk, Evaluator kEvaluator, bool kIsMasked = false>
+  LSSAR_DEVICE void add_tile(Sums& sums, Scores& s, Scores& d, const Work& work, const Item& item,
+                             int unmasked = 0) {
+    const int slot = cursor.slot;
+    Operand weights, grads;
+    const KeyMask mask = kIsMasked ? mask_of(item, unmasked) : KeyMask{0, false};
+    constexpr bool kAddsAtOnce = kWithDk && kRoundsAtOnce;
+    constexpr bool kStoresAtOnce = kAddsAtOnce && Config::kSumsDq;
+    const int buffer = score_buffer(item);
+    u32 stored = 0;
+    if constexpr (kStoresAtOnce) stored = operand_address(shared.scores(buffer), warp_row0());
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      weigh<kWithDv, kWithDk, kEvaluator>(weights, grads, s, d, slot, mask, step);
+      // Before its product starts: from then on its registers are the product's.
+      if constexpr (kStoresAtOnce)
+        store_step<typename Shape::ScoreTile>(stored, grads.at[step], step);
+      if constexpr (kWithDv || kAddsAtOnce)
+        start_step<kWithDv, kAddsAtOnce>(sums, weights, grads, slot, step);
+    }
+    // With kStoresAtOnce they are of one group with dq's.
+    if constexpr ((kWithDv || kAddsAtOnce) && !kStoresAtOnce) wgmma_commit();
+    if constexpr (kWithDk && !kRoundsAtOnce) {
+      round_gradients(sums, grads, d);
+      store_operand(shared.scores(buffer), warp_row0(), grads);
+    }
+    if constexpr (kWithDk && Config::kSumsDq) {
+      add_gradients<!kRoundsAtOnce>(sums, grads, slot, work, item, buffer);
+    } else {
+      wgmma_wait<0>();
+    }
+    if constexpr (kAddsAtOnce) pin_sum(sums.dk, grads);
+    if constexpr (kWithDv) pin_sum(sums.dv, weights);
+    if constexpr (kEvaluator == kFullSoftplus && kWithDk && Config::kSumsDq) {
+      if (has_residual(item)) add_residual(sums, work, item, mask);
+    }
+  }
+
   template <bool kWithDv, bool kWithDk>
   LSSAR_DEVICE void sweep(Sums& sums, const Work& work) {
+    const int unmasked = first_unmasked(work);
 #pragma unroll 1
     for (Item item = Item(p, work).as_uniform(); item.is_valid(); item.advance(p, work)) {
       Scores s, d;
       wait_slot();
-      multiply_scores<kWithDk>(s, d);
-      const int slot = cursor.slot;
-      Operand weights, grads;
-      const KeyMask mask = mask_of(work, item);
-      constexpr bool kAddsAtOnce = kWithDk && kRoundsAtOnce;
-      constexpr bool kStoresAtOnce = kAddsAtOnce && Config::kSumsDq;
-      const int buffer = score_buffer(item);
-      u32 stored = 0;
-      if constexpr (kStoresAtOnce) stored = operand_address(shared.scores(buffer), warp_row0());
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        weigh<kWithDv, kWithDk>(weights, grads, s, d, slot, mask, step);
-        // Before its product starts: from then on its registers are the product's.
-        if constexpr (kStoresAtOnce)
-          store_step<typename Shape::ScoreTile>(stored, grads.at[step], step);
-        if constexpr (kWithDv || kAddsAtOnce)
-          start_step<kWithDv, kAddsAtOnce>(sums, weights, grads, slot, step);
-      }
-      // With kStoresAtOnce they are of one group with dq's.
-      if constexpr ((kWithDv || kAddsAtOnce) && !kStoresAtOnce) wgmma_commit();
-      if constexpr (kWithDk && !kRoundsAtOnce) {
-        round_gradients(sums, grads, d);
-        if constexpr (Config::kSumsDq) store_operand(shared.scores(buffer), warp_row0(), grads);
-      }
-      if constexpr (kWithDk && (Config::kSumsDq || !kRoundsAtOnce)) {
-        add_gradients<!kRoundsAtOnce>(sums, grads, slot, work, item, buffer);
+      start_scores<kWithDk>(s, d);
+      const SlotScale scale = wait_scaled();
+      const Evaluator evaluator = choose_evaluator(item, unmasked, scale.demand);
+      finish_scores<kWithDk>(s, d);
+      if (kWithDk && kScalesAhead<Config> && scale.ratio != 1.0f)
+        Scale::multiply(sums.dk, scale.ratio);
+      if (kMasksApart && item.first_query < unmasked) {
+        add_tile<kWithDv, kWithDk, kFullSoftplus, true>(sums, s, d, work, item, unmasked);
+      } else if (Config::kNumEvaluators > 2 && evaluator == kLinearSoftplus) {
+        add_tile<kWithDv, kWithDk, kLinearSoftplus>(sums, s, d, work, item);
+      } else if (Config::kNumEvaluators > 1 && evaluator == kShortSoftplus) {
+        add_tile<kWithDv, kWithDk, kShortSoftplus>(sums, s, d, work, item);
       } else {
-        wgmma_wait<0>();
-      }
-      if constexpr (kAddsAtOnce) pin_sum(sums.dk, grads);
-      if constexpr (kWithDv) pin_sum(sums.dv, weights);
-      if constexpr (kWithDk && Config::kSumsDq) {
-        if (num_grad_parts<Config>(num_visible_keys<Config>(p, item.first_query)) > 1)
-          add_residual(sums, work, item, mask);
+        add_tile<kWithDv, kWithDk, kFullSoftplus, Config::kIsCausal && !kMasksApart>(
+            sums, s, d, work, item, unmasked);
       }
       release_slot();
       // Waits until what was added is visible, which the slot need not.
-      if constexpr (kWithDk && Config::kOrderedDq) end_turn(turn(work, item));
+      if constexpr (kWithDk && Config::kOrderedDq) end_turn(this->turn(work, item));
     }
   }
 
@@ -387,14 +374,18 @@ struct DkdvConsumer {
     }
   }
 
-  LSSAR_DEVICE void write_keys(KeyGrads& dk, float inverse_scale, const Work& work) const {
+  LSSAR_DEVICE void write_keys(Sums& sums, const Work& work) const {
+    KeyGrads& dk = sums.dk;
+    if constexpr (kScalesAhead<Config>) sums.scale.factor = shared.scales().factor();
+    const float inverse_scale = sums.scale.inverse();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float factor = kGradHasKeyNorm ? inverse_scale : inverse_scale * key_norm[half];
+      // One after the other: their product may be infinite where dk is not.
+      const float factor = kGradHasKeyNorm ? 1.0f : key_norm[half];
 #pragma unroll
       for (int n = 0; n < KeyGrads::kNumTiles; ++n) {
-        dk.at[n][2 * half] *= factor;
-        dk.at[n][2 * half + 1] *= factor;
+        dk.at[n][2 * half] = dk.at[n][2 * half] * inverse_scale * factor;
+        dk.at[n][2 * half + 1] = dk.at[n][2 * half + 1] * inverse_scale * factor;
       }
       project_row<Mma>(dk, half, shared.keys(), warp_row0(), key_norm[half]);
       const u32 key = key_row(work, half);
@@ -419,6 +410,7 @@ struct DkdvConsumer {
     const RingBarriers<1> owned = shared.owned_ring();
     mbarrier_wait(owned.full(0), owned_cursor.parity);
     owned_cursor.advance();
+    if constexpr (kScalesAhead<Config>) tell_value_norm();
     Sums sums;
     sums.dv.clear();
     if constexpr (Config::kSplitDkdv) {
@@ -435,7 +427,7 @@ struct DkdvConsumer {
       work.renew();
       write_values(sums.dv, work);
     }
-    write_keys(sums.dk, sums.scale.inverse(), work);
+    write_keys(sums, work);
     fence_async_shared();  // the key tile was read before TMA overwrites it
     consumer_barrier(group);
     if (warp_group_thread() == 0) mbarrier_arrive(owned.empty(0));
@@ -458,7 +450,8 @@ LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& params) {
   if (thread_index() == 0) {
     prefetch_maps<kNumDkdvMaps<Config>>(params);
     shared.ring().init(Shape::kConsumerWarps);
-    shared.owned_ring().init(Shape::kNumConsumers);
+    shared.owned_ring().init(Shape::kNumConsumers + (kScalesAhead<Config> ? 1 : 0));
+    if constexpr (kScalesAhead<Config>) shared.scales().init(Shape::kConsumerWarps);
     fence_mbarrier_init();
   }
   u32 ticket = 0;
@@ -469,7 +462,10 @@ LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& params) {
   }
   run_roles<Config::kDkdvProducerRegisters, Config::kDkdvConsumerRegisters>(
       [&] { DkdvProducer<Config>(params, shared).run(ticket); },
-      [&](int group) { DkdvConsumer<Config>(params, shared, group).run(ticket); });
+      [&](int group) { DkdvConsumer<Config>(params, shared, group).run(ticket); },
+      [&] {
+        if constexpr (kScalesAhead<Config>) DkdvScaler<Config>(params, shared).run();
+      });
 }
 
 }  // namespace lssar_device

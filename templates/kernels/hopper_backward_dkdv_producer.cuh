@@ -1,5 +1,6 @@
 // The producer of the Hopper dk/dv kernel: what a block holds in shared memory, what producer and
-// consumers must agree on, and the loads. See hopper_backward_dkdv.cuh.
+// consumers must agree on, and the loads; with kScalesAhead the warp beside it that scales what
+// they brought. See hopper_backward_dkdv.cuh.
 #pragma once
 
 #include "templates/kernels/params.cuh"
@@ -8,6 +9,7 @@
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/key_scores.cuh"
 #include "templates/tile/rows.cuh"
+#include "templates/tile/scale_ahead.cuh"
 #include "templates/tile/swizzled_tile.cuh"
 #include "templates/tile/tma_ring.cuh"
 #include "templates/tile/warp_group_mma.cuh"
@@ -65,7 +67,9 @@ struct HopperDkdvShape {
   static constexpr int kRingOffset = kWordsOffset + (kConsumerWarps + 1) / 2 * 8;
   static constexpr int kOwnedRingOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
   static constexpr int kTicketOffset = kOwnedRingOffset + RingBarriers<1>::kBytes;
-  static constexpr int kSharedBytes = kTicketOffset + (Config::kOrderedDq ? 8 : 0);
+  static constexpr int kScalesOffset = kTicketOffset + (Config::kOrderedDq ? 8 : 0);
+  static constexpr int kSharedBytes =
+      kScalesOffset + (kScalesAhead<Config> ? SlotScales<kSlots>::kBytes : 0);
 
   static_assert(BLOCK_N % kWarpGroupRows == 0, "a consumer owns 64 keys");
   static_assert(BLOCK_Q % 16 == 0 && BLOCK_Q <= 256, "queries are the depth of a wgmma");
@@ -203,6 +207,7 @@ struct DkdvShared {
   LSSAR_DEVICE RingBarriers<Shape::kSlots> ring() const { return {base + Shape::kRingOffset}; }
   LSSAR_DEVICE RingBarriers<1> owned_ring() const { return {base + Shape::kOwnedRingOffset}; }
   LSSAR_DEVICE u32 ticket() const { return base + Shape::kTicketOffset; }
+  LSSAR_DEVICE SlotScales<Shape::kSlots> scales() const { return {base + Shape::kScalesOffset}; }
 };
 
 // Calls `process` with each work tile of this block; `ticket`: of kOrderedDq.
@@ -272,6 +277,79 @@ struct DkdvProducer {
         for (DkdvItem<Config> item(p, work); item.is_valid(); item.advance(p, work))
           load_item(work, item);
     });
+  }
+};
+
+// A warp: with kScalesAhead it multiplies each slot's row constants by the scale of dS', which so
+// comes out scaled, and says when they are ready. The sweep for dv needs no scale.
+template <class Config>
+struct DkdvScaler {
+  using Shape = HopperDkdvShape<Config>;
+  using Scale = GradScale<typename Config::Element>;
+
+  const AttentionParams& p;
+  DkdvShared<Config> shared;
+  RingCursor<Shape::kSlots> cursor;
+  RingCursor<1> owned_cursor;
+
+  LSSAR_DEVICE DkdvScaler(const TmaParams& params, DkdvShared<Config> s)
+      : p(params.attention), shared(s) {}
+
+  LSSAR_DEVICE void wait_slot() const {
+    mbarrier_wait(shared.ring().full(cursor.slot), cursor.parity);
+  }
+  LSSAR_DEVICE void arrive(u32 barrier) const {
+    fence_async_shared();  // before TMA overwrites what was read or written
+    warp_barrier();
+    if (lane_index() == 0) mbarrier_arrive(barrier);
+  }
+
+  // The largest |v_j| of the work tile's keys, from the consumers' words.
+  LSSAR_DEVICE float value_norm() {
+    mbarrier_wait(shared.scales().norms(), owned_cursor.parity);
+    owned_cursor.advance();
+    u32 largest = 0;
+#pragma unroll
+    for (int i = 0; i < Shape::kConsumerWarps; ++i) {
+      u32 square;
+      load_shared(square, shared.words() + i * 4);
+      largest = square > largest ? square : largest;
+    }
+    arrive(shared.owned_ring().empty(0));  // there are other words for other keys
+    return square_root(float_from_bits(largest));
+  }
+
+  LSSAR_DEVICE void scale_slot(Scale& scale, float norm) {
+    const auto constants = shared.constants(cursor.slot);
+    wait_slot();
+    u32 demand;
+    const u32 bound = largest_bound(constants, norm, demand);
+    const float ratio = scale.template make_room<Scale::kTargetOfBound>(bound);
+    scale_rows(constants, scale.factor);
+    if (lane_index() == 0) shared.scales().store_factor(scale.factor);
+    finish_slot({ratio, demand});
+  }
+  LSSAR_DEVICE void finish_slot(const SlotScale& scale) {
+    if (lane_index() == 0) shared.scales().store(cursor.slot, scale);
+    arrive(shared.scales().ready(cursor.slot));
+    cursor.advance();
+  }
+
+  LSSAR_DEVICE void process(const DkdvWork<Config>& work) {
+    const int num_items = uniform(DkdvItem<Config>(p, work).remaining);
+    if constexpr (Config::kSplitDkdv) {
+      for (int i = 0; i < num_items; ++i) {
+        wait_slot();
+        finish_slot({1.0f, warp_maximum(shared.constants(cursor.slot).largest_demand())});
+      }
+    }
+    const float norm = value_norm();
+    Scale scale;
+    for (int i = 0; i < num_items; ++i) scale_slot(scale, norm);
+  }
+
+  LSSAR_DEVICE void run() {
+    for_each_dkdv_work<Config>(p, 0, [this](u32 index) { process(DkdvWork<Config>(p, index)); });
   }
 };
 

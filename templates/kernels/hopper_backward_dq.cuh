@@ -193,6 +193,7 @@ struct DqConsumer {
   i64 first_masked;  // tiles whose end is above this hide keys from some row of the warp
   int num_parts;     // see num_grad_parts; the same for all consumers
   RowConstants constants[2];
+  Evaluator evaluator;  // the same for all rows of the warp
 
   // Sums of one work tile.
   struct Sums {
@@ -225,6 +226,9 @@ struct DqConsumer {
         constants[half] = load_row_constants_global(p.row_constants +
                                                     flat_row(work, row) * (kRowConstantBytes / 4));
     }
+    const u32 demands[2] = {RowLimits{constants[0].limits}.demand(),
+                            RowLimits{constants[1].limits}.demand()};
+    evaluator = evaluator_for(warp_maximum(demands[0] > demands[1] ? demands[0] : demands[1]));
   }
 
   // REQUIRES: products of the warp that read what the barrier guards have ended.
@@ -260,7 +264,14 @@ struct DqConsumer {
   LSSAR_DEVICE void weigh(Scores& s, Scores& d, int slot, int tile) const {
     const i64 first_key = i64{tile} * Shape::BLOCK_N;
     const bool needs_mask = Config::kIsCausal && first_key + Shape::BLOCK_N > first_masked;
-    weigh_queries<Config>(s, d, constants, shared.norms(slot), {visible, first_key, needs_mask});
+    const QueryMask mask{visible, first_key, needs_mask};
+    if (Config::kNumEvaluators > 2 && evaluator == kLinearSoftplus) {
+      weigh_queries<Config, kLinearSoftplus>(s, d, constants, shared.norms(slot), mask);
+    } else if (Config::kNumEvaluators > 1 && evaluator == kShortSoftplus) {
+      weigh_queries<Config, kShortSoftplus>(s, d, constants, shared.norms(slot), mask);
+    } else {
+      weigh_queries<Config>(s, d, constants, shared.norms(slot), mask);
+    }
   }
 
   // Starts dq += dS' k of the tile in the oldest slot in use.

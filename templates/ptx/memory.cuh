@@ -35,6 +35,11 @@ LSSAR_DEVICE void store_shared(u32 address, const u32 (&value)[4]) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value[0]),
                "r"(value[1]), "r"(value[2]), "r"(value[3]));
 }
+LSSAR_DEVICE void store_shared(u32 address, const float (&value)[4]) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(value[0]),
+               "f"(value[1]), "f"(value[2]), "f"(value[3])
+               : "memory");
+}
 LSSAR_DEVICE void store_shared(u32 address, float x, float y) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y));
 }
@@ -44,6 +49,11 @@ LSSAR_DEVICE void load_shared(float& value, u32 address) {
 }
 LSSAR_DEVICE void load_shared(u32& value, u32 address) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address));
+}
+LSSAR_DEVICE void load_shared(u32 (&value)[4], u32 address) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+               : "r"(address));
 }
 LSSAR_DEVICE void load_shared(float (&value)[2], u32 address) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value[0]), "=f"(value[1]) : "r"(address));

@@ -18,6 +18,8 @@ LSSAR_DEVICE int uniform(int x) {
 // REQUIRES: called by whole warps.
 LSSAR_DEVICE int warp_group_index() { return uniform(thread_index() / kWarpGroupThreads); }
 LSSAR_DEVICE int warp_group_thread() { return thread_index() & (kWarpGroupThreads - 1); }
+// The lane, known not to be negative: a sign would be looked after wherever it is divided.
+LSSAR_DEVICE int warp_group_lane() { return warp_group_thread() % kWarpThreads; }
 
 // Barrier `id`, 1 to 15 (0 is block_barrier's), of `threads` threads in whole warps.
 LSSAR_DEVICE void named_barrier_sync(u32 id, u32 threads) {

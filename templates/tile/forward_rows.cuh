@@ -28,13 +28,6 @@ LSSAR_DEVICE float tile_row_inverse_norm(Tile tile, int row) {
   return inverse_norm(quad_sum(square));
 }
 
-// How pass 2 evaluates softplus: the same for all rows of a warp.
-enum Evaluator {
-  kFullSoftplus,    // any score
-  kShortSoftplus,   // scores that matter are >= kShortLimit
-  kLinearSoftplus,  // and >= kLinearLimit
-};
-
 // What pass 1 adds up of a lane's two rows.
 template <class Config, int kTiles>
 struct PassOneSums {
@@ -146,14 +139,8 @@ struct ForwardRows {
       scale[half] = weight_scale<Config>(num_keys, sum[half], m[half], largest_score[half]);
   }
 
-  // Whether every score of the row that matters (u >= kCutWeight) is at least `limit`, and u may be
-  // had by one fma, without the distance from the largest activation.
   LSSAR_DEVICE bool has_scores_above(int half, float limit) const {
-    constexpr float kMaxCancelling = 64.0f;
-    const WeightScale& s = scale[half];
-    if (s.slope == 0.0f) return true;  // no weights
-    const float cut = s.origin + (Config::kCutWeight - s.intercept) / s.slope;
-    return cut >= row_softplus_bits<Config>(limit) && s.origin * s.slope <= kMaxCancelling;
+    return lssar_device::has_scores_above<Config>(scale[half], limit);
   }
 
   // softplus^-1 of where u = kSkipWeight, from below. Of a row that saw a NaN, nothing may be

@@ -2,7 +2,8 @@
 //
 // bf16 and float32 have the exponents; fp16 does not, and the size of a gradient is the caller's
 // (loss scaling). So fp16 gradients carry a power of two, lowered when a tile needs it; sums so far
-// are multiplied along. What falls below fp16's subnormals is then 2^-33 of the largest gradient.
+// are multiplied along. What falls below fp16's subnormals is then 2^-33 of the largest gradient,
+// or with kScalesAhead 2^-37 of the largest bound of one.
 #pragma once
 
 #include "templates/ptx/sync.cuh"
@@ -15,6 +16,7 @@ struct GradScale {
   static constexpr bool kIsNeeded = IsSame<T, Fp16>::value;
   static constexpr float kLimit = 32768.0f;  // half of the largest fp16
   static constexpr int kTargetExponent = 9;  // largest gradient of a tile in [2^9, 2^10)
+  static constexpr int kTargetOfBound = 13;  // what a bound allows is mostly larger than what comes
   static constexpr int kExponentBias = 127;
   static constexpr u32 kInfinityBits = 0x7f800000u;
   // 2^80, biased: finite after multiplication with any 1 / |k_j|, which are at most 1e12. Gradients
@@ -44,10 +46,11 @@ struct GradScale {
 
   // Makes room for gradients up to `largest`; returns what sums so far must be multiplied with.
   // Infinity and NaN change nothing and come out as they are.
+  template <int kTarget = kTargetExponent>
   LSSAR_DEVICE float make_room(u32 largest) {
     if (largest >= kInfinityBits || float_from_bits(largest) * factor <= kLimit) return 1.0f;
-    // The biased exponent of 2^9 / 2^e, within the normal numbers.
-    const int wanted = 2 * kExponentBias + kTargetExponent - static_cast<int>(largest >> 23);
+    // The biased exponent of 2^kTarget / 2^e, within the normal numbers.
+    const int wanted = 2 * kExponentBias + kTarget - static_cast<int>(largest >> 23);
     const int exponent = minimum(maximum(wanted, 1), kLargestExponent);
     const float lower = float_from_bits(static_cast<u32>(exponent) << 23);
     const float ratio = lower / factor;
@@ -82,5 +85,11 @@ struct GradScale {
 
   LSSAR_DEVICE float inverse() const { return 1.0f / factor; }
 };
+
+// Whether the dk/dv kernel's scale may be found ahead of dS', from bounds (tile/scale_ahead.cuh):
+// not where dq, which is not multiplied along, takes part in it.
+template <class Config>
+inline constexpr bool kScalesAhead =
+    GradScale<typename Config::Element>::kIsNeeded && !Config::kSumsDq;
 
 }  // namespace lssar_device

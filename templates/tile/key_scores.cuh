@@ -2,6 +2,7 @@
 // to what dv and dk are summed with. Shared by the dk/dv kernels of every architecture.
 #pragma once
 
+#include "templates/ptx/warp_group.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/row_constants.cuh"
 
@@ -36,6 +37,20 @@ struct PlanarConstants {
     constants.unpack_from(low, high);
     return constants;
   }
+  // Of the lane's share of the rows. NOTE: words by themselves would meet a bank four times.
+  LSSAR_DEVICE u32 largest_demand() const {
+    u32 largest = 0;
+#pragma unroll
+    for (int first = 0; first < kQueries; first += kWarpThreads) {
+      const int query = first + warp_group_lane();
+      if (kQueries % kWarpThreads != 0 && query >= kQueries) break;
+      float high[4];
+      load_shared(high, base + kPlaneBytes + query * kVectorBytes);
+      const u32 demand = RowLimits{bits_of_float(high[3])}.demand();
+      largest = demand > largest ? demand : largest;
+    }
+    return largest;
+  }
 };
 
 // Key row r of the block sees query column c of the tile where r - c <= limit.
@@ -52,8 +67,8 @@ struct KeyMask {
 // Hidden weights and gradients become 0 under one branch for all tiles: elsewhere the mask costs
 // that branch. NOTE: after the evaluation, when the row constants are not needed any more. Before
 // it (scores become -infinity) the branch took up to 1 slot per score more, or spilled.
-template <class Config, bool kWithDk, bool kGradHasKeyNorm, bool kHasRange, class Constants,
-          int kTiles>
+template <class Config, bool kWithDk, bool kGradHasKeyNorm, bool kHasRange,
+          Evaluator kEvaluator = kFullSoftplus, class Constants, int kTiles>
 LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants constants,
                              const float (&key_norm)[2], int row0, KeyMask mask, int first_tile = 0,
                              int end_tile = kTiles) {
@@ -78,8 +93,8 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       float grad;
-      weight_and_gradient<Config, kHasRange>(s.at[n][e], kWithDk ? d.at[n][e] : 0.0f,
-                                             rows[n][e % 2], s.at[n][e], grad);
+      weight_and_gradient<Config, kHasRange, kEvaluator>(s.at[n][e], kWithDk ? d.at[n][e] : 0.0f,
+                                                         rows[n][e % 2], s.at[n][e], grad);
       if constexpr (kWithDk) d.at[n][e] = kGradHasKeyNorm ? grad * key_norm[e / 2] : grad;
     }
   if (!mask.is_needed) return;

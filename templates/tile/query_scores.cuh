@@ -17,7 +17,7 @@ struct QueryMask {
 };
 
 // s: products q_i k_j, d: products g_i v_j -> dS'_ij / |k_j|, in d. `norms`: the tile's 1 / |k_j|.
-template <class Config, int kTiles>
+template <class Config, Evaluator kEvaluator = kFullSoftplus, int kTiles>
 LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
                                 const RowConstants (&rows)[2], u32 norms, const QueryMask& mask) {
   const float score_scale[2] = {rows[0].score_scale, rows[1].score_scale};
@@ -30,7 +30,8 @@ LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       float weight, grad;
-      weight_and_gradient<Config, false>(s.at[n][e], d.at[n][e], rows[e / 2], weight, grad);
+      weight_and_gradient<Config, false, kEvaluator>(s.at[n][e], d.at[n][e], rows[e / 2], weight,
+                                                     grad);
       d.at[n][e] = grad * norm[e % 2];
     }
   }

@@ -5,14 +5,21 @@
 
 namespace lssar_device {
 
-// Calls `produce` in one lane, and `consume` with its number in every consumer group, after moving
-// registers from the producer to the consumers (0: none are moved). REQUIRES: barriers are ready.
-template <int kProducerRegisters, int kConsumerRegisters, class Produce, class Consume>
-LSSAR_DEVICE void run_roles(const Produce& produce, const Consume& consume) {
+struct NoHelper {
+  LSSAR_DEVICE void operator()() const {}
+};
+
+// Calls `produce` in one lane, `help` in the second warp of its group, and `consume` with its
+// number in every consumer group, after moving registers from the producer to the consumers (0:
+// none are moved). REQUIRES: barriers are ready.
+template <int kProducerRegisters, int kConsumerRegisters, class Produce, class Consume,
+          class Help = NoHelper>
+LSSAR_DEVICE void run_roles(const Produce& produce, const Consume& consume, const Help& help = {}) {
   const int warp_group = warp_group_index();
   if (warp_group == 0) {
     if constexpr (kConsumerRegisters > 0) lower_registers<kProducerRegisters>();
     if (warp_index() == 0 && elect_lane()) LSSAR_INLINE_CALL produce();
+    if (warp_index() == 1) LSSAR_INLINE_CALL help();
   } else {
     if constexpr (kConsumerRegisters > 0) raise_registers<kConsumerRegisters>();
     LSSAR_INLINE_CALL consume(warp_group - 1);

@@ -22,6 +22,7 @@ struct RowConstants {
   float gain_delta;  // gain g_i o_i
   float epsilon;     // eps_i c'_i / R_i
   float range;       // kWeightRange
+  u32 limits;        // RowLimits
 
   LSSAR_DEVICE void unpack_low(const float (&low)[4]) {
     score_scale = low[0];
@@ -34,13 +35,15 @@ struct RowConstants {
     gain_delta = high[0];
     epsilon = high[1];
     range = high[2];
+    limits = bits_of_float(high[3]);
   }
-  // Without the range.
+  // Without the range, and what comes after.
   LSSAR_DEVICE void unpack_from(const float (&low)[4], const float (&high)[2]) {
     unpack_low(low);
     gain_delta = high[0];
     epsilon = high[1];
     range = 0.0f;
+    limits = 0;
   }
   LSSAR_DEVICE void pack_to(float (&low)[4], float (&high)[4]) const {
     low[0] = score_scale;
@@ -50,7 +53,7 @@ struct RowConstants {
     high[0] = gain_delta;
     high[1] = epsilon;
     high[2] = range;
-    high[3] = 0.0f;
+    high[3] = float_from_bits(limits);
   }
 };
 constexpr int kRowConstantBytes = 32;
@@ -79,20 +82,56 @@ LSSAR_DEVICE RowConstants load_row_constants_global(const float* row) {
   return constants;
 }
 
-LSSAR_DEVICE RowConstants no_gradient() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}; }
+LSSAR_DEVICE RowConstants no_gradient() { return {}; }
+
+// What holds for the whole row, in a word.
+//   bits 31-16: the upper half of a float32, at most 2^126: no less than |gain| |g_i| w s, w the
+//               largest base^(p-1) and s the largest sigmoid (tile/scale_ahead.cuh)
+//   bits 13-9:  how often w can be doubled and is at most 1
+//   bits 8-2:   the same of s
+//   bits 1-0:   demand: kLinearSoftplus - the least evaluator that serves the row
+// All but the demand are 0 where nobody asks.
+struct RowLimits {
+  static constexpr u32 kDemandMask = 3;
+  static constexpr u32 kSigmoidShift = 2, kSigmoidMask = 127, kMostSigmoid = 126;
+  static constexpr u32 kWeightShift = 9, kWeightMask = 31;
+  static constexpr u32 kBoundMask = 0xffff0000u;
+
+  u32 word;
+
+  static LSSAR_DEVICE u32 doublings(float x, u32 most) {
+    const u32 exponent = bits_of_float(x) >> 23;
+    const u32 count = exponent < 126 ? 126 - exponent : 0;
+    return count < most ? count : most;
+  }
+  static LSSAR_DEVICE u32 pack(float bound, float w, float s) {
+    return ((bits_of_float(bound) + ~kBoundMask) & kBoundMask) |
+           doublings(w, kWeightMask) << kWeightShift | doublings(s, kMostSigmoid) << kSigmoidShift;
+  }
+
+  LSSAR_DEVICE u32 demand() const { return word & kDemandMask; }
+  LSSAR_DEVICE u32 weight_doublings() const { return word >> kWeightShift & kWeightMask; }
+  LSSAR_DEVICE u32 sigmoid_doublings() const { return word >> kSigmoidShift & kSigmoidMask; }
+  LSSAR_DEVICE float bound() const { return float_from_bits(word & kBoundMask); }
+};
+
+// What serves rows of at most this demand.
+LSSAR_DEVICE Evaluator evaluator_for(u32 demand) {
+  return static_cast<Evaluator>(kLinearSoftplus - demand);
+}
 
 // From score x (bits) and d = g_i v_j: the weight M_ij kWeightRange, with kHasRange NaN in a row
 // that saw one, and
 //   dS'_ij = dS_ij c'_i = (base^(p-1) (gain D - gain_delta) - epsilon) sigmoid(S_ij).
 // NOTE: saturating hides a NaN; without the range the weight of a row that saw one is finite.
-template <class Config, bool kHasRange>
+template <class Config, bool kHasRange, Evaluator kEvaluator = kFullSoftplus>
 LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row, float& weight,
                                       float& grad) {
-  const float softplus = softplus_bits<Config>(x);
-  const float base = fma_saturate(softplus, row.slope, row.intercept);
+  const Activation a = activation_of<Config, kEvaluator>(x);
+  const float base = fma_saturate(a.softplus, row.slope, row.intercept);
   const float slope = Config::power_slope(base);
   weight = base * slope * (kHasRange ? row.range : kWeightRange<typename Config::Element>);
-  grad = fma(slope, fma(row.gain, d, -row.gain_delta), -row.epsilon) * sigmoid_of(x, softplus);
+  grad = fma(slope, fma(row.gain, d, -row.gain_delta), -row.epsilon) * a.sigmoid;
 }
 
 // Products that dS' takes part in for dq, from the keys the first row of a tile sees: 2 = also what

@@ -64,9 +64,9 @@ LSSAR_DEVICE float inverse_norm(float square) {
   return square <= kTinySquare ? 0.0f : 1.0f / square_root(square);
 }
 
-// 1 / |row| in every lane of the row group.
+// |row|^2 in every lane of the row group.
 template <int kDim, bool kAligned, class T>
-LSSAR_DEVICE float row_inverse_norm(const T* row) {
+LSSAR_DEVICE float row_square(const T* row) {
   float square = 0.0f;
 #pragma unroll
   for (int col = 0; col < kDim; col += kRowGroupThreads * kChunkElems) {
@@ -77,7 +77,13 @@ LSSAR_DEVICE float row_inverse_norm(const T* row) {
 #pragma unroll
     for (int i = 0; i < kChunkElems; ++i) square = fma(values[i], values[i], square);
   }
-  return inverse_norm(row_group_sum(square));
+  return row_group_sum(square);
+}
+
+// 1 / |row| in every lane of the row group.
+template <int kDim, bool kAligned, class T>
+LSSAR_DEVICE float row_inverse_norm(const T* row) {
+  return inverse_norm(row_square<kDim, kAligned>(row));
 }
 
 }  // namespace lssar_device

@@ -39,15 +39,49 @@ LSSAR_DEVICE float sigmoid_of(float x, float softplus) { return exp2_approx(x - 
 // The same for x >= 2, within 2.1e-4 (below, still rising with x): u <= 1/4 there. Taken where all
 // that matters is above kShortLimit: at 2 bits its slope is off by too much for fp16 and p = 1.
 inline constexpr float kShortLimit = 3.0f;
-LSSAR_DEVICE float short_softplus_bits(float x) {
-  const float u = exp2_approx(-absolute(x));
+LSSAR_DEVICE float short_softplus_from(float x, float u) {  // u = 2^-x, at least where x >= 2
   return fma(u, fma(u, -0.58381888f, 1.43283562f), x);
+}
+LSSAR_DEVICE float short_softplus_bits(float x) {
+  return short_softplus_from(x, exp2_approx(-absolute(x)));
+}
+
+// At most what it is off by, for x >= 2: the polynomial's slope at u = 0 is off by less than 0.01.
+LSSAR_DEVICE float short_softplus_error(float x) {
+  const float error = 0.01f * exp2_approx(-x);
+  return error < 2.1e-4f ? error : 2.1e-4f;
 }
 
 // From here on softplus(x) = x is close enough. What counts is the slope, 2^-x off: it acts like
 // another p where all scores of a row are near the limit. At 7 bits errors of o were 6e-3, at 10
 // they are 4e-4.
 inline constexpr float kLinearLimit = 10.0f;
+
+// How softplus is evaluated. In the forward, for rows whose every score that matters
+// (Config::kCutWeight) ... (The backward looks at what it does to weights: row_evaluator.)
+enum Evaluator {
+  kFullSoftplus,    // may be any
+  kShortSoftplus,   // is >= kShortLimit
+  kLinearSoftplus,  // is >= kLinearLimit
+};
+
+// Of a score: its activation, as the evaluator has it, and its sigmoid, which counts for every
+// score and is never abridged.
+struct Activation {
+  float softplus;
+  float sigmoid;
+};
+template <class Config, Evaluator kEvaluator>
+LSSAR_DEVICE Activation activation_of(float x) {
+  if constexpr (kEvaluator == kFullSoftplus) {
+    const float softplus = softplus_bits<Config>(x);
+    return {softplus, sigmoid_of(x, softplus)};
+  } else {
+    const float u = exp2_approx(-x);  // up to infinity: a sigmoid of 0, an activation of no weight
+    const float softplus = kEvaluator == kShortSoftplus ? short_softplus_from(x, u) : x;
+    return {softplus, reciprocal_approx(1.0f + u)};
+  }
+}
 
 // Sum of log2(1 + 2^x) over the scores of a row, with one special function per score: a sum of
 // logarithms is the logarithm of a product. `excess` is that product minus one: the product itself
@@ -124,6 +158,16 @@ LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float 
   const float largest = softplus_bits<Config>(largest_score);
   if (row_offset<Config>(num_keys) == 0.0f) return {0.0f, 1.0f / largest, 0.0f};
   return {largest, num_keys / sum / m, 1.0f};
+}
+
+// Whether every score of the row that matters (u >= kCutWeight) is at least `limit`, and u may be
+// had by one fma, without the distance from the largest activation.
+template <class Config>
+LSSAR_DEVICE bool has_scores_above(const WeightScale& s, float limit) {
+  constexpr float kMaxCancelling = 64.0f;
+  if (s.slope == 0.0f) return true;  // no weights
+  const float cut = s.origin + (Config::kCutWeight - s.intercept) / s.slope;
+  return cut >= row_softplus_bits<Config>(limit) && s.origin * s.slope <= kMaxCancelling;
 }
 
 // Every weight is 0.

@@ -105,9 +105,6 @@ LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, T
                                        words.advance(right, TileB::rows_distance(step)));
 }
 
-// The lane, known not to be negative: a sign would be looked after wherever it is divided.
-LSSAR_DEVICE int warp_group_lane() { return warp_group_thread() % kWarpThreads; }
-
 // The tile's 16 rows from row0 on, a multiple of 8, as an operand: the reverse of store_operand.
 template <class Operand, class Tile>
 LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {

@@ -267,6 +267,11 @@ struct Choice {
   const char* norm_form;
 };
 
+struct Gradients {
+  const char* evaluator;
+  const char* dq_mode;
+};
+
 // Each form of softplus, on scores that let pass 2 choose it and on others.
 class HopperEvaluators : public testing::TestWithParam<Choice> {};
 
@@ -289,6 +294,38 @@ TEST_P(HopperEvaluators, FitEveryKindOfData) {
     check_setting(setting, make_problem(setting, DType::kBf16, true), sizes, kind);
   check_setting(setting, make_problem(setting, DType::kFp16, false), sizes, InputKind::kShifted);
 }
+
+// The same in the backward: tiles of one evaluator next to those of another, and to masked ones,
+// which take the full one.
+class HopperGradientEvaluators : public testing::TestWithParam<Gradients> {};
+
+TEST_P(HopperGradientEvaluators, FitEveryKindOfData) {
+  const std::string schedule = std::string(R"({"dq_mode": ")") + GetParam().dq_mode +
+                               R"(", "hopper": {"evaluator": ")" + GetParam().evaluator + R"("}})";
+  const Setting setting{"", kBackward, schedule.c_str(), 128, 64};
+  const Sizes sizes = make_sizes(1, 2, 1, 150, 230);
+  for (InputKind kind : {InputKind::kPeaky, InputKind::kClustered, InputKind::kOpposed,
+                         InputKind::kNearTies, InputKind::kTies, InputKind::kZeros,
+                         InputKind::kHuge}) {
+    for (int p : {2, 15}) {
+      for (bool causal : {true, false}) {
+        Problem problem = make_problem(setting, causal ? DType::kBf16 : DType::kFp16, causal);
+        problem.p = p;
+        check_setting(setting, problem, sizes, kind);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HopperGradientEvaluators,
+                         testing::Values(Gradients{"full", "split"}, Gradients{"short", "split"},
+                                         Gradients{"linear", "split"},
+                                         Gradients{"linear", "atomic"},
+                                         Gradients{"linear", "ordered"}),
+                         [](const testing::TestParamInfo<Gradients>& param_info) {
+                           return std::string(param_info.param.evaluator) + "_" +
+                                  param_info.param.dq_mode;
+                         });
 
 INSTANTIATE_TEST_SUITE_P(All, HopperEvaluators,
                          testing::Values(Choice{"full", "scores"}, Choice{"short", "scores"},

@@ -205,6 +205,34 @@ TEST_F(HopperCountersTest, EvaluatorsSaveSpecialFunctionsOnPeakedData) {
   EXPECT_GE(executed[Evaluator::kLinear], scores);
 }
 
+// In the backward they save other instructions: its sigmoid takes two special functions with any.
+TEST_F(HopperCountersTest, EvaluatorsSaveInstructionsOfTheBackwardOnPeakedData) {
+  const Problem problem = make_problem(false, 128);
+  Call call(*engine_, problem, {1, 1, 1, 1024, 1024}, InputKind::kPeaky);
+  call.run(Pass::kForwardTrain, default_for(problem, Pass::kForwardTrain));
+  std::map<std::string, std::map<Evaluator, uint64_t>> executed;
+  std::map<std::string, uint64_t> before;
+  for (Evaluator evaluator : {Evaluator::kFull, Evaluator::kShort, Evaluator::kLinear}) {
+    Schedule schedule = default_for(problem, Pass::kBackward);
+    schedule.hopper.evaluator = evaluator;
+    call.run(Pass::kBackward, schedule);
+    for (const char* name : {"lssar_backward_dkdv", "lssar_backward_dq"}) {
+      const LaunchCounters counters = counts()[name];
+      const uint64_t total = counters.of(InstructionClass::kFma).warps +
+                             counters.of(InstructionClass::kFloat).warps;
+      executed[name][evaluator] = total - before[name];
+      before[name] = total;
+    }
+  }
+  // Per score 18, 15 and 13.
+  for (auto& [name, of] : executed) {
+    SCOPED_TRACE(name);
+    EXPECT_LT(of[Evaluator::kShort], of[Evaluator::kFull] * 9 / 10);
+    EXPECT_LT(of[Evaluator::kLinear], of[Evaluator::kShort] * 19 / 20);
+    EXPECT_GT(of[Evaluator::kLinear], of[Evaluator::kFull] / 2);
+  }
+}
+
 // Far from the diagonal no key has a weight: those tiles cost pass 2 the product of scores alone.
 TEST_F(HopperCountersTest, SkippedTilesTakeNoSpecialFunctionsAndNoProductWithValues) {
   const Problem problem = make_problem(false);

@@ -1,0 +1,160 @@
+// fp16's scale of dS' (tile/grad_scale.cuh) found before dS' is, by one warp, from a bound of every
+// row of a tile of queries:
+//
+//   |dS'_ij| <= |gain_i| |g_i| w_i s_i |v_j| + (|gain_delta_i| w_i + |epsilon_i|) s_i
+//
+// w_i is the row's largest base^(p-1), s_i its largest sigmoid: the first factors, and about what
+// w_i and s_i are, come with the row constants (RowLimits). These are then multiplied by the scale,
+// so that dS' comes out with it. Rows, or keys, that saw NaN or infinity do not count: all their
+// dS' are NaN or infinite.
+#pragma once
+
+#include "templates/ptx/convert.cuh"
+#include "templates/ptx/mbarrier.cuh"
+#include "templates/ptx/memory.cuh"
+#include "templates/ptx/sync.cuh"
+#include "templates/tile/key_scores.cuh"
+#include "templates/tile/row_constants.cuh"
+
+namespace lssar_device {
+
+// What consumers must know of a slot.
+struct SlotScale {
+  float ratio;  // of sums so far
+  u32 demand;   // the largest of its rows
+};
+
+// Of each slot of a ring: a barrier that its row constants are scaled, and its SlotScale. And the
+// factor itself, of the last slot that was scaled; and a barrier that norms of a work tile's values
+// are there.
+template <int kSlots>
+struct SlotScales {
+  static constexpr int kScalesOffset = (kSlots + 1) * kBarrierBytes;
+  static constexpr int kScaleBytes = 8;
+  static constexpr int kFactorOffset = kScalesOffset + kSlots * kScaleBytes;
+  static constexpr int kBytes = kFactorOffset + 8;
+
+  u32 base;
+
+  LSSAR_DEVICE u32 ready(int slot) const { return base + slot * kBarrierBytes; }
+  LSSAR_DEVICE u32 norms() const { return ready(kSlots); }
+
+  // By one thread, before anybody else uses them.
+  LSSAR_DEVICE void init(int num_norms) const {
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) mbarrier_init(ready(slot), 1);
+    mbarrier_init(norms(), num_norms);
+    store_shared(base + kFactorOffset, 1.0f);  // of sums without a query
+  }
+
+  LSSAR_DEVICE void store(int slot, const SlotScale& scale) const {
+    store_shared(address(slot), scale.ratio, float_from_bits(scale.demand));
+  }
+  LSSAR_DEVICE void store_factor(float factor) const { store_shared(base + kFactorOffset, factor); }
+  LSSAR_DEVICE SlotScale load(int slot) const {
+    float words[2];
+    load_shared(words, address(slot));
+    return {words[0], bits_of_float(words[1])};
+  }
+  LSSAR_DEVICE float factor() const {
+    float factor;
+    load_shared(factor, base + kFactorOffset);
+    return factor;
+  }
+
+ private:
+  LSSAR_DEVICE u32 address(int slot) const { return base + kScalesOffset + slot * kScaleBytes; }
+};
+
+// Bits of the largest |x|^2 of the finite ones among kWarpRows rows of a SwizzledTile, from row0
+// on. REQUIRES: called by a whole warp.
+template <class Tile>
+LSSAR_DEVICE u32 largest_row_square(const Tile& tile, int row0) {
+  using Element = typename Tile::Element;
+  constexpr int kRowLanes = kWarpThreads / kWarpRows;
+  const int row = row0 + warp_group_lane() % kWarpRows;
+  const int first_col = warp_group_lane() / kWarpRows * 8;
+  float square = 0.0f;
+#pragma unroll
+  for (int chunk = 0; chunk < Tile::kCols; chunk += kRowLanes * 8) {
+    if (chunk + first_col >= Tile::kCols) continue;
+    u32 packed[4];
+    load_shared(packed, tile.address(row, chunk + first_col));
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      float low, high;
+      unpack(static_cast<Element*>(nullptr), packed[pair], low, high);
+      square = fma(low, low, fma(high, high, square));
+    }
+  }
+  static_assert(kRowLanes == 2, "of two lanes");
+  square += shuffle_xor(square, kWarpRows);
+  return warp_maximum(square < infinity() ? bits_of_float(square) : 0);
+}
+
+// Calls `process` with the address of the low and of the high half of each of the lane's rows.
+template <int kQueries, class Process>
+LSSAR_DEVICE void for_each_lane_row(const PlanarConstants<kQueries>& rows, const Process& process) {
+  using Rows = PlanarConstants<kQueries>;
+#pragma unroll 1
+  for (int first = 0; first < kQueries; first += kWarpThreads) {
+    const int query = first + warp_group_lane();
+    if (kQueries % kWarpThreads != 0 && query >= kQueries) break;
+    const u32 low = rows.base + query * Rows::kPitch;
+    LSSAR_INLINE_CALL process(low, low + Rows::kPlaneBytes);
+  }
+}
+// 2^exponent.
+LSSAR_DEVICE float power_of_two(int exponent) {
+  return float_from_bits(static_cast<u32>(exponent + 127) << 23);
+}
+
+// Bits of the largest bound of the finite rows. 2^-kGuard of what dS' is before it is multiplied by
+// w and s counts, too, and of the gain: with any scale that the bound allows, they stay finite.
+// `demand`: the rows' largest. REQUIRES: called by a whole warp; |v_j| is at most value_norm.
+template <int kQueries>
+LSSAR_DEVICE u32 largest_bound(const PlanarConstants<kQueries>& rows, float value_norm,
+                               u32& demand) {
+  constexpr int kGuard = 110;
+  constexpr u32 kLargestFinite = 0x7f7fffffu;
+  u32 largest = 0, most_demand = 0;
+  for_each_lane_row(rows, [&](u32 low, u32 high) {
+    float head[4], x[4];
+    load_shared(head, low);
+    load_shared(x, high);
+    const float gain = head[3];
+    const RowLimits limits{bits_of_float(x[3])};
+    most_demand = limits.demand() > most_demand ? limits.demand() : most_demand;
+    const int w = static_cast<int>(limits.weight_doublings());
+    const int s = static_cast<int>(limits.sigmoid_doublings());
+    const float delta = absolute(x[0]), epsilon = absolute(x[1]);
+    const float rest = fma(absolute(gain) + delta + epsilon, power_of_two(-kGuard),
+                           fma(delta, power_of_two(-w), epsilon) * power_of_two(-s));
+    if (!(rest < infinity())) return;
+    const float product = limits.bound() * value_norm;
+    // Undone are w, s and that they were rounded up.
+    const u32 bits = bits_of_float(fma(product, power_of_two(w + s + 2 - kGuard), product + rest));
+    const u32 bound = bits < kLargestFinite ? bits : kLargestFinite;
+    largest = bound > largest ? bound : largest;
+  });
+  demand = warp_maximum(most_demand);
+  return warp_maximum(largest);
+}
+
+// REQUIRES: called by a whole warp. NOTE: whole vectors: words by themselves would meet a bank four
+// times.
+template <int kQueries>
+LSSAR_DEVICE void scale_rows(const PlanarConstants<kQueries>& rows, float factor) {
+  for_each_lane_row(rows, [&](u32 low, u32 high) {
+    float head[4], x[4];
+    load_shared(head, low);
+    load_shared(x, high);
+    head[3] *= factor;
+    x[0] *= factor;
+    x[1] *= factor;
+    store_shared(low, head);
+    store_shared(high, x);
+  });
+}
+
+}  // namespace lssar_device
