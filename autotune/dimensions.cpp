@@ -38,6 +38,7 @@ bool repeats_pass_two_for_x(const Scope& s) {
 }
 bool persistent(const Scope& s) { return s.is_hopper() && s.schedule.hopper.persistent; }
 bool persistent_forward(const Scope& s) { return persistent(s) && !s.is_backward(); }
+bool abridges_softplus(const Scope& s) { return may_abridge_softplus(s.problem, s.schedule); }
 bool staggered(const Scope& s) { return hopper_forward(s) && s.schedule.hopper.stagger > 1; }
 bool hopper_apart(const Scope& s) { return hopper_forward(s) && !staggered(s); }
 // Else work tiles are alike, and turns as even as tickets.
@@ -245,7 +246,7 @@ constexpr DimensionRow kRows[] = {
      "heads whose tiles run together, longest first: fine steps, once the tiles are settled",
      hopper},
     {"hopper.evaluator", Level::kThread, R"(["full", "short", "linear"])",
-     "cheapest softplus for rows of large scores: less arithmetic, more code", hopper_forward},
+     "cheapest softplus for rows of large scores: less arithmetic, more code", abridges_softplus},
     {"softplus_degree", Level::kThread, "",
      "degree of the softplus polynomial, of those exact enough for the type: one instruction each",
      always, softplus_degrees},

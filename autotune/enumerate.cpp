@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "autotune/search_space.h"
+#include "codegen/kernel.h"
 #include "codegen/shapes.h"
 
 namespace lssar {
@@ -107,7 +108,6 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     result.block_dv = fixed.block_dv;
     result.skip_tiles = fixed.skip_tiles;
     result.pack_gqa = fixed.pack_gqa;
-    result.hopper.evaluator = fixed.hopper.evaluator;
     result.hopper.tickets = fixed.hopper.tickets;
     result.hopper.stagger = fixed.hopper.stagger;
     if (!has_dq_tiles(result)) result.dq = fixed.dq;
@@ -120,6 +120,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     if (problem.pass != Pass::kForwardTrain) result.epsilon = fixed.epsilon;
     if (result.hopper.stagger > 1) result.hopper.score_cols = fixed.hopper.score_cols;
   }
+  if (!may_abridge_softplus(problem, result)) result.hopper.evaluator = fixed.hopper.evaluator;
   if (result.variant != Variant::kHopper) {
     result.hopper = fixed.hopper;
     return result;

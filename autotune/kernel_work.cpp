@@ -5,6 +5,7 @@
 
 #include "autotune/loop_work.h"
 #include "autotune/registers.h"
+#include "codegen/kernel.h"
 #include "codegen/shapes.h"
 
 namespace lssar {
@@ -18,13 +19,16 @@ constexpr LoopSlots kSumOperands = {5.0, 44, 0.125};
 constexpr LoopSlots kWeighScores = {15.9, 75, 0.23};
 constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
+// In the backward, and what it costs the dk/dv kernel to choose the form, per tile.
+constexpr double kGradBriefSaves = 4.0, kGradLinearSaves = 6.1, kChoiceSlots = 16;
 constexpr LoopSlots kDkdv = {21.4, 49, 0.25};
 constexpr LoopSlots kDkdvAtomic = {25.25, 49, 0.35};  // with sums of dq
 constexpr LoopSlots kDkdvOrdered = {25.9, 105, 0.75};
 constexpr LoopSlots kDq = {19, 120, 0};
 constexpr LoopSlots kEpsilon = {16, 85, 0};
-// In fp16 more: dS' has a scale, and dk/dv's weights a range.
-constexpr double kDkdvScaleSlots = 3.6, kDqScaleSlots = 2.2;
+// In fp16 more: dS' has a scale, and dk/dv's weights a range, which is all where that is found
+// ahead.
+constexpr double kDkdvScaleSlots = 3.6, kDkdvRangeSlots = 1.1, kDqScaleSlots = 2.2;
 // Weights through shared memory: the stores; written, and read as rows, at 2 bytes each.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
 constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, where nothing is skipped
@@ -42,6 +46,14 @@ constexpr double kOrderedClocks = 1000;
 LoopSlots with_power(const WorkContext& c, LoopSlots slots, int power, double polynomial_share) {
   slots.base += c.figures.multiplications(power) - kTableMultiplications;
   slots.base += polynomial_share * (c.schedule.softplus_degree - kTableDegree);
+  return slots;
+}
+
+// Of a backward loop whose rows take each form of softplus in their shares.
+LoopSlots with_forms(const WorkContext& c, LoopSlots slots, int power) {
+  const EvaluatorMix mix = c.figures.evaluator_mix(c.schedule);
+  slots = with_power(c, slots, power, mix.full);
+  slots.base -= mix.brief * kGradBriefSaves + mix.linear * kGradLinearSaves;
   return slots;
 }
 
@@ -180,8 +192,11 @@ KernelWork dkdv_work(const WorkContext& c) {
   const LoopSlots slots = s.dq_mode == DqMode::kOrdered ? kDkdvOrdered
                           : has_sums                    ? kDkdvAtomic
                                                         : kDkdv;
-  both.slots = with_power(c, slots, power, 1);
-  if (c.problem.dtype == DType::kFp16) both.slots.base += kDkdvScaleSlots;
+  both.slots = with_forms(c, slots, power);
+  if (may_abridge_softplus(c.problem, s) && s.hopper.evaluator != Evaluator::kFull)
+    both.slots.tile += kChoiceSlots;
+  if (c.problem.dtype == DType::kFp16)
+    both.slots.base += c.is_hopper() && !has_sums ? kDkdvRangeSlots : kDkdvScaleSlots;
   both.loaded = c.d() + c.dv();
   if (has_sums) both.rows_products += c.d();
 
@@ -191,8 +206,8 @@ KernelWork dkdv_work(const WorkContext& c) {
     PerScore values;
     values.rows_products = c.d();
     values.register_products = c.dv();
-    values.special = 1;
-    values.slots = with_power(c, kWeighScores, c.problem.p, 1);
+    values.special = 1 - c.figures.evaluator_mix(s).linear;
+    values.slots = with_forms(c, kWeighScores, c.problem.p);
     values.loaded = c.d() + c.dv();
     work.phases.push_back(make_phase(c, values, s.dkdv, s.dkdv.block_cols, turns));
     both.register_products -= c.dv();
@@ -245,7 +260,7 @@ KernelWork dq_work(const WorkContext& c) {
   PerScore per;
   per.register_products = c.d();
   per.special = 2;
-  per.slots = with_power(c, kDq, c.problem.p - 1, 1);
+  per.slots = with_forms(c, kDq, c.problem.p - 1);
   if (c.problem.dtype == DType::kFp16) per.slots.base += kDqScaleSlots;
   KernelWork work = dq_tiles_work(c, per, dq_accumulators(c.problem, c.schedule),
                                   c.is_hopper() && c.schedule.hopper.overlap);

@@ -55,7 +55,7 @@ class ProblemFigures;
 PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
                  const Target& target, const GpuModel& gpu, ProblemFigures& figures);
 
-// Shares of pass 2's scores whose rows take the cheaper forms of softplus, for Gaussian q and k.
+// Shares of pass 2's, or the backward's, scores whose rows take the cheaper forms of softplus, for Gaussian q and k.
 struct EvaluatorMix {
   double full = 1, brief = 0, linear = 0;
 };

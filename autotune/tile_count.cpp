@@ -38,12 +38,19 @@ double mean_softplus(double deviation) {
   return std::hypot(deviation, narrow) / std::sqrt(2 * M_PI);
 }
 
-// The score, in bits, below which a weight is less than 2^-11 of the row's largest, in the row of
-// sixteen whose largest is smallest: a warp takes one form for all of its rows.
-double deciding_score(const Problem& problem, const Schedule& schedule, double keys) {
-  constexpr double kCutBits = 11;
-  const int power = std::max(problem.p, 1) - (sums_x(problem, schedule) ? 1 : 0);
-  if (keys < 16 || power == 0) return 0;
+// The row of sixteen whose largest weight is smallest (a warp takes one form for all of its rows),
+// for Gaussian q and k: U = softplus / mean - offset, up to `top`; in natural units.
+struct DecidingRow {
+  double mean, offset, top;
+
+  // The score, in bits, of a weight u = U / top.
+  double score(double u) const {
+    return std::log(std::expm1(mean * (offset + u * top))) / std::log(2.0);
+  }
+  double weight_per_bit() const { return std::log(2.0) / (mean * top); }
+};
+
+DecidingRow deciding_row(const Problem& problem, double keys) {
   const double deviation =
       std::log(problem.head_dim) * std::log(keys) / std::sqrt(problem.head_dim);
   const double width = std::sqrt(2 * std::log(keys));
@@ -52,16 +59,37 @@ double deciding_score(const Problem& problem, const Schedule& schedule, double k
       width - (std::log(std::log(keys)) + std::log(4 * M_PI)) / (2 * width) - 1.0 / width;
   const double mean = mean_softplus(deviation);
   const double offset = problem.p == 0 ? 0 : problem.offset;
-  const double top = deviation * largest / mean - offset;  // largest U
-  if (top <= 0) return 0;
-  const double softplus = mean * (offset + std::exp2(-kCutBits / power) * top);
-  return std::log(std::expm1(softplus)) / std::log(2.0);
+  return {mean, offset, deviation * largest / mean - offset};
 }
 
-// Rows scatter around the deciding score.
+// Rows scatter around the deciding one, by so many bits.
 double share_above(double score, double limit) {
   constexpr double kScatterBits = 0.7;
   return 1 / (1 + std::exp(-(score - limit) / kScatterBits));
+}
+
+// Shares of the rows with so many keys whose scores allow the short form, and the linear one: what
+// the kernels look at (templates/tile/score.cuh, kernels/backward_rows.cuh).
+struct FormShares {
+  double brief, linear;
+};
+FormShares form_shares(const Problem& problem, const Schedule& schedule, double keys) {
+  constexpr double kCutBits = 11, kMostBits = 4;  // of weights that matter, of most of their sum
+  constexpr double kBriefLimit = 3, kLinearLimit = 10;
+  constexpr double kMaxChangeFp16 = 1.0 / 4096, kMaxChange = 1.0 / 512;
+  const bool is_backward = problem.pass == Pass::kBackward;
+  const int power = std::max(problem.p, 1) - (is_backward || sums_x(problem, schedule) ? 1 : 0);
+  if (keys < 16 || power == 0) return {0, 0};
+  const DecidingRow row = deciding_row(problem, keys);
+  if (row.top <= 0) return {0, 0};
+  const double cut = row.score(std::exp2(-kCutBits / power));
+  const double brief = share_above(cut, kBriefLimit);
+  if (!is_backward) return {brief, share_above(cut, kLinearLimit)};
+  // Where the linear form is off by 2^-x log2(e).
+  const double most = std::exp2(-kMostBits / power);
+  const double allowed = problem.dtype == DType::kFp16 ? kMaxChangeFp16 : kMaxChange;
+  const double limit = std::log2(problem.p * row.weight_per_bit() * M_LOG2E / (most * allowed));
+  return {brief, std::min(brief, share_above(row.score(most), limit))};
 }
 
 }  // namespace
@@ -104,20 +132,18 @@ TileCount key_tiles(const Problem& problem, const Sizes& sizes, int rows, int co
 }
 
 EvaluatorMix evaluator_mix(const Problem& problem, const Sizes& sizes, const Schedule& schedule) {
-  // Bits above which a form is close enough: docs/hopper.md.
-  constexpr double kBriefLimit = 3, kLinearLimit = 10;
   constexpr int kSamples = 8;  // of rows, by their number of keys
   EvaluatorMix mix;
-  if (schedule.variant != Variant::kHopper || schedule.hopper.evaluator == Evaluator::kFull)
+  if (!may_abridge_softplus(problem, schedule) || schedule.hopper.evaluator == Evaluator::kFull)
     return mix;
   double weight = 0, brief = 0, linear = 0;
   for (int i = 0; i < kSamples; ++i) {
     const double share = problem.causal ? (i + 0.5) / kSamples : 1.0;
     const double keys = share * static_cast<double>(sizes.seq_k);
-    const double score = deciding_score(problem, schedule, keys);
+    const FormShares forms = form_shares(problem, schedule, keys);
     weight += share;
-    brief += share * share_above(score, kBriefLimit);
-    linear += share * share_above(score, kLinearLimit);
+    brief += share * forms.brief;
+    linear += share * forms.linear;
   }
   mix.linear = schedule.hopper.evaluator == Evaluator::kLinear ? linear / weight : 0;
   mix.brief = brief / weight - mix.linear;
