@@ -69,16 +69,18 @@ std::span<const Lengths> lengths_of(const OwnKernel& own, Variant variant) {
   return kHopperForwardLengths;
 }
 
-std::vector<uint16_t> round_to_bf16(const std::vector<float>& values) {
+std::vector<uint16_t> round_to(DType dtype, const std::vector<float>& values) {
   std::vector<uint16_t> bits;
   bits.reserve(values.size());
-  for (const float v : values) bits.push_back(bfloat_bits(v));
+  for (const float v : values)
+    bits.push_back(dtype == DType::kFp16 ? half_bits(v) : bfloat_bits(v));
   return bits;
 }
 
-Problem small_problem(Pass pass) {
+Problem small_problem(Pass pass, DType dtype) {
   Problem problem;
   problem.pass = pass;
+  problem.dtype = dtype;
   problem.head_dim = problem.head_dim_v = kDim;
   return problem;
 }
@@ -144,7 +146,9 @@ class Runner {
     for (const Output& out : outputs_) {
       std::vector<uint16_t> bits(out.count);
       LSSAR_RETURN_IF_ERROR(device_.copy_to_host(bits.data(), out.data, out.count * 2));
-      for (const uint16_t b : bits) all.push_back(static_cast<float>(bfloat_value(b)));
+      const bool is_half = inputs_.problem.dtype == DType::kFp16;
+      for (const uint16_t b : bits)
+        all.push_back(static_cast<float>(is_half ? half_value(b) : bfloat_value(b)));
     }
     return all;
   }
@@ -210,24 +214,24 @@ Result<std::unique_ptr<Engine>> open_engine(const char* target) {
   return Engine::open(options);
 }
 
-Inputs make_inputs(Pass pass, const Lengths& lengths) {
+Inputs make_inputs(Pass pass, DType dtype, const Lengths& lengths) {
   Inputs inputs;
-  inputs.problem = small_problem(pass);
+  inputs.problem = small_problem(pass, dtype);
   inputs.sizes = sizes_of(inputs.problem);
   inputs.sizes.heads = lengths.heads;
   inputs.sizes.seq_q = lengths.q;
   inputs.sizes.seq_k = lengths.k;
   const RandomInputs random = random_inputs(inputs.problem, inputs.sizes, InputKind::kGauss, 1);
-  inputs.q = round_to_bf16(random.q);
-  inputs.k = round_to_bf16(random.k);
-  inputs.v = round_to_bf16(random.v);
-  inputs.grad_o = round_to_bf16(random.grad_o);
+  inputs.q = round_to(dtype, random.q);
+  inputs.k = round_to(dtype, random.k);
+  inputs.v = round_to(dtype, random.v);
+  inputs.grad_o = round_to(dtype, random.grad_o);
   return inputs;
 }
 
 // Runs the forward for what the backward starts from.
 Status save_forward(Engine& engine, const Lengths& lengths, Inputs& backward) {
-  const Inputs forward = make_inputs(Pass::kForwardTrain, lengths);
+  const Inputs forward = make_inputs(Pass::kForwardTrain, backward.problem.dtype, lengths);
   LSSAR_ASSIGN_OR_RETURN(const auto kernel, engine.prepare(forward.problem));
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                          workspace_layout(forward.problem, kernel->schedule, forward.sizes));
@@ -261,7 +265,8 @@ struct Case {
 };
 
 Result<Case> make_case(Engine& engine, const PreparedKernel& kernel, const Lengths& lengths) {
-  Case made{make_inputs(kernel.problem.pass, lengths), {}, kernel.source.steps, {}};
+  Case made{
+      make_inputs(kernel.problem.pass, kernel.problem.dtype, lengths), {}, kernel.source.steps, {}};
   if (kernel.problem.pass == Pass::kBackward) {
     LSSAR_RETURN_IF_ERROR(save_forward(engine, lengths, made.inputs));
   }
@@ -278,6 +283,9 @@ Result<Case> make_case(Engine& engine, const PreparedKernel& kernel, const Lengt
 const std::vector<OwnKernel>& own_kernels() {
   // Of a block that takes its work tile by a ticket and adds in turns.
   static const std::vector<std::string> kTurns = {"ld.", "red.", "atom.", "bar."};
+  // Of a scale found ahead, by a warp that consumers wait for.
+  static const std::vector<std::string> kBarriers = {"mbarrier.", "fence.", "bar."};
+  // Backwards with one evaluator: what others have beside it is the same code once more.
   static const std::vector<OwnKernel> kernels = {
       {"forward", "sm_80", Pass::kForwardTrain, "{}"},
       {"backward", "sm_80", Pass::kBackward, "{}"},
@@ -300,7 +308,13 @@ const std::vector<OwnKernel>& own_kernels() {
            "hopper": {"score_cols": 128, "cluster": 2, "weights_from": "shared"}})"},
       {"hopper_backward", "sm_90a", Pass::kBackward,
        R"({"dkdv": {"block_rows": 128, "block_cols": 32, "stages": 4},
-           "dq": {"block_rows": 128, "block_cols": 32, "stages": 4}})"},
+           "dq": {"block_rows": 128, "block_cols": 32, "stages": 4},
+           "hopper": {"evaluator": "full"}})"},
+      {"hopper_backward_fp16", "sm_90a", Pass::kBackward,
+       R"({"dkdv": {"block_rows": 128, "block_cols": 32, "stages": 2},
+           "dq": {"block_rows": 128, "block_cols": 32, "stages": 4},
+           "hopper": {"evaluator": "full"}})",
+       "lssar_backward_dkdv", kBarriers, false, DType::kFp16},
       {"backward_epsilon", "sm_80", Pass::kBackward, R"({"epsilon": "pass", "dq_mode": "atomic"})",
        "lssar_backward_epsilon"},
       {"hopper_backward_epsilon", "sm_90a", Pass::kBackward,
@@ -308,10 +322,12 @@ const std::vector<OwnKernel>& own_kernels() {
            "dq": {"block_rows": 128, "block_cols": 32, "stages": 4}})",
        "lssar_backward_epsilon"},
       {"hopper_backward_atomic", "sm_90a", Pass::kBackward,
-       R"({"dq_mode": "atomic", "dkdv": {"block_rows": 128, "stages": 2}})"},
+       R"({"dq_mode": "atomic", "dkdv": {"block_rows": 128, "stages": 2},
+           "hopper": {"evaluator": "full"}})"},
       {"hopper_backward_ordered", "sm_90a", Pass::kBackward,
-       R"({"dq_mode": "ordered", "dkdv": {"block_rows": 128, "stages": 2}})", "lssar_backward_dkdv",
-       kTurns, true},
+       R"({"dq_mode": "ordered", "dkdv": {"block_rows": 128, "stages": 2},
+           "hopper": {"evaluator": "full"}})",
+       "lssar_backward_dkdv", kTurns, true},
   };
   return kernels;
 }
@@ -319,7 +335,7 @@ const std::vector<OwnKernel>& own_kernels() {
 Result<Subject> own_subject(const OwnKernel& own) {
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, open_engine(own.target));
   const Target target = engine->device().info().target;
-  const Problem problem = small_problem(own.pass);
+  const Problem problem = small_problem(own.pass, own.dtype);
   LSSAR_ASSIGN_OR_RETURN(const Schedule schedule,
                          schedule_for(problem, target, nlohmann::json::parse(own.schedule)));
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,

@@ -23,7 +23,7 @@ struct Subject {
   std::function<Result<std::string>(Device& device, const std::string& text)> run;
 };
 
-// A kernel of the project's own: bf16, causal, lengths given at run time.
+// A kernel of the project's own: causal, lengths given at run time.
 struct OwnKernel {
   const char* name;  // of the subject
   const char* target;
@@ -36,11 +36,12 @@ struct OwnKernel {
   // everywhere.
   std::vector<std::string> opcodes = {};
   bool has_plain_sums = false;  // with_plain_sums
+  DType dtype = DType::kBf16;
 };
 inline void PrintTo(const OwnKernel& own, std::ostream* out) { *out << own.name; }
 // The forward for training and both backwards of either variant, and the kernel of epsilon; of the
 // Hopper variant also the forward, by default, with everything in turn, in clusters, and with
-// passes staggered, and the turns of ordered dq.
+// passes staggered, the turns of ordered dq, and fp16's scale found ahead.
 const std::vector<OwnKernel>& own_kernels();
 
 // As the generator emits it, compiled by whichever compiler there is. Every text runs on a few
