@@ -218,8 +218,8 @@ TEST_F(HopperCountersTest, EvaluatorsSaveInstructionsOfTheBackwardOnPeakedData) 
     call.run(Pass::kBackward, schedule);
     for (const char* name : {"lssar_backward_dkdv", "lssar_backward_dq"}) {
       const LaunchCounters counters = counts()[name];
-      const uint64_t total = counters.of(InstructionClass::kFma).warps +
-                             counters.of(InstructionClass::kFloat).warps;
+      const uint64_t total =
+          counters.of(InstructionClass::kFma).warps + counters.of(InstructionClass::kFloat).warps;
       executed[name][evaluator] = total - before[name];
       before[name] = total;
     }
@@ -313,13 +313,15 @@ TEST_F(HopperCountersTest, WeightsInSharedMemoryHaveFewBankConflicts) {
   expect_few("lssar_forward");
 }
 
-// Head dim, causal, where dq comes from.
-class HopperConflictsTest : public HopperCountersTest,
-                            public testing::WithParamInterface<std::tuple<int, bool, DqMode>> {};
+// Head dim, causal, where dq comes from, type.
+class HopperConflictsTest
+    : public HopperCountersTest,
+      public testing::WithParamInterface<std::tuple<int, bool, DqMode, DType>> {};
 
 TEST_P(HopperConflictsTest, AreFewerThanTwoPercent) {
-  const auto [dim, causal, dq_mode] = GetParam();
-  const Problem problem = make_problem(causal, dim);
+  const auto [dim, causal, dq_mode, dtype] = GetParam();
+  Problem problem = make_problem(causal, dim);
+  problem.dtype = dtype;
   const Schedule backward = default_for(problem, Pass::kBackward, dq_mode);
   ASSERT_EQ(backward.variant, Variant::kHopper);
   Call call(*engine_, problem, {1, 2, 2, 512, 512});
@@ -334,19 +336,21 @@ TEST_P(HopperConflictsTest, AreFewerThanTwoPercent) {
 
 std::string conflicts_name(const testing::TestParamInfo<HopperConflictsTest::ParamType>& p) {
   constexpr const char* kNames[] = {"split", "atomic", "ordered"};
-  const auto [dim, causal, dq_mode] = p.param;
-  return fmt::format("d{}_{}_{}", dim, causal ? "causal" : "full",
-                     kNames[static_cast<int>(dq_mode)]);
+  const auto [dim, causal, dq_mode, dtype] = p.param;
+  return fmt::format("d{}_{}_{}_{}", dim, causal ? "causal" : "full",
+                     kNames[static_cast<int>(dq_mode)], dtype_name(dtype));
 }
 
 INSTANTIATE_TEST_SUITE_P(Split, HopperConflictsTest,
                          testing::Combine(testing::Values(64, 96, 128, 192, 256), testing::Bool(),
-                                          testing::Values(DqMode::kSplit)),
+                                          testing::Values(DqMode::kSplit),
+                                          testing::Values(DType::kBf16, DType::kFp16)),
                          conflicts_name);
 // With dk and dv on sm_90a as far as the tiles fit.
 INSTANTIATE_TEST_SUITE_P(Sums, HopperConflictsTest,
                          testing::Combine(testing::Values(64, 96, 128), testing::Bool(),
-                                          testing::Values(DqMode::kAtomic, DqMode::kOrdered)),
+                                          testing::Values(DqMode::kAtomic, DqMode::kOrdered),
+                                          testing::Values(DType::kBf16, DType::kFp16)),
                          conflicts_name);
 
 }  // namespace
