@@ -1,7 +1,11 @@
-// Which forms of softplus the cost model expects rows to take.
+// Which forms of softplus rows may take, and the cost model expects them to.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "autotune/kernel_work.h"
+#include "autotune/search_space.h"
+#include "codegen/kernel.h"
 
 namespace lssar {
 namespace {
@@ -54,11 +58,29 @@ TEST(EvaluatorMix, BackwardsTakeTheLinearSoftplusSooner) {
   EXPECT_GT(rows.mix().linear, 0.5);
 }
 
+// The gradient of U^1 jumps at U = 0: it takes the full softplus, whatever the schedule allows, and
+// the tuner does not try others.
 TEST(EvaluatorMix, GradientsOfTheFirstPowerTakeTheFullSoftplus) {
+  const Target target = *target_from_name("sm_90a");
   Rows rows = make_rows(Pass::kBackward, 128, 16384);
-  for (int p : {0, 1}) {
+  for (int p : {0, 1, 2}) {
+    SCOPED_TRACE(p);
+    const Problem& problem = rows.problem;
     rows.problem.p = p;
-    EXPECT_EQ(rows.mix().full, 1) << p;
+    if (p <= 1) EXPECT_EQ(rows.mix().full, 1);
+    const SearchSpace space = search_space(problem, target, Determinism::kAny);
+    ASSERT_FALSE(space.algorithms.empty());
+    const Algorithm& first = space.algorithms[0];
+    const auto is_evaluator = [](const Dimension& d) { return d.name == "hopper.evaluator"; };
+    EXPECT_EQ(std::any_of(first.thread.begin(), first.thread.end(), is_evaluator), p > 1);
+    Schedule full = first.schedule;
+    full.hopper.evaluator = Evaluator::kFull;
+    EXPECT_EQ(canonical_schedule(full, problem) == canonical_schedule(first.schedule, problem),
+              p <= 1);
+    const auto source = [&](const Schedule& schedule) {
+      return source_without_header(emit_kernel(problem, schedule, target).value().source);
+    };
+    EXPECT_EQ(source(full) == source(first.schedule), p <= 1);
   }
 }
 

@@ -379,27 +379,6 @@ TEST(SearchSpace, APassHasOnlyTheDimensionsThatMeanSomethingToIt) {
       EXPECT_NE(dimension.name.rfind("hopper.", 0), 0u) << dimension.name;
 }
 
-// The gradient of U^1 jumps at U = 0: it takes the full softplus, whatever the schedule allows.
-TEST(SearchSpace, GradientsOfTheFirstPowerHaveOneEvaluator) {
-  for (int p : {0, 1, 2}) {
-    SCOPED_TRACE(p);
-    Case c = make_case(Pass::kBackward, 64, "sm_90a");
-    c.problem.p = p;
-    const SearchSpace space = c.space();
-    ASSERT_FALSE(space.algorithms.empty());
-    EXPECT_EQ(dimension_named(space.algorithms[0].thread, "hopper.evaluator") != nullptr, p > 1);
-    Schedule full = space.algorithms[0].schedule;
-    full.hopper.evaluator = Evaluator::kFull;
-    EXPECT_EQ(canonical_schedule(full, c.problem) ==
-                  canonical_schedule(space.algorithms[0].schedule, c.problem),
-              p <= 1);
-    const auto source = [&](const Schedule& schedule) {
-      return source_without_header(emit_kernel(c.problem, schedule, c.target).value().source);
-    };
-    EXPECT_EQ(source(full) == source(space.algorithms[0].schedule), p <= 1);
-  }
-}
-
 // Packed heads are another algorithm where heads share keys; a backward has none.
 TEST(SearchSpace, HeadsThatShareKeysMayBePacked) {
   Case c = make_case(Pass::kForward, 64, "sm_80");
