@@ -224,7 +224,7 @@ TEST_F(HopperCountersTest, EvaluatorsSaveInstructionsOfTheBackwardOnPeakedData) 
       before[name] = total;
     }
   }
-  // Per score 18, 15 and 13.
+  // Per score 19, 15 and 13.
   for (auto& [name, of] : executed) {
     SCOPED_TRACE(name);
     EXPECT_LT(of[Evaluator::kShort], of[Evaluator::kFull] * 9 / 10);
