@@ -67,7 +67,9 @@ TEST(EvaluatorMix, GradientsOfTheFirstPowerTakeTheFullSoftplus) {
     SCOPED_TRACE(p);
     const Problem& problem = rows.problem;
     rows.problem.p = p;
-    if (p <= 1) EXPECT_EQ(rows.mix().full, 1);
+    if (p <= 1) {
+      EXPECT_EQ(rows.mix().full, 1);
+    }
     const SearchSpace space = search_space(problem, target, Determinism::kAny);
     ASSERT_FALSE(space.algorithms.empty());
     const Algorithm& first = space.algorithms[0];
