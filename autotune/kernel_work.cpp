@@ -20,7 +20,7 @@ constexpr LoopSlots kWeighScores = {15.9, 75, 0.23};
 constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
 // In the backward, and what it costs the dk/dv kernel to choose the form, per tile.
-constexpr double kGradBriefSaves = 4.0, kGradLinearSaves = 6.1, kChoiceSlots = 16;
+constexpr double kGradBriefSaves = 4.0, kGradLinearSaves = 7.1, kChoiceSlots = 16;
 constexpr LoopSlots kDkdv = {21.4, 49, 0.25};
 constexpr LoopSlots kDkdvAtomic = {25.25, 49, 0.35};  // with sums of dq
 constexpr LoopSlots kDkdvOrdered = {25.9, 105, 0.75};

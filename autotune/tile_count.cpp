@@ -85,10 +85,11 @@ FormShares form_shares(const Problem& problem, const Schedule& schedule, double 
   const double cut = row.score(std::exp2(-kCutBits / power));
   const double brief = share_above(cut, kBriefLimit);
   if (!is_backward) return {brief, share_above(cut, kLinearLimit)};
-  // Where the linear form is off by 2^-x log2(e).
+  // Where the linear form is off by 2^-x log2(e), and a sigmoid of 1 by ln 2 of that.
   const double most = std::exp2(-kMostBits / power);
   const double allowed = problem.dtype == DType::kFp16 ? kMaxChangeFp16 : kMaxChange;
-  const double limit = std::log2(problem.p * row.weight_per_bit() * M_LOG2E / (most * allowed));
+  const double change = std::max(problem.p * row.weight_per_bit() / most, M_LN2);
+  const double limit = std::log2(change * M_LOG2E / allowed);
   return {brief, std::min(brief, share_above(row.score(most), limit))};
 }
 

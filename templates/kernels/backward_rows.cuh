@@ -54,13 +54,15 @@ LSSAR_DEVICE float inverse_root(float zs) {
   return fma(root * inverse_power, 1.0f - product, root);
 }
 
-// How much an evaluator changes a weight u^(p-1) of the row, relative to it.
+// How much an evaluator changes a weight u^(p-1) of the row, or its gradient, relative to it.
+// Linear, the softplus makes them smaller, and the sigmoid, which is 1 then, the gradient larger.
 template <class Config, Evaluator kEvaluator>
 LSSAR_DEVICE float weight_change(const WeightScale& scale, float u) {
-  const float activation = scale.origin + (u - scale.intercept) / scale.slope;
-  const float error = kEvaluator == kLinearSoftplus ? row_softplus_bits<Config>(-activation)
-                                                    : short_softplus_error(activation);
-  return static_cast<float>(Config::kPower) * scale.slope / u * error;
+  const float activation = scale.activation(u);
+  const float by_softplus = static_cast<float>(Config::kPower) * scale.slope / u;
+  if constexpr (kEvaluator == kLinearSoftplus)
+    return maximum(by_softplus, kLn2) * row_softplus_bits<Config>(-activation);
+  return by_softplus * short_softplus_error(activation);
 }
 
 // Whether an evaluator serves the row: what it changes in most of the weights is less than rounding
@@ -71,8 +73,7 @@ LSSAR_DEVICE bool serves(const WeightScale& scale) {
       IsSame<typename Config::Element, Fp16>::value ? 1.0f / 2048.0f : 1.0f / 256.0f;
   constexpr float kMaxChange = kRounding / 2.0f, kMaxCutChange = 1.0f / 16.0f;
   if (scale.slope == 0.0f) return true;  // no weights
-  const float cut = scale.origin + (Config::kCutWeight - scale.intercept) / scale.slope;
-  return cut >= row_softplus_bits<Config>(kShortLimit) &&
+  return scale.activation(Config::kCutWeight) >= row_softplus_bits<Config>(kShortLimit) &&
          weight_change<Config, kEvaluator>(scale, Config::kCutWeight) <= kMaxCutChange &&
          weight_change<Config, kEvaluator>(scale, Config::kMostWeight) <= kMaxChange;
 }
@@ -90,7 +91,7 @@ LSSAR_DEVICE Evaluator row_evaluator(const WeightScale& scale) {
   return kFullSoftplus;
 }
 
-// The word of RowLimits but for the demand; 0 where something is not finite. The largest base is
+// The word of RowLimits but for the evaluator; 0 where something is not finite. The largest base is
 // `root`, but for what evaluators, and a score that is summed up in another order, change: at most
 // kBaseError of the two terms that it is made of.
 template <class Config>
@@ -122,14 +123,13 @@ LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
   const float root = inverse_root<Config>(stats.zs);
   row.slope = weights.slope * root;
   row.intercept = fma(-weights.origin, weights.slope, weights.intercept) * root;
-  row.range = kWeightRange<typename Config::Element>;
   row.gain = power * num_keys / stats.m * grad_scale * root;
   row.gain_delta = row.gain * delta;
   row.epsilon = power * row_offset<Config>(num_keys) * g_x * grad_scale;
   // The clamp of u to [0, 1] hides a NaN: these factors bring it back.
-  if (is_nan(stats.r) || is_nan(stats.m) || is_nan(stats.zs))
-    row.range = row.gain = row.epsilon = quiet_nan();
-  row.limits = static_cast<u32>(kLinearSoftplus - row_evaluator<Config>(weights));
+  if (is_nan(stats.r) || is_nan(stats.m) || is_nan(stats.zs)) row.gain = row.epsilon = quiet_nan();
+  row.inverse_epsilon = inverse_of_epsilon(row.epsilon);
+  row.limits = static_cast<u32>(row_evaluator<Config>(weights));
   if constexpr (kScalesAhead<Config>)
     row.limits |= gradient_limits<Config>(row, root, stats.largest_score, g_norm);
   return row;

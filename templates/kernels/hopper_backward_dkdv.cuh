@@ -68,7 +68,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   // with that.
   static constexpr bool kGradHasKeyNorm = Config::kSumsDq;
   // Else dv takes the NaN of rows that saw one from dk.
-  static constexpr bool kWeightsHaveRange = Config::kSplitDkdv;
+  static constexpr bool kWeightsKeepNan = Config::kSplitDkdv;
 
   using Part::group;
   using Part::p;
@@ -108,11 +108,11 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     mbarrier_wait(shared.ring().full(cursor.slot), cursor.parity);
   }
 
-  // To the scaler: the largest |v_j|^2 of the warp's keys.
+  // To the scaler: the largest |v_j| of the warp's keys.
   LSSAR_DEVICE void tell_value_norm() const {
-    const u32 largest = largest_row_square(shared.values(), warp_row0());
+    const float norm = square_root(largest_row_square(shared.values(), warp_row0()));
     if (lane_index() != 0) return;
-    store_shared(shared.words() + warp_row0() / kWarpRows * 4, largest);
+    store_shared(shared.words() + warp_row0() / kWarpRows * 4, norm);
     mbarrier_arrive(shared.scales().norms());
   }
 
@@ -171,7 +171,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   LSSAR_DEVICE Evaluator choose_evaluator(const Item& item, int unmasked, u32 demand) const {
     if constexpr (Config::kNumEvaluators == 1) return kFullSoftplus;
     if (Config::kIsCausal && item.first_query < unmasked) return kFullSoftplus;
-    if (Config::kSumsDq && has_residual(item)) return kFullSoftplus;
+    if (!Config::kIsCausal && Config::kSumsDq && has_residual(item)) return kFullSoftplus;
     return evaluator_for(demand);
   }
 
@@ -185,9 +185,8 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   template <bool kWithDv, bool kWithDk, Evaluator kEvaluator>
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int slot,
                           const KeyMask& mask, int step) const {
-    weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsHaveRange,
-               kEvaluator>(s, d, shared.constants(slot), key_norm, warp_row0(), mask, 2 * step,
-                           2 * step + 2);
+    weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsKeepNan, kEvaluator>(
+        s, d, shared.constants(slot), key_norm, warp_row0(), mask, 2 * step, 2 * step + 2);
     if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
     if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
   }
@@ -329,7 +328,9 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     }
     if constexpr (kAddsAtOnce) pin_sum(sums.dk, grads);
     if constexpr (kWithDv) pin_sum(sums.dv, weights);
-    if constexpr (kEvaluator == kFullSoftplus && kWithDk && Config::kSumsDq) {
+    // Causal, who sees no more than three keys does not see all of a tile's.
+    constexpr bool kMayBeFirst = kIsMasked || !Config::kIsCausal;
+    if constexpr (kEvaluator == kFullSoftplus && kMayBeFirst && kWithDk && Config::kSumsDq) {
       if (has_residual(item)) add_residual(sums, work, item, mask);
     }
   }
@@ -423,7 +424,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     } else {
       sums.dk.clear();
       sweep<true, true>(sums, work);
-      if constexpr (!kWeightsHaveRange) take_nan(sums.dv, sums.dk);
+      if constexpr (!kWeightsKeepNan) take_nan(sums.dv, sums.dk);
       work.renew();
       write_values(sums.dv, work);
     }

@@ -308,29 +308,29 @@ struct DkdvScaler {
   LSSAR_DEVICE float value_norm() {
     mbarrier_wait(shared.scales().norms(), owned_cursor.parity);
     owned_cursor.advance();
-    u32 largest = 0;
-#pragma unroll
-    for (int i = 0; i < Shape::kConsumerWarps; ++i) {
-      u32 square;
-      load_shared(square, shared.words() + i * 4);
-      largest = square > largest ? square : largest;
-    }
+    u32 norm = 0;  // its bits order like it
+    if (lane_index() < Shape::kConsumerWarps) load_shared(norm, shared.words() + lane_index() * 4);
+    const u32 largest = warp_maximum(norm);
     arrive(shared.owned_ring().empty(0));  // there are other words for other keys
-    return square_root(float_from_bits(largest));
+    return float_from_bits(largest);
   }
 
   LSSAR_DEVICE void scale_slot(Scale& scale, float norm) {
+    pin_register(shared.base);  // no register for each thing at a distance from it
     const auto constants = shared.constants(cursor.slot);
     wait_slot();
     u32 demand;
     const u32 bound = largest_bound(constants, norm, demand);
     const float ratio = scale.template make_room<Scale::kTargetOfBound>(bound);
-    scale_rows(constants, scale.factor);
+    store({ratio, demand});  // before the rows are scaled: then registers are scarce
+    scale_rows(constants, scale.factor, scale.inverse());
     if (lane_index() == 0) shared.scales().store_factor(scale.factor);
-    finish_slot({ratio, demand});
+    finish_slot();
   }
-  LSSAR_DEVICE void finish_slot(const SlotScale& scale) {
+  LSSAR_DEVICE void store(const SlotScale& scale) const {
     if (lane_index() == 0) shared.scales().store(cursor.slot, scale);
+  }
+  LSSAR_DEVICE void finish_slot() {
     arrive(shared.scales().ready(cursor.slot));
     cursor.advance();
   }
@@ -340,7 +340,8 @@ struct DkdvScaler {
     if constexpr (Config::kSplitDkdv) {
       for (int i = 0; i < num_items; ++i) {
         wait_slot();
-        finish_slot({1.0f, warp_maximum(shared.constants(cursor.slot).largest_demand())});
+        store({1.0f, warp_maximum(shared.constants(cursor.slot).largest_demand())});
+        finish_slot();
       }
     }
     const float norm = value_norm();

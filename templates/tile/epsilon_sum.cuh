@@ -13,7 +13,7 @@
 namespace lssar_device {
 
 // Of a row's constants, as RowConstants::pack_to lays them out.
-inline constexpr int kEpsilonIdx = 5;
+inline constexpr int kEpsilonIdx = 5, kInverseEpsilonIdx = 6;
 
 template <class Config>
 struct EpsilonSum {
@@ -50,7 +50,10 @@ struct EpsilonSum {
     const float sum = quad_sum(sums[half]);
     const float num_keys = static_cast<float>(visible);
     const float offset = row_offset<Config>(num_keys);
-    if (offset != 0.0f && (lane_index() & 3) == 0) constants[kEpsilonIdx] = sum * offset / num_keys;
+    if (offset == 0.0f || (lane_index() & 3) != 0) return;
+    const float epsilon = sum * offset / num_keys;
+    constants[kEpsilonIdx] = epsilon;
+    constants[kInverseEpsilonIdx] = inverse_of_epsilon(epsilon);
   }
 };
 

@@ -53,7 +53,7 @@ struct GradScale {
     const int wanted = 2 * kExponentBias + kTarget - static_cast<int>(largest >> 23);
     const int exponent = minimum(maximum(wanted, 1), kLargestExponent);
     const float lower = float_from_bits(static_cast<u32>(exponent) << 23);
-    const float ratio = lower / factor;
+    const float ratio = lower * inverse();
     factor = lower;
     return ratio;
   }
@@ -83,7 +83,11 @@ struct GradScale {
     apply(largest, grads, {1.0f, 1.0f}, sums);
   }
 
-  LSSAR_DEVICE float inverse() const { return 1.0f / factor; }
+  // Of a power of two from 2^-126 to 2^126: without a division.
+  LSSAR_DEVICE float inverse() const {
+    if constexpr (!kIsNeeded) return 1.0f;
+    return float_from_bits((2u * kExponentBias << 23) - bits_of_float(factor));
+  }
 };
 
 // Whether the dk/dv kernel's scale may be found ahead of dS', from bounds (tile/scale_ahead.cuh):

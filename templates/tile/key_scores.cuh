@@ -13,7 +13,7 @@ struct PackedConstants {
   static constexpr int kPitch = kRowConstantBytes;
 
   u32 base;
-  template <bool kHasRange>
+  template <bool kWithInverse>
   LSSAR_DEVICE RowConstants load(int query) const {
     return load_row_constants_shared(base + query * kRowConstantBytes);
   }
@@ -28,11 +28,16 @@ struct PlanarConstants {
   static constexpr int kBytes = 2 * kPlaneBytes;
 
   u32 base;
-  template <bool kHasRange>
+  template <bool kWithInverse>
   LSSAR_DEVICE RowConstants load(int query) const {
-    float low[4], high[kHasRange ? 4 : 2];
+    float low[4], high[kWithInverse ? 4 : 2];
     load_shared(low, base + query * kVectorBytes);
-    load_shared(high, base + kPlaneBytes + query * kVectorBytes);
+    const u32 second = base + kPlaneBytes + query * kVectorBytes;
+    if constexpr (kWithInverse) {
+      load_shared_whole(high, second);
+    } else {
+      load_shared(high, second);
+    }
     RowConstants constants{};
     constants.unpack_from(low, high);
     return constants;
@@ -60,14 +65,14 @@ struct KeyMask {
 };
 
 // s: products k_j q_i -> M_ij kWeightRange; d: products v_j g_i -> dS'_ij, with kGradHasKeyNorm
-// / |k_j|. kWithDk false: only M. kHasRange: weights are NaN, too, in rows that saw one. `row0` is
+// / |k_j|. kWithDk false: only M. kKeepsNan: weights are NaN, too, in rows that saw one. `row0` is
 // the warp's first row in the block, key_norm 1 / |k_j|. Tiles of 8 queries from first_tile up to
 // end_tile.
 //
 // Hidden weights and gradients become 0 under one branch for all tiles: elsewhere the mask costs
 // that branch. NOTE: after the evaluation, when the row constants are not needed any more. Before
 // it (scores become -infinity) the branch took up to 1 slot per score more, or spilled.
-template <class Config, bool kWithDk, bool kGradHasKeyNorm, bool kHasRange,
+template <class Config, bool kWithDk, bool kGradHasKeyNorm, bool kKeepsNan,
           Evaluator kEvaluator = kFullSoftplus, class Constants, int kTiles>
 LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants constants,
                              const float (&key_norm)[2], int row0, KeyMask mask, int first_tile = 0,
@@ -79,12 +84,13 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
   const auto is_hidden = [&](int n, int e) {
     return row0 + fragment_row(e / 2) - (fragment_col(n) + e % 2) > mask.limit;
   };
+  constexpr bool kWithInverse = kKeepsNan || (kWithDk && kEvaluator == kLinearSoftplus);
   RowConstants rows[kTiles][2];
 #pragma unroll
   for (int n = first_tile; n < end_tile; ++n)
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
-      rows[n][c] = constants.template load<kHasRange>(n * kTileCols + c);
+      rows[n][c] = constants.template load<kWithInverse>(n * kTileCols + c);
       s.at[n][c] *= rows[n][c].score_scale * key_norm[0];
       s.at[n][2 + c] *= rows[n][c].score_scale * key_norm[1];
     }
@@ -93,7 +99,7 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       float grad;
-      weight_and_gradient<Config, kHasRange, kEvaluator>(s.at[n][e], kWithDk ? d.at[n][e] : 0.0f,
+      weight_and_gradient<Config, kKeepsNan, kEvaluator>(s.at[n][e], kWithDk ? d.at[n][e] : 0.0f,
                                                          rows[n][e % 2], s.at[n][e], grad);
       if constexpr (kWithDk) d.at[n][e] = kGradHasKeyNorm ? grad * key_norm[e / 2] : grad;
     }

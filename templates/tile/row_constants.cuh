@@ -7,8 +7,8 @@
 
 namespace lssar_device {
 
-// With c'_i = c_i / |q_i| and root_i = zs_i^(-1/p), at most 1. A row without gradient (dead, or
-// without keys) is all zeros; one that saw a NaN has NaN in range, gain and epsilon.
+// With c'_i = c_i / |q_i| and root_i = zs_i^(-1/p), at most 1. A row that saw a NaN has NaN in gain
+// and both epsilons; one past the end is all zeros.
 //
 // The base, whose power p is the weight M_ij, is u_ij root_i = saturate(slope A_ij + intercept): so
 // weights need no division by zs_i. The forward's distance from the largest activation
@@ -18,11 +18,11 @@ struct RowConstants {
   float score_scale;  // c'_i log2(e)
   float slope;
   float intercept;
-  float gain;        // p N_i c'_i root_i / (m_i R_i)
-  float gain_delta;  // gain g_i o_i
-  float epsilon;     // eps_i c'_i / R_i
-  float range;       // kWeightRange
-  u32 limits;        // RowLimits
+  float gain;             // p N_i c'_i root_i / (m_i R_i)
+  float gain_delta;       // gain g_i o_i
+  float epsilon;          // eps_i c'_i / R_i
+  float inverse_epsilon;  // see inverse_of_epsilon
+  u32 limits;             // RowLimits
 
   LSSAR_DEVICE void unpack_low(const float (&low)[4]) {
     score_scale = low[0];
@@ -34,15 +34,15 @@ struct RowConstants {
     unpack_low(low);
     gain_delta = high[0];
     epsilon = high[1];
-    range = high[2];
+    inverse_epsilon = high[2];
     limits = bits_of_float(high[3]);
   }
-  // Without the range, and what comes after.
+  // Without the inverse of epsilon, and what comes after.
   LSSAR_DEVICE void unpack_from(const float (&low)[4], const float (&high)[2]) {
     unpack_low(low);
     gain_delta = high[0];
     epsilon = high[1];
-    range = 0.0f;
+    inverse_epsilon = 0.0f;
     limits = 0;
   }
   LSSAR_DEVICE void pack_to(float (&low)[4], float (&high)[4]) const {
@@ -52,7 +52,7 @@ struct RowConstants {
     low[3] = gain;
     high[0] = gain_delta;
     high[1] = epsilon;
-    high[2] = range;
+    high[2] = inverse_epsilon;
     high[3] = float_from_bits(limits);
   }
 };
@@ -82,17 +82,34 @@ LSSAR_DEVICE RowConstants load_row_constants_global(const float* row) {
   return constants;
 }
 
-LSSAR_DEVICE RowConstants no_gradient() { return {}; }
+// Instead of infinity, or NaN, the largest number, whose inverse is nothing, too.
+LSSAR_DEVICE float limit_inverse(float inverse) {
+  constexpr float kLargest = 3.402823466e38f;
+  return absolute(inverse) < infinity() ? inverse : kLargest;
+}
+
+// Finite, or NaN if epsilon is: times 0 it is 0, or NaN.
+LSSAR_DEVICE float inverse_of_epsilon(float epsilon) {
+  return is_nan(epsilon) ? epsilon : limit_inverse(1.0f / epsilon);
+}
+
+// Of a row that is dead, or without keys.
+LSSAR_DEVICE RowConstants no_gradient() {
+  RowConstants row{};
+  row.inverse_epsilon = inverse_of_epsilon(0.0f);
+  row.limits = kLinearSoftplus;
+  return row;
+}
 
 // What holds for the whole row, in a word.
 //   bits 31-16: the upper half of a float32, at most 2^126: no less than |gain| |g_i| w s, w the
 //               largest base^(p-1) and s the largest sigmoid (tile/scale_ahead.cuh)
 //   bits 13-9:  how often w can be doubled and is at most 1
 //   bits 8-2:   the same of s
-//   bits 1-0:   demand: kLinearSoftplus - the least evaluator that serves the row
-// All but the demand are 0 where nobody asks.
+//   bits 1-0:   the cheapest evaluator that serves the row; kFullSoftplus past the end
+// All but the evaluator are 0 where nobody asks.
 struct RowLimits {
-  static constexpr u32 kDemandMask = 3;
+  static constexpr u32 kEvaluatorMask = 3;
   static constexpr u32 kSigmoidShift = 2, kSigmoidMask = 127, kMostSigmoid = 126;
   static constexpr u32 kWeightShift = 9, kWeightMask = 31;
   static constexpr u32 kBoundMask = 0xffff0000u;
@@ -109,7 +126,8 @@ struct RowLimits {
            doublings(w, kWeightMask) << kWeightShift | doublings(s, kMostSigmoid) << kSigmoidShift;
   }
 
-  LSSAR_DEVICE u32 demand() const { return word & kDemandMask; }
+  // The larger, the dearer the evaluator.
+  LSSAR_DEVICE u32 demand() const { return ~word & kEvaluatorMask; }
   LSSAR_DEVICE u32 weight_doublings() const { return word >> kWeightShift & kWeightMask; }
   LSSAR_DEVICE u32 sigmoid_doublings() const { return word >> kSigmoidShift & kSigmoidMask; }
   LSSAR_DEVICE float bound() const { return float_from_bits(word & kBoundMask); }
@@ -117,21 +135,31 @@ struct RowLimits {
 
 // What serves rows of at most this demand.
 LSSAR_DEVICE Evaluator evaluator_for(u32 demand) {
-  return static_cast<Evaluator>(kLinearSoftplus - demand);
+  return static_cast<Evaluator>(RowLimits::kEvaluatorMask - demand);
 }
 
-// From score x (bits) and d = g_i v_j: the weight M_ij kWeightRange, with kHasRange NaN in a row
+// From score x (bits) and d = g_i v_j: the weight M_ij kWeightRange, with kKeepsNan NaN in a row
 // that saw one, and
 //   dS'_ij = dS_ij c'_i = (base^(p-1) (gain D - gain_delta) - epsilon) sigmoid(S_ij).
-// NOTE: saturating hides a NaN; without the range the weight of a row that saw one is finite.
-template <class Config, bool kHasRange, Evaluator kEvaluator = kFullSoftplus>
+// Linear: where there are weights the sigmoid is 1; beside epsilon it counts for every score, but
+// costs one instruction less with epsilon's inverse.
+// NOTE: saturating hides a NaN; without kKeepsNan the weight of a row that saw one is finite.
+template <class Config, bool kKeepsNan, Evaluator kEvaluator = kFullSoftplus>
 LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row, float& weight,
                                       float& grad) {
+  constexpr float kRange = kWeightRange<typename Config::Element>;
   const Activation a = activation_of<Config, kEvaluator>(x);
   const float base = fma_saturate(a.softplus, row.slope, row.intercept);
   const float slope = Config::power_slope(base);
-  weight = base * slope * (kHasRange ? row.range : kWeightRange<typename Config::Element>);
-  grad = fma(slope, fma(row.gain, d, -row.gain_delta), -row.epsilon) * a.sigmoid;
+  weight =
+      kKeepsNan ? fma(base * kRange, slope, row.inverse_epsilon * 0.0f) : base * slope * kRange;
+  const float change = fma(row.gain, d, -row.gain_delta);
+  if constexpr (kEvaluator == kLinearSoftplus) {
+    const float u = exp2_approx(-x), inverse = -row.inverse_epsilon;  // u up to infinity
+    grad = fma(slope, change, reciprocal_approx(fma(u, inverse, inverse)));
+  } else {
+    grad = fma(slope, change, -row.epsilon) * a.sigmoid;
+  }
 }
 
 // Products that dS' takes part in for dq, from the keys the first row of a tile sees: 2 = also what

@@ -5,8 +5,9 @@
 //
 // w_i is the row's largest base^(p-1), s_i its largest sigmoid: the first factors, and about what
 // w_i and s_i are, come with the row constants (RowLimits). These are then multiplied by the scale,
-// so that dS' comes out with it. Rows, or keys, that saw NaN or infinity do not count: all their
-// dS' are NaN or infinite.
+// so that dS' comes out with it. (The linear form has 1 for the sigmoid beside a weight, which for
+// the row's large weights is no more than rounding above s_i.) Rows, or keys, that saw NaN or
+// infinity do not count: all their dS' are NaN or infinite.
 #pragma once
 
 #include "templates/ptx/convert.cuh"
@@ -66,10 +67,10 @@ struct SlotScales {
   LSSAR_DEVICE u32 address(int slot) const { return base + kScalesOffset + slot * kScaleBytes; }
 };
 
-// Bits of the largest |x|^2 of the finite ones among kWarpRows rows of a SwizzledTile, from row0
-// on. REQUIRES: called by a whole warp.
+// The largest |x|^2 of the finite ones among kWarpRows rows of a SwizzledTile, from row0 on.
+// REQUIRES: called by a whole warp.
 template <class Tile>
-LSSAR_DEVICE u32 largest_row_square(const Tile& tile, int row0) {
+LSSAR_DEVICE float largest_row_square(const Tile& tile, int row0) {
   using Element = typename Tile::Element;
   constexpr int kRowLanes = kWarpThreads / kWarpRows;
   const int row = row0 + warp_group_lane() % kWarpRows;
@@ -89,18 +90,17 @@ LSSAR_DEVICE u32 largest_row_square(const Tile& tile, int row0) {
   }
   static_assert(kRowLanes == 2, "of two lanes");
   square += shuffle_xor(square, kWarpRows);
-  return warp_maximum(square < infinity() ? bits_of_float(square) : 0);
+  return float_from_bits(warp_maximum(square < infinity() ? bits_of_float(square) : 0));
 }
 
 // Calls `process` with the address of the low and of the high half of each of the lane's rows.
 template <int kQueries, class Process>
 LSSAR_DEVICE void for_each_lane_row(const PlanarConstants<kQueries>& rows, const Process& process) {
   using Rows = PlanarConstants<kQueries>;
+  u32 low = rows.base + warp_group_lane() * Rows::kPitch;
 #pragma unroll 1
-  for (int first = 0; first < kQueries; first += kWarpThreads) {
-    const int query = first + warp_group_lane();
-    if (kQueries % kWarpThreads != 0 && query >= kQueries) break;
-    const u32 low = rows.base + query * Rows::kPitch;
+  for (int first = 0; first < kQueries; first += kWarpThreads, low += kWarpThreads * Rows::kPitch) {
+    if (kQueries % kWarpThreads != 0 && first + warp_group_lane() >= kQueries) break;
     LSSAR_INLINE_CALL process(low, low + Rows::kPlaneBytes);
   }
 }
@@ -120,16 +120,16 @@ LSSAR_DEVICE u32 largest_bound(const PlanarConstants<kQueries>& rows, float valu
   u32 largest = 0, most_demand = 0;
   for_each_lane_row(rows, [&](u32 low, u32 high) {
     float head[4], x[4];
-    load_shared(head, low);
     load_shared(x, high);
-    const float gain = head[3];
     const RowLimits limits{bits_of_float(x[3])};
     most_demand = limits.demand() > most_demand ? limits.demand() : most_demand;
     const int w = static_cast<int>(limits.weight_doublings());
     const int s = static_cast<int>(limits.sigmoid_doublings());
     const float delta = absolute(x[0]), epsilon = absolute(x[1]);
-    const float rest = fma(absolute(gain) + delta + epsilon, power_of_two(-kGuard),
-                           fma(delta, power_of_two(-w), epsilon) * power_of_two(-s));
+    const float at_most = fma(delta, power_of_two(-w), epsilon) * power_of_two(-s);
+    load_shared(head, low);
+    const float gain = absolute(head[3]);
+    const float rest = fma(gain + delta + epsilon, power_of_two(-kGuard), at_most);
     if (!(rest < infinity())) return;
     const float product = limits.bound() * value_norm;
     // Undone are w, s and that they were rounded up.
@@ -144,15 +144,17 @@ LSSAR_DEVICE u32 largest_bound(const PlanarConstants<kQueries>& rows, float valu
 // REQUIRES: called by a whole warp. NOTE: whole vectors: words by themselves would meet a bank four
 // times.
 template <int kQueries>
-LSSAR_DEVICE void scale_rows(const PlanarConstants<kQueries>& rows, float factor) {
+LSSAR_DEVICE void scale_rows(const PlanarConstants<kQueries>& rows, float factor,
+                             float inverse_factor) {
   for_each_lane_row(rows, [&](u32 low, u32 high) {
-    float head[4], x[4];
-    load_shared(head, low);
+    float x[4];
+    load_shared(x, low);
+    x[3] *= factor;
+    store_shared(low, x);
     load_shared(x, high);
-    head[3] *= factor;
     x[0] *= factor;
     x[1] *= factor;
-    store_shared(low, head);
+    x[2] = limit_inverse(x[2] * inverse_factor);
     store_shared(high, x);
   });
 }

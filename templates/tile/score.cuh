@@ -66,7 +66,7 @@ enum Evaluator {
 };
 
 // Of a score: its activation, as the evaluator has it, and its sigmoid, which counts for every
-// score and is never abridged.
+// score: never abridged, and not had from kLinearSoftplus.
 struct Activation {
   float softplus;
   float sigmoid;
@@ -76,10 +76,11 @@ LSSAR_DEVICE Activation activation_of(float x) {
   if constexpr (kEvaluator == kFullSoftplus) {
     const float softplus = softplus_bits<Config>(x);
     return {softplus, sigmoid_of(x, softplus)};
-  } else {
+  } else if constexpr (kEvaluator == kShortSoftplus) {
     const float u = exp2_approx(-x);  // up to infinity: a sigmoid of 0, an activation of no weight
-    const float softplus = kEvaluator == kShortSoftplus ? short_softplus_from(x, u) : x;
-    return {softplus, reciprocal_approx(1.0f + u)};
+    return {short_softplus_from(x, u), reciprocal_approx(1.0f + u)};
+  } else {
+    return {x, quiet_nan()};
   }
 }
 
@@ -138,6 +139,8 @@ struct WeightScale {
   LSSAR_DEVICE float apply(float softplus) const {
     return fma_saturate(softplus - origin, slope, intercept);
   }
+  // The activation of a weight u > 0. REQUIRES: slope != 0.
+  LSSAR_DEVICE float activation(float u) const { return origin + (u - intercept) / slope; }
 };
 
 // b_i: the offset, but 0 in rows of at most three keys.
@@ -166,8 +169,8 @@ template <class Config>
 LSSAR_DEVICE bool has_scores_above(const WeightScale& s, float limit) {
   constexpr float kMaxCancelling = 64.0f;
   if (s.slope == 0.0f) return true;  // no weights
-  const float cut = s.origin + (Config::kCutWeight - s.intercept) / s.slope;
-  return cut >= row_softplus_bits<Config>(limit) && s.origin * s.slope <= kMaxCancelling;
+  return s.activation(Config::kCutWeight) >= row_softplus_bits<Config>(limit) &&
+         s.origin * s.slope <= kMaxCancelling;
 }
 
 // Every weight is 0.

@@ -246,10 +246,10 @@ TEST(CostModel, HasTheSlotsOfTheTable) {
                               Backward{128, DType::kBf16, Evaluator::kFull, 23.4, 22.2},
                               Backward{64, DType::kFp16, Evaluator::kFull, 23.9, 23.7},
                               Backward{128, DType::kFp16, Evaluator::kFull, 24.6, 24.4},
-                              Backward{64, DType::kBf16, Evaluator::kLinear, 17.0, 15.4},
-                              Backward{128, DType::kBf16, Evaluator::kLinear, 17.8, 16.1},
-                              Backward{64, DType::kFp16, Evaluator::kLinear, 18.1, 17.6},
-                              Backward{128, DType::kFp16, Evaluator::kLinear, 19.0, 18.3}}) {
+                              Backward{64, DType::kBf16, Evaluator::kLinear, 16.0, 14.4},
+                              Backward{128, DType::kBf16, Evaluator::kLinear, 16.9, 15.1},
+                              Backward{64, DType::kFp16, Evaluator::kLinear, 16.9, 16.6},
+                              Backward{128, DType::kFp16, Evaluator::kLinear, 17.6, 17.3}}) {
     Case c = make_case(Pass::kBackward, row.dim, 48 * 1280, "sm_90a", false);
     c.problem.dtype = row.dtype;
     Schedule schedule = c.standard();
