@@ -29,6 +29,9 @@ constexpr LoopSlots kEpsilon = {16, 85, 0};
 // In fp16 more: dS' has a scale, and dk/dv's weights a range, which is all where that is found
 // ahead.
 constexpr double kDkdvScaleSlots = 3.6, kDkdvRangeSlots = 1.1, kDqScaleSlots = 2.2;
+// In the dk/dv kernel where it is not found ahead: a row constant that is loaded by itself, but
+// for the linear form.
+constexpr double kConstantSlots = 0.5;
 // Weights through shared memory: the stores; written, and read as rows, at 2 bytes each.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
 constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, where nothing is skipped
@@ -195,8 +198,11 @@ KernelWork dkdv_work(const WorkContext& c) {
   both.slots = with_forms(c, slots, power);
   if (may_abridge_softplus(c.problem, s) && s.hopper.evaluator != Evaluator::kFull)
     both.slots.tile += kChoiceSlots;
-  if (c.problem.dtype == DType::kFp16)
-    both.slots.base += c.is_hopper() && !has_sums ? kDkdvRangeSlots : kDkdvScaleSlots;
+  const bool is_fp16 = c.problem.dtype == DType::kFp16;
+  const bool scales_ahead = is_fp16 && c.is_hopper() && !has_sums;
+  if (is_fp16) both.slots.base += scales_ahead ? kDkdvRangeSlots : kDkdvScaleSlots;
+  if (c.is_hopper() && !scales_ahead)
+    both.slots.base += kConstantSlots * (1 - c.figures.evaluator_mix(s).linear);
   both.loaded = c.d() + c.dv();
   if (has_sums) both.rows_products += c.d();
 

@@ -33,7 +33,7 @@ struct HopperDkdvShape {
   using QueryTile = SwizzledTile<Element, BLOCK_Q, Config::kHeadDim>;
   using GradTile = SwizzledTile<Element, BLOCK_Q, Config::kHeadDimV>;
   using ScoreTile = SwizzledTile<Element, BLOCK_N, BLOCK_Q>;
-  using Constants = PlanarConstants<BLOCK_Q>;
+  using Constants = PlanarConstants<BLOCK_Q, kScalesAhead<Config>>;
 
   // Columns of dq that a consumer makes: half of them, in whole chunks where there are several. The
   // second consumer's are the last ones, so that its first may be the other's too (d = 192).

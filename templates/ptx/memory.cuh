@@ -64,16 +64,6 @@ LSSAR_DEVICE void load_shared(float (&value)[4], u32 address) {
                : "r"(address));
 }
 
-// The same, by one load whichever of them are used: of four floats the assembler would load the
-// used ones by themselves. REQUIRES: address % 16 == 0.
-LSSAR_DEVICE void load_shared_whole(float (&value)[4], u32 address) {
-  asm volatile(
-      "{ .reg .b64 low, high; ld.shared.v2.b64 {low, high}, [%4]; mov.b64 {%0, %1}, low; "
-      "mov.b64 {%2, %3}, high; }"
-      : "=f"(value[0]), "=f"(value[1]), "=f"(value[2]), "=f"(value[3])
-      : "r"(address));
-}
-
 // Four 8x8 matrices of 16-bit elements; lanes 8i..8i+7 give the row addresses of matrix i.
 LSSAR_DEVICE void load_matrices(u32 (&matrices)[4], u32 row_address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -13,7 +13,7 @@
 namespace lssar_device {
 
 // Of a row's constants, as RowConstants::pack_to lays them out.
-inline constexpr int kEpsilonIdx = 5, kInverseEpsilonIdx = 6;
+inline constexpr int kEpsilonIdx = 5, kInverseEpsilonIdx = 7;
 
 template <class Config>
 struct EpsilonSum {

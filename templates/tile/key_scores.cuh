@@ -13,34 +13,45 @@ struct PackedConstants {
   static constexpr int kPitch = kRowConstantBytes;
 
   u32 base;
-  template <bool kWithInverse>
+  template <bool kWithEpsilon, bool kWithInverse>
   LSSAR_DEVICE RowConstants load(int query) const {
     return load_row_constants_shared(base + query * kRowConstantBytes);
   }
 };
 
 // ... or in two planes of four floats per row: the four columns of a quad then lie on different
-// banks.
-template <int kQueries>
+// banks. In the second, limits, epsilon, gain_delta, inverse_epsilon, a lane loads only what it
+// uses: every word costs the warp a pass, though it is four different ones. kIsScaled: scale_rows
+// has put gain_delta where the limits were, for one load with epsilon.
+template <int kQueries, bool kIsScaled>
 struct PlanarConstants {
   static constexpr int kPitch = kVectorBytes;
   static constexpr int kPlaneBytes = kQueries * kVectorBytes;
   static constexpr int kBytes = 2 * kPlaneBytes;
 
   u32 base;
-  template <bool kWithInverse>
+  // Without limits, and with gain_delta only where there is an epsilon.
+  template <bool kWithEpsilon, bool kWithInverse>
   LSSAR_DEVICE RowConstants load(int query) const {
-    float low[4], high[kWithInverse ? 4 : 2];
+    RowConstants row{};
+    float low[4], pair[2];
     load_shared(low, base + query * kVectorBytes);
-    const u32 second = base + kPlaneBytes + query * kVectorBytes;
+    row.unpack_low(low);
+    const u32 high = base + kPlaneBytes + query * kVectorBytes;
     if constexpr (kWithInverse) {
-      load_shared_whole(high, second);
-    } else {
-      load_shared(high, second);
+      load_shared(pair, high + 8);
+      row.gain_delta = pair[0];
+      row.inverse_epsilon = pair[1];
+      if constexpr (kWithEpsilon) load_shared(row.epsilon, high + 4);
+    } else if constexpr (kWithEpsilon && kIsScaled) {
+      load_shared(pair, high);
+      row.gain_delta = pair[0];
+      row.epsilon = pair[1];
+    } else if constexpr (kWithEpsilon) {
+      load_shared(row.epsilon, high + 4);
+      load_shared(row.gain_delta, high + 8);
     }
-    RowConstants constants{};
-    constants.unpack_from(low, high);
-    return constants;
+    return row;
   }
   // Of the lane's share of the rows. NOTE: words by themselves would meet a bank four times.
   LSSAR_DEVICE u32 largest_demand() const {
@@ -51,12 +62,15 @@ struct PlanarConstants {
       if (kQueries % kWarpThreads != 0 && query >= kQueries) break;
       float high[4];
       load_shared(high, base + kPlaneBytes + query * kVectorBytes);
-      const u32 demand = RowLimits{bits_of_float(high[3])}.demand();
+      const u32 demand = RowLimits{bits_of_float(high[0])}.demand();
       largest = demand > largest ? demand : largest;
     }
     return largest;
   }
 };
+
+template <int kQueries>
+using ScaledConstants = PlanarConstants<kQueries, true>;
 
 // Key row r of the block sees query column c of the tile where r - c <= limit.
 struct KeyMask {
@@ -84,13 +98,15 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
   const auto is_hidden = [&](int n, int e) {
     return row0 + fragment_row(e / 2) - (fragment_col(n) + e % 2) > mask.limit;
   };
-  constexpr bool kWithInverse = kKeepsNan || (kWithDk && kEvaluator == kLinearSoftplus);
+  constexpr bool kIsLinear = kEvaluator == kLinearSoftplus;
+  constexpr bool kWithEpsilon = kWithDk && !kIsLinear;
+  constexpr bool kWithInverse = kKeepsNan || (kWithDk && kIsLinear);
   RowConstants rows[kTiles][2];
 #pragma unroll
   for (int n = first_tile; n < end_tile; ++n)
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
-      rows[n][c] = constants.template load<kWithInverse>(n * kTileCols + c);
+      rows[n][c] = constants.template load<kWithEpsilon, kWithInverse>(n * kTileCols + c);
       s.at[n][c] *= rows[n][c].score_scale * key_norm[0];
       s.at[n][2 + c] *= rows[n][c].score_scale * key_norm[1];
     }

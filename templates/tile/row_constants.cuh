@@ -7,8 +7,8 @@
 
 namespace lssar_device {
 
-// With c'_i = c_i / |q_i| and root_i = zs_i^(-1/p), at most 1. A row that saw a NaN has NaN in gain
-// and both epsilons; one past the end is all zeros.
+// With c'_i = c_i / |q_i| and root_i = zs_i^(-1/p), at most 1. A row whose statistics are NaN has
+// NaN in gain and both epsilons.
 //
 // The base, whose power p is the weight M_ij, is u_ij root_i = saturate(slope A_ij + intercept): so
 // weights need no division by zs_i. The forward's distance from the largest activation
@@ -19,10 +19,10 @@ struct RowConstants {
   float slope;
   float intercept;
   float gain;             // p N_i c'_i root_i / (m_i R_i)
-  float gain_delta;       // gain g_i o_i
-  float epsilon;          // eps_i c'_i / R_i
-  float inverse_epsilon;  // see inverse_of_epsilon
   u32 limits;             // RowLimits
+  float epsilon;          // eps_i c'_i / R_i
+  float gain_delta;       // gain g_i o_i
+  float inverse_epsilon;  // see inverse_of_epsilon
 
   LSSAR_DEVICE void unpack_low(const float (&low)[4]) {
     score_scale = low[0];
@@ -32,28 +32,20 @@ struct RowConstants {
   }
   LSSAR_DEVICE void unpack_from(const float (&low)[4], const float (&high)[4]) {
     unpack_low(low);
-    gain_delta = high[0];
+    limits = bits_of_float(high[0]);
     epsilon = high[1];
-    inverse_epsilon = high[2];
-    limits = bits_of_float(high[3]);
-  }
-  // Without the inverse of epsilon, and what comes after.
-  LSSAR_DEVICE void unpack_from(const float (&low)[4], const float (&high)[2]) {
-    unpack_low(low);
-    gain_delta = high[0];
-    epsilon = high[1];
-    inverse_epsilon = 0.0f;
-    limits = 0;
+    gain_delta = high[2];
+    inverse_epsilon = high[3];
   }
   LSSAR_DEVICE void pack_to(float (&low)[4], float (&high)[4]) const {
     low[0] = score_scale;
     low[1] = slope;
     low[2] = intercept;
     low[3] = gain;
-    high[0] = gain_delta;
+    high[0] = float_from_bits(limits);
     high[1] = epsilon;
-    high[2] = inverse_epsilon;
-    high[3] = float_from_bits(limits);
+    high[2] = gain_delta;
+    high[3] = inverse_epsilon;
   }
 };
 constexpr int kRowConstantBytes = 32;
@@ -82,18 +74,18 @@ LSSAR_DEVICE RowConstants load_row_constants_global(const float* row) {
   return constants;
 }
 
-// Instead of infinity, or NaN, the largest number, whose inverse is nothing, too.
+// Instead of infinity the largest number, whose inverse is nothing, too.
 LSSAR_DEVICE float limit_inverse(float inverse) {
   constexpr float kLargest = 3.402823466e38f;
-  return absolute(inverse) < infinity() ? inverse : kLargest;
+  return absolute(inverse) == infinity() ? kLargest : inverse;
 }
 
-// Finite, or NaN if epsilon is: times 0 it is 0, or NaN.
-LSSAR_DEVICE float inverse_of_epsilon(float epsilon) {
-  return is_nan(epsilon) ? epsilon : limit_inverse(1.0f / epsilon);
-}
+// Finite, or NaN if epsilon is: times 0 it is 0, or NaN. From 2^126 on, epsilon comes back
+// infinite.
+LSSAR_DEVICE float inverse_of_epsilon(float epsilon) { return limit_inverse(1.0f / epsilon); }
 
-// Of a row that is dead, or without keys.
+// Of a row that is dead, without keys, or not there. (Where a tile of rows is copied, those past
+// the end are all zeros instead.)
 LSSAR_DEVICE RowConstants no_gradient() {
   RowConstants row{};
   row.inverse_epsilon = inverse_of_epsilon(0.0f);
@@ -106,10 +98,12 @@ LSSAR_DEVICE RowConstants no_gradient() {
 //               largest base^(p-1) and s the largest sigmoid (tile/scale_ahead.cuh)
 //   bits 13-9:  how often w can be doubled and is at most 1
 //   bits 8-2:   the same of s
-//   bits 1-0:   the cheapest evaluator that serves the row; kFullSoftplus past the end
-// All but the evaluator are 0 where nobody asks.
+//   bits 1-0:   the cheapest evaluator that serves the row
+// All but the evaluator are 0 where nobody asks. A row of zeros, whose inverse_epsilon is none,
+// asks for the full evaluator.
 struct RowLimits {
   static constexpr u32 kEvaluatorMask = 3;
+  static_assert(kFullSoftplus == 0 && kLinearSoftplus <= kEvaluatorMask, "dearest first");
   static constexpr u32 kSigmoidShift = 2, kSigmoidMask = 127, kMostSigmoid = 126;
   static constexpr u32 kWeightShift = 9, kWeightMask = 31;
   static constexpr u32 kBoundMask = 0xffff0000u;
@@ -143,12 +137,14 @@ LSSAR_DEVICE Evaluator evaluator_for(u32 demand) {
 //   dS'_ij = dS_ij c'_i = (base^(p-1) (gain D - gain_delta) - epsilon) sigmoid(S_ij).
 // Linear: where there are weights the sigmoid is 1; beside epsilon it counts for every score, but
 // costs one instruction less with epsilon's inverse.
-// NOTE: saturating hides a NaN; without kKeepsNan the weight of a row that saw one is finite.
+// NOTE: saturating hides a NaN; without kKeepsNan the weight of a row that saw one is finite. With
+// it it is NaN, too, where a NaN of g or v has come into epsilon.
 template <class Config, bool kKeepsNan, Evaluator kEvaluator = kFullSoftplus>
 LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row, float& weight,
                                       float& grad) {
   constexpr float kRange = kWeightRange<typename Config::Element>;
-  const Activation a = activation_of<Config, kEvaluator>(x);
+  Activation a{x, 1.0f};
+  if constexpr (kEvaluator != kLinearSoftplus) a = activation_of<Config, kEvaluator>(x);
   const float base = fma_saturate(a.softplus, row.slope, row.intercept);
   const float slope = Config::power_slope(base);
   weight =

@@ -5,9 +5,9 @@
 //
 // w_i is the row's largest base^(p-1), s_i its largest sigmoid: the first factors, and about what
 // w_i and s_i are, come with the row constants (RowLimits). These are then multiplied by the scale,
-// so that dS' comes out with it. (The linear form has 1 for the sigmoid beside a weight, which for
-// the row's large weights is no more than rounding above s_i.) Rows, or keys, that saw NaN or
-// infinity do not count: all their dS' are NaN or infinite.
+// inverse_epsilon divided by it, so that dS' comes out with it. (The linear form has 1 for the
+// sigmoid beside a weight, which for the row's large weights is no more than rounding above s_i.)
+// Rows, or keys, that saw NaN or infinity do not count: all their dS' are NaN or infinite.
 #pragma once
 
 #include "templates/ptx/convert.cuh"
@@ -95,8 +95,8 @@ LSSAR_DEVICE float largest_row_square(const Tile& tile, int row0) {
 
 // Calls `process` with the address of the low and of the high half of each of the lane's rows.
 template <int kQueries, class Process>
-LSSAR_DEVICE void for_each_lane_row(const PlanarConstants<kQueries>& rows, const Process& process) {
-  using Rows = PlanarConstants<kQueries>;
+LSSAR_DEVICE void for_each_lane_row(const ScaledConstants<kQueries>& rows, const Process& process) {
+  using Rows = ScaledConstants<kQueries>;
   u32 low = rows.base + warp_group_lane() * Rows::kPitch;
 #pragma unroll 1
   for (int first = 0; first < kQueries; first += kWarpThreads, low += kWarpThreads * Rows::kPitch) {
@@ -113,7 +113,7 @@ LSSAR_DEVICE float power_of_two(int exponent) {
 // w and s counts, too, and of the gain: with any scale that the bound allows, they stay finite.
 // `demand`: the rows' largest. REQUIRES: called by a whole warp; |v_j| is at most value_norm.
 template <int kQueries>
-LSSAR_DEVICE u32 largest_bound(const PlanarConstants<kQueries>& rows, float value_norm,
+LSSAR_DEVICE u32 largest_bound(const ScaledConstants<kQueries>& rows, float value_norm,
                                u32& demand) {
   constexpr int kGuard = 110;
   constexpr u32 kLargestFinite = 0x7f7fffffu;
@@ -121,11 +121,11 @@ LSSAR_DEVICE u32 largest_bound(const PlanarConstants<kQueries>& rows, float valu
   for_each_lane_row(rows, [&](u32 low, u32 high) {
     float head[4], x[4];
     load_shared(x, high);
-    const RowLimits limits{bits_of_float(x[3])};
+    const RowLimits limits{bits_of_float(x[0])};
     most_demand = limits.demand() > most_demand ? limits.demand() : most_demand;
     const int w = static_cast<int>(limits.weight_doublings());
     const int s = static_cast<int>(limits.sigmoid_doublings());
-    const float delta = absolute(x[0]), epsilon = absolute(x[1]);
+    const float epsilon = absolute(x[1]), delta = absolute(x[2]);
     const float at_most = fma(delta, power_of_two(-w), epsilon) * power_of_two(-s);
     load_shared(head, low);
     const float gain = absolute(head[3]);
@@ -141,10 +141,10 @@ LSSAR_DEVICE u32 largest_bound(const PlanarConstants<kQueries>& rows, float valu
   return warp_maximum(largest);
 }
 
-// REQUIRES: called by a whole warp. NOTE: whole vectors: words by themselves would meet a bank four
-// times.
+// After it limits are gone: gain_delta is there, too. REQUIRES: called by a whole warp. NOTE: whole
+// vectors: words by themselves would meet a bank four times.
 template <int kQueries>
-LSSAR_DEVICE void scale_rows(const PlanarConstants<kQueries>& rows, float factor,
+LSSAR_DEVICE void scale_rows(const ScaledConstants<kQueries>& rows, float factor,
                              float inverse_factor) {
   for_each_lane_row(rows, [&](u32 low, u32 high) {
     float x[4];
@@ -152,9 +152,9 @@ LSSAR_DEVICE void scale_rows(const PlanarConstants<kQueries>& rows, float factor
     x[3] *= factor;
     store_shared(low, x);
     load_shared(x, high);
-    x[0] *= factor;
     x[1] *= factor;
-    x[2] = limit_inverse(x[2] * inverse_factor);
+    x[0] = x[2] *= factor;
+    x[3] = limit_inverse(x[3] * inverse_factor);
     store_shared(high, x);
   });
 }

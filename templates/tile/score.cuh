@@ -66,21 +66,20 @@ enum Evaluator {
 };
 
 // Of a score: its activation, as the evaluator has it, and its sigmoid, which counts for every
-// score: never abridged, and not had from kLinearSoftplus.
+// score and is never abridged. (The activation of kLinearSoftplus is the score.)
 struct Activation {
   float softplus;
   float sigmoid;
 };
 template <class Config, Evaluator kEvaluator>
 LSSAR_DEVICE Activation activation_of(float x) {
+  static_assert(kEvaluator != kLinearSoftplus, "the score itself");
   if constexpr (kEvaluator == kFullSoftplus) {
     const float softplus = softplus_bits<Config>(x);
     return {softplus, sigmoid_of(x, softplus)};
-  } else if constexpr (kEvaluator == kShortSoftplus) {
+  } else {
     const float u = exp2_approx(-x);  // up to infinity: a sigmoid of 0, an activation of no weight
     return {short_softplus_from(x, u), reciprocal_approx(1.0f + u)};
-  } else {
-    return {x, quiet_nan()};
   }
 }
 

@@ -317,6 +317,25 @@ TEST_P(HopperGradientEvaluators, FitEveryKindOfData) {
   }
 }
 
+// No tile has rows past the end, which take the full one. Without an offset epsilon is 0 and has no
+// inverse.
+TEST_P(HopperGradientEvaluators, FitAnyEpsilon) {
+  const std::string others = std::string(R"("dq_mode": ")") + GetParam().dq_mode +
+                             R"(", "hopper": {"evaluator": ")" + GetParam().evaluator + R"("}})";
+  const std::string from_x = "{" + others, by_pass = R"({"epsilon": "pass", )" + others;
+  const Sizes sizes = make_sizes(1, 2, 1, 320, 230);
+  for (const std::string* schedule : {&from_x, &by_pass}) {
+    const Setting setting{"", kBackward, schedule->c_str(), 128, 64};
+    for (InputKind kind : {InputKind::kPeaky, InputKind::kNearTies}) {
+      for (DType dtype : {DType::kBf16, DType::kFp16}) {
+        Problem problem = make_problem(setting, dtype, false);
+        if (schedule == &from_x) problem.offset = 0;
+        check_setting(setting, problem, sizes, kind);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, HopperGradientEvaluators,
                          testing::Values(Gradients{"full", "split"}, Gradients{"short", "split"},
                                          Gradients{"linear", "split"},

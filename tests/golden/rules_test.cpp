@@ -154,6 +154,26 @@ TEST_P(NanRules, TheBackwardNeverHidesIt) {
   }
 }
 
+TEST_P(NanRules, EpsilonNeverHidesIt) {
+  // Every query is near one half of the keys and far from the other, with the NaN in a value: so no
+  // row gives it weight, and the forward skips it. The pass that epsilon comes from does not.
+  constexpr int64_t kLength = 480;  // whole tiles of queries
+  Fixture f(GetParam(), 1, 1, kLength, false);
+  for (int64_t row = 0; row < kLength; ++row) {
+    const size_t first = f.at(1, 0, 0, row);
+    f.inputs.q[first] = 16.0f;
+    f.inputs.k[first] = row < kLength / 2 ? 16.0f : -16.0f;
+  }
+  f.inputs.v[f.at(1, 0, 0, 420) + 1] = kNan;
+  const CapiOutputs out = f.run(kTraining, R"({"skip_tiles": true, "epsilon": "pass"})");
+  for (int64_t row = 0; row < kLength; ++row) {
+    EXPECT_TRUE(row_is_finite(out.o_train, f.at(1, 0, 0, row), 64)) << row;
+    EXPECT_TRUE(row_is_nan(out.grad_q, f.at(1, 0, 0, row), 64)) << row;
+    EXPECT_TRUE(row_is_nan(out.grad_k, f.at(1, 0, 0, row), 64)) << row;
+    EXPECT_TRUE(row_is_finite(out.grad_k, f.at(1, 1, 0, row), 64)) << row;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, NanRules, testing::Values(DType::kBf16, DType::kFp16, DType::kFp32),
                          [](const testing::TestParamInfo<DType>& param_info) {
                            return std::string(dtype_name(param_info.param));
