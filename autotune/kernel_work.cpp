@@ -16,15 +16,15 @@ constexpr double kTableMultiplications = 5;  // base holds those of p = 15
 constexpr int kTableDegree = 4;              // and this polynomial
 constexpr LoopSlots kSumScores = {7.3, 45, 0.125};
 constexpr LoopSlots kSumOperands = {5.0, 44, 0.125};
-constexpr LoopSlots kWeighScores = {15.9, 75, 0.23};
+constexpr LoopSlots kWeighScores = {15.9, 79, 0.1};
 constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
 // In the backward, and what it costs the dk/dv kernel to choose the form, per tile.
 constexpr double kGradBriefSaves = 4.0, kGradLinearSaves = 7.1, kChoiceSlots = 16;
-constexpr LoopSlots kDkdv = {21.4, 49, 0.25};
+constexpr LoopSlots kDkdv = {21.4, 46, 0.19};
 constexpr LoopSlots kDkdvAtomic = {25.25, 49, 0.35};  // with sums of dq
 constexpr LoopSlots kDkdvOrdered = {25.9, 105, 0.75};
-constexpr LoopSlots kDq = {19, 120, 0};
+constexpr LoopSlots kDq = {19, 107, 0.03};
 constexpr LoopSlots kEpsilon = {16, 85, 0};
 // In fp16 more: dS' has a scale, and dk/dv's weights a range, which is all where that is found
 // ahead.

@@ -129,13 +129,13 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   // Starts s = k qᵀ and, for dk, d = v gᵀ of the tile in the cursor's slot.
   template <bool kWithDk>
   LSSAR_DEVICE void start_scores(Scores& s, Scores& d) const {
-    const int slot = cursor.slot;
     turns.take();
     wgmma_fence();
-    const DescriptorWords words(shared.queries(slot).base);
-    start_multiply_transposed(s, shared.keys(), group_row0(), shared.queries(slot), words);
+    const RowDescriptors from(shared.keys(), group_row0(), shared.queries(cursor.slot));
+    start_multiply_transposed<typename Shape::KeyTile, typename Shape::QueryTile>(s, from);
     if constexpr (kWithDk)
-      start_multiply_transposed(d, shared.values(), group_row0(), shared.grads(slot), words);
+      start_multiply_transposed<typename Shape::ValueTile, typename Shape::GradTile>(
+          d, from, Shape::kValuesOffset, Shape::kGradsOffset);
     wgmma_commit();
     turns.pass();
   }
@@ -170,7 +170,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   // Masks and residuals go with the full one.
   LSSAR_DEVICE Evaluator choose_evaluator(const Item& item, int unmasked, u32 demand) const {
     if constexpr (Config::kNumEvaluators == 1) return kFullSoftplus;
-    if (Config::kIsCausal && item.first_query < unmasked) return kFullSoftplus;
+    if (Config::kIsCausal && !kMasksApart && item.first_query < unmasked) return kFullSoftplus;
     if (!Config::kIsCausal && Config::kSumsDq && has_residual(item)) return kFullSoftplus;
     return evaluator_for(demand);
   }
@@ -227,10 +227,12 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     if constexpr (kWithDv) pin_step(sums.dv, weights, step);
     if constexpr (kAddsAtOnce) pin_step(sums.dk, grads, step);
     wgmma_fence();
+    const RowDescriptors from(shared.keys(), group_row0(), shared.queries(slot));
     if constexpr (kWithDv)
-      start_multiply<Element>(sums.dv, weights, shared.grads(slot), step, step + 1);
+      start_multiply_step<typename Shape::GradTile>(sums.dv, weights, step, from,
+                                                    Shape::kGradsOffset);
     if constexpr (kAddsAtOnce)
-      start_multiply<Element>(sums.dk, grads, shared.queries(slot), step, step + 1);
+      start_multiply_step<typename Shape::QueryTile>(sums.dk, grads, step, from);
   }
 
   template <class Sum>

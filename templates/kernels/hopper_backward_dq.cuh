@@ -246,11 +246,10 @@ struct DqConsumer {
   LSSAR_DEVICE void start_scores(Scores& s, Scores& d) {
     mbarrier_wait(shared.ring().full(filled.slot), filled.parity);
     wgmma_fence();
-    const DescriptorWords words(shared.keys(filled.slot).base);
-    start_multiply_transposed(s, shared.queries(), group * kWarpGroupRows, shared.keys(filled.slot),
-                              words);
-    start_multiply_transposed(d, shared.grads(), group * kWarpGroupRows, shared.values(filled.slot),
-                              words);
+    const RowDescriptors from(shared.queries(), group * kWarpGroupRows, shared.keys(filled.slot));
+    start_multiply_transposed<typename Shape::QueryTile, typename Shape::KeyTile>(s, from);
+    start_multiply_transposed<typename Shape::GradTile, typename Shape::ValueTile>(
+        d, from, Shape::kGradsOffset, Shape::kValuesOffset);
     wgmma_commit();
     filled.advance();
   }

@@ -30,7 +30,7 @@ struct DescriptorWords {
   // The descriptor of what is `distance` bytes, a constant, further on. NOTE: as one wide
   // multiply-add, where an addition to the lower word would have the upper one copied as well.
   LSSAR_DEVICE u64 advance(u64 descriptor, u32 distance) const {
-    return descriptor + multiply_wide(one, distance >> 4);
+    return distance == 0 ? descriptor : descriptor + multiply_wide(one, distance >> 4);
   }
 
  private:
@@ -99,6 +99,8 @@ struct SwizzledTile {
     return descriptor(base + col0 / kChunkCols * kChunkBytes + col0 % kChunkCols * 2, kChunkBytes,
                       high);
   }
+  // From by_rows(0) to by_columns(0).
+  static constexpr u32 kToColumns = (kChunkBytes - kVectorBytes) << 16;
   // To the 16 rows from 16 * step.
   static constexpr LSSAR_DEVICE u32 rows_distance(int step) {
     return step * kDepth * kSwizzleBytes;

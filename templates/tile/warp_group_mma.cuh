@@ -20,24 +20,44 @@ inline constexpr int kDepthSteps = (kCols + 15) / 16;
 template <class T, int kCols>
 using ColumnsOperand = typename TileMma16<T>::template Operand<2 * kDepthSteps<kCols>>;
 
-// Starts d = a bT: 64 rows of `a` from row0, all rows of `b`; the depth is the columns of both.
-template <int kTiles, class TileA, class TileB>
-LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int row0, TileB b,
-                                            DescriptorWords words) {
+// Descriptors of 64 rows of a tile, from row0 on, and of all rows of another: and so, at constant
+// distances, of tiles that lie behind those two, and of columns. NOTE: made for each tile by
+// itself, they take up to ten instructions more where two products follow one another.
+struct RowDescriptors {
+  DescriptorWords words;
+  u64 left;
+  u64 right;
+
+  template <class TileA, class TileB>
+  LSSAR_DEVICE RowDescriptors(TileA a, int row0, TileB b)
+      : words(b.base),
+        left(a.renewed().by_rows(row0, words.high)),
+        right(b.renewed().by_rows(0, words.high)) {}
+};
+
+// Starts d = a bT: 64 rows of `a`, all rows of `b`; the depth is the columns of both. TileA and
+// TileB lie left_distance and right_distance, constants, behind what `from` describes.
+template <class TileA, class TileB, int kTiles>
+LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const RowDescriptors& from,
+                                            u32 left_distance = 0, u32 right_distance = 0) {
   static_assert(TileA::kCols == TileB::kCols, "both tiles have the depth as columns");
   static_assert(TileB::kRows == kTiles * kTileCols, "one row of b per column of d");
   using Instruction = Wgmma<typename TileA::Element, TileB::kRows>;
-  const u64 left = a.renewed().by_rows(row0, words.high);
-  const u64 right = b.renewed().by_rows(0, words.high);
-  Instruction::template begin_shared<0, 0>(d.at, left, right);
 #pragma unroll
-  for (int step = 1; step < kDepthSteps<TileA::kCols>; ++step)
-    Instruction::template shared<0, 0>(d.at, words.advance(left, TileA::columns_distance(step)),
-                                       words.advance(right, TileB::columns_distance(step)));
+  for (int step = 0; step < kDepthSteps<TileA::kCols>; ++step) {
+    const u64 left = from.words.advance(from.left, left_distance + TileA::columns_distance(step));
+    const u64 right =
+        from.words.advance(from.right, right_distance + TileB::columns_distance(step));
+    if (step == 0) {
+      Instruction::template begin_shared<0, 0>(d.at, left, right);
+    } else {
+      Instruction::template shared<0, 0>(d.at, left, right);
+    }
+  }
 }
 template <int kTiles, class TileA, class TileB>
 LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, TileA a, int row0, TileB b) {
-  start_multiply_transposed(d, a, row0, b, DescriptorWords(b.base));
+  start_multiply_transposed<TileA, TileB>(d, RowDescriptors(a, row0, b));
 }
 
 // The same with the 16 rows of each warp's `a` in registers (load_operand).
@@ -56,19 +76,34 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const ColumnsOp
                                        words.advance(right, TileB::columns_distance(step)));
 }
 
-// Starts d += a b: a from registers; `b` has the depth as rows. Only steps from first_step up to
-// end_step, constants, of 16 columns of a.
+// Starts d += a b: a from registers; `b` has the depth as rows. Only one step, a constant, of 16
+// columns of a. TileB lies right_distance, a constant, behind what `from` describes.
+template <class TileB, int kDepthTiles, int kTiles>
+LSSAR_DEVICE void start_multiply_step(
+    Fragment<kTiles>& d,
+    const typename TileMma16<typename TileB::Element>::template Operand<kDepthTiles>& a, int step,
+    const RowDescriptors& from, u32 right_distance = 0) {
+  static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
+  static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
+  using Instruction = Wgmma<typename TileB::Element, TileB::kCols>;
+  constexpr u32 kToColumns = TileB::kToColumns;
+  Instruction::template registers<1>(
+      d.at, a.at[step],
+      from.words.advance(from.right, kToColumns + right_distance + TileB::rows_distance(step)));
+}
+
+// All steps.
 template <class T, int kDepthTiles, int kTiles, class TileB>
 LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
                                  const typename TileMma16<T>::template Operand<kDepthTiles>& a,
-                                 TileB b, int first_step = 0, int end_step = kDepthTiles / 2) {
+                                 TileB b) {
   const DescriptorWords words(b.base);
   static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
   static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
   using Instruction = Wgmma<T, TileB::kCols>;
   const u64 right = b.renewed().by_columns(0, words.high);
 #pragma unroll
-  for (int step = first_step; step < end_step; ++step)
+  for (int step = 0; step < kDepthTiles / 2; ++step)
     Instruction::template registers<1>(d.at, a.at[step],
                                        words.advance(right, TileB::rows_distance(step)));
 }
