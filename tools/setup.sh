@@ -1,8 +1,9 @@
 #!/bin/sh
 # Sets lssar up on this machine, builds it, and then shows or tests it:
 #
-#   sh tools/setup.sh demo    forward and backward of a real problem on the best device here
-#   sh tools/setup.sh test    the whole test suite
+#   sh tools/setup.sh demo      forward and backward of a real problem on the best device here
+#   sh tools/setup.sh test      the test suite without the tests that are labelled `long`
+#   sh tools/setup.sh test-all  the whole test suite: the long tests after the others
 #
 # Installs the packages that are missing with apt (Debian 12; Ubuntu 24.04 has them too, untested).
 # A GPU or a CUDA toolkit is used where there is one, and not needed: LLVM 19 compiles the kernels
@@ -75,7 +76,12 @@ build() {
   cmake --build --preset release --parallel "$jobs"
 }
 
-[ $# -eq 1 ] || { sed -n '2,5p' "$0" | cut -c3- >&2; exit 2; }
+num_long_tests() {
+  ctest --test-dir build/release --show-only --label-regex '^long$' |
+    sed -n 's/^Total Tests: //p'
+}
+
+[ $# -eq 1 ] || { sed -n '2,6p' "$0" | cut -c3- >&2; exit 2; }
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
 case $1 in
@@ -84,18 +90,25 @@ case $1 in
     build
     exec sh tools/demo.sh build/release/bin/lssar
     ;;
-  test)
+  test | test-all)
     install_packages
     # torch, for the tests of the Python package, while the compiler works. Where this fails those
     # tests try again, and fail with the reason.
     python3 tests/python/environment.py build/release/python_environment >/dev/null 2>&1 &
     build
     wait
+    selection=""
+    if [ "$1" = test ]; then
+      selection="--label-exclude ^long$"
+      say "setup: $(num_long_tests) long tests are left out: sh tools/setup.sh test-all runs them too"
+    fi
     # The closing lines of ctest are the last thing printed.
-    exec ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$jobs"
+    # shellcheck disable=SC2086  # an option and its value, or nothing
+    exec ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$jobs" \
+      $selection
     ;;
   *)
-    printf 'setup: %s: allowed are demo and test\n' "$1" >&2
+    printf 'setup: %s: allowed are demo, test and test-all\n' "$1" >&2
     exit 2
     ;;
 esac
