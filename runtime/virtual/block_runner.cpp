@@ -162,7 +162,9 @@ void BlockRunner::reset_warp(Warp& warp) {
   warp.blocked = false;
   warp.polled = 0;
   warp.carry = 0;
-  warp.elect_seed = launch_.seed == 0 ? 0 : static_cast<uint32_t>(random_.next()) | 1;
+  // Drawn even where it is not used, so that a seed gives the same schedule either way.
+  const uint32_t drawn = launch_.seed == 0 ? 0 : static_cast<uint32_t>(random_.next()) | 1;
+  warp.elect_seed = launch_.elected_lane == ElectedLane::kDrawn ? drawn : 0;
   warp.num_splits = 1;
   warp.splits[0] = {0, 0, warp.live, 0, nullptr, 0, WaitKind::kNone};
   warp.async.size = 0;

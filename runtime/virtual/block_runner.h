@@ -13,6 +13,7 @@
 #include "runtime/virtual/block_recorder.h"
 #include "runtime/virtual/checker.h"
 #include "runtime/virtual/cta.h"
+#include "runtime/virtual/elected_lane.h"
 #include "runtime/virtual/kernel_counts.h"
 #include "runtime/virtual/kernel_program.h"
 #include "runtime/virtual/mbarrier.h"
@@ -43,6 +44,7 @@ struct LaunchContext {
   BlockRecorder* recorder = nullptr;          // null: nothing is recorded; needs `counts`
   AsyncTiming timing = AsyncTiming::kLatest;  // not kBySeed
   uint64_t seed = 0;
+  ElectedLane elected_lane = ElectedLane::kLowest;
   bool strict = false;
   GlobalRecord* global_record = nullptr;  // where strict
 

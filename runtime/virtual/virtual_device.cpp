@@ -112,7 +112,7 @@ class VirtualDevice final : public Device {
   std::map<Stream, std::chrono::steady_clock::time_point> timers_;
 };
 
-// LSSAR_VIRTUAL_CHECKS and LSSAR_VIRTUAL_SEED, where they are set.
+// LSSAR_VIRTUAL_CHECKS, LSSAR_VIRTUAL_ELECT and LSSAR_VIRTUAL_SEED, where they are set.
 Status apply_environment(VirtualOptions& options) {
   if (const char* checks = std::getenv("LSSAR_VIRTUAL_CHECKS"); checks != nullptr && *checks) {
     const std::string_view name = checks;
@@ -121,6 +121,14 @@ Status apply_environment(VirtualOptions& options) {
           fmt::format("LSSAR_VIRTUAL_CHECKS '{}': allowed are strict and fast", name));
     }
     options.strict = name == "strict";
+  }
+  if (const char* elect = std::getenv("LSSAR_VIRTUAL_ELECT"); elect != nullptr && *elect) {
+    const std::string_view name = elect;
+    if (name != "lowest" && name != "drawn") {
+      return invalid_argument(
+          fmt::format("LSSAR_VIRTUAL_ELECT '{}': allowed are lowest and drawn", name));
+    }
+    options.elected_lane = name == "drawn" ? ElectedLane::kDrawn : ElectedLane::kLowest;
   }
   if (const char* seed = std::getenv("LSSAR_VIRTUAL_SEED"); seed != nullptr && *seed) {
     const std::string_view text = seed;
@@ -335,6 +343,7 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   context.approx = options_.approx;
   context.seed = options_.schedule_seed;
   context.timing = async_timing(options_);
+  context.elected_lane = options_.elected_lane;
   context.strict = options_.strict;
   vdev::GlobalRecord record;
   context.global_record = &record;

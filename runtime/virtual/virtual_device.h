@@ -14,6 +14,7 @@
 #include "runtime/virtual/approx_mode.h"
 #include "runtime/virtual/async_timing.h"
 #include "runtime/virtual/block_trace.h"
+#include "runtime/virtual/elected_lane.h"
 #include "runtime/virtual/simd_level.h"
 
 namespace lssar {
@@ -39,12 +40,14 @@ struct VirtualOptions {
   uint64_t schedule_seed = 0;
   AsyncTiming async_timing = AsyncTiming::kBySeed;
   ApproxMode approx = ApproxMode::kNearest;
+  // Of elect.sync. kDrawn needs a seed other than 0.
+  ElectedLane elected_lane = ElectedLane::kLowest;
 };
 
-// Never null. LSSAR_VIRTUAL_CHECKS (strict or fast) and LSSAR_VIRTUAL_SEED override `strict` and
-// `schedule_seed`. Where one of them is wrong, or `simd` or LSSAR_VIRTUAL_SIMD names a level that
-// does not exist or that this machine lacks, that is logged and load() of the device returns it as
-// kInvalidArgument.
+// Never null. LSSAR_VIRTUAL_CHECKS (strict or fast), LSSAR_VIRTUAL_SEED and LSSAR_VIRTUAL_ELECT
+// (lowest or drawn) override `strict`, `schedule_seed` and `elected_lane`. Where one of them is
+// wrong, or `simd` or LSSAR_VIRTUAL_SIMD names a level that does not exist or that this machine
+// lacks, that is logged and load() of the device returns it as kInvalidArgument.
 std::shared_ptr<Device> make_virtual_device(const VirtualOptions& options = {});
 
 }  // namespace lssar

@@ -93,6 +93,7 @@ TEST_F(SimErrors, OptionsOfTheCommandLine) {
       {{"--block", "1", "--target", "sm_33"}, "sm_33"},
       {{"--block", "1", "--approx", "best"}, "allowed are nearest, highest, lowest, random"},
       {{"--block", "1", "--async", "soon"}, "allowed are by-seed, latest, earliest, random"},
+      {{"--block", "1", "--elect", "first"}, "--elect first: allowed are lowest, drawn"},
       {{"--block", "1", "--seeds", "0"}, "--seeds"},
       {{"--block", "1", "--seeds", "2", "--schedule-seed", "1"}, "--seeds"},
       {{"--block", "1", "--all-seeds"}, "--seeds"},

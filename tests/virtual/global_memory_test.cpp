@@ -93,6 +93,7 @@ class EnvironmentTest : public GlobalMemoryTest {
   void TearDown() override {
     unsetenv("LSSAR_VIRTUAL_CHECKS");
     unsetenv("LSSAR_VIRTUAL_SEED");
+    unsetenv("LSSAR_VIRTUAL_ELECT");
   }
   void reopen(bool strict) {
     device_ = make(strict);
@@ -123,6 +124,14 @@ TEST_F(EnvironmentTest, WrongValuesAreErrorsThatNameWhatIsAllowed) {
   const Status seed = copy(a_, b_);
   EXPECT_EQ(seed.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(seed.message().find("LSSAR_VIRTUAL_SEED '-1'"), std::string::npos) << seed.message();
+  setenv("LSSAR_VIRTUAL_SEED", "", 1);
+  setenv("LSSAR_VIRTUAL_ELECT", "random", 1);
+  reopen(false);
+  const Status elect = copy(a_, b_);
+  EXPECT_EQ(elect.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(elect.message().find("LSSAR_VIRTUAL_ELECT 'random': allowed are lowest and drawn"),
+            std::string::npos)
+      << elect.message();
 }
 
 }  // namespace

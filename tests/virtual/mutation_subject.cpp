@@ -382,6 +382,7 @@ std::shared_ptr<Device> open_strict_device(const std::string& target, uint64_t s
   options.num_threads = 1;
   options.strict = true;
   options.schedule_seed = seed;
+  options.elected_lane = ElectedLane::kDrawn;
   options.max_block_instructions = 4'000'000;
   return make_virtual_device(options);
 }

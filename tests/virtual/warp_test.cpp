@@ -169,14 +169,15 @@ TEST(ElectTest, OneLaneLeads) {
   }
 }
 
-// With a seed the leader is another one, but the same at every election among the same lanes.
-void elect_leaders(uint64_t seed, uint32_t members, uint32_t warps,
+// The leader is the same at every election among the same lanes.
+void elect_leaders(uint64_t seed, ElectedLane elected, uint32_t members, uint32_t warps,
                    std::vector<uint32_t>* leaders) {
   VirtualOptions options;
   options.num_threads = 1;
   options.target.major = 9;
   options.target.shared_bytes_per_block = 227 << 10;
   options.schedule_seed = seed;
+  options.elected_lane = elected;
   options.max_block_instructions = 1'000'000;
   const auto device = make_virtual_device(options);
   Buffer<uint32_t> out(*device, std::vector<uint32_t>(64 * warps, 99));
@@ -207,11 +208,21 @@ void elect_leaders(uint64_t seed, uint32_t members, uint32_t warps,
     leaders->push_back(leader);
   }
 }
-TEST(ElectTest, ASeedDrawsTheLeaderOnceAndForAll) {
+// CUTLASS has thread 0 expect the bytes that the elected lane copies.
+TEST(ElectTest, TheLowestLeadsWhateverTheSeed) {
+  for (uint64_t seed = 0; seed <= 8; ++seed) {
+    std::vector<uint32_t> lowest;
+    elect_leaders(seed, VirtualOptions{}.elected_lane, 0xffff0010u, 4, &lowest);
+    EXPECT_EQ(lowest, std::vector<uint32_t>(4, 4)) << "seed " << seed;
+  }
+}
+TEST(ElectTest, WhereAskedForASeedDrawsTheLeaderOnceAndForAll) {
   std::vector<uint32_t> lowest, drawn;
-  elect_leaders(0, 0xffff0010u, 4, &lowest);
+  elect_leaders(0, ElectedLane::kDrawn, 0xffff0010u, 4, &lowest);
   EXPECT_EQ(lowest, std::vector<uint32_t>(4, 4));
-  for (uint64_t seed = 1; seed <= 8; ++seed) elect_leaders(seed, 0xffff0010u, 4, &drawn);
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    elect_leaders(seed, ElectedLane::kDrawn, 0xffff0010u, 4, &drawn);
+  }
   std::sort(drawn.begin(), drawn.end());
   EXPECT_GT(std::unique(drawn.begin(), drawn.end()) - drawn.begin(), 4);
 }

@@ -22,7 +22,7 @@ struct SimOptions {
   uint64_t schedule_seed = 0;
   std::optional<uint64_t> seeds;
   bool all_seeds = false;
-  std::string approx = "nearest", async = "by-seed";
+  std::string approx = "nearest", async = "by-seed", elect = "lowest";
   int threads = 0;
   uint64_t max_instructions = uint64_t{1} << 33;
   bool fast = false, counters = false, json = false;
@@ -95,6 +95,9 @@ Result<VirtualOptions> device_options(const SimOptions& options, const std::stri
                                                    {"earliest", AsyncTiming::kEarliest},
                                                    {"random", AsyncTiming::kRandom}};
   LSSAR_RETURN_IF_ERROR(choose("--async", options.async, kAsync, device.async_timing));
+  static constexpr Choice<ElectedLane> kElect[] = {{"lowest", ElectedLane::kLowest},
+                                                   {"drawn", ElectedLane::kDrawn}};
+  LSSAR_RETURN_IF_ERROR(choose("--elect", options.elect, kElect, device.elected_lane));
   device.num_threads = options.threads;
   device.max_block_instructions = options.max_instructions;
   device.strict = !options.fast;
@@ -178,6 +181,8 @@ void add_device_options(CLI::App& sub, SimOptions& options) {
   add("--approx", options.approx, "results of .approx: nearest, highest, lowest or random")
       ->capture_default_str();
   add("--async", options.async, "asynchronous operations: latest, earliest, random or by-seed")
+      ->capture_default_str();
+  add("--elect", options.elect, "lane that elect.sync elects: lowest, or drawn by the seed")
       ->capture_default_str();
   add("--threads", options.threads, "threads that run blocks (default: all of the machine)")
       ->check(CLI::Range(0, 1024));

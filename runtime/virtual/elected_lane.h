@@ -1,0 +1,13 @@
+// Which lane elect.sync elects.
+#pragma once
+
+#include <cstdint>
+
+namespace lssar {
+
+enum class ElectedLane : uint8_t {
+  kLowest,  // of the members, as GPUs do: kernels in use rely on it
+  kDrawn,   // by the schedule seed (seed 0: the lowest): finds code that relies on the lowest
+};
+
+}  // namespace lssar
