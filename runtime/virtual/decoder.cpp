@@ -1,7 +1,10 @@
 #include "runtime/virtual/decoder.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -38,9 +41,12 @@ class Decoder {
   Decoder(const ParsedModule& module, const ParsedKernel& kernel, const OpcodeTable& table)
       : module_(module), kernel_(kernel), table_(table) {}
 
-  Result<std::unique_ptr<KernelProgram>> decode();
+  std::unique_ptr<KernelProgram> decode();
 
  private:
+  Status decode_body();
+  void refuse(const Instruction& in, std::string_view what);
+  Status refused() const;
   Status error(const Instruction& in, std::string_view what) const;
   Status assign_addresses();
   Status match_rows();
@@ -64,12 +70,42 @@ class Decoder {
   ControlFlow flow_;
   std::vector<std::vector<uint32_t>*> tables_;  // of brx.idx, in the program
   std::unordered_set<uint32_t> async_offsets_;  // of access_.async_registers
+  // Instructions that cannot be run, each opcode and reason once.
+  struct Refused {
+    std::string text;
+    std::vector<uint32_t> lines;
+  };
+  std::map<std::pair<std::string_view, std::string>, Refused> refused_;
 };
 
 Status Decoder::error(const Instruction& in, std::string_view what) const {
   constexpr size_t kMaxQuoted = 200;
-  return device_error(fmt::format("kernel {}, PTX line {}: {}: '{}'", kernel_.name, in.line, what,
-                                  in.text.substr(0, kMaxQuoted)));
+  return unsupported(fmt::format("kernel {}, PTX line {}: {}: '{}'", kernel_.name, in.line, what,
+                                 in.text.substr(0, kMaxQuoted)));
+}
+
+void Decoder::refuse(const Instruction& in, std::string_view what) {
+  Refused& refused = refused_[{in.opcode, std::string(what)}];
+  if (refused.lines.empty()) refused.text = error(in, what).message();
+  refused.lines.push_back(in.line);
+}
+
+// All of them, in the order of their first lines.
+Status Decoder::refused() const {
+  std::vector<const Refused*> order;
+  for (const auto& [what, refused] : refused_) order.push_back(&refused);
+  std::sort(order.begin(), order.end(), [](const Refused* a, const Refused* b) {
+    return std::tie(a->lines[0], a->text) < std::tie(b->lines[0], b->text);
+  });
+  std::string text;
+  for (const Refused* refused : order) {
+    if (!text.empty()) text += "\n";
+    text += refused->text;
+    for (size_t i = 1; i < refused->lines.size(); ++i) {
+      text += fmt::format("{}{}", i == 1 ? ", and at PTX line " : ", ", refused->lines[i]);
+    }
+  }
+  return text.empty() ? Status() : unsupported(std::move(text));
 }
 
 // Shared and local variables that this kernel uses, in the order of their declaration. Extern
@@ -95,7 +131,7 @@ Status Decoder::assign_addresses() {
       end = addresses_[i] + v.bytes;
     }
     if (shared > kMaxSharedBytes || local > kMaxLocalBytes) {
-      return device_error(
+      return unsupported(
           fmt::format("kernel {}: variable {} makes {} bytes of shared and {} of local memory; at "
                       "most {} and {}",
                       kernel_.name, v.name, shared, local, kMaxSharedBytes, kMaxLocalBytes));
@@ -120,15 +156,19 @@ Status Decoder::match_rows() {
   for (const Instruction& in : kernel_.instructions) {
     const auto [found, added] = known.try_emplace(in.opcode);
     if (added) found->second = table_.find(in.opcode);
-    if (found->second.empty()) return error(in, "unknown instruction");
+    if (found->second.empty()) {
+      refuse(in, "unknown instruction");
+      continue;
+    }
     const auto row = std::find_if(found->second.begin(), found->second.end(),
                                   [&](const Row* r) { return binder.fits(in, *r); });
     if (row == found->second.end()) {
-      return error(in, "operands of the wrong number, kind or width");
+      refuse(in, "operands of the wrong number, kind or width");
+      continue;
     }
     rows_.push_back(*row);
   }
-  return {};
+  return refused();
 }
 
 // The sums, which are read too, and A; descriptors and the predicate are read at once.
@@ -143,7 +183,8 @@ Status Decoder::collect_access(OperandBinder& binder) {
     Op op;
     const Instruction& in = kernel_.instructions[i];
     if (const Status status = binder.bind(in, *rows_[i], op); !status.ok()) {
-      return error(in, status.message());
+      refuse(in, status.message());
+      continue;
     }
     access_.reads.insert(access_.reads.end(), binder.reads.begin(), binder.reads.end());
     access_.writes.insert(access_.writes.end(), binder.writes.begin(), binder.writes.end());
@@ -157,7 +198,7 @@ Status Decoder::collect_access(OperandBinder& binder) {
   std::sort(async.begin(), async.end());
   async.erase(std::unique(async.begin(), async.end()), async.end());
   program_->lists.clear();  // made anew, with the registers' places
-  return {};
+  return refused();
 }
 
 void Decoder::find_flow() {
@@ -314,19 +355,11 @@ Status Decoder::emit(OperandBinder& binder) {
   return {};
 }
 
-Result<std::unique_ptr<KernelProgram>> Decoder::decode() {
+Status Decoder::decode_body() {
   if (kernel_.instructions.size() > kMaxInstructions) {
-    return device_error(fmt::format("kernel {}: {} instructions; at most {}", kernel_.name,
-                                    kernel_.instructions.size(), kMaxInstructions));
+    return unsupported(fmt::format("kernel {}: {} instructions; at most {}", kernel_.name,
+                                   kernel_.instructions.size(), kMaxInstructions));
   }
-  program_->name = kernel_.name;
-  program_->parsed = &kernel_;
-  program_->handlers = &table_.handlers();
-  program_->params_bytes = kernel_.params_bytes;
-  program_->max_threads = kernel_.max_threads;
-  program_->has_required_block = kernel_.has_required_block;
-  for (int i = 0; i < 3; ++i) program_->required_block[i] = kernel_.required_block[i];
-
   LSSAR_RETURN_IF_ERROR(assign_addresses());
   LSSAR_RETURN_IF_ERROR(match_rows());
   OperandBinder binder(module_, kernel_, addresses_, *program_);
@@ -343,15 +376,25 @@ Result<std::unique_ptr<KernelProgram>> Decoder::decode() {
   for (const auto& [offset, bytes] : program_->undefined) {
     if (async_offsets_.count(offset) == 0) program_->followed_undefined.push_back(offset);
   }
-  LSSAR_RETURN_IF_ERROR(emit(binder));
+  return emit(binder);
+}
+
+std::unique_ptr<KernelProgram> Decoder::decode() {
+  program_->name = kernel_.name;
+  program_->parsed = &kernel_;
+  program_->handlers = &table_.handlers();
+  program_->params_bytes = kernel_.params_bytes;
+  program_->max_threads = kernel_.max_threads;
+  program_->has_required_block = kernel_.has_required_block;
+  for (int i = 0; i < 3; ++i) program_->required_block[i] = kernel_.required_block[i];
+  program_->refusal = decode_body();
   return std::move(program_);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<KernelProgram>> decode_kernel(const ParsedModule& module,
-                                                     const ParsedKernel& kernel,
-                                                     const OpcodeTable& table) {
+std::unique_ptr<KernelProgram> decode_kernel(const ParsedModule& module, const ParsedKernel& kernel,
+                                             const OpcodeTable& table) {
   return Decoder(module, kernel, table).decode();
 }
 

@@ -4,16 +4,16 @@
 
 #include <memory>
 
-#include "base/status.h"
 #include "runtime/virtual/kernel_program.h"
 #include "runtime/virtual/opcode_table.h"
 
 namespace lssar::vdev {
 
 // `module` and `kernel` must outlive the program. The module's global variables have their
-// addresses. kDeviceError names kernel, PTX line and instruction.
-Result<std::unique_ptr<KernelProgram>> decode_kernel(const ParsedModule& module,
-                                                     const ParsedKernel& kernel,
-                                                     const OpcodeTable& table);
+// addresses, opcodes the order of the table's rows. Where the kernel cannot be run, the program's
+// `refusal` (kUnsupported) names it with the PTX line and text of each such instruction, so that
+// the other kernels of a module can.
+std::unique_ptr<KernelProgram> decode_kernel(const ParsedModule& module, const ParsedKernel& kernel,
+                                             const OpcodeTable& table);
 
 }  // namespace lssar::vdev

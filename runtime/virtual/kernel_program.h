@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "runtime/virtual/program.h"
 #include "runtime/virtual/ptx_ast.h"
 
@@ -118,6 +119,8 @@ struct SpecialRegister {
 
 struct KernelProgram {
   std::string name;
+  // Why it cannot be run, if so: what follows is then not all there.
+  Status refusal;
   std::vector<Op> ops;
   std::vector<uint32_t> op_instruction;  // index into parsed->instructions
   std::vector<OpFacts> facts;            // by op

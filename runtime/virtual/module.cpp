@@ -2,6 +2,8 @@
 
 #include <cstring>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -82,14 +84,30 @@ Status Module::place_variables() {
   return {};
 }
 
+// From here on every opcode has its modifiers in the order that the rows of the table have.
+void use_row_order(ParsedModule& module, const OpcodeTable& table) {
+  std::unordered_map<std::string_view, std::string_view> known;
+  for (const auto& kernel : module.kernels) {
+    for (Instruction& in : kernel->instructions) {
+      const auto [found, added] = known.try_emplace(in.opcode, in.opcode);
+      if (added) {
+        std::string ordered = table.in_row_order(in.opcode);
+        if (ordered != in.opcode) found->second = module.spellings.emplace_back(std::move(ordered));
+      }
+      in.opcode = found->second;
+    }
+  }
+}
+
 Status Module::load(const Image& image, const Target& target, SimdLevel level) {
   LSSAR_ASSIGN_OR_RETURN(parsed_, parse_ptx(image.bytes));
   LSSAR_RETURN_IF_ERROR(check_target(parsed_->target, target));
   LSSAR_RETURN_IF_ERROR(place_variables());
   const OpcodeTable& table = opcode_table(level);
+  use_row_order(*parsed_, table);
   for (const auto& kernel : parsed_->kernels) {
-    LSSAR_ASSIGN_OR_RETURN(auto program, decode_kernel(*parsed_, *kernel, table));
-    functions_.emplace(std::string(kernel->name), std::make_unique<Function>(std::move(program)));
+    functions_.emplace(std::string(kernel->name),
+                       std::make_unique<Function>(decode_kernel(*parsed_, *kernel, table)));
   }
   return {};
 }

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "runtime/virtual/opcode_order.h"
+
 namespace lssar::vdev {
 
 // Defined in ops/control_ops.cpp, once per instruction set.
@@ -78,6 +80,15 @@ std::vector<const Row*> OpcodeTable::find(std::string_view opcode) const {
     if (opcode_matches(row->opcode, opcode)) found.push_back(row);
   }
   return found;
+}
+
+std::string OpcodeTable::in_row_order(std::string_view opcode) const {
+  const auto rows = by_base_.find(base_of(opcode));
+  if (rows == by_base_.end() || !find(opcode).empty()) return std::string(opcode);
+  for (const Row* row : rows->second) {
+    if (const auto ordered = in_order_of(row->opcode, opcode)) return *ordered;
+  }
+  return std::string(opcode);
 }
 
 const OpcodeTable& opcode_table(SimdLevel level) {

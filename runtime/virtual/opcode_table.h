@@ -2,6 +2,7 @@
 // read by decoders on any thread.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,9 @@ class OpcodeTable {
   const HandlerSet& handlers() const { return handlers_; }
   // Rows in table order; empty for an unknown opcode.
   std::vector<const Row*> find(std::string_view opcode) const;
+  // The opcode with its modifiers in the order that rows have, see opcode_order.h; as it is where
+  // a row fits it already, or where none does in any order.
+  std::string in_row_order(std::string_view opcode) const;
 
  private:
   const HandlerSet& handlers_;

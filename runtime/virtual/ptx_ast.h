@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -62,7 +63,7 @@ struct Operand {
 };
 
 struct Instruction {
-  std::string_view opcode;  // with all modifiers
+  std::string_view opcode;  // with all modifiers; once loaded, in the order of the rows
   std::string_view text;    // from guard to semicolon
   uint32_t line = 0;
   int32_t guard = -1;  // register; -1: none
@@ -95,6 +96,7 @@ struct ParsedModule {
   std::string target;               // "sm_80"
   std::vector<Variable> variables;  // of the module and of every kernel body
   std::vector<std::unique_ptr<ParsedKernel>> kernels;
+  std::deque<std::string> spellings;  // of opcodes that the text has in another order
 };
 
 inline uint32_t class_bytes(RegClass c) {

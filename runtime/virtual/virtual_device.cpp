@@ -324,6 +324,7 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
                              const void* params, size_t params_bytes, Stream) {
   const auto* f = dynamic_cast<const vdev::Function*>(&function);
   if (f == nullptr) return invalid_argument("virtual device: a function of another device");
+  LSSAR_RETURN_IF_ERROR(f->program().refusal);
   LSSAR_RETURN_IF_ERROR(check_shape(f->program(), config));
   LSSAR_RETURN_IF_ERROR(check_resources(*f, config, params_bytes));
   LaunchContext context;
@@ -365,7 +366,8 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   return status;
 }
 
-// Of the first launch of a kernel. NOTE: launches with a trace are the caller's one after the other.
+// Of the first launch of a kernel. NOTE: launches with a trace are the caller's one after the
+// other.
 void VirtualDevice::start_trace(LaunchContext* context,
                                 std::optional<vdev::BlockRecorder>* recorder) {
   BlockTrace& all = *options_.trace;

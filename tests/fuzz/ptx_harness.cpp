@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/virtual/module.h"
 #include "runtime/virtual/ptx_parser.h"
 #include "runtime/virtual/virtual_device.h"
 #include "tests/fuzz/complain.h"
@@ -180,6 +181,11 @@ PtxOutcome run_ptx_input(std::string_view input) {
   const vdev::ParsedKernel& kernel = *(*parsed)->kernels[0];
   const auto function = (*module)->function(std::string(kernel.name));
   if (!function.ok()) complain("a kernel that was parsed is not there", function.status());
+  const Status& refusal = dynamic_cast<const vdev::Function&>(**function).program().refusal;
+  if (!refusal.ok()) {
+    check_error(refusal);
+    return PtxOutcome::kRefused;
+  }
   const LaunchConfig config = make_config(kernel, draw);
   if (!is_small(config)) return PtxOutcome::kSkipped;
   return launch(*device, **function, kernel, config, draw);

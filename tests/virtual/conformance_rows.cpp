@@ -19,7 +19,7 @@ using vdev::HandlerSet;
 using vdev::OpcodeTable;
 using vdev::Row;
 using vdev::RowSpan;
-using Decoded = Result<std::unique_ptr<vdev::KernelProgram>>;
+using Decoded = std::unique_ptr<vdev::KernelProgram>;
 
 Decoded decode_really(const vdev::ParsedModule& module, const vdev::ParsedKernel& kernel,
                       const OpcodeTable& table) asm("__real_" LSSAR_DECODE_KERNEL);

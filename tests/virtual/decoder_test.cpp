@@ -107,8 +107,8 @@ std::unique_ptr<KernelProgram> decode(const std::string& text,
   EXPECT_TRUE(parsed.ok()) << parsed.status().to_string();
   module = std::move(*parsed);
   auto program = decode_kernel(*module, *module->kernels[0], opcode_table(SimdLevel::kPlain));
-  EXPECT_TRUE(program.ok()) << program.status().to_string();
-  return std::move(*program);
+  EXPECT_TRUE(program->refusal.ok()) << program->refusal.to_string();
+  return program;
 }
 
 TEST(RegisterLayoutTest, AChainOfValuesNeedsFewPlaces) {

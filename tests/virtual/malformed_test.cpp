@@ -3,17 +3,22 @@
 
 #include <random>
 
+#include "runtime/virtual/module.h"
 #include "tests/virtual/ptx_fixture.h"
 
 namespace lssar::test {
 namespace {
 
+// Why the text does not load, or why a launch of its kernel k would be refused.
 Status load(const std::string& text) {
   const auto device = open_device(SimdLevel::kAuto);
   Image image;
   image.bytes = text;
   const auto module = device->load(image);
-  return module.ok() ? Status() : module.status();
+  if (!module.ok()) return module.status();
+  const auto function = (*module)->function("k");
+  if (!function.ok()) return {};
+  return dynamic_cast<const vdev::Function&>(**function).program().refusal;
 }
 
 const char* const kRegisters =
@@ -30,7 +35,9 @@ TEST_P(MalformedBodyTest, IsAnErrorThatNamesLineAndReason) {
   const auto [body, reason] = GetParam();
   const Status status = load(
       kernel_text(".param .u64 p0, .param .align 8 .b8 s[16]", kRegisters + std::string(body)));
-  ASSERT_EQ(status.code(), StatusCode::kDeviceError) << body;
+  ASSERT_TRUE(status.code() == StatusCode::kDeviceError ||
+              status.code() == StatusCode::kUnsupported)
+      << body;
   EXPECT_NE(status.message().find("line 7"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find(reason), std::string::npos) << status.message();
 }
@@ -139,6 +146,39 @@ TEST(MalformedModuleTest, HeadersAndSignatures) {
     ASSERT_EQ(status.code(), StatusCode::kDeviceError) << text;
     EXPECT_NE(status.message().find(reason), std::string::npos) << text << "\n" << status.message();
   }
+}
+
+// CUTLASS puts a kernel for every architecture and type into one module.
+TEST(RefusedKernelTest, OnlyALaunchOfItIsAnErrorWhichListsEveryUnknownInstruction) {
+  const auto device = open_device(SimdLevel::kAuto);
+  Image image;
+  image.bytes =
+      ".version 8.5\n.target sm_80\n.address_size 64\n"
+      ".visible .entry good(.param .u64 p0)\n{\n.reg .b64 %p; ld.param.u64 %p, [p0];\n"
+      "st.global.u32 [%p], 7; ret;\n}\n"
+      ".visible .entry bad(.param .u64 p0)\n{\n.reg .b32 %r<4>;\n"
+      "frobnicate.u32 %r0, %r1;\nadd.s32 %r0, %r1;\ntcgen05.fence;\n"
+      "frobnicate.u32 %r2, %r1;\nmov.u32 %r0, 5;\ntcgen05.fence;\nret;\n}\n";
+  const auto module = device->load(image);
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  Buffer<uint32_t> out(*device, {0});
+  const uint64_t address = out.address();
+  const auto launch = [&](const char* name) {
+    const auto function = (*module)->function(name);
+    EXPECT_TRUE(function.ok()) << function.status().to_string();
+    LaunchConfig config;
+    return device->launch(**function, config, &address, sizeof address, nullptr);
+  };
+  EXPECT_TRUE(launch("good").ok());
+  EXPECT_EQ(out[0], 7u);
+  const Status status = launch("bad");
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_EQ(status.message(),
+            "kernel bad, PTX line 12: unknown instruction: 'frobnicate.u32 %r0, %r1;', and at PTX "
+            "line 15\n"
+            "kernel bad, PTX line 13: operands of the wrong number, kind or width: 'add.s32 %r0, "
+            "%r1;'\n"
+            "kernel bad, PTX line 14: unknown instruction: 'tcgen05.fence;', and at PTX line 17");
 }
 
 TEST(MalformedModuleTest, DeepNestingIsRefused) {
