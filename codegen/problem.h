@@ -97,7 +97,7 @@ struct Problem {
   int64_t heads = 1;
   int64_t kv_heads = 1;
 
-  bool causal = true;  // bottom-right: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)
+  bool causal = false;  // bottom-right: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)
 
   int p = 15;           // power of the re-weighting, 1 to 64; 0 = none (LSSA)
   double offset = 1.0;  // b, finite, >= 0; without effect where p = 0

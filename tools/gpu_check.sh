@@ -179,7 +179,7 @@ results_of() {
 check() {
   # shellcheck disable=SC2086  # options, split on purpose
   add_case "\"options\": \"$(json_string "$1")\", \"checks\": \"$2\"" \
-    "$lssar" verify --device cuda --seq 200 $1
+    "$lssar" verify --device cuda --seq 200 --causal $1
 }
 
 # Each product of wgmma reads its right operand from shared memory with the 128-byte swizzle: atoms
@@ -290,9 +290,10 @@ grid() {
 END
 }
 
-# Lines of options, each with its pass in front.
+# Lines of options, each with its pass in front. What does not say --no-causal is causal.
 with_passes() {
   while read -r options; do
+    case $options in *--no-causal*) ;; *) options="--causal $options" ;; esac
     for pass in "$@"; do printf -- '--pass %s %s\n' "$pass" "$options"; done
   done
 }

@@ -73,6 +73,7 @@ TEST(Bucket, AsText) {
 
 TEST(Bucket, OfAProblem) {
   Problem problem;
+  problem.causal = true;
   problem.heads = 12;
   problem.kv_heads = 4;
   const Bucket bucket = bucket_of(problem, {.batch = 3, .heads = 12, .kv_heads = 4, .seq_q = 1000},
@@ -86,6 +87,7 @@ TEST(Bucket, OfAProblem) {
 
 TEST(Bucket, HeadsThatAreNotKnownAreNotShared) {
   Problem problem;
+  problem.causal = true;
   const auto ratio = [&](int64_t heads, int64_t kv_heads) {
     const Sizes sizes = {.heads = heads, .kv_heads = kv_heads};
     return bucket_of(problem, sizes, Determinism::kRepeatable).gqa_ratio;
@@ -97,6 +99,7 @@ TEST(Bucket, HeadsThatAreNotKnownAreNotShared) {
 
 TEST(Bucket, OnlyTheBackwardHasAChoiceOfDeterminism) {
   Problem problem;
+  problem.causal = true;
   const auto determinism = [&](Pass pass) {
     problem.pass = pass;
     return bucket_of(problem, {}, Determinism::kAny).determinism;
@@ -108,6 +111,7 @@ TEST(Bucket, OnlyTheBackwardHasAChoiceOfDeterminism) {
 
 TEST(Bucket, AlignmentsBelow16AreOne) {
   Problem problem;
+  problem.causal = true;
   problem.alignment = 8;
   EXPECT_EQ(bucket_of(problem, {}, Determinism::kRepeatable).alignment, 2);
   problem.alignment = 2;

@@ -23,6 +23,7 @@ std::vector<TuningRecord> synthetic_records(const Calibration& truth, double noi
                                            {Pass::kBackward, 64}};
   for (const auto& [pass, dim] : problems) {
     TuningRecord record;
+    record.problem.causal = true;
     record.problem.pass = pass;
     record.problem.head_dim = record.problem.head_dim_v = dim;
     record.sizes = {4, 16, 16, 8192, 8192};

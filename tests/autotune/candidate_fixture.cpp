@@ -26,6 +26,7 @@ constexpr const char* kSkipRows = "if (row[half] >= queries_total) continue;";
 
 RunnerTask small_task(Pass pass, const std::string& target) {
   RunnerTask task;
+  task.problem.causal = true;
   task.problem.pass = pass;
   task.problem.heads = 2;
   task.problem.kv_heads = 1;

@@ -202,6 +202,7 @@ TEST(CountedTime, FindsEveryKernelThatWalksOverTiles) {
     for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward, Pass::kRowSums,
                             Pass::kWeightedSum}) {
       Problem problem;
+      problem.causal = true;
       problem.pass = pass;
       CostModel model(problem, {1, 1, 1, 512, 512}, target, gpu);
       const SearchSpace space = search_space(problem, target, Determinism::kAny);

@@ -24,6 +24,7 @@ struct Rows {
 
 Rows make_rows(Pass pass, int dim, int64_t length) {
   Rows rows{{}, length};
+  rows.problem.causal = true;
   rows.problem.pass = pass;
   rows.problem.head_dim = rows.problem.head_dim_v = dim;
   return rows;

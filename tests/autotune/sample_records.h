@@ -14,6 +14,7 @@ namespace lssar {
 
 inline Problem sample_problem(Pass pass = Pass::kForward) {
   Problem problem;
+  problem.causal = true;
   problem.pass = pass;
   problem.heads = problem.kv_heads = 8;
   return problem;

@@ -24,6 +24,7 @@ struct Case {
 
 Case make_case(Pass pass, int dim, const std::string& target, DType dtype = DType::kBf16) {
   Case result;
+  result.problem.causal = true;
   result.problem.pass = pass;
   result.problem.dtype = dtype;
   result.problem.head_dim = result.problem.head_dim_v = dim;

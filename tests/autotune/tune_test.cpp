@@ -29,6 +29,7 @@ class TuneProcesses : public testing::Test {
     char pattern[] = "/tmp/lssar_tune_XXXXXX";
     directory_ = mkdtemp(pattern);
     setenv("TMPDIR", directory_.c_str(), 1);  // of the lock
+    problem_.problem.causal = true;
     problem_.sizes = {1, 8, 8, 2048, 2048};
     options_.table_path = directory_ + "/tuning.jsonl";
     options_.budget = *budget_named("normal");
@@ -156,6 +157,7 @@ TEST_F(TuneProcesses, SizesMustGiveWork) {
 
 TEST(TypicalSizes, FillInWhatIsOpen) {
   Problem problem;
+  problem.causal = true;
   Sizes sizes = typical_sizes(problem);
   EXPECT_EQ(sizes.seq_q, 4096);
   EXPECT_EQ(sizes.batch, 4);

@@ -23,6 +23,7 @@ class EngineTest : public testing::Test {
 
   static Problem small_problem(Pass pass = Pass::kForward) {
     Problem problem;
+    problem.causal = true;
     problem.pass = pass;
     problem.head_dim = problem.head_dim_v = 32;
     problem.heads = problem.kv_heads = 2;

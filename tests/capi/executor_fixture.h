@@ -16,6 +16,7 @@ class ExecutorTest : public testing::Test {
  protected:
   // q, k, ... contiguous at addresses 1 MiB apart; the parts of the workspace 64 KiB apart.
   void make_call(Pass pass, DType dtype, const Sizes& sizes, int dim = 128, int dim_v = 64) {
+    problem_.causal = true;
     problem_.pass = pass;
     problem_.dtype = dtype;
     problem_.head_dim = dim;

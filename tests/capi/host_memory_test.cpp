@@ -16,6 +16,7 @@ constexpr int64_t kRow = kRowHeads * kDim;
 
 Problem bf16_problem() {
   Problem problem;
+  problem.causal = true;
   problem.head_dim = problem.head_dim_v = kDim;
   problem.heads = kHeads;
   problem.kv_heads = kKvHeads;

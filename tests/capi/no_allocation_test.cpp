@@ -33,6 +33,7 @@ TEST_P(PassNoAllocation, InExecute) {
   const std::shared_ptr<Engine> engine =
       Engine::create(options, device, std::make_shared<FakeCompiler>());
   Problem problem;
+  problem.causal = true;
   problem.heads = problem.kv_heads = 2;
   PlanOptions plan_options;
   plan_options.passes = {GetParam()};

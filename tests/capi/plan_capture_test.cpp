@@ -27,6 +27,7 @@ class PlanCaptureTest : public testing::Test {
     Result<ContextPtr> context = open_context(LSSAR_DEVICE_VIRTUAL);
     ASSERT_TRUE(context.ok()) << context.status().to_string();
     Problem problem;
+    problem.causal = true;
     problem.dtype = DType::kFp16;
     problem.head_dim = problem.head_dim_v = 16;
     problem.pass = Pass::kBackward;  // for grad_o

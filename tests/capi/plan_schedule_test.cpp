@@ -83,6 +83,7 @@ class PlanSchedule : public testing::Test {
     const ContextPtr context = open("none");
     ASSERT_EQ(lssar_context_get_info(context.get(), &info), LSSAR_STATUS_OK);
     TuningRecord record;
+    record.problem.causal = true;
     record.problem.pass = problem_.passes == LSSAR_PASS_BACKWARD ? Pass::kBackward : Pass::kForward;
     record.problem.p = kPower;
     record.sizes = {.batch = 4, .heads = 16, .kv_heads = 16, .seq_q = 4096, .seq_k = 4096};

@@ -69,6 +69,7 @@ std::string key_of(const std::string& text) {
 
 Problem small_problem() {
   Problem problem;
+  problem.causal = true;
   problem.dtype = DType::kFp32;
   problem.head_dim = 16;
   problem.head_dim_v = 8;

@@ -17,6 +17,7 @@ constexpr int kNumThreads = 8;
 
 Problem small_problem() {
   Problem problem;
+  problem.causal = true;
   problem.head_dim = problem.head_dim_v = 32;
   problem.heads = problem.kv_heads = 1;
   return problem;

@@ -102,6 +102,7 @@ TEST(SumsOfDq, CompileWithoutSpillsAndFit) {
   const auto compiler = open_compiler(CompilerChoice::kNvrtc);
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
   Problem problem;
+  problem.causal = true;
   problem.pass = Pass::kBackward;
   problem.dtype = DType::kBf16;
   problem.head_dim = problem.head_dim_v = 64;

@@ -20,6 +20,7 @@ Target hopper() { return target_from_name("sm_90a").value(); }
 
 Problem make_problem(Pass pass, int dim = 64, DType dtype = DType::kBf16, int p = 15) {
   Problem problem;
+  problem.causal = true;
   problem.pass = pass;
   problem.dtype = dtype;
   problem.head_dim = problem.head_dim_v = dim;

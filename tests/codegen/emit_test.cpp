@@ -28,6 +28,7 @@ std::vector<std::string> lines(const std::string& text) {
 
 TEST(Emit, IsTheSameEveryTime) {
   Problem problem;
+  problem.causal = true;
   problem.pass = Pass::kBackward;
   EXPECT_EQ(emit(problem).source, emit(problem).source);
 }
@@ -46,6 +47,7 @@ TEST(Emit, NamesEveryLaunchInTheSource) {
   for (Pass pass : kAllPasses) {
     for (DqMode mode : {DqMode::kSplit, DqMode::kAtomic}) {
       Problem problem;
+      problem.causal = true;
       problem.pass = pass;
       Schedule schedule = default_schedule(problem, target());
       schedule.dq_mode = mode;
@@ -62,6 +64,7 @@ TEST(Emit, NamesEveryLaunchInTheSource) {
 
 TEST(Emit, HoldsOnlyTheTemplatesItReaches) {
   Problem problem;
+  problem.causal = true;
   problem.pass = Pass::kForward;
   const std::string forward = emit(problem).source;
   EXPECT_EQ(forward.find("// ---- kernels/backward"), std::string::npos);
@@ -75,6 +78,7 @@ TEST(Emit, HoldsOnlyTheTemplatesItReaches) {
 // What `lssar inspect --diff` will rely on.
 TEST(Emit, PowersDifferInTheChainAndItsConstantsOnly) {
   Problem problem;
+  problem.causal = true;
   problem.pass = Pass::kForwardTrain;
   problem.p = 3;
   const auto three = lines(source_without_header(emit(problem).source));
@@ -104,6 +108,7 @@ TEST(Emit, BatchAndHeadsAreNotBakedIn) {
 
 TEST(Emit, LengthsAreConstantsOrOfTheCall) {
   Problem problem;
+  problem.causal = true;
   problem.seq_q = 777;
   problem.seq_k = 999;
   const std::string source = emit(problem).source;

@@ -8,6 +8,7 @@ Target hopper() { return target_from_name("sm_90a").value(); }
 
 Problem make_problem(Pass pass, DType dtype, int dim) {
   Problem problem;
+  problem.causal = true;
   problem.pass = pass;
   problem.dtype = dtype;
   problem.head_dim = problem.head_dim_v = dim;

@@ -18,6 +18,7 @@ TEST(Schedule, TheDefaultIsLegalForEveryProblemOnEveryTarget) {
         for (int dim = 8; dim <= 256; dim += 8) {
           for (int dim_v : {8, 64, 128, 200, 256}) {
             Problem problem;
+            problem.causal = true;
             problem.pass = pass;
             problem.dtype = dtype;
             problem.head_dim = dim;
@@ -38,6 +39,7 @@ TEST(Schedule, AtomicSumsHaveALegalDefaultTilingToo) {
   for (int dim : {32, 64, 96, 128, 192, 256}) {
     for (DType dtype : {DType::kFp16, DType::kBf16, DType::kFp32}) {
       Problem problem;
+      problem.causal = true;
       problem.pass = Pass::kBackward;
       problem.dtype = dtype;
       problem.head_dim = problem.head_dim_v = dim;
@@ -57,6 +59,7 @@ TEST(Schedule, EpsilonByPassHasALegalDefaultTilingToo) {
         for (Pass pass : {Pass::kForwardTrain, Pass::kBackward}) {
           for (DqMode mode : {DqMode::kSplit, DqMode::kAtomic, DqMode::kOrdered}) {
             Problem problem;
+            problem.causal = true;
             problem.pass = pass;
             problem.dtype = dtype;
             problem.head_dim = problem.head_dim_v = dim;
@@ -81,6 +84,7 @@ TEST(Schedule, EpsilonByPassHasALegalDefaultTilingToo) {
 // Without X twice the columns of o fit in registers, and one sweep of pass 2 does.
 TEST(Schedule, AForwardWithoutXTakesItsColumnsAtOnce) {
   Problem problem;
+  problem.causal = true;
   problem.pass = Pass::kForwardTrain;
   problem.head_dim = problem.head_dim_v = 256;
   for (const char* name : {"sm_80", "sm_90a"}) {
@@ -97,6 +101,7 @@ TEST(Schedule, EpsilonThatIsZeroNeedsNoPass) {
   for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
     for (int p : {0, 15}) {
       Problem problem;
+      problem.causal = true;
       problem.pass = pass;
       problem.p = p;
       if (p != 0) problem.offset = 0;
@@ -116,6 +121,7 @@ TEST(Schedule, EpsilonThatIsZeroNeedsNoPass) {
 // Sizes of X follow the schedule, not the problem alone.
 TEST(Schedule, OnlyXIsSaved) {
   Problem problem;
+  problem.causal = true;
   problem.pass = Pass::kForwardTrain;
   const Sizes sizes = {2, 3, 3, 100, 100};
   Schedule schedule;
@@ -150,6 +156,7 @@ TEST(Schedule, SurvivesJson) {
 TEST(Schedule, PacksHeadsThatFillEmptyTiles) {
   const auto packs = [](Pass pass, int64_t seq_q, int64_t heads, const char* name) {
     Problem problem;
+    problem.causal = true;
     problem.pass = pass;
     problem.seq_q = seq_q;
     problem.seq_k = seq_q == 0 ? 0 : 1000;
@@ -206,6 +213,7 @@ class ScheduleRule : public testing::TestWithParam<Rule> {};
 
 TEST_P(ScheduleRule, NamesFieldValueAndReason) {
   Problem problem;
+  problem.causal = true;
   problem.pass = Pass::kBackward;
   Schedule schedule = default_schedule(problem, target());
   GetParam().break_it(problem, schedule);

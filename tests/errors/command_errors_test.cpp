@@ -154,8 +154,9 @@ TEST_F(CommandErrors, DoctorWithoutACompiler) {
 TEST_F(CommandErrors, NumbersThatAreWrongExitWithOne) {
   // A polynomial of degree 3 errs by 4e-4, far beyond what fp32 allows.
   const std::string file = command_.write("schedule.json", "{\"softplus_degree\": 3}");
-  const CommandResult result = command_.run({"verify", "--seq", "24", "--head-dim", "32", "--dtype",
-                                             "fp32", "--device", "virtual", "--schedule", file});
+  const CommandResult result = command_.run({"verify", "--causal", "--seq", "24", "--head-dim", "32",
+                                             "--dtype", "fp32", "--device", "virtual", "--schedule",
+                                             file});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_NE(result.out.find("WRONG"), std::string::npos) << result.out;
 }

@@ -11,6 +11,7 @@ namespace {
 CapturedKernel kernel_of(Pass pass, const char* target_name) {
   const Target target = *target_from_name(target_name);
   CapturedKernel kernel;
+  kernel.problem.causal = true;
   kernel.problem.pass = pass;
   kernel.problem.head_dim = kernel.problem.head_dim_v = 16;
   kernel.schedule = default_schedule(kernel.problem, target);

@@ -18,6 +18,7 @@ PreparedPlan prepare(const char* target, DType dtype, int dim, int64_t length, b
   std::shared_ptr<Engine> engine =
       Engine::create(engine_options, made.device, std::make_shared<FakeCompiler>());
   Problem problem;
+  problem.causal = true;
   problem.dtype = dtype;
   problem.head_dim = problem.head_dim_v = dim;
   problem.seq_q = problem.seq_k = length;

@@ -27,6 +27,7 @@ constexpr DType kDTypes[] = {DType::kFp16, DType::kBf16, DType::kFp32};
 
 Problem problem_of(Pass pass, DType dtype, int dim) {
   Problem problem;
+  problem.causal = true;
   problem.pass = pass;
   problem.dtype = dtype;
   problem.head_dim = dim;

@@ -181,6 +181,7 @@ INSTANTIATE_TEST_SUITE_P(All, NanRules, testing::Values(DType::kBf16, DType::kFp
 
 TEST(DeadRows, GiveZeroAndNoGradient) {
   Problem problem;
+  problem.causal = true;
   const Sizes sizes = make_sizes(1, 1, 1, 90, 90);
   const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kTies, 3);
   const auto out = run_capi(shared_context(), problem, sizes,
@@ -196,6 +197,7 @@ TEST(DeadRows, GiveZeroAndNoGradient) {
 
 TEST(RowsWithoutKeys, GiveZeroAndStatisticsOfZero) {
   Problem problem;
+  problem.causal = true;
   const Sizes sizes = make_sizes(1, 1, 1, 40, 10);
   const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 3);
   const auto out = run_capi(shared_context(), problem, sizes,
@@ -332,6 +334,7 @@ TEST(LargeOffsets, BeyondTwoToThe31Elements) {
   constexpr int64_t kBatchStride = (int64_t{1} << 31) + 128;
   constexpr int64_t kRowStride = 72;
   Problem problem;
+  problem.causal = true;
   const Sizes sizes = make_sizes(2, 1, 1, kLength, kLength);
   const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 11);
 

@@ -23,7 +23,8 @@ class CaptureCommand : public testing::Test {
   void capture(const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"capture", "--head-dim", "32",      "--seq", "40",
                                           "--seq-k", "70",         "--heads", "4",     "--kv-heads",
-                                          "2",       "--device",   "virtual", "-o",    path_};
+                                          "2",       "--device",   "virtual", "-o",    path_,
+                                          "--causal"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const CommandResult result = command_.run(arguments);
     ASSERT_EQ(result.exit_code, 0) << result.err;

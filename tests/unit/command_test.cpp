@@ -57,6 +57,16 @@ TEST(Emit, WritesToAFileWhatItPrints) {
   EXPECT_NE(printed.out.find("__global__"), std::string::npos);
 }
 
+// As scaled_dot_product_attention and the C API's zeroed struct.
+TEST(Emit, IsNotCausalUnlessAskedFor) {
+  const CommandRunner command;
+  const std::string plain = command.run({"emit"}).out;
+  EXPECT_EQ(command.run({"emit", "--no-causal"}).out, plain);
+  EXPECT_EQ(command.run({"emit", "--problem", command.write("problem.json", "{}")}).out, plain);
+  EXPECT_NE(plain.find("kIsCausal = false"), std::string::npos);
+  EXPECT_NE(command.run({"emit", "--causal"}).out.find("kIsCausal = true"), std::string::npos);
+}
+
 TEST(Emit, OptionsWinOverTheProblemFile) {
   const CommandRunner command;
   const std::string problem = command.write("p.json", R"({"p": 3, "dtype": "fp16"})");

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 const std::vector<std::string> kSmall = {"explain", "--head-dim", "64",      "--seq",
                                          "512",     "--device",   "virtual", "--target",
-                                         "sm_80",   "--table",    "none"};
+                                         "sm_80",   "--table",    "none",    "--causal"};
 
 std::vector<std::string> with(std::vector<std::string> arguments,
                               const std::vector<std::string>& more) {

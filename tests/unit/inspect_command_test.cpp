@@ -18,7 +18,7 @@ using testing::Not;
 
 std::vector<std::string> inspect(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {"inspect", "--head-dim", "64",   "--device",
-                                        "virtual", "--target",   "sm_80"};
+                                        "virtual", "--target",   "sm_80", "--causal"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }

@@ -134,6 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Problem, IsPrintedOnOneLine) {
   Problem problem;
+  problem.causal = true;
   problem.seq_q = problem.seq_k = 512;
   problem.heads = problem.kv_heads = 4;
   EXPECT_EQ(to_string(problem),
@@ -187,6 +188,7 @@ TEST(ProblemJson, ScoreFunctionsRoundTripUpToValidation) {
 TEST(ProblemJson, MissingFieldsKeepTheirDefault) {
   const Result<Problem> read = problem_from_json(json{{"p", 3}});
   ASSERT_TRUE(read.ok());
+  EXPECT_FALSE(read->causal);
   Problem expected;
   expected.p = 3;
   EXPECT_TRUE(*read == expected);

@@ -22,6 +22,7 @@ struct Inputs {
 
 Inputs make(InputKind kind, DType dtype = DType::kBf16, uint64_t seed = 1) {
   Inputs inputs;
+  inputs.problem.causal = true;
   inputs.problem.dtype = dtype;
   inputs.problem.head_dim = inputs.problem.head_dim_v = kDim;
   inputs.tensors = random_inputs(inputs.problem, inputs.sizes, kind, seed);

@@ -15,7 +15,8 @@ using testing::HasSubstr;
 
 const std::vector<std::string> kSmall = {"report", "--head-dim", "64",      "--seq",
                                          "512",    "--device",   "virtual", "--target",
-                                         "sm_80",  "--table",    "none",    "--no-compile"};
+                                         "sm_80",  "--table",    "none",    "--no-compile",
+                                         "--causal"};
 
 std::vector<std::string> with(std::vector<std::string> arguments,
                               const std::vector<std::string>& more) {

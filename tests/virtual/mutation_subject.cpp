@@ -79,6 +79,7 @@ std::vector<uint16_t> round_to(DType dtype, const std::vector<float>& values) {
 
 Problem small_problem(Pass pass, DType dtype) {
   Problem problem;
+  problem.causal = true;
   problem.pass = pass;
   problem.dtype = dtype;
   problem.head_dim = problem.head_dim_v = kDim;

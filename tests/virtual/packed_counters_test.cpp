@@ -15,6 +15,7 @@ LaunchCounters count_forward(const char* target, bool packs) {
   const std::shared_ptr<Device> device = make_virtual_device(options);
   const std::unique_ptr<Engine> engine = Engine::create({}, device, nullptr);
   Problem problem;
+  problem.causal = true;
   problem.dtype = DType::kBf16;
   Schedule schedule = default_schedule(problem, options.target);
   schedule.pack_gqa = packs;

@@ -14,6 +14,7 @@ namespace lssar::bench {
 // Causal bf16, p = 15, head dims alike: the problem of training and inference.
 inline Problem standard_problem(Pass pass, int head_dim) {
   Problem problem;
+  problem.causal = true;
   problem.pass = pass;
   problem.head_dim = problem.head_dim_v = head_dim;
   return problem;

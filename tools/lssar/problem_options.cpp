@@ -60,9 +60,9 @@ void ProblemOptions::add_to(CLI::App& app) {
   add("--offset", offset_, "offset of the re-weighting, >= 0 (default 1)");
   add("--dtype", dtype_, "bf16 (default), fp16 or fp32");
   CLI::Option* const causal =
-      app.add_flag("--causal", causal_, "row i sees keys up to i, aligned at the end (default)")
+      app.add_flag("--causal", causal_, "row i sees keys up to i, aligned at the end")
           ->group(group);
-  app.add_flag("--no-causal", no_causal_, "every row sees every key")
+  app.add_flag("--no-causal", no_causal_, "every row sees every key (default)")
       ->group(group)
       ->excludes(causal);
   app.add_flag("--runtime-lengths{both}", runtime_lengths_,
