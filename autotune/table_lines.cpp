@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cache/sha256.h"
+#include "codegen/json_text.h"
 
 namespace lssar {
 namespace {
@@ -58,8 +59,7 @@ Result<TuningRecord> parse_record_line(std::string_view line) {
   if (line.substr(kCheck.size(), kCheckDigits) != check_of(text)) {
     return invalid_argument("its checksum is another: it was torn or changed");
   }
-  const json object = json::parse(text, nullptr, false);
-  if (object.is_discarded()) return invalid_argument("not a JSON text");
+  LSSAR_ASSIGN_OR_RETURN(const json object, parse_json(text, "record"));
   return record_from_json(object);
 }
 

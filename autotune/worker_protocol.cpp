@@ -21,6 +21,8 @@ template <class Decode>
 auto decoded(const char* what, const Decode& decode) -> Result<decltype(decode())> {
   try {
     return decode();
+  } catch (const json::exception&) {
+    return internal_error(fmt::format("tuning worker: {}: not what this version sends", what));
   } catch (const std::exception& error) {
     return internal_error(fmt::format("tuning worker: {}: {}", what, error.what()));
   }

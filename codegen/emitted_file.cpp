@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "codegen/json_text.h"
+
 namespace lssar {
 namespace {
 
@@ -45,10 +47,10 @@ Result<EmittedFile> read_emitted(const std::string& text, const std::string& nam
         "below its header",
         name, kRequestPrefix));
   }
-  const auto json = nlohmann::json::parse(request, nullptr, false);
+  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json,
+                         parse_json(request, name + ": its request line"));
   EmittedFile file;
-  const Status status = json.is_discarded() ? invalid_argument("its request line is no JSON")
-                                            : read_request(json, &file);
+  const Status status = read_request(json, &file);
   if (!status.ok()) return status.with_context(name);
   file.source.source = text;
   return file;

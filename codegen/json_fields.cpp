@@ -1,7 +1,9 @@
 #include "codegen/json_fields.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -24,6 +26,22 @@ std::string shown(const json& value) {
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() > kMaxShown) text = text.substr(0, kMaxShown) + "...";
   return text;
+}
+
+// The whole number that `value` is, written as 15 or, as some programs do, 15.0. Beyond 2^53 a
+// number that went through floating point may have lost digits.
+std::optional<int64_t> whole_number(const json& value) {
+  constexpr double kExact = 0x1p53;
+  if (value.is_number_unsigned()) {
+    const uint64_t number = value.get<uint64_t>();
+    constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+    return number > kMost ? std::optional<int64_t>() : static_cast<int64_t>(number);
+  }
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (!value.is_number_float()) return {};
+  const double number = value.get<double>();
+  if (!(std::abs(number) <= kExact) || number != std::trunc(number)) return {};
+  return static_cast<int64_t>(number);
 }
 
 }  // namespace
@@ -51,34 +69,31 @@ const json* JsonFields::find(const char* name) {
   return has(name) ? &json_.at(name) : nullptr;
 }
 
-void JsonFields::wrong_type(const char* name, const json& value, const char* allowed) {
-  fail(invalid_argument(where_ + "." + name + " = " + shown(value) + ": allowed is " + allowed));
+void JsonFields::wrong_type(const char* name, const json& value, const std::string& allowed) {
+  const bool is_one = allowed.starts_with("a ") || allowed == "true or false";
+  fail(invalid_argument(where_ + "." + name + " = " + shown(value) +
+                        (is_one ? ": allowed is " : ": allowed are ") + allowed));
 }
 
-void JsonFields::read(const char* name, int& out) {
+void JsonFields::read(const char* name, int& out, const std::string& allowed) {
   int64_t wide = out;
   read_whole(name, std::numeric_limits<int>::min(), std::numeric_limits<int>::max(),
-             "a whole number of 32 bits", wide);
+             allowed.empty() ? "a whole number of 32 bits" : allowed, wide);
   out = static_cast<int>(wide);
 }
 
-void JsonFields::read(const char* name, int64_t& out) {
+void JsonFields::read(const char* name, int64_t& out, const std::string& allowed) {
   read_whole(name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(),
-             "a whole number of 64 bits", out);
+             allowed.empty() ? "a whole number of 64 bits" : allowed, out);
 }
 
-// 15.0 is refused too: a length that went through floating point may have lost digits.
-void JsonFields::read_whole(const char* name, int64_t low, int64_t high, const char* allowed,
+void JsonFields::read_whole(const char* name, int64_t low, int64_t high, const std::string& allowed,
                             int64_t& out) {
   const json* value = find(name);
   if (value == nullptr) return;
-  const bool too_large =
-      value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(high);
-  if (!value->is_number_integer() || too_large || value->get<int64_t>() < low ||
-      value->get<int64_t>() > high) {
-    return wrong_type(name, *value, allowed);
-  }
-  out = value->get<int64_t>();
+  const std::optional<int64_t> whole = whole_number(*value);
+  if (!whole || *whole < low || *whole > high) return wrong_type(name, *value, allowed);
+  out = *whole;
 }
 
 void JsonFields::read(const char* name, double& out) {
@@ -114,8 +129,7 @@ const json* JsonFields::object(const char* name) {
 const json* JsonFields::list(const char* name, size_t most) {
   const json* value = find(name);
   if (value != nullptr && (!value->is_array() || value->size() > most)) {
-    const std::string allowed = "a list of at most " + std::to_string(most) + " elements";
-    wrong_type(name, *value, allowed.c_str());
+    wrong_type(name, *value, "a list of at most " + std::to_string(most) + " elements");
     return nullptr;
   }
   return value;

@@ -57,8 +57,9 @@ class JsonFields {
   // `where` names the object in errors: "problem", "problem.score". `json` must outlive this.
   JsonFields(const nlohmann::json& json, std::string where);
 
-  void read(const char* name, int& out);
-  void read(const char* name, int64_t& out);
+  // `allowed`: what an error says is allowed; "": by the type alone. 15.0 is 15.
+  void read(const char* name, int& out, const std::string& allowed = {});
+  void read(const char* name, int64_t& out, const std::string& allowed = {});
   void read(const char* name, double& out);
   void read(const char* name, bool& out);
   void read(const char* name, std::string& out);
@@ -92,8 +93,9 @@ class JsonFields {
 
  private:
   const nlohmann::json* find(const char* name);
-  void read_whole(const char* name, int64_t low, int64_t high, const char* allowed, int64_t& out);
-  void wrong_type(const char* name, const nlohmann::json& value, const char* allowed);
+  void read_whole(const char* name, int64_t low, int64_t high, const std::string& allowed,
+                  int64_t& out);
+  void wrong_type(const char* name, const nlohmann::json& value, const std::string& allowed);
 
   const nlohmann::json& json_;
   std::string where_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
@@ -74,18 +75,33 @@ Status check_enums(const Problem& problem) {
   return check_enum(kNormalizerNames, "score.normalizer", score.normalizer);
 }
 
-Status check_head_dim(const char* field, int dim) {
-  if (dim < kMinHeadDim || dim > kMaxHeadDim || dim % kHeadDimStep != 0) {
-    return out_of_range(
-        field, dim,
-        fmt::format("multiples of {} from {} to {}", kHeadDimStep, kMinHeadDim, kMaxHeadDim));
-  }
-  return {};
+// The fields that are whole numbers. What else is asked of them hangs on other fields.
+struct WholeField {
+  const char* name;
+  int64_t low, high;
+  int64_t step = 1;
+};
+constexpr WholeField kWholeFields[] = {
+    {"head_dim", kMinHeadDim, kMaxHeadDim, kHeadDimStep},
+    {"head_dim_v", kMinHeadDim, kMaxHeadDim, kHeadDimStep},
+    {"seq_q", 0, kMaxInt32},
+    {"seq_k", 0, kMaxInt32},
+    {"batch", 0, kMaxInt32},
+    {"heads", 1, kMaxInt32},
+    {"kv_heads", 1, kMaxInt32},
+    {"p", 0, kMaxPower},
+    {"alignment", 2, kMaxAlignment},
+};
+
+const WholeField& whole_field(const std::string& name) {
+  return *std::find_if(std::begin(kWholeFields), std::end(kWholeFields),
+                       [&](const WholeField& field) { return field.name == name; });
 }
 
-Status check_range(const char* field, int64_t value, int64_t low, int64_t high) {
-  if (value < low || value > high) {
-    return out_of_range(field, value, fmt::format("whole numbers from {} to {}", low, high));
+Status check_whole(const char* name, int64_t value) {
+  const WholeField& field = whole_field(name);
+  if (value < field.low || value > field.high || value % field.step != 0) {
+    return out_of_range(name, value, allowed_whole_numbers(name));
   }
   return {};
 }
@@ -109,13 +125,13 @@ Status check_tensor_bytes(const Problem& problem) {
 }
 
 Status check_sizes(const Problem& problem) {
-  LSSAR_RETURN_IF_ERROR(check_head_dim("head_dim", problem.head_dim));
-  LSSAR_RETURN_IF_ERROR(check_head_dim("head_dim_v", problem.head_dim_v));
-  LSSAR_RETURN_IF_ERROR(check_range("seq_q", problem.seq_q, 0, kMaxInt32));
-  LSSAR_RETURN_IF_ERROR(check_range("seq_k", problem.seq_k, 0, kMaxInt32));
-  LSSAR_RETURN_IF_ERROR(check_range("batch", problem.batch, 0, kMaxInt32));
-  LSSAR_RETURN_IF_ERROR(check_range("heads", problem.heads, 1, kMaxInt32));
-  LSSAR_RETURN_IF_ERROR(check_range("kv_heads", problem.kv_heads, 1, kMaxInt32));
+  LSSAR_RETURN_IF_ERROR(check_whole("head_dim", problem.head_dim));
+  LSSAR_RETURN_IF_ERROR(check_whole("head_dim_v", problem.head_dim_v));
+  LSSAR_RETURN_IF_ERROR(check_whole("seq_q", problem.seq_q));
+  LSSAR_RETURN_IF_ERROR(check_whole("seq_k", problem.seq_k));
+  LSSAR_RETURN_IF_ERROR(check_whole("batch", problem.batch));
+  LSSAR_RETURN_IF_ERROR(check_whole("heads", problem.heads));
+  LSSAR_RETURN_IF_ERROR(check_whole("kv_heads", problem.kv_heads));
   if (problem.heads % problem.kv_heads != 0) {
     return out_of_range("kv_heads", problem.kv_heads,
                         fmt::format("divisors of heads = {}", problem.heads));
@@ -124,7 +140,7 @@ Status check_sizes(const Problem& problem) {
 }
 
 Status check_reweighting(const Problem& problem) {
-  LSSAR_RETURN_IF_ERROR(check_range("p", problem.p, 0, kMaxPower));
+  LSSAR_RETURN_IF_ERROR(check_whole("p", problem.p));
   if (!(problem.offset >= 0 && problem.offset <= kMaxOffset)) {
     return out_of_range("offset", problem.offset, fmt::format("numbers from 0 to {}", kMaxOffset));
   }
@@ -218,6 +234,14 @@ Result<DType> parse_dtype(const std::string& name) {
   return parse_enum(kDTypeNames, "dtype", name);
 }
 
+std::string allowed_whole_numbers(const std::string& name) {
+  const WholeField& field = whole_field(name);
+  if (name == "alignment") return fmt::format("powers of two from {} to {}", field.low, field.high);
+  return field.step == 1
+             ? fmt::format("whole numbers from {} to {}", field.low, field.high)
+             : fmt::format("multiples of {} from {} to {}", field.step, field.low, field.high);
+}
+
 Status validate(const Problem& problem) {
   LSSAR_RETURN_IF_ERROR(check_enums(problem));
   LSSAR_RETURN_IF_ERROR(check_sizes(problem));
@@ -258,22 +282,25 @@ json to_json(const Problem& problem) {
 Result<Problem> problem_from_json(const json& object) {
   Problem problem;
   JsonFields fields(object, "problem");
+  const auto read_whole = [&](const char* name, auto& value) {
+    fields.read(name, value, allowed_whole_numbers(name));
+  };
   fields.read_enum("pass", kPassNames, problem.pass);
   fields.read_enum("dtype", kDTypeNames, problem.dtype);
-  fields.read("head_dim", problem.head_dim);
+  read_whole("head_dim", problem.head_dim);
   problem.head_dim_v = problem.head_dim;
-  fields.read("head_dim_v", problem.head_dim_v);
-  fields.read("seq_q", problem.seq_q);
+  read_whole("head_dim_v", problem.head_dim_v);
+  read_whole("seq_q", problem.seq_q);
   problem.seq_k = problem.seq_q;
-  fields.read("seq_k", problem.seq_k);
-  fields.read("batch", problem.batch);
-  fields.read("heads", problem.heads);
+  read_whole("seq_k", problem.seq_k);
+  read_whole("batch", problem.batch);
+  read_whole("heads", problem.heads);
   problem.kv_heads = problem.heads;
-  fields.read("kv_heads", problem.kv_heads);
+  read_whole("kv_heads", problem.kv_heads);
   fields.read("causal", problem.causal);
-  fields.read("p", problem.p);
+  read_whole("p", problem.p);
   fields.read("offset", problem.offset);
-  fields.read("alignment", problem.alignment);
+  read_whole("alignment", problem.alignment);
   if (const json* score = fields.object("score")) {
     fields.fail(read_score(*score, problem.score));
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/json_fields.h"
+#include "codegen/json_text.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
@@ -276,8 +277,7 @@ std::string encode_manifest(const Capture& capture) {
 }
 
 Result<Capture> decode_manifest(const std::string& text) {
-  const json parsed = json::parse(text, nullptr, false);
-  if (parsed.is_discarded()) return invalid_argument("its manifest is no JSON");
+  LSSAR_ASSIGN_OR_RETURN(const json parsed, parse_json(text, "its manifest"));
   return read_manifest(parsed);
 }
 

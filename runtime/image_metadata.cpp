@@ -68,8 +68,8 @@ Result<Image> decode_image_metadata(const std::string& metadata) {
       image.resources.push_back(resources_from_json(r));
     }
     return image;
-  } catch (const nlohmann::json::exception& error) {
-    return io_error(fmt::format("metadata of a cached image: {}", error.what()));
+  } catch (const nlohmann::json::exception&) {
+    return io_error("metadata of a cached image: a field is missing or of another type");
   }
 }
 

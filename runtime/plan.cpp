@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "codegen/json_text.h"
 #include "runtime/replay.h"
 
 namespace lssar {
@@ -19,8 +20,7 @@ constexpr int kFastAlignment = 16;
 
 Result<Schedule> given_schedule(const Problem& problem, const Target& target,
                                 const PlanOptions& options) {
-  const auto json = nlohmann::json::parse(options.schedule_json, nullptr, false);
-  if (json.is_discarded()) return invalid_argument("schedule: not a JSON text");
+  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json, parse_json(options.schedule_json, "schedule"));
   LSSAR_ASSIGN_OR_RETURN(Schedule schedule, schedule_for(problem, target, json));
   // One text serves both variants; 16-byte copies are for the aligned one only.
   if (problem.alignment < kFastAlignment && options.any_alignment) {

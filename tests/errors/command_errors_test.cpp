@@ -99,7 +99,16 @@ TEST_F(CommandErrors, ProblemFileMissing) {
 
 TEST_F(CommandErrors, ProblemFileThatIsNotJson) {
   const std::string file = command_.write("problem.json", "{\"head_dim\": ");
-  expect_failure(command_.run({"emit", "--problem", file}), 2, "problem.json");
+  const CommandResult result = command_.run({"emit", "--problem", file});
+  expect_failure(result, 2, "problem.json: not JSON: line 1, column 14: the text ends too early");
+  EXPECT_EQ(result.err.find("json.exception"), std::string::npos) << result.err;
+}
+
+// Silently the last one of them, or the words of the JSON library, are no help.
+TEST_F(CommandErrors, ProblemFileWithAKeyTwice) {
+  const std::string file = command_.write("problem.json", "{\"p\": 3, \"p\": 4}");
+  expect_failure(command_.run({"emit", "--problem", file}), 2,
+                 "problem.json: \"p\": the object has this key twice");
 }
 
 TEST_F(CommandErrors, ProblemFileWithAnUnknownField) {
@@ -154,9 +163,9 @@ TEST_F(CommandErrors, DoctorWithoutACompiler) {
 TEST_F(CommandErrors, NumbersThatAreWrongExitWithOne) {
   // A polynomial of degree 3 errs by 4e-4, far beyond what fp32 allows.
   const std::string file = command_.write("schedule.json", "{\"softplus_degree\": 3}");
-  const CommandResult result = command_.run({"verify", "--causal", "--seq", "24", "--head-dim", "32",
-                                             "--dtype", "fp32", "--device", "virtual", "--schedule",
-                                             file});
+  const CommandResult result =
+      command_.run({"verify", "--causal", "--seq", "24", "--head-dim", "32", "--dtype", "fp32",
+                    "--device", "virtual", "--schedule", file});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_NE(result.out.find("WRONG"), std::string::npos) << result.out;
 }

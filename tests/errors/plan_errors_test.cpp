@@ -130,7 +130,7 @@ TEST_F(PlanErrors, ReservedFieldSet) {
 TEST_F(PlanErrors, ScheduleThatIsNotJson) {
   const lssar_plan_options options = with_schedule("{\"forward\": ");
   options_ = &options;
-  EXPECT_FAILS(create(), INVALID_ARGUMENT, "schedule: not a JSON text");
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "schedule: not JSON: line 1, column ");
 }
 
 TEST_F(PlanErrors, ScheduleOfBracketsAlone) {

@@ -194,6 +194,14 @@ TEST(ProblemJson, MissingFieldsKeepTheirDefault) {
   EXPECT_TRUE(*read == expected);
 }
 
+// As programs write whole numbers that went through floating point.
+TEST(ProblemJson, WholeNumbersMayHaveAPoint) {
+  const Result<Problem> read = problem_from_json(json{{"p", 15.0}, {"seq_q", 512.0}});
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(read->p, 15);
+  EXPECT_EQ(read->seq_q, 512);
+}
+
 TEST(ProblemJson, KeysAndValuesAreAsTheQueriesWhereNothingElseIsSaid) {
   const Result<Problem> read =
       problem_from_json(json{{"head_dim", 128}, {"seq_q", 512}, {"heads", 8}});
@@ -225,13 +233,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadJson{"UnknownScoreField", R"({"score": {"phi": 1}})",
                 "problem.score.phi is not a field: allowed are activation, bias"},
         BadJson{"WrongType", R"({"head_dim": "64"})",
-                "problem.head_dim = \"64\": allowed is a whole number of 32 bits"},
-        BadJson{"FloatingLength", R"({"seq_q": 512.0})",
-                "problem.seq_q = 512.0: allowed is a whole number of 64 bits"},
-        BadJson{"LengthBeyond64Bits", R"({"seq_q": 18446744073709551615})",
-                "problem.seq_q = 18446744073709551615: allowed is a whole number of 64 bits"},
+                "problem.head_dim = \"64\": allowed are multiples of 8 from 8 to 256"},
+        BadJson{"BrokenLength", R"({"seq_q": 512.5})",
+                "problem.seq_q = 512.5: allowed are whole numbers from 0 to 2147483647"},
+        BadJson{"FloatingLengthThatMayHaveLostDigits", R"({"seq_q": 1e16})",
+                "problem.seq_q = 1e+16: allowed are whole numbers from 0 to 2147483647"},
+        BadJson{
+            "LengthBeyond64Bits", R"({"seq_q": 18446744073709551615})",
+            "problem.seq_q = 18446744073709551615: allowed are whole numbers from 0 to 2147483647"},
         BadJson{"IntBeyond32Bits", R"({"p": 4294967311})",
-                "problem.p = 4294967311: allowed is a whole number of 32 bits"},
+                "problem.p = 4294967311: allowed are whole numbers from 0 to 64"},
         BadJson{"CausalAsNumber", R"({"causal": 1})",
                 "problem.causal = 1: allowed is true or false"},
         BadJson{"UnknownDType", R"({"dtype": "fp8"})",

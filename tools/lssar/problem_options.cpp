@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "codegen/json_text.h"
 
 namespace lssar::command {
 namespace {
@@ -11,17 +12,9 @@ namespace {
 // No file of options is longer; a device file or a tensor given by mistake is.
 constexpr uint64_t kMaxJsonBytes = 1 << 20;
 
-Result<nlohmann::json> parse_json(const std::string& name, const std::string& text) {
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    return invalid_argument(fmt::format("{}: not JSON: {}", name, error.what()));
-  }
-}
-
 Result<nlohmann::json> read_json(const std::string& path) {
   LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxJsonBytes}));
-  return parse_json(path, text);
+  return parse_json(text, path);
 }
 
 // A size that the .npy files have, and the user may have given too: by option, or in the file of
@@ -170,8 +163,8 @@ Result<std::optional<Schedule>> ScheduleOptions::schedule(const Problem& problem
                                                           const Target& target) const {
   if (schedule_.empty()) return std::optional<Schedule>();
   const bool is_text = schedule_.front() == '{';
-  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json, is_text ? parse_json("--schedule", schedule_)
-                                                            : read_json(schedule_));
+  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json,
+                         is_text ? parse_json(schedule_, "--schedule") : read_json(schedule_));
   Result<Schedule> schedule = schedule_for(problem, target, json);
   if (!schedule.ok()) return schedule.status().with_context(is_text ? "--schedule" : schedule_);
   return std::optional<Schedule>(*schedule);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "codegen/json_text.h"
 #include "inspect/report.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/explain_options.h"
@@ -25,7 +26,7 @@ Result<nlohmann::json> load_comparison(const std::string& path) {
   if (path.empty()) return nlohmann::json();
   LSSAR_ASSIGN_OR_RETURN(const std::string text,
                          read_file(path, {.max_bytes = kMaxComparisonBytes}));
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  LSSAR_ASSIGN_OR_RETURN(nlohmann::json json, parse_json(text, "--compare " + path));
   if (!json.is_object() || !json.contains("records") || !json["records"].is_array()) {
     return invalid_argument(
         fmt::format("--compare {}: allowed is the compare.json that tools/compare_torch.py writes: "

@@ -12,6 +12,7 @@
 #include "autotune/tuner.h"
 #include "base/file.h"
 #include "cache/location.h"
+#include "codegen/json_text.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/subcommands.h"
@@ -67,7 +68,7 @@ Result<std::vector<TuneProblem>> list_problems(const TuneCommand& options) {
   } else {
     LSSAR_ASSIGN_OR_RETURN(const std::string text,
                            read_file(options.problems_file, {.max_bytes = kMaxProblemsBytes}));
-    const auto json = nlohmann::json::parse(text, nullptr, false);
+    LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json, parse_json(text, options.problems_file));
     if (!json.is_array() || json.empty()) {
       return invalid_argument(fmt::format("{}: allowed is a JSON array of at least one problem",
                                           options.problems_file));
