@@ -23,6 +23,7 @@ double made_up_ms(const Schedule& schedule) {
 class SearchTest : public testing::Test {
  protected:
   SearchTest() {
+    request_.problem.causal = true;
     request_.problem.head_dim = request_.problem.head_dim_v = 64;
     request_.sizes = {1, 16, 16, 4096, 4096};
     request_.target = *target_from_name("sm_90a");
