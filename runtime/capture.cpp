@@ -93,6 +93,11 @@ bool Capture::has_outputs() const { return has_values(*this, true); }
 
 Result<CapturedKernel> capture_kernel(Engine& engine, const PreparedKernel& kernel,
                                       const Sizes& sizes) {
+  if (kernel.wait_spins != 0) {
+    return unsupported(
+        "LSSAR_DEBUG_WAITS is set: a replay has nothing that the kernel's waits could report to; "
+        "unset it to capture");
+  }
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine.compiler());
   CapturedKernel captured;
   captured.problem = kernel.problem;

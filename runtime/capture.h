@@ -57,7 +57,7 @@ struct Capture {
   bool has_outputs() const;
 };
 
-// A kernel that `engine` has prepared, for a call of `sizes`.
+// A kernel that `engine` has prepared, for a call of `sizes`. kUnsupported with LSSAR_DEBUG_WAITS.
 Result<CapturedKernel> capture_kernel(Engine& engine, const PreparedKernel& kernel,
                                       const Sizes& sizes);
 

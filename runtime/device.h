@@ -48,12 +48,18 @@ class DeviceFunction {
   virtual KernelResources resources() const = 0;
 };
 
+// The variable of modules whose waits trap by themselves (templates/ptx/wait_limit.cuh): where they
+// report to. The virtual device sees by it that lanes which poll are no deadlock.
+inline constexpr const char* kWaitReportVariable = "lssar_wait_report";
+
 // A loaded image. Functions stay valid as long as it lives.
 class DeviceModule {
  public:
   virtual ~DeviceModule() = default;
   // kDeviceError names the entry and the ones there are.
   virtual Result<const DeviceFunction*> function(const std::string& entry) const = 0;
+  // Where a __device__ variable lies; 0 where the image has none of that name.
+  virtual Result<DevicePtr> variable(const std::string& name) const { return DevicePtr{0}; }
 };
 
 // Times any number of launches that are queued one after the other, without waiting in between:
@@ -84,6 +90,16 @@ class Device {
   virtual Status copy_to_device(DevicePtr dst, const void* src, size_t bytes) = 0;
   virtual Status copy_to_host(void* dst, DevicePtr src, size_t bytes) = 0;
   virtual Status fill(DevicePtr dst, uint8_t byte, size_t bytes) = 0;
+
+  // Memory of the host that kernels reach too, and that outlives a trap of theirs.
+  struct HostMemory {
+    void* host = nullptr;
+    DevicePtr device = 0;
+  };
+  virtual Result<HostMemory> allocate_host(size_t bytes) {
+    return unsupported("allocate_host: a device of kind " + info().kind + " has no such memory");
+  }
+  virtual Status free_host(const HostMemory& memory) { return {}; }
 
   // Memory of the caller's that kernels of the coming launches on this thread may touch. The
   // virtual device reads and writes host memory in place and checks every access against what was

@@ -119,17 +119,19 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare(
   const Schedule chosen = schedule ? *schedule : default_schedule(problem, target);
   const Stopwatch watch;
   LSSAR_ASSIGN_OR_RETURN(KernelSource source, emit_kernel(problem, chosen, target));
-  std::string override_path;
-  LSSAR_RETURN_IF_ERROR(apply_override(target, &source, &override_path));
-  const double emit_ms = watch.ms();
-  return prepare_emitted(problem, chosen, std::move(source), emit_ms, override_path);
+  Generated generated;
+  LSSAR_RETURN_IF_ERROR(apply_override(target, &source, &generated.override_path));
+  LSSAR_ASSIGN_OR_RETURN(generated.wait_spins, wait_spins_from_environment());
+  if (generated.wait_spins != 0) LSSAR_RETURN_IF_ERROR(add_cluster_watch(target, &source));
+  generated.emit_ms = watch.ms();
+  return prepare_emitted(problem, chosen, std::move(source), generated);
 }
 
 Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_source(const Problem& problem,
                                                                      const Schedule& schedule,
                                                                      KernelSource source) {
   LSSAR_RETURN_IF_ERROR(validate(problem));
-  return prepare_emitted(problem, schedule, std::move(source), 0, "");
+  return prepare_emitted(problem, schedule, std::move(source), {});
 }
 
 Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_image(const Problem& problem,
@@ -152,18 +154,21 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_image(const Proble
 Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_emitted(const Problem& problem,
                                                                       const Schedule& schedule,
                                                                       KernelSource source,
-                                                                      double emit_ms,
-                                                                      std::string override_path) {
+                                                                      const Generated& generated) {
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> opened, compiler());
   LSSAR_ASSIGN_OR_RETURN(const ImageKind kind, image_kind());
-  const CompileRequest request = compile_request(source, kind);
+  CompileRequest request = compile_request(source, kind);
+  if (generated.wait_spins != 0) {
+    request.extra_options.push_back(wait_spins_option(generated.wait_spins));
+  }
 
   auto kernel = std::make_shared<PreparedKernel>();
   kernel->problem = problem;
   kernel->schedule = schedule;
   kernel->source = std::move(source);
-  kernel->timings.emit_ms = emit_ms;
-  kernel->override_path = std::move(override_path);
+  kernel->timings.emit_ms = generated.emit_ms;
+  kernel->override_path = generated.override_path;
+  kernel->wait_spins = generated.wait_spins;
 
   LSSAR_ASSIGN_OR_RETURN(Image image, find_or_compile(*opened, request, kernel.get()));
   LSSAR_ASSIGN_OR_RETURN(kernel->loaded, find_or_load(kernel->key, std::move(image), kernel.get()));
@@ -269,6 +274,9 @@ Result<std::shared_ptr<const LoadedImage>> Engine::find_or_load(const std::strin
   Result<std::unique_ptr<DeviceModule>> module = device_->load(image);
   if (!module.ok()) return module.status().with_context("loading " + kernel->source.name);
   loaded->module = std::move(*module);
+  if (kernel->wait_spins != 0) {
+    LSSAR_ASSIGN_OR_RETURN(loaded->waits, WaitMonitor::create(*device_, *loaded->module));
+  }
   loaded->image = std::move(image);
   kernel->timings.load_ms = watch.ms();
   slot->loaded = loaded;
@@ -309,8 +317,12 @@ Status Engine::execute(const PreparedKernel& kernel, const Sizes& sizes, const T
       list_operands(problem, sizes, saved, tensors, workspace.data, layout.total_bytes);
   ImportedRanges ranges(*device_, operands);
   LSSAR_RETURN_IF_ERROR(ranges.import());
-  return launch_steps(*device_, kernel.source.steps, kernel.functions,
-                      {problem, sizes, tensors, workspace.data, layout}, stream);
+  const WaitMonitor* const waits = kernel.loaded->waits.get();
+  if (waits != nullptr) LSSAR_RETURN_IF_ERROR(waits->begin(stream));
+  Status status = launch_steps(*device_, kernel.source.steps, kernel.functions,
+                               {problem, sizes, tensors, workspace.data, layout}, stream);
+  if (waits == nullptr) return status;
+  return waits->end(std::move(status), kernel.source, stream);
 }
 
 }  // namespace lssar

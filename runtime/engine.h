@@ -23,6 +23,7 @@
 #include "runtime/compiler.h"
 #include "runtime/device.h"
 #include "runtime/step_function.h"
+#include "runtime/wait_limit.h"
 
 namespace lssar {
 
@@ -50,6 +51,7 @@ struct LoadedImage {
   std::shared_ptr<Device> device;  // outlives the module: declared first
   Image image;
   std::unique_ptr<DeviceModule> module;
+  std::unique_ptr<const WaitMonitor> waits;  // LSSAR_DEBUG_WAITS; else null
 };
 
 // A kernel that is ready to launch. Immutable.
@@ -57,6 +59,7 @@ struct PreparedKernel {
   Problem problem;
   Schedule schedule;
   KernelSource source;
+  uint64_t wait_spins = 0;    // LSSAR_DEBUG_WAITS: the limit of its waits; 0: none
   std::string override_path;  // the file that is used instead of what was generated; "": none
   std::string key;            // of the binary cache
   std::shared_ptr<const LoadedImage> loaded;
@@ -131,6 +134,13 @@ class Engine {
   Engine(const EngineOptions& options, std::shared_ptr<Device> device,
          std::shared_ptr<const Compiler> compiler, std::shared_ptr<Store> store);
 
+  // What only kernels have that the engine generates itself.
+  struct Generated {
+    double emit_ms = 0;
+    std::string override_path = {};
+    uint64_t wait_spins = 0;  // LSSAR_DEBUG_WAITS
+  };
+
   // One per key; its mutex makes threads that want the same image wait for one load.
   struct LoadSlot {
     std::mutex mutex;
@@ -139,8 +149,8 @@ class Engine {
 
   Result<std::shared_ptr<const PreparedKernel>> prepare_emitted(const Problem& problem,
                                                                 const Schedule& schedule,
-                                                                KernelSource source, double emit_ms,
-                                                                std::string override_path);
+                                                                KernelSource source,
+                                                                const Generated& generated);
   Result<Image> find_or_compile(const Compiler& compiler, const CompileRequest& request,
                                 PreparedKernel* kernel);
   Result<std::shared_ptr<const LoadedImage>> find_or_load(const std::string& key, Image image,

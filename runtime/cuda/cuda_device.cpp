@@ -77,6 +77,9 @@ class CudaDevice final : public Device, public GraphStreams {
   Status copy_to_host(void* dst, DevicePtr src, size_t bytes) override;
   Status fill(DevicePtr dst, uint8_t byte, size_t bytes) override;
 
+  Result<HostMemory> allocate_host(size_t bytes) override;
+  Status free_host(const HostMemory& memory) override;
+
   Result<std::unique_ptr<DeviceModule>> load(const Image& image) override {
     return CudaModule::load(context_, image);
   }
@@ -186,6 +189,26 @@ Status CudaDevice::enqueue_fill(DevicePtr dst, uint8_t byte, size_t bytes, Strea
   LSSAR_RETURN_IF_ERROR(current.status());
   return context_->status(driver_.fill_async(dst, byte, bytes, stream), "cuMemsetD8Async",
                           fmt::format("{} bytes at {:#x}", bytes, dst));
+}
+
+Result<Device::HostMemory> CudaDevice::allocate_host(size_t bytes) {
+  const CudaContext::Current current(*context_);
+  LSSAR_RETURN_IF_ERROR(current.status());
+  HostMemory memory;
+  LSSAR_RETURN_IF_ERROR(
+      context_->status(driver_.allocate_host(&memory.host, bytes, kCuHostPortable | kCuHostMapped),
+                       "cuMemHostAlloc", fmt::format("{} bytes", bytes)));
+  const Status mapped = context_->status(
+      driver_.host_device_pointer(&memory.device, memory.host, 0), "cuMemHostGetDevicePointer");
+  if (mapped.ok()) return memory;
+  (void)driver_.free_host(memory.host);
+  return mapped;
+}
+
+Status CudaDevice::free_host(const HostMemory& memory) {
+  const CudaContext::Current current(*context_);
+  LSSAR_RETURN_IF_ERROR(current.status());
+  return context_->status(driver_.free_host(memory.host), "cuMemFreeHost");
 }
 
 Status CudaDevice::prepare(const DeviceFunction& function, uint32_t max_shared_bytes) {

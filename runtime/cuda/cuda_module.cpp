@@ -76,6 +76,17 @@ Result<const DeviceFunction*> CudaModule::function(const std::string& entry) con
   return kept.get();
 }
 
+Result<DevicePtr> CudaModule::variable(const std::string& name) const {
+  const CudaContext::Current current(*context_);
+  LSSAR_RETURN_IF_ERROR(current.status());
+  CuDevicePtr place = 0;
+  size_t bytes = 0;
+  const CuResult result = context_->driver().module_global(&place, &bytes, handle_, name.c_str());
+  if (result == kCuNotFound) return DevicePtr{0};
+  LSSAR_RETURN_IF_ERROR(context_->status(result, "cuModuleGetGlobal", "variable " + name));
+  return DevicePtr{place};
+}
+
 Result<std::unique_ptr<CudaFunction>> CudaModule::find(const std::string& entry) const {
   const CudaContext::Current current(*context_);
   LSSAR_RETURN_IF_ERROR(current.status());

@@ -34,6 +34,7 @@ class CudaModule final : public DeviceModule {
                                                     const Image& image);
   ~CudaModule() override;
   Result<const DeviceFunction*> function(const std::string& entry) const override;
+  Result<DevicePtr> variable(const std::string& name) const override;
 
  private:
   CudaModule(std::shared_ptr<CudaContext> context, CuModule handle, const Image& image);

@@ -39,9 +39,13 @@ bool bind(const DynamicLibrary& library, CudaDriver* driver) {
          bind_symbol(library, "cuMemcpyDtoH_v2", driver->copy_to_host) &&
          bind_symbol(library, "cuMemsetD8_v2", driver->fill) &&
          bind_symbol(library, "cuMemsetD8Async", driver->fill_async) &&
+         bind_symbol(library, "cuMemHostAlloc", driver->allocate_host) &&
+         bind_symbol(library, "cuMemFreeHost", driver->free_host) &&
+         bind_symbol(library, "cuMemHostGetDevicePointer_v2", driver->host_device_pointer) &&
          bind_symbol(library, "cuModuleLoadDataEx", driver->module_load) &&
          bind_symbol(library, "cuModuleUnload", driver->module_unload) &&
          bind_symbol(library, "cuModuleGetFunction", driver->module_function) &&
+         bind_symbol(library, "cuModuleGetGlobal_v2", driver->module_global) &&
          bind_symbol(library, "cuFuncGetAttribute", driver->function_attribute) &&
          bind_symbol(library, "cuFuncSetAttribute", driver->set_function_attribute) &&
          bind_symbol(library, "cuLaunchKernel", driver->launch) &&

@@ -51,6 +51,9 @@ constexpr int kCuFunctionLocalBytes = 3;
 constexpr int kCuFunctionRegisters = 4;
 constexpr int kCuFunctionMaxDynamicShared = 8;
 
+// Of cuMemHostAlloc: reachable by kernels, in every context.
+constexpr unsigned kCuHostPortable = 1, kCuHostMapped = 2;
+
 constexpr int kCuJitInfoLog = 3;
 constexpr int kCuJitInfoLogBytes = 4;
 constexpr int kCuJitErrorLog = 5;
@@ -101,10 +104,15 @@ struct CudaDriver {
   CuResult (*fill)(CuDevicePtr, unsigned char, size_t bytes) = nullptr;
   CuResult (*fill_async)(CuDevicePtr, unsigned char, size_t bytes, CuStream) = nullptr;
 
+  CuResult (*allocate_host)(void**, size_t bytes, unsigned flags) = nullptr;
+  CuResult (*free_host)(void*) = nullptr;
+  CuResult (*host_device_pointer)(CuDevicePtr*, void* host, unsigned flags) = nullptr;
+
   CuResult (*module_load)(CuModule*, const void* image, unsigned num_options, int* options,
                           void** values) = nullptr;
   CuResult (*module_unload)(CuModule) = nullptr;
   CuResult (*module_function)(CuFunction*, CuModule, const char* name) = nullptr;
+  CuResult (*module_global)(CuDevicePtr*, size_t* bytes, CuModule, const char* name) = nullptr;
   CuResult (*function_attribute)(int* value, int attribute, CuFunction) = nullptr;
   CuResult (*set_function_attribute)(CuFunction, int attribute, int value) = nullptr;
   // Drivers of CUDA 12.4 and later; null before. Loads a function now that is otherwise loaded by

@@ -233,9 +233,20 @@ void BlockRunner::run_warps() {
     if (!any_live) return;
     idle = events_ != before || any_runs ? 0 : idle + 1;
     if (idle < kIdleRounds) continue;
-    if (!async_->force_oldest()) report_deadlock();
+    if (!async_->force_oldest() && !ends_by_itself()) report_deadlock();
     idle = 0;
   }
+}
+
+// Whether lanes poll that count how often, and trap.
+bool BlockRunner::ends_by_itself() const {
+  if (!launch_.program->limits_waits) return false;
+  for (const Warp& warp : warps_) {
+    for (uint32_t i = 0; i < warp.num_splits && warp.live != 0; ++i) {
+      if (warp.splits[i].wait == WaitKind::kPolled) return true;
+    }
+  }
+  return false;
 }
 
 // All warps have ended.

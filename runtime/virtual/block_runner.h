@@ -140,6 +140,7 @@ class BlockRunner {
   void release(Cta& cta, uint32_t id);
   void try_complete_cluster();
   Warp* first_warp(const Cta& cta) { return warps_.data() + cta.rank * launch_.num_warps(); }
+  bool ends_by_itself() const;
   [[noreturn]] void report_deadlock();
 
   LaunchContext launch_;

@@ -141,6 +141,8 @@ struct KernelProgram {
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_offset = 0;  // where extern shared variables begin
   bool uses_dynamic_shared = false;
+  // Its waits trap by themselves (templates/ptx/wait_limit.cuh): lanes that poll are no deadlock.
+  bool limits_waits = false;
   uint32_t local_bytes = 0;  // per lane
   uint32_t max_threads = 0;  // 0: not given
   std::array<uint32_t, 3> required_block = {0, 0, 0};

@@ -21,6 +21,7 @@ class Module final : public DeviceModule {
   }
   Status load(const Image& image, const Target& target, SimdLevel level);
   Result<const DeviceFunction*> function(const std::string& entry) const override;
+  Result<DevicePtr> variable(const std::string& name) const override;
 
  private:
   Status place_variables();
@@ -103,11 +104,13 @@ Status Module::load(const Image& image, const Target& target, SimdLevel level) {
   LSSAR_ASSIGN_OR_RETURN(parsed_, parse_ptx(image.bytes));
   LSSAR_RETURN_IF_ERROR(check_target(parsed_->target, target));
   LSSAR_RETURN_IF_ERROR(place_variables());
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr wait_report, variable(kWaitReportVariable));
   const OpcodeTable& table = opcode_table(level);
   use_row_order(*parsed_, table);
   for (const auto& kernel : parsed_->kernels) {
-    functions_.emplace(std::string(kernel->name),
-                       std::make_unique<Function>(decode_kernel(*parsed_, *kernel, table)));
+    std::unique_ptr<KernelProgram> program = decode_kernel(*parsed_, *kernel, table);
+    program->limits_waits = wait_report != 0;
+    functions_.emplace(std::string(kernel->name), std::make_unique<Function>(std::move(program)));
   }
   return {};
 }
@@ -119,6 +122,13 @@ Result<const DeviceFunction*> Module::function(const std::string& entry) const {
   std::string have;
   for (const auto& [name, f] : functions_) have += " " + name;
   return device_error(fmt::format("no kernel '{}' in the image; there are:{}", entry, have));
+}
+
+Result<DevicePtr> Module::variable(const std::string& name) const {
+  for (const Variable& v : parsed_->variables) {
+    if (v.name == name && v.space == StateSpace::kGlobal) return DevicePtr{v.address};
+  }
+  return DevicePtr{0};
 }
 
 }  // namespace

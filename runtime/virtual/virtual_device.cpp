@@ -75,6 +75,12 @@ class VirtualDevice final : public Device {
   }
   void release_range(DevicePtr ptr, size_t bytes) override { memory_.release_range(ptr, bytes); }
 
+  Result<HostMemory> allocate_host(size_t bytes) override {
+    LSSAR_ASSIGN_OR_RETURN(const DevicePtr memory, allocate(bytes));
+    return HostMemory{reinterpret_cast<void*>(memory), memory};
+  }
+  Status free_host(const HostMemory& memory) override { return free(memory.device); }
+
   Result<std::unique_ptr<DeviceModule>> load(const Image& image) override;
   Status prepare(const DeviceFunction& function, uint32_t max_shared_bytes) override;
   Result<TensorMap> encode_tensor_map(const TensorMapRequest& request) override {

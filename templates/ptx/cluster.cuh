@@ -1,7 +1,9 @@
 // Clusters: blocks that run at the same time and reach one another's shared memory (sm_90).
 #pragma once
 
+#include "templates/ptx/cluster_watch.cuh"
 #include "templates/ptx/types.cuh"
+#include "templates/ptx/wait_limit.cuh"
 
 namespace lssar_device {
 
@@ -21,9 +23,12 @@ LSSAR_DEVICE u32 in_block(u32 shared, int rank) {
 }
 
 // All threads of the cluster that have not ended.
-LSSAR_DEVICE void cluster_barrier() {
+LSSAR_DEVICE void cluster_barrier(u32 line = LSSAR_CALLER_LINE) {
+  const ClusterWatch watch;
   asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  watch.wait(line);
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+  watch.end();
 }
 
 // As mbarrier_arrive, at a barrier of any block (in_block). Who waits for it there may use

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "templates/ptx/types.cuh"
+#include "templates/ptx/wait_limit.cuh"
 
 namespace lssar_device {
 
@@ -45,9 +46,9 @@ LSSAR_DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity) {
   return is_done != 0;
 }
 
-LSSAR_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
-  while (!mbarrier_try_wait(barrier, parity)) {
-  }
+LSSAR_DEVICE void mbarrier_wait(u32 barrier, u32 parity, u32 line = LSSAR_CALLER_LINE) {
+  SpinLimit limit(kWaitMbarrier, barrier, parity, line);
+  while (!mbarrier_try_wait(barrier, parity)) limit.spin();
 }
 
 }  // namespace lssar_device

@@ -12,6 +12,7 @@
 
 #include "templates/ptx/memory.cuh"
 #include "templates/ptx/sync.cuh"
+#include "templates/ptx/wait_limit.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/rows.cuh"
 
@@ -55,11 +56,11 @@ struct DqTurns {
 };
 
 // By whole warps, around what they add.
-LSSAR_DEVICE void begin_turn(const u32* counter, u32 key_tile) {
+LSSAR_DEVICE void begin_turn(const u32* counter, u32 key_tile, u32 line = LSSAR_CALLER_LINE) {
+  SpinLimit limit(kWaitTurn, reinterpret_cast<u64>(counter), key_tile, line);
   // By a vote: lanes that leave a loop one by one make the assembler keep what all of them share,
   // such as descriptors, per lane (2 slots per score at d 128).
-  while (!warp_all(lane_index() != 0 || load_acquire(counter) == key_tile)) {
-  }
+  while (!warp_all(lane_index() != 0 || load_acquire(counter) == key_tile)) limit.spin();
   warp_barrier();
 }
 LSSAR_DEVICE void end_turn(u32* counter) {

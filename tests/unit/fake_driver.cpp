@@ -213,6 +213,25 @@ struct FakeCalls {
     --fake->open_.allocations;
     return kCuSuccess;
   }
+  static CuResult allocate_host(void** memory, size_t bytes, unsigned flags) {
+    FAKE_ENTER("cuMemHostAlloc");
+    if (flags != (kCuHostPortable | kCuHostMapped)) return kCuInvalidValue;
+    *memory = std::malloc(bytes);
+    ++fake->open_.host_allocations;
+    return kCuSuccess;
+  }
+  static CuResult free_host(void* memory) {
+    FAKE_ENTER("cuMemFreeHost");
+    std::free(memory);
+    --fake->open_.host_allocations;
+    return kCuSuccess;
+  }
+  static CuResult host_device_pointer(CuDevicePtr* ptr, void* host, unsigned flags) {
+    FAKE_ENTER("cuMemHostGetDevicePointer");
+    if (flags != 0) return kCuInvalidValue;
+    *ptr = reinterpret_cast<uintptr_t>(host);
+    return kCuSuccess;
+  }
   static CuResult copy_to_device(CuDevicePtr dst, const void* src, size_t bytes) {
     FAKE_ENTER("cuMemcpyHtoD");
     std::memcpy(reinterpret_cast<void*>(dst), src, bytes);
@@ -274,6 +293,16 @@ struct FakeCalls {
     if (module != kModule) return kCuInvalidValue;
     if (fake->entries.count(name) == 0) return kCuNotFound;
     *function = kFunction;
+    return kCuSuccess;
+  }
+  static CuResult module_global(CuDevicePtr* place, size_t* bytes, CuModule module,
+                                const char* name) {
+    FAKE_ENTER("cuModuleGetGlobal");
+    if (module != kModule) return kCuInvalidValue;
+    const auto found = fake->variables.find(name);
+    if (found == fake->variables.end()) return kCuNotFound;
+    *place = found->second;
+    *bytes = sizeof(CuDevicePtr);
     return kCuSuccess;
   }
   static CuResult function_attribute(int* value, int attribute, CuFunction) {
@@ -457,6 +486,9 @@ std::shared_ptr<const CudaDriver> FakeDriver::table() const {
   driver->context_pop = C::context_pop;
   driver->allocate = C::allocate;
   driver->free = C::free;
+  driver->allocate_host = C::allocate_host;
+  driver->free_host = C::free_host;
+  driver->host_device_pointer = C::host_device_pointer;
   driver->copy_to_device = C::copy_to_device;
   driver->copy_to_host = C::copy_to_host;
   driver->fill = C::fill;
@@ -464,6 +496,7 @@ std::shared_ptr<const CudaDriver> FakeDriver::table() const {
   driver->module_load = C::module_load;
   driver->module_unload = C::module_unload;
   driver->module_function = C::module_function;
+  driver->module_global = C::module_global;
   driver->function_attribute = C::function_attribute;
   driver->set_function_attribute = C::set_function_attribute;
   driver->function_load = C::function_load;

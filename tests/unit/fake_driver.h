@@ -68,7 +68,7 @@ class FakeDriver {
 
   // Things made and not yet given back.
   struct Open {
-    int contexts = 0, allocations = 0, modules = 0, events = 0;
+    int contexts = 0, allocations = 0, modules = 0, events = 0, host_allocations = 0;
     bool operator==(const Open&) const = default;
   };
   Open open() const;
@@ -79,9 +79,10 @@ class FakeDriver {
 
   // Set before the calls that read them.
   std::vector<FakeGpu> gpus = {fake_h200()};
-  std::set<std::string> entries = {"kernel"};  // of every module
-  int default_shared_bytes = 49152;            // a function's limit before it is raised
-  size_t memory_bytes = size_t{1} << 30;       // a larger allocation is out of memory
+  std::set<std::string> entries = {"kernel"};    // of every module
+  std::map<std::string, CuDevicePtr> variables;  // of every module
+  int default_shared_bytes = 49152;              // a function's limit before it is raised
+  size_t memory_bytes = size_t{1} << 30;         // a larger allocation is out of memory
   float elapsed_ms = 0;
   int capture_status = 0;  // of cuStreamIsCapturing
   bool has_encode_tiled = true;
