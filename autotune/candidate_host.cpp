@@ -124,10 +124,10 @@ void CandidateHost::add_virtual_engines() {
     VirtualOptions options;
     options.target = facts_.info.target;
     options.max_block_instructions = kMaxBlockInstructions;
-    options.strict = strict;
+    options.strict = options.letter = strict;
     options.schedule_seed = seed;
     options.elected_lane = ElectedLane::kDrawn;  // our kernels rely on no lane
-    const auto compiler = engine_->compiler();  // open already
+    const auto compiler = engine_->compiler();   // open already
     return Engine::create(engine_options(task_), make_virtual_device(options), *compiler,
                           engine_->shared_store());
   };

@@ -7,7 +7,8 @@
 namespace lssar::vdev {
 namespace {
 constexpr size_t kMostInFlight = 4096;
-}
+constexpr size_t kMostShared = 64;  // of a thread
+}  // namespace
 
 void AsyncEngine::reset(AsyncTiming timing, Random* random) {
   timing_ = timing;
@@ -15,6 +16,7 @@ void AsyncEngine::reset(AsyncTiming timing, Random* random) {
   operations_.clear();
   committed_.clear();
   agents_.clear();
+  shared_.clear();
 }
 
 void AsyncEngine::advance(AsyncOperation& operation) {
@@ -69,8 +71,9 @@ void AsyncEngine::wait_groups(uint32_t thread, uint32_t pending, bool read_only)
   const uint32_t have = committed(thread);
   const uint32_t before = have < pending ? 0 : have - pending;
   for (auto& operation : operations_) {
-    if (operation->barrier != nullptr || operation->thread != thread) continue;
-    if (operation->group >= before) continue;
+    if (operation->barrier != nullptr || operation->warp != thread / kLanes) continue;
+    const uint32_t lane = thread % kLanes;
+    if (((operation->lanes >> lane) & 1) == 0 || operation->groups[lane] >= before) continue;
     if (read_only) {
       if (!operation->was_read) advance(*operation);
       continue;
@@ -79,6 +82,29 @@ void AsyncEngine::wait_groups(uint32_t thread, uint32_t pending, bool read_only)
     operation.reset();
   }
   remove_done();
+}
+
+// NOTE: of many groups that a thread does not wait for, the oldest are only seen with later ones.
+void AsyncEngine::share(uint32_t thread, const Shared& shared) {
+  std::vector<Shared>& all = shared_[thread];
+  if (!all.empty() && all.back().group == shared.group && all.back().issuer == shared.issuer) {
+    all.back().floor = shared.floor;
+    return;
+  }
+  if (all.size() == kMostShared) all.erase(all.begin());
+  all.push_back(shared);
+}
+
+std::vector<AsyncEngine::Shared> AsyncEngine::shared_before(uint32_t thread, uint32_t before,
+                                                            bool read_only) {
+  const auto found = shared_.find(thread);
+  if (found == shared_.end()) return {};
+  std::vector<Shared>& all = found->second;
+  const auto end = std::find_if(all.begin(), all.end(),
+                                [&](const Shared& shared) { return shared.group >= before; });
+  std::vector<Shared> seen(all.begin(), end);
+  if (!read_only) all.erase(all.begin(), end);
+  return seen;
 }
 
 bool AsyncEngine::finish_for(const Mbarrier& barrier) {

@@ -25,10 +25,12 @@ class AsyncOperation {
   // Writes its destinations and signals completion. Called once.
   virtual void finish() = 0;
 
-  // How completion is observed: by this barrier, or by the bulk groups of a thread.
+  // How completion is observed: by this barrier, or by the bulk groups of the threads that issued
+  // it together.
   Mbarrier* barrier = nullptr;
-  uint32_t thread = 0;  // agent * 32 + lane; meaningless with a barrier
-  uint32_t group = 0;   // of the thread: how many it had committed at issue
+  uint32_t warp = 0;         // the agent; meaningless with a barrier
+  uint32_t lanes = 0;        // of it
+  uint32_t groups[32] = {};  // of each: how many groups it had committed at issue
   // Blocks, by rank, whose shared memory it still has to read or write.
   uint32_t reads_shared_of = 0;
   uint32_t writes_shared_of = 0;
@@ -61,6 +63,19 @@ class AsyncEngine {
   // Completes all but the latest `pending` groups; with `read_only` only their reads.
   void wait_groups(uint32_t thread, uint32_t pending, bool read_only);
 
+  // An operation that several threads issue as one has the agents of the first: another, which has
+  // committed `group` groups, has seen it when it has waited for that one, and with it all of the
+  // first's before time `floor`.
+  struct Shared {
+    uint32_t group;
+    uint32_t issuer;  // the first thread
+    uint32_t floor;
+  };
+  void share(uint32_t thread, const Shared& shared);
+  // Those that a wait for all groups before `before` makes seen, the latest last. They are
+  // forgotten, unless it is a wait for reads only.
+  std::vector<Shared> shared_before(uint32_t thread, uint32_t before, bool read_only);
+
   // Completes what is to complete on the barrier. False: there was nothing.
   bool finish_for(const Mbarrier& barrier);
   bool waits_for(const Mbarrier& barrier) const;
@@ -85,7 +100,8 @@ class AsyncEngine {
     uint32_t first = 0;  // thread
     BulkAgents own, others;
   };
-  std::unordered_map<uint32_t, WarpAgents> agents_;  // by warp
+  std::unordered_map<uint32_t, WarpAgents> agents_;           // by warp
+  std::unordered_map<uint32_t, std::vector<Shared>> shared_;  // by thread
 };
 
 }  // namespace lssar::vdev

@@ -46,6 +46,7 @@ struct LaunchContext {
   uint64_t seed = 0;
   ElectedLane elected_lane = ElectedLane::kLowest;
   bool strict = false;
+  bool letter = false;                    // with strict
   GlobalRecord* global_record = nullptr;  // where strict
 
   uint32_t cluster_size() const { return cluster[0] * cluster[1] * cluster[2]; }

@@ -203,7 +203,6 @@ void check_shared(Checker& checker, const AsyncIssue& issue, const SharedRange& 
 std::unique_ptr<BulkOperation> make_operation(const Issuer& i, const Transfer& t) {
   auto operation = std::make_unique<BulkOperation>(i.form.kind, t.bytes);
   operation->op = &i.op;
-  operation->thread = i.thread();
   operation->swizzle = t.map.swizzle;
   operation->type = t.map.type;
   operation->fill = t.map.fill;
@@ -222,6 +221,7 @@ void issue_load(const Issuer& i, const Transfer& t, const SharedRange& to, Mbarr
     const AsyncIssue issue = {&i.warp, &i.op, i.lane, barrier.agent, checker->time_of(barrier)};
     check_global(*checker, issue, t, false);
     check_shared(*checker, issue, to, t.map.swizzle, t.bytes, true);
+    checker->issued_for(i.warp, 1u << i.lane, barrier);
   }
   poison_target(i, to, t.map.swizzle, t.bytes);
   if (BlockRecorder* recorder = runner.recorder())
@@ -299,7 +299,45 @@ void check_source(Checker& checker, const AsyncIssue& issue, const Transfer& t,
   }
 }
 
-void store(const Issuer& i) {
+// The lanes of `among` that name the same addresses, coordinates and size as the issuer.
+uint32_t lanes_with_same_operands(const Issuer& i, uint32_t among) {
+  const auto same = [&](const Issuer& other) {
+    if (i.address(i.in.destination) != other.address(i.in.destination) ||
+        i.address(i.in.source) != other.address(i.in.source)) {
+      return false;
+    }
+    for (const uint32_t reg : {i.in.bytes, i.in.coordinates[0], i.in.coordinates[1],
+                               i.in.coordinates[2], i.in.coordinates[3], i.in.coordinates[4]}) {
+      if (reg != kNoRegister && i.value<uint32_t>(reg) != other.value<uint32_t>(reg)) return false;
+    }
+    const uint32_t policy = i.in.cache_policy;
+    return policy == kNoRegister || i.value<uint64_t>(policy) == other.value<uint64_t>(policy);
+  };
+  uint32_t lanes = 1u << i.lane;
+  for (uint32_t m = among & ~lanes; m != 0; m &= m - 1) {
+    const Issuer other(i.warp, i.op, lowest_bit(m));
+    if (same(other)) lanes |= 1u << other.lane;
+  }
+  return lanes;
+}
+
+// In whose name the operation that the lanes issue together reads; its writes have another agent.
+AsyncIssue issue_of_group(const Issuer& i, uint32_t lanes, const BulkAgents& agents,
+                          Checker& checker) {
+  AsyncEngine& engine = runner_of(i.warp).async();
+  const uint32_t time = checker.base_time() + engine.committed(i.thread());
+  AsyncIssue issue = {&i.warp, &i.op, i.lane, agents.reads, time};
+  issue.by_lane = agents.by_lane;
+  issue.together = lanes;
+  for (uint32_t m = lanes & ~(1u << i.lane); m != 0; m &= m - 1) {
+    const uint32_t thread = i.warp.agent * kLanes + lowest_bit(m);
+    engine.share(thread, {engine.committed(thread), i.thread(), time + 1});
+  }
+  return issue;
+}
+
+// By all of the lanes as one; the issuer is the first of them.
+void store(const Issuer& i, uint32_t lanes) {
   BlockRunner& runner = runner_of(i.warp);
   const Transfer t = describe_transfer(i, i.in.destination);
   const SharedRange from = i.shared(i.in.source, touched_bytes(t), t.align);
@@ -311,14 +349,17 @@ void store(const Issuer& i) {
   auto operation = make_operation(i, t);
   operation->rows = t.rows;
   operation->from = from;
-  operation->group = runner.async().committed(i.thread());
+  operation->warp = i.warp.agent;
+  operation->lanes = lanes;
+  for (uint32_t m = lanes; m != 0; m &= m - 1) {
+    const uint32_t lane = lowest_bit(m);
+    operation->groups[lane] = runner.async().committed(i.warp.agent * kLanes + lane);
+  }
   operation->reads_shared_of = 1u << from.rank;
   if (reduces) operation->reduce = find_reduction(i, t);
   if (Checker* checker = runner.checker()) {
     const BulkAgents agents = runner.async().agents(i.thread(), *checker);
-    const uint32_t time = checker->base_time() + operation->group;
-    AsyncIssue issue = {&i.warp, &i.op, i.lane, agents.reads, time};
-    issue.by_lane = agents.by_lane;
+    AsyncIssue issue = issue_of_group(i, lanes, agents, *checker);
     check_source(*checker, issue, t, from);
     issue.agent = agents.writes;
     issue.strong = reduces;
@@ -355,11 +396,21 @@ void copy(const Issuer& i) {
                               reduces};
     check_source(*checker, issue, t, from);
     check_shared(*checker, issue, to, TensorSwizzle::kNone, t.bytes, true);
+    checker->issued_for(i.warp, 1u << i.lane, barrier);
   }
   if (!reduces) poison_target(i, to, TensorSwizzle::kNone, t.bytes);
   if (BlockRecorder* recorder = runner.recorder())
     recorder->bulk(i.warp, i.op, TraceKind::kLoad, &barrier, to.address, t.bytes);
   runner.async().issue(std::move(operation));
+}
+
+// The lane has seen what a thread of its warp issued before time `floor`.
+void acquire_groups(Warp& warp, uint32_t lane, uint32_t thread, uint32_t floor, bool read_only) {
+  Checker& checker = *runner_of(warp).checker();
+  const BulkAgents agents = runner_of(warp).async().agents(thread, checker);
+  const uint32_t by_lane = agents.by_lane ? thread % kLanes : kWholeWarp;
+  checker.acquire_agent(warp, 1u << lane, agents.reads, floor, by_lane);
+  if (!read_only) checker.acquire_agent(warp, 1u << lane, agents.writes, floor, by_lane);
 }
 
 void wait_groups(Warp& warp, const Op& op, bool read_only) {
@@ -373,18 +424,31 @@ void wait_groups(Warp& warp, const Op& op, bool read_only) {
     runner.async().wait_groups(thread, pending, read_only);
     Checker* const checker = runner.checker();
     if (checker == nullptr) continue;
-    const BulkAgents agents = runner.async().agents(thread, *checker);
-    const uint32_t floor = checker->base_time() + committed - pending;
-    const uint32_t by_lane = agents.by_lane ? lane : kWholeWarp;
-    checker->acquire_agent(warp, 1u << lane, agents.reads, floor, by_lane);
-    if (!read_only) checker->acquire_agent(warp, 1u << lane, agents.writes, floor, by_lane);
+    const uint32_t before = committed - pending;
+    acquire_groups(warp, lane, thread, checker->base_time() + before, read_only);
+    for (const auto& shared : runner.async().shared_before(thread, before, read_only)) {
+      acquire_groups(warp, lane, shared.issuer, shared.floor, read_only);
+    }
   }
 }
 
 }  // namespace
 
 void bulk_load(Warp& warp, const Op& op) { for_each_lane(warp, op, load); }
-void bulk_store(Warp& warp, const Op& op) { for_each_lane(warp, op, store); }
+
+// As ptxas has it: a store is made once for all lanes that name the same (one UTMASTG or
+// UBLKCP.G.S, repeated while lanes are left that name others). Loads and reductions, of which two
+// are not the same as one, are repeated for every lane.
+void bulk_store(Warp& warp, const Op& op) {
+  for (uint32_t rest = warp.mask; rest != 0;) {
+    const Issuer first(warp, op, lowest_bit(rest));
+    const bool once = first.form.kind == BulkKind::kStore;
+    const uint32_t lanes = once ? lanes_with_same_operands(first, rest) : 1u << first.lane;
+    rest &= ~lanes;
+    store(first, lanes);
+  }
+}
+
 void bulk_copy(Warp& warp, const Op& op) { for_each_lane(warp, op, copy); }
 
 void bulk_prefetch(Warp&, const Op&) {}

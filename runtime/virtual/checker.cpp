@@ -207,6 +207,10 @@ void Checker::use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarri
          barrier.init);
 }
 
+void Checker::issued_for(Warp& warp, uint32_t lanes, Mbarrier& barrier) {
+  release(warp, lanes, barrier.arriving);
+}
+
 void Checker::inval_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
   write_mbarrier(warp, op, lane, barrier);
   const uint64_t place = uint64_t{barrier.cta->rank} << 32 | barrier.address;

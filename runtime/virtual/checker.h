@@ -45,9 +45,10 @@ struct AsyncIssue {
   uint32_t lane;   // or kWholeWarp
   uint32_t agent;  // its reads and writes carry this agent and time
   uint32_t time;
-  bool strong = false;   // atomic, as reductions are
-  bool generic = false;  // not by the async proxy
-  bool by_lane = false;  // the agent is that of several lanes: stamps name this one
+  bool strong = false;    // atomic, as reductions are
+  bool generic = false;   // not by the async proxy
+  bool by_lane = false;   // the agent is that of several lanes: stamps name this one
+  uint32_t together = 0;  // lanes that issued it as one; 0: `lane` alone, or the whole warp
   uint32_t stamp_lane() const { return by_lane ? lane : kWholeWarp; }
 };
 
@@ -92,6 +93,9 @@ class Checker {
   void use_mbarrier(Warp& warp, const Op& op, uint32_t lanes, Mbarrier& barrier);
   // By the async proxy, through an operation that the lane issues.
   void use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
+  // The lanes issue operations that complete on the barrier: who sees the phase complete has seen
+  // what they had. A complete-tx releases, and what the lanes did comes before it.
+  void issued_for(Warp& warp, uint32_t lanes, Mbarrier& barrier);
   void inval_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
   void phase_completed(Mbarrier& barrier);
 
@@ -105,7 +109,7 @@ class Checker {
   // Whether the lane has seen an access.
   bool covers(const Warp& warp, uint32_t lane, uint32_t agent, uint32_t time,
               uint32_t by_lane) const {
-    return knowledge_[warp.agent].covers(lane, agent, time, by_lane);
+    return knowledge_[warp.agent].covers(1u << lane, agent, time, by_lane);
   }
   void acquire_agent(Warp& warp, uint32_t lanes, uint32_t agent, uint32_t floor,
                      uint32_t by_lane = kWholeWarp);
@@ -167,6 +171,7 @@ class Checker {
   Retired agent_of_barrier(uint64_t place);
   void check_barriers(Warp& warp, const Op& op, uint32_t rank, uint32_t word, uint32_t count);
   static bool is_same_store(const Who& who, uint32_t rank, uint32_t word, Stamp earlier);
+  bool is_row_rewrite(const Who& who, Stamp earlier, bool earlier_writes) const;
   bool all_lanes(const Warp& warp, uint32_t lanes) const;
   Knowledge& knowledge(const Warp& warp) { return knowledge_[warp.agent]; }
   void write_mbarrier(Warp& warp, const Op& op, uint32_t lane, const Mbarrier& barrier);

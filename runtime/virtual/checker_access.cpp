@@ -50,6 +50,15 @@ bool Checker::is_same_store(const Who& who, uint32_t rank, uint32_t word, Stamp 
                              {StateSpace::kShared, false, rank, uint64_t{word} * kWordBytes});
 }
 
+// stmatrix over rows that ldmatrix of the same warp has read: in order on every GPU.
+bool Checker::is_row_rewrite(const Who& who, Stamp earlier, bool earlier_writes) const {
+  const LaunchContext& launch = runner_.launch();
+  if (launch.letter || earlier_writes || stamp_agent(earlier) != who.warp.agent) return false;
+  const KernelProgram& program = *launch.program;
+  return who.access != nullptr && who.access->facts.whole_warp &&
+         stamp_op(earlier) < program.ops.size() && program.facts[stamp_op(earlier)].whole_warp;
+}
+
 // An earlier access against this one: no report where it is seen, and by the right proxy.
 void Checker::compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp, bool stamp_writes,
                       uint32_t bytes) {
@@ -62,9 +71,10 @@ void Checker::compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp,
       (is_in_order(stamp) || (stamp_writes && is_same_store(who, rank, word, stamp)))) {
     return;
   }
-  const bool seen = who.knowledge.covers(who.lane, agent, time, lane);
+  if (is_row_rewrite(who, stamp, stamp_writes)) return;
+  const bool seen = who.knowledge.covers(who.lanes(), agent, time, lane);
   const bool generic = agent < first_wgmma_;
-  if (seen && (!who.async || !generic || who.knowledge.proxied(who.lane, agent, time, lane))) {
+  if (seen && (!who.async || !generic || who.knowledge.proxied(who.lanes(), agent, time, lane))) {
     return;
   }
   const Op* other = nullptr;
@@ -147,7 +157,9 @@ Checker::Who Checker::who_issued(const AsyncIssue& issue) {
           issue.lane,
           issue.strong ? stamp | kStampStrong : stamp,
           !issue.generic,
-          issue.strong};
+          issue.strong,
+          nullptr,
+          issue.together};
 }
 
 void Checker::async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t address, uint32_t bytes,
@@ -179,6 +191,7 @@ void Checker::async_global(const AsyncIssue& issue, uint64_t address, uint32_t b
                          issue.strong,
                          true};
   if (issue.strong) access.stamp |= kStampStrong;
+  access.together = issue.together;
   global_->access(*this, access, address, bytes);
   global_->release_page();
 }

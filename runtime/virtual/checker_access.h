@@ -44,6 +44,11 @@ struct Checker::Who {
   bool async;     // by the async proxy
   bool strong;
   const LaneAccess* access = nullptr;  // null: by a barrier or an asynchronous operation
+  uint32_t together = 0;               // as AsyncIssue has it
+
+  uint32_t lanes() const {
+    return together != 0 ? together : lane == kWholeWarp ? warp.live : 1u << lane;
+  }
 };
 
 }  // namespace lssar::vdev

@@ -61,9 +61,10 @@ GlobalShadow::Order GlobalShadow::order(const Checker& checker, const GlobalAcce
   }
   const Knowledge& k = *access.knowledge;
   const uint32_t time = stamp_time(stamp);
-  if (!k.covers(access.lane, agent, time, stamp_lane(stamp))) return Order::kNone;
+  const uint32_t lanes = access.together != 0 ? access.together : 1u << access.lane;
+  if (!k.covers(lanes, agent, time, stamp_lane(stamp))) return Order::kNone;
   if (!access.async || !checker.is_generic(stamp)) return Order::kSeen;
-  return k.proxied(access.lane, agent, time, stamp_lane(stamp)) ? Order::kSeen : Order::kOtherProxy;
+  return k.proxied(lanes, agent, time, stamp_lane(stamp)) ? Order::kSeen : Order::kOtherProxy;
 }
 
 // Of lanes that write one word by one instruction any may win.
@@ -220,7 +221,7 @@ void GlobalShadow::add_fenced(const GlobalAccess& access, SyncClock& into) const
   for (const auto& [agent, fences] : fences_) {
     for (auto fence = fences.made.rbegin(); fence != fences.made.rend(); ++fence) {
       if (agent != access.warp->agent &&
-          !access.knowledge->covers(access.lane, agent, fence->time, fence->lane)) {
+          !access.knowledge->covers(1u << access.lane, agent, fence->time, fence->lane)) {
         continue;
       }
       into.join(fence->seen);

@@ -36,6 +36,7 @@ struct GlobalAccess {
   bool async;
   bool reads = !writes;
   const LaneAccess* lanes = nullptr;  // the instruction it is a part of, if it is one of lanes
+  uint32_t together = 0;              // as AsyncIssue has it
 };
 
 // Shadow of the memory that a launch touches; shared by the threads that run its clusters.

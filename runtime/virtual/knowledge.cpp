@@ -29,25 +29,27 @@ uint32_t Knowledge::proxied_floor_of(uint32_t agent) const {
   return agent < common_.proxied.size() ? common_.proxied.data()[agent].floor : 0;
 }
 
-bool Knowledge::covers(uint32_t lane, uint32_t agent, uint32_t time, uint32_t by_lane) const {
-  if (agent == agent_ && (time < floor_ || (by_lane == lane && lane != kWholeWarp))) return true;
+bool Knowledge::covers(uint32_t lanes, uint32_t agent, uint32_t time, uint32_t by_lane) const {
+  uint32_t rest = lanes;  // that have not
+  if (agent == agent_) {
+    if (time < floor_) return true;
+    if (by_lane < 32) rest &= ~(1u << by_lane);
+  }
   if (agent == copies_ && by_lane < 32) {
     if (time - base_ < synced_[by_lane]) return true;
-    if (by_lane == lane && time - base_ < waited_[lane]) return true;
+    if (time - base_ < waited_[by_lane]) rest &= ~(1u << by_lane);
   }
-  if (common_.seen.covers(agent, time, by_lane)) return true;
-  if (lane == kWholeWarp) return false;
+  if (rest == 0 || common_.seen.covers(agent, time, by_lane)) return true;
   for (const Part& p : parts_) {
-    if (((p.lanes >> lane) & 1) != 0 && p.clock.seen.covers(agent, time, by_lane)) return true;
+    if ((p.lanes & rest) != 0 && p.clock.seen.covers(agent, time, by_lane)) rest &= ~p.lanes;
   }
-  return false;
+  return rest == 0;
 }
 
-bool Knowledge::proxied(uint32_t lane, uint32_t agent, uint32_t time, uint32_t by_lane) const {
+bool Knowledge::proxied(uint32_t lanes, uint32_t agent, uint32_t time, uint32_t by_lane) const {
   if (common_.proxied.covers(agent, time, by_lane)) return true;
   for (const Part& p : parts_) {
-    if (lane != kWholeWarp && ((p.lanes >> lane) & 1) == 0) continue;
-    if (p.clock.proxied.covers(agent, time, by_lane)) return true;
+    if ((p.lanes & lanes) != 0 && p.clock.proxied.covers(agent, time, by_lane)) return true;
   }
   return false;
 }

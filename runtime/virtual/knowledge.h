@@ -28,10 +28,11 @@ class Knowledge {
   // Changes whenever one of the two may.
   uint32_t version() const { return version_; }
 
-  // Whether `lane` (or the whole warp: every lane) has seen an access.
-  bool covers(uint32_t lane, uint32_t agent, uint32_t time, uint32_t by_lane) const;
-  // Whether the async proxy sees it too, where `lane` issues the operation.
-  bool proxied(uint32_t lane, uint32_t agent, uint32_t time, uint32_t by_lane) const;
+  // Whether each of the lanes has seen an access, together or apart.
+  bool covers(uint32_t lanes, uint32_t agent, uint32_t time, uint32_t by_lane) const;
+  // Whether the async proxy sees it too, where these lanes issue the operation: one's fence is
+  // enough.
+  bool proxied(uint32_t lanes, uint32_t agent, uint32_t time, uint32_t by_lane) const;
 
   // The lanes hand on what they have seen and done. `all`: they are all that are left.
   void release(uint32_t lanes, bool all, SyncClock& into);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -49,8 +50,8 @@ class RemoteStore final : public AsyncOperation {
   Checker* const checker_;
 };
 
-void send(Warp& warp, const Op& op, uint32_t lane, uint32_t barrier_operand,
-          const Message& message) {
+std::unique_ptr<AsyncOperation> make_store(Warp& warp, const Op& op, uint32_t lane,
+                                           uint32_t barrier_operand, const Message& message) {
   const GenericOperands in(warp, op);
   BlockRunner& runner = runner_of(warp);
   const SharedPlace place =
@@ -80,13 +81,28 @@ void send(Warp& warp, const Op& op, uint32_t lane, uint32_t barrier_operand,
       checker->set_undefined(place.rank, place.address, message.bytes, true);
     }
   }
-  runner.async().issue(std::move(operation));
+  return operation;
+}
+
+// All lanes that complete on one barrier hand on together what they have seen and done.
+void note_issued(Checker& checker, Warp& warp,
+                 const std::vector<std::unique_ptr<AsyncOperation>>& operations) {
+  for (uint32_t rest = warp.mask; rest != 0;) {
+    Mbarrier* const barrier = operations[lowest_bit(rest)]->barrier;
+    uint32_t lanes = 0;
+    for (uint32_t m = rest; m != 0; m &= m - 1) {
+      if (operations[lowest_bit(m)]->barrier == barrier) lanes |= 1u << lowest_bit(m);
+    }
+    checker.issued_for(warp, lanes, *barrier);
+    rest &= ~lanes;
+  }
 }
 
 // `count` values of `each` bytes.
 void send_values(Warp& warp, const Op& op, uint32_t count, uint32_t each, BulkReduce reduce) {
   const GenericOperands in(warp, op);
   Checker* const checker = runner_of(warp).checker();
+  std::vector<std::unique_ptr<AsyncOperation>> operations(kLanes);  // by lane
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
     Message message = {{}, count * each, false, reduce};
@@ -96,7 +112,11 @@ void send_values(Warp& warp, const Op& op, uint32_t count, uint32_t each, BulkRe
       if (checker == nullptr) continue;
       message.undefined |= (checker->taint(warp).get(in.reg(1 + i)).lanes >> lane & 1) != 0;
     }
-    send(warp, op, lane, 1 + count, message);
+    operations[lane] = make_store(warp, op, lane, 1 + count, message);
+  }
+  if (checker != nullptr) note_issued(*checker, warp, operations);
+  for (std::unique_ptr<AsyncOperation>& operation : operations) {
+    if (operation) runner_of(warp).async().issue(std::move(operation));
   }
 }
 

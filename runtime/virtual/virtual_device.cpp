@@ -122,11 +122,12 @@ class VirtualDevice final : public Device {
 Status apply_environment(VirtualOptions& options) {
   if (const char* checks = std::getenv("LSSAR_VIRTUAL_CHECKS"); checks != nullptr && *checks) {
     const std::string_view name = checks;
-    if (name != "strict" && name != "fast") {
+    if (name != "strict" && name != "fast" && name != "letter") {
       return invalid_argument(
-          fmt::format("LSSAR_VIRTUAL_CHECKS '{}': allowed are strict and fast", name));
+          fmt::format("LSSAR_VIRTUAL_CHECKS '{}': allowed are fast, strict and letter", name));
     }
-    options.strict = name == "strict";
+    options.strict = name != "fast";
+    options.letter = name == "letter";
   }
   if (const char* elect = std::getenv("LSSAR_VIRTUAL_ELECT"); elect != nullptr && *elect) {
     const std::string_view name = elect;
@@ -352,6 +353,7 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   context.timing = async_timing(options_);
   context.elected_lane = options_.elected_lane;
   context.strict = options_.strict;
+  context.letter = options_.letter;
   vdev::GlobalRecord record;
   context.global_record = &record;
   std::optional<vdev::LaunchCounts> counts;

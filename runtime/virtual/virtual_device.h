@@ -30,6 +30,9 @@ struct VirtualOptions {
   uint64_t max_block_instructions = uint64_t{1} << 33;
   // Checks for races, missing fences and undefined values, beyond bounds and alignment.
   bool strict = false;
+  // With `strict`, also what the PTX ISA does not promise though every GPU does it: that stmatrix
+  // may overwrite what ldmatrix of the same warp has read, without bar.warp.sync between them.
+  bool letter = false;
   // Counts accesses and instruction classes, see counters().
   bool count = false;
   // Where set, what one cluster of blocks of each kernel does is recorded there; implies `count`.
@@ -44,8 +47,9 @@ struct VirtualOptions {
   ElectedLane elected_lane = ElectedLane::kLowest;
 };
 
-// Never null. LSSAR_VIRTUAL_CHECKS (strict or fast), LSSAR_VIRTUAL_SEED and LSSAR_VIRTUAL_ELECT
-// (lowest or drawn) override `strict`, `schedule_seed` and `elected_lane`. Where one of them is
+// Never null. LSSAR_VIRTUAL_CHECKS (fast, strict or letter), LSSAR_VIRTUAL_SEED and
+// LSSAR_VIRTUAL_ELECT (lowest or drawn) override `strict` and `letter`, `schedule_seed` and
+// `elected_lane`. Where one of them is
 // wrong, or `simd` or LSSAR_VIRTUAL_SIMD names a level that does not exist or that this machine
 // lacks, that is logged and load() of the device returns it as kInvalidArgument.
 std::shared_ptr<Device> make_virtual_device(const VirtualOptions& options = {});

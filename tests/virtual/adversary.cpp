@@ -126,6 +126,10 @@ const std::vector<AdversaryKernel>& adversary_kernels() {
       {"adversary_wgmma", "product_of_registers", 1, 128, 1, 2048},
       {"adversary_wgmma", "product_of_stored", 1, 128, 1, 2048},
       {"adversary_wgmma", "registers", 1, 384, 1, 384},
+      {"adversary_warp", "waits_apart", 1, 32, 1, 64},
+      {"adversary_warp", "rows_back", 1, 32, 1, 32},
+      {"adversary_warp", "stores_together", 1, 32, 1, 1024},
+      {"adversary_warp", "multicast_and_end", 2, 32, 2, 256},
       {"adversary_cluster", "peer_read", 2, 64, 2, 128},
       {"adversary_cluster", "peer_write", 2, 64, 2, 128},
       {"adversary_cluster", "multicast", 2, 64, 2, 4096},
@@ -133,11 +137,17 @@ const std::vector<AdversaryKernel>& adversary_kernels() {
   return kKernels;
 }
 
-AdversaryRun run_adversary(const AdversaryKernel& kernel, const std::string& text, uint64_t seed) {
+std::string adversary_text(const AdversaryKernel& kernel) {
+  return extract_entry(data_ptx(kernel.file), kernel.entry);
+}
+
+AdversaryRun run_adversary(const AdversaryKernel& kernel, const std::string& text, uint64_t seed,
+                           bool letter) {
   VirtualOptions options;
   options.target = *target_from_name("sm_90a");
   options.num_threads = 1;
   options.strict = true;
+  options.letter = letter;
   options.schedule_seed = seed;
   options.max_block_instructions = 1'000'000;
   const auto device = make_virtual_device(options);
@@ -146,7 +156,7 @@ AdversaryRun run_adversary(const AdversaryKernel& kernel, const std::string& tex
 }
 
 void check_correct(const AdversaryKernel& kernel) {
-  const std::string text = extract_entry(data_ptx(kernel.file), kernel.entry);
+  const std::string text = adversary_text(kernel);
   ASSERT_FALSE(text.empty());
   for (int seed = 0; seed < kAdversarySeeds; ++seed) {
     const AdversaryRun run = run_adversary(kernel, text, seed);
@@ -158,7 +168,7 @@ void check_correct(const AdversaryKernel& kernel) {
 void check_adversary(const Adversary& adversary) {
   const AdversaryKernel* kernel = find_kernel(adversary.entry);
   ASSERT_NE(kernel, nullptr) << adversary.entry;
-  std::string text = extract_entry(data_ptx(kernel->file), kernel->entry);
+  std::string text = adversary_text(*kernel);
   for (const Edit& edit : adversary.edits) ASSERT_TRUE(apply_edit(text, edit)) << edit.mark;
   std::string messages;
   for (int seed = 0; seed < kAdversarySeeds; ++seed) {

@@ -39,7 +39,9 @@ struct AdversaryRun {
   Status status;
   std::string difference;  // of the output from what is right; empty: none
 };
-AdversaryRun run_adversary(const AdversaryKernel& kernel, const std::string& text, uint64_t seed);
+AdversaryRun run_adversary(const AdversaryKernel& kernel, const std::string& text, uint64_t seed,
+                           bool letter = false);
+std::string adversary_text(const AdversaryKernel& kernel);
 
 // Fails the test where a report is missing, or where there is one that should not be.
 void check_adversary(const Adversary& adversary);

@@ -381,7 +381,7 @@ std::shared_ptr<Device> open_strict_device(const std::string& target, uint64_t s
   VirtualOptions options;
   options.target = *target_from_name(target);
   options.num_threads = 1;
-  options.strict = true;
+  options.strict = options.letter = true;
   options.schedule_seed = seed;
   options.elected_lane = ElectedLane::kDrawn;
   options.max_block_instructions = 4'000'000;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/virtual/module.h"
 #include "tests/virtual/mutate.h"
 #include "tests/virtual/mutation_subject.h"
 #include "tests/virtual/mutation_survivors.h"
@@ -25,10 +26,15 @@ bool is_found_out(const Subject& subject, const std::string& text, const std::st
   return false;
 }
 
-bool loads(const std::string& text, const std::string& target) {
+// Whether a kernel of the text can be launched.
+bool can_run(const std::string& text, const std::string& entry, const std::string& target) {
   Image image;
   image.bytes = text;
-  return open_strict_device(target, 0)->load(image).ok();
+  const auto device = open_strict_device(target, 0);
+  const auto module = device->load(image);
+  if (!module.ok()) return false;
+  const auto function = (*module)->function(entry);
+  return function.ok() && dynamic_cast<const vdev::Function&>(**function).program().refusal.ok();
 }
 
 bool is_wanted(const Subject& subject, const Mutant& mutant) {
@@ -48,7 +54,7 @@ void check_subject(const Subject& subject, const std::string& target) {
     if (!is_wanted(subject, mutant)) continue;
     ++num_mutants;
     // Else it would be found out whatever it is.
-    EXPECT_TRUE(loads(mutant.text, target)) << mutant.name;
+    EXPECT_TRUE(can_run(mutant.text, mutant.entry, target)) << mutant.name;
     if (!is_found_out(subject, mutant.text, target)) survivors.insert(mutant.name);
   }
   EXPECT_GT(num_mutants, 0);

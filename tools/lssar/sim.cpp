@@ -25,7 +25,7 @@ struct SimOptions {
   std::string approx = "nearest", async = "by-seed", elect = "lowest";
   int threads = 0;
   uint64_t max_instructions = uint64_t{1} << 33;
-  bool fast = false, counters = false, json = false;
+  bool fast = false, letter = false, counters = false, json = false;
 };
 
 Status parse_dimensions(const char* option, const std::string& text, uint32_t (&dimensions)[3]) {
@@ -101,6 +101,7 @@ Result<VirtualOptions> device_options(const SimOptions& options, const std::stri
   device.num_threads = options.threads;
   device.max_block_instructions = options.max_instructions;
   device.strict = !options.fast;
+  device.letter = options.letter;
   device.count = options.counters;
   return device;
 }
@@ -188,8 +189,12 @@ void add_device_options(CLI::App& sub, SimOptions& options) {
       ->check(CLI::Range(0, 1024));
   add("--max-instructions", options.max_instructions,
       "warp instructions after which a block is taken for an endless loop");
-  sub.add_flag("--fast", options.fast, "no checks for races, fences and undefined values")
-      ->group("Virtual device");
+  CLI::Option* const fast =
+      sub.add_flag("--fast", options.fast, "no checks for races, fences and undefined values")
+          ->group("Virtual device");
+  sub.add_flag("--letter", options.letter, "report what only the PTX ISA does not promise, too")
+      ->group("Virtual device")
+      ->excludes(fast);
   sub.add_flag("--counters", options.counters, "count accesses and classes of instructions")
       ->group("Output");
   sub.add_flag("--json", options.json, "one JSON object instead of text")->group("Output");
