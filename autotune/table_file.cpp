@@ -17,7 +17,8 @@
 
 #include "autotune/table_lines.h"
 #include "autotune/tuning_table.h"
-#include "base/file.h"
+#include "base/output_file.h"
+#include "base/write_signals.h"
 #include "cache/file_system.h"
 
 namespace lssar {
@@ -55,8 +56,11 @@ class LockedFile {
       if (!S_ISREG(opened.st_mode)) {
         return io_error(fmt::format("tuning table '{}' is not a regular file", path_));
       }
+      if ((opened.st_mode & 0222) == 0) {  // which root's open passes over
+        return io_error(fmt::format("tuning table '{}' is read-only (mode {:04o})", path_,
+                                    opened.st_mode & 07777));
+      }
       size_ = opened.st_size;
-      mode_ = opened.st_mode & 0777;
       if (::stat(path.c_str(), &named) == 0 && named.st_dev == opened.st_dev &&
           named.st_ino == opened.st_ino) {
         return {};
@@ -66,7 +70,6 @@ class LockedFile {
   }
 
   off_t size() const { return size_; }
-  unsigned mode() const { return mode_; }
 
   // `count` bytes from `offset`, or as many as there are.
   Result<std::string> read(off_t offset, size_t count) const {
@@ -86,6 +89,7 @@ class LockedFile {
 
   // All of it or, where the disk is full, nothing; on disk when it returns.
   Status append(std::string_view bytes) const {
+    const WriteSignalGuard guard;
     const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
     if (n < 0) return errno_status("write", path_, errno);
     if (static_cast<size_t>(n) < bytes.size()) {
@@ -122,7 +126,6 @@ class LockedFile {
   std::string path_;
   int fd_ = -1;
   off_t size_ = 0;
-  unsigned mode_ = kFileMode;
 };
 
 std::string folder_of(const std::string& path) {
@@ -191,18 +194,14 @@ Status rewrite_table(const std::string& path, const std::string& backup,
   if (table.defects().newer_version != 0) {
     return unsupported(fmt::format("tuning table '{}': {}", path, table.defects().first));
   }
-  if (!backup.empty()) LSSAR_RETURN_IF_ERROR(write_file_atomically(backup, old));
+  if (!backup.empty()) LSSAR_RETURN_IF_ERROR(write_output_file(backup, old));
   const TuningTable edited = edit(std::move(table));
   std::string text = header_line();
   for (const TuningRecord& record : edited.records()) text += record_line(record);
-  // The file itself where the path is a link to it.
+  LSSAR_RETURN_IF_ERROR(write_output_file(path, text));
   std::error_code error;
-  const std::string target = std::filesystem::canonical(path, error).string();
-  if (error) return errno_status("find", path, error.value());
-  const std::string folder = folder_of(target);
-  const std::string temporary = folder + "/." + unique_file_name() + ".tmp";
-  LSSAR_RETURN_IF_ERROR(write_file_atomically(target, text, temporary, file.mode()));
-  sync_folder(folder);
+  const std::filesystem::path target = std::filesystem::canonical(path, error);
+  if (!error) sync_folder(target.parent_path().string());
   return {};
 }
 

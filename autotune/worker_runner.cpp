@@ -66,8 +66,8 @@ Result<std::unique_ptr<WorkerRunner>> WorkerRunner::open(const RunnerTask& task,
   CacheOptions cache;
   cache.directory = task.cache_directory;
   if (Store::open(cache)->directory().empty()) {
-    LSSAR_ASSIGN_OR_RETURN(runner->own_cache_, make_cache());
-    runner->task_.cache_directory = runner->own_cache_;
+    LSSAR_ASSIGN_OR_RETURN(runner->task_.cache_directory, make_cache());
+    runner->own_cache_.emplace(runner->task_.cache_directory);
   }
   runner->idle_.resize(static_cast<size_t>(std::max(num_compile_workers, 1)));
   LSSAR_RETURN_IF_ERROR(runner->ensure(&runner->runner_, true));
@@ -77,8 +77,6 @@ Result<std::unique_ptr<WorkerRunner>> WorkerRunner::open(const RunnerTask& task,
 WorkerRunner::~WorkerRunner() {
   runner_.reset();
   idle_.clear();
-  std::error_code ignored;
-  if (!own_cache_.empty()) std::filesystem::remove_all(own_cache_, ignored);
 }
 
 Status WorkerRunner::ensure(Worker* worker, bool has_device) {

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 
 #include "autotune/candidate_host.h"
 #include "autotune/worker_process.h"
+#include "base/temporaries.h"
 
 namespace lssar {
 
@@ -65,7 +67,7 @@ class WorkerRunner final : public CandidateRunner {
 
   RunnerTask task_;
   const std::string program_;
-  std::string own_cache_;  // removed at the end; "" where the task names one
+  std::optional<TemporaryName> own_cache_;  // where the task names none
   DeviceFacts device_;
   Machine machine_;
   Worker runner_;

@@ -16,6 +16,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/write_signals.h"
+
 namespace lssar {
 namespace {
 
@@ -126,25 +128,47 @@ std::string unique_file_name() {
 Result<AtomicFileWriter> AtomicFileWriter::create(const std::string& path,
                                                   const std::string& temporary, unsigned mode) {
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  TemporaryName name(temporary);
   FileDescriptor file(::open(temporary.c_str(), flags, static_cast<mode_t>(mode)));
-  if (file.get() < 0) return errno_status("create", temporary, errno);
-  return AtomicFileWriter(path, temporary, std::move(file));
-}
-
-AtomicFileWriter::~AtomicFileWriter() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (file.get() < 0) {
+    const int error = errno;
+    name.keep();  // it may be somebody else's
+    return errno_status("create", temporary, error);
+  }
+  return AtomicFileWriter(path, std::move(name), std::move(file));
 }
 
 Status AtomicFileWriter::append(std::string_view bytes) {
-  return write_all(file_.get(), bytes, temporary_);
+  const WriteSignalGuard guard;
+  return write_all(file_.get(), bytes, temporary_.path());
+}
+
+Status AtomicFileWriter::finish_writing() {
+  if (::fsync(file_.get()) != 0) return errno_status("sync", temporary_.path(), errno);
+  if (file_.close() != 0) return errno_status("close", temporary_.path(), errno);
+  return {};
+}
+
+Status AtomicFileWriter::put_in_place(bool replaces) {
+  const char* const from = temporary_.path().c_str();
+  int failed = 0;
+  if (replaces) {
+    failed = ::rename(from, path_.c_str());
+  } else {
+    // A link is never put over a file; where the file system has none, RENAME_NOREPLACE may do.
+    failed = ::link(from, path_.c_str());
+    if (failed == 0) return {};  // the temporary's other name goes with the writer
+    if (errno != EEXIST)
+      failed = ::renameat2(AT_FDCWD, from, AT_FDCWD, path_.c_str(), RENAME_NOREPLACE);
+  }
+  if (failed != 0) return errno_status("write", path_, errno);
+  temporary_.keep();
+  return {};
 }
 
 Status AtomicFileWriter::commit() {
-  if (::fsync(file_.get()) != 0) return errno_status("sync", temporary_, errno);
-  if (file_.close() != 0) return errno_status("close", temporary_, errno);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return errno_status("write", path_, errno);
-  temporary_.clear();
-  return {};
+  LSSAR_RETURN_IF_ERROR(finish_writing());
+  return put_in_place();
 }
 
 std::string temporary_beside(const std::string& path) {

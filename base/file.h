@@ -1,5 +1,6 @@
-// Files: read one into memory or parts of it, write one atomically. Used by .npy files, by what the
-// command writes, and by the binary cache.
+// Files: read one into memory or parts of it, write one atomically. Used for what the library
+// writes under names of its own, the binary cache first; a name that a user gave is written by
+// base/output_file.h.
 //
 // Threads: no shared state; every function may be called from any thread at once. An InputFile may
 // be read by any number of threads; an AtomicFileWriter belongs to one.
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/temporaries.h"
 
 namespace lssar {
 
@@ -80,28 +82,32 @@ Result<std::string> read_file(const std::string& path, const FileReadOptions& op
 std::string unique_file_name();
 
 // A file written piece by piece: `path` has its old content, or none, until commit() has put all of
-// the new one in its place. `temporary` must not exist and must be on the same file system; it is
-// gone after commit(), and with the writer.
+// the new one in its place, whatever had that name. `temporary` must not exist and must be on the
+// same file system; it is gone after commit(), and with the writer. A file beyond `ulimit -f` is an
+// error like a full disk: no signal reaches the program.
 class AtomicFileWriter {
  public:
   // `mode` is subject to the umask.
   static Result<AtomicFileWriter> create(const std::string& path, const std::string& temporary,
                                          unsigned mode = 0666);
-  AtomicFileWriter(AtomicFileWriter&& other) noexcept
-      : path_(std::move(other.path_)),
-        temporary_(std::exchange(other.temporary_, "")),
-        file_(std::move(other.file_)) {}
-  ~AtomicFileWriter();
 
   Status append(std::string_view bytes);
-  // Syncs, closes and renames. Nothing may follow, whatever it returns.
+  // finish_writing and put_in_place. Nothing may follow, whatever it returns.
   Status commit();
 
+  // Syncs and closes.
+  Status finish_writing();
+  // Renames. `replaces` false: kIoError where there is something under that name.
+  Status put_in_place(bool replaces = true);
+  // Of the temporary, until finish_writing().
+  int descriptor() const { return file_.get(); }
+
  private:
-  AtomicFileWriter(std::string path, std::string temporary, FileDescriptor file)
+  AtomicFileWriter(std::string path, TemporaryName temporary, FileDescriptor file)
       : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
 
-  std::string path_, temporary_;  // temporary_ empty: nothing to unlink
+  std::string path_;
+  TemporaryName temporary_;
   FileDescriptor file_;
 };
 

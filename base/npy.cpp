@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/npy_header.h"
+#include "base/output_file.h"
 
 namespace lssar {
 namespace {
@@ -163,26 +164,32 @@ Result<NpyArray<double>> read_npy_float64(const std::string& path) {
   return parse<double>(bytes, path);
 }
 
-Status write_npy_float32(const std::string& path, std::span<const int64_t> shape,
-                         std::span<const float> values) {
+Result<std::string> npy_float32_bytes(const std::string& name, std::span<const int64_t> shape,
+                                      std::span<const float> values) {
   for (int64_t dim : shape) {
     if (dim < 0) {
       return invalid_argument(fmt::format("shape {} of '{}': dimensions are at least 0",
-                                          npy_shape_string(shape), path));
+                                          npy_shape_string(shape), name));
     }
   }
   if (shape.size() > kNpyMaxDims) {
     return invalid_argument(fmt::format("shape of '{}' has {} dimensions: allowed are at most {}",
-                                        path, shape.size(), kNpyMaxDims));
+                                        name, shape.size(), kNpyMaxDims));
   }
   const std::optional<int64_t> count = count_values(shape);
   if (!count || static_cast<uint64_t>(*count) != values.size()) {
     return invalid_argument(fmt::format("shape {} of '{}' does not have the {} values given",
-                                        npy_shape_string(shape), path, values.size()));
+                                        npy_shape_string(shape), name, values.size()));
   }
   std::string bytes = make_header(shape);
   bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  return write_file_atomically(path, bytes);
+  return bytes;
+}
+
+Status write_npy_float32(const std::string& path, std::span<const int64_t> shape,
+                         std::span<const float> values) {
+  LSSAR_ASSIGN_OR_RETURN(const std::string bytes, npy_float32_bytes(path, shape, values));
+  return write_output_file(path, bytes);
 }
 
 }  // namespace lssar

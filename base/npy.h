@@ -35,8 +35,11 @@ Result<NpyArray<double>> read_npy_float64(const std::string& path);
 Result<NpyArray<float>> parse_npy_float32(std::string_view bytes, const std::string& name);
 Result<NpyArray<double>> parse_npy_float64(std::string_view bytes, const std::string& name);
 
-// Writes version 1.0, float32, replacing what is there only once everything is written.
-// kInvalidArgument where shape and number of values disagree; kIoError leaves no file behind.
+// A file of version 1.0, float32; `name` is what messages call it. kInvalidArgument where shape and
+// number of values disagree.
+Result<std::string> npy_float32_bytes(const std::string& name, std::span<const int64_t> shape,
+                                      std::span<const float> values);
+// Writes it as base/output_file.h says; kIoError leaves what was there.
 Status write_npy_float32(const std::string& path, std::span<const int64_t> shape,
                          std::span<const float> values);
 

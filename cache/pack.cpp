@@ -134,8 +134,7 @@ Result<std::string> PackFile::bytes(const PackEntry& entry) const {
 }
 
 Result<PackWriter> PackWriter::create(const std::string& path) {
-  LSSAR_ASSIGN_OR_RETURN(AtomicFileWriter file,
-                         AtomicFileWriter::create(path, temporary_beside(path), kFileMode));
+  LSSAR_ASSIGN_OR_RETURN(OutputFile file, OutputFile::open(path, {.mode = kFileMode}));
   PackWriter writer(std::move(file));
   Header header = {};
   std::memcpy(header.magic, kMagic, sizeof kMagic);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/status.h"
 #include "cache/sha256.h"
 
@@ -47,7 +48,7 @@ class PackFile {
 };
 
 // The pack appears under its name with finish(); before that, and without it, the name keeps what
-// it had.
+// it had. What the name may be: base/output_file.h.
 class PackWriter {
  public:
   static Result<PackWriter> create(const std::string& path);
@@ -58,9 +59,9 @@ class PackWriter {
   Status finish();
 
  private:
-  explicit PackWriter(AtomicFileWriter file) : file_(std::move(file)) {}
+  explicit PackWriter(OutputFile file) : file_(std::move(file)) {}
 
-  AtomicFileWriter file_;
+  OutputFile file_;
   uint64_t offset_ = 0;  // what has been written
   std::vector<PackEntry> entries_;
 };

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/output_file.h"
 #include "cache/entry.h"
 
 namespace lssar {
@@ -115,10 +116,11 @@ Result<std::vector<std::string>> encode_parts(const std::vector<NamedPart>& part
   return pieces;
 }
 
-Status write_part_file(const std::string& path, const std::vector<NamedPart>& parts) {
+Status write_part_file(const std::string& path, const std::vector<NamedPart>& parts,
+                       bool is_own_name) {
   LSSAR_ASSIGN_OR_RETURN(const std::vector<std::string> pieces, encode_parts(parts));
-  LSSAR_ASSIGN_OR_RETURN(AtomicFileWriter file,
-                         AtomicFileWriter::create(path, temporary_beside(path), kFileMode));
+  LSSAR_ASSIGN_OR_RETURN(OutputFile file,
+                         OutputFile::open(path, {.mode = kFileMode, .is_own_name = is_own_name}));
   for (const std::string& piece : pieces) LSSAR_RETURN_IF_ERROR(file.append(piece));
   return file.commit();
 }

@@ -32,9 +32,10 @@ struct NamedPart {
 // more than kMaxPartBytes.
 Result<std::vector<std::string>> encode_parts(const std::vector<NamedPart>& parts);
 
-// Writes it, mode 0600: `path` has its old content or all of the new one. Errors: those of
-// encode_parts; kIoError.
-Status write_part_file(const std::string& path, const std::vector<NamedPart>& parts);
+// Writes it, mode 0600, as base/output_file.h says; `is_own_name`: the library made the name up.
+// Errors: those of encode_parts; kIoError.
+Status write_part_file(const std::string& path, const std::vector<NamedPart>& parts,
+                       bool is_own_name = false);
 
 class PartFile {
  public:

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -76,8 +77,18 @@ Result<ProgramResult> run_program(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, out.write.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, err.write.get(), STDERR_FILENO);
+  // Signals that this process blocks or ignores are its own affair.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
-  const int failure = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  const int failure = posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failure != 0) return missing(fmt::format("'{}': {}", arguments[0], strerror(failure)));
 
@@ -95,18 +106,9 @@ Result<TemporaryFile> TemporaryFile::create(const std::string& name, const std::
   if (error || mkdtemp(folder.data()) == nullptr) {
     return io_error(fmt::format("no temporary folder '{}': {}", folder, strerror(errno)));
   }
-  TemporaryFile file(folder, folder + "/" + name);
+  TemporaryFile file(TemporaryName(folder), folder + "/" + name);
   LSSAR_RETURN_IF_ERROR(write_file_atomically(file.path_, bytes));
   return file;
-}
-
-TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept
-    : folder_(std::exchange(other.folder_, "")), path_(std::exchange(other.path_, "")) {}
-
-TemporaryFile::~TemporaryFile() {
-  if (folder_.empty()) return;
-  std::error_code ignored;  // a file too many in the temporary folder harms nobody
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 }  // namespace lssar

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/temporaries.h"
 
 namespace lssar {
 
@@ -23,17 +24,14 @@ Result<ProgramResult> run_program(const std::vector<std::string>& arguments);
 class TemporaryFile {
  public:
   static Result<TemporaryFile> create(const std::string& name, const std::string& bytes);
-  TemporaryFile(TemporaryFile&& other) noexcept;
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
-  ~TemporaryFile();
-
   const std::string& path() const { return path_; }
 
  private:
-  TemporaryFile(std::string folder, std::string path)
+  TemporaryFile(TemporaryName folder, std::string path)
       : folder_(std::move(folder)), path_(std::move(path)) {}
 
-  std::string folder_, path_;
+  TemporaryName folder_;
+  std::string path_;
 };
 
 }  // namespace lssar

@@ -200,9 +200,9 @@ Result<std::vector<NamedPart>> capture_parts(const Capture& capture) {
   return parts;
 }
 
-Status write_capture(const std::string& path, const Capture& capture) {
+Status write_capture(const std::string& path, const Capture& capture, bool is_own_name) {
   LSSAR_ASSIGN_OR_RETURN(const std::vector<NamedPart> parts, capture_parts(capture));
-  return write_part_file(path, parts);
+  return write_part_file(path, parts, is_own_name);
 }
 
 Result<Capture> read_capture(const PartFile& file) {

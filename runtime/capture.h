@@ -78,8 +78,8 @@ Result<Operands> operands_of(const Capture& capture);
 // Sets what `name` names. REQUIRES: a name of list_operands.
 void set_tensor(Tensors* tensors, const std::string& name, const Tensor& value);
 
-// Errors: those of write_part_file.
-Status write_capture(const std::string& path, const Capture& capture);
+// As write_part_file.
+Status write_capture(const std::string& path, const Capture& capture, bool is_own_name = false);
 Result<std::vector<NamedPart>> capture_parts(const Capture& capture);
 
 // kIoError: not such a file, truncated, damaged. kInvalidArgument: well formed, but a field is not

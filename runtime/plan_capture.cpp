@@ -89,7 +89,7 @@ class CallCapture {
     const std::string path =
         fmt::format("{}/{}.{}.{}-{}.lssar", folder, kernels_.kernel.source.name,
                     kernels_.kernel.key.substr(0, kKeyDigits), host_name(), ::getpid());
-    LSSAR_RETURN_IF_ERROR(write_capture(path, capture_));
+    LSSAR_RETURN_IF_ERROR(write_capture(path, capture_, true));
     log(LogLevel::kInfo,
         fmt::format("captured {}: lssar replay {}", kernels_.kernel.source.name, path));
     return {};

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "base/write_signals.h"
+
 namespace lssar {
 namespace {
 
@@ -30,6 +32,7 @@ std::string file_name_part(const std::string& name) {
 }
 
 Status write_all(int file, const std::string& bytes, const std::string& path) {
+  const WriteSignalGuard guard;
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t n = ::write(file, bytes.data() + done, bytes.size() - done);
