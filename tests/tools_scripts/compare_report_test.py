@@ -1,6 +1,7 @@
 """tools/compare_torch.py without torch: options, the C API's constants, ratios, tables, files."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -119,6 +120,36 @@ class Files(unittest.TestCase):
                 report.write_atomically(str(path), "\ud800")
             self.assertEqual(path.read_text(), "old")
             self.assertEqual(len(list(path.parent.iterdir())), 1)
+
+    def test_a_link_stays_and_a_mode_is_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            target, link = pathlib.Path(folder, "a.json"), pathlib.Path(folder, "link")
+            target.write_text("old")
+            target.chmod(0o640)
+            link.symlink_to("a.json")
+            report.write_atomically(str(link), "new")
+            self.assertTrue(link.is_symlink())
+            self.assertEqual(target.read_text(), "new")
+            self.assertEqual(target.stat().st_mode & 0o777, 0o640)
+
+    def test_a_read_only_file_is_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "a.json")
+            path.write_text("old")
+            path.chmod(0o444)
+            with self.assertRaises(PermissionError):
+                report.write_atomically(str(path), "new")
+            self.assertEqual(path.read_text(), "old")
+
+    def test_a_fifo_is_written_through(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "fifo")
+            os.mkfifo(path)
+            reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            report.write_atomically(str(path), "new")
+            self.assertEqual(os.read(reader, 10), b"new")
+            os.close(reader)
+            self.assertTrue(path.is_fifo())
 
 
 class Plot(unittest.TestCase):

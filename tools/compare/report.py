@@ -1,8 +1,10 @@
 """Ratios, tables on the screen, and the JSON file. Works on plain records, without torch."""
 
+import errno
 import json
 import math
 import os
+import stat
 import tempfile
 
 from compare.cases import PASSES
@@ -92,15 +94,37 @@ def ratio_table(records):
     return table(rows)
 
 
+def new_file_mode():
+    """Of a new file, by the umask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
 def write_atomically(path, text):
-    """The whole file or none of it: readers never see half."""
-    handle, staging = tempfile.mkstemp(dir=os.path.dirname(path) or ".", suffix=".partial")
+    """The whole file or none of it: readers never see half.
+
+    As every file of the lssar command: a link stays and what it names is written, a device or FIFO
+    is written through, a regular file keeps its mode, and one that is read-only is an error.
+    """
+    path = os.path.realpath(path)
+    mode = new_file_mode()
+    if os.path.exists(path):
+        found = os.stat(path).st_mode
+        if not stat.S_ISREG(found):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            return
+        if not found & 0o222 or not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, "is read-only and is left as it is", path)
+        mode = stat.S_IMODE(found) & 0o777
+    handle, staging = tempfile.mkstemp(dir=os.path.dirname(path), suffix=".partial")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(staging, 0o644)
+        os.chmod(staging, mode)
         os.replace(staging, path)
     except BaseException:
         os.unlink(staging)
