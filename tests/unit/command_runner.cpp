@@ -37,16 +37,19 @@ CommandRunner::~CommandRunner() {
 }
 
 CommandResult CommandRunner::run(const std::vector<std::string>& arguments,
-                                 const std::vector<std::string>& environment) const {
+                                 const std::vector<std::string>& environment,
+                                 const CommandShell& shell) const {
+  const auto& [before, redirections, folder] = shell;
   const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "lssar";
-  std::string line = "env";
+  std::string line = before + "env";
+  if (!folder.empty()) line += " --chdir=" + quoted(folder);
   // The tests of a build share a cache; a program run by hand must not touch the user's.
   if (std::getenv("LSSAR_CACHE_DIR") == nullptr)
     line += " LSSAR_CACHE_DIR=" + quoted(path("cache"));
   for (const std::string& variable : environment) line += " " + quoted(variable);
   line += " " + quoted(program);
   for (const std::string& argument : arguments) line += " " + quoted(argument);
-  line += " >" + quoted(path("out")) + " 2>" + quoted(path("err")) + " </dev/null";
+  line += " >" + quoted(path("out")) + " 2>" + quoted(path("err")) + " </dev/null " + redirections;
   const int status = std::system(line.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(path("out")),
           read_all(path("err"))};

@@ -15,6 +15,13 @@ struct CommandResult {
   std::string err;
 };
 
+// What the shell does around the command.
+struct CommandShell {
+  std::string before = {};        // "ulimit -f 1; "
+  std::string redirections = {};  // ">/dev/full": instead of capturing
+  std::string folder = {};        // the working directory; "": this process's
+};
+
 // A temporary folder, removed at the end. The command gets the cache that LSSAR_CACHE_DIR names,
 // else one in the folder.
 class CommandRunner {
@@ -26,7 +33,8 @@ class CommandRunner {
 
   // `environment`: "NAME=value" on top of this process's.
   CommandResult run(const std::vector<std::string>& arguments,
-                    const std::vector<std::string>& environment = {}) const;
+                    const std::vector<std::string>& environment = {},
+                    const CommandShell& shell = {}) const;
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string write(const std::string& name, const std::string& content) const;

@@ -8,6 +8,7 @@
 #include "cache/house_keeping.h"
 #include "tools/lssar/cache_places.h"
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/message_stream.h"
 
 namespace lssar::command {
 namespace {
@@ -51,7 +52,7 @@ int report_copy(const CopyReport& report, const std::string& what,
     if (report.present != 0) text += fmt::format(", {} were there", report.present);
     if (report.unwanted != 0) text += fmt::format(", {} of other targets", report.unwanted);
     if (!report.problems.empty()) text += fmt::format(", {} not good", report.problems.size());
-    fmt::print("{}\n", text);
+    fmt::print(message_stream(what), "{}\n", text);
   }
   return report.problems.empty() ? kDone : kBadInput;
 }
@@ -115,6 +116,8 @@ Result<int> prune_cache(const CacheCommandOptions& options) {
 }
 
 Result<int> export_cache(const CacheCommandOptions& options) {
+  if (options.json && is_standard_output(options.pack))
+    return invalid_argument("--json: standard output is the pack's; allowed is one of both");
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<EntrySource> place, open_place(options));
   LSSAR_ASSIGN_OR_RETURN(const CopyReport report,
                          export_pack(*place, options.pack, filter_of(options)));

@@ -9,6 +9,7 @@
 #include "tools/lssar/attention_run.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/input_files.h"
+#include "tools/lssar/message_stream.h"
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/subcommands.h"
 
@@ -118,18 +119,25 @@ Status check_options(const Call& call, const Engine& engine) {
 }
 
 void print_captured(const std::string& path, const Capture& capture) {
-  std::error_code unknown;
-  const auto bytes = std::filesystem::file_size(path, unknown);
+  std::FILE* const messages = message_stream(path);
   for (const CapturedKernel& kernel : capture.kernels)
-    fmt::print("{} for {}, {}, {}\n", kernel.source.name, kernel.target, kernel.compiler,
+    fmt::print(messages, "{} for {}, {}, {}\n", kernel.source.name, kernel.target, kernel.compiler,
                image_kind_name(kernel.image.kind));
-  fmt::print("{}: {} bytes, {}; lssar replay {}\n", path, unknown ? 0 : bytes,
-             capture.has_inputs() ? "with inputs and outputs of one call" : "without inputs", path);
+  const char* const what =
+      capture.has_inputs() ? "with inputs and outputs of one call" : "without inputs";
+  std::error_code unknown;  // of a pipe
+  const auto bytes = std::filesystem::file_size(path, unknown);
+  if (unknown) {
+    fmt::print(messages, "{}: {}\n", path, what);
+  } else {
+    fmt::print(messages, "{}: {} bytes, {}; lssar replay {}\n", path, bytes, what, path);
+  }
 }
 
 Result<int> capture_call(const CaptureOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
+  LSSAR_RETURN_IF_ERROR(check_output_file(options.output));
   LSSAR_ASSIGN_OR_RETURN(const Call call, call_of(options));
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
   LSSAR_RETURN_IF_ERROR(check_options(call, *engine));
@@ -155,7 +163,8 @@ Result<int> capture_call(const CaptureOptions& options) {
 void add_capture(CLI::App& app, Action* action) {
   auto options = std::make_shared<CaptureOptions>();
   CLI::App* sub = app.add_subcommand("capture", "One call as a file, for lssar replay");
-  sub->add_option("-o,--output", options->output, "the file; by custom it ends with .lssar")
+  sub->add_option("-o,--output", options->output,
+                  "the file, which by custom ends with .lssar; -: standard output")
       ->required();
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
 #include "base/npy.h"
+#include "base/output_file.h"
 #include "codegen/numerics.h"
 #include "runtime/capture_manifest.h"
 
@@ -45,7 +45,7 @@ class CaptureFiles {
 
   Status write_text(const std::string& name, const std::string& text) {
     const std::string path = folder_ + "/" + name;
-    LSSAR_RETURN_IF_ERROR(write_file_atomically(path, text));
+    LSSAR_RETURN_IF_ERROR(write_output_file(path, text));
     written_.push_back(path);
     return {};
   }

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "base/file.h"
+#include "base/output_file.h"
 #include "codegen/kernel.h"
 #include "runtime/override.h"
 #include "tools/lssar/exit_code.h"
@@ -16,7 +16,7 @@ namespace {
 struct EmitOptions {
   ProblemOptions problem;
   ScheduleOptions schedule;
-  std::string output;
+  std::string output = "-";
   std::string override_folder;
 };
 
@@ -32,18 +32,11 @@ Result<int> emit(const EmitOptions& options) {
 
   if (!options.override_folder.empty()) {
     const std::string path = options.override_folder + "/" + override_name(kernel, target);
-    LSSAR_RETURN_IF_ERROR(write_file_atomically(path, kernel.source));
+    LSSAR_RETURN_IF_ERROR(write_output_file(path, kernel.source));
     fmt::print("{}\n", path);
     return static_cast<int>(kDone);
   }
-  if (!options.output.empty()) {
-    LSSAR_RETURN_IF_ERROR(write_file_atomically(options.output, kernel.source));
-    return static_cast<int>(kDone);
-  }
-  if (std::fwrite(kernel.source.data(), 1, kernel.source.size(), stdout) != kernel.source.size() ||
-      std::fflush(stdout) != 0) {
-    return io_error("standard output: the source could not be written");
-  }
+  LSSAR_RETURN_IF_ERROR(write_output_file(options.output, kernel.source));
   return static_cast<int>(kDone);
 }
 
@@ -54,8 +47,8 @@ void add_emit(CLI::App& app, Action* action) {
   CLI::App* sub = app.add_subcommand("emit", "Print the CUDA source generated for a problem");
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default sm_80)");
-  CLI::Option* output =
-      sub->add_option("-o,--output", options->output, "write to FILE instead of standard output");
+  CLI::Option* output = sub->add_option("-o,--output", options->output,
+                                        "write to FILE; -: to standard output, the default");
   sub->add_option("--override", options->override_folder,
                   "write to DIR under the name that LSSAR_OVERRIDE_DIR=DIR makes every later run "
                   "use, and print the path")

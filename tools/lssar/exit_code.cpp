@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/lssar/standard_streams.h"
+
 namespace lssar::command {
 
 ExitCode exit_code_of(StatusCode code) {
@@ -29,7 +31,8 @@ ExitCode exit_code_of(StatusCode code) {
 
 std::string exit_code_help() {
   return "Exit codes: 0 done; 1 it ran, but the numbers are wrong; 2 wrong options or input;\n"
-         "3 something needed is missing (compiler, device); 4 compile or device error; 5 I/O.\n";
+         "3 something needed is missing (compiler, device); 4 compile or device error; 5 I/O;\n"
+         "130 interrupted (Ctrl-C), 143 ended (SIGTERM).\n";
 }
 
 int report_failure(const Status& status) {
@@ -41,7 +44,7 @@ int report_failure(const Status& status) {
       text.replace(at, next - at, next == text.size() ? "" : text[at - 1] == ':' ? " " : "; ");
     }
   }
-  fmt::print(stderr, "lssar: {}\n", text);
+  tell("lssar: {}\n", text);
   return exit_code_of(status.code());
 }
 

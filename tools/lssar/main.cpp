@@ -1,10 +1,15 @@
 // The `lssar` command: chooses the subcommand, and turns its failure into one line and a code.
+#include <cstdio>
 #include <exception>
+#include <sstream>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/interrupt.h"
+#include "tools/lssar/standard_streams.h"
 #include "tools/lssar/subcommands.h"
 
 namespace {
@@ -18,17 +23,17 @@ int parse(CLI::App& app, int argc, char** argv) {
     return -1;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
-      app.exit(error);  // prints the help that was asked for
+      std::ostringstream help, no_error;
+      app.exit(error, help, no_error);
+      fmt::print("{}", help.str());
       return lssar::command::kDone;
     }
-    fmt::print(stderr, "lssar: {} (see lssar --help)\n", error.what());
+    lssar::command::tell("lssar: {} (see lssar --help)\n", error.what());
     return lssar::command::kBadInput;
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   CLI::App app("Generates, compiles, runs and checks CUDA kernels for LSSAR attention.", "lssar");
   app.footer("\nExample:\n  lssar verify --pass backward --seq 512 --heads 4\n\n" +
              lssar::command::exit_code_help());
@@ -53,8 +58,7 @@ int main(int argc, char** argv) {
 
   if (const int code = parse(app, argc, argv); code >= 0) return code;
   if (!action) {
-    fmt::print(
-        stderr,
+    lssar::command::tell(
         "lssar: no subcommand: allowed are emit, prepare, run, verify, capture, replay, sim, "
         "tune, table, explain, report, inspect, cache and doctor (see lssar --help)\n");
     return lssar::command::kBadInput;
@@ -64,7 +68,30 @@ int main(int argc, char** argv) {
     return result.ok() ? *result : lssar::command::report_failure(result.status());
   } catch (const std::bad_alloc&) {
     return lssar::command::report_failure(lssar::out_of_memory("host memory is used up"));
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) throw;  // main() says what was lost
+    return lssar::command::report_failure(lssar::internal_error(error.what()));
   } catch (const std::exception& error) {
     return lssar::command::report_failure(lssar::internal_error(error.what()));
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  lssar::command::prepare_standard_streams();
+  lssar::command::watch_interrupts();
+  int code = lssar::command::kDone, print_error = 0;
+  try {
+    code = run_command(argc, argv);
+  } catch (const std::system_error& error) {
+    print_error = error.code().value();
+  }
+  const lssar::Status printed = lssar::command::finish_standard_output(print_error);
+  if (!printed.ok()) {
+    const int lost = lssar::command::report_failure(printed);
+    if (code == lssar::command::kDone) code = lost;  // a worse one stays
+  }
+  lssar::command::end_if_interrupted();
+  return code;
 }

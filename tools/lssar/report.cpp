@@ -9,16 +9,18 @@
 #include "inspect/report.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/explain_options.h"
+#include "tools/lssar/message_stream.h"
 #include "tools/lssar/subcommands.h"
 
 namespace lssar::command {
 namespace {
 
 constexpr uint64_t kMaxComparisonBytes = 64 << 20;
+constexpr char kDefaultOutput[] = "report.html";
 
 struct ReportOptions {
   ExplainOptions explain;
-  std::string output = "report.html";
+  std::string output;  // "": kDefaultOutput, where it is not there yet
   std::string compare;
 };
 
@@ -82,8 +84,18 @@ Result<ReportPage> problem_page(const ReportOptions& options, const nlohmann::js
   return page;
 }
 
+// A page that the user did not name replaces none.
+Status check_output(const std::string& output, bool is_named) {
+  const Status status = check_output_file(output, {.replaces = is_named});
+  if (is_named || status.ok()) return status;
+  return status.with_context("the page is not named: -o FILE names it, and replaces what is there");
+}
+
 Result<int> make_report(const ReportOptions& options) {
   if (options.explain.shown == 0) return invalid_argument("--shown = 0: allowed are 1 and more");
+  const bool is_named = !options.output.empty();
+  const std::string output = is_named ? options.output : kDefaultOutput;
+  LSSAR_RETURN_IF_ERROR(check_output(output, is_named));
   LSSAR_RETURN_IF_ERROR(check_exists(options.explain.table));
   LSSAR_ASSIGN_OR_RETURN(const nlohmann::json comparison, load_comparison(options.compare));
   const bool is_of_table = !options.explain.table.empty() && options.explain.table != "none" &&
@@ -91,9 +103,9 @@ Result<int> make_report(const ReportOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const ReportPage page, is_of_table ? table_page(options, comparison)
                                                             : problem_page(options, comparison));
   const std::string html = report_html(page);
-  LSSAR_RETURN_IF_ERROR(write_file_atomically(options.output, html));
+  LSSAR_RETURN_IF_ERROR(write_output_file(output, html, {.replaces = is_named}));
   if (!options.explain.execution.quiet()) {
-    fmt::print("{}: {} KB, {} problem{}; open it in a browser\n", options.output,
+    fmt::print(message_stream(output), "{}: {} KB, {} problem{}; open it in a browser\n", output,
                (html.size() + 1023) / 1024, page.problems.size(),
                page.problems.size() == 1 ? "" : "s");
   }
@@ -108,9 +120,9 @@ void add_report(CLI::App& app, Action* action) {
   CLI::App* sub = app.add_subcommand(
       "report", "A page to look at: a problem's kernel and candidates, or a tuning table");
   options->explain.add_to(*sub, "Report", kShown);
-  sub->add_option("-o,--output", options->output, "the page's file")
-      ->group("Report")
-      ->capture_default_str();
+  sub->add_option("-o,--output", options->output,
+                  "the page's file; -: standard output (default: a new report.html)")
+      ->group("Report");
   sub->add_option("--compare", options->compare,
                   "what tools/compare_torch.py measured: times beside softmax attention")
       ->group("Report");

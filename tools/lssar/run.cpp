@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/npy.h"
+#include "base/output_file.h"
 #include "runtime/counters_text.h"
 #include "runtime/virtual/virtual_device.h"
 #include "tools/lssar/attention_run.h"
@@ -48,7 +49,7 @@ Status make_directory(const std::string& path) {
   return {};
 }
 
-// All of them or none: a file that cannot be written takes those before it along.
+// All of them or none.
 Status write_outputs(const RunOptions& options, const InputFiles::Content& inputs,
                      const Problem& problem, const AttentionOutputs& outputs) {
   struct Output {
@@ -64,18 +65,16 @@ Status write_outputs(const RunOptions& options, const InputFiles::Content& input
           : std::vector<Output>{{"dq.npy", sizes.heads, sizes.seq_q, d, outputs.grad_q},
                                 {"dk.npy", sizes.kv_heads, sizes.seq_k, d, outputs.grad_k},
                                 {"dv.npy", sizes.kv_heads, sizes.seq_k, dv, outputs.grad_v}};
-  std::vector<std::string> written;
+  std::vector<OutputFile> written;
   for (const Output& file : files) {
     const std::string path = options.output_dir + "/" + file.name;
     const Shape shape = {sizes.batch, file.heads, file.length, file.dim};
-    const Status status = write_npy_float32(path, shape, file.values);
-    if (!status.ok()) {
-      for (const std::string& earlier : written) std::filesystem::remove(earlier);
-      return status;
-    }
-    written.push_back(path);
+    LSSAR_ASSIGN_OR_RETURN(const std::string bytes, npy_float32_bytes(path, shape, file.values));
+    LSSAR_ASSIGN_OR_RETURN(OutputFile opened, OutputFile::open(path));
+    LSSAR_RETURN_IF_ERROR(opened.append(bytes));
+    written.push_back(std::move(opened));
   }
-  return {};
+  return commit_all(std::move(written));
 }
 
 // With --counters the virtual device is made anew, as one that counts.

@@ -122,6 +122,9 @@ Result<SimLaunch> make_launch(const SimOptions& options) {
 
 Result<int> sim(const SimOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const SimLaunch launch, make_launch(options));
+  if (options.json && writes_standard_output(launch))
+    return invalid_argument(
+        "--json: standard output is an argument's file; allowed is one of both");
   SimResult result;
   result.with_counters = options.counters;
   bool reported = false;

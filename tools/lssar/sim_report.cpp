@@ -1,13 +1,13 @@
 #include "tools/lssar/sim_report.h"
 
+#include <algorithm>
 #include <cstring>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
 #include "base/npy.h"
+#include "base/output_file.h"
 #include "runtime/counters_text.h"
 
 namespace lssar::command {
@@ -37,11 +37,6 @@ SimDifference compare_output(const SimData& data, const std::vector<std::byte>& 
   return difference;
 }
 
-void remove_all(const std::vector<std::pair<std::string, std::string>>& files) {
-  std::error_code ignored;
-  for (const auto& [temporary, path] : files) std::filesystem::remove(temporary, ignored);
-}
-
 std::string describe(const SimLaunch& launch, const SimDifference& d) {
   return fmt::format("{} differs between seeds {} and {} in {} elements, first at {}: {} and {}",
                      launch.data[d.argument].argument.output_file, d.first_seed, d.second_seed,
@@ -59,11 +54,11 @@ std::string describe_reports(size_t count) {
 }
 
 // What the addresses of a report belong to.
-void print_memory(const SimLaunch& launch, const SimRun& run) {
+void print_memory(std::FILE* to, const SimLaunch& launch, const SimRun& run) {
   for (size_t i = 0; i < launch.data.size(); ++i) {
     const SimData& data = launch.data[i];
     if (!data.has_memory()) continue;
-    fmt::print("  memory {:#x} to {:#x}: {}\n", run.memory[i], run.memory[i] + data.bytes,
+    fmt::print(to, "  memory {:#x} to {:#x}: {}\n", run.memory[i], run.memory[i] + data.bytes,
                data.argument.text);
   }
 }
@@ -123,54 +118,55 @@ std::vector<SimDifference> compare_sim_runs(const SimLaunch& launch, const SimRu
 }
 
 Status write_sim_outputs(const SimLaunch& launch, const SimRun& run) {
-  std::vector<std::pair<std::string, std::string>> files;  // temporary, final
+  std::vector<OutputFile> files;
   for (size_t i = 0; i < launch.data.size(); ++i) {
     const SimData& data = launch.data[i];
     if (!data.argument.writes) continue;
     const std::string& path = data.argument.output_file;
-    files.emplace_back(fmt::format("{}.{}", path, unique_file_name()), path);
-    const Status status = write_npy_float32(files.back().first, data.shape,
-                                            decode_elements(data.argument.type, run.outputs[i]));
-    if (status.ok()) continue;
-    remove_all(files);
-    return status;
+    LSSAR_ASSIGN_OR_RETURN(
+        const std::string bytes,
+        npy_float32_bytes(path, data.shape, decode_elements(data.argument.type, run.outputs[i])));
+    LSSAR_ASSIGN_OR_RETURN(OutputFile file, OutputFile::open(path));
+    LSSAR_RETURN_IF_ERROR(file.append(bytes));
+    files.push_back(std::move(file));
   }
-  for (const auto& [temporary, path] : files) {
-    std::error_code error;
-    std::filesystem::rename(temporary, path, error);
-    if (!error) continue;
-    remove_all(files);
-    return io_error(fmt::format("'{}': {}", path, error.message()));
-  }
-  return {};
+  return commit_all(std::move(files));
+}
+
+bool writes_standard_output(const SimLaunch& launch) {
+  return std::any_of(launch.data.begin(), launch.data.end(), [](const SimData& data) {
+    return data.argument.writes && is_standard_output(data.argument.output_file);
+  });
 }
 
 void print_sim_text(const SimLaunch& launch, const SimResult& result) {
+  std::FILE* const to = writes_standard_output(launch) ? stderr : stdout;
   const LaunchConfig& config = launch.config;
-  fmt::print("{}: grid {}, block {}, cluster {}, {} bytes of dynamic shared memory | {}, {}, {}\n",
+  fmt::print(to,
+             "{}: grid {}, block {}, cluster {}, {} bytes of dynamic shared memory | {}, {}, {}\n",
              launch.entry, extents(config.grid), extents(config.block), extents(config.cluster),
              config.shared_bytes, result.runs[0].device_name, launch.device.target.name(),
              launch.device.strict ? "strict" : "fast");
   size_t reported = 0;
   for (const SimRun& run : result.runs) {
-    fmt::print("seed {}: {:.3f} ms, {} warp instructions, {}\n", run.seed, run.ms,
+    fmt::print(to, "seed {}: {:.3f} ms, {} warp instructions, {}\n", run.seed, run.ms,
                run.counters.counters.warp_instructions, describe_reports(run.reports.size()));
     if (run.reports.empty()) continue;
-    for (const std::string& text : run.reports) fmt::print("{}\n", indented(text));
-    print_memory(launch, run);
+    for (const std::string& text : run.reports) fmt::print(to, "{}\n", indented(text));
+    print_memory(to, launch, run);
     ++reported;
   }
-  for (const SimDifference& d : result.differences) fmt::print("{}\n", describe(launch, d));
+  for (const SimDifference& d : result.differences) fmt::print(to, "{}\n", describe(launch, d));
   if (result.runs.size() > 1) {
-    fmt::print("{} seeds, {} with reports\n", result.runs.size(), reported);
+    fmt::print(to, "{} seeds, {} with reports\n", result.runs.size(), reported);
   }
   for (const SimData& data : launch.data) {
     if (!data.argument.writes) continue;
-    fmt::print("{} {}: {} {}\n",
+    fmt::print(to, "{} {}: {} {}\n",
                result.written ? "wrote" : "not written:", data.argument.output_file,
                sim_type_name(data.argument.type), npy_shape_string(data.shape));
   }
-  if (result.with_counters) fmt::print("\n{}", counters_table({result.runs[0].counters}));
+  if (result.with_counters) fmt::print(to, "\n{}", counters_table({result.runs[0].counters}));
 }
 
 void print_sim_json(const SimLaunch& launch, const SimResult& result) {

@@ -24,9 +24,11 @@ struct SimDifference {
 std::vector<SimDifference> compare_sim_runs(const SimLaunch& launch, const SimRun& first,
                                             const SimRun& run);
 
-// The run's outputs to their files: all of them are complete on disk before the first replaces what
-// was there. kIoError.
+// The run's outputs to their files (base/output_file.h): all of them are complete on disk before
+// the first replaces what was there. kIoError.
 Status write_sim_outputs(const SimLaunch& launch, const SimRun& run);
+// Whether one of them goes to standard output: the text of a run is then on standard error.
+bool writes_standard_output(const SimLaunch& launch);
 
 struct SimResult {
   std::vector<SimRun> runs;

@@ -7,25 +7,17 @@
 #include <utility>
 
 #include "autotune/schedule_choice.h"
-#include "base/file.h"
+#include "base/output_file.h"
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/message_stream.h"
+#include "tools/lssar/standard_streams.h"
 
 namespace lssar::command {
 namespace {
 
-constexpr char kStandardOutput[] = "-";
-
-Status write_text(const std::string& output, const std::string& text) {
-  if (output != kStandardOutput) return write_file_atomically(output, text);
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
-    return {};
-  }
-  return io_error("standard output: the table could not be written");
-}
-
 // On standard error where the table itself goes to standard output.
 void say(const std::string& output, const std::string& line) {
-  fmt::print(output == kStandardOutput ? stderr : stdout, "{}\n", line);
+  fmt::print(message_stream(output), "{}\n", line);
 }
 
 std::string defects_text(const TableDefects& defects) {
@@ -58,7 +50,7 @@ Result<TuningTable> load_existing(const std::string& path) {
   LSSAR_ASSIGN_OR_RETURN(TuningTable table, TuningTable::load(path));
   LSSAR_RETURN_IF_ERROR(check_has_records(table, path));
   if (table.defects().malformed_lines > 0) {
-    fmt::print(stderr, "{}: {}\n", path, defects_text(table.defects()));
+    tell("{}: {}\n", path, defects_text(table.defects()));
   }
   return table;
 }
@@ -69,7 +61,7 @@ Result<int> export_table(const std::string& path, const std::string& output, boo
   for (const TuningRecord& record : table.records()) {
     if (!only_chosen || record.chosen) exported.add(record);
   }
-  LSSAR_RETURN_IF_ERROR(write_text(output, exported.canonical_text()));
+  LSSAR_RETURN_IF_ERROR(write_output_file(output, exported.canonical_text()));
   say(output,
       fmt::format("exported {} of {} records", exported.records().size(), table.records().size()));
   return static_cast<int>(kDone);
@@ -103,7 +95,7 @@ Result<int> merge_tables(const std::vector<std::string>& inputs, const std::stri
     say(output,
         fmt::format("{}: {} records, {} of them new", input, table.records().size(), added));
   }
-  LSSAR_RETURN_IF_ERROR(write_text(output, merged.canonical_text()));
+  LSSAR_RETURN_IF_ERROR(write_output_file(output, merged.canonical_text()));
   say(output, fmt::format("{}: {} records", output, merged.records().size()));
   return static_cast<int>(kDone);
 }

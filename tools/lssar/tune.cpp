@@ -1,8 +1,6 @@
 // lssar tune: searches for the best schedule of a problem, and remembers it.
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
 #include <memory>
 
 #include <fmt/format.h>
@@ -11,10 +9,13 @@
 #include "autotune/search_report.h"
 #include "autotune/tuner.h"
 #include "base/file.h"
+#include "base/output_file.h"
 #include "cache/location.h"
 #include "codegen/json_text.h"
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/interrupt.h"
 #include "tools/lssar/problem_options.h"
+#include "tools/lssar/standard_streams.h"
 #include "tools/lssar/subcommands.h"
 #include "tools/lssar/tune_progress.h"
 
@@ -37,24 +38,6 @@ struct TuneCommand {
   bool all_passes = false;
   bool again = false;
   bool list = false;
-};
-
-std::atomic<bool> interrupted{false};
-
-// While it lives, an interrupt ends the search at its next step instead of the process; a second
-// one ends the process as ever.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    struct sigaction action = {};
-    action.sa_handler = [](int) { interrupted = true; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(SIGINT, &action, &before_);
-  }
-  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
-
- private:
-  struct sigaction before_ = {};
 };
 
 // One problem, or each of --problems, in one pass or in all of them.
@@ -105,7 +88,7 @@ Result<TuneOptions> tune_options(const TuneCommand& options) {
   const std::string cache = find_cache_location("").directory;
   tuning.table_path = options.table.empty() ? default_table_path(cache) : options.table;
   if (tuning.table_path == "none") tuning.table_path.clear();
-  tuning.cancelled = [] { return interrupted.load(); };
+  tuning.cancelled = [] { return kept_interrupt() != 0; };
   return tuning;
 }
 
@@ -123,17 +106,13 @@ Result<int> print_space(const std::vector<TuneProblem>& problems, const TuneComm
 }
 
 Status write_json(const std::string& path, const nlohmann::json& json) {
-  const std::string text = json.dump(2) + "\n";
-  if (path == "-") {
-    fmt::print("{}", text);
-    return {};
-  }
-  return write_file_atomically(path, text);
+  return write_output_file(path, json.dump(2) + "\n");
 }
 
 Result<int> tune_all(const TuneCommand& options) {
   LSSAR_ASSIGN_OR_RETURN(const std::vector<TuneProblem> problems, list_problems(options));
   if (options.list) return print_space(problems, options);
+  if (!options.json_file.empty()) LSSAR_RETURN_IF_ERROR(check_output_file(options.json_file));
   LSSAR_ASSIGN_OR_RETURN(TuneOptions tuning, tune_options(options));
   const InterruptGuard guard;
   TuneProgress progress(isatty(STDERR_FILENO) != 0, options.execution.quiet());
@@ -147,10 +126,10 @@ Result<int> tune_all(const TuneCommand& options) {
     progress.end();
     LSSAR_RETURN_IF_ERROR(outcome.status());
     if (outcome->cancelled) {
-      fmt::print(stderr, "lssar: interrupted; what was measured is kept: run it again to go on\n");
-      return static_cast<int>(kFailed);
+      tell("lssar: interrupted; what was measured is kept: run it again to go on\n");
+      return static_cast<int>(kDone);  // main() ends by the signal
     }
-    if (options.json_file != "-") {
+    if (!is_standard_output(options.json_file)) {
       fmt::print("{}\n",
                  report_text(*outcome, problems[i].problem, outcome->target, kShownCandidates));
     }
@@ -158,7 +137,7 @@ Result<int> tune_all(const TuneCommand& options) {
     if (!options.json_file.empty()) results.push_back(to_json(*outcome));
   }
   if (!options.json_file.empty()) LSSAR_RETURN_IF_ERROR(write_json(options.json_file, results));
-  if (!tuning.table_path.empty() && options.json_file != "-") {
+  if (!tuning.table_path.empty() && !is_standard_output(options.json_file)) {
     fmt::print("kept in {}\n", tuning.table_path);
   }
   return static_cast<int>(kDone);

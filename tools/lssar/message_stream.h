@@ -1,0 +1,17 @@
+// Where a subcommand's messages go when its output may be standard output.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "base/output_file.h"
+
+namespace lssar::command {
+
+// Standard error where the bytes for `output` go to standard output: messages must not be among
+// them.
+inline std::FILE* message_stream(const std::string& output) {
+  return is_standard_output(output) ? stderr : stdout;
+}
+
+}  // namespace lssar::command
