@@ -73,6 +73,7 @@ constexpr Rule kRules[] = {
     {"exit", kControl},
     {"trap", kControl},
     {"brkpt", kControl},
+    {"brkpt", kControl},
     {"nanosleep", kControl},
     {"setmaxnreg", kControl},
     {"pmevent", kControl},

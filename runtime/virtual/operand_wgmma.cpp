@@ -1,5 +1,6 @@
 // How operands of wgmma.mma_async are matched and bound:
 //   {d}, {a} | a-desc, b-desc, scale-d, imm-scale-a, imm-scale-b [[, imm-trans-a], imm-trans-b]
+// Products of integers end with scale-d.
 #include <bit>
 #include <charconv>
 #include <string_view>
@@ -21,7 +22,8 @@ struct TypeName {
 };
 constexpr TypeName kTypeNames[] = {
     {"f16", WgmmaType::kF16},   {"bf16", WgmmaType::kBf16}, {"tf32", WgmmaType::kTf32},
-    {"e4m3", WgmmaType::kE4m3}, {"e5m2", WgmmaType::kE5m2},
+    {"e4m3", WgmmaType::kE4m3}, {"e5m2", WgmmaType::kE5m2}, {"s8", WgmmaType::kS8},
+    {"u8", WgmmaType::kU8},
 };
 
 // Takes the modifier behind the last dot off the opcode.
@@ -39,19 +41,25 @@ WgmmaType type_of(std::string_view name) {
   return WgmmaType::kF16;
 }
 
-// wgmma.mma_async.sync.aligned.m64nNkK.dtype.atype.btype, as a row of the table has it.
+// wgmma.mma_async.sync.aligned.m64nNkK[.satfinite].dtype.atype.btype, as a row of the table has it.
 WgmmaForm form_of(std::string_view opcode) {
   WgmmaForm form = {};
   form.b_type = type_of(take_last(opcode));
   form.a_type = type_of(take_last(opcode));
   form.half_sums = take_last(opcode) == "f16";
-  const std::string_view shape = take_last(opcode);
+  std::string_view shape = take_last(opcode);
+  form.saturate = shape == "satfinite";
+  if (form.saturate) shape = take_last(opcode);
   const std::string_view n = shape.substr(shape.find('n') + 1);
   std::from_chars(n.data(), n.data() + n.size(), form.n);
   return form;
 }
 
 uint32_t num_sums(const WgmmaForm& form) { return form.n / (form.half_sums ? 4u : 2u); }
+
+bool has_scales(const WgmmaForm& form) {
+  return form.a_type != WgmmaType::kS8 && form.a_type != WgmmaType::kU8;
+}
 
 bool can_transpose(const WgmmaForm& form) {
   return form.a_type == WgmmaType::kF16 || form.a_type == WgmmaType::kBf16;
@@ -63,7 +71,8 @@ Status bad(const std::string& message) { return device_error(message); }
 
 bool OperandBinder::fits_wgmma(const Instruction& in) const {
   const WgmmaForm form = form_of(in.opcode);
-  if (in.num_operands < kFirstImmediate + 2) return false;
+  const uint32_t scales = has_scales(form) ? 2 : 0;
+  if (in.num_operands < kFirstImmediate + scales) return false;
   const auto is_fragment = [&](const Operand& o, uint32_t count) {
     if (o.kind != OperandKind::kVector || o.count != count) return false;
     for (uint32_t i = 0; i < count; ++i) {
@@ -83,7 +92,7 @@ bool OperandBinder::fits_wgmma(const Instruction& in) const {
   scale.negated = false;
   if (!fits_value(scale, 'p', false)) return false;
   const uint32_t transposes = !can_transpose(form) ? 0 : a_in_registers ? 1 : 2;
-  if (in.num_operands != kFirstImmediate + 2 + transposes) return false;
+  if (in.num_operands != kFirstImmediate + scales + transposes) return false;
   for (uint32_t i = kFirstImmediate; i < in.num_operands; ++i) {
     if (operand(in, i).kind != OperandKind::kInteger) return false;
   }

@@ -8,7 +8,7 @@
 
 namespace lssar::vdev {
 
-enum class WgmmaType : uint8_t { kF16, kBf16, kTf32, kE4m3, kE5m2 };
+enum class WgmmaType : uint8_t { kF16, kBf16, kTf32, kE4m3, kE5m2, kS8, kU8 };
 
 inline constexpr uint32_t kWarpsPerGroup = 4;
 inline constexpr uint32_t kWgmmaRows = 16;                   // of A and D, per warp
@@ -23,7 +23,9 @@ struct WgmmaForm {
   WgmmaType a_type;
   WgmmaType b_type;
   uint8_t half_sums;
-  uint8_t negate;
+  uint8_t negate : 1;
+  uint8_t saturate : 1;  // of s8 and u8, whose sums are s32
+  uint8_t unused : 6;
   uint8_t a_mn_major;
   uint8_t b_mn_major;
 };
@@ -40,6 +42,7 @@ struct WgmmaCall {
   WgmmaType b_type;
   bool half_sums;   // D has f16 elements: n / 4 registers instead of n / 2
   bool accumulate;  // scale-d
+  bool saturate;    // sums of integers
   bool negate;      // exactly one of imm-scale-a and imm-scale-b is -1
   bool a_mn_major;  // of A in shared memory
   bool b_mn_major;

@@ -298,6 +298,7 @@ void WgmmaUnit::execute(uint32_t group, const Operation& operation) {
   call.a_type = form.a_type;
   call.b_type = form.b_type;
   call.half_sums = form.half_sums != 0;
+  call.saturate = form.saturate != 0;
   call.accumulate = operation.operands.accumulate;
   call.negate = form.negate != 0;
   call.a_mn_major = form.a_mn_major != 0;

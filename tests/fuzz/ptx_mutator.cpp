@@ -228,22 +228,24 @@ std::string PtxMutator::data_operand(std::string_view op) {
   return reg(letter);
 }
 
-// m64nNk16: N / 2 registers of f32, N / 4 of f16x2.
+// m64nNk16: N / 2 registers of f32 or s32, N / 4 of f16x2. Integers have no scales.
 std::vector<std::string> PtxMutator::wgmma_operands(std::string_view op) {
   uint32_t n = 0;
   for (const char c : op.substr(op.find("m64n") + 4)) {
     if (c < '0' || c > '9') break;
     n = n * 10 + static_cast<uint32_t>(c - '0');
   }
-  const bool wide = op.find(".f32") != std::string_view::npos;
+  const bool integers = op.find(".s32") != std::string_view::npos;
+  const bool wide = integers || op.find(".f32") != std::string_view::npos;
   std::string d = "{";
   for (uint32_t i = 0; i < n / (wide ? 2 : 4); ++i) {
     d += fmt::format("{}%r{}", i == 0 ? "" : ", ", 8 + i);
   }
   const bool from_registers = below(2) == 0;
-  std::vector<std::string> list = {
-      d + "}", from_registers ? vector("wwww") : "%l4", "%l4", "%p1", below(2) == 0 ? "1" : "-1",
-      "1"};
+  std::vector<std::string> list = {d + "}", from_registers ? vector("wwww") : "%l4", "%l4", "%p1"};
+  if (integers) return list;
+  list.push_back(below(2) == 0 ? "1" : "-1");
+  list.push_back("1");
   const bool transposes = op.ends_with(".f16.f16") || op.ends_with(".bf16.bf16");
   if (transposes && !from_registers) list.push_back(reg('i'));
   if (transposes) list.push_back(below(2) == 0 ? "0" : "1");

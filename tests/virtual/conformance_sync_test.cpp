@@ -338,19 +338,24 @@ TEST(ConformanceBulkReduceTest, IntoThePeersSharedMemory) {
   }
 }
 
-TEST(ConformanceTrapTest, EndsTheLaunchAndNamesItself) {
+void expect_end(const std::string& instruction, const char* name) {
   for (const SimdLevel level : levels()) {
     const auto device = open_device(level);
     const Buffer<uint32_t> out(*device, {1});
     const Status status = run(*device,
                               kernel_text(".param .u64 p0",
                                           ".reg .b64 %p; ld.param.u64 %p, [p0];\n"
-                                          "st.global.u32 [%p], 2; trap;\nst.global.u32 [%p], 3;"),
+                                          "st.global.u32 [%p], 2; " +
+                                              instruction + "\nst.global.u32 [%p], 3;"),
                               {1, 1}, {out.address()});
     EXPECT_FALSE(status.ok());
-    EXPECT_NE(status.to_string().find("trap"), std::string::npos) << status.to_string();
+    EXPECT_NE(status.to_string().find(name), std::string::npos) << status.to_string();
     EXPECT_EQ(out[0], 2u);
   }
+}
+TEST(ConformanceTrapTest, EndsTheLaunchAndNamesItself) {
+  expect_end("trap;", ": trap");
+  expect_end("brkpt;", "breakpoint");
 }
 
 }  // namespace

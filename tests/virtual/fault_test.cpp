@@ -105,6 +105,7 @@ TEST_P(FaultTest, LdmatrixRowOutsideAndMisaligned) {
 }
 
 TEST_P(FaultTest, Trap) { expect_parts(message("trap;"), {"trap", "PTX line 7"}); }
+TEST_P(FaultTest, Breakpoint) { expect_parts(message("brkpt;"), {"breakpoint", "PTX line 7"}); }
 
 TEST_P(FaultTest, WholeWarpInstructionAfterAnExit) {
   expect_parts(message("setp.eq.u32 %g, %t, 3; @%g exit;\n"

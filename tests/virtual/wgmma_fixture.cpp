@@ -1,8 +1,10 @@
 #include "tests/virtual/wgmma_fixture.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include <fmt/format.h>
@@ -19,6 +21,9 @@ uint32_t encode(Element e, int value) {
       return bfloat_bits(value);
     case Element::kTf32:
       return std::bit_cast<uint32_t>(static_cast<float>(value));
+    case Element::kS8:
+    case Element::kU8:
+      return static_cast<uint32_t>(value) & 0xff;
     case Element::kE4m3:
       break;
   }
@@ -66,26 +71,39 @@ std::string list(const char* prefix, uint32_t first, uint32_t count) {
 
 }  // namespace
 
-uint32_t bytes_of(Element e) { return e == Element::kTf32 ? 4 : e == Element::kE4m3 ? 1 : 2; }
+uint32_t bytes_of(Element e) {
+  return e == Element::kTf32 ? 4 : e == Element::kF16 || e == Element::kBf16 ? 2 : 1;
+}
 const char* name_of(Element e) {
   return e == Element::kF16    ? "f16"
          : e == Element::kBf16 ? "bf16"
          : e == Element::kTf32 ? "tf32"
+         : e == Element::kS8   ? "s8"
+         : e == Element::kU8   ? "u8"
                                : "e4m3";
 }
 
 Operands::Operands(const Product& p, int seed) : p_(p), image_(kSharedBytes / 4, 0) {
   std::mt19937 random(static_cast<uint32_t>(seed));
-  const auto fill = [&](std::vector<int>& m, uint32_t count) {
+  // Small ones, of which all sums are exact; integers of the whole range.
+  const auto fill = [&](std::vector<int>& m, Element type, uint32_t count) {
     m.resize(count);
-    for (int& v : m) v = static_cast<int>(random() % 7) - 3;
+    for (int& v : m) {
+      v = type == Element::kS8   ? static_cast<int>(random() % 256) - 128
+          : type == Element::kU8 ? static_cast<int>(random() % 256)
+                                 : static_cast<int>(random() % 7) - 3;
+    }
   };
   const uint32_t depth = p.depth() * p.steps;
-  fill(a_, 64 * depth);
-  fill(b_, p.n * depth);
-  fill(d_, 64 * p.n);
-  if (p.a != Layout::kRegisters) put(a_, p.a, 64, kPlaceOfA);
-  put(b_, p.b, p.n, kPlaceOfB);
+  fill(a_, p.type, 64 * depth);
+  fill(b_, p.b_type, p.n * depth);
+  fill(d_, p.type, 64 * p.n);
+  constexpr int kMost = std::numeric_limits<int>::max();
+  for (int& d : d_) {
+    if (p.is_integer()) d = random() % 2 == 0 ? kMost - std::abs(d) : -kMost + std::abs(d);
+  }
+  if (p.a != Layout::kRegisters) put(a_, p.type, p.a, 64, kPlaceOfA);
+  put(b_, p.b_type, p.b, p.n, kPlaceOfB);
   fill_registers();
 }
 
@@ -94,20 +112,26 @@ std::vector<uint32_t> Operands::after() const {
   const uint32_t depth = p_.depth() * p_.steps;
   for (uint32_t row = 0; row < 64; ++row) {
     for (uint32_t column = 0; column < p_.n; ++column) {
-      int& sum = sums[row * p_.n + column];
-      if (!p_.accumulate) sum = 0;
-      for (uint32_t k = 0; k < depth; ++k) sum += a_[row * depth + k] * b_[column * depth + k];
+      int64_t sum = p_.accumulate ? sums[row * p_.n + column] : 0;
+      for (uint32_t k = 0; k < depth; ++k) {
+        sum += a_[row * depth + k] * b_[column * depth + k];
+        if (!p_.saturate || (k + 1) % p_.depth() != 0) continue;
+        sum = std::clamp<int64_t>(sum, std::numeric_limits<int>::min(),
+                                  std::numeric_limits<int>::max());
+      }
+      sums[row * p_.n + column] = static_cast<int>(sum);  // the low 32 bits
     }
   }
   return sum_bits(sums);
 }
 
-void Operands::put(const std::vector<int>& m, Layout layout, uint32_t rows, uint32_t start) {
+void Operands::put(const std::vector<int>& m, Element type, Layout layout, uint32_t rows,
+                   uint32_t start) {
   const uint32_t bytes = bytes_of(p_.type);
   const uint32_t depth = p_.depth() * p_.steps;
   for (uint32_t row = 0; row < rows; ++row) {
     for (uint32_t k = 0; k < depth; ++k) {
-      const uint32_t bits = encode(p_.type, m[row * depth + k]);
+      const uint32_t bits = encode(type, m[row * depth + k]);
       std::memcpy(reinterpret_cast<uint8_t*>(image_.data()) +
                       address_of(layout, rows, start, row, k * bytes),
                   &bits, bytes);
@@ -140,6 +164,10 @@ std::vector<uint32_t> Operands::sum_bits(const std::vector<int>& sums) const {
     for (uint32_t t = 0; t < kThreads; ++t) {
       const uint32_t row = 16 * (t / 32) + t % 32 / 4 + 8 * half;
       const int* const at = &sums[row * p_.n + 8 * block + t % 4 * 2];
+      if (p_.is_integer()) {
+        bits.push_back(static_cast<uint32_t>(at[i & 1]));
+        continue;
+      }
       bits.push_back(p_.half_sums ? half_bits(at[0]) | static_cast<uint32_t>(half_bits(at[1])) << 16
                                   : std::bit_cast<uint32_t>(static_cast<float>(at[i & 1])));
     }
@@ -155,11 +183,15 @@ std::string wgmma_text(const Product& p, uint32_t step, const char* sums) {
     text += fmt::format("mov.b64 %da, {};\n", descriptor(p.a, 64, kPlaceOfA, step));
   }
   text += fmt::format("mov.b64 %db, {};\n", descriptor(p.b, p.n, kPlaceOfB, step));
-  text += fmt::format("wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{} {}, ", p.n, p.depth(),
-                      p.half_sums ? "f16" : "f32", name_of(p.type), name_of(p.type),
-                      list(sums, 0, p.num_sums()));
+  text += fmt::format("wgmma.mma_async.sync.aligned.m64n{}k{}{}.{}.{}.{} {}, ", p.n, p.depth(),
+                      p.saturate ? ".satfinite" : "",
+                      p.is_integer() ? "s32"
+                      : p.half_sums  ? "f16"
+                                     : "f32",
+                      name_of(p.type), name_of(p.b_type), list(sums, 0, p.num_sums()));
   text += p.a == Layout::kRegisters ? list("%a", 4 * step, 4) : "%da";
-  text += fmt::format(", %db, {}, 1, 1", step == 0 && !p.accumulate ? "%never" : "%always");
+  text += fmt::format(", %db, {}", step == 0 && !p.accumulate ? "%never" : "%always");
+  if (!p.is_integer()) text += ", 1, 1";
   if (transposes && p.a != Layout::kRegisters) text += p.a == Layout::kMnMajor ? ", 1" : ", 0";
   if (transposes) text += p.b == Layout::kMnMajor ? ", 1" : ", 0";
   return text + ";\n";

@@ -18,7 +18,7 @@ inline constexpr uint32_t kPlaceOfB = 32 << 10;
 inline constexpr uint32_t kSharedBytes = 72 << 10;  // that are filled
 inline constexpr uint32_t kUndefinedBytes = 1024;   // behind them
 
-enum class Element { kF16, kBf16, kTf32, kE4m3 };
+enum class Element { kF16, kBf16, kTf32, kE4m3, kS8, kU8 };
 enum class Layout { kRegisters, kKMajor, kKMajorPlain, kMnMajor };
 uint32_t bytes_of(Element e);
 const char* name_of(Element e);
@@ -32,7 +32,10 @@ struct Product {
   uint32_t steps = 4;
   bool accumulate = false;  // the first one too
   bool half_sums = false;
+  Element b_type = type;  // s8 and u8 may differ
+  bool saturate = false;  // sums of integers, which begin near the limits
 
+  bool is_integer() const { return type == Element::kS8 || type == Element::kU8; }
   uint32_t depth() const { return kDepthBytes / bytes_of(type); }
   uint32_t num_sums() const { return n / (half_sums ? 4 : 2); }
 };
@@ -48,7 +51,7 @@ class Operands {
   std::vector<uint32_t> after() const;
 
  private:
-  void put(const std::vector<int>& m, Layout layout, uint32_t rows, uint32_t start);
+  void put(const std::vector<int>& m, Element type, Layout layout, uint32_t rows, uint32_t start);
   void fill_registers();
   std::vector<uint32_t> sum_bits(const std::vector<int>& sums) const;
 

@@ -53,6 +53,10 @@ float value_of(WgmmaType type, uint32_t bits) {
       return eight_bit_value(bits, 4, false);
     case WgmmaType::kE5m2:
       return eight_bit_value(bits, 5, true);
+    case WgmmaType::kS8:
+      return static_cast<int8_t>(bits);
+    case WgmmaType::kU8:
+      return static_cast<float>(bits & 0xff);
   }
   return NAN;
 }

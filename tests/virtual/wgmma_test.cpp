@@ -42,14 +42,23 @@ const Product kProducts[] = {
     {.type = Element::kE4m3, .n = 128},
     {.type = Element::kE4m3, .a = Layout::kRegisters, .accumulate = true},
     {.type = Element::kE4m3, .n = 32, .half_sums = true},
+    {.type = Element::kS8},
+    {.type = Element::kS8, .n = 256, .steps = 2, .accumulate = true},
+    {.type = Element::kU8, .n = 48, .a = Layout::kRegisters},
+    {.type = Element::kU8, .n = 16, .a = Layout::kKMajorPlain, .b = Layout::kKMajorPlain},
+    {.type = Element::kS8, .n = 8, .b_type = Element::kU8},
+    {.type = Element::kU8, .n = 112, .accumulate = true, .b_type = Element::kS8},
+    {.type = Element::kS8, .accumulate = true, .saturate = true},
+    {.type = Element::kU8, .n = 24, .a = Layout::kRegisters, .accumulate = true, .saturate = true},
 };
 
 std::string product_name(const testing::TestParamInfo<Product>& info) {
   const Product& p = info.param;
   const char* const layouts[] = {"Registers", "KMajor", "Plain", "MnMajor"};
-  return fmt::format("{}_n{}_A{}_B{}{}{}", name_of(p.type), p.n, layouts[static_cast<int>(p.a)],
-                     layouts[static_cast<int>(p.b)], p.accumulate ? "_Accumulate" : "",
-                     p.half_sums ? "_HalfSums" : "");
+  return fmt::format("{}_{}_n{}_A{}_B{}{}{}{}", name_of(p.type), name_of(p.b_type), p.n,
+                     layouts[static_cast<int>(p.a)], layouts[static_cast<int>(p.b)],
+                     p.accumulate ? "_Accumulate" : "", p.half_sums ? "_HalfSums" : "",
+                     p.saturate ? "_Saturate" : "");
 }
 INSTANTIATE_TEST_SUITE_P(All, WgmmaProduct, testing::ValuesIn(kProducts), product_name);
 

@@ -7,6 +7,7 @@ namespace {
 
 void nop(Warp&, const Op&) {}
 void trap(Warp& w, const Op& op) { raise_fault(w, op, "trap"); }
+void breakpoint(Warp& w, const Op& op) { raise_fault(w, op, "brkpt: a breakpoint"); }
 
 // run_masked of an op whose lanes do not see each other.
 void blended(Warp& w, const Op& op) {
@@ -77,6 +78,7 @@ const Row kRows[] = {
     BARRIER("red[.aligned].or.pred", "p", barrier(BarrierKind::kReduce, Combine::kOr)),
     BARRIER("red[.aligned].popc.u32", "w", barrier(BarrierKind::kReduce, Combine::kPopc)),
     {"trap", Bind::kNone, "", trap},
+    {"brkpt", Bind::kNone, "", breakpoint},
     {"nanosleep.u32", Bind::kNone, "", nop},
 };
 

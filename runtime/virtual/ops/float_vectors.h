@@ -18,6 +18,12 @@ struct e4m3 {
 struct e5m2 {
   u8 bits;
 };
+struct signed_byte {
+  u8 bits;
+};
+struct unsigned_byte {
+  u8 bits;
+};
 
 inline constexpr u32 kTf32Mask = ~0x1fffu;  // the low 13 bits are ignored
 
@@ -73,6 +79,8 @@ inline Bits where_equal(Bits x, u32 value, u32 then, Bits otherwise) {
       static_cast<int>(then));
 }
 inline Bits as_bits(Floats x) { return _mm512_castps_si512(x); }
+inline Floats integer_to_floats(Bits x) { return _mm512_cvtepi32_ps(x); }
+inline Bits extend_byte(Bits x) { return _mm512_srai_epi32(shift_left<24>(x), 24); }
 inline Floats scale(Floats x, f32 by) { return _mm512_mul_ps(x, _mm512_set1_ps(by)); }
 
 #elif defined(__AVX2__)
@@ -127,6 +135,8 @@ inline Bits where_equal(Bits x, u32 value, u32 then, Bits otherwise) {
   return _mm256_blendv_epi8(otherwise, _mm256_set1_epi32(static_cast<int>(then)), equal);
 }
 inline Bits as_bits(Floats x) { return _mm256_castps_si256(x); }
+inline Floats integer_to_floats(Bits x) { return _mm256_cvtepi32_ps(x); }
+inline Bits extend_byte(Bits x) { return _mm256_srai_epi32(shift_left<24>(x), 24); }
 inline Floats scale(Floats x, f32 by) { return _mm256_mul_ps(x, _mm256_set1_ps(by)); }
 
 #else
@@ -189,6 +199,8 @@ inline Bits where_equal(Bits x, u32 value, u32 then, Bits otherwise) {
                       _mm_andnot_si128(equal, otherwise));
 }
 inline Bits as_bits(Floats x) { return _mm_castps_si128(x); }
+inline Floats integer_to_floats(Bits x) { return _mm_cvtepi32_ps(x); }
+inline Bits extend_byte(Bits x) { return _mm_srai_epi32(shift_left<24>(x), 24); }
 inline Floats scale(Floats x, f32 by) { return _mm_mul_ps(x, _mm_set1_ps(by)); }
 
 #endif
@@ -205,6 +217,10 @@ inline Floats element_to_floats(Bits x, e4m3) {
   const Bits bits = where_equal(magnitude, 0x7f, kFloatNan, as_bits(value));
   return as_floats(bits | shift_left<24>(keep_bits(x, 0x80)));
 }
+inline Floats element_to_floats(Bits x, signed_byte) { return integer_to_floats(extend_byte(x)); }
+inline Floats element_to_floats(Bits x, unsigned_byte) {
+  return integer_to_floats(keep_bits(x, 0xff));
+}
 
 // kWidth elements side by side.
 inline Floats load_elements(const u8* p, bf16 type) {
@@ -220,6 +236,12 @@ inline Floats load_elements(const u8* p, e4m3 type) {
   return element_to_floats(load_bytes(p), type);
 }
 inline Floats load_elements(const u8* p, e5m2 type) {
+  return element_to_floats(load_bytes(p), type);
+}
+inline Floats load_elements(const u8* p, signed_byte type) {
+  return element_to_floats(load_bytes(p), type);
+}
+inline Floats load_elements(const u8* p, unsigned_byte type) {
   return element_to_floats(load_bytes(p), type);
 }
 

@@ -199,6 +199,10 @@ void unpack_columns(const WgmmaCall& call, Columns& m) {
       return turn_columns<e4m3>(blocks, m);
     case WgmmaType::kE5m2:
       return turn_columns<e5m2>(blocks, m);
+    case WgmmaType::kS8:
+      return turn_columns<signed_byte>(blocks, m);
+    case WgmmaType::kU8:
+      return turn_columns<unsigned_byte>(blocks, m);
   }
 }
 
@@ -214,6 +218,10 @@ void unpack_rows(const WgmmaCall& call, const u32* const* reg, SpreadRows& out) 
       return spread_rows<e4m3>(reg, call.negate, out);
     case WgmmaType::kE5m2:
       return spread_rows<e5m2>(reg, call.negate, out);
+    case WgmmaType::kS8:
+      return spread_rows<signed_byte>(reg, false, out);
+    case WgmmaType::kU8:
+      return spread_rows<unsigned_byte>(reg, false, out);
   }
 }
 
@@ -301,6 +309,24 @@ void multiply_halves(const WgmmaCall& call, u8* registers, const f32* a, const f
   }
 }
 
+// Sums in s32. Those of one depth are less than 2^24, so that float has them exactly.
+void multiply_integers(const WgmmaCall& call, u8* registers, const f32* a, const f32* b) {
+  constexpr s64 kMost = 0x7fffffff;
+  alignas(64) f32 sums[4][kLanes];
+  f32* const d[4] = {sums[0], sums[1], sums[2], sums[3]};
+  for (u32 j = 0; j < call.n / 8; ++j) {
+    multiply_blocks<kMaxDepth, 1>(a, b + j * 8 * kMaxDepth, d, false);
+    for (u32 r = 0; r < 4; ++r) {
+      s32* const to = reinterpret_cast<s32*>(registers + call.d_registers[4 * j + r]);
+      for (u32 i = 0; i < kLanes; ++i) {
+        s64 sum = static_cast<s64>(sums[r][i]) + (call.accumulate ? to[i] : 0);
+        if (call.saturate) sum = sum > kMost ? kMost : sum < -kMost - 1 ? -kMost - 1 : sum;
+        to[i] = static_cast<s32>(sum);
+      }
+    }
+  }
+}
+
 void multiply(const WgmmaCall& call, u8* registers, const f32* a, const f32* b) {
   switch (call.a_type) {
     case WgmmaType::kF16:
@@ -313,6 +339,9 @@ void multiply(const WgmmaCall& call, u8* registers, const f32* a, const f32* b) 
     case WgmmaType::kE5m2:
       return call.half_sums ? multiply_halves<32>(call, registers, a, b)
                             : multiply_floats<32>(call, registers, a, b);
+    case WgmmaType::kS8:
+    case WgmmaType::kU8:
+      return multiply_integers(call, registers, a, b);
   }
 }
 
