@@ -2,11 +2,11 @@
 
 #include <chrono>
 #include <limits>
-#include <random>
 
 #include <fmt/format.h>
 
 #include "autotune/search_run.h"
+#include "base/file.h"
 
 namespace lssar {
 namespace {
@@ -32,8 +32,8 @@ double steady_seconds() {
 
 // Names what one search wrote; not a secret and not a key.
 std::string search_name(const Budget& budget) {
-  std::random_device random;
-  return fmt::format("{}-{:08x}", budget.name, random());
+  const std::string unique = unique_file_name();
+  return fmt::format("{}-{}", budget.name, unique.substr(unique.size() - 8));
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ TileCount sum_turns(int64_t blocks, const Turns& turns) {
 // width gives log(2). Within 2 %.
 double mean_softplus(double deviation) {
   const double narrow = std::log(2.0) * std::sqrt(2 * M_PI);
-  return std::hypot(deviation, narrow) / std::sqrt(2 * M_PI);
+  // NOTE: not hypot, which needs glibc 2.35, of all there is in the library the newest.
+  return std::sqrt(deviation * deviation + narrow * narrow) / std::sqrt(2 * M_PI);
 }
 
 // The row of sixteen whose largest weight is smallest (a warp takes one form for all of its rows),

@@ -17,6 +17,8 @@ set -eu
 packages="g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libfmt-dev libgtest-dev libgmock-dev
 libbenchmark-dev libzstd-dev libssl-dev llvm-19-dev libclang-19-dev binutils patchelf
 python3-venv pkg-config abigail-tools chromium"
+# For test-all alone: the wheel is tried with the distribution's torch.
+long_packages="python3-torch"
 
 say() {
   printf '%s\n' "$*"
@@ -91,6 +93,7 @@ case $1 in
     exec sh tools/demo.sh build/release/bin/lssar
     ;;
   test | test-all)
+    [ "$1" = test ] || packages="$packages $long_packages"
     install_packages
     # torch, for the tests of the Python package, while the compiler works. Where this fails those
     # tests try again, and fail with the reason.

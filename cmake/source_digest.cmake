@@ -1,0 +1,23 @@
+# lssar_source_digest(SOURCE VARIABLE): a hash of all that a build of the library is made from. As a
+# script (-P, with -DSOURCE and -DOUTPUT) it writes it, beside what was built.
+function(lssar_source_digest source variable)
+  set(patterns "")
+  foreach(folder autotune base cache cmake codegen include runtime templates)
+    list(APPEND patterns ${source}/${folder}/*)
+  endforeach()
+  file(GLOB_RECURSE files LIST_DIRECTORIES false RELATIVE ${source} ${patterns})
+  list(APPEND files CMakeLists.txt python/CMakeLists.txt)
+  list(SORT files)
+  set(digests "")
+  foreach(file IN LISTS files)
+    file(SHA256 ${source}/${file} digest)
+    string(APPEND digests "${digest} ${file}\n")
+  endforeach()
+  string(SHA256 digest "${digests}")
+  set(${variable} ${digest} PARENT_SCOPE)
+endfunction()
+
+if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
+  lssar_source_digest(${SOURCE} digest)
+  file(WRITE ${OUTPUT} "${digest}\n")
+endif()

@@ -1,0 +1,41 @@
+#!/bin/sh
+# Makes the wheel of the Python package for other machines:
+#
+#   sh tools/wheel.sh [FOLDER]   default: build/wheel
+#
+# lssar-VERSION-py3-none-manylinux_2_34_x86_64.whl: x86-64 Linux with glibc 2.34 or later, any Python
+# from 3.10 on. build/release (LSSAR_BUILD_DIR) is built where it is not up to date, and what is there is
+# bundled; auditwheel checks what it needs of a system. The LLVM compiler's library is not in it: it
+# would need libLLVM and libclang-cpp beside it, 200 MB. NVRTC compiles, which torch for CUDA brings
+# and `pip install nvidia-cuda-nvrtc` does alone.
+#
+# Exit code: 0; 1 it could not be made, or needs a newer system; 3 a tool is missing.
+set -eu
+
+platform=manylinux_2_34_x86_64
+
+cd "$(dirname "$0")/.."
+out=${1:-build/wheel}
+build=$(realpath -m "${LSSAR_BUILD_DIR:-build/release}")
+for tool in cmake ninja python3; do
+  command -v "$tool" >/dev/null 2>&1 || {
+    printf 'wheel: %s is missing; sh tools/setup.sh test installs it\n' "$tool" >&2
+    exit 3
+  }
+done
+
+[ -f "$build/build.ninja" ] || cmake --preset release -DLSSAR_UNITY=ON -B "$build"
+cmake --build "$build" --target lssar_python
+
+environment=$PWD/build/wheel_environment
+python3 tests/python/environment.py "$environment" tests/python/wheel_requirements.txt
+plain=$(mktemp -d)
+trap 'rm -rf "$plain"' EXIT
+"$environment/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps \
+  --no-build-isolation --wheel-dir "$plain" --config-settings build-dir="$plain/build" \
+  --config-settings cmake.define.LSSAR_PREBUILT="$build" \
+  --config-settings cmake.define.LSSAR_BUILD_LLVM_COMPILER=OFF .
+# --only-plat: the name says the oldest system that will do, and nothing else.
+PATH="$environment/bin:$PATH" "$environment/bin/python" -m auditwheel repair --plat "$platform" --only-plat \
+  --wheel-dir "$out" "$plain"/lssar-*.whl
+ls -l "$out"/lssar-*-"$platform".whl
