@@ -2,6 +2,9 @@
 """Draws what runs of example_gpt wrote: the loss by length, as an SVG for light and dark pages.
 
     python3 examples/gpt/plot.py -o plot.svg lssar.json lssa.json softmax.json
+
+Several runs of one attention, with other seeds, are one line: their mean, with a bar from the least
+loss to the largest.
 """
 
 import argparse
@@ -99,8 +102,27 @@ class Axes:
         return lines
 
 
+class Line:
+    """The runs of one attention: at each length the mean, the least and the largest loss."""
+
+    def __init__(self, runs):
+        self.name = name_of(runs[0])
+        columns = list(zip(*([point["loss"] for point in run["validation"]] for run in runs)))
+        self.mean = [sum(column) / len(column) for column in columns]
+        self.low = [min(column) for column in columns]
+        self.high = [max(column) for column in columns]
+
+
+def lines_of(runs):
+    by_name = {}
+    for run in runs:
+        by_name.setdefault(name_of(run), []).append(run)
+    return [Line(group) for group in by_name.values()]
+
+
 def draw(runs):
     lengths = [point["length"] for point in runs[0]["validation"]]
+    drawn = lines_of(runs)
     axes = Axes(lengths, [point["loss"] for run in runs for point in run["validation"]])
     first = runs[0]
     title = (
@@ -117,16 +139,22 @@ def draw(runs):
     ]
     # Names beside the ends of their lines, pushed apart where those are close.
     last_y = -math.inf
-    ends = sorted(range(len(runs)), key=lambda i: axes.y(runs[i]["validation"][-1]["loss"]))
+    ends = sorted(range(len(drawn)), key=lambda i: axes.y(drawn[i].mean[-1]))
     for i in ends:
-        run, color = runs[i], COLORS[i % len(COLORS)]
-        points = [(axes.x(p["length"]), axes.y(p["loss"])) for p in run["validation"]]
+        line, color = drawn[i], COLORS[i % len(COLORS)]
+        points = [(axes.x(length), axes.y(loss)) for length, loss in zip(lengths, line.mean)]
+        lines += [
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{axes.y(low):.1f}" y2="{axes.y(high):.1f}" '
+            f'stroke="{color}" stroke-width="1.5"/>'
+            for (x, _), low, high in zip(points, line.low, line.high)
+            if low != high
+        ]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         lines.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
         lines += [mark(MARKS[i % len(MARKS)], x, y, color) for x, y in points]
         last_y = max(points[-1][1] + 4, last_y + 18)
         lines.append(
-            f'<text x="{WIDTH - RIGHT + 12}" y="{last_y:.1f}">{html.escape(name_of(run))}</text>'
+            f'<text x="{WIDTH - RIGHT + 12}" y="{last_y:.1f}">{html.escape(line.name)}</text>'
         )
     return "\n".join(lines) + "\n</svg>\n"
 
