@@ -12,16 +12,18 @@ Signature. That is what keeps a call in the microseconds; the rest of it is torc
 `layout` says how results are laid out, bit 0: o and grad_q, bit 1: grad_k, bit 2: grad_v; 0 is
 [batch, heads, length, dim], 1 [batch, length, heads, dim] seen as the former.
 
-`saved`, what the forward hands to the backward, is one float32 tensor: the three saved tensors of
-lssar.h behind one another.
+What the forward hands to the backward, the three saved tensors of lssar.h, are three tensors where
+operators are called, each with batch and heads among its dimensions, so that it can be sharded and
+batched; plain calls allocate one float32 tensor, `saved`, with the three behind one another.
 """
 
+import math
 import os
 import struct
 
 import torch
 
-from . import _plans, _structs
+from . import _check, _plans, _structs
 from ._library import library
 
 Q_BIT, K_BIT, V_BIT = 1, 2, 4
@@ -48,6 +50,22 @@ def new_tensor(like, batch, heads, length, dim, is_heads_last):
     if is_heads_last:
         return like.new_empty((batch, length, heads, dim)).transpose(1, 2)
     return like.new_empty((batch, heads, length, dim))
+
+
+def saved_shapes(q, v, p, offset):
+    """Of saved_o, saved_stats and saved_x."""
+    rows = tuple(q.shape[:3])
+    has_x = _plans.saves_x(p, offset)
+    return (*rows, v.shape[3]), (4, *rows), (*rows, v.shape[3] if has_x else 0)
+
+
+def split_saved(saved, q, v, p, offset):
+    """Views of a plain call's `saved` as an operator's three."""
+    shapes = saved_shapes(q, v, p, offset)
+    at_stats = math.prod(shapes[0])
+    at_x = at_stats + math.prod(shapes[1])
+    o, stats, x = saved[:at_stats], saved[at_stats:at_x], saved[at_x:].view(q.dtype)
+    return tuple(part.view(shape) for part, shape in zip((o, stats, x), shapes))
 
 
 def _rows_contiguous(tensor):
@@ -117,6 +135,7 @@ class Signature:
         self.scalars = (causal, p, offset, layout)
         per_row = _plans.saved_floats_per_row(q.dtype == torch.float32, dim_v, p, offset)
         self.saved_size = batch * heads * seq_q * per_row
+        self.saved_shapes = saved_shapes(q, v, p, offset)
         self.sizes = (batch, heads, kv_heads, seq_q, seq_k)
         self.head = struct.pack("Q5q", _structs.CALL_BYTES, *self.sizes)
         self.bits = 0
@@ -208,6 +227,7 @@ def _with_signature(q, k, v, *scalars):
     """q, k, v with contiguous rows, and their signature, for scalars = causal, p, offset, layout."""
     found = _signatures.get(_key(q, k, v, *scalars))
     if found is None:
+        _check.check_operator(q, k, v, *scalars)
         q, k, v = _rows_contiguous(q), _rows_contiguous(k), _rows_contiguous(v)
         found = Signature(q, k, v, *scalars)
         if len(_signatures) >= _MAX_KEPT:
@@ -224,17 +244,14 @@ _FORWARD = struct.Struct("48sQ24sQ24sQ24sQ24s128s6Q")
 _BACKWARD = struct.Struct("48sQ24sQ24sQ24s32sQ24sQ24sQ24sQ24s6Q")
 
 
-def _run_forward(signature, name, q, k, v, with_saved):
+def _run_forward(signature, name, q, k, v, allocate_saved=None):
     at_q, at_k, at_v = q.data_ptr(), k.data_ptr(), v.data_ptr()
     step = signature.find_pass(name, at_q | at_k | at_v)
     o = signature.o.new(q)
     saved = None
     saved_o = stats = x = at_workspace = 0
-    if with_saved:
-        saved = q.new_empty(signature.saved_size, dtype=torch.float32)
-        saved_o = saved.data_ptr()
-        stats = saved_o + step.saved[0]
-        x = stats + step.saved[1]
+    if allocate_saved is not None:
+        saved, saved_o, stats, x = allocate_saved(signature, q, step)
     if step.workspace:
         workspace = q.new_empty(step.workspace_size)
         at_workspace = workspace.data_ptr()
@@ -264,12 +281,25 @@ def _run_forward(signature, name, q, k, v, with_saved):
 
 def run_forward(signature, q, k, v):
     """o."""
-    return _run_forward(signature, "forward", q, k, v, False)[0]
+    return _run_forward(signature, "forward", q, k, v)[0]
+
+
+def _one_saved(signature, q, step):
+    saved = q.new_empty(signature.saved_size, dtype=torch.float32)
+    at = saved.data_ptr()
+    stats = at + step.saved[0]
+    return saved, at, stats, stats + step.saved[1]
+
+
+def _three_saved(signature, q, step):
+    dtypes = (torch.float32, torch.float32, q.dtype)
+    saved = [q.new_empty(s, dtype=d) for s, d in zip(signature.saved_shapes, dtypes)]
+    return saved, *(x.data_ptr() for x in saved)
 
 
 def run_forward_train(signature, q, k, v):
     """o, saved."""
-    return _run_forward(signature, "forward_train", q, k, v, True)
+    return _run_forward(signature, "forward_train", q, k, v, _one_saved)
 
 
 def forward(q, k, v, causal, p, offset, layout):
@@ -278,13 +308,36 @@ def forward(q, k, v, causal, p, offset, layout):
 
 
 def forward_train(q, k, v, causal, p, offset, layout):
-    """o, saved."""
-    return run_forward_train(*_with_signature(q, k, v, causal, p, offset, layout))
+    """o, saved_o, saved_stats, saved_x."""
+    found = _with_signature(q, k, v, causal, p, offset, layout)
+    o, saved = _run_forward(found[0], "forward_train", *found[1:], _three_saved)
+    return o, *saved
 
 
-def backward(grad_o, q, k, v, saved, causal, p, offset, layout):
+def _aligned(saved):
+    saved = saved.contiguous()
+    return saved if saved.data_ptr() % _FAST_ALIGNMENT == 0 else saved.clone()
+
+
+def backward(
+    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout
+):
     """grad_q, grad_k, grad_v."""
     signature, q, k, v = _with_signature(q, k, v, causal, p, offset, layout)
+    saved = (saved_o, saved_stats, saved_x)
+    _check.check_backward(grad_o, q, k, v, saved, signature.saved_shapes)
+    saved = [_aligned(x) for x in saved]
+    return _run_backward(signature, grad_o, q, k, v, *(x.data_ptr() for x in saved))
+
+
+def run_backward(grad_o, q, k, v, saved, causal, p, offset, layout):
+    """As backward, of what a plain call saved."""
+    signature, q, k, v = _with_signature(q, k, v, causal, p, offset, layout)
+    return _run_backward(signature, grad_o, q, k, v, saved.data_ptr())
+
+
+def _run_backward(signature, grad_o, q, k, v, saved_o, stats=None, x=None):
+    """The addresses of what was saved; without the last two, one behind the other."""
     strides = signature.o.packed
     stride_bits = 0
     if grad_o.stride() != signature.o.strides:
@@ -301,8 +354,9 @@ def backward(grad_o, q, k, v, saved, causal, p, offset, layout):
     if step.workspace:
         workspace = q.new_empty(step.workspace_size)
         at_workspace = workspace.data_ptr()
-    saved_o = saved.data_ptr()
-    stats = saved_o + step.saved[0]
+    if stats is None:
+        stats = saved_o + step.saved[0]
+        x = stats + step.saved[1]
     call = _BACKWARD.pack(
         signature.head,
         at_q,
@@ -322,7 +376,7 @@ def backward(grad_o, q, k, v, saved, causal, p, offset, layout):
         signature.grad_v.packed,
         saved_o,
         stats,
-        stats + step.saved[1],
+        x,
         at_workspace,
         step.workspace,
         signature.stream(),

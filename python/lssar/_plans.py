@@ -82,12 +82,17 @@ class Context:
         return {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
 
 
+def saves_x(p, offset):
+    """Whether the forward may hand X to the backward: where there is an offset."""
+    return p != 0 and ctypes.c_float(offset).value != 0
+
+
 def saved_floats_per_row(is_float32, head_dim_v, p, offset):
     """float32 for a query and head of what the forward hands to the backward: o, four statistics,
-    and X where there is an offset. Room for X is left whatever the schedule, which may do without:
-    traces ask for the size where the device, and with it the schedule, is not known."""
-    has_x = p != 0 and ctypes.c_float(offset).value != 0
-    return head_dim_v + 4 + (head_dim_v * (4 if is_float32 else 2) // 4 if has_x else 0)
+    and X. Room for X is left whatever the schedule, which may do without: traces ask for the size
+    where the device, and with it the schedule, is not known."""
+    x = head_dim_v * (4 if is_float32 else 2) // 4 if saves_x(p, offset) else 0
+    return head_dim_v + 4 + x
 
 
 def _problem(

@@ -6,7 +6,7 @@ from ._attention import attention
 _UNSUPPORTED = ("softcap", "sliding_window", "s_aux", "position_bias", "cache", "head_mask")
 
 
-def register_transformers(name="lssar", p=15, offset=1.0):
+def register_transformers(name: str = "lssar", p: int = 15, offset: float = 1.0) -> None:
     """Registers LSSAR with transformers, 4.53 or later, as the attention implementation `name`:
 
         lssar.register_transformers()

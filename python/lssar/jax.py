@@ -11,15 +11,17 @@ and do not wait for them.
 import ctypes
 import functools
 import math
+from typing import Optional
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 
 from . import _plans, _structs, _xla
 from ._library import library
 
-__all__ = ["attention"]
+__all__ = ["EXPORT_CHECKS", "attention"]
 
 MAX_POWER = 64
 MAX_HEAD_DIM = 256
@@ -42,17 +44,47 @@ _OUTPUTS = {
 }
 
 
-def attention(q, k, v, causal=True, p=15, offset=1.0):
+# jax.export.export(f, disabled_checks=lssar.jax.EXPORT_CHECKS): JAX promises to keep its own custom
+# calls working in programs that were exported, and asks whoever has others to say that they will do
+# so themselves. We do: what these three take stays as it is within a major version. What runs such a
+# program imports lssar.jax first.
+EXPORT_CHECKS = tuple(
+    jax.export.DisabledSafetyCheck.custom_call(f"lssar_{name}") for name in _INPUTS
+)
+_LAYOUTS = ("bhld", "blhd")
+
+
+def attention(
+    q: "jax.typing.ArrayLike",
+    k: "jax.typing.ArrayLike",
+    v: "jax.typing.ArrayLike",
+    causal: bool = False,
+    p: int = 15,
+    offset: float = 1.0,
+    layout: str = "bhld",
+    scale: Optional[float] = None,
+) -> jax.Array:
     """LSSAR attention (p = 0: LSSA), differentiable once in reverse mode.
 
     As lssar.attention of the package: q [batch, heads, length_q, d], k [batch, kv_heads, length_k,
     d], v [batch, kv_heads, length_k, dv], all float16, bfloat16 or float32; returns [batch, heads,
-    length_q, dv]. causal, p and offset are Python values. Under jax.vmap entries go one by one.
+    length_q, dv]; with layout="blhd" all are [batch, length, heads, dim], and are transposed. causal,
+    p and offset are Python values; scale is None. Under jax.vmap entries go one by one.
 
     Raises TypeError or ValueError, which name the argument; failures of the library come as XLA's
     errors when the computation runs.
     """
+    if scale is not None:
+        raise ValueError(
+            f"scale: {scale!r}; must be None: scores are cosines times log(d) log(N) by LSSAR's "
+            "definition, N the number of keys a row sees; p is what sharpens the weights"
+        )
+    if layout not in _LAYOUTS:
+        raise ValueError(f"layout: {layout!r}; must be 'bhld' or 'blhd'")
     q, k, v = (jnp.asarray(x) for x in (q, k, v))
+    if layout == "blhd":
+        q, k, v = (jnp.swapaxes(x, 1, 2) if x.ndim == 4 else x for x in (q, k, v))
+        return jnp.swapaxes(attention(q, k, v, causal, p, offset), 1, 2)
     _check(q, k, v, causal, p, offset)
     return _attention(q, k, v, causal, p, float(offset))
 
@@ -91,7 +123,6 @@ def _check(q, k, v, causal, p, offset):
 
 
 def _call(name, results, inputs, causal, p, offset):
-    _register()
     call = jax.ffi.ffi_call(f"lssar_{name}", results, vmap_method="sequential")
     return call(*inputs, causal=np.int32(causal), p=np.int32(p), offset=np.float64(offset))
 
@@ -193,7 +224,6 @@ def _handler(name, device_type):
 _handlers = []  # as long as the process lives
 
 
-@functools.cache
 def _register():
     for name in _INPUTS:
         for device_type, platform in (("cpu", "cpu"), ("cuda", "CUDA")):
@@ -201,3 +231,6 @@ def _register():
             _handlers.append(handler)
             address = ctypes.cast(handler, ctypes.c_void_p).value
             jax.ffi.register_ffi_target(f"lssar_{name}", jax.ffi.pycapsule(address), platform)
+
+
+_register()  # now: programs that were exported name the handlers without calling attention

@@ -1,5 +1,7 @@
 """Modules: LSSARAttention, a drop-in for the attention of a GPT block, and its KVCache."""
 
+from typing import Any, Callable, Optional
+
 import torch
 
 from ._attention import attention
@@ -13,23 +15,39 @@ class KVCache:
     """
 
     def __init__(self):
-        self.length = 0
         self._k = self._v = None
+        # [length, 0], no memory: torch.compile takes sizes of tensors as dynamic wherever they are
+        # kept, but recompiles for each value of an int that is kept in a module.
+        self._tokens = None
 
-    def append(self, k, v):
+    @property
+    def length(self) -> int:
+        return 0 if self._tokens is None else self._tokens.shape[0]
+
+    def append(
+        self, k: torch.Tensor, v: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Takes [batch, kv_heads, new, dim] each; returns views of all there are."""
         if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
             raise RuntimeError("KVCache: keeps no gradients; use it under torch.no_grad()")
-        self._k = self._with_room(self._k, k)
-        self._v = self._with_room(self._v, v)
-        end = self.length + k.shape[2]
-        self._k[:, :, self.length : end] = k
-        self._v[:, :, self.length : end] = v
-        self.length = end
-        return self._k[:, :, :end], self._v[:, :, :end]
+        if v.shape[:3] != k.shape[:3]:
+            raise ValueError(
+                f"KVCache: v has batch, heads, length {tuple(v.shape[:3])}; must be those of k, "
+                f"{tuple(k.shape[:3])}"
+            )
+        start = self.length
+        end = start + k.shape[2]
+        # Both before either is kept: an error leaves the cache as it was.
+        kept_k = self._with_room(self._k, k, "k")
+        kept_v = self._with_room(self._v, v, "v")
+        kept_k[:, :, start:end] = k
+        kept_v[:, :, start:end] = v
+        self._k, self._v, self._tokens = kept_k, kept_v, k.new_empty((end, 0))
+        return kept_k[:, :, :end], kept_v[:, :, :end]
 
-    def _with_room(self, kept, new):
+    def _with_room(self, kept, new, name):
         batch, heads, num_new, dim = new.shape
+        length = self.length
         if kept is not None:
             expected = (kept.shape[0], kept.shape[1], kept.shape[3])
             if expected != (batch, heads, dim):
@@ -37,12 +55,16 @@ class KVCache:
                     f"KVCache: batch, heads, dim {(batch, heads, dim)}; must be {expected}, as in "
                     "the first call"
                 )
-            if self.length + num_new <= kept.shape[2]:
+            if kept.dtype != new.dtype or kept.device != new.device:
+                raise ValueError(
+                    f"KVCache: {name} is {new.dtype} on '{new.device}'; must be {kept.dtype} on "
+                    f"'{kept.device}', as in the first call"
+                )
+            if length + num_new <= kept.shape[2]:
                 return kept
-        room = max(2 * self.length, self.length + num_new)
-        grown = new.new_empty((batch, heads, room, dim))
+        grown = new.new_empty((batch, heads, max(2 * length, length + num_new), dim))
         if kept is not None:
-            grown[:, :, : self.length] = kept[:, :, : self.length]
+            grown[:, :, :length] = kept[:, :, :length]
         return grown
 
 
@@ -54,23 +76,23 @@ class LSSARAttention(torch.nn.Module):
         num_heads: query heads.
         num_kv_heads: kv heads, a divisor of num_heads; default num_heads.
         head_dim: default embed_dim / num_heads.
-        causal, p, offset: as in lssar.attention.
+        causal, p, offset: as in lssar.attention. A GPT block needs causal=True.
         bias: whether the projections have biases.
     """
 
     def __init__(
         self,
-        embed_dim,
-        num_heads,
-        num_kv_heads=None,
-        head_dim=None,
-        causal=True,
-        p=15,
-        offset=1.0,
-        bias=True,
-        device=None,
-        dtype=None,
-    ):
+        embed_dim: int,
+        num_heads: int,
+        num_kv_heads: Optional[int] = None,
+        head_dim: Optional[int] = None,
+        causal: bool = False,
+        p: int = 15,
+        offset: float = 1.0,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Optional[torch.dtype] = None,
+    ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         if num_heads < 1 or num_kv_heads < 1 or num_heads % num_kv_heads != 0:
@@ -98,13 +120,23 @@ class LSSARAttention(torch.nn.Module):
         )
         self.out = torch.nn.Linear(num_heads * head_dim, embed_dim, **options)
 
-    def forward(self, x, position=None, cache=None):
+    def forward(
+        self,
+        x: torch.Tensor,
+        position: Optional[Callable[..., tuple[torch.Tensor, torch.Tensor]]] = None,
+        cache: Optional[KVCache] = None,
+    ) -> torch.Tensor:
         """[batch, length, embed_dim] to the same.
 
         `position(q, k, first)` returns q and k with positions applied (RoPE, say); they are
         [batch, heads, length, head_dim], and `first` is the position of their first token.
-        `cache`: a KVCache, which x continues.
+        `cache`: a KVCache, which x continues; with causal=True only.
         """
+        if cache is not None and not self.causal:
+            raise ValueError(
+                "cache: needs causal=True: without it earlier tokens attend to later ones, so that "
+                "what was computed for them would change"
+            )
         batch, length, _ = x.shape
         heads = self.qkv(x).view(batch, length, -1, self.head_dim).transpose(1, 2)
         counts = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
@@ -116,7 +148,7 @@ class LSSARAttention(torch.nn.Module):
         o = attention(q, k, v, causal=self.causal, p=self.p, offset=self.offset)
         return self.out(o.transpose(1, 2).reshape(batch, length, -1))
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, "
             f"head_dim={self.head_dim}, causal={self.causal}, p={self.p}, offset={self.offset}"

@@ -1,13 +1,11 @@
-"""Attention written plainly from the definition (docs/math.md, section 1) in float64, for autograd,
-and what the tests share."""
-
-import math
+"""What the tests share: inputs, and a comparison with the definition in float64, which is what
+lssar.attention itself takes for float64 tensors."""
 
 import torch
 
 import lssar
+from lssar._reference import attention
 
-DEAD_ROW = 2.0**-16
 # docs/math.md, section 4: of o, and of gradients.
 TOLERANCES = {
     torch.bfloat16: (3e-3, 5e-3),
@@ -16,39 +14,6 @@ TOLERANCES = {
 }
 # Gradients that cancel to 0, those of a row with one key say, are compared with what cancelled.
 FLOOR = 2.0**-20
-
-
-def direction(x):
-    norm = x.norm(dim=-1, keepdim=True)
-    return torch.where(norm > 1e-12, x / norm.clamp(min=1e-12), torch.zeros_like(x))
-
-
-def attention(q, k, v, causal=True, p=15, offset=1.0):
-    """o of float64 tensors [batch, heads, length, dim]."""
-    group = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-    len_q, len_k = q.shape[2], k.shape[2]
-    n = torch.full((len_q,), len_k)
-    if causal:
-        n = (torch.arange(len_q) + 1 + len_k - len_q).clamp(0, len_k)
-    sees = torch.arange(len_k) < n[:, None]
-    n = n.double()[:, None]
-    scale = math.log(q.shape[-1]) * torch.log(n.clamp(min=1))
-    score = scale * (direction(q) @ direction(k).transpose(-1, -2))
-    activation = torch.where(sees, torch.logaddexp(score, torch.zeros(())), torch.zeros(()))
-    prob = activation / activation.sum(dim=-1, keepdim=True).clamp(min=1e-300)
-    if p == 0:
-        return prob @ v
-    excess = torch.relu(n * prob - torch.where(n <= 3, 0.0, offset))
-    excess = torch.where(sees, excess, torch.zeros(()))
-    largest = torch.cat([excess.detach(), torch.zeros_like(n).expand(*excess.shape[:-1], 1)], -1)
-    largest = largest.amax(dim=-1, keepdim=True)
-    alive = largest > DEAD_ROW
-    weight = (excess / torch.where(alive, largest, torch.ones(()))) ** p
-    total = weight.sum(dim=-1, keepdim=True)
-    weight = weight / torch.where(alive, total, torch.ones(()))
-    weight = torch.where(alive, weight, torch.zeros(()))
-    return weight @ v
 
 
 def random_inputs(batch=1, heads=2, kv_heads=None, len_q=33, len_k=None, dim=16, dim_v=None, **more):
@@ -92,7 +57,9 @@ def assert_close(test, results, wanted, dtype):
 
 
 def check(test, q, k, v, function=lssar.attention, dtype=None, **options):
-    """Values and gradients of a function of q, k, v against the definition."""
+    """Values and gradients of a function of q, k, v against the definition; causal unless told
+    otherwise."""
+    options = {"causal": True, **options}
     results = with_gradients(function, q, k, v, **options)
     assert_close(test, results, expected(q, k, v, **options), dtype or q.dtype)
     return results

@@ -25,6 +25,25 @@ class Values(unittest.TestCase):
     def test_without_a_mask(self):
         check(self, *random_inputs(len_q=29), causal=False)
 
+    def test_not_causal_by_default(self):
+        """As torch's own attention and others."""
+        q, k, v = random_inputs(len_q=7)
+        self.assertTrue(
+            torch.equal(lssar.attention(q, k, v), lssar.attention(q, k, v, causal=False))
+        )
+
+    def test_layout(self):
+        q, k, v = random_inputs(heads=4, kv_heads=2, len_q=7, dim_v=24)
+        turned = [x.detach().transpose(1, 2).contiguous().requires_grad_() for x in (q, k, v)]
+        wanted = definition.with_gradients(lssar.attention, q, k, v)
+        o = lssar.attention(*turned, layout="blhd")
+        self.assertTrue(o.is_contiguous())
+        grad_o = torch.randn(wanted[0].shape, generator=torch.Generator().manual_seed(7))
+        o.backward(grad_o.transpose(1, 2))
+        for x, y in zip((o, *(t.grad for t in turned)), wanted):
+            self.assertTrue(torch.equal(x.transpose(1, 2), y))
+        self.assertTrue(torch.equal(lssar.attention(q, k, v, layout="bhld"), wanted[0]))
+
     def test_query_heads_that_share_kv_heads(self):
         check(self, *random_inputs(batch=2, heads=6, kv_heads=2))
         check(self, *random_inputs(heads=4, kv_heads=1))
@@ -57,8 +76,9 @@ class Values(unittest.TestCase):
         """Causal attention is bottom-right aligned: the last queries alone give the last rows."""
         q, k, v = random_inputs(len_q=20)
         with torch.no_grad():
-            last = lssar.attention(q[:, :, 17:], k, v)
-            self.assertTrue(torch.equal(lssar.attention(q, k, v)[:, :, 17:], last))
+            last = lssar.attention(q[:, :, 17:], k, v, causal=True)
+            whole = lssar.attention(q, k, v, causal=True)
+            self.assertTrue(torch.equal(whole[:, :, 17:], last))
 
     def test_zero_vectors_are_data(self):
         q, k, v = random_inputs()

@@ -13,7 +13,7 @@ import torch
 
 import lssar
 from definition import random_inputs
-from lssar import _launch, _library, _structs
+from lssar import _check, _launch, _library, _op, _structs
 
 HEADER = pathlib.Path(__file__).resolve().parents[2] / "include"
 
@@ -34,6 +34,8 @@ class Arguments(unittest.TestCase):
             (ValueError, "^offset: nan; must be finite", {"offset": math.nan}),
             (TypeError, "^offset: '1'; must be a number", {"offset": "1"}),
             (TypeError, "^causal: 1; must be True or False", {"causal": 1}),
+            (ValueError, "^scale: 0.125; must be None: .* log", {"scale": 0.125}),
+            (ValueError, "^layout: 'bhdl'; must be 'bhld' or 'blhd'", {"layout": "bhdl"}),
         ):
             with self.subTest(**options):
                 self.assert_refused(error, pattern, *inputs, **options)
@@ -58,7 +60,8 @@ class Arguments(unittest.TestCase):
     def test_types(self):
         q, k, v = random_inputs(len_q=3)
         self.assert_refused(TypeError, "^k: list; must be a torch.Tensor", q, [1], v)
-        self.assert_refused(TypeError, "^q: dtype torch.float64; must be", *(3 * [q.double()]))
+        self.assert_refused(TypeError, "^q: dtype torch.int32; must be", *(3 * [q.int()]))
+        self.assert_refused(TypeError, "^k: dtype torch.float32; must be", q.double(), k, v)
         self.assert_refused(TypeError, "^v: dtype torch.float16; must be that of q", q, k, v.half())
 
     def test_shapes(self):
@@ -76,13 +79,89 @@ class Arguments(unittest.TestCase):
             with self.subTest(pattern=pattern):
                 self.assert_refused(ValueError, pattern, *inputs)
 
+    def test_shape_says_the_layout_asked_for(self):
+        q, k, v = random_inputs(len_q=3)
+        pattern = r"^k: shape \(2, 3, 16\); must be \[batch, length, heads, dim\]"
+        self.assert_refused(ValueError, pattern, q, k[0], v, layout="blhd")
+
     def test_devices(self):
         q, k, v = (x.detach() for x in random_inputs(len_q=3))
         away = q.to("meta")
         self.assert_refused(ValueError, "^k: on device 'meta'; must be on that of q", q, away, v)
-        self.assert_refused(ValueError, "^q: on device 'meta'; must be on a CUDA", away, k, v)
+        self.assert_refused(ValueError, "^k: on device 'cpu'; must be on that of q", away, k, v)
+        with self.assertRaisesRegex(ValueError, "^q: on device 'xla'; must be on a CUDA"):
+            _check.check_device(mock.Mock(device=torch.device("xla")))
         with self.assertRaisesRegex(ValueError, "^device: 'meta'; must be"):
             lssar.device_info("meta")
+
+
+@unittest.skipUnless(_op.HAS_OPERATORS, "torch is older than 2.5")
+class Operators(unittest.TestCase):
+    """torch.ops.lssar.* check what lssar.attention checks, on tensors with memory and without."""
+
+    def setUp(self):
+        self.q, self.k, self.v = (x.detach() for x in random_inputs(heads=4, kv_heads=2, len_q=5))
+        self.scalars = (True, 15, 1.0, 0)
+
+    def assert_refused(self, name, error, pattern, tensors, scalars=None):
+        for device in ("cpu", "meta"):
+            operator = getattr(torch.ops.lssar, name)
+            with self.subTest(name=name, pattern=pattern, device=device):
+                with self.assertRaisesRegex(error, pattern):
+                    operator(*(x.to(device) for x in tensors), *(scalars or self.scalars))
+
+    def test_forward(self):
+        q, k, v = self.q, self.k, self.v
+        for name in ("forward", "forward_train"):
+            for error, pattern, tensors in (
+                (ValueError, "^v: heads and length", (q, k[:, :, :3], v)),
+                (TypeError, "^k: dtype torch.float64; must be that of q", (q, k.double(), v)),
+                (TypeError, "^q: dtype torch.float64; must be one of", (x.double() for x in (q, k, v))),
+                (ValueError, "^k: dim 8; must be that of q, 16", (q, k[..., :8], v)),
+                (ValueError, "^q: dim 12; must be a multiple", (q[..., :12], k, v)),
+                (ValueError, "^k: 4 heads; must divide", (q[:, :3], q, q)),
+                (ValueError, r"^q: shape \(4, 5, 16\)", (q[0], k, v)),
+                (ValueError, "^k: batch 2; must be", (q, k.expand(2, -1, -1, -1), v)),
+            ):
+                self.assert_refused(name, error, pattern, tuple(tensors))
+            for pattern, scalars in (
+                ("^p: 65; must be", (True, 65, 1.0, 0)),
+                ("^offset: nan; must be", (True, 15, math.nan, 0)),
+                ("^layout: 8; must be", (True, 15, 1.0, 8)),
+            ):
+                self.assert_refused(name, ValueError, pattern, (q, k, v), scalars)
+
+    def test_backward(self):
+        q, k, v = self.q, self.k, self.v
+        o, saved_o, stats, x = torch.ops.lssar.forward_train(q, k, v, *self.scalars)
+        for error, pattern, tensors in (
+            (ValueError, r"^grad_o: shape \(1, 4, 4, 16\); must be", (o[:, :, 1:], q, k, v, saved_o, stats, x)),
+            (TypeError, "^grad_o: dtype torch.float64", (o.double(), q, k, v, saved_o, stats, x)),
+            (ValueError, "^saved_o: shape", (o, q, k, v, saved_o[:, :, 1:], stats, x)),
+            (ValueError, "^saved_stats: shape", (o, q, k, v, saved_o, stats[1:], x)),
+            (ValueError, "^saved_x: shape", (o, q, k, v, saved_o, stats, x[..., :0])),
+            (TypeError, "^saved_x: dtype torch.float16; must be", (o, q, k, v, saved_o, stats, x.half())),
+            (ValueError, "^v: heads and length", (o, q, k[:, :, 1:], v, saved_o, stats, x)),
+        ):
+            self.assert_refused("backward", error, pattern, tensors)
+
+    def test_device_of_each(self):
+        q, k, v = self.q, self.k, self.v
+        with self.assertRaisesRegex(ValueError, "^v: on device 'meta'; must be on that of q"):
+            torch.ops.lssar.forward(q, k, v.to("meta"), *self.scalars)
+
+    def test_any_layout_of_what_was_saved(self):
+        q, k, v = self.q, self.k, self.v
+        o, *saved = torch.ops.lssar.forward_train(q, k, v, *self.scalars)
+        wanted = torch.ops.lssar.backward(o, q, k, v, *saved, *self.scalars)
+        strided = [x.transpose(-1, -2).contiguous().transpose(-1, -2) for x in (q, k, v, *saved)]
+        unaligned = [torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape) for x in saved]
+        for result in (
+            torch.ops.lssar.backward(o, *strided, *self.scalars),
+            torch.ops.lssar.backward(o, q, k, v, *unaligned, *self.scalars),
+        ):
+            for a, b in zip(result, wanted):
+                self.assertTrue(torch.equal(a, b))
 
 
 class Library(unittest.TestCase):

@@ -3,6 +3,7 @@
 import importlib.util
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -34,7 +35,9 @@ def to_torch(array):
 @unittest.skipUnless(HAS_JAX, "JAX is not installed: pip install jax")
 class Jax(unittest.TestCase):
     def check(self, q, k, v, function=None, **options):
-        """Values and gradients of a function of q, k, v against the definition."""
+        """Values and gradients of a function of q, k, v against the definition; causal unless told
+        otherwise."""
+        options = {"causal": True, **options}
         function = function or (lambda *x: lssar.jax.attention(*x, **options))
         o, pull = jax.vjp(function, *(to_jax(x) for x in (q, k, v)))
         grad_o = torch.randn(o.shape, generator=torch.Generator().manual_seed(7)).to(q.dtype)
@@ -59,14 +62,15 @@ class Jax(unittest.TestCase):
                 self.check(*random_inputs(**sizes), **options)
 
     def test_in_jit(self):
-        self.check(*random_inputs(), function=jax.jit(lssar.jax.attention))
+        attention = jax.jit(lambda *x: lssar.jax.attention(*x, causal=True))
+        self.check(*random_inputs(), function=attention)
 
     def test_in_a_scan_with_remat(self):
         """As the layers of a model: twice the same, which the definition does in a loop."""
         q, k, v = random_inputs(len_q=12)
 
         def layer(x, _):
-            return lssar.jax.attention(x, k_jax, v_jax), None
+            return lssar.jax.attention(x, k_jax, v_jax, causal=True), None
 
         k_jax, v_jax = to_jax(k), to_jax(v)
         gradient = jax.grad(
@@ -75,9 +79,46 @@ class Jax(unittest.TestCase):
         wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
         o = wide[0]
         for _ in range(2):
-            o = definition.attention(o, *wide[1:])
+            o = definition.attention(o, *wide[1:], causal=True)
         (wanted,) = torch.autograd.grad(o.sum(), wide[0])
         torch.testing.assert_close(to_torch(gradient).double(), wanted, rtol=1e-3, atol=1e-4)
+
+    def test_not_causal_by_default(self):
+        q, k, v = (to_jax(x) for x in random_inputs(len_q=9))
+        np.testing.assert_array_equal(
+            lssar.jax.attention(q, k, v), lssar.jax.attention(q, k, v, causal=False)
+        )
+
+    def test_heads_behind_length(self):
+        q, k, v = (to_jax(x) for x in random_inputs(len_q=9, heads=4, kv_heads=2))
+        o = lssar.jax.attention(*(jnp.swapaxes(x, 1, 2) for x in (q, k, v)), layout="blhd")
+        np.testing.assert_array_equal(jnp.swapaxes(o, 1, 2), lssar.jax.attention(q, k, v))
+
+    def test_export(self):
+        """Refused without EXPORT_CHECKS, by JAX; with them it gives what the function gives."""
+        x = to_jax(random_inputs(len_q=9)[0])
+        gradient = jax.jit(jax.grad(lambda y: lssar.jax.attention(y, y, y).sum()))
+        with self.assertRaisesRegex(ValueError, "lssar_forward_train"):
+            jax.export.export(gradient)(x)
+        checks = {"disabled_checks": lssar.jax.EXPORT_CHECKS}
+        exported = jax.export.export(gradient, **checks)(x)
+        np.testing.assert_array_equal(exported.call(x), gradient(x))
+        if importlib.util.find_spec("flatbuffers"):
+            again = jax.export.deserialize(exported.serialize())
+            np.testing.assert_array_equal(again.call(x), gradient(x))
+
+    def test_torch_is_not_imported(self):
+        """In a process of its own; nor does `import lssar`, until something needs it."""
+        code = (
+            "import sys, jax.numpy, lssar.jax\n"
+            "x = jax.numpy.ones((1, 1, 3, 8))\n"
+            "lssar.jax.attention(x, x, x).block_until_ready()\n"
+            "print('torch' in sys.modules)\n"
+            "lssar.attention\n"
+            "print('torch' in sys.modules)"
+        )
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual(run.stdout, "False\nTrue\n", run.stderr)
 
     def test_in_vmap(self):
         q, k, v = (to_jax(x) for x in random_inputs(batch=3, len_q=9))
@@ -97,6 +138,8 @@ class Jax(unittest.TestCase):
             (TypeError, "^causal: 1; must be", (x, x, x), {"causal": 1}),
             (ValueError, "^offset: -1; must be", (x, x, x), {"offset": -1}),
             (TypeError, "^k: dtype int32; must be", (x, x.astype(int), x), {}),
+            (ValueError, "^scale: 0.5; must be None: .* log", (x, x, x), {"scale": 0.5}),
+            (ValueError, "^layout: 'bh'; must be", (x, x, x), {"layout": "bh"}),
             (ValueError, "^q: dim 12; must be", (x[..., :12], x, x), {}),
             (ValueError, r"^v: shape \(1, 1, 3, 16\); batch, heads", (x, x, x[:, :1]), {}),
             (ValueError, "^k: 3 heads; must divide", (x, three_heads, three_heads), {}),

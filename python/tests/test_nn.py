@@ -27,19 +27,20 @@ def rotary(q, k, first):
 class Attention(unittest.TestCase):
     def test_is_the_function_between_two_projections(self):
         torch.manual_seed(1)
-        module = LSSARAttention(32, 4, num_kv_heads=2, p=3, offset=0.5)
+        module = LSSARAttention(32, 4, num_kv_heads=2, causal=True, p=3, offset=0.5)
         x = torch.randn(2, 11, 32)
         q, k, v = module.qkv(x).split([32, 16, 16], dim=-1)
         q = q.reshape(2, 11, 4, 8).transpose(1, 2)
         k, v = (y.reshape(2, 11, 2, 8).transpose(1, 2) for y in (k, v))
-        o = lssar.attention(q.contiguous(), k.contiguous(), v.contiguous(), p=3, offset=0.5)
+        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
+        o = lssar.attention(q, k, v, causal=True, p=3, offset=0.5)
         torch.testing.assert_close(module(x), module.out(o.transpose(1, 2).flatten(2)))
 
     def test_learns(self):
         """What the token two before was, which only attention can know, for one batch."""
         torch.manual_seed(1)
         embedding = torch.nn.Embedding(8, 32)
-        attention = LSSARAttention(32, 2)
+        attention = LSSARAttention(32, 2, causal=True)
         readout = torch.nn.Linear(32, 8)
         modules = torch.nn.ModuleList([embedding, attention, readout])
         optimizer = torch.optim.Adam(modules.parameters(), lr=1e-2)
@@ -59,7 +60,7 @@ class Attention(unittest.TestCase):
 
     def test_cache_gives_what_one_call_gives(self):
         torch.manual_seed(2)
-        module = LSSARAttention(32, 4, num_kv_heads=2).requires_grad_(False)
+        module = LSSARAttention(32, 4, num_kv_heads=2, causal=True).requires_grad_(False)
         x = torch.randn(2, 13, 32)
         whole = module(x, position=rotary)
         cache = KVCache()
@@ -71,7 +72,7 @@ class Attention(unittest.TestCase):
         self.assertEqual(cache.length, 13)
 
     def test_cache_refuses_gradients_and_other_shapes(self):
-        module = LSSARAttention(16, 1)
+        module = LSSARAttention(16, 1, causal=True)
         with self.assertRaisesRegex(RuntimeError, "no_grad"):
             module(torch.randn(1, 2, 16), cache=KVCache())
         cache = KVCache()
@@ -79,6 +80,46 @@ class Attention(unittest.TestCase):
             module(torch.randn(1, 2, 16), cache=cache)
             with self.assertRaisesRegex(ValueError, r"\(2, 1, 16\); must be \(1, 1, 16\)"):
                 module(torch.randn(2, 2, 16), cache=cache)
+            with self.assertRaisesRegex(ValueError, "v is torch.float64 .* must be torch.float32"):
+                cache.append(torch.ones(1, 1, 1, 16), torch.ones(1, 1, 1, 16).double())
+            with self.assertRaisesRegex(ValueError, r"v has batch, heads, length \(1, 1, 2\)"):
+                cache.append(torch.ones(1, 1, 1, 16), torch.ones(1, 1, 2, 16))
+            self.assertEqual(cache.length, 2)  # errors leave it as it was
+            with self.assertRaisesRegex(ValueError, "^cache: needs causal=True"):
+                LSSARAttention(16, 1)(torch.randn(1, 2, 16), cache=cache)
+
+    def test_not_causal_by_default(self):
+        torch.manual_seed(3)
+        module = LSSARAttention(16, 1)
+        self.assertIn("causal=False", repr(module))
+        x = torch.randn(1, 5, 16)
+        changed = x.clone()
+        changed[0, 4] = 0
+        self.assertFalse(torch.allclose(module(x)[0, 0], module(changed)[0, 0]))
+
+    def test_compiled_cache_is_not_recompiled_for_each_token(self):
+        """Kept in a module, as models keep it, where torch.compile takes ints as constants."""
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.attention = LSSARAttention(16, 1, causal=True)
+                self.cache = KVCache()
+
+            def forward(self, x):
+                return self.attention(x, cache=self.cache)
+
+        torch.manual_seed(4)
+        model = Model().requires_grad_(False)
+        x = torch.randn(1, 24, 16)
+        wanted = model.attention(x)
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        parts = x.split([5] + [1] * 19, dim=1)
+        torch.testing.assert_close(torch.cat([compiled(part) for part in parts], dim=1), wanted)
+        # Empty, one token, room for it, no room for it.
+        self.assertLessEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], 4)
 
     def test_wrong_sizes_are_named(self):
         for pattern, arguments in (

@@ -1,6 +1,7 @@
 """The operators: torch.compile, tracing, torch's own checks, and the path without them."""
 
 import unittest
+import warnings
 from unittest import mock
 
 import torch
@@ -11,7 +12,7 @@ from lssar import _launch, _op, _structs
 from lssar._library import library
 
 
-needs_operators = unittest.skipUnless(_op.HAS_OPERATORS, "torch is older than 2.4")
+needs_operators = unittest.skipUnless(_op.HAS_OPERATORS, "torch is older than 2.5")
 
 
 @needs_operators
@@ -86,13 +87,13 @@ class Tracing(unittest.TestCase):
         torch.library.opcheck(torch.ops.lssar.forward_train.default, (q, k, v, *scalars))
         q, k, v = (x.detach() for x in (q, k, v))
         torch.library.opcheck(torch.ops.lssar.forward.default, (q, k, v, *scalars))
-        o, saved = torch.ops.lssar.forward_train(q, k, v, *scalars)
+        o, *saved = torch.ops.lssar.forward_train(q, k, v, *scalars)
         torch.library.opcheck(
-            torch.ops.lssar.backward.default, (torch.ones_like(o), q, k, v, saved, *scalars)
+            torch.ops.lssar.backward.default, (torch.ones_like(o), q, k, v, *saved, *scalars)
         )
 
-    def test_fake_saved_has_the_real_size(self):
-        """Where the size depends on the problem: p 0, offset 0, and 16-bit tensors need less."""
+    def test_fake_results_have_the_real_shapes(self):
+        """Where they depend on the problem: p 0 and offset 0 save less."""
         for dtype, p, offset in (
             (torch.float32, 15, 1.0),
             (torch.bfloat16, 15, 1.0),
@@ -100,9 +101,24 @@ class Tracing(unittest.TestCase):
             (torch.float16, 0, 1.0),
         ):
             q, k, v = random_inputs(batch=2, dtype=dtype, dim_v=24)
-            real = torch.ops.lssar.forward_train(q, k, v, True, p, offset, 0)[1]
-            fake = _op._fake_forward_train(q, k, v, True, p, offset, 0)[1]
-            self.assertEqual(fake.shape, real.shape, (dtype, p, offset))
+            scalars = (True, p, offset, 0)
+            real = torch.ops.lssar.forward_train(q, k, v, *scalars)
+            meta = torch.ops.lssar.forward_train(*(x.to("meta") for x in (q, k, v)), *scalars)
+            for a, b in zip(real, meta, strict=True):
+                self.assertEqual((a.shape, a.stride(), a.dtype), (b.shape, b.stride(), b.dtype))
+            # What a plain call saves, in one tensor, is the same.
+            plain = _launch.run_forward_train(_launch.signature_of(q, k, v, *scalars[:3]), q, k, v)
+            parts = _launch.split_saved(plain[1], q, v, p, offset)
+            for a, b in zip(real[1:3], parts):
+                self.assertTrue(torch.equal(a, b))
+            self.assertEqual(real[3].shape, parts[2].shape)
+
+    def test_meta_tensors(self):
+        q, k, v = (x.detach().to("meta").requires_grad_() for x in random_inputs(heads=4, kv_heads=2))
+        o = lssar.attention(q, k, v)
+        o.sum().backward()
+        for x, like in ((o, q), (q.grad, q), (k.grad, k), (v.grad, v)):
+            self.assertEqual((x.shape, x.device), (like.shape, like.device))
 
     def test_meta_of_a_gpu_needs_none(self):
         from torch._subclasses.fake_tensor import FakeTensorMode
@@ -112,8 +128,8 @@ class Tracing(unittest.TestCase):
             o = lssar.attention(q, q, q)
             # Not by autograd, which asks the driver for the device.
             scalars = (True, 15, 1.0, 0)
-            _, saved = torch.ops.lssar.forward_train(q, q, q, *scalars)
-            grads = torch.ops.lssar.backward(o, q, q, q, saved, *scalars)
+            _, *saved = torch.ops.lssar.forward_train(q, q, q, *scalars)
+            grads = torch.ops.lssar.backward(o, q, q, q, *saved, *scalars)
         for x in (o, *grads):
             self.assertEqual((x.shape, x.device.type), (q.shape, "cuda"))
 
@@ -133,7 +149,7 @@ class WithoutCompile(unittest.TestCase):
     """Operators called as they are, which plain calls do not do."""
 
     def setUp(self):
-        def attention(q, k, v, causal=True, p=15, offset=1.0):
+        def attention(q, k, v, causal=False, p=15, offset=1.0):
             return _op.attention_by_operator(q, k, v, causal, p, offset)
 
         self.attention = attention
@@ -141,9 +157,10 @@ class WithoutCompile(unittest.TestCase):
     def test_values_and_gradients(self):
         for dtype in (torch.float32, torch.bfloat16):
             inputs = random_inputs(batch=2, heads=4, kv_heads=2, dtype=dtype)
-            results = with_gradients(self.attention, *inputs)
-            assert_close(self, results, expected(*inputs), dtype)
-            for a, b in zip(results, with_gradients(lssar.attention, *inputs)):
+            causal = {"causal": True}
+            results = with_gradients(self.attention, *inputs, **causal)
+            assert_close(self, results, expected(*inputs, **causal), dtype)
+            for a, b in zip(results, with_gradients(lssar.attention, *inputs, **causal)):
                 self.assertTrue(torch.equal(a, b))
 
     def test_modes_see_operators(self):
@@ -173,6 +190,106 @@ class WithoutCompile(unittest.TestCase):
             dq.sum().backward()
 
 
+@needs_operators
+class Tracers(unittest.TestCase):
+    """Whatever looks at operators sees them, and replays what lssar.attention gives."""
+
+    def setUp(self):
+        self.inputs = [x.detach() for x in random_inputs(len_q=5, dim=8)]
+
+    def attend(self, q, k, v):
+        return lssar.attention(q, k, v, causal=True, p=3)
+
+    def check_replay(self, traced):
+        others = [x.detach() for x in random_inputs(len_q=5, dim=8, seed=2)]
+        self.assertTrue(torch.equal(traced(*others), self.attend(*others)))
+        results = with_gradients(traced, *(x.clone().requires_grad_() for x in others))
+        assert_close(self, results, expected(*others, causal=True, p=3), torch.float32)
+
+    def test_jit_trace(self):
+        for wants_gradient in (False, True):
+            inputs = tuple(x.clone().requires_grad_(wants_gradient) for x in self.inputs)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", torch.jit.TracerWarning)
+                traced = torch.jit.trace(self.attend, inputs)
+            self.assertIn("lssar::forward", str(traced.graph))
+            self.check_replay(traced)
+
+    def test_jit_script(self):
+        self.check_replay(torch.jit.script(scripted))
+
+    def test_make_fx(self):
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        for options in ({}, {"tracing_mode": "symbolic"}, {"pre_dispatch": True}):
+            with self.subTest(**options):
+                graph = make_fx(lambda *x: self.attend(*x), **options)(*self.inputs)
+                self.assertIn("lssar.forward", graph.code)
+                self.assertTrue(torch.equal(graph(*self.inputs), self.attend(*self.inputs)))
+
+    def test_symbolic_trace(self):
+        class Model(torch.nn.Module):
+            def forward(self, q, k, v):
+                return lssar.attention(q, k, v, causal=True, p=3)
+
+        graph = torch.fx.symbolic_trace(Model())
+        self.assertIn(lssar.attention, [node.target for node in graph.graph.nodes])
+        self.check_replay(graph)
+
+    def test_function_modes(self):
+        class Names(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                seen.append(function)
+                return function(*args, **(kwargs or {}))
+
+        seen = []
+        with Names():
+            o = self.attend(*self.inputs)
+        self.assertEqual(seen, [lssar.attention])
+        self.assertTrue(torch.equal(o, self.attend(*self.inputs)))
+
+    def test_subclass_of_tensor(self):
+        class Named(torch.Tensor):
+            pass
+
+        o = self.attend(*(x.as_subclass(Named) for x in self.inputs))
+        self.assertIs(type(o), Named)
+        self.assertTrue(torch.equal(o.as_subclass(torch.Tensor), self.attend(*self.inputs)))
+
+    def test_profiler(self):
+        q, k, v = (x.requires_grad_() for x in self.inputs)
+        o = self.attend(q, k, v)
+        with torch.profiler.profile() as profile:
+            self.attend(q, k, v)
+            o.sum().backward()  # of a call that was not profiled
+        names = {event.key for event in profile.key_averages()}
+        self.assertLessEqual({"lssar::forward_train", "lssar::backward"}, names)
+
+    def test_count_of_operations(self):
+        from torch.utils.flop_counter import FlopCounterMode
+
+        for causal, pairs in ((False, 5 * 7), (True, 3 + 4 + 5 + 6 + 7)):
+            q, k, v = random_inputs(batch=2, heads=4, kv_heads=2, len_q=5, len_k=7, dim=8, dim_v=16)
+            with FlopCounterMode(display=False) as counter:
+                lssar.attention(q, k, v, causal=causal).sum().backward()
+            rows = 2 * 4 * pairs
+            wanted = 2 * rows * (8 + 16) + 2 * rows * (3 * 8 + 2 * 16)
+            self.assertEqual(counter.get_total_flops(), wanted)
+        self.assertEqual(_op.num_scores(7, 5, True), 1 + 2 + 3 + 4 + 5)
+        self.assertEqual(_op.num_scores(3, 0, True), 0)
+
+    def test_negative_views(self):
+        """Memory that holds -x: an address alone does not say so."""
+        q, k, v = (x.requires_grad_() for x in self.inputs)
+        wanted = torch.autograd.grad(self.attend(q, -k, v), q, -v)
+        k, grad_o = torch._neg_view(k), torch._neg_view(v)
+        self.assertTrue(torch.equal(torch.autograd.grad(self.attend(q, k, v), q, grad_o)[0], wanted[0]))
+
+
+def scripted(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor):
+    return lssar.attention(q, k, v, causal=True, p=3)
+
+
 class NothingWaits(unittest.TestCase):
     """A call allocates and enqueues: no torch operator that reads a result on the host, copies or
     computes, and no function of the library but execute_*."""
@@ -191,14 +308,14 @@ class NothingWaits(unittest.TestCase):
         ):
             q, k, v = (x.detach() for x in inputs)
             scalars = (True, 15, 1.0, _launch.layout_of(q, k, v))
-            o, saved = _launch.forward_train(q, k, v, *scalars)
+            o, *saved = _launch.forward_train(q, k, v, *scalars)
             grad_o = torch.ones_like(o)
             for _ in range(2):  # calls of a new signature, and of one that is known
                 names = set()
                 with Names():
                     _launch.forward(q, k, v, *scalars)
                     _launch.forward_train(q, k, v, *scalars)
-                    _launch.backward(grad_o, q, k, v, saved, *scalars)
+                    _launch.backward(grad_o, q, k, v, *saved, *scalars)
                 allocations = {"aten::new_empty", "aten::new_empty_strided"}
                 self.assertEqual(names, allocations)
 

@@ -53,7 +53,7 @@ class Wheel(unittest.TestCase):
 
     def test_content(self):
         expected = {f"lssar/{file.name}" for file in PACKAGE.glob("*.py")}
-        expected |= {"lssar/lib/liblssar.so", "lssar/lib/lssar-tune-worker"}
+        expected |= {"lssar/py.typed", "lssar/lib/liblssar.so", "lssar/lib/lssar-tune-worker"}
         if (self.build / "lib" / "liblssar_llvm.so").exists():
             expected.add("lssar/lib/liblssar_llvm.so")
         names = zipfile.ZipFile(self.wheel).namelist()

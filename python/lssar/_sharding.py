@@ -1,0 +1,68 @@
+"""How torch.ops.lssar.* are computed on DTensors: each rank its batches, or its heads.
+
+Used by _attention for calls on DTensors. The rules are torch's experimental ones, of torch 2.5 and
+later.
+"""
+
+import functools
+import math
+
+import torch
+
+
+_NONE = -1
+
+
+def _choices(q, k, operands, results, stats_in, stats_out, grads):
+    """Placements of results and operands on one dimension of the mesh. `operands`, `results`: how
+    many; stats_in, stats_out: which of them has the planes of statistics before its batch; `grads`:
+    which results are grad_k and grad_v."""
+    from torch.distributed.tensor import Partial, Replicate, Shard
+
+    def all_at(dim):
+        outputs = [Shard(dim + (i == stats_out)) for i in range(results)]
+        return outputs, [Shard(dim + (i == stats_in)) for i in range(operands)]
+
+    yield [Replicate()] * results, [Replicate()] * operands
+    yield all_at(0)
+    if k.shape[1] % _head_ranks(q, k) == 0:  # a rank has the kv heads of its query heads
+        yield all_at(1)
+    elif k.shape[1] == 1:  # all query heads read the one, which every rank has
+        outputs, inputs = all_at(1)
+        first = 1 if grads else 0  # behind grad_o
+        for i in (first + 1, first + 2):
+            inputs[i] = Replicate()
+        for i in grads:
+            outputs[i] = Partial()
+        yield outputs, inputs
+
+
+def _head_ranks(q, k):
+    """Ranks that heads are, or would be, divided among."""
+    used = [
+        size
+        for i, size in enumerate(q.mesh.shape)
+        if any(x.placements[i].is_shard(1) for x in (q, k))
+    ]
+    return math.prod(used or q.mesh.shape)
+
+
+def _rule(operands, results, stats_in=_NONE, stats_out=_NONE, grads=()):
+    def rule(*arguments):
+        q, k = arguments[1:3] if grads else arguments[:2]
+        scalars = [None] * (len(arguments) - operands)
+        choices = _choices(q, k, operands, results, stats_in, stats_out, grads)
+        return [(outputs, inputs + scalars) for outputs, inputs in choices]
+
+    return rule
+
+
+@functools.cache
+def register():
+    """Once; DTensor is slow to import, and so asked for by the first call that has one."""
+    from torch.distributed.tensor.experimental import register_sharding
+
+    operators = torch.ops.lssar
+    register_sharding(operators.forward.default)(_rule(3, 1))
+    register_sharding(operators.forward_train.default)(_rule(3, 4, stats_out=2))
+    register_sharding(operators.backward.default)(_rule(7, 3, stats_in=5, grads=(1, 2)))

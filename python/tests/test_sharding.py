@@ -1,0 +1,73 @@
+"""lssar.attention on DTensors: two processes, over gloo, compute what one does."""
+
+import os
+import socket
+import unittest
+
+import torch
+
+import lssar
+from lssar import _op
+
+# (batch, heads, kv_heads), where q, k, v are sharded (None: replicated), where o is.
+CASES = (
+    ((2, 4, 2), 0, 0),
+    ((3, 2, 2), 0, 0),
+    ((1, 4, 2), 1, 1),
+    ((1, 4, 1), 1, 1),
+    ((2, 3, 3), 1, None),
+    ((2, 2, 2), None, None),
+    ((2, 2, 2), 2, None),
+)
+
+
+def run_rank(rank, port):
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+    torch.set_num_threads(1)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    mesh = init_device_mesh("cpu", (2,))
+    for (batch, heads, kv_heads), dim, dim_of_o in CASES:
+        torch.manual_seed(1)
+        inputs = [torch.randn(batch, n, 6, 8) for n in (heads, kv_heads, kv_heads)]
+        grad_o = torch.randn(batch, heads, 6, 8)
+
+        def place(x, dim):
+            dim = None if dim is not None and x.shape[dim] == 1 else dim
+            return distribute_tensor(x, mesh, [Replicate() if dim is None else Shard(dim)])
+
+        wanted = [x.clone().requires_grad_() for x in inputs]
+        results = [place(x, dim).requires_grad_() for x in inputs]
+        o = lssar.attention(*results, causal=True)
+        assert isinstance(o, DTensor), type(o)
+        with torch.no_grad():
+            no_grad = lssar.attention(*results, causal=True).full_tensor()
+        if dim_of_o is not None:
+            assert o.placements[0].is_shard(dim_of_o), (batch, heads, kv_heads, o.placements)
+        o_wanted = lssar.attention(*wanted, causal=True)
+        o_wanted.backward(grad_o)
+        o.backward(place(grad_o, None))
+        for x, y in zip((o, *(r.grad for r in results)), (o_wanted, *(w.grad for w in wanted))):
+            torch.testing.assert_close(x.full_tensor(), y.detach())
+        torch.testing.assert_close(no_grad, o_wanted.detach())
+    dist.destroy_process_group()
+
+
+@unittest.skipUnless(
+    _op.HAS_OPERATORS and torch.distributed.is_available(), "torch is older than 2.5, or without gloo"
+)
+class Sharding(unittest.TestCase):
+    def test_two_ranks_give_what_one_gives(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        import torch.distributed.tensor  # here, for both
+
+        torch.multiprocessing.start_processes(run_rank, (port,), 2, start_method="fork")
+
+
+if __name__ == "__main__":
+    unittest.main()
