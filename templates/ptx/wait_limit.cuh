@@ -12,10 +12,12 @@
 #include "templates/ptx/types.cuh"
 
 // As a default argument, the line of the call; 0 of a compiler that cannot tell (NVRTC 12.4).
-#if defined(LSSAR_WAIT_SPINS) && __has_builtin(__builtin_LINE)
-#define LSSAR_CALLER_LINE __builtin_LINE()
-#else
 #define LSSAR_CALLER_LINE 0
+#ifdef LSSAR_WAIT_SPINS
+#if __has_builtin(__builtin_LINE)
+#undef LSSAR_CALLER_LINE
+#define LSSAR_CALLER_LINE __builtin_LINE()
+#endif
 #endif
 
 namespace lssar_device {
