@@ -186,21 +186,13 @@ Status BlockRunner::run(uint64_t index) {
     run_warps();
     finish_cluster();
   } catch (const LaunchFault& fault) {
-    return with_reports(fault.status);
+    return fault.status;
   }
-  return with_reports({});
+  return {};
 }
 
-// What the checks reported, and then why the cluster stopped, if it did.
-Status BlockRunner::with_reports(Status status) {
-  Checker* c = checker();
-  if (c == nullptr) return status;
-  const std::vector<std::string> reports = c->take_reports();
-  if (reports.empty()) return status;
-  std::string text = reports[0];
-  for (size_t i = 1; i < reports.size(); ++i) text += "\n" + reports[i];
-  if (!status.ok()) text += "\n" + std::string(status.message());
-  return device_error(std::move(text));
+std::vector<Report> BlockRunner::take_reports() {
+  return checker() == nullptr ? std::vector<Report>() : checker()->take_reports();
 }
 
 void BlockRunner::run_warps() {
@@ -228,7 +220,6 @@ void BlockRunner::run_warps() {
       }
       any_live |= warp.live != 0;
       any_runs |= warp.live == 0 || can_run(warp);
-      if (checker() != nullptr && checker()->full()) return;
     }
     if (!any_live) return;
     idle = events_ != before || any_runs ? 0 : idle + 1;

@@ -47,6 +47,7 @@ struct LaunchContext {
   ElectedLane elected_lane = ElectedLane::kLowest;
   bool strict = false;
   bool letter = false;                    // with strict
+  bool many_threads = false;              // run the clusters
   GlobalRecord* global_record = nullptr;  // where strict
 
   uint32_t cluster_size() const { return cluster[0] * cluster[1] * cluster[2]; }
@@ -65,9 +66,10 @@ class BlockRunner {
 
   // To be called before the clusters of a launch. kOutOfMemory.
   Status prepare(const LaunchContext& launch);
-  // Runs cluster `index` of the grid, x fastest. kDeviceError: a fault, a deadlock, the watchdog,
-  // or what the checks of the strict mode report.
+  // Runs cluster `index` of the grid, x fastest. kDeviceError: a fault, a deadlock, the watchdog.
   Status run(uint64_t index);
+  // What the checks of the strict mode report of it.
+  std::vector<Report> take_reports();
   // To be called after the last one: hands what was counted to the launch.
   void finish() { counts_.end(); }
   // Warp instructions executed by the last run.
@@ -109,7 +111,6 @@ class BlockRunner {
   uint32_t special_value(const Warp& warp, Special which, uint32_t lane) const;
   void run_warps();
   void finish_cluster();
-  Status with_reports(Status status);
   void begin_turn(Warp& warp);
   static bool can_run(const Warp& warp);
   void run_warp(Warp& warp);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/virtual/knowledge.h"
+#include "runtime/virtual/launch_reports.h"
 #include "runtime/virtual/shared_shadow.h"
 #include "runtime/virtual/state_space.h"
 #include "runtime/virtual/taint.h"
@@ -140,15 +141,18 @@ class Checker {
 
   void report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,
               const Op* other = nullptr);
+  // A race with an access by another cluster. Where several threads run clusters it names neither
+  // block nor address: which of many they are is up to the threads.
+  void report_between_clusters(const Warp& warp, const Op& op, const std::string& what,
+                               const Op* other);
   // "warp 3, lane 5, wrote at PTX line 7 '...'": an access within the cluster.
   std::string describe(Stamp stamp, bool writes) const;
   // Of an access by a warp itself or its cp.async, not by the async proxy.
   bool is_generic(Stamp stamp) const { return stamp_agent(stamp) < first_wgmma_; }
   bool full() const { return reports_.size() >= kMaxReports; }
-  std::vector<std::string> take_reports();
+  std::vector<Report> take_reports();
 
  private:
-  static constexpr size_t kMaxReports = 32;
   struct Who;
   // What the end of a block and setmaxnreg are checked by.
   struct BlockEnd {
@@ -223,8 +227,8 @@ class Checker {
   uint32_t limits_of_ = ~0u;
   uint32_t limits_version_ = 0;
 
-  std::set<std::tuple<ReportKind, const Op*, const Op*>> seen_reports_;
-  std::vector<std::string> reports_;
+  std::set<decltype(Report::key)> seen_reports_;
+  std::vector<Report> reports_;
 };
 
 }  // namespace lssar::vdev

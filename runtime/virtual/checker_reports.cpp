@@ -1,4 +1,6 @@
 // What the checks report, collected.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "runtime/virtual/block_runner.h"
@@ -28,12 +30,33 @@ const char* report_kind_name(ReportKind kind) {
 void Checker::report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,
                      const Op* other) {
   if (full() || !seen_reports_.emplace(kind, &op, other).second) return;
-  reports_.push_back(fmt::format("{}: {}: {}", report_kind_name(kind),
-                                 describe_place(*warp.cta, warp.index, op), what));
+  reports_.push_back({{kind, &op, other},
+                      fmt::format("{}: {}: {}", report_kind_name(kind),
+                                  describe_place(*warp.cta, warp.index, op), what)});
 }
 
-std::vector<std::string> Checker::take_reports() {
-  std::vector<std::string> taken;
+void Checker::report_between_clusters(const Warp& warp, const Op& op, const std::string& what,
+                                      const Op* other) {
+  if (!runner_.launch().many_threads) return report(ReportKind::kRace, warp, op, what, other);
+  // Either may have come second.
+  const Op* const first = other == nullptr ? &op : std::min(&op, other);
+  const Op* const second = std::max(&op, other);
+  if (full() || !seen_reports_.emplace(ReportKind::kRace, first, second).second) return;
+  const KernelProgram& program = *runner_.launch().program;
+  const auto quoted = [&](const Op* at) {
+    const Instruction& in = program.instruction(*at);
+    return fmt::format("PTX line {} '{}'", in.line, in.text.substr(0, 160));
+  };
+  reports_.push_back(
+      {{ReportKind::kRace, first, second},
+       fmt::format("{}: kernel {}, {} and {} access the same global memory in different clusters "
+                   "of the grid: nothing orders the two (with one thread the report says where)",
+                   report_kind_name(ReportKind::kRace), program.name, quoted(first),
+                   quoted(second))});
+}
+
+std::vector<Report> Checker::take_reports() {
+  std::vector<Report> taken;
   taken.swap(reports_);
   return taken;
 }

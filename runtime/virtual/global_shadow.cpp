@@ -96,6 +96,10 @@ void GlobalShadow::report(Checker& checker, const GlobalAccess& access, uint64_t
       what += fmt::format(" at PTX line {} '{}'", in.line, in.text.substr(0, 160));
     }
   }
+  if (earlier.cluster != cluster_) {
+    what += ": nothing orders the two";
+    return checker.report_between_clusters(*access.warp, *access.op, what, other);
+  }
   const bool proxy = earlier.order == Order::kOtherProxy;
   what += proxy ? ": visible to it, but not to the async proxy" : ": nothing orders the two";
   checker.report(proxy ? ReportKind::kProxyFence : ReportKind::kRace, *access.warp, *access.op,

@@ -354,6 +354,7 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   context.elected_lane = options_.elected_lane;
   context.strict = options_.strict;
   context.letter = options_.letter;
+  context.many_threads = thread_count(options_.num_threads) > 1;
   vdev::GlobalRecord record;
   context.global_record = &record;
   std::optional<vdev::LaunchCounts> counts;

@@ -49,10 +49,10 @@ void WorkerPool::work(Job& job) {
   const DefaultFloatMode float_mode;
   std::unique_ptr<BlockRunner> runner = take_runner();
   const uint64_t num_clusters = job.launch->num_clusters();
-  const auto fail = [&job](uint64_t block, Status status) {
+  const auto fail = [&job](uint64_t cluster, Status status) {
     const std::lock_guard lock(job.mutex);
-    if (!job.failed || block < job.failed_block) {
-      job.failed_block = block;
+    if (!job.failed || cluster < job.failed_cluster) {
+      job.failed_cluster = cluster;
       job.status = std::move(status);
     }
     job.failed = true;
@@ -60,9 +60,10 @@ void WorkerPool::work(Job& job) {
   if (Status status = runner->prepare(*job.launch); !status.ok()) fail(0, std::move(status));
   uint64_t instructions = 0;
   while (!job.failed) {
-    const uint64_t block = job.next.fetch_add(1);
-    if (block >= num_clusters) break;
-    if (Status status = runner->run(block); !status.ok()) fail(block, std::move(status));
+    const uint64_t cluster = job.next.fetch_add(1);
+    if (cluster >= num_clusters) break;
+    if (Status status = runner->run(cluster); !status.ok()) fail(cluster, std::move(status));
+    job.reports.add(cluster, runner->take_reports());
     instructions += runner->instructions();
   }
   runner->finish();
@@ -106,7 +107,7 @@ Status WorkerPool::run(const LaunchContext& launch, uint64_t& instructions) {
     done_.wait(lock, [&job] { return job.working == 0; });
   }
   instructions += job.instructions;
-  return job.status;
+  return job.reports.result(job.failed_cluster, std::move(job.status));
 }
 
 }  // namespace lssar::vdev

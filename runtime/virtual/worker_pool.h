@@ -24,8 +24,9 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Runs every block and waits. On failure no new blocks are begun, and the Status is that of the
-  // first block, in the grid's order, that failed. Adds to `instructions` in either case.
+  // Runs every cluster and waits. After a fault no new clusters are begun, and the Status is that
+  // of the first one, in the grid's order, that failed. Reports stop nothing: see LaunchReports.
+  // Adds to `instructions` in either case.
   Status run(const LaunchContext& launch, uint64_t& instructions);
 
  private:
@@ -36,8 +37,9 @@ class WorkerPool {
     std::atomic<uint64_t> instructions = 0;
     int working = 0;  // threads; guarded by the pool's mutex
     std::mutex mutex;
-    uint64_t failed_block = ~uint64_t{0};
+    uint64_t failed_cluster = ~uint64_t{0};
     Status status;
+    LaunchReports reports;
   };
   void work(Job& job);
   void worker_loop();
