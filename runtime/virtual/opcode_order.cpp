@@ -39,6 +39,7 @@ constexpr std::string_view kNames[] = {
     "createpolicy.cvt",
     "createpolicy.fractional",
     "createpolicy.range",
+    "cvt.pack",
     "cvta.to",
     "div.full",
     "dp2a.hi",

@@ -1,6 +1,7 @@
 // Integer instructions against scalar C++.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -51,6 +52,15 @@ uint64_t insert(uint64_t a, uint64_t b, int bits, unsigned pos, unsigned len) {
   }
   return b;
 }
+// As the PTX ISA has it: b's bits, a's above them, then those of c.
+uint64_t packed(int bits, int64_t least, int64_t most, int64_t a, int64_t b, uint64_t c) {
+  const uint64_t mask = (uint64_t{1} << bits) - 1;
+  const auto part = [&](int64_t x) {
+    return static_cast<uint64_t>(std::clamp(x, least, most)) & mask;
+  };
+  return (part(b) | part(a) << bits | c << 2 * bits) & 0xffffffffu;
+}
+
 uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
   const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
   uint32_t result = 0;
@@ -254,6 +264,15 @@ const LaneCase kCases[] = {
     CASE("bfind.u64 $0, $1;", "wl", highest(a, 64)),
     CASE("bfind.shiftamt.u32 $0, $1;", "ww", a == 0 ? ~uint64_t{0} : 31 - highest(a, 32)),
     CASE("prmt.b32 $0, $1, $2, $3;", "wwww", permute(u32(a), u32(b), u32(c))),
+    CASE("cvt.pack.sat.s8.s32.b32 $0, $1, $2, $3;", "wwww",
+         packed(8, -128, 127, s32(a), s32(b), c)),
+    CASE("cvt.pack.sat.u8.s32.b32 $0, $1, $2, $3;", "wwww", packed(8, 0, 255, s32(a), s32(b), c)),
+    CASE("cvt.pack.sat.s4.s32.b32 $0, $1, $2, $3;", "wwww", packed(4, -8, 7, s32(a), s32(b), c)),
+    CASE("cvt.pack.sat.u4.s32.b32 $0, $1, $2, $3;", "wwww", packed(4, 0, 15, s32(a), s32(b), c)),
+    CASE("cvt.pack.sat.s2.s32.b32 $0, $1, $2, $3;", "wwww", packed(2, -2, 1, s32(a), s32(b), c)),
+    CASE("cvt.pack.sat.u2.s32.b32 $0, $1, $2, $3;", "wwww", packed(2, 0, 3, s32(a), s32(b), c)),
+    CASE("cvt.pack.sat.s16.s32 $0, $1, $2;", "www", packed(16, -32768, 32767, s32(a), s32(b), 0)),
+    CASE("cvt.pack.sat.u16.s32 $0, $1, $2;", "www", packed(16, 0, 65535, s32(a), s32(b), 0)),
     CASE("prmt.b32 $0, $1, $2, 0x7632;", "www", permute(u32(a), u32(b), 0x7632)),
     CASE("lop3.b32 $0, $1, $2, $3, 0xe8;", "wwww", lookup(u32(a), u32(b), u32(c), 0xe8)),
     CASE("lop3.b32 $0, $1, $2, $3, 0x6a;", "wwww", lookup(u32(a), u32(b), u32(c), 0x6a)),

@@ -138,7 +138,38 @@ struct BytesToHalves {
     "cvt.rn.relu.f16x2." type, Bind::kAlu, "wh", unary<BytesToHalves<F, true>, u32, u16>    \
   }
 
+// cvt.pack: two integers, saturated to kBits, a above b; what c has goes above them.
+template <u32 kBits, bool kSigned>
+struct PackSaturated {
+  static constexpr s32 kLeast = kSigned ? -(1 << (kBits - 1)) : 0;
+  static constexpr s32 kMost = (1 << (kBits - (kSigned ? 1 : 0))) - 1;
+  static u32 part(s32 x) {
+    const s32 fits = x < kLeast ? kLeast : x > kMost ? kMost : x;
+    return static_cast<u32>(fits) & ((1u << kBits) - 1);
+  }
+  static u32 apply(s32 a, s32 b) { return part(a) << kBits | part(b); }
+  static u32 apply(s32 a, s32 b, u32 c) { return c << 2 * kBits | apply(a, b); }
+};
+#define PACK(type, bits, is_signed)                                 \
+  {                                                                 \
+    "cvt.pack.sat." type ".s32.b32", Bind::kAlu, "wwww",            \
+        ternary<PackSaturated<bits, is_signed>, u32, s32, s32, u32> \
+  }
+#define PACK_HALVES(type, is_signed)                        \
+  {                                                         \
+    "cvt.pack.sat." type ".s32", Bind::kAlu, "www",         \
+        binary<PackSaturated<16, is_signed>, u32, s32, s32> \
+  }
+
 const Row kRows[] = {
+    PACK("s8", 8, true),
+    PACK("u8", 8, false),
+    PACK("s4", 4, true),
+    PACK("u4", 4, false),
+    PACK("s2", 2, true),
+    PACK("u2", 2, false),
+    PACK_HALVES("s16", true),
+    PACK_HALVES("u16", false),
     FROM_FLOAT(".rn", 0),
     FROM_FLOAT(".rz", kRz),
     FROM_FLOAT(".rn.relu", kRelu),
