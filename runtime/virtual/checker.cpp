@@ -194,6 +194,12 @@ void Checker::use_mbarrier(Warp& warp, const Op& op, uint32_t lanes, Mbarrier& b
   }
   const Who who = {warp, op, knowledge(warp), lowest_bit(lanes), stamp, false, true};
   read_words(who, rank, word, 2, kAllBytes);
+  if (rank == warp.cta->rank) return;
+  Seen own;
+  own.floor = by == kWholeWarp ? stamp_time(stamp) + 1 : 0;
+  own.last = by == kWholeWarp ? 0 : stamp_time(stamp);
+  own.lanes = by == kWholeWarp ? 0 : 1u << by;
+  barrier.made[warp.agent].join(own);
 }
 
 void Checker::use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier) {
@@ -243,6 +249,12 @@ void Checker::phase_completed(Mbarrier& barrier) {
   seen.floor = time_of(barrier);
   barrier.completed.seen[barrier.agent].join(seen);
   note_time(seen.floor);
+  barrier.made_before.join(barrier.made);
+  barrier.made.clear();
+}
+
+void Checker::saw_phase(const Warp& warp, const Mbarrier& barrier) {
+  if (barrier.cta == warp.cta) block_ends_[warp.cta->rank].made.join(barrier.made_before);
 }
 
 std::string Checker::describe(Stamp stamp, bool writes) const {

@@ -99,6 +99,9 @@ class Checker {
   void issued_for(Warp& warp, uint32_t lanes, Mbarrier& barrier);
   void inval_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
   void phase_completed(Mbarrier& barrier);
+  // A warp finds a phase complete: what other blocks did to the barrier for it has been done, even
+  // where they released nothing by it.
+  void saw_phase(const Warp& warp, const Mbarrier& barrier);
 
   // Asynchronous operations. An agent's operations complete in the order of their times.
   uint32_t add_agent();
@@ -157,7 +160,8 @@ class Checker {
   // What the end of a block and setmaxnreg are checked by.
   struct BlockEnd {
     bool ended = false;
-    SyncClock seen;  // by its warps that have ended
+    SyncClock seen;    // by its warps that have ended
+    VectorClock made;  // operations on its mbarriers whose phases its warps have seen
   };
   struct RegisterUse {
     const Op* op = nullptr;  // the last setmaxnreg

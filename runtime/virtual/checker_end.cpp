@@ -8,6 +8,7 @@
 namespace lssar::vdev {
 namespace {
 constexpr uint32_t kWordBytes = 4;
+constexpr uint32_t kBarrierBytes = 8;
 constexpr uint32_t kWarpsPerGroup = 4;
 }  // namespace
 
@@ -27,6 +28,11 @@ void Checker::check_user(Warp& warp, const Op& op, uint32_t word, Stamp stamp, b
   const uint32_t agent = stamp_agent(stamp);
   const bool own = is_generic(stamp) && agent % num_warps_ / per_block == rank;
   if (own || seen.covers(agent, stamp_time(stamp), stamp_lane(stamp))) return;
+  const uint32_t barrier = word * kWordBytes & ~(kBarrierBytes - 1);
+  if (!writes && runner_.mbarriers().find(rank, barrier) != nullptr &&
+      block_ends_[rank].made.covers(agent, stamp_time(stamp), stamp_lane(stamp))) {
+    return;
+  }
   const uint32_t index = stamp_op(stamp);
   report(ReportKind::kAsync, warp, op,
          fmt::format("the block ends, but its shared address {:#x}, which {}, may be in use: "

@@ -104,6 +104,7 @@ void wait(Warp& warp, const Op& op, bool may_fail, Done done) {
     Checker* checker = runner.checker();
     if (here != 0 && checker != nullptr && (op.flags & kGenericRelaxed) == 0) {
       checker->acquire(warp, here, barrier.completed);
+      checker->saw_phase(warp, barrier);
     }
   }
   in.set_mask(0, warp.mask, complete);

@@ -32,6 +32,8 @@ struct Mbarrier {
   uint32_t init_thread = 0;  // agent * 32 + lane
   SyncClock arriving;        // strict: seen by those that came in this phase
   SyncClock completed;       // strict: seen by those that came in earlier phases
+  VectorClock made;          // strict: operations of other blocks on it, in this phase
+  VectorClock made_before;   // strict: those of earlier phases
 };
 
 class MbarrierTable {

@@ -117,6 +117,36 @@ TEST(StrictPatterns, AFencedBarrierIsSeenThroughARelaxedArrivalOfTheCluster) {
       {.blocks = 2});
 }
 
+// Each block completes the other's transactions and ends when its own are complete, with
+// `operation` as the one that counts.
+std::string bytes_of_the_other_block(const std::string& operation, const std::string& wait) {
+  return "@%g mbarrier.init.shared::cta.b64 [%s], 1; @%g fence.mbarrier_init.release.cluster;\n"
+         "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;\n"
+         "mov.u32 %r3, %cluster_ctarank; xor.b32 %r4, %r3, 1;\n"
+         "mapa.shared::cluster.u32 %r5, %s, %r4;\n"
+         "@%g mbarrier.arrive.expect_tx.shared::cta.b64 _, [%s], 64;\n" +
+         operation + wait;
+}
+constexpr const char* kCompleteTx =
+    "@%g mbarrier.complete_tx.shared::cluster.relaxed.cluster.b64 [%r5], 64;\n";
+constexpr const char* kWaitForPhase =
+    "W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%s], 0; @!%p2 bra W;\n";
+
+TEST(StrictPatterns, WhoSeesAPhaseKnowsThatItsOperationsWereMade) {
+  expect_none(bytes_of_the_other_block(kCompleteTx, kWaitForPhase), {.blocks = 2, .threads = 32});
+}
+
+TEST(StrictPatterns, AnOperationOnABarrierOfABlockThatDoesNotWaitMayComeTooLate) {
+  expect_report("may be in use", bytes_of_the_other_block(kCompleteTx, ""),
+                {.blocks = 2, .threads = 32});
+}
+
+TEST(StrictPatterns, ACompleteTxHandsOnNothingElse) {
+  const std::string store = "@%g st.shared::cluster.u32 [%r5+16], 5;\n";
+  expect_report("may be in use", bytes_of_the_other_block(store + kCompleteTx, kWaitForPhase),
+                {.blocks = 2, .threads = 32});
+}
+
 TEST(StrictPatterns, AReleaseIsAcquiredThroughSharedMemory) {
   expect_none(
       "mov.u32 %r0, 0; @%g st.shared.u32 [%s], %r0; bar.sync 0;\n"
