@@ -49,16 +49,18 @@ bool edit_line(std::string& line, const Edit& edit) {
 }  // namespace
 
 std::string extract_entry(std::string_view module, std::string_view entry) {
-  const std::string_view begin_word = ".visible .entry ";
-  const size_t header_end = module.find(begin_word);
-  for (size_t at = header_end; at != std::string_view::npos; at = module.find(begin_word, at + 1)) {
+  // Before it on its line there may be a linkage: ".visible", ".weak".
+  const std::string_view begin_word = ".entry ";
+  const auto line_of = [&](size_t at) { return module.rfind('\n', at) + 1; };
+  const size_t first = module.find(begin_word);
+  for (size_t at = first; at != std::string_view::npos; at = module.find(begin_word, at + 1)) {
     const std::string_view rest = module.substr(at + begin_word.size());
     if (!rest.starts_with(entry) || rest.size() == entry.size() || rest[entry.size()] != '(') {
       continue;
     }
-    const size_t end = end_of_entry(module, at);
-    return std::string(module.substr(0, header_end)) + std::string(module.substr(at, end - at)) +
-           "\n";
+    const size_t begin = line_of(at), end = end_of_entry(module, at);
+    return std::string(module.substr(0, line_of(first))) +
+           std::string(module.substr(begin, end - begin)) + "\n";
   }
   return {};
 }
