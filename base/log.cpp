@@ -32,18 +32,21 @@ void write_to_stderr(LogLevel level, std::string_view message) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+void use_stderr(LogLevel level, Sink* s) {
+  s->callback = write_to_stderr;
+  s->level = static_cast<int>(level);
+}
+
 // A word that is none would leave its user waiting for messages: it is said, there.
 void read_environment(const char* wanted, Sink* s) {
   if (wanted[0] == '\0' || std::strcmp(wanted, "none") == 0) return;
   for (const LogLevel level : kLevels) {
     if (std::strcmp(wanted, log_level_name(level)) != 0) continue;
-    s->callback = write_to_stderr;
-    s->level = static_cast<int>(level);
+    use_stderr(level, s);
     return;
   }
-  write_to_stderr(LogLevel::kWarning,
-                  std::string("LSSAR_LOG = ") + wanted +
-                      ": allowed are none, error, warning, info, debug, trace");
+  write_to_stderr(LogLevel::kWarning, std::string("LSSAR_LOG = ") + wanted +
+                                          ": allowed are none, error, warning, info, debug, trace");
 }
 
 Sink& sink() {
@@ -59,13 +62,25 @@ Sink& sink() {
 
 const char* log_level_name(LogLevel level) {
   switch (level) {
-    case LogLevel::kError: return "error";
-    case LogLevel::kWarning: return "warning";
-    case LogLevel::kInfo: return "info";
-    case LogLevel::kDebug: return "debug";
-    case LogLevel::kTrace: return "trace";
+    case LogLevel::kError:
+      return "error";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kTrace:
+      return "trace";
   }
   return "unknown";
+}
+
+void set_default_log_level(LogLevel level) {
+  Sink& s = sink();
+  const char* const wanted = std::getenv("LSSAR_LOG");
+  std::lock_guard lock(s.mutex);
+  if (wanted == nullptr || wanted[0] == '\0') use_stderr(level, &s);
 }
 
 void set_log_callback(LogCallback callback, LogLevel level) {

@@ -23,6 +23,10 @@ using LogCallback = std::function<void(LogLevel, std::string_view message)>;
 // This replaces what LSSAR_LOG asked for.
 void set_log_callback(LogCallback callback, LogLevel level);
 
+// Where LSSAR_LOG does not say it, messages up to and including `level` go to standard error. For
+// programs, before anything else of the library is used; without, they go nowhere.
+void set_default_log_level(LogLevel level);
+
 // LSSAR_LOG=none|error|warning|info|debug|trace, read once, sends messages to standard error.
 bool log_enabled(LogLevel level);
 void log(LogLevel level, std::string_view message);

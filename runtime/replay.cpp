@@ -69,10 +69,18 @@ std::string prepare_command(const PreparedKernel& kernel, const Problem& problem
 
 }  // namespace
 
+std::string prepare_summary(const PreparedKernel& kernel, Engine& engine,
+                            const std::string& reason) {
+  return fmt::format("{} on {}; schedule: {}; {}; key {}", kernel.source.name,
+                     engine.device().info().name, reason, image_origin_text(kernel), kernel.key);
+}
+
+std::string prepare_command(const PreparedKernel& kernel, Engine& engine) {
+  return prepare_command(kernel, kernel.problem, engine);
+}
+
 std::string prepare_line(const PreparedKernel& kernel, Engine& engine, const std::string& reason) {
-  return fmt::format("{} on {}; schedule: {}; {}; key {}: {}", kernel.source.name,
-                     engine.device().info().name, reason, image_origin_text(kernel), kernel.key,
-                     prepare_command(kernel, kernel.problem, engine));
+  return prepare_summary(kernel, engine, reason) + ": " + prepare_command(kernel, engine);
 }
 
 std::string execute_line(const PreparedKernel& kernel, Engine& engine, const Sizes& sizes) {

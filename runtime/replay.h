@@ -15,6 +15,11 @@ namespace lssar {
 // of that key, given the compiler and the version of lssar that this one had.
 std::string prepare_line(const PreparedKernel& kernel, Engine& engine, const std::string& reason);
 
+// The two parts of that line.
+std::string prepare_summary(const PreparedKernel& kernel, Engine& engine,
+                            const std::string& reason);
+std::string prepare_command(const PreparedKernel& kernel, Engine& engine);
+
 // "lssar_forward_bf16_d64, key 0123: lssar verify --pass forward ...": the kernel, with the sizes
 // of the call and numbers of the command's own.
 std::string execute_line(const PreparedKernel& kernel, Engine& engine, const Sizes& sizes);

@@ -37,6 +37,12 @@ endforeach()
 
 run(${prefix}/bin/lssar --version)
 expect_output("^${VERSION}\n$")
+foreach(made share/man/man1/lssar.1 share/bash-completion/completions/lssar)
+  file(SIZE ${prefix}/${made} size)
+  if(size LESS 1000)
+    message(FATAL_ERROR "${made} has ${size} bytes")
+  endif()
+endforeach()
 
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${PROJECT} -B ${FOLDER}/build -DCMAKE_C_COMPILER=${CC}
   -DCMAKE_PREFIX_PATH=${prefix})

@@ -106,6 +106,27 @@ TEST(Doctor, NamesCompilersDevicesAndCache) {
   }
 }
 
+TEST(Doctor, NamesWhatElseTheCommandUses) {
+  const CommandRunner command;
+  const CommandResult text =
+      command.run({"doctor"}, {"LSSAR_NVDISASM=none", "LSSAR_TUNE_WORKER=/nowhere/worker",
+                               "LSSAR_TUNING_TABLE=" + command.path("tuning.jsonl")});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  for (const char* part : {"\n  worker       not found: ", "/nowhere/worker",
+                           "\n  disassembler not found: ", "tuning.jsonl, not there yet",
+                           "\n  LSSAR_NVDISASM=none\n"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
+  }
+  const CommandResult json = command.run({"doctor", "--json"}, {"LSSAR_TUNING_TABLE=none"});
+  const auto report = nlohmann::json::parse(json.out, nullptr, false);
+  ASSERT_TRUE(report.is_object()) << json.out;
+  EXPECT_EQ(report["can_compile"], true);
+  EXPECT_EQ(report["can_run"], true);
+  EXPECT_EQ(report["environment"]["LSSAR_TUNING_TABLE"], "none");
+  EXPECT_EQ(report["compilers"].size(), 2u);
+  EXPECT_FALSE(report["tune_worker"]["path"].empty());
+}
+
 TEST(Doctor, SaysHowToGetWhatIsMissing) {
   const CommandRunner command;
   const CommandResult result = command.run({"doctor"}, {"LSSAR_NVRTC_PATH=none"});
@@ -145,6 +166,66 @@ TEST(Verify, LengthsOfZeroAreFine) {
   const CommandResult result = command.run(
       {"verify", "--seq", "5", "--seq-k", "0", "--head-dim", "32", "--device", "virtual"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+}
+
+TEST(Verify, AsJson) {
+  const CommandRunner command;
+  const CommandResult result =
+      command.run({"verify", "--seq", "16", "--head-dim", "32", "--seed", "3", "--data", "peaky",
+                   "--device", "virtual", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << result.out;
+  EXPECT_EQ(json["passed"], true);
+  EXPECT_EQ(json["problem"]["seq_q"], 16);
+  EXPECT_EQ(json["seed"], 3);
+  EXPECT_EQ(json["data"], "peaky");
+  EXPECT_EQ(json["tensors"][0]["tensor"], "o");
+  EXPECT_EQ(json["passes"][0]["key"].get<std::string>().size(), 64u);
+}
+
+TEST(Prepare, AsJson) {
+  const CommandRunner command;
+  const CommandResult result =
+      command.run({"prepare", "--head-dim", "32", "--causal", "--device", "virtual", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << result.out;
+  EXPECT_EQ(json["kernel"], "lssar_forward_bf16_d32_p15_causal");
+  EXPECT_EQ(json["key"].get<std::string>().size(), 64u);
+  EXPECT_EQ(json["problem"]["causal"], true);
+  EXPECT_NE(json["command"].get<std::string>().find("lssar prepare --pass forward"),
+            std::string::npos);
+}
+
+// The same numbers as files of the same seed would give: they are those of lssar capture.
+TEST(Run, OfRandomInputsNeedsNoFiles) {
+  const CommandRunner command;
+  const std::vector<std::string> problem = {"--pass", "backward",   "--seq",    "24",     "--heads",
+                                            "2",      "--head-dim", "32",       "--seed", "5",
+                                            "--data", "peaky",      "--device", "virtual"};
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), problem.begin(), problem.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const CommandResult random = command.run(with({"run", "--random"}, {"--out", command.path("r")}));
+  ASSERT_EQ(random.exit_code, 0) << random.err;
+  const std::string file = command.path("case.lssar");
+  ASSERT_EQ(command.run(with({"capture"}, {"--inputs", "-o", file})).exit_code, 0);
+  ASSERT_EQ(command.run({"replay", file, "--extract", command.path("parts")}).exit_code, 0);
+  for (const std::string name : {"q", "k", "v"}) {
+    const std::string mine = read_text(command.path("r") + "/d" + name + ".npy");
+    EXPECT_FALSE(mine.empty());
+    EXPECT_TRUE(mine == read_text(command.path("parts/outputs/grad_" + name + ".npy"))) << name;
+  }
+  EXPECT_EQ(command.run(with({"run", "--random"}, {})).exit_code, 0);  // nothing is kept
+  for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{
+           {"run", "--seq", "8", "--device", "virtual"},
+           {"run", "--random", "--device", "virtual"},
+           {"run", "--random", "--q", file, "--k", file, "--v", file}}) {
+    EXPECT_EQ(command.run(bad).exit_code, 2);
+  }
 }
 
 // The files of a golden case go through the command; its results are compared like everybody's.

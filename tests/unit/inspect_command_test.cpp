@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -14,10 +15,11 @@ namespace lssar {
 namespace {
 
 using testing::HasSubstr;
+using Environment = std::vector<std::string>;
 using testing::Not;
 
 std::vector<std::string> inspect(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"inspect", "--head-dim", "64",   "--device",
+  std::vector<std::string> arguments = {"inspect", "--head-dim", "64",    "--device",
                                         "virtual", "--target",   "sm_80", "--causal"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
@@ -117,6 +119,32 @@ TEST(InspectCommand, AKeyOfTheCacheIsAKernel) {
   const CommandResult none = command.run({"inspect", std::string(64, '0'), "--device", "virtual"});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.err, HasSubstr("no such entry"));
+}
+
+// `lssar cache ls` prints 16 digits.
+TEST(InspectCommand, TheFirstDigitsOfAKeyAreEnoughWhereTheyAreOneKernels) {
+  const CommandRunner command;
+  const Environment cache = {"LSSAR_CACHE_DIR=" + command.path("keys")};
+  ASSERT_EQ(command.run(inspect({"--no-count"}), cache).exit_code, 0);
+  const std::string listed = command.run({"cache", "ls"}, cache).out;
+  const CommandResult one =
+      command.run({"inspect", listed.substr(0, 16), "--device", "virtual", "--no-count"}, cache);
+  EXPECT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("lssar_forward_bf16_d64_p15_causal, key "));
+  // Two entries that begin alike.
+  const std::string key =
+      nlohmann::json::parse(command.run({"cache", "ls", "--json"}, cache).out)[0]["key"];
+  const std::string twin = key.substr(0, 60) + (key.ends_with("beef") ? "feed" : "beef");
+  std::filesystem::copy_file(command.path("keys/entries/" + key),
+                             command.path("keys/entries/" + twin));
+  const CommandResult two =
+      command.run({"inspect", key.substr(0, 16), "--device", "virtual", "--no-count"}, cache);
+  EXPECT_EQ(two.exit_code, 2);
+  EXPECT_THAT(two.err, HasSubstr("2 entries of the binary cache begin so: "));
+  EXPECT_THAT(two.err, HasSubstr(key));
+  EXPECT_THAT(two.err, HasSubstr(twin));
+  EXPECT_EQ(command.run({"inspect", "0000", "--device", "virtual", "--no-count"}, cache).exit_code,
+            2);
 }
 
 TEST(InspectCommand, WithoutADisassemblerItSaysHowToGetOne) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "codegen/numerics.h"
@@ -144,6 +145,19 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
                                        const AttentionInputs& inputs) {
   CallMemory memory(engine.shared_device());
   return run_attention(engine, problem, sizes, schedules, inputs, memory);
+}
+
+nlohmann::json report_json(const std::vector<PassReport>& passes) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const PassReport& pass : passes) {
+    list.push_back({{"kernel", pass.kernel->source.name},
+                    {"key", pass.kernel->key},
+                    {"override", pass.kernel->override_path},
+                    {"image", image_origin_text(*pass.kernel)},
+                    {"run_ms", pass.run_ms},
+                    {"runs", pass.num_runs}});
+  }
+  return list;
 }
 
 void print_report(Engine& engine, const std::vector<PassReport>& passes) {

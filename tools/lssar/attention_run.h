@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "base/status.h"
 #include "codegen/kernel.h"
 #include "codegen/problem.h"
@@ -46,6 +48,10 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
 
 // The log's line of a kernel that a command has prepared.
 void log_prepared(const PreparedKernel& kernel, Engine& engine, bool schedule_given);
+
+// Of each pass: kernel, image, where it came from, time. An "override" is a file that was used
+// instead of what is generated.
+nlohmann::json report_json(const std::vector<PassReport>& passes);
 
 // One line per pass: device, compiler, where the kernel came from, how long it took.
 void print_report(Engine& engine, const std::vector<PassReport>& passes);

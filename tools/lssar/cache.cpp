@@ -7,6 +7,7 @@
 #include "cache/node_locks.h"
 #include "tools/lssar/cache_places.h"
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/number_option.h"
 #include "tools/lssar/subcommands.h"
 
 namespace lssar::command {
@@ -122,13 +123,15 @@ CLI::App* add_one(CLI::App* sub, const char* name, const char* what,
 }
 
 void add_places(CLI::App* one, const std::shared_ptr<CacheCommandOptions>& options) {
-  one->add_option("PATH", options->path, "a cache directory or a pack (default: the directory)");
+  one->add_option("PATH", options->path, "a cache directory or a pack (default: the directory)")
+      ->type_name("PATH");
 }
 
 void add_copies(CLI::App* one, const std::shared_ptr<CacheCommandOptions>& options,
                 const char* what) {
-  one->add_option("PACK", options->pack, what)->required();
-  one->add_option("--target", options->target, "only kernels of this architecture, e.g. sm_90a");
+  one->add_option("PACK", options->pack, what)->required()->type_name("PACK");
+  one->add_option("--target", options->target, "only kernels of this architecture, e.g. sm_90a")
+      ->type_name("ARCH");
 }
 
 }  // namespace
@@ -147,7 +150,8 @@ void add_cache(CLI::App& app, Action* action) {
   sub->fallthrough();
   sub->add_option("--dir", options->directory,
                   "the cache directory (default: LSSAR_CACHE_DIR, else $XDG_CACHE_HOME/lssar, else "
-                  "~/.cache/lssar)");
+                  "~/.cache/lssar)")
+      ->type_name("DIR");
 
   add_places(add_one(sub, "ls", "The kernels, a line each, the last used first", options, action,
                      list_cache),
@@ -163,10 +167,18 @@ void add_cache(CLI::App& app, Action* action) {
   CLI::App* prune =
       add_one(sub, "prune", "Remove what was not used for long, and crashed writers' files",
               options, action, prune_cache);
-  prune->add_option("--max-size", options->max_size,
-                    "the least recently used go until this is left: bytes, or with K, M, G, T "
-                    "(default 1G)");
-  prune->add_option("--older-than", options->older_than_days, "so do all not used for DAYS");
+  prune
+      ->add_option("--max-size", options->max_size,
+                   "the least recently used go until this is left: bytes, or with K, M, G, T "
+                   "(default 1G)")
+      ->type_name("SIZE");
+  add_parsed(*prune, "--older-than", "so do all not used for DAYS",
+             [options](const std::string& text) -> Status {
+               const Status status = parse_number(text, &options->older_than_days);
+               if (status.ok() && options->older_than_days >= 0) return {};
+               return invalid_argument("allowed are 0 and more days");
+             })
+      ->type_name("DAYS");
   prune->add_flag("--all", options->all, "everything, what was used a moment ago too");
 
   CLI::App* to_pack = add_one(sub, "export", "Write the good kernels into one file, a pack",

@@ -94,7 +94,6 @@ Result<int> prune_cache(const CacheCommandOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(limits.max_bytes, parse_size(options.all ? "0" : options.max_size));
   limits.kept_bytes = limits.max_bytes;
   const double old_ns = options.older_than_days * kNsPerDay;
-  if (!(old_ns >= 0)) return invalid_argument("--older-than: allowed are 0 and more days");
   if (old_ns < 0x1p63) limits.old_ns = static_cast<int64_t>(old_ns);
 
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<DiskLayer> layer, open_directory(options));

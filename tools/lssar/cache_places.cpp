@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "cache/location.h"
-#include "tools/lssar/standard_streams.h"
+#include "tools/lssar/terminal.h"
 
 namespace lssar::command {
 namespace {
@@ -80,6 +80,6 @@ void print_json(const nlohmann::json& json) {
   fmt::print("{}\n", json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void print_problem(const std::string& text) { tell("lssar: {}\n", text); }
+void print_problem(const std::string& text) { print_message(stderr, "lssar: " + text); }
 
 }  // namespace lssar::command

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "codegen/random_inputs.h"
 #include "runtime/capture.h"
 #include "tools/lssar/attention_run.h"
+#include "tools/lssar/data_options.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/input_files.h"
 #include "tools/lssar/message_stream.h"
@@ -21,9 +21,8 @@ struct CaptureOptions {
   ScheduleOptions schedule;
   ExecutionOptions execution;
   InputFiles files;
+  DataOptions data;
   bool inputs = false;
-  uint64_t seed = 1;
-  std::string data = "gauss";
   std::string output;
 };
 
@@ -53,16 +52,14 @@ Result<Call> call_of_files(const CaptureOptions& options) {
 Result<Call> call_of(const CaptureOptions& options) {
   if (options.files.given()) return call_of_files(options);
   Call call;
-  LSSAR_ASSIGN_OR_RETURN(const InputKind kind, parse_input_kind(options.data));
+  LSSAR_ASSIGN_OR_RETURN(const InputKind kind, options.data.kind());
   LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem());
   LSSAR_ASSIGN_OR_RETURN(call.sizes, options.problem.sizes());
   call.data = input_kind_name(kind);
-  call.seed = options.seed;
+  call.seed = options.data.seed();
   call.has_inputs = options.inputs;
   if (!options.inputs) return call;
-  RandomInputs random = random_inputs(call.problem, call.sizes, kind, options.seed);
-  call.inputs = {std::move(random.q), std::move(random.k), std::move(random.v),
-                 std::move(random.grad_o)};
+  LSSAR_ASSIGN_OR_RETURN(call.inputs, options.data.inputs(call.problem, call.sizes));
   return call;
 }
 
@@ -165,19 +162,16 @@ void add_capture(CLI::App& app, Action* action) {
   CLI::App* sub = app.add_subcommand("capture", "One call as a file, for lssar replay");
   sub->add_option("-o,--output", options->output,
                   "the file, which by custom ends with .lssar; -: standard output")
+      ->type_name("FILE")
       ->required();
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
-  options->files.add_to(*sub, false);
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    sub->add_option(name, value, help)->group("Data")->capture_default_str();
-  };
+  options->files.add_to(*sub);
   sub->add_flag("--inputs", options->inputs,
                 "run it on random inputs, and keep these and what came out")
       ->group("Data");
-  add("--seed", options->seed, "of the random inputs");
-  add("--data", options->data, "as of lssar verify");
+  options->data.add_to(*sub);
   sub->footer(
       "\nKeeps problem, schedule, sizes, sources, launches and images; with --inputs, or tensors "
       "from\n"

@@ -48,10 +48,12 @@ void add_emit(CLI::App& app, Action* action) {
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default sm_80)");
   CLI::Option* output = sub->add_option("-o,--output", options->output,
-                                        "write to FILE; -: to standard output, the default");
+                                        "write to FILE; -: to standard output, the default")
+                            ->type_name("FILE");
   sub->add_option("--override", options->override_folder,
                   "write to DIR under the name that LSSAR_OVERRIDE_DIR=DIR makes every later run "
                   "use, and print the path")
+      ->type_name("DIR")
       ->excludes(output);
   sub->footer(
       "\nThe source is one file that compiles on its own.\n\n"

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "tools/lssar/standard_streams.h"
+#include "tools/lssar/terminal.h"
 
 namespace lssar::command {
 
@@ -44,7 +45,9 @@ int report_failure(const Status& status) {
       text.replace(at, next - at, next == text.size() ? "" : text[at - 1] == ':' ? " " : "; ");
     }
   }
-  tell("lssar: {}\n", text);
+  const size_t end = std::min(text.find('\n'), text.size());
+  print_message(stderr, "lssar: " + text.substr(0, end));
+  if (end < text.size()) tell("{}\n", text.substr(end + 1));
   return exit_code_of(status.code());
 }
 

@@ -1,7 +1,11 @@
 #include "tools/lssar/explain_options.h"
 
+#include <limits>
+#include <string>
+
 #include "autotune/tuner.h"
 #include "cache/location.h"
+#include "tools/lssar/number_option.h"
 
 namespace lssar::command {
 namespace {
@@ -19,14 +23,22 @@ void ExplainOptions::add_to(CLI::App& app, const std::string& group, size_t defa
   problem.add_to(app);
   schedule.add_to(app, "architecture to explain for (default: the device's own)");
   execution.add_to(app);
-  const auto add = [&](const std::string& name, auto& value, const std::string& help) {
-    return app.add_option(name, value, help)->group(group)->capture_default_str();
-  };
-  add("--determinism", determinism,
-      "repeatable: gradients have the same bits in every run; any: sums in any order are welcome");
-  add("--table", table,
-      "tuning table (default: LSSAR_TUNING_TABLE, else tuning.jsonl in the cache directory)");
-  add("--shown", shown, "candidates that are listed, the best first");
+  app.add_option(
+         "--determinism", determinism,
+         "repeatable: gradients have the same bits in every run; any: sums in any order are "
+         "welcome")
+      ->type_name("repeatable|any")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--table", table,
+                 "tuning table (default: LSSAR_TUNING_TABLE, else tuning.jsonl in the cache "
+                 "directory)")
+      ->type_name("FILE")
+      ->group(group);
+  add_whole(app, "--shown", shown, "candidates that are listed, the best first", size_t{0},
+            std::numeric_limits<size_t>::max())
+      ->group(group)
+      ->default_str(std::to_string(shown));
   app.add_flag("--no-compile", no_compile, "say nothing that only a compiler knows")->group(group);
 }
 

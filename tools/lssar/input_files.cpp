@@ -45,23 +45,20 @@ Result<int> to_head_dim(const char* option, int64_t dim) {
 
 }  // namespace
 
-void InputFiles::add_to(CLI::App& app, bool required) {
+CLI::Option* InputFiles::add_to(CLI::App& app) {
   const auto add = [&](const char* name, std::string& path, const char* help) {
-    return app.add_option(name, path, help)->group("Files");
+    return app.add_option(name, path, help)->type_name("FILE")->group("Files");
   };
   CLI::Option* const q = add("--q", q_, "[batch, heads, length, dim], float32 .npy");
   CLI::Option* const k = add("--k", k_, "[batch, kv heads, keys, dim]");
   CLI::Option* const v = add("--v", v_, "[batch, kv heads, keys, dv]");
   CLI::Option* const grad_o =
       add("--do", grad_o_, "gradient of o: [batch, heads, length, dv]; backward only");
-  if (required) {
-    for (CLI::Option* const one : {q, k, v}) one->required();
-    return;
-  }
   q->needs(k)->needs(v);  // all of them or none
   k->needs(q);
   v->needs(q);
   grad_o->needs(q);
+  return q;
 }
 
 Result<InputFiles::Content> InputFiles::read() const {

@@ -21,7 +21,8 @@ using Shape = std::array<int64_t, 4>;
 // --q, --k, --v, --do.
 class InputFiles {
  public:
-  void add_to(CLI::App& app, bool required);
+  // Returns --q, which stands for all of them: the others need it.
+  CLI::Option* add_to(CLI::App& app);
 
   bool given() const { return !q_.empty(); }
   bool has_grad_o() const { return !grad_o_.empty(); }

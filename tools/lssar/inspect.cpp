@@ -114,19 +114,23 @@ Result<int> inspect_all(InspectOptions options) {
 void add_inspect(CLI::App& app, Action* action) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* sub = app.add_subcommand("inspect", "A kernel's code, and what its instructions do");
-  sub->add_option("what", options->what,
-                  "a source that lssar emit wrote (edited or not), or a key of the binary cache; "
-                  "else the problem's kernel");
+  sub->add_option(
+         "what", options->what,
+         "a source that lssar emit wrote (edited or not), or a key of the binary cache or its "
+         "first digits (lssar cache ls); else the problem's kernel")
+      ->type_name("KERNEL");
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
   sub->add_option("--view", options->view,
-                  "summary, source, ptx, sass, or side: machine code below the line it is of")
+                  "what is shown; side: machine code below the line it is of")
+      ->type_name("summary|source|ptx|sass|side")
       ->group("Inspection")
       ->capture_default_str();
   sub->add_option("--diff", options->diff,
                   "two variations of the kernel to compare: FIELD=VALUE, several joined by ',' (of "
                   "the problem, of the schedule as forward.block_cols, or target), or FILE.cu")
+      ->type_name("A B")
       ->group("Inspection")
       ->expected(2);
   sub->add_flag("--no-count", options->no_count, "do not run it on the counting virtual device")

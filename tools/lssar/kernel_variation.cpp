@@ -1,6 +1,9 @@
 #include "tools/lssar/kernel_variation.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -8,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "cache/entry_source.h"
 #include "codegen/emitted_file.h"
 
 namespace lssar::command {
@@ -45,16 +49,48 @@ nlohmann::json::json_pointer pointer_of(std::string field) {
 }  // namespace
 
 bool is_cache_key(const std::string& text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
+  constexpr size_t kLeastDigits = 4, kDigits = 2 * std::tuple_size_v<Sha256Digest>;
+  std::error_code error;
+  return text.size() >= kLeastDigits && text.size() <= kDigits &&
+         text.find_first_not_of("0123456789abcdef") == text.npos &&
+         !std::filesystem::exists(text, error);
 }
 
-Result<KernelVariation> kernel_of_key(Store& store, const std::string& key) {
+namespace {
+
+Result<std::string> whole_key(Store& store, const std::string& digits) {
+  std::vector<std::string> places;
+  for (const CacheLayer& layer : store.layers()) {
+    if (layer.problem.empty()) places.push_back(layer.path);
+  }
+  if (!store.directory().empty()) places.push_back(store.directory());
+  std::set<std::string> keys;
+  for (const std::string& place : places) {
+    LSSAR_ASSIGN_OR_RETURN(const auto source, EntrySource::open(posix_file_system(), place));
+    LSSAR_ASSIGN_OR_RETURN(const std::vector<StoredEntry> entries, source->list());
+    for (const StoredEntry& entry : entries) {
+      const std::string key = to_hex(entry.key);
+      if (key.starts_with(digits)) keys.insert(key);
+    }
+  }
+  if (keys.size() == 1) return *keys.begin();
+  if (keys.empty()) {
+    return invalid_argument(
+        fmt::format("key {}: no such entry in the binary cache '{}' (lssar cache ls lists them)",
+                    digits, store.directory()));
+  }
+  return invalid_argument(fmt::format("key {}: {} entries of the binary cache begin so: {}", digits,
+                                      keys.size(), fmt::join(keys, ", ")));
+}
+
+}  // namespace
+
+Result<KernelVariation> kernel_of_key(Store& store, const std::string& digits) {
+  LSSAR_ASSIGN_OR_RETURN(const std::string key, whole_key(store, digits));
   const std::shared_ptr<const CacheEntry> entry = store.find(key);
   if (entry == nullptr) {
-    return invalid_argument(
-        fmt::format("key {}: no such entry in the binary cache '{}' (lssar "
-                    "cache ls lists them)",
-                    key, store.directory()));
+    return invalid_argument(fmt::format(
+        "key {}: its entry in the binary cache cannot be used (lssar cache verify)", key));
   }
   const auto json = nlohmann::json::parse(entry->metadata, nullptr, false);
   if (!json.is_object() || !json.contains("problem") || !json.contains("schedule") ||

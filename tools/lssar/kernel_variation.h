@@ -23,12 +23,13 @@ struct KernelVariation {
   std::optional<KernelSource> source;  // of a file; else it is generated
 };
 
-// 64 hexadecimal digits.
+// 4 to 64 hexadecimal digits, which are no file's name.
 bool is_cache_key(const std::string& text);
 
 // What the generator makes now of the problem, schedule and target that the entry was made of.
-// kInvalidArgument: no such entry, or one that is no kernel's.
-Result<KernelVariation> kernel_of_key(Store& store, const std::string& key);
+// `digits`: its key, or the first ones of it (`lssar cache ls` prints 16). kInvalidArgument: no
+// such entry, several, which are listed, or one that is no kernel's.
+Result<KernelVariation> kernel_of_key(Store& store, const std::string& digits);
 
 Result<KernelVariation> kernel_of_file(const std::string& path);
 

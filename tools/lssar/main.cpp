@@ -7,10 +7,14 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/log.h"
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/help_text.h"
 #include "tools/lssar/interrupt.h"
 #include "tools/lssar/standard_streams.h"
 #include "tools/lssar/subcommands.h"
+#include "tools/lssar/terminal.h"
+#include "tools/lssar/usage_error.h"
 
 namespace {
 
@@ -28,13 +32,17 @@ int parse(CLI::App& app, int argc, char** argv) {
       fmt::print("{}", help.str());
       return lssar::command::kDone;
     }
-    lssar::command::tell("lssar: {} (see lssar --help)\n", error.what());
+    lssar::command::print_message(stderr, "lssar: " + lssar::command::usage_error(app, error));
     return lssar::command::kBadInput;
   }
 }
 
 int run_command(int argc, char** argv) {
+  // Somebody looks at what a command prints: what went wrong in passing is said, unlike a
+  // library's.
+  lssar::set_default_log_level(lssar::LogLevel::kWarning);
   CLI::App app("Generates, compiles, runs and checks CUDA kernels for LSSAR attention.", "lssar");
+  lssar::command::use_help_text(app);
   app.footer("\nExample:\n  lssar verify --pass backward --seq 512 --heads 4\n\n" +
              lssar::command::exit_code_help());
   app.set_version_flag("--version", LSSAR_COMMAND_VERSION);
@@ -55,12 +63,16 @@ int run_command(int argc, char** argv) {
   lssar::command::add_inspect(app, &action);
   lssar::command::add_cache(app, &action);
   lssar::command::add_doctor(app, &action);
+  lssar::command::add_help(app, &action);
+  lssar::command::add_completion(app, &action);
 
   if (const int code = parse(app, argc, argv); code >= 0) return code;
   if (!action) {
-    lssar::command::tell(
+    lssar::command::print_message(
+        stderr,
         "lssar: no subcommand: allowed are emit, prepare, run, verify, capture, replay, sim, "
-        "tune, table, explain, report, inspect, cache and doctor (see lssar --help)\n");
+        "tune, table, explain, report, inspect, cache, doctor, help and completion (see lssar "
+        "--help)");
     return lssar::command::kBadInput;
   }
   try {

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "runtime/engine.h"
 #include "runtime/replay.h"
@@ -9,6 +10,7 @@
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/subcommands.h"
+#include "tools/lssar/terminal.h"
 
 namespace lssar::command {
 namespace {
@@ -17,7 +19,26 @@ struct PrepareOptions {
   ProblemOptions problem;
   ScheduleOptions schedule;
   ExecutionOptions execution;
+  bool json = false;
 };
+
+void print_json(const PreparedKernel& kernel, Engine& engine, bool is_given) {
+  const DeviceInfo& device = engine.device().info();
+  const auto compiler = engine.compiler();
+  const nlohmann::json json = {
+      {"kernel", kernel.source.name},
+      {"key", kernel.key},
+      {"problem", to_json(kernel.problem)},
+      {"schedule", to_json(kernel.schedule)},
+      {"schedule_origin", is_given ? "given" : "built-in default"},
+      {"override", kernel.override_path},
+      {"device", device.name},
+      {"target", device.target.name()},
+      {"compiler", compiler.ok() ? (*compiler)->name() + " " + (*compiler)->version() : ""},
+      {"image", image_origin_text(kernel)},
+      {"command", prepare_command(kernel, engine)}};
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
 
 Result<int> prepare(const PrepareOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
@@ -30,8 +51,13 @@ Result<int> prepare(const PrepareOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
                          engine->prepare(problem, schedule));
   log_prepared(*kernel, *engine, schedule.has_value());
-  if (options.execution.quiet()) return static_cast<int>(kDone);
-  fmt::print("{}\n", prepare_line(*kernel, *engine, schedule ? "given" : "built-in default"));
+  if (options.json) {
+    print_json(*kernel, *engine, schedule.has_value());
+  } else if (!options.execution.quiet()) {
+    print_message(stdout,
+                  prepare_summary(*kernel, *engine, schedule ? "given" : "built-in default"));
+    print_command(stdout, prepare_command(*kernel, *engine));
+  }
   return static_cast<int>(kDone);
 }
 
@@ -43,6 +69,7 @@ void add_prepare(CLI::App& app, Action* action) {
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
+  sub->add_flag("--json", options->json, "print one JSON object instead of text")->group("Output");
   sub->footer(
       "\nPrints the kernel, where it came from, its key in the cache, and this command with every\n"
       "option: what LSSAR_LOG=info prints of each kernel that a program prepares.\n\n"

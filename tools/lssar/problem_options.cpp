@@ -1,10 +1,14 @@
 #include "tools/lssar/problem_options.h"
 
+#include <limits>
+#include <type_traits>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "codegen/json_text.h"
+#include "tools/lssar/number_option.h"
 
 namespace lssar::command {
 namespace {
@@ -36,22 +40,34 @@ Status check_agrees(const char* option, const std::optional<T>& given, const cha
 
 void ProblemOptions::add_to(CLI::App& app) {
   const char* const group = "Problem";
-  const auto add = [&](const std::string& name, auto& value, const std::string& help) {
-    return app.add_option(name, value, help)->group(group);
+  const auto add = [&](const char* name, auto& value, const char* values, const char* help) {
+    return app.add_option(name, value, help)->type_name(values)->group(group);
   };
-  add("--pass", pass_, "forward (default), forward-train, backward, row-sums or weighted-sum");
-  add("--head-dim", head_dim_, "d of q and k: 8 to 256 in steps of 8 (default 64)");
-  add("--head-dim-v", head_dim_v_, "dv of v and o (default: as --head-dim)");
-  add("--seq", seq_q_, "queries per head; 0 or not given: a kernel for run-time lengths");
-  add("--seq-k", seq_k_, "keys per head (default: as --seq)");
-  add("--batch", batch_, "batch entries (default 1)");
-  add("--heads", heads_, "query heads (default 1)");
-  add("--kv-heads", kv_heads_, "heads of k and v; divides --heads (default: as --heads)");
-  add("--p", p_, "power of the re-weighting, 1 to 64; 0 = LSSA (default 15)");
-  add("--alignment", alignment_,
-      "bytes that divide every pointer and stride: 16 (default), 8, 4, 2 as far as elements fit");
-  add("--offset", offset_, "offset of the re-weighting, >= 0 (default 1)");
-  add("--dtype", dtype_, "bf16 (default), fp16 or fp32");
+  // The limits of the type; those of the problem are checked with its other fields.
+  const auto whole = [&](const char* name, auto& value, const char* field, const char* help) {
+    using T = typename std::decay_t<decltype(value)>::value_type;
+    add_whole(app, name, value, help, std::numeric_limits<T>::min(), std::numeric_limits<T>::max(),
+              allowed_whole_numbers(field))
+        ->group(group);
+  };
+  add("--pass", pass_, "forward|forward-train|backward|row-sums|weighted-sum",
+      "what is computed (default forward)");
+  whole("--head-dim", head_dim_, "head_dim", "d of q and k: 8 to 256 in steps of 8 (default 64)");
+  whole("--head-dim-v", head_dim_v_, "head_dim_v", "dv of v and o (default: as --head-dim)");
+  whole("--seq", seq_q_, "seq_q",
+        "queries per head; 0 or not given: a kernel for run-time lengths");
+  whole("--seq-k", seq_k_, "seq_k", "keys per head (default: as --seq)");
+  whole("--batch", batch_, "batch", "batch entries (default 1)");
+  whole("--heads", heads_, "heads", "query heads (default 1)");
+  whole("--kv-heads", kv_heads_, "kv_heads",
+        "heads of k and v; divides --heads (default: as --heads)");
+  whole("--p", p_, "p", "power of the re-weighting, 1 to 64; 0 = LSSA (default 15)");
+  whole("--alignment", alignment_, "alignment",
+        "bytes that divide every pointer and stride: 16 (default), 8, 4, 2 as far as elements fit");
+  add_parsed(app, "--offset", "offset of the re-weighting, >= 0 (default 1)",
+             [this](const std::string& text) { return parse_number(text, &offset_.emplace()); })
+      ->group(group);
+  add("--dtype", dtype_, "bf16|fp16|fp32", "of q, k, v and o (default bf16)");
   CLI::Option* const causal =
       app.add_flag("--causal", causal_, "row i sees keys up to i, aligned at the end")
           ->group(group);
@@ -61,8 +77,10 @@ void ProblemOptions::add_to(CLI::App& app) {
   app.add_flag("--runtime-lengths{both}", runtime_lengths_,
                "a kernel for run-time lengths, whatever --seq says; =q or =k: of one of them")
       ->group(group)
+      ->option_text("[=q|k|both]")
       ->check(CLI::IsMember({"q", "k", "both"}));
-  add("--problem", problem_file_, "JSON file of the problem's fields; options given win over it");
+  add("--problem", problem_file_, "FILE",
+      "JSON file of the problem's fields; options given win over it");
 }
 
 Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
@@ -153,9 +171,10 @@ Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_di
 }
 
 void ScheduleOptions::add_to(CLI::App& app, const std::string& target_help) {
-  app.add_option("--target", target_, target_help)->group("Kernel");
+  app.add_option("--target", target_, target_help)->type_name("ARCH")->group("Kernel");
   app.add_option("--schedule", schedule_,
                  "JSON file of schedule fields, over the default schedule; or the JSON itself")
+      ->type_name("FILE")
       ->group("Kernel");
 }
 
@@ -171,11 +190,12 @@ Result<std::optional<Schedule>> ScheduleOptions::schedule(const Problem& problem
 }
 
 void ExecutionOptions::add_to(CLI::App& app) {
-  app.add_option("--device", device_,
-                 "auto (a GPU if there is one), cuda, virtual; record computes nothing")
+  app.add_option("--device", device_, "auto: a GPU if there is one; record computes nothing")
+      ->type_name("auto|cuda|virtual|record")
       ->group("Execution")
       ->capture_default_str();
-  app.add_option("--compiler", compiler_, "auto (NVRTC if it is found), nvrtc or llvm")
+  app.add_option("--compiler", compiler_, "auto: NVRTC if it is found")
+      ->type_name("auto|nvrtc|llvm")
       ->group("Execution")
       ->capture_default_str();
   app.add_flag("-q,--quiet", quiet_, "do not say what compiled, what ran and how long it took")

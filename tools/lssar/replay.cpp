@@ -7,7 +7,9 @@
 
 #include "runtime/virtual/virtual_device.h"
 #include "tools/lssar/capture_files.h"
+#include "tools/lssar/data_options.h"
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/number_option.h"
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/replay_run.h"
 #include "tools/lssar/replay_text.h"
@@ -21,8 +23,7 @@ struct ReplayOptions {
   ExecutionOptions execution;
   std::string target;
   std::string extract;
-  std::optional<uint64_t> seed;
-  std::optional<std::string> data;
+  DataOptions data;
   ReplayRequest request;
   bool no_reference = false;
   bool json = false;
@@ -48,14 +49,13 @@ Result<std::unique_ptr<Engine>> open_engine(const ReplayOptions& options, const 
 // Inputs that were captured are the same kind of numbers as far as the capture knows.
 Result<ReplayRequest> make_request(const ReplayOptions& options, const Capture& capture) {
   ReplayRequest request = options.request;
-  if (capture.has_inputs() && (options.seed || options.data)) {
+  if (capture.has_inputs() && options.data.is_given()) {
     return invalid_argument(
         "--seed, --data: the capture has inputs of its own; allowed for captures without");
   }
-  const bool is_given = capture.data == "given" && !options.data;
-  LSSAR_ASSIGN_OR_RETURN(
-      request.data, parse_input_kind(is_given ? "gauss" : options.data.value_or(capture.data)));
-  request.seed = options.seed.value_or(is_given ? 1 : capture.seed);
+  const bool is_given = capture.data == "given" && !options.data.has_kind();
+  LSSAR_ASSIGN_OR_RETURN(request.data, options.data.kind(is_given ? "gauss" : capture.data));
+  request.seed = options.data.seed(is_given ? 1 : capture.seed);
   return request;
 }
 
@@ -94,10 +94,6 @@ Result<int> extract(const Capture& capture, const ReplayOptions& options) {
 Result<int> replay_file(const ReplayOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const Capture capture, read_capture(options.file));
   if (!options.extract.empty()) return extract(capture, options);
-  if (options.request.times < 0) {
-    return invalid_argument(
-        fmt::format("--times = {}: allowed are 1 and more", options.request.times));
-  }
   LSSAR_ASSIGN_OR_RETURN(const ReplayRequest request, make_request(options, capture));
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, open_engine(options, capture));
   const Result<Replay> replay = run_replay(*engine, capture, request);
@@ -124,16 +120,16 @@ void add_replay(CLI::App& app, Action* action) {
   auto options = std::make_shared<ReplayOptions>();
   CLI::App* sub = app.add_subcommand("replay", "A captured call done again, checked and timed");
   sub->add_option("file", options->file, "what lssar capture or LSSAR_CAPTURE_DIR wrote")
+      ->type_name("FILE")
       ->required();
   options->execution.add_to(*sub);
-  const auto add = [&](const char* group, const char* name, auto& value, const char* help) {
-    return sub->add_option(name, value, help)->group(group);
-  };
   const auto flag = [&](const char* name, bool& value, const char* help) {
     return sub->add_flag(name, value, help)->group("Replay");
   };
-  add("Execution", "--target", options->target,
-      "architecture to make it for (default: the device's own; virtual: as captured)");
+  sub->add_option("--target", options->target,
+                  "architecture to make it for (default: the device's own; virtual: as captured)")
+      ->type_name("ARCH")
+      ->group("Execution");
   CLI::Option* const recompile =
       flag("--recompile", options->request.recompile,
            "compile the captured source, although the captured image would do");
@@ -144,12 +140,15 @@ void add_replay(CLI::App& app, Action* action) {
        "lay the tensors without gaps, instead of by the captured strides");
   flag("--no-reference", options->no_reference,
        "do not compare with the float64 reference, which is slow for long sequences");
-  add("Replay", "--times", options->request.times,
-      "timed runs (default: 20 on a GPU, 1 on the virtual device)");
-  add("Replay", "--seed", options->seed, "of random inputs, where none were captured");
-  add("Replay", "--data", options->data, "kind of random inputs, as of lssar verify");
-  add("Replay", "--extract", options->extract,
-      "write the capture's parts to DIR and run nothing: JSON, sources, images, tensors (.npy)");
+  add_whole(*sub, "--times", options->request.times,
+            "timed runs (default: 20 on a GPU, 1 on the virtual device)", 1, 1'000'000)
+      ->group("Replay");
+  options->data.add_to(*sub);
+  sub->add_option(
+         "--extract", options->extract,
+         "write the capture's parts to DIR and run nothing: JSON, sources, images, tensors (.npy)")
+      ->type_name("DIR")
+      ->group("Replay");
   flag("--json", options->json, "print one JSON object instead of text");
   sub->footer(
       "\nRuns the captured image where the device has its target, else compiles the captured "

@@ -105,7 +105,7 @@ Result<int> make_report(const ReportOptions& options) {
   const std::string html = report_html(page);
   LSSAR_RETURN_IF_ERROR(write_output_file(output, html, {.replaces = is_named}));
   if (!options.explain.execution.quiet()) {
-    fmt::print(message_stream(output), "{}: {} KB, {} problem{}; open it in a browser\n", output,
+    fmt::print(message_stream(output), "{}: {} KiB, {} problem{}; open it in a browser\n", output,
                (html.size() + 1023) / 1024, page.problems.size(),
                page.problems.size() == 1 ? "" : "s");
   }
@@ -122,9 +122,11 @@ void add_report(CLI::App& app, Action* action) {
   options->explain.add_to(*sub, "Report", kShown);
   sub->add_option("-o,--output", options->output,
                   "the page's file; -: standard output (default: a new report.html)")
+      ->type_name("FILE")
       ->group("Report");
   sub->add_option("--compare", options->compare,
                   "what tools/compare_torch.py measured: times beside softmax attention")
+      ->type_name("FILE")
       ->group("Report");
   sub->footer(
       "\nOne HTML file that needs no network. With --table and no option of a problem: every "

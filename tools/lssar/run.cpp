@@ -10,6 +10,7 @@
 #include "runtime/counters_text.h"
 #include "runtime/virtual/virtual_device.h"
 #include "tools/lssar/attention_run.h"
+#include "tools/lssar/data_options.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/input_files.h"
 #include "tools/lssar/problem_options.h"
@@ -23,7 +24,9 @@ struct RunOptions {
   ScheduleOptions schedule;
   ExecutionOptions execution;
   InputFiles files;
-  std::string output_dir;
+  DataOptions data;
+  bool random = false;
+  std::string output_dir;  // "": the results are not kept
   bool counters = false, json = false;
 };
 
@@ -33,6 +36,7 @@ Status check_pass(const Problem& problem, const RunOptions& options) {
         "pass = forward-train: run writes no saved tensors; allowed are "
         "forward and backward");
   }
+  if (options.random) return {};
   if (problem.pass == Pass::kBackward && !options.files.has_grad_o()) {
     return invalid_argument("--do: not given; pass = backward needs the gradient of o");
   }
@@ -50,14 +54,13 @@ Status make_directory(const std::string& path) {
 }
 
 // All of them or none.
-Status write_outputs(const RunOptions& options, const InputFiles::Content& inputs,
-                     const Problem& problem, const AttentionOutputs& outputs) {
+Status write_outputs(const RunOptions& options, const Sizes& sizes, const Problem& problem,
+                     const AttentionOutputs& outputs) {
   struct Output {
     const char* name;
     int64_t heads, length, dim;
     const std::vector<float>& values;
   };
-  const Sizes& sizes = inputs.sizes;
   const int64_t d = problem.head_dim, dv = problem.head_dim_v;
   const std::vector<Output> files =
       problem.pass == Pass::kForward
@@ -99,16 +102,11 @@ Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options,
 
 void print_json(const RunOptions& options, const Engine& engine,
                 const std::vector<PassReport>& passes) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const PassReport& pass : passes) {
-    list.push_back(
-        {{"kernel", pass.kernel->source.name}, {"run_ms", pass.run_ms}, {"runs", pass.num_runs}});
-  }
   const DeviceInfo& device = engine.device().info();
   nlohmann::json result = {
-      {"device", device.name}, {"target", device.target.name()}, {"passes", std::move(list)}};
+      {"device", device.name}, {"target", device.target.name()}, {"passes", report_json(passes)}};
   if (options.counters) result["counters"] = counters_json(engine.device().kernel_counters());
-  fmt::print("{}\n", result.dump(2));
+  fmt::print("{}\n", result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void print_results(const RunOptions& options, Engine& engine,
@@ -121,23 +119,50 @@ void print_results(const RunOptions& options, Engine& engine,
   if (options.counters) fmt::print("{}", counters_table(engine.device().kernel_counters()));
 }
 
+// A call's problem, sizes and inputs, from files or from --random.
+struct RunCall {
+  Problem problem;
+  Sizes sizes;
+  AttentionInputs inputs;
+};
+
+Result<RunCall> call_of(const RunOptions& options) {
+  RunCall call;
+  if (options.random) {
+    LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem());
+    LSSAR_ASSIGN_OR_RETURN(call.sizes, options.problem.sizes());
+    LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
+    LSSAR_ASSIGN_OR_RETURN(call.inputs, options.data.inputs(call.problem, call.sizes));
+    return call;
+  }
+  if (options.data.is_given())
+    return invalid_argument("--seed, --data: inputs come from files; allowed with --random");
+  if (!options.files.given())
+    return invalid_argument("inputs: none; allowed are --q, --k and --v, or --random");
+  if (options.output_dir.empty()) return invalid_argument("--out: not given; where results go");
+  LSSAR_ASSIGN_OR_RETURN(InputFiles::Content files, options.files.read());
+  LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem_of_files(files.sizes, files.head_dim,
+                                                                        files.head_dim_v));
+  LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
+  call.sizes = files.sizes;
+  call.inputs = std::move(files.tensors);
+  return call;
+}
+
 Result<int> run(const RunOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
-  LSSAR_ASSIGN_OR_RETURN(const InputFiles::Content inputs, options.files.read());
-  LSSAR_ASSIGN_OR_RETURN(
-      const Problem problem,
-      options.problem.problem_of_files(inputs.sizes, inputs.head_dim, inputs.head_dim_v));
-  LSSAR_RETURN_IF_ERROR(check_pass(problem, options));
+  LSSAR_ASSIGN_OR_RETURN(const RunCall call, call_of(options));
   // Before the work: a folder that cannot be made should not cost a compile.
-  LSSAR_RETURN_IF_ERROR(make_directory(options.output_dir));
+  if (!options.output_dir.empty()) LSSAR_RETURN_IF_ERROR(make_directory(options.output_dir));
 
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                          open_engine(options, engine_options));
   LSSAR_ASSIGN_OR_RETURN(
       const AttentionOutputs outputs,
-      run_attention(*engine, problem, inputs.sizes, options.schedule, inputs.tensors));
-  LSSAR_RETURN_IF_ERROR(write_outputs(options, inputs, problem, outputs));
+      run_attention(*engine, call.problem, call.sizes, options.schedule, call.inputs));
+  if (!options.output_dir.empty())
+    LSSAR_RETURN_IF_ERROR(write_outputs(options, call.sizes, call.problem, outputs));
   print_results(options, *engine, outputs.passes);
   return static_cast<int>(kDone);
 }
@@ -147,13 +172,18 @@ Result<int> run(const RunOptions& options) {
 void add_run(CLI::App& app, Action* action) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* sub = app.add_subcommand("run", "Compute attention of .npy files");
-  options->files.add_to(*sub, true);
-  sub->add_option("--out", options->output_dir, "folder for o.npy, or dq.npy, dk.npy and dv.npy")
+  CLI::Option* const q = options->files.add_to(*sub);
+  sub->add_flag("--random", options->random, "random inputs of the sizes given, instead of files")
       ->group("Files")
-      ->required();
+      ->excludes(q);
+  sub->add_option("--out", options->output_dir,
+                  "folder for o.npy, or dq.npy, dk.npy and dv.npy; with --random it may be missing")
+      ->type_name("DIR")
+      ->group("Files");
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
+  options->data.add_to(*sub);
   sub->add_flag("--counters", options->counters,
                 "print instructions, memory traffic and bank conflicts (virtual device only)")
       ->group("Output");
@@ -162,8 +192,9 @@ void add_run(CLI::App& app, Action* action) {
       "\nInputs are rounded to the dtype (nearest, ties to even); outputs are float32. Sizes come\n"
       "from the files; size options, where given, must agree with them.\n\n"
       "Example:\n"
-      "  lssar run --pass backward --causal --p 15 --dtype bf16 \\\n"
-      "    --q q.npy --k k.npy --v v.npy --do do.npy --out results\n\n" +
+      "  lssar run --pass backward --causal --p 15 --dtype bf16 --q q.npy --k k.npy --v v.npy "
+      "--do do.npy --out results\n"
+      "  lssar run --random --seq 512 --heads 4 --causal --device virtual --counters\n\n" +
       exit_code_help());
   sub->callback([options, action] { *action = [options] { return run(*options); }; });
 }

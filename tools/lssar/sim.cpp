@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/number_option.h"
 #include "tools/lssar/sim_report.h"
 #include "tools/lssar/sim_run.h"
 #include "tools/lssar/subcommands.h"
@@ -77,12 +78,12 @@ Result<VirtualOptions> device_options(const SimOptions& options, const std::stri
   VirtualOptions device;
   const std::string name = options.target.empty() ? target_of(ptx) : options.target;
   if (name.empty()) {
-    return device_error(fmt::format("'{}' is not PTX: it has no .target line", options.ptx));
+    return invalid_argument(fmt::format("'{}' is not PTX: it has no .target line", options.ptx));
   }
   Result<Target> target = target_from_name(name);
   if (!target.ok()) {
     if (!options.target.empty()) return target.status().with_context("--target");
-    return device_error(fmt::format("'{}': {}", options.ptx, target.status().message()));
+    return invalid_argument(fmt::format("'{}': {}", options.ptx, target.status().message()));
   }
   device.target = std::move(*target);
   static constexpr Choice<ApproxMode> kApprox[] = {{"nearest", ApproxMode::kNearest},
@@ -149,54 +150,63 @@ Result<int> sim(const SimOptions& options) {
 
 void add_launch_options(CLI::App& sub, SimOptions& options) {
   sub.add_option("kernel", options.ptx, "the PTX")->required()->option_text("KERNEL.ptx");
-  sub.add_option("--entry", options.entry, "the kernel's name")->required();
-  sub.add_option("--grid", options.grid, "blocks: X, X,Y or X,Y,Z")
-      ->group("Launch")
-      ->capture_default_str();
-  sub.add_option("--block", options.block, "threads of a block")->group("Launch")->required();
-  sub.add_option("--cluster", options.cluster, "blocks of a cluster")
-      ->group("Launch")
-      ->capture_default_str();
-  sub.add_option("--shared", options.shared_bytes, "bytes of dynamic shared memory")
-      ->group("Launch")
-      ->capture_default_str();
+  sub.add_option("--entry", options.entry, "the kernel's name")
+      ->required()
+      ->type_name("NAME")
+      ->group("Launch");
+  const auto add = [&](const char* name, std::string& value, const char* help) {
+    return sub.add_option(name, value, help)->type_name("X,Y,Z")->group("Launch");
+  };
+  add("--grid", options.grid, "blocks: X, X,Y or X,Y,Z")->capture_default_str();
+  add("--block", options.block, "threads of a block")->required();
+  add("--cluster", options.cluster, "blocks of a cluster")->capture_default_str();
+  add_whole(sub, "--shared", options.shared_bytes, "bytes of dynamic shared memory (default 0)",
+            uint32_t{0}, std::numeric_limits<uint32_t>::max())
+      ->group("Launch");
   // One value each: what follows it may be the PTX.
   sub.add_option("--arg", options.arguments, "a parameter of the kernel, see below")
+      ->type_name("ARG")
       ->group("Launch")
       ->allow_extra_args(false);
 }
 
 void add_device_options(CLI::App& sub, SimOptions& options) {
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    return sub.add_option(name, value, help)->group("Virtual device");
+  const char* const group = "Virtual device";
+  const auto add = [&](const char* name, std::string& value, const char* values, const char* help) {
+    return sub.add_option(name, value, help)->type_name(values)->group(group);
   };
+  const auto whole = [&](const char* name, auto& value, auto low, auto high, const char* help) {
+    return add_whole(sub, name, value, help, low, high)->group(group);
+  };
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   CLI::Option* const seed =
-      add("--schedule-seed", options.schedule_seed,
-          "order of warps and moments of asynchronous operations; 0: in order, as late as allowed")
-          ->capture_default_str();
-  CLI::Option* const seeds =
-      add("--seeds", options.seeds, "run seeds 0 to N - 1, up to the first with a report")
-          ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20))
-          ->excludes(seed);
+      whole("--schedule-seed", options.schedule_seed, uint64_t{0}, kMost,
+            "order of warps and moments of asynchronous operations; 0, the default: in order, as "
+            "late as allowed");
+  CLI::Option* const seeds = whole("--seeds", options.seeds, uint64_t{1}, uint64_t{1} << 20,
+                                   "run seeds 0 to N - 1, up to the first with a report")
+                                 ->excludes(seed);
   sub.add_flag("--all-seeds", options.all_seeds, "do not stop at a seed with a report")
-      ->group("Virtual device")
+      ->group(group)
       ->needs(seeds);
-  add("--target", options.target, "whose limits apply (default: the PTX's .target)");
-  add("--approx", options.approx, "results of .approx: nearest, highest, lowest or random")
+  add("--target", options.target, "ARCH", "whose limits apply (default: the PTX's .target)");
+  add("--approx", options.approx, "nearest|highest|lowest|random", "results of .approx")
       ->capture_default_str();
-  add("--async", options.async, "asynchronous operations: latest, earliest, random or by-seed")
+  add("--async", options.async, "latest|earliest|random|by-seed",
+      "when asynchronous operations are done")
       ->capture_default_str();
-  add("--elect", options.elect, "lane that elect.sync elects: lowest, or drawn by the seed")
+  add("--elect", options.elect, "lowest|drawn",
+      "lane that elect.sync elects: the lowest, or drawn by the seed")
       ->capture_default_str();
-  add("--threads", options.threads, "threads that run blocks (default: all of the machine)")
-      ->check(CLI::Range(0, 1024));
-  add("--max-instructions", options.max_instructions,
-      "warp instructions after which a block is taken for an endless loop");
+  whole("--threads", options.threads, 0, 1024,
+        "threads that run blocks (default: all of the machine)");
+  whole("--max-instructions", options.max_instructions, uint64_t{0}, kMost,
+        "warp instructions after which a block is taken for an endless loop");
   CLI::Option* const fast =
       sub.add_flag("--fast", options.fast, "no checks for races, fences and undefined values")
-          ->group("Virtual device");
+          ->group(group);
   sub.add_flag("--letter", options.letter, "report what only the PTX ISA does not promise, too")
-      ->group("Virtual device")
+      ->group(group)
       ->excludes(fast);
   sub.add_flag("--counters", options.counters, "count accesses and classes of instructions")
       ->group("Output");
@@ -215,7 +225,7 @@ void add_sim(CLI::App& app, Action* action) {
               "\nExample:\n"
               "  lssar sim scale.ptx --entry scale --grid 4 --block 128 \\\n"
               "    --arg in:x.npy:f32 --arg out:y.npy:f32:4x128 --arg f32:0.5\n\n" +
-              exit_code_help() + "sim: 1 when something was reported, 4 when it could not run.\n");
+              exit_code_help() + "sim: 1 when something was reported.\n");
   sub->callback([options, action] { *action = [options] { return sim(*options); }; });
 }
 

@@ -184,17 +184,18 @@ Result<SimArgument> parse_sim_argument(const std::string& text) {
 
 std::string sim_argument_help() {
   return "Each --arg is one parameter of the kernel, in the kernel's order:\n"
-         "  i32:N i64:N f32:X ...             a number of that DTYPE\n"
-         "  in:FILE.npy:DTYPE                 pointer to the file's values, converted\n"
-         "  out:FILE.npy:DTYPE:SHAPE          pointer to memory that is poison before the launch\n"
-         "                                    and written to the file after it; SHAPE: 1x2x64x64\n"
-         "  inout:FILE.npy:DTYPE[:OUT.npy]    both; written to OUT.npy where that is given\n"
+         "  i32:N i64:N f32:X ...           a number of that DTYPE\n"
+         "  in:FILE.npy:DTYPE               pointer to the file's values, converted\n"
+         "  out:FILE.npy:DTYPE:SHAPE        pointer to memory that is poison before the\n"
+         "                                  launch and written to the file after it;\n"
+         "                                  SHAPE: 1x2x64x64\n"
+         "  inout:FILE.npy:DTYPE[:OUT.npy]  both; written to OUT.npy where that is given\n"
          "  map:FILE.npy:DTYPE:box=ROWSxCOLS[:swizzle=none|32B|64B|128B]\n"
-         "                                    tensor map by value: the file as a matrix whose "
-         "rows\n"
-         "                                    are those of the last dimension\n"
-         "  mapout:FILE.npy:DTYPE[:SHAPE]:box=...    mapinout:FILE.npy:DTYPE[:OUT.npy]:box=...\n"
-         "  { and }                           arguments between them are one struct by value\n"
+         "                                  tensor map by value: the file as a matrix\n"
+         "                                  whose rows are those of the last dimension\n"
+         "  mapout:FILE.npy:DTYPE[:SHAPE]:box=...\n"
+         "  mapinout:FILE.npy:DTYPE[:OUT.npy]:box=...\n"
+         "  { and }                         arguments between them are one struct by value\n"
          "DTYPE: " +
          sim_type_names() + "\nFiles hold float32 or float64; what is written is float32.\n";
 }

@@ -12,10 +12,7 @@ constexpr uint8_t kPoison = 0xff;  // NaN in every float type
 
 // What is not an error of the device is one of how it was asked to run: both mean that it did not.
 Status could_not_run(const Status& status) {
-  if (status.code() != StatusCode::kInvalidArgument && status.code() != StatusCode::kUnsupported) {
-    return status;
-  }
-  return device_error(status.message());
+  return status.code() == StatusCode::kDeviceError ? invalid_argument(status.message()) : status;
 }
 
 // The memory of every argument that has some.

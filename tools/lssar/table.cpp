@@ -181,14 +181,16 @@ void add_table(CLI::App& app, Action* action) {
   sub->fallthrough();
   sub->add_option("--table", options->path,
                   "the tuning table (default: LSSAR_TUNING_TABLE, else tuning.jsonl in the cache "
-                  "directory)");
+                  "directory)")
+      ->type_name("FILE");
 
   CLI::App* ls = add_one(sub, "ls", "The winner of every bucket and GPU, a line each", options,
                          action, list_table);
   CLI::App* show = add_one(sub, "show", "All candidates of buckets, with what is known of them",
                            options, action, show_table);
   show->add_option("WORDS", options->words,
-                   "all in the bucket's line of ls, e.g. backward \"d 64\"");
+                   "all in the bucket's line of ls, e.g. backward \"d 64\"")
+      ->type_name("WORD...");
   for (CLI::App* one : {ls, show}) one->add_flag("--json", options->json, "as JSON, every field");
 
   CLI::App* to_file = add_one(
@@ -197,7 +199,9 @@ void add_table(CLI::App& app, Action* action) {
         LSSAR_ASSIGN_OR_RETURN(const std::string path, path_of(o));
         return export_table(path, o.output, o.only_chosen);
       });
-  to_file->add_option("FILE", options->output, "- for standard output")->required();
+  to_file->add_option("FILE", options->output, "- for standard output")
+      ->required()
+      ->type_name("FILE");
   to_file->add_flag("--chosen", options->only_chosen, "winners only: all that plans look at");
 
   CLI::App* from_file = add_one(sub, "import", "Add the records of a file that are not there yet",
@@ -205,13 +209,18 @@ void add_table(CLI::App& app, Action* action) {
                                   LSSAR_ASSIGN_OR_RETURN(const std::string path, path_of(o));
                                   return import_table(path, o.inputs.front());
                                 });
-  from_file->add_option("FILE", options->inputs)->required()->expected(1);
+  from_file->add_option("FILE", options->inputs, "another table")
+      ->required()
+      ->expected(1)
+      ->type_name("FILE");
 
   CLI::App* merge =
       add_one(sub, "merge", "Write the records of all FILES into one", options, action,
               [](const TableOptions& o) { return merge_tables(o.inputs, o.output); });
-  merge->add_option("FILES", options->inputs)->required();
-  merge->add_option("-o,--output", options->output, "- for standard output")->required();
+  merge->add_option("FILES", options->inputs, "tables")->required()->type_name("FILE...");
+  merge->add_option("-o,--output", options->output, "- for standard output")
+      ->required()
+      ->type_name("FILE");
 
   CLI::App* prune =
       add_one(sub, "prune", "Drop records that this version cannot use any more", options, action,

@@ -10,7 +10,7 @@
 #include "base/output_file.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/message_stream.h"
-#include "tools/lssar/standard_streams.h"
+#include "tools/lssar/terminal.h"
 
 namespace lssar::command {
 namespace {
@@ -50,7 +50,7 @@ Result<TuningTable> load_existing(const std::string& path) {
   LSSAR_ASSIGN_OR_RETURN(TuningTable table, TuningTable::load(path));
   LSSAR_RETURN_IF_ERROR(check_has_records(table, path));
   if (table.defects().malformed_lines > 0) {
-    tell("{}: {}\n", path, defects_text(table.defects()));
+    print_message(stderr, fmt::format("{}: {}", path, defects_text(table.defects())));
   }
   return table;
 }

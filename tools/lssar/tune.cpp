@@ -14,9 +14,11 @@
 #include "codegen/json_text.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/interrupt.h"
+#include "tools/lssar/number_option.h"
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/standard_streams.h"
 #include "tools/lssar/subcommands.h"
+#include "tools/lssar/terminal.h"
 #include "tools/lssar/tune_progress.h"
 
 namespace lssar::command {
@@ -126,7 +128,7 @@ Result<int> tune_all(const TuneCommand& options) {
     progress.end();
     LSSAR_RETURN_IF_ERROR(outcome.status());
     if (outcome->cancelled) {
-      tell("lssar: interrupted; what was measured is kept: run it again to go on\n");
+      print_message(stderr, "lssar: interrupted; what was measured is kept: run it again to go on");
       return static_cast<int>(kDone);  // main() ends by the signal
     }
     if (!is_standard_output(options.json_file)) {
@@ -150,22 +152,26 @@ void add_tune(CLI::App& app, Action* action) {
   CLI::App* sub = app.add_subcommand("tune", "Search for a problem's best schedule, and keep it");
   options->problem.add_to(*sub);
   options->execution.add_to(*sub);
-  const auto add = [&](const std::string& name, auto& value, const std::string& help) {
-    return sub->add_option(name, value, help)->group("Tuning");
+  const auto add = [&](const char* name, std::string& value, const char* values, const char* help) {
+    return sub->add_option(name, value, help)->type_name(values)->group("Tuning");
   };
   sub->add_option("--target", options->target,
                   "with --device virtual: the architecture to predict for")
+      ->type_name("ARCH")
       ->group("Execution");
-  add("--budget", options->budget, "quick (20 s), normal (2 min) or full (no limit)")
+  add("--budget", options->budget, "quick|normal|full", "20 s, 2 min or no limit")
       ->capture_default_str();
-  add("--determinism", options->determinism,
+  add("--determinism", options->determinism, "repeatable|any",
       "repeatable: gradients have the same bits in every run; any: sums in any order are welcome")
       ->capture_default_str();
-  add("--table", options->table, "tuning table to read and append to; none: keep nothing");
-  add("--problems", options->problems_file, "JSON array of problems, instead of the options above");
-  add("--jobs", options->jobs, "compiles at a time (default: one per core, at most 16)")
-      ->check(CLI::Range(1, 256));
-  add("--json", options->json_file, "write what was found to this file; -: to standard output");
+  add("--table", options->table, "FILE", "tuning table to read and append to; none: keep nothing");
+  add("--problems", options->problems_file, "FILE",
+      "JSON array of problems, instead of the options above");
+  add_whole(*sub, "--jobs", options->jobs, "compiles at a time (default: one per core, at most 16)",
+            1, 256)
+      ->group("Tuning");
+  add("--json", options->json_file, "FILE",
+      "write what was found to this file; -: to standard output");
   sub->add_flag("--all-passes", options->all_passes, "forward, forward-train and backward")
       ->group("Tuning");
   sub->add_flag("--again", options->again, "search although the table has the answer")

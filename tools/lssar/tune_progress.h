@@ -1,10 +1,15 @@
-// What `lssar tune` shows while it searches: a bar that is redrawn on a terminal, a line per stage
-// elsewhere. On standard error.
+// What `lssar tune` shows while it searches: a bar that is redrawn on a terminal, also while
+// nothing new is known, and a line per stage elsewhere. On standard error.
 //
-// Threads: one.
+// Threads: one; a bar has a thread of its own that redraws it.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "autotune/search.h"
 
@@ -13,7 +18,10 @@ namespace lssar::command {
 class TuneProgress {
  public:
   // `quiet`: shows nothing.
-  TuneProgress(bool is_terminal, bool quiet) : is_terminal_(is_terminal), quiet_(quiet) {}
+  TuneProgress(bool is_terminal, bool quiet);
+  ~TuneProgress();
+  TuneProgress(const TuneProgress&) = delete;
+  TuneProgress& operator=(const TuneProgress&) = delete;
 
   // The problem whose progress follows.
   void begin(const std::string& title);
@@ -22,12 +30,19 @@ class TuneProgress {
   void end();
 
  private:
+  void redraw_until_stopped();
+  void draw();  // REQUIRES: mutex_ is held
+
   const bool is_terminal_;
   const bool quiet_;
-  std::string title_;
-  bool has_line_ = false;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable stop_;
+  bool is_stopped_ = false;
+  std::optional<SearchProgress> shown_;  // of a bar
+  std::chrono::steady_clock::time_point shown_at_;
   bool has_stage_ = false;
   Stage stage_ = Stage::kEnumerate;
+  std::thread redrawing_;  // the last member: it uses the others
 };
 
 // "[=====>    ] blocks 12 of 28 left 16, best 0.412 ms, 14 of 120 s".

@@ -2,11 +2,12 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "codegen/random_inputs.h"
 #include "codegen/reference.h"
 #include "tools/lssar/attention_run.h"
 #include "tools/lssar/comparison.h"
+#include "tools/lssar/data_options.h"
 #include "tools/lssar/exit_code.h"
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/subcommands.h"
@@ -18,8 +19,8 @@ struct VerifyOptions {
   ProblemOptions problem;
   ScheduleOptions schedule;
   ExecutionOptions execution;
-  uint64_t seed = 1;
-  std::string data = "gauss";
+  DataOptions data;
+  bool json = false;
 };
 
 // What the pass computes.
@@ -33,34 +34,50 @@ std::vector<CheckedTensor> checked_tensors(const Problem& problem, const Attenti
   return tensors;
 }
 
+void print_text(const VerifyOptions& options, const Problem& problem,
+                const AttentionOutputs& actual, const std::vector<Comparison>& all) {
+  print_comparisons(all);
+  for (const PassReport& pass : actual.passes) {
+    if (const std::string& path = pass.kernel->override_path; !path.empty())
+      fmt::print("{} is {}, instead of what is generated\n", pass.kernel->source.name, path);
+  }
+  fmt::print("{}: {}, {} data, seed {}\n", all_passed(all) ? "correct" : "WRONG NUMBERS",
+             to_string(problem), input_kind_name(*options.data.kind()), options.data.seed());
+}
+
+void print_json(const VerifyOptions& options, const Problem& problem, Engine& engine,
+                const AttentionOutputs& actual, const std::vector<Comparison>& all) {
+  const nlohmann::json json = {{"problem", to_json(problem)},
+                               {"data", input_kind_name(*options.data.kind())},
+                               {"seed", options.data.seed()},
+                               {"device", engine.device().info().name},
+                               {"target", engine.device().info().target.name()},
+                               {"passes", report_json(actual.passes)},
+                               {"tensors", to_json(all)},
+                               {"passed", all_passed(all)}};
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
 Result<int> verify(const VerifyOptions& options) {
-  LSSAR_ASSIGN_OR_RETURN(const InputKind kind, parse_input_kind(options.data));
+  LSSAR_ASSIGN_OR_RETURN(const InputKind kind, options.data.kind());
   LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
   LSSAR_ASSIGN_OR_RETURN(const Sizes sizes, options.problem.sizes());
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
 
-  RandomInputs random = random_inputs(problem, sizes, kind, options.seed);
-  const AttentionInputs inputs = {std::move(random.q), std::move(random.k), std::move(random.v),
-                                  std::move(random.grad_o)};
+  LSSAR_ASSIGN_OR_RETURN(const AttentionInputs inputs, options.data.inputs(problem, sizes));
   LSSAR_ASSIGN_OR_RETURN(const AttentionOutputs actual,
                          run_attention(*engine, problem, sizes, options.schedule, inputs));
-  if (!options.execution.quiet()) print_report(*engine, actual.passes);
+  if (!options.execution.quiet() && !options.json) print_report(*engine, actual.passes);
 
   LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs reference,
                          reference_attention(problem, sizes, reference_inputs(problem, inputs)));
   const std::vector<Comparison> all =
       compare_all(problem, sizes, kind, checked_tensors(problem, actual), reference);
-  print_comparisons(all);
-  const bool passed = all_passed(all);
-  for (const PassReport& pass : actual.passes) {
-    if (const std::string& path = pass.kernel->override_path; !path.empty())
-      fmt::print("{} is {}, instead of what is generated\n", pass.kernel->source.name, path);
-  }
-  fmt::print("{}: {}, {} data, seed {}\n", passed ? "correct" : "WRONG NUMBERS", to_string(problem),
-             input_kind_name(kind), options.seed);
-  return static_cast<int>(passed ? kDone : kWrongNumbers);
+  options.json ? print_json(options, problem, *engine, actual, all)
+               : print_text(options, problem, actual, all);
+  return static_cast<int>(all_passed(all) ? kDone : kWrongNumbers);
 }
 
 }  // namespace
@@ -71,14 +88,8 @@ void add_verify(CLI::App& app, Action* action) {
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
-  sub->add_option("--seed", options->seed, "of the random inputs")
-      ->group("Data")
-      ->capture_default_str();
-  sub->add_option(
-         "--data", options->data,
-         "gauss, peaky, clustered, opposed, ties, near_ties, zeros, huge, local or shifted")
-      ->group("Data")
-      ->capture_default_str();
+  options->data.add_to(*sub);
+  sub->add_flag("--json", options->json, "print one JSON object instead of text")->group("Output");
   sub->footer(
       "\nRandom inputs, rounded to the dtype, go through the kernels and through the definition "
       "in\n"

@@ -1,0 +1,14 @@
+// What `lssar doctor` finds on this machine.
+//
+// Threads: one; compilers and drivers are opened.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace lssar::command {
+
+// Everything that is printed; a "problem" that is not empty says why something cannot be used, and
+// how to get it.
+nlohmann::json doctor_report();
+
+}  // namespace lssar::command
