@@ -233,7 +233,7 @@ TEST_F(CacheCommand, ErrorsNameWhatIsAllowed) {
   expect_failure(run({"prune", "--max-size", "many"}), 2, "--max-size many: allowed are");
   expect_failure(run({"prune", "--max-size", "-1"}), 2, "--max-size -1: allowed are");
   expect_failure(run({"prune", "--max-size", "5X"}), 2, "--max-size 5X: allowed are");
-  expect_failure(run({"prune", "--older-than", "-1"}), 2, "--older-than: allowed are 0 and more");
+  expect_failure(run({"prune", "--older-than", "-1"}), 2, "--older-than = -1: allowed are 0 and more");
   expect_failure(run({"export"}), 2, "PACK is required");
   expect_failure(run({"ls", command_.path("absent")}), 5, "No such file");
   expect_failure(run({"verify", command_.write("no.pack", "no pack")}), 5,
