@@ -1,7 +1,7 @@
 // Occupancy: how many blocks of a kernel an SM holds at once, and what keeps it from more.
 //
 // Rules of NVIDIA's CUDA C++ Programming Guide, "Hardware Multithreading": registers are given to
-// warps in units of 256, shared memory to blocks in units of 128 bytes with 1 KB that the system
+// warps in units of 256, shared memory to blocks in units of 128 bytes with 1 KiB that the system
 // keeps per block. Threads: pure functions.
 #pragma once
 

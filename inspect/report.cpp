@@ -43,9 +43,14 @@ json summary(const Explanation& explanation, const ExplanationRequest& request) 
       e.ms, resource_name(e.limit), largest, 100 * largest / e.ms, e.lower_bound_ms));
   if (explanation.record && explanation.record->ms > 0) {
     const TuningRecord& record = *explanation.record;
-    lines.push_back(fmt::format("{} {:.4g} ms on {}, {}.",
-                                record.evidence == Evidence::kMeasured ? "Measured" : "Predicted",
-                                record.ms, record.machine.device, record.time));
+    // Two times of one schedule stand on the page: what the other one is.
+    lines.push_back(fmt::format(
+        "{} {:.4g} ms on {}, {}; the estimate is the cost model's, which orders candidates before "
+        "any is compiled.",
+        record.evidence == Evidence::kMeasured
+            ? "Measured"
+            : "Predicted from what the compiled kernel executes, at nominal rates:",
+        record.ms, record.machine.device, record.time));
   } else {
     lines.push_back("No time was measured for it on this GPU.");
   }

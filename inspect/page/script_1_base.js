@@ -10,6 +10,10 @@ function note_state() {
   const { scrollWidth, clientWidth } = document.documentElement;
   document.body.dataset.width = clientWidth;
   document.body.dataset.overflow = scrollWidth - clientWidth;
+  const cut = [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth);
+  document.body.dataset.cut = cut.length;
+  document.body.dataset.height = document.documentElement.scrollHeight;
+  document.body.dataset.figures = JSON.stringify([...document.querySelectorAll(".figure")].map((one) => one.innerText.replaceAll("\n", ": ")));
 }
 
 // ---- elements
@@ -33,7 +37,7 @@ function short(value, digits = 4) {
 }
 
 function count(value) { return Number(value).toLocaleString("en-US"); }
-function bytes(value) { return value >= 1024 ? `${short(value / 1024)} KB` : `${value} bytes`; }
+function bytes(value) { return value >= 1024 ? `${short(value / 1024)} KiB` : `${value} bytes`; }
 function plural(n, word) { return `${count(n)} ${word}${n === 1 ? "" : "s"}`; }
 
 // Text with `code` in it.
@@ -216,7 +220,7 @@ function add_table(parent, name, columns, rows, options = {}) {
   const nodes = rows.map((row) => {
     const tr = put(body, "tr", options.row_class ? { class: options.row_class(row) } : {});
     columns.forEach((column, i) => {
-      const kind = column.number ? "number" : column.wide ? "wide" : "";
+      const kind = column.number ? "number" : column.wide ? "wide" : column.wraps ? "wraps" : "";
       put(tr, "td", kind ? { class: kind } : {}, column.show ? column.show(row[i]) : String(row[i] ?? ""));
     });
     return [row, tr];

@@ -210,7 +210,7 @@ function landscape(problem) {
   const update = () => chart.redraw(grouped().size);
   const has_times = chart_data.cells.some((cell) => cell[n + 2] > 0);
   if (has_times)
-    choices(controls, "Time", ["estimated", "in the table"], 0, (i) => { state.timed = i; update(); });
+    choices(controls, "Time", ["estimated", problem.evidence || "in the table"], 0, (i) => { state.timed = i; update(); });
   const names = fields.map(field_name);
   selection(controls, "Across", names, 0, (i) => { state.x = i; update(); });
   selection(controls, "Down", names, 1, (i) => { state.y = i; update(); });

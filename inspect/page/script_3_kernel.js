@@ -105,7 +105,7 @@ function shared_memory(problem) {
       }
       for (const t of linear(0, s.limit / 1024, 0, width).ticks)
         put(svg, "svg:text", { x: Math.max(10, Math.min(width - 16, x(t * 1024))), y: height + 15, "text-anchor": "middle" }, t);
-      put(svg, "svg:text", { x: width / 2, y: height + 32, "text-anchor": "middle" }, "address in KB");
+      put(svg, "svg:text", { x: width / 2, y: height + 32, "text-anchor": "middle" }, "address in KiB");
       size(svg, width, height + 38);
     }, `Shared memory of ${kernel.entry}, by address`);
     const by_name = new Map();

@@ -80,11 +80,11 @@ function candidates_table(problem) {
   const rows = all.map((one, i) => [i + 1, problem.standings[one.standing][0], one.estimate_ms, one.record_ms || null, one.evidence,
     one.error || null, one.registers < 0 ? null : one.registers, limit_of(one), one.difference || "the chosen schedule", why(one),
     problem.algorithms[one.algorithm] || "none of the space's"]);
-  const table = add_table(node, "candidates", [{ name: "#", number: true }, { name: "standing" },
-    { name: "estimated ms", number: true, show: (v) => short(v) }, { name: "table's ms", number: true, show: (v) => (v === null ? "" : short(v)) },
+  const table = add_table(node, "candidates", [{ name: "#", number: true }, { name: "standing", wraps: true },
+    { name: "estimated ms", number: true, show: (v) => short(v) }, { name: problem.evidence ? `${problem.evidence} ms` : "table's ms", number: true, show: (v) => (v === null ? "" : short(v)) },
     { name: "evidence" }, { name: "error", number: true, show: (v) => (v === null ? "" : scientific(v)) },
     { name: "registers", number: true, show: (v) => (v === null ? "" : String(v)) }, { name: "limit" },
-    { name: "differs from the chosen one by", wide: true }, { name: "why", wide: true }, { name: "algorithm" }], rows,
+    { name: "differs from the chosen one by", wide: true }, { name: "why", wide: true }, { name: "algorithm", wide: true }], rows,
     { tall: true, row_class: (row) => (row[0] === 1 ? "chosen" : "") });
   const input = put(put(controls, "label", {}, "Filter "), "input", { type: "search", placeholder: "stages 6, spills, untried" });
   const found = put(controls, "span", {}, plural(rows.length, "row"));

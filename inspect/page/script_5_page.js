@@ -33,8 +33,9 @@ function overview(problem) {
     put(box, "span", {}, `${what} `);
     if (tag) put(box, "span", { class: `tag ${tag}` }, tag);
   };
-  figure(`${short(problem.estimate.ms)} ms`, "time", "estimated");
-  if (problem.ms > 0) figure(`${short(problem.ms)} ms`, "time", problem.evidence);
+  // One time: the best evidence there is. The sentences below name both, and why they differ.
+  const has_record = problem.ms > 0;
+  figure(`${short(has_record ? problem.ms : problem.estimate.ms)} ms`, "time", has_record ? problem.evidence : "estimated");
   figure(problem.estimate.limit, "largest resource", "estimated");
   figure(count(problem.candidates.total), problem.candidates.total === 1 ? "candidate" : "candidates");
   figure(problem.origin, "origin of the schedule");

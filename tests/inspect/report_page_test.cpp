@@ -1,11 +1,17 @@
 // The page in a browser: headless Chromium opens it from a file, and says what its script drew.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/file.h"
 #include "inspect/report.h"
 #include "inspect/run_program.h"
 #include "tests/inspect/report_samples.h"
@@ -42,9 +48,9 @@ const json& sample_problems() {
 }
 
 struct Seen {
-  std::string dom, log;
-  json charts, errors;
-  int width = 0, overflow = -1;
+  std::string dom, log, text;
+  json charts, errors, figures;
+  int width = 0, height = 0, overflow = -1, cut_tables = -1;
   std::string theme;
 };
 
@@ -66,28 +72,34 @@ std::string attribute(const std::string& dom, const std::string& name) {
 }
 
 // A window is never narrower than 500 pixels: a frame is, and hands on what the page says.
-std::string frame_of(const std::string& path, int width) {
-  return "<!doctype html><body><iframe style='border:0' width=" + std::to_string(width) +
-         " height=900 src='file://" + path +
+std::string frame_of(const std::string& path, int width, int height) {
+  return "<!doctype html><body style='margin:0;background:#888'>"
+         "<iframe style='border:0;display:block;margin:0 auto' width=" +
+         std::to_string(width) + " height=" + std::to_string(height) + " src='file://" + path +
          "' onload='const page = this.contentDocument; "
          "document.documentElement.dataset.theme = page.documentElement.dataset.theme; "
          "Object.assign(document.body.dataset, page.body.dataset); "
          "document.body.dataset.text = page.body.textContent'></iframe></body>";
 }
 
-Seen open_page(const json& problems, int width, const std::string& theme) {
-  const std::string html = report_html({"A title", "lssar report", "", problems});
-  const auto page = TemporaryFile::create("report.html", html);
-  const auto profile = TemporaryFile::create("profile", "");
-  EXPECT_TRUE(page.ok() && profile.ok());
-  const auto frame =
-      TemporaryFile::create("frame.html", frame_of(page->path() + "#" + theme, width));
-  EXPECT_TRUE(frame.ok());
-  const auto run = run_program(
-      {"timeout", "120", LSSAR_CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu",
-       "--disable-dev-shm-usage", "--no-first-run", "--allow-file-access-from-files",
-       "--window-size=1400,1000", "--user-data-dir=" + profile->path() + ".d",
-       "--enable-logging=stderr", "--v=0", "--dump-dom", "file://" + frame->path()});
+// A frame with the page, in a window of its own; `what`: what the browser makes of it.
+Result<ProgramResult> browse(const std::string& html, int width, int height,
+                             const std::string& theme, const std::string& what) {
+  LSSAR_ASSIGN_OR_RETURN(const TemporaryFile page, TemporaryFile::create("report.html", html));
+  LSSAR_ASSIGN_OR_RETURN(const TemporaryFile profile, TemporaryFile::create("profile", ""));
+  LSSAR_ASSIGN_OR_RETURN(
+      const TemporaryFile frame,
+      TemporaryFile::create("frame.html", frame_of(page.path() + "#" + theme, width, height)));
+  return run_program({"timeout", "120", LSSAR_CHROMIUM, "--headless=new", "--no-sandbox",
+                      "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                      "--allow-file-access-from-files", "--hide-scrollbars",
+                      fmt::format("--window-size={},{}", std::max(width, 500), height + 100),
+                      "--user-data-dir=" + profile.path() + ".d", "--enable-logging=stderr",
+                      "--v=0", what, "file://" + frame.path()});
+}
+
+Seen open_html(const std::string& html, int width, const std::string& theme) {
+  const auto run = browse(html, width, 900, theme, "--dump-dom");
   EXPECT_TRUE(run.ok()) << run.status().message();
   Seen seen;
   if (!run.ok()) return seen;
@@ -99,8 +111,17 @@ Seen open_page(const json& problems, int width, const std::string& theme) {
   seen.width = std::atoi(attribute(seen.dom, "data-width").c_str());
   const std::string overflow = attribute(seen.dom, "data-overflow");
   seen.overflow = overflow.empty() ? -1 : std::atoi(overflow.c_str());
+  const std::string cut = attribute(seen.dom, "data-cut");
+  seen.cut_tables = cut.empty() ? -1 : std::atoi(cut.c_str());
   seen.theme = attribute(seen.dom, "data-theme");
+  seen.text = attribute(seen.dom, "data-text");
+  seen.figures = json::parse(attribute(seen.dom, "data-figures"), nullptr, false);
+  seen.height = std::atoi(attribute(seen.dom, "data-height").c_str());
   return seen;
+}
+
+Seen open_page(const json& problems, int width, const std::string& theme) {
+  return open_html(report_html({"A title", "lssar report", "", problems}), width, theme);
 }
 
 void expect_clean(const Seen& seen, int width, const std::string& theme) {
@@ -166,7 +187,20 @@ TEST_F(ReportInChromium, DrawsEveryChartInTheLight) {
   const Seen seen = open_page(sample_problems(), 1280, "light");
   expect_clean(seen, 1280, "light");
   expect_all_drawn(seen, sample_problems()[0]);
+  EXPECT_EQ(seen.cut_tables, 0);
   for (const json& chart : seen.charts) EXPECT_FALSE(chart.contains("missing")) << chart;
+}
+
+// Two times that nothing explains were side by side there; sizes are powers of 1024.
+TEST_F(ReportInChromium, HasOneTimeInItsOverviewAndKibibytes) {
+  const Seen seen = open_page(sample_problems(), 1280, "light");
+  int times = 0;
+  for (const json& figure : seen.figures)
+    times += figure.get<std::string>().find(" ms: time ") != std::string::npos;
+  EXPECT_EQ(times, 1) << seen.figures;
+  EXPECT_THAT(seen.text, HasSubstr("the estimate is the cost model's"));
+  EXPECT_THAT(seen.text, HasSubstr(" KiB"));
+  EXPECT_THAT(seen.text, Not(HasSubstr(" KB")));
 }
 
 TEST_F(ReportInChromium, FitsAPhoneInTheDark) {
@@ -184,6 +218,45 @@ TEST_F(ReportInChromium, SaysWhyAChartHasNoData) {
   for (const json& chart : seen.charts) missing += chart.contains("missing");
   EXPECT_EQ(missing, 6u);  // search, kernels, instructions, timeline, accuracy, softmax
   EXPECT_THAT(seen.dom, HasSubstr("Nothing was measured against softmax attention"));
+}
+
+// The pictures of docs/inspecting.md: figures.json beside them has what they show, as the page says
+// it now. With LSSAR_UPDATE_DOCS=1 both are made anew.
+TEST_F(ReportInChromium, ThePicturesOfTheDocsShowItsFigures) {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "lssar";
+  const auto page = TemporaryFile::create("page.html", "");
+  ASSERT_TRUE(page.ok());
+  const auto made =
+      run_program({"env", "LSSAR_TUNING_TABLE=none", program, "report", "--head-dim", "128",
+                   "--seq", "4096", "--heads", "16", "--batch", "4", "--causal", "--device",
+                   "virtual", "--target", "sm_90a", "-o", page->path()});
+  ASSERT_TRUE(made.ok());
+  ASSERT_EQ(made->exit_code, 0) << made->err;
+  const std::string html = *read_file(page->path());
+  const Seen seen = open_html(html, 1280, "light");
+  expect_clean(seen, 1280, "light");
+  json now = {{"overview", seen.figures}};
+  for (const json& chart : seen.charts) {
+    for (const char* name : {"roofline", "landscape", "candidates", "rules"})
+      if (chart["name"] == name) now["marks"][name] = chart["marks"];
+  }
+  const std::string folder = std::string(LSSAR_SOURCE_FOLDER) + "/docs/report/";
+  if (std::getenv("LSSAR_UPDATE_DOCS") == nullptr) {
+    const auto kept = read_file(folder + "figures.json");
+    ASSERT_TRUE(kept.ok()) << kept.status().message();
+    EXPECT_EQ(json::parse(*kept, nullptr, false), now) << "LSSAR_UPDATE_DOCS=1 makes them anew";
+    return;
+  }
+  ASSERT_TRUE(write_file_atomically(folder + "figures.json", now.dump(2) + "\n").ok());
+  constexpr int kWholePage = 100'000, kTop = 2400;  // pixels
+  for (const auto& [name, theme, width, most] : {std::tuple{"light.png", "light", 1280, kWholePage},
+                                                 {"dark.png", "dark", 1280, kTop},
+                                                 {"phone.png", "light", 400, kTop}}) {
+    const int height = std::min(open_html(html, width, theme).height, most);
+    ASSERT_GT(height, 1000);
+    const auto shot = browse(html, width, height, theme, "--screenshot=" + folder + name);
+    ASSERT_TRUE(shot.ok() && shot->exit_code == 0);
+  }
 }
 
 }  // namespace
