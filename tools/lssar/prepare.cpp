@@ -54,8 +54,8 @@ Result<int> prepare(const PrepareOptions& options) {
   if (options.json) {
     print_json(*kernel, *engine, schedule.has_value());
   } else if (!options.execution.quiet()) {
-    print_message(stdout,
-                  prepare_summary(*kernel, *engine, schedule ? "given" : "built-in default"));
+    const char* const origin = schedule ? "given" : "built-in default";
+    print_message(stdout, prepare_summary(*kernel, *engine, origin) + ":");
     print_command(stdout, prepare_command(*kernel, *engine));
   }
   return static_cast<int>(kDone);
