@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "autotune/fault_verdict.h"
-#include "codegen/numerics.h"
+#include "codegen/error_rule.h"
 
 namespace lssar {
 namespace {
@@ -35,8 +35,6 @@ struct Output {
   std::string name;
   OutputTensor tensor;
   std::vector<float> values;
-  const std::vector<double>* expected;
-  double floor = 0;
 };
 
 // The same sizes and data once.
@@ -188,10 +186,9 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
   std::vector<Output> outputs;
   std::vector<std::vector<float>> gradients;
   std::string by;  // who made the gradients
-  if (problem.pass != Pass::kBackward)
-    outputs.push_back({"o", OutputTensor::kO, call.values("o"), &expected.o});
+  if (problem.pass != Pass::kBackward) outputs.push_back({"o", OutputTensor::kO, call.values("o")});
   if (problem.pass == Pass::kForwardTrain) {
-    outputs.push_back({"saved_o", OutputTensor::kO, call.values("saved_o"), &expected.o});
+    outputs.push_back({"saved_o", OutputTensor::kO, call.values("saved_o")});
     // What is saved is right if a backward can use it.
     LSSAR_ASSIGN_OR_RETURN(gradients, truths_.gradients(problem, s, truth.inputs, call.saved()));
     by = " of the plain backward with what this forward saved";
@@ -199,20 +196,20 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
     gradients = {call.values("grad_q"), call.values("grad_k"), call.values("grad_v")};
   }
   if (!gradients.empty()) {
-    outputs.push_back({"grad_q" + by, OutputTensor::kDq, std::move(gradients[0]), &expected.dq,
-                       error_floor(expected.floor_norm_dq)});
-    outputs.push_back({"grad_k" + by, OutputTensor::kDk, std::move(gradients[1]), &expected.dk,
-                       error_floor(expected.floor_norm_dk)});
-    outputs.push_back({"grad_v" + by, OutputTensor::kDv, std::move(gradients[2]), &expected.dv});
+    outputs.push_back({"grad_q" + by, OutputTensor::kDq, std::move(gradients[0])});
+    outputs.push_back({"grad_k" + by, OutputTensor::kDk, std::move(gradients[1])});
+    outputs.push_back({"grad_v" + by, OutputTensor::kDv, std::move(gradients[2])});
   }
 
   for (const Output& output : outputs) {
-    const double allowed = tolerance(problem.dtype, output.tensor, problem.p, one.data);
+    AllowedError allowed = allowed_error(problem, output.tensor, expected);
     const auto known = truth.baseline.find(output.tensor);
     const double baseline = known == truth.baseline.end() ? 0 : known->second;
     // Two kernels may each be off by what is allowed.
-    const double bound = truth.is_plain ? 2 * allowed : error_bound(allowed, baseline);
-    const TensorError error = compare(*output.expected, output.values, bound, output.floor);
+    allowed.relative =
+        truth.is_plain ? 2 * allowed.relative : error_bound(allowed.relative, baseline);
+    const TensorError error =
+        compare(reference_values(expected, output.tensor), output.values, allowed);
     report->error = std::max(report->error, error_beyond_floor(error));
     report->baseline_error = std::max(report->baseline_error, baseline);
     if (error.passed) continue;
@@ -223,7 +220,7 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
         fmt::format(
             "{}: relative error {:.2e}, allowed {:.2e}, the plain kernel's {:.2e}; worst "
             "{:.2e} at {}",
-            output.name, error.relative_l2, bound, baseline, error.worst_abs,
+            output.name, error.relative_l2, error.tolerance, baseline, error.worst_abs,
             position(error.worst_index, by_key ? s.kv_heads : s.heads, by_key ? s.seq_k : s.seq_q,
                      is_v ? problem.head_dim_v : problem.head_dim)),
         report);

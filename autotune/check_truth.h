@@ -10,7 +10,7 @@
 
 #include "autotune/check_call.h"
 #include "autotune/check_cases.h"
-#include "codegen/numerics.h"
+#include "codegen/error_rule.h"
 #include "codegen/reference.h"
 
 namespace lssar {

@@ -128,9 +128,16 @@ void write_functions(SourceWriter& out, const Problem& problem, const Schedule& 
   out.line("// where its error would decide whether a row of equal scores is dead.");
   write_polynomial(out, "softplus_polynomial", schedule.softplus_degree);
   write_polynomial(out, "row_polynomial", kMaxSoftplusDegree);
-  out.line("// u^p, and u^(p - 1) where u > 0.");
-  write_power(out, "power", power);
+  out.line("// u^(p - 1) where u > 0, and u^p.");
   write_power(out, "power_slope", power - 1);
+  if (problem.dtype == DType::kFp32) {
+    // As a forward that sums up X has it: both then give the same o, bit by bit.
+    out.open("static LSSAR_DEVICE float power(float u)");
+    out.line("return u * power_slope(u);");
+    out.close();
+  } else {
+    write_power(out, "power", power);
+  }
 }
 
 int num_evaluators(const Problem& problem, const Schedule& schedule) {

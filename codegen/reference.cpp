@@ -10,10 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "codegen/reference_rounded.h"
 #include "codegen/reference_row.h"
 
 namespace lssar {
 
+using reference::RoundedGroup;
 using reference::Row;
 using reference::Terms;
 using reference::UnitRows;
@@ -25,8 +27,10 @@ void add_scaled(double* y, double a, const double* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
-struct FloorSquares {
-  double dq = 0, dk = 0;
+// Squared norms for the error rule.
+struct ErrorSquares {
+  double floor_dq = 0, floor_dk = 0;
+  reference::LossSquares lost;
 };
 
 // One (batch, kv head) and the query heads that read it. Output pointers are null where there is
@@ -42,14 +46,14 @@ struct Group {
 // Forward and backward of one row: writes o and dq_hat, adds to dk_hat and dv.
 void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_t head, int64_t i,
                 std::vector<double>& dk_hat, std::vector<double>& absolute_dk_hat,
-                FloorSquares& floors) {
+                RoundedGroup& rounded, ErrorSquares& errors) {
   const int64_t d = q.dim, dv = group.problem.head_dim_v;
   const int64_t query = head * group.sizes.seq_q + i;
   const Row row = reference::forward_row(group.problem, group.sizes, q, k, i);
   if (!row.has_output) return;
   double* o = group.o + query * dv;
   for (int64_t j = 0; j < row.length; ++j) add_scaled(o, row.weight[j], group.v + j * dv, dv);
-  if (group.grad_o == nullptr) return;
+  if (group.grad_o == nullptr) return rounded.add_row({row, i, o, nullptr, nullptr, {}}, q);
 
   const double* g = group.grad_o + query * dv;
   const double delta = reference::dot(g, o, dv);
@@ -63,34 +67,37 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
       reference::score_gradient(group.problem, row, value_dot, delta, Terms::kSigned), q, k, i,
       Terms::kSigned, dq, dk_hat);
   reference::through_norm(q, i, dq);
+  rounded.add_row({row, i, o, g, dq, value_dot}, q);
 
   std::vector<double> absolute_dq(d);
   reference::add_unit_gradients(
       reference::score_gradient(group.problem, row, value_dot, delta, Terms::kAbsolute), q, k, i,
       Terms::kAbsolute, absolute_dq.data(), absolute_dk_hat);
-  floors.dq += reference::absolute_through_norm(q, i, absolute_dq.data());
+  errors.floor_dq += reference::absolute_through_norm(q, i, absolute_dq.data());
 }
 
-FloorSquares attend_group(const Group& group) {
+ErrorSquares attend_group(const Group& group) {
   const int64_t d = group.problem.head_dim, seq_q = group.sizes.seq_q, seq_k = group.sizes.seq_k;
   const bool backward = group.grad_o != nullptr;
   const UnitRows k = reference::unit_rows(group.k, seq_k, d);
   std::vector<double> dk_hat(backward ? seq_k * d : 0);
-  FloorSquares floors;
+  RoundedGroup rounded(group.problem, k, group.v, backward);
+  ErrorSquares errors;
   for (int64_t head = 0; head < group.query_heads; ++head) {
     const UnitRows q = reference::unit_rows(group.q + head * seq_q * d, seq_q, d);
     std::vector<double> absolute_dk_hat(dk_hat.size());
     for (int64_t i = 0; i < seq_q; ++i) {
-      attend_row(group, q, k, head, i, dk_hat, absolute_dk_hat, floors);
+      attend_row(group, q, k, head, i, dk_hat, absolute_dk_hat, rounded, errors);
     }
     for (int64_t j = 0; backward && j < seq_k; ++j) {
-      floors.dk += reference::absolute_through_norm(k, j, absolute_dk_hat.data() + j * d);
+      errors.floor_dk += reference::absolute_through_norm(k, j, absolute_dk_hat.data() + j * d);
     }
   }
   for (int64_t j = 0; backward && j < seq_k; ++j)
     reference::through_norm(k, j, dk_hat.data() + j * d);
   if (backward) std::copy(dk_hat.begin(), dk_hat.end(), group.dk);
-  return floors;
+  errors.lost = rounded.finish(group.dk, group.dv);
+  return errors;
 }
 
 Group make_group(const Problem& problem, const Sizes& sizes, const ReferenceInputs& inputs,
@@ -204,17 +211,25 @@ ReferenceOutputs zero_outputs(const Problem& problem, const Sizes& sizes,
 Result<ReferenceOutputs> attend(const Problem& problem, const Sizes& sizes,
                                 const ReferenceInputs& inputs) {
   ReferenceOutputs outputs = zero_outputs(problem, sizes, inputs);
-  std::vector<FloorSquares> floors(sizes.batch * sizes.kv_heads);
-  LSSAR_RETURN_IF_ERROR(parallel_for(floors.size(), [&](int64_t index) {
-    floors[index] = attend_group(make_group(problem, sizes, inputs, outputs, index));
+  std::vector<ErrorSquares> errors(sizes.batch * sizes.kv_heads);
+  LSSAR_RETURN_IF_ERROR(parallel_for(errors.size(), [&](int64_t index) {
+    errors[index] = attend_group(make_group(problem, sizes, inputs, outputs, index));
   }));
-  FloorSquares total;
-  for (const FloorSquares& part : floors) {
-    total.dq += part.dq;
-    total.dk += part.dk;
+  ErrorSquares total;
+  for (const ErrorSquares& part : errors) {
+    total.floor_dq += part.floor_dq;
+    total.floor_dk += part.floor_dk;
+    total.lost.o += part.lost.o;
+    total.lost.dq += part.lost.dq;
+    total.lost.dk += part.lost.dk;
+    total.lost.dv += part.lost.dv;
   }
-  outputs.floor_norm_dq = std::sqrt(total.dq);
-  outputs.floor_norm_dk = std::sqrt(total.dk);
+  outputs.floor_norm_dq = std::sqrt(total.floor_dq);
+  outputs.floor_norm_dk = std::sqrt(total.floor_dk);
+  outputs.ideal_error_o = std::sqrt(total.lost.o);
+  outputs.ideal_error_dq = std::sqrt(total.lost.dq);
+  outputs.ideal_error_dk = std::sqrt(total.lost.dk);
+  outputs.ideal_error_dv = std::sqrt(total.lost.dv);
   return outputs;
 }
 

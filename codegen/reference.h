@@ -25,6 +25,9 @@ struct ReferenceOutputs {
   // the query heads of a kv head are added up: what the floor of the error rule is taken from
   // (error_floor of numerics.h; rows of two or three keys cancel completely).
   double floor_norm_dq = 0, floor_norm_dk = 0;
+  // Norms of what an ideal kernel of the problem's dtype is off by: one with no roundings but those
+  // that docs/math.md names.
+  double ideal_error_o = 0, ideal_error_dq = 0, ideal_error_dk = 0, ideal_error_dv = 0;
 };
 
 // Errors: those of validate(problem); kInvalidArgument where the sizes of the inputs do not fit the

@@ -8,10 +8,7 @@ namespace lssar::reference {
 namespace {
 
 constexpr double kZeroNorm = 1e-12;     // a shorter vector has no direction
-constexpr double kDeadRow = 0x1p-16;    // largest U of a row whose scores count as all equal
 constexpr int64_t kNoOffsetLength = 3;  // rows of up to this many keys have b_i = 0
-
-double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
 double sigmoid(double x) {
   const double e = std::exp(-std::abs(x));
@@ -48,7 +45,7 @@ void normalise(Row& row) {
 // changes neither and cannot overflow.
 void reweight(const Problem& problem, Row& row) {
   const double n = static_cast<double>(row.length);
-  const double offset = row.length <= kNoOffsetLength ? 0.0 : problem.offset;
+  const double offset = row_offset(problem, row.length);
   std::vector<double> u(row.length);
   double largest = 0;
   for (int64_t j = 0; j < row.length; ++j) {
@@ -82,10 +79,16 @@ double term(double a, Terms terms) { return terms == Terms::kSigned ? a : std::a
 
 }  // namespace
 
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+
 double dot(const double* a, const double* b, int64_t n) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
+  // Four sums: one would wait for each addition.
+  double sums[4] = {0, 0, 0, 0};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    for (int lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  for (; i < n; ++i) sums[0] += a[i] * b[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 UnitRows unit_rows(const double* x, int64_t rows, int64_t dim) {
@@ -116,6 +119,10 @@ Row forward_row(const Problem& problem, const Sizes& sizes, const UnitRows& q, c
   return row;
 }
 
+double row_offset(const Problem& problem, int64_t length) {
+  return length <= kNoOffsetLength ? 0.0 : problem.offset;
+}
+
 std::vector<double> score_gradient(const Problem& problem, const Row& row,
                                    const std::vector<double>& d, double delta, Terms terms) {
   const double n = static_cast<double>(row.length);
@@ -130,6 +137,13 @@ std::vector<double> score_gradient(const Problem& problem, const Row& row,
     gradient[j] = row.scale * minus(gradient[j], mean, terms) / row.sum * sigmoid(row.score[j]);
   }
   return gradient;
+}
+
+double score_gradient_at(const Problem& problem, const Row& row, int64_t j, double d, double delta,
+                         double epsilon) {
+  const double prob_gradient =
+      problem.p == 0 ? d : static_cast<double>(row.length) * row.weight_slope[j] * (d - delta);
+  return row.scale * (prob_gradient - epsilon) / row.sum * sigmoid(row.score[j]);
 }
 
 void add_unit_gradients(const std::vector<double>& score_grad, const UnitRows& q, const UnitRows& k,

@@ -34,6 +34,13 @@ struct Row {
 Row forward_row(const Problem& problem, const Sizes& sizes, const UnitRows& q, const UnitRows& k,
                 int64_t i);
 
+inline constexpr double kDeadRow = 0x1p-16;  // largest U of a row whose scores count as all equal
+
+double softplus(double x);
+
+// b_i of a row with that many keys.
+double row_offset(const Problem& problem, int64_t length);
+
 // Signed: the gradient. Absolute: the sum of the magnitudes of its terms, what rounding errors of
 // the signed one are proportional to.
 enum class Terms { kSigned, kAbsolute };
@@ -42,6 +49,10 @@ enum class Terms { kSigned, kAbsolute };
 // g_i . o_i. REQUIRES: row.has_output.
 std::vector<double> score_gradient(const Problem& problem, const Row& row,
                                    const std::vector<double>& d, double delta, Terms terms);
+
+// One of them, signed, from epsilon_i.
+double score_gradient_at(const Problem& problem, const Row& row, int64_t j, double d, double delta,
+                         double epsilon);
 
 // Adds one row's part of dq_hat and dk_hat.
 void add_unit_gradients(const std::vector<double>& score_grad, const UnitRows& q, const UnitRows& k,

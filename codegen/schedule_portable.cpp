@@ -116,17 +116,27 @@ Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
   return preferred.back();
 }
 
+// Columns of o that a pass over the keys accumulates: as few passes as the limit allows.
+int value_columns(int dim_v, int limit) {
+  const int chunks = (dim_v + limit - 1) / limit;
+  return padded_dim((dim_v + chunks - 1) / chunks);
+}
+
 void choose_forward(Schedule& schedule, const Problem& problem, const Target& target) {
   const bool has_x = sums_x(problem, schedule);
   const int dim_v = padded_dim(problem.head_dim_v);
   // Columns that no target spills with (ptxas 13.0).
   const bool is_wide = padded_dim(problem.head_dim) > 192;
   int limit = kMaxAccumulatorCols;
-  if (has_x) limit = problem.dtype == DType::kFp32 ? 64 : is_wide ? 96 : 128;
+  const bool is_fp32 = problem.dtype == DType::kFp32;
+  constexpr int kFp32Limit = 64;  // with X
+  if (has_x) limit = is_fp32 ? kFp32Limit : is_wide ? 96 : 128;
   if (!has_x && is_wide && target.major >= 10) limit = 128;
-  const int chunks = (dim_v + limit - 1) / limit;
-  schedule.block_dv = padded_dim((dim_v + chunks - 1) / chunks);
-  const int accumulated = schedule.block_dv * (has_x ? 2 : 1);
+  schedule.block_dv = value_columns(dim_v, limit);
+  // In fp32 the forward without X takes the tiles of the one with it: the order of a row's sums
+  // hangs on them, and o is to be the same to the bit.
+  const int accumulated =
+      is_fp32 ? 2 * value_columns(dim_v, kFp32Limit) : schedule.block_dv * (has_x ? 2 : 1);
   const auto is_legal = [&](const Tiling& tiling) {
     schedule.forward = tiling;
     return check_forward(kQuietly, schedule, problem, target).ok();
@@ -136,8 +146,7 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   // The most keys per tile that none of ptxas 13.0's targets spills with; from sm_100 on it keeps
   // more loads in flight.
   int first = 0;
-  if (problem.dtype == DType::kFp32 || std::max(padded_dim(problem.head_dim), accumulated) > 128)
-    first = 1;
+  if (is_fp32 || std::max(padded_dim(problem.head_dim), accumulated) > 128) first = 1;
   if (target.major >= 10 && accumulated >= 128) ++first;
   schedule.forward = first_legal(std::span(kTilings).subspan(first), is_legal);
 }

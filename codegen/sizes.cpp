@@ -88,8 +88,9 @@ bool needs_epsilon(const Problem& problem) {
 }
 
 bool may_abridge_softplus(const Problem& problem, const Schedule& schedule) {
-  return schedule.variant == Variant::kHopper &&
-         (problem.pass != Pass::kBackward || problem.p > 1);
+  // X, too, is a sum of U^(p-1).
+  const bool jumps = problem.pass == Pass::kBackward || sums_x(problem, schedule);
+  return schedule.variant == Variant::kHopper && (problem.p > 1 || !jumps);
 }
 
 bool saves_x(const Problem& problem, const Schedule& schedule) {

@@ -32,6 +32,24 @@ LSSAR_DEVICE float row_dot(const typename Config::Element* g, const X* x) {
   return row_group_sum(sum);
 }
 
+// 1 / |q_i| for scores. Where N P - b cancels, weights show the last bit of a score, and gradients
+// need those that the saved statistics are of: float32 rows are added up in the forward's order
+// (tile_row_inverse_norm). Rounded weights hide it.
+template <class Config>
+LSSAR_DEVICE float query_inverse_norm(const typename Config::Element* q) {
+  if constexpr (Config::Mma::kRoundsOperands) {
+    return row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(q);
+  } else {
+    float square = 0.0f;
+#pragma unroll 4
+    for (int col = 0; col < Config::kHeadDim; col += kTileCols) {
+      const float* pair = q + col + fragment_col(0);
+      square = fma(pair[0], pair[0], fma(pair[1], pair[1], square));
+    }
+    return inverse_norm(quad_sum(square));
+  }
+}
+
 struct SavedStats {
   float r;  // natural units
   float m;
@@ -122,14 +140,19 @@ LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
       weight_scale<Config>(num_keys, stats.r / kLn2, stats.m, stats.largest_score);
   const float root = inverse_root<Config>(stats.zs);
   row.slope = weights.slope * root;
-  row.intercept = fma(-weights.origin, weights.slope, weights.intercept) * root;
+  if constexpr (Config::Mma::kRoundsOperands) {
+    row.intercept = fma(-weights.origin, weights.slope, weights.intercept) * root;
+    row.limits = static_cast<u32>(row_evaluator<Config>(weights));
+  } else {
+    row.intercept = weights.intercept * root;
+    row.limits = bits_of_float(weights.origin);
+  }
   row.gain = power * num_keys / stats.m * grad_scale * root;
   row.gain_delta = row.gain * delta;
   row.epsilon = power * row_offset<Config>(num_keys) * g_x * grad_scale;
   // The clamp of u to [0, 1] hides a NaN: these factors bring it back.
   if (is_nan(stats.r) || is_nan(stats.m) || is_nan(stats.zs)) row.gain = row.epsilon = quiet_nan();
   row.inverse_epsilon = inverse_of_epsilon(row.epsilon);
-  row.limits = static_cast<u32>(row_evaluator<Config>(weights));
   if constexpr (kScalesAhead<Config>)
     row.limits |= gradient_limits<Config>(row, root, stats.largest_score, g_norm);
   return row;
@@ -146,7 +169,7 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& p) {
   const i64 read_row = minimum(row, queries - 1);
   const i64 flat_row = (i64{place.batch} * p.heads + place.head) * queries + read_row;
 
-  const float inverse_norm = row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(
+  const float inverse_norm = query_inverse_norm<Config>(
       row_pointer<const Element>(p.q, place.batch, place.head, read_row));
   const Element* g = row_pointer<const Element>(p.grad_o, place.batch, place.head, read_row);
   const float delta = row_dot<Config>(g, p.saved_o + flat_row * Config::kHeadDimV);

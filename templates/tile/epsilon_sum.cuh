@@ -35,7 +35,7 @@ struct EpsilonSum {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const RowConstants& row = rows[e / 2];
-        const float u = fma_saturate(softplus_bits<Config>(s.at[n][e]), row.slope, row.intercept);
+        const float u = weight_base<Config>(softplus_bits<Config>(s.at[n][e]), row);
         tile[e / 2] =
             fma(Config::power_slope(u), fma(row.gain, d.at[n][e], -row.gain_delta), tile[e / 2]);
       }

@@ -12,14 +12,15 @@ namespace lssar_device {
 //
 // The base, whose power p is the weight M_ij, is u_ij root_i = saturate(slope A_ij + intercept): so
 // weights need no division by zs_i. The forward's distance from the largest activation
-// (WeightScale) would take one instruction more per score; here the row's figures are given, and an
-// error of the intercept is as small as those of the activations.
+// (WeightScale) takes one instruction more per score. 16-bit problems go without: rounding weights
+// costs more than the intercept is off by. Where N P - b cancels, slope A_ij and intercept are many
+// times the base, so float32 problems take the distance: (A_ij - origin) slope + intercept.
 struct RowConstants {
   float score_scale;  // c'_i log2(e)
   float slope;
   float intercept;
   float gain;             // p N_i c'_i root_i / (m_i R_i)
-  u32 limits;             // RowLimits
+  u32 limits;             // RowLimits; in float32 problems, which have none, the origin
   float epsilon;          // eps_i c'_i / R_i
   float gain_delta;       // gain g_i o_i
   float inverse_epsilon;  // see inverse_of_epsilon
@@ -93,6 +94,13 @@ LSSAR_DEVICE RowConstants no_gradient() {
   return row;
 }
 
+// u_ij root_i of an activation.
+template <class Config>
+LSSAR_DEVICE float weight_base(float softplus, const RowConstants& row) {
+  if constexpr (!Config::Mma::kRoundsOperands) softplus -= float_from_bits(row.limits);
+  return fma_saturate(softplus, row.slope, row.intercept);
+}
+
 // What holds for the whole row, in a word.
 //   bits 31-16: the upper half of a float32, at most 2^126: no less than |gain| |g_i| w s, w the
 //               largest base^(p-1) and s the largest sigmoid (tile/scale_ahead.cuh)
@@ -145,7 +153,7 @@ LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row,
   constexpr float kRange = kWeightRange<typename Config::Element>;
   Activation a{x, 1.0f};
   if constexpr (kEvaluator != kLinearSoftplus) a = activation_of<Config, kEvaluator>(x);
-  const float base = fma_saturate(a.softplus, row.slope, row.intercept);
+  const float base = weight_base<Config>(a.softplus, row);
   const float slope = Config::power_slope(base);
   weight =
       kKeepsNan ? fma(base * kRange, slope, row.inverse_epsilon * 0.0f) : base * slope * kRange;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/error_rule.h"
 #include "codegen/numerics.h"
 #include "codegen/random_inputs.h"
 #include "codegen/reference.h"
@@ -183,8 +184,8 @@ class KeyRanges : public testing::Test {
     const auto truth = reference_attention(
         problem, sizes, {widened(inputs.q), widened(inputs.k), widened(inputs.v), {}});
     ASSERT_TRUE(truth.ok()) << truth.status().to_string();
-    const double allowed = tolerance(problem.dtype, OutputTensor::kO, problem.p, kind);
-    const TensorError error = compare(truth->o, split->o, allowed, 0);
+    const TensorError error =
+        compare(truth->o, split->o, allowed_error(problem, OutputTensor::kO, *truth));
     EXPECT_TRUE(error.passed) << error.to_string();
 
     CapiOptions options;
@@ -312,8 +313,10 @@ TEST_P(GoldenKeyRanges, AddUp) {
       merged(golden->problem, golden->sizes, {golden->q, golden->k, golden->v, {}},
              cut(golden->sizes.seq_q, {}), cut(keys, {keys / 3, keys / 3 + keys / 2 + 1}));
   ASSERT_TRUE(split.ok()) << split.status().to_string();
-  const double allowed = tolerance(golden->problem.dtype, OutputTensor::kO, golden->problem.p);
-  const TensorError error = compare(golden->o, split->o, allowed, 0);
+  const Result<ReferenceOutputs> truth = golden_reference(*golden);
+  ASSERT_TRUE(truth.ok()) << truth.status().to_string();
+  const TensorError error =
+      compare(truth->o, split->o, allowed_error(golden->problem, OutputTensor::kO, *truth));
   EXPECT_TRUE(error.passed) << error.to_string();
 }
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/numerics.h"
+#include "codegen/error_rule.h"
 
 namespace lssar {
 namespace {
@@ -15,36 +15,28 @@ std::vector<double> widen(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
-struct Expected {
-  std::vector<double> o, dq, dk, dv;
-  double floor_dq = 0, floor_dk = 0;
-  InputKind data = InputKind::kGauss;
-};
-
-void expect_close(const Problem& problem, OutputTensor tensor, const std::vector<double>& expected,
-                  const std::vector<float>& actual, double floor, InputKind data) {
+void expect_close(const Problem& problem, OutputTensor tensor, const ReferenceOutputs& expected,
+                  const std::vector<float>& actual) {
   const TensorError error =
-      compare(expected, actual, tolerance(problem.dtype, tensor, problem.p, data), floor);
-  EXPECT_TRUE(error.passed) << tensor_name(tensor) << " of " << to_string(problem) << ": "
-                            << error.to_string();
+      compare(reference_values(expected, tensor), actual, allowed_error(problem, tensor, expected));
+  EXPECT_TRUE(error.is_right()) << tensor_name(tensor) << " of " << to_string(problem) << ": "
+                                << error.to_string();
 }
 
-void expect_outputs(const Problem& problem, const Expected& expected, const CapiOptions& options,
-                    const CapiOutputs& actual) {
+void expect_outputs(const Problem& problem, const ReferenceOutputs& expected,
+                    const CapiOptions& options, const CapiOutputs& actual) {
   if (options.passes & LSSAR_PASS_FORWARD)
-    expect_close(problem, OutputTensor::kO, expected.o, actual.o, 0, expected.data);
+    expect_close(problem, OutputTensor::kO, expected, actual.o);
   if (options.passes & LSSAR_PASS_FORWARD_TRAIN)
-    expect_close(problem, OutputTensor::kO, expected.o, actual.o_train, 0, expected.data);
+    expect_close(problem, OutputTensor::kO, expected, actual.o_train);
   if ((options.passes & LSSAR_PASS_BACKWARD) == 0) return;
-  expect_close(problem, OutputTensor::kDq, expected.dq, actual.grad_q, expected.floor_dq,
-               expected.data);
-  expect_close(problem, OutputTensor::kDk, expected.dk, actual.grad_k, expected.floor_dk,
-               expected.data);
-  expect_close(problem, OutputTensor::kDv, expected.dv, actual.grad_v, 0, expected.data);
+  expect_close(problem, OutputTensor::kDq, expected, actual.grad_q);
+  expect_close(problem, OutputTensor::kDk, expected, actual.grad_k);
+  expect_close(problem, OutputTensor::kDv, expected, actual.grad_v);
 }
 
 void run_and_expect(const Problem& problem, const Sizes& sizes, CapiInputs inputs,
-                    const Expected& expected, const CapiOptions& options,
+                    const ReferenceOutputs& expected, const CapiOptions& options,
                     const CheckDevice& device) {
   lssar_context* context = shared_context(device);
   ASSERT_NE(context, nullptr);
@@ -110,20 +102,14 @@ Sizes make_sizes(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq_q, 
 }
 
 void check_against_reference(const Problem& problem, const Sizes& sizes, InputKind kind,
-                             const CapiOptions& options, const CheckDevice& device) {
+                             const CapiOptions& options, const CheckDevice& device, uint64_t seed) {
   SCOPED_TRACE(std::string(input_kind_name(kind)) + " " + std::to_string(sizes.seq_q) + "x" +
-               std::to_string(sizes.seq_k));
-  const RandomInputs inputs = random_inputs(problem, sizes, kind, 20260731);
+               std::to_string(sizes.seq_k) + " seed " + std::to_string(seed));
+  const RandomInputs inputs = random_inputs(problem, sizes, kind, seed);
   const auto reference = reference_attention(
       problem, sizes, {widen(inputs.q), widen(inputs.k), widen(inputs.v), widen(inputs.grad_o)});
   ASSERT_TRUE(reference.ok()) << reference.status().to_string();
-  Expected expected{reference->o,
-                    reference->dq,
-                    reference->dk,
-                    reference->dv,
-                    error_floor(reference->floor_norm_dq),
-                    error_floor(reference->floor_norm_dk),
-                    kind};
+  ReferenceOutputs expected = *reference;
   // Without queries grad_o is empty, which the reference takes for a forward: gradients are 0.
   if (sizes.seq_q == 0) {
     expected.dk.assign(inputs.k.size(), 0.0);
@@ -135,10 +121,10 @@ void check_against_reference(const Problem& problem, const Sizes& sizes, InputKi
 
 void check_golden_case(const GoldenCase& golden, const CapiOptions& options,
                        const CheckDevice& device) {
-  const Expected expected{golden.o,        golden.dq,       golden.dk,    golden.dv,
-                          golden.floor_dq, golden.floor_dk, golden.kind()};
+  const Result<ReferenceOutputs> expected = golden_reference(golden);
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
   run_and_expect(golden.problem, golden.sizes, {golden.q, golden.k, golden.v, golden.grad_o},
-                 expected, options, device);
+                 *expected, options, device);
 }
 
 }  // namespace lssar

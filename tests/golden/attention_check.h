@@ -29,9 +29,11 @@ struct CheckDevice {
 lssar_context* shared_context(const CheckDevice& device = {});
 
 // Random inputs of `kind`, all passes of a training step, every output against the reference by the
-// error rule. Adds a test failure that names the tensor and the error.
+// error rule; an overflow of the dtype is right. Adds a test failure that names the tensor and the
+// error.
 void check_against_reference(const Problem& problem, const Sizes& sizes, InputKind kind,
-                             const CapiOptions& options = {}, const CheckDevice& device = {});
+                             const CapiOptions& options = {}, const CheckDevice& device = {},
+                             uint64_t seed = 20260731);
 
 void check_golden_case(const GoldenCase& golden, const CapiOptions& options,
                        const CheckDevice& device);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/npy.h"
+#include "codegen/error_rule.h"
 #include "codegen/json_fields.h"
 
 namespace lssar {
@@ -125,6 +126,23 @@ Result<GoldenCase> load_golden_case(const std::string& name) {
   }
   LSSAR_RETURN_IF_ERROR(read_tensors(folder, golden));
   return golden;
+}
+
+Result<ReferenceOutputs> golden_reference(const GoldenCase& golden) {
+  const auto widen = [](const std::vector<float>& x) {
+    return std::vector<double>(x.begin(), x.end());
+  };
+  LSSAR_ASSIGN_OR_RETURN(ReferenceOutputs outputs,
+                         reference_attention(golden.problem, golden.sizes,
+                                             {widen(golden.q), widen(golden.k), widen(golden.v),
+                                              widen(golden.grad_o)}));
+  outputs.o = golden.o;
+  outputs.dq = golden.dq;
+  outputs.dk = golden.dk;
+  outputs.dv = golden.dv;
+  outputs.floor_norm_dq = golden.floor_dq / error_floor(1);
+  outputs.floor_norm_dk = golden.floor_dk / error_floor(1);
+  return outputs;
 }
 
 }  // namespace lssar

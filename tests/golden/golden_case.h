@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "codegen/kernel.h"
 #include "codegen/problem.h"
-#include "codegen/random_inputs.h"
+#include "codegen/reference.h"
 
 namespace lssar {
 
@@ -26,15 +26,16 @@ struct GoldenCase {
   std::vector<float> q, k, v, grad_o;
   std::vector<double> o, dq, dk, dv;
   double floor_dq = 0, floor_dk = 0;  // of the error rule, its 2^-20 included
-
-  // What the error rule takes `data` for.
-  InputKind kind() const { return data == "clustered" ? InputKind::kClustered : InputKind::kGauss; }
 };
 
 std::string golden_data_folder();
 
 // Sorted. An empty list is an error: a test over no cases would pass.
 Result<std::vector<std::string>> golden_case_names();
+
+// The case's results and floors; what an ideal kernel is off by, which no case has, is the
+// reference's.
+Result<ReferenceOutputs> golden_reference(const GoldenCase& golden);
 
 // Errors name the file.
 Result<GoldenCase> load_golden_case(const std::string& name);

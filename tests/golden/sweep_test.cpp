@@ -27,8 +27,8 @@ Problem make_problem(int dim, DType dtype = DType::kBf16, bool causal = true, in
   return problem;
 }
 
-// Without what other targets' runs have already: Variant::kPortable is the same at every target, and
-// kernels in fp32 are no other.
+// Without what other targets' runs have already: Variant::kPortable is the same at every target,
+// and kernels in fp32 are no other.
 std::vector<DType> dtypes() {
   if (test_target() == "sm_90a") return {DType::kBf16, DType::kFp16};
   return {DType::kBf16, DType::kFp16, DType::kFp32};
@@ -125,8 +125,6 @@ class Data : public testing::TestWithParam<InputKind> {};
 TEST_P(Data, EveryDtypeAndPower) {
   for (DType dtype : dtypes()) {
     for (int p : {0, 1, 3, 15}) {
-      // LSSA has no dead rows, and with equal keys its dq is 0 by cancellation: rounding is left.
-      if (p == 0 && GetParam() == InputKind::kTies) continue;
       check_against_reference(make_problem(64, dtype, true, p), make_sizes(1, 2, 2, 130, 130),
                               GetParam(), aligned(kAllPasses));
       check_against_reference(make_problem(128, dtype, false, p), make_sizes(1, 1, 1, 67, 67),
@@ -136,10 +134,10 @@ TEST_P(Data, EveryDtypeAndPower) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Data,
-                         testing::Values(InputKind::kPeaky, InputKind::kClustered,
-                                         InputKind::kOpposed, InputKind::kTies,
-                                         InputKind::kNearTies, InputKind::kZeros, InputKind::kHuge,
-                                         InputKind::kLocal),
+                         testing::Values(InputKind::kGauss, InputKind::kPeaky,
+                                         InputKind::kClustered, InputKind::kOpposed,
+                                         InputKind::kTies, InputKind::kNearTies, InputKind::kZeros,
+                                         InputKind::kHuge, InputKind::kLocal, InputKind::kShifted),
                          [](const testing::TestParamInfo<InputKind>& param_info) {
                            std::string name = input_kind_name(param_info.param);
                            for (char& c : name)
@@ -147,15 +145,13 @@ INSTANTIATE_TEST_SUITE_P(All, Data,
                            return name;
                          });
 
-// Scores just above the limits from which on 16-bit kernels may take a simpler softplus. Forward
-// only: a row's scores are nearly alike, so that gradients cancel.
+// Scores just above the limits from which on 16-bit kernels may take a simpler softplus.
 TEST(ShiftedData, EveryPower) {
   for (DType dtype : {DType::kBf16, DType::kFp16}) {
     for (int p : {1, 3, 15}) {
       for (bool causal : {true, false})
         check_against_reference(make_problem(64, dtype, causal, p), make_sizes(1, 2, 2, 200, 200),
-                                InputKind::kShifted,
-                                aligned(LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN));
+                                InputKind::kShifted, aligned(kAllPasses));
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "codegen/error_rule.h"
 #include "codegen/numerics.h"
 #include "codegen/random_inputs.h"
 #include "tests/golden/golden_case.h"

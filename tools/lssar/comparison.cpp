@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/npy.h"
+#include "codegen/numerics.h"
 
 namespace lssar::command {
 namespace {
@@ -15,28 +16,18 @@ std::vector<double> widen(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
-Comparison compare_one(const Problem& problem, const Sizes& sizes, InputKind kind,
-                       const CheckedTensor& checked, const ReferenceOutputs& reference) {
-  const auto result = [&](int64_t heads, int64_t length, int64_t dim,
-                          const std::vector<double>& wanted, double floor_norm) {
-    const double allowed = tolerance(problem.dtype, checked.tensor, problem.p, kind);
-    return Comparison{checked.name,
-                      {sizes.batch, heads, length, dim},
-                      compare(wanted, checked.values, allowed, error_floor(floor_norm))};
-  };
-  switch (checked.tensor) {
+std::vector<int64_t> shape_of(const Problem& problem, const Sizes& sizes, OutputTensor tensor) {
+  switch (tensor) {
     case OutputTensor::kDq:
-      return result(sizes.heads, sizes.seq_q, problem.head_dim, reference.dq,
-                    reference.floor_norm_dq);
+      return {sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim};
     case OutputTensor::kDk:
-      return result(sizes.kv_heads, sizes.seq_k, problem.head_dim, reference.dk,
-                    reference.floor_norm_dk);
+      return {sizes.batch, sizes.kv_heads, sizes.seq_k, problem.head_dim};
     case OutputTensor::kDv:
-      return result(sizes.kv_heads, sizes.seq_k, problem.head_dim_v, reference.dv, 0);
+      return {sizes.batch, sizes.kv_heads, sizes.seq_k, problem.head_dim_v};
     case OutputTensor::kO:
       break;
   }
-  return result(sizes.heads, sizes.seq_q, problem.head_dim_v, reference.o, 0);
+  return {sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v};
 }
 
 // The index in each dimension of element `index` of a contiguous tensor.
@@ -58,17 +49,32 @@ ReferenceInputs reference_inputs(const Problem& problem, const AttentionInputs& 
           is_backward ? widen(inputs.grad_o) : std::vector<double>()};
 }
 
-std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes, InputKind kind,
+std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes,
                                     const std::vector<CheckedTensor>& tensors,
                                     const ReferenceOutputs& reference) {
   std::vector<Comparison> all;
   for (const CheckedTensor& one : tensors)
-    all.push_back(compare_one(problem, sizes, kind, one, reference));
+    all.push_back({one.name, shape_of(problem, sizes, one.tensor),
+                   compare(reference_values(reference, one.tensor), one.values,
+                           allowed_error(problem, one.tensor, reference))});
   return all;
 }
 
 bool all_passed(const std::vector<Comparison>& all) {
   return std::all_of(all.begin(), all.end(), [](const auto& one) { return one.error.passed; });
+}
+
+std::string verdict_on(const Problem& problem, const std::vector<Comparison>& all) {
+  if (all_passed(all)) return "correct";
+  std::string overflows;
+  for (const Comparison& one : all) {
+    if (one.error.passed) continue;
+    if (one.error.overflow == 0) return "WRONG NUMBERS";
+    overflows += fmt::format("{}{} overflows {}: reference magnitude {:.6g}, largest {:.6g}",
+                             overflows.empty() ? "" : "; ", one.name, dtype_name(problem.dtype),
+                             one.error.overflow, largest_number(problem.dtype));
+  }
+  return "OVERFLOW (" + overflows + "; the rest is correct)";
 }
 
 void print_comparisons(const std::vector<Comparison>& all) {
@@ -80,7 +86,10 @@ void print_comparisons(const std::vector<Comparison>& all) {
     const TensorError& error = one.error;
     fmt::print("{:<{}} {:<22} {:>11.2e} {:>10.2e} {:>12.2e}  {:<22} {}\n", one.name, width,
                npy_shape_string(one.shape), error.relative_l2, error.tolerance, error.worst_abs,
-               position(error.worst_index, one.shape), error.passed ? "ok" : "WRONG");
+               position(error.worst_index, one.shape),
+               error.passed         ? "ok"
+               : error.overflow > 0 ? "OVERFLOW"
+                                    : "WRONG");
   }
 }
 
@@ -93,6 +102,7 @@ nlohmann::json to_json(const std::vector<Comparison>& all) {
                     {"allowed", one.error.tolerance},
                     {"worst_error", one.error.worst_abs},
                     {"worst_index", one.error.worst_index},
+                    {"overflow", one.error.overflow},
                     {"passed", one.error.passed}});
   }
   return list;

@@ -10,8 +10,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "codegen/error_rule.h"
 #include "codegen/kernel.h"
-#include "codegen/numerics.h"
 #include "codegen/reference.h"
 #include "tools/lssar/attention_run.h"
 
@@ -34,11 +34,14 @@ struct Comparison {
 // For the reference; grad_o for a backward only.
 ReferenceInputs reference_inputs(const Problem& problem, const AttentionInputs& inputs);
 
-std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes, InputKind kind,
+std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes,
                                     const std::vector<CheckedTensor>& tensors,
                                     const ReferenceOutputs& reference);
 
 bool all_passed(const std::vector<Comparison>& all);
+
+// "correct", "WRONG NUMBERS", or which results the dtype cannot hold, where the rest is correct.
+std::string verdict_on(const Problem& problem, const std::vector<Comparison>& all);
 
 void print_comparisons(const std::vector<Comparison>& all);
 nlohmann::json to_json(const std::vector<Comparison>& all);

@@ -59,8 +59,7 @@ Result<ReplayRequest> make_request(const ReplayOptions& options, const Capture& 
   return request;
 }
 
-Result<ReplayVerdict> check(const Capture& capture, const Replay& replay,
-                            const ReplayRequest& request) {
+Result<ReplayVerdict> check(const Capture& capture, const Replay& replay) {
   const Problem& problem = capture.kernel().problem;
   LSSAR_ASSIGN_OR_RETURN(
       const ReferenceOutputs reference,
@@ -75,7 +74,7 @@ Result<ReplayVerdict> check(const Capture& capture, const Replay& replay,
     add(OutputTensor::kDq, "dq", outputs.grad_q);
     add(OutputTensor::kDk, "dk", outputs.grad_k);
     add(OutputTensor::kDv, "dv", outputs.grad_v);
-    return compare_all(problem, capture.sizes, request.data, tensors, reference);
+    return compare_all(problem, capture.sizes, tensors, reference);
   };
   ReplayVerdict verdict;
   verdict.was_checked = true;
@@ -100,7 +99,7 @@ Result<int> replay_file(const ReplayOptions& options) {
   if (!replay.ok()) return replay.status().with_context("'" + options.file + "'");
   ReplayVerdict verdict;
   if (!options.no_reference) {
-    LSSAR_ASSIGN_OR_RETURN(verdict, check(capture, *replay, request));
+    LSSAR_ASSIGN_OR_RETURN(verdict, check(capture, *replay));
   }
   verdict.data = capture.has_inputs()
                      ? "captured inputs"

@@ -102,9 +102,7 @@ void print_replay(const std::string& path, const Capture& capture, const Replay&
   print_bits(replay);
   print_generator(path, capture, replay);
   if (!quiet) print_timing(replay, device);
-  const char* const word = !verdict.was_checked ? "not checked"
-                           : verdict.passed()   ? "correct"
-                                                : "WRONG NUMBERS";
+  const std::string word = verdict.was_checked ? verdict_on(problem, verdict.here) : "not checked";
   fmt::print("{}: {}, {}\n", word, to_string(problem), verdict.data);
 }
 

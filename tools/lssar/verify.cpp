@@ -41,8 +41,8 @@ void print_text(const VerifyOptions& options, const Problem& problem,
     if (const std::string& path = pass.kernel->override_path; !path.empty())
       fmt::print("{} is {}, instead of what is generated\n", pass.kernel->source.name, path);
   }
-  fmt::print("{}: {}, {} data, seed {}\n", all_passed(all) ? "correct" : "WRONG NUMBERS",
-             to_string(problem), input_kind_name(*options.data.kind()), options.data.seed());
+  fmt::print("{}: {}, {} data, seed {}\n", verdict_on(problem, all), to_string(problem),
+             input_kind_name(*options.data.kind()), options.data.seed());
 }
 
 void print_json(const VerifyOptions& options, const Problem& problem, Engine& engine,
@@ -54,12 +54,13 @@ void print_json(const VerifyOptions& options, const Problem& problem, Engine& en
                                {"target", engine.device().info().target.name()},
                                {"passes", report_json(actual.passes)},
                                {"tensors", to_json(all)},
+                               {"verdict", verdict_on(problem, all)},
                                {"passed", all_passed(all)}};
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 Result<int> verify(const VerifyOptions& options) {
-  LSSAR_ASSIGN_OR_RETURN(const InputKind kind, options.data.kind());
+  LSSAR_RETURN_IF_ERROR(options.data.kind().status());
   LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
   LSSAR_ASSIGN_OR_RETURN(const Sizes sizes, options.problem.sizes());
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
@@ -74,7 +75,7 @@ Result<int> verify(const VerifyOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs reference,
                          reference_attention(problem, sizes, reference_inputs(problem, inputs)));
   const std::vector<Comparison> all =
-      compare_all(problem, sizes, kind, checked_tensors(problem, actual), reference);
+      compare_all(problem, sizes, checked_tensors(problem, actual), reference);
   options.json ? print_json(options, problem, *engine, actual, all)
                : print_text(options, problem, actual, all);
   return static_cast<int>(all_passed(all) ? kDone : kWrongNumbers);
@@ -93,7 +94,8 @@ void add_verify(CLI::App& app, Action* action) {
   sub->footer(
       "\nRandom inputs, rounded to the dtype, go through the kernels and through the definition "
       "in\n"
-      "float64. A tensor is right where |error| <= allowed * |reference| + floor, in L2 norms.\n"
+      "float64. A tensor is right where |error| <= allowed * |reference| + floor, in L2 norms\n"
+      "(docs/math.md, section 4). Results that the dtype cannot hold are named, and exit with 1.\n"
       "backward runs the forward for training first and checks o, dq, dk and dv.\n\n"
       "Example:\n"
       "  lssar verify --pass backward --seq 512 --heads 4 --p 15 --causal --dtype bf16\n\n" +
