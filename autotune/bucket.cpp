@@ -1,5 +1,6 @@
 #include "autotune/bucket.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -80,6 +81,12 @@ double size_distance(const Bucket& a, const Bucket& b) {
   return log2_distance(a.seq_q, b.seq_q, kTypicalLength) +
          log2_distance(a.seq_k, b.seq_k, kTypicalLength) +
          log2_distance(a.slices, b.slices, kTypicalSlices) / 2;
+}
+
+double widest_size_gap(const Bucket& a, const Bucket& b) {
+  return std::max({log2_distance(a.seq_q, b.seq_q, kTypicalLength),
+                   log2_distance(a.seq_k, b.seq_k, kTypicalLength),
+                   log2_distance(a.slices, b.slices, kTypicalSlices) / 2});
 }
 
 std::string to_string(const Bucket& bucket) {

@@ -59,6 +59,9 @@ bool same_but_sizes(const Bucket& a, const Bucket& b);
 // as 4096 long and 64 slices.
 double size_distance(const Bucket& a, const Bucket& b);
 
+// The largest of |log2| of either length's ratio, and of half that of the slices.
+double widest_size_gap(const Bucket& a, const Bucket& b);
+
 // "forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 64 repeatable".
 std::string to_string(const Bucket& bucket);
 nlohmann::json to_json(const Bucket& bucket);

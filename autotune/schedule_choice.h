@@ -16,17 +16,25 @@ namespace lssar {
 
 const char* origin_name(ScheduleOrigin origin);  // "given", "exact", "nearest", ...
 
-// Looks in `tables`, each step in every table before the next step: measured on this GPU in this
-// bucket -> on this GPU at the nearest sizes -> on another GPU of the target at the nearest sizes
-// -> predicted for the target -> built-in default. Only records with `chosen` and Verdict::kOk
-// count; one whose schedule is no longer legal, or whose source the generator would now make
-// otherwise, is passed over (and the reason says how many were).
+// What a problem gets without a record: default_schedule, whose backward in 16 bits sums dq within
+// the kernel of dk and dv where the cost model says that this is faster. Sums are atomic where
+// results need not repeat, ordered where they must (portable kernels only).
+// REQUIRES: validate(problem).ok().
+Schedule untuned_schedule(const Problem& problem, const Target& target, Determinism determinism);
+
+// Looks in all `tables` at records with `chosen` and Verdict::kOk. A record whose schedule is no
+// longer legal, or whose source the generator would now make otherwise, is passed over (the reason
+// says how many were). Without a record it is untuned_schedule.
 //
-// Among records of a step and table, in this order: the nearest sizes; lengths fixed, or given with
-// each call, as here; the same model of GPU, then
-// the nearest number of SMs; the same compiler, then the same driver; the later one; the one whose
-// text is smaller. Where the records stand in their file does not matter, so that the same records
+// Records of near sizes (each length within a factor of 2, batch * heads within 4) come before
+// those of distant sizes, which decide only where the cost model calls them faster than the default
+// for this problem. Among both, in this order: measured on this GPU in this bucket, measured on this
+// GPU, measured on another GPU of the target, predicted for the target; the nearest sizes; the
+// earlier table; lengths fixed, or given with each call, as here; the same model of GPU, then the
+// nearest number of SMs; the same compiler, then the same driver; the later one; the one whose text
+// is smaller. Where the records stand in their file does not matter, so that the same records
 // give the same choice on every rank. A compiler or driver of "" in `machine` is not known.
+// A size of 0 in `sizes` is not known and taken as size_distance takes it.
 // REQUIRES: validate(problem).ok().
 ScheduleChoice choose_schedule(const Problem& problem, const Sizes& sizes, Determinism determinism,
                                const Target& target, const Machine& machine,
