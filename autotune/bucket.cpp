@@ -136,6 +136,12 @@ Result<Bucket> bucket_from_json(const nlohmann::json& json) {
   fields.need("seq_k", bucket.seq_k);
   fields.need("slices", bucket.slices);
   LSSAR_RETURN_IF_ERROR(fields.finish());
+  for (const auto& [name, size] : {std::pair{"seq_q", bucket.seq_q},
+                                   std::pair{"seq_k", bucket.seq_k},
+                                   std::pair{"slices", bucket.slices}}) {
+    if (size >= 0) continue;
+    return invalid_argument(fmt::format("bucket.{} = {}: allowed are 0 and more", name, size));
+  }
   return bucket;
 }
 

@@ -9,10 +9,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/log.h"
 
 namespace lssar {
 namespace {
@@ -52,6 +56,21 @@ Result<int> open_lock_file(const std::string& path) {
   return io_error(fmt::format("{}: {}", path, std::strerror(errno)));
 }
 
+// Who holds a flock on the file, by /proc/locks: " (process 1234)", or "" where it does not say.
+std::string holder_text(int fd) {
+  struct stat state = {};
+  if (::fstat(fd, &state) != 0) return "";
+  const std::string inode = ":" + std::to_string(state.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, mode, access, pid, file;
+    words >> number >> kind >> mode >> access >> pid >> file;
+    if (kind == "FLOCK" && file.ends_with(inode)) return fmt::format(" (process {})", pid);
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<GpuLock> GpuLock::take(const std::string& name, double timeout_s,
@@ -59,6 +78,7 @@ Result<GpuLock> GpuLock::take(const std::string& name, double timeout_s,
   const std::string path = lock_path(name);
   LSSAR_ASSIGN_OR_RETURN(const int fd, open_lock_file(path));
   GpuLock lock(fd, path);
+  bool has_told = false;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
   for (;;) {
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
@@ -70,6 +90,11 @@ Result<GpuLock> GpuLock::take(const std::string& name, double timeout_s,
       return device_error(
           fmt::format("another process is tuning this GPU: it holds {}, {} {:.0f} s", path,
                       is_cancelled ? "cancelled before" : "waited", timeout_s));
+    }
+    if (!std::exchange(has_told, true)) {
+      log(LogLevel::kWarning,
+          fmt::format("another process{} is tuning on this device: waiting for it, at most {:.0f} s",
+                      holder_text(fd), timeout_s));
     }
     std::this_thread::sleep_for(kPollInterval);
   }

@@ -185,6 +185,7 @@ std::string reason_for(const Applicant& chosen, const Wanted& wanted) {
       record.evidence == Evidence::kPredicted
           ? fmt::format("predicted {:.4g} ms for {}", record.ms, record.machine.target)
           : fmt::format("measured {:.4g} ms on {}", record.ms, record.machine.device);
+  if (!record.complete) text += " (search cut short)";
   if (!record.time.empty()) text += " on " + record.time.substr(0, record.time.find('T'));
   text += ", bucket " + to_string(record.bucket);
   if (record.bucket != wanted.bucket) {

@@ -37,12 +37,13 @@ const TuningRecord* SearchRun::known_record(const std::string& source_hash) cons
   return nullptr;
 }
 
-// Whether a search with this budget or a larger one has ended already, on this machine.
+// Whether a search with this budget or a larger one has ended already, on this machine. One that
+// its budget cut short has not: this one goes on with what that one left.
 bool SearchRun::answer_is_known() {
   if (request_.known == nullptr || !request_.extra.empty()) return false;
   const std::vector<TuningRecord>& records = request_.known->records();
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
-    if (!record->chosen || record->bucket != bucket_ || record->machine != runner_.machine() ||
+    if (!record->chosen || !record->complete || record->bucket != bucket_ || record->machine != runner_.machine() ||
         record->evidence != runner_.evidence()) {
       continue;
     }

@@ -121,6 +121,9 @@ Status SearchRun::choose_winner() {
   Trial& winner = trials_[winner_];
   has_winner_ = true;
   winner.record.chosen = !winner.is_extra;
+  winner.record.complete = std::none_of(trials_.begin(), trials_.end(), [](const Trial& trial) {
+    return trial.state == Trial::State::kWaiting;
+  });
   LSSAR_RETURN_IF_ERROR(keep(winner));
   outcome_.winner = winner.record;
   if (winner.is_extra) outcome_.winner_id = winner.spec.id;

@@ -117,6 +117,10 @@ std::string report_text(const SearchOutcome& outcome, const Problem& problem, co
       "known; {:.1f} s\n\n",
       to_string(winner.bucket), how, winner.machine.device, outcome.fates.size(),
       outcome.combinations, outcome.compiled, outcome.timed, outcome.reused, outcome.seconds);
+  if (!winner.complete) {
+    text +=
+        "The budget ran out before every promising candidate was tried: run it again to go on.\n\n";
+  }
   const Schedule base = default_schedule(problem, target);
   const std::vector<const CandidateFate*> timed = timed_by_time(outcome);
   const auto elsewhere_ms = [&](const Schedule& schedule) {

@@ -158,6 +158,21 @@ Status check_time(const std::string& time) {
       fmt::format("record.time = \"{}\": allowed is UTC as 2026-11-21T13:16:13Z", time));
 }
 
+// What another program may have written: times that would win against every other, or none.
+Status check_times(const TuningRecord& record) {
+  for (const auto& [name, ms] :
+       {std::pair{"ms", record.ms}, std::pair{"spread_ms", record.spread_ms}}) {
+    if (ms >= 0 && std::isfinite(ms)) continue;
+    return invalid_argument(
+        fmt::format("record.{} = {}: allowed are finite numbers from 0", name, ms));
+  }
+  if (record.samples < 0) {
+    return invalid_argument(
+        fmt::format("record.samples = {}: allowed are 0 and more", record.samples));
+  }
+  return {};
+}
+
 }  // namespace
 
 const char* verdict_name(Verdict verdict) { return enum_name(kVerdicts, verdict); }
@@ -190,6 +205,7 @@ json to_json(const TuningRecord& record) {
           {"verdict", verdict_name(record.verdict)},
           {"reason", record.reason},
           {"chosen", record.chosen},
+          {"complete", record.complete},
           {"ms", number_to_json(record.ms)},
           {"spread_ms", number_to_json(record.spread_ms)},
           {"samples", record.samples},
@@ -213,6 +229,7 @@ Result<TuningRecord> record_from_json(const json& object) {
   fields.need_named("verdict", parse_verdict, record.verdict);
   fields.need("reason", record.reason);
   fields.need("chosen", record.chosen);
+  fields.read("complete", record.complete);
   need_number(fields, object, "ms", record.ms);
   need_number(fields, object, "spread_ms", record.spread_ms);
   fields.need("samples", record.samples);
@@ -226,6 +243,7 @@ Result<TuningRecord> record_from_json(const json& object) {
   fields.need("search", record.search);
   LSSAR_RETURN_IF_ERROR(fields.status());
   LSSAR_RETURN_IF_ERROR(check_hash(record.source_hash));
+  LSSAR_RETURN_IF_ERROR(check_times(record));
   LSSAR_RETURN_IF_ERROR(check_time(record.time));
   return record;
 }

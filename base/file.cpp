@@ -19,11 +19,12 @@
 #include "base/write_signals.h"
 
 namespace lssar {
-namespace {
 
 Status errno_status(const char* what, const std::string& path, int error) {
   return io_error(fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
 }
+
+namespace {
 
 FileState state_of(const struct stat& info) {
   return {.device = info.st_dev,

@@ -16,6 +16,9 @@
 
 namespace lssar {
 
+// kIoError: "cannot WHAT 'PATH': " and the text of that errno.
+Status errno_status(const char* what, const std::string& path, int error);
+
 // Which file it was and in which state: equal means nobody replaced or changed it since.
 struct FileState {
   uint64_t device = 0, inode = 0, size_bytes = 0;

@@ -24,10 +24,6 @@ namespace {
 constexpr char kStandardOutput[] = "-";
 constexpr int kMaxLinks = 40;  // Linux's own limit
 
-Status errno_status(const char* what, const std::string& path, int error) {
-  return io_error(fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
-}
-
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";

@@ -330,6 +330,25 @@ TEST_F(SearchTest, TheBudgetEndsASearchWithAWinner) {
   const SearchOutcome outcome = run();
   EXPECT_GT(count(outcome, Fate::kOutOfTime), 0);
   EXPECT_TRUE(outcome.winner.chosen);
+  EXPECT_FALSE(outcome.winner.complete);
+}
+
+TEST_F(SearchTest, ASearchThatWasCutShortIsNoAnswerAndGoesOnNextTime) {
+  runner_.seconds_per_call = 2;
+  request_.budget = *budget_named("quick");
+  const int left = count(run(), Fate::kOutOfTime);
+  ASSERT_GT(left, 0);
+  resumes_ = true;
+  runner_.clock_s = 0;
+  const SearchOutcome second = run();
+  EXPECT_FALSE(second.resumed_complete);
+  EXPECT_GT(second.reused, 0);
+  EXPECT_LT(count(second, Fate::kOutOfTime), left);
+  runner_.seconds_per_call = 0;
+  const SearchOutcome third = run();
+  EXPECT_EQ(count(third, Fate::kOutOfTime), 0);
+  EXPECT_TRUE(third.winner.complete);
+  EXPECT_TRUE(run().resumed_complete);
 }
 
 TEST_F(SearchTest, CancellingKeepsWhatWasMeasured) {

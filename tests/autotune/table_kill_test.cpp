@@ -129,8 +129,8 @@ TEST(TableProcesses, FourThatAppendAtOnceLoseNothing) {
 TEST(TableProcesses, ARewriteLosesNoAppendThatComesMeanwhile) {
   const TemporaryFolder folder;
   const std::string path = folder / "tuning.jsonl";
-  ASSERT_TRUE(append_records(path, many_records(1, -1)).ok());
   constexpr int kAppends = 40;
+  ASSERT_TRUE(append_records(path, many_records(1, kAppends)).ok());
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t writer = start([&] {

@@ -124,6 +124,11 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
                     "are forward, forward-train and backward",
                     pass_name(problem.pass)));
   }
+  if (engine.device().info().kind == "record") {
+    return invalid_argument(
+        "--device record: it notes calls and computes nothing, so there would be no results; "
+        "allowed are auto, cuda and virtual");
+  }
   AttentionRun run(engine, problem, sizes, schedules, memory);
   LSSAR_RETURN_IF_ERROR(run.upload(inputs));
 

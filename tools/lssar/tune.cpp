@@ -90,6 +90,11 @@ Result<TuneOptions> tune_options(const TuneCommand& options) {
   const std::string cache = find_cache_location("").directory;
   tuning.table_path = options.table.empty() ? default_table_path(cache) : options.table;
   if (tuning.table_path == "none") tuning.table_path.clear();
+  if (tuning.table_path.empty() && options.table.empty()) {
+    return invalid_argument(
+        "--table: not given, and LSSAR_TUNING_TABLE or LSSAR_CACHE_DIR is none, so what is found "
+        "would be lost; allowed are a file, and none to keep nothing");
+  }
   tuning.cancelled = [] { return kept_interrupt() != 0; };
   return tuning;
 }
