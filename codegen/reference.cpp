@@ -27,6 +27,12 @@ void add_scaled(double* y, double a, const double* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
+// Keys that query i sees.
+int64_t seen_keys(const Problem& problem, const Sizes& sizes, int64_t i) {
+  if (!problem.causal) return sizes.seq_k;
+  return std::clamp<int64_t>(i + 1 + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
+}
+
 // Squared norms for the error rule.
 struct ErrorSquares {
   double floor_dq = 0, floor_dk = 0;
@@ -41,6 +47,7 @@ struct Group {
   const double *q, *k, *v, *grad_o;
   double *o, *dq, *dk, *dv;
   int64_t query_heads;
+  std::atomic<int64_t>* scores_done;
 };
 
 // Forward and backward of one row: writes o and dq_hat, adds to dk_hat and dv.
@@ -88,6 +95,8 @@ ErrorSquares attend_group(const Group& group) {
     std::vector<double> absolute_dk_hat(dk_hat.size());
     for (int64_t i = 0; i < seq_q; ++i) {
       attend_row(group, q, k, head, i, dk_hat, absolute_dk_hat, rounded, errors);
+      if (group.scores_done != nullptr)
+        *group.scores_done += seen_keys(group.problem, group.sizes, i);
     }
     for (int64_t j = 0; backward && j < seq_k; ++j) {
       errors.floor_dk += reference::absolute_through_norm(k, j, absolute_dk_hat.data() + j * d);
@@ -101,7 +110,7 @@ ErrorSquares attend_group(const Group& group) {
 }
 
 Group make_group(const Problem& problem, const Sizes& sizes, const ReferenceInputs& inputs,
-                 ReferenceOutputs& outputs, int64_t index) {
+                 ReferenceOutputs& outputs, int64_t index, std::atomic<int64_t>* scores_done) {
   const int64_t query_heads = sizes.heads / sizes.kv_heads;
   const int64_t queries = index * query_heads * sizes.seq_q;
   const int64_t keys = index * sizes.seq_k;
@@ -117,7 +126,8 @@ Group make_group(const Problem& problem, const Sizes& sizes, const ReferenceInpu
           backward ? outputs.dq.data() + queries * d : nullptr,
           backward ? outputs.dk.data() + keys * d : nullptr,
           backward ? outputs.dv.data() + keys * dv : nullptr,
-          query_heads};
+          query_heads,
+          scores_done};
 }
 
 Status check_size(const char* field, int64_t value, int64_t least, int64_t fixed) {
@@ -209,11 +219,11 @@ ReferenceOutputs zero_outputs(const Problem& problem, const Sizes& sizes,
 }
 
 Result<ReferenceOutputs> attend(const Problem& problem, const Sizes& sizes,
-                                const ReferenceInputs& inputs) {
+                                const ReferenceInputs& inputs, std::atomic<int64_t>* scores_done) {
   ReferenceOutputs outputs = zero_outputs(problem, sizes, inputs);
   std::vector<ErrorSquares> errors(sizes.batch * sizes.kv_heads);
   LSSAR_RETURN_IF_ERROR(parallel_for(errors.size(), [&](int64_t index) {
-    errors[index] = attend_group(make_group(problem, sizes, inputs, outputs, index));
+    errors[index] = attend_group(make_group(problem, sizes, inputs, outputs, index, scores_done));
   }));
   ErrorSquares total;
   for (const ErrorSquares& part : errors) {
@@ -236,13 +246,20 @@ Result<ReferenceOutputs> attend(const Problem& problem, const Sizes& sizes,
 }  // namespace
 
 Result<ReferenceOutputs> reference_attention(const Problem& problem, const Sizes& sizes,
-                                             const ReferenceInputs& inputs) {
+                                             const ReferenceInputs& inputs,
+                                             std::atomic<int64_t>* scores_done) {
   LSSAR_RETURN_IF_ERROR(check_inputs(problem, sizes, inputs));
   try {
-    return attend(problem, sizes, inputs);
+    return attend(problem, sizes, inputs, scores_done);
   } catch (const std::bad_alloc&) {
     return out_of_memory("reference: no memory for the outputs");
   }
+}
+
+int64_t reference_scores(const Problem& problem, const Sizes& sizes) {
+  int64_t of_head = 0;
+  for (int64_t i = 0; i < sizes.seq_q; ++i) of_head += seen_keys(problem, sizes, i);
+  return sizes.batch * sizes.heads * of_head;
 }
 
 }  // namespace lssar

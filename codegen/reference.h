@@ -4,6 +4,8 @@
 // how many there are. Any thread may call it.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "base/status.h"
@@ -32,7 +34,13 @@ struct ReferenceOutputs {
 
 // Errors: those of validate(problem); kInvalidArgument where the sizes of the inputs do not fit the
 // problem and `sizes`.
+// `scores_done`, where it is not null, counts up to reference_scores() meanwhile: for whoever
+// waits.
 Result<ReferenceOutputs> reference_attention(const Problem& problem, const Sizes& sizes,
-                                             const ReferenceInputs& inputs);
+                                             const ReferenceInputs& inputs,
+                                             std::atomic<int64_t>* scores_done = nullptr);
+
+// Pairs of a query and a key that it sees: what the time of the reference goes with.
+int64_t reference_scores(const Problem& problem, const Sizes& sizes);
 
 }  // namespace lssar

@@ -75,6 +75,11 @@ class LaunchTimer {
   virtual Result<double> ms(size_t sample) = 0;
 };
 
+// How far a launch is.
+struct LaunchProgress {
+  uint64_t done = 0, blocks = 0;  // blocks (clusters, where there are any); 0 of 0: not known
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -146,6 +151,10 @@ class Device {
   virtual Result<std::unique_ptr<LaunchTimer>> make_launch_timer(size_t num_samples) {
     return unsupported("launch timer: a device of kind " + info().kind + " has no queue");
   }
+
+  // Of the latest launch; only a device whose launches return at their end knows. Any thread may
+  // ask.
+  virtual LaunchProgress progress() const { return {}; }
 
   // Summed over the launches so far; zeros on a device that does not count.
   virtual LaunchCounters counters() const { return {}; }

@@ -92,6 +92,7 @@ class VirtualDevice final : public Device {
   Status synchronize(Stream) override { return {}; }
   Status timer_begin(Stream stream) override;
   Result<double> timer_end_ms(Stream stream) override;
+  LaunchProgress progress() const override { return pool_.progress(); }
   LaunchCounters counters() const override;
   std::vector<KernelCounters> kernel_counters() const override;
 

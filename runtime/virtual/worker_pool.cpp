@@ -65,6 +65,7 @@ void WorkerPool::work(Job& job) {
     if (Status status = runner->run(cluster); !status.ok()) fail(cluster, std::move(status));
     job.reports.add(cluster, runner->take_reports());
     instructions += runner->instructions();
+    ++blocks_done_;
   }
   runner->finish();
   job.instructions += instructions;
@@ -92,6 +93,8 @@ void WorkerPool::worker_loop() {
 Status WorkerPool::run(const LaunchContext& launch, uint64_t& instructions) {
   Job job;
   job.launch = &launch;
+  blocks_done_ = 0;
+  blocks_ = launch.num_clusters();
   const bool share = launch.num_blocks() > 1 && !threads_.empty();
   if (share) {
     const std::lock_guard lock(mutex_);

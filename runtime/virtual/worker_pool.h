@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "runtime/device.h"
 #include "runtime/virtual/block_runner.h"
 
 namespace lssar::vdev {
@@ -28,6 +29,9 @@ class WorkerPool {
   // of the first one, in the grid's order, that failed. Reports stop nothing: see LaunchReports.
   // Adds to `instructions` in either case.
   Status run(const LaunchContext& launch, uint64_t& instructions);
+
+  // Of the launch that was begun last.
+  LaunchProgress progress() const { return {blocks_done_, blocks_}; }
 
  private:
   struct Job {
@@ -46,6 +50,7 @@ class WorkerPool {
   std::unique_ptr<BlockRunner> take_runner();
   void give_runner(std::unique_ptr<BlockRunner> runner);
 
+  std::atomic<uint64_t> blocks_done_ = 0, blocks_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;

@@ -1,8 +1,10 @@
 #include "codegen/reference.h"
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -165,6 +167,20 @@ INSTANTIATE_TEST_SUITE_P(Small, ReferenceGradient,
                                                       1},
                                            Difference{"Gqa", 5, 6, 3, true, 1, 4, 2}),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// What is shown while one waits: it ends at 100 %.
+TEST(ReferenceProgress, CountsEveryScore) {
+  for (const bool causal : {false, true}) {
+    for (const auto& [seq_q, seq_k] : {std::pair{5, 9}, std::pair{9, 4}, std::pair{7, 7}}) {
+      const Case c = make_case(seq_q, seq_k, 15, causal, 1, 4, 2);
+      std::atomic<int64_t> done{0};
+      ASSERT_TRUE(reference_attention(c.problem, c.sizes, c.inputs, &done).ok());
+      EXPECT_EQ(done, reference_scores(c.problem, c.sizes));
+    }
+  }
+  const Case c = make_case(5, 9, 15, true);
+  EXPECT_EQ(reference_scores(c.problem, c.sizes), 2 * (5 + 6 + 7 + 8 + 9));
+}
 
 TEST(ReferenceMask, CausalIsBottomRight) {
   // 2 queries over 5 keys: the last key is out of sight of the first query only.
