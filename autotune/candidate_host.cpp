@@ -29,6 +29,7 @@ EngineOptions engine_options(const RunnerTask& task) {
   options.target = task.target;
   options.compiler = task.compiler;
   options.cache.directory = task.cache_directory;
+  options.uses_overrides = false;  // what is tuned is what is generated
   return options;
 }
 

@@ -120,11 +120,16 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare(
   const Stopwatch watch;
   LSSAR_ASSIGN_OR_RETURN(KernelSource source, emit_kernel(problem, chosen, target));
   Generated generated;
-  LSSAR_RETURN_IF_ERROR(apply_override(target, &source, &generated.override_path));
+  if (options_.uses_overrides) {
+    LSSAR_ASSIGN_OR_RETURN(generated.override_, apply_override(target, &source));
+  }
   LSSAR_ASSIGN_OR_RETURN(generated.wait_spins, wait_spins_from_environment());
   if (generated.wait_spins != 0) LSSAR_RETURN_IF_ERROR(add_cluster_watch(target, &source));
   generated.emit_ms = watch.ms();
-  return prepare_emitted(problem, chosen, std::move(source), generated);
+  auto prepared = prepare_emitted(problem, chosen, std::move(source), generated);
+  const std::string& file = generated.override_.path;
+  if (prepared.ok() || file.empty()) return prepared;
+  return prepared.status().with_context(fmt::format("'{}' (LSSAR_OVERRIDE_DIR)", file));
 }
 
 Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_source(const Problem& problem,
@@ -167,7 +172,8 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_emitted(const Prob
   kernel->schedule = schedule;
   kernel->source = std::move(source);
   kernel->timings.emit_ms = generated.emit_ms;
-  kernel->override_path = generated.override_path;
+  kernel->override_path = generated.override_.path;
+  kernel->override_missed = generated.override_.missed;
   kernel->wait_spins = generated.wait_spins;
 
   LSSAR_ASSIGN_OR_RETURN(Image image, find_or_compile(*opened, request, kernel.get()));

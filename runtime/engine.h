@@ -22,6 +22,7 @@
 #include "runtime/call.h"
 #include "runtime/compiler.h"
 #include "runtime/device.h"
+#include "runtime/override.h"
 #include "runtime/step_function.h"
 #include "runtime/wait_limit.h"
 
@@ -34,6 +35,8 @@ struct EngineOptions {
   CompilerChoice compiler = CompilerChoice::kAuto;
   CacheOptions cache;
   std::vector<std::string> compile_options;  // extra ones, e.g. "-lineinfo"; part of the key
+  // false: LSSAR_OVERRIDE_DIR does not hold for what prepare() generates.
+  bool uses_overrides = true;
 };
 
 // Milliseconds of wall time; compile_cpu_ms is the CPU time the whole process spent meanwhile,
@@ -61,6 +64,7 @@ struct PreparedKernel {
   KernelSource source;
   uint64_t wait_spins = 0;    // LSSAR_DEBUG_WAITS: the limit of its waits; 0: none
   std::string override_path;  // the file that is used instead of what was generated; "": none
+  std::string override_missed;  // why none is, where LSSAR_OVERRIDE_DIR is set; see Override
   std::string key;            // of the binary cache
   std::shared_ptr<const LoadedImage> loaded;
   std::vector<StepFunction> functions;     // one per source.steps
@@ -137,7 +141,7 @@ class Engine {
   // What only kernels have that the engine generates itself.
   struct Generated {
     double emit_ms = 0;
-    std::string override_path = {};
+    Override override_ = {};
     uint64_t wait_spins = 0;  // LSSAR_DEBUG_WAITS
   };
 

@@ -1,13 +1,20 @@
 #include "runtime/override.h"
 
-#include <unistd.h>
+#include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "cache/file_system.h"
 #include "cache/store.h"
 
 namespace lssar {
@@ -15,6 +22,29 @@ namespace {
 
 constexpr size_t kHashDigits = 16;
 constexpr uint64_t kMaxSourceBytes = uint64_t{16} << 20;
+
+// Which file was looked for, and those that may have been meant: of a kernel with that name.
+std::string describe_miss(const std::string& folder, const std::string& name,
+                          const std::string& kernel) {
+  std::string others;
+  std::error_code ignored;
+  for (const auto& item : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string other = item.path().filename().string();
+    if (other.starts_with(kernel + "-") && other.ends_with(".cu"))
+      others += (others.empty() ? "" : ", ") + other;
+  }
+  std::string text = fmt::format("'{}' has no {}", folder, name);
+  if (!others.empty()) text += fmt::format("; of another problem, schedule or target: {}", others);
+  return text;
+}
+
+// A program may prepare a kernel again and again.
+void warn_once(const std::string& file, const std::string& message) {
+  static std::mutex mutex;
+  static auto* const warned = new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  if (warned->insert(file).second) log(LogLevel::kWarning, message);
+}
 
 }  // namespace
 
@@ -25,19 +55,27 @@ std::string override_name(const KernelSource& generated, const Target& target) {
   return fmt::format("{}-{}.cu", generated.name, key.hex().substr(0, kHashDigits));
 }
 
-Status apply_override(const Target& target, KernelSource* kernel, std::string* path) {
-  path->clear();
+Result<Override> apply_override(const Target& target, KernelSource* kernel) {
+  Override found;
   const char* const folder = std::getenv("LSSAR_OVERRIDE_DIR");
-  if (folder == nullptr || *folder == '\0') return {};
-  const std::string file = std::string(folder) + "/" + override_name(*kernel, target);
-  if (access(file.c_str(), F_OK) != 0) {
-    log(LogLevel::kDebug, fmt::format("no override '{}'", file));
-    return {};
+  if (folder == nullptr || *folder == '\0') return found;
+  const Status trusted = posix_file_system().check_folder(folder);
+  if (!trusted.ok()) return trusted.with_context("LSSAR_OVERRIDE_DIR");
+  const std::string name = override_name(*kernel, target);
+  const std::string file = std::string(folder) + "/" + name;
+  struct stat info = {};
+  if (::lstat(file.c_str(), &info) != 0 && errno == ENOENT) {
+    found.missed = describe_miss(folder, name, kernel->name);
+    warn_once(file, fmt::format("{} is not overridden: {}", kernel->name, found.missed));
+    return found;
   }
-  LSSAR_ASSIGN_OR_RETURN(kernel->source, read_file(file, {.max_bytes = kMaxSourceBytes}));
+  Result<std::string> source =
+      read_file(file, {.max_bytes = kMaxSourceBytes, .require_private = true});
+  if (!source.ok()) return source.status().with_context("LSSAR_OVERRIDE_DIR");
+  kernel->source = std::move(*source);
   log(LogLevel::kWarning, fmt::format("{} is overridden by '{}'", kernel->name, file));
-  *path = file;
-  return {};
+  found.path = file;
+  return found;
 }
 
 }  // namespace lssar

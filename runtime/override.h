@@ -18,9 +18,15 @@ namespace lssar {
 // compiler and kind of image.
 std::string override_name(const KernelSource& generated, const Target& target);
 
-// Replaces kernel->source by the file of that name in LSSAR_OVERRIDE_DIR, if there is one, and says
-// so in the log; *path is the file's, "" where there is none. Its launches stay. Errors: kIoError
-// of a file that is there and cannot be read; it is never passed over.
-Status apply_override(const Target& target, KernelSource* kernel, std::string* path);
+struct Override {
+  std::string path;    // the file that is used; "": none
+  std::string missed;  // LSSAR_OVERRIDE_DIR is set and has no such file: which one, and what it has
+};
+
+// Replaces kernel->source by the file of that name in LSSAR_OVERRIDE_DIR, if there is one. Its
+// launches stay. The log says which file is used, and once per kernel of a process that there is
+// none, as warnings. kIoError: the folder is missing, or it or the file could have been written by
+// another user (the rule of the binary cache), or the file cannot be read; it is never passed over.
+Result<Override> apply_override(const Target& target, KernelSource* kernel);
 
 }  // namespace lssar

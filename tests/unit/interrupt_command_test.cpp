@@ -90,6 +90,24 @@ TEST_F(InterruptCommand, LongWorkEndsByTheSignal) {
   }
 }
 
+TEST_F(InterruptCommand, ALongRunSaysHowLong) {
+  const pid_t child =
+      start({"verify", "--seq", "100000", "--head-dim", "16", "--device", "virtual"});
+  EXPECT_TRUE(wait_until([&] { return printed().find("s left") != std::string::npos; }));
+  ::kill(child, SIGINT);
+  EXPECT_EQ(end_of(child), SIGINT);
+  EXPECT_THAT(printed(), testing::HasSubstr(" %, 2 s, about "));
+}
+
+TEST_F(InterruptCommand, ALongReferenceIsSaidBefore) {
+  const pid_t child =
+      start({"verify", "--seq", "4500", "--head-dim", "256", "--device", "virtual"});
+  EXPECT_TRUE(wait_until([&] { return printed().find("takes long") != std::string::npos; }));
+  ::kill(child, SIGINT);
+  EXPECT_EQ(end_of(child), SIGINT);
+  EXPECT_THAT(printed(), testing::HasSubstr("the float64 reference: 1.0e+10 multiply-adds"));
+}
+
 // dq.npy is whole, under a temporary name, while the command waits for a reader of dk.npy.
 TEST_F(InterruptCommand, FilesThatBelongTogetherLeaveNothing) {
   const std::vector<int64_t> shape = {1, 1, 2, 8};

@@ -11,6 +11,7 @@
 #include "codegen/numerics.h"
 #include "runtime/capture.h"
 #include "runtime/replay.h"
+#include "tools/lssar/work_progress.h"
 
 namespace lssar::command {
 
@@ -54,14 +55,25 @@ class AttentionRun {
     return memory_.has("grad_o") ? upload_one("grad_o", inputs.grad_o) : Status();
   }
 
-  Result<PassReport> run_pass(Pass pass) {
+  Result<std::shared_ptr<const PreparedKernel>> prepare(Pass pass) {
     Problem problem = problem_;
     problem.pass = pass;
-    PassReport report;
     LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> schedule,
                            schedules_.schedule(problem, device_->info().target));
-    LSSAR_ASSIGN_OR_RETURN(report.kernel, engine_.prepare(problem, schedule));
-    log_prepared(*report.kernel, engine_, schedule.has_value());
+    LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedKernel> kernel,
+                           engine_.prepare(problem, schedule));
+    log_prepared(*kernel, engine_, schedule.has_value());
+    return kernel;
+  }
+
+  Result<PassReport> run_pass(std::shared_ptr<const PreparedKernel> kernel, bool quiet) {
+    const Problem& problem = kernel->problem;
+    PassReport report;
+    report.kernel = kernel;
+    const WorkProgress progress(kernel->source.name, quiet, [this] {
+      const LaunchProgress now = device_->progress();
+      return WorkProgress::Now{static_cast<double>(now.done), static_cast<double>(now.blocks)};
+    });
     LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                            workspace_layout(problem, report.kernel->schedule, sizes_));
     DeviceBuffer workspace;
@@ -117,7 +129,8 @@ class AttentionRun {
 
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleOptions& schedules,
-                                       const AttentionInputs& inputs, CallMemory& memory) {
+                                       const AttentionInputs& inputs, bool quiet,
+                                       CallMemory& memory) {
   if (is_of_range(problem.pass)) {
     return invalid_argument(
         fmt::format("pass = {}: its results are merged by a program, through the C API; allowed "
@@ -132,14 +145,18 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
   AttentionRun run(engine, problem, sizes, schedules, memory);
   LSSAR_RETURN_IF_ERROR(run.upload(inputs));
 
+  std::vector<Pass> passes = {problem.pass};
+  if (problem.pass == Pass::kBackward) passes = {Pass::kForwardTrain, Pass::kBackward};
+  PreparedKernels kernels;
+  for (const Pass pass : passes) {
+    LSSAR_ASSIGN_OR_RETURN(auto kernel, run.prepare(pass));
+    kernels.push_back(std::move(kernel));
+  }
+  LSSAR_RETURN_IF_ERROR(check_overridden(kernels));
   AttentionOutputs outputs;
-  const bool is_backward = problem.pass == Pass::kBackward;
-  LSSAR_ASSIGN_OR_RETURN(PassReport first,
-                         run.run_pass(is_backward ? Pass::kForwardTrain : problem.pass));
-  outputs.passes.push_back(std::move(first));
-  if (is_backward) {
-    LSSAR_ASSIGN_OR_RETURN(PassReport second, run.run_pass(Pass::kBackward));
-    outputs.passes.push_back(std::move(second));
+  for (const auto& kernel : kernels) {
+    LSSAR_ASSIGN_OR_RETURN(PassReport report, run.run_pass(kernel, quiet));
+    outputs.passes.push_back(std::move(report));
   }
   LSSAR_RETURN_IF_ERROR(run.download(&outputs));
   return outputs;
@@ -147,9 +164,15 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
 
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleOptions& schedules,
-                                       const AttentionInputs& inputs) {
+                                       const AttentionInputs& inputs, bool quiet) {
   CallMemory memory(engine.shared_device());
-  return run_attention(engine, problem, sizes, schedules, inputs, memory);
+  return run_attention(engine, problem, sizes, schedules, inputs, quiet, memory);
+}
+
+PreparedKernels kernels_of(const std::vector<PassReport>& passes) {
+  PreparedKernels kernels;
+  for (const PassReport& pass : passes) kernels.push_back(pass.kernel);
+  return kernels;
 }
 
 nlohmann::json report_json(const std::vector<PassReport>& passes) {

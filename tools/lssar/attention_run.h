@@ -14,6 +14,7 @@
 #include "codegen/problem.h"
 #include "runtime/engine.h"
 #include "tools/lssar/call_memory.h"
+#include "tools/lssar/overrides.h"
 #include "tools/lssar/problem_options.h"
 
 namespace lssar::command {
@@ -37,14 +38,18 @@ struct AttentionOutputs {
   std::vector<PassReport> passes;             // in the order they ran
 };
 
-// Errors: those of Engine::prepare and Engine::execute, of the schedule file, and kOutOfMemory.
+// Errors: those of Engine::prepare and Engine::execute, of the schedule file, of check_overridden,
+// and kOutOfMemory. Long work of the virtual device shows how far it is, unless `quiet`.
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleOptions& schedules,
-                                       const AttentionInputs& inputs);
+                                       const AttentionInputs& inputs, bool quiet);
 // The same, and its tensors are left in `memory`, which is empty before.
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleOptions& schedules,
-                                       const AttentionInputs& inputs, CallMemory& memory);
+                                       const AttentionInputs& inputs, bool quiet,
+                                       CallMemory& memory);
+
+PreparedKernels kernels_of(const std::vector<PassReport>& passes);
 
 // The log's line of a kernel that a command has prepared.
 void log_prepared(const PreparedKernel& kernel, Engine& engine, bool schedule_given);

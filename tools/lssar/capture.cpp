@@ -76,17 +76,19 @@ Result<std::shared_ptr<const PreparedKernel>> prepare_pass(Engine& engine, Probl
 
 Status capture_kernels(Engine& engine, const Call& call, const ScheduleOptions& schedules,
                        Capture* capture) {
+  PreparedKernels kernels;
   std::vector<Pass> passes = {call.problem.pass};
   if (call.problem.pass == Pass::kBackward) passes = {Pass::kForwardTrain, Pass::kBackward};
   for (const Pass pass : passes) {
     LSSAR_ASSIGN_OR_RETURN(const auto kernel, prepare_pass(engine, call.problem, pass, schedules));
+    kernels.push_back(kernel);
     LSSAR_ASSIGN_OR_RETURN(CapturedKernel captured, capture_kernel(engine, *kernel, call.sizes));
     capture->kernels.push_back(std::move(captured));
     LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                            workspace_layout(kernel->problem, kernel->schedule, call.sizes));
     capture->workspace_bytes = layout.total_bytes;
   }
-  return {};
+  return check_overridden(kernels);
 }
 
 Status capture_tensors(const Call& call, const CallMemory& memory, Capture* capture) {
@@ -118,8 +120,9 @@ Status check_options(const Call& call, const Engine& engine) {
 void print_captured(const std::string& path, const Capture& capture) {
   std::FILE* const messages = message_stream(path);
   for (const CapturedKernel& kernel : capture.kernels)
-    fmt::print(messages, "{} for {}, {}, {}\n", kernel.source.name, kernel.target, kernel.compiler,
-               image_kind_name(kernel.image.kind));
+    fmt::print(messages, "{} for {}, {}, {}{}\n", kernel.source.name, kernel.target,
+               kernel.compiler, image_kind_name(kernel.image.kind),
+               kernel.overridden ? ", edited (LSSAR_OVERRIDE_DIR)" : "");
   const char* const what =
       capture.has_inputs() ? "with inputs and outputs of one call" : "without inputs";
   std::error_code unknown;  // of a pipe
@@ -144,9 +147,9 @@ Result<int> capture_call(const CaptureOptions& options) {
   capture.seed = call.seed;
   CallMemory memory(engine->shared_device());
   if (call.has_inputs) {
-    LSSAR_RETURN_IF_ERROR(
-        run_attention(*engine, call.problem, call.sizes, options.schedule, call.inputs, memory)
-            .status());
+    LSSAR_RETURN_IF_ERROR(run_attention(*engine, call.problem, call.sizes, options.schedule,
+                                        call.inputs, options.execution.quiet(), memory)
+                              .status());
   }
   LSSAR_RETURN_IF_ERROR(capture_kernels(*engine, call, options.schedule, &capture));
   LSSAR_RETURN_IF_ERROR(capture_tensors(call, memory, &capture));

@@ -1,6 +1,7 @@
 #include "tools/lssar/comparison.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,9 +9,14 @@
 
 #include "base/npy.h"
 #include "codegen/numerics.h"
+#include "tools/lssar/standard_streams.h"
+#include "tools/lssar/work_progress.h"
 
 namespace lssar::command {
 namespace {
+
+constexpr double kLongMultiplies = 1e10;   // some ten seconds of a core
+constexpr double kBackwardMultiplies = 4;  // times those of the forward
 
 std::vector<double> widen(const std::vector<float>& values) {
   return {values.begin(), values.end()};
@@ -47,6 +53,24 @@ ReferenceInputs reference_inputs(const Problem& problem, const AttentionInputs& 
   const bool is_backward = problem.pass == Pass::kBackward;
   return {widen(inputs.q), widen(inputs.k), widen(inputs.v),
           is_backward ? widen(inputs.grad_o) : std::vector<double>()};
+}
+
+Result<ReferenceOutputs> checked_reference(const Problem& problem, const Sizes& sizes,
+                                           const AttentionInputs& inputs, bool quiet) {
+  const int64_t total = reference_scores(problem, sizes);
+  const int64_t dims = problem.head_dim + problem.head_dim_v;
+  const bool is_backward = problem.pass == Pass::kBackward;
+  const double multiplies =
+      static_cast<double>(total * dims) * (is_backward ? kBackwardMultiplies : 1);
+  const std::string title = "the float64 reference";
+  if (!quiet && multiplies > kLongMultiplies)
+    tell("{}: {:.1e} multiply-adds, spread over {} (batch, kv head): this takes long\n", title,
+         multiplies, sizes.batch * sizes.kv_heads);
+  std::atomic<int64_t> done{0};
+  const WorkProgress progress(title, quiet, [&] {
+    return WorkProgress::Now{static_cast<double>(done), static_cast<double>(total)};
+  });
+  return reference_attention(problem, sizes, reference_inputs(problem, inputs), &done);
 }
 
 std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes,

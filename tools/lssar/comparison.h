@@ -34,6 +34,11 @@ struct Comparison {
 // For the reference; grad_o for a backward only.
 ReferenceInputs reference_inputs(const Problem& problem, const AttentionInputs& inputs);
 
+// reference_attention, which says before that it takes long where it does, and shows how far it is;
+// nothing where `quiet`.
+Result<ReferenceOutputs> checked_reference(const Problem& problem, const Sizes& sizes,
+                                           const AttentionInputs& inputs, bool quiet);
+
 std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes,
                                     const std::vector<CheckedTensor>& tensors,
                                     const ReferenceOutputs& reference);

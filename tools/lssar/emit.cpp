@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/output_file.h"
+#include "cache/file_system.h"
 #include "codegen/kernel.h"
 #include "runtime/override.h"
 #include "tools/lssar/exit_code.h"
@@ -32,7 +33,9 @@ Result<int> emit(const EmitOptions& options) {
 
   if (!options.override_folder.empty()) {
     const std::string path = options.override_folder + "/" + override_name(kernel, target);
-    LSSAR_RETURN_IF_ERROR(write_output_file(path, kernel.source));
+    // As LSSAR_OVERRIDE_DIR wants them: nobody else may have written there.
+    LSSAR_RETURN_IF_ERROR(posix_file_system().prepare_folder(options.override_folder));
+    LSSAR_RETURN_IF_ERROR(write_output_file(path, kernel.source, {.mode = 0644}));
     fmt::print("{}\n", path);
     return static_cast<int>(kDone);
   }

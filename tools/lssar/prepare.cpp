@@ -8,6 +8,7 @@
 #include "runtime/replay.h"
 #include "tools/lssar/attention_run.h"
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/overrides.h"
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/subcommands.h"
 #include "tools/lssar/terminal.h"
@@ -50,6 +51,7 @@ Result<int> prepare(const PrepareOptions& options) {
                          options.schedule.schedule(problem, device.target));
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
                          engine->prepare(problem, schedule));
+  LSSAR_RETURN_IF_ERROR(check_overridden({kernel}));
   log_prepared(*kernel, *engine, schedule.has_value());
   if (options.json) {
     print_json(*kernel, *engine, schedule.has_value());
@@ -57,6 +59,7 @@ Result<int> prepare(const PrepareOptions& options) {
     const char* const origin = schedule ? "given" : "built-in default";
     print_message(stdout, prepare_summary(*kernel, *engine, origin) + ":");
     print_command(stdout, prepare_command(*kernel, *engine));
+    print_overrides({kernel});
   }
   return static_cast<int>(kDone);
 }

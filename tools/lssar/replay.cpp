@@ -1,4 +1,5 @@
 // lssar replay: a captured call done again here: checked, compared with what was captured, timed.
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -13,6 +14,7 @@
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/replay_run.h"
 #include "tools/lssar/replay_text.h"
+#include "tools/lssar/standard_streams.h"
 #include "tools/lssar/subcommands.h"
 
 namespace lssar::command {
@@ -59,11 +61,10 @@ Result<ReplayRequest> make_request(const ReplayOptions& options, const Capture& 
   return request;
 }
 
-Result<ReplayVerdict> check(const Capture& capture, const Replay& replay) {
+Result<ReplayVerdict> check(const Capture& capture, const Replay& replay, bool quiet) {
   const Problem& problem = capture.kernel().problem;
-  LSSAR_ASSIGN_OR_RETURN(
-      const ReferenceOutputs reference,
-      reference_attention(problem, capture.sizes, reference_inputs(problem, replay.inputs)));
+  LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs reference,
+                         checked_reference(problem, capture.sizes, replay.inputs, quiet));
   const auto compared = [&](const AttentionOutputs& outputs) {
     std::vector<CheckedTensor> tensors;
     const auto add = [&](OutputTensor tensor, const char* name, const std::vector<float>& values) {
@@ -95,11 +96,13 @@ Result<int> replay_file(const ReplayOptions& options) {
   if (!options.extract.empty()) return extract(capture, options);
   LSSAR_ASSIGN_OR_RETURN(const ReplayRequest request, make_request(options, capture));
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, open_engine(options, capture));
+  if (!request.regenerate && std::getenv("LSSAR_OVERRIDE_DIR") != nullptr)
+    tell("lssar: LSSAR_OVERRIDE_DIR is not used: the captured kernels run; --regenerate uses it\n");
   const Result<Replay> replay = run_replay(*engine, capture, request);
   if (!replay.ok()) return replay.status().with_context("'" + options.file + "'");
   ReplayVerdict verdict;
   if (!options.no_reference) {
-    LSSAR_ASSIGN_OR_RETURN(verdict, check(capture, *replay));
+    LSSAR_ASSIGN_OR_RETURN(verdict, check(capture, *replay, options.execution.quiet()));
   }
   verdict.data = capture.has_inputs()
                      ? "captured inputs"

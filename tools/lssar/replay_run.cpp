@@ -13,6 +13,7 @@
 #include "runtime/replay.h"
 #include "runtime/tensor_copy.h"
 #include "tools/lssar/call_memory.h"
+#include "tools/lssar/overrides.h"
 
 namespace lssar::command {
 namespace {
@@ -44,7 +45,9 @@ Result<ReplayedKernel> regenerated(Engine& engine, const Problem& problem, const
                                    bool was_captured) {
   ReplayedKernel replayed;
   LSSAR_ASSIGN_OR_RETURN(replayed.kernel, engine.prepare(problem, schedule));
-  replayed.origin = "what is generated today, " + image_origin_text(*replayed.kernel);
+  const std::string& file = replayed.kernel->override_path;
+  replayed.origin = (file.empty() ? "what is generated today" : file) + ", " +
+                    image_origin_text(*replayed.kernel);
   replayed.was_captured = was_captured;
   return replayed;
 }
@@ -102,6 +105,7 @@ class ReplayRun {
     if (!request_.regenerate) LSSAR_RETURN_IF_ERROR(check_layout(capture_));
     LSSAR_RETURN_IF_ERROR(lay_out());
     LSSAR_RETURN_IF_ERROR(prepare());
+    LSSAR_RETURN_IF_ERROR(check_overrides());
     LSSAR_RETURN_IF_ERROR(give_inputs());
     LSSAR_RETURN_IF_ERROR(run_kernels());
     LSSAR_RETURN_IF_ERROR(collect());
@@ -131,6 +135,14 @@ class ReplayRun {
           kMaxExtentBytes));
     }
     return memory_.add(operands_);
+  }
+
+  // Captured kernels are never overridden.
+  Status check_overrides() const {
+    if (!request_.regenerate) return {};
+    PreparedKernels kernels;
+    for (const ReplayedKernel& one : replay_.kernels) kernels.push_back(one.kernel);
+    return check_overridden(kernels);
   }
 
   Status prepare() {

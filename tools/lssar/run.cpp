@@ -116,6 +116,7 @@ void print_results(const RunOptions& options, Engine& engine,
     return;
   }
   if (!options.execution.quiet()) print_report(engine, passes);
+  print_overrides(kernels_of(passes));
   if (options.counters) fmt::print("{}", counters_table(engine.device().kernel_counters()));
 }
 
@@ -158,9 +159,9 @@ Result<int> run(const RunOptions& options) {
 
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                          open_engine(options, engine_options));
-  LSSAR_ASSIGN_OR_RETURN(
-      const AttentionOutputs outputs,
-      run_attention(*engine, call.problem, call.sizes, options.schedule, call.inputs));
+  LSSAR_ASSIGN_OR_RETURN(const AttentionOutputs outputs,
+                         run_attention(*engine, call.problem, call.sizes, options.schedule,
+                                       call.inputs, options.execution.quiet()));
   if (!options.output_dir.empty())
     LSSAR_RETURN_IF_ERROR(write_outputs(options, call.sizes, call.problem, outputs));
   print_results(options, *engine, outputs.passes);

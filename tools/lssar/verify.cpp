@@ -9,6 +9,7 @@
 #include "tools/lssar/comparison.h"
 #include "tools/lssar/data_options.h"
 #include "tools/lssar/exit_code.h"
+#include "tools/lssar/overrides.h"
 #include "tools/lssar/problem_options.h"
 #include "tools/lssar/subcommands.h"
 
@@ -37,10 +38,7 @@ std::vector<CheckedTensor> checked_tensors(const Problem& problem, const Attenti
 void print_text(const VerifyOptions& options, const Problem& problem,
                 const AttentionOutputs& actual, const std::vector<Comparison>& all) {
   print_comparisons(all);
-  for (const PassReport& pass : actual.passes) {
-    if (const std::string& path = pass.kernel->override_path; !path.empty())
-      fmt::print("{} is {}, instead of what is generated\n", pass.kernel->source.name, path);
-  }
+  print_overrides(kernels_of(actual.passes));
   fmt::print("{}: {}, {} data, seed {}\n", verdict_on(problem, all), to_string(problem),
              input_kind_name(*options.data.kind()), options.data.seed());
 }
@@ -68,12 +66,13 @@ Result<int> verify(const VerifyOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
 
   LSSAR_ASSIGN_OR_RETURN(const AttentionInputs inputs, options.data.inputs(problem, sizes));
-  LSSAR_ASSIGN_OR_RETURN(const AttentionOutputs actual,
-                         run_attention(*engine, problem, sizes, options.schedule, inputs));
+  LSSAR_ASSIGN_OR_RETURN(
+      const AttentionOutputs actual,
+      run_attention(*engine, problem, sizes, options.schedule, inputs, options.execution.quiet()));
   if (!options.execution.quiet() && !options.json) print_report(*engine, actual.passes);
 
   LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs reference,
-                         reference_attention(problem, sizes, reference_inputs(problem, inputs)));
+                         checked_reference(problem, sizes, inputs, options.execution.quiet()));
   const std::vector<Comparison> all =
       compare_all(problem, sizes, checked_tensors(problem, actual), reference);
   options.json ? print_json(options, problem, *engine, actual, all)
