@@ -211,6 +211,13 @@ TEST(Prepare, AsJson) {
 }
 
 // The same numbers as files of the same seed would give: they are those of lssar capture.
+TEST(Run, OnADeviceThatComputesNothingIsAnError) {
+  const CommandRunner command;
+  const CommandResult result = command.run({"run", "--random", "--seq", "8", "--device", "record"});
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, testing::HasSubstr("--device record: it notes calls"));
+}
+
 TEST(Run, OfRandomInputsNeedsNoFiles) {
   const CommandRunner command;
   const std::vector<std::string> problem = {"--pass", "backward",   "--seq",    "24",     "--heads",

@@ -54,19 +54,19 @@ TEST(InspectCommand, TheDiffOfTwoPowersIsThePowerChainAndNothingElse) {
   EXPECT_EQ(changed,
             "-  static constexpr int kPower = 3;\n"
             "+  static constexpr int kPower = 15;\n"
+            "-    return u2;\n"
+            "+    const float u4 = u2 * u2;\n"
+            "+    const float u8 = u4 * u4;\n"
+            "+    const float u12 = u8 * u4;\n"
+            "+    const float u14 = u12 * u2;\n"
+            "+    return u14;\n"
             "-    const float u3 = u2 * u;\n"
             "-    return u3;\n"
             "+    const float u4 = u2 * u2;\n"
             "+    const float u5 = u4 * u;\n"
             "+    const float u10 = u5 * u5;\n"
             "+    const float u15 = u10 * u5;\n"
-            "+    return u15;\n"
-            "-    return u2;\n"
-            "+    const float u4 = u2 * u2;\n"
-            "+    const float u8 = u4 * u4;\n"
-            "+    const float u12 = u8 * u4;\n"
-            "+    const float u14 = u12 * u2;\n"
-            "+    return u14;\n")
+            "+    return u15;\n")
       << result.out;
 }
 

@@ -72,7 +72,10 @@ TEST_F(TuneCommand, ListsTheSpace) {
 TEST_F(TuneCommand, RefusesWhatItDoesNotKnow) {
   expect_refused(tune({"--budget", "huge"}), 2, "budget = \"huge\": allowed are");
   expect_refused(command_.run({"tune", "--determinism", "maybe"}), 2, "determinism = \"maybe\"");
-  expect_refused(tune({"--target", "sm_1"}), 2, "sm_1");
+  const std::string table = command_.path("tuning.jsonl");
+  expect_refused(tune({"--target", "sm_1", "--table", table}), 2, "sm_1");
+  // The environment of these tests has no tuning table.
+  expect_refused(tune({"--budget", "quick"}), 2, "--table: not given");
   expect_refused(tune({"--problems", command_.path("none.json")}), 5, "none.json");
   write("object.json", "{}");
   expect_refused(tune({"--problems", command_.path("object.json")}), 2,
