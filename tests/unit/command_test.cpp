@@ -215,7 +215,7 @@ TEST(Run, OnADeviceThatComputesNothingIsAnError) {
   const CommandRunner command;
   const CommandResult result = command.run({"run", "--random", "--seq", "8", "--device", "record"});
   EXPECT_EQ(result.exit_code, 2) << result.err;
-  EXPECT_THAT(result.err, testing::HasSubstr("--device record: it notes calls"));
+  EXPECT_NE(result.err.find("--device record: it notes calls"), std::string::npos) << result.err;
 }
 
 TEST(Run, OfRandomInputsNeedsNoFiles) {
