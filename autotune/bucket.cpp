@@ -84,9 +84,10 @@ double size_distance(const Bucket& a, const Bucket& b) {
 }
 
 double widest_size_gap(const Bucket& a, const Bucket& b) {
+  const bool has_slices = a.slices > 0 && b.slices > 0;
   return std::max({log2_distance(a.seq_q, b.seq_q, kTypicalLength),
                    log2_distance(a.seq_k, b.seq_k, kTypicalLength),
-                   log2_distance(a.slices, b.slices, kTypicalSlices) / 2});
+                   has_slices ? log2_distance(a.slices, b.slices, kTypicalSlices) / 2 : 0});
 }
 
 std::string to_string(const Bucket& bucket) {

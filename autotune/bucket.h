@@ -59,7 +59,8 @@ bool same_but_sizes(const Bucket& a, const Bucket& b);
 // as 4096 long and 64 slices.
 double size_distance(const Bucket& a, const Bucket& b);
 
-// The largest of |log2| of either length's ratio, and of half that of the slices.
+// The largest of |log2| of either length's ratio, and of half that of the slices where both are
+// known: plans for any batch take what was tuned for one.
 double widest_size_gap(const Bucket& a, const Bucket& b);
 
 // "forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 64 repeatable".

@@ -327,6 +327,18 @@ TEST(DistantRecord, DecidesWhereTheModelCallsItFaster) {
       << choice.reason;
 }
 
+TEST(DistantRecord, IsNotOneForABatchThatIsNotKnown) {
+  const TuningRecord record = with_degree(sample_record(), 7);  // slower by the model
+  TuningTable table;
+  table.add(record);
+  Sizes sizes = sizes_of_length(4096);
+  sizes.batch = 0;
+  const ScheduleChoice choice =
+      choose_schedule(sample_problem(), sizes, Determinism::kRepeatable,
+                      *target_from_name("sm_90a"), h200(), {&table});
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kNearest) << choice.reason;
+}
+
 TEST(DistantRecord, ComesAfterNearOnesOfLessEvidence) {
   const TuningRecord far = with_degree(sample_record(h200(), 512), 3);
   const TuningRecord near_guess = with_degree(predicted(4096), 5);
