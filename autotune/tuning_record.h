@@ -69,7 +69,7 @@ struct TuningRecord {
   Verdict verdict = Verdict::kOk;
   std::string reason;   // why not kOk; "" for kOk
   bool chosen = false;  // the winner of its search; a later chosen record of the bucket replaces it
-  // Of a chosen one: its search tried all that it meant to. Otherwise the budget ran out, and the
+  // For a chosen one: its search tried all that it meant to. Otherwise the budget ran out, and the
   // next search of the bucket goes on. Absent in a file: true.
   bool complete = true;
 

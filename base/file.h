@@ -102,7 +102,7 @@ class AtomicFileWriter {
   Status finish_writing();
   // Renames. `replaces` false: kIoError where there is something under that name.
   Status put_in_place(bool replaces = true);
-  // Of the temporary, until finish_writing().
+  // Open on the temporary until finish_writing().
   int descriptor() const { return file_.get(); }
 
  private:

@@ -16,7 +16,7 @@ namespace lssar::vdev {
 struct Op;
 enum class ReportKind : uint8_t;
 
-// Of a cluster, and of a launch.
+// A cluster's, and a launch's.
 inline constexpr size_t kMaxReports = 32;
 
 struct Report {
