@@ -152,8 +152,8 @@ class Device {
     return unsupported("launch timer: a device of kind " + info().kind + " has no queue");
   }
 
-  // Of the latest launch; only a device whose launches return at their end knows. Any thread may
-  // ask.
+  // How far the latest launch is. Only a device whose launches return at their end knows. Any
+  // thread may ask.
   virtual LaunchProgress progress() const { return {}; }
 
   // Summed over the launches so far; zeros on a device that does not count.

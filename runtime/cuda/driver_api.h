@@ -51,7 +51,7 @@ constexpr int kCuFunctionLocalBytes = 3;
 constexpr int kCuFunctionRegisters = 4;
 constexpr int kCuFunctionMaxDynamicShared = 8;
 
-// Of cuMemHostAlloc: reachable by kernels, in every context.
+// Flags of cuMemHostAlloc: kernels can reach the memory, in every context.
 constexpr unsigned kCuHostPortable = 1, kCuHostMapped = 2;
 
 constexpr int kCuJitInfoLog = 3;

@@ -89,7 +89,7 @@ struct Words {
   std::vector<uint32_t> after;          // by word: the words that must have come before it
 };
 
-// Of kNames, or the opcode's first word.
+// How many words the opcode's name in kNames has; 1 where it has none there.
 size_t words_of_name(std::string_view opcode) {
   size_t most = 1;
   for (const std::string_view name : kNames) {

@@ -376,7 +376,7 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   return status;
 }
 
-// Of the first launch of a kernel. NOTE: launches with a trace are the caller's one after the
+// Traces the first launch of a kernel. NOTE: launches with a trace are the caller's one after the
 // other.
 void VirtualDevice::start_trace(LaunchContext* context,
                                 std::optional<vdev::BlockRecorder>* recorder) {

@@ -43,7 +43,7 @@ struct VirtualOptions {
   uint64_t schedule_seed = 0;
   AsyncTiming async_timing = AsyncTiming::kBySeed;
   ApproxMode approx = ApproxMode::kNearest;
-  // Of elect.sync. kDrawn needs a seed other than 0.
+  // The lane that elect.sync elects. kDrawn needs a seed other than 0.
   ElectedLane elected_lane = ElectedLane::kLowest;
 };
 

@@ -30,7 +30,7 @@ class WorkerPool {
   // Adds to `instructions` in either case.
   Status run(const LaunchContext& launch, uint64_t& instructions);
 
-  // Of the launch that was begun last.
+  // How far the launch is that was begun last.
   LaunchProgress progress() const { return {blocks_done_, blocks_}; }
 
  private:

@@ -9,7 +9,7 @@ namespace {
 #define WGMMA_N                                                                     \
   "(8|16|24|32|40|48|56|64|72|80|88|96|104|112|120|128|136|144|152|160|168|176|184" \
   "|192|200|208|216|224|232|240|248|256)"
-// Of integers.
+// Integer products have fewer widths.
 #define WGMMA_INTEGER_N "(8|16|24|32|48|64|80|96|112|128|144|160|176|192|208|224|240|256)"
 #define WGMMA "wgmma.mma_async.sync.aligned.m64n" WGMMA_N
 
