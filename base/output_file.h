@@ -25,7 +25,7 @@
 namespace lssar {
 
 struct OutputOptions {
-  // A new file's mode, subject to the umask. An old file keeps those of its bits that are here, and x.
+  // A new file's mode, subject to the umask. An old file keeps its bits that are here, and x.
   unsigned mode = 0666;
   bool replaces = true;  // false: an error where there is a file
   // The library made the name up: whatever has it is replaced, and no link is followed that
