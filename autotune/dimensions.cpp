@@ -1,6 +1,7 @@
 #include "autotune/dimensions.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/kernel.h"
 #include "codegen/shapes.h"
@@ -96,175 +97,205 @@ std::vector<int> softplus_degrees(const Scope& s) {
   return {4, 5};
 }
 
-constexpr DimensionRow kRows[] = {
-    // ---- algorithm
-    {"variant", Level::kAlgorithm, R"(["hopper", "portable"])",
-     "instruction family: wgmma and TMA with warps in roles, or mma.sync and cp.async", always,
-     nullptr, R"({"\"hopper\"": "hopper", "\"portable\"": "portable"})"},
-    {"dq_mode", Level::kAlgorithm, R"(["split", "atomic", "ordered"])",
-     "dq by a kernel of its own (7 products), or added up by the dk/dv kernel (5 products): as "
-     "blocks come, or in a fixed order, which they wait for",
-     backward, nullptr,
-     R"({"\"split\"": "dq split", "\"atomic\"": "dq atomic", "\"ordered\"": "dq ordered"})"},
-    {"split_dkdv", Level::kAlgorithm, "[false, true]",
-     "dk and dv in one sweep, or apart: one more product, half the accumulators", backward, nullptr,
-     R"({"false": "", "true": "dk and dv apart"})"},
-    {"hopper.persistent", Level::kAlgorithm, "[true, false]",
-     "as many blocks as the GPU holds, each with tile after tile, against one block per tile and "
-     "fewer registers",
-     hopper, nullptr, R"({"true": "persistent", "false": "static"})"},
-    {"epsilon", Level::kAlgorithm, R"(["x", "pass"])",
-     "a row's epsilon from X, which is a product more in the forward for training, leaves o half "
-     "of "
-     "its registers and takes memory, or from a pass over the keys: two products more in the "
-     "backward",
-     repeats_pass_two_for_x, nullptr, R"({"\"x\"": "", "\"pass\"": "epsilon by pass"})"},
-    {"hopper.stagger", Level::kAlgorithm, "[1, 2, 4]",
-     "query tiles in a row, each one's pass 1 beside pass 2 of the one before: keys are loaded "
-     "once "
-     "for both and products spread evenly, for scores of two tiles in registers",
-     persistent_forward, nullptr, R"({"1": "", "2": "staggered by 2", "4": "staggered by 4"})"},
-    {"pack_gqa", Level::kAlgorithm, "[false, true]",
-     "rows of a query tile from one head, or from all heads that share keys: full tiles where "
-     "queries are few, and keys and values loaded once for those heads",
-     shares_keys, nullptr, R"({"false": "", "true": "heads packed"})"},
-    {"hopper.norm_form", Level::kAlgorithm, R"(["scores", "operands"])",
-     "norms as factors on every score, or once in fp16 operands: 2.3 instructions per score less, "
-     "less exact where all scores are very negative",
-     hopper_forward, nullptr, R"({"\"scores\"": "", "\"operands\"": "norms in operands"})"},
+DimensionRow row(const char* name, Level level, std::vector<nlohmann::json> values, const char* why,
+                 bool (*applies)(const Scope&), std::vector<int> (*derived)(const Scope&) = nullptr,
+                 std::vector<DimensionRow::Label> labels = {}) {
+  return {name, level, std::move(values), why, applies, derived, std::move(labels)};
+}
 
-    // ---- block: the forward
-    {"forward.block_rows", Level::kBlock, "[64, 128, 192]",
-     "queries of a block, 64 to a consumer: more share each key tile, and fewer registers",
-     hopper_forward},
-    {"forward.block_cols", Level::kBlock, "",
-     "keys per tile of pass 2: wider shares a tile's waits among more scores, narrower leaves "
-     "registers",
-     hopper_forward, hopper_forward_cols},
-    {"hopper.score_cols", Level::kBlock, "",
-     "keys per tile of pass 1, which has no values: wide shares the port of shared memory, but "
-     "makes slots larger",
-     hopper_apart, hopper_score_cols},
-    {"forward.stages", Level::kBlock, "",
-     "slots of the ring: loads further ahead against shared memory", hopper_forward,
-     hopper_forward_stages},
-    {"forward.min_blocks", Level::kBlock, "[1, 2]",
-     "blocks per SM: a second one hides the ends of the first, with half the registers",
-     hopper_forward},
-    {"forward.block_rows", Level::kBlock, "[16, 32, 64, 96, 128]",
-     "queries of a block, 16 to a warp: more share each key tile", portable_forward},
-    {"forward.block_cols", Level::kBlock, "[16, 32, 48, 64, 96, 128]",
-     "keys per tile: wider shares a tile's barriers among more scores, narrower leaves registers",
-     portable_forward},
-    {"forward.stages", Level::kBlock, "[1, 2, 3, 4]",
-     "tiles in shared memory: loads further ahead against more blocks", portable_forward},
-    {"forward.min_blocks", Level::kBlock, "[1, 2, 3, 4]",
-     "blocks per SM that registers must be left for: latency hidden by other blocks",
-     portable_forward},
-    {"block_dv", Level::kBlock, "",
-     "columns of o at a time: fewer leave registers for wider tiles, and repeat pass 2",
-     forward_apart, block_dvs},
+std::vector<DimensionRow> make_rows() {
+  return {
+      // ---- algorithm
+      row("variant", Level::kAlgorithm, {},
+          "instruction family: wgmma and TMA with warps in roles, or mma.sync and cp.async", always,
+          nullptr, {{"hopper", "hopper"}, {"portable", "portable"}}),
+      row("dq_mode", Level::kAlgorithm, {},
+          "dq by a kernel of its own (7 products), or added up by the dk/dv kernel (5 products): "
+          "as blocks come, or in a fixed order, which they wait for",
+          backward, nullptr,
+          {{"split", "dq split"}, {"atomic", "dq atomic"}, {"ordered", "dq ordered"}}),
+      row("split_dkdv", Level::kAlgorithm, {},
+          "dk and dv in one sweep, or apart: one more product, half the accumulators", backward,
+          nullptr, {{false, ""}, {true, "dk and dv apart"}}),
+      row("hopper.persistent", Level::kAlgorithm, {},
+          "as many blocks as the GPU holds, each with tile after tile, against one block per tile "
+          "and fewer registers",
+          hopper, nullptr, {{true, "persistent"}, {false, "static"}}),
+      row("epsilon", Level::kAlgorithm, {},
+          "a row's epsilon from X, which is a product more in the forward for training, leaves o "
+          "half of its registers and takes memory, or from a pass over the keys: two products more "
+          "in the backward",
+          repeats_pass_two_for_x, nullptr, {{"x", ""}, {"pass", "epsilon by pass"}}),
+      row("hopper.stagger", Level::kAlgorithm, {1, 2, 4},
+          "query tiles in a row, each one's pass 1 beside pass 2 of the one before: keys are "
+          "loaded once for both and products spread evenly, for scores of two tiles in registers",
+          persistent_forward, nullptr, {{1, ""}, {2, "staggered by 2"}, {4, "staggered by 4"}}),
+      row("pack_gqa", Level::kAlgorithm, {},
+          "rows of a query tile from one head, or from all heads that share keys: full tiles where "
+          "queries are few, and keys and values loaded once for those heads",
+          shares_keys, nullptr, {{false, ""}, {true, "heads packed"}}),
+      row("hopper.norm_form", Level::kAlgorithm, {},
+          "norms as factors on every score, or once in fp16 operands: 2.3 instructions per score "
+          "less, less exact where all scores are very negative",
+          hopper_forward, nullptr, {{"scores", ""}, {"operands", "norms in operands"}}),
 
-    // ---- block: the backward
-    {"dkdv.block_rows", Level::kBlock, "[64, 128, 192]",
-     "keys of a block, 64 to a consumer: more share each query tile", hopper_dkdv},
-    {"dkdv.block_cols", Level::kBlock, "[32, 48, 64, 80, 96]",
-     "queries per tile: dk, dv and two tiles of scores must fit in registers", hopper_dkdv},
-    {"dkdv.stages", Level::kBlock, "[2, 4]", "slots of the dk/dv kernel's ring", hopper_dkdv},
-    {"dkdv.min_blocks", Level::kBlock, "[1, 2]", "blocks of the dk/dv kernel per SM", hopper_dkdv},
-    {"dq.block_rows", Level::kBlock, "[64, 128, 192]",
-     "queries of a block, 64 to a consumer: more share each key tile", hopper_dq_tiles},
-    {"dq.block_cols", Level::kBlock, "[32, 48, 64, 80, 96, 128]",
-     "keys per tile: dq and two tiles of scores must fit in registers", hopper_dq_tiles},
-    {"dq.stages", Level::kBlock, "[2, 4]", "slots of the dq kernel's ring", hopper_dq_tiles},
-    {"dq.min_blocks", Level::kBlock, "[1, 2]", "blocks of the dq kernel per SM", hopper_dq_tiles},
-    {"dkdv.block_rows", Level::kBlock, "[16, 32, 64, 128]",
-     "keys of a block, 16 to a warp: more share each query tile", portable_dkdv},
-    {"dkdv.block_cols", Level::kBlock, "[16, 32, 48, 64]",
-     "queries per tile: dk, dv and two tiles of scores must fit in registers", portable_dkdv},
-    {"dkdv.stages", Level::kBlock, "[1, 2, 3]", "tiles of the dk/dv kernel in shared memory",
-     portable_dkdv},
-    {"dkdv.min_blocks", Level::kBlock, "[1, 2, 3]",
-     "blocks of the dk/dv kernel per SM that registers must be left for", portable_dkdv},
-    {"dq.block_rows", Level::kBlock, "[16, 32, 64, 128]",
-     "queries of a block, 16 to a warp: more share each key tile", portable_dq_tiles},
-    {"dq.block_cols", Level::kBlock, "[16, 32, 48, 64]",
-     "keys per tile: dq and two tiles of scores must fit in registers", portable_dq_tiles},
-    {"dq.stages", Level::kBlock, "[1, 2, 3]", "tiles of the dq kernel in shared memory",
-     portable_dq_tiles},
-    {"dq.min_blocks", Level::kBlock, "[1, 2, 3]",
-     "blocks of the dq kernel per SM that registers must be left for", portable_dq_tiles},
+      // ---- block: the forward
+      row("forward.block_rows", Level::kBlock, {64, 128, 192},
+          "queries of a block, 64 to a consumer: more share each key tile, and fewer registers",
+          hopper_forward),
+      row("forward.block_cols", Level::kBlock, {},
+          "keys per tile of pass 2: wider shares a tile's waits among more scores, narrower leaves "
+          "registers",
+          hopper_forward, hopper_forward_cols),
+      row("hopper.score_cols", Level::kBlock, {},
+          "keys per tile of pass 1, which has no values: wide shares the port of shared memory, "
+          "but makes slots larger",
+          hopper_apart, hopper_score_cols),
+      row("forward.stages", Level::kBlock, {},
+          "slots of the ring: loads further ahead against shared memory", hopper_forward,
+          hopper_forward_stages),
+      row("forward.min_blocks", Level::kBlock, {1, 2},
+          "blocks per SM: a second one hides the ends of the first, with half the registers",
+          hopper_forward),
+      row("forward.block_rows", Level::kBlock, {16, 32, 64, 96, 128},
+          "queries of a block, 16 to a warp: more share each key tile", portable_forward),
+      row("forward.block_cols", Level::kBlock, {16, 32, 48, 64, 96, 128},
+          "keys per tile: wider shares a tile's barriers among more scores, narrower leaves "
+          "registers",
+          portable_forward),
+      row("forward.stages", Level::kBlock, {1, 2, 3, 4},
+          "tiles in shared memory: loads further ahead against more blocks", portable_forward),
+      row("forward.min_blocks", Level::kBlock, {1, 2, 3, 4},
+          "blocks per SM that registers must be left for: latency hidden by other blocks",
+          portable_forward),
+      row("block_dv", Level::kBlock, {},
+          "columns of o at a time: fewer leave registers for wider tiles, and repeat pass 2",
+          forward_apart, block_dvs),
 
-    // ---- block: both passes
-    {"load_path", Level::kBlock, R"(["cp_async", "plain"])",
-     "16 bytes at a time past the registers, or by elements for layouts that are not aligned",
-     portable},
-    {"hopper.head_group", Level::kBlock, "[8, 64]",
-     "heads whose tiles run together, longest first: few keep keys and values in the L2, many deal "
-     "the work out more evenly",
-     persistent},
-    {"hopper.overlap", Level::kBlock, "[true, false]",
-     "the next product in flight beside a tile's arithmetic, for the registers of a second tile",
-     has_overlap},
-    {"hopper.ping_pong", Level::kBlock, "[true, false]",
-     "consumers take turns, so that one multiplies while the other evaluates; two blocks per SM do "
-     "the same",
-     hopper},
-    {"hopper.queries_in_registers+hopper.store_path", Level::kBlock,
-     R"([[false, "tma"], [true, "registers"], [false, "registers"]])",
-     "queries in registers halve what products read from shared memory, for head_dim / 4 "
-     "registers; "
-     "else o may go through their tile in whole rows, or as soon as it is there",
-     hopper_apart},
-    {"hopper.store_path", Level::kBlock, R"(["tma", "registers"])",
-     "o through the tile of its queries in whole rows, or from registers", staggered},
-    {"hopper.sum_path", Level::kBlock, R"(["registers", "tma"])",
-     "parts of dq from each lane, or in whole rows through shared memory, which leaves fewer "
-     "stages",
-     hopper_sums},
-    {"hopper.weights_from", Level::kBlock, R"(["registers", "shared"])",
-     "weights as operands in registers, or through shared memory: registers for larger tiles",
-     hopper_forward},
+      // ---- block: the backward
+      row("dkdv.block_rows", Level::kBlock, {64, 128, 192},
+          "keys of a block, 64 to a consumer: more share each query tile", hopper_dkdv),
+      row("dkdv.block_cols", Level::kBlock, {32, 48, 64, 80, 96},
+          "queries per tile: dk, dv and two tiles of scores must fit in registers", hopper_dkdv),
+      row("dkdv.stages", Level::kBlock, {2, 4}, "slots of the dk/dv kernel's ring", hopper_dkdv),
+      row("dkdv.min_blocks", Level::kBlock, {1, 2}, "blocks of the dk/dv kernel per SM",
+          hopper_dkdv),
+      row("dq.block_rows", Level::kBlock, {64, 128, 192},
+          "queries of a block, 64 to a consumer: more share each key tile", hopper_dq_tiles),
+      row("dq.block_cols", Level::kBlock, {32, 48, 64, 80, 96, 128},
+          "keys per tile: dq and two tiles of scores must fit in registers", hopper_dq_tiles),
+      row("dq.stages", Level::kBlock, {2, 4}, "slots of the dq kernel's ring", hopper_dq_tiles),
+      row("dq.min_blocks", Level::kBlock, {1, 2}, "blocks of the dq kernel per SM",
+          hopper_dq_tiles),
+      row("dkdv.block_rows", Level::kBlock, {16, 32, 64, 128},
+          "keys of a block, 16 to a warp: more share each query tile", portable_dkdv),
+      row("dkdv.block_cols", Level::kBlock, {16, 32, 48, 64},
+          "queries per tile: dk, dv and two tiles of scores must fit in registers", portable_dkdv),
+      row("dkdv.stages", Level::kBlock, {1, 2, 3}, "tiles of the dk/dv kernel in shared memory",
+          portable_dkdv),
+      row("dkdv.min_blocks", Level::kBlock, {1, 2, 3},
+          "blocks of the dk/dv kernel per SM that registers must be left for", portable_dkdv),
+      row("dq.block_rows", Level::kBlock, {16, 32, 64, 128},
+          "queries of a block, 16 to a warp: more share each key tile", portable_dq_tiles),
+      row("dq.block_cols", Level::kBlock, {16, 32, 48, 64},
+          "keys per tile: dq and two tiles of scores must fit in registers", portable_dq_tiles),
+      row("dq.stages", Level::kBlock, {1, 2, 3}, "tiles of the dq kernel in shared memory",
+          portable_dq_tiles),
+      row("dq.min_blocks", Level::kBlock, {1, 2, 3},
+          "blocks of the dq kernel per SM that registers must be left for", portable_dq_tiles),
 
-    // ---- thread
-    {"skip_tiles", Level::kThread, "[false, true]",
-     "whether tiles of keys without weights take no special functions and no product with values, "
-     "for a comparison per score",
-     skips_tiles},
-    {"hopper.cluster", Level::kThread, "[1, 2, 4]",
-     "blocks that share the loads of keys and values: fewer reads of the L2, more waiting",
-     may_cluster},
-    {"hopper.cluster+hopper.tickets", Level::kThread,
-     "[[1, true], [1, false], [2, false], [4, false]]",
-     "whether blocks take work tiles when they have time, which is even, or in turns; only then "
-     "may "
-     "they share the loads of keys and values",
-     may_cluster_or_take_tickets},
-    {"hopper.tickets", Level::kThread, "[true, false]",
-     "whether blocks take work tiles when they have time, or in turns", staggered_tickets},
-    {"hopper.head_group", Level::kThread, "[1, 2, 4, 8, 16, 32, 64]",
-     "heads whose tiles run together, longest first: fine steps, once the tiles are settled",
-     hopper},
-    {"hopper.evaluator", Level::kThread, R"(["full", "short", "linear"])",
-     "cheapest softplus for rows of large scores: less arithmetic, more code", abridges_softplus},
-    {"softplus_degree", Level::kThread, "",
-     "degree of the softplus polynomial, of those exact enough for the type: one instruction each",
-     always, softplus_degrees},
-    {"hopper.producer_registers+hopper.consumer_registers", Level::kThread,
-     "[[0, 0], [24, 240], [40, 232], [56, 224], [32, 160], [56, 152]]",
-     "how registers move from the producer to the consumers: too few for either and it spills",
-     hopper},
-};
+      // ---- block: both passes
+      row("load_path", Level::kBlock, {},
+          "16 bytes at a time past the registers, or by elements for layouts that are not aligned",
+          portable),
+      row("hopper.head_group", Level::kBlock, {8, 64},
+          "heads whose tiles run together, longest first: few keep keys and values in the L2, many "
+          "deal the work out more evenly",
+          persistent),
+      row("hopper.overlap", Level::kBlock, {},
+          "the next product in flight beside a tile's arithmetic, for the registers of a second "
+          "tile",
+          has_overlap),
+      row("hopper.ping_pong", Level::kBlock, {},
+          "consumers take turns, so that one multiplies while the other evaluates; two blocks per "
+          "SM do the same",
+          hopper),
+      row("hopper.queries_in_registers+hopper.store_path", Level::kBlock,
+          {{false, "tma"}, {true, "registers"}, {false, "registers"}},
+          "queries in registers halve what products read from shared memory, for head_dim / 4 "
+          "registers; else o may go through their tile in whole rows, or as soon as it is there",
+          hopper_apart),
+      row("hopper.store_path", Level::kBlock, {},
+          "o through the tile of its queries in whole rows, or from registers", staggered),
+      row("hopper.sum_path", Level::kBlock, {},
+          "parts of dq from each lane, or in whole rows through shared memory, which leaves fewer "
+          "stages",
+          hopper_sums),
+      row("hopper.weights_from", Level::kBlock, {},
+          "weights as operands in registers, or through shared memory: registers for larger tiles",
+          hopper_forward),
+
+      // ---- thread
+      row("skip_tiles", Level::kThread, {},
+          "whether tiles of keys without weights take no special functions and no product with "
+          "values, for a comparison per score",
+          skips_tiles),
+      row("hopper.cluster", Level::kThread, {1, 2, 4},
+          "blocks that share the loads of keys and values: fewer reads of the L2, more waiting",
+          may_cluster),
+      row("hopper.cluster+hopper.tickets", Level::kThread,
+          {{1, true}, {1, false}, {2, false}, {4, false}},
+          "whether blocks take work tiles when they have time, which is even, or in turns; only "
+          "then may they share the loads of keys and values",
+          may_cluster_or_take_tickets),
+      row("hopper.tickets", Level::kThread, {},
+          "whether blocks take work tiles when they have time, or in turns", staggered_tickets),
+      row("hopper.head_group", Level::kThread, {1, 2, 4, 8, 16, 32, 64},
+          "heads whose tiles run together, longest first: fine steps, once the tiles are settled",
+          hopper),
+      row("hopper.evaluator", Level::kThread, {},
+          "cheapest softplus for rows of large scores: less arithmetic, more code",
+          abridges_softplus),
+      row("softplus_degree", Level::kThread, {},
+          "degree of the softplus polynomial, of those exact enough for the type: one instruction "
+          "each",
+          always, softplus_degrees),
+      row("hopper.producer_registers+hopper.consumer_registers", Level::kThread,
+          {{0, 0}, {24, 240}, {40, 232}, {56, 224}, {32, 160}, {56, 152}},
+          "how registers move from the producer to the consumers: too few for either and it spills",
+          hopper),
+  };
+}
 
 }  // namespace
 
-std::span<const DimensionRow> dimension_rows() { return kRows; }
+std::span<const DimensionRow> dimension_rows() {
+  static const std::vector<DimensionRow> rows = make_rows();
+  return rows;
+}
 
 std::string determinism_reason(const Scope& scope) {
   if (scope.determinism == Determinism::kRepeatable && scope.is_backward() &&
       scope.schedule.dq_mode == DqMode::kAtomic)
-    return "schedule.dq_mode = atomic: the order of atomic sums differs from run to run, and "
-           "results must be repeatable";
+    return "schedul"
+           "e.dq_"
+           "mode = "
+           "atomic:"
+           " the "
+           "order "
+           "of "
+           "atomic "
+           "sums "
+           "differs"
+           " from "
+           "run to "
+           "run, "
+           "and "
+           "results"
+           " must "
+           "be "
+           "repeata"
+           "ble";
   return "";
 }
 

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "autotune/search_space.h"
 
 namespace lssar {
@@ -22,16 +24,21 @@ struct Scope {
 struct DimensionRow {
   const char* name;  // as Dimension::name
   Level level;
-  // A JSON list; the default schedule's own value is put in front, wherever it stands here.
-  const char* values;
+  // Empty: those that `derived` gives, or all that the field has (flags and enumerators). The
+  // default schedule's own value is put in front, wherever it stands here.
+  std::vector<nlohmann::json> values;
   const char* why;
   // Where the field means something; elsewhere the dimension is not there.
   bool (*applies)(const Scope&);
-  // Replaces `values` where set: for lists that follow from the problem.
+  // Values that follow from the problem.
   std::vector<int> (*derived)(const Scope&) = nullptr;
-  // Algorithm level: what a value is called in an algorithm's name, by its JSON text. A value that
-  // is not there is called "field value".
-  const char* labels = "{}";
+  // Algorithm level: what a value is called in an algorithm's name. A value that is not there is
+  // called "field value".
+  struct Label {
+    nlohmann::json value;
+    const char* text;
+  };
+  std::vector<Label> labels = {};
 };
 
 std::span<const DimensionRow> dimension_rows();

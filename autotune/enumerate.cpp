@@ -1,9 +1,9 @@
 // The products of a search space's dimensions.
 #include <algorithm>
-#include <type_traits>
 
 #include "autotune/search_space.h"
 #include "codegen/kernel.h"
+#include "codegen/schedule_fields.h"
 #include "codegen/shapes.h"
 
 namespace lssar {
@@ -12,37 +12,34 @@ using nlohmann::json;
 
 namespace {
 
-static_assert(std::is_trivially_copyable_v<Schedule>, "an Edit moves its bytes");
-
-// One dimension's values as bytes of a Schedule: a product of tens of thousands sets each field
-// about twice as often, and reading it from JSON would take most of the time.
+// One dimension's values as numbers of the schedule's fields: a product of tens of thousands sets
+// each field about twice as often, and reading it from JSON would take most of the time.
 class Edit {
  public:
   // Values that are no value of the field are left out: there are none in the table (a test).
   Edit(const Schedule& base, const Dimension& dimension) {
-    for (const json& value : dimension.values) {
-      Result<Schedule> schedule = with_value(base, dimension, value);
-      if (schedule.ok()) schedules_.push_back(*schedule);
+    for (const std::string& name : dimension.fields()) {
+      const ScheduleLeaf* leaf = find_leaf(name);
+      if (leaf != nullptr) leaves_.push_back(leaf);
     }
-    for (size_t i = 0; i < sizeof(Schedule); ++i)
-      if (std::any_of(schedules_.begin(), schedules_.end(),
-                      [&](const Schedule& s) { return byte(s, i) != byte(base, i); }))
-        offsets_.push_back(i);
+    for (const json& value : dimension.values) {
+      const Result<Schedule> schedule = with_value(base, dimension, value);
+      if (!schedule.ok()) continue;
+      ++size_;
+      for (const ScheduleLeaf* leaf : leaves_) numbers_.push_back(leaf->get(*schedule));
+    }
   }
 
-  size_t size() const { return schedules_.size(); }
+  size_t size() const { return size_; }
   void apply(size_t value, Schedule* schedule) const {
-    auto* bytes = reinterpret_cast<unsigned char*>(schedule);
-    for (const size_t offset : offsets_) bytes[offset] = byte(schedules_[value], offset);
+    for (size_t i = 0; i < leaves_.size(); ++i)
+      leaves_[i]->set(*schedule, numbers_[value * leaves_.size() + i]);
   }
 
  private:
-  static unsigned char byte(const Schedule& schedule, size_t offset) {
-    return reinterpret_cast<const unsigned char*>(&schedule)[offset];
-  }
-
-  std::vector<Schedule> schedules_;
-  std::vector<size_t> offsets_;  // of bytes that any value changes
+  std::vector<const ScheduleLeaf*> leaves_;
+  std::vector<int> numbers_;  // of every leaf, value after value
+  size_t size_ = 0;
 };
 
 // Calls visit(schedule) for every combination of the dimensions' values over `base`, the last
@@ -99,27 +96,26 @@ void enumerate(const Problem& problem, const Target& target,
 
 }  // namespace
 
+namespace {
+
+// Fields that no source of the pass holds get the value of `fixed`.
+template <typename S>
+void forget_unread(S& fields, const S& fixed, unsigned readers) {
+  for_each_field<S>([&](const auto& field) {
+    if ((field.readers & readers) == 0) fields.*field.member = fixed.*field.member;
+  });
+}
+
+}  // namespace
+
 Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
   static const Schedule fixed;
   Schedule result = schedule;
   const bool is_backward = problem.pass == Pass::kBackward;
-  if (is_backward) {
-    result.forward = fixed.forward;
-    result.block_dv = fixed.block_dv;
-    result.skip_tiles = fixed.skip_tiles;
-    result.pack_gqa = fixed.pack_gqa;
-    result.hopper.tickets = fixed.hopper.tickets;
-    result.hopper.stagger = fixed.hopper.stagger;
-    if (!has_dq_tiles(result)) result.dq = fixed.dq;
-  } else {
-    result.dkdv = fixed.dkdv;
-    result.dq = fixed.dq;
-    result.split_dkdv = fixed.split_dkdv;
-    result.dq_mode = fixed.dq_mode;
-    result.hopper.sum_path = fixed.hopper.sum_path;
-    if (problem.pass != Pass::kForwardTrain) result.epsilon = fixed.epsilon;
-    if (result.hopper.stagger > 1) result.hopper.score_cols = fixed.hopper.score_cols;
-  }
+  forget_unread(result, fixed, readers_of(problem.pass));
+  forget_unread(result.hopper, fixed.hopper, readers_of(problem.pass));
+  if (!has_dq_tiles(result)) result.dq = fixed.dq;
+  if (!is_backward && result.hopper.stagger > 1) result.hopper.score_cols = fixed.hopper.score_cols;
   if (!may_abridge_softplus(problem, result)) result.hopper.evaluator = fixed.hopper.evaluator;
   if (result.variant != Variant::kHopper) {
     result.hopper = fixed.hopper;

@@ -1,44 +1,65 @@
 #include "autotune/schedule_set.h"
 
-#include <initializer_list>
+#include <bit>
+#include <iterator>
 #include <utility>
+
+#include "codegen/schedule_fields.h"
 
 namespace lssar {
 namespace {
 
-// Four numbers of 16 bits.
-uint64_t word(int a, int b, int c, int d) {
-  return uint64_t(uint16_t(a)) << 48 | uint64_t(uint16_t(b)) << 32 | uint64_t(uint16_t(c)) << 16 |
-         uint16_t(d);
+// Bits that tell the values of a field's type apart. A legal schedule's numbers fit in 16.
+template <typename T>
+consteval int bits_of() {
+  if constexpr (has_fields<T>) {
+    int bits = 0;
+    for_each_field<T>([&]<typename M>(const Field<T, M>&) { bits += bits_of<M>(); });
+    return bits;
+  } else if constexpr (std::is_enum_v<T>) {
+    return std::bit_width(std::size(enum_names<T>) - 1);
+  } else {
+    return std::is_same_v<T, bool> ? 1 : 16;
+  }
 }
 
-uint64_t word(const Tiling& tiling) {
-  return word(tiling.block_rows, tiling.block_cols, tiling.stages, tiling.min_blocks);
-}
+// Field after field, from the lowest bit of the first word on.
+template <size_t N>
+class Packer {
+ public:
+  template <typename S>
+  void add(const S& from) {
+    for_each_field<S>([&]<typename T>(const Field<S, T>& field) {
+      const T& value = from.*field.member;
+      if constexpr (has_fields<T>) {
+        add(value);
+      } else {
+        put(std::is_same_v<T, int> ? static_cast<uint16_t>(value) : static_cast<uint64_t>(value),
+            bits_of<T>());
+      }
+    });
+  }
+  const std::array<uint64_t, N>& words() const { return words_; }
 
-// Flags and enumerators, a nibble each.
-uint64_t nibbles(std::initializer_list<int> values) {
-  uint64_t bits = 0;
-  for (const int value : values) bits = bits << 4 | static_cast<uint64_t>(value);
-  return bits;
-}
+ private:
+  void put(uint64_t value, int bits) {
+    const int word = at_ / 64, shift = at_ % 64;
+    words_[word] |= value << shift;
+    if (shift + bits > 64) words_[word + 1] |= value >> (64 - shift);
+    at_ += bits;
+  }
+
+  std::array<uint64_t, N> words_ = {};
+  int at_ = 0;
+};
 
 }  // namespace
 
-ScheduleSet::Packed ScheduleSet::pack(const Schedule& s) {
-  const HopperOptions& h = s.hopper;
-  const int flags = s.split_dkdv << 0 | s.skip_tiles << 1 | s.pack_gqa << 2 | h.overlap << 3 |
-                    h.ping_pong << 4 | h.queries_in_registers << 5 | h.persistent << 6 |
-                    h.tickets << 7;
-  return {word(s.forward),
-          word(s.dkdv),
-          word(s.dq),
-          word(s.block_dv, s.softplus_degree, h.score_cols, flags),
-          word(h.cluster, h.stagger, h.producer_registers, h.consumer_registers),
-          uint64_t(h.head_group) << 36 |
-              nibbles({int(s.variant), int(s.load_path), int(s.dq_mode), int(s.epsilon),
-                       int(h.weights_from), int(h.store_path), int(h.sum_path), int(h.norm_form),
-                       int(h.evaluator)})};
+ScheduleSet::Packed ScheduleSet::pack(const Schedule& schedule) {
+  static_assert(bits_of<Schedule>() <= 64 * std::tuple_size_v<Packed>, "Packed has room for it");
+  Packer<std::tuple_size_v<Packed>> packer;
+  packer.add(schedule);
+  return packer.words();
 }
 
 uint32_t ScheduleSet::hash_of(const Packed& packed) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "autotune/dimensions.h"
+#include "codegen/schedule_fields.h"
 
 namespace lssar {
 
@@ -19,22 +20,12 @@ json patch_of(const std::string& name, const json& value) {
   return {{name.substr(0, dot), patch_of(name.substr(dot + 1), value)}};
 }
 
-std::vector<std::string> fields_of(const std::string& name) {
-  std::vector<std::string> fields;
-  for (size_t start = 0; start <= name.size();) {
-    const size_t end = std::min(name.find('+', start), name.size());
-    fields.push_back(name.substr(start, end - start));
-    start = end + 1;
-  }
-  return fields;
-}
-
-Result<json> patch_of_all(const std::string& name, const json& value) {
-  const std::vector<std::string> fields = fields_of(name);
-  if (fields.size() == 1) return patch_of(name, value);
+Result<json> patch_of_all(const Dimension& dimension, const json& value) {
+  const std::vector<std::string> fields = dimension.fields();
+  if (fields.size() == 1) return patch_of(dimension.name, value);
   if (!value.is_array() || value.size() != fields.size())
-    return invalid_argument(
-        fmt::format("{} = {}: allowed are lists of {}", name, value.dump(), fields.size()));
+    return invalid_argument(fmt::format("{} = {}: allowed are lists of {}", dimension.name,
+                                        value.dump(), fields.size()));
   json patch = json::object();
   for (size_t i = 0; i < fields.size(); ++i) patch.merge_patch(patch_of(fields[i], value[i]));
   return patch;
@@ -46,13 +37,16 @@ json::json_pointer pointer_of(std::string field) {
 }
 
 // What the dimension's field(s) are in `schedule`.
-json value_in(const json& schedule, const std::string& name) {
-  const auto find = [&](const std::string& field) { return schedule.at(pointer_of(field)); };
-  const std::vector<std::string> fields = fields_of(name);
-  if (fields.size() == 1) return find(name);
+json value_in(const json& schedule, const Dimension& dimension) {
   json list = json::array();
-  for (const std::string& field : fields) list.push_back(find(field));
-  return list;
+  for (const std::string& field : dimension.fields())
+    list.push_back(schedule.at(pointer_of(field)));
+  return list.size() == 1 ? list[0] : list;
+}
+
+json values_of(const DimensionRow& row, const Scope& scope) {
+  if (row.derived != nullptr) return row.derived(scope);
+  return row.values.empty() ? json(find_leaf(row.name)->values()) : json(row.values);
 }
 
 // `current`: the scope's schedule.
@@ -61,9 +55,8 @@ Dimension dimension_of(const DimensionRow& row, const Scope& scope, const json& 
   dimension.name = row.name;
   dimension.level = row.level;
   dimension.why = row.why;
-  dimension.values.push_back(value_in(current, row.name));
-  json others = row.derived != nullptr ? json(row.derived(scope)) : json::parse(row.values);
-  for (json& value : others)
+  dimension.values.push_back(value_in(current, dimension));
+  for (json& value : values_of(row, scope))
     if (std::find(dimension.values.begin(), dimension.values.end(), value) ==
         dimension.values.end())
       dimension.values.push_back(std::move(value));
@@ -71,9 +64,8 @@ Dimension dimension_of(const DimensionRow& row, const Scope& scope, const json& 
 }
 
 std::string label_of(const DimensionRow& row, const json& value) {
-  const json labels = json::parse(row.labels);
-  const auto found = labels.find(value.dump());
-  if (found != labels.end()) return *found;
+  for (const DimensionRow::Label& label : row.labels)
+    if (label.value == value) return label.text;
   return fmt::format("{} {}", row.name,
                      value.is_string() ? value.get<std::string>() : value.dump());
 }
@@ -200,9 +192,19 @@ const char* level_name(Level level) {
   return "?";
 }
 
+std::vector<std::string> Dimension::fields() const {
+  std::vector<std::string> fields;
+  for (size_t start = 0; start <= name.size();) {
+    const size_t end = std::min(name.find('+', start), name.size());
+    fields.push_back(name.substr(start, end - start));
+    start = end + 1;
+  }
+  return fields;
+}
+
 Result<Schedule> with_value(const Schedule& schedule, const Dimension& dimension,
                             const json& value) {
-  LSSAR_ASSIGN_OR_RETURN(const json patch, patch_of_all(dimension.name, value));
+  LSSAR_ASSIGN_OR_RETURN(const json patch, patch_of_all(dimension, value));
   return schedule_from_json(patch, schedule);
 }
 
@@ -217,7 +219,7 @@ const Algorithm* algorithm_of(const SearchSpace& space, const Schedule& schedule
   for (const Algorithm& algorithm : space.algorithms) {
     const auto items = algorithm.choices.items();
     if (std::all_of(items.begin(), items.end(), [&](const auto& choice) {
-          return value_in(fields, choice.key()) == choice.value();
+          return fields.at(pointer_of(choice.key())) == choice.value();
         }))
       return &algorithm;
   }

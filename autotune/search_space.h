@@ -37,6 +37,8 @@ struct Dimension {
   Level level = Level::kBlock;
   std::vector<nlohmann::json> values;  // the default schedule's first
   std::string why;                     // what it trades, for people: one line
+
+  std::vector<std::string> fields() const;  // the names that are joined
 };
 
 // `schedule` with the dimension's field(s) set to `value`, one of its values or another of the same

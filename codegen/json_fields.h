@@ -13,42 +13,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/enum_names.h"
 #include "base/status.h"
 
 namespace lssar {
-
-template <typename E>
-struct EnumName {
-  E value;
-  const char* name;
-};
-
-// The name of an enumerator, or "?" for a value outside the enumeration (a cast integer).
-template <typename E, size_t N>
-const char* enum_name(const EnumName<E> (&names)[N], E value) {
-  for (const auto& entry : names) {
-    if (entry.value == value) return entry.name;
-  }
-  return "?";
-}
-
-// "fp16, bf16, fp32".
-template <typename E, size_t N>
-std::string allowed_names(const EnumName<E> (&names)[N]) {
-  std::string list;
-  for (const auto& entry : names) list += (list.empty() ? "" : ", ") + std::string(entry.name);
-  return list;
-}
-
-// `field` is what the error calls it.
-template <typename E, size_t N>
-Result<E> parse_enum(const EnumName<E> (&names)[N], const std::string& field,
-                     const std::string& name) {
-  for (const auto& entry : names) {
-    if (name == entry.name) return entry.value;
-  }
-  return invalid_argument(field + " = \"" + name + "\": allowed are " + allowed_names(names));
-}
 
 // Each read() leaves `out` alone where the field is missing or wrong; the first error is kept and
 // finish() returns it, or an error that names a field nobody read.

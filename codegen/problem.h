@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -120,9 +121,9 @@ const char* dtype_name(DType dtype);
 Result<Pass> parse_pass(const std::string& name);
 Result<DType> parse_dtype(const std::string& name);
 
-// What a field may be, for errors: "multiples of 8 from 8 to 256". REQUIRES: `field` is the name of
-// one whose values are whole numbers.
-std::string allowed_whole_numbers(const std::string& field);
+// What a field may be, for errors: "multiples of 8 from 8 to 256". Empty where there is no such
+// field.
+std::string allowed_values(std::string_view field);
 
 // kInvalidArgument or kUnsupported; the message names the field, its value and what is allowed.
 Status validate(const Problem& problem);

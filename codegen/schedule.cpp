@@ -1,92 +1,60 @@
 #include "codegen/schedule.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/field_json.h"
 #include "codegen/breach.h"
-#include "codegen/json_fields.h"
 #include "codegen/kernel.h"
+#include "codegen/schedule_fields.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/softplus_poly.h"
 
 namespace lssar {
 namespace {
 
-constexpr EnumName<Variant> kVariants[] = {{Variant::kPortable, "portable"},
-                                           {Variant::kHopper, "hopper"}};
-constexpr EnumName<LoadPath> kLoadPaths[] = {{LoadPath::kCpAsync, "cp_async"},
-                                             {LoadPath::kPlain, "plain"}};
-constexpr EnumName<DqMode> kDqModes[] = {
-    {DqMode::kSplit, "split"}, {DqMode::kAtomic, "atomic"}, {DqMode::kOrdered, "ordered"}};
-constexpr EnumName<EpsilonFrom> kEpsilons[] = {{EpsilonFrom::kX, "x"},
-                                               {EpsilonFrom::kPass, "pass"}};
-constexpr EnumName<NormForm> kNormForms[] = {{NormForm::kScores, "scores"},
-                                             {NormForm::kOperands, "operands"}};
-constexpr EnumName<WeightsFrom> kWeightsFrom[] = {{WeightsFrom::kRegisters, "registers"},
-                                                  {WeightsFrom::kShared, "shared"}};
-constexpr EnumName<StorePath> kStorePaths[] = {{StorePath::kRegisters, "registers"},
-                                               {StorePath::kTma, "tma"}};
-constexpr EnumName<Evaluator> kEvaluators[] = {
-    {Evaluator::kFull, "full"}, {Evaluator::kShort, "short"}, {Evaluator::kLinear, "linear"}};
-
-nlohmann::json tiling_to_json(const Tiling& tiling) {
-  return {{"block_rows", tiling.block_rows},
-          {"block_cols", tiling.block_cols},
-          {"stages", tiling.stages},
-          {"min_blocks", tiling.min_blocks}};
+// The member of `from` that indices into lists of fields lead to.
+template <size_t First, size_t... Rest, typename S>
+auto& member_at(S& from) {
+  auto& member = from.*std::get<First>(fields_of<std::remove_const_t<S>>).member;
+  if constexpr (sizeof...(Rest) == 0) {
+    return member;
+  } else {
+    return member_at<Rest...>(member);
+  }
 }
 
-Status read_tiling(JsonFields& fields, const char* name, Tiling& tiling) {
-  const nlohmann::json* object = fields.object(name);
-  if (object == nullptr) return {};
-  JsonFields inner(*object, std::string("schedule.") + name);
-  inner.read("block_rows", tiling.block_rows);
-  inner.read("block_cols", tiling.block_cols);
-  inner.read("stages", tiling.stages);
-  inner.read("min_blocks", tiling.min_blocks);
-  return inner.finish();
+// Of a flag's or an enumerator's type.
+template <typename T>
+nlohmann::json all_values() {
+  nlohmann::json values = nlohmann::json::array();
+  if constexpr (std::is_same_v<T, bool>) values = {false, true};
+  if constexpr (std::is_enum_v<T>)
+    for (const EnumName<T>& entry : enum_names<T>) values.push_back(entry.name);
+  return values;
 }
 
-nlohmann::json hopper_to_json(const HopperOptions& hopper) {
-  return {{"score_cols", hopper.score_cols},
-          {"overlap", hopper.overlap},
-          {"ping_pong", hopper.ping_pong},
-          {"queries_in_registers", hopper.queries_in_registers},
-          {"persistent", hopper.persistent},
-          {"tickets", hopper.tickets},
-          {"cluster", hopper.cluster},
-          {"stagger", hopper.stagger},
-          {"head_group", hopper.head_group},
-          {"weights_from", enum_name(kWeightsFrom, hopper.weights_from)},
-          {"store_path", enum_name(kStorePaths, hopper.store_path)},
-          {"sum_path", enum_name(kStorePaths, hopper.sum_path)},
-          {"norm_form", enum_name(kNormForms, hopper.norm_form)},
-          {"evaluator", enum_name(kEvaluators, hopper.evaluator)},
-          {"producer_registers", hopper.producer_registers},
-          {"consumer_registers", hopper.consumer_registers}};
-}
-
-Status read_hopper(JsonFields& fields, HopperOptions& hopper) {
-  const nlohmann::json* object = fields.object("hopper");
-  if (object == nullptr) return {};
-  JsonFields inner(*object, "schedule.hopper");
-  inner.read("score_cols", hopper.score_cols);
-  inner.read("overlap", hopper.overlap);
-  inner.read("ping_pong", hopper.ping_pong);
-  inner.read("queries_in_registers", hopper.queries_in_registers);
-  inner.read("persistent", hopper.persistent);
-  inner.read("tickets", hopper.tickets);
-  inner.read("cluster", hopper.cluster);
-  inner.read("stagger", hopper.stagger);
-  inner.read("head_group", hopper.head_group);
-  inner.read_enum("weights_from", kWeightsFrom, hopper.weights_from);
-  inner.read_enum("store_path", kStorePaths, hopper.store_path);
-  inner.read_enum("sum_path", kStorePaths, hopper.sum_path);
-  inner.read_enum("norm_form", kNormForms, hopper.norm_form);
-  inner.read_enum("evaluator", kEvaluators, hopper.evaluator);
-  inner.read("producer_registers", hopper.producer_registers);
-  inner.read("consumer_registers", hopper.consumer_registers);
-  return inner.finish();
+// The leaves of the schedule's field at Path, or of S itself where it is the schedule.
+template <typename S, size_t... Path>
+void add_leaves(const std::string& name, std::vector<ScheduleLeaf>* leaves) {
+  if constexpr (has_fields<S>) {
+    const auto add = [&]<size_t I>(std::integral_constant<size_t, I>) {
+      constexpr auto field = std::get<I>(fields_of<S>);
+      add_leaves<typename decltype(field)::Type, Path..., I>(
+          name + (name.empty() ? "" : ".") + field.name, leaves);
+    };
+    [&]<size_t... I>(std::index_sequence<I...>) { (add(std::integral_constant<size_t, I>()), ...); }
+    (std::make_index_sequence<std::tuple_size_v<std::remove_const_t<decltype(fields_of<S>)>>>());
+  } else {
+    leaves->push_back(
+        {name, [](const Schedule& from) { return static_cast<int>(member_at<Path...>(from)); },
+         [](Schedule& into, int value) { member_at<Path...>(into) = static_cast<S>(value); },
+         all_values<S>});
+  }
 }
 
 // What both variants' defaults have in common.
@@ -154,7 +122,18 @@ Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Probl
   return result;
 }
 
-const char* epsilon_name(EpsilonFrom epsilon) { return enum_name(kEpsilons, epsilon); }
+const ScheduleLeaf* find_leaf(std::string_view name) {
+  static const std::vector<ScheduleLeaf> leaves = [] {
+    std::vector<ScheduleLeaf> all;
+    add_leaves<Schedule>("", &all);
+    return all;
+  }();
+  const auto found = std::find_if(leaves.begin(), leaves.end(),
+                                  [&](const ScheduleLeaf& leaf) { return leaf.name == name; });
+  return found == leaves.end() ? nullptr : &*found;
+}
+
+const char* epsilon_name(EpsilonFrom epsilon) { return enum_name(epsilon); }
 
 Breach find_breach(const Schedule& schedule, const Problem& problem, const Target& target,
                    Reasons reasons) {
@@ -183,71 +162,15 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
 }
 
 std::string to_string(const Schedule& schedule) {
-  const auto tiling = [](const Tiling& t) {
-    return fmt::format("{}x{}x{}{}", t.block_rows, t.block_cols, t.stages,
-                       t.min_blocks == 0 ? "" : fmt::format("@{}", t.min_blocks));
-  };
-  const HopperOptions& h = schedule.hopper;
-  const std::string hopper =
-      schedule.variant != Variant::kHopper
-          ? ""
-          : fmt::format(
-                " score_cols {}{}{}{}{}{}{}{} head_group {} weights from {} store {} sum {} norms "
-                "in "
-                "{} "
-                "evaluator {} registers {}/{}",
-                h.score_cols, h.overlap ? " overlap" : "", h.ping_pong ? " ping_pong" : "",
-                h.queries_in_registers ? " queries_in_registers" : "",
-                h.persistent ? " persistent" : "", h.tickets ? " tickets" : "",
-                h.cluster == 1 ? "" : fmt::format(" cluster {}", h.cluster),
-                h.stagger == 1 ? "" : fmt::format(" stagger {}", h.stagger), h.head_group,
-                enum_name(kWeightsFrom, h.weights_from), enum_name(kStorePaths, h.store_path),
-                enum_name(kStorePaths, h.sum_path), enum_name(kNormForms, h.norm_form),
-                enum_name(kEvaluators, h.evaluator), h.producer_registers, h.consumer_registers);
-  return fmt::format("{} {} forward {} block_dv {} dkdv {}{} dq {} {}{}{}{} softplus_degree {}{}",
-                     enum_name(kVariants, schedule.variant),
-                     enum_name(kLoadPaths, schedule.load_path), tiling(schedule.forward),
-                     schedule.block_dv, tiling(schedule.dkdv),
-                     schedule.split_dkdv ? " (split)" : "", tiling(schedule.dq),
-                     enum_name(kDqModes, schedule.dq_mode),
-                     schedule.epsilon == EpsilonFrom::kPass ? " epsilon by pass" : "",
-                     schedule.skip_tiles ? " skip_tiles" : "", schedule.pack_gqa ? " pack_gqa" : "",
-                     schedule.softplus_degree, hopper);
+  return fields_text(schedule) +
+         (schedule.variant == Variant::kHopper ? fields_text(schedule.hopper) : "");
 }
 
-nlohmann::json to_json(const Schedule& schedule) {
-  return {{"variant", enum_name(kVariants, schedule.variant)},
-          {"load_path", enum_name(kLoadPaths, schedule.load_path)},
-          {"forward", tiling_to_json(schedule.forward)},
-          {"dkdv", tiling_to_json(schedule.dkdv)},
-          {"dq", tiling_to_json(schedule.dq)},
-          {"block_dv", schedule.block_dv},
-          {"split_dkdv", schedule.split_dkdv},
-          {"dq_mode", enum_name(kDqModes, schedule.dq_mode)},
-          {"epsilon", enum_name(kEpsilons, schedule.epsilon)},
-          {"skip_tiles", schedule.skip_tiles},
-          {"pack_gqa", schedule.pack_gqa},
-          {"softplus_degree", schedule.softplus_degree},
-          {"hopper", hopper_to_json(schedule.hopper)}};
-}
+nlohmann::json to_json(const Schedule& schedule) { return fields_to_json(schedule); }
 
 Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& defaults) {
   Schedule schedule = defaults;
-  JsonFields fields(json, "schedule");
-  fields.read_enum("variant", kVariants, schedule.variant);
-  fields.read_enum("load_path", kLoadPaths, schedule.load_path);
-  LSSAR_RETURN_IF_ERROR(read_tiling(fields, "forward", schedule.forward));
-  LSSAR_RETURN_IF_ERROR(read_tiling(fields, "dkdv", schedule.dkdv));
-  LSSAR_RETURN_IF_ERROR(read_tiling(fields, "dq", schedule.dq));
-  fields.read("block_dv", schedule.block_dv);
-  fields.read("split_dkdv", schedule.split_dkdv);
-  fields.read_enum("dq_mode", kDqModes, schedule.dq_mode);
-  fields.read_enum("epsilon", kEpsilons, schedule.epsilon);
-  fields.read("skip_tiles", schedule.skip_tiles);
-  fields.read("pack_gqa", schedule.pack_gqa);
-  fields.read("softplus_degree", schedule.softplus_degree);
-  LSSAR_RETURN_IF_ERROR(read_hopper(fields, schedule.hopper));
-  LSSAR_RETURN_IF_ERROR(fields.finish());
+  LSSAR_RETURN_IF_ERROR(read_fields(json, "schedule", schedule));
   return schedule;
 }
 

@@ -82,37 +82,29 @@ enum class StorePath {
 };
 
 // What Variant::kHopper adds. Its tilings have 64 rows per consumer warp group, and one more warp
-// group, the producer, that loads.
+// group, the producer, that loads. codegen/schedule_fields.h says what each field means.
 struct HopperOptions {
-  int score_cols = 160;   // keys per tile in pass 1 of the forward; staggered: forward.block_cols
-  bool overlap = true;    // the next product of keys in flight beside a tile's arithmetic
-  bool ping_pong = true;  // consumers take turns in starting products
-  // Forward: queries as operands in registers (head_dim / 4 of them) instead of from shared memory,
-  // whose port a product of few keys else keeps busy.
+  int score_cols = 160;
+  bool overlap = true;
+  bool ping_pong = true;
   bool queries_in_registers = false;
-  bool persistent = true;  // as many blocks as fit on the GPU, each with work tile after work tile
-  // Forward, persistent: a block takes its next work tile from a counter when it has time, instead
-  // of every so-many-th: even where tiles differ.
+  bool persistent = true;
   bool tickets = false;
-  // Forward: blocks of consecutive query tiles that run as a cluster, each loading a share of the
-  // keys and values for all: the L2 is read less often, and blocks wait for one another. 1, 2 or 4.
   int cluster = 1;
-  // Forward: query tiles of a head that a block takes in a row, the next one's pass 1 beside pass 2
-  // of the one before, so that each key tile is loaded once for both. 1: passes apart.
   int stagger = 1;
-  int head_group = 8;  // heads whose work tiles run together, longest first
-  WeightsFrom weights_from = WeightsFrom::kRegisters;  // forward
-  StorePath store_path = StorePath::kRegisters;        // forward
-  StorePath sum_path = StorePath::kRegisters;          // backward, DqMode::kAtomic: added to dq
+  int head_group = 8;
+  WeightsFrom weights_from = WeightsFrom::kRegisters;
+  StorePath store_path = StorePath::kRegisters;
+  StorePath sum_path = StorePath::kRegisters;
   NormForm norm_form = NormForm::kScores;
   Evaluator evaluator = Evaluator::kLinear;
-  // Registers per thread of a producer and a consumer (setmaxnreg); 0 and 0: what the block allows.
   int producer_registers = 0;
   int consumer_registers = 0;
 
   bool operator==(const HopperOptions&) const = default;
 };
 
+// codegen/schedule_fields.h says what each field means.
 struct Schedule {
   Variant variant = Variant::kPortable;
   LoadPath load_path = LoadPath::kCpAsync;
@@ -121,31 +113,14 @@ struct Schedule {
   Tiling dkdv;     // backward: rows are keys, columns are queries
   Tiling dq;       // backward, has_dq_tiles: rows are queries, columns are keys
 
-  // Columns of o (and X) accumulated at a time; a smaller value than head_dim_v repeats pass 2.
   int block_dv = 64;
-
-  // dk and dv in sweeps of their own (one more product) where their accumulators do not fit in
-  // registers together.
   bool split_dkdv = false;
-
   DqMode dq_mode = DqMode::kSplit;
-
   EpsilonFrom epsilon = EpsilonFrom::kX;
-
-  // Forward: whether pass 2 leaves out the special functions and the product of a tile of keys
-  // whose weights are all below 2^-24 of their row's largest (fp32: 2^-48); costs a comparison per
-  // score.
   bool skip_tiles = false;
-
-  // Forward: the rows of a query tile are queries of all heads that share keys, the heads of a
-  // query side by side, instead of queries of one head: tiles are full where queries are few, and
-  // keys and values are loaded once for the heads together.
   bool pack_gqa = false;
-
-  HopperOptions hopper;  // Variant::kHopper
-
-  // Degree of the polynomial P in log2(1 + u) = u P(u), 3 to 8: relative errors in docs/math.md.
-  int softplus_degree = 4;
+  HopperOptions hopper;     // Variant::kHopper
+  int softplus_degree = 4;  // relative errors in docs/math.md
 
   bool operator==(const Schedule&) const = default;
 };

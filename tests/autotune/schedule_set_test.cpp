@@ -1,39 +1,33 @@
 #include "autotune/schedule_set.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "codegen/schedule_fields.h"
 
 namespace lssar {
 namespace {
 
 using nlohmann::json;
 
-const json kNames = {{"/variant", "hopper"},
-                     {"/load_path", "plain"},
-                     {"/dq_mode", "ordered"},
-                     {"/epsilon", "pass"},
-                     {"/hopper/weights_from", "shared"},
-                     {"/hopper/store_path", "tma"},
-                     {"/hopper/sum_path", "tma"},
-                     {"/hopper/norm_form", "operands"},
-                     {"/hopper/evaluator", "full"}};
-
-// The schedule with each of its fields changed by itself, and as it is.
+// The schedule as it is, and with each of its fields at each other value.
 std::vector<Schedule> neighbours(const Schedule& base) {
   std::vector<Schedule> all = {base};
   const json fields = to_json(base).flatten();
   for (const auto& [path, value] : fields.items()) {
     json changed = fields;
-    if (value.is_boolean()) {
-      changed[path] = !value.get<bool>();
-    } else if (value.is_number()) {
-      changed[path] = value.get<int>() + 1;
-    } else {
-      changed[path] = kNames.at(path);
+    std::string name = path.substr(1);
+    std::replace(name.begin(), name.end(), '/', '.');
+    json values = find_leaf(name)->values();
+    if (value.is_number()) values.push_back(value.get<int>() + 1);
+    for (const json& other : values) {
+      if (other == value) continue;
+      changed[path] = other;
+      all.push_back(*schedule_from_json(changed.unflatten(), base));
     }
-    all.push_back(*schedule_from_json(changed.unflatten(), base));
   }
   return all;
 }

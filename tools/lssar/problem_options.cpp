@@ -47,7 +47,7 @@ void ProblemOptions::add_to(CLI::App& app) {
   const auto whole = [&](const char* name, auto& value, const char* field, const char* help) {
     using T = typename std::decay_t<decltype(value)>::value_type;
     add_whole(app, name, value, help, std::numeric_limits<T>::min(), std::numeric_limits<T>::max(),
-              allowed_whole_numbers(field))
+              allowed_values(field))
         ->group(group);
   };
   add("--pass", pass_, "forward|forward-train|backward|row-sums|weighted-sum",

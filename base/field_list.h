@@ -1,0 +1,151 @@
+// One list of a struct's fields: name, meaning, what is allowed, who reads it. Its JSON, its text,
+// its packed form and its table in the docs are made from the list (base/field_json.h,
+// codegen/schedule_fields.h, docs/fields.md).
+//
+//   template <>
+//   inline constexpr auto fields_of<Tiling> = std::tuple(
+//       field("block_rows", &Tiling::block_rows).whole(16, 256, 16).text("{}").means("..."), ...);
+//
+// A struct with a member that its list lacks does not compile. Threads: constants.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "base/enum_names.h"
+
+namespace lssar {
+
+// The std::tuple of Fields of a struct.
+template <typename S>
+inline constexpr int fields_of = 0;
+
+template <typename T>
+inline constexpr bool has_fields = !std::is_same_v<decltype(fields_of<T>), const int>;
+
+// Numbers from `low` to `high` that `step` divides. A step of 0: no range.
+struct WholeRange {
+  int64_t low = 0, high = 0, step = 0;
+
+  constexpr bool has(int64_t value) const {
+    return step == 0 || (value >= low && value <= high && value % step == 0);
+  }
+};
+
+template <typename S, typename T>
+struct Field {
+  using Struct = S;
+  using Type = T;
+
+  const char* name;  // in JSON, in errors and in the docs
+  T S::*member;
+  const char* meaning = "";
+  // Which readers of the struct look at it; each struct's list says what the bits are.
+  unsigned readers = ~0u;
+  WholeRange range = {};
+  const char* allowed_text = nullptr;  // completes "allowed are ...", in place of the range's text
+  T S::*default_from = nullptr;        // the field that this one equals where JSON leaves it out
+  // Its part of the struct's text, "{}" for the value; null: none.
+  const char* format = nullptr;
+  std::optional<T> special = std::nullopt;  // the value that is written otherwise ...
+  const char* special_text = "";
+
+  constexpr Field means(const char* text) const { return with(&Field::meaning, text); }
+  constexpr Field read_by(unsigned bits) const { return with(&Field::readers, bits); }
+  constexpr Field whole(int64_t low, int64_t high, int64_t step = 1) const {
+    return with(&Field::range, WholeRange{low, high, step});
+  }
+  constexpr Field allows(const char* text) const { return with(&Field::allowed_text, text); }
+  constexpr Field follows(T S::*other) const { return with(&Field::default_from, other); }
+  constexpr Field text(const char* form) const { return with(&Field::format, form); }
+  constexpr Field text_of(const T& value, const char* text) const {
+    return with(&Field::special, std::optional<T>(value)).with(&Field::special_text, text);
+  }
+
+  // What completes "allowed are ...".
+  std::string allowed() const {
+    if (allowed_text != nullptr) return allowed_text;
+    if constexpr (std::is_enum_v<T>) return allowed_names(enum_names<T>);
+    if constexpr (std::is_same_v<T, bool>) return "true, false";
+    if (range.step == 0) return "";
+    if (range.step == 1) return fmt::format("whole numbers from {} to {}", range.low, range.high);
+    return fmt::format("multiples of {} from {} to {}", range.step, range.low, range.high);
+  }
+
+ private:
+  template <typename V>
+  constexpr Field with(V Field::*part, const V& value) const {
+    Field changed = *this;
+    changed.*part = value;
+    return changed;
+  }
+};
+
+template <typename S, typename T>
+constexpr Field<S, T> field(const char* name, T S::*member) {
+  return {.name = name, .member = member};
+}
+
+// Converts to any member's type.
+struct AnyMember {
+  template <typename T>
+  operator T() const;  // never called
+};
+
+template <typename S, typename... Members>
+consteval size_t num_members() {
+  if constexpr (requires { S{Members{}..., AnyMember{}}; }) {
+    return num_members<S, Members..., AnyMember>();
+  } else {
+    return sizeof...(Members);
+  }
+}
+
+// visit(field) for every field of S, in the list's order.
+template <typename S, typename Visit>
+constexpr void for_each_field(const Visit& visit) {
+  std::apply(
+      [&](const auto&... fields) {
+        static_assert(sizeof...(fields) == num_members<S>(),
+                      "every member of the struct is in its list of fields, once");
+        (visit(fields), ...);
+      },
+      fields_of<S>);
+}
+
+template <typename S>
+std::string fields_text(const S& from);
+
+// A value as texts and errors have it.
+template <typename T>
+std::string value_text(const T& value) {
+  if constexpr (has_fields<T>) {
+    return fields_text(value);
+  } else if constexpr (std::is_enum_v<T>) {
+    return enum_name(value);
+  } else {
+    return fmt::format("{}", value);
+  }
+}
+
+// The struct's text: its fields' parts, one after the other.
+template <typename S>
+std::string fields_text(const S& from) {
+  std::string text;
+  for_each_field<S>([&](const auto& field) {
+    const auto& value = from.*field.member;
+    if (field.format == nullptr) return;
+    const bool is_special = field.special && *field.special == value;
+    text += is_special ? field.special_text
+                       : fmt::format(fmt::runtime(field.format), value_text(value));
+  });
+  return text;
+}
+
+}  // namespace lssar

@@ -1,0 +1,136 @@
+// The fields of Problem and ScoreFunction: their one list (base/field_list.h). docs/fields.md is
+// made from it.
+#pragma once
+
+#include <limits>
+#include <tuple>
+
+#include "base/field_list.h"
+#include "codegen/problem.h"
+
+namespace lssar {
+
+inline constexpr int kMaxAlignment = 16;
+inline constexpr double kMaxOffset = 1e6;
+
+template <>
+inline constexpr EnumName<Pass> enum_names<Pass>[] = {{Pass::kForward, "forward"},
+                                                      {Pass::kForwardTrain, "forward-train"},
+                                                      {Pass::kBackward, "backward"},
+                                                      {Pass::kRowSums, "row-sums"},
+                                                      {Pass::kWeightedSum, "weighted-sum"}};
+template <>
+inline constexpr EnumName<DType> enum_names<DType>[] = {
+    {DType::kFp16, "fp16"}, {DType::kBf16, "bf16"}, {DType::kFp32, "fp32"}};
+template <>
+inline constexpr EnumName<ScoreScale> enum_names<ScoreScale>[] = {
+    {ScoreScale::kLogDimLogLength, "log_dim_log_length"},
+    {ScoreScale::kInvSqrtDim, "inv_sqrt_dim"}};
+template <>
+inline constexpr EnumName<ScoreBias> enum_names<ScoreBias>[] = {
+    {ScoreBias::kNone, "none"}, {ScoreBias::kNegLogLength, "neg_log_length"}};
+template <>
+inline constexpr EnumName<Activation> enum_names<Activation>[] = {
+    {Activation::kSoftplus, "softplus"}, {Activation::kExp, "exp"},
+    {Activation::kRelu, "relu"},         {Activation::kReluSquared, "relu_squared"},
+    {Activation::kRelu6, "relu6"},       {Activation::kGelu, "gelu"},
+    {Activation::kSigmoid, "sigmoid"},   {Activation::kMish, "mish"}};
+template <>
+inline constexpr EnumName<Normalizer> enum_names<Normalizer>[] = {
+    {Normalizer::kSum, "sum"},
+    {Normalizer::kSumAbs, "sum_abs"},
+    {Normalizer::kNone, "none"},
+    {Normalizer::kLength, "length"},
+    {Normalizer::kSqrtLength, "sqrt_length"}};
+
+// What reads a problem's field: bits of Field::readers.
+enum ProblemReader : unsigned {
+  kReadByKernels = 1,  // the source or the launch recipe depends on it
+  kReadByCalls = 2,  // sizes of a call, the search, the references: another value, the same kernel
+};
+
+template <>
+inline constexpr auto fields_of<ScoreFunction> = std::tuple(
+    field("scale", &ScoreFunction::scale)
+        .text("{}")
+        .means("what the dot product of row i is multiplied with: log(d) log(N_i), or 1 / sqrt(d)"),
+    field("bias", &ScoreFunction::bias).text("/{}").means("added to every score: -log(N_i)"),
+    field("qk_norm", &ScoreFunction::qk_norm)
+        .text("/qk_norm")
+        .text_of(false, "/no_qk_norm")
+        .means("q and k are divided by their L2 norms"),
+    field("activation", &ScoreFunction::activation).text("/{}").means("applied to each score"),
+    field("normalizer", &ScoreFunction::normalizer)
+        .text("/{}")
+        .means("what a row of activations is divided by"),
+    field("normalizer_gain", &ScoreFunction::normalizer_gain)
+        .text("/{}")
+        .allows("positive finite numbers with `normalizer` sqrt_length, else 1")
+        .means("factor of the normalizer sqrt_length"));
+
+template <>
+inline constexpr auto fields_of<Problem> = [] {
+  constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+  return std::tuple(
+      field("pass", &Problem::pass)
+          .text("{}")
+          .means("forward; forward that saves what the backward reads; backward; the forward's two "
+                 "passes alone, over a range of the keys"),
+      field("causal", &Problem::causal)
+          .text(" causal")
+          .text_of(false, " full")
+          .means("row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)"),
+      field("dtype", &Problem::dtype).text(" {}").means("type of q, k, v and o"),
+      field("head_dim", &Problem::head_dim).whole(8, 256, 8).text(" d {}").means("d of q and k"),
+      field("head_dim_v", &Problem::head_dim_v)
+          .whole(8, 256, 8)
+          .follows(&Problem::head_dim)
+          .text(" dv {}")
+          .means("dv of v and o; `head_dim` where it is left out"),
+      field("p", &Problem::p)
+          .whole(0, 64)
+          .text(" p {}")
+          .means("power of the re-weighting; 0: none (LSSA)"),
+      field("offset", &Problem::offset)
+          .allows("numbers from 0 to 1000000")
+          .text(" offset {}")
+          .means("b of the re-weighting; without effect where `p` is 0"),
+      field("seq_q", &Problem::seq_q)
+          .whole(0, kMaxInt32)
+          .text(" seq {}")
+          .text_of(0, " seq any")
+          .means("number of queries that a kernel is made for; 0: given by the call"),
+      field("seq_k", &Problem::seq_k)
+          .whole(0, kMaxInt32)
+          .follows(&Problem::seq_q)
+          .text("x{}")
+          .text_of(0, "xany")
+          .means("the same of keys; `seq_q` where it is left out"),
+      field("batch", &Problem::batch)
+          .whole(0, kMaxInt32)
+          .read_by(kReadByCalls)
+          .text(" batch {}")
+          .means("batch size"),
+      field("heads", &Problem::heads)
+          .whole(1, kMaxInt32)
+          .read_by(kReadByCalls)
+          .text(" heads {}")
+          .means("heads of q and o"),
+      field("kv_heads", &Problem::kv_heads)
+          .whole(1, kMaxInt32)
+          .follows(&Problem::heads)
+          .read_by(kReadByCalls)
+          .text("/{}")
+          .means("heads of k and v; divides `heads`, and is `heads` where it is left out"),
+      field("alignment", &Problem::alignment)
+          .allows("powers of two from 2 to 16")
+          .text(" alignment {}")
+          .text_of(kMaxAlignment, "")
+          .means("bytes that divide every pointer and every stride; at least an element"),
+      field("score", &Problem::score)
+          .text(" score {}")
+          .text_of({}, "")
+          .means("the score function: its fields are below; only the defaults have kernels"));
+}();
+
+}  // namespace lssar

@@ -1,0 +1,235 @@
+// The fields of Schedule: their one list (base/field_list.h). docs/fields.md is made from it.
+//
+// To add one: the member in codegen/schedule.h, its line here, and what reads it: a rule in
+// schedule_*.cpp, the emitter, and where it is to be searched a row in autotune/dimensions.cpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/field_list.h"
+#include "codegen/schedule.h"
+#include "codegen/softplus_poly.h"
+
+namespace lssar {
+
+template <>
+inline constexpr EnumName<Variant> enum_names<Variant>[] = {{Variant::kPortable, "portable"},
+                                                            {Variant::kHopper, "hopper"}};
+template <>
+inline constexpr EnumName<LoadPath> enum_names<LoadPath>[] = {{LoadPath::kCpAsync, "cp_async"},
+                                                              {LoadPath::kPlain, "plain"}};
+template <>
+inline constexpr EnumName<DqMode> enum_names<DqMode>[] = {
+    {DqMode::kSplit, "split"}, {DqMode::kAtomic, "atomic"}, {DqMode::kOrdered, "ordered"}};
+template <>
+inline constexpr EnumName<EpsilonFrom> enum_names<EpsilonFrom>[] = {{EpsilonFrom::kX, "x"},
+                                                                    {EpsilonFrom::kPass, "pass"}};
+template <>
+inline constexpr EnumName<NormForm> enum_names<NormForm>[] = {{NormForm::kScores, "scores"},
+                                                              {NormForm::kOperands, "operands"}};
+template <>
+inline constexpr EnumName<WeightsFrom> enum_names<WeightsFrom>[] = {
+    {WeightsFrom::kRegisters, "registers"}, {WeightsFrom::kShared, "shared"}};
+template <>
+inline constexpr EnumName<StorePath> enum_names<StorePath>[] = {
+    {StorePath::kRegisters, "registers"}, {StorePath::kTma, "tma"}};
+template <>
+inline constexpr EnumName<Evaluator> enum_names<Evaluator>[] = {
+    {Evaluator::kFull, "full"}, {Evaluator::kShort, "short"}, {Evaluator::kLinear, "linear"}};
+
+// The passes whose sources hold a schedule's field: bits of Field::readers.
+enum ScheduleReader : unsigned {
+  kReadByForward = 1,   // any forward
+  kReadByTraining = 2,  // the forward for training
+  kReadByBackward = 4,
+};
+
+inline constexpr unsigned readers_of(Pass pass) {
+  if (pass == Pass::kBackward) return kReadByBackward;
+  return pass == Pass::kForwardTrain ? kReadByForward | kReadByTraining : kReadByForward;
+}
+
+template <>
+inline constexpr auto fields_of<Tiling> = std::tuple(
+    field("block_rows", &Tiling::block_rows)
+        .whole(16, 256, 16)
+        .text("{}")
+        .means("rows of a block: portable 16 per warp; hopper 64 per consumer, up to 192"),
+    field("block_cols", &Tiling::block_cols)
+        .whole(16, 256, 16)
+        .text("x{}")
+        .means("rows of the other side in one tile"),
+    field("stages", &Tiling::stages)
+        .whole(1, 12)
+        .text("x{}")
+        .means("tiles in shared memory: portable 1 to 8; hopper, slots of the ring, 2 to 12"),
+    field("min_blocks", &Tiling::min_blocks)
+        .whole(0, 32)
+        .text("@{}")
+        .text_of(0, "")
+        .means("blocks per SM that the assembler leaves registers for; portable: 0 lets it guess; "
+               "hopper: 1 to 4"));
+
+template <>
+inline constexpr auto fields_of<HopperOptions> = std::tuple(
+    field("score_cols", &HopperOptions::score_cols)
+        .whole(8, 256, 8)
+        .text(" score_cols {}")
+        .means("forward: keys per tile in pass 1, which has no value product, so that its tile may "
+               "be wider; with `stagger` above 1 pass 2's are taken"),
+    field("overlap", &HopperOptions::overlap)
+        .text(" overlap")
+        .text_of(false, "")
+        .means("forward, dq (not epsilon): the next tile's products of scores are in flight beside "
+               "this tile's arithmetic"),
+    field("ping_pong", &HopperOptions::ping_pong)
+        .text(" ping_pong")
+        .text_of(false, "")
+        .means("consumers take turns in starting products; not with atomic or ordered dq"),
+    field("queries_in_registers", &HopperOptions::queries_in_registers)
+        .text(" queries_in_registers")
+        .text_of(false, "")
+        .means("forward, up to d 128: queries as operands in registers, head_dim / 4 of them; the "
+               "query tile is free at once, and products read half as much shared memory; not with "
+               "`store_path` tma"),
+    field("persistent", &HopperOptions::persistent)
+        .text(" persistent")
+        .text_of(false, "")
+        .means("as many blocks as the GPU holds, each with work tile after work tile; not with "
+               "ordered dq"),
+    field("tickets", &HopperOptions::tickets)
+        .read_by(kReadByForward)
+        .text(" tickets")
+        .text_of(false, "")
+        .means("persistent, without clusters: a block takes its next work tile from a counter when "
+               "it has time, instead of every so-many-th"),
+    field("cluster", &HopperOptions::cluster)
+        .allows("1, 2, 4")
+        .text(" cluster {}")
+        .text_of(1, "")
+        .means("forward: blocks of consecutive query tiles that run as a cluster and share the "
+               "loads of keys and values"),
+    field("stagger", &HopperOptions::stagger)
+        .whole(1, 64)
+        .read_by(kReadByForward)
+        .text(" stagger {}")
+        .text_of(1, "")
+        .means("query tiles of a head that a block takes in a row, each one's pass 1 beside pass 2 "
+               "of the one before; 1: passes apart"),
+    field("head_group", &HopperOptions::head_group)
+        .whole(1, 1024)
+        .text(" head_group {}")
+        .means("heads whose work tiles run together, those with the most keys first"),
+    field("weights_from", &HopperOptions::weights_from)
+        .text(" weights from {}")
+        .means("forward: where the weights that multiply values are read from; a tile of shared "
+               "memory costs a slot or two of the ring, and frees block_cols / 4 registers, twice "
+               "that for training"),
+    field("store_path", &HopperOptions::store_path)
+        .text(" store {}")
+        .means("forward: `tma`: o goes through the query tile, in whole rows; `registers`: each "
+               "lane stores its pairs of columns, which fill half of every 32-byte sector"),
+    field("sum_path", &HopperOptions::sum_path)
+        .read_by(kReadByBackward)
+        .text(" sum {}")
+        .means("atomic dq: `tma`: each warp's part goes through shared memory of its own, from "
+               "where one instruction adds whole rows; `registers`: each lane adds its pairs of "
+               "columns"),
+    field("norm_form", &HopperOptions::norm_form)
+        .text(" norms in {}")
+        .means("`scores`: norms in float32 on the products; `operands`: q and k as fp16 "
+               "unit vectors, keys by a kernel of their own (forward, bf16)"),
+    field("evaluator", &HopperOptions::evaluator)
+        .text(" evaluator {}")
+        .means("the cheapest form of softplus that pass 2 and the backward may take for rows whose "
+               "scores that matter are large"),
+    field("producer_registers", &HopperOptions::producer_registers)
+        .allows("multiples of 8 from 24 to 240, or 0 with `consumer_registers` 0")
+        .text(" registers {}")
+        .means("registers per thread of the producer; 0 and 0: what threads and blocks per SM "
+               "allow"),
+    field("consumer_registers", &HopperOptions::consumer_registers)
+        .allows("multiples of 8 from 24 to 240, or 0 with `producer_registers` 0")
+        .text("/{}")
+        .means("the same of a consumer"));
+
+template <>
+inline constexpr auto fields_of<Schedule> = std::tuple(
+    field("variant", &Schedule::variant)
+        .text("{}")
+        .means("algorithm and instruction family: mma.sync and cp.async (sm_80 and later), or "
+               "wgmma, TMA and warps with roles (sm_90a; fp16 and bf16 of alignment 16)"),
+    field("load_path", &Schedule::load_path)
+        .text(" {}")
+        .means("how tiles reach shared memory: 16 bytes at a time, for which problem.alignment "
+               "must be 16, or element by element through registers"),
+    field("forward", &Schedule::forward)
+        .read_by(kReadByForward)
+        .text(" forward {}")
+        .means("tiling: rows are queries, columns are keys"),
+    field("block_dv", &Schedule::block_dv)
+        .whole(8, 256, 8)
+        .read_by(kReadByForward)
+        .text(" block_dv {}")
+        .means("columns of o (and X) accumulated at a time; fewer than head_dim_v repeat pass 2"),
+    field("dkdv", &Schedule::dkdv)
+        .read_by(kReadByBackward)
+        .text(" dkdv {}")
+        .means("tiling: rows are keys, columns are queries"),
+    field("split_dkdv", &Schedule::split_dkdv)
+        .read_by(kReadByBackward)
+        .text(" (split)")
+        .text_of(false, "")
+        .means("dk and dv in sweeps of their own, for one more product, where their accumulators "
+               "do not fit in registers together"),
+    field("dq", &Schedule::dq)
+        .read_by(kReadByBackward)
+        .text(" dq {}")
+        .means("tiling of the kernel of dq, or of epsilon's pass: rows are queries, columns are "
+               "keys"),
+    field("dq_mode", &Schedule::dq_mode)
+        .read_by(kReadByBackward)
+        .text(" {}")
+        .means("where dq is summed: by a kernel of its own (7 products, repeatable); by atomics of "
+               "the dk/dv kernel (5 products); by the same in the order of key tiles (repeatable)"),
+    field("epsilon", &Schedule::epsilon)
+        .read_by(kReadByTraining | kReadByBackward)
+        .text(" epsilon by {}")
+        .text_of(EpsilonFrom::kX, "")
+        .means("where the mean of a row's gradient comes from: X, which the forward for training "
+               "saves, or a pass over the keys in the backward; both passes must have the same"),
+    field("skip_tiles", &Schedule::skip_tiles)
+        .read_by(kReadByForward)
+        .text(" skip_tiles")
+        .text_of(false, "")
+        .means("pass 2 leaves out the special functions and the product of a tile of keys whose "
+               "weights are all below 2^-24 of their row's largest (fp32: 2^-48), for a comparison "
+               "per score; not with p = 0"),
+    field("pack_gqa", &Schedule::pack_gqa)
+        .read_by(kReadByForward)
+        .text(" pack_gqa")
+        .text_of(false, "")
+        .means("rows of a query tile are queries of all heads that share keys, the heads of a "
+               "query side by side"),
+    field("softplus_degree", &Schedule::softplus_degree)
+        .whole(kMinSoftplusDegree, kMaxSoftplusDegree)
+        .text(" softplus_degree {}")
+        .means("degree of the polynomial P in log2(1 + u) = u P(u)"),
+    // Its text follows only with Variant::kHopper: to_string.
+    field("hopper", &Schedule::hopper).means("what variant hopper adds: its fields are below"));
+
+// A field that has no fields itself, as a number, by its name in JSON: "hopper.cluster".
+struct ScheduleLeaf {
+  std::string name;
+  int (*get)(const Schedule&);
+  void (*set)(Schedule&, int);
+  nlohmann::json (*values)();  // as JSON has them: all enumerators, or false and true; else none
+};
+// Null where there is none of that name.
+const ScheduleLeaf* find_leaf(std::string_view name);
+
+}  // namespace lssar
