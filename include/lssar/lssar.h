@@ -62,7 +62,7 @@
  *     fields (3).
  *
  * Environment: LSSAR_CACHE_DIR, LSSAR_DUMP_DIR, LSSAR_LOG, LSSAR_NVRTC_PATH, LSSAR_LLVM_PATH,
- * LSSAR_TUNING_TABLE; see the README's table.
+ * LSSAR_TUNING_TABLE; see docs/environment.md.
  */
 #ifndef LSSAR_LSSAR_H_
 #define LSSAR_LSSAR_H_

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every LSSAR_ variable that the sources or scripts read is in the README's table, and every one of
-# the table is read somewhere.
+# Every LSSAR_ variable that the sources or scripts read is in a table of
+# docs/environment.md, and every one of the tables is read somewhere.
 #
 #   sh readme_environment.sh SOURCE_FOLDER
 set -eu
@@ -17,11 +17,11 @@ trap 'rm -rf "$work"' EXIT
   grep -rhoE '\$\{?LSSAR_[A-Z_]+' --include='*.sh' tools | tr -d '${'
 } | grep -v '^LSSAR_DEVICE$' | sort -u >"$work/read"  # a macro of the templates
 # shellcheck disable=SC2016
-sed -n 's/^| `\(LSSAR_[A-Z_]*\)` |.*/\1/p' README.md | sort -u >"$work/documented"
+sed -n 's/^| `\(LSSAR_[A-Z_]*\)` |.*/\1/p' docs/environment.md | sort -u >"$work/documented"
 
 [ -s "$work/read" ] || { echo "no variable found in the sources: the search is wrong" >&2; exit 1; }
 if ! diff "$work/documented" "$work/read" >"$work/difference"; then
-  echo "README.md's table of environment variables (<) and what the sources read (>) differ:" >&2
+  echo "the variables of docs/environment.md (<) and what the sources read (>) differ:" >&2
   cat "$work/difference" >&2
   exit 1
 fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The README's C program compiles without a warning, and runs.
+# The C program of docs/quickstart_cpp.md compiles without a warning, and runs.
 #
 #   sh readme_example.sh SOURCE_FOLDER C_COMPILER FOLDER_OF_LIBLSSAR
 set -eu
@@ -9,8 +9,8 @@ library=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-awk '/^```/ { inside = ($0 == "```c"); next } inside' "$source/README.md" >"$work/example.c"
-[ -s "$work/example.c" ] || { echo "no C program found in README.md" >&2; exit 1; }
+awk '/^```/ { inside = ($0 == "```c"); next } inside' "$source/docs/quickstart_cpp.md" >"$work/example.c"
+[ -s "$work/example.c" ] || { echo "no C program found in docs/quickstart_cpp.md" >&2; exit 1; }
 "$compiler" -std=c99 -Wall -Wextra -Wpedantic -Werror -I"$source/include" \
   "$work/example.c" -o "$work/example" -L"$library" -llssar -Wl,-rpath,"$library"
 LSSAR_CACHE_DIR="$work/cache" "$work/example" | tee "$work/out"

@@ -1,4 +1,4 @@
-// Exit codes of the command, and how a Status becomes one. Documented in README.md and --help.
+// Exit codes of the command, and how a Status becomes one. Documented in docs/command.md and --help.
 #pragma once
 
 #include <string>
