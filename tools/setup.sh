@@ -16,7 +16,7 @@ set -eu
 
 packages="g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libfmt-dev libgtest-dev libgmock-dev
 libbenchmark-dev libzstd-dev libssl-dev llvm-19-dev libclang-19-dev binutils patchelf
-python3-venv pkg-config abigail-tools chromium"
+python3-venv pkg-config abigail-tools chromium mkdocs"
 # For test-all alone: the wheel is tried with the distribution's torch.
 long_packages="python3-torch"
 
