@@ -12,54 +12,54 @@
  *
  * Conventions
  *
- *  1. Order of calls. lssar_context_create, lssar_plan_create, lssar_plan_prepare (which compiles
- *     or finds the kernels on disk), then any number of lssar_execute_*; destroy.
- *  2. Handles. lssar_context and lssar_plan are opaque and the caller's, from _create to _destroy.
- *     A plan keeps what it needs of its context: they may be destroyed in either order. Destroying
- *     NULL does nothing. A handle must not be used after its destruction or in a child process
- *     after fork, nor destroyed while a thread uses it or its work still runs on a GPU.
+ *  1. Order of calls. lssar_context_create, lssar_plan_create, lssar_plan_prepare, then any number
+ *     of lssar_execute_*; then destroy. Prepare compiles the kernels or finds them on disk.
+ *  2. Handles. lssar_context and lssar_plan are opaque. The caller owns them from _create to
+ *     _destroy. A plan keeps what it needs of its context, so destroy them in either order.
+ *     Destroying NULL does nothing. Do not use a handle after its destruction or in a child process
+ *     after fork. Do not destroy it while a thread uses it or its work still runs on a GPU.
  *  3. Structs. Set every byte to zero, then struct_size to sizeof the struct, then the fields you
- *     need: a field left at zero has the default its comment states, and a later version of the
- *     library, which may append fields, reads an older caller's struct as it was meant. A struct
- *     larger than the library knows is accepted if what it does not know is zero. Structs without
- *     struct_size never grow. Structs and strings are read during the call only.
- *  4. Errors. Every function that can fail returns an lssar_status. lssar_last_error_detail() then
- *     has one line that names the field, its value and what is allowed. Nothing is printed, nothing
- *     aborts, no C++ exception comes out. Each function lists its statuses; besides those, any may
- *     return OUT_OF_MEMORY, and INTERNAL, a bug. Unless a function says otherwise, a call that
- *     fails leaves what its output pointers point to as it was.
- *  5. Tensors are [batch, heads, length, dim]. The last dimension is contiguous; the strides of the
- *     other three are given in elements, so that [batch, length, heads, dim] and packed q, k, v
- *     need no copy. Inputs may have strides of 0 (broadcast). Tensors that are written must not
- *     have two elements at one address and must not share memory with another tensor of the call.
- *  6. Alignment. Every pointer and stride must be a multiple of the element size. Where all those
- *     of a call are multiples of 16 bytes it takes a faster kernel. Pointers that are no
- *     lssar_tensor (saved tensors, row statistics, workspace) must be aligned to 16 bytes; their
- *     contents are opaque where this file does not describe them.
- *  7. Memory. All pointers are the caller's, who keeps them valid until the work is done. On a cuda
- *     device they are device pointers (or managed memory); on the virtual device they are ordinary
- *     host pointers. lssar_buffer_alloc gives memory that is right for either.
+ *     need. A field left at zero has the default that its comment states. Later versions of the
+ *     library may append fields, and they read an older caller's struct as it was meant. A struct
+ *     larger than the library knows is accepted if the unknown part is zero. Structs without
+ *     struct_size never grow. The library reads structs and strings during the call only.
+ *  4. Errors. Every function that can fail returns an lssar_status. After a failure
+ *     lssar_last_error_detail() has one line that names the field, its value and what is allowed.
+ *     The library prints nothing, never aborts, and lets no C++ exception out. Each function lists
+ *     its statuses; any function may also return OUT_OF_MEMORY, and INTERNAL, a bug. Unless a
+ *     function says otherwise, a call that fails leaves its outputs as they were.
+ *  5. Tensors are [batch, heads, length, dim]. The last dimension is contiguous. The strides of the
+ *     other three are given in elements, so [batch, length, heads, dim] and packed q, k, v need no
+ *     copy. Inputs may have strides of 0 (broadcast). A tensor that is written must not have two
+ *     elements at one address and must not share memory with another tensor of the call.
+ *  6. Alignment. Every pointer and stride must be a multiple of the element size. A call takes a
+ *     faster kernel if all of them are multiples of 16 bytes. Saved tensors, row statistics and the
+ *     workspace must be aligned to 16 bytes; their contents are opaque unless this file describes
+ *     them.
+ *  7. Memory. The caller owns all memory and keeps it valid until the work is done. On a cuda
+ *     device pointers are device pointers (or managed memory); on the virtual device they are
+ *     ordinary host pointers. lssar_buffer_alloc gives memory that is right for either.
  *  8. Streams. `stream` is a CUstream (or cudaStream_t) of the context's device, passed as void*;
- *     NULL is the default stream. Work of one stream runs in the order of the calls; between
- *     streams the caller keeps order. The virtual device ignores it: execute returns when the work
- *     is done.
- *  9. Threads. Every function may be called from any number of threads at once, on the same handles
- *     too (2 says what destroy needs). Concurrent calls must not write the same memory, which
- *     includes the workspace: one per call in flight. The detail text is per thread. No function
- *     needs a current CUDA context; each leaves the thread's as it was.
- * 10. CUDA graphs. lssar_execute_* only check their arguments and enqueue kernels: they allocate
- *     nothing, compile nothing, take no global lock and do not synchronise, and may be captured;
- *     plan and memory must then outlive the graph. Every other function of this file must be called
+ *     NULL is the default stream. Work of one stream runs in the order of the calls; the caller
+ *     orders work of different streams. The virtual device ignores the stream: execute returns when
+ *     the work is done.
+ *  9. Threads. Any number of threads may call every function at once, on the same handles too
+ *     (convention 2 says what destroy needs). Concurrent calls must not write the same memory, so
+ *     each call in flight needs a workspace of its own. The detail text is per thread. No function
+ *     needs a current CUDA context, and each leaves the thread's current context as it was.
+ * 10. CUDA graphs. lssar_execute_* only check their arguments and enqueue kernels. They allocate
+ *     nothing, compile nothing, take no global lock and do not synchronise, so you may capture
+ *     them. Plan and memory must then outlive the graph. Call every other function of this file
  *     outside capture.
  * 11. Data. NaN, infinities, denormal numbers and zero vectors are data, never errors. A NaN or
- *     infinity in q or k gives NaN in exactly the rows of o that see it; in v, or in the backward,
+ *     infinity in q or k gives NaN in exactly the rows of o that see it. In v, or in the backward,
  *     it stays within its batch entry and kv head. A row that sees no key, or whose weights are all
- *     zero, gives 0. Where the squared length of a row of q or k overflows float32 (beyond about
- *     1e19 in length) the result is unspecified.
+ *     zero, gives 0. The result is unspecified if the squared length of a row of q or k overflows
+ *     float32 (a length beyond about 1e19).
  * 12. Versions. Functions and structs keep their meaning and layout within one LSSAR_ABI_VERSION,
- *     which is also the major version and the number of the soname: a program built with a header
- *     of 1.x runs with every later liblssar.so.1. Releases may append functions, enumerators and
- *     fields (3).
+ *     which is also the major version and the number of the soname. So a program built with a
+ *     header of 1.x runs with every later liblssar.so.1. Releases may append functions, enumerators
+ *     and fields (convention 3).
  *
  * Environment: LSSAR_CACHE_DIR, LSSAR_DUMP_DIR, LSSAR_LOG, LSSAR_NVRTC_PATH, LSSAR_LLVM_PATH,
  * LSSAR_TUNING_TABLE; see docs/environment.md.
@@ -87,7 +87,7 @@ extern "C" {
   (LSSAR_VERSION_MAJOR * 10000 + LSSAR_VERSION_MINOR * 100 + LSSAR_VERSION_PATCH)
 #define LSSAR_ABI_VERSION 1
 
-/* LSSAR_VERSION and LSSAR_ABI_VERSION of the library that runs, to compare with this header's. */
+/* LSSAR_VERSION and LSSAR_ABI_VERSION of the loaded library, to compare with this header's. */
 LSSAR_API int lssar_version(void) LSSAR_NOEXCEPT;
 LSSAR_API int lssar_abi_version(void) LSSAR_NOEXCEPT;
 /* "1.0.0", and for bug reports "lssar 1.0.0, g++ 12.2.0, release". Static: never freed. */
@@ -96,7 +96,7 @@ LSSAR_API const char* lssar_build_info(void) LSSAR_NOEXCEPT;
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 
-/* Closed: a version of the library never returns anything else. Values are fixed. */
+/* A library of this ABI version returns no other value. Values are fixed. */
 typedef enum lssar_status {
   LSSAR_STATUS_OK = 0,
   LSSAR_STATUS_INVALID_ARGUMENT = 1, /* a field or pointer is out of its range */
@@ -111,32 +111,32 @@ typedef enum lssar_status {
   LSSAR_STATUS_CANCELLED = 10     /* the caller's callback asked for it */
 } lssar_status;
 
-/* "invalid argument"; "unknown status" for a number that is none. Static: never freed. */
+/* "invalid argument", ...; "unknown status" for a number that is no status. Static: never freed. */
 LSSAR_API const char* lssar_status_string(lssar_status status) LSSAR_NOEXCEPT;
 
-/* Of this thread's last call that failed; "" if none did. Valid until a call of this thread fails.
- */
+/* The detail of this thread's last failed call; "" if none failed. Valid until the thread's next
+ * failed call. */
 LSSAR_API const char* lssar_last_error_detail(void) LSSAR_NOEXCEPT;
 
 /* ---- Log ----------------------------------------------------------------------------------- */
 
 typedef enum lssar_log_level {
   LSSAR_LOG_ERROR = 0,   /* a request failed */
-  LSSAR_LOG_WARNING = 1, /* it went on with less: a cache that cannot be written */
+  LSSAR_LOG_WARNING = 1, /* a call went on with less: a cache that cannot be written */
   LSSAR_LOG_INFO = 2,    /* one line per kernel a plan prepares, compile, cache miss, device */
-  LSSAR_LOG_DEBUG = 3,   /* everything else but */
+  LSSAR_LOG_DEBUG = 3,   /* everything else, except: */
   LSSAR_LOG_TRACE = 4    /* one line per execute */
 } lssar_log_level;
 
-/* The lines of a prepare ("prepare: ") and of an execute ("execute: ") end in a command line that
- * does the same again: "lssar prepare --pass forward ...", "lssar verify ...". `message` is
- * valid during the call. May be called from any thread, several at once; must not call the library
- * and must not throw. `level` is an lssar_log_level. */
+/* Receives one message. `level` is an lssar_log_level; `message` is valid during the call. Any
+ * thread may call it, several at once. It must not call the library and must not throw. The lines
+ * of a prepare ("prepare: ") and of an execute ("execute: ") end in a command that does the same
+ * again: "lssar prepare --pass forward ...", "lssar verify ...". */
 typedef void (*lssar_log_callback)(int level, const char* message, void* user);
 
-/* Sends messages up to and including `level` to `callback`; NULL turns logging off. One callback
- * for the process; it replaces the standard-error output that LSSAR_LOG asks for. INVALID_ARGUMENT:
- * an unknown level. */
+/* Sends messages up to and including `level` to `callback`; NULL turns logging off. A process has
+ * one callback. It replaces the output to standard error that LSSAR_LOG asks for.
+ * INVALID_ARGUMENT: an unknown level. */
 LSSAR_API lssar_status lssar_set_log_callback(lssar_log_callback callback, void* user,
                                               int level) LSSAR_NOEXCEPT;
 
@@ -173,26 +173,27 @@ typedef struct lssar_context_options {
                                   "none": none */
 } lssar_context_options;
 
-/* Opens the device. `options` NULL: every default. A cache directory that cannot be used is no
- * error: the context then keeps binaries in memory (lssar_context_get_info says why). Nor is a
- * tuning table that is missing, or that cannot be read (a warning in the log says why). The
- * compiler is opened by the first prepare, or plan that finds records in a tuning table. *context
- * is set to NULL on failure. INVALID_ARGUMENT: a bad option. MISSING: no such device. DEVICE_ERROR,
- * UNSUPPORTED: a newer version's field that is set. */
+/* Opens the device. `options` NULL: every default. *context is set to NULL on failure.
+ * A cache directory that cannot be used is no error: the context then keeps binaries in memory, and
+ * lssar_context_get_info says why. A tuning table that is missing or cannot be read is no error
+ * either; a warning in the log says why. The compiler is not opened here, but by the first prepare,
+ * or by the first plan that finds records in a tuning table.
+ * INVALID_ARGUMENT: a bad option. MISSING: no such device. UNSUPPORTED: a newer version's field
+ * that is set. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_context_create(const lssar_context_options* options,
                                             lssar_context** context) LSSAR_NOEXCEPT;
 LSSAR_API void lssar_context_destroy(lssar_context* context) LSSAR_NOEXCEPT;
 
 /* What a context opened. Strings belong to the context. */
 typedef struct lssar_context_info {
-  size_t struct_size;          /* set by the caller; no more than this is written */
+  size_t struct_size;          /* set by the caller; the library writes no more than this */
   int32_t device;              /* LSSAR_DEVICE_CUDA, _VIRTUAL or _RECORD: never _AUTO */
   int32_t num_sms;             /* virtual: threads that run blocks */
   const char* device_name;     /* "NVIDIA H200" */
   const char* driver;          /* "" where there is none */
   const char* target;          /* "sm_90a" */
   const char* cache_directory; /* "": in memory only */
-  const char* cache_problem;   /* why the directory is not used; "": it is, or none was wanted */
+  const char* cache_problem;   /* why the directory is not used; "" if it is or none was wanted */
   uint64_t cache_memory_hits;  /* prepared kernels found in this process, */
   uint64_t cache_disk_hits;    /* on disk, */
   uint64_t cache_misses;       /* or compiled */
@@ -210,13 +211,13 @@ typedef enum lssar_dtype {
   LSSAR_DTYPE_FP32 = 2
 } lssar_dtype;
 
-/* Which passes a plan is made for: any of them or-ed. */
+/* Passes that a plan is made for, or-ed together. */
 typedef enum lssar_pass {
   LSSAR_PASS_FORWARD = 1,       /* o */
   LSSAR_PASS_FORWARD_TRAIN = 2, /* o, and what the backward needs */
   LSSAR_PASS_BACKWARD = 4,      /* grad_q, grad_k, grad_v */
-  LSSAR_PASS_ROW_SUMS = 8,      /* the first pass of a forward alone: see "Keys in ranges" */
-  LSSAR_PASS_WEIGHTED_SUM = 16  /* the second */
+  LSSAR_PASS_ROW_SUMS = 8,      /* the forward's first pass over the keys: see "Keys in ranges" */
+  LSSAR_PASS_WEIGHTED_SUM = 16  /* the forward's second pass over the keys */
 } lssar_pass;
 
 typedef struct lssar_problem {
@@ -240,7 +241,7 @@ typedef struct lssar_problem {
 
 /* ---- Plan: the kernels of a problem ---------------------------------------------------------- */
 
-/* Where a plan's schedules come from, unless one is given. Only LSSAR_TUNING_TUNE measures. */
+/* Where a plan's schedules come from if none is given. Only LSSAR_TUNING_TUNE measures. */
 typedef enum lssar_tuning {
   LSSAR_TUNING_DEFAULT = 0,  /* the context's tuning table, the one that comes with the library, or
                                 the built-in default: whichever has the best evidence */
@@ -248,7 +249,7 @@ typedef enum lssar_tuning {
   LSSAR_TUNING_TUNE = 2      /* as 0, once lssar_plan_prepare has searched where it has no answer */
 } lssar_tuning;
 
-/* What two runs of the backward with the same inputs on the same GPU must agree in. The other
+/* What two runs of the backward with the same inputs on the same GPU have in common. The other
  * passes always give the same bits. */
 typedef enum lssar_determinism {
   LSSAR_DETERMINISM_REPEATABLE = 0, /* every bit */
@@ -262,7 +263,7 @@ typedef enum lssar_budget {
   LSSAR_BUDGET_FULL = 2    /* as long as it takes */
 } lssar_budget;
 
-/* How far a search is. Strings are valid during the call. */
+/* How far a search has got. Strings are valid during the call. */
 typedef struct lssar_tune_progress {
   size_t struct_size;  /* set by the library */
   const char* problem; /* one line */
@@ -274,8 +275,8 @@ typedef struct lssar_tune_progress {
   double elapsed_s, limit_s;    /* limit_s 0: none */
 } lssar_tune_progress;
 
-/* Called now and then on the thread that tunes; a result other than 0 ends the search at its next
- * step. Must not call the library for the same plan, and must not throw. */
+/* Called now and then on the thread that tunes. A result other than 0 ends the search at its next
+ * step. It must not call the library for the same plan, and must not throw. */
 typedef int32_t (*lssar_tune_callback)(const lssar_tune_progress* progress, void* user);
 
 typedef struct lssar_tune_options {
@@ -317,23 +318,24 @@ typedef struct lssar_plan_options {
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules; compiles nothing. `options` may be NULL. *plan is set
- * to NULL on failure. INVALID_ARGUMENT: a field out of its range, a schedule that is not legal.
- * UNSUPPORTED: a newer version's field that is set. OUT_OF_MEMORY. */
+ * to NULL on failure.
+ * INVALID_ARGUMENT: a field out of its range, or a schedule that is not legal. UNSUPPORTED: a newer
+ * version's field that is set. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
                                          const lssar_plan_options* options,
                                          lssar_plan** plan) LSSAR_NOEXCEPT;
 LSSAR_API void lssar_plan_destroy(lssar_plan* plan) LSSAR_NOEXCEPT;
 
-/* Makes the plan's kernels ready: from the cache, or compiled and stored there; then loaded.
- * Threads that prepare one problem at once compile it once. After a success it does nothing; after
- * a failure it may be tried again. With LSSAR_TUNING_TUNE it searches first, where the table has no
- * answer: the plan's schedules, and with them the sizes of its workspace and of what it saves, may
- * change until it returns; errors are lssar_tune's, too. MISSING: no compiler. COMPILE_ERROR: the
- * detail has the compiler's log and the path of the source. DEVICE_ERROR: the image does not load.
- * OUT_OF_MEMORY. */
+/* Makes the plan's kernels ready: finds them in the cache, or compiles and stores them, then loads
+ * them. Threads that prepare one problem at once compile it once. A prepared plan is left as it is;
+ * after a failure you may try again. With LSSAR_TUNING_TUNE it first searches if the table has no
+ * answer. Until it returns the plan's schedules may then change, and with them the sizes of its
+ * workspace and of what it saves; the errors of lssar_tune are possible, too.
+ * MISSING: no compiler. COMPILE_ERROR: the detail has the compiler's log and the path of the
+ * source. DEVICE_ERROR: the image does not load. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_prepare(lssar_plan* plan) LSSAR_NOEXCEPT;
 
-/* From the best evidence to the least. */
+/* Where a schedule came from, from the best evidence to the least. */
 typedef enum lssar_schedule_origin {
   LSSAR_ORIGIN_GIVEN = 0,        /* schedule_json of the plan's options */
   LSSAR_ORIGIN_EXACT = 1,        /* measured on this GPU, for problems like this one */
@@ -343,9 +345,9 @@ typedef enum lssar_schedule_origin {
   LSSAR_ORIGIN_BUILT_IN = 5      /* the built-in default */
 } lssar_schedule_origin;
 
-/* The schedule of a pass: of its kernel for calls aligned to 16 bytes (convention 6), or of its
- * only kernel; `unaligned_*`: of the one for all other calls, where there are two (else
- * unaligned_schedule_json and unaligned_reason are NULL). Strings belong to the plan. */
+/* The schedule of a pass. A pass may have two kernels: one for calls aligned to 16 bytes
+ * (convention 6), and one for all other calls, which the `unaligned_*` fields describe. With one
+ * kernel unaligned_schedule_json and unaligned_reason are NULL. Strings belong to the plan. */
 typedef struct lssar_schedule_info {
   size_t struct_size; /* set by the caller */
   int32_t origin;     /* lssar_schedule_origin */
@@ -356,20 +358,21 @@ typedef struct lssar_schedule_info {
   const char* unaligned_schedule_json;
 } lssar_schedule_info;
 
-/* The plan need not be prepared. INVALID_ARGUMENT: NULL; a `pass` that is not one lssar_pass; a
- * struct_size that is too small. NOT_PREPARED: the plan was not made for this pass. */
+/* The plan need not be prepared. INVALID_ARGUMENT: a NULL pointer, a `pass` that is not one
+ * lssar_pass, or a struct_size that is too small. NOT_PREPARED: the plan was not made for this
+ * pass. */
 LSSAR_API lssar_status lssar_plan_get_schedule(const lssar_plan* plan, int32_t pass,
                                                lssar_schedule_info* info) LSSAR_NOEXCEPT;
 
-/* The sizes of one call. A length that the problem fixes must be the problem's. All up to
- * 2^31 - 1; lengths and batch may be 0; kv_heads divides heads. */
+/* The sizes of one call, each up to 2^31 - 1. Lengths and batch may be 0; kv_heads divides heads.
+ * If the problem fixes a length, the call's must be the same. */
 typedef struct lssar_sizes {
   int64_t batch, heads, kv_heads;
   int64_t seq_q, seq_k;
 } lssar_sizes;
 
-/* Bytes of workspace a call of these sizes needs, whichever of the plan's passes it is; 0 is
- * possible. The plan need not be prepared. INVALID_ARGUMENT: NULL; sizes out of range. */
+/* Bytes of workspace that a call of these sizes needs, for any of the plan's passes; it may be 0.
+ * The plan need not be prepared. INVALID_ARGUMENT: a NULL pointer, or sizes out of range. */
 LSSAR_API lssar_status lssar_plan_workspace_size(const lssar_plan* plan, const lssar_sizes* sizes,
                                                  size_t* bytes) LSSAR_NOEXCEPT;
 
@@ -382,29 +385,30 @@ typedef struct lssar_saved_sizes {
   size_t x;     /* saved_x: opaque; 0 where the plan needs none (then the pointer is ignored) */
 } lssar_saved_sizes;
 
-/* INVALID_ARGUMENT: NULL; sizes out of range. */
+/* The plan need not be prepared. INVALID_ARGUMENT: a NULL pointer, or sizes out of range. */
 LSSAR_API lssar_status lssar_plan_saved_sizes(const lssar_plan* plan, const lssar_sizes* sizes,
                                               lssar_saved_sizes* saved) LSSAR_NOEXCEPT;
 
 /* ---- Execute ------------------------------------------------------------------------------- */
 
-/* [batch, heads, length, dim] at data, strides of the first three in elements, 0 or more. A
- * contiguous tensor has { heads * length * dim, length * dim, dim }. The stride of a size of 1, and
- * data where there are no elements, are not looked at. */
+/* [batch, heads, length, dim] at data. Strides of the first three are in elements, 0 or more; a
+ * contiguous tensor has { heads * length * dim, length * dim, dim }. The library ignores the stride
+ * of a size of 1, and data if the tensor has no elements. */
 typedef struct lssar_tensor {
   void* data;
   int64_t strides[3]; /* batch, head, row */
 } lssar_tensor;
 
-/* Where the keys and queries of a call lie among all: row 0 of k and v is key first_key of
- * num_keys, row 0 of q is query first_query of num_queries (which only a causal problem asks
- * about). 0 to 2^31 - 1, and the call's within all; 0 of num_ is the least that holds them. */
+/* Where the keys and queries of a call lie among all keys and queries. Row 0 of k and v is key
+ * first_key of num_keys; row 0 of q is query first_query of num_queries. Only causal problems read
+ * the queries' part. Values are 0 to 2^31 - 1, and the call's rows must lie within num_*. A num_*
+ * of 0 stands for the smallest number that holds them. */
 typedef struct lssar_range {
   int64_t first_key, num_keys;
   int64_t first_query, num_queries;
 } lssar_range;
 
-/* The arguments of an execute. What a pass does not read (r) or write (w) is not looked at.
+/* The arguments of an execute. A pass ignores what it does not read (r) or write (w).
  *
  *                       shape                            forward forward backward row  weighted
  *                                                                _train           _sums _sum
@@ -420,11 +424,11 @@ typedef struct lssar_range {
  *   row_stats           like saved_stats                     w                     w      r w
  *   partial_o           like saved_o                                                      w
  *
- * The backward needs the q, k, v of its forward_train and what that saved, in the same plan or in
- * one of the same problem that has the same saved sizes. Gradients are overwritten, not added to.
- * They are bitwise repeatable unless the plan's determinism, or a given schedule, says otherwise. A
- * forward writes row_stats where it is not NULL: all planes of saved_stats, as forward_train would
- * but for the order of sums. */
+ * The backward needs the q, k, v of its forward_train and what that saved. Both calls use one plan,
+ * or two plans of the same problem with the same saved sizes. Gradients are overwritten, not added
+ * to. They are bitwise repeatable unless the plan's determinism, or a given schedule, says
+ * otherwise. A forward writes row_stats if it is not NULL: all planes of saved_stats, which may
+ * differ from forward_train's in the order of sums. */
 typedef struct lssar_call {
   size_t struct_size;
   lssar_sizes sizes;
@@ -441,13 +445,13 @@ typedef struct lssar_call {
   float* partial_o;
 } lssar_call;
 
-/* Enqueue one pass on call->stream. Capture-safe (convention 10). After a failure of a check (every
- * status but DEVICE_ERROR) nothing was enqueued and no memory was touched; after DEVICE_ERROR what
- * the call writes is undefined. Errors of work that runs later on a GPU come from lssar_synchronize
- * or the caller's own synchronisation.
- * INVALID_ARGUMENT: sizes or range out of range; NULL data; misaligned data or strides; a negative
- * stride; strides that reach beyond 2^63 bytes; written tensors that overlap; a workspace that is
- * too small. NOT_PREPARED: the plan is not prepared, or not made for this pass. DEVICE_ERROR. */
+/* Each enqueues one pass on call->stream. Capture-safe (convention 10). If a check fails (every
+ * status but DEVICE_ERROR) nothing was enqueued and no memory was touched. After DEVICE_ERROR the
+ * contents of what the call writes are undefined. Errors of work that runs later on a GPU come from
+ * lssar_synchronize or the caller's own synchronisation.
+ * INVALID_ARGUMENT: sizes or range out of range, NULL data, misaligned data or strides, a negative
+ * stride, strides that reach beyond 2^63 bytes, written tensors that overlap, or a workspace that
+ * is too small. NOT_PREPARED: the plan is not prepared, or not made for this pass. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_execute_forward(const lssar_plan* plan,
                                              const lssar_call* call) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_execute_forward_train(const lssar_plan* plan,
@@ -468,10 +472,10 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  *      Into row_stats: plane 1 is m_i, for every r the same; plane 2 is zs_r.
  *   4. Merge: o_i = sum_r partial_o / sum_r zs_r, and 0 where that sum is 0.
  *
- * Sums in float32 and in any order do: w_ij <= 1, and nothing is rescaled. With zs summed too,
- * row_stats has what the forward_train of the whole would save. NaN and infinities: as convention
- * 11, if sums and quotient keep NaN. The backward takes no range. Like the forward, both give the
- * same bits every time; their kernels are the portable ones on every GPU. */
+ * Float32 is enough for the sums, in any order: w_ij <= 1, and nothing is rescaled. With zs summed
+ * too, row_stats has what the forward_train of the whole would save. Convention 11 holds for NaN
+ * and infinities if your sums and quotient keep NaN. The backward takes no range. Like the forward,
+ * both passes give the same bits every time. Their kernels are the portable ones on every GPU. */
 LSSAR_API lssar_status lssar_execute_row_sums(const lssar_plan* plan,
                                               const lssar_call* call) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,
@@ -480,9 +484,9 @@ LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,
 /* ---- Memory of the context's device: conveniences ------------------------------------------- */
 
 /* For programs that do not manage GPU memory themselves. All of them block. Buffers are aligned to
- * 256 bytes; 0 bytes give NULL, which may be freed. write: host to device; read: back; within one
- * buffer of this context. *buffer is set to NULL on failure. INVALID_ARGUMENT: NULL where bytes is
- * not 0. DEVICE_ERROR. */
+ * 256 bytes; 0 bytes give NULL, which may be freed. Write copies from the host to the device, read
+ * copies back; both stay within one buffer of this context. *buffer is set to NULL on failure.
+ * INVALID_ARGUMENT: NULL if bytes is not 0. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_buffer_alloc(lssar_context* context, size_t bytes,
                                           void** buffer) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_buffer_free(lssar_context* context, void* buffer) LSSAR_NOEXCEPT;
@@ -490,7 +494,7 @@ LSSAR_API lssar_status lssar_buffer_write(lssar_context* context, void* buffer, 
                                           size_t bytes) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_buffer_read(lssar_context* context, void* host, const void* buffer,
                                          size_t bytes) LSSAR_NOEXCEPT;
-/* Waits for a stream of the context's device, reports errors of what ran on it. DEVICE_ERROR. */
+/* Waits for a stream of the context's device, and reports errors of its work. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_synchronize(lssar_context* context, void* stream) LSSAR_NOEXCEPT;
 
 #ifdef __cplusplus
