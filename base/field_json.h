@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/field_list.h"
+#include "base/json_fields.h"
 #include "base/status.h"
-#include "codegen/json_fields.h"
 
 namespace lssar {
 

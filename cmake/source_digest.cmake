@@ -2,7 +2,7 @@
 # script (-P, with -DSOURCE and -DOUTPUT) it writes it, beside what was built.
 function(lssar_source_digest source variable)
   set(patterns "")
-  foreach(folder autotune base cache cmake codegen include runtime templates)
+  foreach(folder autotune base cache capi cmake codegen compile device include reference runtime templates virtual)
     list(APPEND patterns ${source}/${folder}/*)
   endforeach()
   file(GLOB_RECURSE files LIST_DIRECTORIES false RELATIVE ${source} ${patterns})

@@ -2,7 +2,7 @@
 // space, most of which break one, and of those it needs the rule alone: reasons are text, which
 // takes many times as long, and are made only for who asks.
 //
-// Used by what has rules (schedule_*.cpp, autotune/worth.cpp) and by what enumerates. Threads:
+// Used by what has rules (schedule_*.cpp, autotune/space/worth.cpp) and by what enumerates. Threads:
 // plain values and pure functions.
 #pragma once
 

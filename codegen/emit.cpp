@@ -1,3 +1,5 @@
+#include "codegen/emit.h"
+
 // Emission: header comment, the template parts the kernels reach, the problem's constants and
 // functions, the entry points.
 #include <algorithm>
@@ -7,7 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/emitted_file.h"
-#include "codegen/kernel.h"
+#include "codegen/launch_step.h"
+#include "codegen/pass_needs.h"
 #include "codegen/power_chain.h"
 #include "codegen/shapes.h"
 #include "codegen/softplus_poly.h"

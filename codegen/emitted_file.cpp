@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "codegen/json_text.h"
+#include "base/json_text.h"
 
 namespace lssar {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
 #include "codegen/problem.h"
 #include "codegen/schedule.h"
 #include "codegen/target.h"

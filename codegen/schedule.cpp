@@ -9,7 +9,6 @@
 
 #include "base/field_json.h"
 #include "codegen/breach.h"
-#include "codegen/kernel.h"
 #include "codegen/schedule_fields.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/softplus_poly.h"

@@ -1,7 +1,7 @@
 // The fields of Schedule: their one list (base/field_list.h). docs/fields.md is made from it.
 //
 // To add one: the member in codegen/schedule.h, its line here, and what reads it: a rule in
-// schedule_*.cpp, the emitter, and where it is to be searched a row in autotune/dimensions.cpp.
+// schedule_*.cpp, the emitter, and where it is to be searched a row in autotune/space/dimensions.cpp.
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "codegen/kernel.h"
+#include "codegen/pass_needs.h"
 #include "codegen/shapes.h"
 
 namespace lssar {

@@ -1,3 +1,5 @@
+#include "codegen/sizes.h"
+
 // Bytes that depend on the sizes of a call: workspace, and what the forward for training saves.
 #include <limits>
 #include <optional>
@@ -5,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "codegen/kernel.h"
+#include "codegen/pass_needs.h"
 #include "codegen/shapes.h"
 
 namespace lssar {

@@ -14,7 +14,7 @@ constexpr int kMaxSoftplusDegree = 8;
 // 1 bit whatever the degree, so a row of zero scores is dead with every polynomial.
 //
 // Relative errors of u P(u) by float32 Horner, degree 3 to 8: 4.5e-4, 6.3e-5, 9.3e-6, 1.5e-6,
-// 3.8e-7, 1.8e-7 (tests/unit/numerics_test.cpp measures them).
+// 3.8e-7, 1.8e-7 (tests/reference/numerics_test.cpp measures them).
 //
 // REQUIRES: 3 <= degree <= 8; otherwise the span is empty.
 std::span<const double> softplus_coefficients(int degree);

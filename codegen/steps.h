@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/launch_step.h"
 
 namespace lssar {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "codegen/kernel.h"
+#include "codegen/pass_needs.h"
 #include "codegen/shapes.h"
 
 namespace lssar {

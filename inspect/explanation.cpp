@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "codegen/json_fields.h"
+#include "base/json_fields.h"
 
 namespace lssar {
 namespace {

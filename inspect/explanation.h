@@ -13,11 +13,11 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "autotune/cost_model.h"
-#include "autotune/gpu_model.h"
-#include "autotune/schedule_choice.h"
-#include "autotune/search_space.h"
-#include "autotune/tuning_table.h"
+#include "autotune/model/cost_model.h"
+#include "autotune/model/gpu_model.h"
+#include "autotune/model/schedule_choice.h"
+#include "autotune/space/search_space.h"
+#include "autotune/table/tuning_table.h"
 #include "base/status.h"
 
 namespace lssar {
@@ -52,7 +52,7 @@ struct RuleCount {
 
 struct ExplanationRequest {
   Problem problem;
-  Sizes sizes;  // lengths of 0 are not known: see typical_sizes of autotune/tuner.h
+  Sizes sizes;  // lengths of 0 are not known: see typical_sizes of autotune/search/tuner.h
   Determinism determinism = Determinism::kRepeatable;
   Target target;
   Machine machine;                         // whose records count as this GPU's

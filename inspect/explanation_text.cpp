@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "autotune/search_report.h"
+#include "autotune/search/search_report.h"
 #include "runtime/replay.h"
 
 namespace lssar {

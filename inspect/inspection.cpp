@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "autotune/check_truth.h"
-#include "autotune/counted_time.h"
+#include "autotune/measure/check_truth.h"
+#include "autotune/measure/counted_time.h"
 #include "inspect/disassembler.h"
 
 namespace lssar {

@@ -12,7 +12,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
+#include "codegen/sizes.h"
 #include "inspect/kernel_facts.h"
 #include "inspect/sass.h"
 #include "inspect/source_lines.h"

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "device/counters_text.h"
 #include "inspect/run_program.h"
-#include "runtime/counters_text.h"
 
 namespace lssar {
 namespace {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "device/counters_text.h"
 #include "inspect/inspection.h"
-#include "runtime/counters_text.h"
 
 namespace lssar {
 namespace {

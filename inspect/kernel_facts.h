@@ -10,9 +10,10 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
+#include "codegen/launch_step.h"
+#include "compile/compiler.h"
 #include "inspect/occupancy.h"
-#include "runtime/compiler.h"
 #include "runtime/engine.h"
 
 namespace lssar {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "autotune/search_report.h"
+#include "autotune/search/search_report.h"
 #include "inspect/kernel_facts.h"
 #include "inspect/report_charts.h"
 #include "inspect/report_page.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/launch_counters.h"
+#include "device/launch_counters.h"
 
 namespace lssar {
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "codegen/json_fields.h"
+#include "base/json_fields.h"
 #include "inspect/timeline_names.h"
 #include "inspect/timeline_program.h"
 

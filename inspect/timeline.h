@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "autotune/gpu_model.h"
+#include "autotune/model/gpu_model.h"
 #include "codegen/shared_layout.h"
 #include "inspect/source_lines.h"
-#include "runtime/virtual/block_trace.h"
+#include "virtual/count/block_trace.h"
 
 namespace lssar {
 

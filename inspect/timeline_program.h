@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/virtual/block_trace.h"
+#include "virtual/count/block_trace.h"
 
 namespace lssar {
 

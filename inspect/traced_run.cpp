@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "autotune/check_call.h"
-#include "autotune/check_truth.h"
-#include "autotune/counted_time.h"
+#include "autotune/measure/check_call.h"
+#include "autotune/measure/check_truth.h"
+#include "autotune/measure/counted_time.h"
 #include "codegen/shapes.h"
 
 namespace lssar {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "codegen/numerics.h"
 #include "inspect/timeline.h"
+#include "reference/numerics.h"
 #include "runtime/engine.h"
 
 namespace lssar {

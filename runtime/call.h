@@ -8,9 +8,9 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
 #include "codegen/problem.h"
-#include "runtime/device.h"
+#include "codegen/sizes.h"
+#include "device/device.h"
 
 namespace lssar {
 

@@ -5,9 +5,10 @@
 #pragma once
 
 #include "base/status.h"
-#include "codegen/kernel.h"
+#include "codegen/launch_step.h"
+#include "codegen/sizes.h"
+#include "device/tensor_map.h"
 #include "runtime/call.h"
-#include "runtime/tensor_map.h"
 
 namespace lssar {
 

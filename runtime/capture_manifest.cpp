@@ -6,8 +6,8 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "codegen/json_fields.h"
-#include "codegen/json_text.h"
+#include "base/json_fields.h"
+#include "base/json_text.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "runtime/compilers/compile_failure.h"
+#include "compile/compile_failure.h"
 
 namespace lssar {
 namespace {

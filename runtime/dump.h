@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "runtime/compiler.h"
+#include "compile/compiler.h"
 
 namespace lssar {
 

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
+#include "codegen/launch_step.h"
+#include "codegen/sizes.h"
+#include "device/device.h"
 #include "runtime/call_maps.h"
-#include "runtime/device.h"
 #include "runtime/step_function.h"
 #include "templates/kernels/params.cuh"
 

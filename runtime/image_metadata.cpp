@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/compilers/ptxas_log.h"
+#include "compile/ptxas_log.h"
 
 namespace lssar {
 namespace {

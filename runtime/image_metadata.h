@@ -7,10 +7,10 @@
 #include <string>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
 #include "codegen/problem.h"
 #include "codegen/schedule.h"
-#include "runtime/compiler.h"
+#include "compile/compiler.h"
 
 namespace lssar {
 

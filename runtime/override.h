@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
 #include "codegen/target.h"
 
 namespace lssar {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/log.h"
-#include "codegen/json_text.h"
 #include "runtime/replay.h"
 
 namespace lssar {

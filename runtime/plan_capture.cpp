@@ -14,8 +14,8 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "device/graph_streams.h"
 #include "runtime/capture.h"
-#include "runtime/graph_streams.h"
 #include "runtime/tensor_copy.h"
 
 namespace lssar {

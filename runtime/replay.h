@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "codegen/kernel.h"
+#include "codegen/sizes.h"
 #include "runtime/engine.h"
 
 namespace lssar {

@@ -1,6 +1,6 @@
 // Which schedule was chosen for a problem, and why.
 //
-// Made by autotune/schedule_choice.h or by a plan; read through the C API and by the command.
+// Made by autotune/model/schedule_choice.h or by a plan; read through the C API and by the command.
 // Threads: plain values.
 #pragma once
 

@@ -1,7 +1,7 @@
 // A launch step's function on a device, with what its grid depends on there.
 #pragma once
 
-#include "runtime/device.h"
+#include "device/device.h"
 
 namespace lssar {
 

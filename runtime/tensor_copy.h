@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "runtime/device.h"
+#include "device/device.h"
 #include "runtime/operands.h"
 
 namespace lssar {

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/graph_streams.h"
+#include "device/graph_streams.h"
 #include "templates/kernels/wait_report.cuh"
 
 namespace lssar {

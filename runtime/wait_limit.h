@@ -12,9 +12,9 @@
 #include <string>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
 #include "codegen/target.h"
-#include "runtime/device.h"
+#include "device/device.h"
 
 namespace lssar {
 

@@ -1,4 +1,4 @@
-#include "autotune/bucket.h"
+#include "autotune/table/bucket.h"
 
 #include <gtest/gtest.h>
 

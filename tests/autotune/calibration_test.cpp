@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "autotune/cost_model.h"
-#include "autotune/search_space.h"
+#include "autotune/model/cost_model.h"
+#include "autotune/space/search_space.h"
 
 namespace lssar {
 namespace {

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "autotune/candidate_runner.h"
-#include "codegen/kernel.h"
+#include "autotune/measure/candidate_runner.h"
+#include "codegen/emit.h"
 
 namespace lssar {
 inline void PrintTo(Verdict verdict, std::ostream* out) { *out << verdict_name(verdict); }

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "autotune/candidate_check.h"
+#include "autotune/measure/candidate_check.h"
 #include "tests/autotune/candidate_fixture.h"
 
 namespace lssar::test {

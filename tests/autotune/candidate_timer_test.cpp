@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include "autotune/candidate_timer.h"
-#include "runtime/cuda/cuda_device.h"
+#include "autotune/measure/candidate_timer.h"
+#include "device/cuda_device.h"
 #include "tests/autotune/candidate_fixture.h"
-#include "tests/unit/fake_driver.h"
+#include "tests/device/fake_driver.h"
 
 namespace lssar::test {
 namespace {

@@ -1,5 +1,5 @@
 // Which record decides, and what the reason says.
-#include "autotune/schedule_choice.h"
+#include "autotune/model/schedule_choice.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "autotune/cost_model.h"
+#include "autotune/model/cost_model.h"
 
 #include <array>
 #include <cmath>
@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "autotune/kernel_work.h"
-#include "autotune/problem_figures.h"
-#include "autotune/search_space.h"
+#include "autotune/model/kernel_work.h"
+#include "autotune/model/problem_figures.h"
+#include "autotune/space/search_space.h"
 
 namespace lssar {
 namespace {

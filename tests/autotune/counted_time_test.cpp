@@ -1,14 +1,16 @@
 // What counts are worth in time: by themselves, and with what no count shows, which comes from the
 // cost model.
-#include "autotune/counted_time.h"
+#include "autotune/measure/counted_time.h"
 
 #include <functional>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "autotune/search_space.h"
-#include "codegen/kernel.h"
+#include "autotune/space/search_space.h"
+#include "codegen/emit.h"
+#include "codegen/launch_step.h"
+#include "codegen/sizes.h"
 
 namespace lssar {
 namespace {

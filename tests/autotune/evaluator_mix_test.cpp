@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "autotune/kernel_work.h"
-#include "autotune/search_space.h"
-#include "codegen/kernel.h"
+#include "autotune/model/kernel_work.h"
+#include "autotune/space/search_space.h"
+#include "codegen/emit.h"
 
 namespace lssar {
 namespace {

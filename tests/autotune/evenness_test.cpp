@@ -8,8 +8,8 @@
 #include <queue>
 #include <vector>
 
-#include "autotune/cost_model.h"
-#include "autotune/gpu_model.h"
+#include "autotune/model/cost_model.h"
+#include "autotune/model/gpu_model.h"
 #include "codegen/schedule.h"
 #include "codegen/shapes.h"
 

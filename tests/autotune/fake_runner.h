@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "autotune/candidate_runner.h"
+#include "autotune/measure/candidate_runner.h"
 
 namespace lssar {
 

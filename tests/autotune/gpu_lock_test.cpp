@@ -1,4 +1,4 @@
-#include "autotune/gpu_lock.h"
+#include "autotune/search/gpu_lock.h"
 
 #include <signal.h>
 #include <sys/stat.h>

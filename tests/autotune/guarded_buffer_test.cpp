@@ -1,10 +1,10 @@
 // Guard zones, poison, and what a device's error says of a candidate.
 #include <gtest/gtest.h>
 
-#include "autotune/fault_verdict.h"
-#include "autotune/guarded_buffer.h"
-#include "runtime/virtual/virtual_device.h"
+#include "autotune/measure/fault_verdict.h"
+#include "autotune/measure/guarded_buffer.h"
 #include "tests/autotune/candidate_fixture.h"
+#include "virtual/run/virtual_device.h"
 
 namespace lssar::test {
 namespace {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "autotune/table_lines.h"
-#include "autotune/tuning_record.h"
+#include "autotune/table/table_lines.h"
+#include "autotune/table/tuning_record.h"
 #include "tests/autotune/sample_records.h"
 
 namespace lssar {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "autotune/tuning_record.h"
-#include "autotune/tuning_table.h"
+#include "autotune/table/tuning_record.h"
+#include "autotune/table/tuning_table.h"
 #include "codegen/target.h"
 
 namespace lssar {

@@ -1,4 +1,4 @@
-#include "autotune/schedule_set.h"
+#include "autotune/space/schedule_set.h"
 
 #include <algorithm>
 #include <vector>

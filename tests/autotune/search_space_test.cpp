@@ -1,4 +1,4 @@
-#include "autotune/search_space.h"
+#include "autotune/space/search_space.h"
 
 #include <algorithm>
 #include <map>
@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "autotune/dimensions.h"
-#include "codegen/kernel.h"
+#include "autotune/space/dimensions.h"
+#include "codegen/emit.h"
 
 namespace lssar {
 namespace {

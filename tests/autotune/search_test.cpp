@@ -1,5 +1,5 @@
 // The search over the real space with made-up times and verdicts: what it keeps, drops and chooses.
-#include "autotune/search.h"
+#include "autotune/search/search.h"
 
 #include <map>
 #include <set>

@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
-#include "autotune/table_lines.h"
-#include "autotune/tuning_table.h"
+#include "autotune/table/table_lines.h"
+#include "autotune/table/tuning_table.h"
 #include "tests/autotune/sample_records.h"
 #include "tests/cache/temporary_folder.h"
 

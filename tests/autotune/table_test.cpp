@@ -1,5 +1,5 @@
 // The tuning table's file: format, defects, versions, merge and export.
-#include "autotune/tuning_table.h"
+#include "autotune/table/tuning_table.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "autotune/table_lines.h"
+#include "autotune/table/table_lines.h"
 #include "tests/autotune/sample_records.h"
 #include "tests/cache/temporary_folder.h"
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "autotune/tuner.h"
+#include "autotune/search/tuner.h"
 #include "tests/autotune/candidate_fixture.h"
 
 namespace lssar {

@@ -1,6 +1,6 @@
 // The tuner with its table and lock, among processes: killed at any moment, several at once. Times
 // and verdicts are made up.
-#include "autotune/tuner.h"
+#include "autotune/search/tuner.h"
 
 #include <signal.h>
 #include <sys/wait.h>

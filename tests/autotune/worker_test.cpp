@@ -13,8 +13,8 @@
 
 #include <gtest/gtest.h>
 
-#include "autotune/worker_protocol.h"
-#include "autotune/worker_runner.h"
+#include "autotune/measure/worker_protocol.h"
+#include "autotune/measure/worker_runner.h"
 #include "tests/autotune/candidate_fixture.h"
 
 namespace lssar::test {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "device/tensor_map_codec.h"
 #include "runtime/executor.h"
-#include "runtime/virtual/tensor_map_codec.h"
 #include "tests/capi/fakes.h"
 
 namespace lssar {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/executor.h"
-#include "runtime/virtual/virtual_device.h"
+#include "virtual/run/virtual_device.h"
 
 namespace lssar {
 namespace {

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/compiler.h"
-#include "runtime/device.h"
-#include "runtime/virtual/tensor_map_codec.h"
+#include "compile/compiler.h"
+#include "device/device.h"
+#include "device/tensor_map_codec.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/log.h"
-#include "runtime/graph_streams.h"
+#include "device/graph_streams.h"
 #include "runtime/plan.h"
 #include "tests/cache/temporary_folder.h"
 #include "tests/capi/fakes.h"

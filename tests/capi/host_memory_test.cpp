@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "codegen/numerics.h"
-#include "codegen/random_inputs.h"
+#include "reference/numerics.h"
+#include "reference/random_inputs.h"
 #include "tests/capi/run_capi.h"
 
 namespace lssar {

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/error_rule.h"
-#include "codegen/numerics.h"
-#include "codegen/random_inputs.h"
-#include "codegen/reference.h"
+#include "reference/error_rule.h"
+#include "reference/numerics.h"
+#include "reference/random_inputs.h"
+#include "reference/reference.h"
 #include "tests/capi/run_capi.h"
 #include "tests/golden/golden_case.h"
 

@@ -1,7 +1,7 @@
 // A call that is executed allocates nothing on the host: operator new is counted in this program.
 #include <gtest/gtest.h>
 
-#include "runtime/cuda/record_device.h"
+#include "device/record_device.h"
 #include "runtime/executor.h"
 #include "runtime/plan.h"
 #include "tests/capi/counting_new.h"

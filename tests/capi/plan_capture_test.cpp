@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "codegen/random_inputs.h"
+#include "reference/random_inputs.h"
 #include "tests/capi/run_capi.h"
-#include "tests/unit/command_runner.h"
+#include "tests/command/command_runner.h"
 
 namespace lssar {
 namespace {

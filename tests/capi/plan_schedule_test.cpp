@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "autotune/tuning_table.h"
+#include "autotune/table/tuning_table.h"
 #include "codegen/target.h"
 #include "lssar/lssar.h"
 #include "tests/cache/temporary_folder.h"

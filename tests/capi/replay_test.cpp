@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <mutex>
 
-#include "codegen/random_inputs.h"
+#include "reference/random_inputs.h"
 #include "tests/capi/run_capi.h"
-#include "tests/unit/command_runner.h"
+#include "tests/command/command_runner.h"
 
 namespace lssar {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "codegen/numerics.h"
+#include "reference/numerics.h"
 
 namespace lssar {
 namespace {

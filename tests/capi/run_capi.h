@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
 #include "codegen/problem.h"
+#include "codegen/sizes.h"
 #include "lssar/lssar.h"
 
 namespace lssar {

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <thread>
 
-#include "codegen/numerics.h"
-#include "codegen/random_inputs.h"
+#include "reference/numerics.h"
+#include "reference/random_inputs.h"
 #include "tests/cache/temporary_folder.h"
 #include "tests/capi/run_capi.h"
 

@@ -4,9 +4,10 @@
 #include <ostream>
 #include <string>
 
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
+#include "codegen/launch_step.h"
 #include "codegen/templates.h"
-#include "runtime/compiler.h"
+#include "compile/compiler.h"
 
 namespace lssar {
 namespace {

@@ -7,7 +7,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
+#include "codegen/launch_step.h"
 #include "codegen/wgmma_source.h"
 #include "templates/kernels/params.cuh"
 

@@ -5,7 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
+#include "codegen/launch_step.h"
 #include "codegen/templates.h"
 
 namespace lssar {

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/field_json.h"
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
 #include "codegen/problem_fields.h"
 #include "codegen/schedule_fields.h"
 

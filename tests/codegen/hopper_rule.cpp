@@ -1,6 +1,6 @@
 #include "tests/codegen/hopper_rule.h"
 
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
 
 namespace lssar {
 

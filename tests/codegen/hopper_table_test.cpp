@@ -10,8 +10,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "codegen/kernel.h"
-#include "runtime/compiler.h"
+#include "codegen/emit.h"
+#include "codegen/launch_step.h"
+#include "compile/compiler.h"
 
 namespace lssar {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
 #include "codegen/schedule.h"
 #include "tests/codegen/hopper_rule.h"
 

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "codegen/kernel.h"
+#include "codegen/pass_needs.h"
 #include "codegen/shapes.h"
+#include "codegen/sizes.h"
 
 namespace lssar {
 namespace {

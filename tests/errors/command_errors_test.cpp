@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/npy.h"
-#include "tests/unit/command_runner.h"
+#include "tests/command/command_runner.h"
 
 namespace lssar {
 namespace {

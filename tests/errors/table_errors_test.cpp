@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "tests/unit/command_runner.h"
+#include "tests/command/command_runner.h"
 
 namespace lssar {
 namespace {

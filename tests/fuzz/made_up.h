@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/cuda/record_device.h"
+#include "device/record_device.h"
 #include "runtime/plan.h"
 
 namespace lssar::test {

@@ -1,5 +1,5 @@
 // The fuzzer has the plain handlers only: the table's other instruction sets are the same ones.
-#include "runtime/virtual/program.h"
+#include "virtual/program/program.h"
 
 namespace lssar::vdev {
 namespace plain {

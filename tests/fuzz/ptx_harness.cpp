@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/virtual/module.h"
-#include "runtime/virtual/ptx_parser.h"
-#include "runtime/virtual/virtual_device.h"
 #include "tests/fuzz/complain.h"
+#include "virtual/ptx/ptx_parser.h"
+#include "virtual/run/module.h"
+#include "virtual/run/virtual_device.h"
 
 namespace lssar::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/virtual/opcode_table.h"
+#include "virtual/program/opcode_table.h"
 
 namespace lssar::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/virtual/program.h"
+#include "virtual/program/program.h"
 
 namespace lssar::test {
 

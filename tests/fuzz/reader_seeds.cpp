@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "autotune/table_lines.h"
+#include "autotune/table/table_lines.h"
 #include "cache/entry.h"
 #include "cache/pack.h"
 #include "lssar/lssar.h"

@@ -1,9 +1,10 @@
 // The fuzzers of the readers have the recording device only, and no tuner: what these would do is
 // fuzzed elsewhere (ptx_fuzzer.cpp) or starts processes.
-#include "autotune/tuner.h"
+#include "autotune/search/tuner.h"
+#include "device/device.h"
+#include "device/record_device.h"
 #include "runtime/call.h"
-#include "runtime/cuda/record_device.h"
-#include "runtime/device.h"
+#include "runtime/open_device.h"
 
 namespace lssar {
 

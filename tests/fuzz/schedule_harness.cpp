@@ -3,9 +3,11 @@
 // the target can run.
 #include <nlohmann/json.hpp>
 
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
+#include "codegen/launch_step.h"
 #include "codegen/problem.h"
 #include "codegen/schedule.h"
+#include "codegen/sizes.h"
 #include "codegen/target.h"
 #include "runtime/call.h"
 #include "runtime/executor.h"

@@ -2,9 +2,9 @@
 // merging a table with itself adds nothing; what plans choose from it is legal.
 #include <fmt/format.h>
 
-#include "autotune/schedule_choice.h"
-#include "autotune/table_lines.h"
-#include "autotune/tuning_table.h"
+#include "autotune/model/schedule_choice.h"
+#include "autotune/table/table_lines.h"
+#include "autotune/table/tuning_table.h"
 #include "cache/sha256.h"
 #include "tests/fuzz/complain.h"
 #include "tests/fuzz/readers.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/error_rule.h"
+#include "reference/error_rule.h"
 
 namespace lssar {
 namespace {

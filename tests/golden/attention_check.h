@@ -8,8 +8,8 @@
 
 #include <string>
 
-#include "codegen/random_inputs.h"
-#include "codegen/reference.h"
+#include "reference/random_inputs.h"
+#include "reference/reference.h"
 #include "tests/capi/run_capi.h"
 #include "tests/golden/golden_case.h"
 

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_fields.h"
 #include "base/npy.h"
-#include "codegen/error_rule.h"
-#include "codegen/json_fields.h"
+#include "reference/error_rule.h"
 
 namespace lssar {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
 #include "codegen/problem.h"
-#include "codegen/reference.h"
+#include "codegen/sizes.h"
+#include "reference/reference.h"
 
 namespace lssar {
 

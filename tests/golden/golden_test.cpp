@@ -2,7 +2,7 @@
 // without the kernels of Variant::kHopper.
 #include <gtest/gtest.h>
 
-#include "runtime/compiler.h"
+#include "compile/compiler.h"
 #include "tests/golden/attention_check.h"
 
 namespace lssar {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "autotune/check_truth.h"
-#include "codegen/error_rule.h"
-#include "codegen/numerics.h"
+#include "autotune/measure/check_truth.h"
+#include "reference/error_rule.h"
+#include "reference/numerics.h"
 #include "tests/golden/attention_check.h"
 
 namespace lssar {

@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/numerics.h"
+#include "reference/numerics.h"
 #include "tests/golden/attention_check.h"
 
 namespace lssar {

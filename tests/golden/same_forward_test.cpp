@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/error_rule.h"
 #include "codegen/target.h"
+#include "reference/error_rule.h"
 #include "tests/golden/attention_check.h"
 
 namespace lssar {

@@ -8,8 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/compiler.h"
-#include "runtime/device.h"
+#include "compile/compiler.h"
+#include "device/device.h"
+#include "runtime/open_device.h"
 
 namespace lssar {
 namespace {

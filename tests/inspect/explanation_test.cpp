@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "autotune/tuner.h"
+#include "autotune/search/tuner.h"
 #include "inspect/explanation_text.h"
 #include "tests/autotune/sample_records.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/virtual/virtual_device.h"
+#include "virtual/run/virtual_device.h"
 
 namespace lssar::test {
 

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "runtime/tensor_map.h"
+#include "device/tensor_map.h"
 #include "tests/witness/cuda_stand_in.h"
 #include "tests/witness/fat_binary.h"
 

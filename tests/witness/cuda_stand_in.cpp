@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/virtual/module.h"
+#include "virtual/run/module.h"
 
 namespace lssar::test {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "runtime/device.h"
+#include "device/device.h"
 
 namespace lssar::test {
 

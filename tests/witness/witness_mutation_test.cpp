@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <ostream>
 
-#include "tests/virtual/mutate.h"
-#include "tests/virtual/ptx_edit.h"
+#include "tests/virtual/strict/mutate.h"
+#include "tests/virtual/strict/ptx_edit.h"
 #include "tests/witness/cuda_stand_in.h"
 #include "tests/witness/witness_program.h"
 #include "tests/witness/witness_survivors.h"

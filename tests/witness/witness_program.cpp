@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 
 #include "codegen/target.h"
-#include "runtime/virtual/virtual_device.h"
 #include "tests/witness/cuda_stand_in.h"
+#include "virtual/run/virtual_device.h"
 
 namespace lssar::test {
 

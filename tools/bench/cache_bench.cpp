@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "cache/store.h"
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
 #include "codegen/schedule.h"
 #include "runtime/engine.h"
 #include "tools/bench/bench_cases.h"

@@ -2,9 +2,9 @@
 // forward in at most 1.5 CPU-seconds from problem to loaded kernel.
 #include <benchmark/benchmark.h>
 
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
 #include "codegen/schedule.h"
-#include "runtime/compiler.h"
+#include "compile/compiler.h"
 #include "tools/bench/bench_cases.h"
 
 namespace lssar::bench {

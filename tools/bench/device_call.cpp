@@ -1,7 +1,7 @@
 #include "tools/bench/device_call.h"
 
-#include "codegen/numerics.h"
-#include "codegen/random_inputs.h"
+#include "reference/numerics.h"
+#include "reference/random_inputs.h"
 
 namespace lssar::bench {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
+#include "codegen/sizes.h"
 #include "runtime/engine.h"
 
 namespace lssar::bench {

@@ -1,7 +1,7 @@
 // From a problem to its source: default schedule, and emission.
 #include <benchmark/benchmark.h>
 
-#include "codegen/kernel.h"
+#include "codegen/emit.h"
 #include "codegen/schedule.h"
 #include "tools/bench/bench_cases.h"
 

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "runtime/virtual/virtual_device.h"
-#include "tests/virtual/data_ptx.h"
+#include "tests/virtual/strict/data_ptx.h"
+#include "virtual/run/virtual_device.h"
 
 namespace lssar::bench {
 namespace {

@@ -2,9 +2,9 @@
 // Targets, per core with AVX-512: 50 million warp instructions per second, 20 in strict mode.
 #include <benchmark/benchmark.h>
 
-#include "runtime/virtual/virtual_device.h"
 #include "tools/bench/bench_cases.h"
 #include "tools/bench/device_call.h"
+#include "virtual/run/virtual_device.h"
 
 namespace lssar::bench {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/virtual/matrix_descriptor.h"
-#include "runtime/virtual/opcode_table.h"
-#include "runtime/virtual/wgmma.h"
+#include "virtual/async/matrix_descriptor.h"
+#include "virtual/program/opcode_table.h"
+#include "virtual/program/wgmma.h"
 
 namespace lssar::bench {
 namespace {

@@ -8,13 +8,13 @@
 #include <CLI/CLI.hpp>
 
 #include "base/log.h"
-#include "tools/lssar/exit_code.h"
-#include "tools/lssar/help_text.h"
-#include "tools/lssar/interrupt.h"
-#include "tools/lssar/standard_streams.h"
-#include "tools/lssar/subcommands.h"
-#include "tools/lssar/terminal.h"
-#include "tools/lssar/usage_error.h"
+#include "tools/lssar/commands/subcommands.h"
+#include "tools/lssar/options/usage_error.h"
+#include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/help_text.h"
+#include "tools/lssar/terminal/interrupt.h"
+#include "tools/lssar/terminal/standard_streams.h"
+#include "tools/lssar/terminal/terminal.h"
 
 namespace {
 

@@ -1,0 +1,122 @@
+// CandidateRunner: compiles, checks and times one candidate after another for the search, so that a
+// wrong one harms nobody.
+//
+// Two implementations: CandidateHost does the work in its own process (and dies with a candidate
+// that crashes); WorkerRunner keeps worker processes, each a CandidateHost behind a pipe, ends them
+// where they take too long, and starts new ones. Tests of the search have a third, made up one.
+// Threads: compile may be called from any number of threads at once, the others from one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autotune/table/bucket.h"
+#include "autotune/table/tuning_record.h"
+#include "base/status.h"
+#include "codegen/emit.h"
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
+#include "codegen/sizes.h"
+#include "compile/compiler.h"
+#include "device/device.h"
+#include "reference/random_inputs.h"
+#include "runtime/open_device.h"
+
+namespace lssar {
+
+// What is tuned: fixed for the life of a runner.
+struct RunnerTask {
+  Problem problem;
+  Sizes sizes;  // of timed runs
+  Determinism determinism = Determinism::kRepeatable;
+
+  DeviceChoice device = DeviceChoice::kAuto;
+  int ordinal = 0;
+  std::string target;  // "": the device's own
+  CompilerChoice compiler = CompilerChoice::kAuto;
+  std::string cache_directory;  // compiled images are found again there; "none": kept in memory
+
+  double compile_timeout_s = 120;
+  // Of one run of a check with what is computed from its results, and of one candidate's share of
+  // the launches that are queued together. Both limits are the worker processes'.
+  double run_timeout_s = 30;
+};
+
+struct CandidateSpec {
+  std::string id;  // for messages: unique within a search
+  Schedule schedule;
+  // Instead of the generated one, e.g. edited by hand.
+  std::optional<KernelSource> source;
+};
+
+struct CompileReport {
+  Verdict verdict = Verdict::kOk;  // kOk, kSpills, kAssemblerWarning, kCompileError, kTimeout, ...
+  std::string reason;
+  int registers = -1;    // most over the kernels; -1 = not known (no cubin was made)
+  int spill_bytes = -1;  // sum over the kernels
+  int shared_bytes = 0;  // most over the kernels, static and dynamic
+  double ms = 0;         // of the compile; 0 where it was cached
+};
+
+struct CheckReport {
+  Verdict verdict = Verdict::kOk;
+  std::string reason;         // which tensor, where, how far
+  double error = 0;           // largest relative L2 error of an output, beyond the rule's floor
+  double baseline_error = 0;  // of the plain kernel (portable, default tiles), same inputs
+};
+
+enum class CheckDepth {
+  kQuick,  // small sizes, tile edges, two kinds of data
+  kFull,   // every kind of data, sizes around the schedule's tiles, strict mode on a virtual device
+};
+
+struct TimeRequest {
+  int rounds = 1;       // every candidate once per round, in an order that changes
+  int warmup = 1;       // launches of each before the first round
+  InputKind data = InputKind::kGauss;  // never zeros
+};
+
+struct TimeReport {
+  Verdict verdict = Verdict::kOk;  // kOk, kTimeout, kCrashed, kDeviceError
+  std::string reason;
+  std::vector<double> samples_ms;  // one per round
+};
+
+class CandidateRunner {
+ public:
+  virtual ~CandidateRunner() = default;
+
+  // The device that candidates run on, with the target they are made for; and as records name it,
+  // with its compiler.
+  virtual const DeviceInfo& device_info() const = 0;
+  virtual const Machine& machine() const = 0;
+  // Whether times are a GPU's; a virtual device's are counted, not measured.
+  virtual Evidence evidence() const = 0;
+
+  // An error is the runner's (no device, no worker program, no memory), and ends the search; what
+  // is wrong with a candidate is in the report.
+  virtual Result<CompileReport> compile(const CandidateSpec& candidate) = 0;
+  // Outputs are filled with poison before, surrounded by guard zones, compared with the float64
+  // reference (error_bound of candidate_check.h) and, where the determinism asks for it, with a
+  // second run, bit by bit.
+  virtual Result<CheckReport> check(const CandidateSpec& candidate, CheckDepth depth) = 0;
+  // One report per candidate. Caches of the device are cold before every launch, and launches are
+  // queued so that the host's time is not in them.
+  virtual Result<std::vector<TimeReport>> time(const std::vector<CandidateSpec>& candidates,
+                                               const TimeRequest& request) = 0;
+};
+
+// In this process: no protection. Errors: those of open_device and open_compiler.
+Result<std::unique_ptr<CandidateRunner>> open_candidate_host(const RunnerTask& task);
+
+// In processes of their own. `worker` is the path of the worker program; "": LSSAR_TUNE_WORKER, else
+// lssar-tune-worker beside this library or command, or in ../libexec/lssar. kMissing lists what was
+// tried.
+Result<std::unique_ptr<CandidateRunner>> open_worker_runner(const RunnerTask& task,
+                                                            int num_compile_workers,
+                                                            const std::string& worker = "");
+
+}  // namespace lssar

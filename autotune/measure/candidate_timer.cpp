@@ -1,0 +1,261 @@
+#include "autotune/measure/candidate_timer.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "autotune/measure/fault_verdict.h"
+#include "reference/numerics.h"
+
+namespace lssar {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+constexpr uint8_t kPoisonByte = 0xff;  // NaN in every type
+// Written before each launch: no L2 keeps anything else. Where the device does not tell its L2's
+// size, more than any has.
+constexpr int64_t kFlushFactor = 2;
+constexpr int64_t kUnknownL2Bytes = int64_t{128} << 20;
+// The GPU is busy with as many fills while the host enqueues the first samples, so that the queue
+// never runs dry under short kernels.
+constexpr int kLeadingFills = 4;
+
+// A seeded order that is another one in every round, on every machine the same.
+std::vector<size_t> order_of_round(size_t count, int round) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937 random(static_cast<uint32_t>(round));
+  for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  return order;
+}
+
+}  // namespace
+
+// The memory of all candidates' calls: inputs once, outputs overwritten by each.
+class CandidateTimer::Buffers {
+ public:
+  Buffers(Engine& engine, const RunnerTask& task) : engine_(engine), task_(task) {}
+  ~Buffers() {
+    for (const DevicePtr ptr : allocated_) (void)engine_.device().free(ptr);
+  }
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+
+  Status fill(const std::vector<Prepared>& prepared, InputKind data);
+  Status execute(const PreparedKernel& kernel) const {
+    return engine_.execute(kernel, task_.sizes, tensors_, {workspace_, workspace_bytes_}, nullptr);
+  }
+  Status flush_l2() const {
+    return engine_.device().enqueue_fill(flush_, kPoisonByte, flush_bytes_, nullptr);
+  }
+
+ private:
+  Result<DevicePtr> allocate(size_t bytes);
+  Result<DevicePtr> upload(const std::vector<float>& group);
+  Status add_inputs(InputKind data);
+  Status add_saved();
+  Status run_plain_forward();
+
+  Engine& engine_;
+  const RunnerTask& task_;
+  std::vector<DevicePtr> allocated_;
+  Tensors tensors_;
+  DevicePtr workspace_ = 0, flush_ = 0;
+  size_t workspace_bytes_ = 0, flush_bytes_ = 0;
+};
+
+Result<DevicePtr> CandidateTimer::Buffers::allocate(size_t bytes) {
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr ptr, engine_.device().allocate(bytes));
+  if (ptr != 0) allocated_.push_back(ptr);
+  LSSAR_RETURN_IF_ERROR(engine_.device().fill(ptr, kPoisonByte, bytes));
+  return ptr;
+}
+
+// Every (batch, kv head) has the numbers of one: drawing as many as a GPU can hold takes longer
+// than timing.
+Result<DevicePtr> CandidateTimer::Buffers::upload(const std::vector<float>& group) {
+  const std::vector<std::byte> bytes = pack(task_.problem.dtype, group);
+  const size_t groups = static_cast<size_t>(task_.sizes.batch * task_.sizes.kv_heads);
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr ptr, allocate(bytes.size() * groups));
+  for (size_t i = 0; i < groups; ++i) {
+    LSSAR_RETURN_IF_ERROR(
+        engine_.device().copy_to_device(ptr + i * bytes.size(), bytes.data(), bytes.size()));
+  }
+  return ptr;
+}
+
+Status CandidateTimer::Buffers::add_inputs(InputKind data) {
+  const Problem& problem = task_.problem;
+  const Sizes& s = task_.sizes;
+  Sizes one = s;
+  one.batch = one.kv_heads = 1;
+  one.heads = s.heads / s.kv_heads;
+  const RandomInputs inputs = random_inputs(problem, one, data, kSeed);
+  const auto query_side = [&](DevicePtr ptr, int dim) {
+    return contiguous_tensor(ptr, s.heads, s.seq_q, dim);
+  };
+  const auto key_side = [&](DevicePtr ptr, int dim) {
+    return contiguous_tensor(ptr, s.kv_heads, s.seq_k, dim);
+  };
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr q, upload(inputs.q));
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr k, upload(inputs.k));
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr v, upload(inputs.v));
+  tensors_.q = query_side(q, problem.head_dim);
+  tensors_.k = key_side(k, problem.head_dim);
+  tensors_.v = key_side(v, problem.head_dim_v);
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr o, upload(inputs.grad_o));  // of its shape, overwritten
+  tensors_.o = query_side(o, problem.head_dim_v);
+  if (problem.pass != Pass::kBackward) return {};
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr grad_o, upload(inputs.grad_o));
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr grad_q, upload(inputs.q));
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr grad_k, upload(inputs.k));
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr grad_v, upload(inputs.v));
+  tensors_.grad_o = query_side(grad_o, problem.head_dim_v);
+  tensors_.grad_q = query_side(grad_q, problem.head_dim);
+  tensors_.grad_k = key_side(grad_k, problem.head_dim);
+  tensors_.grad_v = key_side(grad_v, problem.head_dim_v);
+  return {};
+}
+
+// With X, which a candidate whose epsilon is from a pass does not look at.
+Status CandidateTimer::Buffers::add_saved() {
+  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved,
+                         saved_bytes(task_.problem, Schedule{}, task_.sizes));
+  LSSAR_ASSIGN_OR_RETURN(tensors_.saved_o, allocate(saved.o));
+  LSSAR_ASSIGN_OR_RETURN(tensors_.saved_stats, allocate(saved.stats));
+  LSSAR_ASSIGN_OR_RETURN(tensors_.saved_x, allocate(saved.x));
+  return {};
+}
+
+Status CandidateTimer::Buffers::run_plain_forward() {
+  Problem problem = task_.problem;
+  problem.pass = Pass::kForwardTrain;
+  LSSAR_ASSIGN_OR_RETURN(
+      const Schedule schedule,
+      schedule_for(problem, engine_.device().info().target, {{"variant", "portable"}}));
+  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
+                         engine_.prepare(problem, schedule));
+  LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                         workspace_layout(problem, schedule, task_.sizes));
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr workspace, allocate(layout.total_bytes));
+  LSSAR_RETURN_IF_ERROR(
+      engine_.execute(*kernel, task_.sizes, tensors_, {workspace, layout.total_bytes}, nullptr));
+  return engine_.device().synchronize(nullptr);
+}
+
+Status CandidateTimer::Buffers::fill(const std::vector<Prepared>& prepared, InputKind data) {
+  LSSAR_RETURN_IF_ERROR(add_inputs(data));
+  if (task_.problem.pass != Pass::kForward) LSSAR_RETURN_IF_ERROR(add_saved());
+  if (task_.problem.pass == Pass::kBackward) LSSAR_RETURN_IF_ERROR(run_plain_forward());
+  for (const Prepared& one : prepared) {
+    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                           workspace_layout(task_.problem, one.kernel->schedule, task_.sizes));
+    workspace_bytes_ = std::max(workspace_bytes_, layout.total_bytes);
+  }
+  LSSAR_ASSIGN_OR_RETURN(workspace_, allocate(workspace_bytes_));
+  const int64_t l2_bytes = engine_.device().info().l2_bytes;
+  flush_bytes_ = static_cast<size_t>(kFlushFactor * (l2_bytes > 0 ? l2_bytes : kUnknownL2Bytes));
+  LSSAR_ASSIGN_OR_RETURN(flush_, allocate(flush_bytes_));
+  return {};
+}
+
+Status CandidateTimer::time(const std::vector<TimedCandidate>& candidates,
+                            const TimeRequest& request, size_t chunk, TimeObserver& observer) {
+  std::vector<Prepared> prepared;
+  LSSAR_RETURN_IF_ERROR(prepare_all(candidates, observer, &prepared));
+  if (prepared.empty()) return {};
+  observer.on_prepare({});
+  Buffers buffers(engine_, task_);
+  LSSAR_RETURN_IF_ERROR(buffers.fill(prepared, request.data));
+  LSSAR_RETURN_IF_ERROR(warm_up(buffers, request.warmup, observer, &prepared));
+
+  chunk = std::max<size_t>(chunk, 1);
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<LaunchTimer> timer,
+                         engine_.device().make_launch_timer(chunk));
+  for (int round = 0; round < request.rounds; ++round) {
+    std::vector<const Prepared*> queued;
+    for (const size_t i : order_of_round(prepared.size(), round)) {
+      if (prepared[i].rounds_done > round) continue;
+      queued.push_back(&prepared[i]);
+      if (queued.size() < chunk) continue;
+      LSSAR_RETURN_IF_ERROR(time_chunk(buffers, queued, *timer, observer));
+      queued.clear();
+    }
+    LSSAR_RETURN_IF_ERROR(time_chunk(buffers, queued, *timer, observer));
+  }
+  return {};
+}
+
+Status CandidateTimer::prepare_all(const std::vector<TimedCandidate>& candidates,
+                                   TimeObserver& observer, std::vector<Prepared>* prepared) {
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    observer.on_prepare({i});
+    const auto kernel =
+        engine_.prepare_source(task_.problem, candidates[i].spec.schedule, candidates[i].source);
+    if (kernel.ok()) {
+      prepared->push_back({i, candidates[i].rounds_done, *kernel});
+      continue;
+    }
+    const std::optional<Verdict> verdict = verdict_of_prepare(kernel.status());
+    if (!verdict) return kernel.status();
+    observer.on_failed(i, *verdict, kernel.status().message());
+  }
+  return {};
+}
+
+// One by one, so that it is known who fails.
+Status CandidateTimer::warm_up(const Buffers& buffers, int launches, TimeObserver& observer,
+                               std::vector<Prepared>* prepared) {
+  Device& device = engine_.device();
+  std::vector<Prepared> warm;
+  for (const Prepared& one : *prepared) {
+    observer.on_run({one.place});
+    Status status;
+    for (int i = 0; status.ok() && i < std::max(launches, 1); ++i)
+      status = buffers.execute(*one.kernel);
+    if (status.ok()) status = device.synchronize(nullptr);
+    if (status.ok()) {
+      warm.push_back(one);
+      continue;
+    }
+    const std::optional<Verdict> verdict = verdict_of_run(status);
+    if (!verdict) return status;
+    observer.on_failed(one.place, *verdict, status.message());
+    // A GPU that was stopped by an illegal access stays so for this process.
+    LSSAR_RETURN_IF_ERROR(device.synchronize(nullptr));
+  }
+  *prepared = std::move(warm);
+  return {};
+}
+
+Status CandidateTimer::time_chunk(const Buffers& buffers, const std::vector<const Prepared*>& chunk,
+                                  LaunchTimer& timer, TimeObserver& observer) {
+  if (chunk.empty()) return {};
+  std::vector<size_t> places;
+  for (const Prepared* one : chunk) places.push_back(one->place);
+  observer.on_run(places);
+  for (int i = 0; i < kLeadingFills; ++i) LSSAR_RETURN_IF_ERROR(buffers.flush_l2());
+  for (size_t i = 0; i < chunk.size(); ++i) {
+    LSSAR_RETURN_IF_ERROR(buffers.flush_l2());
+    LSSAR_RETURN_IF_ERROR(timer.begin(i, nullptr));
+    LSSAR_RETURN_IF_ERROR(buffers.execute(*chunk[i]->kernel));
+    LSSAR_RETURN_IF_ERROR(timer.end(i, nullptr));
+  }
+  for (size_t i = 0; i < chunk.size(); ++i) {
+    const Result<double> ms = timer.ms(i);
+    if (!ms.ok()) {
+      if (chunk.size() == 1) {
+        const std::optional<Verdict> verdict = verdict_of_run(ms.status());
+        if (verdict) observer.on_failed(chunk[0]->place, *verdict, ms.status().message());
+      }
+      return ms.status();
+    }
+    observer.on_sample(chunk[i]->place, *ms);
+  }
+  return {};
+}
+
+}  // namespace lssar

@@ -1,0 +1,65 @@
+// Times candidates on a GPU: all of them in rounds, with a cold L2 and without the host's time.
+//
+// Used by CandidateHost. Threads: one at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autotune/measure/candidate_runner.h"
+#include "runtime/engine.h"
+
+namespace lssar {
+
+struct TimedCandidate {
+  CandidateSpec spec;
+  KernelSource source;  // the candidate's own or what its schedule emits
+  int rounds_done = 0;  // in a process that ended before
+};
+
+// Told what happens as it happens, so that whoever watches knows who was on when a process dies.
+class TimeObserver {
+ public:
+  virtual ~TimeObserver() = default;
+  // What begins now takes as long as a compile.
+  virtual void on_prepare(const std::vector<size_t>& candidates) = 0;
+  // These run now, by their places in the list that is timed. More than one: their launches are
+  // queued together.
+  virtual void on_run(const std::vector<size_t>& candidates) = 0;
+  virtual void on_sample(size_t candidate, double ms) = 0;
+  virtual void on_failed(size_t candidate, Verdict verdict, const std::string& reason) = 0;
+};
+
+class CandidateTimer {
+ public:
+  // The engine's device has a queue (Device::make_launch_timer).
+  CandidateTimer(Engine& engine, const RunnerTask& task) : engine_(engine), task_(task) {}
+
+  // One sample per candidate and round that is not done yet, but for those that failed. At most
+  // `chunk` samples are queued before one is waited for. An error is the device's or the host's;
+  // after it the device may not be usable any more.
+  Status time(const std::vector<TimedCandidate>& candidates, const TimeRequest& request,
+              size_t chunk, TimeObserver& observer);
+
+ private:
+  struct Prepared {
+    size_t place = 0;
+    int rounds_done = 0;
+    std::shared_ptr<const PreparedKernel> kernel;
+  };
+  class Buffers;
+
+  Status prepare_all(const std::vector<TimedCandidate>& candidates, TimeObserver& observer,
+                     std::vector<Prepared>* prepared);
+  Status warm_up(const Buffers& buffers, int launches, TimeObserver& observer,
+                 std::vector<Prepared>* prepared);
+  Status time_chunk(const Buffers& buffers, const std::vector<const Prepared*>& chunk,
+                    LaunchTimer& timer, TimeObserver& observer);
+
+  Engine& engine_;
+  const RunnerTask task_;
+};
+
+}  // namespace lssar

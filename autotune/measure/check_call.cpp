@@ -1,0 +1,194 @@
+#include "autotune/measure/check_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "reference/numerics.h"
+
+namespace lssar {
+namespace {
+
+size_t elements(int64_t batch, int64_t heads, int64_t length, int64_t dim) {
+  return static_cast<size_t>(batch * heads * length * dim);
+}
+
+std::vector<std::byte> bytes_of(std::span<const std::byte> bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+Result<CheckCall> CheckCall::create(Engine& engine, std::shared_ptr<const PreparedKernel> kernel,
+                                    const Sizes& sizes) {
+  CheckCall call(engine, std::move(kernel), sizes);
+  LSSAR_RETURN_IF_ERROR(call.add_tensors());
+  return call;
+}
+
+Status CheckCall::add(const std::string& name, size_t bytes, Item::Role role, DType dtype) {
+  const int alignment = kernel_->problem.alignment;
+  // Kernels for less than 16 bytes get the caller's tensors aligned to that and no more.
+  const bool is_callers = role != Item::Role::kScratch && !name.starts_with("saved");
+  const size_t offset = alignment < 16 && is_callers ? static_cast<size_t>(alignment) : 0;
+  Item item;
+  LSSAR_ASSIGN_OR_RETURN(item.buffer,
+                         GuardedBuffer::allocate(engine_->shared_device(), name, bytes, offset));
+  item.role = role;
+  item.dtype = dtype;
+  items_.push_back(std::move(item));
+  return {};
+}
+
+Status CheckCall::add_tensors() {
+  const Problem& problem = kernel_->problem;
+  const Sizes& s = sizes_;
+  const size_t unit = static_cast<size_t>(dtype_bytes(problem.dtype));
+  const size_t q_bytes = unit * elements(s.batch, s.heads, s.seq_q, problem.head_dim);
+  const size_t o_bytes = unit * elements(s.batch, s.heads, s.seq_q, problem.head_dim_v);
+  const size_t k_bytes = unit * elements(s.batch, s.kv_heads, s.seq_k, problem.head_dim);
+  const size_t v_bytes = unit * elements(s.batch, s.kv_heads, s.seq_k, problem.head_dim_v);
+  using Role = Item::Role;
+  const DType dtype = problem.dtype;
+  LSSAR_RETURN_IF_ERROR(add("q", q_bytes, Role::kInput, dtype));
+  LSSAR_RETURN_IF_ERROR(add("k", k_bytes, Role::kInput, dtype));
+  LSSAR_RETURN_IF_ERROR(add("v", v_bytes, Role::kInput, dtype));
+
+  const bool is_backward = problem.pass == Pass::kBackward;
+  if (is_backward) {
+    LSSAR_RETURN_IF_ERROR(add("grad_o", o_bytes, Role::kInput, dtype));
+    LSSAR_RETURN_IF_ERROR(add("grad_q", q_bytes, Role::kOutput, dtype));
+    LSSAR_RETURN_IF_ERROR(add("grad_k", k_bytes, Role::kOutput, dtype));
+    LSSAR_RETURN_IF_ERROR(add("grad_v", v_bytes, Role::kOutput, dtype));
+  } else {
+    LSSAR_RETURN_IF_ERROR(add("o", o_bytes, Role::kOutput, dtype));
+  }
+  if (problem.pass != Pass::kForward) {
+    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, kernel_->schedule, s));
+    const Role role = is_backward ? Role::kInput : Role::kOutput;
+    const DType x_type = dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16;
+    LSSAR_RETURN_IF_ERROR(add("saved_o", saved.o, role, DType::kFp32));
+    LSSAR_RETURN_IF_ERROR(add("saved_stats", saved.stats, role, DType::kFp32));
+    LSSAR_RETURN_IF_ERROR(add("saved_x", saved.x, role, x_type));
+  }
+  LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                         workspace_layout(problem, kernel_->schedule, s));
+  return add("workspace", layout.total_bytes, Role::kScratch, DType::kFp32);
+}
+
+Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
+  const DType dtype = kernel_->problem.dtype;
+  const bool is_backward = kernel_->problem.pass == Pass::kBackward;
+  for (Item& item : items_) {
+    const std::string& name = item.buffer.name();
+    if (item.role != Item::Role::kInput) {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset());
+    } else if (name == "q") {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.q)));
+    } else if (name == "k") {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.k)));
+    } else if (name == "v") {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.v)));
+    } else if (name == "grad_o") {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.grad_o)));
+    } else if (is_backward && item.buffer.bytes() == 0) {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset());  // X may have been saved for nobody
+    } else if (is_backward) {
+      const std::vector<std::byte>& bytes = name == "saved_o"       ? saved.o
+                                            : name == "saved_stats" ? saved.stats
+                                                                    : saved.x;
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(bytes));
+    }
+  }
+  return {};
+}
+
+Status CheckCall::run(const RandomInputs& inputs, const SavedTensors& saved) {
+  LSSAR_RETURN_IF_ERROR(fill(inputs, saved));
+  const Item* workspace = find("workspace");
+  LSSAR_RETURN_IF_ERROR(engine_->execute(
+      *kernel_, sizes_, tensors(), {workspace->buffer.ptr(), workspace->buffer.bytes()}, nullptr));
+  LSSAR_RETURN_IF_ERROR(engine_->device().synchronize(nullptr));
+  for (Item& item : items_) LSSAR_RETURN_IF_ERROR(item.buffer.read());
+  return {};
+}
+
+Damage CheckCall::damage() const {
+  for (const Item& item : items_) {
+    if (std::string what = item.buffer.guard_damage(); !what.empty()) return {true, what};
+    if (item.role != Item::Role::kInput) continue;
+    if (std::string what = item.buffer.data_damage(); !what.empty()) return {true, what};
+  }
+  for (const Item& item : items_) {
+    if (item.role != Item::Role::kOutput) continue;
+    const size_t unit = static_cast<size_t>(dtype_bytes(item.dtype));
+    if (const auto at = item.buffer.first_unwritten(unit)) {
+      return {true, fmt::format("{}: unwritten, the first at element {} of {}", item.buffer.name(),
+                                *at, item.buffer.bytes() / unit)};
+    }
+  }
+  return {};
+}
+
+std::string CheckCall::difference(const CheckCall& other) const {
+  for (size_t i = 0; i < items_.size(); ++i) {
+    if (items_[i].role != Item::Role::kOutput) continue;
+    const std::span<const std::byte> a = items_[i].buffer.data();
+    const std::span<const std::byte> b = other.items_[i].buffer.data();
+    const auto found = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    if (found.first == a.end()) continue;
+    const size_t unit = static_cast<size_t>(dtype_bytes(items_[i].dtype));
+    return fmt::format("{}: other bits in a second run, the first at element {} of {}",
+                       items_[i].buffer.name(), static_cast<size_t>(found.first - a.begin()) / unit,
+                       a.size() / unit);
+  }
+  return "";
+}
+
+std::vector<float> CheckCall::values(const std::string& name) const {
+  const Item* item = find(name);
+  return unpack(item->dtype, item->buffer.data());
+}
+
+SavedTensors CheckCall::saved() const {
+  return {bytes_of(find("saved_o")->buffer.data()), bytes_of(find("saved_stats")->buffer.data()),
+          bytes_of(find("saved_x")->buffer.data())};
+}
+
+const CheckCall::Item* CheckCall::find(const std::string& name) const {
+  for (const Item& item : items_) {
+    if (item.buffer.name() == name) return &item;
+  }
+  return nullptr;
+}
+
+DevicePtr CheckCall::at(const std::string& name) const {
+  const Item* item = find(name);
+  return item == nullptr ? 0 : item->buffer.ptr();
+}
+
+Tensors CheckCall::tensors() const {
+  const Problem& problem = kernel_->problem;
+  const auto query_side = [&](const char* name, int dim) {
+    return contiguous_tensor(at(name), sizes_.heads, sizes_.seq_q, dim);
+  };
+  const auto key_side = [&](const char* name, int dim) {
+    return contiguous_tensor(at(name), sizes_.kv_heads, sizes_.seq_k, dim);
+  };
+  Tensors tensors;
+  tensors.q = query_side("q", problem.head_dim);
+  tensors.k = key_side("k", problem.head_dim);
+  tensors.v = key_side("v", problem.head_dim_v);
+  tensors.o = query_side("o", problem.head_dim_v);
+  tensors.grad_o = query_side("grad_o", problem.head_dim_v);
+  tensors.grad_q = query_side("grad_q", problem.head_dim);
+  tensors.grad_k = key_side("grad_k", problem.head_dim);
+  tensors.grad_v = key_side("grad_v", problem.head_dim_v);
+  tensors.saved_o = at("saved_o");
+  tensors.saved_stats = at("saved_stats");
+  tensors.saved_x = at("saved_x");
+  return tensors;
+}
+
+}  // namespace lssar

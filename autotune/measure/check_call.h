@@ -1,0 +1,71 @@
+// CheckCall: one call of a kernel with every tensor and the workspace between guard zones.
+//
+// Used by the checks of candidates. Threads: one at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autotune/measure/guarded_buffer.h"
+#include "base/status.h"
+#include "codegen/problem.h"
+#include "codegen/sizes.h"
+#include "reference/random_inputs.h"
+#include "runtime/engine.h"
+
+namespace lssar {
+
+// What a forward for training saves, as bytes.
+struct SavedTensors {
+  std::vector<std::byte> o, stats, x;
+};
+
+// What a call leaves in memory that its kernel should not have, or not left so.
+struct Damage {
+  bool found = false;
+  std::string what;
+};
+
+class CheckCall {
+ public:
+  // The pass is the kernel's.
+  static Result<CheckCall> create(Engine& engine, std::shared_ptr<const PreparedKernel> kernel,
+                                  const Sizes& sizes);
+
+  // Fills everything with poison and then the inputs (`saved` too, for a backward), runs, waits and
+  // reads back. An error is of the device: the kernel's, mostly.
+  Status run(const RandomInputs& inputs, const SavedTensors& saved);
+
+  // After run(): a guard or an input that was written, an output that was not.
+  Damage damage() const;
+  // The first difference between the outputs of two runs, bit by bit; "" where there is none.
+  // REQUIRES: calls of one problem and sizes.
+  std::string difference(const CheckCall& other) const;
+
+  // By the name of the tensor: "o", "saved_o", "grad_q", ...
+  std::vector<float> values(const std::string& name) const;
+  SavedTensors saved() const;
+
+ private:
+  struct Item {
+    GuardedBuffer buffer;
+    enum class Role { kInput, kOutput, kScratch } role = Role::kInput;
+    DType dtype = DType::kFp32;
+  };
+  CheckCall(Engine& engine, std::shared_ptr<const PreparedKernel> kernel, const Sizes& sizes)
+      : engine_(&engine), kernel_(std::move(kernel)), sizes_(sizes) {}
+  Status add(const std::string& name, size_t bytes, Item::Role role, DType dtype);
+  Status add_tensors();
+  Status fill(const RandomInputs& inputs, const SavedTensors& saved);
+  DevicePtr at(const std::string& name) const;
+  Tensors tensors() const;
+  const Item* find(const std::string& name) const;
+
+  Engine* engine_;
+  std::shared_ptr<const PreparedKernel> kernel_;
+  Sizes sizes_;
+  std::vector<Item> items_;
+};
+
+}  // namespace lssar

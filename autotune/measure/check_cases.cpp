@@ -1,0 +1,117 @@
+#include "autotune/measure/check_cases.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace lssar {
+namespace {
+
+constexpr int64_t kMaxTile = 256;
+
+// The longest tile along either length: a block's rows, or the columns it walks over.
+struct Tiles {
+  int64_t q = 16;
+  int64_t k = 16;
+};
+
+Tiles tiles_of(const Problem& problem, const Schedule& schedule, const KernelSource& source) {
+  Tiles tiles;
+  const auto raise = [](int64_t* tile, int64_t to) {
+    *tile = std::min(std::max(*tile, to), kMaxTile);
+  };
+  for (const LaunchStep& step : source.steps)
+    raise(step.grid_rows == GridRows::kQueries ? &tiles.q : &tiles.k, step.rows_per_block);
+  if (problem.pass == Pass::kBackward) {
+    raise(&tiles.q, schedule.dkdv.block_cols);
+    raise(&tiles.k, schedule.dq.block_cols);
+  } else {
+    raise(&tiles.k, schedule.forward.block_cols);
+    if (schedule.variant == Variant::kHopper) raise(&tiles.k, schedule.hopper.score_cols);
+  }
+  return tiles;
+}
+
+struct Shape {
+  int64_t seq_q, seq_k;
+  InputKind data;
+  int64_t batch = 1;
+  bool strict = false;
+};
+
+std::vector<Shape> quick_shapes(const Tiles& t) {
+  return {
+      // One row and more than one tile beyond the edges, the diagonal not at a tile's corner.
+      {t.q + 1, std::max(t.q + 8, 2 * t.k + 1), InputKind::kGauss},
+      // More queries than keys: with a causal mask the first rows see none.
+      {t.q + t.q / 2 + 3, t.k + 5, InputKind::kPeaky},
+      {t.q / 2 + 1, t.q / 2 + 1, InputKind::kOpposed},
+  };
+}
+
+std::vector<Shape> full_shapes(const Tiles& t) {
+  return {
+      {t.q + 1, std::max(t.q + 8, 2 * t.k + 1), InputKind::kGauss, 2, true},
+      {t.q + t.q / 2 + 3, t.k + 5, InputKind::kPeaky, 1, true},
+      {t.q / 2 + 1, t.q / 2 + 1, InputKind::kOpposed},
+      {t.q, t.k, InputKind::kClustered},
+      {t.q - 1, t.k - 1, InputKind::kZeros, 2},
+      {t.q + 1, t.k + 1, InputKind::kNearTies},
+      {2 * t.q, 2 * t.q, InputKind::kGauss},
+      {2 * t.q + 1, 2 * t.q + 1, InputKind::kHuge},
+      {1, 3 * t.k + 5, InputKind::kGauss},
+      {1, 1, InputKind::kGauss, 3},
+      {t.q + 5, 7, InputKind::kGauss},
+      {3 * t.q + 5, 3 * t.q + 5 + t.k, InputKind::kGauss},
+      {t.q + 3, t.k + 3, InputKind::kTies},
+  };
+}
+
+}  // namespace
+
+std::string CheckCase::to_string() const {
+  return fmt::format("{} data, {}x{}, batch {}, heads {}/{}", input_kind_name(data), sizes.seq_q,
+                     sizes.seq_k, sizes.batch, sizes.heads, sizes.kv_heads);
+}
+
+std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
+                                   const Schedule& schedule, const KernelSource& source,
+                                   CheckDepth depth) {
+  const Tiles tiles = tiles_of(problem, schedule, source);
+  const int64_t ratio = sizes.kv_heads > 0 ? std::max<int64_t>(1, sizes.heads / sizes.kv_heads) : 1;
+  std::vector<CheckCase> cases;
+  for (const Shape& shape :
+       depth == CheckDepth::kQuick ? quick_shapes(tiles) : full_shapes(tiles)) {
+    CheckCase one;
+    one.sizes.batch = shape.batch;
+    one.sizes.kv_heads = ratio <= 4 ? 2 : 1;
+    one.sizes.heads = ratio * one.sizes.kv_heads;
+    one.sizes.seq_q = problem.seq_q != 0 ? problem.seq_q : shape.seq_q;
+    one.sizes.seq_k = problem.seq_k != 0 ? problem.seq_k : shape.seq_k;
+    one.data = shape.data;
+    one.strict = shape.strict;
+    cases.push_back(one);
+  }
+  return cases;
+}
+
+Problem with_open_lengths(const Problem& problem) {
+  Problem open = problem;
+  open.seq_q = open.seq_k = 0;
+  return open;
+}
+
+double count_scores(const Problem& problem, const Sizes& sizes) {
+  const double q = static_cast<double>(sizes.seq_q);
+  const double k = static_cast<double>(sizes.seq_k);
+  double pairs = q * k;
+  if (problem.causal) {
+    // Row i sees clamp(i + 1 + k - q, 0, k) keys: the last min(q, k) rows make a triangle on top of
+    // k - q full columns.
+    const double rows = std::min(q, k);
+    pairs = rows * (rows + 1) / 2 + rows * std::max(0.0, k - q);
+  }
+  return pairs * static_cast<double>(sizes.batch) * static_cast<double>(sizes.heads);
+}
+
+}  // namespace lssar

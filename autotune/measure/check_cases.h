@@ -1,0 +1,46 @@
+// Which small problems a candidate is checked on, and the truth for each of them.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "autotune/measure/candidate_runner.h"
+#include "base/status.h"
+#include "codegen/emit.h"
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
+#include "codegen/sizes.h"
+#include "reference/random_inputs.h"
+#include "reference/reference.h"
+
+namespace lssar {
+
+struct CheckCase {
+  Sizes sizes;
+  InputKind data = InputKind::kGauss;
+  // Run once more in strict mode, where the device has one.
+  bool strict = false;
+
+  // "gauss 65x136, heads 2/1".
+  std::string to_string() const;
+};
+
+// Lengths around the edges of the schedule's tiles, with more keys than queries, fewer, and as
+// many; heads in the ratio of `sizes`. A length that the problem fixes is that.
+// `source` is what the schedule emits for the problem.
+std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
+                                   const Schedule& schedule, const KernelSource& source,
+                                   CheckDepth depth);
+
+// The same problem with lengths that are given at run time.
+Problem with_open_lengths(const Problem& problem);
+inline bool has_fixed_length(const Problem& problem) {
+  return problem.seq_q != 0 || problem.seq_k != 0;
+}
+
+// Scores that are computed: pairs of a query and a key it sees.
+double count_scores(const Problem& problem, const Sizes& sizes);
+
+}  // namespace lssar

@@ -1,0 +1,122 @@
+#include "autotune/measure/check_truth.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace lssar {
+namespace {
+
+constexpr uint64_t kSeed = 20260731;
+
+std::vector<double> widen(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+double error_beyond_floor(const TensorError& error) {
+  if (!std::isfinite(error.relative_l2)) {
+    // A reference of 0, and an error that the floor covers.
+    if (error.error_l2 <= error.floor) return 0;
+    return std::numeric_limits<double>::max();
+  }
+  if (error.error_l2 == 0) return 0;
+  return error.relative_l2 * std::max(0.0, 1 - error.floor / error.error_l2);
+}
+
+Result<std::shared_ptr<const CheckTruth>> TruthSource::truth(const Problem& problem,
+                                                             const CheckCase& one) {
+  const std::string key = to_string(problem) + ", " + one.to_string();
+  std::shared_ptr<const CheckTruth>& known = truths_[key];
+  if (known == nullptr) {
+    LSSAR_ASSIGN_OR_RETURN(known, make(problem, one));
+  }
+  return known;
+}
+
+Result<CheckCall> TruthSource::plain_call(const Problem& problem, Pass pass, const Sizes& sizes,
+                                          EpsilonFrom epsilon) {
+  Problem wanted = problem;
+  wanted.pass = pass;
+  LSSAR_ASSIGN_OR_RETURN(
+      const Schedule schedule,
+      schedule_for(wanted, engine_.device().info().target,
+                   {{"variant", "portable"}, {"epsilon", epsilon_name(epsilon)}}));
+  LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedKernel> kernel,
+                         engine_.prepare(wanted, schedule));
+  return CheckCall::create(engine_, std::move(kernel), sizes);
+}
+
+Result<SavedTensors> TruthSource::saved(const Problem& problem, const Sizes& sizes,
+                                        const RandomInputs& inputs) {
+  LSSAR_ASSIGN_OR_RETURN(CheckCall forward, plain_call(problem, Pass::kForwardTrain, sizes));
+  LSSAR_RETURN_IF_ERROR(forward.run(inputs, {}).with_context("the plain kernel"));
+  return forward.saved();
+}
+
+Result<std::vector<std::vector<float>>> TruthSource::gradients(const Problem& problem,
+                                                               const Sizes& sizes,
+                                                               const RandomInputs& inputs,
+                                                               const SavedTensors& saved) {
+  const bool has_x = !saved.x.empty() || saved.o.empty() || !needs_epsilon(problem);
+  LSSAR_ASSIGN_OR_RETURN(
+      CheckCall backward,
+      plain_call(problem, Pass::kBackward, sizes, has_x ? EpsilonFrom::kX : EpsilonFrom::kPass));
+  LSSAR_RETURN_IF_ERROR(backward.run(inputs, saved));
+  return std::vector<std::vector<float>>{backward.values("grad_q"), backward.values("grad_k"),
+                                         backward.values("grad_v")};
+}
+
+Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& problem,
+                                                            const CheckCase& one) {
+  auto truth = std::make_shared<CheckTruth>();
+  const bool trains = problem.pass != Pass::kForward;
+  Problem drawn = problem;
+  if (trains) drawn.pass = Pass::kBackward;  // draws grad_o as well
+  truth->inputs = random_inputs(drawn, one.sizes, one.data, kSeed);
+  if (!trains) truth->inputs.grad_o.clear();
+  const RandomInputs& in = truth->inputs;
+
+  LSSAR_ASSIGN_OR_RETURN(
+      CheckCall forward,
+      plain_call(problem, trains ? Pass::kForwardTrain : Pass::kForward, one.sizes));
+  LSSAR_RETURN_IF_ERROR(forward.run(in, {}).with_context("the plain kernel"));
+  const std::vector<float> o = forward.values("o");
+  std::vector<std::vector<float>> gradients(3);
+  if (trains) {
+    truth->saved = forward.saved();
+    LSSAR_ASSIGN_OR_RETURN(gradients, this->gradients(problem, one.sizes, in, truth->saved));
+  }
+
+  const double pairs = static_cast<double>(one.sizes.seq_q) * static_cast<double>(one.sizes.seq_k);
+  truth->is_plain = pairs > kMaxReferencePairs;
+  if (truth->is_plain) {
+    truth->expected.o = widen(o);
+    truth->expected.dq = widen(gradients[0]);
+    truth->expected.dk = widen(gradients[1]);
+    truth->expected.dv = widen(gradients[2]);
+    return std::shared_ptr<const CheckTruth>(std::move(truth));
+  }
+  LSSAR_ASSIGN_OR_RETURN(truth->expected, reference_attention(drawn, one.sizes,
+                                                              {widen(in.q), widen(in.k),
+                                                               widen(in.v), widen(in.grad_o)}));
+  const ReferenceOutputs& expected = truth->expected;
+  const auto add = [&](OutputTensor tensor, const std::vector<float>& got) {
+    const AllowedError allowed = allowed_error(drawn, tensor, expected);
+    truth->baseline[tensor] =
+        error_beyond_floor(compare(reference_values(expected, tensor), got, allowed));
+  };
+  add(OutputTensor::kO, o);
+  if (trains) {
+    add(OutputTensor::kDq, gradients[0]);
+    add(OutputTensor::kDk, gradients[1]);
+    add(OutputTensor::kDv, gradients[2]);
+  }
+  return std::shared_ptr<const CheckTruth>(std::move(truth));
+}
+
+}  // namespace lssar

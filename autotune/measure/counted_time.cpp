@@ -1,0 +1,165 @@
+#include "autotune/measure/counted_time.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "autotune/measure/check_call.h"
+#include "autotune/measure/check_cases.h"
+#include "autotune/model/kernel_work.h"
+#include "virtual/run/virtual_device.h"
+
+namespace lssar {
+namespace {
+
+constexpr int64_t kCountedLength = 1024;
+constexpr uint64_t kSeed = 1;
+// A persistent block does all the work, which is a small part of this.
+constexpr uint64_t kMaxBlockInstructions = uint64_t{1} << 28;
+constexpr double kSectorBytes = 32;
+constexpr double kWarpLanes = 32;
+
+using Terms = std::array<double, kNumResources>;
+constexpr auto kShared = static_cast<size_t>(Resource::kShared);
+constexpr auto kL2 = static_cast<size_t>(Resource::kL2);
+constexpr auto kDram = static_cast<size_t>(Resource::kDram);
+
+double sector_bytes(const LaunchCounters& counters, AccessKind kind) {
+  return static_cast<double>(counters.global[static_cast<size_t>(kind)].sectors) * kSectorBytes;
+}
+
+// In the cost model's resources; of DRAM nothing is counted.
+Terms amounts_of(const LaunchCounters& counters, const GpuModel& gpu) {
+  double flop = 0, wavefronts = 0;
+  for (const uint64_t count : counters.tensor_flop) flop += static_cast<double>(count);
+  for (const SharedTraffic& traffic : counters.shared)
+    wavefronts += static_cast<double>(traffic.wavefronts);
+  const double moved = sector_bytes(counters, AccessKind::kRead) +
+                       sector_bytes(counters, AccessKind::kWrite) +
+                       static_cast<double>(counters.tma_load_bytes + counters.tma_store_bytes);
+  const double added =
+      sector_bytes(counters, AccessKind::kAtomic) + static_cast<double>(counters.tma_reduce_bytes);
+  return {flop,
+          static_cast<double>(counters.of(InstructionClass::kSpecial).lanes),
+          static_cast<double>(counters.warp_instructions) * kWarpLanes,
+          wavefronts * gpu.shared_bytes,
+          moved + added * kSumCost,
+          0};
+}
+
+Terms times_of(const LaunchCounters& counters, const GpuModel& gpu, Variant variant) {
+  const Terms amounts = amounts_of(counters, gpu), rates = resource_rates(gpu, variant, true);
+  Terms times;
+  for (size_t i = 0; i < times.size(); ++i) times[i] = amounts[i] / rates[i];
+  return times;
+}
+
+// What was run is a part of the task, of `run` such rows, tiles or scores.
+double scale_of(double task, double run) { return task > 0 && run > 0 ? task / run : 1; }
+
+double count_rows(const Sizes& sizes) {
+  return static_cast<double>(sizes.batch) *
+         static_cast<double>(sizes.heads * sizes.seq_q + sizes.kv_heads * sizes.seq_k);
+}
+
+const KernelExtent* find(const std::vector<KernelExtent>& extents, const std::string& entry) {
+  for (const KernelExtent& extent : extents) {
+    if (extent.entry == entry) return &extent;
+  }
+  return nullptr;
+}
+
+// Of one group of heads, short enough to be interpreted.
+Sizes counted_sizes(const Problem& problem, const Sizes& wanted) {
+  Sizes sizes;
+  sizes.batch = sizes.kv_heads = 1;
+  sizes.heads = std::max<int64_t>(1, wanted.heads / std::max<int64_t>(1, wanted.kv_heads));
+  const auto length = [](int64_t fixed, int64_t of_task) {
+    if (fixed != 0) return fixed;
+    return of_task > 0 ? std::min(of_task, kCountedLength) : kCountedLength;
+  };
+  sizes.seq_q = length(problem.seq_q, wanted.seq_q);
+  sizes.seq_k = length(problem.seq_k, wanted.seq_k);
+  return sizes;
+}
+
+}  // namespace
+
+double counted_rows_ms(const LaunchCounters& counters, const GpuModel& gpu) {
+  Terms times = times_of(counters, gpu, Variant::kPortable);
+  // Whole rows are read and written once.
+  const Terms rates = resource_rates(gpu, Variant::kPortable, true);
+  times[kDram] = times[kL2] * rates[kL2] / rates[kDram];
+  return combine(times);
+}
+
+double counted_tiles_ms(const LaunchCounters& counters, const GpuModel& gpu, Variant variant,
+                        const KernelExtent& extent, double scale) {
+  Terms times = times_of(counters, gpu, variant);
+  for (double& ms : times) ms *= scale;
+  times[kShared] += extent.operands_ms;
+  return combine(times, extent.hidden) * extent.wave_factor + extent.stall_ms;
+}
+
+double counted_ms(const std::vector<KernelCounters>& kernels, const CountedTask& task,
+                  const Schedule& schedule, const Target& target, const GpuModel& gpu) {
+  const auto ran = CostModel(task.run_problem, task.run_sizes, target, gpu).extents(schedule);
+  const auto wanted = CostModel(task.problem, task.sizes, target, gpu).extents(schedule);
+  const double rows = scale_of(count_rows(task.sizes), count_rows(task.run_sizes));
+  double ms = 0;
+  for (const KernelCounters& kernel : kernels) {
+    const KernelExtent* extent = find(wanted, kernel.kernel);
+    if (extent == nullptr) {
+      ms += counted_rows_ms(kernel.counters, gpu) * rows;
+      continue;
+    }
+    const double tiles = scale_of(extent->tiles, find(ran, kernel.kernel)->tiles);
+    ms += counted_tiles_ms(kernel.counters, gpu, schedule.variant, *extent, tiles);
+  }
+  return ms;
+}
+
+Status CountedRun::prepare(InputKind data, TruthSource& truths,
+                           const std::vector<std::string>& compile_options) {
+  const Target& target = engine_.device().info().target;
+  problem_ = task_.problem;
+  LSSAR_RETURN_IF_ERROR(validate(candidate_.schedule, problem_, target));
+  KernelSource counted = source_;
+  // Lengths that are fixed and long: the same schedule with open ones.
+  if (std::max(problem_.seq_q, problem_.seq_k) > kCountedLength && !candidate_.source) {
+    problem_ = with_open_lengths(problem_);
+    LSSAR_ASSIGN_OR_RETURN(counted, emit_kernel(problem_, candidate_.schedule, target));
+  }
+  sizes_ = counted_sizes(problem_, task_.sizes);
+  inputs_ = random_inputs(problem_, sizes_, data, kSeed);
+  if (problem_.pass == Pass::kBackward) {
+    LSSAR_ASSIGN_OR_RETURN(saved_, truths.saved(problem_, sizes_, inputs_));
+  }
+
+  VirtualOptions options;
+  options.target = target;
+  options.num_threads = 1;  // and so many SMs: persistent grids are alike everywhere
+  options.count = true;
+  options.trace = trace_;
+  options.max_block_instructions = kMaxBlockInstructions;
+  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine_.compiler());
+  EngineOptions engine_options;
+  engine_options.compile_options = compile_options;
+  counting_ = Engine::create(engine_options, make_virtual_device(options), compiler,
+                             engine_.shared_store());
+  LSSAR_ASSIGN_OR_RETURN(kernel_,
+                         counting_->prepare_source(problem_, candidate_.schedule, counted));
+  return {};
+}
+
+Result<double> CountedRun::ms(const GpuModel& gpu) {
+  LSSAR_ASSIGN_OR_RETURN(CheckCall call, CheckCall::create(*counting_, kernel_, sizes_));
+  LSSAR_RETURN_IF_ERROR(call.run(inputs_, saved_));
+  const DeviceInfo info = counting_->device().info();
+  return counted_ms(counters(), {problem_, sizes_, task_.problem, task_.sizes}, candidate_.schedule,
+                    info.target, gpu) +
+         static_cast<double>(source_.steps.size()) * gpu.launch_us * 1e-3;
+}
+
+}  // namespace lssar

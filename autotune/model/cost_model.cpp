@@ -1,0 +1,277 @@
+#include "autotune/model/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "autotune/model/kernel_work.h"
+#include "autotune/model/problem_figures.h"
+
+namespace lssar {
+namespace {
+
+using Terms = std::array<double, kNumResources>;
+
+// Share of DRAM's bandwidth that streams reach.
+constexpr double kDramShare = 0.9;
+// From the request of a tile that is in the L2 to its use.
+constexpr double kLoadClocks = 800;
+
+Terms divide(const Terms& amounts, const Terms& by) {
+  Terms terms;
+  for (size_t i = 0; i < terms.size(); ++i) terms[i] = amounts[i] / by[i];
+  return terms;
+}
+
+// Blocks that deal work tiles out among themselves: every num_sms-th to an SM, in the order of
+// templates/tile/work_tiles.cuh.
+double dealt_factor(const KernelWork& work, int num_sms) {
+  const auto sms = static_cast<size_t>(num_sms);
+  const auto slices = static_cast<int64_t>(work.slices);
+  const auto together = std::max<int64_t>(1, static_cast<int64_t>(work.together));
+  const auto per_slice = static_cast<int64_t>(work.blocks / work.slices + 0.5);
+  const double slope = per_slice > 1 ? (work.longest - work.shortest) / (per_slice - 1.0) : 0;
+  std::vector<double> load(sms, 0.0);
+  double sum = 0;
+  size_t sm = 0;
+  for (int64_t first = 0; first < slices; first += together) {
+    const int64_t size = std::min(together, slices - first);
+    for (int64_t tile = 0; tile < per_slice; ++tile) {
+      const double turns = work.longest - slope * static_cast<double>(tile);
+      sum += turns * static_cast<double>(size);
+      for (int64_t slice = 0; slice < size; ++slice) {
+        load[sm] += turns;
+        if (++sm == sms) sm = 0;
+      }
+    }
+  }
+  return sum > 0 ? *std::max_element(load.begin(), load.end()) * num_sms / sum : 1;
+}
+
+// How much longer the busiest SM works than the mean, where blocks are not dealt out one by one.
+double even_factor(const KernelWork& work, int num_sms) {
+  const double per_sm = work.blocks / num_sms;
+  const double mean = (work.longest + work.shortest) / 2;
+  const double ratio = mean > 0 ? work.longest / mean : 1;
+  // Equal tiles come in whole waves. Unequal ones are taken when there is time, and level out but
+  // for the end, which is long where the tiles of the last slices are too few for all SMs.
+  const double spread = ratio - 1;
+  const double even = std::ceil(per_sm) / per_sm - 1;
+  const double last = work.together * work.blocks / work.slices / num_sms;
+  const double end = work.is_dealt    ? 1.0
+                     : work.is_sorted ? 0.05 + 1.1 * std::max(0.0, 1 - last)
+                                      : 0.7;
+  return std::max(1 + (1 - spread) * even + spread * end / per_sm, ratio / per_sm);
+}
+
+struct KernelTime {
+  double ms = 0, combined = 0, stall = 0, lower_bound = 0, wave = 1;
+  Terms terms = {};
+};
+
+// Amounts per millisecond of the whole GPU for one variant's products.
+struct Rates {
+  Terms sustained, nominal;
+
+  Rates(const GpuModel& gpu, Variant variant)
+      : sustained(resource_rates(gpu, variant, true)),
+        nominal(resource_rates(gpu, variant, false)) {}
+};
+
+KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, const GpuModel& gpu) {
+  const double clocks_per_ms = gpu.clock_ghz * 1e6 * gpu.sustained;
+  KernelTime time;
+  time.wave = wave;
+  for (const Phase& phase : work.phases) {
+    const Terms terms = divide(phase.amount, rates.sustained);
+    const double combined = combine(terms, work.hidden) * work.spill_factor;
+    for (size_t i = 0; i < terms.size(); ++i) time.terms[i] += terms[i];
+    const Terms least = divide(phase.amount, rates.nominal);
+    time.lower_bound += *std::max_element(least.begin(), least.end());
+    time.combined += combined;
+    // A load that is asked for `depth` turns ahead is late by what it takes beyond them; times
+    // scatter, so a few are late however far ahead.
+    const double turns = phase.tiles / gpu.num_sms / work.blocks_per_sm;  // of a block's share
+    if (turns <= 0) continue;
+    const double clocks = combined * clocks_per_ms / turns;
+    const double late = kLoadClocks * std::exp(-2 * phase.depth * clocks / kLoadClocks);
+    time.stall += (late + work.turn_clocks) * turns / clocks_per_ms;
+  }
+  time.stall += work.block_clocks * work.blocks / gpu.num_sms / clocks_per_ms;
+  time.combined *= time.wave;
+  time.stall *= time.wave;
+  time.ms = time.combined + time.stall;
+  return time;
+}
+
+}  // namespace
+
+const char* resource_name(Resource resource) {
+  switch (resource) {
+    case Resource::kTensor:
+      return "tensor";
+    case Resource::kSpecial:
+      return "special functions";
+    case Resource::kIssue:
+      return "instruction slots";
+    case Resource::kShared:
+      return "shared memory";
+    case Resource::kL2:
+      return "L2";
+    case Resource::kDram:
+      return "DRAM";
+  }
+  return "?";
+}
+
+std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant variant,
+                                                 bool sustained) {
+  const double share = sustained ? gpu.sustained : 1;
+  const double clocks = gpu.clock_ghz * 1e6 * share;  // per ms
+  const double sm_clocks = clocks * gpu.num_sms;
+  const double mma = variant == Variant::kHopper ? 1 : gpu.mma_sync;
+  return {sm_clocks * gpu.tensor_flop * mma, sm_clocks * gpu.special,
+          sm_clocks * gpu.issue_slots,       sm_clocks * gpu.shared_bytes,
+          gpu.l2_gbps * 1e6 * share,         gpu.dram_gbps * 1e6 * (sustained ? kDramShare : 1)};
+}
+
+// Shared memory feeds the tensor cores while they work: of the two, what takes longer. L2 and DRAM
+// are read ahead by nobody who computes: almost the maximum of them and of the rest, but rounded,
+// so that what comes near the limit counts.
+double combine(const Terms& terms, double hidden) {
+  const auto term = [&](Resource resource) { return terms[static_cast<size_t>(resource)]; };
+  const double product = std::max(term(Resource::kTensor), term(Resource::kShared));
+  const double special = term(Resource::kSpecial), issue = term(Resource::kIssue);
+  const double root = std::hypot(product, special, issue);
+  const double compute = root + (1 - hidden) * (product + special + issue - root);
+  const double l2 = term(Resource::kL2), dram = term(Resource::kDram);
+  const double largest = std::max({compute, l2, dram});
+  if (largest <= 0) return 0;
+  constexpr double kPower = 8;
+  constexpr double kNothing = 1.0 / 16384;  // whose power no sum of 1 and more can tell from 0
+  double sum = 0;
+  for (const double time : {compute, l2, dram}) {
+    const double share = time / largest;
+    if (share > kNothing) sum += share < 1 ? std::pow(share, kPower) : 1;
+  }
+  return sum > 1 ? largest * std::pow(sum, 1 / kPower) : largest;
+}
+
+struct CostModel::State {
+  const Problem problem;
+  const Sizes sizes;
+  const Target target;
+  const GpuModel gpu;
+  const Rates portable, hopper;
+  ProblemFigures figures;
+  std::map<std::array<double, 5>, double> dealt;  // factors, by what they follow from
+
+  State(const Problem& p, const Sizes& s, const Target& t, const GpuModel& g)
+      : problem(p),
+        sizes(s),
+        target(t),
+        gpu(g),
+        portable(g, Variant::kPortable),
+        hopper(g, Variant::kHopper),
+        figures(problem, sizes) {}
+
+  const Rates& rates(Variant variant) const {
+    return variant == Variant::kHopper ? hopper : portable;
+  }
+
+  double wave_factor(const KernelWork& work) {
+    constexpr double kMostDealt = 8192;  // beyond, the differences are small, and counting is not
+    if (work.blocks <= 0) return 1;
+    if (!work.is_dealt || work.blocks > kMostDealt) return even_factor(work, gpu.num_sms);
+    const auto [at, is_new] =
+        dealt.try_emplace({work.blocks, work.slices, work.together, work.longest, work.shortest});
+    if (is_new) at->second = dealt_factor(work, gpu.num_sms);
+    return at->second;
+  }
+};
+
+CostModel::CostModel(const Problem& problem, const Sizes& sizes, const Target& target,
+                     const GpuModel& gpu)
+    : state_(std::make_unique<State>(problem, sizes, target, gpu)) {}
+
+CostModel::~CostModel() = default;
+
+CostEstimate CostModel::estimate(const Schedule& schedule) {
+  State& s = *state_;
+  const PassWork pass = work_of(s.problem, s.sizes, schedule, s.target, s.gpu, s.figures);
+  CostEstimate estimate;
+  double longest = -1;
+  for (const KernelWork& work : pass.kernels) {
+    const KernelTime time = time_of(work, s.wave_factor(work), s.rates(schedule.variant), s.gpu);
+    for (size_t i = 0; i < time.terms.size(); ++i) estimate.terms_ms[i] += time.terms[i];
+    estimate.ms += time.ms;
+    estimate.stall_ms += time.stall;
+    estimate.lower_bound_ms += time.lower_bound;
+    if (time.ms <= longest) continue;
+    longest = time.ms;
+    estimate.wave_factor = time.wave;
+    estimate.blocks_per_sm = work.blocks_per_sm;
+  }
+  const double rows_ms = pass.row_bytes / (s.gpu.dram_gbps * 1e6);
+  estimate.terms_ms[static_cast<size_t>(Resource::kDram)] += rows_ms / kDramShare;
+  estimate.launch_ms = pass.launches * s.gpu.launch_us * 1e-3;
+  estimate.ms += rows_ms / kDramShare + estimate.launch_ms;
+  estimate.lower_bound_ms += rows_ms;
+  const auto& terms = estimate.terms_ms;
+  estimate.limit =
+      static_cast<Resource>(std::max_element(terms.begin(), terms.end()) - terms.begin());
+  return estimate;
+}
+
+std::vector<KernelExtent> CostModel::extents(const Schedule& schedule) {
+  State& s = *state_;
+  const PassWork pass = work_of(s.problem, s.sizes, schedule, s.target, s.gpu, s.figures);
+  std::vector<KernelExtent> extents;
+  for (const KernelWork& work : pass.kernels) {
+    const KernelTime time = time_of(work, s.wave_factor(work), s.rates(schedule.variant), s.gpu);
+    KernelExtent extent{work.entry, 0, time.wave, work.hidden, 0, time.stall};
+    for (const Phase& phase : work.phases) extent.tiles += phase.tiles;
+    // mma.sync takes its operands from registers: their loads are counted.
+    if (schedule.variant == Variant::kHopper)
+      extent.operands_ms = time.terms[static_cast<size_t>(Resource::kShared)];
+    extents.push_back(extent);
+  }
+  return extents;
+}
+
+CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
+                           const Target& target, const GpuModel& gpu) {
+  return CostModel(problem, sizes, target, gpu).estimate(schedule);
+}
+
+double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& target,
+                   const GpuModel& gpu, const Calibration& calibration) {
+  if (problem.pass != Pass::kBackward || !needs_epsilon(problem)) return 0;
+  Problem forward = problem;
+  forward.pass = Pass::kForwardTrain;
+  CostModel model(forward, sizes, target, gpu);
+  const auto ms = [&](EpsilonFrom epsilon) {
+    const Schedule schedule = default_schedule(forward, target, DqMode::kSplit, epsilon);
+    return apply(model.estimate(schedule), calibration).ms;
+  };
+  return std::max(0.0, ms(EpsilonFrom::kX) - ms(EpsilonFrom::kPass));
+}
+
+nlohmann::json to_json(const CostEstimate& estimate) {
+  nlohmann::json terms = nlohmann::json::object();
+  for (int i = 0; i < kNumResources; ++i)
+    terms[resource_name(static_cast<Resource>(i))] = estimate.terms_ms[static_cast<size_t>(i)];
+  return {{"ms", estimate.ms},
+          {"elsewhere_ms", estimate.elsewhere_ms},
+          {"lower_bound_ms", estimate.lower_bound_ms},
+          {"terms_ms", terms},
+          {"wave_factor", estimate.wave_factor},
+          {"stall_ms", estimate.stall_ms},
+          {"launch_ms", estimate.launch_ms},
+          {"blocks_per_sm", estimate.blocks_per_sm},
+          {"limit", resource_name(estimate.limit)}};
+}
+
+}  // namespace lssar

@@ -1,0 +1,85 @@
+#include "autotune/model/gpu_model.h"
+
+#include <iterator>
+
+#include "codegen/target.h"
+
+namespace lssar {
+namespace {
+
+struct Card {
+  int major, minor;
+  const char* name;  // a part of what the driver calls it
+  int num_sms;
+  double clock_ghz;  // where NVIDIA states tensor rates for it
+  double tensor_flop, mma_sync, issue_slots;
+  double l2_bytes_per_clock, dram_gbps, l2_mib;
+};
+
+// Rates per SM and clock: CUDA C++ programming guide, "arithmetic instructions" (special functions:
+// 16 everywhere; float32: 64 at 8.0, 128 above) and tensor rates over SMs and clock. The others:
+//   A100: "NVIDIA A100 Tensor Core GPU Architecture" (312 TFLOPS, L2 of 5120 bytes per clock) and
+//   the
+//         data sheet of the 80 GB card.
+//   H100, H200: "NVIDIA H100 Tensor Core GPU Architecture" (989.4 TFLOPS at 1.83 GHz; PCIe: 756),
+//   data
+//         sheets of H100 and H200. mma.sync reaches about 0.62 of wgmma: "Benchmarking and
+//         Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking" (arXiv 2402.13499).
+//   A10, RTX 3090: data sheet; "NVIDIA Ampere GA102 GPU Architecture" (GeForce: half the rate into
+//         float32).
+//   L40S, RTX 4090: data sheet; "NVIDIA Ada GPU Architecture" (likewise).
+//   B200: data sheet (2.25 PFLOPS, 8 TB/s); RTX 5090: "NVIDIA RTX Blackwell GPU Architecture".
+// Not published, assumed: L2 bandwidth but for A100 (as A100's per clock; consumer cards half of
+// it), L2 of B200 and mma.sync on it (a quarter of tcgen05's).
+// The first of a capability is the usual one.
+constexpr Card kCards[] = {
+    {8, 0, "A100", 108, 1.41, 2048, 1, 64, 5120, 2039, 40},
+    {8, 6, "A10", 72, 1.695, 1024, 1, 128, 2048, 600, 6},
+    {8, 6, "RTX 3090", 82, 1.695, 512, 1, 128, 2560, 936, 6},
+    {8, 9, "L40S", 142, 2.52, 1024, 1, 128, 2560, 864, 96},
+    {8, 9, "RTX 4090", 128, 2.52, 512, 1, 128, 2560, 1008, 72},
+    {9, 0, "H200", 132, 1.83, 4096, 0.62, 128, 5120, 4800, 50},
+    {9, 0, "H100 PCIe", 114, 1.62, 4096, 0.62, 128, 5120, 2000, 50},
+    {9, 0, "H100", 132, 1.83, 4096, 0.62, 128, 5120, 3350, 50},
+    {10, 0, "B200", 148, 1.855, 8192, 0.25, 128, 6144, 8000, 126},
+    {12, 0, "RTX 5090", 170, 2.407, 512, 1, 128, 3072, 1792, 96},
+};
+
+const Card* card_of(const Target& target, const std::string& device_name) {
+  const Card* nearest = nullptr;
+  for (const Card& card : kCards) {
+    const bool is_exact = card.major == target.major && card.minor == target.minor;
+    if (is_exact && device_name.find(card.name) != std::string::npos) return &card;
+    // Without one of its own, a target has the last that is older, whatever it is worth.
+    const bool is_older =
+        card.major < target.major || (card.major == target.major && card.minor <= target.minor);
+    if (!is_older) continue;
+    const bool is_same =
+        nearest != nullptr && nearest->major == card.major && nearest->minor == card.minor;
+    if (!is_same) nearest = &card;
+  }
+  return nearest;
+}
+
+}  // namespace
+
+Result<GpuModel> gpu_model(const std::string& target_name, const std::string& device_name,
+                           int num_sms, double clock_ghz) {
+  LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(target_name));
+  const Card* card = card_of(target, device_name);
+  if (card == nullptr) return unsupported("no model of a GPU for target " + target_name);
+  GpuModel gpu;
+  gpu.name = card->name;
+  gpu.target = target_name;
+  gpu.num_sms = num_sms > 0 ? num_sms : card->num_sms;
+  gpu.clock_ghz = clock_ghz > 0 ? clock_ghz : card->clock_ghz;
+  gpu.tensor_flop = card->tensor_flop;
+  gpu.mma_sync = card->mma_sync;
+  gpu.issue_slots = card->issue_slots;
+  gpu.l2_gbps = card->l2_bytes_per_clock * card->clock_ghz;
+  gpu.dram_gbps = card->dram_gbps;
+  gpu.l2_bytes = card->l2_mib * 1024 * 1024;
+  return gpu;
+}
+
+}  // namespace lssar

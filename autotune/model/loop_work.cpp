@@ -1,0 +1,120 @@
+#include "autotune/model/loop_work.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autotune/space/registers.h"
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+// mma.sync: instructions (mma and ldmatrix) per score and unit of depth. With the loops' figures
+// above, within 5 % of what ptxas 13.0 makes of the forward for sm_80.
+constexpr double kMmaSlots = 1.5 / 64;
+// A copy into shared memory with its address and predicate; an element's takes less.
+constexpr double kCopySlots = 20, kPlainSaves = 2.5;
+constexpr double kFmaSlots = 1.25;  // float32 products, with their loads
+
+// ---- not read from anything: start and end of a block in clocks
+constexpr double kBlockClocks = 2500, kPersistentClocks = 800;
+
+int registers_guess(int accumulators, int available) {
+  constexpr int kBeside = 80;
+  return std::min(available, accumulators + kBeside);
+}
+
+// Spilling costs a little; being rejected for it after the compile costs the candidate.
+// What is needed beside accumulators is by what ptxas 13.0 spills with.
+double spill_factor(int accumulators, int available, bool is_hopper) {
+  const int beside = is_hopper ? 56 : 72;
+  constexpr double kPerRegister = 0.02;
+  return 1 + kPerRegister * std::max(0, accumulators + beside - available);
+}
+
+}  // namespace
+
+Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling, int cols,
+                 double turns) {
+  const double rows = tiling.block_rows;
+  const double scores = turns * rows * cols;
+  const double products = per.rows_products + per.register_products;
+  double slots = per.slots.base + (per.slots.tile + per.slots.tile_dim * c.d()) / (cols / 2.0);
+  double shared = 0;
+  const bool is_fp32 = c.problem.dtype == DType::kFp32;
+  if (c.is_hopper()) {
+    // A wgmma of 64 rows and a depth of 16 reads 32 bytes per column, and 2048 of its rows unless
+    // they are in registers: below 64 columns that takes longer than the product.
+    shared = per.rows_products * (2.0 / cols + 1.0 / 32) + per.register_products / 32 +
+             c.element() * per.loaded / rows;
+  } else {
+    // Every warp of 16 rows reads the whole tile.
+    shared = products * c.element() / 16 + c.element() * per.loaded / rows;
+    const double copy_bytes =
+        c.schedule.load_path == LoadPath::kCpAsync ? 16 : c.element() * kPlainSaves;
+    slots += products * (is_fp32 ? kFmaSlots : kMmaSlots) +
+             kCopySlots * c.element() * per.loaded / copy_bytes / rows;
+  }
+  shared += per.shared;
+  Phase phase;
+  phase.tiles = turns;
+  phase.amount = {is_fp32 ? 0 : 2 * products * scores,
+                  per.special * scores,
+                  slots * scores,
+                  shared * scores,
+                  turns * cols * per.loaded * c.element(),
+                  0};
+  return phase;
+}
+
+void set_blocks(const TileCount& count, double slices, KernelWork& work) {
+  work.slices = std::max(slices, 1.0);
+  work.blocks = count.blocks * slices;
+  work.longest = count.longest;
+  work.shortest = count.shortest;
+}
+
+void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes, int accumulators,
+                   bool has_overlap, KernelWork& work) {
+  constexpr int kReservedBytes = 1024;
+  const Target& target = c.target;
+  const int threads = c.is_hopper() ? hopper_threads(tiling) : tiling_threads(tiling);
+  const int available = thread_registers(c.schedule, tiling, target);
+  const int registers = c.is_hopper() ? hopper_launch_registers(tiling)
+                                      : (registers_guess(accumulators, available) + 7) / 8 * 8;
+  int blocks = std::min({target.registers_per_sm / (threads * registers),
+                         target.shared_bytes_per_sm / (shared_bytes + kReservedBytes),
+                         target.threads_per_sm / threads});
+  if (work.is_persistent) blocks = std::min(blocks, tiling.min_blocks);
+  work.blocks_per_sm = std::max(blocks, 1);
+  work.spill_factor = spill_factor(accumulators, available, c.is_hopper());
+  work.block_clocks = (work.is_persistent ? kPersistentClocks : kBlockClocks) / work.blocks_per_sm;
+
+  // Instruction streams per scheduler that can be at different things.
+  const int groups = c.is_hopper() ? tiling.block_rows / 64 : std::max(1, tiling.block_rows / 64);
+  const bool take_turns = c.is_hopper() ? c.schedule.hopper.ping_pong && groups > 1 : false;
+  const double streams =
+      take_turns ? groups * work.blocks_per_sm : (1 + 0.5 * (groups - 1)) * work.blocks_per_sm;
+  constexpr double kAlone = 0.75;  // of a single stream with the next product in flight
+  work.hidden = has_overlap ? std::min(1.0, kAlone + (1 - kAlone) * (streams - 1))
+                            : 1 - std::pow(streams, -2.0);
+}
+
+void add_misses(const WorkContext& c, KernelWork& work, double side_rows, double readers,
+                const GpuModel& gpu) {
+  const double concurrent =
+      std::min(static_cast<double>(gpu.num_sms) * work.blocks_per_sm, work.blocks);
+  const double per_slice = std::max(1.0, work.blocks / work.slices);
+  work.together = std::min(
+      c.is_hopper() ? c.schedule.hopper.head_group : concurrent / per_slice + 1, work.slices);
+  const double set =
+      std::max(1.0, work.together / readers) * side_rows * (c.d() + c.dv()) * c.element();
+  constexpr double kUsable = 0.7;
+  const double miss = std::clamp(1 - kUsable * gpu.l2_bytes / std::max(set, 1.0), 0.0, 1.0);
+  const double sharing = std::max(1.0, 0.5 * concurrent / work.together);
+  for (Phase& phase : work.phases)
+    phase.amount[static_cast<size_t>(Resource::kDram)] +=
+        miss / sharing * phase.amount[static_cast<size_t>(Resource::kL2)];
+}
+
+}  // namespace lssar

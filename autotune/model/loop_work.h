@@ -1,0 +1,63 @@
+// The parts that the kernels' work is put together from. Internal to the cost model.
+//
+// Threads: pure functions.
+#pragma once
+
+#include "autotune/model/kernel_work.h"
+#include "autotune/model/problem_figures.h"
+#include "codegen/pass_needs.h"
+#include "codegen/sizes.h"
+
+namespace lssar {
+
+// What an estimate is of.
+struct WorkContext {
+  const Problem& problem;
+  const Sizes& sizes;
+  const Schedule& schedule;
+  const Target& target;
+  ProblemFigures& figures;
+
+  bool is_hopper() const { return schedule.variant == Variant::kHopper; }
+  bool has_x() const { return sums_x(problem, schedule); }
+  double d() const { return problem.head_dim; }
+  double dv() const { return problem.head_dim_v; }
+  double element() const { return dtype_bytes(problem.dtype); }
+  double slices() const { return static_cast<double>(sizes.batch * sizes.heads); }
+  double kv_slices() const { return static_cast<double>(sizes.batch * sizes.kv_heads); }
+  double seq_q() const { return static_cast<double>(sizes.seq_q); }
+  double seq_k() const { return static_cast<double>(sizes.seq_k); }
+};
+
+// Instruction slots of a loop: `base` per score, and `tile + tile_dim * head_dim` per thread and
+// tile.
+struct LoopSlots {
+  double base, tile, tile_dim;
+};
+// What one score costs.
+struct PerScore {
+  double rows_products = 0;      // depth of products with both operands in shared memory
+  double register_products = 0;  // with one of them in registers
+  double special = 0;
+  LoopSlots slots = {};
+  double shared = 0;  // bytes of shared memory beside those of products
+  double loaded = 0;  // columns of the tile that are read from global memory
+};
+
+// `turns` tiles of rows x cols, over the whole launch.
+Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling, int cols,
+                 double turns);
+
+void set_blocks(const TileCount& count, double slices, KernelWork& work);
+
+// Blocks per SM, and how much of one resource's time others hide. REQUIRES: is_persistent is set.
+void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes, int accumulators,
+                   bool has_overlap, KernelWork& work);
+
+// Of what blocks that run together read again and again, the part that the L2 cannot hold comes
+// from DRAM; blocks of one head that are near each other share it.
+// `side_rows`: rows that the blocks of one slice walk over; `readers`: slices that read the same.
+void add_misses(const WorkContext& c, KernelWork& work, double side_rows, double readers,
+                const GpuModel& gpu);
+
+}  // namespace lssar

@@ -1,0 +1,60 @@
+// What the estimates of one problem's schedules have in common: loops over blocks and rows, and
+// chains of multiplications, which would take many times as long as the rest of an estimate. Each
+// figure is worked out when it is first asked for.
+//
+// Used by the cost model. Threads: one at a time.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "autotune/model/kernel_work.h"
+
+namespace lssar {
+
+// Values of a function by its arguments in one word, of which there are some dozens at most.
+template <typename Value>
+class Memo {
+ public:
+  template <typename Make>
+  Value get(uint64_t key, const Make& make) {
+    const auto found = std::find(keys_.begin(), keys_.end(), key);
+    const auto idx = static_cast<size_t>(found - keys_.begin());
+    if (found == keys_.end()) {
+      keys_.push_back(key);
+      values_.push_back(make());
+    }
+    return values_[idx];
+  }
+
+ private:
+  std::vector<uint64_t> keys_;  // apart, because they are what is searched
+  std::vector<Value> values_;
+};
+
+class ProblemFigures {
+ public:
+  // `problem` and `sizes` are kept by reference.
+  ProblemFigures(const Problem& problem, const Sizes& sizes);
+
+  // Multiplications of the shortest chain for u^power; 0 below 1. REQUIRES: power is p or p - 1.
+  double multiplications(int power) const { return multiplications_[power == problem_.p ? 0 : 1]; }
+
+  // As the functions of kernel_work.h.
+  TileCount query_tiles(int rows, int cols);
+  TileCount packed_query_tiles(int packed_rows, int rows, int cols);
+  TileCount key_tiles(int rows, int cols);
+  EvaluatorMix evaluator_mix(const Schedule& schedule);
+
+ private:
+  const Problem& problem_;
+  const Sizes& sizes_;
+  std::array<double, 2> multiplications_;
+  Memo<TileCount> query_tiles_, packed_query_tiles_, key_tiles_;
+  Memo<EvaluatorMix> mixes_;
+};
+
+}  // namespace lssar

@@ -1,0 +1,268 @@
+#include "autotune/model/schedule_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <tuple>
+
+#include "autotune/model/cost_model.h"
+#include "autotune/table/table_lines.h"
+#include "base/json_fields.h"
+
+namespace lssar {
+namespace {
+
+// A record of sizes this far away is as good as one of these sizes; one from further away must be
+// better than the default by the cost model.
+constexpr double kNearOctaves = 1;
+
+// Tiles of the backward that sums dq up to this d + dv fit into any target's shared memory, ...
+constexpr int kMaxSumDims = 128;
+// ... and up to this one into that of A100 and H100, whose blocks may have this much.
+constexpr int kMaxSumDimsOfLargeBlocks = 256;
+constexpr int kLargeBlockBytes = 160 << 10;
+
+constexpr EnumName<ScheduleOrigin> kOrigins[] = {
+    {ScheduleOrigin::kGiven, "given"},         {ScheduleOrigin::kExact, "exact"},
+    {ScheduleOrigin::kNearest, "nearest"},     {ScheduleOrigin::kArchitecture, "architecture"},
+    {ScheduleOrigin::kPredicted, "predicted"}, {ScheduleOrigin::kBuiltIn, "built-in"}};
+
+struct Wanted {
+  Bucket bucket;
+  const Problem& problem;
+  const Target& target;
+  const Machine& machine;
+  Sizes sizes;  // all known, or typical
+  Determinism determinism;
+};
+
+// A record that may decide.
+struct Applicant {
+  const TuningRecord* record = nullptr;
+  const TuningTable* table = nullptr;
+  ScheduleOrigin step = ScheduleOrigin::kBuiltIn;
+  bool is_far = false;
+  double distance = 0;  // of sizes, in octaves
+  size_t table_idx = 0;
+  bool is_other_kind = false;  // lengths fixed against given with each call
+  bool is_other_device = false;
+  int64_t sms_apart = 0;
+  bool is_other_compiler = false;
+  bool is_other_driver = false;
+
+  auto rank() const {
+    return std::tie(is_far, step, distance, table_idx, is_other_kind, is_other_device, sms_apart,
+                    is_other_compiler, is_other_driver);
+  }
+};
+
+bool comes_before(const Applicant& a, const Applicant& b) {
+  if (a.rank() != b.rank()) return a.rank() < b.rank();
+  if (a.record->time != b.record->time) return a.record->time > b.record->time;
+  return record_text(*a.record) < record_text(*b.record);
+}
+
+struct PassedOver {
+  int stale = 0;    // another generator's source
+  int illegal = 0;  // for this problem, on this device
+  int foreign = 0;  // of other targets
+  int slower = 0;   // of distant sizes, and slower than the default by the cost model
+
+  std::string text() const {
+    std::string list;
+    const auto add = [&](int count, const char* what) {
+      if (count > 0) list += fmt::format("{}{} {}", list.empty() ? "" : ", ", count, what);
+    };
+    add(stale, "of another generator");
+    add(illegal, "not legal here");
+    add(foreign, "of other architectures");
+    add(slower, "of distant sizes and slower than the default by the cost model");
+    return list.empty() ? "" : "; records passed over: " + list;
+  }
+};
+
+// What is best where lengths are fixed is good where they are not, and the reverse.
+bool is_near(Bucket its, const Bucket& wanted) {
+  its.fixed_lengths = wanted.fixed_lengths;
+  return same_but_sizes(its, wanted);
+}
+
+ScheduleOrigin step_of(const TuningRecord& record, const Wanted& wanted) {
+  if (record.evidence == Evidence::kPredicted) return ScheduleOrigin::kPredicted;
+  const bool is_this_gpu = record.machine.device == wanted.machine.device &&
+                           record.machine.num_sms == wanted.machine.num_sms;
+  if (!is_this_gpu) return ScheduleOrigin::kArchitecture;
+  return record.bucket == wanted.bucket ? ScheduleOrigin::kExact : ScheduleOrigin::kNearest;
+}
+
+std::vector<Applicant> applicants(const Wanted& wanted,
+                                  const std::vector<const TuningTable*>& tables,
+                                  PassedOver& passed_over) {
+  const auto is_other = [](const std::string& its, const std::string& ours) {
+    return !ours.empty() && its != ours;
+  };
+  std::vector<Applicant> list;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    for (const TuningRecord& record : tables[i]->records()) {
+      if (!record.chosen || record.verdict != Verdict::kOk) continue;
+      if (!is_near(record.bucket, wanted.bucket)) continue;
+      if (record.machine.target != wanted.target.name()) {
+        ++passed_over.foreign;
+        continue;
+      }
+      list.push_back(
+          {.record = &record,
+           .table = tables[i],
+           .step = step_of(record, wanted),
+           .is_far = widest_size_gap(record.bucket, wanted.bucket) > kNearOctaves,
+           .distance = size_distance(record.bucket, wanted.bucket),
+           .table_idx = i,
+           .is_other_kind = record.bucket.fixed_lengths != wanted.bucket.fixed_lengths,
+           .is_other_device = record.machine.device != wanted.machine.device,
+           .sms_apart = std::abs(int64_t{record.machine.num_sms} - wanted.machine.num_sms),
+           .is_other_compiler = is_other(record.machine.compiler, wanted.machine.compiler),
+           .is_other_driver = is_other(record.machine.driver, wanted.machine.driver)});
+    }
+  }
+  std::sort(list.begin(), list.end(), comes_before);
+  return list;
+}
+
+bool is_legal(const TuningRecord& record, const Wanted& wanted) {
+  const bool has_any_order =
+      wanted.problem.pass == Pass::kBackward && record.schedule.dq_mode == DqMode::kAtomic;
+  if (has_any_order && wanted.bucket.determinism == Determinism::kRepeatable) return false;
+  return validate(record.schedule, wanted.problem, wanted.target).ok();
+}
+
+// Emits the record's kernel: a tenth of a millisecond.
+bool is_stale(const TuningRecord& record, const Target& target) {
+  const auto hash = schedule_source_hash(record.problem, record.schedule, target);
+  return !hash.ok() || *hash != record.source_hash;
+}
+
+// Sizes for the cost model: what is not known is taken as size_distance takes it.
+Sizes estimated_sizes(Sizes sizes) {
+  if (sizes.batch <= 0) sizes.batch = 4;
+  if (sizes.heads <= 0) sizes.heads = 16;
+  if (sizes.kv_heads <= 0) sizes.kv_heads = sizes.heads;
+  if (sizes.seq_q <= 0) sizes.seq_q = 4096;
+  if (sizes.seq_k <= 0) sizes.seq_k = 4096;
+  return sizes;
+}
+
+// Estimates of a record's schedule and of the default, for the problem that is asked for.
+struct Estimates {
+  double record_ms = 0;
+  double default_ms = 0;
+};
+
+Result<Estimates> estimate_both(const TuningRecord& record, const Wanted& wanted) {
+  LSSAR_ASSIGN_OR_RETURN(const GpuModel gpu, gpu_model(wanted.target.name(), wanted.machine.device,
+                                                       wanted.machine.num_sms));
+  const auto estimate_ms = [&](const Schedule& schedule) {
+    return estimate_cost(wanted.problem, wanted.sizes, schedule, wanted.target, gpu).ms;
+  };
+  return Estimates{estimate_ms(record.schedule),
+                   estimate_ms(untuned_schedule(wanted.problem, wanted.target,
+                                                wanted.determinism))};
+}
+
+// Whether a record of distant sizes decides here; `why` is what the reason then adds.
+bool beats_default(const Applicant& one, const Wanted& wanted, std::string& why) {
+  const Result<Estimates> estimates = estimate_both(*one.record, wanted);
+  if (!estimates.ok() || estimates->record_ms >= estimates->default_ms) return false;
+  why = fmt::format("; here {:.2f} x as fast as the default by the cost model",
+                    estimates->default_ms / estimates->record_ms);
+  return true;
+}
+
+std::string reason_for(const Applicant& chosen, const Wanted& wanted) {
+  const TuningRecord& record = *chosen.record;
+  std::string text =
+      record.evidence == Evidence::kPredicted
+          ? fmt::format("predicted {:.4g} ms for {}", record.ms, record.machine.target)
+          : fmt::format("measured {:.4g} ms on {}", record.ms, record.machine.device);
+  if (!record.complete) text += " (search cut short)";
+  if (!record.time.empty()) text += " on " + record.time.substr(0, record.time.find('T'));
+  text += ", bucket " + to_string(record.bucket);
+  if (record.bucket != wanted.bucket) {
+    text += fmt::format(", {:.2g} octaves from seq {}x{} slices {}", chosen.distance,
+                        wanted.bucket.seq_q, wanted.bucket.seq_k, wanted.bucket.slices);
+  }
+  if (chosen.is_other_compiler) text += ", compiled by " + record.machine.compiler;
+  if (!chosen.table->name().empty()) text += fmt::format(" ({})", chosen.table->name());
+  return text;
+}
+
+}  // namespace
+
+const char* origin_name(ScheduleOrigin origin) { return enum_name(kOrigins, origin); }
+
+Schedule untuned_schedule(const Problem& problem, const Target& target, Determinism determinism) {
+  const Schedule split = default_schedule(problem, target, DqMode::kSplit);
+  if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return split;
+  const int dims = problem.head_dim + problem.head_dim_v;
+  const bool is_large = target.shared_bytes_per_block >= kLargeBlockBytes;
+  if (dims > (is_large ? kMaxSumDimsOfLargeBlocks : kMaxSumDims)) return split;
+  // wgmma's kernels lose more by waiting for turns than a kernel of dq's own costs.
+  if (determinism == Determinism::kRepeatable && split.variant == Variant::kHopper) return split;
+  const DqMode mode =
+      determinism == Determinism::kRepeatable ? DqMode::kOrdered : DqMode::kAtomic;
+  const Schedule sums = default_schedule(problem, target, mode);
+  return validate(sums, problem, target).ok() ? sums : split;
+}
+
+ScheduleChoice choose_schedule(const Problem& problem, const Sizes& sizes, Determinism determinism,
+                               const Target& target, const Machine& machine,
+                               const std::vector<const TuningTable*>& tables) {
+  const Wanted wanted{bucket_of(problem, sizes, determinism),
+                      problem,
+                      target,
+                      machine,
+                      estimated_sizes(sizes),
+                      determinism};
+  PassedOver passed_over;
+  for (const Applicant& one : applicants(wanted, tables, passed_over)) {
+    std::string why;
+    if (!is_legal(*one.record, wanted)) {
+      ++passed_over.illegal;
+    } else if (is_stale(*one.record, target)) {
+      ++passed_over.stale;
+    } else if (one.is_far && !beats_default(one, wanted, why)) {
+      ++passed_over.slower;
+    } else {
+      return {one.record->schedule, one.step,
+              reason_for(one, wanted) + why + passed_over.text()};
+    }
+  }
+  return {untuned_schedule(problem, target, determinism), ScheduleOrigin::kBuiltIn,
+          fmt::format("no record for {} on {} ({}): built-in default{}", to_string(wanted.bucket),
+                      machine.device, target.name(), passed_over.text())};
+}
+
+RecordState record_state(const TuningRecord& record) {
+  const auto target = target_from_name(record.machine.target);
+  if (!target.ok() || !validate(record.schedule, record.problem, *target).ok()) {
+    return RecordState::kIllegal;
+  }
+  return is_stale(record, *target) ? RecordState::kStale : RecordState::kCurrent;
+}
+
+Machine machine_of(const DeviceInfo& device, const std::string& compiler) {
+  Machine machine;
+  machine.target = device.target.name();
+  machine.compiler = compiler;
+  if (device.kind == "virtual") {
+    machine.device = device.kind;
+    return machine;
+  }
+  machine.device = device.name;
+  machine.num_sms = device.num_sms;
+  machine.driver = device.driver;
+  return machine;
+}
+
+}  // namespace lssar

@@ -1,0 +1,158 @@
+// How many tiles a kernel's blocks walk over, and which softplus their rows take.
+#include <algorithm>
+#include <cmath>
+
+#include "autotune/model/kernel_work.h"
+#include "codegen/launch_step.h"
+#include "codegen/pass_needs.h"
+#include "codegen/sizes.h"
+
+namespace lssar {
+namespace {
+
+// More blocks than this are sampled at even distances: the sum is smooth.
+constexpr int64_t kMostSummed = 128;
+
+double ceil_div(double a, double b) { return std::ceil(a / b); }
+
+// turns(i) summed over `blocks` blocks.
+template <typename Turns>
+TileCount sum_turns(int64_t blocks, const Turns& turns) {
+  TileCount count;
+  count.blocks = static_cast<double>(blocks);
+  const int64_t samples = std::min(blocks, kMostSummed);
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t block = samples == blocks ? i : (2 * i + 1) * blocks / (2 * samples);
+    count.tiles += turns(block);
+  }
+  if (samples > 0) count.tiles *= count.blocks / static_cast<double>(samples);
+  if (blocks > 0) {
+    count.longest = std::max(turns(0), turns(blocks - 1));
+    count.shortest = std::min(turns(0), turns(blocks - 1));
+  }
+  return count;
+}
+
+// Mean of softplus over normally distributed arguments: that of max(x, 0), widened so that no
+// width gives log(2). Within 2 %.
+double mean_softplus(double deviation) {
+  const double narrow = std::log(2.0) * std::sqrt(2 * M_PI);
+  // NOTE: not hypot, which needs glibc 2.35, of all there is in the library the newest.
+  return std::sqrt(deviation * deviation + narrow * narrow) / std::sqrt(2 * M_PI);
+}
+
+// The row of sixteen whose largest weight is smallest (a warp takes one form for all of its rows),
+// for Gaussian q and k: U = softplus / mean - offset, up to `top`; in natural units.
+struct DecidingRow {
+  double mean, offset, top;
+
+  // The score, in bits, of a weight u = U / top.
+  double score(double u) const {
+    return std::log(std::expm1(mean * (offset + u * top))) / std::log(2.0);
+  }
+  double weight_per_bit() const { return std::log(2.0) / (mean * top); }
+};
+
+DecidingRow deciding_row(const Problem& problem, double keys) {
+  const double deviation =
+      std::log(problem.head_dim) * std::log(keys) / std::sqrt(problem.head_dim);
+  const double width = std::sqrt(2 * std::log(keys));
+  // The largest of so many normal numbers, less what the smallest of sixteen such are below it.
+  const double largest =
+      width - (std::log(std::log(keys)) + std::log(4 * M_PI)) / (2 * width) - 1.0 / width;
+  const double mean = mean_softplus(deviation);
+  const double offset = problem.p == 0 ? 0 : problem.offset;
+  return {mean, offset, deviation * largest / mean - offset};
+}
+
+// Rows scatter around the deciding one, by so many bits.
+double share_above(double score, double limit) {
+  constexpr double kScatterBits = 0.7;
+  return 1 / (1 + std::exp(-(score - limit) / kScatterBits));
+}
+
+// Shares of the rows with so many keys whose scores allow the short form, and the linear one: what
+// the kernels look at (templates/tile/score.cuh, kernels/backward_rows.cuh).
+struct FormShares {
+  double brief, linear;
+};
+FormShares form_shares(const Problem& problem, const Schedule& schedule, double keys) {
+  constexpr double kCutBits = 11, kMostBits = 4;  // of weights that matter, of most of their sum
+  constexpr double kBriefLimit = 3, kLinearLimit = 10;
+  constexpr double kMaxChangeFp16 = 1.0 / 4096, kMaxChange = 1.0 / 512;
+  const bool is_backward = problem.pass == Pass::kBackward;
+  const int power = std::max(problem.p, 1) - (is_backward || sums_x(problem, schedule) ? 1 : 0);
+  if (keys < 16 || power == 0) return {0, 0};
+  const DecidingRow row = deciding_row(problem, keys);
+  if (row.top <= 0) return {0, 0};
+  const double cut = row.score(std::exp2(-kCutBits / power));
+  const double brief = share_above(cut, kBriefLimit);
+  if (!is_backward) return {brief, share_above(cut, kLinearLimit)};
+  // Where the linear form is off by 2^-x log2(e), and a sigmoid of 1 by ln 2 of that.
+  const double most = std::exp2(-kMostBits / power);
+  const double allowed = problem.dtype == DType::kFp16 ? kMaxChangeFp16 : kMaxChange;
+  const double change = std::max(problem.p * row.weight_per_bit() / most, M_LN2);
+  const double limit = std::log2(change * M_LOG2E / allowed);
+  return {brief, std::min(brief, share_above(row.score(most), limit))};
+}
+
+}  // namespace
+
+TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols) {
+  return sum_turns((sizes.seq_q + rows - 1) / rows, [&](int64_t block) {
+    int64_t keys = sizes.seq_k;
+    if (problem.causal)
+      keys = std::clamp<int64_t>(
+          std::min((block + 1) * rows, sizes.seq_q) + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
+    return ceil_div(static_cast<double>(keys), cols);
+  });
+}
+
+TileCount packed_query_tiles(const Problem& problem, const Sizes& sizes, int packed_rows, int rows,
+                             int cols) {
+  const int64_t group = std::max<int64_t>(sizes.heads / std::max<int64_t>(sizes.kv_heads, 1), 1);
+  const int64_t tiles = packed_tiles(sizes.seq_q, group, packed_rows);
+  const int64_t tiles_of_block = rows / packed_rows;
+  const int64_t parts = (group + packed_rows - 1) / packed_rows;
+  const int64_t whole = std::max<int64_t>(packed_rows / group, 1);
+  return sum_turns((tiles + tiles_of_block - 1) / tiles_of_block, [&](int64_t block) {
+    int64_t keys = sizes.seq_k;
+    if (problem.causal) {
+      const int64_t end = std::min((block + 1) * tiles_of_block, tiles);
+      const int64_t queries = std::min((end + parts - 1) / parts * whole, sizes.seq_q);
+      keys = std::clamp<int64_t>(queries + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
+    }
+    return ceil_div(static_cast<double>(keys), cols);
+  });
+}
+
+TileCount key_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols) {
+  return sum_turns((sizes.seq_k + rows - 1) / rows, [&](int64_t block) {
+    int64_t first = 0;
+    if (problem.causal)
+      first = std::clamp<int64_t>(block * rows - (sizes.seq_k - sizes.seq_q), 0, sizes.seq_q);
+    return ceil_div(static_cast<double>(sizes.seq_q - first / cols * cols), cols);
+  });
+}
+
+EvaluatorMix evaluator_mix(const Problem& problem, const Sizes& sizes, const Schedule& schedule) {
+  constexpr int kSamples = 8;  // of rows, by their number of keys
+  EvaluatorMix mix;
+  if (!may_abridge_softplus(problem, schedule) || schedule.hopper.evaluator == Evaluator::kFull)
+    return mix;
+  double weight = 0, brief = 0, linear = 0;
+  for (int i = 0; i < kSamples; ++i) {
+    const double share = problem.causal ? (i + 0.5) / kSamples : 1.0;
+    const double keys = share * static_cast<double>(sizes.seq_k);
+    const FormShares forms = form_shares(problem, schedule, keys);
+    weight += share;
+    brief += share * forms.brief;
+    linear += share * forms.linear;
+  }
+  mix.linear = schedule.hopper.evaluator == Evaluator::kLinear ? linear / weight : 0;
+  mix.brief = brief / weight - mix.linear;
+  mix.full = 1 - mix.brief - mix.linear;
+  return mix;
+}
+
+}  // namespace lssar

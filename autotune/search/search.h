@@ -1,0 +1,126 @@
+// The search: from a problem to its best schedule, top down, with everything that was ruled out and
+// why. The stages and budgets are described in docs/tuning.md.
+//
+// A search knows nothing of files, locks or processes: the runner does the work, `keep_record`
+// stores. tuner.h puts the parts together. Threads: one search per thread; compiles run on threads
+// of its own, callbacks on the calling one.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autotune/measure/candidate_runner.h"
+#include "autotune/model/cost_model.h"
+#include "autotune/model/schedule_choice.h"
+#include "autotune/space/search_space.h"
+#include "autotune/table/bucket.h"
+#include "autotune/table/tuning_table.h"
+#include "base/status.h"
+
+namespace lssar {
+
+struct Budget {
+  std::string name;      // "quick", "normal", "full"
+  double seconds = 0;    // the search ends in time to have a checked winner by then; 0 = no limit
+  int keep_blocks = 0;   // candidates of algorithm and block level that are compiled, at most
+  int keep_threads = 0;  // of thread level, around each of the best blocks
+  int expanded_blocks = 0;  // how many blocks the thread level is searched for
+  int finalists = 0;        // timed against one another at the end
+  int first_rounds = 0;     // launches of each candidate when it is first timed
+  int final_rounds = 0;     // of each finalist, on each kind of data
+};
+// "quick" (<= 20 s), "normal" (<= 2 min), "full" (no limit). An unknown name is an error that lists
+// them.
+Result<Budget> budget_named(const std::string& name);
+
+// What became of a candidate of the space.
+enum class Fate {
+  kWon,
+  kSlower,       // timed, and beaten
+  kRuledOut,     // by its verdict: spills, wrong numbers, ...
+  kUnpromising,  // its estimate is not among the best of its algorithm or of all
+  kBound,        // its lower bound is above the best measured time
+  kOutOfTime,    // the budget or the caller ended the search before its turn
+};
+const char* fate_name(Fate fate);  // "won", "slower", "ruled out", ...
+
+struct CandidateFate {
+  std::string algorithm;
+  Schedule schedule;
+  Fate fate = Fate::kUnpromising;
+  std::string reason;  // one line
+  double estimate_ms = 0;
+  std::array<double, kNumResources> terms_ms = {};  // of the estimate
+  double ms = 0;                                    // 0 = not timed
+  // Of the forward for training, by the model: what the candidate's X costs it. Added to times
+  // where candidates are compared.
+  double elsewhere_ms = 0;
+};
+
+enum class Stage { kEnumerate, kBlocks, kThreads, kHalving, kFinal, kVerify, kDone };
+const char* stage_name(Stage stage);  // "enumerate", "blocks", ...
+
+struct SearchProgress {
+  Stage stage = Stage::kEnumerate;
+  int done = 0;  // candidates of this stage
+  int total = 0;
+  double best_ms = 0;  // 0 = none yet
+  std::string best;    // its schedule
+  double elapsed_s = 0;
+  double limit_s = 0;  // 0 = none
+};
+
+struct SearchRequest {
+  Problem problem;
+  Sizes sizes;  // of timed runs
+  Determinism determinism = Determinism::kRepeatable;
+  Target target;
+  GpuModel gpu;
+  Calibration calibration;
+  Budget budget;
+  int parallel_compiles = 1;
+
+  // Of earlier searches. Candidates with a record of this bucket, machine and source are not run
+  // again; the latest chosen one is the incumbent.
+  const TuningTable* known = nullptr;
+  // Candidates beside the space's, e.g. edited by hand: compiled, checked and timed like any other,
+  // never dropped unmeasured. Each has a source; its records carry that source's hash, which no
+  // lookup takes for a generated kernel's, and are never chosen.
+  std::vector<CandidateSpec> extra;
+
+  // Each may be empty. A record that cannot be kept ends the search with that error.
+  std::function<Status(const TuningRecord&)> keep_record;
+  std::function<void(const SearchProgress&)> progress;
+  std::function<bool()> cancelled;
+  std::function<double()> now_s;  // monotonic; empty: the steady clock
+};
+
+struct SearchOutcome {
+  bool cancelled = false;  // nothing below but counts and fates is set
+  TuningRecord winner;     // with chosen = true
+  Target target;
+  std::string winner_id;          // of a candidate of `extra` where one won; "" otherwise
+  double default_ms = 0;          // of default_schedule in the same final; 0 = it was ruled out
+  double saving_x_ms = 0;         // elsewhere_ms of candidates that have X
+  double noise = 0;               // relative: what a gain had to be beyond, at least 2 %
+  bool kept_incumbent = false;    // nothing was better by more than the noise
+  bool resumed_complete = false;  // the table already had the answer: nothing was run
+
+  // Of the space and `extra`: combinations = candidates + duplicates + rejected, and every
+  // candidate has a fate.
+  uint64_t combinations = 0, duplicates = 0;
+  std::vector<std::pair<std::string, uint64_t>> rejected_by_rule;
+  std::vector<CandidateFate> fates;
+
+  int compiled = 0, checked = 0, timed = 0, reused = 0;  // candidates
+  double rank_correlation = 0;  // of estimates and times of this search; NaN with fewer than 3
+  double seconds = 0;
+};
+
+// Errors: those of the runner; kDeviceError where no candidate passed, with the default's reason.
+// REQUIRES: validate(request.problem).ok().
+Result<SearchOutcome> search(CandidateRunner& runner, const SearchRequest& request);
+
+}  // namespace lssar

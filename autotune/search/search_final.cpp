@@ -1,0 +1,133 @@
+// Who wins: successive halving, the final on several kinds of data, and the noise a gain must be
+// beyond.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "autotune/measure/samples.h"
+#include "autotune/search/search_run.h"
+
+namespace lssar {
+namespace {
+
+// Below this an incumbent stays, however quiet the machine is: a new schedule is a new risk.
+constexpr double kLeastGain = 0.02;
+// Counted, not timed: two schedules the model puts closer than this may stand the other way round
+// on a GPU (docs/tuning.md: what it reproduces, it reproduces within 15 %).
+constexpr double kLeastPredictedGain = 0.1;
+// In a final, data whose weights are even and data whose weights are not: evaluators depend on it.
+constexpr InputKind kFinalData[] = {InputKind::kGauss, InputKind::kPeaky};
+
+}  // namespace
+
+// Half of those timed go on, with twice the rounds, until only finalists are left.
+Status SearchRun::halve() {
+  if (runner_.evidence() == Evidence::kPredicted) return {};  // counted: no noise to average
+  const size_t finalists = size_t(std::max(1, request_.budget.finalists));
+  int rounds = request_.budget.first_rounds;
+  std::vector<size_t> alive = alive_by_score();
+  while (alive.size() > finalists) {
+    alive.resize(std::max(finalists, alive.size() / 2));
+    rounds *= 2;
+    report(Stage::kHalving, 0, static_cast<int>(alive.size()));
+    if (alive.size() <= finalists || should_stop() || out_of_time(1)) return {};
+    TimeRequest how;
+    how.rounds = rounds;
+    LSSAR_RETURN_IF_ERROR(time_trials(alive, how));
+    const std::vector<size_t> kept = alive;
+    alive.clear();
+    for (const size_t i : alive_by_score()) {
+      if (std::find(kept.begin(), kept.end(), i) != kept.end()) alive.push_back(i);
+    }
+  }
+  return {};
+}
+
+// The best, the incumbent and the default, paired round by round on every kind of data. A score is
+// the geometric mean over the kinds.
+Status SearchRun::final_round() {
+  std::vector<size_t> alive = alive_by_score();
+  if (alive.empty() || should_stop()) return {};
+  const size_t finalists = size_t(std::max(1, request_.budget.finalists));
+  std::vector<size_t> last(alive.begin(),
+                           alive.begin() + std::ptrdiff_t(std::min(finalists, alive.size())));
+  for (const size_t i : {default_, incumbent_}) {
+    const bool is_alive = trials_[i].state == Trial::State::kAlive;
+    if (is_alive && std::find(last.begin(), last.end(), i) == last.end()) last.push_back(i);
+  }
+  report(Stage::kFinal, 0, static_cast<int>(last.size()));
+  // The incumbent is the measure of the others, where it is alive.
+  has_anchor_ = false;
+  for (const size_t i : {default_, incumbent_}) {
+    if (trials_[i].state != Trial::State::kAlive) continue;
+    anchor_ = i;
+    anchor_ms_ = trials_[i].score_ms;
+    has_anchor_ = true;
+  }
+  choose_anchor();
+
+  std::vector<double> logs(trials_.size(), 0);
+  std::vector<std::vector<double>> relative(trials_.size());
+  for (const InputKind data : kFinalData) {
+    TimeRequest how;
+    how.rounds = runner_.evidence() == Evidence::kPredicted ? 1 : request_.budget.final_rounds;
+    how.data = data;
+    for (const size_t i : last) trials_[i].relative.clear();
+    LSSAR_RETURN_IF_ERROR(time_trials(last, how));
+    std::erase_if(last, [&](size_t i) { return trials_[i].state != Trial::State::kAlive; });
+    for (const size_t i : last) {
+      logs[i] += std::log(trials_[i].score_ms) / double(std::size(kFinalData));
+      relative[i].insert(relative[i].end(), trials_[i].relative.begin(), trials_[i].relative.end());
+    }
+  }
+  for (const size_t i : last) {
+    Trial& trial = trials_[i];
+    trial.score_ms = std::exp(logs[i]);
+    trial.relative = relative[i];
+    trial.record.ms = trial.score_ms;
+    trial.record.spread_ms = half_quartile_range(trial.relative) * anchor_ms_;
+    trial.record.samples = static_cast<int>(trial.relative.size());
+  }
+  report(Stage::kFinal, static_cast<int>(last.size()), static_cast<int>(last.size()));
+  return {};
+}
+
+// By more than the noise: half the quartile range of the paired ratios, and a least gain.
+bool SearchRun::beats(const Trial& challenger, const Trial& incumbent) {
+  const bool predicted = runner_.evidence() == Evidence::kPredicted;
+  outcome_.noise = std::max(predicted ? kLeastPredictedGain : kLeastGain,
+                            challenger.record.spread_ms / challenger.score_ms);
+  return challenger.whole_ms() < incumbent.whole_ms() * (1 - outcome_.noise);
+}
+
+Status SearchRun::choose_winner() {
+  const auto is_alive = [&](size_t i) { return trials_[i].state == Trial::State::kAlive; };
+  if (is_alive(default_)) outcome_.default_ms = trials_[default_].score_ms;
+  for (;;) {
+    const std::vector<size_t> alive = alive_by_score();
+    if (alive.empty()) return {};
+    winner_ = alive[0];
+    outcome_.kept_incumbent = false;
+    if (winner_ != incumbent_ && is_alive(incumbent_) &&
+        !beats(trials_[winner_], trials_[incumbent_])) {
+      winner_ = incumbent_;
+      outcome_.kept_incumbent = true;
+    }
+    report(Stage::kVerify, 0, 1);
+    LSSAR_RETURN_IF_ERROR(check(trials_[winner_], CheckDepth::kFull));
+    if (is_alive(winner_)) break;
+  }
+  Trial& winner = trials_[winner_];
+  has_winner_ = true;
+  winner.record.chosen = !winner.is_extra;
+  winner.record.complete = std::none_of(trials_.begin(), trials_.end(), [](const Trial& trial) {
+    return trial.state == Trial::State::kWaiting;
+  });
+  LSSAR_RETURN_IF_ERROR(keep(winner));
+  outcome_.winner = winner.record;
+  if (winner.is_extra) outcome_.winner_id = winner.spec.id;
+  return {};
+}
+
+}  // namespace lssar

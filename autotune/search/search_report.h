@@ -1,0 +1,24 @@
+// What a search found, for people and for programs. Threads: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "autotune/search/search.h"
+
+namespace lssar {
+
+// The fields in which `schedule` differs from `base`, "forward.block_cols 128, stages 3"; "the
+// default" where it does not.
+std::string schedule_difference(const Schedule& base, const Schedule& schedule);
+
+// A table of the `count` best with their terms in ms, then how many fell, and why, by kind.
+std::string report_text(const SearchOutcome& outcome, const Problem& problem, const Target& target,
+                        int count);
+
+// The winner's record, counts, and every candidate's fate.
+nlohmann::json to_json(const SearchOutcome& outcome);
+
+}  // namespace lssar

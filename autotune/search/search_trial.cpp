@@ -1,0 +1,248 @@
+// Compile, check and time: what happens to a candidate that was kept.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <ctime>
+#include <limits>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "autotune/measure/samples.h"
+#include "autotune/search/search_run.h"
+
+namespace lssar {
+namespace {
+
+// Candidates compiled and timed together: enough to keep the compilers busy, and few enough that
+// the bound of the best so far can spare the rest.
+constexpr size_t kMinBatch = 4;
+
+// So many candidates of an algorithm with wrong numbers, and none with right ones, are no accident
+// of a tile: a rounding that the data punish, say.
+constexpr int kWrongOfAlgorithm = 3;
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+}  // namespace
+
+std::vector<size_t> SearchRun::alive_by_score() const {
+  std::vector<size_t> alive;
+  for (size_t i = 0; i < trials_.size(); ++i) {
+    if (trials_[i].state == Trial::State::kAlive) alive.push_back(i);
+  }
+  std::stable_sort(alive.begin(), alive.end(), [&](size_t a, size_t b) {
+    return trials_[a].whole_ms() < trials_[b].whole_ms();
+  });
+  return alive;
+}
+
+Status SearchRun::try_all(Stage stage, const std::vector<size_t>& trials, double share) {
+  const size_t batch_size = std::max(kMinBatch, size_t(2 * request_.parallel_compiles));
+  const int total = static_cast<int>(trials.size());
+  size_t next = 0;
+  while (next < trials.size()) {
+    report(stage, static_cast<int>(next), total);
+    if (should_stop()) return {};
+    const bool is_late = out_of_time(share);
+    std::vector<size_t> batch;
+    for (; next < trials.size() && batch.size() < batch_size; ++next) {
+      Trial& trial = trials_[trials[next]];
+      if (is_late && !trial.always_tried) continue;  // stays waiting: out of time
+      if (!trial.always_tried && is_dropped(trial)) continue;
+      batch.push_back(trials[next]);
+    }
+    LSSAR_RETURN_IF_ERROR(try_batch(batch, share));
+  }
+  report(stage, total, total);
+  return {};
+}
+
+// Whether what is known of others spares running this one; then it is out, with the reason.
+bool SearchRun::is_dropped(Trial& trial) const {
+  const std::vector<size_t> best = alive_by_score();
+  const double least_ms = trial.estimate.lower_bound_ms + trial.estimate.elsewhere_ms;
+  if (!best.empty() && least_ms > trials_[best[0]].whole_ms()) {
+    trial.state = Trial::State::kOut;
+    trial.fate = Fate::kBound;
+    trial.reason = fmt::format("at least {:.4g} ms by the model; the best takes {:.4g} ms",
+                               least_ms, trials_[best[0]].whole_ms());
+    return true;
+  }
+  int wrong = 0;
+  for (const Trial& other : trials_) {
+    if (other.algorithm != trial.algorithm) continue;
+    if (other.state == Trial::State::kAlive) return false;
+    if (other.record.verdict == Verdict::kWrong) ++wrong;
+  }
+  if (wrong < kWrongOfAlgorithm) return false;
+  trial.state = Trial::State::kOut;
+  trial.fate = Fate::kRuledOut;
+  trial.reason = fmt::format(
+      "algorithm wrong: {} others of it gave wrong numbers, and none right ones", wrong);
+  return true;
+}
+
+Status SearchRun::try_batch(const std::vector<size_t>& batch, double share) {
+  std::vector<size_t> fresh;
+  for (const size_t i : batch) {
+    Trial& trial = trials_[i];
+    const TuningRecord* known = known_record(trial.source_hash);
+    if (known == nullptr || (known->verdict == Verdict::kOk && known->ms <= 0)) {
+      fresh.push_back(i);
+      continue;
+    }
+    ++outcome_.reused;
+    trial.record = *known;
+    trial.record.chosen = false;
+    if (known->verdict == Verdict::kOk) {
+      trial.state = Trial::State::kAlive;
+      trial.score_ms = known->ms;
+    } else {
+      trial.state = Trial::State::kOut;
+      trial.fate = Fate::kRuledOut;
+      trial.reason = fmt::format("{}: {}", verdict_name(known->verdict), known->reason);
+    }
+  }
+  LSSAR_RETURN_IF_ERROR(compile_batch(fresh));
+  std::vector<size_t> passed;
+  for (const size_t i : fresh) {
+    if (trials_[i].state == Trial::State::kOut) continue;
+    if (should_stop()) return {};
+    if (out_of_time(share) && !trials_[i].always_tried) continue;  // stays waiting
+    LSSAR_RETURN_IF_ERROR(check(trials_[i], CheckDepth::kQuick));
+    if (trials_[i].state != Trial::State::kOut) passed.push_back(i);
+  }
+  TimeRequest how;
+  how.rounds = request_.budget.first_rounds;
+  LSSAR_RETURN_IF_ERROR(time_trials(passed, how));
+  for (const size_t i : passed) {
+    if (trials_[i].state == Trial::State::kAlive) LSSAR_RETURN_IF_ERROR(keep(trials_[i]));
+  }
+  return {};
+}
+
+Status SearchRun::compile_batch(const std::vector<size_t>& batch) {
+  std::vector<Result<CompileReport>> reports(batch.size(), Result<CompileReport>(CompileReport{}));
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < batch.size(); i = next++) {
+      try {
+        reports[i] = runner_.compile(trials_[batch[i]].spec);
+      } catch (const std::exception& error) {
+        reports[i] = internal_error(error.what());
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (int i = 1; i < request_.parallel_compiles && size_t(i) < batch.size(); ++i) {
+      try {
+        helpers.emplace_back(work);
+      } catch (const std::system_error&) {
+        break;  // no more threads to be had: the others do the rest
+      }
+    }
+    work();
+  }
+  for (size_t i = 0; i < batch.size(); ++i) {
+    LSSAR_RETURN_IF_ERROR(reports[i].status());
+    Trial& trial = trials_[batch[i]];
+    ++outcome_.compiled;
+    trial.record.registers = reports[i]->registers;
+    trial.record.spill_bytes = reports[i]->spill_bytes;
+    trial.record.shared_bytes = reports[i]->shared_bytes;
+    if (reports[i]->verdict != Verdict::kOk) {
+      LSSAR_RETURN_IF_ERROR(rule_out(trial, reports[i]->verdict, reports[i]->reason));
+    }
+  }
+  return {};
+}
+
+Status SearchRun::check(Trial& trial, CheckDepth depth) {
+  LSSAR_ASSIGN_OR_RETURN(const CheckReport report, runner_.check(trial.spec, depth));
+  ++outcome_.checked;
+  trial.record.error = std::max(trial.record.error, report.error);
+  trial.record.baseline_error = std::max(trial.record.baseline_error, report.baseline_error);
+  if (report.verdict == Verdict::kOk) return {};
+  return rule_out(trial, report.verdict, report.reason);
+}
+
+Status SearchRun::rule_out(Trial& trial, Verdict verdict, const std::string& reason) {
+  trial.state = Trial::State::kOut;
+  trial.fate = Fate::kRuledOut;
+  trial.reason = fmt::format("{}: {}", verdict_name(verdict), reason);
+  trial.record.verdict = verdict;
+  trial.record.reason = reason;
+  return keep(trial);
+}
+
+Status SearchRun::keep(Trial& trial) {
+  if (!request_.keep_record) return {};
+  trial.record.time = utc_now();
+  trial.record.search = name_;
+  return request_.keep_record(trial.record);
+}
+
+// The best so far whose time is known, so that its place survives what is ruled out.
+void SearchRun::choose_anchor() {
+  if (has_anchor_ && trials_[anchor_].state == Trial::State::kAlive) return;
+  const std::vector<size_t> alive = alive_by_score();
+  has_anchor_ = !alive.empty();
+  if (!has_anchor_) return;
+  anchor_ = alive[0];
+  anchor_ms_ = trials_[anchor_].score_ms;
+}
+
+// Times `trials` beside the anchor, round by round. One that fails is ruled out; where it is the
+// anchor, the others are timed again beside another one.
+Status SearchRun::time_trials(std::vector<size_t> trials, const TimeRequest& how) {
+  while (!trials.empty()) {
+    choose_anchor();
+    if (!has_anchor_) {
+      // The first ones ever: the first of them is the measure of the others.
+      anchor_ = trials[0];
+      anchor_ms_ = 0;
+    } else if (std::find(trials.begin(), trials.end(), anchor_) == trials.end()) {
+      trials.insert(trials.begin(), anchor_);
+    }
+    std::vector<CandidateSpec> specs;
+    for (const size_t i : trials) specs.push_back(trials_[i].spec);
+    LSSAR_ASSIGN_OR_RETURN(const std::vector<TimeReport> reports, runner_.time(specs, how));
+    if (reports.size() != trials.size()) return internal_error("time: one report per candidate");
+
+    const size_t at =
+        static_cast<size_t>(std::find(trials.begin(), trials.end(), anchor_) - trials.begin());
+    std::vector<size_t> again;
+    for (size_t i = 0; i < trials.size(); ++i) {
+      Trial& trial = trials_[trials[i]];
+      if (reports[i].verdict != Verdict::kOk) {
+        LSSAR_RETURN_IF_ERROR(rule_out(trial, reports[i].verdict, reports[i].reason));
+      } else if (reports[at].verdict != Verdict::kOk) {
+        again.push_back(trials[i]);
+      } else {
+        const double own_ms = median(reports[at].samples_ms);
+        if (anchor_ms_ <= 0) anchor_ms_ = own_ms;
+        for (size_t r = 0; r < reports[i].samples_ms.size(); ++r) {
+          trial.relative.push_back(reports[i].samples_ms[r] / reports[at].samples_ms[r]);
+        }
+        trial.state = Trial::State::kAlive;
+        trial.score_ms = median(trial.relative) * anchor_ms_;
+        trial.record.ms = trial.score_ms;
+        trial.record.spread_ms = half_quartile_range(trial.relative) * anchor_ms_;
+        trial.record.samples = static_cast<int>(trial.relative.size());
+      }
+    }
+    trials = std::move(again);
+  }
+  return {};
+}
+
+}  // namespace lssar

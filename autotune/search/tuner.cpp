@@ -1,0 +1,132 @@
+#include "autotune/search/tuner.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "autotune/search/gpu_lock.h"
+#include "base/log.h"
+#include "runtime/call.h"
+
+namespace lssar {
+namespace {
+
+constexpr int kMostCompilers = 16;
+constexpr int64_t kTypicalLength = 4096;
+constexpr int64_t kTypicalTokens = 16384;
+
+Status check_task(const TuneProblem& task) {
+  LSSAR_RETURN_IF_ERROR(validate(task.problem));
+  if (is_of_range(task.problem.pass)) {
+    return invalid_argument(
+        fmt::format("pass = {}: only forward, forward-train and backward are searched; this one "
+                    "takes the built-in default",
+                    pass_name(task.problem.pass)));
+  }
+  LSSAR_RETURN_IF_ERROR(check_sizes(task.problem, task.sizes));
+  const std::pair<const char*, int64_t> all[] = {{"batch", task.sizes.batch},
+                                                 {"heads", task.sizes.heads},
+                                                 {"seq_q", task.sizes.seq_q},
+                                                 {"seq_k", task.sizes.seq_k}};
+  for (const auto& [name, value] : all) {
+    if (value > 0) continue;
+    return invalid_argument(
+        fmt::format("{} = {}: tuning needs work to time: at least 1", name, value));
+  }
+  return {};
+}
+
+Result<TuningTable> load_table(const std::string& path) {
+  if (path.empty()) return TuningTable();
+  LSSAR_ASSIGN_OR_RETURN(TuningTable table, TuningTable::load(path));
+  if (table.defects().malformed_lines > 0) {
+    log(LogLevel::kWarning, fmt::format("{}: {} lines are no records and are passed over: {}", path,
+                                        table.defects().malformed_lines, table.defects().first));
+  }
+  return table;
+}
+
+// Those a calibration may use: of this GPU, timed.
+std::vector<TuningRecord> timed_on(const TuningTable& table, const Machine& machine) {
+  std::vector<TuningRecord> timed;
+  for (const TuningRecord& record : table.records()) {
+    if (record.machine == machine && record.evidence == Evidence::kMeasured && record.ms > 0) {
+      timed.push_back(record);
+    }
+  }
+  return timed;
+}
+
+RunnerTask runner_task(const TuneProblem& problem, const TuneOptions& options) {
+  RunnerTask task;
+  task.problem = problem.problem;
+  task.sizes = problem.sizes;
+  task.determinism = problem.determinism;
+  task.device = options.device;
+  task.ordinal = options.ordinal;
+  task.target = options.target;
+  task.compiler = options.compiler;
+  task.cache_directory = options.cache_directory;
+  return task;
+}
+
+int num_compilers(const TuneOptions& options) {
+  if (options.parallel_compiles > 0) return options.parallel_compiles;
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::min(cores, kMostCompilers);
+}
+
+}  // namespace
+
+Sizes typical_sizes(const Problem& problem) {
+  Sizes sizes = sizes_of(problem);
+  if (problem.seq_q == 0) sizes.seq_q = kTypicalLength;
+  if (problem.seq_k == 0) sizes.seq_k = kTypicalLength;
+  if (problem.batch <= 1 && problem.heads <= 1) {
+    sizes.batch = std::max<int64_t>(1, kTypicalTokens / std::max<int64_t>(1, sizes.seq_q));
+    sizes.heads = sizes.kv_heads = 16;
+  }
+  return sizes;
+}
+
+Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& options) {
+  LSSAR_RETURN_IF_ERROR(check_task(problem));
+  LSSAR_ASSIGN_OR_RETURN(
+      const std::unique_ptr<CandidateRunner> runner,
+      open_worker_runner(runner_task(problem, options), num_compilers(options), options.worker));
+  return tune_with(*runner, problem, options);
+}
+
+Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& problem,
+                                const TuneOptions& options) {
+  LSSAR_RETURN_IF_ERROR(check_task(problem));
+  const DeviceInfo& device = runner.device_info();
+  const Machine& machine = runner.machine();
+  LSSAR_ASSIGN_OR_RETURN(const GpuLock lock,
+                         GpuLock::take(device.id, options.lock_timeout_s, options.cancelled));
+  // Read under the lock: what another process has found meanwhile need not be searched again.
+  LSSAR_ASSIGN_OR_RETURN(const TuningTable known, load_table(options.table_path));
+
+  SearchRequest request;
+  request.problem = problem.problem;
+  request.sizes = problem.sizes;
+  request.determinism = problem.determinism;
+  request.target = device.target;
+  LSSAR_ASSIGN_OR_RETURN(request.gpu, gpu_model(machine.target, machine.device, machine.num_sms));
+  request.calibration = calibrate(timed_on(known, machine), request.gpu);
+  request.budget = options.budget;
+  request.parallel_compiles = num_compilers(options);
+  request.known = options.search_again ? nullptr : &known;
+  request.extra = options.extra;
+  request.progress = options.progress;
+  request.cancelled = options.cancelled;
+  if (!options.table_path.empty()) {
+    request.keep_record = [&](const TuningRecord& record) {
+      return append_records(options.table_path, {record});
+    };
+  }
+  return search(runner, request);
+}
+
+}  // namespace lssar

@@ -1,0 +1,58 @@
+#include "autotune/space/registers.h"
+
+#include <algorithm>
+
+#include "codegen/pass_needs.h"
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+// A fragment of 16 rows and these columns takes half as many registers of each of 32 threads.
+constexpr int fragment(int cols) { return cols / 2; }
+
+}  // namespace
+
+int thread_registers(const Schedule& schedule, const Tiling& tiling, const Target& target) {
+  if (schedule.variant == Variant::kHopper) {
+    const RegisterSplit split = hopper_registers(schedule.hopper, tiling, schedule.hopper.cluster);
+    return split.consumer != 0 ? split.consumer : hopper_launch_registers(tiling);
+  }
+  const int threads = tiling_threads(tiling) * std::max(tiling.min_blocks, 1);
+  return std::min(target.registers_per_sm / threads / 8 * 8, target.registers_per_thread);
+}
+
+int forward_accumulators(const Problem& problem, const Schedule& schedule) {
+  const HopperOptions& hopper = schedule.hopper;
+  const bool is_hopper = schedule.variant == Variant::kHopper;
+  const int tiles = is_hopper && hopper.overlap ? 2 : 1;  // the next scores are in flight
+  const int queries = is_hopper && hopper.queries_in_registers ? problem.head_dim / 4 : 0;
+  if (problem.pass == Pass::kRowSums) return fragment(schedule.forward.block_cols);
+  const int output = fragment(schedule.block_dv) * (sums_x(problem, schedule) ? 2 : 1);
+  const int weighing = tiles * fragment(schedule.forward.block_cols) + output;
+  const int summing = is_hopper ? tiles * fragment(hopper_score_cols(schedule)) : 0;
+  return queries + std::max(weighing, summing);
+}
+
+int dkdv_accumulators(const Problem& problem, const Schedule& schedule) {
+  const int dk = fragment(problem.head_dim), dv = fragment(problem.head_dim_v);
+  const int scores = fragment(schedule.dkdv.block_cols);
+  const int most =
+      schedule.split_dkdv ? std::max(dk + 2 * scores, dv + scores) : dk + dv + 2 * scores;
+  if (schedule.variant != Variant::kHopper || schedule.dq_mode == DqMode::kSplit) return most;
+  // A consumer's columns of dq, while the gradients of the scores, rounded, are multiplied.
+  const int dq = fragment(hopper_query_grad_cols(problem, schedule));
+  return std::max(most, dk + (schedule.split_dkdv ? 0 : dv) + dq + scores / 2);
+}
+
+int epsilon_accumulators(const Schedule& schedule) { return 2 * fragment(schedule.dq.block_cols); }
+
+int dq_accumulators(const Problem& problem, const Schedule& schedule) {
+  const int cols = schedule.dq.block_cols;
+  // The next tile's scores are in flight while this one's, rounded, are multiplied.
+  const int rounded =
+      schedule.variant == Variant::kHopper && schedule.hopper.overlap ? cols / 4 : 0;
+  return fragment(problem.head_dim) + 2 * fragment(cols) + rounded;
+}
+
+}  // namespace lssar

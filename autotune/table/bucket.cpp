@@ -1,0 +1,149 @@
+#include "autotune/table/bucket.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "autotune/table/required_fields.h"
+
+namespace lssar {
+namespace {
+
+// What a size that is not known counts as.
+constexpr int64_t kTypicalLength = 4096;
+constexpr int64_t kTypicalSlices = 64;
+
+// Below it kernels load element by element, whatever the alignment.
+constexpr int kFastAlignment = 16;
+
+std::string size_text(int64_t size) { return size == 0 ? "any" : fmt::to_string(size); }
+
+double log2_distance(int64_t a, int64_t b, int64_t typical) {
+  const double x = static_cast<double>(a > 0 ? a : typical);
+  const double y = static_cast<double>(b > 0 ? b : typical);
+  return std::abs(std::log2(x) - std::log2(y));
+}
+
+}  // namespace
+
+const char* determinism_name(Determinism determinism) {
+  return determinism == Determinism::kRepeatable ? "repeatable" : "any";
+}
+
+Result<Determinism> parse_determinism(const std::string& name) {
+  for (const Determinism one : {Determinism::kRepeatable, Determinism::kAny}) {
+    if (name == determinism_name(one)) return one;
+  }
+  return invalid_argument(
+      fmt::format("determinism = \"{}\": allowed are \"repeatable\" and \"any\"", name));
+}
+
+int64_t length_bucket(int64_t n) {
+  if (n <= 0) return 0;
+  const auto floor = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n)));
+  // Nearer to 2 floor where n / floor >= sqrt(2); no integer is exactly between.
+  const double ratio = static_cast<double>(n) / static_cast<double>(floor);
+  return ratio * ratio >= 2 ? 2 * floor : floor;
+}
+
+Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determinism) {
+  Bucket bucket;
+  bucket.pass = problem.pass;
+  bucket.dtype = problem.dtype;
+  bucket.head_dim = problem.head_dim;
+  bucket.head_dim_v = problem.head_dim_v;
+  bucket.causal = problem.causal;
+  bucket.p = problem.p;
+  bucket.has_offset = problem.p != 0 && problem.offset != 0;
+  bucket.alignment =
+      problem.alignment >= kFastAlignment ? kFastAlignment : dtype_bytes(problem.dtype);
+  bucket.gqa_ratio = sizes.heads > 0 && sizes.kv_heads > 0 ? sizes.heads / sizes.kv_heads : 1;
+  bucket.fixed_lengths = problem.seq_q != 0 && problem.seq_k != 0;
+  if (problem.pass == Pass::kBackward) bucket.determinism = determinism;
+  bucket.seq_q = length_bucket(sizes.seq_q);
+  bucket.seq_k = length_bucket(sizes.seq_k);
+  bucket.slices = length_bucket(sizes.batch * sizes.heads);
+  return bucket;
+}
+
+bool same_but_sizes(const Bucket& a, const Bucket& b) {
+  Bucket resized = a;
+  resized.seq_q = b.seq_q;
+  resized.seq_k = b.seq_k;
+  resized.slices = b.slices;
+  return resized == b;
+}
+
+double size_distance(const Bucket& a, const Bucket& b) {
+  return log2_distance(a.seq_q, b.seq_q, kTypicalLength) +
+         log2_distance(a.seq_k, b.seq_k, kTypicalLength) +
+         log2_distance(a.slices, b.slices, kTypicalSlices) / 2;
+}
+
+double widest_size_gap(const Bucket& a, const Bucket& b) {
+  const bool has_slices = a.slices > 0 && b.slices > 0;
+  return std::max({log2_distance(a.seq_q, b.seq_q, kTypicalLength),
+                   log2_distance(a.seq_k, b.seq_k, kTypicalLength),
+                   has_slices ? log2_distance(a.slices, b.slices, kTypicalSlices) / 2 : 0});
+}
+
+std::string to_string(const Bucket& bucket) {
+  std::string text = fmt::format("{} {} {} d {} dv {} p {}{} gqa {} seq {}x{} slices {} {}",
+                                 pass_name(bucket.pass), bucket.causal ? "causal" : "full",
+                                 dtype_name(bucket.dtype), bucket.head_dim, bucket.head_dim_v,
+                                 bucket.p, bucket.has_offset ? "" : " no offset", bucket.gqa_ratio,
+                                 size_text(bucket.seq_q), size_text(bucket.seq_k),
+                                 size_text(bucket.slices), determinism_name(bucket.determinism));
+  if (bucket.fixed_lengths) text += " fixed lengths";
+  if (bucket.alignment != kFastAlignment) text += fmt::format(" alignment {}", bucket.alignment);
+  return text;
+}
+
+nlohmann::json to_json(const Bucket& bucket) {
+  return {{"pass", pass_name(bucket.pass)},
+          {"dtype", dtype_name(bucket.dtype)},
+          {"head_dim", bucket.head_dim},
+          {"head_dim_v", bucket.head_dim_v},
+          {"causal", bucket.causal},
+          {"p", bucket.p},
+          {"has_offset", bucket.has_offset},
+          {"alignment", bucket.alignment},
+          {"gqa_ratio", bucket.gqa_ratio},
+          {"fixed_lengths", bucket.fixed_lengths},
+          {"determinism", determinism_name(bucket.determinism)},
+          {"seq_q", bucket.seq_q},
+          {"seq_k", bucket.seq_k},
+          {"slices", bucket.slices}};
+}
+
+Result<Bucket> bucket_from_json(const nlohmann::json& json) {
+  Bucket bucket;
+  RequiredFields fields(json, "bucket");
+  fields.need_named("pass", parse_pass, bucket.pass);
+  fields.need_named("dtype", parse_dtype, bucket.dtype);
+  fields.need("head_dim", bucket.head_dim);
+  fields.need("head_dim_v", bucket.head_dim_v);
+  fields.need("causal", bucket.causal);
+  fields.need("p", bucket.p);
+  fields.need("has_offset", bucket.has_offset);
+  fields.need("alignment", bucket.alignment);
+  fields.need("gqa_ratio", bucket.gqa_ratio);
+  fields.need("fixed_lengths", bucket.fixed_lengths);
+  fields.need_named("determinism", parse_determinism, bucket.determinism);
+  fields.need("seq_q", bucket.seq_q);
+  fields.need("seq_k", bucket.seq_k);
+  fields.need("slices", bucket.slices);
+  LSSAR_RETURN_IF_ERROR(fields.finish());
+  for (const auto& [name, size] : {std::pair{"seq_q", bucket.seq_q},
+                                   std::pair{"seq_k", bucket.seq_k},
+                                   std::pair{"slices", bucket.slices}}) {
+    if (size >= 0) continue;
+    return invalid_argument(fmt::format("bucket.{} = {}: allowed are 0 and more", name, size));
+  }
+  return bucket;
+}
+
+}  // namespace lssar

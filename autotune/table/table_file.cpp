@@ -1,0 +1,208 @@
+// Writing a tuning table's file: append and rewrite, under its lock.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "autotune/table/table_lines.h"
+#include "autotune/table/tuning_table.h"
+#include "base/output_file.h"
+#include "base/write_signals.h"
+#include "cache/file_system.h"
+
+namespace lssar {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr mode_t kFileMode = 0600;
+constexpr milliseconds kLockPatience{10'000};  // an append takes milliseconds
+constexpr milliseconds kLockPause{1};
+
+Status errno_status(const char* what, const std::string& path, int error) {
+  return io_error(fmt::format("cannot {} tuning table '{}': {}", what, path, std::strerror(error)));
+}
+
+// The open file and its lock, which goes with it.
+class LockedFile {
+ public:
+  LockedFile() = default;
+  LockedFile(const LockedFile&) = delete;
+  LockedFile& operator=(const LockedFile&) = delete;
+  ~LockedFile() { close(); }
+
+  // The file that `path` names once the lock is held: another process may have put a new one in
+  // its place meanwhile.
+  Status open(const std::string& path, int extra_flags) {
+    path_ = path;
+    for (;;) {
+      fd_ =
+          ::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK | extra_flags, kFileMode);
+      if (fd_ < 0) return errno_status("open", path_, errno);
+      LSSAR_RETURN_IF_ERROR(lock());
+      struct stat opened = {}, named = {};
+      if (::fstat(fd_, &opened) != 0) return errno_status("read", path_, errno);
+      if (!S_ISREG(opened.st_mode)) {
+        return io_error(fmt::format("tuning table '{}' is not a regular file", path_));
+      }
+      if ((opened.st_mode & 0222) == 0) {  // which root's open passes over
+        return io_error(fmt::format("tuning table '{}' is read-only (mode {:04o})", path_,
+                                    opened.st_mode & 07777));
+      }
+      size_ = opened.st_size;
+      if (::stat(path.c_str(), &named) == 0 && named.st_dev == opened.st_dev &&
+          named.st_ino == opened.st_ino) {
+        return {};
+      }
+      close();
+    }
+  }
+
+  off_t size() const { return size_; }
+
+  // `count` bytes from `offset`, or as many as there are.
+  Result<std::string> read(off_t offset, size_t count) const {
+    std::string bytes(count, '\0');
+    size_t done = 0;
+    while (done < count) {
+      const ssize_t n =
+          ::pread(fd_, bytes.data() + done, count - done, offset + static_cast<off_t>(done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return errno_status("read", path_, errno);
+      if (n == 0) break;
+      done += static_cast<size_t>(n);
+    }
+    bytes.resize(done);
+    return bytes;
+  }
+
+  // All of it or, where the disk is full, nothing; on disk when it returns.
+  Status append(std::string_view bytes) const {
+    const WriteSignalGuard guard;
+    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0) return errno_status("write", path_, errno);
+    if (static_cast<size_t>(n) < bytes.size()) {
+      const bool is_undone = ::ftruncate(fd_, size_) == 0;
+      return io_error(fmt::format("tuning table '{}': {} of {} bytes written{}", path_, n,
+                                  bytes.size(), is_undone ? " and taken back" : ""));
+    }
+    if (::fdatasync(fd_) != 0) return errno_status("flush", path_, errno);
+    return {};
+  }
+
+ private:
+  // NOTE: flock waits for ever where a network file system lost the one who held it.
+  Status lock() const {
+    const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
+    while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      // A file system without locks: appends are one write each, so that little can happen.
+      if (errno != EWOULDBLOCK) return {};
+      if (std::chrono::steady_clock::now() > deadline) {
+        return io_error(fmt::format("tuning table '{}': another process has locked it for {} s",
+                                    path_, kLockPatience.count() / 1000));
+      }
+      std::this_thread::sleep_for(kLockPause);
+    }
+    return {};
+  }
+
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+  std::string path_;
+  int fd_ = -1;
+  off_t size_ = 0;
+};
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Status make_folder(const std::string& folder) {
+  struct stat info = {};
+  if (::stat(folder.c_str(), &info) == 0) return {};  // also where it is a link
+  return posix_file_system().prepare_folder(folder);
+}
+
+// A new name survives a power failure only once its folder is on disk.
+void sync_folder(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+// What must be written before new lines: the header, or the rest of it, or the end of a torn line.
+Result<std::string> bytes_before(const LockedFile& file, const std::string& path) {
+  constexpr size_t kMostHeaderBytes = 200;
+  const std::string header = header_line();
+  LSSAR_ASSIGN_OR_RETURN(const std::string start, file.read(0, kMostHeaderBytes));
+  if (header.starts_with(start)) return header.substr(start.size());
+  const int version = header_version(start.substr(0, start.find('\n')));
+  if (version == 0) {
+    return io_error(
+        fmt::format("'{}' does not begin as a tuning table: nothing was written to it", path));
+  }
+  if (version > kTableVersion) {
+    return unsupported(
+        fmt::format("tuning table '{}' has version {} of the format, this library knows {}: "
+                    "nothing was written to it",
+                    path, version, kTableVersion));
+  }
+  LSSAR_ASSIGN_OR_RETURN(const std::string last, file.read(file.size() - 1, 1));
+  return std::string(last == "\n" ? "" : "\n");
+}
+
+}  // namespace
+
+Status append_records(const std::string& path, const std::vector<TuningRecord>& records) {
+  const std::string folder = folder_of(path);
+  LSSAR_RETURN_IF_ERROR(make_folder(folder));
+  LockedFile file;
+  LSSAR_RETURN_IF_ERROR(file.open(path, O_CREAT));
+  LSSAR_ASSIGN_OR_RETURN(std::string bytes, bytes_before(file, path));
+  for (const TuningRecord& record : records) bytes += record_line(record);
+  if (bytes.empty()) return {};
+  LSSAR_RETURN_IF_ERROR(file.append(bytes));
+  if (file.size() == 0) sync_folder(folder);
+  return {};
+}
+
+Status rewrite_table(const std::string& path, const std::string& backup,
+                     const std::function<TuningTable(TuningTable)>& edit) {
+  LockedFile file;
+  LSSAR_RETURN_IF_ERROR(file.open(path, 0));
+  LSSAR_ASSIGN_OR_RETURN(const std::string old, file.read(0, static_cast<size_t>(file.size())));
+  LSSAR_RETURN_IF_ERROR(bytes_before(file, path).status());
+  TuningTable table = TuningTable::parse(old, path);
+  if (table.defects().newer_version != 0) {
+    return unsupported(fmt::format("tuning table '{}': {}", path, table.defects().first));
+  }
+  if (!backup.empty()) LSSAR_RETURN_IF_ERROR(write_output_file(backup, old));
+  const TuningTable edited = edit(std::move(table));
+  std::string text = header_line();
+  for (const TuningRecord& record : edited.records()) text += record_line(record);
+  LSSAR_RETURN_IF_ERROR(write_output_file(path, text));
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::canonical(path, error);
+  if (!error) sync_folder(target.parent_path().string());
+  return {};
+}
+
+}  // namespace lssar

@@ -1,0 +1,252 @@
+#include "autotune/table/tuning_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "autotune/table/required_fields.h"
+#include "cache/sha256.h"
+#include "codegen/emit.h"
+#include "codegen/sizes.h"
+
+namespace lssar {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr EnumName<Verdict> kVerdicts[] = {{Verdict::kOk, "ok"},
+                                           {Verdict::kSpills, "spills"},
+                                           {Verdict::kAssemblerWarning, "assembler-warning"},
+                                           {Verdict::kCompileError, "compile-error"},
+                                           {Verdict::kWrong, "wrong"},
+                                           {Verdict::kOutOfBounds, "out-of-bounds"},
+                                           {Verdict::kNotRepeatable, "not-repeatable"},
+                                           {Verdict::kRace, "race"},
+                                           {Verdict::kCrashed, "crashed"},
+                                           {Verdict::kTimeout, "timeout"},
+                                           {Verdict::kDeviceError, "device-error"}};
+constexpr EnumName<Evidence> kEvidence[] = {{Evidence::kMeasured, "measured"},
+                                            {Evidence::kPredicted, "predicted"}};
+
+constexpr size_t kHashDigits = 16;
+
+// JSON has no name for them, and the error of a wrong candidate may be any of the three.
+struct NonFinite {
+  const char* name;
+  double value;
+};
+constexpr NonFinite kNonFinite[] = {{"nan", std::numeric_limits<double>::quiet_NaN()},
+                                    {"inf", std::numeric_limits<double>::infinity()},
+                                    {"-inf", -std::numeric_limits<double>::infinity()}};
+
+json number_to_json(double value) {
+  if (std::isfinite(value)) return value;
+  if (std::isnan(value)) return kNonFinite[0].name;
+  return kNonFinite[value > 0 ? 1 : 2].name;
+}
+
+Status number_from_json(const json& value, const std::string& field, double& out) {
+  if (value.is_number()) {
+    out = value.get<double>();
+    return {};
+  }
+  for (const NonFinite& special : kNonFinite) {
+    if (value != special.name) continue;
+    out = special.value;
+    return {};
+  }
+  return invalid_argument(field + ": allowed is a number, \"nan\", \"inf\" or \"-inf\"");
+}
+
+void need_number(RequiredFields& fields, const json& object, const char* name, double& out) {
+  fields.require(name);
+  if (fields.has(name)) {
+    fields.fail(number_from_json(object.at(name), std::string("record.") + name, out));
+  }
+}
+
+Status read_sizes(const json& object, Sizes& sizes) {
+  RequiredFields fields(object, "record.sizes");
+  fields.need("batch", sizes.batch);
+  fields.need("heads", sizes.heads);
+  fields.need("kv_heads", sizes.kv_heads);
+  fields.need("seq_q", sizes.seq_q);
+  fields.need("seq_k", sizes.seq_k);
+  for (const auto& [name, size] :
+       {std::pair{"batch", sizes.batch}, std::pair{"heads", sizes.heads},
+        std::pair{"kv_heads", sizes.kv_heads}, std::pair{"seq_q", sizes.seq_q},
+        std::pair{"seq_k", sizes.seq_k}}) {
+    if (size >= 0 && size <= std::numeric_limits<int32_t>::max()) continue;
+    fields.fail(invalid_argument(
+        fmt::format("record.sizes.{} = {}: allowed are 0 to 2^31 - 1", name, size)));
+  }
+  return fields.finish();
+}
+
+json machine_to_json(const Machine& machine) {
+  return {{"device", machine.device},
+          {"target", machine.target},
+          {"num_sms", machine.num_sms},
+          {"driver", machine.driver},
+          {"compiler", machine.compiler}};
+}
+
+Status read_machine(const json& object, Machine& machine) {
+  RequiredFields fields(object, "record.machine");
+  fields.need("device", machine.device);
+  fields.need("target", machine.target);
+  fields.need("num_sms", machine.num_sms);
+  fields.need("driver", machine.driver);
+  fields.need("compiler", machine.compiler);
+  return fields.finish();
+}
+
+json terms_to_json(const std::map<std::string, double>& terms) {
+  json object = json::object();
+  for (const auto& [name, ms] : terms) object[name] = number_to_json(ms);
+  return object;
+}
+
+Status read_terms(const json& object, std::map<std::string, double>& terms) {
+  for (const auto& [name, ms] : object.items()) {
+    LSSAR_RETURN_IF_ERROR(number_from_json(ms, "record.terms." + name, terms[name]));
+  }
+  return {};
+}
+
+// The objects within a record, each with a reader of its own.
+Status read_parts(RequiredFields& fields, TuningRecord& record) {
+  for (const char* name : {"bucket", "problem", "sizes", "schedule", "machine", "terms"}) {
+    fields.require(name);
+  }
+  const json* bucket = fields.object("bucket");
+  const json* problem = fields.object("problem");
+  const json* sizes = fields.object("sizes");
+  const json* schedule = fields.object("schedule");
+  const json* machine = fields.object("machine");
+  const json* terms = fields.object("terms");
+  LSSAR_RETURN_IF_ERROR(fields.status());
+  LSSAR_ASSIGN_OR_RETURN(record.bucket, bucket_from_json(*bucket));
+  LSSAR_ASSIGN_OR_RETURN(record.problem, problem_from_json(*problem));
+  LSSAR_RETURN_IF_ERROR(read_sizes(*sizes, record.sizes));
+  // A field of the schedule that the record's writer did not know yet had its default's effect.
+  LSSAR_ASSIGN_OR_RETURN(record.schedule, schedule_from_json(*schedule, Schedule{}));
+  LSSAR_RETURN_IF_ERROR(read_machine(*machine, record.machine));
+  return read_terms(*terms, record.terms);
+}
+
+Status check_hash(const std::string& hash) {
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (hash.size() == kHashDigits && std::all_of(hash.begin(), hash.end(), is_digit)) return {};
+  return invalid_argument(fmt::format(
+      "record.source_hash = \"{}\": allowed are {} hexadecimal digits", hash, kHashDigits));
+}
+
+// Times are compared as texts: one form only, or "" where it is not known.
+Status check_time(const std::string& time) {
+  constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
+  bool fits = time.size() == kForm.size();
+  for (size_t i = 0; fits && i < kForm.size(); ++i) {
+    fits = kForm[i] == 'd' ? time[i] >= '0' && time[i] <= '9' : time[i] == kForm[i];
+  }
+  if (fits || time.empty()) return {};
+  return invalid_argument(
+      fmt::format("record.time = \"{}\": allowed is UTC as 2026-11-21T13:16:13Z", time));
+}
+
+// What another program may have written: times that would win against every other, or none.
+Status check_times(const TuningRecord& record) {
+  for (const auto& [name, ms] :
+       {std::pair{"ms", record.ms}, std::pair{"spread_ms", record.spread_ms}}) {
+    if (ms >= 0 && std::isfinite(ms)) continue;
+    return invalid_argument(
+        fmt::format("record.{} = {}: allowed are finite numbers from 0", name, ms));
+  }
+  if (record.samples < 0) {
+    return invalid_argument(
+        fmt::format("record.samples = {}: allowed are 0 and more", record.samples));
+  }
+  return {};
+}
+
+}  // namespace
+
+const char* verdict_name(Verdict verdict) { return enum_name(kVerdicts, verdict); }
+Result<Verdict> parse_verdict(const std::string& name) {
+  return parse_enum(kVerdicts, "verdict", name);
+}
+const char* evidence_name(Evidence evidence) { return enum_name(kEvidence, evidence); }
+Result<Evidence> parse_evidence(const std::string& name) {
+  return parse_enum(kEvidence, "evidence", name);
+}
+
+std::string source_hash(const std::string& source) {
+  return to_hex(sha256(source_without_header(source))).substr(0, kHashDigits);
+}
+
+Result<std::string> schedule_source_hash(const Problem& problem, const Schedule& schedule,
+                                         const Target& target) {
+  LSSAR_ASSIGN_OR_RETURN(const KernelSource kernel, emit_kernel(problem, schedule, target));
+  return source_hash(kernel.source);
+}
+
+json to_json(const TuningRecord& record) {
+  return {{"bucket", to_json(record.bucket)},
+          {"problem", to_json(record.problem)},
+          {"sizes", to_json(record.sizes)},
+          {"schedule", to_json(record.schedule)},
+          {"source_hash", record.source_hash},
+          {"machine", machine_to_json(record.machine)},
+          {"evidence", evidence_name(record.evidence)},
+          {"verdict", verdict_name(record.verdict)},
+          {"reason", record.reason},
+          {"chosen", record.chosen},
+          {"complete", record.complete},
+          {"ms", number_to_json(record.ms)},
+          {"spread_ms", number_to_json(record.spread_ms)},
+          {"samples", record.samples},
+          {"estimate_ms", number_to_json(record.estimate_ms)},
+          {"terms", terms_to_json(record.terms)},
+          {"error", number_to_json(record.error)},
+          {"baseline_error", number_to_json(record.baseline_error)},
+          {"registers", record.registers},
+          {"spill_bytes", record.spill_bytes},
+          {"shared_bytes", record.shared_bytes},
+          {"time", record.time},
+          {"search", record.search}};
+}
+
+Result<TuningRecord> record_from_json(const json& object) {
+  TuningRecord record;
+  RequiredFields fields(object, "record");
+  LSSAR_RETURN_IF_ERROR(read_parts(fields, record));
+  fields.need("source_hash", record.source_hash);
+  fields.need_named("evidence", parse_evidence, record.evidence);
+  fields.need_named("verdict", parse_verdict, record.verdict);
+  fields.need("reason", record.reason);
+  fields.need("chosen", record.chosen);
+  fields.read("complete", record.complete);
+  need_number(fields, object, "ms", record.ms);
+  need_number(fields, object, "spread_ms", record.spread_ms);
+  fields.need("samples", record.samples);
+  need_number(fields, object, "estimate_ms", record.estimate_ms);
+  need_number(fields, object, "error", record.error);
+  need_number(fields, object, "baseline_error", record.baseline_error);
+  fields.need("registers", record.registers);
+  fields.need("spill_bytes", record.spill_bytes);
+  fields.need("shared_bytes", record.shared_bytes);
+  fields.need("time", record.time);
+  fields.need("search", record.search);
+  LSSAR_RETURN_IF_ERROR(fields.status());
+  LSSAR_RETURN_IF_ERROR(check_hash(record.source_hash));
+  LSSAR_RETURN_IF_ERROR(check_times(record));
+  LSSAR_RETURN_IF_ERROR(check_time(record.time));
+  return record;
+}
+
+}  // namespace lssar

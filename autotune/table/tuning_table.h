@@ -1,0 +1,85 @@
+// TuningTable: records in a text file that is only ever appended to, one JSON object per line.
+// Format and rules: docs/tuning.md.
+//
+// Threads and processes: any number may append to and read one file at once. An append is one
+// write of whole lines under an advisory lock of the file; a kill at any byte leaves at most one
+// torn last line, which readers skip and the next append closes. Nothing here fails a request
+// because of the file system, except where the caller asked for the file by name.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autotune/table/tuning_record.h"
+#include "base/status.h"
+
+namespace lssar {
+
+// What a file held that is no record: reported, never deleted.
+struct TableDefects {
+  int malformed_lines = 0;  // torn, changed since they were written, or not a record
+  std::string first;        // what is wrong with the first one, with its line number
+  // The format's version where it is a later one than this library's: then nothing was read.
+  int newer_version = 0;
+};
+
+enum class TableContent {
+  kAll,
+  kWinners,  // records with `chosen`: all that plans look at, and a small part of a table
+};
+
+class TuningTable {
+ public:
+  // An empty table in memory.
+  TuningTable() = default;
+
+  // Missing file: an empty table. kIoError: it exists and cannot be read. kUnsupported: it is of a
+  // later version of the format.
+  static Result<TuningTable> load(const std::string& path,
+                                  TableContent content = TableContent::kAll);
+  // From text of the same format, e.g. the built-in table. `name` is for messages.
+  static TuningTable parse(std::string_view text, const std::string& name = "",
+                           TableContent content = TableContent::kAll);
+
+  // Where it is from: the path, "built-in table"; "" in memory.
+  const std::string& name() const { return name_; }
+  const std::vector<TuningRecord>& records() const { return records_; }
+  const TableDefects& defects() const { return defects_; }
+
+  // In memory only.
+  void add(TuningRecord record) { records_.push_back(std::move(record)); }
+  // Every record of `other` that is not here already, in its order; returns how many there were.
+  int merge(const TuningTable& other);
+
+  // One line per record, each once, sorted by bucket and machine: the same records give the same
+  // bytes. For export.
+  std::string canonical_text() const;
+
+ private:
+  std::string name_;
+  std::vector<TuningRecord> records_;
+  TableDefects defects_;
+};
+
+// Appends records to the file, creating it (0600) and its directory (0700) where they are missing;
+// flushed to disk when it returns. kIoError: nothing was written, or (where flushing failed) whole
+// records. kUnsupported: the file is of a later version of the format; nothing was written.
+Status append_records(const std::string& path, const std::vector<TuningRecord>& records);
+
+// Replaces the file's content by what `edit` makes of its table, under the same lock, so that no
+// append of another process is lost. Lines that are no records go. `backup` (may be "") gets the
+// old bytes first. Errors: as append_records; kIoError where the file is missing.
+Status rewrite_table(const std::string& path, const std::string& backup,
+                     const std::function<TuningTable(TuningTable)>& edit);
+
+// The table of this user: LSSAR_TUNING_TABLE, else tuning.jsonl in the cache directory; "" where
+// there is none ("none").
+std::string default_table_path(const std::string& cache_directory);
+
+// The table that comes with the library: predicted or measured defaults by architecture.
+const TuningTable& builtin_table();
+
+}  // namespace lssar

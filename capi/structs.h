@@ -1,0 +1,68 @@
+// The structs of the C API as what the rest of the library works with: sizes checked, defaults
+// filled in, enumerators translated.
+//
+// Internal to the C API (capi.cpp). Threads: pure functions.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstring>
+
+#include "autotune/table/bucket.h"
+#include "base/status.h"
+#include "lssar/lssar.h"
+#include "runtime/engine.h"
+#include "runtime/plan.h"
+
+namespace lssar::capi {
+
+// A caller's struct, which may be older (shorter) or newer (longer) than ours. `min_size` is the
+// size the struct had in the first version of this ABI.
+template <typename T>
+Result<T> read_struct(const T* given, const char* name, size_t min_size) {
+  if (given == nullptr) return invalid_argument(fmt::format("{} = NULL", name));
+  const size_t size = given->struct_size;
+  if (size < min_size || size > (size_t{1} << 16)) {
+    return invalid_argument(fmt::format(
+        "{0}.struct_size = {1}: must be sizeof(lssar_{0}), here {2}", name, size, sizeof(T)));
+  }
+  T known{};
+  std::memcpy(&known, given, size < sizeof(T) ? size : sizeof(T));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+  for (size_t i = sizeof(T); i < size; ++i) {
+    if (bytes[i] != 0) {
+      return unsupported(
+          fmt::format("{}.struct_size = {}: a field beyond the {} bytes that lssar {} knows is set",
+                      name, size, sizeof(T), lssar_version_string()));
+    }
+  }
+  return known;
+}
+
+struct ContextRequest {
+  EngineOptions engine;
+  std::string tuning_table;  // as lssar_context_options; "": the default
+};
+// `options` may be null.
+Result<ContextRequest> context_request(const lssar_context_options* options);
+
+struct PlanRequest {
+  Problem problem;
+  PlanOptions options;
+  Sizes sizes;  // to choose a schedule by; 0 = not known
+  int32_t tuning = LSSAR_TUNING_DEFAULT;
+  Determinism determinism = Determinism::kRepeatable;
+  const lssar_tune_options* tune = nullptr;  // the caller's: read it before plan_create returns
+};
+// `options` may be null.
+Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_options* options);
+
+// `pass` is one lssar_pass bit.
+Result<Pass> one_pass(int32_t pass);
+
+Sizes sizes_of_call(const lssar_sizes& sizes);
+KeyRange range_of_call(const lssar_range& range);
+Tensors tensors_of_call(const lssar_call& call);
+
+}  // namespace lssar::capi

@@ -1,0 +1,179 @@
+#include "capi/tune.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace lssar::capi {
+namespace {
+
+Result<Budget> budget(int32_t value) {
+  switch (value) {
+    case LSSAR_BUDGET_NORMAL:
+      return budget_named("normal");
+    case LSSAR_BUDGET_QUICK:
+      return budget_named("quick");
+    case LSSAR_BUDGET_FULL:
+      return budget_named("full");
+  }
+  return invalid_argument(
+      fmt::format("budget = {}: allowed are 0 (normal), 1 (quick), 2 (full)", value));
+}
+
+// Those of the aligned kernel: the one a tuned schedule is worth most for.
+std::vector<TuneProblem> searches_of(const std::vector<PlanRequest>& problems,
+                                     Determinism determinism) {
+  std::vector<TuneProblem> searches;
+  for (const PlanRequest& request : problems) {
+    for (const Pass pass : request.options.passes) {
+      if (is_of_range(pass)) continue;
+      TuneProblem search;
+      search.problem = request.problem;
+      search.problem.pass = pass;
+      search.problem.alignment = 16;
+      search.sizes = typical_sizes(search.problem);
+      search.determinism = determinism;
+      searches.push_back(std::move(search));
+    }
+  }
+  return searches;
+}
+
+// One search's progress as the callback takes it. Remembers that the callback asked to stop.
+class Reporter {
+ public:
+  Reporter(const TuneRequest& request, size_t num_searches)
+      : request_(request), num_searches_(num_searches) {}
+
+  void begin(size_t index, std::string problem) {
+    index_ = index;
+    problem_ = std::move(problem);
+  }
+  void show(const SearchProgress& now) {
+    if (request_.callback == nullptr) return;
+    lssar_tune_progress progress = {};
+    progress.struct_size = sizeof(progress);
+    progress.problem = problem_.c_str();
+    progress.stage = stage_name(now.stage);
+    progress.best = now.best.c_str();
+    progress.search = static_cast<int32_t>(index_);
+    progress.num_searches = static_cast<int32_t>(num_searches_);
+    progress.done = now.done;
+    progress.total = now.total;
+    progress.best_ms = now.best_ms;
+    progress.elapsed_s = now.elapsed_s;
+    progress.limit_s = now.limit_s;
+    if (request_.callback(&progress, request_.user) != 0) is_cancelled_ = true;
+  }
+  bool is_cancelled() const { return is_cancelled_; }
+
+ private:
+  const TuneRequest& request_;
+  const size_t num_searches_;
+  size_t index_ = 0;
+  std::string problem_;
+  bool is_cancelled_ = false;
+};
+
+Result<TuneOptions> tune_options(const ContextState& context, const TuneRequest& request) {
+  const DeviceInfo& device = context.engine()->device().info();
+  TuneOptions options;
+  LSSAR_ASSIGN_OR_RETURN(options.device, parse_device_choice(device.kind));
+  if (options.device == DeviceChoice::kRecord) {
+    return unsupported(
+        "tuning: the recording device runs no kernels; allowed are a GPU and the "
+        "virtual device");
+  }
+  options.ordinal = context.request().engine.ordinal;
+  options.target = device.target.name();
+  options.compiler = context.request().engine.compiler;
+  options.cache_directory = context.request().engine.cache.directory;
+  const std::string& configured = context.request().tuning_table;
+  options.table_path = configured.empty()
+                           ? default_table_path(context.engine()->store().directory())
+                       : configured == "none" ? ""
+                                              : configured;
+  options.worker = request.worker;
+  options.budget = request.budget;
+  options.parallel_compiles = request.parallel_compiles;
+  return options;
+}
+
+}  // namespace
+
+std::shared_ptr<const TuningTable> ContextState::table() const {
+  const std::lock_guard lock(mutex_);
+  return table_;
+}
+
+void ContextState::add(const TuningRecord& winner) {
+  const std::lock_guard lock(mutex_);
+  auto extended = std::make_shared<TuningTable>(*table_);
+  extended->add(winner);
+  table_ = std::move(extended);
+}
+
+Result<TuneRequest> tune_request(const lssar_tune_options* options) {
+  TuneRequest request;
+  lssar_tune_options known = {};
+  if (options != nullptr) {
+    LSSAR_ASSIGN_OR_RETURN(known, read_struct(options, "tune_options", sizeof(lssar_tune_options)));
+  }
+  LSSAR_ASSIGN_OR_RETURN(request.budget, budget(known.budget));
+  switch (known.determinism) {
+    case LSSAR_DETERMINISM_REPEATABLE:
+      break;
+    case LSSAR_DETERMINISM_ANY:
+      request.determinism = Determinism::kAny;
+      break;
+    default:
+      return invalid_argument(
+          fmt::format("determinism = {}: allowed are 0 (repeatable), 1 (any)", known.determinism));
+  }
+  if (known.parallel_compiles < 0 || known.parallel_compiles > 256) {
+    return invalid_argument(fmt::format(
+        "parallel_compiles = {}: allowed are 0 (one per core) to 256", known.parallel_compiles));
+  }
+  if (known.reserved != 0) {
+    return invalid_argument(
+        fmt::format("tune_options.reserved = {}: allowed are 0", known.reserved));
+  }
+  request.parallel_compiles = known.parallel_compiles;
+  request.callback = known.callback;
+  request.user = known.user;
+  if (known.worker != nullptr) request.worker = known.worker;
+  return request;
+}
+
+Result<bool> tune_problems(ContextState& context, const std::vector<PlanRequest>& problems,
+                           const TuneRequest& request) {
+  LSSAR_ASSIGN_OR_RETURN(TuneOptions options, tune_options(context, request));
+  const std::vector<TuneProblem> searches = searches_of(problems, request.determinism);
+  Reporter reporter(request, searches.size());
+  options.progress = [&](const SearchProgress& now) { reporter.show(now); };
+  options.cancelled = [&] { return reporter.is_cancelled(); };
+
+  Status first_error;
+  for (size_t i = 0; i < searches.size(); ++i) {
+    const std::string problem = to_string(searches[i].problem);
+    reporter.begin(i, problem);
+    const Result<SearchOutcome> outcome = tune(searches[i], options);
+    if (reporter.is_cancelled()) return false;
+    if (!outcome.ok()) {
+      const Status status = outcome.status().with_context("tuning " + problem);
+      log(LogLevel::kWarning, status.to_string());
+      if (first_error.ok()) first_error = status;
+      continue;
+    }
+    context.add(outcome->winner);
+    log(LogLevel::kInfo,
+        fmt::format("tuned {}: {:.4g} ms, the default {:.4g} ms, {}", problem, outcome->winner.ms,
+                    outcome->default_ms, evidence_name(outcome->winner.evidence)));
+  }
+  LSSAR_RETURN_IF_ERROR(std::move(first_error));
+  return true;
+}
+
+}  // namespace lssar::capi

@@ -1,0 +1,59 @@
+// The C API and the tuner: options read, searches run, winners put where the context's plans find
+// them.
+//
+// Internal to the C API (capi.cpp). Threads: ContextState may be used from any number at once.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "autotune/search/tuner.h"
+#include "autotune/table/tuning_table.h"
+#include "base/status.h"
+#include "capi/structs.h"
+#include "lssar/lssar.h"
+#include "runtime/engine.h"
+
+namespace lssar::capi {
+
+// What a context's plans keep of it.
+class ContextState {
+ public:
+  ContextState(std::shared_ptr<Engine> engine, const ContextRequest& request,
+               std::shared_ptr<const TuningTable> table)
+      : engine_(std::move(engine)), request_(request), table_(std::move(table)) {}
+
+  const std::shared_ptr<Engine>& engine() const { return engine_; }
+  const ContextRequest& request() const { return request_; }
+
+  // As it is now; never changes once handed out.
+  std::shared_ptr<const TuningTable> table() const;
+  void add(const TuningRecord& winner);
+
+ private:
+  const std::shared_ptr<Engine> engine_;
+  const ContextRequest request_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const TuningTable> table_;  // guarded by mutex_
+};
+
+// lssar_tune_options with its texts copied.
+struct TuneRequest {
+  Budget budget;
+  Determinism determinism = Determinism::kRepeatable;
+  int parallel_compiles = 0;
+  lssar_tune_callback callback = nullptr;
+  void* user = nullptr;
+  std::string worker;
+};
+// `options` may be null: every default.
+Result<TuneRequest> tune_request(const lssar_tune_options* options);
+
+// Every pass of every request, in order. Goes on after one that fails; returns the first error. The
+// value is false where the callback ended it.
+Result<bool> tune_problems(ContextState& context, const std::vector<PlanRequest>& problems,
+                           const TuneRequest& request);
+
+}  // namespace lssar::capi

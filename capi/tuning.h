@@ -1,0 +1,49 @@
+// The C API and tuning tables: loads a context's table, chooses a plan's schedules from it, and
+// keeps what lssar_plan_get_schedule hands out.
+//
+// Internal to the C API (capi.cpp). Threads: pure functions; the values are constant once made.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "autotune/table/tuning_table.h"
+#include "base/status.h"
+#include "capi/structs.h"
+#include "lssar/lssar.h"
+#include "runtime/engine.h"
+#include "runtime/plan.h"
+
+namespace lssar::capi {
+
+// `configured` is lssar_context_options.tuning_table. Never fails: a file that cannot be read gives
+// an empty table and a warning in the log.
+std::shared_ptr<const TuningTable> load_context_table(const std::string& configured,
+                                                      const std::string& cache_directory);
+
+// For PlanOptions::choose, called while the plan is created.
+std::function<ScheduleChoice(const Problem&)> schedule_chooser(
+    std::shared_ptr<Engine> engine, std::shared_ptr<const TuningTable> table,
+    const PlanRequest& request);
+
+class ScheduleTexts {
+ public:
+  ScheduleTexts() = default;
+  explicit ScheduleTexts(const Plan& plan);
+
+  // Into all of `info` but its size. kNotPrepared: the plan has no such pass.
+  Status describe(Pass pass, lssar_schedule_info* info) const;
+
+ private:
+  struct Text {
+    bool exists = false;
+    int32_t origin = 0;
+    std::string reason, schedule_json;
+  };
+  // By pass, then unaligned and aligned.
+  std::array<std::array<Text, 2>, std::size(kAllPasses)> texts_;
+};
+
+}  // namespace lssar::capi

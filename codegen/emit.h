@@ -1,0 +1,31 @@
+// From problem + schedule + target to one self-contained CUDA source and its launch recipe.
+// Threads: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "codegen/launch_step.h"
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
+#include "codegen/target.h"
+
+namespace lssar {
+
+// An emitted kernel: the source and how to launch it, in order.
+struct KernelSource {
+  std::string name;    // "lssar_forward_bf16_d64": of files and messages, not of a key
+  std::string source;  // begins with the header comment
+  std::vector<LaunchStep> steps;
+};
+
+// Byte-for-byte deterministic. Errors: those of validate(problem) and validate(schedule, ...).
+Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,
+                                 const Target& target);
+
+// The source without its header comment: what identity (cache key, duplicate candidates) is
+// decided on.
+std::string source_without_header(const std::string& source);
+
+}  // namespace lssar

@@ -1,0 +1,29 @@
+// What a pass of a problem needs besides its tensors, by problem and schedule. Threads: pure
+// functions.
+#pragma once
+
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
+
+namespace lssar {
+
+// Whether kernels read the keys scaled to unit length (AttentionParams::unit_keys).
+bool needs_unit_keys(const Problem& problem, const Schedule& schedule);
+
+// Whether blocks of a persistent kernel take their work tiles from a counter
+// (AttentionParams::tickets).
+bool takes_tickets(const Problem& problem, const Schedule& schedule);
+
+// Whether the backward needs epsilon, which else is 0: re-weighting with an offset.
+bool needs_epsilon(const Problem& problem);
+// Whether X is saved for it: summed up by the forward for training, read by the backward.
+bool saves_x(const Problem& problem, const Schedule& schedule);
+// Whether the pass is the forward for training, and sums up X.
+bool sums_x(const Problem& problem, const Schedule& schedule);
+
+// Whether kernels may take cheaper forms of softplus than the full one (HopperOptions::evaluator).
+// Portable ones have that one only: their time goes into loads and products. Nor may gradients of
+// p = 1 (and 0), where U^(p-1) jumps at U = 0: any error moves scores over that edge.
+bool may_abridge_softplus(const Problem& problem, const Schedule& schedule);
+
+}  // namespace lssar

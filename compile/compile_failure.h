@@ -1,0 +1,25 @@
+// The message of a compile error: everything that is needed to look into it. Used by both
+// compilers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "compile/compiler.h"
+
+namespace lssar {
+
+// Writes the source to LSSAR_DUMP_DIR (made if need be), else to the system's temporary directory,
+// as a new file that only this user can read. Returns its path.
+Result<std::string> dump_source(const CompileRequest& request);
+
+// kCompileError with the kernel's name, target, compiler, options, the path of the dumped source
+// (or why it could not be written) and the whole log.
+Status compile_failure(const Compiler& compiler, const CompileRequest& request,
+                       const std::string& log);
+
+// "-a -b 'c d'": as one would type them.
+std::string join_options(const std::vector<std::string>& options);
+
+}  // namespace lssar

@@ -1,0 +1,92 @@
+#include "compile/compiler.h"
+
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "compile/llvm_compiler.h"
+#include "compile/nvrtc_compiler.h"
+
+namespace lssar {
+namespace {
+
+using CompilerResult = Result<std::shared_ptr<const Compiler>>;
+
+// A compiler, or why there is none, kept for the life of the process. NOTE: never destroyed, for
+// threads may still compile while the process exits.
+class Slot {
+ public:
+  explicit Slot(CompilerResult (*make)()) : make_(make) {}
+
+  CompilerResult get() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (compiler_ != nullptr) return compiler_;
+    // A failure is not kept: the caller may set LSSAR_NVRTC_PATH and ask again.
+    CompilerResult made = make_();
+    if (made.ok()) compiler_ = *made;
+    return made;
+  }
+
+ private:
+  CompilerResult (*const make_)();
+  std::mutex mutex_;
+  std::shared_ptr<const Compiler> compiler_;
+};
+
+CompilerResult open_nvrtc() {
+  static Slot* const slot = new Slot(make_nvrtc_compiler);
+  return slot->get();
+}
+
+CompilerResult open_llvm() {
+  static Slot* const slot = new Slot(make_llvm_compiler);
+  return slot->get();
+}
+
+CompilerReport report(const std::string& name, const CompilerResult& opened) {
+  CompilerReport report;
+  report.name = name;
+  report.found = opened.ok();
+  if (opened.ok()) {
+    report.version = (*opened)->version();
+    report.path = (*opened)->path();
+  } else {
+    report.error = opened.status().message();
+  }
+  return report;
+}
+
+}  // namespace
+
+const char* image_kind_name(ImageKind kind) {
+  switch (kind) {
+    case ImageKind::kPtx:
+      return "ptx";
+    case ImageKind::kCubin:
+      return "cubin";
+  }
+  return "unknown";
+}
+
+Result<CompilerChoice> parse_compiler_choice(const std::string& name) {
+  if (name == "auto") return CompilerChoice::kAuto;
+  if (name == "nvrtc") return CompilerChoice::kNvrtc;
+  if (name == "llvm") return CompilerChoice::kLlvm;
+  return invalid_argument(fmt::format("compiler = {}: allowed are auto, nvrtc, llvm", name));
+}
+
+Result<std::shared_ptr<const Compiler>> open_compiler(CompilerChoice choice) {
+  if (choice == CompilerChoice::kLlvm) return open_llvm();
+  CompilerResult nvrtc = open_nvrtc();
+  if (nvrtc.ok() || choice == CompilerChoice::kNvrtc) return nvrtc;
+  CompilerResult llvm = open_llvm();
+  if (llvm.ok()) return llvm;
+  return missing(
+      fmt::format("no compiler. {}\n{}", nvrtc.status().message(), llvm.status().message()));
+}
+
+std::vector<CompilerReport> list_compilers() {
+  return {report("nvrtc", open_nvrtc()), report("llvm", open_llvm())};
+}
+
+}  // namespace lssar

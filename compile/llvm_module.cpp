@@ -1,0 +1,273 @@
+// The LLVM compiler library, liblssar_llvm.so: clang 19's CUDA front end and LLVM's NVPTX back end
+// behind the C interface of llvm_abi.h. The one part of lssar that links LLVM.
+//
+// Nothing touches the disk: the source and the prelude are the only files there are, and the PTX
+// goes to memory. Threads: every compile has its own context and runs in a thread of its own, for
+// clang wants a stack larger than a caller's thread may have.
+#include <pthread.h>
+
+#include <csetjmp>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <clang/Basic/Diagnostic.h>
+#include <clang/Basic/DiagnosticOptions.h>
+#include <clang/Basic/TargetInfo.h>
+#include <clang/Basic/Version.h>
+#include <clang/CodeGen/BackendUtil.h>
+#include <clang/CodeGen/CodeGenAction.h>
+#include <clang/Frontend/CompilerInstance.h>
+#include <clang/Frontend/CompilerInvocation.h>
+#include <clang/Frontend/TextDiagnosticPrinter.h>
+#include <llvm/ADT/SmallString.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/ErrorHandling.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/VirtualFileSystem.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include "compile/llvm_abi.h"
+#include "compile/llvm_parameters.h"
+#include "compile/llvm_prelude.h"
+
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+namespace {
+
+constexpr size_t kStackBytes = 64u << 20;  // address space; pages are taken as they are used
+constexpr char kPreludePath[] = "/lssar_prelude.h";
+
+struct Outcome {
+  int32_t code = LSSAR_LLVM_FAILED;
+  std::string ptx;
+  std::string log;
+};
+
+// Where report_fatal_error of this thread returns to. LLVM would exit the process, which may be a
+// training job: leaving the compile by longjmp leaks its memory, and that is all it does.
+struct FatalErrorTarget {
+  std::jmp_buf jump;
+  char message[1024];
+};
+thread_local FatalErrorTarget* fatal_error_target = nullptr;
+
+void on_fatal_error(void* /*data*/, const char* reason, bool /*want_crash_report*/) {
+  FatalErrorTarget* target = fatal_error_target;
+  if (target == nullptr) return;  // not in a compile of ours: LLVM's own way
+  std::strncpy(target->message, reason, sizeof(target->message) - 1);
+  std::longjmp(target->jump, 1);
+}
+
+void initialize_once() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    llvm::install_fatal_error_handler(on_fatal_error, nullptr);
+  });
+}
+
+llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_files(const lssar_llvm_request& request,
+                                                           const std::string& path) {
+  auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+  // So that diagnostics show the file's name as it was given.
+  files->setCurrentWorkingDirectory("/");
+  files->addFile(path, 0,
+                 llvm::MemoryBuffer::getMemBufferCopy(
+                     llvm::StringRef(request.source, request.source_bytes), path));
+  files->addFile(kPreludePath, 0,
+                 llvm::MemoryBuffer::getMemBuffer(lssar::kLlvmPrelude, kPreludePath));
+  return files;
+}
+
+// What the back end says after clang's own handler is gone. LLVM's default would print errors and
+// exit the process.
+struct BackEndLog {
+  llvm::raw_ostream& log;
+  bool has_errors = false;
+
+  static void write(const llvm::DiagnosticInfo* info, void* self) {
+    BackEndLog& target = *static_cast<BackEndLog*>(self);
+    if (info->getSeverity() == llvm::DS_Remark) return;
+    const bool is_error = info->getSeverity() == llvm::DS_Error;
+    target.has_errors |= is_error;
+    target.log << (is_error ? "error: " : "note: ");
+    llvm::DiagnosticPrinterRawOStream printer(target.log);
+    info->print(printer);
+    target.log << "\n";
+  }
+};
+
+// The back end alone: the passes have run. False: refused.
+bool write_ptx(clang::CompilerInstance& clang, llvm::Module& module, llvm::raw_ostream& log,
+               llvm::SmallVectorImpl<char>& ptx) {
+  BackEndLog back_end_log = {log};
+  module.getContext().setDiagnosticHandlerCallBack(&BackEndLog::write, &back_end_log);
+  clang.getCodeGenOpts().DisableLLVMPasses = true;
+  clang::EmitBackendOutput(
+      clang.getDiagnostics(), clang.getHeaderSearchOpts(), clang.getCodeGenOpts(),
+      clang.getTargetOpts(), clang.getLangOpts(), clang.getTarget().getDataLayoutString(), &module,
+      clang::Backend_EmitAssembly, clang.getFileManager().getVirtualFileSystemPtr(),
+      std::make_unique<llvm::raw_svector_ostream>(ptx));
+  return !back_end_log.has_errors && !clang.getDiagnostics().hasErrorOccurred();
+}
+
+// Runs clang; everything it says goes to outcome->log.
+void run_clang(const lssar_llvm_request& request, Outcome* outcome) {
+  const std::string path = request.file_name;
+  std::vector<const char*> options(request.options, request.options + request.num_options);
+  options.insert(options.end(), {"-include", kPreludePath, path.c_str()});
+
+  llvm::raw_string_ostream log(outcome->log);
+  llvm::IntrusiveRefCntPtr<clang::DiagnosticOptions> diagnostic_options(
+      new clang::DiagnosticOptions);
+  clang::TextDiagnosticPrinter printer(log, diagnostic_options.get());
+
+  auto invocation = std::make_shared<clang::CompilerInvocation>();
+  clang::DiagnosticsEngine option_diagnostics(new clang::DiagnosticIDs, diagnostic_options,
+                                              &printer, /*ShouldOwnClient=*/false);
+  if (!clang::CompilerInvocation::CreateFromArgs(*invocation, options, option_diagnostics)) {
+    outcome->code = LSSAR_LLVM_REFUSED;
+    return;
+  }
+
+  llvm::SmallString<0> ptx;
+  clang::CompilerInstance clang;
+  clang.setInvocation(std::move(invocation));
+  clang.createDiagnostics(&printer, /*ShouldOwnClient=*/false);
+  clang.setVerboseOutputStream(log);
+  clang.createFileManager(make_files(request, path));
+  llvm::LLVMContext context;
+  clang::EmitLLVMOnlyAction action(&context);
+  bool done = clang.ExecuteAction(action) && !clang.getDiagnostics().hasErrorOccurred();
+  const std::unique_ptr<llvm::Module> module = action.takeModule();
+  if (done && module != nullptr) {
+    lssar::use_parameters_in_place(*module);
+    done = write_ptx(clang, *module, log, ptx);
+  }
+  outcome->code = done ? LSSAR_LLVM_DONE : LSSAR_LLVM_REFUSED;
+  if (done) outcome->ptx.assign(ptx.data(), ptx.size());
+}
+
+void run_guarded(const lssar_llvm_request& request, Outcome* outcome) {
+  static thread_local FatalErrorTarget target;
+  target.message[0] = '\0';
+  if (setjmp(target.jump) != 0) {
+    fatal_error_target = nullptr;
+    outcome->code = LSSAR_LLVM_FAILED;
+    outcome->log += "LLVM failed: ";
+    outcome->log += target.message;
+    return;
+  }
+  fatal_error_target = &target;
+  try {
+    run_clang(request, outcome);
+  } catch (const std::exception& e) {
+    outcome->code = LSSAR_LLVM_FAILED;
+    outcome->log += std::string("LLVM failed: ") + e.what();
+  }
+  fatal_error_target = nullptr;
+}
+
+struct Job {
+  const lssar_llvm_request* request;
+  Outcome* outcome;
+};
+
+void* run_job(void* argument) {
+  const Job* job = static_cast<const Job*>(argument);
+  run_guarded(*job->request, job->outcome);
+  return nullptr;
+}
+
+// NOTE: not llvm::thread, which ends the process where no thread can be made.
+void run_in_thread(const lssar_llvm_request& request, Outcome* outcome) {
+  Job job = {&request, outcome};
+  pthread_attr_t attributes;
+  pthread_t thread;
+  int error = pthread_attr_init(&attributes);
+  if (error == 0) {
+    error = pthread_attr_setstacksize(&attributes, kStackBytes);
+    if (error == 0) error = pthread_create(&thread, &attributes, run_job, &job);
+    pthread_attr_destroy(&attributes);
+  }
+  if (error == 0) {
+    pthread_join(thread, nullptr);
+  } else {
+    outcome->log = std::string("no thread for the compiler: ") + std::strerror(error);
+  }
+}
+
+// "19.1.7" of "Debian clang version 19.1.7 (3)": what runs, which may be another release than the
+// headers this was built with.
+std::string running_version() {
+  const std::string text = clang::getClangFullVersion();
+  const std::string marker = "version ";
+  const size_t at = text.find(marker);
+  if (at == std::string::npos) return CLANG_VERSION_STRING;
+  const size_t first = at + marker.size();
+  return text.substr(first, text.find(' ', first) - first);
+}
+
+// A copy on malloc's heap, with a NUL; null where there is no memory.
+char* copy_text(const std::string& text) {
+  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy != nullptr) std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+}  // namespace
+
+extern "C" {
+
+uint32_t lssar_llvm_abi_version() { return LSSAR_LLVM_ABI_VERSION; }
+
+const char* lssar_llvm_version() {
+  try {
+    static const std::string version = running_version();
+    return version.c_str();
+  } catch (const std::exception&) {
+    return CLANG_VERSION_STRING;
+  }
+}
+
+void lssar_llvm_compile(const lssar_llvm_request* request, lssar_llvm_result* result) {
+  *result = {};
+  result->outcome = LSSAR_LLVM_FAILED;
+  try {
+    initialize_once();
+    Outcome outcome;
+    run_in_thread(*request, &outcome);
+    result->ptx = copy_text(outcome.ptx);
+    result->log = copy_text(outcome.log);
+    if (result->ptx == nullptr || result->log == nullptr) return;
+    result->ptx_bytes = outcome.ptx.size();
+    result->log_bytes = outcome.log.size();
+    result->outcome = outcome.code;
+  } catch (const std::exception&) {
+    // Out of memory: the outcome is LSSAR_LLVM_FAILED, without a log.
+  }
+}
+
+void lssar_llvm_release(lssar_llvm_result* result) {
+  std::free(result->ptx);
+  std::free(result->log);
+  *result = {};
+}
+
+}  // extern "C"

@@ -1,0 +1,54 @@
+// A module and its functions on a GPU. Private to runtime/cuda.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "compile/compiler.h"
+#include "device/cuda_context.h"
+#include "device/device.h"
+
+namespace lssar {
+
+class CudaFunction final : public DeviceFunction {
+ public:
+  CudaFunction(CuFunction handle, KernelResources resources)
+      : handle_(handle), resources_(std::move(resources)) {}
+  KernelResources resources() const override { return resources_; }
+  CuFunction handle() const { return handle_; }
+  const std::string& entry() const { return resources_.entry; }
+
+ private:
+  const CuFunction handle_;
+  const KernelResources resources_;
+};
+
+class CudaModule final : public DeviceModule {
+ public:
+  // kDeviceError with the driver's log.
+  static Result<std::unique_ptr<DeviceModule>> load(std::shared_ptr<CudaContext> context,
+                                                    const Image& image);
+  ~CudaModule() override;
+  Result<const DeviceFunction*> function(const std::string& entry) const override;
+  Result<DevicePtr> variable(const std::string& name) const override;
+
+ private:
+  CudaModule(std::shared_ptr<CudaContext> context, CuModule handle, const Image& image);
+
+  Result<std::unique_ptr<CudaFunction>> find(const std::string& entry) const;
+
+  const std::shared_ptr<CudaContext> context_;
+  const CuModule handle_;
+  const std::string entries_;  // for messages
+  mutable std::mutex mutex_;   // guards what follows
+  mutable std::map<std::string, std::unique_ptr<CudaFunction>> functions_;
+};
+
+// The names of the kernels in an image, for messages: "a, b", or "unknown".
+std::string entries_of(const Image& image);
+
+}  // namespace lssar

@@ -1,0 +1,92 @@
+#include "device/tensor_map_codec.h"
+
+#include <cstddef>
+#include <cstring>
+
+namespace lssar::vdev {
+namespace {
+
+constexpr uint32_t kMagic = 0x564d544cu;  // "LTMV" in memory
+constexpr uint8_t kVersion = 1;
+
+// What lies in the 128 bytes. Sizes that are at least 1 are stored less 1, so that every value of
+// their bytes is legal.
+struct Layout {
+  uint32_t magic;
+  uint8_t version;
+  uint8_t type;
+  uint8_t rank;
+  uint8_t swizzle;
+  uint64_t global_address;
+  uint64_t global_strides[kMaxTensorRank - 1];
+  uint32_t global_dims[kMaxTensorRank];  // less 1
+  uint8_t box_dims[kMaxTensorRank];      // less 1
+  uint8_t element_strides[kMaxTensorRank];
+  uint8_t l2_promotion;
+  uint8_t fill;
+  uint64_t zeros[5];
+  uint64_t checksum;
+};
+static_assert(sizeof(Layout) == kTensorMapBytes);
+
+// Of all that stands before the checksum.
+uint64_t checksum_of(const Layout& layout) {
+  constexpr size_t kWords = offsetof(Layout, checksum) / sizeof(uint64_t);
+  uint64_t words[kWords];
+  std::memcpy(words, &layout, sizeof(words));
+  uint64_t sum = 0x243f6a8885a308d3u;
+  for (const uint64_t word : words) {
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
+    sum ^= sum >> 29;
+  }
+  return sum;
+}
+
+}  // namespace
+
+TensorMap encode_tensor_map(const TensorMapRequest& r) {
+  Layout layout = {};
+  layout.magic = kMagic;
+  layout.version = kVersion;
+  layout.type = static_cast<uint8_t>(r.type);
+  layout.rank = static_cast<uint8_t>(r.rank);
+  layout.swizzle = static_cast<uint8_t>(r.swizzle);
+  layout.global_address = r.global_address;
+  for (uint32_t i = 0; i < r.rank; ++i) {
+    layout.global_dims[i] = static_cast<uint32_t>(r.global_dims[i] - 1);
+    layout.box_dims[i] = static_cast<uint8_t>(r.box_dims[i] - 1);
+    layout.element_strides[i] = static_cast<uint8_t>(r.element_strides[i]);
+    if (i > 0) layout.global_strides[i - 1] = r.global_strides[i - 1];
+  }
+  layout.l2_promotion = static_cast<uint8_t>(r.l2_promotion);
+  layout.fill = static_cast<uint8_t>(r.fill);
+  layout.checksum = checksum_of(layout);
+  TensorMap map;
+  std::memcpy(map.bytes, &layout, sizeof(layout));
+  return map;
+}
+
+bool decode_tensor_map(const uint8_t* bytes, TensorMapRequest& r) {
+  Layout layout;
+  std::memcpy(&layout, bytes, sizeof(layout));
+  if (layout.magic != kMagic || layout.version != kVersion) return false;
+  if (layout.checksum != checksum_of(layout)) return false;
+  if (layout.rank < 1 || layout.rank > kMaxTensorRank) return false;
+  r = {};
+  r.type = static_cast<TensorDataType>(layout.type);
+  r.rank = layout.rank;
+  r.swizzle = static_cast<TensorSwizzle>(layout.swizzle);
+  r.global_address = layout.global_address;
+  for (uint32_t i = 0; i < r.rank; ++i) {
+    r.global_dims[i] = uint64_t{layout.global_dims[i]} + 1;
+    r.box_dims[i] = uint32_t{layout.box_dims[i]} + 1;
+    r.element_strides[i] = layout.element_strides[i];
+    if (i > 0) r.global_strides[i - 1] = layout.global_strides[i - 1];
+  }
+  r.l2_promotion = static_cast<TensorL2Promotion>(layout.l2_promotion);
+  r.fill = static_cast<TensorFill>(layout.fill);
+  // A kernel could have written bytes with a right checksum.
+  return validate_tensor_map(r).ok();
+}
+
+}  // namespace lssar::vdev

@@ -1,0 +1,256 @@
+#include "reference/random_inputs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/json_fields.h"
+#include "reference/numerics.h"
+
+namespace lssar {
+
+namespace {
+
+constexpr EnumName<InputKind> kInputKindNames[] = {
+    {InputKind::kGauss, "gauss"},         {InputKind::kPeaky, "peaky"},
+    {InputKind::kClustered, "clustered"}, {InputKind::kOpposed, "opposed"},
+    {InputKind::kTies, "ties"},           {InputKind::kNearTies, "near_ties"},
+    {InputKind::kZeros, "zeros"},         {InputKind::kHuge, "huge"},
+    {InputKind::kLocal, "local"},         {InputKind::kShifted, "shifted"}};
+
+constexpr float kPeakyLength = 3.0f;
+constexpr float kPeakyNoise = 0.1f;
+constexpr int kClusters = 5;
+constexpr float kClusterNoise = 0.2f;
+constexpr float kOpposedNoise = 0.25f;
+constexpr float kNearTieShare = 0.0625f;
+constexpr int64_t kZeroEvery = 3;
+constexpr float kHugeScale = 1e4f;
+constexpr int64_t kRunLength = 64;
+constexpr float kLocalNoise = 0.5f;
+constexpr int64_t kShiftedRun = 32;  // rows at one level, so that whole warps are
+// Scores of a shifted row in bits: from its level up to the level / its least share.
+constexpr double kShiftedLevels[] = {3.03, 10.05};
+constexpr double kLeastShares[] = {0.88, 0.965};
+constexpr double kShiftedPart = 0.7;
+
+// splitmix64: a counter, mixed.
+class Random {
+ public:
+  Random(uint64_t seed, uint64_t stream) : state_(mix(seed) ^ mix(~stream)) {}
+
+  uint64_t next() { return mix(state_ += 0x9E3779B97F4A7C15u); }
+  int64_t below(int64_t bound) {
+    return static_cast<int64_t>(next() % static_cast<uint64_t>(bound));
+  }
+
+  // The sum of 12 uniform numbers of 16 bits, less its mean: standard deviation 1, within +-6. In
+  // whole numbers up to the last step: logarithms and cosines differ between C libraries.
+  float gauss() {
+    int64_t sum = 0;
+    for (int word = 0; word < 3; ++word) {
+      const uint64_t bits = next();
+      for (int shift = 0; shift < 64; shift += 16) sum += (bits >> shift) & 0xFFFF;
+    }
+    return static_cast<float>(sum - 6 * 0xFFFF) * 0x1p-16f;
+  }
+
+ private:
+  static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+  }
+
+  uint64_t state_;
+};
+
+// What the streams of a seed are for. Values are part of "the same numbers everywhere".
+enum Stream : uint64_t {
+  kStreamQ = 1,
+  kStreamK,
+  kStreamV,
+  kStreamGradO,
+  kStreamCentres,
+  kStreamPick
+};
+
+// Rows of one tensor, all heads and batches.
+struct Rows {
+  std::vector<float> values;
+  int64_t count = 0, dim = 0;
+
+  float* row(int64_t i) { return values.data() + i * dim; }
+  const float* row(int64_t i) const { return values.data() + i * dim; }
+};
+
+Rows gauss_rows(uint64_t seed, Stream stream, int64_t count, int64_t dim) {
+  Rows rows{std::vector<float>(count * dim), count, dim};
+  Random random(seed, stream);
+  for (float& value : rows.values) value = random.gauss();
+  return rows;
+}
+
+// row = sign * centre + noise * row, with the centre of each row picked at random.
+void pull_to_centres(Rows& rows, const Rows& centres, float sign, float noise, Random& random) {
+  for (int64_t i = 0; i < rows.count; ++i) {
+    const float* centre = centres.row(random.below(centres.count));
+    for (int64_t c = 0; c < rows.dim; ++c) {
+      rows.row(i)[c] = sign * centre[c] + noise * rows.row(i)[c];
+    }
+  }
+}
+
+void zero_some(Rows& rows) {
+  for (int64_t i = 0; i < rows.count; i += kZeroEvery) {
+    for (int64_t c = 0; c < rows.dim; ++c) rows.row(i)[c] = 0;
+  }
+}
+
+// Keys in the first half of the dimensions, queries almost in the second: every score is near 0,
+// though keys differ as much as ever.
+void turn_apart(Rows& q, Rows& k) {
+  const int64_t half = k.dim / 2;
+  for (int64_t i = 0; i < k.count; ++i)
+    for (int64_t c = half; c < k.dim; ++c) k.row(i)[c] = 0;
+  for (int64_t i = 0; i < q.count; ++i)
+    for (int64_t c = 0; c < half; ++c) q.row(i)[c] *= kNearTieShare;
+}
+
+// Position j of every head at centre j / kRunLength.
+void follow_runs(Rows& rows, const Rows& centres, int64_t length) {
+  for (int64_t i = 0; i < rows.count; ++i) {
+    const float* centre = centres.row(i % length / kRunLength);
+    for (int64_t c = 0; c < rows.dim; ++c)
+      rows.row(i)[c] = centre[c] + kLocalNoise * rows.row(i)[c];
+  }
+}
+
+// log(x) for x > 0, by additions and multiplications: C libraries differ.
+double natural_log(double x) {
+  constexpr double kLn2 = 0.69314718055994530942;
+  int exponent = 0;
+  const double y = std::frexp(x, &exponent);
+  const double z = (y - 1) / (y + 1);
+  double power = z, sum = 0;
+  for (int n = 1; n < 60; n += 2, power *= z * z) sum += power / n;
+  return 2 * sum + exponent * kLn2;
+}
+
+// The row's dimensions from `first` on, with that length; the others 0.
+void keep_from(float* row, int64_t dim, int64_t first, double length) {
+  double square = 0;
+  for (int64_t c = first; c < dim; ++c) square += double{row[c]} * row[c];
+  const double factor = square > 0 ? length / std::sqrt(square) : 0;
+  for (int64_t c = 0; c < dim; ++c) row[c] = c < first ? 0 : static_cast<float>(row[c] * factor);
+}
+
+// Keys are unit vectors whose parts along two axes differ a little from key to key. A query is its
+// row's share of one of the axes, and what makes it a unit vector of a dimension that keys lack.
+void shift_scores(Rows& q, Rows& k, const Problem& problem, const Sizes& sizes) {
+  constexpr int kLevels = 2;
+  if (q.dim <= kLevels + 1) return;
+  Random draw(static_cast<uint64_t>(k.count), kStreamPick);
+  for (int64_t j = 0; j < k.count; ++j) {
+    double parts[kLevels], square = 0;
+    for (int axis = 0; axis < kLevels; ++axis) {
+      const double place = static_cast<double>(draw.below(1024)) / 1024;
+      parts[axis] = kShiftedPart * (kLeastShares[axis] + (1 - kLeastShares[axis]) * place);
+      square += parts[axis] * parts[axis];
+    }
+    keep_from(k.row(j), k.dim, kLevels + 1, std::sqrt(1 - square));
+    for (int axis = 0; axis < kLevels; ++axis) k.row(j)[axis] = static_cast<float>(parts[axis]);
+  }
+  for (int64_t i = 0; i < q.count; ++i) {
+    const int64_t row = i % sizes.seq_q;
+    const int64_t hidden = problem.causal ? sizes.seq_q - 1 - row : 0;
+    const double visible = static_cast<double>(std::max<int64_t>(sizes.seq_k - hidden, 2));
+    const int axis = static_cast<int>(row / kShiftedRun % kLevels);
+    const double bits = natural_log(q.dim) * natural_log(visible) / natural_log(2);
+    const double share =
+        std::min(kShiftedLevels[axis] / (bits * kShiftedPart * kLeastShares[axis]), 1.0);
+    keep_from(q.row(i), q.dim, q.dim, 0);
+    q.row(i)[axis] = static_cast<float>(share);
+    q.row(i)[kLevels] = static_cast<float>(std::sqrt(1 - share * share));
+  }
+}
+
+void scale(Rows& rows, float factor) {
+  for (float& value : rows.values) value *= factor;
+}
+
+// Every query at a key of its own batch and kv head.
+void point_at_keys(Rows& q, const Rows& k, const Sizes& sizes, Random& random) {
+  if (k.count == 0) return;
+  const int64_t group = sizes.heads / sizes.kv_heads;
+  for (int64_t i = 0; i < q.count; ++i) {
+    const int64_t kv_head = i / sizes.seq_q / group;  // counted over the batches too
+    const float* key = k.row(kv_head * sizes.seq_k + random.below(sizes.seq_k));
+    for (int64_t c = 0; c < q.dim; ++c) {
+      q.row(i)[c] = kPeakyLength * (key[c] + kPeakyNoise * q.row(i)[c]);
+    }
+  }
+}
+
+void shape_rows(InputKind kind, const Problem& problem, const Sizes& sizes, uint64_t seed, Rows& q,
+                Rows& k) {
+  const int64_t runs = std::max(sizes.seq_q, sizes.seq_k) / kRunLength + 1;
+  const int64_t count = kind == InputKind::kClustered ? kClusters
+                        : kind == InputKind::kLocal   ? runs
+                                                      : 1;
+  const Rows centres = gauss_rows(seed, kStreamCentres, count, q.dim);
+  Random pick_q(seed, kStreamPick), pick_k(seed, kStreamPick + 1);
+  switch (kind) {
+    case InputKind::kGauss:
+      return;
+    case InputKind::kPeaky:
+      return point_at_keys(q, k, sizes, pick_q);
+    case InputKind::kClustered:
+      pull_to_centres(q, centres, 1, kClusterNoise, pick_q);
+      return pull_to_centres(k, centres, 1, kClusterNoise, pick_k);
+    case InputKind::kOpposed:
+      pull_to_centres(q, centres, 1, kOpposedNoise, pick_q);
+      return pull_to_centres(k, centres, -1, kOpposedNoise, pick_k);
+    case InputKind::kTies:
+      return pull_to_centres(k, centres, 1, 0, pick_k);
+    case InputKind::kNearTies:
+      return turn_apart(q, k);
+    case InputKind::kZeros:
+      zero_some(q);
+      return zero_some(k);
+    case InputKind::kHuge:
+      scale(q, kHugeScale);
+      return scale(k, kHugeScale);
+    case InputKind::kLocal:
+      follow_runs(q, centres, sizes.seq_q);
+      return follow_runs(k, centres, sizes.seq_k);
+    case InputKind::kShifted:
+      return shift_scores(q, k, problem, sizes);
+  }
+}
+
+}  // namespace
+
+const char* input_kind_name(InputKind kind) { return enum_name(kInputKindNames, kind); }
+
+Result<InputKind> parse_input_kind(const std::string& name) {
+  return parse_enum(kInputKindNames, "data", name);
+}
+
+RandomInputs random_inputs(const Problem& problem, const Sizes& sizes, InputKind kind,
+                           uint64_t seed) {
+  const int64_t queries = sizes.batch * sizes.heads * sizes.seq_q;
+  const int64_t keys = sizes.batch * sizes.kv_heads * sizes.seq_k;
+  Rows q = gauss_rows(seed, kStreamQ, queries, problem.head_dim);
+  Rows k = gauss_rows(seed, kStreamK, keys, problem.head_dim);
+  Rows v = gauss_rows(seed, kStreamV, keys, problem.head_dim_v);
+  Rows grad_o = gauss_rows(seed, kStreamGradO, queries, problem.head_dim_v);
+  shape_rows(kind, problem, sizes, seed, q, k);
+  for (Rows* rows : {&q, &k, &v, &grad_o}) round_all(problem.dtype, rows->values);
+  return {std::move(q.values), std::move(k.values), std::move(v.values), std::move(grad_o.values)};
+}
+
+std::vector<float> random_gauss(uint64_t seed, size_t count) {
+  return gauss_rows(seed, kStreamQ, static_cast<int64_t>(count), 1).values;
+}
+
+}  // namespace lssar

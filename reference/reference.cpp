@@ -1,0 +1,265 @@
+#include "reference/reference.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "reference/reference_rounded.h"
+#include "reference/reference_row.h"
+
+namespace lssar {
+
+using reference::RoundedGroup;
+using reference::Row;
+using reference::Terms;
+using reference::UnitRows;
+
+namespace {
+
+// y += a x
+void add_scaled(double* y, double a, const double* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] += a * x[i];
+}
+
+// Keys that query i sees.
+int64_t seen_keys(const Problem& problem, const Sizes& sizes, int64_t i) {
+  if (!problem.causal) return sizes.seq_k;
+  return std::clamp<int64_t>(i + 1 + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
+}
+
+// Squared norms for the error rule.
+struct ErrorSquares {
+  double floor_dq = 0, floor_dk = 0;
+  reference::LossSquares lost;
+};
+
+// One (batch, kv head) and the query heads that read it. Output pointers are null where there is
+// nothing to compute.
+struct Group {
+  const Problem& problem;
+  const Sizes& sizes;
+  const double *q, *k, *v, *grad_o;
+  double *o, *dq, *dk, *dv;
+  int64_t query_heads;
+  std::atomic<int64_t>* scores_done;
+};
+
+// Forward and backward of one row: writes o and dq_hat, adds to dk_hat and dv.
+void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_t head, int64_t i,
+                std::vector<double>& dk_hat, std::vector<double>& absolute_dk_hat,
+                RoundedGroup& rounded, ErrorSquares& errors) {
+  const int64_t d = q.dim, dv = group.problem.head_dim_v;
+  const int64_t query = head * group.sizes.seq_q + i;
+  const Row row = reference::forward_row(group.problem, group.sizes, q, k, i);
+  if (!row.has_output) return;
+  double* o = group.o + query * dv;
+  for (int64_t j = 0; j < row.length; ++j) add_scaled(o, row.weight[j], group.v + j * dv, dv);
+  if (group.grad_o == nullptr) return rounded.add_row({row, i, o, nullptr, nullptr, {}}, q);
+
+  const double* g = group.grad_o + query * dv;
+  const double delta = reference::dot(g, o, dv);
+  std::vector<double> value_dot(row.length);  // D
+  for (int64_t j = 0; j < row.length; ++j) {
+    value_dot[j] = reference::dot(g, group.v + j * dv, dv);
+    add_scaled(group.dv + j * dv, row.weight[j], g, dv);
+  }
+  double* dq = group.dq + query * d;
+  reference::add_unit_gradients(
+      reference::score_gradient(group.problem, row, value_dot, delta, Terms::kSigned), q, k, i,
+      Terms::kSigned, dq, dk_hat);
+  reference::through_norm(q, i, dq);
+  rounded.add_row({row, i, o, g, dq, value_dot}, q);
+
+  std::vector<double> absolute_dq(d);
+  reference::add_unit_gradients(
+      reference::score_gradient(group.problem, row, value_dot, delta, Terms::kAbsolute), q, k, i,
+      Terms::kAbsolute, absolute_dq.data(), absolute_dk_hat);
+  errors.floor_dq += reference::absolute_through_norm(q, i, absolute_dq.data());
+}
+
+ErrorSquares attend_group(const Group& group) {
+  const int64_t d = group.problem.head_dim, seq_q = group.sizes.seq_q, seq_k = group.sizes.seq_k;
+  const bool backward = group.grad_o != nullptr;
+  const UnitRows k = reference::unit_rows(group.k, seq_k, d);
+  std::vector<double> dk_hat(backward ? seq_k * d : 0);
+  RoundedGroup rounded(group.problem, k, group.v, backward);
+  ErrorSquares errors;
+  for (int64_t head = 0; head < group.query_heads; ++head) {
+    const UnitRows q = reference::unit_rows(group.q + head * seq_q * d, seq_q, d);
+    std::vector<double> absolute_dk_hat(dk_hat.size());
+    for (int64_t i = 0; i < seq_q; ++i) {
+      attend_row(group, q, k, head, i, dk_hat, absolute_dk_hat, rounded, errors);
+      if (group.scores_done != nullptr)
+        *group.scores_done += seen_keys(group.problem, group.sizes, i);
+    }
+    for (int64_t j = 0; backward && j < seq_k; ++j) {
+      errors.floor_dk += reference::absolute_through_norm(k, j, absolute_dk_hat.data() + j * d);
+    }
+  }
+  for (int64_t j = 0; backward && j < seq_k; ++j)
+    reference::through_norm(k, j, dk_hat.data() + j * d);
+  if (backward) std::copy(dk_hat.begin(), dk_hat.end(), group.dk);
+  errors.lost = rounded.finish(group.dk, group.dv);
+  return errors;
+}
+
+Group make_group(const Problem& problem, const Sizes& sizes, const ReferenceInputs& inputs,
+                 ReferenceOutputs& outputs, int64_t index, std::atomic<int64_t>* scores_done) {
+  const int64_t query_heads = sizes.heads / sizes.kv_heads;
+  const int64_t queries = index * query_heads * sizes.seq_q;
+  const int64_t keys = index * sizes.seq_k;
+  const int64_t d = problem.head_dim, dv = problem.head_dim_v;
+  const bool backward = !inputs.grad_o.empty();
+  return {problem,
+          sizes,
+          inputs.q.data() + queries * d,
+          inputs.k.data() + keys * d,
+          inputs.v.data() + keys * dv,
+          backward ? inputs.grad_o.data() + queries * dv : nullptr,
+          outputs.o.data() + queries * dv,
+          backward ? outputs.dq.data() + queries * d : nullptr,
+          backward ? outputs.dk.data() + keys * d : nullptr,
+          backward ? outputs.dv.data() + keys * dv : nullptr,
+          query_heads,
+          scores_done};
+}
+
+Status check_size(const char* field, int64_t value, int64_t least, int64_t fixed) {
+  if (value < least) {
+    return invalid_argument(
+        fmt::format("sizes.{} = {}: allowed are whole numbers from {}", field, value, least));
+  }
+  if (fixed != 0 && value != fixed) {
+    return invalid_argument(
+        fmt::format("sizes.{} = {}: the problem fixes {}", field, value, fixed));
+  }
+  return {};
+}
+
+Status check_tensor(const char* name, size_t elements, int64_t batch, int64_t heads, int64_t rows,
+                    int64_t dim) {
+  int64_t expected = 0;
+  const bool overflow = __builtin_mul_overflow(batch, heads, &expected) ||
+                        __builtin_mul_overflow(expected, rows, &expected) ||
+                        __builtin_mul_overflow(expected, dim, &expected);
+  if (overflow || elements != static_cast<size_t>(expected)) {
+    return invalid_argument(fmt::format("{} has {} elements: allowed are {} x {} x {} x {}", name,
+                                        elements, batch, heads, rows, dim));
+  }
+  return {};
+}
+
+Status check_inputs(const Problem& problem, const Sizes& s, const ReferenceInputs& inputs) {
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  LSSAR_RETURN_IF_ERROR(check_size("batch", s.batch, 0, 0));
+  LSSAR_RETURN_IF_ERROR(check_size("heads", s.heads, 1, 0));
+  LSSAR_RETURN_IF_ERROR(check_size("kv_heads", s.kv_heads, 1, 0));
+  LSSAR_RETURN_IF_ERROR(check_size("seq_q", s.seq_q, 0, problem.seq_q));
+  LSSAR_RETURN_IF_ERROR(check_size("seq_k", s.seq_k, 0, problem.seq_k));
+  if (s.heads % s.kv_heads != 0) {
+    return invalid_argument(fmt::format("sizes.kv_heads = {}: allowed are divisors of heads = {}",
+                                        s.kv_heads, s.heads));
+  }
+  const int64_t d = problem.head_dim, dv = problem.head_dim_v;
+  LSSAR_RETURN_IF_ERROR(check_tensor("q", inputs.q.size(), s.batch, s.heads, s.seq_q, d));
+  LSSAR_RETURN_IF_ERROR(check_tensor("k", inputs.k.size(), s.batch, s.kv_heads, s.seq_k, d));
+  LSSAR_RETURN_IF_ERROR(check_tensor("v", inputs.v.size(), s.batch, s.kv_heads, s.seq_k, dv));
+  if (inputs.grad_o.empty()) return {};
+  return check_tensor("grad_o", inputs.grad_o.size(), s.batch, s.heads, s.seq_q, dv);
+}
+
+// Calls work(0) ... work(count - 1), each once, on as many threads as there are cores.
+// kOutOfMemory where an allocation failed.
+template <typename Work>
+Status parallel_for(int64_t count, const Work& work) {
+  std::atomic<int64_t> next{0};
+  std::atomic<bool> out_of_room{false};
+  const auto run = [&] {
+    try {
+      for (int64_t i = next++; i < count; i = next++) work(i);
+    } catch (const std::bad_alloc&) {
+      out_of_room = true;
+    }
+  };
+  {
+    const int64_t cores = std::max<int64_t>(std::thread::hardware_concurrency(), 1);
+    std::vector<std::jthread> threads;
+    try {
+      for (int64_t t = 1; t < std::min(cores, count); ++t) threads.emplace_back(run);
+    } catch (const std::system_error&) {
+      // No more threads to be had: those there are, and this one, do the work.
+    }
+    run();
+  }
+  return out_of_room ? out_of_memory("reference: no memory for a row of scores") : Status();
+}
+
+// No queries make an empty grad_o, which then does not say which pass is meant.
+bool wants_gradients(const Problem& problem, const Sizes& sizes, const ReferenceInputs& inputs) {
+  if (!inputs.grad_o.empty()) return true;
+  return problem.pass == Pass::kBackward && sizes.batch * sizes.seq_q == 0;
+}
+
+ReferenceOutputs zero_outputs(const Problem& problem, const Sizes& sizes,
+                              const ReferenceInputs& inputs) {
+  ReferenceOutputs outputs;
+  outputs.o.resize(sizes.batch * sizes.heads * sizes.seq_q * problem.head_dim_v);
+  if (wants_gradients(problem, sizes, inputs)) {
+    outputs.dq.resize(inputs.q.size());
+    outputs.dk.resize(inputs.k.size());
+    outputs.dv.resize(inputs.v.size());
+  }
+  return outputs;
+}
+
+Result<ReferenceOutputs> attend(const Problem& problem, const Sizes& sizes,
+                                const ReferenceInputs& inputs, std::atomic<int64_t>* scores_done) {
+  ReferenceOutputs outputs = zero_outputs(problem, sizes, inputs);
+  std::vector<ErrorSquares> errors(sizes.batch * sizes.kv_heads);
+  LSSAR_RETURN_IF_ERROR(parallel_for(errors.size(), [&](int64_t index) {
+    errors[index] = attend_group(make_group(problem, sizes, inputs, outputs, index, scores_done));
+  }));
+  ErrorSquares total;
+  for (const ErrorSquares& part : errors) {
+    total.floor_dq += part.floor_dq;
+    total.floor_dk += part.floor_dk;
+    total.lost.o += part.lost.o;
+    total.lost.dq += part.lost.dq;
+    total.lost.dk += part.lost.dk;
+    total.lost.dv += part.lost.dv;
+  }
+  outputs.floor_norm_dq = std::sqrt(total.floor_dq);
+  outputs.floor_norm_dk = std::sqrt(total.floor_dk);
+  outputs.ideal_error_o = std::sqrt(total.lost.o);
+  outputs.ideal_error_dq = std::sqrt(total.lost.dq);
+  outputs.ideal_error_dk = std::sqrt(total.lost.dk);
+  outputs.ideal_error_dv = std::sqrt(total.lost.dv);
+  return outputs;
+}
+
+}  // namespace
+
+Result<ReferenceOutputs> reference_attention(const Problem& problem, const Sizes& sizes,
+                                             const ReferenceInputs& inputs,
+                                             std::atomic<int64_t>* scores_done) {
+  LSSAR_RETURN_IF_ERROR(check_inputs(problem, sizes, inputs));
+  try {
+    return attend(problem, sizes, inputs, scores_done);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("reference: no memory for the outputs");
+  }
+}
+
+int64_t reference_scores(const Problem& problem, const Sizes& sizes) {
+  int64_t of_head = 0;
+  for (int64_t i = 0; i < sizes.seq_q; ++i) of_head += seen_keys(problem, sizes, i);
+  return sizes.batch * sizes.heads * of_head;
+}
+
+}  // namespace lssar

@@ -1,0 +1,70 @@
+// One row of the reference: the definition of docs/math.md from a row's scores to its weights, and
+// the gradients back to its scores and through the norms. Only reference.cpp uses it; no state.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codegen/problem.h"
+#include "codegen/sizes.h"
+
+namespace lssar::reference {
+
+// The rows of one head of q or k: directions (0 where there is none) and lengths.
+struct UnitRows {
+  std::vector<double> unit, norm;
+  int64_t dim = 0;
+
+  const double* row(int64_t i) const { return unit.data() + i * dim; }
+};
+
+UnitRows unit_rows(const double* x, int64_t rows, int64_t dim);
+
+// One row of the attention, from its scores to its weights.
+struct Row {
+  int64_t length = 0;                       // N_i
+  double scale = 0;                         // c_i
+  double sum = 0;                           // R_i
+  bool has_output = true;                   // false: N_i = 0, or a dead row
+  std::vector<double> score, prob, weight;  // S, P, M
+  std::vector<double> weight_slope;         // p U^(p-1) / Z
+};
+
+// Row i, up to its weights.
+Row forward_row(const Problem& problem, const Sizes& sizes, const UnitRows& q, const UnitRows& k,
+                int64_t i);
+
+inline constexpr double kDeadRow = 0x1p-16;  // largest U of a row whose scores count as all equal
+
+double softplus(double x);
+
+// b_i of a row with that many keys.
+double row_offset(const Problem& problem, int64_t length);
+
+// Signed: the gradient. Absolute: the sum of the magnitudes of its terms, what rounding errors of
+// the signed one are proportional to.
+enum class Terms { kSigned, kAbsolute };
+
+// dS of a row, times c: what both dq_hat and dk_hat sum. `d` is D_ij = g_i . v_j, `delta` is
+// g_i . o_i. REQUIRES: row.has_output.
+std::vector<double> score_gradient(const Problem& problem, const Row& row,
+                                   const std::vector<double>& d, double delta, Terms terms);
+
+// One of them, signed, from epsilon_i.
+double score_gradient_at(const Problem& problem, const Row& row, int64_t j, double d, double delta,
+                         double epsilon);
+
+// Adds one row's part of dq_hat and dk_hat.
+void add_unit_gradients(const std::vector<double>& score_grad, const UnitRows& q, const UnitRows& k,
+                        int64_t i, Terms terms, double* dq_hat, std::vector<double>& dk_hat);
+
+// dx = (dx_hat - x_hat (x_hat . dx_hat)) / |x|, in place; 0 where x has no direction.
+void through_norm(const UnitRows& x, int64_t i, double* gradient);
+
+// Squared norm of the absolute gradient behind the norm: the projection's two terms are at most
+// |dx_hat| each.
+double absolute_through_norm(const UnitRows& x, int64_t i, const double* gradient);
+
+double dot(const double* a, const double* b, int64_t n);
+
+}  // namespace lssar::reference

@@ -1,0 +1,228 @@
+// tools/gpu_check.sh against stand-ins for the programs of a bundle: what a GPU machine would run
+// once, and must not find broken there.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/command/command_runner.h"
+
+namespace lssar {
+namespace {
+
+constexpr char kGoodCommand[] = R"(#!/bin/sh
+case $1 in
+  doctor)
+    echo '  nvrtc     13.0.88  /usr/lib/libnvrtc.so.13'
+    echo '  cuda 0    NVIDIA H200, 132 SMs, driver 580.1' ;;
+  verify)
+    [ -z "$GPU_CHECK_TEST_LOG" ] || echo "$*" >>"$GPU_CHECK_TEST_LOG"
+    case "$*" in *"--data ties"*) echo 'lssar: device error: a "quoted" text' >&2; exit 4 ;; esac
+    echo 'lssar_forward: NVIDIA H200 for sm_90a, nvrtc 13.0.88 | compiled in 8 ms | ran in 0.5 ms'
+    echo 'o       (1, 1, 16, 64)     1.58e-03   3.00e-03   2.2e-02  [0, 0, 9, 4]  ok'
+    echo 'dq      (1, 1, 16, 64)     2.58e-03   5.00e-03   2.2e-02  [0, 0, 9, 4]  ok' ;;
+esac
+)";
+constexpr char kNoGpuCommand[] = R"(#!/bin/sh
+echo 'lssar: missing: no GPU: tried libcuda.so.1' >&2
+exit 3
+)";
+constexpr char kTestProgram[] = "#!/bin/sh\necho '[  PASSED  ] 12 tests.'\n";
+constexpr char kSkippingProgram[] =
+    "#!/bin/sh\necho '[  PASSED  ] 0 tests.'\necho '[  SKIPPED ] 3 tests, listed below:'\n";
+constexpr char kBenchProgram[] = R"(#!/bin/sh
+for word in "$@"; do
+  case $word in --benchmark_out=*) printf '{"benchmarks": [\n 1]}\n' >"${word#*=}" ;; esac
+done
+)";
+// --tool NAME --error-exitcode N COMMAND...
+constexpr char kSanitizer[] = "#!/bin/sh\nshift 4\nexec \"$@\"\n";
+
+class GpuCheck : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_.path("bundle/bin"));
+    std::filesystem::create_directories(folder_.path("path"));
+    std::filesystem::copy_file(std::string(LSSAR_SOURCE_FOLDER) + "/tools/gpu_check.sh",
+                               folder_.path("bundle/gpu_check.sh"));
+    folder_.write("bundle/COMMIT", "abc123\n");
+    folder_.write("bundle/tests.txt", "gpu numbers_test\nunit other_test\n");
+    program("bundle/bin/lssar", kGoodCommand);
+    program("bundle/bin/numbers_test", kTestProgram);
+    for (const char* name :
+         {"golden_test", "hopper_schedules_test", "epsilon_test", "packed_heads_test"})
+      program(std::string("bundle/bin/") + name, kTestProgram);
+    program("bundle/bin/kernel_bench", kBenchProgram);
+    program("path/compute-sanitizer", kSanitizer);
+  }
+
+  void program(const std::string& name, const std::string& text) {
+    const std::string path = folder_.write(name, text);
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+
+  // `parts`: all where it is empty.
+  int check(const std::string& parts = "") {
+    const std::string line = "PATH=" + folder_.path("path") +
+                             ":$PATH GPU_CHECK_TEST_LOG=" + folder_.path("calls") + " sh " +
+                             folder_.path("bundle/gpu_check.sh") + " " + output() + " " + parts +
+                             " >" + folder_.path("out") + " 2>" + folder_.path("err");
+    const int status = std::system(line.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  std::string first_line(const std::string& name) const {
+    std::ifstream file(folder_.path(name));
+    std::string line;
+    std::getline(file, line);
+    return line;
+  }
+
+  // The words of each call of `lssar verify`, once.
+  std::set<std::vector<std::string>> calls() const {
+    std::set<std::vector<std::string>> all;
+    std::ifstream file(folder_.path("calls"));
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      all.insert({std::istream_iterator<std::string>(words), {}});
+    }
+    return all;
+  }
+
+  std::string output() const { return folder_.path("result.json"); }
+  nlohmann::json result() const {
+    std::ifstream file(output());
+    return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  }
+
+  CommandRunner folder_;
+};
+
+TEST_F(GpuCheck, WritesOneFileOfEverything) {
+  EXPECT_EQ(check(), 1);  // the stand-in fails on one kind of data
+  const nlohmann::json json = result();
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["commit"], "abc123");
+  EXPECT_EQ(json["gpu"], "NVIDIA H200");
+  EXPECT_EQ(json["driver"], "580.1");
+  EXPECT_EQ(json["nvrtc"], "13.0.88");
+  EXPECT_EQ(json["target"], "sm_90a");
+  EXPECT_EQ(json["first"].size(), 11u);
+  EXPECT_EQ(json["tests"][0]["passed"], 12);
+  EXPECT_EQ(json["golden"].size(), 8u);      // shards
+  EXPECT_EQ(json["schedules"].size(), 24u);  // shards
+  EXPECT_EQ(json["sanitizer"].size(), 44u);  // four tools; four cases of each pass, three of one
+  EXPECT_EQ(json["verify"][0]["worst_relative_l2"], "2.58e-03");
+  EXPECT_EQ(json["benchmarks"][0]["figures"]["benchmarks"][0], 1);
+  // What failed: one kind of data, forward and backward.
+  int failed = 0;
+  for (const nlohmann::json& one : json["verify"]) {
+    if (one["result"] == "passed") continue;
+    ++failed;
+    EXPECT_EQ(one["log"], "lssar: device error: a \"quoted\" text");
+  }
+  EXPECT_EQ(failed, 2);
+  EXPECT_EQ(json["failures"], 2);
+}
+
+TEST_F(GpuCheck, OnHopperAsksFirstForTheFormsOfWgmmaThatNobodyElseHas) {
+  EXPECT_EQ(check("first"), 0);
+  const nlohmann::json first = result()["first"];
+  std::set<std::string> backwards;
+  for (const nlohmann::json& one : first) {
+    const std::string options = one["options"];
+    EXPECT_FALSE(one["checks"].get<std::string>().empty());
+    if (options.find("\"dq_mode\"") != std::string::npos) backwards.insert(options);
+  }
+  for (const std::string mode : {"atomic", "ordered"})
+    EXPECT_EQ(
+        backwards.count("--pass backward --head-dim 64 --schedule {\"dq_mode\":\"" + mode + "\"}"),
+        1u);
+  std::ifstream out(folder_.path("out"));
+  const std::string text(std::istreambuf_iterator<char>(out), {});
+  EXPECT_NE(text.find("passed: --pass forward --head-dim 32: right operand MN-major"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(GpuCheck, PartsThatAreNotWantedAreEmpty) {
+  EXPECT_EQ(check("tests golden"), 0);
+  const nlohmann::json json = result();
+  EXPECT_EQ(json["parts"], "tests golden");
+  EXPECT_EQ(json["golden"].size(), 8u);
+  for (const char* part : {"first", "schedules", "verify", "sanitizer", "benchmarks"})
+    EXPECT_TRUE(json[part].is_array() && json[part].empty()) << part;
+  EXPECT_EQ(check("golden else"), 2);
+  EXPECT_EQ(first_line("err"),
+            "gpu_check: part else: allowed are first tests golden schedules verify sanitizer "
+            "benchmarks");
+}
+
+TEST_F(GpuCheck, OnOtherGpusThereIsNothingOfHopper) {
+  std::string command = kGoodCommand;
+  command.replace(command.find("sm_90a"), 6, "sm_80");
+  program("bundle/bin/lssar", command);
+  EXPECT_EQ(check("first schedules"), 0);
+  EXPECT_EQ(result()["target"], "sm_80");
+  EXPECT_TRUE(result()["first"].empty());
+  EXPECT_TRUE(result()["schedules"].empty());
+  std::ifstream out(folder_.path("out"));
+  std::string line;
+  std::getline(out, line);
+  std::getline(out, line);
+  EXPECT_EQ(line, "gpu_check: first: nothing to do: it is for sm_90a, this GPU is sm_80");
+}
+
+// By the command itself, which finds no GPU only after it has understood its options; and what
+// makes the same kernels for a target takes the schedules.
+TEST_F(GpuCheck, ItsOptionsAreTheCommands) {
+  check("first verify sanitizer");
+  const auto all = calls();
+  EXPECT_GE(all.size(), 90u);
+  size_t num_schedules = 0;
+  for (const std::vector<std::string>& call : all) {
+    const CommandResult found = folder_.run(call, {"CUDA_VISIBLE_DEVICES="});
+    EXPECT_EQ(found.exit_code, 3) << testing::PrintToString(call) << found.err;
+    if (std::find(call.begin(), call.end(), "--schedule") == call.end()) continue;
+    std::vector<std::string> emit = call;
+    emit[0] = "emit";
+    emit.erase(std::remove(emit.begin(), emit.end(), "-q"), emit.end());
+    const auto device = std::find(emit.begin(), emit.end(), "--device");
+    emit.erase(device, device + 2);
+    for (const char* target : {"sm_80", "sm_90a"}) {
+      std::vector<std::string> arguments = emit;
+      arguments.insert(arguments.end(), {"--target", target});
+      const CommandResult made = folder_.run(arguments);
+      EXPECT_EQ(made.exit_code, 0) << testing::PrintToString(arguments) << made.err;
+    }
+    ++num_schedules;
+  }
+  EXPECT_GE(num_schedules, 10u);
+}
+
+TEST_F(GpuCheck, TestsThatOnlySkipHaveFailed) {
+  program("bundle/bin/numbers_test", kSkippingProgram);
+  EXPECT_EQ(check("tests"), 1);
+  EXPECT_EQ(result()["tests"][0]["result"], "failed");
+  EXPECT_EQ(result()["failures"], 1);
+}
+
+TEST_F(GpuCheck, WithoutAGpuSaysSoAndExitsWith3) {
+  program("bundle/bin/lssar", kNoGpuCommand);
+  EXPECT_EQ(check(), 3);
+  EXPECT_FALSE(std::filesystem::exists(output()));
+  EXPECT_EQ(first_line("err"), "gpu_check: missing: no GPU: tried libcuda.so.1");
+}
+
+}  // namespace
+}  // namespace lssar

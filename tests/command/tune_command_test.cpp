@@ -1,0 +1,90 @@
+// The command `lssar tune`: what it prints and keeps, and what it refuses.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/command/command_runner.h"
+
+namespace lssar {
+namespace {
+
+class TuneCommand : public testing::Test {
+ protected:
+  CommandResult tune(std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"tune",  "--device", "virtual", "--head-dim", "32",
+                                          "--seq", "96",       "--p",     "3"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return command_.run(arguments);
+  }
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(command_.path(name)) << text;
+  }
+  void expect_refused(const CommandResult& result, int exit_code, const std::string& text) {
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_NE(result.err.find(text), std::string::npos) << result.err;
+  }
+
+  CommandRunner command_;
+};
+
+TEST_F(TuneCommand, FindsKeepsAndKnowsNextTime) {
+  const std::string table = command_.path("tuning.jsonl");
+  const std::string json = command_.path("found.json");
+  const CommandResult first = tune({"--budget", "quick", "--table", table, "--json", json});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  for (const char* text : {"predicted, not measured", "Why the others fell", "not legal",
+                           "Their resources", "The default takes", "kept in "}) {
+    EXPECT_NE(first.out.find(text), std::string::npos) << text << first.out;
+  }
+  EXPECT_NE(first.err.find("blocks"), std::string::npos) << first.err;
+
+  std::stringstream text;
+  text << std::ifstream(json).rdbuf();
+  const nlohmann::json found = nlohmann::json::parse(text.str());
+  ASSERT_EQ(found.size(), 1u);
+  uint64_t rejected = 0;
+  for (const auto& [rule, count] : found[0]["rejected_by_rule"].items()) {
+    rejected += count.get<uint64_t>();
+  }
+  EXPECT_EQ(found[0]["combinations"].get<uint64_t>(),
+            found[0]["candidates"].size() + rejected + found[0]["duplicates"].get<uint64_t>());
+  EXPECT_EQ(found[0]["winner"]["evidence"], "predicted");
+
+  const CommandResult second = tune({"--budget", "quick", "--table", table, "-q"});
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(second.err, "");
+  EXPECT_NE(second.out.find("the table has the answer already"), std::string::npos) << second.out;
+}
+
+TEST_F(TuneCommand, ListsTheSpace) {
+  const CommandResult listed = tune({"--list"});
+  EXPECT_EQ(listed.exit_code, 0) << listed.err;
+  for (const char* text : {"algorithm", "block", "thread", "forward.block_cols"}) {
+    EXPECT_NE(listed.out.find(text), std::string::npos) << text << listed.out;
+  }
+}
+
+TEST_F(TuneCommand, RefusesWhatItDoesNotKnow) {
+  expect_refused(tune({"--budget", "huge"}), 2, "budget = \"huge\": allowed are");
+  expect_refused(command_.run({"tune", "--determinism", "maybe"}), 2, "determinism = \"maybe\"");
+  const std::string table = command_.path("tuning.jsonl");
+  expect_refused(tune({"--target", "sm_1", "--table", table}), 2, "sm_1");
+  // The environment of these tests has no tuning table.
+  expect_refused(tune({"--budget", "quick"}), 2, "--table: not given");
+  expect_refused(tune({"--problems", command_.path("none.json")}), 5, "none.json");
+  write("object.json", "{}");
+  expect_refused(tune({"--problems", command_.path("object.json")}), 2,
+                 "allowed is a JSON array of at least one problem");
+  write("bad.json", "[{\"head_dim\": 64}, {\"head_dim\": 7}]");
+  expect_refused(tune({"--problems", command_.path("bad.json")}), 2, "bad.json[1]: head_dim = 7");
+  std::filesystem::create_directory(command_.path("folder"));
+  expect_refused(tune({"--budget", "quick", "--table", command_.path("folder")}), 5, "folder");
+}
+
+}  // namespace
+}  // namespace lssar

@@ -1,0 +1,204 @@
+#include "tools/lssar/call/attention_run.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "reference/numerics.h"
+#include "runtime/capture.h"
+#include "runtime/replay.h"
+#include "tools/lssar/terminal/work_progress.h"
+
+namespace lssar::command {
+
+void log_prepared(const PreparedKernel& kernel, Engine& engine, bool schedule_given) {
+  if (!log_enabled(LogLevel::kInfo)) return;
+  log(LogLevel::kInfo,
+      "prepare: " + prepare_line(kernel, engine, schedule_given ? "given" : "built-in default"));
+}
+
+namespace {
+
+// A GPU's first launch pays for loading; the virtual device's runs are all alike, and slow.
+constexpr int kGpuRuns = 6;
+
+std::string packed(DType dtype, const std::vector<float>& values) {
+  const std::vector<std::byte> bytes = pack(dtype, values);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+class AttentionRun {
+ public:
+  AttentionRun(Engine& engine, const Problem& problem, const Sizes& sizes,
+               const ScheduleOptions& schedules, CallMemory& memory)
+      : engine_(engine),
+        device_(engine.shared_device()),
+        problem_(problem),
+        sizes_(sizes),
+        schedules_(schedules),
+        memory_(memory) {}
+
+  Status upload(const AttentionInputs& inputs) {
+    LSSAR_RETURN_IF_ERROR(
+        add_memory(problem_.pass == Pass::kBackward ? Pass::kForwardTrain : problem_.pass));
+    if (problem_.pass == Pass::kBackward) LSSAR_RETURN_IF_ERROR(add_memory(Pass::kBackward));
+    const auto upload_one = [&](const char* name, const std::vector<float>& values) {
+      return memory_.upload(name, packed(problem_.dtype, values));
+    };
+    LSSAR_RETURN_IF_ERROR(upload_one("q", inputs.q));
+    LSSAR_RETURN_IF_ERROR(upload_one("k", inputs.k));
+    LSSAR_RETURN_IF_ERROR(upload_one("v", inputs.v));
+    return memory_.has("grad_o") ? upload_one("grad_o", inputs.grad_o) : Status();
+  }
+
+  Result<std::shared_ptr<const PreparedKernel>> prepare(Pass pass) {
+    Problem problem = problem_;
+    problem.pass = pass;
+    LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> schedule,
+                           schedules_.schedule(problem, device_->info().target));
+    LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedKernel> kernel,
+                           engine_.prepare(problem, schedule));
+    log_prepared(*kernel, engine_, schedule.has_value());
+    return kernel;
+  }
+
+  Result<PassReport> run_pass(std::shared_ptr<const PreparedKernel> kernel, bool quiet) {
+    const Problem& problem = kernel->problem;
+    PassReport report;
+    report.kernel = kernel;
+    const WorkProgress progress(kernel->source.name, quiet, [this] {
+      const LaunchProgress now = device_->progress();
+      return WorkProgress::Now{static_cast<double>(now.done), static_cast<double>(now.blocks)};
+    });
+    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                           workspace_layout(problem, report.kernel->schedule, sizes_));
+    DeviceBuffer workspace;
+    LSSAR_ASSIGN_OR_RETURN(workspace, DeviceBuffer::allocate(device_, layout.total_bytes));
+    report.num_runs = device_->info().kind == "cuda" ? kGpuRuns : 1;
+    for (int i = 0; i < report.num_runs; ++i) {
+      LSSAR_RETURN_IF_ERROR(device_->timer_begin(nullptr));
+      LSSAR_RETURN_IF_ERROR(engine_.execute(*report.kernel, sizes_, memory_.tensors(),
+                                            {workspace.ptr(), workspace.bytes()}, nullptr));
+      LSSAR_RETURN_IF_ERROR(device_->synchronize(nullptr));
+      LSSAR_ASSIGN_OR_RETURN(const double ms, device_->timer_end_ms(nullptr));
+      report.run_ms = i == 0 ? ms : std::min(report.run_ms, ms);
+    }
+    return report;
+  }
+
+  Status download(AttentionOutputs* outputs) const {
+    const auto download_one = [&](const char* name, DType dtype, std::vector<float>* values) {
+      if (!memory_.has(name)) return Status();
+      LSSAR_ASSIGN_OR_RETURN(const std::string bytes, memory_.download(name));
+      *values = unpack(dtype, std::as_bytes(std::span(bytes)));
+      return Status();
+    };
+    LSSAR_RETURN_IF_ERROR(download_one("o", problem_.dtype, &outputs->o));
+    LSSAR_RETURN_IF_ERROR(download_one("saved_o", DType::kFp32, &outputs->saved_o));
+    LSSAR_RETURN_IF_ERROR(download_one("grad_q", problem_.dtype, &outputs->grad_q));
+    LSSAR_RETURN_IF_ERROR(download_one("grad_k", problem_.dtype, &outputs->grad_k));
+    return download_one("grad_v", problem_.dtype, &outputs->grad_v);
+  }
+
+ private:
+  Status add_memory(Pass pass) {
+    Problem problem = problem_;
+    problem.pass = pass;
+    // One schedule's text is for both passes of a training step: they save and read the same.
+    LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> schedule,
+                           schedules_.schedule(problem, device_->info().target));
+    LSSAR_ASSIGN_OR_RETURN(const Operands operands,
+                           call_operands(problem, schedule.value_or(Schedule{}), sizes_,
+                                         contiguous_layout(problem, sizes_)));
+    return memory_.add(operands);
+  }
+
+  Engine& engine_;
+  const std::shared_ptr<Device> device_;
+  const Problem problem_;
+  const Sizes sizes_;
+  const ScheduleOptions& schedules_;
+  CallMemory& memory_;
+};
+
+}  // namespace
+
+Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
+                                       const ScheduleOptions& schedules,
+                                       const AttentionInputs& inputs, bool quiet,
+                                       CallMemory& memory) {
+  if (is_of_range(problem.pass)) {
+    return invalid_argument(
+        fmt::format("pass = {}: its results are merged by a program, through the C API; allowed "
+                    "are forward, forward-train and backward",
+                    pass_name(problem.pass)));
+  }
+  if (engine.device().info().kind == "record") {
+    return invalid_argument(
+        "--device record: it notes calls and computes nothing, so there would be no results; "
+        "allowed are auto, cuda and virtual");
+  }
+  AttentionRun run(engine, problem, sizes, schedules, memory);
+  LSSAR_RETURN_IF_ERROR(run.upload(inputs));
+
+  std::vector<Pass> passes = {problem.pass};
+  if (problem.pass == Pass::kBackward) passes = {Pass::kForwardTrain, Pass::kBackward};
+  PreparedKernels kernels;
+  for (const Pass pass : passes) {
+    LSSAR_ASSIGN_OR_RETURN(auto kernel, run.prepare(pass));
+    kernels.push_back(std::move(kernel));
+  }
+  LSSAR_RETURN_IF_ERROR(check_overridden(kernels));
+  AttentionOutputs outputs;
+  for (const auto& kernel : kernels) {
+    LSSAR_ASSIGN_OR_RETURN(PassReport report, run.run_pass(kernel, quiet));
+    outputs.passes.push_back(std::move(report));
+  }
+  LSSAR_RETURN_IF_ERROR(run.download(&outputs));
+  return outputs;
+}
+
+Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
+                                       const ScheduleOptions& schedules,
+                                       const AttentionInputs& inputs, bool quiet) {
+  CallMemory memory(engine.shared_device());
+  return run_attention(engine, problem, sizes, schedules, inputs, quiet, memory);
+}
+
+PreparedKernels kernels_of(const std::vector<PassReport>& passes) {
+  PreparedKernels kernels;
+  for (const PassReport& pass : passes) kernels.push_back(pass.kernel);
+  return kernels;
+}
+
+nlohmann::json report_json(const std::vector<PassReport>& passes) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const PassReport& pass : passes) {
+    list.push_back({{"kernel", pass.kernel->source.name},
+                    {"key", pass.kernel->key},
+                    {"override", pass.kernel->override_path},
+                    {"image", image_origin_text(*pass.kernel)},
+                    {"run_ms", pass.run_ms},
+                    {"runs", pass.num_runs}});
+  }
+  return list;
+}
+
+void print_report(Engine& engine, const std::vector<PassReport>& passes) {
+  const DeviceInfo& device = engine.device().info();
+  const Result<std::shared_ptr<const Compiler>> compiler = engine.compiler();
+  const std::string compiler_name =
+      compiler.ok() ? (*compiler)->name() + " " + (*compiler)->version() : "no compiler";
+  for (const PassReport& pass : passes) {
+    const PreparedKernel& kernel = *pass.kernel;
+    fmt::print("{}: {} for {}, {} | {} | ran in {:.3f} ms{}\n", kernel.source.name, device.name,
+               device.target.name(), compiler_name, image_origin_text(kernel), pass.run_ms,
+               pass.num_runs > 1 ? fmt::format(" (least of {})", pass.num_runs) : "");
+  }
+}
+
+}  // namespace lssar::command

@@ -1,0 +1,64 @@
+// Runs a problem's pass on an engine's device, tensors in host memory in and out: what `lssar run`
+// and `lssar verify` share. A backward pass is preceded by its forward for training.
+//
+// Threads: every call stands alone; see Engine for what may be shared.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/status.h"
+#include "codegen/problem.h"
+#include "codegen/sizes.h"
+#include "runtime/engine.h"
+#include "tools/lssar/call/call_memory.h"
+#include "tools/lssar/options/overrides.h"
+#include "tools/lssar/options/problem_options.h"
+
+namespace lssar::command {
+
+// Contiguous [batch, heads, length, dim], rounded to the problem's dtype when they are uploaded.
+struct AttentionInputs {
+  std::vector<float> q, k, v;
+  std::vector<float> grad_o;  // backward only
+};
+
+struct PassReport {
+  std::shared_ptr<const PreparedKernel> kernel;
+  double run_ms = 0;  // the least of num_runs, by the device's own clock
+  int num_runs = 0;
+};
+
+struct AttentionOutputs {
+  std::vector<float> o;
+  std::vector<float> saved_o;                 // forward for training: o before it was rounded
+  std::vector<float> grad_q, grad_k, grad_v;  // backward only
+  std::vector<PassReport> passes;             // in the order they ran
+};
+
+// Errors: those of Engine::prepare and Engine::execute, of the schedule file, of check_overridden,
+// and kOutOfMemory. Long work of the virtual device shows how far it is, unless `quiet`.
+Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
+                                       const ScheduleOptions& schedules,
+                                       const AttentionInputs& inputs, bool quiet);
+// The same, and its tensors are left in `memory`, which is empty before.
+Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
+                                       const ScheduleOptions& schedules,
+                                       const AttentionInputs& inputs, bool quiet,
+                                       CallMemory& memory);
+
+PreparedKernels kernels_of(const std::vector<PassReport>& passes);
+
+// The log's line of a kernel that a command has prepared.
+void log_prepared(const PreparedKernel& kernel, Engine& engine, bool schedule_given);
+
+// Of each pass: kernel, image, where it came from, time. An "override" is a file that was used
+// instead of what is generated.
+nlohmann::json report_json(const std::vector<PassReport>& passes);
+
+// One line per pass: device, compiler, where the kernel came from, how long it took.
+void print_report(Engine& engine, const std::vector<PassReport>& passes);
+
+}  // namespace lssar::command

@@ -1,0 +1,183 @@
+#include "tools/lssar/commands/doctor_report.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "autotune/measure/worker_runner.h"
+#include "autotune/table/tuning_table.h"
+#include "cache/store.h"
+#include "compile/compiler.h"
+#include "device/device.h"
+#include "inspect/disassembler.h"
+#include "runtime/open_device.h"
+
+namespace lssar::command {
+namespace {
+
+using nlohmann::json;
+
+// A compiler that is missing is no failure as long as the other can stand in for it; its error says
+// how to get it.
+json compilers() {
+  json list = json::array();
+  for (const CompilerReport& compiler : list_compilers()) {
+    list.push_back({{"name", compiler.name},
+                    {"version", compiler.version},
+                    {"path", compiler.path},
+                    {"problem", compiler.found ? "" : "not found: " + compiler.error}});
+  }
+  return list;
+}
+
+std::string limits_text(const Target& target) {
+  return fmt::format(
+      "{}: {} KiB shared memory per block, {} KiB per SM; {} registers per thread, {} per SM; {} "
+      "threads per SM",
+      target.name(), target.shared_bytes_per_block / 1024, target.shared_bytes_per_sm / 1024,
+      target.registers_per_thread, target.registers_per_sm, target.threads_per_sm);
+}
+
+void add_gpus(json* report) {
+  json& list = (*report)["gpus"] = json::array();
+  std::string problem;
+  const Result<std::vector<DeviceInfo>> gpus = list_gpus();
+  if (!gpus.ok()) {
+    problem = "not found: " + gpus.status().message();
+  } else if (gpus->empty()) {
+    problem = "a driver, but no GPU of compute capability 8.0 or later";
+  } else {
+    for (const DeviceInfo& gpu : *gpus) {
+      list.push_back({{"name", gpu.name},
+                      {"sms", gpu.num_sms},
+                      {"driver", gpu.driver},
+                      {"target", gpu.target.name()},
+                      {"limits", limits_text(gpu.target)}});
+    }
+  }
+  (*report)["gpus_problem"] = problem;
+}
+
+json virtual_device() {
+  const Result<std::shared_ptr<Device>> device = open_device(DeviceChoice::kVirtual);
+  if (!device.ok())
+    return {{"name", ""}, {"threads", 0}, {"problem", "not usable: " + device.status().message()}};
+  const DeviceInfo& info = (*device)->info();
+  return {{"name", info.name}, {"threads", info.num_sms}, {"problem", ""}};
+}
+
+struct DirectoryContent {
+  uint64_t num_files = 0;
+  uint64_t bytes = 0;
+};
+
+// Whatever cannot be read counts as nothing: other processes add and remove files meanwhile.
+DirectoryContent content_of(const std::string& directory) {
+  namespace fs = std::filesystem;
+  DirectoryContent content;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    if (!it->is_regular_file(ignored)) continue;
+    const uint64_t bytes = it->file_size(ignored);
+    if (ignored) continue;
+    ++content.num_files;
+    content.bytes += bytes;
+  }
+  return content;
+}
+
+json cache() {
+  const std::unique_ptr<Store> store = Store::open(CacheOptions{});
+  json layers = json::array();
+  for (const CacheLayer& layer : store->layers()) {
+    layers.push_back({{"path", layer.path},
+                      {"kind", layer.kind},
+                      {"problem", layer.problem.empty() ? "" : "not used: " + layer.problem}});
+  }
+  const std::string directory = store->directory();
+  std::string problem;
+  if (directory.empty()) {
+    const std::string reason = store->problem();
+    problem = "none, kernels are kept in memory only";
+    if (!reason.empty())
+      problem += ": " + reason +
+                 "\nto get one: set LSSAR_CACHE_DIR to a directory of yours that can be written";
+  }
+  const DirectoryContent content = directory.empty() ? DirectoryContent() : content_of(directory);
+  return {{"layers", std::move(layers)},
+          {"directory", directory},
+          {"files", content.num_files},
+          {"bytes", content.bytes},
+          {"problem", problem}};
+}
+
+json tuning_table(const std::string& cache_directory) {
+  const std::string path = default_table_path(cache_directory);
+  json row = {{"path", path}, {"records", 0}, {"malformed_lines", 0}, {"problem", ""}};
+  if (path.empty()) {
+    row["problem"] = "none: LSSAR_TUNING_TABLE is none, or there is no cache directory";
+    return row;
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    row["problem"] = path + ", not there yet: lssar tune makes it";
+    return row;
+  }
+  const Result<TuningTable> table = TuningTable::load(path);
+  if (!table.ok()) {
+    row["problem"] = "not used: " + table.status().message();
+    return row;
+  }
+  row["records"] = table->records().size();
+  row["malformed_lines"] = table->defects().malformed_lines;
+  if (table->defects().malformed_lines > 0) {
+    row["problem"] =
+        fmt::format("{}, {} records; {} lines are none: {}", path, table->records().size(),
+                    table->defects().malformed_lines, table->defects().first);
+  }
+  return row;
+}
+
+json program(const Result<std::string>& found) {
+  return {{"path", found.ok() ? *found : ""},
+          {"problem", found.ok() ? "" : "not found: " + found.status().message()}};
+}
+
+json environment_variables() {
+  json set = json::object();
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const size_t equals = text.find('=');
+    if (!text.starts_with("LSSAR_") || equals == text.npos) continue;
+    set[std::string(text.substr(0, equals))] = std::string(text.substr(equals + 1));
+  }
+  return set;
+}
+
+}  // namespace
+
+json doctor_report() {
+  json report = {{"version", LSSAR_COMMAND_VERSION}, {"compilers", compilers()}};
+  add_gpus(&report);
+  report["virtual"] = virtual_device();
+  report["cache"] = cache();
+  report["tuning_table"] = tuning_table(report["cache"]["directory"].get<std::string>());
+  report["tune_worker"] = program(find_worker(""));
+  report["disassembler"] = program(find_disassembler());
+  report["environment"] = environment_variables();
+  bool can_compile = false;
+  for (const json& row : report["compilers"]) can_compile = can_compile || row["problem"] == "";
+  report["can_compile"] = can_compile;
+  report["can_run"] = report["virtual"]["problem"] == "";
+  return report;
+}
+
+}  // namespace lssar::command

@@ -1,0 +1,153 @@
+// lssar inspect: one kernel's source, PTX, machine code and what its instructions did; or two, side
+// against side.
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "autotune/search/tuner.h"
+#include "base/file.h"
+#include "codegen/emitted_file.h"
+#include "inspect/inspection_diff.h"
+#include "tools/lssar/commands/subcommands.h"
+#include "tools/lssar/options/kernel_variation.h"
+#include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/terminal/exit_code.h"
+
+namespace lssar::command {
+namespace {
+
+struct InspectOptions {
+  ProblemOptions problem;
+  ScheduleOptions schedule;
+  ExecutionOptions execution;
+  std::string what;  // FILE.cu or a key of the binary cache; "": the problem's kernel
+  std::string view = "summary";
+  std::vector<std::string> diff;
+  bool no_count = false;
+  bool json = false;
+};
+
+Result<std::unique_ptr<Engine>> open_engine(const InspectOptions& options,
+                                            const std::string& target) {
+  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine, options.execution.engine_options(target));
+  return Engine::open(engine);
+}
+
+InspectionRequest request_of(const KernelVariation& kernel, const InspectOptions& options) {
+  InspectionRequest request;
+  request.problem = kernel.problem;
+  request.schedule = kernel.schedule;
+  request.sizes = typical_sizes(kernel.problem);
+  request.source = kernel.source;
+  request.count = !options.no_count;
+  return request;
+}
+
+// What the options describe, without --diff.
+Result<KernelVariation> described(const InspectOptions& options) {
+  if (is_cache_key(options.what)) {
+    LSSAR_ASSIGN_OR_RETURN(const auto engine, open_engine(options, options.schedule.target_name()));
+    return kernel_of_key(engine->store(), options.what);
+  }
+  if (!options.what.empty()) return kernel_of_file(options.what);
+  KernelVariation kernel;
+  LSSAR_ASSIGN_OR_RETURN(kernel.problem, options.problem.problem());
+  LSSAR_ASSIGN_OR_RETURN(const auto engine, open_engine(options, options.schedule.target_name()));
+  kernel.target = engine->device().info().target;
+  LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> given,
+                         options.schedule.schedule(kernel.problem, kernel.target));
+  kernel.schedule = given ? *given : default_schedule(kernel.problem, kernel.target);
+  kernel.has_default_schedule = !given.has_value();
+  return kernel;
+}
+
+Result<Inspection> inspect_kernel(const KernelVariation& kernel, const InspectOptions& options) {
+  LSSAR_ASSIGN_OR_RETURN(const auto engine, open_engine(options, kernel.target.name()));
+  return inspect(*engine, request_of(kernel, options));
+}
+
+Result<int> show_diff(const KernelVariation& base, const InspectOptions& options) {
+  std::vector<DiffSide> sides;
+  for (const std::string& text : options.diff) {
+    LSSAR_ASSIGN_OR_RETURN(const KernelVariation kernel, varied(base, text));
+    LSSAR_ASSIGN_OR_RETURN(Inspection inspection, inspect_kernel(kernel, options));
+    sides.push_back({text, std::move(inspection)});
+  }
+  LSSAR_ASSIGN_OR_RETURN(const std::string text, diff_text(sides[0], sides[1]));
+  fmt::print("{}", text);
+  return static_cast<int>(kDone);
+}
+
+Result<std::string> view_of(const Inspection& inspection, const std::string& view) {
+  if (view == "source") return inspection.facts.source.source;
+  if (view == "ptx") return inspection.ptx;
+  if (view == "summary") return inspection_text(inspection);
+  if (inspection.kernels.empty()) {
+    return missing(inspection.problems.empty() ? "no machine code" : inspection.problems[0]);
+  }
+  return view == "sass" ? inspection.listing : side_by_side(inspection);
+}
+
+Result<int> inspect_all(InspectOptions options) {
+  const char* const views[] = {"summary", "source", "ptx", "sass", "side"};
+  if (std::find(std::begin(views), std::end(views), options.view) == std::end(views)) {
+    return invalid_argument(
+        fmt::format("--view = {}: allowed are {}", options.view, fmt::join(views, ", ")));
+  }
+  if (options.view != "summary" && options.diff.empty() && !options.json) options.no_count = true;
+  LSSAR_ASSIGN_OR_RETURN(const KernelVariation kernel, described(options));
+  if (!options.diff.empty()) return show_diff(kernel, options);
+  LSSAR_ASSIGN_OR_RETURN(const Inspection inspection, inspect_kernel(kernel, options));
+  if (options.json) {
+    fmt::print("{}\n", to_json(inspection).dump(2));
+    return static_cast<int>(kDone);
+  }
+  LSSAR_ASSIGN_OR_RETURN(const std::string text, view_of(inspection, options.view));
+  fmt::print("{}", text);
+  return static_cast<int>(kDone);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Action* action) {
+  auto options = std::make_shared<InspectOptions>();
+  CLI::App* sub = app.add_subcommand("inspect", "A kernel's code, and what its instructions do");
+  sub->add_option(
+         "what", options->what,
+         "a source that lssar emit wrote (edited or not), or a key of the binary cache or its "
+         "first digits (lssar cache ls); else the problem's kernel")
+      ->type_name("KERNEL");
+  options->problem.add_to(*sub);
+  options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
+  options->execution.add_to(*sub);
+  sub->add_option("--view", options->view,
+                  "what is shown; side: machine code below the line it is of")
+      ->type_name("summary|source|ptx|sass|side")
+      ->group("Inspection")
+      ->capture_default_str();
+  sub->add_option("--diff", options->diff,
+                  "two variations of the kernel to compare: FIELD=VALUE, several joined by ',' (of "
+                  "the problem, of the schedule as forward.block_cols, or target), or FILE.cu")
+      ->type_name("A B")
+      ->group("Inspection")
+      ->expected(2);
+  sub->add_flag("--no-count", options->no_count, "do not run it on the counting virtual device")
+      ->group("Inspection");
+  sub->add_flag("--json", options->json, "the summary as a JSON object")->group("Inspection");
+  sub->footer(
+      "\nMachine code needs NVRTC and NVIDIA's nvdisasm; where one is missing, the rest is shown "
+      "and\n"
+      "it is said how to get it. Counts are of a run on the virtual device, of at most 1024 "
+      "keys.\n\n"
+      "Examples:\n"
+      "  lssar inspect --head-dim 128 --target sm_90a --device virtual\n"
+      "  lssar inspect --head-dim 64 --diff p=3 p=15\n"
+      "  lssar inspect --diff forward.block_cols=32 forward.block_cols=64\n\n"
+      "Example:\n  lssar inspect --view side\n\n" +
+      exit_code_help());
+  sub->callback([options, action] { *action = [options] { return inspect_all(*options); }; });
+}
+
+}  // namespace lssar::command

@@ -1,0 +1,142 @@
+// lssar report: what is known of a problem's kernel, or of a tuning table, as a page to look at.
+#include <chrono>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/json_text.h"
+#include "inspect/report.h"
+#include "tools/lssar/commands/subcommands.h"
+#include "tools/lssar/options/explain_options.h"
+#include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/message_stream.h"
+
+namespace lssar::command {
+namespace {
+
+constexpr uint64_t kMaxComparisonBytes = 64 << 20;
+constexpr char kDefaultOutput[] = "report.html";
+
+struct ReportOptions {
+  ExplainOptions explain;
+  std::string output;  // "": kDefaultOutput, where it is not there yet
+  std::string compare;
+};
+
+Result<nlohmann::json> load_comparison(const std::string& path) {
+  if (path.empty()) return nlohmann::json();
+  LSSAR_ASSIGN_OR_RETURN(const std::string text,
+                         read_file(path, {.max_bytes = kMaxComparisonBytes}));
+  LSSAR_ASSIGN_OR_RETURN(nlohmann::json json, parse_json(text, "--compare " + path));
+  if (!json.is_object() || !json.contains("records") || !json["records"].is_array()) {
+    return invalid_argument(
+        fmt::format("--compare {}: allowed is the compare.json that tools/compare_torch.py writes: "
+                    "a JSON object with a list \"records\"",
+                    path));
+  }
+  return json;
+}
+
+// Without folders: they are of this machine.
+std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+// A table that the user named must be there: a missing one reads as an empty one.
+Status check_exists(const std::string& table) {
+  if (table.empty() || table == "none") return {};
+  return InputFile::open(table).status();
+}
+
+Result<ReportPage> table_page(const ReportOptions& options, const nlohmann::json& comparison) {
+  const std::string name = file_name(options.explain.table);
+  LSSAR_ASSIGN_OR_RETURN(const TuningTable table, options.explain.load_table());
+  ReportPage page;
+  page.title = "Tuning table " + name;
+  page.command = "lssar report --table " + name;
+  page.note =
+      "Every problem of the table, by its records alone: other candidates of its search space are "
+      "not shown, and nothing was compiled or run.";
+  if (table.defects().malformed_lines > 0) {
+    page.note +=
+        fmt::format(" {} lines are no records and were left out.", table.defects().malformed_lines);
+  }
+  LSSAR_ASSIGN_OR_RETURN(page.problems, report_table(table, comparison, file_name(options.compare),
+                                                     options.explain.shown));
+  return page;
+}
+
+Result<ReportPage> problem_page(const ReportOptions& options, const nlohmann::json& comparison) {
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, options.explain.open_engine());
+  LSSAR_ASSIGN_OR_RETURN(const TuningTable table, options.explain.load_table());
+  ReportRequest request;
+  LSSAR_ASSIGN_OR_RETURN(request.explanation, options.explain.request(*engine, table));
+  request.engine = options.explain.no_compile ? nullptr : engine.get();
+  request.why_no_engine = "--no-compile: without it, this is here.";
+  request.comparison = comparison;
+  request.comparison_file = file_name(options.compare);
+  request.shown = options.explain.shown;
+  ReportPage page;
+  page.problems = nlohmann::json::array({report_problem(request)});
+  const Problem& problem = request.explanation.problem;
+  page.title = fmt::format("{} {} d {} on {}", pass_name(problem.pass), dtype_name(problem.dtype),
+                           problem.head_dim, request.explanation.target.name());
+  page.command = "lssar report, with the problem and target above";
+  return page;
+}
+
+// A page that the user did not name replaces none.
+Status check_output(const std::string& output, bool is_named) {
+  const Status status = check_output_file(output, {.replaces = is_named});
+  if (is_named || status.ok()) return status;
+  return status.with_context("the page is not named: -o FILE names it, and replaces what is there");
+}
+
+Result<int> make_report(const ReportOptions& options) {
+  if (options.explain.shown == 0) return invalid_argument("--shown = 0: allowed are 1 and more");
+  const bool is_named = !options.output.empty();
+  const std::string output = is_named ? options.output : kDefaultOutput;
+  LSSAR_RETURN_IF_ERROR(check_output(output, is_named));
+  LSSAR_RETURN_IF_ERROR(check_exists(options.explain.table));
+  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json comparison, load_comparison(options.compare));
+  const bool is_of_table = !options.explain.table.empty() && options.explain.table != "none" &&
+                           !options.explain.problem.is_given();
+  LSSAR_ASSIGN_OR_RETURN(const ReportPage page, is_of_table ? table_page(options, comparison)
+                                                            : problem_page(options, comparison));
+  const std::string html = report_html(page);
+  LSSAR_RETURN_IF_ERROR(write_output_file(output, html, {.replaces = is_named}));
+  if (!options.explain.execution.quiet()) {
+    fmt::print(message_stream(output), "{}: {} KiB, {} problem{}; open it in a browser\n", output,
+               (html.size() + 1023) / 1024, page.problems.size(),
+               page.problems.size() == 1 ? "" : "s");
+  }
+  return static_cast<int>(kDone);
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Action* action) {
+  auto options = std::make_shared<ReportOptions>();
+  constexpr size_t kShown = 1000;
+  CLI::App* sub = app.add_subcommand(
+      "report", "A page to look at: a problem's kernel and candidates, or a tuning table");
+  options->explain.add_to(*sub, "Report", kShown);
+  sub->add_option("-o,--output", options->output,
+                  "the page's file; -: standard output (default: a new report.html)")
+      ->type_name("FILE")
+      ->group("Report");
+  sub->add_option("--compare", options->compare,
+                  "what tools/compare_torch.py measured: times beside softmax attention")
+      ->type_name("FILE")
+      ->group("Report");
+  sub->footer(
+      "\nOne HTML file that needs no network. With --table and no option of a problem: every "
+      "problem\n"
+      "of that table, by its records.\n\n"
+      "Example:\n"
+      "  lssar report --head-dim 128 --seq 4096 --heads 16 --device virtual --target sm_90a -o "
+      "report.html\n\n" +
+      exit_code_help());
+  sub->callback([options, action] { *action = [options] { return make_report(*options); }; });
+}
+
+}  // namespace lssar::command

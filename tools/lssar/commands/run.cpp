@@ -1,0 +1,203 @@
+// lssar run: tensors from .npy files, results to .npy files.
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/npy.h"
+#include "base/output_file.h"
+#include "device/counters_text.h"
+#include "tools/lssar/call/attention_run.h"
+#include "tools/lssar/commands/subcommands.h"
+#include "tools/lssar/options/data_options.h"
+#include "tools/lssar/options/input_files.h"
+#include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/terminal/exit_code.h"
+#include "virtual/run/virtual_device.h"
+
+namespace lssar::command {
+namespace {
+
+struct RunOptions {
+  ProblemOptions problem;
+  ScheduleOptions schedule;
+  ExecutionOptions execution;
+  InputFiles files;
+  DataOptions data;
+  bool random = false;
+  std::string output_dir;  // "": the results are not kept
+  bool counters = false, json = false;
+};
+
+Status check_pass(const Problem& problem, const RunOptions& options) {
+  if (problem.pass == Pass::kForwardTrain) {
+    return invalid_argument(
+        "pass = forward-train: run writes no saved tensors; allowed are "
+        "forward and backward");
+  }
+  if (options.random) return {};
+  if (problem.pass == Pass::kBackward && !options.files.has_grad_o()) {
+    return invalid_argument("--do: not given; pass = backward needs the gradient of o");
+  }
+  if (problem.pass == Pass::kForward && options.files.has_grad_o()) {
+    return invalid_argument("--do: given, but pass = forward; only backward reads it");
+  }
+  return {};
+}
+
+Status make_directory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return io_error(fmt::format("--out {}: {}", path, error.message()));
+  return {};
+}
+
+// All of them or none.
+Status write_outputs(const RunOptions& options, const Sizes& sizes, const Problem& problem,
+                     const AttentionOutputs& outputs) {
+  struct Output {
+    const char* name;
+    int64_t heads, length, dim;
+    const std::vector<float>& values;
+  };
+  const int64_t d = problem.head_dim, dv = problem.head_dim_v;
+  const std::vector<Output> files =
+      problem.pass == Pass::kForward
+          ? std::vector<Output>{{"o.npy", sizes.heads, sizes.seq_q, dv, outputs.o}}
+          : std::vector<Output>{{"dq.npy", sizes.heads, sizes.seq_q, d, outputs.grad_q},
+                                {"dk.npy", sizes.kv_heads, sizes.seq_k, d, outputs.grad_k},
+                                {"dv.npy", sizes.kv_heads, sizes.seq_k, dv, outputs.grad_v}};
+  std::vector<OutputFile> written;
+  for (const Output& file : files) {
+    const std::string path = options.output_dir + "/" + file.name;
+    const Shape shape = {sizes.batch, file.heads, file.length, file.dim};
+    LSSAR_ASSIGN_OR_RETURN(const std::string bytes, npy_float32_bytes(path, shape, file.values));
+    LSSAR_ASSIGN_OR_RETURN(OutputFile opened, OutputFile::open(path));
+    LSSAR_RETURN_IF_ERROR(opened.append(bytes));
+    written.push_back(std::move(opened));
+  }
+  return commit_all(std::move(written));
+}
+
+// With --counters the virtual device is made anew, as one that counts.
+Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options,
+                                            const EngineOptions& engine_options) {
+  if (options.counters && engine_options.device == DeviceChoice::kCuda) {
+    return invalid_argument("--counters: --device cuda does not count; allowed is virtual");
+  }
+  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(engine_options));
+  if (!options.counters) return engine;
+  const DeviceInfo& device = engine->device().info();
+  if (device.kind != "virtual") {
+    return invalid_argument(
+        fmt::format("--counters: the device taken, {} ({}), does not count; add --device virtual",
+                    device.kind, device.name));
+  }
+  VirtualOptions counting;
+  counting.target = device.target;
+  counting.count = true;
+  return Engine::create(engine_options, make_virtual_device(counting), nullptr);
+}
+
+void print_json(const RunOptions& options, const Engine& engine,
+                const std::vector<PassReport>& passes) {
+  const DeviceInfo& device = engine.device().info();
+  nlohmann::json result = {
+      {"device", device.name}, {"target", device.target.name()}, {"passes", report_json(passes)}};
+  if (options.counters) result["counters"] = counters_json(engine.device().kernel_counters());
+  fmt::print("{}\n", result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void print_results(const RunOptions& options, Engine& engine,
+                   const std::vector<PassReport>& passes) {
+  if (options.json) {
+    print_json(options, engine, passes);
+    return;
+  }
+  if (!options.execution.quiet()) print_report(engine, passes);
+  print_overrides(kernels_of(passes));
+  if (options.counters) fmt::print("{}", counters_table(engine.device().kernel_counters()));
+}
+
+// A call's problem, sizes and inputs, from files or from --random.
+struct RunCall {
+  Problem problem;
+  Sizes sizes;
+  AttentionInputs inputs;
+};
+
+Result<RunCall> call_of(const RunOptions& options) {
+  RunCall call;
+  if (options.random) {
+    LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem());
+    LSSAR_ASSIGN_OR_RETURN(call.sizes, options.problem.sizes());
+    LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
+    LSSAR_ASSIGN_OR_RETURN(call.inputs, options.data.inputs(call.problem, call.sizes));
+    return call;
+  }
+  if (options.data.is_given())
+    return invalid_argument("--seed, --data: inputs come from files; allowed with --random");
+  if (!options.files.given())
+    return invalid_argument("inputs: none; allowed are --q, --k and --v, or --random");
+  if (options.output_dir.empty()) return invalid_argument("--out: not given; where results go");
+  LSSAR_ASSIGN_OR_RETURN(InputFiles::Content files, options.files.read());
+  LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem_of_files(files.sizes, files.head_dim,
+                                                                        files.head_dim_v));
+  LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
+  call.sizes = files.sizes;
+  call.inputs = std::move(files.tensors);
+  return call;
+}
+
+Result<int> run(const RunOptions& options) {
+  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
+                         options.execution.engine_options(options.schedule.target_name()));
+  LSSAR_ASSIGN_OR_RETURN(const RunCall call, call_of(options));
+  // Before the work: a folder that cannot be made should not cost a compile.
+  if (!options.output_dir.empty()) LSSAR_RETURN_IF_ERROR(make_directory(options.output_dir));
+
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                         open_engine(options, engine_options));
+  LSSAR_ASSIGN_OR_RETURN(const AttentionOutputs outputs,
+                         run_attention(*engine, call.problem, call.sizes, options.schedule,
+                                       call.inputs, options.execution.quiet()));
+  if (!options.output_dir.empty())
+    LSSAR_RETURN_IF_ERROR(write_outputs(options, call.sizes, call.problem, outputs));
+  print_results(options, *engine, outputs.passes);
+  return static_cast<int>(kDone);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action* action) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* sub = app.add_subcommand("run", "Compute attention of .npy files");
+  CLI::Option* const q = options->files.add_to(*sub);
+  sub->add_flag("--random", options->random, "random inputs of the sizes given, instead of files")
+      ->group("Files")
+      ->excludes(q);
+  sub->add_option("--out", options->output_dir,
+                  "folder for o.npy, or dq.npy, dk.npy and dv.npy; with --random it may be missing")
+      ->type_name("DIR")
+      ->group("Files");
+  options->problem.add_to(*sub);
+  options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
+  options->execution.add_to(*sub);
+  options->data.add_to(*sub);
+  sub->add_flag("--counters", options->counters,
+                "print instructions, memory traffic and bank conflicts (virtual device only)")
+      ->group("Output");
+  sub->add_flag("--json", options->json, "print one JSON object instead of text")->group("Output");
+  sub->footer(
+      "\nInputs are rounded to the dtype (nearest, ties to even); outputs are float32. Sizes come\n"
+      "from the files; size options, where given, must agree with them.\n\n"
+      "Example:\n"
+      "  lssar run --pass backward --causal --p 15 --dtype bf16 --q q.npy --k k.npy --v v.npy "
+      "--do do.npy --out results\n"
+      "  lssar run --random --seq 512 --heads 4 --causal --device virtual --counters\n\n" +
+      exit_code_help());
+  sub->callback([options, action] { *action = [options] { return run(*options); }; });
+}
+
+}  // namespace lssar::command

@@ -1,0 +1,197 @@
+// lssar tune: searches for the best schedule of a problem, and remembers it.
+#include <unistd.h>
+
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "autotune/search/search_report.h"
+#include "autotune/search/tuner.h"
+#include "base/file.h"
+#include "base/json_text.h"
+#include "base/output_file.h"
+#include "cache/location.h"
+#include "tools/lssar/commands/subcommands.h"
+#include "tools/lssar/options/number_option.h"
+#include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/interrupt.h"
+#include "tools/lssar/terminal/standard_streams.h"
+#include "tools/lssar/terminal/terminal.h"
+#include "tools/lssar/terminal/tune_progress.h"
+
+namespace lssar::command {
+namespace {
+
+constexpr uint64_t kMaxProblemsBytes = 1 << 20;
+constexpr int kShownCandidates = 5;
+
+struct TuneCommand {
+  ProblemOptions problem;
+  ExecutionOptions execution;
+  std::string target;
+  std::string budget = "normal";
+  std::string determinism = "repeatable";
+  std::string table;
+  std::string json_file;
+  std::string problems_file;
+  int jobs = 0;
+  bool all_passes = false;
+  bool again = false;
+  bool list = false;
+};
+
+// One problem, or each of --problems, in one pass or in all of them.
+Result<std::vector<TuneProblem>> list_problems(const TuneCommand& options) {
+  LSSAR_ASSIGN_OR_RETURN(const Determinism determinism, parse_determinism(options.determinism));
+  std::vector<TuneProblem> listed;
+  if (options.problems_file.empty()) {
+    LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
+    const Result<Sizes> sizes = options.problem.sizes();
+    listed.push_back({problem, sizes.ok() ? *sizes : typical_sizes(problem), determinism});
+  } else {
+    LSSAR_ASSIGN_OR_RETURN(const std::string text,
+                           read_file(options.problems_file, {.max_bytes = kMaxProblemsBytes}));
+    LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json, parse_json(text, options.problems_file));
+    if (!json.is_array() || json.empty()) {
+      return invalid_argument(fmt::format("{}: allowed is a JSON array of at least one problem",
+                                          options.problems_file));
+    }
+    for (size_t i = 0; i < json.size(); ++i) {
+      Result<Problem> problem = problem_from_json(json[i]);
+      if (!problem.ok()) {
+        return problem.status().with_context(fmt::format("{}[{}]", options.problems_file, i));
+      }
+      listed.push_back({*problem, typical_sizes(*problem), determinism});
+    }
+  }
+  if (!options.all_passes) return listed;
+  std::vector<TuneProblem> all;
+  for (const TuneProblem& one : listed) {
+    for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+      all.push_back(one);
+      all.back().problem.pass = pass;
+    }
+  }
+  return all;
+}
+
+Result<TuneOptions> tune_options(const TuneCommand& options) {
+  TuneOptions tuning;
+  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine,
+                         options.execution.engine_options(options.target));
+  tuning.device = engine.device;
+  tuning.compiler = engine.compiler;
+  tuning.target = options.target;
+  LSSAR_ASSIGN_OR_RETURN(tuning.budget, budget_named(options.budget));
+  tuning.parallel_compiles = options.jobs;
+  tuning.search_again = options.again;
+  const std::string cache = find_cache_location("").directory;
+  tuning.table_path = options.table.empty() ? default_table_path(cache) : options.table;
+  if (tuning.table_path == "none") tuning.table_path.clear();
+  if (tuning.table_path.empty() && options.table.empty()) {
+    return invalid_argument(
+        "--table: not given, and LSSAR_TUNING_TABLE or LSSAR_CACHE_DIR is none, so what is found "
+        "would be lost; allowed are a file, and none to keep nothing");
+  }
+  tuning.cancelled = [] { return kept_interrupt() != 0; };
+  return tuning;
+}
+
+// The dimensions of the space instead of a search.
+Result<int> print_space(const std::vector<TuneProblem>& problems, const TuneCommand& options) {
+  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine,
+                         options.execution.engine_options(options.target));
+  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<Device> device,
+                         open_device(engine.device, options.target, engine.ordinal));
+  for (const TuneProblem& one : problems) {
+    fmt::print("{}\n{}", to_string(one.problem),
+               describe(search_space(one.problem, device->info().target, one.determinism)));
+  }
+  return static_cast<int>(kDone);
+}
+
+Status write_json(const std::string& path, const nlohmann::json& json) {
+  return write_output_file(path, json.dump(2) + "\n");
+}
+
+Result<int> tune_all(const TuneCommand& options) {
+  LSSAR_ASSIGN_OR_RETURN(const std::vector<TuneProblem> problems, list_problems(options));
+  if (options.list) return print_space(problems, options);
+  if (!options.json_file.empty()) LSSAR_RETURN_IF_ERROR(check_output_file(options.json_file));
+  LSSAR_ASSIGN_OR_RETURN(TuneOptions tuning, tune_options(options));
+  const InterruptGuard guard;
+  TuneProgress progress(isatty(STDERR_FILENO) != 0, options.execution.quiet());
+  tuning.progress = [&](const SearchProgress& now) { progress.show(now); };
+
+  nlohmann::json results = nlohmann::json::array();
+  for (size_t i = 0; i < problems.size(); ++i) {
+    progress.begin(
+        fmt::format("{} of {}: {}", i + 1, problems.size(), to_string(problems[i].problem)));
+    const Result<SearchOutcome> outcome = tune(problems[i], tuning);
+    progress.end();
+    LSSAR_RETURN_IF_ERROR(outcome.status());
+    if (outcome->cancelled) {
+      print_message(stderr, "lssar: interrupted; what was measured is kept: run it again to go on");
+      return static_cast<int>(kDone);  // main() ends by the signal
+    }
+    if (!is_standard_output(options.json_file)) {
+      fmt::print("{}\n",
+                 report_text(*outcome, problems[i].problem, outcome->target, kShownCandidates));
+    }
+    // Tens of thousands of candidates each: hundreds of megabytes.
+    if (!options.json_file.empty()) results.push_back(to_json(*outcome));
+  }
+  if (!options.json_file.empty()) LSSAR_RETURN_IF_ERROR(write_json(options.json_file, results));
+  if (!tuning.table_path.empty() && !is_standard_output(options.json_file)) {
+    fmt::print("kept in {}\n", tuning.table_path);
+  }
+  return static_cast<int>(kDone);
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Action* action) {
+  auto options = std::make_shared<TuneCommand>();
+  CLI::App* sub = app.add_subcommand("tune", "Search for a problem's best schedule, and keep it");
+  options->problem.add_to(*sub);
+  options->execution.add_to(*sub);
+  const auto add = [&](const char* name, std::string& value, const char* values, const char* help) {
+    return sub->add_option(name, value, help)->type_name(values)->group("Tuning");
+  };
+  sub->add_option("--target", options->target,
+                  "with --device virtual: the architecture to predict for")
+      ->type_name("ARCH")
+      ->group("Execution");
+  add("--budget", options->budget, "quick|normal|full", "20 s, 2 min or no limit")
+      ->capture_default_str();
+  add("--determinism", options->determinism, "repeatable|any",
+      "repeatable: gradients have the same bits in every run; any: sums in any order are welcome")
+      ->capture_default_str();
+  add("--table", options->table, "FILE", "tuning table to read and append to; none: keep nothing");
+  add("--problems", options->problems_file, "FILE",
+      "JSON array of problems, instead of the options above");
+  add_whole(*sub, "--jobs", options->jobs, "compiles at a time (default: one per core, at most 16)",
+            1, 256)
+      ->group("Tuning");
+  add("--json", options->json_file, "FILE",
+      "write what was found to this file; -: to standard output");
+  sub->add_flag("--all-passes", options->all_passes, "forward, forward-train and backward")
+      ->group("Tuning");
+  sub->add_flag("--again", options->again, "search although the table has the answer")
+      ->group("Tuning");
+  sub->add_flag("--list", options->list, "print the search space, and search nothing")
+      ->group("Tuning");
+  sub->footer(
+      "\nEvery candidate is compiled, checked against the reference and timed in processes of\n"
+      "their own; the best goes into the tuning table, where plans find it. Interrupted and\n"
+      "started again, a search goes on where it was. On the virtual device nothing is timed:\n"
+      "counters and the cost model rank, and records say \"predicted\".\n\n"
+      "Example:\n"
+      "  lssar tune --head-dim 128 --seq 4096 --heads 16 --batch 4 --all-passes\n\n" +
+      exit_code_help());
+  sub->callback([options, action] { *action = [options] { return tune_all(*options); }; });
+}
+
+}  // namespace lssar::command

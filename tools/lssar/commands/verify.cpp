@@ -1,0 +1,105 @@
+// lssar verify: random inputs, every output against the float64 reference.
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "reference/reference.h"
+#include "tools/lssar/call/attention_run.h"
+#include "tools/lssar/call/comparison.h"
+#include "tools/lssar/commands/subcommands.h"
+#include "tools/lssar/options/data_options.h"
+#include "tools/lssar/options/overrides.h"
+#include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/terminal/exit_code.h"
+
+namespace lssar::command {
+namespace {
+
+struct VerifyOptions {
+  ProblemOptions problem;
+  ScheduleOptions schedule;
+  ExecutionOptions execution;
+  DataOptions data;
+  bool json = false;
+};
+
+// What the pass computes.
+std::vector<CheckedTensor> checked_tensors(const Problem& problem, const AttentionOutputs& actual) {
+  std::vector<CheckedTensor> tensors = {{OutputTensor::kO, "o", actual.o}};
+  if (!actual.saved_o.empty()) tensors.push_back({OutputTensor::kO, "saved_o", actual.saved_o});
+  if (problem.pass != Pass::kBackward) return tensors;
+  tensors.push_back({OutputTensor::kDq, "dq", actual.grad_q});
+  tensors.push_back({OutputTensor::kDk, "dk", actual.grad_k});
+  tensors.push_back({OutputTensor::kDv, "dv", actual.grad_v});
+  return tensors;
+}
+
+void print_text(const VerifyOptions& options, const Problem& problem,
+                const AttentionOutputs& actual, const std::vector<Comparison>& all) {
+  print_comparisons(all);
+  print_overrides(kernels_of(actual.passes));
+  fmt::print("{}: {}, {} data, seed {}\n", verdict_on(problem, all), to_string(problem),
+             input_kind_name(*options.data.kind()), options.data.seed());
+}
+
+void print_json(const VerifyOptions& options, const Problem& problem, Engine& engine,
+                const AttentionOutputs& actual, const std::vector<Comparison>& all) {
+  const nlohmann::json json = {{"problem", to_json(problem)},
+                               {"data", input_kind_name(*options.data.kind())},
+                               {"seed", options.data.seed()},
+                               {"device", engine.device().info().name},
+                               {"target", engine.device().info().target.name()},
+                               {"passes", report_json(actual.passes)},
+                               {"tensors", to_json(all)},
+                               {"verdict", verdict_on(problem, all)},
+                               {"passed", all_passed(all)}};
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+Result<int> verify(const VerifyOptions& options) {
+  LSSAR_RETURN_IF_ERROR(options.data.kind().status());
+  LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
+  LSSAR_ASSIGN_OR_RETURN(const Sizes sizes, options.problem.sizes());
+  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
+                         options.execution.engine_options(options.schedule.target_name()));
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
+
+  LSSAR_ASSIGN_OR_RETURN(const AttentionInputs inputs, options.data.inputs(problem, sizes));
+  LSSAR_ASSIGN_OR_RETURN(
+      const AttentionOutputs actual,
+      run_attention(*engine, problem, sizes, options.schedule, inputs, options.execution.quiet()));
+  if (!options.execution.quiet() && !options.json) print_report(*engine, actual.passes);
+
+  LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs reference,
+                         checked_reference(problem, sizes, inputs, options.execution.quiet()));
+  const std::vector<Comparison> all =
+      compare_all(problem, sizes, checked_tensors(problem, actual), reference);
+  options.json ? print_json(options, problem, *engine, actual, all)
+               : print_text(options, problem, actual, all);
+  return static_cast<int>(all_passed(all) ? kDone : kWrongNumbers);
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Action* action) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* sub = app.add_subcommand("verify", "Compare a kernel's results with the reference");
+  options->problem.add_to(*sub);
+  options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
+  options->execution.add_to(*sub);
+  options->data.add_to(*sub);
+  sub->add_flag("--json", options->json, "print one JSON object instead of text")->group("Output");
+  sub->footer(
+      "\nRandom inputs, rounded to the dtype, go through the kernels and through the definition "
+      "in\n"
+      "float64. A tensor is right where |error| <= allowed * |reference| + floor, in L2 norms\n"
+      "(docs/math.md, section 4). Results that the dtype cannot hold are named, and exit with 1.\n"
+      "backward runs the forward for training first and checks o, dq, dk and dv.\n\n"
+      "Example:\n"
+      "  lssar verify --pass backward --seq 512 --heads 4 --p 15 --causal --dtype bf16\n\n" +
+      exit_code_help());
+  sub->callback([options, action] { *action = [options] { return verify(*options); }; });
+}
+
+}  // namespace lssar::command

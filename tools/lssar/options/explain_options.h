@@ -1,0 +1,34 @@
+// The options of `lssar explain` and `lssar report`, and what they ask for.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "autotune/table/tuning_table.h"
+#include "base/status.h"
+#include "inspect/explanation.h"
+#include "runtime/engine.h"
+#include "tools/lssar/options/problem_options.h"
+
+namespace lssar::command {
+
+struct ExplainOptions {
+  ProblemOptions problem;
+  ScheduleOptions schedule;
+  ExecutionOptions execution;
+  std::string determinism = "repeatable";
+  std::string table;
+  size_t shown = 0;  // candidates
+  bool no_compile = false;
+
+  void add_to(CLI::App& app, const std::string& group, size_t default_shown);
+  Result<std::unique_ptr<Engine>> open_engine() const;
+  // That of --table, else the user's; "none": an empty one.
+  Result<TuningTable> load_table() const;
+  // `table` is asked before the built-in one, and outlives the request.
+  Result<ExplanationRequest> request(Engine& engine, const TuningTable& table) const;
+};
+
+}  // namespace lssar::command

@@ -1,0 +1,88 @@
+#include "tools/lssar/options/input_files.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/npy.h"
+
+namespace lssar::command {
+namespace {
+
+struct InputFile {
+  Shape shape = {};
+  std::vector<float> values;
+};
+
+Result<InputFile> read_tensor(const char* option, const std::string& path) {
+  LSSAR_ASSIGN_OR_RETURN(NpyArray<float> array, read_npy_float32(path));
+  if (array.shape.size() != 4) {
+    return invalid_argument(
+        fmt::format("{} {}: shape {} has {} dimensions; allowed is "
+                    "[batch, heads, length, dim]",
+                    option, path, npy_shape_string(array.shape), array.shape.size()));
+  }
+  InputFile file;
+  std::copy(array.shape.begin(), array.shape.end(), file.shape.begin());
+  file.values = std::move(array.values);
+  return file;
+}
+
+Status check_shape(const char* option, const Shape& shape, const Shape& wanted) {
+  if (shape == wanted) return {};
+  return invalid_argument(fmt::format("{}: shape {} does not fit the other files; it must be {}",
+                                      option, npy_shape_string(shape), npy_shape_string(wanted)));
+}
+
+// Head dims beyond what int holds are refused here, the rest by the problem's own rules.
+Result<int> to_head_dim(const char* option, int64_t dim) {
+  if (dim >= 1 && dim <= 1 << 20) return static_cast<int>(dim);
+  return invalid_argument(
+      fmt::format("{}: dim = {}: allowed are multiples of 8 from 8 to 256", option, dim));
+}
+
+}  // namespace
+
+CLI::Option* InputFiles::add_to(CLI::App& app) {
+  const auto add = [&](const char* name, std::string& path, const char* help) {
+    return app.add_option(name, path, help)->type_name("FILE")->group("Files");
+  };
+  CLI::Option* const q = add("--q", q_, "[batch, heads, length, dim], float32 .npy");
+  CLI::Option* const k = add("--k", k_, "[batch, kv heads, keys, dim]");
+  CLI::Option* const v = add("--v", v_, "[batch, kv heads, keys, dv]");
+  CLI::Option* const grad_o =
+      add("--do", grad_o_, "gradient of o: [batch, heads, length, dv]; backward only");
+  q->needs(k)->needs(v);  // all of them or none
+  k->needs(q);
+  v->needs(q);
+  grad_o->needs(q);
+  return q;
+}
+
+Result<InputFiles::Content> InputFiles::read() const {
+  LSSAR_ASSIGN_OR_RETURN(InputFile q, read_tensor("--q", q_));
+  LSSAR_ASSIGN_OR_RETURN(InputFile k, read_tensor("--k", k_));
+  LSSAR_ASSIGN_OR_RETURN(InputFile v, read_tensor("--v", v_));
+  const auto [batch, heads, seq_q, dim] = q.shape;
+  const int64_t kv_heads = k.shape[1], seq_k = k.shape[2], dim_v = v.shape[3];
+  LSSAR_RETURN_IF_ERROR(check_shape("--k", k.shape, {batch, kv_heads, seq_k, dim}));
+  LSSAR_RETURN_IF_ERROR(check_shape("--v", v.shape, {batch, kv_heads, seq_k, dim_v}));
+
+  Content inputs;
+  inputs.sizes = {batch, heads, kv_heads, seq_q, seq_k};
+  LSSAR_ASSIGN_OR_RETURN(inputs.head_dim, to_head_dim("--q", dim));
+  LSSAR_ASSIGN_OR_RETURN(inputs.head_dim_v, to_head_dim("--v", dim_v));
+  inputs.tensors.q = std::move(q.values);
+  inputs.tensors.k = std::move(k.values);
+  inputs.tensors.v = std::move(v.values);
+  if (!grad_o_.empty()) {
+    LSSAR_ASSIGN_OR_RETURN(InputFile grad_o, read_tensor("--do", grad_o_));
+    LSSAR_RETURN_IF_ERROR(check_shape("--do", grad_o.shape, {batch, heads, seq_q, dim_v}));
+    inputs.tensors.grad_o = std::move(grad_o.values);
+  }
+  return inputs;
+}
+
+}  // namespace lssar::command

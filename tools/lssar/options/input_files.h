@@ -1,0 +1,41 @@
+// The tensors of a call from .npy files: what `lssar run` and `lssar capture` take.
+//
+// Threads: plain values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "base/status.h"
+#include "codegen/sizes.h"
+#include "tools/lssar/call/attention_run.h"
+
+namespace lssar::command {
+
+// batch, heads, length, dim.
+using Shape = std::array<int64_t, 4>;
+
+// --q, --k, --v, --do.
+class InputFiles {
+ public:
+  // Returns --q, which stands for all of them: the others need it.
+  CLI::Option* add_to(CLI::App& app);
+
+  bool given() const { return !q_.empty(); }
+  bool has_grad_o() const { return !grad_o_.empty(); }
+  struct Content {
+    Sizes sizes;
+    int head_dim = 0, head_dim_v = 0;
+    AttentionInputs tensors;
+  };
+  // Errors: those of the files, of shapes that do not fit each other.
+  Result<Content> read() const;
+
+ private:
+  std::string q_, k_, v_, grad_o_;
+};
+
+}  // namespace lssar::command

@@ -1,0 +1,213 @@
+#include "tools/lssar/options/problem_options.h"
+
+#include <limits>
+#include <type_traits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/json_text.h"
+#include "tools/lssar/options/number_option.h"
+
+namespace lssar::command {
+namespace {
+
+// No file of options is longer; a device file or a tensor given by mistake is.
+constexpr uint64_t kMaxJsonBytes = 1 << 20;
+
+Result<nlohmann::json> read_json(const std::string& path) {
+  LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxJsonBytes}));
+  return parse_json(text, path);
+}
+
+// A size that the .npy files have, and the user may have given too: by option, or in the file of
+// --problem, where 0 leaves a length open.
+template <typename T>
+Status check_agrees(const char* option, const std::optional<T>& given, const char* field,
+                    const nlohmann::json& file, int64_t in_files) {
+  const auto complain = [&](const std::string& name, int64_t value) {
+    return invalid_argument(
+        fmt::format("{} = {}: the .npy files have {}; leave it out or give files of that size",
+                    name, value, in_files));
+  };
+  if (given) return *given == in_files ? Status() : complain(option, *given);
+  const int64_t value = file.value(field, int64_t{0});
+  return value == 0 || value == in_files ? Status() : complain(field, value);
+}
+
+}  // namespace
+
+void ProblemOptions::add_to(CLI::App& app) {
+  const char* const group = "Problem";
+  const auto add = [&](const char* name, auto& value, const char* values, const char* help) {
+    return app.add_option(name, value, help)->type_name(values)->group(group);
+  };
+  // The limits of the type; those of the problem are checked with its other fields.
+  const auto whole = [&](const char* name, auto& value, const char* field, const char* help) {
+    using T = typename std::decay_t<decltype(value)>::value_type;
+    add_whole(app, name, value, help, std::numeric_limits<T>::min(), std::numeric_limits<T>::max(),
+              allowed_values(field))
+        ->group(group);
+  };
+  add("--pass", pass_, "forward|forward-train|backward|row-sums|weighted-sum",
+      "what is computed (default forward)");
+  whole("--head-dim", head_dim_, "head_dim", "d of q and k: 8 to 256 in steps of 8 (default 64)");
+  whole("--head-dim-v", head_dim_v_, "head_dim_v", "dv of v and o (default: as --head-dim)");
+  whole("--seq", seq_q_, "seq_q",
+        "queries per head; 0 or not given: a kernel for run-time lengths");
+  whole("--seq-k", seq_k_, "seq_k", "keys per head (default: as --seq)");
+  whole("--batch", batch_, "batch", "batch entries (default 1)");
+  whole("--heads", heads_, "heads", "query heads (default 1)");
+  whole("--kv-heads", kv_heads_, "kv_heads",
+        "heads of k and v; divides --heads (default: as --heads)");
+  whole("--p", p_, "p", "power of the re-weighting, 1 to 64; 0 = LSSA (default 15)");
+  whole("--alignment", alignment_, "alignment",
+        "bytes that divide every pointer and stride: 16 (default), 8, 4, 2 as far as elements fit");
+  add_parsed(app, "--offset", "offset of the re-weighting, >= 0 (default 1)",
+             [this](const std::string& text) { return parse_number(text, &offset_.emplace()); })
+      ->group(group);
+  add("--dtype", dtype_, "bf16|fp16|fp32", "of q, k, v and o (default bf16)");
+  CLI::Option* const causal =
+      app.add_flag("--causal", causal_, "row i sees keys up to i, aligned at the end")
+          ->group(group);
+  app.add_flag("--no-causal", no_causal_, "every row sees every key (default)")
+      ->group(group)
+      ->excludes(causal);
+  app.add_flag("--runtime-lengths{both}", runtime_lengths_,
+               "a kernel for run-time lengths, whatever --seq says; =q or =k: of one of them")
+      ->group(group)
+      ->option_text("[=q|k|both]")
+      ->check(CLI::IsMember({"q", "k", "both"}));
+  add("--problem", problem_file_, "FILE",
+      "JSON file of the problem's fields; options given win over it");
+}
+
+Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
+  Problem problem;
+  if (!problem_file_.empty()) {
+    LSSAR_ASSIGN_OR_RETURN(*file, read_json(problem_file_));
+    Result<Problem> from_file = problem_from_json(*file);
+    if (!from_file.ok()) return from_file.status().with_context(problem_file_);
+    problem = *from_file;
+  }
+  if (pass_) {
+    LSSAR_ASSIGN_OR_RETURN(problem.pass, parse_pass(*pass_));
+  }
+  if (dtype_) {
+    LSSAR_ASSIGN_OR_RETURN(problem.dtype, parse_dtype(*dtype_));
+  }
+  const auto set = [](auto& field, const auto& option) {
+    if (option) field = *option;
+  };
+  set(problem.head_dim, head_dim_);
+  set(problem.head_dim_v, head_dim_v_ ? head_dim_v_ : head_dim_);
+  set(problem.seq_q, seq_q_);
+  set(problem.seq_k, seq_k_ ? seq_k_ : seq_q_);
+  set(problem.batch, batch_);
+  set(problem.heads, heads_);
+  set(problem.kv_heads, kv_heads_ ? kv_heads_ : heads_);
+  set(problem.p, p_);
+  set(problem.offset, offset_);
+  set(problem.alignment, alignment_);
+  if (causal_ || no_causal_) problem.causal = causal_;
+  return problem;
+}
+
+bool ProblemOptions::is_given() const {
+  return !problem_file_.empty() || pass_ || dtype_ || head_dim_ || head_dim_v_ || p_ ||
+         alignment_ || seq_q_ || seq_k_ || batch_ || heads_ || kv_heads_ || offset_ || causal_ ||
+         no_causal_ || !runtime_lengths_.empty();
+}
+
+Result<Problem> ProblemOptions::problem() const {
+  nlohmann::json file = nlohmann::json::object();
+  LSSAR_ASSIGN_OR_RETURN(Problem problem, described(&file));
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  open_lengths(&problem);
+  return problem;
+}
+
+void ProblemOptions::open_lengths(Problem* problem) const {
+  if (runtime_lengths_ == "q" || runtime_lengths_ == "both") problem->seq_q = 0;
+  if (runtime_lengths_ == "k" || runtime_lengths_ == "both") problem->seq_k = 0;
+}
+
+Result<Sizes> ProblemOptions::sizes() const {
+  nlohmann::json file = nlohmann::json::object();
+  LSSAR_ASSIGN_OR_RETURN(const Problem problem, described(&file));
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  if (!seq_q_ && problem.seq_q == 0) {
+    return invalid_argument("seq: not given; this command needs the number of queries (--seq N)");
+  }
+  if (!seq_k_ && !seq_q_ && problem.seq_k == 0) {
+    return invalid_argument("seq_k: not given; this command needs the number of keys (--seq-k N)");
+  }
+  return Sizes{problem.batch, problem.heads, problem.kv_heads, problem.seq_q, problem.seq_k};
+}
+
+Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_dim,
+                                                 int head_dim_v) const {
+  nlohmann::json file = nlohmann::json::object();
+  LSSAR_ASSIGN_OR_RETURN(Problem problem, described(&file));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--head-dim", head_dim_, "head_dim", file, head_dim));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--head-dim-v", head_dim_v_, "head_dim_v", file, head_dim_v));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--seq", seq_q_, "seq_q", file, sizes.seq_q));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--seq-k", seq_k_, "seq_k", file, sizes.seq_k));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--batch", batch_, "batch", file, sizes.batch));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--heads", heads_, "heads", file, sizes.heads));
+  LSSAR_RETURN_IF_ERROR(check_agrees("--kv-heads", kv_heads_, "kv_heads", file, sizes.kv_heads));
+  problem.head_dim = head_dim;
+  problem.head_dim_v = head_dim_v;
+  problem.batch = sizes.batch;
+  problem.heads = sizes.heads;
+  problem.kv_heads = sizes.kv_heads;
+  problem.seq_q = sizes.seq_q;
+  problem.seq_k = sizes.seq_k;
+  LSSAR_RETURN_IF_ERROR(validate(problem));
+  // A kernel made for a length of 0 does not exist: 0 stands for run-time lengths.
+  open_lengths(&problem);
+  return problem;
+}
+
+void ScheduleOptions::add_to(CLI::App& app, const std::string& target_help) {
+  app.add_option("--target", target_, target_help)->type_name("ARCH")->group("Kernel");
+  app.add_option("--schedule", schedule_,
+                 "JSON file of schedule fields, over the default schedule; or the JSON itself")
+      ->type_name("FILE")
+      ->group("Kernel");
+}
+
+Result<std::optional<Schedule>> ScheduleOptions::schedule(const Problem& problem,
+                                                          const Target& target) const {
+  if (schedule_.empty()) return std::optional<Schedule>();
+  const bool is_text = schedule_.front() == '{';
+  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json,
+                         is_text ? parse_json(schedule_, "--schedule") : read_json(schedule_));
+  Result<Schedule> schedule = schedule_for(problem, target, json);
+  if (!schedule.ok()) return schedule.status().with_context(is_text ? "--schedule" : schedule_);
+  return std::optional<Schedule>(*schedule);
+}
+
+void ExecutionOptions::add_to(CLI::App& app) {
+  app.add_option("--device", device_, "auto: a GPU if there is one; record computes nothing")
+      ->type_name("auto|cuda|virtual|record")
+      ->group("Execution")
+      ->capture_default_str();
+  app.add_option("--compiler", compiler_, "auto: NVRTC if it is found")
+      ->type_name("auto|nvrtc|llvm")
+      ->group("Execution")
+      ->capture_default_str();
+  app.add_flag("-q,--quiet", quiet_, "do not say what compiled, what ran and how long it took")
+      ->group("Execution");
+}
+
+Result<EngineOptions> ExecutionOptions::engine_options(const std::string& target) const {
+  EngineOptions options;
+  LSSAR_ASSIGN_OR_RETURN(options.device, parse_device_choice(device_));
+  LSSAR_ASSIGN_OR_RETURN(options.compiler, parse_compiler_choice(compiler_));
+  options.target = target;
+  return options;
+}
+
+}  // namespace lssar::command

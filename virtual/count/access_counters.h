@@ -1,0 +1,47 @@
+// What the memory accesses of a launch add up to, by op: the handlers report every warp's access,
+// KernelCounts (kernel_counts.h) owns and sums them.
+//
+// One thread at a time. NOTE: included by the handlers, like program.h: plain data only.
+#pragma once
+
+#include <cstdint>
+
+#include "virtual/program/program.h"
+#include "virtual/ptx/state_space.h"
+
+namespace lssar::vdev {
+
+struct Warp;
+
+// Of one op. Whether it reads, writes or both is the op's own; cp.async reads global memory and
+// writes shared memory.
+struct OpAccess {
+  uint64_t global_requests;  // executions with a lane in global memory
+  uint64_t global_bytes;     // asked for, by all lanes
+  uint64_t global_sectors;   // of 32 bytes, touched; once per request
+  uint64_t global_excess;    // sectors beyond what the bytes would fill
+  uint64_t shared_requests;
+  uint64_t shared_bytes;
+  uint64_t shared_wavefronts;  // passes over the 32 banks
+  uint64_t shared_ideal;       // wavefronts without conflicts
+};
+
+enum class TmaDirection : uint8_t { kLoad, kStore, kReduce };
+inline constexpr int kNumTmaDirections = 3;
+
+struct AccessCounters {
+  const Op* ops;         // the program's
+  const uint8_t* modes;  // AccessMode, by op (instruction_class.h)
+  OpAccess* by_op;
+  uint64_t tma_bytes[kNumTmaDirections];
+};
+
+// One access of `bytes` (a power of two up to 32) by every lane of warp.mask.
+// REQUIRES: warp.counters, and `op` is one of the program's.
+void count_access(const Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
+                  uint32_t bytes);
+
+// Bytes that a bulk copy moves, once per copy. Nothing where `counters` is null.
+void count_tma(AccessCounters* counters, TmaDirection direction, uint64_t bytes);
+
+}  // namespace lssar::vdev

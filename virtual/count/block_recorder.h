@@ -1,0 +1,49 @@
+// BlockRecorder: writes a KernelTrace while its block runs. Owned by the launch; used by the thread
+// that runs the cluster, through BlockRunner::recorder().
+#pragma once
+
+#include <vector>
+
+#include "virtual/async/mbarrier.h"
+#include "virtual/count/block_trace.h"
+#include "virtual/program/kernel_program.h"
+#include "virtual/state/warp.h"
+
+namespace lssar::vdev {
+
+class BlockRecorder {
+ public:
+  BlockRecorder(const KernelProgram& program, uint64_t cluster, size_t max_events,
+                KernelTrace* trace);
+
+  uint64_t cluster() const { return cluster_; }
+
+  // Lanes of `mask` executed ops [first, last) together: after the events of these ops.
+  void ran(const Warp& warp, uint32_t first, uint32_t last, uint32_t mask);
+
+  void bulk(const Warp& warp, const Op& op, TraceKind kind, const Mbarrier* barrier,
+            uint32_t address, uint32_t bytes);
+  void arrived(const Warp& warp, const Op& op, const Mbarrier& barrier);
+  // Lanes looked whether the phase before `barrier`'s is complete.
+  void waited(const Warp& warp, const Op& op, const Mbarrier& barrier, uint32_t lanes, bool passed);
+
+  // Barriers of a block, and kClusterBarrier.
+  void barrier_arrived(const Warp& warp, const Op& op, uint32_t id, uint32_t lanes);
+  void barrier_passed(const Warp& warp, const Op& op, uint32_t id, uint32_t lanes);
+  void barrier_completed(uint32_t block, uint32_t id);
+
+ private:
+  void add(TraceEvent event);
+  void add_barrier(const TraceEvent& event);
+  uint32_t& generation(uint32_t block, uint32_t id);
+  TraceEvent at(const Warp& warp, const Op& op, TraceKind kind, uint32_t lanes) const;
+
+  const KernelProgram& program_;
+  const uint64_t cluster_;
+  const size_t max_events_;
+  KernelTrace* const trace_;
+  std::vector<TraceEvent> pending_;                 // of the instructions that are running
+  std::vector<std::vector<uint32_t>> generations_;  // by block, by barrier, the cluster's last
+};
+
+}  // namespace lssar::vdev
