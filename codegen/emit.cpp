@@ -1,7 +1,7 @@
-#include "codegen/emit.h"
-
 // Emission: header comment, the template parts the kernels reach, the problem's constants and
 // functions, the entry points.
+#include "codegen/emit.h"
+
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
+// Bytes that depend on the sizes of a call: workspace, and what the forward for training saves.
 #include "codegen/sizes.h"
 
-// Bytes that depend on the sizes of a call: workspace, and what the forward for training saves.
 #include <limits>
 #include <optional>
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "codegen/pass_needs.h"
 #include "codegen/shapes.h"
 
 namespace lssar {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "codegen/launch_step.h"
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
 
 namespace lssar {
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/json_fields.h"
+#include "codegen/pass_needs.h"
 
 namespace lssar {
 namespace {

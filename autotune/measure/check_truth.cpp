@@ -1,5 +1,7 @@
 #include "autotune/measure/check_truth.h"
 
+#include "codegen/pass_needs.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

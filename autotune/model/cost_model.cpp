@@ -8,6 +8,7 @@
 
 #include "autotune/model/kernel_work.h"
 #include "autotune/model/problem_figures.h"
+#include "codegen/pass_needs.h"
 
 namespace lssar {
 namespace {

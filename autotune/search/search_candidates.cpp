@@ -6,6 +6,8 @@
 
 #include "autotune/search/search_run.h"
 
+#include "codegen/pass_needs.h"
+
 namespace lssar {
 namespace {
 

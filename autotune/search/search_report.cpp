@@ -1,5 +1,7 @@
 #include "autotune/search/search_report.h"
 
+#include "codegen/pass_needs.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
