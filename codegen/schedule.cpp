@@ -9,6 +9,7 @@
 
 #include "base/field_json.h"
 #include "codegen/breach.h"
+#include "codegen/pass_needs.h"
 #include "codegen/schedule_fields.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/softplus_poly.h"

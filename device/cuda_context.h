@@ -1,5 +1,5 @@
 // The primary context of one GPU, retained; shared by a cuda device and its modules. Private to
-// runtime/cuda.
+// this folder.
 //
 // Threads: any; Current makes the context the calling thread's for a scope.
 #pragma once

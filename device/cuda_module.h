@@ -1,4 +1,4 @@
-// A module and its functions on a GPU. Private to runtime/cuda.
+// A module and its functions on a GPU. Private to this folder.
 #pragma once
 
 #include <map>

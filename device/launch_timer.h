@@ -1,4 +1,4 @@
-// The launch timer of the cuda device: a pair of events per sample. Private to runtime/cuda.
+// The launch timer of the cuda device: a pair of events per sample. Private to this folder.
 //
 // Threads: one at a time.
 #pragma once

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "autotune/space/search_space.h"
+#include "codegen/pass_needs.h"
 #include "codegen/schedule_fields.h"
 #include "codegen/shapes.h"
 
