@@ -1,8 +1,8 @@
 #!/bin/sh
-# Every LSSAR_ variable that the sources or scripts read is in a table of
-# docs/environment.md, and every one of the tables is read somewhere.
+# Every LSSAR_ variable that the sources or scripts read is in a table of docs/environment.md, and every
+# variable of the tables is read somewhere.
 #
-#   sh readme_environment.sh SOURCE_FOLDER
+#   sh environment_page.sh SOURCE_FOLDER
 set -eu
 cd "$1"
 work=$(mktemp -d)
@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 # C++ reads them by name, as a whole string; scripts as $NAME. Tests set them.
 {
   grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.cpp' --include='*.h' --include='*.c' \
-    base cache codegen runtime autotune inspect tools tests examples 2>/dev/null | tr -d '"'
+    --exclude-dir='build*' */ | tr -d '"'
   grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.py' python/lssar | tr -d '"'
   grep -rhoE '\$\{?LSSAR_[A-Z_]+' --include='*.sh' tools | tr -d '${'
 } | grep -v '^LSSAR_DEVICE$' | sort -u >"$work/read"  # a macro of the templates
