@@ -6,9 +6,9 @@
 
 #include "runtime/capture.h"
 #include "tools/lssar/call/attention_run.h"
+#include "tools/lssar/call/data_options.h"
+#include "tools/lssar/call/input_files.h"
 #include "tools/lssar/commands/subcommands.h"
-#include "tools/lssar/options/data_options.h"
-#include "tools/lssar/options/input_files.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 #include "tools/lssar/terminal/message_stream.h"

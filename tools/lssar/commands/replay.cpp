@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/lssar/call/capture_files.h"
+#include "tools/lssar/call/data_options.h"
 #include "tools/lssar/call/replay_run.h"
 #include "tools/lssar/call/replay_text.h"
 #include "tools/lssar/commands/subcommands.h"
-#include "tools/lssar/options/data_options.h"
 #include "tools/lssar/options/number_option.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/terminal/exit_code.h"

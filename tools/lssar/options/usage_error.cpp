@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/lssar/options/command_spec.h"
+#include "tools/lssar/terminal/command_spec.h"
 
 namespace lssar::command {
 namespace {

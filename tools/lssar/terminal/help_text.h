@@ -8,7 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "tools/lssar/options/command_spec.h"
+#include "tools/lssar/terminal/command_spec.h"
 
 namespace lssar::command {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "tools/lssar/options/command_spec.h"
+#include "tools/lssar/terminal/command_spec.h"
 
 namespace lssar::command {
 

@@ -1,4 +1,4 @@
-#include "tools/lssar/options/data_options.h"
+#include "tools/lssar/call/data_options.h"
 
 #include <limits>
 #include <utility>

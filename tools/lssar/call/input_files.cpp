@@ -1,4 +1,4 @@
-#include "tools/lssar/options/input_files.h"
+#include "tools/lssar/call/input_files.h"
 
 #include <algorithm>
 #include <utility>

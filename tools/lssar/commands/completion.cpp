@@ -1,5 +1,5 @@
 // lssar completion: what a shell asks to complete command lines, made of the option definitions.
-#include "tools/lssar/terminal/completion.h"
+#include "tools/lssar/commands/completion.h"
 
 #include <functional>
 #include <memory>

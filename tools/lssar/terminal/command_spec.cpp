@@ -1,4 +1,4 @@
-#include "tools/lssar/options/command_spec.h"
+#include "tools/lssar/terminal/command_spec.h"
 
 #include <algorithm>
 
