@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "virtual/check/checker.h"
+#include "virtual/state/mbarrier_table.h"
 
 namespace lssar::vdev {
 namespace {

@@ -8,18 +8,20 @@
 #include <fmt/format.h>
 
 #include "device/tensor_map_codec.h"
+#include "virtual/async/async_engine.h"
 #include "virtual/async/bulk_operation.h"
+#include "virtual/check/checker.h"
 #include "virtual/count/access_counters.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/count/block_recorder.h"
+#include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
+#include "virtual/state/mbarrier_table.h"
 
 namespace lssar::vdev {
 namespace {
 
 constexpr uint32_t kBulkAlignment = 16;     // of addresses and sizes
 constexpr uint32_t kTensorAlignment = 128;  // of a box in shared memory
-
-BlockRunner& runner_of(const Warp& warp) { return *warp.cta->runner; }
 
 // A bulk instruction as one lane executes it.
 struct Issuer {
@@ -50,7 +52,7 @@ struct Issuer {
   }
   SharedRange shared(const BulkAddress& a, uint32_t bytes, uint32_t align) const {
     const SharedPlace place = locate_shared(warp, op, lane, address(a), bytes, align);
-    return {runner_of(warp).ctas()[place.rank].shared, place.rank, place.address};
+    return {cluster_of(warp).ctas[place.rank].shared, place.rank, place.address};
   }
   uint32_t thread() const { return warp.agent * kLanes + lane; }
 };
@@ -156,14 +158,14 @@ Transfer describe_transfer(const Issuer& i, const BulkAddress& global) {
 }
 
 Mbarrier& find_barrier(const Issuer& i, uint32_t rank, uint32_t address) {
-  BlockRunner& runner = runner_of(i.warp);
-  Mbarrier* const barrier = runner.mbarriers().find(rank, address);
+  Cluster& cluster = cluster_of(i.warp);
+  Mbarrier* const barrier = cluster.mbarriers->find(rank, address);
   if (barrier == nullptr) {
     i.fail(fmt::format(
         "no mbarrier was initialised at shared address {:#x} of block {} of the cluster", address,
         rank));
   }
-  if (Checker* checker = runner.checker()) {
+  if (Checker* checker = cluster.checker) {
     checker->use_mbarrier_async(i.warp, i.op, i.lane, *barrier);
   }
   return *barrier;
@@ -177,11 +179,11 @@ uint32_t touched_bytes(const Transfer& t) {
 
 // Until it arrives there is poison.
 void poison_target(const Issuer& i, const SharedRange& to, TensorSwizzle swizzle, uint32_t bytes) {
-  BlockRunner& runner = runner_of(i.warp);
-  if (runner.launch().timing == AsyncTiming::kEarliest) return;
+  Cluster& cluster = cluster_of(i.warp);
+  if (cluster.launch.timing == AsyncTiming::kEarliest) return;
   for_each_swizzled_range(swizzle, to.address, bytes, [&](uint32_t address, uint32_t n) {
     std::memset(to.memory + address, 0xff, n);
-    if (Checker* checker = runner.checker()) checker->set_undefined(to.rank, address, n, true);
+    if (Checker* checker = cluster.checker) checker->set_undefined(to.rank, address, n, true);
   });
 }
 
@@ -206,33 +208,33 @@ std::unique_ptr<BulkOperation> make_operation(const Issuer& i, const Transfer& t
   operation->swizzle = t.map.swizzle;
   operation->type = t.map.type;
   operation->fill = t.map.fill;
-  operation->checker = runner_of(i.warp).checker();
+  operation->checker = cluster_of(i.warp).checker;
   return operation;
 }
 
 void issue_load(const Issuer& i, const Transfer& t, const SharedRange& to, Mbarrier& barrier) {
-  BlockRunner& runner = runner_of(i.warp);
+  Cluster& cluster = cluster_of(i.warp);
   auto operation = make_operation(i, t);
   operation->rows = t.rows;
   operation->to = to;
   operation->barrier = &barrier;
   operation->writes_shared_of = 1u << to.rank;
-  if (Checker* checker = runner.checker()) {
+  if (Checker* checker = cluster.checker) {
     const AsyncIssue issue = {&i.warp, &i.op, i.lane, barrier.agent, checker->time_of(barrier)};
     check_global(*checker, issue, t, false);
     check_shared(*checker, issue, to, t.map.swizzle, t.bytes, true);
     checker->issued_for(i.warp, 1u << i.lane, barrier);
   }
   poison_target(i, to, t.map.swizzle, t.bytes);
-  if (BlockRecorder* recorder = runner.recorder())
+  if (BlockRecorder* recorder = cluster.recorder)
     recorder->bulk(i.warp, i.op, TraceKind::kLoad, &barrier, to.address, t.bytes);
-  runner.async().issue(std::move(operation));
+  cluster.async->issue(std::move(operation));
 }
 
 // The blocks of the cluster that a multicast writes to.
 uint32_t multicast_mask(const Issuer& i) {
   const uint32_t mask = i.value<uint16_t>(i.in.block_mask);
-  const auto blocks = static_cast<uint32_t>(runner_of(i.warp).ctas().size());
+  const auto blocks = static_cast<uint32_t>(cluster_of(i.warp).ctas.size());
   if (mask == 0 || mask >> blocks != 0) {
     i.fail(fmt::format("a multicast to the blocks {:#x} of a cluster of {}", mask, blocks));
   }
@@ -251,7 +253,7 @@ void load(const Issuer& i) {
   const uint32_t ranks = i.form.multicast != 0 ? multicast_mask(i) : 1u << to.rank;
   for (uint32_t m = ranks; m != 0; m &= m - 1) {
     to.rank = lowest_bit(m);
-    to.memory = runner_of(i.warp).ctas()[to.rank].shared;
+    to.memory = cluster_of(i.warp).ctas[to.rank].shared;
     issue_load(i, t, to, find_barrier(i, to.rank, barrier.address));
   }
 }
@@ -324,7 +326,7 @@ uint32_t lanes_with_same_operands(const Issuer& i, uint32_t among) {
 // In whose name the operation that the lanes issue together reads; its writes have another agent.
 AsyncIssue issue_of_group(const Issuer& i, uint32_t lanes, const BulkAgents& agents,
                           Checker& checker) {
-  AsyncEngine& engine = runner_of(i.warp).async();
+  AsyncEngine& engine = *cluster_of(i.warp).async;
   const uint32_t time = checker.base_time() + engine.committed(i.thread());
   AsyncIssue issue = {&i.warp, &i.op, i.lane, agents.reads, time};
   issue.by_lane = agents.by_lane;
@@ -338,7 +340,7 @@ AsyncIssue issue_of_group(const Issuer& i, uint32_t lanes, const BulkAgents& age
 
 // By all of the lanes as one; the issuer is the first of them.
 void store(const Issuer& i, uint32_t lanes) {
-  BlockRunner& runner = runner_of(i.warp);
+  Cluster& cluster = cluster_of(i.warp);
   const Transfer t = describe_transfer(i, i.in.destination);
   const SharedRange from = i.shared(i.in.source, touched_bytes(t), t.align);
   const bool reduces = i.form.kind == BulkKind::kReduce;
@@ -353,25 +355,25 @@ void store(const Issuer& i, uint32_t lanes) {
   operation->lanes = lanes;
   for (uint32_t m = lanes; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
-    operation->groups[lane] = runner.async().committed(i.warp.agent * kLanes + lane);
+    operation->groups[lane] = cluster.async->committed(i.warp.agent * kLanes + lane);
   }
   operation->reads_shared_of = 1u << from.rank;
   if (reduces) operation->reduce = find_reduction(i, t);
-  if (Checker* checker = runner.checker()) {
-    const BulkAgents agents = runner.async().agents(i.thread(), *checker);
+  if (Checker* checker = cluster.checker) {
+    const BulkAgents agents = cluster.async->agents(i.thread(), *checker);
     AsyncIssue issue = issue_of_group(i, lanes, agents, *checker);
     check_source(*checker, issue, t, from);
     issue.agent = agents.writes;
     issue.strong = reduces;
     check_global(*checker, issue, t, true);
   }
-  if (BlockRecorder* recorder = runner.recorder())
+  if (BlockRecorder* recorder = cluster.recorder)
     recorder->bulk(i.warp, i.op, TraceKind::kStore, nullptr, from.address, t.bytes);
-  runner.async().issue(std::move(operation));
+  cluster.async->issue(std::move(operation));
 }
 
 void copy(const Issuer& i) {
-  BlockRunner& runner = runner_of(i.warp);
+  Cluster& cluster = cluster_of(i.warp);
   Transfer t;
   t.bytes = size_operand(i);
   t.rows.push_back({0, 0, t.bytes, 0, t.bytes});
@@ -391,7 +393,7 @@ void copy(const Issuer& i) {
   operation->writes_shared_of = 1u << to.rank;
   const bool reduces = i.form.kind == BulkKind::kReduceShared;
   if (reduces) operation->reduce = find_reduction(i, t);
-  if (Checker* checker = runner.checker()) {
+  if (Checker* checker = cluster.checker) {
     const AsyncIssue issue = {&i.warp, &i.op, i.lane, barrier.agent, checker->time_of(barrier),
                               reduces};
     check_source(*checker, issue, t, from);
@@ -399,34 +401,34 @@ void copy(const Issuer& i) {
     checker->issued_for(i.warp, 1u << i.lane, barrier);
   }
   if (!reduces) poison_target(i, to, TensorSwizzle::kNone, t.bytes);
-  if (BlockRecorder* recorder = runner.recorder())
+  if (BlockRecorder* recorder = cluster.recorder)
     recorder->bulk(i.warp, i.op, TraceKind::kLoad, &barrier, to.address, t.bytes);
-  runner.async().issue(std::move(operation));
+  cluster.async->issue(std::move(operation));
 }
 
 // The lane has seen what a thread of its warp issued before time `floor`.
 void acquire_groups(Warp& warp, uint32_t lane, uint32_t thread, uint32_t floor, bool read_only) {
-  Checker& checker = *runner_of(warp).checker();
-  const BulkAgents agents = runner_of(warp).async().agents(thread, checker);
+  Checker& checker = *cluster_of(warp).checker;
+  const BulkAgents agents = cluster_of(warp).async->agents(thread, checker);
   const uint32_t by_lane = agents.by_lane ? thread % kLanes : kWholeWarp;
   checker.acquire_agent(warp, 1u << lane, agents.reads, floor, by_lane);
   if (!read_only) checker.acquire_agent(warp, 1u << lane, agents.writes, floor, by_lane);
 }
 
 void wait_groups(Warp& warp, const Op& op, bool read_only) {
-  BlockRunner& runner = runner_of(warp);
+  Cluster& cluster = cluster_of(warp);
   const auto pending = static_cast<uint32_t>(std::min<int64_t>(op.imm, UINT32_MAX));
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
     const uint32_t thread = warp.agent * kLanes + lane;
-    const uint32_t committed = runner.async().committed(thread);
+    const uint32_t committed = cluster.async->committed(thread);
     if (committed <= pending) continue;
-    runner.async().wait_groups(thread, pending, read_only);
-    Checker* const checker = runner.checker();
+    cluster.async->wait_groups(thread, pending, read_only);
+    Checker* const checker = cluster.checker;
     if (checker == nullptr) continue;
     const uint32_t before = committed - pending;
     acquire_groups(warp, lane, thread, checker->base_time() + before, read_only);
-    for (const auto& shared : runner.async().shared_before(thread, before, read_only)) {
+    for (const auto& shared : cluster.async->shared_before(thread, before, read_only)) {
       acquire_groups(warp, lane, shared.issuer, shared.floor, read_only);
     }
   }
@@ -461,15 +463,15 @@ void create_policy(Warp& warp, const Op& op) {
 
 void bulk_commit_group(Warp& warp, const Op&) {
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
-    runner_of(warp).async().commit_group(warp.agent * kLanes + lowest_bit(m));
+    cluster_of(warp).async->commit_group(warp.agent * kLanes + lowest_bit(m));
   }
 }
 
 // NOTE: the release orders nothing by itself; the acquire of whoever uses the map is what counts.
 void fence_tensor_map(Warp& warp, const Op& op) {
-  Checker* const checker = runner_of(warp).checker();
+  Checker* const checker = cluster_of(warp).checker;
   if (checker == nullptr) return;
-  const Instruction& in = runner_of(warp).launch().program->instruction(op);
+  const Instruction& in = cluster_of(warp).launch.program->instruction(op);
   if (in.opcode.find(".acquire") == std::string::npos) return;
   checker->fence_proxy_async(warp, warp.mask);
 }

@@ -5,15 +5,17 @@
 
 #include <fmt/format.h>
 
-#include "virtual/run/block_runner.h"
+#include "virtual/async/async_engine.h"
+#include "virtual/async/mbarrier.h"
+#include "virtual/check/checker.h"
+#include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
+#include "virtual/state/mbarrier_table.h"
 
 namespace lssar::vdev {
 namespace {
 
 constexpr uint32_t kLargestCopy = 16;  // bytes; the usual one
-
-BlockRunner& runner_of(const Warp& warp) { return *warp.cta->runner; }
 
 // Everything the lane copied up to and in `group`. NOTE: of the group that is not committed yet,
 // copies issued after the arrival come with those before it.
@@ -45,10 +47,10 @@ class CopyArrival final : public AsyncOperation {
   void read() override {}
   void finish() override {
     deliver_up_to(warp_, lane_, group_);
-    BlockRunner& runner = runner_of(warp_);
-    if (Checker* checker = runner.checker()) {
+    Cluster& cluster = cluster_of(warp_);
+    if (Checker* checker = cluster.checker) {
       // Who waits sees the copies, and nothing else that the lane did.
-      const auto copies = static_cast<uint32_t>(runner.warps().size()) + warp_.agent;
+      const auto copies = static_cast<uint32_t>(cluster.warps.size()) + warp_.agent;
       Seen seen;
       seen.last = checker->base_time() + group_;
       seen.lanes = 1u << lane_;
@@ -85,7 +87,7 @@ void arrive(Warp& warp, const Op& op, bool counted) {
     }
     auto arrival = std::make_unique<CopyArrival>(warp, op, lane);
     arrival->barrier = &barrier;
-    runner_of(warp).async().issue(std::move(arrival));
+    cluster_of(warp).async->issue(std::move(arrival));
   }
 }
 

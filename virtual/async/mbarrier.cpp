@@ -2,15 +2,16 @@
 
 #include <fmt/format.h>
 
-#include "virtual/run/block_runner.h"
+#include "virtual/async/async_engine.h"
+#include "virtual/check/checker.h"
+#include "virtual/count/block_recorder.h"
+#include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
 
 namespace lssar::vdev {
 namespace {
 
 constexpr uint32_t kBytes = 8;
-
-BlockRunner& runner_of(const Warp& warp) { return *warp.cta->runner; }
 
 // Lanes of `mask` whose address is that of its lowest lane.
 uint32_t same_address(const GenericOperands& in, uint32_t n, uint32_t mask) {
@@ -29,8 +30,8 @@ bool complete_phase(Mbarrier& barrier) {
   barrier.pending = barrier.expected;
   barrier.completed.join(barrier.arriving);
   barrier.arriving.clear();
-  if (Checker* checker = barrier.cta->runner->checker()) checker->phase_completed(barrier);
-  barrier.cta->runner->note_event();
+  if (Checker* checker = barrier.cta->cluster->checker) checker->phase_completed(barrier);
+  barrier.cta->cluster->note_event();
   return true;
 }
 
@@ -48,9 +49,9 @@ void arrive_once(Warp& warp, const Op& op, Mbarrier& barrier, uint32_t count) {
                     count, barrier.address, barrier.pending, barrier.phase, barrier.expected)
             .c_str());
   }
-  if (BlockRecorder* recorder = runner_of(warp).recorder()) recorder->arrived(warp, op, barrier);
+  if (BlockRecorder* recorder = cluster_of(warp).recorder) recorder->arrived(warp, op, barrier);
   barrier.pending -= count;
-  runner_of(warp).note_event();
+  cluster_of(warp).note_event();
   complete_phase(barrier);
 }
 
@@ -65,7 +66,7 @@ uint32_t lanes_of_phase(const Mbarrier& barrier, uint32_t lanes) {
 template <class F>
 void for_each_arrival(Warp& warp, const Op& op, uint32_t address_operand, F f) {
   const GenericOperands in(warp, op);
-  Checker* checker = (op.flags & kGenericRelaxed) != 0 ? nullptr : runner_of(warp).checker();
+  Checker* checker = (op.flags & kGenericRelaxed) != 0 ? nullptr : cluster_of(warp).checker;
   for (uint32_t rest = warp.mask; rest != 0;) {
     const uint32_t lanes = same_address(in, address_operand, rest);
     const uint64_t address = in.address(address_operand, lowest_bit(lanes));
@@ -80,7 +81,7 @@ void for_each_arrival(Warp& warp, const Op& op, uint32_t address_operand, F f) {
 template <class Done>
 void wait(Warp& warp, const Op& op, bool may_fail, Done done) {
   const GenericOperands in(warp, op);
-  BlockRunner& runner = runner_of(warp);
+  Cluster& cluster = cluster_of(warp);
   uint32_t complete = 0;
   for (uint32_t rest = warp.mask; rest != 0;) {
     const uint32_t lanes = same_address(in, 1, rest);
@@ -91,17 +92,17 @@ void wait(Warp& warp, const Op& op, bool may_fail, Done done) {
     for (uint32_t m = lanes; m != 0; m &= m - 1) {
       if (done(lowest_bit(m), barrier)) here |= 1u << lowest_bit(m);
     }
-    if (here != 0 && may_fail && runner.launch().seed != 0 && runner.random().below(8) == 0) {
+    if (here != 0 && may_fail && cluster.launch.seed != 0 && cluster.random.below(8) == 0) {
       here = 0;
-      runner.note_event();
-    } else if (here == 0 && runner.launch().timing == AsyncTiming::kLatest) {
+      cluster.note_event();
+    } else if (here == 0 && cluster.launch.timing == AsyncTiming::kLatest) {
       // As late as possible: after somebody has looked and found it incomplete.
-      if (runner.async().finish_for(barrier)) runner.note_event();
+      if (cluster.async->finish_for(barrier)) cluster.note_event();
     }
     complete |= here;
-    if (BlockRecorder* recorder = runner.recorder())
+    if (BlockRecorder* recorder = cluster.recorder)
       recorder->waited(warp, op, barrier, here != 0 ? here : lanes, here != 0);
-    Checker* checker = runner.checker();
+    Checker* checker = cluster.checker;
     if (here != 0 && checker != nullptr && (op.flags & kGenericRelaxed) == 0) {
       checker->acquire(warp, here, barrier.completed);
       checker->saw_phase(warp, barrier);
@@ -129,22 +130,11 @@ bool parity_done(Warp& warp, const Op& op, const Mbarrier& barrier, uint32_t par
 
 }  // namespace
 
-Mbarrier* MbarrierTable::find(uint32_t rank, uint32_t address) {
-  const auto found = table_.find(key(rank, address));
-  return found == table_.end() ? nullptr : found->second.get();
-}
-
-Mbarrier& MbarrierTable::create(uint32_t rank, uint32_t address) {
-  auto& place = table_[key(rank, address)];
-  place = std::make_unique<Mbarrier>();
-  return *place;
-}
-
 Mbarrier& require_mbarrier(Warp& warp, const Op& op, uint32_t lane, uint64_t address,
                            uint32_t lanes) {
   const SharedPlace place = locate_shared(warp, op, lane, address, kBytes, kBytes);
-  BlockRunner& runner = runner_of(warp);
-  Mbarrier* barrier = runner.mbarriers().find(place.rank, place.address);
+  Cluster& cluster = cluster_of(warp);
+  Mbarrier* barrier = cluster.mbarriers->find(place.rank, place.address);
   if (barrier == nullptr) {
     raise_fault(warp, op,
                 fmt::format("lane {}: no mbarrier was initialised at shared address {:#x}"
@@ -152,7 +142,7 @@ Mbarrier& require_mbarrier(Warp& warp, const Op& op, uint32_t lane, uint64_t add
                             lane, place.address, place.rank)
                     .c_str());
   }
-  if (Checker* checker = runner.checker()) {
+  if (Checker* checker = cluster.checker) {
     checker->use_mbarrier(warp, op, lanes == 0 ? 1u << lane : lanes, *barrier);
   }
   return *barrier;
@@ -167,13 +157,13 @@ void add_transactions(Warp& warp, const Op& op, Mbarrier& barrier, int64_t arriv
                     .c_str());
   }
   barrier.transactions = now;
-  runner_of(warp).note_event();
+  cluster_of(warp).note_event();
   complete_phase(barrier);
 }
 
 void complete_transactions(Mbarrier& barrier, int64_t arrived) {
   barrier.transactions -= arrived;
-  barrier.cta->runner->note_event();
+  barrier.cta->cluster->note_event();
   complete_phase(barrier);
 }
 
@@ -183,7 +173,7 @@ void arrive_later(Warp& warp, const Op& op, Mbarrier& barrier) {
 
 void mbarrier_init(Warp& warp, const Op& op) {
   const GenericOperands in(warp, op);
-  BlockRunner& runner = runner_of(warp);
+  Cluster& cluster = cluster_of(warp);
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
     const SharedPlace place = locate_shared(warp, op, lane, in.address(0, lane), kBytes, kBytes);
@@ -193,39 +183,39 @@ void mbarrier_init(Warp& warp, const Op& op) {
           warp, op,
           fmt::format("a count of {}: allowed are 1 to {}", count, kMaxMbarrierCount).c_str());
     }
-    if (runner.mbarriers().find(place.rank, place.address) != nullptr) {
+    if (cluster.mbarriers->find(place.rank, place.address) != nullptr) {
       raise_fault(warp, op,
                   fmt::format("lane {}: the mbarrier at shared address {:#x} is "
                               "initialised again without mbarrier.inval",
                               lane, place.address)
                       .c_str());
     }
-    Mbarrier& barrier = runner.mbarriers().create(place.rank, place.address);
-    barrier.cta = &runner.ctas()[place.rank];
+    Mbarrier& barrier = cluster.mbarriers->create(place.rank, place.address);
+    barrier.cta = &cluster.ctas[place.rank];
     barrier.address = place.address;
     barrier.expected = count;
     barrier.pending = count;
     barrier.init = &op;
     barrier.init_thread = warp.agent * kLanes + lane;
-    if (Checker* checker = runner.checker()) checker->init_mbarrier(warp, op, lane, barrier);
+    if (Checker* checker = cluster.checker) checker->init_mbarrier(warp, op, lane, barrier);
   }
 }
 
 void mbarrier_inval(Warp& warp, const Op& op) {
   const GenericOperands in(warp, op);
-  BlockRunner& runner = runner_of(warp);
+  Cluster& cluster = cluster_of(warp);
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
     Mbarrier& barrier = require_mbarrier(warp, op, lane, in.address(0, lane));
-    if (runner.async().waits_for(barrier)) {
+    if (cluster.async->waits_for(barrier)) {
       raise_fault(warp, op,
                   fmt::format("lane {}: mbarrier {:#x} is invalidated while asynchronous "
                               "operations are to complete on it",
                               lane, barrier.address)
                       .c_str());
     }
-    if (Checker* checker = runner.checker()) checker->inval_mbarrier(warp, op, lane, barrier);
-    runner.mbarriers().erase(barrier.cta->rank, barrier.address);
+    if (Checker* checker = cluster.checker) checker->inval_mbarrier(warp, op, lane, barrier);
+    cluster.mbarriers->erase(barrier.cta->rank, barrier.address);
   }
 }
 

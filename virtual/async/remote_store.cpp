@@ -6,16 +6,18 @@
 
 #include <fmt/format.h>
 
+#include "virtual/async/async_engine.h"
 #include "virtual/async/bulk_reduce.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/async/mbarrier.h"
+#include "virtual/check/checker.h"
+#include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
+#include "virtual/state/mbarrier_table.h"
 
 namespace lssar::vdev {
 namespace {
 
 constexpr uint32_t kMaxBytes = 16;
-
-BlockRunner& runner_of(const Warp& warp) { return *warp.cta->runner; }
 
 // What a lane sends.
 struct Message {
@@ -53,7 +55,7 @@ class RemoteStore final : public AsyncOperation {
 std::unique_ptr<AsyncOperation> make_store(Warp& warp, const Op& op, uint32_t lane,
                                            uint32_t barrier_operand, const Message& message) {
   const GenericOperands in(warp, op);
-  BlockRunner& runner = runner_of(warp);
+  Cluster& cluster = cluster_of(warp);
   const SharedPlace place =
       locate_shared(warp, op, lane, in.address(0, lane), message.bytes, message.bytes);
   Mbarrier& barrier = require_mbarrier(warp, op, lane, in.address(barrier_operand, lane));
@@ -63,8 +65,8 @@ std::unique_ptr<AsyncOperation> make_store(Warp& warp, const Op& op, uint32_t la
                             lane, place.rank, barrier.cta->rank)
                     .c_str());
   }
-  Checker* const checker = runner.checker();
-  uint8_t* const target = runner.ctas()[place.rank].shared + place.address;
+  Checker* const checker = cluster.checker;
+  uint8_t* const target = cluster.ctas[place.rank].shared + place.address;
   auto operation = std::make_unique<RemoteStore>(message, target, place, checker);
   operation->op = &op;
   operation->barrier = &barrier;
@@ -75,7 +77,7 @@ std::unique_ptr<AsyncOperation> make_store(Warp& warp, const Op& op, uint32_t la
     issue.generic = true;
     checker->async_shared(issue, place.rank, place.address, message.bytes, true);
   }
-  if (message.reduce == nullptr && runner.launch().timing != AsyncTiming::kEarliest) {
+  if (message.reduce == nullptr && cluster.launch.timing != AsyncTiming::kEarliest) {
     std::memset(target, 0xff, message.bytes);
     if (checker != nullptr) {
       checker->set_undefined(place.rank, place.address, message.bytes, true);
@@ -101,7 +103,7 @@ void note_issued(Checker& checker, Warp& warp,
 // `count` values of `each` bytes.
 void send_values(Warp& warp, const Op& op, uint32_t count, uint32_t each, BulkReduce reduce) {
   const GenericOperands in(warp, op);
-  Checker* const checker = runner_of(warp).checker();
+  Checker* const checker = cluster_of(warp).checker;
   std::vector<std::unique_ptr<AsyncOperation>> operations(kLanes);  // by lane
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const uint32_t lane = lowest_bit(m);
@@ -116,7 +118,7 @@ void send_values(Warp& warp, const Op& op, uint32_t count, uint32_t each, BulkRe
   }
   if (checker != nullptr) note_issued(*checker, warp, operations);
   for (std::unique_ptr<AsyncOperation>& operation : operations) {
-    if (operation) runner_of(warp).async().issue(std::move(operation));
+    if (operation) cluster_of(warp).async->issue(std::move(operation));
   }
 }
 

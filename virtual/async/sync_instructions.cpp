@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "virtual/run/block_runner.h"
+#include "virtual/async/cluster_barrier.h"
+#include "virtual/check/checker.h"
+#include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
 
 namespace lssar::vdev {
@@ -10,8 +12,6 @@ namespace {
 
 constexpr uint32_t kWarpsPerGroup = 4;
 constexpr uint64_t kOffsetMask = (uint64_t{1} << kRankShift) - 1;
-
-BlockRunner& runner_of(const Warp& warp) { return *warp.cta->runner; }
 
 // Registers per thread that setmaxnreg may ask for.
 uint32_t checked_count(Warp& warp, const Op& op) {
@@ -28,17 +28,17 @@ uint32_t checked_count(Warp& warp, const Op& op) {
     raise_fault(warp, op, "setmaxnreg must be executed by all lanes of the warp");
   }
   const uint32_t group = warp.index / kWarpsPerGroup * kWarpsPerGroup;
-  if (runner_of(warp).launch().num_warps() < group + kWarpsPerGroup) {
+  if (cluster_of(warp).launch.num_warps() < group + kWarpsPerGroup) {
     raise_fault(warp, op, "setmaxnreg needs a whole warp group, and this is a part of one");
   }
   return static_cast<uint32_t>(op.imm);
 }
 
 uint64_t map_address(Warp& warp, const Op& op, uint64_t address, uint32_t rank) {
-  if (rank >= runner_of(warp).ctas().size()) {
+  if (rank >= cluster_of(warp).ctas.size()) {
     raise_fault(
         warp, op,
-        fmt::format("block {} of a cluster of {}", rank, runner_of(warp).ctas().size()).c_str());
+        fmt::format("block {} of a cluster of {}", rank, cluster_of(warp).ctas.size()).c_str());
   }
   const uint64_t window = address >> kWindowShift << kWindowShift;
   return window | static_cast<uint64_t>(rank) << kRankShift | (address & kOffsetMask);
@@ -51,20 +51,20 @@ uint32_t rank_of(uint64_t address) {
 }  // namespace
 
 void fence_proxy_async(Warp& warp, const Op&) {
-  if (Checker* checker = runner_of(warp).checker()) checker->fence_proxy_async(warp, warp.mask);
+  if (Checker* checker = cluster_of(warp).checker) checker->fence_proxy_async(warp, warp.mask);
 }
 
 void fence_mbarrier_init(Warp& warp, const Op&) {
-  if (Checker* checker = runner_of(warp).checker()) checker->fence_mbarrier_init(warp, warp.mask);
+  if (Checker* checker = cluster_of(warp).checker) checker->fence_mbarrier_init(warp, warp.mask);
 }
 
 void fence_device(Warp& warp, const Op&) {
-  if (Checker* checker = runner_of(warp).checker()) checker->fence_device(warp, warp.mask);
+  if (Checker* checker = cluster_of(warp).checker) checker->fence_device(warp, warp.mask);
 }
 
 void set_registers_down(Warp& warp, const Op& op) {
   const uint32_t count = checked_count(warp, op);
-  uint32_t& have = runner_of(warp).warp_registers()[warp.agent];
+  uint32_t& have = cluster_of(warp).warp_registers[warp.agent];
   if (count > have) {
     raise_fault(
         warp, op,
@@ -72,13 +72,13 @@ void set_registers_down(Warp& warp, const Op& op) {
   }
   warp.cta->free_registers += (have - count) * kLanes;
   have = count;
-  if (Checker* checker = runner_of(warp).checker()) checker->registers_set(warp, op);
-  runner_of(warp).note_event();
+  if (Checker* checker = cluster_of(warp).checker) checker->registers_set(warp, op);
+  cluster_of(warp).note_event();
 }
 
 void set_registers_up(Warp& warp, const Op& op) {
   const uint32_t count = checked_count(warp, op);
-  uint32_t& have = runner_of(warp).warp_registers()[warp.agent];
+  uint32_t& have = cluster_of(warp).warp_registers[warp.agent];
   if (count < have) {
     raise_fault(
         warp, op,
@@ -91,12 +91,12 @@ void set_registers_up(Warp& warp, const Op& op) {
   }
   warp.cta->free_registers -= wanted;
   have = count;
-  if (Checker* checker = runner_of(warp).checker()) checker->registers_set(warp, op);
-  runner_of(warp).note_event();
+  if (Checker* checker = cluster_of(warp).checker) checker->registers_set(warp, op);
+  cluster_of(warp).note_event();
 }
 
-void cluster_arrive(Warp& warp, const Op& op) { runner_of(warp).cluster_arrive(warp, op); }
-void cluster_wait(Warp& warp, const Op& op) { runner_of(warp).cluster_wait(warp, op); }
+void cluster_arrive(Warp& warp, const Op& op) { cluster_of(warp).barrier->arrive(warp, op); }
+void cluster_wait(Warp& warp, const Op& op) { cluster_of(warp).barrier->wait(warp, op); }
 
 void map_shared_32(Warp& warp, const Op& op) {
   const GenericOperands in(warp, op);

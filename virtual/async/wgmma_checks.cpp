@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include "virtual/async/wgmma_unit.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/check/checker.h"
+#include "virtual/state/cluster.h"
 #include "virtual/state/splits.h"
 
 namespace lssar::vdev {
@@ -13,8 +14,8 @@ namespace {
 
 constexpr uint32_t kRegisterUnit = 64;  // at which registers of 16 bits and more begin
 
-std::string quoted(const BlockRunner& runner, uint32_t op) {
-  const KernelProgram& program = *runner.launch().program;
+std::string quoted(const Cluster& cluster, uint32_t op) {
+  const KernelProgram& program = *cluster.launch.program;
   const Instruction& in = program.instruction(program.ops[op]);
   return fmt::format("PTX line {} '{}'", in.line, in.text.substr(0, 160));
 }
@@ -36,7 +37,7 @@ uint32_t lanes_of_rows(uint32_t lanes) {
 
 WgmmaUnit::RegisterUse* WgmmaUnit::uses_of(WarpState& state) const {
   if (state.uses.empty()) {
-    state.uses.resize(runner_.launch().program->register_bytes / kRegisterUnit + 1);
+    state.uses.resize(cluster_.launch.program->register_bytes / kRegisterUnit + 1);
   }
   return state.uses.data();
 }
@@ -53,7 +54,7 @@ void WgmmaUnit::check_issue(Warp& warp, const Op& op, Operation& operation, uint
 
 void WgmmaUnit::check_shared(Warp& warp, const Op& op, const WgmmaTile& tile, uint32_t number,
                              CheckedReads& reads) {
-  Checker& checker = *runner_.checker();
+  Checker& checker = *cluster_.checker;
   const AsyncIssue issue = {&warp, &op, kWholeWarp, checker.wgmma_agent(group_index(warp)),
                             checker.base_time() + number};
   const uint32_t rank = warp.cta->rank;
@@ -65,8 +66,8 @@ void WgmmaUnit::check_shared(Warp& warp, const Op& op, const WgmmaTile& tile, ui
 void WgmmaUnit::check_register(Warp& warp, const Op& op, uint32_t offset, bool sum) {
   WarpState& state = states_[warp.agent];
   const RegisterUse& use = uses_of(state)[offset / kRegisterUnit];
-  Checker& checker = *runner_.checker();
-  const KernelProgram& program = *runner_.launch().program;
+  Checker& checker = *cluster_.checker;
+  const KernelProgram& program = *cluster_.launch.program;
   const bool in_flight = use.flight_end > state.waited;
   const Op& flight_op = program.ops[use.flight_op];
   if (in_flight) {
@@ -77,7 +78,7 @@ void WgmmaUnit::check_register(Warp& warp, const Op& op, uint32_t offset, bool s
           ReportKind::kAsync, warp, op,
           fmt::format("{} is a register of an operation in flight that is waited for by "
                       "nothing in between: {}",
-                      sum ? "an accumulator" : "a register of A", quoted(runner_, use.flight_op)),
+                      sum ? "an accumulator" : "a register of A", quoted(cluster_, use.flight_op)),
           &flight_op);
     }
   }
@@ -87,7 +88,7 @@ void WgmmaUnit::check_register(Warp& warp, const Op& op, uint32_t offset, bool s
                    fmt::format("{} was {}, without a wgmma.fence since then, at {}",
                                sum ? "an accumulator" : "a register of A",
                                writes(program, touch_op, offset) ? "written" : "read",
-                               quoted(runner_, use.touch_op)),
+                               quoted(cluster_, use.touch_op)),
                    &touch_op);
   }
 }
@@ -95,8 +96,8 @@ void WgmmaUnit::check_register(Warp& warp, const Op& op, uint32_t offset, bool s
 void WgmmaUnit::check_registers(Warp& warp, const Op& op, uint32_t number) {
   WarpState& state = states_[warp.agent];
   if (!state.fenced) {
-    runner_.checker()->report(ReportKind::kSynchronise, warp, op,
-                              "no wgmma.fence precedes the warp's first wgmma");
+    cluster_.checker->report(ReportKind::kSynchronise, warp, op,
+                             "no wgmma.fence precedes the warp's first wgmma");
   }
   const bool halves = std::bit_cast<WgmmaForm>(op.imm).half_sums != 0;
   const bool chained = std::any_of(state.sums.begin(), state.sums.end(), [&](const Sums& sums) {
@@ -104,7 +105,7 @@ void WgmmaUnit::check_registers(Warp& warp, const Op& op, uint32_t number) {
     return other.count == op.count && std::equal(op.list, op.list + op.count, other.list) &&
            (std::bit_cast<WgmmaForm>(other.imm).half_sums != 0) == halves;
   });
-  const uint32_t index = runner_.launch().program->index_of(op);
+  const uint32_t index = cluster_.launch.program->index_of(op);
   const uint32_t end = op.count + (op.a == kNoRegister ? 4u : 0u);
   // Of sums in flight every use since then has been reported already.
   for (uint32_t i = chained ? op.count : 0; i < end; ++i) {
@@ -120,7 +121,7 @@ void WgmmaUnit::check_registers(Warp& warp, const Op& op, uint32_t number) {
 
 void WgmmaUnit::touch(Warp& warp, const Op& op) {
   if (op.guard != kNoRegister && guarded_mask(warp, op, warp.mask) == 0) return;
-  const KernelProgram& program = *runner_.launch().program;
+  const KernelProgram& program = *cluster_.launch.program;
   const OpFacts& facts = program.facts_of(op);
   WarpState& state = states_[warp.agent];
   const uint32_t* const registers = program.op_registers.data();
@@ -142,17 +143,17 @@ void WgmmaUnit::touch(Warp& warp, const Op& op) {
 void WgmmaUnit::report_touch(Warp& warp, const Op& op, const RegisterUse& use, bool writes) {
   constexpr uint32_t kMostPerOperation = 3;
   if (touched_[use.flight_op]++ >= kMostPerOperation) return;
-  runner_.checker()->report(
+  cluster_.checker->report(
       ReportKind::kAsync, warp, op,
       fmt::format("{} a register of {}, which is in flight until the warp's wgmma.wait_group: "
                   "neither its accumulators nor its registers of A may be read or written",
-                  writes ? "writes" : "reads", quoted(runner_, use.flight_op)),
-      &runner_.launch().program->ops[use.flight_op]);
+                  writes ? "writes" : "reads", quoted(cluster_, use.flight_op)),
+      &cluster_.launch.program->ops[use.flight_op]);
 }
 
 // Rows of A that hold undefined values make their rows of D so.
 void WgmmaUnit::taint_sums(Warp& warp, const Op& op, bool accumulate) {
-  Taint& taint = runner_.checker()->taint(warp);
+  Taint& taint = cluster_.checker->taint(warp);
   uint32_t rows[2] = {0, 0};
   const Op* origin = nullptr;
   for (uint32_t i = 0; op.a == kNoRegister && i < 4; ++i) {
@@ -171,13 +172,13 @@ void WgmmaUnit::taint_sums(Warp& warp, const Op& op, bool accumulate) {
 
 void WgmmaUnit::warp_ended(Warp& warp, const Op& op) {
   const WarpState& state = states_[warp.agent];
-  Checker* const checker = runner_.checker();
+  Checker* const checker = cluster_.checker;
   if (checker == nullptr || state.issued == state.waited) return;
   const Group& group = groups_[group_index(warp)];
   const Op& first = *group.operations[state.waited - group.first]->operands.op;
   checker->report(ReportKind::kAsync, warp, op,
                   fmt::format("the warp ends without having waited for {}",
-                              quoted(runner_, runner_.launch().program->index_of(first))),
+                              quoted(cluster_, cluster_.launch.program->index_of(first))),
                   &first);
 }
 

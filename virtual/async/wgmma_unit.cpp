@@ -9,7 +9,8 @@
 #include <fmt/format.h>
 
 #include "virtual/async/matrix_descriptor.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/state/cluster.h"
+#include "virtual/state/launch_context.h"
 
 namespace lssar::vdev {
 namespace {
@@ -48,13 +49,13 @@ uint64_t uniform(const Warp& warp, const Op& op, uint32_t reg, char which) {
 
 }  // namespace
 
-WgmmaUnit::WgmmaUnit(BlockRunner& runner) : runner_(runner), buffer_offsets_(kMaxSums) {
+WgmmaUnit::WgmmaUnit(Cluster& cluster) : cluster_(cluster), buffer_offsets_(kMaxSums) {
   for (uint32_t i = 0; i < kMaxSums; ++i) buffer_offsets_[i] = i * kRegisterBytes;
 }
 WgmmaUnit::~WgmmaUnit() = default;
 
 void WgmmaUnit::reset() {
-  const LaunchContext& launch = runner_.launch();
+  const LaunchContext& launch = cluster_.launch;
   for (Group& group : groups_) {
     for (auto& operation : group.operations) free_operations_.push_back(std::move(operation));
   }
@@ -62,17 +63,17 @@ void WgmmaUnit::reset() {
   groups_.resize(launch.num_warps() / kWarpsPerGroup * launch.cluster_size());
   free_buffers_.clear();
   for (auto& buffer : buffers_) free_buffers_.push_back(buffer.get());
-  states_.assign(runner_.warps().size(), {});
+  states_.assign(cluster_.warps.size(), {});
   touched_.clear();
 }
 
 uint32_t WgmmaUnit::group_index(const Warp& warp) const {
-  const uint32_t per_block = runner_.launch().num_warps() / kWarpsPerGroup;
+  const uint32_t per_block = cluster_.launch.num_warps() / kWarpsPerGroup;
   return warp.cta->rank * per_block + warp.index / kWarpsPerGroup;
 }
 
 uint32_t WgmmaUnit::first_agent(uint32_t group) const {
-  const uint32_t warps = runner_.launch().num_warps();
+  const uint32_t warps = cluster_.launch.num_warps();
   const uint32_t per_block = warps / kWarpsPerGroup;
   return group / per_block * warps + group % per_block * kWarpsPerGroup;
 }
@@ -123,7 +124,7 @@ WgmmaUnit::Operands WgmmaUnit::read_operands(const Warp& warp, const Op& op) {
 
 void WgmmaUnit::compare(const Warp& warp, const Op& op, const Operands& theirs,
                         const Operands& mine) const {
-  const KernelProgram& program = *runner_.launch().program;
+  const KernelProgram& program = *cluster_.launch.program;
   const auto differs = [&](const char* what, uint64_t other, uint64_t own) {
     if (other == own) return;
     fault(warp, op,
@@ -219,19 +220,19 @@ void WgmmaUnit::return_sums(Warp& warp, uint32_t upto) {
 void WgmmaUnit::issue(Warp& warp, const Op& op) {
   if (lacks_lanes(warp, op)) return;
   const uint32_t w = warp.index % kWarpsPerGroup;
-  if (runner_.launch().num_warps() < warp.index - w + kWarpsPerGroup) {
+  if (cluster_.launch.num_warps() < warp.index - w + kWarpsPerGroup) {
     raise_fault(warp, op, "wgmma needs a whole warp group, and this is a part of one");
   }
   const uint32_t group = group_index(warp);
   WarpState& state = states_[warp.agent];
   Operation& mine = operation(warp, op, groups_[group]);
   find_tiles(warp, op, mine);
-  if (runner_.checker() != nullptr) check_issue(warp, op, mine, state.issued);
+  if (cluster_.checker != nullptr) check_issue(warp, op, mine, state.issued);
   mine.sums[w] = take_sums(warp, op, mine.operands.accumulate);
   mine.issued |= 1u << w;
   ++state.issued;
-  runner_.note_event();
-  if (mine.issued == kAllWarps && runner_.launch().timing == AsyncTiming::kEarliest) {
+  cluster_.note_event();
+  if (mine.issued == kAllWarps && cluster_.launch.timing == AsyncTiming::kEarliest) {
     take_effect(group, state.issued);
   }
 }
@@ -266,7 +267,7 @@ void WgmmaUnit::wait(Warp& warp, const Op& op) {
     take_effect(group, upto);
     return_sums(warp, upto);
     state.waited = upto;
-    if (Checker* checker = runner_.checker()) {
+    if (Checker* checker = cluster_.checker) {
       checker->acquire_agent(warp, warp.live, checker->wgmma_agent(group),
                              checker->base_time() + upto);
     }
@@ -274,7 +275,7 @@ void WgmmaUnit::wait(Warp& warp, const Op& op) {
   }
   state.group_ends.erase(state.group_ends.begin(),
                          state.group_ends.end() - static_cast<ptrdiff_t>(pending));
-  runner_.note_event();
+  cluster_.note_event();
 }
 
 // Operations that all warps of the group have issued.
@@ -293,7 +294,7 @@ void WgmmaUnit::take_effect(uint32_t group, uint32_t upto) {
 void WgmmaUnit::execute(uint32_t group, const Operation& operation) {
   const Op& op = *operation.operands.op;
   const WgmmaForm form = form_of(op);
-  const Warp* const warps = runner_.warps().data() + first_agent(group);
+  const Warp* const warps = cluster_.warps.data() + first_agent(group);
   WgmmaCall call = {};
   call.a_type = form.a_type;
   call.b_type = form.b_type;
@@ -313,7 +314,7 @@ void WgmmaUnit::execute(uint32_t group, const Operation& operation) {
     call.warps[w] = {reinterpret_cast<uint8_t*>(operation.sums[w]->value), warps[w].registers,
                      operation.a[w] == nullptr ? nullptr : operation.a[w]->chunks.data()};
   }
-  runner_.launch().program->handlers->wgmma(call);
+  cluster_.launch.program->handlers->wgmma(call);
 }
 
 void WgmmaUnit::drop_waited(uint32_t group) {
@@ -328,19 +329,19 @@ void WgmmaUnit::drop_waited(uint32_t group) {
 }
 
 void WgmmaUnit::step() {
-  if (runner_.launch().timing != AsyncTiming::kRandom) return;
+  if (cluster_.launch.timing != AsyncTiming::kRandom) return;
   for (uint32_t group = 0; group < groups_.size(); ++group) {
     if (groups_[group].operations.empty()) continue;
     const uint32_t end = complete(group);
     uint32_t upto = groups_[group].done;
-    while (upto < end && runner_.random().below(4) == 0) ++upto;
+    while (upto < end && cluster_.random.below(4) == 0) ++upto;
     take_effect(group, upto);
   }
 }
 
-void wgmma_issue(Warp& warp, const Op& op) { warp.cta->runner->wgmma().issue(warp, op); }
-void wgmma_fence(Warp& warp, const Op& op) { warp.cta->runner->wgmma().fence(warp, op); }
-void wgmma_commit(Warp& warp, const Op& op) { warp.cta->runner->wgmma().commit(warp, op); }
-void wgmma_wait(Warp& warp, const Op& op) { warp.cta->runner->wgmma().wait(warp, op); }
+void wgmma_issue(Warp& warp, const Op& op) { warp.cta->cluster->wgmma->issue(warp, op); }
+void wgmma_fence(Warp& warp, const Op& op) { warp.cta->cluster->wgmma->fence(warp, op); }
+void wgmma_commit(Warp& warp, const Op& op) { warp.cta->cluster->wgmma->commit(warp, op); }
+void wgmma_wait(Warp& warp, const Op& op) { warp.cta->cluster->wgmma->wait(warp, op); }
 
 }  // namespace lssar::vdev

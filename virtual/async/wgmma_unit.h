@@ -20,12 +20,12 @@
 
 namespace lssar::vdev {
 
-class BlockRunner;
+struct Cluster;
 struct Warp;
 
 class WgmmaUnit {
  public:
-  explicit WgmmaUnit(BlockRunner& runner);
+  explicit WgmmaUnit(Cluster& cluster);
   ~WgmmaUnit();
 
   // Before a cluster.
@@ -118,7 +118,7 @@ class WgmmaUnit {
   void taint_sums(Warp& warp, const Op& op, bool accumulate);
   RegisterUse* uses_of(WarpState& state) const;  // by offset / 64
 
-  BlockRunner& runner_;
+  Cluster& cluster_;
   std::vector<Group> groups_;
   std::vector<WarpState> states_;  // by warp
   std::vector<std::unique_ptr<Operation>> free_operations_;

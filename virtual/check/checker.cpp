@@ -7,9 +7,11 @@
 #include "virtual/check/checker.h"
 #include "virtual/check/checker_access.h"
 #include "virtual/check/global_shadow.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/state/cluster.h"
 #include "virtual/state/fault.h"
 #include "virtual/state/generic_operands.h"
+#include "virtual/state/launch_context.h"
+#include "virtual/state/mbarrier_table.h"
 
 namespace lssar::vdev {
 
@@ -20,14 +22,13 @@ constexpr uint32_t kBarrierBytes = 8;        // where they lie is a multiple of 
 constexpr uint32_t kTimeReserve = 1u << 20;  // of one cluster, at the least
 }  // namespace
 
-Checker::Checker(BlockRunner& runner)
-    : runner_(runner), global_(std::make_unique<GlobalShadow>()) {}
+Checker::Checker(Cluster& cluster) : cluster_(cluster), global_(std::make_unique<GlobalShadow>()) {}
 Checker::~Checker() = default;
 
 void Checker::begin_cluster(uint64_t cluster) {
-  const LaunchContext& launch = runner_.launch();
-  cluster_ = cluster;
-  auto& warps = runner_.warps();
+  const LaunchContext& launch = cluster_.launch;
+  cluster_index_ = cluster;
+  auto& warps = cluster_.warps;
   num_warps_ = launch.num_warps() * launch.cluster_size();
   for (const Knowledge& k : knowledge_) last_time_ = std::max(last_time_, k.time());
   base_ = last_time_ + 1;
@@ -70,7 +71,7 @@ void Checker::check_agents() const {
       "kernel {}: the strict mode follows at most {} warps (each twice, and two or four "
       "times more where threads of it have bulk operations), warp groups and barriers of "
       "a cluster",
-      runner_.launch().program->name, kMaxAgents))};
+      cluster_.launch.program->name, kMaxAgents))};
 }
 
 bool Checker::all_lanes(const Warp& warp, uint32_t lanes) const {
@@ -83,7 +84,7 @@ void Checker::note_time(uint32_t time) {
   throw LaunchFault{unsupported(
       fmt::format("kernel {}: the strict mode follows at most {} synchronisations of a warp, or "
                   "phases of a barrier, of a cluster",
-                  runner_.launch().program->name, kMaxTime))};
+                  cluster_.launch.program->name, kMaxTime))};
 }
 
 void Checker::release(Warp& warp, uint32_t lanes, SyncClock& into) {
@@ -107,7 +108,7 @@ void Checker::fence_proxy_async(Warp& warp, uint32_t lanes) {
 
 void Checker::fence_mbarrier_init(Warp& warp, uint32_t lanes) {
   release(warp, lanes, init_fences_[warp.agent]);
-  for (auto& [key, barrier] : runner_.mbarriers()) {
+  for (auto& [key, barrier] : *cluster_.mbarriers) {
     if (barrier->init_thread / kLanes == warp.agent &&
         ((lanes >> barrier->init_thread % kLanes) & 1) != 0) {
       barrier->fenced = true;
@@ -142,7 +143,7 @@ void Checker::refresh_limits(const Warp& warp) {
 // The words of a barrier are written by its initialisation and invalidation, read by its uses.
 void Checker::write_mbarrier(Warp& warp, const Op& op, uint32_t lane, const Mbarrier& barrier) {
   refresh_limits(warp);
-  const uint32_t index = runner_.launch().program->index_of(op);
+  const uint32_t index = cluster_.launch.program->index_of(op);
   const Who who = {warp,
                    op,
                    knowledge(warp),
@@ -178,7 +179,7 @@ void Checker::init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& b
 
 void Checker::use_mbarrier(Warp& warp, const Op& op, uint32_t lanes, Mbarrier& barrier) {
   refresh_limits(warp);
-  const uint32_t index = runner_.launch().program->index_of(op);
+  const uint32_t index = cluster_.launch.program->index_of(op);
   const uint32_t rank = barrier.cta->rank;
   const uint32_t word = barrier.address / kWordBytes;
   uint32_t by = 31 - static_cast<uint32_t>(std::countl_zero(lanes));
@@ -209,7 +210,7 @@ void Checker::use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarri
          fmt::format("mbarrier {:#x} is used by an asynchronous operation, but its initialisation "
                      "at PTX line {} was not followed by fence.mbarrier_init or "
                      "fence.proxy.async",
-                     barrier.address, runner_.launch().program->instruction(*barrier.init).line),
+                     barrier.address, cluster_.launch.program->instruction(*barrier.init).line),
          barrier.init);
 }
 
@@ -233,12 +234,12 @@ void Checker::check_barriers(Warp& warp, const Op& op, uint32_t rank, uint32_t w
   const uint32_t end = (word + count) * kWordBytes;
   for (uint32_t at = word * kWordBytes / kBarrierBytes * kBarrierBytes; at < end;
        at += kBarrierBytes) {
-    const Mbarrier* const barrier = runner_.mbarriers().find(rank, at);
+    const Mbarrier* const barrier = cluster_.mbarriers->find(rank, at);
     if (barrier == nullptr) continue;
     report(ReportKind::kSynchronise, warp, op,
            fmt::format("writes shared memory at {:#x}, where there is an mbarrier that was "
                        "initialised at PTX line {} and not invalidated since",
-                       at, runner_.launch().program->instruction(*barrier->init).line),
+                       at, cluster_.launch.program->instruction(*barrier->init).line),
            barrier->init);
   }
 }
@@ -259,13 +260,13 @@ void Checker::saw_phase(const Warp& warp, const Mbarrier& barrier) {
 
 std::string Checker::describe(Stamp stamp, bool writes) const {
   const uint32_t agent = stamp_agent(stamp);
-  const KernelProgram& program = *runner_.launch().program;
+  const KernelProgram& program = *cluster_.launch.program;
   std::string who;
   if (agent < 2 * num_warps_) {
     const uint32_t warp = agent % num_warps_;
-    const uint32_t per_block = runner_.launch().num_warps();
+    const uint32_t per_block = cluster_.launch.num_warps();
     who = fmt::format("warp {}", warp % per_block);
-    if (runner_.launch().cluster_size() > 1) {
+    if (cluster_.launch.cluster_size() > 1) {
       who += fmt::format(" of block {} of the cluster", warp / per_block);
     }
     if (stamp_lane(stamp) != kWholeWarp) who += fmt::format(", lane {},", stamp_lane(stamp));

@@ -23,7 +23,7 @@
 
 namespace lssar::vdev {
 
-class BlockRunner;
+struct Cluster;
 class GlobalShadow;
 struct LaneAccess;
 struct LanePlace;
@@ -68,7 +68,7 @@ struct CheckedReads {
 
 class Checker {
  public:
-  explicit Checker(BlockRunner& runner);
+  explicit Checker(Cluster& cluster);
   ~Checker();
 
   // Before a cluster; `cluster`: which of the grid.
@@ -207,7 +207,7 @@ class Checker {
   void load_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                   uint32_t bytes);
 
-  BlockRunner& runner_;
+  Cluster& cluster_;
   std::vector<Knowledge> knowledge_;    // by warp
   std::vector<SharedShadow> shadows_;   // by rank
   std::vector<SyncClock> init_fences_;  // by warp
@@ -219,9 +219,9 @@ class Checker {
   uint32_t first_wgmma_ = 0;
   uint32_t first_other_ = 0;  // agents made as the cluster runs
   uint32_t num_agents_ = 0;
-  uint32_t base_ = 1;       // the first time of this cluster
-  uint32_t last_time_ = 1;  // used
-  uint64_t cluster_ = 0;
+  uint32_t base_ = 1;                    // the first time of this cluster
+  uint32_t last_time_ = 1;               // used
+  uint64_t cluster_index_ = 0;           // in the grid
   std::map<uint64_t, Retired> retired_;  // of barriers invalidated, by rank and address
 
   // Of the warp that accessed last: stamps below limits_[agent] are seen by all its lanes, those

@@ -6,8 +6,9 @@
 #include <fmt/format.h>
 
 #include "virtual/check/global_shadow.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
+#include "virtual/state/launch_context.h"
 
 namespace lssar::vdev {
 namespace {
@@ -52,7 +53,7 @@ bool Checker::is_same_store(const Who& who, uint32_t rank, uint32_t word, Stamp 
 
 // stmatrix over rows that ldmatrix of the same warp has read: in order on every GPU.
 bool Checker::is_row_rewrite(const Who& who, Stamp earlier, bool earlier_writes) const {
-  const LaunchContext& launch = runner_.launch();
+  const LaunchContext& launch = cluster_.launch;
   if (launch.letter || earlier_writes || stamp_agent(earlier) != who.warp.agent) return false;
   const KernelProgram& program = *launch.program;
   return who.access != nullptr && who.access->facts.whole_warp &&
@@ -78,12 +79,12 @@ void Checker::compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp,
     return;
   }
   const Op* other = nullptr;
-  const KernelProgram& program = *runner_.launch().program;
+  const KernelProgram& program = *cluster_.launch.program;
   if (stamp_op(stamp) < program.ops.size()) other = &program.ops[stamp_op(stamp)];
   std::string what;
   if (who.lane != kWholeWarp) what = fmt::format("lane {} ", who.lane);
   what += fmt::format("accesses shared address {:#x}", word * kWordBytes);
-  if (runner_.launch().cluster_size() > 1) what += fmt::format(" of block {} of the cluster", rank);
+  if (cluster_.launch.cluster_size() > 1) what += fmt::format(" of block {} of the cluster", rank);
   what += ", which " + describe(stamp, stamp_writes);
   what += seen ? ": visible to it, but not to the async proxy" : ": nothing orders the two";
   report(seen ? ReportKind::kProxyFence : ReportKind::kRace, who.warp, who.op, what, other);
@@ -149,7 +150,7 @@ void Checker::write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t
 Checker::Who Checker::who_issued(const AsyncIssue& issue) {
   refresh_limits(*issue.warp);
   note_time(issue.time);
-  const uint32_t op = runner_.launch().program->index_of(*issue.op);
+  const uint32_t op = cluster_.launch.program->index_of(*issue.op);
   const Stamp stamp = make_stamp(issue.time, 0, issue.agent, issue.stamp_lane(), op);
   return {*issue.warp,
           *issue.op,
@@ -181,7 +182,7 @@ void Checker::async_shared(const AsyncIssue& issue, uint32_t rank, uint32_t addr
 
 void Checker::async_global(const AsyncIssue& issue, uint64_t address, uint32_t bytes, bool writes) {
   note_time(issue.time);
-  const uint32_t op = runner_.launch().program->index_of(*issue.op);
+  const uint32_t op = cluster_.launch.program->index_of(*issue.op);
   GlobalAccess access = {issue.warp,
                          issue.op,
                          &knowledge(*issue.warp),
@@ -263,13 +264,13 @@ void Checker::shared_lane(Warp& warp, const Op& op, LaneAccess& access, uint32_t
                          lane,  access.stamp, facts.access != MemoryUse::kRead,
                          true,  false};
   strong.reads = facts.access != MemoryUse::kWrite;
-  const uint64_t block = cluster_ * shadows_.size() + rank;
+  const uint64_t block = cluster_index_ * shadows_.size() + rank;
   global_->synchronise(*this, strong, facts, kSharedWindow | block << kRankShift | place.address);
 }
 
 void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                      uint32_t bytes) {
-  const KernelProgram& program = *runner_.launch().program;
+  const KernelProgram& program = *cluster_.launch.program;
   const OpFacts& facts = program.facts_of(op);
   if (facts.access == MemoryUse::kNone) return;
   refresh_limits(warp);
@@ -299,17 +300,17 @@ void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t*
 
 void check_access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                   uint32_t bytes) {
-  warp.cta->runner->checker()->access(warp, op, space, addresses, bytes);
+  warp.cta->cluster->checker->access(warp, op, space, addresses, bytes);
 }
 
 void check_delivered(Warp& warp, const uint8_t* target, uint32_t bytes) {
-  Checker& checker = *warp.cta->runner->checker();
-  for (const Cta& cta : warp.cta->runner->ctas()) {
+  Checker& checker = *warp.cta->cluster->checker;
+  for (const Cta& cta : warp.cta->cluster->ctas) {
     if (target < cta.shared || target >= cta.shared + warp.shared_bytes) continue;
     checker.set_undefined(cta.rank, static_cast<uint32_t>(target - cta.shared), bytes, false);
   }
 }
 
-void check_warp_sync(Warp& warp) { warp.cta->runner->checker()->warp_sync(warp, warp.mask); }
+void check_warp_sync(Warp& warp) { warp.cta->cluster->checker->warp_sync(warp, warp.mask); }
 
 }  // namespace lssar::vdev

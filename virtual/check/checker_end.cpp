@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include "virtual/check/checker.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/state/cluster.h"
+#include "virtual/state/mbarrier_table.h"
 
 namespace lssar::vdev {
 namespace {
@@ -22,14 +23,14 @@ void Checker::check_block_use(const Warp& warp, const Op& op, uint32_t rank) {
 // An access by another block that nothing orders before the end of this one.
 void Checker::check_user(Warp& warp, const Op& op, uint32_t word, Stamp stamp, bool writes) {
   const uint32_t rank = warp.cta->rank;
-  const uint32_t per_block = runner_.launch().num_warps();
+  const uint32_t per_block = cluster_.launch.num_warps();
   const VectorClock& seen = block_ends_[rank].seen.seen;
-  const KernelProgram& program = *runner_.launch().program;
+  const KernelProgram& program = *cluster_.launch.program;
   const uint32_t agent = stamp_agent(stamp);
   const bool own = is_generic(stamp) && agent % num_warps_ / per_block == rank;
   if (own || seen.covers(agent, stamp_time(stamp), stamp_lane(stamp))) return;
   const uint32_t barrier = word * kWordBytes & ~(kBarrierBytes - 1);
-  if (!writes && runner_.mbarriers().find(rank, barrier) != nullptr &&
+  if (!writes && cluster_.mbarriers->find(rank, barrier) != nullptr &&
       block_ends_[rank].made.covers(agent, stamp_time(stamp), stamp_lane(stamp))) {
     return;
   }
@@ -48,7 +49,7 @@ void Checker::registers_set(const Warp& warp, const Op& op) {
 
 // All warps of a group set their registers together.
 void Checker::check_register_use(const Warp& last, const Op& op) {
-  const uint32_t per_block = runner_.launch().num_warps();
+  const uint32_t per_block = cluster_.launch.num_warps();
   const RegisterUse* uses = register_uses_.data() + last.cta->rank * per_block;
   for (uint32_t i = 0; i < per_block; ++i) {
     const RegisterUse& mine = uses[i];
@@ -65,7 +66,7 @@ void Checker::check_register_use(const Warp& last, const Op& op) {
 void Checker::warp_ended(Warp& warp, const Op& op, bool block_ended) {
   const uint32_t rank = warp.cta->rank;
   BlockEnd& end = block_ends_[rank];
-  const bool shared = runner_.launch().cluster_size() > 1;
+  const bool shared = cluster_.launch.cluster_size() > 1;
   if (shared) release(warp, kAllLanes, end.seen);
   if (!block_ended) return;
   end.ended = true;

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "virtual/check/checker.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/state/cluster.h"
 #include "virtual/state/fault.h"
 
 namespace lssar::vdev {
@@ -37,12 +37,12 @@ void Checker::report(ReportKind kind, const Warp& warp, const Op& op, const std:
 
 void Checker::report_between_clusters(const Warp& warp, const Op& op, const std::string& what,
                                       const Op* other) {
-  if (!runner_.launch().many_threads) return report(ReportKind::kRace, warp, op, what, other);
+  if (!cluster_.launch.many_threads) return report(ReportKind::kRace, warp, op, what, other);
   // Either may have come second.
   const Op* const first = other == nullptr ? &op : std::min(&op, other);
   const Op* const second = std::max(&op, other);
   if (full() || !seen_reports_.emplace(ReportKind::kRace, first, second).second) return;
-  const KernelProgram& program = *runner_.launch().program;
+  const KernelProgram& program = *cluster_.launch.program;
   const auto quoted = [&](const Op* at) {
     const Instruction& in = program.instruction(*at);
     return fmt::format("PTX line {} '{}'", in.line, in.text.substr(0, 160));

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "virtual/check/checker.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
 
 namespace lssar::vdev {
@@ -124,7 +124,7 @@ bool trace_shuffle(Warp& warp, const Op& op, bool full, uint32_t from, uint32_t&
 void Checker::taint_unwritten(Warp& warp) {
   Taint& taint = taints_[warp.agent];
   taint.clear();
-  for (const uint32_t offset : runner_.launch().program->followed_undefined) {
+  for (const uint32_t offset : cluster_.launch.program->followed_undefined) {
     taint.set(offset, kAllLanes, kAllLanes, nullptr);
   }
   warp.checks->tainted = !taint.empty();
@@ -146,7 +146,7 @@ bool Checker::any_undefined(uint32_t rank, uint32_t address, uint32_t bytes) {
 void Checker::load_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                          uint32_t bytes) {
   if (space != StateSpace::kShared && space != StateSpace::kGeneric) return;
-  const OpFacts& facts = runner_.launch().program->facts_of(op);
+  const OpFacts& facts = cluster_.launch.program->facts_of(op);
   if (facts.access == MemoryUse::kCopyAsync) return;
   const uint32_t elements = std::max<uint32_t>(op.count, 1);
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
@@ -176,7 +176,7 @@ void Checker::load_taint(Warp& warp, const Op& op, StateSpace space, const uint6
 
 void Checker::store_taint(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                           uint32_t bytes) {
-  const KernelProgram& program = *runner_.launch().program;
+  const KernelProgram& program = *cluster_.launch.program;
   const OpFacts& facts = program.facts_of(op);
   const Taint& taint = taints_[warp.agent];
   const uint32_t elements = std::max<uint32_t>(op.count, 1);
@@ -227,13 +227,13 @@ void Checker::check_branch(Warp& warp, const Op& op, uint32_t lanes) {
   if ((value.lanes & lanes) == 0) return;
   report(
       ReportKind::kUndefined, warp, op,
-      "the branch depends on a value that " + origin_text(*runner_.launch().program, value.origin),
+      "the branch depends on a value that " + origin_text(*cluster_.launch.program, value.origin),
       value.origin);
 }
 
 // Executes an op where some register is undefined, or the op reads something undefined.
 void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
-  const KernelProgram& program = *runner_.launch().program;
+  const KernelProgram& program = *cluster_.launch.program;
   const OpFacts& facts = program.facts_of(op);
   Taint& taint = taints_[warp.agent];
   WarpChecks& checks = *warp.checks;
@@ -318,7 +318,7 @@ void Checker::apply_loaded_taint(Warp& warp, const Op& op) {
   WarpChecks& checks = *warp.checks;
   if (!checks.loaded_taint) return;
   checks.loaded_taint = false;
-  const OpFacts& facts = runner_.launch().program->facts_of(op);
+  const OpFacts& facts = cluster_.launch.program->facts_of(op);
   if (facts.access != MemoryUse::kRead) return;
   Taint& taint = taints_[warp.agent];
   for (uint32_t k = 0; k < op.count; ++k) {

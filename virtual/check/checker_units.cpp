@@ -7,7 +7,7 @@
 
 #include "virtual/check/checker.h"
 #include "virtual/check/checker_access.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/state/cluster.h"
 
 namespace lssar::vdev {
 namespace {

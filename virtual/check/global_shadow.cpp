@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "virtual/check/checker.h"
 #include "virtual/check/checker_access.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/state/cluster.h"
+#include "virtual/state/launch_context.h"
 #include "virtual/state/splits.h"
 
 namespace lssar::vdev {

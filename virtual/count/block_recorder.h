@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "virtual/async/mbarrier.h"
 #include "virtual/count/block_trace.h"
 #include "virtual/program/kernel_program.h"
+#include "virtual/state/mbarrier_table.h"
 #include "virtual/state/warp.h"
 
 namespace lssar::vdev {

@@ -100,15 +100,16 @@ std::vector<LineCounters> LaunchCounts::lines() const {
     if (executed.warps == 0) continue;
     const OpAccess& access = accesses_[i];
     const Instruction& in = program_.instruction(program_.ops[i]);
-    lines.push_back({static_cast<uint32_t>(in.line), infos_[i].instruction_class, executed,
+    lines.push_back({static_cast<uint32_t>(in.line),
+                     infos_[i].instruction_class,
+                     executed,
                      {access.global_requests, access.global_bytes, access.global_sectors},
                      access.global_excess,
                      {access.shared_requests, access.shared_bytes, access.shared_wavefronts,
                       access.shared_ideal}});
   }
-  std::stable_sort(lines.begin(), lines.end(), [](const LineCounters& a, const LineCounters& b) {
-    return a.line < b.line;
-  });
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const LineCounters& a, const LineCounters& b) { return a.line < b.line; });
   return lines;
 }
 

@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 
 #include "virtual/program/control_flow.h"
+#include "virtual/program/generic_layout.h"
 #include "virtual/program/op_facts.h"
 #include "virtual/program/operand_binder.h"
 #include "virtual/program/register_layout.h"
-#include "virtual/state/generic_operands.h"
 
 namespace lssar::vdev {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "virtual/program/generic_layout.h"
 #include "virtual/program/opcode_table.h"
 #include "virtual/program/operand_binder.h"
-#include "virtual/state/generic_operands.h"
 
 namespace lssar::vdev {
 namespace {

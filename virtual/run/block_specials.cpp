@@ -31,15 +31,15 @@ void fill_register(uint8_t* place, RegClass reg_class, uint64_t bits) {
 
 void BlockRunner::fill_constants(Warp& warp) {
   std::memset(warp.registers, 0, kScratchBytes);
-  for (const Constant& c : launch_.program->constants) {
+  for (const Constant& c : cluster_.launch.program->constants) {
     const uint64_t bits = c.in_shared ? c.bits + warp.shared_begin : c.bits;
     fill_register(warp.registers + c.offset, c.reg_class, bits);
   }
 }
 
 uint32_t BlockRunner::special_value(const Warp& warp, Special which, uint32_t lane) const {
-  const auto& block = launch_.block;
-  const auto& cluster = launch_.cluster;
+  const auto& block = cluster_.launch.block;
+  const auto& cluster = cluster_.launch.cluster;
   const auto& index = warp.cta->index;
   const uint32_t rank = warp.cta->rank;
   const uint32_t thread = warp.index * kLanes + lane;
@@ -63,21 +63,21 @@ uint32_t BlockRunner::special_value(const Warp& warp, Special which, uint32_t la
     case Special::kCtaidZ:
       return index[2];
     case Special::kNctaidX:
-      return launch_.grid[0];
+      return cluster_.launch.grid[0];
     case Special::kNctaidY:
-      return launch_.grid[1];
+      return cluster_.launch.grid[1];
     case Special::kNctaidZ:
-      return launch_.grid[2];
+      return cluster_.launch.grid[2];
     case Special::kLaneId:
       return lane;
     case Special::kWarpId:
       return warp.index;
     case Special::kNumWarps:
-      return launch_.num_warps();
+      return cluster_.launch.num_warps();
     case Special::kSmId:
-      return index[0] % launch_.num_sms;
+      return index[0] % cluster_.launch.num_sms;
     case Special::kNumSms:
-      return launch_.num_sms;
+      return cluster_.launch.num_sms;
     case Special::kGridId:
       return 0;
     case Special::kLaneMaskEq:
@@ -91,9 +91,9 @@ uint32_t BlockRunner::special_value(const Warp& warp, Special which, uint32_t la
     case Special::kLaneMaskGe:
       return ~((1u << lane) - 1);
     case Special::kDynamicShared:
-      return launch_.dynamic_shared_bytes;
+      return cluster_.launch.dynamic_shared_bytes;
     case Special::kTotalShared:
-      return launch_.shared_bytes;
+      return cluster_.launch.shared_bytes;
     case Special::kClusterCtaidX:
       return rank % cluster[0];
     case Special::kClusterCtaidY:
@@ -109,7 +109,7 @@ uint32_t BlockRunner::special_value(const Warp& warp, Special which, uint32_t la
     case Special::kClusterCtarank:
       return rank;
     case Special::kClusterNctarank:
-      return launch_.cluster_size();
+      return cluster_.launch.cluster_size();
     case Special::kClusteridX:
       return index[0] / cluster[0];
     case Special::kClusteridY:
@@ -117,20 +117,20 @@ uint32_t BlockRunner::special_value(const Warp& warp, Special which, uint32_t la
     case Special::kClusteridZ:
       return index[2] / cluster[2];
     case Special::kNclusteridX:
-      return launch_.grid[0] / cluster[0];
+      return cluster_.launch.grid[0] / cluster[0];
     case Special::kNclusteridY:
-      return launch_.grid[1] / cluster[1];
+      return cluster_.launch.grid[1] / cluster[1];
     case Special::kNclusteridZ:
-      return launch_.grid[2] / cluster[2];
+      return cluster_.launch.grid[2] / cluster[2];
   }
   return 0;
 }
 
 void BlockRunner::fill_specials(Warp& warp) {
-  for (const SpecialRegister& s : launch_.program->specials) {
+  for (const SpecialRegister& s : cluster_.launch.program->specials) {
     uint8_t* place = warp.registers + s.offset;
     if (s.which == Special::kGridId) {
-      fill_register(place, RegClass::k64, launch_.grid_id);
+      fill_register(place, RegClass::k64, cluster_.launch.grid_id);
       continue;
     }
     for (uint32_t lane = 0; lane < kLanes; ++lane) {

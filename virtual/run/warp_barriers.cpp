@@ -1,4 +1,4 @@
-// Barriers of a block and of a cluster, and lanes that exit.
+// Barriers of a block, and lanes that exit.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,20 +16,21 @@ void BlockRunner::exit_lanes(Warp& warp, Split& split, const BasicBlock& block, 
   if (split.mask == 0) remove_split(warp, split);
   if (mask == 0) return;
   warp.live &= ~mask;
-  note_event();
+  cluster_.note_event();
   settle_waits(warp);
   Cta& cta = *warp.cta;
   for (uint32_t id = 0; id < kNumBarriers; ++id) {
     if (cta.barriers[id].expected != 0) try_complete(cta, id);
   }
-  try_complete_cluster();
-  if (warp.live == 0) warp_ended(warp, launch_.program->ops[block.first_op + block.num_ops]);
+  cluster_barrier_->try_complete();
+  if (warp.live == 0)
+    warp_ended(warp, cluster_.launch.program->ops[block.first_op + block.num_ops]);
 }
 
 void BlockRunner::check_count(Warp& warp, const Op& op, uint32_t id, uint32_t count) {
   BarrierState& barrier = warp.cta->barriers[id];
   const bool whole = count == 0;
-  if (whole) count = launch_.num_warps() * kLanes;
+  if (whole) count = cluster_.launch.num_warps() * kLanes;
   if (count % kLanes != 0) raise_fault(warp, op, "a barrier's thread count is a multiple of 32");
   if (barrier.expected != 0 && barrier.expected != count) {
     raise_fault(warp, op,
@@ -56,7 +57,7 @@ void BlockRunner::reach_barrier(Warp& warp, Split& split, const BasicBlock& bloc
   check_count(warp, op, id, count);
 
   const auto kind = static_cast<BarrierKind>(op.space);
-  if (launch_.strict && mask != split.mask && is_aligned_barrier(op)) {
+  if (cluster_.launch.strict && mask != split.mask && is_aligned_barrier(op)) {
     checker_->report(ReportKind::kSynchronise, warp, op,
                      fmt::format("only lanes {:#010x} of the warp execute the barrier, for others "
                                  "its guard is false",
@@ -65,10 +66,10 @@ void BlockRunner::reach_barrier(Warp& warp, Split& split, const BasicBlock& bloc
   if (mask != split.mask) add_split(warp, block.next, split.mask & ~mask);
   split.mask = mask;
   split.block = block.next;
-  note_event();
+  cluster_.note_event();
   BarrierState& barrier = warp.cta->barriers[id];
-  if (Checker* c = checker()) c->release(warp, mask, barrier.clock);
-  if (recorder_ != nullptr) recorder_->barrier_arrived(warp, op, id, mask);
+  if (Checker* c = cluster_.checker) c->release(warp, mask, barrier.clock);
+  if (cluster_.recorder != nullptr) cluster_.recorder->barrier_arrived(warp, op, id, mask);
   if (kind == BarrierKind::kArrive) {
     arrive(warp, op, id, mask);
     return;
@@ -82,7 +83,7 @@ void BlockRunner::reach_barrier(Warp& warp, Split& split, const BasicBlock& bloc
   split.barrier = static_cast<uint8_t>(id);
   split.waits_at = &op;
   waiting_[warp.agent][id] |= mask;
-  if (launch_.strict) check_same_barrier(warp, id);
+  if (cluster_.launch.strict) check_same_barrier(warp, id);
   try_complete(*warp.cta, id);
 }
 
@@ -102,7 +103,7 @@ void BlockRunner::try_complete(Cta& cta, uint32_t id) {
   const BarrierState& barrier = cta.barriers[id];
   const Warp* warps = first_warp(cta);
   uint32_t come = barrier.arrived;
-  for (uint32_t i = 0; i < launch_.num_warps(); ++i) {
+  for (uint32_t i = 0; i < cluster_.launch.num_warps(); ++i) {
     const uint32_t live = warps[i].live;
     const bool here = live != 0 && (live & ~waiting_[warps[i].agent][id]) == 0;
     if (here || (live == 0 && barrier.whole_block)) come += kLanes;
@@ -113,18 +114,18 @@ void BlockRunner::try_complete(Cta& cta, uint32_t id) {
 void BlockRunner::release(Cta& cta, uint32_t id) {
   const BarrierState barrier = std::move(cta.barriers[id]);
   cta.barriers[id] = {};
-  note_event();
-  if (recorder_ != nullptr) recorder_->barrier_completed(cta.rank, id);
-  for (uint32_t i = 0; i < launch_.num_warps(); ++i) {
+  cluster_.note_event();
+  if (cluster_.recorder != nullptr) cluster_.recorder->barrier_completed(cta.rank, id);
+  for (uint32_t i = 0; i < cluster_.launch.num_warps(); ++i) {
     Warp& warp = first_warp(cta)[i];
     waiting_[warp.agent][id] = 0;
     for (uint32_t s = 0; s < warp.num_splits && warp.live != 0; ++s) {
       Split& split = warp.splits[s];
       if (split.wait != WaitKind::kBarrier || split.barrier != id) continue;
       split.wait = WaitKind::kNone;
-      if (Checker* c = checker()) c->acquire(warp, split.mask, barrier.clock);
+      if (Checker* c = cluster_.checker) c->acquire(warp, split.mask, barrier.clock);
       const Op& op = *split.waits_at;
-      if (recorder_ != nullptr) recorder_->barrier_passed(warp, op, id, split.mask);
+      if (cluster_.recorder != nullptr) cluster_.recorder->barrier_passed(warp, op, id, split.mask);
       if (static_cast<BarrierKind>(op.space) != BarrierKind::kReduce) continue;
       const auto how = static_cast<Combine>(op.flags & kOpFlagsMask);
       if (how == Combine::kPopc) {
@@ -140,7 +141,7 @@ void BlockRunner::release(Cta& cta, uint32_t id) {
 }
 
 bool BlockRunner::is_aligned_barrier(const Op& op) const {
-  const std::string_view opcode = launch_.program->instruction(op).opcode;
+  const std::string_view opcode = cluster_.launch.program->instruction(op).opcode;
   return opcode.starts_with("bar.") || opcode.find(".aligned") != std::string_view::npos;
 }
 
@@ -166,9 +167,9 @@ void BlockRunner::warp_ended(Warp& warp, const Op& op) {
   wgmma_->warp_ended(warp, op);
   const Cta& cta = *warp.cta;
   const Warp* const first = first_warp(cta);
-  const bool ended = std::all_of(first, first + launch_.num_warps(),
+  const bool ended = std::all_of(first, first + cluster_.launch.num_warps(),
                                  [](const Warp& other) { return other.live == 0; });
-  Checker* c = checker();
+  Checker* c = cluster_.checker;
   if (c == nullptr) return;
   c->warp_ended(warp, op, ended);
   if (!ended) return;
@@ -178,60 +179,11 @@ void BlockRunner::warp_ended(Warp& warp, const Op& op) {
     c->report(ReportKind::kAsync, warp, op,
               fmt::format("the block ends while an asynchronous operation, PTX line {} '{}', is "
                           "still to {} its shared memory",
-                          launch_.program->instruction(*operation->op).line,
-                          launch_.program->instruction(*operation->op).text.substr(0, 160),
+                          cluster_.launch.program->instruction(*operation->op).line,
+                          cluster_.launch.program->instruction(*operation->op).text.substr(0, 160),
                           reads ? "read" : "write"),
               operation->op);
   }
-}
-
-// barrier.cluster: of every warp, the lanes that have arrived and those that may pass.
-void BlockRunner::cluster_arrive(Warp& warp, const Op& op) {
-  auto& [arrived, passing] = cluster_lanes_[warp.agent];
-  if (((arrived | passing) & warp.mask) != 0) {
-    raise_fault(warp, op, "a thread arrives at the cluster's barrier again without having waited");
-  }
-  arrived |= warp.mask;
-  note_event();
-  if (recorder_ != nullptr) recorder_->barrier_arrived(warp, op, kClusterBarrier, warp.mask);
-  Checker* c = checker();
-  if (c != nullptr && (op.flags & kGenericRelaxed) == 0) {
-    c->release(warp, warp.mask, cluster_clock_);
-  } else if (c != nullptr) {
-    cluster_clock_.join(c->init_fence(warp));
-  }
-  try_complete_cluster();
-}
-
-void BlockRunner::cluster_wait(Warp& warp, const Op& op) {
-  auto& [arrived, passing] = cluster_lanes_[warp.agent];
-  if ((warp.mask & ~(arrived | passing)) != 0) {
-    raise_fault(warp, op, "a thread waits at the cluster's barrier without having arrived");
-  }
-  if ((warp.mask & ~passing) != 0) {
-    block_on(warp, op);
-    return;
-  }
-  passing &= ~warp.mask;
-  if (recorder_ != nullptr) recorder_->barrier_passed(warp, op, kClusterBarrier, warp.mask);
-  if (Checker* c = checker()) c->acquire(warp, warp.mask, cluster_passed_);
-}
-
-void BlockRunner::try_complete_cluster() {
-  bool any = false;
-  for (const Warp& warp : warps_) {
-    if ((warp.live & ~cluster_lanes_[warp.agent][0]) != 0) return;
-    any |= cluster_lanes_[warp.agent][0] != 0;
-  }
-  if (!any) return;
-  for (auto& [arrived, passing] : cluster_lanes_) {
-    passing = arrived;
-    arrived = 0;
-  }
-  cluster_passed_.join(cluster_clock_);
-  cluster_clock_.clear();
-  note_event();
-  if (recorder_ != nullptr) recorder_->barrier_completed(0, kClusterBarrier);
 }
 
 }  // namespace lssar::vdev

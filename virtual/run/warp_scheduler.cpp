@@ -40,7 +40,7 @@ Split* BlockRunner::pick(Warp& warp) {
 // What waited at the end of the last turn may try again.
 void BlockRunner::begin_turn(Warp& warp) {
   constexpr uint32_t kTurn = 1u << 16;  // basic blocks: lanes may wait for others by polling memory
-  blocks_left_ = launch_.seed == 0 ? kTurn : 1u << random_.below(7);
+  blocks_left_ = cluster_.launch.seed == 0 ? kTurn : 1u << cluster_.random.below(7);
   for (uint32_t i = 0; i < warp.num_splits; ++i) {
     Split& s = warp.splits[i];
     if (s.wait == WaitKind::kBlocked || s.wait == WaitKind::kPolled) s.wait = WaitKind::kNone;
@@ -53,15 +53,15 @@ bool BlockRunner::can_run(const Warp& warp) {
 }
 
 void BlockRunner::run_warp(Warp& warp) {
-  const KernelProgram& program = *launch_.program;
+  const KernelProgram& program = *cluster_.launch.program;
   Split* split = nullptr;
   while (blocks_left_-- != 0 && (split = pick(warp)) != nullptr) {
     const BasicBlock& block = program.blocks[split->block];
     warp.mask = split->mask;
-    if (split->op == 0 && split->mask == warp.live && !block.may_block && !launch_.strict) {
+    if (split->op == 0 && split->mask == warp.live && !block.may_block && !cluster_.launch.strict) {
       const Op* op = program.ops.data() + block.first_op;
       for (const Op* const end = op + block.num_ops; op != end; ++op) op->run(warp, *op);
-      instructions_ += block.num_instructions;
+      cluster_.instructions += block.num_instructions;
       count_run(warp, block, 0, block.num_instructions, split->mask);
     } else {
       run_ops(warp, *split, block);
@@ -70,12 +70,12 @@ void BlockRunner::run_warp(Warp& warp) {
         continue;
       }
     }
-    if (instructions_ > launch_.max_block_instructions) {
+    if (cluster_.instructions > cluster_.launch.max_block_instructions) {
       throw LaunchFault{device_error(
           fmt::format("{}: {} executed more than {} warp instructions",
                       describe_place(*warp.cta, warp.index, program.ops[block.first_op]),
-                      launch_.cluster_size() > 1 ? "the cluster" : "the block",
-                      launch_.max_block_instructions))};
+                      cluster_.launch.cluster_size() > 1 ? "the cluster" : "the block",
+                      cluster_.launch.max_block_instructions))};
     }
     finish_block(warp, *split, block);
     if (warp.polled != 0) yield_after_poll(warp);
@@ -95,29 +95,29 @@ void BlockRunner::yield_after_poll(Warp& warp) {
 
 // Some lanes only, from the middle of the block, or with checks.
 void BlockRunner::run_ops(Warp& warp, Split& split, const BasicBlock& block) {
-  const Op* ops = launch_.program->ops.data() + block.first_op;
+  const Op* ops = cluster_.launch.program->ops.data() + block.first_op;
   const bool full = split.mask == warp.live;
   const uint32_t begin = split.op;
   for (uint32_t i = begin; i < block.num_ops; ++i) {
-    if (launch_.strict) {
+    if (cluster_.launch.strict) {
       run_checked(warp, ops[i], full);
     } else {
       (full ? ops[i].run : ops[i].run_masked)(warp, ops[i]);
     }
     if (warp.missing != 0 || warp.blocked) {
-      instructions_ += i - begin;
+      cluster_.instructions += i - begin;
       count_run(warp, block, begin, i, split.mask);
       suspend(warp, split, i);
       return;
     }
   }
-  instructions_ += block.num_instructions - begin;
+  cluster_.instructions += block.num_instructions - begin;
   count_run(warp, block, begin, block.num_instructions, split.mask);
   split.op = 0;
 }
 
 void BlockRunner::run_checked(Warp& warp, const Op& op, bool full) {
-  if (launch_.program->facts_of(op).wgmma_registers) wgmma_->touch(warp, op);
+  if (cluster_.launch.program->facts_of(op).wgmma_registers) wgmma_->touch(warp, op);
   if (warp.checks->tainted) {
     checker_->run_tainted(warp, op, full);
     return;
@@ -131,14 +131,14 @@ void BlockRunner::suspend(Warp& warp, Split& split, uint32_t op_index) {
   split.op = op_index;
   split.need = warp.missing;
   split.wait = warp.blocked ? WaitKind::kBlocked : WaitKind::kConverge;
-  const BasicBlock& block = launch_.program->blocks[split.block];
-  split.waits_at = &launch_.program->ops[block.first_op + op_index];
+  const BasicBlock& block = cluster_.launch.program->blocks[split.block];
+  split.waits_at = &cluster_.launch.program->ops[block.first_op + op_index];
   const bool converges = !warp.blocked && !warp.missing_any_op;
   if (converges && (split.need & warp.live & ~split.mask) == 0) {
     raise_fault(warp, *split.waits_at, "lanes that it needs do not execute it: its guard is false");
   }
   if (warp.missing_any_op) {  // bar.warp.sync: it is done when the others have come
-    instructions_ += 1;
+    cluster_.instructions += 1;
     count_run(warp, block, op_index, op_index + 1, split.mask);
     const uint32_t executing = guarded_mask(warp, *split.waits_at, split.mask);
     split.op = op_index + 1;
@@ -165,7 +165,7 @@ void BlockRunner::settle_waits(Warp& warp) {
   for (uint32_t i = 0; i < warp.num_splits; ++i) {
     Split& s = warp.splits[i];
     if (s.wait == WaitKind::kWarpSync && (s.need & warp.live & ~at_sync) == 0) {
-      if (Checker* c = checker()) c->warp_sync(warp, s.need & warp.live);
+      if (Checker* c = cluster_.checker) c->warp_sync(warp, s.need & warp.live);
       s.wait = WaitKind::kNone;
     }
   }
@@ -195,7 +195,7 @@ void BlockRunner::finish_block(Warp& warp, Split& split, const BasicBlock& block
     split.block = block.next;
     return;
   }
-  const Op& op = launch_.program->ops[block.first_op + block.num_ops];
+  const Op& op = cluster_.launch.program->ops[block.first_op + block.num_ops];
   switch (block.terminator) {
     case Terminator::kFall:
       break;
@@ -203,14 +203,16 @@ void BlockRunner::finish_block(Warp& warp, Split& split, const BasicBlock& block
       split.block = block.taken;
       break;
     case Terminator::kBranch:
-      if (launch_.strict && warp.checks->tainted) checker_->check_branch(warp, op, split.mask);
+      if (cluster_.launch.strict && warp.checks->tainted)
+        checker_->check_branch(warp, op, split.mask);
       branch(warp, split, block, guarded_mask(warp, op, split.mask));
       break;
     case Terminator::kTable:
       branch_table(warp, split, block, op);
       break;
     case Terminator::kExit:
-      if (launch_.strict && warp.checks->tainted) checker_->check_branch(warp, op, split.mask);
+      if (cluster_.launch.strict && warp.checks->tainted)
+        checker_->check_branch(warp, op, split.mask);
       exit_lanes(warp, split, block, guarded_mask(warp, op, split.mask));
       break;
     case Terminator::kBarrier:

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "virtual/state/launch_context.h"
+
 namespace lssar::vdev {
 namespace {
 

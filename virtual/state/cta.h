@@ -10,8 +10,8 @@
 
 namespace lssar::vdev {
 
-class BlockRunner;
-struct LaunchContext;
+struct Cluster;        // cluster.h
+struct LaunchContext;  // launch_context.h
 
 inline constexpr uint32_t kNumBarriers = 16;
 
@@ -25,7 +25,7 @@ struct BarrierState {
 };
 
 struct Cta {
-  BlockRunner* runner = nullptr;
+  Cluster* cluster = nullptr;  // that it is a part of
   const LaunchContext* launch = nullptr;
   std::array<uint32_t, 3> index = {0, 0, 0};  // in the grid
   uint32_t rank = 0;                          // in its cluster

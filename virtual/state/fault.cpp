@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
 
 namespace lssar::vdev {
@@ -102,7 +103,7 @@ void poll_failed(Warp& warp, const Op& op, uint32_t lanes) {
 
 uint8_t* shared_of_other(const Warp& warp, const Op& op, uint32_t lane, uint64_t address,
                          uint32_t bytes) {
-  const auto& ctas = warp.cta->runner->ctas();
+  const auto& ctas = warp.cta->cluster->ctas;
   const uint64_t rank = address >> kRankShift;
   const uint64_t offset = address & ((1u << kRankShift) - 1);
   if (rank >= ctas.size() || offset + bytes > warp.shared_bytes) return nullptr;
@@ -120,7 +121,7 @@ SharedPlace locate_shared(const Warp& warp, const Op& op, uint32_t lane, uint64_
   if (window == kSharedWindow) address -= window;
   const uint64_t rank = address >> kRankShift;
   const uint64_t offset = address & ((1u << kRankShift) - 1);
-  if (rank >= warp.cta->runner->ctas().size()) {
+  if (rank >= warp.cta->cluster->ctas.size()) {
     raise_memory_fault(warp, op, MemoryFault::kBadSpace, StateSpace::kShared, lane, given, bytes);
   }
   if (offset % align != 0) {
@@ -144,7 +145,7 @@ void grow_async_queue(AsyncQueue& queue) {
   queue.capacity = capacity;
 }
 
-uint64_t read_block_clock(const Warp& warp) { return warp.cta->runner->instructions(); }
+uint64_t read_block_clock(const Warp& warp) { return warp.cta->cluster->instructions; }
 
 uint64_t read_global_timer() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(

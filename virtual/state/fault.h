@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "virtual/run/block_runner.h"
+#include "virtual/state/cta.h"
 
 namespace lssar::vdev {
 
