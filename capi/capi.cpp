@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "autotune/model/schedule_chooser.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "capi/structs.h"
@@ -122,7 +123,8 @@ Status execute(Pass pass, const lssar_plan* plan, const lssar_call* call) {
 
 Result<std::unique_ptr<const PlanVersion>> make_version(const capi::ContextState& state,
                                                         capi::PlanRequest request) {
-  request.options.choose = capi::schedule_chooser(state.engine(), state.table(), request);
+  LSSAR_ASSIGN_OR_RETURN(request.options.choose,
+                         capi::schedule_chooser(*state.engine(), state.table(), request));
   auto made = std::make_unique<PlanVersion>();
   LSSAR_ASSIGN_OR_RETURN(made->plan,
                          Plan::create(state.engine(), request.problem, request.options));
@@ -219,8 +221,7 @@ lssar_status lssar_context_create(const lssar_context_options* options,
     made->cache_problem = engine->store().problem();
     made->engine = std::move(engine);
     made->state = std::make_shared<lssar::capi::ContextState>(
-        made->engine, request,
-        lssar::capi::load_context_table(request.tuning_table, made->cache_directory));
+        made->engine, request, lssar::load_user_table(request.tuning_table, made->cache_directory));
     *context = made.release();
     return {};
   });
@@ -283,7 +284,7 @@ lssar_status lssar_plan_prepare(lssar_plan* plan) noexcept {
   const lssar_status status = guarded([&]() -> Status {
     LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
     // With a schedule of the caller's there is nothing to search.
-    if (!plan->tune || !plan->request.options.schedule_json.empty()) {
+    if (!plan->tune || !plan->request.schedule_json.empty()) {
       return plan->now().plan->prepare();
     }
     LSSAR_ASSIGN_OR_RETURN(is_done, lssar::prepare_tuned(plan));

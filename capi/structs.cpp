@@ -101,7 +101,7 @@ Status read_plan_options(const lssar_plan_options& options, PlanRequest& request
   LSSAR_ASSIGN_OR_RETURN(
       const lssar_plan_options known,
       read_struct(&options, "plan_options", offsetof(lssar_plan_options, tuning)));
-  if (known.schedule_json != nullptr) request.options.schedule_json = known.schedule_json;
+  if (known.schedule_json != nullptr) request.schedule_json = known.schedule_json;
   LSSAR_RETURN_IF_ERROR(check_tuning(known.tuning));
   request.tuning = known.tuning;
   request.tune = known.tune;

@@ -50,6 +50,7 @@ Result<ContextRequest> context_request(const lssar_context_options* options);
 struct PlanRequest {
   Problem problem;
   PlanOptions options;
+  std::string schedule_json;  // "": none given
   Sizes sizes;  // to choose a schedule by; 0 = not known
   int32_t tuning = LSSAR_TUNING_DEFAULT;
   Determinism determinism = Determinism::kRepeatable;

@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
 
-#include "autotune/model/schedule_choice.h"
-#include "base/log.h"
+#include "autotune/model/schedule_chooser.h"
+#include "base/json_text.h"
 
 namespace lssar::capi {
 namespace {
@@ -25,57 +23,19 @@ LSSAR_SAME_ORIGIN(PREDICTED, kPredicted);
 LSSAR_SAME_ORIGIN(BUILT_IN, kBuiltIn);
 #undef LSSAR_SAME_ORIGIN
 
-constexpr char kNone[] = "none";
-
-bool has_winner(const TuningTable& table) {
-  return std::any_of(table.records().begin(), table.records().end(),
-                     [](const TuningRecord& record) { return record.chosen; });
-}
-
-// "" where there is none, which prepare will say.
-std::string compiler_text(Engine& engine) {
-  const auto compiler = engine.compiler();
-  return compiler.ok() ? (*compiler)->name() + " " + (*compiler)->version() : "";
-}
-
 }  // namespace
 
-std::shared_ptr<const TuningTable> load_context_table(const std::string& configured,
-                                                      const std::string& cache_directory) {
-  const std::string path = configured.empty() ? default_table_path(cache_directory) : configured;
-  if (path.empty() || configured == kNone) return std::make_shared<TuningTable>();
-  Result<TuningTable> table = TuningTable::load(path, TableContent::kWinners);
-  if (!table.ok()) {
-    log(LogLevel::kWarning, fmt::format("tuning table not used: {}", table.status().message()));
-    return std::make_shared<TuningTable>();
+Result<std::function<Result<ScheduleChoice>(const Problem&)>> schedule_chooser(
+    Engine& engine, std::shared_ptr<const TuningTable> table, const PlanRequest& request) {
+  ChooserOptions options;
+  options.determinism = request.determinism;
+  if (request.tuning != LSSAR_TUNING_BUILT_IN) options.user_table = std::move(table);
+  if (!request.schedule_json.empty()) {
+    LSSAR_ASSIGN_OR_RETURN(options.given, parse_json(request.schedule_json, "schedule"));
   }
-  if (const TableDefects& defects = table->defects(); defects.malformed_lines > 0) {
-    log(LogLevel::kWarning,
-        fmt::format("tuning table '{}': {} lines are no records and are passed over; {}", path,
-                    defects.malformed_lines, defects.first));
-  }
-  log(LogLevel::kDebug,
-      fmt::format("tuning table '{}': {} winners", path, table->records().size()));
-  return std::make_shared<TuningTable>(std::move(table).value());
-}
-
-std::function<ScheduleChoice(const Problem&)> schedule_chooser(
-    std::shared_ptr<Engine> engine, std::shared_ptr<const TuningTable> table,
-    const PlanRequest& request) {
-  std::vector<const TuningTable*> tables = {&builtin_table()};
-  if (request.tuning != LSSAR_TUNING_BUILT_IN) tables.insert(tables.begin(), table.get());
-  // The compiler matters among records only, and may be slow to open.
-  const bool may_matter =
-      std::any_of(tables.begin(), tables.end(), [](const auto* one) { return has_winner(*one); });
-  const Machine machine =
-      machine_of(engine->device().info(), may_matter ? compiler_text(*engine) : "");
-  return [engine = std::move(engine), table = std::move(table), tables = std::move(tables), machine,
-          sizes = request.sizes, determinism = request.determinism](const Problem& problem) {
-    const Target& target = engine->device().info().target;
-    ScheduleChoice choice = choose_schedule(problem, sizes, determinism, target, machine, tables);
-    log(LogLevel::kDebug, fmt::format("schedule for {}: {}", to_string(problem), choice.reason));
-    return choice;
-  };
+  return std::function<Result<ScheduleChoice>(const Problem&)>(
+      [chooser = ScheduleChooser(engine, std::move(options)),
+       sizes = request.sizes](const Problem& problem) { return chooser.choose(problem, sizes); });
 }
 
 ScheduleTexts::ScheduleTexts(const Plan& plan) {

@@ -1,4 +1,4 @@
-// The C API and tuning tables: loads a context's table, chooses a plan's schedules from it, and
+// The C API and tuning tables: chooses a plan's schedules from a context's table, and
 // keeps what lssar_plan_get_schedule hands out.
 //
 // Internal to the C API (capi.cpp). Threads: pure functions; the values are constant once made.
@@ -18,15 +18,10 @@
 
 namespace lssar::capi {
 
-// `configured` is lssar_context_options.tuning_table. Never fails: a file that cannot be read gives
-// an empty table and a warning in the log.
-std::shared_ptr<const TuningTable> load_context_table(const std::string& configured,
-                                                      const std::string& cache_directory);
-
-// For PlanOptions::choose, called while the plan is created.
-std::function<ScheduleChoice(const Problem&)> schedule_chooser(
-    std::shared_ptr<Engine> engine, std::shared_ptr<const TuningTable> table,
-    const PlanRequest& request);
+// For PlanOptions::choose, called while the plan is created. Errors: a schedule_json that is no
+// JSON.
+Result<std::function<Result<ScheduleChoice>(const Problem&)>> schedule_chooser(
+    Engine& engine, std::shared_ptr<const TuningTable> table, const PlanRequest& request);
 
 class ScheduleTexts {
  public:

@@ -57,38 +57,6 @@ void add_leaves(const std::string& name, std::vector<ScheduleLeaf>* leaves) {
   }
 }
 
-// What both variants' defaults have in common.
-Schedule common_defaults(const Problem& problem, DqMode dq_mode, EpsilonFrom epsilon) {
-  Schedule schedule;
-  schedule.dq_mode = dq_mode;
-  schedule.epsilon = epsilon;
-  schedule.load_path = problem.alignment >= 16 ? LoadPath::kCpAsync : LoadPath::kPlain;
-  // With p = 1 gradients jump where U becomes 0, and an error there shows in full.
-  schedule.softplus_degree =
-      problem.dtype == DType::kFp32 || problem.p == 1 ? kMaxSoftplusDegree : 4;
-  return schedule;
-}
-
-// Whether tiles of one head's queries would be half empty or more, and heads that share keys could
-// fill them.
-bool leaves_tiles_empty(const Schedule& schedule, const Problem& problem) {
-  return problem.pass != Pass::kBackward && problem.seq_q != 0 &&
-         2 * problem.seq_q <= schedule.forward.block_rows && problem.heads > problem.kv_heads;
-}
-
-// The default for a variant that the problem need not prefer.
-Schedule default_of(Variant variant, const Problem& problem, const Target& target, DqMode dq_mode,
-                    EpsilonFrom epsilon) {
-  Schedule schedule = common_defaults(problem, dq_mode, epsilon);
-  if (variant == Variant::kHopper && hopper_reason(problem, target).ok()) {
-    choose_hopper(schedule, problem, target);
-  } else {
-    choose_portable(schedule, problem, target);
-  }
-  schedule.pack_gqa = leaves_tiles_empty(schedule, problem);
-  return schedule;
-}
-
 Breach check_epsilon(const Refuse& refuse, const Schedule& schedule, const Problem& problem) {
   const bool is_read = problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward;
   if (schedule.epsilon == EpsilonFrom::kX || !is_read || needs_epsilon(problem)) return {};
@@ -101,26 +69,6 @@ Breach check_epsilon(const Refuse& refuse, const Schedule& schedule, const Probl
 }
 
 }  // namespace
-
-Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode,
-                          EpsilonFrom epsilon) {
-  const bool is_hopper =
-      prefers_hopper(common_defaults(problem, dq_mode, epsilon), problem, target);
-  return default_of(is_hopper ? Variant::kHopper : Variant::kPortable, problem, target, dq_mode,
-                    epsilon);
-}
-
-Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Problem& problem,
-                      const Target& target) {
-  Schedule result = schedule;
-  result.epsilon = epsilon;
-  if (epsilon == schedule.epsilon) return result;
-  const Schedule fresh = default_of(schedule.variant, problem, target, schedule.dq_mode, epsilon);
-  if (problem.pass == Pass::kForwardTrain && fresh.block_dv != schedule.block_dv) return fresh;
-  if (problem.pass == Pass::kBackward && !has_dq_tiles(schedule) && has_dq_tiles(result))
-    result.dq = fresh.dq;
-  return result;
-}
 
 const ScheduleLeaf* find_leaf(std::string_view name) {
   static const std::vector<ScheduleLeaf> leaves = [] {
@@ -171,34 +119,6 @@ nlohmann::json to_json(const Schedule& schedule) { return fields_to_json(schedul
 Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& defaults) {
   Schedule schedule = defaults;
   LSSAR_RETURN_IF_ERROR(read_fields(json, "schedule", schedule));
-  return schedule;
-}
-
-Result<Schedule> schedule_for(const Problem& problem, const Target& target,
-                              const nlohmann::json& json) {
-  LSSAR_ASSIGN_OR_RETURN(const Schedule given, schedule_from_json(json, Schedule{}));
-  const Schedule defaults =
-      json.contains("variant")
-          ? default_of(given.variant, problem, target, given.dq_mode, given.epsilon)
-          : default_schedule(problem, target, given.dq_mode, given.epsilon);
-  LSSAR_ASSIGN_OR_RETURN(Schedule schedule, schedule_from_json(json, defaults));
-  // The default's stages fill the shared memory: larger tiles make do with fewer, unless told.
-  const auto names_stages = [&](const char* tiling) {
-    return json.contains(tiling) && json[tiling].contains("stages");
-  };
-  if (schedule.variant == Variant::kHopper) {
-    const auto names_hopper = [&](const char* field) {
-      return json.contains("hopper") && json["hopper"].contains(field);
-    };
-    if (!names_hopper("sum_path")) fit_sum_path(schedule, problem, target);
-    const bool names_cols = json.contains("forward") && json["forward"].contains("block_cols");
-    fit_stagger(schedule, problem, !names_cols, !names_stages("forward"));
-    if (!names_stages("forward")) fit_stages(schedule, &Schedule::forward, problem, target);
-    if (!names_stages("dkdv")) fit_stages(schedule, &Schedule::dkdv, problem, target);
-    if (!names_stages("dq")) fit_stages(schedule, &Schedule::dq, problem, target);
-    if (!names_hopper("store_path")) fit_store_path(schedule, problem);
-    if (!names_hopper("tickets")) fit_tickets(schedule, problem);
-  }
   return schedule;
 }
 

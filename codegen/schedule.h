@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/status.h"
+#include "codegen/determinism.h"
 #include "codegen/problem.h"
 #include "codegen/target.h"
 
@@ -139,11 +140,18 @@ inline bool has_dq_tiles(const Schedule& schedule) {
   return schedule.dq_mode == DqMode::kSplit || schedule.epsilon == EpsilonFrom::kPass;
 }
 
-// The built-in default: legal on `target` for every valid problem that may have `epsilon`.
-// `dq_mode` matters to the backward only.
+// What a problem gets where nobody gives a schedule and no tuning table has one: legal on `target`
+// for every valid problem. It depends on nothing else: sizes that the problem leaves open (lengths
+// of 0) are any sizes. `determinism` matters to the backward only, whose sums of dq are in the
+// kernel of dk and dv where the cost model says that this is faster: in a fixed order, or atomic
+// where results need not repeat.
 // REQUIRES: validate(problem).ok().
 Schedule default_schedule(const Problem& problem, const Target& target,
-                          DqMode dq_mode = DqMode::kSplit, EpsilonFrom epsilon = EpsilonFrom::kX);
+                          Determinism determinism = Determinism::kRepeatable);
+// The default among schedules that sum dq by `dq_mode` and take epsilon from `epsilon`.
+// REQUIRES: validate(problem).ok(), and that the problem may have `epsilon`.
+Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode,
+                          EpsilonFrom epsilon = EpsilonFrom::kX);
 
 // `schedule` with another source of epsilon. A pass takes the default's tiles where the schedule
 // has had no use for any; a forward for training that with or without X has another number of
@@ -158,9 +166,13 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
 std::string to_string(const Schedule& schedule);
 nlohmann::json to_json(const Schedule& schedule);
 // What a user's JSON object means for a problem: its fields over the default schedule for its
-// dq_mode and, where it names one, its variant. Not validated against the problem: call validate.
+// variant, dq_mode and epsilon, as far as it names them. Fields that it does not name are fitted to
+// those it does: fewer stages for larger tiles; dq in a kernel of its own where it names that
+// kernel's tiles, or tiles of the dk/dv kernel that cannot sum dq. Not validated against the
+// problem: call validate.
 Result<Schedule> schedule_for(const Problem& problem, const Target& target,
-                              const nlohmann::json& json);
+                              const nlohmann::json& json,
+                              Determinism determinism = Determinism::kRepeatable);
 
 // As problem_from_json, but missing fields keep the value they have in `defaults`. Not validated
 // against a problem: call validate.

@@ -43,10 +43,8 @@ class Explainer {
     out_.bucket = bucket_of(request_.problem, request_.sizes, request_.determinism);
     out_.gpu = request_.gpu;
     out_.choice =
-        request_.given
-            ? ScheduleChoice{*request_.given, ScheduleOrigin::kGiven, "given by the caller"}
-            : choose_schedule(request_.problem, request_.sizes, request_.determinism,
-                              request_.target, request_.machine, request_.tables);
+        choose_schedule(request_.problem, request_.sizes, request_.determinism, request_.target,
+                        request_.machine, request_.tables, request_.given);
     saving_x_ms_ = saving_x_ms(request_.problem, request_.sizes, request_.target, request_.gpu);
     out_.estimate = estimate(out_.choice.schedule);
     chosen_ = canonical_schedule(out_.choice.schedule, request_.problem);

@@ -35,13 +35,12 @@ std::string algorithm_name(const Explanation& explanation, const ConsideredCandi
 }
 
 std::string choice_text(const Explanation& explanation, const ExplanationRequest& request) {
-  const Schedule built_in = default_schedule(request.problem, request.target);
+  const Schedule built_in = default_schedule(request.problem, request.target, request.determinism);
   std::string text = field("problem", to_string(request.problem));
   text += field("bucket", to_string(explanation.bucket));
   text += field("target", fmt::format("{}, estimates for {} with {} SMs", request.target.name(),
                                       explanation.gpu.name, explanation.gpu.num_sms));
-  text += field("schedule", fmt::format("{}: {}", origin_name(explanation.choice.origin),
-                                        explanation.choice.reason));
+  text += field("schedule", explanation.choice.reason);
   text += field("", algorithm_name(explanation, explanation.ranked(0)));
   text += field("", to_string(explanation.choice.schedule));
   text += field(
@@ -174,6 +173,7 @@ nlohmann::json explanation_json(const Explanation& explanation, const Explanatio
   json["target"] = request.target.name();
   json["gpu_model"] = {{"name", explanation.gpu.name}, {"num_sms", explanation.gpu.num_sms}};
   json["choice"] = {{"schedule", to_json(explanation.choice.schedule)},
+                    {"from", source_name(explanation.choice)},
                     {"origin", origin_name(explanation.choice.origin)},
                     {"reason", explanation.choice.reason}};
   json["estimate"] = to_json(explanation.estimate);

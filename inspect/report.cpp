@@ -127,25 +127,27 @@ json report_problem(const ReportRequest& request) {
   const ExplanationRequest& asked = request.explanation;
   const Explanation explanation = explain(asked);
   const Schedule& schedule = explanation.choice.schedule;
-  json out = {
-      {"name", to_string(explanation.bucket)},
-      {"problem", to_string(asked.problem)},
-      {"target", asked.target.name()},
-      {"device", asked.machine.device},
-      {"gpu", asked.gpu.name},
-      {"num_sms", asked.gpu.num_sms},
-      {"origin", origin_name(explanation.choice.origin)},
-      {"reason", explanation.choice.reason},
-      {"schedule", to_string(schedule)},
-      {"difference", schedule_difference(default_schedule(asked.problem, asked.target), schedule)},
-      {"schedule_option", schedule_option(schedule, asked.problem, asked.target)},
-      {"summary", summary(explanation, asked)},
-      {"estimate", to_json(explanation.estimate)},
-      {"algorithms", explanation.algorithms},
-      {"standings", standings_json(explanation)},
-      {"combinations", explanation.combinations},
-      {"same_kernel", explanation.duplicates},
-      {"rejected", rejected_json(explanation)}};
+  json out = {{"name", to_string(explanation.bucket)},
+              {"problem", to_string(asked.problem)},
+              {"target", asked.target.name()},
+              {"device", asked.machine.device},
+              {"gpu", asked.gpu.name},
+              {"num_sms", asked.gpu.num_sms},
+              {"from", source_name(explanation.choice)},
+              {"origin", origin_name(explanation.choice.origin)},
+              {"reason", explanation.choice.reason},
+              {"schedule", to_string(schedule)},
+              {"difference",
+               schedule_difference(default_schedule(asked.problem, asked.target, asked.determinism),
+                                   schedule)},
+              {"schedule_option", schedule_option(schedule, asked.problem, asked.target)},
+              {"summary", summary(explanation, asked)},
+              {"estimate", to_json(explanation.estimate)},
+              {"algorithms", explanation.algorithms},
+              {"standings", standings_json(explanation)},
+              {"combinations", explanation.combinations},
+              {"same_kernel", explanation.duplicates},
+              {"rejected", rejected_json(explanation)}};
   const TuningRecord* record = explanation.record ? &*explanation.record : nullptr;
   out["evidence"] = record != nullptr && record->ms > 0 ? evidence_name(record->evidence) : "";
   out["ms"] = record != nullptr ? record->ms : 0;

@@ -103,7 +103,8 @@ class Engine {
   // cache hit asks for it.
   Result<std::shared_ptr<const Compiler>> compiler();
 
-  // Without a schedule: default_schedule(problem, target). Errors: kInvalidArgument and
+  // Without a schedule: default_schedule(problem, target), which no tuning
+  // table changes. Errors: kInvalidArgument and
   // kUnsupported of validate(); kMissing without a compiler; kCompileError; kDeviceError.
   Result<std::shared_ptr<const PreparedKernel>> prepare(
       const Problem& problem, const std::optional<Schedule>& schedule = std::nullopt);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -18,27 +17,16 @@ namespace {
 
 constexpr int kFastAlignment = 16;
 
-Result<Schedule> given_schedule(const Problem& problem, const Target& target,
-                                const PlanOptions& options) {
-  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json, parse_json(options.schedule_json, "schedule"));
-  LSSAR_ASSIGN_OR_RETURN(Schedule schedule, schedule_for(problem, target, json));
-  // One text serves both variants; 16-byte copies are for the aligned one only.
-  if (problem.alignment < kFastAlignment && options.any_alignment) {
-    schedule.load_path = LoadPath::kPlain;
-  }
-  return schedule;
-}
-
 Result<ScheduleChoice> pick_schedule(const Problem& problem, const Target& target,
                                      const PlanOptions& options) {
-  ScheduleChoice choice;
-  if (!options.schedule_json.empty()) {
-    choice = {{}, ScheduleOrigin::kGiven, "given by the caller"};
-    LSSAR_ASSIGN_OR_RETURN(choice.schedule, given_schedule(problem, target, options));
-  } else if (options.choose) {
-    choice = options.choose(problem);
-  } else {
-    choice = {default_schedule(problem, target), ScheduleOrigin::kBuiltIn, "built-in default"};
+  ScheduleChoice choice{default_schedule(problem, target), ScheduleOrigin::kBuiltIn, "default"};
+  if (options.choose) {
+    LSSAR_ASSIGN_OR_RETURN(choice, options.choose(problem));
+  }
+  // One text serves both variants; 16-byte copies are for the aligned one only.
+  if (choice.origin == ScheduleOrigin::kGiven && problem.alignment < kFastAlignment &&
+      options.any_alignment) {
+    choice.schedule.load_path = LoadPath::kPlain;
   }
   LSSAR_RETURN_IF_ERROR(validate(choice.schedule, problem, target));
   return choice;
@@ -100,9 +88,9 @@ Status Plan::agree_on_epsilon() {
           variant_name(decides, decided), variant_name(variant->problem, choice.schedule)));
     }
     const Target& target = engine_->device().info().target;
-    choice.schedule = with_epsilon(choice.schedule, decided.epsilon, variant->problem, target);
-    choice.reason += fmt::format("; epsilon as the plan's {}'s", pass_name(decides.pass));
-    LSSAR_RETURN_IF_ERROR(validate(choice.schedule, variant->problem, target));
+    LSSAR_RETURN_IF_ERROR(share_epsilon(&choice, decided.epsilon,
+                                        fmt::format("the plan's {}'s", pass_name(decides.pass)),
+                                        variant->problem, target));
   }
   return {};
 }

@@ -25,16 +25,15 @@ namespace lssar {
 struct PlanOptions {
   std::vector<Pass> passes;   // which of them will be executed
   bool any_alignment = true;  // false: problem.alignment holds for every call
-  std::string schedule_json;  // "": none given; fields it lacks keep their default
-  // Asked for every variant where no schedule is given; empty: default_schedule. Its schedule must
-  // be legal for the problem, else create fails.
-  std::function<ScheduleChoice(const Problem&)> choose;
+  // Asked for every variant; empty: default_schedule. Its schedule must be legal for the problem,
+  // else create fails.
+  std::function<Result<ScheduleChoice>(const Problem&)> choose;
 };
 
 class Plan {
  public:
   // Chooses and checks the schedules; compiles nothing. problem.pass is ignored. Errors: those of
-  // validate(); kInvalidArgument for schedule_json.
+  // validate() and of options.choose.
   static Result<std::unique_ptr<Plan>> create(std::shared_ptr<Engine> engine,
                                               const Problem& problem, const PlanOptions& options);
 

@@ -19,20 +19,24 @@ json difference(const json& full, const json& base) {
   return result;
 }
 
-// What --schedule needs to come out as `schedule`; "" where that is the default. Other fields'
-// defaults hang on the variant and on dq_mode, so those come first.
+// What --schedule needs to come out as `schedule`; "" where that is the default. The defaults of
+// other fields depend on these three, so they come first.
 std::string schedule_text(const Schedule& schedule, const Problem& problem, const Target& target) {
-  const Schedule built_in = default_schedule(problem, target);
-  if (schedule == built_in) return "";
+  if (schedule == default_schedule(problem, target)) return "";
   const json full = to_json(schedule);
-  const json built_in_json = to_json(built_in);
   json named = json::object();
-  for (const char* name : {"variant", "dq_mode"}) {
-    if (full.at(name) != built_in_json.at(name)) named[name] = full.at(name);
+  const auto base_json = [&]() -> Result<json> {
+    LSSAR_ASSIGN_OR_RETURN(const Schedule base, schedule_for(problem, target, named));
+    return to_json(base);
+  };
+  for (const char* name : {"variant", "epsilon", "dq_mode"}) {
+    const Result<json> base = base_json();
+    if (!base.ok()) return full.dump();
+    if (full.at(name) != base->at(name)) named[name] = full.at(name);
   }
-  const Result<Schedule> base = schedule_for(problem, target, named);
+  const Result<json> base = base_json();
   if (!base.ok()) return full.dump();
-  json wanted = difference(full, to_json(*base));
+  json wanted = difference(full, *base);
   wanted.update(named);
   const Result<Schedule> again = schedule_for(problem, target, wanted);
   return again.ok() && *again == schedule ? wanted.dump() : full.dump();
@@ -114,7 +118,7 @@ std::string schedule_option(const Schedule& schedule, const Problem& problem,
                             const Target& target) {
   const std::string text = schedule_text(schedule, problem, target);
   // JSON of a schedule has no quotes of the other kind.
-  return text.empty() ? "" : fmt::format(" --schedule '{}'", text);
+  return text.empty() ? " --untuned" : fmt::format(" --schedule '{}'", text);
 }
 
 }  // namespace lssar

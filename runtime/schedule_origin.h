@@ -1,11 +1,14 @@
 // Which schedule was chosen for a problem, and why.
 //
 // Made by autotune/model/schedule_choice.h or by a plan; read through the C API and by the command.
-// Threads: plain values.
+// Threads: plain values and pure functions.
 #pragma once
 
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/status.h"
 #include "codegen/schedule.h"
 
 namespace lssar {
@@ -20,12 +23,27 @@ enum class ScheduleOrigin {
   kPredicted = 4,     // by the cost model
   kBuiltIn = 5,       // default_schedule
 };
+const char* origin_name(ScheduleOrigin origin);  // "given", "exact", "nearest", ..., "built-in"
 
 struct ScheduleChoice {
   Schedule schedule;
   ScheduleOrigin origin = ScheduleOrigin::kBuiltIn;
-  // One line: "measured 1.25 ms on NVIDIA H200 ...", "no record for ...: built-in default".
+  // One line that begins with source_name: "given by the caller", "tuned (exact: measured 1.25 ms
+  // on NVIDIA H200 ..., bucket ..., table ...)", "default (no record for ...)".
   std::string reason;
+  bool is_shipped = false;  // a record that comes with the library, and not one of the user's table
 };
+
+// Who said so: "given", "tuned" (the user's tuning table), "shipped" (the records that come with
+// the library), "default".
+const char* source_name(const ScheduleChoice& choice);
+
+// schedule_from, schedule_origin and schedule_reason: into the object that describes a kernel.
+void describe_choice(const ScheduleChoice& choice, nlohmann::json* kernel);
+
+// Makes the choice take epsilon from where `epsilon` says: the passes of a training step share what
+// is saved. The reason then says "epsilon as `whose`". Errors: validate's.
+Status share_epsilon(ScheduleChoice* choice, EpsilonFrom epsilon, const std::string& whose,
+                     const Problem& problem, const Target& target);
 
 }  // namespace lssar

@@ -46,8 +46,9 @@ Result<CheckCall> TruthSource::plain_call(const Problem& problem, Pass pass, con
   wanted.pass = pass;
   LSSAR_ASSIGN_OR_RETURN(
       const Schedule schedule,
-      schedule_for(wanted, engine_.device().info().target,
-                   {{"variant", "portable"}, {"epsilon", epsilon_name(epsilon)}}));
+      schedule_for(
+          wanted, engine_.device().info().target,
+          {{"variant", "portable"}, {"dq_mode", "split"}, {"epsilon", epsilon_name(epsilon)}}));
   LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedKernel> kernel,
                          engine_.prepare(wanted, schedule));
   return CheckCall::create(engine_, std::move(kernel), sizes);

@@ -9,7 +9,6 @@
 
 #include "autotune/model/cost_model.h"
 #include "autotune/table/table_lines.h"
-#include "base/json_fields.h"
 
 namespace lssar {
 namespace {
@@ -17,17 +16,6 @@ namespace {
 // A record of sizes this far away is as good as one of these sizes; one from further away must be
 // better than the default by the cost model.
 constexpr double kNearOctaves = 1;
-
-// Tiles of the backward that sums dq up to this d + dv fit into any target's shared memory, ...
-constexpr int kMaxSumDims = 128;
-// ... and up to this one into that of A100 and H100, whose blocks may have this much.
-constexpr int kMaxSumDimsOfLargeBlocks = 256;
-constexpr int kLargeBlockBytes = 160 << 10;
-
-constexpr EnumName<ScheduleOrigin> kOrigins[] = {
-    {ScheduleOrigin::kGiven, "given"},         {ScheduleOrigin::kExact, "exact"},
-    {ScheduleOrigin::kNearest, "nearest"},     {ScheduleOrigin::kArchitecture, "architecture"},
-    {ScheduleOrigin::kPredicted, "predicted"}, {ScheduleOrigin::kBuiltIn, "built-in"}};
 
 struct Wanted {
   Bucket bucket;
@@ -165,9 +153,9 @@ Result<Estimates> estimate_both(const TuningRecord& record, const Wanted& wanted
   const auto estimate_ms = [&](const Schedule& schedule) {
     return estimate_cost(wanted.problem, wanted.sizes, schedule, wanted.target, gpu).ms;
   };
-  return Estimates{estimate_ms(record.schedule),
-                   estimate_ms(untuned_schedule(wanted.problem, wanted.target,
-                                                wanted.determinism))};
+  return Estimates{
+      estimate_ms(record.schedule),
+      estimate_ms(default_schedule(wanted.problem, wanted.target, wanted.determinism))};
 }
 
 // Whether a record of distant sizes decides here; `why` is what the reason then adds.
@@ -184,8 +172,9 @@ std::string reason_for(const Applicant& chosen, const Wanted& wanted) {
   std::string text =
       record.evidence == Evidence::kPredicted
           ? fmt::format("predicted {:.4g} ms for {}", record.ms, record.machine.target)
-          : fmt::format("measured {:.4g} ms on {}", record.ms, record.machine.device);
-  if (!record.complete) text += " (search cut short)";
+          : fmt::format("{}: measured {:.4g} ms on {}", origin_name(chosen.step), record.ms,
+                        record.machine.device);
+  if (!record.complete) text += ", search cut short";
   if (!record.time.empty()) text += " on " + record.time.substr(0, record.time.find('T'));
   text += ", bucket " + to_string(record.bucket);
   if (record.bucket != wanted.bucket) {
@@ -193,31 +182,35 @@ std::string reason_for(const Applicant& chosen, const Wanted& wanted) {
                         wanted.bucket.seq_q, wanted.bucket.seq_k, wanted.bucket.slices);
   }
   if (chosen.is_other_compiler) text += ", compiled by " + record.machine.compiler;
-  if (!chosen.table->name().empty()) text += fmt::format(" ({})", chosen.table->name());
+  if (chosen.table != &builtin_table() && !chosen.table->name().empty())
+    text += ", table " + chosen.table->name();
   return text;
+}
+
+ScheduleChoice choice_of(const Applicant& chosen, const Wanted& wanted, const std::string& why) {
+  ScheduleChoice choice{chosen.record->schedule, chosen.step, "", chosen.table == &builtin_table()};
+  choice.reason = fmt::format("{} ({}{})", source_name(choice), reason_for(chosen, wanted), why);
+  return choice;
+}
+
+ScheduleChoice default_choice(const Wanted& wanted, bool has_tables, const std::string& why) {
+  const std::string& device = wanted.machine.device;
+  const std::string place =
+      device.empty() ? wanted.target.name() : fmt::format("{} ({})", device, wanted.target.name());
+  return {
+      default_schedule(wanted.problem, wanted.target, wanted.determinism), ScheduleOrigin::kBuiltIn,
+      has_tables
+          ? fmt::format("default (no record for {} on {}{})", to_string(wanted.bucket), place, why)
+          : "default (tuning tables left out)"};
 }
 
 }  // namespace
 
-const char* origin_name(ScheduleOrigin origin) { return enum_name(kOrigins, origin); }
-
-Schedule untuned_schedule(const Problem& problem, const Target& target, Determinism determinism) {
-  const Schedule split = default_schedule(problem, target, DqMode::kSplit);
-  if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return split;
-  const int dims = problem.head_dim + problem.head_dim_v;
-  const bool is_large = target.shared_bytes_per_block >= kLargeBlockBytes;
-  if (dims > (is_large ? kMaxSumDimsOfLargeBlocks : kMaxSumDims)) return split;
-  // wgmma's kernels lose more by waiting for turns than a kernel of dq's own costs.
-  if (determinism == Determinism::kRepeatable && split.variant == Variant::kHopper) return split;
-  const DqMode mode =
-      determinism == Determinism::kRepeatable ? DqMode::kOrdered : DqMode::kAtomic;
-  const Schedule sums = default_schedule(problem, target, mode);
-  return validate(sums, problem, target).ok() ? sums : split;
-}
-
 ScheduleChoice choose_schedule(const Problem& problem, const Sizes& sizes, Determinism determinism,
                                const Target& target, const Machine& machine,
-                               const std::vector<const TuningTable*>& tables) {
+                               const std::vector<const TuningTable*>& tables,
+                               const std::optional<Schedule>& given) {
+  if (given) return {*given, ScheduleOrigin::kGiven, "given by the caller"};
   const Wanted wanted{bucket_of(problem, sizes, determinism),
                       problem,
                       target,
@@ -234,13 +227,10 @@ ScheduleChoice choose_schedule(const Problem& problem, const Sizes& sizes, Deter
     } else if (one.is_far && !beats_default(one, wanted, why)) {
       ++passed_over.slower;
     } else {
-      return {one.record->schedule, one.step,
-              reason_for(one, wanted) + why + passed_over.text()};
+      return choice_of(one, wanted, why + passed_over.text());
     }
   }
-  return {untuned_schedule(problem, target, determinism), ScheduleOrigin::kBuiltIn,
-          fmt::format("no record for {} on {} ({}): built-in default{}", to_string(wanted.bucket),
-                      machine.device, target.name(), passed_over.text())};
+  return default_choice(wanted, !tables.empty(), passed_over.text());
 }
 
 RecordState record_state(const TuningRecord& record) {

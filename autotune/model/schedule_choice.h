@@ -3,6 +3,7 @@
 // Used by plans (through the C API), the command and the tuner (its incumbent). Threads: pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,22 +15,17 @@
 
 namespace lssar {
 
-const char* origin_name(ScheduleOrigin origin);  // "given", "exact", "nearest", ...
-
-// What a problem gets without a record: default_schedule, whose backward in 16 bits sums dq within
-// the kernel of dk and dv where the cost model says that this is faster. Sums are atomic where
-// results need not repeat, ordered where they must (portable kernels only).
-// REQUIRES: validate(problem).ok().
-Schedule untuned_schedule(const Problem& problem, const Target& target, Determinism determinism);
-
+// The one function that chooses: every plan's schedule, every subcommand's and the tuner's
+// incumbent. In this order: `given`; the best record of `tables`; default_schedule.
+//
 // Looks in all `tables` at records with `chosen` and Verdict::kOk. A record whose schedule is no
 // longer legal, or whose source the generator would now make otherwise, is passed over (the reason
-// says how many were). Without a record it is untuned_schedule.
+// says how many were).
 //
 // Records of near sizes (each length within a factor of 2, batch * heads within 4) come before
 // those of distant sizes, which decide only where the cost model calls them faster than the default
-// for this problem. Among both, in this order: measured on this GPU in this bucket, measured on this
-// GPU, measured on another GPU of the target, predicted for the target; the nearest sizes; the
+// for this problem. Among both, in this order: measured on this GPU in this bucket, measured on
+// this GPU, measured on another GPU of the target, predicted for the target; the nearest sizes; the
 // earlier table; lengths fixed, or given with each call, as here; the same model of GPU, then the
 // nearest number of SMs; the same compiler, then the same driver; the later one; the one whose text
 // is smaller. Where the records stand in their file does not matter, so that the same records
@@ -38,7 +34,8 @@ Schedule untuned_schedule(const Problem& problem, const Target& target, Determin
 // REQUIRES: validate(problem).ok().
 ScheduleChoice choose_schedule(const Problem& problem, const Sizes& sizes, Determinism determinism,
                                const Target& target, const Machine& machine,
-                               const std::vector<const TuningTable*>& tables);
+                               const std::vector<const TuningTable*>& tables,
+                               const std::optional<Schedule>& given = std::nullopt);
 
 // Whether a record can still decide, on a usual GPU of its target: for the command.
 enum class RecordState {

@@ -67,7 +67,8 @@ CostEstimate SearchRun::estimate(const Schedule& schedule) {
 
 Status SearchRun::enumerate() {
   // The default and the incumbent first: every search ends with an answer at least as good.
-  const Schedule built_in = default_schedule(request_.problem, request_.target);
+  const Schedule built_in =
+      default_schedule(request_.problem, request_.target, request_.determinism);
   LSSAR_ASSIGN_OR_RETURN(default_, add_trial(built_in, "default", estimate(built_in)));
   incumbent_ = default_;
   if (request_.known != nullptr) {

@@ -123,7 +123,7 @@ std::string report_text(const SearchOutcome& outcome, const Problem& problem, co
     text +=
         "The budget ran out before every promising candidate was tried: run it again to go on.\n\n";
   }
-  const Schedule base = default_schedule(problem, target);
+  const Schedule base = default_schedule(problem, target, winner.bucket.determinism);
   const std::vector<const CandidateFate*> timed = timed_by_time(outcome);
   const auto elsewhere_ms = [&](const Schedule& schedule) {
     return saves_x(problem, schedule) ? outcome.saving_x_ms : 0;

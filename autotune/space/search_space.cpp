@@ -76,7 +76,8 @@ class AlgorithmWalk {
  public:
   AlgorithmWalk(const Problem& problem, const Target& target, Determinism determinism,
                 SearchSpace* space)
-      : scope_{problem, target, determinism, default_schedule(problem, target)}, space_(space) {}
+      : scope_{problem, target, determinism, default_schedule(problem, target, determinism)},
+        space_(space) {}
 
   void walk() { choose(0, json::object(), ""); }
 
@@ -97,7 +98,8 @@ class AlgorithmWalk {
       const std::string label = label_of(row, value);
       const std::string longer = name.empty() || label.empty() ? name + label : name + ", " + label;
       // Other fields at the defaults that go with the choices so far: tiles that fit.
-      const Result<Schedule> schedule = schedule_for(scope_.problem, scope_.target, patch);
+      const Result<Schedule> schedule =
+          schedule_for(scope_.problem, scope_.target, patch, scope_.determinism);
       const Status status = schedule.ok() ? check(*schedule) : schedule.status();
       // The choice itself is at fault: nothing below can mend it.
       if (!schedule.ok() || (!status.ok() && rule_of(status.message()) == row.name)) {

@@ -29,18 +29,6 @@ double log2_distance(int64_t a, int64_t b, int64_t typical) {
 
 }  // namespace
 
-const char* determinism_name(Determinism determinism) {
-  return determinism == Determinism::kRepeatable ? "repeatable" : "any";
-}
-
-Result<Determinism> parse_determinism(const std::string& name) {
-  for (const Determinism one : {Determinism::kRepeatable, Determinism::kAny}) {
-    if (name == determinism_name(one)) return one;
-  }
-  return invalid_argument(
-      fmt::format("determinism = \"{}\": allowed are \"repeatable\" and \"any\"", name));
-}
-
 int64_t length_bucket(int64_t n) {
   if (n <= 0) return 0;
   const auto floor = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n)));

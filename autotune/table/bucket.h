@@ -11,18 +11,11 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/status.h"
+#include "codegen/determinism.h"
 #include "codegen/problem.h"
 #include "codegen/sizes.h"
 
 namespace lssar {
-
-// Whether results must be the same bits from run to run.
-enum class Determinism {
-  kRepeatable,
-  kAny,  // sums in any order, by atomics, are welcome where they are faster
-};
-const char* determinism_name(Determinism determinism);  // "repeatable", "any"
-Result<Determinism> parse_determinism(const std::string& name);
 
 struct Bucket {
   Pass pass = Pass::kForward;

@@ -177,9 +177,9 @@ TEST(Choice, AScheduleThatIsNotLegalHereIsPassedOver) {
   const ScheduleChoice choice = choose_from({illegal, sample_record(a100())});
   EXPECT_EQ(choice.origin, ScheduleOrigin::kBuiltIn);
   EXPECT_EQ(choice.reason,
-            "no record for forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 16 "
-            "repeatable on NVIDIA H200 (sm_90a): built-in default; records passed over: 1 not "
-            "legal here, 1 of other architectures");
+            "default (no record for forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices "
+            "16 repeatable on NVIDIA H200 (sm_90a); records passed over: 1 not legal here, 1 of "
+            "other architectures)");
 }
 
 TEST(Choice, GradientsThatNeedNotRepeatAreNeverGivenToWhoWantsThemRepeatable) {
@@ -215,14 +215,15 @@ TEST(Choice, AmongTablesDistanceDecidesBeforeTheirOrder) {
 
 TEST(Choice, ReasonNamesTheEvidence) {
   const ScheduleChoice exact = choose_from({sample_record()});
-  EXPECT_EQ(exact.reason,
-            "measured 1.25 ms on NVIDIA H200 on 2026-11-21, bucket forward causal bf16 d 64 dv 64 "
-            "p 15 gqa 1 seq 4096x4096 slices 16 repeatable");
+  EXPECT_EQ(
+      exact.reason,
+      "tuned (exact: measured 1.25 ms on NVIDIA H200 on 2026-11-21, bucket forward causal bf16 "
+      "d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 16 repeatable)");
   const ScheduleChoice nearest = choose_from({sample_record(h200(), 2048)});
   EXPECT_NE(nearest.reason.find("2 octaves from seq 4096x4096 slices 16"), std::string::npos)
       << nearest.reason;
   const ScheduleChoice guess = choose_from({predicted(4096)});
-  EXPECT_TRUE(guess.reason.starts_with("predicted 1.25 ms for sm_90a")) << guess.reason;
+  EXPECT_TRUE(guess.reason.starts_with("tuned (predicted 1.25 ms for sm_90a")) << guess.reason;
 }
 
 TEST(Choice, IsTheSameForTheSameRecordsInAnyOrder) {
@@ -346,23 +347,37 @@ TEST(DistantRecord, ComesAfterNearOnesOfLessEvidence) {
   EXPECT_EQ(choice.origin, ScheduleOrigin::kPredicted) << choice.reason;
 }
 
-TEST(Untuned, TheBackwardSumsDqInTheOrderThatIsAskedFor) {
-  Problem problem = sample_problem(Pass::kBackward);
-  const auto mode = [&](const char* target, Determinism determinism) {
-    return untuned_schedule(problem, *target_from_name(target), determinism).dq_mode;
-  };
-  EXPECT_EQ(mode("sm_80", Determinism::kRepeatable), DqMode::kOrdered);
-  EXPECT_EQ(mode("sm_80", Determinism::kAny), DqMode::kAtomic);
-  EXPECT_EQ(mode("sm_90a", Determinism::kRepeatable), DqMode::kSplit);
-  EXPECT_EQ(mode("sm_90a", Determinism::kAny), DqMode::kAtomic);
-  problem.head_dim = problem.head_dim_v = 128;
-  EXPECT_EQ(mode("sm_80", Determinism::kRepeatable), DqMode::kOrdered);
-  EXPECT_EQ(mode("sm_89", Determinism::kRepeatable), DqMode::kSplit);
-  problem.head_dim = problem.head_dim_v = 256;
-  EXPECT_EQ(mode("sm_90a", Determinism::kAny), DqMode::kSplit);
-  problem.head_dim = problem.head_dim_v = 64;
-  problem.dtype = DType::kFp32;
-  EXPECT_EQ(mode("sm_80", Determinism::kAny), DqMode::kSplit);
+TEST(Choice, AGivenScheduleGoesBeforeEveryRecord) {
+  TuningTable table;
+  table.add(with_degree(sample_record(), 6));
+  Schedule given = table.records()[0].schedule;
+  given.softplus_degree = 7;
+  const Target target = *target_from_name("sm_90a");
+  const ScheduleChoice choice =
+      choose_schedule(sample_problem(), sizes_of_length(4096), Determinism::kRepeatable, target,
+                      h200(), {&table}, given);
+  EXPECT_EQ(choice.schedule, given);
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kGiven);
+  EXPECT_EQ(choice.reason, "given by the caller");
+  EXPECT_STREQ(source_name(choice), "given");
+}
+
+TEST(Choice, WithoutTablesIsTheDefaultForEitherDeterminism) {
+  const Problem problem = sample_problem(Pass::kBackward);
+  const Target target = *target_from_name("sm_90a");
+  for (const Determinism determinism : {Determinism::kRepeatable, Determinism::kAny}) {
+    const ScheduleChoice choice = choose({}, problem, 4096, determinism);
+    EXPECT_EQ(choice.schedule, default_schedule(problem, target, determinism));
+    EXPECT_EQ(choice.reason, "default (tuning tables left out)");
+    EXPECT_STREQ(source_name(choice), "default");
+  }
+}
+
+TEST(Choice, SaysWhetherTheUsersTableOrTheLibrarysDecided) {
+  ScheduleChoice choice = choose_from({sample_record()});
+  EXPECT_STREQ(source_name(choice), "tuned");
+  choice.is_shipped = true;  // by the built-in table, which has no record yet
+  EXPECT_STREQ(source_name(choice), "shipped");
 }
 
 }  // namespace

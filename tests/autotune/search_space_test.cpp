@@ -80,7 +80,7 @@ TEST(SearchSpace, TheDefaultScheduleIsTheFirstCandidate) {
   for (const Case& c : many_cases()) {
     const SearchSpace space = c.space();
     ASSERT_FALSE(space.algorithms.empty()) << to_string(c.problem);
-    EXPECT_EQ(space.algorithms[0].schedule, default_schedule(c.problem, c.target))
+    EXPECT_EQ(space.algorithms[0].schedule, default_schedule(c.problem, c.target, c.determinism))
         << to_string(c.problem) << c.target.name();
     for (const Algorithm& algorithm : space.algorithms) {
       Algorithm one = algorithm;  // the first of each dimension: no need for the whole product
@@ -371,9 +371,11 @@ TEST(SearchSpace, APassHasOnlyTheDimensionsThatMeanSomethingToIt) {
   for (const char* name : {"dq.block_cols", "hopper.overlap", "forward.stages", "block_dv"})
     EXPECT_EQ(dimension_named(atomic->block, name), nullptr) << name;
   EXPECT_NE(dimension_named(atomic->block, "hopper.sum_path"), nullptr);
-  EXPECT_EQ(dimension_named(backward.algorithms[0].block, "hopper.sum_path"), nullptr);
+  const Algorithm* split = algorithm_named(backward, "hopper, dq split, persistent");
+  ASSERT_NE(split, nullptr);
+  EXPECT_EQ(dimension_named(split->block, "hopper.sum_path"), nullptr);
   EXPECT_NE(dimension_named(atomic->thread, "hopper.evaluator"), nullptr);
-  EXPECT_NE(dimension_named(backward.algorithms[0].block, "hopper.overlap"), nullptr);
+  EXPECT_NE(dimension_named(split->block, "hopper.overlap"), nullptr);
   const SearchSpace ampere = make_case(Pass::kForward, 64, "sm_80").space();
   for (const Algorithm& algorithm : ampere.algorithms)
     for (const Dimension& dimension : algorithm.block)

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <mutex>
+#include <nlohmann/json.hpp>
 
+#include "autotune/table/tuning_table.h"
+#include "codegen/target.h"
 #include "reference/random_inputs.h"
 #include "tests/capi/run_capi.h"
 #include "tests/command/command_runner.h"
@@ -211,6 +214,61 @@ TEST(LogVariable, WordsAndThoseThatAreNone) {
             "lssar warning: LSSAR_LOG = loud: allowed are none, error, warning, info, debug, "
             "trace\n");
   EXPECT_NE(messages("info").find("lssar info: prepare: "), std::string::npos);
+}
+
+// A record for a problem of 64 queries and keys, in a table of its own.
+void write_record(const std::string& table, Problem* problem) {
+  problem->head_dim = problem->head_dim_v = 32;
+  problem->seq_q = problem->seq_k = 64;
+  TuningRecord record;
+  record.problem = *problem;
+  record.sizes = {.batch = 1, .heads = 1, .kv_heads = 1, .seq_q = 64, .seq_k = 64};
+  record.bucket = bucket_of(*problem, record.sizes, Determinism::kRepeatable);
+  const Target target = *target_from_name("sm_80");
+  record.schedule = default_schedule(*problem, target);
+  record.schedule.softplus_degree = 6;
+  record.source_hash = *schedule_source_hash(*problem, record.schedule, target);
+  record.machine = {"virtual", "sm_80", 0, "", "nvrtc 13.0.88"};
+  record.chosen = true;
+  record.time = "2026-11-21T13:16:13Z";
+  const Status status = append_records(table, {record});
+  ASSERT_TRUE(status.ok()) << status.message();
+}
+
+TEST(Schedule, OfTheCommandIsThePlans) {
+  const CommandRunner command;
+  const std::string table = command.path("tuning.jsonl");
+  Problem problem;
+  write_record(table, &problem);
+  for (const std::string& known : {table, std::string("none")}) {
+    lssar_context_options context_options = {};
+    context_options.struct_size = sizeof(context_options);
+    context_options.device = LSSAR_DEVICE_VIRTUAL;
+    context_options.tuning_table = known.c_str();
+    lssar_context* context = nullptr;
+    ASSERT_EQ(lssar_context_create(&context_options, &context), LSSAR_STATUS_OK)
+        << lssar_last_error_detail();
+    const ContextPtr owner(context);
+    const lssar_problem c_problem = to_c(problem, LSSAR_PASS_FORWARD);
+    lssar_plan* plan = nullptr;
+    ASSERT_EQ(lssar_plan_create(context, &c_problem, nullptr, &plan), LSSAR_STATUS_OK)
+        << lssar_last_error_detail();
+    const PlanPtr plan_owner(plan);
+    lssar_schedule_info info = {};
+    info.struct_size = sizeof(info);
+    ASSERT_EQ(lssar_plan_get_schedule(plan, LSSAR_PASS_FORWARD, &info), LSSAR_STATUS_OK);
+
+    const CommandResult result = command.run({"prepare", "--json", "--device", "virtual",
+                                              "--head-dim", "32", "--seq", "64", "--table", known});
+    const auto prepared = nlohmann::json::parse(result.out, nullptr, false);
+    ASSERT_TRUE(prepared.is_object()) << result.err;
+    EXPECT_EQ(prepared["schedule"], nlohmann::json::parse(info.schedule_json));
+    EXPECT_EQ(prepared["schedule_reason"], info.reason);
+    EXPECT_EQ(prepared["schedule_origin"], info.origin == LSSAR_ORIGIN_PREDICTED  ? "predicted"
+                                           : info.origin == LSSAR_ORIGIN_BUILT_IN ? "built-in"
+                                                                                  : "");
+    EXPECT_EQ(prepared["schedule_from"], known == table ? "tuned" : "default");
+  }
 }
 
 }  // namespace

@@ -25,15 +25,81 @@ TEST(Schedule, TheDefaultIsLegalForEveryProblemOnEveryTarget) {
             problem.head_dim = dim;
             problem.head_dim_v = dim_v;
             ASSERT_TRUE(validate(problem).ok());
-            Schedule schedule = default_schedule(problem, target(name));
-            const Status status = validate(schedule, problem, target(name));
-            ASSERT_TRUE(status.ok())
-                << name << " " << to_string(problem) << ": " << status.to_string();
+            for (Determinism determinism : {Determinism::kRepeatable, Determinism::kAny}) {
+              Schedule schedule = default_schedule(problem, target(name), determinism);
+              const Status status = validate(schedule, problem, target(name));
+              ASSERT_TRUE(status.ok())
+                  << name << " " << to_string(problem) << " " << determinism_name(determinism)
+                  << ": " << status.to_string();
+            }
           }
         }
       }
     }
   }
+}
+
+Problem backward_of(DType dtype, int head_dim) {
+  Problem problem;
+  problem.pass = Pass::kBackward;
+  problem.dtype = dtype;
+  problem.head_dim = problem.head_dim_v = head_dim;
+  return problem;
+}
+
+TEST(DefaultSchedule, SumsDqWhereItIsFasterAndInTheOrderThatIsAskedFor) {
+  struct Row {
+    DType dtype;
+    int head_dim;
+    const char* target;
+    DqMode repeatable, any;
+  };
+  const Row rows[] = {
+      {DType::kBf16, 64, "sm_80", DqMode::kOrdered, DqMode::kAtomic},
+      {DType::kBf16, 64, "sm_90a", DqMode::kSplit, DqMode::kAtomic},
+      {DType::kFp16, 128, "sm_80", DqMode::kOrdered, DqMode::kAtomic},
+      {DType::kBf16, 128, "sm_89", DqMode::kSplit, DqMode::kSplit},  // tiles do not fit
+      {DType::kBf16, 256, "sm_90a", DqMode::kSplit, DqMode::kSplit},
+      {DType::kFp32, 64, "sm_80", DqMode::kSplit, DqMode::kSplit},
+  };
+  for (const Row& row : rows) {
+    const Problem problem = backward_of(row.dtype, row.head_dim);
+    const Target here = target(row.target);
+    const Schedule repeatable = default_schedule(problem, here);
+    EXPECT_EQ(repeatable.dq_mode, row.repeatable) << row.target << " " << to_string(problem);
+    EXPECT_EQ(repeatable, default_schedule(problem, here, row.repeatable));
+    const Schedule any = default_schedule(problem, here, Determinism::kAny);
+    EXPECT_EQ(any.dq_mode, row.any) << row.target << " " << to_string(problem);
+    EXPECT_EQ(any, default_schedule(problem, here, row.any));
+  }
+}
+
+TEST(ScheduleFor, NoFieldIsTheDefault) {
+  const Problem problem = backward_of(DType::kBf16, 64);
+  for (Determinism determinism : {Determinism::kRepeatable, Determinism::kAny}) {
+    const auto schedule =
+        schedule_for(problem, target("sm_80"), nlohmann::json::object(), determinism);
+    ASSERT_TRUE(schedule.ok());
+    EXPECT_EQ(*schedule, default_schedule(problem, target("sm_80"), determinism));
+  }
+}
+
+TEST(ScheduleFor, DqModeIsFittedToTilesThatAreNamed) {
+  const Problem problem = backward_of(DType::kBf16, 64);
+  const auto mode_with = [&](const char* dkdv) {
+    const auto schedule =
+        schedule_for(problem, target("sm_80"), {{"dkdv", nlohmann::json::parse(dkdv)}});
+    EXPECT_TRUE(schedule.ok() && validate(*schedule, problem, target("sm_80")).ok()) << dkdv;
+    return schedule->dq_mode;
+  };
+  EXPECT_EQ(mode_with(R"({"block_cols": 32})"), DqMode::kOrdered);
+  // Two warps cannot share 64 rows of dS.
+  EXPECT_EQ(mode_with(R"({"block_rows": 32, "block_cols": 64})"), DqMode::kSplit);
+  // Tiles of the dq kernel ask for one.
+  const auto with_dq = schedule_for(problem, target("sm_80"), {{"dq", {{"block_cols", 16}}}});
+  ASSERT_TRUE(with_dq.ok());
+  EXPECT_EQ(with_dq->dq_mode, DqMode::kSplit);
+  EXPECT_EQ(with_dq->dq.block_cols, 16);
 }
 
 TEST(Schedule, AtomicSumsHaveALegalDefaultTilingToo) {
@@ -216,7 +282,7 @@ TEST_P(ScheduleRule, NamesFieldValueAndReason) {
   Problem problem;
   problem.causal = true;
   problem.pass = Pass::kBackward;
-  Schedule schedule = default_schedule(problem, target());
+  Schedule schedule = default_schedule(problem, target(), DqMode::kSplit);
   GetParam().break_it(problem, schedule);
   const Status status = validate(schedule, problem, target());
   ASSERT_FALSE(status.ok());

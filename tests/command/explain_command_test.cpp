@@ -50,7 +50,7 @@ TEST(ExplainCommand, AGivenScheduleIsExplainedToo) {
   const std::string schedule = command.write("s.json", R"({"softplus_degree": 5})");
   const CommandResult result = command.run(with(kSmall, {"--schedule", schedule, "--no-compile"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("schedule   given: given by the caller"));
+  EXPECT_THAT(result.out, HasSubstr("schedule   given by the caller"));
   EXPECT_THAT(result.out, HasSubstr("against the default: softplus_degree 5"));
 }
 

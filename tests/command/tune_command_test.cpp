@@ -54,6 +54,16 @@ TEST_F(TuneCommand, FindsKeepsAndKnowsNextTime) {
   EXPECT_EQ(found[0]["combinations"].get<uint64_t>(),
             found[0]["candidates"].size() + rejected + found[0]["duplicates"].get<uint64_t>());
   EXPECT_EQ(found[0]["winner"]["evidence"], "predicted");
+  for (const std::string from : {"tuned", "default"}) {
+    std::vector<std::string> prepare = {"prepare", "--device", "virtual", "--head-dim", "32",
+                                        "--seq",   "96",       "--p",     "3",          "--json"};
+    if (from == "default") prepare.push_back("--untuned");
+    const CommandResult prepared = command_.run(prepare, {"LSSAR_TUNING_TABLE=" + table});
+    const auto kernel = nlohmann::json::parse(prepared.out, nullptr, false);
+    ASSERT_TRUE(kernel.is_object()) << prepared.err;
+    EXPECT_EQ(kernel["schedule_from"], from);
+    EXPECT_EQ(kernel["schedule"] == found[0]["winner"]["schedule"], from == "tuned");
+  }
 
   const CommandResult second = tune({"--budget", "quick", "--table", table, "-q"});
   EXPECT_EQ(second.exit_code, 0) << second.err;

@@ -1,4 +1,4 @@
-"""docs/command.md has the command's subcommands, options of a problem and exit codes, and no other.
+"""docs/command.md has the command's subcommands, options of a problem and of a schedule, and exit codes, and no other.
 
     command_page_test.py SOURCE_FOLDER LSSAR
 """
@@ -22,11 +22,11 @@ def section(text, title):
     return re.search(rf"^{title}:\n((?:[ \t].*\n)+)", text, re.MULTILINE).group(1)
 
 
-def first_cells(header):
-    """The first column of the page's table that begins with this header."""
+def first_cells(header, which=0):
+    """The first column of the page's table that begins with this header, the first or another one."""
     page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
-    table = re.search(rf"^\| {header} \|.*\n\|.*\n((?:\|.*\n)+)", page, re.MULTILINE).group(1)
-    return [row.split("|")[1] for row in table.splitlines()]
+    tables = re.findall(rf"^\| {header} \|.*\n\|.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    return [row.split("|")[1] for row in tables[which].splitlines()]
 
 
 class CommandPage(unittest.TestCase):
@@ -39,6 +39,11 @@ class CommandPage(unittest.TestCase):
         known = re.findall(r"^  (--[\w-]+)", section(help_of("verify"), "Problem"), re.MULTILINE)
         documented = re.findall(r"`(--[\w-]+)`", "".join(first_cells("option")))
         self.assertEqual(sorted(documented), sorted(known))
+
+    def test_options_of_a_schedule(self):
+        known = re.findall(r"^  (--[\w-]+)", section(help_of("verify"), "Kernel"), re.MULTILINE)
+        documented = re.findall(r"`(--[\w-]+)`", "".join(first_cells("option", 1)))
+        self.assertEqual(sorted([*documented, "--target"]), sorted(known))
 
     def test_exit_codes(self):
         codes = (ROOT / "tools" / "lssar" / "exit_code.h").read_text()

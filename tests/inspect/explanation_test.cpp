@@ -196,7 +196,7 @@ TEST(Explanation, TextNamesTheLimitAndTheEvidence) {
   const ExplanationRequest request = request_for(sample_problem(), "sm_90a", {&table});
   const Explanation explanation = explain(request);
   const std::string text = explanation_text(explanation, request, nullptr, {2, false});
-  EXPECT_THAT(text, HasSubstr("schedule   exact: measured 1.25 ms on NVIDIA H200"));
+  EXPECT_THAT(text, HasSubstr("schedule   tuned (exact: measured 1.25 ms on NVIDIA H200"));
   EXPECT_THAT(text, HasSubstr(std::string("limit: ") + resource_name(explanation.estimate.limit)));
   EXPECT_THAT(text, HasSubstr("relative L2 error 2.10e-03; the plain kernel's 2.00e-03"));
   EXPECT_THAT(text, HasSubstr(std::string(40, '#')));

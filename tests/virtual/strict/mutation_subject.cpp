@@ -289,7 +289,7 @@ const std::vector<OwnKernel>& own_kernels() {
   // Backwards with one evaluator: what others have beside it is the same code once more.
   static const std::vector<OwnKernel> kernels = {
       {"forward", "sm_80", Pass::kForwardTrain, "{}"},
-      {"backward", "sm_80", Pass::kBackward, "{}"},
+      {"backward", "sm_80", Pass::kBackward, R"({"dq_mode": "split"})"},
       {"backward_atomic", "sm_80", Pass::kBackward, R"({"dq_mode": "atomic"})"},
       {"hopper_forward", "sm_90a", Pass::kForward,
        R"({"forward": {"block_rows": 128, "block_cols": 128, "stages": 4},

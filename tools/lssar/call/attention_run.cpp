@@ -11,14 +11,14 @@
 #include "reference/numerics.h"
 #include "runtime/capture.h"
 #include "runtime/replay.h"
+#include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/work_progress.h"
 
 namespace lssar::command {
 
-void log_prepared(const PreparedKernel& kernel, Engine& engine, bool schedule_given) {
+void log_prepared(const PreparedKernel& kernel, Engine& engine, const ScheduleChoice& choice) {
   if (!log_enabled(LogLevel::kInfo)) return;
-  log(LogLevel::kInfo,
-      "prepare: " + prepare_line(kernel, engine, schedule_given ? "given" : "built-in default"));
+  log(LogLevel::kInfo, "prepare: " + prepare_line(kernel, engine, choice.reason));
 }
 
 namespace {
@@ -34,18 +34,21 @@ std::string packed(DType dtype, const std::vector<float>& values) {
 class AttentionRun {
  public:
   AttentionRun(Engine& engine, const Problem& problem, const Sizes& sizes,
-               const ScheduleOptions& schedules, CallMemory& memory)
+               std::vector<ScheduleChooser::PassChoice> passes, CallMemory& memory)
       : engine_(engine),
         device_(engine.shared_device()),
         problem_(problem),
         sizes_(sizes),
-        schedules_(schedules),
+        passes_(std::move(passes)),
         memory_(memory) {}
 
   Status upload(const AttentionInputs& inputs) {
-    LSSAR_RETURN_IF_ERROR(
-        add_memory(problem_.pass == Pass::kBackward ? Pass::kForwardTrain : problem_.pass));
-    if (problem_.pass == Pass::kBackward) LSSAR_RETURN_IF_ERROR(add_memory(Pass::kBackward));
+    for (const ScheduleChooser::PassChoice& pass : passes_) {
+      LSSAR_ASSIGN_OR_RETURN(const Operands operands,
+                             call_operands(pass.problem, pass.choice.schedule, sizes_,
+                                           contiguous_layout(pass.problem, sizes_)));
+      LSSAR_RETURN_IF_ERROR(memory_.add(operands));
+    }
     const auto upload_one = [&](const char* name, const std::vector<float>& values) {
       return memory_.upload(name, packed(problem_.dtype, values));
     };
@@ -55,22 +58,23 @@ class AttentionRun {
     return memory_.has("grad_o") ? upload_one("grad_o", inputs.grad_o) : Status();
   }
 
-  Result<std::shared_ptr<const PreparedKernel>> prepare(Pass pass) {
-    Problem problem = problem_;
-    problem.pass = pass;
-    LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> schedule,
-                           schedules_.schedule(problem, device_->info().target));
-    LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedKernel> kernel,
-                           engine_.prepare(problem, schedule));
-    log_prepared(*kernel, engine_, schedule.has_value());
-    return kernel;
+  // Every pass of the call, prepared and not run.
+  Result<std::vector<PassReport>> prepare() {
+    std::vector<PassReport> reports;
+    for (const ScheduleChooser::PassChoice& pass : passes_) {
+      PassReport report;
+      report.choice = pass.choice;
+      LSSAR_ASSIGN_OR_RETURN(report.kernel, engine_.prepare(pass.problem, pass.choice.schedule));
+      log_prepared(*report.kernel, engine_, report.choice);
+      reports.push_back(std::move(report));
+    }
+    return reports;
   }
 
-  Result<PassReport> run_pass(std::shared_ptr<const PreparedKernel> kernel, bool quiet) {
-    const Problem& problem = kernel->problem;
-    PassReport report;
-    report.kernel = kernel;
-    const WorkProgress progress(kernel->source.name, quiet, [this] {
+  // The pass of `report`, whose times are set.
+  Status run_pass(PassReport& report, bool quiet) {
+    const Problem& problem = report.kernel->problem;
+    const WorkProgress progress(report.kernel->source.name, quiet, [this] {
       const LaunchProgress now = device_->progress();
       return WorkProgress::Now{static_cast<double>(now.done), static_cast<double>(now.blocks)};
     });
@@ -87,7 +91,7 @@ class AttentionRun {
       LSSAR_ASSIGN_OR_RETURN(const double ms, device_->timer_end_ms(nullptr));
       report.run_ms = i == 0 ? ms : std::min(report.run_ms, ms);
     }
-    return report;
+    return {};
   }
 
   Status download(AttentionOutputs* outputs) const {
@@ -105,30 +109,18 @@ class AttentionRun {
   }
 
  private:
-  Status add_memory(Pass pass) {
-    Problem problem = problem_;
-    problem.pass = pass;
-    // One schedule's text is for both passes of a training step: they save and read the same.
-    LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> schedule,
-                           schedules_.schedule(problem, device_->info().target));
-    LSSAR_ASSIGN_OR_RETURN(const Operands operands,
-                           call_operands(problem, schedule.value_or(Schedule{}), sizes_,
-                                         contiguous_layout(problem, sizes_)));
-    return memory_.add(operands);
-  }
-
   Engine& engine_;
   const std::shared_ptr<Device> device_;
   const Problem problem_;
   const Sizes sizes_;
-  const ScheduleOptions& schedules_;
+  const std::vector<ScheduleChooser::PassChoice> passes_;
   CallMemory& memory_;
 };
 
 }  // namespace
 
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
-                                       const ScheduleOptions& schedules,
+                                       const ScheduleChooser& chooser,
                                        const AttentionInputs& inputs, bool quiet,
                                        CallMemory& memory) {
   if (is_of_range(problem.pass)) {
@@ -142,31 +134,23 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
         "--device record: it notes calls and computes nothing, so there would be no results; "
         "allowed are auto, cuda and virtual");
   }
-  AttentionRun run(engine, problem, sizes, schedules, memory);
+  LSSAR_ASSIGN_OR_RETURN(std::vector<ScheduleChooser::PassChoice> passes,
+                         chooser.choose_passes(problem, sizes));
+  AttentionRun run(engine, problem, sizes, std::move(passes), memory);
   LSSAR_RETURN_IF_ERROR(run.upload(inputs));
-
-  std::vector<Pass> passes = {problem.pass};
-  if (problem.pass == Pass::kBackward) passes = {Pass::kForwardTrain, Pass::kBackward};
-  PreparedKernels kernels;
-  for (const Pass pass : passes) {
-    LSSAR_ASSIGN_OR_RETURN(auto kernel, run.prepare(pass));
-    kernels.push_back(std::move(kernel));
-  }
-  LSSAR_RETURN_IF_ERROR(check_overridden(kernels));
   AttentionOutputs outputs;
-  for (const auto& kernel : kernels) {
-    LSSAR_ASSIGN_OR_RETURN(PassReport report, run.run_pass(kernel, quiet));
-    outputs.passes.push_back(std::move(report));
-  }
+  LSSAR_ASSIGN_OR_RETURN(outputs.passes, run.prepare());
+  LSSAR_RETURN_IF_ERROR(check_overridden(kernels_of(outputs.passes)));
+  for (PassReport& report : outputs.passes) LSSAR_RETURN_IF_ERROR(run.run_pass(report, quiet));
   LSSAR_RETURN_IF_ERROR(run.download(&outputs));
   return outputs;
 }
 
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
-                                       const ScheduleOptions& schedules,
+                                       const ScheduleChooser& chooser,
                                        const AttentionInputs& inputs, bool quiet) {
   CallMemory memory(engine.shared_device());
-  return run_attention(engine, problem, sizes, schedules, inputs, quiet, memory);
+  return run_attention(engine, problem, sizes, chooser, inputs, quiet, memory);
 }
 
 PreparedKernels kernels_of(const std::vector<PassReport>& passes) {
@@ -178,12 +162,14 @@ PreparedKernels kernels_of(const std::vector<PassReport>& passes) {
 nlohmann::json report_json(const std::vector<PassReport>& passes) {
   nlohmann::json list = nlohmann::json::array();
   for (const PassReport& pass : passes) {
-    list.push_back({{"kernel", pass.kernel->source.name},
-                    {"key", pass.kernel->key},
-                    {"override", pass.kernel->override_path},
-                    {"image", image_origin_text(*pass.kernel)},
-                    {"run_ms", pass.run_ms},
-                    {"runs", pass.num_runs}});
+    nlohmann::json one = {{"kernel", pass.kernel->source.name},
+                          {"key", pass.kernel->key},
+                          {"override", pass.kernel->override_path},
+                          {"image", image_origin_text(*pass.kernel)},
+                          {"run_ms", pass.run_ms},
+                          {"runs", pass.num_runs}};
+    describe_choice(pass.choice, &one);
+    list.push_back(std::move(one));
   }
   return list;
 }
@@ -198,6 +184,7 @@ void print_report(Engine& engine, const std::vector<PassReport>& passes) {
     fmt::print("{}: {} for {}, {} | {} | ran in {:.3f} ms{}\n", kernel.source.name, device.name,
                device.target.name(), compiler_name, image_origin_text(kernel), pass.run_ms,
                pass.num_runs > 1 ? fmt::format(" (least of {})", pass.num_runs) : "");
+    print_choice(stdout, pass.choice);
   }
 }
 

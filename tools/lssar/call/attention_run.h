@@ -9,13 +9,13 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "autotune/model/schedule_chooser.h"
 #include "base/status.h"
 #include "codegen/problem.h"
 #include "codegen/sizes.h"
 #include "runtime/engine.h"
 #include "tools/lssar/call/call_memory.h"
 #include "tools/lssar/options/overrides.h"
-#include "tools/lssar/options/problem_options.h"
 
 namespace lssar::command {
 
@@ -27,6 +27,7 @@ struct AttentionInputs {
 
 struct PassReport {
   std::shared_ptr<const PreparedKernel> kernel;
+  ScheduleChoice choice;
   double run_ms = 0;  // the least of num_runs, by the device's own clock
   int num_runs = 0;
 };
@@ -38,27 +39,27 @@ struct AttentionOutputs {
   std::vector<PassReport> passes;             // in the order they ran
 };
 
-// Errors: those of Engine::prepare and Engine::execute, of the schedule file, of check_overridden,
+// Errors: those of Engine::prepare and Engine::execute, of ScheduleChooser, of check_overridden,
 // and kOutOfMemory. Long work of the virtual device shows how far it is, unless `quiet`.
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
-                                       const ScheduleOptions& schedules,
+                                       const ScheduleChooser& chooser,
                                        const AttentionInputs& inputs, bool quiet);
 // The same, and its tensors are left in `memory`, which is empty before.
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
-                                       const ScheduleOptions& schedules,
+                                       const ScheduleChooser& chooser,
                                        const AttentionInputs& inputs, bool quiet,
                                        CallMemory& memory);
 
 PreparedKernels kernels_of(const std::vector<PassReport>& passes);
 
 // The log's line of a kernel that a command has prepared.
-void log_prepared(const PreparedKernel& kernel, Engine& engine, bool schedule_given);
+void log_prepared(const PreparedKernel& kernel, Engine& engine, const ScheduleChoice& choice);
 
-// Of each pass: kernel, image, where it came from, time. An "override" is a file that was used
-// instead of what is generated.
+// Of each pass: kernel, image, where it came from, schedule, time. An "override" is a file that was
+// used instead of what is generated.
 nlohmann::json report_json(const std::vector<PassReport>& passes);
 
-// One line per pass: device, compiler, where the kernel came from, how long it took.
+// Two lines per pass: device, compiler, where the kernel came from, how long it took; its schedule.
 void print_report(Engine& engine, const std::vector<PassReport>& passes);
 
 }  // namespace lssar::command

@@ -46,7 +46,8 @@ Result<ReplayedKernel> regenerated(Engine& engine, const Problem& problem, const
   ReplayedKernel replayed;
   LSSAR_ASSIGN_OR_RETURN(replayed.kernel, engine.prepare(problem, schedule));
   const std::string& file = replayed.kernel->override_path;
-  replayed.origin = (file.empty() ? "what is generated today" : file) + ", " +
+  replayed.origin = (file.empty() ? "what is generated today" : file) +
+                    (was_captured ? ", " : " with the default schedule, ") +
                     image_origin_text(*replayed.kernel);
   replayed.was_captured = was_captured;
   return replayed;

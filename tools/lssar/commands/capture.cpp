@@ -10,6 +10,7 @@
 #include "tools/lssar/call/input_files.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 #include "tools/lssar/terminal/message_stream.h"
 
@@ -63,30 +64,21 @@ Result<Call> call_of(const CaptureOptions& options) {
   return call;
 }
 
-Result<std::shared_ptr<const PreparedKernel>> prepare_pass(Engine& engine, Problem problem,
-                                                           Pass pass,
-                                                           const ScheduleOptions& schedules) {
-  problem.pass = pass;
-  LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> schedule,
-                         schedules.schedule(problem, engine.device().info().target));
-  LSSAR_ASSIGN_OR_RETURN(auto kernel, engine.prepare(problem, schedule));
-  log_prepared(*kernel, engine, schedule.has_value());
-  return kernel;
-}
-
-Status capture_kernels(Engine& engine, const Call& call, const ScheduleOptions& schedules,
-                       Capture* capture) {
+Status capture_kernels(Engine& engine, const Call& call, const ScheduleChooser& chooser,
+                       Capture* capture, std::vector<ScheduleChoice>* choices) {
   PreparedKernels kernels;
-  std::vector<Pass> passes = {call.problem.pass};
-  if (call.problem.pass == Pass::kBackward) passes = {Pass::kForwardTrain, Pass::kBackward};
-  for (const Pass pass : passes) {
-    LSSAR_ASSIGN_OR_RETURN(const auto kernel, prepare_pass(engine, call.problem, pass, schedules));
+  LSSAR_ASSIGN_OR_RETURN(const std::vector<ScheduleChooser::PassChoice> passes,
+                         chooser.choose_passes(call.problem, call.sizes));
+  for (const auto& [problem, choice] : passes) {
+    LSSAR_ASSIGN_OR_RETURN(const auto kernel, engine.prepare(problem, choice.schedule));
+    log_prepared(*kernel, engine, choice);
     kernels.push_back(kernel);
     LSSAR_ASSIGN_OR_RETURN(CapturedKernel captured, capture_kernel(engine, *kernel, call.sizes));
     capture->kernels.push_back(std::move(captured));
     LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
-                           workspace_layout(kernel->problem, kernel->schedule, call.sizes));
+                           workspace_layout(problem, choice.schedule, call.sizes));
     capture->workspace_bytes = layout.total_bytes;
+    choices->push_back(choice);
   }
   return check_overridden(kernels);
 }
@@ -117,12 +109,16 @@ Status check_options(const Call& call, const Engine& engine) {
   return {};
 }
 
-void print_captured(const std::string& path, const Capture& capture) {
+void print_captured(const std::string& path, const Capture& capture,
+                    const std::vector<ScheduleChoice>& choices) {
   std::FILE* const messages = message_stream(path);
-  for (const CapturedKernel& kernel : capture.kernels)
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const CapturedKernel& kernel = capture.kernels[i];
     fmt::print(messages, "{} for {}, {}, {}{}\n", kernel.source.name, kernel.target,
                kernel.compiler, image_kind_name(kernel.image.kind),
                kernel.overridden ? ", edited (LSSAR_OVERRIDE_DIR)" : "");
+    print_choice(messages, choices[i]);
+  }
   const char* const what =
       capture.has_inputs() ? "with inputs and outputs of one call" : "without inputs";
   std::error_code unknown;  // of a pipe
@@ -142,19 +138,21 @@ Result<int> capture_call(const CaptureOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
   LSSAR_RETURN_IF_ERROR(check_options(call, *engine));
 
+  LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
   Capture capture = begin_capture(*engine, call.sizes);
   capture.data = call.data;
   capture.seed = call.seed;
   CallMemory memory(engine->shared_device());
   if (call.has_inputs) {
-    LSSAR_RETURN_IF_ERROR(run_attention(*engine, call.problem, call.sizes, options.schedule,
-                                        call.inputs, options.execution.quiet(), memory)
+    LSSAR_RETURN_IF_ERROR(run_attention(*engine, call.problem, call.sizes, chooser, call.inputs,
+                                        options.execution.quiet(), memory)
                               .status());
   }
-  LSSAR_RETURN_IF_ERROR(capture_kernels(*engine, call, options.schedule, &capture));
+  std::vector<ScheduleChoice> choices;
+  LSSAR_RETURN_IF_ERROR(capture_kernels(*engine, call, chooser, &capture, &choices));
   LSSAR_RETURN_IF_ERROR(capture_tensors(call, memory, &capture));
   LSSAR_RETURN_IF_ERROR(write_capture(options.output, capture));
-  if (!options.execution.quiet()) print_captured(options.output, capture);
+  if (!options.execution.quiet()) print_captured(options.output, capture, choices);
   return static_cast<int>(kDone);
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/override.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 
 namespace lssar::command {
@@ -19,6 +20,7 @@ struct EmitOptions {
   ScheduleOptions schedule;
   std::string output = "-";
   std::string override_folder;
+  bool quiet = false;
 };
 
 Result<int> emit(const EmitOptions& options) {
@@ -26,10 +28,10 @@ Result<int> emit(const EmitOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const Target target,
                          target_from_name(target_name.empty() ? "sm_80" : target_name));
   LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
-  LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> given,
-                         options.schedule.schedule(problem, target));
-  const Schedule schedule = given ? *given : default_schedule(problem, target);
-  LSSAR_ASSIGN_OR_RETURN(const KernelSource kernel, emit_kernel(problem, schedule, target));
+  LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(target));
+  LSSAR_ASSIGN_OR_RETURN(const ScheduleChoice choice,
+                         chooser.choose(problem, options.problem.sizes_to_choose_by(problem)));
+  LSSAR_ASSIGN_OR_RETURN(const KernelSource kernel, emit_kernel(problem, choice.schedule, target));
 
   if (!options.override_folder.empty()) {
     const std::string path = options.override_folder + "/" + override_name(kernel, target);
@@ -37,9 +39,11 @@ Result<int> emit(const EmitOptions& options) {
     LSSAR_RETURN_IF_ERROR(posix_file_system().prepare_folder(options.override_folder));
     LSSAR_RETURN_IF_ERROR(write_output_file(path, kernel.source, {.mode = 0644}));
     fmt::print("{}\n", path);
-    return static_cast<int>(kDone);
+  } else {
+    LSSAR_RETURN_IF_ERROR(write_output_file(options.output, kernel.source));
   }
-  LSSAR_RETURN_IF_ERROR(write_output_file(options.output, kernel.source));
+  // What is on standard output is for others to read: a source, or a path.
+  if (!options.quiet) print_choice(stderr, choice);
   return static_cast<int>(kDone);
 }
 
@@ -58,8 +62,13 @@ void add_emit(CLI::App& app, Action* action) {
                   "use, and print the path")
       ->type_name("DIR")
       ->excludes(output);
+  sub->add_flag("-q,--quiet", options->quiet,
+                "do not say on standard error where the schedule came from");
   sub->footer(
-      "\nThe source is one file that compiles on its own.\n\n"
+      "\nThe source is one file that compiles on its own. Sizes that are not given (--seq, "
+      "--batch,\n"
+      "--heads) do not change the default schedule; a tuned one is looked up for 4096 queries and\n"
+      "keys, 4 batch entries and 16 heads.\n\n"
       "Example:\n"
       "  lssar emit --pass forward --head-dim 64 --p 15 --causal --target sm_90 -o forward.cu\n"
       "  nvcc -cubin -arch=sm_90 forward.cu\n\n" +

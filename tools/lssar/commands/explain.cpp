@@ -28,8 +28,8 @@ bool terminal_shows_unicode() {
 
 Result<int> explain_problem(const ExplainOptions& options, bool json) {
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, options.open_engine());
-  LSSAR_ASSIGN_OR_RETURN(const TuningTable table, options.load_table());
-  LSSAR_ASSIGN_OR_RETURN(const ExplanationRequest request, options.request(*engine, table));
+  LSSAR_ASSIGN_OR_RETURN(const auto table, options.schedule.load_table(TableContent::kAll));
+  LSSAR_ASSIGN_OR_RETURN(const ExplanationRequest request, options.request(*engine, *table));
   const Explanation explanation = explain(request);
 
   std::optional<KernelFacts> facts;

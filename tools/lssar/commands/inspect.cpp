@@ -13,6 +13,7 @@
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/kernel_variation.h"
 #include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 
 namespace lssar::command {
@@ -38,7 +39,7 @@ Result<std::unique_ptr<Engine>> open_engine(const InspectOptions& options,
 InspectionRequest request_of(const KernelVariation& kernel, const InspectOptions& options) {
   InspectionRequest request;
   request.problem = kernel.problem;
-  request.schedule = kernel.schedule;
+  request.schedule = kernel.choice.schedule;
   request.sizes = typical_sizes(kernel.problem);
   request.source = kernel.source;
   request.count = !options.no_count;
@@ -56,10 +57,10 @@ Result<KernelVariation> described(const InspectOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(kernel.problem, options.problem.problem());
   LSSAR_ASSIGN_OR_RETURN(const auto engine, open_engine(options, options.schedule.target_name()));
   kernel.target = engine->device().info().target;
-  LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> given,
-                         options.schedule.schedule(kernel.problem, kernel.target));
-  kernel.schedule = given ? *given : default_schedule(kernel.problem, kernel.target);
-  kernel.has_default_schedule = !given.has_value();
+  LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
+  LSSAR_ASSIGN_OR_RETURN(
+      kernel.choice,
+      chooser.choose(kernel.problem, options.problem.sizes_to_choose_by(kernel.problem)));
   return kernel;
 }
 
@@ -69,9 +70,15 @@ Result<Inspection> inspect_kernel(const KernelVariation& kernel, const InspectOp
 }
 
 Result<int> show_diff(const KernelVariation& base, const InspectOptions& options) {
+  const auto choose = [&](const Problem& problem, const Target& target) -> Result<ScheduleChoice> {
+    LSSAR_ASSIGN_OR_RETURN(const auto engine, open_engine(options, target.name()));
+    LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
+    return chooser.choose(problem, options.problem.sizes_to_choose_by(problem));
+  };
   std::vector<DiffSide> sides;
   for (const std::string& text : options.diff) {
-    LSSAR_ASSIGN_OR_RETURN(const KernelVariation kernel, varied(base, text));
+    LSSAR_ASSIGN_OR_RETURN(const KernelVariation kernel, varied(base, text, choose));
+    fmt::print("{}: schedule: {}\n", text, kernel.choice.reason);
     LSSAR_ASSIGN_OR_RETURN(Inspection inspection, inspect_kernel(kernel, options));
     sides.push_back({text, std::move(inspection)});
   }
@@ -101,10 +108,15 @@ Result<int> inspect_all(InspectOptions options) {
   if (!options.diff.empty()) return show_diff(kernel, options);
   LSSAR_ASSIGN_OR_RETURN(const Inspection inspection, inspect_kernel(kernel, options));
   if (options.json) {
-    fmt::print("{}\n", to_json(inspection).dump(2));
+    nlohmann::json json = to_json(inspection);
+    describe_choice(kernel.choice, &json);
+    fmt::print("{}\n", json.dump(2));
     return static_cast<int>(kDone);
   }
   LSSAR_ASSIGN_OR_RETURN(const std::string text, view_of(inspection, options.view));
+  // Other views are files of their own: source, PTX, machine code.
+  if (!options.execution.quiet())
+    print_choice(options.view == "summary" ? stdout : stderr, kernel.choice);
   fmt::print("{}", text);
   return static_cast<int>(kDone);
 }

@@ -10,6 +10,7 @@
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/overrides.h"
 #include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 #include "tools/lssar/terminal/terminal.h"
 
@@ -23,21 +24,21 @@ struct PrepareOptions {
   bool json = false;
 };
 
-void print_json(const PreparedKernel& kernel, Engine& engine, bool is_given) {
+void print_json(const PreparedKernel& kernel, Engine& engine, const ScheduleChoice& choice) {
   const DeviceInfo& device = engine.device().info();
   const auto compiler = engine.compiler();
-  const nlohmann::json json = {
+  nlohmann::json json = {
       {"kernel", kernel.source.name},
       {"key", kernel.key},
       {"problem", to_json(kernel.problem)},
       {"schedule", to_json(kernel.schedule)},
-      {"schedule_origin", is_given ? "given" : "built-in default"},
       {"override", kernel.override_path},
       {"device", device.name},
       {"target", device.target.name()},
       {"compiler", compiler.ok() ? (*compiler)->name() + " " + (*compiler)->version() : ""},
       {"image", image_origin_text(kernel)},
       {"command", prepare_command(kernel, engine)}};
+  describe_choice(choice, &json);
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -46,18 +47,17 @@ Result<int> prepare(const PrepareOptions& options) {
                          options.execution.engine_options(options.schedule.target_name()));
   LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
-  const DeviceInfo& device = engine->device().info();
-  LSSAR_ASSIGN_OR_RETURN(const std::optional<Schedule> schedule,
-                         options.schedule.schedule(problem, device.target));
+  LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
+  LSSAR_ASSIGN_OR_RETURN(const ScheduleChoice choice,
+                         chooser.choose(problem, options.problem.sizes_to_choose_by(problem)));
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
-                         engine->prepare(problem, schedule));
+                         engine->prepare(problem, choice.schedule));
   LSSAR_RETURN_IF_ERROR(check_overridden({kernel}));
-  log_prepared(*kernel, *engine, schedule.has_value());
+  log_prepared(*kernel, *engine, choice);
   if (options.json) {
-    print_json(*kernel, *engine, schedule.has_value());
+    print_json(*kernel, *engine, choice);
   } else if (!options.execution.quiet()) {
-    const char* const origin = schedule ? "given" : "built-in default";
-    print_message(stdout, prepare_summary(*kernel, *engine, origin) + ":");
+    print_message(stdout, prepare_summary(*kernel, *engine, choice.reason) + ":");
     print_command(stdout, prepare_command(*kernel, *engine));
     print_overrides({kernel});
   }

@@ -41,35 +41,29 @@ Result<nlohmann::json> load_comparison(const std::string& path) {
 // Without folders: they are of this machine.
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
-// A table that the user named must be there: a missing one reads as an empty one.
-Status check_exists(const std::string& table) {
-  if (table.empty() || table == "none") return {};
-  return InputFile::open(table).status();
-}
-
 Result<ReportPage> table_page(const ReportOptions& options, const nlohmann::json& comparison) {
-  const std::string name = file_name(options.explain.table);
-  LSSAR_ASSIGN_OR_RETURN(const TuningTable table, options.explain.load_table());
+  const std::string name = file_name(options.explain.schedule.table_name());
+  LSSAR_ASSIGN_OR_RETURN(const auto table, options.explain.schedule.load_table(TableContent::kAll));
   ReportPage page;
   page.title = "Tuning table " + name;
   page.command = "lssar report --table " + name;
   page.note =
       "Every problem of the table, by its records alone: other candidates of its search space are "
       "not shown, and nothing was compiled or run.";
-  if (table.defects().malformed_lines > 0) {
-    page.note +=
-        fmt::format(" {} lines are no records and were left out.", table.defects().malformed_lines);
+  if (table->defects().malformed_lines > 0) {
+    page.note += fmt::format(" {} lines are no records and were left out.",
+                             table->defects().malformed_lines);
   }
-  LSSAR_ASSIGN_OR_RETURN(page.problems, report_table(table, comparison, file_name(options.compare),
+  LSSAR_ASSIGN_OR_RETURN(page.problems, report_table(*table, comparison, file_name(options.compare),
                                                      options.explain.shown));
   return page;
 }
 
 Result<ReportPage> problem_page(const ReportOptions& options, const nlohmann::json& comparison) {
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, options.explain.open_engine());
-  LSSAR_ASSIGN_OR_RETURN(const TuningTable table, options.explain.load_table());
+  LSSAR_ASSIGN_OR_RETURN(const auto table, options.explain.schedule.load_table(TableContent::kAll));
   ReportRequest request;
-  LSSAR_ASSIGN_OR_RETURN(request.explanation, options.explain.request(*engine, table));
+  LSSAR_ASSIGN_OR_RETURN(request.explanation, options.explain.request(*engine, *table));
   request.engine = options.explain.no_compile ? nullptr : engine.get();
   request.why_no_engine = "--no-compile: without it, this is here.";
   request.comparison = comparison;
@@ -96,10 +90,9 @@ Result<int> make_report(const ReportOptions& options) {
   const bool is_named = !options.output.empty();
   const std::string output = is_named ? options.output : kDefaultOutput;
   LSSAR_RETURN_IF_ERROR(check_output(output, is_named));
-  LSSAR_RETURN_IF_ERROR(check_exists(options.explain.table));
   LSSAR_ASSIGN_OR_RETURN(const nlohmann::json comparison, load_comparison(options.compare));
-  const bool is_of_table = !options.explain.table.empty() && options.explain.table != "none" &&
-                           !options.explain.problem.is_given();
+  const std::string& table = options.explain.schedule.table_name();
+  const bool is_of_table = !table.empty() && table != "none" && !options.explain.problem.is_given();
   LSSAR_ASSIGN_OR_RETURN(const ReportPage page, is_of_table ? table_page(options, comparison)
                                                             : problem_page(options, comparison));
   const std::string html = report_html(page);

@@ -13,6 +13,7 @@
 #include "tools/lssar/call/input_files.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 #include "virtual/run/virtual_device.h"
 
@@ -159,9 +160,10 @@ Result<int> run(const RunOptions& options) {
 
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                          open_engine(options, engine_options));
+  LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
   LSSAR_ASSIGN_OR_RETURN(const AttentionOutputs outputs,
-                         run_attention(*engine, call.problem, call.sizes, options.schedule,
-                                       call.inputs, options.execution.quiet()));
+                         run_attention(*engine, call.problem, call.sizes, chooser, call.inputs,
+                                       options.execution.quiet()));
   if (!options.output_dir.empty())
     LSSAR_RETURN_IF_ERROR(write_outputs(options, call.sizes, call.problem, outputs));
   print_results(options, *engine, outputs.passes);

@@ -48,8 +48,7 @@ Result<std::vector<TuneProblem>> list_problems(const TuneCommand& options) {
   std::vector<TuneProblem> listed;
   if (options.problems_file.empty()) {
     LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
-    const Result<Sizes> sizes = options.problem.sizes();
-    listed.push_back({problem, sizes.ok() ? *sizes : typical_sizes(problem), determinism});
+    listed.push_back({problem, options.problem.sizes_to_choose_by(problem), determinism});
   } else {
     LSSAR_ASSIGN_OR_RETURN(const std::string text,
                            read_file(options.problems_file, {.max_bytes = kMaxProblemsBytes}));

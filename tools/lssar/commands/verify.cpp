@@ -11,6 +11,7 @@
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/overrides.h"
 #include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 
 namespace lssar::command {
@@ -65,10 +66,12 @@ Result<int> verify(const VerifyOptions& options) {
                          options.execution.engine_options(options.schedule.target_name()));
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
 
+  LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
+
   LSSAR_ASSIGN_OR_RETURN(const AttentionInputs inputs, options.data.inputs(problem, sizes));
   LSSAR_ASSIGN_OR_RETURN(
       const AttentionOutputs actual,
-      run_attention(*engine, problem, sizes, options.schedule, inputs, options.execution.quiet()));
+      run_attention(*engine, problem, sizes, chooser, inputs, options.execution.quiet()));
   if (!options.execution.quiet() && !options.json) print_report(*engine, actual.passes);
 
   LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs reference,

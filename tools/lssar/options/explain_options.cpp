@@ -3,38 +3,14 @@
 #include <limits>
 #include <string>
 
-#include "autotune/search/tuner.h"
-#include "cache/location.h"
 #include "tools/lssar/options/number_option.h"
 
 namespace lssar::command {
-namespace {
-
-// The sizes as far as they are given; the rest as the tuner takes them.
-Sizes sizes_of(const ProblemOptions& options, const Problem& problem) {
-  const Result<Sizes> given = options.sizes();
-  return given.ok() ? *given : typical_sizes(problem);
-}
-
-}  // namespace
-
 void ExplainOptions::add_to(CLI::App& app, const std::string& group, size_t default_shown) {
   shown = default_shown;
   problem.add_to(app);
   schedule.add_to(app, "architecture to explain for (default: the device's own)");
   execution.add_to(app);
-  app.add_option(
-         "--determinism", determinism,
-         "repeatable: gradients have the same bits in every run; any: sums in any order are "
-         "welcome")
-      ->type_name("repeatable|any")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--table", table,
-                 "tuning table (default: LSSAR_TUNING_TABLE, else tuning.jsonl in the cache "
-                 "directory)")
-      ->type_name("FILE")
-      ->group(group);
   add_whole(app, "--shown", shown, "candidates that are listed, the best first", size_t{0},
             std::numeric_limits<size_t>::max())
       ->group(group)
@@ -48,27 +24,20 @@ Result<std::unique_ptr<Engine>> ExplainOptions::open_engine() const {
   return Engine::open(options);
 }
 
-Result<TuningTable> ExplainOptions::load_table() const {
-  const std::string path =
-      table.empty() ? default_table_path(find_cache_location("").directory) : table;
-  if (path.empty() || path == "none") return TuningTable();
-  return TuningTable::load(path);
-}
-
 Result<ExplanationRequest> ExplainOptions::request(Engine& engine, const TuningTable& own) const {
   const DeviceInfo& device = engine.device().info();
   ExplanationRequest request;
   LSSAR_ASSIGN_OR_RETURN(request.problem, problem.problem());
-  request.sizes = sizes_of(problem, request.problem);
-  LSSAR_ASSIGN_OR_RETURN(request.determinism, parse_determinism(determinism));
+  request.sizes = problem.sizes_to_choose_by(request.problem);
+  LSSAR_ASSIGN_OR_RETURN(request.determinism, schedule.determinism());
   request.target = device.target;
   const auto compiler = engine.compiler();
   request.machine =
       machine_of(device, compiler.ok() ? (*compiler)->name() + " " + (*compiler)->version() : "");
   LSSAR_ASSIGN_OR_RETURN(request.gpu, gpu_model(request.machine.target, request.machine.device,
                                                 request.machine.num_sms));
-  LSSAR_ASSIGN_OR_RETURN(request.given, schedule.schedule(request.problem, request.target));
-  request.tables = {&own, &builtin_table()};
+  LSSAR_ASSIGN_OR_RETURN(request.given, schedule.given(request.problem, request.target));
+  if (!schedule.is_untuned()) request.tables = {&own, &builtin_table()};
   return request;
 }
 

@@ -11,6 +11,7 @@
 #include "inspect/explanation.h"
 #include "runtime/engine.h"
 #include "tools/lssar/options/problem_options.h"
+#include "tools/lssar/options/schedule_options.h"
 
 namespace lssar::command {
 
@@ -18,16 +19,12 @@ struct ExplainOptions {
   ProblemOptions problem;
   ScheduleOptions schedule;
   ExecutionOptions execution;
-  std::string determinism = "repeatable";
-  std::string table;
   size_t shown = 0;  // candidates
   bool no_compile = false;
 
   void add_to(CLI::App& app, const std::string& group, size_t default_shown);
   Result<std::unique_ptr<Engine>> open_engine() const;
-  // That of --table, else the user's; "none": an empty one.
-  Result<TuningTable> load_table() const;
-  // `table` is asked before the built-in one, and outlives the request.
+  // `table` is asked before the one that comes with the library, and outlives the request.
   Result<ExplanationRequest> request(Engine& engine, const TuningTable& table) const;
 };
 

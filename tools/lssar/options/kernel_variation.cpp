@@ -99,7 +99,9 @@ Result<KernelVariation> kernel_of_key(Store& store, const std::string& digits) {
   }
   KernelVariation kernel;
   LSSAR_ASSIGN_OR_RETURN(kernel.problem, problem_from_json(json["problem"]));
-  LSSAR_ASSIGN_OR_RETURN(kernel.schedule, schedule_from_json(json["schedule"], Schedule()));
+  LSSAR_ASSIGN_OR_RETURN(kernel.choice.schedule, schedule_from_json(json["schedule"], Schedule()));
+  kernel.choice.origin = ScheduleOrigin::kGiven;
+  kernel.choice.reason = "given by the cache's entry " + key;
   LSSAR_ASSIGN_OR_RETURN(kernel.target, target_from_json(json["target"]));
   return kernel;
 }
@@ -107,10 +109,14 @@ Result<KernelVariation> kernel_of_key(Store& store, const std::string& digits) {
 Result<KernelVariation> kernel_of_file(const std::string& path) {
   LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxSourceBytes}));
   LSSAR_ASSIGN_OR_RETURN(EmittedFile file, read_emitted(text, path));
-  return KernelVariation{file.problem, file.schedule, file.target, false, std::move(file.source)};
+  return KernelVariation{file.problem,
+                         file.target,
+                         {file.schedule, ScheduleOrigin::kGiven, "given by " + path},
+                         std::move(file.source)};
 }
 
-Result<KernelVariation> varied(const KernelVariation& base, const std::string& text) {
+Result<KernelVariation> varied(const KernelVariation& base, const std::string& text,
+                               const ChooseSchedule& choose) {
   if (text.size() > 3 && text.compare(text.size() - 3, 3, ".cu") == 0) return kernel_of_file(text);
   LSSAR_ASSIGN_OR_RETURN(const std::vector<Assignment> assignments, parse_assignments(text));
   KernelVariation kernel = base;
@@ -127,8 +133,14 @@ Result<KernelVariation> varied(const KernelVariation& base, const std::string& t
     }
   }
   LSSAR_ASSIGN_OR_RETURN(kernel.problem, problem_from_json(problem));
-  if (base.has_default_schedule) kernel.schedule = default_schedule(kernel.problem, kernel.target);
-  nlohmann::json schedule = to_json(kernel.schedule);
+  if (base.choice.origin != ScheduleOrigin::kGiven) {
+    LSSAR_ASSIGN_OR_RETURN(kernel.choice, choose(kernel.problem, kernel.target));
+  }
+  if (!of_schedule.empty()) {
+    kernel.choice.origin = ScheduleOrigin::kGiven;
+    kernel.choice.reason = "given by --diff, over what is " + kernel.choice.reason;
+  }
+  nlohmann::json schedule = to_json(kernel.choice.schedule);
   for (const auto& [field, value] : of_schedule) {
     if (!schedule.contains(pointer_of(field))) {
       return invalid_argument(fmt::format(
@@ -136,8 +148,9 @@ Result<KernelVariation> varied(const KernelVariation& base, const std::string& t
     }
     schedule[pointer_of(field)] = value;
   }
-  LSSAR_ASSIGN_OR_RETURN(kernel.schedule, schedule_from_json(schedule, kernel.schedule));
-  LSSAR_RETURN_IF_ERROR(validate(kernel.schedule, kernel.problem, kernel.target));
+  LSSAR_ASSIGN_OR_RETURN(kernel.choice.schedule,
+                         schedule_from_json(schedule, kernel.choice.schedule));
+  LSSAR_RETURN_IF_ERROR(validate(kernel.choice.schedule, kernel.problem, kernel.target));
   return kernel;
 }
 

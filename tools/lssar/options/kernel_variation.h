@@ -3,6 +3,7 @@
 // Used by `lssar inspect`. Threads: plain values; a Store may be used by any.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -10,16 +11,15 @@
 #include "cache/store.h"
 #include "codegen/emit.h"
 #include "codegen/problem.h"
-#include "codegen/schedule.h"
 #include "codegen/target.h"
+#include "runtime/schedule_origin.h"
 
 namespace lssar::command {
 
 struct KernelVariation {
   Problem problem;
-  Schedule schedule;
   Target target;
-  bool has_default_schedule = false;   // then a variation of the problem or target has its own
+  ScheduleChoice choice;  // unless given, a variation of the problem or target has its own
   std::optional<KernelSource> source;  // of a file; else it is generated
 };
 
@@ -35,7 +35,9 @@ Result<KernelVariation> kernel_of_file(const std::string& path);
 
 // `text`: FIELD=VALUE, several joined by ',', or a path that ends with ".cu". A field is one of the
 // problem's, one of the schedule's ("forward.block_cols"), or "target". Values are JSON, or the
-// text of a string.
-Result<KernelVariation> varied(const KernelVariation& base, const std::string& text);
+// text of a string. `choose` gives schedules where the base's was not given.
+using ChooseSchedule = std::function<Result<ScheduleChoice>(const Problem&, const Target&)>;
+Result<KernelVariation> varied(const KernelVariation& base, const std::string& text,
+                               const ChooseSchedule& choose);
 
 }  // namespace lssar::command

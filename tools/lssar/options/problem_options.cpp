@@ -6,20 +6,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
-#include "base/json_text.h"
+#include "autotune/search/tuner.h"
 #include "tools/lssar/options/number_option.h"
+#include "tools/lssar/options/options_file.h"
 
 namespace lssar::command {
 namespace {
-
-// No file of options is longer; a device file or a tensor given by mistake is.
-constexpr uint64_t kMaxJsonBytes = 1 << 20;
-
-Result<nlohmann::json> read_json(const std::string& path) {
-  LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxJsonBytes}));
-  return parse_json(text, path);
-}
 
 // A size that the .npy files have, and the user may have given too: by option, or in the file of
 // --problem, where 0 leaves a length open.
@@ -86,7 +78,7 @@ void ProblemOptions::add_to(CLI::App& app) {
 Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   Problem problem;
   if (!problem_file_.empty()) {
-    LSSAR_ASSIGN_OR_RETURN(*file, read_json(problem_file_));
+    LSSAR_ASSIGN_OR_RETURN(*file, read_options_file(problem_file_));
     Result<Problem> from_file = problem_from_json(*file);
     if (!from_file.ok()) return from_file.status().with_context(problem_file_);
     problem = *from_file;
@@ -146,6 +138,14 @@ Result<Sizes> ProblemOptions::sizes() const {
   return Sizes{problem.batch, problem.heads, problem.kv_heads, problem.seq_q, problem.seq_k};
 }
 
+Sizes ProblemOptions::sizes_to_choose_by(const Problem& problem) const {
+  const Result<Sizes> given = sizes();
+  if (!given.ok()) return typical_sizes(problem);
+  return {problem.batch, problem.heads, problem.kv_heads,
+          problem.seq_q != 0 ? problem.seq_q : given->seq_q,
+          problem.seq_k != 0 ? problem.seq_k : given->seq_k};
+}
+
 Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_dim,
                                                  int head_dim_v) const {
   nlohmann::json file = nlohmann::json::object();
@@ -168,25 +168,6 @@ Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_di
   // A kernel made for a length of 0 does not exist: 0 stands for run-time lengths.
   open_lengths(&problem);
   return problem;
-}
-
-void ScheduleOptions::add_to(CLI::App& app, const std::string& target_help) {
-  app.add_option("--target", target_, target_help)->type_name("ARCH")->group("Kernel");
-  app.add_option("--schedule", schedule_,
-                 "JSON file of schedule fields, over the default schedule; or the JSON itself")
-      ->type_name("FILE")
-      ->group("Kernel");
-}
-
-Result<std::optional<Schedule>> ScheduleOptions::schedule(const Problem& problem,
-                                                          const Target& target) const {
-  if (schedule_.empty()) return std::optional<Schedule>();
-  const bool is_text = schedule_.front() == '{';
-  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json,
-                         is_text ? parse_json(schedule_, "--schedule") : read_json(schedule_));
-  Result<Schedule> schedule = schedule_for(problem, target, json);
-  if (!schedule.ok()) return schedule.status().with_context(is_text ? "--schedule" : schedule_);
-  return std::optional<Schedule>(*schedule);
 }
 
 void ExecutionOptions::add_to(CLI::App& app) {

@@ -11,9 +11,7 @@
 
 #include "base/status.h"
 #include "codegen/problem.h"
-#include "codegen/schedule.h"
 #include "codegen/sizes.h"
-#include "codegen/target.h"
 #include "runtime/engine.h"
 
 namespace lssar::command {
@@ -35,6 +33,9 @@ class ProblemOptions {
 
   // The sizes one call has. Errors: a length that is needed and was not given.
   Result<Sizes> sizes() const;
+  // The sizes to choose a schedule by, for a problem of these options: those of one call where its
+  // lengths are given, else typical_sizes (autotune/search/tuner.h), as `lssar tune` takes them.
+  Sizes sizes_to_choose_by(const Problem& problem) const;
 
  private:
   void open_lengths(Problem* problem) const;
@@ -49,21 +50,6 @@ class ProblemOptions {
   bool causal_ = false, no_causal_ = false;  // at most one of them
   // "q", "k", "both"; "": as the lengths say.
   std::string runtime_lengths_;
-};
-
-// --target and --schedule.
-class ScheduleOptions {
- public:
-  void add_to(CLI::App& app, const std::string& target_help);
-
-  const std::string& target_name() const { return target_; }
-
-  // What --schedule asks for, over the default schedule; nothing where it was not given.
-  Result<std::optional<Schedule>> schedule(const Problem& problem, const Target& target) const;
-
- private:
-  std::string target_;
-  std::string schedule_;  // a file, or the JSON itself
 };
 
 // --device, --compiler, -q.

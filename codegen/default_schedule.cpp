@@ -1,0 +1,133 @@
+// The schedules of schedule.h that nobody measured: the default, and a user's fields over it.
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "codegen/schedule.h"
+#include "codegen/schedule_rules.h"
+#include "codegen/softplus_poly.h"
+
+namespace lssar {
+namespace {
+
+// Tiles of the backward that sums dq up to this d + dv fit into any target's shared memory, ...
+constexpr int kMaxSumDims = 128;
+// ... and up to this one into that of A100 and H100, whose blocks may have this much.
+constexpr int kMaxSumDimsOfLargeBlocks = 256;
+constexpr int kLargeBlockBytes = 160 << 10;
+
+// What both variants' defaults have in common.
+Schedule common_defaults(const Problem& problem, DqMode dq_mode, EpsilonFrom epsilon) {
+  Schedule schedule;
+  schedule.dq_mode = dq_mode;
+  schedule.epsilon = epsilon;
+  schedule.load_path = problem.alignment >= 16 ? LoadPath::kCpAsync : LoadPath::kPlain;
+  // With p = 1 gradients jump where U becomes 0, and an error there shows in full.
+  schedule.softplus_degree =
+      problem.dtype == DType::kFp32 || problem.p == 1 ? kMaxSoftplusDegree : 4;
+  return schedule;
+}
+
+// Whether tiles of one head's queries would be half empty or more, and heads that share keys could
+// fill them.
+bool leaves_tiles_empty(const Schedule& schedule, const Problem& problem) {
+  return problem.pass != Pass::kBackward && problem.seq_q != 0 &&
+         2 * problem.seq_q <= schedule.forward.block_rows && problem.heads > problem.kv_heads;
+}
+
+// The default of a variant that the problem need not prefer; without one, of the one it prefers.
+Schedule default_of(std::optional<Variant> variant, const Problem& problem, const Target& target,
+                    DqMode dq_mode, EpsilonFrom epsilon) {
+  Schedule schedule = common_defaults(problem, dq_mode, epsilon);
+  const bool is_hopper = variant
+                             ? *variant == Variant::kHopper && hopper_reason(problem, target).ok()
+                             : prefers_hopper(schedule, problem, target);
+  if (is_hopper) {
+    choose_hopper(schedule, problem, target);
+  } else {
+    choose_portable(schedule, problem, target);
+  }
+  schedule.pack_gqa = leaves_tiles_empty(schedule, problem);
+  return schedule;
+}
+
+// Where dq is summed unless somebody says: in the kernel of dk and dv wherever the cost model calls
+// this faster and its tiles fit.
+DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, const Target& target,
+                       EpsilonFrom epsilon, Determinism determinism) {
+  if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return DqMode::kSplit;
+  const int dims = problem.head_dim + problem.head_dim_v;
+  const bool is_large = target.shared_bytes_per_block >= kLargeBlockBytes;
+  if (dims > (is_large ? kMaxSumDimsOfLargeBlocks : kMaxSumDims)) return DqMode::kSplit;
+  const auto default_with = [&](DqMode mode) {
+    return default_of(variant, problem, target, mode, epsilon);
+  };
+  const bool repeats = determinism == Determinism::kRepeatable;
+  // wgmma's kernels lose more by waiting for turns than a kernel of dq's own costs.
+  if (repeats && default_with(DqMode::kSplit).variant == Variant::kHopper) return DqMode::kSplit;
+  const DqMode mode = repeats ? DqMode::kOrdered : DqMode::kAtomic;
+  return validate(default_with(mode), problem, target).ok() ? mode : DqMode::kSplit;
+}
+
+// The default's stages fill the shared memory: larger tiles make do with fewer, unless `json` names
+// them. Likewise what else of Variant::kHopper depends on tiles.
+void fit_unnamed(Schedule& schedule, const nlohmann::json& json, const Problem& problem,
+                 const Target& target) {
+  if (schedule.variant != Variant::kHopper) return;
+  const auto names = [&](const char* object, const char* field) {
+    return json.contains(object) && json[object].contains(field);
+  };
+  if (!names("hopper", "sum_path")) fit_sum_path(schedule, problem, target);
+  fit_stagger(schedule, problem, !names("forward", "block_cols"), !names("forward", "stages"));
+  if (!names("forward", "stages")) fit_stages(schedule, &Schedule::forward, problem, target);
+  if (!names("dkdv", "stages")) fit_stages(schedule, &Schedule::dkdv, problem, target);
+  if (!names("dq", "stages")) fit_stages(schedule, &Schedule::dq, problem, target);
+  if (!names("hopper", "store_path")) fit_store_path(schedule, problem);
+  if (!names("hopper", "tickets")) fit_tickets(schedule, problem);
+}
+
+}  // namespace
+
+Schedule default_schedule(const Problem& problem, const Target& target, Determinism determinism) {
+  const DqMode mode = default_dq_mode(std::nullopt, problem, target, EpsilonFrom::kX, determinism);
+  return default_schedule(problem, target, mode);
+}
+
+Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode,
+                          EpsilonFrom epsilon) {
+  return default_of(std::nullopt, problem, target, dq_mode, epsilon);
+}
+
+Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Problem& problem,
+                      const Target& target) {
+  Schedule result = schedule;
+  result.epsilon = epsilon;
+  if (epsilon == schedule.epsilon) return result;
+  const Schedule fresh = default_of(schedule.variant, problem, target, schedule.dq_mode, epsilon);
+  if (problem.pass == Pass::kForwardTrain && fresh.block_dv != schedule.block_dv) return fresh;
+  if (problem.pass == Pass::kBackward && !has_dq_tiles(schedule) && has_dq_tiles(result))
+    result.dq = fresh.dq;
+  return result;
+}
+
+Result<Schedule> schedule_for(const Problem& problem, const Target& target,
+                              const nlohmann::json& json, Determinism determinism) {
+  LSSAR_ASSIGN_OR_RETURN(const Schedule given, schedule_from_json(json, Schedule{}));
+  std::optional<Variant> variant;
+  if (json.contains("variant")) variant = given.variant;
+  const auto with_mode = [&](DqMode mode) -> Result<Schedule> {
+    LSSAR_ASSIGN_OR_RETURN(
+        Schedule schedule,
+        schedule_from_json(json, default_of(variant, problem, target, mode, given.epsilon)));
+    fit_unnamed(schedule, json, problem, target);
+    return schedule;
+  };
+  if (json.contains("dq_mode")) return with_mode(given.dq_mode);
+  if (json.contains("dq")) return with_mode(DqMode::kSplit);  // else that would have no effect
+  const DqMode mode = default_dq_mode(variant, problem, target, given.epsilon, determinism);
+  LSSAR_ASSIGN_OR_RETURN(const Schedule schedule, with_mode(mode));
+  if (mode == DqMode::kSplit || validate(schedule, problem, target).ok()) return schedule;
+  return with_mode(DqMode::kSplit);
+}
+
+}  // namespace lssar

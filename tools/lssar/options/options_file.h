@@ -1,0 +1,21 @@
+// JSON files of options.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/json_text.h"
+#include "base/status.h"
+
+namespace lssar::command {
+
+inline Result<nlohmann::json> read_options_file(const std::string& path) {
+  // No file of options is longer; a device file or a tensor given by mistake is.
+  constexpr uint64_t kMaxBytes = 1 << 20;
+  LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxBytes}));
+  return parse_json(text, path);
+}
+
+}  // namespace lssar::command
