@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "device/tensor_map_codec.h"
+#include "virtual/check/checker.h"
 #include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
 
