@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <cstring>
+#include <iterator>
+
+#include <fmt/format.h>
 
 namespace lssar::vdev {
 namespace {
@@ -42,6 +45,26 @@ uint64_t checksum_of(const Layout& layout) {
   return sum;
 }
 
+bool is_map(const Layout& layout) {
+  return layout.magic == kMagic && layout.version == kVersion &&
+         layout.checksum == checksum_of(layout);
+}
+
+Status check_range(const char* field, uint64_t value, uint64_t least, uint64_t most) {
+  if (value >= least && value <= most) return {};
+  return device_error(
+      fmt::format("tensor map: {} = {}: allowed are {} to {}", field, value, least, most));
+}
+
+constexpr TensorDataType kPtxTypes[] = {
+    TensorDataType::kUint8,       TensorDataType::kUint16,   TensorDataType::kUint32,
+    TensorDataType::kInt32,       TensorDataType::kUint64,   TensorDataType::kInt64,
+    TensorDataType::kFloat16,     TensorDataType::kFloat32,  TensorDataType::kFloat32Ftz,
+    TensorDataType::kFloat64,     TensorDataType::kBfloat16, TensorDataType::kTfloat32,
+    TensorDataType::kTfloat32Ftz,
+};
+static_assert(std::size(kPtxTypes) == kNumTensorDataTypes);
+
 }  // namespace
 
 TensorMap encode_tensor_map(const TensorMapRequest& r) {
@@ -66,12 +89,13 @@ TensorMap encode_tensor_map(const TensorMapRequest& r) {
   return map;
 }
 
-bool decode_tensor_map(const uint8_t* bytes, TensorMapRequest& r) {
+bool decode_tensor_map(const uint8_t* bytes, TensorMapRequest& r, std::string* why) {
   Layout layout;
   std::memcpy(&layout, bytes, sizeof(layout));
-  if (layout.magic != kMagic || layout.version != kVersion) return false;
-  if (layout.checksum != checksum_of(layout)) return false;
-  if (layout.rank < 1 || layout.rank > kMaxTensorRank) return false;
+  if (!is_map(layout) || layout.rank < 1 || layout.rank > kMaxTensorRank) {
+    if (why != nullptr) *why = "no tensor map of this device";
+    return false;
+  }
   r = {};
   r.type = static_cast<TensorDataType>(layout.type);
   r.rank = layout.rank;
@@ -85,8 +109,63 @@ bool decode_tensor_map(const uint8_t* bytes, TensorMapRequest& r) {
   }
   r.l2_promotion = static_cast<TensorL2Promotion>(layout.l2_promotion);
   r.fill = static_cast<TensorFill>(layout.fill);
-  // A kernel could have written bytes with a right checksum.
-  return validate_tensor_map(r).ok();
+  // A kernel could have replaced fields, or written bytes with a right checksum.
+  const Status status = validate_tensor_map(r);
+  if (!status.ok() && why != nullptr) *why = "an invalid " + status.message();
+  return status.ok();
+}
+
+Status replace_in_tensor_map(uint8_t* bytes, TensorMapField field, uint32_t dimension,
+                             uint64_t value) {
+  constexpr uint64_t kMostElements = 0xffffffffu, kMostInBox = 256, kMostStep = 8;
+  Layout layout;
+  std::memcpy(&layout, bytes, sizeof(layout));
+  if (!is_map(layout)) return device_error("no tensor map of this device");
+  LSSAR_RETURN_IF_ERROR(check_range("dimension", dimension, 0, kMaxTensorRank - 1));
+  switch (field) {
+    case TensorMapField::kGlobalAddress:
+      layout.global_address = value;
+      break;
+    case TensorMapField::kRank:
+      LSSAR_RETURN_IF_ERROR(check_range("rank - 1", value, 0, kMaxTensorRank - 1));
+      layout.rank = static_cast<uint8_t>(value + 1);
+      break;
+    case TensorMapField::kBoxDim:
+      LSSAR_RETURN_IF_ERROR(check_range("box_dim", value, 1, kMostInBox));
+      layout.box_dims[dimension] = static_cast<uint8_t>(value - 1);
+      break;
+    case TensorMapField::kGlobalDim:
+      LSSAR_RETURN_IF_ERROR(check_range("global_dim", value, 1, kMostElements));
+      layout.global_dims[dimension] = static_cast<uint32_t>(value - 1);
+      break;
+    case TensorMapField::kGlobalStride:
+      LSSAR_RETURN_IF_ERROR(
+          check_range("dimension of a global_stride", dimension, 0, kMaxTensorRank - 2));
+      layout.global_strides[dimension] = value;
+      break;
+    case TensorMapField::kElementStride:
+      LSSAR_RETURN_IF_ERROR(check_range("element_stride", value, 1, kMostStep));
+      layout.element_strides[dimension] = static_cast<uint8_t>(value);
+      break;
+    case TensorMapField::kType:
+      LSSAR_RETURN_IF_ERROR(check_range("elemtype", value, 0, kNumTensorDataTypes - 1));
+      layout.type = static_cast<uint8_t>(kPtxTypes[value]);
+      break;
+    case TensorMapField::kInterleave:
+      LSSAR_RETURN_IF_ERROR(check_range("interleave_layout", value, 0, 0));
+      break;
+    case TensorMapField::kSwizzle:
+      LSSAR_RETURN_IF_ERROR(check_range("swizzle_mode", value, 0, 3));
+      layout.swizzle = static_cast<uint8_t>(value);
+      break;
+    case TensorMapField::kFill:
+      LSSAR_RETURN_IF_ERROR(check_range("fill_mode", value, 0, 1));
+      layout.fill = static_cast<uint8_t>(value);
+      break;
+  }
+  layout.checksum = checksum_of(layout);
+  std::memcpy(bytes, &layout, sizeof(layout));
+  return {};
 }
 
 }  // namespace lssar::vdev

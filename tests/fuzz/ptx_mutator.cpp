@@ -313,6 +313,10 @@ std::vector<std::string> PtxMutator::generic_operands(std::string_view letters) 
       const size_t end = letters.find('}', i);
       list.push_back(vector(letters.substr(i + 1, end - i - 1)));
       i = end;
+    } else if (letters[i] == '*') {
+      list.push_back(address());
+    } else if (letters[i] == '#') {
+      list.push_back(below(8) == 0 ? operand() : "128");
     } else if (letters[i] == '@') {
       list.push_back(i + 1 == letters.size() ? barrier_address() : address());
     } else if (letters[i] >= 'A' && letters[i] <= 'Z') {
@@ -347,6 +351,7 @@ std::vector<std::string> PtxMutator::operands(const Row& row, std::string_view o
     case Bind::kStore:
       return {address(), data_operand(op)};
     case Bind::kAtomic:
+      if (op.find(".v") != op.npos) return {data_operand(op), address(), data_operand(op)};
       list = {reg(letters[0]), address()};
       for (const char c : letters.substr(1)) list.push_back(reg(c));
       return list;
@@ -362,7 +367,9 @@ std::vector<std::string> PtxMutator::operands(const Row& row, std::string_view o
       return {address(), data};
     }
     case Bind::kMma:
-      for (const char c : letters) list.push_back(vector(std::string(size_t(c - '0') % 9, 'w')));
+      for (const char c : letters.substr(0, 4)) {
+        list.push_back(vector(std::string(size_t(c - '0') % 9, letters.size() > 4 ? 'l' : 'w')));
+      }
       return list;
     case Bind::kPack:
       return {reg(letters[0]), vector(letters.substr(1))};
@@ -373,6 +380,7 @@ std::vector<std::string> PtxMutator::operands(const Row& row, std::string_view o
     case Bind::kBranch:
       return {"BEGIN"};
     case Bind::kGeneric:
+    case Bind::kNone:
       return generic_operands(letters);
     case Bind::kClock:
       return {reg(letters[0]), letters[0] == 'l' ? "%clock64" : "%clock"};

@@ -99,8 +99,9 @@ const uint8_t* find_map(const Issuer& i, uint64_t address) {
 }
 
 void read_map(const Issuer& i, uint64_t address, Transfer& t) {
-  if (!decode_tensor_map(find_map(i, address), t.map)) {
-    i.fail(fmt::format("what lies at {:#x} is no tensor map of this device", address));
+  std::string why;
+  if (!decode_tensor_map(find_map(i, address), t.map, &why)) {
+    i.fail(fmt::format("what lies at {:#x} is {}", address, why));
   }
   if (t.map.rank != i.form.rank) {
     i.fail(fmt::format("a tensor map of rank {} where one of rank {} is expected", t.map.rank,

@@ -28,6 +28,7 @@ class GlobalShadow;
 struct LaneAccess;
 struct LanePlace;
 struct Mbarrier;
+struct OpFacts;
 
 enum class ReportKind : uint8_t {
   kRace,
@@ -135,6 +136,9 @@ class Checker {
   // Every access of an instruction, addresses by lane (those of inactive lanes are ignored).
   void access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
               uint32_t bytes);
+  // One of several that the instruction makes, with facts of its own.
+  void access(Warp& warp, const Op& op, const OpFacts& facts, StateSpace space,
+              const uint64_t* addresses, uint32_t bytes);
 
   // Undefined values in registers.
   Taint& taint(const Warp& warp) { return taints_[warp.agent]; }

@@ -270,8 +270,12 @@ void Checker::shared_lane(Warp& warp, const Op& op, LaneAccess& access, uint32_t
 
 void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                      uint32_t bytes) {
+  access(warp, op, cluster_.launch.program->facts_of(op), space, addresses, bytes);
+}
+
+void Checker::access(Warp& warp, const Op& op, const OpFacts& facts, StateSpace space,
+                     const uint64_t* addresses, uint32_t bytes) {
   const KernelProgram& program = *cluster_.launch.program;
-  const OpFacts& facts = program.facts_of(op);
   if (facts.access == MemoryUse::kNone) return;
   refresh_limits(warp);
   const bool copies = facts.access == MemoryUse::kCopyAsync;

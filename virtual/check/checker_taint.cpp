@@ -65,7 +65,7 @@ void propagate_mma(Taint& taint, const Op& op, uint32_t num_d, uint32_t num_a, u
   }
   std::vector<Taint::Value> sums;
   for (uint32_t i = 0; i < num_d; ++i) sums.push_back(taint.get(c[i]));
-  const bool pairs = num_d == 2;  // f16 sums: both columns in one register
+  const bool pairs = num_d == 2 && num_a > 1;  // f16 sums: both columns in one register
   for (uint32_t i = 0; i < num_d; ++i) {
     uint32_t lanes = sums[i].lanes;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -196,7 +196,7 @@ void Checker::store_taint(Warp& warp, const Op& op, StateSpace space, const uint
     for (uint32_t k = 0; k < elements; ++k) {
       Taint::Value value;
       if (!taint.empty() && !copies) {
-        const bool by_list = listed && op.list != nullptr && facts.access == MemoryUse::kWrite;
+        const bool by_list = listed && op.list != nullptr;
         value = taint.get(by_list ? op.list[facts.whole_warp ? lane / 8 : k] : op.b);
         const uint32_t mine =
             facts.whole_warp ? lanes_of_row(lane % 8, facts.transposed) : 1u << lane;
@@ -293,10 +293,7 @@ void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
       set_all(sources.lanes & ~decided);
       break;
     case TaintKind::kMma: {
-      const uint32_t num_d = facts.writes_end - facts.reads_end;
-      const uint32_t guards = op.guard == kNoRegister ? 0 : 1;
-      const uint32_t num_ab = facts.reads_end - facts.reads_begin - kept - guards - num_d;
-      propagate_mma(taint, op, num_d, num_ab / 3 * 2, num_ab / 3);
+      propagate_mma(taint, op, facts.writes_end - facts.reads_end, op.count >> 4, op.count & 15);
       break;
     }
     case TaintKind::kMemory:

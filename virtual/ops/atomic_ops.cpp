@@ -54,18 +54,46 @@ struct Increment {  // wraps to 0 after b
 struct Decrement {  // wraps to b below 0, and from above b
   static u32 apply(u32 old, u32 b) { return old == 0 || old > b ? b : old - 1; }
 };
-template <class T>
-struct PairAdd {  // two halves, each on its own
-  static u32 apply(u32 old, u32 b) {
-    const auto add = [](u32 x, u32 y) -> u32 {
-      return round_to<T>(to_float(T{static_cast<u16>(x)}) + to_float(T{static_cast<u16>(y)})).bits;
-    };
-    return add(old >> 16, b >> 16) << 16 | add(old & 0xffff, b & 0xffff);
+// f16 and bf16. NOTE: a float has more than twice their digits, so that rounding its sum is exact.
+struct HalfAdd {
+  template <class T>
+  static T apply(T old, T b) {
+    return round_to<T>(to_float(old) + to_float(b));
   }
 };
+template <bool kSmaller>
+struct HalfExtreme {  // a NaN loses against a number, -0 lies below +0
+  template <class T>
+  static T apply(T old, T b) {
+    const f32 x = to_float(old), y = to_float(b);
+    if (x != x) return y != y ? T{kHalfNan} : b;
+    if (y != y) return old;
+    const bool b_smaller = y < x || (y == x && (b.bits & 0x8000u) != 0);
+    return b_smaller == kSmaller ? b : old;
+  }
+};
+using HalfMin = HalfExtreme<true>;
+using HalfMax = HalfExtreme<false>;
+template <class F, class T>
+struct Pair {  // two halves, each on its own
+  static u32 apply(u32 old, u32 b) {
+    const auto half = [](u32 x, u32 y) -> u32 {
+      return F::apply(T{static_cast<u16>(x)}, T{static_cast<u16>(y)}).bits;
+    };
+    return half(old >> 16, b >> 16) << 16 | half(old & 0xffff, b & 0xffff);
+  }
+};
+template <class F>
+using HalfPair = Pair<F, f16>;
+template <class F>
+using BfloatPair = Pair<F, bf16>;
 
 template <u32 kBytes>
 struct BitsOf;
+template <>
+struct BitsOf<2> {
+  using type = u16;
+};
 template <>
 struct BitsOf<4> {
   using type = u32;
@@ -155,6 +183,27 @@ void reduce(Warp& w, const Op& op) {
   }
 }
 
+constexpr u32 kMostElements = 8;
+
+// Every element is updated by itself. op.list: the op.count operands, then the destinations.
+template <class F, class T>
+void atomic_vector(Warp& w, const Op& op) {
+  HostAddresses host;
+  resolve(w, op, static_cast<u32>(sizeof(T)) * op.count, host);
+  T result[kMostElements][kLanes] = {};
+  for (u32 m = w.mask; m != 0; m &= m - 1) {
+    const u32 i = lowest_lane(m);
+    for (u32 k = 0; k < op.count; ++k) {
+      result[k][i] =
+          update_lane<F, T>(w, op, i, host.lane[i] + k * sizeof(T), lanes<T>(w, op.list[k])[i]);
+    }
+  }
+  for (u32 k = 0; k < op.count; ++k) {
+    const u32 destination = op.list[op.count + k];
+    if (destination != kNoRegister) store_lanes(w, destination, result[k]);
+  }
+}
+
 #define HOW                                                                                       \
   "[.relaxed|.acquire|.release|.acq_rel][.cta|.cluster|.gpu|.sys][.global|.shared|.shared::cta|." \
   "shared::cluster]"
@@ -164,13 +213,29 @@ void reduce(Warp& w, const Op& op) {
     "red" HOW name "[.L2::cache_hint]." types, Bind::kReduce, letters, reduce<F, T>     \
   }
 
+// Vectors lie in global memory.
+#define HOW_GLOBAL "[.relaxed|.acquire|.release|.acq_rel][.cta|.cluster|.gpu|.sys][.global]"
+#define VECTOR(name, types, letters, F, T)                                                 \
+  {"atom" HOW_GLOBAL name "[.L2::cache_hint]." types, Bind::kAtomic, letters,              \
+   atomic_vector<F, T>},                                                                   \
+  {                                                                                        \
+    "red" HOW_GLOBAL name "[.L2::cache_hint]." types, Bind::kReduce, letters, reduce<F, T> \
+  }
+#define HALF_VECTORS(name, F)                                         \
+  VECTOR(name ".noftz", "(v2|v4|v8).f16", "hh", F, f16),              \
+      VECTOR(name ".noftz", "(v2|v4|v8).bf16", "hh", F, bf16),        \
+      VECTOR(name ".noftz", "(v2|v4).f16x2", "ww", HalfPair<F>, u32), \
+      VECTOR(name ".noftz", "(v2|v4).bf16x2", "ww", BfloatPair<F>, u32)
+
 const Row kRows[] = {
     ATOMIC(".add", "(u32|s32)", "ww", Add, u32),
     ATOMIC(".add", "(u64|s64)", "ll", Add, u64),
     ATOMIC(".add", "f32", "ww", Add, f32),
     ATOMIC(".add", "f64", "ll", Add, f64),
-    ATOMIC(".add.noftz", "f16x2", "ww", PairAdd<f16>, u32),
-    ATOMIC(".add.noftz", "bf16x2", "ww", PairAdd<bf16>, u32),
+    ATOMIC(".add.noftz", "f16", "hh", HalfAdd, f16),
+    ATOMIC(".add.noftz", "bf16", "hh", HalfAdd, bf16),
+    ATOMIC(".add.noftz", "f16x2", "ww", HalfPair<HalfAdd>, u32),
+    ATOMIC(".add.noftz", "bf16x2", "ww", BfloatPair<HalfAdd>, u32),
     ATOMIC(".min", "u32", "ww", Min, u32),
     ATOMIC(".min", "s32", "ww", Min, s32),
     ATOMIC(".min", "u64", "ll", Min, u64),
@@ -192,7 +257,10 @@ const Row kRows[] = {
     {"atom" HOW ".cas.b16", Bind::kAtomic, "hhh", compare_and_swap<u16>},
     {"atom" HOW ".cas.b32", Bind::kAtomic, "www", compare_and_swap<u32>},
     {"atom" HOW ".cas.b64", Bind::kAtomic, "lll", compare_and_swap<u64>},
-    {"red" HOW ".add[.L2::cache_hint].(v2|v4).f32", Bind::kReduce, "ww", reduce<Add, f32>},
+    VECTOR(".add", "(v2|v4).f32", "ww", Add, f32),
+    HALF_VECTORS(".add", HalfAdd),
+    HALF_VECTORS(".min", HalfMin),
+    HALF_VECTORS(".max", HalfMax),
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 // Bulk copies and tensor maps, values sent to other blocks: rows only, the handlers are not per
 // instruction set.
+#include "device/tensor_map_field.h"
 #include "virtual/async/bulk_copy.h"
 #include "virtual/async/copy_arrival.h"
 #include "virtual/async/remote_store.h"
+#include "virtual/async/tensor_map_change.h"
 #include "virtual/ops/rows.h"
 #include "virtual/program/bulk_operands.h"
 
@@ -21,6 +23,12 @@ namespace {
 #define STORE_ASYNC "st.async[.weak][.shared::cluster]" BULK_BARRIER
 #define REDUCE_ASYNC "red.async.relaxed.cluster[.shared::cluster]" BULK_BARRIER
 
+#define REPLACE "tensormap.replace.tile."
+#define IN_MAP "[.global|.shared::cta].b1024."
+
+constexpr uint8_t arg(TensorMapField field) {
+  return static_cast<uint8_t>(static_cast<uint8_t>(field) << 1 | kOpWrites);
+}
 constexpr uint8_t arg(BulkReduceOp reduce) {
   return static_cast<uint8_t>(static_cast<uint8_t>(reduce) << 1 | kOpWrites);
 }
@@ -91,11 +99,34 @@ const Row kRows[] = {
     {"createpolicy.range[.global]" POLICY SECOND_POLICY ".b64", Bind::kGeneric, "L@ww",
      create_policy},
     {"createpolicy.cvt.L2.b64", Bind::kGeneric, "Ll", create_policy},
-    {"prefetch[.param|.const].tensormap", Bind::kNone, "", bulk_prefetch},
-    {"fence.proxy.tensormap::generic.acquire.(cta|cluster|gpu|sys)", Bind::kNone, "",
+    {"prefetch[.param|.const].tensormap", Bind::kNone, "@", bulk_prefetch},
+    {"fence.proxy.tensormap::generic.acquire.(cta|cluster|gpu|sys)", Bind::kNone, "@#",
      fence_tensor_map},
     {"fence.proxy.tensormap::generic.release.(cta|cluster|gpu|sys)", Bind::kNone, "",
      fence_tensor_map},
+    {REPLACE "global_address" IN_MAP "b64", Bind::kGeneric, "@l", replace_map_address,
+     arg(TensorMapField::kGlobalAddress)},
+    {REPLACE "rank" IN_MAP "b32", Bind::kGeneric, "@w", replace_map_word,
+     arg(TensorMapField::kRank)},
+    {REPLACE "box_dim" IN_MAP "b32", Bind::kGeneric, "@iw", replace_map_dimension,
+     arg(TensorMapField::kBoxDim)},
+    {REPLACE "global_dim" IN_MAP "b32", Bind::kGeneric, "@iw", replace_map_dimension,
+     arg(TensorMapField::kGlobalDim)},
+    {REPLACE "global_stride" IN_MAP "b64", Bind::kGeneric, "@il", replace_map_stride,
+     arg(TensorMapField::kGlobalStride)},
+    {REPLACE "element_stride" IN_MAP "b32", Bind::kGeneric, "@iw", replace_map_dimension,
+     arg(TensorMapField::kElementStride)},
+    {REPLACE "elemtype" IN_MAP "b32", Bind::kGeneric, "@i", replace_map_mode,
+     arg(TensorMapField::kType)},
+    {REPLACE "interleave_layout" IN_MAP "b32", Bind::kGeneric, "@i", replace_map_mode,
+     arg(TensorMapField::kInterleave)},
+    {REPLACE "swizzle_mode" IN_MAP "b32", Bind::kGeneric, "@i", replace_map_mode,
+     arg(TensorMapField::kSwizzle)},
+    {REPLACE "fill_mode" IN_MAP "b32", Bind::kGeneric, "@i", replace_map_mode,
+     arg(TensorMapField::kFill)},
+    {"tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.(cta|cluster|gpu|sys)"
+     ".sync.aligned",
+     Bind::kGeneric, "*@#", copy_map},
 };
 
 }  // namespace

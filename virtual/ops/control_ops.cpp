@@ -79,15 +79,16 @@ const Row kRows[] = {
     BARRIER("red[.aligned].popc.u32", "w", barrier(BarrierKind::kReduce, Combine::kPopc)),
     {"trap", Bind::kNone, "", trap},
     {"brkpt", Bind::kNone, "", breakpoint},
-    {"nanosleep.u32", Bind::kNone, "", nop},
+    {"nanosleep.u32", Bind::kNone, "w", nop},
 };
 
 // Of rows that match and fit, the first is taken: narrow conversions before the general one.
 const RowSpan* const kSpans[] = {
-    &kIntegerRows, &kBitRows,    &kCarryRows,   &kPackedRows,  &kFloatRows,   &kRoundingRows,
-    &kHalfRows,    &kApproxRows, &kCompareRows, &kNarrowRows,  &kConvertRows, &kMoveRows,
-    &kMemoryRows,  &kAtomicRows, &kAsyncRows,   &kBulkRows,    &kMatrixRows,  &kMmaByteRows,
-    &kWgmmaRows,   &kWarpRows,   &kCallRows,    &kControlRows, &kSyncRows,
+    &kIntegerRows,  &kBitRows,    &kCarryRows,   &kPackedRows,    &kFloatRows,
+    &kRoundingRows, &kHalfRows,   &kApproxRows,  &kCompareRows,   &kNarrowRows,
+    &kConvertRows,  &kMoveRows,   &kMemoryRows,  &kAtomicRows,    &kAsyncRows,
+    &kBulkRows,     &kMatrixRows, &kMmaByteRows, &kMmaDoubleRows, &kMmaIntegerRows,
+    &kWgmmaRows,    &kWarpRows,   &kCallRows,    &kControlRows,   &kSyncRows,
 };
 
 }  // namespace

@@ -99,9 +99,9 @@ const Row kRows[] = {
     ACCESS(".s32", s32, "l", s64),
     ACCESS(".(b64|u64|s64|f64)", u64, "l", u64),
     // Hints: nothing here has a cache.
-    {"prefetch[.global].(L1|L2)", Bind::kNone, "", nop},
-    {"prefetch.global.(L2::evict_last|L2::evict_normal)", Bind::kNone, "", nop},
-    {"prefetchu.L1", Bind::kNone, "", nop},
+    {"prefetch[.global].(L1|L2)", Bind::kNone, "@", nop},
+    {"prefetch.global.(L2::evict_last|L2::evict_normal)", Bind::kNone, "@", nop},
+    {"prefetchu.L1", Bind::kNone, "@", nop},
 };
 
 }  // namespace

@@ -23,6 +23,8 @@ extern const RowSpan kAsyncRows;
 extern const RowSpan kBulkRows;
 extern const RowSpan kMatrixRows;
 extern const RowSpan kMmaByteRows;
+extern const RowSpan kMmaDoubleRows;
+extern const RowSpan kMmaIntegerRows;
 extern const RowSpan kWgmmaRows;
 extern const RowSpan kWarpRows;
 extern const RowSpan kCallRows;

@@ -151,6 +151,12 @@ Status Decoder::assign_addresses() {
 
 Status Decoder::match_rows() {
   std::unordered_map<std::string_view, std::vector<const Row*>> known;
+  for (const UnknownStatement& statement : kernel_.unknown) {
+    Instruction in;
+    in.opcode = in.text = statement.text;
+    in.line = statement.line;
+    refuse(in, statement.what);
+  }
   OperandBinder binder(module_, kernel_, addresses_, *program_);
   rows_.reserve(kernel_.instructions.size());
   for (const Instruction& in : kernel_.instructions) {

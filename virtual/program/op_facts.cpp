@@ -12,7 +12,9 @@ bool any_modifier(std::string_view opcode, std::initializer_list<std::string_vie
   return false;
 }
 
-MemoryUse access_of(Bind bind) {
+MemoryUse access_of(const Instruction& in, Bind bind) {
+  // Their handlers say where.
+  if (in.opcode.starts_with("tensormap.")) return MemoryUse::kWrite;
   switch (bind) {
     case Bind::kLoad:
     case Bind::kMatrixLoad:
@@ -71,7 +73,7 @@ TaintKind taint_of(const Instruction& in, Bind bind) {
 
 OpFacts facts_of_instruction(const Instruction& in, const Row& row) {
   OpFacts facts;
-  facts.access = access_of(row.bind);
+  facts.access = access_of(in, row.bind);
   facts.taint = taint_of(in, row.bind);
   const bool atomic = facts.access == MemoryUse::kAtomic;
   const bool memory = facts.access == MemoryUse::kRead || facts.access == MemoryUse::kWrite;

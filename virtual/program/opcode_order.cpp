@@ -76,6 +76,8 @@ constexpr std::string_view kNames[] = {
     "shf.l",
     "shf.r",
     "st.async",
+    "tensormap.cp_fenceproxy",
+    "tensormap.replace",
     "wgmma.commit_group",
     "wgmma.fence",
     "wgmma.mma_async",
@@ -124,6 +126,7 @@ bool is_vector(std::string_view word) { return word == "v2" || word == "v4"; }
 
 // Words of one class keep their order; 0: of none.
 int order_class(std::string_view word) {
+  if (word == "b1024") return 0;  // of a tensor map, beside the type of a field
   if (is_type(word)) return 1;
   for (const std::string_view space : {"global", "shared", "param", "local", "const"}) {
     if (word == space || (word.starts_with(space) && word.substr(space.size()).starts_with("::"))) {

@@ -267,7 +267,9 @@ Status OperandBinder::bind_mma(const Instruction& in, const Row& row, Op& op) {
   for (uint32_t& field : list) {
     if (field == kNoRegister) field = kScratchOffset;
   }
-  for (uint32_t i = 1; i < 4; ++i) LSSAR_RETURN_IF_ERROR(read_all(operand(in, i), 'w', list));
+  const char letter = mma_letter(row);
+  for (uint32_t i = 1; i < 4; ++i) LSSAR_RETURN_IF_ERROR(read_all(operand(in, i), letter, list));
+  op.count = static_cast<uint8_t>((row.operands[1] - '0') << 4 | (row.operands[2] - '0'));
   op.list = keep(std::move(list));
   return {};
 }

@@ -114,6 +114,9 @@ class OperandBinder {
   std::map<Special, uint32_t> specials_;
 };
 
+// How wide the registers of an mma are: the row's fifth letter, or 32 bits.
+inline char mma_letter(const Row& row) { return row.operands[4] == '\0' ? 'w' : row.operands[4]; }
+
 // The clock register's code for read_clock, or false.
 bool clock_register(std::string_view name, char letter, uint8_t& code);
 

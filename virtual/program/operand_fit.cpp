@@ -132,6 +132,11 @@ bool OperandBinder::fits_memory(const Instruction& in, const Row& row) const {
       return in.num_operands == 2 && is_address(0) &&
              fits_vector(operand(in, 1), letter, count, false);
     default: {  // kAtomic
+      if (count > 1) {
+        return in.num_operands == 3 && is_address(1) &&
+               fits_vector(operand(in, 0), letter, count, true) &&
+               fits_vector(operand(in, 2), letter, count, false);
+      }
       const size_t length = std::strlen(row.operands);
       if (in.num_operands != length + 1 || !is_address(1)) return false;
       if (!fits_value(operand(in, 0), letter, true)) return false;
@@ -146,8 +151,10 @@ bool OperandBinder::fits_memory(const Instruction& in, const Row& row) const {
 bool OperandBinder::fits_matrix(const Instruction& in, const Row& row) const {
   if (row.bind == Bind::kMma) {
     if (in.num_operands != 4) return false;
+    const char letter = mma_letter(row);
     for (uint32_t i = 0; i < 4; ++i) {
-      if (!fits_vector(operand(in, i), 'w', static_cast<uint32_t>(row.operands[i] - '0'), i == 0)) {
+      if (!fits_vector(operand(in, i), letter, static_cast<uint32_t>(row.operands[i] - '0'),
+                       i == 0)) {
         return false;
       }
     }
@@ -248,7 +255,7 @@ bool OperandBinder::fits_operands(const Instruction& in, const Row& row) const {
     case Bind::kGeneric:
       return fits_generic(in, row);
     case Bind::kNone:
-      return true;
+      return row.operands == nullptr || fits_generic(in, row);
     case Bind::kImmediate:
       return in.num_operands == 1 && operand(in, 0).kind == OperandKind::kInteger;
     case Bind::kMatrixLoad:

@@ -1,7 +1,8 @@
 // Operands of instructions whose handlers are compiled once: see generic_operands.h.
 //
 // A row's letters: p h w l a value of 1, 16, 32 or 64 bits, the same in upper case a destination,
-// @ an address, i a literal, {..} a vector of such; ? after the last one: it may be left out.
+// @ an address, * one in global memory where the opcode names another space too, i a literal, # the
+// literal 128, {..} a vector of such; ? after the last one: it may be left out.
 #include <cctype>
 #include <cstring>
 
@@ -50,8 +51,12 @@ bool OperandBinder::fits_generic(const Instruction& in, const Row& row) const {
   std::vector<GenericOperand> operands;
   if (!take_apart(in, row.operands, operands)) return false;
   for (const auto& [o, letter] : operands) {
-    if (letter == '@') {
+    if (letter == '@' || letter == '*') {
       if (o->kind != OperandKind::kAddress) return false;
+      continue;
+    }
+    if (letter == '#') {
+      if (o->kind != OperandKind::kInteger || o->value != 128) return false;
       continue;
     }
     const bool destination = std::isupper(static_cast<unsigned char>(letter)) != 0;
@@ -74,14 +79,15 @@ Status OperandBinder::bind_generic(const Instruction& in, const Row& row, Op& op
   uint32_t* words = list.data();
   for (const auto& [o, letter] : operands) {
     words[3] = kOperandPresent | (o->negated ? kOperandNegated : 0);
-    if (letter == '@') {
+    if (letter == '@' || letter == '*') {
+      const StateSpace space = letter == '*' ? StateSpace::kGlobal : space_of(in.opcode);
       int64_t offset = 0;
       bool wide = false;
-      LSSAR_RETURN_IF_ERROR(address(*o, space_of(in.opcode), words[0], offset, wide));
+      LSSAR_RETURN_IF_ERROR(address(*o, space, words[0], offset, wide));
       words[1] = static_cast<uint32_t>(offset);
       words[2] = static_cast<uint32_t>(static_cast<uint64_t>(offset) >> 32);
       if (wide) words[3] |= kOperandWide;
-    } else if (letter == 'i') {
+    } else if (letter == 'i' || letter == '#') {
       words[1] = static_cast<uint32_t>(o->value);
       words[2] = static_cast<uint32_t>(static_cast<uint64_t>(o->value) >> 32);
     } else if (std::isupper(static_cast<unsigned char>(letter)) != 0) {

@@ -115,9 +115,17 @@ Status OperandBinder::bind_store(const Instruction& in, const Row& row, Op& op) 
 }
 
 Status OperandBinder::bind_atomic(const Instruction& in, const Row& row, Op& op) {
-  LSSAR_RETURN_IF_ERROR(write(operand(in, 0), op.dst));
   op.flags |= kOpWrites;
   LSSAR_RETURN_IF_ERROR(memory_operand(in, operand(in, 1), op));
+  if (operand(in, 2).kind == OperandKind::kVector) {
+    std::vector<uint32_t> list;
+    LSSAR_RETURN_IF_ERROR(read_all(operand(in, 2), row.operands[1], list));
+    op.count = static_cast<uint8_t>(list.size());
+    LSSAR_RETURN_IF_ERROR(write_all(operand(in, 0), list));
+    op.list = keep(std::move(list));
+    return {};
+  }
+  LSSAR_RETURN_IF_ERROR(write(operand(in, 0), op.dst));
   LSSAR_RETURN_IF_ERROR(read(operand(in, 2), row.operands[1], op.b));
   if (in.num_operands == 4) LSSAR_RETURN_IF_ERROR(read(operand(in, 3), row.operands[2], op.c));
   return {};

@@ -54,7 +54,9 @@ struct alignas(64) Op {
   uint32_t guard = kNoRegister;
   uint8_t guard_negated = 0;
   uint8_t space = 0;  // StateSpace of a memory access, BarrierKind of a barrier
-  uint8_t count = 0;  // elements of a vector access, bytes of a blended result / 4
+  // Elements of a vector access, bytes of a blended result / 4, registers of an mma: 16 times a's
+  // plus b's.
+  uint8_t count = 0;
   uint8_t flags = 0;  // a handler's own: Combine, kOpNegateC, ...
 };
 static_assert(sizeof(Op) == 64, "an op is one cache line");
@@ -111,11 +113,12 @@ enum class Bind : uint8_t {
   kCopyAsync,
   kBulk,       // cp.async.bulk and its like, see bulk_operands.h
   kGeneric,    // see generic_operands.h
-  kNone,       // no operands that matter
+  // Like kGeneric, but the handler looks at no operand; with null operands any are taken.
+  kNone,
   kImmediate,  // one literal
   kMatrixLoad,
   kMatrixStore,
-  kMma,
+  kMma,  // how many registers d, a, b and c have; then how wide they are, if not 32 bits
   kWgmma,  // {d}, {a} or a descriptor, b descriptor, scale-d, immediates
   kShuffle,
   kCollective,      // d [, a] [, membermask]

@@ -72,12 +72,21 @@ struct Instruction {
   uint32_t num_operands = 0;
 };
 
+// A statement of a kernel that the device does not know: why, and where.
+struct UnknownStatement {
+  uint32_t line;
+  std::string_view text;
+  std::string what;
+};
+
 struct ParsedKernel {
   std::string_view name;
   uint32_t line = 0;
   std::vector<RegClass> registers;
   std::vector<Instruction> instructions;
   std::vector<Operand> operands;  // the pool
+  // Not empty: the kernel cannot be run, and what follows them may be missing.
+  std::vector<UnknownStatement> unknown;
   std::vector<Variable> params;   // address: offset in the argument
   uint32_t params_bytes = 0;
   std::vector<std::vector<uint32_t>> branch_tables;  // of .branchtargets: instruction indices

@@ -1,5 +1,6 @@
-// Calls of the functions that every device has: vprintf and __assertfail. A parameter of a call is
-// a register by another name; a call is an instruction named after its function.
+// Functions besides kernels are skipped: a kernel that calls one cannot be launched. Calls of the
+// functions that every device has, vprintf and __assertfail: a parameter of a call is a register by
+// another name, a call is an instruction named after its function.
 #include <algorithm>
 
 #include "virtual/ptx/ptx_parser_impl.h"
@@ -20,16 +21,37 @@ constexpr DeviceFunction kDeviceFunctions[] = {
 
 }  // namespace
 
-// .extern .func [(.param .b32 result)] name [(parameters)] [.noreturn];
-// Only what is called matters.
-Status Parser::parse_extern_function() {
+Status Parser::skip_parentheses() {
+  const uint32_t line = lexer_.next().line;
+  while (!lexer_.peek().is(')')) {
+    if (lexer_.next().kind == TokenKind::kEnd) return error(line, "the .func does not end");
+  }
+  return expect(')', "after parameters");
+}
+
+// .func [.attribute(...)] [(.param .b32 result)] name [(parameters)] [.noreturn] ; or a body.
+Status Parser::parse_function() {
   const uint32_t line = lexer_.peek().line;
-  while (!lexer_.peek().is(';')) {
+  while (lexer_.peek().kind == TokenKind::kDirective || lexer_.peek().is('(')) {
+    if (lexer_.peek().is('(')) {
+      LSSAR_RETURN_IF_ERROR(skip_parentheses());
+    } else {
+      lexer_.next();
+    }
+  }
+  const Token name = lexer_.next();
+  if (name.kind != TokenKind::kWord) return unexpected(name, "a function's name is expected");
+  functions_.insert(name.text);
+  while (!lexer_.peek().is(';') && !lexer_.peek().is('{')) {
+    if (lexer_.next().kind == TokenKind::kEnd) return error(line, "the .func does not end");
+  }
+  if (accept(';')) return {};
+  for (int depth = 0;;) {
     const Token token = lexer_.next();
     if (token.kind == TokenKind::kEnd) return error(line, "the .func does not end");
-    if (token.is('{')) return error(token.line, "an .extern .func with a body");
+    depth += token.is('{') ? 1 : token.is('}') ? -1 : 0;
+    if (depth == 0) return {};
   }
-  return expect(';', "after .func");
 }
 
 // .param .b64 name; within { } around a call.
@@ -45,8 +67,8 @@ Status Parser::parse_call_param(ParsedKernel& kernel) {
   const Token name = lexer_.next();
   if (name.kind != TokenKind::kWord) return unexpected(name, "a parameter's name is expected");
   if (bytes != 4 && bytes != 8) {
-    return error(line, ".param {} {}: only numbers of 4 and 8 bytes are passed to functions",
-                 type.text, name.text);
+    return unknown(".param {} {}: only numbers of 4 and 8 bytes are passed to functions", type.text,
+                   name.text);
   }
   const auto index = static_cast<uint32_t>(kernel.registers.size());
   if (!scopes_.declare(name.text, {SymbolKind::kRegister, index})) {
@@ -111,8 +133,8 @@ Status Parser::parse_call(ParsedKernel& kernel, Instruction in, size_t begin) {
   const auto* function = std::find_if(std::begin(kDeviceFunctions), std::end(kDeviceFunctions),
                                       [&](const DeviceFunction& f) { return f.name == name.text; });
   if (function == std::end(kDeviceFunctions)) {
-    return error(name.line, "call of {}: functions besides kernels are not supported; inline them",
-                 name.text.substr(0, 80));
+    return unknown("call of {}: functions besides kernels are not supported; inline them",
+                   name.text.substr(0, 80));
   }
   if (accept(',')) LSSAR_RETURN_IF_ERROR(parse_call_list(kernel, operands));
   in.text = std::string_view(module_.text).substr(begin, lexer_.offset() - begin + 1);

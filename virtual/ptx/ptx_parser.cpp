@@ -102,10 +102,7 @@ Status Parser::parse_top_level() {
   }
   if (token.is(".section")) return parse_section();
   if (token.is(".entry")) return parse_entry();
-  if (token.is(".func")) {
-    if (is_extern) return parse_extern_function();
-    return error(token.line, ".func: functions besides kernels are not supported; inline them");
-  }
+  if (token.is(".func")) return parse_function();
   if (token.is(".pragma")) {
     while (lexer_.peek().kind != TokenKind::kEnd && !lexer_.peek().is(';')) lexer_.next();
     return expect(';', "after .pragma");

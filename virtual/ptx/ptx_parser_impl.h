@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -38,6 +39,7 @@ class Parser {
   // ptx_statements.cpp
   Status parse_body(ParsedKernel& kernel);
   Status parse_statement(ParsedKernel& kernel);
+  Status skip_unknown(ParsedKernel& kernel, const Token& first, Status status);
   Status parse_directive(ParsedKernel& kernel);
   Status parse_registers(ParsedKernel& kernel);
   Status parse_label(ParsedKernel& kernel, const Token& name);
@@ -55,7 +57,8 @@ class Parser {
   Status resolve_labels(ParsedKernel& kernel);
 
   // ptx_calls.cpp
-  Status parse_extern_function();
+  Status parse_function();
+  Status skip_parentheses();
   Status parse_call_param(ParsedKernel& kernel);
   Status parse_call(ParsedKernel& kernel, Instruction instruction, size_t begin);
   Status parse_call_list(ParsedKernel& kernel, std::vector<Operand>& operands);
@@ -77,6 +80,12 @@ class Parser {
         fmt::format("PTX line {}: {}", line, fmt::format(format, std::forward<Args>(args)...)));
   }
   Status unexpected(const Token& token, const char* wanted);
+  // What a kernel may have that this device does not know: the kernel cannot be launched, the rest
+  // of the module can.
+  template <class... Args>
+  Status unknown(fmt::format_string<Args...> format, Args&&... args) {
+    return unsupported(fmt::format(format, std::forward<Args>(args)...));
+  }
 
   ParsedModule& module_;
   Lexer lexer_;
@@ -92,6 +101,7 @@ class Parser {
     int32_t table;     // table >= 0: entry `operand` of that table
   };
   std::vector<PendingTarget> pending_;
+  std::unordered_set<std::string_view> functions_;  // .func, by name
   std::vector<uint32_t> call_params_;  // of this kernel: the registers that stand for them
   std::string_view last_label_;
 };

@@ -9,6 +9,7 @@ namespace {
 constexpr uint64_t kMaxFamily = 1u << 20;  // registers of one .reg declaration
 constexpr size_t kMaxVector = 256;         // elements between braces
 constexpr size_t kMaxOperands = 16;
+constexpr const char* kNoFunctions = "functions besides kernels are not supported; inline them";
 
 bool parse_class(std::string_view type, RegClass& reg_class) {
   if (type == ".pred") {
@@ -47,10 +48,30 @@ Status Parser::parse_body(ParsedKernel& kernel) {
     } else if (accept('}')) {
       if (--depth > 0) scopes_.pop();
     } else {
-      LSSAR_RETURN_IF_ERROR(parse_statement(kernel));
+      Status status = parse_statement(kernel);
+      if (!status.ok()) LSSAR_RETURN_IF_ERROR(skip_unknown(kernel, token, std::move(status)));
     }
   }
   return resolve_labels(kernel);
+}
+
+// The device does not know a statement: the kernel goes on behind it. Later errors may follow from
+// names that the statement would have declared, so they are passed over, but calls are listed. An
+// error before any such statement is the module's.
+Status Parser::skip_unknown(ParsedKernel& kernel, const Token& first, Status status) {
+  const bool is_known = status.code() != StatusCode::kUnsupported;
+  if (is_known && kernel.unknown.empty()) return status;
+  while (lexer_.peek().kind != TokenKind::kEnd && !lexer_.peek().is(';')) lexer_.next();
+  const size_t begin = static_cast<size_t>(first.text.data() - module_.text.data());
+  const std::string_view text =
+      std::string_view(module_.text).substr(begin, lexer_.offset() - begin + 1);
+  const bool is_call = text.starts_with("call") || text.find(" call") != text.npos;
+  if (!is_known) {
+    kernel.unknown.push_back({first.line, text, status.message()});
+  } else if (is_call) {  // with a parameter that is unknown
+    kernel.unknown.push_back({first.line, text, kNoFunctions});
+  }
+  return expect(';', "after a statement");
 }
 
 Status Parser::parse_statement(ParsedKernel& kernel) {
@@ -78,7 +99,7 @@ Status Parser::parse_directive(ParsedKernel& kernel) {
     return expect(';', "after .pragma");
   }
   if (token.is(".branchtargets")) return parse_branch_targets(kernel);
-  return error(token.line, "kernel {}: directive '{}' is not supported", kernel.name, token.text);
+  return unknown("directive '{}' is not supported", token.text);
 }
 
 Status Parser::parse_registers(ParsedKernel& kernel) {
@@ -87,7 +108,7 @@ Status Parser::parse_registers(ParsedKernel& kernel) {
   if (type.text.empty()) type = lexer_.next();  // else .reg.b32, as inline assembly has it
   RegClass reg_class;
   if (!parse_class(type.text, reg_class)) {
-    return error(type.line, ".reg {}: not a supported register type", type.text);
+    return unknown(".reg {}: not a supported register type", type.text);
   }
   do {
     const Token name = lexer_.next();
@@ -170,11 +191,12 @@ Status Parser::parse_instruction(ParsedKernel& kernel) {
     } while (accept(','));
   }
   instruction.text = std::string_view(module_.text).substr(begin, lexer_.offset() - begin + 1);
-  if (!accept(';')) {
+  if (!lexer_.peek().is(';')) {
     return error(opcode.line, "';' expected after '{}', not '{}'", opcode.text.substr(0, 80),
                  lexer_.peek().text.substr(0, 80));
   }
   LSSAR_RETURN_IF_ERROR(rewrite_call_param(kernel, instruction, operands));
+  lexer_.next();  // ;
   add_instruction(kernel, instruction, operands);
   return {};
 }
@@ -344,13 +366,17 @@ Status Parser::resolve_labels(ParsedKernel& kernel) {
   for (const PendingTarget& target : pending_) {
     const Operand found = scopes_.find_target(target.name, target.scope);
     if (found.kind == OperandKind::kSink) {
+      if (functions_.contains(target.name)) {
+        kernel.unknown.push_back({target.line, target.name, kNoFunctions});
+      }
+      if (!kernel.unknown.empty()) continue;
       return error(target.line, "unknown name '{}'", target.name);
     }
     if (target.table < 0) {
       kernel.operands[target.operand] = found;
     } else if (found.kind == OperandKind::kLabel) {
       kernel.branch_tables[target.table][target.operand] = found.index;
-    } else {
+    } else if (kernel.unknown.empty()) {
       return error(target.line, "'{}' is not a label", target.name);
     }
   }

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "tests/virtual/conformance/conformance_forms.h"
 #include "tests/virtual/conformance/conformance_number.h"
 #include "tests/virtual/conformance/conformance_rows.h"
+#include "tests/virtual/ptx_fixture.h"
 
 namespace lssar::test {
 namespace {
@@ -288,6 +290,8 @@ uint64_t add_floats(const Format& f, uint64_t a, uint64_t b, bool ftz) {
 uint64_t added(const std::string& type, bool global, uint64_t a, uint64_t b) {
   if (type == "f32") return add_floats(kF32, a, b, global);
   if (type == "f64") return add_floats(kF64, a, b, false);
+  if (type == "f16") return add_floats(kF16, a, b, false);
+  if (type == "bf16") return add_floats(kBf16, a, b, false);
   if (type != "f16x2" && type != "bf16x2") return a + b;
   const Format& f = type == "f16x2" ? kF16 : kBf16;
   return add_floats(f, a >> 16, b >> 16, false) << 16 |
@@ -317,6 +321,10 @@ std::vector<Place> atomic_places() {
           in_shared(".relaxed.cluster.shared::cluster"),
           in_global(".global"),
           in_shared(".shared")};
+}
+
+bool is_vector(const vdev::Row& row) {
+  return std::string_view(row.opcode).find("(v2|v4") != std::string_view::npos;
 }
 
 // What follows the qualifiers in the pattern of an atomic's row: ".add[.L2::cache_hint].f32".
@@ -361,9 +369,9 @@ TEST_P(ConformanceAtomicTest, EqualsScalar) {
   const auto everywhere = atomic_places();
   for (const vdev::Row* row : table_rows(SimdLevel::kPlain)) {
     if (row->bind != Bind::kAtomic && row->bind != Bind::kReduce) continue;
+    if (is_vector(*row)) continue;
     const std::string_view operation = operation_of(*row);
     if (!operation.starts_with("." + GetParam())) continue;
-    if (operation.find("v2|v4") != operation.npos) continue;
     const auto rests = opcodes_of(operation);
     for (size_t n = 0; n < std::max(rests.size(), everywhere.size()); ++n) {
       add_atomics(*row, everywhere[n % everywhere.size()], rests[n % rests.size()], forms);
@@ -376,29 +384,89 @@ INSTANTIATE_TEST_SUITE_P(Operations, ConformanceAtomicTest,
                                          "exch", "cas"),
                          [](const auto& p) { return p.param; });
 
-TEST(ConformanceAtomicVectorTest, EachElementIsAdded) {
+// A NaN loses against a number, -0 lies below +0.
+uint64_t extreme_half(const std::string& type, bool smaller, uint64_t a, uint64_t b) {
+  const auto value = [&](uint64_t bits) {
+    const auto half = static_cast<uint16_t>(bits);
+    return type.starts_with("bf16") ? bfloat_value(half) : half_value(half);
+  };
+  const double x = value(a), y = value(b);
+  if (std::isnan(x)) return b;
+  if (std::isnan(y)) return a;
+  const bool b_smaller = y < x || (x == y && std::signbit(y));
+  return b_smaller == smaller ? b : a;
+}
+
+uint64_t updated_element(const std::string& op, const std::string& type, uint64_t a, uint64_t b) {
+  if (op == "add") return added(type, true, a, b);
+  const bool smaller = op == "min";
+  if (!type.ends_with("x2")) return extreme_half(type, smaller, a, b);
+  return extreme_half(type, smaller, a >> 16, b >> 16) << 16 |
+         extreme_half(type, smaller, a & 0xffff, b & 0xffff);
+}
+
+// The slot filled, a vector of operands taken from both inputs, and element k as it is afterwards,
+// or as the instruction gives it.
+Form atomic_vector_form(const std::string& opcode, size_t k, bool old) {
+  const auto words = words_of(opcode);
+  const Type type = type_of(words.back().ends_with("x2") ? "b32" : words.back());
+  const auto count = static_cast<size_t>(words[words.size() - 2][1] - '0');
+  const char letter = type.bytes == 2 ? 'h' : 'w';
+  std::string op;
+  for (const std::string& word : words) {
+    if (word == "add" || word == "min" || word == "max") op = word;
+  }
+  std::string operands = "{", results = "{";
+  for (size_t i = 0; i < count; ++i) {
+    operands += fmt::format("{}%x{}{}", i == 0 ? "" : ", ", letter, i);
+    results += fmt::format("{}{}", i == 0 ? "" : ", ", i == k && old ? "$0" : "_");
+  }
+  Form form = {fill_slot("global", "%gs") +
+                   "mov.u64 %xl7, 0; mov.b64 {%xh0, %xh1, %xh2, %xh3}, $2; "
+                   "mov.b64 {%xh4, %xh5, %xh6, %xh7}, $1; mov.b64 {%xw0, %xw1}, $2; "
+                   "mov.b64 {%xw2, %xw3}, $1; ",
+               {letter, 'l', 'l'},
+               Number::kBits,
+               old ? Number::kBits : number_of(words.back()),
+               nullptr,
+               true};
+  form.text += opcode + (opcode.starts_with("atom") ? " " + results + "}," : "") +
+               fmt::format(" [%gs], {}}}{};", operands,
+                           opcode.find("cache_hint") != opcode.npos ? ", %xl7" : "");
+  if (!old)
+    form.text += fmt::format(" ld.global.b{} $0, [%gs+{}];", 8 * type.bytes, k * type.bytes);
+  form.expect = [=, name = words.back()](const uint64_t* in) {
+    const uint64_t held = extended(type, slot_of(in).data() + k * type.bytes);
+    if (old) return held;
+    const size_t each = 8 / type.bytes;  // of an input
+    const uint64_t operand = in[k < each ? 1 : 0] >> (8 * type.bytes * (k % each));
+    return updated_element(op, name, held,
+                           type.bytes == 2 ? operand & 0xffff : operand & 0xffffffff);
+  };
+  return form;
+}
+
+TEST(ConformanceAtomicVectorTest, EachElementIsUpdated) {
   std::vector<Form> forms;
-  for (const char* opcode : {"red.global.add.v2.f32", "red.relaxed.gpu.global.add.v4.f32"}) {
-    const bool four = std::string(opcode).find("v4") != std::string::npos;
-    for (int k = 0; k < (four ? 4 : 2); ++k) {
-      Form form = {
-          "st.global.b32 [%gs], $1; st.global.b32 [%gs+4], $2; st.global.b32 [%gs+8], $2; "
-          "st.global.b32 [%gs+12], $1; ",
-          "www",
-          Number::kF32,
-          Number::kF32,
-          nullptr,
-          true};
-      form.text += fmt::format("{} [%gs], {}; ld.global.b32 $0, [%gs+{}];", opcode,
-                               four ? "{$2, $2, $1, $1}" : "{$2, $2}", 4 * k);
-      form.expect = [k](const uint64_t* in) {
-        const uint64_t held[] = {in[0], in[1], in[1], in[0]};
-        const uint64_t operand[] = {in[1], in[1], in[0], in[0]};
-        return added("f32", true, held[k], operand[k]);
-      };
-      forms.push_back(form);
+  for (const vdev::Row* row : table_rows(SimdLevel::kPlain)) {
+    if (row->bind != Bind::kAtomic && row->bind != Bind::kReduce) continue;
+    if (!is_vector(*row)) continue;
+    const std::string_view pattern = row->opcode;
+    const bool reduces = row->bind == Bind::kReduce;
+    const size_t qualifiers = pattern.find("[.global]") + 9;
+    size_t place = 0;
+    const char* const places[] = {".global", ".relaxed.gpu.global", "", ".acq_rel.cluster"};
+    for (const std::string& rest : opcodes_of(pattern.substr(qualifiers))) {
+      const std::string opcode =
+          (reduces ? "red" : "atom") + std::string(places[place++ % 4]) + rest;
+      const auto words = words_of(opcode);
+      for (size_t k = 0; k < static_cast<size_t>(words[words.size() - 2][1] - '0'); ++k) {
+        forms.push_back(atomic_vector_form(opcode, k, false));
+        if (!reduces) forms.push_back(atomic_vector_form(opcode, k, true));
+      }
     }
   }
+  ASSERT_GT(forms.size(), 100u);
   check_forms(forms);
 }
 

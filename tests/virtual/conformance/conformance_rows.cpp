@@ -35,7 +35,10 @@ Row broken(Row row) {
   row.handler = nothing;
   const bool ends_block = row.bind == Bind::kBranch || row.bind == Bind::kTable ||
                           row.bind == Bind::kExit || row.bind == Bind::kBarrier;
-  if (ends_block) row.bind = Bind::kNone;
+  if (ends_block) {
+    row.bind = Bind::kNone;
+    row.operands = nullptr;
+  }
   return row;
 }
 

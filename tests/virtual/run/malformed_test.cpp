@@ -47,7 +47,7 @@ const BadBody kBadBodies[] = {
     {"add.s32.ftz %r0, %r1, %r2;", "unknown instruction"},
     {"add.rna.f32 %f0, %f1, %f2;", "unknown instruction"},
     {"ld.const::bank.u32 %r0, [%r1];", "unknown instruction"},
-    {"mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%r0}, {%r1}, {%r2}, {%r3};",
+    {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.s32 {%r0}, {%r1}, {%r2}, {%r3};",
      "unknown instruction"},
     {"tcgen05.wait::ld.sync.aligned;", "unknown instruction"},
     {"call foo, (%r0);", "functions besides kernels"},
@@ -84,6 +84,24 @@ const BadBody kBadBodies[] = {
     {"cvt.s32.f32 %r0, %f0;", "float to integer needs"},
     {"cvt.rn.s32.f32 %r0, %f0;", "float to integer needs"},
     {"bar.arrive 1;", "thread count"},
+    {"membar.gl %r0;", "operands"},
+    {"fence.acq_rel.gpu 1;", "operands"},
+    {"trap %r0;", "operands"},
+    {"brkpt 1;", "operands"},
+    {"nanosleep.u32;", "operands"},
+    {"nanosleep.u32 %l0;", "operands"},
+    {"prefetch.global.L2 %l0;", "operands"},
+    {"prefetchu.L1 %r0;", "operands"},
+    {"prefetch.tensormap %l0;", "operands"},
+    {"cp.async.commit_group 1;", "operands"},
+    {"cp.async.wait_all 0;", "operands"},
+    {"cp.async.bulk.commit_group 0;", "operands"},
+    {"wgmma.fence.sync.aligned 0;", "operands"},
+    {"griddepcontrol.wait 1;", "operands"},
+    {"fence.proxy.async 1;", "operands"},
+    {"fence.proxy.tensormap::generic.acquire.gpu;", "operands"},
+    {"fence.proxy.tensormap::generic.acquire.gpu [%l0], 64;", "operands"},
+    {"fence.proxy.tensormap::generic.release.gpu [%l0], 128;", "operands"},
     {"brx.idx %r0, NOTABLE;", "unknown name"},
     {"add.s32 %r0, %r1, %r2", "';' expected after 'add.s32'"},
     {"add.s32 %r0 %r1, %r2;", "';' expected after 'add.s32'"},
@@ -119,7 +137,8 @@ TEST(MalformedModuleTest, HeadersAndSignatures) {
       {".version 8.5\n.target sm_90a\n.address_size 64\n", "PTX for sm_90a"},
       {".version 8.5\n.target sm_100\n.address_size 64\n", "PTX for sm_100"},
       {".version 8.5\n.target toaster\n.address_size 64\n", "not an architecture"},
-      {head + ".func f() { ret; }", ".func"},
+      {head + ".func f() { ret; ", "the .func does not end"},
+      {head + ".func () ()", "a function's name"},
       {head + "garbage", "a kernel, a variable or a directive"},
       {head + ".entry", "a kernel's name"},
       {head + ".entry k(", "a .param is expected"},
@@ -179,6 +198,55 @@ TEST(RefusedKernelTest, OnlyALaunchOfItIsAnErrorWhichListsEveryUnknownInstructio
             "kernel bad, PTX line 13: operands of the wrong number, kind or width: 'add.s32 %r0, "
             "%r1;'\n"
             "kernel bad, PTX line 14: unknown instruction: 'tcgen05.fence;', and at PTX line 17");
+}
+
+// What nvcc makes of functions that are not inlined, of indirect calls and of 128-bit registers.
+TEST(RefusedKernelTest, FunctionsRefuseOnlyTheKernelsThatCallThem) {
+  const auto device = open_device(SimdLevel::kAuto);
+  Image image;
+  image.bytes =
+      ".version 8.5\n.target sm_80\n.address_size 64\n"
+      ".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+      ".weak .func declared(.param .b64 a);\n"
+      ".func (.param .align 16 .b8 r[32]) square(.param .b32 a)\n{\n.reg .b32 %r<4>;\n"
+      "{ frobnicate.u32 %r0, {%r1, %r2}; }\nret;\n}\n"
+      ".visible .entry good(.param .u64 p0)\n{\n.reg .b64 %p; ld.param.u64 %p, [p0];\n"
+      "st.global.u32 [%p], 7; ret;\n}\n"
+      ".visible .entry bad(.param .u64 p0)\n{\n.reg .b32 %r<4>;\n.reg .b64 %l;\n.reg .b128 %q;\n"
+      "{\n.param .b32 a;\nst.param.b32 [a], %r0;\n.param .align 16 .b8 r[32];\n"
+      "call.uni (r), square, (a);\nld.param.v4.b32 {%r0, %r1, %r2, %r3}, [r];\n}\n"
+      "mov.b128 %q, {%l, %l};\nmov.u64 %l, square;\n"
+      "{ .param .b64 n; call declared, (n); }\n"
+      "PROTOTYPE: .callprototype _ (.param .b64 _);\n"
+      "frobnicate.u32 %r0;\nbra END;\nEND: ret;\n}\n"
+      ".visible .entry too(.param .u64 p0)\n{\n.reg .b64 %p; ld.param.u64 %p, [p0];\n"
+      "st.global.u32 [%p], 8; ret;\n}\n";
+  const auto module = device->load(image);
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  Buffer<uint32_t> out(*device, {0});
+  const uint64_t address = out.address();
+  const auto launch = [&](const char* name) {
+    const auto function = (*module)->function(name);
+    EXPECT_TRUE(function.ok()) << function.status().to_string();
+    LaunchConfig config;
+    return device->launch(**function, config, &address, sizeof address, nullptr);
+  };
+  EXPECT_TRUE(launch("good").ok());
+  EXPECT_EQ(out[0], 7u);
+  EXPECT_TRUE(launch("too").ok());
+  EXPECT_EQ(out[0], 8u);
+  const Status status = launch("bad");
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  for (const char* what :
+       {"PTX line 21: .reg .b128: not a supported register type: '.reg .b128 %q;'",
+        "PTX line 25: .param .b8 r: only numbers of 4 and 8 bytes are passed to functions",
+        "PTX line 26: functions besides kernels are not supported; inline them: 'call.uni (r), "
+        "square, (a);'",
+        "PTX line 30: functions besides kernels are not supported; inline them: 'square'",
+        "PTX line 31: call of declared: functions besides kernels", "'.callprototype'",
+        "PTX line 33: unknown instruction: 'frobnicate.u32 %r0;'"}) {
+    EXPECT_NE(status.message().find(what), std::string::npos) << what << "\n" << status.message();
+  }
 }
 
 TEST(MalformedModuleTest, DeepNestingIsRefused) {

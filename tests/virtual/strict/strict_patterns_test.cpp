@@ -328,6 +328,15 @@ TEST(StrictPatterns, ABranchOnARegisterThatWasNeverWrittenIsReported) {
                 kWrittenByEight + "setp.eq.u32 %p2, %r0, 7; @%p2 bra END; bar.sync 0;\nEND:");
 }
 
+TEST(StrictPatterns, AtomicsOfAValueThatWasNeverWrittenAreReported) {
+  for (const char* atomic : {"red.global.add.u32 [%o], %r0;", "atom.global.add.u32 %r5, [%o], %r0;",
+                             "red.global.add.v2.f32 [%o], {%t, %r0};",
+                             "atom.global.add.noftz.v2.bf16x2 {%r5, %r6}, [%o], {%t, %r0};"}) {
+    expect_report("stores to global memory a value that nobody wrote",
+                  std::string("setp.lt.u32 %p1, %t, 8; @%p1 mov.u32 %r0, 5;\n") + atomic);
+  }
+}
+
 TEST(StrictPatterns, AnAddressThatWasNeverWrittenIsReported) {
   expect_report("an address depends on",
                 "setp.lt.u32 %p1, %t, 8; @%p1 mov.u64 %l0, %o; st.global.u32 [%l0], %t;");
