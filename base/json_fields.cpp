@@ -75,6 +75,11 @@ void JsonFields::wrong_type(const char* name, const json& value, const std::stri
                         (is_one ? ": allowed is " : ": allowed are ") + allowed));
 }
 
+void JsonFields::out_of_range(const char* name, int64_t value, int64_t low, int64_t high) {
+  fail(invalid_argument(where_ + "." + name + " = " + std::to_string(value) + ": allowed are " +
+                        std::to_string(low) + " to " + std::to_string(high)));
+}
+
 void JsonFields::read(const char* name, int& out, const std::string& allowed) {
   int64_t wide = out;
   read_whole(name, std::numeric_limits<int>::min(), std::numeric_limits<int>::max(),
