@@ -122,6 +122,13 @@ void JsonFields::read(const char* name, std::string& out) {
   out = value->get<std::string>();
 }
 
+void JsonFields::read_only(const char* name, const std::string& value) {
+  const json* found = find(name);
+  if (found == nullptr || *found == value) return;
+  fail(invalid_argument(where_ + "." + name + " = " + shown(*found) + ": allowed is " + value +
+                        ", which is all that there is now"));
+}
+
 const json* JsonFields::object(const char* name) {
   const json* value = find(name);
   if (value != nullptr && !value->is_object()) {

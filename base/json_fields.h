@@ -40,6 +40,9 @@ class JsonFields {
     if (out < low || out > high) out_of_range(name, out, low, high);
   }
 
+  // A text that can only be `value`.
+  void read_only(const char* name, const std::string& value);
+
   template <typename E, size_t N>
   void read_enum(const char* name, const EnumName<E> (&names)[N], E& out) {
     std::string text;

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "codegen/json_fields.h"
+#include "base/json_fields.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
@@ -26,7 +26,7 @@ inline constexpr EnumName<MapTensor> enum_names<MapTensor>[] = {
     {MapTensor::kGradQ, "grad_q"},
     {MapTensor::kGradK, "grad_k"},
     {MapTensor::kGradV, "grad_v"},
-    {MapTensor::kUnitKeys, "unit_keys"},
+
     {MapTensor::kGradQSum, "grad_q_sum"},
     {MapTensor::kKeyNorms, "key_norms"},
     {MapTensor::kRowConstants, "row_constants"}};

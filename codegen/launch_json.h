@@ -7,7 +7,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/status.h"
-#include "codegen/kernel.h"
+#include "codegen/launch_step.h"
+#include "codegen/sizes.h"
 
 namespace lssar {
 

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "codegen/emit.h"
+#include "codegen/target.h"
+
 namespace lssar {
 namespace {
 
