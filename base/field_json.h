@@ -49,6 +49,8 @@ Status read_fields(const nlohmann::json& object, const std::string& where, S& in
       fields.read(field.name, value);
     }
   });
+  for (const RetiredField& retired : retired_fields<S>)
+    if (fields.has(retired.name)) fields.read_only(retired.name, retired.value);
   return fields.finish();
 }
 

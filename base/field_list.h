@@ -9,6 +9,7 @@
 // A struct with a member that its list lacks does not compile. Threads: constants.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -91,6 +92,16 @@ template <typename S, typename T>
 constexpr Field<S, T> field(const char* name, T S::*member) {
   return {.name = name, .member = member};
 }
+
+// A field that is gone, and that older files still hold with the one value that had the effect of
+// its absence.
+struct RetiredField {
+  const char* name;
+  const char* value;
+};
+// The RetiredField[] of a struct that had more fields once.
+template <typename S>
+inline constexpr std::array<RetiredField, 0> retired_fields = {};
 
 // Converts to any member's type.
 struct AnyMember {

@@ -75,6 +75,11 @@ void JsonFields::wrong_type(const char* name, const json& value, const std::stri
                         (is_one ? ": allowed is " : ": allowed are ") + allowed));
 }
 
+void JsonFields::out_of_range(const char* name, int64_t value, int64_t low, int64_t high) {
+  fail(invalid_argument(where_ + "." + name + " = " + std::to_string(value) + ": allowed are " +
+                        std::to_string(low) + " to " + std::to_string(high)));
+}
+
 void JsonFields::read(const char* name, int& out, const std::string& allowed) {
   int64_t wide = out;
   read_whole(name, std::numeric_limits<int>::min(), std::numeric_limits<int>::max(),
@@ -115,6 +120,13 @@ void JsonFields::read(const char* name, std::string& out) {
   if (value == nullptr) return;
   if (!value->is_string()) return wrong_type(name, *value, "a string");
   out = value->get<std::string>();
+}
+
+void JsonFields::read_only(const char* name, const std::string& value) {
+  const json* found = find(name);
+  if (found == nullptr || *found == value) return;
+  fail(invalid_argument(where_ + "." + name + " = " + shown(*found) + ": allowed is " + value +
+                        ", which is all that there is now"));
 }
 
 const json* JsonFields::object(const char* name) {

@@ -32,6 +32,17 @@ class JsonFields {
   void read(const char* name, bool& out);
   void read(const char* name, std::string& out);
 
+  // A field that may not be missing, from `low` to `high`.
+  template <typename T>
+  void need_whole(const char* name, int64_t low, int64_t high, T& out) {
+    require(name);
+    read(name, out);
+    if (out < low || out > high) out_of_range(name, out, low, high);
+  }
+
+  // A text that can only be `value`.
+  void read_only(const char* name, const std::string& value);
+
   template <typename E, size_t N>
   void read_enum(const char* name, const EnumName<E> (&names)[N], E& out) {
     std::string text;
@@ -63,6 +74,7 @@ class JsonFields {
   const nlohmann::json* find(const char* name);
   void read_whole(const char* name, int64_t low, int64_t high, const std::string& allowed,
                   int64_t& out);
+  void out_of_range(const char* name, int64_t value, int64_t low, int64_t high);
   void wrong_type(const char* name, const nlohmann::json& value, const std::string& allowed);
 
   const nlohmann::json& json_;

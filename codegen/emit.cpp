@@ -169,7 +169,6 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
     out.line("static constexpr $type$ $name$ = $value$;",
              {{"type", type}, {"name", name}, {"value", value}});
   };
-  constant("bool", "kHasUnitKeys", boolean(needs_unit_keys(problem, schedule)));
   const bool is_backward = problem.pass == Pass::kBackward;
   constant("int", "kScoreCols",
            number(is_backward ? hopper.score_cols : hopper_score_cols(schedule)));

@@ -29,7 +29,6 @@ enum class MapTensor {
   kGradQ,
   kGradK,
   kGradV,
-  kUnitKeys,  // the same of the workspace, fp16
   // (8, seq_q, head_dim / 8, batch * heads), float32: a box has eight columns after eight, each of
   // them all its rows.
   kGradQSum,

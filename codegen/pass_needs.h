@@ -7,9 +7,6 @@
 
 namespace lssar {
 
-// Whether kernels read the keys scaled to unit length (AttentionParams::unit_keys).
-bool needs_unit_keys(const Problem& problem, const Schedule& schedule);
-
 // Whether blocks of a persistent kernel take their work tiles from a counter
 // (AttentionParams::tickets).
 bool takes_tickets(const Problem& problem, const Schedule& schedule);

@@ -55,13 +55,6 @@ struct Tiling {
   bool operator==(const Tiling&) const = default;
 };
 
-// Where 1 / |q| and 1 / |k| enter the scores.
-enum class NormForm {
-  kScores,    // float32 factors on the products of raw q and k
-  kOperands,  // q and k as scaled unit vectors in fp16 (bf16 problems: an fp16 problem's limit is
-              // below what that rounds off); the keys by a kernel of its own
-};
-
 // The cheapest form of softplus that pass 2 and the backward may take for rows whose scores that
 // matter are large.
 enum class Evaluator {
@@ -97,7 +90,6 @@ struct HopperOptions {
   WeightsFrom weights_from = WeightsFrom::kRegisters;
   StorePath store_path = StorePath::kRegisters;
   StorePath sum_path = StorePath::kRegisters;
-  NormForm norm_form = NormForm::kScores;
   Evaluator evaluator = Evaluator::kLinear;
   int producer_registers = 0;
   int consumer_registers = 0;

@@ -194,10 +194,6 @@ Breach check_forward(const Refuse& refuse, const Schedule& schedule, const Probl
     return refuse("hopper.score_cols", hopper.score_cols,
                   "allowed are multiples of 8 from 8 to 256, the columns of a wgmma");
   LSSAR_RETURN_IF_BROKEN(check_turns(refuse, kForwardRules, schedule.forward, hopper.ping_pong));
-  if (hopper.norm_form == NormForm::kOperands && problem.dtype != DType::kBf16)
-    return refuse("hopper.norm_form", "operands",
-                  "allowed for bf16 problems only, because fp16 unit vectors err by as much as an "
-                  "fp16 problem may");
   if (hopper.queries_in_registers && problem.head_dim > kMaxRegisterDim)
     return refuse("hopper.queries_in_registers", "true", [&] {
       return fmt::format(
@@ -261,10 +257,6 @@ Breach check_backward(const Refuse& refuse, const Schedule& schedule, const Prob
   LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDkdvRules, schedule.dkdv));
   LSSAR_RETURN_IF_BROKEN(check_turns(refuse, kDkdvRules, schedule.dkdv, hopper.ping_pong));
   LSSAR_RETURN_IF_BROKEN(check_registers(refuse, hopper, schedule.dkdv));
-  if (hopper.norm_form != NormForm::kScores)
-    return refuse("hopper.norm_form", "operands",
-                  "allowed for the forward only, because the backward multiplies with the raw q "
-                  "and k");
   if (!schedule.split_dkdv && problem.head_dim + problem.head_dim_v > kMaxCols)
     return refuse("split_dkdv", "false", [&] {
       return fmt::format(

@@ -68,8 +68,7 @@ void hopper_forward_parts(const Problem& problem, const Schedule& schedule, cons
     if (has_x) group(0, Parts{{"slopes", "of the weights, for what the backward reads", weights}});
   }
   group(tiling.stages, Parts{{"key or value tile", "a slot of the ring, filled by TMA", slot}});
-  if (hopper.norm_form != NormForm::kOperands)
-    group(tiling.stages, Parts{{"key norms", "reciprocal, of the slot's keys", norm_bytes(keys)}});
+  group(tiling.stages, Parts{{"key norms", "reciprocal, of the slot's keys", norm_bytes(keys)}});
   group(0, Parts{{"ring barriers", "full and empty, of every slot", ring_bytes(tiling.stages)},
                  {"query barriers", "full and empty", ring_bytes(is_staggered ? 2 : 1)}});
   if (takes_tickets(problem, schedule))

@@ -58,9 +58,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   const int64_t query_tiles = (sizes.seq_q + dkdv.block_cols - 1) / dkdv.block_cols;
   const auto turns = product(
       {sizes.batch, sizes.heads, is_ordered ? query_tiles : 0, dkdv.block_rows / kWarpRows, 4});
-  const auto unit_keys = product({sizes.batch, sizes.kv_heads, sizes.seq_k,
-                                  needs_unit_keys(problem, schedule) ? problem.head_dim : 0, 2});
-  if (!key_norms || !query_norms || !constants || !dq_sum || !turns || !unit_keys)
+  if (!key_norms || !query_norms || !constants || !dq_sum || !turns)
     return overflow("workspace", sizes);
 
   WorkspaceLayout layout;
@@ -73,16 +71,10 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||
       !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum) ||
       !place(layout.dq_turns, is_ordered ? *turns + kTicketBytes : 0) ||
-      !place(layout.unit_keys, *unit_keys) ||
       !place(layout.tickets, takes_tickets(problem, schedule) ? sizeof(uint32_t) : 0))
     return overflow("workspace", sizes);
   layout.total_bytes = at;
   return layout;
-}
-
-bool needs_unit_keys(const Problem& problem, const Schedule& schedule) {
-  return schedule.variant == Variant::kHopper && problem.pass != Pass::kBackward &&
-         schedule.hopper.norm_form == NormForm::kOperands;
 }
 
 bool needs_epsilon(const Problem& problem) {

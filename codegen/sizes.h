@@ -42,7 +42,6 @@ struct WorkspaceLayout {
   size_t row_constants = 0;
   size_t grad_q_sum = 0;
   size_t dq_turns = 0;
-  size_t unit_keys = 0;
   size_t tickets = 0;
   size_t total_bytes = 0;
 };

@@ -56,18 +56,15 @@ MapSpec norm_map(int keys) { return {MapTensor::kKeyNorms, 1, keys, false}; }
 Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   const Tiling& tiling = schedule.forward;
   const HopperOptions& hopper = schedule.hopper;
-  const bool has_unit_keys = needs_unit_keys(problem, schedule);
-  const MapTensor keys = has_unit_keys ? MapTensor::kUnitKeys : MapTensor::kK;
   // Packed, each consumer's rows are a box of their own.
   const int query_rows = schedule.pack_gqa ? kConsumerRows : tiling.block_rows;
-  std::vector<MapSpec> maps = {matrix_map(MapTensor::kQ, query_rows),
-                               matrix_map(keys, hopper_score_cols(schedule) / hopper.cluster),
-                               matrix_map(keys, tiling.block_cols / hopper.cluster),
-                               matrix_map(MapTensor::kV, tiling.block_cols / hopper.cluster)};
-  if (!has_unit_keys) {
-    maps.push_back(norm_map(hopper_score_cols(schedule)));
-    maps.push_back(norm_map(tiling.block_cols));
-  }
+  std::vector<MapSpec> maps = {
+      matrix_map(MapTensor::kQ, query_rows),
+      matrix_map(MapTensor::kK, hopper_score_cols(schedule) / hopper.cluster),
+      matrix_map(MapTensor::kK, tiling.block_cols / hopper.cluster),
+      matrix_map(MapTensor::kV, tiling.block_cols / hopper.cluster),
+      norm_map(hopper_score_cols(schedule)),
+      norm_map(tiling.block_cols)};
   if (hopper.store_path == StorePath::kTma)
     maps.push_back(matrix_map(MapTensor::kO, kConsumerRows));
   for (MapSpec& map : maps)
@@ -123,9 +120,7 @@ Step hopper_dq_step(const Problem& problem, const Schedule& schedule, const char
 }  // namespace
 
 std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
-  std::vector<Step> steps = {needs_unit_keys(problem, schedule)
-                                 ? row_step("lssar_unit_keys", GridRows::kKeys, "unit_keys")
-                                 : row_step("lssar_key_norms", GridRows::kKeys, "key_norms")};
+  std::vector<Step> steps = {row_step("lssar_key_norms", GridRows::kKeys, "key_norms")};
   if (problem.pass != Pass::kBackward && schedule.variant == Variant::kHopper) {
     steps.push_back(hopper_forward_step(problem, schedule));
     return steps;
@@ -170,8 +165,7 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
   std::vector<std::string> roots = {
       "templates/kernels/params.cuh",
       problem.dtype == DType::kFp32 ? "templates/tile/mma32.cuh" : "templates/tile/mma16.cuh",
-      needs_unit_keys(problem, schedule) ? "templates/kernels/unit_keys.cuh"
-                                         : "templates/kernels/key_norms.cuh"};
+      "templates/kernels/key_norms.cuh"};
   if (problem.pass != Pass::kBackward) {
     roots.push_back(is_of_range(problem.pass)              ? "templates/kernels/forward_range.cuh"
                     : schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"

@@ -83,11 +83,10 @@ void write_form(SourceWriter& out, const WgmmaShape& shape, const Form& form) {
 
 std::vector<WgmmaShape> wgmma_shapes(const Problem& problem, const Schedule& schedule) {
   if (schedule.variant != Variant::kHopper) return {};
-  const DType score_type = needs_unit_keys(problem, schedule) ? DType::kFp16 : problem.dtype;
   std::set<WgmmaShape> shapes;
   if (problem.pass != Pass::kBackward) {
-    shapes = {{score_type, hopper_score_cols(schedule)},
-              {score_type, schedule.forward.block_cols},
+    shapes = {{problem.dtype, hopper_score_cols(schedule)},
+              {problem.dtype, schedule.forward.block_cols},
               {problem.dtype, schedule.block_dv}};
   } else {
     shapes = {{problem.dtype, schedule.dkdv.block_cols},

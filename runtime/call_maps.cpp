@@ -118,14 +118,6 @@ View row_constants_view(const CheckedCall& call) {
   return view;
 }
 
-View unit_keys_view(const CheckedCall& call) {
-  const Sizes& s = call.sizes;
-  const int64_t dim = call.problem.head_dim;
-  return attention_view(
-      contiguous_tensor(call.workspace + call.layout.unit_keys, s.kv_heads, s.seq_k, dim),
-      TensorDataType::kFloat16, s.batch, s.kv_heads, s.seq_k, dim);
-}
-
 View grad_q_sum_view(const CheckedCall& call) {
   const Sizes& s = call.sizes;
   const int64_t dim = call.problem.head_dim;
@@ -161,8 +153,6 @@ View view_of(const MapSpec& spec, const CheckedCall& call) {
       return of_keys(call, t.grad_k, dim);
     case MapTensor::kGradV:
       return of_keys(call, t.grad_v, dim_v);
-    case MapTensor::kUnitKeys:
-      return unit_keys_view(call);
     case MapTensor::kGradQSum:
       return grad_q_sum_view(call);
     case MapTensor::kKeyNorms:
@@ -232,8 +222,6 @@ const char* map_tensor_name(MapTensor tensor) {
       return "grad_k";
     case MapTensor::kGradV:
       return "grad_v";
-    case MapTensor::kUnitKeys:
-      return "unit_keys";
     case MapTensor::kGradQSum:
       return "grad_q_sum";
     case MapTensor::kKeyNorms:

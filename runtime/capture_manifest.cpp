@@ -8,7 +8,7 @@
 
 #include "base/json_fields.h"
 #include "base/json_text.h"
-#include "templates/kernels/params.cuh"
+#include "codegen/launch_json.h"
 
 namespace lssar {
 namespace {
@@ -17,34 +17,6 @@ using nlohmann::json;
 
 constexpr size_t kMaxKernels = 2;
 constexpr size_t kMaxSteps = 16;
-
-constexpr EnumName<GridRows> kGridRowsNames[] = {{GridRows::kQueries, "queries"},
-                                                 {GridRows::kKeys, "keys"},
-                                                 {GridRows::kPackedQueries, "packed_queries"}};
-constexpr EnumName<MapTensor> kMapTensorNames[] = {{MapTensor::kQ, "q"},
-                                                   {MapTensor::kK, "k"},
-                                                   {MapTensor::kV, "v"},
-                                                   {MapTensor::kO, "o"},
-                                                   {MapTensor::kGradO, "grad_o"},
-                                                   {MapTensor::kGradQ, "grad_q"},
-                                                   {MapTensor::kGradK, "grad_k"},
-                                                   {MapTensor::kGradV, "grad_v"},
-                                                   {MapTensor::kUnitKeys, "unit_keys"},
-                                                   {MapTensor::kGradQSum, "grad_q_sum"},
-                                                   {MapTensor::kKeyNorms, "key_norms"},
-                                                   {MapTensor::kRowConstants, "row_constants"}};
-
-void check_within(JsonFields& fields, const char* name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return;
-  fields.fail(
-      invalid_argument(fmt::format("{} = {}: allowed are {} to {}", name, value, low, high)));
-}
-
-void read_within(JsonFields& fields, const char* name, int low, int high, int& out) {
-  fields.require(name);
-  fields.read(name, out);
-  check_within(fields, name, out, low, high);
-}
 
 // Parts and files are named by it.
 Status check_name(const std::string& name) {
@@ -56,71 +28,9 @@ Status check_name(const std::string& name) {
       fmt::format("kernel.name: allowed are 1 to {} letters, digits and underscores", kMaxName));
 }
 
-json map_json(const MapSpec& map) {
-  return {{"tensor", enum_name(kMapTensorNames, map.tensor)},
-          {"box_rows", map.box_rows},
-          {"box_cols", map.box_cols},
-          {"swizzled", map.swizzled},
-          {"packed", map.packed}};
-}
-
-json step_json(const LaunchStep& step) {
-  json maps = json::array();
-  for (const MapSpec& map : step.maps) maps.push_back(map_json(map));
-  return {{"entry", step.entry},
-          {"grid_rows", enum_name(kGridRowsNames, step.grid_rows)},
-          {"rows_per_block", step.rows_per_block},
-          {"packed_rows", step.packed_rows},
-          {"threads", step.threads},
-          {"shared_bytes", step.shared_bytes},
-          {"maps", std::move(maps)},
-          {"is_persistent", step.is_persistent},
-          {"blocks_per_sm", step.blocks_per_sm},
-          {"cluster", step.cluster}};
-}
-
-Result<MapSpec> read_map(const json& from) {
-  JsonFields fields(from, "map");
-  MapSpec map;
-  fields.require("tensor");
-  fields.read_enum("tensor", kMapTensorNames, map.tensor);
-  read_within(fields, "box_rows", 1, 256, map.box_rows);
-  read_within(fields, "box_cols", 1, 256, map.box_cols);
-  fields.read("swizzled", map.swizzled);
-  fields.read("packed", map.packed);
-  LSSAR_RETURN_IF_ERROR(fields.finish());
-  return map;
-}
-
-Result<LaunchStep> read_step(const json& from) {
-  JsonFields fields(from, "step");
-  LaunchStep step;
-  fields.require("entry");
-  fields.read("entry", step.entry);
-  fields.require("grid_rows");
-  fields.read_enum("grid_rows", kGridRowsNames, step.grid_rows);
-  read_within(fields, "rows_per_block", 1, 1 << 16, step.rows_per_block);
-  const bool is_packed = step.grid_rows == GridRows::kPackedQueries;
-  read_within(fields, "packed_rows", is_packed ? 1 : 0, is_packed ? step.rows_per_block : 0,
-              step.packed_rows);
-  read_within(fields, "threads", 1, 1024, step.threads);
-  read_within(fields, "shared_bytes", 0, 1 << 20, step.shared_bytes);
-  fields.read("is_persistent", step.is_persistent);
-  read_within(fields, "blocks_per_sm", 1, 64, step.blocks_per_sm);
-  read_within(fields, "cluster", 1, 16, step.cluster);
-  if (const json* maps = fields.list("maps", lssar_device::kMaxTensorMaps)) {
-    for (const json& one : *maps) {
-      LSSAR_ASSIGN_OR_RETURN(const MapSpec map, read_map(one));
-      step.maps.push_back(map);
-    }
-  }
-  LSSAR_RETURN_IF_ERROR(fields.finish());
-  return step;
-}
-
 json kernel_json(const CapturedKernel& kernel) {
   json steps = json::array();
-  for (const LaunchStep& step : kernel.source.steps) steps.push_back(step_json(step));
+  for (const LaunchStep& step : kernel.source.steps) steps.push_back(to_json(step));
   return {{"name", kernel.source.name},
           {"problem", to_json(kernel.problem)},
           {"schedule", to_json(kernel.schedule)},
@@ -137,7 +47,7 @@ Status read_steps(JsonFields& fields, CapturedKernel* kernel) {
   if (steps == nullptr) return fields.status();
   size_t num_maps = 0;
   for (const json& one : *steps) {
-    LSSAR_ASSIGN_OR_RETURN(LaunchStep step, read_step(one));
+    LSSAR_ASSIGN_OR_RETURN(LaunchStep step, launch_step_from_json(one));
     num_maps += step.maps.size();
     kernel->source.steps.push_back(std::move(step));
   }
@@ -183,28 +93,9 @@ Result<CapturedTensor> read_tensor(const json& from) {
   fields.read("batch_stride", tensor.strides[0]);
   fields.read("head_stride", tensor.strides[1]);
   fields.read("row_stride", tensor.strides[2]);
-  read_within(fields, "offset", 0, 255, tensor.offset);
+  fields.need_whole("offset", 0, 255, tensor.offset);
   LSSAR_RETURN_IF_ERROR(fields.finish());
   return tensor;
-}
-
-Result<Sizes> read_sizes(JsonFields& fields) {
-  fields.require("sizes");
-  const json* const from = fields.object("sizes");
-  if (from == nullptr) return fields.status();
-  JsonFields inner(*from, "sizes");
-  Sizes sizes;
-  const auto read = [&](const char* name, int64_t& out) {
-    inner.require(name);
-    inner.read(name, out);
-  };
-  read("batch", sizes.batch);
-  read("heads", sizes.heads);
-  read("kv_heads", sizes.kv_heads);
-  read("seq_q", sizes.seq_q);
-  read("seq_k", sizes.seq_k);
-  LSSAR_RETURN_IF_ERROR(inner.finish());
-  return sizes;
 }
 
 // What the last kernel is, and what may come before it.
@@ -239,12 +130,14 @@ Result<Capture> read_manifest(const json& from) {
   fields.read("workspace_bytes", workspace);
   capture.seed = static_cast<uint64_t>(seed);
   capture.workspace_bytes = static_cast<size_t>(workspace);
-  LSSAR_ASSIGN_OR_RETURN(capture.sizes, read_sizes(fields));
+  fields.require("sizes");
   fields.require("kernels");
   fields.require("tensors");
+  const json* const sizes = fields.object("sizes");
   const json* const kernels = fields.list("kernels", kMaxKernels);
   const json* const tensors = fields.list("tensors", Operands::kCapacity);
   LSSAR_RETURN_IF_ERROR(fields.finish());
+  LSSAR_ASSIGN_OR_RETURN(capture.sizes, sizes_from_json(*sizes, "sizes"));
   for (const json& one : *kernels) {
     LSSAR_ASSIGN_OR_RETURN(CapturedKernel kernel, read_kernel(one));
     capture.kernels.push_back(std::move(kernel));

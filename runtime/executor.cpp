@@ -92,7 +92,6 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
   params.row_constants = floats_at(workspace + layout.row_constants);
   params.grad_q_sum = floats_at(workspace + layout.grad_q_sum);
   params.dq_turns = reinterpret_cast<unsigned*>(workspace + layout.dq_turns);
-  params.unit_keys = reinterpret_cast<void*>(workspace + layout.unit_keys);
   params.tickets = reinterpret_cast<unsigned*>(workspace + layout.tickets);
   params.seq_q = sizes.seq_q;
   params.seq_k = sizes.seq_k;

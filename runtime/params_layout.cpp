@@ -29,7 +29,8 @@ std::string params_layout() {
   LSSAR_AT(row_constants);
   LSSAR_AT(grad_q_sum);
   LSSAR_AT(dq_turns);
-  LSSAR_AT(unit_keys);
+  // The name that `unused` had: older captures have it.
+  text += fmt::format(" unit_keys {}", offsetof(AttentionParams, unused));
   LSSAR_AT(tickets);
   LSSAR_AT(seq_q);
   LSSAR_AT(seq_k);

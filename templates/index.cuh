@@ -14,7 +14,6 @@
 #include "templates/kernels/hopper_backward_epsilon.cuh"
 #include "templates/kernels/hopper_forward.cuh"
 #include "templates/kernels/key_norms.cuh"
-#include "templates/kernels/unit_keys.cuh"
 #include "templates/ptx/wgmma_sample.cuh"
 #include "templates/tile/mma16.cuh"
 #include "templates/tile/mma32.cuh"
@@ -79,7 +78,7 @@ struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
   static constexpr int kDkdvRows = 64, kDkdvCols = 16, kDkdvStages = 2;
   static constexpr int kDqRows = 64, kDqCols = 16;
   static constexpr int kNumEvaluators = 3;
-  static constexpr bool kHasUnitKeys = false, kOverlap = true, kPingPong = false;
+  static constexpr bool kOverlap = true, kPingPong = false;
   static constexpr bool kQueriesInRegisters = true;
   static constexpr bool kSkipTiles = true;
   static constexpr float kSkipWeight = 0.5f;
@@ -135,7 +134,6 @@ extern "C" __global__ void __launch_bounds__(64)
 extern "C" __global__ void __launch_bounds__(256)
     lssar_index_hopper(const LSSAR_GRID_CONSTANT lssar_device::TmaParams params) {
   using lssar_device::SampleHopper;
-  lssar_device::unit_keys<SampleHopper>(params.attention);
   lssar_device::hopper_forward<SampleHopper>(params);
   lssar_device::hopper_forward<lssar_device::SampleStaggered>(params);
   lssar_device::hopper_backward_dkdv<SampleHopper>(params);

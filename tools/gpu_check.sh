@@ -238,8 +238,8 @@ if begin_part golden; then
   run_cases $golden_s "$parallel"
 fi
 
-# Clusters, chains of tiles, three consumers, weights through shared memory, norms in operands, tiles
-# skipped, epsilon by a pass, packed heads: no default has them all.
+# Clusters, chains of tiles, three consumers, weights through shared memory, tiles skipped,
+# epsilon by a pass, packed heads: no default has them all.
 if begin_hopper_part schedules; then
   for name in $hopper_programs; do
     case $name in

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "codegen/launch_json.h"
 #include "lssar/lssar.h"
 
 namespace lssar::worker {
@@ -42,56 +43,6 @@ Enum enum_of(const json& value, Enum last) {
   return static_cast<Enum>(number);
 }
 
-json encode_sizes(const Sizes& sizes) {
-  return {sizes.batch, sizes.heads, sizes.kv_heads, sizes.seq_q, sizes.seq_k};
-}
-
-Sizes decode_sizes(const json& j) {
-  Sizes sizes;
-  sizes.batch = j.at(0).get<int64_t>();
-  sizes.heads = j.at(1).get<int64_t>();
-  sizes.kv_heads = j.at(2).get<int64_t>();
-  sizes.seq_q = j.at(3).get<int64_t>();
-  sizes.seq_k = j.at(4).get<int64_t>();
-  return sizes;
-}
-
-json encode_step(const LaunchStep& step) {
-  json maps = json::array();
-  for (const MapSpec& map : step.maps) {
-    maps.push_back(
-        {static_cast<int>(map.tensor), map.box_rows, map.box_cols, map.swizzled, map.packed});
-  }
-  return {{"entry", step.entry},
-          {"grid_rows", static_cast<int>(step.grid_rows)},
-          {"rows_per_block", step.rows_per_block},
-          {"packed_rows", step.packed_rows},
-          {"threads", step.threads},
-          {"shared_bytes", step.shared_bytes},
-          {"maps", maps},
-          {"is_persistent", step.is_persistent},
-          {"blocks_per_sm", step.blocks_per_sm},
-          {"cluster", step.cluster}};
-}
-
-LaunchStep decode_step(const json& j) {
-  LaunchStep step;
-  step.entry = j.at("entry").get<std::string>();
-  step.grid_rows = enum_of(j.at("grid_rows"), GridRows::kPackedQueries);
-  step.rows_per_block = j.at("rows_per_block").get<int>();
-  step.packed_rows = j.at("packed_rows").get<int>();
-  step.threads = j.at("threads").get<int>();
-  step.shared_bytes = j.at("shared_bytes").get<int>();
-  for (const json& map : j.at("maps")) {
-    step.maps.push_back({enum_of(map.at(0), MapTensor::kRowConstants), map.at(1).get<int>(),
-                         map.at(2).get<int>(), map.at(3).get<bool>(), map.at(4).get<bool>()});
-  }
-  step.is_persistent = j.at("is_persistent").get<bool>();
-  step.blocks_per_sm = j.at("blocks_per_sm").get<int>();
-  step.cluster = j.at("cluster").get<int>();
-  return step;
-}
-
 }  // namespace
 
 json hello() { return {{kHello, LSSAR_VERSION}, {"protocol", kProtocol}}; }
@@ -122,7 +73,7 @@ Status decode_status(const json& j) {
 
 json encode(const RunnerTask& task) {
   return {{"problem", to_json(task.problem)},
-          {"sizes", encode_sizes(task.sizes)},
+          {"sizes", to_json(task.sizes)},
           {"determinism", determinism_name(task.determinism)},
           {"device", static_cast<int>(task.device)},
           {"ordinal", task.ordinal},
@@ -135,7 +86,7 @@ Result<RunnerTask> decode_task(const json& j) {
   return decoded("task", [&] {
     RunnerTask task;
     task.problem = value_of(problem_from_json(j.at("problem")));
-    task.sizes = decode_sizes(j.at("sizes"));
+    task.sizes = value_of(sizes_from_json(j.at("sizes"), "sizes"));
     task.determinism = value_of(parse_determinism(j.at("determinism").get<std::string>()));
     task.device = enum_of(j.at("device"), DeviceChoice::kRecord);
     task.ordinal = j.at("ordinal").get<int>();
@@ -173,27 +124,15 @@ Result<DeviceFacts> decode_device(const json& j) {
   });
 }
 
-json encode(const Machine& machine) {
-  return {{"device", machine.device},
-          {"target", machine.target},
-          {"num_sms", machine.num_sms},
-          {"driver", machine.driver},
-          {"compiler", machine.compiler}};
-}
-
 Result<Machine> decode_machine(const json& j) {
-  return decoded("machine", [&] {
-    return Machine{j.at("device").get<std::string>(), j.at("target").get<std::string>(),
-                   j.at("num_sms").get<int>(), j.at("driver").get<std::string>(),
-                   j.at("compiler").get<std::string>()};
-  });
+  return decoded("machine", [&] { return value_of(machine_from_json(j, "machine")); });
 }
 
 json encode(const CandidateSpec& candidate) {
   json j = {{"id", candidate.id}, {"schedule", to_json(candidate.schedule)}};
   if (!candidate.source) return j;
   json steps = json::array();
-  for (const LaunchStep& step : candidate.source->steps) steps.push_back(encode_step(step));
+  for (const LaunchStep& step : candidate.source->steps) steps.push_back(to_json(step));
   j["source"] = {
       {"name", candidate.source->name}, {"text", candidate.source->source}, {"steps", steps}};
   return j;
@@ -210,7 +149,7 @@ Result<CandidateSpec> decode_candidate(const json& j) {
     candidate.source->name = source.at("name").get<std::string>();
     candidate.source->source = source.at("text").get<std::string>();
     for (const json& step : source.at("steps"))
-      candidate.source->steps.push_back(decode_step(step));
+      candidate.source->steps.push_back(value_of(launch_step_from_json(step)));
     return candidate;
   });
 }

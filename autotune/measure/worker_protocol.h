@@ -27,13 +27,13 @@
 
 namespace lssar::worker {
 
-inline constexpr int kProtocol = 1;
+inline constexpr int kProtocol = 2;
 
 nlohmann::json hello();
 // kUnsupported names both versions.
 Status check_hello(const nlohmann::json& message);
 
-// Decoding functions answer kInternal for what encode does not write.
+// Decoding functions answer kInternal for what encode (of a Machine: to_json) does not write.
 nlohmann::json encode(const Status& status);
 Status decode_status(const nlohmann::json& json);
 
@@ -43,7 +43,6 @@ Result<RunnerTask> decode_task(const nlohmann::json& json);
 nlohmann::json encode(const DeviceFacts& device);
 Result<DeviceFacts> decode_device(const nlohmann::json& json);
 
-nlohmann::json encode(const Machine& machine);
 Result<Machine> decode_machine(const nlohmann::json& json);
 
 nlohmann::json encode(const CandidateSpec& candidate);

@@ -130,7 +130,7 @@ class Server {
     }
     answers_.send({{"ready",
                     {{"device", worker::encode(host_->device())},
-                     {"machine", worker::encode(host_->machine())}}}});
+                     {"machine", to_json(host_->machine())}}}});
     while (!host_->is_spent()) {
       const Status status = answer(requests_.next());
       if (status.ok()) continue;

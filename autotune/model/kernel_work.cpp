@@ -16,9 +16,7 @@ namespace {
 constexpr double kTableMultiplications = 5;  // base holds those of p = 15
 constexpr int kTableDegree = 4;              // and this polynomial
 constexpr LoopSlots kSumScores = {7.3, 45, 0.125};
-constexpr LoopSlots kSumOperands = {5.0, 44, 0.125};
 constexpr LoopSlots kWeighScores = {15.9, 79, 0.1};
-constexpr double kOperandsSave = 2.4;  // of the norms, in pass 2
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
 // In the backward, and what it costs the dk/dv kernel to choose the form, per tile.
 constexpr double kGradBriefSaves = 4.0, kGradLinearSaves = 7.1, kChoiceSlots = 16;
@@ -124,7 +122,6 @@ std::string_view forward_entry(Pass pass) {
 KernelWork forward_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
   const HopperOptions& hopper = s.hopper;
-  const bool has_unit_keys = needs_unit_keys(c.problem, s);
   const bool in_registers = !c.is_hopper() || hopper.queries_in_registers;
   const int sum_cols = c.is_hopper() ? hopper_score_cols(s) : s.forward.block_cols;
   const TileCount sums = forward_tiles(c, s.forward.block_rows, sum_cols);
@@ -136,7 +133,7 @@ KernelWork forward_work(const WorkContext& c) {
   PerScore sum;
   (in_registers ? sum.register_products : sum.rows_products) = c.d();
   sum.special = 1;
-  sum.slots = has_unit_keys ? kSumOperands : kSumScores;
+  sum.slots = kSumScores;
   sum.loaded = c.d();
 
   PerScore weigh;
@@ -144,8 +141,7 @@ KernelWork forward_work(const WorkContext& c) {
   weigh.register_products += s.block_dv * (c.has_x() ? 2 : 1);
   weigh.special = 1 - mix.linear;
   weigh.slots = with_power(c, kWeighScores, c.problem.p, mix.full);
-  weigh.slots.base -=
-      (has_unit_keys ? kOperandsSave : 0) + mix.brief * kBriefSaves + mix.linear * kLinearSaves;
+  weigh.slots.base -= mix.brief * kBriefSaves + mix.linear * kLinearSaves;
   if (c.has_x()) weigh.slots.base += kSlopeSlots;
   if (s.skip_tiles) weigh.slots.base += kSkipSlots;
   if (c.is_hopper() && hopper.weights_from == WeightsFrom::kShared) {
@@ -291,8 +287,7 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
   PassWork pass;
   const double heads_per_kv = c.slices() / std::max(1.0, c.kv_slices());
   const double key_row = c.d() * c.element();
-  pass.row_bytes =
-      c.kv_slices() * c.seq_k() * (key_row + (needs_unit_keys(problem, schedule) ? 2 * c.d() : 4));
+  pass.row_bytes = c.kv_slices() * c.seq_k() * (key_row + 4);
   const auto add = [&](std::string_view entry, const KernelWork& work, double side_rows,
                        double readers) {
     pass.kernels.push_back(work);

@@ -134,10 +134,6 @@ std::vector<DimensionRow> make_rows() {
           "rows of a query tile from one head, or from all heads that share keys: full tiles where "
           "queries are few, and keys and values loaded once for those heads",
           shares_keys, nullptr, {{false, ""}, {true, "heads packed"}}),
-      row("hopper.norm_form", Level::kAlgorithm, {},
-          "norms as factors on every score, or once in fp16 operands: 2.3 instructions per score "
-          "less, less exact where all scores are very negative",
-          hopper_forward, nullptr, {{"scores", ""}, {"operands", "norms in operands"}}),
 
       // ---- block: the forward
       row("forward.block_rows", Level::kBlock, {64, 128, 192},

@@ -11,7 +11,7 @@
 #include "autotune/table/required_fields.h"
 #include "cache/sha256.h"
 #include "codegen/emit.h"
-#include "codegen/sizes.h"
+#include "codegen/launch_json.h"
 
 namespace lssar {
 
@@ -70,42 +70,6 @@ void need_number(RequiredFields& fields, const json& object, const char* name, d
   }
 }
 
-Status read_sizes(const json& object, Sizes& sizes) {
-  RequiredFields fields(object, "record.sizes");
-  fields.need("batch", sizes.batch);
-  fields.need("heads", sizes.heads);
-  fields.need("kv_heads", sizes.kv_heads);
-  fields.need("seq_q", sizes.seq_q);
-  fields.need("seq_k", sizes.seq_k);
-  for (const auto& [name, size] :
-       {std::pair{"batch", sizes.batch}, std::pair{"heads", sizes.heads},
-        std::pair{"kv_heads", sizes.kv_heads}, std::pair{"seq_q", sizes.seq_q},
-        std::pair{"seq_k", sizes.seq_k}}) {
-    if (size >= 0 && size <= std::numeric_limits<int32_t>::max()) continue;
-    fields.fail(invalid_argument(
-        fmt::format("record.sizes.{} = {}: allowed are 0 to 2^31 - 1", name, size)));
-  }
-  return fields.finish();
-}
-
-json machine_to_json(const Machine& machine) {
-  return {{"device", machine.device},
-          {"target", machine.target},
-          {"num_sms", machine.num_sms},
-          {"driver", machine.driver},
-          {"compiler", machine.compiler}};
-}
-
-Status read_machine(const json& object, Machine& machine) {
-  RequiredFields fields(object, "record.machine");
-  fields.need("device", machine.device);
-  fields.need("target", machine.target);
-  fields.need("num_sms", machine.num_sms);
-  fields.need("driver", machine.driver);
-  fields.need("compiler", machine.compiler);
-  return fields.finish();
-}
-
 json terms_to_json(const std::map<std::string, double>& terms) {
   json object = json::object();
   for (const auto& [name, ms] : terms) object[name] = number_to_json(ms);
@@ -133,10 +97,10 @@ Status read_parts(RequiredFields& fields, TuningRecord& record) {
   LSSAR_RETURN_IF_ERROR(fields.status());
   LSSAR_ASSIGN_OR_RETURN(record.bucket, bucket_from_json(*bucket));
   LSSAR_ASSIGN_OR_RETURN(record.problem, problem_from_json(*problem));
-  LSSAR_RETURN_IF_ERROR(read_sizes(*sizes, record.sizes));
+  LSSAR_ASSIGN_OR_RETURN(record.sizes, sizes_from_json(*sizes, "record.sizes"));
   // A field of the schedule that the record's writer did not know yet had its default's effect.
   LSSAR_ASSIGN_OR_RETURN(record.schedule, schedule_from_json(*schedule, Schedule{}));
-  LSSAR_RETURN_IF_ERROR(read_machine(*machine, record.machine));
+  LSSAR_ASSIGN_OR_RETURN(record.machine, machine_from_json(*machine, "record.machine"));
   return read_terms(*terms, record.terms);
 }
 
@@ -195,13 +159,33 @@ Result<std::string> schedule_source_hash(const Problem& problem, const Schedule&
   return source_hash(kernel.source);
 }
 
+json to_json(const Machine& machine) {
+  return {{"device", machine.device},
+          {"target", machine.target},
+          {"num_sms", machine.num_sms},
+          {"driver", machine.driver},
+          {"compiler", machine.compiler}};
+}
+
+Result<Machine> machine_from_json(const json& object, const std::string& where) {
+  RequiredFields fields(object, where);
+  Machine machine;
+  fields.need("device", machine.device);
+  fields.need("target", machine.target);
+  fields.need("num_sms", machine.num_sms);
+  fields.need("driver", machine.driver);
+  fields.need("compiler", machine.compiler);
+  LSSAR_RETURN_IF_ERROR(fields.finish());
+  return machine;
+}
+
 json to_json(const TuningRecord& record) {
   return {{"bucket", to_json(record.bucket)},
           {"problem", to_json(record.problem)},
           {"sizes", to_json(record.sizes)},
           {"schedule", to_json(record.schedule)},
           {"source_hash", record.source_hash},
-          {"machine", machine_to_json(record.machine)},
+          {"machine", to_json(record.machine)},
           {"evidence", evidence_name(record.evidence)},
           {"verdict", verdict_name(record.verdict)},
           {"reason", record.reason},

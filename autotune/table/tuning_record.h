@@ -95,6 +95,10 @@ std::string source_hash(const std::string& source);
 Result<std::string> schedule_source_hash(const Problem& problem, const Schedule& schedule,
                                          const Target& target);
 
+nlohmann::json to_json(const Machine& machine);
+// No field may be missing. `where` names the object in errors.
+Result<Machine> machine_from_json(const nlohmann::json& json, const std::string& where);
+
 nlohmann::json to_json(const TuningRecord& record);
 // An unknown field is ignored (a later version's); a missing or malformed one is an error naming
 // it.

@@ -11,8 +11,6 @@
 // queries: dealt out in turns or, with kTakesTickets, taken by the producer when there is time
 // (tile/tickets.cuh), which tells the consumers with the queries.
 //
-// kHasUnitKeys: keys arrive as unit vectors in fp16, queries are scaled to match, and products are
-// scores in bits; else products of the raw q and k get their norms in float32.
 // kOverlap: the next product of keys is in flight beside this tile's arithmetic, in pass 2 together
 // with the product of the last tile's weights and values.
 // kQueriesInRegisters: a consumer's queries are the products' operand in registers, read once; the
@@ -31,9 +29,8 @@
 // such warps starts no product with its values.
 //
 // Shared memory: query tile; kForwardStages slots of a key or value tile; per slot the reciprocal
-// key norms (without kHasUnitKeys); barriers of the ring, and two of the query tile; with
-// kTakesTickets, the number of the work tile. Named
-// barriers: tile/consumer_barriers.cuh.
+// key norms; barriers of the ring, and two of the query tile; with kTakesTickets, the number of the
+// work tile. Named barriers: tile/consumer_barriers.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_consumer.cuh"

@@ -12,7 +12,6 @@
 #include "templates/tile/score_fragment.cuh"
 #include "templates/tile/swizzled_tile.cuh"
 #include "templates/tile/tma_ring.cuh"
-#include "templates/tile/unit_rows.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 #include "templates/tile/work_tiles.cuh"
 
@@ -57,7 +56,7 @@ struct ForwardConsumer {
   RingCursor<Shape::kSlots> released;  // next slot to give back
   RingCursor<Shape::kQuerySlots> query_cursor;
   Rows rows;                                                               // of pass 2
-  ColumnsOperand<typename Shape::ScoreElement, Config::kHeadDim> queries;  // kQueriesInRegisters
+  ColumnsOperand<typename Config::Element, Config::kHeadDim> queries;  // kQueriesInRegisters
   bool group_has_weights = true;                                           // kSkipTiles
 
   LSSAR_DEVICE ForwardConsumer(const TmaParams& tma, ForwardShared<Config> s, int g)
@@ -82,8 +81,7 @@ struct ForwardConsumer {
   // REQUIRES: products that read the oldest slot in use have ended, and so have, with a fence and a
   // barrier of the warp, other reads.
   LSSAR_DEVICE void release_slot() {
-    const int thread = Config::kHasUnitKeys ? warp_group_thread() : lane_index();
-    release<Shape::kCluster>(shared.ring().empty(released.slot), thread);
+    release<Shape::kCluster>(shared.ring().empty(released.slot), lane_index());
     released.advance();
   }
 
@@ -92,7 +90,7 @@ struct ForwardConsumer {
   LSSAR_DEVICE void start_scores_of(Fragment<kTiles>& s, int query_slot, Tile keys) {
     wgmma_fence();
     if constexpr (Config::kQueriesInRegisters) {
-      start_multiply_transposed<typename Shape::ScoreElement, Config::kHeadDim>(s, queries, keys);
+      start_multiply_transposed<typename Config::Element, Config::kHeadDim>(s, queries, keys);
     } else {
       start_multiply_transposed(s, shared.queries(query_slot), group * kWarpGroupRows, keys);
     }
@@ -107,16 +105,13 @@ struct ForwardConsumer {
   // Products of the oldest slot in use -> scores in bits of the rows.
   template <int kTiles>
   LSSAR_DEVICE void scale(Fragment<kTiles>& s, const Rows& of) const {
-    if constexpr (!Config::kHasUnitKeys)
-      scale_scores(s, of.score_scale, shared.norms(released.slot));
+    scale_scores(s, of.score_scale, shared.norms(released.slot));
   }
 
   // REQUIRES: the products with the slot's keys have ended.
   LSSAR_DEVICE void release_keys() {
-    if constexpr (!Config::kHasUnitKeys) {
-      fence_async_shared();  // norms were read before TMA overwrites them
-      warp_barrier();
-    }
+    fence_async_shared();  // norms were read before TMA overwrites them
+    warp_barrier();
     release_slot();
   }
 
@@ -218,7 +213,7 @@ struct ForwardConsumer {
     if (warp_group_thread() == 0) mbarrier_arrive(shared.query_ring().empty(slot));
   }
 
-  // Norms of the queries in the slot to `of`, and with kHasUnitKeys into the queries themselves.
+  // Norms of the queries in the slot to `of`.
   LSSAR_DEVICE void prepare_queries(Rows& of, int slot) {
     const int row0 = group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
     const auto tile = shared.queries(slot);
@@ -227,16 +222,13 @@ struct ForwardConsumer {
       const int row = row0 + fragment_row(half);
       of.score_scale[half] =
           of.scale_from_norm(half, tile_row_inverse_norm<Config, Mma>(tile, row));
-      if constexpr (Config::kHasUnitKeys)
-        scale_row<Config, Mma>(tile, row, of.score_scale[half] * kUnitKeyScaleInverse);
     }
     if constexpr (Config::kQueriesInRegisters) {
       warp_barrier();  // a row is scaled by four lanes and read by others
       load_operand(queries, tile, row0);
     }
-    // Before products read what was written, or TMA overwrites what was read; before that comes the
-    // fence of store_output.
-    if constexpr (Config::kHasUnitKeys || !Config::kStoresByTma) fence_async_shared();
+    // Before TMA overwrites what was read; with kStoresByTma the fence of store_output comes first.
+    if constexpr (!Config::kStoresByTma) fence_async_shared();
     consumer_barrier(group);
     if constexpr (Config::kQueriesInRegisters) release_queries(slot);
   }
@@ -269,11 +261,11 @@ struct ForwardConsumer {
             shared.output(slot).base + chunk * Tile::kChunkBytes + first * kSwizzleBytes;
         if constexpr (Config::kPackGqa) {
           const QueryRows<Config> at = work.rows_of(p, group);
-          tma_store(params.maps[kOutputMap<Config>], from, chunk * Tile::kChunkCols,
+          tma_store(params.maps[kOutputMap], from, chunk * Tile::kChunkCols,
                     at.head - work.place.head * at.group, static_cast<int>(at.first),
                     work.place.head, work.place.batch);
         } else {
-          tma_store(params.maps[kOutputMap<Config>], from, chunk * Tile::kChunkCols,
+          tma_store(params.maps[kOutputMap], from, chunk * Tile::kChunkCols,
                     static_cast<int>(work.first_row) + first, work.place.head, work.place.batch);
         }
       }

@@ -19,8 +19,6 @@ namespace lssar_device {
 template <class Config>
 struct HopperForwardShape {
   using Element = typename Config::Element;
-  // What q and k are multiplied as.
-  using ScoreElement = typename Select<Config::kHasUnitKeys, Fp16, Element>::Type;
   static constexpr int BLOCK_M = Config::kForwardRows;
   static constexpr int BLOCK_N1 = Config::kScoreCols;  // keys of a tile in pass 1
   static constexpr int BLOCK_N = Config::kForwardCols;
@@ -35,9 +33,9 @@ struct HopperForwardShape {
   static constexpr int kQuerySlots = kIsStaggered ? 2 : 1;
   static constexpr int kNumChunks = (Config::kHeadDimV + BLOCK_DV - 1) / BLOCK_DV;
 
-  using QueryTile = SwizzledTile<ScoreElement, BLOCK_M, Config::kHeadDim>;
-  using ScoreKeyTile = SwizzledTile<ScoreElement, BLOCK_N1, Config::kHeadDim>;
-  using KeyTile = SwizzledTile<ScoreElement, BLOCK_N, Config::kHeadDim>;
+  using QueryTile = SwizzledTile<Element, BLOCK_M, Config::kHeadDim>;
+  using ScoreKeyTile = SwizzledTile<Element, BLOCK_N1, Config::kHeadDim>;
+  using KeyTile = SwizzledTile<Element, BLOCK_N, Config::kHeadDim>;
   using ValueTile = SwizzledTile<Element, BLOCK_N, BLOCK_DV>;
   using WeightTile = SwizzledTile<Element, BLOCK_M, BLOCK_N>;  // kWeightsInShared
   using OutputTile =
@@ -49,8 +47,7 @@ struct HopperForwardShape {
   static constexpr int kNormAlignment = 128;  // of a TMA box
   static constexpr int kMaxCols = BLOCK_N1 > BLOCK_N ? BLOCK_N1 : BLOCK_N;
   static constexpr int kNormBytes =
-      Config::kHasUnitKeys ? 0
-                           : (kMaxCols * 4 + kNormAlignment - 1) / kNormAlignment * kNormAlignment;
+      (kMaxCols * 4 + kNormAlignment - 1) / kNormAlignment * kNormAlignment;
 
   static constexpr int kWeightTiles = !Config::kWeightsInShared ? 0 : Config::kNeedsX ? 2 : 1;
   static constexpr int kWeightsOffset = kQuerySlots * QueryTile::kBytes;
@@ -62,10 +59,9 @@ struct HopperForwardShape {
   static constexpr int kTicketBytes = Config::kTakesTickets ? 16 : 0;
   static constexpr int kSharedBytes = kTicketOffset + kTicketBytes;
 
-  // Who releases a slot, in every block of the cluster: a thread of each consumer, whose wait
-  // orders the whole group's products; or a lane of each warp, where lanes have read norms.
-  static constexpr int kReleases =
-      kCluster * (Config::kHasUnitKeys ? kNumConsumers : 4 * kNumConsumers);
+  // A lane of each warp, all of which have read norms, releases a slot in every block of the
+  // cluster.
+  static constexpr int kReleases = kCluster * 4 * kNumConsumers;
 
   static_assert(BLOCK_M % kWarpGroupRows == 0, "a consumer owns 64 queries");
   static_assert(BLOCK_N1 % 8 == 0 && BLOCK_N1 <= 256, "pass 1: columns of one wgmma");
@@ -81,12 +77,18 @@ struct HopperForwardShape {
   static_assert(kSlots >= 2, "a key tile and the value tile before it are in use together");
 };
 
-// TmaParams::maps, in this order; kHasUnitKeys: without those of norms.
-enum ForwardMap { kQueryMap, kScoreKeyMap, kKeyMap, kValueMap, kScoreNormMap, kNormMap };
+// TmaParams::maps, in this order.
+enum ForwardMap {
+  kQueryMap,
+  kScoreKeyMap,
+  kKeyMap,
+  kValueMap,
+  kScoreNormMap,
+  kNormMap,
+  kOutputMap,  // kStoresByTma
+};
 template <class Config>
-inline constexpr int kOutputMap = Config::kHasUnitKeys ? kScoreNormMap : kNormMap + 1;
-template <class Config>
-inline constexpr int kNumForwardMaps = kOutputMap<Config> + (Config::kStoresByTma ? 1 : 0);
+inline constexpr int kNumForwardMaps = kOutputMap + (Config::kStoresByTma ? 1 : 0);
 
 // What producer and consumers must agree on about one tile of queries; all blocks of a cluster take
 // as many key tiles as the last of their queries sees.
@@ -257,14 +259,12 @@ struct ForwardProducer {
 
   template <class Tile>
   LSSAR_DEVICE void load_keys(ForwardMap map, ForwardMap norm_map, int tile, const BlockPlace& at) {
-    constexpr int kNormBytes = Config::kHasUnitKeys ? 0 : Tile::kRows * 4;
-    const int slot = open_slot<Tile::kBytes + kNormBytes>();
+    const int slot = open_slot<Tile::kBytes + Tile::kRows * 4>();
     const u32 barrier = shared.ring().full(slot);
     load_tile_share<Shape::kCluster, Tile>(shared.slot(slot), params.maps[map], barrier, 0,
                                            i64{tile} * Tile::kRows, kv_head(at), at.batch);
-    if constexpr (!Config::kHasUnitKeys)
-      tma_load(shared.norms(slot), params.maps[norm_map], barrier, tile * Tile::kRows,
-               at.batch * p.kv_heads + kv_head(at));
+    tma_load(shared.norms(slot), params.maps[norm_map], barrier, tile * Tile::kRows,
+             at.batch * p.kv_heads + kv_head(at));
   }
 
   LSSAR_DEVICE void load_values(int tile, int chunk, const BlockPlace& at) {

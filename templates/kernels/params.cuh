@@ -14,9 +14,6 @@ struct TensorRef {
   long long row_stride;
 };
 
-// unit_keys are 2^kUnitKeyExponent k̂, which keeps small components normal in fp16.
-inline constexpr int kUnitKeyExponent = 3;
-
 // Tensors without strides are contiguous; [rows] stands for [batch, heads, seq_q].
 struct AttentionParams {
   TensorRef q;       // [batch, heads, seq_q, head_dim]
@@ -41,7 +38,7 @@ struct AttentionParams {
   float* row_constants;  // [rows, 8]: see tile/row_constants.cuh
   float* grad_q_sum;     // float32 sums of DqMode atomic and ordered: see tile/grad_q_sum.cuh
   unsigned* dq_turns;    // of DqMode ordered: see tile/dq_turns.cuh
-  void* unit_keys;       // [batch, kv_heads, seq_k, head_dim]: fp16, see kUnitKeyExponent
+  void* unused;          // keeps the places that kernels of older captures read
   unsigned* tickets;     // work tiles taken so far; the kernel on whole rows sets it to 0
 
   long long seq_q;

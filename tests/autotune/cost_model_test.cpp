@@ -69,20 +69,19 @@ double three_resources_ms(const Case& c, const Schedule& schedule) {
 }
 
 // Time over softmax's, worked out by hand from slots per score for two passes and tiles of any
-// width: with the polynomial and norms on scores, and linear with norms in operands.
+// width: with the polynomial, and linear.
 TEST(CostModel, AgreesWithTheFormulaOfThreeResources) {
   struct Expected {
     int dim;
     double full, linear;
   };
   for (const Expected& expected :
-       {Expected{64, 2.6, 1.7}, Expected{128, 2.1, 1.6}, Expected{256, 1.7, 1.55}}) {
+       {Expected{64, 2.6, 1.9}, Expected{128, 2.0, 1.7}, Expected{256, 1.7, 1.6}}) {
     for (const int64_t length : {8192, 16384}) {
       const Case c = make_case(Pass::kForward, expected.dim, length, "sm_90a", false);
       Schedule full = c.standard();
       full.hopper.evaluator = Evaluator::kFull;
       Schedule linear = c.standard();
-      linear.hopper.norm_form = NormForm::kOperands;
       const double softmax = softmax_ms(c);
       EXPECT_NEAR(three_resources_ms(c, full) / softmax, expected.full, 0.15 * expected.full);
       EXPECT_NEAR(three_resources_ms(c, linear) / softmax, expected.linear, 0.15 * expected.linear);
@@ -216,15 +215,11 @@ TEST(CostModel, CountsEpsilonByPass) {
 TEST(CostModel, HasTheSlotsOfTheTable) {
   struct Row {
     int dim;
-    NormForm norms;
     double sum, weigh;  // pass 1; pass 2 by the polynomial
   };
-  for (const Row& row :
-       {Row{64, NormForm::kScores, 8.0, 17.3}, Row{128, NormForm::kScores, 8.1, 17.7},
-        Row{64, NormForm::kOperands, 5.6, 14.9}, Row{128, NormForm::kOperands, 5.7, 15.4}}) {
+  for (const Row& row : {Row{64, 8.0, 17.3}, Row{128, 8.1, 17.7}}) {
     const Case c = make_case(Pass::kForward, row.dim, 4096 * 15, "sm_90a", false);
     Schedule schedule = c.standard();
-    schedule.hopper.norm_form = row.norms;
     schedule.hopper.evaluator = Evaluator::kFull;
     // What the table's figures were read at.
     schedule.hopper.score_cols = 160;

@@ -15,6 +15,7 @@
 
 #include "autotune/measure/worker_protocol.h"
 #include "autotune/measure/worker_runner.h"
+#include "codegen/launch_json.h"
 #include "tests/autotune/candidate_fixture.h"
 
 namespace lssar::test {
@@ -119,7 +120,7 @@ class ScriptedWorker {
     device.info.kind = "virtual";
     device.info.target = *target_from_name("sm_80");
     const nlohmann::json ready = {
-        {"ready", {{"device", worker::encode(device)}, {"machine", worker::encode(Machine{})}}}};
+        {"ready", {{"device", worker::encode(device)}, {"machine", to_json(Machine{})}}}};
     const std::string& count = count_.path();
     return "echo started >>" + count + "; n=$(grep -c started " + count + ")\n" +
            say(worker::hello().dump()) + "read -r task\n" + say(ready.dump()) + "\n";
@@ -448,6 +449,8 @@ TEST(WorkerProtocol, ACandidateArrivesAsItWasSent) {
   ASSERT_TRUE(arrived->source.has_value());
   EXPECT_EQ(arrived->source->source, candidate.source->source);
   EXPECT_EQ(arrived->source->steps, candidate.source->steps);
+  // One form of a launch: a capture's too.
+  EXPECT_EQ(line->at("source").at("steps").at(0), to_json(candidate.source->steps[0]));
 }
 
 TEST(WorkerProtocol, ATextThatIsNotUtf8StillArrives) {

@@ -41,7 +41,6 @@ class ExecutorTest : public testing::Test {
     layout_.q_inv_norm = 2 << 16;
     layout_.row_constants = 3 << 16;
     layout_.grad_q_sum = 4 << 16;
-    layout_.unit_keys = 5 << 16;
   }
 
   CheckedCall call() const { return {problem_, sizes_, tensors_, kWorkspace, layout_}; }

@@ -73,7 +73,6 @@ TEST_F(ExecutorMaps, EveryTensorIsTheOneThatIsNamed) {
       {MapTensor::kGradQ, tensors_.grad_q.data},
       {MapTensor::kGradK, tensors_.grad_k.data},
       {MapTensor::kGradV, tensors_.grad_v.data},
-      {MapTensor::kUnitKeys, kWorkspace + layout_.unit_keys},
       {MapTensor::kGradQSum, kWorkspace + layout_.grad_q_sum},
       {MapTensor::kKeyNorms, kWorkspace + layout_.k_inv_norm},
       {MapTensor::kRowConstants, kWorkspace + layout_.row_constants},
@@ -101,17 +100,10 @@ TEST_F(ExecutorMaps, QueriesAndKeysHaveTheirOwnLengthsHeadsAndDims) {
 }
 
 TEST_F(ExecutorMaps, ElementsAreTheProblemsAndThoseOfTheWorkspaceItsOwn) {
-  EXPECT_EQ(request({MapTensor::kUnitKeys, 64, 64}).type, TensorDataType::kFloat16);
   EXPECT_EQ(request({MapTensor::kGradQSum, 16, 32}).type, TensorDataType::kFloat32);
   EXPECT_EQ(request({MapTensor::kKeyNorms, 1, 64}).type, TensorDataType::kFloat32);
   problem_.dtype = DType::kFp16;
   EXPECT_EQ(request({MapTensor::kK, 64, 64}).type, TensorDataType::kFloat16);
-}
-
-TEST_F(ExecutorMaps, UnitKeysAreContiguousWhateverTheKeysAre) {
-  tensors_.k.row_stride = 1024;
-  expect_shape(request({MapTensor::kUnitKeys, 128, 64}), {128, 301, 2, 2}, {256, 77056, 154112},
-               {64, 128, 1, 1});
 }
 
 TEST_F(ExecutorMaps, KeyNormsAreRowsOfAPitchThatMapsTake) {
@@ -187,8 +179,7 @@ TEST_F(ExecutorMaps, AddressesThatAreNotMultiplesOf16BytesAreRefused) {
 TEST_F(ExecutorMaps, TensorsWithoutElementsHaveLegalMaps) {
   make_call(Pass::kForward, DType::kBf16, {1, 2, 2, 10, 0});
   tensors_.k = tensors_.v = Tensor{0, -1, -1, -1};
-  for (const MapTensor tensor :
-       {MapTensor::kK, MapTensor::kV, MapTensor::kUnitKeys, MapTensor::kKeyNorms}) {
+  for (const MapTensor tensor : {MapTensor::kK, MapTensor::kV, MapTensor::kKeyNorms}) {
     const TensorMapRequest r = request({tensor, 64, 64});
     EXPECT_EQ(r.global_address, tensors_.q.data) << map_tensor_name(tensor);
     EXPECT_EQ(std::accumulate(r.global_dims, r.global_dims + r.rank, uint64_t{0}), r.rank);

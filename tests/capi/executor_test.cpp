@@ -127,7 +127,7 @@ TEST_F(ExecutorTest, KernelsWithoutMapsTakeAttentionParams) {
 TEST_F(ExecutorTest, WorkspacePointersFollowTheLayout) {
   make_call(Pass::kForward, DType::kBf16, kSizes);
   const lssar_device::AttentionParams params = attention_params(call());
-  EXPECT_EQ(reinterpret_cast<DevicePtr>(params.unit_keys), kWorkspace + layout_.unit_keys);
+  EXPECT_EQ(reinterpret_cast<DevicePtr>(params.row_constants), kWorkspace + layout_.row_constants);
   EXPECT_EQ(reinterpret_cast<DevicePtr>(params.k_inv_norm), kWorkspace + layout_.k_inv_norm);
 }
 

@@ -72,7 +72,6 @@ TEST(NoAllocation, InEncodingTensorMaps) {
   step.rows_per_block = 64;
   step.maps = {{MapTensor::kQ, 64, 64},
                {MapTensor::kK, 64, 64},
-               {MapTensor::kUnitKeys, 64, 64},
                {MapTensor::kKeyNorms, 1, 64},
                {MapTensor::kRowConstants, 64, 8}};
   const std::vector<LaunchStep> steps = {step};

@@ -143,14 +143,6 @@ INSTANTIATE_TEST_SUITE_P(
              },
              {"schedule.hopper.store_path = tma: block_dv 80 is more than the query tile of "
               "head_dim 64"}},
-        Rule{"OperandsOfFp16",
-             Pass::kForward,
-             [](Problem& p, Schedule& s, Target&) {
-               p.dtype = DType::kFp16;
-               s.hopper.norm_form = NormForm::kOperands;
-             },
-             {"schedule.hopper.norm_form = operands:", "bf16 problems only",
-              "as much as an fp16 problem may"}},
         Rule{"QueriesInRegisters",
              Pass::kForward,
              [](Problem& p, Schedule& s, Target&) {

@@ -61,7 +61,6 @@ TEST(HopperSchedule, SurvivesJson) {
   options.cluster = 2;
   options.weights_from = WeightsFrom::kShared;
   options.store_path = StorePath::kTma;
-  options.norm_form = NormForm::kOperands;
   options.evaluator = Evaluator::kShort;
   options.producer_registers = 32;
   options.consumer_registers = 160;
@@ -72,7 +71,9 @@ TEST(HopperSchedule, SurvivesJson) {
 
 TEST(HopperSchedule, JsonErrorsNameTheField) {
   const char* const bad[][2] = {
-      {R"({"hopper": {"norm_form": "rows"}})", "norm_form"},
+      {R"({"hopper": {"norm_form": "operands"}})",
+       "schedule.hopper.norm_form = \"operands\": allowed is scores"},
+      {R"({"hopper": {"norm_form": 1}})", "norm_form = 1: allowed is scores"},
       {R"({"hopper": {"evaluator": "fast"}})", "evaluator"},
       {R"({"hopper": {"weights_from": "l2"}})", "weights_from"},
       {R"({"hopper": {"store_path": "bulk"}})", "store_path"},
@@ -86,6 +87,15 @@ TEST(HopperSchedule, JsonErrorsNameTheField) {
     EXPECT_NE(schedule.status().message().find(field), std::string::npos)
         << schedule.status().to_string();
   }
+}
+
+// Records and captures that were written when it was a choice.
+TEST(HopperSchedule, TheNormFormThatIsLeftIsRead) {
+  const auto json = nlohmann::json::parse(R"({"hopper": {"norm_form": "scores", "stagger": 2}})");
+  const auto schedule = schedule_from_json(json, Schedule{});
+  ASSERT_TRUE(schedule.ok()) << schedule.status().to_string();
+  EXPECT_EQ(schedule->hopper.stagger, 2);
+  EXPECT_FALSE(to_json(*schedule)["hopper"].contains("norm_form"));
 }
 
 // What the user leaves out is of the variant that the user names: tiles of the other one may be
@@ -307,10 +317,6 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Backward, HopperRule,
     testing::Values(
-        Rule{"Operands",
-             Pass::kBackward,
-             [](Problem&, Schedule& s, Target&) { s.hopper.norm_form = NormForm::kOperands; },
-             {"schedule.hopper.norm_form = operands:", "forward only", "the raw q and k"}},
         Rule{"Accumulators",
              Pass::kBackward,
              [](Problem& p, Schedule& s, Target&) {

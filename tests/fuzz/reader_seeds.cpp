@@ -132,7 +132,7 @@ Seeds schedule_seeds() {
   fixed.alignment = 2;
   add(to_json(*target_from_name("sm_90a")), fixed, {{"load_path", "plain"}});
   add("sm_90a", problem_of(Pass::kForward, DType::kBf16, 128),
-      {{"hopper", {{"cluster", 2}, {"norm_form", "operands"}, {"weights_from", "shared"}}}});
+      {{"hopper", {{"cluster", 2}, {"norm_form", "scores"}, {"weights_from", "shared"}}}});
   return seeds;
 }
 

@@ -15,7 +15,6 @@ struct Setting {
   const char* schedule;
   int dim = 64;
   int dim_v = 64;
-  bool bf16_only = false;
 };
 
 void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
@@ -52,7 +51,7 @@ class HopperSchedules : public testing::TestWithParam<Setting> {};
 TEST_P(HopperSchedules, GiveTheSame) {
   const Setting& setting = GetParam();
   for (bool causal : {true, false}) {
-    const DType dtype = causal || setting.bf16_only ? DType::kBf16 : DType::kFp16;
+    const DType dtype = causal ? DType::kBf16 : DType::kFp16;
     for (const auto& pair : kPairs)
       check_setting(setting, make_problem(setting, dtype, causal),
                     make_sizes(2, 2, 1, pair[0], pair[1]), InputKind::kGauss);
@@ -85,9 +84,8 @@ INSTANTIATE_TEST_SUITE_P(
                 R"({"forward": {"block_rows": 192, "stages": 3}, "hopper": {"ping_pong": false,
                     "producer_registers": 32, "consumer_registers": 160}})"},
         Setting{"QueriesInRegisters", kForwards, R"({"hopper": {"queries_in_registers": true}})"},
-        Setting{"QueriesInRegistersOperands", kForwards,
-                R"({"hopper": {"queries_in_registers": true, "norm_form": "operands"}})", 72, 40,
-                true},
+        Setting{"QueriesInRegistersOddDims", kForwards,
+                R"({"hopper": {"queries_in_registers": true}})", 72, 40},
         Setting{"RegistersAsLaunched", kForwards,
                 R"({"hopper": {"producer_registers": 0, "consumer_registers": 0}})"},
         Setting{"ScoreCols8", kForwards, R"({"hopper": {"score_cols": 8}})"},
@@ -113,10 +111,9 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"Cluster2OneConsumer", kForwards,
                 R"({"forward": {"block_rows": 64, "block_cols": 32}, "hopper": {"cluster": 2,
                     "score_cols": 48, "ping_pong": false}})"},
-        Setting{"Cluster4ThreeConsumersOperands", kForwards,
-                R"({"forward": {"block_rows": 192, "stages": 3}, "hopper": {"cluster": 4,
-                    "norm_form": "operands"}})",
-                72, 40, true},
+        Setting{"Cluster4ThreeConsumers", kForwards,
+                R"({"forward": {"block_rows": 192, "stages": 3}, "hopper": {"cluster": 4}})", 72,
+                40},
         Setting{"Cluster2SkipTiles", kForwards,
                 R"({"skip_tiles": true, "block_dv": 32, "hopper": {"cluster": 2}})"},
         Setting{"WeightsInShared", kForwards,
@@ -134,10 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"StoresFromRegisters", kForwards, R"({"hopper": {"store_path": "registers"}})"},
         Setting{"StoresByTma", kForwards, R"({"hopper": {"store_path": "tma"}})"},
         Setting{"StoresByTmaOddDims", kForwards, R"({"hopper": {"store_path": "tma"}})", 72, 112},
-        Setting{"StoresByTmaOperands", kForwards,
-                R"({"hopper": {"store_path": "tma", "norm_form": "operands",
-                    "persistent": false}})",
-                128, 96, true},
+        Setting{"StoresByTmaStatic", kForwards,
+                R"({"hopper": {"store_path": "tma", "persistent": false}})", 128, 96},
         Setting{"AllOfThem", kForwards,
                 R"({"skip_tiles": true, "forward": {"stages": 4, "block_cols": 64}, "hopper":
                     {"store_path": "tma", "weights_from": "shared", "cluster": 2}})"},
@@ -147,11 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"BlockDvInThirds", kForwards, R"({"block_dv": 40, "forward": {"stages": 4}})", 96,
                 104},
         Setting{"HeadGroup1", kForwards, R"({"hopper": {"head_group": 1}})"},
-        Setting{"HeadGroup3", kForwards, R"({"hopper": {"head_group": 3}})"},
-        Setting{"NormsInOperands", kForwards, R"({"hopper": {"norm_form": "operands"}})", 64, 64,
-                true},
-        Setting{"NormsInOperandsD72", kForwards,
-                R"({"hopper": {"norm_form": "operands", "overlap": false}})", 72, 40, true}),
+        Setting{"HeadGroup3", kForwards, R"({"hopper": {"head_group": 3}})"}),
     setting_name);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -224,8 +215,7 @@ INSTANTIATE_TEST_SUITE_P(
                 R"({"forward": {"block_rows": 192, "block_cols": 16, "stages": 5}, "hopper":
                     {"stagger": 2, "tickets": false, "weights_from": "shared"}})"},
         Setting{"D128", kForwards, R"({"hopper": {"stagger": 4}})", 128, 128},
-        Setting{"OperandsOddDims", kForwards,
-                R"({"hopper": {"stagger": 2, "norm_form": "operands"}})", 72, 40, true}),
+        Setting{"OddDims", kForwards, R"({"hopper": {"stagger": 2}})", 72, 40}),
     setting_name);
 
 // Tiles without weights next to tiles with: some for a warp only, some for its warp group.
@@ -262,34 +252,23 @@ TEST(SkippedTiles, OfFp32AreLeftOutToo) {
                           InputKind::kLocal, options);
 }
 
-struct Choice {
-  const char* evaluator;
-  const char* norm_form;
-};
-
 struct Gradients {
   const char* evaluator;
   const char* dq_mode;
 };
 
 // Each form of softplus, on scores that let pass 2 choose it and on others.
-class HopperEvaluators : public testing::TestWithParam<Choice> {};
+class HopperEvaluators : public testing::TestWithParam<const char*> {};
 
 TEST_P(HopperEvaluators, FitEveryKindOfData) {
-  const std::string schedule = std::string(R"({"hopper": {"evaluator": ")") + GetParam().evaluator +
-                               R"(", "norm_form": ")" + GetParam().norm_form + R"("}})";
-  const bool is_operands = std::string(GetParam().norm_form) == "operands";
+  const std::string schedule = std::string(R"({"hopper": {"evaluator": ")") + GetParam() + R"("}})";
   const Setting setting{"", kForwards, schedule.c_str(), 128, 128};
   const Sizes sizes = make_sizes(1, 2, 1, 200, 200);
   for (InputKind kind : {InputKind::kPeaky, InputKind::kClustered, InputKind::kNearTies,
                          InputKind::kTies, InputKind::kZeros, InputKind::kHuge}) {
     check_setting(setting, make_problem(setting, DType::kBf16, true), sizes, kind);
-    if (!is_operands)
-      check_setting(setting, make_problem(setting, DType::kFp16, false), sizes, kind);
+    check_setting(setting, make_problem(setting, DType::kFp16, false), sizes, kind);
   }
-  // Unit vectors in fp16 are not for rows whose scores are all very negative, nor for rows whose
-  // scores are all large and nearly the same: docs/hopper.md.
-  if (is_operands) return;
   for (const InputKind kind : {InputKind::kOpposed, InputKind::kShifted})
     check_setting(setting, make_problem(setting, DType::kBf16, true), sizes, kind);
   check_setting(setting, make_problem(setting, DType::kFp16, false), sizes, InputKind::kShifted);
@@ -304,9 +283,9 @@ TEST_P(HopperGradientEvaluators, FitEveryKindOfData) {
                                R"(", "hopper": {"evaluator": ")" + GetParam().evaluator + R"("}})";
   const Setting setting{"", kBackward, schedule.c_str(), 128, 64};
   const Sizes sizes = make_sizes(1, 2, 1, 150, 230);
-  for (InputKind kind : {InputKind::kPeaky, InputKind::kClustered, InputKind::kOpposed,
-                         InputKind::kNearTies, InputKind::kTies, InputKind::kZeros,
-                         InputKind::kHuge}) {
+  for (InputKind kind :
+       {InputKind::kPeaky, InputKind::kClustered, InputKind::kOpposed, InputKind::kNearTies,
+        InputKind::kTies, InputKind::kZeros, InputKind::kHuge}) {
     for (int p : {2, 15}) {
       for (bool causal : {true, false}) {
         Problem problem = make_problem(setting, causal ? DType::kBf16 : DType::kFp16, causal);
@@ -346,13 +325,9 @@ INSTANTIATE_TEST_SUITE_P(All, HopperGradientEvaluators,
                                   param_info.param.dq_mode;
                          });
 
-INSTANTIATE_TEST_SUITE_P(All, HopperEvaluators,
-                         testing::Values(Choice{"full", "scores"}, Choice{"short", "scores"},
-                                         Choice{"linear", "scores"}, Choice{"full", "operands"},
-                                         Choice{"linear", "operands"}),
-                         [](const testing::TestParamInfo<Choice>& param_info) {
-                           return std::string(param_info.param.evaluator) + "_" +
-                                  param_info.param.norm_form;
+INSTANTIATE_TEST_SUITE_P(All, HopperEvaluators, testing::Values("full", "short", "linear"),
+                         [](const testing::TestParamInfo<const char*>& param_info) {
+                           return std::string(param_info.param);
                          });
 
 }  // namespace

@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"StaticTurns", R"({"persistent": false, "tickets": false})"},
                     Setting{"QueriesInRegisters",
                             R"({"queries_in_registers": true, "store_path": "registers"})"},
-                    Setting{"Operands", R"({"norm_form": "operands", "overlap": false})"},
+                    Setting{"NoOverlap", R"({"overlap": false})"},
                     Setting{"Cluster2", R"({"cluster": 2, "tickets": false})"},
                     Setting{"ThreeConsumers", "{}", R"({"block_rows": 192, "stages": 3})"},
                     Setting{"Staggered", R"({"stagger": 2})"}),

@@ -297,7 +297,7 @@ const std::vector<OwnKernel>& own_kernels() {
       {"hopper_forward_in_turn", "sm_90a", Pass::kForward,
        R"({"forward": {"block_rows": 128, "block_cols": 128, "stages": 4},
            "hopper": {"score_cols": 128, "overlap": false, "ping_pong": false,
-                      "norm_form": "operands", "tickets": false}})"},
+                      "tickets": false}})"},
       {"hopper_forward_staggered", "sm_90a", Pass::kForward,
        R"({"forward": {"block_rows": 128, "block_cols": 96, "stages": 4},
            "hopper": {"stagger": 2}})"},
