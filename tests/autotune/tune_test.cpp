@@ -15,7 +15,7 @@
 
 #include <gtest/gtest.h>
 
-#include "autotune/gpu_lock.h"
+#include "autotune/search/gpu_lock.h"
 #include "tests/autotune/fake_runner.h"
 
 namespace lssar {

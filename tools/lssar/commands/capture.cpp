@@ -12,6 +12,7 @@
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 #include "tools/lssar/terminal/message_stream.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -120,7 +121,7 @@ Status check_options(const Call& call, const Engine& engine) {
 void print_captured(const std::string& path, const Capture& capture) {
   std::FILE* const messages = message_stream(path);
   for (const CapturedKernel& kernel : capture.kernels)
-    fmt::print(messages, "{} for {}, {}, {}{}\n", kernel.source.name, kernel.target,
+    print_text(messages, "{} for {}, {}, {}{}\n", kernel.source.name, kernel.target,
                kernel.compiler, image_kind_name(kernel.image.kind),
                kernel.overridden ? ", edited (LSSAR_OVERRIDE_DIR)" : "");
   const char* const what =
@@ -128,9 +129,9 @@ void print_captured(const std::string& path, const Capture& capture) {
   std::error_code unknown;  // of a pipe
   const auto bytes = std::filesystem::file_size(path, unknown);
   if (unknown) {
-    fmt::print(messages, "{}: {}\n", path, what);
+    print_text(messages, "{}: {}\n", path, what);
   } else {
-    fmt::print(messages, "{}: {} bytes, {}; lssar replay {}\n", path, bytes, what, path);
+    print_text(messages, "{}: {} bytes, {}; lssar replay {}\n", path, bytes, what, path);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "tools/lssar/options/kernel_variation.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -76,7 +77,7 @@ Result<int> show_diff(const KernelVariation& base, const InspectOptions& options
     sides.push_back({text, std::move(inspection)});
   }
   LSSAR_ASSIGN_OR_RETURN(const std::string text, diff_text(sides[0], sides[1]));
-  fmt::print("{}", text);
+  print_text("{}", text);
   return static_cast<int>(kDone);
 }
 
@@ -101,11 +102,11 @@ Result<int> inspect_all(InspectOptions options) {
   if (!options.diff.empty()) return show_diff(kernel, options);
   LSSAR_ASSIGN_OR_RETURN(const Inspection inspection, inspect_kernel(kernel, options));
   if (options.json) {
-    fmt::print("{}\n", to_json(inspection).dump(2));
+    print_json(to_json(inspection));
     return static_cast<int>(kDone);
   }
   LSSAR_ASSIGN_OR_RETURN(const std::string text, view_of(inspection, options.view));
-  fmt::print("{}", text);
+  print_text("{}", text);
   return static_cast<int>(kDone);
 }
 

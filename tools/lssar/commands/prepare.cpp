@@ -11,6 +11,7 @@
 #include "tools/lssar/options/overrides.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 #include "tools/lssar/terminal/terminal.h"
 
 namespace lssar::command {
@@ -23,7 +24,7 @@ struct PrepareOptions {
   bool json = false;
 };
 
-void print_json(const PreparedKernel& kernel, Engine& engine, bool is_given) {
+void print_kernel(const PreparedKernel& kernel, Engine& engine, bool is_given) {
   const DeviceInfo& device = engine.device().info();
   const auto compiler = engine.compiler();
   const nlohmann::json json = {
@@ -38,7 +39,7 @@ void print_json(const PreparedKernel& kernel, Engine& engine, bool is_given) {
       {"compiler", compiler.ok() ? (*compiler)->name() + " " + (*compiler)->version() : ""},
       {"image", image_origin_text(kernel)},
       {"command", prepare_command(kernel, engine)}};
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_json(json);
 }
 
 Result<int> prepare(const PrepareOptions& options) {
@@ -54,7 +55,7 @@ Result<int> prepare(const PrepareOptions& options) {
   LSSAR_RETURN_IF_ERROR(check_overridden({kernel}));
   log_prepared(*kernel, *engine, schedule.has_value());
   if (options.json) {
-    print_json(*kernel, *engine, schedule.has_value());
+    print_kernel(*kernel, *engine, schedule.has_value());
   } else if (!options.execution.quiet()) {
     const char* const origin = schedule ? "given" : "built-in default";
     print_message(stdout, prepare_summary(*kernel, *engine, origin) + ":");
