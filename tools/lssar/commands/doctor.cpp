@@ -78,7 +78,7 @@ void print_places(const json& report) {
               text_of(report.at("disassembler").at("path")));
 }
 
-void print_report(const json& report) {
+void print_findings(const json& report) {
   print_text("lssar {}\n", text_of(report.at("version")));
   print_compilers(report.at("compilers"));
   print_devices(report);
@@ -94,7 +94,7 @@ Result<int> doctor(bool as_json) {
   if (as_json) {
     print_json(report);
   } else {
-    print_report(report);
+    print_findings(report);
   }
   if (!report.at("can_compile").get<bool>())
     return missing("no compiler: neither NVRTC nor LLVM was found (see above)");
