@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/printable.h"
 #include "base/write_signals.h"
 
 namespace lssar {
@@ -27,7 +28,7 @@ constexpr LogLevel kLevels[] = {LogLevel::kError, LogLevel::kWarning, LogLevel::
 
 void write_to_stderr(LogLevel level, std::string_view message) {
   const std::string line =
-      std::string("lssar ") + log_level_name(level) + ": " + std::string(message) + "\n";
+      std::string("lssar ") + log_level_name(level) + ": " + printable(message) + "\n";
   const WriteSignalGuard guard;  // standard error may be a full file, or a pipe that nobody reads
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

@@ -19,8 +19,10 @@ bool saves_x(const Problem& problem, const Schedule& schedule);
 bool sums_x(const Problem& problem, const Schedule& schedule);
 
 // Whether kernels may take cheaper forms of softplus than the full one (HopperOptions::evaluator).
-// Portable ones have that one only: their time goes into loads and products. Nor may gradients of
-// p = 1 (and 0), where U^(p-1) jumps at U = 0: any error moves scores over that edge.
+// Portable ones have that one only: their time goes into loads and products. At p = 1 (and 0)
+// neither gradients nor a forward that sums up X may take them. X (docs/math.md), of which the
+// backward makes epsilon, is a sum of U^(p-1) v. U^(p-1) jumps at U = 0, so any error moves scores
+// over that edge.
 bool may_abridge_softplus(const Problem& problem, const Schedule& schedule);
 
 }  // namespace lssar

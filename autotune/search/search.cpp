@@ -25,11 +25,6 @@ const Budget kBudgets[] = {
     {"full", 0, 160, 32, 5, 5, 9, 80},
 };
 
-double steady_seconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
-
 // Names what one search wrote; not a secret and not a key.
 std::string search_name(const Budget& budget) {
   const std::string unique = unique_file_name();
@@ -84,6 +79,11 @@ const char* stage_name(Stage stage) {
   return "?";
 }
 
+double steady_seconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
 Result<SearchOutcome> search(CandidateRunner& runner, const SearchRequest& request) {
   return SearchRun(runner, request).run();
 }
@@ -93,7 +93,7 @@ SearchRun::SearchRun(CandidateRunner& runner, const SearchRequest& request)
       request_(request),
       bucket_(bucket_of(request.problem, request.sizes, request.determinism)),
       name_(search_name(request.budget)),
-      start_s_(request.now_s ? request.now_s() : steady_seconds()),
+      start_s_(now_s() - request.spent_s),
       model_(request.problem, request.sizes, request.target, request.gpu),
       saving_x_ms_(saving_x_ms(request.problem, request.sizes, request.target, request.gpu,
                                request.calibration)) {}
@@ -107,7 +107,7 @@ Result<SearchOutcome> SearchRun::run() {
   }
   LSSAR_RETURN_IF_ERROR(run_stages());
   if (!outcome_.cancelled && !has_winner_) return no_winner();
-  finish(start_s_);
+  finish();
   return std::move(outcome_);
 }
 
@@ -142,10 +142,11 @@ bool SearchRun::should_stop() {
   return outcome_.cancelled;
 }
 
+double SearchRun::now_s() const { return request_.now_s ? request_.now_s() : steady_seconds(); }
+
 bool SearchRun::out_of_time(double share) const {
   if (request_.budget.seconds <= 0) return false;
-  const double now = request_.now_s ? request_.now_s() : steady_seconds();
-  return now - start_s_ > share * request_.budget.seconds;
+  return now_s() - start_s_ >= share * request_.budget.seconds;
 }
 
 void SearchRun::report(Stage stage, int done, int total) {
@@ -154,7 +155,7 @@ void SearchRun::report(Stage stage, int done, int total) {
   progress.stage = stage;
   progress.done = done;
   progress.total = total;
-  progress.elapsed_s = (request_.now_s ? request_.now_s() : steady_seconds()) - start_s_;
+  progress.elapsed_s = now_s() - start_s_;
   progress.limit_s = request_.budget.seconds;
   const std::vector<size_t> best = alive_by_score();
   if (!best.empty()) {
@@ -173,7 +174,7 @@ Result<SearchOutcome> SearchRun::no_winner() const {
       fmt::format("tuning {}: no candidate passed; the default: {}", to_string(bucket_), why));
 }
 
-void SearchRun::finish(double started_s) {
+void SearchRun::finish() {
   outcome_.saving_x_ms = saving_x_ms_;
   outcome_.combinations = found_.combinations;
   outcome_.duplicates = found_.duplicates;
@@ -215,7 +216,7 @@ void SearchRun::finish(double started_s) {
                               unpromising, ranked.estimate.ms, ranked.estimate.terms_ms, 0,
                               ranked.estimate.elsewhere_ms});
   }
-  outcome_.seconds = (request_.now_s ? request_.now_s() : steady_seconds()) - started_s;
+  outcome_.seconds = now_s() - start_s_;
   report(Stage::kDone, 1, 1);
 }
 

@@ -23,7 +23,7 @@ namespace lssar {
 
 struct Budget {
   std::string name;      // "quick", "normal", "full"
-  double seconds = 0;    // the search ends in time to have a checked winner by then; 0 = no limit
+  double seconds = 0;    // nothing is begun later but what an answer needs (below); 0 = no limit
   int keep_blocks = 0;   // candidates of algorithm and block level that are compiled, at most
   int keep_threads = 0;  // of thread level, around each of the best blocks
   int expanded_blocks = 0;  // how many blocks the thread level is searched for
@@ -81,6 +81,7 @@ struct SearchRequest {
   Calibration calibration;
   Budget budget;
   int parallel_compiles = 1;
+  double spent_s = 0;  // of the budget, before the search: workers that start, a table that is read
 
   // Of earlier searches. Candidates with a record of this bucket, machine and source are not run
   // again; the latest chosen one is the incumbent.
@@ -94,7 +95,8 @@ struct SearchRequest {
   std::function<Status(const TuningRecord&)> keep_record;
   std::function<void(const SearchProgress&)> progress;
   std::function<bool()> cancelled;
-  std::function<double()> now_s;  // monotonic; empty: the steady clock
+  // Monotonic, and called from the threads that compile, too; empty: the steady clock.
+  std::function<double()> now_s;
 };
 
 struct SearchOutcome {
@@ -119,6 +121,12 @@ struct SearchOutcome {
   double seconds = 0;
 };
 
+double steady_seconds();  // the clock where now_s is empty
+
+// The budget's time is one deadline. What is running then is finished, and an answer still needs:
+// default, incumbent and `extra` compiled, checked and timed, and the full check of the winner; where
+// the winner fails it, that of the incumbent or the default.
+//
 // Errors: those of the runner; kDeviceError where no candidate passed, with the default's reason.
 // REQUIRES: validate(request.problem).ok().
 Result<SearchOutcome> search(CandidateRunner& runner, const SearchRequest& request);

@@ -31,7 +31,9 @@ Status SearchRun::halve() {
     alive.resize(std::max(finalists, alive.size() / 2));
     rounds *= 2;
     report(Stage::kHalving, 0, static_cast<int>(alive.size()));
-    if (alive.size() <= finalists || should_stop() || out_of_time(1)) return {};
+    if (alive.size() <= finalists || should_stop()) return {};
+    was_cut_ = out_of_time(1);
+    if (was_cut_) return {};
     TimeRequest how;
     how.rounds = rounds;
     LSSAR_RETURN_IF_ERROR(time_trials(alive, how));
@@ -45,7 +47,7 @@ Status SearchRun::halve() {
 }
 
 // The best, the incumbent and the default, paired round by round on every kind of data. A score is
-// the geometric mean over the kinds.
+// the geometric mean over the kinds; where the time is up, over those that were timed.
 Status SearchRun::final_round() {
   std::vector<size_t> alive = alive_by_score();
   if (alive.empty() || should_stop()) return {};
@@ -64,12 +66,16 @@ Status SearchRun::final_round() {
     anchor_ = i;
     anchor_ms_ = trials_[i].score_ms;
     has_anchor_ = true;
+    anchor_count_ms_ = 0;
   }
   choose_anchor();
 
   std::vector<double> logs(trials_.size(), 0);
   std::vector<std::vector<double>> relative(trials_.size());
+  int num_kinds = 0;
   for (const InputKind data : kFinalData) {
+    was_cut_ = was_cut_ || out_of_time(1);
+    if (was_cut_) break;
     TimeRequest how;
     how.rounds = runner_.evidence() == Evidence::kPredicted ? 1 : request_.budget.final_rounds;
     how.data = data;
@@ -77,13 +83,15 @@ Status SearchRun::final_round() {
     LSSAR_RETURN_IF_ERROR(time_trials(last, how));
     std::erase_if(last, [&](size_t i) { return trials_[i].state != Trial::State::kAlive; });
     for (const size_t i : last) {
-      logs[i] += std::log(trials_[i].score_ms) / double(std::size(kFinalData));
+      logs[i] += std::log(trials_[i].score_ms);
       relative[i].insert(relative[i].end(), trials_[i].relative.begin(), trials_[i].relative.end());
     }
+    ++num_kinds;
   }
+  if (num_kinds == 0) return {};  // what was timed before stands
   for (const size_t i : last) {
     Trial& trial = trials_[i];
-    trial.score_ms = std::exp(logs[i]);
+    trial.score_ms = std::exp(logs[i] / num_kinds);
     trial.relative = relative[i];
     trial.record.ms = trial.score_ms;
     trial.record.spread_ms = half_quartile_range(trial.relative) * anchor_ms_;
@@ -99,6 +107,16 @@ bool SearchRun::beats(const Trial& challenger, const Trial& incumbent) {
   outcome_.noise = std::max(predicted ? kLeastPredictedGain : kLeastGain,
                             challenger.record.spread_ms / challenger.score_ms);
   return challenger.whole_ms() < incumbent.whole_ms() * (1 - outcome_.noise);
+}
+
+// The others wait for the next search, unless nothing known is left.
+void SearchRun::leave_known_alive() {
+  const size_t known = trials_[incumbent_].state == Trial::State::kAlive ? incumbent_ : default_;
+  if (trials_[known].state != Trial::State::kAlive) return;
+  for (size_t i = 0; i < trials_.size(); ++i) {
+    if (i != known && trials_[i].state == Trial::State::kAlive)
+      trials_[i].state = Trial::State::kWaiting;
+  }
 }
 
 Status SearchRun::choose_winner() {
@@ -117,13 +135,17 @@ Status SearchRun::choose_winner() {
     report(Stage::kVerify, 0, 1);
     LSSAR_RETURN_IF_ERROR(check(trials_[winner_], CheckDepth::kFull));
     if (is_alive(winner_)) break;
+    // No time for one challenger after the other: the incumbent, which has been checked before, or
+    // the default.
+    if (out_of_time(1)) leave_known_alive();
   }
   Trial& winner = trials_[winner_];
   has_winner_ = true;
   winner.record.chosen = !winner.is_extra;
-  winner.record.complete = std::none_of(trials_.begin(), trials_.end(), [](const Trial& trial) {
-    return trial.state == Trial::State::kWaiting;
-  });
+  winner.record.complete =
+      !was_cut_ && std::none_of(trials_.begin(), trials_.end(), [](const Trial& trial) {
+        return trial.state == Trial::State::kWaiting;
+      });
   LSSAR_RETURN_IF_ERROR(keep(winner));
   outcome_.winner = winner.record;
   if (winner.is_extra) outcome_.winner_id = winner.spec.id;

@@ -23,7 +23,8 @@ struct Trial {
   std::string source_hash;
   CostEstimate estimate;
   bool is_extra = false;
-  bool always_tried = false;  // default, incumbent, extra: bounds and ranks do not drop it
+  bool always_tried = false;  // default, incumbent, extra: bounds, ranks and time do not drop it
+  bool is_compiled = false;   // in this search
 
   State state = State::kWaiting;
   Fate fate = Fate::kOutOfTime;
@@ -52,9 +53,10 @@ class SearchRun {
 
   // search.cpp: stages.
   Status run_stages();
-  void finish(double started_s);
+  void finish();
   Result<SearchOutcome> no_winner() const;
   bool should_stop();                    // cancelled by the caller
+  double now_s() const;
   bool out_of_time(double share) const;  // of the budget
   void report(Stage stage, int done, int total);
 
@@ -82,9 +84,13 @@ class SearchRun {
   Status try_all(Stage stage, const std::vector<size_t>& trials, double share);
   bool is_dropped(Trial& trial) const;
   Status try_batch(const std::vector<size_t>& batch, double share);
-  Status compile_batch(const std::vector<size_t>& batch);
+  Status compile_batch(const std::vector<size_t>& batch, double share);
+  Status time_batch(const std::vector<size_t>& passed, double share);
   Status check(Trial& trial, CheckDepth depth);
   Status time_trials(std::vector<size_t> trials, const TimeRequest& how);
+  void note_anchor(double ms, InputKind data);
+  void add_samples(Trial& trial, const std::vector<double>& ms,
+                   const std::vector<double>& anchor_ms);
   Status rule_out(Trial& trial, Verdict verdict, const std::string& reason);
   Status keep(Trial& trial);
   void choose_anchor();
@@ -94,6 +100,7 @@ class SearchRun {
   Status halve();
   Status final_round();
   Status choose_winner();
+  void leave_known_alive();
   bool beats(const Trial& challenger, const Trial& incumbent);
 
   CandidateRunner& runner_;
@@ -114,6 +121,8 @@ class SearchRun {
   size_t anchor_ = 0;     // timed in every call, so that drift of clocks cancels
   bool has_anchor_ = false;
   double anchor_ms_ = 0;
+  double anchor_count_ms_ = 0;  // on a virtual device: its counted time, which never changes
+  bool was_cut_ = false;        // the final was not timed in full
   size_t winner_ = 0;
   bool has_winner_ = false;
 };

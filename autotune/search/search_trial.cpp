@@ -111,35 +111,59 @@ Status SearchRun::try_batch(const std::vector<size_t>& batch, double share) {
       trial.reason = fmt::format("{}: {}", verdict_name(known->verdict), known->reason);
     }
   }
-  LSSAR_RETURN_IF_ERROR(compile_batch(fresh));
+  LSSAR_RETURN_IF_ERROR(compile_batch(fresh, share));
   std::vector<size_t> passed;
+  bool has_checked = false;
   for (const size_t i : fresh) {
-    if (trials_[i].state == Trial::State::kOut) continue;
+    if (!trials_[i].is_compiled || trials_[i].state == Trial::State::kOut) continue;
     if (should_stop()) return {};
-    if (out_of_time(share) && !trials_[i].always_tried) continue;  // stays waiting
+    // One goes on although it is late: with a budget that is too short for a batch, each search
+    // must get further than the last.
+    if (has_checked && out_of_time(share) && !trials_[i].always_tried) continue;  // stays waiting
+    has_checked = true;
     LSSAR_RETURN_IF_ERROR(check(trials_[i], CheckDepth::kQuick));
     if (trials_[i].state != Trial::State::kOut) passed.push_back(i);
   }
+  return time_batch(passed, share);
+}
+
+// For the first time. On a GPU all are timed in one call, side by side. A count takes long and needs
+// no others beside it: one call each, and those for which no time is left stay waiting, but the first.
+Status SearchRun::time_batch(const std::vector<size_t>& passed, double share) {
+  const bool is_counted = runner_.evidence() == Evidence::kPredicted;
   TimeRequest how;
   how.rounds = request_.budget.first_rounds;
-  LSSAR_RETURN_IF_ERROR(time_trials(passed, how));
-  for (const size_t i : passed) {
-    if (trials_[i].state == Trial::State::kAlive) LSSAR_RETURN_IF_ERROR(keep(trials_[i]));
+  const size_t step = is_counted ? 1 : passed.size();
+  for (size_t next = 0; next < passed.size(); next += step) {
+    if (should_stop()) return {};
+    if (next > 0 && out_of_time(share) && !trials_[passed[next]].always_tried) continue;
+    const auto first = passed.begin() + std::ptrdiff_t(next);
+    const std::vector<size_t> timed(first, first + std::ptrdiff_t(step));
+    LSSAR_RETURN_IF_ERROR(time_trials(timed, how));
+    for (const size_t i : timed) {
+      if (trials_[i].state == Trial::State::kAlive) LSSAR_RETURN_IF_ERROR(keep(trials_[i]));
+    }
   }
   return {};
 }
 
-Status SearchRun::compile_batch(const std::vector<size_t>& batch) {
+// Those for which no time is left, or that come after the caller's end, stay waiting.
+Status SearchRun::compile_batch(const std::vector<size_t>& batch, double share) {
   std::vector<Result<CompileReport>> reports(batch.size(), Result<CompileReport>(CompileReport{}));
   std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < batch.size(); i = next++) {
-      try {
-        reports[i] = runner_.compile(trials_[batch[i]].spec);
-      } catch (const std::exception& error) {
-        reports[i] = internal_error(error.what());
-      }
+  std::atomic<bool> is_cancelled{false};
+  const auto compile = [&](size_t i) {
+    Trial& trial = trials_[batch[i]];
+    if (is_cancelled || (out_of_time(share) && !trial.always_tried)) return;
+    trial.is_compiled = true;
+    try {
+      reports[i] = runner_.compile(trial.spec);
+    } catch (const std::exception& error) {
+      reports[i] = internal_error(error.what());
     }
+  };
+  const auto work = [&] {
+    for (size_t i = next++; i < batch.size(); i = next++) compile(i);
   };
   {
     std::vector<std::jthread> helpers;
@@ -150,11 +174,15 @@ Status SearchRun::compile_batch(const std::vector<size_t>& batch) {
         break;  // no more threads to be had: the others do the rest
       }
     }
-    work();
+    for (size_t i = next++; i < batch.size(); i = next++) {
+      if (should_stop()) is_cancelled = true;  // only this thread may ask the caller
+      compile(i);
+    }
   }
   for (size_t i = 0; i < batch.size(); ++i) {
     LSSAR_RETURN_IF_ERROR(reports[i].status());
     Trial& trial = trials_[batch[i]];
+    if (!trial.is_compiled) continue;
     ++outcome_.compiled;
     trial.record.registers = reports[i]->registers;
     trial.record.spill_bytes = reports[i]->spill_bytes;
@@ -199,6 +227,7 @@ void SearchRun::choose_anchor() {
   if (!has_anchor_) return;
   anchor_ = alive[0];
   anchor_ms_ = trials_[anchor_].score_ms;
+  anchor_count_ms_ = 0;
 }
 
 // Times `trials` beside the anchor, round by round. One that fails is ruled out; where it is the
@@ -206,11 +235,12 @@ void SearchRun::choose_anchor() {
 Status SearchRun::time_trials(std::vector<size_t> trials, const TimeRequest& how) {
   while (!trials.empty()) {
     choose_anchor();
+    const bool is_known = has_anchor_ && anchor_count_ms_ > 0 && how.data == InputKind::kGauss;
     if (!has_anchor_) {
       // The first ones ever: the first of them is the measure of the others.
       anchor_ = trials[0];
       anchor_ms_ = 0;
-    } else if (std::find(trials.begin(), trials.end(), anchor_) == trials.end()) {
+    } else if (!is_known && std::find(trials.begin(), trials.end(), anchor_) == trials.end()) {
       trials.insert(trials.begin(), anchor_);
     }
     std::vector<CandidateSpec> specs;
@@ -218,31 +248,41 @@ Status SearchRun::time_trials(std::vector<size_t> trials, const TimeRequest& how
     LSSAR_ASSIGN_OR_RETURN(const std::vector<TimeReport> reports, runner_.time(specs, how));
     if (reports.size() != trials.size()) return internal_error("time: one report per candidate");
 
-    const size_t at =
-        static_cast<size_t>(std::find(trials.begin(), trials.end(), anchor_) - trials.begin());
+    TimeReport beside;  // the anchor's
+    beside.samples_ms.assign(static_cast<size_t>(how.rounds), anchor_count_ms_);
+    const auto at = std::find(trials.begin(), trials.end(), anchor_);
+    if (at != trials.end()) beside = reports[static_cast<size_t>(at - trials.begin())];
+    if (beside.verdict == Verdict::kOk) note_anchor(median(beside.samples_ms), how.data);
     std::vector<size_t> again;
     for (size_t i = 0; i < trials.size(); ++i) {
       Trial& trial = trials_[trials[i]];
       if (reports[i].verdict != Verdict::kOk) {
         LSSAR_RETURN_IF_ERROR(rule_out(trial, reports[i].verdict, reports[i].reason));
-      } else if (reports[at].verdict != Verdict::kOk) {
+      } else if (beside.verdict != Verdict::kOk) {
         again.push_back(trials[i]);
       } else {
-        const double own_ms = median(reports[at].samples_ms);
-        if (anchor_ms_ <= 0) anchor_ms_ = own_ms;
-        for (size_t r = 0; r < reports[i].samples_ms.size(); ++r) {
-          trial.relative.push_back(reports[i].samples_ms[r] / reports[at].samples_ms[r]);
-        }
-        trial.state = Trial::State::kAlive;
-        trial.score_ms = median(trial.relative) * anchor_ms_;
-        trial.record.ms = trial.score_ms;
-        trial.record.spread_ms = half_quartile_range(trial.relative) * anchor_ms_;
-        trial.record.samples = static_cast<int>(trial.relative.size());
+        add_samples(trial, reports[i].samples_ms, beside.samples_ms);
       }
     }
     trials = std::move(again);
   }
   return {};
+}
+
+// Of this call. A count never changes, so that it need not be made beside every other one.
+void SearchRun::note_anchor(double ms, InputKind data) {
+  if (anchor_ms_ <= 0) anchor_ms_ = ms;
+  if (runner_.evidence() == Evidence::kPredicted && data == InputKind::kGauss) anchor_count_ms_ = ms;
+}
+
+void SearchRun::add_samples(Trial& trial, const std::vector<double>& ms,
+                            const std::vector<double>& anchor_ms) {
+  for (size_t r = 0; r < ms.size(); ++r) trial.relative.push_back(ms[r] / anchor_ms[r]);
+  trial.state = Trial::State::kAlive;
+  trial.score_ms = median(trial.relative) * anchor_ms_;
+  trial.record.ms = trial.score_ms;
+  trial.record.spread_ms = half_quartile_range(trial.relative) * anchor_ms_;
+  trial.record.samples = static_cast<int>(trial.relative.size());
 }
 
 }  // namespace lssar

@@ -1,6 +1,7 @@
 #include "autotune/search/tuner.h"
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -77,34 +78,29 @@ int num_compilers(const TuneOptions& options) {
   return std::min(cores, kMostCompilers);
 }
 
-}  // namespace
+// Seconds of its own work, which a budget counts; others' are left out.
+class Stopwatch {
+ public:
+  explicit Stopwatch(const std::function<double()>& now_s) : now_s_(now_s) {}
+  void start() { start_s_ = now(); }
+  void stop() { spent_s_ += now() - start_s_; }
+  double spent_s() const { return spent_s_; }
 
-Sizes typical_sizes(const Problem& problem) {
-  Sizes sizes = sizes_of(problem);
-  if (problem.seq_q == 0) sizes.seq_q = kTypicalLength;
-  if (problem.seq_k == 0) sizes.seq_k = kTypicalLength;
-  if (problem.batch <= 1 && problem.heads <= 1) {
-    sizes.batch = std::max<int64_t>(1, kTypicalTokens / std::max<int64_t>(1, sizes.seq_q));
-    sizes.heads = sizes.kv_heads = 16;
-  }
-  return sizes;
-}
+ private:
+  double now() const { return now_s_ ? now_s_() : steady_seconds(); }
 
-Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& options) {
-  LSSAR_RETURN_IF_ERROR(check_task(problem));
-  LSSAR_ASSIGN_OR_RETURN(
-      const std::unique_ptr<CandidateRunner> runner,
-      open_worker_runner(runner_task(problem, options), num_compilers(options), options.worker));
-  return tune_with(*runner, problem, options);
-}
+  const std::function<double()>& now_s_;
+  double start_s_ = 0;
+  double spent_s_ = 0;
+};
 
-Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& problem,
-                                const TuneOptions& options) {
-  LSSAR_RETURN_IF_ERROR(check_task(problem));
+Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& problem,
+                                 const TuneOptions& options, Stopwatch& watch) {
   const DeviceInfo& device = runner.device_info();
   const Machine& machine = runner.machine();
   LSSAR_ASSIGN_OR_RETURN(const GpuLock lock,
                          GpuLock::take(device.id, options.lock_timeout_s, options.cancelled));
+  watch.start();
   // Read under the lock: what another process has found meanwhile need not be searched again.
   LSSAR_ASSIGN_OR_RETURN(const TuningTable known, load_table(options.table_path));
 
@@ -121,12 +117,46 @@ Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& prob
   request.extra = options.extra;
   request.progress = options.progress;
   request.cancelled = options.cancelled;
+  request.now_s = options.now_s;
   if (!options.table_path.empty()) {
     request.keep_record = [&](const TuningRecord& record) {
       return append_records(options.table_path, {record});
     };
   }
+  watch.stop();
+  request.spent_s = watch.spent_s();
   return search(runner, request);
+}
+
+}  // namespace
+
+Sizes typical_sizes(const Problem& problem) {
+  Sizes sizes = sizes_of(problem);
+  if (problem.seq_q == 0) sizes.seq_q = kTypicalLength;
+  if (problem.seq_k == 0) sizes.seq_k = kTypicalLength;
+  if (problem.batch <= 1 && problem.heads <= 1) {
+    sizes.batch = std::max<int64_t>(1, kTypicalTokens / std::max<int64_t>(1, sizes.seq_q));
+    sizes.heads = sizes.kv_heads = 16;
+  }
+  return sizes;
+}
+
+Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& options) {
+  LSSAR_RETURN_IF_ERROR(check_task(problem));
+  Stopwatch watch(options.now_s);
+  watch.start();
+  LSSAR_ASSIGN_OR_RETURN(
+      const std::unique_ptr<CandidateRunner> runner,
+      open_worker_runner(runner_task(problem, options), num_compilers(options), options.worker));
+  watch.stop();
+  return tune_timed(*runner, problem, options, watch);
+}
+
+Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& problem,
+                                const TuneOptions& options) {
+  LSSAR_RETURN_IF_ERROR(check_task(problem));
+  Stopwatch watch(options.now_s);
+  return tune_timed(runner, problem, options, watch);
 }
 
 }  // namespace lssar

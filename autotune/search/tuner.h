@@ -38,8 +38,11 @@ struct TuneOptions {
   // Each may be empty; called on the thread that tunes.
   std::function<void(const SearchProgress&)> progress;
   std::function<bool()> cancelled;
+  std::function<double()> now_s;  // as SearchRequest's
 };
 
+// The budget's time begins with the workers' start; waiting for the GPU's lock is not in it.
+//
 // Errors: kInvalidArgument (problem, sizes); those of search(), of the table's file where a record
 // cannot be appended, of the lock.
 Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& options);

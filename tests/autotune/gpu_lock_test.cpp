@@ -7,8 +7,15 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "base/log.h"
 
 namespace lssar {
 namespace {
@@ -48,6 +55,26 @@ TEST_F(GpuLockTest, WaitingEndsWhenTheCallerCancels) {
   const Result<GpuLock> waiting = GpuLock::take("gpu", 3600, [&] { return ++asked == 3; });
   EXPECT_FALSE(waiting.ok());
   EXPECT_EQ(asked, 3);
+}
+
+// Once, by the holder's number.
+TEST_F(GpuLockTest, WhoWaitsSaysForWhom) {
+  const Result<GpuLock> held = GpuLock::take("gpu", 0);
+  ASSERT_TRUE(held.ok());
+  std::vector<std::string> told;
+  set_log_callback([&](LogLevel, std::string_view text) { told.emplace_back(text); },
+                   LogLevel::kWarning);
+  int asked = 0;
+  EXPECT_FALSE(GpuLock::take("gpu", 3600, [&] { return ++asked == 4; }).ok());
+  EXPECT_FALSE(GpuLock::take("gpu", 0).ok());  // does not wait
+  set_log_callback(nullptr, LogLevel::kWarning);
+  std::stringstream locks;  // empty where the system does not tell
+  locks << std::ifstream("/proc/locks").rdbuf();
+  const bool is_known = locks.str().find(fmt::format(" {} ", ::getpid())) != std::string::npos;
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0],
+            fmt::format("another process{} is tuning on this device: waiting for it, at most 3600 s",
+                        is_known ? fmt::format(" (process {})", ::getpid()) : ""));
 }
 
 TEST_F(GpuLockTest, AKilledHolderLetsGo) {

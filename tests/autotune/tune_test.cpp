@@ -8,12 +8,14 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "autotune/search/gpu_lock.h"
 #include "tests/autotune/fake_runner.h"
 
 namespace lssar {
@@ -54,6 +56,27 @@ class TuneProcesses : public testing::Test {
   TuneOptions options_;
   FakeRunner runner_;
 };
+
+TEST_F(TuneProcesses, WaitingForTheGpuIsNotInTheBudget) {
+  std::optional<GpuLock> others;
+  {
+    Result<GpuLock> taken = GpuLock::take(runner_.device_info().id, 0);
+    ASSERT_TRUE(taken.ok());
+    others = std::move(*taken);
+  }
+  double clock_s = 0;
+  options_.now_s = [&] { return clock_s; };
+  options_.cancelled = [&] {  // asked while it waits, too
+    if (others) clock_s += 1000;
+    others.reset();
+    return false;
+  };
+  const Result<SearchOutcome> outcome = tune_with(runner_, problem_, options_);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_EQ(clock_s, 1000);
+  EXPECT_EQ(outcome->seconds, 0);
+  EXPECT_TRUE(outcome->winner.complete);
+}
 
 TEST_F(TuneProcesses, KilledAtAnyMomentALaterRunGoesOn) {
   constexpr int kKills = 50;

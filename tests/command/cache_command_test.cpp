@@ -83,6 +83,12 @@ TEST_F(CacheCommand, ListsEveryKernelTheLastUsedFirst) {
   EXPECT_EQ(rows[1]["problem"], "");
 }
 
+TEST_F(CacheCommand, AStrangersTextMovesNoCursor) {
+  insert("x\x1b]0;title\a\ny\xc2\x9b" "2J", "sm\r80");
+  EXPECT_THAT(out({"ls"}), HasSubstr("kernel_x\\x1b]0;title\\x07\\ny\\u009b2J  sm\\x0d80 cubin"));
+  EXPECT_THAT(out({"ls", "--json"}), HasSubstr("kernel_x\\u001b]0;title\\u0007\\ny\\u009b2J"));
+}
+
 TEST_F(CacheCommand, ListsAnEmptyCacheAndOneThatIsNotThereYet) {
   EXPECT_THAT(out({"ls"}), HasSubstr("0 entries"));
   EXPECT_EQ(json({"ls"}).size(), 0u);

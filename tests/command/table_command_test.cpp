@@ -67,6 +67,44 @@ class TableCommand : public ::testing::Test {
   std::string err_;
 };
 
+// Escape sequences, a line of its own, C1 and turned letters.
+TEST_F(TableCommand, AStrangersTextMovesNoCursor) {
+  const std::string nasty = "A\x1b[2J\a\r\n* x\xc2\x9b" "31m\xe2\x80\xae";
+  const std::string shown = "A\\x1b[2J\\x07\\x0d\\n* x\\u009b31m\\u202e";
+  TuningRecord record = sample_record();
+  record.machine.device = record.machine.driver = record.machine.compiler = nasty;
+  record.reason = record.search = nasty;
+  record.terms[nasty] = 1;
+  const std::string table = write_table("t.jsonl", {record});
+  const auto expect_plain = [](const std::string& text) {
+    for (const char c : text) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << text;
+  };
+  const std::string listed = run({"ls", "--table", table});
+  EXPECT_EQ(std::count(listed.begin(), listed.end(), '\n'), 2) << listed;
+  EXPECT_THAT(listed, HasSubstr(shown + " sm_90a"));
+  expect_plain(listed);
+  const std::string all = run({"show", "--table", table});
+  for (const char* before : {"  ", "reason    ", ", ", "driver \""})
+    EXPECT_THAT(all, HasSubstr(before + shown));
+  expect_plain(all);
+  for (const char* what : {"ls", "show"}) {
+    const std::string json = run({what, "--json", "--table", table});
+    expect_plain(json);
+    EXPECT_EQ(nlohmann::json::parse(json)[0]["machine"]["device"], nasty);
+  }
+  const CommandResult missing = command_.run({"table", "ls", "--table", "no\x1b[2J.jsonl"});
+  EXPECT_EQ(missing.exit_code, 5);
+  EXPECT_THAT(missing.err, HasSubstr("'no\\x1b[2J.jsonl' is missing"));
+}
+
+TEST_F(TableCommand, StandardOutputIsNoTable) {
+  for (const char* what : {"ls", "prune"}) {
+    const CommandResult result = command_.run({"table", what, "--table", "-"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("--table = -: a table is read and written"));
+  }
+}
+
 TEST_F(TableCommand, LsHasALineForEveryBucketAndGpu) {
   TuningRecord earlier = sample_record();
   earlier.time = "2025-01-01T00:00:00Z";

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "device/counters_text.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -19,9 +20,9 @@ std::string captured_on(const Capture& capture) {
 void print_bits(const Replay& replay) {
   for (const BitComparison& bits : replay.bits) {
     if (bits.num_different == 0) {
-      fmt::print("{}: bit for bit as captured\n", bits.name);
+      print_text("{}: bit for bit as captured\n", bits.name);
     } else {
-      fmt::print("{}: {} of {} elements have other bits than captured, the first is number {}\n",
+      print_text("{}: {} of {} elements have other bits than captured, the first is number {}\n",
                  bits.name, bits.num_different, bits.num_elements, bits.first_different);
     }
   }
@@ -31,7 +32,7 @@ void print_timing(const Replay& replay, const DeviceInfo& device) {
   const ReplayTiming& timing = replay.timing;
   const std::string name = replay.kernels.back().kernel->source.name;
   if (timing.is_gpu) {
-    fmt::print("{}: {:.4f} ms (median of {} after a warm-up; {:.4f} to {:.4f})\n", name,
+    print_text("{}: {:.4f} ms (median of {} after a warm-up; {:.4f} to {:.4f})\n", name,
                timing.median(), timing.ms.size(), timing.ms.front(), timing.ms.back());
   } else {
     LaunchCounters sum;
@@ -39,15 +40,15 @@ void print_timing(const Replay& replay, const DeviceInfo& device) {
     uint64_t bytes = 0, lost = 0;
     for (const GlobalTraffic& traffic : sum.global) bytes += traffic.bytes;
     for (const SharedTraffic& traffic : sum.shared) lost += traffic.lost();
-    fmt::print(
+    print_text(
         "{}: counted {} warp instructions, {} bytes of global memory asked for, {} "
         "wavefronts lost to bank conflicts\n",
         name, sum.warp_instructions, bytes, lost);
-    fmt::print("{}: {:.3f} ms on the {} (median of {}): not a GPU's time\n", name, timing.median(),
+    print_text("{}: {:.3f} ms on the {} (median of {}): not a GPU's time\n", name, timing.median(),
                device.name, timing.ms.size());
   }
   if (!timing.repeats)
-    fmt::print("{}: the last run's outputs have other bits than the first's\n", name);
+    print_text("{}: the last run's outputs have other bits than the first's\n", name);
 }
 
 void print_generator(const std::string& path, const Capture& capture, const Replay& replay) {
@@ -56,14 +57,14 @@ void print_generator(const std::string& path, const Capture& capture, const Repl
     if (!one.was_captured) continue;
     const std::string& name = one.kernel->source.name;
     if (one.generator_agrees) {
-      fmt::print("{}: the generator makes the same source today\n", name);
+      print_text("{}: the generator makes the same source today\n", name);
       continue;
     }
     const CapturedKernel& captured =
         capture.kernels[capture.kernels.size() - (replay.kernels.size() - i)];
-    fmt::print("{}: NOT the source that the generator makes today{}; to see what differs:\n", name,
+    print_text("{}: NOT the source that the generator makes today{}; to see what differs:\n", name,
                captured.overridden ? " (LSSAR_OVERRIDE_DIR, when it was captured)" : "");
-    fmt::print(
+    print_text(
         "  lssar replay {} --extract DIR; lssar inspect DIR/{}.cu --diff DIR/{}.cu target={}\n",
         path, name, name, captured.target);
   }
@@ -86,9 +87,9 @@ void print_replay(const std::string& path, const Capture& capture, const Replay&
                   const ReplayVerdict& verdict, const DeviceInfo& device, bool quiet) {
   const Problem& problem = capture.kernel().problem;
   if (!quiet) {
-    fmt::print("{}: {}\n", path, captured_on(capture));
+    print_text("{}: {}\n", path, captured_on(capture));
     for (const ReplayedKernel& one : replay.kernels)
-      fmt::print("{}: {} for {} | {}\n", one.kernel->source.name, device.name, device.target.name(),
+      print_text("{}: {} for {} | {}\n", one.kernel->source.name, device.name, device.target.name(),
                  one.origin);
   }
   if (verdict.was_checked) {
@@ -103,7 +104,7 @@ void print_replay(const std::string& path, const Capture& capture, const Replay&
   print_generator(path, capture, replay);
   if (!quiet) print_timing(replay, device);
   const std::string word = verdict.was_checked ? verdict_on(problem, verdict.here) : "not checked";
-  fmt::print("{}: {}, {}\n", word, to_string(problem), verdict.data);
+  print_text("{}: {}, {}\n", word, to_string(problem), verdict.data);
 }
 
 json replay_json(const std::string& path, const Capture& capture, const Replay& replay,

@@ -9,6 +9,7 @@
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/number_option.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -34,13 +35,14 @@ Result<int> list_cache(const CacheCommandOptions& options) {
   }
   for (const CheckedEntry& checked : entries) {
     const EntryTitle title = title_of(checked.entry);
-    fmt::print("{}  {:>9}  {}  {}\n", to_hex(checked.stored.key).substr(0, 16),
+    print_text("{}  {:>9}  {}  {}\n", to_hex(checked.stored.key).substr(0, 16),
                size_text(checked.stored.bytes), time_text(checked.stored.used_ns),
-               checked.problem.empty() ? fmt::format("{}  {} {}  {}", title.kernel, title.target,
-                                                     title.image, title.compiler)
-                                       : "NOT GOOD: " + checked.problem);
+               printable_field(checked.problem.empty()
+                                   ? fmt::format("{}  {} {}  {}", title.kernel, title.target,
+                                                 title.image, title.compiler)
+                                   : "NOT GOOD: " + checked.problem));
   }
-  fmt::print("{}: {} entries, {}\n", place->path(), entries.size(), size_text(bytes));
+  print_text("{}: {} entries, {}\n", place->path(), entries.size(), size_text(bytes));
   return static_cast<int>(kDone);
 }
 
@@ -79,10 +81,10 @@ void print_state(const std::string& what, const nlohmann::json& row) {
   const auto path = row.at("path").get<std::string>();
   const auto problem = row.at("problem").get<std::string>();
   if (!problem.empty()) {
-    fmt::print("  {:<9} {}not used: {}\n", what, path.empty() ? "" : path + ", ", problem);
+    print_text("  {:<9} {}not used: {}\n", what, path.empty() ? "" : path + ", ", problem);
     return;
   }
-  fmt::print("  {:<9} {}, {}, {} entries, {}\n", what, path, row.at("kind").get<std::string>(),
+  print_text("  {:<9} {}, {}, {} entries, {}\n", what, path, row.at("kind").get<std::string>(),
              row.at("entries").get<uint64_t>(), size_text(row.at("bytes").get<uint64_t>()));
 }
 
@@ -103,10 +105,10 @@ Result<int> show_state(const CacheCommandOptions& options) {
   state["locks"] = {{"path", locks.ok() ? *locks : ""},
                     {"problem", locks.ok() ? "" : locks.status().message()}};
   if (options.json) return print_json(state), static_cast<int>(kDone);
-  fmt::print("Asked in this order\n");
+  print_text("Asked in this order\n");
   for (const nlohmann::json& layer : state["layers"]) print_state("layer", layer);
   print_state("directory", state["directory"]);
-  fmt::print("One compute per machine\n  {:<9} {}\n", "locks",
+  print_text("One compute per machine\n  {:<9} {}\n", "locks",
              locks.ok() ? *locks : "none: " + locks.status().message());
   return static_cast<int>(kDone);
 }

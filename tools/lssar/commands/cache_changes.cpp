@@ -9,6 +9,7 @@
 #include "tools/lssar/commands/cache_places.h"
 #include "tools/lssar/terminal/exit_code.h"
 #include "tools/lssar/terminal/message_stream.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -52,7 +53,7 @@ int report_copy(const CopyReport& report, const std::string& what,
     if (report.present != 0) text += fmt::format(", {} were there", report.present);
     if (report.unwanted != 0) text += fmt::format(", {} of other targets", report.unwanted);
     if (!report.problems.empty()) text += fmt::format(", {} not good", report.problems.size());
-    fmt::print(message_stream(what), "{}\n", text);
+    print_text(message_stream(what), "{}\n", text);
   }
   return report.problems.empty() ? kDone : kBadInput;
 }
@@ -83,7 +84,7 @@ Result<int> verify_cache(const CacheCommandOptions& options) {
   if (options.json) {
     print_json({{"place", place->path()}, {"good", good}, {"problems", problems}});
   } else {
-    fmt::print("{}: {} good, {} not good, {} removed\n", place->path(), good, bad, removed);
+    print_text("{}: {} good, {} not good, {} removed\n", place->path(), good, bad, removed);
   }
   return bad == removed ? kDone : kBadInput;
 }
@@ -107,7 +108,7 @@ Result<int> prune_cache(const CacheCommandOptions& options) {
                 {"kept_bytes", done.kept_bytes},
                 {"temporaries", swept}});
   } else {
-    fmt::print("{}: {} entries and {} temporaries removed ({}), {} entries kept ({})\n", directory,
+    print_text("{}: {} entries and {} temporaries removed ({}), {} entries kept ({})\n", directory,
                done.evicted, swept, size_text(done.evicted_bytes), done.kept,
                size_text(done.kept_bytes));
   }

@@ -76,10 +76,6 @@ std::string time_text(int64_t time_ns) {
                      fmt::gmtime(static_cast<std::time_t>(time_ns / kNsPerSecond)));
 }
 
-void print_json(const nlohmann::json& json) {
-  fmt::print("{}\n", json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
-}
-
 void print_problem(const std::string& text) { print_message(stderr, "lssar: " + text); }
 
 }  // namespace lssar::command

@@ -48,7 +48,6 @@ nlohmann::json to_json(const CheckedEntry& checked);
 std::string size_text(uint64_t bytes);   // "31.2 KiB"
 std::string time_text(int64_t time_ns);  // "2026-01-31 23:59:58Z"; 0: "-"
 
-void print_json(const nlohmann::json& json);
 
 // The same for a problem that is only a part of what was done.
 void print_problem(const std::string& text);

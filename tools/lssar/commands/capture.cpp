@@ -13,6 +13,7 @@
 #include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 #include "tools/lssar/terminal/message_stream.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -114,7 +115,7 @@ void print_captured(const std::string& path, const Capture& capture,
   std::FILE* const messages = message_stream(path);
   for (size_t i = 0; i < choices.size(); ++i) {
     const CapturedKernel& kernel = capture.kernels[i];
-    fmt::print(messages, "{} for {}, {}, {}{}\n", kernel.source.name, kernel.target,
+    print_text(messages, "{} for {}, {}, {}{}\n", kernel.source.name, kernel.target,
                kernel.compiler, image_kind_name(kernel.image.kind),
                kernel.overridden ? ", edited (LSSAR_OVERRIDE_DIR)" : "");
     print_choice(messages, choices[i]);
@@ -124,9 +125,9 @@ void print_captured(const std::string& path, const Capture& capture,
   std::error_code unknown;  // of a pipe
   const auto bytes = std::filesystem::file_size(path, unknown);
   if (unknown) {
-    fmt::print(messages, "{}: {}\n", path, what);
+    print_text(messages, "{}: {}\n", path, what);
   } else {
-    fmt::print(messages, "{}: {} bytes, {}; lssar replay {}\n", path, bytes, what, path);
+    print_text(messages, "{}: {} bytes, {}; lssar replay {}\n", path, bytes, what, path);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "tools/lssar/commands/doctor_report.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -19,7 +20,7 @@ void print_row(const std::string& what, std::string state) {
   for (size_t at = state.find('\n'); at != std::string::npos; at = state.find('\n', at + 1)) {
     state.replace(at, 1, kIndent);
   }
-  fmt::print("  {:<12} {}\n", what, state);
+  print_text("  {:<12} {}\n", what, state);
 }
 
 std::string text_of(const json& value) { return value.get<std::string>(); }
@@ -31,7 +32,7 @@ void print_state(const std::string& what, const json& row, const std::string& fo
 }
 
 void print_compilers(const json& compilers) {
-  fmt::print("Compilers\n");
+  print_text("Compilers\n");
   for (const json& row : compilers) {
     print_state(text_of(row.at("name")), row,
                 text_of(row.at("version")) + "  " + text_of(row.at("path")));
@@ -39,7 +40,7 @@ void print_compilers(const json& compilers) {
 }
 
 void print_devices(const json& report) {
-  fmt::print("Devices\n");
+  print_text("Devices\n");
   const json& gpus = report.at("gpus");
   if (const std::string problem = text_of(report.at("gpus_problem")); !problem.empty())
     print_row("cuda", problem);
@@ -57,7 +58,7 @@ void print_devices(const json& report) {
 }
 
 void print_places(const json& report) {
-  fmt::print("Cache\n");
+  print_text("Cache\n");
   const json& cache = report.at("cache");
   for (const json& row : cache.at("layers"))
     print_state("layer", row, text_of(row.at("path")) + ", " + text_of(row.at("kind")));
@@ -66,34 +67,34 @@ void print_places(const json& report) {
       "directory", cache,
       fmt::format("{}, usable, {} files, {:.1f} MiB", text_of(cache.at("directory")),
                   cache.at("files").get<uint64_t>(), cache.at("bytes").get<uint64_t>() / kMiB));
-  fmt::print("Tuning\n");
+  print_text("Tuning\n");
   const json& table = report.at("tuning_table");
   print_state("table", table,
               fmt::format("{}, {} records", text_of(table.at("path")),
                           table.at("records").get<uint64_t>()));
   print_state("worker", report.at("tune_worker"), text_of(report.at("tune_worker").at("path")));
-  fmt::print("Inspection\n");
+  print_text("Inspection\n");
   print_state("disassembler", report.at("disassembler"),
               text_of(report.at("disassembler").at("path")));
 }
 
-void print_text(const json& report) {
-  fmt::print("lssar {}\n", text_of(report.at("version")));
+void print_findings(const json& report) {
+  print_text("lssar {}\n", text_of(report.at("version")));
   print_compilers(report.at("compilers"));
   print_devices(report);
   print_places(report);
-  fmt::print("Environment\n");
+  print_text("Environment\n");
   for (const auto& [name, value] : report.at("environment").items())
-    fmt::print("  {}={}\n", name, text_of(value));
-  if (report.at("environment").empty()) fmt::print("  no variable LSSAR_... is set\n");
+    print_text("  {}={}\n", name, text_of(value));
+  if (report.at("environment").empty()) print_text("  no variable LSSAR_... is set\n");
 }
 
 Result<int> doctor(bool as_json) {
   const json report = doctor_report();
   if (as_json) {
-    fmt::print("{}\n", report.dump(2, ' ', false, json::error_handler_t::replace));
+    print_json(report);
   } else {
-    print_text(report);
+    print_findings(report);
   }
   if (!report.at("can_compile").get<bool>())
     return missing("no compiler: neither NVRTC nor LLVM was found (see above)");

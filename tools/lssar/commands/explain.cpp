@@ -12,6 +12,7 @@
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/explain_options.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -39,9 +40,9 @@ Result<int> explain_problem(const ExplainOptions& options, bool json) {
   }
   const KernelFacts* const known = facts ? &*facts : nullptr;
   if (json) {
-    fmt::print("{}\n", explanation_json(explanation, request, known, options.shown).dump(2));
+    print_json(explanation_json(explanation, request, known, options.shown));
   } else {
-    fmt::print("{}", explanation_text(explanation, request, known,
+    print_text("{}", explanation_text(explanation, request, known,
                                       {options.shown, terminal_shows_unicode()}));
   }
   return static_cast<int>(kDone);

@@ -15,6 +15,7 @@
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -83,7 +84,7 @@ Result<int> show_diff(const KernelVariation& base, const InspectOptions& options
     sides.push_back({text, std::move(inspection)});
   }
   LSSAR_ASSIGN_OR_RETURN(const std::string text, diff_text(sides[0], sides[1]));
-  fmt::print("{}", text);
+  print_text("{}", text);
   return static_cast<int>(kDone);
 }
 
@@ -110,14 +111,14 @@ Result<int> inspect_all(InspectOptions options) {
   if (options.json) {
     nlohmann::json json = to_json(inspection);
     describe_choice(kernel.choice, &json);
-    fmt::print("{}\n", json.dump(2));
+    print_json(json);
     return static_cast<int>(kDone);
   }
   LSSAR_ASSIGN_OR_RETURN(const std::string text, view_of(inspection, options.view));
   // Other views are files of their own: source, PTX, machine code.
   if (!options.execution.quiet())
     print_choice(options.view == "summary" ? stdout : stderr, kernel.choice);
-  fmt::print("{}", text);
+  print_text("{}", text);
   return static_cast<int>(kDone);
 }
 

@@ -12,6 +12,7 @@
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 #include "tools/lssar/terminal/terminal.h"
 
 namespace lssar::command {
@@ -24,7 +25,7 @@ struct PrepareOptions {
   bool json = false;
 };
 
-void print_json(const PreparedKernel& kernel, Engine& engine, const ScheduleChoice& choice) {
+void print_kernel(const PreparedKernel& kernel, Engine& engine, const ScheduleChoice& choice) {
   const DeviceInfo& device = engine.device().info();
   const auto compiler = engine.compiler();
   nlohmann::json json = {
@@ -39,7 +40,7 @@ void print_json(const PreparedKernel& kernel, Engine& engine, const ScheduleChoi
       {"image", image_origin_text(kernel)},
       {"command", prepare_command(kernel, engine)}};
   describe_choice(choice, &json);
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_json(json);
 }
 
 Result<int> prepare(const PrepareOptions& options) {
@@ -55,7 +56,7 @@ Result<int> prepare(const PrepareOptions& options) {
   LSSAR_RETURN_IF_ERROR(check_overridden({kernel}));
   log_prepared(*kernel, *engine, choice);
   if (options.json) {
-    print_json(*kernel, *engine, choice);
+    print_kernel(*kernel, *engine, choice);
   } else if (!options.execution.quiet()) {
     print_message(stdout, prepare_summary(*kernel, *engine, choice.reason) + ":");
     print_command(stdout, prepare_command(*kernel, *engine));

@@ -14,6 +14,7 @@
 #include "tools/lssar/options/number_option.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 #include "tools/lssar/terminal/standard_streams.h"
 #include "virtual/run/virtual_device.h"
 
@@ -87,7 +88,7 @@ Result<ReplayVerdict> check(const Capture& capture, const Replay& replay, bool q
 Result<int> extract(const Capture& capture, const ReplayOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const std::vector<std::string> written,
                          write_capture_files(options.extract, capture));
-  for (const std::string& path : written) fmt::print("{}\n", path);
+  for (const std::string& path : written) print_text("{}\n", path);
   return static_cast<int>(kDone);
 }
 
@@ -109,7 +110,7 @@ Result<int> replay_file(const ReplayOptions& options) {
                      : fmt::format("{} data, seed {}", input_kind_name(request.data), request.seed);
   const DeviceInfo& device = engine->device().info();
   if (options.json) {
-    fmt::print("{}\n", replay_json(options.file, capture, *replay, verdict, device).dump(2));
+    print_json(replay_json(options.file, capture, *replay, verdict, device));
   } else {
     print_replay(options.file, capture, *replay, verdict, device, options.execution.quiet());
   }

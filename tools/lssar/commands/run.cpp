@@ -15,6 +15,7 @@
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 #include "virtual/run/virtual_device.h"
 
 namespace lssar::command {
@@ -101,19 +102,19 @@ Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options,
   return Engine::create(engine_options, make_virtual_device(counting), nullptr);
 }
 
-void print_json(const RunOptions& options, const Engine& engine,
+void print_passes_json(const RunOptions& options, const Engine& engine,
                 const std::vector<PassReport>& passes) {
   const DeviceInfo& device = engine.device().info();
   nlohmann::json result = {
       {"device", device.name}, {"target", device.target.name()}, {"passes", report_json(passes)}};
   if (options.counters) result["counters"] = counters_json(engine.device().kernel_counters());
-  fmt::print("{}\n", result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_json(result);
 }
 
 void print_results(const RunOptions& options, Engine& engine,
                    const std::vector<PassReport>& passes) {
   if (options.json) {
-    print_json(options, engine, passes);
+    print_passes_json(options, engine, passes);
     return;
   }
   if (!options.execution.quiet()) print_report(engine, passes);

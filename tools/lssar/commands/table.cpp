@@ -14,6 +14,7 @@
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/commands/table_files.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -30,6 +31,7 @@ struct TableOptions {
 };
 
 Result<std::string> path_of(const TableOptions& options) {
+  LSSAR_RETURN_IF_ERROR(check_table_path(options.path));
   if (!options.path.empty()) return options.path;
   const std::string path = default_table_path(find_cache_location("").directory);
   if (!path.empty()) return path;
@@ -43,16 +45,17 @@ Result<TuningTable> load(const TableOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const std::string path, path_of(options));
   std::error_code error;
   if (options.path.empty() && !std::filesystem::exists(path, error)) {
-    if (!options.json) fmt::print("{}: not there yet\n", path);
+    if (!options.json) print_text("{}: not there yet\n", path);
     return TuningTable();
   }
   return load_existing(path);
 }
 
 std::string machine_text(const Machine& machine) {
-  return machine.num_sms == 0
-             ? fmt::format("{} {}", machine.device, machine.target)
-             : fmt::format("{} {} {} SMs", machine.device, machine.target, machine.num_sms);
+  const std::string device = printable_field(machine.device);
+  const std::string target = printable_field(machine.target);
+  return machine.num_sms == 0 ? fmt::format("{} {}", device, target)
+                              : fmt::format("{} {} {} SMs", device, target, machine.num_sms);
 }
 
 std::string time_text(const TuningRecord& record) {
@@ -92,31 +95,34 @@ Result<int> list_table(const TableOptions& options) {
   if (options.json) {
     nlohmann::json lines = nlohmann::json::array();
     for (const auto& [key, record] : list) lines.push_back(to_json(*record));
-    fmt::print("{}\n", lines.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(lines);
     return static_cast<int>(kDone);
   }
   for (const auto& [key, record] : list) {
-    fmt::print("{}  {}  {}  {}  {}{}\n", std::get<0>(key), std::get<1>(key), time_text(*record),
+    print_text("{}  {}  {}  {}  {}{}\n", std::get<0>(key), std::get<1>(key), time_text(*record),
                record->time, to_string(record->schedule), state_text(record_state(*record)));
   }
-  fmt::print("{} buckets, {} records\n", list.size(), table.records().size());
+  print_text("{} buckets, {} records\n", list.size(), table.records().size());
   return static_cast<int>(kDone);
 }
 
 void show_record(const TuningRecord& record) {
-  fmt::print("{} {}  {}  {}\n", record.chosen ? "*" : " ", verdict_name(record.verdict),
+  print_text("{} {}  {}  {}\n", record.chosen ? "*" : " ", verdict_name(record.verdict),
              record.ms > 0 ? time_text(record) : "not timed", to_string(record.schedule));
-  if (!record.reason.empty()) fmt::print("    reason    {}\n", record.reason);
+  if (!record.reason.empty()) print_text("    reason    {}\n", printable_field(record.reason));
   std::string terms;
-  for (const auto& [name, ms] : record.terms) terms += fmt::format(", {} {:.3g}", name, ms);
-  fmt::print("    model     {:.4g} ms{}\n", record.estimate_ms, terms);
-  fmt::print("    kernel    {} registers, {} bytes spilled, {} bytes of shared memory, source {}\n",
+  for (const auto& [name, ms] : record.terms) {
+    terms += fmt::format(", {} {:.3g}", printable_field(name), ms);
+  }
+  print_text("    model     {:.4g} ms{}\n", record.estimate_ms, terms);
+  print_text("    kernel    {} registers, {} bytes spilled, {} bytes of shared memory, source {}\n",
              record.registers, record.spill_bytes, record.shared_bytes, record.source_hash);
-  fmt::print("    error     {:.3g}, the plain kernel's {:.3g}\n", record.error,
+  print_text("    error     {:.3g}, the plain kernel's {:.3g}\n", record.error,
              record.baseline_error);
-  fmt::print("    measured  {} launches, {}, driver \"{}\", {}, {}{}\n", record.samples,
-             record.time, record.machine.driver, record.machine.compiler, record.search,
-             state_text(record_state(record)));
+  const Machine& machine = record.machine;
+  print_text("    measured  {} launches, {}, driver \"{}\", {}, {}{}\n", record.samples, record.time,
+             printable_field(machine.driver), printable_field(machine.compiler),
+             printable_field(record.search), state_text(record_state(record)));
 }
 
 // All candidates of the buckets that have every word, the fastest first.
@@ -136,7 +142,7 @@ Result<int> show_table(const TableOptions& options) {
       const auto rank = [](const TuningRecord& r) { return std::pair(!(r.ms > 0), r.ms); };
       return rank(*a) < rank(*b);
     });
-    if (!options.json) fmt::print("{}\n", name);
+    if (!options.json) print_text("{}\n", name);
     for (const TuningRecord* record : records) {
       if (options.json) {
         lines.push_back(to_json(*record));
@@ -146,9 +152,9 @@ Result<int> show_table(const TableOptions& options) {
     }
   }
   if (options.json) {
-    fmt::print("{}\n", lines.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(lines);
   } else if (groups.empty()) {
-    fmt::print("no record of such a bucket among {}\n", table.records().size());
+    print_text("no record of such a bucket among {}\n", table.records().size());
   }
   return static_cast<int>(kDone);
 }

@@ -10,6 +10,7 @@
 #include "base/output_file.h"
 #include "tools/lssar/terminal/exit_code.h"
 #include "tools/lssar/terminal/message_stream.h"
+#include "tools/lssar/terminal/print_text.h"
 #include "tools/lssar/terminal/terminal.h"
 
 namespace lssar::command {
@@ -17,7 +18,7 @@ namespace {
 
 // On standard error where the table itself goes to standard output.
 void say(const std::string& output, const std::string& line) {
-  fmt::print(message_stream(output), "{}\n", line);
+  print_text(message_stream(output), "{}\n", line);
 }
 
 std::string defects_text(const TableDefects& defects) {
@@ -41,6 +42,13 @@ Status check_has_records(const TuningTable& table, const std::string& path) {
 }
 
 }  // namespace
+
+Status check_table_path(const std::string& path) {
+  if (!is_standard_output(path)) return {};
+  return invalid_argument(
+      "--table = -: a table is read and written, so it cannot be standard output: allowed is a file; "
+      "lssar table export - prints a table");
+}
 
 Result<TuningTable> load_existing(const std::string& path) {
   std::error_code error;
@@ -78,10 +86,10 @@ Result<int> import_table(const std::string& path, const std::string& from) {
   for (const TuningRecord& record : records) counts.add(record_state(record));
   if (!records.empty()) LSSAR_RETURN_IF_ERROR(append_records(path, records));
 
-  fmt::print("added {}, known already {}, malformed {}\n", added,
+  print_text("added {}, known already {}, malformed {}\n", added,
              given.records().size() - static_cast<size_t>(added), given.defects().malformed_lines);
   if (counts.stale + counts.illegal > 0) {
-    fmt::print("of those added this version cannot use {}: {} of another generator, {} not legal\n",
+    print_text("of those added this version cannot use {}: {} of another generator, {} not legal\n",
                counts.stale + counts.illegal, counts.stale, counts.illegal);
   }
   return static_cast<int>(kDone);
@@ -120,12 +128,12 @@ Result<int> prune_table(const std::string& path, const PruneOptions& options) {
   } else {
     LSSAR_RETURN_IF_ERROR(rewrite_table(path, backup, prune));
   }
-  fmt::print("{} {}, {} {}: {} of another generator, {} not legal, {} lines that are no records\n",
+  print_text("{} {}, {} {}: {} of another generator, {} not legal, {} lines that are no records\n",
              options.dry_run ? "would keep" : "kept", counts.current,
              options.dry_run ? "drop" : "dropped",
              counts.stale + counts.illegal + defects.malformed_lines, counts.stale, counts.illegal,
              defects.malformed_lines);
-  if (!backup.empty()) fmt::print("backup: {}\n", backup);
+  if (!backup.empty()) print_text("backup: {}\n", backup);
   return static_cast<int>(kDone);
 }
 

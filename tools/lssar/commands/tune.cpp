@@ -13,10 +13,12 @@
 #include "base/output_file.h"
 #include "cache/location.h"
 #include "tools/lssar/commands/subcommands.h"
+#include "tools/lssar/commands/table_files.h"
 #include "tools/lssar/options/number_option.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 #include "tools/lssar/terminal/interrupt.h"
+#include "tools/lssar/terminal/print_text.h"
 #include "tools/lssar/terminal/standard_streams.h"
 #include "tools/lssar/terminal/terminal.h"
 #include "tools/lssar/terminal/tune_progress.h"
@@ -88,6 +90,7 @@ Result<TuneOptions> tune_options(const TuneCommand& options) {
   tuning.search_again = options.again;
   const std::string cache = find_cache_location("").directory;
   tuning.table_path = options.table.empty() ? default_table_path(cache) : options.table;
+  LSSAR_RETURN_IF_ERROR(check_table_path(options.table));
   if (tuning.table_path == "none") tuning.table_path.clear();
   if (tuning.table_path.empty() && options.table.empty()) {
     return invalid_argument(
@@ -105,14 +108,14 @@ Result<int> print_space(const std::vector<TuneProblem>& problems, const TuneComm
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<Device> device,
                          open_device(engine.device, options.target, engine.ordinal));
   for (const TuneProblem& one : problems) {
-    fmt::print("{}\n{}", to_string(one.problem),
+    print_text("{}\n{}", to_string(one.problem),
                describe(search_space(one.problem, device->info().target, one.determinism)));
   }
   return static_cast<int>(kDone);
 }
 
 Status write_json(const std::string& path, const nlohmann::json& json) {
-  return write_output_file(path, json.dump(2) + "\n");
+  return write_output_file(path, json_text(json));
 }
 
 Result<int> tune_all(const TuneCommand& options) {
@@ -136,7 +139,7 @@ Result<int> tune_all(const TuneCommand& options) {
       return static_cast<int>(kDone);  // main() ends by the signal
     }
     if (!is_standard_output(options.json_file)) {
-      fmt::print("{}\n",
+      print_text("{}\n",
                  report_text(*outcome, problems[i].problem, outcome->target, kShownCandidates));
     }
     // Tens of thousands of candidates each: hundreds of megabytes.
@@ -144,7 +147,7 @@ Result<int> tune_all(const TuneCommand& options) {
   }
   if (!options.json_file.empty()) LSSAR_RETURN_IF_ERROR(write_json(options.json_file, results));
   if (!tuning.table_path.empty() && !is_standard_output(options.json_file)) {
-    fmt::print("kept in {}\n", tuning.table_path);
+    print_text("kept in {}\n", tuning.table_path);
   }
   return static_cast<int>(kDone);
 }

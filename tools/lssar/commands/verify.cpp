@@ -13,6 +13,7 @@
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/exit_code.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -36,16 +37,16 @@ std::vector<CheckedTensor> checked_tensors(const Problem& problem, const Attenti
   return tensors;
 }
 
-void print_text(const VerifyOptions& options, const Problem& problem,
-                const AttentionOutputs& actual, const std::vector<Comparison>& all) {
+void print_verdict(const VerifyOptions& options, const Problem& problem,
+                   const AttentionOutputs& actual, const std::vector<Comparison>& all) {
   print_comparisons(all);
   print_overrides(kernels_of(actual.passes));
-  fmt::print("{}: {}, {} data, seed {}\n", verdict_on(problem, all), to_string(problem),
+  print_text("{}: {}, {} data, seed {}\n", verdict_on(problem, all), to_string(problem),
              input_kind_name(*options.data.kind()), options.data.seed());
 }
 
-void print_json(const VerifyOptions& options, const Problem& problem, Engine& engine,
-                const AttentionOutputs& actual, const std::vector<Comparison>& all) {
+void print_verdict_json(const VerifyOptions& options, const Problem& problem, Engine& engine,
+                   const AttentionOutputs& actual, const std::vector<Comparison>& all) {
   const nlohmann::json json = {{"problem", to_json(problem)},
                                {"data", input_kind_name(*options.data.kind())},
                                {"seed", options.data.seed()},
@@ -55,7 +56,7 @@ void print_json(const VerifyOptions& options, const Problem& problem, Engine& en
                                {"tensors", to_json(all)},
                                {"verdict", verdict_on(problem, all)},
                                {"passed", all_passed(all)}};
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_json(json);
 }
 
 Result<int> verify(const VerifyOptions& options) {
@@ -78,8 +79,8 @@ Result<int> verify(const VerifyOptions& options) {
                          checked_reference(problem, sizes, inputs, options.execution.quiet()));
   const std::vector<Comparison> all =
       compare_all(problem, sizes, checked_tensors(problem, actual), reference);
-  options.json ? print_json(options, problem, *engine, actual, all)
-               : print_text(options, problem, actual, all);
+  options.json ? print_verdict_json(options, problem, *engine, actual, all)
+               : print_verdict(options, problem, actual, all);
   return static_cast<int>(all_passed(all) ? kDone : kWrongNumbers);
 }
 

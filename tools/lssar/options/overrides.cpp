@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/lssar/terminal/print_text.h"
+
 namespace lssar::command {
 
 Status check_overridden(const PreparedKernels& kernels) {
@@ -18,10 +20,10 @@ Status check_overridden(const PreparedKernels& kernels) {
 void print_overrides(const PreparedKernels& kernels) {
   for (const auto& kernel : kernels) {
     if (!kernel->override_path.empty())
-      fmt::print("{} is {}, instead of what is generated\n", kernel->source.name,
+      print_text("{} is {}, instead of what is generated\n", kernel->source.name,
                  kernel->override_path);
     if (!kernel->override_missed.empty())
-      fmt::print("{} is generated: {}\n", kernel->source.name, kernel->override_missed);
+      print_text("{} is generated: {}\n", kernel->source.name, kernel->override_missed);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "base/npy.h"
 #include "base/output_file.h"
 #include "device/counters_text.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -58,7 +59,7 @@ void print_memory(std::FILE* to, const SimLaunch& launch, const SimRun& run) {
   for (size_t i = 0; i < launch.data.size(); ++i) {
     const SimData& data = launch.data[i];
     if (!data.has_memory()) continue;
-    fmt::print(to, "  memory {:#x} to {:#x}: {}\n", run.memory[i], run.memory[i] + data.bytes,
+    print_text(to, "  memory {:#x} to {:#x}: {}\n", run.memory[i], run.memory[i] + data.bytes,
                data.argument.text);
   }
 }
@@ -142,31 +143,31 @@ bool writes_standard_output(const SimLaunch& launch) {
 void print_sim_text(const SimLaunch& launch, const SimResult& result) {
   std::FILE* const to = writes_standard_output(launch) ? stderr : stdout;
   const LaunchConfig& config = launch.config;
-  fmt::print(to,
+  print_text(to,
              "{}: grid {}, block {}, cluster {}, {} bytes of dynamic shared memory | {}, {}, {}\n",
              launch.entry, extents(config.grid), extents(config.block), extents(config.cluster),
              config.shared_bytes, result.runs[0].device_name, launch.device.target.name(),
              launch.device.strict ? "strict" : "fast");
   size_t reported = 0;
   for (const SimRun& run : result.runs) {
-    fmt::print(to, "seed {}: {:.3f} ms, {} warp instructions, {}\n", run.seed, run.ms,
+    print_text(to, "seed {}: {:.3f} ms, {} warp instructions, {}\n", run.seed, run.ms,
                run.counters.counters.warp_instructions, describe_reports(run.reports.size()));
     if (run.reports.empty()) continue;
-    for (const std::string& text : run.reports) fmt::print(to, "{}\n", indented(text));
+    for (const std::string& text : run.reports) print_text(to, "{}\n", indented(text));
     print_memory(to, launch, run);
     ++reported;
   }
-  for (const SimDifference& d : result.differences) fmt::print(to, "{}\n", describe(launch, d));
+  for (const SimDifference& d : result.differences) print_text(to, "{}\n", describe(launch, d));
   if (result.runs.size() > 1) {
-    fmt::print(to, "{} seeds, {} with reports\n", result.runs.size(), reported);
+    print_text(to, "{} seeds, {} with reports\n", result.runs.size(), reported);
   }
   for (const SimData& data : launch.data) {
     if (!data.argument.writes) continue;
-    fmt::print(to, "{} {}: {} {}\n",
+    print_text(to, "{} {}: {} {}\n",
                result.written ? "wrote" : "not written:", data.argument.output_file,
                sim_type_name(data.argument.type), npy_shape_string(data.shape));
   }
-  if (result.with_counters) fmt::print(to, "\n{}", counters_table({result.runs[0].counters}));
+  if (result.with_counters) print_text(to, "\n{}", counters_table({result.runs[0].counters}));
 }
 
 void print_sim_json(const SimLaunch& launch, const SimResult& result) {
@@ -193,7 +194,7 @@ void print_sim_json(const SimLaunch& launch, const SimResult& result) {
                               {"differences", differences_to_json(launch, result)},
                               {"runs", runs}};
   // Reports quote PTX, whose bytes may be anything.
-  fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_json(all);
 }
 
 }  // namespace lssar::command

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "tools/lssar/terminal/standard_streams.h"
 #include "tools/lssar/terminal/terminal.h"
 
@@ -47,7 +48,7 @@ int report_failure(const Status& status) {
   }
   const size_t end = std::min(text.find('\n'), text.size());
   print_message(stderr, "lssar: " + text.substr(0, end));
-  if (end < text.size()) tell("{}\n", text.substr(end + 1));
+  if (end < text.size()) tell("{}\n", printable(text.substr(end + 1)));
   return exit_code_of(status.code());
 }
 

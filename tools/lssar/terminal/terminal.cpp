@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
+
 namespace lssar::command {
 namespace {
 
@@ -12,8 +14,8 @@ constexpr size_t kMessageIndent = 2;
 constexpr size_t kLeastColumns = 20;
 
 // Not by fmt, which throws: lost output is asked for once, at the end (standard_streams.h).
-void print_line(std::FILE* stream, std::string line) {
-  line += '\n';
+void print_line(std::FILE* stream, const std::string& text) {
+  const std::string line = printable(text) + '\n';
   std::fwrite(line.data(), 1, line.size(), stream);
 }
 
