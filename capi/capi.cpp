@@ -16,6 +16,7 @@
 #include "capi/structs.h"
 #include "capi/tune.h"
 #include "capi/tuning.h"
+#include "device/thread_limit.h"
 #include "lssar/lssar.h"
 #include "runtime/engine.h"
 #include "runtime/plan.h"
@@ -115,6 +116,8 @@ Status execute(Pass pass, const lssar_plan* plan, const lssar_call* call) {
   LSSAR_ASSIGN_OR_RETURN(const lssar_call known,
                          capi::read_struct(call, "call", offsetof(lssar_call, range)));
   const Workspace workspace{reinterpret_cast<DevicePtr>(known.workspace), known.workspace_bytes};
+  LSSAR_ASSIGN_OR_RETURN(const int num_threads, capi::num_threads_of_call(known));
+  const ThreadLimit limit(num_threads);
   Sizes sizes = capi::sizes_of_call(known.sizes);
   sizes.range = capi::range_of_call(known.range);
   return plan->now().plan->execute(pass, sizes, capi::tensors_of_call(known), workspace,

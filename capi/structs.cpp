@@ -1,5 +1,7 @@
 #include "capi/structs.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace lssar::capi {
@@ -181,6 +183,12 @@ KeyRange range_of_call(const lssar_range& range) {
 
 Sizes sizes_of_call(const lssar_sizes& sizes) {
   return {sizes.batch, sizes.heads, sizes.kv_heads, sizes.seq_q, sizes.seq_k};
+}
+
+Result<int> num_threads_of_call(const lssar_call& call) {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  if (call.num_threads < 0) return out_of_range("num_threads", call.num_threads, "0 and more");
+  return static_cast<int>(std::min<int64_t>(call.num_threads, kMost));
 }
 
 Tensors tensors_of_call(const lssar_call& call) {

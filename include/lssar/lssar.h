@@ -443,6 +443,8 @@ typedef struct lssar_call {
   lssar_range range;
   float* row_stats;
   float* partial_o;
+  int64_t num_threads; /* virtual device: the most threads that run the call, 1 and more; 0: as many
+                          as CPUs the calling thread may run on, which is never exceeded */
 } lssar_call;
 
 /* Each enqueues one pass on call->stream. Capture-safe (convention 10). If a check fails (every

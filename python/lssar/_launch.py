@@ -239,9 +239,9 @@ def _with_signature(q, k, v, *scalars):
 _NO_TENSOR = bytes(32)
 _NO_GRADS = 4 * _NO_TENSOR
 # lssar_call: struct_size and sizes; a pointer and strides for each tensor; saved_o, _stats, _x,
-# workspace and its size, stream. Those of a pass that are not looked at are zero bytes.
-_FORWARD = struct.Struct("48sQ24sQ24sQ24sQ24s128s6Q")
-_BACKWARD = struct.Struct("48sQ24sQ24sQ24s32sQ24sQ24sQ24sQ24s6Q")
+# workspace and its size, stream; range, row_stats and partial_o; threads. Those of a pass that are not looked at are zero bytes.
+_FORWARD = struct.Struct("48sQ24sQ24sQ24sQ24s128s6Q48xQ")
+_BACKWARD = struct.Struct("48sQ24sQ24sQ24s32sQ24sQ24sQ24sQ24s6Q48xQ")
 
 
 def _run_forward(signature, name, q, k, v, allocate_saved=None):
@@ -272,6 +272,7 @@ def _run_forward(signature, name, q, k, v, allocate_saved=None):
         at_workspace,
         step.workspace,
         signature.stream(),
+        torch.get_num_threads(),
     )
     status = step.execute(step.handle, call)
     if status:
@@ -380,6 +381,7 @@ def _run_backward(signature, grad_o, q, k, v, saved_o, stats=None, x=None):
         at_workspace,
         step.workspace,
         signature.stream(),
+        torch.get_num_threads(),
     )
     status = step.execute(step.handle, call)
     if status:

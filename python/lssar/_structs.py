@@ -135,6 +135,10 @@ class Call(ctypes.Structure):
         ("workspace", ctypes.c_void_p),
         ("workspace_bytes", ctypes.c_size_t),
         ("stream", ctypes.c_void_p),
+        ("range", ctypes.c_int64 * 4),
+        ("row_stats", ctypes.c_void_p),
+        ("partial_o", ctypes.c_void_p),
+        ("num_threads", ctypes.c_int64),
     ]
 
 

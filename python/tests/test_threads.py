@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 import unittest
 
 import torch
@@ -64,6 +65,46 @@ class Threads(unittest.TestCase):
                 lssar.attention(x, x, x)
 
         in_threads([lambda dim=dim: wrong(dim) for dim in (1, 2, 3, 4)])
+
+
+def threads_that_worked(function):
+    """How many threads of this process spent time in it."""
+
+    def ticks():
+        times = {}
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/schedstat") as stat:
+                times[thread] = int(stat.read().split()[0])
+        return times
+
+    time.sleep(0.05)  # until what threads did before is counted
+    before = ticks()
+    function()
+    spent = [ns - before.get(thread, 0) for thread, ns in ticks().items()]
+    return sum(10 * ns > sum(spent) for ns in spent)
+
+
+@unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU: one thread in any case")
+class NumberOfThreads(unittest.TestCase):
+    """Of the virtual device: what torch and the operating system allow the caller."""
+
+    def setUp(self):
+        self.addCleanup(torch.set_num_threads, torch.get_num_threads())
+        self.addCleanup(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+        x = torch.randn(2, 8, 128, 16)
+        self.work = lambda: [lssar.attention(x, x, x) for _ in range(20)]
+        self.work()
+
+    def test_of_torch(self):
+        torch.set_num_threads(2)
+        self.assertEqual(threads_that_worked(self.work), 2)
+        torch.set_num_threads(1)
+        self.assertEqual(threads_that_worked(self.work), 1)
+
+    def test_cpus_of_the_caller(self):
+        torch.set_num_threads(2)
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        self.assertEqual(threads_that_worked(self.work), 1)
 
 
 class Processes(unittest.TestCase):

@@ -82,7 +82,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_range, num_keys, 8),
       OFFSET(lssar_range, first_query, 16),
       OFFSET(lssar_range, num_queries, 24),
-      SIZE_OF(lssar_call, 400),
+      SIZE_OF(lssar_call, 408),
       OFFSET(lssar_call, sizes, 8),
       OFFSET(lssar_call, q, 48),
       OFFSET(lssar_call, o, 144),
@@ -95,6 +95,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_call, range, 352),
       OFFSET(lssar_call, row_stats, 384),
       OFFSET(lssar_call, partial_o, 392),
+      OFFSET(lssar_call, num_threads, 400),
   };
   int differences = 0;
   size_t i;

@@ -240,6 +240,15 @@ TEST_F(CallErrors, PackedGradientsDoNotOverlap) {
   EXPECT_EQ(backward(), LSSAR_STATUS_OK) << lssar_last_error_detail();
 }
 
+TEST_F(CallErrors, NumberOfThreads) {
+  call_.num_threads = -1;
+  EXPECT_FAILS(backward(), INVALID_ARGUMENT, "num_threads = -1: allowed are 0 and more");
+  for (const int64_t allowed : {int64_t{0}, int64_t{1}, INT64_MAX}) {
+    call_.num_threads = allowed;
+    EXPECT_EQ(backward(), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  }
+}
+
 TEST_F(CallErrors, WorkspaceTooSmall) {
   call_.workspace_bytes = 16;
   EXPECT_FAILS(backward(), INVALID_ARGUMENT, "workspace_bytes = 16: this call needs ");

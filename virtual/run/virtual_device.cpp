@@ -162,14 +162,8 @@ AsyncTiming async_timing(const VirtualOptions& options) {
   }
 }
 
-int thread_count(int wanted) {
-  if (wanted > 0) return wanted;
-  const unsigned have = std::thread::hardware_concurrency();
-  return have == 0 ? 1 : static_cast<int>(have);
-}
-
 VirtualDevice::VirtualDevice(const VirtualOptions& options)
-    : options_(options), pool_(thread_count(options.num_threads)) {
+    : options_(options), pool_(options.num_threads) {
   const Result<SimdLevel> level = resolve_simd_level(options.simd);
   if (level.ok()) {
     simd_ = *level;
@@ -187,7 +181,7 @@ VirtualDevice::VirtualDevice(const VirtualOptions& options)
   info_.id = "virtual";
   info_.name = fmt::format("virtual device ({})", level_label(simd_));
   info_.target = options.target.shared_bytes_per_block > 0 ? options.target : default_target();
-  info_.num_sms = thread_count(options.num_threads);
+  info_.num_sms = pool_.num_threads();
 }
 
 Status VirtualDevice::check_known(const char* what, DevicePtr ptr, size_t bytes) {
@@ -355,7 +349,7 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   context.elected_lane = options_.elected_lane;
   context.strict = options_.strict;
   context.letter = options_.letter;
-  context.many_threads = thread_count(options_.num_threads) > 1;
+  context.many_threads = pool_.num_threads() > 1;
   vdev::GlobalRecord record;
   context.global_record = &record;
   std::optional<vdev::LaunchCounts> counts;

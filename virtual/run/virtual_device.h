@@ -23,7 +23,8 @@ struct VirtualOptions {
   // Whose limits apply and which PTX is accepted. The default is sm_80; a target without
   // shared_bytes_per_block gets the limits of sm_80.
   Target target;
-  // Threads that run blocks, the caller's included. 0: as many as the machine has.
+  // Threads that run blocks, the caller's included. 0: as many as the machine has, and for a launch
+  // no more than its thread has CPUs and a ThreadLimit allows.
   int num_threads = 0;
   SimdLevel simd = SimdLevel::kAuto;
   // A block that executes more warp instructions than this is stopped: an endless loop.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device/thread_limit.h"
 #include "virtual/state/launch_context.h"
 
 namespace lssar::vdev {
@@ -21,7 +22,8 @@ class DefaultFloatMode {
 
 }  // namespace
 
-WorkerPool::WorkerPool(int num_threads) {
+WorkerPool::WorkerPool(int num_threads) : follows_caller_(num_threads <= 0) {
+  if (follows_caller_) num_threads = static_cast<int>(std::thread::hardware_concurrency());
   for (int i = 1; i < num_threads; ++i) threads_.emplace_back([this] { worker_loop(); });
 }
 
@@ -74,14 +76,33 @@ void WorkerPool::work(Job& job) {
   give_runner(std::move(runner));
 }
 
+void WorkerPool::ask_for_threads(Job& job) const {
+  job.wanted = static_cast<int>(threads_.size());
+  if (!follows_caller_) return;
+  // A machine with more CPUs than the set holds gives an error: all threads then.
+  const bool known = sched_getaffinity(0, sizeof(job.cpus), &job.cpus) == 0;
+  const int num_cpus = known ? CPU_COUNT(&job.cpus) : num_threads();
+  if (!known) CPU_ZERO(&job.cpus);
+  const int limit = ThreadLimit::get();
+  job.wanted = std::min(job.wanted, (limit == 0 ? num_cpus : std::min(limit, num_cpus)) - 1);
+}
+
 void WorkerPool::worker_loop() {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
     if (stopping_) return;
     Job& job = *jobs_.front();
     ++job.working;
+    if (++job.taken == job.wanted) jobs_.pop_front();
     lock.unlock();
+    if (CPU_COUNT(&job.cpus) > 0 && !CPU_EQUAL(&job.cpus, &mine)) {
+      mine = job.cpus;
+      // Where it fails, a CPU having gone, the thread stays where it was.
+      (void)sched_setaffinity(0, sizeof(mine), &mine);
+    }
     work(job);
     lock.lock();
     // Nothing of the job is left to begin.
@@ -97,7 +118,9 @@ Status WorkerPool::run(const LaunchContext& launch, uint64_t& instructions) {
   job.launch = &launch;
   blocks_done_ = 0;
   blocks_ = launch.num_clusters();
-  const bool share = launch.num_blocks() > 1 && !threads_.empty();
+  CPU_ZERO(&job.cpus);
+  ask_for_threads(job);
+  const bool share = launch.num_blocks() > 1 && job.wanted > 0;
   if (share) {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(&job);
