@@ -50,6 +50,8 @@ def _check_like_q(name, x, q):
         raise ValueError(f"{name}: on device '{x.device}'; must be on that of q, '{q.device}'")
     if x.layout != torch.strided:
         raise TypeError(f"{name}: layout {x.layout}; must be torch.strided")
+    if x.is_nested:
+        raise TypeError(f"{name}: a nested tensor; must be one of [batch, heads, length, dim]")
 
 
 def check_tensors(q, k, v, dtypes=KERNEL_DTYPES):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 from unittest import mock
 
 import torch
@@ -62,6 +63,10 @@ class Arguments(unittest.TestCase):
         self.assert_refused(TypeError, "^k: list; must be a torch.Tensor", q, [1], v)
         self.assert_refused(TypeError, "^q: dtype torch.int32; must be", *(3 * [q.int()]))
         self.assert_refused(TypeError, "^k: dtype torch.float32; must be", q.double(), k, v)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a prototype, torch says
+            nested = torch.nested.nested_tensor([q[0], q[0]])
+        self.assert_refused(TypeError, "^q: a nested tensor; must be", nested, k, v)
         self.assert_refused(TypeError, "^v: dtype torch.float16; must be that of q", q, k, v.half())
 
     def test_shapes(self):
