@@ -1,5 +1,5 @@
 // BlockRecorder: writes a KernelTrace while its block runs. Owned by the launch; used by the thread
-// that runs the cluster, through BlockRunner::recorder().
+// that runs the cluster, through Cluster::recorder.
 #pragma once
 
 #include <vector>
