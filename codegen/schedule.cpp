@@ -28,7 +28,7 @@ auto& member_at(S& from) {
   }
 }
 
-// Of a flag's or an enumerator's type.
+// Every value of a flag or an enumeration.
 template <typename T>
 nlohmann::json all_values() {
   nlohmann::json values = nlohmann::json::array();

@@ -34,15 +34,13 @@
  *     elements at one address and must not share memory with another tensor of the call.
  *  6. Alignment. Every pointer and stride must be a multiple of the element size. A call takes a
  *     faster kernel if all of them are multiples of 16 bytes. Saved tensors, row statistics and the
- *     workspace must be aligned to 16 bytes; their contents are opaque unless this file describes
- *     them.
+ *     workspace must be aligned to 16 bytes; their contents are opaque unless described here.
  *  7. Memory. The caller owns all memory and keeps it valid until the work is done. On a cuda
  *     device pointers are device pointers (or managed memory); on the virtual device they are
  *     ordinary host pointers. lssar_buffer_alloc gives memory that is right for either.
  *  8. Streams. `stream` is a CUstream (or cudaStream_t) of the context's device, passed as void*;
  *     NULL is the default stream. Work of one stream runs in the order of the calls; the caller
- *     orders work of different streams. The virtual device ignores the stream: execute returns when
- *     the work is done.
+ *     orders work of different streams. The virtual device ignores it: execute returns when done.
  *  9. Threads. Any number of threads may call every function at once, on the same handles too
  *     (convention 2 says what destroy needs). Concurrent calls must not write the same memory, so
  *     each call in flight needs a workspace of its own. The detail text is per thread. No function
@@ -114,8 +112,7 @@ typedef enum lssar_status {
 /* "invalid argument", ...; "unknown status" for a number that is no status. Static: never freed. */
 LSSAR_API const char* lssar_status_string(lssar_status status) LSSAR_NOEXCEPT;
 
-/* The detail of this thread's last failed call; "" if none failed. Valid until the thread's next
- * failed call. */
+/* The detail of this thread's last failed call, valid until its next one; "" if none failed. */
 LSSAR_API const char* lssar_last_error_detail(void) LSSAR_NOEXCEPT;
 
 /* ---- Log ----------------------------------------------------------------------------------- */
@@ -310,7 +307,7 @@ LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* c
 typedef struct lssar_plan_options {
   size_t struct_size;
   const char* schedule_json;      /* NULL or "": chosen as `tuning` says. Else a JSON object as
-                                     `lssar emit --schedule` takes; fields it lacks keep their default */
+                                     `lssar emit --schedule` takes; other fields keep defaults */
   int32_t tuning;                 /* lssar_tuning */
   int32_t determinism;            /* lssar_determinism */
   const lssar_tune_options* tune; /* of LSSAR_TUNING_TUNE (its determinism is the plan's); NULL:
@@ -359,8 +356,7 @@ typedef struct lssar_schedule_info {
 } lssar_schedule_info;
 
 /* The plan need not be prepared. INVALID_ARGUMENT: a NULL pointer, a `pass` that is not one
- * lssar_pass, or a struct_size that is too small. NOT_PREPARED: the plan was not made for this
- * pass. */
+ * lssar_pass, or too small a struct_size. NOT_PREPARED: the plan was not made for this pass. */
 LSSAR_API lssar_status lssar_plan_get_schedule(const lssar_plan* plan, int32_t pass,
                                                lssar_schedule_info* info) LSSAR_NOEXCEPT;
 

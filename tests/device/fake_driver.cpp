@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/device/fake_errors.h"
+
 namespace lssar::test {
 
 namespace {
@@ -20,32 +22,6 @@ Handle handle(uintptr_t number) {
 const CuContext kPrimaryContext = handle<CuContext>(0xc0);
 const CuModule kModule = handle<CuModule>(0xd0);
 const CuFunction kFunction = handle<CuFunction>(0xf0);
-
-struct ErrorText {
-  CuResult result;
-  const char* name;
-  const char* text;
-};
-
-constexpr ErrorText kErrors[] = {
-    {kCuInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {kCuOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {kCuNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
-    {kCuInvalidImage, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
-    {kCuInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {kCuNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-    {kCuIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-};
-
-CuResult error_text(CuResult result, const char* ErrorText::*field, const char** text) {
-  for (const ErrorText& error : kErrors) {
-    if (error.result != result) continue;
-    *text = error.*field;
-    return kCuSuccess;
-  }
-  *text = nullptr;
-  return kCuInvalidValue;
-}
 
 }  // namespace
 
@@ -135,10 +111,10 @@ struct FakeCalls {
     return kCuSuccess;
   }
   static CuResult get_error_name(CuResult result, const char** name) {
-    return error_text(result, &ErrorText::name, name);
+    return fake_error_name(result, name);
   }
   static CuResult get_error_string(CuResult result, const char** text) {
-    return error_text(result, &ErrorText::text, text);
+    return fake_error_text(result, text);
   }
 
   static CuResult device_count(int* count) {

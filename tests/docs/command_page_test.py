@@ -46,7 +46,7 @@ class CommandPage(unittest.TestCase):
         self.assertEqual(sorted([*documented, "--target"]), sorted(known))
 
     def test_exit_codes(self):
-        codes = (ROOT / "tools" / "lssar" / "exit_code.h").read_text()
+        codes = (ROOT / "tools" / "lssar" / "terminal" / "exit_code.h").read_text()
         known = re.findall(r"^  k\w+ = (\d+),", codes, re.MULTILINE)
         known += re.findall(r"(\d{3}) (?:interrupted|ended)", help_of())
         documented = re.findall(r"\d+", "".join(first_cells("exit code")))

@@ -1,0 +1,62 @@
+"""Folders include each other's headers in one direction, and none grows past what a reader overlooks."""
+import collections
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import include_graph  # noqa: E402
+
+MOST_FILES = 42
+MANY_OF_A_KIND = ("tests/fuzz/",)  # inputs, not sources
+
+
+class Sources(unittest.TestCase):
+    def test_no_circle(self):
+        self.assertIsNone(include_graph.find_circle(include_graph.include_graph(ROOT)))
+
+    def test_small_folders(self):
+        files = collections.Counter()
+        for folder in include_graph.FOLDERS + ("docs", "examples", "python", "templates", "tests"):
+            for path in (ROOT / folder).rglob("*"):
+                parent = path.parent.relative_to(ROOT).as_posix()
+                is_made = "__pycache__" in parent
+                if path.is_file() and not is_made and not parent.startswith(MANY_OF_A_KIND):
+                    files[parent] += 1
+        self.assertEqual({folder: n for folder, n in files.items() if n > MOST_FILES}, {})
+
+
+class Circle(unittest.TestCase):
+    def test_is_found(self):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            for folder, other in (("base", "cache"), ("cache", "codegen"), ("codegen", "base")):
+                (root / folder).mkdir()
+                (root / folder / "a.h").write_text(f'#include "{other}/a.h"\n')
+            circle = include_graph.find_circle(include_graph.include_graph(root))
+        self.assertEqual(sorted(circle), ["base", "cache", "codegen"])
+
+    def test_chain_is_none(self):
+        self.assertIsNone(include_graph.find_circle({"a": {"b": 1, "c": 1}, "b": {"c": 2}}))
+
+
+class Command(unittest.TestCase):
+    def run_it(self, *arguments):
+        return subprocess.run([sys.executable, ROOT / "tools" / "include_graph.py", *arguments],
+                              capture_output=True, text=True, check=False)
+
+    def test_text_and_dot(self):
+        self.assertIn("\nruntime -> base:", self.run_it().stdout)
+        self.assertIn('"runtime" -> "base";', self.run_it("--dot").stdout)
+
+    def test_unknown_option(self):
+        result = self.run_it("--svg")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("allowed is --dot", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
