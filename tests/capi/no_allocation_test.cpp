@@ -86,7 +86,7 @@ TEST(NoAllocation, InEncodingTensorMaps) {
       launch_steps(device, steps, functions, {problem, sizes, tensors, 64 << 20, layout}, nullptr);
   const int made = num_allocations() - before;
   ASSERT_TRUE(status.ok()) << status.to_string();
-  EXPECT_EQ(device.num_tensor_maps(), 5u);
+  EXPECT_EQ(device.num_tensor_maps(), 4u);
   EXPECT_EQ(made, 0);
 }
 
