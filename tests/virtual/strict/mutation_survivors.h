@@ -62,8 +62,6 @@ inline constexpr const char kWordsRead[] =
 inline constexpr const char kReadersFence[] =
     "consumers, which read what was written, have the same fence before they release the slot";
 
-inline constexpr const char kReleasedBefore[] =
-    "the release right before it, which its reader waits for first, hands on the same";
 
 // Of ordered sums of dq.
 inline constexpr const char kKnownByAll[] =
@@ -122,8 +120,6 @@ inline constexpr Survivor kSurvivors[] = {
      kTwoWaits},
     {"hopper_forward_in_turn", "lssar_forward: wgmma.wait_group.sync.aligned #4: one more pending",
      kTwoWaits},
-    {"hopper_forward_in_turn",
-     "lssar_forward: mbarrier.arrive.release.cta.shared::cta.b64 #4: relaxed", kReleasedBefore},
 
     {"hopper_forward_train", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
      kRegisters},
