@@ -204,8 +204,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   };
   const auto tiling = [&](const char* name, const Tiling& t) {
     const std::string prefix = std::string("k") + name;
-    constant("int", (prefix + "Rows").c_str(), number(t.block_rows));
-    constant("int", (prefix + "Cols").c_str(), number(t.block_cols));
+    constant("int", (prefix + "BlockRows").c_str(), number(t.block_rows));
+    constant("int", (prefix + "BlockCols").c_str(), number(t.block_cols));
     constant("int", (prefix + "Stages").c_str(), number(t.stages));
   };
   out.line("// ---- this problem and schedule");

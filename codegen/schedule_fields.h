@@ -1,7 +1,8 @@
 // The fields of Schedule: their one list (base/field_list.h). docs/fields.md is made from it.
 //
 // To add one: the member in codegen/schedule.h, its line here, and what reads it: a rule in
-// schedule_*.cpp, the emitter, and where it is to be searched a row in autotune/space/dimensions.cpp.
+// schedule_*.cpp, the emitter, and where it is to be searched a row in
+// autotune/space/dimensions.cpp.
 #pragma once
 
 #include <string>
@@ -63,7 +64,7 @@ inline constexpr auto fields_of<Tiling> = std::tuple(
     field("stages", &Tiling::stages)
         .whole(1, 12)
         .text("x{}")
-        .means("tiles in shared memory: portable 1 to 8; hopper, slots of the ring, 2 to 12"),
+        .means("tiles in shared memory: portable 1 to 8; hopper 2 to 12"),
     field("min_blocks", &Tiling::min_blocks)
         .whole(0, 32)
         .text("@{}")
@@ -124,7 +125,7 @@ inline constexpr auto fields_of<HopperOptions> = std::tuple(
     field("weights_from", &HopperOptions::weights_from)
         .text(" weights from {}")
         .means("forward: where the weights that multiply values are read from; a tile of shared "
-               "memory costs a slot or two of the ring, and frees block_cols / 4 registers, twice "
+               "memory costs a stage or two, and frees block_cols / 4 registers, twice "
                "that for training"),
     field("store_path", &HopperOptions::store_path)
         .text(" store {}")

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kRowPadBytes = 16;  // keeps the rows of a tile on different banks
 constexpr int kBarrierBytes = 8;
-constexpr int kTicketBytes = 4;       // of tile/dq_turns.cuh
-constexpr int kTicketSlotBytes = 16;  // of templates/kernels/hopper_forward_producer.cuh
+constexpr int kTicketBytes = 4;      // of tile/dq_turns.cuh
+constexpr int kWorkIndexBytes = 16;  // of templates/kernels/hopper_forward_producer.cuh
 
 int tile_bytes(const Problem& problem, int rows, int cols) {
   return rows * (cols * dtype_bytes(problem.dtype) + kRowPadBytes);
@@ -21,8 +21,8 @@ int tile_bytes(const Problem& problem, int rows, int cols) {
 // A SwizzledTile: whole chunks of 64 16-bit columns.
 int swizzled_bytes(int rows, int cols) { return rows * 128 * ((cols + 63) / 64); }
 
-// A full and an empty barrier for each slot of a ring.
-int ring_bytes(int slots) { return 2 * slots * kBarrierBytes; }
+// A full and an empty barrier for each stage of a ring.
+int ring_bytes(int stages) { return 2 * stages * kBarrierBytes; }
 // Reciprocal norms of a tile's keys, as a TMA box is aligned.
 int norm_bytes(int keys) { return (keys * 4 + 127) / 128 * 128; }
 
@@ -49,8 +49,8 @@ void hopper_forward_parts(const Problem& problem, const Schedule& schedule, cons
   const Tiling& tiling = schedule.forward;
   const HopperOptions& hopper = schedule.hopper;
   const int keys = std::max(tiling.block_cols, hopper_score_cols(schedule));
-  const int slot = std::max(swizzled_bytes(keys, problem.head_dim),
-                            swizzled_bytes(tiling.block_cols, schedule.block_dv));
+  const int stage = std::max(swizzled_bytes(keys, problem.head_dim),
+                             swizzled_bytes(tiling.block_cols, schedule.block_dv));
   const bool has_x = sums_x(problem, schedule);
   const int queries = swizzled_bytes(tiling.block_rows, problem.head_dim);
   const int weights = swizzled_bytes(tiling.block_rows, tiling.block_cols);
@@ -67,12 +67,12 @@ void hopper_forward_parts(const Problem& problem, const Schedule& schedule, cons
     group(0, Parts{{"weights", "of a tile, rounded: what multiplies values", weights}});
     if (has_x) group(0, Parts{{"slopes", "of the weights, for what the backward reads", weights}});
   }
-  group(tiling.stages, Parts{{"key or value tile", "a slot of the ring, filled by TMA", slot}});
-  group(tiling.stages, Parts{{"key norms", "reciprocal, of the slot's keys", norm_bytes(keys)}});
-  group(0, Parts{{"ring barriers", "full and empty, of every slot", ring_bytes(tiling.stages)},
+  group(tiling.stages, Parts{{"key or value tile", "a stage of the ring, filled by TMA", stage}});
+  group(tiling.stages, Parts{{"key norms", "reciprocal, of the stage's keys", norm_bytes(keys)}});
+  group(0, Parts{{"ring barriers", "full and empty, of every stage", ring_bytes(tiling.stages)},
                  {"query barriers", "full and empty", ring_bytes(is_staggered ? 2 : 1)}});
   if (takes_tickets(problem, schedule))
-    group(0, Parts{{"ticket", "number of the work tile", kTicketSlotBytes}});
+    group(0, Parts{{"work tile", "its number", kWorkIndexBytes}});
 }
 
 template <class Group>
@@ -90,19 +90,19 @@ void hopper_dkdv_parts(const Problem& problem, const Schedule& schedule, const G
     group(0, Parts{{"parts of dq", "float32, from where TMA adds them to dq",
                     hopper_staging_bytes(problem, schedule)}});
   }
-  group(tiling.stages, Parts{{"query tile", "a slot of the ring, filled by TMA",
+  group(tiling.stages, Parts{{"query tile", "a stage of the ring, filled by TMA",
                               swizzled_bytes(tiling.block_cols, problem.head_dim)},
-                             {"output gradient tile", "a slot of the ring, filled by TMA",
+                             {"output gradient tile", "a stage of the ring, filled by TMA",
                               swizzled_bytes(tiling.block_cols, problem.head_dim_v)}});
   group(tiling.stages,
-        Parts{{"row constants", "of the slot's queries", tiling.block_cols * kRowConstantBytes}});
+        Parts{{"row constants", "of the stage's queries", tiling.block_cols * kRowConstantBytes}});
   group(0, Parts{{"words", "one of every consumer warp", tiling.block_rows / kWarpRows * 4},
-                 {"ring barriers", "full and empty, of every slot", ring_bytes(tiling.stages)},
+                 {"ring barriers", "full and empty, of every stage", ring_bytes(tiling.stages)},
                  {"key barriers", "full and empty, of keys and values", ring_bytes(1)}});
   if (schedule.dq_mode == DqMode::kOrdered)
     group(0, Parts{{"ticket", "the block's place in the order of sums", 2 * kTicketBytes}});
   if (problem.dtype == DType::kFp16 && !sums_dq(schedule))
-    group(0, Parts{{"scales", "of the slots' row constants, and their barriers",
+    group(0, Parts{{"scales", "of the stages' row constants, and their barriers",
                     (tiling.stages + 1) * (kBarrierBytes + 8)}});
 }
 
@@ -113,13 +113,13 @@ void hopper_dq_parts(const Problem& problem, const Schedule& schedule, const Gro
                   swizzled_bytes(tiling.block_rows, problem.head_dim)},
                  {"output gradients", "the block's rows of do",
                   swizzled_bytes(tiling.block_rows, problem.head_dim_v)}});
-  group(tiling.stages, Parts{{"key tile", "a slot of the ring, filled by TMA",
+  group(tiling.stages, Parts{{"key tile", "a stage of the ring, filled by TMA",
                               swizzled_bytes(tiling.block_cols, problem.head_dim)},
-                             {"value tile", "a slot of the ring, filled by TMA",
+                             {"value tile", "a stage of the ring, filled by TMA",
                               swizzled_bytes(tiling.block_cols, problem.head_dim_v)}});
   group(tiling.stages,
-        Parts{{"key norms", "reciprocal, of the slot's keys", norm_bytes(tiling.block_cols)}});
-  group(0, Parts{{"ring barriers", "full and empty, of every slot", ring_bytes(tiling.stages)},
+        Parts{{"key norms", "reciprocal, of the stage's keys", norm_bytes(tiling.block_cols)}});
+  group(0, Parts{{"ring barriers", "full and empty, of every stage", ring_bytes(tiling.stages)},
                  {"query barriers", "full and empty", ring_bytes(1)}});
 }
 
@@ -183,10 +183,10 @@ struct Sum {
 struct Placer {
   std::vector<SharedPart>* layout;
   void operator()(int count, Parts parts) const {
-    for (int slot = 0; slot < std::max(count, 1); ++slot) {
+    for (int stage = 0; stage < std::max(count, 1); ++stage) {
       for (const Part& part : parts) {
         const int offset = layout->empty() ? 0 : layout->back().offset + layout->back().bytes;
-        layout->push_back({part.name, part.note, offset, part.bytes, count == 0 ? -1 : slot});
+        layout->push_back({part.name, part.note, offset, part.bytes, count == 0 ? -1 : stage});
       }
     }
   }

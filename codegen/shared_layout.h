@@ -18,7 +18,7 @@ struct SharedPart {
   std::string note;  // what it is for: a few words
   int offset = 0;    // bytes
   int bytes = 0;
-  int slot = -1;  // of the ring it belongs to; -1: there is one of it
+  int stage = -1;  // of the ring it belongs to; -1: there is one of it
 };
 
 // By offset, without gaps. Empty for a kernel without dynamic shared memory. `entry` is that of a

@@ -67,7 +67,7 @@ json shared_chart(const ExplanationRequest& request, const Schedule& schedule) {
     if (layout.empty()) continue;
     json kernel = {{"entry", step.entry}, {"bytes", step.shared_bytes}, {"parts", json::array()}};
     for (const SharedPart& part : layout)
-      kernel["parts"].push_back({part.name, part.note, part.offset, part.bytes, part.slot});
+      kernel["parts"].push_back({part.name, part.note, part.offset, part.bytes, part.stage});
     chart["kernels"].push_back(std::move(kernel));
   }
   return chart;

@@ -42,7 +42,7 @@ struct TimelineSpan {
 };
 
 struct TimelineLane {
-  std::string name;  // "producer", "consumer 0", "tensor cores", "queries", "slot 2"
+  std::string name;  // "producer", "consumer 0", "tensor cores", "queries", "stage 2"
   std::string role;  // "warp", "tensor", "memory"
 };
 

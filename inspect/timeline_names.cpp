@@ -31,7 +31,7 @@ const SharedPart* TimelineNames::part_at(uint32_t address) const {
 }
 
 std::string TimelineNames::place_name(const SharedPart& part) {
-  return part.slot < 0 ? part.name : fmt::format("slot {}", part.slot);
+  return part.stage < 0 ? part.name : fmt::format("stage {}", part.stage);
 }
 
 int TimelineNames::label(const std::string& text) {
@@ -64,11 +64,11 @@ int TimelineNames::barrier_label(const SignalKey& key) {
   int number = 0;
   const SharedPart* const part = barriers_of(key, &number);
   if (part == nullptr) return label(fmt::format("mbarrier at {:#x}", key.first & kAddressMask));
-  const int slots = part->bytes / kPairBytes;
+  const int stages = part->bytes / kPairBytes;
   const std::string what = part->name.substr(0, part->name.size() - kBarriers.size());
-  const char* const state = number < slots ? "full" : "empty";
-  return label(slots == 1 ? fmt::format("{}: {}", what, state)
-                          : fmt::format("{} slot {}: {}", what, number % slots, state));
+  const char* const state = number < stages ? "full" : "empty";
+  return label(stages == 1 ? fmt::format("{}: {}", what, state)
+                           : fmt::format("{} stage {}: {}", what, number % stages, state));
 }
 
 // Full barriers lie before empty ones: RingBarriers of templates/tile/tma_ring.cuh.

@@ -22,14 +22,14 @@ class TimelineNames {
   int label(const std::string& text);
   // "softplus in weigh": where an instruction is of, with the function that it was inlined into.
   int function_label(uint32_t instruction);
-  // "ring slot 2: full", "barrier 5 of the block".
+  // "ring stage 2: full", "barrier 5 of the block".
   int barrier_label(const SignalKey& key);
   // Whether an mbarrier is one that says that a place is free.
   bool is_of_free_place(const SignalKey& key) const;
 
   // Of the layout; null: none.
   const SharedPart* part_at(uint32_t address) const;
-  // Parts of one slot have one name.
+  // Parts of one stage have one name.
   static std::string place_name(const SharedPart& part);
 
  private:

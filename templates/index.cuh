@@ -51,15 +51,16 @@ struct SampleConfig : SampleFunctions {
   static constexpr bool kIsRange = false, kHasPassOne = true, kHasPassTwo = true;
   static constexpr int kRowThreads = 128;
   static constexpr bool kTakesTickets = false;
-  static constexpr int kForwardRows = 32, kForwardCols = 32, kForwardStages = 2, kBlockDv = 48;
-  static constexpr int kDkdvRows = 32, kDkdvCols = 32, kDkdvStages = 1;
+  static constexpr int kForwardBlockRows = 32, kForwardBlockCols = 32, kForwardStages = 2,
+                       kBlockDv = 48;
+  static constexpr int kDkdvBlockRows = 32, kDkdvBlockCols = 32, kDkdvStages = 1;
   static constexpr int kNumEvaluators = 1;
   static constexpr float kCutWeight = 0.5f, kMostWeight = 0.75f;
   static constexpr bool kPackGqa = kSums;
   static constexpr bool kSkipTiles = false;
   static constexpr bool kSplitDkdv = false;
   static constexpr bool kSumsDq = kSums, kOrderedDq = kSums;
-  static constexpr int kDqRows = 32, kDqCols = 16, kDqStages = 3;
+  static constexpr int kDqBlockRows = 32, kDqBlockCols = 16, kDqStages = 3;
 };
 
 using SampleHalf = SampleConfig<Fp16, TileMma16<Fp16>, true, true>;
@@ -74,9 +75,10 @@ struct SampleRange : SampleHalf {
 // One consumer, and every dimension 16.
 struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
   static constexpr int kHeadDim = 16, kHeadDimV = 16;
-  static constexpr int kForwardRows = 64, kForwardCols = 16, kScoreCols = 16, kBlockDv = 16;
-  static constexpr int kDkdvRows = 64, kDkdvCols = 16, kDkdvStages = 2;
-  static constexpr int kDqRows = 64, kDqCols = 16;
+  static constexpr int kForwardBlockRows = 64, kForwardBlockCols = 16, kScoreCols = 16,
+                       kBlockDv = 16;
+  static constexpr int kDkdvBlockRows = 64, kDkdvBlockCols = 16, kDkdvStages = 2;
+  static constexpr int kDqBlockRows = 64, kDqBlockCols = 16;
   static constexpr int kNumEvaluators = 3;
   static constexpr bool kOverlap = true, kPingPong = false;
   static constexpr bool kQueriesInRegisters = true;
@@ -98,16 +100,16 @@ struct SampleStaggered : SampleHopper {
 };
 
 template <class Config>
-LSSAR_DEVICE void run_every_kernel(const AttentionParams& p) {
-  key_norms<Config>(p);
-  forward<Config>(p);
-  backward_rows<Config>(p);
-  backward_epsilon<Config>(p);
-  backward_dkdv<Config>(p);
+LSSAR_DEVICE void run_every_kernel(const AttentionParams& params) {
+  key_norms<Config>(params);
+  forward<Config>(params);
+  backward_rows<Config>(params);
+  backward_epsilon<Config>(params);
+  backward_dkdv<Config>(params);
   if constexpr (Config::kSumsDq) {
-    backward_dq_finish<Config>(p);
+    backward_dq_finish<Config>(params);
   } else {
-    backward_dq<Config>(p);
+    backward_dq<Config>(params);
   }
 }
 

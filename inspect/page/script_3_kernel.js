@@ -1,6 +1,6 @@
 // Charts of the chosen kernel: resources, shared memory, the block's timeline.
 
-const kSlotColours = ["--c-blue", "--c-green", "--c-orange", "--c-purple", "--c-sky", "--c-yellow"];
+const kStageColours = ["--c-blue", "--c-green", "--c-orange", "--c-purple", "--c-sky", "--c-yellow"];
 
 // Horizontal bars: rows of {name, value, most, text, tip, colour, limit}.
 function bars(svg, width, mark, rows, label_width) {
@@ -80,7 +80,7 @@ function instruction_bars(problem, parent) {
 function shared_memory(problem) {
   const s = problem.shared;
   const node = section("shared", "Shared memory map", ["compiled"],
-    "A block's dynamic shared memory to scale, from address 0 to what a block may have. Parts of one ring slot " +
+    "A block's dynamic shared memory to scale, from address 0 to what a block may have. Parts of one stage of the ring " +
     "have one colour. The emitted source asserts that the device's layout is as large.");
   if (s.missing) { add_chart(node, "shared", s, 0); return; }
   for (const kernel of s.kernels) {
@@ -89,19 +89,19 @@ function shared_memory(problem) {
       const height = 64, x = linear(0, s.limit, 0, width);
       put(svg, "svg:rect", { x: 0, y: 0, width, height, fill: "none", stroke: css("--line") });
       let once = 0;
-      for (const [name, what, offset, size_bytes, slot] of kernel.parts) {
+      for (const [name, what, offset, size_bytes, stage] of kernel.parts) {
         const w = x(size_bytes) - x(0), px = x(offset);
-        const colour = slot >= 0 ? kSlotColours[slot % kSlotColours.length] : ["--c-red", "--c-grey"][once++ % 2];
+        const colour = stage >= 0 ? kStageColours[stage % kStageColours.length] : ["--c-red", "--c-grey"][once++ % 2];
         mark(put(svg, "svg:rect", { x: px, y: 0, width: Math.max(w, 0.75), height, fill: css(colour), "fill-opacity": 0.78,
           stroke: css("--panel"), "stroke-width": w > 4 ? 1 : 0 }), () =>
-          `${name}${slot >= 0 ? `, slot ${slot}` : ""}\n${what}\n${count(size_bytes)} bytes at ${count(offset)} (0x${offset.toString(16)})\n` +
+          `${name}${stage >= 0 ? `, stage ${stage}` : ""}\n${what}\n${count(size_bytes)} bytes at ${count(offset)} (0x${offset.toString(16)})\n` +
           `${short((100 * size_bytes) / kernel.bytes, 3)} % of the kernel's`);
-        const text = slot >= 0 ? `${name} ${slot}` : name;
+        const text = stage >= 0 ? `${name} ${stage}` : name;
         const room = Math.floor(w / 6.4);
         if (room >= 4)
           put(svg, "svg:text", { x: px + w / 2, y: height / 2 + 4, "text-anchor": "middle", "pointer-events": "none",
             style: "fill:#fff;font-size:11px;paint-order:stroke;stroke:rgb(0 0 0/45%);stroke-width:2px" },
-            text.length <= room ? text : slot >= 0 ? String(slot) : `${text.slice(0, room - 1)}.`);
+            text.length <= room ? text : stage >= 0 ? String(stage) : `${text.slice(0, room - 1)}.`);
       }
       for (const t of linear(0, s.limit / 1024, 0, width).ticks)
         put(svg, "svg:text", { x: Math.max(10, Math.min(width - 16, x(t * 1024))), y: height + 15, "text-anchor": "middle" }, t);

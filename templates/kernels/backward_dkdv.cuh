@@ -4,10 +4,10 @@
 //   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
 //   kSumsDq: dq sums += dS'_ij k_j / |k_j|, as blocks come, or with kOrderedDq in the order of keys
 //
-// A block owns BLOCK_N keys of one kv head, 16 to a warp, and walks over tiles of BLOCK_Q queries
-// of every head that reads it: so sums over a head group need no second kernel and have one order.
-// S and D are computed transposed (keys as rows), so that M and dS' feed dv and dk from registers.
-// kSplitDkdv: one sweep over the queries for dv, a second one for dk.
+// A block owns kBlockRows keys of one kv head, 16 to a warp, and walks over tiles of kBlockCols
+// queries of every head that reads it: so sums over a head group need no second kernel and have one
+// order. S and D are computed transposed (keys as rows), so that M and dS' feed dv and dk from
+// registers. kSplitDkdv: one sweep over the queries for dv, a second one for dk.
 //
 // Shared memory: key tile, value tile, kStages stages of {queries, output gradients, row
 // constants}; with sums of dq a tile of dS', a word per warp and the block's ticket.
@@ -31,28 +31,28 @@ namespace lssar_device {
 template <class Config>
 struct DkdvShape {
   using Element = typename Config::Element;
-  static constexpr int BLOCK_N = Config::kDkdvRows;
-  static constexpr int BLOCK_Q = Config::kDkdvCols;
-  static constexpr int kWarps = BLOCK_N / kWarpRows;
+  static constexpr int kBlockRows = Config::kDkdvBlockRows;
+  static constexpr int kBlockCols = Config::kDkdvBlockCols;
+  static constexpr int kWarps = kBlockRows / kWarpRows;
   static constexpr int kThreads = kWarps * kWarpThreads;
   static constexpr int kNumSweeps = Config::kSplitDkdv ? 2 : 1;
 
-  using KeyTile = SharedTile<Element, BLOCK_N, Config::kHeadDimPadded>;
-  using ValueTile = SharedTile<Element, BLOCK_N, Config::kHeadDimVPadded>;
-  using QueryTile = SharedTile<Element, BLOCK_Q, Config::kHeadDimPadded>;
-  using GradTile = SharedTile<Element, BLOCK_Q, Config::kHeadDimVPadded>;
-  using ScoreTile = SharedTile<Element, BLOCK_N, BLOCK_Q>;
+  using KeyTile = SharedTile<Element, kBlockRows, Config::kHeadDimPadded>;
+  using ValueTile = SharedTile<Element, kBlockRows, Config::kHeadDimVPadded>;
+  using QueryTile = SharedTile<Element, kBlockCols, Config::kHeadDimPadded>;
+  using GradTile = SharedTile<Element, kBlockCols, Config::kHeadDimVPadded>;
+  using ScoreTile = SharedTile<Element, kBlockRows, kBlockCols>;
 
   static constexpr int kConstantsOffset = QueryTile::kBytes + GradTile::kBytes;
-  static constexpr int kStageBytes = kConstantsOffset + BLOCK_Q * kRowConstantBytes;
+  static constexpr int kStageBytes = kConstantsOffset + kBlockCols * kRowConstantBytes;
   static constexpr int kStagesOffset = KeyTile::kBytes + ValueTile::kBytes;
   static constexpr int kScoreOffset = kStagesOffset + Config::kDkdvStages * kStageBytes;
-  static constexpr int kSlotsOffset = kScoreOffset + ScoreTile::kBytes;
-  static constexpr int kTicketOffset = kSlotsOffset + kWarps * 4;
+  static constexpr int kWordsOffset = kScoreOffset + ScoreTile::kBytes;
+  static constexpr int kTicketOffset = kWordsOffset + kWarps * 4;
   static constexpr int kSharedBytes = Config::kSumsDq ? kTicketOffset + 4 : kScoreOffset;
 
-  static_assert(BLOCK_N % kWarpRows == 0, "a warp owns 16 keys");
-  static_assert(BLOCK_Q % 16 == 0, "queries are the depth of an mma, 16 at a time");
+  static_assert(kBlockRows % kWarpRows == 0, "a warp owns 16 keys");
+  static_assert(kBlockCols % 16 == 0, "queries are the depth of an mma, 16 at a time");
 };
 
 // Query tiles in the order of their use: tiles of a head, then the group's next head, and all of it
@@ -62,7 +62,7 @@ struct DkdvLoader {
   using Shape = DkdvShape<Config>;
   using Element = typename Config::Element;
 
-  const AttentionParams& p;
+  const AttentionParams& params;
   int batch;
   int first_head;
   int num_heads;
@@ -77,21 +77,22 @@ struct DkdvLoader {
   LSSAR_DEVICE void load(int stage) {
     if (num_tiles == 0 || sweep == Shape::kNumSweeps) return;
     const u32 base = stages + stage * Shape::kStageBytes;
-    const i64 first = i64{first_tile + tile} * Shape::BLOCK_Q;
-    const i64 queries = seq_q<Config>(p);
+    const i64 first = i64{first_tile + tile} * Shape::kBlockCols;
+    const i64 queries = seq_q<Config>(params);
     const i64 valid = queries - first;
     const int q_head = first_head + head;
     load_tile<Shape::kThreads, Config::kIsAligned>(
-        typename Shape::QueryTile{base}, row_pointer<const Element>(p.q, batch, q_head, first),
-        p.q.row_stride, valid, Config::kHeadDim);
+        typename Shape::QueryTile{base}, row_pointer<const Element>(params.q, batch, q_head, first),
+        params.q.row_stride, valid, Config::kHeadDim);
     load_tile<Shape::kThreads, Config::kIsAligned>(
         typename Shape::GradTile{base + Shape::QueryTile::kBytes},
-        row_pointer<const Element>(p.grad_o, batch, q_head, first), p.grad_o.row_stride, valid,
-        Config::kHeadDimV);
+        row_pointer<const Element>(params.grad_o, batch, q_head, first), params.grad_o.row_stride,
+        valid, Config::kHeadDimV);
     constexpr int kFloatsPerRow = kRowConstantBytes / 4;
-    load_floats<Shape::kThreads, Shape::BLOCK_Q * kFloatsPerRow>(
+    load_floats<Shape::kThreads, Shape::kBlockCols * kFloatsPerRow>(
         base + Shape::kConstantsOffset,
-        p.row_constants + ((i64{batch} * p.heads + q_head) * queries + first) * kFloatsPerRow,
+        params.row_constants +
+            ((i64{batch} * params.heads + q_head) * queries + first) * kFloatsPerRow,
         valid * kFloatsPerRow);
     if (++tile < num_tiles) return;
     tile = 0;
@@ -106,7 +107,7 @@ struct BackwardDkdv {
   using Shape = DkdvShape<Config>;
   using Element = typename Config::Element;
   using Mma = typename Config::Mma;
-  static constexpr int kQueryTiles = Shape::BLOCK_Q / kTileCols;
+  static constexpr int kQueryTiles = Shape::kBlockCols / kTileCols;
   using Scores = Fragment<kQueryTiles>;
   using KeyGrads = Fragment<Config::kHeadDimPadded / kTileCols>;
   using ValueGrads = Fragment<Config::kHeadDimVPadded / kTileCols>;
@@ -117,7 +118,7 @@ struct BackwardDkdv {
   // that. Else the factor waits for the end of the sum.
   static constexpr bool kGradHasKeyNorm = Config::kSumsDq || Scale::kIsNeeded;
 
-  const AttentionParams& p;
+  const AttentionParams& params;
   BlockPlace place;  // head: kv head
   typename Shape::KeyTile keys;
   typename Shape::ValueTile values;
@@ -128,14 +129,14 @@ struct BackwardDkdv {
   int group;  // query heads per kv head
   float key_norm[2];
 
-  LSSAR_DEVICE explicit BackwardDkdv(const AttentionParams& params) : p(params) {}
+  LSSAR_DEVICE explicit BackwardDkdv(const AttentionParams& params) : params(params) {}
 
   LSSAR_DEVICE int warp_row0() const { return warp_index() * kWarpRows; }
 
   // Key row - query column of the tile at `first_query` is visible up to this.
   LSSAR_DEVICE int diagonal(i64 first_query) const {
-    const i64 limit = seq_k<Config>(p) - seq_q<Config>(p) - first_key + first_query;
-    const i64 far = i64{Shape::BLOCK_N + Shape::BLOCK_Q};
+    const i64 limit = seq_k<Config>(params) - seq_q<Config>(params) - first_key + first_query;
+    const i64 far = i64{Shape::kBlockRows + Shape::kBlockCols};
     return static_cast<int>(minimum(maximum(limit, -far), far));
   }
 
@@ -145,20 +146,20 @@ struct BackwardDkdv {
     const int limit = diagonal(first_query);
     weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, true>(
         s, d, PackedConstants{constants}, key_norm, warp_row0(),
-        {limit, Config::kIsCausal && limit < Shape::BLOCK_N - 1});
+        {limit, Config::kIsCausal && limit < Shape::kBlockRows - 1});
   }
 
   // The largest gradient of the warp, or of the block where all warps round to one tile.
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) const {
     u32 largest = Scale::largest_bits(d, key_norm);
     if constexpr (Config::kSumsDq) {
-      const u32 slots = shared + Shape::kSlotsOffset;
-      if (lane_index() == 0) store_shared(slots + warp_index() * 4, largest);
+      const u32 stages = shared + Shape::kWordsOffset;
+      if (lane_index() == 0) store_shared(stages + warp_index() * 4, largest);
       block_barrier();
 #pragma unroll
       for (int warp = 0; warp < Shape::kWarps; ++warp) {
         u32 other;
-        load_shared(other, slots + warp * 4);
+        load_shared(other, stages + warp * 4);
         largest = other > largest ? other : largest;
       }
     }
@@ -169,7 +170,7 @@ struct BackwardDkdv {
   // takes 16 queries and a share of the columns.
   LSSAR_DEVICE void add_query_grads(Scores& d, int head, i64 first_query,
                                     float inverse_scale) const {
-    constexpr int kRowGroups = Shape::BLOCK_Q / kWarpRows;
+    constexpr int kRowGroups = Shape::kBlockCols / kWarpRows;
     constexpr int kColumnGroups = Shape::kWarps / kRowGroups;
     constexpr int kCols = Config::kHeadDimPadded / kColumnGroups;
     static_assert(kColumnGroups * kRowGroups == Shape::kWarps && kCols % 16 == 0,
@@ -179,7 +180,7 @@ struct BackwardDkdv {
     const int col0 = warp_index() % kColumnGroups * kCols;
     Fragment<kCols / kTileCols> dq;
     dq.clear();
-    const int num_parts = num_grad_parts<Config>(num_visible_keys<Config>(p, first_query));
+    const int num_parts = num_grad_parts<Config>(num_visible_keys<Config>(params, first_query));
 #pragma unroll 1
     for (int part = 0; part < num_parts; ++part) {
       if (part > 0) block_barrier();
@@ -190,24 +191,24 @@ struct BackwardDkdv {
       Mma::multiply_left_transposed(dq, tile, row0, keys, col0);
       Mma::subtract(d, operand);
     }
-    const i64 queries = seq_q<Config>(p);
-    const i64 slice = i64{place.batch} * p.heads + head;
+    const i64 queries = seq_q<Config>(params);
+    const i64 slice = i64{place.batch} * params.heads + head;
     u32* turn = nullptr;
     if constexpr (Config::kOrderedDq) {
-      turn = DqTurns<Config>::of_part(p, slice, first_query, warp_index());
+      turn = DqTurns<Config>::of_part(params, slice, first_query, warp_index());
       begin_turn(turn, static_cast<u32>(place.tile_idx));
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 query = first_query + row0 + fragment_row(half);
       if (query >= queries) continue;
-      float* out = GradQSum<Config>::at(p, slice, query, col0 + fragment_col(0));
+      float* out = GradQSum<Config>::at(params, slice, query, col0 + fragment_col(0));
 #pragma unroll
       for (int n = 0; n < kCols / kTileCols; ++n)
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
           if (col0 + fragment_col(n) < Config::kHeadDim)
-            add_global(out + n * GradQSum<Config>::group_stride(p) + c,
+            add_global(out + n * GradQSum<Config>::group_stride(params) + c,
                        dq.at[n][2 * half + c] * inverse_scale);
         }
     }
@@ -222,7 +223,8 @@ struct BackwardDkdv {
       const typename Shape::QueryTile queries{stage};
       const typename Shape::GradTile grads{stage + Shape::QueryTile::kBytes};
       const int head_in_group = item / num_tiles;
-      const i64 first_query = i64{first_tile + item - head_in_group * num_tiles} * Shape::BLOCK_Q;
+      const i64 first_query =
+          i64{first_tile + item - head_in_group * num_tiles} * Shape::kBlockCols;
       Scores s, d;
       s.clear();
       Mma::multiply_transposed(s, keys, warp_row0(), queries);
@@ -251,9 +253,9 @@ struct BackwardDkdv {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 key = first_key + warp_row0() + fragment_row(half);
-      if (key < seq_k<Config>(p))
+      if (key < seq_k<Config>(params))
         write_row<Config, Config::kHeadDimV>(
-            row_pointer<Element>(p.grad_v, place.batch, place.head, key), dv, half);
+            row_pointer<Element>(params.grad_v, place.batch, place.head, key), dv, half);
     }
   }
 
@@ -268,56 +270,57 @@ struct BackwardDkdv {
       }
       project_row<Mma>(dk, half, keys, warp_row0(), key_norm[half]);
       const i64 key = first_key + warp_row0() + fragment_row(half);
-      if (key < seq_k<Config>(p))
+      if (key < seq_k<Config>(params))
         write_row<Config, Config::kHeadDim>(
-            row_pointer<Element>(p.grad_k, place.batch, place.head, key), dk, half);
+            row_pointer<Element>(params.grad_k, place.batch, place.head, key), dk, half);
     }
   }
 
   LSSAR_DEVICE void place_block() {
-    const i64 num_keys = seq_k<Config>(p);
-    const i64 num_queries = seq_q<Config>(p);
-    const i64 num_tiles_k = ceil_div(num_keys, Shape::BLOCK_N);
+    const i64 num_keys = seq_k<Config>(params);
+    const i64 num_queries = seq_q<Config>(params);
+    const i64 num_tiles_k = ceil_div(num_keys, Shape::kBlockRows);
     if constexpr (Config::kOrderedDq) {
-      place = block_place(num_tiles_k, p.kv_heads,
-                          DqTurns<Config>::take_ticket(p, shared + Shape::kTicketOffset));
+      place = block_place(num_tiles_k, params.kv_heads,
+                          DqTurns<Config>::take_ticket(params, shared + Shape::kTicketOffset));
     } else {
-      place = block_place(num_tiles_k, p.kv_heads);
+      place = block_place(num_tiles_k, params.kv_heads);
     }
-    first_key = place.tile_idx * Shape::BLOCK_N;
-    group = p.heads / p.kv_heads;
+    first_key = place.tile_idx * Shape::kBlockRows;
+    group = params.heads / params.kv_heads;
     // The first query that sees the block's first key.
     const i64 first_query =
         Config::kIsCausal ? maximum(first_key + num_queries - num_keys, i64{0}) : 0;
-    first_tile = static_cast<int>(first_query / Shape::BLOCK_Q);
-    num_tiles = maximum(static_cast<int>(ceil_div(num_queries, Shape::BLOCK_Q)) - first_tile, 0);
+    first_tile = static_cast<int>(first_query / Shape::kBlockCols);
+    num_tiles = maximum(static_cast<int>(ceil_div(num_queries, Shape::kBlockCols)) - first_tile, 0);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 key = first_key + warp_row0() + fragment_row(half);
-      key_norm[half] = key < num_keys ? p.k_inv_norm[(i64{place.batch} * p.kv_heads + place.head) *
-                                                         key_norm_pitch<Config>(p) +
-                                                     key]
-                                      : 0.0f;
+      key_norm[half] = key < num_keys
+                           ? params.k_inv_norm[(i64{place.batch} * params.kv_heads + place.head) *
+                                                   key_norm_pitch<Config>(params) +
+                                               key]
+                           : 0.0f;
     }
   }
 
   LSSAR_DEVICE void load_owned() {
     keys.base = shared;
     values.base = shared + Shape::KeyTile::kBytes;
-    const i64 valid = seq_k<Config>(p) - first_key;
+    const i64 valid = seq_k<Config>(params) - first_key;
     load_tile<Shape::kThreads, Config::kIsAligned>(
-        keys, row_pointer<const Element>(p.k, place.batch, place.head, first_key), p.k.row_stride,
-        valid, Config::kHeadDim);
+        keys, row_pointer<const Element>(params.k, place.batch, place.head, first_key),
+        params.k.row_stride, valid, Config::kHeadDim);
     load_tile<Shape::kThreads, Config::kIsAligned>(
-        values, row_pointer<const Element>(p.v, place.batch, place.head, first_key), p.v.row_stride,
-        valid, Config::kHeadDimV);
+        values, row_pointer<const Element>(params.v, place.batch, place.head, first_key),
+        params.v.row_stride, valid, Config::kHeadDimV);
   }
 
   LSSAR_DEVICE void run() {
     shared = dynamic_shared_address();
     place_block();
     load_owned();
-    DkdvLoader<Config> loader{p,          place.batch, place.head * group,           group,
+    DkdvLoader<Config> loader{params,     place.batch, place.head * group,           group,
                               first_tile, num_tiles,   shared + Shape::kStagesOffset};
     Ring ring(loader);
     ring.start();
@@ -343,8 +346,8 @@ struct BackwardDkdv {
 };
 
 template <class Config>
-LSSAR_DEVICE void backward_dkdv(const AttentionParams& p) {
-  BackwardDkdv<Config>(p).run();
+LSSAR_DEVICE void backward_dkdv(const AttentionParams& params) {
+  BackwardDkdv<Config>(params).run();
 }
 
 }  // namespace lssar_device

@@ -2,8 +2,8 @@
 //
 //   dq_i = a_i - q̂_i (q̂_i a_i),   a_i = sum_j dS'_ij k_j / |k_j|
 //
-// A block owns BLOCK_M queries of one head, 16 to a warp, and walks over tiles of BLOCK_N keys.
-// Rows of a causal problem run longest first.
+// A block owns kBlockRows queries of one head, 16 to a warp, and walks over tiles of kBlockCols
+// keys. Rows of a causal problem run longest first.
 //
 // Shared memory: query tile, output gradient tile, then kStages stages of {keys, values, reciprocal
 // key norms}. Barriers: one per stage (tile/pipeline.cuh).
@@ -22,22 +22,22 @@ namespace lssar_device {
 template <class Config>
 struct DqShape {
   using Element = typename Config::Element;
-  static constexpr int BLOCK_M = Config::kDqRows;
-  static constexpr int BLOCK_N = Config::kDqCols;
-  static constexpr int kThreads = BLOCK_M / kWarpRows * kWarpThreads;
+  static constexpr int kBlockRows = Config::kDqBlockRows;
+  static constexpr int kBlockCols = Config::kDqBlockCols;
+  static constexpr int kThreads = kBlockRows / kWarpRows * kWarpThreads;
 
-  using QueryTile = SharedTile<Element, BLOCK_M, Config::kHeadDimPadded>;
-  using GradTile = SharedTile<Element, BLOCK_M, Config::kHeadDimVPadded>;
-  using KeyTile = SharedTile<Element, BLOCK_N, Config::kHeadDimPadded>;
-  using ValueTile = SharedTile<Element, BLOCK_N, Config::kHeadDimVPadded>;
+  using QueryTile = SharedTile<Element, kBlockRows, Config::kHeadDimPadded>;
+  using GradTile = SharedTile<Element, kBlockRows, Config::kHeadDimVPadded>;
+  using KeyTile = SharedTile<Element, kBlockCols, Config::kHeadDimPadded>;
+  using ValueTile = SharedTile<Element, kBlockCols, Config::kHeadDimVPadded>;
 
   static constexpr int kNormsOffset = KeyTile::kBytes + ValueTile::kBytes;
-  static constexpr int kStageBytes = kNormsOffset + BLOCK_N * 4;
+  static constexpr int kStageBytes = kNormsOffset + kBlockCols * 4;
   static constexpr int kStagesOffset = QueryTile::kBytes + GradTile::kBytes;
   static constexpr int kSharedBytes = kStagesOffset + Config::kDqStages * kStageBytes;
 
-  static_assert(BLOCK_M % kWarpRows == 0, "a warp owns 16 rows");
-  static_assert(BLOCK_N % 16 == 0, "keys are the depth of an mma, 16 at a time");
+  static_assert(kBlockRows % kWarpRows == 0, "a warp owns 16 rows");
+  static_assert(kBlockCols % 16 == 0, "keys are the depth of an mma, 16 at a time");
 };
 
 template <class Config>
@@ -45,7 +45,7 @@ struct DqLoader {
   using Shape = DqShape<Config>;
   using Element = typename Config::Element;
 
-  const AttentionParams& p;
+  const AttentionParams& params;
   int batch;
   int kv_head;
   int num_tiles;
@@ -56,18 +56,19 @@ struct DqLoader {
   LSSAR_DEVICE void load(int stage) {
     if (tile == num_tiles) return;
     const u32 base = stages + stage * Shape::kStageBytes;
-    const i64 first = i64{tile} * Shape::BLOCK_N;
-    const i64 keys = seq_k<Config>(p);
+    const i64 first = i64{tile} * Shape::kBlockCols;
+    const i64 keys = seq_k<Config>(params);
     load_tile<Shape::kThreads, Config::kIsAligned>(
-        typename Shape::KeyTile{base}, row_pointer<const Element>(p.k, batch, kv_head, first),
-        p.k.row_stride, keys - first, Config::kHeadDim);
+        typename Shape::KeyTile{base}, row_pointer<const Element>(params.k, batch, kv_head, first),
+        params.k.row_stride, keys - first, Config::kHeadDim);
     load_tile<Shape::kThreads, Config::kIsAligned>(
         typename Shape::ValueTile{base + Shape::KeyTile::kBytes},
-        row_pointer<const Element>(p.v, batch, kv_head, first), p.v.row_stride, keys - first,
-        Config::kHeadDimV);
-    load_floats<Shape::kThreads, Shape::BLOCK_N>(
+        row_pointer<const Element>(params.v, batch, kv_head, first), params.v.row_stride,
+        keys - first, Config::kHeadDimV);
+    load_floats<Shape::kThreads, Shape::kBlockCols>(
         base + Shape::kNormsOffset,
-        p.k_inv_norm + (i64{batch} * p.kv_heads + kv_head) * key_norm_pitch<Config>(p) + first,
+        params.k_inv_norm +
+            (i64{batch} * params.kv_heads + kv_head) * key_norm_pitch<Config>(params) + first,
         keys - first);
     ++tile;
   }
@@ -78,58 +79,58 @@ struct BackwardDq {
   using Shape = DqShape<Config>;
   using Element = typename Config::Element;
   using Mma = typename Config::Mma;
-  static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
+  static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
   using Scores = Fragment<kKeyTiles>;
   using QueryGrads = Fragment<Config::kHeadDimPadded / kTileCols>;
 
-  const AttentionParams& p;
+  const AttentionParams& params;
   BlockPlace place;
   i64 first_row;
   i64 visible[2];
   RowConstants constants[2];
 
-  LSSAR_DEVICE explicit BackwardDq(const AttentionParams& params) : p(params) {}
+  LSSAR_DEVICE explicit BackwardDq(const AttentionParams& params) : params(params) {}
 
   LSSAR_DEVICE int warp_row0() const { return warp_index() * kWarpRows; }
   LSSAR_DEVICE i64 row(int half) const { return first_row + warp_row0() + fragment_row(half); }
   LSSAR_DEVICE i64 flat_row(int half) const {
-    return (i64{place.batch} * p.heads + place.head) * seq_q<Config>(p) + row(half);
+    return (i64{place.batch} * params.heads + place.head) * seq_q<Config>(params) + row(half);
   }
 
   LSSAR_DEVICE void place_block() {
-    const i64 num_queries = seq_q<Config>(p);
-    const i64 num_blocks = ceil_div(num_queries, Shape::BLOCK_M);
-    place = block_place(num_blocks, p.heads);
+    const i64 num_queries = seq_q<Config>(params);
+    const i64 num_blocks = ceil_div(num_queries, Shape::kBlockRows);
+    place = block_place(num_blocks, params.heads);
     if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
-    first_row = place.tile_idx * Shape::BLOCK_M;
+    first_row = place.tile_idx * Shape::kBlockRows;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      visible[half] = num_visible_keys<Config>(p, row(half));
+      visible[half] = num_visible_keys<Config>(params, row(half));
       constants[half] = no_gradient();
       if (row(half) < num_queries)
-        constants[half] =
-            load_row_constants_global(p.row_constants + flat_row(half) * (kRowConstantBytes / 4));
+        constants[half] = load_row_constants_global(params.row_constants +
+                                                    flat_row(half) * (kRowConstantBytes / 4));
     }
   }
 
   LSSAR_DEVICE void run() {
     place_block();
-    const i64 num_queries = seq_q<Config>(p);
-    const i64 last_row = minimum(first_row + Shape::BLOCK_M, num_queries) - 1;
-    const i64 first_visible = num_visible_keys<Config>(p, first_row);
+    const i64 num_queries = seq_q<Config>(params);
+    const i64 last_row = minimum(first_row + Shape::kBlockRows, num_queries) - 1;
+    const i64 first_visible = num_visible_keys<Config>(params, first_row);
     const int num_tiles =
-        static_cast<int>(ceil_div(num_visible_keys<Config>(p, last_row), Shape::BLOCK_N));
+        static_cast<int>(ceil_div(num_visible_keys<Config>(params, last_row), Shape::kBlockCols));
     const u32 shared = dynamic_shared_address();
     const typename Shape::QueryTile queries{shared};
     const typename Shape::GradTile grads{shared + Shape::QueryTile::kBytes};
     load_tile<Shape::kThreads, Config::kIsAligned>(
-        queries, row_pointer<const Element>(p.q, place.batch, place.head, first_row),
-        p.q.row_stride, num_queries - first_row, Config::kHeadDim);
+        queries, row_pointer<const Element>(params.q, place.batch, place.head, first_row),
+        params.q.row_stride, num_queries - first_row, Config::kHeadDim);
     load_tile<Shape::kThreads, Config::kIsAligned>(
-        grads, row_pointer<const Element>(p.grad_o, place.batch, place.head, first_row),
-        p.grad_o.row_stride, num_queries - first_row, Config::kHeadDimV);
-    DqLoader<Config> loader{p, place.batch, place.head / (p.heads / p.kv_heads), num_tiles,
-                            shared + Shape::kStagesOffset};
+        grads, row_pointer<const Element>(params.grad_o, place.batch, place.head, first_row),
+        params.grad_o.row_stride, num_queries - first_row, Config::kHeadDimV);
+    DqLoader<Config> loader{params, place.batch, place.head / (params.heads / params.kv_heads),
+                            num_tiles, shared + Shape::kStagesOffset};
     Pipeline<Config::kDqStages, DqLoader<Config>> ring(loader);
     ring.start();
 
@@ -147,8 +148,8 @@ struct BackwardDq {
       Mma::multiply_transposed(s, queries, warp_row0(), keys);
       Mma::multiply_transposed(d, grads, warp_row0(),
                                typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
-      const i64 first_key = i64{tile} * Shape::BLOCK_N;
-      const bool needs_mask = Config::kIsCausal && first_key + Shape::BLOCK_N > first_visible;
+      const i64 first_key = i64{tile} * Shape::kBlockCols;
+      const bool needs_mask = Config::kIsCausal && first_key + Shape::kBlockCols > first_visible;
       weigh_queries<Config>(s, d, constants, stage + Shape::kNormsOffset,
                             {visible, first_key, needs_mask});
       if constexpr (GradScale<Element>::kIsNeeded)
@@ -171,19 +172,19 @@ struct BackwardDq {
     GradScale<Element>::multiply(dq, inverse_scale);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const bool is_row = row(half) < seq_q<Config>(p);
-      const float inverse_norm = is_row ? p.q_inv_norm[flat_row(half)] : 0.0f;
+      const bool is_row = row(half) < seq_q<Config>(params);
+      const float inverse_norm = is_row ? params.q_inv_norm[flat_row(half)] : 0.0f;
       project_row<Mma>(dq, half, queries, warp_row0(), inverse_norm);
       if (is_row)
         write_row<Config, Config::kHeadDim>(
-            row_pointer<Element>(p.grad_q, place.batch, place.head, row(half)), dq, half);
+            row_pointer<Element>(params.grad_q, place.batch, place.head, row(half)), dq, half);
     }
   }
 };
 
 template <class Config>
-LSSAR_DEVICE void backward_dq(const AttentionParams& p) {
-  BackwardDq<Config>(p).run();
+LSSAR_DEVICE void backward_dq(const AttentionParams& params) {
+  BackwardDq<Config>(params).run();
 }
 
 }  // namespace lssar_device

@@ -1,8 +1,8 @@
 // Epsilon of the backward's rows where no X was saved: after the kernel on rows, whose constants it
 // completes, and before those that read them.
 //
-// The kernel of dq without its product (templates/kernels/backward_dq.cuh): a block owns BLOCK_M
-// queries of one head, 16 to a warp, and walks over tiles of BLOCK_N keys, longest first.
+// The kernel of dq without its product (templates/kernels/backward_dq.cuh): a block owns kBlockRows
+// queries of one head, 16 to a warp, and walks over tiles of kBlockCols keys, longest first.
 // Shared memory and barriers are that kernel's.
 #pragma once
 
@@ -12,30 +12,30 @@
 namespace lssar_device {
 
 template <class Config>
-LSSAR_DEVICE void backward_epsilon(const AttentionParams& p) {
+LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
   using Shape = DqShape<Config>;
   using Element = typename Config::Element;
   using Mma = typename Config::Mma;
-  BackwardDq<Config> block(p);
+  BackwardDq<Config> block(params);
   block.place_block();
   const BlockPlace& place = block.place;
   const i64 first_row = block.first_row;
-  const i64 num_queries = seq_q<Config>(p);
-  const i64 last_row = minimum(first_row + Shape::BLOCK_M, num_queries) - 1;
-  const i64 first_visible = num_visible_keys<Config>(p, first_row);
+  const i64 num_queries = seq_q<Config>(params);
+  const i64 last_row = minimum(first_row + Shape::kBlockRows, num_queries) - 1;
+  const i64 first_visible = num_visible_keys<Config>(params, first_row);
   const int num_tiles =
-      static_cast<int>(ceil_div(num_visible_keys<Config>(p, last_row), Shape::BLOCK_N));
+      static_cast<int>(ceil_div(num_visible_keys<Config>(params, last_row), Shape::kBlockCols));
   const u32 shared = dynamic_shared_address();
   const typename Shape::QueryTile queries{shared};
   const typename Shape::GradTile grads{shared + Shape::QueryTile::kBytes};
   load_tile<Shape::kThreads, Config::kIsAligned>(
-      queries, row_pointer<const Element>(p.q, place.batch, place.head, first_row), p.q.row_stride,
-      num_queries - first_row, Config::kHeadDim);
+      queries, row_pointer<const Element>(params.q, place.batch, place.head, first_row),
+      params.q.row_stride, num_queries - first_row, Config::kHeadDim);
   load_tile<Shape::kThreads, Config::kIsAligned>(
-      grads, row_pointer<const Element>(p.grad_o, place.batch, place.head, first_row),
-      p.grad_o.row_stride, num_queries - first_row, Config::kHeadDimV);
-  DqLoader<Config> loader{p, place.batch, place.head / (p.heads / p.kv_heads), num_tiles,
-                          shared + Shape::kStagesOffset};
+      grads, row_pointer<const Element>(params.grad_o, place.batch, place.head, first_row),
+      params.grad_o.row_stride, num_queries - first_row, Config::kHeadDimV);
+  DqLoader<Config> loader{params, place.batch, place.head / (params.heads / params.kv_heads),
+                          num_tiles, shared + Shape::kStagesOffset};
   Pipeline<Config::kDqStages, DqLoader<Config>> ring(loader);
   ring.start();
 
@@ -50,15 +50,15 @@ LSSAR_DEVICE void backward_epsilon(const AttentionParams& p) {
     Mma::multiply_transposed(s, queries, block.warp_row0(), typename Shape::KeyTile{stage});
     Mma::multiply_transposed(d, grads, block.warp_row0(),
                              typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
-    const i64 first_key = i64{tile} * Shape::BLOCK_N;
+    const i64 first_key = i64{tile} * Shape::kBlockCols;
     sum.add(s, d, block.constants, stage + Shape::kNormsOffset,
-            {block.visible, first_key, first_key + Shape::BLOCK_N > first_visible});
+            {block.visible, first_key, first_key + Shape::kBlockCols > first_visible});
   }
   ring.finish();
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     sum.write(half, block.visible[half],
-              p.row_constants + block.flat_row(half) * (kRowConstantBytes / 4));
+              params.row_constants + block.flat_row(half) * (kRowConstantBytes / 4));
 }
 
 }  // namespace lssar_device

@@ -57,9 +57,9 @@ struct SavedStats {
   float largest_score;  // bits
 };
 
-LSSAR_DEVICE SavedStats load_stats(const AttentionParams& p, i64 count, i64 row) {
-  return {p.saved_stats[row], p.saved_stats[count + row], p.saved_stats[2 * count + row],
-          p.saved_stats[3 * count + row]};
+LSSAR_DEVICE SavedStats load_stats(const AttentionParams& params, i64 count, i64 row) {
+  return {params.saved_stats[row], params.saved_stats[count + row],
+          params.saved_stats[2 * count + row], params.saved_stats[3 * count + row]};
 }
 
 // zs^(-1/p). One step of Newton's makes float32 of the approximations: weights have p times its
@@ -159,44 +159,44 @@ LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
 }
 
 template <class Config>
-LSSAR_DEVICE void backward_rows(const AttentionParams& p) {
+LSSAR_DEVICE void backward_rows(const AttentionParams& params) {
   using Element = typename Config::Element;
   constexpr int kRowsPerBlock = Config::kRowThreads / kRowGroupThreads;
-  const i64 queries = seq_q<Config>(p);
-  const BlockPlace place = block_place(ceil_div(queries, kRowsPerBlock), p.heads);
+  const i64 queries = seq_q<Config>(params);
+  const BlockPlace place = block_place(ceil_div(queries, kRowsPerBlock), params.heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
   // Every lane takes part in the exchanges of its row group; rows past the end repeat the last one.
   const i64 read_row = minimum(row, queries - 1);
-  const i64 flat_row = (i64{place.batch} * p.heads + place.head) * queries + read_row;
+  const i64 flat_row = (i64{place.batch} * params.heads + place.head) * queries + read_row;
 
   const float inverse_norm = query_inverse_norm<Config>(
-      row_pointer<const Element>(p.q, place.batch, place.head, read_row));
-  const Element* g = row_pointer<const Element>(p.grad_o, place.batch, place.head, read_row);
-  const float delta = row_dot<Config>(g, p.saved_o + flat_row * Config::kHeadDimV);
+      row_pointer<const Element>(params.q, place.batch, place.head, read_row));
+  const Element* g = row_pointer<const Element>(params.grad_o, place.batch, place.head, read_row);
+  const float delta = row_dot<Config>(g, params.saved_o + flat_row * Config::kHeadDimV);
   float g_x = 0.0f;
   if constexpr (Config::kNeedsX)
-    g_x = row_dot<Config>(
-        g, static_cast<const typename Config::SavedX*>(p.saved_x) + flat_row * Config::kHeadDimV);
+    g_x = row_dot<Config>(g, static_cast<const typename Config::SavedX*>(params.saved_x) +
+                                 flat_row * Config::kHeadDimV);
   float g_norm = 0.0f;
   if constexpr (kScalesAhead<Config>)
     g_norm = square_root(row_square<Config::kHeadDimV, Config::kIsAligned>(g));
   if (row >= queries) return;
 
   if constexpr (Config::kSumsDq) {
-    const i64 slice = i64{place.batch} * p.heads + place.head;
+    const i64 slice = i64{place.batch} * params.heads + place.head;
     for (int col = row_group_lane() * 4; col < Config::kHeadDim; col += kRowGroupThreads * 4)
-      store_global_16(GradQSum<Config>::at(p, slice, row, col), {0.0f, 0.0f, 0.0f, 0.0f});
+      store_global_16(GradQSum<Config>::at(params, slice, row, col), {0.0f, 0.0f, 0.0f, 0.0f});
   }
   if constexpr (Config::kOrderedDq)
-    DqTurns<Config>::clear(p, i64{place.batch} * p.heads + place.head, row, row_group_lane(),
-                           kRowGroupThreads);
+    DqTurns<Config>::clear(params, i64{place.batch} * params.heads + place.head, row,
+                           row_group_lane(), kRowGroupThreads);
   if (row_group_lane() != 0) return;
-  const SavedStats stats = load_stats(p, i64{p.batch} * p.heads * queries, flat_row);
+  const SavedStats stats = load_stats(params, i64{params.batch} * params.heads * queries, flat_row);
   const RowConstants c =
-      make_row_constants<Config>(static_cast<float>(num_visible_keys<Config>(p, row)), inverse_norm,
-                                 stats, delta, g_x, g_norm);
-  p.q_inv_norm[flat_row] = inverse_norm;
-  float* out = p.row_constants + flat_row * (kRowConstantBytes / 4);
+      make_row_constants<Config>(static_cast<float>(num_visible_keys<Config>(params, row)),
+                                 inverse_norm, stats, delta, g_x, g_norm);
+  params.q_inv_norm[flat_row] = inverse_norm;
+  float* out = params.row_constants + flat_row * (kRowConstantBytes / 4);
   float low[4], high[4];
   c.pack_to(low, high);
   store_global_16(out, low);

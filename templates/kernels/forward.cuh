@@ -4,9 +4,9 @@
 //   pass 2:  u_ij = U_ij / m_i,  w_ij = u_ij^p,  o_i = sum_j w_ij v_j / sum_j w_ij
 //   training also:  X_i = (sum_j u_ij^(p-1) v_j - T_i o_i) / (m_i zs_i),  T_i = sum_j u_ij^(p-1)
 //
-// A block owns BLOCK_M queries of one head, 16 to a warp, or with kPackGqa as many of all heads
-// that share keys (tile/query_tiles.cuh), and walks over tiles of BLOCK_N keys: once for pass 1,
-// then once for every BLOCK_DV columns of o. Rows of a causal problem run longest first.
+// A block owns kBlockRows queries of one head, 16 to a warp, or with kPackGqa as many of all heads
+// that share keys (tile/query_tiles.cuh), and walks over tiles of kBlockCols keys: once for pass 1,
+// then once for every kBlockDv columns of o. Rows of a causal problem run longest first.
 //
 // kHasPassOne, kHasPassTwo: whether a kernel runs both (forward_range.cuh has those that run one).
 // kIsRange: its keys are a range of all.
@@ -14,7 +14,7 @@
 // kSkipTiles: a warp whose tile has no score with a weight above kSkipWeight^p leaves it at that.
 //
 // Shared memory: the query tile, then kStages stages, each of a key tile or a value tile and
-// BLOCK_N reciprocal key norms.
+// kBlockCols reciprocal key norms.
 // Barriers: one per stage (tile/pipeline.cuh); the query tile arrives with the first stage.
 #pragma once
 
@@ -31,28 +31,28 @@ namespace lssar_device {
 template <class Config>
 struct ForwardShape {
   using Element = typename Config::Element;
-  static constexpr int BLOCK_M = Config::kForwardRows;
-  static constexpr int BLOCK_N = Config::kForwardCols;
-  static constexpr int BLOCK_DV = Config::kBlockDv;
-  static constexpr int kThreads = BLOCK_M / kWarpRows * kWarpThreads;
-  static constexpr int kNumChunks = (Config::kHeadDimV + BLOCK_DV - 1) / BLOCK_DV;
+  static constexpr int kBlockRows = Config::kForwardBlockRows;
+  static constexpr int kBlockCols = Config::kForwardBlockCols;
+  static constexpr int kBlockDv = Config::kBlockDv;
+  static constexpr int kThreads = kBlockRows / kWarpRows * kWarpThreads;
+  static constexpr int kNumDvBlocks = (Config::kHeadDimV + kBlockDv - 1) / kBlockDv;
 
-  using QueryTile = SharedTile<Element, BLOCK_M, Config::kHeadDimPadded>;
-  using KeyTile = SharedTile<Element, BLOCK_N, Config::kHeadDimPadded>;
-  using ValueTile = SharedTile<Element, BLOCK_N, BLOCK_DV>;
+  using QueryTile = SharedTile<Element, kBlockRows, Config::kHeadDimPadded>;
+  using KeyTile = SharedTile<Element, kBlockCols, Config::kHeadDimPadded>;
+  using ValueTile = SharedTile<Element, kBlockCols, kBlockDv>;
 
   static constexpr int kTileBytes =
       KeyTile::kBytes > ValueTile::kBytes ? KeyTile::kBytes : ValueTile::kBytes;
-  static constexpr int kStageBytes = kTileBytes + BLOCK_N * 4;
+  static constexpr int kStageBytes = kTileBytes + kBlockCols * 4;
   static constexpr int kSharedBytes = QueryTile::kBytes + Config::kForwardStages * kStageBytes;
 
-  static_assert(BLOCK_M % kWarpRows == 0, "a warp owns 16 rows");
-  static_assert(BLOCK_N % 16 == 0, "keys are the depth of an mma, 16 at a time");
-  static_assert(BLOCK_DV % 16 == 0, "value matrices are loaded 16 columns at a time");
+  static_assert(kBlockRows % kWarpRows == 0, "a warp owns 16 rows");
+  static_assert(kBlockCols % 16 == 0, "keys are the depth of an mma, 16 at a time");
+  static_assert(kBlockDv % 16 == 0, "value matrices are loaded 16 columns at a time");
 };
 
-// The tiles in the order of their use: the keys of pass 1, then per chunk of columns the keys and
-// values of pass 2 in turns.
+// The tiles in the order of their use: the keys of pass 1, then per dv_block of columns the keys
+// and values of pass 2 in turns.
 template <class Config>
 struct ForwardLoader {
   using Shape = ForwardShape<Config>;
@@ -67,42 +67,42 @@ struct ForwardLoader {
   int num_tiles;
   u32 stages;
 
-  static constexpr int kFirstChunk = Config::kHasPassOne ? -1 : 0;  // -1: pass 1
-  static constexpr int kEndChunk = Config::kHasPassTwo ? Shape::kNumChunks : 0;
+  static constexpr int kFirstDvBlock = Config::kHasPassOne ? -1 : 0;  // -1: pass 1
+  static constexpr int kEndDvBlock = Config::kHasPassTwo ? Shape::kNumDvBlocks : 0;
 
   int tile = 0;
-  int chunk = kFirstChunk;
+  int dv_block = kFirstDvBlock;
   bool is_value = false;
 
   LSSAR_DEVICE void load(int stage) {
-    if (num_tiles == 0 || chunk == kEndChunk) return;
+    if (num_tiles == 0 || dv_block == kEndDvBlock) return;
     const u32 base = stages + stage * Shape::kStageBytes;
-    const i64 first = i64{tile} * Shape::BLOCK_N;
+    const i64 first = i64{tile} * Shape::kBlockCols;
     const i64 valid = num_keys - first;
     if (is_value) {
-      const int col = chunk * Shape::BLOCK_DV;
+      const int col = dv_block * Shape::kBlockDv;
       load_tile<Shape::kThreads, Config::kIsAligned>(
           typename Shape::ValueTile{base}, values + first * value_stride + col, value_stride, valid,
-          minimum(Config::kHeadDimV - col, Shape::BLOCK_DV));
+          minimum(Config::kHeadDimV - col, Shape::kBlockDv));
     } else {
       load_tile<Shape::kThreads, Config::kIsAligned>(typename Shape::KeyTile{base},
                                                      keys + first * key_stride, key_stride, valid,
                                                      Config::kHeadDim);
-      load_floats<Shape::kThreads, Shape::BLOCK_N>(base + Shape::kTileBytes, key_norms + first,
-                                                   valid);
+      load_floats<Shape::kThreads, Shape::kBlockCols>(base + Shape::kTileBytes, key_norms + first,
+                                                      valid);
     }
     advance();
   }
 
   LSSAR_DEVICE void advance() {
-    if (chunk >= 0 && !is_value) {
+    if (dv_block >= 0 && !is_value) {
       is_value = true;
       return;
     }
     is_value = false;
     if (++tile == num_tiles) {
       tile = 0;
-      ++chunk;
+      ++dv_block;
     }
   }
 };
@@ -112,13 +112,13 @@ struct Forward {
   using Shape = ForwardShape<Config>;
   using Element = typename Config::Element;
   using Mma = typename Config::Mma;
-  static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
-  static constexpr int kValueTiles = Shape::BLOCK_DV / kTileCols;
+  static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
+  static constexpr int kValueTiles = Shape::kBlockDv / kTileCols;
   using Scores = Fragment<kKeyTiles>;
   using Columns = Fragment<kValueTiles>;
   using Ring = Pipeline<Config::kForwardStages, ForwardLoader<Config>>;
 
-  const AttentionParams& p;
+  const AttentionParams& params;
   BlockPlace place;
   typename Shape::QueryTile queries;
   u32 stages;
@@ -126,14 +126,14 @@ struct Forward {
   i64 first_masked;  // tiles whose end is above this may hide keys from some row
   ForwardRows<Config> rows;
 
-  LSSAR_DEVICE explicit Forward(const AttentionParams& params) : p(params) {}
+  LSSAR_DEVICE explicit Forward(const AttentionParams& params) : params(params) {}
 
   LSSAR_DEVICE u32 stage_address(int stage) const { return stages + stage * Shape::kStageBytes; }
-  LSSAR_DEVICE bool needs_mask(i64 first) const { return first + Shape::BLOCK_N > first_masked; }
+  LSSAR_DEVICE bool needs_mask(i64 first) const { return first + Shape::kBlockCols > first_masked; }
   // `hidden` in place of scores or weights of keys that a row does not see.
   LSSAR_DEVICE void mask(Scores& s, i64 first, float hidden) const {
-    const i64 seen[2] = {keys_in_range<Config>(p, rows.visible[0]),
-                         keys_in_range<Config>(p, rows.visible[1])};
+    const i64 seen[2] = {keys_in_range<Config>(params, rows.visible[0]),
+                         keys_in_range<Config>(params, rows.visible[1])};
     mask_keys(s, seen, first, hidden);
   }
 
@@ -160,13 +160,13 @@ struct Forward {
       const u32 stage = stage_address(ring.next());
       if (tile == 0) finish_rows();
       compute_scores(s, stage);
-      const i64 first = i64{tile} * Shape::BLOCK_N;
+      const i64 first = i64{tile} * Shape::kBlockCols;
       if (needs_mask(first)) mask(s, first, -infinity());
       sums.add(s);
     }
   }
 
-  // One pass over keys and values for the columns of `chunk`: sum_j w_ij v_j and, for training,
+  // One pass over keys and values for the columns of `dv_block`: sum_j w_ij v_j and, for training,
   // sum_j u_ij^(p-1) v_j, with the sums of the rounded weights that were used.
   LSSAR_DEVICE void pass_two(Ring& ring, Columns& o, typename Mma::RowSums& zs, Columns& y,
                              typename Mma::RowSums& t) {
@@ -178,7 +178,7 @@ struct Forward {
       compute_scores(s, stage);
       const bool is_skipped = Config::kSkipTiles && rows.has_no_weights(s);
       if (!is_skipped) rows.evaluate(s);
-      const i64 first = i64{tile} * Shape::BLOCK_N;
+      const i64 first = i64{tile} * Shape::kBlockCols;
       if (needs_mask(first)) mask(s, first, 0.0f);
 
       const typename Shape::ValueTile values{stage_address(ring.next())};
@@ -209,18 +209,19 @@ struct Forward {
   }
 
   LSSAR_DEVICE QueryRows<Config> place_block() {
-    const QueryTiles<Config, Shape::BLOCK_M> tiles(p);
+    const QueryTiles<Config, Shape::kBlockRows> tiles(params);
     const i64 num_blocks = tiles.count();
     place = block_place(num_blocks, tiles.slices);
     if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
     const QueryRows<Config> tile = tiles.rows(place, place.tile_idx);
     const i64 last = tiles.last_query(place.tile_idx);
-    rows.place(p, tile, warp_index() * kWarpRows);
-    const i64 most_keys = keys_in_range<Config>(p, num_visible_keys<Config>(p, last));
-    num_tiles = static_cast<int>(ceil_div(most_keys, Shape::BLOCK_N));
-    first_masked = tiles.has_gaps(tile, last)
-                       ? 0
-                       : keys_in_range<Config>(p, num_visible_keys<Config>(p, tile.first));
+    rows.place(params, tile, warp_index() * kWarpRows);
+    const i64 most_keys = keys_in_range<Config>(params, num_visible_keys<Config>(params, last));
+    num_tiles = static_cast<int>(ceil_div(most_keys, Shape::kBlockCols));
+    first_masked =
+        tiles.has_gaps(tile, last)
+            ? 0
+            : keys_in_range<Config>(params, num_visible_keys<Config>(params, tile.first));
     return tile;
   }
 
@@ -229,20 +230,21 @@ struct Forward {
     const QueryRows<Config> tile = place_block();
     queries.base = dynamic_shared_address();
     stages = queries.base + Shape::QueryTile::kBytes;
-    const int kv_head = kv_head_of<Config>(p, place);
+    const int kv_head = kv_head_of<Config>(params, place);
     if constexpr (Config::kPackGqa) {
-      load_packed_queries<Config, Shape::kThreads>(queries, p, place.batch, tile);
+      load_packed_queries<Config, Shape::kThreads>(queries, params, place.batch, tile);
     } else {
       load_tile<Shape::kThreads, Config::kIsAligned>(
-          queries, row_pointer<const Element>(p.q, place.batch, tile.head, tile.first),
-          p.q.row_stride, seq_q<Config>(p) - tile.first, Config::kHeadDim);
+          queries, row_pointer<const Element>(params.q, place.batch, tile.head, tile.first),
+          params.q.row_stride, seq_q<Config>(params) - tile.first, Config::kHeadDim);
     }
-    return {row_pointer<const Element>(p.k, place.batch, kv_head, 0),
-            row_pointer<const Element>(p.v, place.batch, kv_head, 0),
-            p.k_inv_norm + (i64{place.batch} * p.kv_heads + kv_head) * key_norm_pitch<Config>(p),
-            p.k.row_stride,
-            p.v.row_stride,
-            seq_k<Config>(p),
+    return {row_pointer<const Element>(params.k, place.batch, kv_head, 0),
+            row_pointer<const Element>(params.v, place.batch, kv_head, 0),
+            params.k_inv_norm +
+                (i64{place.batch} * params.kv_heads + kv_head) * key_norm_pitch<Config>(params),
+            params.k.row_stride,
+            params.v.row_stride,
+            seq_k<Config>(params),
             num_tiles,
             stages};
   }
@@ -255,7 +257,7 @@ struct Forward {
     pass_one(ring, sums);
     rows.finish_pass_one(sums);
 #pragma unroll 1
-    for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk) {
+    for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
       Columns o, y;
       typename Mma::RowSums zs, t;
       o.clear();
@@ -263,7 +265,7 @@ struct Forward {
       zs.clear();
       t.clear();
       pass_two(ring, o, zs, y, t);
-      rows.write_columns(p, place, chunk * Shape::BLOCK_DV, o, y,
+      rows.write_columns(params, place, dv_block * Shape::kBlockDv, o, y,
                          {{zs.total(0), zs.total(1)}, {t.total(0), t.total(1)}});
     }
     ring.finish();
@@ -271,8 +273,8 @@ struct Forward {
 };
 
 template <class Config>
-LSSAR_DEVICE void forward(const AttentionParams& p) {
-  Forward<Config>(p).run();
+LSSAR_DEVICE void forward(const AttentionParams& params) {
+  Forward<Config>(params).run();
 }
 
 }  // namespace lssar_device

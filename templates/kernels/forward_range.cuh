@@ -17,20 +17,22 @@ namespace lssar_device {
 // quad that shares a row writes.
 template <class Config>
 struct RangeRows {
-  const AttentionParams& p;
+  const AttentionParams& params;
   const BlockPlace& place;
   ForwardRows<Config>& rows;
 
-  LSSAR_DEVICE i64 count() const { return i64{p.batch} * p.heads * seq_q<Config>(p); }
-  LSSAR_DEVICE i64 index(int half) const { return rows.saved_index(p, place, half); }
-  LSSAR_DEVICE bool has(int half) const { return rows.row[half] < seq_q<Config>(p); }
+  LSSAR_DEVICE i64 count() const {
+    return i64{params.batch} * params.heads * seq_q<Config>(params);
+  }
+  LSSAR_DEVICE i64 index(int half) const { return rows.saved_index(params, place, half); }
+  LSSAR_DEVICE bool has(int half) const { return rows.row[half] < seq_q<Config>(params); }
 
   LSSAR_DEVICE void write_sums() const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (!has(half) || lane_index() % 4 != 0) continue;
-      p.saved_stats[index(half)] = rows.sum[half] * kLn2;
-      p.saved_stats[3 * count() + index(half)] =
+      params.saved_stats[index(half)] = rows.sum[half] * kLn2;
+      params.saved_stats[3 * count() + index(half)] =
           rows.visible[half] == 0 ? 0.0f : rows.largest_score[half];
     }
   }
@@ -39,8 +41,8 @@ struct RangeRows {
     constexpr float kLog2E = 1.4426950408889634f;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      rows.sum[half] = has(half) ? p.saved_stats[index(half)] * kLog2E : 0.0f;
-      rows.largest_score[half] = has(half) ? p.saved_stats[3 * count() + index(half)] : 0.0f;
+      rows.sum[half] = has(half) ? params.saved_stats[index(half)] * kLog2E : 0.0f;
+      rows.largest_score[half] = has(half) ? params.saved_stats[3 * count() + index(half)] : 0.0f;
     }
   }
 
@@ -57,48 +59,48 @@ struct RangeRows {
       for (int n = 0; n < kTiles; ++n) {
         const int col = first_col + fragment_col(n);
         if (col >= Config::kHeadDimV) continue;
-        store_global_8(p.saved_o + row * Config::kHeadDimV + col,
+        store_global_8(params.saved_o + row * Config::kHeadDimV + col,
                        is_bad ? quiet_nan() : o.at[n][2 * half],
                        is_bad ? quiet_nan() : o.at[n][2 * half + 1]);
       }
       if (first_col != 0 || lane_index() % 4 != 0) continue;
-      p.saved_stats[count() + row] = rows.m[half];
-      p.saved_stats[2 * count() + row] = is_bad ? quiet_nan() : zs[half];
+      params.saved_stats[count() + row] = rows.m[half];
+      params.saved_stats[2 * count() + row] = is_bad ? quiet_nan() : zs[half];
     }
   }
 };
 
 template <class Config>
-LSSAR_DEVICE void row_sums(const AttentionParams& p) {
-  Forward<Config> block(p);
+LSSAR_DEVICE void row_sums(const AttentionParams& params) {
+  Forward<Config> block(params);
   ForwardLoader<Config> loader = block.start_loads();
   typename Forward<Config>::Ring ring(loader);
   ring.start();
   PassOneSums<Config, Forward<Config>::kKeyTiles> sums;
   block.pass_one(ring, sums);
   block.rows.reduce_sums(sums);
-  RangeRows<Config>{p, block.place, block.rows}.write_sums();
+  RangeRows<Config>{params, block.place, block.rows}.write_sums();
   ring.finish();
 }
 
 template <class Config>
-LSSAR_DEVICE void weighted_sum(const AttentionParams& p) {
+LSSAR_DEVICE void weighted_sum(const AttentionParams& params) {
   using Block = Forward<Config>;
-  Block block(p);
+  Block block(params);
   ForwardLoader<Config> loader = block.start_loads();
   typename Block::Ring ring(loader);
   ring.start();
-  const RangeRows<Config> range{p, block.place, block.rows};
+  const RangeRows<Config> range{params, block.place, block.rows};
   range.read_sums();
   block.rows.prepare_pass_two();
 #pragma unroll 1
-  for (int chunk = 0; chunk < Block::Shape::kNumChunks; ++chunk) {
+  for (int dv_block = 0; dv_block < Block::Shape::kNumDvBlocks; ++dv_block) {
     typename Block::Columns o, unused;
     typename Block::Mma::RowSums zs, none;
     o.clear();
     zs.clear();
     block.pass_two(ring, o, zs, unused, none);
-    range.write_columns(chunk * Block::Shape::BLOCK_DV, o, {zs.total(0), zs.total(1)});
+    range.write_columns(dv_block * Block::Shape::kBlockDv, o, {zs.total(0), zs.total(1)});
   }
   ring.finish();
 }

@@ -4,10 +4,10 @@
 //   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
 //   kSumsDq: dq sums += dS'_ij k_j / |k_j|, as blocks come, or with kOrderedDq in the order of keys
 //
-// A work tile is BLOCK_N keys of one kv head, 64 to a consumer warp group, and all queries of every
-// head that reads them, BLOCK_Q at a time. Scores are computed transposed (keys as rows), so that M
-// and dS' feed dv and dk from registers. Warp group 0 is the producer. kSplitDkdv: one sweep over
-// the queries for dv, a second one for dk.
+// A work tile is kBlockRows keys of one kv head, 64 to a consumer warp group, and all queries of
+// every head that reads them, kBlockCols at a time. Scores are computed transposed (keys as rows),
+// so that M and dS' feed dv and dk from registers. Warp group 0 is the producer. kSplitDkdv: one
+// sweep over the queries for dv, a second one for dk.
 //
 // Products start 16 queries at a time, as soon as those are weighed, and run beside the arithmetic
 // of the next 16: those of the weights, and of dS' where it needs no scale of the whole tile (but
@@ -22,10 +22,9 @@
 //
 // kSumsByTma: dq goes on through shared memory, from where TMA adds it to the sums.
 //
-// Shared memory: key tile, value tile, dS' tiles, with kSumsByTma parts of dq, kDkdvStages slots of
-// a query tile, an output gradient tile and row constants, a word per consumer warp, barriers, the
-// block's ticket, the slots' scales.
-// Named barriers: tile/consumer_barriers.cuh.
+// Shared memory: key tile, value tile, dS' tiles, with kSumsByTma parts of dq, kDkdvStages stages
+// of a query tile, an output gradient tile and row constants, a word per consumer warp, barriers,
+// the block's ticket, the stages' scales. Named barriers: tile/consumer_barriers.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_producer.cuh"
@@ -54,7 +53,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   using Shape = HopperDkdvShape<Config>;
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
-  static constexpr int kQueryTiles = Shape::BLOCK_Q / kTileCols;
+  static constexpr int kQueryTiles = Shape::kBlockCols / kTileCols;
   static constexpr int kSteps = kQueryTiles / 2;  // 16 queries: the depth of a product
   using Scores = Fragment<kQueryTiles>;
   using Operand = typename Mma::template Operand<kQueryTiles>;
@@ -71,16 +70,16 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   static constexpr bool kWeightsKeepNan = Config::kSplitDkdv;
 
   using Part::group;
-  using Part::p;
+  using Part::params;
   using Part::shared;
   using Part::warp_row0;
-  ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
-  RingCursor<Shape::kSlots> cursor;  // slot in use, or to wait for
+  PingPong<Config::kPingPong, Shape::kNumConsumers> ping_pong;
+  RingCursor<Shape::kStages> cursor;  // stage in use, or to wait for
   RingCursor<1> owned_cursor;
   float key_norm[2];
 
-  LSSAR_DEVICE DkdvConsumer(const TmaParams& params, DkdvShared<Config> s, int g)
-      : Part{params.attention, params.maps[kDkdvSumMap], s, g}, turns{g} {}
+  LSSAR_DEVICE DkdvConsumer(const TmaParams& tma, DkdvShared<Config> s, int g)
+      : Part{tma.attention, tma.maps[kDkdvSumMap], s, g}, ping_pong{g} {}
 
   // First of the consumer's rows in the block.
   LSSAR_DEVICE int group_row0() const { return group * kWarpGroupRows; }
@@ -97,15 +96,15 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     Scale scale;
   };
 
-  LSSAR_DEVICE void release_slot() {
+  LSSAR_DEVICE void release_stage() {
     fence_async_shared();  // row constants were read before TMA overwrites them
     warp_barrier();
-    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(cursor.slot));
+    if (lane_index() == 0) mbarrier_arrive(shared.ring().empty(cursor.stage));
     cursor.advance();
   }
 
-  LSSAR_DEVICE void wait_slot() const {
-    mbarrier_wait(shared.ring().full(cursor.slot), cursor.parity);
+  LSSAR_DEVICE void wait_stage() const {
+    mbarrier_wait(shared.ring().full(cursor.stage), cursor.parity);
   }
 
   // To the scaler: the largest |v_j| of the warp's keys.
@@ -116,28 +115,28 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     mbarrier_arrive(shared.scales().norms());
   }
 
-  // With kScalesAhead the slot's row constants carry the scale after this; else the ratio is 1.
-  LSSAR_DEVICE SlotScale wait_scaled() const {
+  // With kScalesAhead the stage's row constants carry the scale after this; else the ratio is 1.
+  LSSAR_DEVICE StageScale wait_scaled() const {
     if constexpr (kScalesAhead<Config>) {
-      mbarrier_wait(shared.scales().ready(cursor.slot), cursor.parity);
-      return shared.scales().load(cursor.slot);
+      mbarrier_wait(shared.scales().ready(cursor.stage), cursor.parity);
+      return shared.scales().load(cursor.stage);
     } else {
-      return {1.0f, warp_maximum(shared.constants(cursor.slot).largest_demand())};
+      return {1.0f, warp_maximum(shared.constants(cursor.stage).largest_demand())};
     }
   }
 
-  // Starts s = k qᵀ and, for dk, d = v gᵀ of the tile in the cursor's slot.
+  // Starts s = k qᵀ and, for dk, d = v gᵀ of the tile in the cursor's stage.
   template <bool kWithDk>
   LSSAR_DEVICE void start_scores(Scores& s, Scores& d) const {
-    turns.take();
+    ping_pong.acquire();
     wgmma_fence();
-    const RowDescriptors from(shared.keys(), group_row0(), shared.queries(cursor.slot));
+    const RowDescriptors from(shared.keys(), group_row0(), shared.queries(cursor.stage));
     start_multiply_transposed<typename Shape::KeyTile, typename Shape::QueryTile>(s, from);
     if constexpr (kWithDk)
       start_multiply_transposed<typename Shape::ValueTile, typename Shape::GradTile>(
           d, from, Shape::kValuesOffset, Shape::kGradsOffset);
     wgmma_commit();
-    turns.pass();
+    ping_pong.release();
   }
   template <bool kWithDk>
   LSSAR_DEVICE void finish_scores(Scores& s, Scores& d) const {
@@ -152,8 +151,8 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   LSSAR_DEVICE int first_unmasked(const Work& work) const {
     if constexpr (!Config::kIsCausal) return 0;
     const i64 last_key = i64{work.first_key} + group_row0() + kWarpGroupRows - 1;
-    return uniform(
-        static_cast<int>(maximum(last_key + seq_q<Config>(p) - seq_k<Config>(p), i64{0})));
+    return uniform(static_cast<int>(
+        maximum(last_key + seq_q<Config>(params) - seq_k<Config>(params), i64{0})));
   }
 
   // REQUIRES: the item sees some key of the block.
@@ -176,17 +175,17 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   }
 
   LSSAR_DEVICE bool has_residual(const Item& item) const {
-    return num_grad_parts<Config>(num_visible_keys<Config>(p, item.first_query)) > 1;
+    return num_grad_parts<Config>(num_visible_keys<Config>(params, item.first_query)) > 1;
   }
 
   // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: their
   // products start before the next ones are weighed: all queries at once took more registers than
   // there are.
   template <bool kWithDv, bool kWithDk, Evaluator kEvaluator>
-  LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int slot,
+  LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int stage,
                           const KeyMask& mask, int step) const {
     weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsKeepNan, kEvaluator>(
-        s, d, shared.constants(slot), key_norm, warp_row0(), mask, 2 * step, 2 * step + 2);
+        s, d, shared.constants(stage), key_norm, warp_row0(), mask, 2 * step, 2 * step + 2);
     if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
     if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
   }
@@ -223,11 +222,11 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
 
   // The products of the weights, and with kAddsAtOnce of dS', of these 16 queries.
   template <bool kWithDv, bool kAddsAtOnce>
-  LSSAR_DEVICE void start_step(Sums& sums, Operand& weights, Operand& grads, int slot, int step) {
+  LSSAR_DEVICE void start_step(Sums& sums, Operand& weights, Operand& grads, int stage, int step) {
     if constexpr (kWithDv) pin_step(sums.dv, weights, step);
     if constexpr (kAddsAtOnce) pin_step(sums.dk, grads, step);
     wgmma_fence();
-    const RowDescriptors from(shared.keys(), group_row0(), shared.queries(slot));
+    const RowDescriptors from(shared.keys(), group_row0(), shared.queries(stage));
     if constexpr (kWithDv)
       start_multiply_step<typename Shape::GradTile>(sums.dv, weights, step, from,
                                                     Shape::kGradsOffset);
@@ -249,7 +248,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   // dS' of a tile, rounded, from the buffer to dq, and with kWithDk to dk, whose product runs while
   // dq leaves. Ends all products.
   template <bool kWithDk>
-  LSSAR_DEVICE void add_gradients(Sums& sums, Operand& grads, int slot, const Work& work,
+  LSSAR_DEVICE void add_gradients(Sums& sums, Operand& grads, int stage, const Work& work,
                                   const Item& item, int buffer) {
     QueryGrads dq;  // NOTE: of this tile only; were it kept, its registers would be taken all along
     start_query_grads(dq, buffer);
@@ -257,7 +256,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
       pin(sums.dk);
       pin_operand(grads);
       wgmma_fence();
-      start_multiply<Element>(sums.dk, grads, shared.queries(slot));
+      start_multiply<Element>(sums.dk, grads, shared.queries(stage));
       wgmma_commit();
     }
     finish<kWithDk ? 1 : 0>(dq);
@@ -272,21 +271,21 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   // registers in every tile.
   LSSAR_DEVICE void add_residual(Sums& sums, const Work& work, const Item& item,
                                  const KeyMask& mask) {
-    const int slot = cursor.slot;
+    const int stage = cursor.stage;
     Scores s, d;
     start_scores<true>(s, d);
     finish_scores<true>(s, d);
     Operand weights, grads;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      weigh<false, true, kFullSoftplus>(weights, grads, s, d, slot, mask, step);
+      weigh<false, true, kFullSoftplus>(weights, grads, s, d, stage, mask, step);
     if constexpr (!kRoundsAtOnce) round_gradients(sums, grads, d);
     Mma::subtract(d, grads);
     Mma::round(grads, d);
     // In the buffer that the next item writes: hence the barrier.
     const int buffer = score_buffer(item) ^ 1;
     store_operand(shared.scores(buffer), warp_row0(), grads);
-    add_gradients<false>(sums, grads, slot, work, item, buffer);
+    add_gradients<false>(sums, grads, stage, work, item, buffer);
     all_consumers_barrier<Shape::kNumConsumers>();
   }
 
@@ -300,7 +299,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   template <bool kWithDv, bool kWithDk, Evaluator kEvaluator, bool kIsMasked = false>
   LSSAR_DEVICE void add_tile(Sums& sums, Scores& s, Scores& d, const Work& work, const Item& item,
                              int unmasked = 0) {
-    const int slot = cursor.slot;
+    const int stage = cursor.stage;
     Operand weights, grads;
     const KeyMask mask = kIsMasked ? mask_of(item, unmasked) : KeyMask{0, false};
     constexpr bool kAddsAtOnce = kWithDk && kRoundsAtOnce;
@@ -310,12 +309,12 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     if constexpr (kStoresAtOnce) stored = operand_address(shared.scores(buffer), warp_row0());
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      weigh<kWithDv, kWithDk, kEvaluator>(weights, grads, s, d, slot, mask, step);
+      weigh<kWithDv, kWithDk, kEvaluator>(weights, grads, s, d, stage, mask, step);
       // Before its product starts: from then on its registers are the product's.
       if constexpr (kStoresAtOnce)
         store_step<typename Shape::ScoreTile>(stored, grads.at[step], step);
       if constexpr (kWithDv || kAddsAtOnce)
-        start_step<kWithDv, kAddsAtOnce>(sums, weights, grads, slot, step);
+        start_step<kWithDv, kAddsAtOnce>(sums, weights, grads, stage, step);
     }
     // With kStoresAtOnce they are of one group with dq's.
     if constexpr ((kWithDv || kAddsAtOnce) && !kStoresAtOnce) wgmma_commit();
@@ -324,7 +323,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
       store_operand(shared.scores(buffer), warp_row0(), grads);
     }
     if constexpr (kWithDk && Config::kSumsDq) {
-      add_gradients<!kRoundsAtOnce>(sums, grads, slot, work, item, buffer);
+      add_gradients<!kRoundsAtOnce>(sums, grads, stage, work, item, buffer);
     } else {
       wgmma_wait<0>();
     }
@@ -341,11 +340,11 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   LSSAR_DEVICE void sweep(Sums& sums, const Work& work) {
     const int unmasked = first_unmasked(work);
 #pragma unroll 1
-    for (Item item = Item(p, work).as_uniform(); item.is_valid(); item.advance(p, work)) {
+    for (Item item = Item(params, work).as_uniform(); item.is_valid(); item.advance(params, work)) {
       Scores s, d;
-      wait_slot();
+      wait_stage();
       start_scores<kWithDk>(s, d);
-      const SlotScale scale = wait_scaled();
+      const StageScale scale = wait_scaled();
       const Evaluator evaluator = choose_evaluator(item, unmasked, scale.demand);
       finish_scores<kWithDk>(s, d);
       if (kWithDk && kScalesAhead<Config> && scale.ratio != 1.0f)
@@ -360,8 +359,8 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
         add_tile<kWithDv, kWithDk, kFullSoftplus, Config::kIsCausal && !kMasksApart>(
             sums, s, d, work, item, unmasked);
       }
-      release_slot();
-      // Waits until what was added is visible, which the slot need not.
+      release_stage();
+      // Waits until what was added is visible, which the stage need not.
       if constexpr (kWithDk && Config::kOrderedDq) end_turn(this->turn(work, item));
     }
   }
@@ -371,9 +370,9 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const u32 key = key_row(work, half);
-      if (key < seq_k<Config>(p))
+      if (key < seq_k<Config>(params))
         write_row<Config, Config::kHeadDimV>(
-            row_pointer<Element>(p.grad_v, work.batch, work.head, key), dv, half);
+            row_pointer<Element>(params.grad_v, work.batch, work.head, key), dv, half);
     }
   }
 
@@ -392,19 +391,20 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
       }
       project_row<Mma>(dk, half, shared.keys(), warp_row0(), key_norm[half]);
       const u32 key = key_row(work, half);
-      if (key < seq_k<Config>(p))
+      if (key < seq_k<Config>(params))
         write_row<Config, Config::kHeadDim>(
-            row_pointer<Element>(p.grad_k, work.batch, work.head, key), dk, half);
+            row_pointer<Element>(params.grad_k, work.batch, work.head, key), dk, half);
     }
   }
 
   LSSAR_DEVICE void load_key_norms(const Work& work) {
-    const i64 slice = i64{work.batch} * p.kv_heads + work.head;
+    const i64 slice = i64{work.batch} * params.kv_heads + work.head;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const u32 key = key_row(work, half);
-      key_norm[half] =
-          key < seq_k<Config>(p) ? p.k_inv_norm[slice * key_norm_pitch<Config>(p) + key] : 0.0f;
+      key_norm[half] = key < seq_k<Config>(params)
+                           ? params.k_inv_norm[slice * key_norm_pitch<Config>(params) + key]
+                           : 0.0f;
     }
   }
 
@@ -437,9 +437,9 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   }
 
   LSSAR_DEVICE void run(u32 ticket) {
-    turns.begin();
-    for_each_dkdv_work<Config>(p, ticket,
-                               [this](u32 index) { process(Work(p, index).as_uniform()); });
+    ping_pong.begin();
+    for_each_dkdv_work<Config>(params, ticket,
+                               [this](u32 index) { process(Work(params, index).as_uniform()); });
     if constexpr (Config::kSumsByTma) {
       if (lane_index() == 0) bulk_wait_read<0>();  // shared memory ends with the block
     }
@@ -447,11 +447,11 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
 };
 
 template <class Config>
-LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& params) {
+LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& tma) {
   using Shape = HopperDkdvShape<Config>;
   const DkdvShared<Config> shared{swizzled_shared_address()};
   if (thread_index() == 0) {
-    prefetch_maps<kNumDkdvMaps<Config>>(params);
+    prefetch_maps<kNumDkdvMaps<Config>>(tma);
     shared.ring().init(Shape::kConsumerWarps);
     shared.owned_ring().init(Shape::kNumConsumers + (kScalesAhead<Config> ? 1 : 0));
     if constexpr (kScalesAhead<Config>) shared.scales().init(Shape::kConsumerWarps);
@@ -459,15 +459,15 @@ LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& params) {
   }
   u32 ticket = 0;
   if constexpr (Config::kOrderedDq) {
-    ticket = DqTurns<Config>::take_ticket(params.attention, shared.ticket());
+    ticket = DqTurns<Config>::take_ticket(tma.attention, shared.ticket());
   } else {
     block_barrier();
   }
   run_roles<Config::kDkdvProducerRegisters, Config::kDkdvConsumerRegisters>(
-      [&] { DkdvProducer<Config>(params, shared).run(ticket); },
-      [&](int group) { DkdvConsumer<Config>(params, shared, group).run(ticket); },
+      [&] { DkdvProducer<Config>(tma, shared).run(ticket); },
+      [&](int group) { DkdvConsumer<Config>(tma, shared, group).run(ticket); },
       [&] {
-        if constexpr (kScalesAhead<Config>) DkdvScaler<Config>(params, shared).run();
+        if constexpr (kScalesAhead<Config>) DkdvScaler<Config>(tma, shared).run();
       });
 }
 

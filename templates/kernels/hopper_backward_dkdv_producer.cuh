@@ -20,20 +20,20 @@ namespace lssar_device {
 template <class Config>
 struct HopperDkdvShape {
   using Element = typename Config::Element;
-  static constexpr int BLOCK_N = Config::kDkdvRows;
-  static constexpr int BLOCK_Q = Config::kDkdvCols;
-  static constexpr int kSlots = Config::kDkdvStages;
-  static constexpr int kNumConsumers = BLOCK_N / kWarpGroupRows;
-  static constexpr int kConsumerWarps = BLOCK_N / kWarpRows;
+  static constexpr int kBlockRows = Config::kDkdvBlockRows;
+  static constexpr int kBlockCols = Config::kDkdvBlockCols;
+  static constexpr int kStages = Config::kDkdvStages;
+  static constexpr int kNumConsumers = kBlockRows / kWarpGroupRows;
+  static constexpr int kConsumerWarps = kBlockRows / kWarpRows;
   static constexpr int kThreads = (1 + kNumConsumers) * kWarpGroupThreads;
   static constexpr int kNumSweeps = Config::kSplitDkdv ? 2 : 1;
 
-  using KeyTile = SwizzledTile<Element, BLOCK_N, Config::kHeadDim>;
-  using ValueTile = SwizzledTile<Element, BLOCK_N, Config::kHeadDimV>;
-  using QueryTile = SwizzledTile<Element, BLOCK_Q, Config::kHeadDim>;
-  using GradTile = SwizzledTile<Element, BLOCK_Q, Config::kHeadDimV>;
-  using ScoreTile = SwizzledTile<Element, BLOCK_N, BLOCK_Q>;
-  using Constants = PlanarConstants<BLOCK_Q, kScalesAhead<Config>>;
+  using KeyTile = SwizzledTile<Element, kBlockRows, Config::kHeadDim>;
+  using ValueTile = SwizzledTile<Element, kBlockRows, Config::kHeadDimV>;
+  using QueryTile = SwizzledTile<Element, kBlockCols, Config::kHeadDim>;
+  using GradTile = SwizzledTile<Element, kBlockCols, Config::kHeadDimV>;
+  using ScoreTile = SwizzledTile<Element, kBlockRows, kBlockCols>;
+  using Constants = PlanarConstants<kBlockCols, kScalesAhead<Config>>;
 
   // Columns of dq that a consumer makes: half of them, in whole chunks where there are several. The
   // second consumer's are the last ones, so that its first may be the other's too (d = 192).
@@ -58,22 +58,22 @@ struct HopperDkdvShape {
   static constexpr int kSumBoxes = (kQueryGradCols + kSumCols - 1) / kSumCols;
   static constexpr int kSumBoxBytes = kWarpRows * kSumCols * 4;
   static constexpr int kStagingBytes = kSumBoxes * kSumBoxBytes;  // of a warp
-  static constexpr int kSlotsOffset =
+  static constexpr int kStagesOffset =
       kStagingOffset + (Config::kSumsByTma ? kConsumerWarps * kStagingBytes : 0);
   static constexpr int kGradsOffset = QueryTile::kBytes;
-  static constexpr int kSlotBytes = QueryTile::kBytes + GradTile::kBytes;
-  static constexpr int kConstantsOffset = kSlotsOffset + kSlots * kSlotBytes;
-  static constexpr int kWordsOffset = kConstantsOffset + kSlots * Constants::kBytes;
+  static constexpr int kStageBytes = QueryTile::kBytes + GradTile::kBytes;
+  static constexpr int kConstantsOffset = kStagesOffset + kStages * kStageBytes;
+  static constexpr int kWordsOffset = kConstantsOffset + kStages * Constants::kBytes;
   static constexpr int kRingOffset = kWordsOffset + (kConsumerWarps + 1) / 2 * 8;
-  static constexpr int kOwnedRingOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
+  static constexpr int kOwnedRingOffset = kRingOffset + RingBarriers<kStages>::kBytes;
   static constexpr int kTicketOffset = kOwnedRingOffset + RingBarriers<1>::kBytes;
   static constexpr int kScalesOffset = kTicketOffset + (Config::kOrderedDq ? 8 : 0);
   static constexpr int kSharedBytes =
-      kScalesOffset + (kScalesAhead<Config> ? SlotScales<kSlots>::kBytes : 0);
+      kScalesOffset + (kScalesAhead<Config> ? StageScales<kStages>::kBytes : 0);
 
-  static_assert(BLOCK_N % kWarpGroupRows == 0, "a consumer owns 64 keys");
-  static_assert(BLOCK_Q % 16 == 0 && BLOCK_Q <= 256, "queries are the depth of a wgmma");
-  static_assert(!Config::kSumsDq || (BLOCK_Q == kWarpGroupRows && kNumConsumers <= 2),
+  static_assert(kBlockRows % kWarpGroupRows == 0, "a consumer owns 64 keys");
+  static_assert(kBlockCols % 16 == 0 && kBlockCols <= 256, "queries are the depth of a wgmma");
+  static_assert(!Config::kSumsDq || (kBlockCols == kWarpGroupRows && kNumConsumers <= 2),
                 "the rows of dq's product are one tile's queries");
   static_assert(!Config::kSumsDq || !Config::kPingPong,
                 "dS' is exchanged by all consumers at once: they have no turns");
@@ -106,19 +106,20 @@ struct DkdvWork {
   int first_key;
   int first_query;  // of the first tile with a query that sees one of the keys
 
-  LSSAR_DEVICE DkdvWork(const AttentionParams& p, u32 index) {
-    const i64 num_keys = seq_k<Config>(p);
-    const i64 num_queries = seq_q<Config>(p);
+  LSSAR_DEVICE DkdvWork(const AttentionParams& params, u32 index) {
+    const i64 num_keys = seq_k<Config>(params);
+    const i64 num_queries = seq_q<Config>(params);
     // The first keys have the most queries.
-    const BlockPlace place = work_place<Config::kHeadGroup, false>(
-        index, ceil_div(num_keys, Shape::BLOCK_N), p.kv_heads, p.batch * p.kv_heads);
+    const BlockPlace place =
+        work_place<Config::kHeadGroup, false>(index, ceil_div(num_keys, Shape::kBlockRows),
+                                              params.kv_heads, params.batch * params.kv_heads);
     head = place.head;
     batch = place.batch;
     tile = static_cast<int>(place.tile_idx);
-    first_key = tile * Shape::BLOCK_N;
+    first_key = tile * Shape::kBlockRows;
     const i64 seen =
         Config::kIsCausal ? maximum(first_key + num_queries - num_keys, i64{0}) : i64{0};
-    first_query = static_cast<int>(seen / Shape::BLOCK_Q) * Shape::BLOCK_Q;
+    first_query = static_cast<int>(seen / Shape::kBlockCols) * Shape::kBlockCols;
   }
 
   // REQUIRES: called by whole warps.
@@ -140,8 +141,9 @@ struct DkdvWork {
     pin_register(first_key);
   }
 
-  static LSSAR_DEVICE u32 count(const AttentionParams& p) {
-    return static_cast<u32>(ceil_div(seq_k<Config>(p), Shape::BLOCK_N) * p.kv_heads * p.batch);
+  static LSSAR_DEVICE u32 count(const AttentionParams& params) {
+    return static_cast<u32>(ceil_div(seq_k<Config>(params), Shape::kBlockRows) * params.kv_heads *
+                            params.batch);
   }
 };
 
@@ -152,11 +154,12 @@ struct DkdvItem {
   int first_query;
   int remaining;  // with this one
 
-  LSSAR_DEVICE DkdvItem(const AttentionParams& p, const DkdvWork<Config>& work)
-      : head(work.head * (p.heads / p.kv_heads)), first_query(work.first_query) {
-    constexpr u32 kQueries = HopperDkdvShape<Config>::BLOCK_Q;
-    const u32 queries = static_cast<u32>(maximum(seq_q<Config>(p) - first_query, i64{0}));
-    remaining = static_cast<int>((queries + (kQueries - 1)) / kQueries) * (p.heads / p.kv_heads);
+  LSSAR_DEVICE DkdvItem(const AttentionParams& params, const DkdvWork<Config>& work)
+      : head(work.head * (params.heads / params.kv_heads)), first_query(work.first_query) {
+    constexpr u32 kQueries = HopperDkdvShape<Config>::kBlockCols;
+    const u32 queries = static_cast<u32>(maximum(seq_q<Config>(params) - first_query, i64{0}));
+    remaining =
+        static_cast<int>((queries + (kQueries - 1)) / kQueries) * (params.heads / params.kv_heads);
   }
 
   // REQUIRES: called by whole warps.
@@ -169,10 +172,10 @@ struct DkdvItem {
   }
 
   LSSAR_DEVICE bool is_valid() const { return remaining > 0; }
-  LSSAR_DEVICE void advance(const AttentionParams& p, const DkdvWork<Config>& work) {
+  LSSAR_DEVICE void advance(const AttentionParams& params, const DkdvWork<Config>& work) {
     --remaining;
-    first_query += HopperDkdvShape<Config>::BLOCK_Q;
-    if (first_query >= static_cast<int>(seq_q<Config>(p))) {
+    first_query += HopperDkdvShape<Config>::kBlockCols;
+    if (first_query >= static_cast<int>(seq_q<Config>(params))) {
       first_query = work.first_query;
       ++head;
     }
@@ -194,29 +197,30 @@ struct DkdvShared {
   LSSAR_DEVICE u32 staging(int warp) const {
     return base + Shape::kStagingOffset + warp * Shape::kStagingBytes;
   }
-  LSSAR_DEVICE typename Shape::QueryTile queries(int slot) const {
-    return {base + Shape::kSlotsOffset + slot * Shape::kSlotBytes};
+  LSSAR_DEVICE typename Shape::QueryTile queries(int stage) const {
+    return {base + Shape::kStagesOffset + stage * Shape::kStageBytes};
   }
-  LSSAR_DEVICE typename Shape::GradTile grads(int slot) const {
-    return {queries(slot).base + Shape::kGradsOffset};
+  LSSAR_DEVICE typename Shape::GradTile grads(int stage) const {
+    return {queries(stage).base + Shape::kGradsOffset};
   }
-  LSSAR_DEVICE typename Shape::Constants constants(int slot) const {
-    return {base + Shape::kConstantsOffset + slot * Shape::Constants::kBytes};
+  LSSAR_DEVICE typename Shape::Constants constants(int stage) const {
+    return {base + Shape::kConstantsOffset + stage * Shape::Constants::kBytes};
   }
   LSSAR_DEVICE u32 words() const { return base + Shape::kWordsOffset; }
-  LSSAR_DEVICE RingBarriers<Shape::kSlots> ring() const { return {base + Shape::kRingOffset}; }
+  LSSAR_DEVICE RingBarriers<Shape::kStages> ring() const { return {base + Shape::kRingOffset}; }
   LSSAR_DEVICE RingBarriers<1> owned_ring() const { return {base + Shape::kOwnedRingOffset}; }
   LSSAR_DEVICE u32 ticket() const { return base + Shape::kTicketOffset; }
-  LSSAR_DEVICE SlotScales<Shape::kSlots> scales() const { return {base + Shape::kScalesOffset}; }
+  LSSAR_DEVICE StageScales<Shape::kStages> scales() const { return {base + Shape::kScalesOffset}; }
 };
 
 // Calls `process` with each work tile of this block; `ticket`: of kOrderedDq.
 template <class Config, class Process>
-LSSAR_DEVICE void for_each_dkdv_work(const AttentionParams& p, u32 ticket, const Process& process) {
+LSSAR_DEVICE void for_each_dkdv_work(const AttentionParams& params, u32 ticket,
+                                     const Process& process) {
   if constexpr (Config::kOrderedDq) {
     LSSAR_INLINE_CALL process(ticket);
   } else {
-    for_each_work_tile<Config::kIsPersistent>(DkdvWork<Config>::count(p), process);
+    for_each_work_tile<Config::kIsPersistent>(DkdvWork<Config>::count(params), process);
   }
 }
 
@@ -225,12 +229,12 @@ template <class Config>
 struct DkdvProducer {
   using Shape = HopperDkdvShape<Config>;
 
-  const TmaParams& params;
+  const TmaParams& tma;
   DkdvShared<Config> shared;
-  RingCursor<Shape::kSlots> cursor;
+  RingCursor<Shape::kStages> cursor;
   RingCursor<1> owned_cursor;
 
-  LSSAR_DEVICE DkdvProducer(const TmaParams& p, DkdvShared<Config> s) : params(p), shared(s) {}
+  LSSAR_DEVICE DkdvProducer(const TmaParams& tma, DkdvShared<Config> s) : tma(tma), shared(s) {}
 
   LSSAR_DEVICE void load_owned(const DkdvWork<Config>& work) {
     using KeyTile = typename Shape::KeyTile;
@@ -238,9 +242,9 @@ struct DkdvProducer {
     const RingBarriers<1> ring = shared.owned_ring();
     mbarrier_wait(ring.empty(0), owned_cursor.parity ^ 1);
     mbarrier_arrive_expect(ring.full(0), KeyTile::kBytes + ValueTile::kBytes);
-    load_tile<KeyTile>(shared.keys().base, params.maps[kDkdvKeyMap], ring.full(0), 0,
-                       work.first_key, work.head, work.batch);
-    load_tile<ValueTile>(shared.values().base, params.maps[kDkdvValueMap], ring.full(0), 0,
+    load_tile<KeyTile>(shared.keys().base, tma.maps[kDkdvKeyMap], ring.full(0), 0, work.first_key,
+                       work.head, work.batch);
+    load_tile<ValueTile>(shared.values().base, tma.maps[kDkdvValueMap], ring.full(0), 0,
                          work.first_key, work.head, work.batch);
     owned_cursor.advance();
   }
@@ -249,54 +253,54 @@ struct DkdvProducer {
     using QueryTile = typename Shape::QueryTile;
     using GradTile = typename Shape::GradTile;
     using Constants = typename Shape::Constants;
-    const RingBarriers<Shape::kSlots> ring = shared.ring();
-    const int slot = cursor.slot;
-    const u32 full = ring.full(slot);
-    mbarrier_wait(ring.empty(slot), cursor.parity ^ 1);
+    const RingBarriers<Shape::kStages> ring = shared.ring();
+    const int stage = cursor.stage;
+    const u32 full = ring.full(stage);
+    mbarrier_wait(ring.empty(stage), cursor.parity ^ 1);
     mbarrier_arrive_expect(full, QueryTile::kBytes + GradTile::kBytes + Constants::kBytes);
     const int batch = work.batch;
-    load_tile<QueryTile>(shared.queries(slot).base, params.maps[kDkdvQueryMap], full, 0,
+    load_tile<QueryTile>(shared.queries(stage).base, tma.maps[kDkdvQueryMap], full, 0,
                          item.first_query, item.head, batch);
-    load_tile<GradTile>(shared.grads(slot).base, params.maps[kDkdvGradMap], full, 0,
-                        item.first_query, item.head, batch);
+    load_tile<GradTile>(shared.grads(stage).base, tma.maps[kDkdvGradMap], full, 0, item.first_query,
+                        item.head, batch);
     constexpr int kPlaneFloats = kVectorBytes / 4;
 #pragma unroll
     for (int plane = 0; plane < 2; ++plane)
-      tma_load(shared.constants(slot).base + plane * Constants::kPlaneBytes,
-               params.maps[kDkdvConstantMap], full, plane * kPlaneFloats, item.first_query,
-               batch * params.attention.heads + item.head);
+      tma_load(shared.constants(stage).base + plane * Constants::kPlaneBytes,
+               tma.maps[kDkdvConstantMap], full, plane * kPlaneFloats, item.first_query,
+               batch * tma.attention.heads + item.head);
     cursor.advance();
   }
 
   LSSAR_DEVICE void run(u32 ticket) {
-    const AttentionParams& p = params.attention;
-    for_each_dkdv_work<Config>(p, ticket, [&](u32 index) {
-      const DkdvWork<Config> work(p, index);
+    const AttentionParams& params = tma.attention;
+    for_each_dkdv_work<Config>(params, ticket, [&](u32 index) {
+      const DkdvWork<Config> work(params, index);
       load_owned(work);
       for (int sweep = 0; sweep < Shape::kNumSweeps; ++sweep)
-        for (DkdvItem<Config> item(p, work); item.is_valid(); item.advance(p, work))
+        for (DkdvItem<Config> item(params, work); item.is_valid(); item.advance(params, work))
           load_item(work, item);
     });
   }
 };
 
-// A warp: with kScalesAhead it multiplies each slot's row constants by the scale of dS', which so
+// A warp: with kScalesAhead it multiplies each stage's row constants by the scale of dS', which so
 // comes out scaled, and says when they are ready. The sweep for dv needs no scale.
 template <class Config>
 struct DkdvScaler {
   using Shape = HopperDkdvShape<Config>;
   using Scale = GradScale<typename Config::Element>;
 
-  const AttentionParams& p;
+  const AttentionParams& params;
   DkdvShared<Config> shared;
-  RingCursor<Shape::kSlots> cursor;
+  RingCursor<Shape::kStages> cursor;
   RingCursor<1> owned_cursor;
 
-  LSSAR_DEVICE DkdvScaler(const TmaParams& params, DkdvShared<Config> s)
-      : p(params.attention), shared(s) {}
+  LSSAR_DEVICE DkdvScaler(const TmaParams& tma, DkdvShared<Config> s)
+      : params(tma.attention), shared(s) {}
 
-  LSSAR_DEVICE void wait_slot() const {
-    mbarrier_wait(shared.ring().full(cursor.slot), cursor.parity);
+  LSSAR_DEVICE void wait_stage() const {
+    mbarrier_wait(shared.ring().full(cursor.stage), cursor.parity);
   }
   LSSAR_DEVICE void arrive(u32 barrier) const {
     fence_async_shared();  // before TMA overwrites what was read or written
@@ -315,42 +319,43 @@ struct DkdvScaler {
     return float_from_bits(largest);
   }
 
-  LSSAR_DEVICE void scale_slot(Scale& scale, float norm) {
+  LSSAR_DEVICE void scale_stage(Scale& scale, float norm) {
     pin_register(shared.base);  // no register for each thing at a distance from it
-    const auto constants = shared.constants(cursor.slot);
-    wait_slot();
+    const auto constants = shared.constants(cursor.stage);
+    wait_stage();
     u32 demand;
     const u32 bound = largest_bound(constants, norm, demand);
     const float ratio = scale.template make_room<Scale::kTargetOfBound>(bound);
     store({ratio, demand});  // before the rows are scaled: then registers are scarce
     scale_rows(constants, scale.factor, scale.inverse());
     if (lane_index() == 0) shared.scales().store_factor(scale.factor);
-    finish_slot();
+    finish_stage();
   }
-  LSSAR_DEVICE void store(const SlotScale& scale) const {
-    if (lane_index() == 0) shared.scales().store(cursor.slot, scale);
+  LSSAR_DEVICE void store(const StageScale& scale) const {
+    if (lane_index() == 0) shared.scales().store(cursor.stage, scale);
   }
-  LSSAR_DEVICE void finish_slot() {
-    arrive(shared.scales().ready(cursor.slot));
+  LSSAR_DEVICE void finish_stage() {
+    arrive(shared.scales().ready(cursor.stage));
     cursor.advance();
   }
 
   LSSAR_DEVICE void process(const DkdvWork<Config>& work) {
-    const int num_items = uniform(DkdvItem<Config>(p, work).remaining);
+    const int num_items = uniform(DkdvItem<Config>(params, work).remaining);
     if constexpr (Config::kSplitDkdv) {
       for (int i = 0; i < num_items; ++i) {
-        wait_slot();
-        store({1.0f, warp_maximum(shared.constants(cursor.slot).largest_demand())});
-        finish_slot();
+        wait_stage();
+        store({1.0f, warp_maximum(shared.constants(cursor.stage).largest_demand())});
+        finish_stage();
       }
     }
     const float norm = value_norm();
     Scale scale;
-    for (int i = 0; i < num_items; ++i) scale_slot(scale, norm);
+    for (int i = 0; i < num_items; ++i) scale_stage(scale, norm);
   }
 
   LSSAR_DEVICE void run() {
-    for_each_dkdv_work<Config>(p, 0, [this](u32 index) { process(DkdvWork<Config>(p, index)); });
+    for_each_dkdv_work<Config>(params, 0,
+                               [this](u32 index) { process(DkdvWork<Config>(params, index)); });
   }
 };
 

@@ -17,7 +17,7 @@ struct DkdvQueryPart {
   using Shape = HopperDkdvShape<Config>;
   using QueryGrads = Fragment<Shape::kQueryGradCols / kTileCols>;
 
-  const AttentionParams& p;
+  const AttentionParams& params;
   const TensorMap& sum_map;
   DkdvShared<Config> shared;
   int group;  // of the consumers
@@ -32,8 +32,8 @@ struct DkdvQueryPart {
 
   // The counter of the warp's part of dq of the item's queries.
   LSSAR_DEVICE u32* turn(const DkdvWork<Config>& work, const DkdvItem<Config>& item) const {
-    return DqTurns<Config>::of_part(p, i64{work.batch} * p.heads + item.head, item.first_query,
-                                    warp_row0() / kWarpRows);
+    return DqTurns<Config>::of_part(params, i64{work.batch} * params.heads + item.head,
+                                    item.first_query, warp_row0() / kWarpRows);
   }
 
   // The first column of dq that is not the other consumer's.
@@ -51,16 +51,16 @@ struct DkdvQueryPart {
       if (lane_index() == 0) add_staged_grads(work, item);
       return;
     }
-    const i64 slice = i64{work.batch} * p.heads + item.head;
+    const i64 slice = i64{work.batch} * params.heads + item.head;
     const u32 query = static_cast<u32>(item.first_query + query_grad_row0() + fragment_row(0));
-    float* first = GradQSum<Config>::at(p, slice, query, query_grad_col0() + fragment_col(0));
-    i64 stride = GradQSum<Config>::group_stride(p);
+    float* first = GradQSum<Config>::at(params, slice, query, query_grad_col0() + fragment_col(0));
+    i64 stride = GradQSum<Config>::group_stride(params);
     pin_register(stride);  // one addition from group to group
     if constexpr (Config::kOrderedDq) begin_turn(turn(work, item), static_cast<u32>(work.tile));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       constexpr int kApart = kWarpRows / 2;
-      if (query + half * kApart >= seq_q<Config>(p)) continue;
+      if (query + half * kApart >= seq_q<Config>(params)) continue;
       float* out = first + half * kApart * GradQSum<Config>::kCols;
 #pragma unroll
       for (int n = 0; n < QueryGrads::kNumTiles; ++n, out += stride) {

@@ -2,16 +2,16 @@
 //
 //   dq_i = a_i - q̂_i (q̂_i a_i),   a_i = sum_j dS'_ij k_j / |k_j|
 //
-// A work tile is BLOCK_M queries of one head, 64 to a consumer warp group, and all keys they see,
-// BLOCK_N at a time. dS' feeds dq from registers. Warp group 0 is the producer: one lane loads the
-// queries and output gradients of a work tile, and its key tiles into a ring of slots
+// A work tile is kBlockRows queries of one head, 64 to a consumer warp group, and all keys they
+// see, kBlockCols at a time. dS' feeds dq from registers. Warp group 0 is the producer: one lane
+// loads the queries and output gradients of a work tile, and its key tiles into a ring of stages
 // (tile/tma_ring.cuh). A block works on tile after tile of queries, gridDim.x apart.
 //
 // kOverlap: the products that make the next tile's scores are in flight beside the one that uses
 // this tile's. kPingPong: consumers take turns in starting products.
 //
-// Shared memory: query tile, output gradient tile, kDqStages slots of a key and a value tile, the
-// slots' reciprocal key norms, barriers of the ring and of the query tile.
+// Shared memory: query tile, output gradient tile, kDqStages stages of a key and a value tile, the
+// stages' reciprocal key norms, barriers of the ring and of the query tile.
 // Named barriers: tile/consumer_barriers.cuh.
 #pragma once
 
@@ -35,35 +35,35 @@ namespace lssar_device {
 template <class Config>
 struct HopperDqShape {
   using Element = typename Config::Element;
-  static constexpr int BLOCK_M = Config::kDqRows;
-  static constexpr int BLOCK_N = Config::kDqCols;
-  static constexpr int kSlots = Config::kDqStages;
-  static constexpr int kNumConsumers = BLOCK_M / kWarpGroupRows;
-  static constexpr int kConsumerWarps = BLOCK_M / kWarpRows;
+  static constexpr int kBlockRows = Config::kDqBlockRows;
+  static constexpr int kBlockCols = Config::kDqBlockCols;
+  static constexpr int kStages = Config::kDqStages;
+  static constexpr int kNumConsumers = kBlockRows / kWarpGroupRows;
+  static constexpr int kConsumerWarps = kBlockRows / kWarpRows;
   static constexpr int kThreads = (1 + kNumConsumers) * kWarpGroupThreads;
 
-  using QueryTile = SwizzledTile<Element, BLOCK_M, Config::kHeadDim>;
-  using GradTile = SwizzledTile<Element, BLOCK_M, Config::kHeadDimV>;
-  using KeyTile = SwizzledTile<Element, BLOCK_N, Config::kHeadDim>;
-  using ValueTile = SwizzledTile<Element, BLOCK_N, Config::kHeadDimV>;
+  using QueryTile = SwizzledTile<Element, kBlockRows, Config::kHeadDim>;
+  using GradTile = SwizzledTile<Element, kBlockRows, Config::kHeadDimV>;
+  using KeyTile = SwizzledTile<Element, kBlockCols, Config::kHeadDim>;
+  using ValueTile = SwizzledTile<Element, kBlockCols, Config::kHeadDimV>;
 
   static constexpr int kBoxAlignment = 128;  // of a TMA box without a swizzle
-  static constexpr int kNormBytes = BLOCK_N * 4;
+  static constexpr int kNormBytes = kBlockCols * 4;
   static constexpr int kNormPitch =
       (kNormBytes + kBoxAlignment - 1) / kBoxAlignment * kBoxAlignment;
 
   static constexpr int kGradsOffset = QueryTile::kBytes;
-  static constexpr int kSlotsOffset = kGradsOffset + GradTile::kBytes;
+  static constexpr int kStagesOffset = kGradsOffset + GradTile::kBytes;
   static constexpr int kValuesOffset = KeyTile::kBytes;
-  static constexpr int kSlotBytes = KeyTile::kBytes + ValueTile::kBytes;
-  static constexpr int kNormsOffset = kSlotsOffset + kSlots * kSlotBytes;
-  static constexpr int kRingOffset = kNormsOffset + kSlots * kNormPitch;
-  static constexpr int kQueryRingOffset = kRingOffset + RingBarriers<kSlots>::kBytes;
+  static constexpr int kStageBytes = KeyTile::kBytes + ValueTile::kBytes;
+  static constexpr int kNormsOffset = kStagesOffset + kStages * kStageBytes;
+  static constexpr int kRingOffset = kNormsOffset + kStages * kNormPitch;
+  static constexpr int kQueryRingOffset = kRingOffset + RingBarriers<kStages>::kBytes;
   static constexpr int kSharedBytes = kQueryRingOffset + RingBarriers<1>::kBytes;
 
-  static_assert(BLOCK_M % kWarpGroupRows == 0, "a consumer owns 64 queries");
-  static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "keys are the depth of a wgmma");
-  static_assert(!Config::kOverlap || kSlots >= 2, "two key tiles are in use together");
+  static_assert(kBlockRows % kWarpGroupRows == 0, "a consumer owns 64 queries");
+  static_assert(kBlockCols % 16 == 0 && kBlockCols <= 256, "keys are the depth of a wgmma");
+  static_assert(!Config::kOverlap || kStages >= 2, "two key tiles are in use together");
 };
 
 // TmaParams::maps, in this order.
@@ -78,17 +78,19 @@ struct DqWork {
   i64 first_row;
   int num_tiles;  // of keys
 
-  LSSAR_DEVICE DqWork(const AttentionParams& p, u32 index) {
-    const i64 queries = seq_q<Config>(p);
+  LSSAR_DEVICE DqWork(const AttentionParams& params, u32 index) {
+    const i64 queries = seq_q<Config>(params);
     place = work_place<Config::kHeadGroup, Config::kIsCausal>(
-        index, ceil_div(queries, Shape::BLOCK_M), p.heads, p.batch * p.heads);
-    first_row = place.tile_idx * Shape::BLOCK_M;
-    const i64 last_row = minimum(first_row + Shape::BLOCK_M, queries) - 1;
-    num_tiles = static_cast<int>(ceil_div(num_visible_keys<Config>(p, last_row), Shape::BLOCK_N));
+        index, ceil_div(queries, Shape::kBlockRows), params.heads, params.batch * params.heads);
+    first_row = place.tile_idx * Shape::kBlockRows;
+    const i64 last_row = minimum(first_row + Shape::kBlockRows, queries) - 1;
+    num_tiles =
+        static_cast<int>(ceil_div(num_visible_keys<Config>(params, last_row), Shape::kBlockCols));
   }
 
-  static LSSAR_DEVICE u32 count(const AttentionParams& p) {
-    return static_cast<u32>(ceil_div(seq_q<Config>(p), Shape::BLOCK_M) * p.heads * p.batch);
+  static LSSAR_DEVICE u32 count(const AttentionParams& params) {
+    return static_cast<u32>(ceil_div(seq_q<Config>(params), Shape::kBlockRows) * params.heads *
+                            params.batch);
   }
 };
 
@@ -101,16 +103,16 @@ struct DqShared {
 
   LSSAR_DEVICE typename Shape::QueryTile queries() const { return {base}; }
   LSSAR_DEVICE typename Shape::GradTile grads() const { return {base + Shape::kGradsOffset}; }
-  LSSAR_DEVICE typename Shape::KeyTile keys(int slot) const {
-    return {base + Shape::kSlotsOffset + slot * Shape::kSlotBytes};
+  LSSAR_DEVICE typename Shape::KeyTile keys(int stage) const {
+    return {base + Shape::kStagesOffset + stage * Shape::kStageBytes};
   }
-  LSSAR_DEVICE typename Shape::ValueTile values(int slot) const {
-    return {keys(slot).base + Shape::kValuesOffset};
+  LSSAR_DEVICE typename Shape::ValueTile values(int stage) const {
+    return {keys(stage).base + Shape::kValuesOffset};
   }
-  LSSAR_DEVICE u32 norms(int slot) const {
-    return base + Shape::kNormsOffset + slot * Shape::kNormPitch;
+  LSSAR_DEVICE u32 norms(int stage) const {
+    return base + Shape::kNormsOffset + stage * Shape::kNormPitch;
   }
-  LSSAR_DEVICE RingBarriers<Shape::kSlots> ring() const { return {base + Shape::kRingOffset}; }
+  LSSAR_DEVICE RingBarriers<Shape::kStages> ring() const { return {base + Shape::kRingOffset}; }
   LSSAR_DEVICE RingBarriers<1> query_ring() const { return {base + Shape::kQueryRingOffset}; }
 };
 
@@ -119,12 +121,12 @@ template <class Config>
 struct DqProducer {
   using Shape = HopperDqShape<Config>;
 
-  const TmaParams& params;
+  const TmaParams& tma;
   DqShared<Config> shared;
-  RingCursor<Shape::kSlots> cursor;
+  RingCursor<Shape::kStages> cursor;
   RingCursor<1> query_cursor;
 
-  LSSAR_DEVICE DqProducer(const TmaParams& p, DqShared<Config> s) : params(p), shared(s) {}
+  LSSAR_DEVICE DqProducer(const TmaParams& tma, DqShared<Config> s) : tma(tma), shared(s) {}
 
   LSSAR_DEVICE void load_queries(const DqWork<Config>& work) {
     using QueryTile = typename Shape::QueryTile;
@@ -132,37 +134,37 @@ struct DqProducer {
     const RingBarriers<1> ring = shared.query_ring();
     mbarrier_wait(ring.empty(0), query_cursor.parity ^ 1);
     mbarrier_arrive_expect(ring.full(0), QueryTile::kBytes + GradTile::kBytes);
-    load_tile<QueryTile>(shared.queries().base, params.maps[kDqQueryMap], ring.full(0), 0,
+    load_tile<QueryTile>(shared.queries().base, tma.maps[kDqQueryMap], ring.full(0), 0,
                          work.first_row, work.place.head, work.place.batch);
-    load_tile<GradTile>(shared.grads().base, params.maps[kDqGradMap], ring.full(0), 0,
-                        work.first_row, work.place.head, work.place.batch);
+    load_tile<GradTile>(shared.grads().base, tma.maps[kDqGradMap], ring.full(0), 0, work.first_row,
+                        work.place.head, work.place.batch);
     query_cursor.advance();
   }
 
   LSSAR_DEVICE void load_keys(int tile, int kv_head, int batch) {
     using KeyTile = typename Shape::KeyTile;
     using ValueTile = typename Shape::ValueTile;
-    const RingBarriers<Shape::kSlots> ring = shared.ring();
-    const int slot = cursor.slot;
-    const u32 full = ring.full(slot);
-    const int first_key = tile * Shape::BLOCK_N;
-    mbarrier_wait(ring.empty(slot), cursor.parity ^ 1);
+    const RingBarriers<Shape::kStages> ring = shared.ring();
+    const int stage = cursor.stage;
+    const u32 full = ring.full(stage);
+    const int first_key = tile * Shape::kBlockCols;
+    mbarrier_wait(ring.empty(stage), cursor.parity ^ 1);
     mbarrier_arrive_expect(full, KeyTile::kBytes + ValueTile::kBytes + Shape::kNormBytes);
-    load_tile<KeyTile>(shared.keys(slot).base, params.maps[kDqKeyMap], full, 0, first_key, kv_head,
+    load_tile<KeyTile>(shared.keys(stage).base, tma.maps[kDqKeyMap], full, 0, first_key, kv_head,
                        batch);
-    load_tile<ValueTile>(shared.values(slot).base, params.maps[kDqValueMap], full, 0, first_key,
+    load_tile<ValueTile>(shared.values(stage).base, tma.maps[kDqValueMap], full, 0, first_key,
                          kv_head, batch);
-    tma_load(shared.norms(slot), params.maps[kDqNormMap], full, first_key,
-             batch * params.attention.kv_heads + kv_head);
+    tma_load(shared.norms(stage), tma.maps[kDqNormMap], full, first_key,
+             batch * tma.attention.kv_heads + kv_head);
     cursor.advance();
   }
 
   LSSAR_DEVICE void run() {
-    const AttentionParams& p = params.attention;
-    for_each_work_tile<Config::kIsPersistent>(DqWork<Config>::count(p), [&](u32 index) {
-      const DqWork<Config> work(p, index);
+    const AttentionParams& params = tma.attention;
+    for_each_work_tile<Config::kIsPersistent>(DqWork<Config>::count(params), [&](u32 index) {
+      const DqWork<Config> work(params, index);
       load_queries(work);
-      const int kv_head = work.place.head / (p.heads / p.kv_heads);
+      const int kv_head = work.place.head / (params.heads / params.kv_heads);
       for (int tile = 0; tile < work.num_tiles; ++tile) load_keys(tile, kv_head, work.place.batch);
     });
   }
@@ -174,18 +176,18 @@ struct DqConsumer {
   using Shape = HopperDqShape<Config>;
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
-  static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
+  static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
   using Scores = Fragment<kKeyTiles>;
   using Operand = typename Mma::template Operand<kKeyTiles>;
   using QueryGrads = Fragment<Config::kHeadDim / kTileCols>;
   using Scale = GradScale<Element>;
 
-  const AttentionParams& p;
+  const AttentionParams& params;
   DqShared<Config> shared;
   int group;  // of the consumers
-  ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
-  RingCursor<Shape::kSlots> filled;    // next slot to wait for
-  RingCursor<Shape::kSlots> released;  // next slot to give back
+  PingPong<Config::kPingPong, Shape::kNumConsumers> ping_pong;
+  RingCursor<Shape::kStages> filled;    // next stage to wait for
+  RingCursor<Shape::kStages> released;  // next stage to give back
   RingCursor<1> query_cursor;
 
   // Of the work tile.
@@ -203,27 +205,27 @@ struct DqConsumer {
   };
 
   LSSAR_DEVICE DqConsumer(const AttentionParams& params, DqShared<Config> s, int g)
-      : p(params), shared(s), group(g), turns{g} {}
+      : params(params), shared(s), group(g), ping_pong{g} {}
 
   // First of the warp's rows in the block.
   LSSAR_DEVICE int warp_row0() const {
     return group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
   }
   LSSAR_DEVICE i64 flat_row(const DqWork<Config>& work, i64 row) const {
-    return (i64{work.place.batch} * p.heads + work.place.head) * seq_q<Config>(p) + row;
+    return (i64{work.place.batch} * params.heads + work.place.head) * seq_q<Config>(params) + row;
   }
 
   LSSAR_DEVICE void place_rows(const DqWork<Config>& work) {
     const i64 first = work.first_row + warp_row0();
-    first_masked = num_visible_keys<Config>(p, first);
-    num_parts = num_grad_parts<Config>(num_visible_keys<Config>(p, work.first_row));
+    first_masked = num_visible_keys<Config>(params, first);
+    num_parts = num_grad_parts<Config>(num_visible_keys<Config>(params, work.first_row));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 row = first + fragment_row(half);
-      visible[half] = num_visible_keys<Config>(p, row);
+      visible[half] = num_visible_keys<Config>(params, row);
       constants[half] = no_gradient();
-      if (row < seq_q<Config>(p))
-        constants[half] = load_row_constants_global(p.row_constants +
+      if (row < seq_q<Config>(params))
+        constants[half] = load_row_constants_global(params.row_constants +
                                                     flat_row(work, row) * (kRowConstantBytes / 4));
     }
     const u32 demands[2] = {RowLimits{constants[0].limits}.demand(),
@@ -237,16 +239,16 @@ struct DqConsumer {
     warp_barrier();
     if (lane_index() == 0) mbarrier_arrive(empty_barrier);
   }
-  LSSAR_DEVICE void release_slot() {
-    release(shared.ring().empty(released.slot));
+  LSSAR_DEVICE void release_stage() {
+    release(shared.ring().empty(released.stage));
     released.advance();
   }
 
   // Starts s = q kᵀ and d = g vᵀ of the next tile.
   LSSAR_DEVICE void start_scores(Scores& s, Scores& d) {
-    mbarrier_wait(shared.ring().full(filled.slot), filled.parity);
+    mbarrier_wait(shared.ring().full(filled.stage), filled.parity);
     wgmma_fence();
-    const RowDescriptors from(shared.queries(), group * kWarpGroupRows, shared.keys(filled.slot));
+    const RowDescriptors from(shared.queries(), group * kWarpGroupRows, shared.keys(filled.stage));
     start_multiply_transposed<typename Shape::QueryTile, typename Shape::KeyTile>(s, from);
     start_multiply_transposed<typename Shape::GradTile, typename Shape::ValueTile>(
         d, from, Shape::kGradsOffset, Shape::kValuesOffset);
@@ -260,25 +262,25 @@ struct DqConsumer {
     pin(d);
   }
 
-  LSSAR_DEVICE void weigh(Scores& s, Scores& d, int slot, int tile) const {
-    const i64 first_key = i64{tile} * Shape::BLOCK_N;
-    const bool needs_mask = Config::kIsCausal && first_key + Shape::BLOCK_N > first_masked;
+  LSSAR_DEVICE void weigh(Scores& s, Scores& d, int stage, int tile) const {
+    const i64 first_key = i64{tile} * Shape::kBlockCols;
+    const bool needs_mask = Config::kIsCausal && first_key + Shape::kBlockCols > first_masked;
     const QueryMask mask{visible, first_key, needs_mask};
     if (Config::kNumEvaluators > 2 && evaluator == kLinearSoftplus) {
-      weigh_queries<Config, kLinearSoftplus>(s, d, constants, shared.norms(slot), mask);
+      weigh_queries<Config, kLinearSoftplus>(s, d, constants, shared.norms(stage), mask);
     } else if (Config::kNumEvaluators > 1 && evaluator == kShortSoftplus) {
-      weigh_queries<Config, kShortSoftplus>(s, d, constants, shared.norms(slot), mask);
+      weigh_queries<Config, kShortSoftplus>(s, d, constants, shared.norms(stage), mask);
     } else {
-      weigh_queries<Config>(s, d, constants, shared.norms(slot), mask);
+      weigh_queries<Config>(s, d, constants, shared.norms(stage), mask);
     }
   }
 
-  // Starts dq += dS' k of the tile in the oldest slot in use.
+  // Starts dq += dS' k of the tile in the oldest stage in use.
   LSSAR_DEVICE void start_sum(Sums& sums) const {
     pin(sums.dq);
     pin_operand(sums.grads);
     wgmma_fence();
-    start_multiply<Element>(sums.dq, sums.grads, shared.keys(released.slot));
+    start_multiply<Element>(sums.dq, sums.grads, shared.keys(released.stage));
     wgmma_commit();
   }
   LSSAR_DEVICE void finish_sum(Sums& sums) const {
@@ -286,7 +288,7 @@ struct DqConsumer {
     pin_operand(sums.grads);
   }
 
-  // Rounds the gradients of the tile in the oldest slot in use.
+  // Rounds the gradients of the tile in the oldest stage in use.
   // REQUIRES: no product is in flight.
   LSSAR_DEVICE void round(Sums& sums, Scores& d) const {
     if constexpr (Scale::kIsNeeded) sums.scale.apply(Scale::largest_bits(d), d, sums.dq);
@@ -301,38 +303,38 @@ struct DqConsumer {
   LSSAR_DEVICE void add_keys(Sums& sums, int num_tiles) {
     if (num_tiles == 0) return;
     Scores s, d;
-    turns.take();
+    ping_pong.acquire();
     start_scores(s, d);
-    turns.pass();
+    ping_pong.release();
     finish_scores<0>(s, d);
-    weigh(s, d, released.slot, 0);
+    weigh(s, d, released.stage, 0);
     round(sums, d);
 #pragma unroll 1
     for (int tile = 1; tile < num_tiles; ++tile) {
-      turns.take();
+      ping_pong.acquire();
       if constexpr (Config::kOverlap) {
-        const int slot = filled.slot;
+        const int stage = filled.stage;
         start_scores(s, d);
         start_sum(sums);
-        turns.pass();
+        ping_pong.release();
         finish_scores<1>(s, d);
-        weigh(s, d, slot, tile);
+        weigh(s, d, stage, tile);
         finish_sum(sums);
-        release_slot();
+        release_stage();
       } else {
         start_sum(sums);
         finish_sum(sums);
-        release_slot();
+        release_stage();
         start_scores(s, d);
-        turns.pass();
+        ping_pong.release();
         finish_scores<0>(s, d);
-        weigh(s, d, released.slot, tile);
+        weigh(s, d, released.stage, tile);
       }
       round(sums, d);
     }
     start_sum(sums);
     finish_sum(sums);
-    release_slot();
+    release_stage();
   }
 
   LSSAR_DEVICE void write(Sums& sums, const DqWork<Config>& work) const {
@@ -340,12 +342,13 @@ struct DqConsumer {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 row = work.first_row + warp_row0() + fragment_row(half);
-      const bool is_row = row < seq_q<Config>(p);
-      const float inverse_norm = is_row ? p.q_inv_norm[flat_row(work, row)] : 0.0f;
+      const bool is_row = row < seq_q<Config>(params);
+      const float inverse_norm = is_row ? params.q_inv_norm[flat_row(work, row)] : 0.0f;
       project_row<Mma>(sums.dq, half, shared.queries(), warp_row0(), inverse_norm);
       if (is_row)
         write_row<Config, Config::kHeadDim>(
-            row_pointer<Element>(p.grad_q, work.place.batch, work.place.head, row), sums.dq, half);
+            row_pointer<Element>(params.grad_q, work.place.batch, work.place.head, row), sums.dq,
+            half);
     }
   }
 
@@ -362,32 +365,33 @@ struct DqConsumer {
   }
 
   LSSAR_DEVICE void run() {
-    turns.begin();
-    for_each_work_tile<Config::kIsPersistent>(
-        DqWork<Config>::count(p), [this](u32 index) { process(DqWork<Config>(p, index)); });
+    ping_pong.begin();
+    for_each_work_tile<Config::kIsPersistent>(DqWork<Config>::count(params), [this](u32 index) {
+      process(DqWork<Config>(params, index));
+    });
   }
 };
 
 // A kernel whose CONSUMER goes over the keys of tiles of queries.
 template <class Config, template <class> class CONSUMER>
-LSSAR_DEVICE void sweep_keys(const TmaParams& params) {
+LSSAR_DEVICE void sweep_keys(const TmaParams& tma) {
   using Shape = HopperDqShape<Config>;
   const DqShared<Config> shared{swizzled_shared_address()};
   if (thread_index() == 0) {
-    prefetch_maps<kNumDqMaps>(params);
+    prefetch_maps<kNumDqMaps>(tma);
     shared.ring().init(Shape::kConsumerWarps);
     shared.query_ring().init(Shape::kConsumerWarps);
     fence_mbarrier_init();
   }
   block_barrier();
   run_roles<Config::kDqProducerRegisters, Config::kDqConsumerRegisters>(
-      [&] { DqProducer<Config>(params, shared).run(); },
-      [&](int group) { CONSUMER<Config>(params.attention, shared, group).run(); });
+      [&] { DqProducer<Config>(tma, shared).run(); },
+      [&](int group) { CONSUMER<Config>(tma.attention, shared, group).run(); });
 }
 
 template <class Config>
-LSSAR_DEVICE void hopper_backward_dq(const TmaParams& params) {
-  sweep_keys<Config, DqConsumer>(params);
+LSSAR_DEVICE void hopper_backward_dq(const TmaParams& tma) {
+  sweep_keys<Config, DqConsumer>(tma);
 }
 
 }  // namespace lssar_device

@@ -25,14 +25,14 @@ struct EpsilonConsumer : DqConsumer<Config> {
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
       typename Base::Scores s, d;
-      this->turns.take();
+      this->ping_pong.acquire();
       this->start_scores(s, d);
-      this->turns.pass();
+      this->ping_pong.release();
       this->template finish_scores<0>(s, d);
-      const i64 first_key = i64{tile} * Shape::BLOCK_N;
-      sum.add(s, d, this->constants, this->shared.norms(this->released.slot),
-              {this->visible, first_key, first_key + Shape::BLOCK_N > this->first_masked});
-      this->release_slot();
+      const i64 first_key = i64{tile} * Shape::kBlockCols;
+      sum.add(s, d, this->constants, this->shared.norms(this->released.stage),
+              {this->visible, first_key, first_key + Shape::kBlockCols > this->first_masked});
+      this->release_stage();
     }
   }
 
@@ -50,21 +50,21 @@ struct EpsilonConsumer : DqConsumer<Config> {
     for (int half = 0; half < 2; ++half) {
       const i64 row = work.first_row + this->warp_row0() + fragment_row(half);
       sum.write(half, this->visible[half],
-                this->p.row_constants + this->flat_row(work, row) * (kRowConstantBytes / 4));
+                this->params.row_constants + this->flat_row(work, row) * (kRowConstantBytes / 4));
     }
   }
 
   LSSAR_DEVICE void run() {
-    this->turns.begin();
-    for_each_work_tile<Config::kIsPersistent>(DqWork<Config>::count(this->p), [this](u32 index) {
-      process(DqWork<Config>(this->p, index));
-    });
+    this->ping_pong.begin();
+    for_each_work_tile<Config::kIsPersistent>(
+        DqWork<Config>::count(this->params),
+        [this](u32 index) { process(DqWork<Config>(this->params, index)); });
   }
 };
 
 template <class Config>
-LSSAR_DEVICE void hopper_backward_epsilon(const TmaParams& params) {
-  sweep_keys<Config, EpsilonConsumer>(params);
+LSSAR_DEVICE void hopper_backward_epsilon(const TmaParams& tma) {
+  sweep_keys<Config, EpsilonConsumer>(tma);
 }
 
 }  // namespace lssar_device

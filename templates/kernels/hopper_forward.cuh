@@ -6,9 +6,9 @@
 //   training also:  X_i = (sum_j u_ij^(p-1) v_j - T_i o_i) / (m_i zs_i),  T_i = sum_j u_ij^(p-1)
 //
 // Warp group 0 is the producer: one lane loads query tiles, and key and value tiles in the order of
-// their use into a ring of slots (tile/tma_ring.cuh). Each other warp group is a consumer and owns
-// 64 of the BLOCK_M queries, 16 to a warp. With kIsPersistent a block works on tile after tile of
-// queries: dealt out in turns or, with kTakesTickets, taken by the producer when there is time
+// their use into a ring of stages (tile/tma_ring.cuh). Each other warp group is a consumer and owns
+// 64 of the kBlockRows queries, 16 to a warp. With kIsPersistent a block works on tile after tile
+// of queries: dealt out in turns or, with kTakesTickets, taken by the producer when there is time
 // (tile/tickets.cuh), which tells the consumers with the queries.
 //
 // kOverlap: the next product of keys is in flight beside this tile's arithmetic, in pass 2 together
@@ -28,7 +28,7 @@
 // whose tile has no score with a weight above 2^-24 does no arithmetic on it, and a consumer of
 // such warps starts no product with its values.
 //
-// Shared memory: query tile; kForwardStages slots of a key or value tile; per slot the reciprocal
+// Shared memory: query tile; kForwardStages stages of a key or value tile; per stage the reciprocal
 // key norms; barriers of the ring, and two of the query tile; with kTakesTickets, the number of the
 // work tile. Named barriers: tile/consumer_barriers.cuh.
 #pragma once
@@ -66,30 +66,31 @@ struct PassesApart {
 
   // A tile of pass 2 but the first: its scores, and what the weights of the tile before add up to,
   // if there are any (kHasWeights); else its values are given back unread.
-  // NOTE: the order of slots is the producer's.
+  // NOTE: the order of stages is the producer's.
   template <bool kHasWeights>
-  LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int query_slot, int tile) {
+  LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int query_stage, int tile) {
     constexpr int kInFlight = Config::kOverlap && kHasWeights ? 1 : 0;
-    c.turns.take();
-    if constexpr (Config::kOverlap) c.template start_scores<typename Shape::KeyTile>(s, query_slot);
-    const typename Shape::ValueTile values{c.next_slot()};
+    c.ping_pong.acquire();
+    if constexpr (Config::kOverlap)
+      c.template start_scores<typename Shape::KeyTile>(s, query_stage);
+    const typename Shape::ValueTile values{c.next_stage()};
     if constexpr (kHasWeights) sums.start(values);
     if constexpr (!Config::kOverlap)
-      c.template start_scores<typename Shape::KeyTile>(s, query_slot);
-    c.turns.pass();
+      c.template start_scores<typename Shape::KeyTile>(s, query_stage);
+    c.ping_pong.release();
     finish<kInFlight>(s);
     if constexpr (Config::kOverlap) weigh(s, tile);
     if constexpr (kHasWeights) sums.finish_products();
-    c.release_slot();
+    c.release_stage();
     if constexpr (!Config::kOverlap) weigh(s, tile);
   }
 
-  LSSAR_DEVICE void pass_two(Sums& sums, int query_slot, int num_tiles) {
+  LSSAR_DEVICE void pass_two(Sums& sums, int query_stage, int num_tiles) {
     if (num_tiles == 0) return;
     Scores s;
-    c.turns.take();
-    c.template start_scores<typename Shape::KeyTile>(s, query_slot);
-    c.turns.pass();
+    c.ping_pong.acquire();
+    c.template start_scores<typename Shape::KeyTile>(s, query_stage);
+    c.ping_pong.release();
     finish<0>(s);
     weigh(s, 0);
     sums.round(s);
@@ -97,46 +98,47 @@ struct PassesApart {
 #pragma unroll 1
     for (int tile = 1; tile < num_tiles; ++tile) {
       if (c.has_weights()) {
-        next_tile<true>(sums, s, query_slot, tile);
+        next_tile<true>(sums, s, query_stage, tile);
       } else {
-        next_tile<false>(sums, s, query_slot, tile);
+        next_tile<false>(sums, s, query_stage, tile);
       }
       sums.round(s);
     }
-    const typename Shape::ValueTile values{c.next_slot()};
+    const typename Shape::ValueTile values{c.next_stage()};
     if (c.has_weights()) {
       sums.start(values);
       sums.finish_products();
     }
-    c.release_slot();
+    c.release_stage();
   }
 
-  LSSAR_DEVICE void process(const ForwardWork<Config>& work, int slot) {
-    c.rows.place_in(c.p, work, c.group);
-    c.prepare_queries(c.rows, slot);
-    c.pass_one(slot, work.score_tiles);
+  LSSAR_DEVICE void process(const ForwardWork<Config>& work, int stage) {
+    c.rows.place_in(c.params, work, c.group);
+    c.prepare_queries(c.rows, stage);
+    c.pass_one(stage, work.score_tiles);
 #pragma unroll 1
-    for (int chunk = 0; chunk < Shape::kNumChunks; ++chunk) {
+    for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
       Sums sums(c.shared, c.group);
       sums.clear();
-      pass_two(sums, slot, work.tiles);
-      if (kReleasesQueriesLast && chunk == Shape::kNumChunks - 1) c.release_queries(slot);
-      c.write_output(sums, work, chunk, slot);
+      pass_two(sums, stage, work.tiles);
+      if (kReleasesQueriesLast && dv_block == Shape::kNumDvBlocks - 1) c.release_queries(stage);
+      c.write_output(sums, work, dv_block, stage);
     }
   }
 
   LSSAR_DEVICE void run() {
-    c.for_each_chain(
-        [this](const ForwardChain<Config>& chain, int slot) { process(chain.work(c.p, 0), slot); });
+    c.for_each_chain([this](const ForwardChain<Config>& chain, int stage) {
+      process(chain.work(c.params, 0), stage);
+    });
   }
 };
 
 template <class Config>
-LSSAR_DEVICE void hopper_forward(const TmaParams& params) {
+LSSAR_DEVICE void hopper_forward(const TmaParams& tma) {
   using Shape = HopperForwardShape<Config>;
   const ForwardShared<Config> shared{swizzled_shared_address()};
   if (thread_index() == 0) {
-    prefetch_maps<kNumForwardMaps<Config>>(params);
+    prefetch_maps<kNumForwardMaps<Config>>(tma);
     shared.ring().init(Shape::kReleases);
     shared.query_ring().init(Shape::kNumConsumers);
     fence_mbarrier_init();
@@ -147,11 +149,11 @@ LSSAR_DEVICE void hopper_forward(const TmaParams& params) {
     block_barrier();
   }
   run_roles<Config::kForwardProducerRegisters, Config::kForwardConsumerRegisters>(
-      [&] { ForwardProducer<Config>(params, shared).run(); },
+      [&] { ForwardProducer<Config>(tma, shared).run(); },
       [&](int group) {
         using Passes = typename Select<Shape::kIsStaggered, PassesStaggered<Config>,
                                        PassesApart<Config>>::Type;
-        Passes{{params, shared, group}}.run();
+        Passes{{tma, shared, group}}.run();
       });
   // No block ends while others' copies and releases may come to it.
   if constexpr (Shape::kCluster > 1) cluster_barrier();

@@ -22,13 +22,14 @@ template <class Config>
 struct ConsumerRows : ForwardRows<Config> {
   i64 first_masked;  // tiles whose end is above this may hide keys from some row of the warp
 
-  LSSAR_DEVICE void place_in(const AttentionParams& p, const ForwardWork<Config>& work, int group) {
-    const QueryRows<Config> rows = work.rows_of(p, group);
+  LSSAR_DEVICE void place_in(const AttentionParams& params, const ForwardWork<Config>& work,
+                             int group) {
+    const QueryRows<Config> rows = work.rows_of(params, group);
     const int row0 = warp_group_thread() / kWarpThreads * kWarpRows;
-    this->place(p, rows, row0);
-    first_masked = rows.end_query(row0, kWarpRows) > seq_q<Config>(p)
+    this->place(params, rows, row0);
+    first_masked = rows.end_query(row0, kWarpRows) > seq_q<Config>(params)
                        ? 0
-                       : num_visible_keys<Config>(p, rows.query(row0));
+                       : num_visible_keys<Config>(params, rows.query(row0));
   }
 
   LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
@@ -40,79 +41,79 @@ struct ForwardConsumer {
   using Shape = HopperForwardShape<Config>;
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
-  static constexpr int kScoreTiles = Shape::BLOCK_N1 / kTileCols;
-  static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
+  static constexpr int kScoreTiles = Shape::kScoreCols / kTileCols;
+  static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
   using Rows = ConsumerRows<Config>;
   using ScoreSums = PassOneSums<Config, kScoreTiles>;
   using Scores = Fragment<kKeyTiles>;
   using Sums = ForwardSums<Config>;
 
-  const TmaParams& params;
-  const AttentionParams& p;
+  const TmaParams& tma;
+  const AttentionParams& params;
   ForwardShared<Config> shared;
   int group;  // of the consumers
-  ConsumerTurns<Config::kPingPong, Shape::kNumConsumers> turns;
-  RingCursor<Shape::kSlots> filled;    // next slot to wait for
-  RingCursor<Shape::kSlots> released;  // next slot to give back
-  RingCursor<Shape::kQuerySlots> query_cursor;
-  Rows rows;                                                               // of pass 2
+  PingPong<Config::kPingPong, Shape::kNumConsumers> ping_pong;
+  RingCursor<Shape::kStages> filled;    // next stage to wait for
+  RingCursor<Shape::kStages> released;  // next stage to give back
+  RingCursor<Shape::kQueryStages> query_cursor;
+  Rows rows;                                                           // of pass 2
   ColumnsOperand<typename Config::Element, Config::kHeadDim> queries;  // kQueriesInRegisters
-  bool group_has_weights = true;                                           // kSkipTiles
+  bool group_has_weights = true;                                       // kSkipTiles
 
   LSSAR_DEVICE ForwardConsumer(const TmaParams& tma, ForwardShared<Config> s, int g)
-      : params(tma), p(tma.attention), shared(s), group(g), turns{g} {}
+      : tma(tma), params(tma.attention), shared(s), group(g), ping_pong{g} {}
 
-  // The address of the next slot, once it is filled.
-  LSSAR_DEVICE u32 next_slot() {
-    mbarrier_wait(shared.ring().full(filled.slot), filled.parity);
-    const u32 address = shared.slot(filled.slot);
+  // The address of the next stage, once it is filled.
+  LSSAR_DEVICE u32 next_stage() {
+    mbarrier_wait(shared.ring().full(filled.stage), filled.parity);
+    const u32 address = shared.stage(filled.stage);
     filled.advance();
     return address;
   }
 
-  // The slot of the next queries, once they have come.
-  LSSAR_DEVICE int next_query_slot() {
-    const int slot = query_cursor.slot;
-    mbarrier_wait(shared.query_ring().full(slot), query_cursor.parity);
+  // The stage of the next queries, once they have come.
+  LSSAR_DEVICE int next_query_stage() {
+    const int stage = query_cursor.stage;
+    mbarrier_wait(shared.query_ring().full(stage), query_cursor.parity);
     query_cursor.advance();
-    return slot;
+    return stage;
   }
 
-  // REQUIRES: products that read the oldest slot in use have ended, and so have, with a fence and a
-  // barrier of the warp, other reads.
-  LSSAR_DEVICE void release_slot() {
-    release<Shape::kCluster>(shared.ring().empty(released.slot), lane_index());
+  // REQUIRES: products that read the oldest stage in use have ended, and so have, with a fence and
+  // a barrier of the warp, other reads.
+  LSSAR_DEVICE void release_stage() {
+    release<Shape::kCluster>(shared.ring().empty(released.stage), lane_index());
     released.advance();
   }
 
-  // Starts the products of the queries in a slot and a tile of keys.
+  // Starts the products of the queries in a stage and a tile of keys.
   template <class Tile, int kTiles>
-  LSSAR_DEVICE void start_scores_of(Fragment<kTiles>& s, int query_slot, Tile keys) {
+  LSSAR_DEVICE void start_scores_of(Fragment<kTiles>& s, int query_stage, Tile keys) {
     wgmma_fence();
     if constexpr (Config::kQueriesInRegisters) {
       start_multiply_transposed<typename Config::Element, Config::kHeadDim>(s, queries, keys);
     } else {
-      start_multiply_transposed(s, shared.queries(query_slot), group * kWarpGroupRows, keys);
+      start_multiply_transposed(s, shared.queries(query_stage), group * kWarpGroupRows, keys);
     }
     wgmma_commit();
   }
 
   template <class Tile, int kTiles>
-  LSSAR_DEVICE void start_scores(Fragment<kTiles>& s, int query_slot) {
-    start_scores_of(s, query_slot, Tile{next_slot()});
+  LSSAR_DEVICE void start_scores(Fragment<kTiles>& s, int query_stage) {
+    start_scores_of(s, query_stage, Tile{next_stage()});
   }
 
-  // Products of the oldest slot in use -> scores in bits of the rows.
+  // Products of the oldest stage in use -> scores in bits of the rows.
   template <int kTiles>
   LSSAR_DEVICE void scale(Fragment<kTiles>& s, const Rows& of) const {
-    scale_scores(s, of.score_scale, shared.norms(released.slot));
+    scale_scores(s, of.score_scale, shared.norms(released.stage));
   }
 
-  // REQUIRES: the products with the slot's keys have ended.
+  // REQUIRES: the products with the stage's keys have ended.
   LSSAR_DEVICE void release_keys() {
     fence_async_shared();  // norms were read before TMA overwrites them
     warp_barrier();
-    release_slot();
+    release_stage();
   }
 
   template <int kTiles>
@@ -123,8 +124,8 @@ struct ForwardConsumer {
 
   // Scores in bits of pass 1.
   LSSAR_DEVICE void add_up(ScoreSums& sums, const Rows& of, Fragment<kScoreTiles>& s, int tile) {
-    const i64 first = i64{tile} * Shape::BLOCK_N1;
-    if (of.needs_mask(first + Shape::BLOCK_N1)) mask_keys(s, of.visible, first, -infinity());
+    const i64 first = i64{tile} * Shape::kScoreCols;
+    if (of.needs_mask(first + Shape::kScoreCols)) mask_keys(s, of.visible, first, -infinity());
     sums.add(s);
   }
 
@@ -133,30 +134,30 @@ struct ForwardConsumer {
     add_up(sums, rows, s, tile);
   }
 
-  LSSAR_DEVICE void start_score_tile(Fragment<kScoreTiles>& s, int query_slot) {
-    turns.take();
-    start_scores<typename Shape::ScoreKeyTile>(s, query_slot);
-    turns.pass();
+  LSSAR_DEVICE void start_score_tile(Fragment<kScoreTiles>& s, int query_stage) {
+    ping_pong.acquire();
+    start_scores<typename Shape::ScoreKeyTile>(s, query_stage);
+    ping_pong.release();
   }
 
   // One tile's products are in flight in turn in `even` and `odd` while the other is added up.
   // NOTE: no product starts under a condition within the loop: the assembler would then wait for
   // each (C7514).
-  LSSAR_DEVICE void add_overlapped(ScoreSums& sums, int query_slot, int num_tiles) {
+  LSSAR_DEVICE void add_overlapped(ScoreSums& sums, int query_stage, int num_tiles) {
     Fragment<kScoreTiles> even, odd;
-    start_score_tile(even, query_slot);
+    start_score_tile(even, query_stage);
     int tile = 0;
 #pragma unroll 1
     for (; tile + 2 < num_tiles; tile += 2) {
-      start_score_tile(odd, query_slot);
+      start_score_tile(odd, query_stage);
       finish<1>(even);
       add_scores(sums, even, tile);
-      start_score_tile(even, query_slot);
+      start_score_tile(even, query_stage);
       finish<1>(odd);
       add_scores(sums, odd, tile + 1);
     }
     if (tile + 1 < num_tiles) {
-      start_score_tile(odd, query_slot);
+      start_score_tile(odd, query_stage);
       finish<1>(even);
       add_scores(sums, even, tile);
       finish<0>(odd);
@@ -167,16 +168,16 @@ struct ForwardConsumer {
     }
   }
 
-  LSSAR_DEVICE void pass_one(int query_slot, int num_tiles) {
+  LSSAR_DEVICE void pass_one(int query_stage, int num_tiles) {
     ScoreSums sums;
     sums.clear();
     if constexpr (Config::kOverlap) {
-      if (num_tiles > 0) add_overlapped(sums, query_slot, num_tiles);
+      if (num_tiles > 0) add_overlapped(sums, query_stage, num_tiles);
     } else {
 #pragma unroll 1
       for (int tile = 0; tile < num_tiles; ++tile) {
         Fragment<kScoreTiles> s;
-        start_score_tile(s, query_slot);
+        start_score_tile(s, query_stage);
         finish<0>(s);
         add_scores(sums, s, tile);
       }
@@ -195,8 +196,8 @@ struct ForwardConsumer {
       }
     }
     rows.evaluate(s);
-    const i64 first = i64{tile} * Shape::BLOCK_N;
-    if (rows.needs_mask(first + Shape::BLOCK_N)) mask_keys(s, rows.visible, first, 0.0f);
+    const i64 first = i64{tile} * Shape::kBlockCols;
+    if (rows.needs_mask(first + Shape::kBlockCols)) mask_keys(s, rows.visible, first, 0.0f);
     if constexpr (!Config::kNeedsX) {
 #pragma unroll
       for (int n = 0; n < kKeyTiles; ++n)
@@ -209,14 +210,14 @@ struct ForwardConsumer {
   LSSAR_DEVICE bool has_weights() const { return !Config::kSkipTiles || group_has_weights; }
 
   // REQUIRES: the consumer's reads of the query tile have ended.
-  LSSAR_DEVICE void release_queries(int slot) const {
-    if (warp_group_thread() == 0) mbarrier_arrive(shared.query_ring().empty(slot));
+  LSSAR_DEVICE void release_queries(int stage) const {
+    if (warp_group_thread() == 0) mbarrier_arrive(shared.query_ring().empty(stage));
   }
 
-  // Norms of the queries in the slot to `of`.
-  LSSAR_DEVICE void prepare_queries(Rows& of, int slot) {
+  // Norms of the queries in the stage to `of`.
+  LSSAR_DEVICE void prepare_queries(Rows& of, int stage) {
     const int row0 = group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
-    const auto tile = shared.queries(slot);
+    const auto tile = shared.queries(stage);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = row0 + fragment_row(half);
@@ -230,27 +231,27 @@ struct ForwardConsumer {
     // Before TMA overwrites what was read; with kStoresByTma the fence of store_output comes first.
     if constexpr (!Config::kStoresByTma) fence_async_shared();
     consumer_barrier(group);
-    if constexpr (Config::kQueriesInRegisters) release_queries(slot);
+    if constexpr (Config::kQueriesInRegisters) release_queries(stage);
   }
 
-  // Writes a chunk of columns of o and what else is saved with it; queries must be done with.
-  LSSAR_DEVICE void write_output(Sums& sums, const ForwardWork<Config>& work, int chunk,
-                                 int slot) const {
+  // Writes a dv_block of columns of o and what else is saved with it; queries must be done with.
+  LSSAR_DEVICE void write_output(Sums& sums, const ForwardWork<Config>& work, int dv_block,
+                                 int stage) const {
     rows.template write_columns<!Config::kStoresByTma>(
-        p, work.place, chunk * Shape::BLOCK_DV, sums.o, sums.y,
+        params, work.place, dv_block * Shape::kBlockDv, sums.o, sums.y,
         {{sums.zs.total(0), sums.zs.total(1)}, {sums.t.total(0), sums.t.total(1)}});
-    if constexpr (Config::kStoresByTma) store_output(sums.o, work, slot);
+    if constexpr (Config::kStoresByTma) store_output(sums.o, work, stage);
   }
 
   // kStoresByTma: o, in place of the consumer's queries, and from there to global memory.
   // REQUIRES: write_columns has divided it by its weights.
   LSSAR_DEVICE void store_output(const typename Sums::Columns& o, const ForwardWork<Config>& work,
-                                 int slot) const {
+                                 int stage) const {
     using Tile = typename Shape::OutputTile;
     const int first = group * kWarpGroupRows;
-    typename Mma::template Operand<Shape::BLOCK_DV / kTileCols> rounded;
+    typename Mma::template Operand<Shape::kBlockDv / kTileCols> rounded;
     Mma::round(rounded, o);
-    store_operand(shared.output(slot), first + warp_group_thread() / kWarpThreads * kWarpRows,
+    store_operand(shared.output(stage), first + warp_group_thread() / kWarpThreads * kWarpRows,
                   rounded);
     fence_async_shared();
     consumer_barrier(group);
@@ -258,34 +259,34 @@ struct ForwardConsumer {
 #pragma unroll
       for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk) {
         const u32 from =
-            shared.output(slot).base + chunk * Tile::kChunkBytes + first * kSwizzleBytes;
+            shared.output(stage).base + chunk * Tile::kChunkBytes + first * kSwizzleBytes;
         if constexpr (Config::kPackGqa) {
-          const QueryRows<Config> at = work.rows_of(p, group);
-          tma_store(params.maps[kOutputMap], from, chunk * Tile::kChunkCols,
+          const QueryRows<Config> at = work.rows_of(params, group);
+          tma_store(tma.maps[kOutputMap], from, chunk * Tile::kChunkCols,
                     at.head - work.place.head * at.group, static_cast<int>(at.first),
                     work.place.head, work.place.batch);
         } else {
-          tma_store(params.maps[kOutputMap], from, chunk * Tile::kChunkCols,
+          tma_store(tma.maps[kOutputMap], from, chunk * Tile::kChunkCols,
                     static_cast<int>(work.first_row) + first, work.place.head, work.place.batch);
         }
       }
       bulk_commit();
       bulk_wait_read<0>();
     }
-    release_queries(slot);
+    release_queries(stage);
   }
 
   // kPackGqa: zeros to the consumer's rows that no box of queries fills.
   LSSAR_DEVICE void clear_gaps() const {
     using Tile = typename Shape::QueryTile;
     const u32 zeros[4] = {0, 0, 0, 0};
-    const int filled = typename Shape::QueryTiles(p).box_rows();
+    const int filled = typename Shape::QueryTiles(params).box_rows();
     const int end = (kWarpGroupRows - filled) * kSwizzleBytes;
 #pragma unroll 1
-    for (int slot = 0; slot < Shape::kQuerySlots; ++slot)
+    for (int stage = 0; stage < Shape::kQueryStages; ++stage)
 #pragma unroll
       for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk) {
-        const u32 rows = shared.queries(slot).base + chunk * Tile::kChunkBytes +
+        const u32 rows = shared.queries(stage).base + chunk * Tile::kChunkBytes +
                          (group * kWarpGroupRows + filled) * kSwizzleBytes;
         for (int at = warp_group_thread() * kVectorBytes; at < end;
              at += kWarpGroupThreads * kVectorBytes)
@@ -295,25 +296,25 @@ struct ForwardConsumer {
     consumer_barrier(group);
   }
 
-  // Calls `process` with each chain of the block, and the slot of its first queries.
+  // Calls `process` with each chain of the block, and the stage of its first queries.
   template <class Process>
   LSSAR_DEVICE void for_each_chain(const Process& process) {
     if constexpr (Config::kPackGqa) clear_gaps();
-    turns.begin();
-    const u32 count = ForwardChain<Config>::total(p);
+    ping_pong.begin();
+    const u32 count = ForwardChain<Config>::total(params);
     if constexpr (Config::kTakesTickets) {
 #pragma unroll 1
       for (;;) {
-        const int slot = next_query_slot();
+        const int stage = next_query_stage();
         u32 index;
-        load_shared(index, shared.ticket(slot));
+        load_shared(index, shared.work_index(stage));
         if (index >= count) break;
-        LSSAR_INLINE_CALL process(ForwardChain<Config>(p, index), slot);
+        LSSAR_INLINE_CALL process(ForwardChain<Config>(params, index), stage);
       }
     } else {
       for_each_work_tile<Config::kIsPersistent, Shape::kCluster>(count, [&](u32 index) {
-        const int slot = next_query_slot();
-        LSSAR_INLINE_CALL process(ForwardChain<Config>(p, index), slot);
+        const int stage = next_query_stage();
+        LSSAR_INLINE_CALL process(ForwardChain<Config>(params, index), stage);
       });
     }
   }

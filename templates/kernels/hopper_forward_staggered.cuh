@@ -26,7 +26,7 @@ struct PassesStaggered {
   struct Next {
     Rows rows;
     typename Consumer::ScoreSums sums;
-    int slot;
+    int stage;
     int tiles;  // of its keys; none: there is no such tile, or it sees nothing
   };
 
@@ -34,10 +34,10 @@ struct PassesStaggered {
 
   // Starts the products of a tile of keys, the next query tile's first.
   template <bool kHasNext>
-  LSSAR_DEVICE void start_scores(Scores& s, Scores& ahead, int slot, const Next& next) {
-    const typename Shape::KeyTile keys{c.next_slot()};
-    if constexpr (kHasNext) c.start_scores_of(ahead, next.slot, keys);
-    c.start_scores_of(s, slot, keys);
+  LSSAR_DEVICE void start_scores(Scores& s, Scores& ahead, int stage, const Next& next) {
+    const typename Shape::KeyTile keys{c.next_stage()};
+    if constexpr (kHasNext) c.start_scores_of(ahead, next.stage, keys);
+    c.start_scores_of(s, stage, keys);
   }
 
   // Products -> sums of pass 1 and weights of pass 2; the keys are given back. kBehind: groups of
@@ -55,84 +55,85 @@ struct PassesStaggered {
   }
 
   template <bool kHasNext>
-  LSSAR_DEVICE void first_tile(Sums& sums, Scores& s, int slot, Next& next) {
+  LSSAR_DEVICE void first_tile(Sums& sums, Scores& s, int stage, Next& next) {
     Scores ahead;
-    c.turns.take();
-    start_scores<kHasNext>(s, ahead, slot, next);
-    c.turns.pass();
+    c.ping_pong.acquire();
+    start_scores<kHasNext>(s, ahead, stage, next);
+    c.ping_pong.release();
     finish_scores<kHasNext, 0>(s, ahead, next, 0);
     sums.round(s);
   }
 
-  // NOTE: the order of slots is the producer's.
+  // NOTE: the order of stages is the producer's.
   template <bool kHasNext>
-  LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int slot, Next& next, int tile) {
+  LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int stage, Next& next, int tile) {
     Scores ahead;
-    c.turns.take();
-    start_scores<kHasNext>(s, ahead, slot, next);
-    sums.start(typename Shape::ValueTile{c.next_slot()});
-    c.turns.pass();
+    c.ping_pong.acquire();
+    start_scores<kHasNext>(s, ahead, stage, next);
+    sums.start(typename Shape::ValueTile{c.next_stage()});
+    c.ping_pong.release();
     finish_scores<kHasNext, 1>(s, ahead, next, tile);
     sums.finish_products();
-    c.release_slot();
+    c.release_stage();
     sums.round(s);
   }
 
-  LSSAR_DEVICE void sweep(Sums& sums, int slot, Next& next, int num_tiles) {
+  LSSAR_DEVICE void sweep(Sums& sums, int stage, Next& next, int num_tiles) {
     if (num_tiles == 0) return;
     Scores s;
     if (next.tiles > 0) {
-      first_tile<true>(sums, s, slot, next);
+      first_tile<true>(sums, s, stage, next);
     } else {
-      first_tile<false>(sums, s, slot, next);
+      first_tile<false>(sums, s, stage, next);
     }
     // NOTE: all products of a tile end before the next branch: see ForwardConsumer::add_overlapped.
     int tile = 1;
 #pragma unroll 1
-    for (; tile < next.tiles; ++tile) next_tile<true>(sums, s, slot, next, tile);
+    for (; tile < next.tiles; ++tile) next_tile<true>(sums, s, stage, next, tile);
 #pragma unroll 1
-    for (; tile < num_tiles; ++tile) next_tile<false>(sums, s, slot, next, tile);
-    sums.start(typename Shape::ValueTile{c.next_slot()});
+    for (; tile < num_tiles; ++tile) next_tile<false>(sums, s, stage, next, tile);
+    sums.start(typename Shape::ValueTile{c.next_stage()});
     sums.finish_products();
-    c.release_slot();
+    c.release_stage();
   }
 
   // Waits for the next queries.
   LSSAR_DEVICE void prepare(Next& next, const ForwardWork<Config>& work) {
-    next.slot = c.next_query_slot();
+    next.stage = c.next_query_stage();
     next.tiles = work.tiles;
-    next.rows.place_in(c.p, work, c.group);
-    c.prepare_queries(next.rows, next.slot);
+    next.rows.place_in(c.params, work, c.group);
+    c.prepare_queries(next.rows, next.stage);
   }
 
-  LSSAR_DEVICE void process(const ForwardChain<Config>& chain, int slot) {
-    ForwardWork<Config> work = chain.work(c.p, 0);
-    c.rows.place_in(c.p, work, c.group);
-    c.prepare_queries(c.rows, slot);
-    c.pass_one(slot, work.tiles);
+  LSSAR_DEVICE void process(const ForwardChain<Config>& chain, int stage) {
+    ForwardWork<Config> work = chain.work(c.params, 0);
+    c.rows.place_in(c.params, work, c.group);
+    c.prepare_queries(c.rows, stage);
+    c.pass_one(stage, work.tiles);
     Next next;
 #pragma unroll 1
     for (int i = 1; i <= chain.count; ++i) {
       const bool has_next = i < chain.count;
-      const ForwardWork<Config> next_work = chain.work(c.p, has_next ? i : i - 1);
+      const ForwardWork<Config> next_work = chain.work(c.params, has_next ? i : i - 1);
       next.sums.clear();
       next.tiles = 0;
       if (has_next) prepare(next, next_work);
       Sums sums(c.shared, c.group);
       sums.clear();
-      sweep(sums, slot, next, work.tiles);
-      if constexpr (!Config::kStoresByTma) c.release_queries(slot);
-      c.write_output(sums, work, 0, slot);
+      sweep(sums, stage, next, work.tiles);
+      if constexpr (!Config::kStoresByTma) c.release_queries(stage);
+      c.write_output(sums, work, 0, stage);
       if (!has_next) break;
       c.rows = next.rows;
       c.rows.finish_pass_one(next.sums);
-      slot = next.slot;
+      stage = next.stage;
       work = next_work;
     }
   }
 
   LSSAR_DEVICE void run() {
-    c.for_each_chain([this](const ForwardChain<Config>& chain, int slot) { process(chain, slot); });
+    c.for_each_chain(
+        [this](const ForwardChain<Config>& chain, int stage) { process(chain, stage); });
   }
 };
 

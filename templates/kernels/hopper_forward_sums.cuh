@@ -14,15 +14,15 @@
 
 namespace lssar_device {
 
-// The sums over keys of one chunk of value columns. Of a warp group.
+// The sums over keys of one dv_block of value columns. Of a warp group.
 template <class Config>
 struct ForwardSums {
   using Shape = HopperForwardShape<Config>;
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
-  static constexpr int kKeyTiles = Shape::BLOCK_N / kTileCols;
+  static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
   using Scores = Fragment<kKeyTiles>;
-  using Columns = Fragment<Shape::BLOCK_DV / kTileCols>;
+  using Columns = Fragment<Shape::kBlockDv / kTileCols>;
   using Weights = typename Mma::template Operand<kKeyTiles>;
 
   ForwardShared<Config> shared;

@@ -11,22 +11,23 @@
 namespace lssar_device {
 
 template <class Config>
-LSSAR_DEVICE void key_norms(const AttentionParams& p) {
+LSSAR_DEVICE void key_norms(const AttentionParams& params) {
   if constexpr (Config::kOrderedDq) {
-    if (block_index() == 0 && thread_index() == 0) DqTurns<Config>::clear_tickets(p);
+    if (block_index() == 0 && thread_index() == 0) DqTurns<Config>::clear_tickets(params);
   }
   constexpr int kRowsPerBlock = Config::kRowThreads / kRowGroupThreads;
-  const i64 keys = seq_k<Config>(p);
-  const BlockPlace place = block_place(ceil_div(keys, kRowsPerBlock), p.kv_heads);
+  const i64 keys = seq_k<Config>(params);
+  const BlockPlace place = block_place(ceil_div(keys, kRowsPerBlock), params.kv_heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
-  reset_tickets<Config>(p);
+  reset_tickets<Config>(params);
   // Every lane takes part in the exchange of its row group; rows past the end read the last one.
   const i64 read_row = minimum(row, keys - 1);
   const float inverse = row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(
-      row_pointer<const typename Config::Element>(p.k, place.batch, place.head, read_row));
+      row_pointer<const typename Config::Element>(params.k, place.batch, place.head, read_row));
   if (row < keys && row_group_lane() == 0)
-    p.k_inv_norm[(i64{place.batch} * p.kv_heads + place.head) * key_norm_pitch<Config>(p) + row] =
-        inverse;
+    params.k_inv_norm[(i64{place.batch} * params.kv_heads + place.head) *
+                          key_norm_pitch<Config>(params) +
+                      row] = inverse;
 }
 
 }  // namespace lssar_device

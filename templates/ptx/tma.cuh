@@ -18,10 +18,10 @@ LSSAR_DEVICE void prefetch_map(const TensorMap& map) {
 // The kernel's first COUNT maps, on their way while barriers are initialised: the first copies need
 // not wait for them. By one thread.
 template <int COUNT>
-LSSAR_DEVICE void prefetch_maps(const TmaParams& params) {
+LSSAR_DEVICE void prefetch_maps(const TmaParams& tma) {
   static_assert(COUNT <= kMaxTensorMaps, "the rest is zero");
 #pragma unroll
-  for (int i = 0; i < COUNT; ++i) prefetch_map(params.maps[i]);
+  for (int i = 0; i < COUNT; ++i) prefetch_map(tma.maps[i]);
 }
 
 LSSAR_DEVICE void tma_load(u32 shared, const TensorMap& map, u32 barrier, int x0, int x1) {

@@ -8,7 +8,7 @@
 
 namespace lssar_device {
 
-inline constexpr u32 kFirstTurnBarrier = 1;
+inline constexpr u32 kFirstPingPongBarrier = 1;
 inline constexpr u32 kAllConsumersBarrier = 4;
 inline constexpr u32 kFirstConsumerBarrier = 5;
 
@@ -27,22 +27,23 @@ LSSAR_DEVICE void all_consumers_barrier() {
   named_barrier_sync(kAllConsumersBarrier, kNumConsumers * kWarpGroupThreads);
 }
 
-// Turns of the consumers, in a circle: between take() and pass() a consumer starts products, and
-// what it does after runs beside the next one's products. Without kIsOn, nothing.
+// Turns of the consumers, in a circle: between acquire() and release() a consumer starts products,
+// and what it does after runs beside the next one's products. Without kIsOn, nothing.
 template <bool kIsOn, int kNumConsumers>
-struct ConsumerTurns {
+struct PingPong {
   int group;
 
   // Before the first turn; the first consumer then has it.
   LSSAR_DEVICE void begin() const {
-    if (group == kNumConsumers - 1) pass();
+    if (group == kNumConsumers - 1) release();
   }
-  LSSAR_DEVICE void take() const {
-    if constexpr (kIsOn) named_barrier_sync(kFirstTurnBarrier + group, 2 * kWarpGroupThreads);
+  LSSAR_DEVICE void acquire() const {
+    if constexpr (kIsOn) named_barrier_sync(kFirstPingPongBarrier + group, 2 * kWarpGroupThreads);
   }
-  LSSAR_DEVICE void pass() const {
+  LSSAR_DEVICE void release() const {
     if constexpr (kIsOn)
-      named_barrier_arrive(kFirstTurnBarrier + (group + 1) % kNumConsumers, 2 * kWarpGroupThreads);
+      named_barrier_arrive(kFirstPingPongBarrier + (group + 1) % kNumConsumers,
+                           2 * kWarpGroupThreads);
   }
 };
 

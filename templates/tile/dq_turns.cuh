@@ -21,33 +21,34 @@ namespace lssar_device {
 // AttentionParams::dq_turns: the next ticket, then the counters.
 template <class Config>
 struct DqTurns {
-  static constexpr int kWarps = Config::kDkdvRows / kWarpRows;  // parts of a query tile
+  static constexpr int kWarps = Config::kDkdvBlockRows / kWarpRows;  // parts of a query tile
 
-  static LSSAR_DEVICE i64 per_slice(const AttentionParams& p) {
-    return ceil_div(seq_q<Config>(p), Config::kDkdvCols) * kWarps;
+  static LSSAR_DEVICE i64 per_slice(const AttentionParams& params) {
+    return ceil_div(seq_q<Config>(params), Config::kDkdvBlockCols) * kWarps;
   }
-  static LSSAR_DEVICE u32* of_slice(const AttentionParams& p, i64 slice) {
-    return p.dq_turns + 1 + slice * per_slice(p);
+  static LSSAR_DEVICE u32* of_slice(const AttentionParams& params, i64 slice) {
+    return params.dq_turns + 1 + slice * per_slice(params);
   }
 
   // `slice`: of [batch, heads].
-  static LSSAR_DEVICE u32* of_part(const AttentionParams& p, i64 slice, i64 first_query, int warp) {
-    return of_slice(p, slice) + first_query / Config::kDkdvCols * kWarps + warp;
+  static LSSAR_DEVICE u32* of_part(const AttentionParams& params, i64 slice, i64 first_query,
+                                   int warp) {
+    return of_slice(params, slice) + first_query / Config::kDkdvBlockCols * kWarps + warp;
   }
 
   // Before any block of the dk/dv kernel starts; by one thread, whatever the lengths are ...
-  static LSSAR_DEVICE void clear_tickets(const AttentionParams& p) { p.dq_turns[0] = 0; }
+  static LSSAR_DEVICE void clear_tickets(const AttentionParams& params) { params.dq_turns[0] = 0; }
   // ... and by `lanes` lanes for every row of the slice.
-  static LSSAR_DEVICE void clear(const AttentionParams& p, i64 slice, i64 row, int lane,
+  static LSSAR_DEVICE void clear(const AttentionParams& params, i64 slice, i64 row, int lane,
                                  int lanes) {
-    u32* counters = of_slice(p, slice);
-    for (i64 i = row * lanes + lane; i < per_slice(p); i += seq_q<Config>(p) * lanes)
+    u32* counters = of_slice(params, slice);
+    for (i64 i = row * lanes + lane; i < per_slice(params); i += seq_q<Config>(params) * lanes)
       counters[i] = 0;
   }
 
   // The work tile of the block, for all its threads; `address`: a word of shared memory of its own.
-  static LSSAR_DEVICE u32 take_ticket(const AttentionParams& p, u32 address) {
-    if (thread_index() == 0) store_shared(address, add_relaxed(p.dq_turns, 1));
+  static LSSAR_DEVICE u32 take_ticket(const AttentionParams& params, u32 address) {
+    if (thread_index() == 0) store_shared(address, add_relaxed(params.dq_turns, 1));
     block_barrier();
     u32 ticket;
     load_shared(ticket, address);

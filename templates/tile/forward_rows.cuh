@@ -81,7 +81,7 @@ struct ForwardRows {
   float skip_below[2];  // kSkipTiles: scores below have weights (for X: u^(p-1)) below 2^-24
 
   // `row0` is the first of the warp's 16 rows in the tile.
-  LSSAR_DEVICE void place(const AttentionParams& p, const QueryRows<Config>& tile, int row0) {
+  LSSAR_DEVICE void place(const AttentionParams& params, const QueryRows<Config>& tile, int row0) {
     const i64 first = tile.first + row0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -90,7 +90,7 @@ struct ForwardRows {
         row[half] = tile.query(row0 + fragment_row(half));
         head[half] = tile.head_of(row0 + fragment_row(half));
       }
-      visible[half] = num_visible_keys<Config>(p, row[half]);
+      visible[half] = num_visible_keys<Config>(params, row[half]);
     }
   }
 
@@ -222,11 +222,11 @@ struct ForwardRows {
   // `first_col` on. `o` and `y`: sum_j w_ij v_j and sum_j u_ij^(p-1) v_j. Without kStoresOutput, o
   // is left in `o` for the caller to store.
   template <bool kStoresOutput = true, int kTiles>
-  LSSAR_DEVICE void write_columns(const AttentionParams& p, const BlockPlace& place, int first_col,
-                                  Fragment<kTiles>& o, const Fragment<kTiles>& y,
+  LSSAR_DEVICE void write_columns(const AttentionParams& params, const BlockPlace& place,
+                                  int first_col, Fragment<kTiles>& o, const Fragment<kTiles>& y,
                                   const WeightSums& sums) const {
-    const i64 queries_total = seq_q<Config>(p);
-    const i64 slice = i64{place.batch} * p.heads + (Config::kPackGqa ? 0 : place.head);
+    const i64 queries_total = seq_q<Config>(params);
+    const i64 slice = i64{place.batch} * params.heads + (Config::kPackGqa ? 0 : place.head);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (row[half] >= queries_total) continue;
@@ -237,7 +237,7 @@ struct ForwardRows {
       const float x_scale = zs > 0.0f || is_bad ? inverse / m[half] : 0.0f;
       const i64 saved_row =
           (slice + (Config::kPackGqa ? head[half] : 0)) * queries_total + row[half];
-      Element* out = row_pointer<Element>(p.o, place.batch, head_of(place, half), row[half]);
+      Element* out = row_pointer<Element>(params.o, place.batch, head_of(place, half), row[half]);
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
         const int col = first_col + fragment_col(n);
@@ -251,16 +251,16 @@ struct ForwardRows {
           o.at[n][2 * half + 1] = o1;
         }
         if constexpr (Config::kIsTraining)
-          store_global_8(p.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
+          store_global_8(params.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
         if constexpr (Config::kNeedsX)
-          store_pair<true>(static_cast<typename Config::SavedX*>(p.saved_x) +
+          store_pair<true>(static_cast<typename Config::SavedX*>(params.saved_x) +
                                saved_row * Config::kHeadDimV + col,
                            (y.at[n][2 * half] - sums.t[half] * o0) * x_scale,
                            (y.at[n][2 * half + 1] - sums.t[half] * o1) * x_scale);
       }
-      const bool has_stats = Config::kIsTraining || p.saved_stats != nullptr;
+      const bool has_stats = Config::kIsTraining || params.saved_stats != nullptr;
       if (has_stats && first_col == 0 && lane_index() % 4 == 0)
-        save_stats(p, half, saved_row, is_bad ? quiet_nan() : zs);
+        save_stats(params, half, saved_row, is_bad ? quiet_nan() : zs);
     }
   }
 
@@ -268,17 +268,19 @@ struct ForwardRows {
     return Config::kPackGqa ? head[half] : place.head;
   }
   // Of the row among [batch, heads, seq_q].
-  LSSAR_DEVICE i64 saved_index(const AttentionParams& p, const BlockPlace& place, int half) const {
-    const i64 slice = i64{place.batch} * p.heads + head_of(place, half);
-    return slice * seq_q<Config>(p) + row[half];
+  LSSAR_DEVICE i64 saved_index(const AttentionParams& params, const BlockPlace& place,
+                               int half) const {
+    const i64 slice = i64{place.batch} * params.heads + head_of(place, half);
+    return slice * seq_q<Config>(params) + row[half];
   }
 
-  LSSAR_DEVICE void save_stats(const AttentionParams& p, int half, i64 saved_row, float zs) const {
-    const i64 count = i64{p.batch} * p.heads * seq_q<Config>(p);
-    p.saved_stats[saved_row] = sum[half] * kLn2;
-    p.saved_stats[count + saved_row] = m[half];
-    p.saved_stats[2 * count + saved_row] = zs;
-    p.saved_stats[3 * count + saved_row] = largest_score[half];
+  LSSAR_DEVICE void save_stats(const AttentionParams& params, int half, i64 saved_row,
+                               float zs) const {
+    const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
+    params.saved_stats[saved_row] = sum[half] * kLn2;
+    params.saved_stats[count + saved_row] = m[half];
+    params.saved_stats[2 * count + saved_row] = zs;
+    params.saved_stats[3 * count + saved_row] = largest_score[half];
   }
 };
 

@@ -16,13 +16,13 @@ struct GradQSum {
   static_assert(Config::kHeadDim % kCols == 0, "groups of columns are whole");
 
   // Between columns and the same ones of the next group, in floats.
-  static LSSAR_DEVICE i64 group_stride(const AttentionParams& p) {
-    return seq_q<Config>(p) * kCols;
+  static LSSAR_DEVICE i64 group_stride(const AttentionParams& params) {
+    return seq_q<Config>(params) * kCols;
   }
   // `slice`: of [batch, heads].
-  static LSSAR_DEVICE float* at(const AttentionParams& p, i64 slice, i64 query, int col) {
-    return p.grad_q_sum + slice * seq_q<Config>(p) * Config::kHeadDim +
-           col / kCols * group_stride(p) + query * kCols + col % kCols;
+  static LSSAR_DEVICE float* at(const AttentionParams& params, i64 slice, i64 query, int col) {
+    return params.grad_q_sum + slice * seq_q<Config>(params) * Config::kHeadDim +
+           col / kCols * group_stride(params) + query * kCols + col % kCols;
   }
 };
 

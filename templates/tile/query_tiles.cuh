@@ -49,9 +49,9 @@ struct QueryTiles {
   int whole;    // queries of a tile
   int parts;    // tiles of a query: 1 unless it has more heads than kRows
 
-  LSSAR_DEVICE explicit QueryTiles(const AttentionParams& p) : queries(seq_q<Config>(p)) {
-    slices = Config::kPackGqa ? p.kv_heads : p.heads;
-    group = Config::kPackGqa ? p.heads / p.kv_heads : 1;
+  LSSAR_DEVICE explicit QueryTiles(const AttentionParams& params) : queries(seq_q<Config>(params)) {
+    slices = Config::kPackGqa ? params.kv_heads : params.heads;
+    group = Config::kPackGqa ? params.heads / params.kv_heads : 1;
     whole = Config::kPackGqa ? maximum(kRows / group, 1) : kRows;
     parts = Config::kPackGqa ? (group + kRows - 1) / kRows : 1;
   }
@@ -84,13 +84,13 @@ struct QueryTiles {
 };
 
 template <class Config>
-LSSAR_DEVICE int kv_head_of(const AttentionParams& p, const BlockPlace& place) {
-  return Config::kPackGqa ? place.head : place.head / (p.heads / p.kv_heads);
+LSSAR_DEVICE int kv_head_of(const AttentionParams& params, const BlockPlace& place) {
+  return Config::kPackGqa ? place.head : place.head / (params.heads / params.kv_heads);
 }
 
 // A tile's rows of q to shared memory; as load_tile. kPackGqa.
 template <class Config, int kThreads, class Tile>
-LSSAR_DEVICE void load_packed_queries(Tile tile, const AttentionParams& p, int batch,
+LSSAR_DEVICE void load_packed_queries(Tile tile, const AttentionParams& params, int batch,
                                       const QueryRows<Config>& rows) {
   using Element = typename Tile::Element;
   constexpr int kVectors = Tile::kRows * Tile::kVectorsPerRow;
@@ -101,9 +101,9 @@ LSSAR_DEVICE void load_packed_queries(Tile tile, const AttentionParams& p, int b
     const int row = vector_idx / Tile::kVectorsPerRow;
     const int col = vector_idx % Tile::kVectorsPerRow * Tile::kVectorElems;
     const i64 query = rows.query(row);
-    const bool valid = query < seq_q<Config>(p) && col < Config::kHeadDim;
-    const Element* from = static_cast<const Element*>(p.q.data);
-    if (valid) from = row_pointer<const Element>(p.q, batch, rows.head_of(row), query) + col;
+    const bool valid = query < seq_q<Config>(params) && col < Config::kHeadDim;
+    const Element* from = static_cast<const Element*>(params.q.data);
+    if (valid) from = row_pointer<const Element>(params.q, batch, rows.head_of(row), query) + col;
     if constexpr (Config::kIsAligned) {
       copy_async_16(tile.address(row, col), from, valid);
     } else {

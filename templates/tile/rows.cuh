@@ -11,38 +11,38 @@ namespace lssar_device {
 
 // Lengths: constants of the problem, or (0) values of the call.
 template <class Config>
-LSSAR_DEVICE i64 seq_q(const AttentionParams& p) {
-  return Config::kSeqQ ? Config::kSeqQ : p.seq_q;
+LSSAR_DEVICE i64 seq_q(const AttentionParams& params) {
+  return Config::kSeqQ ? Config::kSeqQ : params.seq_q;
 }
 template <class Config>
-LSSAR_DEVICE i64 seq_k(const AttentionParams& p) {
-  return Config::kSeqK ? Config::kSeqK : p.seq_k;
+LSSAR_DEVICE i64 seq_k(const AttentionParams& params) {
+  return Config::kSeqK ? Config::kSeqK : params.seq_k;
 }
 
 // Floats from one (batch, kv head) to the next in k_inv_norm: a multiple of 16 bytes, which a
 // tensor map asks of its strides.
 template <class Config>
-LSSAR_DEVICE i64 key_norm_pitch(const AttentionParams& p) {
-  return (seq_k<Config>(p) + 3) / 4 * 4;
+LSSAR_DEVICE i64 key_norm_pitch(const AttentionParams& params) {
+  return (seq_k<Config>(params) + 3) / 4 * 4;
 }
 
 // N_i: keys that row i sees, which are j < N_i. Rows outside the problem see none. With a range of
 // keys: of all keys.
 template <class Config>
-LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& p, i64 row) {
-  const i64 queries = seq_q<Config>(p);
+LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& params, i64 row) {
+  const i64 queries = seq_q<Config>(params);
   if (row >= queries) return 0;
-  const i64 keys = Config::kIsRange ? p.num_keys : seq_k<Config>(p);
+  const i64 keys = Config::kIsRange ? params.num_keys : seq_k<Config>(params);
   if (!Config::kIsCausal) return keys;
-  const i64 shift = Config::kIsRange ? p.query_shift : keys - queries;
+  const i64 shift = Config::kIsRange ? params.query_shift : keys - queries;
   return minimum(maximum(row + 1 + shift, i64{0}), keys);
 }
 
 // How many of the `visible` first keys are among the call's.
 template <class Config>
-LSSAR_DEVICE i64 keys_in_range(const AttentionParams& p, i64 visible) {
+LSSAR_DEVICE i64 keys_in_range(const AttentionParams& params, i64 visible) {
   if (!Config::kIsRange) return visible;
-  return minimum(maximum(visible - p.first_key, i64{0}), seq_k<Config>(p));
+  return minimum(maximum(visible - params.first_key, i64{0}), seq_k<Config>(params));
 }
 
 // A block's place: tile `tile_idx` of `num_tiles`, of one head of one batch entry.

@@ -19,42 +19,42 @@
 
 namespace lssar_device {
 
-// What consumers must know of a slot.
-struct SlotScale {
+// What consumers must know of a stage.
+struct StageScale {
   float ratio;  // of sums so far
   u32 demand;   // the largest of its rows
 };
 
-// Of each slot of a ring: a barrier that its row constants are scaled, and its SlotScale. And the
-// factor itself, of the last slot that was scaled; and a barrier that norms of a work tile's values
-// are there.
-template <int kSlots>
-struct SlotScales {
-  static constexpr int kScalesOffset = (kSlots + 1) * kBarrierBytes;
+// Of each stage of a ring: a barrier that its row constants are scaled, and its StageScale. And the
+// factor itself, of the last stage that was scaled; and a barrier that norms of a work tile's
+// values are there.
+template <int kStages>
+struct StageScales {
+  static constexpr int kScalesOffset = (kStages + 1) * kBarrierBytes;
   static constexpr int kScaleBytes = 8;
-  static constexpr int kFactorOffset = kScalesOffset + kSlots * kScaleBytes;
+  static constexpr int kFactorOffset = kScalesOffset + kStages * kScaleBytes;
   static constexpr int kBytes = kFactorOffset + 8;
 
   u32 base;
 
-  LSSAR_DEVICE u32 ready(int slot) const { return base + slot * kBarrierBytes; }
-  LSSAR_DEVICE u32 norms() const { return ready(kSlots); }
+  LSSAR_DEVICE u32 ready(int stage) const { return base + stage * kBarrierBytes; }
+  LSSAR_DEVICE u32 norms() const { return ready(kStages); }
 
   // By one thread, before anybody else uses them.
   LSSAR_DEVICE void init(int num_norms) const {
 #pragma unroll
-    for (int slot = 0; slot < kSlots; ++slot) mbarrier_init(ready(slot), 1);
+    for (int stage = 0; stage < kStages; ++stage) mbarrier_init(ready(stage), 1);
     mbarrier_init(norms(), num_norms);
     store_shared(base + kFactorOffset, 1.0f);  // of sums without a query
   }
 
-  LSSAR_DEVICE void store(int slot, const SlotScale& scale) const {
-    store_shared(address(slot), scale.ratio, float_from_bits(scale.demand));
+  LSSAR_DEVICE void store(int stage, const StageScale& scale) const {
+    store_shared(address(stage), scale.ratio, float_from_bits(scale.demand));
   }
   LSSAR_DEVICE void store_factor(float factor) const { store_shared(base + kFactorOffset, factor); }
-  LSSAR_DEVICE SlotScale load(int slot) const {
+  LSSAR_DEVICE StageScale load(int stage) const {
     float words[2];
-    load_shared(words, address(slot));
+    load_shared(words, address(stage));
     return {words[0], bits_of_float(words[1])};
   }
   LSSAR_DEVICE float factor() const {
@@ -64,7 +64,7 @@ struct SlotScales {
   }
 
  private:
-  LSSAR_DEVICE u32 address(int slot) const { return base + kScalesOffset + slot * kScaleBytes; }
+  LSSAR_DEVICE u32 address(int stage) const { return base + kScalesOffset + stage * kScaleBytes; }
 };
 
 // The largest |x|^2 of the finite ones among kWarpRows rows of a SwizzledTile, from row0 on.

@@ -15,9 +15,9 @@ namespace lssar_device {
 
 // In the kernel on whole rows of k.
 template <class Config>
-LSSAR_DEVICE void reset_tickets(const AttentionParams& p) {
+LSSAR_DEVICE void reset_tickets(const AttentionParams& params) {
   if constexpr (Config::kTakesTickets) {
-    if (block_index() == 0 && thread_index() == 0) store_global_4(p.tickets, 0);
+    if (block_index() == 0 && thread_index() == 0) store_global_4(params.tickets, 0);
   }
 }
 
@@ -26,15 +26,15 @@ LSSAR_DEVICE void reset_tickets(const AttentionParams& p) {
 // number in between, so that no load waits for it to come. Without keys the kernel that resets the
 // counter has no rows to run for, and the tiles are dealt out in turns.
 template <class Config>
-LSSAR_DEVICE u32 take_ticket(const AttentionParams& p) {
+LSSAR_DEVICE u32 take_ticket(const AttentionParams& params) {
   u32 ticket = 0;
-  if (seq_k<Config>(p) != 0) ticket = add_relaxed(p.tickets, 1);
+  if (seq_k<Config>(params) != 0) ticket = add_relaxed(params.tickets, 1);
   return ticket;
 }
 template <class Config>
-LSSAR_DEVICE u32 ticket_tile(const AttentionParams& p, u32 index, u32 ticket) {
+LSSAR_DEVICE u32 ticket_tile(const AttentionParams& params, u32 index, u32 ticket) {
   pin_register(ticket);
-  return grid_blocks() + (seq_k<Config>(p) == 0 ? index : ticket);
+  return grid_blocks() + (seq_k<Config>(params) == 0 ? index : ticket);
 }
 
 }  // namespace lssar_device

@@ -1,12 +1,12 @@
-// A ring of slots in shared memory between one producer, which fills them by TMA, and groups of
+// A ring of stages in shared memory between one producer, which fills them by TMA, and groups of
 // consumers.
 //
-// Each slot has two mbarriers: `full` ends a phase when its bytes are there, `empty` when
+// Each stage has two mbarriers: `full` ends a phase when its bytes are there, `empty` when
 // the consumers have released it: each group, or each of its warps. Producer and consumers walk the
-// slots in the same order, each with a cursor of its own.
+// stages in the same order, each with a cursor of its own.
 //
 // In a cluster of kBlocks blocks that walk the same tiles, each producer loads a share of every
-// tile and sends it to all. So a slot is free when the consumers of all blocks have released it,
+// tile and sends it to all. So a stage is free when the consumers of all blocks have released it,
 // and a producer may send to blocks whose own one has not come that far: their `full` then counts
 // bytes that it does not expect yet.
 #pragma once
@@ -19,34 +19,34 @@
 
 namespace lssar_device {
 
-template <int kSlots>
+template <int kStages>
 struct RingBarriers {
-  static constexpr int kBytes = 2 * kSlots * kBarrierBytes;
+  static constexpr int kBytes = 2 * kStages * kBarrierBytes;
 
   u32 base;
 
-  LSSAR_DEVICE u32 full(int slot) const { return base + slot * kBarrierBytes; }
-  LSSAR_DEVICE u32 empty(int slot) const { return base + (kSlots + slot) * kBarrierBytes; }
+  LSSAR_DEVICE u32 full(int stage) const { return base + stage * kBarrierBytes; }
+  LSSAR_DEVICE u32 empty(int stage) const { return base + (kStages + stage) * kBarrierBytes; }
 
   // By one thread, before anybody else uses them.
   LSSAR_DEVICE void init(int num_consumers) const {
 #pragma unroll
-    for (int slot = 0; slot < kSlots; ++slot) {
-      mbarrier_init(full(slot), 1);
-      mbarrier_init(empty(slot), num_consumers);
+    for (int stage = 0; stage < kStages; ++stage) {
+      mbarrier_init(full(stage), 1);
+      mbarrier_init(empty(stage), num_consumers);
     }
   }
 };
 
-// A place in the ring: the slot, and the parity of its phase.
-template <int kSlots>
+// A place in the ring: the stage, and the parity of its phase.
+template <int kStages>
 struct RingCursor {
-  int slot = 0;
+  int stage = 0;
   u32 parity = 0;
 
   LSSAR_DEVICE void advance() {
-    if (++slot == kSlots) {
-      slot = 0;
+    if (++stage == kStages) {
+      stage = 0;
       parity ^= 1;
     }
   }
@@ -82,7 +82,7 @@ LSSAR_DEVICE void load_tile_share(u32 address, const TensorMap& map, u32 barrier
   }
 }
 
-// One release of a slot, in every block of the cluster: called by several threads, of which the
+// One release of a stage, in every block of the cluster: called by several threads, of which the
 // first have numbers from 0 on.
 template <int kBlocks>
 LSSAR_DEVICE void release(u32 empty, int thread) {

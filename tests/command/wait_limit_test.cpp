@@ -75,12 +75,13 @@ TEST_F(WaitLimit, AnMbarrierThatNobodyReleases) {
   EXPECT_EQ(result.exit_code, 4) << result.out;
   EXPECT_THAT(result.err, HasSubstr("'trap;': trap"));
   EXPECT_THAT(result.err, Not(HasSubstr("deadlock")));
-  EXPECT_THAT(result.err,
-              ContainsRegex("block 0, thread 0: line [0-9]+ 'mbarrier_wait\\(ring.empty\\(slot\\), "
-                            "cursor.parity \\^ 1\\);': waits for the mbarrier at 0x[0-9a-f]+ of "
-                            "shared memory, parity [01]"));
+  EXPECT_THAT(
+      result.err,
+      ContainsRegex("block 0, thread 0: line [0-9]+ 'mbarrier_wait\\(ring.empty\\(stage\\), "
+                    "cursor.parity \\^ 1\\);': waits for the mbarrier at 0x[0-9a-f]+ of "
+                    "shared memory, parity [01]"));
   EXPECT_THAT(result.err, ContainsRegex("block 0, thread [0-9]+: line [0-9]+ 'mbarrier_wait\\("
-                                        "shared.ring\\(\\).full\\(filled.slot\\)"));
+                                        "shared.ring\\(\\).full\\(filled.stage\\)"));
 }
 
 TEST_F(WaitLimit, TheLineIsThatOfTheSource) {

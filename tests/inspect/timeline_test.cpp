@@ -76,7 +76,7 @@ TEST(Timeline, ALoadTakesLatencyAndBandwidth) {
                      {},
                      ""});
   ASSERT_EQ(timeline.lanes.size(), 2u);
-  EXPECT_EQ(timeline.lanes[1].name, "slot 0");
+  EXPECT_EQ(timeline.lanes[1].name, "stage 0");
   const TimelineSpan& load = timeline.spans.back();
   EXPECT_EQ(load.kind, SpanKind::kLoad);
   EXPECT_EQ(load.begin, 10);
@@ -175,11 +175,11 @@ INSTANTIATE_TEST_SUITE_P(
                          Pass::kForward,
                          "sm_90a",
                          {"producer", "consumer 0", "consumer 1", "tensor cores", "queries",
-                          "slot 0", "slot 1"}},
+                          "stage 0", "stage 1"}},
                     Case{"hopper_backward",
                          Pass::kBackward,
                          "sm_90a",
-                         {"producer", "consumer 0", "tensor cores", "slot 0"}},
+                         {"producer", "consumer 0", "tensor cores", "stage 0"}},
                     Case{"portable_forward", Pass::kForward, "sm_80", {"warp 0", "warp 3"}}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
