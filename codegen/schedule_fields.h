@@ -87,7 +87,7 @@ inline constexpr auto fields_of<HopperOptions> = std::tuple(
     field("ping_pong", &HopperOptions::ping_pong)
         .text(" ping_pong")
         .text_of(false, "")
-        .means("consumers take turns in starting products; not with atomic or ordered dq"),
+        .means("consumers start products one after another; not with atomic or ordered dq"),
     field("queries_in_registers", &HopperOptions::queries_in_registers)
         .text(" queries_in_registers")
         .text_of(false, "")

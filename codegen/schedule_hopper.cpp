@@ -37,13 +37,13 @@ Breach check_registers(const Refuse& refuse, const HopperOptions& hopper, const 
           "allowed are that and more, and for the producer that and less",
           threads, tiling.min_blocks, launched);
     });
-  const int used = 128 * producer + (threads - 128) * consumer;
+  const int used = kWarpGroupThreads * producer + (threads - kWarpGroupThreads) * consumer;
   if (used > threads * launched)
     return refuse("hopper.consumer_registers", consumer, [&] {
       return fmt::format(
           "the producer's {} and {} consumer threads need {} registers; {} "
           "threads of {} have {}",
-          producer, threads - 128, used, threads, launched, threads * launched);
+          producer, threads - kWarpGroupThreads, used, threads, launched, threads * launched);
     });
   return {};
 }
@@ -65,20 +65,18 @@ Breach check_tiling(const Refuse& refuse, const TilingRules& rules, const Tiling
   return {};
 }
 
-// Ping-pong needs somebody to take turns with.
-Breach check_turns(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling,
-                   bool ping_pong) {
+// Ping-pong needs a second consumer.
+Breach check_ping_pong(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling,
+                       bool ping_pong) {
   if (!ping_pong || tiling.block_rows >= 128) return {};
   return refuse(rules.block_rows, tiling.block_rows,
-                "with hopper.ping_pong, allowed are 128 and 192, because two or more consumers "
-                "take turns");
+                "with hopper.ping_pong, allowed are 128 and 192, because it takes two consumers");
 }
 
 Breach check_space(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling, int bytes,
                    const Target& target) {
   LSSAR_RETURN_IF_BROKEN(check_shared(refuse, rules.tiling, bytes, target));
-  constexpr int kReservedBytes = 1024;  // of each block, by the driver
-  if ((bytes + kReservedBytes) * tiling.min_blocks > target.shared_bytes_per_sm)
+  if ((bytes + kReservedSharedBytes) * tiling.min_blocks > target.shared_bytes_per_sm)
     return refuse(rules.min_blocks, tiling.min_blocks, [&] {
       return fmt::format("that many blocks of {} bytes of shared memory do not fit on an SM",
                          bytes);
@@ -193,7 +191,8 @@ Breach check_forward(const Refuse& refuse, const Schedule& schedule, const Probl
   if (hopper.score_cols < 8 || hopper.score_cols > kMaxCols || hopper.score_cols % 8 != 0)
     return refuse("hopper.score_cols", hopper.score_cols,
                   "allowed are multiples of 8 from 8 to 256, the columns of a wgmma");
-  LSSAR_RETURN_IF_BROKEN(check_turns(refuse, kForwardRules, schedule.forward, hopper.ping_pong));
+  LSSAR_RETURN_IF_BROKEN(
+      check_ping_pong(refuse, kForwardRules, schedule.forward, hopper.ping_pong));
   if (hopper.queries_in_registers && problem.head_dim > kMaxRegisterDim)
     return refuse("hopper.queries_in_registers", "true", [&] {
       return fmt::format(
@@ -255,7 +254,7 @@ Breach check_backward(const Refuse& refuse, const Schedule& schedule, const Prob
                       const Target& target) {
   const HopperOptions& hopper = schedule.hopper;
   LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDkdvRules, schedule.dkdv));
-  LSSAR_RETURN_IF_BROKEN(check_turns(refuse, kDkdvRules, schedule.dkdv, hopper.ping_pong));
+  LSSAR_RETURN_IF_BROKEN(check_ping_pong(refuse, kDkdvRules, schedule.dkdv, hopper.ping_pong));
   LSSAR_RETURN_IF_BROKEN(check_registers(refuse, hopper, schedule.dkdv));
   if (!schedule.split_dkdv && problem.head_dim + problem.head_dim_v > kMaxCols)
     return refuse("split_dkdv", "false", [&] {
@@ -270,7 +269,7 @@ Breach check_backward(const Refuse& refuse, const Schedule& schedule, const Prob
                                      hopper_dkdv_shared_bytes(problem, schedule), target));
   if (!has_dq_tiles(schedule)) return {};
   LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDqRules, schedule.dq));
-  LSSAR_RETURN_IF_BROKEN(check_turns(refuse, kDqRules, schedule.dq, hopper.ping_pong));
+  LSSAR_RETURN_IF_BROKEN(check_ping_pong(refuse, kDqRules, schedule.dq, hopper.ping_pong));
   LSSAR_RETURN_IF_BROKEN(check_registers(refuse, hopper, schedule.dq));
   return check_space(refuse, kDqRules, schedule.dq, hopper_dq_shared_bytes(problem, schedule),
                      target);
@@ -294,7 +293,7 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   schedule.forward.block_cols = accumulated <= 64 ? 128 : accumulated <= 128 ? 96 : 48;
   hopper.store_path = StorePath::kTma;
   fit_store_path(schedule, problem);
-  hopper.tickets = problem.causal;  // else all tiles are alike, and turns are even
+  hopper.tickets = problem.causal;  // without a mask all tiles cost the same
   // Wide, for what a tile costs beside its scores (docs/performance.md); further up, registers.
   hopper.score_cols = dim <= 128 ? 160 : 64;
   fill_stages(schedule.forward, kMaxStages,

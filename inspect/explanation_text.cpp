@@ -35,7 +35,8 @@ std::string algorithm_name(const Explanation& explanation, const ConsideredCandi
 }
 
 std::string choice_text(const Explanation& explanation, const ExplanationRequest& request) {
-  const Schedule built_in = default_schedule(request.problem, request.target, request.determinism);
+  const Schedule by_default =
+      default_schedule(request.problem, request.target, request.determinism);
   std::string text = field("problem", to_string(request.problem));
   text += field("bucket", to_string(explanation.bucket));
   text += field("target", fmt::format("{}, estimates for {} with {} SMs", request.target.name(),
@@ -44,7 +45,7 @@ std::string choice_text(const Explanation& explanation, const ExplanationRequest
   text += field("", algorithm_name(explanation, explanation.ranked(0)));
   text += field("", to_string(explanation.choice.schedule));
   text += field(
-      "", "against the default: " + schedule_difference(built_in, explanation.choice.schedule));
+      "", "against the default: " + schedule_difference(by_default, explanation.choice.schedule));
   return text;
 }
 

@@ -15,15 +15,13 @@
 namespace lssar {
 namespace {
 
-constexpr int kFastAlignment = 16;
-
 Result<ScheduleChoice> pick_schedule(const Problem& problem, const Target& target,
                                      const PlanOptions& options) {
-  ScheduleChoice choice{default_schedule(problem, target), ScheduleOrigin::kBuiltIn, "default"};
+  ScheduleChoice choice{default_schedule(problem, target), ScheduleOrigin::kDefault, "default"};
   if (options.choose) {
     LSSAR_ASSIGN_OR_RETURN(choice, options.choose(problem));
   }
-  // One text serves both variants; 16-byte copies are for the aligned one only.
+  // The given schedule serves both alignments, but only the aligned kernel may copy 16 bytes.
   if (choice.origin == ScheduleOrigin::kGiven && problem.alignment < kFastAlignment &&
       options.any_alignment) {
     choice.schedule.load_path = LoadPath::kPlain;
@@ -32,8 +30,8 @@ Result<ScheduleChoice> pick_schedule(const Problem& problem, const Target& targe
   return choice;
 }
 
-// How a text of errors names a variant.
-std::string variant_name(const Problem& problem, const Schedule& schedule) {
+// For error messages.
+std::string pass_text(const Problem& problem, const Schedule& schedule) {
   return fmt::format("{} at alignment {} has schedule.epsilon = {}", pass_name(problem.pass),
                      problem.alignment, epsilon_name(schedule.epsilon));
 }
@@ -53,75 +51,75 @@ Result<std::unique_ptr<Plan>> Plan::create(std::shared_ptr<Engine> engine, const
   std::unique_ptr<Plan> plan(new Plan(std::move(engine), problem));
   for (const Pass pass : options.passes) {
     if (options.any_alignment) {
-      LSSAR_RETURN_IF_ERROR(plan->add_variant(pass, kFastAlignment, options));
-      LSSAR_RETURN_IF_ERROR(plan->add_variant(pass, dtype_bytes(problem.dtype), options));
+      LSSAR_RETURN_IF_ERROR(plan->add_pass(pass, kFastAlignment, options));
+      LSSAR_RETURN_IF_ERROR(plan->add_pass(pass, dtype_bytes(problem.dtype), options));
     } else {
-      LSSAR_RETURN_IF_ERROR(plan->add_variant(pass, problem.alignment, options));
+      LSSAR_RETURN_IF_ERROR(plan->add_pass(pass, problem.alignment, options));
     }
   }
   LSSAR_RETURN_IF_ERROR(plan->agree_on_epsilon());
   return plan;
 }
 
-std::vector<Plan::Variant*> Plan::training_variants() const {
-  std::vector<Variant*> variants;
+std::vector<Plan::Planned*> Plan::training_passes() const {
+  std::vector<Planned*> passes;
   for (const Pass pass : {Pass::kBackward, Pass::kForwardTrain}) {
-    for (const auto& variant : variants_[static_cast<int>(pass)]) {
-      if (variant != nullptr) variants.push_back(variant.get());
+    for (const auto& planned : planned_[static_cast<int>(pass)]) {
+      if (planned != nullptr) passes.push_back(planned.get());
     }
   }
-  return variants;
+  return passes;
 }
 
 Status Plan::agree_on_epsilon() {
-  const std::vector<Variant*> variants = training_variants();
-  if (variants.empty()) return {};
-  const Problem& decides = variants[0]->problem;
-  const Schedule& decided = variants[0]->choice.schedule;
-  for (Variant* variant : variants) {
-    ScheduleChoice& choice = variant->choice;
+  const std::vector<Planned*> passes = training_passes();
+  if (passes.empty()) return {};
+  const Problem& decides = passes[0]->problem;
+  const Schedule& decided = passes[0]->choice.schedule;
+  for (Planned* planned : passes) {
+    ScheduleChoice& choice = planned->choice;
     if (choice.schedule.epsilon == decided.epsilon) continue;
     if (choice.origin == ScheduleOrigin::kGiven) {
       return invalid_argument(fmt::format(
           "schedules: {}, and {}: allowed is one source of epsilon for a plan's forward-train and "
           "backward, because the one saves what the other reads",
-          variant_name(decides, decided), variant_name(variant->problem, choice.schedule)));
+          pass_text(decides, decided), pass_text(planned->problem, choice.schedule)));
     }
     const Target& target = engine_->device().info().target;
     LSSAR_RETURN_IF_ERROR(share_epsilon(&choice, decided.epsilon,
                                         fmt::format("the plan's {}'s", pass_name(decides.pass)),
-                                        variant->problem, target));
+                                        planned->problem, target));
   }
   return {};
 }
 
-Status Plan::add_variant(Pass pass, int alignment, const PlanOptions& options) {
-  auto variant = std::make_unique<Variant>();
-  variant->problem = problem_;
-  variant->problem.pass = pass;
-  variant->problem.alignment = alignment;
-  LSSAR_RETURN_IF_ERROR(validate(variant->problem));
-  LSSAR_ASSIGN_OR_RETURN(variant->choice,
-                         pick_schedule(variant->problem, engine_->device().info().target, options));
-  variants_[static_cast<int>(pass)][slot(alignment)] = std::move(variant);
+Status Plan::add_pass(Pass pass, int alignment, const PlanOptions& options) {
+  auto planned = std::make_unique<Planned>();
+  planned->problem = problem_;
+  planned->problem.pass = pass;
+  planned->problem.alignment = alignment;
+  LSSAR_RETURN_IF_ERROR(validate(planned->problem));
+  LSSAR_ASSIGN_OR_RETURN(planned->choice,
+                         pick_schedule(planned->problem, engine_->device().info().target, options));
+  planned_[static_cast<int>(pass)][slot(alignment)] = std::move(planned);
   return {};
 }
 
 Status Plan::prepare() {
   const std::lock_guard lock(prepare_mutex_);
   if (is_prepared()) return {};
-  std::vector<Variant*> missing;
-  for (auto& of_pass : variants_) {
-    for (auto& variant : of_pass) {
+  std::vector<Planned*> missing;
+  for (auto& of_pass : planned_) {
+    for (auto& planned : of_pass) {
       // A kernel is kept where another failed in an earlier attempt.
-      if (variant != nullptr && variant->kernel == nullptr) missing.push_back(variant.get());
+      if (planned != nullptr && planned->kernel == nullptr) missing.push_back(planned.get());
     }
   }
   std::vector<Status> statuses(missing.size());
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t i = next++; i < missing.size(); i = next++) {
-      statuses[i] = prepare_variant(missing[i]);
+      statuses[i] = prepare_one(missing[i]);
     }
   };
   {
@@ -143,13 +141,13 @@ Status Plan::prepare() {
 }
 
 // Runs on helper threads too: nothing may be thrown out of it.
-Status Plan::prepare_variant(Variant* variant) const {
+Status Plan::prepare_one(Planned* planned) const {
   try {
-    LSSAR_ASSIGN_OR_RETURN(variant->kernel,
-                           engine_->prepare(variant->problem, variant->choice.schedule));
+    LSSAR_ASSIGN_OR_RETURN(planned->kernel,
+                           engine_->prepare(planned->problem, planned->choice.schedule));
     if (log_enabled(LogLevel::kInfo)) {
       log(LogLevel::kInfo,
-          "prepare: " + prepare_line(*variant->kernel, *engine_, variant->choice.reason));
+          "prepare: " + prepare_line(*planned->kernel, *engine_, planned->choice.reason));
     }
     return {};
   } catch (const std::bad_alloc&) {
@@ -162,11 +160,11 @@ Status Plan::prepare_variant(Variant* variant) const {
 Result<size_t> Plan::workspace_bytes(const Sizes& sizes) const {
   LSSAR_RETURN_IF_ERROR(check_sizes(problem_, sizes));
   size_t most = 0;
-  for (const auto& of_pass : variants_) {
-    for (const auto& variant : of_pass) {
-      if (variant == nullptr) continue;
+  for (const auto& of_pass : planned_) {
+    for (const auto& planned : of_pass) {
+      if (planned == nullptr) continue;
       LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
-                             workspace_layout(variant->problem, variant->choice.schedule, sizes));
+                             workspace_layout(planned->problem, planned->choice.schedule, sizes));
       most = std::max(most, layout.total_bytes);
     }
   }
@@ -175,15 +173,15 @@ Result<size_t> Plan::workspace_bytes(const Sizes& sizes) const {
 
 Result<SavedBytes> Plan::saved(const Sizes& sizes) const {
   LSSAR_RETURN_IF_ERROR(check_sizes(problem_, sizes));
-  const std::vector<Variant*> variants = training_variants();
-  const Schedule schedule = variants.empty() ? Schedule{} : variants[0]->choice.schedule;
+  const std::vector<Planned*> passes = training_passes();
+  const Schedule schedule = passes.empty() ? Schedule{} : passes[0]->choice.schedule;
   return saved_bytes(problem_, schedule, sizes);
 }
 
 Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
                      const Workspace& workspace, Stream stream) const {
-  const Variant* fast = find(pass, kFast);
-  const Variant* plain = find(pass, kPlain);
+  const Planned* fast = find(pass, kFast);
+  const Planned* plain = find(pass, kPlain);
   if (fast == nullptr && plain == nullptr) {
     return {StatusCode::kNotPrepared,
             fmt::format("passes: this plan was not made for {}", pass_name(pass))};
@@ -191,7 +189,7 @@ Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
   if (!is_prepared()) {
     return {StatusCode::kNotPrepared, "the plan is not prepared: call prepare first"};
   }
-  const Variant* chosen = fast;
+  const Planned* chosen = fast;
   if (fast == nullptr) {
     chosen = plain;
   } else if (plain != nullptr) {
@@ -201,7 +199,7 @@ Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
   }
   if (log_enabled(LogLevel::kTrace)) log_execute(*chosen->kernel, *engine_, sizes);
   if (capture_ != nullptr) {
-    const Variant* const forward = pass == Pass::kBackward
+    const Planned* const forward = pass == Pass::kBackward
                                        ? find(Pass::kForwardTrain, chosen == fast ? kFast : kPlain)
                                        : nullptr;
     const CallKernels kernels = {*chosen->kernel, forward ? forward->kernel.get() : nullptr};
@@ -211,14 +209,14 @@ Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
 }
 
 const ScheduleChoice* Plan::choice(Pass pass, bool is_fast) const {
-  const Variant* variant = find(pass, is_fast ? kFast : kPlain);
-  return variant == nullptr ? nullptr : &variant->choice;
+  const Planned* planned = find(pass, is_fast ? kFast : kPlain);
+  return planned == nullptr ? nullptr : &planned->choice;
 }
 
 std::shared_ptr<const PreparedKernel> Plan::kernel(Pass pass, bool is_fast) const {
-  const Variant* variant = find(pass, is_fast ? kFast : kPlain);
-  if (variant == nullptr || !is_prepared()) return nullptr;
-  return variant->kernel;
+  const Planned* planned = find(pass, is_fast ? kFast : kPlain);
+  if (planned == nullptr || !is_prepared()) return nullptr;
+  return planned->kernel;
 }
 
 }  // namespace lssar

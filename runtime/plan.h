@@ -25,8 +25,8 @@ namespace lssar {
 struct PlanOptions {
   std::vector<Pass> passes;   // which of them will be executed
   bool any_alignment = true;  // false: problem.alignment holds for every call
-  // Asked for every variant; empty: default_schedule. Its schedule must be legal for the problem,
-  // else create fails.
+  // Chooses the schedule of each pass and alignment; empty: default_schedule. Its schedule must be
+  // legal for the problem, else create fails.
   std::function<Result<ScheduleChoice>(const Problem&)> choose;
 };
 
@@ -37,7 +37,7 @@ class Plan {
   static Result<std::unique_ptr<Plan>> create(std::shared_ptr<Engine> engine,
                                               const Problem& problem, const PlanOptions& options);
 
-  // Compiles and loads, the variants in parallel; again after a success it does nothing.
+  // Compiles and loads all kernels in parallel. After a success, further calls do nothing.
   Status prepare();
   bool is_prepared() const { return is_prepared_.load(std::memory_order_acquire); }
 
@@ -51,7 +51,8 @@ class Plan {
   Status execute(Pass pass, const Sizes& sizes, const Tensors& tensors, const Workspace& workspace,
                  Stream stream) const;
 
-  // What was chosen for a pass; null where there is no such variant. Constant for the plan's life.
+  // What was chosen for a pass; null where the plan has no such kernel. Constant for the plan's
+  // life.
   const ScheduleChoice* choice(Pass pass, bool is_fast) const;
 
   // The kernel of a pass, for inspection; null where there is none (yet).
@@ -60,33 +61,34 @@ class Plan {
   Engine& engine() const { return *engine_; }
 
  private:
-  struct Variant {
+  // What is planned for a pass at an alignment.
+  struct Planned {
     Problem problem;
     ScheduleChoice choice;
     std::shared_ptr<const PreparedKernel> kernel;
   };
-  enum { kFast, kPlain, kNumVariants };
+  enum { kFast, kPlain, kNumAlignments };
   static constexpr size_t kNumPasses = std::size(kAllPasses);
 
   Plan(std::shared_ptr<Engine> engine, const Problem& problem)
       : engine_(std::move(engine)), problem_(problem), capture_(PlanCapture::from_environment()) {}
-  Status add_variant(Pass pass, int alignment, const PlanOptions& options);
-  // The variants that save or read X, or do neither, the one that decides first: the backward's.
-  std::vector<Variant*> training_variants() const;
+  Status add_pass(Pass pass, int alignment, const PlanOptions& options);
+  // What is planned for training. The first one, the backward's, decides where epsilon is from.
+  std::vector<Planned*> training_passes() const;
   // One source of epsilon for all of them: what one has saved any other may read. Errors: a given
   // schedule that would have to change.
   Status agree_on_epsilon();
-  Status prepare_variant(Variant* variant) const;
-  static int slot(int alignment) { return alignment >= 16 ? kFast : kPlain; }
-  const Variant* find(Pass pass, int slot) const {
-    return variants_[static_cast<int>(pass)][slot].get();
+  Status prepare_one(Planned* planned) const;
+  static int slot(int alignment) { return alignment >= kFastAlignment ? kFast : kPlain; }
+  const Planned* find(Pass pass, int slot) const {
+    return planned_[static_cast<int>(pass)][slot].get();
   }
 
   const std::shared_ptr<Engine> engine_;
   const Problem problem_;
   const std::unique_ptr<const PlanCapture> capture_;  // null: no call is captured
   // Kernels are written under prepare_mutex_ before is_prepared_ is set, and never after.
-  std::array<std::array<std::unique_ptr<Variant>, kNumVariants>, kNumPasses> variants_;
+  std::array<std::array<std::unique_ptr<Planned>, kNumAlignments>, kNumPasses> planned_;
   std::mutex prepare_mutex_;
   std::atomic<bool> is_prepared_{false};
 };

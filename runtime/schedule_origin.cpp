@@ -11,7 +11,7 @@ namespace {
 constexpr EnumName<ScheduleOrigin> kOrigins[] = {
     {ScheduleOrigin::kGiven, "given"},         {ScheduleOrigin::kExact, "exact"},
     {ScheduleOrigin::kNearest, "nearest"},     {ScheduleOrigin::kArchitecture, "architecture"},
-    {ScheduleOrigin::kPredicted, "predicted"}, {ScheduleOrigin::kBuiltIn, "built-in"}};
+    {ScheduleOrigin::kPredicted, "predicted"}, {ScheduleOrigin::kDefault, "default"}};
 
 }  // namespace
 
@@ -19,7 +19,7 @@ const char* origin_name(ScheduleOrigin origin) { return enum_name(kOrigins, orig
 
 const char* source_name(const ScheduleChoice& choice) {
   if (choice.origin == ScheduleOrigin::kGiven) return "given";
-  if (choice.origin == ScheduleOrigin::kBuiltIn) return "default";
+  if (choice.origin == ScheduleOrigin::kDefault) return "default";
   return choice.is_shipped ? "shipped" : "tuned";
 }
 

@@ -21,13 +21,13 @@ enum class ScheduleOrigin {
   kNearest = 2,       // measured on this GPU, at another length
   kArchitecture = 3,  // measured on another GPU of this target
   kPredicted = 4,     // by the cost model
-  kBuiltIn = 5,       // default_schedule
+  kDefault = 5,       // default_schedule
 };
-const char* origin_name(ScheduleOrigin origin);  // "given", "exact", "nearest", ..., "built-in"
+const char* origin_name(ScheduleOrigin origin);  // "given", "exact", "nearest", ..., "default"
 
 struct ScheduleChoice {
   Schedule schedule;
-  ScheduleOrigin origin = ScheduleOrigin::kBuiltIn;
+  ScheduleOrigin origin = ScheduleOrigin::kDefault;
   // One line that begins with source_name: "given by the caller", "tuned (exact: measured 1.25 ms
   // on NVIDIA H200 ..., bucket ..., table ...)", "default (no record for ...)".
   std::string reason;

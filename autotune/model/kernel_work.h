@@ -34,7 +34,7 @@ struct KernelWork {
   double longest = 1, shortest = 1;  // turns of a work tile
   bool is_sorted = false;            // longest first within those together
   bool is_persistent = false;        // a block has more than one of them
-  bool is_dealt = false;             // in turns, not taken when there is time
+  bool is_dealt = false;             // round-robin, not by tickets
   int blocks_per_sm = 1;
   double hidden = 1;        // share of the resources' times that others hide: 1 = all but the root
                             // of the sum of squares, 0 = they add up
@@ -55,7 +55,8 @@ class ProblemFigures;
 PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
                  const Target& target, const GpuModel& gpu, ProblemFigures& figures);
 
-// Shares of pass 2's, or the backward's, scores whose rows take the cheaper forms of softplus, for Gaussian q and k.
+// Shares of pass 2's, or the backward's, scores whose rows take the cheaper forms of softplus, for
+// Gaussian q and k.
 struct EvaluatorMix {
   double full = 1, brief = 0, linear = 0;
 };

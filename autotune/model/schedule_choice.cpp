@@ -30,7 +30,7 @@ struct Wanted {
 struct Applicant {
   const TuningRecord* record = nullptr;
   const TuningTable* table = nullptr;
-  ScheduleOrigin step = ScheduleOrigin::kBuiltIn;
+  ScheduleOrigin step = ScheduleOrigin::kDefault;
   bool is_far = false;
   double distance = 0;  // of sizes, in octaves
   size_t table_idx = 0;
@@ -182,13 +182,13 @@ std::string reason_for(const Applicant& chosen, const Wanted& wanted) {
                         wanted.bucket.seq_q, wanted.bucket.seq_k, wanted.bucket.slices);
   }
   if (chosen.is_other_compiler) text += ", compiled by " + record.machine.compiler;
-  if (chosen.table != &builtin_table() && !chosen.table->name().empty())
+  if (chosen.table != &shipped_table() && !chosen.table->name().empty())
     text += ", table " + chosen.table->name();
   return text;
 }
 
 ScheduleChoice choice_of(const Applicant& chosen, const Wanted& wanted, const std::string& why) {
-  ScheduleChoice choice{chosen.record->schedule, chosen.step, "", chosen.table == &builtin_table()};
+  ScheduleChoice choice{chosen.record->schedule, chosen.step, "", chosen.table == &shipped_table()};
   choice.reason = fmt::format("{} ({}{})", source_name(choice), reason_for(chosen, wanted), why);
   return choice;
 }
@@ -198,7 +198,7 @@ ScheduleChoice default_choice(const Wanted& wanted, bool has_tables, const std::
   const std::string place =
       device.empty() ? wanted.target.name() : fmt::format("{} ({})", device, wanted.target.name());
   return {
-      default_schedule(wanted.problem, wanted.target, wanted.determinism), ScheduleOrigin::kBuiltIn,
+      default_schedule(wanted.problem, wanted.target, wanted.determinism), ScheduleOrigin::kDefault,
       has_tables
           ? fmt::format("default (no record for {} on {}{})", to_string(wanted.bucket), place, why)
           : "default (tuning tables left out)"};

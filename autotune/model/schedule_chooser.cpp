@@ -46,7 +46,7 @@ std::shared_ptr<const TuningTable> load_user_table(const std::string& configured
 
 bool has_winner(const ChooserOptions& options) {
   return (options.user_table != nullptr && table_has_winner(*options.user_table)) ||
-         (options.asks_shipped && table_has_winner(builtin_table()));
+         (options.asks_shipped && table_has_winner(shipped_table()));
 }
 
 ScheduleChooser::ScheduleChooser(Engine& engine, ChooserOptions options)
@@ -58,7 +58,7 @@ ScheduleChooser::ScheduleChooser(Engine& engine, ChooserOptions options)
 std::vector<const TuningTable*> ScheduleChooser::tables() const {
   std::vector<const TuningTable*> tables;
   if (options_.user_table != nullptr) tables.push_back(options_.user_table.get());
-  if (options_.asks_shipped) tables.push_back(&builtin_table());
+  if (options_.asks_shipped) tables.push_back(&shipped_table());
   return tables;
 }
 

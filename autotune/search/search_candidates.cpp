@@ -45,8 +45,8 @@ bool SearchRun::answer_is_known() {
   if (request_.known == nullptr || !request_.extra.empty()) return false;
   const std::vector<TuningRecord>& records = request_.known->records();
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
-    if (!record->chosen || !record->complete || record->bucket != bucket_ || record->machine != runner_.machine() ||
-        record->evidence != runner_.evidence()) {
+    if (!record->chosen || !record->complete || record->bucket != bucket_ ||
+        record->machine != runner_.machine() || record->evidence != runner_.evidence()) {
       continue;
     }
     if (budget_rank(record->search) < budget_rank(request_.budget.name)) continue;
@@ -67,9 +67,9 @@ CostEstimate SearchRun::estimate(const Schedule& schedule) {
 
 Status SearchRun::enumerate() {
   // The default and the incumbent first: every search ends with an answer at least as good.
-  const Schedule built_in =
+  const Schedule by_default =
       default_schedule(request_.problem, request_.target, request_.determinism);
-  LSSAR_ASSIGN_OR_RETURN(default_, add_trial(built_in, "default", estimate(built_in)));
+  LSSAR_ASSIGN_OR_RETURN(default_, add_trial(by_default, "default", estimate(by_default)));
   incumbent_ = default_;
   if (request_.known != nullptr) {
     const ScheduleChoice known =

@@ -22,7 +22,7 @@ Status check_task(const TuneProblem& task) {
   if (is_of_range(task.problem.pass)) {
     return invalid_argument(
         fmt::format("pass = {}: only forward, forward-train and backward are searched; this one "
-                    "takes the built-in default",
+                    "takes the default",
                     pass_name(task.problem.pass)));
   }
   LSSAR_RETURN_IF_ERROR(check_sizes(task.problem, task.sizes));

@@ -213,7 +213,7 @@ std::vector<DimensionRow> make_rows() {
           "tile",
           has_overlap),
       row("hopper.ping_pong", Level::kBlock, {},
-          "consumers take turns, so that one multiplies while the other evaluates; two blocks per "
+          "consumers alternate, so that one multiplies while the other evaluates; two blocks per "
           "SM do the same",
           hopper),
       row("hopper.queries_in_registers+hopper.store_path", Level::kBlock,
@@ -241,11 +241,11 @@ std::vector<DimensionRow> make_rows() {
           may_cluster),
       row("hopper.cluster+hopper.tickets", Level::kThread,
           {{1, true}, {1, false}, {2, false}, {4, false}},
-          "whether blocks take work tiles when they have time, which is even, or in turns; only "
-          "then may they share the loads of keys and values",
+          "whether blocks take work tiles by tickets, which is even, or round-robin, which lets "
+          "them share the loads of keys and values",
           may_cluster_or_take_tickets),
       row("hopper.tickets", Level::kThread, {},
-          "whether blocks take work tiles when they have time, or in turns", staggered_tickets),
+          "whether blocks take work tiles by tickets or round-robin", staggered_tickets),
       row("hopper.head_group", Level::kThread, {1, 2, 4, 8, 16, 32, 64},
           "heads whose tiles run together, longest first: fine steps, once the tiles are settled",
           hopper),

@@ -15,8 +15,8 @@
 
 namespace lssar {
 
-// Made at build time from builtin_table.jsonl.
-extern const std::string_view kBuiltinTable;
+// Made at build time from shipped_table.jsonl.
+extern const std::string_view kShippedTable;
 
 namespace {
 
@@ -119,8 +119,8 @@ std::string default_table_path(const std::string& cache_directory) {
   return cache_directory.empty() ? "" : cache_directory + "/" + kFileName;
 }
 
-const TuningTable& builtin_table() {
-  static const TuningTable table = TuningTable::parse(kBuiltinTable, "built-in table");
+const TuningTable& shipped_table() {
+  static const TuningTable table = TuningTable::parse(kShippedTable, "shipped table");
   return table;
 }
 

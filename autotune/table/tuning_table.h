@@ -40,11 +40,11 @@ class TuningTable {
   // later version of the format.
   static Result<TuningTable> load(const std::string& path,
                                   TableContent content = TableContent::kAll);
-  // From text of the same format, e.g. the built-in table. `name` is for messages.
+  // From text of the same format, e.g. the shipped table. `name` is for messages.
   static TuningTable parse(std::string_view text, const std::string& name = "",
                            TableContent content = TableContent::kAll);
 
-  // Where it is from: the path, "built-in table"; "" in memory.
+  // Where it is from: the path, "shipped table"; "" in memory.
   const std::string& name() const { return name_; }
   const std::vector<TuningRecord>& records() const { return records_; }
   const TableDefects& defects() const { return defects_; }
@@ -80,6 +80,6 @@ Status rewrite_table(const std::string& path, const std::string& backup,
 std::string default_table_path(const std::string& cache_directory);
 
 // The table that comes with the library: predicted or measured defaults by architecture.
-const TuningTable& builtin_table();
+const TuningTable& shipped_table();
 
 }  // namespace lssar

@@ -241,7 +241,7 @@ typedef struct lssar_problem {
 /* Where a plan's schedules come from if none is given. Only LSSAR_TUNING_TUNE measures. */
 typedef enum lssar_tuning {
   LSSAR_TUNING_DEFAULT = 0,  /* the context's tuning table, the one that comes with the library, or
-                                the built-in default: whichever has the best evidence */
+                                the default: whichever has the best evidence */
   LSSAR_TUNING_BUILT_IN = 1, /* what comes with the library only: the same on every machine */
   LSSAR_TUNING_TUNE = 2      /* as 0, once lssar_plan_prepare has searched where it has no answer */
 } lssar_tuning;
@@ -339,7 +339,7 @@ typedef enum lssar_schedule_origin {
   LSSAR_ORIGIN_NEAREST = 2,      /* measured on this GPU, at other sizes */
   LSSAR_ORIGIN_ARCHITECTURE = 3, /* measured on another GPU of the architecture */
   LSSAR_ORIGIN_PREDICTED = 4,    /* by the cost model */
-  LSSAR_ORIGIN_BUILT_IN = 5      /* the built-in default */
+  LSSAR_ORIGIN_DEFAULT = 5       /* nothing was found: the default schedule */
 } lssar_schedule_origin;
 
 /* The schedule of a pass. A pass may have two kernels: one for calls aligned to 16 bytes

@@ -18,7 +18,7 @@ PASS_FORWARD = 1
 PASS_FORWARD_TRAIN = 2
 PASS_BACKWARD = 4
 # Where a schedule comes from (lssar_schedule_origin), by its value.
-ORIGINS = ("given", "exact", "nearest", "architecture", "predicted", "built_in")
+ORIGINS = ("given", "exact", "nearest", "architecture", "predicted", "default")
 LOG_DEBUG = 3
 STATUS_MISSING = 3
 

@@ -54,7 +54,7 @@ struct Case {
   const char* name;
   std::vector<TuningRecord> records;
   ScheduleOrigin origin;
-  int degree;  // of the schedule; kNoDegree: the built-in default's
+  int degree;  // of the schedule; kNoDegree: the default's
 };
 
 TEST(Choice, GoesFromTheBestEvidenceToTheLeast) {
@@ -70,14 +70,14 @@ TEST(Choice, GoesFromTheBestEvidenceToTheLeast) {
       {"not from afar", {farther, guess}, ScheduleOrigin::kPredicted, 3},
       {"architecture", {guess, foreign, architecture}, ScheduleOrigin::kArchitecture, 7},
       {"predicted", {foreign, guess}, ScheduleOrigin::kPredicted, 3},
-      {"built-in", {foreign}, ScheduleOrigin::kBuiltIn, kNoDegree},
-      {"nothing", {}, ScheduleOrigin::kBuiltIn, kNoDegree},
+      {"default", {foreign}, ScheduleOrigin::kDefault, kNoDegree},
+      {"nothing", {}, ScheduleOrigin::kDefault, kNoDegree},
   };
-  const Schedule built_in = default_schedule(sample_problem(), *target_from_name("sm_90a"));
+  const Schedule by_default = default_schedule(sample_problem(), *target_from_name("sm_90a"));
   for (const Case& one : cases) {
     const ScheduleChoice choice = choose_from(one.records);
     EXPECT_EQ(choice.origin, one.origin) << one.name << ": " << choice.reason;
-    const int degree = one.degree == kNoDegree ? built_in.softplus_degree : one.degree;
+    const int degree = one.degree == kNoDegree ? by_default.softplus_degree : one.degree;
     EXPECT_EQ(choice.schedule.softplus_degree, degree) << one.name << ": " << choice.reason;
   }
 }
@@ -133,7 +133,7 @@ TEST(Choice, OnlyWinnersThatAreRightCount) {
   beaten.chosen = false;
   TuningRecord wrong = with_degree(sample_record(), 6);
   wrong.verdict = Verdict::kWrong;
-  EXPECT_EQ(choose_from({beaten, wrong}).origin, ScheduleOrigin::kBuiltIn);
+  EXPECT_EQ(choose_from({beaten, wrong}).origin, ScheduleOrigin::kDefault);
 }
 
 TEST(Choice, FixedLengthsMakeANearRecordNotAnotherOne) {
@@ -156,7 +156,7 @@ TEST(Choice, OnlyProblemsOfTheBucketCount) {
   Problem other = sample_problem();
   other.causal = false;
   const TuningRecord record = with_degree(sample_record(h200(), 4096, other), 5);
-  EXPECT_EQ(choose_from({record}).origin, ScheduleOrigin::kBuiltIn);
+  EXPECT_EQ(choose_from({record}).origin, ScheduleOrigin::kDefault);
 }
 
 TEST(Choice, ARecordOfAnotherGeneratorIsPassedOverForAnEarlierOne) {
@@ -175,7 +175,7 @@ TEST(Choice, AScheduleThatIsNotLegalHereIsPassedOver) {
   TuningRecord illegal = sample_record();
   illegal.schedule.softplus_degree = 99;
   const ScheduleChoice choice = choose_from({illegal, sample_record(a100())});
-  EXPECT_EQ(choice.origin, ScheduleOrigin::kBuiltIn);
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kDefault);
   EXPECT_EQ(choice.reason,
             "default (no record for forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices "
             "16 repeatable on NVIDIA H200 (sm_90a); records passed over: 1 not legal here, 1 of "
@@ -197,7 +197,7 @@ TEST(Choice, GradientsThatNeedNotRepeatAreNeverGivenToWhoWantsThemRepeatable) {
   record.bucket.determinism = Determinism::kAny;
   TuningTable any;
   any.add(record);
-  EXPECT_EQ(choose({&any}, problem).origin, ScheduleOrigin::kBuiltIn);
+  EXPECT_EQ(choose({&any}, problem).origin, ScheduleOrigin::kDefault);
   const ScheduleChoice choice = choose({&any}, problem, 4096, Determinism::kAny);
   EXPECT_EQ(choice.origin, ScheduleOrigin::kExact) << choice.reason;
   EXPECT_EQ(choice.schedule.dq_mode, DqMode::kAtomic);
@@ -252,7 +252,7 @@ TEST(Choice, TheTableIsLeftAsItIs) {
   table.add(stale);
   table.add(sample_record(a100()));
   const std::string before = table.canonical_text();
-  EXPECT_EQ(choose({&table}).origin, ScheduleOrigin::kBuiltIn);
+  EXPECT_EQ(choose({&table}).origin, ScheduleOrigin::kDefault);
   EXPECT_EQ(table.canonical_text(), before);
 }
 
@@ -283,8 +283,8 @@ TEST(MachineOf, AVirtualDeviceIsOneWhateverItRunsOn) {
 }
 
 // What ships must have been measured: a prediction belongs to the functions that choose defaults.
-TEST(BuiltinTable, HoldsMeasuredRecordsOfThisGeneratorOnly) {
-  for (const TuningRecord& record : builtin_table().records()) {
+TEST(ShippedTable, HoldsMeasuredRecordsOfThisGeneratorOnly) {
+  for (const TuningRecord& record : shipped_table().records()) {
     EXPECT_EQ(record.evidence, Evidence::kMeasured) << to_string(record.bucket);
     EXPECT_EQ(record_state(record), RecordState::kCurrent)
         << record.machine.target << ", " << to_string(record.bucket)
@@ -300,8 +300,7 @@ TuningRecord of_a_small_problem(const Problem& problem) {
   record.schedule.variant = Variant::kPortable;
   choose_portable(record.schedule, problem, *target_from_name("sm_90a"));
   record.schedule.forward = {.block_rows = 16, .block_cols = 32, .stages = 2, .min_blocks = 1};
-  record.source_hash =
-      *schedule_source_hash(problem, record.schedule, *target_from_name("sm_90a"));
+  record.source_hash = *schedule_source_hash(problem, record.schedule, *target_from_name("sm_90a"));
   return record;
 }
 
@@ -311,7 +310,7 @@ TEST(DistantRecord, DoesNotDecideWhereTheModelCallsItSlowerThanTheDefault) {
   table.add(of_a_small_problem(problem));
   EXPECT_EQ(choose({&table}, problem, 1024).schedule, table.records()[0].schedule);
   const ScheduleChoice choice = choose({&table}, problem, 8192);
-  EXPECT_EQ(choice.origin, ScheduleOrigin::kBuiltIn) << choice.reason;
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kDefault) << choice.reason;
   EXPECT_NE(choice.reason.find("1 of distant sizes and slower than the default by the cost model"),
             std::string::npos)
       << choice.reason;
@@ -334,9 +333,8 @@ TEST(DistantRecord, IsNotOneForABatchThatIsNotKnown) {
   table.add(record);
   Sizes sizes = sizes_of_length(4096);
   sizes.batch = 0;
-  const ScheduleChoice choice =
-      choose_schedule(sample_problem(), sizes, Determinism::kRepeatable,
-                      *target_from_name("sm_90a"), h200(), {&table});
+  const ScheduleChoice choice = choose_schedule(sample_problem(), sizes, Determinism::kRepeatable,
+                                                *target_from_name("sm_90a"), h200(), {&table});
   EXPECT_EQ(choice.origin, ScheduleOrigin::kNearest) << choice.reason;
 }
 
@@ -376,7 +374,7 @@ TEST(Choice, WithoutTablesIsTheDefaultForEitherDeterminism) {
 TEST(Choice, SaysWhetherTheUsersTableOrTheLibrarysDecided) {
   ScheduleChoice choice = choose_from({sample_record()});
   EXPECT_STREQ(source_name(choice), "tuned");
-  choice.is_shipped = true;  // by the built-in table, which has no record yet
+  choice.is_shipped = true;  // by the shipped table, which has no record yet
   EXPECT_STREQ(source_name(choice), "shipped");
 }
 

@@ -218,35 +218,35 @@ TEST_F(SearchTest, WhereAllThatIsKeptFallsMoreIsTried) {
 }
 
 TEST_F(SearchTest, GainsWithinTheNoiseKeepTheDefault) {
-  const Schedule built_in = default_schedule(request_.problem, request_.target);
+  const Schedule by_default = default_schedule(request_.problem, request_.target);
   runner_.ms_of = [&](const Schedule& schedule) {
-    return schedule == built_in ? 1.0 : 0.985;  // 1.5 %
+    return schedule == by_default ? 1.0 : 0.985;  // 1.5 %
   };
   const SearchOutcome outcome = run();
   EXPECT_TRUE(outcome.kept_incumbent);
-  EXPECT_EQ(outcome.winner.schedule, built_in);
+  EXPECT_EQ(outcome.winner.schedule, by_default);
 }
 
 TEST_F(SearchTest, GainsBeyondTheNoiseDoNot) {
-  const Schedule built_in = default_schedule(request_.problem, request_.target);
+  const Schedule by_default = default_schedule(request_.problem, request_.target);
   runner_.ms_of = [&](const Schedule& schedule) {
-    return schedule == built_in ? 1.0 : 0.975;  // 2.5 %
+    return schedule == by_default ? 1.0 : 0.975;  // 2.5 %
   };
   const SearchOutcome outcome = run();
   EXPECT_FALSE(outcome.kept_incumbent);
-  EXPECT_FALSE(outcome.winner.schedule == built_in);
+  EXPECT_FALSE(outcome.winner.schedule == by_default);
   EXPECT_NEAR(outcome.default_ms / outcome.winner.ms, 1 / 0.975, 1e-6);
 }
 
 TEST_F(SearchTest, AGainMustBeBeyondTheSpreadOfItsRatios) {
-  const Schedule built_in = default_schedule(request_.problem, request_.target);
+  const Schedule by_default = default_schedule(request_.problem, request_.target);
   runner_.ms_of = [&](const Schedule& schedule) {
-    return schedule == built_in ? 1.0 : 0.95;  // 5 %, and ratios that differ by more
+    return schedule == by_default ? 1.0 : 0.95;  // 5 %, and ratios that differ by more
   };
   runner_.jitter = 0.2;
   const SearchOutcome outcome = run();
   EXPECT_GT(outcome.noise, 0.05);
-  EXPECT_EQ(outcome.winner.schedule, built_in);
+  EXPECT_EQ(outcome.winner.schedule, by_default);
 }
 
 TEST_F(SearchTest, ClocksThatDriftDoNotChangeTheWinner) {
@@ -434,17 +434,17 @@ TEST_F(SearchTest, AFinalThatWasCutShortIsNoAnswer) {
 // After the time: the default, and not one challenger after the other.
 TEST_F(SearchTest, AWinnerThatFailsLateMakesRoomForTheDefault) {
   request_.budget = *budget_named("quick");
-  const Schedule built_in = default_schedule(request_.problem, request_.target);
+  const Schedule by_default = default_schedule(request_.problem, request_.target);
   runner_.on_check = [&](const CandidateSpec& candidate, CheckDepth depth) {
     CheckReport report;
     if (depth == CheckDepth::kQuick) return report;
     runner_.clock_s += 30;
-    if (candidate.schedule != built_in) report.verdict = Verdict::kWrong;
+    if (candidate.schedule != by_default) report.verdict = Verdict::kWrong;
     return report;
   };
   const SearchOutcome outcome = run();
   EXPECT_EQ(runner_.num_full_checks, 2);
-  EXPECT_EQ(outcome.winner.schedule, built_in);
+  EXPECT_EQ(outcome.winner.schedule, by_default);
   EXPECT_FALSE(outcome.winner.complete);
 }
 

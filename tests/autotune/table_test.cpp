@@ -266,11 +266,11 @@ TEST_F(DefaultPath, IsInTheCacheUnlessTheEnvironmentSaysOtherwise) {
   EXPECT_EQ(default_table_path("/c"), "/c/tuning.jsonl");
 }
 
-TEST(BuiltinTable, HasNoLineThatIsNoRecord) {
-  const TableDefects& defects = builtin_table().defects();
+TEST(ShippedTable, HasNoLineThatIsNoRecord) {
+  const TableDefects& defects = shipped_table().defects();
   EXPECT_EQ(defects.malformed_lines, 0) << defects.first;
   EXPECT_EQ(defects.newer_version, 0) << defects.first;
-  EXPECT_EQ(builtin_table().name(), "built-in table");
+  EXPECT_EQ(shipped_table().name(), "shipped table");
 }
 
 }  // namespace

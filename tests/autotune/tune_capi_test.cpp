@@ -80,7 +80,7 @@ TEST_F(TuneCapi, ACallbackCancels) {
   EXPECT_EQ(lssar_tune(context_, problems, 1, &options_), LSSAR_STATUS_CANCELLED);
   EXPECT_NE(std::string(lssar_last_error_detail()).find("cancelled"), std::string::npos);
   EXPECT_GE(calls, 2);
-  EXPECT_EQ(origin(), LSSAR_ORIGIN_BUILT_IN);
+  EXPECT_EQ(origin(), LSSAR_ORIGIN_DEFAULT);
 }
 
 TEST_F(TuneCapi, APlanThatTunesIsFoundByLaterOnes) {

@@ -41,7 +41,7 @@ static void check_enumerators(void) {
          "kinds of determinism have their fixed values");
   expect(LSSAR_ORIGIN_GIVEN == 0 && LSSAR_ORIGIN_EXACT == 1 && LSSAR_ORIGIN_NEAREST == 2 &&
              LSSAR_ORIGIN_ARCHITECTURE == 3 && LSSAR_ORIGIN_PREDICTED == 4 &&
-             LSSAR_ORIGIN_BUILT_IN == 5,
+             LSSAR_ORIGIN_DEFAULT == 5,
          "origins of schedules have their fixed values");
 }
 

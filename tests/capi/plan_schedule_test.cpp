@@ -114,10 +114,10 @@ class PlanSchedule : public testing::Test {
 TEST_F(PlanSchedule, WithoutATableIsTheBuiltInDefault) {
   const PlanPtr plan = create(open("none"));
   const lssar_schedule_info info = schedule_of(plan);
-  EXPECT_EQ(info.origin, LSSAR_ORIGIN_BUILT_IN);
+  EXPECT_EQ(info.origin, LSSAR_ORIGIN_DEFAULT);
   EXPECT_THAT(info.reason, HasSubstr("no record for forward causal bf16 d 64"));
   EXPECT_EQ(degree_of(info.schedule_json), 4);
-  EXPECT_EQ(info.unaligned_origin, LSSAR_ORIGIN_BUILT_IN);
+  EXPECT_EQ(info.unaligned_origin, LSSAR_ORIGIN_DEFAULT);
   EXPECT_THAT(info.unaligned_schedule_json, HasSubstr("plain"));
 }
 
@@ -132,7 +132,7 @@ TEST_F(PlanSchedule, IsTheOneThatWasMeasuredHere) {
   EXPECT_EQ(degree_of(info.schedule_json), kDegree);
   EXPECT_THAT(info.reason, HasSubstr(table_));
   // Calls that are not aligned have a bucket of their own, and nobody measured there.
-  EXPECT_EQ(info.unaligned_origin, LSSAR_ORIGIN_BUILT_IN) << info.unaligned_reason;
+  EXPECT_EQ(info.unaligned_origin, LSSAR_ORIGIN_DEFAULT) << info.unaligned_reason;
 }
 
 // The forward for training and the backward of a plan share what is saved.
@@ -185,7 +185,7 @@ TEST_F(PlanSchedule, TakesTheSizesOfTheProblem) {
 TEST_F(PlanSchedule, OfThePolicyBuiltInIgnoresTheTable) {
   write_record();
   options_.tuning = LSSAR_TUNING_BUILT_IN;
-  EXPECT_EQ(schedule_of(create(open(table_))).origin, LSSAR_ORIGIN_BUILT_IN);
+  EXPECT_EQ(schedule_of(create(open(table_))).origin, LSSAR_ORIGIN_DEFAULT);
 }
 
 TEST_F(PlanSchedule, ThatIsGivenGoesBeforeTheTable) {
@@ -268,7 +268,7 @@ TEST_F(PlanSchedule, ATableIsLookedForInTheCache) {
 }
 
 TEST_F(PlanSchedule, AMissingTableIsNoError) {
-  EXPECT_EQ(schedule_of(create(open(folder_ / "nothing"))).origin, LSSAR_ORIGIN_BUILT_IN);
+  EXPECT_EQ(schedule_of(create(open(folder_ / "nothing"))).origin, LSSAR_ORIGIN_DEFAULT);
   EXPECT_TRUE(messages_.empty());
 }
 
@@ -284,13 +284,13 @@ TEST_F(PlanSchedule, LinesThatAreNoRecordsAreWarnedOfOnce) {
 
 TEST_F(PlanSchedule, ATableOfANewerVersionIsWarnedOf) {
   spill(table_, "{\"format\":\"lssar-tuning-table\",\"version\":2}\n");
-  EXPECT_EQ(schedule_of(create(open(table_))).origin, LSSAR_ORIGIN_BUILT_IN);
+  EXPECT_EQ(schedule_of(create(open(table_))).origin, LSSAR_ORIGIN_DEFAULT);
   ASSERT_EQ(messages_.size(), 1u);
   EXPECT_THAT(messages_[0], HasSubstr("version 2 of the format"));
 }
 
 TEST_F(PlanSchedule, ATableThatCannotBeReadIsWarnedOf) {
-  EXPECT_EQ(schedule_of(create(open(folder_.path()))).origin, LSSAR_ORIGIN_BUILT_IN);
+  EXPECT_EQ(schedule_of(create(open(folder_.path()))).origin, LSSAR_ORIGIN_DEFAULT);
   ASSERT_EQ(messages_.size(), 1u);
   EXPECT_THAT(messages_[0], HasSubstr("is not a regular file"));
 }

@@ -136,13 +136,13 @@ TEST(PrepareLine, OfAScheduleThatIsGiven) {
   const std::vector<std::string> lines =
       prepare_lines(small_problem(), LSSAR_PASS_FORWARD, schedule);
   ASSERT_EQ(lines.size(), 2u);
-  const std::vector<std::string> built_in = prepare_lines(small_problem(), LSSAR_PASS_FORWARD);
-  ASSERT_EQ(built_in.size(), 2u);
+  const std::vector<std::string> untuned = prepare_lines(small_problem(), LSSAR_PASS_FORWARD);
+  ASSERT_EQ(untuned.size(), 2u);
   for (const std::string& line : lines) {
     EXPECT_NE(line.find("schedule: given"), std::string::npos) << line;
     EXPECT_NE(line.find("\"stages\":1"), std::string::npos)
         << line;  // what differs from the default
-    for (const std::string& other : built_in) EXPECT_NE(key_of(line), key_of(other));
+    for (const std::string& other : untuned) EXPECT_NE(key_of(line), key_of(other));
     expect_same_key(line);
   }
 }
@@ -264,9 +264,9 @@ TEST(Schedule, OfTheCommandIsThePlans) {
     ASSERT_TRUE(prepared.is_object()) << result.err;
     EXPECT_EQ(prepared["schedule"], nlohmann::json::parse(info.schedule_json));
     EXPECT_EQ(prepared["schedule_reason"], info.reason);
-    EXPECT_EQ(prepared["schedule_origin"], info.origin == LSSAR_ORIGIN_PREDICTED  ? "predicted"
-                                           : info.origin == LSSAR_ORIGIN_BUILT_IN ? "built-in"
-                                                                                  : "");
+    EXPECT_EQ(prepared["schedule_origin"], info.origin == LSSAR_ORIGIN_PREDICTED ? "predicted"
+                                           : info.origin == LSSAR_ORIGIN_DEFAULT ? "default"
+                                                                                 : "");
     EXPECT_EQ(prepared["schedule_from"], known == table ? "tuned" : "default");
   }
 }

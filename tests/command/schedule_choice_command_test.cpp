@@ -120,7 +120,7 @@ TEST_F(ChosenSchedule, IsTheTablesInEverySubcommand) {
 }
 
 TEST_F(ChosenSchedule, IsTheDefaultWhereTheTableIsLeftOut) {
-  expect_everywhere({"--untuned"}, "default", "built-in", kDefaultDegree);
+  expect_everywhere({"--untuned"}, "default", "default", kDefaultDegree);
 }
 
 TEST_F(ChosenSchedule, ThatIsGivenGoesBeforeTheTable) {
@@ -189,7 +189,7 @@ TEST_F(ChosenSchedule, OfATrainingStepHasOneSourceOfEpsilon) {
   const json result = run_json(Arguments{"verify", "--pass", "backward"} + kDevice + kProblem);
   EXPECT_EQ(result["passed"], true);
   ASSERT_EQ(result["passes"].size(), 2u);
-  expect_from(result["passes"][0], "default", "built-in");
+  expect_from(result["passes"][0], "default", "default");
   EXPECT_THAT(result["passes"][0]["schedule_reason"].get<std::string>(),
               HasSubstr("; epsilon as the backward's"));
   expect_from(result["passes"][1], "tuned", "predicted");

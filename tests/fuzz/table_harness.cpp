@@ -55,7 +55,7 @@ void check_choice(const TuningRecord& record, const TuningTable& table) {
   const Machine here{record.machine.device, record.machine.target, 132, "", ""};
   for (const Determinism determinism : {Determinism::kRepeatable, Determinism::kAny}) {
     const ScheduleChoice choice = choose_schedule(record.problem, record.sizes, determinism,
-                                                  *target, here, {&table, &builtin_table()});
+                                                  *target, here, {&table, &shipped_table()});
     const Status legal = validate(choice.schedule, record.problem, *target);
     if (!legal.ok()) complain("an illegal schedule is chosen", legal);
     check_that(!choice.reason.empty(), "chosen without a reason");

@@ -200,7 +200,7 @@ class OnTheVirtualDevice(unittest.TestCase):
         ours = [r for r in self.document["records"] if r["contender"] in ("ours-p15", "ours-p3")]
         origins = {found["origin"] for r in ours for found in r["schedules"].values()}
         self.assertTrue(origins)
-        self.assertLessEqual(origins, {"predicted", "built_in"})
+        self.assertLessEqual(origins, {"predicted", "default"})
 
     def test_the_file_says_no_paths(self):
         self.assertNotIn(os.path.dirname(LIBRARY), json.dumps(self.document))

@@ -37,7 +37,7 @@ inline constexpr const char kBeginsSums[] =
 inline constexpr const char kNextCommit[] =
     "the products are committed with the next ones, which the same wait is for";
 inline constexpr const char kTwoWaits[] = "two waits in a row: either is enough";
-inline constexpr const char kForSpeed[] = "the consumers take turns for speed only";
+inline constexpr const char kForSpeed[] = "the consumers alternate for speed only";
 inline constexpr const char kNextIsValues[] =
     "of four slots, this one's next tile is of values, without the norms that lanes read; the next "
     "norms come after the release of that one";
@@ -285,7 +285,7 @@ inline constexpr Survivor kSurvivors[] = {
      "hopper_forward_d64: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 #9: result ignored",
      kImplied},
     {"hopper_forward_d64", "hopper_forward_d64: bar.sync #3: taken away",
-     "the consumers take turns for speed only, and nobody waits for this last turn"},
+     "the consumers alternate for speed only, and nobody waits for this last release"},
     {"hopper_forward_d64",
      "hopper_forward_d64: mbarrier.arrive.release.cta.shared::cta.b64 #2: relaxed", kImplied},
     {"hopper_forward_d64",

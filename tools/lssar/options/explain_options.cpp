@@ -37,7 +37,7 @@ Result<ExplanationRequest> ExplainOptions::request(Engine& engine, const TuningT
   LSSAR_ASSIGN_OR_RETURN(request.gpu, gpu_model(request.machine.target, request.machine.device,
                                                 request.machine.num_sms));
   LSSAR_ASSIGN_OR_RETURN(request.given, schedule.given(request.problem, request.target));
-  if (!schedule.is_untuned()) request.tables = {&own, &builtin_table()};
+  if (!schedule.is_untuned()) request.tables = {&own, &shipped_table()};
   return request;
 }
 
