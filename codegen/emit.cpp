@@ -148,11 +148,6 @@ int num_evaluators(const Problem& problem, const Schedule& schedule) {
   return 1 + static_cast<int>(schedule.hopper.evaluator);
 }
 
-// Weights that matter to the choice of an evaluator: not below the rounding of a 16-bit weight next
-// to the largest.
-constexpr double kCutBits = 11.0;
-// Above this are most of what the backward's weights add up to.
-constexpr double kMostBits = 4.0;
 // Weights that skip_tiles leaves out: in fp32 even 2^24 of them add up to a rounding only.
 constexpr double kSkipBits = 24.0, kSkipBitsFp32 = 48.0;
 

@@ -81,6 +81,9 @@ struct ScoreFunction {
   bool operator==(const ScoreFunction&) const = default;
 };
 
+// Problem::alignment that copies of 16 bytes need.
+inline constexpr int kFastAlignment = 16;
+
 struct Problem {
   Pass pass = Pass::kForward;
   DType dtype = DType::kBf16;

@@ -63,6 +63,10 @@ enum class Evaluator {
   kLinear,  // also scores above 10 bits: x
 };
 
+// Weights that matter to the choice of an evaluator: at least 2^-kCutBits of the row's largest, the
+// rounding of a 16-bit weight beside it. Those above 2^-kMostBits are most of the backward's sum.
+inline constexpr double kCutBits = 11, kMostBits = 4;
+
 // Where the weights that multiply values are read from.
 enum class WeightsFrom {
   kRegisters,  // block_cols / 4 of them, for training twice that

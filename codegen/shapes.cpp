@@ -2,23 +2,22 @@
 
 #include <algorithm>
 
-
 namespace lssar {
 
 int hopper_launch_registers(const Tiling& tiling) {
-  constexpr int kRegistersPerSm = 65536, kMostPerThread = 255;
+  constexpr int kMostPerThread = 255;
   const int share = kRegistersPerSm / (hopper_threads(tiling) * std::max(tiling.min_blocks, 1));
   return std::min(share, kMostPerThread) / 8 * 8;
 }
 
 RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling, int cluster) {
   if (hopper.consumer_registers != 0) return {hopper.producer_registers, hopper.consumer_registers};
-  constexpr int kGroup = 128, kMost = 240;
-  const int consumers = tiling.block_rows / 64;
+  constexpr int kMost = 240;
+  const int consumers = tiling.block_rows / kWarpGroupRows;
   const int launched = hopper_launch_registers(tiling);
   const int producer = consumers > 2 || cluster > 1 ? 32 : 24;
-  const int pool = launched * hopper_threads(tiling) - producer * kGroup;
-  const int consumer = std::min(pool / (kGroup * std::max(consumers, 1)) / 8 * 8, kMost);
+  const int pool = launched * hopper_threads(tiling) - producer * kWarpGroupThreads;
+  const int consumer = std::min(pool / (kWarpGroupThreads * std::max(consumers, 1)) / 8 * 8, kMost);
   if (launched < producer || consumer <= launched) return {};
   return {producer, consumer};
 }

@@ -4,14 +4,19 @@
 
 #include "codegen/problem.h"
 #include "codegen/schedule.h"
+#include "templates/ptx/sizes.cuh"
 
 namespace lssar {
 
-constexpr int kWarpThreads = 32;
-constexpr int kWarpRows = 16;     // rows of an accumulator fragment
+using lssar_constants::kBarrierBytes;
+using lssar_constants::kRowConstantBytes;
+using lssar_constants::kRowGroupThreads;
+using lssar_constants::kTicketBytes;
+using lssar_constants::kWarpGroupRows;
+using lssar_constants::kWarpGroupThreads;
+using lssar_constants::kWarpRows;
+using lssar_constants::kWarpThreads;
 constexpr int kRowThreads = 128;  // of the kernels that work on whole rows
-constexpr int kRowGroupThreads = 8;
-constexpr int kRowConstantBytes = 32;
 
 // Head dims as the kernels hold them: rounded up to the depth of an mma.
 int padded_dim(int dim);
@@ -42,7 +47,9 @@ int hopper_query_grad_cols(const Problem& problem, const Schedule& schedule);
 // Columns of dq that one instruction of TMA adds (sums_by_tma).
 int hopper_sum_cols(const Problem& problem, const Schedule& schedule);
 // A consumer warp group per 64 rows, and the producer.
-inline int hopper_threads(const Tiling& tiling) { return (1 + tiling.block_rows / 64) * 128; }
+inline int hopper_threads(const Tiling& tiling) {
+  return (1 + tiling.block_rows / kWarpGroupRows) * kWarpGroupThreads;
+}
 int dkdv_shared_bytes(const Problem& problem, const Schedule& schedule);
 int dq_shared_bytes(const Problem& problem, const Schedule& schedule);
 

@@ -10,16 +10,15 @@ namespace lssar {
 namespace {
 
 constexpr int kRowPadBytes = 16;  // keeps the rows of a tile on different banks
-constexpr int kBarrierBytes = 8;
-constexpr int kTicketBytes = 4;      // of tile/dq_turns.cuh
-constexpr int kWorkIndexBytes = 16;  // of templates/kernels/hopper_forward_producer.cuh
 
 int tile_bytes(const Problem& problem, int rows, int cols) {
   return rows * (cols * dtype_bytes(problem.dtype) + kRowPadBytes);
 }
 
 // A SwizzledTile: whole chunks of 64 16-bit columns.
-int swizzled_bytes(int rows, int cols) { return rows * 128 * ((cols + 63) / 64); }
+int swizzled_bytes(int rows, int cols) {
+  return rows * lssar_constants::kSwizzleBytes * ((cols + 63) / 64);
+}
 
 // A full and an empty barrier for each stage of a ring.
 int ring_bytes(int stages) { return 2 * stages * kBarrierBytes; }
@@ -72,7 +71,7 @@ void hopper_forward_parts(const Problem& problem, const Schedule& schedule, cons
   group(0, Parts{{"ring barriers", "full and empty, of every stage", ring_bytes(tiling.stages)},
                  {"query barriers", "full and empty", ring_bytes(is_staggered ? 2 : 1)}});
   if (takes_tickets(problem, schedule))
-    group(0, Parts{{"work tile", "its number", kWorkIndexBytes}});
+    group(0, Parts{{"work tile", "its number", lssar_constants::kWorkIndexBytes}});
 }
 
 template <class Group>
@@ -83,7 +82,7 @@ void hopper_dkdv_parts(const Problem& problem, const Schedule& schedule, const G
                  {"values", "the block's rows of v",
                   swizzled_bytes(tiling.block_rows, problem.head_dim_v)}});
   if (sums_dq(schedule)) {
-    group(2, Parts{{"gradients of scores", "of a tile, for dq; two in turns",
+    group(2, Parts{{"gradients of scores", "of a tile, for dq; double-buffered",
                     swizzled_bytes(tiling.block_rows, tiling.block_cols)}});
   }
   if (sums_by_tma(schedule)) {

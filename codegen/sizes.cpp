@@ -14,7 +14,6 @@ namespace lssar {
 namespace {
 
 constexpr size_t kPartAlignment = 256;
-constexpr size_t kTicketBytes = 4;  // before the counters: tile/dq_turns.cuh
 
 // a * b * c * ..., or nothing where that passes the limit of a signed 64-bit size.
 std::optional<size_t> product(std::initializer_list<int64_t> factors) {
@@ -71,7 +70,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||
       !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum) ||
       !place(layout.dq_turns, is_ordered ? *turns + kTicketBytes : 0) ||
-      !place(layout.tickets, takes_tickets(problem, schedule) ? sizeof(uint32_t) : 0))
+      !place(layout.tickets, takes_tickets(problem, schedule) ? size_t{kTicketBytes} : 0))
     return overflow("workspace", sizes);
   layout.total_bytes = at;
   return layout;

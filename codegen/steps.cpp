@@ -46,8 +46,7 @@ void pack_queries(LaunchStep& launch, int packed_rows) {
   launch.packed_rows = packed_rows;
 }
 
-constexpr int kConsumerRows = 64;
-constexpr int kChunkCols = 64;  // 16-bit columns of a swizzled box
+constexpr int kChunkCols = lssar_constants::kSwizzleBytes / 2;  // 16-bit columns of a swizzled box
 
 MapSpec matrix_map(MapTensor tensor, int rows) { return {tensor, rows, kChunkCols, true}; }
 MapSpec norm_map(int keys) { return {MapTensor::kKeyNorms, 1, keys, false}; }
@@ -57,7 +56,7 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   const Tiling& tiling = schedule.forward;
   const HopperOptions& hopper = schedule.hopper;
   // Packed, each consumer's rows are a box of their own.
-  const int query_rows = schedule.pack_gqa ? kConsumerRows : tiling.block_rows;
+  const int query_rows = schedule.pack_gqa ? kWarpGroupRows : tiling.block_rows;
   std::vector<MapSpec> maps = {
       matrix_map(MapTensor::kQ, query_rows),
       matrix_map(MapTensor::kK, hopper_score_cols(schedule) / hopper.cluster),
@@ -66,7 +65,7 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
       norm_map(hopper_score_cols(schedule)),
       norm_map(tiling.block_cols)};
   if (hopper.store_path == StorePath::kTma)
-    maps.push_back(matrix_map(MapTensor::kO, kConsumerRows));
+    maps.push_back(matrix_map(MapTensor::kO, kWarpGroupRows));
   for (MapSpec& map : maps)
     map.packed = schedule.pack_gqa && (map.tensor == MapTensor::kQ || map.tensor == MapTensor::kO);
   Step step = hopper_step("lssar_forward", GridRows::kQueries, tiling,
@@ -75,7 +74,7 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   step.launch.is_persistent = hopper.persistent;
   step.launch.cluster = hopper.cluster;
   step.launch.rows_per_block *= hopper.stagger;
-  if (schedule.pack_gqa) pack_queries(step.launch, kConsumerRows);
+  if (schedule.pack_gqa) pack_queries(step.launch, kWarpGroupRows);
   step.launch.blocks_per_sm = tiling.min_blocks;
   return step;
 }
@@ -83,15 +82,14 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
 // Maps in the order of DkdvMap (templates/kernels/hopper_backward_dkdv_producer.cuh).
 Step hopper_dkdv_step(const Problem& problem, const Schedule& schedule) {
   const Tiling& tiling = schedule.dkdv;
-  constexpr int kPlaneFloats = 4;  // of a row's constants
-  Step step = hopper_step("lssar_backward_dkdv", GridRows::kKeys, tiling,
-                          hopper_dkdv_shared_bytes(problem, schedule), "hopper_backward_dkdv",
-                          "HopperDkdvShape",
-                          {matrix_map(MapTensor::kK, tiling.block_rows),
-                           matrix_map(MapTensor::kV, tiling.block_rows),
-                           matrix_map(MapTensor::kQ, tiling.block_cols),
-                           matrix_map(MapTensor::kGradO, tiling.block_cols),
-                           {MapTensor::kRowConstants, tiling.block_cols, kPlaneFloats, false}});
+  Step step = hopper_step(
+      "lssar_backward_dkdv", GridRows::kKeys, tiling, hopper_dkdv_shared_bytes(problem, schedule),
+      "hopper_backward_dkdv", "HopperDkdvShape",
+      {matrix_map(MapTensor::kK, tiling.block_rows),
+       matrix_map(MapTensor::kV, tiling.block_rows),
+       matrix_map(MapTensor::kQ, tiling.block_cols),
+       matrix_map(MapTensor::kGradO, tiling.block_cols),
+       {MapTensor::kRowConstants, tiling.block_cols, lssar_constants::kRowPlaneFloats, false}});
   if (sums_by_tma(schedule))
     step.launch.maps.push_back(
         {MapTensor::kGradQSum, kWarpRows, hopper_sum_cols(problem, schedule), false});

@@ -14,10 +14,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int kKiB = 1024;
-// Shared memory the driver keeps of every block, from 8.0 on.
-constexpr int kReservedSharedBytes = kKiB;
 constexpr int kMaxRegistersPerThread = 255;
-constexpr int kRegistersPerSm = 65536;
 constexpr int kMinMajor = 8;  // cp.async, ldmatrix and bf16 mma begin with 8.0
 
 struct Capability {

@@ -10,6 +10,11 @@
 
 namespace lssar {
 
+// The same on every target.
+inline constexpr int kRegistersPerSm = 65536;
+// Shared memory that the driver keeps of every block.
+inline constexpr int kReservedSharedBytes = 1024;
+
 struct Target {
   int major = 8;
   int minor = 0;
@@ -18,7 +23,7 @@ struct Target {
   int shared_bytes_per_block = 0;  // dynamic shared memory one block may use (opt-in limit)
   int shared_bytes_per_sm = 0;
   int registers_per_thread = 255;
-  int registers_per_sm = 65536;
+  int registers_per_sm = kRegistersPerSm;
   int threads_per_sm = 0;
 
   // "sm_80", "sm_90a".

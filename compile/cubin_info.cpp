@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "codegen/target.h"
+
 namespace lssar {
 namespace {
 
@@ -30,7 +32,6 @@ constexpr size_t kMaxNameBytes = 4096;
 // From sm_90 on the system keeps the first bytes of a block's shared memory; an image that knows
 // has the section below, and its kernels' sections count them in.
 constexpr const char* kReservedSharedSection = ".nv.shared.reserved.0";
-constexpr uint64_t kReservedSharedBytes = 1024;
 
 Status malformed(const std::string& what) { return invalid_argument("cubin: " + what); }
 
@@ -173,7 +174,7 @@ void CubinReader::read_shared() {
     const Elf64_Shdr* section = section_named(".nv.shared." + kernel.entry);
     if (section == nullptr) continue;
     uint64_t size = section->sh_size;
-    if (has_reserved && size >= kReservedSharedBytes) size -= kReservedSharedBytes;
+    if (has_reserved && size >= uint64_t{kReservedSharedBytes}) size -= kReservedSharedBytes;
     kernel.shared_bytes = size > INT32_MAX ? INT32_MAX : static_cast<int>(size);
   }
 }

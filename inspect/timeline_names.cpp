@@ -6,13 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "codegen/shapes.h"
+
 namespace lssar {
 namespace {
 
 constexpr std::string_view kBarriers = " barriers";  // ends the names of such parts
-constexpr int kBarrierBytes = 8;
-constexpr int kPairBytes = 2 * kBarrierBytes;  // full and empty
-constexpr uint64_t kAddressMask = 0xffffff;    // of a block's shared memory, in a signal's key
+constexpr int kPairBytes = 2 * kBarrierBytes;        // full and empty
+constexpr uint64_t kAddressMask = 0xffffff;  // of a block's shared memory, in a signal's key
 
 }  // namespace
 

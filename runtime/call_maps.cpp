@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "templates/kernels/params.cuh"
+#include "templates/ptx/sizes.cuh"
 
 namespace lssar {
 namespace {
@@ -14,7 +15,7 @@ constexpr int kAlignment = 16;
 // Coordinates are 32-bit, and those of a tile's rows may lie past the end.
 constexpr int64_t kMaxTensorSize = (int64_t{1} << 31) - 4096;
 constexpr int kRowConstants = 8;  // floats of a row
-constexpr int kSumCols = 8;       // of kGradQSum that are together: tile/grad_q_sum.cuh
+constexpr int kSumCols = lssar_constants::kGradQSumCols;
 
 TensorDataType type_of(DType dtype) {
   switch (dtype) {

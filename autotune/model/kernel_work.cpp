@@ -66,8 +66,7 @@ double forward_slices(const WorkContext& c) {
 }
 TileCount forward_tiles(const WorkContext& c, int rows, int cols) {
   if (!c.schedule.pack_gqa) return c.figures.query_tiles(rows, cols);
-  constexpr int kConsumerRows = 64;
-  return c.figures.packed_query_tiles(c.is_hopper() ? kConsumerRows : rows, rows, cols);
+  return c.figures.packed_query_tiles(c.is_hopper() ? kWarpGroupRows : rows, rows, cols);
 }
 
 // Both passes side by side, but for pass 1 of a chain's first query tile and pass 2 of its last. A

@@ -76,14 +76,13 @@ void set_blocks(const TileCount& count, double slices, KernelWork& work) {
 
 void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes, int accumulators,
                    bool has_overlap, KernelWork& work) {
-  constexpr int kReservedBytes = 1024;
   const Target& target = c.target;
   const int threads = c.is_hopper() ? hopper_threads(tiling) : tiling_threads(tiling);
   const int available = thread_registers(c.schedule, tiling, target);
   const int registers = c.is_hopper() ? hopper_launch_registers(tiling)
                                       : (registers_guess(accumulators, available) + 7) / 8 * 8;
   int blocks = std::min({target.registers_per_sm / (threads * registers),
-                         target.shared_bytes_per_sm / (shared_bytes + kReservedBytes),
+                         target.shared_bytes_per_sm / (shared_bytes + kReservedSharedBytes),
                          target.threads_per_sm / threads});
   if (work.is_persistent) blocks = std::min(blocks, tiling.min_blocks);
   work.blocks_per_sm = std::max(blocks, 1);

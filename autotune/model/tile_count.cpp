@@ -77,7 +77,6 @@ struct FormShares {
   double brief, linear;
 };
 FormShares form_shares(const Problem& problem, const Schedule& schedule, double keys) {
-  constexpr double kCutBits = 11, kMostBits = 4;  // of weights that matter, of most of their sum
   constexpr double kBriefLimit = 3, kLinearLimit = 10;
   constexpr double kMaxChangeFp16 = 1.0 / 4096, kMaxChange = 1.0 / 512;
   const bool is_backward = problem.pass == Pass::kBackward;

@@ -24,9 +24,8 @@ Breach check_registers(const Refuse& refuse, const TilingRules& rules, int accum
 // min_blocks of a portable kernel is only a limit of registers.
 Breach check_blocks(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling,
                     int shared_bytes, const Target& target) {
-  constexpr int kReservedBytes = 1024;  // of each block, by the driver
   if (tiling.min_blocks <= 1 ||
-      (shared_bytes + kReservedBytes) * tiling.min_blocks <= target.shared_bytes_per_sm)
+      (shared_bytes + kReservedSharedBytes) * tiling.min_blocks <= target.shared_bytes_per_sm)
     return {};
   return refuse(rules.min_blocks, tiling.min_blocks, [&] {
     return fmt::format(

@@ -17,7 +17,6 @@ constexpr int64_t kTypicalLength = 4096;
 constexpr int64_t kTypicalSlices = 64;
 
 // Below it kernels load element by element, whatever the alignment.
-constexpr int kFastAlignment = 16;
 
 std::string size_text(int64_t size) { return size == 0 ? "any" : fmt::to_string(size); }
 
@@ -125,9 +124,9 @@ Result<Bucket> bucket_from_json(const nlohmann::json& json) {
   fields.need("seq_k", bucket.seq_k);
   fields.need("slices", bucket.slices);
   LSSAR_RETURN_IF_ERROR(fields.finish());
-  for (const auto& [name, size] : {std::pair{"seq_q", bucket.seq_q},
-                                   std::pair{"seq_k", bucket.seq_k},
-                                   std::pair{"slices", bucket.slices}}) {
+  for (const auto& [name, size] :
+       {std::pair{"seq_q", bucket.seq_q}, std::pair{"seq_k", bucket.seq_k},
+        std::pair{"slices", bucket.slices}}) {
     if (size >= 0) continue;
     return invalid_argument(fmt::format("bucket.{} = {}: allowed are 0 and more", name, size));
   }

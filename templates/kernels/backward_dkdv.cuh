@@ -49,7 +49,7 @@ struct DkdvShape {
   static constexpr int kScoreOffset = kStagesOffset + Config::kDkdvStages * kStageBytes;
   static constexpr int kWordsOffset = kScoreOffset + ScoreTile::kBytes;
   static constexpr int kTicketOffset = kWordsOffset + kWarps * 4;
-  static constexpr int kSharedBytes = Config::kSumsDq ? kTicketOffset + 4 : kScoreOffset;
+  static constexpr int kSharedBytes = Config::kSumsDq ? kTicketOffset + kTicketBytes : kScoreOffset;
 
   static_assert(kBlockRows % kWarpRows == 0, "a warp owns 16 keys");
   static_assert(kBlockCols % 16 == 0, "queries are the depth of an mma, 16 at a time");

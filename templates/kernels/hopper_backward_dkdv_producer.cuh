@@ -67,7 +67,7 @@ struct HopperDkdvShape {
   static constexpr int kRingOffset = kWordsOffset + (kConsumerWarps + 1) / 2 * 8;
   static constexpr int kOwnedRingOffset = kRingOffset + RingBarriers<kStages>::kBytes;
   static constexpr int kTicketOffset = kOwnedRingOffset + RingBarriers<1>::kBytes;
-  static constexpr int kScalesOffset = kTicketOffset + (Config::kOrderedDq ? 8 : 0);
+  static constexpr int kScalesOffset = kTicketOffset + (Config::kOrderedDq ? 2 * kTicketBytes : 0);
   static constexpr int kSharedBytes =
       kScalesOffset + (kScalesAhead<Config> ? StageScales<kStages>::kBytes : 0);
 
@@ -263,11 +263,10 @@ struct DkdvProducer {
                          item.first_query, item.head, batch);
     load_tile<GradTile>(shared.grads(stage).base, tma.maps[kDkdvGradMap], full, 0, item.first_query,
                         item.head, batch);
-    constexpr int kPlaneFloats = kVectorBytes / 4;
 #pragma unroll
     for (int plane = 0; plane < 2; ++plane)
       tma_load(shared.constants(stage).base + plane * Constants::kPlaneBytes,
-               tma.maps[kDkdvConstantMap], full, plane * kPlaneFloats, item.first_query,
+               tma.maps[kDkdvConstantMap], full, plane * kRowPlaneFloats, item.first_query,
                batch * tma.attention.heads + item.head);
     cursor.advance();
   }

@@ -56,8 +56,8 @@ struct HopperForwardShape {
   static constexpr int kRingOffset = kNormsOffset + kStages * kNormBytes;
   static constexpr int kQueryBarriersOffset = kRingOffset + RingBarriers<kStages>::kBytes;
   static constexpr int kWorkIndexOffset = kQueryBarriersOffset + RingBarriers<kQueryStages>::kBytes;
-  static constexpr int kWorkIndexBytes = Config::kTakesTickets ? 16 : 0;
-  static constexpr int kSharedBytes = kWorkIndexOffset + kWorkIndexBytes;
+  static constexpr int kWorkIndicesBytes = Config::kTakesTickets ? kWorkIndexBytes : 0;
+  static constexpr int kSharedBytes = kWorkIndexOffset + kWorkIndicesBytes;
 
   // A lane of each warp, all of which have read norms, releases a stage in every block of the
   // cluster.

@@ -9,8 +9,6 @@
 
 namespace lssar_device {
 
-inline constexpr int kBarrierBytes = 8;
-
 LSSAR_DEVICE void mbarrier_init(u32 barrier, u32 count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }

@@ -2,6 +2,8 @@
 // header: NVRTC spends more on those than on a whole kernel.
 #pragma once
 
+#include "templates/ptx/sizes.cuh"
+
 #define LSSAR_DEVICE __device__ __forceinline__
 
 // A kernel parameter used where it lies. clang 19 has no word for it: the LLVM compiler marks the
@@ -21,6 +23,8 @@
 #endif
 
 namespace lssar_device {
+
+using namespace lssar_constants;
 
 using u16 = unsigned short;
 using u32 = unsigned int;
@@ -54,7 +58,6 @@ struct Select<false, A, B> {
   using Type = B;
 };
 
-constexpr int kWarpThreads = 32;
 constexpr int kVectorBytes = 16;  // widest load, store and copy of one thread
 
 }  // namespace lssar_device

@@ -5,8 +5,6 @@
 
 namespace lssar_device {
 
-inline constexpr int kWarpGroupThreads = 128;
-
 // `x`, which is the same in all lanes, by an exchange, from which the assembler knows that: it and
 // what is computed from it then take no register per lane. REQUIRES: called by whole warps.
 LSSAR_DEVICE int uniform(int x) {

@@ -11,7 +11,6 @@
 
 namespace lssar_device {
 
-constexpr int kWarpRows = 16;
 constexpr int kTileCols = 8;
 
 template <int kTiles>

@@ -12,7 +12,7 @@ namespace lssar_device {
 
 template <class Config>
 struct GradQSum {
-  static constexpr int kCols = 8;
+  static constexpr int kCols = kGradQSumCols;
   static_assert(Config::kHeadDim % kCols == 0, "groups of columns are whole");
 
   // Between columns and the same ones of the next group, in floats.

@@ -49,7 +49,6 @@ struct RowConstants {
     high[3] = inverse_epsilon;
   }
 };
-constexpr int kRowConstantBytes = 32;
 static_assert(sizeof(RowConstants) <= kRowConstantBytes, "two 16-byte vectors");
 
 // Weights in (0, 1] are rounded to T after multiplication with this: 2^15 keeps small ones normal

@@ -9,7 +9,6 @@
 
 namespace lssar_device {
 
-constexpr int kRowGroupThreads = 8;
 constexpr int kChunkElems = 8;  // elements one lane reads at a time
 
 LSSAR_DEVICE int row_group_lane() { return thread_index() % kRowGroupThreads; }

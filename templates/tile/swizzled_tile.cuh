@@ -11,7 +11,6 @@
 
 namespace lssar_device {
 
-inline constexpr int kSwizzleBytes = 128;
 inline constexpr int kSwizzleRows = 8;
 inline constexpr int kSwizzleAlignment = kSwizzleBytes * kSwizzleRows;
 

@@ -10,8 +10,6 @@
 
 namespace lssar_device {
 
-inline constexpr int kWarpGroupRows = 64;
-
 // Wgmma steps of a product over kCols columns: a tile's columns past them are zeros.
 template <int kCols>
 inline constexpr int kDepthSteps = (kCols + 15) / 16;
