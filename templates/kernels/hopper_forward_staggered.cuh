@@ -1,9 +1,9 @@
-// Staggered passes of the Hopper forward: pass 1 of a query tile runs beside pass 2 of the tile
-// before it. See hopper_forward.cuh.
+// Staggered passes of the Hopper forward (kStagger above 1): pass 1 of a query tile runs beside
+// pass 2 of the tile before it. See hopper_forward.cuh.
 //
-// A consumer takes each tile of keys for both: the products of the next queries and those of these
-// are in flight with the product of the last weights and values, and the sums of pass 1 are added
-// up beside them. Pass 1 of a chain's first query tile and pass 2 of its last are alone.
+// A consumer takes each tile of keys for both. The products of the next queries with these keys, of
+// these queries with them, and of the last weights with values are in flight together. Only pass 1
+// of a chain's first query tile and pass 2 of its last one run alone.
 #pragma once
 
 #include "templates/kernels/hopper_forward_consumer.cuh"
@@ -12,6 +12,36 @@
 #include "templates/tile/warp_group_mma.cuh"
 
 namespace lssar_device {
+
+// One thread.
+template <class Config>
+struct LoadsStaggered {
+  using Shape = HopperForwardShape<Config>;
+
+  ForwardProducer<Config> producer;
+
+  LSSAR_DEVICE void load(u32 index) {
+    const AttentionParams& params = producer.params;
+    const ForwardChain<Config> chain(params, index);
+    ForwardWork<Config> work = chain.work(params, 0);
+    producer.load_pass_one(work, index);
+#pragma unroll 1
+    for (int i = 1; i <= chain.count; ++i) {
+      // The stages are filled before the next queries, because their tile may be free only when
+      // the last output has left it.
+      const ForwardWork<Config> next = chain.work(params, minimum(i, chain.count - 1));
+      const int ahead = i < chain.count ? minimum(work.tiles, Shape::kStages / 2) : -1;
+      producer.load_pass_two(work, 0, [&](int tile) {
+        if (tile == ahead) producer.load_queries(next, index);
+      });
+      work = next;
+    }
+  }
+
+  LSSAR_DEVICE void run() {
+    producer.for_each_chain([this](u32 index) { load(index); });
+  }
+};
 
 // A warp group.
 template <class Config>
@@ -22,12 +52,12 @@ struct PassesStaggered {
   using Scores = typename Consumer::Scores;
   using Rows = typename Consumer::Rows;
 
-  // The query tile whose pass 1 runs beside.
+  // The query tile whose pass 1 runs beside pass 2.
   struct Next {
     Rows rows;
     typename Consumer::ScoreSums sums;
     int stage;
-    int tiles;  // of its keys; none: there is no such tile, or it sees nothing
+    int tiles;  // of keys that it sees; 0 also where there is no such query tile
   };
 
   Consumer c;
@@ -36,21 +66,22 @@ struct PassesStaggered {
   template <bool kHasNext>
   LSSAR_DEVICE void start_scores(Scores& s, Scores& ahead, int stage, const Next& next) {
     const typename Shape::KeyTile keys{c.next_stage()};
-    if constexpr (kHasNext) c.start_scores_of(ahead, next.stage, keys);
-    c.start_scores_of(s, stage, keys);
+    if constexpr (kHasNext) c.start_scores(ahead, next.stage, keys);
+    c.start_scores(s, stage, keys);
   }
 
-  // Products -> sums of pass 1 and weights of pass 2; the keys are given back. kBehind: groups of
-  // products in flight that began after those of scores.
+  // Products -> sums of pass 1 and weights of pass 2; the keys are released. kBehind: groups of
+  // products that started after the scores and may still be in flight.
   template <bool kHasNext, int kBehind>
   LSSAR_DEVICE void finish_scores(Scores& s, Scores& ahead, Next& next, int tile) {
     if constexpr (kHasNext) {
       finish<kBehind + 1>(ahead);
-      c.scale(ahead, next.rows);
-      c.add_up(next.sums, next.rows, ahead, tile);
+      next.rows.scale_products(ahead, c.shared.norms(c.released.stage));
+      next.rows.mask(ahead, tile, -infinity());
+      next.sums.add(ahead);
     }
     finish<kBehind>(s);
-    c.finish_scores(s, c.rows);
+    c.scale_scores_of_stage(s);
     c.weigh(s, tile);
   }
 
@@ -64,7 +95,6 @@ struct PassesStaggered {
     sums.round(s);
   }
 
-  // NOTE: the order of stages is the producer's.
   template <bool kHasNext>
   LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int stage, Next& next, int tile) {
     Scores ahead;

@@ -1,35 +1,57 @@
 // What pass 2 of the Hopper forward adds up: weights times values. See hopper_forward.cuh.
-//
-// The weights of a tile are the products' operand in registers or, with kWeightsInShared, in rows
-// of the consumer's own of a tile in shared memory.
 #pragma once
 
-#include "templates/kernels/hopper_forward_producer.cuh"
-#include "templates/ptx/tma.cuh"
+#include "templates/kernels/hopper_forward_layout.cuh"
+#include "templates/kernels/hopper_forward_weights_in_shared.cuh"
 #include "templates/ptx/warp_group.cuh"
-#include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/mma16.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 
 namespace lssar_device {
 
-// The sums over keys of one dv_block of value columns. Of a warp group.
+// A tile's rounded weights as the operand of products, in registers.
+template <class Config>
+struct WeightsInRegisters {
+  using Element = typename Config::Element;
+  using Mma = TileMma16<Element>;
+  static constexpr int kKeyTiles = HopperForwardShape<Config>::kBlockCols / kTileCols;
+
+  typename Mma::template Operand<kKeyTiles> operand;
+
+  LSSAR_DEVICE void round(const ForwardShared<Config>&, int, typename Mma::RowSums& sum,
+                          const Fragment<kKeyTiles>& x) {
+    Mma::round(operand, x);
+    sum.add(operand);
+  }
+  static LSSAR_DEVICE void publish(int) {}
+  LSSAR_DEVICE void pin_registers() { pin_operand(operand); }
+
+  template <int kTiles, class ValueTile>
+  LSSAR_DEVICE void start_product(Fragment<kTiles>& sum, const ForwardShared<Config>&, int,
+                                  ValueTile values) const {
+    start_multiply<Element>(sum, operand, values);
+  }
+};
+
+// The sums over keys for one block of value columns. A warp group.
 template <class Config>
 struct ForwardSums {
   using Shape = HopperForwardShape<Config>;
-  using Element = typename Config::Element;
-  using Mma = TileMma16<Element>;
+  using Mma = TileMma16<typename Config::Element>;
   static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
   using Scores = Fragment<kKeyTiles>;
   using Columns = Fragment<Shape::kBlockDv / kTileCols>;
-  using Weights = typename Mma::template Operand<kKeyTiles>;
+  template <int kNumber>
+  using Weights = typename Select<Config::kWeightsInShared, WeightsInShared<Config, kNumber>,
+                                  WeightsInRegisters<Config>>::Type;
 
   ForwardShared<Config> shared;
   int group;  // of the consumers
   Columns o, y;
   typename Mma::RowSums zs, t;
-  Weights weights, slopes;  // without kWeightsInShared
+  Weights<0> weights;
+  Weights<1> slopes;
 
   LSSAR_DEVICE ForwardSums(ForwardShared<Config> s, int g) : shared(s), group(g) {}
 
@@ -40,21 +62,7 @@ struct ForwardSums {
     if constexpr (Config::kNeedsX) y.clear();
   }
 
-  // Rounds `x` for a product to come and adds it up as rounded.
-  LSSAR_DEVICE void round_to(Weights& operand, int which, typename Mma::RowSums& sum,
-                             const Scores& x) {
-    if constexpr (Config::kWeightsInShared) {
-      Weights rounded;
-      Mma::round(rounded, x);
-      sum.add(rounded);
-      const int row0 = group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
-      store_operand(shared.weights(which), row0, rounded);
-    } else {
-      Mma::round(operand, x);
-      sum.add(operand);
-    }
-  }
-
+  // Rounds a tile's weights for the next product, and adds them up as rounded.
   // REQUIRES: no product of the last weights is in flight.
   LSSAR_DEVICE void round(Scores& s) {
     if constexpr (Config::kNeedsX) {
@@ -66,35 +74,24 @@ struct ForwardSums {
           slope.at[n][e] = Config::power_slope(s.at[n][e]);
           s.at[n][e] *= slope.at[n][e];
         }
-      round_to(slopes, 1, t, slope);
+      slopes.round(shared, group, t, slope);
     }
-    round_to(weights, 0, zs, s);
-    if constexpr (Config::kWeightsInShared) {
-      fence_async_shared();
-      consumer_barrier(group);
-    }
+    weights.round(shared, group, zs, s);
+    weights.publish(group);
   }
 
   LSSAR_DEVICE void pin_registers() {
     pin(o);
     if constexpr (Config::kNeedsX) pin(y);
-    if constexpr (!Config::kWeightsInShared) {
-      pin_operand(weights);
-      if constexpr (Config::kNeedsX) pin_operand(slopes);
-    }
+    weights.pin_registers();
+    if constexpr (Config::kNeedsX) slopes.pin_registers();
   }
 
   LSSAR_DEVICE void start(typename Shape::ValueTile values) {
     pin_registers();
     wgmma_fence();
-    if constexpr (Config::kWeightsInShared) {
-      start_multiply(o, shared.weights(0), group * kWarpGroupRows, values);
-      if constexpr (Config::kNeedsX)
-        start_multiply(y, shared.weights(1), group * kWarpGroupRows, values);
-    } else {
-      start_multiply<Element>(o, weights, values);
-      if constexpr (Config::kNeedsX) start_multiply<Element>(y, slopes, values);
-    }
+    weights.start_product(o, shared, group, values);
+    if constexpr (Config::kNeedsX) slopes.start_product(y, shared, group, values);
     wgmma_commit();
   }
 

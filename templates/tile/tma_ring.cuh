@@ -1,17 +1,11 @@
-// A ring of stages in shared memory between one producer, which fills them by TMA, and groups of
-// consumers.
+// A ring of stages in shared memory. One producer fills them by TMA, and groups of consumers read
+// them.
 //
-// Each stage has two mbarriers: `full` ends a phase when its bytes are there, `empty` when
-// the consumers have released it: each group, or each of its warps. Producer and consumers walk the
-// stages in the same order, each with a cursor of its own.
-//
-// In a cluster of kBlocks blocks that walk the same tiles, each producer loads a share of every
-// tile and sends it to all. So a stage is free when the consumers of all blocks have released it,
-// and a producer may send to blocks whose own one has not come that far: their `full` then counts
-// bytes that it does not expect yet.
+// Each stage has two mbarriers. `full` completes a phase when the stage's bytes have come, `empty`
+// when every consumer has released it. Producer and consumers walk through the stages in the same
+// order, each with its own cursor. Blocks of a cluster share stages: tile/cluster_tiles.cuh.
 #pragma once
 
-#include "templates/ptx/cluster.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/types.cuh"
@@ -61,36 +55,6 @@ LSSAR_DEVICE void load_tile(u32 address, const TensorMap& map, u32 barrier, int 
   for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk)
     tma_load(address + chunk * Tile::kChunkBytes, map, barrier, col + chunk * Tile::kChunkCols,
              static_cast<int>(row), head, batch);
-}
-
-// This block's share of a tile that a cluster loads; to all its blocks, each of which expects
-// Tile::kBytes. The map's box has the rows of a share.
-template <int kBlocks, class Tile>
-LSSAR_DEVICE void load_tile_share(u32 address, const TensorMap& map, u32 barrier, int col, i64 row,
-                                  int head, int batch) {
-  if constexpr (kBlocks == 1) {
-    load_tile<Tile>(address, map, barrier, col, row, head, batch);
-  } else {
-    constexpr int kRows = Tile::kRows / kBlocks;
-    static_assert(Tile::kRows % (kBlocks * kSwizzleRows) == 0, "the swizzle repeats every 8 rows");
-    const int first = cluster_rank() * kRows;
-#pragma unroll
-    for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk)
-      tma_load_multicast(address + chunk * Tile::kChunkBytes + first * kSwizzleBytes, map, barrier,
-                         (1u << kBlocks) - 1, col + chunk * Tile::kChunkCols,
-                         static_cast<int>(row) + first, head, batch);
-  }
-}
-
-// One release of a stage, in every block of the cluster: called by several threads, of which the
-// first have numbers from 0 on.
-template <int kBlocks>
-LSSAR_DEVICE void release(u32 empty, int thread) {
-  if constexpr (kBlocks == 1) {
-    if (thread == 0) mbarrier_arrive(empty);
-  } else {
-    if (thread < kBlocks) mbarrier_arrive_cluster(in_block(empty, thread));
-  }
 }
 
 }  // namespace lssar_device

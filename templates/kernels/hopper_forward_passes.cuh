@@ -1,0 +1,114 @@
+// The Hopper forward with one pass after the other: the order of the producer's loads, and the same
+// order in the consumers. See hopper_forward.cuh.
+#pragma once
+
+#include "templates/kernels/hopper_forward_consumer.cuh"
+#include "templates/kernels/hopper_forward_producer.cuh"
+#include "templates/ptx/warp_group.cuh"
+#include "templates/tile/warp_group_mma.cuh"
+
+namespace lssar_device {
+
+// One thread.
+template <class Config>
+struct LoadsApart {
+  using Shape = HopperForwardShape<Config>;
+
+  ForwardProducer<Config> producer;
+
+  LSSAR_DEVICE void run() {
+    producer.for_each_chain([this](u32 index) {
+      const auto work = ForwardChain<Config>(producer.params, index).work(producer.params, 0);
+      producer.load_pass_one(work, index);
+      for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block)
+        producer.load_pass_two(work, dv_block, [](int) {});
+    });
+  }
+};
+
+// A warp group.
+template <class Config>
+struct PassesApart {
+  using Consumer = ForwardConsumer<Config>;
+  using Shape = typename Consumer::Shape;
+  using Sums = typename Consumer::Sums;
+  using Scores = typename Consumer::Scores;
+  static constexpr bool kReleasesQueriesLast =
+      !Consumer::Queries::kFreesTile && !Config::kStoresByTma;
+
+  Consumer c;
+
+  LSSAR_DEVICE void weigh(Scores& s, int tile) {
+    c.scale_scores_of_stage(s);
+    c.weigh(s, tile);
+  }
+
+  // A tile of pass 2 after the first one: its scores, and the sum of the last tile's weights. Where
+  // that tile has no weights (kHasWeights is false), its values are released unread.
+  template <bool kHasWeights>
+  LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int query_stage, int tile) {
+    constexpr int kInFlight = Config::kOverlap && kHasWeights ? 1 : 0;
+    c.ping_pong.acquire();
+    if constexpr (Config::kOverlap)
+      c.template start_next_scores<typename Shape::KeyTile>(s, query_stage);
+    const typename Shape::ValueTile values{c.next_stage()};
+    if constexpr (kHasWeights) sums.start(values);
+    if constexpr (!Config::kOverlap)
+      c.template start_next_scores<typename Shape::KeyTile>(s, query_stage);
+    c.ping_pong.release();
+    finish<kInFlight>(s);
+    if constexpr (Config::kOverlap) weigh(s, tile);
+    if constexpr (kHasWeights) sums.finish_products();
+    c.release_stage();
+    if constexpr (!Config::kOverlap) weigh(s, tile);
+  }
+
+  LSSAR_DEVICE void pass_two(Sums& sums, int query_stage, int num_tiles) {
+    if (num_tiles == 0) return;
+    Scores s;
+    c.ping_pong.acquire();
+    c.template start_next_scores<typename Shape::KeyTile>(s, query_stage);
+    c.ping_pong.release();
+    finish<0>(s);
+    weigh(s, 0);
+    sums.round(s);
+    // NOTE: all products of a tile end before the next branch: see ForwardConsumer::add_overlapped.
+#pragma unroll 1
+    for (int tile = 1; tile < num_tiles; ++tile) {
+      if (c.has_weights()) {
+        next_tile<true>(sums, s, query_stage, tile);
+      } else {
+        next_tile<false>(sums, s, query_stage, tile);
+      }
+      sums.round(s);
+    }
+    const typename Shape::ValueTile values{c.next_stage()};
+    if (c.has_weights()) {
+      sums.start(values);
+      sums.finish_products();
+    }
+    c.release_stage();
+  }
+
+  LSSAR_DEVICE void process(const ForwardWork<Config>& work, int stage) {
+    c.rows.place_in(c.params, work, c.group);
+    c.prepare_queries(c.rows, stage);
+    c.pass_one(stage, work.score_tiles);
+#pragma unroll 1
+    for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
+      Sums sums(c.shared, c.group);
+      sums.clear();
+      pass_two(sums, stage, work.tiles);
+      if (kReleasesQueriesLast && dv_block == Shape::kNumDvBlocks - 1) c.release_queries(stage);
+      c.write_output(sums, work, dv_block, stage);
+    }
+  }
+
+  LSSAR_DEVICE void run() {
+    c.for_each_chain([this](const ForwardChain<Config>& chain, int stage) {
+      process(chain.work(c.params, 0), stage);
+    });
+  }
+};
+
+}  // namespace lssar_device

@@ -1,0 +1,29 @@
+// The Hopper forward with queries in registers (kQueriesInRegisters): a consumer reads its queries
+// once, and products take them as their operand from registers. The query tile is then free at
+// once. See hopper_forward.cuh.
+#pragma once
+
+#include "templates/tile/warp_group_mma.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct QueriesInRegisters {
+  static constexpr bool kFreesTile = true;  // nobody reads the tile after load()
+
+  ColumnsOperand<typename Config::Element, Config::kHeadDim> operand;
+
+  // `row0` is the warp's first row.
+  template <class QueryTile>
+  LSSAR_DEVICE void load(QueryTile tile, int row0) {
+    warp_barrier();  // a row is scaled by four lanes and read by others
+    load_operand(operand, tile, row0);
+  }
+
+  template <int kTiles, class QueryTile, class KeyTile>
+  LSSAR_DEVICE void start_scores(Fragment<kTiles>& s, QueryTile, int, KeyTile keys) const {
+    start_multiply_transposed<typename Config::Element, Config::kHeadDim>(s, operand, keys);
+  }
+};
+
+}  // namespace lssar_device

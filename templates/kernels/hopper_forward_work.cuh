@@ -1,0 +1,80 @@
+// The work tiles of the Hopper forward: producer and consumers compute them alike. See
+// hopper_forward.cuh.
+#pragma once
+
+#include "templates/kernels/hopper_forward_layout.cuh"
+#include "templates/tile/cluster_tiles.cuh"
+#include "templates/tile/query_tiles.cuh"
+#include "templates/tile/rows.cuh"
+#include "templates/tile/work_tiles.cuh"
+
+namespace lssar_device {
+
+// One tile of queries. All blocks of a cluster take as many key tiles as the last of their queries
+// sees.
+template <class Config>
+struct ForwardWork {
+  using Shape = HopperForwardShape<Config>;
+
+  BlockPlace place;
+  i64 first_row;    // of the slice's (tile/query_tiles.cuh)
+  int score_tiles;  // key tiles of pass 1
+  int tiles;        // of pass 2
+
+  LSSAR_DEVICE ForwardWork(const AttentionParams& params, const BlockPlace& at) : place(at) {
+    const i64 first = place.tile_idx * Shape::kWorkRows;
+    first_row = first + block_of_cluster<Shape::kCluster>() * Shape::kBlockRows;
+    const i64 keys = num_visible_keys<Config>(params, last_query(params, first + Shape::kWorkRows));
+    score_tiles = static_cast<int>(ceil_div(keys, Shape::kScoreCols));
+    tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
+  }
+
+  // The last query of the slice's rows below `end`.
+  static LSSAR_DEVICE i64 last_query(const AttentionParams& params, i64 end) {
+    if constexpr (!Config::kPackGqa) return minimum(end, seq_q<Config>(params)) - 1;
+    const typename Shape::QueryTiles tiles(params);
+    return tiles.last_query(minimum(end / kWarpGroupRows, tiles.count()) - 1);
+  }
+
+  LSSAR_DEVICE QueryRows<Config> rows_of(const AttentionParams& params, int consumer) const {
+    const i64 row = first_row + consumer * kWarpGroupRows;
+    if constexpr (!Config::kPackGqa) return {row, place.head, 1, kWarpGroupRows};
+    return typename Shape::QueryTiles(params).rows(place, row / kWarpGroupRows);
+  }
+};
+
+// What a block takes at a time: kStagger neighbouring query tiles of a head, fewer at the end of
+// it.
+template <class Config>
+struct ForwardChain {
+  using Shape = HopperForwardShape<Config>;
+
+  BlockPlace place;  // of the chain
+  int count;         // query tiles
+
+  LSSAR_DEVICE ForwardChain(const AttentionParams& params, u32 index) {
+    const typename Shape::QueryTiles cut(params);
+    const i64 tiles = ceil_div(cut.rows_of_slice(), Shape::kWorkRows);
+    place = work_place<Config::kHeadGroup, Config::kIsCausal>(
+        index, ceil_div(tiles, Config::kStagger), cut.slices, params.batch * cut.slices);
+    const i64 left = tiles - place.tile_idx * Config::kStagger;
+    count = Shape::kIsStaggered ? static_cast<int>(minimum(left, i64{Config::kStagger})) : 1;
+  }
+
+  // Query tile i of the chain. None sees more keys than the one before it.
+  LSSAR_DEVICE ForwardWork<Config> work(const AttentionParams& params, int i) const {
+    BlockPlace at = place;
+    if constexpr (Shape::kIsStaggered)
+      at.tile_idx = place.tile_idx * Config::kStagger + count - 1 - i;
+    return {params, at};
+  }
+
+  // Chains of all heads.
+  static LSSAR_DEVICE u32 total(const AttentionParams& params) {
+    const typename Shape::QueryTiles cut(params);
+    const i64 chains = ceil_div(cut.rows_of_slice(), i64{Shape::kWorkRows} * Config::kStagger);
+    return static_cast<u32>(chains * cut.slices * params.batch);
+  }
+};
+
+}  // namespace lssar_device
