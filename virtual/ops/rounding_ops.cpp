@@ -1,58 +1,12 @@
-// Float arithmetic rounded towards zero, down and up: the machine's own, in that mode.
+// Float arithmetic rounded towards zero, down and up: the CPU does it in that mode.
+#include "virtual/ops/float_arithmetic.h"
 #include "virtual/ops/rows.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-struct Add {
-  template <class T>
-  static T apply(T a, T b) {
-    return a + b;
-  }
-};
-struct Sub {
-  template <class T>
-  static T apply(T a, T b) {
-    return a - b;
-  }
-};
-struct Mul {
-  template <class T>
-  static T apply(T a, T b) {
-    return a * b;
-  }
-};
-struct Div {
-  template <class T>
-  static T apply(T a, T b) {
-    return a / b;
-  }
-};
-struct Rcp {
-  template <class T>
-  static T apply(T a) {
-    return T{1} / a;
-  }
-};
-struct Sqrt {
-  static f32 apply(f32 a) { return __builtin_sqrtf(a); }
-  static f64 apply(f64 a) { return __builtin_sqrt(a); }
-};
-struct Fma {
-  static f32 apply(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
-  static f64 apply(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
-};
-template <class F>
-struct Ftz {
-  static f32 apply(f32 a) { return flush(F::apply(flush(a))); }
-  static f32 apply(f32 a, f32 b) { return flush(F::apply(flush(a), flush(b))); }
-  static f32 apply(f32 a, f32 b, f32 c) { return flush(F::apply(flush(a), flush(b), flush(c))); }
-};
-template <class F>
-struct Sat {
-  static f32 apply(f32 a, f32 b) { return saturate(F::apply(a, b)); }
-  static f32 apply(f32 a, f32 b, f32 c) { return saturate(F::apply(a, b, c)); }
-};
+using arithmetic::Add, arithmetic::Sub, arithmetic::Mul, arithmetic::Div, arithmetic::Fma;
+using arithmetic::Sqrt, arithmetic::Rcp, arithmetic::Ftz, arithmetic::Sat;
 
 // The loop is a function of its own, so that no arithmetic moves across the change of mode.
 using Loop = void (*)(Warp&, const Op&);
