@@ -4,10 +4,10 @@
 //   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
 //   kSumsDq: dq sums += dS'_ij k_j / |k_j|, as blocks come, or with kOrderedDq in the order of keys
 //
-// A block owns kBlockRows keys of one kv head, 16 to a warp, and walks over tiles of kBlockCols
-// queries of every head that reads it: so sums over a head group need no second kernel and have one
-// order. S and D are computed transposed (keys as rows), so that M and dS' feed dv and dk from
-// registers. kSplitDkdv: one sweep over the queries for dv, a second one for dk.
+// A block owns kBlockRows keys of one kv head, 16 to a warp. It walks over tiles of kBlockCols
+// queries of every head that reads these keys, so that sums over a head group need no second kernel
+// and have one order. S and D are computed transposed (keys as rows), so that M and dS' feed dv and
+// dk from registers. kSplitDkdv: one sweep over the queries for dv, a second one for dk.
 //
 // Shared memory: key tile, value tile, kStages stages of {queries, output gradients, row
 // constants}; with sums of dq a tile of dS', a word per warp and the block's ticket.
@@ -55,8 +55,8 @@ struct DkdvShape {
   static_assert(kBlockCols % 16 == 0, "queries are the depth of an mma, 16 at a time");
 };
 
-// Query tiles in the order of their use: tiles of a head, then the group's next head, and all of it
-// once per sweep.
+// Query tiles in the order of their use: the tiles of a head, then the next head of the group; once
+// per sweep.
 template <class Config>
 struct DkdvLoader {
   using Shape = DkdvShape<Config>;
@@ -113,9 +113,9 @@ struct BackwardDkdv {
   using ValueGrads = Fragment<Config::kHeadDimVPadded / kTileCols>;
   using Ring = Pipeline<Config::kDkdvStages, DkdvLoader<Config>>;
   using Scale = GradScale<Element>;
-  // dS' / |k_j| rather than dS': sums over keys need it, and a scale shared by keys must not come
-  // from one past the end, whose norm is 0; with a scale the norm is multiplied in together with
-  // that. Else the factor waits for the end of the sum.
+  // dS' / |k_j| takes the place of dS' where a sum over keys needs it, or where keys share a scale,
+  // which must not come from a key past the end (its norm is 0). With a scale, the norm is
+  // multiplied in together with it. Else the factor is applied at the end of the sum.
   static constexpr bool kGradHasKeyNorm = Config::kSumsDq || Scale::kIsNeeded;
 
   const AttentionParams& params;
@@ -133,7 +133,8 @@ struct BackwardDkdv {
 
   LSSAR_DEVICE int warp_row0() const { return warp_index() * kWarpRows; }
 
-  // Key row - query column of the tile at `first_query` is visible up to this.
+  // A key is visible in the tile at `first_query` if its row minus the query column is at most
+  // this.
   LSSAR_DEVICE int diagonal(i64 first_query) const {
     const i64 limit = seq_k<Config>(params) - seq_q<Config>(params) - first_key + first_query;
     const i64 far = i64{Shape::kBlockRows + Shape::kBlockCols};
@@ -149,7 +150,7 @@ struct BackwardDkdv {
         {limit, Config::kIsCausal && limit < Shape::kBlockRows - 1});
   }
 
-  // The largest gradient of the warp, or of the block where all warps round to one tile.
+  // The largest gradient of the warp, or of the block if all warps round to one tile.
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) const {
     u32 largest = Scale::largest_bits(d, key_norm);
     if constexpr (Config::kSumsDq) {
@@ -166,7 +167,7 @@ struct BackwardDkdv {
     return largest;
   }
 
-  // Adds the block's part of dq of this query tile: dS' goes through shared memory, and each warp
+  // Adds the block's part of dq for this query tile. dS' goes through shared memory, and each warp
   // takes 16 queries and a share of the columns.
   LSSAR_DEVICE void add_query_grads(Scores& d, int head, i64 first_query,
                                     float inverse_scale) const {

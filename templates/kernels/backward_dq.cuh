@@ -3,7 +3,7 @@
 //   dq_i = a_i - q̂_i (q̂_i a_i),   a_i = sum_j dS'_ij k_j / |k_j|
 //
 // A block owns kBlockRows queries of one head, 16 to a warp, and walks over tiles of kBlockCols
-// keys. Rows of a causal problem run longest first.
+// keys. Causal rows run longest first.
 //
 // Shared memory: query tile, output gradient tile, then kStages stages of {keys, values, reciprocal
 // key norms}. Barriers: one per stage (tile/pipeline.cuh).

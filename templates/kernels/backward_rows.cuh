@@ -2,8 +2,8 @@
 //
 //   delta_i = g_i o_i (o in float32),  eps_i = p b_i g_i X_i
 //
-// Eight lanes per row of [batch, heads, seq_q]; kThreads / 8 rows per block. Where the dk/dv kernel
-// sums dq, it also clears the sums, and the counters of their order.
+// Eight lanes work on a row of [batch, heads, seq_q]; a block has kThreads / 8 rows. If the dk/dv
+// kernel sums dq, this kernel also clears the sums and the counters of their order.
 #pragma once
 
 #include "templates/tile/dq_turns.cuh"
@@ -32,9 +32,10 @@ LSSAR_DEVICE float row_dot(const typename Config::Element* g, const X* x) {
   return row_group_sum(sum);
 }
 
-// 1 / |q_i| for scores. Where N P - b cancels, weights show the last bit of a score, and gradients
-// need those that the saved statistics are of: float32 rows are added up in the forward's order
-// (tile_row_inverse_norm). Rounded weights hide it.
+// 1 / |q_i| for scores. Where N P - b cancels, weights show the last bit of a score, so gradients
+// need the very scores that the saved statistics were computed from: float32 rows are summed in the
+// order of the forward (tile_row_inverse_norm). In 16 bits, rounding the weights hides the
+// difference.
 template <class Config>
 LSSAR_DEVICE float query_inverse_norm(const typename Config::Element* q) {
   if constexpr (Config::Mma::kRoundsOperands) {
@@ -62,8 +63,8 @@ LSSAR_DEVICE SavedStats load_stats(const AttentionParams& params, i64 count, i64
           params.saved_stats[2 * count + row], params.saved_stats[3 * count + row]};
 }
 
-// zs^(-1/p). One step of Newton's makes float32 of the approximations: weights have p times its
-// relative error. REQUIRES: zs >= 1, about.
+// zs^(-1/p). A Newton step brings the approximation to float32 accuracy, because weights have p
+// times its relative error. REQUIRES: zs is at least about 1.
 template <class Config>
 LSSAR_DEVICE float inverse_root(float zs) {
   const float inverse_power = 1.0f / static_cast<float>(Config::kPower);
@@ -72,8 +73,9 @@ LSSAR_DEVICE float inverse_root(float zs) {
   return fma(root * inverse_power, 1.0f - product, root);
 }
 
-// How much an evaluator changes a weight u^(p-1) of the row, or its gradient, relative to it.
-// Linear, the softplus makes them smaller, and the sigmoid, which is 1 then, the gradient larger.
+// By how much an evaluator changes a weight u^(p-1) of the row, or its gradient, relatively. The
+// linear form makes weights smaller through the softplus, and gradients larger through the sigmoid,
+// which it takes as 1.
 template <class Config, Evaluator kEvaluator>
 LSSAR_DEVICE float weight_change(const WeightScale& scale, float u) {
   const float activation = scale.activation(u);
@@ -83,8 +85,8 @@ LSSAR_DEVICE float weight_change(const WeightScale& scale, float u) {
   return by_softplus * short_softplus_error(activation);
 }
 
-// Whether an evaluator serves the row: what it changes in most of the weights is less than rounding
-// does, and little in those that hardly matter.
+// Whether an evaluator serves the row: it changes most of the weights by less than rounding does,
+// and changes weights that hardly matter by little.
 template <class Config, Evaluator kEvaluator>
 LSSAR_DEVICE bool serves(const WeightScale& scale) {
   constexpr float kRounding =
@@ -96,8 +98,8 @@ LSSAR_DEVICE bool serves(const WeightScale& scale) {
          weight_change<Config, kEvaluator>(scale, Config::kMostWeight) <= kMaxChange;
 }
 
-// The cheapest evaluator that serves the row. NOTE: its scale is from the full softplus of the
-// largest score, whatever evaluates it.
+// The cheapest evaluator that serves the row. NOTE: the row's scale is from the full softplus of
+// its largest score, whatever evaluates the others.
 template <class Config>
 LSSAR_DEVICE Evaluator row_evaluator(const WeightScale& scale) {
   if constexpr (Config::kNumEvaluators > 2) {
@@ -109,9 +111,9 @@ LSSAR_DEVICE Evaluator row_evaluator(const WeightScale& scale) {
   return kFullSoftplus;
 }
 
-// The word of RowLimits but for the evaluator; 0 where something is not finite. The largest base is
-// `root`, but for what evaluators, and a score that is summed up in another order, change: at most
-// kBaseError of the two terms that it is made of.
+// The word of RowLimits without the evaluator; 0 where something is not finite. The largest base is
+// `root`, but evaluators change it, and so does a score that is summed in another order: by at most
+// kBaseError of the two terms that the base is made of.
 template <class Config>
 LSSAR_DEVICE u32 gradient_limits(const RowConstants& row, float root, float largest_score,
                                  float g_norm) {
@@ -150,7 +152,7 @@ LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
   row.gain = power * num_keys / stats.m * grad_scale * root;
   row.gain_delta = row.gain * delta;
   row.epsilon = power * row_offset<Config>(num_keys) * g_x * grad_scale;
-  // The clamp of u to [0, 1] hides a NaN: these factors bring it back.
+  // The clamp of u to [0, 1] hides a NaN. These factors bring it back.
   if (is_nan(stats.r) || is_nan(stats.m) || is_nan(stats.zs)) row.gain = row.epsilon = quiet_nan();
   row.inverse_epsilon = inverse_of_epsilon(row.epsilon);
   if constexpr (kScalesAhead<Config>)
@@ -165,7 +167,8 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& params) {
   const i64 queries = seq_q<Config>(params);
   const BlockPlace place = block_place(ceil_div(queries, kRowsPerBlock), params.heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
-  // Every lane takes part in the exchanges of its row group; rows past the end repeat the last one.
+  // Every lane takes part in the exchanges of its row group, so rows past the end repeat the last
+  // row.
   const i64 read_row = minimum(row, queries - 1);
   const i64 flat_row = (i64{place.batch} * params.heads + place.head) * queries + read_row;
 

@@ -4,14 +4,14 @@
 //   pass 2:  u_ij = U_ij / m_i,  w_ij = u_ij^p,  o_i = sum_j w_ij v_j / sum_j w_ij
 //   training also:  X_i = (sum_j u_ij^(p-1) v_j - T_i o_i) / (m_i zs_i),  T_i = sum_j u_ij^(p-1)
 //
-// A block owns kBlockRows queries of one head, 16 to a warp, or with kPackGqa as many of all heads
-// that share keys (tile/query_tiles.cuh), and walks over tiles of kBlockCols keys: once for pass 1,
-// then once for every kBlockDv columns of o. Rows of a causal problem run longest first.
+// A block owns kBlockRows queries of one head, 16 to a warp. With kPackGqa it owns as many queries
+// of all heads that share keys (tile/query_tiles.cuh). It walks over tiles of kBlockCols keys: once
+// for pass 1, then once for every kBlockDv columns of o. Causal rows run longest first.
 //
-// kHasPassOne, kHasPassTwo: whether a kernel runs both (forward_range.cuh has those that run one).
-// kIsRange: its keys are a range of all.
+// kHasPassOne, kHasPassTwo: which passes the kernel runs (forward_range.cuh has kernels that run
+// one). kIsRange: its keys are a range of all keys.
 //
-// kSkipTiles: a warp whose tile has no score with a weight above kSkipWeight^p leaves it at that.
+// kSkipTiles: a warp skips the arithmetic of a tile that has no weight above kSkipWeight^p.
 //
 // Shared memory: the query tile, then kStages stages, each of a key tile or a value tile and
 // kBlockCols reciprocal key norms.
@@ -51,8 +51,8 @@ struct ForwardShape {
   static_assert(kBlockDv % 16 == 0, "value matrices are loaded 16 columns at a time");
 };
 
-// The tiles in the order of their use: the keys of pass 1, then per dv_block of columns the keys
-// and values of pass 2 in turns.
+// The tiles in the order of their use: the keys of pass 1; then, for each block of value columns,
+// the keys and values of pass 2 alternately.
 template <class Config>
 struct ForwardLoader {
   using Shape = ForwardShape<Config>;
@@ -130,7 +130,7 @@ struct Forward {
 
   LSSAR_DEVICE u32 stage_address(int stage) const { return stages + stage * Shape::kStageBytes; }
   LSSAR_DEVICE bool needs_mask(i64 first) const { return first + Shape::kBlockCols > first_masked; }
-  // `hidden` in place of scores or weights of keys that a row does not see.
+  // Writes `hidden` in place of the scores or weights of keys that a row does not see.
   LSSAR_DEVICE void mask(Scores& s, i64 first, float hidden) const {
     const i64 seen[2] = {keys_in_range<Config>(params, rows.visible[0]),
                          keys_in_range<Config>(params, rows.visible[1])};
@@ -166,8 +166,8 @@ struct Forward {
     }
   }
 
-  // One pass over keys and values for the columns of `dv_block`: sum_j w_ij v_j and, for training,
-  // sum_j u_ij^(p-1) v_j, with the sums of the rounded weights that were used.
+  // One pass over keys and values for one block of value columns: sum_j w_ij v_j and, for training,
+  // sum_j u_ij^(p-1) v_j, with the sums of the rounded weights.
   LSSAR_DEVICE void pass_two(Ring& ring, Columns& o, typename Mma::RowSums& zs, Columns& y,
                              typename Mma::RowSums& t) {
 #pragma unroll 1
@@ -225,7 +225,7 @@ struct Forward {
     return tile;
   }
 
-  // The query tile's loads, and the loader of what follows.
+  // Starts the query tile's loads; returns the loader of the tiles that follow.
   LSSAR_DEVICE ForwardLoader<Config> start_loads() {
     const QueryRows<Config> tile = place_block();
     queries.base = dynamic_shared_address();

@@ -1,5 +1,5 @@
-// The two passes of the forward as kernels of their own, over a range of all keys: what ranges give
-// is merged outside by sums and a maximum, so that keys may be split over GPUs or over calls.
+// The two passes of the forward as kernels of their own, over a range of all keys. The caller
+// merges what the ranges give by sums and a maximum, so keys may be split over GPUs or calls.
 //
 //   row_sums:      R_i = sum_j softplus(S_ij) and the largest score, over the call's keys
 //   (outside:      R_i summed, largest scores maximised over the ranges)
@@ -13,8 +13,8 @@
 
 namespace lssar_device {
 
-// Where a row's statistics lie, and what a lane reads and writes of its two rows. One lane of the
-// quad that shares a row writes.
+// What a lane reads and writes of the statistics of its two rows. One lane of the quad that shares
+// a row writes.
 template <class Config>
 struct RangeRows {
   const AttentionParams& params;
@@ -52,7 +52,7 @@ struct RangeRows {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (!has(half)) continue;
-      // The clamp to [0, 1] hides a NaN; a row that saw one, in whichever range, says so here.
+      // The clamp to [0, 1] hides a NaN. A row that saw one in any range shows it here.
       const bool is_bad = is_nan(rows.sum[half]) || is_nan(rows.m[half]);
       const i64 row = index(half);
 #pragma unroll

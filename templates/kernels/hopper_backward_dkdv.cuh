@@ -10,21 +10,22 @@
 // sweep over the queries for dv, a second one for dk.
 //
 // Products start 16 queries at a time, as soon as those are weighed, and run beside the arithmetic
-// of the next 16: those of the weights, and of dS' where it needs no scale of the whole tile (but
-// for fp16 with kSumsDq). (The next tile's scores are not begun early: at d = 128 there are no
-// registers for them.) kPingPong: consumers take turns in starting the products of scores.
+// of the next 16. So do the products of the weights, and those of dS' where no scale of the whole
+// tile is needed (all but fp16 with kSumsDq). The scores of the next tile do not start early,
+// because at d = 128 there are no registers for them. kPingPong: consumers start the products of
+// scores one after another.
 //
-// kScalesAhead: fp16's scale of dS' is found, and multiplied into the row constants, by a warp of
-// the producer's group (tile/scale_ahead.cuh), before consumers read them.
+// kScalesAhead: a warp of the producer's group finds fp16's scale of dS' and multiplies the row
+// constants by it (tile/scale_ahead.cuh) before consumers read them.
 //
-// kSumsDq: dS' of all consumers goes through shared memory (two tiles in turns, so that one
-// barrier per tile is enough); each consumer makes a share of the columns of dq.
+// kSumsDq: dS' of all consumers goes through shared memory. It is double-buffered, so that one
+// barrier per tile is enough. Each consumer computes a share of the columns of dq.
 //
-// kSumsByTma: dq goes on through shared memory, from where TMA adds it to the sums.
+// kSumsByTma: dq then goes through shared memory too, and TMA adds it from there to the sums.
 //
-// Shared memory: key tile, value tile, dS' tiles, with kSumsByTma parts of dq, kDkdvStages stages
-// of a query tile, an output gradient tile and row constants, a word per consumer warp, barriers,
-// the block's ticket, the stages' scales. Named barriers: tile/consumer_barriers.cuh.
+// Shared memory: key tile, value tile, dS' tiles; parts of dq with kSumsByTma; kDkdvStages stages
+// of a query tile, an output gradient tile and row constants; a word per consumer warp; barriers;
+// the block's ticket; the scales of the stages.
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_producer.cuh"
@@ -63,10 +64,9 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   using Work = DkdvWork<Config>;
   using Item = DkdvItem<Config>;
   using Scale = GradScale<Element>;
-  // dS' / |k_j| where a sum over keys needs it; with a scale the norm is multiplied in together
-  // with that.
+  // A sum over keys needs dS' / |k_j|. With a scale, the norm is multiplied in together with it.
   static constexpr bool kGradHasKeyNorm = Config::kSumsDq;
-  // Else dv takes the NaN of rows that saw one from dk.
+  // If weights do not keep NaN, dv takes the NaN of a row from dk.
   static constexpr bool kWeightsKeepNan = Config::kSplitDkdv;
 
   using Part::group;
@@ -84,7 +84,8 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   // First of the consumer's rows in the block.
   LSSAR_DEVICE int group_row0() const { return group * kWarpGroupRows; }
 
-  // The lane's row `half` among the keys. Unsigned: a sign to extend would be one more register.
+  // The lane's row `half` among the keys. Unsigned, because extending a sign would take one more
+  // register.
   LSSAR_DEVICE u32 key_row(const Work& work, int half) const {
     return static_cast<u32>(work.first_key + warp_row0() + fragment_row(half));
   }
@@ -107,7 +108,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     mbarrier_wait(shared.ring().full(cursor.stage), cursor.parity);
   }
 
-  // To the scaler: the largest |v_j| of the warp's keys.
+  // Tells the scaler the largest |v_j| of the warp's keys.
   LSSAR_DEVICE void tell_value_norm() const {
     const float norm = square_root(largest_row_square(shared.values(), warp_row0()));
     if (lane_index() != 0) return;
@@ -115,7 +116,8 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     mbarrier_arrive(shared.scales().norms());
   }
 
-  // With kScalesAhead the stage's row constants carry the scale after this; else the ratio is 1.
+  // With kScalesAhead, waits until the stage's row constants carry the scale. Without it the ratio
+  // is 1.
   LSSAR_DEVICE StageScale wait_scaled() const {
     if constexpr (kScalesAhead<Config>) {
       mbarrier_wait(shared.scales().ready(cursor.stage), cursor.parity);
@@ -144,10 +146,10 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     if constexpr (kWithDk) pin(d);
   }
 
-  // Whether dS' is rounded as soon as it is there, with no scale to find first.
+  // Whether dS' is rounded at once, because it needs no scale of the whole tile.
   static constexpr bool kRoundsAtOnce = !Scale::kIsNeeded || kScalesAhead<Config>;
 
-  // The first query that sees all keys of the warp group, at most kWarpGroupRows past the end.
+  // The first query that sees all keys of the warp group; at most kWarpGroupRows past the end.
   LSSAR_DEVICE int first_unmasked(const Work& work) const {
     if constexpr (!Config::kIsCausal) return 0;
     const i64 last_key = i64{work.first_key} + group_row0() + kWarpGroupRows - 1;
@@ -161,12 +163,12 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     return {limit, limit < warp_row0() + kWarpRows - 1};
   }
 
-  // Whether tiles that hide keys have code of their own, so that others need not ask. Where dS'
-  // waits for its scale, that took a register more than there is at d = 128.
+  // Whether tiles that hide keys have code of their own, so that other tiles need not test for it.
+  // Where dS' waits for its scale, that would take one register more than there are at d = 128.
   static constexpr bool kMasksApart = Config::kIsCausal && kRoundsAtOnce;
 
-  // The evaluator of a tile, the same for the whole warp group: its products are started together.
-  // Masks and residuals go with the full one.
+  // The evaluator of a tile. It is the same for the whole warp group, whose products start
+  // together. Masks and residuals need the full one.
   LSSAR_DEVICE Evaluator choose_evaluator(const Item& item, int unmasked, u32 demand) const {
     if constexpr (Config::kNumEvaluators == 1) return kFullSoftplus;
     if (Config::kIsCausal && !kMasksApart && item.first_query < unmasked) return kFullSoftplus;
@@ -179,8 +181,8 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   }
 
   // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: their
-  // products start before the next ones are weighed: all queries at once took more registers than
-  // there are.
+  // products start before the next 16 are weighed. Weighing all queries at once took more registers
+  // than there are.
   template <bool kWithDv, bool kWithDk, Evaluator kEvaluator>
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int stage,
                           const KeyMask& mask, int step) const {
@@ -190,7 +192,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
   }
 
-  // The largest gradient of all consumers, which round to one tile.
+  // The largest gradient of all consumers, because they round to one tile.
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) {
     u32 largest = Scale::largest_bits(d, key_norm);
     all_consumers_barrier<Shape::kNumConsumers>();  // the last tile's words have been read
@@ -206,11 +208,11 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     return largest;
   }
 
-  // Of the two in shared memory, the item's buffer for dS': the item before had the other. Work
-  // tiles have a wait for one another's keys in between.
+  // dS' is double-buffered; consecutive items alternate. Between work tiles, consumers wait for
+  // each other's keys.
   static LSSAR_DEVICE int score_buffer(const Item& item) { return item.remaining & 1; }
 
-  // dq's product, once all consumers have written their dS' to the buffer.
+  // Starts the product of dq, once all consumers have written their dS' to the buffer.
   LSSAR_DEVICE void start_query_grads(QueryGrads& dq, int buffer) {
     fence_async_shared();
     all_consumers_barrier<Shape::kNumConsumers>();
@@ -220,7 +222,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     wgmma_commit();
   }
 
-  // The products of the weights, and with kAddsAtOnce of dS', of these 16 queries.
+  // Starts the products of the weights, and with kAddsAtOnce of dS', of these 16 queries.
   template <bool kWithDv, bool kAddsAtOnce>
   LSSAR_DEVICE void start_step(Sums& sums, Operand& weights, Operand& grads, int stage, int step) {
     if constexpr (kWithDv) pin_step(sums.dv, weights, step);
@@ -245,12 +247,12 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     pin_operand(operand);
   }
 
-  // dS' of a tile, rounded, from the buffer to dq, and with kWithDk to dk, whose product runs while
-  // dq leaves. Ends all products.
+  // Adds a tile's rounded dS' from the buffer to dq, and with kWithDk to dk, whose product runs
+  // while dq is written. Ends all products.
   template <bool kWithDk>
   LSSAR_DEVICE void add_gradients(Sums& sums, Operand& grads, int stage, const Work& work,
                                   const Item& item, int buffer) {
-    QueryGrads dq;  // NOTE: of this tile only; were it kept, its registers would be taken all along
+    QueryGrads dq;  // NOTE: of this tile only, or its registers would be taken all the time
     start_query_grads(dq, buffer);
     if constexpr (kWithDk) {
       pin(sums.dk);
@@ -267,7 +269,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     }
   }
 
-  // What rounding dS' dropped, to dq. Computed anew: kept from the first time, it would take
+  // Adds to dq what rounding dS' dropped. It computes dS' again, because keeping it would take
   // registers in every tile.
   LSSAR_DEVICE void add_residual(Sums& sums, const Work& work, const Item& item,
                                  const KeyMask& mask) {
@@ -282,7 +284,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     if constexpr (!kRoundsAtOnce) round_gradients(sums, grads, d);
     Mma::subtract(d, grads);
     Mma::round(grads, d);
-    // In the buffer that the next item writes: hence the barrier.
+    // The next item writes this buffer; hence the barrier below.
     const int buffer = score_buffer(item) ^ 1;
     store_operand(shared.scores(buffer), warp_row0(), grads);
     add_gradients<false>(sums, grads, stage, work, item, buffer);
@@ -294,8 +296,8 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     Mma::round(grads, d);
   }
 
-  // A tile's part of the sums, from its products s and d. kIsMasked: some of its queries may be
-  // before `unmasked`, see first_unmasked.
+  // Adds a tile's part to the sums, from its products s and d. kIsMasked: some of its queries may
+  // be before `unmasked`, see first_unmasked.
   template <bool kWithDv, bool kWithDk, Evaluator kEvaluator, bool kIsMasked = false>
   LSSAR_DEVICE void add_tile(Sums& sums, Scores& s, Scores& d, const Work& work, const Item& item,
                              int unmasked = 0) {
@@ -310,13 +312,13 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       weigh<kWithDv, kWithDk, kEvaluator>(weights, grads, s, d, stage, mask, step);
-      // Before its product starts: from then on its registers are the product's.
+      // Stored before its product starts: from then on its registers belong to the product.
       if constexpr (kStoresAtOnce)
         store_step<typename Shape::ScoreTile>(stored, grads.at[step], step);
       if constexpr (kWithDv || kAddsAtOnce)
         start_step<kWithDv, kAddsAtOnce>(sums, weights, grads, stage, step);
     }
-    // With kStoresAtOnce they are of one group with dq's.
+    // With kStoresAtOnce they are in one group with the product of dq.
     if constexpr ((kWithDv || kAddsAtOnce) && !kStoresAtOnce) wgmma_commit();
     if constexpr (kWithDk && !kRoundsAtOnce) {
       round_gradients(sums, grads, d);
@@ -329,7 +331,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     }
     if constexpr (kAddsAtOnce) pin_sum(sums.dk, grads);
     if constexpr (kWithDv) pin_sum(sums.dv, weights);
-    // Causal, who sees no more than three keys does not see all of a tile's.
+    // A causal query that sees at most three keys does not see all keys of a tile.
     constexpr bool kMayBeFirst = kIsMasked || !Config::kIsCausal;
     if constexpr (kEvaluator == kFullSoftplus && kMayBeFirst && kWithDk && Config::kSumsDq) {
       if (has_residual(item)) add_residual(sums, work, item, mask);
@@ -360,7 +362,8 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
             sums, s, d, work, item, unmasked);
       }
       release_stage();
-      // Waits until what was added is visible, which the stage need not.
+      // Waits until the sums are visible. The stage need not wait for that, so it is released
+      // before.
       if constexpr (kWithDk && Config::kOrderedDq) end_turn(this->turn(work, item));
     }
   }
@@ -382,7 +385,8 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     const float inverse_scale = sums.scale.inverse();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      // One after the other: their product may be infinite where dk is not.
+      // Multiplied one after the other, because the product of both may be infinite where dk is
+      // not.
       const float factor = kGradHasKeyNorm ? 1.0f : key_norm[half];
 #pragma unroll
       for (int n = 0; n < KeyGrads::kNumTiles; ++n) {

@@ -1,6 +1,6 @@
-// The producer of the Hopper dk/dv kernel: what a block holds in shared memory, what producer and
-// consumers must agree on, and the loads; with kScalesAhead the warp beside it that scales what
-// they brought. See hopper_backward_dkdv.cuh.
+// The producer of the Hopper dk/dv kernel: what a block holds in shared memory, its work tiles, and
+// the loads. With kScalesAhead also the warp that scales what the loads bring. See
+// hopper_backward_dkdv.cuh.
 #pragma once
 
 #include "templates/kernels/params.cuh"
@@ -35,8 +35,8 @@ struct HopperDkdvShape {
   using ScoreTile = SwizzledTile<Element, kBlockRows, kBlockCols>;
   using Constants = PlanarConstants<kBlockCols, kScalesAhead<Config>>;
 
-  // Columns of dq that a consumer makes: half of them, in whole chunks where there are several. The
-  // second consumer's are the last ones, so that its first may be the other's too (d = 192).
+  // Columns of dq that a consumer computes: half of them, in whole chunks if there are several. The
+  // last ones are the second consumer's, so its first columns may also be the other's (d = 192).
   static constexpr int kChunkCols = KeyTile::kChunkCols;
   static constexpr int kPaddedDim = KeyTile::kNumChunks * kChunkCols;
   static constexpr int kHalfDim = KeyTile::kNumChunks == 1
@@ -44,7 +44,7 @@ struct HopperDkdvShape {
                                       : (KeyTile::kNumChunks + 1) / 2 * kChunkCols;
   static constexpr int kQueryGradCols = kNumConsumers == 1 ? Config::kHeadDim : kHalfDim;
   static constexpr int kSecondCol = KeyTile::kNumChunks == 1 ? kHalfDim : kPaddedDim - kHalfDim;
-  // No column is two consumers', or none's.
+  // Every column belongs to exactly one consumer.
   static constexpr bool kSharesAreHalves =
       kSecondCol == kHalfDim && kNumConsumers * kQueryGradCols == Config::kHeadDim;
 
@@ -52,8 +52,8 @@ struct HopperDkdvShape {
   static constexpr int kScoresOffset = kValuesOffset + ValueTile::kBytes;
   static constexpr int kStagingOffset =
       kScoresOffset + (Config::kSumsDq ? 2 * ScoreTile::kBytes : 0);
-  // kSumsByTma: a warp's 16 rows of its consumer's dq, in boxes of columns; in a box each eight
-  // columns are by themselves, so that a warp's stores meet no bank twice.
+  // kSumsByTma: a warp's 16 rows of its consumer's dq, in boxes of columns. In a box, each eight
+  // columns are apart from the others, so that the stores of a warp meet no bank twice.
   static constexpr int kSumCols = KeyTile::kNumChunks == 1 ? kQueryGradCols : kChunkCols;
   static constexpr int kSumBoxes = (kQueryGradCols + kSumCols - 1) / kSumCols;
   static constexpr int kSumBoxBytes = kWarpRows * kSumCols * 4;
@@ -76,7 +76,7 @@ struct HopperDkdvShape {
   static_assert(!Config::kSumsDq || (kBlockCols == kWarpGroupRows && kNumConsumers <= 2),
                 "the rows of dq's product are one tile's queries");
   static_assert(!Config::kSumsDq || !Config::kPingPong,
-                "dS' is exchanged by all consumers at once: they have no turns");
+                "dS' is exchanged by all consumers at once: there is no ping-pong");
   static_assert(!Config::kSumsByTma || (Config::kSumsDq && !Config::kOrderedDq),
                 "TMA adds in no order");
   static_assert(!Config::kOrderedDq || !Config::kIsPersistent,
@@ -95,7 +95,7 @@ enum DkdvMap {
 template <class Config>
 inline constexpr int kNumDkdvMaps = kDkdvSumMap + (Config::kSumsByTma ? 1 : 0);
 
-// What producer and consumers must agree on about one tile of keys. Rows are below 2^31.
+// One tile of keys. Rows are below 2^31.
 template <class Config>
 struct DkdvWork {
   using Shape = HopperDkdvShape<Config>;
@@ -283,8 +283,8 @@ struct DkdvProducer {
   }
 };
 
-// A warp: with kScalesAhead it multiplies each stage's row constants by the scale of dS', which so
-// comes out scaled, and says when they are ready. The sweep for dv needs no scale.
+// A warp. With kScalesAhead it multiplies the row constants of each stage by the scale of dS',
+// which then comes out scaled, and tells when they are ready. The sweep for dv needs no scale.
 template <class Config>
 struct DkdvScaler {
   using Shape = HopperDkdvShape<Config>;
@@ -307,25 +307,25 @@ struct DkdvScaler {
     if (lane_index() == 0) mbarrier_arrive(barrier);
   }
 
-  // The largest |v_j| of the work tile's keys, from the consumers' words.
+  // The largest |v_j| of the work tile's keys, from the words of the consumers.
   LSSAR_DEVICE float value_norm() {
     mbarrier_wait(shared.scales().norms(), owned_cursor.parity);
     owned_cursor.advance();
     u32 norm = 0;  // its bits order like it
     if (lane_index() < Shape::kConsumerWarps) load_shared(norm, shared.words() + lane_index() * 4);
     const u32 largest = warp_maximum(norm);
-    arrive(shared.owned_ring().empty(0));  // there are other words for other keys
+    arrive(shared.owned_ring().empty(0));  // the words will be of other keys
     return float_from_bits(largest);
   }
 
   LSSAR_DEVICE void scale_stage(Scale& scale, float norm) {
-    pin_register(shared.base);  // no register for each thing at a distance from it
+    pin_register(shared.base);  // so that its parts take no registers of their own
     const auto constants = shared.constants(cursor.stage);
     wait_stage();
     u32 demand;
     const u32 bound = largest_bound(constants, norm, demand);
     const float ratio = scale.template make_room<Scale::kTargetOfBound>(bound);
-    store({ratio, demand});  // before the rows are scaled: then registers are scarce
+    store({ratio, demand});  // now, because scaling the rows needs the registers
     scale_rows(constants, scale.factor, scale.inverse());
     if (lane_index() == 0) shared.scales().store_factor(scale.factor);
     finish_stage();

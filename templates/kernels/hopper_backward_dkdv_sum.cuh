@@ -1,4 +1,5 @@
-// Where the Hopper dk/dv kernel's part of dq goes, with kSumsDq: see hopper_backward_dkdv.cuh.
+// How the Hopper dk/dv kernel adds its part of dq to the sums (kSumsDq). See
+// hopper_backward_dkdv.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_producer.cuh"
@@ -30,7 +31,7 @@ struct DkdvQueryPart {
   // The first column of the consumer's share of dq.
   LSSAR_DEVICE int query_grad_col0() const { return group == 0 ? 0 : Shape::kSecondCol; }
 
-  // The counter of the warp's part of dq of the item's queries.
+  // The counter of turns for the warp's part of dq of the item's queries.
   LSSAR_DEVICE u32* turn(const DkdvWork<Config>& work, const DkdvItem<Config>& item) const {
     return DqTurns<Config>::of_part(params, i64{work.batch} * params.heads + item.head,
                                     item.first_query, warp_row0() / kWarpRows);
@@ -43,7 +44,7 @@ struct DkdvQueryPart {
     return warp_group_thread() / kWarpThreads * kWarpRows;
   }
 
-  // The consumer's share of dq of the item's queries, to global memory.
+  // Adds the consumer's share of dq of the item's queries in global memory.
   LSSAR_DEVICE void add_query_grads(const QueryGrads& dq, const DkdvWork<Config>& work,
                                     const DkdvItem<Config>& item, float inverse_scale) const {
     if constexpr (Config::kSumsByTma) {
@@ -55,7 +56,7 @@ struct DkdvQueryPart {
     const u32 query = static_cast<u32>(item.first_query + query_grad_row0() + fragment_row(0));
     float* first = GradQSum<Config>::at(params, slice, query, query_grad_col0() + fragment_col(0));
     i64 stride = GradQSum<Config>::group_stride(params);
-    pin_register(stride);  // one addition from group to group
+    pin_register(stride);  // one addition from group to group, instead of an address of each
     if constexpr (Config::kOrderedDq) begin_turn(turn(work, item), static_cast<u32>(work.tile));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -72,7 +73,7 @@ struct DkdvQueryPart {
     }
   }
 
-  // The warp's part of dq to shared memory, for TMA.
+  // Writes the warp's part of dq to shared memory, for TMA.
   LSSAR_DEVICE void stage_query_grads(const QueryGrads& dq, float inverse_scale) const {
     constexpr int kRowBytes = kTileCols * 4;
     if (lane_index() == 0) bulk_wait_read<0>();  // the last part
@@ -89,7 +90,7 @@ struct DkdvQueryPart {
     warp_barrier();
   }
 
-  // One lane. Rows and columns that dq does not have are left out.
+  // Called by one lane. Rows and columns that dq does not have are left out.
   LSSAR_DEVICE void add_staged_grads(const DkdvWork<Config>& work,
                                      const DkdvItem<Config>& item) const {
     const u32 staged = shared.staging(warp_row0() / kWarpRows);

@@ -5,10 +5,10 @@
 // A work tile is kBlockRows queries of one head, 64 to a consumer warp group, and all keys they
 // see, kBlockCols at a time. dS' feeds dq from registers. Warp group 0 is the producer: one lane
 // loads the queries and output gradients of a work tile, and its key tiles into a ring of stages
-// (tile/tma_ring.cuh). A block works on tile after tile of queries, gridDim.x apart.
+// (tile/tma_ring.cuh). A block works on every gridDim.x-th tile of queries.
 //
-// kOverlap: the products that make the next tile's scores are in flight beside the one that uses
-// this tile's. kPingPong: consumers take turns in starting products.
+// kOverlap: the products of the next tile's scores run beside the product that uses this tile's.
+// kPingPong: consumers start products one after another.
 //
 // Shared memory: query tile, output gradient tile, kDqStages stages of a key and a value tile, the
 // stages' reciprocal key norms, barriers of the ring and of the query tile.
@@ -69,7 +69,7 @@ struct HopperDqShape {
 // TmaParams::maps, in this order.
 enum DqMap { kDqQueryMap, kDqGradMap, kDqKeyMap, kDqValueMap, kDqNormMap, kNumDqMaps };
 
-// What producer and consumers must agree on about one tile of queries.
+// One tile of queries.
 template <class Config>
 struct DqWork {
   using Shape = HopperDqShape<Config>;
@@ -187,10 +187,10 @@ struct DqConsumer {
   int group;  // of the consumers
   PingPong<Config::kPingPong, Shape::kNumConsumers> ping_pong;
   RingCursor<Shape::kStages> filled;    // next stage to wait for
-  RingCursor<Shape::kStages> released;  // next stage to give back
+  RingCursor<Shape::kStages> released;  // next stage to release
   RingCursor<1> query_cursor;
 
-  // Of the work tile.
+  // What follows is of the work tile.
   i64 visible[2];
   i64 first_masked;  // tiles whose end is above this hide keys from some row of the warp
   int num_parts;     // see num_grad_parts; the same for all consumers
@@ -372,7 +372,7 @@ struct DqConsumer {
   }
 };
 
-// A kernel whose CONSUMER goes over the keys of tiles of queries.
+// A kernel that goes over the keys of tiles of queries, with CONSUMER as its consumers.
 template <class Config, template <class> class CONSUMER>
 LSSAR_DEVICE void sweep_keys(const TmaParams& tma) {
   using Shape = HopperDqShape<Config>;

@@ -1,10 +1,10 @@
-// Epsilon of the backward's rows where no X was saved, for sm_90a: after the kernel on rows, whose
-// constants it completes, and before those that read them.
+// Epsilon of the backward's rows where no X was saved, for sm_90a. This kernel runs after the
+// kernel on rows, whose constants it completes, and before the kernels that read them.
 //
-// The kernel of dq without its product (templates/kernels/hopper_backward_dq.cuh): its work tiles,
-// shared memory, barriers and producer are that kernel's. Consumers have no product beside their
-// arithmetic but the other consumers' (kPingPong): a second pair of tiles of scores would take
-// their registers.
+// It is the kernel of dq without its product (templates/kernels/hopper_backward_dq.cuh), with the
+// same work tiles, shared memory, barriers and producer. Only the products of other consumers run
+// beside a consumer's arithmetic (kPingPong), because a second pair of score tiles would take its
+// registers.
 #pragma once
 
 #include "templates/kernels/hopper_backward_dq.cuh"
@@ -44,7 +44,7 @@ struct EpsilonConsumer : DqConsumer<Config> {
     EpsilonSum<Config> sum;
     sum.clear();
     add_keys(sum, work.num_tiles);
-    // Products alone have read the queries, and have ended: no fence.
+    // Only products have read the queries, and they have ended, so no fence is needed.
     if (lane_index() == 0) mbarrier_arrive(query_ring.empty(0));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

@@ -35,8 +35,8 @@ LSSAR_DEVICE void load_packed_queries(const TmaParams& tma, const ForwardShared<
 
 // Writes zeros to the consumer's rows that no box of queries fills.
 template <class Config>
-LSSAR_DEVICE void clear_unfilled_rows(const AttentionParams& params,
-                                      const ForwardShared<Config>& shared, int group) {
+LSSAR_DEVICE void clear_unfilled_rows(const AttentionParams& params, ForwardShared<Config> shared,
+                                      int group) {
   using Shape = HopperForwardShape<Config>;
   using Tile = typename Shape::QueryTile;
   const u32 zeros[4] = {0, 0, 0, 0};

@@ -1,6 +1,7 @@
-// k_inv_norm[b, g, j] = 1 / |k_j|: once per call, read by every kernel that makes scores.
+// k_inv_norm[b, g, j] = 1 / |k_j|. It is computed once per call and read by every kernel that
+// computes scores.
 //
-// A group of eight lanes per key; kThreads / 8 keys per block, over [batch, kv_heads, seq_k].
+// Eight lanes read a key; a block has kThreads / 8 keys of [batch, kv_heads, seq_k].
 #pragma once
 
 #include "templates/tile/dq_turns.cuh"
@@ -20,7 +21,7 @@ LSSAR_DEVICE void key_norms(const AttentionParams& params) {
   const BlockPlace place = block_place(ceil_div(keys, kRowsPerBlock), params.kv_heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
   reset_tickets<Config>(params);
-  // Every lane takes part in the exchange of its row group; rows past the end read the last one.
+  // Every lane takes part in the exchange of its row group, so rows past the end read the last row.
   const i64 read_row = minimum(row, keys - 1);
   const float inverse = row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(
       row_pointer<const typename Config::Element>(params.k, place.batch, place.head, read_row));

@@ -1,8 +1,9 @@
-// The one argument of every kernel, laid out alike by the host and by the device: AttentionParams,
-// or TmaParams for kernels whose launch has tensor maps (LaunchStep::maps).
+// The one argument of every kernel: AttentionParams, or TmaParams for kernels whose launch has
+// tensor maps (LaunchStep::maps). Host and device lay it out alike.
 //
-// Read by the host compiler too (runtime/executor.cpp fills it): plain types only. All tensors are
-// [batch, heads, length, dim] with a contiguous last dimension; strides are in elements.
+// The host compiler reads this file too (runtime/executor.cpp fills the argument), so it holds
+// plain types only. All tensors are [batch, heads, length, dim] with a contiguous last dimension;
+// strides are in elements.
 #pragma once
 
 namespace lssar_device {
@@ -27,9 +28,9 @@ struct AttentionParams {
 
   // Saved by the forward for training, read by the backward.
   float* saved_o;      // [rows, head_dim_v]: o in float32; weighted sum: written, undivided
-  float* saved_stats;  // [4, rows]: R, m, zs (natural units), largest score in bits; forward: null
-                       // where nobody wants them; row sums: R and score written; weighted sum: they
-                       // are read, the others written
+  float* saved_stats;  // [4, rows]: R, m, zs (natural units), largest score in bits; null in a
+                       // forward that nobody wants them of. Row sums write R and the score;
+                       // weighted sum reads these two and writes the others
   void* saved_x;       // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
 
   // Workspace.
@@ -37,9 +38,9 @@ struct AttentionParams {
   float* k_inv_norm;  // [batch, kv_heads, key_norm_pitch]: see tile/rows.cuh; the pad is not read
   float* row_constants;  // [rows, 8]: see tile/row_constants.cuh
   float* grad_q_sum;     // float32 sums of DqMode atomic and ordered: see tile/grad_q_sum.cuh
-  unsigned* dq_turns;    // of DqMode ordered: see tile/dq_turns.cuh
-  void* unused;          // keeps the places that kernels of older captures read
-  unsigned* tickets;     // work tiles taken so far; the kernel on whole rows sets it to 0
+  unsigned* dq_turns;    // DqMode ordered: see tile/dq_turns.cuh
+  void* unused;          // keeps the offsets that kernels of older captures read
+  unsigned* tickets;     // tickets drawn so far: see tile/tickets.cuh
 
   long long seq_q;
   long long seq_k;
@@ -48,21 +49,22 @@ struct AttentionParams {
   int kv_heads;
   int reserved;
 
-  // Row sums and weighted sum: k and v are a range of all keys, q one of all queries. Row i sees
-  // keys j < clamp(i + 1 + query_shift, 0, num_keys) of all (without causal: < num_keys).
+  // For row sums and weighted sum: k and v are a range of all keys, q is a range of all queries.
+  // Row i sees keys j < clamp(i + 1 + query_shift, 0, num_keys) of all keys; without causal, all
+  // num_keys.
   long long first_key;
   long long num_keys;
   long long query_shift;
 };
 
-// What a TMA instruction takes: the device's own encoding of a tensor and the box it is moved by.
+// What a TMA instruction takes: a tensor and its box, in the encoding of the device.
 struct alignas(64) TensorMap {
   unsigned long long words[16];
 };
 
 inline constexpr int kMaxTensorMaps = 8;  // of one kernel
 
-// Kernels take it as a __grid_constant__: a map is used where it lies.
+// Kernels take it as a __grid_constant__, because a map is used where it is.
 struct TmaParams {
   TensorMap maps[kMaxTensorMaps];  // in the order of LaunchStep::maps; the rest is zero
   AttentionParams attention;

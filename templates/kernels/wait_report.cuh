@@ -1,11 +1,12 @@
 // What a wait that lasts too long writes for the host: see ptx/wait_limit.cuh.
 //
-// Read by the host compiler too (runtime/wait_limit.cpp prints it): plain types only.
+// The host compiler reads this file too (runtime/wait_limit.cpp prints the report), so it holds
+// plain types only.
 #pragma once
 
 namespace lssar_device {
 
-// NOTE: enumerators: compilers put constants into the image.
+// NOTE: these are enumerators because compilers put constants into the image.
 enum WaitSizes : int {
   kMaxWaitRecords = 32,
   kClusterWatchBytes = 16,  // at the end of dynamic shared memory: see ptx/cluster_watch.cuh
@@ -17,13 +18,13 @@ struct WaitRecord {
   unsigned kind;              // a WaitKind
   unsigned line;              // lines from kWaitBaseLine to the wait
   unsigned block, thread;     // the first thread of those that wait here together
-  unsigned long long place;   // an mbarrier's place in shared memory, a counter's address
+  unsigned long long place;   // address of the mbarrier in shared memory, or of the counter
   unsigned long long wanted;  // parity of the phase, value of the counter
 };
 
-// In the order in which they came: who is first waits longest.
+// Records are in the order in which waits reached half their limit: the first one waits longest.
 struct WaitReport {
-  unsigned count;  // also of those that found no room
+  unsigned count;  // of all records, also those that did not fit
   unsigned reserved;
   WaitRecord records[kMaxWaitRecords];
 };

@@ -7,15 +7,15 @@
 
 namespace lssar_device {
 
-// Number of this block in its cluster. NOTE: volatile, so that it is read where it is used instead
-// of kept in a register.
+// Number of this block in its cluster. NOTE: volatile, so that ptxas reads it where it is used and
+// keeps it in no register.
 LSSAR_DEVICE int cluster_rank() {
   u32 rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return static_cast<int>(rank);
 }
 
-// The place of block `rank` of the cluster that is this block's `shared`.
+// The address in block `rank` of the cluster of what is at `shared` in this block.
 LSSAR_DEVICE u32 in_block(u32 shared, int rank) {
   u32 mapped;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(shared), "r"(rank));
@@ -31,12 +31,12 @@ LSSAR_DEVICE void cluster_barrier(u32 line = LSSAR_CALLER_LINE) {
   watch.end();
 }
 
-// As mbarrier_arrive, at a barrier of any block (in_block). Who waits for it there may use
-// mbarrier_wait. NOTE: no scope of the cluster on either side: an arrival would then wait for all
-// the thread has written (MEMBAR.GPU), a wait would drop the L1 (CCTL.IVALL), which only those need
-// who hand on what was written to global or, by stores, to another block's memory. It serves where
-// reads have ended before the arrival and what follows the wait is a copy, whose bytes come after
-// it was issued.
+// As mbarrier_arrive, but the barrier may be in any block of the cluster (in_block). Its block
+// waits with mbarrier_wait.
+// NOTE: neither side has cluster scope. An arrival with it would wait for all that the thread has
+// written (MEMBAR.GPU), and a wait would drop the L1 (CCTL.IVALL). Only code that passes on data
+// written to global memory, or stored to another block, needs that. Here reads end before the
+// arrival, and after the wait comes a copy, whose bytes arrive after it was issued.
 LSSAR_DEVICE void mbarrier_arrive_cluster(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }

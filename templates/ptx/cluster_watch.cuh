@@ -1,6 +1,6 @@
-// The limit of ptx/wait_limit.cuh for barrier.cluster.wait, which the hardware does and nobody can
-// poll: the block's first warp polls an mbarrier instead, at which the second one arrives when it
-// has come through, and is let through at once itself.
+// The limit of ptx/wait_limit.cuh for barrier.cluster.wait, a wait that the hardware does and
+// nobody can poll. The first warp of the block polls an mbarrier instead. The second warp arrives
+// there once it has passed the barrier; the first warp then passes it at once.
 //
 // The mbarrier takes the last kClusterWatchBytes of dynamic shared memory, which the host adds to
 // what the kernel asks for.
@@ -17,7 +17,7 @@ namespace lssar_device {
 
 class ClusterWatch {
  public:
-  // Before the arrival, which hands on the mbarrier's beginning.
+  // Called before the arrival, which makes the new mbarrier visible to the other warps.
   LSSAR_DEVICE ClusterWatch() {
     if (warp_index() != 0) return;
     if (lane_index() == 0) mbarrier_init(barrier(), 1);

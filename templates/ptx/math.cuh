@@ -46,7 +46,7 @@ LSSAR_DEVICE float fma(float a, float b, float c) {
   return result;
 }
 
-// NOTE: of a number and a NaN, the number.
+// NOTE: if one of the two is NaN, the result is the other.
 LSSAR_DEVICE float maximum(float a, float b) {
   float result;
   asm("max.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
@@ -85,8 +85,8 @@ LSSAR_DEVICE u64 pack_words(u32 low, u32 high) {
   return result;
 }
 
-// The same value, which the compiler takes for new: it neither moves a use of `x` to before this (a
-// wait), nor keeps or takes apart what `x` was computed from.
+// The same value, but new to the compiler. It does not move a use of `x` to before this (for
+// example to before a wait). It does not keep, or split, what `x` was computed from.
 LSSAR_DEVICE void pin_register(float& x) { asm volatile("" : "+f"(x)::"memory"); }
 LSSAR_DEVICE void pin_register(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
 LSSAR_DEVICE void pin_register(int& x) { asm volatile("" : "+r"(x)::"memory"); }

@@ -16,7 +16,7 @@ LSSAR_DEVICE u32 dynamic_shared_address() {
   return static_cast<u32>(address);
 }
 
-// The same where tiles are swizzled: TMA and wgmma count addresses from the start of a pattern.
+// The same for swizzled tiles: TMA and wgmma count addresses from the start of a swizzle pattern.
 extern __shared__ __attribute__((aligned(1024))) unsigned char swizzled_shared_memory[];
 
 LSSAR_DEVICE u32 swizzled_shared_address() {
@@ -150,7 +150,7 @@ LSSAR_DEVICE u32 load_acquire(const u32* address) {
 LSSAR_DEVICE void add_global(float* address, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
 }
-// Two neighbours at once; 8-byte aligned (sm_90).
+// Adds two neighbours with one instruction; 8-byte aligned (sm_90).
 LSSAR_DEVICE void add_global_pair(float* address, float x, float y) {
   asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
 }

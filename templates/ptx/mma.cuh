@@ -1,8 +1,8 @@
 // Matrix multiply-accumulate of one warp: d[16x8] += a[16x16] b[16x8], float32 accumulation.
 //
-// Fragments, with lane = 4 g + t: accumulators {0, 1} are row g, columns 2t and 2t + 1; {2, 3} the
-// same of row g + 8. Register i of a holds rows g + 8 (i % 2), columns 2t + 8 (i / 2) and one more;
-// register i of b rows (k) 2t + 8 i and one more, column g.
+// Fragments, with lane = 4 g + t. Accumulators 0 and 1 are row g, columns 2t and 2t + 1; 2 and 3
+// are the same columns of row g + 8. Register i of a holds row g + 8 (i % 2), columns 2t + 8 (i /
+// 2) and the next. Register i of b holds rows (k) 2t + 8 i and the next, column g.
 #pragma once
 
 #include "templates/ptx/types.cuh"

@@ -1,9 +1,9 @@
 // Asynchronous bulk copies between tensors in global memory and boxes in shared memory (sm_90).
 //
-// One thread issues. Loads end at an mbarrier that expects their bytes; stores and reductions
-// belong to the issuing thread's bulk groups. Coordinates are in elements, the innermost first;
-// elements outside the tensor are 0 when loaded and left out when stored. Boxes are 1024-byte
-// aligned in shared memory where the map has a 128-byte swizzle, 128-byte aligned else.
+// One thread issues a copy. A load completes at an mbarrier that expects its bytes; stores and
+// reductions belong to bulk groups of the issuing thread. Coordinates are in elements, the
+// innermost first. Elements outside the tensor are loaded as 0 and not stored. In shared memory a
+// box is 1024-byte aligned if its map has the 128-byte swizzle, else 128-byte aligned.
 #pragma once
 
 #include "templates/kernels/params.cuh"
@@ -15,8 +15,8 @@ LSSAR_DEVICE void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// The kernel's first COUNT maps, on their way while barriers are initialised: the first copies need
-// not wait for them. By one thread.
+// Prefetches the kernel's first COUNT maps while barriers are initialised, so that the first copies
+// need not wait for them. Called by one thread.
 template <int COUNT>
 LSSAR_DEVICE void prefetch_maps(const TmaParams& tma) {
   static_assert(COUNT <= kMaxTensorMaps, "the rest is zero");
@@ -55,8 +55,8 @@ LSSAR_DEVICE void tma_load(u32 shared, const TensorMap& map, u32 barrier, int x0
       : "memory");
 }
 
-// The same into the same place of every block of the cluster whose bit of `blocks` is set; each
-// block's own barrier, at the same place too, counts the bytes that come there.
+// The same, to the same address in every block of the cluster whose bit of `blocks` is set. Each of
+// these blocks counts the bytes at its own barrier, which has the same address too.
 LSSAR_DEVICE void tma_load_multicast(u32 shared, const TensorMap& map, u32 barrier, u32 blocks,
                                      int x0, int x1, int x2, int x3) {
   asm volatile(
@@ -96,8 +96,8 @@ LSSAR_DEVICE void tma_reduce_add(const TensorMap& map, u32 shared, int x0, int x
 }
 
 LSSAR_DEVICE void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Until all but kPending of this thread's groups have read their sources, which may then be
-// overwritten. NOTE: what they wrote need not be visible yet.
+// Waits until all but the last kPending groups of this thread have read their sources, which may
+// then be overwritten. NOTE: what they wrote may not be visible yet.
 template <int kPending>
 LSSAR_DEVICE void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
@@ -107,8 +107,8 @@ LSSAR_DEVICE void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// Orders this thread's accesses to shared memory before later asynchronous ones (copies, wgmma) of
-// threads it synchronises with.
+// Orders this thread's earlier accesses to shared memory before later asynchronous ones (copies,
+// wgmma) of the threads it synchronises with.
 LSSAR_DEVICE void fence_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -6,16 +6,16 @@
 
 #define LSSAR_DEVICE __device__ __forceinline__
 
-// A kernel parameter used where it lies. clang 19 has no word for it: the LLVM compiler marks the
-// parameters of kernels itself.
+// A kernel parameter that is used in place, without a copy. clang 19 has no word for it; the LLVM
+// compiler marks the parameters of kernels itself.
 #if defined(__clang__)
 #define LSSAR_GRID_CONSTANT
 #else
 #define LSSAR_GRID_CONSTANT __grid_constant__
 #endif
 
-// Before a call of a closure: clang inlines those by size only, and a call while wgmma are in
-// flight makes the assembler wait for each.
+// Written before a call of a closure. clang inlines closures by size only, and ptxas would wait for
+// each wgmma before a call that is not inlined.
 #if defined(__clang__)
 #define LSSAR_INLINE_CALL [[clang::always_inline]]
 #else

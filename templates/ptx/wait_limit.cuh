@@ -1,17 +1,17 @@
-// A limit of polls for every loop that waits, for debugging: compiled with -DLSSAR_WAIT_SPINS=N, as
-// the library does where LSSAR_DEBUG_WAITS is set, a kernel traps instead of hanging. Without it
-// nothing of this is left.
+// A limit of polls for every loop that waits, for debugging. A kernel compiled with
+// -DLSSAR_WAIT_SPINS=N traps instead of hanging; the library compiles so where LSSAR_DEBUG_WAITS is
+// set. Without it, none of this is in the kernel.
 //
-// A trap leaves no memory of the device to be read. So waits that are at half their limit write
-// where they are into memory of the host, whose address the host puts into lssar_wait_report; those
-// that hang have then all done so when the first of them is at its limit.
+// After a trap no memory of the device can be read. So a wait that has come to half its limit
+// writes where it is into host memory, at the address that the host puts into lssar_wait_report.
+// When the first wait reaches its limit, all that hang have written.
 #pragma once
 
 #include "templates/kernels/wait_report.cuh"
 #include "templates/ptx/index.cuh"
 #include "templates/ptx/types.cuh"
 
-// As a default argument, the line of the call; 0 of a compiler that cannot tell (NVRTC 12.4).
+// As a default argument: the line of the call. 0 with a compiler that cannot tell (NVRTC 12.4).
 #define LSSAR_CALLER_LINE 0
 #ifdef LSSAR_WAIT_SPINS
 #if __has_builtin(__builtin_LINE)
@@ -35,7 +35,7 @@ class SpinLimit {
   LSSAR_DEVICE SpinLimit(WaitKind kind, u64 place, u64 wanted, u32 line)
       : record_{kind, line - kWaitBaseLine, 0, 0, place, wanted} {}
 
-  // After each poll in vain.
+  // Called after each poll that failed.
   LSSAR_DEVICE void spin() {
     constexpr u64 kLimit = LSSAR_WAIT_SPINS;
     ++spins_;
@@ -44,7 +44,7 @@ class SpinLimit {
   }
 
  private:
-  // One record for all lanes that are here together.
+  // Writes one record for all lanes that are here together.
   LSSAR_DEVICE void report() {
     u32 active;
     asm volatile("activemask.b32 %0;" : "=r"(active));

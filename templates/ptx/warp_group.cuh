@@ -5,8 +5,9 @@
 
 namespace lssar_device {
 
-// `x`, which is the same in all lanes, by an exchange, from which the assembler knows that: it and
-// what is computed from it then take no register per lane. REQUIRES: called by whole warps.
+// Returns `x`, which is the same in all lanes, through an exchange. From the exchange ptxas knows
+// that it is uniform, so that it, and what is computed from it, takes no register per lane.
+// REQUIRES: called by whole warps.
 LSSAR_DEVICE int uniform(int x) {
   int result;
   asm volatile("shfl.sync.idx.b32 %0, %1, 0, 0x1f, 0xffffffff;" : "=r"(result) : "r"(x));
@@ -16,10 +17,12 @@ LSSAR_DEVICE int uniform(int x) {
 // REQUIRES: called by whole warps.
 LSSAR_DEVICE int warp_group_index() { return uniform(thread_index() / kWarpGroupThreads); }
 LSSAR_DEVICE int warp_group_thread() { return thread_index() & (kWarpGroupThreads - 1); }
-// The lane, known not to be negative: a sign would be looked after wherever it is divided.
+// The lane, masked so that ptxas knows that it is not negative. It would else handle a sign
+// wherever the lane is divided.
 LSSAR_DEVICE int warp_group_lane() { return warp_group_thread() % kWarpThreads; }
 
-// Barrier `id`, 1 to 15 (0 is block_barrier's), of `threads` threads in whole warps.
+// Waits at barrier `id` for `threads` threads in whole warps. Ids are 1 to 15; 0 is
+// block_barrier's.
 LSSAR_DEVICE void named_barrier_sync(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
@@ -43,8 +46,8 @@ LSSAR_DEVICE void named_barrier_arrive(u32 id, u32 threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// The warp group's registers per thread from here on; what is given back others can take. Multiples
-// of 8 from 24 to 240.
+// Sets the warp group's registers per thread: a multiple of 8 from 24 to 240. What one group gives
+// up, others can take.
 template <int kRegisters>
 LSSAR_DEVICE void raise_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));

@@ -4,7 +4,8 @@
 // + 15. `a` comes from shared memory or, 16 rows to a warp, from registers in the layout of
 // ptx/mma.cuh; `b` from shared memory, by descriptor (tile/swizzled_tile.cuh).
 //
-// From issue to the end of the wait, registers of d and a may be neither read nor written.
+// From the issue of a wgmma to the end of its wait, the registers of d and a may be neither read
+// nor written.
 #pragma once
 
 #include "templates/ptx/math.cuh"
@@ -19,16 +20,16 @@ namespace lssar_device {
 // and begin_shared and begin_registers, which overwrite d: d = a b.
 // Transposed: rows of the tile are the depth.
 //
-// NOTE: forms of their own for d = a b: were d an operand that is read too, clang would give it a
-// value, whatever it is, and do so after the fence.
+// NOTE: d = a b has forms of its own because clang would initialise a d that is read too, and would
+// do so after the fence.
 template <class T, int N>
 struct Wgmma;
 
-// Registers written so far may be used by the wgmma that follow.
+// Registers written before this may be used by the wgmma after it.
 LSSAR_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 LSSAR_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Until at most kPending groups of this warp are in flight.
+// Waits until at most kPending groups of this warp are in flight.
 template <int kPending>
 LSSAR_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");

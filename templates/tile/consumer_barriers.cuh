@@ -1,7 +1,7 @@
 // Named barriers among the consumer warp groups of a block.
 //
-// Barriers 1 to 3 are the consumers' turns, 4 is that of all consumers, 5 to 7 are a consumer's
-// own.
+// Barriers 1 to 3 are for ping-pong, barrier 4 is for all consumers together, barriers 5 to 7 are
+// one for each consumer.
 #pragma once
 
 #include "templates/ptx/warp_group.cuh"
@@ -17,7 +17,7 @@ LSSAR_DEVICE void consumer_barrier(int group) {
   named_barrier_sync(kFirstConsumerBarrier + group, kWarpGroupThreads);
 }
 
-// The same; whether `condition` holds for any of them.
+// The same; returns whether `condition` holds for any of the threads.
 LSSAR_DEVICE bool consumer_any(int group, bool condition) {
   return named_barrier_any(kFirstConsumerBarrier + group, kWarpGroupThreads, condition);
 }
@@ -27,13 +27,14 @@ LSSAR_DEVICE void all_consumers_barrier() {
   named_barrier_sync(kAllConsumersBarrier, kNumConsumers * kWarpGroupThreads);
 }
 
-// Turns of the consumers, in a circle: between acquire() and release() a consumer starts products,
-// and what it does after runs beside the next one's products. Without kIsOn, nothing.
+// Lets consumers start products one after another, in a circle. A consumer starts its products
+// between acquire() and release(); its arithmetic afterwards runs beside the products of the next
+// consumer. Without kIsOn all of this does nothing.
 template <bool kIsOn, int kNumConsumers>
 struct PingPong {
   int group;
 
-  // Before the first turn; the first consumer then has it.
+  // Called before the first acquire(): the first consumer's succeeds then.
   LSSAR_DEVICE void begin() const {
     if (group == kNumConsumers - 1) release();
   }

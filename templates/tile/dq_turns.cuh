@@ -1,13 +1,15 @@
-// The order in which key tiles add to the sums of dq: kOrderedDq, by the dk/dv kernels.
+// The order in which key tiles add to the sums of dq, for the dk/dv kernels with kOrderedDq.
 //
-// Each warp of a block adds to a part of dq of a query tile, the same rows and columns as the warp
-// of that number in every other block. A counter per part says how many key tiles have added to it:
-// tile t of a kv head waits until it is t. Tiles before t see the same queries and more, so all of
-// them come. Each float is then the sum of the same terms in the same order, whatever runs when.
+// Each warp of a block adds to one part of dq of a query tile: the same rows and columns as the
+// warp of that number in every other block. Each part has a counter of the key tiles that have
+// added to it. Key tile t of a kv head waits for its turn, until the counter is t. All tiles before
+// t come, because they see the same queries and more. So each float is the sum of the same terms in
+// the same order, whatever runs when.
 //
-// A block takes its work tile when it starts (take_ticket), and the key tiles of a kv head are
-// numbered upwards. So it waits for blocks only that have started before it, of which the first
-// waits for nobody: no order of starting blocks, nor how many run together, leads to a deadlock.
+// A block draws its work tile by a ticket when it starts, and the key tiles of a kv head are
+// numbered upwards. So it waits only for blocks that have started before it, and the first of them
+// waits for nobody. No order in which blocks start, and no number of blocks that run together,
+// leads to a deadlock.
 #pragma once
 
 #include "templates/ptx/memory.cuh"
@@ -36,9 +38,10 @@ struct DqTurns {
     return of_slice(params, slice) + first_query / Config::kDkdvBlockCols * kWarps + warp;
   }
 
-  // Before any block of the dk/dv kernel starts; by one thread, whatever the lengths are ...
+  // Clears the ticket counter before any block of the dk/dv kernel starts: called by one thread,
+  // whatever the lengths are ...
   static LSSAR_DEVICE void clear_tickets(const AttentionParams& params) { params.dq_turns[0] = 0; }
-  // ... and by `lanes` lanes for every row of the slice.
+  // ... and clears the counters of turns: called by `lanes` lanes for every row of the slice.
   static LSSAR_DEVICE void clear(const AttentionParams& params, i64 slice, i64 row, int lane,
                                  int lanes) {
     u32* counters = of_slice(params, slice);
@@ -46,7 +49,8 @@ struct DqTurns {
       counters[i] = 0;
   }
 
-  // The work tile of the block, for all its threads; `address`: a word of shared memory of its own.
+  // The block's work tile, for all its threads. `address` is a word of shared memory for this
+  // alone.
   static LSSAR_DEVICE u32 take_ticket(const AttentionParams& params, u32 address) {
     if (thread_index() == 0) store_shared(address, add_relaxed(params.dq_turns, 1));
     block_barrier();
@@ -56,11 +60,11 @@ struct DqTurns {
   }
 };
 
-// By whole warps, around what they add.
+// Whole warps call these around what they add.
 LSSAR_DEVICE void begin_turn(const u32* counter, u32 key_tile, u32 line = LSSAR_CALLER_LINE) {
   SpinLimit limit(kWaitTurn, reinterpret_cast<u64>(counter), key_tile, line);
-  // By a vote: lanes that leave a loop one by one make the assembler keep what all of them share,
-  // such as descriptors, per lane (2 slots per score at d 128).
+  // The warp leaves the loop by a vote. If lanes left it one by one, ptxas would keep what they all
+  // share, such as descriptors, per lane (2 slots per score at d 128).
   while (!warp_all(lane_index() != 0 || load_acquire(counter) == key_tile)) limit.spin();
   warp_barrier();
 }

@@ -1,10 +1,10 @@
-// Epsilon of the backward's rows from a sum over their keys, where no X was saved
-// (tile/row_constants.cuh). Shared by the epsilon kernels of every architecture.
+// Epsilon of the backward's rows from a sum over their keys, for when no X was saved
+// (tile/row_constants.cuh). The epsilon kernels of every architecture share this.
 //
 //   eps_i c'_i / R_i = b_i / N_i sum_j u_ij^(p-1) (gain D_ij - gain_delta)
 //
-// The mean of dP over P, whose P_ij is (U_ij + b_i) / N_i where U_ij > 0: of that sum U's part is
-// 0 (docs/math.md), and only b_i's is left.
+// It is the mean of dP over P, where P_ij is (U_ij + b_i) / N_i if U_ij > 0. The part of U in this
+// sum is 0 (docs/math.md), so only the part of b_i is left.
 #pragma once
 
 #include "templates/tile/query_scores.cuh"
@@ -12,7 +12,7 @@
 
 namespace lssar_device {
 
-// Of a row's constants, as RowConstants::pack_to lays them out.
+// Where a row's constants have them, as RowConstants::pack_to lays them out.
 inline constexpr int kEpsilonIdx = 5, kInverseEpsilonIdx = 7;
 
 template <class Config>
@@ -21,8 +21,9 @@ struct EpsilonSum {
 
   LSSAR_DEVICE void clear() { sums[0] = sums[1] = 0.0f; }
 
-  // s: products q_i k_j, d: products g_i v_j. The mask is needed past the last key, too, where the
-  // products are 0 and the weights are not. Tiles are summed apart: fewer terms per sum.
+  // s: products q_i k_j, d: products g_i v_j. The mask is needed past the last key too, where the
+  // products are 0 and the weights are not. Each tile has a sum of its own, so that sums have fewer
+  // terms.
   template <int kTiles>
   LSSAR_DEVICE void add(Fragment<kTiles>& s, const Fragment<kTiles>& d,
                         const RowConstants (&rows)[2], u32 norms, const QueryMask& mask) {
@@ -44,8 +45,8 @@ struct EpsilonSum {
     sums[1] += tile[1];
   }
 
-  // Half `half`'s row, in `constants`; all lanes of a warp call it. A row without an offset keeps
-  // what it has: 0, or NaN if it saw one.
+  // Writes the row of half `half` to `constants`; all lanes of a warp call it. A row without an
+  // offset keeps what it has: 0, or NaN if it saw one.
   LSSAR_DEVICE void write(int half, i64 visible, float* constants) const {
     const float sum = quad_sum(sums[half]);
     const float num_keys = static_cast<float>(visible);

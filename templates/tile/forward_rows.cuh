@@ -1,4 +1,5 @@
-// What a lane knows of its two query rows in a forward pass, and how they end up in global memory.
+// What a lane knows of its two query rows in a forward pass, and how it writes them to global
+// memory.
 //
 // Shared by the forward kernels of every architecture; formulas in docs/math.md.
 #pragma once
@@ -15,7 +16,7 @@ namespace lssar_device {
 inline constexpr float kDeadRow =
     1.0f / 65536.0f;  // a row whose largest U is not above this is dead
 
-// 1 / |row| of the tile's row, in every lane of the quad that asks for it.
+// 1 / |row| of a row of the tile, in every lane of the quad that asks for the row.
 template <class Config, class Mma, class Tile>
 LSSAR_DEVICE float tile_row_inverse_norm(Tile tile, int row) {
   float square = 0.0f;
@@ -28,7 +29,7 @@ LSSAR_DEVICE float tile_row_inverse_norm(Tile tile, int row) {
   return inverse_norm(quad_sum(square));
 }
 
-// What pass 1 adds up of a lane's two rows.
+// The sums of pass 1 of a lane's two rows.
 template <class Config, int kTiles>
 struct PassOneSums {
   static constexpr int kFactorsPerTile = kTiles * 2;
@@ -59,7 +60,7 @@ struct PassOneSums {
   }
 };
 
-// Sums of the rounded weights that were used, per half.
+// Sums of the weights as they were rounded, per half.
 struct WeightSums {
   float zs[2];  // sum_j w_ij
   float t[2];   // sum_j u_ij^(p-1)
@@ -70,7 +71,7 @@ struct ForwardRows {
   using Element = typename Config::Element;
 
   i64 row[2];            // queries; past the last one: none
-  int head[2];           // kPackGqa: and their heads
+  int head[2];           // kPackGqa: their heads
   i64 visible[2];        // N_i
   float score_scale[2];  // c_i log2(e) / |q_i|
   float sum[2];          // R in bits
@@ -116,7 +117,7 @@ struct ForwardRows {
     }
   }
 
-  // From `sum` and `largest_score`.
+  // Computes the rest from `sum` and `largest_score`.
   LSSAR_DEVICE void prepare_pass_two() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -143,8 +144,8 @@ struct ForwardRows {
     return lssar_device::has_scores_above<Config>(scale[half], limit);
   }
 
-  // softplus^-1 of where u = kSkipWeight, from below. Of a row that saw a NaN, nothing may be
-  // skipped: its sums must stay what they are.
+  // softplus^-1, from below, of the activation where u = kSkipWeight. A row that saw a NaN skips
+  // nothing, so that its sums stay NaN.
   LSSAR_DEVICE float skip_threshold(int half) const {
     constexpr float kMargin = 1.0f - 1.0f / 1024.0f;  // above what evaluators err by
     const WeightScale& s = scale[half];
@@ -155,7 +156,7 @@ struct ForwardRows {
   }
 
   // Whether the tile's scores have no weight in any of the warp's rows. NOTE: the largest score
-  // ignores NaN, but a row that has one skips nothing.
+  // ignores NaN, but a row with a NaN skips nothing.
   template <int kTiles>
   LSSAR_DEVICE bool has_no_weights(const Fragment<kTiles>& s) const {
     float largest[2] = {s.at[0][0], s.at[0][2]};
@@ -167,7 +168,8 @@ struct ForwardRows {
   }
 
   // The cheapest evaluator that serves the warp's rows. All but the full one take the weight scale
-  // without an origin, and softplus of the largest score as they evaluate it: so max u = 1.
+  // without an origin, and the softplus of the largest score as they evaluate it themselves: so max
+  // u is 1.
   LSSAR_DEVICE void choose_evaluator() {
     evaluator = kFullSoftplus;
     if constexpr (Config::kNumEvaluators > 1) {
@@ -218,9 +220,9 @@ struct ForwardRows {
     }
   }
 
-  // The lane's elements of o (and, for training, of the saved o, X and statistics) from the column
-  // `first_col` on. `o` and `y`: sum_j w_ij v_j and sum_j u_ij^(p-1) v_j. Without kStoresOutput, o
-  // is left in `o` for the caller to store.
+  // Writes the lane's elements of o from column `first_col` on, and for training those of the saved
+  // o, of X and of the statistics. `o` and `y` are sum_j w_ij v_j and sum_j u_ij^(p-1) v_j. Without
+  // kStoresOutput, o stays in `o` for the caller to store.
   template <bool kStoresOutput = true, int kTiles>
   LSSAR_DEVICE void write_columns(const AttentionParams& params, const BlockPlace& place,
                                   int first_col, Fragment<kTiles>& o, const Fragment<kTiles>& y,
@@ -230,7 +232,7 @@ struct ForwardRows {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (row[half] >= queries_total) continue;
-      // The clamp to [0, 1] hides a NaN; a row that saw one says so here.
+      // The clamp to [0, 1] hides a NaN. A row that saw one shows it here.
       const bool is_bad = is_nan(sum[half]) || is_nan(m[half]);
       const float zs = sums.zs[half];
       const float inverse = is_bad ? quiet_nan() : zs > 0.0f ? 1.0f / zs : 0.0f;
@@ -267,7 +269,7 @@ struct ForwardRows {
   LSSAR_DEVICE int head_of(const BlockPlace& place, int half) const {
     return Config::kPackGqa ? head[half] : place.head;
   }
-  // Of the row among [batch, heads, seq_q].
+  // The index of the row among [batch, heads, seq_q].
   LSSAR_DEVICE i64 saved_index(const AttentionParams& params, const BlockPlace& place,
                                int half) const {
     const i64 slice = i64{place.batch} * params.heads + head_of(place, half);

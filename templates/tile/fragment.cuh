@@ -1,8 +1,8 @@
 // Accumulator fragments of one warp: 16 rows, kTiles x 8 columns, in float32.
 //
-// Lane 4 g + t holds of tile n the columns 8n + 2t and 8n + 2t + 1, of row g (elements 0, 1) and of
-// row g + 8 (elements 2, 3). "Half" h = 0 or 1 is row g + 8 h: a lane works on two rows, and the
-// four lanes of a quad (equal g) share them.
+// Lane 4 g + t holds columns 8n + 2t and 8n + 2t + 1 of tile n: of row g in elements 0 and 1, of
+// row g + 8 in elements 2 and 3. "Half" h, 0 or 1, is row g + 8 h. So a lane works on two rows, and
+// the four lanes of a quad (equal g) share them.
 #pragma once
 
 #include "templates/ptx/index.cuh"
@@ -26,13 +26,14 @@ struct Fragment {
   }
 };
 
-// Row within the warp's 16 of half h. Unsigned: a sign to divide would be one more register.
+// The lane's row of half h, of the warp's 16. Unsigned, because dividing a sign would take one more
+// register.
 LSSAR_DEVICE int fragment_row(int half) {
   return static_cast<int>(static_cast<u32>(lane_index()) / 4) + 8 * half;
 }
-// First of the two columns this lane holds of tile n. NOTE: by a mask, from which the compiler
-// knows that it stays within the tile: a swizzled address then takes no register of its own per
-// tile.
+// The first of the two columns that this lane holds of tile n. NOTE: computed by a mask, from which
+// the compiler knows that it stays within the tile. A swizzled address then needs no register of
+// its own per tile.
 LSSAR_DEVICE int fragment_col(int tile) { return tile * kTileCols + (lane_index() & 3) * 2; }
 
 LSSAR_DEVICE float quad_sum(float x) {

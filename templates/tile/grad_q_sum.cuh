@@ -15,7 +15,7 @@ struct GradQSum {
   static constexpr int kCols = kGradQSumCols;
   static_assert(Config::kHeadDim % kCols == 0, "groups of columns are whole");
 
-  // Between columns and the same ones of the next group, in floats.
+  // Floats from a column to the same column of the next group.
   static LSSAR_DEVICE i64 group_stride(const AttentionParams& params) {
     return seq_q<Config>(params) * kCols;
   }

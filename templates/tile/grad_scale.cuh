@@ -1,9 +1,9 @@
 // Keeping dS' in the range of its 16-bit format.
 //
-// bf16 and float32 have the exponents; fp16 does not, and the size of a gradient is the caller's
-// (loss scaling). So fp16 gradients carry a power of two, lowered when a tile needs it; sums so far
-// are multiplied along. What falls below fp16's subnormals is then 2^-33 of the largest gradient,
-// or with kScalesAhead 2^-37 of the largest bound of one.
+// bf16 and float32 have exponents enough. fp16 does not, and the size of a gradient is the caller's
+// choice (loss scaling). So fp16 gradients are multiplied by a power of two, which is lowered when
+// a tile needs it; the sums so far are then multiplied along. What falls below fp16's subnormals is
+// 2^-33 of the largest gradient, or with kScalesAhead 2^-37 of the largest bound.
 #pragma once
 
 #include "templates/ptx/sync.cuh"
@@ -19,8 +19,8 @@ struct GradScale {
   static constexpr int kTargetOfBound = 13;  // what a bound allows is mostly larger than what comes
   static constexpr int kExponentBias = 127;
   static constexpr u32 kInfinityBits = 0x7f800000u;
-  // 2^80, biased: finite after multiplication with any 1 / |k_j|, which are at most 1e12. Gradients
-  // that would need more are nothing in fp16.
+  // 2^80, biased: finite after multiplication with any 1 / |k_j|, which is at most 1e12. A gradient
+  // that would need more is 0 in fp16.
   static constexpr int kLargestExponent = kExponentBias + 80;
 
   float factor = largest_factor();  // the first tile sets it
@@ -29,7 +29,7 @@ struct GradScale {
     return kIsNeeded ? float_from_bits(static_cast<u32>(kLargestExponent) << 23) : 1.0f;
   }
 
-  // Bits of the largest magnitude in the warp, of gradients times their row's factor; they order
+  // Bits of the largest magnitude in the warp of gradients times their row's factor. The bits order
   // like the numbers. NaN does not count.
   template <int kTiles>
   static LSSAR_DEVICE u32 largest_bits(const Fragment<kTiles>& grads,
@@ -44,8 +44,8 @@ struct GradScale {
         bits_of_float(maximum(largest[0] * row_factor[0], largest[1] * row_factor[1])));
   }
 
-  // Makes room for gradients up to `largest`; returns what sums so far must be multiplied with.
-  // Infinity and NaN change nothing and come out as they are.
+  // Makes room for gradients up to `largest`. Returns the factor that the sums so far must be
+  // multiplied by. Infinity and NaN change nothing.
   template <int kTarget = kTargetExponent>
   LSSAR_DEVICE float make_room(u32 largest) {
     if (largest >= kInfinityBits || float_from_bits(largest) * factor <= kLimit) return 1.0f;
@@ -66,7 +66,7 @@ struct GradScale {
       for (int e = 0; e < 4; ++e) x.at[n][e] *= by;
   }
 
-  // Scales `grads`, times their row's factor, for rounding and `sums` to match.
+  // Scales `grads`, times their row's factor, for rounding, and scales `sums` to match.
   template <int kGradTiles, int kSumTiles>
   LSSAR_DEVICE void apply(u32 largest, Fragment<kGradTiles>& grads, const float (&row_factor)[2],
                           Fragment<kSumTiles>& sums) {
@@ -83,15 +83,15 @@ struct GradScale {
     apply(largest, grads, {1.0f, 1.0f}, sums);
   }
 
-  // Of a power of two from 2^-126 to 2^126: without a division.
+  // The inverse of the factor without a division: it is a power of two from 2^-126 to 2^126.
   LSSAR_DEVICE float inverse() const {
     if constexpr (!kIsNeeded) return 1.0f;
     return float_from_bits((2u * kExponentBias << 23) - bits_of_float(factor));
   }
 };
 
-// Whether the dk/dv kernel's scale may be found ahead of dS', from bounds (tile/scale_ahead.cuh):
-// not where dq, which is not multiplied along, takes part in it.
+// Whether the dk/dv kernel finds the scale ahead of dS' from bounds (tile/scale_ahead.cuh). Not
+// where it sums dq, because dq is not multiplied along.
 template <class Config>
 inline constexpr bool kScalesAhead =
     GradScale<typename Config::Element>::kIsNeeded && !Config::kSumsDq;

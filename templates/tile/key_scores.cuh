@@ -1,5 +1,5 @@
 // Scores of the backward with keys as rows and queries as columns: from the two products of a tile
-// to what dv and dk are summed with. Shared by the dk/dv kernels of every architecture.
+// to the operands of dv and dk. The dk/dv kernels of every architecture share this.
 #pragma once
 
 #include "templates/ptx/warp_group.cuh"
@@ -8,7 +8,7 @@
 
 namespace lssar_device {
 
-// Row constants of a tile's queries in shared memory, each row's eight floats side by side ...
+// Row constants of a tile's queries in shared memory: the eight floats of each row side by side ...
 struct PackedConstants {
   static constexpr int kPitch = kRowConstantBytes;
 
@@ -19,10 +19,11 @@ struct PackedConstants {
   }
 };
 
-// ... or in two planes of four floats per row: the four columns of a quad then lie on different
-// banks. In the second, limits, epsilon, gain_delta, inverse_epsilon, a lane loads only what it
-// uses: every word costs the warp a pass, though it is four different ones. kIsScaled: scale_rows
-// has put gain_delta where the limits were, for one load with epsilon.
+// ... or in two planes of four floats per row, so that the four columns of a quad lie on different
+// banks. The second plane has limits, epsilon, gain_delta and inverse_epsilon. A lane loads only
+// the words it uses, because every word costs the warp a pass, even though there are only four
+// different ones. kIsScaled: scale_rows has put gain_delta where the limits were, so that one load
+// brings it with epsilon.
 template <int kQueries, bool kIsScaled>
 struct PlanarConstants {
   static constexpr int kPitch = kVectorBytes;
@@ -53,7 +54,8 @@ struct PlanarConstants {
     }
     return row;
   }
-  // Of the lane's share of the rows. NOTE: words by themselves would meet a bank four times.
+  // The largest demand of the lane's share of the rows. NOTE: reads whole vectors, because single
+  // words would meet a bank four times.
   LSSAR_DEVICE u32 largest_demand() const {
     u32 largest = 0;
 #pragma unroll
@@ -78,20 +80,21 @@ struct KeyMask {
   bool is_needed;
 };
 
-// s: products k_j q_i -> M_ij kWeightRange; d: products v_j g_i -> dS'_ij, with kGradHasKeyNorm
-// / |k_j|. kWithDk false: only M. kKeepsNan: weights are NaN, too, in rows that saw one. `row0` is
-// the warp's first row in the block, key_norm 1 / |k_j|. Tiles of 8 queries from first_tile up to
-// end_tile.
+// s: products k_j q_i -> M_ij kWeightRange. d: products v_j g_i -> dS'_ij, divided by |k_j| with
+// kGradHasKeyNorm. Without kWithDk only M is computed. With kKeepsNan, weights are NaN too in rows
+// that saw a NaN. `row0` is the warp's first row in the block, key_norm is 1 / |k_j|. Only the
+// 8-query tiles from first_tile to end_tile are computed.
 //
-// Hidden weights and gradients become 0 under one branch for all tiles: elsewhere the mask costs
-// that branch. NOTE: after the evaluation, when the row constants are not needed any more. Before
-// it (scores become -infinity) the branch took up to 1 slot per score more, or spilled.
+// Hidden weights and gradients become 0 under one branch for all tiles, so that tiles without a
+// mask pay only for this branch. NOTE: the branch comes after the evaluation, when the row
+// constants are no longer needed. Before it (setting scores to -infinity) it took up to 1 slot per
+// score more, or spilled.
 template <class Config, bool kWithDk, bool kGradHasKeyNorm, bool kKeepsNan,
           Evaluator kEvaluator = kFullSoftplus, class Constants, int kTiles>
 LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants constants,
                              const float (&key_norm)[2], int row0, KeyMask mask, int first_tile = 0,
                              int end_tile = kTiles) {
-  // The lane's part of the addresses by itself: the rest is then a constant of each load.
+  // The lane's part of the addresses is computed apart; the rest is a constant of each load.
   u32 lane_part = static_cast<u32>(fragment_col(0) * Constants::kPitch);
   pin_register(lane_part);
   constants.base += lane_part;
@@ -130,7 +133,7 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
     }
 }
 
-// Rows of `dk` that are NaN, which they are in all columns, make those of `dv` NaN.
+// Rows that are NaN in `dk`, which they are in all columns, become NaN in `dv`.
 template <int kValueTiles, int kKeyTiles>
 LSSAR_DEVICE void take_nan(Fragment<kValueTiles>& dv, const Fragment<kKeyTiles>& dk) {
 #pragma unroll

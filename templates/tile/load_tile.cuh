@@ -1,4 +1,5 @@
-// Tiles from global to shared memory by all threads of a block; what lies outside is zero.
+// Loads of tiles from global to shared memory by all threads of a block. What is outside becomes
+// zero.
 #pragma once
 
 #include "templates/ptx/convert.cuh"
@@ -30,13 +31,13 @@ LSSAR_DEVICE void gather_vector(u32 (&vector)[4], const T* source, bool valid) {
 
 // tile[r][c] = source[r * row_stride + c] for r < valid_rows and c < valid_cols, else 0.
 // valid_cols is a multiple of the elements in 16 bytes.
-// kAligned: source and stride are multiples of 16 bytes and the copy is asynchronous (the caller
-// commits and waits); else it goes through registers. Either way a barrier must follow.
+// kAligned: source and stride are multiples of 16 bytes and the copy is asynchronous; the caller
+// commits and waits. Otherwise the copy goes through registers. Either way a barrier must follow.
 template <int kThreads, bool kAligned, class Tile>
 LSSAR_DEVICE void load_tile(Tile tile, const typename Tile::Element* source, i64 row_stride,
                             i64 valid_rows, int valid_cols) {
   constexpr int kVectors = Tile::kRows * Tile::kVectorsPerRow;
-  // Unrolled far, the addresses of a loop take the registers of the accumulators.
+  // If this were unrolled far, its addresses would take the registers of the accumulators.
   constexpr int kUnroll = kVectors <= 8 * kThreads ? 8 : 2;
 #pragma unroll kUnroll
   for (int first = 0; first < kVectors; first += kThreads) {
@@ -56,7 +57,8 @@ LSSAR_DEVICE void load_tile(Tile tile, const typename Tile::Element* source, i64
   }
 }
 
-// shared[i] = source[i] for i < valid, else 0; i < kCount. Asynchronous: commit and wait.
+// shared[i] = source[i] for i < valid, else 0; i < kCount. Asynchronous: the caller commits and
+// waits.
 template <int kThreads, int kCount>
 LSSAR_DEVICE void load_floats(u32 shared, const float* source, i64 valid) {
 #pragma unroll

@@ -28,7 +28,7 @@ struct TileMma16 {
 #pragma unroll
     for (int step = 0; step < kTiles / 2; ++step) round_step(operand.at[step], x, step);
   }
-  // The 16 columns of one step only.
+  // Rounds the 16 columns of one step only.
   template <int kTiles>
   static LSSAR_DEVICE void round_step(u32 (&step_operand)[4], const Fragment<kTiles>& x, int step) {
 #pragma unroll
@@ -119,8 +119,9 @@ struct TileMma16 {
     }
   }
 
-  // sums[h] += the row sums of the rounded operand, complete in every lane of a quad: a product
-  // with ones costs one mma per 16 columns, unpacking and adding two instructions per element.
+  // sums[h] += the row sums of the rounded operand, complete in every lane of a quad. A product
+  // with ones costs one mma per 16 columns; unpacking and adding would cost two instructions per
+  // element.
   struct RowSums {
     float at[4];
 
@@ -134,7 +135,7 @@ struct TileMma16 {
     LSSAR_DEVICE float total(int half) const { return at[2 * half]; }
   };
 
-  // Writes the fragment, rounded, to the 16 rows of `tile` from row0.
+  // Rounds the fragment and writes it to the 16 rows of `tile` from row0.
   template <int kTiles, class Tile>
   static LSSAR_DEVICE void store(Tile tile, int row0, const Fragment<kTiles>& x) {
 #pragma unroll
@@ -145,7 +146,7 @@ struct TileMma16 {
                      pack<T>(x.at[n][2 * half], x.at[n][2 * half + 1]));
   }
 
-  // Two neighbouring elements of a tile as floats.
+  // Loads two neighbouring elements of a tile as floats.
   template <class Tile>
   static LSSAR_DEVICE void load_pair(float (&pair)[2], Tile tile, int row, int col) {
     u32 bits;

@@ -1,5 +1,5 @@
-// The same products as tile/mma16.cuh for float32 tiles, by fused multiply-adds, in the same
-// fragments: float32 accuracy on every target, and kernels that need not know.
+// The products of tile/mma16.cuh for float32 tiles, by fused multiply-adds in the same fragments.
+// They have float32 accuracy on every target, and kernels need not know.
 #pragma once
 
 #include "templates/ptx/memory.cuh"
@@ -76,7 +76,8 @@ struct TileMma32 {
     const int quad_lane0 = lane_index() / 4 * 4;
 #pragma unroll
     for (int m = 0; m < kDepthTiles; ++m) {
-      // One column at a time: unrolled, the loads of several would take the registers.
+      // One column at a time. If this were unrolled, the loads of several columns would take the
+      // registers.
 #pragma unroll 1
       for (int k = 0; k < kTileCols; ++k) {
         const bool is_odd = k % 2 != 0;

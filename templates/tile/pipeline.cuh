@@ -1,9 +1,9 @@
 // A ring of stages in shared memory, filled ahead of use.
 //
-// Items are loaded and consumed in the same order, one per call of next(). With S stages, up to
-// S - 1 items are in flight while one is used, and one barrier per item is enough: it both
-// publishes the item that has arrived and frees the stage that everybody has finished with. With
-// one stage there is no overlap, and two barriers.
+// Items are loaded and consumed in the same order, one per call of next(). With S stages, up to S -
+// 1 items are in flight while one is used. One barrier per item is enough: it publishes the item
+// that has arrived, and frees the stage that everybody has finished with. With one stage nothing
+// overlaps, and it takes two barriers.
 #pragma once
 
 #include "templates/ptx/memory.cuh"
@@ -52,7 +52,8 @@ struct Pipeline {
     }
   }
 
-  // No copy is in flight after this: also not those of a caller whose ring had nothing to load.
+  // After this no copy is in flight, not even those that the caller started before a ring that had
+  // nothing to load.
   LSSAR_DEVICE void finish() {
     copy_async_commit();
     copy_async_wait<0>();

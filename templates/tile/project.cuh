@@ -1,4 +1,5 @@
-// The gradient of a vector from that of its unit vector: what remains of `a` across x,
+// The gradient of a vector from the gradient of its unit vector: the part of `a` perpendicular to
+// x,
 //   a - x̂ (x̂ a),   x̂ = x / |x|.
 #pragma once
 
@@ -8,11 +9,11 @@
 
 namespace lssar_device {
 
-// For the lane's row `half`: `x` is the tile that holds the 16 rows from row0 on, inverse_norm
-// 1 / |x| of the row. Padding columns are 0 in both.
+// For the lane's row `half`. `x` is the tile that holds the 16 rows from row0 on, inverse_norm is 1
+// / |x| of the row. Padding columns are 0 in both.
 template <class Mma, int kTiles, class Tile>
 LSSAR_DEVICE void project_row(Fragment<kTiles>& a, int half, Tile x, int row0, float inverse_norm) {
-  // Loads are kept in groups: the assembler would start all of them first, and spill.
+  // Loads stay in groups, because ptxas would start all of them first, and spill.
   constexpr int kTilesPerGroup = 8;
   float dot = 0.0f;
 #pragma unroll
@@ -33,7 +34,7 @@ LSSAR_DEVICE void project_row(Fragment<kTiles>& a, int half, Tile x, int row0, f
   }
 }
 
-// The lane's row `half` to global memory, `kDim` columns of it.
+// Writes `kDim` columns of the lane's row `half` to global memory.
 template <class Config, int kDim, int kTiles>
 LSSAR_DEVICE void write_row(typename Config::Element* row, const Fragment<kTiles>& x, int half) {
 #pragma unroll

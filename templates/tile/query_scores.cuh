@@ -1,5 +1,5 @@
 // Scores of the backward with queries as rows and keys as columns: from the two products of a tile
-// to what dq is summed with. Shared by the dq kernels of every architecture.
+// to the operand of dq. The dq kernels of every architecture share this.
 #pragma once
 
 #include "templates/ptx/memory.cuh"

@@ -1,13 +1,13 @@
-// Which query of which head a row of a query tile is.
+// Which query of which head each row of a query tile is.
 //
-// Slices are cut into tiles of kRows rows. Without kPackGqa a slice is a (batch, head) and its rows
-// are queries. With it a slice is a (batch, kv head), and a tile has whole queries of the `group`
-// heads that read its keys: as many as fit, kRows / group; rows past them are none. A query of more
-// heads than kRows takes several tiles.
+// Slices are cut into tiles of kRows rows. Without kPackGqa a slice is a (batch, head), and its
+// rows are queries. With it a slice is a (batch, kv head), and a tile has whole queries of the
+// `group` heads that read its keys: as many as fit, kRows / group. The rows past them are no
+// query's. A query of more heads than kRows takes several tiles.
 //
-// A query's heads are side by side: so the queries of a tile are as few and as near to each other
-// as may be, and with a causal mask see almost the same keys; and where heads are side by side in
-// memory, too, so are a tile's rows.
+// The heads of a query are side by side. So a tile has the fewest queries, as near to each other as
+// possible, and with a causal mask they see almost the same keys. If heads are side by side in
+// memory too, so are the rows of a tile.
 #pragma once
 
 #include "templates/tile/load_tile.cuh"
@@ -23,13 +23,13 @@ struct QueryRows {
   i64 first;  // query of row 0
   int head;   // and its head
   int group;  // kPackGqa: rows of a query
-  int count;  // kPackGqa: rows that are queries, some of them past the last one
+  int count;  // kPackGqa: rows of queries, also of those past the last query
 
   LSSAR_DEVICE i64 query(int row) const {
     if constexpr (!Config::kPackGqa) return first + row;
     return row < count ? first + static_cast<u32>(row) / static_cast<u32>(group) : kNone;
   }
-  // One past the last query of `rows` rows; past all queries where some of them are none.
+  // One past the last query of `rows` rows; past all queries if some of the rows are no query's.
   LSSAR_DEVICE i64 end_query(int row, int rows) const {
     if constexpr (!Config::kPackGqa) return first + row + rows;
     return query(row + rows - 1) + 1;
@@ -56,17 +56,17 @@ struct QueryTiles {
     parts = Config::kPackGqa ? (group + kRows - 1) / kRows : 1;
   }
 
-  // Rows of a slice, with those that are none.
+  // Rows of a slice, including those of no query.
   LSSAR_DEVICE i64 rows_of_slice() const { return Config::kPackGqa ? count() * kRows : queries; }
   // Tiles of a slice.
   LSSAR_DEVICE i64 count() const { return ceil_div(queries, whole) * parts; }
   LSSAR_DEVICE i64 first_query(i64 tile) const { return tile / parts * whole; }
-  // Of the tile's queries, the last; tiles past the end have the last query of all.
+  // The last query of the tile. Tiles past the end have the last query of all.
   LSSAR_DEVICE i64 last_query(i64 tile) const {
     return minimum(first_query(tile) + whole, queries) - 1;
   }
 
-  // Rows that TMA moves at a time: a map's box.
+  // Rows that TMA moves at a time: those of a map's box.
   LSSAR_DEVICE int box_rows() const { return minimum(group, kRows) * whole; }
 
   LSSAR_DEVICE QueryRows<Config> rows(const BlockPlace& place, i64 tile) const {
@@ -76,7 +76,7 @@ struct QueryTiles {
     return {first_query(tile), place.head * group + first_head, group, count};
   }
 
-  // Whether some row of the tile is no query; `last` is the last one of it.
+  // Whether some row of the tile is no query's. `last` is the tile's last query.
   LSSAR_DEVICE bool has_gaps(const QueryRows<Config>& rows, i64 last) const {
     if constexpr (!Config::kPackGqa) return last < rows.first + kRows - 1;
     return last < rows.first + whole - 1 || rows.count < kRows;
@@ -88,7 +88,7 @@ LSSAR_DEVICE int kv_head_of(const AttentionParams& params, const BlockPlace& pla
   return Config::kPackGqa ? place.head : place.head / (params.heads / params.kv_heads);
 }
 
-// A tile's rows of q to shared memory; as load_tile. kPackGqa.
+// Loads a tile's rows of q into shared memory, as load_tile does. kPackGqa.
 template <class Config, int kThreads, class Tile>
 LSSAR_DEVICE void load_packed_queries(Tile tile, const AttentionParams& params, int batch,
                                       const QueryRows<Config>& rows) {

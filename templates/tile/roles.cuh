@@ -9,9 +9,9 @@ struct NoHelper {
   LSSAR_DEVICE void operator()() const {}
 };
 
-// Calls `produce` in one lane, `help` in the second warp of its group, and `consume` with its
-// number in every consumer group, after moving registers from the producer to the consumers (0:
-// none are moved). REQUIRES: barriers are ready.
+// Calls `produce` in one lane of group 0, `help` in the second warp of group 0, and `consume` in
+// every other group with its number. Before that it moves registers from the producer to the
+// consumers; 0 registers: it moves none. REQUIRES: barriers are initialised.
 template <int kProducerRegisters, int kConsumerRegisters, class Produce, class Consume,
           class Help = NoHelper>
 LSSAR_DEVICE void run_roles(const Produce& produce, const Consume& consume, const Help& help = {}) {

@@ -7,14 +7,15 @@
 
 namespace lssar_device {
 
-// With c'_i = c_i / |q_i| and root_i = zs_i^(-1/p), at most 1. A row whose statistics are NaN has
-// NaN in gain and both epsilons.
+// Here c'_i = c_i / |q_i|, and root_i = zs_i^(-1/p) is at most 1. A row whose statistics are NaN
+// has NaN in gain and in both epsilons.
 //
-// The base, whose power p is the weight M_ij, is u_ij root_i = saturate(slope A_ij + intercept): so
-// weights need no division by zs_i. The forward's distance from the largest activation
-// (WeightScale) takes one instruction more per score. 16-bit problems go without: rounding weights
-// costs more than the intercept is off by. Where N P - b cancels, slope A_ij and intercept are many
-// times the base, so float32 problems take the distance: (A_ij - origin) slope + intercept.
+// The base, whose power p is the weight M_ij, is u_ij root_i = saturate(slope A_ij + intercept):
+// weights then need no division by zs_i. The distance from the largest activation, which the
+// forward uses (WeightScale), would take one instruction more per score. 16-bit problems go without
+// it, because rounding weights costs more than the intercept is off by. Where N P - b cancels,
+// slope A_ij and intercept are many times the base. So float32 problems take the distance: (A_ij -
+// origin) slope + intercept.
 struct RowConstants {
   float score_scale;  // c'_i log2(e)
   float slope;
@@ -51,8 +52,8 @@ struct RowConstants {
 };
 static_assert(sizeof(RowConstants) <= kRowConstantBytes, "two 16-byte vectors");
 
-// Weights in (0, 1] are rounded to T after multiplication with this: 2^15 keeps small ones normal
-// in fp16, whose exponents bf16 and float do not lack.
+// Weights in (0, 1] are multiplied by this before they are rounded to T. 2^15 keeps small weights
+// normal in fp16; bf16 and float have exponents enough.
 template <class T>
 constexpr float kWeightRange = IsSame<T, Fp16>::value ? 32768.0f : 1.0f;
 
@@ -74,18 +75,18 @@ LSSAR_DEVICE RowConstants load_row_constants_global(const float* row) {
   return constants;
 }
 
-// Instead of infinity the largest number, whose inverse is nothing, too.
+// Replaces infinity by the largest number, whose inverse is as good as 0 too.
 LSSAR_DEVICE float limit_inverse(float inverse) {
   constexpr float kLargest = 3.402823466e38f;
   return absolute(inverse) == infinity() ? kLargest : inverse;
 }
 
-// Finite, or NaN if epsilon is: times 0 it is 0, or NaN. From 2^126 on, epsilon comes back
-// infinite.
+// Finite, or NaN if epsilon is NaN, so that times 0 it is 0 or NaN. From 2^126 on, epsilon comes
+// back as infinity.
 LSSAR_DEVICE float inverse_of_epsilon(float epsilon) { return limit_inverse(1.0f / epsilon); }
 
-// Of a row that is dead, without keys, or not there. (Where a tile of rows is copied, those past
-// the end are all zeros instead.)
+// The constants of a row that is dead, has no keys, or is past the end. (Where a tile of rows is
+// copied, rows past the end are all zeros instead.)
 LSSAR_DEVICE RowConstants no_gradient() {
   RowConstants row{};
   row.inverse_epsilon = inverse_of_epsilon(0.0f);
@@ -100,13 +101,14 @@ LSSAR_DEVICE float weight_base(float softplus, const RowConstants& row) {
   return fma_saturate(softplus, row.slope, row.intercept);
 }
 
-// What holds for the whole row, in a word.
-//   bits 31-16: the upper half of a float32, at most 2^126: no less than |gain| |g_i| w s, w the
+// What holds for the whole row, in one word:
+//   bits 31-16: the upper half of a float32, at most 2^126: no less than |gain| |g_i| w s, with w
+//   the
 //               largest base^(p-1) and s the largest sigmoid (tile/scale_ahead.cuh)
-//   bits 13-9:  how often w can be doubled and is at most 1
-//   bits 8-2:   the same of s
+//   bits 13-9:  how often w can be doubled and stay at most 1
+//   bits 8-2:   the same for s
 //   bits 1-0:   the cheapest evaluator that serves the row
-// All but the evaluator are 0 where nobody asks. A row of zeros, whose inverse_epsilon is none,
+// All but the evaluator are 0 where nobody reads them. A row of zeros, whose inverse_epsilon is 0,
 // asks for the full evaluator.
 struct RowLimits {
   static constexpr u32 kEvaluatorMask = 3;
@@ -127,25 +129,24 @@ struct RowLimits {
            doublings(w, kWeightMask) << kWeightShift | doublings(s, kMostSigmoid) << kSigmoidShift;
   }
 
-  // The larger, the dearer the evaluator.
+  // The larger the demand, the more expensive the evaluator.
   LSSAR_DEVICE u32 demand() const { return ~word & kEvaluatorMask; }
   LSSAR_DEVICE u32 weight_doublings() const { return word >> kWeightShift & kWeightMask; }
   LSSAR_DEVICE u32 sigmoid_doublings() const { return word >> kSigmoidShift & kSigmoidMask; }
   LSSAR_DEVICE float bound() const { return float_from_bits(word & kBoundMask); }
 };
 
-// What serves rows of at most this demand.
+// The cheapest evaluator that serves rows of at most this demand.
 LSSAR_DEVICE Evaluator evaluator_for(u32 demand) {
   return static_cast<Evaluator>(RowLimits::kEvaluatorMask - demand);
 }
 
-// From score x (bits) and d = g_i v_j: the weight M_ij kWeightRange, with kKeepsNan NaN in a row
-// that saw one, and
+// Computes from score x (in bits) and d = g_i v_j the weight M_ij kWeightRange, and
 //   dS'_ij = dS_ij c'_i = (base^(p-1) (gain D - gain_delta) - epsilon) sigmoid(S_ij).
-// Linear: where there are weights the sigmoid is 1; beside epsilon it counts for every score, but
-// costs one instruction less with epsilon's inverse.
-// NOTE: saturating hides a NaN; without kKeepsNan the weight of a row that saw one is finite. With
-// it it is NaN, too, where a NaN of g or v has come into epsilon.
+// In the linear form the sigmoid is 1 where there are weights. Beside epsilon the sigmoid counts
+// for every score, and costs one instruction less with the inverse of epsilon. NOTE: saturating
+// hides a NaN. Without kKeepsNan, the weight of a row that saw a NaN is finite. With kKeepsNan it
+// is NaN, also where a NaN of g or v has reached epsilon.
 template <class Config, bool kKeepsNan, Evaluator kEvaluator = kFullSoftplus>
 LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row, float& weight,
                                       float& grad) {
@@ -165,9 +166,10 @@ LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row,
   }
 }
 
-// Products that dS' takes part in for dq, from the keys the first row of a tile sees: 2 = also what
-// rounding to 16 bits dropped. The few dS of a row without an offset sum to zero, and if its keys
-// agree so does its dq: only the rounding would be left of it.
+// How many products dS' takes part in for dq, given the keys that the first row of a tile sees. 2:
+// also one of what rounding to 16 bits dropped. The few dS of a row without an offset sum to zero;
+// if its keys agree, so does its dq, and without the second product only the rounding would be left
+// of it.
 template <class Config>
 LSSAR_DEVICE int num_grad_parts(i64 visible_of_first_row) {
   return Config::Mma::kRoundsOperands && visible_of_first_row <= 3 ? 2 : 1;

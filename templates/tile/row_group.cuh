@@ -1,5 +1,5 @@
-// Whole rows of a tensor read by eight neighbouring lanes: for kernels that are about rows, not
-// tiles. Four rows per warp.
+// Whole rows of a tensor, each read by eight neighbouring lanes, for kernels that work on rows
+// instead of tiles. Four rows per warp.
 #pragma once
 
 #include "templates/ptx/convert.cuh"

@@ -9,7 +9,7 @@
 
 namespace lssar_device {
 
-// Lengths: constants of the problem, or (0) values of the call.
+// Lengths: constants of the problem, or values of the call where those are 0.
 template <class Config>
 LSSAR_DEVICE i64 seq_q(const AttentionParams& params) {
   return Config::kSeqQ ? Config::kSeqQ : params.seq_q;
@@ -20,14 +20,14 @@ LSSAR_DEVICE i64 seq_k(const AttentionParams& params) {
 }
 
 // Floats from one (batch, kv head) to the next in k_inv_norm: a multiple of 16 bytes, which a
-// tensor map asks of its strides.
+// tensor map needs of its strides.
 template <class Config>
 LSSAR_DEVICE i64 key_norm_pitch(const AttentionParams& params) {
   return (seq_k<Config>(params) + 3) / 4 * 4;
 }
 
-// N_i: keys that row i sees, which are j < N_i. Rows outside the problem see none. With a range of
-// keys: of all keys.
+// N_i: row i sees keys j < N_i. Rows outside the problem see none. With a range of keys, N_i counts
+// all keys.
 template <class Config>
 LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& params, i64 row) {
   const i64 queries = seq_q<Config>(params);

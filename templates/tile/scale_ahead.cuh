@@ -1,13 +1,14 @@
-// fp16's scale of dS' (tile/grad_scale.cuh) found before dS' is, by one warp, from a bound of every
-// row of a tile of queries:
+// fp16's scale of dS' (tile/grad_scale.cuh), found before dS' is computed. One warp finds it from a
+// bound of every row of a tile of queries:
 //
 //   |dS'_ij| <= |gain_i| |g_i| w_i s_i |v_j| + (|gain_delta_i| w_i + |epsilon_i|) s_i
 //
-// w_i is the row's largest base^(p-1), s_i its largest sigmoid: the first factors, and about what
-// w_i and s_i are, come with the row constants (RowLimits). These are then multiplied by the scale,
-// inverse_epsilon divided by it, so that dS' comes out with it. (The linear form has 1 for the
-// sigmoid beside a weight, which for the row's large weights is no more than rounding above s_i.)
-// Rows, or keys, that saw NaN or infinity do not count: all their dS' are NaN or infinite.
+// w_i is the row's largest base^(p-1), s_i its largest sigmoid. The row constants hold the first
+// factors, and w_i and s_i approximately (RowLimits). The warp then multiplies the constants by the
+// scale, and divides inverse_epsilon by it, so that dS' comes out scaled. (The linear form takes 1
+// for the sigmoid beside a weight. For the large weights of the row that exceeds s_i by no more
+// than rounding.) Rows or keys that saw NaN or infinity do not count, because all their dS' are NaN
+// or infinite.
 #pragma once
 
 #include "templates/ptx/convert.cuh"
@@ -25,9 +26,9 @@ struct StageScale {
   u32 demand;   // the largest of its rows
 };
 
-// Of each stage of a ring: a barrier that its row constants are scaled, and its StageScale. And the
-// factor itself, of the last stage that was scaled; and a barrier that norms of a work tile's
-// values are there.
+// For each stage of a ring: a barrier that completes when its row constants are scaled, and its
+// StageScale. Beside them: the factor of the stage that was scaled last, and a barrier that
+// completes when the norms of the values of a work tile are there.
 template <int kStages>
 struct StageScales {
   static constexpr int kScalesOffset = (kStages + 1) * kBarrierBytes;
@@ -40,7 +41,7 @@ struct StageScales {
   LSSAR_DEVICE u32 ready(int stage) const { return base + stage * kBarrierBytes; }
   LSSAR_DEVICE u32 norms() const { return ready(kStages); }
 
-  // By one thread, before anybody else uses them.
+  // Called by one thread before anybody else uses them.
   LSSAR_DEVICE void init(int num_norms) const {
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) mbarrier_init(ready(stage), 1);
@@ -109,9 +110,10 @@ LSSAR_DEVICE float power_of_two(int exponent) {
   return float_from_bits(static_cast<u32>(exponent + 127) << 23);
 }
 
-// Bits of the largest bound of the finite rows. 2^-kGuard of what dS' is before it is multiplied by
-// w and s counts, too, and of the gain: with any scale that the bound allows, they stay finite.
-// `demand`: the rows' largest. REQUIRES: called by a whole warp; |v_j| is at most value_norm.
+// Bits of the largest bound of the finite rows. 2^-kGuard of dS' before it is multiplied by w and s
+// counts too, and so does 2^-kGuard of the gain: any scale that the bound allows keeps them finite.
+// `demand` becomes the largest of the rows. REQUIRES: called by a whole warp; |v_j| is at most
+// value_norm.
 template <int kQueries>
 LSSAR_DEVICE u32 largest_bound(const ScaledConstants<kQueries>& rows, float value_norm,
                                u32& demand) {
@@ -132,7 +134,7 @@ LSSAR_DEVICE u32 largest_bound(const ScaledConstants<kQueries>& rows, float valu
     const float rest = fma(gain + delta + epsilon, power_of_two(-kGuard), at_most);
     if (!(rest < infinity())) return;
     const float product = limits.bound() * value_norm;
-    // Undone are w, s and that they were rounded up.
+    // Takes w, s and their rounding up out of the bound.
     const u32 bits = bits_of_float(fma(product, power_of_two(w + s + 2 - kGuard), product + rest));
     const u32 bound = bits < kLargestFinite ? bits : kLargestFinite;
     largest = bound > largest ? bound : largest;
@@ -141,8 +143,8 @@ LSSAR_DEVICE u32 largest_bound(const ScaledConstants<kQueries>& rows, float valu
   return warp_maximum(largest);
 }
 
-// After it limits are gone: gain_delta is there, too. REQUIRES: called by a whole warp. NOTE: whole
-// vectors: words by themselves would meet a bank four times.
+// Replaces the limits of a row by gain_delta. REQUIRES: called by a whole warp. NOTE: reads and
+// writes whole vectors, because single words would meet a bank four times.
 template <int kQueries>
 LSSAR_DEVICE void scale_rows(const ScaledConstants<kQueries>& rows, float factor,
                              float inverse_factor) {

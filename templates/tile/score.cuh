@@ -18,26 +18,27 @@ LSSAR_DEVICE float softplus_bits(float x) {
   return fma(u, Config::softplus_polynomial(u), maximum(x, 0.0f));
 }
 
-// The same to float32 accuracy, for once per row.
+// The same to float32 accuracy, for values needed once per row.
 template <class Config>
 LSSAR_DEVICE float row_softplus_bits(float x) {
   const float u = exp2_approx(-absolute(x));
   return fma(u, Config::row_polynomial(u), maximum(x, 0.0f));
 }
 
-// A score whose softplus is at most `softplus` > 0, and nearly that: the inverse, from below.
+// The inverse, from below: a score whose softplus is at most `softplus` > 0, and nearly that.
 LSSAR_DEVICE float inverse_softplus_bits(float softplus) {
   if (softplus >= 1.0f) return softplus + log2_approx(1.0f - exp2_approx(-softplus));
   const float x = softplus * kLn2;  // 2^softplus - 1 >= x + x^2 / 2
   return log2_approx(fma(x * 0.5f, x, x));
 }
 
-// Of a score and its softplus: 2^x / (1 + 2^x). Its relative error is that of the softplus, times
-// ln 2, on either side of 0.
+// The sigmoid 2^x / (1 + 2^x), from a score and its softplus. Its relative error is the error of
+// the softplus times ln 2, on either side of 0.
 LSSAR_DEVICE float sigmoid_of(float x, float softplus) { return exp2_approx(x - softplus); }
 
-// The same for x >= 2, within 2.1e-4 (below, still rising with x): u <= 1/4 there. Taken where all
-// that matters is above kShortLimit: at 2 bits its slope is off by too much for fp16 and p = 1.
+// Softplus for x >= 2, within 2.1e-4 (too small, and still rising with x): there u <= 1/4. It is
+// used where all scores that matter are above kShortLimit, because at 2 bits its slope is too far
+// off for fp16 and p = 1.
 inline constexpr float kShortLimit = 3.0f;
 LSSAR_DEVICE float short_softplus_from(float x, float u) {  // u = 2^-x, at least where x >= 2
   return fma(u, fma(u, -0.58381888f, 1.43283562f), x);
@@ -46,27 +47,27 @@ LSSAR_DEVICE float short_softplus_bits(float x) {
   return short_softplus_from(x, exp2_approx(-absolute(x)));
 }
 
-// At most what it is off by, for x >= 2: the polynomial's slope at u = 0 is off by less than 0.01.
+// A bound of its error for x >= 2. At u = 0 the slope of the polynomial is off by less than 0.01.
 LSSAR_DEVICE float short_softplus_error(float x) {
   const float error = 0.01f * exp2_approx(-x);
   return error < 2.1e-4f ? error : 2.1e-4f;
 }
 
-// From here on softplus(x) = x is close enough. What counts is the slope, 2^-x off: it acts like
-// another p where all scores of a row are near the limit. At 7 bits errors of o were 6e-3, at 10
-// they are 4e-4.
+// From here on, softplus(x) = x is close enough. What counts is the slope, which is off by 2^-x: it
+// acts like another p where all scores of a row are near the limit. With a limit of 7 bits errors
+// of o were 6e-3, with 10 they are 4e-4.
 inline constexpr float kLinearLimit = 10.0f;
 
-// How softplus is evaluated. In the forward, for rows whose every score that matters
-// (Config::kCutWeight) ... (The backward looks at what it does to weights: row_evaluator.)
+// How softplus is evaluated. The forward chooses by the scores that matter (Config::kCutWeight):
+// the least of them ... (The backward looks at what the evaluator does to weights: row_evaluator.)
 enum Evaluator {
   kFullSoftplus,    // may be any
   kShortSoftplus,   // is >= kShortLimit
   kLinearSoftplus,  // is >= kLinearLimit
 };
 
-// Of a score: its activation, as the evaluator has it, and its sigmoid, which counts for every
-// score and is never abridged. (The activation of kLinearSoftplus is the score.)
+// A score's activation, as the evaluator computes it, and its sigmoid, which counts for every score
+// and is never abridged. (The activation of kLinearSoftplus is the score.)
 struct Activation {
   float softplus;
   float sigmoid;
@@ -83,9 +84,9 @@ LSSAR_DEVICE Activation activation_of(float x) {
   }
 }
 
-// Sum of log2(1 + 2^x) over the scores of a row, with one special function per score: a sum of
-// logarithms is the logarithm of a product. `excess` is that product minus one: the product itself
-// would lose every factor below 1 + 2^-24, that is all of a row of very negative scores.
+// Sum of log2(1 + 2^x) over the scores of a row, with one special function per score, because a sum
+// of logarithms is the logarithm of a product. `excess` is that product minus one. The product
+// itself would lose every factor below 1 + 2^-24, which is all of a row of very negative scores.
 struct SoftplusSum {
   // (1 + u) <= 2, so this many factors stay below float32's limit.
   static constexpr int kMaxFactors = 126;
@@ -127,9 +128,9 @@ struct SoftplusSum {
   }
 };
 
-// What makes u = U / m of an activation, per row: u = saturate((A - origin) * slope + intercept).
-// Rows with an offset take the distance from the largest activation, so that max u = 1 exactly
-// also where U = N P - b cancels; rows without one take A itself.
+// Makes u = U / m from an activation, per row: u = saturate((A - origin) * slope + intercept). Rows
+// with an offset take the distance from the largest activation, so that max u is exactly 1 even
+// where U = N P - b cancels. Rows without an offset take A itself.
 struct WeightScale {
   float origin;
   float slope;
@@ -162,8 +163,8 @@ LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float 
   return {largest, num_keys / sum / m, 1.0f};
 }
 
-// Whether every score of the row that matters (u >= kCutWeight) is at least `limit`, and u may be
-// had by one fma, without the distance from the largest activation.
+// Whether every score of the row that matters (u >= kCutWeight) is at least `limit`, and one fma
+// can compute u without the distance from the largest activation.
 template <class Config>
 LSSAR_DEVICE bool has_scores_above(const WeightScale& s, float limit) {
   constexpr float kMaxCancelling = 64.0f;

@@ -6,7 +6,7 @@
 
 namespace lssar_device {
 
-// x = c_i log2(e) q̂_i k̂_j in place of the products q_i k_j. `norms`: the tile's 1 / |k_j|.
+// Replaces products q_i k_j by x = c_i log2(e) q̂_i k̂_j. `norms`: the tile's 1 / |k_j|.
 template <int kTiles>
 LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2], u32 norms) {
 #pragma unroll
@@ -18,8 +18,8 @@ LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2],
   }
 }
 
-// `value` in place of the elements of keys that a row does not see. `first` is the tile's first
-// key.
+// Writes `value` over the elements of keys that a row does not see. `first` is the first key of the
+// tile.
 template <int kTiles>
 LSSAR_DEVICE void mask_keys(Fragment<kTiles>& s, const i64 (&visible)[2], i64 first, float value) {
   const int limit[2] = {static_cast<int>(minimum(visible[0] - first, i64{kTiles * kTileCols})),

@@ -1,9 +1,9 @@
-// A tile of 16-bit elements in shared memory as TMA's 128-byte swizzle lays it out and wgmma reads
-// it.
+// A tile of 16-bit elements in shared memory, laid out as TMA's 128-byte swizzle writes it and
+// wgmma reads it.
 //
-// Columns are cut into chunks of 64 (128 bytes), each ROWS x 128 bytes, one after another. In a row
-// of a chunk the 16-byte vectors are permuted by the row: vector v of row r is at v ^ (r % 8). So
-// eight rows of one column lie on different banks. `base` is 1024-byte aligned.
+// Columns are cut into chunks of 64 (128 bytes). A chunk is ROWS x 128 bytes, and chunks follow one
+// another. In a chunk, the row permutes the 16-byte vectors: vector v of row r is at v ^ (r % 8).
+// So eight rows of one column lie on different banks. `base` is 1024-byte aligned.
 #pragma once
 
 #include "templates/ptx/math.cuh"
@@ -14,20 +14,21 @@ namespace lssar_device {
 inline constexpr int kSwizzleRows = 8;
 inline constexpr int kSwizzleAlignment = kSwizzleBytes * kSwizzleRows;
 
-// Upper words of a product's descriptors, the same for all tiles: 128-byte swizzle, groups of 8
-// rows one after another. NOTE: were they constants to the assembler, it would write them anew for
-// every wgmma. So the high bits of an address that changes from tile to tile, zeros (a cluster's
-// ranks end below bit 28), are added; others for each operand, since a word that two operands share
-// is copied for each wgmma, too. Products that follow one another best share them.
+// The upper word of a product's descriptors, the same for all tiles: 128-byte swizzle, groups of 8
+// rows one after another. NOTE: if ptxas knew this word it would rematerialise it before every
+// wgmma. So high bits of an address that changes from tile to tile are added to it. They are zeros,
+// because ranks in a cluster end below bit 28. `high` and `one` take different bits, because ptxas
+// copies a word that two operands share for each wgmma too. Products that follow one another share
+// one DescriptorWords.
 struct DescriptorWords {
   u32 high;
-  u32 one;  // 1, which the assembler does not know: see advance
+  u32 one;  // 1, but ptxas does not know: see advance
 
   explicit LSSAR_DEVICE DescriptorWords(u32 address)
       : high(kWord + (address >> 30)), one(1 + (address >> 29)) {}
 
-  // The descriptor of what is `distance` bytes, a constant, further on. NOTE: as one wide
-  // multiply-add, where an addition to the lower word would have the upper one copied as well.
+  // The descriptor of what is `distance` bytes, a constant, further on. NOTE: one wide
+  // multiply-add, because an addition to the lower word would copy the upper one too.
   LSSAR_DEVICE u64 advance(u64 descriptor, u32 distance) const {
     return distance == 0 ? descriptor : descriptor + multiply_wide(one, distance >> 4);
   }
@@ -61,8 +62,8 @@ struct SwizzledTile {
            + ((in_chunk / 8) ^ (row % kSwizzleRows)) * kVectorBytes + in_chunk % 8 * 2;
   }
 
-  // The same tile, at an address that the compiler takes for new: descriptors made from it are not
-  // kept in registers from one use to the next, where they would crowd out accumulators.
+  // The same tile at an address that is new to the compiler. So ptxas does not keep descriptors
+  // made from it in registers from one use to the next, where they would displace accumulators.
   LSSAR_DEVICE SwizzledTile renewed() const {
     SwizzledTile tile = *this;
     pin_register(tile.base);
@@ -71,36 +72,36 @@ struct SwizzledTile {
 
   // Descriptors (PTX ISA, "matrix descriptor"), in units of 16 bytes: bits 0-13 address, 16-29
   // distance of chunks along the non-contiguous dimension, 32-45 distance of groups of 8 rows,
-  // 62-63 = 1: 128-byte swizzle. Those of a product's later steps are DescriptorWords::advance'd by
-  // a distance. NOTE: in a cluster the addresses of a block's own shared memory have its rank from
-  // bit 24 on, which would come to lie in the chunks' distance: only 18 bits are taken. Shared
-  // memory is smaller than that, so nothing is carried out of bits 0-13 later on.
+  // 62-63 = 1: 128-byte swizzle. DescriptorWords::advance makes those of a product's later steps.
+  // NOTE: in a cluster, addresses of a block's own shared memory have its rank from bit 24 on,
+  // which would fall into the distance of chunks. So only 18 bits are taken. Shared memory is
+  // smaller than that, so no later addition carries out of bits 0-13.
   static LSSAR_DEVICE u64 descriptor(u32 address, u32 chunk_distance, u32 high) {
     constexpr u32 kPlace = (1u << 18) - 1;
     return pack_words((chunk_distance >> 4) << 16 | (address & kPlace) >> 4, high);
   }
 
-  // Rows from row0 (a multiple of 8) are rows of a, or columns of b; the depth is the first 16
-  // columns.
+  // Describes rows from row0 (a multiple of 8) on, as rows of a or columns of b. The depth is the
+  // first 16 columns.
   LSSAR_DEVICE u64 by_rows(int row0, u32 high) const {
     return descriptor(base + row0 * kSwizzleBytes, kVectorBytes, high);
   }
-  // To the 16 columns from 16 * step.
+  // The distance to the 16 columns from 16 * step.
   static constexpr LSSAR_DEVICE u32 columns_distance(int step) {
     constexpr int kStepsPerChunk = kChunkCols / kDepth;
     return step / kStepsPerChunk * kChunkBytes + step % kStepsPerChunk * kDepth * 2;
   }
 
-  // Columns from col0 are rows of a, or columns of b; the depth is the first 16 rows. For the
-  // transposed forms of wgmma. REQUIRES: col0 is a multiple of 64, or all columns used are in its
-  // chunk and it is a multiple of 8.
+  // Describes columns from col0 on, as rows of a or columns of b, for the transposed forms of
+  // wgmma. The depth is the first 16 rows. REQUIRES: col0 is a multiple of 64; or it is a multiple
+  // of 8 and all columns used are in its chunk.
   LSSAR_DEVICE u64 by_columns(int col0, u32 high) const {
     return descriptor(base + col0 / kChunkCols * kChunkBytes + col0 % kChunkCols * 2, kChunkBytes,
                       high);
   }
-  // From by_rows(0) to by_columns(0).
+  // What to add to by_rows(0) for by_columns(0).
   static constexpr u32 kToColumns = (kChunkBytes - kVectorBytes) << 16;
-  // To the 16 rows from 16 * step.
+  // The distance to the 16 rows from 16 * step.
   static constexpr LSSAR_DEVICE u32 rows_distance(int step) {
     return step * kDepth * kSwizzleBytes;
   }

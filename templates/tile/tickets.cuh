@@ -1,9 +1,9 @@
-// Tickets: which block of a persistent grid works on which tile is decided when it has time.
+// Tickets: a block of a persistent grid draws its next work tile when it has time for it.
 //
-// A block's first work tile is that of its number; each further one it takes from a counter in
-// global memory. The kernel on whole rows that runs before sets the counter to 0, on the same
-// stream: so each call, and each replay of a captured one, begins anew, and calls with workspaces
-// of their own do not meet.
+// The number of a block is its first work tile. It draws each further one from a counter in global
+// memory. The kernel on whole rows of k, which runs before on the same stream, sets the counter to
+// 0. So every call, and every replay of a captured call, starts at 0; calls that run together have
+// workspaces of their own.
 #pragma once
 
 #include "templates/kernels/params.cuh"
@@ -13,7 +13,7 @@
 
 namespace lssar_device {
 
-// In the kernel on whole rows of k.
+// Called by the kernel on whole rows of k.
 template <class Config>
 LSSAR_DEVICE void reset_tickets(const AttentionParams& params) {
   if constexpr (Config::kTakesTickets) {
@@ -21,10 +21,10 @@ LSSAR_DEVICE void reset_tickets(const AttentionParams& params) {
   }
 }
 
-// What the counter says before a work tile's loads, and after them, which work tile that means: the
-// one after `index`, past the last one where there is none left. NOTE: nothing is computed from the
-// number in between, so that no load waits for it to come. Without keys the kernel that resets the
-// counter has no rows to run for, and the tiles are dealt out in turns.
+// take_ticket draws before the loads of a work tile, and ticket_tile says after them which work
+// tile comes after `index`; past the last one there is none. NOTE: nothing is computed from the
+// ticket in between, so that no load waits for it. Without keys the kernel that resets the counter
+// does not run, and tiles are dealt out round-robin.
 template <class Config>
 LSSAR_DEVICE u32 take_ticket(const AttentionParams& params) {
   u32 ticket = 0;

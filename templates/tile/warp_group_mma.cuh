@@ -1,5 +1,5 @@
-// Products of 16-bit tiles by wgmma: 64 rows of a warp group, kTiles x 8 columns. They start and
-// return; commit and wait are the caller's (ptx/wgmma.cuh).
+// Products of 16-bit tiles by wgmma: 64 rows of a warp group, kTiles x 8 columns. The functions
+// start a product and return; the caller commits and waits (ptx/wgmma.cuh).
 #pragma once
 
 #include "templates/ptx/warp_group.cuh"
@@ -10,7 +10,7 @@
 
 namespace lssar_device {
 
-// Wgmma steps of a product over kCols columns: a tile's columns past them are zeros.
+// Steps of wgmma in a product over kCols columns. A tile's columns past them are zeros.
 template <int kCols>
 inline constexpr int kDepthSteps = (kCols + 15) / 16;
 
@@ -18,9 +18,10 @@ inline constexpr int kDepthSteps = (kCols + 15) / 16;
 template <class T, int kCols>
 using ColumnsOperand = typename TileMma16<T>::template Operand<2 * kDepthSteps<kCols>>;
 
-// Descriptors of 64 rows of a tile, from row0 on, and of all rows of another: and so, at constant
-// distances, of tiles that lie behind those two, and of columns. NOTE: made for each tile by
-// itself, they take up to ten instructions more where two products follow one another.
+// Descriptors of 64 rows of a tile from row0 on, and of all rows of another tile. At constant
+// distances from them are those of other columns, and of tiles that lie behind the two. NOTE:
+// descriptors made for each tile by itself take up to ten instructions more where two products
+// follow one another.
 struct RowDescriptors {
   DescriptorWords words;
   u64 left;
@@ -34,7 +35,7 @@ struct RowDescriptors {
 };
 
 // Starts d = a bT: 64 rows of `a`, all rows of `b`; the depth is the columns of both. TileA and
-// TileB lie left_distance and right_distance, constants, behind what `from` describes.
+// TileB lie left_distance and right_distance, both constants, behind what `from` describes.
 template <class TileA, class TileB, int kTiles>
 LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const RowDescriptors& from,
                                             u32 left_distance = 0, u32 right_distance = 0) {
@@ -138,7 +139,8 @@ LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, T
                                        words.advance(right, TileB::rows_distance(step)));
 }
 
-// The tile's 16 rows from row0 on, a multiple of 8, as an operand: the reverse of store_operand.
+// Loads the tile's 16 rows from row0 on, a multiple of 8, as an operand: the reverse of
+// store_operand.
 template <class Operand, class Tile>
 LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {
   const int lane = warp_group_lane();
@@ -150,7 +152,7 @@ LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {
   }
 }
 
-// Where a lane writes of the first step of an operand of 16 rows: the tile's from row0 on, a
+// Where a lane writes the first step of an operand of 16 rows, in the tile's rows from row0 on, a
 // multiple of 8.
 template <class Tile>
 LSSAR_DEVICE u32 operand_address(Tile tile, int row0) {
@@ -178,8 +180,8 @@ LSSAR_DEVICE void store_operand(Tile tile, int row0, const Operand& operand) {
   for (const auto& matrices : operand.at) store_step<Tile>(first, matrices, step++);
 }
 
-// NOTE: before wgmma_fence(), accumulators and operands in registers are pinned: the compiler would
-// else write some of them after it (the zeros a sum begins with).
+// NOTE: accumulators and operands in registers are pinned before wgmma_fence(). Otherwise the
+// compiler would write some of them after it (the zeros that a sum begins with).
 template <int kTiles>
 LSSAR_DEVICE void pin(Fragment<kTiles>& x) {
 #pragma unroll
@@ -201,7 +203,7 @@ LSSAR_DEVICE void pin_operand(Operand& operand) {
   for (auto& step : operand.at) pin_registers(step);
 }
 
-// Waits until at most kPending groups are in flight; `x` is then there.
+// Waits until at most kPending groups are in flight; `x` is then valid.
 template <int kPending, int kTiles>
 LSSAR_DEVICE void finish(Fragment<kTiles>& x) {
   wgmma_wait<kPending>();

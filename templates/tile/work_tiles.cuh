@@ -5,9 +5,9 @@
 
 namespace lssar_device {
 
-// Place of work tile `index`. Slices (batch and head) are taken kHeadGroup at a time, so that their
-// keys and values stay in the L2; within a group the slice runs fastest, so that heads which share
-// keys run together; and the tiles with the most keys come first (kIsCausal), so that none is left
+// The place of work tile `index`. Slices (batch and head) run kHeadGroup at a time, so that their
+// keys and values stay in the L2. Within a group the slice runs fastest, so that heads which share
+// keys run together. Tiles with the most keys come first (kIsCausal), so that no long one is left
 // for the end.
 template <int kHeadGroup, bool kIsCausal>
 LSSAR_DEVICE BlockPlace work_place(u32 index, i64 num_tiles, int heads, int slices) {
@@ -26,8 +26,8 @@ LSSAR_DEVICE BlockPlace work_place(u32 index, i64 num_tiles, int heads, int slic
   return place;
 }
 
-// Calls `process` with each work tile of this block, of `count` in all: one, or with kIsPersistent
-// every gridDim.x-th. The kBlocks blocks of a cluster share work tiles.
+// Calls `process` with each work tile of this block, of `count` in all: one tile, or with
+// kIsPersistent every gridDim.x-th. The kBlocks blocks of a cluster have the same work tiles.
 template <bool kIsPersistent, int kBlocks = 1, class Process>
 LSSAR_DEVICE void for_each_work_tile(u32 count, const Process& process) {
   if constexpr (kIsPersistent) {

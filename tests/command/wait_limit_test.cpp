@@ -112,7 +112,7 @@ TEST_F(WaitLimit, AClusterOfWhichOneWarpDoesNotCome) {
       "  if (warp_index() == 5) asm volatile(\"bar.sync 9, 64;\");\n" + arrive, "500");
   EXPECT_EQ(result.exit_code, 4) << result.out;
   EXPECT_THAT(result.err,
-              ContainsRegex("block [01], thread 0: line [0-9]+ 'cluster_barrier\\(\\);': "
+              ContainsRegex("block [01], thread 0: line [0-9]+ 'blocks_barrier<.*>\\(\\);': "
                             "waits for all threads of its cluster"));
 }
 
