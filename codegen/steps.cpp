@@ -51,7 +51,7 @@ constexpr int kChunkCols = lssar_constants::kSwizzleBytes / 2;  // 16-bit column
 MapSpec matrix_map(MapTensor tensor, int rows) { return {tensor, rows, kChunkCols, true}; }
 MapSpec norm_map(int keys) { return {MapTensor::kKeyNorms, 1, keys, false}; }
 
-// Maps in the order of ForwardMap (templates/kernels/hopper_forward_producer.cuh).
+// Maps in the order of ForwardMap (templates/kernels/hopper_forward_layout.cuh).
 Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   const Tiling& tiling = schedule.forward;
   const HopperOptions& hopper = schedule.hopper;
@@ -79,7 +79,7 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   return step;
 }
 
-// Maps in the order of DkdvMap (templates/kernels/hopper_backward_dkdv_producer.cuh).
+// Maps in the order of DkdvMap (templates/kernels/hopper_backward_dkdv_layout.cuh).
 Step hopper_dkdv_step(const Problem& problem, const Schedule& schedule) {
   const Tiling& tiling = schedule.dkdv;
   Step step = hopper_step(

@@ -29,7 +29,10 @@
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_producer.cuh"
+#include "templates/kernels/hopper_backward_dkdv_rows.cuh"
+#include "templates/kernels/hopper_backward_dkdv_scaler.cuh"
 #include "templates/kernels/hopper_backward_dkdv_sum.cuh"
+#include "templates/kernels/hopper_backward_dkdv_work.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
@@ -37,7 +40,6 @@
 #include "templates/tile/dq_turns.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/key_scores.cuh"
-#include "templates/tile/project.cuh"
 #include "templates/tile/roles.cuh"
 #include "templates/tile/rows.cuh"
 #include "templates/tile/swizzled_tile.cuh"
@@ -49,8 +51,8 @@ namespace lssar_device {
 
 // A warp group.
 template <class Config>
-struct DkdvConsumer : DkdvQueryPart<Config> {
-  using Part = DkdvQueryPart<Config>;
+struct DkdvConsumer : DkdvKeyRows<Config> {
+  using Part = DkdvKeyRows<Config>;
   using Shape = HopperDkdvShape<Config>;
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
@@ -58,9 +60,9 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   static constexpr int kSteps = kQueryTiles / 2;  // 16 queries: the depth of a product
   using Scores = Fragment<kQueryTiles>;
   using Operand = typename Mma::template Operand<kQueryTiles>;
-  using KeyGrads = Fragment<Config::kHeadDim / kTileCols>;
-  using ValueGrads = Fragment<Config::kHeadDimV / kTileCols>;
+  using typename Part::KeyGrads;
   using typename Part::QueryGrads;
+  using typename Part::ValueGrads;
   using Work = DkdvWork<Config>;
   using Item = DkdvItem<Config>;
   using Scale = GradScale<Element>;
@@ -70,25 +72,19 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
   static constexpr bool kWeightsKeepNan = Config::kSplitDkdv;
 
   using Part::group;
+  using Part::key_norm;
   using Part::params;
   using Part::shared;
   using Part::warp_row0;
   PingPong<Config::kPingPong, Shape::kNumConsumers> ping_pong;
   RingCursor<Shape::kStages> cursor;  // stage in use, or to wait for
   RingCursor<1> owned_cursor;
-  float key_norm[2];
 
   LSSAR_DEVICE DkdvConsumer(const TmaParams& tma, DkdvShared<Config> s, int g)
-      : Part{tma.attention, tma.maps[kDkdvSumMap], s, g}, ping_pong{g} {}
+      : Part{{tma.attention, tma.maps[kDkdvSumMap], s, g}, {}}, ping_pong{g} {}
 
   // First of the consumer's rows in the block.
   LSSAR_DEVICE int group_row0() const { return group * kWarpGroupRows; }
-
-  // The lane's row `half` among the keys. Unsigned, because extending a sign would take one more
-  // register.
-  LSSAR_DEVICE u32 key_row(const Work& work, int half) const {
-    return static_cast<u32>(work.first_key + warp_row0() + fragment_row(half));
-  }
 
   // Sums of one work tile.
   struct Sums {
@@ -368,52 +364,8 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     }
   }
 
-  LSSAR_DEVICE void write_values(ValueGrads& dv, const Work& work) const {
-    Scale::multiply(dv, 1.0f / kWeightRange<Element>);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const u32 key = key_row(work, half);
-      if (key < seq_k<Config>(params))
-        write_row<Config, Config::kHeadDimV>(
-            row_pointer<Element>(params.grad_v, work.batch, work.head, key), dv, half);
-    }
-  }
-
-  LSSAR_DEVICE void write_keys(Sums& sums, const Work& work) const {
-    KeyGrads& dk = sums.dk;
-    if constexpr (kScalesAhead<Config>) sums.scale.factor = shared.scales().factor();
-    const float inverse_scale = sums.scale.inverse();
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      // Multiplied one after the other, because the product of both may be infinite where dk is
-      // not.
-      const float factor = kGradHasKeyNorm ? 1.0f : key_norm[half];
-#pragma unroll
-      for (int n = 0; n < KeyGrads::kNumTiles; ++n) {
-        dk.at[n][2 * half] = dk.at[n][2 * half] * inverse_scale * factor;
-        dk.at[n][2 * half + 1] = dk.at[n][2 * half + 1] * inverse_scale * factor;
-      }
-      project_row<Mma>(dk, half, shared.keys(), warp_row0(), key_norm[half]);
-      const u32 key = key_row(work, half);
-      if (key < seq_k<Config>(params))
-        write_row<Config, Config::kHeadDim>(
-            row_pointer<Element>(params.grad_k, work.batch, work.head, key), dk, half);
-    }
-  }
-
-  LSSAR_DEVICE void load_key_norms(const Work& work) {
-    const i64 slice = i64{work.batch} * params.kv_heads + work.head;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const u32 key = key_row(work, half);
-      key_norm[half] = key < seq_k<Config>(params)
-                           ? params.k_inv_norm[slice * key_norm_pitch<Config>(params) + key]
-                           : 0.0f;
-    }
-  }
-
   LSSAR_DEVICE void process(Work work) {
-    load_key_norms(work);
+    this->load_key_norms(work);
     const RingBarriers<1> owned = shared.owned_ring();
     mbarrier_wait(owned.full(0), owned_cursor.parity);
     owned_cursor.advance();
@@ -423,7 +375,7 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
     if constexpr (Config::kSplitDkdv) {
       sweep<true, false>(sums, work);
       work.renew();
-      write_values(sums.dv, work);
+      this->write_values(sums.dv, work);
       sums.dk.clear();
       sweep<false, true>(sums, work);
       work.renew();
@@ -432,9 +384,10 @@ struct DkdvConsumer : DkdvQueryPart<Config> {
       sweep<true, true>(sums, work);
       if constexpr (!kWeightsKeepNan) take_nan(sums.dv, sums.dk);
       work.renew();
-      write_values(sums.dv, work);
+      this->write_values(sums.dv, work);
     }
-    write_keys(sums, work);
+    if constexpr (kScalesAhead<Config>) sums.scale.factor = shared.scales().factor();
+    this->template write_keys<kGradHasKeyNorm>(sums.dk, sums.scale.inverse(), work);
     fence_async_shared();  // the key tile was read before TMA overwrites it
     consumer_barrier(group);
     if (warp_group_thread() == 0) mbarrier_arrive(owned.empty(0));

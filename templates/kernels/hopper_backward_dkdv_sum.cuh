@@ -2,7 +2,7 @@
 // hopper_backward_dkdv.cuh.
 #pragma once
 
-#include "templates/kernels/hopper_backward_dkdv_producer.cuh"
+#include "templates/kernels/hopper_backward_dkdv_work.cuh"
 #include "templates/ptx/memory.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"

@@ -1,0 +1,81 @@
+// The keys of a lane in the Hopper dk/dv kernel: their norms, and how dk and dv are written. See
+// hopper_backward_dkdv.cuh.
+#pragma once
+
+#include "templates/kernels/hopper_backward_dkdv_sum.cuh"
+#include "templates/kernels/hopper_backward_dkdv_work.cuh"
+#include "templates/ptx/warp_group.cuh"
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/grad_scale.cuh"
+#include "templates/tile/mma16.cuh"
+#include "templates/tile/project.cuh"
+#include "templates/tile/row_constants.cuh"
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct DkdvKeyRows : DkdvQueryPart<Config> {
+  using Element = typename Config::Element;
+  using Mma = TileMma16<Element>;
+  using Scale = GradScale<Element>;
+  using Work = DkdvWork<Config>;
+  using KeyGrads = Fragment<Config::kHeadDim / kTileCols>;
+  using ValueGrads = Fragment<Config::kHeadDimV / kTileCols>;
+  using DkdvQueryPart<Config>::params;
+  using DkdvQueryPart<Config>::shared;
+  using DkdvQueryPart<Config>::warp_row0;
+
+  float key_norm[2];  // 1 / |k_j|, 0 past the end
+
+  // The lane's row `half` among the keys. Unsigned, because extending a sign would take one more
+  // register.
+  LSSAR_DEVICE u32 key_row(const Work& work, int half) const {
+    return static_cast<u32>(work.first_key + warp_row0() + fragment_row(half));
+  }
+
+  LSSAR_DEVICE void write_values(ValueGrads& dv, const Work& work) const {
+    Scale::multiply(dv, 1.0f / kWeightRange<Element>);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const u32 key = key_row(work, half);
+      if (key < seq_k<Config>(params))
+        write_row<Config, Config::kHeadDimV>(
+            row_pointer<Element>(params.grad_v, work.batch, work.head, key), dv, half);
+    }
+  }
+
+  // kHasNorm: dk is a sum of terms that have been divided by |k_j|.
+  template <bool kHasNorm>
+  LSSAR_DEVICE void write_keys(KeyGrads& dk, float inverse_scale, const Work& work) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      // Multiplied one after the other, because the product of both may be infinite where dk is
+      // not.
+      const float factor = kHasNorm ? 1.0f : key_norm[half];
+#pragma unroll
+      for (int n = 0; n < KeyGrads::kNumTiles; ++n) {
+        dk.at[n][2 * half] = dk.at[n][2 * half] * inverse_scale * factor;
+        dk.at[n][2 * half + 1] = dk.at[n][2 * half + 1] * inverse_scale * factor;
+      }
+      project_row<Mma>(dk, half, shared.keys(), warp_row0(), key_norm[half]);
+      const u32 key = key_row(work, half);
+      if (key < seq_k<Config>(params))
+        write_row<Config, Config::kHeadDim>(
+            row_pointer<Element>(params.grad_k, work.batch, work.head, key), dk, half);
+    }
+  }
+
+  LSSAR_DEVICE void load_key_norms(const Work& work) {
+    const i64 slice = i64{work.batch} * params.kv_heads + work.head;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const u32 key = key_row(work, half);
+      key_norm[half] = key < seq_k<Config>(params)
+                           ? params.k_inv_norm[slice * key_norm_pitch<Config>(params) + key]
+                           : 0.0f;
+    }
+  }
+};
+
+}  // namespace lssar_device

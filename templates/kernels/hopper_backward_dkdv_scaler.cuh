@@ -1,0 +1,89 @@
+// The warp of the Hopper dk/dv kernel that scales row constants (kScalesAhead). See
+// hopper_backward_dkdv.cuh.
+#pragma once
+
+#include "templates/kernels/hopper_backward_dkdv_work.cuh"
+#include "templates/ptx/mbarrier.cuh"
+#include "templates/ptx/warp_group.cuh"
+#include "templates/tile/grad_scale.cuh"
+#include "templates/tile/scale_ahead.cuh"
+#include "templates/tile/tma_ring.cuh"
+
+namespace lssar_device {
+
+// A warp. With kScalesAhead it multiplies the row constants of each stage by the scale of dS',
+// which then comes out scaled, and tells when they are ready. The sweep for dv needs no scale.
+template <class Config>
+struct DkdvScaler {
+  using Shape = HopperDkdvShape<Config>;
+  using Scale = GradScale<typename Config::Element>;
+
+  const AttentionParams& params;
+  DkdvShared<Config> shared;
+  RingCursor<Shape::kStages> cursor;
+  RingCursor<1> owned_cursor;
+
+  LSSAR_DEVICE DkdvScaler(const TmaParams& tma, DkdvShared<Config> s)
+      : params(tma.attention), shared(s) {}
+
+  LSSAR_DEVICE void wait_stage() const {
+    mbarrier_wait(shared.ring().full(cursor.stage), cursor.parity);
+  }
+  LSSAR_DEVICE void arrive(u32 barrier) const {
+    fence_async_shared();  // before TMA overwrites what was read or written
+    warp_barrier();
+    if (lane_index() == 0) mbarrier_arrive(barrier);
+  }
+
+  // The largest |v_j| of the work tile's keys, from the words of the consumers.
+  LSSAR_DEVICE float value_norm() {
+    mbarrier_wait(shared.scales().norms(), owned_cursor.parity);
+    owned_cursor.advance();
+    u32 norm = 0;  // its bits order like it
+    if (lane_index() < Shape::kConsumerWarps) load_shared(norm, shared.words() + lane_index() * 4);
+    const u32 largest = warp_maximum(norm);
+    arrive(shared.owned_ring().empty(0));  // the words will be of other keys
+    return float_from_bits(largest);
+  }
+
+  LSSAR_DEVICE void scale_stage(Scale& scale, float norm) {
+    pin_register(shared.base);  // so that its parts take no registers of their own
+    const auto constants = shared.constants(cursor.stage);
+    wait_stage();
+    u32 demand;
+    const u32 bound = largest_bound(constants, norm, demand);
+    const float ratio = scale.template make_room<Scale::kTargetOfBound>(bound);
+    store({ratio, demand});  // now, because scaling the rows needs the registers
+    scale_rows(constants, scale.factor, scale.inverse());
+    if (lane_index() == 0) shared.scales().store_factor(scale.factor);
+    finish_stage();
+  }
+  LSSAR_DEVICE void store(const StageScale& scale) const {
+    if (lane_index() == 0) shared.scales().store(cursor.stage, scale);
+  }
+  LSSAR_DEVICE void finish_stage() {
+    arrive(shared.scales().ready(cursor.stage));
+    cursor.advance();
+  }
+
+  LSSAR_DEVICE void process(const DkdvWork<Config>& work) {
+    const int num_items = uniform(DkdvItem<Config>(params, work).remaining);
+    if constexpr (Config::kSplitDkdv) {
+      for (int i = 0; i < num_items; ++i) {
+        wait_stage();
+        store({1.0f, warp_maximum(shared.constants(cursor.stage).largest_demand())});
+        finish_stage();
+      }
+    }
+    const float norm = value_norm();
+    Scale scale;
+    for (int i = 0; i < num_items; ++i) scale_stage(scale, norm);
+  }
+
+  LSSAR_DEVICE void run() {
+    for_each_dkdv_work<Config>(params, 0,
+                               [this](u32 index) { process(DkdvWork<Config>(params, index)); });
+  }
+};
+
+}  // namespace lssar_device

@@ -1,0 +1,110 @@
+// The work tiles of the Hopper dk/dv kernel: producer and consumers compute them alike. See
+// hopper_backward_dkdv.cuh.
+#pragma once
+
+#include "templates/kernels/hopper_backward_dkdv_layout.cuh"
+#include "templates/ptx/warp_group.cuh"
+#include "templates/tile/rows.cuh"
+#include "templates/tile/work_tiles.cuh"
+
+namespace lssar_device {
+
+// One tile of keys. Rows are below 2^31.
+template <class Config>
+struct DkdvWork {
+  using Shape = HopperDkdvShape<Config>;
+
+  int tile;
+  int head;  // kv head
+  int batch;
+  int first_key;
+  int first_query;  // of the first tile with a query that sees one of the keys
+
+  LSSAR_DEVICE DkdvWork(const AttentionParams& params, u32 index) {
+    const i64 num_keys = seq_k<Config>(params);
+    const i64 num_queries = seq_q<Config>(params);
+    // The first keys have the most queries.
+    const BlockPlace place =
+        work_place<Config::kHeadGroup, false>(index, ceil_div(num_keys, Shape::kBlockRows),
+                                              params.kv_heads, params.batch * params.kv_heads);
+    head = place.head;
+    batch = place.batch;
+    tile = static_cast<int>(place.tile_idx);
+    first_key = tile * Shape::kBlockRows;
+    const i64 seen =
+        Config::kIsCausal ? maximum(first_key + num_queries - num_keys, i64{0}) : i64{0};
+    first_query = static_cast<int>(seen / Shape::kBlockCols) * Shape::kBlockCols;
+  }
+
+  // REQUIRES: called by whole warps.
+  LSSAR_DEVICE DkdvWork as_uniform() const {
+    DkdvWork work = *this;
+    work.tile = uniform(tile);
+    work.head = uniform(head);
+    work.batch = uniform(batch);
+    work.first_key = uniform(first_key);
+    work.first_query = uniform(first_query);
+    return work;
+  }
+
+  // What is computed from the work tile after this is not computed before it, and kept in registers
+  // over a loop that needs them all.
+  LSSAR_DEVICE void renew() {
+    pin_register(head);
+    pin_register(batch);
+    pin_register(first_key);
+  }
+
+  static LSSAR_DEVICE u32 count(const AttentionParams& params) {
+    return static_cast<u32>(ceil_div(seq_k<Config>(params), Shape::kBlockRows) * params.kv_heads *
+                            params.batch);
+  }
+};
+
+// The queries of one step: the tiles of a head, then those of the group's next head.
+template <class Config>
+struct DkdvItem {
+  int head;
+  int first_query;
+  int remaining;  // with this one
+
+  LSSAR_DEVICE DkdvItem(const AttentionParams& params, const DkdvWork<Config>& work)
+      : head(work.head * (params.heads / params.kv_heads)), first_query(work.first_query) {
+    constexpr u32 kQueries = HopperDkdvShape<Config>::kBlockCols;
+    const u32 queries = static_cast<u32>(maximum(seq_q<Config>(params) - first_query, i64{0}));
+    remaining =
+        static_cast<int>((queries + (kQueries - 1)) / kQueries) * (params.heads / params.kv_heads);
+  }
+
+  // REQUIRES: called by whole warps.
+  LSSAR_DEVICE DkdvItem as_uniform() const {
+    DkdvItem item = *this;
+    item.head = uniform(head);
+    item.first_query = uniform(first_query);
+    item.remaining = uniform(remaining);
+    return item;
+  }
+
+  LSSAR_DEVICE bool is_valid() const { return remaining > 0; }
+  LSSAR_DEVICE void advance(const AttentionParams& params, const DkdvWork<Config>& work) {
+    --remaining;
+    first_query += HopperDkdvShape<Config>::kBlockCols;
+    if (first_query >= static_cast<int>(seq_q<Config>(params))) {
+      first_query = work.first_query;
+      ++head;
+    }
+  }
+};
+
+// Calls `process` with each work tile of this block; `ticket`: of kOrderedDq.
+template <class Config, class Process>
+LSSAR_DEVICE void for_each_dkdv_work(const AttentionParams& params, u32 ticket,
+                                     const Process& process) {
+  if constexpr (Config::kOrderedDq) {
+    LSSAR_INLINE_CALL process(ticket);
+  } else {
+    for_each_work_tile<Config::kIsPersistent>(DkdvWork<Config>::count(params), process);
+  }
+}
+
+}  // namespace lssar_device
