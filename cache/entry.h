@@ -12,11 +12,12 @@
 
 namespace lssar {
 
-// Of a cache's payload unpacked. The largest images there are have 1 to 2 MB (backward, sm_90a,
-// line numbers); a checksum that fits proves nothing of a file that somebody else wrote.
+// Limits for a payload and its metadata, unpacked. The largest images have 1 to 2 MB (backward,
+// sm_90a, line numbers). A checksum that matches proves nothing about a file that somebody else
+// wrote.
 inline constexpr uint64_t kMaxPayloadBytes = uint64_t{64} << 20;
 inline constexpr uint64_t kMaxMetadataBytes = uint64_t{16} << 20;
-// Of a cache entry's file.
+// Limit for the file of a cache entry.
 inline constexpr uint64_t kMaxEntryBytes = kMaxPayloadBytes + kMaxMetadataBytes + 4096;
 
 // kInvalidArgument: metadata or payload of more than is allowed.

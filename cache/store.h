@@ -39,7 +39,8 @@ struct CacheOptions {
   // Empty: LSSAR_CACHE_DIR, else $XDG_CACHE_HOME/lssar, else ~/.cache/lssar. "none": memory only.
   std::string directory;
   uint64_t max_bytes = uint64_t{1} << 30;  // least recently used entries go beyond it; 0 = no limit
-  // Of entries kept in memory; those that callers hold do not count. At least one entry is kept.
+  // Limit for entries kept in memory. Those that callers hold do not count. At least one entry is
+  // kept.
   uint64_t max_memory_bytes = uint64_t{256} << 20;
   // Packs and cache directories that are read and never changed, asked in this order, after memory
   // and before the directory. Empty: LSSAR_CACHE_LAYERS, ':' between them. {"none"}: none.

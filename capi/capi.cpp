@@ -35,9 +35,9 @@ struct PlanVersion {
 };
 
 struct lssar_plan {
-  // Of creation, and of the end of tuning where there is any: kept, since texts of the first may
-  // have been handed out. Written under `mutex`; read through `current`, which executes may follow
-  // at any time.
+  // The version at creation, and the one at the end of tuning if there was any. Both are kept,
+  // because texts of the first may have been handed out. They are written under `mutex` and read
+  // through `current`, which executes may follow at any time.
   std::unique_ptr<const PlanVersion> created, tuned;
   std::atomic<const PlanVersion*> current{nullptr};
 

@@ -57,7 +57,7 @@ class Refuse {
     if (!gives_reasons_) return Breach(rule);
     return Breach(rule, fmt::format("schedule.{}{}", rule, said(text)));
   }
-  // Of a check that says no by a Status.
+  // For a check that refuses by a Status.
   Breach operator()(const char* rule, const Status& status) const {
     return Breach(rule, status.message());
   }

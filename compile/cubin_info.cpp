@@ -55,7 +55,7 @@ class CubinReader {
   void read_info();
   void read_shared();
 
-  // Of bytes_. "" where out of bounds, without an end or too long.
+  // Text in bytes_. "" where it is out of bounds, has no end or is too long.
   std::string_view text_at(const Elf64_Shdr& strings, uint64_t offset) const;
   // Empty where out of bounds; NOBITS sections hold no bytes.
   std::string_view contents(const Elf64_Shdr& section) const;

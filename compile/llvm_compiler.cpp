@@ -161,7 +161,7 @@ std::vector<std::string> llvm_candidates() {
     if (folders[0] != LSSAR_INSTALL_LIBDIR) folders.push_back(LSSAR_INSTALL_LIBDIR);
     for (const std::string& folder : folders) {
       candidates.push_back(fmt::format("{}/../{}/{}", here, folder, kLibraryName));
-      // Of libexec/lssar.
+      // Seen from libexec/lssar.
       candidates.push_back(fmt::format("{}/../../{}/{}", here, folder, kLibraryName));
     }
   }

@@ -188,7 +188,7 @@ NvrtcResult compile_probe(Program& program, const std::vector<std::string>& opti
   return result == kNvrtcSuccess ? program.compile(options) : result;
 }
 
-// Of kOptionalOptions, one by one.
+// Those of kOptionalOptions that this NVRTC knows, tried one by one.
 std::vector<std::string> known_options(const NvrtcLibrary& nvrtc) {
   std::vector<std::string> known;
   for (const char* option : kOptionalOptions) {

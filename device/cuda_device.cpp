@@ -104,7 +104,7 @@ class CudaDevice final : public Device, public GraphStreams {
     CuEvent end = nullptr;
     bool running = false;
   };
-  // Of fixed size: a launch allocates nothing.
+  // It has a fixed size, because a launch allocates nothing.
   struct LastLaunch {
     char entry[64] = "";
     LaunchConfig config;

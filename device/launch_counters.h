@@ -27,7 +27,7 @@ enum class InstructionClass : uint8_t {
 };
 inline constexpr int kNumInstructionClasses = 11;
 
-// Of the first operand of a matrix product.
+// The type of the first operand of a matrix product.
 enum class TensorType : uint8_t { kF16, kBf16, kTf32, kFp8, kF64, kInteger };
 inline constexpr int kNumTensorTypes = 6;
 
@@ -104,7 +104,7 @@ struct LaunchCounters {
   void add(const LaunchCounters& other);
 };
 
-// Of one instruction of the PTX.
+// The counters of one PTX instruction.
 struct LineCounters {
   uint32_t line = 0;  // of the PTX
   InstructionClass instruction_class = InstructionClass::kControl;
@@ -114,7 +114,7 @@ struct LineCounters {
   SharedTraffic shared;
 };
 
-// Of all launches of the kernels with one name.
+// The counters of all launches of the kernels with one name.
 struct KernelCounters {
   std::string kernel;
   LaunchCounters counters;

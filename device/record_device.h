@@ -25,7 +25,8 @@ class RecordDevice final : public Device {
 
   uint64_t num_launches() const { return num_launches_.load(); }
   uint64_t num_tensor_maps() const { return num_tensor_maps_.load(); }
-  // Of all threads; empty before the first. REQUIRES: the module of that launch lives.
+  // The last launch of any thread; empty before the first. REQUIRES: the module of that launch
+  // lives.
   RecordedLaunch last_launch() const;
 
   const DeviceInfo& info() const override { return info_; }

@@ -34,7 +34,7 @@ Status bad(const std::string& field, Value value, const std::string& allowed) {
   return invalid_argument(fmt::format("tensor map: {} = {}: {}", field, value, allowed));
 }
 
-// Of an enum whose values are 0 to `last`.
+// Checks an enum whose values are 0 to `last`.
 template <typename Enum>
 Status check_enum(const char* field, Enum value, Enum last) {
   const auto number = static_cast<uint32_t>(value);

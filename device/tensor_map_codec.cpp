@@ -32,7 +32,7 @@ struct Layout {
 };
 static_assert(sizeof(Layout) == kTensorMapBytes);
 
-// Of all that stands before the checksum.
+// The checksum of all that stands before it.
 uint64_t checksum_of(const Layout& layout) {
   constexpr size_t kWords = offsetof(Layout, checksum) / sizeof(uint64_t);
   uint64_t words[kWords];

@@ -74,12 +74,13 @@ struct Explanation {
   uint64_t combinations = 0;
   uint64_t duplicates = 0;
   std::vector<ConsideredCandidate> candidates;  // in the order of the space
-  // Of candidates: the chosen one, then those with a record by time, then the others by estimate.
+  // The order of the candidates: the chosen one, then those with a record by time, then the others
+  // by estimate.
   std::vector<uint32_t> ranking;
   std::vector<RuleCount> rejected;              // most first
   std::vector<SearchSpace::Excluded> excluded;  // whole algorithms, with why
   std::vector<std::string> algorithms;
-  // Of this bucket and target that belong to a candidate: the latest of each.
+  // The latest record of each candidate in this bucket, for this target.
   std::vector<TuningRecord> records;
 
   // The candidate of a rank from 0 on; there are as many as candidates.

@@ -135,7 +135,7 @@ nlohmann::json to_json(const SassKernel& kernel) {
   return json;
 }
 
-// Of each instruction: '>' in a loop with matrix products, '|' in another one.
+// A mark for each instruction: '>' in a loop with matrix products, '|' in another loop.
 std::vector<char> loop_marks(const SassKernel& kernel) {
   std::vector<char> marks(kernel.instructions.size(), ' ');
   for (const SassLoop& loop : kernel.loops)

@@ -32,7 +32,7 @@ enum class SassClass : uint8_t {
 };
 inline constexpr int kNumSassClasses = 14;
 const char* sass_class_name(SassClass c);  // "tensor", "special", ...
-// Of an opcode with or without its suffixes: "HMMA.16816.F32.BF16".
+// The class of an opcode with or without its suffixes: "HMMA.16816.F32.BF16".
 SassClass sass_class(std::string_view opcode);
 
 using SassCounts = std::array<uint32_t, kNumSassClasses>;
@@ -64,7 +64,8 @@ struct SassKernel {
   SassCounts counts() const;
 };
 
-// Of `nvdisasm -c` or `nvdisasm -c -g`. kInvalidArgument where it holds no instruction.
+// Parses what `nvdisasm -c` or `nvdisasm -c -g` prints. kInvalidArgument where it holds no
+// instruction.
 Result<std::vector<SassKernel>> parse_sass(std::string_view listing);
 
 }  // namespace lssar

@@ -27,7 +27,7 @@ class TimelineNames {
   // Whether an mbarrier is one that says that a place is free.
   bool is_of_free_place(const SignalKey& key) const;
 
-  // Of the layout; null: none.
+  // The part of the layout at `address`; null: none.
   const SharedPart* part_at(uint32_t address) const;
   // Parts of one stage have one name.
   static std::string place_name(const SharedPart& part);

@@ -12,8 +12,9 @@ namespace lssar {
 
 std::string encode_manifest(const Capture& capture);
 
-// Of kernels without text and image, of tensors without values. Errors: kInvalidArgument, naming
-// the field, of what is not well formed or out of range; kUnsupported of a newer lssar.
+// Decodes kernels without text and image, and tensors without values. Errors: kInvalidArgument,
+// naming the field, where something is not well formed or out of range; kUnsupported where a newer
+// lssar wrote it.
 Result<Capture> decode_manifest(const std::string& text);
 
 }  // namespace lssar

@@ -28,7 +28,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Of the whole process: a compiler may work in a thread of its own.
+// CPU time of the whole process, because a compiler may work in a thread of its own.
 double process_cpu_ms() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

@@ -20,7 +20,7 @@ namespace lssar {
 
 inline constexpr uint64_t kMaxParts = 64;
 inline constexpr size_t kMaxPartName = 63;
-// Of one part, unpacked.
+// Limit for one part, unpacked.
 inline constexpr uint64_t kMaxPartBytes = uint64_t{4} << 30;
 
 struct NamedPart {

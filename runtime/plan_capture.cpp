@@ -166,7 +166,7 @@ std::unique_ptr<const PlanCapture> PlanCapture::from_environment() {
 }
 
 bool PlanCapture::is_the_call(const PreparedKernel& kernel) const {
-  // Of the process: a program may make plans of one problem again and again.
+  // They belong to the process, because a program may make plans of one problem again and again.
   static std::mutex mutex;
   static std::map<std::string, uint64_t> calls;
   const std::lock_guard lock(mutex);

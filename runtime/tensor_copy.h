@@ -14,7 +14,7 @@
 
 namespace lssar {
 
-// Of the operand without gaps. kInvalidArgument where that overflows.
+// Bytes of the operand without gaps. kInvalidArgument where that overflows.
 Result<size_t> packed_bytes(const Operand& operand);
 
 // The elements of an operand; memory between them is not kept, but is read. The memory may be the

@@ -40,8 +40,8 @@ struct RunnerTask {
   std::string cache_directory;  // compiled images are found again there; "none": kept in memory
 
   double compile_timeout_s = 120;
-  // Of one run of a check with what is computed from its results, and of one candidate's share of
-  // the launches that are queued together. Both limits are the worker processes'.
+  // Limit for one run of a check with what is computed from its results, and for one candidate's
+  // share of the launches that are queued together. The worker processes keep both limits.
   double run_timeout_s = 30;
 };
 

@@ -70,7 +70,7 @@ const KernelExtent* find(const std::vector<KernelExtent>& extents, const std::st
   return nullptr;
 }
 
-// Of one group of heads, short enough to be interpreted.
+// The sizes of one group of heads, few enough to be interpreted.
 Sizes counted_sizes(const Problem& problem, const Sizes& wanted) {
   Sizes sizes;
   sizes.batch = sizes.kv_heads = 1;

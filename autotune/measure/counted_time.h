@@ -32,7 +32,7 @@ namespace lssar {
 
 // Milliseconds of a kernel on whole rows.
 double counted_rows_ms(const LaunchCounters& counters, const GpuModel& gpu);
-// Of one that walks over tiles, `scale` times what was counted.
+// The time of a kernel that walks over tiles: `scale` times what was counted.
 double counted_tiles_ms(const LaunchCounters& counters, const GpuModel& gpu, Variant variant,
                         const KernelExtent& extent, double scale);
 

@@ -36,8 +36,8 @@ Clock::time_point after(double seconds) {
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-// Of 3 and above: a host that closed its standard files gets low numbers, which the new process's
-// standard files would overwrite.
+// Moves a descriptor to 3 or above. A host that closed its standard files gets low numbers, which
+// the standard files of the new process would overwrite.
 Result<FileDescriptor> above_standard(FileDescriptor fd) {
   if (fd.get() > STDERR_FILENO) return fd;
   FileDescriptor moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));

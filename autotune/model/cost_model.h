@@ -69,7 +69,7 @@ class CostModel {
 
   // REQUIRES: validate(schedule, problem, target).ok().
   CostEstimate estimate(const Schedule& schedule);
-  // Of its kernels but for those on whole rows. REQUIRES: as estimate.
+  // The extents of its kernels, without those on whole rows. REQUIRES: as estimate.
   std::vector<KernelExtent> extents(const Schedule& schedule);
 
  private:

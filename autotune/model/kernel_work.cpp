@@ -51,7 +51,7 @@ LoopSlots with_power(const WorkContext& c, LoopSlots slots, int power, double po
   return slots;
 }
 
-// Of a backward loop whose rows take each form of softplus in their shares.
+// The slots of a backward loop, whose rows take each form of softplus in their shares.
 LoopSlots with_forms(const WorkContext& c, LoopSlots slots, int power) {
   const EvaluatorMix mix = c.figures.evaluator_mix(c.schedule);
   slots = with_power(c, slots, power, mix.full);
@@ -59,8 +59,8 @@ LoopSlots with_forms(const WorkContext& c, LoopSlots slots, int power) {
   return slots;
 }
 
-// Of the forward, with heads packed or not: the slices that blocks are cut from, and of one of them
-// the blocks of `rows` query rows.
+// The slices that the blocks of a forward are cut from, with heads packed or not; and the blocks of
+// `rows` query rows of one slice.
 double forward_slices(const WorkContext& c) {
   return c.schedule.pack_gqa ? c.kv_slices() : c.slices();
 }
@@ -86,7 +86,7 @@ void stagger(const WorkContext& c, KernelWork& work) {
   sum.tiles *= apart;
   weigh.tiles *= apart;
   work.phases = {sum, weigh, both};
-  // Of a chain, the mean of its query tiles.
+  // The mean over the query tiles of a chain.
   const TileCount chains = forward_tiles(c, tiling.block_rows * length, tiling.block_cols);
   const double queries = tiling.block_rows * forward_slices(c) / std::max(c.slices(), 1.0);
   const double within = c.problem.causal ? 0.5 * (length - 1) * queries / tiling.block_cols : 0;

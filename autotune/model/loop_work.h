@@ -54,9 +54,9 @@ void set_blocks(const TileCount& count, double slices, KernelWork& work);
 void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes, int accumulators,
                    bool has_overlap, KernelWork& work);
 
-// Of what blocks that run together read again and again, the part that the L2 cannot hold comes
-// from DRAM; blocks of one head that are near each other share it.
-// `side_rows`: rows that the blocks of one slice walk over; `readers`: slices that read the same.
+// Blocks that run together read the same rows again and again. The part that the L2 cannot hold
+// comes from DRAM, and neighbouring blocks of one head share it. `side_rows`: rows that the blocks
+// of one slice walk over. `readers`: slices that read the same rows.
 void add_misses(const WorkContext& c, KernelWork& work, double side_rows, double readers,
                 const GpuModel& gpu);
 

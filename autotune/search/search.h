@@ -54,8 +54,8 @@ struct CandidateFate {
   double estimate_ms = 0;
   std::array<double, kNumResources> terms_ms = {};  // of the estimate
   double ms = 0;                                    // 0 = not timed
-  // Of the forward for training, by the model: what the candidate's X costs it. Added to times
-  // where candidates are compared.
+  // What the candidate's X costs the forward for training, by the model. Added to times where
+  // candidates are compared.
   double elsewhere_ms = 0;
 };
 
@@ -83,8 +83,8 @@ struct SearchRequest {
   int parallel_compiles = 1;
   double spent_s = 0;  // of the budget, before the search: workers that start, a table that is read
 
-  // Of earlier searches. Candidates with a record of this bucket, machine and source are not run
-  // again; the latest chosen one is the incumbent.
+  // Records of earlier searches. Candidates with a record of this bucket, machine and source are
+  // not run again; the latest chosen one is the incumbent.
   const TuningTable* known = nullptr;
   // Candidates beside the space's, e.g. edited by hand: compiled, checked and timed like any other,
   // never dropped unmeasured. Each has a source; its records carry that source's hash, which no
@@ -110,7 +110,7 @@ struct SearchOutcome {
   bool kept_incumbent = false;    // nothing was better by more than the noise
   bool resumed_complete = false;  // the table already had the answer: nothing was run
 
-  // Of the space and `extra`: combinations = candidates + duplicates + rejected, and every
+  // Counts of the space and `extra`: combinations = candidates + duplicates + rejected, and every
   // candidate has a fate.
   uint64_t combinations = 0, duplicates = 0;
   std::vector<std::pair<std::string, uint64_t>> rejected_by_rule;

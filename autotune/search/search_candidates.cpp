@@ -11,8 +11,8 @@
 namespace lssar {
 namespace {
 
-// Of an algorithm's share of what is kept: half is given out evenly, half by rank, since a model
-// alone is wrong about whole algorithms more often than about tiles of one.
+// How many candidates of each algorithm are kept: half are given out evenly, half by rank, because
+// a model alone is wrong about whole algorithms more often than about tiles of one.
 constexpr int kQuotaDivisor = 2;
 
 // 0 for "quick-...", 1, 2; -1 for a name that is none.

@@ -269,7 +269,8 @@ Status SearchRun::time_trials(std::vector<size_t> trials, const TimeRequest& how
   return {};
 }
 
-// Of this call. A count never changes, so that it need not be made beside every other one.
+// The anchor of this call. A count never changes, so it need not be repeated beside every other
+// one.
 void SearchRun::note_anchor(double ms, InputKind data) {
   if (anchor_ms_ <= 0) anchor_ms_ = ms;
   if (runner_.evidence() == Evidence::kPredicted && data == InputKind::kGauss) anchor_count_ms_ = ms;

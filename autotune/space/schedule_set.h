@@ -28,7 +28,7 @@ class ScheduleSet {
   static Packed pack(const Schedule& schedule);
   static uint32_t hash_of(const Packed& packed);
 
-  // Of a table with free slots: where the schedule is, or where it belongs.
+  // The slot where the schedule is, or where it belongs. The table has free slots.
   size_t slot_of(const Packed& packed, uint32_t hash) const;
   void grow();
 

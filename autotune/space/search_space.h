@@ -31,7 +31,7 @@ enum class Level { kAlgorithm, kBlock, kThread };
 const char* level_name(Level level);  // "algorithm", "block", "thread"
 
 struct Dimension {
-  // Of the field in a schedule's JSON: "forward.block_cols". Fields that are set together are
+  // The field's name in a schedule's JSON: "forward.block_cols". Fields that are set together are
   // joined by '+', and each value is a list, one for every field.
   std::string name;
   Level level = Level::kBlock;

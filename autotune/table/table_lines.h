@@ -19,7 +19,7 @@ std::string record_line(const TuningRecord& record);
 // The version that a header line (without '\n') names; 0 where it is none.
 int header_version(std::string_view line);
 
-// Of a record's line without '\n'. kInvalidArgument says what is wrong with it.
+// Parses a record's line, given without '\n'. kInvalidArgument says what is wrong with it.
 Result<TuningRecord> parse_record_line(std::string_view line);
 
 // The record alone, as it stands in its line: equal records, NaN or not, have equal texts.

@@ -90,7 +90,7 @@ struct TuningRecord {
 };
 
 // The first 16 digits described above. Errors: those of emit_kernel.
-// Of a source that is at hand.
+// The hash of a source, and of the source that a schedule emits.
 std::string source_hash(const std::string& source);
 Result<std::string> schedule_source_hash(const Problem& problem, const Schedule& schedule,
                                          const Target& target);

@@ -34,7 +34,8 @@ void for_each_line(std::string_view text, const Line& line) {
   }
 }
 
-// Of a line that may be anything: a look at its text, which costs a hundredth of reading it.
+// Whether the line, which may be anything, is a loser's. It looks at the text only, which costs a
+// hundredth of parsing it.
 bool is_loser(std::string_view line) {
   return line.find("\"chosen\":false") != std::string_view::npos &&
          line.find("\"chosen\":true") == std::string_view::npos;

@@ -30,7 +30,7 @@ class Attention {
   virtual void forward(const AttentionShape& shape, const Real* qkv, Real* o) = 0;
   // The same, and keeps what the backward of this layer needs.
   virtual void forward_train(int layer, const AttentionShape& shape, const Real* qkv, Real* o) = 0;
-  // Of the layer's last forward_train.
+  // The backward of the layer's last forward_train.
   virtual void backward(int layer, const Real* grad_o, Real* grad_qkv) = 0;
 };
 

@@ -31,8 +31,8 @@ class Gpt {
   // Same numbers for the same seed, whatever the attention.
   Gpt(const ModelShape& shape, uint64_t seed);
 
-  // Of all windows, each `length` bytes; targets are what follows every byte. The mean loss per
-  // byte in nats.
+  // The mean loss per byte, in nats, of all windows of `length` bytes each. Targets are what
+  // follows every byte.
   double loss(Attention<Real>& attention, int64_t windows, int64_t length, const uint8_t* bytes,
               const uint8_t* targets);
   // The same; and the gradient replaces that of the last call.
@@ -51,7 +51,7 @@ class Gpt {
   struct LayerValues {
     std::vector<Real> in, normed1, qkv, o, middle, normed2, up, activated;
   };
-  // Of the batch at hand.
+  // The current batch.
   struct Batch {
     int64_t windows = 0, length = 0;
     const uint8_t* bytes = nullptr;

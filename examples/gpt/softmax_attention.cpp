@@ -20,7 +20,7 @@ void add_scaled(Real scale, const Real* x, Real* y, int64_t count) {
   for (int64_t i = 0; i < count; ++i) y[i] += scale * x[i];
 }
 
-// Of one head of one window: rows are `pitch` apart.
+// One head of one window: rows are `pitch` apart.
 template <typename Real>
 struct Head {
   const Real *q, *k, *v;

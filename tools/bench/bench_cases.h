@@ -25,7 +25,7 @@ inline std::string case_name(Pass pass, int head_dim) {
   return std::string(pass_name(pass)) + "/d" + std::to_string(head_dim);
 }
 
-// Of the benchmarks of microseconds: ten thousand samples are enough.
+// For benchmarks of microseconds: this gives ten thousand samples, which is enough.
 constexpr double kMinSeconds = 0.1;
 
 struct Case {

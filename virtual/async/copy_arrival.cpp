@@ -36,7 +36,7 @@ void deliver_up_to(Warp& warp, uint32_t lane, uint32_t group) {
   queue.size = kept;
 }
 
-// Of one lane.
+// The arrival of one lane.
 class CopyArrival final : public AsyncOperation {
  public:
   CopyArrival(Warp& warp, const Op& arrival, uint32_t lane)

@@ -36,7 +36,7 @@ class TensorBox {
   // `shared`: where the box begins, a multiple of 16. REQUIRES: the map is valid and outlives this.
   TensorBox(const TensorMapRequest& map, const int32_t* coordinates, uint32_t shared);
 
-  // Of the full box, elements outside the tensor included: what a load's barrier counts.
+  // Bytes of the full box, with elements outside the tensor: what a load's barrier counts.
   uint32_t bytes() const { return num_rows_ * row_bytes_; }
   uint32_t num_rows() const { return num_rows_; }
   uint32_t row_bytes() const { return row_bytes_; }

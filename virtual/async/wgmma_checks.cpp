@@ -107,7 +107,7 @@ void WgmmaUnit::check_registers(Warp& warp, const Op& op, uint32_t number) {
   });
   const uint32_t index = cluster_.launch.program->index_of(op);
   const uint32_t end = op.count + (op.a == kNoRegister ? 4u : 0u);
-  // Of sums in flight every use since then has been reported already.
+  // Uses of sums in flight have been reported already, so a chained product skips its sums.
   for (uint32_t i = chained ? op.count : 0; i < end; ++i) {
     check_register(warp, op, op.list[i], i < op.count);
   }

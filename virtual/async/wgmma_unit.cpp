@@ -26,7 +26,8 @@ bool a_in_registers(const Op& op) { return op.a == kNoRegister; }
   raise_fault(warp, op, message.c_str());
 }
 
-// Of a warp group, and groups of a warp: a kernel that never waits must not fill the memory.
+// Limit for a warp group, and for the groups of a warp, so that a kernel that never waits does not
+// fill the memory.
 constexpr size_t kMostInFlight = 4096;
 std::string too_many(const char* what) {
   return fmt::format("{} {} of wgmma are in flight, which is the limit: nothing waits for them",

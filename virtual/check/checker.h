@@ -108,7 +108,7 @@ class Checker {
   uint32_t add_agent();
   uint32_t wgmma_agent(uint32_t warp_group) const { return first_wgmma_ + warp_group; }
   uint32_t base_time() const { return base_; }
-  // Of operations that complete the phase that the barrier is in.
+  // The time of the operations that complete the phase that the barrier is in.
   uint32_t time_of(const Mbarrier& barrier) const;
   uint32_t time_of(const Warp& warp) const { return knowledge_[warp.agent].time(); }
   // Whether the lane has seen an access.
@@ -154,7 +154,7 @@ class Checker {
                                const Op* other);
   // "warp 3, lane 5, wrote at PTX line 7 '...'": an access within the cluster.
   std::string describe(Stamp stamp, bool writes) const;
-  // Of an access by a warp itself or its cp.async, not by the async proxy.
+  // Whether the access is by a warp itself or its cp.async, not by the async proxy.
   bool is_generic(Stamp stamp) const { return stamp_agent(stamp) < first_wgmma_; }
   bool full() const { return reports_.size() >= kMaxReports; }
   std::vector<Report> take_reports();
@@ -228,8 +228,8 @@ class Checker {
   uint64_t cluster_index_ = 0;           // in the grid
   std::map<uint64_t, Retired> retired_;  // of barriers invalidated, by rank and address
 
-  // Of the warp that accessed last: stamps below limits_[agent] are seen by all its lanes, those
-  // below async_limits_[agent] by the async operations that they issue.
+  // Limits of the warp that accessed last: stamps below limits_[agent] are seen by all its lanes,
+  // those below async_limits_[agent] by the async operations that they issue.
   std::vector<Stamp> limits_;
   std::vector<Stamp> async_limits_;
   uint32_t limits_of_ = ~0u;

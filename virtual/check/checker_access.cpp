@@ -41,7 +41,7 @@ bool LaneAccess::touched(uint32_t lane, const LanePlace& word) const {
   return false;
 }
 
-// Of lanes that write one word by one instruction any may win.
+// If lanes write one word by one instruction, any of them may win.
 bool Checker::is_same_store(const Who& who, uint32_t rank, uint32_t word, Stamp earlier) {
   if (who.access == nullptr || stamp_time(who.stamp) != stamp_time(earlier) ||
       stamp_op(who.stamp) != stamp_op(earlier)) {

@@ -83,7 +83,7 @@ uint32_t* lanes_of(const Warp& warp, uint32_t reg) {
   return reinterpret_cast<uint32_t*>(warp.registers + reg);
 }
 
-// Of an and, or an or, of predicates: lanes whose defined operand, false or true, decides.
+// The lanes in which the defined operand of an and (false) or an or (true) of predicates decides.
 uint32_t decided_lanes(const Warp& warp, const Op& op, TaintKind kind, uint32_t a, uint32_t b) {
   if (kind != TaintKind::kAnd && kind != TaintKind::kOr) return 0;
   const uint32_t flip = kind == TaintKind::kAnd ? kAllLanes : 0;

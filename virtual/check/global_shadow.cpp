@@ -69,7 +69,7 @@ GlobalShadow::Order GlobalShadow::order(const Checker& checker, const GlobalAcce
   return k.proxied(lanes, agent, time, stamp_lane(stamp)) ? Order::kSeen : Order::kOtherProxy;
 }
 
-// Of lanes that write one word by one instruction any may win.
+// If lanes write one word by one instruction, any of them may win.
 bool GlobalShadow::is_same_store(const GlobalAccess& access, uint64_t address, Stamp earlier) {
   const uint32_t lane = stamp_lane(earlier);
   return access.writes && access.lanes != nullptr &&
@@ -139,7 +139,7 @@ void GlobalShadow::check_cell(Checker& checker, const GlobalAccess& access,
   }
 }
 
-// Of an allocation that the device follows: words that nobody has written.
+// Reports words of an allocation that nobody has written, if the device follows it.
 void GlobalShadow::check_written(Checker& checker, const GlobalAccess& access, uint64_t address) {
   uint8_t* const mark = unwritten_mark(address);
   if (mark == nullptr || __atomic_load_n(mark, __ATOMIC_RELAXED) == 0) return;

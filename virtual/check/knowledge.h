@@ -39,7 +39,7 @@ class Knowledge {
   // Without advancing the time: what an asynchronous operation of the lane begins with.
   void snapshot(uint32_t lane, SyncClock& into) const;
   void acquire(uint32_t lanes, bool all, const SyncClock& from);
-  // Of an asynchronous agent: everything before `floor` has completed; with `by_lane` other than
+  // For an asynchronous agent: everything before `floor` has completed; with `by_lane` other than
   // kWholeWarp only what that lane issued.
   void acquire_agent(uint32_t lanes, bool all, uint32_t agent, uint32_t floor, uint32_t by_lane);
   // bar.warp.sync and the like.

@@ -18,7 +18,7 @@ class Taint {
 
   bool empty() const { return registers_.empty(); }
   void clear() { registers_.clear(); }
-  // Of the register at an offset of the warp's registers.
+  // The taint of the register at an offset of the warp's registers.
   Value get(uint32_t reg) const {
     const auto found = registers_.find(reg);
     return found == registers_.end() ? Value() : found->second;

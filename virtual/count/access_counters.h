@@ -13,8 +13,8 @@ namespace lssar::vdev {
 
 struct Warp;
 
-// Of one op. Whether it reads, writes or both is the op's own; cp.async reads global memory and
-// writes shared memory.
+// The accesses of one op. The op itself says whether it reads, writes or both; cp.async reads
+// global memory and writes shared memory.
 struct OpAccess {
   uint64_t global_requests;  // executions with a lane in global memory
   uint64_t global_bytes;     // asked for, by all lanes

@@ -34,7 +34,7 @@ struct TraceEvent {
   uint16_t warp = 0;         // of the cluster: those of block 0 first
   uint32_t instruction = 0;  // index of KernelTrace::instructions
   uint32_t lanes = 0;        // mask
-  // Of an mbarrier: block of the cluster * 2^24 + its address; of a barrier: block * 2^24 + number.
+  // An mbarrier: block of the cluster * 2^24 + its address. A barrier: block * 2^24 + number.
   uint32_t barrier = 0;
   uint32_t phase = 0;    // of the barrier: how many had completed
   uint32_t amount = 0;   // instructions or bytes
@@ -62,7 +62,7 @@ struct TraceInstruction {
   uint32_t amount = 0;
 };
 
-// Of the first launch of a kernel.
+// The trace of a kernel's first launch.
 struct KernelTrace {
   std::string kernel;
   uint32_t warps_per_block = 0;

@@ -28,7 +28,7 @@ class LaunchCounts {
   void merge(const RunnerCounts& counts);
   // After the last merge. Without warp_instructions and launches.
   LaunchCounters summary() const;
-  // Of the instructions that were executed, in their order.
+  // The instructions that were executed, in their order.
   std::vector<LineCounters> lines() const;
 
  private:
@@ -44,7 +44,7 @@ class LaunchCounts {
   std::array<uint64_t, kNumTmaDirections> tma_bytes_ = {};
 };
 
-// Of the thread that runs blocks.
+// The counts of one thread that runs blocks.
 class RunnerCounts {
  public:
   // Null: nothing is counted until the next begin(). `launch` outlives the last end().

@@ -86,7 +86,7 @@ struct Rsqrt {
 struct RsqrtDouble {
   static f64 apply(f64 x) { return 1.0 / __builtin_sqrt(x); }
 };
-// Of a double's upper half, to a double's upper half; subnormals are zeros.
+// From the upper half of a double to the upper half of a double. Subnormals are zeros.
 template <bool kRoot>
 struct GrossDouble {
   static f64 apply(f64 x) {

@@ -82,7 +82,7 @@ const Row kRows[] = {
     {"nanosleep.u32", Bind::kNone, "w", nop},
 };
 
-// Of rows that match and fit, the first is taken: narrow conversions before the general one.
+// The first row that matches and fits is taken, so narrow conversions come before the general one.
 const RowSpan* const kSpans[] = {
     &kIntegerRows,  &kBitRows,    &kCarryRows,   &kPackedRows,    &kFloatRows,
     &kRoundingRows, &kHalfRows,   &kApproxRows,  &kCompareRows,   &kNarrowRows,

@@ -26,7 +26,7 @@ struct CopySign {  // the sign of a, the magnitude of b
   }
 };
 
-// Of a number and a NaN, the number; -0 is less than +0.
+// If one of the two is NaN, the result is the other. -0 is less than +0.
 struct Max {
   static f32 apply(f32 a, f32 b) {
     const u32 x = bits_to<u32>(a), y = bits_to<u32>(b);

@@ -29,7 +29,7 @@ class OperandBinder {
   // Fills everything but the handlers. REQUIRES: fits().
   Status bind(const Instruction& instruction, const Row& row, Op& op);
 
-  // Of the last bind().
+  // What the last bind() found.
   std::vector<uint32_t> reads, writes;
 
   // Second pass: by register. Until then offsets in ops mean nothing.

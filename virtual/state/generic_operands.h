@@ -22,7 +22,7 @@ class GenericOperands {
   uint64_t value64(uint32_t n, uint32_t lane) const {
     return reinterpret_cast<const uint64_t*>(registers_ + reg(n))[lane];
   }
-  // Of a predicate: all lanes.
+  // A predicate: all lanes.
   uint32_t mask(uint32_t n) const {
     const uint32_t bits = *reinterpret_cast<const uint32_t*>(registers_ + reg(n));
     return (word(n, 3) & kOperandNegated) != 0 ? ~bits : bits;
@@ -30,7 +30,7 @@ class GenericOperands {
   int64_t literal(uint32_t n) const {
     return static_cast<int64_t>(word(n, 1) | static_cast<uint64_t>(word(n, 2)) << 32);
   }
-  // Of an address operand, as the instruction has it.
+  // An address operand, as the instruction has it.
   uint64_t address(uint32_t n, uint32_t lane) const {
     const auto offset = static_cast<uint64_t>(literal(n));
     if (reg(n) == kNoRegister) return offset;

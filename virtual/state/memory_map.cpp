@@ -121,7 +121,8 @@ std::shared_ptr<const RangeTable> MemoryMap::snapshot() {
   std::vector<RangeTable::Range> ranges;
   for (const auto& [address, a] : allocated_) ranges.push_back({address, a.bytes, a.unwritten});
   for (const auto& [range, uses] : imported_) ranges.push_back({range.first, range.second});
-  // Of what begins at one place the longest first, allocations before imports.
+  // Ranges that begin at one place are sorted by length, the longest first, and allocations before
+  // imports.
   std::stable_sort(ranges.begin(), ranges.end(), [](const auto& x, const auto& y) {
     return x.begin != y.begin ? x.begin < y.begin : x.bytes > y.bytes;
   });

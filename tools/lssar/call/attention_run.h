@@ -55,8 +55,8 @@ PreparedKernels kernels_of(const std::vector<PassReport>& passes);
 // The log's line of a kernel that a command has prepared.
 void log_prepared(const PreparedKernel& kernel, Engine& engine, const ScheduleChoice& choice);
 
-// Of each pass: kernel, image, where it came from, schedule, time. An "override" is a file that was
-// used instead of what is generated.
+// The kernel, image, origin, schedule and time of each pass. An "override" is a file that was used
+// instead of what is generated.
 nlohmann::json report_json(const std::vector<PassReport>& passes);
 
 // Two lines per pass: device, compiler, where the kernel came from, how long it took; its schedule.

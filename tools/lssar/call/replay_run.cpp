@@ -21,7 +21,7 @@ namespace {
 constexpr int kGpuWarmUps = 3;
 constexpr int kGpuRuns = 20;
 constexpr int kSlowRuns = 1;  // the virtual device's runs are all alike, and slow
-// Of one tensor with its gaps: sizes and strides come from a file.
+// Limit for one tensor with its gaps, because sizes and strides come from a file.
 constexpr int64_t kMaxExtentBytes = int64_t{8} << 30;
 
 std::vector<float> decoded(DType dtype, const std::string& packed) {
@@ -83,7 +83,7 @@ Result<ReplayedKernel> prepare_captured(Engine& engine, const CapturedKernel& ca
   return replayed;
 }
 
-// Of what was captured, not of what runs here.
+// Whether this generator still emits what was captured, for the captured target.
 Result<bool> generator_agrees(const CapturedKernel& captured) {
   LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(captured.target));
   LSSAR_ASSIGN_OR_RETURN(const KernelSource now,

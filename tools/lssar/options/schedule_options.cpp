@@ -23,7 +23,7 @@ Machine virtual_machine(const Target& target, const std::string& compiler) {
   return machine_of(device, compiler);
 }
 
-// Of what `lssar prepare --target` would open here.
+// The machine that `lssar prepare --target` would open here.
 Machine machine_for(const Target& target) {
   const auto found = open_compiler(CompilerChoice::kAuto);
   const std::string compiler = found.ok() ? (*found)->name() + " " + (*found)->version() : "";

@@ -17,7 +17,8 @@ const CLI::App& innermost(const CLI::App& app) {
   return chosen.empty() ? app : innermost(*chosen.front());
 }
 
-// Of the command and those it is a subcommand of: some of theirs may stand behind it, too.
+// The options of the command and of those it is a subcommand of, because some of theirs may stand
+// behind it too.
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const OptionSpec& option : spec_of(app).options) {

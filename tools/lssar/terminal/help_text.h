@@ -12,7 +12,7 @@
 
 namespace lssar::command {
 
-// Of lines of at most `columns`.
+// Its lines have at most `columns` columns.
 std::string help_text(const CommandSpec& command, size_t columns);
 
 // Columns of a help on standard output: the terminal's, 80 where it is none.
