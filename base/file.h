@@ -95,7 +95,7 @@ class AtomicFileWriter {
                                          unsigned mode = 0666);
 
   Status append(std::string_view bytes);
-  // finish_writing and put_in_place. Nothing may follow, whatever it returns.
+  // Calls finish_writing and put_in_place. No call may follow, whatever this one returns.
   Status commit();
 
   // Syncs and closes.

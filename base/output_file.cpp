@@ -38,8 +38,8 @@ struct Place {
   int descriptor = -1;    // one that the process has open already
 };
 
-// The number where `path` is a link of /proc to an open file of this process, else -1: opened anew
-// such a link would be written from its beginning.
+// The number of the open file of this process that `path`, a link of /proc, leads to; else -1. If
+// such a link were opened again, writing would start at the beginning of the file.
 int own_descriptor(const std::string& path) {
   char folder[PATH_MAX];
   if (::realpath(folder_of(path).c_str(), folder) == nullptr) return -1;

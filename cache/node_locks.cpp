@@ -127,8 +127,8 @@ NodeLocks::Outcome NodeLocks::take(const Sha256Digest& key, milliseconds timeout
   return wait(std::move(file), offset, timeout);
 }
 
-// Those who wait ask for a shared lock: when the one who computes is done all of them go on at
-// once, and if he has not written what they need, none of them makes the others wait again.
+// Waiters ask for a shared lock, so all of them go on at once when the computing process is done.
+// If it has not written what they need, none of them makes the others wait again.
 NodeLocks::Outcome NodeLocks::wait(FileDescriptor file, int64_t offset, milliseconds timeout) {
   const steady_clock::time_point deadline = steady_clock::now() + timeout;
   for (milliseconds pause = kFirstPause; steady_clock::now() < deadline;

@@ -155,10 +155,10 @@ class LayeredStore final : public Store {
     return run_compute(compute);
   }
 
-  // Whether the entry may have been written since it was looked for. NOTE: not only after a wait:
-  // who has the lock at once may come just after another gave it back.
+  // Whether the entry may have been written since it was looked for. NOTE: not only after a wait,
+  // because another process may have released the lock just before this one took it at once.
   bool wait_for_others(const std::string& key, const Sha256Digest& digest, NodeLocks::Held* lock) {
-    // Where nothing is written, or it fails, those who wait would gain nothing.
+    // Waiting gains nothing if nothing is written or writing fails.
     if (files_.disk == nullptr || lock_timeout_.count() == 0 || write_failures_ != 0) return false;
     try {
       const NodeLocks::Outcome outcome = locks_.take(digest, lock_timeout_, lock);

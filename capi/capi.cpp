@@ -135,7 +135,7 @@ Result<std::unique_ptr<const PlanVersion>> make_version(const capi::ContextState
   return std::unique_ptr<const PlanVersion>(std::move(made));
 }
 
-// Searches, chooses anew, prepares that, and only then lets executes see it. False: cancelled.
+// Searches, chooses again, and prepares that choice. Only then executes see it. False: cancelled.
 Result<bool> prepare_tuned(lssar_plan* plan) {
   const std::lock_guard lock(plan->mutex);
   if (plan->tuned == nullptr) {

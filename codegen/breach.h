@@ -1,9 +1,9 @@
-// Breach: the first rule that a schedule breaks. A search asks it of every combination of its
-// space, most of which break one, and of those it needs the rule alone: reasons are text, which
-// takes many times as long, and are made only for who asks.
+// Breach: the first rule that a schedule breaks. A search asks for it for every combination of its
+// space. Most combinations break a rule, and the search needs only the rule. Reasons are text and
+// take many times as long, so they are made only for callers that ask for them.
 //
-// Used by what has rules (schedule_*.cpp, autotune/space/worth.cpp) and by what enumerates. Threads:
-// plain values and pure functions.
+// Used by the code that has rules (schedule_*.cpp, autotune/space/worth.cpp) and by the code that
+// enumerates schedules. Threads: plain values and pure functions.
 #pragma once
 
 #include <string>
@@ -87,7 +87,7 @@ inline constexpr TilingRules kDkdvRules = {"dkdv",        "dkdv.block_rows", "dk
 inline constexpr TilingRules kDqRules = {"dq",        "dq.block_rows", "dq.block_cols",
                                          "dq.stages", "dq.min_blocks", "dq.registers"};
 
-// What validate(schedule, problem, target) says no to.
+// The first rule that validate(schedule, problem, target) refuses the schedule by.
 Breach find_breach(const Schedule& schedule, const Problem& problem, const Target& target,
                    Reasons reasons);
 

@@ -24,8 +24,8 @@ struct KernelSource {
 Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,
                                  const Target& target);
 
-// The source without its header comment: what identity (cache key, duplicate candidates) is
-// decided on.
+// The source without its header comment. Identity (cache key, duplicate candidates) is decided on
+// it.
 std::string source_without_header(const std::string& source);
 
 }  // namespace lssar

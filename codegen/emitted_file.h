@@ -1,4 +1,4 @@
-// A source that emit_kernel wrote, read back from a file: edited by hand, perhaps.
+// A source that emit_kernel wrote, read back from a file that may have been edited by hand.
 //
 // Used by `lssar inspect`, `lssar replay` and overrides. Threads: pure functions.
 #pragma once
@@ -23,8 +23,8 @@ struct EmittedFile {
   Problem problem;
   Schedule schedule;
   Target target;
-  // The file's text, with the name and the launches of what is emitted for the three above: what a
-  // file changes of these is not seen.
+  // The file's text, with the name and launches of what the generator emits for the three above.
+  // Changes that the file makes to these are not seen.
   KernelSource source;
 };
 

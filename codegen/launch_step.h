@@ -36,8 +36,8 @@ enum class MapTensor {
   kRowConstants,  // (8, seq_q, batch * heads), float32: rows past a head's end are outside
 };
 
-// One tensor map of a kernel: what of, and the box that an instruction moves. What lies outside the
-// tensor loads as zeros and is not stored.
+// One tensor map of a kernel: its tensor, and the box that an instruction moves. What is outside
+// the tensor loads as zeros and is not stored.
 struct MapSpec {
   MapTensor tensor = MapTensor::kQ;
   int box_rows = 0;  // along the length
@@ -64,8 +64,7 @@ struct LaunchStep {
   int shared_bytes = 0;  // dynamic shared memory
 
   std::vector<MapSpec> maps;  // at most kMaxTensorMaps, and kMaxKernelMaps over all steps
-  // The kernel loops over the blocks above itself: at most blocks_per_sm of them per SM are
-  // launched.
+  // The kernel loops over its blocks: at most blocks_per_sm of them per SM are launched.
   bool is_persistent = false;
   int blocks_per_sm = 1;
   int cluster = 1;  // blocks, along x
@@ -75,8 +74,8 @@ struct LaunchStep {
 
 constexpr int kMaxKernelMaps = 32;
 
-// Tiles of `rows` rows that the queries of `group` heads fill, those of a query side by side: each
-// has as many whole queries as fit, or a part of one that does not.
+// Tiles of `rows` rows for the queries of `group` heads. The heads of a query are side by side. A
+// tile has as many whole queries as fit, or a part of one that does not fit.
 inline int64_t packed_tiles(int64_t seq_q, int64_t group, int rows) {
   if (group < 1) return 0;  // no heads
   const int64_t whole = group > rows ? 1 : rows / group;

@@ -34,9 +34,9 @@ enum class DqMode {
   kOrdered,  // the same in the order of key tiles, which wait for one another: bitwise repeatable
 };
 
-// Where epsilon comes from, the mean of a row's gradient that every dS of the row needs
-// (docs/math.md). Training only, and only where problems have it (needs_epsilon). The forward for
-// training and the backward of its results must have the same.
+// Where epsilon comes from: the mean of a row's gradient, which every dS of the row needs
+// (docs/math.md). Only for training, and only for problems that need it (needs_epsilon). The
+// forward for training and the backward of its results must agree.
 enum class EpsilonFrom {
   kX,     // X, which the forward for training sums up (one product more) and saves
   kPass,  // a pass over the keys in the backward (two products more), with the tiles of `dq`
@@ -48,7 +48,7 @@ struct Tiling {
   int block_rows = 64;  // 16 rows per warp
   int block_cols = 64;
   int stages = 2;
-  // Blocks per SM the assembler must leave registers for (__launch_bounds__); 0 = it guesses, and
+  // Blocks per SM that ptxas must leave registers for (__launch_bounds__). With 0 it guesses, and
   // spills a little for its guess (13.0: up to 24 bytes at d 64, sm_80 and sm_90).
   int min_blocks = 1;
 
@@ -79,8 +79,8 @@ enum class StorePath {
   kTma,        // through shared memory, in whole rows: for o the query tile's, for dq its own
 };
 
-// What Variant::kHopper adds. Its tilings have 64 rows per consumer warp group, and one more warp
-// group, the producer, that loads. codegen/schedule_fields.h says what each field means.
+// What Variant::kHopper adds. Its tilings have 64 rows per consumer warp group. One more warp
+// group, the producer, loads. codegen/schedule_fields.h says what each field means.
 struct HopperOptions {
   int score_cols = 160;
   bool overlap = true;
@@ -136,11 +136,11 @@ inline bool has_dq_tiles(const Schedule& schedule) {
   return schedule.dq_mode == DqMode::kSplit || schedule.epsilon == EpsilonFrom::kPass;
 }
 
-// What a problem gets where nobody gives a schedule and no tuning table has one: legal on `target`
-// for every valid problem. It depends on nothing else: sizes that the problem leaves open (lengths
-// of 0) are any sizes. `determinism` matters to the backward only, whose sums of dq are in the
-// kernel of dk and dv where the cost model says that this is faster: in a fixed order, or atomic
-// where results need not repeat.
+// The schedule of a problem for which nobody gives one and no tuning table has one. It is legal on
+// `target` for every valid problem, and depends on nothing else: lengths that the problem leaves
+// open (0) may be any. `determinism` matters to the backward only. Its sums of dq are in the kernel
+// of dk and dv if the cost model says that this is faster: in a fixed order, or atomic if results
+// need not repeat.
 // REQUIRES: validate(problem).ok().
 Schedule default_schedule(const Problem& problem, const Target& target,
                           Determinism determinism = Determinism::kRepeatable);
@@ -149,9 +149,9 @@ Schedule default_schedule(const Problem& problem, const Target& target,
 Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode,
                           EpsilonFrom epsilon = EpsilonFrom::kX);
 
-// `schedule` with another source of epsilon. A pass takes the default's tiles where the schedule
-// has had no use for any; a forward for training that with or without X has another number of
-// columns of o at a time is the default. Not validated: call validate.
+// `schedule` with another source of epsilon. A pass that had no use for its tiles so far takes the
+// default's. A forward for training whose columns of o at a time depend on X is the default. Not
+// validated: call validate.
 Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Problem& problem,
                       const Target& target);
 const char* epsilon_name(EpsilonFrom epsilon);  // "x", "pass"
@@ -161,10 +161,10 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
 
 std::string to_string(const Schedule& schedule);
 nlohmann::json to_json(const Schedule& schedule);
-// What a user's JSON object means for a problem: its fields over the default schedule for its
-// variant, dq_mode and epsilon, as far as it names them. Fields that it does not name are fitted to
-// those it does: fewer stages for larger tiles; dq in a kernel of its own where it names that
-// kernel's tiles, or tiles of the dk/dv kernel that cannot sum dq. Not validated against the
+// The schedule that a user's JSON object means for a problem: its fields over the default schedule
+// for its variant, dq_mode and epsilon, as far as it names them. Fields that it does not name are
+// fitted to those it names: fewer stages for larger tiles; dq in a kernel of its own if it names
+// that kernel's tiles, or tiles of the dk/dv kernel that cannot sum dq. Not validated against the
 // problem: call validate.
 Result<Schedule> schedule_for(const Problem& problem, const Target& target,
                               const nlohmann::json& json,

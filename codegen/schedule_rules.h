@@ -11,35 +11,35 @@
 
 namespace lssar {
 
-// For who asks whether, not why.
+// For callers that ask whether a rule holds, and not why.
 inline constexpr Refuse kQuietly(Reasons::kLeftOut);
 
-// Refuses `bytes` of shared memory that are more than a block of the target may have. `tiling` is
-// the one that needs them.
+// Refuses `bytes` of shared memory if a block of the target may not have as many. `tiling` is the
+// tiling that needs them.
 Breach check_shared(const Refuse& refuse, const char* tiling, int bytes, const Target& target);
 
 void choose_portable(Schedule& schedule, const Problem& problem, const Target& target);
 Breach check_portable(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                       const Target& target);
 
-// OK where Variant::kHopper can serve the problem; else the reason why not.
+// OK if Variant::kHopper can serve the problem; else the reason why not.
 Status hopper_reason(const Problem& problem, const Target& target);
 // Whether the default is Variant::kHopper, with the schedule's dq_mode.
 bool prefers_hopper(const Schedule& schedule, const Problem& problem, const Target& target);
 // REQUIRES: hopper_reason(problem, target).ok().
 void choose_hopper(Schedule& schedule, const Problem& problem, const Target& target);
-// Takes stages away from one of the pass's tilings until it fits in shared memory, or two are left.
+// Removes stages from one of the pass's tilings until it fits in shared memory or two are left.
 // REQUIRES: Variant::kHopper.
 void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& problem,
                 const Target& target);
-// Takes StorePath::kRegisters where the forward cannot store by TMA.
+// Chooses StorePath::kRegisters if the forward cannot store by TMA.
 void fit_store_path(Schedule& schedule, const Problem& problem);
-// The same where the backward's parts of dq do not fit in shared memory.
+// The same if the backward's parts of dq do not fit in shared memory.
 void fit_sum_path(Schedule& schedule, const Problem& problem, const Target& target);
-// What a staggered forward takes instead of the default's keys per tile, and stages. Nothing where
-// passes are apart.
+// Gives a staggered forward its own keys per tile and stages, instead of the default's. Changes
+// nothing if passes are apart.
 void fit_stagger(Schedule& schedule, const Problem& problem, bool fits_cols, bool fits_stages);
-// Goes without HopperOptions::tickets where the forward cannot take them.
+// Drops HopperOptions::tickets if the forward cannot take them.
 void fit_tickets(Schedule& schedule, const Problem& problem);
 Breach check_hopper(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                     const Target& target);

@@ -31,8 +31,8 @@ struct RegisterSplit {
   int producer = 0;
   int consumer = 0;
 };
-// The schedule's own, or what serves the tiling's threads and blocks per SM best.
-// `cluster`: blocks to which the producer sends tiles, which takes more registers than one.
+// The schedule's own registers, or else those that serve the tiling's threads and blocks per SM
+// best. `cluster`: blocks that the producer sends tiles to; more than one takes more registers.
 RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling, int cluster = 1);
 // Registers per thread a block is launched with.
 int hopper_launch_registers(const Tiling& tiling);
@@ -41,8 +41,8 @@ int hopper_score_cols(const Schedule& schedule);
 int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule);
 int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule);
 int hopper_dq_shared_bytes(const Problem& problem, const Schedule& schedule);
-// Columns of dq that a consumer of the dk/dv kernel makes (sums_dq): half of them, in whole
-// chunks of 64 where there are several.
+// Columns of dq that a consumer of the dk/dv kernel computes (sums_dq): half of them, in whole
+// chunks of 64 if there are several.
 int hopper_query_grad_cols(const Problem& problem, const Schedule& schedule);
 // Columns of dq that one instruction of TMA adds (sums_by_tma).
 int hopper_sum_cols(const Problem& problem, const Schedule& schedule);

@@ -13,8 +13,8 @@
 
 namespace lssar {
 
-// Where a call's keys and queries lie among all: for passes that take a range of keys
-// (is_of_range); the others do not look at it. Zeros: they are all there are.
+// Where a call's keys and queries lie among all, for passes that take a range of keys
+// (is_of_range). Other passes ignore it. Zeros: the call has all of them.
 struct KeyRange {
   int64_t first_key = 0;
   int64_t num_keys = 0;  // all of them; 0: first_key + seq_k
@@ -34,8 +34,8 @@ struct Sizes {
 // Without the range.
 nlohmann::json to_json(const Sizes& sizes);
 
-// Where the workspace's parts lie: byte offsets, each 256-aligned, and the total. A part that the
-// pass does not use has size 0.
+// Byte offsets of the workspace's parts, each 256-aligned, and the total. A part that the pass does
+// not use has size 0.
 struct WorkspaceLayout {
   size_t q_inv_norm = 0;
   size_t k_inv_norm = 0;

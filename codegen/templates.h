@@ -15,8 +15,9 @@ struct TemplateFile {
 // Every template, sorted by path.
 const std::vector<TemplateFile>& template_files();
 
-// The text of `roots` and of all they include, each file once, what is included first, without
-// include lines and `#pragma once`. REQUIRES: every file exists (a missing one is a bug: assert).
+// The text of `roots` and of all they include. Each file comes once, after those it includes,
+// without include lines and `#pragma once`. REQUIRES: every file exists (a missing one is a bug:
+// assert).
 std::string assemble_templates(const std::vector<std::string>& roots);
 
 }  // namespace lssar

@@ -20,7 +20,7 @@ struct WgmmaShape {
   auto operator<=>(const WgmmaShape&) const = default;
 };
 
-// Those the pass's kernels use, each once, in order. None where the variant uses no wgmma.
+// The shapes that the pass's kernels use, each once, in order. Empty if the variant uses no wgmma.
 std::vector<WgmmaShape> wgmma_shapes(const Problem& problem, const Schedule& schedule);
 
 void write_wgmma(SourceWriter& out, const WgmmaShape& shape);

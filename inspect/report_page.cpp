@@ -10,7 +10,7 @@
 namespace lssar {
 namespace {
 
-// Text inside <script>: whatever it holds, it does not end there, nor begin a comment.
+// Text inside <script>. Whatever it holds, it neither ends the script nor begins a comment.
 std::string for_script(const nlohmann::json& json) {
   const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::string safe;

@@ -1,9 +1,9 @@
 // Timeline: when each warp of a block works and what it waits for, from a BlockTrace.
 //
-// What ran, in which order each warp ran it, and which barrier waited for whom is recorded from the
-// virtual device. How long it took is a model's word: instructions, special functions, products and
-// copies at the nominal rates of a GpuModel, of one block that has its SM to itself. Used by `lssar
-// report`. Threads: plain values and pure functions.
+// The virtual device records what ran, in which order each warp ran it, and which barrier waited
+// for which warp. How long it took is from a model: instructions, special functions, products and
+// copies at the nominal rates of a GpuModel, for one block that has its SM to itself. Used by
+// `lssar report`. Threads: plain values and pure functions.
 #pragma once
 
 #include <cstdint>

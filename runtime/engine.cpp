@@ -248,7 +248,7 @@ Result<Image> Engine::find_or_compile(const Compiler& compiler, const CompileReq
                          store_->get_or_compute(kernel->key, compile, &kernel->cache_source));
   Result<Image> image = decode_image_metadata(entry->metadata);
   if (!image.ok()) {
-    // Its checksum is right, so that another version wrote it: made anew, and replaced.
+    // The checksum matches, so another version wrote it: recompile and replace.
     log(LogLevel::kWarning, image.status().message());
     LSSAR_ASSIGN_OR_RETURN(CacheEntry fresh, compile());
     store_->insert(kernel->key, fresh);

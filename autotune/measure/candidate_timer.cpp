@@ -206,7 +206,7 @@ Status CandidateTimer::prepare_all(const std::vector<TimedCandidate>& candidates
   return {};
 }
 
-// One by one, so that it is known who fails.
+// One by one, so that a failure has a name.
 Status CandidateTimer::warm_up(const Buffers& buffers, int launches, TimeObserver& observer,
                                std::vector<Prepared>* prepared) {
   Device& device = engine_.device();

@@ -19,7 +19,7 @@ struct TimedCandidate {
   int rounds_done = 0;  // in a process that ended before
 };
 
-// Told what happens as it happens, so that whoever watches knows who was on when a process dies.
+// Told of events as they happen, so that an observer knows which candidate ran when a process dies.
 class TimeObserver {
  public:
   virtual ~TimeObserver() = default;

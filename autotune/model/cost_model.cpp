@@ -138,9 +138,9 @@ std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant va
           gpu.l2_gbps * 1e6 * share,         gpu.dram_gbps * 1e6 * (sustained ? kDramShare : 1)};
 }
 
-// Shared memory feeds the tensor cores while they work: of the two, what takes longer. L2 and DRAM
-// are read ahead by nobody who computes: almost the maximum of them and of the rest, but rounded,
-// so that what comes near the limit counts.
+// Shared memory feeds the tensor cores while they work, so the longer of the two counts. L2 and
+// DRAM are read ahead by threads that do not compute. So the result is almost the maximum of them
+// and of the rest, but rounded, so that what comes near the limit counts.
 double combine(const Terms& terms, double hidden) {
   const auto term = [&](Resource resource) { return terms[static_cast<size_t>(resource)]; };
   const double product = std::max(term(Resource::kTensor), term(Resource::kShared));

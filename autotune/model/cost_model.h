@@ -34,8 +34,8 @@ struct CostEstimate {
   double wave_factor = 1;  // >= 1: SMs idle at the end; of the kernel that takes longest
   double stall_ms = 0;     // what nothing hides: starts and ends of blocks, loads that come late
   double launch_ms = 0;
-  // What the schedule costs another pass and is in nothing above: saving_x_ms, where who asks has
-  // put it.
+  // What the schedule costs another pass, and no member above includes: saving_x_ms, if the caller
+  // has put it here.
   double elsewhere_ms = 0;
   double whole_ms() const { return ms + elsewhere_ms; }
   int blocks_per_sm = 1;               // of the kernel that takes longest

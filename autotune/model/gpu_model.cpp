@@ -50,7 +50,7 @@ const Card* card_of(const Target& target, const std::string& device_name) {
   for (const Card& card : kCards) {
     const bool is_exact = card.major == target.major && card.minor == target.minor;
     if (is_exact && device_name.find(card.name) != std::string::npos) return &card;
-    // Without one of its own, a target has the last that is older, whatever it is worth.
+    // A target without a card of its own has the card of the last older target.
     const bool is_older =
         card.major < target.major || (card.major == target.major && card.minor <= target.minor);
     if (!is_older) continue;

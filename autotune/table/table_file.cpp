@@ -102,7 +102,7 @@ class LockedFile {
   }
 
  private:
-  // NOTE: flock waits for ever where a network file system lost the one who held it.
+  // NOTE: flock waits forever if a network file system has lost the holder of the lock.
   Status lock() const {
     const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
     while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {

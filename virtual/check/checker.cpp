@@ -154,8 +154,8 @@ void Checker::write_mbarrier(Warp& warp, const Op& op, uint32_t lane, const Mbar
   write_words(who, barrier.cta->rank, barrier.address / kWordBytes, 2, kAllBytes);
 }
 
-// One that follows another at its place takes its agent: who waits for the new one is ordered after
-// its initialisation, and so after the other's end.
+// A barrier that follows another at the same address takes its agent. So whoever waits for the new
+// one is ordered after its initialisation, and after the end of the other.
 Checker::Retired Checker::agent_of_barrier(uint64_t place) {
   auto found = retired_.find(place);
   if (found == retired_.end() && num_agents_ < kMaxAgents) return {add_agent(), base_};

@@ -95,8 +95,9 @@ class Checker {
   void use_mbarrier(Warp& warp, const Op& op, uint32_t lanes, Mbarrier& barrier);
   // By the async proxy, through an operation that the lane issues.
   void use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
-  // The lanes issue operations that complete on the barrier: who sees the phase complete has seen
-  // what they had. A complete-tx releases, and what the lanes did comes before it.
+  // The lanes issue operations that complete on the barrier. A warp that sees the phase complete
+  // has seen what these lanes had seen. A complete-tx releases, and what the lanes did comes before
+  // it.
   void issued_for(Warp& warp, uint32_t lanes, Mbarrier& barrier);
   void inval_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
   void phase_completed(Mbarrier& barrier);

@@ -32,8 +32,8 @@ struct ReplayOptions {
   bool json = false;
 };
 
-// The device's own target, and where it has none of its own (the virtual device) what the capture
-// was made for. The virtual device is made anew, as one that counts.
+// The device's own target, or what the capture was made for if the device has none (the virtual
+// device). The virtual device is opened again as one that counts.
 Result<std::unique_ptr<Engine>> open_engine(const ReplayOptions& options, const Capture& capture) {
   LSSAR_ASSIGN_OR_RETURN(EngineOptions engine_options,
                          options.execution.engine_options(options.target));

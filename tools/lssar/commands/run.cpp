@@ -82,7 +82,7 @@ Status write_outputs(const RunOptions& options, const Sizes& sizes, const Proble
   return commit_all(std::move(written));
 }
 
-// With --counters the virtual device is made anew, as one that counts.
+// With --counters the virtual device is opened again as one that counts.
 Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options,
                                             const EngineOptions& engine_options) {
   if (options.counters && engine_options.device == DeviceChoice::kCuda) {

@@ -1,6 +1,6 @@
 // Text on a terminal: how wide it is, and lines that fit. Pipes and files get lines as they are.
 //
-// Threads: pure functions of the text; the widths are asked of the terminal anew each time.
+// Threads: pure functions of the text. The terminal is asked for its width at each call.
 #pragma once
 
 #include <cstddef>
