@@ -2,10 +2,12 @@
 # Sets lssar up on this machine, builds it, and then shows or tests it:
 #
 #   sh tools/setup.sh demo      forward and backward of a real problem on the best device here
-#   sh tools/setup.sh test      the test suite without the tests that are labelled `long`
-#   sh tools/setup.sh test-all  the whole test suite: the long tests after the others
+#   sh tools/setup.sh test      the tests without the label `long`: about 8 minutes on two cores
+#   sh tools/setup.sh test-all  those, and then the long ones, in one run
 #
-# Installs the packages that are missing with apt (Debian 12; Ubuntu 24.04 has them too, untested).
+# Installs the packages that are missing with apt (Debian 12; Ubuntu 24.04 has them too, untested),
+# builds what is asked for in build/release, and says what it does. What failed last time runs first.
+# Nothing is downloaded from PyPI but by test-all, whose Python tests need torch 2.
 # A GPU or a CUDA toolkit is used where there is one, and not needed: LLVM 19 compiles the kernels
 # where NVRTC is not found, and the virtual device runs them where there is no GPU.
 # A second run finds everything in place and rebuilds only what changed.
@@ -14,11 +16,11 @@
 # installed here.
 set -eu
 
-packages="g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libfmt-dev libgtest-dev libgmock-dev
-libbenchmark-dev libzstd-dev libssl-dev llvm-19-dev libclang-19-dev binutils patchelf
-python3-venv pkg-config abigail-tools chromium mkdocs"
-# For test-all alone: the wheel is tried with the distribution's torch.
-long_packages="python3-torch"
+packages="g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libfmt-dev libbenchmark-dev libzstd-dev
+libssl-dev llvm-19-dev libclang-19-dev binutils"
+# Those of test and test-all alone.
+test_packages="libgtest-dev libgmock-dev patchelf python3-venv python3-torch pkg-config abigail-tools
+chromium mkdocs"
 
 say() {
   printf '%s\n' "$*"
@@ -70,17 +72,41 @@ install_packages() {
     explain_by_hand "apt-get could not install: $wanted"
 }
 
+# TARGET... is what is built; nothing: all.
 build() {
-  # After the first time ninja runs CMake itself, when something it read has changed.
+  say "setup: compiling with $jobs jobs into build/release"
+  cmake --build --preset release --parallel "$jobs" ${1:+--target "$@"}
+}
+
+# The library, the command and what they run, without the tests: their packages are not here yet. Where the folder
+# is configured already it stays so.
+build_command() {
   if [ ! -f build/release/build.ninja ]; then
-    cmake --preset release -DLSSAR_SANITIZER_TESTS=ON -DLSSAR_UNITY=ON
+    say "setup: configuring"
+    cmake --preset release -DLSSAR_UNITY=ON -DLSSAR_BUILD_TESTS=OFF >/dev/null
   fi
-  cmake --build --preset release --parallel "$jobs"
+  build lssar lssar_command lssar_tune_worker lssar_llvm
+}
+
+build_tests() {
+  # NOTE: also where the folder is configured, since demo leaves the tests out. A folder that somebody
+  # configured with other options keeps them.
+  if ! grep -qs '^LSSAR_SANITIZER_TESTS:BOOL=ON' build/release/CMakeCache.txt; then
+    say "setup: configuring, with the tests"
+    cmake --preset release -DLSSAR_UNITY=ON -DLSSAR_BUILD_TESTS=ON -DLSSAR_SANITIZER_TESTS=ON \
+      >/dev/null
+  fi
+  build
 }
 
 num_long_tests() {
   ctest --test-dir build/release --show-only --label-regex '^long$' |
     sed -n 's/^Total Tests: //p'
+}
+
+# The closing lines of ctest are the last thing printed.
+run_tests() {
+  exec ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$jobs" "$@"
 }
 
 [ $# -eq 1 ] || { sed -n '2,6p' "$0" | cut -c3- >&2; exit 2; }
@@ -89,26 +115,25 @@ jobs=$(nproc)
 case $1 in
   demo)
     install_packages
-    build
+    build_command
     exec sh tools/demo.sh build/release/bin/lssar
     ;;
-  test | test-all)
-    [ "$1" = test ] || packages="$packages $long_packages"
+  test)
+    packages="$packages $test_packages"
     install_packages
-    # torch, for the tests of the Python package, while the compiler works. Where this fails those
-    # tests try again, and fail with the reason.
+    build_tests
+    say "setup: $(num_long_tests) tests are long and left out: sh tools/setup.sh test-all runs them too"
+    run_tests --label-exclude '^long$'
+    ;;
+  test-all)
+    packages="$packages $test_packages"
+    install_packages
+    # torch, for the long tests of the Python package, while the compiler works. Where this fails
+    # those tests try again, and fail with the reason.
     python3 tests/python/environment.py build/release/python_environment >/dev/null 2>&1 &
-    build
+    build_tests
     wait
-    selection=""
-    if [ "$1" = test ]; then
-      selection="--label-exclude ^long$"
-      say "setup: $(num_long_tests) long tests are left out: sh tools/setup.sh test-all runs them too"
-    fi
-    # The closing lines of ctest are the last thing printed.
-    # shellcheck disable=SC2086  # an option and its value, or nothing
-    exec ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$jobs" \
-      $selection
+    run_tests
     ;;
   *)
     printf 'setup: %s: allowed are demo, test and test-all\n' "$1" >&2
