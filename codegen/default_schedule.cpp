@@ -1,4 +1,5 @@
-// The schedules of schedule.h that nobody measured: the default, and a user's fields over it.
+// The schedules of schedule.h that nobody measured: the default, and a user's fields over the
+// default.
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -16,26 +17,27 @@ constexpr int kMaxSumDims = 128;
 constexpr int kMaxSumDimsOfLargeBlocks = 256;
 constexpr int kLargeBlockBytes = 160 << 10;
 
-// What both variants' defaults have in common.
+// What the defaults of both variants have in common.
 Schedule common_defaults(const Problem& problem, DqMode dq_mode, EpsilonFrom epsilon) {
   Schedule schedule;
   schedule.dq_mode = dq_mode;
   schedule.epsilon = epsilon;
   schedule.load_path = problem.alignment >= 16 ? LoadPath::kCpAsync : LoadPath::kPlain;
-  // With p = 1 gradients jump where U becomes 0, and an error there shows in full.
+  // At p = 1 gradients jump where U becomes 0, so an error there shows in full.
   schedule.softplus_degree =
       problem.dtype == DType::kFp32 || problem.p == 1 ? kMaxSoftplusDegree : 4;
   return schedule;
 }
 
-// Whether tiles of one head's queries would be half empty or more, and heads that share keys could
+// Whether tiles of one head's queries would be at least half empty, and heads that share keys could
 // fill them.
 bool leaves_tiles_empty(const Schedule& schedule, const Problem& problem) {
   return problem.pass != Pass::kBackward && problem.seq_q != 0 &&
          2 * problem.seq_q <= schedule.forward.block_rows && problem.heads > problem.kv_heads;
 }
 
-// The default of a variant that the problem need not prefer; without one, of the one it prefers.
+// The default of `variant`, which the problem need not prefer; without one, of the variant that the
+// problem prefers.
 Schedule default_of(std::optional<Variant> variant, const Problem& problem, const Target& target,
                     DqMode dq_mode, EpsilonFrom epsilon) {
   Schedule schedule = common_defaults(problem, dq_mode, epsilon);
@@ -51,8 +53,8 @@ Schedule default_of(std::optional<Variant> variant, const Problem& problem, cons
   return schedule;
 }
 
-// Where dq is summed unless somebody says: in the kernel of dk and dv wherever the cost model calls
-// this faster and its tiles fit.
+// Where dq is summed by default: in the kernel of dk and dv if the cost model says that this is
+// faster and its tiles fit.
 DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, const Target& target,
                        EpsilonFrom epsilon, Determinism determinism) {
   if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return DqMode::kSplit;
@@ -63,14 +65,14 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
     return default_of(variant, problem, target, mode, epsilon);
   };
   const bool repeats = determinism == Determinism::kRepeatable;
-  // wgmma's kernels lose more by waiting for turns than a kernel of dq's own costs.
+  // Hopper kernels lose more by waiting for turns than a kernel of dq of its own costs.
   if (repeats && default_with(DqMode::kSplit).variant == Variant::kHopper) return DqMode::kSplit;
   const DqMode mode = repeats ? DqMode::kOrdered : DqMode::kAtomic;
   return validate(default_with(mode), problem, target).ok() ? mode : DqMode::kSplit;
 }
 
-// The default's stages fill the shared memory: larger tiles make do with fewer, unless `json` names
-// them. Likewise what else of Variant::kHopper depends on tiles.
+// The default's stages fill the shared memory. Larger tiles get fewer stages, unless `json` names
+// the stages. The same holds for other fields of Variant::kHopper that depend on tiles.
 void fit_unnamed(Schedule& schedule, const nlohmann::json& json, const Problem& problem,
                  const Target& target) {
   if (schedule.variant != Variant::kHopper) return;

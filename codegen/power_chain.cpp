@@ -3,8 +3,9 @@
 namespace lssar {
 namespace {
 
-// Depth-first search over chains in which every step uses the newest power (star chains: shortest
-// for every n up to 64), deepened one multiplication at a time. Larger powers are tried first.
+// Depth-first search over chains in which every step uses the newest power. (Such star chains are
+// shortest for every n up to 64.) The depth grows by one multiplication at a time, and larger
+// powers are tried first.
 bool extend(std::vector<PowerStep>& chain, std::vector<int>& powers, int n, int steps_left) {
   const int newest = powers.back();
   if (newest == n) return true;

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-// Bytes of the largest tensor, counted at 8 per element: int64 offsets keep a factor of 2.
+// Bytes of the largest tensor, counted at 8 per element, so that int64 offsets keep a factor of 2.
 constexpr int64_t kMaxTensorBytes = int64_t{1} << 62;
 constexpr int64_t kCountedElementBytes = 8;
 
@@ -25,7 +25,8 @@ Status out_of_range(const std::string& field, const T& value, const std::string&
   return invalid_argument(fmt::format("{} = {}: allowed are {}", field, value, allowed));
 }
 
-// Enumerators, which cast integers may lie outside of, and ranges. `prefix` is before their names.
+// Checks enumerators, which may be any integer after a cast, and ranges. `prefix` comes before
+// their names.
 template <typename S>
 Status check_fields(const S& from, const std::string& prefix) {
   Status status;
@@ -46,7 +47,7 @@ Status check_fields(const S& from, const std::string& prefix) {
 }
 
 // Offsets of every tensor fit in int64 with room to spare. Lengths given at run time are checked
-// with the call's sizes.
+// with the sizes of the call.
 Status check_tensor_bytes(const Problem& problem) {
   const int64_t rows = std::max<int64_t>({problem.seq_q, problem.seq_k, 1});
   const int64_t dim = std::max(problem.head_dim, problem.head_dim_v);

@@ -1,8 +1,8 @@
 // The fields of Schedule: their one list (base/field_list.h). docs/fields.md is made from it.
 //
-// To add one: the member in codegen/schedule.h, its line here, and what reads it: a rule in
-// schedule_*.cpp, the emitter, and where it is to be searched a row in
-// autotune/space/dimensions.cpp.
+// To add a field: the member in codegen/schedule.h, its line here, and the code that reads it: a
+// rule in schedule_*.cpp, the emitter, and a row in autotune/space/dimensions.cpp if it is
+// searched.
 #pragma once
 
 #include <string>
@@ -220,7 +220,7 @@ inline constexpr auto fields_of<Schedule> = std::tuple(
     // Its text follows only with Variant::kHopper: to_string.
     field("hopper", &Schedule::hopper).means("what variant hopper adds: its fields are below"));
 
-// A field that has no fields itself, as a number, by its name in JSON: "hopper.cluster".
+// A field without fields of its own, as a number, by its name in JSON: "hopper.cluster".
 struct ScheduleLeaf {
   std::string name;
   int (*get)(const Schedule&);

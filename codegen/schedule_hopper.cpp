@@ -84,7 +84,7 @@ Breach check_space(const Refuse& refuse, const TilingRules& rules, const Tiling&
   return {};
 }
 
-// A block's share of a tile is whole groups of the 8 rows that the swizzle repeats after.
+// A block's share of a tile is whole groups of 8 rows, because the swizzle repeats every 8 rows.
 Breach check_cluster(const Refuse& refuse, const Schedule& schedule) {
   const int cluster = schedule.hopper.cluster;
   if (cluster != 1 && cluster != 2 && cluster != 4)
@@ -151,7 +151,7 @@ Breach check_tickets(const Refuse& refuse, const HopperOptions& hopper) {
   return {};
 }
 
-// o of a consumer takes the place of its queries.
+// A consumer's o goes through the rows of its queries, so it must fit there.
 Breach check_store(const Refuse& refuse, const Schedule& schedule, const Problem& problem) {
   if (schedule.hopper.store_path != StorePath::kTma) return {};
   const auto refuse_tma = [&](const auto& text) {
@@ -216,7 +216,7 @@ Breach check_forward(const Refuse& refuse, const Schedule& schedule, const Probl
                      hopper_forward_shared_bytes(problem, schedule), target);
 }
 
-// Parts of dq go to memory whenever TMA gets to them.
+// TMA adds parts of dq in no fixed order.
 Breach check_sum_path(const Refuse& refuse, const Schedule& schedule) {
   if (schedule.hopper.sum_path != StorePath::kTma || schedule.dq_mode == DqMode::kAtomic) return {};
   return refuse("hopper.sum_path", "tma", [&] {
@@ -228,7 +228,7 @@ Breach check_sum_path(const Refuse& refuse, const Schedule& schedule) {
   });
 }
 
-// The dk/dv kernel's sums of dq.
+// Rules for a dk/dv kernel that sums dq.
 Breach check_sums_dq(const Refuse& refuse, const Schedule& schedule) {
   const HopperOptions& hopper = schedule.hopper;
   if (schedule.dkdv.block_cols != 64)
@@ -294,21 +294,22 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   hopper.store_path = StorePath::kTma;
   fit_store_path(schedule, problem);
   hopper.tickets = problem.causal;  // without a mask all tiles cost the same
-  // Wide, for what a tile costs beside its scores (docs/performance.md); further up, registers.
+  // Wide tiles, because each tile costs something beside its scores (docs/performance.md). At
+  // larger dims registers limit them.
   hopper.score_cols = dim <= 128 ? 160 : 64;
   fill_stages(schedule.forward, kMaxStages,
               [&] { return check_forward(kQuietly, schedule, problem, target).ok(); });
 }
 
-// Tiles that no problem of their dims spills with, nor makes the assembler wait for each product
-// (ptxas 13.0). Whether the outer loop is there moves a few registers, too.
+// Tiles with which no problem of these dims spills, or makes ptxas wait for each product (ptxas
+// 13.0). Whether the outer loop is there moves a few registers too.
 void choose_backward(Schedule& schedule, const Problem& problem, const Target& target) {
   HopperOptions& hopper = schedule.hopper;
   const bool sums = sums_dq(schedule);
   const int dims = problem.head_dim + problem.head_dim_v;
   hopper.ping_pong = !sums;
   hopper.persistent = !sums && dims <= 128;
-  // Whole rows, without an address and a test for each.
+  // TMA adds whole rows, without an address and a test for each lane.
   if (schedule.dq_mode == DqMode::kAtomic) hopper.sum_path = StorePath::kTma;
   schedule.split_dkdv = dims > kMaxCols;
   schedule.dkdv.block_rows = 128;
@@ -331,7 +332,7 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
               [&] { return check_backward(kQuietly, schedule, problem, target).ok(); });
 }
 
-// Not so far beyond the rules, which are checked later, that bytes could not be counted in an int.
+// Whether bytes can be counted in an int. The rules are checked later.
 bool is_countable(const Schedule& schedule) {
   constexpr int kMost = 4096;
   int most = std::max(schedule.block_dv, schedule.hopper.score_cols), least = 0;
@@ -364,7 +365,7 @@ Status hopper_reason(const Problem& problem, const Target& target) {
 }
 
 bool prefers_hopper(const Schedule& schedule, const Problem& problem, const Target& target) {
-  // Where it sums dq, tiles of 64 queries of more columns do not fit, or spill.
+  // If it sums dq, tiles of more than 64 queries do not fit, or spill with more columns.
   const int dims = problem.head_dim + problem.head_dim_v;
   const bool spills = problem.pass == Pass::kBackward && sums_dq(schedule) && dims > kMaxCols;
   return hopper_reason(problem, target).ok() && !spills;
@@ -408,14 +409,14 @@ void fit_sum_path(Schedule& schedule, const Problem& problem, const Target& targ
 
 void fit_stagger(Schedule& schedule, const Problem& problem, bool fits_cols, bool fits_stages) {
   if (problem.pass == Pass::kBackward || schedule.hopper.stagger == 1) return;
-  // Scores of two tiles are in registers beside o.
+  // The scores of two tiles are in registers beside o.
   const int accumulated = schedule.block_dv * (sums_x(problem, schedule) ? 2 : 1);
   if (fits_cols)
     schedule.forward.block_cols = accumulated <= 64    ? 96
                                   : accumulated <= 128 ? 64
                                   : accumulated <= 192 ? 32
                                                        : 16;
-  if (fits_stages) schedule.forward.stages = kMaxStages;  // fit_stages takes away what is too many
+  if (fits_stages) schedule.forward.stages = kMaxStages;  // fit_stages removes the excess
 }
 
 void fit_tickets(Schedule& schedule, const Problem& problem) {

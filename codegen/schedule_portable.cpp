@@ -14,8 +14,8 @@ namespace {
 constexpr int kMaxBlock = 256;
 constexpr int kMaxStages = 8;
 constexpr int kMaxBlocksPerSm = 32;
-// Accumulators of one 16-row warp, in columns: two lanes of a quad hold one row's column pair, so
-// this many columns take half as many of the 255 registers, and the scores need the rest.
+// The accumulators of one 16-row warp, in columns. Two lanes of a quad hold one row's column pair,
+// so this many columns take half as many of the 255 registers. The scores need the rest.
 constexpr int kMaxAccumulatorCols = 256;
 
 Breach check_tiling(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling) {
@@ -46,7 +46,7 @@ Breach check_shared(const Refuse& refuse, const char* tiling, int bytes, const T
 
 namespace {
 
-// The dS tile is cut for the warps of a block: rows of 16 queries first, then columns of dq.
+// The warps of a block divide the dS tile: first by rows of 16 queries, then by columns of dq.
 Breach check_sums_dq(const Refuse& refuse, const Problem& problem, const Schedule& schedule) {
   const auto refuse_tile = [&](const auto& reason) {
     return refuse("dkdv", [&] {
@@ -107,7 +107,7 @@ Breach check_backward(const Refuse& refuse, const Schedule& schedule, const Prob
   return check_shared(refuse, "dq", dq_shared_bytes(problem, schedule), target);
 }
 
-// The first tiling of `preferred` that is legal, fewer stages where that is what it takes.
+// The first legal tiling of `preferred`, with fewer stages if it needs them.
 template <typename IsLegal>
 Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
   for (Tiling tiling : preferred)
@@ -133,8 +133,8 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   if (has_x) limit = is_fp32 ? kFp32Limit : is_wide ? 96 : 128;
   if (!has_x && is_wide && target.major >= 10) limit = 128;
   schedule.block_dv = value_columns(dim_v, limit);
-  // In fp32 the forward without X takes the tiles of the one with it: the order of a row's sums
-  // hangs on them, and o is to be the same to the bit.
+  // In fp32 the forward without X takes the tiles of the forward with X. The order of a row's sums
+  // depends on the tiles, and o must have the same bits.
   const int accumulated =
       is_fp32 ? 2 * value_columns(dim_v, kFp32Limit) : schedule.block_dv * (has_x ? 2 : 1);
   const auto is_legal = [&](const Tiling& tiling) {
@@ -143,7 +143,7 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   };
   static constexpr Tiling kTilings[] = {{64, 64, 3}, {64, 32, 3}, {64, 16, 2},
                                         {32, 32, 2}, {32, 16, 2}, {16, 16, 2}};
-  // The most keys per tile that none of ptxas 13.0's targets spills with; from sm_100 on it keeps
+  // The most keys per tile with which no target spills (ptxas 13.0). From sm_100 on, ptxas keeps
   // more loads in flight.
   int first = 0;
   if (is_fp32 || std::max(padded_dim(problem.head_dim), accumulated) > 128) first = 1;
@@ -159,7 +159,7 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
                         (target.major >= 10 && dim + dim_v == kMaxAccumulatorCols);
   static constexpr Tiling kTilings[] = {
       {64, 64, 2}, {64, 32, 2}, {64, 16, 2}, {32, 16, 2}, {16, 16, 2}};
-  // The most columns per tile that none of ptxas 13.0's targets spills with.
+  // The most columns per tile with which no target spills (ptxas 13.0).
   int first = 0;
   if (dim + dim_v > 128) first = 1;
   if (problem.dtype == DType::kFp32 || dim + dim_v > kMaxAccumulatorCols) first = 2;

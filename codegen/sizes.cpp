@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kPartAlignment = 256;
 
-// a * b * c * ..., or nothing where that passes the limit of a signed 64-bit size.
+// a * b * c * ..., or nothing if that exceeds a signed 64-bit size.
 std::optional<size_t> product(std::initializer_list<int64_t> factors) {
   __int128 result = 1;
   for (const int64_t factor : factors) {

@@ -32,7 +32,7 @@ Step tile_step(const char* entry, GridRows rows, const Tiling& tiling, int share
   return step;
 }
 
-// A kernel of warps with roles: one more warp group than the tiling has rows for.
+// A kernel of warps with roles has one warp group more than its tiling has rows for.
 Step hopper_step(const char* entry, GridRows rows, const Tiling& tiling, int shared_bytes,
                  const char* call, const char* shape, std::vector<MapSpec> maps) {
   Step step = tile_step(entry, rows, tiling, shared_bytes, call, shape);
@@ -55,7 +55,7 @@ MapSpec norm_map(int keys) { return {MapTensor::kKeyNorms, 1, keys, false}; }
 Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   const Tiling& tiling = schedule.forward;
   const HopperOptions& hopper = schedule.hopper;
-  // Packed, each consumer's rows are a box of their own.
+  // With packed heads, each consumer's rows are a box of their own.
   const int query_rows = schedule.pack_gqa ? kWarpGroupRows : tiling.block_rows;
   std::vector<MapSpec> maps = {
       matrix_map(MapTensor::kQ, query_rows),
@@ -98,7 +98,7 @@ Step hopper_dkdv_step(const Problem& problem, const Schedule& schedule) {
   return step;
 }
 
-// The kernel of dq, or that of epsilon, which has its tiles. Maps in the order of DqMap
+// The kernel of dq, or the kernel of epsilon, which has the same tiles. Maps in the order of DqMap
 // (templates/kernels/hopper_backward_dq.cuh).
 Step hopper_dq_step(const Problem& problem, const Schedule& schedule, const char* entry,
                     const char* call) {

@@ -62,7 +62,7 @@ Status check_limit(const char* field, int value, int low, int high) {
                                       field, value, low, high));
 }
 
-// A target given field by field may describe a device that is not known here, but not nonsense.
+// A target given field by field may describe an unknown device, but it must make sense.
 Status check_limits(const Target& target) {
   constexpr int kMaxVersion = 99;
   constexpr int kMaxBytes = 1 << 24;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kLineWidth = 88;
 
-// `items` separated by ", " over lines of the source: the first between `first` and `end`, the
-// others between `next` and `end`; the last without the space after its comma.
+// Writes `items`, separated by ", ", over lines of the source. The first line begins with `first`,
+// the others with `next`, and all end with `end`. There is no space after the last comma.
 void write_list(SourceWriter& out, const std::vector<std::string>& items, const char* first,
                 const char* next, const char* end) {
   std::string line = first;
@@ -39,7 +39,8 @@ constexpr Form kForms[] = {{"begin_shared", true, false},
                            {"begin_registers", true, true},
                            {"registers", false, true}};
 
-// Operands after d are `a` and b's descriptor, then immediates: which of them are transposed.
+// The operands after d are `a` and the descriptor of b. Immediates follow that say which of them
+// are transposed.
 void write_form(SourceWriter& out, const WgmmaShape& shape, const Form& form) {
   const char* type = shape.dtype == DType::kFp16 ? "f16" : "bf16";
   const bool from_registers = form.from_registers;
