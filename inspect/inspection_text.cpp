@@ -46,9 +46,10 @@ std::string kernel_text(const SassKernel& kernel) {
   std::string text = fmt::format("  {}: {} instructions: {}\n", kernel.name,
                                  kernel.instructions.size(), mix_text(kernel.counts()));
   for (const SassLoop& loop : kernel.loops) {
-    text += fmt::format("  {} {:0>4x}-{:0>4x} {}{} in every turn: {}\n", loop.is_hot ? ">>" : "  ",
-                        loop.first_address, loop.last_address, std::string(size_t(loop.depth), ' '),
-                        total(loop.every_iteration), mix_text(loop.every_iteration));
+    text +=
+        fmt::format("  {} {:0>4x}-{:0>4x} {}{} in every iteration: {}\n", loop.is_hot ? ">>" : "  ",
+                    loop.first_address, loop.last_address, std::string(size_t(loop.depth), ' '),
+                    total(loop.every_iteration), mix_text(loop.every_iteration));
     const uint32_t rare = total(loop.at_most) - total(loop.every_iteration);
     if (rare > 0)
       text += fmt::format("     {:>9} {}{} more that a branch may go around\n", "",

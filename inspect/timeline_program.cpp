@@ -5,7 +5,7 @@
 namespace lssar {
 namespace {
 
-constexpr uint32_t kMostAtOnce = 32;  // instructions of a step, so that warps can take turns
+constexpr uint32_t kMostAtOnce = 32;  // instructions of a step, so that warps can alternate
 
 // One warp's events, in their order.
 class Writer {

@@ -11,7 +11,7 @@ namespace lssar {
 namespace {
 
 const std::vector<std::string> kLineOptions = {"-lineinfo"};
-constexpr int64_t kTracedKeys = 1024;   // of the forward: several turns of any ring
+constexpr int64_t kTracedKeys = 1024;   // of the forward: several times around any ring
 constexpr int64_t kTracedLength = 512;  // of the backward
 // Lengths that no tile size divides.
 constexpr int64_t kCheckedQueries = 200, kCheckedKeys = 328;

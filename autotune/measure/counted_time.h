@@ -14,9 +14,9 @@
 // They are put together as in the cost model (combine), from which also comes what no count shows
 // of a kernel that walks over tiles (KernelExtent): how much overlaps, SMs that idle at the end,
 // starts and ends of blocks, loads that come late, turns that ordered sums of dq wait for. Counts
-// are scaled to the task by the turns of the kernel's loops, of kernels on whole rows by the rows,
-// and every launch costs the GPU's launch time. More of any count is never less time. Threads: one
-// at a time.
+// are scaled to the task by the tiles that the kernel walks over, of kernels on whole rows by the
+// rows, and every launch costs the GPU's launch time. More of any count is never less time.
+// Threads: one at a time.
 #pragma once
 
 #include <memory>

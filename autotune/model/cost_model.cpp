@@ -40,10 +40,10 @@ double dealt_factor(const KernelWork& work, int num_sms) {
   for (int64_t first = 0; first < slices; first += together) {
     const int64_t size = std::min(together, slices - first);
     for (int64_t tile = 0; tile < per_slice; ++tile) {
-      const double turns = work.longest - slope * static_cast<double>(tile);
-      sum += turns * static_cast<double>(size);
+      const double num_tiles = work.longest - slope * static_cast<double>(tile);
+      sum += num_tiles * static_cast<double>(size);
       for (int64_t slice = 0; slice < size; ++slice) {
-        load[sm] += turns;
+        load[sm] += num_tiles;
         if (++sm == sms) sm = 0;
       }
     }
@@ -92,13 +92,13 @@ KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, cons
     const Terms least = divide(phase.amount, rates.nominal);
     time.lower_bound += *std::max_element(least.begin(), least.end());
     time.combined += combined;
-    // A load that is asked for `depth` turns ahead is late by what it takes beyond them; times
+    // A load that is asked for `depth` tiles ahead is late by what it takes beyond them; times
     // scatter, so a few are late however far ahead.
-    const double turns = phase.tiles / gpu.num_sms / work.blocks_per_sm;  // of a block's share
-    if (turns <= 0) continue;
-    const double clocks = combined * clocks_per_ms / turns;
+    const double num_tiles = phase.tiles / gpu.num_sms / work.blocks_per_sm;  // of a block's share
+    if (num_tiles <= 0) continue;
+    const double clocks = combined * clocks_per_ms / num_tiles;
     const double late = kLoadClocks * std::exp(-2 * phase.depth * clocks / kLoadClocks);
-    time.stall += (late + work.turn_clocks) * turns / clocks_per_ms;
+    time.stall += (late + work.turn_clocks) * num_tiles / clocks_per_ms;
   }
   time.stall += work.block_clocks * work.blocks / gpu.num_sms / clocks_per_ms;
   time.combined *= time.wave;

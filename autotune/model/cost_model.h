@@ -47,7 +47,7 @@ struct CostEstimate {
 // A kernel that walks over tiles: what a virtual device that counts its work cannot see.
 struct KernelExtent {
   std::string_view entry;  // LaunchStep::entry
-  double tiles = 0;        // loop turns, over all blocks
+  double tiles = 0;        // over all blocks
   double wave_factor = 1;  // as in CostEstimate
   double hidden = 1;       // as in combine
   double operands_ms = 0;  // of the port of shared memory that products read their operands by

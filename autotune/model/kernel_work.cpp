@@ -181,7 +181,7 @@ KernelWork dkdv_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
   const bool has_sums = sums_dq(s);
   const TileCount count = c.figures.key_tiles(s.dkdv.block_rows, s.dkdv.block_cols);
-  const double turns = count.tiles * c.slices();  // every head that reads the keys
+  const double num_tiles = count.tiles * c.slices();  // every head that reads the keys
   const int power = c.problem.p - 1;
 
   PerScore both;
@@ -211,14 +211,14 @@ KernelWork dkdv_work(const WorkContext& c) {
     values.special = 1 - c.figures.evaluator_mix(s).linear;
     values.slots = with_forms(c, kWeighScores, c.problem.p);
     values.loaded = c.d() + c.dv();
-    work.phases.push_back(make_phase(c, values, s.dkdv, s.dkdv.block_cols, turns));
+    work.phases.push_back(make_phase(c, values, s.dkdv, s.dkdv.block_cols, num_tiles));
     both.register_products -= c.dv();
   }
-  work.phases.push_back(make_phase(c, both, s.dkdv, s.dkdv.block_cols, turns));
+  work.phases.push_back(make_phase(c, both, s.dkdv, s.dkdv.block_cols, num_tiles));
   if (has_sums) {
     constexpr double kSumBytes = 4;
     work.phases.back().amount[static_cast<size_t>(Resource::kL2)] +=
-        turns * s.dkdv.block_cols * c.d() * kSumBytes * kSumCost;
+        num_tiles * s.dkdv.block_cols * c.d() * kSumBytes * kSumCost;
   }
   for (Phase& phase : work.phases) phase.depth = s.dkdv.stages - 1;
   set_blocks(count, c.kv_slices(), work);

@@ -16,7 +16,7 @@ struct Phase {
   // Over the whole launch: FLOP, special functions, instruction slots, bytes of shared memory, of
   // the L2, of DRAM.
   std::array<double, kNumResources> amount = {};
-  double tiles = 0;  // loop turns, over all blocks
+  double tiles = 0;  // over all blocks
   double depth = 1;  // tiles that are loaded ahead
 };
 
@@ -31,7 +31,7 @@ struct KernelWork {
   double blocks = 0;                 // work tiles
   double slices = 1;                 // heads, of all batches, that have as many of them each
   double together = 1;               // slices that are worked on at the same time
-  double longest = 1, shortest = 1;  // turns of a work tile
+  double longest = 1, shortest = 1;  // tiles that a work tile walks over
   bool is_sorted = false;            // longest first within those together
   bool is_persistent = false;        // a block has more than one of them
   bool is_dealt = false;             // round-robin, not by tickets
@@ -39,7 +39,7 @@ struct KernelWork {
   double hidden = 1;        // share of the resources' times that others hide: 1 = all but the root
                             // of the sum of squares, 0 = they add up
   double block_clocks = 0;  // start and end of a work tile
-  double turn_clocks = 0;   // more that a turn of its loops waits for
+  double turn_clocks = 0;   // that a key tile waits for its turn, in ordered sums
   double spill_factor = 1;  // > 1: registers will hardly do
 };
 
@@ -62,11 +62,11 @@ struct EvaluatorMix {
 };
 EvaluatorMix evaluator_mix(const Problem& problem, const Sizes& sizes, const Schedule& schedule);
 
-// Loop turns of a kernel's blocks for one head.
+// Tiles that a kernel's blocks walk over, for one head.
 struct TileCount {
   double tiles = 0;  // over all blocks
   double blocks = 0;
-  double longest = 0, shortest = 0;  // turns of a block
+  double longest = 0, shortest = 0;  // of a block
 };
 // Blocks of `rows` queries that walk over tiles of `cols` keys.
 TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols);

@@ -35,9 +35,9 @@ double spill_factor(int accumulators, int available, bool is_hopper) {
 }  // namespace
 
 Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling, int cols,
-                 double turns) {
+                 double num_tiles) {
   const double rows = tiling.block_rows;
-  const double scores = turns * rows * cols;
+  const double scores = num_tiles * rows * cols;
   const double products = per.rows_products + per.register_products;
   double slots = per.slots.base + (per.slots.tile + per.slots.tile_dim * c.d()) / (cols / 2.0);
   double shared = 0;
@@ -57,12 +57,12 @@ Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling
   }
   shared += per.shared;
   Phase phase;
-  phase.tiles = turns;
+  phase.tiles = num_tiles;
   phase.amount = {is_fp32 ? 0 : 2 * products * scores,
                   per.special * scores,
                   slots * scores,
                   shared * scores,
-                  turns * cols * per.loaded * c.element(),
+                  num_tiles * cols * per.loaded * c.element(),
                   0};
   return phase;
 }
@@ -91,9 +91,9 @@ void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes,
 
   // Instruction streams per scheduler that can be at different things.
   const int groups = c.is_hopper() ? tiling.block_rows / 64 : std::max(1, tiling.block_rows / 64);
-  const bool take_turns = c.is_hopper() ? c.schedule.hopper.ping_pong && groups > 1 : false;
+  const bool has_ping_pong = c.is_hopper() ? c.schedule.hopper.ping_pong && groups > 1 : false;
   const double streams =
-      take_turns ? groups * work.blocks_per_sm : (1 + 0.5 * (groups - 1)) * work.blocks_per_sm;
+      has_ping_pong ? groups * work.blocks_per_sm : (1 + 0.5 * (groups - 1)) * work.blocks_per_sm;
   constexpr double kAlone = 0.75;  // of a single stream with the next product in flight
   work.hidden = has_overlap ? std::min(1.0, kAlone + (1 - kAlone) * (streams - 1))
                             : 1 - std::pow(streams, -2.0);

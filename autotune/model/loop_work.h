@@ -44,9 +44,9 @@ struct PerScore {
   double loaded = 0;  // columns of the tile that are read from global memory
 };
 
-// `turns` tiles of rows x cols, over the whole launch.
+// `num_tiles` tiles of rows x cols, over the whole launch.
 Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling, int cols,
-                 double turns);
+                 double num_tiles);
 
 void set_blocks(const TileCount& count, double slices, KernelWork& work);
 

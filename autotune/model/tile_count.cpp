@@ -15,20 +15,20 @@ constexpr int64_t kMostSummed = 128;
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
-// turns(i) summed over `blocks` blocks.
-template <typename Turns>
-TileCount sum_turns(int64_t blocks, const Turns& turns) {
+// tiles_of(i) summed over `blocks` blocks.
+template <typename TilesOf>
+TileCount sum_tiles(int64_t blocks, const TilesOf& tiles_of) {
   TileCount count;
   count.blocks = static_cast<double>(blocks);
   const int64_t samples = std::min(blocks, kMostSummed);
   for (int64_t i = 0; i < samples; ++i) {
     const int64_t block = samples == blocks ? i : (2 * i + 1) * blocks / (2 * samples);
-    count.tiles += turns(block);
+    count.tiles += tiles_of(block);
   }
   if (samples > 0) count.tiles *= count.blocks / static_cast<double>(samples);
   if (blocks > 0) {
-    count.longest = std::max(turns(0), turns(blocks - 1));
-    count.shortest = std::min(turns(0), turns(blocks - 1));
+    count.longest = std::max(tiles_of(0), tiles_of(blocks - 1));
+    count.shortest = std::min(tiles_of(0), tiles_of(blocks - 1));
   }
   return count;
 }
@@ -98,7 +98,7 @@ FormShares form_shares(const Problem& problem, const Schedule& schedule, double 
 }  // namespace
 
 TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols) {
-  return sum_turns((sizes.seq_q + rows - 1) / rows, [&](int64_t block) {
+  return sum_tiles((sizes.seq_q + rows - 1) / rows, [&](int64_t block) {
     int64_t keys = sizes.seq_k;
     if (problem.causal)
       keys = std::clamp<int64_t>(
@@ -114,7 +114,7 @@ TileCount packed_query_tiles(const Problem& problem, const Sizes& sizes, int pac
   const int64_t tiles_of_block = rows / packed_rows;
   const int64_t parts = (group + packed_rows - 1) / packed_rows;
   const int64_t whole = std::max<int64_t>(packed_rows / group, 1);
-  return sum_turns((tiles + tiles_of_block - 1) / tiles_of_block, [&](int64_t block) {
+  return sum_tiles((tiles + tiles_of_block - 1) / tiles_of_block, [&](int64_t block) {
     int64_t keys = sizes.seq_k;
     if (problem.causal) {
       const int64_t end = std::min((block + 1) * tiles_of_block, tiles);
@@ -126,7 +126,7 @@ TileCount packed_query_tiles(const Problem& problem, const Sizes& sizes, int pac
 }
 
 TileCount key_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols) {
-  return sum_turns((sizes.seq_k + rows - 1) / rows, [&](int64_t block) {
+  return sum_tiles((sizes.seq_k + rows - 1) / rows, [&](int64_t block) {
     int64_t first = 0;
     if (problem.causal)
       first = std::clamp<int64_t>(block * rows - (sizes.seq_k - sizes.seq_q), 0, sizes.seq_q);

@@ -145,7 +145,7 @@ std::vector<size_t> SearchRun::keep_blocks() {
     if (taken >= limit) break;
     if (!ranked.is_kept && take(ranked)) ++taken;
   }
-  sort_in_turns(&kept);
+  interleave_algorithms(&kept);
   return kept;
 }
 
@@ -158,25 +158,25 @@ std::vector<size_t> SearchRun::keep_more() {
     const Result<size_t> trial = keep_ranked(ranked);
     if (trial.ok()) kept.push_back(*trial);
   }
-  sort_in_turns(&kept);
+  interleave_algorithms(&kept);
   return kept;
 }
 
 // What is always tried, then the best of every algorithm, then the second best of every one: time
 // that runs out, or an algorithm whose numbers are wrong, takes no other's turn.
-void SearchRun::sort_in_turns(std::vector<size_t>* trials) const {
+void SearchRun::interleave_algorithms(std::vector<size_t>* trials) const {
   std::stable_sort(trials->begin(), trials->end(), [&](size_t a, size_t b) {
     return trials_[a].estimate.whole_ms() < trials_[b].estimate.whole_ms();
   });
-  std::map<std::string, int> next_turn;
-  std::vector<std::pair<int, size_t>> turns;
+  std::map<std::string, int> next_place;
+  std::vector<std::pair<int, size_t>> order;
   for (const size_t i : *trials) {
     const Trial& trial = trials_[i];
-    turns.emplace_back(trial.always_tried ? -1 : next_turn[trial.algorithm]++, i);
+    order.emplace_back(trial.always_tried ? -1 : next_place[trial.algorithm]++, i);
   }
-  std::stable_sort(turns.begin(), turns.end(),
+  std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (size_t i = 0; i < turns.size(); ++i) (*trials)[i] = turns[i].second;
+  for (size_t i = 0; i < order.size(); ++i) (*trials)[i] = order[i].second;
 }
 
 std::vector<size_t> SearchRun::keep_threads(size_t trial) {

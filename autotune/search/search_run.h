@@ -55,7 +55,7 @@ class SearchRun {
   Status run_stages();
   void finish();
   Result<SearchOutcome> no_winner() const;
-  bool should_stop();                    // cancelled by the caller
+  bool should_stop();  // cancelled by the caller
   double now_s() const;
   bool out_of_time(double share) const;  // of the budget
   void report(Stage stage, int done, int total);
@@ -70,7 +70,7 @@ class SearchRun {
   std::vector<size_t> keep_blocks();
   std::vector<size_t> keep_more();
   std::vector<size_t> keep_threads(size_t trial);
-  void sort_in_turns(std::vector<size_t>* trials) const;
+  void interleave_algorithms(std::vector<size_t>* trials) const;
   Result<size_t> keep_ranked(Ranked& ranked);
   Result<size_t> add_trial(const Schedule& schedule, const std::string& algorithm,
                            const CostEstimate& estimate);

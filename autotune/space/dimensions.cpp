@@ -42,7 +42,7 @@ bool persistent_forward(const Scope& s) { return persistent(s) && !s.is_backward
 bool abridges_softplus(const Scope& s) { return may_abridge_softplus(s.problem, s.schedule); }
 bool staggered(const Scope& s) { return hopper_forward(s) && s.schedule.hopper.stagger > 1; }
 bool hopper_apart(const Scope& s) { return hopper_forward(s) && !staggered(s); }
-// Else work tiles are alike, and turns as even as tickets.
+// Without a mask work tiles cost the same, and round-robin is as even as tickets.
 bool may_take_tickets(const Scope& s) { return persistent_forward(s) && s.problem.causal; }
 bool may_cluster(const Scope& s) { return hopper_apart(s) && !may_take_tickets(s); }
 bool may_cluster_or_take_tickets(const Scope& s) { return hopper_apart(s) && may_take_tickets(s); }
