@@ -1,29 +1,27 @@
-// Emission: header comment, the template parts the kernels reach, the problem's constants and
-// functions, the entry points.
+// Emission: header comment, the problem's constants and functions, the template parts the kernels
+// reach, the entry points.
 #include "codegen/emit.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "codegen/emitted_file.h"
 #include "codegen/launch_step.h"
 #include "codegen/pass_needs.h"
 #include "codegen/power_chain.h"
 #include "codegen/shapes.h"
 #include "codegen/softplus_poly.h"
+#include "codegen/source_header.h"
 #include "codegen/source_writer.h"
 #include "codegen/steps.h"
+#include "codegen/tailored_source.h"
 #include "codegen/templates.h"
 #include "codegen/wgmma_source.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
 namespace {
-
-constexpr const char* kHeaderEnd = "// ---- end of header\n";
 
 const char* element_type(DType dtype) {
   switch (dtype) {
@@ -51,47 +49,6 @@ std::string boolean(bool value) { return value ? "true" : "false"; }
 // gradients agree too (docs/math.md).
 int effective_power(const Problem& problem) { return problem.p == 0 ? 1 : problem.p; }
 double effective_offset(const Problem& problem) { return problem.p == 0 ? 0.0 : problem.offset; }
-
-const char* rows_name(GridRows rows) {
-  return rows == GridRows::kQueries ? "queries"
-         : rows == GridRows::kKeys  ? "keys"
-                                    : "packed queries";
-}
-
-void write_header(SourceWriter& out, const std::string& name, const Problem& problem,
-                  const Schedule& schedule, const Target& target, const std::vector<Step>& steps) {
-  out.line("// $name$: made by lssar; edit and compile it alone: nvcc -cubin -arch=$arch$ FILE",
-           {{"name", name}, {"arch", target.name()}});
-  out.line("//");
-  out.line("// problem:  $text$", {{"text", to_string(problem)}});
-  out.line("// schedule: $text$", {{"text", to_string(schedule)}});
-  out.line("// target:   $text$", {{"text", target.name()}});
-  out.line("$prefix$$json$",
-           {{"prefix", kRequestPrefix}, {"json", request_json(problem, schedule, target).dump()}});
-  out.line("//");
-  if (problem.p == 0) {
-    out.line("// LSSA: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,  o = P v");
-  } else {
-    out.line("// LSSAR: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,");
-    out.line("//        W = max(N P - $b$, 0)^$p$ (offset 0 where N <= 3),  o = W v / sum W",
-             {{"b", fmt::format("{}", problem.offset)}, {"p", number(problem.p)}});
-  }
-  out.line("//");
-  out.line(
-      "// launches, in order (one-dimensional grids; one AttentionParams by value, or TmaParams "
-      "with");
-  out.line("// its tensor maps in the order of the kernel's enum of maps):");
-  for (const Step& step : steps)
-    out.line(
-        "//   $entry$: $rows$ $kind$ of a head per block, $threads$ threads, $shared$ bytes "
-        "of dynamic shared memory",
-        {{"entry", step.launch.entry},
-         {"rows", number(step.launch.rows_per_block)},
-         {"kind", rows_name(step.launch.grid_rows)},
-         {"threads", number(step.launch.threads)},
-         {"shared", number(step.launch.shared_bytes)}});
-  out.raw(kHeaderEnd);
-}
 
 void write_power(SourceWriter& out, const char* name, int exponent) {
   out.open("static LSSAR_DEVICE float $name$(float u)", {{"name", name}});
@@ -203,13 +160,16 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     constant("int", (prefix + "BlockCols").c_str(), number(t.block_cols));
     constant("int", (prefix + "Stages").c_str(), number(t.stages));
   };
-  out.line("// ---- this problem and schedule");
-  out.line("namespace lssar_device {");
+  // What Config uses of the templates that come after it.
+  const char* mma = is_fp32 ? "TileMma32" : "TileMma16";
+  out.line("template <class T>");
+  out.line("struct $mma$;", {{"mma", mma}});
+  out.line("LSSAR_DEVICE float fma(float a, float b, float c);");
+  out.line("LSSAR_DEVICE float log2_approx(float x);");
   out.line();
-  for (const WgmmaShape& shape : wgmma_shapes(problem, schedule)) write_wgmma(out, shape);
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
-  out.line("using Mma = $mma$<Element>;", {{"mma", is_fp32 ? "TileMma32" : "TileMma16"}});
+  out.line("using Mma = $mma$<Element>;", {{"mma", mma}});
   out.line("using SavedX = $type$;", {{"type", is_fp32 ? "float" : "Bf16"}});
   constant("int", "kHeadDim", number(problem.head_dim));
   constant("int", "kHeadDimV", number(problem.head_dim_v));
@@ -253,7 +213,20 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   }
   write_functions(out, problem, schedule);
   out.close(";");
-  out.line();
+}
+
+// What is made for this kernel, behind the words that it is written in: constants, functions, wgmma.
+void add_made_parts(const Problem& problem, const Schedule& schedule,
+                    std::vector<SourcePart>& parts) {
+  constexpr const char* kWords = "ptx/types.cuh";
+  const auto words = std::find_if(parts.begin(), parts.end(),
+                                  [&](const SourcePart& part) { return part.title == kWords; });
+  std::rotate(parts.begin(), words, words + 1);
+  SourceWriter config, products;
+  write_config(config, problem, schedule);
+  write_wgmma(products, problem, schedule);
+  parts.insert(parts.begin() + 1, {{"this kernel's constants and functions", config.text()},
+                                   {"this kernel's products", products.text()}});
 }
 
 void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
@@ -267,7 +240,7 @@ void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
   }
   for (const Step& step : steps)
     if (!step.shared_bytes.empty())
-      out.line("static_assert($device$ == $host$, \"shared memory as the host launches it\");",
+      out.line("static_assert($device$ == $host$, \"as the host launches it\");",
                {{"device", step.shared_bytes}, {"host", number(step.launch.shared_bytes)}});
   out.line();
   out.line("}  // namespace lssar_device");
@@ -297,11 +270,6 @@ std::string kernel_name(const Problem& problem) {
 
 }  // namespace
 
-std::string source_without_header(const std::string& source) {
-  const size_t end = source.find(kHeaderEnd);
-  return end == std::string::npos ? source : source.substr(end + std::string(kHeaderEnd).size());
-}
-
 Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,
                                  const Target& target) {
   LSSAR_RETURN_IF_ERROR(validate(problem));
@@ -309,12 +277,12 @@ Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedul
   const std::vector<Step> steps = plan_steps(problem, schedule);
   KernelSource kernel;
   kernel.name = kernel_name(problem);
-  SourceWriter out;
-  write_header(out, kernel.name, problem, schedule, target, steps);
-  out.raw(assemble_templates(template_roots(problem, schedule)));
-  write_config(out, problem, schedule);
-  write_entries(out, steps);
-  kernel.source = out.text();
+  std::vector<SourcePart> parts = template_parts(template_roots(problem, schedule));
+  add_made_parts(problem, schedule, parts);
+  SourceWriter entries;
+  write_entries(entries, steps);
+  kernel.source = source_header(kernel.name, problem, schedule, target, steps) +
+                  tailor_source(parts, entries.text()) + entries.text();
   for (const Step& step : steps) kernel.steps.push_back(step.launch);
   return kernel;
 }

@@ -1,22 +1,31 @@
 #include "codegen/emitted_file.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "codegen/source_header.h"
 
 namespace lssar {
 namespace {
 
-// The JSON text of the request line; "" where there is none in the header.
+// The JSON text of the request's lines; "" where there are none in the header.
 std::string request_text(const std::string& text) {
   const size_t header_bytes = text.size() - source_without_header(text).size();
   const size_t at = text.rfind(std::string("\n") + kRequestPrefix, header_bytes);
   if (at == text.npos) return "";
-  const size_t first = at + 1 + std::strlen(kRequestPrefix);
-  return text.substr(first, text.find('\n', first) - first);
+  std::string request;
+  for (size_t first = at + 1; first < text.size();) {
+    const size_t end = std::min(text.find('\n', first), text.size());
+    const size_t margin = std::strlen(kRequestMargin);  // as wide as the prefix
+    request += text.substr(std::min(first + margin, end), end - std::min(first + margin, end));
+    first = end + 1;
+    if (text.compare(std::min(first, text.size()), margin, kRequestMargin) != 0) break;
+  }
+  return request;
 }
 
 Status read_request(const nlohmann::json& json, EmittedFile* file) {
@@ -36,7 +45,9 @@ Status read_request(const nlohmann::json& json, EmittedFile* file) {
 nlohmann::json request_json(const Problem& problem, const Schedule& schedule,
                             const Target& target) {
   return {
-      {"problem", to_json(problem)}, {"schedule", to_json(schedule)}, {"target", target.name()}};
+      {"problem", to_json(problem)},
+      {"schedule", fields_of_pass(schedule, problem)},
+      {"target", target.name()}};
 }
 
 Result<EmittedFile> read_emitted(const std::string& text, const std::string& name) {

@@ -15,8 +15,11 @@
 
 namespace lssar {
 
-// The header's line that programs read begins with this; what follows is request_json.
+// The header's lines that programs read: the first begins with kRequestPrefix, those after it with
+// kRequestMargin; what follows is request_json.
 inline constexpr const char* kRequestPrefix = "// request:  ";
+inline constexpr const char* kRequestMargin = "//           ";
+// The schedule has the fields that the pass reads.
 nlohmann::json request_json(const Problem& problem, const Schedule& schedule, const Target& target);
 
 struct EmittedFile {

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <set>
+#include <utility>
 
 namespace lssar {
 namespace {
@@ -15,7 +16,8 @@ std::string_view find_template(std::string_view path) {
   return {};
 }
 
-void append_file(std::string_view path, std::set<std::string>& done, std::string& out) {
+void append_file(std::string_view path, std::set<std::string>& done,
+                 std::vector<SourcePart>& parts) {
   if (!done.insert(std::string(path)).second) return;
   std::string body;
   std::string_view rest = find_template(path);
@@ -25,7 +27,7 @@ void append_file(std::string_view path, std::set<std::string>& done, std::string
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     if (line.starts_with(kInclude)) {
       const std::string_view name = line.substr(kInclude.size());
-      append_file(name.substr(0, name.find('"')), done, out);
+      append_file(name.substr(0, name.find('"')), done, parts);
     } else if (line != "#pragma once") {
       // Dropped lines leave no double blank behind.
       if (line.empty() && (body.empty() || body.ends_with("\n\n"))) continue;
@@ -33,16 +35,16 @@ void append_file(std::string_view path, std::set<std::string>& done, std::string
       body += '\n';
     }
   }
-  out += "// ---- " + std::string(path.substr(path.find('/') + 1)) + "\n" + body + "\n";
+  parts.push_back({std::string(path.substr(path.find('/') + 1)), std::move(body)});
 }
 
 }  // namespace
 
-std::string assemble_templates(const std::vector<std::string>& roots) {
+std::vector<SourcePart> template_parts(const std::vector<std::string>& roots) {
   std::set<std::string> done;
-  std::string out;
-  for (const std::string& root : roots) append_file(root, done, out);
-  return out;
+  std::vector<SourcePart> parts;
+  for (const std::string& root : roots) append_file(root, done, parts);
+  return parts;
 }
 
 }  // namespace lssar

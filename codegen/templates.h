@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/tailored_source.h"
+
 namespace lssar {
 
 struct TemplateFile {
@@ -15,9 +17,9 @@ struct TemplateFile {
 // Every template, sorted by path.
 const std::vector<TemplateFile>& template_files();
 
-// The text of `roots` and of all they include. Each file comes once, after those it includes,
-// without include lines and `#pragma once`. REQUIRES: every file exists (a missing one is a bug:
-// assert).
-std::string assemble_templates(const std::vector<std::string>& roots);
+// The files `roots` and all they include. Each file comes once, after those it includes, without
+// include lines and `#pragma once`; its title is its path below templates/. REQUIRES: every file
+// exists (a missing one is a bug: assert).
+std::vector<SourcePart> template_parts(const std::vector<std::string>& roots);
 
 }  // namespace lssar

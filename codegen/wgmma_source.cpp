@@ -10,7 +10,7 @@
 namespace lssar {
 namespace {
 
-constexpr size_t kLineWidth = 88;
+constexpr size_t kLineWidth = 93;  // with the indent and a quote, 100
 
 // Writes `items`, separated by ", ", over lines of the source. The first line begins with `first`,
 // the others with `next`, and all end with `end`. There is no space after the last comma.
@@ -35,9 +35,19 @@ struct Form {
   bool from_registers;  // a
 };
 constexpr Form kForms[] = {{"begin_shared", true, false},
-                           {"shared", false, false},
+                           {"add_shared", false, false},
                            {"begin_registers", true, true},
-                           {"registers", false, true}};
+                           {"add_registers", false, true}};
+
+// Four registers of d as operands of the assembly, written or read as well.
+constexpr const char* kOperands[] = {"LSSAR_D", "LSSAR_SUM_D"};
+
+void write_operand_macros(SourceWriter& out) {
+  out.line("// Four registers of a product: written, and read as well.");
+  out.line("#define LSSAR_D(d) \"=f\"(d[0]), \"=f\"(d[1]), \"=f\"(d[2]), \"=f\"(d[3])");
+  out.line("#define LSSAR_SUM_D(d) \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3])");
+  out.line();
+}
 
 // The operands after d are `a` and the descriptor of b. Immediates follow that say which of them
 // are transposed.
@@ -48,7 +58,8 @@ void write_form(SourceWriter& out, const WgmmaShape& shape, const Form& form) {
   std::vector<std::string> numbers, registers;
   for (int i = 0; i < num_registers; ++i) {
     numbers.push_back(fmt::format("%{}", i));
-    registers.push_back(fmt::format("\"{}f\"(d[{}][{}])", form.begins ? "=" : "+", i / 4, i % 4));
+    if (i % 4 == 0)
+      registers.push_back(fmt::format("{}(d[{}])", kOperands[form.begins ? 0 : 1], i / 4));
   }
   const int next = num_registers;
   const int b = next + (from_registers ? 4 : 1);
@@ -80,15 +91,35 @@ void write_form(SourceWriter& out, const WgmmaShape& shape, const Form& form) {
   out.close();
 }
 
+WgmmaShape forward_values(const Problem& problem, const Schedule& schedule) {
+  return {problem.dtype, schedule.block_dv};
+}
+std::set<WgmmaShape> forward_scores(const Problem& problem, const Schedule& schedule) {
+  return {{problem.dtype, hopper_score_cols(schedule)},
+          {problem.dtype, schedule.forward.block_cols}};
+}
+
+// Whether the forward may use it: scores are products of their own, o a sum of many. Backwards may
+// use all, of which the source keeps what is called.
+bool may_use(const Problem& problem, const Schedule& schedule, const WgmmaShape& shape,
+             const Form& form) {
+  if (problem.pass == Pass::kBackward) return true;
+  const bool is_of_scores = forward_scores(problem, schedule).contains(shape) &&
+                            form.from_registers == schedule.hopper.queries_in_registers;
+  const bool weights_in_registers = schedule.hopper.weights_from == WeightsFrom::kRegisters;
+  const bool is_of_values = shape == forward_values(problem, schedule) && !form.begins &&
+                            form.from_registers == weights_in_registers;
+  return is_of_scores || is_of_values;
+}
+
 }  // namespace
 
 std::vector<WgmmaShape> wgmma_shapes(const Problem& problem, const Schedule& schedule) {
   if (schedule.variant != Variant::kHopper) return {};
   std::set<WgmmaShape> shapes;
   if (problem.pass != Pass::kBackward) {
-    shapes = {{problem.dtype, hopper_score_cols(schedule)},
-              {problem.dtype, schedule.forward.block_cols},
-              {problem.dtype, schedule.block_dv}};
+    shapes = forward_scores(problem, schedule);
+    shapes.insert(forward_values(problem, schedule));
   } else {
     shapes = {{problem.dtype, schedule.dkdv.block_cols},
               {problem.dtype, problem.head_dim},
@@ -100,16 +131,27 @@ std::vector<WgmmaShape> wgmma_shapes(const Problem& problem, const Schedule& sch
   return {shapes.begin(), shapes.end()};
 }
 
-void write_wgmma(SourceWriter& out, const WgmmaShape& shape) {
-  out.line("template <>");
-  out.open("struct Wgmma<$type$, $cols$>", {{"type", shape.dtype == DType::kFp16 ? "Fp16" : "Bf16"},
-                                            {"cols", std::to_string(shape.cols)}});
-  for (const Form& form : kForms) {
-    if (&form != &kForms[0]) out.line();
-    write_form(out, shape, form);
+void write_wgmma(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
+  const std::vector<WgmmaShape> shapes = wgmma_shapes(problem, schedule);
+  if (shapes.empty()) return;
+  write_operand_macros(out);
+  out.line("template <class T, int N>");
+  out.line("struct Wgmma;");
+  for (const WgmmaShape& shape : shapes) {
+    out.line();
+    out.line("template <>");
+    out.open("struct Wgmma<$type$, $cols$>",
+             {{"type", shape.dtype == DType::kFp16 ? "Fp16" : "Bf16"},
+              {"cols", std::to_string(shape.cols)}});
+    bool is_first = true;
+    for (const Form& form : kForms) {
+      if (!may_use(problem, schedule, shape, form)) continue;
+      if (!is_first) out.line();
+      is_first = false;
+      write_form(out, shape, form);
+    }
+    out.close(";");
   }
-  out.close(";");
-  out.line();
 }
 
 }  // namespace lssar

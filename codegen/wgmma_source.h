@@ -23,6 +23,7 @@ struct WgmmaShape {
 // The shapes that the pass's kernels use, each once, in order. Empty if the variant uses no wgmma.
 std::vector<WgmmaShape> wgmma_shapes(const Problem& problem, const Schedule& schedule);
 
-void write_wgmma(SourceWriter& out, const WgmmaShape& shape);
+// Their specialisations, each with the forms that the pass may use; nothing where there are none.
+void write_wgmma(SourceWriter& out, const Problem& problem, const Schedule& schedule);
 
 }  // namespace lssar

@@ -14,9 +14,9 @@ namespace lssar_device {
 
 // The instruction for one element type and one N. The generator writes the ones a kernel uses:
 //   template <int kTransposeA, int kTransposeB>
-//   static void shared(float (&d)[N / 8][4], u64 a, u64 b);  // d += a b
+//   static void add_shared(float (&d)[N / 8][4], u64 a, u64 b);  // d += a b
 //   template <int kTransposeB>
-//   static void registers(float (&d)[N / 8][4], const u32 (&a)[4], u64 b);
+//   static void add_registers(float (&d)[N / 8][4], const u32 (&a)[4], u64 b);
 // and begin_shared and begin_registers, which overwrite d: d = a b.
 // Transposed: rows of the tile are the depth.
 //

@@ -20,7 +20,7 @@ struct Wgmma<Bf16, 16> {
   }
 
   template <int kTransposeA, int kTransposeB>
-  static LSSAR_DEVICE void shared(float (&d)[2][4], u64 a, u64 b) {
+  static LSSAR_DEVICE void add_shared(float (&d)[2][4], u64 a, u64 b) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, "
@@ -44,7 +44,7 @@ struct Wgmma<Bf16, 16> {
   }
 
   template <int kTransposeB>
-  static LSSAR_DEVICE void registers(float (&d)[2][4], const u32 (&a)[4], u64 b) {
+  static LSSAR_DEVICE void add_registers(float (&d)[2][4], const u32 (&a)[4], u64 b) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, "

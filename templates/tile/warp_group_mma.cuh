@@ -50,7 +50,7 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const RowDescri
     if (step == 0) {
       Instruction::template begin_shared<0, 0>(d.at, left, right);
     } else {
-      Instruction::template shared<0, 0>(d.at, left, right);
+      Instruction::template add_shared<0, 0>(d.at, left, right);
     }
   }
 }
@@ -71,7 +71,7 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const ColumnsOp
   Instruction::template begin_registers<0>(d.at, a.at[0], right);
 #pragma unroll
   for (int step = 1; step < kDepthSteps<kCols>; ++step)
-    Instruction::template registers<0>(d.at, a.at[step],
+    Instruction::template add_registers<0>(d.at, a.at[step],
                                        words.advance(right, TileB::columns_distance(step)));
 }
 
@@ -86,7 +86,7 @@ LSSAR_DEVICE void start_multiply_step(
   static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
   using Instruction = Wgmma<typename TileB::Element, TileB::kCols>;
   constexpr u32 kToColumns = TileB::kToColumns;
-  Instruction::template registers<1>(
+  Instruction::template add_registers<1>(
       d.at, a.at[step],
       from.words.advance(from.right, kToColumns + right_distance + TileB::rows_distance(step)));
 }
@@ -103,7 +103,7 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
   const u64 right = b.renewed().by_columns(0, words.high);
 #pragma unroll
   for (int step = 0; step < kDepthTiles / 2; ++step)
-    Instruction::template registers<1>(d.at, a.at[step],
+    Instruction::template add_registers<1>(d.at, a.at[step],
                                        words.advance(right, TileB::rows_distance(step)));
 }
 
@@ -118,7 +118,7 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d, TileA a, int row0, TileB b
   const u64 right = b.renewed().by_columns(0, words.high);
 #pragma unroll
   for (int step = 0; step < TileA::kCols / 16; ++step)
-    Instruction::template shared<0, 1>(d.at, words.advance(left, TileA::columns_distance(step)),
+    Instruction::template add_shared<0, 1>(d.at, words.advance(left, TileA::columns_distance(step)),
                                        words.advance(right, TileB::rows_distance(step)));
 }
 
@@ -135,7 +135,7 @@ LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, T
   Instruction::template begin_shared<1, 1>(d.at, left, right);
 #pragma unroll
   for (int step = 1; step < TileA::kRows / 16; ++step)
-    Instruction::template shared<1, 1>(d.at, words.advance(left, TileA::rows_distance(step)),
+    Instruction::template add_shared<1, 1>(d.at, words.advance(left, TileA::rows_distance(step)),
                                        words.advance(right, TileB::rows_distance(step)));
 }
 

@@ -1,5 +1,6 @@
 // The emitted source as text: deterministic, self-contained, and made of what the problem needs.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -7,6 +8,7 @@
 
 #include "codegen/emit.h"
 #include "codegen/launch_step.h"
+#include "codegen/source_tokens.h"
 #include "codegen/templates.h"
 
 namespace lssar {
@@ -74,6 +76,68 @@ TEST(Emit, HoldsOnlyTheTemplatesItReaches) {
   problem.dtype = DType::kFp32;
   const std::string single = emit(problem).source;
   EXPECT_EQ(single.find("mma.sync"), std::string::npos);
+}
+
+constexpr DType kDTypes[] = {DType::kBf16, DType::kFp16, DType::kFp32};
+
+// Default kernels of both variants, every pass and dtype.
+template <class Check>
+void for_each_default(const Check& check) {
+  for (const char* name : {"sm_80", "sm_90a"})
+    for (Pass pass : kAllPasses)
+      for (DType dtype : kDTypes)
+        for (int dim : {64, 128, 256}) {
+          Problem problem;
+          problem.pass = pass;
+          problem.dtype = dtype;
+          problem.head_dim = problem.head_dim_v = dim;
+          problem.causal = dim != 128;
+          const auto kernel =
+              emit_kernel(problem, default_schedule(problem, target(name)), target(name));
+          ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+          check(problem, name, kernel->source);
+        }
+}
+
+TEST(Emit, HasNoLineOfMoreThanAHundredColumns) {
+  for_each_default([](const Problem& problem, const char* name, const std::string& source) {
+    for (const std::string& line : lines(source)) {
+      const auto columns = std::count_if(line.begin(), line.end(),
+                                         [](char c) { return (c & 0xc0) != 0x80; });
+      EXPECT_LE(columns, 100) << name << " " << to_string(problem) << ": " << line;
+    }
+  });
+}
+
+TEST(Emit, BeginsWithTheKernelsOwnConstants) {
+  for_each_default([](const Problem& problem, const char* name, const std::string& source) {
+    const size_t constants = source.find("\nstruct Config {");
+    ASSERT_NE(constants, std::string::npos);
+    const auto before = std::count(source.begin(), source.begin() + constants, '\n');
+    EXPECT_LE(before, 140) << name << " " << to_string(problem);
+    EXPECT_LT(constants, source.find("// ---- kernels/params.cuh"));
+    EXPECT_GT(source.find("extern \"C\" __global__"), source.rfind("// ---- "));
+  });
+}
+
+// By name: each is mentioned beside its definitions.
+TEST(Emit, HasNoFunctionThatItDoesNotUse) {
+  for_each_default([](const Problem& problem, const char* name, const std::string& source) {
+    std::map<std::string, int> mentions, definitions;
+    const std::vector<Token> tokens = code_tokens(source);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (tokens[i].is_word()) ++mentions[std::string(tokens[i].text)];
+      if (!tokens[i].is("LSSAR_DEVICE")) continue;
+      size_t open = i;
+      while (!tokens[open].is("(")) ++open;
+      if (tokens[open - 1].is("operator")) continue;
+      ++definitions[std::string(tokens[open - 1].text)];
+    }
+    EXPECT_GT(definitions.size(), 40u);
+    for (const auto& [function, count] : definitions)
+      EXPECT_GT(mentions[function], count)
+          << function << " of " << name << " " << to_string(problem);
+  });
 }
 
 // What `lssar inspect --diff` will rely on.

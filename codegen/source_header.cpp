@@ -1,0 +1,189 @@
+#include "codegen/source_header.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "codegen/emitted_file.h"
+#include "codegen/kernel.h"
+#include "codegen/shapes.h"
+#include "codegen/shared_layout.h"
+#include "codegen/source_writer.h"
+
+namespace lssar {
+namespace {
+
+constexpr const char* kHeaderEnd = "// ---- end of header\n";
+constexpr size_t kLineWidth = 100;
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+const char* rows_name(GridRows rows) {
+  return rows == GridRows::kQueries ? "queries"
+         : rows == GridRows::kKeys  ? "keys"
+                                    : "packed queries";
+}
+
+void write_formula(SourceWriter& out, const Problem& problem) {
+  out.line("//");
+  if (problem.p == 0) {
+    out.line("// LSSA: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,  o = P v");
+  } else {
+    out.line("// LSSAR: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,");
+    out.line("//        W = max(N P - $b$, 0)^$p$ (offset 0 where N <= 3),  o = W v / sum W",
+             {{"b", fmt::format("{}", problem.offset)}, {"p", number(problem.p)}});
+  }
+}
+
+std::string length_name(int64_t length, const char* name) {
+  return length == 0 ? std::string(name) : number(length);
+}
+
+void write_shapes(SourceWriter& out, const Problem& problem) {
+  const std::string queries = length_name(problem.seq_q, "seq_q");
+  const std::string keys = length_name(problem.seq_k, "seq_k");
+  const auto shape = [&](const char* names, const char* heads, const std::string& rows, int dim) {
+    out.line("//   $names$ [batch, $heads$, $rows$, $dim$] $dtype$",
+             {{"names", fmt::format("{:<6}", names)},
+              {"heads", heads},
+              {"rows", rows},
+              {"dim", number(dim)},
+              {"dtype", dtype_name(problem.dtype)}});
+  };
+  const bool is_backward = problem.pass == Pass::kBackward;
+  out.line("//");
+  out.line("// shapes (batch, heads and lengths by name are the call's):");
+  shape(is_backward ? "q, dq" : "q", "heads", queries, problem.head_dim);
+  shape(is_backward ? "k, dk" : "k", "kv_heads", keys, problem.head_dim);
+  shape(is_backward ? "v, dv" : "v", "kv_heads", keys, problem.head_dim_v);
+  shape(is_backward ? "o, do" : "o", "heads", queries, problem.head_dim_v);
+}
+
+std::string value_text(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// A row for each field; a tiling's are one row.
+void write_schedule(SourceWriter& out, const nlohmann::json& fields, const std::string& prefix) {
+  for (const auto& [name, value] : fields.items()) {
+    if (!value.is_object()) {
+      out.line("//   $name$ $value$", {{"name", fmt::format("{:<28}", prefix + name)},
+                                       {"value", value_text(value)}});
+    } else if (value.contains("block_rows")) {
+      out.line("//   $name$ $rows$ rows, $cols$ columns, $stages$ stages, $blocks$ blocks per SM",
+               {{"name", fmt::format("{:<28}", prefix + name)},
+                {"rows", value["block_rows"].dump()},
+                {"cols", value["block_cols"].dump()},
+                {"stages", value["stages"].dump()},
+                {"blocks", value["min_blocks"].dump()}});
+    } else {
+      write_schedule(out, value, prefix + name + ".");
+    }
+  }
+}
+
+void write_launches(SourceWriter& out, const std::vector<Step>& steps) {
+  out.line("//");
+  out.line(
+      "// launches, in order (one-dimensional grids; one AttentionParams by value, or TmaParams "
+      "with");
+  out.line("// its tensor maps in the order of the kernel's enum of maps):");
+  for (const Step& step : steps) {
+    out.line("//   $entry$: $rows$ $kind$ of a head per block, $threads$ threads,",
+             {{"entry", step.launch.entry},
+              {"rows", number(step.launch.rows_per_block)},
+              {"kind", rows_name(step.launch.grid_rows)},
+              {"threads", number(step.launch.threads)}});
+    out.line("//     $shared$ bytes of dynamic shared memory",
+             {{"shared", number(step.launch.shared_bytes)}});
+  }
+}
+
+// Parts by name: those of a ring in one row, at the first one's place.
+void write_shared_map(SourceWriter& out, const Problem& problem, const Schedule& schedule,
+                      const std::string& entry) {
+  const std::vector<SharedPart> parts = shared_layout(problem, schedule, entry);
+  if (parts.empty()) return;
+  out.line("//");
+  out.line("// shared memory of $entry$ (from byte, bytes, what):", {{"entry", entry}});
+  for (const SharedPart& part : parts) {
+    if (part.slot > 0) continue;
+    const auto slots = std::count_if(parts.begin(), parts.end(), [&](const SharedPart& other) {
+      return other.name == part.name && part.slot == 0;
+    });
+    const std::string bytes =
+        slots == 0 ? number(part.bytes) : fmt::format("{} x {}", slots, part.bytes);
+    out.line("//   $offset$  $bytes$  $name$: $note$", {{"offset", fmt::format("{:>6}", part.offset)},
+                                                        {"bytes", fmt::format("{:>10}", bytes)},
+                                                        {"name", part.name},
+                                                        {"note", part.note}});
+  }
+}
+
+// JSON cut after commas into lines of the source: the first behind the prefix, the others behind
+// kRequestMargin.
+void write_request(SourceWriter& out, const std::string& json) {
+  std::string line = kRequestPrefix;
+  for (size_t at = 0; at < json.size();) {
+    const size_t comma = json.find(',', at);
+    const size_t end = comma == json.npos ? json.size() : comma + 1;
+    if (line.size() + end - at > kLineWidth) {
+      out.raw(line + "\n");
+      line = kRequestMargin;
+    }
+    line += json.substr(at, end - at);
+    at = end;
+  }
+  out.raw(line + "\n");
+}
+
+}  // namespace
+
+nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem) {
+  nlohmann::json fields = to_json(schedule);
+  const bool is_backward = problem.pass == Pass::kBackward;
+  const auto drop = [](nlohmann::json& from, std::initializer_list<const char*> names) {
+    for (const char* name : names) from.erase(name);
+  };
+  if (is_backward) {
+    drop(fields, {"forward", "block_dv", "skip_tiles", "pack_gqa"});
+    drop(fields["hopper"], {"tickets", "stagger", "cluster", "store_path", "weights_from"});
+    if (!has_dq_tiles(schedule)) fields.erase("dq");
+  } else {
+    drop(fields, {"dkdv", "dq", "split_dkdv", "dq_mode"});
+    drop(fields["hopper"], {"sum_path"});
+    if (problem.pass != Pass::kForwardTrain) fields.erase("epsilon");
+  }
+  if (schedule.variant != Variant::kHopper) fields.erase("hopper");
+  if (schedule.variant == Variant::kHopper) fields.erase("load_path");
+  return fields;
+}
+
+std::string source_header(const std::string& name, const Problem& problem,
+                          const Schedule& schedule, const Target& target,
+                          const std::vector<Step>& steps) {
+  SourceWriter out;
+  out.line("// $name$: made by lssar; edit and compile it alone:", {{"name", name}});
+  out.line("// nvcc -cubin -arch=$arch$ FILE", {{"arch", target.name()}});
+  out.line("//");
+  out.line("// problem:  $text$", {{"text", to_string(problem)}});
+  out.line("// target:   $text$", {{"text", target.name()}});
+  write_formula(out, problem);
+  write_shapes(out, problem);
+  out.line("//");
+  out.line("// schedule:");
+  write_schedule(out, fields_of_pass(schedule, problem), "");
+  write_launches(out, steps);
+  for (const Step& step : steps) write_shared_map(out, problem, schedule, step.launch.entry);
+  out.line("//");
+  write_request(out, request_json(problem, schedule, target).dump());
+  out.raw(kHeaderEnd);
+  return out.text();
+}
+
+std::string source_without_header(const std::string& source) {
+  const size_t end = source.find(kHeaderEnd);
+  return end == std::string::npos ? source : source.substr(end + std::string(kHeaderEnd).size());
+}
+
+}  // namespace lssar

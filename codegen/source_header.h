@@ -1,0 +1,26 @@
+// The comment that an emitted source begins with: what the kernel is, and the request that made it.
+//
+// For people, and for `lssar inspect` and replays, which read the request; no part of a kernel's
+// identity. Threads: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "codegen/problem.h"
+#include "codegen/schedule.h"
+#include "codegen/steps.h"
+#include "codegen/target.h"
+
+namespace lssar {
+
+std::string source_header(const std::string& name, const Problem& problem,
+                          const Schedule& schedule, const Target& target,
+                          const std::vector<Step>& steps);
+
+// The schedule's fields that the problem's pass reads.
+nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem);
+
+}  // namespace lssar

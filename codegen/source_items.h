@@ -1,0 +1,54 @@
+// Device source as the declarations it is made of, and which of them a kernel reaches.
+//
+// A declaration is kept where a kept one has its name: no types are looked at, so that more may be
+// kept than a kernel uses, but never less. Threads: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lssar {
+
+enum class ItemKind {
+  kFunction,   // kept where it is called, with as many arguments as it takes
+  kVariable,   // kept where its name is: constants, members, aliases, enumerators, macros
+  kClass,      // the same; its members are items of their own
+  kPermanent,  // kept with its class: static_assert, constructors, operators, access
+};
+
+struct SourceItem {
+  ItemKind kind = ItemKind::kPermanent;
+  std::vector<std::string> names;
+  // Whole lines: the comments above it, then itself; of a class its head, up to the brace.
+  std::string comment;
+  std::string text;
+  std::vector<SourceItem> members;
+  std::string tail;  // of a class: the line that closes it
+  bool after_blank = false;
+  bool is_data = false;  // a member of objects
+  size_t least_arguments = 0;  // of a function
+  size_t most_arguments = 0;
+  bool is_kept = false;
+};
+
+// One template file, or part of the source.
+struct SourceSection {
+  std::string title;   // "ptx/math.cuh"
+  std::string comment;  // what the file says of itself
+  std::vector<SourceItem> items;
+};
+
+// `text`: comments, directives, and declarations in namespace lssar_device, whose own lines are
+// left out.
+SourceSection parse_section(std::string title, std::string_view text);
+
+// Marks what `roots` (source that is not in the sections) and what that reaches need.
+void mark_reached(std::vector<SourceSection>& sections, std::string_view roots);
+
+// The kept items, under the title of each section that has some and the first paragraph of what it
+// says of itself.
+std::string print_reached(const std::vector<SourceSection>& sections);
+
+}  // namespace lssar

@@ -1,0 +1,125 @@
+// Which declarations of a source are kept: those that its roots reach.
+#include "codegen/tailored_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lssar {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string tailored(const std::string& text, const std::string& roots,
+                     const std::string& config = "struct Config {\n};\n") {
+  return tailor_source({{"config", config}, {"file.cuh", text}}, roots);
+}
+
+TEST(TailoredSource, KeepsWhatIsReachedWithItsComment) {
+  const std::string source = tailored(
+      "// The file.\n\nnamespace lssar_device {\n\n// Used.\nvoid used() {\n  helper();\n}\n\n"
+      "// Not used.\nvoid unused() {\n  other();\n}\n\nvoid helper() {\n}\n\n"
+      "}  // namespace lssar_device\n",
+      "void kernel() { used(); }");
+  EXPECT_EQ(source,
+            "namespace lssar_device {\n\n// ---- file.cuh\n// The file.\n\n"
+            "// Used.\nvoid used() {\n  helper();\n}\n\nvoid helper() {\n}\n\n");
+}
+
+TEST(TailoredSource, LeavesOutFilesWithNothingToKeep) {
+  EXPECT_EQ(tailored("// The file.\n\nvoid unused() {\n}\n", "void kernel() {}"),
+            "namespace lssar_device {\n\n");
+}
+
+TEST(TailoredSource, KeepsOverloadsByTheNumberOfArguments) {
+  const std::string source = tailored(
+      "void load(int a) {\n}\nvoid load(int a, int b, int c = 0) {\n}\nvoid load(A<int, 2> a) {\n}\n",
+      "void kernel() { load(f(1, 2), g<3, 4>(5)); }");
+  EXPECT_THAT(source, HasSubstr("void load(int a, int b, int c = 0)"));
+  EXPECT_THAT(source, Not(HasSubstr("void load(int a) {")));
+  EXPECT_THAT(source, Not(HasSubstr("A<int, 2>")));
+}
+
+TEST(TailoredSource, KeepsMembersThatAreUsed) {
+  const std::string source = tailored(
+      "struct Tile {\n  static_assert(true, \"stays\");\n  static constexpr int kUsed = 1;\n"
+      "  static constexpr int kUnused = 2;\n  int data;\n  void used() {\n  }\n  void unused() {\n"
+      "  }\n};\n",
+      "void kernel() { Tile t; t.used(); f(Tile::kUsed); }");
+  EXPECT_THAT(source, HasSubstr("stays"));
+  EXPECT_THAT(source, HasSubstr("kUsed = 1"));
+  EXPECT_THAT(source, HasSubstr("int data;"));  // the class may be initialised by a list
+  EXPECT_THAT(source, HasSubstr("void used()"));
+  EXPECT_THAT(source, Not(HasSubstr("kUnused")));
+  EXPECT_THAT(source, Not(HasSubstr("void unused()")));
+}
+
+TEST(TailoredSource, LeavesOutDataOfAClassWithAConstructor) {
+  const std::string source = tailored(
+      "struct Tile {\n  int used;\n  int unused;\n  Tile(int x) : used(x) {}\n};\n",
+      "void kernel() { Tile t(1); }");
+  EXPECT_THAT(source, HasSubstr("int used;"));
+  EXPECT_THAT(source, Not(HasSubstr("int unused;")));
+}
+
+TEST(TailoredSource, KeepsMacrosAndConditionalLinesWhole) {
+  const std::string lines =
+      "#ifdef DEBUG\nstruct Limit {\n  int n;\n};\n#else\nstruct Limit {\n};\n#endif\n";
+  EXPECT_THAT(tailored(lines + "#define UNUSED 1\n", "void kernel() { Limit l; }"),
+              AllOf(HasSubstr(lines), Not(HasSubstr("UNUSED"))));
+  EXPECT_THAT(tailored(lines, "void kernel() {}"), Not(HasSubstr("Limit")));
+}
+
+TEST(TailoredSource, KeepsWhatADirectiveNames) {
+  EXPECT_THAT(tailored("constexpr int kUnroll = 2;\n\nvoid used() {\n#pragma unroll kUnroll\n"
+                       "  for (;;) f();\n}\n",
+                       "void kernel() { used(); }"),
+              HasSubstr("kUnroll = 2"));
+}
+
+TEST(TailoredSource, DecidesBranchesByConfigAndWhatFollowsFromIt) {
+  const std::string config =
+      "struct Config {\n  static constexpr int kCols = 96;\n"
+      "  static constexpr bool kOff = false;\n};\n";
+  const std::string source = tailored(
+      "template <class Config>\nstruct Shape {\n"
+      "  static constexpr bool kIsWide = Config::kCols > 64;\n};\n\n"
+      "template <class Config>\nvoid run() {\n  if constexpr (Shape<Config>::kIsWide) {\n"
+      "    wide();\n  } else {\n    narrow();\n  }\n}\n\nvoid wide() {\n}\nvoid narrow() {\n}\n",
+      "void kernel() { run<Config>(); }", config);
+  EXPECT_THAT(source, HasSubstr("wide()"));
+  // A qualified name whose template has arguments is not understood, and stays.
+  EXPECT_THAT(source, HasSubstr("if constexpr (Shape<Config>::kIsWide)"));
+  const std::string by_alias = tailored(
+      "template <class Config>\nstruct Shape {\n"
+      "  static constexpr bool kIsWide = Config::kCols > 64;\n};\n\n"
+      "template <class Config>\nvoid run() {\n  if constexpr (Shape::kIsWide) {\n"
+      "    wide();\n  } else {\n    narrow();\n  }\n}\n\nvoid wide() {\n}\nvoid narrow() {\n}\n",
+      "void kernel() { run<Config>(); }", config);
+  EXPECT_THAT(by_alias, Not(HasSubstr("narrow")));
+}
+
+TEST(TailoredSource, TakesATemplateParameterThatIsTheSameEverywhere) {
+  const std::string once =
+      "template <bool kOn>\nvoid inner() {\n  if constexpr (kOn) a();\n  b();\n}\n\n"
+      "template <bool kOn>\nvoid outer() {\n  inner<kOn>();\n}\n\nvoid a() {\n}\nvoid b() {\n}\n";
+  EXPECT_THAT(tailored(once, "void kernel() { outer<false>(); }"), Not(HasSubstr("a()")));
+  EXPECT_THAT(tailored(once, "void kernel() { outer<false>(); outer<true>(); }"),
+              HasSubstr("if constexpr (kOn) a();"));
+  const std::string caller = once + "void caller() {\n  outer<false>();\n}\n";
+  EXPECT_THAT(tailored(caller, "void kernel() { caller(); }"), Not(HasSubstr("a()")));
+  const std::string both = caller + "void other() {\n  outer<true>();\n}\n";
+  EXPECT_THAT(tailored(both, "void kernel() { caller(); other(); }"), HasSubstr("a()"));
+}
+
+TEST(TailoredSource, DoesNotMixUpNamesThatMeanTwoThings) {
+  const std::string source = tailored(
+      "template <class Config>\nstruct A {\n  static constexpr int kCols = 1;\n};\n"
+      "template <class Config>\nstruct B {\n  static constexpr int kCols = 2;\n};\n"
+      "void run() {\n  if (A::kCols == 1) a();\n}\nvoid a() {\n}\n",
+      "void kernel() { run(); }");
+  EXPECT_THAT(source, HasSubstr("if (A::kCols == 1)"));
+}
+
+}  // namespace
+}  // namespace lssar
