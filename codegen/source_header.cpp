@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "codegen/emit.h"
 #include "codegen/emitted_file.h"
-#include "codegen/kernel.h"
+#include "codegen/launch_step.h"
+#include "codegen/schedule_fields.h"
 #include "codegen/shapes.h"
 #include "codegen/shared_layout.h"
 #include "codegen/source_writer.h"
@@ -137,25 +139,24 @@ void write_request(SourceWriter& out, const std::string& json) {
   out.raw(line + "\n");
 }
 
+template <typename S>
+void drop_unread(nlohmann::json& fields, unsigned readers) {
+  for_each_field<S>([&]<typename T>(const Field<S, T>& field) {
+    if ((field.readers & readers) == 0) {
+      fields.erase(field.name);
+    } else if constexpr (has_fields<T>) {
+      drop_unread<T>(fields[field.name], readers);
+    }
+  });
+}
+
 }  // namespace
 
 nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem) {
   nlohmann::json fields = to_json(schedule);
-  const bool is_backward = problem.pass == Pass::kBackward;
-  const auto drop = [](nlohmann::json& from, std::initializer_list<const char*> names) {
-    for (const char* name : names) from.erase(name);
-  };
-  if (is_backward) {
-    drop(fields, {"forward", "block_dv", "skip_tiles", "pack_gqa"});
-    drop(fields["hopper"], {"tickets", "stagger", "cluster", "store_path", "weights_from"});
-    if (!has_dq_tiles(schedule)) fields.erase("dq");
-  } else {
-    drop(fields, {"dkdv", "dq", "split_dkdv", "dq_mode"});
-    drop(fields["hopper"], {"sum_path"});
-    if (problem.pass != Pass::kForwardTrain) fields.erase("epsilon");
-  }
+  drop_unread<Schedule>(fields, readers_of(problem.pass));
+  if (problem.pass == Pass::kBackward && !has_dq_tiles(schedule)) fields.erase("dq");
   if (schedule.variant != Variant::kHopper) fields.erase("hopper");
-  if (schedule.variant == Variant::kHopper) fields.erase("load_path");
   return fields;
 }
 
