@@ -369,15 +369,18 @@ class Resolver {
     return false;
   }
 
-  // A constant of a function that is not used any more, and whose value takes no call.
+  // A variable of a function that is not used any more, and whose value takes no call.
   bool drop_unused() {
     for (size_t i = 1; i + 2 < tokens_.size(); ++i) {
-      if (!is_one_of(tokens_[i], {"const", "constexpr"})) continue;
-      if (!is_one_of(tokens_[i - 1], {"{", "}", ";"})) continue;
+      if (!is_one_of(tokens_[i - 1], {"{", "}", ";"}) || !tokens_[i].is_word()) continue;
+      if (is_one_of(tokens_[i], {"else", "return", "using", "do"})) continue;
       const size_t end = statement_end(tokens_, i);
-      size_t name = i + 1;
-      while (name + 1 < end && !tokens_[name + 1].is("=")) ++name;
-      if (name + 1 >= end || !tokens_[name].is_word() || has_call(name + 2, end)) continue;
+      size_t name = i + 1;  // behind a type: else it is no declaration
+      while (name + 1 < end && (tokens_[name].is_word() || is_one_of(tokens_[name], {"*", "&"})) &&
+             !tokens_[name + 1].is("="))
+        ++name;
+      if (name + 1 >= end || !tokens_[name + 1].is("=")) continue;
+      if (!tokens_[name].is_word() || has_call(name + 2, end)) continue;
       if (mentions(tokens_[name].text) > 1) continue;
       const size_t from = with_comments_above(line_start(text_, tokens_[i].begin));
       text_.erase(from, next_line(text_, tokens_[end - 1].end) - from);

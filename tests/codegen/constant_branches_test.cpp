@@ -105,9 +105,11 @@ TEST(ConstantBranches, ShortenConditions) {
             body("  if (z || Config::kOn && x) a();\n"));
 }
 
-TEST(ConstantBranches, DropConstantsThatNobodyReads) {
+TEST(ConstantBranches, DropVariablesThatNobodyReads) {
   EXPECT_EQ(resolved(body("  const float s = 2.0f;\n  if (Config::kOff) a(s);\n  b();\n")),
             body("  b();\n"));
+  EXPECT_EQ(resolved(body("  u32* turn = nullptr;\n  if (Config::kOff) turn = a();\n  sum = 0;\n")),
+            body("  sum = 0;\n"));
   const std::string unrolled = "  constexpr int kUnroll = 2;\n#pragma unroll kUnroll\n";
   EXPECT_EQ(resolved(body("  if (Config::kOff) a();\n" + unrolled + "  for (;;) a();\n")),
             body(unrolled + "  for (;;) a();\n"));
