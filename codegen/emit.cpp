@@ -167,6 +167,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.line("LSSAR_DEVICE float fma(float a, float b, float c);");
   out.line("LSSAR_DEVICE float log2_approx(float x);");
   out.line();
+  out.line("// What the kernel was made for. Branches that this decides are left out already: to change");
+  out.line("// those, make another kernel.");
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using Mma = $mma$<Element>;", {{"mma", mma}});

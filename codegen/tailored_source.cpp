@@ -55,6 +55,16 @@ void read_config(const std::vector<SourceItem>& items, SourceConstants& constant
   }
 }
 
+// Config says all that the kernel was made for, also what decided branches that are left out.
+void keep_config(std::vector<SourceItem>& items) {
+  for (SourceItem& item : items) {
+    if (!is_config(item)) continue;
+    for (SourceItem& member : item.members)
+      if (member.text.find("static constexpr ") != std::string::npos)
+        member.kind = ItemKind::kPermanent;
+  }
+}
+
 void derive(const std::vector<SourceItem>& items, const Declarations& counts,
             SourceConstants& constants) {
   for (const SourceItem& item : items) {
@@ -213,6 +223,7 @@ std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view
   values.see_arguments(roots, constants);
   for (auto section = sections.rbegin(); section != sections.rend(); ++section)
     values.resolve(section->items, constants);
+  for (SourceSection& section : sections) keep_config(section.items);
   mark_reached(sections, roots);
   return "namespace lssar_device {\n\n" + print_reached(sections);
 }
