@@ -60,8 +60,8 @@ std::string moved_left(const std::string& text, size_t distance, bool with_first
 
 // An `if` of a function, its parts as tokens.
 struct Branch {
-  size_t at;              // `if`
-  size_t then_begin;      // statements: [begin, end)
+  size_t at;          // `if`
+  size_t then_begin;  // statements: [begin, end)
   size_t then_end;
   size_t else_begin = 0;  // 0: none
   size_t end;
@@ -110,8 +110,8 @@ bool ends_in_return(const Tokens& t, size_t begin, size_t end) {
 }
 
 bool ends_line(std::string_view line) {
-  return line.empty() || line.find("//") != npos || line.starts_with('#') ||
-         line.ends_with(';') || line.ends_with('{') || line.ends_with('}') || line.ends_with(':');
+  return line.empty() || line.find("//") != npos || line.starts_with('#') || line.ends_with(';') ||
+         line.ends_with('{') || line.ends_with('}') || line.ends_with(':');
 }
 
 // Statements that fit on one line on one, and the bodies of functions that do beside their heads.
@@ -268,9 +268,9 @@ class Resolver {
     const std::string text = text_.substr(from, tokens_[end - 1].end - from);
     const bool has_directive = from != tokens_[begin].begin;
     const std::string margin = has_directive ? "" : std::string(indent, ' ');
-    const std::string rest = text_.substr(tokens_[end - 1].end,
-                                          next_line(text_, tokens_[end - 1].end) -
-                                              tokens_[end - 1].end);  // a comment
+    const std::string rest =
+        text_.substr(tokens_[end - 1].end,
+                     next_line(text_, tokens_[end - 1].end) - tokens_[end - 1].end);  // a comment
     return margin + moved_left(text, column - indent, false) +
            (is_blank(rest) || rest.find("//") == npos ? "\n" : rest);
   }

@@ -167,8 +167,9 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.line("LSSAR_DEVICE float fma(float a, float b, float c);");
   out.line("LSSAR_DEVICE float log2_approx(float x);");
   out.line();
-  out.line("// What the kernel was made for. Branches that this decides are left out already: to change");
-  out.line("// those, make another kernel.");
+  out.line(
+      "// What the kernel was made for. Branches that this decides are left out already: make");
+  out.line("// another kernel to change those.");
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using Mma = $mma$<Element>;", {{"mma", mma}});
@@ -217,7 +218,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.close(";");
 }
 
-// What is made for this kernel, behind the words that it is written in: constants, functions, wgmma.
+// Puts what is made for this kernel behind the types that it is written in.
 void add_made_parts(const Problem& problem, const Schedule& schedule,
                     std::vector<SourcePart>& parts) {
   constexpr const char* kWords = "ptx/types.cuh";

@@ -44,10 +44,9 @@ Status read_request(const nlohmann::json& json, EmittedFile* file) {
 
 nlohmann::json request_json(const Problem& problem, const Schedule& schedule,
                             const Target& target) {
-  return {
-      {"problem", to_json(problem)},
-      {"schedule", fields_of_pass(schedule, problem)},
-      {"target", target.name()}};
+  return {{"problem", to_json(problem)},
+          {"schedule", fields_of_pass(schedule, problem)},
+          {"target", target.name()}};
 }
 
 Result<EmittedFile> read_emitted(const std::string& text, const std::string& name) {

@@ -69,8 +69,8 @@ std::string value_text(const nlohmann::json& value) {
 void write_schedule(SourceWriter& out, const nlohmann::json& fields, const std::string& prefix) {
   for (const auto& [name, value] : fields.items()) {
     if (!value.is_object()) {
-      out.line("//   $name$ $value$", {{"name", fmt::format("{:<28}", prefix + name)},
-                                       {"value", value_text(value)}});
+      out.line("//   $name$ $value$",
+               {{"name", fmt::format("{:<28}", prefix + name)}, {"value", value_text(value)}});
     } else if (value.contains("block_rows")) {
       out.line("//   $name$ $rows$ rows, $cols$ columns, $stages$ stages, $blocks$ blocks per SM",
                {{"name", fmt::format("{:<28}", prefix + name)},
@@ -109,16 +109,17 @@ void write_shared_map(SourceWriter& out, const Problem& problem, const Schedule&
   out.line("//");
   out.line("// shared memory of $entry$ (from byte, bytes, what):", {{"entry", entry}});
   for (const SharedPart& part : parts) {
-    if (part.slot > 0) continue;
+    if (part.stage > 0) continue;
     const auto slots = std::count_if(parts.begin(), parts.end(), [&](const SharedPart& other) {
-      return other.name == part.name && part.slot == 0;
+      return other.name == part.name && part.stage == 0;
     });
     const std::string bytes =
         slots == 0 ? number(part.bytes) : fmt::format("{} x {}", slots, part.bytes);
-    out.line("//   $offset$  $bytes$  $name$: $note$", {{"offset", fmt::format("{:>6}", part.offset)},
-                                                        {"bytes", fmt::format("{:>10}", bytes)},
-                                                        {"name", part.name},
-                                                        {"note", part.note}});
+    out.line("//   $offset$  $bytes$  $name$: $note$",
+             {{"offset", fmt::format("{:>6}", part.offset)},
+              {"bytes", fmt::format("{:>10}", bytes)},
+              {"name", part.name},
+              {"note", part.note}});
   }
 }
 
@@ -160,9 +161,8 @@ nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem) 
   return fields;
 }
 
-std::string source_header(const std::string& name, const Problem& problem,
-                          const Schedule& schedule, const Target& target,
-                          const std::vector<Step>& steps) {
+std::string source_header(const std::string& name, const Problem& problem, const Schedule& schedule,
+                          const Target& target, const std::vector<Step>& steps) {
   SourceWriter out;
   out.line("// $name$: made by lssar; edit and compile it alone:", {{"name", name}});
   out.line("// nvcc -cubin -arch=$arch$ FILE", {{"arch", target.name()}});

@@ -16,9 +16,8 @@
 
 namespace lssar {
 
-std::string source_header(const std::string& name, const Problem& problem,
-                          const Schedule& schedule, const Target& target,
-                          const std::vector<Step>& steps);
+std::string source_header(const std::string& name, const Problem& problem, const Schedule& schedule,
+                          const Target& target, const std::vector<Step>& steps);
 
 // The schedule's fields that the problem's pass reads.
 nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem);

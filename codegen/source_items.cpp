@@ -30,7 +30,8 @@ size_t next_line(std::string_view text, size_t at) {
   return newline == npos ? text.size() : newline + 1;
 }
 
-// Behind the > of the list that tokens[open], a <, opens. In declarations only, where no < compares.
+// Behind the > of the list that tokens[open], a <, opens. In declarations only, where no <
+// compares.
 size_t after_angles(const Tokens& t, size_t open, size_t end) {
   int depth = 0;
   for (size_t i = open; i < end; ++i) {
@@ -109,7 +110,7 @@ class Parser {
       if (at == end) break;  // a comment of nothing
       // A comment with a blank line behind it is about more than the next declaration.
       const size_t last = all[at].kind == TokenKind::kDirective ? end_of_directives(all, at, end)
-                                                          : end_of_declaration(all, at, end);
+                                                                : end_of_declaration(all, at, end);
       items.push_back(make_item(all, first, at, last));
       // Behind the comment on its line.
       const size_t line_end = next_line(text_, all[last - 1].end);
@@ -222,6 +223,7 @@ class Parser {
         const Arguments takes = count_arguments(t, i, true);
         item.least_arguments = takes.least;
         item.most_arguments = takes.most;
+        if (t[i + 1].is_word()) item.chosen_by = std::string(t[i + 1].text);
         return;
       }
       if (is_one_of(t[i], {"=", "[", ";", "{", ","}) && t[i - 1].is_word()) {
@@ -250,6 +252,7 @@ class Parser {
     item.text = std::string(text_.substr(begin, head_end - begin));
     item.tail = std::string(text_.substr(tail, next_line(text_, t[last - 1].end) - tail));
     item.members = Parser(text_, item.names[0]).parse(t, open + 1, close);
+    for (SourceItem& member : item.members) member.chosen_by.clear();
   }
 
   std::string_view text_;
@@ -284,7 +287,8 @@ class Names {
     const auto found = calls_.find(function.names[0]);
     if (found == calls_.end()) return false;
     return std::any_of(found->second.begin(), found->second.end(), [&](size_t given) {
-      return given == kAnyNumber || (given >= function.least_arguments && given <= function.most_arguments);
+      return given == kAnyNumber ||
+             (given >= function.least_arguments && given <= function.most_arguments);
     });
   }
 
@@ -305,7 +309,8 @@ bool has_constructor(const SourceItem& item) {
 // `of_initialized`: a member of a class without a constructor, where each has its place.
 bool is_reached(const SourceItem& item, const Names& names, bool of_aggregate) {
   if (item.kind == ItemKind::kPermanent) return true;
-  if (item.kind == ItemKind::kFunction) return names.calls(item);
+  if (item.kind == ItemKind::kFunction)
+    return names.calls(item) && (item.chosen_by.empty() || names.has(item.chosen_by));
   if (item.is_data && of_aggregate) return true;
   return std::any_of(item.names.begin(), item.names.end(),
                      [&](const std::string& name) { return names.has(name); });
@@ -322,6 +327,23 @@ bool mark_items(std::vector<SourceItem>& items, Names& names, bool of_aggregate)
       has_changed = mark_items(item.members, names, !has_constructor(item)) || has_changed;
   }
   return has_changed;
+}
+
+// Leaves chosen_by to functions of one name that begin with arguments of different classes.
+void find_overloads(std::vector<SourceSection>& sections) {
+  std::set<std::string> classes;
+  std::map<std::string, int> functions;
+  for (const SourceSection& section : sections) {
+    for (const SourceItem& item : section.items) {
+      if (item.kind == ItemKind::kClass) classes.insert(item.names[0]);
+      if (item.kind == ItemKind::kFunction) ++functions[item.names[0]];
+    }
+  }
+  for (SourceSection& section : sections)
+    for (SourceItem& item : section.items)
+      if (item.kind != ItemKind::kFunction || functions[item.names[0]] < 2 ||
+          !classes.contains(item.chosen_by))
+        item.chosen_by.clear();
 }
 
 void print_items(const std::vector<SourceItem>& items, std::string& out) {
@@ -351,6 +373,10 @@ SourceSection parse_section(std::string title, std::string_view text) {
   Tokens rest;
   int depth = 0;
   for (; at < all.size(); ++at) {
+    if (all[at].is("using") && at + 3 < all.size() && all[at + 1].is("namespace")) {
+      at += 3;  // of another part, whose own lines are left out too
+      continue;
+    }
     if (all[at].is("namespace")) {  // namespace lssar_device {
       at += 2;
       depth = 1;
@@ -369,6 +395,7 @@ SourceSection parse_section(std::string title, std::string_view text) {
 }
 
 void mark_reached(std::vector<SourceSection>& sections, std::string_view roots) {
+  find_overloads(sections);
   Names names;
   names.add(roots);
   bool has_changed = true;
@@ -385,8 +412,8 @@ std::string print_reached(const std::vector<SourceSection>& sections) {
     std::string items;
     print_items(section.items, items);
     if (items.empty()) continue;
-    out += "// ---- " + section.title + "\n" +
-           section.comment.substr(0, section.comment.find("//\n"));
+    out +=
+        "// ---- " + section.title + "\n" + section.comment.substr(0, section.comment.find("//\n"));
     if (!items.starts_with("\n")) out += '\n';
     out += items + "\n";
   }

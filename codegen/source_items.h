@@ -1,7 +1,8 @@
 // Device source as the declarations it is made of, and which of them a kernel reaches.
 //
-// A declaration is kept where a kept one has its name: no types are looked at, so that more may be
-// kept than a kernel uses, but never less. Threads: pure functions.
+// A declaration is kept where a kept one has its name. Types decide only between overloads: one for
+// a class that nothing else names is never called. So more may be kept than a kernel uses, but
+// never less. Threads: pure functions.
 #pragma once
 
 #include <cstddef>
@@ -27,21 +28,23 @@ struct SourceItem {
   std::vector<SourceItem> members;
   std::string tail;  // of a class: the line that closes it
   bool after_blank = false;
-  bool is_data = false;  // a member of objects
+  bool is_data = false;        // a member of objects
   size_t least_arguments = 0;  // of a function
   size_t most_arguments = 0;
+  // The class that picks this one of several overloads: Fp16 of unpack(Fp16*, ...); empty: none.
+  std::string chosen_by;
   bool is_kept = false;
 };
 
 // One template file, or part of the source.
 struct SourceSection {
-  std::string title;   // "ptx/math.cuh"
+  std::string title;    // "ptx/math.cuh"
   std::string comment;  // what the file says of itself
   std::vector<SourceItem> items;
 };
 
-// `text`: comments, directives, and declarations in namespace lssar_device, whose own lines are
-// left out.
+// `text`: comments, directives, and declarations in a namespace, lssar_device or one that it uses.
+// The lines of the namespace itself, and of its use, are left out.
 SourceSection parse_section(std::string title, std::string_view text);
 
 // Marks what `roots` (source that is not in the sections) and what that reaches need.

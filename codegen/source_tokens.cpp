@@ -50,8 +50,8 @@ size_t punctuation_size(std::string_view rest) {
   if (kSecond.find(rest[1]) == kSecond.npos) return 1;
   for (std::string_view three : {"...", "<<="})
     if (rest.starts_with(three)) return 3;
-  for (std::string_view two : {"::", "->", "&&", "||", "==", "!=", "<=", ">=", "++", "--", "+=",
-                               "-=", "*=", "/=", "%=", "|=", "&=", "^=", "<<"})
+  for (std::string_view two : {"::", "->", "&&", "||", "==", "!=", "<=", ">=", "++", "--",
+                               "+=", "-=", "*=", "/=", "%=", "|=", "&=", "^=", "<<"})
     if (rest.starts_with(two)) return 2;
   return 1;
 }

@@ -1,5 +1,6 @@
 #include "codegen/tailored_source.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <span>
@@ -81,8 +82,8 @@ void derive(const std::vector<SourceItem>& items, const Declarations& counts,
 // Template parameters that have the same value wherever the template is named, by the template's
 // name: those are decided like constants within it.
 //
-// Items are visited from the last to the first, so that most templates come after all their users; a
-// template that something before it names, too, is left as it is.
+// Items are visited from the last to the first, so that most templates come after all their users;
+// a template that something before it names, too, is left as it is.
 class TemplateValues {
  public:
   explicit TemplateValues(const std::vector<SourceSection>& sections) {
@@ -95,8 +96,7 @@ class TemplateValues {
       const SourceConstants& inner = own ? *own : constants;
       resolve(item->members, inner);
       see_words(item->text);
-      if (item->members.empty())
-        item->text = resolve_branches(std::move(item->text), inner);
+      if (item->members.empty()) item->text = resolve_branches(std::move(item->text), inner);
       see_arguments(item->text, inner);
     }
   }
@@ -183,9 +183,10 @@ class TemplateValues {
       const auto& parameter = parameters[i];
       if (parameter.size() < 2 || !(parameter[0].is("bool") || parameter[0].is("int"))) continue;
       const bool has_default = parameter.size() > 3 && parameter[2].is("=");
-      const auto fallback = has_default ? constant_value(parameter.subspan(3), constants)
-                                        : std::optional<int64_t>();
-      const auto value = same_value(use, i, fallback);
+      const auto fallback =
+          has_default ? constant_value(parameter.subspan(3), constants) : std::optional<int64_t>();
+      const bool is_explicit = !fallback && !is_deduced(tokens, *list, parameter[1].text);
+      const auto value = same_value(use, i, fallback, is_explicit);
       if (!value) continue;
       if (!inner) inner = constants;
       inner->qualified[std::string(parameter[1].text)] = *value;
@@ -193,10 +194,23 @@ class TemplateValues {
     return inner;
   }
 
+  // Whether a call may leave the parameter out, since what is called or its class names it too.
+  static bool is_deduced(const std::vector<Token>& tokens, std::span<const Token> list,
+                         std::string_view parameter) {
+    size_t open = static_cast<size_t>(list.data() - tokens.data()) + list.size();
+    while (open < tokens.size() && !tokens[open].is("(") && !tokens[open].is("{")) ++open;
+    if (open == tokens.size() || tokens[open].is("{")) return true;
+    const size_t close = closing(tokens, open);
+    return std::any_of(tokens.begin() + open, tokens.begin() + close,
+                       [&](const Token& token) { return token.is(parameter); });
+  }
+
+  // `is_explicit`: a use without a list is of another function of the name.
   static std::optional<int64_t> same_value(const Use& use, size_t place,
-                                           std::optional<int64_t> fallback) {
+                                           std::optional<int64_t> fallback, bool is_explicit) {
     std::optional<int64_t> value;
     for (const Arguments& list : use.lists) {
+      if (is_explicit && list.empty()) continue;
       const auto given = place < list.size() ? list[place] : fallback;
       if (!given || (value && *value != *given)) return {};
       value = given;

@@ -1,5 +1,5 @@
-// Template files made into the source of one kernel: its constants put in, and only what it reaches.
-// Threads: pure functions.
+// Template files made into the source of one kernel: its constants put in, and only what it
+// reaches. Threads: pure functions.
 #pragma once
 
 #include <string>

@@ -77,9 +77,10 @@ TEST(ConstantBranches, LeaveOutWhatComesAfterAReturn) {
 TEST(ConstantBranches, EndAChainOfElse) {
   EXPECT_EQ(resolved(body("  if (x) {\n    a();\n  } else if (Config::kOff) {\n    b();\n  }\n")),
             body("  if (x) {\n    a();\n  }\n"));
-  EXPECT_EQ(resolved(body("  if (x) {\n    a();\n  } else if (Config::kOn) {\n    b();\n  } else {\n"
-                          "    c();\n  }\n")),
-            body("  if (x) {\n    a();\n  } else {\n    b();\n  }\n"));
+  EXPECT_EQ(
+      resolved(body("  if (x) {\n    a();\n  } else if (Config::kOn) {\n    b();\n  } else {\n"
+                    "    c();\n  }\n")),
+      body("  if (x) {\n    a();\n  } else {\n    b();\n  }\n"));
 }
 
 TEST(ConstantBranches, AreLeftWhereALoopWouldLoseItsBody) {

@@ -33,11 +33,33 @@ TEST(TailoredSource, LeavesOutFilesWithNothingToKeep) {
 
 TEST(TailoredSource, KeepsOverloadsByTheNumberOfArguments) {
   const std::string source = tailored(
-      "void load(int a) {\n}\nvoid load(int a, int b, int c = 0) {\n}\nvoid load(A<int, 2> a) {\n}\n",
+      "void load(int a) {\n}\nvoid load(int a, int b, int c = 0) {\n}\nvoid load(A<int, 2> a) "
+      "{\n}\n",
       "void kernel() { load(f(1, 2), g<3, 4>(5)); }");
   EXPECT_THAT(source, HasSubstr("void load(int a, int b, int c = 0)"));
   EXPECT_THAT(source, Not(HasSubstr("void load(int a) {")));
   EXPECT_THAT(source, Not(HasSubstr("A<int, 2>")));
+}
+
+TEST(TailoredSource, KeepsOverloadsForClassesThatExist) {
+  const std::string source = tailored(
+      "struct Wide {\n  int x;\n};\nstruct Narrow {\n  int x;\n};\nstruct Other {\n  int x;\n};\n"
+      "int get(Wide* w) {\n}\nint get(Narrow* n) {\n}\nint alone(Other o) {\n}\n",
+      "void kernel(Narrow* n) { get(n); alone({1}); }");
+  EXPECT_THAT(source, HasSubstr("int get(Narrow* n)"));
+  EXPECT_THAT(source, Not(HasSubstr("Wide")));
+  EXPECT_THAT(source, HasSubstr("int alone(Other o)"));  // its argument need not name the class
+}
+
+TEST(TailoredSource, JoinsNamespacesThatPartsUse) {
+  const std::string source = tailored(
+      "namespace sizes {\nconstexpr int kSize = 1;\n}  // namespace sizes\n"
+      "namespace lssar_device {\nusing namespace sizes;\n\nusing u16 = unsigned short;\n"
+      "}  // namespace lssar_device\n",
+      "void kernel(u16 x) { f(kSize); }");
+  EXPECT_THAT(source, HasSubstr("constexpr int kSize = 1;\n"));
+  EXPECT_THAT(source, HasSubstr("\nusing u16"));
+  EXPECT_THAT(source, Not(HasSubstr("using namespace")));
 }
 
 TEST(TailoredSource, KeepsMembersThatAreUsed) {
@@ -55,9 +77,9 @@ TEST(TailoredSource, KeepsMembersThatAreUsed) {
 }
 
 TEST(TailoredSource, LeavesOutDataOfAClassWithAConstructor) {
-  const std::string source = tailored(
-      "struct Tile {\n  int used;\n  int unused;\n  Tile(int x) : used(x) {}\n};\n",
-      "void kernel() { Tile t(1); }");
+  const std::string source =
+      tailored("struct Tile {\n  int used;\n  int unused;\n  Tile(int x) : used(x) {}\n};\n",
+               "void kernel() { Tile t(1); }");
   EXPECT_THAT(source, HasSubstr("int used;"));
   EXPECT_THAT(source, Not(HasSubstr("int unused;")));
 }
@@ -110,6 +132,16 @@ TEST(TailoredSource, TakesATemplateParameterThatIsTheSameEverywhere) {
   EXPECT_THAT(tailored(caller, "void kernel() { caller(); }"), Not(HasSubstr("a()")));
   const std::string both = caller + "void other() {\n  outer<true>();\n}\n";
   EXPECT_THAT(tailored(both, "void kernel() { caller(); other(); }"), HasSubstr("a()"));
+}
+
+TEST(TailoredSource, AUseWithoutArgumentsIsOfAnotherFunctionOfTheName) {
+  const std::string source = tailored(
+      "template <int kBlocks>\nvoid release(int x) {\n  if constexpr (kBlocks == 1) {\n"
+      "    alone();\n  } else {\n    all();\n  }\n}\n"
+      "struct Turns {\n  void release() {\n    next();\n  }\n};\n",
+      "void kernel(Turns t) { t.release(); release<1>(2); }");
+  EXPECT_THAT(source, HasSubstr("alone();"));
+  EXPECT_THAT(source, Not(HasSubstr("all();")));
 }
 
 TEST(TailoredSource, DoesNotMixUpNamesThatMeanTwoThings) {
