@@ -10,7 +10,7 @@
 #include "codegen/schedule_fields.h"
 #include "codegen/shapes.h"
 #include "codegen/shared_layout.h"
-#include "codegen/source_writer.h"
+#include "codegen/source/source_writer.h"
 
 namespace lssar {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/tailored_source.h"
+#include "codegen/source/tailored_source.h"
 
 namespace lssar {
 

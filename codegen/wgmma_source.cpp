@@ -40,7 +40,7 @@ constexpr Form kForms[] = {{"begin_shared", true, false},
                            {"add_registers", false, true}};
 
 // Four registers of d as operands of the assembly, written or read as well.
-constexpr const char* kOperands[] = {"LSSAR_D", "LSSAR_SUM_D"};
+constexpr const char* kOperands[] = {"LSSAR_D(", "LSSAR_SUM_D("};
 
 void write_operand_macros(SourceWriter& out) {
   out.line("// Four registers of a product: written, and read as well.");
@@ -59,7 +59,7 @@ void write_form(SourceWriter& out, const WgmmaShape& shape, const Form& form) {
   for (int i = 0; i < num_registers; ++i) {
     numbers.push_back(fmt::format("%{}", i));
     if (i % 4 == 0)
-      registers.push_back(fmt::format("{}(d[{}])", kOperands[form.begins ? 0 : 1], i / 4));
+      registers.push_back(fmt::format("{}d[{}])", kOperands[form.begins ? 0 : 1], i / 4));
   }
   const int next = num_registers;
   const int b = next + (from_registers ? 4 : 1);

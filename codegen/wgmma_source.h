@@ -9,7 +9,7 @@
 
 #include "codegen/problem.h"
 #include "codegen/schedule.h"
-#include "codegen/source_writer.h"
+#include "codegen/source/source_writer.h"
 
 namespace lssar {
 

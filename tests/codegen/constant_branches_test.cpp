@@ -1,5 +1,5 @@
 // Branches that constants decide: what is left of a declaration, and what is left alone.
-#include "codegen/constant_branches.h"
+#include "codegen/source/constant_branches.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 
 #include "codegen/emit.h"
 #include "codegen/launch_step.h"
-#include "codegen/source_tokens.h"
+#include "codegen/source/source_tokens.h"
 #include "codegen/templates.h"
 
 namespace lssar {

@@ -1,5 +1,5 @@
 // Which declarations of a source are kept: those that its roots reach.
-#include "codegen/tailored_source.h"
+#include "codegen/source/tailored_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "codegen/constant_branches.h"
+#include "codegen/source/constant_branches.h"
 
 #include <algorithm>
 #include <optional>

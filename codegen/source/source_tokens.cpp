@@ -1,4 +1,4 @@
-#include "codegen/source_tokens.h"
+#include "codegen/source/source_tokens.h"
 
 #include <algorithm>
 

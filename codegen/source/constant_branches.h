@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "codegen/constant_value.h"
+#include "codegen/source/constant_value.h"
 
 namespace lssar {
 

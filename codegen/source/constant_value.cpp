@@ -1,4 +1,4 @@
-#include "codegen/constant_value.h"
+#include "codegen/source/constant_value.h"
 
 #include <cctype>
 #include <cstdlib>

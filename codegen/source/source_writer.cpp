@@ -1,4 +1,4 @@
-#include "codegen/source_writer.h"
+#include "codegen/source/source_writer.h"
 
 #include <cassert>
 

@@ -1,4 +1,4 @@
-#include "codegen/tailored_source.h"
+#include "codegen/source/tailored_source.h"
 
 #include <algorithm>
 #include <map>
@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
-#include "codegen/constant_branches.h"
-#include "codegen/source_items.h"
-#include "codegen/source_tokens.h"
+#include "codegen/source/constant_branches.h"
+#include "codegen/source/source_items.h"
+#include "codegen/source/source_tokens.h"
 
 namespace lssar {
 namespace {

@@ -1,11 +1,11 @@
-#include "codegen/source_items.h"
+#include "codegen/source/source_items.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
 
-#include "codegen/source_tokens.h"
+#include "codegen/source/source_tokens.h"
 
 namespace lssar {
 namespace {

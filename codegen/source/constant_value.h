@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "codegen/source_tokens.h"
+#include "codegen/source/source_tokens.h"
 
 namespace lssar {
 
