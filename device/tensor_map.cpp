@@ -8,7 +8,6 @@ namespace {
 
 constexpr uint64_t kAlignment = 16;  // of the tensor's address, strides and box rows
 constexpr uint64_t kMaxDim = uint64_t{1} << 32;
-constexpr uint64_t kMaxStride = uint64_t{1} << 40;  // not reached
 constexpr uint32_t kMaxBoxDim = 256;
 constexpr uint32_t kMaxElementStride = 8;
 
@@ -73,7 +72,8 @@ Status check_tensor(const TensorMapRequest& r) {
     }
   }
   for (uint32_t i = 0; i + 1 < r.rank; ++i) {
-    if (r.global_strides[i] % kAlignment != 0 || r.global_strides[i] >= kMaxStride) {
+    if (r.global_strides[i] % kAlignment != 0 ||
+        r.global_strides[i] >= uint64_t{kMaxTensorStride}) {
       return bad(fmt::format("global_strides[{}]", i), r.global_strides[i],
                  "allowed are multiples of 16 bytes below 2^40");
     }

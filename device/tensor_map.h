@@ -13,6 +13,7 @@
 namespace lssar {
 
 constexpr uint32_t kMaxTensorRank = 5;
+constexpr int64_t kMaxTensorStride = int64_t{1} << 40;  // bytes; strides are below it
 
 // Values of these enums are the driver's.
 enum class TensorDataType : uint32_t {

@@ -7,9 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "autotune/model/gpu_model.h"
 #include "base/json_fields.h"
 #include "inspect/timeline_names.h"
 #include "inspect/timeline_program.h"
+#include "virtual/program/wgmma.h"
 
 namespace lssar {
 namespace {
@@ -25,11 +27,9 @@ constexpr EnumName<SpanKind> kSpanKinds[] = {{SpanKind::kArithmetic, "arithmetic
                                              {SpanKind::kLoad, "load on its way"},
                                              {SpanKind::kHeld, "holds data"}};
 
-constexpr uint32_t kWarpsPerGroup = 4;
 constexpr uint32_t kSubCores = 4;  // of an SM, each with its own issue slots
 constexpr double kWarpLanes = 32;
 // As in the cost model: from the request of a tile that is in the L2 to its use.
-constexpr double kLoadClocks = 800;
 // A signal from one warp to another, through shared memory. Not read from anything.
 constexpr double kSignalClocks = 20;
 // Fewer special functions than one in so many instructions are no phase of softplus.
@@ -48,7 +48,7 @@ class Simulator {
     bytes_per_clock_ = gpu.l2_gbps / gpu.clock_ghz / gpu.num_sms;
     warps_.resize(program_.warps.size());
     blocks_.resize(std::max(1u, in_.trace.num_blocks));
-    groups_.resize((warps_.size() + kWarpsPerGroup - 1) / kWarpsPerGroup);
+    groups_.resize((warps_.size() + vdev::kWarpsPerGroup - 1) / vdev::kWarpsPerGroup);
     make_lanes();
   }
 
@@ -113,7 +113,7 @@ class Simulator {
     const bool has_groups = uses(0, warps, WarpStep::Kind::kProduct);
     int consumers = 0;
     for (size_t warp = 0; warp < warps; ++warp) {
-      if (has_groups && warp % kWarpsPerGroup != 0) continue;
+      if (has_groups && warp % vdev::kWarpsPerGroup != 0) continue;
       if (program_.warps[warp].empty()) continue;
       std::string name = fmt::format("warp {}", warp);
       if (has_groups) {
@@ -346,21 +346,22 @@ class Simulator {
 
   void product(size_t warp, const WarpStep& now) {
     WarpState& state = warps_[warp];
-    GroupState& group = groups_[warp / kWarpsPerGroup];
+    GroupState& group = groups_[warp / vdev::kWarpsPerGroup];
     BlockState& block = blocks_[block_of(warp)];
     const size_t number = size_t(state.products++);
     if (group.issued.size() <= number) group.issued.resize(number + 1);
     auto& [warps, clock] = group.issued[number];
     ++warps;
     clock = std::max(clock, state.clock);
-    if (warps < int(kWarpsPerGroup)) return;
+    if (warps < int(vdev::kWarpsPerGroup)) return;
     const double begin = std::max(block.tensor, clock);
     block.tensor = begin + double(now.amount) / in_.gpu.tensor_flop;
     if (group.done.size() <= number) group.done.resize(number + 1);
     group.done[number] = block.tensor;
     if (tensor_lane_ >= 0 && block_of(warp) == 0) add_product(warp, now, begin, block.tensor);
-    for (size_t i = warp / kWarpsPerGroup * kWarpsPerGroup;
-         i < std::min(warps_.size(), (warp / kWarpsPerGroup + 1) * kWarpsPerGroup); ++i) {
+    for (size_t i = warp / vdev::kWarpsPerGroup * vdev::kWarpsPerGroup;
+         i < std::min(warps_.size(), (warp / vdev::kWarpsPerGroup + 1) * vdev::kWarpsPerGroup);
+         ++i) {
       if (warps_[i].waits && program_.warps[i][warps_[i].at].kind == WarpStep::Kind::kProductWait)
         warps_[i].waits = false;
     }
@@ -368,7 +369,7 @@ class Simulator {
 
   // Products of one group and function that follow one another are one span.
   void add_product(size_t warp, const WarpStep& now, double begin, double end) {
-    const size_t first = warp / kWarpsPerGroup * kWarpsPerGroup;
+    const size_t first = warp / vdev::kWarpsPerGroup * vdev::kWarpsPerGroup;
     const int lane = warps_[first].lane;
     const std::string who = lane < 0 ? "" : out_.lanes[size_t(lane)].name + ": ";
     const int what =
@@ -386,7 +387,7 @@ class Simulator {
   }
 
   bool wait_products(size_t warp, const WarpStep& now) {
-    const GroupState& group = groups_[warp / kWarpsPerGroup];
+    const GroupState& group = groups_[warp / vdev::kWarpsPerGroup];
     const auto upto = size_t(now.amount);
     if (upto == 0) return true;
     if (group.done.size() < upto || group.done[upto - 1] == 0) {

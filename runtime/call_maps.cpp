@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
+#include "device/tensor_map.h"
 #include "templates/kernels/params.cuh"
 #include "templates/ptx/sizes.cuh"
 
 namespace lssar {
 namespace {
 
-constexpr int64_t kMaxStride = int64_t{1} << 40;  // bytes, not reached
 constexpr int kAlignment = 16;
 // Coordinates are 32-bit, and those of a tile's rows may lie past the end.
 constexpr int64_t kMaxTensorSize = (int64_t{1} << 31) - 4096;
@@ -167,7 +167,7 @@ View view_of(const MapSpec& spec, const CheckedCall& call) {
 // The stride of dimension i in bytes; REQUIRES: its size is at least 2.
 Result<uint64_t> stride_bytes(const MapSpec& spec, const View& view, uint32_t i) {
   const auto bytes = static_cast<__int128>(view.strides[i]) * tensor_element_bytes(view.type);
-  if (bytes < 0 || bytes >= kMaxStride || bytes % kAlignment != 0) {
+  if (bytes < 0 || bytes >= kMaxTensorStride || bytes % kAlignment != 0) {
     return invalid_argument(fmt::format(
         "{}.{} = {} elements of {}: a tensor map allows multiples of 16 bytes below 2^40",
         map_tensor_name(spec.tensor), view.names[i], view.strides[i],

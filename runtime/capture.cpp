@@ -8,6 +8,7 @@
 #include "lssar/lssar.h"
 #include "runtime/capture_manifest.h"
 #include "runtime/image_metadata.h"
+#include "runtime/override.h"
 #include "runtime/params_layout.h"
 #include "runtime/tensor_copy.h"
 
@@ -16,7 +17,6 @@ namespace {
 
 constexpr char kManifestPart[] = "manifest.json";
 constexpr uint64_t kMaxManifestBytes = uint64_t{4} << 20;
-constexpr uint64_t kMaxSourceBytes = uint64_t{16} << 20;
 constexpr uint64_t kMaxImageBytes = uint64_t{64} << 20;
 constexpr DevicePtr kPointerMask = 255;  // what buffers are aligned to
 

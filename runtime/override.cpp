@@ -21,7 +21,6 @@ namespace lssar {
 namespace {
 
 constexpr size_t kHashDigits = 16;
-constexpr uint64_t kMaxSourceBytes = uint64_t{16} << 20;
 
 // Which file was looked for, and those that may have been meant: of a kernel with that name.
 std::string describe_miss(const std::string& folder, const std::string& name,

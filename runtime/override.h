@@ -4,6 +4,7 @@
 // functions of the environment and the file system.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/status.h"
@@ -11,6 +12,9 @@
 #include "codegen/target.h"
 
 namespace lssar {
+
+// Limit for a file that holds a source.
+inline constexpr uint64_t kMaxSourceBytes = uint64_t{16} << 20;
 
 // The name of the file that overrides this kernel:
 // "lssar_forward_bf16_d64_p15-3f9a12bc90de4711.cu", its name and the first 16 hexadecimal digits of

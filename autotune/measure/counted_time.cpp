@@ -9,6 +9,7 @@
 #include "autotune/measure/check_cases.h"
 #include "autotune/model/kernel_work.h"
 #include "virtual/run/virtual_device.h"
+#include "virtual/state/units.h"
 
 namespace lssar {
 namespace {
@@ -17,7 +18,6 @@ constexpr int64_t kCountedLength = 1024;
 constexpr uint64_t kSeed = 1;
 // A persistent block does all the work, which is a small part of this.
 constexpr uint64_t kMaxBlockInstructions = uint64_t{1} << 28;
-constexpr double kSectorBytes = 32;
 constexpr double kWarpLanes = 32;
 
 using Terms = std::array<double, kNumResources>;
@@ -26,7 +26,8 @@ constexpr auto kL2 = static_cast<size_t>(Resource::kL2);
 constexpr auto kDram = static_cast<size_t>(Resource::kDram);
 
 double sector_bytes(const LaunchCounters& counters, AccessKind kind) {
-  return static_cast<double>(counters.global[static_cast<size_t>(kind)].sectors) * kSectorBytes;
+  return static_cast<double>(counters.global[static_cast<size_t>(kind)].sectors) *
+         vdev::kSectorBytes;
 }
 
 // In the cost model's resources; of DRAM nothing is counted.

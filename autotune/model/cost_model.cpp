@@ -17,8 +17,6 @@ using Terms = std::array<double, kNumResources>;
 
 // Share of DRAM's bandwidth that streams reach.
 constexpr double kDramShare = 0.9;
-// From the request of a tile that is in the L2 to its use.
-constexpr double kLoadClocks = 800;
 
 Terms divide(const Terms& amounts, const Terms& by) {
   Terms terms;

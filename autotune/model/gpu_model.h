@@ -9,6 +9,9 @@
 
 namespace lssar {
 
+// Clocks from the request of a tile that is in the L2 to its use.
+inline constexpr double kLoadClocks = 800;
+
 // Rates are per SM and clock unless they say otherwise.
 struct GpuModel {
   std::string name;  // "H200 SXM"

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "autotune/search/gpu_lock.h"
+#include "autotune/table/bucket.h"
 #include "base/log.h"
 #include "runtime/call.h"
 
@@ -14,7 +15,6 @@ namespace lssar {
 namespace {
 
 constexpr int kMostCompilers = 16;
-constexpr int64_t kTypicalLength = 4096;
 constexpr int64_t kTypicalTokens = 16384;
 
 Status check_task(const TuneProblem& task) {

@@ -13,7 +13,6 @@ namespace lssar {
 namespace {
 
 // What a size that is not known counts as.
-constexpr int64_t kTypicalLength = 4096;
 constexpr int64_t kTypicalSlices = 64;
 
 // Below it kernels load element by element, whatever the alignment.

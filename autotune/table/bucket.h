@@ -17,6 +17,9 @@
 
 namespace lssar {
 
+// What a length that the problem leaves open is taken for.
+inline constexpr int64_t kTypicalLength = 4096;
+
 struct Bucket {
   Pass pass = Pass::kForward;
   DType dtype = DType::kBf16;

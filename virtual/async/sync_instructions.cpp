@@ -4,13 +4,13 @@
 
 #include "virtual/async/cluster_barrier.h"
 #include "virtual/check/checker.h"
+#include "virtual/program/wgmma.h"
 #include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
 
 namespace lssar::vdev {
 namespace {
 
-constexpr uint32_t kWarpsPerGroup = 4;
 constexpr uint64_t kOffsetMask = (uint64_t{1} << kRankShift) - 1;
 
 // Registers per thread that setmaxnreg may ask for.

@@ -7,8 +7,6 @@
 namespace lssar::vdev {
 namespace {
 
-constexpr uint32_t kUnitsPerChunk = SharedShadow::kChunkWords / SharedShadow::kUnitWords;
-
 size_t hash(const WgmmaTileKey& key) {
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15u;
   const uint64_t rest =
@@ -21,9 +19,9 @@ std::vector<ChunkUnits> units_of(std::vector<uint32_t> addresses) {
   std::vector<ChunkUnits> units;
   for (const uint32_t address : addresses) {
     const uint32_t unit = address / kMatrixChunk;
-    const uint32_t chunk = unit / kUnitsPerChunk;
+    const uint32_t chunk = unit / SharedShadow::kUnitsPerChunk;
     if (units.empty() || units.back().chunk != chunk) units.push_back({chunk, 0});
-    units.back().units |= uint64_t{1} << unit % kUnitsPerChunk;
+    units.back().units |= uint64_t{1} << unit % SharedShadow::kUnitsPerChunk;
   }
   return units;
 }

@@ -7,18 +7,17 @@
 #include "virtual/check/checker.h"
 #include "virtual/check/checker_access.h"
 #include "virtual/check/global_shadow.h"
+#include "virtual/program/wgmma.h"
 #include "virtual/state/cluster.h"
 #include "virtual/state/fault.h"
 #include "virtual/state/generic_operands.h"
 #include "virtual/state/launch_context.h"
 #include "virtual/state/mbarrier_table.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
 
 namespace {
-constexpr uint32_t kWordBytes = 4;
-constexpr uint32_t kWarpsPerGroup = 4;
-constexpr uint32_t kBarrierBytes = 8;        // where they lie is a multiple of it
 constexpr uint32_t kTimeReserve = 1u << 20;  // of one cluster, at the least
 }  // namespace
 
@@ -173,7 +172,7 @@ void Checker::init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& b
   barrier.agent = agent.agent;
   barrier.first_time = agent.time;
   write_mbarrier(warp, op, lane, barrier);
-  set_undefined(rank, barrier.address, kBarrierBytes, false);
+  set_undefined(rank, barrier.address, kMbarrierBytes, false);
   shadows_[rank].note_barrier(barrier.address / kWordBytes);
 }
 
@@ -232,8 +231,8 @@ uint32_t Checker::time_of(const Mbarrier& barrier) const {
 void Checker::check_barriers(Warp& warp, const Op& op, uint32_t rank, uint32_t word,
                              uint32_t count) {
   const uint32_t end = (word + count) * kWordBytes;
-  for (uint32_t at = word * kWordBytes / kBarrierBytes * kBarrierBytes; at < end;
-       at += kBarrierBytes) {
+  for (uint32_t at = word * kWordBytes / kMbarrierBytes * kMbarrierBytes; at < end;
+       at += kMbarrierBytes) {
     const Mbarrier* const barrier = cluster_.mbarriers->find(rank, at);
     if (barrier == nullptr) continue;
     report(ReportKind::kSynchronise, warp, op,

@@ -9,11 +9,10 @@
 #include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
 #include "virtual/state/launch_context.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
-namespace {
-constexpr uint32_t kWordBytes = 4;
-}
+namespace {}
 
 LanePlace place_of(const Warp& warp, StateSpace space, uint64_t address) {
   if (space == StateSpace::kGeneric) {

@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include "virtual/check/checker.h"
+#include "virtual/program/wgmma.h"
 #include "virtual/state/cluster.h"
 #include "virtual/state/mbarrier_table.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
-namespace {
-constexpr uint32_t kWordBytes = 4;
-constexpr uint32_t kBarrierBytes = 8;
-constexpr uint32_t kWarpsPerGroup = 4;
-}  // namespace
+namespace {}  // namespace
 
 void Checker::check_block_use(const Warp& warp, const Op& op, uint32_t rank) {
   if (!block_ends_[rank].ended) return;
@@ -29,7 +27,7 @@ void Checker::check_user(Warp& warp, const Op& op, uint32_t word, Stamp stamp, b
   const uint32_t agent = stamp_agent(stamp);
   const bool own = is_generic(stamp) && agent % num_warps_ / per_block == rank;
   if (own || seen.covers(agent, stamp_time(stamp), stamp_lane(stamp))) return;
-  const uint32_t barrier = word * kWordBytes & ~(kBarrierBytes - 1);
+  const uint32_t barrier = word * kWordBytes & ~(kMbarrierBytes - 1);
   if (!writes && cluster_.mbarriers->find(rank, barrier) != nullptr &&
       block_ends_[rank].made.covers(agent, stamp_time(stamp), stamp_lane(stamp))) {
     return;

@@ -8,11 +8,11 @@
 #include "virtual/check/checker.h"
 #include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
 namespace {
 
-constexpr uint32_t kWordBytes = 4;
 constexpr uint32_t kRowBytes = 16;  // of an 8x8 matrix of halves
 
 std::string origin_text(const KernelProgram& program, const Op* origin) {

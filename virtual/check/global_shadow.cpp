@@ -9,10 +9,10 @@
 #include "virtual/state/cluster.h"
 #include "virtual/state/launch_context.h"
 #include "virtual/state/splits.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
 namespace {
-constexpr uint32_t kWordBytes = 4;
 constexpr uint64_t kLineBytes = uint64_t{GlobalRecord::kWordsPerLine} * kWordBytes;
 constexpr size_t kMostFences = 32;  // of a warp that others may still hand on
 constexpr uint64_t kPageBytes = uint64_t{GlobalRecord::kWordsPerPage} * kWordBytes;

@@ -4,8 +4,7 @@
 
 namespace lssar::vdev {
 namespace {
-constexpr uint32_t kUnitsPerChunk = SharedShadow::kChunkWords / SharedShadow::kUnitWords;
-static_assert(kUnitsPerChunk == 64, "units of a chunk are the bits of a uint64_t");
+static_assert(SharedShadow::kUnitsPerChunk == 64, "units of a chunk are the bits of a uint64_t");
 }  // namespace
 
 void SharedShadow::reset(uint32_t bytes, bool forget_stamps, uint32_t first_by_unit,

@@ -19,6 +19,7 @@ class SharedShadow {
  public:
   static constexpr uint32_t kUnitWords = 4;
   static constexpr uint32_t kChunkWords = 256;
+  static constexpr uint32_t kUnitsPerChunk = kChunkWords / kUnitWords;
 
   // Stamps of earlier clusters stay: their times lie before `base`. Reads of agents
   // [first_by_unit, end_by_unit) are kept by unit.

@@ -4,14 +4,13 @@
 #include <array>
 
 #include "virtual/count/instruction_class.h"
+#include "virtual/state/units.h"
 #include "virtual/state/warp.h"
 
 namespace lssar::vdev {
 namespace {
 
-constexpr uint32_t kSectorBytes = 32;
 constexpr uint32_t kWavefrontBytes = 128;  // 32 banks of 4 bytes
-constexpr uint32_t kWordBytes = 4;
 
 // Addresses of the lanes that access one state space.
 struct LaneAddresses {

@@ -5,12 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "virtual/state/units.h"
+
 namespace lssar::vdev {
 namespace {
 constexpr size_t kAlignment = 256;
 // Bytes between allocations, so that running past the end of one never lands in another.
 constexpr size_t kGuardBytes = 256;
-constexpr uint64_t kWordBytes = 4;
 constexpr uint64_t kMaxQuarantine = uint64_t{64} << 20;  // of freed memory
 constexpr size_t kMaxBytes = size_t{1} << 39;  // of an allocation; also what sanitizers accept
 }  // namespace

@@ -13,11 +13,10 @@
 #include "base/file.h"
 #include "cache/entry_source.h"
 #include "codegen/emitted_file.h"
+#include "runtime/override.h"
 
 namespace lssar::command {
 namespace {
-
-constexpr uint64_t kMaxSourceBytes = uint64_t{16} << 20;
 
 using Assignment = std::pair<std::string, nlohmann::json>;
 
