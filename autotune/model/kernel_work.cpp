@@ -12,7 +12,7 @@
 namespace lssar {
 namespace {
 
-// ---- figures of docs/performance.md ("instruction slots"), read from machine code.
+// ---- figures of docs/instruction_slots.md, read from machine code.
 constexpr double kTableMultiplications = 5;  // base holds those of p = 15
 constexpr int kTableDegree = 4;              // and this polynomial
 constexpr LoopSlots kSumScores = {7.3, 45, 0.125};

@@ -211,7 +211,7 @@ TEST(CostModel, CountsEpsilonByPass) {
   EXPECT_EQ(saving_x_ms(without, backward.sizes, backward.target, backward.gpu), 0);
 }
 
-// Slots per score of docs/performance.md, read from machine code.
+// Slots per score of docs/instruction_slots.md, read from machine code.
 TEST(CostModel, HasTheSlotsOfTheTable) {
   struct Row {
     int dim;

@@ -21,7 +21,7 @@ constexpr int kNumSms = 132;
 struct Setting {
   int64_t heads, length;
 };
-// Those of docs/hopper.md and longer ones; every one has more work tiles than SMs.
+// Those of docs/hopper_schedules.md and longer ones; every one has more work tiles than SMs.
 constexpr Setting kSettings[] = {{64, 4096}, {16, 4096}, {64, 2048}, {16, 8192}, {16, 16384}};
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -1,4 +1,4 @@
-// The table of the default sm_90a schedules in docs/performance.md is true: what NVRTC's assembler
+// The table of the default sm_90a schedules in docs/hopper_defaults.md is true: what NVRTC's assembler
 // says of their kernels is what stands there. LSSAR_UPDATE_DOCS=1 writes the rows instead (run the
 // program itself, not ctest, whose processes would write at once).
 #include <algorithm>
@@ -131,7 +131,7 @@ class HopperTable : public testing::TestWithParam<int> {
     lines_.insert(end - 1, line);  // a blank line ends the table
   }
   void write() {
-    std::ofstream out(LSSAR_PERFORMANCE_DOC);
+    std::ofstream out(LSSAR_DEFAULTS_PAGE);
     for (const std::string& line : lines_) out << line << '\n';
     ASSERT_TRUE(out.flush().good());
   }
@@ -157,7 +157,7 @@ class HopperTable : public testing::TestWithParam<int> {
     if (compares && updates) write();
   }
 
-  std::vector<std::string> lines_ = read_lines(LSSAR_PERFORMANCE_DOC);
+  std::vector<std::string> lines_ = read_lines(LSSAR_DEFAULTS_PAGE);
 };
 
 TEST_P(HopperTable, IsTrue) {

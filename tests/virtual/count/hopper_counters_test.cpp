@@ -1,5 +1,5 @@
 // What one score costs the kernels of Variant::kHopper: matrix products, special functions and bank
-// conflicts, counted on the virtual device, against docs/math.md and docs/hopper.md.
+// conflicts, counted on the virtual device, against docs/math.md and docs/hopper_schedules.md.
 //
 // Products are counted in multiples of the score's own, 2 d FLOP.
 #include <fmt/format.h>
