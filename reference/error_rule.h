@@ -1,4 +1,4 @@
-// The error rule that results are held to (docs/math.md, section 4): what `lssar verify`, the tuner
+// The error rule that results are held to (docs/accuracy.md): what `lssar verify`, the tuner
 // and the tests share. No state: any thread.
 #pragma once
 

@@ -28,7 +28,7 @@ struct ReferenceOutputs {
   // (error_floor of numerics.h; rows of two or three keys cancel completely).
   double floor_norm_dq = 0, floor_norm_dk = 0;
   // Norms of what an ideal kernel of the problem's dtype is off by: one with no roundings but those
-  // that docs/math.md names.
+  // that docs/accuracy.md names.
   double ideal_error_o = 0, ideal_error_dq = 0, ideal_error_dk = 0, ideal_error_dv = 0;
 };
 

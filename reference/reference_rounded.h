@@ -1,5 +1,5 @@
 // What an ideal kernel loses: the reference once more with the roundings that no kernel of the
-// dtype can do without (docs/math.md, section 4), and exact everywhere else. Only reference.cpp
+// dtype can do without (docs/accuracy.md), and exact everywhere else. Only reference.cpp
 // uses it. One object per (batch, kv head); threads: one at a time.
 #pragma once
 

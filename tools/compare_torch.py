@@ -33,7 +33,7 @@ CONTENDERS = ("cudnn", "flash", "math", "ours", "compile", "eager")
 QUICK = {"dims": [128], "lengths": [4096, 16384], "data": ["gauss"], "minutes": 4}
 SMALL = {"dims": [64], "lengths": [96], "heads": 2, "tokens": 96, "rounds": 2, "warmup": 1}
 EXIT_CODES = """
-exit codes: 0 done; 1 our o, or a gradient of Gaussian inputs, is less exact than docs/math.md
+exit codes: 0 done; 1 our o, or a gradient of Gaussian inputs, is less exact than docs/accuracy.md
 allows; 2 wrong options; 3 torch, a GPU, liblssar.so or its compiler is missing; 4 the device
 failed, or one of ours did not run; 130 interrupted. What was measured is written all the same.
 """

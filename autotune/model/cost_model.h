@@ -1,5 +1,5 @@
 // Cost model: how long a schedule should take, resource by resource, without running it.
-// The terms, their sources and the calibration are in docs/tuning.md.
+// The terms, their sources and the calibration are in docs/cost_model.md.
 //
 // Threads: plain values and pure functions.
 #pragma once

@@ -1,5 +1,5 @@
 // The search: from a problem to its best schedule, top down, with everything that was ruled out and
-// why. The stages and budgets are described in docs/tuning.md.
+// why. The stages and budgets are described in docs/tuning_search.md.
 //
 // A search knows nothing of files, locks or processes: the runner does the work, `keep_record`
 // stores. tuner.h puts the parts together. Threads: one search per thread; compiles run on threads

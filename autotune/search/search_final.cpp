@@ -14,7 +14,7 @@ namespace {
 // Below this an incumbent stays, however quiet the machine is: a new schedule is a new risk.
 constexpr double kLeastGain = 0.02;
 // Counted, not timed: two schedules the model puts closer than this may stand the other way round
-// on a GPU (docs/tuning.md: what it reproduces, it reproduces within 15 %).
+// on a GPU (docs/tuning_search.md: what it reproduces, it reproduces within 15 %).
 constexpr double kLeastPredictedGain = 0.1;
 // In a final, data whose weights are even and data whose weights are not: evaluators depend on it.
 constexpr InputKind kFinalData[] = {InputKind::kGauss, InputKind::kPeaky};

@@ -89,8 +89,8 @@ std::vector<int> block_dvs(const Scope& s) {
   return {dim_v, (dim_v / step + 1) / 2 * step};
 }
 
-// Degrees of which the polynomial's error is below what the type rounds off (docs/math.md, section
-// 5), the cheapest first.
+// Degrees of which the polynomial's error is below what the type rounds off (docs/math.md), the
+// cheapest first.
 std::vector<int> softplus_degrees(const Scope& s) {
   if (s.problem.p == 1) return {8};
   if (s.problem.dtype == DType::kFp32) return {6, 7, 8};

@@ -1,5 +1,5 @@
 // The lines of a tuning table: a header, then one record each, with its checksum.
-// Format: docs/tuning.md. Internal to autotune/. Threads: pure functions.
+// Format: docs/tuning_table.md. Internal to autotune/. Threads: pure functions.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // TuningTable: records in a text file that is only ever appended to, one JSON object per line.
-// Format and rules: docs/tuning.md.
+// Format and rules: docs/tuning_table.md.
 //
 // Threads and processes: any number may append to and read one file at once. An append is one
 // write of whole lines under an advisory lock of the file; a kill at any byte leaves at most one

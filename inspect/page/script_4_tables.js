@@ -5,7 +5,7 @@ const scientific = (value) => (value === null ? "-" : Number(value).toExponentia
 function accuracy(problem) {
   const a = problem.accuracy;
   const node = section("accuracy", "Accuracy", a.missing ? [] : [a.device.startsWith("virtual") ? "counted" : "measured"],
-    "Relative L2 error against a float64 reference on Gaussian inputs, what docs/math.md allows, and the plain " +
+    "Relative L2 error against a float64 reference on Gaussian inputs, what docs/accuracy.md allows, and the plain " +
     "kernel (portable, default tiles) on the same inputs.");
   if (!a.missing)
     put(node, "p", { class: "hint" }, `Computed on ${a.device}: ${a.sizes.seq_q} queries, ${a.sizes.seq_k} keys, ${a.sizes.heads} heads.`);

@@ -1,4 +1,4 @@
-"""LSSAR attention in plain torch operations, from the definition (docs/math.md, section 1).
+"""LSSAR attention in plain torch operations, from the definition (docs/math.md).
 
 lssar.attention takes it for float64 tensors, and the tests compare the kernels with it. It can be
 differentiated any number of times, forward and reverse, and needs memory quadratic in the length.

@@ -6,7 +6,7 @@ import torch
 import lssar
 from lssar._reference import attention
 
-# docs/math.md, section 4: of o, and of gradients.
+# docs/accuracy.md: of o, and of gradients.
 TOLERANCES = {
     torch.bfloat16: (3e-3, 5e-3),
     torch.float16: (1e-3, 2e-3),

@@ -156,9 +156,9 @@ TEST_F(Override, WhatBelongsToSomebodyElseIsNotUsed) {
   }
 }
 
-// The block of docs/inspecting.md as it stands, with an editor that changes a constant.
+// The block of docs/debugging.md as it stands, with an editor that changes a constant.
 TEST_F(Override, TheDocumentedExampleRunsTheEditedKernel) {
-  const std::string page = read_text(LSSAR_SOURCE_FOLDER "/docs/inspecting.md");
+  const std::string page = read_text(LSSAR_SOURCE_FOLDER "/docs/debugging.md");
   const size_t heading = page.find("## Editing a kernel: `LSSAR_OVERRIDE_DIR`");
   ASSERT_NE(heading, page.npos);
   const size_t begin = page.find("```\n", heading) + 4, end = page.find("```", begin);

@@ -18,7 +18,7 @@ bool is_bare_record(std::string_view line) {
   return line.starts_with('{') && !line.starts_with("{\"check\"") && header_version(line) == 0;
 }
 
-// As docs/tuning.md says.
+// As docs/tuning_table.md says.
 std::string with_check(std::string_view record) {
   const std::string checked =
       fmt::format("lssar tuning record {}\n", kTableVersion) + std::string(record);

@@ -1,5 +1,5 @@
 // The forward and the forward for training give the same o: bit by bit in fp32, and in 16 bits but
-// for how weights are rounded (docs/math.md, section 4).
+// for how weights are rounded (docs/accuracy.md).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -146,7 +146,7 @@ double l2(const std::vector<double>& x) {
   return std::sqrt(sum);
 }
 
-// The typical errors of docs/math.md.
+// The typical errors of docs/accuracy.md.
 TEST(IdealKernel, LosesARoundingsShareOfWellConditionedTensors) {
   for (const int p : {0, 1, 3, 15}) {
     SCOPED_TRACE(p);

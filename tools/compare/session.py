@@ -14,7 +14,7 @@ from compare.runner import CaseRun
 DONE, WRONG_NUMBERS, MISSING, DEVICE_ERROR = 0, 1, 3, 4
 FORMAT = 1  # of the JSON file
 TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-# docs/math.md, section 4: o, gradients. Without its floor, so for Gaussian inputs only.
+# docs/accuracy.md: o, gradients. Without its floor, so for Gaussian inputs only.
 TOLERANCES = {"bf16": (3e-3, 5e-3), "fp16": (1e-3, 2e-3)}
 PASS_BITS = {
     "forward": capi.PASS_FORWARD,
@@ -194,7 +194,7 @@ class Session:
             return False
 
     def _wrong(self):
-        """Errors of ours that docs/math.md does not allow, as lines. A NaN is wrong."""
+        """Errors of ours that docs/accuracy.md does not allow, as lines. A NaN is wrong."""
         o_limit, gradient_limit = TOLERANCES[self.options.dtype]
         wrong = []
         for record in self.records:

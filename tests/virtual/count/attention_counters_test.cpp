@@ -1,5 +1,5 @@
 // What one score costs the project's own kernels: matrix products and special functions, counted on
-// the virtual device, against docs/math.md sections 2 and 3.
+// the virtual device, against docs/math.md.
 //
 // Sizes are multiples of the tiles, so that every tile is whole. Products are counted in multiples
 // of the score's own, 2 d FLOP.
