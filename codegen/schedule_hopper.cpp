@@ -293,8 +293,9 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   schedule.forward.block_cols = accumulated <= 64 ? 128 : accumulated <= 128 ? 96 : 48;
   hopper.store_path = StorePath::kTma;
   fit_store_path(schedule, problem);
-  hopper.tickets = problem.causal;  // else all tiles are alike, and turns are even
-  // Wide, for what a tile costs beside its scores (docs/instruction_slots.md); further up, registers.
+  hopper.tickets = problem.causal;  // without a mask all tiles cost the same
+  // Wide tiles, because each tile costs something beside its scores (docs/instruction_slots.md).
+  // At larger dims registers limit them.
   hopper.score_cols = dim <= 128 ? 160 : 64;
   fill_stages(schedule.forward, kMaxStages,
               [&] { return check_forward(kQuietly, schedule, problem, target).ok(); });

@@ -72,9 +72,9 @@ class CandidateChecker {
   std::function<void()> on_run_;
 };
 
-// What an output's relative error may be: no more than docs/accuracy.md allows, and no more than twice
-// the plain kernel's. Below half of what is allowed nothing is held against a candidate: cheaper
-// forms of softplus, which schedules may choose, make errors of that size.
+// What an output's relative error may be: no more than docs/accuracy.md allows, and no more than
+// twice the plain kernel's. Below half of what is allowed no error counts against a candidate:
+// cheaper forms of softplus, which schedules may choose, make errors of that size.
 double error_bound(double tolerance, double baseline_error);
 
 }  // namespace lssar
