@@ -1,0 +1,27 @@
+// What expressions' variables, functions and comparisons are called in text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "expression/expression.h"
+
+namespace lssar {
+
+const char* variable_name(Variable variable);          // "x", "b", "N"
+const char* comparison_name(Comparison comparison);    // "<", "<=", "=="
+const char* function_name(Expression::Kind function);  // kExp to kMax: "exp", ..., "max"
+
+// A function that text may call, and how many operands it has.
+struct NamedFunction {
+  const char* name;
+  size_t num_operands;
+  Expression (*make)(const Expression* operands);
+};
+// All but where, which has a condition.
+const NamedFunction* find_function(std::string_view name);
+// "min, max, abs, ...", where among them.
+std::string all_function_names();
+
+}  // namespace lssar

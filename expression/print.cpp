@@ -1,0 +1,120 @@
+// Expressions as text, with no more brackets than the parser needs.
+
+#include <cmath>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "expression/expression.h"
+#include "expression/names.h"
+
+namespace lssar {
+
+using Kind = Expression::Kind;
+
+namespace {
+
+// How tightly the text of an expression holds together.
+enum Tightness { kLoose, kOfTerm, kOfFactor, kOfPower, kOfAtom };
+
+struct Text {
+  std::string text;
+  Tightness tightness;
+
+  std::string within(Tightness needed) const {
+    return tightness < needed ? "(" + text + ")" : text;
+  }
+};
+
+Text text_of(const Expression& e);
+
+// Its constant is negative: a sum subtracts it.
+bool is_negative(const Expression& e) {
+  const Expression& last = e.operands().empty() ? e : e.operands().back();
+  return (e.is_constant() || e.kind() == Kind::kProduct) && last.is_constant() &&
+         std::signbit(last.constant());
+}
+
+Text sum_text(const Expression& e) {
+  std::string text;
+  for (const Expression& term : e.operands()) {
+    const bool minus = is_negative(term) && !text.empty();
+    if (!text.empty()) text += minus ? " - " : " + ";
+    text += text_of(minus ? -term : term).within(kOfTerm);
+  }
+  return {text, kLoose};
+}
+
+// x ^ -n with a whole n, which is written below the line.
+bool is_below(const Expression& factor) {
+  if (factor.kind() != Kind::kPower || !factor.operands()[1].is_constant()) return false;
+  const double exponent = factor.operands()[1].constant();
+  return exponent < 0 && std::nearbyint(exponent) == exponent;
+}
+
+// a / b / c, factors in turn. The constant comes first: 2 * x.
+Text product_text(std::span<const Expression> factors) {
+  std::string text, below;
+  for (size_t i = factors.size(); i-- > 0;) {
+    const Expression& factor = factors[i];
+    if (is_below(factor)) {
+      const Expression inverse = pow(factor.operands()[0], -factor.operands()[1].constant());
+      below += " / " + text_of(inverse).within(kOfPower);
+    } else if (factor.is_constant(-1) && text.empty() && factors.size() > 1) {
+      text = "-";
+    } else {
+      const bool joins = text.empty() || text == "-";
+      text += (joins ? "" : " * ") + text_of(factor).within(text.empty() ? kOfTerm : kOfFactor);
+    }
+  }
+  if (text.empty()) text = "1";
+  if (text == "-") text = "-1";
+  return {text + below, text[0] == '-' ? kOfTerm : kOfFactor};
+}
+
+Text power_text(const Expression& e) {
+  if (is_below(e)) return product_text({&e, 1});
+  return {text_of(e.operands()[0]).within(kOfAtom) + "^" + text_of(e.operands()[1]).within(kOfAtom),
+          kOfPower};
+}
+
+Text where_text(const Expression& e) {
+  const auto& o = e.operands();
+  return {
+      fmt::format("where({} {} {}, {}, {})", text_of(o[0]).text, comparison_name(e.comparison()),
+                  text_of(o[1]).text, text_of(o[2]).text, text_of(o[3]).text),
+      kOfAtom};
+}
+
+Text text_of(const Expression& e) {
+  switch (e.kind()) {
+    case Kind::kSum:
+      return sum_text(e);
+    case Kind::kProduct:
+      return product_text(e.operands());
+    case Kind::kPower:
+      return power_text(e);
+    case Kind::kWhere:
+      return where_text(e);
+    case Kind::kVariable:
+      return {variable_name(e.variable()), kOfAtom};
+    case Kind::kConstant:
+      return {fmt::format("{}", e.constant()), std::signbit(e.constant()) ? kOfTerm : kOfAtom};
+    case Kind::kMin:
+    case Kind::kMax:
+      if (e.kind() == Kind::kMax && e.operands()[1].is_constant(0))
+        return {"relu(" + text_of(e.operands()[0]).text + ")", kOfAtom};
+      return {fmt::format("{}({}, {})", function_name(e.kind()), text_of(e.operands()[0]).text,
+                          text_of(e.operands()[1]).text),
+              kOfAtom};
+    default:
+      return {fmt::format("{}({})", function_name(e.kind()), text_of(e.operands()[0]).text),
+              kOfAtom};
+  }
+}
+
+}  // namespace
+
+std::string to_string(const Expression& expression) { return text_of(expression).text; }
+
+}  // namespace lssar
