@@ -20,6 +20,8 @@ nlohmann::json fields_to_json(const S& from) {
     const T& value = from.*field.member;
     if constexpr (has_fields<T>) {
       object[field.name] = fields_to_json(value);
+    } else if constexpr (has_own_form<T>) {
+      FieldForm<T>::write(object, field.name, value);
     } else if constexpr (std::is_enum_v<T>) {
       object[field.name] = enum_name(value);
     } else {
@@ -41,6 +43,8 @@ Status read_fields(const nlohmann::json& object, const std::string& where, S& in
     if constexpr (has_fields<T>) {
       if (const nlohmann::json* inner = fields.object(field.name))
         fields.fail(read_fields(*inner, where + "." + field.name, value));
+    } else if constexpr (has_own_form<T>) {
+      FieldForm<T>::read(fields, field.name, value);
     } else if constexpr (std::is_enum_v<T>) {
       fields.read_enum(field.name, enum_names<T>, value);
     } else if constexpr (std::integral<T> && !std::is_same_v<T, bool>) {

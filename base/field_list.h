@@ -30,6 +30,18 @@ inline constexpr int fields_of = 0;
 template <typename T>
 inline constexpr bool has_fields = !std::is_same_v<decltype(fields_of<T>), const int>;
 
+// How a field is written whose type is no number, text, enumeration or struct with a list:
+//   static std::string text(const T&);                              in texts and errors
+//   static std::string allowed();                                   completes "allowed are ..."
+//   static void write(nlohmann::json& object, const char* name, const T&);
+//   static void read(JsonFields&, const char* name, T&);            leaves T where it is missing
+template <typename T>
+struct FieldForm {
+  static constexpr bool kIsGeneric = true;
+};
+template <typename T>
+inline constexpr bool has_own_form = !requires { FieldForm<T>::kIsGeneric; };
+
 // Numbers from `low` to `high` that `step` divides. A step of 0: no range.
 struct WholeRange {
   int64_t low = 0, high = 0, step = 0;
@@ -43,6 +55,8 @@ template <typename S, typename T>
 struct Field {
   using Struct = S;
   using Type = T;
+  // A constant can hold plain values only.
+  using Special = std::conditional_t<std::is_trivially_copyable_v<T>, T, std::nullptr_t>;
 
   const char* name;  // in JSON, in errors and in the docs
   T S::*member;
@@ -54,8 +68,9 @@ struct Field {
   T S::*default_from = nullptr;        // the field that this one equals where JSON leaves it out
   // Its part of the struct's text, "{}" for the value; null: none.
   const char* format = nullptr;
-  std::optional<T> special = std::nullopt;  // the value that is written otherwise ...
+  std::optional<Special> special = std::nullopt;  // the value that is written otherwise ...
   const char* special_text = "";
+  bool default_has_no_text = false;
 
   constexpr Field means(const char* text) const { return with(&Field::meaning, text); }
   constexpr Field read_by(unsigned bits) const { return with(&Field::readers, bits); }
@@ -65,13 +80,15 @@ struct Field {
   constexpr Field allows(const char* text) const { return with(&Field::allowed_text, text); }
   constexpr Field follows(T S::*other) const { return with(&Field::default_from, other); }
   constexpr Field text(const char* form) const { return with(&Field::format, form); }
-  constexpr Field text_of(const T& value, const char* text) const {
-    return with(&Field::special, std::optional<T>(value)).with(&Field::special_text, text);
+  constexpr Field text_of(const Special& value, const char* text) const {
+    return with(&Field::special, std::optional<Special>(value)).with(&Field::special_text, text);
   }
+  constexpr Field no_text_of_default() const { return with(&Field::default_has_no_text, true); }
 
   // What completes "allowed are ...".
   std::string allowed() const {
     if (allowed_text != nullptr) return allowed_text;
+    if constexpr (has_own_form<T>) return FieldForm<T>::allowed();
     if constexpr (std::is_enum_v<T>) return allowed_names(enum_names<T>);
     if constexpr (std::is_same_v<T, bool>) return "true, false";
     if (range.step == 0) return "";
@@ -138,6 +155,8 @@ template <typename T>
 std::string value_text(const T& value) {
   if constexpr (has_fields<T>) {
     return fields_text(value);
+  } else if constexpr (has_own_form<T>) {
+    return FieldForm<T>::text(value);
   } else if constexpr (std::is_enum_v<T>) {
     return enum_name(value);
   } else {
@@ -151,8 +170,11 @@ std::string fields_text(const S& from) {
   std::string text;
   for_each_field<S>([&](const auto& field) {
     const auto& value = from.*field.member;
-    if (field.format == nullptr) return;
-    const bool is_special = field.special && *field.special == value;
+    using T = std::remove_cvref_t<decltype(value)>;
+    if (field.format == nullptr || (field.default_has_no_text && value == T())) return;
+    bool is_special = false;
+    if constexpr (std::is_trivially_copyable_v<T>)
+      is_special = field.special && *field.special == value;
     text += is_special ? field.special_text
                        : fmt::format(fmt::runtime(field.format), value_text(value));
   });

@@ -55,6 +55,10 @@ JsonFields::JsonFields(const json& object, std::string where)
 
 bool JsonFields::has(const char* name) const { return json_.is_object() && json_.contains(name); }
 
+bool JsonFields::is_number(const char* name) const {
+  return has(name) && json_.at(name).is_number();
+}
+
 void JsonFields::require(const char* name) {
   known_.insert(name);
   if (!has(name)) fail(invalid_argument(where_ + "." + name + " is missing"));

@@ -62,6 +62,11 @@ class JsonFields {
   const nlohmann::json* list(const char* name, size_t most);
 
   bool has(const char* name) const;
+  bool is_number(const char* name) const;
+  // A field that may be there and is not read further.
+  void read_absent(const char* name) { known_.insert(name); }
+  // "problem.score.phi"
+  std::string path(const char* name) const { return where_ + "." + name; }
   // Makes a missing field an error of finish().
   void require(const char* name);
   void fail(Status status);

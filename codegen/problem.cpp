@@ -18,6 +18,7 @@ namespace {
 // Bytes of the largest tensor, counted at 8 per element, so that int64 offsets keep a factor of 2.
 constexpr int64_t kMaxTensorBytes = int64_t{1} << 62;
 constexpr int64_t kCountedElementBytes = 8;
+constexpr int kMaxPowerOfKernels = 64;
 
 // `allowed` completes "allowed are ...".
 template <typename T>
@@ -103,6 +104,34 @@ Status check_gain(const ScoreFunction& score) {
   return {};
 }
 
+template <typename Name>
+Status check_number(const char* field, const NameOrNumber<Name>& value) {
+  if (std::isfinite(value.number)) return {};
+  return out_of_range(field, value.number, FieldForm<NameOrNumber<Name>>::allowed() + ", finite");
+}
+
+// Expressions have the variables that they may have; and there is one second stage at most.
+Status check_stages(const Problem& problem) {
+  const ScoreFunction& score = problem.score;
+  LSSAR_RETURN_IF_ERROR(check_number("score.scale", score.scale));
+  LSSAR_RETURN_IF_ERROR(check_number("score.bias", score.bias));
+  for (const Variable variable : {Variable::kOffset, Variable::kLength}) {
+    if (score.phi.expression.depends_on(variable))
+      return out_of_range("score.phi", value_text(score.phi), "expressions in x");
+  }
+  if (score.psi.expression && problem.p != 0) {
+    return invalid_argument(fmt::format(
+        "score.psi = {} with p = {}: allowed is one of them, psi needs p = 0",
+        to_string(*score.psi.expression), problem.p));
+  }
+  if (!score.psi.expression && score.psi_normalizer != PsiNormalizer::kNone) {
+    return invalid_argument(fmt::format("score.psi_normalizer = {} without score.psi: allowed is "
+                                        "none",
+                                        enum_name(score.psi_normalizer)));
+  }
+  return {};
+}
+
 // Only the defaults have kernels.
 Status check_score_has_kernels(const ScoreFunction& score) {
   const ScoreFunction built;
@@ -137,12 +166,21 @@ std::string allowed_values(std::string_view name) {
   return allowed;
 }
 
-Status validate(const Problem& problem) {
+Status validate_definition(const Problem& problem) {
   LSSAR_RETURN_IF_ERROR(check_fields(problem, ""));
   LSSAR_RETURN_IF_ERROR(check_sizes(problem));
   LSSAR_RETURN_IF_ERROR(check_offset(problem));
   LSSAR_RETURN_IF_ERROR(check_alignment(problem));
   LSSAR_RETURN_IF_ERROR(check_gain(problem.score));
+  return check_stages(problem);
+}
+
+Status validate(const Problem& problem) {
+  LSSAR_RETURN_IF_ERROR(validate_definition(problem));
+  if (problem.p > kMaxPowerOfKernels) {
+    return unsupported(
+        fmt::format("p = {}: only 0 to {} has kernels so far", problem.p, kMaxPowerOfKernels));
+  }
   return check_score_has_kernels(problem.score);
 }
 

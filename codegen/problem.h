@@ -12,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/status.h"
+#include "codegen/score.h"
 
 namespace lssar {
 
@@ -33,53 +34,6 @@ constexpr bool is_of_range(Pass pass) {
 }
 
 enum class DType { kFp16, kBf16, kFp32 };
-
-// c_i, what the dot product of row i is multiplied with.
-enum class ScoreScale {
-  kLogDimLogLength,  // log(d) * log(N_i): the entropy-invariant scale of LSSA and LSSAR
-  kInvSqrtDim,       // 1 / sqrt(d)
-};
-
-// Added to every score of row i.
-enum class ScoreBias {
-  kNone,
-  kNegLogLength,  // -log(N_i)
-};
-
-// phi, applied to each score.
-enum class Activation {
-  kSoftplus,
-  kExp,  // after subtracting the row maximum
-  kRelu,
-  kReluSquared,
-  kRelu6,
-  kGelu,
-  kSigmoid,
-  kMish,
-};
-
-// What a row of activations is divided by.
-enum class Normalizer {
-  kSum,
-  kSumAbs,
-  kNone,
-  kLength,      // N_i
-  kSqrtLength,  // normalizer_gain * sqrt(N_i / 2)
-};
-
-// (score scale, bias, norm of q and k) -> activation -> row normaliser. Re-weighting (p, offset)
-// is the problem's. The defaults are LSSA and LSSAR, the only ones with kernels so far; validate()
-// answers the others with kUnsupported.
-struct ScoreFunction {
-  ScoreScale scale = ScoreScale::kLogDimLogLength;
-  ScoreBias bias = ScoreBias::kNone;
-  bool qk_norm = true;  // q and k are divided by their L2 norms
-  Activation activation = Activation::kSoftplus;
-  Normalizer normalizer = Normalizer::kSum;
-  double normalizer_gain = 1.0;  // gamma of kSqrtLength; 1 elsewhere
-
-  bool operator==(const ScoreFunction&) const = default;
-};
 
 // Problem::alignment that copies of 16 bytes need.
 inline constexpr int kFastAlignment = 16;
@@ -103,7 +57,7 @@ struct Problem {
 
   bool causal = false;  // bottom-right: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)
 
-  int p = 15;           // power of the re-weighting, 1 to 64; 0 = none (LSSA)
+  int p = 15;           // power of the re-weighting, 1 to 1024 (kernels: to 64); 0 = none (LSSA)
   double offset = 1.0;  // b, finite, >= 0; without effect where p = 0
 
   // Bytes that divide every pointer and every stride (in bytes) the kernel will be given: 16 lets
@@ -128,7 +82,10 @@ Result<DType> parse_dtype(const std::string& name);
 // field.
 std::string allowed_values(std::string_view field);
 
-// kInvalidArgument or kUnsupported; the message names the field, its value and what is allowed.
+// kInvalidArgument; the message names the field, its value and what is allowed.
+Status validate_definition(const Problem& problem);
+
+// The same, and kUnsupported for what is defined but has no kernels.
 Status validate(const Problem& problem);
 
 // One line: "forward causal bf16 d 64 dv 64 p 15 offset 1 seq 512x512 batch 1 heads 4/4".

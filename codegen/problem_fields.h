@@ -1,4 +1,4 @@
-// The fields of Problem and ScoreFunction: their one list (base/field_list.h). docs/fields.md is
+// The fields of Problem: their one list (base/field_list.h). docs/fields.md is
 // made from it.
 #pragma once
 
@@ -7,6 +7,7 @@
 
 #include "base/field_list.h"
 #include "codegen/problem.h"
+#include "codegen/score_fields.h"
 
 namespace lssar {
 
@@ -22,51 +23,11 @@ inline constexpr EnumName<Pass> enum_names<Pass>[] = {{Pass::kForward, "forward"
 template <>
 inline constexpr EnumName<DType> enum_names<DType>[] = {
     {DType::kFp16, "fp16"}, {DType::kBf16, "bf16"}, {DType::kFp32, "fp32"}};
-template <>
-inline constexpr EnumName<ScoreScale> enum_names<ScoreScale>[] = {
-    {ScoreScale::kLogDimLogLength, "log_dim_log_length"},
-    {ScoreScale::kInvSqrtDim, "inv_sqrt_dim"}};
-template <>
-inline constexpr EnumName<ScoreBias> enum_names<ScoreBias>[] = {
-    {ScoreBias::kNone, "none"}, {ScoreBias::kNegLogLength, "neg_log_length"}};
-template <>
-inline constexpr EnumName<Activation> enum_names<Activation>[] = {
-    {Activation::kSoftplus, "softplus"}, {Activation::kExp, "exp"},
-    {Activation::kRelu, "relu"},         {Activation::kReluSquared, "relu_squared"},
-    {Activation::kRelu6, "relu6"},       {Activation::kGelu, "gelu"},
-    {Activation::kSigmoid, "sigmoid"},   {Activation::kMish, "mish"}};
-template <>
-inline constexpr EnumName<Normalizer> enum_names<Normalizer>[] = {
-    {Normalizer::kSum, "sum"},
-    {Normalizer::kSumAbs, "sum_abs"},
-    {Normalizer::kNone, "none"},
-    {Normalizer::kLength, "length"},
-    {Normalizer::kSqrtLength, "sqrt_length"}};
-
 // What reads a problem's field: bits of Field::readers.
 enum ProblemReader : unsigned {
   kReadByKernels = 1,  // the source or the launch recipe depends on it
   kReadByCalls = 2,  // sizes of a call, the search, the references: another value, the same kernel
 };
-
-template <>
-inline constexpr auto fields_of<ScoreFunction> = std::tuple(
-    field("scale", &ScoreFunction::scale)
-        .text("{}")
-        .means("what the dot product of row i is multiplied with: log(d) log(N_i), or 1 / sqrt(d)"),
-    field("bias", &ScoreFunction::bias).text("/{}").means("added to every score: -log(N_i)"),
-    field("qk_norm", &ScoreFunction::qk_norm)
-        .text("/qk_norm")
-        .text_of(false, "/no_qk_norm")
-        .means("q and k are divided by their L2 norms"),
-    field("activation", &ScoreFunction::activation).text("/{}").means("applied to each score"),
-    field("normalizer", &ScoreFunction::normalizer)
-        .text("/{}")
-        .means("what a row of activations is divided by"),
-    field("normalizer_gain", &ScoreFunction::normalizer_gain)
-        .text("/{}")
-        .allows("positive finite numbers with `normalizer` sqrt_length, else 1")
-        .means("factor of the normalizer sqrt_length"));
 
 template <>
 inline constexpr auto fields_of<Problem> = [] {
@@ -88,9 +49,9 @@ inline constexpr auto fields_of<Problem> = [] {
           .text(" dv {}")
           .means("dv of v and o; `head_dim` where it is left out"),
       field("p", &Problem::p)
-          .whole(0, 64)
+          .whole(0, 1024)
           .text(" p {}")
-          .means("power of the re-weighting; 0: none (LSSA)"),
+          .means("power of the re-weighting; 0: none (LSSA); kernels: up to 64"),
       field("offset", &Problem::offset)
           .allows("numbers from 0 to 1000000")
           .text(" offset {}")
@@ -129,7 +90,7 @@ inline constexpr auto fields_of<Problem> = [] {
           .means("bytes that divide every pointer and every stride; at least an element"),
       field("score", &Problem::score)
           .text(" score {}")
-          .text_of({}, "")
+          .no_text_of_default()
           .means("the score function: its fields are below; only the defaults have kernels"));
 }();
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -44,6 +45,7 @@ struct ErrorSquares {
 struct Group {
   const Problem& problem;
   const Sizes& sizes;
+  const reference::ScoreFunctions& functions;
   const double *q, *k, *v, *grad_o;
   double *o, *dq, *dk, *dv;
   int64_t query_heads;
@@ -53,14 +55,17 @@ struct Group {
 // Forward and backward of one row: writes o and dq_hat, adds to dk_hat and dv.
 void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_t head, int64_t i,
                 std::vector<double>& dk_hat, std::vector<double>& absolute_dk_hat,
-                RoundedGroup& rounded, ErrorSquares& errors) {
+                std::optional<RoundedGroup>& rounded, ErrorSquares& errors) {
   const int64_t d = q.dim, dv = group.problem.head_dim_v;
   const int64_t query = head * group.sizes.seq_q + i;
-  const Row row = reference::forward_row(group.problem, group.sizes, q, k, i);
+  const Row row = reference::forward_row(group.problem, group.functions, group.sizes, q, k, i);
   if (!row.has_output) return;
   double* o = group.o + query * dv;
   for (int64_t j = 0; j < row.length; ++j) add_scaled(o, row.weight[j], group.v + j * dv, dv);
-  if (group.grad_o == nullptr) return rounded.add_row({row, i, o, nullptr, nullptr, {}}, q);
+  if (group.grad_o == nullptr) {
+    if (rounded) rounded->add_row({row, i, o, nullptr, nullptr, {}}, q);
+    return;
+  }
 
   const double* g = group.grad_o + query * dv;
   const double delta = reference::dot(g, o, dv);
@@ -71,14 +76,14 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
   }
   double* dq = group.dq + query * d;
   reference::add_unit_gradients(
-      reference::score_gradient(group.problem, row, value_dot, delta, Terms::kSigned), q, k, i,
-      Terms::kSigned, dq, dk_hat);
+      reference::score_gradient(row, value_dot, delta, Terms::kSigned), q, k, i, Terms::kSigned, dq,
+      dk_hat);
   reference::through_norm(q, i, dq);
-  rounded.add_row({row, i, o, g, dq, value_dot}, q);
+  if (rounded) rounded->add_row({row, i, o, g, dq, value_dot}, q);
 
   std::vector<double> absolute_dq(d);
   reference::add_unit_gradients(
-      reference::score_gradient(group.problem, row, value_dot, delta, Terms::kAbsolute), q, k, i,
+      reference::score_gradient(row, value_dot, delta, Terms::kAbsolute), q, k, i,
       Terms::kAbsolute, absolute_dq.data(), absolute_dk_hat);
   errors.floor_dq += reference::absolute_through_norm(q, i, absolute_dq.data());
 }
@@ -86,12 +91,15 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
 ErrorSquares attend_group(const Group& group) {
   const int64_t d = group.problem.head_dim, seq_q = group.sizes.seq_q, seq_k = group.sizes.seq_k;
   const bool backward = group.grad_o != nullptr;
-  const UnitRows k = reference::unit_rows(group.k, seq_k, d);
+  const bool qk_norm = group.problem.score.qk_norm;
+  const UnitRows k = reference::unit_rows(group.k, seq_k, d, qk_norm);
   std::vector<double> dk_hat(backward ? seq_k * d : 0);
-  RoundedGroup rounded(group.problem, k, group.v, backward);
+  std::optional<RoundedGroup> rounded;  // LSSA and LSSAR only: the roundings are theirs
+  if (group.problem.score == ScoreFunction())
+    rounded.emplace(group.problem, k, group.v, backward);
   ErrorSquares errors;
   for (int64_t head = 0; head < group.query_heads; ++head) {
-    const UnitRows q = reference::unit_rows(group.q + head * seq_q * d, seq_q, d);
+    const UnitRows q = reference::unit_rows(group.q + head * seq_q * d, seq_q, d, qk_norm);
     std::vector<double> absolute_dk_hat(dk_hat.size());
     for (int64_t i = 0; i < seq_q; ++i) {
       attend_row(group, q, k, head, i, dk_hat, absolute_dk_hat, rounded, errors);
@@ -105,11 +113,12 @@ ErrorSquares attend_group(const Group& group) {
   for (int64_t j = 0; backward && j < seq_k; ++j)
     reference::through_norm(k, j, dk_hat.data() + j * d);
   if (backward) std::copy(dk_hat.begin(), dk_hat.end(), group.dk);
-  errors.lost = rounded.finish(group.dk, group.dv);
+  if (rounded) errors.lost = rounded->finish(group.dk, group.dv);
   return errors;
 }
 
-Group make_group(const Problem& problem, const Sizes& sizes, const ReferenceInputs& inputs,
+Group make_group(const Problem& problem, const Sizes& sizes,
+                 const reference::ScoreFunctions& functions, const ReferenceInputs& inputs,
                  ReferenceOutputs& outputs, int64_t index, std::atomic<int64_t>* scores_done) {
   const int64_t query_heads = sizes.heads / sizes.kv_heads;
   const int64_t queries = index * query_heads * sizes.seq_q;
@@ -118,6 +127,7 @@ Group make_group(const Problem& problem, const Sizes& sizes, const ReferenceInpu
   const bool backward = !inputs.grad_o.empty();
   return {problem,
           sizes,
+          functions,
           inputs.q.data() + queries * d,
           inputs.k.data() + keys * d,
           inputs.v.data() + keys * dv,
@@ -156,7 +166,7 @@ Status check_tensor(const char* name, size_t elements, int64_t batch, int64_t he
 }
 
 Status check_inputs(const Problem& problem, const Sizes& s, const ReferenceInputs& inputs) {
-  LSSAR_RETURN_IF_ERROR(validate(problem));
+  LSSAR_RETURN_IF_ERROR(validate_definition(problem));
   LSSAR_RETURN_IF_ERROR(check_size("batch", s.batch, 0, 0));
   LSSAR_RETURN_IF_ERROR(check_size("heads", s.heads, 1, 0));
   LSSAR_RETURN_IF_ERROR(check_size("kv_heads", s.kv_heads, 1, 0));
@@ -221,9 +231,10 @@ ReferenceOutputs zero_outputs(const Problem& problem, const Sizes& sizes,
 Result<ReferenceOutputs> attend(const Problem& problem, const Sizes& sizes,
                                 const ReferenceInputs& inputs, std::atomic<int64_t>* scores_done) {
   ReferenceOutputs outputs = zero_outputs(problem, sizes, inputs);
+  const reference::ScoreFunctions functions(problem.score);
   std::vector<ErrorSquares> errors(sizes.batch * sizes.kv_heads);
   LSSAR_RETURN_IF_ERROR(parallel_for(errors.size(), [&](int64_t index) {
-    errors[index] = attend_group(make_group(problem, sizes, inputs, outputs, index, scores_done));
+    errors[index] = attend_group(make_group(problem, sizes, functions, inputs, outputs, index, scores_done));
   }));
   ErrorSquares total;
   for (const ErrorSquares& part : errors) {

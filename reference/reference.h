@@ -1,5 +1,5 @@
-// The definition of LSSA and LSSAR in float64, with its gradients: the truth of tests and of
-// `lssar verify`. Written for reading: formulas and names as in docs/math.md, quadratic in time,
+// The definition of LSSA, LSSAR and their family (ScoreFunction) in float64, with its gradients: the
+// truth of tests and of `lssar verify`. Written for reading: formulas and names as in docs/math.md, quadratic in time,
 // one row of scores in memory. Spread over the cores by (batch, kv head); results do not depend on
 // how many there are. Any thread may call it.
 #pragma once
@@ -28,11 +28,11 @@ struct ReferenceOutputs {
   // (error_floor of numerics.h; rows of two or three keys cancel completely).
   double floor_norm_dq = 0, floor_norm_dk = 0;
   // Norms of what an ideal kernel of the problem's dtype is off by: one with no roundings but those
-  // that docs/accuracy.md names.
+  // that docs/accuracy.md names. 0 but for LSSA and LSSAR.
   double ideal_error_o = 0, ideal_error_dq = 0, ideal_error_dk = 0, ideal_error_dv = 0;
 };
 
-// Errors: those of validate(problem); kInvalidArgument where the sizes of the inputs do not fit the
+// Errors: those of validate_definition(problem); kInvalidArgument where the sizes of the inputs do not fit the
 // problem and `sizes`.
 // `scores_done`, where it is not null, counts up to reference_scores() meanwhile: for whoever
 // waits.

@@ -79,6 +79,9 @@ Row RoundedGroup::rounded_row(const Row& exact, const UnitRows& q, int64_t query
     sum += row.prob[j] = to_float(softplus(row.score[j]));
   }
   row.sum = sum * (1 + kFloatUnit);
+  row.prob_slope = exact.prob_slope;
+  row.sum_slope = exact.sum_slope;
+  row.weight_sum_slope = exact.weight_sum_slope;
   weigh(row);
   for (double& x : row.prob) x /= row.sum;
   return row;
@@ -90,6 +93,7 @@ void RoundedGroup::weigh(Row& row) const {
   row.weight.resize(row.length);
   if (problem_.p == 0) {
     for (int64_t j = 0; j < row.length; ++j) row.weight[j] = row.prob[j] / largest;
+    row.weight_slope.assign(row.length, 1.0);
     return;
   }
   const double n = static_cast<double>(row.length);
@@ -101,11 +105,11 @@ void RoundedGroup::weigh(Row& row) const {
     const double excess = 1 - (largest - row.prob[j]) * n / row.sum / m;
     const double u = std::max(excess, 0.0);
     row.weight[j] = std::pow(u, problem_.p);
-    row.weight_slope[j] = u <= 0 ? 0.0 : problem_.p * std::pow(u, problem_.p - 1) / m;
+    row.weight_slope[j] = u <= 0 ? 0.0 : n * problem_.p * std::pow(u, problem_.p - 1) / m;
     // With p = 1 gradients jump at 0: where rounding decides the side, the ideal kernel errs.
     const double unsure = kJumpRoundings * kFloatUnit * (1 + std::abs(row.score[j])) *
                           (1 + row_offset(problem_, row.length) / m);
-    if (problem_.p == 1 && std::abs(excess) <= unsure) row.weight_slope[j] = u <= 0 ? 1 / m : 0;
+    if (problem_.p == 1 && std::abs(excess) <= unsure) row.weight_slope[j] = u <= 0 ? n / m : 0;
   }
 }
 
@@ -122,7 +126,8 @@ std::vector<double> RoundedGroup::rounded_output(Row& row) const {
   }
   for (double& x : o) x = to_float(x / sum);
   for (double& x : row.weight) x /= sum;
-  for (double& x : row.weight_slope) x /= sum;
+  for (double& x : row.weight_slope)
+    if (problem_.p != 0) x /= sum;
   return o;
 }
 
@@ -142,7 +147,8 @@ double RoundedGroup::epsilon(const Row& row, const std::vector<double>& o, const
     add_scaled(x.data(), slope, v_ + j * dim, dim);
   }
   const int bits = problem_.dtype == DType::kFp32 ? 24 : significand_bits(DType::kBf16);
-  for (int64_t c = 0; c < dim; ++c) x[c] = keep_bits((x[c] - sum * o[c]) * largest, bits);
+  const double factor = largest / static_cast<double>(row.length);  // X has no N
+  for (int64_t c = 0; c < dim; ++c) x[c] = keep_bits((x[c] - sum * o[c]) * factor, bits);
   return offset * dot(exact.grad_o, x.data(), dim);
 }
 
@@ -156,7 +162,7 @@ void RoundedGroup::add_gradients(const Row& row, const std::vector<double>& o,
     add_scaled(dv_.data() + j * dim, round(row.weight[j]), exact.grad_o, dim);
     const double d = problem_.dtype == DType::kFp32 ? float_dot(exact.grad_o, v_ + j * dim, dim)
                                                     : exact.value_dot[j];
-    const double gradient = score_gradient_at(problem_, row, j, d, delta, mean);
+    const double gradient = score_gradient_at(row, j, d, delta, mean);
     const double rounded = round(gradient);
     add_scaled(dq.data(), row.length <= kTwoPartsLength ? gradient : rounded, k_.row(j), dim_k);
     add_scaled(dk_hat_.data() + j * dim_k, rounded, q.row(exact.query), dim_k);

@@ -2,17 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "expression/derivative.h"
 
 namespace lssar::reference {
 
 namespace {
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kZeroNorm = 1e-12;     // a shorter vector has no direction
 constexpr int64_t kNoOffsetLength = 3;  // rows of up to this many keys have b_i = 0
 
 double sigmoid(double x) {
   const double e = std::exp(-std::abs(x));
   return (x >= 0 ? 1.0 : e) / (1.0 + e);
+}
+
+// A function and its derivative by x, which share what they have in common.
+Program with_derivative(const Expression& e) {
+  const Expression both[] = {e, derivative(e, Variable::kX)};
+  return Program(both);
+}
+
+ScoreFunctions::Value value_of(const Program& program, const Arguments& arguments) {
+  thread_local std::vector<double> scratch;
+  double results[2];
+  program.evaluate(arguments, scratch, results);
+  return {results[0], results[1]};
 }
 
 // max(x, 0), NaN where x is NaN.
@@ -24,25 +41,108 @@ int64_t unmasked_keys(const Problem& problem, const Sizes& sizes, int64_t i) {
   return std::clamp<int64_t>(i + 1 + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
 }
 
-// S and c: the scores of row i.
-void score_row(const UnitRows& q, const UnitRows& k, int64_t i, Row& row) {
-  row.scale = std::log(static_cast<double>(q.dim)) * std::log(static_cast<double>(row.length));
+double scale_of(const ScoreScale& scale, int64_t dim, int64_t length) {
+  const double d = static_cast<double>(dim), n = static_cast<double>(length);
+  switch (scale.name) {
+    case ScaleName::kLogDimLogLength:
+      return std::log(d) * std::log(n);
+    case ScaleName::kInvSqrtDim:
+      return 1 / std::sqrt(d);
+    case ScaleName::kLogLengthInvSqrtDim:
+      return std::log(n) / std::sqrt(d);
+    case ScaleName::kNumber:
+      return scale.number;
+  }
+  return kNan;
+}
+
+double bias_of(const ScoreBias& bias, int64_t length) {
+  switch (bias.name) {
+    case BiasName::kNone:
+      return 0;
+    case BiasName::kNegLogLength:
+      return -std::log(static_cast<double>(length));
+    case BiasName::kNumber:
+      return bias.number;
+  }
+  return kNan;
+}
+
+// s and c: the scores of row i.
+void score_row(const ScoreFunction& score, const UnitRows& q, const UnitRows& k, int64_t i,
+               Row& row) {
+  row.scale = scale_of(score.scale, q.dim, row.length);
+  const double bias = bias_of(score.bias, row.length);
   row.score.resize(row.length);
+  for (int64_t j = 0; j < row.length; ++j)
+    row.score[j] = row.scale * dot(q.row(i), k.row(j), q.dim) + bias;
+}
+
+// NaN stays NaN, and 0 is 0.
+double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+
+// a and phi'(s).
+void activate(const ScoreFunctions& functions, Row& row) {
+  row.prob.resize(row.length);
+  row.prob_slope.resize(row.length);
+  if (const auto& exponential = functions.exponential()) {
+    double largest = -std::numeric_limits<double>::infinity();
+    for (const double s : row.score) {
+      const double exponent = exponential->rate * s;
+      if (!(exponent <= largest)) largest = exponent;  // a NaN stays
+      if (std::isnan(largest)) break;
+    }
+    const double factor = sign(exponential->factor);
+    for (int64_t j = 0; j < row.length; ++j) {
+      row.prob[j] = factor * std::exp(exponential->rate * row.score[j] - largest);
+      row.prob_slope[j] = exponential->rate * row.prob[j];
+    }
+    return;
+  }
   for (int64_t j = 0; j < row.length; ++j) {
-    row.score[j] = row.scale * dot(q.row(i), k.row(j), q.dim);
+    const ScoreFunctions::Value a = functions.phi(row.score[j]);
+    row.prob[j] = a.value;
+    row.prob_slope[j] = a.slope;
   }
 }
 
-// P = A / R: stage 1.
-void normalise(Row& row) {
-  row.prob.resize(row.length);
+// r of a row's activations, with its slopes.
+void normalise_by(const ScoreFunction& score, Row& row) {
+  const double n = static_cast<double>(row.length);
+  row.sum_slope.assign(row.length, 0.0);
   row.sum = 0;
-  for (int64_t j = 0; j < row.length; ++j) row.sum += row.prob[j] = softplus(row.score[j]);
+  switch (score.normalizer) {
+    case Normalizer::kSum:
+      for (const double a : row.prob) row.sum += a;
+      row.sum_slope.assign(row.length, 1.0);
+      return;
+    case Normalizer::kSumAbs:
+      for (int64_t j = 0; j < row.length; ++j) {
+        row.sum += std::abs(row.prob[j]);
+        row.sum_slope[j] = sign(row.prob[j]);
+      }
+      return;
+    case Normalizer::kNone:
+      row.sum = 1;
+      return;
+    case Normalizer::kLength:
+      row.sum = n;
+      return;
+    case Normalizer::kSqrtLength:
+      row.sum = score.normalizer_gain * std::sqrt(n / 2);
+      return;
+  }
+}
+
+// P = a / r: stage 1. A row whose r is 0 has no output.
+void normalise(const ScoreFunction& score, Row& row) {
+  normalise_by(score, row);
+  row.has_output = row.sum != 0;
   for (double& p : row.prob) p /= row.sum;
 }
 
-// M = W / Z and slope = p U^(p-1) / Z: stage 2. Everything is computed from u = U / max U, which
-// changes neither and cannot overflow.
+// Stage 2 of the re-weighting: weights W / Z with the slope p U^(p-1) / Z. Everything is computed
+// from u = U / max U, which changes neither and cannot overflow.
 void reweight(const Problem& problem, Row& row) {
   const double n = static_cast<double>(row.length);
   const double offset = row_offset(problem, row.length);
@@ -59,6 +159,7 @@ void reweight(const Problem& problem, Row& row) {
   double sum = 0;
   row.weight.resize(row.length);
   row.weight_slope.resize(row.length);
+  row.weight_sum_slope.assign(row.length, 1.0);
   for (int64_t j = 0; j < row.length; ++j) {
     u[j] /= largest;
     row.weight[j] = std::pow(u[j], problem.p);
@@ -67,8 +168,39 @@ void reweight(const Problem& problem, Row& row) {
   for (int64_t j = 0; j < row.length; ++j) {
     row.weight[j] /= sum;
     row.weight_slope[j] =
-        u[j] <= 0 ? 0.0 : problem.p * std::pow(u[j], problem.p - 1) / (largest * sum);
+        u[j] <= 0 ? 0.0 : n * problem.p * std::pow(u[j], problem.p - 1) / (largest * sum);
   }
+}
+
+// Stage 2 of psi: weights y / z.
+void apply_psi(const Problem& problem, const ScoreFunctions& functions, Row& row) {
+  const double n = static_cast<double>(row.length);
+  const double offset = row_offset(problem, row.length);
+  const PsiNormalizer normalizer = problem.score.psi_normalizer;
+  row.weight.resize(row.length);
+  row.weight_slope.resize(row.length);
+  row.weight_sum_slope.assign(row.length, normalizer == PsiNormalizer::kSum ? 1.0 : 0.0);
+  double sum = normalizer == PsiNormalizer::kNone ? 1 : 0;
+  for (int64_t j = 0; j < row.length; ++j) {
+    const ScoreFunctions::Value y = functions.psi(n * row.prob[j], offset, n);
+    row.weight[j] = y.value;
+    row.weight_slope[j] = n * y.slope;
+    if (normalizer == PsiNormalizer::kSum) sum += y.value;
+    if (normalizer == PsiNormalizer::kSumAbs) {
+      sum += std::abs(y.value);
+      row.weight_sum_slope[j] = sign(y.value);
+    }
+  }
+  row.has_output = sum != 0;
+  for (double& y : row.weight) y /= sum;
+  for (double& slope : row.weight_slope) slope /= sum;
+}
+
+// Stage 2 that there is none of.
+void take_probs(Row& row) {
+  row.weight = row.prob;
+  row.weight_slope.assign(row.length, 1.0);
+  row.weight_sum_slope.assign(row.length, 0.0);
 }
 
 double minus(double a, double b, Terms terms) {
@@ -78,6 +210,24 @@ double minus(double a, double b, Terms terms) {
 double term(double a, Terms terms) { return terms == Terms::kSigned ? a : std::abs(a); }
 
 }  // namespace
+
+ScoreFunctions::ScoreFunctions(const ScoreFunction& score)
+    : is_softplus_(score.phi == Activation()),
+      phi_(with_derivative(score.phi.expression)) {
+  const bool is_sum =
+      score.normalizer == Normalizer::kSum || score.normalizer == Normalizer::kSumAbs;
+  if (is_sum) exponential_ = as_exponential(score.phi.expression);
+  if (score.psi.expression) psi_.emplace(with_derivative(*score.psi.expression));
+}
+
+ScoreFunctions::Value ScoreFunctions::phi(double x) const {
+  if (is_softplus_) return {softplus(x), sigmoid(x)};
+  return value_of(phi_, {x});
+}
+
+ScoreFunctions::Value ScoreFunctions::psi(double x, double offset, double length) const {
+  return value_of(*psi_, {x, offset, length});
+}
 
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
@@ -91,7 +241,8 @@ double dot(const double* a, const double* b, int64_t n) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-UnitRows unit_rows(const double* x, int64_t rows, int64_t dim) {
+UnitRows unit_rows(const double* x, int64_t rows, int64_t dim, bool qk_norm) {
+  if (!qk_norm) return {{x, x + rows * dim}, std::vector<double>(rows, 1.0), dim, false};
   UnitRows result{std::vector<double>(rows * dim), std::vector<double>(rows), dim};
   for (int64_t i = 0; i < rows; ++i) {
     const double norm = std::sqrt(dot(x + i * dim, x + i * dim, dim));
@@ -103,18 +254,22 @@ UnitRows unit_rows(const double* x, int64_t rows, int64_t dim) {
   return result;
 }
 
-Row forward_row(const Problem& problem, const Sizes& sizes, const UnitRows& q, const UnitRows& k,
-                int64_t i) {
+Row forward_row(const Problem& problem, const ScoreFunctions& functions, const Sizes& sizes,
+                const UnitRows& q, const UnitRows& k, int64_t i) {
   Row row;
   row.length = unmasked_keys(problem, sizes, i);
   row.has_output = row.length > 0;
   if (!row.has_output) return row;
-  score_row(q, k, i, row);
-  normalise(row);
-  if (problem.p == 0) {
-    row.weight = row.prob;
-  } else {
+  score_row(problem.score, q, k, i, row);
+  activate(functions, row);
+  normalise(problem.score, row);
+  if (!row.has_output) return row;
+  if (problem.p != 0) {
     reweight(problem, row);
+  } else if (problem.score.psi.expression) {
+    apply_psi(problem, functions, row);
+  } else {
+    take_probs(row);
   }
   return row;
 }
@@ -123,27 +278,25 @@ double row_offset(const Problem& problem, int64_t length) {
   return length <= kNoOffsetLength ? 0.0 : problem.offset;
 }
 
-std::vector<double> score_gradient(const Problem& problem, const Row& row,
-                                   const std::vector<double>& d, double delta, Terms terms) {
-  const double n = static_cast<double>(row.length);
+std::vector<double> score_gradient(const Row& row, const std::vector<double>& d, double delta,
+                                   Terms terms) {
   std::vector<double> gradient(row.length);  // dP, then c dS
   double mean = 0;                           // epsilon_i = sum_j P_ij dP_ij
   for (int64_t j = 0; j < row.length; ++j) {
-    gradient[j] =
-        problem.p == 0 ? term(d[j], terms) : n * row.weight_slope[j] * minus(d[j], delta, terms);
-    mean += row.prob[j] * gradient[j];
+    gradient[j] = term(row.weight_slope[j], terms) *
+                  minus(d[j], row.weight_sum_slope[j] * delta, terms);
+    mean += term(row.prob[j], terms) * gradient[j];
   }
   for (int64_t j = 0; j < row.length; ++j) {
-    gradient[j] = row.scale * minus(gradient[j], mean, terms) / row.sum * sigmoid(row.score[j]);
+    const double through_sum = minus(gradient[j], row.sum_slope[j] * mean, terms) / row.sum;
+    gradient[j] = term(row.scale * through_sum * row.prob_slope[j], terms);
   }
   return gradient;
 }
 
-double score_gradient_at(const Problem& problem, const Row& row, int64_t j, double d, double delta,
-                         double epsilon) {
-  const double prob_gradient =
-      problem.p == 0 ? d : static_cast<double>(row.length) * row.weight_slope[j] * (d - delta);
-  return row.scale * (prob_gradient - epsilon) / row.sum * sigmoid(row.score[j]);
+double score_gradient_at(const Row& row, int64_t j, double d, double delta, double epsilon) {
+  const double prob_gradient = row.weight_slope[j] * (d - row.weight_sum_slope[j] * delta);
+  return row.scale * (prob_gradient - row.sum_slope[j] * epsilon) / row.sum * row.prob_slope[j];
 }
 
 void add_unit_gradients(const std::vector<double>& score_grad, const UnitRows& q, const UnitRows& k,
@@ -157,6 +310,7 @@ void add_unit_gradients(const std::vector<double>& score_grad, const UnitRows& q
 }
 
 void through_norm(const UnitRows& x, int64_t i, double* gradient) {
+  if (!x.has_norms) return;
   if (x.norm[i] <= kZeroNorm) {
     std::fill_n(gradient, x.dim, 0.0);
     return;
@@ -168,6 +322,7 @@ void through_norm(const UnitRows& x, int64_t i, double* gradient) {
 }
 
 double absolute_through_norm(const UnitRows& x, int64_t i, const double* gradient) {
+  if (!x.has_norms) return dot(gradient, gradient, x.dim);
   if (x.norm[i] <= kZeroNorm) return 0.0;
   return 4 * dot(gradient, gradient, x.dim) / (x.norm[i] * x.norm[i]);
 }

@@ -3,36 +3,68 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "codegen/problem.h"
 #include "codegen/sizes.h"
+#include "expression/program.h"
+#include "expression/properties.h"
 
 namespace lssar::reference {
 
-// The rows of one head of q or k: directions (0 where there is none) and lengths.
+// The rows of one head of q or k: directions (0 where there is none) and lengths. Of score functions
+// without norms the rows themselves, and lengths of 1.
 struct UnitRows {
   std::vector<double> unit, norm;
   int64_t dim = 0;
+  bool has_norms = true;
 
   const double* row(int64_t i) const { return unit.data() + i * dim; }
 };
 
-UnitRows unit_rows(const double* x, int64_t rows, int64_t dim);
+UnitRows unit_rows(const double* x, int64_t rows, int64_t dim, bool qk_norm);
+
+// phi and psi with their derivatives, ready to be evaluated. Any thread may use one.
+class ScoreFunctions {
+ public:
+  explicit ScoreFunctions(const ScoreFunction& score);
+
+  struct Value {
+    double value, slope;
+  };
+  Value phi(double x) const;
+  // REQUIRES: the score function has a psi.
+  Value psi(double x, double offset, double length) const;
+
+  // phi is C exp(lambda x) over a sum: kernels and reference take the largest lambda s out. Then
+  // exp(lambda s - largest) stands for phi, and its lambda multiple for phi'.
+  const std::optional<Exponential>& exponential() const { return exponential_; }
+
+ private:
+  bool is_softplus_ = false;
+  std::optional<Exponential> exponential_;
+  Program phi_;
+  std::optional<Program> psi_;
+};
 
 // One row of the attention, from its scores to its weights.
 struct Row {
   int64_t length = 0;                       // N_i
   double scale = 0;                         // c_i
-  double sum = 0;                           // R_i
-  bool has_output = true;                   // false: N_i = 0, or a dead row
-  std::vector<double> score, prob, weight;  // S, P, M
-  std::vector<double> weight_slope;         // p U^(p-1) / Z
+  double sum = 0;                           // r_i
+  bool has_output = true;                   // false: N_i = 0, or a row that gives 0
+  std::vector<double> score, prob, weight;  // s, P, and what o sums v with
+  std::vector<double> prob_slope;           // phi'(s)
+  // d weight / dP before the weights' sum moves: 1, N p U^(p-1) / Z, or N psi' / z.
+  std::vector<double> weight_slope;
+  // How the two sums move with their terms: 0 for a normalizer that is none, else 1 or a sign.
+  std::vector<double> sum_slope, weight_sum_slope;
 };
 
-// Row i, up to its weights.
-Row forward_row(const Problem& problem, const Sizes& sizes, const UnitRows& q, const UnitRows& k,
-                int64_t i);
+// Row i, up to its weights. With a gradient also the slopes.
+Row forward_row(const Problem& problem, const ScoreFunctions& functions, const Sizes& sizes,
+                const UnitRows& q, const UnitRows& k, int64_t i);
 
 inline constexpr double kDeadRow = 0x1p-16;  // largest U of a row whose scores count as all equal
 
@@ -47,12 +79,11 @@ enum class Terms { kSigned, kAbsolute };
 
 // dS of a row, times c: what both dq_hat and dk_hat sum. `d` is D_ij = g_i . v_j, `delta` is
 // g_i . o_i. REQUIRES: row.has_output.
-std::vector<double> score_gradient(const Problem& problem, const Row& row,
-                                   const std::vector<double>& d, double delta, Terms terms);
+std::vector<double> score_gradient(const Row& row, const std::vector<double>& d, double delta,
+                                   Terms terms);
 
 // One of them, signed, from epsilon_i.
-double score_gradient_at(const Problem& problem, const Row& row, int64_t j, double d, double delta,
-                         double epsilon);
+double score_gradient_at(const Row& row, int64_t j, double d, double delta, double epsilon);
 
 // Adds one row's part of dq_hat and dk_hat.
 void add_unit_gradients(const std::vector<double>& score_grad, const UnitRows& q, const UnitRows& k,

@@ -8,8 +8,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/field_json.h"
 #include "base/json_fields.h"
 #include "base/npy.h"
+#include "codegen/score_fields.h"
 #include "reference/error_rule.h"
 
 namespace lssar {
@@ -49,10 +51,13 @@ Status read_spec(const json& spec, GoldenCase& golden) {
   fields.read("data", golden.data);
   fields.read("floor_dq", golden.floor_dq);
   fields.read("floor_dk", golden.floor_dk);
+  for (const char* name : {"name", "float32_eager_error"}) fields.read_absent(name);
+  if (const json* score = fields.object("score"))
+    LSSAR_RETURN_IF_ERROR(read_fields(*score, "spec.score", problem.score));
   LSSAR_RETURN_IF_ERROR(fields.finish());
   LSSAR_ASSIGN_OR_RETURN(problem.dtype, parse_dtype(dtype));
   golden.sizes = {problem.batch, problem.heads, problem.kv_heads, problem.seq_q, problem.seq_k};
-  return validate(problem);
+  return validate_definition(problem);
 }
 
 Status check_shape(const std::string& path, const std::vector<int64_t>& shape,
@@ -72,6 +77,11 @@ Status read_input(const std::string& path, const std::vector<int64_t>& shape,
 
 Status read_expected(const std::string& path, const std::vector<int64_t>& shape,
                      std::vector<double>& values) {
+  if (const auto array = read_npy_float32(path); array.ok()) {
+    LSSAR_RETURN_IF_ERROR(check_shape(path, array->shape, shape));
+    values.assign(array->values.begin(), array->values.end());
+    return {};
+  }
   LSSAR_ASSIGN_OR_RETURN(NpyArray<double> array, read_npy_float64(path));
   LSSAR_RETURN_IF_ERROR(check_shape(path, array.shape, shape));
   values = std::move(array.values);
@@ -102,8 +112,9 @@ std::string golden_data_folder() {
   return folder != nullptr && *folder != '\0' ? folder : LSSAR_GOLDEN_DATA_FOLDER;
 }
 
-Result<std::vector<std::string>> golden_case_names() {
-  const std::string folder = golden_data_folder();
+std::string golden_family_folder() { return LSSAR_GOLDEN_FAMILY_FOLDER; }
+
+Result<std::vector<std::string>> golden_case_names(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -116,8 +127,8 @@ Result<std::vector<std::string>> golden_case_names() {
   return names;
 }
 
-Result<GoldenCase> load_golden_case(const std::string& name) {
-  const std::string folder = golden_data_folder() + "/" + name;
+Result<GoldenCase> load_golden_case(const std::string& name, const std::string& all_cases) {
+  const std::string folder = all_cases + "/" + name;
   GoldenCase golden;
   golden.name = name;
   LSSAR_ASSIGN_OR_RETURN(const json spec, read_json(folder + "/spec.json"));

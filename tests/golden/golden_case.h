@@ -30,14 +30,20 @@ struct GoldenCase {
 
 std::string golden_data_folder();
 
+// The same of other score functions (ScoreFunction); results are stored as float32. Only the
+// reference computes them so far.
+std::string golden_family_folder();
+
 // Sorted. An empty list is an error: a test over no cases would pass.
-Result<std::vector<std::string>> golden_case_names();
+Result<std::vector<std::string>> golden_case_names(
+    const std::string& folder = golden_data_folder());
 
 // The case's results and floors; what an ideal kernel is off by, which no case has, is the
 // reference's.
 Result<ReferenceOutputs> golden_reference(const GoldenCase& golden);
 
 // Errors name the file.
-Result<GoldenCase> load_golden_case(const std::string& name);
+Result<GoldenCase> load_golden_case(const std::string& name,
+                                    const std::string& folder = golden_data_folder());
 
 }  // namespace lssar

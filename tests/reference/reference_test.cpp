@@ -355,7 +355,7 @@ TEST(ReferenceErrors, NameTheSize) {
 
 TEST(ReferenceErrors, InvalidProblemIsRefused) {
   Case c = make_case(4, 4, 3, true);
-  c.problem.p = 65;
+  c.problem.p = 1025;
   EXPECT_EQ(reference_attention(c.problem, c.sizes, c.inputs).status().code(),
             StatusCode::kInvalidArgument);
 }

@@ -1,0 +1,122 @@
+#include "codegen/score.h"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "codegen/score_fields.h"
+#include "expression/known.h"
+#include "expression/parse.h"
+
+namespace lssar {
+
+
+namespace {
+
+const std::vector<Variable> kOfPhi = {Variable::kX};
+const std::vector<Variable> kOfPsi = {Variable::kX, Variable::kOffset, Variable::kLength};
+
+// A string field as an expression; the error names the field and shows the character.
+void read_expression(JsonFields& fields, const char* name, const std::vector<Variable>& variables,
+                     const auto& take) {
+  if (!fields.has(name)) return fields.read_absent(name);
+  std::string text;
+  fields.read(name, text);
+  if (!fields.status().ok()) return;
+  const Result<Expression> parsed = parse_expression(text, variables);
+  if (!parsed.ok()) return fields.fail(parsed.status().with_context(fields.path(name)));
+  take(*parsed);
+}
+
+std::string activation_names() {
+  std::string names;
+  for (const NamedActivation& known : kNamedActivations) names += std::string(known.name) + ", ";
+  return names;
+}
+
+}  // namespace
+
+Activation::Activation() : expression([] {
+  static const Expression softplus = *named_activation("softplus");
+  return softplus;
+}()) {}
+
+template <typename Name>
+void FieldForm<NameOrNumber<Name>>::write(nlohmann::json& object, const char* name, const T& value) {
+  if (value.name == Name::kNumber) {
+    object[name] = value.number;
+  } else {
+    object[name] = enum_name(value.name);
+  }
+}
+
+template <typename Name>
+void FieldForm<NameOrNumber<Name>>::read(JsonFields& fields, const char* name, T& value) {
+  if (fields.is_number(name)) {
+    double number = 0;
+    fields.read(name, number);
+    value = {Name::kNumber, number};
+  } else if (fields.has(name)) {
+    fields.read_enum(name, enum_names<Name>, value.name);
+    value.number = 0;
+  } else {
+    fields.read_absent(name);
+  }
+}
+
+template struct FieldForm<ScoreScale>;
+template struct FieldForm<ScoreBias>;
+
+std::string FieldForm<Activation>::allowed() {
+  return activation_names() + "or an expression in x";
+}
+
+std::string FieldForm<Activation>::text(const Activation& value) {
+  const char* name = activation_name(value.expression);
+  return name != nullptr ? name : to_string(value.expression);
+}
+
+void FieldForm<Activation>::write(nlohmann::json& object, const char* name, const Activation& value) {
+  const char* known = activation_name(value.expression);
+  object[known != nullptr ? "activation" : name] = text(value);
+}
+
+void FieldForm<Activation>::read(JsonFields& fields, const char* name, Activation& value) {
+  constexpr const char* kName = "activation";
+  if (fields.has(name) && fields.has(kName)) {
+    return fields.fail(invalid_argument(fields.path(name) + " and " + fields.path(kName) +
+                                        ": one of them, they are the same field"));
+  }
+  const char* given = fields.has(kName) ? kName : name;
+  fields.read_absent(given == name ? kName : name);
+  if (!fields.has(given)) return fields.read_absent(given);
+  std::string text;
+  fields.read(given, text);
+  if (!fields.status().ok()) return;
+  if (const auto named = named_activation(text)) {
+    value = Activation(*named);
+  } else if (given == kName) {
+    fields.fail(invalid_argument(fields.path(kName) + " = \"" + text + "\": allowed are " +
+                                 activation_names() + "and any expression as phi"));
+  } else {
+    read_expression(fields, name, kOfPhi, [&](const Expression& e) { value = Activation(e); });
+  }
+}
+
+std::string FieldForm<SecondStage>::allowed() {
+  return "expressions in x, b and N";
+}
+
+std::string FieldForm<SecondStage>::text(const SecondStage& value) {
+  return value.expression ? "/" + to_string(*value.expression) : "";
+}
+
+void FieldForm<SecondStage>::write(nlohmann::json& object, const char* name, const SecondStage& value) {
+  if (value.expression) object[name] = to_string(*value.expression);
+}
+
+void FieldForm<SecondStage>::read(JsonFields& fields, const char* name, SecondStage& value) {
+  read_expression(fields, name, kOfPsi, [&](const Expression& e) { value.expression = e; });
+}
+
+}  // namespace lssar

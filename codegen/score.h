@@ -1,0 +1,90 @@
+// ScoreFunction: what is done to the scores of a row, from the dot products to the weights.
+// Definition and names: docs/math.md, section 7.
+//
+//   s_ij = scale_i (q_i . k_j) + bias_i      with qk_norm: of the unit vectors of q and k
+//   a_ij = phi(s_ij)                         masked keys: 0
+//   P_ij = a_ij / r_i                        r: the normalizer
+//   stage 2, one of: none; the re-weighting of the problem (p, offset); psi:
+//   y_ij = psi(N_i P_ij), weights y_ij / z_i  z: the psi_normalizer
+//
+// Values: copying is cheap, any thread may read one.
+#pragma once
+
+#include <optional>
+
+#include "expression/expression.h"
+
+namespace lssar {
+
+// What the dot products of row i are multiplied by.
+enum class ScaleName {
+  kLogDimLogLength,     // log(d) log(N_i): the entropy-invariant scale of LSSA and LSSAR
+  kInvSqrtDim,          // 1 / sqrt(d)
+  kLogLengthInvSqrtDim,  // log(N_i) / sqrt(d)
+  kNumber,
+};
+
+// What is added to every score of row i.
+enum class BiasName {
+  kNone,
+  kNegLogLength,  // -log(N_i)
+  kNumber,
+};
+
+// A name, or the number beside the name kNumber (0 beside others).
+template <typename Name>
+struct NameOrNumber {
+  Name name = {};
+  double number = 0;
+
+  bool operator==(const NameOrNumber&) const = default;
+};
+using ScoreScale = NameOrNumber<ScaleName>;
+using ScoreBias = NameOrNumber<BiasName>;
+
+// phi, in x. Where it is C exp(lambda x) and the normalizer is a sum, the largest lambda s of a row
+// is taken out before.
+struct Activation {
+  Activation();  // softplus
+  explicit Activation(Expression phi) : expression(std::move(phi)) {}
+
+  Expression expression;
+
+  bool operator==(const Activation&) const = default;
+};
+
+// What a row of activations is divided by. A row whose normalizer is 0 has P = 0 and no gradients.
+enum class Normalizer {
+  kSum,
+  kSumAbs,
+  kNone,        // 1
+  kLength,      // N_i
+  kSqrtLength,  // normalizer_gain * sqrt(N_i / 2)
+};
+
+// psi, in x = N_i P_ij, b = offset (0 where N_i <= 3) and N = N_i. Nothing: no such stage.
+struct SecondStage {
+  std::optional<Expression> expression;
+
+  bool operator==(const SecondStage&) const = default;
+};
+
+// What a row of psi is divided by. A row whose sum is 0 has no output.
+enum class PsiNormalizer { kNone, kSum, kSumAbs };
+
+// The defaults are those of LSSA and LSSAR, the only ones with kernels so far: validate() answers
+// the others with kUnsupported, validate_definition() takes them.
+struct ScoreFunction {
+  ScoreScale scale;
+  ScoreBias bias;
+  bool qk_norm = true;  // q and k are divided by their L2 norms
+  Activation phi;
+  Normalizer normalizer = Normalizer::kSum;
+  double normalizer_gain = 1.0;  // gamma of kSqrtLength; 1 elsewhere
+  SecondStage psi;               // only where the problem's p is 0
+  PsiNormalizer psi_normalizer = PsiNormalizer::kNone;
+
+  bool operator==(const ScoreFunction&) const = default;
+};
+
+}  // namespace lssar
