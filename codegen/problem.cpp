@@ -167,7 +167,9 @@ std::string allowed_values(std::string_view name) {
 }
 
 Status validate_definition(const Problem& problem) {
-  LSSAR_RETURN_IF_ERROR(check_fields(problem, ""));
+  Problem checked = problem;
+  if (problem.p <= kMaxDefinedPower) checked.p = std::min(problem.p, kMaxPowerOfKernels);
+  LSSAR_RETURN_IF_ERROR(check_fields(checked, ""));
   LSSAR_RETURN_IF_ERROR(check_sizes(problem));
   LSSAR_RETURN_IF_ERROR(check_offset(problem));
   LSSAR_RETURN_IF_ERROR(check_alignment(problem));
@@ -176,11 +178,8 @@ Status validate_definition(const Problem& problem) {
 }
 
 Status validate(const Problem& problem) {
+  LSSAR_RETURN_IF_ERROR(check_fields(problem, ""));
   LSSAR_RETURN_IF_ERROR(validate_definition(problem));
-  if (problem.p > kMaxPowerOfKernels) {
-    return unsupported(
-        fmt::format("p = {}: only 0 to {} has kernels so far", problem.p, kMaxPowerOfKernels));
-  }
   return check_score_has_kernels(problem.score);
 }
 

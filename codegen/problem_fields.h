@@ -49,9 +49,9 @@ inline constexpr auto fields_of<Problem> = [] {
           .text(" dv {}")
           .means("dv of v and o; `head_dim` where it is left out"),
       field("p", &Problem::p)
-          .whole(0, 1024)
+          .whole(0, 64)
           .text(" p {}")
-          .means("power of the re-weighting; 0: none (LSSA); kernels: up to 64"),
+          .means("power of the re-weighting; 0: none (LSSA)"),
       field("offset", &Problem::offset)
           .allows("numbers from 0 to 1000000")
           .text(" offset {}")

@@ -6,6 +6,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/field_json.h"
+#include "codegen/problem_fields.h"
+#include "expression/known.h"
+#include "expression/parse.h"
+
 namespace lssar {
 namespace {
 
@@ -97,6 +102,16 @@ TEST(Problem, ExtremesAreValid) {
   EXPECT_TRUE(validated([](Problem& p) { p.alignment = 2; }).ok());
 }
 
+TEST(Problem, DefinitionsGoFurtherThanKernels) {
+  Problem problem;
+  problem.p = 1000;
+  problem.score.phi = Activation(*named_activation("relu"));
+  EXPECT_TRUE(validate_definition(problem).ok());
+  EXPECT_FALSE(validate(problem).ok());
+  problem.p = 1025;
+  EXPECT_FALSE(validate_definition(problem).ok());
+}
+
 TEST(Problem, OffsetsBeyond32BitsAreValid) {
   EXPECT_TRUE(validated([](Problem& p) { p.batch = 64, p.heads = 64, p.seq_k = 1 << 20; }).ok());
 }
@@ -120,14 +135,14 @@ TEST_P(ScoreWithoutKernels, IsUnsupportedNamingWhatHasKernels) {
 INSTANTIATE_TEST_SUITE_P(
     Validate, ScoreWithoutKernels,
     ::testing::Values(
-        OtherScore{"Scale", [](ScoreFunction& s) { s.scale = ScoreScale::kInvSqrtDim; },
+        OtherScore{"Scale", [](ScoreFunction& s) { s.scale = {ScaleName::kInvSqrtDim}; },
                    "score.scale = inv_sqrt_dim: only log_dim_log_length has kernels so far"},
-        OtherScore{"Bias", [](ScoreFunction& s) { s.bias = ScoreBias::kNegLogLength; },
+        OtherScore{"Bias", [](ScoreFunction& s) { s.bias = {BiasName::kNegLogLength}; },
                    "score.bias = neg_log_length: only none has kernels so far"},
         OtherScore{"Norm", [](ScoreFunction& s) { s.qk_norm = false; },
                    "score.qk_norm = false: only true has kernels so far"},
-        OtherScore{"Activation", [](ScoreFunction& s) { s.activation = Activation::kExp; },
-                   "score.activation = exp: only softplus has kernels so far"},
+        OtherScore{"Activation", [](ScoreFunction& s) { s.phi = Activation(*named_activation("exp")); },
+                   "score.phi = exp: only softplus has kernels so far"},
         OtherScore{"Normalizer", [](ScoreFunction& s) { s.normalizer = Normalizer::kSumAbs; },
                    "score.normalizer = sum_abs: only sum has kernels so far"}),
     [](const auto& test) { return std::string(test.param.name); });
@@ -147,7 +162,7 @@ TEST(Problem, PrintsLengthsGivenAtRunTimeAndWhatIsUnusual) {
   problem.causal = false;
   problem.offset = 0.5;
   problem.alignment = 2;
-  problem.score.activation = Activation::kRelu;
+  problem.score.phi = Activation(*named_activation("relu"));
   EXPECT_EQ(
       to_string(problem),
       "backward full bf16 d 64 dv 64 p 15 offset 0.5 seq anyxany batch 1 heads 1/1 alignment 2"
@@ -176,11 +191,25 @@ TEST(ProblemJson, RoundTripsEveryField) {
 
 TEST(ProblemJson, ScoreFunctionsRoundTripUpToValidation) {
   Problem problem;
-  problem.score = {ScoreScale::kInvSqrtDim, ScoreBias::kNegLogLength, false,
-                   Activation::kSigmoid,    Normalizer::kSqrtLength,  1.5};
+  problem.p = 0;
+  problem.score = {.scale = {ScaleName::kNumber, 0.125},
+                   .bias = {BiasName::kNegLogLength},
+                   .qk_norm = false,
+                   .phi = Activation(*named_activation("sigmoid")),
+                   .normalizer = Normalizer::kSqrtLength,
+                   .normalizer_gain = 1.5,
+                   .psi = {*parse_expression("(x - b) / N", {Variable::kX, Variable::kOffset,
+                                                             Variable::kLength})},
+                   .psi_normalizer = PsiNormalizer::kSumAbs};
   const json object = to_json(problem);
   EXPECT_EQ(object["score"]["normalizer_gain"], 1.5);
   EXPECT_EQ(object["score"]["activation"], "sigmoid");
+  EXPECT_EQ(object["score"]["scale"], 0.125);
+  EXPECT_EQ(object["score"]["psi"], "(x - b) / N");
+  Problem back = problem;
+  back.score = {};
+  ASSERT_TRUE(read_fields(object, "problem", back).ok());
+  EXPECT_TRUE(back == problem);
   // Every name was understood: what is refused is that there are no kernels.
   EXPECT_EQ(problem_from_json(object).status().code(), StatusCode::kUnsupported);
 }
@@ -230,8 +259,22 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadJson{"UnknownField", R"({"headdim": 64})",
                 "problem.headdim is not a field: allowed are alignment, batch,"},
-        BadJson{"UnknownScoreField", R"({"score": {"phi": 1}})",
-                "problem.score.phi is not a field: allowed are activation, bias"},
+        BadJson{"UnknownScoreField", R"({"score": {"chi": 1}})",
+                "problem.score.chi is not a field: allowed are activation, bias"},
+        BadJson{"PhiNoText", R"({"score": {"phi": 1}})",
+                "problem.score.phi = 1: allowed is a string"},
+        BadJson{"PhiUnknown", R"({"score": {"phi": "relu(x)^2 + y"}})",
+                "problem.score.phi: character 13: \"y\" is not known: allowed are x, pi"},
+        BadJson{"PhiTwice", R"({"score": {"phi": "x", "activation": "relu"}})",
+                "problem.score.phi and problem.score.activation: one of them"},
+        BadJson{"PsiWithPower", R"({"score": {"psi": "x - b"}})",
+                "score.psi = x - b with p = 15: allowed is one of them"},
+        BadJson{"PsiNormalizerAlone", R"({"p": 0, "score": {"psi_normalizer": "sum"}})",
+                "score.psi_normalizer = sum without score.psi: allowed is none"},
+        BadJson{"ScaleUnknown", R"({"score": {"scale": "sqrt"}})",
+                "problem.score.scale = \"sqrt\": allowed are log_dim_log_length, inv_sqrt_dim,"},
+        BadJson{"PhiWithoutKernels", R"({"score": {"phi": "relu(x)^3"}})",
+                "score.phi = relu(x)^3: only softplus has kernels so far"},
         BadJson{"WrongType", R"({"head_dim": "64"})",
                 "problem.head_dim = \"64\": allowed are multiples of 8 from 8 to 256"},
         BadJson{"BrokenLength", R"({"seq_q": 512.5})",
