@@ -120,14 +120,15 @@ Status check_stages(const Problem& problem) {
       return out_of_range("score.phi", value_text(score.phi), "expressions in x");
   }
   if (score.psi.expression && problem.p != 0) {
-    return invalid_argument(fmt::format(
-        "score.psi = {} with p = {}: allowed is one of them, psi needs p = 0",
-        to_string(*score.psi.expression), problem.p));
+    return invalid_argument(
+        fmt::format("score.psi = {} with p = {}: allowed is one of them, psi needs p = 0",
+                    to_string(*score.psi.expression), problem.p));
   }
   if (!score.psi.expression && score.psi_normalizer != PsiNormalizer::kNone) {
-    return invalid_argument(fmt::format("score.psi_normalizer = {} without score.psi: allowed is "
-                                        "none",
-                                        enum_name(score.psi_normalizer)));
+    return invalid_argument(
+        fmt::format("score.psi_normalizer = {} without score.psi: allowed is "
+                    "none",
+                    enum_name(score.psi_normalizer)));
   }
   return {};
 }

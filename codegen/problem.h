@@ -12,7 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/status.h"
-#include "codegen/score.h"
+#include "score/score_function.h"
 
 namespace lssar {
 

@@ -7,7 +7,7 @@
 
 #include "base/field_list.h"
 #include "codegen/problem.h"
-#include "codegen/score_fields.h"
+#include "score/score_function_fields.h"
 
 namespace lssar {
 

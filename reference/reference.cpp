@@ -75,16 +75,14 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
     add_scaled(group.dv + j * dv, row.weight[j], g, dv);
   }
   double* dq = group.dq + query * d;
-  reference::add_unit_gradients(
-      reference::score_gradient(row, value_dot, delta, Terms::kSigned), q, k, i, Terms::kSigned, dq,
-      dk_hat);
+  reference::add_unit_gradients(reference::score_gradient(row, value_dot, delta, Terms::kSigned), q,
+                                k, i, Terms::kSigned, dq, dk_hat);
   reference::through_norm(q, i, dq);
   if (rounded) rounded->add_row({row, i, o, g, dq, value_dot}, q);
 
   std::vector<double> absolute_dq(d);
-  reference::add_unit_gradients(
-      reference::score_gradient(row, value_dot, delta, Terms::kAbsolute), q, k, i,
-      Terms::kAbsolute, absolute_dq.data(), absolute_dk_hat);
+  reference::add_unit_gradients(reference::score_gradient(row, value_dot, delta, Terms::kAbsolute),
+                                q, k, i, Terms::kAbsolute, absolute_dq.data(), absolute_dk_hat);
   errors.floor_dq += reference::absolute_through_norm(q, i, absolute_dq.data());
 }
 
@@ -95,8 +93,7 @@ ErrorSquares attend_group(const Group& group) {
   const UnitRows k = reference::unit_rows(group.k, seq_k, d, qk_norm);
   std::vector<double> dk_hat(backward ? seq_k * d : 0);
   std::optional<RoundedGroup> rounded;  // LSSA and LSSAR only: the roundings are theirs
-  if (group.problem.score == ScoreFunction())
-    rounded.emplace(group.problem, k, group.v, backward);
+  if (group.problem.score == ScoreFunction()) rounded.emplace(group.problem, k, group.v, backward);
   ErrorSquares errors;
   for (int64_t head = 0; head < group.query_heads; ++head) {
     const UnitRows q = reference::unit_rows(group.q + head * seq_q * d, seq_q, d, qk_norm);
@@ -234,7 +231,8 @@ Result<ReferenceOutputs> attend(const Problem& problem, const Sizes& sizes,
   const reference::ScoreFunctions functions(problem.score);
   std::vector<ErrorSquares> errors(sizes.batch * sizes.kv_heads);
   LSSAR_RETURN_IF_ERROR(parallel_for(errors.size(), [&](int64_t index) {
-    errors[index] = attend_group(make_group(problem, sizes, functions, inputs, outputs, index, scores_done));
+    errors[index] =
+        attend_group(make_group(problem, sizes, functions, inputs, outputs, index, scores_done));
   }));
   ErrorSquares total;
   for (const ErrorSquares& part : errors) {

@@ -1,7 +1,7 @@
-// The definition of LSSA, LSSAR and their family (ScoreFunction) in float64, with its gradients: the
-// truth of tests and of `lssar verify`. Written for reading: formulas and names as in docs/math.md, quadratic in time,
-// one row of scores in memory. Spread over the cores by (batch, kv head); results do not depend on
-// how many there are. Any thread may call it.
+// The definition of LSSA, LSSAR and their family (ScoreFunction) in float64, with its gradients:
+// the truth of tests and of `lssar verify`. Written for reading: formulas and names as in
+// docs/math.md, quadratic in time, one row of scores in memory. Spread over the cores by (batch, kv
+// head); results do not depend on how many there are. Any thread may call it.
 #pragma once
 
 #include <atomic>
@@ -32,10 +32,9 @@ struct ReferenceOutputs {
   double ideal_error_o = 0, ideal_error_dq = 0, ideal_error_dk = 0, ideal_error_dv = 0;
 };
 
-// Errors: those of validate_definition(problem); kInvalidArgument where the sizes of the inputs do not fit the
-// problem and `sizes`.
-// `scores_done`, where it is not null, counts up to reference_scores() meanwhile: for whoever
-// waits.
+// Errors: those of validate_definition(problem); kInvalidArgument where the sizes of the inputs do
+// not fit the problem and `sizes`. `scores_done`, where it is not null, counts up to
+// reference_scores() meanwhile: for whoever waits.
 Result<ReferenceOutputs> reference_attention(const Problem& problem, const Sizes& sizes,
                                              const ReferenceInputs& inputs,
                                              std::atomic<int64_t>* scores_done = nullptr);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "expression/derivative.h"
+#include "score/derivative.h"
 
 namespace lssar::reference {
 
@@ -212,8 +212,7 @@ double term(double a, Terms terms) { return terms == Terms::kSigned ? a : std::a
 }  // namespace
 
 ScoreFunctions::ScoreFunctions(const ScoreFunction& score)
-    : is_softplus_(score.phi == Activation()),
-      phi_(with_derivative(score.phi.expression)) {
+    : is_softplus_(score.phi == Activation()), phi_(with_derivative(score.phi.expression)) {
   const bool is_sum =
       score.normalizer == Normalizer::kSum || score.normalizer == Normalizer::kSumAbs;
   if (is_sum) exponential_ = as_exponential(score.phi.expression);
@@ -283,8 +282,8 @@ std::vector<double> score_gradient(const Row& row, const std::vector<double>& d,
   std::vector<double> gradient(row.length);  // dP, then c dS
   double mean = 0;                           // epsilon_i = sum_j P_ij dP_ij
   for (int64_t j = 0; j < row.length; ++j) {
-    gradient[j] = term(row.weight_slope[j], terms) *
-                  minus(d[j], row.weight_sum_slope[j] * delta, terms);
+    gradient[j] =
+        term(row.weight_slope[j], terms) * minus(d[j], row.weight_sum_slope[j] * delta, terms);
     mean += term(row.prob[j], terms) * gradient[j];
   }
   for (int64_t j = 0; j < row.length; ++j) {

@@ -8,13 +8,13 @@
 
 #include "codegen/problem.h"
 #include "codegen/sizes.h"
-#include "expression/program.h"
-#include "expression/properties.h"
+#include "score/program.h"
+#include "score/properties.h"
 
 namespace lssar::reference {
 
-// The rows of one head of q or k: directions (0 where there is none) and lengths. Of score functions
-// without norms the rows themselves, and lengths of 1.
+// The rows of one head of q or k: directions (0 where there is none) and lengths. Of score
+// functions without norms the rows themselves, and lengths of 1.
 struct UnitRows {
   std::vector<double> unit, norm;
   int64_t dim = 0;

@@ -11,7 +11,7 @@
 #include "base/field_json.h"
 #include "base/json_fields.h"
 #include "base/npy.h"
-#include "codegen/score_fields.h"
+#include "score/score_function_fields.h"
 #include "reference/error_rule.h"
 
 namespace lssar {

@@ -1,5 +1,5 @@
-// Score functions beside LSSAR's: the reference beside results that were computed independently, and
-// its gradients beside finite differences of random expressions.
+// Score functions beside LSSAR's: the reference beside results that were computed independently,
+// and its gradients beside finite differences of random expressions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 #include <random>
 #include <string>
 
-#include "expression/parse.h"
 #include "reference/error_rule.h"
 #include "reference/random_inputs.h"
 #include "reference/reference.h"
-#include "tests/expression/random_expression.h"
+#include "score/parse.h"
 #include "tests/golden/golden_case.h"
+#include "tests/score/random_expression.h"
 
 namespace lssar {
 namespace {
@@ -33,10 +33,9 @@ class FamilyReference : public testing::TestWithParam<std::string> {};
 TEST_P(FamilyReference, IsTheGoldenResult) {
   const auto golden = load_golden_case(GetParam(), golden_family_folder());
   ASSERT_TRUE(golden.ok()) << golden.status().to_string();
-  const auto outputs =
-      reference_attention(golden->problem, golden->sizes,
-                          {widened(golden->q), widened(golden->k), widened(golden->v),
-                           widened(golden->grad_o)});
+  const auto outputs = reference_attention(
+      golden->problem, golden->sizes,
+      {widened(golden->q), widened(golden->k), widened(golden->v), widened(golden->grad_o)});
   ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
   const auto check = [](const char* name, const std::vector<double>& expected,
                         const std::vector<double>& got) {

@@ -12,14 +12,14 @@
 
 #include <optional>
 
-#include "expression/expression.h"
+#include "score/expression.h"
 
 namespace lssar {
 
 // What the dot products of row i are multiplied by.
 enum class ScaleName {
-  kLogDimLogLength,     // log(d) log(N_i): the entropy-invariant scale of LSSA and LSSAR
-  kInvSqrtDim,          // 1 / sqrt(d)
+  kLogDimLogLength,      // log(d) log(N_i): the entropy-invariant scale of LSSA and LSSAR
+  kInvSqrtDim,           // 1 / sqrt(d)
   kLogLengthInvSqrtDim,  // log(N_i) / sqrt(d)
   kNumber,
 };

@@ -1,4 +1,4 @@
-#include "expression/expression.h"
+#include "score/expression.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "expression/program.h"
+#include "score/program.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "expression/derivative.h"
+#include "score/derivative.h"
 
 #include <cmath>
 #include <numbers>

@@ -1,11 +1,11 @@
 // Forms that kernels treat apart, and arguments without a value.
-#include "expression/properties.h"
+#include "score/properties.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "expression/parse.h"
+#include "score/parse.h"
 
 namespace lssar {
 namespace {

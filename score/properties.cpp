@@ -1,9 +1,9 @@
-#include "expression/properties.h"
+#include "score/properties.h"
 
 #include <cmath>
 
-#include "expression/derivative.h"
-#include "expression/program.h"
+#include "score/derivative.h"
+#include "score/program.h"
 
 namespace lssar {
 

@@ -5,9 +5,9 @@
 #include <limits>
 #include <string>
 
-#include "expression/parse.h"
-#include "expression/program.h"
 #include "random_expression.h"
+#include "score/parse.h"
+#include "score/program.h"
 
 namespace lssar {
 namespace {

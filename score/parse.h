@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "expression/expression.h"
+#include "score/expression.h"
 
 namespace lssar {
 

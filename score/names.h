@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "expression/expression.h"
+#include "score/expression.h"
 
 namespace lssar {
 

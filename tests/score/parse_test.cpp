@@ -1,14 +1,14 @@
 // Text to expressions and back; errors point at the character.
-#include "expression/parse.h"
+#include "score/parse.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "expression/known.h"
-#include "expression/program.h"
 #include "random_expression.h"
+#include "score/known.h"
+#include "score/program.h"
 
 namespace lssar {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "expression/expression.h"
+#include "score/expression.h"
 
 namespace lssar {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "expression/expression.h"
+#include "score/expression.h"
 
 namespace lssar {
 

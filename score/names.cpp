@@ -1,4 +1,4 @@
-#include "expression/names.h"
+#include "score/names.h"
 
 namespace lssar {
 

@@ -1,14 +1,14 @@
 // Symbolic derivatives beside finite differences, and the convention at kinks.
-#include "expression/derivative.h"
+#include "score/derivative.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "expression/known.h"
-#include "expression/parse.h"
-#include "expression/program.h"
 #include "random_expression.h"
+#include "score/known.h"
+#include "score/parse.h"
+#include "score/program.h"
 
 namespace lssar {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "expression/expression.h"
+#include "score/expression.h"
 
 namespace lssar::test {
 

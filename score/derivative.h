@@ -1,7 +1,7 @@
 // Derivatives of expressions.
 #pragma once
 
-#include "expression/expression.h"
+#include "score/expression.h"
 
 namespace lssar {
 

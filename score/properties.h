@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "expression/expression.h"
+#include "score/expression.h"
 
 namespace lssar {
 

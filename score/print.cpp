@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "expression/expression.h"
-#include "expression/names.h"
+#include "score/expression.h"
+#include "score/names.h"
 
 namespace lssar {
 
@@ -36,11 +36,15 @@ bool is_negative(const Expression& e) {
 }
 
 Text sum_text(const Expression& e) {
+  // What is added comes first: x - b, not -b + x.
   std::string text;
-  for (const Expression& term : e.operands()) {
-    const bool minus = is_negative(term) && !text.empty();
-    if (!text.empty()) text += minus ? " - " : " + ";
-    text += text_of(minus ? -term : term).within(kOfTerm);
+  for (const bool negative : {false, true}) {
+    for (const Expression& term : e.operands()) {
+      if (is_negative(term) != negative) continue;
+      const bool minus = negative && !text.empty();
+      if (!text.empty()) text += minus ? " - " : " + ";
+      text += text_of(minus ? -term : term).within(kOfTerm);
+    }
   }
   return {text, kLoose};
 }

@@ -1,15 +1,14 @@
-#include "codegen/score.h"
+#include "score/score_function.h"
 
 #include <cmath>
 
 #include <nlohmann/json.hpp>
 
-#include "codegen/score_fields.h"
-#include "expression/known.h"
-#include "expression/parse.h"
+#include "score/known.h"
+#include "score/parse.h"
+#include "score/score_function_fields.h"
 
 namespace lssar {
-
 
 namespace {
 
@@ -36,13 +35,15 @@ std::string activation_names() {
 
 }  // namespace
 
-Activation::Activation() : expression([] {
-  static const Expression softplus = *named_activation("softplus");
-  return softplus;
-}()) {}
+Activation::Activation()
+    : expression([] {
+        static const Expression softplus = *named_activation("softplus");
+        return softplus;
+      }()) {}
 
 template <typename Name>
-void FieldForm<NameOrNumber<Name>>::write(nlohmann::json& object, const char* name, const T& value) {
+void FieldForm<NameOrNumber<Name>>::write(nlohmann::json& object, const char* name,
+                                          const T& value) {
   if (value.name == Name::kNumber) {
     object[name] = value.number;
   } else {
@@ -76,7 +77,8 @@ std::string FieldForm<Activation>::text(const Activation& value) {
   return name != nullptr ? name : to_string(value.expression);
 }
 
-void FieldForm<Activation>::write(nlohmann::json& object, const char* name, const Activation& value) {
+void FieldForm<Activation>::write(nlohmann::json& object, const char* name,
+                                  const Activation& value) {
   const char* known = activation_name(value.expression);
   object[known != nullptr ? "activation" : name] = text(value);
 }
@@ -103,15 +105,14 @@ void FieldForm<Activation>::read(JsonFields& fields, const char* name, Activatio
   }
 }
 
-std::string FieldForm<SecondStage>::allowed() {
-  return "expressions in x, b and N";
-}
+std::string FieldForm<SecondStage>::allowed() { return "expressions in x, b and N"; }
 
 std::string FieldForm<SecondStage>::text(const SecondStage& value) {
   return value.expression ? "/" + to_string(*value.expression) : "";
 }
 
-void FieldForm<SecondStage>::write(nlohmann::json& object, const char* name, const SecondStage& value) {
+void FieldForm<SecondStage>::write(nlohmann::json& object, const char* name,
+                                   const SecondStage& value) {
   if (value.expression) object[name] = to_string(*value.expression);
 }
 

@@ -1,6 +1,6 @@
-#include "expression/known.h"
+#include "score/known.h"
 
-#include "expression/parse.h"
+#include "score/parse.h"
 
 namespace lssar {
 

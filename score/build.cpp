@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "expression/expression.h"
+#include "score/expression.h"
 
 namespace lssar {
 

@@ -1,4 +1,4 @@
-#include "expression/parse.h"
+#include "score/parse.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
-#include "expression/names.h"
+#include "score/names.h"
 
 namespace lssar {
 

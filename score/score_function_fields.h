@@ -6,7 +6,7 @@
 
 #include "base/field_list.h"
 #include "base/json_fields.h"
-#include "codegen/score.h"
+#include "score/score_function.h"
 
 namespace lssar {
 
