@@ -1,5 +1,4 @@
 // ScoreFunction: what is done to the scores of a row, from the dot products to the weights.
-// Definition and names: docs/math.md, section 7.
 //
 //   s_ij = scale_i (q_i . k_j) + bias_i      with qk_norm: of the unit vectors of q and k
 //   a_ij = phi(s_ij)                         masked keys: 0
