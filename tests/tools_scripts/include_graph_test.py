@@ -43,6 +43,23 @@ class Circle(unittest.TestCase):
         self.assertIsNone(include_graph.find_circle({"a": {"b": 1, "c": 1}, "b": {"c": 2}}))
 
 
+class Picture(unittest.TestCase):
+    def test_of_the_docs_shows_the_sources(self):
+        picture = include_graph.svg(include_graph.include_graph(ROOT))
+        self.assertEqual((ROOT / "docs" / "include_graph.svg").read_text(encoding="utf-8"), picture,
+                         "python3 tools/include_graph.py --svg > docs/include_graph.svg makes it anew")
+        self.assertNotIn('class="up"', picture)
+
+    def test_has_an_arrow_up_for_a_circle(self):
+        picture = include_graph.svg({"base": {"codegen": 1}, "codegen": {"base": 16, "templates": 1}})
+        self.assertEqual(picture.count('class="up"'), 1)
+        self.assertEqual(picture.count('class="plain"'), 1)
+
+    def test_implied_arrows_are_pale(self):
+        picture = include_graph.svg({"a": {"b": 1, "c": 1}, "b": {"c": 1}, "c": {}})
+        self.assertEqual((picture.count('class="plain"'), picture.count('class="pale"')), (2, 1))
+
+
 class Command(unittest.TestCase):
     def run_it(self, *arguments):
         return subprocess.run([sys.executable, ROOT / "tools" / "include_graph.py", *arguments],
@@ -53,7 +70,7 @@ class Command(unittest.TestCase):
         self.assertIn('"runtime" -> "base";', self.run_it("--dot").stdout)
 
     def test_unknown_option(self):
-        result = self.run_it("--svg")
+        result = self.run_it("--png")
         self.assertEqual(result.returncode, 2)
         self.assertIn("allowed is --dot", result.stderr)
 
