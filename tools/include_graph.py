@@ -14,7 +14,7 @@ import re
 import sys
 
 FOLDERS = ("autotune", "base", "cache", "capi", "codegen", "compile", "device", "inspect", "reference",
-           "runtime", "tools", "virtual")
+           "runtime", "score", "tools", "virtual")
 # Sizes of the picture. Arrows are drawn in this order: implied by others, not implied, against the others.
 BOX_WIDTH, BOX_HEIGHT, COLUMN_WIDTH, ROW_HEIGHT = 160, 28, 180, 84
 ARROW_COLOURS = {"pale": "#ccd5dd", "plain": "#44586a", "up": "#d02020"}

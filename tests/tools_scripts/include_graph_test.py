@@ -18,6 +18,12 @@ class Sources(unittest.TestCase):
     def test_no_circle(self):
         self.assertIsNone(include_graph.find_circle(include_graph.include_graph(ROOT)))
 
+    def test_every_folder_of_sources_is_looked_at(self):
+        others = {"examples", "python", "tests"}  # use the house, or test it
+        folders = {path.relative_to(ROOT).parts[0] for kind in ("*/*.cpp", "*/*/*.cpp") for path in ROOT.glob(kind)
+                   if path.relative_to(ROOT).parts[0] not in others | {"build"}}
+        self.assertEqual(folders - {"include"}, set(include_graph.FOLDERS))
+
     def test_small_folders(self):
         files = collections.Counter()
         for folder in include_graph.FOLDERS + ("docs", "examples", "python", "templates", "tests"):
