@@ -59,8 +59,7 @@
  *     header of 1.x runs with every later liblssar.so.1. Releases may append functions, enumerators
  *     and fields (convention 3).
  *
- * Environment: LSSAR_CACHE_DIR, LSSAR_DUMP_DIR, LSSAR_LOG, LSSAR_NVRTC_PATH, LSSAR_LLVM_PATH,
- * LSSAR_TUNING_TABLE; see docs/environment.md.
+ * Environment variables: docs/environment.md.
  */
 #ifndef LSSAR_LSSAR_H_
 #define LSSAR_LSSAR_H_
@@ -173,8 +172,7 @@ typedef struct lssar_context_options {
 /* Opens the device. `options` NULL: every default. *context is set to NULL on failure.
  * A cache directory that cannot be used is no error: the context then keeps binaries in memory, and
  * lssar_context_get_info says why. A tuning table that is missing or cannot be read is no error
- * either; a warning in the log says why. The compiler is not opened here, but by the first prepare,
- * or by the first plan that finds records in a tuning table.
+ * either; the log warns. The first prepare, or plan that finds records, opens the compiler.
  * INVALID_ARGUMENT: a bad option. MISSING: no such device. UNSUPPORTED: a newer version's field
  * that is set. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_context_create(const lssar_context_options* options,
