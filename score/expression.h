@@ -59,7 +59,7 @@ class Expression {
   bool is_constant(double value) const { return is_constant() && constant() == value; }
   bool depends_on(Variable variable) const;
 
-  // Of the structure; constant time for most that differ.
+  // Compares the structure. Most expressions that differ are told apart in constant time.
   bool operator==(const Expression& other) const { return compare(*this, other) == 0; }
   uint64_t hash() const { return node_->hash; }
   // The same for one expression and its copies.

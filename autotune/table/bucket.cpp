@@ -15,8 +15,6 @@ namespace {
 // What a size that is not known counts as.
 constexpr int64_t kTypicalSlices = 64;
 
-// Below it kernels load element by element, whatever the alignment.
-
 std::string size_text(int64_t size) { return size == 0 ? "any" : fmt::to_string(size); }
 
 double log2_distance(int64_t a, int64_t b, int64_t typical) {

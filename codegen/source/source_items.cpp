@@ -71,7 +71,8 @@ bool is_template_list(const Tokens& t, size_t open, size_t* after) {
   return false;
 }
 
-// Of the list between tokens open and its closing one. In declarations every < opens a list.
+// Counts the list between token open and the one that closes it. In declarations every < opens a
+// list.
 Arguments count_arguments(const Tokens& t, size_t open, bool is_declaration) {
   const size_t close = closing(t, open);
   Arguments count;

@@ -19,7 +19,7 @@ bool is_config(const SourceItem& item) {
   return item.kind == ItemKind::kClass && item.names[0] == kConfig;
 }
 
-// Of `static constexpr int kName = VALUE;`.
+// VALUE of `static constexpr int kName = VALUE;`.
 std::optional<int64_t> initial_value(const SourceItem& item, const SourceConstants& constants) {
   const std::vector<Token> tokens = code_tokens(item.text);
   for (size_t i = 0; i + 1 < tokens.size(); ++i) {

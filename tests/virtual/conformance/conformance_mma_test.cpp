@@ -25,7 +25,7 @@ int bits_of_type(const std::string& type) {
   if (type == "b1") return 1;
   return type == "f16" || type == "bf16" ? 16 : 8;
 }
-// Of the registers that hold the type.
+// A register that holds numbers of the type.
 int register_bits(const std::string& type) { return std::max(32, bits_of_type(type)); }
 
 // A small integer in a type, as its bits.
