@@ -39,6 +39,8 @@ struct Applicant {
   int64_t sms_apart = 0;
   bool is_other_compiler = false;
   bool is_other_driver = false;
+  // Made when first compared: a table may have thousands of records of one time.
+  mutable std::string text = {};
 
   auto rank() const {
     return std::tie(is_far, step, distance, table_idx, is_other_kind, is_other_device, sms_apart,
@@ -46,10 +48,15 @@ struct Applicant {
   }
 };
 
+const std::string& text_of(const Applicant& one) {
+  if (one.text.empty()) one.text = record_text(*one.record);
+  return one.text;
+}
+
 bool comes_before(const Applicant& a, const Applicant& b) {
   if (a.rank() != b.rank()) return a.rank() < b.rank();
   if (a.record->time != b.record->time) return a.record->time > b.record->time;
-  return record_text(*a.record) < record_text(*b.record);
+  return text_of(a) < text_of(b);
 }
 
 struct PassedOver {

@@ -86,6 +86,9 @@ struct SearchRequest {
   // Records of earlier searches. Candidates with a record of this bucket, machine and source are
   // not run again; the latest chosen one is the incumbent.
   const TuningTable* known = nullptr;
+  // Records get this time where the clock is behind it: a winner must be later than those it
+  // replaces, whatever the clock of the machine that wrote them. "": the clock's time.
+  std::string earliest_time;
   // Candidates beside the space's, e.g. edited by hand: compiled, checked and timed like any other,
   // never dropped unmeasured. Each has a source; its records carry that source's hash, which no
   // lookup takes for a generated kernel's, and are never chosen.

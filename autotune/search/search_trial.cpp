@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <ctime>
 #include <limits>
 #include <system_error>
 #include <thread>
@@ -11,6 +10,7 @@
 
 #include "autotune/measure/samples.h"
 #include "autotune/search/search_run.h"
+#include "autotune/table/record_time.h"
 
 namespace lssar {
 namespace {
@@ -22,14 +22,6 @@ constexpr size_t kMinBatch = 4;
 // So many candidates of an algorithm with wrong numbers, and none with right ones, are no accident
 // of a tile: a rounding that the data punish, say.
 constexpr int kWrongOfAlgorithm = 3;
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  gmtime_r(&now, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
 
 }  // namespace
 
@@ -214,7 +206,7 @@ Status SearchRun::rule_out(Trial& trial, Verdict verdict, const std::string& rea
 
 Status SearchRun::keep(Trial& trial) {
   if (!request_.keep_record) return {};
-  trial.record.time = utc_now();
+  trial.record.time = std::max(utc_now(), request_.earliest_time);
   trial.record.search = name_;
   return request_.keep_record(trial.record);
 }

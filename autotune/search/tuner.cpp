@@ -8,6 +8,7 @@
 
 #include "autotune/search/gpu_lock.h"
 #include "autotune/table/bucket.h"
+#include "autotune/table/record_time.h"
 #include "base/log.h"
 #include "runtime/call.h"
 
@@ -57,6 +58,15 @@ std::vector<TuningRecord> timed_on(const TuningTable& table, const Machine& mach
     }
   }
   return timed;
+}
+
+// Later than every winner of the bucket.
+std::string time_after_winners(const TuningTable& table, const Bucket& bucket) {
+  std::string latest;
+  for (const TuningRecord& record : table.records()) {
+    if (record.chosen && record.bucket == bucket) latest = std::max(latest, record.time);
+  }
+  return latest.empty() ? latest : second_after(latest);
 }
 
 RunnerTask runner_task(const TuneProblem& problem, const TuneOptions& options) {
@@ -113,6 +123,8 @@ Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& pro
   request.calibration = calibrate(timed_on(known, machine), request.gpu);
   request.budget = options.budget;
   request.parallel_compiles = num_compilers(options);
+  request.earliest_time = time_after_winners(
+      known, bucket_of(request.problem, request.sizes, request.determinism));
   request.known = options.search_again ? nullptr : &known;
   request.extra = options.extra;
   request.progress = options.progress;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,8 @@ namespace {
 
 // What a size that is not known counts as.
 constexpr int64_t kTypicalSlices = 64;
+
+constexpr int64_t kMostSize = std::numeric_limits<int64_t>::max();
 
 std::string size_text(int64_t size) { return size == 0 ? "any" : fmt::to_string(size); }
 
@@ -114,19 +117,13 @@ Result<Bucket> bucket_from_json(const nlohmann::json& json) {
   fields.need("p", bucket.p);
   fields.need("has_offset", bucket.has_offset);
   fields.need("alignment", bucket.alignment);
-  fields.need("gqa_ratio", bucket.gqa_ratio);
+  fields.need_whole("gqa_ratio", 1, kMostSize, bucket.gqa_ratio);
   fields.need("fixed_lengths", bucket.fixed_lengths);
   fields.need_named("determinism", parse_determinism, bucket.determinism);
-  fields.need("seq_q", bucket.seq_q);
-  fields.need("seq_k", bucket.seq_k);
-  fields.need("slices", bucket.slices);
+  fields.need_whole("seq_q", 0, kMostSize, bucket.seq_q);
+  fields.need_whole("seq_k", 0, kMostSize, bucket.seq_k);
+  fields.need_whole("slices", 0, kMostSize, bucket.slices);
   LSSAR_RETURN_IF_ERROR(fields.finish());
-  for (const auto& [name, size] :
-       {std::pair{"seq_q", bucket.seq_q}, std::pair{"seq_k", bucket.seq_k},
-        std::pair{"slices", bucket.slices}}) {
-    if (size >= 0) continue;
-    return invalid_argument(fmt::format("bucket.{} = {}: allowed are 0 and more", name, size));
-  }
   return bucket;
 }
 

@@ -90,14 +90,18 @@ class LockedFile {
   // All of it or, where the disk is full, nothing; on disk when it returns.
   Status append(std::string_view bytes) const {
     const WriteSignalGuard guard;
-    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    ssize_t n = 0;
+    do n = ::write(fd_, bytes.data(), bytes.size());
+    while (n < 0 && errno == EINTR);
     if (n < 0) return errno_status("write", path_, errno);
     if (static_cast<size_t>(n) < bytes.size()) {
       const bool is_undone = ::ftruncate(fd_, size_) == 0;
       return io_error(fmt::format("tuning table '{}': {} of {} bytes written{}", path_, n,
                                   bytes.size(), is_undone ? " and taken back" : ""));
     }
-    if (::fdatasync(fd_) != 0) return errno_status("flush", path_, errno);
+    while (::fdatasync(fd_) != 0) {
+      if (errno != EINTR) return errno_status("flush", path_, errno);
+    }
     return {};
   }
 
@@ -169,23 +173,45 @@ Result<std::string> bytes_before(const LockedFile& file, const std::string& path
   return std::string(last == "\n" ? "" : "\n");
 }
 
-}  // namespace
-
-Status append_records(const std::string& path, const std::vector<TuningRecord>& records) {
-  const std::string folder = folder_of(path);
-  LSSAR_RETURN_IF_ERROR(make_folder(folder));
-  LockedFile file;
-  LSSAR_RETURN_IF_ERROR(file.open(path, O_CREAT));
+Status append_to(const LockedFile& file, const std::string& path,
+                 const std::vector<TuningRecord>& records) {
   LSSAR_ASSIGN_OR_RETURN(std::string bytes, bytes_before(file, path));
   for (const TuningRecord& record : records) bytes += record_line(record);
   if (bytes.empty()) return {};
   LSSAR_RETURN_IF_ERROR(file.append(bytes));
-  if (file.size() == 0) sync_folder(folder);
+  if (file.size() == 0) sync_folder(folder_of(path));
   return {};
 }
 
-Status rewrite_table(const std::string& path, const std::string& backup,
-                     const std::function<TuningTable(TuningTable)>& edit) {
+Status open_or_make(LockedFile& file, const std::string& path) {
+  LSSAR_RETURN_IF_ERROR(make_folder(folder_of(path)));
+  return file.open(path, O_CREAT);
+}
+
+}  // namespace
+
+Status append_records(const std::string& path, const std::vector<TuningRecord>& records) {
+  LockedFile file;
+  LSSAR_RETURN_IF_ERROR(open_or_make(file, path));
+  return append_to(file, path, records);
+}
+
+Result<std::vector<TuningRecord>> append_missing_records(const std::string& path,
+                                                         const TuningTable& given) {
+  if (given.records().empty()) return std::vector<TuningRecord>();
+  LockedFile file;
+  LSSAR_RETURN_IF_ERROR(open_or_make(file, path));
+  LSSAR_ASSIGN_OR_RETURN(TuningTable known, TuningTable::load(path));
+  const auto old_count = static_cast<std::ptrdiff_t>(known.records().size());
+  known.merge(given);
+  const std::vector<TuningRecord> missing(known.records().begin() + old_count,
+                                          known.records().end());
+  if (!missing.empty()) LSSAR_RETURN_IF_ERROR(append_to(file, path, missing));
+  return missing;
+}
+
+Result<bool> rewrite_table(const std::string& path, const std::string& backup,
+                           const std::function<TuningTable(TuningTable)>& edit) {
   LockedFile file;
   LSSAR_RETURN_IF_ERROR(file.open(path, 0));
   LSSAR_ASSIGN_OR_RETURN(const std::string old, file.read(0, static_cast<size_t>(file.size())));
@@ -194,15 +220,28 @@ Status rewrite_table(const std::string& path, const std::string& backup,
   if (table.defects().newer_version != 0) {
     return unsupported(fmt::format("tuning table '{}': {}", path, table.defects().first));
   }
-  if (!backup.empty()) LSSAR_RETURN_IF_ERROR(write_output_file(backup, old));
   const TuningTable edited = edit(std::move(table));
   std::string text = header_line();
   for (const TuningRecord& record : edited.records()) text += record_line(record);
+  if (text == old) return false;
+  if (!backup.empty()) LSSAR_RETURN_IF_ERROR(write_output_file(backup, old));
   LSSAR_RETURN_IF_ERROR(write_output_file(path, text));
   std::error_code error;
   const std::filesystem::path target = std::filesystem::canonical(path, error);
   if (!error) sync_folder(target.parent_path().string());
-  return {};
+  return true;
+}
+
+Status write_table_text(const std::string& path,
+                        const std::function<Result<std::string>()>& make_text) {
+  LSSAR_RETURN_IF_ERROR(check_output_file(path));
+  LockedFile file;
+  struct stat info = {};
+  const bool is_old_file =
+      !is_standard_output(path) && ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  if (is_old_file) LSSAR_RETURN_IF_ERROR(file.open(path, 0));
+  LSSAR_ASSIGN_OR_RETURN(const std::string text, make_text());
+  return write_output_file(path, text);
 }
 
 }  // namespace lssar

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "autotune/table/record_time.h"
 #include "autotune/table/required_fields.h"
 #include "cache/sha256.h"
 #include "codegen/emit.h"
@@ -34,6 +35,7 @@ constexpr EnumName<Evidence> kEvidence[] = {{Evidence::kMeasured, "measured"},
                                             {Evidence::kPredicted, "predicted"}};
 
 constexpr size_t kHashDigits = 16;
+constexpr int64_t kMostInt = std::numeric_limits<int>::max();
 
 // JSON has no name for them, and the error of a wrong candidate may be any of the three.
 struct NonFinite {
@@ -111,31 +113,42 @@ Status check_hash(const std::string& hash) {
       "record.source_hash = \"{}\": allowed are {} hexadecimal digits", hash, kHashDigits));
 }
 
-// Times are compared as texts: one form only, or "" where it is not known.
-Status check_time(const std::string& time) {
-  constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
-  bool fits = time.size() == kForm.size();
-  for (size_t i = 0; fits && i < kForm.size(); ++i) {
-    fits = kForm[i] == 'd' ? time[i] >= '0' && time[i] <= '9' : time[i] == kForm[i];
-  }
-  if (fits || time.empty()) return {};
-  return invalid_argument(
-      fmt::format("record.time = \"{}\": allowed is UTC as 2026-11-21T13:16:13Z", time));
+// Only the error of a candidate that is wrong may be NaN or infinite.
+Status check_number(const std::string& field, double value, bool may_be_wrong = false) {
+  if (may_be_wrong && (std::isnan(value) || value >= 0)) return {};
+  if (value >= 0 && std::isfinite(value)) return {};
+  return invalid_argument(fmt::format("record.{} = {}: allowed are {}numbers from 0", field, value,
+                                      may_be_wrong ? "nan, inf and " : "finite "));
 }
 
-// What another program may have written: times that would win against every other, or none.
-Status check_times(const TuningRecord& record) {
-  for (const auto& [name, ms] :
-       {std::pair{"ms", record.ms}, std::pair{"spread_ms", record.spread_ms}}) {
-    if (ms >= 0 && std::isfinite(ms)) continue;
-    return invalid_argument(
-        fmt::format("record.{} = {}: allowed are finite numbers from 0", name, ms));
+// Another program may have written the record: a time of 0 or less, or an infinite one, would win
+// against every other or spoil every mean.
+Status check_numbers(const TuningRecord& record) {
+  for (const auto& [name, ms] : {std::pair{"ms", record.ms},
+                                 std::pair{"spread_ms", record.spread_ms},
+                                 std::pair{"estimate_ms", record.estimate_ms}}) {
+    LSSAR_RETURN_IF_ERROR(check_number(name, ms));
   }
-  if (record.samples < 0) {
-    return invalid_argument(
-        fmt::format("record.samples = {}: allowed are 0 and more", record.samples));
+  for (const auto& [name, ms] : record.terms) {
+    LSSAR_RETURN_IF_ERROR(check_number("terms." + name, ms));
   }
-  return {};
+  const bool is_wrong = record.verdict != Verdict::kOk;
+  LSSAR_RETURN_IF_ERROR(check_number("error", record.error, is_wrong));
+  return check_number("baseline_error", record.baseline_error, is_wrong);
+}
+
+// What no search writes: a winner without a time, or one of another bucket.
+Status check_agreement(const TuningRecord& record) {
+  if (record.chosen && (record.verdict != Verdict::kOk || record.ms == 0)) {
+    return invalid_argument(fmt::format(
+        "record.chosen = true with verdict {} and ms {}: a winner has verdict ok and a time",
+        verdict_name(record.verdict), record.ms));
+  }
+  const Bucket bucket = bucket_of(record.problem, record.sizes, record.bucket.determinism);
+  if (record.bucket == bucket) return {};
+  return invalid_argument(
+      fmt::format("record.bucket = {}: allowed is that of the record's problem and sizes, {}",
+                  to_string(record.bucket), to_string(bucket)));
 }
 
 }  // namespace
@@ -172,7 +185,7 @@ Result<Machine> machine_from_json(const json& object, const std::string& where) 
   Machine machine;
   fields.need("device", machine.device);
   fields.need("target", machine.target);
-  fields.need("num_sms", machine.num_sms);
+  fields.need_whole("num_sms", 0, kMostInt, machine.num_sms);
   fields.need("driver", machine.driver);
   fields.need("compiler", machine.compiler);
   LSSAR_RETURN_IF_ERROR(fields.finish());
@@ -217,19 +230,20 @@ Result<TuningRecord> record_from_json(const json& object) {
   fields.read("complete", record.complete);
   need_number(fields, object, "ms", record.ms);
   need_number(fields, object, "spread_ms", record.spread_ms);
-  fields.need("samples", record.samples);
+  fields.need_whole("samples", 0, kMostInt, record.samples);
   need_number(fields, object, "estimate_ms", record.estimate_ms);
   need_number(fields, object, "error", record.error);
   need_number(fields, object, "baseline_error", record.baseline_error);
-  fields.need("registers", record.registers);
-  fields.need("spill_bytes", record.spill_bytes);
-  fields.need("shared_bytes", record.shared_bytes);
+  fields.need_whole("registers", -1, kMostInt, record.registers);
+  fields.need_whole("spill_bytes", -1, kMostInt, record.spill_bytes);
+  fields.need_whole("shared_bytes", 0, kMostInt, record.shared_bytes);
   fields.need("time", record.time);
   fields.need("search", record.search);
   LSSAR_RETURN_IF_ERROR(fields.status());
   LSSAR_RETURN_IF_ERROR(check_hash(record.source_hash));
-  LSSAR_RETURN_IF_ERROR(check_times(record));
-  LSSAR_RETURN_IF_ERROR(check_time(record.time));
+  LSSAR_RETURN_IF_ERROR(check_numbers(record));
+  LSSAR_RETURN_IF_ERROR(check_record_time(record.time));
+  LSSAR_RETURN_IF_ERROR(check_agreement(record));
   return record;
 }
 

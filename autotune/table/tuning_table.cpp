@@ -29,7 +29,9 @@ template <typename Line>
 void for_each_line(std::string_view text, const Line& line) {
   for (int number = 1; !text.empty(); ++number) {
     const size_t end = text.find('\n');
-    line(number, text.substr(0, end));
+    std::string_view content = text.substr(0, end);
+    if (content.ends_with('\r')) content.remove_suffix(1);  // a checkout with CRLF
+    line(number, content);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
 }

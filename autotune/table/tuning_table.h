@@ -69,11 +69,23 @@ class TuningTable {
 // records. kUnsupported: the file is of a later version of the format; nothing was written.
 Status append_records(const std::string& path, const std::vector<TuningRecord>& records);
 
+// Appends the records of `given` that the file does not have, and returns them. The file is read
+// under the lock of the append: processes that add the same records at once add each one once.
+// Errors: as append_records and TuningTable::load.
+Result<std::vector<TuningRecord>> append_missing_records(const std::string& path,
+                                                         const TuningTable& given);
+
 // Replaces the file's content by what `edit` makes of its table, under the same lock, so that no
 // append of another process is lost. Lines that are no records go. `backup` (may be "") gets the
-// old bytes first. Errors: as append_records; kIoError where the file is missing.
-Status rewrite_table(const std::string& path, const std::string& backup,
-                     const std::function<TuningTable(TuningTable)>& edit);
+// old bytes first. Returns whether anything changed: if not, neither file is written.
+// Errors: as append_records; kIoError where the file is missing.
+Result<bool> rewrite_table(const std::string& path, const std::string& backup,
+                           const std::function<TuningTable(TuningTable)>& edit);
+
+// Writes what `make_text` returns as write_output_file does. Where `path` is a file already, its
+// lock is held from before `make_text` is called: it may read that file, and no append is lost.
+Status write_table_text(const std::string& path,
+                        const std::function<Result<std::string>()>& make_text);
 
 // The table of this user: LSSAR_TUNING_TABLE, else tuning.jsonl in the cache directory; "" where
 // there is none ("none").

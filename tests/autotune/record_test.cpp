@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "autotune/table/record_time.h"
 #include "autotune/table/table_lines.h"
 #include "autotune/table/tuning_record.h"
 #include "tests/autotune/sample_records.h"
@@ -65,6 +66,11 @@ TEST(Record, JsonHasNoFieldThatTheReaderDoesNotRead) {
     nlohmann::json changed = original;
     changed[name] = value;
     const auto record = record_from_json(changed);
+    if (name == "bucket" || name == "problem" || name == "sizes" || name == "chosen") {
+      // Read too: it does not agree with the others.
+      EXPECT_FALSE(record.ok()) << name;
+      continue;
+    }
     ASSERT_TRUE(record.ok()) << name << ": " << record.status().message();
     EXPECT_EQ(to_json(*record).at(name), value) << name;
   }
@@ -109,34 +115,87 @@ TEST(Record, AFieldThatSchedulesDidNotHaveYetKeepsItsDefault) {
   EXPECT_EQ(record->schedule, sample_record().schedule);
 }
 
-TEST(Record, NumbersThatJsonHasNoNameForSurvive) {
+TEST(Record, TheErrorOfAWrongCandidateMayBeNaNOrInfinite) {
   TuningRecord record = sample_record();
+  record.verdict = Verdict::kWrong;
+  record.chosen = false;
   record.error = std::numeric_limits<double>::quiet_NaN();
-  record.estimate_ms = -std::numeric_limits<double>::infinity();
-  record.terms["tensor"] = std::numeric_limits<double>::quiet_NaN();
+  record.baseline_error = std::numeric_limits<double>::infinity();
   const auto again = record_from_json(to_json(record));
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_TRUE(std::isnan(again->error));
-  EXPECT_EQ(again->estimate_ms, record.estimate_ms);
-  EXPECT_TRUE(std::isnan(again->terms.at("tensor")));
+  EXPECT_EQ(again->baseline_error, record.baseline_error);
   EXPECT_EQ(record_text(*again), record_text(record));
 }
 
-TEST(Record, TimesAndSizesThatCannotBeAreRefused) {
-  const auto message = [](const char* path, const nlohmann::json& value) {
-    nlohmann::json json = to_json(sample_record());
-    json[nlohmann::json::json_pointer(path)] = value;
-    const auto record = record_from_json(json);
-    return record.ok() ? "accepted" : record.status().message();
+// "" where the record is accepted with `value` at `path`.
+std::string error_with(const char* path, const nlohmann::json& value) {
+  nlohmann::json json = to_json(sample_record());
+  json[nlohmann::json::json_pointer(path)] = value;
+  return record_from_json(json).status().message();
+}
+
+TEST(Record, NumbersThatCannotBeAreRefused) {
+  EXPECT_EQ(error_with("/ms", "inf"), "record.ms = inf: allowed are finite numbers from 0");
+  EXPECT_EQ(error_with("/bucket/seq_q", -1),
+            "bucket.seq_q = -1: allowed are 0 to 9223372036854775807");
+  EXPECT_EQ(error_with("/error", "-inf"), "record.error = -inf: allowed are finite numbers from 0");
+  EXPECT_EQ(error_with("/ms", 2.5), "");
+  for (const char* path : {"/ms", "/spread_ms", "/estimate_ms", "/terms/tensor", "/error",
+                           "/baseline_error"}) {
+    for (const nlohmann::json& value : {nlohmann::json("inf"), nlohmann::json("nan"),
+                                        nlohmann::json("-inf"), nlohmann::json(-1e-9)}) {
+      EXPECT_NE(error_with(path, value).find("allowed are finite numbers from 0"),
+                std::string::npos)
+          << path << " " << value;
+    }
+  }
+}
+
+TEST(Record, WholeNumbersOutOfRangeAreRefused) {
+  for (const char* path : {"/samples", "/shared_bytes", "/machine/num_sms", "/bucket/seq_k",
+                           "/bucket/slices", "/bucket/gqa_ratio", "/sizes/heads"}) {
+    EXPECT_NE(error_with(path, -1).find("= -1: allowed are "), std::string::npos) << path;
+  }
+  for (const char* path : {"/registers", "/spill_bytes"}) {
+    EXPECT_EQ(error_with(path, -1), "") << path;  // not known
+    EXPECT_NE(error_with(path, -2).find("= -2: allowed are "), std::string::npos) << path;
+  }
+}
+
+// Every number of a record has a range: a member that comes later must have one too. A schedule is
+// looked at when it is to be used, by the rules of the version that wants to use it.
+TEST(Record, NoNumberIsTakenAsItComes) {
+  const nlohmann::json flat = to_json(sample_record()).flatten();
+  int tried = 0;
+  for (const auto& [path, value] : flat.items()) {
+    if (!value.is_number() || path.starts_with("/schedule")) continue;
+    EXPECT_NE(error_with(path.c_str(), -1'000'000), "") << path;
+    ++tried;
+  }
+  EXPECT_GT(tried, 25);
+}
+
+TEST(Record, AWinnerIsRightAndTimed) {
+  const auto message = [](Verdict verdict, double ms) {
+    TuningRecord record = sample_record();
+    record.verdict = verdict;
+    record.ms = ms;
+    return record_from_json(to_json(record)).status().message();
   };
-  EXPECT_EQ(message("/ms", "inf"), "record.ms = inf: allowed are finite numbers from 0");
-  EXPECT_EQ(message("/ms", "nan"), "record.ms = nan: allowed are finite numbers from 0");
-  EXPECT_EQ(message("/ms", -1), "record.ms = -1: allowed are finite numbers from 0");
-  EXPECT_EQ(message("/spread_ms", "inf"),
-            "record.spread_ms = inf: allowed are finite numbers from 0");
-  EXPECT_EQ(message("/samples", -1), "record.samples = -1: allowed are 0 and more");
-  EXPECT_EQ(message("/bucket/seq_q", -1), "bucket.seq_q = -1: allowed are 0 and more");
-  EXPECT_EQ(message("/ms", 2.5), "accepted");
+  EXPECT_EQ(message(Verdict::kOk, 1), "");
+  EXPECT_EQ(message(Verdict::kWrong, 1),
+            "record.chosen = true with verdict wrong and ms 1: a winner has verdict ok and a time");
+  EXPECT_NE(message(Verdict::kOk, 0), "");
+}
+
+TEST(Record, ABucketIsThatOfProblemAndSizes) {
+  TuningRecord record = sample_record();
+  record.bucket.head_dim = 128;
+  EXPECT_NE(record_from_json(to_json(record)).status().message().find(
+                "d 128 dv 64 p 15 gqa 1 seq 4096x4096 slices 16 repeatable: allowed is that of the "
+                "record's problem and sizes, forward causal bf16 d 64"),
+            std::string::npos);
 }
 
 TEST(Record, WithoutTheFieldASearchWasComplete) {
@@ -168,6 +227,18 @@ TEST(Record, HashesAndTimesHaveOneForm) {
             std::string::npos);
   EXPECT_NE(error_of("time", "21.11.2026").find("allowed is UTC as"), std::string::npos);
   EXPECT_EQ(error_of("time", ""), "");
+  for (const char* time : {"2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-00-10T00:00:00Z",
+                           "2026-11-21T24:00:00Z", "2026-11-21T23:60:00Z", "2026-11-21T23:59:60Z"})
+    EXPECT_NE(error_of("time", time), "") << time;
+  EXPECT_EQ(error_of("time", "2028-02-29T23:59:59Z"), "");
+}
+
+TEST(RecordTime, ASecondLaterIsTheNextTime) {
+  EXPECT_EQ(second_after("2026-11-21T13:16:13Z"), "2026-11-21T13:16:14Z");
+  EXPECT_EQ(second_after("2026-12-31T23:59:59Z"), "2027-01-01T00:00:00Z");
+  EXPECT_EQ(second_after("2028-02-28T23:59:59Z"), "2028-02-29T00:00:00Z");
+  EXPECT_EQ(second_after("9999-12-31T23:59:59Z"), "9999-12-31T23:59:59Z");
+  EXPECT_TRUE(check_record_time(utc_now()).ok());
 }
 
 TEST(Record, TextsThatWereChangedNeverDoMoreThanFail) {

@@ -126,6 +126,12 @@ TEST(TableProcesses, FourThatAppendAtOnceLoseNothing) {
   EXPECT_EQ(table->records().size(), expected.size());
 }
 
+TuningTable reversed(const TuningTable& table) {
+  TuningTable turned;
+  for (auto at = table.records().rbegin(); at != table.records().rend(); ++at) turned.add(*at);
+  return turned;
+}
+
 TEST(TableProcesses, ARewriteLosesNoAppendThatComesMeanwhile) {
   const TemporaryFolder folder;
   const std::string path = folder / "tuning.jsonl";
@@ -146,14 +152,48 @@ TEST(TableProcesses, ARewriteLosesNoAppendThatComesMeanwhile) {
   // without keeping the lock from the writer for good.
   int rewrites = 0;
   while (!acknowledged(ends[0], 1).empty()) {
-    const Status done = rewrite_table(path, "", [](TuningTable table) { return table; });
-    EXPECT_TRUE(done.ok()) << done.message();
+    const auto done = rewrite_table(path, "", reversed);
+    ASSERT_TRUE(done.ok()) << done.status().message();
+    EXPECT_TRUE(*done);
     ++rewrites;
   }
   ::close(ends[0]);
   EXPECT_EQ(wait_for(writer), 0);
   EXPECT_EQ(rewrites, kAppends);
   EXPECT_EQ(samples_of(*TuningTable::load(path)).size(), kAppends + 1u);
+}
+
+// What an import adds is what the file lacks when it has the lock.
+TEST(TableProcesses, ManyThatAddTheSameRecordsAddEachOnce) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tuning.jsonl";
+  TuningTable given;
+  for (const TuningRecord& record : many_records(50)) given.add(record);
+  constexpr int kProcesses = 8;
+  std::vector<pid_t> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    children.push_back(start([&] { return append_missing_records(path, given).ok() ? 0 : 1; }));
+    ASSERT_GT(children.back(), 0);
+  }
+  for (const pid_t child : children) EXPECT_EQ(wait_for(child), 0);
+  EXPECT_EQ(TuningTable::load(path)->records(), given.records());
+}
+
+// `lssar table merge a b -o a` and `export` onto the table itself read the file they replace.
+TEST(TableProcesses, AWriteOfTheFileThatItReadsLosesNoAppend) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tuning.jsonl";
+  ASSERT_TRUE(append_records(path, many_records(1)).ok());
+  std::thread writer;
+  const Status status = write_table_text(path, [&]() -> Result<std::string> {
+    const TuningTable table = *TuningTable::load(path);
+    writer = std::thread([&] { EXPECT_TRUE(append_records(path, many_records(1, 1)).ok()); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the append, had it no lock
+    return table.canonical_text();
+  });
+  writer.join();
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(samples_of(*TuningTable::load(path)), (std::set<int>{0, 1}));
 }
 
 }  // namespace

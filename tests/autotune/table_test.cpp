@@ -143,6 +143,18 @@ TEST_F(Table, TwoFilesOneAfterTheOtherAreATable) {
   EXPECT_EQ(table.defects().malformed_lines, 0);
 }
 
+// As git writes it out on Windows.
+TEST_F(Table, LinesMayEndInCrlf) {
+  const std::vector<TuningRecord> records = many_records(2);
+  std::string text = kHeader + record_line(records[0]);
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2)
+    text.replace(at, 1, "\r\n");
+  spill(path_, text);
+  ASSERT_TRUE(append_records(path_, {records[1]}).ok());
+  EXPECT_EQ(load().records(), records);
+  EXPECT_EQ(load().defects().malformed_lines, 0);
+}
+
 TEST_F(Table, OfANewerFormatNothingIsReadOrWritten) {
   const std::string text = kNewerHeader + record_line(sample_record());
   spill(path_, text);
@@ -155,8 +167,8 @@ TEST_F(Table, OfANewerFormatNothingIsReadOrWritten) {
   const Status appended = append_records(path_, many_records(1));
   EXPECT_EQ(appended.code(), StatusCode::kUnsupported);
   EXPECT_NE(appended.message().find("nothing was written"), std::string::npos);
-  const Status rewritten = rewrite_table(path_, folder_ / "old", [](TuningTable t) { return t; });
-  EXPECT_EQ(rewritten.code(), StatusCode::kUnsupported);
+  const auto rewritten = rewrite_table(path_, folder_ / "old", [](TuningTable t) { return t; });
+  EXPECT_EQ(rewritten.status().code(), StatusCode::kUnsupported);
   EXPECT_EQ(slurp(path_), text);
 }
 
@@ -215,13 +227,14 @@ TEST_F(Table, RewriteKeepsTheOldBytesAsABackupAndTheModeOfTheFile) {
   spill(path_, slurp(path_) + "torn");
   ::chmod(path_.c_str(), 0640);
   const std::string old = slurp(path_);
-  const Status status = rewrite_table(path_, folder_ / "old", [](const TuningTable& table) {
+  const auto changed = rewrite_table(path_, folder_ / "old", [](const TuningTable& table) {
     EXPECT_EQ(table.defects().malformed_lines, 1);
     TuningTable kept;
     kept.add(table.records()[1]);
     return kept;
   });
-  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_TRUE(changed.ok()) << changed.status().message();
+  EXPECT_TRUE(*changed);
   EXPECT_EQ(slurp(folder_ / "old"), old);
   EXPECT_EQ(load().records(), std::vector<TuningRecord>{records[1]});
   EXPECT_EQ(load().defects().malformed_lines, 0);
@@ -229,6 +242,16 @@ TEST_F(Table, RewriteKeepsTheOldBytesAsABackupAndTheModeOfTheFile) {
   ASSERT_EQ(::stat(path_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0640u);
   EXPECT_EQ(names_in(folder_.path()).size(), 2u) << "a temporary was left";
+}
+
+// Else the second of two prunes would put the pruned file over the backup of the first.
+TEST_F(Table, RewriteThatChangesNothingWritesNothing) {
+  ASSERT_TRUE(append_records(path_, many_records(2)).ok());
+  spill(folder_ / "old", "what was there before");
+  const auto changed = rewrite_table(path_, folder_ / "old", [](TuningTable t) { return t; });
+  ASSERT_TRUE(changed.ok()) << changed.status().message();
+  EXPECT_FALSE(*changed);
+  EXPECT_EQ(slurp(folder_ / "old"), "what was there before");
 }
 
 TEST_F(Table, RewriteOfALinkRewritesTheFileItNames) {

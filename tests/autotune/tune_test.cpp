@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "autotune/model/schedule_choice.h"
 #include "autotune/search/gpu_lock.h"
 #include "tests/autotune/fake_runner.h"
 
@@ -160,6 +161,33 @@ TEST_F(TuneProcesses, FourAtOnceSearchOnce) {
   EXPECT_EQ(chosen, 1);
   close(results[0]);
   close(results[1]);
+}
+
+// Of two machines that share a table one has a clock that is ahead; and two searches may end in one
+// second.
+TEST_F(TuneProcesses, ALaterSearchReplacesAnEarlierOneWhateverTheClocksSay) {
+  ASSERT_TRUE(tune_with(runner_, problem_, options_).ok());
+  const TuningTable first = load();
+  TuningRecord ahead;
+  for (const TuningRecord& record : first.records()) {
+    if (record.chosen) ahead = record;
+  }
+  ahead.time = "2999-12-31T23:59:59Z";
+  ASSERT_TRUE(ahead.chosen);
+  ASSERT_TRUE(append_records(options_.table_path, {ahead}).ok());
+  options_.search_again = true;
+  runner_.ms_of = [&](const Schedule& schedule) {  // another one is best now
+    return schedule == ahead.schedule ? 9 : made_up_ms(schedule);
+  };
+  const Result<SearchOutcome> again = tune_with(runner_, problem_, options_);
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  ASSERT_NE(again->winner.schedule, ahead.schedule);
+  EXPECT_EQ(again->winner.time, "3000-01-01T00:00:00Z");
+  const TuningTable table = load();
+  EXPECT_EQ(choose_schedule(problem_.problem, problem_.sizes, problem_.determinism,
+                            runner_.device_info().target, runner_.machine(), {&table})
+                .schedule,
+            again->winner.schedule);
 }
 
 TEST_F(TuneProcesses, ATableThatCannotBeWrittenEndsTheSearch) {

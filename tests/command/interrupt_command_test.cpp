@@ -47,13 +47,14 @@ std::vector<std::string> names_in(const std::string& folder) {
 class InterruptCommand : public testing::Test {
  protected:
   // Starts the command; its output goes to the file `out` of the folder.
-  pid_t start(std::vector<std::string> words, bool ignores_interrupt = false) {
+  // or, where it is given, to `out`.
+  pid_t start(std::vector<std::string> words, bool ignores_interrupt = false, int out = -1) {
     const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "lssar";
     words.insert(words.begin(), program);
     const pid_t child = ::fork();
     if (child != 0) return child;
     if (ignores_interrupt) ::signal(SIGINT, SIG_IGN);
-    const int out = ::open(command_.path("out").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (out < 0) out = ::open(command_.path("out").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(out, STDERR_FILENO);
     ::setenv("TMPDIR", command_.path("tmp").c_str(), 1);
@@ -134,6 +135,40 @@ TEST_F(InterruptCommand, OneThatWasIgnoredBeforeStaysIgnored) {
   EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
   ::kill(child, SIGTERM);
   EXPECT_EQ(end_of(child), SIGTERM);
+}
+
+// Ctrl-\\, `ulimit -t`, `timeout -s`, the warnings of batch systems: a temporary is under way while
+// the command waits for a reader of the other file.
+TEST_F(InterruptCommand, NoSignalLeavesATemporary) {
+  const std::vector<int64_t> shape = {1, 1, 2, 8};
+  const std::string q = command_.path("q.npy"), out = command_.path("results");
+  ASSERT_TRUE(write_npy_float32(q, shape, std::vector<float>(16, 0.5f)).ok());
+  std::filesystem::create_directory(out);
+  ASSERT_EQ(::mkfifo((out + "/dk.npy").c_str(), 0600), 0);
+  for (const int signal : {SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2, SIGPIPE}) {
+    const pid_t child = start({"run", "--pass", "backward", "--q", q, "--k", q, "--v", q, "--do", q,
+                               "--out", out, "--device", "virtual"});
+    EXPECT_TRUE(wait_until([&] { return names_in(out).size() == 2; })) << printed();
+    ::kill(child, signal);
+    EXPECT_EQ(end_of(child), signal);
+    EXPECT_THAT(names_in(out), UnorderedElementsAre("dk.npy")) << signal;
+  }
+}
+
+// `lssar tune ... | head -1`: the search is not told by a guard, and its workers' folder is gone.
+TEST_F(InterruptCommand, AReaderThatHasGoneEndsASearch) {
+  ::setenv("LSSAR_CACHE_DIR", "none", 1);
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const pid_t child = start({"tune", "--head-dim", "16", "--seq", "64", "--device", "virtual",
+                             "--target", "sm_80", "--budget", "full", "--table", "none"},
+                            false, ends[1]);
+  ::close(ends[1]);
+  EXPECT_TRUE(wait_until([&] { return !std::filesystem::is_empty(command_.path("tmp")); }));
+  ::close(ends[0]);
+  EXPECT_EQ(end_of(child), SIGPIPE);
+  for (const std::string& name : names_in(command_.path("tmp")))
+    EXPECT_THAT(name, testing::EndsWith(".lock"));
 }
 
 // Ends at its next step: what was found is kept, workers and their folder are gone.

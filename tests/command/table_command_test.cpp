@@ -216,6 +216,8 @@ TEST_F(TableCommand, PruneDropsWhatIsOfNoUseAndKeepsTheOldFile) {
   EXPECT_THAT(run({"prune", "--table", table}), HasSubstr("kept 2, dropped 3"));
   EXPECT_EQ(load(table), (std::vector<TuningRecord>{sample_record(), loser()}));
   EXPECT_EQ(load(table + ".bak").size(), 4u);
+  EXPECT_THAT(run({"prune", "--table", table}), Not(HasSubstr("backup")));
+  EXPECT_EQ(load(table + ".bak").size(), 4u) << "a prune of nothing replaced the backup";
   std::filesystem::remove(table + ".bak");
   EXPECT_THAT(run({"prune", "--no-backup", "--table", table}), HasSubstr("kept 2, dropped 0"));
   EXPECT_FALSE(std::filesystem::exists(table + ".bak"));

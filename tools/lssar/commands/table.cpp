@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -43,8 +42,7 @@ Result<std::string> path_of(const TableOptions& options) {
 // The user's own need not be there yet.
 Result<TuningTable> load(const TableOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const std::string path, path_of(options));
-  std::error_code error;
-  if (options.path.empty() && !std::filesystem::exists(path, error)) {
+  if (options.path.empty() && is_missing(path)) {
     if (!options.json) print_text("{}: not there yet\n", path);
     return TuningTable();
   }

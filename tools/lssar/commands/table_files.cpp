@@ -50,9 +50,13 @@ Status check_table_path(const std::string& path) {
       "lssar table export - prints a table");
 }
 
+bool is_missing(const std::string& path) {
+  std::error_code error;  // of a loop of links, say: reading it names the error
+  return !std::filesystem::exists(path, error) && !error;
+}
+
 Result<TuningTable> load_existing(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
+  if (is_missing(path)) {
     return io_error(fmt::format("tuning table '{}' is missing", path));
   }
   LSSAR_ASSIGN_OR_RETURN(TuningTable table, TuningTable::load(path));
@@ -64,30 +68,30 @@ Result<TuningTable> load_existing(const std::string& path) {
 }
 
 Result<int> export_table(const std::string& path, const std::string& output, bool only_chosen) {
-  LSSAR_ASSIGN_OR_RETURN(const TuningTable table, load_existing(path));
-  TuningTable exported;
-  for (const TuningRecord& record : table.records()) {
-    if (!only_chosen || record.chosen) exported.add(record);
-  }
-  LSSAR_RETURN_IF_ERROR(write_output_file(output, exported.canonical_text()));
-  say(output,
-      fmt::format("exported {} of {} records", exported.records().size(), table.records().size()));
+  size_t num_exported = 0, num_records = 0;
+  LSSAR_RETURN_IF_ERROR(write_table_text(output, [&]() -> Result<std::string> {
+    LSSAR_ASSIGN_OR_RETURN(const TuningTable table, load_existing(path));
+    TuningTable exported;
+    for (const TuningRecord& record : table.records()) {
+      if (!only_chosen || record.chosen) exported.add(record);
+    }
+    num_exported = exported.records().size();
+    num_records = table.records().size();
+    return exported.canonical_text();
+  }));
+  say(output, fmt::format("exported {} of {} records", num_exported, num_records));
   return static_cast<int>(kDone);
 }
 
 Result<int> import_table(const std::string& path, const std::string& from) {
-  LSSAR_ASSIGN_OR_RETURN(TuningTable known, TuningTable::load(path));
   LSSAR_ASSIGN_OR_RETURN(const TuningTable given, load_existing(from));
-  const size_t before = known.records().size();
-  const int added = known.merge(given);
-  const auto first = known.records().begin() + static_cast<std::ptrdiff_t>(before);
-  const std::vector<TuningRecord> records(first, known.records().end());
+  LSSAR_ASSIGN_OR_RETURN(const std::vector<TuningRecord> added,
+                         append_missing_records(path, given));
   StateCounts counts;
-  for (const TuningRecord& record : records) counts.add(record_state(record));
-  if (!records.empty()) LSSAR_RETURN_IF_ERROR(append_records(path, records));
+  for (const TuningRecord& record : added) counts.add(record_state(record));
 
-  print_text("added {}, known already {}, malformed {}\n", added,
-             given.records().size() - static_cast<size_t>(added), given.defects().malformed_lines);
+  print_text("added {}, known already {}, malformed {}\n", added.size(),
+             given.records().size() - added.size(), given.defects().malformed_lines);
   if (counts.stale + counts.illegal > 0) {
     print_text("of those added this version cannot use {}: {} of another generator, {} not legal\n",
                counts.stale + counts.illegal, counts.stale, counts.illegal);
@@ -97,13 +101,15 @@ Result<int> import_table(const std::string& path, const std::string& from) {
 
 Result<int> merge_tables(const std::vector<std::string>& inputs, const std::string& output) {
   TuningTable merged;
-  for (const std::string& input : inputs) {
-    LSSAR_ASSIGN_OR_RETURN(const TuningTable table, load_existing(input));
-    const int added = merged.merge(table);
-    say(output,
-        fmt::format("{}: {} records, {} of them new", input, table.records().size(), added));
-  }
-  LSSAR_RETURN_IF_ERROR(write_output_file(output, merged.canonical_text()));
+  LSSAR_RETURN_IF_ERROR(write_table_text(output, [&]() -> Result<std::string> {
+    for (const std::string& input : inputs) {
+      LSSAR_ASSIGN_OR_RETURN(const TuningTable table, load_existing(input));
+      const int added = merged.merge(table);
+      say(output,
+          fmt::format("{}: {} records, {} of them new", input, table.records().size(), added));
+    }
+    return merged.canonical_text();
+  }));
   say(output, fmt::format("{}: {} records", output, merged.records().size()));
   return static_cast<int>(kDone);
 }
@@ -122,18 +128,19 @@ Result<int> prune_table(const std::string& path, const PruneOptions& options) {
     return kept;
   };
   const std::string backup = options.keep_backup && !options.dry_run ? path + ".bak" : "";
+  bool has_changed = false;
   if (options.dry_run) {
     LSSAR_ASSIGN_OR_RETURN(const TuningTable table, load_existing(path));
     prune(table);
   } else {
-    LSSAR_RETURN_IF_ERROR(rewrite_table(path, backup, prune));
+    LSSAR_ASSIGN_OR_RETURN(has_changed, rewrite_table(path, backup, prune));
   }
   print_text("{} {}, {} {}: {} of another generator, {} not legal, {} lines that are no records\n",
              options.dry_run ? "would keep" : "kept", counts.current,
              options.dry_run ? "drop" : "dropped",
              counts.stale + counts.illegal + defects.malformed_lines, counts.stale, counts.illegal,
              defects.malformed_lines);
-  if (!backup.empty()) print_text("backup: {}\n", backup);
+  if (has_changed && !backup.empty()) print_text("backup: {}\n", backup);
   return static_cast<int>(kDone);
 }
 

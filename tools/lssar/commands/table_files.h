@@ -14,6 +14,8 @@ namespace lssar::command {
 // --table: a file, and not standard output.
 Status check_table_path(const std::string& path);
 
+bool is_missing(const std::string& path);
+
 // kIoError where the file is missing. Says on standard error which lines are no records.
 Result<TuningTable> load_existing(const std::string& path);
 

@@ -11,6 +11,11 @@
 namespace lssar::command {
 namespace {
 
+// What ends a process that does nothing about it. Profilers use SIGPROF and SIGVTALRM;
+// prepare_standard_streams() sees to SIGXFSZ.
+constexpr int kSignals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                            SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
+
 std::atomic<int> guards{0};
 std::atomic<int> kept{0};
 
@@ -27,14 +32,37 @@ std::atomic<int> kept{0};
   _exit(kSignalled + signal);
 }
 
+// Wakes the thread that waits: the first real-time signal, which nobody else sends.
+int pipe_signal() { return SIGRTMIN; }
+
+// `lssar ... | head -1`: the reader has gone. A write raises SIGPIPE in the thread that writes, where
+// it cannot be waited for: the handler tells the thread that waits, and writes no more.
+void on_broken_pipe(int) {
+  ::kill(::getpid(), pipe_signal());
+  for (;;) ::pause();
+}
+
 [[noreturn]] void wait_for_signals(sigset_t signals) {
+  sigset_t pipe;  // whose handler must not stop this thread
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
   for (;;) {
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) continue;
+    if (signal == pipe_signal()) end_by(SIGPIPE);
     int none = 0;
-    if (guards > 0 && kept.compare_exchange_strong(none, signal)) continue;
+    // SIGQUIT is for those who do not want to wait.
+    if (signal != SIGQUIT && guards > 0 && kept.compare_exchange_strong(none, signal)) continue;
     end_by(signal);
   }
+}
+
+// Neither ignored (nohup) nor handled (a debugging library that was loaded before).
+bool is_default(int signal) {
+  struct sigaction now = {};
+  sigaction(signal, nullptr, &now);
+  return now.sa_handler == SIG_DFL;
 }
 
 }  // namespace
@@ -42,12 +70,12 @@ std::atomic<int> kept{0};
 void watch_interrupts() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction now = {};
-    sigaction(signal, nullptr, &now);
-    if (now.sa_handler != SIG_IGN) sigaddset(&signals, signal);
+  for (const int signal : kSignals) {
+    if (is_default(signal)) sigaddset(&signals, signal);
   }
+  sigaddset(&signals, pipe_signal());
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  if (is_default(SIGPIPE)) std::signal(SIGPIPE, on_broken_pipe);
   std::thread(wait_for_signals, signals).detach();
 }
 

@@ -1,8 +1,9 @@
 // Ctrl-C, and the other signals that ask the command to end.
 //
-// SIGINT, SIGTERM and SIGHUP end it as they would without this code, so that the shell sees 130,
-// 143 or 129 and a script's loop ends too; but temporaries are removed before, and files that
-// belong together are all in place or none. Workers end by themselves when the command does. A
+// The signals that end a process (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1,
+// SIGUSR2, and SIGPIPE of its own writes) end it as they would without this code, so that the shell
+// sees 130, 143 or 129 and a script's loop ends too; but temporaries are removed before, and files
+// that belong together are all in place or none. Workers end by themselves when the command does. A
 // signal that is ignored when the command starts (nohup, a shell's background) stays ignored.
 //
 // Threads: one waits for the signals, so that what it does need not be safe in a handler.
@@ -13,7 +14,7 @@ namespace lssar::command {
 // REQUIRES: the process has one thread.
 void watch_interrupts();
 
-// While one lives, the first signal ends nothing: the work asks for it, keeps what it has and ends.
+// While one lives, the first signal (SIGQUIT and SIGPIPE aside) ends nothing: the work asks for it, keeps what it has and ends.
 // The second one ends the process.
 class InterruptGuard {
  public:
