@@ -99,6 +99,7 @@ class PlanSchedule : public testing::Test {
     record.machine = {info.device_name, info.target, info.num_sms, info.driver, "nvrtc 13.0.88"};
     record.evidence = Evidence::kMeasured;
     record.chosen = true;
+    record.ms = 0.5;
     record.time = "2026-11-21T13:16:13Z";
     const Status status = append_records(table_, {record});
     ASSERT_TRUE(status.ok()) << status.message();
