@@ -22,7 +22,7 @@
 namespace lssar {
 namespace {
 
-double made_up_ms(const Schedule& schedule) {
+double hashed_ms(const Schedule& schedule) {
   return 1 + 0.01 * double(std::hash<std::string>()(to_string(schedule)) % 101);
 }
 
@@ -39,7 +39,7 @@ class TuneProcesses : public testing::Test {
     options_.parallel_compiles = 1;
     runner_.info_.target = *target_from_name("sm_80");
     runner_.machine_.target = "sm_80";
-    runner_.ms_of = made_up_ms;
+    runner_.ms_of = hashed_ms;
   }
   ~TuneProcesses() override {
     unsetenv("TMPDIR");
@@ -163,7 +163,7 @@ TEST_F(TuneProcesses, FourAtOnceSearchOnce) {
   close(results[1]);
 }
 
-// Of two machines that share a table one has a clock that is ahead; and two searches may end in one
+// The clock of one of two machines that share a table may be ahead, and two searches may end in one
 // second.
 TEST_F(TuneProcesses, ALaterSearchReplacesAnEarlierOneWhateverTheClocksSay) {
   ASSERT_TRUE(tune_with(runner_, problem_, options_).ok());
@@ -177,7 +177,7 @@ TEST_F(TuneProcesses, ALaterSearchReplacesAnEarlierOneWhateverTheClocksSay) {
   ASSERT_TRUE(append_records(options_.table_path, {ahead}).ok());
   options_.search_again = true;
   runner_.ms_of = [&](const Schedule& schedule) {  // another one is best now
-    return schedule == ahead.schedule ? 9 : made_up_ms(schedule);
+    return schedule == ahead.schedule ? 9 : hashed_ms(schedule);
   };
   const Result<SearchOutcome> again = tune_with(runner_, problem_, options_);
   ASSERT_TRUE(again.ok()) << again.status().to_string();
