@@ -107,8 +107,8 @@ struct BackwardDkdv {
   using Shape = DkdvShape<Config>;
   using Element = typename Config::Element;
   using Mma = typename Config::Mma;
-  static constexpr int kQueryTiles = Shape::kBlockCols / kTileCols;
-  using Scores = Fragment<kQueryTiles>;
+  static constexpr int kQueryMmaTiles = Shape::kBlockCols / kTileCols;
+  using Scores = Fragment<kQueryMmaTiles>;
   using KeyGrads = Fragment<Config::kHeadDimPadded / kTileCols>;
   using ValueGrads = Fragment<Config::kHeadDimVPadded / kTileCols>;
   using Ring = Pipeline<Config::kDkdvStages, DkdvLoader<Config>>;
@@ -185,7 +185,7 @@ struct BackwardDkdv {
 #pragma unroll 1
     for (int part = 0; part < num_parts; ++part) {
       if (part > 0) block_barrier();
-      typename Mma::template Operand<kQueryTiles> operand;
+      typename Mma::template Operand<kQueryMmaTiles> operand;
       Mma::round(operand, d);
       Mma::store(tile, warp_row0(), d);
       block_barrier();
@@ -234,7 +234,7 @@ struct BackwardDkdv {
         Mma::multiply_transposed(d, values, warp_row0(), grads);
       }
       weigh<kWithDk>(s, d, stage + Shape::kConstantsOffset, first_query);
-      typename Mma::template Operand<kQueryTiles> operand;
+      typename Mma::template Operand<kQueryMmaTiles> operand;
       if constexpr (kWithDv) {
         Mma::round(operand, s);
         Mma::multiply(dv, operand, grads);

@@ -79,8 +79,8 @@ struct BackwardDq {
   using Shape = DqShape<Config>;
   using Element = typename Config::Element;
   using Mma = typename Config::Mma;
-  static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
-  using Scores = Fragment<kKeyTiles>;
+  static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
+  using Scores = Fragment<kKeyMmaTiles>;
   using QueryGrads = Fragment<Config::kHeadDimPadded / kTileCols>;
 
   const AttentionParams& params;
@@ -156,7 +156,7 @@ struct BackwardDq {
         scale.apply(GradScale<Element>::largest_bits(d), d, dq);
 #pragma unroll 1
       for (int part = 0; part < num_parts; ++part) {
-        typename Mma::template Operand<kKeyTiles> operand;
+        typename Mma::template Operand<kKeyMmaTiles> operand;
         Mma::round(operand, d);
         Mma::multiply(dq, operand, keys);
         Mma::subtract(d, operand);

@@ -112,10 +112,10 @@ struct Forward {
   using Shape = ForwardShape<Config>;
   using Element = typename Config::Element;
   using Mma = typename Config::Mma;
-  static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
-  static constexpr int kValueTiles = Shape::kBlockDv / kTileCols;
-  using Scores = Fragment<kKeyTiles>;
-  using Columns = Fragment<kValueTiles>;
+  static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
+  static constexpr int kValueMmaTiles = Shape::kBlockDv / kTileCols;
+  using Scores = Fragment<kKeyMmaTiles>;
+  using Columns = Fragment<kValueMmaTiles>;
   using Ring = Pipeline<Config::kForwardStages, ForwardLoader<Config>>;
 
   const AttentionParams& params;
@@ -152,7 +152,7 @@ struct Forward {
     scale_scores(s, rows.score_scale, stage + Shape::kTileBytes);
   }
 
-  LSSAR_DEVICE void pass_one(Ring& ring, PassOneSums<Config, kKeyTiles>& sums) {
+  LSSAR_DEVICE void pass_one(Ring& ring, PassOneSums<Config, kKeyMmaTiles>& sums) {
     sums.clear();
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
@@ -183,11 +183,11 @@ struct Forward {
 
       const typename Shape::ValueTile values{stage_address(ring.next())};
       if (is_skipped) continue;
-      typename Mma::template Operand<kKeyTiles> weights;
+      typename Mma::template Operand<kKeyMmaTiles> weights;
       if constexpr (Config::kNeedsX) {
         Scores slope;
 #pragma unroll
-        for (int n = 0; n < kKeyTiles; ++n)
+        for (int n = 0; n < kKeyMmaTiles; ++n)
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
             slope.at[n][e] = Config::power_slope(s.at[n][e]);
@@ -198,7 +198,7 @@ struct Forward {
         Mma::multiply(y, weights, values);
       } else {
 #pragma unroll
-        for (int n = 0; n < kKeyTiles; ++n)
+        for (int n = 0; n < kKeyMmaTiles; ++n)
 #pragma unroll
           for (int e = 0; e < 4; ++e) s.at[n][e] = Config::power(s.at[n][e]);
       }
@@ -253,7 +253,7 @@ struct Forward {
     ForwardLoader<Config> loader = start_loads();
     Ring ring(loader);
     ring.start();
-    PassOneSums<Config, kKeyTiles> sums;
+    PassOneSums<Config, kKeyMmaTiles> sums;
     pass_one(ring, sums);
     rows.finish_pass_one(sums);
 #pragma unroll 1

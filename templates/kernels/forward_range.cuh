@@ -76,7 +76,7 @@ LSSAR_DEVICE void row_sums(const AttentionParams& params) {
   ForwardLoader<Config> loader = block.start_loads();
   typename Forward<Config>::Ring ring(loader);
   ring.start();
-  PassOneSums<Config, Forward<Config>::kKeyTiles> sums;
+  PassOneSums<Config, Forward<Config>::kKeyMmaTiles> sums;
   block.pass_one(ring, sums);
   block.rows.reduce_sums(sums);
   RangeRows<Config>{params, block.place, block.rows}.write_sums();

@@ -56,10 +56,10 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   using Shape = HopperDkdvShape<Config>;
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
-  static constexpr int kQueryTiles = Shape::kBlockCols / kTileCols;
-  static constexpr int kSteps = kQueryTiles / 2;  // 16 queries: the depth of a product
-  using Scores = Fragment<kQueryTiles>;
-  using Operand = typename Mma::template Operand<kQueryTiles>;
+  static constexpr int kQueryMmaTiles = Shape::kBlockCols / kTileCols;
+  static constexpr int kSteps = kQueryMmaTiles / 2;  // 16 queries: the depth of a product
+  using Scores = Fragment<kQueryMmaTiles>;
+  using Operand = typename Mma::template Operand<kQueryMmaTiles>;
   using typename Part::KeyGrads;
   using typename Part::QueryGrads;
   using typename Part::ValueGrads;

@@ -176,9 +176,9 @@ struct DqConsumer {
   using Shape = HopperDqShape<Config>;
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
-  static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
-  using Scores = Fragment<kKeyTiles>;
-  using Operand = typename Mma::template Operand<kKeyTiles>;
+  static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
+  using Scores = Fragment<kKeyMmaTiles>;
+  using Operand = typename Mma::template Operand<kKeyMmaTiles>;
   using QueryGrads = Fragment<Config::kHeadDim / kTileCols>;
   using Scale = GradScale<Element>;
 

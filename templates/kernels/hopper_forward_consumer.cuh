@@ -71,11 +71,11 @@ template <class Config>
 struct ForwardConsumer {
   using Shape = HopperForwardShape<Config>;
   using Mma = TileMma16<typename Config::Element>;
-  static constexpr int kScoreTiles = Shape::kScoreCols / kTileCols;
-  static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
+  static constexpr int kScoreMmaTiles = Shape::kScoreCols / kTileCols;
+  static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
   using Rows = ConsumerRows<Config>;
-  using ScoreSums = PassOneSums<Config, kScoreTiles>;
-  using Scores = Fragment<kKeyTiles>;
+  using ScoreSums = PassOneSums<Config, kScoreMmaTiles>;
+  using Scores = Fragment<kKeyMmaTiles>;
   using Sums = ForwardSums<Config>;
   using Queries =
       typename Select<Config::kQueriesInRegisters, QueriesInRegisters<Config>, QueriesInTile>::Type;
@@ -175,13 +175,13 @@ struct ForwardConsumer {
 
   // ---- pass 1
 
-  LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreTiles>& s, int tile) {
+  LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreMmaTiles>& s, int tile) {
     scale_scores_of_stage(s);
     rows.mask(s, tile, -infinity());
     sums.add(s);
   }
 
-  LSSAR_DEVICE void start_score_tile(Fragment<kScoreTiles>& s, int query_stage) {
+  LSSAR_DEVICE void start_score_tile(Fragment<kScoreMmaTiles>& s, int query_stage) {
     ping_pong.acquire();
     start_next_scores<typename Shape::ScoreKeyTile>(s, query_stage);
     ping_pong.release();
@@ -191,7 +191,7 @@ struct ForwardConsumer {
   // `odd` alternate.
   // NOTE: no product starts under a condition within the loop. ptxas would wait for each (C7514).
   LSSAR_DEVICE void add_overlapped(ScoreSums& sums, int query_stage, int num_tiles) {
-    Fragment<kScoreTiles> even, odd;
+    Fragment<kScoreMmaTiles> even, odd;
     start_score_tile(even, query_stage);
     int tile = 0;
 #pragma unroll 1
@@ -223,7 +223,7 @@ struct ForwardConsumer {
     } else {
 #pragma unroll 1
       for (int tile = 0; tile < num_tiles; ++tile) {
-        Fragment<kScoreTiles> s;
+        Fragment<kScoreMmaTiles> s;
         start_score_tile(s, query_stage);
         finish<0>(s);
         add_scores(sums, s, tile);
@@ -248,7 +248,7 @@ struct ForwardConsumer {
     rows.mask(s, tile, 0.0f);
     if constexpr (!Config::kNeedsX) {
 #pragma unroll
-      for (int n = 0; n < kKeyTiles; ++n)
+      for (int n = 0; n < kKeyMmaTiles; ++n)
 #pragma unroll
         for (int e = 0; e < 4; ++e) s.at[n][e] = Config::power(s.at[n][e]);
     }

@@ -15,12 +15,12 @@ template <class Config>
 struct WeightsInRegisters {
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
-  static constexpr int kKeyTiles = HopperForwardShape<Config>::kBlockCols / kTileCols;
+  static constexpr int kKeyMmaTiles = HopperForwardShape<Config>::kBlockCols / kTileCols;
 
-  typename Mma::template Operand<kKeyTiles> operand;
+  typename Mma::template Operand<kKeyMmaTiles> operand;
 
   LSSAR_DEVICE void round(const ForwardShared<Config>&, int, typename Mma::RowSums& sum,
-                          const Fragment<kKeyTiles>& x) {
+                          const Fragment<kKeyMmaTiles>& x) {
     Mma::round(operand, x);
     sum.add(operand);
   }
@@ -39,8 +39,8 @@ template <class Config>
 struct ForwardSums {
   using Shape = HopperForwardShape<Config>;
   using Mma = TileMma16<typename Config::Element>;
-  static constexpr int kKeyTiles = Shape::kBlockCols / kTileCols;
-  using Scores = Fragment<kKeyTiles>;
+  static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
+  using Scores = Fragment<kKeyMmaTiles>;
   using Columns = Fragment<Shape::kBlockDv / kTileCols>;
   template <int kNumber>
   using Weights = typename Select<Config::kWeightsInShared, WeightsInShared<Config, kNumber>,
@@ -68,7 +68,7 @@ struct ForwardSums {
     if constexpr (Config::kNeedsX) {
       Scores slope;
 #pragma unroll
-      for (int n = 0; n < kKeyTiles; ++n)
+      for (int n = 0; n < kKeyMmaTiles; ++n)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           slope.at[n][e] = Config::power_slope(s.at[n][e]);

@@ -11,7 +11,7 @@
 
 namespace lssar_device {
 
-constexpr int kTileCols = 8;
+constexpr int kTileCols = 8;  // of an mma tile, the unit of every k...MmaTiles
 
 template <int kTiles>
 struct Fragment {

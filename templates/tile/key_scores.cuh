@@ -134,13 +134,13 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
 }
 
 // Rows that are NaN in `dk`, which they are in all columns, become NaN in `dv`.
-template <int kValueTiles, int kKeyTiles>
-LSSAR_DEVICE void take_nan(Fragment<kValueTiles>& dv, const Fragment<kKeyTiles>& dk) {
+template <int kDvTiles, int kDkTiles>
+LSSAR_DEVICE void take_nan(Fragment<kDvTiles>& dv, const Fragment<kDkTiles>& dk) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     if (!is_nan(dk.at[0][2 * half])) continue;
 #pragma unroll
-    for (int n = 0; n < kValueTiles; ++n) dv.at[n][2 * half] = dv.at[n][2 * half + 1] = quiet_nan();
+    for (int n = 0; n < kDvTiles; ++n) dv.at[n][2 * half] = dv.at[n][2 * half + 1] = quiet_nan();
   }
 }
 
