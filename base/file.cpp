@@ -30,7 +30,7 @@ FileState state_of(const struct stat& info) {
   return {.device = info.st_dev,
           .inode = info.st_ino,
           .size_bytes = static_cast<uint64_t>(info.st_size),
-          .mtime_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+          .mtime_ns = int64_t{info.st_mtim.tv_sec} * kNsPerSecond + info.st_mtim.tv_nsec};
 }
 
 Status check_readable(const struct stat& info, const std::string& path,

@@ -19,6 +19,12 @@ namespace lssar {
 // kIoError: "cannot WHAT 'PATH': " and the text of that errno.
 Status errno_status(const char* what, const std::string& path, int error);
 
+// Modes of files that hold somebody's data or code to run, and of those that are made to be shared.
+inline constexpr unsigned kPrivateFileMode = 0600;
+inline constexpr unsigned kSharedFileMode = 0644;
+
+inline constexpr int64_t kNsPerSecond = 1'000'000'000;
+
 // Which file it was and in which state: equal means nobody replaced or changed it since.
 struct FileState {
   uint64_t device = 0, inode = 0, size_bytes = 0;

@@ -22,15 +22,14 @@ struct FixedPart {
   char magic[8];
   uint32_t version;
   uint32_t encoding;
-  uint8_t key[32];
+  uint8_t key[kSha256Bytes];
   uint64_t metadata_bytes;
   uint64_t stored_bytes;
   uint64_t payload_bytes;
 };
 static_assert(sizeof(FixedPart) == 72, "docs/cache_format.md says where each field lies");
 
-constexpr size_t kChecksumBytes = sizeof(Sha256Digest);
-constexpr size_t kOverheadBytes = sizeof(FixedPart) + kChecksumBytes;
+constexpr size_t kOverheadBytes = sizeof(FixedPart) + kSha256Bytes;
 
 // Empty where compression does not make it smaller.
 std::string compress(const std::string& payload) {
@@ -65,9 +64,8 @@ bool check_frame(std::string_view bytes, const Sha256Digest& key, FixedPart* fix
     return fail(failure, true,
                 fmt::format("its lengths do not add up to its {} bytes", bytes.size()));
   }
-  const Sha256Digest found = sha256(bytes.substr(0, bytes.size() - kChecksumBytes));
-  if (std::memcmp(found.data(), bytes.data() + bytes.size() - kChecksumBytes, kChecksumBytes) !=
-      0) {
+  const Sha256Digest found = sha256(bytes.substr(0, bytes.size() - kSha256Bytes));
+  if (std::memcmp(found.data(), bytes.data() + bytes.size() - kSha256Bytes, kSha256Bytes) != 0) {
     return fail(failure, true, "its checksum is wrong");
   }
   if (std::memcmp(fixed->key, key.data(), key.size()) != 0) {

@@ -19,8 +19,6 @@ namespace lssar {
 namespace {
 
 constexpr mode_t kFolderMode = 0700;
-constexpr unsigned kFileMode = 0600;
-constexpr int64_t kNsPerSecond = 1'000'000'000;
 constexpr uint64_t kStatBlockBytes = 512;  // POSIX: the unit of st_blocks
 
 // What statfs says of file systems that one machine mounts. An allow-list: a network file system
@@ -95,7 +93,7 @@ class PosixFileSystem final : public FileSystem {
 
   Status write(const std::string& path, std::string_view bytes,
                const std::string& temporary) override {
-    return write_file_atomically(path, bytes, temporary, kFileMode);
+    return write_file_atomically(path, bytes, temporary, kPrivateFileMode);
   }
 
   Result<std::vector<ListedFile>> list(const std::string& folder) override {

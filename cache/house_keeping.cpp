@@ -8,7 +8,7 @@
 namespace lssar {
 namespace {
 
-constexpr int64_t kHourNs = int64_t{3600} * 1'000'000'000;
+constexpr int64_t kHourNs = 3600 * kNsPerSecond;
 constexpr int64_t kStampAgeNs = kHourNs;
 // Longer than any write takes, clocks of different machines included.
 constexpr int64_t kStaleTemporaryNs = kHourNs;

@@ -34,7 +34,7 @@ struct EvictionLimits {
 };
 
 // What another process has just compiled is about to be used by its siblings.
-inline constexpr int64_t kYoungEntryNs = int64_t{600} * 1'000'000'000;
+inline constexpr int64_t kYoungEntryNs = 600 * kNsPerSecond;
 
 struct Eviction {
   uint64_t evicted = 0, evicted_bytes = 0;  // bytes as occupied on disk

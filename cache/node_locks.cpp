@@ -22,7 +22,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr mode_t kFileMode = 0600;
 constexpr milliseconds kFirstPause{1}, kLongestPause{50};
 
 // All keys share one file: a key's lock is the lock of one byte far beyond its end, so that nothing
@@ -108,8 +107,8 @@ NodeLocks::Outcome NodeLocks::take(const Sha256Digest& key, milliseconds timeout
   const Result<std::string> folder_path = folder();
   if (!folder_path.ok()) return Outcome::kUnavailable;
   const std::string path = *folder_path + "/lock";
-  FileDescriptor file(
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kFileMode));
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                             kPrivateFileMode));
   if (file.get() < 0) {
     log(LogLevel::kDebug, fmt::format("cache: no lock: '{}': {}", path, std::strerror(errno)));
     return Outcome::kUnavailable;

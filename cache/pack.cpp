@@ -17,7 +17,6 @@ constexpr char kMagic[8] = {'L', 'S', 'S', 'A', 'R', 'P', 'A', 'K'};
 constexpr char kEndMagic[8] = {'L', 'S', 'S', 'A', 'R', 'E', 'N', 'D'};
 constexpr uint32_t kFormatVersion = 1;
 // Others must read it; nobody but the owner may write it, whatever the umask.
-constexpr unsigned kFileMode = 0644;
 
 struct Header {
   char magic[8];
@@ -134,7 +133,7 @@ Result<std::string> PackFile::bytes(const PackEntry& entry) const {
 }
 
 Result<PackWriter> PackWriter::create(const std::string& path) {
-  LSSAR_ASSIGN_OR_RETURN(OutputFile file, OutputFile::open(path, {.mode = kFileMode}));
+  LSSAR_ASSIGN_OR_RETURN(OutputFile file, OutputFile::open(path, {.mode = kSharedFileMode}));
   PackWriter writer(std::move(file));
   Header header = {};
   std::memcpy(header.magic, kMagic, sizeof kMagic);

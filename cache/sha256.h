@@ -10,6 +10,10 @@ namespace lssar {
 
 using Sha256Digest = std::array<uint8_t, 32>;
 
+inline constexpr size_t kSha256Bytes = sizeof(Sha256Digest);
+// Digits of a hash that names of files, records and lists show: enough to tell kernels apart.
+inline constexpr size_t kShownHashDigits = 16;
+
 Sha256Digest sha256(std::string_view bytes);
 
 // 64 lower-case hexadecimal digits.

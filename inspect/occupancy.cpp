@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/shapes.h"
+
 namespace lssar {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kRegisterUnit = 256;    // registers of a warp are given out in these
 constexpr int kSharedUnit = 128;      // bytes
 constexpr int kSystemShared = 1024;   // bytes of every block that the system keeps
@@ -26,8 +27,8 @@ int most_blocks(const Target& target) {
 
 Occupancy occupancy(const Target& target, int threads, int registers, int shared_bytes) {
   Occupancy result;
-  result.most_warps = target.threads_per_sm / kWarp;
-  const int warps = std::max(1, (threads + kWarp - 1) / kWarp);
+  result.most_warps = target.threads_per_sm / kWarpThreads;
+  const int warps = std::max(1, (threads + kWarpThreads - 1) / kWarpThreads);
   const int block_shared = round_up(shared_bytes + kSystemShared, kSharedUnit);
 
   result.blocks = most_blocks(target);
@@ -40,7 +41,7 @@ Occupancy occupancy(const Target& target, int threads, int registers, int shared
   limit(result.most_warps / warps, "threads");
   limit(target.shared_bytes_per_sm / block_shared, "shared memory");
   if (registers > 0) {
-    const int of_warp = round_up(registers * kWarp, kRegisterUnit);
+    const int of_warp = round_up(registers * kWarpThreads, kRegisterUnit);
     // A warp's registers come from one of the SM's four quarters.
     const int warps_held = target.registers_per_sm / 4 / of_warp * 4;
     limit(warps_held / warps, "registers");

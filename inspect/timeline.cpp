@@ -11,6 +11,7 @@
 #include "base/json_fields.h"
 #include "inspect/timeline_names.h"
 #include "inspect/timeline_program.h"
+#include "virtual/program/program.h"
 #include "virtual/program/wgmma.h"
 
 namespace lssar {
@@ -28,7 +29,6 @@ constexpr EnumName<SpanKind> kSpanKinds[] = {{SpanKind::kArithmetic, "arithmetic
                                              {SpanKind::kHeld, "holds data"}};
 
 constexpr uint32_t kSubCores = 4;  // of an SM, each with its own issue slots
-constexpr double kWarpLanes = 32;
 // As in the cost model: from the request of a tile that is in the L2 to its use.
 // A signal from one warp to another, through shared memory. Not read from anything.
 constexpr double kSignalClocks = 20;
@@ -43,8 +43,8 @@ class Simulator {
     out_.kernel = in_.trace.kernel;
     out_.is_cut = in_.trace.is_cut;
     const GpuModel& gpu = in_.gpu;
-    issue_clocks_ = in_.machine_instructions * kWarpLanes * kSubCores / gpu.issue_slots;
-    special_clocks_ = kWarpLanes * kSubCores / gpu.special;
+    issue_clocks_ = in_.machine_instructions * vdev::kLanes * kSubCores / gpu.issue_slots;
+    special_clocks_ = vdev::kLanes * kSubCores / gpu.special;
     bytes_per_clock_ = gpu.l2_gbps / gpu.clock_ghz / gpu.num_sms;
     warps_.resize(program_.warps.size());
     blocks_.resize(std::max(1u, in_.trace.num_blocks));

@@ -37,7 +37,7 @@ Status check_pass(const Problem& problem) {
 // knows of this project's kernels, from their machine code.
 double machine_share(const CountedRun& run, const Problem& problem, const Schedule& schedule,
                      const Target& target, const GpuModel& gpu) {
-  constexpr double kLanes = 32, kLeast = 0.25;
+  constexpr double kLeast = 0.25;
   double counted = 0;
   for (const KernelCounters& kernel : run.counters()) {
     if (!shared_layout(problem, schedule, kernel.kernel).empty())
@@ -46,7 +46,7 @@ double machine_share(const CountedRun& run, const Problem& problem, const Schedu
   const CostEstimate estimate = estimate_cost(problem, run.sizes(), schedule, target, gpu);
   const auto issue = size_t(Resource::kIssue);
   const double slots =
-      estimate.terms_ms[issue] * resource_rates(gpu, schedule.variant, true)[issue] / kLanes;
+      estimate.terms_ms[issue] * resource_rates(gpu, schedule.variant, true)[issue] / kWarpThreads;
   return counted > 0 ? std::clamp(slots / counted, kLeast, 1.0) : 1;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "base/json_fields.h"
 #include "reference/numerics.h"
@@ -127,13 +128,12 @@ void follow_runs(Rows& rows, const Rows& centres, int64_t length) {
 
 // log(x) for x > 0, by additions and multiplications: C libraries differ.
 double natural_log(double x) {
-  constexpr double kLn2 = 0.69314718055994530942;
   int exponent = 0;
   const double y = std::frexp(x, &exponent);
   const double z = (y - 1) / (y + 1);
   double power = z, sum = 0;
   for (int n = 1; n < 60; n += 2, power *= z * z) sum += power / n;
-  return 2 * sum + exponent * kLn2;
+  return 2 * sum + exponent * std::numbers::ln2;
 }
 
 // The row's dimensions from `first` on, with that length; the others 0.

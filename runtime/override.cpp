@@ -15,12 +15,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cache/file_system.h"
+#include "cache/sha256.h"
 #include "cache/store.h"
 
 namespace lssar {
 namespace {
-
-constexpr size_t kHashDigits = 16;
 
 // Which file was looked for, and those that may have been meant: of a kernel with that name.
 std::string describe_miss(const std::string& folder, const std::string& name,
@@ -51,7 +50,7 @@ std::string override_name(const KernelSource& generated, const Target& target) {
   CacheKeyBuilder key;
   key.add("target", target.name());
   key.add("source", source_without_header(generated.source));
-  return fmt::format("{}-{}.cu", generated.name, key.hex().substr(0, kHashDigits));
+  return fmt::format("{}-{}.cu", generated.name, key.hex().substr(0, kShownHashDigits));
 }
 
 Result<Override> apply_override(const Target& target, KernelSource* kernel) {

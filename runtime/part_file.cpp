@@ -18,7 +18,6 @@ static_assert(std::endian::native == std::endian::little, "the fixed parts are c
 
 constexpr char kMagic[8] = {'L', 'S', 'S', 'A', 'R', 'C', 'A', 'P'};
 constexpr uint32_t kFormatVersion = 1;
-constexpr unsigned kFileMode = 0600;  // it may hold somebody's data
 
 struct Header {
   char magic[8];
@@ -28,7 +27,7 @@ struct Header {
 struct TableRow {
   char name[kMaxPartName + 1];  // the rest is 0
   uint64_t bytes;
-  uint8_t checksum[32];  // the part's last 32 bytes
+  uint8_t checksum[kSha256Bytes];  // the part's last 32 bytes
 };
 static_assert(sizeof(Header) == 16 && sizeof(TableRow) == 104,
               "docs/capture_format.md says where each field lies");
@@ -119,8 +118,8 @@ Result<std::vector<std::string>> encode_parts(const std::vector<NamedPart>& part
 Status write_part_file(const std::string& path, const std::vector<NamedPart>& parts,
                        bool is_own_name) {
   LSSAR_ASSIGN_OR_RETURN(const std::vector<std::string> pieces, encode_parts(parts));
-  LSSAR_ASSIGN_OR_RETURN(OutputFile file,
-                         OutputFile::open(path, {.mode = kFileMode, .is_own_name = is_own_name}));
+  LSSAR_ASSIGN_OR_RETURN(OutputFile file, OutputFile::open(path, {.mode = kPrivateFileMode,
+                                                                  .is_own_name = is_own_name}));
   for (const std::string& piece : pieces) LSSAR_RETURN_IF_ERROR(file.append(piece));
   return file.commit();
 }
@@ -144,15 +143,14 @@ Result<PartFile> PartFile::parse(std::string_view bytes, const std::string& name
 }
 
 Result<PartFile> PartFile::read_table(std::string name, ReadAt read_at, uint64_t file_bytes) {
-  constexpr size_t kChecksumBytes = sizeof(Sha256Digest);
   if (file_bytes < sizeof(Header)) return damaged(name, "it is truncated");
   LSSAR_ASSIGN_OR_RETURN(const std::string head, read_at(0, sizeof(Header)));
   LSSAR_ASSIGN_OR_RETURN(const Header header, read_header(name, head));
   const uint64_t checked_bytes = sizeof(Header) + header.num_parts * sizeof(TableRow);
-  if (file_bytes < checked_bytes + kChecksumBytes) return damaged(name, "it is truncated");
-  LSSAR_ASSIGN_OR_RETURN(const std::string table, read_at(0, checked_bytes + kChecksumBytes));
+  if (file_bytes < checked_bytes + kSha256Bytes) return damaged(name, "it is truncated");
+  LSSAR_ASSIGN_OR_RETURN(const std::string table, read_at(0, checked_bytes + kSha256Bytes));
   const Sha256Digest found = sha256(std::string_view(table).substr(0, checked_bytes));
-  if (std::memcmp(found.data(), table.data() + checked_bytes, kChecksumBytes) != 0)
+  if (std::memcmp(found.data(), table.data() + checked_bytes, kSha256Bytes) != 0)
     return damaged(name, "the checksum of its table is wrong");
 
   PartFile file(std::move(name), std::move(read_at));

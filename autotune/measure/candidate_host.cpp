@@ -20,8 +20,6 @@ constexpr uint64_t kMaxBlockInstructions = uint64_t{1} << 26;
 constexpr uint64_t kSecondSeed = 1;
 constexpr uint64_t kStrictSeeds[] = {0, 1, 2};
 
-constexpr size_t kChunk = 8;  // samples queued at once
-
 EngineOptions engine_options(const RunnerTask& task) {
   EngineOptions options;
   options.device = task.device;
@@ -207,7 +205,7 @@ Result<std::vector<TimeReport>> CandidateHost::time(const std::vector<CandidateS
   std::vector<TimedCandidate> timed;
   for (const CandidateSpec& candidate : candidates) timed.push_back({candidate, {}, 0});
   ReportObserver observer(candidates.size());
-  LSSAR_RETURN_IF_ERROR(time_observed(std::move(timed), request, kChunk, observer));
+  LSSAR_RETURN_IF_ERROR(time_observed(std::move(timed), request, kSamplesPerQueue, observer));
   return observer.take();
 }
 

@@ -74,8 +74,8 @@ enum class CheckDepth {
 };
 
 struct TimeRequest {
-  int rounds = 1;       // every candidate once per round, in an order that changes
-  int warmup = 1;       // launches of each before the first round
+  int rounds = 1;                      // every candidate once per round, in an order that changes
+  int warmup = 1;                      // launches of each before the first round
   InputKind data = InputKind::kGauss;  // never zeros
 };
 
@@ -84,6 +84,9 @@ struct TimeReport {
   std::string reason;
   std::vector<double> samples_ms;  // one per round
 };
+
+// Launches that a runner queues before it looks at its limits.
+inline constexpr size_t kSamplesPerQueue = 8;
 
 class CandidateRunner {
  public:
@@ -112,9 +115,9 @@ class CandidateRunner {
 // In this process: no protection. Errors: those of open_device and open_compiler.
 Result<std::unique_ptr<CandidateRunner>> open_candidate_host(const RunnerTask& task);
 
-// In processes of their own. `worker` is the path of the worker program; "": LSSAR_TUNE_WORKER, else
-// lssar-tune-worker beside this library or command, or in ../libexec/lssar. kMissing lists what was
-// tried.
+// In processes of their own. `worker` is the path of the worker program; "": LSSAR_TUNE_WORKER,
+// else lssar-tune-worker beside this library or command, or in ../libexec/lssar. kMissing lists
+// what was tried.
 Result<std::unique_ptr<CandidateRunner>> open_worker_runner(const RunnerTask& task,
                                                             int num_compile_workers,
                                                             const std::string& worker = "");

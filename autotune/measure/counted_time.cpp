@@ -8,6 +8,7 @@
 #include "autotune/measure/check_call.h"
 #include "autotune/measure/check_cases.h"
 #include "autotune/model/kernel_work.h"
+#include "codegen/shapes.h"
 #include "virtual/run/virtual_device.h"
 #include "virtual/state/units.h"
 
@@ -18,7 +19,6 @@ constexpr int64_t kCountedLength = 1024;
 constexpr uint64_t kSeed = 1;
 // A persistent block does all the work, which is a small part of this.
 constexpr uint64_t kMaxBlockInstructions = uint64_t{1} << 28;
-constexpr double kWarpLanes = 32;
 
 using Terms = std::array<double, kNumResources>;
 constexpr auto kShared = static_cast<size_t>(Resource::kShared);
@@ -43,7 +43,7 @@ Terms amounts_of(const LaunchCounters& counters, const GpuModel& gpu) {
       sector_bytes(counters, AccessKind::kAtomic) + static_cast<double>(counters.tma_reduce_bytes);
   return {flop,
           static_cast<double>(counters.of(InstructionClass::kSpecial).lanes),
-          static_cast<double>(counters.warp_instructions) * kWarpLanes,
+          static_cast<double>(counters.warp_instructions) * kWarpThreads,
           wavefronts * gpu.shared_bytes,
           moved + added * kSumCost,
           0};

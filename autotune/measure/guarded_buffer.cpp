@@ -9,11 +9,11 @@
 namespace lssar {
 namespace {
 
-// Little endian: 0x7fb5, quiet bit clear, in 16 bits of either type and twice in float32.
-constexpr std::byte kPoison[2] = {std::byte{0xb5}, std::byte{0x7f}};
+// 0x7fb5, little endian, is a signaling NaN in fp16 and bf16; twice, it is one in float32.
+constexpr std::byte kSignalingNan[2] = {std::byte{0xb5}, std::byte{0x7f}};
 
 void fill_poison(std::span<std::byte> bytes) {
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = kPoison[i % 2];
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = kSignalingNan[i % 2];
 }
 
 // The first difference in [begin, end), or end.
@@ -117,7 +117,7 @@ std::optional<size_t> GuardedBuffer::first_unwritten(size_t element_bytes) const
     bool is_poison = true;
     // By absolute place, as it was filled.
     for (size_t j = 0; j < element_bytes; ++j)
-      is_poison = is_poison && written[i + j] == kPoison[(begin_ + i + j) % 2];
+      is_poison = is_poison && written[i + j] == kSignalingNan[(begin_ + i + j) % 2];
     if (is_poison) return i / element_bytes;
   }
   return std::nullopt;

@@ -24,7 +24,6 @@ using nlohmann::json;
 constexpr const char* kProgram = "lssar-tune-worker";
 constexpr double kGreetTimeoutS = 30;  // until a new process says what it is
 constexpr double kOpenTimeoutS = 120;  // a driver and a compiler that are loaded over a network
-constexpr size_t kChunk = 8;           // samples queued at once
 constexpr int kMaxUnexplained = 3;     // ends of a worker while no candidate was on
 
 // A folder of our own: workers share what they compile through a cache on disk.
@@ -326,7 +325,7 @@ class WorkerRunner::Timing {
   std::vector<size_t> on_;      // places of those that are on now
   std::string phase_;
   bool has_failed_ = false;  // one was reported since the last end of a worker
-  size_t chunk_ = kChunk;
+  size_t chunk_ = kSamplesPerQueue;
   int unexplained_ = 0;
 };
 

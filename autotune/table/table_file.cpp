@@ -26,7 +26,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr mode_t kFileMode = 0600;
 constexpr milliseconds kLockPatience{10'000};  // an append takes milliseconds
 constexpr milliseconds kLockPause{1};
 
@@ -47,8 +46,8 @@ class LockedFile {
   Status open(const std::string& path, int extra_flags) {
     path_ = path;
     for (;;) {
-      fd_ =
-          ::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK | extra_flags, kFileMode);
+      fd_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK | extra_flags,
+                   kPrivateFileMode);
       if (fd_ < 0) return errno_status("open", path_, errno);
       LSSAR_RETURN_IF_ERROR(lock());
       struct stat opened = {}, named = {};

@@ -34,7 +34,6 @@ constexpr EnumName<Verdict> kVerdicts[] = {{Verdict::kOk, "ok"},
 constexpr EnumName<Evidence> kEvidence[] = {{Evidence::kMeasured, "measured"},
                                             {Evidence::kPredicted, "predicted"}};
 
-constexpr size_t kHashDigits = 16;
 constexpr int64_t kMostInt = std::numeric_limits<int>::max();
 
 // JSON has no name for them, and the error of a wrong candidate may be any of the three.
@@ -108,9 +107,9 @@ Status read_parts(RequiredFields& fields, TuningRecord& record) {
 
 Status check_hash(const std::string& hash) {
   const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  if (hash.size() == kHashDigits && std::all_of(hash.begin(), hash.end(), is_digit)) return {};
+  if (hash.size() == kShownHashDigits && std::all_of(hash.begin(), hash.end(), is_digit)) return {};
   return invalid_argument(fmt::format(
-      "record.source_hash = \"{}\": allowed are {} hexadecimal digits", hash, kHashDigits));
+      "record.source_hash = \"{}\": allowed are {} hexadecimal digits", hash, kShownHashDigits));
 }
 
 // Only the error of a candidate that is wrong may be NaN or infinite.
@@ -163,7 +162,7 @@ Result<Evidence> parse_evidence(const std::string& name) {
 }
 
 std::string source_hash(const std::string& source) {
-  return to_hex(sha256(source_without_header(source))).substr(0, kHashDigits);
+  return to_hex(sha256(source_without_header(source))).substr(0, kShownHashDigits);
 }
 
 Result<std::string> schedule_source_hash(const Problem& problem, const Schedule& schedule,

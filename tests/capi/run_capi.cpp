@@ -10,7 +10,7 @@
 namespace lssar {
 namespace {
 
-constexpr std::byte kPoison{0xFF};  // a NaN in every dtype
+constexpr std::byte kNanByte{0xFF};  // a NaN in every dtype
 
 // Memory of the context's device.
 class Buffer {
@@ -25,7 +25,7 @@ class Buffer {
   Status allocate(size_t bytes) {
     bytes_ = bytes;
     LSSAR_RETURN_IF_ERROR(to_status(lssar_buffer_alloc(context_, bytes, &data_)));
-    return write(std::vector<std::byte>(bytes, kPoison));
+    return write(std::vector<std::byte>(bytes, kNanByte));
   }
   Status write(const std::vector<std::byte>& bytes) {
     return to_status(lssar_buffer_write(context_, data_, bytes.data(), bytes.size()));
@@ -80,7 +80,7 @@ class DeviceTensor {
     }
     const int size = dtype_bytes(dtype_);
     const std::vector<std::byte> packed = pack(dtype_, values);
-    std::vector<std::byte> bytes(buffer_.bytes(), kPoison);
+    std::vector<std::byte> bytes(buffer_.bytes(), kNanByte);
     for_each_row([&](int64_t from, int64_t to) {
       std::memcpy(bytes.data() + to * size, packed.data() + from * size, dim_ * size);
     });
@@ -94,10 +94,10 @@ class DeviceTensor {
     std::vector<std::byte> packed(batch_ * heads_ * length_ * dim_ * size);
     for_each_row([&](int64_t to, int64_t from) {
       std::memcpy(packed.data() + to * size, bytes.data() + from * size, dim_ * size);
-      std::memset(bytes.data() + from * size, static_cast<int>(kPoison), dim_ * size);
+      std::memset(bytes.data() + from * size, static_cast<int>(kNanByte), dim_ * size);
     });
     for (size_t i = 0; i < bytes.size(); ++i) {
-      if (bytes[i] != kPoison) {
+      if (bytes[i] != kNanByte) {
         return internal_error(fmt::format("{}: byte {} between its rows was written", name_, i));
       }
     }

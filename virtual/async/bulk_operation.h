@@ -10,6 +10,7 @@
 #include "virtual/async/bulk_reduce.h"
 #include "virtual/async/tensor_box.h"
 #include "virtual/program/bulk_operands.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
 
@@ -49,7 +50,6 @@ class BulkOperation final : public AsyncOperation {
 // Calls f(address, bytes) for ranges that together are the `bytes` at `address` after swizzling.
 template <typename Function>
 void for_each_swizzled_range(TensorSwizzle swizzle, uint32_t address, uint32_t bytes, Function f) {
-  constexpr uint32_t kChunkBytes = 16;
   const uint32_t span = swizzle == TensorSwizzle::kNone ? 1 : swizzle_span_bytes(swizzle);
   if (address % span == 0 && bytes % span == 0) {  // chunks only change places among themselves
     f(address, bytes);

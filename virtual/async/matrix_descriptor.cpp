@@ -1,5 +1,7 @@
 #include "virtual/async/matrix_descriptor.h"
 
+#include "virtual/state/units.h"
+
 namespace lssar::vdev {
 namespace {
 
@@ -21,7 +23,7 @@ uint32_t row_bytes(MatrixSwizzle swizzle) {
     case MatrixSwizzle::kNone:
       break;
   }
-  return kMatrixChunk;
+  return kChunkBytes;
 }
 
 // Swizzling acts on the address itself, whatever the operand: chunks within 128 bytes change places
@@ -56,11 +58,11 @@ const char* decode_matrix_descriptor(uint64_t bits, MatrixDescriptor& descriptor
 void find_matrix_chunks(const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
                         uint32_t* out) {
   const uint32_t width = row_bytes(d.swizzle);
-  const uint32_t chunks = width / kMatrixChunk;
+  const uint32_t chunks = width / kChunkBytes;
   const bool swizzled = d.swizzle != MatrixSwizzle::kNone;
   const Swizzler place = {chunks - 1, d.base_offset};
   if (!mn_major) {
-    const uint32_t next = swizzled ? kMatrixChunk : d.leading;
+    const uint32_t next = swizzled ? kChunkBytes : d.leading;
     const bool repeats = d.stride % kPattern == 0;
     const uint32_t distinct = repeats ? 8 : rows;
     for (uint32_t i = 0; i < distinct; ++i) {
@@ -75,7 +77,7 @@ void find_matrix_chunks(const MatrixDescriptor& d, bool mn_major, uint32_t first
   const uint32_t next_rows = swizzled ? d.leading : d.stride;
   const uint32_t next_columns = swizzled ? d.stride : d.leading;
   for (uint32_t c = first / 8; c < (first + rows) / 8; ++c, out += 16) {
-    const uint32_t address = d.start + (c % chunks) * kMatrixChunk + (c / chunks) * next_rows;
+    const uint32_t address = d.start + (c % chunks) * kChunkBytes + (c / chunks) * next_rows;
     for (uint32_t k = 0; k < 8; ++k) {
       out[k] = place(address + k * width);
       out[k + 8] = place(address + k * width + next_columns);

@@ -27,8 +27,6 @@ struct MatrixDescriptor {
 // Null, or why the bits are no descriptor of sm_90.
 const char* decode_matrix_descriptor(uint64_t bits, MatrixDescriptor& descriptor);
 
-inline constexpr uint32_t kMatrixChunk = 16;  // bytes that always lie side by side
-
 // Shared-memory offsets of the chunks of `rows` rows from row `first` on, 32 bytes of K deep: 2 per
 // row. Both numbers are multiples of 8. Nothing is checked against the size of shared memory.
 //   K-major: out[2 r + c] is the c-th half of row r

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "virtual/state/units.h"
+
 namespace lssar::vdev {
 namespace {
-
-constexpr uint32_t kChunkBytes = 16;
 
 uint32_t load_u32(const uint8_t* p) {
   uint32_t value;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "virtual/async/matrix_descriptor.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
 namespace {
@@ -18,7 +19,7 @@ std::vector<ChunkUnits> units_of(std::vector<uint32_t> addresses) {
   std::sort(addresses.begin(), addresses.end());
   std::vector<ChunkUnits> units;
   for (const uint32_t address : addresses) {
-    const uint32_t unit = address / kMatrixChunk;
+    const uint32_t unit = address / kChunkBytes;
     const uint32_t chunk = unit / SharedShadow::kUnitsPerChunk;
     if (units.empty() || units.back().chunk != chunk) units.push_back({chunk, 0});
     units.back().units |= uint64_t{1} << unit % SharedShadow::kUnitsPerChunk;

@@ -11,13 +11,13 @@
 #include "virtual/async/matrix_descriptor.h"
 #include "virtual/state/cluster.h"
 #include "virtual/state/launch_context.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
 namespace {
 
 constexpr uint32_t kRegisterBytes = 4 * kLanes;
 constexpr uint32_t kAllWarps = (1u << kWarpsPerGroup) - 1;
-constexpr int kPoison = 0xff;  // NaN
 
 WgmmaForm form_of(const Op& op) { return std::bit_cast<WgmmaForm>(op.imm); }
 bool a_in_registers(const Op& op) { return op.a == kNoRegister; }
@@ -151,7 +151,7 @@ std::shared_ptr<const WgmmaTile> WgmmaUnit::tile(const Warp& warp, const Op& op,
   if (found == nullptr) {
     fault(warp, op, fmt::format("the descriptor of {}, {:#x}: {}", which, key.descriptor, why));
   }
-  if (uint64_t{found->highest} + kMatrixChunk > warp.shared_bytes) {
+  if (uint64_t{found->highest} + kChunkBytes > warp.shared_bytes) {
     fault(warp, op,
           fmt::format("{} has 16 bytes at shared address {:#x}, out of bounds: the block has {} "
                       "bytes",
@@ -193,7 +193,7 @@ WgmmaUnit::Buffer* WgmmaUnit::take_sums(Warp& warp, const Op& op, bool accumulat
   for (uint32_t i = 0; i < op.count; ++i) {
     uint8_t* const reg = warp.registers + op.list[i];
     if (accumulate) std::memcpy(buffer->value + i * kLanes, reg, kRegisterBytes);
-    std::memset(reg, kPoison, kRegisterBytes);
+    std::memset(reg, kPoisonByte, kRegisterBytes);
   }
   state.sums.push_back({&op, state.issued, buffer});
   return buffer;

@@ -113,18 +113,18 @@ void Checker::read_words(const Who& who, uint32_t rank, uint32_t word, uint32_t 
 
 void Checker::write_words(const Who& who, uint32_t rank, uint32_t word, uint32_t count,
                           uint32_t bytes) {
-  constexpr uint32_t kChunk = SharedShadow::kChunkWords;
+  constexpr uint32_t kChunkWords = SharedShadow::kChunkWords;
   SharedShadow& shadow = shadows_[rank];
   const Stamp* const limits = who.async ? async_limits_.data() : limits_.data();
   Stamp* writers = shadow.writers() + word;
   const Stamp mine = who.stamp | Stamp{bytes} << kStampBytesShift;
   Stamp seen = 0;
   for (uint32_t i = 0; i < count;) {
-    if ((word + i) % kChunk == 0 && count - i >= kChunk) {
-      const Stamp all = shadow.known_writer((word + i) / kChunk);
+    if ((word + i) % kChunkWords == 0 && count - i >= kChunkWords) {
+      const Stamp all = shadow.known_writer((word + i) / kChunkWords);
       if (all != 0 && all < limits[stamp_agent(all)]) {
-        std::fill_n(writers + i, kChunk, mine);
-        i += kChunk;
+        std::fill_n(writers + i, kChunkWords, mine);
+        i += kChunkWords;
         continue;
       }
     }

@@ -12,11 +12,11 @@
 #include "virtual/ops/wgmma_math.h"
 
 #include "virtual/ops/float_vectors.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-constexpr u32 kChunk = 16;
 constexpr u32 kDepthBytes = 32;                    // of K
 constexpr u32 kVectors = 64 / kWidth;              // of floats: 16 rows in groups of 4 lanes
 constexpr u32 kHalf = kVectors / 2;                // 8 rows
@@ -36,7 +36,7 @@ struct alignas(64) SpreadRows {
 // B by blocks of 8 columns: [k % 4][p][k / 4][t]. Staged: its chunks side by side.
 struct alignas(64) Columns {
   f32 value[kWgmmaMaxColumns * kMaxDepth];
-  u8 staged[kWgmmaMaxChunksOfB * kChunk];
+  u8 staged[kWgmmaMaxChunksOfB * kChunkBytes];
 };
 
 template <class T>
@@ -80,7 +80,7 @@ void gather_rows(const WgmmaCall& call, const u32* chunks, Fragment& out) {
     if (call.a_mn_major) {
       transpose_chunks(from, to);
     } else {
-      for (u32 i = 0; i < 8; ++i) memcpy(to + kChunk * i, from[i], kChunk);
+      for (u32 i = 0; i < 8; ++i) memcpy(to + kChunkBytes * i, from[i], kChunkBytes);
     }
   }
 }
@@ -174,14 +174,14 @@ void split_columns(u32 blocks, Columns& m) {
 void stage_columns(const WgmmaCall& call, u8* to) {
   if (!call.b_mn_major) {
     for (u32 i = 0; i < 2 * call.n; ++i) {
-      memcpy(to + kChunk * i, call.shared + call.b_chunks[i], kChunk);
+      memcpy(to + kChunkBytes * i, call.shared + call.b_chunks[i], kChunkBytes);
     }
     return;
   }
   for (u32 i = 0; i < 2 * call.n; ++i) {
     const u32 k = i & 15;
     const u32 place = (i & ~15u) + (k & 3) * 4 + (k >> 2);
-    memcpy(to + kChunk * place, call.shared + call.b_chunks[i], kChunk);
+    memcpy(to + kChunkBytes * place, call.shared + call.b_chunks[i], kChunkBytes);
   }
 }
 

@@ -9,13 +9,13 @@
 #include "virtual/async/wgmma_unit.h"
 #include "virtual/state/fault.h"
 #include "virtual/state/launch_context.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
 namespace {
 
 constexpr size_t kMemoryAlignment = 1024;  // what TMA swizzles need of shared memory
 // Fills what no instruction has written: NaN as a float, a far address as a pointer.
-constexpr int kPoison = 0xff;
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -136,7 +136,7 @@ void BlockRunner::reset_cta(Cta& cta, const std::array<uint64_t, 3>& cluster) {
     cta.index[i] = static_cast<uint32_t>(cluster[i] * c[i]) + within[i];
   }
   if (cluster_.launch.shared_bytes != 0)
-    std::memset(cta.shared, kPoison, cluster_.launch.shared_bytes);
+    std::memset(cta.shared, kPoisonByte, cluster_.launch.shared_bytes);
   cta.barriers = {};
   const uint32_t per_thread = registers_per_thread();
   cta.free_registers = 0;
@@ -181,9 +181,10 @@ void BlockRunner::reset_warp(Warp& warp) {
   std::memset(warp.async.waited, 0, sizeof warp.async.waited);
   fill_specials(warp);
   for (const auto& [offset, bytes] : cluster_.launch.program->undefined) {
-    std::memset(warp.registers + offset, kPoison, bytes);
+    std::memset(warp.registers + offset, kPoisonByte, bytes);
   }
-  if (warp.local_bytes != 0) std::memset(warp.local, kPoison, size_t{warp.local_bytes} * kLanes);
+  if (warp.local_bytes != 0)
+    std::memset(warp.local, kPoisonByte, size_t{warp.local_bytes} * kLanes);
 }
 
 Status BlockRunner::run(uint64_t index) {

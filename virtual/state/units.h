@@ -1,4 +1,5 @@
-// Units of memory that the strict mode and the counters work in. Plain constants.
+// Units of memory that instructions, the strict mode and the counters work in, and what memory
+// holds before its first write. Plain constants.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,10 @@ namespace lssar::vdev {
 
 inline constexpr uint32_t kWordBytes = 4;      // what shadows of memory have one entry for
 inline constexpr uint32_t kMbarrierBytes = 8;  // of an mbarrier, which is aligned to as many
+inline constexpr uint32_t kChunkBytes = 16;    // of shared memory: a swizzle moves it as a whole
 inline constexpr uint32_t kSectorBytes = 32;   // of global memory
+
+// Every byte of registers, shared and local memory until it is written: a NaN in every float type.
+inline constexpr uint8_t kPoisonByte = 0xff;
 
 }  // namespace lssar::vdev

@@ -9,7 +9,7 @@
 namespace lssar::test {
 namespace {
 
-constexpr uint32_t kPoison = 0xffffffff;
+constexpr uint32_t kUnwritten = 0xffffffff;  // a word of kPoisonByte
 constexpr uint32_t kIterations = 5000;
 
 // As late as allowed: nothing arrives unless it must.
@@ -54,7 +54,7 @@ std::vector<uint32_t> copy(uint32_t iterations) {
 }
 
 TEST(InFlightTest, OfManyCopiesTheOldestArrive) {
-  EXPECT_EQ(copy(2)[1], kPoison);
+  EXPECT_EQ(copy(2)[1], kUnwritten);
   const auto values = copy(kIterations);
   EXPECT_EQ(values[1], 7u);
 }

@@ -30,7 +30,7 @@ namespace lssar::test {
 namespace {
 
 constexpr rlim_t kSecondsPerRun = 1;  // of the processor: a wait that is broken may never end
-constexpr int kPoison = 0xa5;
+constexpr int kHeapFill = 0xa5;
 
 // Suites without the name of their instantiation.
 std::string suite_of(const std::string& test) {
@@ -82,7 +82,7 @@ int run_in_child(const std::string& filter, rlim_t seconds, const std::function<
     if (std::freopen("/dev/null", "w", stdout) == nullptr) _exit(2);
     if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
     // What an earlier launch left in a register is no result.
-    mallopt(M_PERTURB, kPoison);
+    mallopt(M_PERTURB, kHeapFill);
     const rlimit limit = {seconds, seconds};
     if (setrlimit(RLIMIT_CPU, &limit) != 0) _exit(2);
     prepare();

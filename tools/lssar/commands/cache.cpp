@@ -5,6 +5,7 @@
 
 #include "cache/location.h"
 #include "cache/node_locks.h"
+#include "cache/sha256.h"
 #include "tools/lssar/commands/cache_places.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/number_option.h"
@@ -35,7 +36,7 @@ Result<int> list_cache(const CacheCommandOptions& options) {
   }
   for (const CheckedEntry& checked : entries) {
     const EntryTitle title = title_of(checked.entry);
-    print_text("{}  {:>9}  {}  {}\n", to_hex(checked.stored.key).substr(0, 16),
+    print_text("{}  {:>9}  {}  {}\n", to_hex(checked.stored.key).substr(0, kShownHashDigits),
                size_text(checked.stored.bytes), time_text(checked.stored.used_ns),
                printable_field(checked.problem.empty()
                                    ? fmt::format("{}  {} {}  {}", title.kernel, title.target,

@@ -5,13 +5,12 @@
 
 #include <ctime>
 
+#include "base/file.h"
 #include "cache/location.h"
 #include "tools/lssar/terminal/terminal.h"
 
 namespace lssar::command {
 namespace {
-
-constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 std::string text_at(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);

@@ -37,7 +37,7 @@ Result<int> emit(const EmitOptions& options) {
     const std::string path = options.override_folder + "/" + override_name(kernel, target);
     // As LSSAR_OVERRIDE_DIR wants them: nobody else may have written there.
     LSSAR_RETURN_IF_ERROR(posix_file_system().prepare_folder(options.override_folder));
-    LSSAR_RETURN_IF_ERROR(write_output_file(path, kernel.source, {.mode = 0644}));
+    LSSAR_RETURN_IF_ERROR(write_output_file(path, kernel.source, {.mode = kSharedFileMode}));
     fmt::print("{}\n", path);
   } else {
     LSSAR_RETURN_IF_ERROR(write_output_file(options.output, kernel.source));

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "virtual/state/units.h"
+
 namespace lssar::command {
 namespace {
-
-constexpr uint8_t kPoison = 0xff;  // NaN in every float type
 
 // What is not an error of the device is one of how it was asked to run: both mean that it did not.
 Status could_not_run(const Status& status) {
@@ -26,7 +26,7 @@ Result<std::vector<DevicePtr>> upload(Device& device, const std::vector<SimData>
           device.copy_to_device(memory[i], data[i].initial.data(), data[i].bytes));
     } else if (memory[i] != 0) {
       // Not by the device's fill, which would count as writing it.
-      std::memset(reinterpret_cast<void*>(memory[i]), kPoison, data[i].bytes);
+      std::memset(reinterpret_cast<void*>(memory[i]), vdev::kPoisonByte, data[i].bytes);
     }
   }
   return memory;
