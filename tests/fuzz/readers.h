@@ -34,7 +34,7 @@ void run_plan_input(std::string_view input);
 void run_capture_input(std::string_view input);
 
 struct Reader {
-  const char* name;  // of its fuzzer (cache_fuzzer, ...) and of its folder in corpora/
+  const char* name;  // of its fuzzer (cache_fuzzer, ...) and of its file in corpora/ (cache.corpus)
   void (*run)(std::string_view input);
 };
 inline constexpr Reader kReaders[] = {{"cache", run_cache_input},

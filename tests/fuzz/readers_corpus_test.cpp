@@ -1,13 +1,11 @@
-// Without libFuzzer: the inputs that fuzzing found worth keeping, what it began with, and changes of
-// both from fixed seeds. What is checked is that the process survives, and in the harness of each
-// reader its properties.
+// Runs, without libFuzzer, the inputs that fuzzing found worth keeping, the seeds it began with,
+// and changes of the seeds. The test checks that the process survives; the harness of each reader
+// checks the reader's properties.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
+#include <cstdio>
 
+#include "tests/fuzz/corpus_file.h"
 #include "tests/fuzz/reader_mutator.h"
 #include "tests/fuzz/readers.h"
 
@@ -17,26 +15,24 @@ void PrintTo(const Reader& reader, std::ostream* out) { *out << reader.name; }
 
 namespace {
 
-std::vector<std::string> read_corpus(const char* reader) {
-  std::map<std::string, std::string> files;  // in an order of their own
-  const std::filesystem::path folder = std::filesystem::path(LSSAR_FUZZ_CORPORA) / reader;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    std::ostringstream bytes;
-    bytes << file.rdbuf();
-    files[entry.path().filename()] = bytes.str();
+class ReaderCorpus : public testing::TestWithParam<Reader> {
+ protected:
+  void TearDown() override { std::printf("%zu inputs ran\n", ran_); }
+  void run(const std::string& input) {
+    ++ran_;
+    GetParam().run(input);
   }
-  std::vector<std::string> inputs;
-  for (auto& [name, bytes] : files) inputs.push_back(std::move(bytes));
-  return inputs;
-}
 
-class ReaderCorpus : public testing::TestWithParam<Reader> {};
+  size_t ran_ = 0;
+};
 
 TEST_P(ReaderCorpus, EveryInputReturns) {
-  const std::vector<std::string> corpus = read_corpus(GetParam().name);
-  ASSERT_FALSE(corpus.empty()) << LSSAR_FUZZ_CORPORA;
-  for (const std::string& input : corpus) GetParam().run(input);
+  const auto corpus =
+      read_corpus(std::string(LSSAR_FUZZ_CORPORA "/") + GetParam().name + ".corpus");
+  ASSERT_TRUE(corpus.ok()) << corpus.status().message();
+  ASSERT_FALSE(corpus->empty());
+  for (const CorpusInput& input : *corpus) run(input.bytes);
+  EXPECT_EQ(ran_, corpus->size());
 }
 
 TEST_P(ReaderCorpus, ChangedSeedsReturn) {
@@ -46,10 +42,11 @@ TEST_P(ReaderCorpus, ChangedSeedsReturn) {
   for (uint32_t i = 0; i < seeds.size(); ++i) {
     std::string input = seeds[i].second;
     for (uint32_t k = 0; k < kChanges; ++k) {
-      GetParam().run(input);
+      run(input);
       input = mutate_input(GetParam().name, input, i * kChanges + k);
     }
   }
+  EXPECT_EQ(ran_, seeds.size() * kChanges);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReaderCorpus, testing::ValuesIn(kReaders),
