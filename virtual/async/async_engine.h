@@ -1,8 +1,8 @@
 // Asynchronous operations of a cluster in flight: when each takes effect, and who waits for it.
 //
-// An operation is issued once its addresses are known and checked; its sources are read and its
-// destinations written at a moment that the launch's AsyncTiming draws between issue and the point
-// where its completion is observed. Used by the block runner's thread only.
+// An operation is issued once its addresses are known and checked. It reads its sources and writes
+// its destinations at moments between its issue and the point where its completion is observed; the
+// launch's AsyncTiming draws them. Used by the block runner's thread only.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ class AsyncOperation {
   // Writes its destinations and signals completion. Called once.
   virtual void finish() = 0;
 
-  // How completion is observed: by this barrier, or by the bulk groups of the threads that issued
-  // it together.
+  // Who observes its completion: this barrier, or the bulk groups of the threads that issued it
+  // together.
   Mbarrier* barrier = nullptr;
-  uint32_t warp = 0;         // the agent; meaningless with a barrier
-  uint32_t lanes = 0;        // of it
-  uint32_t groups[32] = {};  // of each: how many groups it had committed at issue
-  // Blocks, by rank, whose shared memory it still has to read or write.
+  uint32_t warp = 0;         // the agent that issued it; unused with a barrier
+  uint32_t lanes = 0;        // of that warp
+  uint32_t groups[32] = {};  // by lane: how many groups it had committed at issue
+  // Ranks of the blocks whose shared memory it still has to read or write, as bits.
   uint32_t reads_shared_of = 0;
   uint32_t writes_shared_of = 0;
   const struct Op* op = nullptr;  // for reports
@@ -40,8 +40,8 @@ class AsyncOperation {
 
 class Checker;
 
-// Agents of the strict mode for a thread's bulk operations: .read waits see only the reads. The
-// first thread of a warp with such operations has its own, the others share theirs.
+// The strict mode's agents for a thread's bulk operations; .read waits see only the reads. The
+// first thread of a warp with such operations has agents of its own, the others share theirs.
 struct BulkAgents {
   uint32_t reads = 0;
   uint32_t writes = 0;
@@ -55,31 +55,31 @@ class AsyncEngine {
   // Takes effect at once with kEarliest.
   void issue(std::unique_ptr<AsyncOperation> operation);
 
-  // Bulk groups. Of a thread that never committed one, `committed` is 0.
+  // Bulk groups. `committed` is 0 for a thread that never committed one.
   void commit_group(uint32_t thread) { ++committed_[thread]; }
   uint32_t committed(uint32_t thread) const;
-  // Made when first asked for.
+  // Made on first use.
   BulkAgents agents(uint32_t thread, Checker& checker);
   // Completes all but the latest `pending` groups; with `read_only` only their reads.
   void wait_groups(uint32_t thread, uint32_t pending, bool read_only);
 
-  // An operation that several threads issue as one has the agents of the first: another, which has
-  // committed `group` groups, has seen it when it has waited for that one, and with it all of the
-  // first's before time `floor`.
+  // An operation that several threads issue as one has the agents of the first thread. Another
+  // thread, which has committed `group` groups, has seen the operation once it has waited for that
+  // group. It has then seen all that the first thread did before time `floor`.
   struct Shared {
     uint32_t group;
     uint32_t issuer;  // the first thread
     uint32_t floor;
   };
   void share(uint32_t thread, const Shared& shared);
-  // Those that a wait for all groups before `before` makes seen, the latest last. They are
-  // forgotten, unless it is a wait for reads only.
+  // The shared operations that a wait for all groups before `before` makes visible, the latest
+  // last. They are forgotten, unless the wait is for reads only.
   std::vector<Shared> shared_before(uint32_t thread, uint32_t before, bool read_only);
 
-  // Completes what is to complete on the barrier. False: there was nothing.
+  // Completes the operations that the barrier waits for. False: there were none.
   bool finish_for(const Mbarrier& barrier);
   bool waits_for(const Mbarrier& barrier) const;
-  // With kRandom: some operations get on.
+  // With kRandom: some operations take their next step.
   void step();
   // Completes the oldest operation. False: there was none.
   bool force_oldest();

@@ -9,17 +9,17 @@
 
 namespace lssar::vdev {
 
-// Handlers; operands as Bind::kBulk has them.
+// Handlers. Bind::kBulk says where their operands are.
 void bulk_load(Warp& warp, const Op& op);
-void bulk_store(Warp& warp, const Op& op);  // and reductions in global memory
-void bulk_copy(Warp& warp, const Op& op);   // and reductions in shared memory
+void bulk_store(Warp& warp, const Op& op);  // also reductions in global memory
+void bulk_copy(Warp& warp, const Op& op);   // also reductions in shared memory
 void bulk_prefetch(Warp& warp, const Op& op);
-void create_policy(Warp& warp, const Op& op);  // of a cache: d, and what it is made from
+void create_policy(Warp& warp, const Op& op);  // a cache policy: d, and what it is made from
 void bulk_commit_group(Warp& warp, const Op& op);
-void bulk_wait_group(Warp& warp, const Op& op);       // Op::imm groups may be pending
-void bulk_wait_group_read(Warp& warp, const Op& op);  // likewise
+void bulk_wait_group(Warp& warp, const Op& op);       // Op::imm groups may be in flight
+void bulk_wait_group_read(Warp& warp, const Op& op);  // the same for reads
 // fence.proxy.tensormap. NOTE: a map that a kernel writes is checked like other memory that the
-// async proxy reads, so that fence.proxy.async passes for it too.
+// async proxy reads. So fence.proxy.async is accepted too.
 void fence_tensor_map(Warp& warp, const Op& op);
 
 }  // namespace lssar::vdev

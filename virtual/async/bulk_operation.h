@@ -1,6 +1,6 @@
 // One bulk copy or reduction in flight: rows of global memory, a range of shared memory, and what
-// is done with them when the async engine says so. Made by the handlers in bulk_copy.cpp, which
-// have checked all addresses.
+// it does with them when the async engine says so. The handlers in bulk_copy.cpp make it and have
+// checked all addresses.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,10 @@ class BulkOperation final : public AsyncOperation {
   void finish() override;
 
   // Set before it is issued, as far as its kind needs them.
-  std::vector<BoxRow> rows;  // in global memory; together `bytes`
+  std::vector<BoxRow> rows;  // in global memory; `bytes` in all
   SharedRange from, to;
   TensorSwizzle swizzle = TensorSwizzle::kNone;
-  TensorDataType type = TensorDataType::kUint8;  // of a load through a map
+  TensorDataType type = TensorDataType::kUint8;  // for a load through a map
   TensorFill fill = TensorFill::kZeros;
   BulkReduce reduce = nullptr;
   Checker* checker = nullptr;  // null: not strict

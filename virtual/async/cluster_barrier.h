@@ -1,5 +1,5 @@
-// barrier.cluster: every thread of a cluster arrives, then waits until all that live have arrived.
-// Used by the thread that runs the cluster.
+// barrier.cluster: every thread of a cluster arrives, then waits until all live threads have
+// arrived. Used by the thread that runs the cluster.
 #pragma once
 
 #include <array>
@@ -17,19 +17,20 @@ class ClusterBarrier {
  public:
   explicit ClusterBarrier(Cluster& cluster) : cluster_(cluster) {}
 
-  // Before the cluster runs.
+  // Call it before the cluster runs.
   void reset();
-  // The warp's active lanes. A lane that arrives twice, or waits without having arrived, faults.
+  // For the warp's active lanes. A lane that arrives twice, or waits without having arrived,
+  // faults.
   void arrive(Warp& warp, const Op& op);
   void wait(Warp& warp, const Op& op);
-  // Lets all pass where every lane that lives has arrived: to be called when lanes have exited.
+  // Lets all pass if every live lane has arrived. Call it when lanes have exited.
   void try_complete();
 
  private:
   Cluster& cluster_;
   std::vector<std::array<uint32_t, 2>> lanes_;  // by warp: arrived; may pass
-  SyncClock arrived_clock_;                     // what those that have arrived had seen
-  SyncClock passed_clock_;                      // what those that pass have seen
+  SyncClock arrived_clock_;                     // what the lanes that have arrived had seen
+  SyncClock passed_clock_;                      // what the lanes that pass have seen
 };
 
 }  // namespace lssar::vdev

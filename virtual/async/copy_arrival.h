@@ -1,5 +1,5 @@
-// cp.async.mbarrier.arrive: an arrival at a barrier once the cp.async copies of a lane have come.
-// Used by the rows of ops/bulk_ops.cpp; delivery of copies also by those of ops/async_ops.cpp. One
+// cp.async.mbarrier.arrive: an arrival at a barrier once a lane's cp.async copies have come. Used
+// by the rows of ops/bulk_ops.cpp; those of ops/async_ops.cpp deliver copies with it, too. One
 // thread at a time.
 #pragma once
 
@@ -11,9 +11,9 @@ namespace lssar::vdev {
 void deliver_copy(Warp& warp, const AsyncCopy& copy, uint32_t lanes);
 
 // Handlers: [barrier], as Bind::kGeneric has it.
-// The expected arrivals grow by the one that will come.
+// Adds the arrival to those that the barrier expects.
 void copy_arrive(Warp& warp, const Op& op);
-// The arrival is one of those that are expected.
+// The barrier expects the arrival already.
 void copy_arrive_noinc(Warp& warp, const Op& op);
 
 }  // namespace lssar::vdev

@@ -1,4 +1,4 @@
-// Instructions on mbarriers, and arrivals that asynchronous operations bring.
+// Instructions on mbarriers, and arrivals by asynchronous operations.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,19 @@
 namespace lssar::vdev {
 
 // The barrier at a shared::cluster address, or a fault that names the use. The strict mode checks
-// that its initialisation is visible to the lane, or to `lanes`, which use this address together.
+// that the lane sees its initialisation. `lanes` use this address together.
 Mbarrier& require_mbarrier(Warp& warp, const Op& op, uint32_t lane, uint64_t address,
                            uint32_t lanes = 0);
-// Bytes that arrive (negative: that are expected). Faults beyond kMaxTransactions.
+// `arrived` bytes have arrived; a negative number is expected from now on. Faults beyond
+// kMaxTransactions.
 void add_transactions(Warp& warp, const Op& op, Mbarrier& barrier, int64_t arrived);
-// Bytes of an asynchronous operation have arrived, long after it was issued: never faults.
+// Bytes of an asynchronous operation have arrived. Never faults, because the instruction was issued
+// long before.
 void complete_transactions(Mbarrier& barrier, int64_t arrived);
-// One arrival that an operation of the warp brings, after it was issued.
+// One arrival by an operation of the warp, after the operation was issued.
 void arrive_later(Warp& warp, const Op& op, Mbarrier& barrier);
 
-// Handlers; operands as Bind::kGeneric has them.
+// Handlers. Bind::kGeneric says where their operands are.
 void mbarrier_init(Warp& warp, const Op& op);
 void mbarrier_inval(Warp& warp, const Op& op);
 void mbarrier_arrive(Warp& warp, const Op& op);         // _|state, [address] [, count]

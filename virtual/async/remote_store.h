@@ -1,14 +1,15 @@
-// st.async and red.async: values that a lane sends to shared memory of a block of the cluster, and
-// that complete on an mbarrier there. Used by the rows of ops/bulk_ops.cpp. One thread at a time.
+// st.async and red.async: a lane sends values to the shared memory of a block of the cluster, and
+// they complete on an mbarrier there. Used by the rows of ops/bulk_ops.cpp. One thread at a time.
 //
-// NOTE: PTX performs them in the generic proxy, so that they need no fence.proxy.async.
+//
+// NOTE: PTX performs them in the generic proxy, so they need no fence.proxy.async.
 #pragma once
 
 #include "virtual/state/warp.h"
 
 namespace lssar::vdev {
 
-// Handlers: [address], values, [barrier], as Bind::kGeneric has them.
+// Handlers. Bind::kGeneric says where their operands are: [address], values, [barrier].
 void store_async_1x32(Warp& warp, const Op& op);
 void store_async_2x32(Warp& warp, const Op& op);
 void store_async_4x32(Warp& warp, const Op& op);

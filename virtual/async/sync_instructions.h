@@ -1,5 +1,5 @@
-// Handlers of instructions that synchronise, and of clusters. Compiled once, for every instruction
-// set; operands as Bind::kGeneric has them where there are any.
+// Handlers of synchronising instructions and of cluster instructions. They are compiled once, for
+// every instruction set. Bind::kGeneric says where their operands are.
 #pragma once
 
 #include "virtual/state/warp.h"

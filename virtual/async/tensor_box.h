@@ -1,8 +1,8 @@
-// Where the bytes of a TMA box lie: from a tensor map, coordinates and a shared address to rows,
-// and how they are copied between global memory, a buffer in the order of the box, and shared
-// memory. Pure functions; bounds of memory are the caller's to check.
+// Where the bytes of a TMA box lie: turns a tensor map, coordinates and a shared address into rows.
+// Copies rows between global memory, a buffer in the order of the box, and shared memory. The
+// caller checks the bounds of memory.
 //
-// Used by the bulk copies. Threads: plain data.
+// Used by the bulk copies. Pure functions. Threads: plain data.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace lssar::vdev {
 
-// One innermost row of a box: `bytes` from `shared` on, before swizzling. Of them [begin, end) lie
-// in the tensor, from `global + begin` on; the others are filled by loads and dropped by stores.
+// One innermost row of a box: `bytes` from `shared` on, before swizzling. Its bytes [begin, end)
+// lie in the tensor, from `global + begin` on. Loads fill the others, stores drop them.
 struct BoxRow {
-  uint64_t global;  // of byte 0 of the row, which may lie outside the tensor
+  uint64_t global;  // address of byte 0 of the row, which may lie outside the tensor
   uint32_t shared;
   uint32_t bytes;
   uint32_t begin;
   uint32_t end;  // = begin: the whole row is outside
 };
 
-// The address at which TMA and wgmma put what belongs at `address`. Swizzles permute 16-byte chunks
-// by bits of the absolute shared address: 128 bytes [4:6] ^= [7:9], 64 [4:5] ^= [7:8], 32 [4] ^=
-// [7].
+// The address at which TMA and wgmma put what belongs at `address`. A swizzle permutes 16-byte
+// chunks by bits of the absolute shared address: 128 bytes [4:6] ^= [7:9], 64 [4:5] ^= [7:8], 32
+// [4] ^= [7].
 constexpr uint32_t swizzle_address(TensorSwizzle swizzle, uint32_t address) {
   const uint32_t chunks = (1u << static_cast<uint32_t>(swizzle)) - 1;  // 0, 1, 3 or 7
   return address ^ ((address >> 7 & chunks) << 4);
@@ -32,16 +32,17 @@ constexpr uint32_t swizzle_address(TensorSwizzle swizzle, uint32_t address) {
 
 class TensorBox {
  public:
-  // `coordinates`: of the box's first element, one per dimension, innermost first; any value.
-  // `shared`: where the box begins, a multiple of 16. REQUIRES: the map is valid and outlives this.
+  // `coordinates` are those of the box's first element, one per dimension, innermost first; any
+  // value. `shared` is where the box begins, a multiple of 16. REQUIRES: the map is valid and
+  // outlives this.
   TensorBox(const TensorMapRequest& map, const int32_t* coordinates, uint32_t shared);
 
-  // Bytes of the full box, with elements outside the tensor: what a load's barrier counts.
+  // Bytes of the full box, including elements outside the tensor. A load's barrier counts these.
   uint32_t bytes() const { return num_rows_ * row_bytes_; }
   uint32_t num_rows() const { return num_rows_; }
   uint32_t row_bytes() const { return row_bytes_; }
 
-  // Replaces what the vector holds, in the order of shared memory before swizzling.
+  // Replaces the vector's content. The order is that of shared memory before swizzling.
   void rows(std::vector<BoxRow>& rows) const;
 
  private:
@@ -51,18 +52,18 @@ class TensorBox {
   uint32_t shared_;
   uint32_t row_bytes_;
   uint32_t num_rows_ = 1;
-  BoxRow inner_;  // row 0 as far as dimension 0 decides it
+  BoxRow inner_;  // row 0, as far as dimension 0 decides it
 };
 
-// `bytes` (a multiple of 16) of `buffer` to shared memory, whose byte 0 is at `memory`, from
-// `address` on; and back.
+// Copies `bytes` (a multiple of 16) of `buffer` to shared memory from `address` on, and back. Byte
+// 0 of shared memory is at `memory`.
 void scatter_swizzled(TensorSwizzle swizzle, const uint8_t* buffer, uint32_t bytes,
                       uint32_t address, uint8_t* memory);
 void gather_swizzled(TensorSwizzle swizzle, const uint8_t* memory, uint32_t address, uint32_t bytes,
                      uint8_t* buffer);
 
-// The rows of a box from global memory to `buffer`, one after another; what is outside the tensor
-// repeats `pattern`.
+// Reads the rows of a box from global memory to `buffer`, one after another. `pattern` fills what
+// is outside the tensor.
 void read_rows(const std::vector<BoxRow>& rows, const uint8_t pattern[16], uint8_t* buffer);
 
 // What loads write for elements outside the tensor: 16 bytes of whole elements. NOTE: PTX does not
@@ -71,8 +72,8 @@ void fill_pattern(TensorDataType type, TensorFill fill, uint8_t pattern[16]);
 
 // Whether loads change elements of this type (flush subnormals, round to tf32).
 bool converts_on_load(TensorDataType type);
-// Does so in place; `bytes` is a multiple of 4. NOTE: how TMA rounds to tf32 is not documented;
-// here to nearest, ties away from zero, as cvt.rna.tf32 does.
+// Converts in place; `bytes` is a multiple of 4. NOTE: how TMA rounds to tf32 is not documented.
+// This rounds to nearest, ties away from zero, as cvt.rna.tf32 does.
 void convert_on_load(TensorDataType type, uint8_t* data, uint32_t bytes);
 
 }  // namespace lssar::vdev

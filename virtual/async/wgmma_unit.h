@@ -1,11 +1,12 @@
 // wgmma: the products that warp groups have in flight, when each takes effect, and what the strict
-// mode has to say about them. Owned by the block runner, used by its thread only.
+// mode reports about them. The block runner owns it; only its thread uses it.
 //
-// The n-th wgmma of each of a group's four warps is one operation. Each warp issues its quarter;
-// once all four have, the operation takes effect at a moment that the launch's AsyncTiming draws,
-// at the latest when one of the warps has to wait for it: operands in shared memory and registers
-// of A are read then, sums go to a buffer. A warp finds them in its registers after it has waited
-// itself; until then these hold NaN, so that a missing wait shows whatever the timing.
+// The n-th wgmma of each of a group's four warps is one operation. Each warp issues its quarter.
+// Once all four have, the operation takes effect at a moment that the launch's AsyncTiming draws,
+// at the latest when one of the warps has to wait for it. It then reads its operands in shared
+// memory and the registers of A, and writes the sums to a buffer. A warp finds the sums in its
+// registers after it has waited itself. Until then these registers hold NaN, so that a missing wait
+// shows with any timing.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ class WgmmaUnit {
   explicit WgmmaUnit(Cluster& cluster);
   ~WgmmaUnit();
 
-  // Before a cluster.
+  // Call it before a cluster.
   void reset();
 
   // The instructions.
@@ -40,8 +41,8 @@ class WgmmaUnit {
   // With AsyncTiming::kRandom: some operations take effect.
   void step();
 
-  // Strict mode: an instruction other than wgmma is about to read or write registers that some
-  // wgmma of the kernel uses; a warp has ended.
+  // Strict mode. touch: an instruction other than wgmma is about to read or write registers that
+  // some wgmma of the kernel uses.
   void touch(Warp& warp, const Op& op);
   void warp_ended(Warp& warp, const Op& op);
 
@@ -59,7 +60,7 @@ class WgmmaUnit {
   };
   struct Operation {
     Operands operands;
-    uint32_t issued = 0;  // by the warps of this mask
+    uint32_t issued = 0;  // the warps that have issued their quarter, as a mask
     Buffer* sums[kWarpsPerGroup] = {};
     std::shared_ptr<const WgmmaTile> a[kWarpsPerGroup];  // each warp's rows; null: in registers
     std::shared_ptr<const WgmmaTile> b;
@@ -68,28 +69,28 @@ class WgmmaUnit {
   struct Group {
     std::vector<std::unique_ptr<Operation>> operations;
     uint32_t first = 0;  // number of operations[0]
-    uint32_t done = 0;   // how many have taken effect
+    uint32_t done = 0;   // operations that have taken effect
   };
-  // Accumulators of a warp that an operation in flight writes.
+  // A warp's accumulators that an operation in flight writes.
   struct Sums {
     const Op* op;
-    uint32_t last;  // number of the operation that writes them last
+    uint32_t last;  // number of the last operation that writes them
     Buffer* buffer;
   };
-  // By register, of the strict mode.
+  // Strict mode, for each register.
   struct RegisterUse {
-    uint32_t flight_end = 0;  // in flight until this many operations are waited for
+    uint32_t flight_end = 0;  // in flight until this many operations were waited for
     uint32_t flight_op = 0;
-    uint32_t touch_epoch = 0;  // of the last read or write by another instruction
+    uint32_t touch_epoch = 0;  // the epoch of the last read or write by another instruction
     uint32_t touch_op = 0;
   };
   struct WarpState {
     uint32_t issued = 0;
     uint32_t waited = 0;
-    std::vector<uint32_t> group_ends;  // operations issued at the last commits
+    std::vector<uint32_t> group_ends;  // at each commit in flight: how many operations were issued
     std::vector<Sums> sums;
     bool fenced = false;
-    uint32_t epoch = 1;  // wgmma.fences executed, and 1
+    uint32_t epoch = 1;  // wgmma.fences executed, plus 1
     std::vector<RegisterUse> uses;
   };
 
@@ -125,9 +126,9 @@ class WgmmaUnit {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<Buffer*> free_buffers_;
   std::vector<uint32_t> buffer_offsets_;            // of the registers of a buffer
-  std::unordered_map<uint32_t, uint32_t> touched_;  // reports, by operation
+  std::unordered_map<uint32_t, uint32_t> touched_;  // reports made, by operation
   WgmmaTiles tiles_;
-  CheckedReads a_reads_;  // of one warp, kept for its memory
+  CheckedReads a_reads_;  // of one warp; a member so that its memory is reused
 };
 
 // Handlers.

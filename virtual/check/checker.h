@@ -1,9 +1,9 @@
 // The strict mode: finds races, missing proxy fences and uses of undefined values in one cluster.
 //
-// Happens-before by vector clocks, so that what is found does not depend on the order in which
-// warps happened to run. Asynchronous operations are agents of their own: their accesses are
-// checked against what had been seen where they were issued, and are seen by others once their
-// completion has been observed. Reports are collected; execution goes on. One thread at a time.
+// It compares accesses by happens-before, with vector clocks, so that the result does not depend on
+// the order in which warps ran. Asynchronous operations are agents of their own. Their accesses are
+// checked against what had been seen where they were issued; others see them once their completion
+// was observed. Reports are collected, and execution goes on. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +35,12 @@ enum class ReportKind : uint8_t {
   kProxyFence,     // a race between proxies: no fence.proxy.async
   kUndefined,      // a value that nobody wrote is used
   kSynchronise,    // a barrier or wait that is used wrongly
-  kAsync,          // registers or memory of an operation in flight
-  kUninitialised,  // global memory
+  kAsync,          // registers or memory of an operation in flight are used
+  kUninitialised,  // global memory is read that nobody wrote
 };
 const char* report_kind_name(ReportKind kind);
 
-// An access of an asynchronous operation: in whose name, and issued where.
+// An access of an asynchronous operation: who issued it, and where.
 struct AsyncIssue {
   Warp* warp;
   const Op* op;
@@ -48,21 +48,21 @@ struct AsyncIssue {
   uint32_t agent;  // its reads and writes carry this agent and time
   uint32_t time;
   bool strong = false;    // atomic, as reductions are
-  bool generic = false;   // not by the async proxy
-  bool by_lane = false;   // the agent is that of several lanes: stamps name this one
-  uint32_t together = 0;  // lanes that issued it as one; 0: `lane` alone, or the whole warp
+  bool generic = false;   // by the generic proxy
+  bool by_lane = false;   // several lanes share the agent; stamps name this lane
+  uint32_t together = 0;  // lanes that issued it as one; 0: `lane`, or the whole warp
   uint32_t stamp_lane() const { return by_lane ? lane : kWholeWarp; }
 };
 
-// 16-byte units of one 1-KB chunk of shared memory, as bits.
+// Some 16-byte units of a 1-KB chunk of shared memory, one bit each.
 struct ChunkUnits {
   uint32_t chunk;
   uint64_t units;
 };
 
-// What one warp's part of an operation found when its reads of shared memory were checked.
+// The result of checking what one warp's part of an operation reads of shared memory.
 struct CheckedReads {
-  std::vector<Stamp> writers;  // of the words, each once
+  std::vector<Stamp> writers;  // of the words that were read, each once
   uint64_t version = 0;        // of the shadow
   bool complete = false;
 };
@@ -72,10 +72,10 @@ class Checker {
   explicit Checker(Cluster& cluster);
   ~Checker();
 
-  // Before a cluster; `cluster`: which of the grid.
+  // Call it before a cluster; `cluster` is its index in the grid.
   void begin_cluster(uint64_t cluster);
 
-  // A warp has ended; its block has, with its last one.
+  // A warp has ended. `block_ended`: it was the last one of its block.
   void warp_ended(Warp& warp, const Op& op, bool block_ended);
   void registers_set(const Warp& warp, const Op& op);
 
@@ -85,31 +85,31 @@ class Checker {
   void warp_sync(Warp& warp, uint32_t lanes);
   void fence_proxy_async(Warp& warp, uint32_t lanes);
   void fence_mbarrier_init(Warp& warp, uint32_t lanes);
-  // What a relaxed arrival at the cluster's barrier hands on: what a fence.mbarrier_init released.
+  // What a fence.mbarrier_init released: a relaxed arrival at the cluster's barrier hands it on.
   const SyncClock& init_fence(const Warp& warp) const { return init_fences_[warp.agent]; }
-  // fence.acq_rel.gpu, membar.gl and stronger: what cross-block synchronisation hangs on.
+  // fence.acq_rel.gpu, membar.gl and stronger: synchronisation between blocks relies on them.
   void fence_device(Warp& warp, uint32_t lanes);
 
   // Barriers.
   void init_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
   void use_mbarrier(Warp& warp, const Op& op, uint32_t lanes, Mbarrier& barrier);
-  // By the async proxy, through an operation that the lane issues.
+  // The async proxy uses the barrier, through an operation that the lane issues.
   void use_mbarrier_async(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
   // The lanes issue operations that complete on the barrier. A warp that sees the phase complete
-  // has seen what these lanes had seen. A complete-tx releases, and what the lanes did comes before
-  // it.
+  // has then seen what these lanes had seen. A complete-tx releases: it comes after what the lanes
+  // did.
   void issued_for(Warp& warp, uint32_t lanes, Mbarrier& barrier);
   void inval_mbarrier(Warp& warp, const Op& op, uint32_t lane, Mbarrier& barrier);
   void phase_completed(Mbarrier& barrier);
-  // A warp finds a phase complete: what other blocks did to the barrier for it has been done, even
-  // where they released nothing by it.
+  // A warp finds a phase complete. What other blocks did to the barrier for that phase has then
+  // happened, even if they released nothing by it.
   void saw_phase(const Warp& warp, const Mbarrier& barrier);
 
   // Asynchronous operations. An agent's operations complete in the order of their times.
   uint32_t add_agent();
   uint32_t wgmma_agent(uint32_t warp_group) const { return first_wgmma_ + warp_group; }
   uint32_t base_time() const { return base_; }
-  // The time of the operations that complete the phase that the barrier is in.
+  // The time of the operations that complete the barrier's current phase.
   uint32_t time_of(const Mbarrier& barrier) const;
   uint32_t time_of(const Warp& warp) const { return knowledge_[warp.agent].time(); }
   // Whether the lane has seen an access.
@@ -125,19 +125,21 @@ class Checker {
   // Reads of 16-byte units of shared memory, by wgmma.
   void async_units(const AsyncIssue& issue, uint32_t rank, const ChunkUnits* chunks, size_t count,
                    CheckedReads& found);
-  // Whether the same reads are right in the name of another warp too, without looking at them.
+  // Whether the same reads are right if another warp issues them. Decides it without looking at the
+  // memory.
   bool are_seen(const AsyncIssue& issue, uint32_t rank, const CheckedReads& reads);
-  // Bytes become undefined, or defined, without an access.
+  // Bytes become undefined or defined without an access.
   void set_undefined(uint32_t rank, uint32_t address, uint32_t bytes, bool undefined);
   bool any_undefined(uint32_t rank, uint32_t address, uint32_t bytes);
 
-  // Whether accesses of the stamp's agent need no synchronisation among themselves.
+  // Whether accesses of the stamp's agent need no synchronisation with each other.
   bool is_in_order(Stamp stamp) const;
 
-  // Every access of an instruction, addresses by lane (those of inactive lanes are ignored).
+  // Checks every access of an instruction, addresses by lane. Addresses of inactive lanes are
+  // ignored.
   void access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
               uint32_t bytes);
-  // One of several that the instruction makes, with facts of its own.
+  // Checks one of several accesses of an instruction, with facts of its own.
   void access(Warp& warp, const Op& op, const OpFacts& facts, StateSpace space,
               const uint64_t* addresses, uint32_t bytes);
 
@@ -149,8 +151,8 @@ class Checker {
 
   void report(ReportKind kind, const Warp& warp, const Op& op, const std::string& what,
               const Op* other = nullptr);
-  // A race with an access by another cluster. Where several threads run clusters it names neither
-  // block nor address: which of many they are is up to the threads.
+  // Reports a race with an access by another cluster. If several threads run clusters, it names
+  // neither block nor address, because these depend on the threads.
   void report_between_clusters(const Warp& warp, const Op& op, const std::string& what,
                                const Op* other);
   // "warp 3, lane 5, wrote at PTX line 7 '...'": an access within the cluster.
@@ -162,18 +164,18 @@ class Checker {
 
  private:
   struct Who;
-  // What the end of a block and setmaxnreg are checked by.
+  // For the checks of a block's end and of setmaxnreg.
   struct BlockEnd {
     bool ended = false;
-    SyncClock seen;    // by its warps that have ended
-    VectorClock made;  // operations on its mbarriers whose phases its warps have seen
+    SyncClock seen;    // what its ended warps had seen
+    VectorClock made;  // operations on its mbarriers whose phases its warps saw complete
   };
   struct RegisterUse {
     const Op* op = nullptr;  // the last setmaxnreg
-    uint32_t count = 0;      // of them
+    uint32_t count = 0;      // executed so far
   };
 
-  // A barrier's agent and the first time that none of its operations has.
+  // The agent of an invalidated barrier, and the first time that none of its operations has.
   struct Retired {
     uint32_t agent;
     uint32_t time;
@@ -222,15 +224,16 @@ class Checker {
   std::vector<RegisterUse> register_uses_;  // by warp
   uint32_t num_warps_ = 0;
   uint32_t first_wgmma_ = 0;
-  uint32_t first_other_ = 0;  // agents made as the cluster runs
+  uint32_t first_other_ = 0;  // from here on agents that were made while the cluster ran
   uint32_t num_agents_ = 0;
   uint32_t base_ = 1;                    // the first time of this cluster
-  uint32_t last_time_ = 1;               // used
+  uint32_t last_time_ = 1;               // the last time that was used
   uint64_t cluster_index_ = 0;           // in the grid
-  std::map<uint64_t, Retired> retired_;  // of barriers invalidated, by rank and address
+  std::map<uint64_t, Retired> retired_;  // by rank and address
 
-  // Limits of the warp that accessed last: stamps below limits_[agent] are seen by all its lanes,
-  // those below async_limits_[agent] by the async operations that they issue.
+  // Limits of the warp that made the last access. All its lanes have seen stamps below
+  // limits_[agent]; the async operations that they issue have seen those below
+  // async_limits_[agent].
   std::vector<Stamp> limits_;
   std::vector<Stamp> async_limits_;
   uint32_t limits_of_ = ~0u;

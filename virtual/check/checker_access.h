@@ -1,4 +1,4 @@
-// What the checker passes on of the access it is looking at. Private to the strict mode's own
+// What the checker's own functions know of the access that they check. Private to the strict mode's
 // files.
 #pragma once
 
@@ -10,31 +10,31 @@ namespace lssar::vdev {
 // Where a lane's address lies.
 struct LanePlace {
   StateSpace space;  // not kGeneric
-  bool mapped;       // shared memory of another block of the cluster
+  bool mapped;       // into the shared memory of another block of the cluster
   uint32_t rank;     // of the block, for shared memory
   uint64_t address;  // in it
 };
 LanePlace place_of(const Warp& warp, StateSpace space, uint64_t address);
 
-// An instruction's access: what is the same for all its lanes.
+// What all lanes of an instruction's access have in common.
 struct LaneAccess {
   const Warp& warp;
   const OpFacts& facts;
   const Knowledge& knowledge;
   StateSpace space;
   const uint64_t* addresses;   // by lane
-  Stamp stamp;                 // without lane, and for cp.async without time
+  Stamp stamp;                 // without lane; for cp.async without time
   uint32_t bytes;              // of a lane
   bool copies;                 // by cp.async
-  bool to_shared_copy;         // its destination
-  uint32_t done = 0;           // lanes that have been looked at
-  bool any_undefined = false;  // a shared word that was read
+  bool to_shared_copy;         // the destination of a cp.async
+  uint32_t done = 0;           // lanes that were checked
+  bool any_undefined = false;  // a shared word that was read has undefined bytes
 
-  // Whether one of the lanes done touched a word: `lane`, or any of them if it is kWholeWarp.
+  // Whether a checked lane touched the word: `lane`, or any lane for kWholeWarp.
   bool touched(uint32_t lane, const LanePlace& word) const;
 };
 
-// A part of an access that is compared with earlier ones.
+// A part of an access, compared with earlier accesses.
 struct Checker::Who {
   Warp& warp;
   const Op& op;
@@ -43,7 +43,7 @@ struct Checker::Who {
   Stamp stamp;    // without bytes
   bool async;     // by the async proxy
   bool strong;
-  const LaneAccess* access = nullptr;  // null: by a barrier or an asynchronous operation
+  const LaneAccess* access = nullptr;  // null: a barrier or an asynchronous operation
   uint32_t together = 0;               // as AsyncIssue has it
 
   uint32_t lanes() const {

@@ -1,8 +1,8 @@
-// What the strict mode knows of global memory: by 4-byte word, who wrote it and who read it last.
-// Within a cluster as for shared memory; between clusters, which nothing orders but strong accesses
-// and fences, by what these hand on.
+// What the strict mode knows of global memory: who wrote each 4-byte word, and who read it last.
+// Accesses within a cluster are compared as in shared memory. Between clusters only strong accesses
+// and fences order anything, and what these hand on is kept here.
 //
-// One for each runner; what all runners of a launch share is in a GlobalRecord.
+// Each runner has one GlobalShadow. What all runners of a launch share is in a GlobalRecord.
 #pragma once
 
 #include <atomic>
@@ -35,11 +35,11 @@ struct GlobalAccess {
   bool strong;
   bool async;
   bool reads = !writes;
-  const LaneAccess* lanes = nullptr;  // the instruction it is a part of, if it is one of lanes
+  const LaneAccess* lanes = nullptr;  // its instruction; null: not one of lanes
   uint32_t together = 0;              // as AsyncIssue has it
 };
 
-// Shadow of the memory that a launch touches; shared by the threads that run its clusters.
+// The shadow of the memory that a launch touches. The threads that run its clusters share it.
 class GlobalRecord {
  public:
   struct Cell {
@@ -52,24 +52,24 @@ class GlobalRecord {
   static constexpr uint32_t kWordsPerPage = 1024;
   static constexpr uint32_t kWordsPerLine = 16;
   static constexpr uint32_t kLinesPerPage = kWordsPerPage / kWordsPerLine;
-  // A line has one cell until it is accessed in parts, as bulk copies seldom do.
+  // A line has one cell until it is accessed in parts. Bulk copies seldom do that.
   struct Page {
     std::mutex mutex;
     Cell lines[kLinesPerPage];
-    uint64_t in_parts = 0;          // lines, as bits
-    std::unique_ptr<Cell[]> cells;  // of the words of those
+    uint64_t in_parts = 0;          // a bit per line that has a cell for each word
+    std::unique_ptr<Cell[]> cells;  // for the words of those lines
     // The cell of a word of the page.
     Cell& cell(uint32_t word);
   };
   static_assert(kLinesPerPage <= 64, "Page::in_parts has a bit for each");
-  // The page of a word, made when first asked for.
+  // The page of a word; made on first use.
   Page& page(uint64_t number);
 
-  // What has been seen of each cluster; by cluster + 1.
+  // What was seen of each cluster, by cluster + 1.
   using Clocks = std::map<uint32_t, SyncClock>;
   static void join(Clocks& to, const Clocks& from);
   std::mutex sync_mutex;
-  // By an address that strong accesses use: what was released through it.
+  // What was released through each address that strong accesses use.
   std::unordered_map<uint64_t, Clocks> releases;
 
  private:
@@ -83,17 +83,17 @@ class GlobalShadow {
   void access(Checker& checker, const GlobalAccess& access, uint64_t address, uint32_t bytes);
   // access() keeps the last page locked until this is called.
   void release_page();
-  // A strong access: hands on what was released, or takes it.
+  // A strong access hands on what was released through its address, or takes it.
   void synchronise(Checker& checker, const GlobalAccess& access, const OpFacts& facts,
                    uint64_t address);
-  // A fence of device scope by a warp: what it had seen may be handed on by its strong writes;
-  // what its strong reads found is seen from now on.
+  // A fence of device scope by a warp. Its strong writes may from now on hand on what it had seen;
+  // it has from now on seen what its strong reads found.
   void fence(Checker& checker, Warp& warp, uint32_t lanes);
 
  private:
   struct Fence {
     uint32_t time;  // of the warp
-    uint32_t lane;  // one that made it
+    uint32_t lane;  // one of the lanes that made it
     SyncClock seen;
   };
   struct Found {  // by a strong read
@@ -114,7 +114,7 @@ class GlobalShadow {
   void check_written(Checker& checker, const GlobalAccess& access, uint64_t address);
   void check_line_written(Checker& checker, const GlobalAccess& access, uint64_t address);
   uint8_t* unwritten_mark(uint64_t address);
-  // kOtherProxy: by the generic proxy only, where this access is by the async one.
+  // kOtherProxy: the generic proxy sees it, and this access is by the async one.
   enum class Order : uint8_t { kSeen, kOtherProxy, kNone };
   struct Earlier {
     Stamp stamp;
@@ -130,13 +130,13 @@ class GlobalShadow {
 
   GlobalRecord* record_ = nullptr;
   const RangeTable* ranges_ = nullptr;
-  const RangeTable::Range* range_ = nullptr;     // that was accessed last
+  const RangeTable::Range* range_ = nullptr;     // of the last access
   uint32_t cluster_ = 0;                         // + 1
-  GlobalRecord::Clocks known_;                   // of other clusters; what one warp knows, all do
+  GlobalRecord::Clocks known_;                   // of other clusters; all warps know the same
   std::unordered_map<uint32_t, Fences> fences_;  // by warp
   uint64_t last_page_ = ~uint64_t{0};
   GlobalRecord::Page* page_ = nullptr;
-  std::unique_lock<std::mutex> lock_;  // of page_
+  std::unique_lock<std::mutex> lock_;  // holds the mutex of page_
 };
 
 }  // namespace lssar::vdev

@@ -1,5 +1,5 @@
-// What the strict mode has reported of a launch, collected from the clusters as they end. Which
-// reports come out does not depend on the threads that run the clusters.
+// The strict mode's reports of a launch, collected from the clusters as they end. Which reports
+// come out does not depend on the threads that run the clusters.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,23 @@ namespace lssar::vdev {
 struct Op;
 enum class ReportKind : uint8_t;
 
-// A cluster's, and a launch's.
+// Limit for a cluster, and for a launch.
 inline constexpr size_t kMaxReports = 32;
 
 struct Report {
-  // There is one for each kind and pair of instructions.
+  // At most one report has this key: the kind and the pair of instructions.
   std::tuple<ReportKind, const Op*, const Op*> key;
   std::string text;
 };
 
 class LaunchReports {
  public:
-  // Those of a cluster, in their order. Any thread.
+  // Adds the reports of a cluster, in their order. Any thread.
   void add(uint64_t cluster, std::vector<Report> reports);
 
-  // The first kMaxReports, in the order of the grid, of clusters up to the first that failed, and
-  // then why it did: `failure` of `failed_cluster`. Not while clusters run.
+  // The first kMaxReports reports, in the order of the grid. Clusters after the first that failed
+  // are left out, and `failure`, the Status of `failed_cluster`, comes last. Call it when no
+  // cluster runs.
   Status result(uint64_t failed_cluster, Status failure) const;
 
  private:

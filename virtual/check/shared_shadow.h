@@ -1,8 +1,8 @@
 // What the strict mode knows of a block's shared memory, by 4-byte word: who wrote it last, when
 // each agent read it last, and which of its bytes are undefined. Used by the checker.
 //
-// Agents that read whole operands (wgmma) have their reads kept by 16-byte unit. Words are taken
-// together in chunks of 1 KB, of which it is remembered whether one write made them all.
+// For agents that read whole operands (wgmma), reads are kept by 16-byte unit. Words are grouped in
+// chunks of 1 KB; for a chunk it is remembered whether one write made all its words.
 #pragma once
 
 #include <algorithm>
@@ -21,31 +21,33 @@ class SharedShadow {
   static constexpr uint32_t kChunkWords = 256;
   static constexpr uint32_t kUnitsPerChunk = kChunkWords / kUnitWords;
 
-  // Stamps of earlier clusters stay: their times lie before `base`. Reads of agents
-  // [first_by_unit, end_by_unit) are kept by unit.
+  // Stamps of earlier clusters stay, because their times lie before `base`. For agents
+  // [first_by_unit, end_by_unit) reads are kept by unit.
   void reset(uint32_t bytes, bool forget_stamps, uint32_t first_by_unit, uint32_t end_by_unit);
 
   Stamp* writers() { return writers_.data(); }
   size_t words() const { return words_; }
-  // Changes whenever a writer or what is undefined may have.
+  // Changes whenever a writer, or what is undefined, may have changed.
   uint64_t version() const { return version_; }
-  // Before writers or undefined bytes of words [first, first + count) change.
+  // Call it before writers or undefined bytes of words [first, first + count) change.
   void note_write(uint32_t first, uint32_t count) {
     ++version_;
     if (count == 0) return;
     const uint32_t last = (first + count - 1) / kChunkWords;
     for (uint32_t c = first / kChunkWords; c <= last; ++c) only_writers_[c] = kUnknown;
   }
-  // The writer of all words of a chunk, none of which has undefined bytes; 0: there is no such.
+  // The stamp of the write that made all words of a chunk, none of them with undefined bytes; 0:
+  // there is none.
   Stamp only_writer(uint32_t chunk) {
     if (only_writers_[chunk] == kUnknown) only_writers_[chunk] = find_only_writer(chunk);
     return only_writers_[chunk];
   }
-  // The same where it is known already, for chunks that are written as a whole.
+  // The same if it is known already, for chunks that are written as a whole.
   Stamp known_writer(uint32_t chunk) const {
     return only_writers_[chunk] == kUnknown ? 0 : only_writers_[chunk];
   }
-  // A barrier begins at the word. Whether one may have, since the reset, among some words.
+  // Notes that a barrier begins at the word. may_hold_barrier says yes for everything between the
+  // lowest and the highest barrier since the reset.
   void note_barrier(uint32_t word) {
     barriers_begin_ = std::min(barriers_begin_, word);
     barriers_end_ = std::max(barriers_end_, word + kBarrierWords);
@@ -53,23 +55,22 @@ class SharedShadow {
   bool may_hold_barrier(uint32_t first, uint32_t count) const {
     return first < barriers_end_ && first + count > barriers_begin_;
   }
-  // Bytes that are undefined, 4 bits for each word.
+  // A bit for each undefined byte, 4 bits per word.
   uint8_t* undefined() { return undefined_.data(); }
-  // Stamps of an agent's reads by word, where those of words [first, first + count) are about to
-  // become `stamp`. Not of agents by unit.
+  // The stamps of an agent's reads by word. The caller is about to set those of words [first, first
+  // + count) to `stamp`. Not for agents by unit.
   Stamp* note_reads(uint32_t agent, uint32_t first, uint32_t count, Stamp stamp) {
     return note(make_plane(agent), first, count, stamp);
   }
-  // Reads of units of a chunk, given as bits, by an agent by unit. Its stamps may come in any
-  // order.
+  // An agent by unit reads units of a chunk, given as bits. Its stamps may come in any order.
   void note_units(uint32_t agent, uint32_t chunk, uint64_t units, Stamp stamp);
   // 0: the agent has not read the word.
   Stamp last_read(uint32_t agent, uint32_t word) const {
     const bool known = agent < planes_.size() && planes_[agent].stamps;
     return known ? planes_[agent].stamps[word >> planes_[agent].shift] : 0;
   }
-  // Calls f(word, stamp) for the reads of an active agent that are not older than `limit`; once for
-  // a unit.
+  // Calls f(word, stamp) for the reads of an active agent that are not older than `limit`; once per
+  // unit.
   template <class F>
   void for_reads_since(uint32_t agent, uint32_t first, uint32_t count, Stamp limit, const F& f) {
     const Plane& plane = planes_[agent];
@@ -123,8 +124,8 @@ class SharedShadow {
   uint32_t barriers_end_ = 0;
   uint64_t version_ = 0;
   std::vector<Stamp> writers_;
-  std::vector<Stamp> only_writers_;  // by chunk; kUnknown: to be found out
-  std::vector<Plane> planes_;        // by agent; made when it first reads
+  std::vector<Stamp> only_writers_;  // by chunk; kUnknown: not computed yet
+  std::vector<Plane> planes_;        // by agent; made at its first read
   std::vector<uint8_t> undefined_;
   std::vector<uint32_t> active_;
   std::vector<bool> is_active_;

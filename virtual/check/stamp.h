@@ -5,9 +5,9 @@
 
 namespace lssar::vdev {
 
-// time (25 bits), bytes of the word (4), agent (12), lane (6), whether the access is strong (1:
-// atomic, volatile, relaxed ...), instruction (16), from the top: stamps of one agent compare as
-// their times do. 0: never.
+// From the top: time (25 bits), bytes of the word (4), agent (12), lane (6), whether the access is
+// strong (1: atomic, volatile, relaxed ...), instruction (16). So stamps of one agent compare as
+// their times do. 0: never accessed.
 using Stamp = uint64_t;
 inline constexpr uint32_t kMaxAgents = 4096;
 inline constexpr uint32_t kMaxTime = (1u << 25) - 1;
@@ -25,7 +25,7 @@ inline Stamp make_stamp(uint32_t time, uint32_t bytes, uint32_t agent, uint32_t 
          Stamp{agent} << kStampAgentShift | Stamp{lane} << kStampLaneShift |
          Stamp{op < kUnknownOp ? op : kUnknownOp};
 }
-// The first stamp of a time.
+// The least stamp of a time.
 inline Stamp stamp_limit(uint32_t time) { return Stamp{time} << kStampTimeShift; }
 inline uint32_t stamp_time(Stamp s) { return static_cast<uint32_t>(s >> kStampTimeShift); }
 inline uint32_t stamp_bytes(Stamp s) {

@@ -1,5 +1,5 @@
-// Registers of a warp that hold values nobody wrote: undefined in some lanes, and the instruction
-// that read them. Empty but for kernels that go wrong, or read what they do not use.
+// The registers of a warp that hold values nobody wrote: in which lanes they are undefined, and the
+// instruction that read them. Usually empty.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Taint {
 
   bool empty() const { return registers_.empty(); }
   void clear() { registers_.clear(); }
-  // The taint of the register at an offset of the warp's registers.
+  // The taint of the register at an offset in the warp's registers.
   Value get(uint32_t reg) const {
     const auto found = registers_.find(reg);
     return found == registers_.end() ? Value() : found->second;

@@ -1,5 +1,5 @@
-// What the memory accesses of a launch add up to, by op: the handlers report every warp's access,
-// KernelCounts (kernel_counts.h) owns and sums them.
+// What the memory accesses of a launch add up to, by op. The handlers report every warp's access;
+// KernelCounts (kernel_counts.h) owns and sums the counters.
 //
 // One thread at a time. NOTE: included by the handlers, like program.h: plain data only.
 #pragma once
@@ -19,7 +19,7 @@ struct OpAccess {
   uint64_t global_requests;  // executions with a lane in global memory
   uint64_t global_bytes;     // asked for, by all lanes
   uint64_t global_sectors;   // of 32 bytes, touched; once per request
-  uint64_t global_excess;    // sectors beyond what the bytes would fill
+  uint64_t global_excess;    // sectors beyond those that the bytes would fill
   uint64_t shared_requests;
   uint64_t shared_bytes;
   uint64_t shared_wavefronts;  // passes over the 32 banks
@@ -36,12 +36,12 @@ struct AccessCounters {
   uint64_t tma_bytes[kNumTmaDirections];
 };
 
-// One access of `bytes` (a power of two up to 32) by every lane of warp.mask.
-// REQUIRES: warp.counters, and `op` is one of the program's.
+// Counts one access of `bytes` (a power of two up to 32) by every lane of warp.mask. REQUIRES:
+// warp.counters is set, and `op` is one of the program's.
 void count_access(const Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                   uint32_t bytes);
 
-// Bytes that a bulk copy moves, once per copy. Nothing where `counters` is null.
+// Counts the bytes of a bulk copy, once per copy. Counts nothing if `counters` is null.
 void count_tma(AccessCounters* counters, TmaDirection direction, uint64_t bytes);
 
 }  // namespace lssar::vdev

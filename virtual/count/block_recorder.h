@@ -18,16 +18,16 @@ class BlockRecorder {
 
   uint64_t cluster() const { return cluster_; }
 
-  // Lanes of `mask` executed ops [first, last) together: after the events of these ops.
+  // Lanes of `mask` executed ops [first, last) together. Call it after the events of these ops.
   void ran(const Warp& warp, uint32_t first, uint32_t last, uint32_t mask);
 
   void bulk(const Warp& warp, const Op& op, TraceKind kind, const Mbarrier* barrier,
             uint32_t address, uint32_t bytes);
   void arrived(const Warp& warp, const Op& op, const Mbarrier& barrier);
-  // Lanes looked whether the phase before `barrier`'s is complete.
+  // Lanes tested whether the barrier's phase before the current one is complete.
   void waited(const Warp& warp, const Op& op, const Mbarrier& barrier, uint32_t lanes, bool passed);
 
-  // Barriers of a block, and kClusterBarrier.
+  // For barriers of a block, and kClusterBarrier.
   void barrier_arrived(const Warp& warp, const Op& op, uint32_t id, uint32_t lanes);
   void barrier_passed(const Warp& warp, const Op& op, uint32_t id, uint32_t lanes);
   void barrier_completed(uint32_t block, uint32_t id);
@@ -42,8 +42,8 @@ class BlockRecorder {
   const uint64_t cluster_;
   const size_t max_events_;
   KernelTrace* const trace_;
-  std::vector<TraceEvent> pending_;                 // of the instructions that are running
-  std::vector<std::vector<uint32_t>> generations_;  // by block, by barrier, the cluster's last
+  std::vector<TraceEvent> pending_;                 // of the instructions that run now
+  std::vector<std::vector<uint32_t>> generations_;  // by block and barrier; then the cluster's
 };
 
 }  // namespace lssar::vdev

@@ -1,5 +1,5 @@
-// What an instruction is to the counters, from its opcode alone. Used by kernel_counts.
-// Threads: pure functions.
+// What an instruction counts as, from its opcode alone. Used by kernel_counts. Threads: pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace lssar::vdev {
 
 // How an instruction's memory accesses are counted.
 enum class AccessMode : uint8_t {
-  kNone,  // not here: bulk copies count their bytes
+  kNone,  // not counted here: bulk copies count their bytes themselves
   kRead,
   kWrite,
   kAtomic,
@@ -23,7 +23,7 @@ struct InstructionInfo {
   AccessMode access = AccessMode::kNone;
   bool is_barrier = false;
   TensorType tensor_type = TensorType::kF16;
-  uint64_t tensor_flop = 0;  // per execution by a warp; a wgmma's are its four warps' together
+  uint64_t tensor_flop = 0;  // per execution by a warp; for wgmma of all four warps
 };
 
 InstructionInfo classify(std::string_view opcode);

@@ -1,4 +1,4 @@
-// Counting one launch: each runner fills RunnerCounts of its own, LaunchCounts adds them up and
+// Counting one launch. Each runner fills RunnerCounts of its own; LaunchCounts adds them up and
 // turns them into LaunchCounters.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace lssar::vdev {
 
 class RunnerCounts;
 
-// Outlives the launch's runners. Threads: merge() may be called from any of them.
+// Outlives the launch's runners. Threads: any of them may call merge().
 class LaunchCounts {
  public:
   explicit LaunchCounts(const KernelProgram& program);
@@ -26,9 +26,9 @@ class LaunchCounts {
   const std::vector<uint8_t>& access_modes() const { return modes_; }          // by op
 
   void merge(const RunnerCounts& counts);
-  // After the last merge. Without warp_instructions and launches.
+  // Call it after the last merge. warp_instructions and launches are not set.
   LaunchCounters summary() const;
-  // The instructions that were executed, in their order.
+  // The instructions that were executed, in the order of the program.
   std::vector<LineCounters> lines() const;
 
  private:
@@ -49,10 +49,10 @@ class RunnerCounts {
  public:
   // Null: nothing is counted until the next begin(). `launch` outlives the last end().
   void begin(LaunchCounts* launch);
-  // Hands what was counted to the launch.
+  // Adds what was counted to the launch's counts.
   void end();
 
-  // What warps report accesses to; null where nothing is counted.
+  // Warps report accesses here; null if nothing is counted.
   AccessCounters* accesses() { return launch_ != nullptr ? &accesses_ : nullptr; }
 
   // Lanes of `mask` executed ops [first, last) together. REQUIRES: accesses() != nullptr.
@@ -68,8 +68,8 @@ class RunnerCounts {
   friend class LaunchCounts;
 
   LaunchCounts* launch_ = nullptr;
-  // By op, and one more: the difference to the op before, modulo 2^64. So one run costs the same
-  // however long it is.
+  // For each op, and one past the last: the difference to the op before, modulo 2^64. So a run of
+  // ops costs the same whatever its length.
   std::vector<InstructionCount> runs_;
   std::vector<OpAccess> by_op_;
   AccessCounters accesses_ = {};

@@ -1,6 +1,5 @@
-// The one checked way from an instruction's addresses to host memory, per state space.
-//
-// Every lane's access must lie in a range of its space and be aligned to its size; else the launch
+// The only way from an instruction's addresses to host memory, for each state space. It is checked:
+// every lane's access must lie in a range of its space and be aligned to its size, else the launch
 // faults. `bytes` is what one lane accesses, a power of two.
 #pragma once
 
@@ -10,11 +9,11 @@
 namespace lssar::vdev::LSSAR_SIMD {
 
 struct HostAddresses {
-  u8* lane[kLanes];  // only those of active lanes mean anything
+  u8* lane[kLanes];  // set for active lanes only
 };
 
-// The addresses as the instruction has them. Lanes that are not active repeat an active one, so
-// that range checks may look at all of them. Requires a lane to be active.
+// The addresses as the instruction has them. Inactive lanes repeat an active one, so that range
+// checks may look at all lanes. REQUIRES: a lane is active.
 inline void effective_addresses(const Warp& w, u32 reg, int64_t offset, bool wide, u64* out) {
   if (reg == kNoRegister) {
     LSSAR_LANES out[i] = static_cast<u64>(offset);
@@ -36,7 +35,7 @@ inline void effective_addresses(const Warp& w, u32 reg, int64_t offset, bool wid
 struct Extent {
   u64 low;
   u64 high;
-  u64 bits;  // all addresses, or-ed
+  u64 bits;  // the bitwise or of all addresses
 };
 inline Extent extent_of(const u64* addresses) {
   Extent e = {~u64{0}, 0, 0};
@@ -53,7 +52,7 @@ inline bool within(const Extent& e, u32 bytes, u64 begin, u64 size) {
   return e.low >= begin && size >= bytes && e.high - begin <= size - bytes && e.high >= begin;
 }
 
-// The lane's host address, or a fault.
+// The lane's host address. Faults if it has none.
 inline u8* resolve_lane(Warp& w, const Op& op, StateSpace space, u32 lane, u64 address, u32 bytes) {
   if (space == StateSpace::kGeneric) {
     const u64 window = address >> kWindowShift;

@@ -1,20 +1,22 @@
 // The worst that an .approx function may return: the largest and the smallest value within the
-// error bound that the PTX ISA gives for it. Used by approx_ops.cpp where a test asks for it; speed
-// does not matter here.
+// error bound of the PTX ISA. approx_ops.cpp uses it where a test asks for it; speed does not
+// matter here.
 #pragma once
 
 #include "virtual/state/registers.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 
-// Where a result may lie. Empty (low > high): the result is exact, or has no documented bound.
+// The results that are allowed. Empty (low > high): the result is exact, or has no documented
+// bound.
 struct Interval {
   f64 low;
   f64 high;
 };
 inline constexpr Interval kExact = {1, 0};
 
-// `exact` is a double's last place off; of the bounds, far wider, that is nothing.
+// `exact` may be off by a double's last place. The bounds are so much wider that this does not
+// matter.
 inline Interval within_absolute(f64 exact, f64 error) { return {exact - error, exact + error}; }
 inline Interval within_relative(f64 exact, f64 error) {
   return within_absolute(exact, __builtin_fabs(exact) * error);
@@ -60,7 +62,7 @@ inline constexpr u32 kLeastNormalBits<bf16> = 0x0080u;
 template <>
 inline constexpr u32 kLeastNormalBits<f32> = 0x00800000u;
 
-// The next number above or below; of a finite one.
+// The next number above or below a finite one.
 template <class T>
 inline T neighbour(T x, bool above) {
   const u32 bits = bits_of(x);
@@ -73,7 +75,7 @@ inline bool is_finite(T x) {
   return (bits_of(x) & ~kSignBit<T>) < kInfinityBits<T>;
 }
 
-// Up to `count` units in the last place from the correctly rounded result.
+// Numbers up to `count` units in the last place from the correctly rounded result.
 inline Interval within_ulps(f32 rounded, int count) {
   if (!is_finite(rounded) || rounded == 0) return kExact;
   f32 low = rounded, high = rounded;
@@ -85,7 +87,7 @@ inline Interval within_ulps(f32 rounded, int count) {
   return {low, high};
 }
 
-// The largest or the smallest number of the format within the interval; `nearest` if there is none,
+// The largest or the smallest number of the format within the interval. `nearest` if there is none,
 // or if it would be flushed.
 template <class T>
 inline T extreme(Interval in, T nearest, bool highest, bool ftz) {
@@ -99,7 +101,7 @@ inline T extreme(Interval in, T nearest, bool highest, bool ftz) {
   return ftz && subnormal ? nearest : x;
 }
 
-// Which of the two a mode takes for an argument with these bits.
+// Whether the mode takes the highest value for an argument with these bits.
 inline bool takes_highest(ApproxMode mode, u32 bits) {
   if (mode != ApproxMode::kRandom) return mode == ApproxMode::kHighest;
   bits = (bits ^ (bits >> 16)) * 0x85ebca6bu;
@@ -107,7 +109,7 @@ inline bool takes_highest(ApproxMode mode, u32 bits) {
   return (bits >> 16) & 1;
 }
 
-// Bounds, one per function: of(arguments).
+// Bounds, one class per function: of(arguments).
 inline bool positive_finite(f32 x) { return x > 0 && x < __builtin_inff(); }
 inline f32 flush_if(bool ftz, f32 x) { return ftz ? flush(x) : x; }
 

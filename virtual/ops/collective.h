@@ -5,8 +5,8 @@
 
 namespace lssar::vdev::LSSAR_SIMD {
 
-// Whether lanes of `members` that have not exited are elsewhere. Then the instruction must return
-// without effect: the block runner executes it again when they have come.
+// Whether lanes of `members` that have not exited are elsewhere. The instruction must then return
+// without effect. The block runner executes it again once they have come.
 inline bool lacks_lanes(Warp& w, u32 members) {
   const u32 need = members & w.live;
   if ((need & ~w.mask) == 0) return false;

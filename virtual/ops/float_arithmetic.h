@@ -1,4 +1,5 @@
-// Float arithmetic as scalars, for loops over lanes: rounded as the machine's control word says.
+// Float arithmetic on scalars, for loops over lanes. The machine's control word decides the
+// rounding.
 #pragma once
 
 #include "virtual/ops/rows.h"

@@ -1,5 +1,5 @@
-// Vectors of floats as wide as the instruction set has them, for the arithmetic of wgmma: the few
-// operations it needs under one name. Groups are the 4 lanes of 128 bits.
+// Vectors of floats, as wide as the instruction set has them, for the arithmetic of wgmma: the few
+// operations it needs, with the same names in every width. Groups are the 4 lanes of 128 bits.
 #pragma once
 
 #include <immintrin.h>
@@ -149,8 +149,8 @@ inline Floats load_floats(const f32* p) { return _mm_load_ps(p); }
 inline void store_floats(f32* p, Floats x) { _mm_store_ps(p, x); }
 inline Floats zero_floats() { return _mm_setzero_ps(); }
 inline Floats broadcast_group(const f32* p) { return _mm_load_ps(p); }
-// Products of these formats are exact within the range of float, so that rounding them first gives
-// the bits of a fused multiply-add.
+// Products of these formats are exact in float's range. So rounding them first gives the bits of a
+// fused multiply-add.
 inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
 inline Floats unpack_low(Floats a, Floats b) { return _mm_unpacklo_ps(a, b); }
 inline Floats unpack_high(Floats a, Floats b) { return _mm_unpackhi_ps(a, b); }
@@ -210,7 +210,7 @@ inline Floats element_to_floats(Bits x, bf16) { return as_floats(shift_left<16>(
 inline Floats element_to_floats(Bits x, f16) { return half_to_floats(x); }
 inline Floats element_to_floats(Bits x, tf32) { return as_floats(keep_bits(x, kTf32Mask)); }
 inline Floats element_to_floats(Bits x, e5m2) { return half_to_floats(shift_left<8>(x)); }
-// As a half the exponent's bias is 8 larger; 0x7f is NaN, there are no infinities.
+// As a half, the exponent's bias is 8 larger; 0x7f is NaN. There are no infinities.
 inline Floats element_to_floats(Bits x, e4m3) {
   const Bits magnitude = keep_bits(x, 0x7f);
   const Floats value = scale(half_to_floats(shift_left<7>(magnitude)), 256.0f);

@@ -1,11 +1,11 @@
 // The product of one mma.sync with float accumulators, straight on the fragments' lanes.
 //
-// Lane 4 g + t of an accumulator belongs to row g and column 2t (or 2t + 1), so one step over k
+// Lane 4 g + t of an accumulator belongs to row g and column 2t (or 2t + 1). So one step over k
 // needs a[g][k], equal in the four lanes of a group, and b[k][2t], equal in every group. A 32-bit
-// register of a holds k = 2t', 2t' + 1 in lane t' of its group: broadcasting within groups of four
-// lanes (an in-lane shuffle) gives the first, a permutation of b's register across all lanes the
-// second. Products are summed in the order of k, as in the plain build: all builds give the same
-// bits.
+// register of a holds k = 2t', 2t' + 1 in lane t' of its group. Broadcasting within groups of four
+// lanes (an in-lane shuffle) gives the first; a permutation of b's register across all lanes gives
+// the second. Products are summed in the order of k, as in the plain build, so that all builds give
+// the same bits.
 #pragma once
 
 #include "virtual/state/registers.h"
@@ -174,7 +174,7 @@ inline void multiply_fragments(const Warp& w, const u32* d, const u32* a, const 
       for (int h = 0; h < 4; ++h) result[rows][r][h] = acc[r][h];
     }
   }
-  // Last: a destination may be a source.
+  // Comes last, because a destination may be a source.
   for (u32 r = 0; r < 4; ++r) {
     for (int h = 0; h < 4; ++h)
       _mm256_store_ps(lanes<f32>(w, d[r]) + 8 * h, result[r / 2][r % 2][h]);

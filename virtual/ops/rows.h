@@ -34,8 +34,8 @@ extern const RowSpan kSyncRows;
 extern const DeliverCopies kDeliverCopies;
 
 // Everything this instruction set provides.
-// NOTE: a constant, not a function:
-// code of this folder must not run on a machine that lacks the instruction set.
+// NOTE: a constant, not a function, because code of this folder must not run on a machine that
+// lacks the instruction set.
 extern const HandlerSet kHandlerSet;
 
 }  // namespace lssar::vdev::LSSAR_SIMD

@@ -1,4 +1,4 @@
-// The arithmetic of wgmma; reached by the asynchronous engine through HandlerSet::wgmma.
+// The arithmetic of wgmma. The asynchronous engine reaches it through HandlerSet::wgmma.
 #pragma once
 
 #include "virtual/program/wgmma.h"
@@ -6,7 +6,7 @@
 
 namespace lssar::vdev::LSSAR_SIMD {
 
-// D = A B [+ D] for the call's warps. Operands are read, then sums written; nothing is checked.
+// D = A B [+ D] for the call's warps. Reads all operands before it writes sums; checks nothing.
 void execute_wgmma(const WgmmaCall& call);
 
 }  // namespace lssar::vdev::LSSAR_SIMD

@@ -1,6 +1,6 @@
 // Operands of the bulk instructions (cp.async.bulk, cp.reduce.async.bulk, their tensor forms, and
-// what works on tensor maps), as Bind::kBulk binds them. Made by the operand binder, read by the
-// handlers.
+// instructions on tensor maps), as Bind::kBulk binds them. The operand binder makes them, the
+// handlers read them.
 //
 // NOTE: compiled for several instruction sets, like program.h: plain data only.
 #pragma once
@@ -26,9 +26,9 @@ enum class BulkKind : uint8_t {
 // Op::imm of a bulk instruction.
 struct BulkForm {
   BulkKind kind;
-  uint8_t rank;  // of a tensor, else 0
+  uint8_t rank;  // of the tensor; 0 without one
   BulkReduceOp reduce;
-  NumberType type;    // of a reduction that is not through a tensor map
+  NumberType type;    // of a reduction without a tensor map
   uint8_t multicast;  // to the blocks of a mask
   uint8_t unused[3];
 };
@@ -43,12 +43,12 @@ struct BulkAddress {
 
 // Op::list of a bulk instruction points to one. Registers are kNoRegister where the form has none.
 struct BulkOperands {
-  BulkAddress destination;  // the tensor map's, of stores and reductions of tensors
-  BulkAddress source;       // the tensor map's, of loads and prefetches of tensors
+  BulkAddress destination;  // of tensor stores and reductions: the map's address
+  BulkAddress source;       // of tensor loads and prefetches: the map's address
   BulkAddress barrier;
   uint32_t bytes;         // 32 bits
   uint32_t block_mask;    // 16 bits, of multicasts
-  uint32_t cache_policy;  // 64 bits, without effect
+  uint32_t cache_policy;  // 64 bits; has no effect
   uint32_t coordinates[5];
 };
 static_assert(sizeof(BulkOperands) % sizeof(uint32_t) == 0, "it is kept in a list of registers");

@@ -1,8 +1,8 @@
-// Basic blocks of a kernel, in the order in which diverged lanes are run.
+// Basic blocks of a kernel, in the order in which diverged lanes run.
 //
 // A warp always runs its lanes at the lowest block. So a block must come after every block from
-// which lanes may still reach it without going round a loop, and a loop's blocks before its exits:
-// then lanes that diverged meet again where their paths join.
+// which lanes may still reach it without going round a loop, and a loop's blocks must come before
+// its exits. Lanes that diverged then meet again where their paths join.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lssar::vdev {
 
-// How an instruction ends a block; kFall: it does not.
+// How an instruction ends a block. kFall: it does not end one.
 struct InstructionFlow {
   Terminator terminator = Terminator::kFall;
   bool guarded = false;
@@ -28,10 +28,10 @@ struct FlowBlock {
 };
 
 struct ControlFlow {
-  std::vector<FlowBlock> blocks;  // only those that can be reached; 0 is the entry
+  std::vector<FlowBlock> blocks;  // reachable ones only; 0 is the entry
 };
 
-// `flow` has one entry per instruction. Targets may lie behind the last instruction.
+// `flow` has one entry per instruction. Targets may be one past the last instruction.
 ControlFlow build_control_flow(const std::vector<InstructionFlow>& flow);
 
 }  // namespace lssar::vdev

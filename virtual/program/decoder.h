@@ -1,5 +1,5 @@
-// From a parsed kernel to a program: matches every instruction to a row of the opcode table, finds
-// basic blocks, lays out registers and binds operands. Used when an image is loaded.
+// Turns a parsed kernel into a program: matches every instruction to a row of the opcode table,
+// finds basic blocks, lays out registers and binds operands. Used when an image is loaded.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace lssar::vdev {
 
-// `module` and `kernel` must outlive the program. The module's global variables have their
-// addresses, opcodes the order of the table's rows. Where the kernel cannot be run, the program's
-// `refusal` (kUnsupported) names it with the PTX line and text of each such instruction, so that
-// the other kernels of a module can.
+// `module` and `kernel` must outlive the program. REQUIRES: the module's global variables have
+// addresses, and opcodes are in the order of the table's rows. If the kernel cannot be run, the
+// program's `refusal` (kUnsupported) names it with the PTX line and text of each such instruction.
+// The other kernels of the module can still be run.
 std::unique_ptr<KernelProgram> decode_kernel(const ParsedModule& module, const ParsedKernel& kernel,
                                              const OpcodeTable& table);
 

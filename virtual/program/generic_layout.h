@@ -1,11 +1,11 @@
-// How Op::list holds the operands of an op bound as Bind::kGeneric, and what its flags mean.
+// How Op::list holds the operands of an op bound as Bind::kGeneric, and what their flags mean.
 #pragma once
 
 #include <cstdint>
 
 namespace lssar::vdev {
 
-// register (or kNoRegister), low and high half of a literal or an offset, kOperand flags.
+// For each operand: register (or kNoRegister), low and high half of a literal or an offset, flags.
 inline constexpr uint32_t kOperandWords = 4;
 inline constexpr uint32_t kOperandPresent = 1;
 inline constexpr uint32_t kOperandWide = 2;     // an address register has 64 bits

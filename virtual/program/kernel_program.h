@@ -1,4 +1,4 @@
-// A decoded kernel: what a block runner executes and what reports name. Immutable once made.
+// A decoded kernel: what a block runner executes and what reports name. Immutable once it is made.
 #pragma once
 
 #include <array>
@@ -19,18 +19,18 @@ inline constexpr uint32_t kNoBlock = 0xffffffffu;
 enum class Terminator : uint8_t {
   kFall,     // into `next`
   kJump,     // to `taken`
-  kBranch,   // lanes whose guard holds to `taken`, the others to `next`
-  kTable,    // each lane to the entry its index names
+  kBranch,   // lanes whose guard holds go to `taken`, the others to `next`
+  kTable,    // each lane goes to the entry that its index names
   kExit,     // lanes whose guard holds exit, the others go to `next`
-  kBarrier,  // then `next`
+  kBarrier,  // then goes on to `next`
 };
 
-// Ops [first_op, first_op + num_ops); every terminator but kFall has an op of its own after them.
+// Ops [first_op, first_op + num_ops). Every terminator but kFall has an op of its own after them.
 struct BasicBlock {
   uint32_t first_op = 0;
   uint32_t num_ops = 0;
-  uint32_t num_instructions = 0;  // the terminator's included
-  bool may_block = false;         // an op may wait, other than the terminator
+  uint32_t num_instructions = 0;  // including the terminator
+  bool may_block = false;         // an op other than the terminator may wait
   Terminator terminator = Terminator::kFall;
   uint32_t taken = kNoBlock;
   uint32_t next = kNoBlock;  // kNoBlock: the kernel ends there
@@ -78,19 +78,19 @@ enum class Special : uint8_t {
   kNclusteridY,
   kNclusteridZ,
 };
-// What the strict mode needs to know of an op beyond how to execute it.
+// What the strict mode needs to know of an op besides how to execute it.
 enum class MemoryUse : uint8_t { kNone, kRead, kWrite, kAtomic, kCopyAsync };
 enum class TaintKind : uint8_t {
   kByLane,   // a lane's results depend on its own operands
-  kWarp,     // on those of all lanes
-  kShuffle,  // on those of the lanes they are taken from
+  kWarp,     // a lane's results depend on the operands of all lanes
+  kShuffle,  // a lane's results depend on the lanes that its values are taken from
   kSelect,   // dst = c ? a : b
   kAnd,      // predicates: dst = a && b
   kOr,
   kMma,
   kMatrix,  // ldmatrix and stmatrix
-  kMemory,  // op.list or op.dst and memory
-  kWgmma,   // the unit does it
+  kMemory,  // between memory and op.list or op.dst
+  kWgmma,   // the wgmma unit checks it
   kDefined,
 };
 struct OpFacts {
@@ -99,10 +99,10 @@ struct OpFacts {
   bool strong = false;  // atomic, volatile, relaxed ...
   bool acquires = false;
   bool releases = false;
-  bool whole_warp = false;  // its accesses are made by the warp, not by lanes
+  bool whole_warp = false;  // the warp makes its accesses, not the lanes
   bool transposed = false;
   bool wgmma_registers = false;  // touches a register that a wgmma uses
-  bool own_shared = false;       // .shared or .shared::cta: of the block's own only
+  bool own_shared = false;       // .shared or .shared::cta: only the block's own memory
   // Registers, as ranges of KernelProgram::op_registers.
   uint32_t reads_begin = 0, reads_end = 0, writes_end = 0;
 };
@@ -110,7 +110,7 @@ struct Constant {
   uint32_t offset;
   RegClass reg_class;
   uint64_t bits;
-  bool in_shared = false;  // an address in the block's shared memory, yet without its rank
+  bool in_shared = false;  // an address in the block's shared memory, without its rank
 };
 struct SpecialRegister {
   uint32_t offset;
@@ -119,7 +119,7 @@ struct SpecialRegister {
 
 struct KernelProgram {
   std::string name;
-  // Why it cannot be run, if so: what follows is then not all there.
+  // Why the kernel cannot be run; OK: it can. If it cannot, what follows is incomplete.
   Status refusal;
   std::vector<Op> ops;
   std::vector<uint32_t> op_instruction;  // index into parsed->instructions
@@ -131,17 +131,18 @@ struct KernelProgram {
   uint32_t register_bytes = 0;  // of a warp
   std::vector<Constant> constants;
   std::vector<SpecialRegister> specials;
-  // Registers a path may read before it writes them, as [offset, bytes]: poisoned.
+  // Registers that a path may read before it writes them, as [offset, bytes]. They are poisoned.
   std::vector<std::array<uint32_t, 2>> undefined;
-  // Offsets of those whose use the strict mode looks for: not those of wgmma, whose sums compilers
-  // leave undefined until one with scale-d 0 sets them.
+  // Offsets of those whose use the strict mode reports. wgmma's registers are left out, because
+  // compilers leave its sums undefined until a wgmma with scale-d 0 sets them.
   std::vector<uint32_t> followed_undefined;
 
   uint32_t params_bytes = 0;
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_offset = 0;  // where extern shared variables begin
   bool uses_dynamic_shared = false;
-  // Its waits trap by themselves (templates/ptx/wait_limit.cuh): lanes that poll are no deadlock.
+  // The kernel's waits trap by themselves (templates/ptx/wait_limit.cuh), so lanes that poll are no
+  // deadlock.
   bool limits_waits = false;
   uint32_t local_bytes = 0;  // per lane
   uint32_t max_threads = 0;  // 0: not given

@@ -6,7 +6,7 @@
 
 namespace lssar::vdev {
 
-// Everything but the registers and what depends on them.
+// All facts except the registers and what depends on them.
 OpFacts facts_of_instruction(const Instruction& instruction, const Row& row);
 
 }  // namespace lssar::vdev

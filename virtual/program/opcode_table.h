@@ -1,5 +1,5 @@
-// Finds the rows of a handler set that fit an opcode. One table per instruction set, made once;
-// read by decoders on any thread.
+// Finds the rows of a handler set that fit an opcode. There is one table per instruction set, made
+// once; decoders on any thread read it.
 #pragma once
 
 #include <string>
@@ -26,8 +26,8 @@ class OpcodeTable {
   const HandlerSet& handlers() const { return handlers_; }
   // Rows in table order; empty for an unknown opcode.
   std::vector<const Row*> find(std::string_view opcode) const;
-  // The opcode with its modifiers in the order that rows have, see opcode_order.h; as it is where
-  // a row fits it already, or where none does in any order.
+  // The opcode with its modifiers in the order of the rows; see opcode_order.h. Unchanged if a row
+  // fits it already, or if no order fits a row.
   std::string in_row_order(std::string_view opcode) const;
 
  private:
@@ -35,7 +35,7 @@ class OpcodeTable {
   std::unordered_map<std::string_view, std::vector<const Row*>> by_base_;
 };
 
-// `level` is not kAuto and the machine has it.
+// REQUIRES: `level` is not kAuto, and the machine has it.
 const OpcodeTable& opcode_table(SimdLevel level);
 
 }  // namespace lssar::vdev

@@ -1,6 +1,6 @@
-// Binds an instruction's operands to the fields of an op, as the row it matched says. Used by the
-// decoder, twice per instruction: first to learn which registers it reads and writes, then with
-// the registers' places.
+// Binds an instruction's operands to the fields of an op, as the matched row says. The decoder uses
+// it twice per instruction: first to learn which registers it reads and writes, then with the
+// places of the registers.
 #pragma once
 
 #include <map>
@@ -18,24 +18,24 @@ struct BulkAddress;  // bulk_operands.h
 
 class OperandBinder {
  public:
-  // `addresses`: of the module's variables as this kernel sees them, by index.
+  // `addresses`: of the module's variables by index, as this kernel sees them.
   OperandBinder(const ParsedModule& module, const ParsedKernel& kernel,
                 const std::vector<uint64_t>& addresses, KernelProgram& program)
       : module_(module), kernel_(kernel), addresses_(addresses), program_(program) {}
 
-  // Whether the row takes operands of these kinds and widths.
+  // Whether the row accepts operands of these kinds and widths.
   bool fits(const Instruction& instruction, const Row& row) const;
 
-  // Fills everything but the handlers. REQUIRES: fits().
+  // Fills everything except the handlers. REQUIRES: fits().
   Status bind(const Instruction& instruction, const Row& row, Op& op);
 
   // What the last bind() found.
   std::vector<uint32_t> reads, writes;
 
-  // Second pass: by register. Until then offsets in ops mean nothing.
+  // For the second pass: offsets by register. Before this call, offsets in ops mean nothing.
   void use_offsets(const std::vector<uint32_t>& offsets) { offsets_ = &offsets; }
   uint32_t register_offset(uint32_t reg) const { return offsets_ ? (*offsets_)[reg] : 0; }
-  // Where registers may be laid out: behind scratch, constants and special registers.
+  // Where the layout of registers begins: after scratch, constants and special registers.
   uint32_t constants_end() const { return constants_end_; }
 
  private:
@@ -114,10 +114,10 @@ class OperandBinder {
   std::map<Special, uint32_t> specials_;
 };
 
-// How wide the registers of an mma are: the row's fifth letter, or 32 bits.
+// The width of an mma's registers: the row's fifth letter, or 32 bits.
 inline char mma_letter(const Row& row) { return row.operands[4] == '\0' ? 'w' : row.operands[4]; }
 
-// The clock register's code for read_clock, or false.
+// Whether it is a clock register; `code` is then the one for read_clock.
 bool clock_register(std::string_view name, char letter, uint8_t& code);
 
 }  // namespace lssar::vdev

@@ -2,7 +2,7 @@
 // registers. Made by the decoder, read by the block runner and the handlers; immutable, so any
 // number of threads may run one program.
 //
-// NOTE: the handlers include this header and are compiled for several instruction sets; it must
+// NOTE: the handlers include this header and are compiled for several instruction sets. It must
 // stay free of inline functions that the linker could share between them.
 #pragma once
 
@@ -21,8 +21,8 @@ using Handler = void (*)(Warp& warp, const Op& op);
 inline constexpr uint32_t kLanes = 32;
 inline constexpr uint32_t kAllLanes = 0xffffffffu;
 inline constexpr uint32_t kNoRegister = 0xffffffffu;
-// A 64-bit register's worth of bytes at offset 0 of a warp's registers: where the result of an op
-// goes that is then blended into its destination.
+// A 64-bit register's bytes at offset 0 of a warp's registers. An op whose result is blended into
+// its destination writes here first.
 inline constexpr uint32_t kScratchOffset = 0;
 inline constexpr uint32_t kScratchBytes = 256;
 
@@ -31,8 +31,9 @@ inline constexpr uint64_t kWindowShift = 56;
 inline constexpr uint64_t kSharedWindow = uint64_t{1} << kWindowShift;
 inline constexpr uint64_t kLocalWindow = uint64_t{2} << kWindowShift;
 inline constexpr uint64_t kParamWindow = uint64_t{3} << kWindowShift;
-// Shared addresses, of .shared::cta as of .shared::cluster, have the rank of their block in the
-// cluster from this bit on, as on sm_90: a variable's, too. An address without it is of block 0.
+// From this bit on, a shared address (.shared::cta or .shared::cluster) has the rank of its block
+// in the cluster, as on sm_90. So do the addresses of variables. An address without a rank is one
+// of block 0.
 inline constexpr uint32_t kRankShift = 24;
 
 // How setp, bar.red and vote combine, and which barrier an op is.
@@ -42,8 +43,8 @@ enum class BarrierKind : uint8_t { kSync, kArrive, kReduce };
 // Registers are byte offsets from warp.registers: 32 lanes of 2, 4 or 8 bytes, or one 32-bit mask.
 // Immediates are registers too, filled once per warp.
 struct alignas(64) Op {
-  Handler run = nullptr;         // where every live lane is active
-  Handler run_masked = nullptr;  // else
+  Handler run = nullptr;         // if every live lane is active
+  Handler run_masked = nullptr;  // otherwise
   Handler core = nullptr;        // the row's handler, which the two above may wrap
   uint32_t dst = kNoRegister;
   uint32_t a = kNoRegister;
@@ -54,10 +55,10 @@ struct alignas(64) Op {
   uint32_t guard = kNoRegister;
   uint8_t guard_negated = 0;
   uint8_t space = 0;  // StateSpace of a memory access, BarrierKind of a barrier
-  // Elements of a vector access, bytes of a blended result / 4, registers of an mma: 16 times a's
+  // Elements of a vector access; bytes of a blended result / 4; registers of an mma: 16 times a's
   // plus b's.
   uint8_t count = 0;
-  uint8_t flags = 0;  // a handler's own: Combine, kOpNegateC, ...
+  uint8_t flags = 0;  // the handler decides: Combine, kOpNegateC, ...
 };
 static_assert(sizeof(Op) == 64, "an op is one cache line");
 
@@ -111,20 +112,20 @@ enum class Bind : uint8_t {
   kAtomic,  // d, [a], b [, c]
   kReduce,  // [a], b
   kCopyAsync,
-  kBulk,       // cp.async.bulk and its like, see bulk_operands.h
-  kGeneric,    // see generic_operands.h
-  // Like kGeneric, but the handler looks at no operand; with null operands any are taken.
+  kBulk,     // cp.async.bulk and the like; see bulk_operands.h
+  kGeneric,  // see generic_operands.h
+  // Like kGeneric, but the handler uses no operand. With null `operands` any are accepted.
   kNone,
   kImmediate,  // one literal
   kMatrixLoad,
   kMatrixStore,
-  kMma,  // how many registers d, a, b and c have; then how wide they are, if not 32 bits
+  kMma,    // registers of d, a, b and c; then how wide they are, if not 32 bits
   kWgmma,  // {d}, {a} or a descriptor, b descriptor, scale-d, immediates
   kShuffle,
   kCollective,      // d [, a] [, membermask]
   kCollectivePair,  // d|p, ...
   kWarpSync,
-  // These end a basic block.
+  // The following end a basic block.
   kBranch,
   kTable,
   kExit,
@@ -139,7 +140,7 @@ struct Row {
   // One letter per operand, the destination first: p predicate, h, w, l 16, 32, 64 bits, i literal.
   const char* operands;
   Handler handler;
-  uint8_t arg = 0;  // goes to Op::flags
+  uint8_t arg = 0;  // is copied to Op::flags
 };
 
 struct RowSpan {
@@ -147,14 +148,14 @@ struct RowSpan {
   uint32_t count;
 };
 
-// Lets some copies of a warp arrive that are in flight, by the bits of `random`.
+// Lets some of a warp's copies in flight arrive; the bits of `random` choose which.
 using DeliverCopies = void (*)(Warp& warp, uint64_t random);
 
 // What one instruction set provides.
 struct HandlerSet {
   const RowSpan* const* spans;
   uint32_t num_spans;
-  Handler blended;  // run_masked of a kAlu op: core on scratch, then the active lanes are copied
+  Handler blended;  // run_masked of a kAlu op: runs core on scratch, then copies the active lanes
   Handler guarded;  // runs core for the lanes whose guard holds
   Handler guarded_blended;
   void (*wgmma)(const WgmmaCall& call);

@@ -11,17 +11,17 @@
 
 namespace lssar::vdev {
 
-// What the instructions read and write, flat: those of instruction i are
-// [reads_begin[i], reads_begin[i + 1]) of `reads`, and so for writes.
+// What the instructions read and write, in one vector each. Those of instruction i are
+// [reads_begin[i], reads_begin[i + 1]) of `reads`; the same for writes.
 struct RegisterAccess {
   std::vector<uint32_t> reads, reads_begin = {0};
   std::vector<uint32_t> writes, writes_begin = {0};
-  // The result may lie where a source that dies lay.
+  // By instruction: the result may take the place of a source that is not needed afterwards.
   std::vector<bool> in_place;
-  // Registers that an asynchronous operation (wgmma) reads or writes, each once, and which
-  // instructions wait for such operations. A wait counts as a read of all of them: so a register
-  // keeps its place from where it is set to the wait, on every path and round every loop, although
-  // no later instruction may name it.
+  // Registers that an asynchronous operation (wgmma) reads or writes, each once, and the
+  // instructions that wait for such operations. A wait counts as a read of all these registers. So
+  // a register keeps its place from where it is set to the wait, on every path and round every
+  // loop, although no later instruction may name it.
   std::vector<uint32_t> async_registers;
   std::vector<bool> waits_for_async;  // by instruction; may be empty if there are none
 };
@@ -32,7 +32,7 @@ struct RegisterLayout {
   std::vector<uint32_t> undefined;  // registers that some path reads before writing them
 };
 
-// Registers are laid out from byte `begin` on. kDeviceError for a kernel too large to analyse.
+// Lays out registers from byte `begin` on. kDeviceError: the kernel is too large to analyse.
 Result<RegisterLayout> lay_out_registers(const ParsedKernel& kernel, const ControlFlow& flow,
                                          const RegisterAccess& access, uint32_t begin);
 

@@ -1,5 +1,5 @@
-// Which instruction set the virtual device's handlers use: chosen at run time by what the processor
-// has, or asked for by name.
+// Which instruction set the virtual device's handlers use: the best that the processor has, or one
+// asked for by name.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@ namespace lssar {
 
 enum class SimdLevel {
   kAuto,    // the best the machine has
-  kPlain,   // baseline x86-64; right everywhere
+  kPlain,   // baseline x86-64; runs everywhere
   kAvx2,    // AVX2 + FMA + F16C
   kAvx512,  // AVX-512 F, BW, DQ, VL and VBMI
 };
 
 const char* simd_level_name(SimdLevel level);  // "auto", "plain", "avx2", "avx512"
 
-// kInvalidArgument lists the names there are.
+// kInvalidArgument lists the names.
 Result<SimdLevel> parse_simd_level(const std::string& name);
 
-// What this machine can run, weakest first; kPlain always.
+// The levels this machine can run, weakest first; always has kPlain.
 std::vector<SimdLevel> available_simd_levels();
 
-// kAuto becomes LSSAR_VIRTUAL_SIMD if that is set, else the best level. kInvalidArgument for a name
-// not in the list or a level this machine lacks; never returns kAuto.
+// kAuto becomes LSSAR_VIRTUAL_SIMD if that is set, else the best level. kInvalidArgument: an
+// unknown name, or a level that this machine lacks. Never returns kAuto.
 Result<SimdLevel> resolve_simd_level(SimdLevel wanted);
 
 }  // namespace lssar

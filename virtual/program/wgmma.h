@@ -1,5 +1,5 @@
-// One wgmma.mma_async as the arithmetic sees it: operands found, bounds checked. Filled by the
-// asynchronous engine at the moment the operation takes effect, executed by ops/wgmma_math.cpp.
+// One wgmma.mma_async as the arithmetic sees it: operands are found and bounds checked. The
+// asynchronous engine fills it when the operation takes effect; ops/wgmma_math.cpp executes it.
 //
 // NOTE: compiled for several instruction sets, like program.h: plain data only.
 #pragma once
@@ -13,18 +13,19 @@ enum class WgmmaType : uint8_t { kF16, kBf16, kTf32, kE4m3, kE5m2, kS8, kU8 };
 inline constexpr uint32_t kWarpsPerGroup = 4;
 inline constexpr uint32_t kWgmmaRows = 16;                   // of A and D, per warp
 inline constexpr uint32_t kWgmmaMaxColumns = 256;            // N
-inline constexpr uint32_t kWgmmaChunksOfA = 2 * kWgmmaRows;  // of a warp
+inline constexpr uint32_t kWgmmaChunksOfA = 2 * kWgmmaRows;  // of one warp
 inline constexpr uint32_t kWgmmaMaxChunksOfB = 2 * kWgmmaMaxColumns;
 
 // Op::imm of wgmma.mma_async. Op::list holds the registers of D, then the four of A if it is in
-// registers; else Op::a is its descriptor's. Op::b is that of B, Op::c the predicate scale-d.
+// registers; otherwise Op::a holds its descriptor. Op::b holds B's descriptor, Op::c the predicate
+// scale-d.
 struct WgmmaForm {
   uint16_t n;
   WgmmaType a_type;
   WgmmaType b_type;
   uint8_t half_sums;
   uint8_t negate : 1;
-  uint8_t saturate : 1;  // of s8 and u8, whose sums are s32
+  uint8_t saturate : 1;  // for s8 and u8, whose sums are s32
   uint8_t unused : 6;
   uint8_t a_mn_major;
   uint8_t b_mn_major;
@@ -33,8 +34,8 @@ static_assert(sizeof(WgmmaForm) == sizeof(int64_t), "it is kept in Op::imm");
 
 struct WgmmaWarp {
   uint8_t* d;                // d_registers are relative to it
-  const uint8_t* a;          // and a_registers to this, if there are any
-  const uint32_t* a_chunks;  // else: find_matrix_chunks of the warp's rows
+  const uint8_t* a;          // a_registers are relative to it; unused without them
+  const uint32_t* a_chunks;  // without a_registers: find_matrix_chunks of the warp's rows
 };
 
 struct WgmmaCall {
@@ -42,9 +43,9 @@ struct WgmmaCall {
   WgmmaType b_type;
   bool half_sums;   // D has f16 elements: n / 4 registers instead of n / 2
   bool accumulate;  // scale-d
-  bool saturate;    // sums of integers
+  bool saturate;    // for integer sums
   bool negate;      // exactly one of imm-scale-a and imm-scale-b is -1
-  bool a_mn_major;  // of A in shared memory
+  bool a_mn_major;  // for A in shared memory
   bool b_mn_major;
   uint32_t n;
   const uint8_t* shared;

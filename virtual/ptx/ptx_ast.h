@@ -1,4 +1,4 @@
-// What the parser makes of PTX text: variables, kernels, instructions with their operands. Views
+// What the parser makes of PTX text: variables, kernels, instructions and their operands. Views
 // point into the text, which the module owns. Immutable after parsing.
 #pragma once
 
@@ -31,7 +31,7 @@ struct Variable {
     uint32_t line;
   };
   std::vector<Relocation> relocations;
-  // Where it lies in its space; global and const: assigned when the module is loaded.
+  // Its address in its space. For global and const it is assigned when the module is loaded.
   uint64_t address = 0;
   uint32_t line = 0;
 };
@@ -44,7 +44,7 @@ enum class OperandKind : uint8_t {
   kFloat64,   // value: bits
   kVariable,  // index: variable; value: byte offset
   kParam,     // index: kernel parameter; value: byte offset
-  kLabel,     // index: instruction it stands before
+  kLabel,     // index: the instruction after it
   kTable,     // index: branch table
   kVector,    // index: first of `count` elements in the operand pool
   kPair,      // p|q: like a vector of two
@@ -63,7 +63,7 @@ struct Operand {
 };
 
 struct Instruction {
-  std::string_view opcode;  // with all modifiers; once loaded, in the order of the rows
+  std::string_view opcode;  // with all modifiers; after loading in the order of the table's rows
   std::string_view text;    // from guard to semicolon
   uint32_t line = 0;
   int32_t guard = -1;  // register; -1: none
@@ -72,7 +72,7 @@ struct Instruction {
   uint32_t num_operands = 0;
 };
 
-// A statement of a kernel that the device does not know: why, and where.
+// A statement of a kernel that the device does not know: what it is, and where.
 struct UnknownStatement {
   uint32_t line;
   std::string_view text;
@@ -85,9 +85,9 @@ struct ParsedKernel {
   std::vector<RegClass> registers;
   std::vector<Instruction> instructions;
   std::vector<Operand> operands;  // the pool
-  // Not empty: the kernel cannot be run, and what follows them may be missing.
+  // Not empty: the kernel cannot be run, and what follows these statements may be missing.
   std::vector<UnknownStatement> unknown;
-  std::vector<Variable> params;   // address: offset in the argument
+  std::vector<Variable> params;  // address: offset in the argument
   uint32_t params_bytes = 0;
   std::vector<std::vector<uint32_t>> branch_tables;  // of .branchtargets: instruction indices
   uint32_t max_threads = 0;                          // 0: not given
@@ -105,7 +105,7 @@ struct ParsedModule {
   std::string target;               // "sm_80"
   std::vector<Variable> variables;  // of the module and of every kernel body
   std::vector<std::unique_ptr<ParsedKernel>> kernels;
-  std::deque<std::string> spellings;  // of opcodes that the text has in another order
+  std::deque<std::string> spellings;  // of opcodes whose modifiers the text has in another order
 };
 
 inline uint32_t class_bytes(RegClass c) {

@@ -13,7 +13,7 @@ enum class TokenKind : uint8_t {
   kNumber,     // as written: 42, 0x1f, 0f3F800000, 1.5
   kString,     // with its quotes
   kPunctuation,
-  kBad,  // a character PTX does not have, or an unterminated string or comment
+  kBad,  // a character that PTX does not have, or an unterminated string or comment
 };
 
 struct Token {
@@ -54,12 +54,12 @@ class Lexer {
   Token token_;
 };
 
-// An integer as written in PTX: decimal, 0x, 0b or 0 (octal), with an optional U. False where it is
+// An integer as PTX writes it: decimal, 0x, 0b or 0 (octal), with an optional U. False: the text is
 // no integer or does not fit 64 bits.
 bool parse_integer(std::string_view text, uint64_t& value);
 
-// 0f + 8 hex digits (float bits), 0d + 16 hex digits (double bits) or a decimal with a point or an
-// exponent; `is_single` says which bits `bits` holds.
+// 0f + 8 hex digits (float bits), 0d + 16 hex digits (double bits), or a decimal with a point or an
+// exponent. `is_single`: `bits` holds float bits, not double bits.
 bool parse_float(std::string_view text, uint64_t& bits, bool& is_single);
 
 }  // namespace lssar::vdev

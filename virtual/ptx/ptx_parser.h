@@ -1,5 +1,5 @@
-// Parses PTX text. Any text gives a module or a Status that names the line; the work done is linear
-// in the text. Used by the virtual device when an image is loaded.
+// Parses PTX text. Any text gives a module, or a Status that names the line, in time linear in the
+// text. The virtual device uses it when it loads an image.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace lssar::vdev {
 
-// kDeviceError for anything that is not PTX of the accepted subset. Opcodes are not looked at here.
+// kDeviceError: the text is not PTX of the accepted subset. Opcodes are not checked here.
 Result<std::unique_ptr<ParsedModule>> parse_ptx(std::string text);
 
 }  // namespace lssar::vdev

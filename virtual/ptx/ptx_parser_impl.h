@@ -80,7 +80,7 @@ class Parser {
         fmt::format("PTX line {}: {}", line, fmt::format(format, std::forward<Args>(args)...)));
   }
   Status unexpected(const Token& token, const char* wanted);
-  // What a kernel may have that this device does not know: the kernel cannot be launched, the rest
+  // A statement that this device does not know. The kernel that has it cannot be launched; the rest
   // of the module can.
   template <class... Args>
   Status unknown(fmt::format_string<Args...> format, Args&&... args) {
@@ -92,7 +92,7 @@ class Parser {
   ScopeStack scopes_;
   bool in_kernel_ = false;
 
-  // A name in the operand pool, or in a branch table, that is looked up when the kernel ends.
+  // A name in the operand pool or in a branch table. It is looked up when the kernel ends.
   struct PendingTarget {
     std::string_view name;
     uint32_t scope;
@@ -102,7 +102,7 @@ class Parser {
   };
   std::vector<PendingTarget> pending_;
   std::unordered_set<std::string_view> functions_;  // .func, by name
-  std::vector<uint32_t> call_params_;  // of this kernel: the registers that stand for them
+  std::vector<uint32_t> call_params_;  // of this kernel: the registers of call parameters
   std::string_view last_label_;
 };
 

@@ -29,17 +29,17 @@ class ScopeStack {
   bool pop();
   uint32_t current() const { return current_; }
 
-  // Each returns false where the innermost scope has the name already.
+  // Each returns false if the innermost scope already has the name.
   bool declare(std::string_view name, Symbol symbol);
-  // `count` registers name0, name1, ...; they get an index when first used.
+  // Declares `count` registers name0, name1, ...; each gets an index when it is first used.
   bool declare_family(std::string_view prefix, RegClass reg_class, uint32_t count);
   bool declare_label(std::string_view name, uint32_t instruction);
   bool declare_table(std::string_view name, uint32_t table);
 
-  // Innermost first. A register of a family that is used for the first time is appended to
-  // `registers`.
+  // Looks from the innermost scope outwards. A family's register is appended to `registers` when it
+  // is first used.
   Symbol find(std::string_view name, std::vector<RegClass>& registers);
-  // As seen from `scope`, which may be closed already. kLabel, kTable, or kSink: unknown.
+  // Looks outwards from `scope`, which may be closed already. kLabel or kTable; kSink: unknown.
   Operand find_target(std::string_view name, uint32_t scope) const;
 
  private:

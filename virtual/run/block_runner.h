@@ -1,6 +1,6 @@
-// Runs the blocks of a launch, one cluster at a time, on one thread: warps in turn until each waits
-// or ends, diverged lanes of a warp lowest basic block first. With a schedule seed, warps take
-// turns in an order and for lengths drawn from it.
+// Runs the blocks of a launch, one cluster at a time, on one thread. Warps take turns; each runs
+// until it waits or ends. If a warp's lanes diverge, those at the lowest basic block run first.
+// With a schedule seed, the order and length of the warps' turns are drawn from it.
 #pragma once
 
 #include <array>
@@ -28,13 +28,14 @@ class BlockRunner {
   BlockRunner(const BlockRunner&) = delete;
   BlockRunner& operator=(const BlockRunner&) = delete;
 
-  // To be called before the clusters of a launch. kOutOfMemory.
+  // Call it before the clusters of a launch. kOutOfMemory.
   Status prepare(const LaunchContext& launch);
-  // Runs cluster `index` of the grid, x fastest. kDeviceError: a fault, a deadlock, the watchdog.
+  // Runs cluster `index` of the grid, x fastest. kDeviceError: a fault, a deadlock, or too many
+  // instructions.
   Status run(uint64_t index);
-  // What the checks of the strict mode report of it.
+  // The strict mode's reports of the last run.
   std::vector<Report> take_reports();
-  // To be called after the last one: hands what was counted to the launch.
+  // Call it after the last cluster: adds what was counted to the launch's counts.
   void finish() { counts_.end(); }
   // Warp instructions executed by the last run.
   uint64_t instructions() const { return cluster_.instructions; }
@@ -100,13 +101,13 @@ class BlockRunner {
   std::vector<std::array<uint32_t, kNumBarriers>> waiting_;   // lanes at bar.sync, by warp
   std::vector<std::array<uint32_t, kNumBarriers>> arriving_;  // lanes at bar.arrive, by warp
   std::vector<WarpChecks> warp_checks_;
-  std::vector<uint32_t> order_;  // in which warps take turns
+  std::vector<uint32_t> order_;  // the order in which warps take turns
   std::unique_ptr<AsyncEngine> async_;
   std::unique_ptr<ClusterBarrier> cluster_barrier_;
   std::unique_ptr<MbarrierTable> mbarriers_;
   std::unique_ptr<Checker> checker_;
   std::unique_ptr<WgmmaUnit> wgmma_;
-  uint32_t blocks_left_ = 0;  // basic blocks of the turn
+  uint32_t blocks_left_ = 0;  // basic blocks that are left of the turn
   Memory registers_, shared_, local_;
   size_t registers_capacity_ = 0, shared_capacity_ = 0, local_capacity_ = 0;
   size_t shared_stride_ = 0;

@@ -17,7 +17,7 @@ class Function final : public DeviceFunction {
   explicit Function(std::unique_ptr<KernelProgram> program) : program_(std::move(program)) {}
   KernelResources resources() const override;
   const KernelProgram& program() const { return *program_; }
-  // Dynamic shared memory that prepare() asked for.
+  // The dynamic shared memory that prepare() asked for.
   uint32_t allowed_shared() const { return allowed_shared_.load(); }
   void allow_shared(uint32_t bytes) const { allowed_shared_ = bytes; }
 

@@ -20,27 +20,28 @@
 namespace lssar {
 
 struct VirtualOptions {
-  // Whose limits apply and which PTX is accepted. The default is sm_80; a target without
+  // Its limits apply, and it decides which PTX is accepted. The default is sm_80; a target without
   // shared_bytes_per_block gets the limits of sm_80.
   Target target;
-  // Threads that run blocks, the caller's included. 0: as many as the machine has, and for a launch
-  // no more than its thread has CPUs and a ThreadLimit allows.
+  // Threads that run blocks, including the caller's. 0: as many as the machine has; a launch then
+  // uses no more than its thread has CPUs and a ThreadLimit allows.
   int num_threads = 0;
   SimdLevel simd = SimdLevel::kAuto;
-  // A block that executes more warp instructions than this is stopped: an endless loop.
+  // A block that executes more warp instructions than this is stopped, because it loops for ever.
   uint64_t max_block_instructions = uint64_t{1} << 33;
   // Checks for races, missing fences and undefined values, beyond bounds and alignment.
   bool strict = false;
-  // With `strict`, also what the PTX ISA does not promise though every GPU does it: that stmatrix
-  // may overwrite what ldmatrix of the same warp has read, without bar.warp.sync between them.
+  // With `strict`, also reports what every GPU does but the PTX ISA does not promise: stmatrix may
+  // overwrite what ldmatrix of the same warp has read, without bar.warp.sync between them.
   bool letter = false;
   // Counts accesses and instruction classes, see counters().
   bool count = false;
-  // Where set, what one cluster of blocks of each kernel does is recorded there; implies `count`.
-  // The caller's, and outlives the device.
+  // If set, one cluster of each kernel is recorded there; implies `count`. The caller owns it; it
+  // outlives the device.
   BlockTrace* trace = nullptr;
-  // Order of warps and moments of asynchronous operations. 0: warps in order, each until it waits,
-  // and operations as late as allowed; else drawn from the seed, the same for every run.
+  // Decides the order of warps and when asynchronous operations take effect. 0: each warp in order
+  // until it waits, and operations as late as allowed. Another seed: drawn from it, the same in
+  // every run.
   uint64_t schedule_seed = 0;
   AsyncTiming async_timing = AsyncTiming::kBySeed;
   ApproxMode approx = ApproxMode::kNearest;
@@ -48,11 +49,10 @@ struct VirtualOptions {
   ElectedLane elected_lane = ElectedLane::kLowest;
 };
 
-// Never null. LSSAR_VIRTUAL_CHECKS (fast, strict or letter), LSSAR_VIRTUAL_SEED and
-// LSSAR_VIRTUAL_ELECT (lowest or drawn) override `strict` and `letter`, `schedule_seed` and
-// `elected_lane`. Where one of them is
-// wrong, or `simd` or LSSAR_VIRTUAL_SIMD names a level that does not exist or that this machine
-// lacks, that is logged and load() of the device returns it as kInvalidArgument.
+// Never null. LSSAR_VIRTUAL_CHECKS (fast, strict or letter) overrides `strict` and `letter`,
+// LSSAR_VIRTUAL_SEED `schedule_seed`, LSSAR_VIRTUAL_ELECT (lowest or drawn) `elected_lane`. If one
+// of them is wrong, or `simd` or LSSAR_VIRTUAL_SIMD names a level that does not exist or that this
+// machine lacks, the error is logged, and load() of the device returns it as kInvalidArgument.
 std::shared_ptr<Device> make_virtual_device(const VirtualOptions& options = {});
 
 }  // namespace lssar

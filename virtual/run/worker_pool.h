@@ -1,5 +1,5 @@
-// Threads that run the blocks of launches. Any number of launches may run at once; the thread that
-// launches works too.
+// Threads that run the blocks of launches. Any number of launches may run at once. The launching
+// thread works too.
 #pragma once
 
 #include <sched.h>
@@ -21,8 +21,8 @@ namespace lssar::vdev {
 
 class WorkerPool {
  public:
-  // `num_threads` counts the launching thread. 0: as many as the machine has; a launch then takes no
-  // more than ThreadLimit says, and than there are CPUs that its thread may run on, and runs on those.
+  // `num_threads` includes the launching thread. 0: as many as the machine has. A launch then uses
+  // no more threads than ThreadLimit says and than its thread has CPUs, and runs on those CPUs.
   explicit WorkerPool(int num_threads);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -30,12 +30,12 @@ class WorkerPool {
 
   int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // Runs every cluster and waits. After a fault no new clusters are begun, and the Status is that
-  // of the first one, in the grid's order, that failed. Reports stop nothing: see LaunchReports.
-  // Adds to `instructions` in either case.
+  // Runs every cluster and waits. After a fault no new cluster begins; the Status is that of the
+  // first cluster, in the grid's order, that failed. Reports of the strict mode stop nothing
+  // (LaunchReports). Adds to `instructions` in either case.
   Status run(const LaunchContext& launch, uint64_t& instructions);
 
-  // How far the launch is that was begun last.
+  // How far the most recent launch is.
   LaunchProgress progress() const { return {blocks_done_, blocks_}; }
 
  private:
@@ -44,10 +44,10 @@ class WorkerPool {
     std::atomic<uint64_t> next = 0;
     std::atomic<bool> failed = false;
     std::atomic<uint64_t> instructions = 0;
-    cpu_set_t cpus;   // where the pool's threads run it
-    int wanted = 0;   // threads of the pool, and those that came; guarded by the pool's mutex
+    cpu_set_t cpus;  // where the pool's threads run it
+    int wanted = 0;  // threads of the pool that it wants; guarded by the pool's mutex
     int taken = 0;
-    int working = 0;  // of them; likewise
+    int working = 0;  // threads of the pool that work on it; guarded likewise
     std::mutex mutex;
     uint64_t failed_cluster = ~uint64_t{0};
     Status status;
@@ -64,7 +64,7 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
-  std::deque<Job*> jobs_;  // with blocks left
+  std::deque<Job*> jobs_;  // those that have blocks left
   bool stopping_ = false;
   std::vector<std::unique_ptr<BlockRunner>> idle_runners_;
   std::vector<std::thread> threads_;

@@ -1,5 +1,5 @@
-// What instructions with .approx return, within the error bounds of the PTX ISA. Read by the
-// handlers: plain data only.
+// What instructions with .approx return, within the error bounds of the PTX ISA. Handlers read it:
+// plain data only.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,15 @@
-// When asynchronous operations take effect. Read by the handlers: plain data only.
+// When asynchronous operations take effect. Handlers read it: plain data only.
 #pragma once
 
 #include <cstdint>
 
 namespace lssar {
 
-// Between issue and the point where completion is observed; reads of sources included.
+// An operation takes effect, and reads its sources, between its issue and the point where its
+// completion is observed.
 enum class AsyncTiming : uint8_t {
   kBySeed,    // kLatest for seed 0; each of the three in turn for seeds 1, 2, 3, ...
-  kLatest,    // finds waits that are missing
+  kLatest,    // finds missing waits
   kEarliest,  // finds stages that are overwritten while they are read
   kRandom,
 };

@@ -27,17 +27,17 @@ struct Cluster {
   std::vector<uint32_t> warp_registers;  // per thread, as setmaxnreg leaves them
   Random random;
   uint64_t instructions = 0;  // of warps, executed so far
-  uint64_t events = 0;        // noted so far
+  uint64_t events = 0;        // so far; see note_event
 
   // Never null while the cluster runs.
   AsyncEngine* async = nullptr;
   ClusterBarrier* barrier = nullptr;
   MbarrierTable* mbarriers = nullptr;
   WgmmaUnit* wgmma = nullptr;
-  Checker* checker = nullptr;         // null: not strict
-  BlockRecorder* recorder = nullptr;  // null but for the cluster whose events are recorded
+  Checker* checker = nullptr;         // null: fast mode
+  BlockRecorder* recorder = nullptr;  // null: this cluster's events are not recorded
 
-  // Something happened that a waiting lane may wait for.
+  // Something happened that a waiting lane may be waiting for.
   void note_event() { ++events; }
 };
 

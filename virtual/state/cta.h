@@ -1,5 +1,5 @@
-// A thread block being run: its shared memory and barriers. Owned by the block runner, seen by
-// faults and by the handlers of instructions that synchronise.
+// A thread block that runs: its shared memory and barriers. The block runner owns it; faults and
+// the handlers of synchronising instructions read it.
 #pragma once
 
 #include <array>
@@ -16,21 +16,21 @@ struct LaunchContext;  // launch_context.h
 inline constexpr uint32_t kNumBarriers = 16;
 
 struct BarrierState {
-  uint32_t expected = 0;  // threads; 0: nobody has come yet
+  uint32_t expected = 0;  // threads; 0: none has come yet
   uint32_t arrived = 0;   // threads that came by bar.arrive
   bool whole_block = false;
-  uint32_t ones = 0;   // lanes whose predicate held, of bar.red
-  uint32_t total = 0;  // lanes that brought one
-  SyncClock clock;     // strict: what those that came had seen
+  uint32_t ones = 0;   // bar.red: lanes whose predicate held
+  uint32_t total = 0;  // bar.red: lanes that came with a predicate
+  SyncClock clock;     // strict: what the threads that came had seen
 };
 
 struct Cta {
-  Cluster* cluster = nullptr;  // that it is a part of
+  Cluster* cluster = nullptr;  // the cluster that it belongs to
   const LaunchContext* launch = nullptr;
   std::array<uint32_t, 3> index = {0, 0, 0};  // in the grid
   uint32_t rank = 0;                          // in its cluster
   uint8_t* shared = nullptr;
-  uint32_t free_registers = 0;  // that setmaxnreg.inc may take
+  uint32_t free_registers = 0;  // setmaxnreg.inc may take these
   std::array<BarrierState, kNumBarriers> barriers;
 };
 

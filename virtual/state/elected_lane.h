@@ -6,8 +6,9 @@
 namespace lssar {
 
 enum class ElectedLane : uint8_t {
-  kLowest,  // of the members, as GPUs do: kernels in use rely on it
-  kDrawn,   // by the schedule seed (seed 0: the lowest): finds code that relies on the lowest
+  kLowest,  // of the members, as GPUs do; existing kernels rely on it
+  kDrawn,   // drawn from the schedule seed (seed 0: the lowest); finds code that relies on the
+            // lowest
 };
 
 }  // namespace lssar

@@ -1,5 +1,4 @@
-// How a running block stops: an exception from where it went wrong to BlockRunner::run, which turns
-// it into a Status.
+// How a running block stops: a fault is an exception, and BlockRunner::run turns it into a Status.
 #pragma once
 
 #include <string>

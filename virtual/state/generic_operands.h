@@ -1,5 +1,5 @@
-// The operands of an op bound as Bind::kGeneric: op.list holds kOperandWords words for each. For
-// handlers that are compiled once, not per instruction set.
+// The operands of an op bound as Bind::kGeneric: op.list holds kOperandWords words for each
+// operand. For handlers that are compiled once, not per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class GenericOperands {
   uint64_t value64(uint32_t n, uint32_t lane) const {
     return reinterpret_cast<const uint64_t*>(registers_ + reg(n))[lane];
   }
-  // A predicate: all lanes.
+  // A predicate of all lanes.
   uint32_t mask(uint32_t n) const {
     const uint32_t bits = *reinterpret_cast<const uint32_t*>(registers_ + reg(n));
     return (word(n, 3) & kOperandNegated) != 0 ? ~bits : bits;
@@ -30,7 +30,7 @@ class GenericOperands {
   int64_t literal(uint32_t n) const {
     return static_cast<int64_t>(word(n, 1) | static_cast<uint64_t>(word(n, 2)) << 32);
   }
-  // An address operand, as the instruction has it.
+  // The address that an operand names, as the instruction has it.
   uint64_t address(uint32_t n, uint32_t lane) const {
     const auto offset = static_cast<uint64_t>(literal(n));
     if (reg(n) == kNoRegister) return offset;
@@ -62,8 +62,8 @@ struct SharedPlace {
   uint32_t rank;
   uint32_t address;
 };
-// From a shared, shared::cluster or generic address; faults if it is none, lies outside the block's
-// shared memory or is not aligned to `align`.
+// Finds the place of a shared, shared::cluster or generic address. Faults if the address is none of
+// these, lies outside the block's shared memory, or is not aligned to `align`.
 SharedPlace locate_shared(const Warp& warp, const Op& op, uint32_t lane, uint64_t address,
                           uint32_t bytes, uint32_t align);
 

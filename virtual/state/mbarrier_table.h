@@ -1,8 +1,9 @@
-// mbarrier objects of a cluster. Their state lives here, not in the shared memory they occupy; an
-// ordinary write to that memory is reported by the strict mode.
+// mbarrier objects of a cluster. Their state lives here, not in the shared memory they occupy. The
+// strict mode reports an ordinary write to that memory.
 //
-// A phase completes when as many arrivals as the barrier was initialised with have come and the
-// bytes that were expected equal those that have arrived. PTX ISA, "Phase of the mbarrier object".
+//
+// A phase completes when all the arrivals that the barrier was initialised with have come, and as
+// many bytes have arrived as were expected. See PTX ISA, "Phase of the mbarrier object".
 #pragma once
 
 #include <cstdint>
@@ -15,31 +16,31 @@
 namespace lssar::vdev {
 
 inline constexpr uint32_t kMaxMbarrierCount = (1u << 20) - 1;
-inline constexpr int64_t kMaxTransactions = (1 << 20) - 1;  // either way from 0
+inline constexpr int64_t kMaxTransactions = (1 << 20) - 1;  // allowed are -this to this
 
 struct Mbarrier {
-  Cta* cta = nullptr;    // whose shared memory it is in
-  uint32_t address = 0;  // there
+  Cta* cta = nullptr;    // the block in whose shared memory it is
+  uint32_t address = 0;  // in that memory
   uint32_t expected = 0;
-  uint32_t pending = 0;      // arrivals missing
+  uint32_t pending = 0;      // arrivals that have not come yet
   int64_t transactions = 0;  // bytes expected less bytes arrived
-  uint32_t phase = 0;        // completed so far
-  uint32_t agent = 0;        // strict: of the operations that complete on it
-  uint32_t first_time = 0;   // strict: of those of phase 0
-  const Op* init = nullptr;  // the instruction
+  uint32_t phase = 0;        // phases completed so far
+  uint32_t agent = 0;        // strict: the agent of the operations that complete on it
+  uint32_t first_time = 0;   // strict: the time of those in phase 0
+  const Op* init = nullptr;  // the instruction that initialised it
   SyncClock initialised;     // strict: by whom and when
-  bool fenced = false;       // strict: the async proxy sees that it was initialised
+  bool fenced = false;       // strict: the async proxy sees the initialisation
   uint32_t init_thread = 0;  // agent * 32 + lane
-  SyncClock arriving;        // strict: seen by those that came in this phase
-  SyncClock completed;       // strict: seen by those that came in earlier phases
+  SyncClock arriving;        // strict: what the threads that came in this phase had seen
+  SyncClock completed;       // strict: what the threads that came in earlier phases had seen
   VectorClock made;          // strict: operations of other blocks on it, in this phase
-  VectorClock made_before;   // strict: those of earlier phases
+  VectorClock made_before;   // strict: the same, in earlier phases
 };
 
 class MbarrierTable {
  public:
   void clear() { table_.clear(); }
-  // Null: there is none.
+  // Null: there is no barrier at that address.
   Mbarrier* find(uint32_t rank, uint32_t address);
   Mbarrier& create(uint32_t rank, uint32_t address);
   void erase(uint32_t rank, uint32_t address) { table_.erase(key(rank, address)); }

@@ -1,5 +1,5 @@
-// The memory kernels may touch: what the virtual device allocated and what callers imported. Any
-// thread may change it at any time; a launch works on a snapshot.
+// The memory that kernels may touch: what the virtual device allocated and what callers imported.
+// Any thread may change it at any time; a launch works on a snapshot.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace lssar::vdev {
 
-// Disjoint ranges in rising order, adjacent or overlapping imports merged. Immutable.
+// Disjoint ranges in rising order; adjacent or overlapping imports are merged. Immutable.
 class RangeTable {
  public:
   struct Range {
     uint64_t begin;
     uint64_t bytes;
-    // Whether nobody has written a 4-byte word yet, by word; empty: not known. Threads: written to
-    // as launches run.
+    // For each 4-byte word whether nobody has written it yet. Empty: not known. Threads write to it
+    // while launches run.
     std::shared_ptr<std::vector<uint8_t>> unwritten = nullptr;
   };
   RangeTable(std::vector<Range> ranges, std::vector<Range> freed)
@@ -43,8 +43,8 @@ class MemoryMap {
   MemoryMap(const MemoryMap&) = delete;
   MemoryMap& operator=(const MemoryMap&) = delete;
 
-  // From the next allocation on: follows which words have been written, and keeps what is freed
-  // from being allocated again for a while, so that its use is seen.
+  // From the next allocation on, follows which words are written. Freed memory is not allocated
+  // again for a while, so that a use of it is seen.
   void follow_writes() { track_ = true; }
 
   Result<uint64_t> allocate(size_t bytes);

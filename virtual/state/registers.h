@@ -1,10 +1,10 @@
 // What the handler files share: lane types, register access and the loops over lanes.
 //
-// Every file of ops/ is compiled once per instruction set, with LSSAR_SIMD naming the namespace.
-// NOTE: everything here lives in that namespace and no standard library header with inline
-// functions is included, so that no AVX-512 code can be linked into the plain build. The files are
-// compiled without strict aliasing (a register is read as whatever type the instruction has) and
-// without contraction of a * b + c.
+// Every file of ops/ is compiled once per instruction set; LSSAR_SIMD names the namespace. The
+// files are compiled without strict aliasing, because a register is read as whatever type the
+// instruction has, and without contraction of a * b + c.
+// NOTE: everything here lives in that namespace, and nothing here includes a standard library
+// header with inline functions. Otherwise AVX-512 code could be linked into the plain build.
 #pragma once
 
 #include <math.h>
@@ -56,7 +56,7 @@ inline u32& mask_of(const Warp& w, u32 offset) {
   return *reinterpret_cast<u32*>(w.registers + offset);
 }
 
-// d = F(a), F(a, b) ... for every lane; lanes that are not active are computed too.
+// d = F(a), F(a, b) ... for every lane. Inactive lanes are computed too.
 template <class F, class D, class A>
 void unary(Warp& w, const Op& op) {
   D* d = lanes<D>(w, op.dst);

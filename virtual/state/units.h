@@ -6,8 +6,8 @@
 
 namespace lssar::vdev {
 
-inline constexpr uint32_t kWordBytes = 4;      // what shadows of memory have one entry for
-inline constexpr uint32_t kMbarrierBytes = 8;  // of an mbarrier, which is aligned to as many
+inline constexpr uint32_t kWordBytes = 4;      // the shadows of memory have one entry per word
+inline constexpr uint32_t kMbarrierBytes = 8;  // its size and alignment
 inline constexpr uint32_t kChunkBytes = 16;    // of shared memory: a swizzle moves it as a whole
 inline constexpr uint32_t kSectorBytes = 32;   // of global memory
 

@@ -1,9 +1,10 @@
 // What one part of a launch has seen of the others: the vector clocks of the strict mode.
 //
 // Agents are the warps of a cluster, and the mechanisms through which asynchronous operations
-// complete (a warp group's wgmma groups, a barrier's transactions, a thread's bulk groups). Every
-// access carries the time of its agent. A warp's time advances at each of its synchronisations, so
-// that "has seen" means: everything before a time, and what some lanes did up to a later one.
+// complete: a warp group's wgmma groups, a barrier's transactions, a thread's bulk groups. Every
+// access carries the time of its agent. A warp's time advances at each of its synchronisations.
+// "Has seen" therefore means: everything before one time, and what some lanes did up to a later
+// one.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 
 namespace lssar::vdev {
 
-// Seen of one agent: all accesses at times below `floor`; those of `lanes` up to time `last` too.
+// What was seen of one agent: all accesses before time `floor`, and those of `lanes` up to time
+// `last`.
 struct Seen {
   uint32_t floor = 0;
   uint32_t last = 0;
@@ -22,8 +24,9 @@ struct Seen {
   bool covers(uint32_t time, uint32_t lane) const {
     return time < floor || (time <= last && lane < 32 && ((lanes >> lane) & 1) != 0);
   }
-  // NOTE: of lanes seen up to different times the later counts for all of them, which may miss a
-  // race where lanes of one warp synchronise apart from each other; it never reports a false one.
+  // NOTE: if lanes were seen up to different times, the later time counts for all of them. This may
+  // miss a race between lanes of one warp that synchronise apart from each other; it never reports
+  // a false one.
   void join(const Seen& other) {
     floor = std::max(floor, other.floor);
     if (other.last >= floor) {
@@ -56,7 +59,7 @@ class VectorClock {
   std::vector<Seen> seen_;
 };
 
-// What a synchronisation hands on: what was seen, and which of it the async proxy sees too.
+// What a synchronisation hands on: what was seen, and how much of it the async proxy sees too.
 struct SyncClock {
   VectorClock seen;
   VectorClock proxied;

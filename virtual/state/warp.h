@@ -1,4 +1,4 @@
-// What a running warp is to the handlers: registers, lanes, the memory it may touch, and its
+// What handlers see of a running warp: registers, lanes, the memory it may touch, and its
 // asynchronous copies. One thread runs a warp at a time.
 //
 // NOTE: compiled for several instruction sets, like program.h: plain data only.
@@ -19,18 +19,18 @@ struct AccessCounters;  // access_counters.h
 // What the strict mode wants to know after every instruction of a warp.
 struct WarpChecks {
   bool tainted;             // some register holds an undefined value
-  bool loaded_taint;        // the instruction read some
+  bool loaded_taint;        // the instruction read one of them
   uint32_t loaded[kLanes];  // lanes, by element of a vector or matrix
 };
 
-// One cp.async of a warp that is issued and not yet delivered. Delivered at the latest at the wait
-// that says it must have arrived.
+// One cp.async of a warp that is issued and not yet delivered. It is delivered at the latest at the
+// wait for it.
 struct AsyncCopy {
   uint8_t* target[kLanes];
   const uint8_t* source[kLanes];
   uint32_t group[kLanes];        // the lane's commit count when it was issued
-  uint8_t source_bytes[kLanes];  // the rest of `bytes` is zero
-  uint32_t mask;                 // lanes still to be delivered
+  uint8_t source_bytes[kLanes];  // the rest of `bytes` is filled with zeros
+  uint32_t mask;                 // lanes whose copy is not delivered yet
   uint32_t bytes;
 };
 
@@ -43,21 +43,21 @@ struct AsyncQueue {
   AsyncTiming timing;        // not kBySeed
 };
 
-// Lanes that run together. At most 32 in a warp, their masks disjoint.
+// Lanes that run together. A warp has at most 32 splits, with disjoint masks.
 enum class WaitKind : uint8_t {
   kNone,
   kBarrier,   // bar.sync `barrier`
   kConverge,  // a collective of the warp: until `need` lanes stand at the same op
   kWarpSync,  // bar.warp.sync: until `need` lanes stand at any of them
-  kBlocked,   // the op is to be executed again at the warp's next turn
-  kPolled,    // a wait that failed: goes on at the warp's next turn
+  kBlocked,   // executes the op again at the warp's next turn
+  kPolled,    // a wait failed: goes on at the warp's next turn
 };
 struct Split {
   uint32_t block;
   uint32_t op;  // within the block
   uint32_t mask;
   uint32_t need;       // of kConverge and kWarpSync
-  const Op* waits_at;  // of all but kNone
+  const Op* waits_at;  // null for kNone only
   uint8_t barrier;
   WaitKind wait;
 };
@@ -67,7 +67,7 @@ struct Warp {
   uint32_t mask;  // lanes of the instruction being executed
   uint32_t live;  // lanes that exist and have not exited
 
-  // The global range that was hit last.
+  // The global range of the last access.
   uint64_t range_begin;
   uint64_t range_bytes;
 
@@ -79,11 +79,11 @@ struct Warp {
   const uint8_t* params;
   uint32_t params_bytes;
 
-  // Set by a collective that lacks lanes: the op is to be executed again when they have come.
+  // Set by a collective that lacks lanes: the op is executed again once they have come.
   uint32_t missing;
   bool missing_any_op;  // kWarpSync instead of kConverge
-  bool blocked;         // by block_on
-  uint32_t polled;      // lanes of a wait that failed, by poll_failed
+  bool blocked;         // set by block_on
+  uint32_t polled;      // lanes whose wait failed; set by poll_failed
   const Op* polled_op;
 
   ApproxMode approx;
