@@ -1,5 +1,5 @@
-// Whether a candidate computes what it should: numbers, memory, repeatability, and on a strict
-// virtual device races and undefined values.
+// Checks whether a candidate computes what it should: numbers, memory, repeatability, and on a
+// strict virtual device races and undefined values.
 //
 // Used by CandidateHost. Threads: one at a time.
 #pragma once
@@ -21,11 +21,11 @@ namespace lssar {
 
 // The engines a candidate runs on, for one target.
 struct CheckEngines {
-  Engine* first = nullptr;  // and of the plain kernels
-  // The second run of every case: on a virtual device with another order of warps, and other
-  // moments of asynchronous operations.
+  Engine* first = nullptr;  // also runs the plain kernels
+  // Runs every case a second time. On a virtual device it has another order of warps, and
+  // asynchronous operations take effect at other moments.
   Engine* second = nullptr;
-  std::vector<Engine*> strict;  // with a seed each; empty where there is no strict mode
+  std::vector<Engine*> strict;  // one per seed; empty if the device has no strict mode
 };
 
 class CandidateChecker {
@@ -36,17 +36,19 @@ class CandidateChecker {
   // Called before every run of the candidate.
   void set_on_run(std::function<void()> on_run) { on_run_ = std::move(on_run); }
 
-  // Compiles and makes the truths, so that a check() that follows mostly runs the candidate. What
-  // is wrong with the candidate is for check() to say; an error is not its fault.
+  // Compiles and makes the truths, so that a following check() spends its time on running the
+  // candidate. What is wrong with the candidate is left for check() to report; an error is not the
+  // candidate's fault.
   Status prepare(const CandidateSpec& candidate, const KernelSource& source, CheckDepth depth);
 
-  // The source is the candidate's own or what its schedule emits.
+  // `source` is the candidate's own, or what its schedule emits.
   Result<CheckReport> check(const CandidateSpec& candidate, const KernelSource& source,
                             CheckDepth depth);
 
  private:
-  // A kernel to be checked and the cases for it: the candidate's, and for a problem with fixed
-  // lengths its schedule with open ones, which can be given lengths around the tiles.
+  // A kernel to be checked, and its cases. The first form is the candidate's. A problem with fixed
+  // lengths has a second one: the same schedule with open lengths, which can be run at lengths
+  // around the tiles.
   struct Form {
     Problem problem;
     KernelSource source;
@@ -55,7 +57,7 @@ class CandidateChecker {
   Result<std::vector<Form>> forms(const CandidateSpec& candidate, const KernelSource& source,
                                   CheckDepth depth) const;
 
-  // Each gives false, with verdict and reason in `report`, where the candidate is out; an error is
+  // Each returns false, with verdict and reason in `report`, if the candidate failed. An error is
   // not its fault.
   Result<bool> check_form(const Form& form, const Schedule& schedule, CheckReport* report);
   Result<bool> check_case(const Form& form, const Schedule& schedule, const CheckCase& one,
@@ -72,9 +74,10 @@ class CandidateChecker {
   std::function<void()> on_run_;
 };
 
-// What an output's relative error may be: no more than docs/accuracy.md allows, and no more than
-// twice the plain kernel's. Below half of what is allowed no error counts against a candidate:
-// cheaper forms of softplus, which schedules may choose, make errors of that size.
+// The relative error that an output may have: at most what docs/accuracy.md allows, and at most
+// twice the plain kernel's. An error below half of what is allowed never counts against a
+// candidate, because the cheaper forms of softplus, which schedules may choose, make errors of that
+// size.
 double error_bound(double tolerance, double baseline_error);
 
 }  // namespace lssar

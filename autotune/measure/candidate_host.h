@@ -1,6 +1,6 @@
 // CandidateHost: compiles, checks and times candidates in this process.
 //
-// What open_candidate_host gives, and what a worker process is made of. Threads: as
+// open_candidate_host returns one, and a worker process is made of one. Threads: as
 // CandidateRunner.
 #pragma once
 
@@ -17,17 +17,17 @@
 
 namespace lssar {
 
-// What compile workers need to know of a device that another process holds.
+// What compile workers need to know of a device that another process opened.
 struct DeviceFacts {
   DeviceInfo info;
-  ImageKind image = ImageKind::kPtx;  // what it is given
+  ImageKind image = ImageKind::kPtx;  // the kind of image that it takes
 };
 
 class CandidateHost final : public CandidateRunner {
  public:
   // Errors: those of open_device and open_compiler.
   static Result<std::unique_ptr<CandidateHost>> open(const RunnerTask& task);
-  // Opens no device and only compiles, for the one described.
+  // Opens no device. Compiles only, for the device described.
   static Result<std::unique_ptr<CandidateHost>> open_for(const RunnerTask& task,
                                                          const DeviceFacts& device);
 
@@ -43,19 +43,19 @@ class CandidateHost final : public CandidateRunner {
   Result<std::vector<TimeReport>> time(const std::vector<CandidateSpec>& candidates,
                                        const TimeRequest& request) override;
 
-  // Called before every run of a candidate that is checked.
+  // Called before every run of a candidate's check.
   void set_on_run(std::function<void()> on_run) {
     if (checker_ != nullptr) checker_->set_on_run(std::move(on_run));
   }
-  // What check() would do before the candidate runs: compiles, and makes the truths.
+  // The part of check() before the candidate runs: compiles, and makes the truths.
   Status prepare_check(const CandidateSpec& candidate, CheckDepth depth);
 
-  // As time(), but what happens is told as it happens; see CandidateTimer. The sources of
-  // `candidates` are made here.
+  // As time(), but the observer is told what happens when it happens; see CandidateTimer. Makes the
+  // sources of `candidates`.
   Status time_observed(std::vector<TimedCandidate> candidates, const TimeRequest& request,
                        size_t chunk, TimeObserver& observer);
 
-  // A candidate has left the device in a state that only another process gets out of.
+  // A candidate has left the device in a state that only a new process ends.
   bool is_spent() const { return is_spent_; }
 
  private:
@@ -64,7 +64,7 @@ class CandidateHost final : public CandidateRunner {
   void add_virtual_engines();
   Result<KernelSource> source_of(const CandidateSpec& candidate) const;
   Status check_usable() const;
-  // Whether the device still works, after a candidate failed on it.
+  // Tests whether the device still works after a candidate failed on it.
   void note_failure();
   Status count_all(const std::vector<TimedCandidate>& candidates, const TimeRequest& request,
                    TimeObserver& observer);

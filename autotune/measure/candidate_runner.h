@@ -1,10 +1,11 @@
-// CandidateRunner: compiles, checks and times one candidate after another for the search, so that a
-// wrong one harms nobody.
+// CandidateRunner: compiles, checks and times candidates for the search, so that a wrong candidate
+// does no harm.
 //
-// Two implementations: CandidateHost does the work in its own process (and dies with a candidate
-// that crashes); WorkerRunner keeps worker processes, each a CandidateHost behind a pipe, ends them
-// where they take too long, and starts new ones. Tests of the search have a third, made up one.
-// Threads: compile may be called from any number of threads at once, the others from one.
+//
+// There are two implementations. CandidateHost works in its own process, and dies with a candidate
+// that crashes. WorkerRunner keeps worker processes, each a CandidateHost behind a pipe; it ends
+// those that take too long and starts new ones. Tests of the search have a fake one. Threads:
+// compile may be called from any number of threads at once, the others from one.
 #pragma once
 
 #include <functional>
@@ -27,7 +28,7 @@
 
 namespace lssar {
 
-// What is tuned: fixed for the life of a runner.
+// What is tuned. Constant for the life of a runner.
 struct RunnerTask {
   Problem problem;
   Sizes sizes;  // of timed runs
@@ -37,18 +38,18 @@ struct RunnerTask {
   int ordinal = 0;
   std::string target;  // "": the device's own
   CompilerChoice compiler = CompilerChoice::kAuto;
-  std::string cache_directory;  // compiled images are found again there; "none": kept in memory
+  std::string cache_directory;  // for compiled images; "none": they are kept in memory
 
   double compile_timeout_s = 120;
-  // Limit for one run of a check with what is computed from its results, and for one candidate's
-  // share of the launches that are queued together. The worker processes keep both limits.
+  // Limits one run of a check, including what is computed from its results, and one candidate's
+  // share of the launches that are queued together. The worker processes enforce both.
   double run_timeout_s = 30;
 };
 
 struct CandidateSpec {
   std::string id;  // for messages: unique within a search
   Schedule schedule;
-  // Instead of the generated one, e.g. edited by hand.
+  // Used instead of the generated source, e.g. after an edit by hand.
   std::optional<KernelSource> source;
 };
 
@@ -58,7 +59,7 @@ struct CompileReport {
   int registers = -1;    // most over the kernels; -1 = not known (no cubin was made)
   int spill_bytes = -1;  // sum over the kernels
   int shared_bytes = 0;  // most over the kernels, static and dynamic
-  double ms = 0;         // of the compile; 0 where it was cached
+  double ms = 0;         // of the compile; 0 if it was cached
 };
 
 struct CheckReport {
@@ -92,32 +93,32 @@ class CandidateRunner {
  public:
   virtual ~CandidateRunner() = default;
 
-  // The device that candidates run on, with the target they are made for; and as records name it,
-  // with its compiler.
+  // The device that candidates run on, with the target that they are made for. `machine`: the same,
+  // and the compiler, as records name them.
   virtual const DeviceInfo& device_info() const = 0;
   virtual const Machine& machine() const = 0;
   // Whether times are a GPU's; a virtual device's are counted, not measured.
   virtual Evidence evidence() const = 0;
 
-  // An error is the runner's (no device, no worker program, no memory), and ends the search; what
-  // is wrong with a candidate is in the report.
+  // An error is the runner's (no device, no worker program, no memory) and ends the search. The
+  // report says what is wrong with a candidate.
   virtual Result<CompileReport> compile(const CandidateSpec& candidate) = 0;
-  // Outputs are filled with poison before, surrounded by guard zones, compared with the float64
-  // reference (error_bound of candidate_check.h) and, where the determinism asks for it, with a
-  // second run, bit by bit.
+  // Fills outputs with poison before the run and puts guard zones around them. Compares with the
+  // float64 reference (error_bound of candidate_check.h) and, if the determinism requires it, with
+  // a second run, bit by bit.
   virtual Result<CheckReport> check(const CandidateSpec& candidate, CheckDepth depth) = 0;
-  // One report per candidate. Caches of the device are cold before every launch, and launches are
-  // queued so that the host's time is not in them.
+  // One report per candidate. The device's caches are cold before every launch. Launches are
+  // queued, so that the host's time is not measured.
   virtual Result<std::vector<TimeReport>> time(const std::vector<CandidateSpec>& candidates,
                                                const TimeRequest& request) = 0;
 };
 
-// In this process: no protection. Errors: those of open_device and open_compiler.
+// In this process, without protection. Errors: those of open_device and open_compiler.
 Result<std::unique_ptr<CandidateRunner>> open_candidate_host(const RunnerTask& task);
 
-// In processes of their own. `worker` is the path of the worker program; "": LSSAR_TUNE_WORKER,
-// else lssar-tune-worker beside this library or command, or in ../libexec/lssar. kMissing lists
-// what was tried.
+// In separate processes. `worker` is the path of the worker program; "": LSSAR_TUNE_WORKER, else
+// lssar-tune-worker beside this library or command, or in ../libexec/lssar. kMissing lists what was
+// tried.
 Result<std::unique_ptr<CandidateRunner>> open_worker_runner(const RunnerTask& task,
                                                             int num_compile_workers,
                                                             const std::string& worker = "");

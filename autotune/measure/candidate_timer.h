@@ -1,4 +1,4 @@
-// Times candidates on a GPU: all of them in rounds, with a cold L2 and without the host's time.
+// Times candidates on a GPU, all of them in rounds, with a cold L2 and without the host's time.
 //
 // Used by CandidateHost. Threads: one at a time.
 #pragma once
@@ -15,17 +15,17 @@ namespace lssar {
 
 struct TimedCandidate {
   CandidateSpec spec;
-  KernelSource source;  // the candidate's own or what its schedule emits
-  int rounds_done = 0;  // in a process that ended before
+  KernelSource source;  // the candidate's own, or what its schedule emits
+  int rounds_done = 0;  // by an earlier process, which ended
 };
 
-// Told of events as they happen, so that an observer knows which candidate ran when a process dies.
+// Told of events when they happen. So an observer knows which candidate ran when a process dies.
 class TimeObserver {
  public:
   virtual ~TimeObserver() = default;
-  // What begins now takes as long as a compile.
+  // What begins now may take as long as a compile.
   virtual void on_prepare(const std::vector<size_t>& candidates) = 0;
-  // These run now, by their places in the list that is timed. More than one: their launches are
+  // These candidates run now, by their places in the list. If there are several, their launches are
   // queued together.
   virtual void on_run(const std::vector<size_t>& candidates) = 0;
   virtual void on_sample(size_t candidate, double ms) = 0;
@@ -34,12 +34,12 @@ class TimeObserver {
 
 class CandidateTimer {
  public:
-  // The engine's device has a queue (Device::make_launch_timer).
+  // REQUIRES: the engine's device has a queue (Device::make_launch_timer).
   CandidateTimer(Engine& engine, const RunnerTask& task) : engine_(engine), task_(task) {}
 
-  // One sample per candidate and round that is not done yet, but for those that failed. At most
-  // `chunk` samples are queued before one is waited for. An error is the device's or the host's;
-  // after it the device may not be usable any more.
+  // Takes one sample per candidate and round that is not done yet, except for candidates that
+  // failed. Queues at most `chunk` samples before it waits for one. An error is the device's or the
+  // host's; the device may be unusable afterwards.
   Status time(const std::vector<TimedCandidate>& candidates, const TimeRequest& request,
               size_t chunk, TimeObserver& observer);
 

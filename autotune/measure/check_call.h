@@ -1,4 +1,4 @@
-// CheckCall: one call of a kernel with every tensor and the workspace between guard zones.
+// CheckCall: one call of a kernel, with guard zones around every tensor and the workspace.
 //
 // Used by the checks of candidates. Threads: one at a time.
 #pragma once
@@ -16,12 +16,12 @@
 
 namespace lssar {
 
-// What a forward for training saves, as bytes.
+// What a forward for training saves, in bytes.
 struct SavedTensors {
   std::vector<std::byte> o, stats, x;
 };
 
-// What a call leaves in memory that its kernel should not have, or not left so.
+// What a kernel changed but should not have, or should have written but did not.
 struct Damage {
   bool found = false;
   std::string what;
@@ -33,14 +33,14 @@ class CheckCall {
   static Result<CheckCall> create(Engine& engine, std::shared_ptr<const PreparedKernel> kernel,
                                   const Sizes& sizes);
 
-  // Fills everything with poison and then the inputs (`saved` too, for a backward), runs, waits and
-  // reads back. An error is of the device: the kernel's, mostly.
+  // Fills everything with poison, writes the inputs (for a backward also `saved`), runs, waits and
+  // reads back. An error is the device's; mostly the kernel caused it.
   Status run(const RandomInputs& inputs, const SavedTensors& saved);
 
-  // After run(): a guard or an input that was written, an output that was not.
+  // After run(): a guard or an input that was written, or an output that was not.
   Damage damage() const;
-  // The first difference between the outputs of two runs, bit by bit; "" where there is none.
-  // REQUIRES: calls of one problem and sizes.
+  // The first difference between the outputs of two runs, bit by bit; "" if there is none.
+  // REQUIRES: both calls have the same problem and sizes.
   std::string difference(const CheckCall& other) const;
 
   // By the name of the tensor: "o", "saved_o", "grad_q", ...

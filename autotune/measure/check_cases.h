@@ -1,4 +1,4 @@
-// Which small problems a candidate is checked on, and the truth for each of them.
+// The small problems that a candidate is checked on, and the truth for each.
 //
 // Threads: pure functions.
 #pragma once
@@ -20,7 +20,7 @@ namespace lssar {
 struct CheckCase {
   Sizes sizes;
   InputKind data = InputKind::kGauss;
-  // Run once more in strict mode, where the device has one.
+  // Run once more in strict mode, if the device has one.
   bool strict = false;
 
   // "gauss 65x136, heads 2/1".
@@ -28,19 +28,19 @@ struct CheckCase {
 };
 
 // Lengths around the edges of the schedule's tiles, with more keys than queries, fewer, and as
-// many; heads in the ratio of `sizes`. A length that the problem fixes is that.
-// `source` is what the schedule emits for the problem.
+// many. Heads are in the ratio of `sizes`. Lengths that the problem fixes stay. `source` is what
+// the schedule emits for the problem.
 std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
                                    const Schedule& schedule, const KernelSource& source,
                                    CheckDepth depth);
 
-// The same problem with lengths that are given at run time.
+// The same problem with lengths given at run time.
 Problem with_open_lengths(const Problem& problem);
 inline bool has_fixed_length(const Problem& problem) {
   return problem.seq_q != 0 || problem.seq_k != 0;
 }
 
-// Scores that are computed: pairs of a query and a key it sees.
+// The number of scores: pairs of a query and a key that it sees.
 double count_scores(const Problem& problem, const Sizes& sizes);
 
 }  // namespace lssar

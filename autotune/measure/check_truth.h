@@ -1,5 +1,5 @@
-// The truth for checks: inputs, what they should give, and how well the plain kernel (portable,
-// default tiles) does on them.
+// The truth for checks: inputs, the expected outputs, and the errors of the plain kernel (portable,
+// default tiles).
 //
 // Threads: one at a time.
 #pragma once
@@ -17,17 +17,17 @@ namespace lssar {
 
 struct CheckTruth {
   RandomInputs inputs;
-  ReferenceOutputs expected;  // gradients where the pass is not a plain forward
-  // Lengths too large for the float64 reference: `expected` is what the plain kernel gave.
+  ReferenceOutputs expected;  // with gradients, except for a plain forward
+  // The lengths are too large for the float64 reference: `expected` is the plain kernel's output.
   bool is_plain = false;
-  SavedTensors saved;  // by the plain forward for training; backward only
+  SavedTensors saved;  // by the plain forward for training; for a backward only
   // The plain kernels' error_beyond_floor; 0 with is_plain.
   std::map<OutputTensor, double> baseline;
 };
 
-// The relative L2 error that is left where the floor of the error rule is taken off: gradients that
-// cancel have a floor far above their own size. For records, whose text knows no infinities and no
-// NaN, these are the largest number there is.
+// The relative L2 error without the floor of the error rule. Gradients that cancel have a floor far
+// above their own size. Infinities and NaN become the largest number, because a record's text
+// cannot hold them.
 double error_beyond_floor(const TensorError& error);
 
 // Makes each truth once. The engine's device runs the plain kernels.
@@ -35,14 +35,15 @@ class TruthSource {
  public:
   explicit TruthSource(Engine& engine) : engine_(engine) {}
 
-  // An error is not a candidate's. `problem` is as the candidate's kernel was made for.
+  // An error is not the candidate's fault. `problem` is the one that the candidate's kernel was
+  // made for.
   Result<std::shared_ptr<const CheckTruth>> truth(const Problem& problem, const CheckCase& one);
 
   // What the plain forward for training saves.
   Result<SavedTensors> saved(const Problem& problem, const Sizes& sizes,
                              const RandomInputs& inputs);
 
-  // Gradients from what a forward for training saved, by the plain backward: q, k, v in order.
+  // Gradients of q, k and v, which the plain backward makes from what a forward for training saved.
   Result<std::vector<std::vector<float>>> gradients(const Problem& problem, const Sizes& sizes,
                                                     const RandomInputs& inputs,
                                                     const SavedTensors& saved);
@@ -56,7 +57,7 @@ class TruthSource {
   std::map<std::string, std::shared_ptr<const CheckTruth>> truths_;
 };
 
-// Pairs of a query and a key of one head beyond which the reference takes too long.
+// With more pairs of a query and a key in one head the reference takes too long.
 inline constexpr double kMaxReferencePairs = double{1 << 20};
 
 }  // namespace lssar

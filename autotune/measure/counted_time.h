@@ -11,12 +11,12 @@
 //   l2       sectors of 32 bytes and bytes of bulk copies; what is added to sums kSumCost times
 //   dram     what kernels on whole rows read and write; of others nothing
 //
-// They are put together as in the cost model (combine), from which also comes what no count shows
-// of a kernel that walks over tiles (KernelExtent): how much overlaps, SMs that idle at the end,
-// starts and ends of blocks, loads that come late, turns that ordered sums of dq wait for. Counts
-// are scaled to the task by the tiles that the kernel walks over, of kernels on whole rows by the
-// rows, and every launch costs the GPU's launch time. More of any count is never less time.
-// Threads: one at a time.
+// They are combined as in the cost model (combine). The model also gives what no count shows of a
+// kernel that walks over tiles (KernelExtent): how much overlaps, idle SMs at the end, starts and
+// ends of blocks, loads that come late, turns that ordered sums of dq wait for. Counts are scaled
+// to the task: by the tiles that a kernel walks over, or, for kernels on whole rows, by the rows.
+// Every launch costs the GPU's launch time. A larger count never gives less time. Threads: one at a
+// time.
 #pragma once
 
 #include <memory>
@@ -30,42 +30,42 @@
 
 namespace lssar {
 
-// Milliseconds of a kernel on whole rows.
+// Milliseconds that a kernel on whole rows takes.
 double counted_rows_ms(const LaunchCounters& counters, const GpuModel& gpu);
 // The time of a kernel that walks over tiles: `scale` times what was counted.
 double counted_tiles_ms(const LaunchCounters& counters, const GpuModel& gpu, Variant variant,
                         const KernelExtent& extent, double scale);
 
-// What was counted, and the task that it is a part of.
+// What was counted, and the task that it is part of.
 struct CountedTask {
   const Problem& run_problem;
   const Sizes& run_sizes;
   const Problem& problem;
   const Sizes& sizes;
 };
-// All kernels of a schedule's task, without launches. REQUIRES: validate(schedule, problem,
-// target).ok(), for both problems.
+// The time of all kernels of a schedule's task, without launches. REQUIRES: validate(schedule,
+// problem, target).ok() for both problems.
 double counted_ms(const std::vector<KernelCounters>& kernels, const CountedTask& task,
                   const Schedule& schedule, const Target& target, const GpuModel& gpu);
 
-// A candidate on a counting device of its own, which shares compiler and cache with `engine`.
+// A candidate on a counting device of its own, which shares `engine`'s compiler and cache.
 class CountedRun {
  public:
   CountedRun(const RunnerTask& task, const CandidateSpec& candidate, const KernelSource& source,
              Engine& engine)
       : task_(task), candidate_(candidate), source_(source), engine_(engine) {}
 
-  // Before prepare(): where to record what the kernels do.
+  // Call it before prepare(): where to record what the kernels do.
   void record(BlockTrace* trace) { trace_ = trace; }
 
-  // Compiles, with these options beside the usual ones; `truths` makes what a backward reads.
+  // Compiles, with these options besides the usual ones. `truths` makes what a backward reads.
   // Errors: see verdict_of_prepare.
   Status prepare(InputKind data, TruthSource& truths,
                  const std::vector<std::string>& compile_options = {});
-  // Runs. Errors are the candidate's: see verdict_of_run.
+  // Runs the candidate. Its errors: see verdict_of_run.
   Result<double> ms(const GpuModel& gpu);
 
-  // After ms(): what was counted, of which lengths, and the image that ran.
+  // After ms(): the counts, their lengths, and the image that ran.
   std::vector<KernelCounters> counters() const { return counting_->device().kernel_counters(); }
   const Sizes& sizes() const { return sizes_; }
   const Image& image() const { return kernel_->loaded->image; }

@@ -1,5 +1,5 @@
-// What a WorkerRunner and its worker processes say to each other: one JSON object per line, over
-// the worker's standard input and output.
+// The messages between a WorkerRunner and its worker processes: one JSON object per line, over the
+// worker's standard input and output.
 //
 //   worker  {"lssar_tune_worker": VERSION, "protocol": N}      first of all
 //   runner  {"task": ..., "device": ...}                       device: for a worker that compiles
@@ -30,10 +30,10 @@ namespace lssar::worker {
 inline constexpr int kProtocol = 2;
 
 nlohmann::json hello();
-// kUnsupported names both versions.
+// kUnsupported: the versions differ; the message names both.
 Status check_hello(const nlohmann::json& message);
 
-// Decoding functions answer kInternal for what encode (of a Machine: to_json) does not write.
+// Decoding functions return kInternal for what encode (for a Machine: to_json) does not write.
 nlohmann::json encode(const Status& status);
 Status decode_status(const nlohmann::json& json);
 
@@ -57,7 +57,7 @@ Result<CheckReport> decode_check_report(const nlohmann::json& json);
 nlohmann::json encode(const TimeRequest& request);
 Result<TimeRequest> decode_time_request(const nlohmann::json& json);
 
-// One line with its end; text that is not UTF-8 (of a compiler, say) is made so.
+// One line with its end. Text that is not UTF-8 (from a compiler, say) is made valid.
 std::string to_line(const nlohmann::json& message);
 Result<nlohmann::json> from_line(const std::string& line);
 

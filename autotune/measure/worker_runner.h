@@ -1,8 +1,9 @@
-// WorkerRunner: a CandidateRunner whose work is done by processes of their own, one that holds the
-// device and any number that compile. What open_worker_runner gives.
+// WorkerRunner: a CandidateRunner that works in separate processes: one that holds the device, and
+// any number that compile. open_worker_runner returns one.
 //
-// A worker that dies or takes too long costs the candidate it was on its verdict, and nothing else:
-// the next request gets a new worker. Threads: as CandidateRunner.
+//
+// If a worker dies or takes too long, its candidate gets a verdict, and nothing else is lost: the
+// next request gets a new worker. Threads: as CandidateRunner.
 #pragma once
 
 #include <condition_variable>
@@ -40,7 +41,7 @@ class WorkerRunner final : public CandidateRunner {
 
  private:
   using Worker = std::unique_ptr<WorkerProcess>;
-  // How a request came out that did not run to its end.
+  // How a request ended that did not complete.
   struct Failure {
     Verdict verdict = Verdict::kCrashed;
     std::string reason;
@@ -48,33 +49,33 @@ class WorkerRunner final : public CandidateRunner {
   struct Answer {
     bool has_failed = false;
     Failure failure;
-    nlohmann::json message;  // what ended the request
+    nlohmann::json message;  // the message that ended the request
   };
   class Timing;
 
   WorkerRunner(const RunnerTask& task, std::string program)
       : task_(task), program_(std::move(program)) {}
 
-  // A worker that is ready: the one there is, or a new one.
+  // Makes sure that a worker is ready: the existing one, or a new one.
   Status ensure(Worker* worker, bool has_device);
   Status greet(WorkerProcess& process, bool has_device);
-  // Sends, and waits for "report" or "error". A worker that died before it took the request is
-  // replaced once.
+  // Sends the request, and waits for "report" or "error". A worker that died before it took the
+  // request is replaced once.
   Result<Answer> ask(Worker* worker, bool has_device, const nlohmann::json& request);
-  // The next message, or the end of the worker.
+  // The next message; or what was learnt when the worker ended.
   Answer next_message(Worker* worker, double timeout_s, const std::string& doing);
   double limit_s(const std::string& phase) const;
 
   RunnerTask task_;
   const std::string program_;
-  std::optional<TemporaryName> own_cache_;  // where the task names none
+  std::optional<TemporaryName> own_cache_;  // if the task names none
   DeviceFacts device_;
   Machine machine_;
   Worker runner_;
 
   std::mutex mutex_;  // guards idle_
   std::condition_variable freed_;
-  std::vector<Worker> idle_;  // compile workers nobody uses; null: not started yet
+  std::vector<Worker> idle_;  // compile workers that are not in use; null: not started yet
 };
 
 // The worker program's path, see open_worker_runner.

@@ -27,15 +27,15 @@ inline constexpr int kNumResources = 6;
 const char* resource_name(Resource resource);  // "tensor", "special functions", ...
 
 struct CostEstimate {
-  double ms = 0;  // terms combined, waves and launches included
+  double ms = 0;  // terms combined, with waves and launches
   double lower_bound_ms =
       0;  // the largest term at the nominal rate and full SMs: nothing is faster
-  std::array<double, kNumResources> terms_ms = {};  // each as if it were alone
-  double wave_factor = 1;  // >= 1: SMs idle at the end; of the kernel that takes longest
-  double stall_ms = 0;     // what nothing hides: starts and ends of blocks, loads that come late
+  std::array<double, kNumResources> terms_ms = {};  // each on its own
+  double wave_factor = 1;  // >= 1: idle SMs at the end; of the kernel that takes longest
+  double stall_ms = 0;     // hidden by nothing: starts and ends of blocks, loads that come late
   double launch_ms = 0;
-  // What the schedule costs another pass, and no member above includes: saving_x_ms, if the caller
-  // has put it here.
+  // What the schedule costs another pass: saving_x_ms, if the caller has put it here. No member
+  // above includes it.
   double elsewhere_ms = 0;
   double whole_ms() const { return ms + elsewhere_ms; }
   int blocks_per_sm = 1;               // of the kernel that takes longest
@@ -44,23 +44,23 @@ struct CostEstimate {
   bool operator==(const CostEstimate&) const = default;
 };
 
-// A kernel that walks over tiles: what a virtual device that counts its work cannot see.
+// A kernel that walks over tiles: what a virtual device's counters cannot show.
 struct KernelExtent {
   std::string_view entry;  // LaunchStep::entry
   double tiles = 0;        // over all blocks
   double wave_factor = 1;  // as in CostEstimate
   double hidden = 1;       // as in combine
-  double operands_ms = 0;  // of the port of shared memory that products read their operands by
+  double operands_ms = 0;  // shared memory's time to read the operands of products
   double stall_ms = 0;     // as in CostEstimate
 };
 
-// Amounts of each resource per millisecond, of the whole GPU, for this variant's products: FLOP,
-// special functions, instruction lanes, bytes of shared memory, of the L2, of DRAM. Terms are
-// amounts over the sustained rates.
+// Amounts of each resource per millisecond, for the whole GPU and this variant's products: FLOP,
+// special functions, instruction lanes, bytes of shared memory, of the L2, of DRAM. A term is an
+// amount divided by its sustained rate.
 std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant variant,
                                                  bool sustained);
 
-// Estimates of many schedules of one problem: what they have in common is worked out once.
+// Estimates many schedules of one problem. What they have in common is computed once.
 // Threads: one at a time.
 class CostModel {
  public:
@@ -69,7 +69,7 @@ class CostModel {
 
   // REQUIRES: validate(schedule, problem, target).ok().
   CostEstimate estimate(const Schedule& schedule);
-  // The extents of its kernels, without those on whole rows. REQUIRES: as estimate.
+  // The extents of its kernels, except those on whole rows. REQUIRES: as estimate.
   std::vector<KernelExtent> extents(const Schedule& schedule);
 
  private:
@@ -81,32 +81,32 @@ class CostModel {
 CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
                            const Target& target, const GpuModel& gpu);
 
-// Time of a phase whose resources overlap: products (tensor cores, or shared memory that feeds
-// them), special functions and instructions by the root of the sum of squares; what is not `hidden`
-// (0 to 1) of the way from there to their sum is added. L2 and DRAM count where they take about as
-// long.
+// Time of a phase whose resources overlap. Products (on tensor cores, or the shared memory that
+// feeds them), special functions and instructions are combined as the root of the sum of squares.
+// Of the distance from there to their sum the part that is not `hidden` (0 to 1) is added. L2 and
+// DRAM count if they take about as long.
 double combine(const std::array<double, kNumResources>& terms, double hidden = 1);
 
-// Factors on each term, fitted to the measured records of the GPU's target that are kOk (least
-// squares on the logarithm of the time, with a pull towards 1, so that a term that nothing depends
-// on stays as it is); all 1 where there are too few (< 8).
+// Factors on each term, fitted to the kOk measured records of the GPU's target: least squares on
+// the logarithm of the time, with a pull towards 1, so that a term that nothing depends on keeps
+// its factor. All 1 if there are fewer than 8 records.
 struct Calibration {
   std::array<double, kNumResources> factor = {1, 1, 1, 1, 1, 1};
-  int records = 0;  // that were used, or would have been
-  // Spearman's, of estimates with these factors and measured times: the mean over buckets by their
-  // records, of those with 3 or more; NaN where there is none.
+  int records = 0;  // records used; with too few, those that would have been
+  // Spearman's rank correlation of estimates with these factors and measured times: the mean over
+  // buckets with 3 or more records, weighted by records. NaN if there is no such bucket.
   double rank_correlation = 0;
 };
 Calibration calibrate(const std::vector<TuningRecord>& measured, const GpuModel& gpu);
 CostEstimate apply(const CostEstimate& estimate, const Calibration& calibration);
 
-// What X, where the backward `problem` may take it from there, costs the forward for training: the
-// estimate of its default with X less that without. Backward schedules are compared with it; 0 for
-// other passes, and where there is no X.
+// What it costs the forward for training to save X, if the backward `problem` can read it: the
+// estimate of its default with X minus the estimate without. Backward schedules are compared with
+// this cost added. 0 for other passes, and if there is no X.
 double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& target,
                    const GpuModel& gpu, const Calibration& calibration = {});
 
-// Spearman's rank correlation, mean ranks for ties. NaN below 3 pairs.
+// Spearman's rank correlation, with mean ranks for ties. NaN for fewer than 3 pairs.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
 
 nlohmann::json to_json(const CostEstimate& estimate);

@@ -1,4 +1,4 @@
-// GpuModel: what a GPU can do at most, for the cost model.
+// GpuModel: the peak rates of a GPU, for the cost model.
 //
 // Figures and their sources are in gpu_model.cpp. Threads: plain values and pure functions.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace lssar {
 
-// Clocks from the request of a tile that is in the L2 to its use.
+// Clocks from the request of a tile in the L2 to its use.
 inline constexpr double kLoadClocks = 800;
 
 // Rates are per SM and clock unless they say otherwise.
@@ -18,7 +18,7 @@ struct GpuModel {
   std::string target;
   int num_sms = 0;
   double clock_ghz = 0;      // boost
-  double sustained = 0.8;    // of the clock, under dense tensor work
+  double sustained = 0.8;    // share of the clock that remains under dense tensor work
   double tensor_flop = 0;    // dense fp16/bf16 into float32, 2 per multiply-add
   double mma_sync = 1;       // share of tensor_flop that mma.sync reaches
   double special = 16;       // special functions
@@ -27,12 +27,12 @@ struct GpuModel {
   double l2_gbps = 0;  // GB/s, whole GPU
   double dram_gbps = 0;
   double l2_bytes = 0;
-  double launch_us = 3;  // of one kernel, beyond its work
+  double launch_us = 3;  // of one kernel, besides its work
 };
 
 // By target name, for predictions without a GPU: the usual card of that architecture (A100 for
-// sm_80, H200 for sm_90a, ...), or the one of them that `device_name` contains the name of.
-// `num_sms` and `clock_ghz` of a real one override it where > 0.
+// sm_80, H200 for sm_90a, ...), or another known one whose name `device_name` contains. `num_sms`
+// and `clock_ghz` of a real GPU override the model's if > 0.
 Result<GpuModel> gpu_model(const std::string& target, const std::string& device_name = "",
                            int num_sms = 0, double clock_ghz = 0);
 

@@ -1,4 +1,4 @@
-// What a schedule's kernels do, in amounts of each resource: the cost model's left side.
+// What a schedule's kernels do, in amounts of each resource: the input of the cost model.
 //
 // Used by cost_model.cpp. Threads: pure functions.
 #pragma once
@@ -11,17 +11,17 @@
 
 namespace lssar {
 
-// A loop over tiles: everything in it runs side by side, and nothing of another phase does.
+// A loop over tiles. Everything in it overlaps, and nothing of another phase does.
 struct Phase {
-  // Over the whole launch: FLOP, special functions, instruction slots, bytes of shared memory, of
+  // For the whole launch: FLOP, special functions, instruction slots, bytes of shared memory, of
   // the L2, of DRAM.
   std::array<double, kNumResources> amount = {};
   double tiles = 0;  // over all blocks
-  double depth = 1;  // tiles that are loaded ahead
+  double depth = 1;  // tiles loaded ahead
 };
 
-// Bytes of the L2's bandwidth that adding to a byte of sums takes: read, added to and written, at
-// half the rate.
+// Bytes of L2 bandwidth per byte that is added to a sum: it is read, added to and written, at half
+// the rate.
 inline constexpr double kSumCost = 4;
 
 // One launch of blocks that walk over tiles.
@@ -29,18 +29,18 @@ struct KernelWork {
   std::string_view entry;  // LaunchStep::entry
   FixedVector<Phase, 3> phases;
   double blocks = 0;                 // work tiles
-  double slices = 1;                 // heads, of all batches, that have as many of them each
-  double together = 1;               // slices that are worked on at the same time
-  double longest = 1, shortest = 1;  // tiles that a work tile walks over
-  bool is_sorted = false;            // longest first within those together
-  bool is_persistent = false;        // a block has more than one of them
+  double slices = 1;                 // heads of all batches; each has the same number of blocks
+  double together = 1;               // slices that run at the same time
+  double longest = 1, shortest = 1;  // tiles per work tile
+  bool is_sorted = false;            // longest first within slices that run together
+  bool is_persistent = false;        // a block has more than one work tile
   bool is_dealt = false;             // round-robin, not by tickets
   int blocks_per_sm = 1;
-  double hidden = 1;        // share of the resources' times that others hide: 1 = all but the root
-                            // of the sum of squares, 0 = they add up
+  double hidden = 1;        // share of the resources' times that others hide: 1 = all except the
+                            // root of the sum of squares, 0 = they add up
   double block_clocks = 0;  // start and end of a work tile
-  double turn_clocks = 0;   // that a key tile waits for its turn, in ordered sums
-  double spill_factor = 1;  // > 1: registers will hardly do
+  double turn_clocks = 0;   // wait of a key tile for its turn, in ordered sums
+  double spill_factor = 1;  // > 1: registers will probably spill
 };
 
 struct PassWork {
@@ -51,18 +51,18 @@ struct PassWork {
 
 class ProblemFigures;
 
-// `figures` are those of the problem and sizes.
+// REQUIRES: `figures` are those of the problem and sizes.
 PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
                  const Target& target, const GpuModel& gpu, ProblemFigures& figures);
 
-// Shares of pass 2's, or the backward's, scores whose rows take the cheaper forms of softplus, for
-// Gaussian q and k.
+// Shares of the scores, in pass 2 or the backward, whose rows take the cheaper forms of softplus.
+// For Gaussian q and k.
 struct EvaluatorMix {
   double full = 1, brief = 0, linear = 0;
 };
 EvaluatorMix evaluator_mix(const Problem& problem, const Sizes& sizes, const Schedule& schedule);
 
-// Tiles that a kernel's blocks walk over, for one head.
+// The tiles that a kernel's blocks walk over, for one head.
 struct TileCount {
   double tiles = 0;  // over all blocks
   double blocks = 0;
@@ -70,8 +70,8 @@ struct TileCount {
 };
 // Blocks of `rows` queries that walk over tiles of `cols` keys.
 TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols);
-// The same for one kv head where tiles of `packed_rows`, of which `rows` are whole ones, pack the
-// queries of the heads that share it.
+// The same for one kv head, if tiles pack the queries of the heads that share it: `packed_rows`
+// rows, of which `rows` are complete ones.
 TileCount packed_query_tiles(const Problem& problem, const Sizes& sizes, int packed_rows, int rows,
                              int cols);
 // Blocks of `rows` keys that walk over tiles of `cols` queries.

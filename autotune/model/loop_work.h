@@ -1,4 +1,4 @@
-// The parts that the kernels' work is put together from. Internal to the cost model.
+// The parts that make up the kernels' work. Internal to the cost model.
 //
 // Threads: pure functions.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace lssar {
 
-// What an estimate is of.
+// What is estimated.
 struct WorkContext {
   const Problem& problem;
   const Sizes& sizes;
@@ -40,8 +40,8 @@ struct PerScore {
   double register_products = 0;  // with one of them in registers
   double special = 0;
   LoopSlots slots = {};
-  double shared = 0;  // bytes of shared memory beside those of products
-  double loaded = 0;  // columns of the tile that are read from global memory
+  double shared = 0;  // bytes of shared memory besides those of products
+  double loaded = 0;  // columns of the tile that come from global memory
 };
 
 // `num_tiles` tiles of rows x cols, over the whole launch.
@@ -50,13 +50,14 @@ Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling
 
 void set_blocks(const TileCount& count, double slices, KernelWork& work);
 
-// Blocks per SM, and how much of one resource's time others hide. REQUIRES: is_persistent is set.
+// Sets blocks per SM, and how much of one resource's time others hide. REQUIRES: is_persistent is
+// set.
 void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes, int accumulators,
                    bool has_overlap, KernelWork& work);
 
-// Blocks that run together read the same rows again and again. The part that the L2 cannot hold
-// comes from DRAM, and neighbouring blocks of one head share it. `side_rows`: rows that the blocks
-// of one slice walk over. `readers`: slices that read the same rows.
+// Blocks that run together read the same rows again and again. What does not fit in the L2 comes
+// from DRAM, and neighbouring blocks of one head share it. `side_rows`: rows that the blocks of one
+// slice walk over. `readers`: slices that read the same rows.
 void add_misses(const WorkContext& c, KernelWork& work, double side_rows, double readers,
                 const GpuModel& gpu);
 

@@ -1,6 +1,6 @@
 // What the estimates of one problem's schedules have in common: loops over blocks and rows, and
-// chains of multiplications, which would take many times as long as the rest of an estimate. Each
-// figure is worked out when it is first asked for.
+// chains of multiplications. These would take many times as long as the rest of an estimate, so
+// each figure is computed once, when it is first needed.
 //
 // Used by the cost model. Threads: one at a time.
 #pragma once
@@ -15,7 +15,8 @@
 
 namespace lssar {
 
-// Values of a function by its arguments in one word, of which there are some dozens at most.
+// A function's values by its arguments, which are packed in one word. There are a few dozen at
+// most.
 template <typename Value>
 class Memo {
  public:
@@ -31,7 +32,7 @@ class Memo {
   }
 
  private:
-  std::vector<uint64_t> keys_;  // apart, because they are what is searched
+  std::vector<uint64_t> keys_;  // apart from the values, because lookups search only these
   std::vector<Value> values_;
 };
 
@@ -40,7 +41,8 @@ class ProblemFigures {
   // `problem` and `sizes` are kept by reference.
   ProblemFigures(const Problem& problem, const Sizes& sizes);
 
-  // Multiplications of the shortest chain for u^power; 0 below 1. REQUIRES: power is p or p - 1.
+  // Multiplications of the shortest chain for u^power; 0 for a power below 1. REQUIRES: power is p
+  // or p - 1.
   double multiplications(int power) const { return multiplications_[power == problem_.p ? 0 : 1]; }
 
   // As the functions of kernel_work.h.

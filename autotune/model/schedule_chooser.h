@@ -1,4 +1,4 @@
-// ScheduleChooser: choose_schedule with everything that one caller's choices have in common.
+// ScheduleChooser: choose_schedule with what all choices of one caller have in common.
 //
 // Used by the C API for the plans of a context, and by every subcommand. Threads: any may choose.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace lssar {
 
-// The table that a user's schedules are looked up in. `configured`: a path, "none", or "" for
+// The table of the user's own schedules. `configured` is a path, "none", or "" for
 // default_table_path(cache_directory). Never fails: a file that cannot be read is an empty table,
 // and a warning in the log.
 std::shared_ptr<const TuningTable> load_user_table(const std::string& configured,
@@ -27,29 +27,29 @@ std::shared_ptr<const TuningTable> load_user_table(const std::string& configured
 
 struct ChooserOptions {
   Determinism determinism = Determinism::kRepeatable;
-  std::shared_ptr<const TuningTable> user_table;  // null: none is asked
-  bool asks_shipped = true;             // the records that come with the library, after it
-  std::optional<nlohmann::json> given;  // fields of a schedule, over the default's
-  std::string given_name;               // what errors call that; "": nothing
+  std::shared_ptr<const TuningTable> user_table;  // null: not used
+  bool asks_shipped = true;                       // use the shipped records after it
+  std::optional<nlohmann::json> given;            // fields of a schedule, over the default's
+  std::string given_name;                         // its name in errors; "": nothing is given
 };
 
 class ScheduleChooser {
  public:
   ScheduleChooser(const Target& target, const Machine& machine, ChooserOptions options)
       : target_(target), machine_(machine), options_(std::move(options)) {}
-  // For what runs on the engine's device.
+  // For problems that run on the engine's device.
   ScheduleChooser(Engine& engine, ChooserOptions options);
 
-  // The schedule is not validated where it is given. Errors: those of schedule_for.
-  // REQUIRES: validate(problem).ok().
+  // Does not validate a given schedule. Errors: those of schedule_for. REQUIRES:
+  // validate(problem).ok().
   Result<ScheduleChoice> choose(const Problem& problem, const Sizes& sizes) const;
 
   struct PassChoice {
     Problem problem;
     ScheduleChoice choice;
   };
-  // What a call of the problem's pass runs: for a backward the forward for training first, which
-  // takes epsilon from where the backward does.
+  // What a call of the problem's pass runs. For a backward the forward for training comes first; it
+  // saves epsilon in the form that the backward reads.
   Result<std::vector<PassChoice>> choose_passes(const Problem& problem, const Sizes& sizes) const;
 
  private:
@@ -60,8 +60,8 @@ class ScheduleChooser {
   ChooserOptions options_;
 };
 
-// Whether a table has records that may decide: without them, what they would be compared by (the
-// device, its compiler) need not be opened.
+// Whether a table has records that may decide. If not, the device and its compiler, which these
+// would be compared by, need not be opened.
 bool has_winner(const ChooserOptions& options);
 
 }  // namespace lssar

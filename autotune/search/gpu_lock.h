@@ -1,8 +1,9 @@
-// GpuLock: one tuner at a time per GPU, among the processes and users of a machine.
+// GpuLock: one tuner at a time per GPU, for all processes and users of a machine.
 //
-// An advisory lock (flock) on a file of the local temporary directory, named after the GPU; the
-// kernel drops it with the process that holds it, however that ends. The file is never written,
-// and never removed. Threads: a lock belongs to no thread.
+//
+// It is an advisory lock (flock) on a file of the local temporary directory, named after the GPU.
+// The kernel releases it when the process that holds it ends, however that happens. The file is
+// never written and never removed. Threads: a lock belongs to no thread.
 #pragma once
 
 #include <functional>
@@ -15,8 +16,8 @@ namespace lssar {
 class GpuLock {
  public:
   // Waits up to `timeout_s` (0: tries once). `cancelled` may be empty; it ends the wait like a
-  // timeout. kDeviceError: somebody else holds it still; kIoError: the file cannot be made.
-  // `name` is made into a file name: other characters than letters, digits, '.', '_' and '-'
+  // timeout. kDeviceError: another process still holds it. kIoError: the file cannot be made.
+  // `name` becomes part of the file name: characters other than letters, digits, '.', '_' and '-'
   // become '_'.
   static Result<GpuLock> take(const std::string& name, double timeout_s,
                               const std::function<bool()>& cancelled = {});

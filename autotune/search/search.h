@@ -1,9 +1,10 @@
-// The search: from a problem to its best schedule, top down, with everything that was ruled out and
-// why. The stages and budgets are described in docs/tuning_search.md.
+// The search: from a problem to its best schedule, top down, with every rejected candidate and the
+// reason. docs/tuning_search.md describes the stages and budgets.
+//
 //
 // A search knows nothing of files, locks or processes: the runner does the work, `keep_record`
-// stores. tuner.h puts the parts together. Threads: one search per thread; compiles run on threads
-// of its own, callbacks on the calling one.
+// stores the results, and tuner.h puts the parts together. Threads: one search per thread. It
+// compiles on threads of its own and calls back on the calling thread.
 #pragma once
 
 #include <array>
@@ -22,16 +23,16 @@
 namespace lssar {
 
 struct Budget {
-  std::string name;      // "quick", "normal", "full"
-  double seconds = 0;    // nothing is begun later but what an answer needs (below); 0 = no limit
-  int keep_blocks = 0;   // candidates of algorithm and block level that are compiled, at most
-  int keep_threads = 0;  // of thread level, around each of the best blocks
-  int expanded_blocks = 0;  // how many blocks the thread level is searched for
-  int finalists = 0;        // timed against one another at the end
-  int first_rounds = 0;     // launches of each candidate when it is first timed
+  std::string name;         // "quick", "normal", "full"
+  double seconds = 0;       // then only what an answer needs is begun (see search()); 0 = no limit
+  int keep_blocks = 0;      // at most so many candidates of algorithm and block level are compiled
+  int keep_threads = 0;     // the same for the thread level, around each of the best blocks
+  int expanded_blocks = 0;  // blocks that the thread level is searched for
+  int finalists = 0;        // timed against each other at the end
+  int first_rounds = 0;     // launches of each candidate in its first timing
   int final_rounds = 0;     // of each finalist, on each kind of data
 };
-// "quick" (<= 20 s), "normal" (<= 2 min), "full" (no limit). An unknown name is an error that lists
+// "quick" (<= 20 s), "normal" (<= 2 min), "full" (no limit). The error for an unknown name lists
 // them.
 Result<Budget> budget_named(const std::string& name);
 
@@ -39,8 +40,8 @@ Result<Budget> budget_named(const std::string& name);
 enum class Fate {
   kWon,
   kSlower,       // timed, and beaten
-  kRuledOut,     // by its verdict: spills, wrong numbers, ...
-  kUnpromising,  // its estimate is not among the best of its algorithm or of all
+  kRuledOut,     // its verdict says why: spills, wrong numbers, ...
+  kUnpromising,  // its estimate is not among the best of its algorithm, or of all
   kBound,        // its lower bound is above the best measured time
   kOutOfTime,    // the budget or the caller ended the search before its turn
 };
@@ -54,7 +55,7 @@ struct CandidateFate {
   double estimate_ms = 0;
   std::array<double, kNumResources> terms_ms = {};  // of the estimate
   double ms = 0;                                    // 0 = not timed
-  // What the candidate's X costs the forward for training, by the model. Added to times where
+  // What the candidate's X costs the forward for training, by the model. It is added to times when
   // candidates are compared.
   double elsewhere_ms = 0;
 };
@@ -81,39 +82,39 @@ struct SearchRequest {
   Calibration calibration;
   Budget budget;
   int parallel_compiles = 1;
-  double spent_s = 0;  // of the budget, before the search: workers that start, a table that is read
+  double spent_s = 0;  // of the budget, before the search: starting workers, reading a table
 
   // Records of earlier searches. Candidates with a record of this bucket, machine and source are
-  // not run again; the latest chosen one is the incumbent.
+  // not run again. The latest chosen one is the incumbent.
   const TuningTable* known = nullptr;
-  // Records get this time where the clock is behind it: a winner must be later than those it
-  // replaces, whatever the clock of the machine that wrote them. "": the clock's time.
+  // The least time of a record. A winner must be later than the records it replaces, whatever the
+  // clock of their machine said; so this is used if the clock is behind it. "": the clock's time.
   std::string earliest_time;
-  // Candidates beside the space's, e.g. edited by hand: compiled, checked and timed like any other,
-  // never dropped unmeasured. Each has a source; its records carry that source's hash, which no
+  // More candidates, e.g. edited by hand. They are compiled, checked and timed like any other, and
+  // never dropped unmeasured. Each has a source. Its records carry that source's hash, which no
   // lookup takes for a generated kernel's, and are never chosen.
   std::vector<CandidateSpec> extra;
 
-  // Each may be empty. A record that cannot be kept ends the search with that error.
+  // Each may be empty. An error of keep_record ends the search.
   std::function<Status(const TuningRecord&)> keep_record;
   std::function<void(const SearchProgress&)> progress;
   std::function<bool()> cancelled;
-  // Monotonic, and called from the threads that compile, too; empty: the steady clock.
+  // Monotonic. Also called from the threads that compile. Empty: the steady clock.
   std::function<double()> now_s;
 };
 
 struct SearchOutcome {
-  bool cancelled = false;  // nothing below but counts and fates is set
-  TuningRecord winner;     // with chosen = true
+  bool cancelled = false;  // then only counts and fates below are set
+  TuningRecord winner;     // its `chosen` is true
   Target target;
-  std::string winner_id;          // of a candidate of `extra` where one won; "" otherwise
-  double default_ms = 0;          // of default_schedule in the same final; 0 = it was ruled out
+  std::string winner_id;          // the winner's id if it is one of `extra`; otherwise ""
+  double default_ms = 0;          // of default_schedule in the same final; 0 = it was rejected
   double saving_x_ms = 0;         // elsewhere_ms of candidates that have X
-  double noise = 0;               // relative: what a gain had to be beyond, at least 2 %
-  bool kept_incumbent = false;    // nothing was better by more than the noise
-  bool resumed_complete = false;  // the table already had the answer: nothing was run
+  double noise = 0;               // relative: a gain must be larger, at least 2 %
+  bool kept_incumbent = false;    // nothing was faster by more than the noise
+  bool resumed_complete = false;  // the table already had the answer; nothing was run
 
-  // Counts of the space and `extra`: combinations = candidates + duplicates + rejected, and every
+  // Counts of the space and `extra`: combinations = candidates + duplicates + rejected. Every
   // candidate has a fate.
   uint64_t combinations = 0, duplicates = 0;
   std::vector<std::pair<std::string, uint64_t>> rejected_by_rule;
@@ -124,13 +125,13 @@ struct SearchOutcome {
   double seconds = 0;
 };
 
-double steady_seconds();  // the clock where now_s is empty
+double steady_seconds();  // the clock if now_s is empty
 
-// The budget's time is one deadline. What is running then is finished, and an answer still needs:
-// default, incumbent and `extra` compiled, checked and timed, and the full check of the winner; where
-// the winner fails it, that of the incumbent or the default.
+// The budget's time is one deadline. What runs at that moment is finished. An answer then still
+// needs: the default, the incumbent and `extra` compiled, checked and timed, and a full check of
+// the winner; if the winner fails it, a full check of the incumbent or the default.
 //
-// Errors: those of the runner; kDeviceError where no candidate passed, with the default's reason.
+// Errors: the runner's. kDeviceError: no candidate passed; the message has the default's reason.
 // REQUIRES: validate(request.problem).ok().
 Result<SearchOutcome> search(CandidateRunner& runner, const SearchRequest& request);
 

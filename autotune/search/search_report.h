@@ -10,11 +10,11 @@
 
 namespace lssar {
 
-// The fields in which `schedule` differs from `base`, "forward.block_cols 128, stages 3"; "the
-// default" where it does not.
+// The fields in which `schedule` differs from `base`: "forward.block_cols 128, stages 3", or "the
+// default" if it does not.
 std::string schedule_difference(const Schedule& base, const Schedule& schedule);
 
-// A table of the `count` best with their terms in ms, then how many fell, and why, by kind.
+// A table of the `count` best, with their terms in ms; then how many were rejected, by reason.
 std::string report_text(const SearchOutcome& outcome, const Problem& problem, const Target& target,
                         int count);
 

@@ -1,6 +1,6 @@
 // One run of the search: its candidates and stages. Internal to search*.cpp.
 //
-// Threads: used from one; try_all compiles on threads of its own.
+// Threads: used from one. try_all compiles on threads of its own.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace lssar {
 struct Trial {
   enum class State {
     kWaiting,
-    kAlive,  // timed
+    kAlive,  // was timed
     kOut,    // `fate` and `reason` say why
   };
 
@@ -23,16 +23,17 @@ struct Trial {
   std::string source_hash;
   CostEstimate estimate;
   bool is_extra = false;
-  bool always_tried = false;  // default, incumbent, extra: bounds, ranks and time do not drop it
+  bool always_tried = false;  // default, incumbent, extra: bounds, ranks and time never drop them
   bool is_compiled = false;   // in this search
 
   State state = State::kWaiting;
   Fate fate = Fate::kOutOfTime;
   std::string reason;
   TuningRecord record;
-  std::vector<double> relative;  // each time over the anchor's of the same round
+  std::vector<double> relative;  // each time divided by the anchor's in the same round
   double score_ms = 0;           // median of `relative` times the anchor's own time
-  // What candidates are compared by: with what this one costs the forward for training.
+  // The time that candidates are compared by: it includes what the candidate costs the forward for
+  // training.
   double whole_ms() const { return score_ms + estimate.elsewhere_ms; }
 };
 
@@ -43,12 +44,12 @@ class SearchRun {
   Result<SearchOutcome> run();
 
  private:
-  // What a ranked candidate that was not kept leaves behind, too.
+  // What is kept of every ranked candidate, also of those without a trial.
   struct Ranked {
     Schedule schedule;
     CostEstimate estimate;
     const Algorithm* algorithm = nullptr;  // never null
-    bool is_kept = false;                  // has a trial of its own, or is the same as one
+    bool is_kept = false;                  // it has a trial, or is the same as one that has
   };
 
   // search.cpp: stages.
@@ -117,12 +118,12 @@ class SearchRun {
   std::vector<Ranked> ranked_;
   std::vector<Trial> trials_;
   size_t default_ = 0;    // index of trials_
-  size_t incumbent_ = 0;  // the latest chosen record's, else the default's
-  size_t anchor_ = 0;     // timed in every call, so that drift of clocks cancels
+  size_t incumbent_ = 0;  // the latest chosen record's; without one the default's
+  size_t anchor_ = 0;     // timed in every call, so that a drift of clocks cancels
   bool has_anchor_ = false;
   double anchor_ms_ = 0;
-  double anchor_count_ms_ = 0;  // on a virtual device: its counted time, which never changes
-  bool was_cut_ = false;        // the final was not timed in full
+  double anchor_count_ms_ = 0;  // virtual device: the anchor's counted time, which never changes
+  bool was_cut_ = false;        // the final was not timed completely
   size_t winner_ = 0;
   bool has_winner_ = false;
 };

@@ -1,7 +1,8 @@
-// The tuner: a search with its table, its lock and its worker processes around it.
+// The tuner: a search together with its table, its lock and its worker processes.
 //
-// Used by the command and the C API. Threads and processes: any number may tune at once; one at a
-// time does for each GPU, and those that waited take what it found.
+//
+// Used by the command and the C API. Threads and processes: any number may call it at once. On each
+// GPU one tunes at a time; those that waited take what it found.
 #pragma once
 
 #include <functional>
@@ -31,8 +32,8 @@ struct TuneOptions {
 
   Budget budget;
   int parallel_compiles = 0;    // 0: one per core, at most 16
-  bool search_again = false;    // although the table has the answer; its times are not used
-  double lock_timeout_s = 600;  // beyond it somebody else's tuning is an error
+  bool search_again = false;    // search although the table has the answer; do not use its times
+  double lock_timeout_s = 600;  // waiting longer for another process's tuning is an error
   std::vector<CandidateSpec> extra;
 
   // Each may be empty; called on the thread that tunes.
@@ -41,19 +42,18 @@ struct TuneOptions {
   std::function<double()> now_s;  // as SearchRequest's
 };
 
-// The budget's time begins with the workers' start; waiting for the GPU's lock is not in it.
+// The budget's time begins when the workers start. Waiting for the GPU's lock does not count.
 //
-// Errors: kInvalidArgument (problem, sizes); those of search(), of the table's file where a record
-// cannot be appended, of the lock.
+// Errors: kInvalidArgument (problem, sizes); those of search(), of appending to the table, and of
+// the lock.
 Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& options);
 
-// The same with a runner of the caller's, whose device, compiler and problem are the ones that
-// count.
+// The same with the caller's runner. The runner's device, compiler and problem are used.
 Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& problem,
                                 const TuneOptions& options);
 
-// The sizes a problem is tuned at where the caller leaves lengths open: 4096 long, and as many
-// slices as 16K tokens of 16 heads give.
+// The sizes that a problem is tuned at if the caller leaves lengths open: length 4096, and as many
+// slices as 16K tokens of 16 heads make.
 Sizes typical_sizes(const Problem& problem);
 
 }  // namespace lssar

@@ -10,7 +10,8 @@
 
 namespace lssar {
 
-// What a row may depend on. `schedule` is the algorithm's so far, other fields at their defaults.
+// What a row may depend on. `schedule` holds the choices of the algorithm; its other fields are
+// defaults.
 struct Scope {
   const Problem& problem;
   const Target& target;
@@ -24,16 +25,16 @@ struct Scope {
 struct DimensionRow {
   const char* name;  // as Dimension::name
   Level level;
-  // Empty: those that `derived` gives, or all that the field has (flags and enumerators). The
-  // default schedule's own value is put in front, wherever it stands here.
+  // Empty: the values that `derived` returns, or all values of the field (flags and enumerators).
+  // The default schedule's own value always comes first.
   std::vector<nlohmann::json> values;
   const char* why;
-  // Where the field means something; elsewhere the dimension is not there.
+  // Whether the field has a meaning. If not, the dimension does not exist.
   bool (*applies)(const Scope&);
   // Values that follow from the problem.
   std::vector<int> (*derived)(const Scope&) = nullptr;
-  // Algorithm level: what a value is called in an algorithm's name. A value that is not there is
-  // called "field value".
+  // For the algorithm level: what a value is called in an algorithm's name. A value without a label
+  // is called "field value".
   struct Label {
     nlohmann::json value;
     const char* text;
@@ -43,7 +44,7 @@ struct DimensionRow {
 
 std::span<const DimensionRow> dimension_rows();
 
-// "" or why the determinism rules out what the scope's schedule has.
+// "", or why the determinism forbids what the scope's schedule has.
 std::string determinism_reason(const Scope& scope);
 
 }  // namespace lssar

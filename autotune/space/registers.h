@@ -1,4 +1,4 @@
-// Registers that a schedule's kernels need and have, as far as that follows from their tiles.
+// Registers that a schedule's kernels need and have, as far as their tiles determine it.
 //
 // Used by the rules of the search space and by the cost model. Threads: pure functions.
 #pragma once
@@ -9,11 +9,11 @@
 
 namespace lssar {
 
-// What one thread that multiplies may have (Hopper: a consumer's).
+// The registers that a multiplying thread may have (Hopper: a consumer's).
 int thread_registers(const Schedule& schedule, const Tiling& tiling, const Target& target);
 
-// Accumulators (and queries in registers) that are live together where most are, per thread. Each
-// kernel needs more beside them: addresses, row statistics, rounded weights.
+// Per thread, the largest number of accumulators (and queries in registers) that are live together.
+// Each kernel needs more registers besides: for addresses, row statistics, rounded weights.
 int forward_accumulators(const Problem& problem, const Schedule& schedule);
 int dkdv_accumulators(const Problem& problem, const Schedule& schedule);
 int dq_accumulators(const Problem& problem, const Schedule& schedule);

@@ -1,8 +1,9 @@
-// ScheduleSet: which schedules were there before, numbered as they came. A search asks it of every
+// ScheduleSet: a set of schedules, numbered in the order of insertion. A search looks up every
 // candidate, and a set with a node for each would take longer than all the rules.
 //
-// Schedules are kept packed: pages that are written for the first time cost more than the packing.
-// Used by enumerate.cpp and by what places records among candidates. Threads: one at a time.
+//
+// Schedules are kept packed, because writing new pages costs more than packing. Used by
+// enumerate.cpp and to place records among candidates. Threads: one at a time.
 #pragma once
 
 #include <array>
@@ -17,8 +18,8 @@ namespace lssar {
 
 class ScheduleSet {
  public:
-  // Whether it was not there. Schedules are numbered in the order of their first insertion.
-  // REQUIRES: it is legal for some problem: its numbers fit in 16 bits.
+  // Returns whether it is new. Schedules are numbered in the order of their first insertion.
+  // REQUIRES: it is legal for some problem, so that its numbers fit in 16 bits.
   bool insert(const Schedule& schedule);
   std::optional<size_t> find(const Schedule& schedule) const;
   size_t size() const { return packed_.size(); }
@@ -28,7 +29,7 @@ class ScheduleSet {
   static Packed pack(const Schedule& schedule);
   static uint32_t hash_of(const Packed& packed);
 
-  // The slot where the schedule is, or where it belongs. The table has free slots.
+  // The slot that holds the schedule, or in which it belongs. The table always has free slots.
   size_t slot_of(const Packed& packed, uint32_t hash) const;
   void grow();
 

@@ -1,5 +1,5 @@
-// The times of tuning records: texts such as "2026-11-21T13:16:13Z", always UTC, so that they
-// compare as texts do. Internal to autotune/. Threads: pure functions.
+// The times of tuning records: texts such as "2026-11-21T13:16:13Z". They are always UTC, so that
+// times compare as texts do. Internal to autotune/. Threads: pure functions.
 #pragma once
 
 #include <string>

@@ -12,17 +12,18 @@ namespace lssar {
 
 inline constexpr int kTableVersion = 1;
 
-// Each with its '\n'.
+// Each ends with '\n'.
 std::string header_line();
 std::string record_line(const TuningRecord& record);
 
-// The version that a header line (without '\n') names; 0 where it is none.
+// The version that a header line (without '\n') names; 0 if it is no header line.
 int header_version(std::string_view line);
 
 // Parses a record's line, given without '\n'. kInvalidArgument says what is wrong with it.
 Result<TuningRecord> parse_record_line(std::string_view line);
 
-// The record alone, as it stands in its line: equal records, NaN or not, have equal texts.
+// The record's text alone, as its line has it. Equal records, with NaN or without, have equal
+// texts.
 std::string record_text(const TuningRecord& record);
 
 }  // namespace lssar
