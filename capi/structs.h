@@ -1,4 +1,4 @@
-// The structs of the C API as what the rest of the library works with: sizes checked, defaults
+// The structs of the C API, translated for the rest of the library: sizes are checked, defaults
 // filled in, enumerators translated.
 //
 // Internal to the C API (capi.cpp). Threads: pure functions.
@@ -17,8 +17,8 @@
 
 namespace lssar::capi {
 
-// A caller's struct, which may be older (shorter) or newer (longer) than ours. `min_size` is the
-// size the struct had in the first version of this ABI.
+// Copies a caller's struct, which may be older (shorter) or newer (longer) than ours. `min_size` is
+// the struct's size in the first version of this ABI.
 template <typename T>
 Result<T> read_struct(const T* given, const char* name, size_t min_size) {
   if (given == nullptr) return invalid_argument(fmt::format("{} = NULL", name));
@@ -51,10 +51,10 @@ struct PlanRequest {
   Problem problem;
   PlanOptions options;
   std::string schedule_json;  // "": none given
-  Sizes sizes;  // to choose a schedule by; 0 = not known
+  Sizes sizes;                // to choose a schedule by; 0 = not known
   int32_t tuning = LSSAR_TUNING_DEFAULT;
   Determinism determinism = Determinism::kRepeatable;
-  const lssar_tune_options* tune = nullptr;  // the caller's: read it before plan_create returns
+  const lssar_tune_options* tune = nullptr;  // the caller's: not valid after plan_create returns
 };
 // `options` may be null.
 Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_options* options);

@@ -1,5 +1,5 @@
-// The C API and the tuner: options read, searches run, winners put where the context's plans find
-// them.
+// Tuning through the C API: reads options, runs searches, and puts winners where the context's
+// plans find them.
 //
 // Internal to the C API (capi.cpp). Threads: ContextState may be used from any number at once.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace lssar::capi {
 
-// What a context's plans keep of it.
+// What a context keeps for its plans.
 class ContextState {
  public:
   ContextState(std::shared_ptr<Engine> engine, const ContextRequest& request,
@@ -28,7 +28,7 @@ class ContextState {
   const std::shared_ptr<Engine>& engine() const { return engine_; }
   const ContextRequest& request() const { return request_; }
 
-  // As it is now; never changes once handed out.
+  // The current table. It never changes once it was returned.
   std::shared_ptr<const TuningTable> table() const;
   void add(const TuningRecord& winner);
 
@@ -51,8 +51,8 @@ struct TuneRequest {
 // `options` may be null: every default.
 Result<TuneRequest> tune_request(const lssar_tune_options* options);
 
-// Every pass of every request, in order. Goes on after one that fails; returns the first error. The
-// value is false where the callback ended it.
+// Tunes every pass of every request, in order. Goes on after one that fails and returns the first
+// error. The value is false if the callback ended it.
 Result<bool> tune_problems(ContextState& context, const std::vector<PlanRequest>& problems,
                            const TuneRequest& request);
 

@@ -1,5 +1,5 @@
-// The C API and tuning tables: chooses a plan's schedules from a context's table, and
-// keeps what lssar_plan_get_schedule hands out.
+// Tuning tables in the C API: chooses a plan's schedules from a context's table, and keeps what
+// lssar_plan_get_schedule returns.
 //
 // Internal to the C API (capi.cpp). Threads: pure functions; the values are constant once made.
 #pragma once
@@ -18,8 +18,7 @@
 
 namespace lssar::capi {
 
-// For PlanOptions::choose, called while the plan is created. Errors: a schedule_json that is no
-// JSON.
+// For PlanOptions::choose, called while the plan is created. Errors: schedule_json is no JSON.
 Result<std::function<Result<ScheduleChoice>(const Problem&)>> schedule_chooser(
     Engine& engine, std::shared_ptr<const TuningTable> table, const PlanRequest& request);
 
@@ -28,7 +27,7 @@ class ScheduleTexts {
   ScheduleTexts() = default;
   explicit ScheduleTexts(const Plan& plan);
 
-  // Into all of `info` but its size. kNotPrepared: the plan has no such pass.
+  // Fills `info` except its size. kNotPrepared: the plan has no such pass.
   Status describe(Pass pass, lssar_schedule_info* info) const;
 
  private:
@@ -37,7 +36,7 @@ class ScheduleTexts {
     int32_t origin = 0;
     std::string reason, schedule_json;
   };
-  // By pass, then unaligned and aligned.
+  // by pass, then unaligned and aligned
   std::array<std::array<Text, 2>, std::size(kAllPasses)> texts_;
 };
 

@@ -1,4 +1,4 @@
-// The message of a compile error: everything that is needed to look into it. Used by both
+// The message of a compile error: everything that one needs to investigate it. Used by both
 // compilers.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace lssar {
 
-// Writes the source to LSSAR_DUMP_DIR (made if need be), else to the system's temporary directory,
-// as a new file that only this user can read. Returns its path.
+// Writes the source to LSSAR_DUMP_DIR (made if it is missing), else to the system's temporary
+// directory, as a new file that only this user can read. Returns its path.
 Result<std::string> dump_source(const CompileRequest& request);
 
 // kCompileError with the kernel's name, target, compiler, options, the path of the dumped source
@@ -19,7 +19,7 @@ Result<std::string> dump_source(const CompileRequest& request);
 Status compile_failure(const Compiler& compiler, const CompileRequest& request,
                        const std::string& log);
 
-// "-a -b 'c d'": as one would type them.
+// "-a -b 'c d'", as one would type it.
 std::string join_options(const std::vector<std::string>& options);
 
 }  // namespace lssar

@@ -30,10 +30,12 @@ struct Image {
   ImageKind kind = ImageKind::kPtx;
   std::string target;  // "sm_80"
   std::string bytes;   // PTX text without a trailing NUL, or an ELF
-  std::string log;     // what the compiler said, warnings too
+  std::string log;     // what the compiler said, including warnings
   std::vector<KernelResources> resources;
-  // What the assembler advises of a cubin's wgmma and setmaxnreg, "(C7510) Potential Performance
-  // Loss: ..." in order. It goes on, but makes code that waits where the source does not, or has
+  // The assembler's messages on a cubin's wgmma and setmaxnreg, "(C7510) Potential Performance
+  // Loss: ..." in order. It then makes code that waits where the source does not, or that has other
+  // registers than the source asked for. So no default schedule and no candidate may have such
+  // messages.
   // other registers than the source asked for: no default schedule or candidate may have any.
   std::vector<std::string> assembler_warnings;
 };
@@ -66,18 +68,18 @@ class Compiler {
 enum class CompilerChoice { kAuto, kNvrtc, kLlvm };
 Result<CompilerChoice> parse_compiler_choice(const std::string& name);  // "auto", "nvrtc", "llvm"
 
-// kAuto takes NVRTC where it is found, else LLVM. kMissing says which names were tried and what to
-// install. Opened once per process and kept. LSSAR_NVRTC_PATH and LSSAR_LLVM_PATH name a library to
-// try instead of the usual ones ("none" hides it).
+// kAuto takes NVRTC if it is found, else LLVM. kMissing says which names were tried and what to
+// install. Opened once per process and kept. LSSAR_NVRTC_PATH and LSSAR_LLVM_PATH name the only
+// library to try ("none" hides the compiler).
 Result<std::shared_ptr<const Compiler>> open_compiler(CompilerChoice choice);
 
-// What was found of one compiler, for `lssar doctor`.
+// What was found of one compiler; for `lssar doctor`.
 struct CompilerReport {
   std::string name;  // "nvrtc", "llvm"
   bool found = false;
   std::string version;
   std::string path;
-  std::string error;  // where not found: what was tried and what to install
+  std::string error;  // if not found: what was tried, and what to install
 };
 
 // Opens every compiler; nvrtc first.

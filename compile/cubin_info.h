@@ -1,5 +1,5 @@
 // Reads what the kernels of a cubin need from the ELF itself. Used by nvrtc_compiler.cpp and by
-// whoever is given a cubin (cache, command); a pure function.
+// code that is given a cubin (cache, command). A pure function.
 #pragma once
 
 #include <string_view>
@@ -11,8 +11,8 @@
 namespace lssar {
 
 // Registers, static shared memory and stack frame of every kernel, in the order of the symbol
-// table; spills stay unknown (-1), for an ELF does not tell them. The bytes may be anything: every
-// offset is checked, and kInvalidArgument says what does not fit.
+// table. Spills stay unknown (-1), because an ELF does not have them. The bytes may be anything:
+// every offset is checked, and kInvalidArgument says what does not fit.
 Result<std::vector<KernelResources>> read_cubin_resources(std::string_view cubin);
 
 }  // namespace lssar

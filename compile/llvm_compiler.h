@@ -11,12 +11,12 @@
 
 namespace lssar {
 
-// Where liblssar_llvm.so is looked for, in order: LSSAR_LLVM_PATH alone if it is set; else beside
-// the library or executable this code is in, in ../lib of it, the folder it is installed to, and
-// where the loader searches. Empty where LSSAR_LLVM_PATH is "none".
+// Where liblssar_llvm.so is looked for, in order. If LSSAR_LLVM_PATH is set, only there ("none":
+// nowhere). Else beside the library or executable that has this code, in ../lib of it, in the
+// installation's folder, and where the loader searches.
 std::vector<std::string> llvm_candidates();
 
-// kMissing where the library is not found or does not fit.
+// kMissing: the library was not found, or is of another version.
 Result<std::shared_ptr<const Compiler>> make_llvm_compiler();
 
 }  // namespace lssar

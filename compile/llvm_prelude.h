@@ -1,5 +1,5 @@
-// What CUDA's headers would give a source, as far as self-contained kernels need it: the
-// attributes, by clang's own spelling. Read by llvm_module.cpp, which puts it before every source.
+// What self-contained kernels need of CUDA's headers: the attributes, in clang's own spelling.
+// llvm_module.cpp puts it before every source.
 #pragma once
 
 namespace lssar {

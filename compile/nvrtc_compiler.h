@@ -8,7 +8,7 @@
 
 namespace lssar {
 
-// Finds and opens NVRTC. kMissing where it is not found or does not work.
+// Finds and opens NVRTC. kMissing: it was not found or does not work.
 Result<std::shared_ptr<const Compiler>> make_nvrtc_compiler();
 
 }  // namespace lssar

@@ -1,5 +1,5 @@
-// The part of NVRTC's interface that is used, opened at run time; its own declarations, so that no
-// CUDA header is needed to build. Used by nvrtc_compiler.cpp and its tests.
+// The part of NVRTC's interface that is used, opened at run time. It has declarations of its own,
+// so that the build needs no CUDA header. Used by nvrtc_compiler.cpp and its tests.
 //
 // Threads: immutable once opened. NVRTC itself may be called from many threads at once as long as
 // each has its own program.
@@ -25,7 +25,7 @@ constexpr NvrtcResult kNvrtcCompilation = 6;
 struct NvrtcLibrary {
   DynamicLibrary library;
 
-  // Present in NVRTC 11.2 and later, which is older than any that knows sm_89.
+  // Since NVRTC 11.2; older ones do not know sm_89.
   const char* (*get_error_string)(NvrtcResult) = nullptr;
   NvrtcResult (*version)(int* major, int* minor) = nullptr;
   NvrtcResult (*get_num_supported_archs)(int* count) = nullptr;
@@ -44,12 +44,12 @@ struct NvrtcLibrary {
   NvrtcResult (*get_log)(NvrtcProgram program, char* log) = nullptr;
 };
 
-// Where NVRTC is looked for, in order: LSSAR_NVRTC_PATH alone if it is set; else the names the
-// loader searches for, CUDA_HOME, CUDA_PATH, the usual installation folders, and the NVIDIA wheels
-// of Python environments. Empty where LSSAR_NVRTC_PATH is "none".
+// Where NVRTC is looked for, in order. If LSSAR_NVRTC_PATH is set, only there ("none": nowhere).
+// Else the names that the loader searches for, CUDA_HOME, CUDA_PATH, the usual installation
+// folders, and the NVIDIA wheels of Python environments.
 std::vector<std::string> nvrtc_candidates();
 
-// kMissing lists what was tried with the loader's reasons, and says what to install.
+// kMissing lists what was tried, with the loader's reasons, and says what to install.
 Result<NvrtcLibrary> open_nvrtc_library();
 
 }  // namespace lssar

@@ -15,11 +15,11 @@ const char* to_string(InstructionClass instruction_class);
 const char* to_string(TensorType type);
 const char* to_string(AccessKind kind);
 
-// One block of lines per kernel, in the order given, and their sum where there are several. Ends
-// with a newline. Rows that would hold only zeros are left out.
+// One block of lines per kernel, in the order given, and their sum if there are several. Ends with
+// a newline. Rows of zeros are left out.
 std::string counters_table(const std::vector<KernelCounters>& kernels);
 
-// {"kernels": [{"kernel": ..., ...}], "total": {...}}; every field is there, also where it is 0.
+// {"kernels": [{"kernel": ..., ...}], "total": {...}}. Every field is there, also if it is 0.
 nlohmann::json counters_json(const std::vector<KernelCounters>& kernels);
 
 }  // namespace lssar

@@ -1,5 +1,5 @@
-// The primary context of one GPU, retained; shared by a cuda device and its modules. Private to
-// this folder.
+// The retained primary context of one GPU, shared by a cuda device and its modules. Private to this
+// folder.
 //
 // Threads: any; Current makes the context the calling thread's for a scope.
 #pragma once
@@ -26,8 +26,8 @@ class CudaContext {
     return driver_status(*driver_, result, call, details);
   }
 
-  // Makes the context current until the end of the scope. Where it is current already (the usual
-  // case under a framework, which uses the primary context too) nothing is pushed.
+  // Makes the context current until the end of the scope. Pushes nothing if it is current already,
+  // as it usually is under a framework, which uses the primary context too.
   class Current {
    public:
     explicit Current(const CudaContext& context);

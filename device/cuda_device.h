@@ -1,5 +1,5 @@
-// The cuda device: a GPU through the CUDA driver. Opened by runtime/open_device.cpp; tests open it on a
-// driver of their own.
+// The cuda device: a GPU through the CUDA driver. Opened by runtime/open_device.cpp; tests open it
+// on a driver of their own.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@
 
 namespace lssar {
 
-// `target` empty: the one the GPU runs best. kInvalidArgument for an ordinal the driver does not
-// have or a target the GPU cannot run, kUnsupported for a GPU below compute capability 8.0.
+// `target` empty: the one that the GPU runs best. kInvalidArgument: the driver does not have the
+// ordinal, or the GPU cannot run the target. kUnsupported: a GPU below compute capability 8.0.
 Result<std::shared_ptr<Device>> make_cuda_device(std::shared_ptr<const CudaDriver> driver,
                                                  int ordinal, const std::string& target);
 
-// Every GPU the driver reports, those below 8.0 too (their target is their capability as it is).
+// Every GPU that the driver reports, including those below 8.0, whose target is their capability.
 Result<std::vector<DeviceInfo>> list_cuda_devices(const CudaDriver& driver);
 
 // How a GPU of capability major.minor runs code for `target`.

@@ -48,27 +48,27 @@ class DeviceFunction {
   virtual KernelResources resources() const = 0;
 };
 
-// The variable of modules whose waits trap by themselves (templates/ptx/wait_limit.cuh): where they
-// report to. The virtual device sees by it that lanes which poll are no deadlock.
+// The variable that modules have whose waits trap by themselves (templates/ptx/wait_limit.cuh); the
+// waits report there. It tells the virtual device that lanes which poll are no deadlock.
 inline constexpr const char* kWaitReportVariable = "lssar_wait_report";
 
 // A loaded image. Functions stay valid as long as it lives.
 class DeviceModule {
  public:
   virtual ~DeviceModule() = default;
-  // kDeviceError names the entry and the ones there are.
+  // kDeviceError names the entry, and the entries that exist.
   virtual Result<const DeviceFunction*> function(const std::string& entry) const = 0;
-  // Where a __device__ variable lies; 0 where the image has none of that name.
+  // The address of a __device__ variable; 0 if the image has none of that name.
   virtual Result<DevicePtr> variable(const std::string& name) const { return DevicePtr{0}; }
 };
 
-// Times any number of launches that are queued one after the other, without waiting in between:
-// each sample has a begin and an end on the stream, enqueued like launches.
+// Times any number of launches that are queued one after the other, without waiting in between.
+// Each sample has a begin and an end on the stream, enqueued like launches.
 class LaunchTimer {
  public:
   virtual ~LaunchTimer() = default;
-  // `sample` is below the number the timer was made for; a begin or end is given once more to use
-  // the sample again.
+  // `sample` is less than the number the timer was made for. Calling begin and end again reuses the
+  // sample.
   virtual Status begin(size_t sample, Stream stream) = 0;
   virtual Status end(size_t sample, Stream stream) = 0;
   // Waits for the end of the sample.
@@ -77,7 +77,7 @@ class LaunchTimer {
 
 // How far a launch is.
 struct LaunchProgress {
-  uint64_t done = 0, blocks = 0;  // blocks (clusters, where there are any); 0 of 0: not known
+  uint64_t done = 0, blocks = 0;  // in blocks, or clusters if there are any; 0 of 0: not known
 };
 
 class Device {
@@ -88,7 +88,7 @@ class Device {
   // PTX for virtual; cubin for cuda (which takes PTX too).
   virtual ImageKind preferred_image() const = 0;
 
-  // 256-byte aligned. 0 bytes give 0. free(0) does nothing.
+  // 256-byte aligned; 0 for 0 bytes. free(0) does nothing.
   virtual Result<DevicePtr> allocate(size_t bytes) = 0;
   virtual Status free(DevicePtr ptr) = 0;
   // Blocking.
@@ -96,7 +96,7 @@ class Device {
   virtual Status copy_to_host(void* dst, DevicePtr src, size_t bytes) = 0;
   virtual Status fill(DevicePtr dst, uint8_t byte, size_t bytes) = 0;
 
-  // Memory of the host that kernels reach too, and that outlives a trap of theirs.
+  // Host memory that kernels reach too. Its content outlives a kernel's trap.
   struct HostMemory {
     void* host = nullptr;
     DevicePtr device = 0;
@@ -114,19 +114,19 @@ class Device {
 
   virtual Result<std::unique_ptr<DeviceModule>> load(const Image& image) = 0;
 
-  // Dynamic shared memory above the default limit is asked for here, once, outside capture.
+  // Asks for dynamic shared memory above the default limit. Call it once, outside of capture.
   virtual Status prepare(const DeviceFunction& function, uint32_t max_shared_bytes) { return {}; }
 
-  // How many clusters with these blocks and this shared memory run at once, whatever the grid: the
-  // blocks of one share a part of the GPU, so that fewer may run than all SMs together have room
-  // for. 0: the device does not know. REQUIRES: prepare allowed the shared memory.
+  // How many clusters with these blocks and this shared memory can run at once, whatever the grid.
+  // It may be fewer than all SMs together have room for, because the blocks of a cluster share a
+  // part of the GPU. 0: the device does not know. REQUIRES: prepare allowed the shared memory.
   virtual Result<int> resident_clusters(const DeviceFunction& function,
                                         const LaunchConfig& config) {
     return 0;
   }
 
-  // The 128 bytes that kernels of this device take for a tensor; they hold no reference to the
-  // tensor's memory. kInvalidArgument names the field that breaks a rule, kUnsupported says why the
+  // The 128 bytes by which this device's kernels know a tensor. They hold no reference to the
+  // tensor's memory. kInvalidArgument names the field that breaks a rule; kUnsupported says why the
   // device makes no maps.
   virtual Result<TensorMap> encode_tensor_map(const TensorMapRequest& request) {
     return unsupported("tensor maps: a device of kind " + info().kind + " makes none");
@@ -143,22 +143,22 @@ class Device {
   virtual Status timer_begin(Stream stream) = 0;
   virtual Result<double> timer_end_ms(Stream stream) = 0;
 
-  // As fill, but enqueued on the stream like a launch, and not waited for.
+  // As fill, but enqueued on the stream like a launch, without waiting.
   virtual Status enqueue_fill(DevicePtr dst, uint8_t byte, size_t bytes, Stream stream) {
     return unsupported("enqueue_fill: a device of kind " + info().kind + " has no queue");
   }
-  // kUnsupported on a device without a queue: launches there run when they are called.
+  // kUnsupported if the device has no queue: its launches run when they are called.
   virtual Result<std::unique_ptr<LaunchTimer>> make_launch_timer(size_t num_samples) {
     return unsupported("launch timer: a device of kind " + info().kind + " has no queue");
   }
 
-  // How far the latest launch is. Only a device whose launches return at their end knows. Any
-  // thread may ask.
+  // The progress of the latest launch, if the device's launches return at their end. Any thread may
+  // call it.
   virtual LaunchProgress progress() const { return {}; }
 
-  // Summed over the launches so far; zeros on a device that does not count.
+  // The sum over the launches so far; zeros if the device does not count.
   virtual LaunchCounters counters() const { return {}; }
-  // The same by kernel name, in the order of their first launch.
+  // The same for each kernel name, in the order of their first launch.
   virtual std::vector<KernelCounters> kernel_counters() const { return {}; }
 };
 

@@ -1,6 +1,6 @@
-// The part of the CUDA driver's interface that is used, opened at run time; its own declarations,
-// so that no CUDA header is needed to build. Used by the cuda device; tests fill the table with
-// fakes.
+// The part of the CUDA driver's interface that is used, opened at run time. It has declarations of
+// its own, so that the build needs no CUDA header. Used by the cuda device; tests fill the table
+// with fakes.
 //
 // Threads: immutable once opened; the driver may be called from any thread.
 #pragma once
@@ -59,8 +59,8 @@ constexpr int kCuJitInfoLogBytes = 4;
 constexpr int kCuJitErrorLog = 5;
 constexpr int kCuJitErrorLogBytes = 6;
 
-// cuLaunchKernelEx takes its configuration as these, which are CUlaunchAttribute (here with the one
-// value that is used) and CUlaunchConfig.
+// The configuration that cuLaunchKernelEx takes: CUlaunchAttribute (here with the one value that is
+// used) and CUlaunchConfig.
 struct alignas(8) CuLaunchAttribute {
   int id;
   int unused;
@@ -115,24 +115,24 @@ struct CudaDriver {
   CuResult (*module_global)(CuDevicePtr*, size_t* bytes, CuModule, const char* name) = nullptr;
   CuResult (*function_attribute)(int* value, int attribute, CuFunction) = nullptr;
   CuResult (*set_function_attribute)(CuFunction, int attribute, int value) = nullptr;
-  // Drivers of CUDA 12.4 and later; null before. Loads a function now that is otherwise loaded by
-  // its first launch, which must not happen while a graph is captured.
+  // Since CUDA 12.4; null before. Loads a function now. Otherwise its first launch loads it, which
+  // must not happen while a graph is captured.
   CuResult (*function_load)(CuFunction) = nullptr;
 
   CuResult (*launch)(CuFunction, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                      CuStream, void** params, void** extra) = nullptr;
-  // Drivers of CUDA 11.8 and later; null before.
+  // Since CUDA 11.8; null before.
   CuResult (*launch_extended)(const CuLaunchConfig*, CuFunction, void** params,
                               void** extra) = nullptr;
-  // Drivers of CUDA 11.8 and later; null before. The grid is not read.
+  // Since CUDA 11.8; null before. Does not read the grid.
   CuResult (*max_active_clusters)(int* clusters, CuFunction, const CuLaunchConfig*) = nullptr;
   CuResult (*stream_synchronize)(CuStream) = nullptr;
-  // *status is 0 where launches on the stream run.
+  // *status is 0 if launches on the stream run.
   CuResult (*stream_is_capturing)(CuStream, int* status) = nullptr;
 
-  // Drivers of CUDA 12.0 and later; null before. The pointers are to arrays of `rank` elements,
-  // that of the strides to one less.
+  // Since CUDA 12.0; null before. The pointers point to arrays of `rank` elements; the array of
+  // strides has one less.
   CuResult (*encode_tiled)(void* map, unsigned type, uint32_t rank, void* global_address,
                            const uint64_t* global_dims, const uint64_t* global_strides,
                            const uint32_t* box_dims, const uint32_t* element_strides,
@@ -147,15 +147,16 @@ struct CudaDriver {
 };
 
 // Opens libcuda.so.1 and initialises it, once per process. kMissing says what was tried and what to
-// install, or that the driver finds no GPU; kDeviceError why a driver does not start.
+// install, or that the driver finds no GPU. kDeviceError says why a driver does not start.
 Result<std::shared_ptr<const CudaDriver>> open_cuda_driver();
 
-// Why init() of a driver failed, as open_cuda_driver reports it: kMissing where there is no GPU,
-// else kDeviceError (a GPU that a driver of another version cannot use is not "no GPU").
+// Why a driver's init() failed, as open_cuda_driver reports it. kMissing: there is no GPU.
+// Everything else is kDeviceError, since a GPU that a driver of another version cannot use is not
+// "no GPU".
 Status driver_init_error(const CudaDriver& driver, CuResult result);
 
-// OK; else kOutOfMemory or kDeviceError with "call: NAME (number): the driver's text", and
-// `details` (such as a launch configuration) after it.
+// OK, kOutOfMemory or kDeviceError. The message is "call: NAME (number): the driver's text",
+// followed by `details` (such as a launch configuration).
 Status driver_status(const CudaDriver& driver, CuResult result, const char* call,
                      const std::string& details = "");
 

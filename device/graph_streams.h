@@ -1,5 +1,5 @@
-// What only devices have whose streams can be captured into graphs: Device's users that must not
-// wait for such a stream ask by dynamic_cast.
+// What only devices have whose streams can be captured into graphs. Users of a Device that must not
+// wait for such a stream ask for it by dynamic_cast.
 //
 // Threads: as Device.
 #pragma once
@@ -12,8 +12,8 @@ namespace lssar {
 class GraphStreams {
  public:
   virtual ~GraphStreams() = default;
-  // Whether launches on the stream are recorded instead of run: then nothing may wait for it, nor
-  // copy. Where the driver cannot tell, it is an error.
+  // Whether launches on the stream are recorded instead of run. If so, nothing may wait for the
+  // stream or copy on it. An error if the driver cannot tell.
   virtual Result<bool> is_capturing(Stream stream) = 0;
 };
 

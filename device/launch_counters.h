@@ -35,15 +35,15 @@ enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
 inline constexpr int kNumAccessKinds = 3;
 
 struct InstructionCount {
-  uint64_t warps = 0;  // executions by a warp, or by some of its lanes on their own
-  uint64_t lanes = 0;  // threads that took part; those predicated off included
+  uint64_t warps = 0;  // executions by a warp, or by some of its lanes alone
+  uint64_t lanes = 0;  // threads that took part, including those predicated off
 
   void add(const InstructionCount& other) { warps += other.warps, lanes += other.lanes; }
 };
 
 struct GlobalTraffic {
-  uint64_t requests = 0;  // warp instructions with a lane there
-  uint64_t bytes = 0;     // asked for by lanes
+  uint64_t requests = 0;  // warp instructions with a lane in this memory
+  uint64_t bytes = 0;     // that the lanes asked for
   uint64_t sectors = 0;   // of 32 bytes, touched by each request
 
   void add(const GlobalTraffic& other) {
@@ -68,7 +68,7 @@ struct SharedTraffic {
   }
 };
 
-// The instruction that lost most; `lost` is 0 where none did.
+// The instruction that lost most; `lost` is 0 if none did.
 struct WorstInstruction {
   uint64_t lost = 0;
   uint64_t requests = 0;
@@ -79,11 +79,11 @@ struct WorstInstruction {
 
 struct LaunchCounters {
   // Executions of every instruction by every warp, once per pass of a group of lanes. Always
-  // counted; exact, also where `detailed` is not set.
+  // counted, and exact, even if `detailed` is false.
   uint64_t warp_instructions = 0;
   uint64_t launches = 0;
 
-  // The rest is counted only where the device was asked to (VirtualOptions::count).
+  // The rest is counted only if the device was asked to (VirtualOptions::count).
   bool detailed = false;
   std::array<InstructionCount, kNumInstructionClasses> instructions;
   std::array<uint64_t, kNumTensorTypes> tensor_flop = {};  // 2 m n k per product
@@ -118,8 +118,8 @@ struct LineCounters {
 struct KernelCounters {
   std::string kernel;
   LaunchCounters counters;
-  // By line, of those that were executed. Of modules that differ, a line is not one instruction.
-  // Empty unless counters.detailed.
+  // The lines that were executed. If a name's launches are of different modules, a line is not one
+  // instruction. Empty unless counters.detailed.
   std::vector<LineCounters> lines = {};
 
   void add(const LaunchCounters& launch, const std::vector<LineCounters>& its_lines);

@@ -28,7 +28,7 @@ class CudaLaunchTimer final : public LaunchTimer {
   Status record(size_t event, Stream stream);
 
   const std::shared_ptr<CudaContext> context_;
-  std::vector<CuEvent> events_;  // begin and end of sample after sample
+  std::vector<CuEvent> events_;  // begin and end of each sample in turn
 };
 
 }  // namespace lssar

@@ -1,5 +1,5 @@
-// The record device: accepts everything, runs nothing, remembers the last launch. What host
-// overhead is measured on, and calls are tested against. Memory is the host's.
+// The record device: accepts everything, runs nothing, remembers the last launch. Host overhead is
+// measured on it, and calls are tested with it. Its memory is the host's.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ class RecordDevice final : public Device {
 
   uint64_t num_launches() const { return num_launches_.load(); }
   uint64_t num_tensor_maps() const { return num_tensor_maps_.load(); }
-  // The last launch of any thread; empty before the first. REQUIRES: the module of that launch
-  // lives.
+  // The last launch of any thread; empty before the first. REQUIRES: that launch's module still
+  // exists.
   RecordedLaunch last_launch() const;
 
   const DeviceInfo& info() const override { return info_; }
@@ -37,17 +37,17 @@ class RecordDevice final : public Device {
   Status copy_to_host(void* dst, DevicePtr src, size_t bytes) override;
   Status fill(DevicePtr dst, uint8_t byte, size_t bytes) override;
   Result<std::unique_ptr<DeviceModule>> load(const Image& image) override;
-  // Counted; the bytes are those of the virtual device (vdev::decode_tensor_map reads them).
+  // Counts the call. The bytes are the virtual device's (vdev::decode_tensor_map reads them).
   Result<TensorMap> encode_tensor_map(const TensorMapRequest& request) override;
   Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
                 size_t params_bytes, Stream stream) override;
   Status synchronize(Stream stream) override { return {}; }
-  // Nothing runs, which takes no time.
+  // Nothing runs, so a sample takes no time.
   Status timer_begin(Stream stream) override { return {}; }
   Result<double> timer_end_ms(Stream stream) override { return 0.0; }
 
  private:
-  // A launch as it comes in: the function's name is copied when it is asked for.
+  // A launch as it was called. The function's name is copied when someone asks for it.
   struct Launch {
     const DeviceFunction* function = nullptr;
     LaunchConfig config;

@@ -3,7 +3,8 @@
 
 namespace lssar {
 
-// In force as long as it lives, on its thread; the innermost counts. 0: as many as the thread's CPUs.
+// In force on its thread as long as it lives; the innermost counts. 0: as many as the thread's
+// CPUs.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int num_threads) : outer_(current()) { current() = num_threads; }

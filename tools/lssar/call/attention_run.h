@@ -1,5 +1,5 @@
-// Runs a problem's pass on an engine's device, tensors in host memory in and out: what `lssar run`
-// and `lssar verify` share. A backward pass is preceded by its forward for training.
+// Runs a problem's pass on an engine's device, with tensors in host memory: what `lssar run` and
+// `lssar verify` share. Before a backward it runs the forward for training.
 //
 // Threads: every call stands alone; see Engine for what may be shared.
 #pragma once
@@ -28,23 +28,23 @@ struct AttentionInputs {
 struct PassReport {
   std::shared_ptr<const PreparedKernel> kernel;
   ScheduleChoice choice;
-  double run_ms = 0;  // the least of num_runs, by the device's own clock
+  double run_ms = 0;  // the least of num_runs, by the device's clock
   int num_runs = 0;
 };
 
 struct AttentionOutputs {
   std::vector<float> o;
-  std::vector<float> saved_o;                 // forward for training: o before it was rounded
+  std::vector<float> saved_o;                 // forward for training: o before rounding
   std::vector<float> grad_q, grad_k, grad_v;  // backward only
   std::vector<PassReport> passes;             // in the order they ran
 };
 
 // Errors: those of Engine::prepare and Engine::execute, of ScheduleChooser, of check_overridden,
-// and kOutOfMemory. Long work of the virtual device shows how far it is, unless `quiet`.
+// and kOutOfMemory. Shows progress during long work of the virtual device, unless `quiet`.
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleChooser& chooser,
                                        const AttentionInputs& inputs, bool quiet);
-// The same, and its tensors are left in `memory`, which is empty before.
+// The same, but leaves the tensors in `memory`, which must be empty.
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleChooser& chooser,
                                        const AttentionInputs& inputs, bool quiet,
@@ -52,14 +52,14 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
 
 PreparedKernels kernels_of(const std::vector<PassReport>& passes);
 
-// The log's line of a kernel that a command has prepared.
+// Logs the line of a kernel that a command has prepared.
 void log_prepared(const PreparedKernel& kernel, Engine& engine, const ScheduleChoice& choice);
 
 // The kernel, image, origin, schedule and time of each pass. An "override" is a file that was used
-// instead of what is generated.
+// instead of the generated source.
 nlohmann::json report_json(const std::vector<PassReport>& passes);
 
-// Two lines per pass: device, compiler, where the kernel came from, how long it took; its schedule.
+// Two lines per pass: device, compiler, origin of the kernel and time; then its schedule.
 void print_report(Engine& engine, const std::vector<PassReport>& passes);
 
 }  // namespace lssar::command

@@ -14,7 +14,8 @@
 
 namespace lssar::command {
 
-// Device memory that is freed with its owner. An error of free has nobody to go to and is dropped.
+// Device memory that is freed with its owner. An error of free is dropped, because nobody could
+// handle it.
 class DeviceBuffer {
  public:
   static Result<DeviceBuffer> allocate(std::shared_ptr<Device> device, size_t bytes);
@@ -39,8 +40,8 @@ class CallMemory {
  public:
   explicit CallMemory(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  // Memory for each operand whose name has none yet, as far beyond a multiple of 256 bytes as
-  // its data is.
+  // Allocates memory for each operand whose name has none yet. Its data begins as far after a
+  // multiple of 256 bytes as the operand's.
   Status add(const Operands& operands);
 
   bool has(const std::string& name) const { return operands_.count(name) != 0; }
@@ -48,7 +49,7 @@ class CallMemory {
   Status upload(const std::string& name, const std::string& packed);
   Result<std::string> download(const std::string& name) const;
 
-  // Null where there is no such tensor.
+  // null for tensors that do not exist
   const Tensors& tensors() const { return tensors_; }
 
  private:
@@ -58,7 +59,7 @@ class CallMemory {
   Tensors tensors_;
 };
 
-// Tensors of a call without gaps, at no address.
+// The tensors of a call without gaps; their addresses are 0.
 Tensors contiguous_layout(const Problem& problem, const Sizes& sizes);
 
 }  // namespace lssar::command

@@ -11,10 +11,10 @@
 
 namespace lssar::command {
 
-// Writes to `folder`, which is made where it is missing: manifest.json, problem.json, schedule.json
-// (of the call's kernel, as --problem and --schedule of `lssar prepare` take them), NAME.cu and
-// NAME.ptx or .cubin of every kernel, inputs/*.npy and outputs/*.npy, in float32. Returns what was
-// written.
+// Writes to `folder`, which is made if it is missing: manifest.json, problem.json, schedule.json
+// (of the call's kernel, in the form that --problem and --schedule of `lssar prepare` take),
+// NAME.cu and NAME.ptx or .cubin of every kernel, inputs/*.npy and outputs/*.npy in float32.
+// Returns the names of the files.
 Result<std::vector<std::string>> write_capture_files(const std::string& folder,
                                                      const Capture& capture);
 

@@ -1,5 +1,5 @@
-// Results against the float64 reference, and how that is shown: what `lssar verify` and `lssar
-// replay` share.
+// Compares results with the float64 reference and shows it: what `lssar verify` and `lssar replay`
+// share.
 //
 // Threads: pure functions.
 #pragma once
@@ -17,14 +17,14 @@
 
 namespace lssar::command {
 
-// A result, and what of the reference it should be.
+// A result, and which tensor of the reference it is compared with.
 struct CheckedTensor {
   OutputTensor tensor;
-  std::string name;  // for people: "o", "saved_o"
+  std::string name;  // as shown: "o", "saved_o"
   const std::vector<float>& values;
 };
 
-// One line of the table: a result, what it should be, and what it may be off by.
+// One line of the table: a result, its expected value, and the error that it may have.
 struct Comparison {
   std::string name;
   std::vector<int64_t> shape;
@@ -34,8 +34,8 @@ struct Comparison {
 // For the reference; grad_o for a backward only.
 ReferenceInputs reference_inputs(const Problem& problem, const AttentionInputs& inputs);
 
-// reference_attention, which says before that it takes long where it does, and shows how far it is;
-// nothing where `quiet`.
+// reference_attention. Unless `quiet`, says beforehand if it will take long, and shows its
+// progress.
 Result<ReferenceOutputs> checked_reference(const Problem& problem, const Sizes& sizes,
                                            const AttentionInputs& inputs, bool quiet);
 
@@ -45,7 +45,7 @@ std::vector<Comparison> compare_all(const Problem& problem, const Sizes& sizes,
 
 bool all_passed(const std::vector<Comparison>& all);
 
-// "correct", "WRONG NUMBERS", or which results the dtype cannot hold, where the rest is correct.
+// "correct", "WRONG NUMBERS", or, if the rest is correct, which results the dtype cannot hold.
 std::string verdict_on(const Problem& problem, const std::vector<Comparison>& all);
 
 void print_comparisons(const std::vector<Comparison>& all);

@@ -20,7 +20,7 @@ class DataOptions {
  public:
   void add_to(CLI::App& app);
 
-  // Whether either was given.
+  // Whether one of them was given.
   bool is_given() const;
   bool has_kind() const { return data_.has_value(); }
   uint64_t seed(uint64_t otherwise = 1) const { return seed_.value_or(otherwise); }

@@ -21,7 +21,7 @@ using Shape = std::array<int64_t, 4>;
 // --q, --k, --v, --do.
 class InputFiles {
  public:
-  // Returns --q, which stands for all of them: the others need it.
+  // Returns --q, which the other options need.
   CLI::Option* add_to(CLI::App& app);
 
   bool given() const { return !q_.empty(); }
@@ -31,7 +31,7 @@ class InputFiles {
     int head_dim = 0, head_dim_v = 0;
     AttentionInputs tensors;
   };
-  // Errors: those of the files, of shapes that do not fit each other.
+  // Errors: those of reading the files; shapes that do not fit each other.
   Result<Content> read() const;
 
  private:

@@ -1,4 +1,4 @@
-// What `lssar replay` says of a call that was done again, for people and for programs.
+// What `lssar replay` prints of a repeated call, as text and as JSON.
 //
 // Threads: pure functions.
 #pragma once
@@ -14,9 +14,9 @@
 namespace lssar::command {
 
 struct ReplayVerdict {
-  bool was_checked = false;          // against the reference
+  bool was_checked = false;          // compared with the reference
   std::vector<Comparison> here;      // of this run
-  std::vector<Comparison> captured;  // of what was captured, as far as it was
+  std::vector<Comparison> captured;  // of the captured outputs
   std::string data;                  // "captured inputs", "gauss data, seed 1"
 
   bool passed() const { return all_passed(here); }

@@ -20,7 +20,7 @@ struct CacheCommandOptions {
   std::string path;       // ls, stat, verify: a directory or pack instead of the user's directory
   std::string directory;  // --dir: instead of the user's directory
   std::string target;     // export, import: entries of this architecture only; "" = all
-  std::string pack;       // export: made; import: a pack or directory that is read
+  std::string pack;       // export: the file to make; import: the pack or directory to read
   std::string max_size = "1G";
   double older_than_days = std::numeric_limits<double>::infinity();
   bool all = false;
@@ -28,8 +28,8 @@ struct CacheCommandOptions {
   bool json = false;
 };
 
-// The user's cache directory, or that of --dir, made where it is missing. kMissing where there is
-// none (LSSAR_CACHE_DIR=none), kIoError where it cannot be used.
+// The user's cache directory, or that of --dir; made if it is missing. kMissing: there is none
+// (LSSAR_CACHE_DIR=none). kIoError: it cannot be used.
 Result<std::unique_ptr<DiskLayer>> open_directory(const CacheCommandOptions& options,
                                                   uint64_t max_bytes = 0);
 
@@ -48,8 +48,7 @@ nlohmann::json to_json(const CheckedEntry& checked);
 std::string size_text(uint64_t bytes);   // "31.2 KiB"
 std::string time_text(int64_t time_ns);  // "2026-01-31 23:59:58Z"; 0: "-"
 
-
-// The same for a problem that is only a part of what was done.
+// The same for a problem with a part of the work only.
 void print_problem(const std::string& text);
 
 // cache_changes.cpp

@@ -7,8 +7,8 @@
 
 namespace lssar::command {
 
-// Everything that is printed; a "problem" that is not empty says why something cannot be used, and
-// how to get it.
+// Everything that is printed. A non-empty "problem" says why something cannot be used, and how to
+// get it.
 nlohmann::json doctor_report();
 
 }  // namespace lssar::command

@@ -1,5 +1,5 @@
-// The subcommands, one file each. Every add_ function defines one on `app`; when the user chose it,
-// `*action` is set to what does it.
+// The subcommands, one file each. Every add_ function defines one on `app`, and sets `*action` to
+// its work if the user chose it.
 //
 // Threads: the command is single-threaded; what it calls may not be.
 #pragma once
@@ -20,7 +20,7 @@ void add_prepare(CLI::App& app, Action* action);     // compile into the cache
 void add_run(CLI::App& app, Action* action);         // .npy files in, .npy files out
 void add_verify(CLI::App& app, Action* action);      // random inputs against the reference
 void add_capture(CLI::App& app, Action* action);     // one call as a file
-void add_replay(CLI::App& app, Action* action);      // ... done again
+void add_replay(CLI::App& app, Action* action);      // repeat a captured call
 void add_sim(CLI::App& app, Action* action);         // any PTX on the virtual device
 void add_tune(CLI::App& app, Action* action);        // search for the best schedule
 void add_table(CLI::App& app, Action* action);       // what was tuned
@@ -29,7 +29,7 @@ void add_report(CLI::App& app, Action* action);      // the same as a page to lo
 void add_inspect(CLI::App& app, Action* action);     // a kernel's code
 void add_cache(CLI::App& app, Action* action);       // list, check, clean, export, import kernels
 void add_doctor(CLI::App& app, Action* action);      // what is on this machine
-void add_help(CLI::App& app, Action* action);        // this of a subcommand, and the manual page
+void add_help(CLI::App& app, Action* action);        // help of a subcommand, manual page
 void add_completion(CLI::App& app, Action* action);  // for a shell
 
 }  // namespace lssar::command

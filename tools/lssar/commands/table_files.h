@@ -1,4 +1,5 @@
-// What `lssar table` does with whole files: export, import, merge, prune. Each prints what it did.
+// The subcommands of `lssar table` that handle whole files: export, import, merge, prune. Each
+// prints what it did.
 //
 // Used by table.cpp. Threads: the command is single-threaded.
 #pragma once
@@ -11,12 +12,12 @@
 
 namespace lssar::command {
 
-// --table: a file, and not standard output.
+// --table must be a file, not standard output.
 Status check_table_path(const std::string& path);
 
 bool is_missing(const std::string& path);
 
-// kIoError where the file is missing. Says on standard error which lines are no records.
+// kIoError: the file is missing. Names on standard error the lines that are no records.
 Result<TuningTable> load_existing(const std::string& path);
 
 // `output` "-": standard output. `only_chosen`: without the candidates that lost.

@@ -1,4 +1,4 @@
-// The options of `lssar explain` and `lssar report`, and what they ask for.
+// The options of `lssar explain` and `lssar report`.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ struct ExplainOptions {
 
   void add_to(CLI::App& app, const std::string& group, size_t default_shown);
   Result<std::unique_ptr<Engine>> open_engine() const;
-  // `table` is asked before the one that comes with the library, and outlives the request.
+  // `table` comes before the shipped table, and must outlive the request.
   Result<ExplanationRequest> request(Engine& engine, const TuningTable& table) const;
 };
 

@@ -19,23 +19,23 @@ namespace lssar::command {
 struct KernelVariation {
   Problem problem;
   Target target;
-  ScheduleChoice choice;  // unless given, a variation of the problem or target has its own
-  std::optional<KernelSource> source;  // of a file; else it is generated
+  ScheduleChoice choice;  // if not given, a variation of problem or target gets its own
+  std::optional<KernelSource> source;  // from a file; else it is generated
 };
 
-// 4 to 64 hexadecimal digits, which are no file's name.
+// Whether it is 4 to 64 hexadecimal digits, and no file's name.
 bool is_cache_key(const std::string& text);
 
-// What the generator makes now of the problem, schedule and target that the entry was made of.
-// `digits`: its key, or the first ones of it (`lssar cache ls` prints 16). kInvalidArgument: no
-// such entry, several, which are listed, or one that is no kernel's.
+// What the generator makes today from the entry's problem, schedule and target. `digits` is its
+// key, or the first digits of it (`lssar cache ls` prints kShownHashDigits). kInvalidArgument:
+// there is no such entry, there are several (they are listed), or it is no kernel.
 Result<KernelVariation> kernel_of_key(Store& store, const std::string& digits);
 
 Result<KernelVariation> kernel_of_file(const std::string& path);
 
-// `text`: FIELD=VALUE, several joined by ',', or a path that ends with ".cu". A field is one of the
-// problem's, one of the schedule's ("forward.block_cols"), or "target". Values are JSON, or the
-// text of a string. `choose` gives schedules where the base's was not given.
+// `text` is FIELD=VALUE, several joined by ',', or a path that ends with ".cu". A field is one of
+// the problem's, one of the schedule's ("forward.block_cols"), or "target". Values are JSON, or the
+// text of a string. `choose` is used if the base's schedule was not given.
 using ChooseSchedule = std::function<Result<ScheduleChoice>(const Problem&, const Target&)>;
 Result<KernelVariation> varied(const KernelVariation& base, const std::string& text,
                                const ChooseSchedule& choose);

@@ -1,6 +1,6 @@
-// Options whose values are numbers. CLI11 alone reads 010 as 8 and -1 as 2^64 - 1, and says "Could
-// not convert" of the rest: here a value is read as it is written, or the error names what is
-// allowed.
+// Options whose values are numbers. CLI11 reads 010 as 8 and -1 as 2^64 - 1, and its other errors
+// only say "Could not convert". These options read a value as it is written, or the error names
+// what is allowed.
 //
 // Threads: an option is added and parsed by one thread.
 #pragma once
@@ -16,12 +16,12 @@
 
 namespace lssar::command {
 
-// An option that calls `take` with the text of its value; an error of `take` ends the parsing, with
-// the option's name and value in front of its message, which says what is allowed.
+// An option that calls `take` with the text of its value. An error of `take` ends the parsing; its
+// message, which says what is allowed, follows the option's name and value.
 CLI::Option* add_parsed(CLI::App& app, const std::string& name, const std::string& help,
                         std::function<Status(const std::string&)> take);
 
-// Decimal digits, with a sign and ".0" allowed (15.0 is 15), within the limits; else
+// Decimal digits within the limits; a sign and ".0" are allowed (15.0 is 15). Anything else is
 // kInvalidArgument.
 Status parse_whole(const std::string& text, int64_t low, int64_t high, int64_t* value);
 Status parse_whole(const std::string& text, uint64_t low, uint64_t high, uint64_t* value);

@@ -12,7 +12,7 @@
 namespace lssar::command {
 
 inline Result<nlohmann::json> read_options_file(const std::string& path) {
-  // No file of options is longer; a device file or a tensor given by mistake is.
+  // Longer files are no options: the user gave a device file or a tensor by mistake.
   constexpr uint64_t kMaxBytes = 1 << 20;
   LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxBytes}));
   return parse_json(text, path);

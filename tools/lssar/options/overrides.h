@@ -1,5 +1,4 @@
-// LSSAR_OVERRIDE_DIR as the command sees it: which kernels are edited ones, and an error where none
-// is.
+// LSSAR_OVERRIDE_DIR in the command: says which kernels were edited, and fails if none was.
 //
 // Threads: pure functions.
 #pragma once
@@ -14,12 +13,12 @@ namespace lssar::command {
 
 using PreparedKernels = std::vector<std::shared_ptr<const PreparedKernel>>;
 
-// kInvalidArgument where LSSAR_OVERRIDE_DIR is set and has a file for none of the kernels: what is
-// said of them would be taken for the edited kernel's.
+// kInvalidArgument if LSSAR_OVERRIDE_DIR is set and has a file for none of the kernels. Otherwise
+// results would be taken for the edited kernel's.
 Status check_overridden(const PreparedKernels& kernels);
 
-// A line for each kernel that says whether it is an edited one; nothing where LSSAR_OVERRIDE_DIR is
-// not set.
+// Prints a line for each kernel that says whether it is an edited one; nothing if
+// LSSAR_OVERRIDE_DIR is not set.
 void print_overrides(const PreparedKernels& kernels);
 
 }  // namespace lssar::command

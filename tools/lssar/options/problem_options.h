@@ -1,5 +1,5 @@
-// The options that describe a problem, the same in every subcommand, and those that say how it is
-// run: each subcommand adds the groups it needs.
+// The options that describe a problem, and those that say how it runs; the same in every
+// subcommand. Each subcommand adds the groups it needs.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace lssar::command {
 
-// What the user wrote; what is not given comes from --problem, else from Problem's defaults.
+// What the user wrote. A field that was not given comes from --problem, else from Problem's
+// defaults.
 class ProblemOptions {
  public:
   void add_to(CLI::App& app);
@@ -27,19 +28,19 @@ class ProblemOptions {
   // The problem as described, validated. Lengths that were not given are run-time lengths (0).
   Result<Problem> problem() const;
 
-  // For `run`: sizes and head dims are those of the files. An option (or a field of --problem that
-  // leaves nothing open) that disagrees with them is an error naming both.
+  // For `run`: sizes and head dims come from the files. An option that disagrees with them is an
+  // error that names both; so is a field of --problem.
   Result<Problem> problem_of_files(const Sizes& sizes, int head_dim, int head_dim_v) const;
 
   // The sizes one call has. Errors: a length that is needed and was not given.
   Result<Sizes> sizes() const;
-  // The sizes to choose a schedule by, for a problem of these options: those of one call where its
-  // lengths are given, else typical_sizes (autotune/search/tuner.h), as `lssar tune` takes them.
+  // The sizes to choose a schedule by. If the problem's lengths are given, those of one call; else
+  // typical_sizes (autotune/search/tuner.h), as `lssar tune` takes them.
   Sizes sizes_to_choose_by(const Problem& problem) const;
 
  private:
   void open_lengths(Problem* problem) const;
-  // Options over file over defaults; not validated. `file` is what --problem held.
+  // Options, then the file, then defaults; not validated. `file` gets the content of --problem.
   Result<Problem> described(nlohmann::json* file) const;
 
   std::string problem_file_;
@@ -48,7 +49,7 @@ class ProblemOptions {
   std::optional<int64_t> seq_q_, seq_k_, batch_, heads_, kv_heads_;
   std::optional<double> offset_;
   bool causal_ = false, no_causal_ = false;  // at most one of them
-  // "q", "k", "both"; "": as the lengths say.
+  // "q", "k", "both"; "": the lengths decide.
   std::string runtime_lengths_;
 };
 

@@ -1,5 +1,4 @@
-// The options that decide which schedule a problem gets, the same in every subcommand that makes a
-// kernel.
+// The options that decide a problem's schedule, the same in every subcommand that makes a kernel.
 #pragma once
 
 #include <memory>
@@ -21,17 +20,17 @@ class ScheduleOptions {
  public:
   void add_to(CLI::App& app, const std::string& target_help);
 
-  // Chooses as a plan does: --schedule, the user's tuning table, the records that come with the
-  // library, the default; with --untuned only the first and the last. Errors: of load_table, a
-  // --schedule that cannot be read; what is wrong with its fields is said by choose().
+  // Chooses as a plan does: --schedule, the user's tuning table, the shipped table, the default.
+  // With --untuned only --schedule and the default. Errors: those of load_table; a --schedule that
+  // cannot be read. choose() reports wrong fields in it.
   Result<ScheduleChooser> chooser(Engine& engine) const;
-  // The same for what is only made, as for what `lssar prepare` would make here for the target.
+  // The same without a device: for what `lssar prepare` would make here for the target.
   Result<ScheduleChooser> chooser(const Target& target) const;
 
-  // The table of --table, which must be there; else the user's, where one that cannot be read is
-  // empty, with a warning. --untuned and "none": an empty one.
+  // The table of --table, which must exist. Otherwise the user's; if it cannot be read, it is
+  // empty, with a warning. With --untuned or "none" it is empty.
   Result<std::shared_ptr<const TuningTable>> load_table(TableContent content) const;
-  // --schedule; nothing where it was not given.
+  // --schedule; nothing if it was not given.
   Result<std::optional<Schedule>> given(const Problem& problem, const Target& target) const;
   Result<Determinism> determinism() const { return parse_determinism(determinism_); }
 
@@ -51,7 +50,7 @@ class ScheduleOptions {
   bool is_untuned_ = false;
 };
 
-// "schedule: tuned (...)", a line.
+// Prints the line "schedule: tuned (...)".
 void print_choice(std::FILE* stream, const ScheduleChoice& choice);
 
 }  // namespace lssar::command

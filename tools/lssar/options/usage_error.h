@@ -17,10 +17,10 @@ size_t edit_distance(const std::string& a, const std::string& b);
 std::vector<std::string> similar_words(const std::string& word,
                                        const std::vector<std::string>& known);
 
-// What is wrong with the arguments that `app` did not parse, as one line; `error` is what it threw.
+// One line on what is wrong with the arguments that `app` did not parse. `error` is what it threw.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
 
-// "unknown subcommand 'verfy': did you mean verify?", of the subcommands of `app`.
+// "unknown subcommand 'verfy': did you mean verify?", from the subcommands of `app`.
 std::string unknown_subcommand(const CLI::App& app, const std::string& word);
 
 }  // namespace lssar::command

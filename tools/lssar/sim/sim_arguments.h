@@ -1,4 +1,4 @@
-// What --arg of `lssar sim` says, before any file is read.
+// --arg of `lssar sim`, before any file is read.
 //
 // Threads: pure functions.
 #pragma once
@@ -28,11 +28,11 @@ struct SimArgument {
 
   std::vector<std::byte> scalar;
 
-  bool reads = false;   // the file's values are there before the launch
-  bool writes = false;  // the file is written after it
+  bool reads = false;   // the memory has the file's values before the launch
+  bool writes = false;  // the file is written after the launch
   std::string file;
-  std::string output_file;     // the same as `file` unless another one was given
-  std::vector<int64_t> shape;  // of what is written; empty: that of `file`
+  std::string output_file;     // `file`, unless another one was given
+  std::vector<int64_t> shape;  // of the output; empty: that of `file`
 
   uint32_t box_rows = 0, box_columns = 0;
   int swizzle_bytes = 0;  // 0, 32, 64 or 128
@@ -44,7 +44,7 @@ Result<SimArgument> parse_sim_argument(const std::string& text);
 // Lines for --help: every form with its meaning.
 std::string sim_argument_help();
 
-// "AxBxC" to numbers, each at least `least`; false where it is no such thing.
+// Parses "AxBxC", each number at least `least`. False if the text is not of this form.
 bool parse_extents(std::string_view text, char separator, int64_t least,
                    std::vector<int64_t>& extents);
 

@@ -12,11 +12,11 @@
 
 namespace lssar::command {
 
-// An argument as it is before every launch.
+// An argument before every launch.
 struct SimData {
   SimArgument argument;
   std::vector<int64_t> shape;      // of pointers and tensor maps
-  std::vector<std::byte> initial;  // of those that read; else the memory is poison
+  std::vector<std::byte> initial;  // of arguments that are read; other memory is filled with poison
   size_t bytes = 0;                // of their memory
 
   bool has_memory() const {
@@ -25,21 +25,21 @@ struct SimData {
   }
 };
 
-// Reads the files. Errors of base/npy.h; kInvalidArgument names the argument: a value that its
-// DTYPE does not hold, a struct without its end, two arguments that write one file.
+// Reads the files. Errors: those of base/npy.h. kInvalidArgument names the argument: its DTYPE
+// cannot hold a value, a struct has no end, two arguments write one file.
 Result<std::vector<SimData>> load_sim_data(const std::vector<std::string>& texts);
 
 // The tensor map of a kTensorMap argument whose memory is at `address`.
 TensorMapRequest sim_tensor_map(const SimData& data, DevicePtr address);
 
-// Where in a kernel's parameters the value of each argument goes.
+// Where each argument's value goes in a kernel's parameters.
 struct SimPlacement {
-  std::vector<size_t> offsets;  // by argument; those of { and } mean nothing
+  std::vector<size_t> offsets;  // by argument; unused for { and }
   size_t bytes = 0;
 };
 
-// `function` is a virtual device's. kInvalidArgument, where number or sizes of the arguments are
-// not the kernel's, lists its parameters.
+// REQUIRES: `function` is a virtual device's. kInvalidArgument: number or sizes of the arguments
+// are not the kernel's; the message lists its parameters.
 Result<SimPlacement> place_arguments(const DeviceFunction& function,
                                      const std::vector<SimData>& data);
 

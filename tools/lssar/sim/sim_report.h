@@ -11,7 +11,7 @@
 
 namespace lssar::command {
 
-// An output that two seeds did not leave the same.
+// An output that differs between two seeds.
 struct SimDifference {
   size_t argument = 0;
   uint64_t first_seed = 0, second_seed = 0;
@@ -24,10 +24,10 @@ struct SimDifference {
 std::vector<SimDifference> compare_sim_runs(const SimLaunch& launch, const SimRun& first,
                                             const SimRun& run);
 
-// The run's outputs to their files (base/output_file.h): all of them are complete on disk before
-// the first replaces what was there. kIoError.
+// Writes the run's outputs to their files (base/output_file.h). All of them are complete on disk
+// before the first replaces an old file. kIoError.
 Status write_sim_outputs(const SimLaunch& launch, const SimRun& run);
-// Whether one of them goes to standard output: the text of a run is then on standard error.
+// Whether an output goes to standard output. If so, a run's text goes to standard error.
 bool writes_standard_output(const SimLaunch& launch);
 
 struct SimResult {

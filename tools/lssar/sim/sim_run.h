@@ -17,7 +17,7 @@ struct SimLaunch {
   std::string entry;
   LaunchConfig config;
   std::vector<SimData> data;
-  VirtualOptions device;  // the seed is that of each run
+  VirtualOptions device;  // each run sets its own seed
 };
 
 struct SimRun {
@@ -26,12 +26,12 @@ struct SimRun {
   double ms = 0;
   KernelCounters counters;
   std::vector<std::string> reports;  // what the device found
-  std::vector<DevicePtr> memory;     // by argument: where it lay; 0 without memory
-  // By argument; empty for those that are not written.
+  std::vector<DevicePtr> memory;     // by argument: the address; 0 without memory
+  // By argument; empty for those that are not outputs.
   std::vector<std::vector<std::byte>> outputs;
 };
 
-// Errors mean that it could not run; what the device found while it ran is in `reports`.
+// An error means that it could not run. `reports` has what the device found while it ran.
 Result<SimRun> run_sim(const SimLaunch& launch, uint64_t seed);
 
 }  // namespace lssar::command

@@ -31,9 +31,9 @@ enum class SimType : uint8_t {
   kU64,
 };
 
-// "f32", "e4m3", "i64", ...; false for another name.
+// "f32", "e4m3", "i64", ...; false: there is no such name.
 bool find_sim_type(std::string_view name, SimType& type);
-// "f64, f32, ...": what find_sim_type knows.
+// "f64, f32, ...": the names that find_sim_type knows.
 std::string sim_type_names();
 const char* sim_type_name(SimType type);
 size_t sim_type_bytes(SimType type);
@@ -43,7 +43,7 @@ size_t sim_type_bytes(SimType type);
 // numbers within their range: kInvalidArgument names the first element that is not.
 Result<std::vector<std::byte>> encode_elements(SimType type, std::span<const double> values);
 
-// Rounded to float32 where that is coarser. REQUIRES: bytes.size() is a multiple of the element's.
+// Rounded to float32 if the type is finer. REQUIRES: bytes.size() is a multiple of the element's.
 std::vector<float> decode_elements(SimType type, std::span<const std::byte> bytes);
 
 }  // namespace lssar::command

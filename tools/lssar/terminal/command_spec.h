@@ -1,5 +1,5 @@
-// What the command's options are, as plain values: help, completion and the man page are made of
-// these, so that they say what the parser does.
+// The command's options as plain values. Help, completion and the man page are made from these, so
+// that they agree with the parser.
 //
 // Threads: plain values and pure functions.
 #pragma once
@@ -12,7 +12,7 @@
 namespace lssar::command {
 
 struct OptionSpec {
-  std::vector<std::string> names;  // "-o", "--output"; of a positional its name
+  std::vector<std::string> names;  // "-o", "--output"; a positional has its name
   std::string value;               // "FILE", "fp16|bf16|fp32", "[=q|k|both]"; "": it takes none
   std::string help;                // with its default
   std::string group;
@@ -29,7 +29,7 @@ struct CommandSpec {
 
 CommandSpec spec_of(const CLI::App& app);
 
-// The words of "fp16|bf16|fp32"; none where `value` is no list.
+// The words of "fp16|bf16|fp32"; empty if `value` is no list.
 std::vector<std::string> values_of(const OptionSpec& option);
 
 }  // namespace lssar::command

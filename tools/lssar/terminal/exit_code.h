@@ -1,4 +1,5 @@
-// Exit codes of the command, and how a Status becomes one. Documented in docs/command.md and --help.
+// Exit codes of the command, and how a Status becomes one. Documented in docs/command.md and
+// --help.
 #pragma once
 
 #include <string>
@@ -22,7 +23,7 @@ ExitCode exit_code_of(StatusCode code);
 std::string exit_code_help();
 
 // Prints "lssar: <code>: <message>" to standard error and returns the exit code. It is one line,
-// but for the log that follows a compile error.
+// except for the log that follows a compile error.
 int report_failure(const Status& status);
 
 }  // namespace lssar::command

@@ -2,11 +2,12 @@
 //
 // The signals that end a process (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1,
 // SIGUSR2, and SIGPIPE of its own writes) end it as they would without this code, so that the shell
-// sees 130, 143 or 129 and a script's loop ends too; but temporaries are removed before, and files
-// that belong together are all in place or none. Workers end by themselves when the command does. A
-// signal that is ignored when the command starts (nohup, a shell's background) stays ignored.
+// sees 130, 143 or 129 and a script's loop ends too. But first temporaries are removed, and files
+// that belong together are either all in place or none is. Workers end by themselves when the
+// command does. A signal that is ignored when the command starts (nohup, a shell's background)
+// stays ignored.
 //
-// Threads: one waits for the signals, so that what it does need not be safe in a handler.
+// Threads: a thread waits for the signals, so its work need not be safe in a signal handler.
 #pragma once
 
 namespace lssar::command {
@@ -14,8 +15,8 @@ namespace lssar::command {
 // REQUIRES: the process has one thread.
 void watch_interrupts();
 
-// While one lives, the first signal (SIGQUIT and SIGPIPE aside) ends nothing: the work asks for it, keeps what it has and ends.
-// The second one ends the process.
+// While one exists, the first signal (except SIGQUIT and SIGPIPE) ends nothing: the work asks for
+// it, keeps its results and ends. The second signal ends the process.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -27,7 +28,7 @@ class InterruptGuard {
 // The signal that a guard kept; 0: none.
 int kept_interrupt();
 
-// Ends the process by the signal that a guard kept, where one did.
+// Ends the process by the signal that a guard kept, if there is one.
 void end_if_interrupted();
 
 }  // namespace lssar::command

@@ -8,7 +8,7 @@
 
 namespace lssar::command {
 
-// Standard error where the bytes for `output` go to standard output: messages must not be among
+// Standard error if the bytes for `output` go to standard output, so that messages are not among
 // them.
 inline std::FILE* message_stream(const std::string& output) {
   return is_standard_output(output) ? stderr : stdout;

@@ -1,7 +1,8 @@
-// What the command prints on standard output of things that others may have written: tables, cache
-// entries, captures, sources, names of devices. Nothing in it reaches the terminal as a control.
+// Prints on standard output what others may have written: tables, cache entries, captures, sources,
+// names of devices. No part of it reaches the terminal as a control character.
 //
-// A write that fails throws std::system_error, as fmt::print does; main() says what was lost.
+//
+// A write that fails throws std::system_error, as fmt::print does. main() says what was lost.
 #pragma once
 
 #include <cstdio>
@@ -25,7 +26,8 @@ void print_text(fmt::format_string<T...> text, T&&... values) {
   print_text(stdout, text, std::forward<T>(values)...);
 }
 
-// With a line end. In ASCII, other characters as \u escapes; bytes that are not UTF-8 as U+FFFD.
+// With a line end. ASCII only: other characters become \u escapes, bytes that are not UTF-8 become
+// U+FFFD.
 std::string json_text(const nlohmann::json& json, int indent = 2);
 void print_json(const nlohmann::json& json, int indent = 2);
 

@@ -1,5 +1,5 @@
-// What `lssar tune` shows while it searches: a bar that is redrawn on a terminal, also while
-// nothing new is known, and a line per stage elsewhere. On standard error.
+// The progress of `lssar tune`, on standard error: on a terminal a bar, which is redrawn even if
+// nothing new is known; elsewhere a line per stage.
 //
 // Threads: one; a bar has a thread of its own that redraws it.
 #pragma once
@@ -23,7 +23,7 @@ class TuneProgress {
   TuneProgress(const TuneProgress&) = delete;
   TuneProgress& operator=(const TuneProgress&) = delete;
 
-  // The problem whose progress follows.
+  // Begins the progress of a problem.
   void begin(const std::string& title);
   void show(const SearchProgress& progress);
   // Ends a bar's line.
@@ -35,14 +35,14 @@ class TuneProgress {
 
   const bool is_terminal_;
   const bool quiet_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::condition_variable stop_;
   bool is_stopped_ = false;
   std::optional<SearchProgress> shown_;  // of a bar
   std::chrono::steady_clock::time_point shown_at_;
   bool has_stage_ = false;
   Stage stage_ = Stage::kEnumerate;
-  std::thread redrawing_;  // the last member: it uses the others
+  std::thread redrawing_;  // comes last, because it uses the others
 };
 
 // "[=====>    ] blocks 12 of 28 left 16, best 0.412 ms, 14 of 120 s".

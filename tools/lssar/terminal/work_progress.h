@@ -1,7 +1,8 @@
-// How far long work is, on standard error: a line that is redrawn on a terminal, one line with an
-// estimate elsewhere. Work of a second or two says nothing.
+// The progress of long work, on standard error: on a terminal a line that is redrawn, elsewhere one
+// line with an estimate. Shows nothing for work of a second or two.
 //
-// Threads: shows from one of its own.
+//
+// Threads: a thread of its own shows it.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +18,7 @@ class WorkProgress {
   struct Now {
     double done = 0, total = 0;
   };
-  // `now` is asked from another thread until this one is destroyed. `quiet`: shows nothing.
+  // Another thread calls `now` until this object is destroyed. `quiet`: shows nothing.
   WorkProgress(std::string title, bool quiet, std::function<Now()> now);
   ~WorkProgress();
   WorkProgress(const WorkProgress&) = delete;
