@@ -106,9 +106,9 @@ class Device {
   }
   virtual Status free_host(const HostMemory& memory) { return {}; }
 
-  // Memory of the caller's that kernels of the coming launches on this thread may touch. The
-  // virtual device reads and writes host memory in place and checks every access against what was
-  // allocated or imported; cuda ignores it. Balanced by release_range.
+  // The caller's memory that kernels of the coming launches on this thread may touch. The virtual
+  // device reads and writes host memory in place, and compares every access with what was allocated
+  // or imported; cuda ignores the call. release_range undoes it.
   virtual Status import_range(DevicePtr ptr, size_t bytes) { return {}; }
   virtual void release_range(DevicePtr ptr, size_t bytes) {}
 

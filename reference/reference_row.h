@@ -13,8 +13,8 @@
 
 namespace lssar::reference {
 
-// The rows of one head of q or k: directions (0 where there is none) and lengths. Of score
-// functions without norms the rows themselves, and lengths of 1.
+// The rows of one head of q or k: directions (0 for a row without one) and lengths. For score
+// functions without norms: the rows themselves, with lengths of 1.
 struct UnitRows {
   std::vector<double> unit, norm;
   int64_t dim = 0;

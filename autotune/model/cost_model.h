@@ -83,7 +83,7 @@ CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Sch
 
 // Time of a phase whose resources overlap. Products (on tensor cores, or the shared memory that
 // feeds them), special functions and instructions are combined as the root of the sum of squares.
-// Of the distance from there to their sum the part that is not `hidden` (0 to 1) is added. L2 and
+// The part of the distance from there to their sum that is not `hidden` (0 to 1) is added. L2 and
 // DRAM count if they take about as long.
 double combine(const std::array<double, kNumResources>& terms, double hidden = 1);
 

@@ -91,7 +91,7 @@ def check_tensors(q, k, v, dtypes=KERNEL_DTYPES):
 
 
 def check_operator(q, k, v, causal, p, offset, layout):
-    """Of torch.ops.lssar.*, which anything may call."""
+    """The arguments of torch.ops.lssar.*, which any code may call."""
     check_scalars(causal, p, offset)
     if not 0 <= layout < 8:
         raise ValueError(f"layout: {layout}; must be from 0 to 7: a bit each for q, k and v")

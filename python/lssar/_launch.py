@@ -53,7 +53,7 @@ def new_tensor(like, batch, heads, length, dim, is_heads_last):
 
 
 def saved_shapes(q, v, p, offset):
-    """Of saved_o, saved_stats and saved_x."""
+    """The shapes of saved_o, saved_stats and saved_x."""
     rows = tuple(q.shape[:3])
     has_x = _plans.saves_x(p, offset)
     return (*rows, v.shape[3]), (4, *rows), (*rows, v.shape[3] if has_x else 0)
@@ -206,7 +206,7 @@ def _key(q, k, v, causal, p, offset, layout):
 
 
 def known_signature(q, k, v, causal, p, offset):
-    """The signature of arguments that were right once; None for any others. Of torch.Tensors."""
+    """The signature of arguments that were right once; None for any others. Takes torch.Tensors."""
     try:
         return _signatures.get(_key(q, k, v, causal, p, offset, None))
     except (RuntimeError, TypeError):  # tensors without strides, scalars without a hash

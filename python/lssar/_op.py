@@ -261,7 +261,7 @@ def _unfold(x, size, dim):
 
 
 def _batch_dim(index, first_saved):
-    """Of a tensor of the operators, whose saved_stats begin with their planes."""
+    """The batch dimension of an operator's tensor: saved_stats begin with their planes."""
     return 1 if index == first_saved + 1 else 0
 
 

@@ -161,7 +161,7 @@ def _tensor(buffer):
 
 
 def _plan(frame, name, device_type, tensors, sizes):
-    """Of a call, prepared. `tensors`: buffers by their names in lssar_call."""
+    """The prepared plan of a call. `tensors`: buffers by their names in lssar_call."""
     _, dtype, (*_, head_dim) = tensors["q"]
     head_dim_v = tensors["v"][2][3]
     causal, p = (bool(frame.scalar(b"causal", ctypes.c_int32)), frame.scalar(b"p", ctypes.c_int32))

@@ -154,7 +154,7 @@ class Jax(unittest.TestCase):
                 lssar.jax.attention(x, x, x).block_until_ready()
 
     def test_structs_are_those_of_the_header(self):
-        """Of the jaxlib that is installed, as a C compiler sees them."""
+        """The installed jaxlib's header, as a C compiler sees it."""
         lines = []
         wanted = [f"version {_xla.API_VERSION[0]} {_xla.API_VERSION[1]}"]
         for name, struct in _xla.STRUCTS.items():

@@ -86,7 +86,7 @@ def threads_that_worked(function):
 
 @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU: one thread in any case")
 class NumberOfThreads(unittest.TestCase):
-    """Of the virtual device: what torch and the operating system allow the caller."""
+    """The virtual device uses as many as torch and the operating system allow the caller."""
 
     def setUp(self):
         self.addCleanup(torch.set_num_threads, torch.get_num_threads())

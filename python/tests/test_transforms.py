@@ -86,7 +86,7 @@ class Transforms(unittest.TestCase):
         torch.testing.assert_close(compiled(*self.many), wanted)
 
     def test_batches_of_grad_o(self):
-        """Of a plain call, whose backward is the first to see them."""
+        """The call is a plain one; its backward is the first to see batches."""
 
         def gradients(attention):
             q = self.q.clone().requires_grad_()

@@ -76,7 +76,7 @@ class CandidateTimerTest : public testing::TestWithParam<Pass> {
       num_steps_ = one.source.steps.size();
       all.push_back(std::move(one));
     }
-    // Of the forward that comes before a backward.
+    // The second pass is the forward that comes before a backward.
     for (const Pass pass : {Pass::kForward, Pass::kForwardTrain}) {
       RunnerTask task = task_;
       task.problem.pass = pass;

@@ -56,7 +56,7 @@ double softmax_ms(const Case& c) {
                   scores / (clocks * c.gpu.special), scores * 4.5 / (clocks * c.gpu.issue_slots)});
 }
 
-// Of the products, special functions and slots alone, as if tiles cost nothing else.
+// The time of the products, special functions and slots alone, as if tiles cost nothing else.
 double three_resources_ms(const Case& c, const Schedule& schedule) {
   const double clocks = c.gpu.clock_ghz * 1e6 * c.gpu.sustained * c.gpu.num_sms;
   const PassWork work = c.work(schedule);
@@ -402,7 +402,7 @@ TEST(CostModel, CountsTheTilesOfPackedHeads) {
   const TileCount packed = packed_query_tiles(c.problem, c.sizes, 64, 128, 96);
   EXPECT_EQ(packed.blocks, 16);
   EXPECT_EQ(packed.tiles, 6 * 1 + 6 * 2 + 4 * 3);
-  // Of 3 heads: 21 queries in a tile, 42 in a block. Of 71: two tiles for a query.
+  // 3 heads: 21 queries in a tile, 42 in a block. 71 heads: two tiles for a query.
   c.sizes.heads = 3 * c.sizes.kv_heads;
   EXPECT_EQ(packed_query_tiles(c.problem, c.sizes, 64, 128, 96).blocks, 7);
   c.sizes.heads = 71 * c.sizes.kv_heads;

@@ -150,7 +150,7 @@ Schedule backward_schedule(const TimedCase& c, const char* dq_mode) {
   return schedule.ok() ? *schedule : Schedule{};
 }
 
-// Of the same counts.
+// What ordered sums take longer than atomic ones, with the same counts.
 double turns_ms(const TimedCase& c) {
   const std::vector<KernelCounters> kernels = {{"lssar_backward_dkdv", three_and_four()}};
   return c.ms(kernels, backward_schedule(c, "ordered")) -

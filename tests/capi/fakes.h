@@ -55,7 +55,7 @@ struct FakeLaunch {
   const DeviceFunction* function;
   LaunchConfig config;
   lssar_device::AttentionParams params;
-  // Of a launch with TmaParams; empty for one that took AttentionParams alone.
+  // The maps of a launch with TmaParams; empty for one with AttentionParams alone.
   std::vector<lssar_device::TensorMap> maps;
 };
 

@@ -94,7 +94,7 @@ TEST_F(HostMemory, PackedTensorsGiveTheBitsOfContiguousOnes) {
                                  {random.q, random.k, random.v, random.grad_o});
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
 
-  // Of packed gradients the hulls overlap, as those of the inputs do: no element does.
+  // The hulls of packed gradients overlap, as those of the inputs do; no elements do.
   std::vector<uint16_t> qkv(kLength * kRow), grad_qkv(kLength * kRow, 0xFFFF);
   std::vector<uint16_t> o(kHeads * kLength * kDim, 0xFFFF), grad_o(kHeads * kLength * kDim);
   place(qkv, 0, random.q);

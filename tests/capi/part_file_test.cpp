@@ -25,7 +25,7 @@ std::string file_bytes() {
   return bytes;
 }
 
-// Of the table or of a part, whichever is wrong.
+// The error of the table or of a part, whichever is wrong.
 std::string refusal(const std::string& bytes) {
   const Result<PartFile> file = PartFile::parse(bytes, "case");
   if (!file.ok()) return file.status().to_string();

@@ -100,7 +100,7 @@ TEST(DidYouMean, OfSubcommandsAndOptions) {
            {{"emit", "--casual"}, "unknown option --casual: did you mean --causal?"},
            {{"verify", "--sead=3", "--seq", "8"}, "unknown option --sead: did you mean --seed?"},
            {{"verify", "--no-caus"}, "unknown option --no-caus: did you mean --no-causal?"},
-           // Of the command above, and in the place of an option that is required.
+           // Suggests options of the command above it, also in the place of a required option.
            {{"cache", "ls", "--dri", "x"}, "unknown option --dri: did you mean --dir?"},
            {{"capture", "--ouput", "x"}, "unknown option --ouput: did you mean --output?"},
            {{"emit", "--zebra"}, "unknown option --zebra (see lssar emit --help)"},

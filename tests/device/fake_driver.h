@@ -32,8 +32,8 @@ struct FakeGpu {
 FakeGpu fake_h200();
 FakeGpu fake_gpu(const std::string& name, int major, int minor);
 
-// What cuLaunchKernel or cuLaunchKernelEx was called with. Of fixed size, so that recording it
-// allocates nothing.
+// The arguments of a cuLaunchKernel or cuLaunchKernelEx. Their size is fixed, so that recording a
+// launch allocates nothing.
 struct FakeLaunch {
   std::array<unsigned, 3> grid{}, block{};
   unsigned shared_bytes = 0;

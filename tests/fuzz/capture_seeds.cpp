@@ -24,7 +24,7 @@ CapturedKernel kernel_of(Pass pass, const char* target_name) {
   return kernel;
 }
 
-// Of two queries and three keys.
+// A capture of two queries and three keys.
 Capture capture_of(std::vector<CapturedKernel> kernels, bool with_values) {
   Capture capture;
   capture.version = "1.0.0";

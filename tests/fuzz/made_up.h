@@ -20,7 +20,7 @@ struct PreparedPlan {
 };
 
 inline constexpr int kPreparedDims[] = {64, 128, 64, 40};
-// Of kPreparedDims, modulo their number.
+// The plan for head dim kPreparedDims[which], modulo their number.
 const PreparedPlan& prepared_plan(uint8_t which);
 
 // What lies beside an image in the cache.

@@ -34,7 +34,7 @@ class Struct {
     if (past_the_end) block_.get()[bytes - 1] |= bytes > slot_bytes ? 1 : 0;
     bytes_ = bytes;
   }
-  // Of a field that lies in the block: pointers are the harness's.
+  // Sets a field if it lies in the block. The harness sets all pointers with it.
   template <typename Field>
   void set(Field T::*field, const Field& value) {
     const T any = {};

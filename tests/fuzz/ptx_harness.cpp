@@ -18,7 +18,7 @@ constexpr uint64_t kMaxVariables = 1 << 20;
 constexpr uint32_t kMaxThreads = 384;
 constexpr size_t kBufferBytes = 16 << 10;
 constexpr size_t kFilledBytes = 12 << 10;  // the rest is uninitialised
-// Of a block. The larger is for loops that wait and for kernels of many warps.
+// Limits of a block. The larger one is for loops that wait and for kernels of many warps.
 constexpr uint64_t kMaxInstructions = 3000;
 constexpr uint64_t kManyInstructions = 30000;
 
@@ -70,7 +70,7 @@ bool variables_are_small(const vdev::ParsedModule& module) {
   return total <= kMaxVariables;
 }
 
-// Of 64 x 64 bfloat16, in boxes of 16 x 16 or swizzled ones of 64 x 64, sometimes of more
+// A map of 64 x 64 bfloat16, in boxes of 16 x 16 or swizzled boxes of 64 x 64, sometimes with more
 // dimensions.
 TensorMapRequest make_map(DevicePtr memory, Draw& draw) {
   TensorMapRequest request;

@@ -45,8 +45,8 @@ void run_and_expect(const Problem& problem, const Sizes& sizes, CapiInputs input
   expect_outputs(problem, expected, options, *outputs);
 }
 
-// Of LSSAR_TEST_SEED_TURN: the schedule seed of this check, one after the other within a test; -1
-// where it is not set.
+// The schedule seed of this check if LSSAR_TEST_SEED_TURN is set; a test's checks take the seeds in
+// turn. -1 if it is not set.
 int next_seed() {
   constexpr uint32_t kNumSeeds = 10;
   static std::string last_test;

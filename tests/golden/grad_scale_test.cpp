@@ -19,8 +19,9 @@ constexpr const char* kSchedules[] = {R"({"dq_mode": "split"})",
 // Where the sizes come in turns within a tile, or go up or down from tile to tile.
 enum class Order { kMixed, kRising, kFalling };
 
-// Of the rows of the output gradient: about 2^lowest to 2^highest. `holds_rows`: every row of dk
-// and dv is held to its own size, else each tensor as a whole; as dq, whose first rows cancel, is.
+// The output gradient's rows have sizes from about 2^lowest to 2^highest. `holds_rows`: every row
+// of dk and dv is compared relative to its own size; otherwise each tensor as a whole, as dq always
+// is, because its first rows cancel.
 struct Spread {
   int lowest;
   int highest;
@@ -45,7 +46,7 @@ void expect_rows(const char* name, const std::vector<float>& got, const std::vec
                  size_t dim) {
   const double tolerance = dim == want.size() ? 3e-3 : 3e-2;
   ASSERT_EQ(got.size(), want.size()) << name;
-  // Of gradients that are 0 but for rounding, too.
+  // Gradients may be 0 but for rounding.
   const double rounding = std::ldexp(std::sqrt(static_cast<double>(dim)), -21);
   for (size_t first = 0; first < want.size(); first += dim) {
     double error = 0, norm = 0;

@@ -51,7 +51,7 @@ class Mutants : public testing::Test {
     saved_ = *saved;
   }
 
-  // Of dq, dk and dv: those that the rule fails.
+  // Which of dq, dk and dv break the error rule.
   std::string failed() {
     const auto gradients = truths_->gradients(problem_, sizes_, inputs_, saved_);
     EXPECT_TRUE(gradients.ok()) << gradients.status().to_string();

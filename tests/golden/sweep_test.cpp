@@ -218,7 +218,7 @@ TEST(AtomicDq, EveryDimAndDtype) {
   }
 }
 
-// Of Variant::kPortable, which every target has.
+// Schedules of Variant::kPortable, which every target has.
 class Schedules : public testing::TestWithParam<const char*> {};
 
 TEST_P(Schedules, GiveTheSame) {

@@ -63,7 +63,7 @@ std::string unescaped(std::string text) {
   return text;
 }
 
-// Of the first element that has it.
+// The attribute of the first element that has it.
 std::string attribute(const std::string& dom, const std::string& name) {
   const size_t begin = dom.find(name + "=\"");
   if (begin == dom.npos) return "";

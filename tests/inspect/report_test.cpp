@@ -59,7 +59,7 @@ TEST(Report, SearchAndComparisonComeFromRecords) {
   EXPECT_EQ(report["evidence"], "measured");
   ASSERT_EQ(report["search"]["rows"].size(), 3u);
   EXPECT_EQ(report["search"]["rows"][2][0], 2);  // seconds
-  // Of the four records: another pass, and one that did not run.
+  // Two of the four records are left out: one of another pass, and one that did not run.
   ASSERT_EQ(report["compare"]["rows"].size(), 2u);
   EXPECT_EQ(report["compare"]["rows"][0][0], "ours-p15");
 }

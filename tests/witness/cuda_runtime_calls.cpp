@@ -21,7 +21,7 @@ cudaError_t check(const Status& status, cudaError_t error) {
   return last_error = error;
 }
 
-// Of a launch by <<<>>>, between its configuration and its stub.
+// A launch by <<<>>>, between its configuration and its stub.
 struct PushedLaunch {
   dim3 grid, block;
   size_t shared_bytes = 0;
@@ -97,7 +97,7 @@ void __cudaRegisterFunction(void** module, const char* host_function, char*, con
                             uint3*, uint3*, dim3*, dim3*, int*) {
   stand_in().add_kernel(module, host_function, entry);
 }
-// Of the programs' own code none reads or writes a variable of a module.
+// No code of the programs reads or writes a variable of a module.
 void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,

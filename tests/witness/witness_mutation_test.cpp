@@ -20,7 +20,7 @@ constexpr uint64_t kSeeds = 3;  // one for each moment of asynchronous operation
 struct Subject {
   const char* program;
   const char* name;  // of the case
-  // Of a hundred mutants of lines that are executed, how many must be found out.
+  // How many of a hundred mutants of executed lines must be found.
   size_t required_percent;
 };
 inline void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }

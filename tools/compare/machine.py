@@ -46,7 +46,7 @@ def gpu_state(device):
 
 
 def commit(tools_folder):
-    """Of the checkout or the bundle that the script lies in."""
+    """The commit of the checkout or bundle that has the script."""
     root = pathlib.Path(tools_folder).parent
     if (root / "COMMIT").is_file():
         return (root / "COMMIT").read_text().strip()

@@ -95,7 +95,7 @@ def ratio_table(records):
 
 
 def new_file_mode():
-    """Of a new file, by the umask, which can only be read by setting it."""
+    """The mode of a new file under the umask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return 0o666 & ~mask

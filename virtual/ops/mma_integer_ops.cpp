@@ -1,9 +1,10 @@
 // mma.sync of 4-bit integers and of single bits, and of bytes at m8n8k16.
 //
 // Layouts (lane = 4 g + t): a 32-bit register holds kEach = 32 / bits elements, the first in the
-// lowest bits. Of matrices with 8 kBlocks rows, register r of a holds row g + 8 (r % kBlocks), k
-// from 4 kEach (r / kBlocks) + kEach t on; that of b column g, k from 4 kEach r + kEach t on; that
-// of the sums row g + 8 (r / 2), column 2t + r % 2.
+// lowest bits. Matrices have 8 kBlocks rows.
+//   register r of a         row g + 8 (r % kBlocks), k from 4 kEach (r / kBlocks) + kEach t on
+//   register r of b         column g, k from 4 kEach r + kEach t on
+//   register r of the sums  row g + 8 (r / 2), column 2t + r % 2
 #include "virtual/ops/collective.h"
 #include "virtual/ops/rows.h"
 

@@ -125,7 +125,8 @@ void add_set(const std::string& opcode, const std::string& letters, bool negate,
   forms.push_back(form);
 }
 
-// Of a single comparison the second predicate is the complement, of a pair the upper half's.
+// The second predicate is the complement for a single comparison, and the upper half's result for a
+// pair.
 void add_setp(const std::string& opcode, const std::string& letters, bool negate,
               std::vector<Form>& forms) {
   const Parsed p = parse(opcode);
@@ -142,7 +143,7 @@ void add_setp(const std::string& opcode, const std::string& letters, bool negate
   }
 }
 
-// Of one instruction, comparison and type.
+// All forms of one instruction, comparison and type.
 std::vector<Form> forms_of(const std::string& begin, const std::string& type) {
   std::vector<Form> forms;
   for (const vdev::Row* row : table_rows(SimdLevel::kPlain)) {

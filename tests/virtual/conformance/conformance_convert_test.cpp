@@ -228,7 +228,7 @@ uint64_t narrowed(const std::vector<std::string>& words, const Format& f, uint64
   return has(words, "relu") && (result & sign_bit(f)) != 0 ? 0 : result;
 }
 
-// Of the rows that narrow_ops.cpp has; nothing for the others.
+// Forms for the rows of narrow_ops.cpp; nothing for other rows.
 std::optional<Form> narrow_form(const std::string& opcode, const std::string& letters) {
   const auto words = words_of(opcode);
   const std::string& from = words.back();

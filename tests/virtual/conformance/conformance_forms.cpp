@@ -95,7 +95,7 @@ uint64_t random_bits(Number number, std::mt19937_64& random) {
   return near ? bits : bits >> (random() % 64);
 }
 
-// Of one operand: all combinations of special values of the first two, then a mixture.
+// Inputs by operand: all combinations of special values of the first two operands, then a mixture.
 using Inputs = std::vector<std::vector<uint64_t>>;
 Inputs make_inputs(const std::string& letters, Number number) {
   std::mt19937_64 random(7);
@@ -196,7 +196,7 @@ std::string kernel_body(const std::vector<Form>& forms, const std::string& lette
   return body + "ret;\n";
 }
 
-// Of one number of a form's result.
+// Compares one number of a form's result.
 bool near(const Form& form, const Format& f, uint64_t have, uint64_t want) {
   if (have == want || (is_nan(have, f) && is_nan(want, f))) return true;
   if ((form.relative == 0 && form.absolute == 0) || is_nan(have, f) || is_nan(want, f))

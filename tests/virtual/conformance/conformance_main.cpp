@@ -190,7 +190,7 @@ std::string complaint(size_t row, const std::vector<std::string>& tests,
   return "";
 }
 
-// Of all rows, or of those whose name contains a text.
+// Checks all rows, or those whose name contains a text.
 int check_coverage(std::string_view only) {
   std::vector<std::string> complaints;
   std::set<std::string> suites;

@@ -44,13 +44,13 @@ class AttentionCountersTest : public testing::TestWithParam<bool> {
     return schedule;
   }
 
-  // Of all heads. Causal: those above the diagonal are not visited.
+  // Tiles of all heads. With a causal mask those above the diagonal are not visited.
   uint64_t tiles() const {
     return kHeads * static_cast<uint64_t>(GetParam() ? kTiles * (kTiles + 1) / 2 : kTiles * kTiles);
   }
-  // Of `products` matrix products (of kDim) per score of every tile.
+  // FLOP of `products` matrix products (of kDim) per score of every tile.
   uint64_t flop(uint64_t products) const { return tiles() * kTile * kTile * 2 * kDim * products; }
-  // Of one special function per score.
+  // Executions if every score takes one special function.
   uint64_t special() const { return tiles() * kWarpsPerTile * kExecutionsPerTile; }
 
   uint64_t second_parts() const { return GetParam() ? kHeads * kTile * kTile * 2 * kDim : 0; }

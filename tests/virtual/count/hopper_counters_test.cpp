@@ -76,7 +76,7 @@ class HopperCountersTest : public testing::Test {
 class HopperProductsTest : public HopperCountersTest, public testing::WithParamInterface<bool> {
  protected:
   bool causal() const { return GetParam(); }
-  // Of all heads. Causal: those above the diagonal are not visited.
+  // Tiles of all heads. With a causal mask those above the diagonal are not visited.
   uint64_t tiles() const {
     return kHeads * static_cast<uint64_t>(causal() ? kTiles * (kTiles + 1) / 2 : kTiles * kTiles);
   }

@@ -9,8 +9,9 @@
 
 #include "hopper_wgmma.cuh"
 
-// Of adversary.h, to the byte. The maps: `in` and `out` as rows of 32 words, in boxes of 32 rows
-// without a swizzle; `in` as rows of 64 bf16, in boxes of 64 rows with the 128-byte swizzle.
+// Must equal the struct in adversary.cpp, to the byte. The maps are: `in` and `out` as rows of 32
+// words, in boxes of 32 rows without a swizzle; `in` as rows of 64 bf16, in boxes of 64 rows with
+// the 128-byte swizzle.
 struct Arguments {
   const u32* in;
   u32* out;

@@ -26,7 +26,7 @@ DEVICE u64 tile_descriptor(u32 address, u32 chunk_bytes = 16) {
   return swizzle_128 | group | static_cast<u64>(chunk_bytes >> 4) << 16 |
          ((address & 0x3ffff) >> 4);
 }
-// Of a descriptor: 16 elements along k.
+// What a descriptor advances by for 16 elements along k.
 constexpr u64 kNextKMajor = 32 >> 4;           // 16 columns
 constexpr u64 kNextMnMajor = (16 * 128) >> 4;  // 16 rows
 

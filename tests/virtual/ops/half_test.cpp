@@ -71,7 +71,7 @@ long double greatest_nan_xorsign(long double a, long double b, long double) {
 long double least_nan_xorsign(long double a, long double b, long double) {
   return with_sign_of_product(least_nan(std::fabs(a), std::fabs(b), 0), a, b);
 }
-// Of f16: below 2^-14 is subnormal.
+// Flushes f16: numbers below 2^-14 are subnormal.
 long double flush(long double x) { return std::fabs(x) < 0x1p-14L ? std::copysign(0.0L, x) : x; }
 // Rounded to f16 first: what rounds up to 2^-14 is not flushed.
 long double flush_rounded(long double x) { return flush(half_value(half_bits(x))); }

@@ -16,7 +16,7 @@ constexpr uint32_t kSharedBytes = 32 << 10;
 constexpr uint32_t kRowWords = 32;
 constexpr uint32_t kWords = 8192;  // of in, out and scratch
 
-// Of adversary.cuh.
+// The arguments of the kernels in adversary.cuh.
 struct Arguments {
   uint64_t in, out, scratch;
   TensorMap map_in, map_out, map_tile;

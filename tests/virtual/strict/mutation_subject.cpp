@@ -282,9 +282,9 @@ Result<Case> make_case(Engine& engine, const PreparedKernel& kernel, const Lengt
 }  // namespace
 
 const std::vector<OwnKernel>& own_kernels() {
-  // Of a block that takes its work tile by a ticket and adds in turns.
+  // For a block that draws its work tile by a ticket and adds in turns.
   static const std::vector<std::string> kTurns = {"ld.", "red.", "atom.", "bar."};
-  // Of a scale found ahead, by a warp that consumers wait for.
+  // For a scale that is found ahead by a warp that consumers wait for.
   static const std::vector<std::string> kBarriers = {"mbarrier.", "fence.", "bar."};
   // Backwards with one evaluator: what others have beside it is the same code once more.
   static const std::vector<OwnKernel> kernels = {

@@ -28,8 +28,8 @@ struct OwnKernel {
   const char* name;  // of the subject
   const char* target;
   Pass pass;
-  // JSON, over the default schedule. Of the Hopper variant it holds the sizes of tiles and rings:
-  // small ones, which the lengths of a run go with.
+  // JSON, over the default schedule. For the Hopper variant it has the sizes of tiles and rings:
+  // small ones, so that a run's lengths can be small.
   const char* schedule;
   const char* only = "";  // mutate this kernel: the others are another subject's
   // Mutate only where an opcode begins with one of these: the rest is another subject's too. "":
@@ -48,7 +48,7 @@ const std::vector<OwnKernel>& own_kernels();
 // tiles, on lengths where some blocks have no tile of the other side, and without a query.
 Result<Subject> own_subject(const OwnKernel& own);
 
-// Of data/hopper_*.cu, by the entry's name.
+// A kernel of data/hopper_*.cu, by the entry's name.
 Subject replica_subject(const std::string& entry);
 
 // For runs: strict, one thread, this seed.

@@ -10,7 +10,7 @@ struct Survivor {
   const char* reason;
 };
 
-// Of the rings of the portable kernels, here of two stages or three; true whatever the lengths.
+// For the rings of the portable kernels, here with two or three stages. True for all lengths.
 inline constexpr const char kEmptyGroup[] =
     "start() and next() have committed every copy: this group is empty (of one stage it is not)";
 inline constexpr const char kNewestIsEmpty[] =
@@ -25,7 +25,7 @@ inline constexpr const char kLast[] = "the last of its kind: nothing follows tha
 inline constexpr const char kUntouched[] =
     "the registers were not touched since the wait for the product before";
 
-// Of the Hopper kernels.
+// For the Hopper kernels.
 inline constexpr const char kRegisters[] =
     "not modelled: virtual registers do not run out, the assembler sees to the real ones";
 inline constexpr const char kPool[] =
@@ -55,15 +55,14 @@ inline constexpr const char kExchange[] =
 inline constexpr const char kOneWorkTile[] =
     "the kernel is not persistent: nobody waits until the keys of a block are given back";
 
-// Of fp16's scale found ahead.
+// For fp16's scale that is found ahead.
 inline constexpr const char kWordsRead[] =
     "of the norms' words: consumers come to the next ones by way of slots that this warp scales "
     "after it has read these";
 inline constexpr const char kReadersFence[] =
     "consumers, which read what was written, have the same fence before they release the slot";
 
-
-// Of ordered sums of dq.
+// For ordered sums of dq.
 inline constexpr const char kKnownByAll[] =
     "not modelled: what one thread knows of other blocks all of its block know, with a barrier "
     "between or not";
