@@ -174,6 +174,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using Mma = $mma$<Element>;", {{"mma", mma}});
   out.line("using SavedX = $type$;", {{"type", is_fp32 ? "float" : "Bf16"}});
+  constant("bool", "kIsFp32", boolean(is_fp32));
+  constant("bool", "kIsFp16", boolean(problem.dtype == DType::kFp16));
   constant("int", "kHeadDim", number(problem.head_dim));
   constant("int", "kHeadDimV", number(problem.head_dim_v));
   constant("int", "kHeadDimPadded", number(padded_dim(problem.head_dim)));
@@ -257,7 +259,7 @@ void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
              {{"entry", step.launch.entry},
               {"qualifier", has_maps ? "LSSAR_GRID_CONSTANT " : ""},
               {"type", has_maps ? "TmaParams" : "AttentionParams"}});
-    out.line("lssar_device::$call$<lssar_device::Config>(params);", {{"call", step.call}});
+    out.line("lssar_device::$call$(params);", {{"call", step.call}});
     out.close();
   }
 }

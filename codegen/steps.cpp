@@ -28,7 +28,7 @@ Step tile_step(const char* entry, GridRows rows, const Tiling& tiling, int share
   step.launch.shared_bytes = shared_bytes;
   step.min_blocks = tiling.min_blocks;
   step.call = call;
-  step.shared_bytes = std::string(shape) + "<Config>::kSharedBytes";
+  step.shared_bytes = std::string(shape) + "::kSharedBytes";
   return step;
 }
 

@@ -36,6 +36,7 @@ struct SampleConfig : SampleFunctions {
   using Element = T;
   using Mma = M;
   using SavedX = T;
+  static constexpr bool kIsFp32 = sizeof(T) == 4, kIsFp16 = false;
   static constexpr int kHeadDim = 24;
   static constexpr int kHeadDimV = 40;
   static constexpr int kHeadDimPadded = 32;
@@ -63,7 +64,9 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kDqBlockRows = 32, kDqBlockCols = 16, kDqStages = 3;
 };
 
-using SampleHalf = SampleConfig<Fp16, TileMma16<Fp16>, true, true>;
+struct SampleHalf : SampleConfig<Fp16, TileMma16<Fp16>, true, true> {
+  static constexpr bool kIsFp16 = true;
+};
 using SampleFloat = SampleConfig<float, TileMma32<float>, false, false>;
 
 template <bool kIsPassOne>

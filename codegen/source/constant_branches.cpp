@@ -9,7 +9,6 @@
 namespace lssar {
 namespace {
 
-constexpr size_t kLineWidth = 100;
 constexpr size_t npos = std::string::npos;
 
 using Tokens = std::vector<Token>;
@@ -109,52 +108,6 @@ bool ends_in_return(const Tokens& t, size_t begin, size_t end) {
   return is_return;
 }
 
-bool ends_line(std::string_view line) {
-  return line.empty() || line.find("//") != npos || line.starts_with('#') || line.ends_with(';') ||
-         line.ends_with('{') || line.ends_with('}') || line.ends_with(':');
-}
-
-// Statements that fit on one line on one, and the bodies of functions that do beside their heads.
-std::string joined_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t at = 0; at < text.size(); at = next_line(text, at))
-    lines.push_back(text.substr(at, next_line(text, at) - at - 1));
-  std::string result;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    std::string joined = lines[i];
-    size_t last = i;
-    while (last + 1 < lines.size() && !ends_line(joined) && joined.size() <= kLineWidth) {
-      const std::string_view next = lines[++last];
-      if (next.find("//") != npos || next.starts_with('#') || next.empty()) joined.append(200, ' ');
-      if (!joined.ends_with('(')) joined += ' ';
-      joined += next.substr(std::min(next.find_first_not_of(' '), next.size()));
-    }
-    const bool is_template = joined.starts_with("template") || joined.starts_with("  template");
-    const bool fits = last > i && joined.size() <= kLineWidth && ends_line(joined) && !is_template;
-    if (fits) i = last;
-    result += (fits ? joined : lines[i]) + '\n';
-  }
-  return result;
-}
-
-// A function whose body is one statement, on one line where it fits.
-std::string joined_body(const std::string& text) {
-  const size_t open = text.find(" {\n");
-  if (open == npos) return text;
-  const size_t body = open + 3;
-  const size_t end = text.find('\n', body);
-  const size_t first = text.find_first_not_of(' ', body);
-  const size_t head = line_start(text, open);
-  if (end == npos || text.find_first_not_of(' ', end + 1) == npos) return text;
-  const std::string rest = text.substr(text.find_first_not_of(' ', end + 1));
-  const std::string statement = text.substr(first, end - first);
-  const bool fits = open - head + 3 + statement.size() + 2 <= kLineWidth;
-  if (rest != "}\n" || !statement.ends_with(';') || statement.starts_with("asm") || !fits ||
-      statement.find("//") != npos)
-    return text;
-  return text.substr(0, open) + " { " + statement + " }\n";
-}
-
 class Resolver {
  public:
   Resolver(std::string text, const SourceConstants& constants)
@@ -168,7 +121,7 @@ class Resolver {
       has_changed = true;
       tokens_ = code_tokens(text_);
     }
-    return has_changed ? joined_body(joined_lines(text_)) : std::move(text_);
+    return std::move(text_);
   }
 
  private:

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "codegen/source/constant_branches.h"
+#include "codegen/source/plain_source.h"
 #include "codegen/source/source_items.h"
 #include "codegen/source/source_tokens.h"
+#include "codegen/source/statement_lines.h"
 
 namespace lssar {
 namespace {
@@ -221,11 +223,23 @@ class TemplateValues {
   std::map<std::string, Use, std::less<>> uses_;
 };
 
+// Without the words that only templates need, and with lines as long as they may be.
+void tidy_kept(std::vector<SourceItem>& items, bool within_template) {
+  for (SourceItem& item : items) {
+    if (!item.is_kept) continue;
+    const bool is_of_template = within_template || is_template(item.text);
+    if (!is_of_template) item.text = without_template_words(item.text);
+    item.text = joined_statements(item.text);
+    tidy_kept(item.members, is_of_template);
+  }
+}
+
 }  // namespace
 
 std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view roots) {
   std::vector<SourceSection> sections;
-  for (const SourcePart& part : parts) sections.push_back(parse_section(part.title, part.text));
+  for (const SourcePart& part : parts)
+    sections.push_back(parse_section(part.title, without_config(part.text)));
   SourceConstants constants;
   Declarations counts;
   for (const SourceSection& section : sections) {
@@ -239,6 +253,7 @@ std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view
     values.resolve(section->items, constants);
   for (SourceSection& section : sections) keep_config(section.items);
   mark_reached(sections, roots);
+  for (SourceSection& section : sections) tidy_kept(section.items, false);
   return "namespace lssar_device {\n\n" + print_reached(sections);
 }
 

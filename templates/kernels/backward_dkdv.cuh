@@ -112,7 +112,7 @@ struct BackwardDkdv {
   using KeyGrads = Fragment<Config::kHeadDimPadded / kTileCols>;
   using ValueGrads = Fragment<Config::kHeadDimVPadded / kTileCols>;
   using Ring = Pipeline<Config::kDkdvStages, DkdvLoader<Config>>;
-  using Scale = GradScale<Element>;
+  using Scale = GradScale<Config>;
   // dS' / |k_j| takes the place of dS' where a sum over keys needs it, or where keys share a scale,
   // which must not come from a key past the end (its norm is 0). With a scale, the norm is
   // multiplied in together with it. Else the factor is applied at the end of the sum.
@@ -250,7 +250,7 @@ struct BackwardDkdv {
   }
 
   LSSAR_DEVICE void write_values(ValueGrads& dv) const {
-    Scale::multiply(dv, 1.0f / kWeightRange<Element>);
+    Scale::multiply(dv, 1.0f / kWeightRange<Config>);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 key = first_key + warp_row0() + fragment_row(half);

@@ -135,7 +135,7 @@ struct BackwardDq {
     ring.start();
 
     const int num_parts = num_grad_parts<Config>(first_visible);
-    GradScale<Element> scale;
+    GradScale<Config> scale;
     QueryGrads dq;
     dq.clear();
 #pragma unroll 1
@@ -152,8 +152,8 @@ struct BackwardDq {
       const bool needs_mask = Config::kIsCausal && first_key + Shape::kBlockCols > first_visible;
       weigh_queries<Config>(s, d, constants, stage + Shape::kNormsOffset,
                             {visible, first_key, needs_mask});
-      if constexpr (GradScale<Element>::kIsNeeded)
-        scale.apply(GradScale<Element>::largest_bits(d), d, dq);
+      if constexpr (GradScale<Config>::kIsNeeded)
+        scale.apply(GradScale<Config>::largest_bits(d), d, dq);
 #pragma unroll 1
       for (int part = 0; part < num_parts; ++part) {
         typename Mma::template Operand<kKeyMmaTiles> operand;
@@ -169,7 +169,7 @@ struct BackwardDq {
 
   LSSAR_DEVICE void write(QueryGrads& dq, typename Shape::QueryTile queries,
                           float inverse_scale) const {
-    GradScale<Element>::multiply(dq, inverse_scale);
+    GradScale<Config>::multiply(dq, inverse_scale);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const bool is_row = row(half) < seq_q<Config>(params);

@@ -38,7 +38,7 @@ LSSAR_DEVICE float row_dot(const typename Config::Element* g, const X* x) {
 // difference.
 template <class Config>
 LSSAR_DEVICE float query_inverse_norm(const typename Config::Element* q) {
-  if constexpr (Config::Mma::kRoundsOperands) {
+  if constexpr (!Config::kIsFp32) {
     return row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(q);
   } else {
     float square = 0.0f;
@@ -89,8 +89,7 @@ LSSAR_DEVICE float weight_change(const WeightScale& scale, float u) {
 // and changes weights that hardly matter by little.
 template <class Config, Evaluator kEvaluator>
 LSSAR_DEVICE bool serves(const WeightScale& scale) {
-  constexpr float kRounding =
-      IsSame<typename Config::Element, Fp16>::value ? 1.0f / 2048.0f : 1.0f / 256.0f;
+  constexpr float kRounding = Config::kIsFp16 ? 1.0f / 2048.0f : 1.0f / 256.0f;
   constexpr float kMaxChange = kRounding / 2.0f, kMaxCutChange = 1.0f / 16.0f;
   if (scale.slope == 0.0f) return true;  // no weights
   return scale.activation(Config::kCutWeight) >= row_softplus_bits<Config>(kShortLimit) &&
@@ -142,7 +141,7 @@ LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
       weight_scale<Config>(num_keys, stats.r / kLn2, stats.m, stats.largest_score);
   const float root = inverse_root<Config>(stats.zs);
   row.slope = weights.slope * root;
-  if constexpr (Config::Mma::kRoundsOperands) {
+  if constexpr (!Config::kIsFp32) {
     row.intercept = fma(-weights.origin, weights.slope, weights.intercept) * root;
     row.limits = static_cast<u32>(row_evaluator<Config>(weights));
   } else {

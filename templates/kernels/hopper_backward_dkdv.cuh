@@ -65,7 +65,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   using typename Part::ValueGrads;
   using Work = DkdvWork<Config>;
   using Item = DkdvItem<Config>;
-  using Scale = GradScale<Element>;
+  using Scale = GradScale<Config>;
   // A sum over keys needs dS' / |k_j|. With a scale, the norm is multiplied in together with it.
   static constexpr bool kGradHasKeyNorm = Config::kSumsDq;
   // If weights do not keep NaN, dv takes the NaN of a row from dk.

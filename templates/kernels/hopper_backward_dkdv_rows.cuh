@@ -18,7 +18,7 @@ template <class Config>
 struct DkdvKeyRows : DkdvQueryPart<Config> {
   using Element = typename Config::Element;
   using Mma = TileMma16<Element>;
-  using Scale = GradScale<Element>;
+  using Scale = GradScale<Config>;
   using Work = DkdvWork<Config>;
   using KeyGrads = Fragment<Config::kHeadDim / kTileCols>;
   using ValueGrads = Fragment<Config::kHeadDimV / kTileCols>;
@@ -35,7 +35,7 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
   }
 
   LSSAR_DEVICE void write_values(ValueGrads& dv, const Work& work) const {
-    Scale::multiply(dv, 1.0f / kWeightRange<Element>);
+    Scale::multiply(dv, 1.0f / kWeightRange<Config>);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const u32 key = key_row(work, half);

@@ -16,7 +16,7 @@ namespace lssar_device {
 template <class Config>
 struct DkdvScaler {
   using Shape = HopperDkdvShape<Config>;
-  using Scale = GradScale<typename Config::Element>;
+  using Scale = GradScale<Config>;
 
   const AttentionParams& params;
   DkdvShared<Config> shared;

@@ -180,7 +180,7 @@ struct DqConsumer {
   using Scores = Fragment<kKeyMmaTiles>;
   using Operand = typename Mma::template Operand<kKeyMmaTiles>;
   using QueryGrads = Fragment<Config::kHeadDim / kTileCols>;
-  using Scale = GradScale<Element>;
+  using Scale = GradScale<Config>;
 
   const AttentionParams& params;
   DqShared<Config> shared;
@@ -372,8 +372,8 @@ struct DqConsumer {
   }
 };
 
-// A kernel that goes over the keys of tiles of queries, with CONSUMER as its consumers.
-template <class Config, template <class> class CONSUMER>
+// A kernel that goes over the keys of tiles of queries.
+template <class Config, class Consumer>
 LSSAR_DEVICE void sweep_keys(const TmaParams& tma) {
   using Shape = HopperDqShape<Config>;
   const DqShared<Config> shared{swizzled_shared_address()};
@@ -386,12 +386,12 @@ LSSAR_DEVICE void sweep_keys(const TmaParams& tma) {
   block_barrier();
   run_roles<Config::kDqProducerRegisters, Config::kDqConsumerRegisters>(
       [&] { DqProducer<Config>(tma, shared).run(); },
-      [&](int group) { CONSUMER<Config>(tma.attention, shared, group).run(); });
+      [&](int group) { Consumer(tma.attention, shared, group).run(); });
 }
 
 template <class Config>
 LSSAR_DEVICE void hopper_backward_dq(const TmaParams& tma) {
-  sweep_keys<Config, DqConsumer>(tma);
+  sweep_keys<Config, DqConsumer<Config>>(tma);
 }
 
 }  // namespace lssar_device

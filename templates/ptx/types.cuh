@@ -34,18 +34,11 @@ using i64 = long long;
 // Storage formats. Arithmetic is in float; see ptx/convert.cuh.
 struct Bf16 {
   u16 bits;
+  static constexpr u32 kOnePair = 0x3f803f80u;  // 1, 1 in a packed register
 };
 struct Fp16 {
   u16 bits;
-};
-
-template <class A, class B>
-struct IsSame {
-  static constexpr bool value = false;
-};
-template <class A>
-struct IsSame<A, A> {
-  static constexpr bool value = true;
+  static constexpr u32 kOnePair = 0x3c003c00u;
 };
 
 // A where kChoice, else B.

@@ -11,9 +11,9 @@
 
 namespace lssar_device {
 
-template <class T>
+template <class Config>
 struct GradScale {
-  static constexpr bool kIsNeeded = IsSame<T, Fp16>::value;
+  static constexpr bool kIsNeeded = Config::kIsFp16;
   static constexpr float kLimit = 32768.0f;  // half of the largest fp16
   static constexpr int kTargetExponent = 9;  // largest gradient of a tile in [2^9, 2^10)
   static constexpr int kTargetOfBound = 13;  // what a bound allows is mostly larger than what comes
@@ -93,7 +93,6 @@ struct GradScale {
 // Whether the dk/dv kernel finds the scale ahead of dS' from bounds (tile/scale_ahead.cuh). Not
 // where it sums dq, because dq is not multiplied along.
 template <class Config>
-inline constexpr bool kScalesAhead =
-    GradScale<typename Config::Element>::kIsNeeded && !Config::kSumsDq;
+inline constexpr bool kScalesAhead = GradScale<Config>::kIsNeeded && !Config::kSumsDq;
 
 }  // namespace lssar_device

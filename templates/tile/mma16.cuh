@@ -13,8 +13,6 @@ template <class T>
 struct TileMma16 {
   static_assert(sizeof(T) == 2, "fp32 tiles are multiplied by tile/mma32.cuh");
   static constexpr int kDepth = 16;  // of one mma
-  static constexpr bool kRoundsOperands = true;
-  static constexpr u32 kOnes = IsSame<T, Bf16>::value ? 0x3f803f80u : 0x3c003c00u;
 
   // A fragment rounded to T, as left operand: 16 rows, kTiles x 8 columns.
   template <int kTiles>
@@ -130,7 +128,7 @@ struct TileMma16 {
     LSSAR_DEVICE void add(const Operand<kTiles>& operand) {
 #pragma unroll
       for (int step = 0; step < kTiles / 2; ++step)
-        mma_m16n8k16(static_cast<T*>(nullptr), at, operand.at[step], kOnes, kOnes);
+        mma_m16n8k16(static_cast<T*>(nullptr), at, operand.at[step], T::kOnePair, T::kOnePair);
     }
     LSSAR_DEVICE float total(int half) const { return at[2 * half]; }
   };

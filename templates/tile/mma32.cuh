@@ -10,9 +10,7 @@ namespace lssar_device {
 
 template <class T>
 struct TileMma32 {
-  static_assert(IsSame<T, float>::value, "16-bit tiles are multiplied by tile/mma16.cuh");
-
-  static constexpr bool kRoundsOperands = false;
+  static_assert(sizeof(T) == 4, "16-bit tiles are multiplied by tile/mma16.cuh");
 
   template <int kTiles>
   using Operand = Fragment<kTiles>;

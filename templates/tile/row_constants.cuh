@@ -52,10 +52,10 @@ struct RowConstants {
 };
 static_assert(sizeof(RowConstants) <= kRowConstantBytes, "two 16-byte vectors");
 
-// Weights in (0, 1] are multiplied by this before they are rounded to T. 2^15 keeps small weights
+// Weights in (0, 1] are multiplied by this before they are rounded. 2^15 keeps small weights
 // normal in fp16; bf16 and float have exponents enough.
-template <class T>
-constexpr float kWeightRange = IsSame<T, Fp16>::value ? 32768.0f : 1.0f;
+template <class Config>
+constexpr float kWeightRange = Config::kIsFp16 ? 32768.0f : 1.0f;
 
 LSSAR_DEVICE RowConstants load_row_constants_shared(u32 address) {
   float low[4], high[4];
@@ -97,7 +97,7 @@ LSSAR_DEVICE RowConstants no_gradient() {
 // u_ij root_i of an activation.
 template <class Config>
 LSSAR_DEVICE float weight_base(float softplus, const RowConstants& row) {
-  if constexpr (!Config::Mma::kRoundsOperands) softplus -= float_from_bits(row.limits);
+  if constexpr (Config::kIsFp32) softplus -= float_from_bits(row.limits);
   return fma_saturate(softplus, row.slope, row.intercept);
 }
 
@@ -150,7 +150,7 @@ LSSAR_DEVICE Evaluator evaluator_for(u32 demand) {
 template <class Config, bool kKeepsNan, Evaluator kEvaluator = kFullSoftplus>
 LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row, float& weight,
                                       float& grad) {
-  constexpr float kRange = kWeightRange<typename Config::Element>;
+  constexpr float kRange = kWeightRange<Config>;
   Activation a{x, 1.0f};
   if constexpr (kEvaluator != kLinearSoftplus) a = activation_of<Config, kEvaluator>(x);
   const float base = weight_base<Config>(a.softplus, row);
@@ -172,7 +172,7 @@ LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row,
 // of it.
 template <class Config>
 LSSAR_DEVICE int num_grad_parts(i64 visible_of_first_row) {
-  return Config::Mma::kRoundsOperands && visible_of_first_row <= 3 ? 2 : 1;
+  return !Config::kIsFp32 && visible_of_first_row <= 3 ? 2 : 1;
 }
 
 }  // namespace lssar_device

@@ -50,7 +50,7 @@ TEST(ConstantBranches, KeepTheStatementsOfABlock) {
   EXPECT_EQ(resolved(body("  if (Config::kOff) {\n    a();\n  } else {\n    b();\n  }\n  c();\n")),
             body("  b();\n  c();\n"));
   EXPECT_EQ(resolved(body("  if constexpr (Config::kOn)\n    call(a,\n         b);\n  c();\n")),
-            body("  call(a, b);\n  c();\n"));
+            body("  call(a,\n       b);\n  c();\n"));
 }
 
 TEST(ConstantBranches, GoWithTheCommentAboveThem) {
@@ -67,7 +67,7 @@ TEST(ConstantBranches, KeepBracesWhereANameWouldBeDeclaredTwice) {
 TEST(ConstantBranches, LeaveOutWhatComesAfterAReturn) {
   EXPECT_EQ(resolved("int f() {\n  if constexpr (!Config::kOff) return 1;\n  int x = g();\n"
                      "  return x + 1;\n}\n"),
-            "int f() { return 1; }\n");
+            "int f() {\n  return 1;\n}\n");
   // A return of an inner block ends only that.
   EXPECT_EQ(resolved("int f() {\n  for (;;) {\n    if (Config::kOn) return 1;\n    a();\n  }\n"
                      "  return b();\n}\n"),

@@ -63,8 +63,8 @@ TEST(EmitHopper, AssertsTheSharedMemoryOfEveryStepWithMaps) {
     for (const LaunchStep& step : kernel.steps) {
       if (step.maps.empty()) continue;
       EXPECT_GT(step.shared_bytes, 0) << step.entry;
-      EXPECT_EQ(
-          count(kernel.source, fmt::format("<Config>::kSharedBytes == {},", step.shared_bytes)), 1)
+      EXPECT_EQ(count(kernel.source, fmt::format("Shape::kSharedBytes == {},", step.shared_bytes)),
+                1)
           << step.entry;
     }
   }

@@ -1,0 +1,80 @@
+#include "codegen/source/plain_source.h"
+
+#include <vector>
+
+#include "codegen/source/source_tokens.h"
+
+namespace lssar {
+namespace {
+
+using Tokens = std::vector<Token>;
+
+bool has(const Tokens& t, size_t at, std::string_view text) {
+  return at < t.size() && t[at].is(text);
+}
+
+// Bytes of the text to leave out.
+struct Cut {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+// Cuts tokens [first, last) with the blanks behind them.
+Cut cut(const Tokens& t, size_t first, size_t last, size_t size) {
+  return {t[first].begin, last < t.size() ? t[last].begin : size};
+}
+
+// What goes where tokens[at], a <, opens a list that begins with Config or `class Config`: that, or
+// the whole list if it holds nothing else, and the `template` before it. An empty cut: nothing.
+Cut config_cut(const Tokens& t, size_t at, size_t size) {
+  const bool is_parameter = has(t, at + 1, "class");
+  const size_t config = is_parameter ? at + 2 : at + 1;
+  if (!has(t, config, "Config")) return {};
+  if (has(t, config + 1, ",")) return cut(t, at + 1, config + 2, size);
+  if (!has(t, config + 1, ">")) return {};  // Config::kHeadDim
+  return is_parameter ? cut(t, at - 1, config + 2, size) : Cut{t[at].begin, t[config + 1].end};
+}
+
+std::string without(std::string_view text, const std::vector<Cut>& cuts) {
+  std::string result;
+  size_t at = 0;
+  for (const Cut& cut : cuts) {
+    result += text.substr(at, cut.begin - at);
+    at = cut.end;
+  }
+  return result += text.substr(at);
+}
+
+}  // namespace
+
+std::string without_config(std::string_view text) {
+  const Tokens tokens = tokenize(text);
+  std::vector<Cut> cuts;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (!tokens[i].is("<") || i == 0) continue;
+    const Cut cut = config_cut(tokens, i, text.size());
+    if (cut.end == 0) continue;
+    // `x.template f<Config>()` names no template any more.
+    const bool is_all = cut.begin == tokens[i].begin;
+    if (is_all && i >= 2 && tokens[i - 2].is("template"))
+      cuts.push_back({tokens[i - 2].begin, tokens[i - 1].begin});
+    cuts.push_back(cut);
+  }
+  return without(text, cuts);
+}
+
+bool is_template(std::string_view declaration) {
+  const size_t first = declaration.find_first_not_of(" \n");
+  return first != declaration.npos && declaration.substr(first).starts_with("template <");
+}
+
+std::string without_template_words(std::string_view text) {
+  const Tokens tokens = tokenize(text);
+  std::vector<Cut> cuts;
+  for (size_t i = 0; i + 1 < tokens.size(); ++i)
+    if (tokens[i].is("typename") || tokens[i].is("template"))
+      cuts.push_back({tokens[i].begin, tokens[i + 1].begin});
+  return without(text, cuts);
+}
+
+}  // namespace lssar
