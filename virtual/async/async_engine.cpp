@@ -31,7 +31,8 @@ void AsyncEngine::complete(AsyncOperation& operation) {
   operation.finish();
 }
 
-// NOTE: a kernel that never waits must not fill the memory: the older half of many completes.
+// NOTE: a kernel that never waits must not fill the memory, so the older half of many operations
+// completes.
 void AsyncEngine::issue(std::unique_ptr<AsyncOperation> operation) {
   if (timing_ == AsyncTiming::kEarliest) {
     complete(*operation);
@@ -85,7 +86,8 @@ void AsyncEngine::wait_groups(uint32_t thread, uint32_t pending, bool read_only)
   remove_done();
 }
 
-// NOTE: of many groups that a thread does not wait for, the oldest are only seen with later ones.
+// NOTE: if a thread does not wait for its many groups, the oldest are seen only together with later
+// ones.
 void AsyncEngine::share(uint32_t thread, const Shared& shared) {
   std::vector<Shared>& all = shared_[thread];
   if (!all.empty() && all.back().group == shared.group && all.back().issuer == shared.issuer) {

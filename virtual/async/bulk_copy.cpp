@@ -66,7 +66,7 @@ void for_each_lane(Warp& warp, const Op& op, Function f) {
 struct Transfer {
   std::vector<BoxRow> rows;
   TensorMapRequest map;      // of a tensor
-  uint64_t map_address = 0;  // where it lies in global memory, if so
+  uint64_t map_address = 0;  // its address, if it is in global memory
   uint32_t bytes = 0;
   uint32_t align = kBulkAlignment;  // in shared memory
 };
@@ -79,7 +79,7 @@ uint32_t size_operand(const Issuer& i) {
   return bytes;
 }
 
-// Where the 128 bytes of a tensor map are.
+// The 128 bytes of a tensor map.
 const uint8_t* find_map(const Issuer& i, uint64_t address) {
   if (address % kTensorMapAlignment != 0) {
     i.fail(fmt::format("the tensor map at {:#x} is not aligned to {} bytes", address,
@@ -110,7 +110,8 @@ void read_map(const Issuer& i, uint64_t address, Transfer& t) {
   if (address >> kWindowShift == 0) t.map_address = address;
 }
 
-// A box that no shared memory holds: a map that a kernel made up may have any.
+// Faults if a box is too large for any shared memory; a map that a kernel made up may have such a
+// box.
 void check_box(const Issuer& i, const TensorMapRequest& map) {
   uint64_t bytes = tensor_element_bytes(map.type);
   for (uint32_t d = 0; d < map.rank; ++d) bytes *= map.box_dims[d];  // at most 2^43
@@ -121,7 +122,7 @@ void check_box(const Issuer& i, const TensorMapRequest& map) {
       fmt::format("a box of {} bytes: no shared memory holds more than {}", bytes, limit).c_str());
 }
 
-// `global`: of the side that is in global memory. Checks that every row is there.
+// `global` is the side in global memory. Checks that every row is there.
 Transfer describe_transfer(const Issuer& i, const BulkAddress& global) {
   Transfer t;
   const uint64_t address = i.address(global);
@@ -178,7 +179,7 @@ uint32_t touched_bytes(const Transfer& t) {
   return span == 0 ? t.bytes : (t.bytes + span - 1) / span * span;
 }
 
-// Until it arrives there is poison.
+// The target holds poison until the bytes arrive.
 void poison_target(const Issuer& i, const SharedRange& to, TensorSwizzle swizzle, uint32_t bytes) {
   Cluster& cluster = cluster_of(i.warp);
   if (cluster.launch.timing == AsyncTiming::kEarliest) return;
@@ -232,7 +233,7 @@ void issue_load(const Issuer& i, const Transfer& t, const SharedRange& to, Mbarr
   cluster.async->issue(std::move(operation));
 }
 
-// The blocks of the cluster that a multicast writes to.
+// The blocks of the cluster that a multicast writes to, as a mask.
 uint32_t multicast_mask(const Issuer& i) {
   const uint32_t mask = i.value<uint16_t>(i.in.block_mask);
   const auto blocks = static_cast<uint32_t>(cluster_of(i.warp).ctas.size());
@@ -270,7 +271,7 @@ BulkReduce find_reduction(const Issuer& i, const Transfer& t) {
   return reduce;
 }
 
-// The parts of `from` that a store reads: those of rows within the tensor.
+// Calls the function for the parts of `from` that a store reads: those of rows within the tensor.
 template <typename Function>
 void for_each_source_range(const Transfer& t, const SharedRange& from, Function f) {
   bool whole = true;
@@ -324,7 +325,8 @@ uint32_t lanes_with_same_operands(const Issuer& i, uint32_t among) {
   return lanes;
 }
 
-// In whose name the operation that the lanes issue together reads; its writes have another agent.
+// The agent, time and lanes of an operation that the lanes issue together, for its reads. Its
+// writes have another agent.
 AsyncIssue issue_of_group(const Issuer& i, uint32_t lanes, const BulkAgents& agents,
                           Checker& checker) {
   AsyncEngine& engine = *cluster_of(i.warp).async;
@@ -339,7 +341,7 @@ AsyncIssue issue_of_group(const Issuer& i, uint32_t lanes, const BulkAgents& age
   return issue;
 }
 
-// By all of the lanes as one; the issuer is the first of them.
+// All of the lanes issue it as one operation; the issuer is the first of them.
 void store(const Issuer& i, uint32_t lanes) {
   Cluster& cluster = cluster_of(i.warp);
   const Transfer t = describe_transfer(i, i.in.destination);
@@ -439,9 +441,9 @@ void wait_groups(Warp& warp, const Op& op, bool read_only) {
 
 void bulk_load(Warp& warp, const Op& op) { for_each_lane(warp, op, load); }
 
-// As ptxas has it: a store is made once for all lanes that name the same (one UTMASTG or
-// UBLKCP.G.S, repeated while lanes are left that name others). Loads and reductions, of which two
-// are not the same as one, are repeated for every lane.
+// As ptxas does it: lanes that name the same operands make one store (one UTMASTG or UBLKCP.G.S,
+// repeated while lanes with other operands are left). Loads and reductions are repeated for every
+// lane, because two of them differ from one.
 void bulk_store(Warp& warp, const Op& op) {
   for (uint32_t rest = warp.mask; rest != 0;) {
     const Issuer first(warp, op, lowest_bit(rest));
@@ -456,7 +458,7 @@ void bulk_copy(Warp& warp, const Op& op) { for_each_lane(warp, op, copy); }
 
 void bulk_prefetch(Warp&, const Op&) {}
 
-// Policies are opaque, and nothing here has a cache.
+// Policies are opaque, and this device has no cache.
 void create_policy(Warp& warp, const Op& op) {
   const GenericOperands in(warp, op);
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) in.set64(0, lowest_bit(m), 0);
@@ -468,7 +470,7 @@ void bulk_commit_group(Warp& warp, const Op&) {
   }
 }
 
-// NOTE: the release orders nothing by itself; the acquire of whoever uses the map is what counts.
+// NOTE: the release orders nothing by itself. What counts is the acquire before the map is used.
 void fence_tensor_map(Warp& warp, const Op& op) {
   Checker* const checker = cluster_of(warp).checker;
   if (checker == nullptr) return;

@@ -28,7 +28,7 @@ struct Add {
   template <class T>
   static T apply(T old, T b) {
     if constexpr (kIsHalf<T>) {
-      // Rounded twice, which is as good as once: a float has more than twice a half's digits.
+      // Rounding twice equals rounding once, because a float has more than twice a half's digits.
       return round_to<T>(to_float(old) + to_float(b));
     } else {
       return static_cast<T>(old + b);
@@ -40,7 +40,7 @@ struct Add {
   }
 };
 
-// A NaN loses against a number, -0 lies below +0.
+// A number wins over NaN; -0 is less than +0.
 template <bool kWantSmaller>
 struct Extreme {
   template <class T>
@@ -96,8 +96,9 @@ struct BitsOf<8> {
   using type = u64;
 };
 
-// Elements are aligned to their size. NOTE: one by one, halves too: atomic units of another size
-// would not be atomic against each other on every machine, and a box may begin at an odd half.
+// Elements are aligned to their size. NOTE: elements, also halves, are updated one by one. Atomic
+// operations of different sizes are not atomic against each other on every machine, and a box may
+// begin at an odd half.
 template <class F, class T>
 void reduce(u8* destination, const u8* source, u32 bytes) {
   using Bits = typename BitsOf<sizeof(T)>::type;
@@ -154,7 +155,7 @@ BulkReduce find_extreme(NumberType type) {
   }
 }
 
-// Through a tensor map the bits of signed types are combined too.
+// Through a tensor map the bits of signed types are combined, too.
 template <class F>
 BulkReduce find_bitwise(NumberType type) {
   switch (type) {

@@ -17,8 +17,8 @@ namespace {
 
 constexpr uint32_t kLargestCopy = 16;  // bytes; the usual one
 
-// Everything the lane copied up to and in `group`. NOTE: of the group that is not committed yet,
-// copies issued after the arrival come with those before it.
+// Delivers everything that the lane copied up to and including `group`. NOTE: in a group that is
+// not committed yet, copies issued after the arrival are delivered with those before it.
 void deliver_up_to(Warp& warp, uint32_t lane, uint32_t group) {
   AsyncQueue& queue = warp.async;
   uint32_t kept = 0;
@@ -36,7 +36,7 @@ void deliver_up_to(Warp& warp, uint32_t lane, uint32_t group) {
   queue.size = kept;
 }
 
-// The arrival of one lane.
+// One lane's arrival.
 class CopyArrival final : public AsyncOperation {
  public:
   CopyArrival(Warp& warp, const Op& arrival, uint32_t lane)
@@ -49,7 +49,7 @@ class CopyArrival final : public AsyncOperation {
     deliver_up_to(warp_, lane_, group_);
     Cluster& cluster = cluster_of(warp_);
     if (Checker* checker = cluster.checker) {
-      // Who waits sees the copies, and nothing else that the lane did.
+      // A thread that waits sees the copies, and nothing else that the lane did.
       const auto copies = static_cast<uint32_t>(cluster.warps.size()) + warp_.agent;
       Seen seen;
       seen.last = checker->base_time() + group_;

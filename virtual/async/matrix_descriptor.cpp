@@ -26,8 +26,8 @@ uint32_t row_bytes(MatrixSwizzle swizzle) {
   return kChunkBytes;
 }
 
-// Swizzling acts on the address itself, whatever the operand: chunks within 128 bytes change places
-// by the number of the 128-byte row since the pattern began.
+// A swizzle acts on the address itself, for every operand alike: chunks within 128 bytes change
+// places by the number of the 128-byte row since the pattern began.
 struct Swizzler {
   uint32_t mask;
   uint32_t base_offset;

@@ -55,14 +55,14 @@ void arrive_once(Warp& warp, const Op& op, Mbarrier& barrier, uint32_t count) {
   complete_phase(barrier);
 }
 
-// The lowest lanes of the mask whose arrivals come in the phase that the barrier is in.
+// The lowest lanes of the mask, as many as there are arrivals left in the barrier's phase.
 uint32_t lanes_of_phase(const Mbarrier& barrier, uint32_t lanes) {
   uint32_t rest = lanes;
   for (uint32_t n = 0; n < barrier.pending && rest != 0; ++n) rest &= rest - 1;
   return rest == lanes ? lanes : lanes & ~rest;
 }
 
-// Calls f(lane, barrier) for every lane; what the lanes have seen is handed to the barrier.
+// Calls f(lane, barrier) for every lane, and hands what the lanes have seen to the barrier.
 template <class F>
 void for_each_arrival(Warp& warp, const Op& op, uint32_t address_operand, F f) {
   const GenericOperands in(warp, op);
@@ -96,7 +96,7 @@ void wait(Warp& warp, const Op& op, bool may_fail, Done done) {
       here = 0;
       cluster.note_event();
     } else if (here == 0 && cluster.launch.timing == AsyncTiming::kLatest) {
-      // As late as possible: after somebody has looked and found it incomplete.
+      // As late as possible: after a lane has found the phase incomplete.
       if (cluster.async->finish_for(barrier)) cluster.note_event();
     }
     complete |= here;

@@ -19,11 +19,11 @@ namespace {
 
 constexpr uint32_t kMaxBytes = 16;
 
-// What a lane sends.
+// What one lane sends.
 struct Message {
   uint8_t data[kMaxBytes];
   uint32_t bytes;
-  bool undefined;  // some of it
+  bool undefined;  // at least in part
   BulkReduce reduce;
 };
 
@@ -86,7 +86,7 @@ std::unique_ptr<AsyncOperation> make_store(Warp& warp, const Op& op, uint32_t la
   return operation;
 }
 
-// All lanes that complete on one barrier hand on together what they have seen and done.
+// All lanes whose operations complete on one barrier hand on together what they have seen and done.
 void note_issued(Checker& checker, Warp& warp,
                  const std::vector<std::unique_ptr<AsyncOperation>>& operations) {
   for (uint32_t rest = warp.mask; rest != 0;) {
@@ -100,7 +100,7 @@ void note_issued(Checker& checker, Warp& warp,
   }
 }
 
-// `count` values of `each` bytes.
+// Sends `count` values of `each` bytes.
 void send_values(Warp& warp, const Op& op, uint32_t count, uint32_t each, BulkReduce reduce) {
   const GenericOperands in(warp, op);
   Checker* const checker = cluster_of(warp).checker;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kOffsetMask = (uint64_t{1} << kRankShift) - 1;
 
-// Registers per thread that setmaxnreg may ask for.
+// The registers per thread that setmaxnreg asks for, checked.
 uint32_t checked_count(Warp& warp, const Op& op) {
   constexpr int64_t kLeast = 24;
   constexpr int64_t kMost = 256;

@@ -25,7 +25,7 @@ uint32_t round_to_tf32(uint32_t bits) {
   return (bits + 0x1000u) & ~kDropped;
 }
 
-// Bytes [begin, end) of a row outside the tensor. Rows and the pattern begin with an element.
+// Fills bytes [begin, end) of a row outside the tensor. Rows and the pattern begin with an element.
 void fill_part(const uint8_t pattern[16], uint32_t begin, uint32_t end, uint8_t* row) {
   for (uint32_t at = begin; at < end;) {
     const uint32_t in_chunk = at % kChunkBytes;
@@ -59,7 +59,7 @@ TensorBox::TensorBox(const TensorMapRequest& map, const int32_t* coordinates, ui
   inner_.end = static_cast<uint32_t>(end * element);
 }
 
-// Addresses wrap: those outside the tensor are not used.
+// Addresses outside the tensor may wrap; they are not used.
 void TensorBox::rows(std::vector<BoxRow>& rows) const {
   rows.clear();
   rows.reserve(num_rows_);

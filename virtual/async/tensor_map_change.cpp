@@ -21,7 +21,7 @@ StateSpace space_of_replace(const Warp& warp, const Op& op) {
   return opcode.find(".shared") != opcode.npos ? StateSpace::kShared : StateSpace::kGeneric;
 }
 
-// Where the map at an address of global or of the block's own shared memory lies.
+// The map at an address of global or of the block's own shared memory.
 uint8_t* find_bytes(Warp& warp, const Op& op, StateSpace space, uint32_t lane, uint64_t address) {
   if (space == StateSpace::kGeneric) {
     const uint64_t window = address >> kWindowShift << kWindowShift;
@@ -50,7 +50,7 @@ uint8_t* find_bytes(Warp& warp, const Op& op, StateSpace space, uint32_t lane, u
   return reinterpret_cast<uint8_t*>(address);
 }
 
-// The map's field becomes value(lane), lane by lane.
+// Sets the map's field to value(lane), lane by lane.
 template <typename Value>
 void replace(Warp& warp, const Op& op, uint32_t dimension, uint32_t value_operand, Value value) {
   const GenericOperands in(warp, op);
@@ -80,7 +80,7 @@ void replace(Warp& warp, const Op& op, uint32_t dimension, uint32_t value_operan
   }
 }
 
-// What lane 0 names, if all lanes name it.
+// The address that all lanes name.
 uint64_t uniform_address(const Warp& warp, const Op& op, uint32_t operand) {
   const GenericOperands in(warp, op);
   const uint64_t address = in.address(operand, 0);
@@ -92,7 +92,8 @@ uint64_t uniform_address(const Warp& warp, const Op& op, uint32_t operand) {
   return address;
 }
 
-// As made by every lane: each must have seen what was there, and later accesses of each follow it.
+// Checked as if every lane copied: each must have seen what was there, and each lane's later
+// accesses follow the copy.
 void check_copy(Warp& warp, const Op& op, uint64_t to, uint64_t from) {
   Checker* const checker = checker_of(warp);
   if (checker == nullptr) return;

@@ -1,4 +1,4 @@
-// What the strict mode says about wgmma: shared memory that is read, registers in flight.
+// What the strict mode reports about wgmma: reads of shared memory, registers in flight.
 #include <algorithm>
 #include <bit>
 
@@ -12,7 +12,7 @@
 namespace lssar::vdev {
 namespace {
 
-constexpr uint32_t kRegisterUnit = 64;  // at which registers of 16 bits and more begin
+constexpr uint32_t kRegisterUnit = 64;  // registers of 16 bits and more begin at a multiple
 
 std::string quoted(const Cluster& cluster, uint32_t op) {
   const KernelProgram& program = *cluster.launch.program;
@@ -62,7 +62,7 @@ void WgmmaUnit::check_shared(Warp& warp, const Op& op, const WgmmaTile& tile, ui
   checker.async_units(issue, rank, tile.units.data(), tile.units.size(), reads);
 }
 
-// A register of the sums or of A.
+// Checks a register of the sums or of A.
 void WgmmaUnit::check_register(Warp& warp, const Op& op, uint32_t offset, bool sum) {
   WarpState& state = states_[warp.agent];
   const RegisterUse& use = uses_of(state)[offset / kRegisterUnit];
@@ -107,7 +107,7 @@ void WgmmaUnit::check_registers(Warp& warp, const Op& op, uint32_t number) {
   });
   const uint32_t index = cluster_.launch.program->index_of(op);
   const uint32_t end = op.count + (op.a == kNoRegister ? 4u : 0u);
-  // Uses of sums in flight have been reported already, so a chained product skips its sums.
+  // Uses of sums in flight were reported already, so the sums of a chained product are skipped.
   for (uint32_t i = chained ? op.count : 0; i < end; ++i) {
     check_register(warp, op, op.list[i], i < op.count);
   }
@@ -139,7 +139,7 @@ void WgmmaUnit::touch(Warp& warp, const Op& op) {
   }
 }
 
-// A wait that is missing shows at every use of the sums: the first ones are enough.
+// A missing wait shows at every use of the sums. The first reports are enough.
 void WgmmaUnit::report_touch(Warp& warp, const Op& op, const RegisterUse& use, bool writes) {
   constexpr uint32_t kMostPerOperation = 3;
   if (touched_[use.flight_op]++ >= kMostPerOperation) return;
@@ -151,7 +151,7 @@ void WgmmaUnit::report_touch(Warp& warp, const Op& op, const RegisterUse& use, b
       &cluster_.launch.program->ops[use.flight_op]);
 }
 
-// Rows of A that hold undefined values make their rows of D so.
+// Rows of A with undefined values make the same rows of D undefined.
 void WgmmaUnit::taint_sums(Warp& warp, const Op& op, bool accumulate) {
   Taint& taint = cluster_.checker->taint(warp);
   uint32_t rows[2] = {0, 0};

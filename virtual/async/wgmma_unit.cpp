@@ -26,15 +26,15 @@ bool a_in_registers(const Op& op) { return op.a == kNoRegister; }
   raise_fault(warp, op, message.c_str());
 }
 
-// Limit for a warp group, and for the groups of a warp, so that a kernel that never waits does not
-// fill the memory.
+// Limit for the operations of a warp group, and for the commit groups of a warp, so that a kernel
+// that never waits does not fill the memory.
 constexpr size_t kMostInFlight = 4096;
 std::string too_many(const char* what) {
   return fmt::format("{} {} of wgmma are in flight, which is the limit: nothing waits for them",
                      kMostInFlight, what);
 }
 
-// A descriptor, which is the same in all lanes.
+// A descriptor; all lanes must have the same.
 uint64_t uniform(const Warp& warp, const Op& op, uint32_t reg, char which) {
   const auto* lanes = reinterpret_cast<const uint64_t*>(warp.registers + reg);
   uint64_t difference = 0;
@@ -79,7 +79,7 @@ uint32_t WgmmaUnit::first_agent(uint32_t group) const {
   return group / per_block * warps + group % per_block * kWarpsPerGroup;
 }
 
-// These instructions are executed by all lanes of a warp together: those that come first wait.
+// All lanes of a warp execute these instructions together, so the first ones wait.
 bool WgmmaUnit::lacks_lanes(Warp& warp, const Op& op) const {
   if (warp.mask == kAllLanes) return false;
   if (warp.live != kAllLanes || op.guard != kNoRegister) {
@@ -89,7 +89,7 @@ bool WgmmaUnit::lacks_lanes(Warp& warp, const Op& op) const {
   return true;
 }
 
-// The warp's next, which another warp of the group may have issued already.
+// The warp's next operation. Another warp of the group may have issued it already.
 WgmmaUnit::Operation& WgmmaUnit::operation(Warp& warp, const Op& op, Group& group) {
   const uint32_t number = states_[warp.agent].issued;
   const Operands mine = read_operands(warp, op);
@@ -143,7 +143,7 @@ void WgmmaUnit::compare(const Warp& warp, const Op& op, const Operands& theirs,
   differs("scale-d", theirs.accumulate ? 1 : 0, mine.accumulate ? 1 : 0);
 }
 
-// An operand in shared memory, within its bounds.
+// An operand in shared memory. Faults if it is out of bounds.
 std::shared_ptr<const WgmmaTile> WgmmaUnit::tile(const Warp& warp, const Op& op,
                                                  const WgmmaTileKey& key, char which) {
   const char* why = nullptr;
@@ -173,8 +173,8 @@ void WgmmaUnit::find_tiles(const Warp& warp, const Op& op, Operation& operation)
   operation.b = tile(warp, op, {operands.b, 0, form.n, form.b_mn_major != 0}, 'B');
 }
 
-// The buffer of the warp's accumulators: that of an earlier operation in flight on the same ones,
-// or a new one, and the registers are poisoned.
+// The buffer of the warp's accumulators: that of an earlier operation in flight on the same
+// registers, or a new one. Poisons the registers.
 WgmmaUnit::Buffer* WgmmaUnit::take_sums(Warp& warp, const Op& op, bool accumulate) {
   WarpState& state = states_[warp.agent];
   for (Sums& sums : state.sums) {
@@ -199,7 +199,7 @@ WgmmaUnit::Buffer* WgmmaUnit::take_sums(Warp& warp, const Op& op, bool accumulat
   return buffer;
 }
 
-// What the warp has waited for goes to its registers.
+// Copies the sums that the warp has waited for to its registers.
 void WgmmaUnit::return_sums(Warp& warp, uint32_t upto) {
   std::vector<Sums>& all = states_[warp.agent].sums;
   for (size_t i = 0; i < all.size();) {
@@ -252,7 +252,7 @@ void WgmmaUnit::commit(Warp& warp, const Op& op) {
   state.group_ends.push_back(state.issued);
 }
 
-// NOTE: operations that are not committed are not waited for.
+// NOTE: it does not wait for operations that are not committed.
 void WgmmaUnit::wait(Warp& warp, const Op& op) {
   if (lacks_lanes(warp, op)) return;
   WarpState& state = states_[warp.agent];
@@ -279,7 +279,7 @@ void WgmmaUnit::wait(Warp& warp, const Op& op) {
   cluster_.note_event();
 }
 
-// Operations that all warps of the group have issued.
+// How many operations all warps of the group have issued.
 uint32_t WgmmaUnit::complete(uint32_t group) const {
   const WarpState* const states = states_.data() + first_agent(group);
   uint32_t count = states[0].issued;

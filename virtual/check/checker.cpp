@@ -1,4 +1,4 @@
-// Agents, synchronisation and barriers: what orders the accesses that checker_access.cpp compares.
+// Agents, synchronisation and barriers. These order the accesses that checker_access.cpp compares.
 #include <algorithm>
 #include <bit>
 
@@ -18,7 +18,7 @@
 namespace lssar::vdev {
 
 namespace {
-constexpr uint32_t kTimeReserve = 1u << 20;  // of one cluster, at the least
+constexpr uint32_t kTimeReserve = 1u << 20;  // at least so many times for one cluster
 }  // namespace
 
 Checker::Checker(Cluster& cluster) : cluster_(cluster), global_(std::make_unique<GlobalShadow>()) {}
@@ -139,7 +139,7 @@ void Checker::refresh_limits(const Warp& warp) {
   }
 }
 
-// The words of a barrier are written by its initialisation and invalidation, read by its uses.
+// Initialisation and invalidation write the words of a barrier; its other uses read them.
 void Checker::write_mbarrier(Warp& warp, const Op& op, uint32_t lane, const Mbarrier& barrier) {
   refresh_limits(warp);
   const uint32_t index = cluster_.launch.program->index_of(op);
@@ -153,12 +153,13 @@ void Checker::write_mbarrier(Warp& warp, const Op& op, uint32_t lane, const Mbar
   write_words(who, barrier.cta->rank, barrier.address / kWordBytes, 2, kAllBytes);
 }
 
-// A barrier that follows another at the same address takes its agent. So whoever waits for the new
-// one is ordered after its initialisation, and after the end of the other.
+// A barrier takes the agent of the earlier one at the same address. So a thread that waits for the
+// new one is ordered after its initialisation, and after the end of the earlier one.
 Checker::Retired Checker::agent_of_barrier(uint64_t place) {
   auto found = retired_.find(place);
   if (found == retired_.end() && num_agents_ < kMaxAgents) return {add_agent(), base_};
-  // NOTE: another place's, where there are no more: may miss a wait for that one's operations.
+  // NOTE: if there are no more agents, it takes that of another place. This may miss a wait for
+  // operations there.
   if (found == retired_.end()) found = retired_.begin();
   if (found == retired_.end()) return {add_agent(), base_};
   const Retired retired = found->second;
@@ -227,7 +228,7 @@ uint32_t Checker::time_of(const Mbarrier& barrier) const {
   return barrier.first_time + barrier.phase;
 }
 
-// The memory of a barrier that is written by anything but its own instructions.
+// Reports a write to a barrier's memory by anything but the barrier's own instructions.
 void Checker::check_barriers(Warp& warp, const Op& op, uint32_t rank, uint32_t word,
                              uint32_t count) {
   const uint32_t end = (word + count) * kWordBytes;
@@ -243,7 +244,7 @@ void Checker::check_barriers(Warp& warp, const Op& op, uint32_t rank, uint32_t w
   }
 }
 
-// The asynchronous operations of the phase are seen by whoever sees its completion.
+// A thread that sees the phase complete sees its asynchronous operations.
 void Checker::phase_completed(Mbarrier& barrier) {
   Seen seen;
   seen.floor = time_of(barrier);
@@ -282,7 +283,7 @@ std::string Checker::describe(Stamp stamp, bool writes) const {
   return who;
 }
 
-// Operations of a warp group take effect in their order.
+// Operations of a warp group take effect in order.
 bool Checker::is_in_order(Stamp stamp) const {
   return stamp_agent(stamp) >= first_wgmma_ && stamp_agent(stamp) < first_other_;
 }

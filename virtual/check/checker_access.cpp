@@ -1,4 +1,4 @@
-// Accesses to memory against those before them.
+// Compares accesses to memory with earlier ones.
 #include "virtual/check/checker_access.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ bool LaneAccess::touched(uint32_t lane, const LanePlace& word) const {
   return false;
 }
 
-// If lanes write one word by one instruction, any of them may win.
+// If lanes write one word by one instruction, any of them may win; that is no race.
 bool Checker::is_same_store(const Who& who, uint32_t rank, uint32_t word, Stamp earlier) {
   if (who.access == nullptr || stamp_time(who.stamp) != stamp_time(earlier) ||
       stamp_op(who.stamp) != stamp_op(earlier)) {
@@ -50,7 +50,7 @@ bool Checker::is_same_store(const Who& who, uint32_t rank, uint32_t word, Stamp 
                              {StateSpace::kShared, false, rank, uint64_t{word} * kWordBytes});
 }
 
-// stmatrix over rows that ldmatrix of the same warp has read: in order on every GPU.
+// stmatrix over rows that ldmatrix of the same warp has read: every GPU does them in order.
 bool Checker::is_row_rewrite(const Who& who, Stamp earlier, bool earlier_writes) const {
   const LaunchContext& launch = cluster_.launch;
   if (launch.letter || earlier_writes || stamp_agent(earlier) != who.warp.agent) return false;
@@ -59,7 +59,8 @@ bool Checker::is_row_rewrite(const Who& who, Stamp earlier, bool earlier_writes)
          stamp_op(earlier) < program.ops.size() && program.facts[stamp_op(earlier)].whole_warp;
 }
 
-// An earlier access against this one: no report where it is seen, and by the right proxy.
+// Compares an earlier access with this one. No report if this one has seen it, through the right
+// proxy.
 void Checker::compare(const Who& who, uint32_t rank, uint32_t word, Stamp stamp, bool stamp_writes,
                       uint32_t bytes) {
   const uint32_t agent = stamp_agent(stamp);
@@ -106,7 +107,7 @@ void Checker::read_words(const Who& who, uint32_t rank, uint32_t word, uint32_t 
         compare(who, rank, word + i, w, true, bytes);
       }
     }
-    // The quarters of a wgmma are not issued in the order of their times.
+    // wgmmas' quarters are not issued in the order of their times.
     readers[i] = who.async ? std::max(readers[i], mine) : mine;
   }
 }
@@ -207,7 +208,7 @@ Stamp Checker::stamp_of_lane(const LaneAccess& access, uint32_t lane) {
   return stamp;
 }
 
-// In the shared memory of block `rank`, within its bounds and aligned.
+// An access to the shared memory of block `rank`, within its bounds and aligned.
 void Checker::shared_access(Warp& warp, const Op& op, LaneAccess& access, uint32_t rank,
                             uint32_t lane, uint32_t address) {
   const uint32_t by = access.facts.whole_warp ? kWholeWarp : lane;
@@ -233,7 +234,7 @@ void Checker::shared_access(Warp& warp, const Op& op, LaneAccess& access, uint32
 
 void Checker::global_access(Warp& warp, const Op& op, const LaneAccess& access, uint32_t lane,
                             uint64_t address) {
-  // An address that is out of bounds is not looked at: its fault follows.
+  // An address that is out of bounds is skipped; it faults afterwards.
   const uint64_t offset = address - warp.range_begin;
   if ((offset >= warp.range_bytes || warp.range_bytes - offset < access.bytes) &&
       !find_global_range(warp, address, access.bytes)) {

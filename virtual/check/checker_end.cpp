@@ -1,5 +1,5 @@
-// The end of a block: who still uses its shared memory, and whether its warp groups set their
-// registers together.
+// The end of a block: checks who still uses its shared memory, and whether its warp groups set
+// their registers together.
 #include <fmt/format.h>
 
 #include "virtual/check/checker.h"
@@ -18,7 +18,7 @@ void Checker::check_block_use(const Warp& warp, const Op& op, uint32_t rank) {
       fmt::format("uses the shared memory of block {} of the cluster, which may have ended", rank));
 }
 
-// An access by another block that nothing orders before the end of this one.
+// Reports an access by another block that nothing orders before the end of this one.
 void Checker::check_user(Warp& warp, const Op& op, uint32_t word, Stamp stamp, bool writes) {
   const uint32_t rank = warp.cta->rank;
   const uint32_t per_block = cluster_.launch.num_warps();
@@ -45,7 +45,7 @@ void Checker::registers_set(const Warp& warp, const Op& op) {
   ++register_uses_[warp.agent].count;
 }
 
-// All warps of a group set their registers together.
+// Checks that all warps of a group set their registers together.
 void Checker::check_register_use(const Warp& last, const Op& op) {
   const uint32_t per_block = cluster_.launch.num_warps();
   const RegisterUse* uses = register_uses_.data() + last.cta->rank * per_block;

@@ -1,4 +1,4 @@
-// What the checks report, collected.
+// Collects what the checks report.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ void Checker::report(ReportKind kind, const Warp& warp, const Op& op, const std:
 void Checker::report_between_clusters(const Warp& warp, const Op& op, const std::string& what,
                                       const Op* other) {
   if (!cluster_.launch.many_threads) return report(ReportKind::kRace, warp, op, what, other);
-  // Either may have come second.
+  // The key's order: either of the two may have come second.
   const Op* const first = other == nullptr ? &op : std::min(&op, other);
   const Op* const second = std::max(&op, other);
   if (full() || !seen_reports_.emplace(ReportKind::kRace, first, second).second) return;

@@ -1,5 +1,6 @@
-// Undefined values: from memory nobody wrote, or that an operation in flight is to write, through
-// registers, to where they matter: global memory, addresses, branches.
+// Undefined values. They come from memory that nobody wrote, or that an operation in flight will
+// write, pass through registers, and are reported where they matter: global memory, addresses,
+// branches.
 #include <algorithm>
 #include <cstring>
 
@@ -25,7 +26,7 @@ uint32_t rank_of(uint64_t address) {
   return static_cast<uint32_t>((address & 0xffffffffu) >> kRankShift);
 }
 
-// Lanes of an 8x8 matrix register that hold something of row r.
+// Lanes of an 8x8 matrix register that hold a part of row r.
 uint32_t lanes_of_row(uint32_t row, bool transposed) {
   if (!transposed) return 0xfu << (4 * row);
   return 0x11111111u << (row / 2);
@@ -40,7 +41,7 @@ struct Sources {
   }
 };
 
-// Registers of mma: 4 rows of lanes hold a row of A or C, a column of B.
+// Registers of mma: four lanes hold a row of A or C, or a column of B.
 void propagate_mma(Taint& taint, const Op& op, uint32_t num_d, uint32_t num_a, uint32_t num_b) {
   const uint32_t* d = op.list;
   const uint32_t* a = d + num_d;
@@ -83,15 +84,16 @@ uint32_t* lanes_of(const Warp& warp, uint32_t reg) {
   return reinterpret_cast<uint32_t*>(warp.registers + reg);
 }
 
-// The lanes in which the defined operand of an and (false) or an or (true) of predicates decides.
+// The lanes in which the defined operand of an and (false) or an or (true) of predicates decides
+// the result.
 uint32_t decided_lanes(const Warp& warp, const Op& op, TaintKind kind, uint32_t a, uint32_t b) {
   if (kind != TaintKind::kAnd && kind != TaintKind::kOr) return 0;
   const uint32_t flip = kind == TaintKind::kAnd ? kAllLanes : 0;
   return ((*lanes_of(warp, op.a) ^ flip) & ~a) | ((*lanes_of(warp, op.b) ^ flip) & ~b);
 }
 
-// Which lanes get something of the lanes `from` by a shuffle: it is tried on their numbers. False:
-// it lacks lanes and is executed again.
+// Which lanes get something from the lanes `from` by a shuffle, found by shuffling lane numbers.
+// False: the shuffle lacks lanes and is executed again.
 bool trace_shuffle(Warp& warp, const Op& op, bool full, uint32_t from, uint32_t& to) {
   struct Saved {
     uint32_t reg;
@@ -120,7 +122,7 @@ bool trace_shuffle(Warp& warp, const Op& op, bool full, uint32_t from, uint32_t&
 
 }  // namespace
 
-// Registers that some path reads before it writes them.
+// Taints registers that some path reads before it writes them.
 void Checker::taint_unwritten(Warp& warp) {
   Taint& taint = taints_[warp.agent];
   taint.clear();
@@ -231,7 +233,7 @@ void Checker::check_branch(Warp& warp, const Op& op, uint32_t lanes) {
       value.origin);
 }
 
-// Executes an op where some register is undefined, or the op reads something undefined.
+// Executes an op if a register is undefined or the op reads something undefined.
 void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
   const KernelProgram& program = *cluster_.launch.program;
   const OpFacts& facts = program.facts_of(op);
@@ -240,7 +242,8 @@ void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
   const uint32_t* const registers = program.op_registers.data();
 
   Sources sources;
-  // The reads of a guarded op end with its guard and with what it leaves to lanes that it skips.
+  // The last reads of a guarded op are old values, which lanes that it skips keep; they do not
+  // count.
   const uint32_t kept = op.guard == kNoRegister ? 0 : facts.writes_end - facts.reads_end;
   for (uint32_t i = facts.reads_begin; i < facts.reads_end - kept; ++i) {
     sources.add(taint.get(registers[i]));
@@ -310,7 +313,7 @@ void Checker::run_tainted(Warp& warp, const Op& op, bool full) {
   checks.tainted = !taint.empty();
 }
 
-// What the op read that is undefined becomes the taint of its destinations.
+// Undefined values that the op read become the taint of its destinations.
 void Checker::apply_loaded_taint(Warp& warp, const Op& op) {
   WarpChecks& checks = *warp.checks;
   if (!checks.loaded_taint) return;

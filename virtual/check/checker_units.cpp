@@ -1,4 +1,4 @@
-// Reads of whole operands of wgmma from shared memory: many words that few operations wrote.
+// Reads of whole wgmma operands from shared memory: many words that few operations wrote.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -16,7 +16,7 @@ constexpr uint32_t kUnitBytes = 16;
 constexpr uint32_t kUnitWords = SharedShadow::kUnitWords;
 constexpr size_t kMostWriters = 16;
 
-// Notes a writer; false where there are too many to keep.
+// Notes a writer. False: there are too many to keep.
 bool add_writer(std::vector<Stamp>& writers, Stamp writer) {
   if (std::find(writers.begin(), writers.end(), writer) != writers.end()) return true;
   if (writers.size() == kMostWriters) return false;
@@ -61,7 +61,7 @@ void Checker::async_units(const AsyncIssue& issue, uint32_t rank, const ChunkUni
   }
 }
 
-// Units of a chunk that several wrote, or that not everybody has seen.
+// Checks units of a chunk that several operations wrote, or that not every reader has seen.
 void Checker::check_chunk(const Who& who, uint32_t rank, const ChunkUnits& chunk,
                           CheckedReads& found) {
   const Stamp* const writers = shadows_[rank].writers();
@@ -82,7 +82,7 @@ void Checker::check_chunk(const Who& who, uint32_t rank, const ChunkUnits& chunk
   }
 }
 
-// False: the reads must be looked at again by every warp.
+// False: every warp must check the reads itself.
 bool Checker::check_unit(const Who& who, uint32_t rank, uint32_t word,
                          std::vector<Stamp>& writers) {
   const Stamp* const w = shadows_[rank].writers() + word;

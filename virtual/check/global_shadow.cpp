@@ -36,7 +36,7 @@ GlobalRecord::Cell& GlobalRecord::Page::cell(uint32_t word) {
 }
 
 void GlobalShadow::begin_cluster(const LaunchContext& launch, uint64_t cluster) {
-  // NOTE: even where the record has the address of an earlier launch's, its pages are others.
+  // NOTE: the record may have the address of an earlier launch's, but its pages are different.
   record_ = launch.global_record;
   last_page_ = ~uint64_t{0};
   ranges_ = launch.ranges.get();
@@ -46,7 +46,7 @@ void GlobalShadow::begin_cluster(const LaunchContext& launch, uint64_t cluster) 
   fences_.clear();
 }
 
-// How an earlier access is seen by this one.
+// How this access sees an earlier one.
 GlobalShadow::Order GlobalShadow::order(const Checker& checker, const GlobalAccess& access,
                                         Stamp stamp, uint32_t cluster) const {
   if (access.strong && (stamp & kStampStrong) != 0) return Order::kSeen;
@@ -69,7 +69,7 @@ GlobalShadow::Order GlobalShadow::order(const Checker& checker, const GlobalAcce
   return k.proxied(lanes, agent, time, stamp_lane(stamp)) ? Order::kSeen : Order::kOtherProxy;
 }
 
-// If lanes write one word by one instruction, any of them may win.
+// If lanes write one word by one instruction, any of them may win; that is no race.
 bool GlobalShadow::is_same_store(const GlobalAccess& access, uint64_t address, Stamp earlier) {
   const uint32_t lane = stamp_lane(earlier);
   return access.writes && access.lanes != nullptr &&
@@ -119,8 +119,8 @@ void GlobalShadow::check_cell(Checker& checker, const GlobalAccess& access,
   }
   if (access.writes) {
     if (cell.reader_cluster != 0 && (stamp_bytes(cell.reader) & bytes) != 0) {
-      // NOTE: of several readers only the last is known; where they belong to several clusters,
-      // one that this cluster has not heard of is a race.
+      // NOTE: only the last of several readers is known. If readers belong to several clusters, one
+      // that this cluster has not heard of is a race.
       const Order seen = cell.reader_cluster != GlobalRecord::kMany
                              ? order(checker, access, cell.reader, cell.reader_cluster)
                          : access.strong || !known_.empty() ? Order::kSeen
@@ -152,7 +152,7 @@ void GlobalShadow::check_written(Checker& checker, const GlobalAccess& access, u
   if (access.writes) __atomic_store_n(mark, uint8_t{0}, __ATOMIC_RELAXED);
 }
 
-// Whether nobody has written the word; null where it is not known.
+// The mark that nobody has written the word; null if the device does not follow it.
 uint8_t* GlobalShadow::unwritten_mark(uint64_t address) {
   if (range_ == nullptr || address - range_->begin >= range_->bytes) {
     range_ = ranges_->find(address, 1);
@@ -161,7 +161,7 @@ uint8_t* GlobalShadow::unwritten_mark(uint64_t address) {
   return range_->unwritten->data() + (address - range_->begin) / kWordBytes;
 }
 
-// Words that mostly have all been written.
+// Fast path: mostly all words of a line were written.
 void GlobalShadow::check_line_written(Checker& checker, const GlobalAccess& access,
                                       uint64_t address) {
   const uint8_t* const marks = unwritten_mark(address);
@@ -177,7 +177,7 @@ void GlobalShadow::check_line_written(Checker& checker, const GlobalAccess& acce
   }
 }
 
-// A whole line at once, if the access covers it and it was never accessed in parts.
+// Checks a whole line at once, if the access covers it and it was never accessed in parts.
 bool GlobalShadow::access_line(Checker& checker, const GlobalAccess& access, uint64_t address,
                                uint64_t end) {
   if (address % kLineBytes != 0 || end - address < kLineBytes) return false;
@@ -222,7 +222,7 @@ void GlobalRecord::join(Clocks& to, const Clocks& from) {
   for (const auto& [cluster, clock] : from) to[cluster].join(clock);
 }
 
-// What the fences handed on that this access has seen, its own warp's among them.
+// What fences handed on, as far as this access has seen them; its own warp's fences too.
 void GlobalShadow::add_fenced(const GlobalAccess& access, SyncClock& into) const {
   for (const auto& [agent, fences] : fences_) {
     for (auto fence = fences.made.rbegin(); fence != fences.made.rend(); ++fence) {
@@ -236,7 +236,7 @@ void GlobalShadow::add_fenced(const GlobalAccess& access, SyncClock& into) const
   }
 }
 
-// What a fence may make seen, of this warp or of another that has seen this read.
+// Notes what a later fence may make visible, of this warp or of another that has seen this read.
 void GlobalShadow::note_found(const GlobalAccess& access, const GlobalRecord::Clocks& clocks) {
   auto& found = fences_[access.warp->agent].found;
   const uint32_t time = stamp_time(access.stamp);
@@ -247,7 +247,7 @@ void GlobalShadow::note_found(const GlobalAccess& access, const GlobalRecord::Cl
   GlobalRecord::join(found.back().clocks, clocks);
 }
 
-// Those that read what was released have seen it.
+// A thread that reads what was released has seen it.
 void GlobalShadow::take(Checker& checker, Warp& warp, const GlobalRecord::Clocks& found) {
   for (const auto& [cluster, clock] : found) {
     if (cluster == cluster_) {
@@ -274,7 +274,7 @@ void GlobalShadow::synchronise(Checker& checker, const GlobalAccess& access, con
     if (access.writes && (facts.releases || fenced)) {
       GlobalRecord::Clocks& released = record_->releases[address];
       released[cluster_].join(seen);
-      // What this cluster has heard of others, it hands on too.
+      // The cluster also hands on what it has heard of others.
       GlobalRecord::join(released, known_);
     }
   }

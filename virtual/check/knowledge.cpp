@@ -54,7 +54,7 @@ bool Knowledge::proxied(uint32_t lanes, uint32_t agent, uint32_t time, uint32_t 
   return false;
 }
 
-// What the lanes themselves did up to now.
+// Adds what the lanes themselves did so far.
 void Knowledge::add_own(uint32_t lanes, bool all, VectorClock& into) const {
   Seen own;
   own.floor = all ? time_ + 1 : floor_;
@@ -97,7 +97,7 @@ SyncClock& Knowledge::part(uint32_t lanes) {
     if (p.lanes == lanes) return p.clock;
   }
   if (parts_.size() == kMaxParts) {
-    // Many groups of lanes apart: taken together, which may miss a race but reports no false one.
+    // Many separate groups of lanes are joined. This may miss a race but reports no false one.
     for (const Part& p : parts_) common_.join(p.clock);
     parts_.clear();
   }

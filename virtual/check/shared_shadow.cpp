@@ -51,7 +51,7 @@ void SharedShadow::note_units(uint32_t agent, uint32_t chunk, uint64_t units, St
   Plane& plane = make_plane(agent);
   const uint32_t begin = chunk * kChunkWords;
   const auto end = static_cast<uint32_t>(std::min<size_t>(begin + kChunkWords, words_));
-  bool newest = true;  // the quarters of wgmmas are not issued in the order of their times
+  bool newest = true;  // wgmmas' quarters are not issued in the order of their times
   for (uint32_t b = begin / kBlockWords; b <= (end - 1) / kBlockWords; ++b) {
     newest &= plane.newest[b] <= stamp;
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kWavefrontBytes = 128;  // 32 banks of 4 bytes
 
-// Addresses of the lanes that access one state space.
+// The addresses of lanes that access one state space.
 struct LaneAddresses {
   std::array<uint64_t, kLanes> of;
   uint32_t mask;
@@ -35,8 +35,9 @@ void count_global(OpAccess& access, const LaneAddresses& lanes, uint32_t bytes) 
   access.global_excess += touched > filled ? touched - filled : 0;
 }
 
-// Lanes whose accesses make 128 bytes share a pass; it is repeated until every bank has served all
-// words that are wanted of it. Lanes at the same word are served together, unless they are atomics.
+// Lanes whose accesses make 128 bytes share a pass. The pass is repeated until every bank has
+// served all the words wanted of it. Lanes at the same word are served together, unless they are
+// atomics.
 uint32_t wavefronts_of(const LaneAddresses& lanes, uint32_t first, uint32_t count, uint32_t unit,
                        bool merge) {
   const uint32_t columns = kWavefrontBytes / unit;

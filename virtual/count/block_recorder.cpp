@@ -17,7 +17,7 @@ uint32_t place_of(const Mbarrier& barrier) {
   return barrier.cta->rank << kBlockShift | barrier.address;
 }
 
-// The number in front of `end`, or the one behind the last comma or blank.
+// The number before `end`, or the one after the last comma or blank.
 uint32_t last_number(std::string_view text) {
   const size_t end = text.find_last_of("0123456789");
   if (end == text.npos) return 0;
@@ -98,7 +98,7 @@ TraceEvent BlockRecorder::at(const Warp& warp, const Op& op, TraceKind kind, uin
   return event;
 }
 
-// Events lie between the instructions they belong to.
+// Events lie between the instructions that they belong to.
 void BlockRecorder::ran(const Warp& warp, uint32_t first, uint32_t last, uint32_t mask) {
   const auto run = [&](uint32_t end) {
     end = std::min(end, last);
@@ -153,7 +153,8 @@ uint32_t& BlockRecorder::generation(uint32_t block, uint32_t id) {
   return of_block[id == kClusterBarrier ? kNumBarriers : id];
 }
 
-// A block's barrier ends a run of instructions, which has been added; a cluster's does not.
+// A block's barrier ends a run of instructions, and that run has been added. A cluster's barrier
+// does not.
 void BlockRecorder::add_barrier(const TraceEvent& event) {
   if (event.barrier == kClusterBarrier) {
     pending_.push_back(event);

@@ -11,11 +11,11 @@ namespace {
 using enum InstructionClass;
 
 struct Rule {
-  std::string_view prefix;  // of the opcode, up to a dot or its end; the first that fits counts
+  std::string_view prefix;  // of the opcode, up to a dot or its end; the first match counts
   InstructionClass instruction_class;
   AccessMode access = AccessMode::kNone;
 };
-// What is not listed is arithmetic: its type decides.
+// Opcodes that are not listed are arithmetic; the type decides.
 constexpr Rule kRules[] = {
     {"mma", kTensor},
     {"wgmma.mma_async", kTensor},
@@ -94,7 +94,7 @@ std::vector<std::string_view> parts_of(std::string_view opcode) {
   }
 }
 
-// The type operated on, which comes last.
+// The type that is operated on. It comes last.
 bool is_floating(std::string_view type) {
   return type.substr(0, 1) == "f" || type.substr(0, 2) == "bf";
 }
@@ -106,7 +106,7 @@ InstructionClass class_of_arithmetic(std::string_view opcode) {
   return parts[0] == "fma" || parts[0] == "mad" ? kFma : kFloat;
 }
 
-// "m16n8k8" as its three numbers' product, or 0.
+// The product of the three numbers of "m16n8k8", or 0.
 uint64_t shape_volume(std::string_view part) {
   uint64_t volume = 1;
   for (const char letter : {'m', 'n', 'k'}) {
@@ -134,7 +134,7 @@ constexpr TypeName kTypeNames[] = {
     {"b1", TensorType::kInteger},
 };
 
-// The types are those of d, a, b and, with mma, c; the shape stands before them.
+// The types are those of d, a, b and, for mma, c; the shape comes before them.
 void describe_product(std::string_view opcode, InstructionInfo& info) {
   constexpr uint64_t kWarpsOfGroup = 4;
   const uint64_t warps = starts_with(opcode, "wgmma") ? kWarpsOfGroup : 1;

@@ -1,6 +1,6 @@
-// Functions that PTX gives as approximations. Each stays within the error bound of the PTX ISA; the
-// bits differ from a GPU's and may differ between instruction sets. Warp::approx may ask for the
-// worst that the bound allows instead.
+// Functions that PTX defines as approximations. Each stays within the error bound of the PTX ISA.
+// The bits differ from a GPU's and may differ between instruction sets. Warp::approx may ask for
+// the worst result within the bound instead.
 //
 // Polynomials: Chebyshev interpolation of (2^t - 1) / t on [-0.5, 0.5] (relative error of ex2 below
 // 2^-23) and of log2(1 + t) / t on [sqrt(0.5) - 1, sqrt(2) - 1].
@@ -10,7 +10,7 @@
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-// One rounding less where the machine has it; the plain build would call a function for it.
+// One rounding less if the machine has fma. The plain build would call a function for it.
 inline f32 madd(f32 a, f32 b, f32 c) {
 #ifdef __FMA__
   return __builtin_fmaf(a, b, c);
@@ -26,7 +26,7 @@ inline f32 power_of_two(s32 exponent) {  // -126 to 127
 template <bool kFtz>
 struct Ex2 {
   static f32 apply(f32 x) {
-    // Beyond these the result is 0 or infinity; a NaN passes through the last line.
+    // Beyond these limits the result is 0 or infinity. A NaN passes through the last line.
     const f32 low = kFtz ? -126.5f : -151.0f;
     const f32 clamped = x < low ? low : (x > 129.0f ? 129.0f : x);
     const f32 shifted = clamped + 0x1.8p23f;
@@ -39,7 +39,7 @@ struct Ex2 {
     p = madd(p, t, 0.24022650760567898f);
     p = madd(p, t, 0.693147188026229f);
     p = madd(p, t, 1.0f);
-    // Two factors, so that neither is out of range; the second rounds subnormal results.
+    // Two factors, so that neither is out of range. The second one rounds subnormal results.
     const s32 half = n >> 1;
     f32 r = p * power_of_two(half) * power_of_two(n - half);
     if (kFtz) r = x < -126.0f ? 0.0f : r;
@@ -86,7 +86,7 @@ struct Rsqrt {
 struct RsqrtDouble {
   static f64 apply(f64 x) { return 1.0 / __builtin_sqrt(x); }
 };
-// From the upper half of a double to the upper half of a double. Subnormals are zeros.
+// From the upper half of a double to the upper half of a double. Subnormals count as zeros.
 template <bool kRoot>
 struct GrossDouble {
   static f64 apply(f64 x) {
@@ -128,7 +128,7 @@ struct Tanh {
   static f32 apply(f32 x) {
     const f32 magnitude = __builtin_fabsf(x);
     const f32 square = x * x;
-    // Series for small arguments, where the quotient would cancel.
+    // A series for small arguments, because the quotient would cancel.
     f32 series = -17.0f / 315.0f;
     series = madd(series, square, 2.0f / 15.0f);
     series = madd(series, square, -1.0f / 3.0f);

@@ -1,6 +1,6 @@
-// cp.async: queued when issued, delivered between then and the wait that completes its group, as
-// the launch's AsyncTiming says. The source is read then, too; until then the destination is
-// poison.
+// cp.async: queued when it is issued, delivered between then and the wait that completes its group,
+// as the launch's AsyncTiming says. The source is read when it is delivered; until then the
+// destination holds poison.
 #include "virtual/async/copy_arrival.h"
 #include "virtual/ops/address.h"
 #include "virtual/ops/rows.h"
@@ -25,7 +25,7 @@ void deliver_where(Warp& w, Due due_lanes) {
   queue.size = kept;
 }
 
-// A warp that never waits must not fill the memory: the older half of many copies arrives.
+// A warp that never waits must not fill the memory, so the older half of many copies arrives.
 constexpr u32 kMostCopies = 4096;
 void make_room(Warp& w) {
   AsyncQueue& queue = w.async;
@@ -36,9 +36,9 @@ void make_room(Warp& w) {
   if (queue.size == queue.capacity) grow_async_queue(queue);
 }
 
-// op.count bytes from [op.b] (global, 64-bit, + op.list[0..1] as offset) to [op.a]. op.c: how many
-// of them are read (the rest is zero), or with kOpNegated unset and flags 1 a predicate to ignore
-// the source.
+// Copies op.count bytes from [op.b] (global, 64-bit, + op.list[0..1] as offset) to [op.a]. op.c is
+// how many of them are read (the rest becomes zero); with flags 1 it is a predicate instead,
+// negated by kOpNegated, to ignore the source.
 void copy_async(Warp& w, const Op& op) {
   make_room(w);
   const u32 bytes = op.count;
@@ -87,7 +87,7 @@ void copy_async(Warp& w, const Op& op) {
   for (u32 m = active; m != 0; m &= m - 1) memset(target.lane[lowest_lane(m)], 0xff, bytes);
 }
 
-// Delivers what the lanes of the mask committed before their group `before[lane]`.
+// Delivers the copies that the lanes of the mask committed before their group `before[lane]`.
 void deliver(Warp& w, const u32* before) {
   for (u32 m = w.mask; m != 0; m &= m - 1) {
     const u32 i = lowest_lane(m);
@@ -102,7 +102,7 @@ void deliver(Warp& w, const u32* before) {
   });
 }
 
-// With AsyncTiming::kRandom, after a warp's turn: some copies arrive.
+// With AsyncTiming::kRandom some copies arrive after a warp's turn.
 void deliver_some(Warp& w, u64 random) {
   u32 n = 0;
   deliver_where(w, [&](const AsyncCopy&) { return (random >> (n++ & 63)) & 1 ? kAllLanes : 0; });
@@ -110,17 +110,17 @@ void deliver_some(Warp& w, u64 random) {
 
 void commit_group(Warp& w, const Op&) { LSSAR_LANES w.async.commits[i] += (w.mask >> i) & 1; }
 
-// All but the latest imm groups.
+// Delivers all but the latest imm groups.
 void wait_group(Warp& w, const Op& op) {
   u32 before[kLanes];
   const u32 pending = static_cast<u32>(op.imm < 0x7fffffff ? op.imm : 0x7fffffff);
   LSSAR_LANES before[i] = w.async.commits[i] - pending;
-  // A group number is never below 0: fewer commits than `pending` wait for nothing.
+  // A group number is never below 0: with fewer commits than `pending` nothing is waited for.
   LSSAR_LANES before[i] = w.async.commits[i] < pending ? 0 : before[i];
   deliver(w, before);
 }
 
-// Everything, committed or not.
+// Delivers everything, committed or not.
 void wait_all(Warp& w, const Op& op) {
   commit_group(w, op);
   deliver(w, w.async.commits);

@@ -1,5 +1,5 @@
-// atom and red: atomic also between the host threads that run other blocks. The lanes of a warp
-// take their turns in order.
+// atom and red. They are atomic also between the host threads that run other blocks. The lanes of a
+// warp take turns in order.
 #include "virtual/ops/address.h"
 #include "virtual/ops/rows.h"
 
@@ -54,7 +54,7 @@ struct Increment {  // wraps to 0 after b
 struct Decrement {  // wraps to b below 0, and from above b
   static u32 apply(u32 old, u32 b) { return old == 0 || old > b ? b : old - 1; }
 };
-// f16 and bf16. NOTE: a float has more than twice their digits, so that rounding its sum is exact.
+// f16 and bf16. NOTE: a float has more than twice their digits, so rounding its sum is exact.
 struct HalfAdd {
   template <class T>
   static T apply(T old, T b) {
@@ -103,7 +103,7 @@ struct BitsOf<8> {
   using type = u64;
 };
 
-// Replaces *p by F(*p, b); gives what it was.
+// Replaces *p by F(*p, b); returns the old value.
 template <class F, class T>
 inline T update(u8* p, T b) {
   using Bits = typename BitsOf<sizeof(T)>::type;
@@ -118,8 +118,8 @@ inline T update(u8* p, T b) {
   }
 }
 
-// f32 in global memory: subnormal operands and sums become zeros of their sign. In shared memory
-// they are kept.
+// f32 in global memory: subnormal operands and sums become zeros with their sign. Shared memory
+// keeps them.
 struct AddFlushed {
   static f32 apply(f32 old, f32 b) { return flush(flush(old) + flush(b)); }
 };
@@ -185,7 +185,7 @@ void reduce(Warp& w, const Op& op) {
 
 constexpr u32 kMostElements = 8;
 
-// Every element is updated by itself. op.list: the op.count operands, then the destinations.
+// Updates every element by itself. op.list: the op.count operands, then the destinations.
 template <class F, class T>
 void atomic_vector(Warp& w, const Op& op) {
   HostAddresses host;

@@ -132,7 +132,7 @@ struct Clz {
     return a == 0 ? kBits<T> : static_cast<u32>(__builtin_clzll(a)) - (64 - kBits<T>);
   }
 };
-// The highest bit that is not a copy of the sign; -1 where there is none.
+// The highest bit that differs from the sign; -1 if there is none.
 template <bool kShiftAmount>
 struct Bfind {
   template <class T>
@@ -186,7 +186,7 @@ struct Bmsk {
     return static_cast<u32>(ones << position);
   }
 };
-// Where the offset-th set bit of the mask is, counted up (or down, if negative) from base.
+// The place of the offset-th set bit of the mask, counted up (or down, if negative) from base.
 struct Fns {
   static u32 apply(u32 mask, u32 base, u32 offset) {
     const s32 step = static_cast<s32>(offset) < 0 ? -1 : 1;
@@ -214,7 +214,7 @@ void lop3(Warp& w, const Op& op) {
   }
 }
 
-// Predicates are masks: one word stands for all lanes.
+// Predicates are masks, so one word has all lanes.
 template <class F>
 void binary_mask(Warp& w, const Op& op) {
   mask_of(w, op.dst) = F::apply(mask_of(w, op.a), mask_of(w, op.b));

@@ -1,5 +1,5 @@
-// Bulk copies and tensor maps, values sent to other blocks: rows only, the handlers are not per
-// instruction set.
+// Bulk copies and tensor maps, and values sent to other blocks. Rows only: their handlers are
+// compiled once for all instruction sets.
 #include "device/tensor_map_field.h"
 #include "virtual/async/bulk_copy.h"
 #include "virtual/async/copy_arrival.h"

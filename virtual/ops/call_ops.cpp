@@ -23,7 +23,7 @@ void call_assertfail(Warp& w, const Op& op) {
                   lanes<u64>(w, static_cast<u32>(op.imm))[i]);
 }
 
-// NOTE: not kAlu; what may fault is not run on a copy of its op.
+// NOTE: not kAlu, because what may fault must not run on a copy of its op.
 const Row kRows[] = {
     {"call.vprintf", Bind::kCollective, "wll", call_vprintf},
     {"call.__assertfail", Bind::kCollective, "wllwl", call_assertfail},

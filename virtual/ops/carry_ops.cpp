@@ -1,10 +1,10 @@
-// Extended-precision integers: what carries in and out through the lanes' carry flags.
+// Extended-precision integers: carries go in and out through the lanes' carry flags.
 #include "virtual/ops/rows.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-// a + b + carry, or with kSubtract a - b - carry; gives the carry or borrow out.
+// a + b + carry, or with kSubtract a - b - carry. Returns the carry or borrow out.
 template <bool kSubtract, class T>
 inline u32 chain(T a, T b, u32 carry, T& result) {
   const T first = static_cast<T>(kSubtract ? a - b : a + b);
@@ -48,7 +48,7 @@ struct Double<s64> {
   using Type = __int128;
 };
 
-// Factor gives the sign of the product; Sum is as wide, without sign.
+// The product has Factor's sign. Sum is as wide, and unsigned.
 template <class Factor, class Sum, bool kHigh, bool kIn, bool kOut>
 void mad(Warp& w, const Op& op) {
   using Wide = typename Double<Factor>::Type;

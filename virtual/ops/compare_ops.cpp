@@ -1,10 +1,10 @@
-// setp and set: comparisons, with the boolean that may be combined in.
+// setp and set: comparisons, whose result may be combined with another predicate.
 #include "virtual/ops/rows.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-// Ordered comparisons are false where an operand is NaN; those named Unordered are true.
+// Ordered comparisons are false if an operand is NaN; those named Unordered are true.
 struct Eq {
   template <class T>
   static bool apply(T a, T b) {
@@ -104,7 +104,7 @@ inline u32 combine(u32 a, u32 b, Combine how) {
   }
 }
 
-// p = compare combined with c; q, if there is one, the complement combined with c.
+// p = the comparison combined with c. q, if there is one, is the complement combined with c.
 template <class F, class T>
 void setp(Warp& w, const Op& op) {
   const u32 result = compare_lanes<F, T>(lanes<T>(w, op.a), lanes<T>(w, op.b));
@@ -116,7 +116,7 @@ void setp(Warp& w, const Op& op) {
   if (op.dst != kNoRegister) store_mask(w, op.dst, combine(result, c, how));
 }
 
-// set: what a lane that compares true gets, by bits 3 to 5 of op.flags.
+// What set gives a lane that compares true, by bits 3 to 5 of op.flags.
 enum class Truth : uint8_t { kOnes32, kFloat, kOnes16, kHalf, kBfloat };
 constexpr uint8_t truth(Truth t) { return static_cast<uint8_t>(static_cast<uint8_t>(t) << 3); }
 
@@ -151,7 +151,7 @@ void set(Warp& w, const Op& op) {
   }
 }
 
-// Pairs: the low and the high halves apart.
+// Pairs: the low and the high halves are compared separately.
 struct FlushedHalf {  // .ftz.f16
   u16 bits;
 };
@@ -202,7 +202,8 @@ void set_pair(Warp& w, const Op& op) {
   { "setp." name BOOL types, Bind::kSetp, shape, setp<F, T> }
 #define SET_TO(name, to, types, shape, handler, t) \
   { "set." name BOOL to types, Bind::kSetp, shape, handler, truth(Truth::t) }
-// `types` with its dot; `in` the letters of the sources; `f` the .ftz of a float source.
+// `types` begins with a dot; `in` has the letters of the sources; `f` is the .ftz of a float
+// source.
 #define SET(name, F, f, types, in, T)                                 \
   SET_TO(name, f "(.u32|.s32)", types, "w" in, (set<F, T>), kOnes32), \
       SET_TO(name, f ".f32", types, "w" in, (set<F, T>), kFloat),     \

@@ -1,4 +1,4 @@
-// Control flow, barriers and fences, and what an instruction set provides as a whole.
+// Control flow, barriers and fences, and the whole of what an instruction set provides.
 #include "virtual/ops/rows.h"
 #include "virtual/ops/wgmma_math.h"
 
@@ -82,7 +82,7 @@ const Row kRows[] = {
     {"nanosleep.u32", Bind::kNone, "w", nop},
 };
 
-// The first row that matches and fits is taken, so narrow conversions come before the general one.
+// The first row that matches and fits is used, so narrow conversions come before the general one.
 const RowSpan* const kSpans[] = {
     &kIntegerRows,  &kBitRows,    &kCarryRows,   &kPackedRows,    &kFloatRows,
     &kRoundingRows, &kHalfRows,   &kApproxRows,  &kCompareRows,   &kNarrowRows,

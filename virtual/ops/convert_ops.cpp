@@ -83,7 +83,7 @@ inline u64 shift_right(u64 mantissa, s32 shift, Rounding rounding, bool negative
   return whole + (rest > half || (rest == half && (whole & 1)));
 }
 
-// NaN gives 0 only where both types have at most 32 bits.
+// NaN gives 0 only if both types have at most 32 bits.
 inline u64 to_integer(const Exact& x, NumberType from, NumberType type, Rounding rounding) {
   const u32 bits = integer_bits(type);
   const u64 largest =
@@ -112,12 +112,12 @@ inline u64 to_floating(const Exact& x, NumberType type, Rounding rounding) {
   if (x.mantissa == 0) return sign;
   const s32 bias = static_cast<s32>(top >> 1);
   const s32 length = 64 - __builtin_clzll(x.mantissa);
-  // The exponent of the last place: where the format ends, but not below a subnormal's.
+  // The exponent of the last place: that of the format's precision, but at least a subnormal's.
   s32 last = x.exponent + length - 1 - f.fraction;
   const s32 least = 1 - bias - f.fraction;
   if (last < least) last = least;
   const u64 digits = shift_right(x.mantissa, last - x.exponent, rounding, x.negative);
-  // A carry out of the fraction goes into the exponent by itself.
+  // A carry out of the fraction goes into the exponent without further work.
   const u64 result = (static_cast<u64>(last - least) << f.fraction) + digits;
   if (result < infinity) return sign | result;
   const bool to_largest = rounding == Rounding::kZero ||
@@ -160,7 +160,7 @@ inline u64 load_bits(const uint8_t* lane, u32 bytes) {
   }
 }
 
-// Any pair of types. An integer narrower than its register is extended by its sign.
+// Converts any pair of types. An integer narrower than its register is sign-extended.
 void convert(Warp& w, const Op& op) {
   const Conversion c = bits_to<Conversion>(op.imm);
   uint8_t* d = w.registers + op.dst;

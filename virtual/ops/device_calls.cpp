@@ -11,7 +11,7 @@
 namespace lssar::vdev {
 namespace {
 
-constexpr size_t kMaxString = 4096;  // bytes that are read of one, and of one number's digits
+constexpr size_t kMaxString = 4096;  // bytes read of one; digits of a number
 constexpr int kMaxWidth = 1024;
 
 // The bytes at a generic address, as this lane sees them.
@@ -104,7 +104,7 @@ class Printer {
     return length < 0 ? "" : std::string(buffer, std::min<size_t>(length, sizeof buffer - 1));
   }
 
-  // text[i] is '%'; leaves i at the conversion's last character.
+  // REQUIRES: text[i] is '%'. Leaves i at the conversion's last character.
   std::string conversion(const std::string& text, size_t& i) {
     const size_t begin = i++;
     std::string flags;
@@ -145,7 +145,7 @@ class Printer {
         if (std::strchr("fFeEgGaA", kind) != nullptr) {
           return print(flags, width, precision, std::string(1, kind).c_str(), argument<double>());
         }
-        return text.substr(begin, i - begin + 1);  // as it is
+        return text.substr(begin, i - begin + 1);  // unchanged
     }
   }
   int64_t integer(const std::string& length) {

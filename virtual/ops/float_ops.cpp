@@ -65,7 +65,7 @@ struct Nan {
     return (a != a) | (b != b) ? bits_to<f32>(kFloatNan) : r;
   }
 };
-// .xorsign.abs: of the magnitudes, with the product of the signs.
+// .xorsign.abs: the max or min of the magnitudes, with the product of the signs.
 template <class F>
 struct XorSign {
   static f32 apply(f32 a, f32 b) {
@@ -138,7 +138,7 @@ void testp(Warp& w, const Op& op) {
   {name suffix ".f32", Bind::kAlu, operands, loop<__VA_ARGS__, f32>}, {          \
     name ".ftz" suffix ".f32", Bind::kAlu, operands, loop<Ftz<__VA_ARGS__>, f32> \
   }
-// Every form of max and min. (.xorsign before .ftz would see the same signs.)
+// Every form of max and min. (With .xorsign before .ftz the signs would be the same.)
 #define EXTREMA(name, F)                                                          \
   PLAIN_AND_FTZ(name, "", "www", binary_of, F),                                   \
       PLAIN_AND_FTZ(name, ".NaN", "www", binary_of, Nan<F>),                      \

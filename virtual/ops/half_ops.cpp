@@ -1,20 +1,20 @@
 // f16, bf16 and their pairs in one 32-bit register.
 //
-// Sums and products are made in float and rounded once more: a float has more than twice the bits
-// of either format, so that equals rounding once. A fused multiply-add is made in double, with the
-// last bit set where digits were lost ("round to odd"), for the same reason.
+// Sums and products are computed in float and rounded once more. A float has more than twice the
+// bits of either format, so this equals rounding once. A fused multiply-add is computed in double,
+// with the last bit set if digits were lost ("round to odd"), for the same reason.
 #include "virtual/ops/rows.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-// d rounded to float so that rounding it again to 8 or 11 bits equals rounding the exact value.
+// Rounds d to a float so that rounding it again to 8 or 11 bits equals rounding the exact value.
 inline f32 double_to_odd_float(f64 d) {
   const f32 f = static_cast<f32>(d);
   const u32 bits = bits_to<u32>(f);
   if (static_cast<f64>(f) == d || f != f || (bits & 0x7fffffffu) >= 0x7f800000u) return f;
   if (bits & 1) return f;
-  // Even and inexact: the odd neighbour on the side of d.
+  // Even and inexact: takes the odd neighbour on the side of d.
   const bool away = __builtin_fabs(d) > __builtin_fabs(static_cast<f64>(f));
   return bits_to<f32>(away ? bits + 1 : bits - 1);
 }
@@ -82,7 +82,7 @@ struct Nan {
     return is_nan(a) || is_nan(b) ? T{kHalfNan} : F::apply(a, b);
   }
 };
-// .xorsign.abs: of the magnitudes, with the product of the signs.
+// .xorsign.abs: the max or min of the magnitudes, with the product of the signs.
 template <class F>
 struct XorSign {
   template <class T>

@@ -4,7 +4,7 @@
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-// Results wrap: computed without sign in 64 bits, then cut.
+// Results wrap: they are computed unsigned in 64 bits, then truncated.
 struct Add {
   template <class T>
   static T apply(T a, T b) {
@@ -57,7 +57,7 @@ struct MadHi {
     return Add::apply(MulHi<Wide, kShift>::apply(a, b), c);
   }
 };
-// By zero: the quotient has every bit set, the remainder is the dividend.
+// Division by zero: the quotient has every bit set, the remainder is the dividend.
 template <class T>
 constexpr bool kSigned = static_cast<T>(-1) < static_cast<T>(0);
 struct Div {
@@ -117,8 +117,8 @@ struct AddSat {
 struct SubSat {
   static s32 apply(s32 a, s32 b) { return saturate_s32(static_cast<s64>(a) - b); }
 };
-// Multiplies the low 24 bits of each factor, as numbers of the sign of Wide: 48 bits, of which 32
-// are kept.
+// Multiplies the low 24 bits of each factor, with the sign of Wide. Of the 48 bits of the product
+// 32 are kept.
 template <class Wide>
 inline Wide low24(u32 x) {
   return static_cast<Wide>(static_cast<u64>(x) << 40) >> 40;

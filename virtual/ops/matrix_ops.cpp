@@ -75,8 +75,7 @@ void move_matrix(Warp& w, const Op& op) {
   memcpy(lanes<u8>(w, op.dst), transposed, sizeof transposed);
 }
 
-// Operands in op.list: d, a, b, c. Columns are kept even ones first, as a register's lanes have
-// them.
+// Operands in op.list: d, a, b, c. Even columns come first, as in a register's lanes.
 template <u32 kSteps>  // k = 8 kSteps
 struct alignas(16) Operands {
   f32 a[16][8 * kSteps];
@@ -101,8 +100,8 @@ inline void read_halves(const Warp& w, const u32* a, const u32* b, Operands<kSte
   }
 }
 
-// Products of these formats are exact within the range of float, so that rounding them first gives
-// the bits of a fused multiply-add.
+// Products of these formats are exact in float's range. So rounding them first gives the bits of a
+// fused multiply-add.
 using Quad = f32 __attribute__((vector_size(16)));
 
 template <u32 kSteps>
@@ -158,7 +157,7 @@ void mma_float(Warp& w, const Op& op) {
 #endif
 }
 
-// Accumulation in f16: summed in float, rounded once at the end.
+// Accumulation in f16: sums in float, rounded once at the end.
 template <u32 kSteps>
 void mma_half(Warp& w, const Op& op) {
   if (lacks_warp(w, op)) return;

@@ -5,7 +5,7 @@
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-// Elements of type M in memory, extended to registers of type R.
+// Elements have type M in memory and are extended to registers of type R.
 template <class M, class R>
 void load(Warp& w, const Op& op) {
   HostAddresses host;
@@ -26,7 +26,7 @@ void load(Warp& w, const Op& op) {
   }
 }
 
-// A parameter at a fixed offset (checked when the kernel was decoded): the same for all lanes.
+// A parameter at a fixed offset (checked when the kernel was decoded); the same for all lanes.
 template <class M, class R>
 void load_param(Warp& w, const Op& op) {
   for (u32 k = 0; k < op.count; ++k) {
@@ -44,7 +44,7 @@ template <class M, class R>
 void store(Warp& w, const Op& op) {
   HostAddresses host;
   resolve(w, op, static_cast<u32>(sizeof(M)) * op.count, host);
-  // Lane by lane: where lanes write one address, the highest wins, whole.
+  // Lane by lane: if lanes write one address, the highest lane wins with all its bytes.
   for (u32 m = w.mask; m != 0; m &= m - 1) {
     const u32 i = lowest_lane(m);
     for (u32 k = 0; k < op.count; ++k) {
@@ -65,11 +65,11 @@ void nop(Warp&, const Op&) {}
   "[.ca|.cg|.cs|.lu|.cv|.wb|.wt][.nc][.L1::evict_normal|.L1::evict_unchanged|"             \
   ".L1::evict_first|.L1::evict_last|.L1::no_allocate][.L2::evict_normal|.L2::evict_first|" \
   ".L2::evict_last][.L2::cache_hint][.L2::64B|.L2::128B|.L2::256B]"
-// As ptxas takes it too, and others write it.
+// ptxas accepts this spelling too, and other compilers write it.
 #define SPACE_FIRST ".(relaxed|acquire|release).(cta|cluster|gpu|sys)"
 #define VECTOR "[.v2|.v4|.v8]"
 
-// The register, the second letter, is as wide as the type or wider.
+// The register, the second letter, is at least as wide as the type.
 #define ACCESS(types, M, letter, R)                                          \
   {"ld" ORDER SPACE CACHE VECTOR types, Bind::kLoad, letter, load<M, R>},    \
       {"ld.global" SPACE_FIRST types, Bind::kLoad, letter, load<M, R>},      \
@@ -98,7 +98,7 @@ const Row kRows[] = {
     ACCESS(".s32", s32, "w", s32),
     ACCESS(".s32", s32, "l", s64),
     ACCESS(".(b64|u64|s64|f64)", u64, "l", u64),
-    // Hints: nothing here has a cache.
+    // Hints, which do nothing because this device has no cache.
     {"prefetch[.global].(L1|L2)", Bind::kNone, "@", nop},
     {"prefetch.global.(L2::evict_last|L2::evict_normal)", Bind::kNone, "@", nop},
     {"prefetchu.L1", Bind::kNone, "@", nop},

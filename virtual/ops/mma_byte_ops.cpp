@@ -33,7 +33,7 @@ constexpr ByteValues byte_values() {
     const u32 magnitude = byte & 0x7f;
     const u32 exponent = magnitude >> F::kFraction;
     const u32 fraction = magnitude & ((1u << F::kFraction) - 1);
-    // A subnormal's value is its fraction times that of the last place of the least normal.
+    // A subnormal's value is its fraction times the last place of the least normal.
     u32 bits = (exponent + 127 - F::kBias) << 23 | fraction << (23 - F::kFraction);
     if (exponent == 0) {
       const u32 last_place = (127 + 1 - F::kBias - F::kFraction) << 23;
@@ -48,7 +48,7 @@ constexpr ByteValues byte_values() {
 }
 constexpr ByteValues kByteValues[2] = {byte_values<E4m3>(), byte_values<E5m2>()};
 
-// Row::arg, and so Op::flags: which format a and b have; whether integer sums saturate.
+// Row::arg, and so Op::flags: the formats of a and b; whether integer sums saturate.
 constexpr u8 kSecondFormatA = 1, kSecondFormatB = 2, kSaturate = 4;
 
 template <class T, u32 kDepth>
@@ -119,7 +119,7 @@ void mma_float(Warp& w, const Op& op) {
   multiply(m);
   write_sums(w, d, m);
 }
-// Accumulation in f16: summed in float, rounded once at the end.
+// Accumulation in f16: sums in float, rounded once at the end.
 template <u32 kDepth>
 void mma_half(Warp& w, const Op& op) {
   if (lacks_warp(w, op)) return;
@@ -140,7 +140,7 @@ void mma_half(Warp& w, const Op& op) {
   }
 }
 
-// Sums wrap, or are clamped once at the end. Products and their sum fit 32 bits without c.
+// Sums wrap, or are clamped once at the end. Without c the sum of the products fits 32 bits.
 template <u32 kDepth>
 void mma_integer(Warp& w, const Op& op) {
   if (lacks_warp(w, op)) return;

@@ -1,8 +1,9 @@
 // mma.sync of doubles: m8n8k4, m16n8k4, m16n8k8 and m16n8k16.
 //
-// Layouts (lane = 4 g + t) of matrices with 8 kBlocks rows: register r of a holds row
-// g + 8 (r % kBlocks), column 4 (r / kBlocks) + t; that of b row 4 r + t, column g; that of the
-// sums row g + 8 (r / 2), column 2t + r % 2.
+// Layouts (lane = 4 g + t). Matrices have 8 kBlocks rows.
+//   register r of a         row g + 8 (r % kBlocks), column 4 (r / kBlocks) + t
+//   register r of b         row 4 r + t, column g
+//   register r of the sums  row g + 8 (r / 2), column 2t + r % 2
 #include "virtual/ops/collective.h"
 #include "virtual/ops/rows.h"
 
@@ -45,8 +46,8 @@ __attribute__((noinline)) void multiply(Operands<kBlocks, kDepth>& m) {
 constexpr u8 kNearest = 0, kDown = 1, kUp = 2, kZero = 3;
 constexpr u32 kModeShift = 13, kModes = 3u << kModeShift;
 
-// NOTE: PTX does not say in which order products are added, nor whether each sum is rounded; here
-// one fma after another, k rising.
+// NOTE: PTX does not say in which order products are added, nor whether each sum is rounded. Here
+// one fma follows another, with rising k.
 template <u32 kBlocks, u32 kDepth>
 void mma_double(Warp& w, const Op& op) {
   if (lacks_warp(w, op)) return;

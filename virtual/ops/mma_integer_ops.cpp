@@ -35,7 +35,7 @@ inline void read_words(const Warp& w, const u32* a, const u32* b, Words<kBlocks,
   }
 }
 
-// The products of a word of a and one of b, added up.
+// The sum of the products of a word of a and a word of b.
 template <u32 kBits>
 struct Integers {
   static s32 element(u32 word, u32 index, bool is_signed) {

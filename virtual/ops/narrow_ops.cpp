@@ -5,7 +5,7 @@
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-// What is done to a value on its way: bits of a template argument.
+// What happens to a value on its way, as bits of a template argument.
 constexpr u32 kRz = 1, kRelu = 2, kFinite = 4;
 
 template <class T>
@@ -20,7 +20,7 @@ inline u32 narrow(f32 x) {
   u32 r = round_to<T>(x).bits;
   const bool nan = x != x;
   if (kHow & kRz) {
-    // Nearest went away from zero (to infinity perhaps): one step back.
+    // Rounding to nearest went away from zero (perhaps to infinity), so this goes one step back.
     const f32 rounded = to_float(T{static_cast<u16>(r)});
     r -= __builtin_fabsf(rounded) > __builtin_fabsf(x) ? 1 : 0;
   }
@@ -75,7 +75,7 @@ inline u32 to_byte(f32 x) {
   const u32 rebias = (127 - F::kBias) << 23;
   const u32 normal =
       (magnitude - rebias + (1u << (kDropped - 1)) - 1 + ((magnitude >> kDropped) & 1)) >> kDropped;
-  // Below the least normal: added to a number whose last place is a subnormal's.
+  // A result below the least normal is added to a number whose last place is a subnormal's.
   constexpr u32 kMagic = (127 - F::kBias + 1 + kDropped) << 23;
   const u32 tiny = bits_to<u32>(bits_to<f32>(magnitude) + bits_to<f32>(kMagic)) - kMagic;
   u32 r = magnitude < rebias + (1u << 23) ? tiny : normal;
@@ -138,7 +138,7 @@ struct BytesToHalves {
     "cvt.rn.relu.f16x2." type, Bind::kAlu, "wh", unary<BytesToHalves<F, true>, u32, u16>    \
   }
 
-// cvt.pack: two integers, saturated to kBits, a above b; what c has goes above them.
+// cvt.pack: two integers, saturated to kBits; a goes above b, and c above both.
 template <u32 kBits, bool kSigned>
 struct PackSaturated {
   static constexpr s32 kLeast = kSigned ? -(1 << (kBits - 1)) : 0;

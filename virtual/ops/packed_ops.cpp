@@ -38,7 +38,7 @@ struct Pair {
   }
 };
 
-// Elements A of a and B of b, products in 32 bits that wrap.
+// Elements A of a and B of b. Products have 32 bits and wrap.
 template <class T>
 inline u32 element(u32 x, u32 k) {
   return static_cast<u32>(static_cast<T>(x >> (8 * sizeof(T) * k)));

@@ -1,4 +1,4 @@
-// Float arithmetic rounded towards zero, down and up: the CPU does it in that mode.
+// Float arithmetic rounded towards zero, down or up. The CPU does it in that rounding mode.
 #include "virtual/ops/float_arithmetic.h"
 #include "virtual/ops/rows.h"
 

@@ -1,4 +1,4 @@
-// mbarrier objects, proxy fences, clusters, register counts: rows only, their handlers are compiled
+// mbarrier objects, proxy fences, clusters, register counts. Rows only: their handlers are compiled
 // once for all instruction sets.
 #include "virtual/async/mbarrier.h"
 #include "virtual/async/sync_instructions.h"
@@ -46,7 +46,7 @@ const Row kRows[] = {
 
     {"setmaxnreg.dec.sync.aligned.u32", Bind::kImmediate, "", set_registers_down},
     {"setmaxnreg.inc.sync.aligned.u32", Bind::kImmediate, "", set_registers_up, kRowMayBlock},
-    // One launch runs at a time.
+    // These do nothing, because one launch runs at a time.
     {"griddepcontrol.(wait|launch_dependents)", Bind::kNone, "", nop},
 };
 

@@ -7,8 +7,8 @@ namespace {
 
 enum class ShuffleMode { kUp, kDown, kButterfly, kIndex };
 
-// d = a of lane j; p whether j was in range (else j is the lane itself). op.imm: p or kNoRegister;
-// op.list[0]: member mask.
+// d = a of lane j, or of the lane itself if j is out of range; p says whether j is in range.
+// op.imm: p or kNoRegister; op.list[0]: member mask.
 template <ShuffleMode kMode>
 void shuffle(Warp& w, const Op& op) {
   if (lacks_members(w, op, op.list[0])) return;
@@ -38,7 +38,7 @@ void shuffle(Warp& w, const Op& op) {
         j = (lane & segment) | (offset & ~segment);
         break;
     }
-    // Up: j may be negative, so signed.
+    // j may be negative here, so it is signed.
     const bool ok =
         kMode == ShuffleMode::kUp ? static_cast<s32>(j) >= static_cast<s32>(limit) : j <= limit;
     source[i] = ok ? j : lane | 0x80000000u;
@@ -149,8 +149,8 @@ void match_all(Warp& w, const Op& op) {
   if (op.dst != kNoRegister) store_uniform(w, op.dst, same ? w.mask : 0);
 }
 
-// PTX leaves open which member leads, but a program may rely on it to stay the same: it depends on
-// the warp, the members and the seed only.
+// PTX leaves open which member leads, but a program may rely on it to stay the same. So it depends
+// on the warp, the members and the seed only.
 inline u32 leader_of(const Warp& w, u32 members) {
   if (w.elect_seed == 0) return lowest_lane(members);
   u64 hash = (static_cast<u64>(w.elect_seed) << 32 | members) + w.index * 0x9e3779b97f4a7c15u;

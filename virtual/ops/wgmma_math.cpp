@@ -1,14 +1,16 @@
-// The product of one wgmma, for all warps of a group that have come, with B unpacked once.
+// The product of one wgmma for all warps of a group that have come. B is unpacked once for all of
+// them.
 //
-// Layouts (lane = 4 g + t), as of mma.sync: accumulator 4 j + 2 r + p of a warp is row g + 8 r and
+//
+// Layouts (lane = 4 g + t), as in mma.sync: accumulator 4 j + 2 r + p of a warp is row g + 8 r and
 // column 8 j + 2 t + p. Register r of A is rows g + 8 (r & 1) of the (r >> 1)-th 16 bytes of K,
-// lane t of a group holding 4 bytes; so 8 chunks of K-major shared memory, one per row, ARE a
+// with 4 bytes in lane t of a group. So 8 chunks of K-major shared memory, one per row, ARE a
 // register.
 //
-// A is spread over the lanes once per warp: for every k, vectors whose groups of 4 lanes all hold
-// that row's element. B is turned so that the 4 columns 2 t + p of a block are a group, which is
-// broadcast when it is read. One step of k is then a multiply-add per accumulator vector; products
-// are summed in the order of k, so that every instruction set gives the same bits.
+// A is spread over the lanes once per warp: for every k there are vectors whose groups of 4 lanes
+// all hold that row's element. B is transposed so that the 4 columns 2 t + p of a block are a
+// group, which is broadcast when it is read. One step of k is then a multiply-add per accumulator
+// vector. Products are summed in the order of k, so that every instruction set gives the same bits.
 #include "virtual/ops/wgmma_math.h"
 
 #include "virtual/ops/float_vectors.h"
@@ -25,7 +27,7 @@ constexpr u32 kTileBlocks = kWidth == 16 ? 2 : 1;  // blocks of 8 columns that a
 constexpr u32 kMaxDepth = 32;
 constexpr u32 kSignBit = 0x80000000u;
 
-// Registers of A: 4 of a warp.
+// A warp's four registers of A.
 struct alignas(64) Fragment {
   u32 reg[4][kLanes];
 };
@@ -33,7 +35,7 @@ struct alignas(64) Fragment {
 struct alignas(64) SpreadRows {
   f32 value[kMaxDepth * kVectors * kWidth];
 };
-// B by blocks of 8 columns: [k % 4][p][k / 4][t]. Staged: its chunks side by side.
+// B by blocks of 8 columns: [k % 4][p][k / 4][t]. `staged` has its chunks side by side.
 struct alignas(64) Columns {
   f32 value[kWgmmaMaxColumns * kMaxDepth];
   u8 staged[kWgmmaMaxChunksOfB * kChunkBytes];
@@ -44,7 +46,7 @@ constexpr u32 depth_of() {
   return kDepthBytes / sizeof(T);
 }
 
-// 8 chunks of 8 16-bit elements, as rows, to columns.
+// Transposes 8 chunks of 8 16-bit elements.
 inline void transpose_chunks(const u8* const* rows, u8* out) {
   __m128i r[8];
   for (u32 i = 0; i < 8; ++i) r[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[i]));
@@ -66,7 +68,7 @@ inline void transpose_chunks(const u8* const* rows, u8* out) {
   }
 }
 
-// A of one warp in shared memory, as the registers it would be in.
+// Gathers A of one warp from shared memory into the registers that it would have.
 void gather_rows(const WgmmaCall& call, const u32* chunks, Fragment& out) {
   for (u32 r = 0; r < 4; ++r) {
     const u32 rows = r & 1;
@@ -85,7 +87,7 @@ void gather_rows(const WgmmaCall& call, const u32* chunks, Fragment& out) {
   }
 }
 
-// Part i of the lanes of one register: k = first + parts * t + i.
+// Part i of a register's lanes: k = first + parts * t + i.
 template <class T, u32 kPart>
 inline void spread_part(Bits bits, u32 sign, f32* out) {
   constexpr u32 kParts = 4 / sizeof(T);
@@ -154,7 +156,8 @@ void turn_columns(u32 blocks, Columns& m) {
   }
 }
 
-// MN-major: a chunk is the 8 columns at one k, in pairs; staged in the order [k % 4][k / 4].
+// MN-major: a chunk is the 8 columns at one k, in pairs. Chunks are staged in the order [k % 4][k /
+// 4].
 template <class T>
 void split_columns(u32 blocks, Columns& m) {
   constexpr u32 kDepth = depth_of<T>();
@@ -225,7 +228,8 @@ void unpack_rows(const WgmmaCall& call, const u32* const* reg, SpreadRows& out) 
   }
 }
 
-// kBlocks blocks of 8 columns for the vectors of A from `first` on. d: 4 registers per block.
+// Multiplies kBlocks blocks of 8 columns with the vectors of A from `first` on. d: 4 registers per
+// block.
 template <u32 kDepth, u32 kBlocks>
 inline void multiply_tile(const f32* a, const f32* b, u32 first, f32* const* d, bool accumulate) {
   Floats sum[kTileVectors][2 * kBlocks];
@@ -291,7 +295,7 @@ void multiply_floats(const WgmmaCall& call, u8* registers, const f32* a, const f
   }
 }
 
-// Sums in f16: in float for the whole depth, rounded once.
+// Sums in f16: computed in float for the whole depth, rounded once.
 template <u32 kDepth>
 void multiply_halves(const WgmmaCall& call, u8* registers, const f32* a, const f32* b) {
   alignas(64) f32 sums[4][kLanes];
@@ -309,7 +313,7 @@ void multiply_halves(const WgmmaCall& call, u8* registers, const f32* a, const f
   }
 }
 
-// Sums in s32. Those of one depth are less than 2^24, so that float has them exactly.
+// Sums in s32. Those of one depth are less than 2^24, so float has them exactly.
 void multiply_integers(const WgmmaCall& call, u8* registers, const f32* a, const f32* b) {
   constexpr s64 kMost = 0x7fffffff;
   alignas(64) f32 sums[4][kLanes];
@@ -350,8 +354,8 @@ void multiply(const WgmmaCall& call, u8* registers, const f32* a, const f32* b) 
 void execute_wgmma(const WgmmaCall& call) {
   Columns columns;
   unpack_columns(call, columns);
-  // All operands are read before any sum is written: and, as stores narrower than the loads that
-  // follow them are slow to read back, long before they are used.
+  // All operands are read before any sum is written. They are also written long before they are
+  // used, because loads that follow narrower stores are slow.
   Fragment fragments[kWarpsPerGroup];
   if (call.a_registers == nullptr) {
     for (u32 w = 0; w < call.num_warps; ++w) {

@@ -1,4 +1,4 @@
-// Products of warp groups: rows only, the handlers are not per instruction set.
+// Products of warp groups. Rows only: their handlers are compiled once for all instruction sets.
 #include "virtual/async/wgmma_unit.h"
 #include "virtual/ops/rows.h"
 #include "virtual/state/generic_operands.h"

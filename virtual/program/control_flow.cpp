@@ -48,8 +48,8 @@ std::vector<FlowBlock> cut_blocks(const std::vector<InstructionFlow>& flow) {
   return blocks;
 }
 
-// Depth-first walk that visits successors in the given order; gives the blocks as they are
-// finished.
+// A depth-first walk that visits successors in the given order. Returns the blocks in the order in
+// which they are finished.
 std::vector<uint32_t> finish_order(const std::vector<std::vector<uint32_t>>& successors,
                                    std::vector<std::pair<uint32_t, uint32_t>>* back_edges) {
   enum : uint8_t { kNew, kOpen, kDone };
@@ -76,8 +76,8 @@ std::vector<uint32_t> finish_order(const std::vector<std::vector<uint32_t>>& suc
   return order;
 }
 
-// In how many natural loops each block lies. Loops beyond a budget are not looked at: the order is
-// then only less good.
+// How many natural loops contain each block. Loops beyond a budget are skipped, which only makes
+// the order worse.
 std::vector<uint32_t> loop_depths(const std::vector<std::vector<uint32_t>>& successors,
                                   std::vector<std::pair<uint32_t, uint32_t>> back_edges) {
   const size_t count = successors.size();
@@ -126,7 +126,7 @@ ControlFlow build_control_flow(const std::vector<InstructionFlow>& flow) {
   finish_order(successors, &back_edges);
   const std::vector<uint32_t> depth = loop_depths(successors, std::move(back_edges));
 
-  // What is visited first is finished first and so comes last: exits of loops.
+  // A successor that is visited first is finished first and comes last: the exits of loops.
   for (auto& s : successors) {
     std::stable_sort(s.begin(), s.end(),
                      [&](uint32_t x, uint32_t y) { return depth[x] < depth[y]; });

@@ -70,7 +70,7 @@ class Decoder {
   ControlFlow flow_;
   std::vector<std::vector<uint32_t>*> tables_;  // of brx.idx, in the program
   std::unordered_set<uint32_t> async_offsets_;  // of access_.async_registers
-  // Instructions that cannot be run, each opcode and reason once.
+  // Instructions that cannot be run, one entry per opcode and reason.
   struct Refused {
     std::string text;
     std::vector<uint32_t> lines;
@@ -108,8 +108,8 @@ Status Decoder::refused() const {
   return text.empty() ? Status() : unsupported(std::move(text));
 }
 
-// Shared and local variables that this kernel uses, in the order of their declaration. Extern
-// shared ones all begin behind the others.
+// Assigns addresses to the shared and local variables that this kernel uses, in the order of their
+// declaration. Extern shared variables all begin after the others.
 Status Decoder::assign_addresses() {
   std::vector<bool> used(module_.variables.size(), false);
   for (const Operand& o : kernel_.operands) {
@@ -177,7 +177,7 @@ Status Decoder::match_rows() {
   return refused();
 }
 
-// The sums, which are read too, and A; descriptors and the predicate are read at once.
+// The sums, which are also read, and A. Descriptors and the predicate are read when it is issued.
 void Decoder::collect_async(const OperandBinder& binder) {
   for (const uint32_t r : binder.reads) {
     if (kernel_.registers[r] == RegClass::k32) access_.async_registers.push_back(r);
@@ -203,7 +203,7 @@ Status Decoder::collect_access(OperandBinder& binder) {
   std::vector<uint32_t>& async = access_.async_registers;
   std::sort(async.begin(), async.end());
   async.erase(std::unique(async.begin(), async.end()), async.end());
-  program_->lists.clear();  // made anew, with the registers' places
+  program_->lists.clear();  // they are made again, with the registers' places
   return refused();
 }
 
@@ -309,8 +309,8 @@ void Decoder::emit_terminator(const FlowBlock& flow, BasicBlock& block) {
   }
 }
 
-// Where control reaches the kernel's end without ret, lanes exit: a block of its own, which counts
-// no instruction.
+// Lanes exit where control reaches the kernel's end without ret. This is a block of its own, which
+// counts no instruction.
 void Decoder::emit_end() {
   const auto end = static_cast<uint32_t>(program_->blocks.size());
   bool used = false;

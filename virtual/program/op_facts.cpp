@@ -13,7 +13,7 @@ bool any_modifier(std::string_view opcode, std::initializer_list<std::string_vie
 }
 
 MemoryUse access_of(const Instruction& in, Bind bind) {
-  // Their handlers say where.
+  // Their handlers say which memory.
   if (in.opcode.starts_with("tensormap.")) return MemoryUse::kWrite;
   switch (bind) {
     case Bind::kLoad:

@@ -6,7 +6,7 @@
 namespace lssar::vdev {
 namespace {
 
-// Names of more than one word: what follows them may be in any order.
+// Names of more than one word. The words after them may be in any order.
 constexpr std::string_view kNames[] = {
     "bar.arrive",
     "bar.cta.arrive",
@@ -88,10 +88,10 @@ constexpr size_t kMaxWords = 16;
 
 struct Words {
   std::vector<std::string_view> words;  // without dots
-  std::vector<uint32_t> after;          // by word: the words that must have come before it
+  std::vector<uint32_t> after;          // by word: the words that must come before it
 };
 
-// How many words the opcode's name in kNames has; 1 where it has none there.
+// The number of words of the opcode's name in kNames; 1 if it is not there.
 size_t words_of_name(std::string_view opcode) {
   size_t most = 1;
   for (const std::string_view name : kNames) {
@@ -124,7 +124,7 @@ bool is_type(std::string_view word) {
 
 bool is_vector(std::string_view word) { return word == "v2" || word == "v4"; }
 
-// Words of one class keep their order; 0: of none.
+// The class of a word; words of one class keep their order. 0: no class.
 int order_class(std::string_view word) {
   if (word == "b1024") return 0;  // of a tensor map, beside the type of a field
   if (is_type(word)) return 1;
@@ -137,7 +137,7 @@ int order_class(std::string_view word) {
   return word.starts_with("L2::evict") ? 4 : 0;
 }
 
-// False: ptxas takes no such opcode in any other order.
+// False: ptxas accepts the opcode in no other order.
 bool take_apart(std::string_view opcode, Words& taken) {
   for (std::string_view rest = opcode;;) {
     const size_t dot = rest.find('.');
@@ -166,12 +166,12 @@ bool take_apart(std::string_view opcode, Words& taken) {
   return true;
 }
 
-// Matches a pattern, taking a word of the opcode at every dot, with backtracking.
+// Matches a pattern. It takes a word of the opcode at every dot, with backtracking.
 class Matcher {
  public:
   explicit Matcher(const Words& words) : words_(words) {}
 
-  // `literal`, then `pattern`, against the rest of the word that is being read.
+  // Matches `literal`, then `pattern`, with the rest of the current word.
   bool match(std::string_view literal, const char* pattern, std::string_view rest);
   bool all_used() const { return order_.size() == words_.words.size(); }
   std::string spelling() const;
@@ -249,7 +249,7 @@ std::optional<std::string> in_order_of(const char* pattern, std::string_view opc
   Matcher matcher(words);
   if (!matcher.take(0, {}, pattern)) return std::nullopt;
   std::string spelled = matcher.spelling();
-  // No word may become one of the name: "mul.u32.lo" is not "mul.lo.u32".
+  // No word may become a part of the name: "mul.u32.lo" is not "mul.lo.u32".
   if (words_of_name(spelled) != words_of_name(opcode)) return std::nullopt;
   return spelled;
 }

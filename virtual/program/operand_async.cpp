@@ -65,7 +65,7 @@ BulkForm form_of(std::string_view opcode) {
   return form;
 }
 
-// A letter per operand: d, s, b addresses of destination, source and barrier; D, S those of a
+// One letter per operand: d, s, b are addresses of destination, source and barrier; D, S those of a
 // tensor map with coordinates; w size, h mask of blocks, l cache policy.
 std::string shape_of(std::string_view opcode, const BulkForm& form) {
   const bool tensor = form.rank > 0;
@@ -91,7 +91,7 @@ std::string shape_of(std::string_view opcode, const BulkForm& form) {
   return shape;
 }
 
-// The state space of an address; tensor maps may lie in any that has generic addresses.
+// The state space of an address. Tensor maps may lie in any space with generic addresses.
 StateSpace space_of(char letter, BulkKind kind) {
   switch (letter) {
     case 'd':

@@ -88,7 +88,7 @@ bool clock_register(std::string_view name, char letter, uint8_t& code) {
 }
 
 uint32_t OperandBinder::claim(uint32_t bytes) {
-  // Constants are few; each begins on a cache line, as handlers expect.
+  // Constants are few. Each begins on a cache line, as handlers expect.
   const uint32_t offset = constants_end_;
   constants_end_ += (bytes + 63) / 64 * 64;
   return offset;
@@ -144,7 +144,7 @@ Status OperandBinder::literal_bits(const Operand& o, char letter, uint64_t& bits
   }
   const uint32_t width = letter == 'h' ? 16 : letter == 'w' ? 32 : 64;
   if (o.kind == OperandKind::kInteger && width < 64) {
-    // As a signed or an unsigned number of that width.
+    // Accepts a signed or an unsigned number of that width.
     const int64_t value = o.value;
     if (value >= (int64_t{1} << width) || value < -(int64_t{1} << (width - 1))) {
       return bad(fmt::format("{} does not fit {} bits", o.text, width));
@@ -411,7 +411,7 @@ Status OperandBinder::bind(const Instruction& in, const Row& row, Op& op) {
     op.guard = register_offset(guard);
     op.guard_negated = in.guard_negated;
     reads.push_back(guard);
-    // Lanes whose guard does not hold keep what was there.
+    // Lanes whose guard does not hold keep the old value, so it is read.
     reads.insert(reads.end(), writes.begin(), writes.end());
   }
   return {};

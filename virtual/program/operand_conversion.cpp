@@ -35,7 +35,7 @@ constexpr RoundingName kRoundings[] = {
     {".rmi", Rounding::kDown, true},        {".rpi", Rounding::kUp, true},
 };
 
-// Whether PTX wants a rounding for this pair of types, and of which kind.
+// Whether PTX requires a rounding for this pair of types, and which kind.
 Status check_rounding(const Conversion& c, bool given) {
   const bool from_float = c.from >= NumberType::kF16;
   const bool to_float = c.to >= NumberType::kF16;

@@ -1,4 +1,4 @@
-// Which rows an instruction's operands fit.
+// Decides which rows an instruction's operands fit.
 #include "virtual/program/operand_binder.h"
 
 #include <cstring>

@@ -1,8 +1,8 @@
 // Operands of instructions whose handlers are compiled once: see generic_operands.h.
 //
-// A row's letters: p h w l a value of 1, 16, 32 or 64 bits, the same in upper case a destination,
-// @ an address, * one in global memory where the opcode names another space too, i a literal, # the
-// literal 128, {..} a vector of such; ? after the last one: it may be left out.
+// A row's letters: p, h, w, l are values of 1, 16, 32 or 64 bits, in upper case destinations. @ is
+// an address, * an address in global memory if the opcode names another space too, i a literal, #
+// the literal 128, {..} a vector of these. ? after the last one: it may be left out.
 #include <cctype>
 #include <cstring>
 
@@ -24,7 +24,7 @@ StateSpace space_of(std::string_view opcode) {
 
 }  // namespace
 
-// The operands as the letters name them, vectors taken apart. False: there are too many or too few.
+// Splits the operands as the letters say, vectors too. False: there are too many or too few.
 bool OperandBinder::take_apart(const Instruction& in, const char* letters,
                                std::vector<GenericOperand>& taken) const {
   uint32_t next = 0;
@@ -73,7 +73,7 @@ Status OperandBinder::bind_generic(const Instruction& in, const Row& row, Op& op
   if (has_modifier(in.opcode, ".relaxed")) op.flags |= kGenericRelaxed;
   std::vector<GenericOperand> operands;
   take_apart(in, row.operands, operands);
-  // An operand that may be left out has its words too.
+  // An operand that is left out has its words, too.
   std::vector<uint32_t> list(std::strlen(row.operands) * kOperandWords, 0);
   op.a = kNoRegister;
   uint32_t* words = list.data();

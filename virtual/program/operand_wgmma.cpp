@@ -26,7 +26,7 @@ constexpr TypeName kTypeNames[] = {
     {"u8", WgmmaType::kU8},
 };
 
-// Takes the modifier behind the last dot off the opcode.
+// Removes the modifier after the last dot from the opcode.
 std::string_view take_last(std::string_view& opcode) {
   const size_t dot = opcode.rfind('.');
   const std::string_view last = opcode.substr(dot + 1);
@@ -41,7 +41,8 @@ WgmmaType type_of(std::string_view name) {
   return WgmmaType::kF16;
 }
 
-// wgmma.mma_async.sync.aligned.m64nNkK[.satfinite].dtype.atype.btype, as a row of the table has it.
+// Parses wgmma.mma_async.sync.aligned.m64nNkK[.satfinite].dtype.atype.btype, as a row of the table
+// has it.
 WgmmaForm form_of(std::string_view opcode) {
   WgmmaForm form = {};
   form.b_type = type_of(take_last(opcode));

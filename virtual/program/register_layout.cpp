@@ -15,7 +15,7 @@ struct Interval {
   uint32_t end = 0;
 };
 
-// Calls visit for every register that instruction i reads or, being a wait, may still need.
+// Calls visit for every register that instruction i reads or, if it is a wait, may still need.
 template <typename Visit>
 void for_each_read(const RegisterAccess& access, uint32_t i, Visit visit) {
   for (uint32_t k = access.reads_begin[i]; k < access.reads_begin[i + 1]; ++k) {
@@ -123,7 +123,7 @@ std::vector<Interval> find_intervals(size_t num_registers, const ControlFlow& fl
   return intervals;
 }
 
-// Slot numbers of the registers of one class, and how many there are.
+// Assigns slots to the registers of one class. Returns the number of slots.
 uint32_t assign_slots(const std::vector<Interval>& intervals, std::vector<uint32_t> registers,
                       std::vector<uint32_t>& slot) {
   std::sort(registers.begin(), registers.end(),

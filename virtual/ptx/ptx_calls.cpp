@@ -1,6 +1,6 @@
-// Functions besides kernels are skipped: a kernel that calls one cannot be launched. Calls of the
-// functions that every device has, vprintf and __assertfail: a parameter of a call is a register by
-// another name, a call is an instruction named after its function.
+// Functions that are not kernels are skipped; a kernel that calls one cannot be launched. Calls of
+// the functions that every device has, vprintf and __assertfail, are rewritten: a call's parameter
+// becomes a register, and the call becomes an instruction with the function's name.
 #include <algorithm>
 
 #include "virtual/ptx/ptx_parser_impl.h"
@@ -12,7 +12,7 @@ struct DeviceFunction {
   std::string_view name;
   std::string_view opcode;
   size_t num_params;
-  size_t num_used;  // the first ones
+  size_t num_used;  // how many of them are used
 };
 constexpr DeviceFunction kDeviceFunctions[] = {
     {"vprintf", "call.vprintf", 2, 2},

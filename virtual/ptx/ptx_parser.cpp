@@ -110,7 +110,7 @@ Status Parser::parse_top_level() {
   return unexpected(token, "a kernel, a variable or a directive is expected");
 }
 
-// Debug information: of no use here.
+// Skips debug information, which is not used.
 Status Parser::parse_section() {
   const uint32_t line = lexer_.peek().line;
   while (lexer_.peek().kind != TokenKind::kEnd && !lexer_.peek().is('{')) lexer_.next();
@@ -328,7 +328,7 @@ Status Parser::parse_param(ParsedKernel& kernel) {
     if (token.is(".align")) {
       uint64_t value = 0;
       LSSAR_RETURN_IF_ERROR(parse_number(value));
-      if (!pointer) align = value;  // after .ptr it is the alignment of what is pointed to
+      if (!pointer) align = value;  // after .ptr it is that of the memory pointed to
     } else if (token.is(".ptr")) {
       pointer = true;
     } else if (const uint32_t bytes = type_bytes(token.text); bytes != 0) {

@@ -54,7 +54,7 @@ Symbol ScopeStack::find_in_family(Scope& scope, std::string_view name,
          name[digits - 1] <= '9') {
     --digits;
   }
-  // "%r07" is not a register of the family %r, and a prefix may itself end in a digit.
+  // "%r07" is not a register of the family %r. A prefix may itself end in a digit.
   for (size_t split = digits; split < name.size(); ++split) {
     if (name[split] == '0' && split + 1 != name.size()) continue;
     const auto found = scope.families.find(name.substr(0, split));

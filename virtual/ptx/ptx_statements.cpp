@@ -55,9 +55,9 @@ Status Parser::parse_body(ParsedKernel& kernel) {
   return resolve_labels(kernel);
 }
 
-// The device does not know a statement: the kernel goes on behind it. Later errors may follow from
-// names that the statement would have declared, so they are passed over, but calls are listed. An
-// error before any such statement is the module's.
+// The device does not know a statement: the kernel goes on after it. Later errors may come from
+// names that the statement would have declared, so they are ignored; calls are still listed. An
+// error before any such statement is an error of the module.
 Status Parser::skip_unknown(ParsedKernel& kernel, const Token& first, Status status) {
   const bool is_known = status.code() != StatusCode::kUnsupported;
   if (is_known && kernel.unknown.empty()) return status;
@@ -68,7 +68,7 @@ Status Parser::skip_unknown(ParsedKernel& kernel, const Token& first, Status sta
   const bool is_call = text.starts_with("call") || text.find(" call") != text.npos;
   if (!is_known) {
     kernel.unknown.push_back({first.line, text, status.message()});
-  } else if (is_call) {  // with a parameter that is unknown
+  } else if (is_call) {  // its parameter is unknown
     kernel.unknown.push_back({first.line, text, kNoFunctions});
   }
   return expect(';', "after a statement");
@@ -105,7 +105,7 @@ Status Parser::parse_directive(ParsedKernel& kernel) {
 Status Parser::parse_registers(ParsedKernel& kernel) {
   Token type = lexer_.next();
   type.text.remove_prefix(std::string_view(".reg").size());
-  if (type.text.empty()) type = lexer_.next();  // else .reg.b32, as inline assembly has it
+  if (type.text.empty()) type = lexer_.next();  // otherwise .reg.b32, as inline assembly writes it
   RegClass reg_class;
   if (!parse_class(type.text, reg_class)) {
     return unknown(".reg {}: not a supported register type", type.text);

@@ -1,4 +1,4 @@
-// Setting up a block, and running its warps in turn.
+// Sets up a block, and runs its warps in turn.
 #include "virtual/run/block_runner.h"
 
 #include <cstdlib>
@@ -145,7 +145,7 @@ void BlockRunner::reset_cta(Cta& cta, const std::array<uint64_t, 3>& cluster) {
   }
 }
 
-// What a kernel gets that is compiled for this many threads; see setmaxnreg.
+// The registers per thread of a kernel that is compiled for this many threads; see setmaxnreg.
 uint32_t BlockRunner::registers_per_thread() const {
   constexpr uint32_t kFile = 65536;
   constexpr uint32_t kUnit = 8;
@@ -170,7 +170,7 @@ void BlockRunner::reset_warp(Warp& warp) {
   warp.blocked = false;
   warp.polled = 0;
   warp.carry = 0;
-  // Drawn even where it is not used, so that a seed gives the same schedule either way.
+  // Drawn even if it is not used, so that a seed always gives the same schedule.
   const uint32_t drawn =
       cluster_.launch.seed == 0 ? 0 : static_cast<uint32_t>(cluster_.random.next()) | 1;
   warp.elect_seed = cluster_.launch.elected_lane == ElectedLane::kDrawn ? drawn : 0;
@@ -206,7 +206,7 @@ std::vector<Report> BlockRunner::take_reports() {
 }
 
 void BlockRunner::run_warps() {
-  constexpr uint32_t kIdleRounds = 2;  // without an event, before a deadlock is believed
+  constexpr uint32_t kIdleRounds = 2;  // without an event, then it is a deadlock
   for (uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
   uint32_t idle = 0;
   while (true) {
@@ -239,7 +239,7 @@ void BlockRunner::run_warps() {
   }
 }
 
-// Whether lanes poll that count how often, and trap.
+// Whether lanes poll that count their polls and trap.
 bool BlockRunner::ends_by_itself() const {
   if (!cluster_.launch.program->limits_waits) return false;
   for (const Warp& warp : cluster_.warps) {
@@ -250,7 +250,7 @@ bool BlockRunner::ends_by_itself() const {
   return false;
 }
 
-// All warps have ended.
+// Call it when all warps have ended.
 void BlockRunner::finish_cluster() {
   while (async_->force_oldest()) {
   }

@@ -1,4 +1,4 @@
-// What a deadlock report says: which lanes wait at which line for what.
+// The text of a deadlock report: which lanes wait at which line, and for what.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace lssar::vdev {
 namespace {
 
-// What a split waits for that others may bring about.
+// What a split waits for that other lanes may bring about.
 std::string awaited(const Warp& warp, const Split& split) {
   const Op& op = *split.waits_at;
   Cluster& cluster = *warp.cta->cluster;

@@ -33,7 +33,8 @@ class Module final : public DeviceModule {
   std::map<std::string, std::unique_ptr<Function>> functions_;
 };
 
-// PTX of an architecture runs on that and later ones; with a suffix ("sm_90a") on that one only.
+// PTX of an architecture runs on that one and later ones; with a suffix ("sm_90a") on that one
+// only.
 Status check_target(const std::string& ptx_target, const Target& target) {
   int number = 0;
   char suffix[8] = "";
@@ -53,8 +54,8 @@ Status Module::place_variables() {
     if (v.space != StateSpace::kGlobal && v.space != StateSpace::kConst) continue;
     const uint64_t align = std::max<uint64_t>(v.align, 16);
     total = (total + align - 1) / align * align;
-    v.address = total;      // relative, until the storage is there
-    total += v.bytes + 16;  // so that running over one's end is not the next one's beginning
+    v.address = total;      // relative, until the storage exists
+    total += v.bytes + 16;  // so that a variable's end is not the beginning of the next
   }
   if (total == 0) return {};
   storage_.reset(new (std::nothrow) uint8_t[total + (1u << 16)]());
@@ -85,7 +86,7 @@ Status Module::place_variables() {
   return {};
 }
 
-// From here on every opcode has its modifiers in the order that the rows of the table have.
+// Puts every opcode's modifiers in the order of the table's rows.
 void use_row_order(ParsedModule& module, const OpcodeTable& table) {
   std::unordered_map<std::string_view, std::string_view> known;
   for (const auto& kernel : module.kernels) {

@@ -33,7 +33,7 @@ constexpr uint32_t kMaxThreads = 1024;
 constexpr uint32_t kMaxBlockZ = 64;
 constexpr uint32_t kMaxGridYZ = 65535;
 constexpr uint32_t kMaxGridX = 0x7fffffff;
-// Dynamic shared memory a launch may use without prepare(), as on hardware.
+// The dynamic shared memory that a launch may use without prepare(), as on hardware.
 constexpr uint32_t kDefaultSharedBytes = 48 << 10;
 constexpr uint64_t kMaxLocalBytes = uint64_t{256} << 20;  // of a block
 
@@ -108,7 +108,7 @@ class VirtualDevice final : public Device {
 
   VirtualOptions options_;  // constant once made
   DeviceInfo info_;
-  Status setup_;  // why nothing can be loaded, if so
+  Status setup_;  // why nothing can be loaded; OK: it can
   SimdLevel simd_ = SimdLevel::kPlain;
   vdev::MemoryMap memory_;
   vdev::WorkerPool pool_;
@@ -119,7 +119,7 @@ class VirtualDevice final : public Device {
   std::map<Stream, std::chrono::steady_clock::time_point> timers_;
 };
 
-// LSSAR_VIRTUAL_CHECKS, LSSAR_VIRTUAL_ELECT and LSSAR_VIRTUAL_SEED, where they are set.
+// Applies LSSAR_VIRTUAL_CHECKS, LSSAR_VIRTUAL_ELECT and LSSAR_VIRTUAL_SEED if they are set.
 Status apply_environment(VirtualOptions& options) {
   if (const char* checks = std::getenv("LSSAR_VIRTUAL_CHECKS"); checks != nullptr && *checks) {
     const std::string_view name = checks;
@@ -370,8 +370,8 @@ Status VirtualDevice::launch(const DeviceFunction& function, const LaunchConfig&
   return status;
 }
 
-// Traces the first launch of a kernel. NOTE: launches with a trace are the caller's one after the
-// other.
+// Traces the first launch of a kernel. REQUIRES: the caller makes launches with a trace one after
+// the other.
 void VirtualDevice::start_trace(LaunchContext* context,
                                 std::optional<vdev::BlockRecorder>* recorder) {
   BlockTrace& all = *options_.trace;

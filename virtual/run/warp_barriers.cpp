@@ -97,8 +97,8 @@ void BlockRunner::arrive(Warp& warp, const Op& op, uint32_t id, uint32_t mask) {
   try_complete(*warp.cta, id);
 }
 
-// A warp has come when all its lanes that are left have. Warps that ended count for bar.sync
-// without a thread count.
+// A warp has come once all its remaining lanes have. For bar.sync without a thread count warps that
+// ended count as well.
 void BlockRunner::try_complete(Cta& cta, uint32_t id) {
   const BarrierState& barrier = cta.barriers[id];
   const Warp* warps = first_warp(cta);
@@ -145,7 +145,7 @@ bool BlockRunner::is_aligned_barrier(const Op& op) const {
   return opcode.starts_with("bar.") || opcode.find(".aligned") != std::string_view::npos;
 }
 
-// All lanes of a warp must come to the same bar instruction (.aligned).
+// Checks that all lanes of a warp come to the same bar instruction (.aligned).
 void BlockRunner::check_same_barrier(Warp& warp, uint32_t id) {
   const Op* first = nullptr;
   for (uint32_t s = 0; s < warp.num_splits; ++s) {

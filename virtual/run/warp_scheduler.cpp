@@ -1,5 +1,5 @@
-// Which lanes of a warp run next: splits, branches, barriers. Everything about the order in which
-// lanes and warps proceed is decided here and in BlockRunner::run_warps.
+// Decides which lanes of a warp run next: splits, branches, barriers. The order in which lanes and
+// warps proceed is decided only here and in BlockRunner::run_warps.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -37,9 +37,9 @@ Split* BlockRunner::pick(Warp& warp) {
   return best;
 }
 
-// What waited at the end of the last turn may try again.
+// Splits that waited at the end of the last turn may try again.
 void BlockRunner::begin_turn(Warp& warp) {
-  constexpr uint32_t kTurn = 1u << 16;  // basic blocks: lanes may wait for others by polling memory
+  constexpr uint32_t kTurn = 1u << 16;  // basic blocks: lanes may poll memory for ever
   blocks_left_ = cluster_.launch.seed == 0 ? kTurn : 1u << cluster_.random.below(7);
   for (uint32_t i = 0; i < warp.num_splits; ++i) {
     Split& s = warp.splits[i];
@@ -82,7 +82,7 @@ void BlockRunner::run_warp(Warp& warp) {
   }
 }
 
-// Lanes whose wait failed let others have their turn.
+// Lanes whose wait failed let the others have their turn.
 void BlockRunner::yield_after_poll(Warp& warp) {
   for (uint32_t i = 0; i < warp.num_splits; ++i) {
     Split& s = warp.splits[i];
@@ -93,7 +93,7 @@ void BlockRunner::yield_after_poll(Warp& warp) {
   warp.polled = 0;
 }
 
-// Some lanes only, from the middle of the block, or with checks.
+// For only some lanes, from the middle of a block, or with checks.
 void BlockRunner::run_ops(Warp& warp, Split& split, const BasicBlock& block) {
   const Op* ops = cluster_.launch.program->ops.data() + block.first_op;
   const bool full = split.mask == warp.live;
@@ -126,7 +126,7 @@ void BlockRunner::run_checked(Warp& warp, const Op& op, bool full) {
   if (warp.checks->loaded_taint) checker_->apply_loaded_taint(warp, op);
 }
 
-// The op waits: for lanes of its warp, or for something else.
+// The op waits for lanes of its warp, or for something else.
 void BlockRunner::suspend(Warp& warp, Split& split, uint32_t op_index) {
   split.op = op_index;
   split.need = warp.missing;
@@ -137,13 +137,13 @@ void BlockRunner::suspend(Warp& warp, Split& split, uint32_t op_index) {
   if (converges && (split.need & warp.live & ~split.mask) == 0) {
     raise_fault(warp, *split.waits_at, "lanes that it needs do not execute it: its guard is false");
   }
-  if (warp.missing_any_op) {  // bar.warp.sync: it is done when the others have come
+  if (warp.missing_any_op) {  // bar.warp.sync: complete once the others have come
     cluster_.instructions += 1;
     count_run(warp, block, op_index, op_index + 1, split.mask);
     const uint32_t executing = guarded_mask(warp, *split.waits_at, split.mask);
     split.op = op_index + 1;
     split.wait = WaitKind::kWarpSync;
-    if (executing != split.mask) {  // lanes that its guard keeps from it go on
+    if (executing != split.mask) {  // lanes that its guard excludes go on
       Split going = split;
       going.mask &= ~executing;
       going.wait = WaitKind::kNone;
@@ -171,7 +171,7 @@ void BlockRunner::settle_waits(Warp& warp) {
   }
 }
 
-// Splits that wait at the same op become one; it runs when no lane is missing any more.
+// Splits that wait at the same op become one. It runs once no lane is missing.
 void BlockRunner::settle_converging(Warp& warp) {
   for (uint32_t i = 0; i < warp.num_splits; ++i) {
     Split& s = warp.splits[i];

@@ -10,7 +10,7 @@
 namespace lssar::vdev {
 namespace {
 
-// The launching thread may flush subnormals or round otherwise; the device must not.
+// The launching thread may flush subnormals or round differently. The device must not.
 class DefaultFloatMode {
  public:
   DefaultFloatMode() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
@@ -79,7 +79,7 @@ void WorkerPool::work(Job& job) {
 void WorkerPool::ask_for_threads(Job& job) const {
   job.wanted = static_cast<int>(threads_.size());
   if (!follows_caller_) return;
-  // A machine with more CPUs than the set holds gives an error: all threads then.
+  // An error if the machine has more CPUs than the set holds: then all threads are used.
   const bool known = sched_getaffinity(0, sizeof(job.cpus), &job.cpus) == 0;
   const int num_cpus = known ? CPU_COUNT(&job.cpus) : num_threads();
   if (!known) CPU_ZERO(&job.cpus);
@@ -100,12 +100,12 @@ void WorkerPool::worker_loop() {
     lock.unlock();
     if (CPU_COUNT(&job.cpus) > 0 && !CPU_EQUAL(&job.cpus, &mine)) {
       mine = job.cpus;
-      // Where it fails, a CPU having gone, the thread stays where it was.
+      // If it fails because a CPU has gone, the thread stays where it was.
       (void)sched_setaffinity(0, sizeof(mine), &mine);
     }
     work(job);
     lock.lock();
-    // Nothing of the job is left to begin.
+    // The job has nothing left to begin.
     if (const auto it = std::find(jobs_.begin(), jobs_.end(), &job); it != jobs_.end()) {
       jobs_.erase(it);
     }

@@ -10,10 +10,10 @@
 namespace lssar::vdev {
 namespace {
 constexpr size_t kAlignment = 256;
-// Bytes between allocations, so that running past the end of one never lands in another.
+// Bytes between allocations, so that running past the end of one never reaches another.
 constexpr size_t kGuardBytes = 256;
 constexpr uint64_t kMaxQuarantine = uint64_t{64} << 20;  // of freed memory
-constexpr size_t kMaxBytes = size_t{1} << 39;  // of an allocation; also what sanitizers accept
+constexpr size_t kMaxBytes = size_t{1} << 39;  // of an allocation; sanitizers accept no more
 }  // namespace
 
 const RangeTable::Range* RangeTable::find(uint64_t address, uint64_t bytes) const {
@@ -122,8 +122,8 @@ std::shared_ptr<const RangeTable> MemoryMap::snapshot() {
   std::vector<RangeTable::Range> ranges;
   for (const auto& [address, a] : allocated_) ranges.push_back({address, a.bytes, a.unwritten});
   for (const auto& [range, uses] : imported_) ranges.push_back({range.first, range.second});
-  // Ranges that begin at one place are sorted by length, the longest first, and allocations before
-  // imports.
+  // Ranges that begin at the same place are sorted by length, the longest first, and allocations
+  // come before imports.
   std::stable_sort(ranges.begin(), ranges.end(), [](const auto& x, const auto& y) {
     return x.begin != y.begin ? x.begin < y.begin : x.bytes > y.bytes;
   });
@@ -132,7 +132,7 @@ std::shared_ptr<const RangeTable> MemoryMap::snapshot() {
     if (!merged.empty() && r.begin - merged.back().begin <= merged.back().bytes) {
       RangeTable::Range& last = merged.back();
       const uint64_t end = r.begin - last.begin + r.bytes;
-      if (end > last.bytes) {  // what is written is followed only within one allocation
+      if (end > last.bytes) {  // writes are followed only within one allocation
         last.bytes = end;
         last.unwritten.reset();
       }
