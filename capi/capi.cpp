@@ -1,5 +1,5 @@
 // The C API: each function checks its handles, translates, calls, and turns a Status into a code
-// and a detail text. Nothing is thrown out of it: see guarded().
+// and a detail text. No exception leaves it: see guarded().
 #include <fmt/format.h>
 
 #include <atomic>
@@ -24,24 +24,24 @@
 struct lssar_context {
   std::shared_ptr<lssar::Engine> engine;
   std::shared_ptr<lssar::capi::ContextState> state;
-  // What lssar_context_get_info hands out pointers to.
+  // lssar_context_get_info returns pointers to these.
   std::string target, cache_directory, cache_problem;
 };
 
-// A plan with the schedules of one moment.
+// A plan with the schedules that were chosen at one time.
 struct PlanVersion {
   std::unique_ptr<lssar::Plan> plan;
   lssar::capi::ScheduleTexts schedules;
 };
 
 struct lssar_plan {
-  // The version at creation, and the one at the end of tuning if there was any. Both are kept,
-  // because texts of the first may have been handed out. They are written under `mutex` and read
-  // through `current`, which executes may follow at any time.
+  // The version at creation, and the one at the end of tuning if the plan was tuned. Both are kept,
+  // because callers may have texts of the first. They are written under `mutex` and read through
+  // `current`, which executes may follow at any time.
   std::unique_ptr<const PlanVersion> created, tuned;
   std::atomic<const PlanVersion*> current{nullptr};
 
-  // LSSAR_TUNING_TUNE
+  // for LSSAR_TUNING_TUNE
   std::mutex mutex;
   std::shared_ptr<lssar::capi::ContextState> state;
   lssar::capi::PlanRequest request;
@@ -68,7 +68,7 @@ LSSAR_SAME_CODE(OUT_OF_MEMORY, kOutOfMemory);
 LSSAR_SAME_CODE(INTERNAL, kInternal);
 #undef LSSAR_SAME_CODE
 
-// What only a callback of the caller's brings about, and no Status.
+// No Status has this code: only the caller's callback causes it.
 constexpr char kCancelledName[] = "cancelled";
 constexpr char kCancelledDetail[] =
     "cancelled by the callback; what was measured is kept in the tuning table";
@@ -80,12 +80,12 @@ lssar_status fail(StatusCode code, const char* detail) noexcept {
     last_error_detail = detail;
     if (code != StatusCode::kOk) log(LogLevel::kError, last_error_detail);
   } catch (...) {
-    last_error_detail.clear();  // no memory for a text: the code has to do
+    last_error_detail.clear();  // no memory for a text: the code must do
   }
   return static_cast<lssar_status>(code);
 }
 
-// Runs a function that returns a Status; the one place where exceptions become codes.
+// Runs a function that returns a Status. Only here exceptions become codes.
 template <typename Function>
 lssar_status guarded(const Function& function) noexcept {
   try {
@@ -135,7 +135,7 @@ Result<std::unique_ptr<const PlanVersion>> make_version(const capi::ContextState
   return std::unique_ptr<const PlanVersion>(std::move(made));
 }
 
-// Searches, chooses again, and prepares that choice. Only then executes see it. False: cancelled.
+// Searches, chooses again, and prepares that choice. Executes see it only then. False: cancelled.
 Result<bool> prepare_tuned(lssar_plan* plan) {
   const std::lock_guard lock(plan->mutex);
   if (plan->tuned == nullptr) {
@@ -286,7 +286,7 @@ lssar_status lssar_plan_prepare(lssar_plan* plan) noexcept {
   bool is_done = true;
   const lssar_status status = guarded([&]() -> Status {
     LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
-    // With a schedule of the caller's there is nothing to search.
+    // With the caller's schedule there is nothing to search.
     if (!plan->tune || !plan->request.schedule_json.empty()) {
       return plan->now().plan->prepare();
     }

@@ -22,7 +22,7 @@ Result<Budget> budget(int32_t value) {
       fmt::format("budget = {}: allowed are 0 (normal), 1 (quick), 2 (full)", value));
 }
 
-// Those of the aligned kernel: the one a tuned schedule is worth most for.
+// Searches for the aligned kernel, for which a tuned schedule is worth most.
 std::vector<TuneProblem> searches_of(const std::vector<PlanRequest>& problems,
                                      Determinism determinism) {
   std::vector<TuneProblem> searches;
@@ -41,7 +41,7 @@ std::vector<TuneProblem> searches_of(const std::vector<PlanRequest>& problems,
   return searches;
 }
 
-// One search's progress as the callback takes it. Remembers that the callback asked to stop.
+// Translates one search's progress for the callback. Remembers if the callback asked to stop.
 class Reporter {
  public:
   Reporter(const TuneRequest& request, size_t num_searches)

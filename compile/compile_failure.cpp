@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMaxNameChars = 100;
 constexpr int kMaxAttempts = 100;
 
-// A request's name may hold anything; a file's name must not.
+// A request's name may contain anything; a file's name must not.
 std::string file_name_part(const std::string& name) {
   std::string part = name.substr(0, kMaxNameChars);
   for (char& c : part) {
@@ -68,7 +68,7 @@ Result<std::string> dump_source(const CompileRequest& request) {
                .string();
     const int file =
         ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (file < 0 && errno == EEXIST) continue;  // left by an earlier process with this number
+    if (file < 0 && errno == EEXIST) continue;  // an earlier process with this number left it
     if (file < 0) break;
     Status status = write_all(file, request.source, path);
     if (::close(file) != 0 && status.ok()) {

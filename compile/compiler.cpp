@@ -12,8 +12,8 @@ namespace {
 
 using CompilerResult = Result<std::shared_ptr<const Compiler>>;
 
-// A compiler, or why there is none, kept for the life of the process. NOTE: never destroyed, for
-// threads may still compile while the process exits.
+// A compiler, or the reason why there is none, kept for the life of the process. NOTE: never
+// destroyed, because threads may still compile while the process exits.
 class Slot {
  public:
   explicit Slot(CompilerResult (*make)()) : make_(make) {}
@@ -21,7 +21,7 @@ class Slot {
   CompilerResult get() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (compiler_ != nullptr) return compiler_;
-    // A failure is not kept: the caller may set LSSAR_NVRTC_PATH and ask again.
+    // A failure is not kept, because the caller may set LSSAR_NVRTC_PATH and ask again.
     CompilerResult made = make_();
     if (made.ok()) compiler_ = *made;
     return made;

@@ -16,21 +16,21 @@ namespace lssar {
 namespace {
 
 constexpr int kMachineCuda = 190;  // EM_CUDA
-// Marks a kernel, as opposed to a device function, in a symbol's st_other.
+// In a symbol's st_other: a kernel, not a device function.
 constexpr unsigned char kSymbolEntry = 0x10;
 
-// The section .nv.info is a sequence of records: format (1 byte), attribute (1 byte), 2 bytes that
-// are the value itself or, for kFormatSized, the number of bytes that follow.
+// The section .nv.info is a sequence of records: format (1 byte), attribute (1 byte), 2 bytes. The
+// 2 bytes are the value itself or, for kFormatSized, the number of bytes that follow.
 constexpr uint8_t kFormatSized = 4;
 constexpr uint8_t kAttributeFrameSize = 0x11;  // {symbol index, bytes of stack frame}
 constexpr uint8_t kAttributeMinStack = 0x12;   // {symbol index, bytes of stack with callees}
 constexpr uint8_t kAttributeRegisters = 0x2f;  // {symbol index, registers}
 
-// Bounds what names that overlap in a hostile file cost; a name longer than this reads as "".
+// Limits what overlapping names in a hostile file cost. A longer name reads as "".
 constexpr size_t kMaxNameBytes = 4096;
 
-// From sm_90 on the system keeps the first bytes of a block's shared memory; an image that knows
-// has the section below, and its kernels' sections count them in.
+// From sm_90 on the system keeps the first bytes of a block's shared memory. An image that knows
+// this has the section below, and its kernels' sections include these bytes.
 constexpr const char* kReservedSharedSection = ".nv.shared.reserved.0";
 
 Status malformed(const std::string& what) { return invalid_argument("cubin: " + what); }
@@ -42,7 +42,7 @@ class CubinReader {
   Result<std::vector<KernelResources>> read();
 
  private:
-  // A copy of the T at `offset`: nothing in a file is aligned by promise.
+  // A copy of the T at `offset`. Nothing in a file is guaranteed to be aligned.
   template <typename T>
   bool load(std::string_view from, uint64_t offset, T* value) const {
     if (offset > from.size() || from.size() - offset < sizeof(T)) return false;
@@ -55,9 +55,9 @@ class CubinReader {
   void read_info();
   void read_shared();
 
-  // Text in bytes_. "" where it is out of bounds, has no end or is too long.
+  // Text in bytes_; "" if it is out of bounds, has no end or is too long.
   std::string_view text_at(const Elf64_Shdr& strings, uint64_t offset) const;
-  // Empty where out of bounds; NOBITS sections hold no bytes.
+  // Empty if it is out of bounds. NOBITS sections have no bytes.
   std::string_view contents(const Elf64_Shdr& section) const;
   const Elf64_Shdr* section_named(std::string_view name) const;
 

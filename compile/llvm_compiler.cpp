@@ -21,8 +21,8 @@ constexpr const char* kHowToGet =
     "build lssar with LSSAR_BUILD_LLVM_COMPILER=ON (Debian 12: apt install libclang-19-dev "
     "llvm-19-dev; to run it: libclang-cpp19 libllvm19), or set LSSAR_LLVM_PATH to liblssar_llvm.so";
 
-// What LLVM 19 knows, and the PTX version to ask for: 8.0, which every driver since CUDA 12.0 reads
-// and which has all the instructions of the targets.
+// The targets that LLVM 19 knows, and the PTX version to ask for: 8.0, which every driver since
+// CUDA 12.0 reads and which has all instructions of these targets.
 constexpr const char* kTargets[] = {"sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a"};
 constexpr const char* kPtxFeature = "+ptx80";
 
@@ -66,7 +66,7 @@ Result<LlvmLibrary> open_llvm_library() {
   return missing(fmt::format("the LLVM compiler was not found; {}. Tried:{}", kHowToGet, tried));
 }
 
-// nvcc's spelling of an option that both compilers take, to clang's.
+// Translates nvcc's spelling of an option that both compilers have to clang's.
 std::string translate_option(const std::string& option) {
   if (option == "-lineinfo" || option == "--generate-line-info") {
     return "-debug-info-kind=line-directives-only";
@@ -96,9 +96,10 @@ std::vector<std::string> LlvmCompiler::options(const CompileRequest& request) co
                                       "-fcuda-is-device", "-S", "-O3", "-std=c++17", "-x", "cuda",
                                       // Contracts a * b + c across statements, as NVRTC does.
                                       "-ffp-contract=fast",
-                                      // No file but the source: sources are self-contained.
+                                      // Sources are self-contained, so there is no other file.
                                       "-nostdsysteminc", "-nobuiltininc", "-nostdinc++",
-                                      // nvcc takes #pragma unroll (4), clang takes it and warns.
+                                      // nvcc accepts #pragma unroll (4); clang accepts it and
+                                      // warns.
                                       "-Wno-cuda-compat"};
   for (const std::string& option : request.extra_options) {
     options.push_back(translate_option(option));
@@ -161,7 +162,7 @@ std::vector<std::string> llvm_candidates() {
     if (folders[0] != LSSAR_INSTALL_LIBDIR) folders.push_back(LSSAR_INSTALL_LIBDIR);
     for (const std::string& folder : folders) {
       candidates.push_back(fmt::format("{}/../{}/{}", here, folder, kLibraryName));
-      // Seen from libexec/lssar.
+      // For a program in libexec/lssar.
       candidates.push_back(fmt::format("{}/../../{}/{}", here, folder, kLibraryName));
     }
   }

@@ -1,9 +1,10 @@
 // The LLVM compiler library, liblssar_llvm.so: clang 19's CUDA front end and LLVM's NVPTX back end
-// behind the C interface of llvm_abi.h. The one part of lssar that links LLVM.
+// behind the C interface of llvm_abi.h. Only this part of lssar links LLVM.
 //
-// Nothing touches the disk: the source and the prelude are the only files there are, and the PTX
-// goes to memory. Threads: every compile has its own context and runs in a thread of its own, for
-// clang wants a stack larger than a caller's thread may have.
+//
+// Nothing touches the disk: the source and the prelude are the only files, and the PTX goes to
+// memory. Threads: every compile has its own context and its own thread, because clang needs a
+// larger stack than a caller's thread may have.
 #include <pthread.h>
 
 #include <csetjmp>
@@ -47,7 +48,7 @@ void LLVMInitializeNVPTXAsmPrinter();
 
 namespace {
 
-constexpr size_t kStackBytes = 64u << 20;  // address space; pages are taken as they are used
+constexpr size_t kStackBytes = 64u << 20;  // address space; pages are allocated when used
 constexpr char kPreludePath[] = "/lssar_prelude.h";
 
 struct Outcome {
@@ -57,7 +58,7 @@ struct Outcome {
 };
 
 // Where report_fatal_error of this thread returns to. LLVM would exit the process, which may be a
-// training job: leaving the compile by longjmp leaks its memory, and that is all it does.
+// training job. Leaving the compile by longjmp only leaks its memory.
 struct FatalErrorTarget {
   std::jmp_buf jump;
   char message[1024];
@@ -66,7 +67,7 @@ thread_local FatalErrorTarget* fatal_error_target = nullptr;
 
 void on_fatal_error(void* /*data*/, const char* reason, bool /*want_crash_report*/) {
   FatalErrorTarget* target = fatal_error_target;
-  if (target == nullptr) return;  // not in a compile of ours: LLVM's own way
+  if (target == nullptr) return;  // not in one of our compiles: LLVM continues as usual
   std::strncpy(target->message, reason, sizeof(target->message) - 1);
   std::longjmp(target->jump, 1);
 }
@@ -95,8 +96,8 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_files(const lssar_llvm_requ
   return files;
 }
 
-// What the back end says after clang's own handler is gone. LLVM's default would print errors and
-// exit the process.
+// What the back end reports after clang's own handler is gone. LLVM's default would print errors
+// and exit the process.
 struct BackEndLog {
   llvm::raw_ostream& log;
   bool has_errors = false;
@@ -113,7 +114,7 @@ struct BackEndLog {
   }
 };
 
-// The back end alone: the passes have run. False: refused.
+// Runs the back end only; the passes have run. False: it refused.
 bool write_ptx(clang::CompilerInstance& clang, llvm::Module& module, llvm::raw_ostream& log,
                llvm::SmallVectorImpl<char>& ptx) {
   BackEndLog back_end_log = {log};
@@ -127,7 +128,7 @@ bool write_ptx(clang::CompilerInstance& clang, llvm::Module& module, llvm::raw_o
   return !back_end_log.has_errors && !clang.getDiagnostics().hasErrorOccurred();
 }
 
-// Runs clang; everything it says goes to outcome->log.
+// Runs clang. Everything that it says goes to outcome->log.
 void run_clang(const lssar_llvm_request& request, Outcome* outcome) {
   const std::string path = request.file_name;
   std::vector<const char*> options(request.options, request.options + request.num_options);
@@ -195,7 +196,7 @@ void* run_job(void* argument) {
   return nullptr;
 }
 
-// NOTE: not llvm::thread, which ends the process where no thread can be made.
+// NOTE: not llvm::thread, which ends the process if no thread can be made.
 void run_in_thread(const lssar_llvm_request& request, Outcome* outcome) {
   Job job = {&request, outcome};
   pthread_attr_t attributes;
@@ -213,8 +214,8 @@ void run_in_thread(const lssar_llvm_request& request, Outcome* outcome) {
   }
 }
 
-// "19.1.7" of "Debian clang version 19.1.7 (3)": what runs, which may be another release than the
-// headers this was built with.
+// "19.1.7" from "Debian clang version 19.1.7 (3)": the release that runs, which may differ from
+// that of the headers.
 std::string running_version() {
   const std::string text = clang::getClangFullVersion();
   const std::string marker = "version ";
@@ -224,7 +225,7 @@ std::string running_version() {
   return text.substr(first, text.find(' ', first) - first);
 }
 
-// A copy on malloc's heap, with a NUL; null where there is no memory.
+// A copy on malloc's heap, with a NUL; null if there is no memory.
 char* copy_text(const std::string& text) {
   char* copy = static_cast<char*>(std::malloc(text.size() + 1));
   if (copy != nullptr) std::memcpy(copy, text.c_str(), text.size() + 1);
@@ -260,7 +261,7 @@ void lssar_llvm_compile(const lssar_llvm_request* request, lssar_llvm_result* re
     result->log_bytes = outcome.log.size();
     result->outcome = outcome.code;
   } catch (const std::exception&) {
-    // Out of memory: the outcome is LSSAR_LLVM_FAILED, without a log.
+    // Out of memory: the outcome is LSSAR_LLVM_FAILED without a log.
   }
 }
 

@@ -14,7 +14,7 @@
 namespace lssar {
 namespace {
 
-// Functions that nvvm.annotations calls kernels.
+// The functions that nvvm.annotations names as kernels.
 std::vector<llvm::Function*> kernels_of(llvm::Module& module) {
   std::vector<llvm::Function*> kernels;
   const llvm::NamedMDNode* annotations = module.getNamedMetadata("nvvm.annotations");
@@ -31,13 +31,13 @@ std::vector<llvm::Function*> kernels_of(llvm::Module& module) {
   return kernels;
 }
 
-// Uses of a parameter's address, by what the back end makes of them.
+// Uses of a parameter's address, by what the back end does with them.
 struct AddressUses {
   std::vector<llvm::Use*> escaping;  // need a generic address
   bool is_written = false;
 };
 
-// Follows an address through additions. Loads become ld.param: the back end's doing.
+// Follows an address through additions. The back end turns the loads into ld.param.
 void collect_uses(llvm::Value& address, AddressUses& uses) {
   for (llvm::Use& use : address.uses()) {
     llvm::User* user = use.getUser();
@@ -52,9 +52,9 @@ void collect_uses(llvm::Value& address, AddressUses& uses) {
   }
 }
 
-// The parameter's generic address. NOTE: by its name in PTX: made from the argument itself it would
-// be one more use that has the back end copy the struct; and by the back end's own "grid_constant"
-// all loads would be generic ones.
+// The parameter's generic address. NOTE: made from its name in PTX. Made from the argument itself,
+// it would be one more use because of which the back end copies the struct. With the back end's own
+// "grid_constant" all loads would be generic ones.
 llvm::Value* generic_address(llvm::IRBuilder<>& builder, const llvm::Argument& argument) {
   const std::string name =
       (argument.getParent()->getName() + "_param_").str() + std::to_string(argument.getArgNo());
@@ -64,7 +64,7 @@ llvm::Value* generic_address(llvm::IRBuilder<>& builder, const llvm::Argument& a
   return builder.CreateCall(type, llvm::InlineAsm::get(type, text, "=l", /*hasSideEffects=*/false));
 }
 
-// `address`, which is `from` plus something, with `to` in from's place.
+// `address` is `from` plus something; returns the same with `to` instead of `from`.
 llvm::Value* rebase(llvm::Value* address, const llvm::Argument& from, llvm::Value* to) {
   if (address == &from) return to;
   auto* original = llvm::cast<llvm::GetElementPtrInst>(address);

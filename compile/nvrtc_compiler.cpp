@@ -19,7 +19,7 @@
 namespace lssar {
 namespace {
 
-// Options that only newer NVRTCs know; it is asked for them when the library is opened.
+// Options that only newer NVRTCs know; NVRTC is asked for them when the library is opened.
 //  -minimal: 20 ms of front end less (NVRTC 13.0, 2026-11): no texture or runtime types.
 //  -no-cache: NVRTC's own disk cache would only hold what ours holds.
 constexpr const char* kOptionalOptions[] = {"-minimal", "-no-cache"};
@@ -54,7 +54,7 @@ class Program {
   using SizeFunction = NvrtcResult (*)(NvrtcProgram, size_t*);
   using BytesFunction = NvrtcResult (*)(NvrtcProgram, char*);
 
-  // Empty where NVRTC has nothing to give.
+  // Empty if NVRTC has nothing to return.
   std::string bytes(SizeFunction get_size, BytesFunction get) const {
     size_t size = 0;
     if (get_size(handle_, &size) != kNvrtcSuccess || size == 0) return "";
@@ -73,8 +73,8 @@ class Program {
   NvrtcProgram handle_ = nullptr;
 };
 
-// "13.0.88" from the PTX comment "// Cuda compilation tools, release 13.0, V13.0.88"; "" where the
-// comment is not there.
+// "13.0.88" from the PTX comment "// Cuda compilation tools, release 13.0, V13.0.88"; "" without
+// that comment.
 std::string version_in_ptx(const std::string& ptx) {
   const std::string marker = ", V";
   const size_t line = ptx.find("compilation tools");
@@ -87,7 +87,7 @@ std::string version_in_ptx(const std::string& ptx) {
 
 class NvrtcCompiler final : public Compiler {
  public:
-  // What the probe found out about the library.
+  // What the probe learned about the library.
   struct Facts {
     std::string version;
     std::vector<int> architectures;  // 80, 86, ...
@@ -113,9 +113,9 @@ class NvrtcCompiler final : public Compiler {
 
 std::vector<std::string> NvrtcCompiler::options(const CompileRequest& request) const {
   std::string architecture = request.target.name();
-  if (request.kind == ImageKind::kPtx) architecture.replace(0, 3, "compute_");  // of "sm_"
+  if (request.kind == ImageKind::kPtx) architecture.replace(0, 3, "compute_");  // instead of "sm_"
   std::vector<std::string> options = {"--gpu-architecture=" + architecture, "-std=c++17"};
-  // The assembler's report is the one source of spills, and of assembler_warnings.
+  // Only the assembler's report has spills and assembler_warnings.
   if (request.kind == ImageKind::kCubin) options.push_back("--ptxas-options=-v");
   options.insert(options.end(), facts_.optional_options.begin(), facts_.optional_options.end());
   options.insert(options.end(), request.extra_options.begin(), request.extra_options.end());
@@ -166,7 +166,8 @@ Result<Image> NvrtcCompiler::compile(const CompileRequest& request) const {
       image.resources = std::move(*resources);
       add_ptxas_report(report, &image.resources);
     } else {
-      // A newer NVRTC may write what we cannot read; the driver can, and the report tells the rest.
+      // A newer NVRTC may write what we cannot read. The driver can read it, and the report has the
+      // rest.
       log(LogLevel::kWarning,
           fmt::format("kernel {}: {}", request.name, resources.status().message()));
       image.resources = report;
@@ -188,7 +189,7 @@ NvrtcResult compile_probe(Program& program, const std::vector<std::string>& opti
   return result == kNvrtcSuccess ? program.compile(options) : result;
 }
 
-// Those of kOptionalOptions that this NVRTC knows, tried one by one.
+// The options of kOptionalOptions that this NVRTC knows, tried one by one.
 std::vector<std::string> known_options(const NvrtcLibrary& nvrtc) {
   std::vector<std::string> known;
   for (const char* option : kOptionalOptions) {
@@ -199,8 +200,9 @@ std::vector<std::string> known_options(const NvrtcLibrary& nvrtc) {
   return known;
 }
 
-// Compiles an empty kernel: shows that the library works, its full version (the interface has only
-// major.minor), and which optional options it knows: most often all, which takes one compile.
+// Compiles an empty kernel. This shows that the library works, its full version (the interface has
+// only major.minor), and which optional options it knows. Usually it knows all, which takes one
+// compile.
 Result<NvrtcCompiler::Facts> probe(const NvrtcLibrary& nvrtc) {
   NvrtcCompiler::Facts facts;
   facts.architectures = supported_architectures(nvrtc);

@@ -44,8 +44,9 @@ void add_wheels(const fs::path& root, std::vector<std::string>* candidates) {
   }
 }
 
-// NVRTC opens its builtins by name when it first compiles. Where it was found outside the loader's
-// search path they lie beside it and nowhere else: opened here, the name resolves to them.
+// NVRTC opens its builtins by name at its first compile. If NVRTC was found outside the loader's
+// search path, they are beside it and nowhere else. After they were opened here, the name resolves
+// to them.
 void open_builtins(const std::string& library_path) {
   std::error_code error;
   fs::directory_iterator entries(fs::path(library_path).parent_path(), error);
@@ -53,7 +54,7 @@ void open_builtins(const std::string& library_path) {
   for (; entries != fs::directory_iterator(); entries.increment(error)) {
     if (error) return;
     if (entries->path().filename().string().starts_with("libnvrtc-builtins.so.")) {
-      // Where this fails, NVRTC's own attempt gives the error.
+      // If this fails, NVRTC's own attempt gives the error.
       (void)DynamicLibrary::open(entries->path().string());
     }
   }

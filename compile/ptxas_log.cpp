@@ -8,8 +8,8 @@
 namespace lssar {
 namespace {
 
-// The number that ends right before `unit`: 128 in "Used 40 registers, 128 bytes smem" for
-// " bytes smem". -1 where there is none.
+// The number right before `unit`: 128 in "Used 40 registers, 128 bytes smem" for " bytes smem"; -1
+// if there is none.
 int number_before(std::string_view line, std::string_view unit) {
   const size_t end = line.find(unit);
   if (end == std::string_view::npos) return -1;
@@ -44,7 +44,7 @@ void read_line(std::string_view line, KernelResources* kernel) {
   const int registers = number_before(line, " registers");
   if (registers < 0 || line.find("Used ") == std::string_view::npos) return;
   kernel->registers = registers;
-  // This line lists shared memory only where there is some.
+  // This line mentions shared memory only if there is some.
   kernel->shared_bytes = std::max(0, number_before(line, " bytes smem"));
 }
 
@@ -70,7 +70,7 @@ std::vector<KernelResources> parse_ptxas_log(const std::string& log) {
       in_entry = !kernels.empty() && line.substr(at + kProperties.size()) == kernels.back().entry;
       continue;
     }
-    // "Used N registers" belongs to the entry, whichever functions were listed before it.
+    // "Used N registers" belongs to the entry, even if other functions were listed before it.
     const bool is_usage = line.find("Used ") != std::string_view::npos;
     if (!kernels.empty() && (in_entry || is_usage)) read_line(line, &kernels.back());
   }
@@ -87,7 +87,7 @@ std::vector<std::string> parse_assembler_warnings(const std::string& log) {
     const size_t end = rest.find('\n');
     std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    // A source may say "(C75" too, in a message of the front end.
+    // A message of the front end may quote "(C75" from the source.
     const size_t at = line.find(kCode);
     if (at == std::string_view::npos || line.substr(0, at).find("ptxas") == std::string_view::npos)
       continue;

@@ -11,7 +11,7 @@ Result<std::shared_ptr<CudaContext>> CudaContext::retain(std::shared_ptr<const C
 }
 
 CudaContext::~CudaContext() {
-  // Fails where the process exits and the driver is gone already: nothing is left to release.
+  // It fails if the process exits and the driver is gone already. Then nothing is left to release.
   (void)driver_->primary_context_release(device_);
 }
 

@@ -17,7 +17,7 @@
 namespace lssar {
 namespace {
 
-// The names of cuLaunchKernel's `extra`: a parameter block with its size, which the driver checks.
+// The names of cuLaunchKernel's `extra`: a parameter block and its size, which the driver checks.
 void* const kLaunchParamsEnd = nullptr;
 void* const kLaunchParamsPointer = reinterpret_cast<void*>(uintptr_t{1});
 void* const kLaunchParamsBytes = reinterpret_cast<void*>(uintptr_t{2});
@@ -38,7 +38,7 @@ std::string describe(const char* entry, const LaunchConfig& config) {
   return text;
 }
 
-// A launch's configuration as the driver takes it.
+// A launch's configuration in the driver's form.
 struct ClusterLaunch {
   ClusterLaunch(const LaunchConfig& of, CuStream stream) {
     attribute.id = kCuLaunchCluster;
@@ -104,14 +104,14 @@ class CudaDevice final : public Device, public GraphStreams {
     CuEvent end = nullptr;
     bool running = false;
   };
-  // It has a fixed size, because a launch allocates nothing.
+  // Its size is fixed, because a launch allocates nothing.
   struct LastLaunch {
     char entry[64] = "";
     LaunchConfig config;
   };
 
-  // Waits for what a copy or fill left to do on the default stream, so that it is done for launches
-  // on any other stream too.
+  // Waits for what a copy or fill left on the default stream, so that launches on other streams see
+  // it.
   Status finish_default_stream() {
     return context_->status(driver_.stream_synchronize(nullptr), "cuStreamSynchronize");
   }
@@ -123,7 +123,7 @@ class CudaDevice final : public Device, public GraphStreams {
   const DeviceInfo info_;
   const ImageKind preferred_image_;
 
-  std::mutex prepare_mutex_;  // one read-and-raise of a function's limit at a time
+  std::mutex prepare_mutex_;  // one at a time reads and raises a function's limit
   std::mutex launch_mutex_;   // guards last_launch_
   LastLaunch last_launch_;
   std::mutex timer_mutex_;  // guards timers_
@@ -216,7 +216,7 @@ Status CudaDevice::prepare(const DeviceFunction& function, uint32_t max_shared_b
   const CudaContext::Current current(*context_);
   LSSAR_RETURN_IF_ERROR(current.status());
   const std::lock_guard<std::mutex> lock(prepare_mutex_);
-  // Only ever raised: plans of other sizes may share the function.
+  // The limit is only raised, because plans of other sizes may share the function.
   int allowed = 0;
   LSSAR_RETURN_IF_ERROR(context_->status(
       driver_.function_attribute(&allowed, kCuFunctionMaxDynamicShared, kernel.handle()),
@@ -316,7 +316,7 @@ Status CudaDevice::synchronize(Stream stream) {
   LSSAR_RETURN_IF_ERROR(current.status());
   const CuResult result = driver_.stream_synchronize(stream);
   if (result == kCuSuccess) return {};
-  // A kernel's error shows up here, not at its launch.
+  // A kernel's error appears here, not at its launch.
   return context_->status(result, "cuStreamSynchronize",
                           fmt::format("last launch: {}, on {}", last_launch_text(), info_.name));
 }
@@ -344,7 +344,7 @@ Status CudaDevice::timer_begin(Stream stream) {
   const std::lock_guard<std::mutex> lock(timer_mutex_);
   Events& events = timers_[stream];
   LSSAR_RETURN_IF_ERROR(create_events(&events));
-  // A begin without an end is dropped: an error between the two must not spoil the stream's timer.
+  // Drops a begin without an end: an error between the two must not spoil the stream's timer.
   events.running = false;
   LSSAR_RETURN_IF_ERROR(
       context_->status(driver_.event_record(events.begin, stream), "cuEventRecord"));
@@ -374,7 +374,7 @@ Result<double> CudaDevice::timer_end_ms(Stream stream) {
   return static_cast<double>(milliseconds);
 }
 
-// The GPU with its own limits; the target has its capability and no suffix.
+// The GPU with its own limits. Its target is its capability without a suffix.
 Result<DeviceInfo> read_info(const CudaDriver& driver, CuDevice device) {
   DeviceInfo info;
   info.kind = "cuda";
@@ -404,13 +404,13 @@ Result<DeviceInfo> read_info(const CudaDriver& driver, CuDevice device) {
                                         fmt::format("attribute {} of {}", attribute, info.name)));
   }
   info.id = fmt::format("{:04x}:{:02x}:{:02x}", pci_domain, pci_bus, pci_device);
-  int l2_bytes = 0;  // not needed to run: a driver that does not tell is no error
+  int l2_bytes = 0;  // not needed to run: a driver that does not know it is no error
   if (driver.device_attribute(&l2_bytes, kCuAttributeL2Bytes, device) == kCuSuccess)
     info.l2_bytes = l2_bytes;
   return info;
 }
 
-// Settles what `info` compiles for; its limits stay the GPU's.
+// Decides what `info` compiles for. Its limits stay the GPU's.
 Result<ImageKind> choose_target(const std::string& name, DeviceInfo* info) {
   const int major = info->target.major;
   const int minor = info->target.minor;

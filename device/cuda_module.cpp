@@ -13,7 +13,7 @@ constexpr size_t kLogBytes = 16 * 1024;
 // What the driver wrote into a zeroed buffer.
 std::string text_of(const std::vector<char>& buffer) { return std::string(buffer.data()); }
 
-// An integer where an option's value is a pointer: the driver's convention.
+// The driver's convention: an option's value is a pointer that holds an integer.
 void* option_value(size_t value) { return reinterpret_cast<void*>(static_cast<uintptr_t>(value)); }
 
 }  // namespace
@@ -43,14 +43,14 @@ Result<std::unique_ptr<DeviceModule>> CudaModule::load(std::shared_ptr<CudaConte
                                                        const Image& image) {
   const CudaContext::Current current(*context);
   LSSAR_RETURN_IF_ERROR(current.status());
-  // One byte more than the driver knows of: the text ends even where it fills the buffer.
+  // One byte more than the driver knows of, so that the text ends even if it fills the buffer.
   std::vector<char> info_log(kLogBytes + 1);
   std::vector<char> error_log(kLogBytes + 1);
   int options[] = {kCuJitInfoLog, kCuJitInfoLogBytes, kCuJitErrorLog, kCuJitErrorLogBytes};
   void* values[] = {info_log.data(), option_value(kLogBytes), error_log.data(),
                     option_value(kLogBytes)};
   CuModule handle = nullptr;
-  // PTX must end in NUL, which std::string's bytes do.
+  // PTX must end with a NUL, as std::string's bytes do.
   const CuResult result = context->driver().module_load(
       &handle, image.bytes.c_str(), static_cast<unsigned>(std::size(options)), options, values);
   if (result != kCuSuccess) {

@@ -9,12 +9,12 @@
 namespace lssar {
 namespace {
 
-// The second is where Windows puts its driver into a Linux subsystem.
+// The second is where Windows puts its driver in a Linux subsystem.
 constexpr const char* kNames[] = {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"};
 constexpr const char* kHowToGet =
     "a GPU needs NVIDIA's driver (525 or later); without one use the virtual device";
 
-// NOTE: _v2 is the current binary interface of functions whose plain name is an older one's.
+// NOTE: _v2 is the current interface of a function whose plain name is an older one's.
 bool bind(const DynamicLibrary& library, CudaDriver* driver) {
   (void)bind_symbol(library, "cuFuncLoad", driver->function_load);
   (void)bind_symbol(library, "cuLaunchKernelEx", driver->launch_extended);
@@ -83,7 +83,7 @@ Result<std::shared_ptr<const CudaDriver>> open_library() {
 
 Result<std::shared_ptr<const CudaDriver>> open_cuda_driver() {
   static std::mutex mutex;
-  // NOTE: never destroyed, for devices may be closed while the process exits.
+  // NOTE: never destroyed, because devices may be closed while the process exits.
   static auto* const kept = new std::shared_ptr<const CudaDriver>;
   const std::lock_guard<std::mutex> lock(mutex);
   if (*kept != nullptr) return *kept;

@@ -23,7 +23,7 @@ class RecordFunction final : public DeviceFunction {
   const KernelResources resources_;
 };
 
-// Has a function for every name it is asked for: images are not looked into.
+// Has a function for every name; it does not read images.
 class RecordModule final : public DeviceModule {
  public:
   explicit RecordModule(std::vector<KernelResources> resources)

@@ -59,8 +59,8 @@ Status check_enums(const TensorMapRequest& r) {
   return {};
 }
 
-// NOTE: strides need not grow: a tensor whose heads lie within its rows is legal, and one that
-// repeats (stride 0) too.
+// NOTE: strides need not grow. A tensor whose heads lie within its rows is legal, and so is one
+// that repeats (stride 0).
 Status check_tensor(const TensorMapRequest& r) {
   if (r.global_address % kAlignment != 0) {
     return bad("global_address", fmt::format("{:#x}", r.global_address),

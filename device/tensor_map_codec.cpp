@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kMagic = 0x564d544cu;  // "LTMV" in memory
 constexpr uint8_t kVersion = 1;
 
-// What lies in the 128 bytes. Sizes that are at least 1 are stored less 1, so that every value of
+// The content of the 128 bytes. Sizes of at least 1 are stored minus 1, so that every value of
 // their bytes is legal.
 struct Layout {
   uint32_t magic;
@@ -22,8 +22,8 @@ struct Layout {
   uint8_t swizzle;
   uint64_t global_address;
   uint64_t global_strides[kMaxTensorRank - 1];
-  uint32_t global_dims[kMaxTensorRank];  // less 1
-  uint8_t box_dims[kMaxTensorRank];      // less 1
+  uint32_t global_dims[kMaxTensorRank];  // minus 1
+  uint8_t box_dims[kMaxTensorRank];      // minus 1
   uint8_t element_strides[kMaxTensorRank];
   uint8_t l2_promotion;
   uint8_t fill;
@@ -32,7 +32,7 @@ struct Layout {
 };
 static_assert(sizeof(Layout) == kTensorMapBytes);
 
-// The checksum of all that stands before it.
+// The checksum of everything before it.
 uint64_t checksum_of(const Layout& layout) {
   constexpr size_t kWords = offsetof(Layout, checksum) / sizeof(uint64_t);
   uint64_t words[kWords];
@@ -109,7 +109,7 @@ bool decode_tensor_map(const uint8_t* bytes, TensorMapRequest& r, std::string* w
   }
   r.l2_promotion = static_cast<TensorL2Promotion>(layout.l2_promotion);
   r.fill = static_cast<TensorFill>(layout.fill);
-  // A kernel could have replaced fields, or written bytes with a right checksum.
+  // A kernel may have replaced fields, or written bytes with a right checksum.
   const Status status = validate_tensor_map(r);
   if (!status.ok() && why != nullptr) *why = "an invalid " + status.message();
   return status.ok();

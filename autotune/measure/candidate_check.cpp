@@ -11,7 +11,7 @@
 namespace lssar {
 namespace {
 
-// Pairs of one head that a virtual device, which interprets, can run within a check.
+// So many pairs of one head a virtual device, which interprets, can run within a check.
 constexpr double kMaxVirtualPairs = double{1 << 22};
 
 double pairs(const Sizes& sizes) {
@@ -30,14 +30,14 @@ std::string position(size_t index, int64_t heads, int64_t length, int64_t dim) {
                      at / dim % length, at % dim);
 }
 
-// One output with what it should be.
+// One output, and what it should be.
 struct Output {
   std::string name;
   OutputTensor tensor;
   std::vector<float> values;
 };
 
-// The same sizes and data once.
+// Keeps one case of each size and data.
 void drop_repeated(std::vector<CheckCase>* cases) {
   std::vector<CheckCase> kept;
   for (const CheckCase& one : *cases) {
@@ -68,7 +68,7 @@ Result<std::vector<CandidateChecker::Form>> CandidateChecker::forms(const Candid
 
   drop_repeated(&own.cases);
   const bool is_large = pairs(own.cases[0].sizes) > kMaxReferencePairs;
-  if (is_large) own.cases.resize(1);  // against the plain kernel, on Gaussian data
+  if (is_large) own.cases.resize(1);  // compared with the plain kernel, on Gaussian data
   const bool is_too_large = is_virtual && pairs(own.cases[0].sizes) > kMaxVirtualPairs;
   if (!is_too_large || candidate.source) forms.push_back(std::move(own));
   if (candidate.source) return forms;
@@ -87,7 +87,7 @@ Status CandidateChecker::prepare(const CandidateSpec& candidate, const KernelSou
   const Result<std::vector<Form>> all = forms(candidate, source, depth);
   if (!all.ok()) return {};
   for (const Form& form : *all) {
-    // Kept by the cache; loading takes no time beside it.
+    // The cache keeps it; loading takes little time beside compiling.
     (void)engines_.first->prepare_source(form.problem, candidate.schedule, form.source);
     for (const CheckCase& one : form.cases)
       LSSAR_RETURN_IF_ERROR(truths_.truth(form.problem, one).status());
@@ -123,7 +123,7 @@ Result<bool> CandidateChecker::check_form(const Form& form, const Schedule& sche
   return true;
 }
 
-// Nothing, with the verdict in `report`, where the run failed or left damage.
+// Nothing if the run failed or left damage; the verdict is then in `report`.
 Result<std::optional<CheckCall>> CandidateChecker::run(Engine& engine, const Form& form,
                                                        const Schedule& schedule,
                                                        const CheckCase& one,
@@ -185,11 +185,11 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
   const ReferenceOutputs& expected = truth.expected;
   std::vector<Output> outputs;
   std::vector<std::vector<float>> gradients;
-  std::string by;  // who made the gradients
+  std::string by;  // which kernel made the gradients
   if (problem.pass != Pass::kBackward) outputs.push_back({"o", OutputTensor::kO, call.values("o")});
   if (problem.pass == Pass::kForwardTrain) {
     outputs.push_back({"saved_o", OutputTensor::kO, call.values("saved_o")});
-    // What is saved is right if a backward can use it.
+    // What was saved is right if a backward can use it.
     LSSAR_ASSIGN_OR_RETURN(gradients, truths_.gradients(problem, s, truth.inputs, call.saved()));
     by = " of the plain backward with what this forward saved";
   } else if (problem.pass == Pass::kBackward) {
@@ -205,7 +205,7 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
     AllowedError allowed = allowed_error(problem, output.tensor, expected);
     const auto known = truth.baseline.find(output.tensor);
     const double baseline = known == truth.baseline.end() ? 0 : known->second;
-    // Two kernels may each be off by what is allowed.
+    // Each of the two kernels may be off by what is allowed.
     allowed.relative =
         truth.is_plain ? 2 * allowed.relative : error_bound(allowed.relative, baseline);
     const TensorError error =

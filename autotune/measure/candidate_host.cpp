@@ -14,9 +14,9 @@
 namespace lssar {
 namespace {
 
-// A block of a check takes a small part of this; one that goes on is an endless loop.
+// A block of a check needs a small part of this. One that needs more is an endless loop.
 constexpr uint64_t kMaxBlockInstructions = uint64_t{1} << 26;
-// Seed 1: asynchronous operations as early as allowed, where seed 0 has them as late.
+// With seed 1 asynchronous operations take effect as early as allowed, with seed 0 as late.
 constexpr uint64_t kSecondSeed = 1;
 constexpr uint64_t kStrictSeeds[] = {0, 1, 2};
 
@@ -31,7 +31,7 @@ EngineOptions engine_options(const RunnerTask& task) {
   return options;
 }
 
-// Gathers what is told into reports.
+// Collects events into reports.
 class ReportObserver final : public TimeObserver {
  public:
   explicit ReportObserver(size_t count) : reports_(count) {}
@@ -52,7 +52,7 @@ class ReportObserver final : public TimeObserver {
 
 int known(int bytes) { return std::max(bytes, 0); }
 
-// Most registers, sum of spills, most shared memory over the kernels that are launched.
+// Adds the most registers, the sum of spills and the most shared memory of the launched kernels.
 void add_resources(const KernelSource& source, const Image& image, CompileReport* report) {
   for (const LaunchStep& step : source.steps) {
     int shared_bytes = step.shared_bytes;
@@ -106,7 +106,7 @@ Result<std::unique_ptr<CandidateHost>> CandidateHost::open_for(const RunnerTask&
   LSSAR_RETURN_IF_ERROR(validate(task.problem));
   std::unique_ptr<CandidateHost> host(new CandidateHost(task));
   host->facts_ = device;
-  // It stands for the target and runs nothing.
+  // The device stands for the target and runs nothing.
   LSSAR_RETURN_IF_ERROR(host->set_up(std::make_shared<RecordDevice>(device.info.target)));
   return host;
 }
@@ -180,7 +180,7 @@ void CandidateHost::note_failure() {
 Status CandidateHost::prepare_check(const CandidateSpec& candidate, CheckDepth depth) {
   LSSAR_RETURN_IF_ERROR(check_usable());
   const Result<KernelSource> source = source_of(candidate);
-  if (!source.ok()) return {};  // check() says so
+  if (!source.ok()) return {};  // check() reports it
   return checker_->prepare(candidate, *source, depth);
 }
 

@@ -15,15 +15,15 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 constexpr uint8_t kPoisonByte = 0xff;  // NaN in every type
-// Written before each launch: no L2 keeps anything else. Where the device does not tell its L2's
-// size, more than any has.
+// Written before each launch, so that the L2 holds nothing else. If the device does not say how
+// large its L2 is: more than any L2 has.
 constexpr int64_t kFlushFactor = 2;
 constexpr int64_t kUnknownL2Bytes = int64_t{128} << 20;
-// The GPU is busy with as many fills while the host enqueues the first samples, so that the queue
-// never runs dry under short kernels.
+// While the host enqueues the first samples, the GPU is busy with as many fills. So the queue never
+// runs empty, even with short kernels.
 constexpr int kLeadingFills = 4;
 
-// A seeded order that is another one in every round, on every machine the same.
+// A seeded order, different in every round, the same on every machine.
 std::vector<size_t> order_of_round(size_t count, int round) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -34,7 +34,7 @@ std::vector<size_t> order_of_round(size_t count, int round) {
 
 }  // namespace
 
-// The memory of all candidates' calls: inputs once, outputs overwritten by each.
+// The memory of all candidates' calls. Inputs exist once; each candidate overwrites the outputs.
 class CandidateTimer::Buffers {
  public:
   Buffers(Engine& engine, const RunnerTask& task) : engine_(engine), task_(task) {}
@@ -74,8 +74,8 @@ Result<DevicePtr> CandidateTimer::Buffers::allocate(size_t bytes) {
   return ptr;
 }
 
-// Every (batch, kv head) has the numbers of one: drawing as many as a GPU can hold takes longer
-// than timing.
+// Every (batch, kv head) has the same numbers, because drawing as many as a GPU can hold takes
+// longer than timing.
 Result<DevicePtr> CandidateTimer::Buffers::upload(const std::vector<float>& group) {
   const std::vector<std::byte> bytes = pack(task_.problem.dtype, group);
   const size_t groups = static_cast<size_t>(task_.sizes.batch * task_.sizes.kv_heads);
@@ -106,7 +106,7 @@ Status CandidateTimer::Buffers::add_inputs(InputKind data) {
   tensors_.q = query_side(q, problem.head_dim);
   tensors_.k = key_side(k, problem.head_dim);
   tensors_.v = key_side(v, problem.head_dim_v);
-  LSSAR_ASSIGN_OR_RETURN(const DevicePtr o, upload(inputs.grad_o));  // of its shape, overwritten
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr o, upload(inputs.grad_o));  // has its shape, overwritten
   tensors_.o = query_side(o, problem.head_dim_v);
   if (problem.pass != Pass::kBackward) return {};
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr grad_o, upload(inputs.grad_o));
@@ -120,7 +120,7 @@ Status CandidateTimer::Buffers::add_inputs(InputKind data) {
   return {};
 }
 
-// With X, which a candidate whose epsilon is from a pass does not look at.
+// With X; a candidate with an epsilon pass does not read it.
 Status CandidateTimer::Buffers::add_saved() {
   LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved,
                          saved_bytes(task_.problem, Schedule{}, task_.sizes));
@@ -206,7 +206,7 @@ Status CandidateTimer::prepare_all(const std::vector<TimedCandidate>& candidates
   return {};
 }
 
-// One by one, so that a failure has a name.
+// One by one, so that a failure names its candidate.
 Status CandidateTimer::warm_up(const Buffers& buffers, int launches, TimeObserver& observer,
                                std::vector<Prepared>* prepared) {
   Device& device = engine_.device();
@@ -224,7 +224,7 @@ Status CandidateTimer::warm_up(const Buffers& buffers, int launches, TimeObserve
     const std::optional<Verdict> verdict = verdict_of_run(status);
     if (!verdict) return status;
     observer.on_failed(one.place, *verdict, status.message());
-    // A GPU that was stopped by an illegal access stays so for this process.
+    // An illegal access leaves the GPU unusable for this process.
     LSSAR_RETURN_IF_ERROR(device.synchronize(nullptr));
   }
   *prepared = std::move(warm);

@@ -29,7 +29,7 @@ Result<CheckCall> CheckCall::create(Engine& engine, std::shared_ptr<const Prepar
 
 Status CheckCall::add(const std::string& name, size_t bytes, Item::Role role, DType dtype) {
   const int alignment = kernel_->problem.alignment;
-  // Kernels for less than 16 bytes get the caller's tensors aligned to that and no more.
+  // Kernels for alignments below 16 bytes get the caller's tensors with that alignment and no more.
   const bool is_callers = role != Item::Role::kScratch && !name.starts_with("saved");
   const size_t offset = alignment < 16 && is_callers ? static_cast<size_t>(alignment) : 0;
   Item item;
@@ -93,7 +93,7 @@ Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
     } else if (name == "grad_o") {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.grad_o)));
     } else if (is_backward && item.buffer.bytes() == 0) {
-      LSSAR_RETURN_IF_ERROR(item.buffer.reset());  // X may have been saved for nobody
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset());  // X may be saved although nothing reads it
     } else if (is_backward) {
       const std::vector<std::byte>& bytes = name == "saved_o"       ? saved.o
                                             : name == "saved_stats" ? saved.stats

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMaxTile = 256;
 
-// The longest tile along either length: a block's rows, or the columns it walks over.
+// The longest tile along either length: a block's rows, or the columns that it walks over.
 struct Tiles {
   int64_t q = 16;
   int64_t k = 16;
@@ -41,9 +41,9 @@ struct Shape {
 
 std::vector<Shape> quick_shapes(const Tiles& t) {
   return {
-      // One row and more than one tile beyond the edges, the diagonal not at a tile's corner.
+      // One row and more than one tile beyond the edges. The diagonal is not at a tile's corner.
       {t.q + 1, std::max(t.q + 8, 2 * t.k + 1), InputKind::kGauss},
-      // More queries than keys: with a causal mask the first rows see none.
+      // More queries than keys: with a causal mask the first rows see no key.
       {t.q + t.q / 2 + 3, t.k + 5, InputKind::kPeaky},
       {t.q / 2 + 1, t.q / 2 + 1, InputKind::kOpposed},
   };
@@ -106,8 +106,8 @@ double count_scores(const Problem& problem, const Sizes& sizes) {
   const double k = static_cast<double>(sizes.seq_k);
   double pairs = q * k;
   if (problem.causal) {
-    // Row i sees clamp(i + 1 + k - q, 0, k) keys: the last min(q, k) rows make a triangle on top of
-    // k - q full columns.
+    // Row i sees clamp(i + 1 + k - q, 0, k) keys. The last min(q, k) rows are a triangle and k - q
+    // full columns.
     const double rows = std::min(q, k);
     pairs = rows * (rows + 1) / 2 + rows * std::max(0.0, k - q);
   }

@@ -22,7 +22,7 @@ std::vector<double> widen(const std::vector<float>& values) {
 
 double error_beyond_floor(const TensorError& error) {
   if (!std::isfinite(error.relative_l2)) {
-    // A reference of 0, and an error that the floor covers.
+    // The reference is 0, and the floor covers the error.
     if (error.error_l2 <= error.floor) return 0;
     return std::numeric_limits<double>::max();
   }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kCountedLength = 1024;
 constexpr uint64_t kSeed = 1;
-// A persistent block does all the work, which is a small part of this.
+// A persistent block does all the work, which takes a small part of this.
 constexpr uint64_t kMaxBlockInstructions = uint64_t{1} << 28;
 
 using Terms = std::array<double, kNumResources>;
@@ -30,7 +30,7 @@ double sector_bytes(const LaunchCounters& counters, AccessKind kind) {
          vdev::kSectorBytes;
 }
 
-// In the cost model's resources; of DRAM nothing is counted.
+// In the cost model's resources. DRAM is not counted.
 Terms amounts_of(const LaunchCounters& counters, const GpuModel& gpu) {
   double flop = 0, wavefronts = 0;
   for (const uint64_t count : counters.tensor_flop) flop += static_cast<double>(count);
@@ -56,7 +56,7 @@ Terms times_of(const LaunchCounters& counters, const GpuModel& gpu, Variant vari
   return times;
 }
 
-// What was run is a part of the task, of `run` such rows, tiles or scores.
+// The run is a part of the task; `task` and `run` are rows, tiles or scores.
 double scale_of(double task, double run) { return task > 0 && run > 0 ? task / run : 1; }
 
 double count_rows(const Sizes& sizes) {
@@ -71,7 +71,7 @@ const KernelExtent* find(const std::vector<KernelExtent>& extents, const std::st
   return nullptr;
 }
 
-// The sizes of one group of heads, few enough to be interpreted.
+// The sizes of one group of heads, small enough to be interpreted.
 Sizes counted_sizes(const Problem& problem, const Sizes& wanted) {
   Sizes sizes;
   sizes.batch = sizes.kv_heads = 1;
@@ -89,7 +89,7 @@ Sizes counted_sizes(const Problem& problem, const Sizes& wanted) {
 
 double counted_rows_ms(const LaunchCounters& counters, const GpuModel& gpu) {
   Terms times = times_of(counters, gpu, Variant::kPortable);
-  // Whole rows are read and written once.
+  // Whole rows are read once and written once.
   const Terms rates = resource_rates(gpu, Variant::kPortable, true);
   times[kDram] = times[kL2] * rates[kL2] / rates[kDram];
   return combine(times);
@@ -127,7 +127,7 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths,
   problem_ = task_.problem;
   LSSAR_RETURN_IF_ERROR(validate(candidate_.schedule, problem_, target));
   KernelSource counted = source_;
-  // Lengths that are fixed and long: the same schedule with open ones.
+  // Fixed lengths that are long: uses the same schedule with open lengths.
   if (std::max(problem_.seq_q, problem_.seq_k) > kCountedLength && !candidate_.source) {
     problem_ = with_open_lengths(problem_);
     LSSAR_ASSIGN_OR_RETURN(counted, emit_kernel(problem_, candidate_.schedule, target));
@@ -140,7 +140,7 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths,
 
   VirtualOptions options;
   options.target = target;
-  options.num_threads = 1;  // and so many SMs: persistent grids are alike everywhere
+  options.num_threads = 1;  // gives as many SMs: persistent grids are the same everywhere
   options.count = true;
   options.trace = trace_;
   options.max_block_instructions = kMaxBlockInstructions;

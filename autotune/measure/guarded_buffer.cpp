@@ -59,7 +59,7 @@ GuardedBuffer& GuardedBuffer::operator=(GuardedBuffer&& other) noexcept {
 }
 
 GuardedBuffer::~GuardedBuffer() {
-  if (device_) (void)device_->free(base_);  // an error has nobody to go to
+  if (device_) (void)device_->free(base_);  // nobody could handle an error
 }
 
 Status GuardedBuffer::reset() {
@@ -115,7 +115,7 @@ std::optional<size_t> GuardedBuffer::first_unwritten(size_t element_bytes) const
   const std::span<const std::byte> written = data();
   for (size_t i = 0; i + element_bytes <= written.size(); i += element_bytes) {
     bool is_poison = true;
-    // By absolute place, as it was filled.
+    // The pattern continues by absolute place, as it was filled.
     for (size_t j = 0; j < element_bytes; ++j)
       is_poison = is_poison && written[i + j] == kSignalingNan[(begin_ + i + j) % 2];
     if (is_poison) return i / element_bytes;

@@ -7,7 +7,7 @@
 namespace lssar {
 namespace {
 
-// `sorted` is not empty.
+// REQUIRES: `sorted` is not empty.
 double quantile(const std::vector<double>& sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(std::floor(at));

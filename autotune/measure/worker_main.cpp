@@ -1,5 +1,5 @@
-// lssar-tune-worker PARENT: compiles, checks and runs candidates for the tuner, which starts it and
-// speaks to it over standard input and output. Not for people.
+// lssar-tune-worker PARENT: compiles, checks and runs candidates for the tuner. The tuner starts it
+// and talks to it over standard input and output. It is not for users.
 #include <cstdlib>
 
 #include "autotune/measure/worker_server.h"

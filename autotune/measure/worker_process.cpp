@@ -28,16 +28,16 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxLineBytes = size_t{256} << 20;
 constexpr size_t kMaxLastText = 2000;
-constexpr double kEndTimeoutS = 2;    // of one whose input was closed
-constexpr double kReapTimeoutS = 30;  // of one that was killed: a driver may still clean up
+constexpr double kEndTimeoutS = 2;    // for one whose input was closed
+constexpr double kReapTimeoutS = 30;  // for one that was killed: a driver may still clean up
 
 Clock::time_point after(double seconds) {
   return Clock::now() +
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-// Moves a descriptor to 3 or above. A host that closed its standard files gets low numbers, which
-// the standard files of the new process would overwrite.
+// Moves a descriptor to 3 or above. A host that closed its standard files gets low numbers, and the
+// standard files of the new process would overwrite them.
 Result<FileDescriptor> above_standard(FileDescriptor fd) {
   if (fd.get() > STDERR_FILENO) return fd;
   FileDescriptor moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
@@ -57,14 +57,15 @@ Result<Ends> ends_of(const int (&fds)[2], int ours) {
   return ends;
 }
 
-// For what we read.
+// A pipe that this process reads.
 Result<Ends> make_pipe() {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return out_of_memory(fmt::format("pipe: {}", strerror(errno)));
   return ends_of(fds, 0);
 }
 
-// For what we write: a socket can be written to without a signal where nobody reads.
+// For what this process writes: a socket, because writing to one whose reader is gone raises no
+// signal.
 Result<Ends> make_socket() {
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
@@ -72,7 +73,7 @@ Result<Ends> make_socket() {
   return ends_of(fds, 0);
 }
 
-// What posix_spawn is told; both are destroyed at the end of the scope.
+// The arguments of posix_spawn. Both are destroyed at the end of the scope.
 struct SpawnPlan {
   SpawnPlan() {
     posix_spawn_file_actions_init(&actions);
@@ -95,7 +96,7 @@ int spawn(const std::string& program, int input, int output, int errors, pid_t* 
   posix_spawn_file_actions_adddup2(&plan.actions, output, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&plan.actions, errors, STDERR_FILENO);
   posix_spawn_file_actions_addclosefrom_np(&plan.actions, STDERR_FILENO + 1);
-  // Signals that the host blocks or ignores are its own affair.
+  // The worker does not inherit the signals that the host blocks or ignores.
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
@@ -191,7 +192,7 @@ bool WorkerProcess::take_line(std::string* line) {
 }
 
 bool WorkerProcess::wait_for_output(Clock::time_point deadline, bool has_deadline) {
-  // A closed file has number -1, which poll passes over.
+  // A closed file has number -1, which poll ignores.
   pollfd files[] = {{output_.get(), POLLIN, 0}, {errors_.get(), POLLIN, 0}};
   int timeout_ms = -1;
   if (has_deadline) {
@@ -199,7 +200,7 @@ bool WorkerProcess::wait_for_output(Clock::time_point deadline, bool has_deadlin
     if (left <= 0) return false;
     timeout_ms = static_cast<int>(std::min<int64_t>(left, 1 << 30));
   }
-  if (poll(files, 2, timeout_ms) <= 0) return true;  // the caller looks at the clock again
+  if (poll(files, 2, timeout_ms) <= 0) return true;  // the caller checks the clock again
   if (files[1].revents != 0) read_errors();
   if (files[0].revents == 0) return true;
   char buffer[1 << 16];
@@ -243,7 +244,7 @@ bool WorkerProcess::reap(double timeout_s) {
 
 void WorkerProcess::kill() {
   if (pid_ < 0) return;
-  // Not once it has been waited for, by whomever: the number may be another process's then.
+  // Not after the process was waited for: its number may belong to another process then.
   if (!reap(0)) {
     was_killed_ = true;
     (void)::kill(-pid_, SIGKILL);
@@ -255,7 +256,7 @@ void WorkerProcess::kill() {
 }
 
 std::string WorkerProcess::last_words() {
-  // What it wrote before it ended lies in the pipe.
+  // The pipe still has what it wrote before it ended.
   while (errors_.get() >= 0) {
     pollfd file = {errors_.get(), POLLIN, 0};
     if (poll(&file, 1, 0) <= 0) break;

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr const char* kHello = "lssar_tune_worker";
 
-// What `decode` makes of a message; it may throw what the JSON library throws.
+// Decodes a message. `decode` may throw what the JSON library throws.
 template <class Decode>
 auto decoded(const char* what, const Decode& decode) -> Result<decltype(decode())> {
   try {
@@ -29,7 +29,7 @@ auto decoded(const char* what, const Decode& decode) -> Result<decltype(decode()
   }
 }
 
-// The value of a result, or an exception for decoded().
+// The value of a result, or an exception that decoded() catches.
 template <class T>
 T value_of(Result<T> result) {
   if (!result.ok()) throw std::runtime_error(result.status().to_string());

@@ -23,10 +23,10 @@ using nlohmann::json;
 
 constexpr const char* kProgram = "lssar-tune-worker";
 constexpr double kGreetTimeoutS = 30;  // until a new process says what it is
-constexpr double kOpenTimeoutS = 120;  // a driver and a compiler that are loaded over a network
+constexpr double kOpenTimeoutS = 120;  // to load a driver and a compiler, perhaps over a network
 constexpr int kMaxUnexplained = 3;     // ends of a worker while no candidate was on
 
-// A folder of our own: workers share what they compile through a cache on disk.
+// A folder of this runner's own. Workers share what they compile through a cache on disk.
 Result<std::string> make_cache() {
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
@@ -46,7 +46,7 @@ Result<std::string> find_worker(const std::string& given) {
     tried = {wanted};
   } else {
     const std::string here = directory_of_code(reinterpret_cast<const void*>(&find_worker));
-    // The last: of a library in lib/x86_64-linux-gnu.
+    // The last one is for a library in lib/x86_64-linux-gnu.
     for (const char* place : {"/", "/../libexec/lssar/", "/../bin/", "/../../libexec/lssar/"})
       tried.push_back(here + place + kProgram);
   }
@@ -151,7 +151,7 @@ Result<WorkerRunner::Answer> WorkerRunner::ask(Worker* worker, bool has_device,
       worker->reset();
       continue;
     }
-    std::string phase;  // "": the request has not been taken yet
+    std::string phase;  // "": the request was not taken yet
     while (true) {
       answer = next_message(worker, limit_s(phase), phase == "run" ? "running" : "preparing");
       if (answer.has_failed && phase.empty()) break;
@@ -202,7 +202,7 @@ Result<CheckReport> WorkerRunner::check(const CandidateSpec& candidate, CheckDep
   return worker::decode_check_report(answer.message.value("report", json()));
 }
 
-// One timing, over as many workers as it takes.
+// One timing, which may need several workers one after the other.
 class WorkerRunner::Timing {
  public:
   Timing(WorkerRunner& runner, const std::vector<CandidateSpec>& candidates,
@@ -218,7 +218,7 @@ class WorkerRunner::Timing {
   }
 
  private:
-  // Those that are not out and not done: what the next request is about.
+  // Lists the candidates that are neither out nor done, for the next request.
   void list_open() {
     places_.clear();
     for (size_t i = 0; i < candidates_.size(); ++i) {
@@ -267,7 +267,8 @@ class WorkerRunner::Timing {
     return {};
   }
 
-  // The worker ended, by its own doing or ours. Where several were on, each is on its own from now.
+  // The worker ended or was killed. If several candidates were running, each runs alone from now
+  // on.
   Status blame(const Failure& failure) {
     std::erase_if(on_, [&](size_t i) { return reports_[i].verdict != Verdict::kOk; });
     const bool is_told = on_.empty() && has_failed_;
@@ -293,7 +294,7 @@ class WorkerRunner::Timing {
     reports_[place].samples_ms.clear();
   }
 
-  // A message about candidates, by their places in the request.
+  // Takes a message about candidates, which are named by their places in the request.
   Status take(const json& message) {
     try {
       if (message.contains("on")) {
@@ -311,7 +312,7 @@ class WorkerRunner::Timing {
         rule_out(places_.at(failed.at(0).get<size_t>()), verdict, failed.at(2).get<std::string>());
         has_failed_ = true;
       }
-    } catch (const std::exception&) {  // of the JSON library, or a place that is none
+    } catch (const std::exception&) {  // from the JSON library, or for a wrong place
       return internal_error("tuning worker: a message is not what this version sends");
     }
     return {};
@@ -322,9 +323,9 @@ class WorkerRunner::Timing {
   const TimeRequest request_;
   std::vector<TimeReport> reports_;
   std::vector<size_t> places_;  // of the candidates of the request, in order
-  std::vector<size_t> on_;      // places of those that are on now
+  std::vector<size_t> on_;      // places of the candidates that run now
   std::string phase_;
-  bool has_failed_ = false;  // one was reported since the last end of a worker
+  bool has_failed_ = false;  // a failure was reported since a worker last ended
   size_t chunk_ = kSamplesPerQueue;
   int unexplained_ = 0;
 };

@@ -26,10 +26,10 @@ using nlohmann::json;
 
 constexpr int kExitDone = 0;
 constexpr int kExitBadInput = 2;
-constexpr int kExitLost = 4;  // the runner cannot be told anything
+constexpr int kExitLost = 4;  // the runner cannot be reached
 
-// Lines from standard input. Reading goes on beside the work: where the input ends or the parent is
-// gone, the process ends at once, in the middle of a candidate's endless loop too.
+// Lines from standard input. A thread reads beside the work. If the input ends or the parent is
+// gone, the process ends at once, even if a candidate is in an endless loop.
 class Requests {
  public:
   explicit Requests(pid_t parent) : parent_(parent) {
@@ -51,7 +51,7 @@ class Requests {
     while (true) {
       pollfd input = {STDIN_FILENO, POLLIN, 0};
       const int ready = poll(&input, 1, kParentCheckMs);
-      // The input may be held open by a process that the parent forked.
+      // A process that the parent forked may hold the input open.
       if (getppid() != parent_) _exit(kExitDone);
       if (ready <= 0) continue;
       char buffer[1 << 16];
@@ -80,7 +80,7 @@ class Requests {
   std::deque<std::string> lines_;
 };
 
-// Where answers go; the process ends where nobody takes them.
+// Sends answers. The process ends if nobody takes them.
 class Answers {
  public:
   explicit Answers(int fd) : fd_(fd) {}
@@ -157,7 +157,7 @@ class Server {
     answers_.send({{"on", json::array({0})}, {"phase", phase}});
   }
 
-  // An error is told by the caller; everything else by itself.
+  // Returns an error, which the caller sends; sends everything else itself.
   Status answer(const std::string& line) {
     LSSAR_ASSIGN_OR_RETURN(const json request, worker::from_line(line));
     if (request.contains("compile")) return compile(request);
@@ -216,12 +216,12 @@ int serve_worker(long parent) {
   const int output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return kExitLost;
   Server server(static_cast<pid_t>(parent), output);
-  // The reading thread uses the server to its end: no destructors after this.
+  // The reading thread uses the server to the end, so no destructor runs after this.
   int code = kExitBadInput;
   try {
     code = server.run();
   } catch (const std::exception& error) {
-    // A message of the right shape and wrong types: the runner is not of our version.
+    // A message of the right shape with wrong types: the runner has another version.
     (void)!write(STDERR_FILENO, error.what(), std::string(error.what()).size());
   }
   _exit(code);

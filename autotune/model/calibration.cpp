@@ -1,4 +1,5 @@
-// Factors on the cost model's terms from measured records, and how well estimates rank them.
+// Fits factors on the cost model's terms to measured records, and measures how well estimates rank
+// them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,7 +11,7 @@ namespace lssar {
 namespace {
 
 constexpr int kLeastRecords = 8;
-constexpr double kPull = 0.1;  // towards 1, as so many records of sensitivity 1
+constexpr double kPull = 0.1;  // towards 1: counts as so many records of sensitivity 1
 constexpr int kSteps = 30;
 constexpr double kLargestStep = 0.5;  // of a factor's logarithm
 constexpr double kLargestLog = 2.0;   // factors stay within e^2 of 1
@@ -40,7 +41,7 @@ std::vector<Sample> samples_of(const std::vector<TuningRecord>& measured, const 
   return samples;
 }
 
-// Symmetric and, by the pull, positive definite.
+// REQUIRES: `a` is symmetric and positive definite; the pull makes it so.
 Vector solve(Matrix a, Vector b) {
   for (size_t k = 0; k < kNumResources; ++k) {
     for (size_t row = k + 1; row < kNumResources; ++row) {
@@ -72,7 +73,7 @@ Vector slopes_of(const CostEstimate& estimate) {
   return slopes;
 }
 
-// One Gauss-Newton step for the logarithms of the factors; its length.
+// One Gauss-Newton step for the logarithms of the factors. Returns its length.
 double step(const std::vector<Sample>& samples, Vector* logs) {
   Calibration now;
   for (size_t i = 0; i < logs->size(); ++i) now.factor[i] = std::exp((*logs)[i]);
@@ -121,7 +122,7 @@ double mean_correlation(const std::vector<Sample>& samples, const Calibration& c
   return weight > 0 ? sum / weight : std::numeric_limits<double>::quiet_NaN();
 }
 
-// 1 for the smallest; ties have the mean of their ranks.
+// The smallest has rank 1; ties have the mean of their ranks.
 std::vector<double> ranks_of(const std::vector<double>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -162,7 +163,7 @@ CostEstimate apply(const CostEstimate& estimate, const Calibration& calibration)
   const double ratio = before > 0 ? combine(result.terms_ms) / before : 1;
   const double fixed = estimate.stall_ms + estimate.launch_ms;
   result.ms = (estimate.ms - fixed) * ratio + fixed;
-  // What the hardware cannot do, it cannot do; but where it did better than that, the bound was
+  // The bound is what the hardware can do at best. If it was measured to do better, the bound was
   // wrong.
   const double least = *std::min_element(calibration.factor.begin(), calibration.factor.end());
   result.lower_bound_ms *= std::min(1.0, least);
@@ -181,7 +182,7 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
     xx += (x[i] - mean) * (x[i] - mean);
     yy += (y[i] - mean) * (y[i] - mean);
   }
-  // All values of one side alike: no order to agree with.
+  // All values of one side are equal: there is no order to agree with.
   if (xx == 0 || yy == 0) return std::numeric_limits<double>::quiet_NaN();
   return xy / std::sqrt(xx * yy);
 }

@@ -15,7 +15,7 @@ namespace {
 
 using Terms = std::array<double, kNumResources>;
 
-// Share of DRAM's bandwidth that streams reach.
+// The share of DRAM's bandwidth that streams reach.
 constexpr double kDramShare = 0.9;
 
 Terms divide(const Terms& amounts, const Terms& by) {
@@ -24,7 +24,7 @@ Terms divide(const Terms& amounts, const Terms& by) {
   return terms;
 }
 
-// Blocks that deal work tiles out among themselves: every num_sms-th to an SM, in the order of
+// Blocks that divide work tiles among themselves: every num_sms-th goes to an SM, in the order of
 // templates/tile/work_tiles.cuh.
 double dealt_factor(const KernelWork& work, int num_sms) {
   const auto sms = static_cast<size_t>(num_sms);
@@ -49,13 +49,13 @@ double dealt_factor(const KernelWork& work, int num_sms) {
   return sum > 0 ? *std::max_element(load.begin(), load.end()) * num_sms / sum : 1;
 }
 
-// How much longer the busiest SM works than the mean, where blocks are not dealt out one by one.
+// How much longer the busiest SM works than the mean, if blocks are not dealt out one by one.
 double even_factor(const KernelWork& work, int num_sms) {
   const double per_sm = work.blocks / num_sms;
   const double mean = (work.longest + work.shortest) / 2;
   const double ratio = mean > 0 ? work.longest / mean : 1;
-  // Equal tiles come in whole waves. Unequal ones are taken when there is time, and level out but
-  // for the end, which is long where the tiles of the last slices are too few for all SMs.
+  // Equal tiles come in whole waves. Unequal ones are taken when an SM has time, and level out
+  // except at the end. The end is long if the last slices have too few tiles for all SMs.
   const double spread = ratio - 1;
   const double even = std::ceil(per_sm) / per_sm - 1;
   const double last = work.together * work.blocks / work.slices / num_sms;
@@ -70,7 +70,7 @@ struct KernelTime {
   Terms terms = {};
 };
 
-// Amounts per millisecond of the whole GPU for one variant's products.
+// Amounts per millisecond of the whole GPU, for one variant's products.
 struct Rates {
   Terms sustained, nominal;
 
@@ -90,8 +90,8 @@ KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, cons
     const Terms least = divide(phase.amount, rates.nominal);
     time.lower_bound += *std::max_element(least.begin(), least.end());
     time.combined += combined;
-    // A load that is asked for `depth` tiles ahead is late by what it takes beyond them; times
-    // scatter, so a few are late however far ahead.
+    // A load that is requested `depth` tiles ahead is late by the time it takes beyond these tiles.
+    // Times scatter, so a few loads are late at any depth.
     const double num_tiles = phase.tiles / gpu.num_sms / work.blocks_per_sm;  // of a block's share
     if (num_tiles <= 0) continue;
     const double clocks = combined * clocks_per_ms / num_tiles;
@@ -136,9 +136,9 @@ std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant va
           gpu.l2_gbps * 1e6 * share,         gpu.dram_gbps * 1e6 * (sustained ? kDramShare : 1)};
 }
 
-// Shared memory feeds the tensor cores while they work, so the longer of the two counts. L2 and
-// DRAM are read ahead by threads that do not compute. So the result is almost the maximum of them
-// and of the rest, but rounded, so that what comes near the limit counts.
+// Shared memory feeds the tensor cores while they work, so the longer of the two counts. Threads
+// that do not compute read L2 and DRAM ahead. So the result is almost the maximum of them and of
+// the rest; it is rounded, so that what comes near the limit counts.
 double combine(const Terms& terms, double hidden) {
   const auto term = [&](Resource resource) { return terms[static_cast<size_t>(resource)]; };
   const double product = std::max(term(Resource::kTensor), term(Resource::kShared));
@@ -149,7 +149,7 @@ double combine(const Terms& terms, double hidden) {
   const double largest = std::max({compute, l2, dram});
   if (largest <= 0) return 0;
   constexpr double kPower = 8;
-  constexpr double kNothing = 1.0 / 16384;  // whose power no sum of 1 and more can tell from 0
+  constexpr double kNothing = 1.0 / 16384;  // its power is lost in a sum of 1 and more
   double sum = 0;
   for (const double time : {compute, l2, dram}) {
     const double share = time / largest;
@@ -165,7 +165,7 @@ struct CostModel::State {
   const GpuModel gpu;
   const Rates portable, hopper;
   ProblemFigures figures;
-  std::map<std::array<double, 5>, double> dealt;  // factors, by what they follow from
+  std::map<std::array<double, 5>, double> dealt;  // factors, by their arguments
 
   State(const Problem& p, const Sizes& s, const Target& t, const GpuModel& g)
       : problem(p),
@@ -181,7 +181,7 @@ struct CostModel::State {
   }
 
   double wave_factor(const KernelWork& work) {
-    constexpr double kMostDealt = 8192;  // beyond, the differences are small, and counting is not
+    constexpr double kMostDealt = 8192;  // beyond it differences are small and counting slow
     if (work.blocks <= 0) return 1;
     if (!work.is_dealt || work.blocks > kMostDealt) return even_factor(work, gpu.num_sms);
     const auto [at, is_new] =
@@ -232,7 +232,7 @@ std::vector<KernelExtent> CostModel::extents(const Schedule& schedule) {
     const KernelTime time = time_of(work, s.wave_factor(work), s.rates(schedule.variant), s.gpu);
     KernelExtent extent{work.entry, 0, time.wave, work.hidden, 0, time.stall};
     for (const Phase& phase : work.phases) extent.tiles += phase.tiles;
-    // mma.sync takes its operands from registers: their loads are counted.
+    // mma.sync takes its operands from registers; their loads are counted elsewhere.
     if (schedule.variant == Variant::kHopper)
       extent.operands_ms = time.terms[static_cast<size_t>(Resource::kShared)];
     extents.push_back(extent);

@@ -11,7 +11,7 @@ struct Card {
   int major, minor;
   const char* name;  // a part of what the driver calls it
   int num_sms;
-  double clock_ghz;  // where NVIDIA states tensor rates for it
+  double clock_ghz;  // the clock for which NVIDIA states tensor rates
   double tensor_flop, mma_sync, issue_slots;
   double l2_bytes_per_clock, dram_gbps, l2_mib;
 };
@@ -29,9 +29,9 @@ struct Card {
 //         float32).
 //   L40S, RTX 4090: data sheet; "NVIDIA Ada GPU Architecture" (likewise).
 //   B200: data sheet (2.25 PFLOPS, 8 TB/s); RTX 5090: "NVIDIA RTX Blackwell GPU Architecture".
-// Not published, assumed: L2 bandwidth but for A100 (as A100's per clock; consumer cards half of
-// it), L2 of B200 and mma.sync on it (a quarter of tcgen05's).
-// The first of a capability is the usual one.
+// Not published, assumed: L2 bandwidth except A100's (A100's per clock; half of it on consumer
+// cards), B200's L2, and mma.sync on B200 (a quarter of tcgen05's). The first card of a capability
+// is the usual one.
 constexpr Card kCards[] = {
     {8, 0, "A100", 108, 1.41, 2048, 1, 64, 5120, 2039, 40},
     {8, 6, "A10", 72, 1.695, 1024, 1, 128, 2048, 600, 6},
@@ -50,7 +50,7 @@ const Card* card_of(const Target& target, const std::string& device_name) {
   for (const Card& card : kCards) {
     const bool is_exact = card.major == target.major && card.minor == target.minor;
     if (is_exact && device_name.find(card.name) != std::string::npos) return &card;
-    // A target without a card of its own has the card of the last older target.
+    // A target without a card uses the card of the last older target.
     const bool is_older =
         card.major < target.major || (card.major == target.major && card.minor <= target.minor);
     if (!is_older) continue;

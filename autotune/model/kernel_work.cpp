@@ -13,45 +13,45 @@ namespace lssar {
 namespace {
 
 // ---- figures of docs/instruction_slots.md, read from machine code.
-constexpr double kTableMultiplications = 5;  // base holds those of p = 15
-constexpr int kTableDegree = 4;              // and this polynomial
+constexpr double kTableMultiplications = 5;  // base includes those of p = 15
+constexpr int kTableDegree = 4;              // and this polynomial degree
 constexpr LoopSlots kSumScores = {7.3, 45, 0.125};
 constexpr LoopSlots kWeighScores = {15.9, 79, 0.1};
 constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
-// In the backward, and what it costs the dk/dv kernel to choose the form, per tile.
+// In the backward, and what choosing the form costs the dk/dv kernel per tile.
 constexpr double kGradBriefSaves = 4.0, kGradLinearSaves = 7.1, kChoiceSlots = 16;
 constexpr LoopSlots kDkdv = {21.4, 46, 0.19};
 constexpr LoopSlots kDkdvAtomic = {25.25, 49, 0.35};  // with sums of dq
 constexpr LoopSlots kDkdvOrdered = {25.9, 105, 0.75};
 constexpr LoopSlots kDq = {19, 107, 0.03};
 constexpr LoopSlots kEpsilon = {16, 85, 0};
-// In fp16 more: dS' has a scale, and dk/dv's weights a range, which is all where that is found
-// ahead.
+// fp16 needs more: dS' has a scale, and dk/dv's weights a range. If the scale is found ahead, only
+// the range remains.
 constexpr double kDkdvScaleSlots = 3.6, kDkdvRangeSlots = 1.1, kDqScaleSlots = 2.2;
-// In the dk/dv kernel where it is not found ahead: a row constant that is loaded by itself, but
+// In the dk/dv kernel if it is not found ahead: a row constant that is loaded separately, except
 // for the linear form.
 constexpr double kConstantSlots = 0.5;
-// Weights through shared memory: the stores; written, and read as rows, at 2 bytes each.
+// Weights through shared memory: the stores; each weight is written and read as rows, at 2 bytes.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
-constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, where nothing is skipped
+constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, even if nothing is skipped
 constexpr double kSlopeSlots = 5;  // u^(p-1) beside u^p, its rounding and its sum (for X)
 
-// Not read from anything: how much less hides in a cluster, for each block more than one, that
-// waits for the others; what is left of a block's end where o goes out in whole rows.
+// Assumed, not measured: how much less is hidden in a cluster for each block beyond one, because it
+// waits for the others; and what remains of a block's end if o goes out in whole rows.
 constexpr double kClusterWait = 0.02, kStoreShare = 0.85;
 
-// Not read from anything: clocks that a turn of ordered sums waits for, a counter's way to the L2
-// and back behind the sums it speaks for.
+// Assumed, not measured: clocks that a turn of ordered sums waits, for a counter's way to the L2
+// and back after the sums.
 constexpr double kOrderedClocks = 1000;
 
-// `power`: p, or p - 1 for the gradient's.
+// `power` is p, or p - 1 for the gradient.
 LoopSlots with_power(const WorkContext& c, LoopSlots slots, int power, double polynomial_share) {
   slots.base += c.figures.multiplications(power) - kTableMultiplications;
   slots.base += polynomial_share * (c.schedule.softplus_degree - kTableDegree);
   return slots;
 }
 
-// The slots of a backward loop, whose rows take each form of softplus in their shares.
+// The slots of a backward loop whose rows take each form of softplus in their shares.
 LoopSlots with_forms(const WorkContext& c, LoopSlots slots, int power) {
   const EvaluatorMix mix = c.figures.evaluator_mix(c.schedule);
   slots = with_power(c, slots, power, mix.full);
@@ -59,8 +59,8 @@ LoopSlots with_forms(const WorkContext& c, LoopSlots slots, int power) {
   return slots;
 }
 
-// The slices that the blocks of a forward are cut from, with heads packed or not; and the blocks of
-// `rows` query rows of one slice.
+// The slices that a forward's blocks are cut from, with heads packed or not; and the blocks of
+// `rows` query rows in one slice.
 double forward_slices(const WorkContext& c) {
   return c.schedule.pack_gqa ? c.kv_slices() : c.slices();
 }
@@ -69,7 +69,7 @@ TileCount forward_tiles(const WorkContext& c, int rows, int cols) {
   return c.figures.packed_query_tiles(c.is_hopper() ? kWarpGroupRows : rows, rows, cols);
 }
 
-// Both passes side by side, but for pass 1 of a chain's first query tile and pass 2 of its last. A
+// Both passes overlap, except for pass 1 of a chain's first query tile and pass 2 of its last. A
 // block takes chains.
 void stagger(const WorkContext& c, KernelWork& work) {
   const int length = c.schedule.hopper.stagger;
@@ -95,7 +95,7 @@ void stagger(const WorkContext& c, KernelWork& work) {
   work.shortest = std::max(chains.shortest - within, 0.5 * chains.shortest);
 }
 
-// Bytes of global memory that a forward reads of its inputs and writes, each once.
+// Bytes of global memory that a forward reads and writes, each once.
 double forward_bytes(const WorkContext& c) {
   constexpr double kStatBytes = 4;  // a plane of the row statistics
   const double rows = c.slices() * c.seq_q(), keys = c.kv_slices() * c.seq_k();
@@ -154,7 +154,7 @@ KernelWork forward_work(const WorkContext& c) {
       make_phase(c, sum, s.forward, sum_cols, sums.tiles * slices),
       make_phase(c, weigh, s.forward, s.forward.block_cols, weights.tiles * slices * chunks)};
   work.phases[0].depth = s.forward.stages - 1;
-  work.phases[1].depth = (s.forward.stages - 1) / 2.0;  // a slot for keys, another for values
+  work.phases[1].depth = (s.forward.stages - 1) / 2.0;  // one slot for keys, another for values
   set_blocks(weights, slices, work);
   if (c.is_hopper() && hopper.stagger > 1) stagger(c, work);
   work.is_persistent = c.is_hopper() && hopper.persistent;
@@ -181,7 +181,7 @@ KernelWork dkdv_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
   const bool has_sums = sums_dq(s);
   const TileCount count = c.figures.key_tiles(s.dkdv.block_rows, s.dkdv.block_cols);
-  const double num_tiles = count.tiles * c.slices();  // every head that reads the keys
+  const double num_tiles = count.tiles * c.slices();  // of every head that reads the keys
   const int power = c.problem.p - 1;
 
   PerScore both;
@@ -204,7 +204,7 @@ KernelWork dkdv_work(const WorkContext& c) {
 
   KernelWork work;
   if (s.split_dkdv) {
-    // dv: scores and weights; dk: everything but dv's product.
+    // dv: scores and weights. dk: everything except dv's product.
     PerScore values;
     values.rows_products = c.d();
     values.register_products = c.dv();
@@ -236,7 +236,7 @@ KernelWork dkdv_work(const WorkContext& c) {
   return work;
 }
 
-// The kernels with the tiles of dq: dq's own, and epsilon's.
+// The kernels with the tiles of dq: dq's own and epsilon's.
 KernelWork dq_tiles_work(const WorkContext& c, PerScore per, int accumulators, bool has_overlap) {
   const Schedule& s = c.schedule;
   const TileCount count = c.figures.query_tiles(s.dq.block_rows, s.dq.block_cols);
@@ -304,7 +304,7 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
   if (has_epsilon_pass) add("lssar_backward_epsilon", epsilon_work(c), c.seq_k(), heads_per_kv);
   const bool has_sums = sums_dq(schedule);
   if (!has_sums) add("lssar_backward_dq", dq_work(c), c.seq_k(), heads_per_kv);
-  // The rows kernel reads q, g, the saved o and X; the last one reads the sums and q.
+  // The rows kernel reads q, g, the saved o and X. The last kernel reads the sums and q.
   const double x_row = has_epsilon_pass ? 0 : 2 * c.dv();
   double query_row = key_row + c.dv() * (c.element() + 4) + x_row + 16 + kRowConstantBytes;
   if (has_sums) query_row += 8 * c.d() + 2 * key_row;

@@ -9,14 +9,14 @@
 namespace lssar {
 namespace {
 
-// mma.sync: instructions (mma and ldmatrix) per score and unit of depth. With the loops' figures
-// above, within 5 % of what ptxas 13.0 makes of the forward for sm_80.
+// mma.sync: instructions (mma and ldmatrix) per score and unit of depth. Together with the loops'
+// figures above, this is within 5 % of what ptxas 13.0 makes of the forward for sm_80.
 constexpr double kMmaSlots = 1.5 / 64;
-// A copy into shared memory with its address and predicate; an element's takes less.
+// A copy into shared memory with its address and predicate. Copying single elements takes less.
 constexpr double kCopySlots = 20, kPlainSaves = 2.5;
 constexpr double kFmaSlots = 1.25;  // float32 products, with their loads
 
-// ---- not read from anything: start and end of a block in clocks
+// ---- assumed, not measured: start and end of a block, in clocks
 constexpr double kBlockClocks = 2500, kPersistentClocks = 800;
 
 int registers_guess(int accumulators, int available) {
@@ -24,8 +24,8 @@ int registers_guess(int accumulators, int available) {
   return std::min(available, accumulators + kBeside);
 }
 
-// Spilling costs a little; being rejected for it after the compile costs the candidate.
-// What is needed beside accumulators is by what ptxas 13.0 spills with.
+// Spilling costs a little here; a compiled candidate that spills is rejected. The registers needed
+// besides accumulators are those with which ptxas 13.0 spills.
 double spill_factor(int accumulators, int available, bool is_hopper) {
   const int beside = is_hopper ? 56 : 72;
   constexpr double kPerRegister = 0.02;
@@ -43,8 +43,8 @@ Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling
   double shared = 0;
   const bool is_fp32 = c.problem.dtype == DType::kFp32;
   if (c.is_hopper()) {
-    // A wgmma of 64 rows and a depth of 16 reads 32 bytes per column, and 2048 of its rows unless
-    // they are in registers: below 64 columns that takes longer than the product.
+    // A wgmma of 64 rows and a depth of 16 reads 32 bytes per column, and 2048 bytes of its rows
+    // unless these are in registers. Below 64 columns this takes longer than the product.
     shared = per.rows_products * (2.0 / cols + 1.0 / 32) + per.register_products / 32 +
              c.element() * per.loaded / rows;
   } else {
@@ -89,12 +89,12 @@ void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes,
   work.spill_factor = spill_factor(accumulators, available, c.is_hopper());
   work.block_clocks = (work.is_persistent ? kPersistentClocks : kBlockClocks) / work.blocks_per_sm;
 
-  // Instruction streams per scheduler that can be at different things.
+  // Instruction streams per scheduler that can do different things at the same time.
   const int groups = c.is_hopper() ? tiling.block_rows / 64 : std::max(1, tiling.block_rows / 64);
   const bool has_ping_pong = c.is_hopper() ? c.schedule.hopper.ping_pong && groups > 1 : false;
   const double streams =
       has_ping_pong ? groups * work.blocks_per_sm : (1 + 0.5 * (groups - 1)) * work.blocks_per_sm;
-  constexpr double kAlone = 0.75;  // of a single stream with the next product in flight
+  constexpr double kAlone = 0.75;  // for a single stream with the next product in flight
   work.hidden = has_overlap ? std::min(1.0, kAlone + (1 - kAlone) * (streams - 1))
                             : 1 - std::pow(streams, -2.0);
 }

@@ -11,7 +11,7 @@ double multiplications_of(int power) {
   return power < 1 ? 0 : static_cast<double>(shortest_power_chain(power).size());
 }
 
-// Fewer than 2^20 rows and columns: a tile is in shared memory.
+// Rows and columns are fewer than 2^20, because a tile is in shared memory.
 uint64_t key_of(int a, int b, int c = 0) {
   constexpr int kBits = 20;
   return (uint64_t(a) << kBits | uint64_t(b)) << kBits | uint64_t(c);

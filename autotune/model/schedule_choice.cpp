@@ -13,8 +13,8 @@
 namespace lssar {
 namespace {
 
-// A record of sizes this far away is as good as one of these sizes; one from further away must be
-// better than the default by the cost model.
+// A record whose sizes are this far away is as good as one of the same sizes. One from further away
+// must be faster than the default by the cost model.
 constexpr double kNearOctaves = 1;
 
 struct Wanted {
@@ -34,12 +34,12 @@ struct Applicant {
   bool is_far = false;
   double distance = 0;  // of sizes, in octaves
   size_t table_idx = 0;
-  bool is_other_kind = false;  // lengths fixed against given with each call
+  bool is_other_kind = false;  // its lengths are fixed and the problem's are not, or the reverse
   bool is_other_device = false;
   int64_t sms_apart = 0;
   bool is_other_compiler = false;
   bool is_other_driver = false;
-  // Made when first compared: a table may have thousands of records of one time.
+  // Made at the first comparison. A table may have thousands of records with one time.
   mutable std::string text = {};
 
   auto rank() const {
@@ -60,7 +60,7 @@ bool comes_before(const Applicant& a, const Applicant& b) {
 }
 
 struct PassedOver {
-  int stale = 0;    // another generator's source
+  int stale = 0;    // the generator now makes another source
   int illegal = 0;  // for this problem, on this device
   int foreign = 0;  // of other targets
   int slower = 0;   // of distant sizes, and slower than the default by the cost model
@@ -78,7 +78,7 @@ struct PassedOver {
   }
 };
 
-// What is best where lengths are fixed is good where they are not, and the reverse.
+// A schedule that is best for fixed lengths is good for open ones, and the reverse.
 bool is_near(Bucket its, const Bucket& wanted) {
   its.fixed_lengths = wanted.fixed_lengths;
   return same_but_sizes(its, wanted);
@@ -132,13 +132,13 @@ bool is_legal(const TuningRecord& record, const Wanted& wanted) {
   return validate(record.schedule, wanted.problem, wanted.target).ok();
 }
 
-// Emits the record's kernel: a tenth of a millisecond.
+// Emits the record's kernel, which takes a tenth of a millisecond.
 bool is_stale(const TuningRecord& record, const Target& target) {
   const auto hash = schedule_source_hash(record.problem, record.schedule, target);
   return !hash.ok() || *hash != record.source_hash;
 }
 
-// Sizes for the cost model: what is not known is taken as size_distance takes it.
+// Sizes for the cost model. Unknown ones get the values that size_distance uses.
 Sizes estimated_sizes(Sizes sizes) {
   if (sizes.batch <= 0) sizes.batch = 4;
   if (sizes.heads <= 0) sizes.heads = 16;
@@ -148,7 +148,7 @@ Sizes estimated_sizes(Sizes sizes) {
   return sizes;
 }
 
-// Estimates of a record's schedule and of the default, for the problem that is asked for.
+// Estimates of a record's schedule and of the default, for the problem in question.
 struct Estimates {
   double record_ms = 0;
   double default_ms = 0;
@@ -165,7 +165,7 @@ Result<Estimates> estimate_both(const TuningRecord& record, const Wanted& wanted
       estimate_ms(default_schedule(wanted.problem, wanted.target, wanted.determinism))};
 }
 
-// Whether a record of distant sizes decides here; `why` is what the reason then adds.
+// Whether a record of distant sizes decides here. `why` gets the reason's addition.
 bool beats_default(const Applicant& one, const Wanted& wanted, std::string& why) {
   const Result<Estimates> estimates = estimate_both(*one.record, wanted);
   if (!estimates.ok() || estimates->record_ms >= estimates->default_ms) return false;

@@ -16,7 +16,7 @@ bool table_has_winner(const TuningTable& table) {
                      [](const TuningRecord& record) { return record.chosen; });
 }
 
-// "" where there is none, which prepare will say.
+// "" if there is no compiler; prepare will report that.
 std::string compiler_text(Engine& engine) {
   const auto compiler = engine.compiler();
   return compiler.ok() ? (*compiler)->name() + " " + (*compiler)->version() : "";

@@ -1,4 +1,4 @@
-// How many tiles a kernel's blocks walk over, and which softplus their rows take.
+// How many tiles a kernel's blocks walk over, and which form of softplus their rows take.
 #include <algorithm>
 #include <cmath>
 
@@ -10,12 +10,12 @@
 namespace lssar {
 namespace {
 
-// More blocks than this are sampled at even distances: the sum is smooth.
+// More blocks than this are sampled at equal distances, because the sum is smooth.
 constexpr int64_t kMostSummed = 128;
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
-// tiles_of(i) summed over `blocks` blocks.
+// The sum of tiles_of(i) over `blocks` blocks.
 template <typename TilesOf>
 TileCount sum_tiles(int64_t blocks, const TilesOf& tiles_of) {
   TileCount count;
@@ -33,16 +33,16 @@ TileCount sum_tiles(int64_t blocks, const TilesOf& tiles_of) {
   return count;
 }
 
-// Mean of softplus over normally distributed arguments: that of max(x, 0), widened so that no
-// width gives log(2). Within 2 %.
+// The mean of softplus over normally distributed arguments: that of max(x, 0), widened so that a
+// deviation of 0 gives log(2). Within 2 %.
 double mean_softplus(double deviation) {
   const double narrow = std::log(2.0) * std::sqrt(2 * M_PI);
-  // NOTE: not hypot, which needs glibc 2.35, of all there is in the library the newest.
+  // NOTE: not hypot: it alone would make the library need glibc 2.35.
   return std::sqrt(deviation * deviation + narrow * narrow) / std::sqrt(2 * M_PI);
 }
 
-// The row of sixteen whose largest weight is smallest (a warp takes one form for all of its rows),
-// for Gaussian q and k: U = softplus / mean - offset, up to `top`; in natural units.
+// The row of sixteen whose largest weight is the smallest, for Gaussian q and k. A warp takes one
+// form for all of its rows. U = softplus / mean - offset, up to `top`, in natural units.
 struct DecidingRow {
   double mean, offset, top;
 
@@ -57,7 +57,7 @@ DecidingRow deciding_row(const Problem& problem, double keys) {
   const double deviation =
       std::log(problem.head_dim) * std::log(keys) / std::sqrt(problem.head_dim);
   const double width = std::sqrt(2 * std::log(keys));
-  // The largest of so many normal numbers, less what the smallest of sixteen such are below it.
+  // The largest of so many normal numbers, minus how far below it the smallest of sixteen such is.
   const double largest =
       width - (std::log(std::log(keys)) + std::log(4 * M_PI)) / (2 * width) - 1.0 / width;
   const double mean = mean_softplus(deviation);
@@ -65,14 +65,14 @@ DecidingRow deciding_row(const Problem& problem, double keys) {
   return {mean, offset, deviation * largest / mean - offset};
 }
 
-// Rows scatter around the deciding one, by so many bits.
+// Rows scatter around the deciding one by so many bits.
 double share_above(double score, double limit) {
   constexpr double kScatterBits = 0.7;
   return 1 / (1 + std::exp(-(score - limit) / kScatterBits));
 }
 
-// Shares of the rows with so many keys whose scores allow the short form, and the linear one: what
-// the kernels look at (templates/tile/score.cuh, kernels/backward_rows.cuh).
+// The shares of rows with so many keys whose scores allow the short form, and the linear one. The
+// kernels decide the same way (templates/tile/score.cuh, kernels/backward_rows.cuh).
 struct FormShares {
   double brief, linear;
 };
@@ -87,7 +87,7 @@ FormShares form_shares(const Problem& problem, const Schedule& schedule, double 
   const double cut = row.score(std::exp2(-kCutBits / power));
   const double brief = share_above(cut, kBriefLimit);
   if (!is_backward) return {brief, share_above(cut, kLinearLimit)};
-  // Where the linear form is off by 2^-x log2(e), and a sigmoid of 1 by ln 2 of that.
+  // The linear form is off by 2^-x log2(e), and a sigmoid of 1 by ln 2 times that.
   const double most = std::exp2(-kMostBits / power);
   const double allowed = problem.dtype == DType::kFp16 ? kMaxChangeFp16 : kMaxChange;
   const double change = std::max(problem.p * row.weight_per_bit() / most, M_LN2);

@@ -35,15 +35,15 @@ std::string lock_path(const std::string& name) {
   return path + ".lock";
 }
 
-// Read-only for everybody, its maker too: a lock needs no more, and a sticky directory may refuse
-// to open another user's file for writing or creation.
+// Opens the file for reading, also for the user who made it: a lock needs no more, and a sticky
+// directory may refuse to open another user's file for writing or creation.
 Result<int> open_lock_file(const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
   for (int attempt = 0; attempt < 3; ++attempt) {
     int fd = ::open(path.c_str(), kFlags);
     if (fd < 0 && errno == ENOENT) {
       fd = ::open(path.c_str(), kFlags | O_CREAT | O_EXCL, 0444);
-      if (fd >= 0) ::fchmod(fd, 0444);  // whatever the umask says: others must be able to wait too
+      if (fd >= 0) ::fchmod(fd, 0444);  // whatever the umask is: others must be able to wait, too
     }
     if (fd >= 0) {
       struct stat state = {};
@@ -51,12 +51,12 @@ Result<int> open_lock_file(const std::string& path) {
       ::close(fd);
       return io_error(fmt::format("{}: not a regular file", path));
     }
-    if (errno != EEXIST) break;  // somebody made it between the two: open theirs
+    if (errno != EEXIST) break;  // another process made it in between: open that one
   }
   return io_error(fmt::format("{}: {}", path, std::strerror(errno)));
 }
 
-// Who holds a flock on the file, by /proc/locks: " (process 1234)", or "" where it does not say.
+// Who holds a flock on the file, by /proc/locks: " (process 1234)", or "" if it does not say.
 std::string holder_text(int fd) {
   struct stat state = {};
   if (::fstat(fd, &state) != 0) return "";

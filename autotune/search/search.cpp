@@ -15,7 +15,7 @@ namespace {
 constexpr double kBlocksShare = 0.55;
 constexpr double kThreadsShare = 0.75;
 
-// Where nothing that was kept is right, not the default either, so many times more is kept.
+// If nothing that was kept is right, not even the default, so many times more is kept.
 constexpr int kMostExtensions = 4;
 
 const Budget kBudgets[] = {
@@ -25,7 +25,7 @@ const Budget kBudgets[] = {
     {"full", 0, 160, 32, 5, 5, 9, 80},
 };
 
-// Names what one search wrote; not a secret and not a key.
+// Names what one search wrote. It is neither a secret nor a key.
 std::string search_name(const Budget& budget) {
   const std::string unique = unique_file_name();
   return fmt::format("{}-{}", budget.name, unique.substr(unique.size() - 8));

@@ -1,4 +1,4 @@
-// What is tried: enumeration, ranking by estimate, and the quota of every algorithm.
+// Which candidates are tried: enumeration, ranking by estimate, and a quota for every algorithm.
 #include <algorithm>
 #include <map>
 
@@ -11,11 +11,11 @@
 namespace lssar {
 namespace {
 
-// How many candidates of each algorithm are kept: half are given out evenly, half by rank, because
-// a model alone is wrong about whole algorithms more often than about tiles of one.
+// How many candidates of each algorithm are kept. Half are given out evenly and half by rank,
+// because a model is wrong about whole algorithms more often than about tiles of one.
 constexpr int kQuotaDivisor = 2;
 
-// 0 for "quick-...", 1, 2; -1 for a name that is none.
+// 0 for "quick-...", then 1 and 2; -1 if it is no such name.
 int budget_rank(const std::string& search) {
   const char* const names[] = {"quick", "normal", "full"};
   for (int i = 0; i < 3; ++i) {
@@ -26,7 +26,7 @@ int budget_rank(const std::string& search) {
 
 }  // namespace
 
-// The newest record of that source: later lines replace earlier ones.
+// The newest record of that source; later lines replace earlier ones.
 const TuningRecord* SearchRun::known_record(const std::string& source_hash) const {
   if (request_.known == nullptr) return nullptr;
   const std::vector<TuningRecord>& records = request_.known->records();
@@ -39,8 +39,8 @@ const TuningRecord* SearchRun::known_record(const std::string& source_hash) cons
   return nullptr;
 }
 
-// Whether a search with this budget or a larger one has ended already, on this machine. One that
-// its budget cut short has not: this one goes on with what that one left.
+// Whether a search with this budget or a larger one has ended on this machine. A search that its
+// budget cut short has not; this one continues from what it left.
 bool SearchRun::answer_is_known() {
   if (request_.known == nullptr || !request_.extra.empty()) return false;
   const std::vector<TuningRecord>& records = request_.known->records();
@@ -66,7 +66,7 @@ CostEstimate SearchRun::estimate(const Schedule& schedule) {
 }
 
 Status SearchRun::enumerate() {
-  // The default and the incumbent first: every search ends with an answer at least as good.
+  // The default and the incumbent come first, so every search ends with an answer at least as good.
   const Schedule by_default =
       default_schedule(request_.problem, request_.target, request_.determinism);
   LSSAR_ASSIGN_OR_RETURN(default_, add_trial(by_default, "default", estimate(by_default)));
@@ -95,8 +95,8 @@ Status SearchRun::enumerate() {
   return {};
 }
 
-// The default and the incumbent are candidates of the space, too, or one more each: every candidate
-// has one fate.
+// The default and the incumbent are candidates of the space, or one more each. Every candidate has
+// one fate.
 Status SearchRun::claim_known_trials() {
   std::vector<size_t> known = {default_};
   if (incumbent_ != default_) known.push_back(incumbent_);
@@ -118,7 +118,7 @@ Status SearchRun::claim_known_trials() {
   return {};
 }
 
-// Indices of trials: the default, the incumbent and the extra ones, then the best by estimate, with
+// Indices of trials: the default, the incumbent and the extra ones; then the best by estimate, with
 // a quota for every algorithm.
 std::vector<size_t> SearchRun::keep_blocks() {
   std::vector<size_t> kept;
@@ -149,7 +149,7 @@ std::vector<size_t> SearchRun::keep_blocks() {
   return kept;
 }
 
-// The next best, where all that was kept so far fell.
+// The next best, after all that was kept so far was rejected.
 std::vector<size_t> SearchRun::keep_more() {
   std::vector<size_t> kept;
   for (Ranked& ranked : ranked_) {
@@ -162,8 +162,8 @@ std::vector<size_t> SearchRun::keep_more() {
   return kept;
 }
 
-// What is always tried, then the best of every algorithm, then the second best of every one: time
-// that runs out, or an algorithm whose numbers are wrong, takes no other's turn.
+// First what is always tried, then the best of every algorithm, then the second best of every one.
+// So neither a lack of time nor an algorithm with wrong numbers takes another algorithm's turn.
 void SearchRun::interleave_algorithms(std::vector<size_t>* trials) const {
   std::stable_sort(trials->begin(), trials->end(), [&](size_t a, size_t b) {
     return trials_[a].estimate.whole_ms() < trials_[b].estimate.whole_ms();
@@ -204,8 +204,8 @@ std::vector<size_t> SearchRun::keep_threads(size_t trial) {
   return kept;
 }
 
-// A new trial, or (an error) the news that its source is that of an earlier one: a duplicate that
-// only the emitted source shows.
+// A new trial. An error says that its source is that of an earlier one: a duplicate that only the
+// emitted source shows.
 Result<size_t> SearchRun::keep_ranked(Ranked& ranked) {
   ranked.is_kept = true;
   const size_t before = trials_.size();
@@ -215,7 +215,7 @@ Result<size_t> SearchRun::keep_ranked(Ranked& ranked) {
   return trial.ok() ? invalid_argument("its source is an earlier candidate's") : trial.status();
 }
 
-// The trial of this source: an earlier one, where there is one.
+// The trial of this source: the earlier one if it exists.
 Result<size_t> SearchRun::add_trial(const Schedule& schedule, const std::string& algorithm,
                                     const CostEstimate& cost) {
   LSSAR_ASSIGN_OR_RETURN(std::string hash,

@@ -1,5 +1,5 @@
-// Who wins: successive halving, the final on several kinds of data, and the noise a gain must be
-// beyond.
+// Who wins: successive halving, the final on several kinds of data, and the noise that a gain must
+// exceed.
 #include <algorithm>
 #include <cmath>
 
@@ -11,17 +11,18 @@
 namespace lssar {
 namespace {
 
-// Below this an incumbent stays, however quiet the machine is: a new schedule is a new risk.
+// An incumbent stays unless the gain is larger, even on a quiet machine, because a new schedule is
+// a new risk.
 constexpr double kLeastGain = 0.02;
-// Counted, not timed: two schedules the model puts closer than this may stand the other way round
-// on a GPU (docs/tuning_search.md: what it reproduces, it reproduces within 15 %).
+// For counted times. Two schedules whose estimates are closer than this may be the other way round
+// on a GPU (docs/tuning_search.md: the model is within 15 % of what it reproduces).
 constexpr double kLeastPredictedGain = 0.1;
-// In a final, data whose weights are even and data whose weights are not: evaluators depend on it.
+// A final uses data with even weights and data with uneven ones, because evaluators depend on it.
 constexpr InputKind kFinalData[] = {InputKind::kGauss, InputKind::kPeaky};
 
 }  // namespace
 
-// Half of those timed go on, with twice the rounds, until only finalists are left.
+// Half of the timed candidates go on, with twice the rounds, until only finalists are left.
 Status SearchRun::halve() {
   if (runner_.evidence() == Evidence::kPredicted) return {};  // counted: no noise to average
   const size_t finalists = size_t(std::max(1, request_.budget.finalists));
@@ -46,8 +47,8 @@ Status SearchRun::halve() {
   return {};
 }
 
-// The best, the incumbent and the default, paired round by round on every kind of data. A score is
-// the geometric mean over the kinds; where the time is up, over those that were timed.
+// Times the best, the incumbent and the default, paired round by round on every kind of data. A
+// score is the geometric mean over the kinds; if time ran out, over those that were timed.
 Status SearchRun::final_round() {
   std::vector<size_t> alive = alive_by_score();
   if (alive.empty() || should_stop()) return {};
@@ -59,7 +60,7 @@ Status SearchRun::final_round() {
     if (is_alive && std::find(last.begin(), last.end(), i) == last.end()) last.push_back(i);
   }
   report(Stage::kFinal, 0, static_cast<int>(last.size()));
-  // The incumbent is the measure of the others, where it is alive.
+  // The others are compared with the incumbent, if it is alive.
   has_anchor_ = false;
   for (const size_t i : {default_, incumbent_}) {
     if (trials_[i].state != Trial::State::kAlive) continue;
@@ -88,7 +89,7 @@ Status SearchRun::final_round() {
     }
     ++num_kinds;
   }
-  if (num_kinds == 0) return {};  // what was timed before stands
+  if (num_kinds == 0) return {};  // the earlier times stay
   for (const size_t i : last) {
     Trial& trial = trials_[i];
     trial.score_ms = std::exp(logs[i] / num_kinds);
@@ -101,7 +102,7 @@ Status SearchRun::final_round() {
   return {};
 }
 
-// By more than the noise: half the quartile range of the paired ratios, and a least gain.
+// The gain must exceed the noise: half the quartile range of the paired ratios, and a least gain.
 bool SearchRun::beats(const Trial& challenger, const Trial& incumbent) {
   const bool predicted = runner_.evidence() == Evidence::kPredicted;
   outcome_.noise = std::max(predicted ? kLeastPredictedGain : kLeastGain,
@@ -109,7 +110,7 @@ bool SearchRun::beats(const Trial& challenger, const Trial& incumbent) {
   return challenger.whole_ms() < incumbent.whole_ms() * (1 - outcome_.noise);
 }
 
-// The others wait for the next search, unless nothing known is left.
+// The others wait for the next search, unless no known candidate is left.
 void SearchRun::leave_known_alive() {
   const size_t known = trials_[incumbent_].state == Trial::State::kAlive ? incumbent_ : default_;
   if (trials_[known].state != Trial::State::kAlive) return;
@@ -135,8 +136,8 @@ Status SearchRun::choose_winner() {
     report(Stage::kVerify, 0, 1);
     LSSAR_RETURN_IF_ERROR(check(trials_[winner_], CheckDepth::kFull));
     if (is_alive(winner_)) break;
-    // No time for one challenger after the other: the incumbent, which has been checked before, or
-    // the default.
+    // There is no time for one challenger after the other. Takes the incumbent, which was checked
+    // before, or the default.
     if (out_of_time(1)) leave_known_alive();
   }
   Trial& winner = trials_[winner_];

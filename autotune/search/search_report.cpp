@@ -15,7 +15,7 @@ namespace {
 constexpr Fate kAllFates[] = {Fate::kWon,         Fate::kSlower, Fate::kRuledOut,
                               Fate::kUnpromising, Fate::kBound,  Fate::kOutOfTime};
 
-// {"forward": {"stages": 3}} as "forward.stages 3".
+// Lists {"forward": {"stages": 3}} as "forward.stages 3".
 void list_differences(const nlohmann::json& base, const nlohmann::json& other,
                       const std::string& prefix, std::string* text) {
   for (const auto& [name, value] : other.items()) {
@@ -35,7 +35,7 @@ std::vector<const CandidateFate*> timed_by_time(const SearchOutcome& outcome) {
   for (const CandidateFate& fate : outcome.fates) {
     if (fate.ms > 0) timed.push_back(&fate);
   }
-  // The winner first: within the noise an incumbent wins over a faster one.
+  // The winner comes first: within the noise an incumbent wins over a faster candidate.
   std::stable_sort(timed.begin(), timed.end(), [](const auto* a, const auto* b) {
     const bool a_won = a->fate == Fate::kWon, b_won = b->fate == Fate::kWon;
     return a_won != b_won ? a_won : a->ms + a->elsewhere_ms < b->ms + b->elsewhere_ms;
@@ -43,7 +43,7 @@ std::vector<const CandidateFate*> timed_by_time(const SearchOutcome& outcome) {
   return timed;
 }
 
-// What the model thinks each of the best spends where.
+// Where, by the model, each of the best spends its time.
 std::string terms_table(const std::vector<const CandidateFate*>& timed, int count) {
   std::string text = "\nTheir resources, each as if alone (model, ms)\n ";
   for (int i = 0; i < kNumResources; ++i) {
@@ -62,7 +62,7 @@ std::string why_others_fell(const SearchOutcome& outcome) {
   std::string text;
   for (const Fate fate : kAllFates) {
     if (fate == Fate::kWon) continue;
-    // Reasons of one kind share the words before their figures.
+    // Reasons of one kind have the same words before their figures.
     std::map<std::string, int> reasons;
     int total = 0;
     for (const CandidateFate& one : outcome.fates) {

@@ -1,4 +1,4 @@
-// Compile, check and time: what happens to a candidate that was kept.
+// Compile, check and time: what happens to a candidate that is kept.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -15,12 +15,12 @@
 namespace lssar {
 namespace {
 
-// Candidates compiled and timed together: enough to keep the compilers busy, and few enough that
-// the bound of the best so far can spare the rest.
+// Candidates that are compiled and timed together: enough to keep the compilers busy, and few
+// enough that the bound of the best so far can spare the rest.
 constexpr size_t kMinBatch = 4;
 
 // So many candidates of an algorithm with wrong numbers, and none with right ones, are no accident
-// of a tile: a rounding that the data punish, say.
+// of a tile. A rounding that the data punish, for example.
 constexpr int kWrongOfAlgorithm = 3;
 
 }  // namespace
@@ -57,7 +57,7 @@ Status SearchRun::try_all(Stage stage, const std::vector<size_t>& trials, double
   return {};
 }
 
-// Whether what is known of others spares running this one; then it is out, with the reason.
+// Whether this one need not run, by what is known of others. If so, it is out, with the reason.
 bool SearchRun::is_dropped(Trial& trial) const {
   const std::vector<size_t> best = alive_by_score();
   const double least_ms = trial.estimate.lower_bound_ms + trial.estimate.elsewhere_ms;
@@ -109,8 +109,8 @@ Status SearchRun::try_batch(const std::vector<size_t>& batch, double share) {
   for (const size_t i : fresh) {
     if (!trials_[i].is_compiled || trials_[i].state == Trial::State::kOut) continue;
     if (should_stop()) return {};
-    // One goes on although it is late: with a budget that is too short for a batch, each search
-    // must get further than the last.
+    // One goes on although it is late. With a budget too short for a batch, each search must still
+    // get further than the last.
     if (has_checked && out_of_time(share) && !trials_[i].always_tried) continue;  // stays waiting
     has_checked = true;
     LSSAR_RETURN_IF_ERROR(check(trials_[i], CheckDepth::kQuick));
@@ -119,8 +119,9 @@ Status SearchRun::try_batch(const std::vector<size_t>& batch, double share) {
   return time_batch(passed, share);
 }
 
-// For the first time. On a GPU all are timed in one call, side by side. A count takes long and needs
-// no others beside it: one call each, and those for which no time is left stay waiting, but the first.
+// Times candidates for the first time. On a GPU all are timed in one call, side by side. A count
+// takes long and needs no others beside it, so each gets its own call. Except for the first, those
+// without time left stay waiting.
 Status SearchRun::time_batch(const std::vector<size_t>& passed, double share) {
   const bool is_counted = runner_.evidence() == Evidence::kPredicted;
   TimeRequest how;
@@ -139,7 +140,7 @@ Status SearchRun::time_batch(const std::vector<size_t>& passed, double share) {
   return {};
 }
 
-// Those for which no time is left, or that come after the caller's end, stay waiting.
+// Those without time left, or after the caller ended the search, stay waiting.
 Status SearchRun::compile_batch(const std::vector<size_t>& batch, double share) {
   std::vector<Result<CompileReport>> reports(batch.size(), Result<CompileReport>(CompileReport{}));
   std::atomic<size_t> next{0};
@@ -163,7 +164,7 @@ Status SearchRun::compile_batch(const std::vector<size_t>& batch, double share) 
       try {
         helpers.emplace_back(work);
       } catch (const std::system_error&) {
-        break;  // no more threads to be had: the others do the rest
+        break;  // no more threads are available: the others do the rest
       }
     }
     for (size_t i = next++; i < batch.size(); i = next++) {
@@ -211,7 +212,7 @@ Status SearchRun::keep(Trial& trial) {
   return request_.keep_record(trial.record);
 }
 
-// The best so far whose time is known, so that its place survives what is ruled out.
+// The best candidate so far with a known time, so that its place survives rejections.
 void SearchRun::choose_anchor() {
   if (has_anchor_ && trials_[anchor_].state == Trial::State::kAlive) return;
   const std::vector<size_t> alive = alive_by_score();
@@ -222,14 +223,14 @@ void SearchRun::choose_anchor() {
   anchor_count_ms_ = 0;
 }
 
-// Times `trials` beside the anchor, round by round. One that fails is ruled out; where it is the
+// Times `trials` beside the anchor, round by round. One that fails is rejected. If it is the
 // anchor, the others are timed again beside another one.
 Status SearchRun::time_trials(std::vector<size_t> trials, const TimeRequest& how) {
   while (!trials.empty()) {
     choose_anchor();
     const bool is_known = has_anchor_ && anchor_count_ms_ > 0 && how.data == InputKind::kGauss;
     if (!has_anchor_) {
-      // The first ones ever: the first of them is the measure of the others.
+      // The first call of all: the first candidate becomes the anchor.
       anchor_ = trials[0];
       anchor_ms_ = 0;
     } else if (!is_known && std::find(trials.begin(), trials.end(), anchor_) == trials.end()) {
@@ -261,8 +262,8 @@ Status SearchRun::time_trials(std::vector<size_t> trials, const TimeRequest& how
   return {};
 }
 
-// The anchor of this call. A count never changes, so it need not be repeated beside every other
-// one.
+// Notes the anchor's time in this call. A count never changes, so it is not repeated beside the
+// others.
 void SearchRun::note_anchor(double ms, InputKind data) {
   if (anchor_ms_ <= 0) anchor_ms_ = ms;
   if (runner_.evidence() == Evidence::kPredicted && data == InputKind::kGauss) anchor_count_ms_ = ms;

@@ -49,7 +49,7 @@ Result<TuningTable> load_table(const std::string& path) {
   return table;
 }
 
-// Those a calibration may use: of this GPU, timed.
+// Records that a calibration may use: timed on this GPU.
 std::vector<TuningRecord> timed_on(const TuningTable& table, const Machine& machine) {
   std::vector<TuningRecord> timed;
   for (const TuningRecord& record : table.records()) {
@@ -88,7 +88,7 @@ int num_compilers(const TuneOptions& options) {
   return std::min(cores, kMostCompilers);
 }
 
-// Seconds of its own work, which a budget counts; others' are left out.
+// Counts seconds of the tuner's own work for the budget, and leaves out waiting for others.
 class Stopwatch {
  public:
   explicit Stopwatch(const std::function<double()>& now_s) : now_s_(now_s) {}
@@ -111,7 +111,7 @@ Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& pro
   LSSAR_ASSIGN_OR_RETURN(const GpuLock lock,
                          GpuLock::take(device.id, options.lock_timeout_s, options.cancelled));
   watch.start();
-  // Read under the lock: what another process has found meanwhile need not be searched again.
+  // Read under the lock, so that what another process found meanwhile is not searched again.
   LSSAR_ASSIGN_OR_RETURN(const TuningTable known, load_table(options.table_path));
 
   SearchRequest request;

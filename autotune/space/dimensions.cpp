@@ -26,8 +26,8 @@ bool portable(const Scope& s) { return !s.is_hopper(); }
 bool portable_forward(const Scope& s) { return !s.is_hopper() && !s.is_backward(); }
 bool portable_dkdv(const Scope& s) { return !s.is_hopper() && s.is_backward(); }
 bool portable_dq_tiles(const Scope& s) { return !s.is_hopper() && has_tiles_of_dq(s); }
-// Elsewhere X costs the forward for training one product, and a pass the backward two and the
-// weights of all scores: there is nothing to search.
+// Elsewhere there is nothing to search: X costs the forward for training one product, and a pass
+// costs the backward two products and the weights of all scores.
 bool repeats_pass_two_for_x(const Scope& s) {
   if (!s.is_backward() || !needs_epsilon(s.problem)) return false;
   Problem forward = s.problem;
@@ -47,7 +47,7 @@ bool may_take_tickets(const Scope& s) { return persistent_forward(s) && s.proble
 bool may_cluster(const Scope& s) { return hopper_apart(s) && !may_take_tickets(s); }
 bool may_cluster_or_take_tickets(const Scope& s) { return hopper_apart(s) && may_take_tickets(s); }
 bool staggered_tickets(const Scope& s) { return staggered(s) && may_take_tickets(s); }
-// The dk/dv kernel has no products in flight beside its arithmetic.
+// The dk/dv kernel has no products in flight while it does arithmetic.
 bool skips_tiles(const Scope& s) { return !s.is_backward() && s.problem.p != 0 && !staggered(s); }
 bool has_overlap(const Scope& s) { return hopper_apart(s) || hopper_dq(s); }
 bool forward_apart(const Scope& s) { return !s.is_backward() && !staggered(s); }
@@ -58,7 +58,7 @@ bool shares_keys(const Scope& s) {
 
 bool is_wide(const Scope& s) { return std::max(s.problem.head_dim, s.problem.head_dim_v) > 128; }
 
-// Accumulators leave room for fewer keys the wider the head is.
+// The wider the head, the fewer keys the accumulators leave room for.
 std::vector<int> hopper_forward_cols(const Scope& s) {
   const bool has_x = sums_x(s.problem, s.schedule);
   const int accumulated = s.schedule.block_dv * (has_x ? 2 : 1);
@@ -80,7 +80,7 @@ std::vector<int> hopper_forward_stages(const Scope& s) {
   return {2, 4, 6, 8, 12};
 }
 
-// o whole, or in two parts where its accumulators crowd out the scores.
+// o as a whole, or in two parts if its accumulators leave no room for the scores.
 std::vector<int> block_dvs(const Scope& s) {
   const bool has_x = sums_x(s.problem, s.schedule);
   const int dim_v = s.is_hopper() ? s.problem.head_dim_v : padded_dim(s.problem.head_dim_v);
@@ -89,7 +89,7 @@ std::vector<int> block_dvs(const Scope& s) {
   return {dim_v, (dim_v / step + 1) / 2 * step};
 }
 
-// Degrees of which the polynomial's error is below what the type rounds off (docs/math.md), the
+// Degrees for which the polynomial's error is below the type's rounding (docs/math.md), the
 // cheapest first.
 std::vector<int> softplus_degrees(const Scope& s) {
   if (s.problem.p == 1) return {8};

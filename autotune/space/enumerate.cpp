@@ -12,11 +12,11 @@ using nlohmann::json;
 
 namespace {
 
-// One dimension's values as numbers of the schedule's fields: a product of tens of thousands sets
+// One dimension's values as numbers of the schedule's fields. A product of tens of thousands sets
 // each field about twice as often, and reading it from JSON would take most of the time.
 class Edit {
  public:
-  // Values that are no value of the field are left out: there are none in the table (a test).
+  // Leaves out values that the field cannot have. The table has none (a test checks this).
   Edit(const Schedule& base, const Dimension& dimension) {
     for (const std::string& name : dimension.fields()) {
       const ScheduleLeaf* leaf = find_leaf(name);
@@ -43,7 +43,7 @@ class Edit {
 };
 
 // Calls visit(schedule) for every combination of the dimensions' values over `base`, the last
-// dimension's fastest, until it says false.
+// dimension's fastest, until it returns false.
 template <typename Visit>
 class Product {
  public:
@@ -54,7 +54,8 @@ class Product {
   }
 
  private:
-  // A dimension's fields hold its last value afterwards: it sets them all before anyone reads them.
+  // A dimension's fields keep its last value afterwards, because all fields are set before they are
+  // read.
   bool choose(size_t depth) {
     if (depth == edits_.size()) return visit_(schedule_);
     for (size_t value = 0; value < edits_[depth].size(); ++value) {
@@ -65,7 +66,7 @@ class Product {
   }
 
   std::vector<Edit> edits_;
-  Schedule schedule_;  // the combination at hand
+  Schedule schedule_;  // the current combination
   const Visit& visit_;
 };
 
@@ -98,7 +99,7 @@ void enumerate(const Problem& problem, const Target& target,
 
 namespace {
 
-// Fields that no source of the pass holds get the value of `fixed`.
+// Fields that no source of the pass uses get the value of `fixed`.
 template <typename S>
 void forget_unread(S& fields, const S& fixed, unsigned readers) {
   for_each_field<S>([&](const auto& field) {
@@ -122,7 +123,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     return result;
   }
   if (result.hopper.producer_registers == 0 && result.hopper.consumer_registers == 0) return result;
-  // The split that 0 and 0 stand for, said with numbers.
+  // The split that 0 and 0 stand for, in numbers.
   HopperOptions automatic = result.hopper;
   automatic.producer_registers = automatic.consumer_registers = 0;
   const auto is_automatic = [&](const Tiling& tiling) {
@@ -166,7 +167,7 @@ std::optional<Schedule> first_block(const Problem& problem, const Target& target
 
 void enumerate_threads(const Problem& problem, const Target& target, const Algorithm& algorithm,
                        const Schedule& base, Enumeration* into) {
-  // The base's own value first, where it is not the default's.
+  // The base's own value comes first if it is not the default's.
   std::vector<Dimension> dimensions = algorithm.thread;
   for (Dimension& dimension : dimensions) {
     const auto is_base = [&](const json& value) {

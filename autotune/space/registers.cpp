@@ -8,7 +8,7 @@
 namespace lssar {
 namespace {
 
-// A fragment of 16 rows and these columns takes half as many registers of each of 32 threads.
+// A fragment of 16 rows and these columns takes half as many registers of each of the 32 threads.
 constexpr int fragment(int cols) { return cols / 2; }
 
 }  // namespace
@@ -40,7 +40,7 @@ int dkdv_accumulators(const Problem& problem, const Schedule& schedule) {
   const int most =
       schedule.split_dkdv ? std::max(dk + 2 * scores, dv + scores) : dk + dv + 2 * scores;
   if (schedule.variant != Variant::kHopper || schedule.dq_mode == DqMode::kSplit) return most;
-  // A consumer's columns of dq, while the gradients of the scores, rounded, are multiplied.
+  // A consumer's columns of dq, while the rounded gradients of the scores are multiplied.
   const int dq = fragment(hopper_query_grad_cols(problem, schedule));
   return std::max(most, dk + (schedule.split_dkdv ? 0 : dv) + dq + scores / 2);
 }
@@ -49,7 +49,7 @@ int epsilon_accumulators(const Schedule& schedule) { return 2 * fragment(schedul
 
 int dq_accumulators(const Problem& problem, const Schedule& schedule) {
   const int cols = schedule.dq.block_cols;
-  // The next tile's scores are in flight while this one's, rounded, are multiplied.
+  // The next tile's scores are in flight while this tile's rounded scores are multiplied.
   const int rounded =
       schedule.variant == Variant::kHopper && schedule.hopper.overlap ? cols / 4 : 0;
   return fragment(problem.head_dim) + 2 * fragment(cols) + rounded;

@@ -9,7 +9,7 @@
 namespace lssar {
 namespace {
 
-// Bits that tell the values of a field's type apart. A legal schedule's numbers fit in 16.
+// Bits that distinguish the values of a field's type. A legal schedule's numbers fit in 16.
 template <typename T>
 consteval int bits_of() {
   if constexpr (has_fields<T>) {
@@ -23,7 +23,7 @@ consteval int bits_of() {
   }
 }
 
-// Field after field, from the lowest bit of the first word on.
+// Packs field after field, from the lowest bit of the first word on.
 template <size_t N>
 class Packer {
  public:

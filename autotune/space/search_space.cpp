@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-// {"forward": {"block_cols": 64}} of "forward.block_cols" and 64.
+// {"forward": {"block_cols": 64}} from "forward.block_cols" and 64.
 json patch_of(const std::string& name, const json& value) {
   const size_t dot = name.find('.');
   if (dot == std::string::npos) return {{name, value}};
@@ -36,7 +36,7 @@ json::json_pointer pointer_of(std::string field) {
   return json::json_pointer("/" + field);
 }
 
-// What the dimension's field(s) are in `schedule`.
+// The values of the dimension's fields in `schedule`.
 json value_in(const json& schedule, const Dimension& dimension) {
   json list = json::array();
   for (const std::string& field : dimension.fields())
@@ -49,7 +49,7 @@ json values_of(const DimensionRow& row, const Scope& scope) {
   return row.values.empty() ? json(find_leaf(row.name)->values()) : json(row.values);
 }
 
-// `current`: the scope's schedule.
+// `current` is the scope's schedule.
 Dimension dimension_of(const DimensionRow& row, const Scope& scope, const json& current) {
   Dimension dimension;
   dimension.name = row.name;
@@ -70,8 +70,8 @@ std::string label_of(const DimensionRow& row, const json& value) {
                      value.is_string() ? value.get<std::string>() : value.dump());
 }
 
-// Walks over the product of the algorithm dimensions, each taken only where it applies to what has
-// been chosen before it.
+// Walks over the product of the algorithm dimensions. Each is taken only if it applies to what was
+// chosen before it.
 class AlgorithmWalk {
  public:
   AlgorithmWalk(const Problem& problem, const Target& target, Determinism determinism,
@@ -97,11 +97,11 @@ class AlgorithmWalk {
       patch.merge_patch(patch_of(row.name, value));
       const std::string label = label_of(row, value);
       const std::string longer = name.empty() || label.empty() ? name + label : name + ", " + label;
-      // Other fields at the defaults that go with the choices so far: tiles that fit.
+      // Other fields get the defaults that go with the choices so far: tiles that fit.
       const Result<Schedule> schedule =
           schedule_for(scope_.problem, scope_.target, patch, scope_.determinism);
       const Status status = schedule.ok() ? check(*schedule) : schedule.status();
-      // The choice itself is at fault: nothing below can mend it.
+      // The choice itself is wrong. No tiles below it can change that.
       if (!schedule.ok() || (!status.ok() && rule_of(status.message()) == row.name)) {
         space_->excluded.push_back({longer, status.message()});
         continue;
@@ -152,7 +152,7 @@ class AlgorithmWalk {
     }
   }
 
-  // Where the default's tiles are not for this choice: from the first of its product that are.
+  // The default's tiles do not fit this choice: starts from the first of its product that do.
   bool start_elsewhere(Algorithm* algorithm) {
     const auto first = first_block(scope_.problem, scope_.target, *algorithm);
     if (!first) return false;

@@ -1,4 +1,4 @@
-// Rules of the search space beyond legality: what would compile and could not be good.
+// Rules of the search space beyond legality: schedules that compile but cannot be good.
 #include <fmt/format.h>
 
 #include "autotune/space/registers.h"
@@ -8,7 +8,8 @@
 namespace lssar {
 namespace {
 
-// Registers a thread needs beside its accumulators, at the very least: addresses, row statistics.
+// The least number of registers that a thread needs besides its accumulators: for addresses and row
+// statistics.
 constexpr int kOtherRegisters = 16;
 
 Breach check_registers(const Refuse& refuse, const TilingRules& rules, int accumulators,
@@ -21,7 +22,7 @@ Breach check_registers(const Refuse& refuse, const TilingRules& rules, int accum
   });
 }
 
-// min_blocks of a portable kernel is only a limit of registers.
+// min_blocks of a portable kernel only limits registers.
 Breach check_blocks(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling,
                     int shared_bytes, const Target& target) {
   if (tiling.min_blocks <= 1 ||

@@ -13,7 +13,7 @@
 namespace lssar {
 namespace {
 
-// What a size that is not known counts as.
+// What an unknown number of slices counts as.
 constexpr int64_t kTypicalSlices = 64;
 
 constexpr int64_t kMostSize = std::numeric_limits<int64_t>::max();
@@ -31,7 +31,7 @@ double log2_distance(int64_t a, int64_t b, int64_t typical) {
 int64_t length_bucket(int64_t n) {
   if (n <= 0) return 0;
   const auto floor = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n)));
-  // Nearer to 2 floor where n / floor >= sqrt(2); no integer is exactly between.
+  // Nearer to 2 floor if n / floor >= sqrt(2). No integer is exactly between.
   const double ratio = static_cast<double>(n) / static_cast<double>(floor);
   return ratio * ratio >= 2 ? 2 * floor : floor;
 }

@@ -33,7 +33,7 @@ Status errno_status(const char* what, const std::string& path, int error) {
   return io_error(fmt::format("cannot {} tuning table '{}': {}", what, path, std::strerror(error)));
 }
 
-// The open file and its lock, which goes with it.
+// The open file and its lock, which ends with it.
 class LockedFile {
  public:
   LockedFile() = default;
@@ -41,8 +41,8 @@ class LockedFile {
   LockedFile& operator=(const LockedFile&) = delete;
   ~LockedFile() { close(); }
 
-  // The file that `path` names once the lock is held: another process may have put a new one in
-  // its place meanwhile.
+  // Opens the file that `path` names once the lock is held. Another process may have replaced it
+  // meanwhile.
   Status open(const std::string& path, int extra_flags) {
     path_ = path;
     for (;;) {
@@ -55,7 +55,7 @@ class LockedFile {
       if (!S_ISREG(opened.st_mode)) {
         return io_error(fmt::format("tuning table '{}' is not a regular file", path_));
       }
-      if ((opened.st_mode & 0222) == 0) {  // which root's open passes over
+      if ((opened.st_mode & 0222) == 0) {  // root's open ignores it
         return io_error(fmt::format("tuning table '{}' is read-only (mode {:04o})", path_,
                                     opened.st_mode & 07777));
       }
@@ -86,7 +86,7 @@ class LockedFile {
     return bytes;
   }
 
-  // All of it or, where the disk is full, nothing; on disk when it returns.
+  // Writes all of it, or nothing if the disk is full. It is on disk when this returns.
   Status append(std::string_view bytes) const {
     const WriteSignalGuard guard;
     ssize_t n = 0;
@@ -105,12 +105,12 @@ class LockedFile {
   }
 
  private:
-  // NOTE: flock waits forever if a network file system has lost the holder of the lock.
+  // NOTE: flock would wait for ever if a network file system lost the lock's holder.
   Status lock() const {
     const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
     while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
-      // A file system without locks: appends are one write each, so that little can happen.
+      // A file system without locks. Each append is one write, so little can happen.
       if (errno != EWOULDBLOCK) return {};
       if (std::chrono::steady_clock::now() > deadline) {
         return io_error(fmt::format("tuning table '{}': another process has locked it for {} s",
@@ -139,7 +139,7 @@ std::string folder_of(const std::string& path) {
 
 Status make_folder(const std::string& folder) {
   struct stat info = {};
-  if (::stat(folder.c_str(), &info) == 0) return {};  // also where it is a link
+  if (::stat(folder.c_str(), &info) == 0) return {};  // also if it is a link
   return posix_file_system().prepare_folder(folder);
 }
 
@@ -151,7 +151,7 @@ void sync_folder(const std::string& folder) {
   ::close(fd);
 }
 
-// What must be written before new lines: the header, or the rest of it, or the end of a torn line.
+// What must be written before new lines: the header, or its rest, or the end of a torn line.
 Result<std::string> bytes_before(const LockedFile& file, const std::string& path) {
   constexpr size_t kMostHeaderBytes = 200;
   const std::string header = header_line();

@@ -18,7 +18,8 @@ constexpr std::string_view kCheck = "{\"check\":\"";
 constexpr std::string_view kRecord = "\",\"record\":";
 constexpr size_t kCheckDigits = 16;
 
-// Over the version too: what another version meant by the same text never passes for ours.
+// The checksum includes the version, so that what another version meant by the same text never
+// passes for ours.
 std::string check_of(std::string_view record) {
   std::string bytes = fmt::format("lssar tuning record {}\n", kTableVersion);
   bytes += record;
@@ -40,7 +41,7 @@ int header_version(std::string_view line) {
 }
 
 std::string record_text(const TuningRecord& record) {
-  // Messages of other programs are in there, and need not be UTF-8.
+  // It contains messages of other programs, which need not be UTF-8.
   return to_json(record).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

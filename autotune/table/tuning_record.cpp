@@ -36,7 +36,7 @@ constexpr EnumName<Evidence> kEvidence[] = {{Evidence::kMeasured, "measured"},
 
 constexpr int64_t kMostInt = std::numeric_limits<int>::max();
 
-// JSON has no name for them, and the error of a wrong candidate may be any of the three.
+// JSON has no names for these, and the error of a wrong candidate may be any of the three.
 struct NonFinite {
   const char* name;
   double value;
@@ -84,7 +84,7 @@ Status read_terms(const json& object, std::map<std::string, double>& terms) {
   return {};
 }
 
-// The objects within a record, each with a reader of its own.
+// Reads the objects within a record, each with a reader of its own.
 Status read_parts(RequiredFields& fields, TuningRecord& record) {
   for (const char* name : {"bucket", "problem", "sizes", "schedule", "machine", "terms"}) {
     fields.require(name);
@@ -99,7 +99,8 @@ Status read_parts(RequiredFields& fields, TuningRecord& record) {
   LSSAR_ASSIGN_OR_RETURN(record.bucket, bucket_from_json(*bucket));
   LSSAR_ASSIGN_OR_RETURN(record.problem, problem_from_json(*problem));
   LSSAR_ASSIGN_OR_RETURN(record.sizes, sizes_from_json(*sizes, "record.sizes"));
-  // A field of the schedule that the record's writer did not know yet had its default's effect.
+  // The record's writer may not have known a field of the schedule. It then had the default's
+  // effect.
   LSSAR_ASSIGN_OR_RETURN(record.schedule, schedule_from_json(*schedule, Schedule{}));
   LSSAR_ASSIGN_OR_RETURN(record.machine, machine_from_json(*machine, "record.machine"));
   return read_terms(*terms, record.terms);
@@ -112,7 +113,7 @@ Status check_hash(const std::string& hash) {
       "record.source_hash = \"{}\": allowed are {} hexadecimal digits", hash, kShownHashDigits));
 }
 
-// Only the error of a candidate that is wrong may be NaN or infinite.
+// Only a wrong candidate's error may be NaN or infinite.
 Status check_number(const std::string& field, double value, bool may_be_wrong = false) {
   if (may_be_wrong && (std::isnan(value) || value >= 0)) return {};
   if (value >= 0 && std::isfinite(value)) return {};
@@ -120,7 +121,7 @@ Status check_number(const std::string& field, double value, bool may_be_wrong = 
                                       may_be_wrong ? "nan, inf and " : "finite "));
 }
 
-// Another program may have written the record: a time of 0 or less, or an infinite one, would win
+// Another program may have written the record. A time of 0 or less, or an infinite one, would win
 // against every other or spoil every mean.
 Status check_numbers(const TuningRecord& record) {
   for (const auto& [name, ms] : {std::pair{"ms", record.ms},
@@ -136,7 +137,7 @@ Status check_numbers(const TuningRecord& record) {
   return check_number("baseline_error", record.baseline_error, is_wrong);
 }
 
-// What no search writes: a winner without a time, or one of another bucket.
+// Rejects what no search writes: a winner without a time, or one of another bucket.
 Status check_agreement(const TuningRecord& record) {
   if (record.chosen && (record.verdict != Verdict::kOk || record.ms == 0)) {
     return invalid_argument(fmt::format(

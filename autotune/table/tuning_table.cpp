@@ -24,7 +24,7 @@ constexpr char kFileName[] = "tuning.jsonl";
 constexpr char kNone[] = "none";
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
 
-// Calls `line(number, text)` for every line, the last one also without its '\n'.
+// Calls `line(number, text)` for every line. The last one may have no '\n'.
 template <typename Line>
 void for_each_line(std::string_view text, const Line& line) {
   for (int number = 1; !text.empty(); ++number) {
@@ -36,7 +36,7 @@ void for_each_line(std::string_view text, const Line& line) {
   }
 }
 
-// Whether the line, which may be anything, is a loser's. It looks at the text only, which costs a
+// Whether the line, which may be anything, is a loser's. It only looks at the text, which costs a
 // hundredth of parsing it.
 bool is_loser(std::string_view line) {
   return line.find("\"chosen\":false") != std::string_view::npos &&
@@ -102,7 +102,7 @@ int TuningTable::merge(const TuningTable& other) {
 }
 
 std::string TuningTable::canonical_text() const {
-  // What belongs together for a reader stands together; the text decides among equals.
+  // Records that belong together for a reader stand together. The text decides among equals.
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::string>;
   std::set<std::pair<Key, std::string>> lines;
   for (const TuningRecord& record : records_) {
