@@ -68,8 +68,8 @@ double three_resources_ms(const Case& c, const Schedule& schedule) {
   return sum;
 }
 
-// Time over softmax's, worked out by hand from slots per score for two passes and tiles of any
-// width: with the polynomial, and linear.
+// Time relative to softmax's, computed by hand from slots per score, for two passes and tiles of
+// any width: with the polynomial, and with the linear form.
 TEST(CostModel, AgreesWithTheFormulaOfThreeResources) {
   struct Expected {
     int dim;
@@ -85,7 +85,7 @@ TEST(CostModel, AgreesWithTheFormulaOfThreeResources) {
       const double softmax = softmax_ms(c);
       EXPECT_NEAR(three_resources_ms(c, full) / softmax, expected.full, 0.15 * expected.full);
       EXPECT_NEAR(three_resources_ms(c, linear) / softmax, expected.linear, 0.15 * expected.linear);
-      // d 256 has room for narrow tiles only: there the port of shared memory is the limit.
+      // At d 256 only narrow tiles fit, and the port of shared memory is the limit.
       const double allowed = expected.dim == 256 ? 0.3 : 0.2;
       EXPECT_EQ(c.cost().limit == Resource::kShared, expected.dim == 256);
       EXPECT_GE(c.cost(full).ms, three_resources_ms(c, full));
@@ -95,7 +95,7 @@ TEST(CostModel, AgreesWithTheFormulaOfThreeResources) {
   }
 }
 
-// A pass of its own does its part of the forward's products and special functions, and no more.
+// A pass on its own does its part of the forward's products and special functions, and no more.
 TEST(CostModel, ThePassesOfARangeAreTheForwardsParts) {
   const auto amounts = [](Pass pass) {
     Case c = make_case(pass, 128, 4096, "sm_80");
@@ -141,7 +141,7 @@ TEST(CostModel, TheLowerBoundIsOne) {
           enumerate_blocks(c.problem, c.target, algorithm, &found);
           for (size_t i = 0; i < found.candidates.size(); i += 17, ++seen) {
             const CostEstimate estimate = model.estimate(found.candidates[i]);
-            // What a model remembers of others changes nothing.
+            // What a model keeps of other estimates changes nothing.
             if (seen % 5 == 0) {
               ASSERT_EQ(estimate, c.cost(found.candidates[i]));
             }
@@ -169,7 +169,7 @@ TEST(CostModel, CountsWhatAScoreCosts) {
       for (const Phase& phase : kernel.phases) sum += phase.amount[static_cast<size_t>(resource)];
     return sum / scores;
   };
-  // Products: 3, with X 4, backward 7 or 5. Tiles of 160 and 48 do not divide 4096.
+  // Products: 3; with X 4; backward 7 or 5. Tiles of 160 and 48 do not divide 4096.
   const double product = 2 * 64;
   EXPECT_NEAR(amount(Pass::kForward, DqMode::kSplit, Resource::kTensor) / product, 3, 0.02);
   EXPECT_NEAR(amount(Pass::kForwardTrain, DqMode::kSplit, Resource::kTensor) / product, 4, 0.05);
@@ -179,8 +179,8 @@ TEST(CostModel, CountsWhatAScoreCosts) {
   EXPECT_NEAR(amount(Pass::kBackward, DqMode::kAtomic, Resource::kSpecial), 2, 0.02);
 }
 
-// One kernel more with two products and a special function per score, and in the forward for
-// training one product less.
+// One more kernel with two products and a special function per score. The forward for training has
+// one product less.
 TEST(CostModel, CountsEpsilonByPass) {
   const Case backward = make_case(Pass::kBackward, 128, 8192, "sm_90a", false);
   Case forward = backward;
@@ -197,7 +197,7 @@ TEST(CostModel, CountsEpsilonByPass) {
   const double product = 2 * 128 * scores;
   const double more = flop(backward, EpsilonFrom::kPass) - flop(backward, EpsilonFrom::kX);
   const double less = flop(forward, EpsilonFrom::kX) - flop(forward, EpsilonFrom::kPass);
-  // Tiles at the end of a length are counted whole.
+  // Tiles at the end of a length count as whole ones.
   EXPECT_NEAR(more / product, 2, 0.05);
   EXPECT_NEAR(less / product, 1, 0.02);
 
@@ -221,7 +221,7 @@ TEST(CostModel, HasTheSlotsOfTheTable) {
     const Case c = make_case(Pass::kForward, row.dim, 4096 * 15, "sm_90a", false);
     Schedule schedule = c.standard();
     schedule.hopper.evaluator = Evaluator::kFull;
-    // What the table's figures were read at.
+    // The table's figures are for this tile.
     schedule.hopper.score_cols = 160;
     schedule.forward.block_cols = row.dim == 64 ? 128 : 96;
     const KernelWork work = c.work(schedule).kernels[0];
@@ -270,8 +270,8 @@ TEST(CostModel, HasTheSlotsOfTheTable) {
   }
 }
 
-// Read from the machine code of ptxas 13.0 for sm_80, tiles of 64 x 64, tensor instructions counted
-// as slots; and 20 for each copy of 16 bytes.
+// Read from ptxas 13.0's machine code for sm_80, tiles of 64 x 64. Tensor instructions count as
+// slots, and each copy of 16 bytes as 20.
 TEST(CostModel, HasTheSlotsOfThePortableForward) {
   for (const auto& [dim, sum, weigh, copies] :
        {std::tuple{64, 10.6, 21.2, 2.5}, std::tuple{128, 12.25, 24.4, 5.0}}) {
@@ -298,14 +298,14 @@ TEST(CostModel, ATimeIsAboutLinearInTheWork) {
 TEST(CostModel, EveryResourceThatASchedulePaysForCostsMore) {
   const Case c = make_case(Pass::kForward, 64, 8192);
   const CostEstimate base = c.cost();
-  // No overlap, one consumer, no turns: nothing hides behind anything.
+  // No overlap, one consumer, no ping-pong: nothing hides anything.
   Schedule alone = c.standard();
   alone.hopper.overlap = alone.hopper.ping_pong = false;
   alone.forward.block_rows = 64;
   EXPECT_GT(c.cost(alone).ms, 1.3 * base.ms);
-  // Half as many rows read the keys twice as often.
+  // With half as many rows per block the keys are read twice as often.
   EXPECT_NEAR(term(c.cost(alone), Resource::kL2) / term(base, Resource::kL2), 2, 0.1);
-  // A tile's overhead is shared by fewer scores.
+  // Fewer scores share a tile's overhead.
   Schedule narrow = c.standard();
   narrow.forward.block_cols = 16;
   EXPECT_GT(term(c.cost(narrow), Resource::kIssue), 1.3 * term(base, Resource::kIssue));
@@ -314,7 +314,7 @@ TEST(CostModel, EveryResourceThatASchedulePaysForCostsMore) {
   Schedule full = c.standard();
   full.hopper.evaluator = Evaluator::kFull;
   EXPECT_GT(term(c.cost(full), Resource::kSpecial), 1.5 * term(base, Resource::kSpecial));
-  // Loads that come late.
+  // Loads come late.
   Schedule shallow = c.standard();
   shallow.forward.stages = 2;
   EXPECT_GT(c.cost(shallow).stall_ms, base.stall_ms);
@@ -322,15 +322,15 @@ TEST(CostModel, EveryResourceThatASchedulePaysForCostsMore) {
   Schedule cluster = c.standard();
   cluster.hopper.cluster = 2;
   EXPECT_NEAR(term(c.cost(cluster), Resource::kL2) / term(base, Resource::kL2), 0.5, 1e-9);
-  // Weights through shared memory use the port.
+  // Weights through shared memory need its port.
   Schedule weights = c.standard();
   weights.hopper.weights_from = WeightsFrom::kShared;
   EXPECT_GT(term(c.cost(weights), Resource::kShared), 1.1 * term(base, Resource::kShared));
-  // A comparison per score, where nothing can be skipped.
+  // A comparison per score, although nothing can be skipped.
   Schedule skip = c.standard();
   skip.skip_tiles = !skip.skip_tiles;
   EXPECT_GT(std::abs(c.cost(skip).ms - base.ms), 0);
-  // Queries in registers spare the port.
+  // Queries in registers do not need the port.
   Schedule registers = c.standard();
   registers.hopper.queries_in_registers = true;
   EXPECT_LT(term(c.cost(registers), Resource::kShared), term(base, Resource::kShared));
@@ -360,7 +360,7 @@ TEST(CostModel, FewerBlocksThanSmsLeaveSmsIdle) {
 }
 
 // 64 heads of 32 query tiles on 132 SMs, eight heads together: every 132nd tile of a group of 256
-// falls where the long ones are. Counted by hand (a few lines of Python): 1.281.
+// is where the long ones are. Counted by hand (a few lines of Python): 1.281.
 TEST(CostModel, DealtWorkCanFallUnevenly) {
   const Case c = make_case(Pass::kForward, 64, 4096);
   Schedule schedule = c.standard();
@@ -388,7 +388,7 @@ TEST(CostModel, TilesOfTheDiagonalAreCountedWhole) {
   const TileCount keys = key_tiles(c.problem, c.sizes, 128, 48);
   EXPECT_EQ(keys.tiles, 6 + 4);
   EXPECT_EQ(keys.shortest, 4);
-  // Many blocks are sampled: within a thousandth of the sum.
+  // Many blocks are sampled, which is within a thousandth of the sum.
   const Case longer = make_case(Pass::kForward, 64, 1 << 17);
   const double blocks = (1 << 17) / 64.0;
   EXPECT_NEAR(query_tiles(longer.problem, longer.sizes, 64, 64).tiles / (blocks * (blocks + 1) / 2),
@@ -461,14 +461,14 @@ TEST(GpuModel, IsFoundByTargetAndName) {
   EXPECT_EQ(gpu_model("sm_90a", "NVIDIA H100 PCIe")->num_sms, 114);
   EXPECT_EQ(gpu_model("sm_80", "NVIDIA A100-SXM4-80GB")->name, "A100");
   EXPECT_EQ(gpu_model("sm_89", "NVIDIA GeForce RTX 4090")->tensor_flop, 512);
-  // A card that is not known has its architecture's figures, with its own SMs and clock.
+  // An unknown card has its architecture's figures, with its own SMs and clock.
   const GpuModel other = *gpu_model("sm_86", "NVIDIA RTX A2000", 26, 1.2);
   EXPECT_EQ(other.num_sms, 26);
   EXPECT_EQ(other.clock_ghz, 1.2);
   EXPECT_FALSE(gpu_model("sm_75").ok());
 }
 
-// What the data sheets state, from the figures of the table: dense TFLOPS.
+// The data sheets' dense TFLOPS, from the figures of the table.
 TEST(GpuModel, HasTheTensorRatesOfTheDataSheets) {
   const auto tflops = [](const char* target, const char* name) {
     const GpuModel gpu = *gpu_model(target, name);

@@ -1,5 +1,5 @@
-// Candidates in worker processes, on a virtual device: the same reports as in this process; what
-// crashes or hangs costs one worker and one candidate; nothing is left behind.
+// Candidates in worker processes, on a virtual device: reports are the same as in this process; a
+// crash or an endless loop costs one worker and one candidate; nothing is left behind.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ CheckReport check(CandidateRunner& runner, const CandidateSpec& candidate) {
   return report.ok() ? *report : CheckReport{};
 }
 
-// The processes this one started and has not waited for.
+// The child processes that `parent` has not waited for.
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
   std::error_code ignored;
@@ -48,7 +48,7 @@ std::vector<pid_t> children_of(pid_t parent) {
   return children;
 }
 
-// Whether it runs: one that is dead and not waited for does not.
+// Whether it runs. A process that is dead but not waited for does not.
 bool is_running(pid_t pid) {
   std::ifstream file(fs::path("/proc") / std::to_string(pid) / "stat");
   std::string text;
@@ -58,7 +58,7 @@ bool is_running(pid_t pid) {
          text[end + 2] != 'X';
 }
 
-// Waits for what must happen sooner or later. False only after a time that no machine needs.
+// Waits for what must happen at some time. False only after a time that no machine needs.
 template <class Condition>
 bool comes_true(const Condition& condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
@@ -73,7 +73,7 @@ int count_open_files() {
   return static_cast<int>(std::distance(fs::directory_iterator("/proc/self/fd"), {}));
 }
 
-// A script in place of the worker, removed at the end of the scope.
+// A script that replaces the worker, removed at the end of the scope.
 class Script {
  public:
   explicit Script(const std::string& text) {
@@ -100,8 +100,8 @@ std::string on(const std::string& places, const std::string& phase) {
   return say("{\"on\": [" + places + "], \"phase\": \"" + phase + "\"}");
 }
 
-// A worker that is greeted as a real one is, reads one request, and then does as it is told; `$n`
-// is how many of them there have been.
+// A worker that greets as a real one does, reads one request, and then does what the script says.
+// `$n` is how many such workers there were.
 class ScriptedWorker {
  public:
   explicit ScriptedWorker(const std::string& after_a_request)
@@ -211,8 +211,8 @@ TEST(Workers, AnEndlessLoopIsATimeoutAndTheNextIsServed) {
   EXPECT_EQ(check(*workers, good_candidate(task)).verdict, Verdict::kOk);
 }
 
-// What a scripted worker does with the first request; it answers the second. Returns the first
-// report.
+// The first worker does `what_it_does` with the first request; the second one answers. Returns the
+// first report.
 CheckReport first_of_two(const std::string& what_it_does, double run_timeout_s) {
   const ScriptedWorker worker(
       "if [ $n = 1 ]; then " + on("0", "run") + what_it_does + "; fi\n" + on("0", "run") +
@@ -241,13 +241,14 @@ TEST(Workers, AnExitIsACrashAndTheNextIsServed) {
 }
 
 TEST(Workers, AHangIsATimeoutAndTheNextIsServed) {
-  // Started by the worker: ended with it.
+  // The worker started it, so it ends with the worker.
   const CheckReport report = first_of_two("sleep 1000", 1);
   EXPECT_EQ(report.verdict, Verdict::kTimeout) << report.reason;
   expect_reason(report.reason, "running: no end after 1 s");
 }
 
-// Two are queued together when the worker dies: then each alone, and who is at fault is known.
+// Two are queued together when the worker dies. Then each runs alone, which shows whose fault it
+// is.
 TEST(Workers, ADeathUnderSeveralIsFoundOutOneByOne) {
   const ScriptedWorker worker(
       "case $n in\n"
@@ -348,7 +349,7 @@ TEST(Workers, GetNoFileOfThisProcess) {
   close(fds[1]);
 }
 
-// The process that tunes is killed while a candidate is in an endless loop.
+// The tuning process is killed while a candidate is in an endless loop.
 TEST(Workers, DieWithTheirParent) {
   const pid_t parent = fork();
   ASSERT_GE(parent, 0);
@@ -371,7 +372,7 @@ TEST(Workers, DieWithTheirParent) {
   }
 }
 
-// A host may ignore SIGCHLD, so that nobody's exit status is kept, and SIGPIPE's default ends it.
+// A host may ignore SIGCHLD, so that no exit status is kept. SIGPIPE's default action would end it.
 TEST(Workers, WorkUnderAHostWithItsOwnSignals) {
   struct sigaction ignore = {}, children = {};
   ignore.sa_handler = SIG_IGN;
@@ -449,7 +450,7 @@ TEST(WorkerProtocol, ACandidateArrivesAsItWasSent) {
   ASSERT_TRUE(arrived->source.has_value());
   EXPECT_EQ(arrived->source->source, candidate.source->source);
   EXPECT_EQ(arrived->source->steps, candidate.source->steps);
-  // One form of a launch: a capture's too.
+  // Launches have one JSON form, in captures too.
   EXPECT_EQ(line->at("source").at("steps").at(0), to_json(candidate.source->steps[0]));
 }
 

@@ -1,6 +1,7 @@
-// A warm problem: the key, and an entry the size of a kernel's PTX from disk and from memory; then
-// a whole prepare of an engine that starts on a warm directory, and of one without. Targets: warm,
-// at most 5 ms from lookup to image in memory; cold, a forward in at most 1.5 CPU-seconds.
+// A warm problem: the key, and an entry of the size of a kernel's PTX from disk and from memory.
+// Then a whole prepare, by an engine that starts on a warm directory and by one without a cache.
+// Targets: warm, at most 5 ms from lookup to image in memory; cold, a forward in at most 1.5
+// CPU-seconds.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -28,7 +29,7 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-// Text that compresses about as PTX does: five to one.
+// Text that compresses about as well as PTX: five to one.
 CacheEntry entry_of(size_t bytes) {
   CacheEntry entry{R"({"problem": "benchmark"})", ""};
   for (uint32_t i = 1; entry.payload.size() < bytes; ++i) {
@@ -57,7 +58,7 @@ void hit_memory(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(store->find(hex));
 }
 
-// A new store each time, as a new process has it: opening the directory is part of it.
+// A new store each time, as in a new process: opening the directory is part of the time.
 void hit_disk(benchmark::State& state) {
   const TemporaryDirectory directory;
   const std::string hex = CacheKeyBuilder().hex();
@@ -82,7 +83,7 @@ void write_entry(benchmark::State& state) {
 }
 
 // What a new process does for a kernel that an earlier one compiled. The time is that of the lookup
-// (key, file, image in memory); the CPU time is everything, from opening the device on.
+// (key, file, image in memory). The CPU time is everything from opening the device on.
 void warm_prepare(benchmark::State& state, Case which) {
   const TemporaryDirectory directory;
   EngineOptions options;
@@ -106,7 +107,7 @@ void warm_prepare(benchmark::State& state, Case which) {
   }
 }
 
-// The counterpart without a cache, on the best device there is: emission, compile and load.
+// The same without a cache, on the best device there is: emission, compile and load.
 void cold_prepare(benchmark::State& state, Case which) {
   EngineOptions options;
   options.cache.directory = "none";

@@ -21,7 +21,7 @@ Result<std::unique_ptr<DeviceCall>> DeviceCall::create(Engine& engine, const Pro
 }
 
 DeviceCall::~DeviceCall() {
-  // Errors of free have nobody to go to.
+  // Nobody could handle an error of free.
   for (DevicePtr buffer : buffers_) (void)engine_.device().free(buffer);
 }
 

@@ -1,7 +1,6 @@
-// Host overhead of lssar_execute_*: through the C API, on the device that only records launches, so
-// that nothing but the library's own checks and calls is timed. Target: at most 5 us. For sm_80,
-// and for sm_90a, whose calls make tensor maps too (of which the driver's own work is not timed
-// here).
+// Host overhead of lssar_execute_*, through the C API on the device that only records launches, so
+// that only the library's own checks and calls are timed. Target: at most 5 us. For sm_80, and for
+// sm_90a, whose calls also make tensor maps (without the driver's own work).
 #include <benchmark/benchmark.h>
 #include <lssar/lssar.h>
 
@@ -30,7 +29,7 @@ class RecordedPlan {
     for (void* buffer : buffers_) (void)lssar_buffer_free(context_.get(), buffer);
   }
 
-  // False with the library's detail where something failed.
+  // False with the library's detail if something failed.
   bool open(const char* target, std::string* detail) {
     if (open_context(target) && open_plan() && open_call()) return true;
     *detail = lssar_last_error_detail();
@@ -107,7 +106,7 @@ class RecordedPlan {
 
 using Execute = lssar_status (*)(const lssar_plan*, const lssar_call*);
 
-// What the benchmarks of a target share: its kernels are compiled once.
+// What the benchmarks of a target share. Its kernels are compiled once.
 struct Target {
   explicit Target(const char* name) : is_open(recorded.open(name, &detail)) {}
   std::string detail;

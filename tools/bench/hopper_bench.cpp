@@ -22,7 +22,7 @@ struct HopperCase {
   bool strict;
 };
 
-// As the kernel declares them.
+// In the layout that the kernel declares.
 struct Params {
   TensorMap q, k, v, o;
   int32_t keys = kLength;
@@ -45,7 +45,7 @@ Result<TensorMap> matrix_map(Device& device, DevicePtr data, uint64_t dim, uint3
   return device.encode_tensor_map(request);
 }
 
-// Values between -1 and 1; any do, the work does not depend on them.
+// Values between -1 and 1. Any will do, because the work does not depend on them.
 std::vector<uint16_t> matrix(uint64_t dim) {
   std::vector<uint16_t> values(kLength * dim);
   for (size_t i = 0; i < values.size(); ++i) {

@@ -34,7 +34,7 @@ struct alignas(64) Registers {
   uint8_t bytes[(kWgmmaMaxColumns / 2 + 4) * kLanes * 4];
 };
 
-// The chunks are found each time, as they are for every instruction.
+// Finds the chunks each time, as every instruction does.
 void run(benchmark::State& state, SimdLevel level, WgmmaCase c) {
   std::vector<uint8_t> shared(160 << 10, 0x3c);
   std::vector<Registers> registers(kWarpsPerGroup);

@@ -20,7 +20,7 @@ namespace {
 
 using lssar::command::Action;
 
-// CLI11 throws to say "print help" as well as for errors; its own exit codes are not ours.
+// CLI11 throws for "print help" as well as for errors. Its exit codes are not ours.
 int parse(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
@@ -38,15 +38,14 @@ int parse(CLI::App& app, int argc, char** argv) {
 }
 
 int run_command(int argc, char** argv) {
-  // Somebody looks at what a command prints: what went wrong in passing is said, unlike a
-  // library's.
+  // A user reads what a command prints, so warnings are shown, unlike in a library.
   lssar::set_default_log_level(lssar::LogLevel::kWarning);
   CLI::App app("Generates, compiles, runs and checks CUDA kernels for LSSAR attention.", "lssar");
   lssar::command::use_help_text(app);
   app.footer("\nExample:\n  lssar verify --pass backward --seq 512 --heads 4\n\n" +
              lssar::command::exit_code_help());
   app.set_version_flag("--version", LSSAR_COMMAND_VERSION);
-  app.require_subcommand(0, 1);  // none is reported below: an unknown one by its name
+  app.require_subcommand(0, 1);  // reports none below; an unknown one is reported by its name
 
   Action action;
   lssar::command::add_emit(app, &action);
@@ -102,7 +101,7 @@ int main(int argc, char** argv) {
   const lssar::Status printed = lssar::command::finish_standard_output(print_error);
   if (!printed.ok()) {
     const int lost = lssar::command::report_failure(printed);
-    if (code == lssar::command::kDone) code = lost;  // a worse one stays
+    if (code == lssar::command::kDone) code = lost;  // a worse code stays
   }
   lssar::command::end_if_interrupted();
   return code;

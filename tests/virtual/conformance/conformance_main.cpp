@@ -1,11 +1,11 @@
 // The main program of virtual_test. With --coverage it tests the tests: for every row of the opcode
-// table there must be one whose result depends on the row's instruction (--coverage TEXT: for the
-// rows whose name contains TEXT).
+// table there must be a test whose result depends on the row's instruction. (--coverage TEXT: for
+// the rows whose name contains TEXT.)
 //
-// Loading a text proves nothing. So each row is taken in turn, its instructions are made to do
-// nothing, and the tests that use it run until one of them fails: that test executed the
-// instruction and compared what it did. Each such run is a process of its own. Only suites count
-// that compare results (kSuites): a test that wants a report is no evidence of a value.
+// That a text loads proves nothing. So each row in turn is made to do nothing, and the tests that
+// use it run until one fails: that test executed the instruction and compared its result. Each such
+// run is a process of its own. Only suites that compare results count (kSuites), because a test
+// that expects a report says nothing about values.
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -29,10 +29,10 @@
 namespace lssar::test {
 namespace {
 
-constexpr rlim_t kSecondsPerRun = 1;  // of the processor: a wait that is broken may never end
+constexpr rlim_t kSecondsPerRun = 1;  // CPU time; a broken wait may never end
 constexpr int kHeapFill = 0xa5;
 
-// Suites without the name of their instantiation.
+// The suite's name without its instantiation.
 std::string suite_of(const std::string& test) {
   const std::string suite = test.substr(0, test.find('.'));
   return suite.substr(suite.find('/') + 1);
@@ -73,7 +73,7 @@ class Shared {
   T* data_;
 };
 
-// Runs tests in a child, silently. The exit status of the run; -1: it did not end by itself.
+// Runs tests in a child without output. Returns its exit status; -1: it did not end by itself.
 int run_in_child(const std::string& filter, rlim_t seconds, const std::function<void()>& prepare) {
   std::fflush(nullptr);
   const pid_t child = fork();
@@ -81,7 +81,7 @@ int run_in_child(const std::string& filter, rlim_t seconds, const std::function<
   if (child == 0) {
     if (std::freopen("/dev/null", "w", stdout) == nullptr) _exit(2);
     if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(2);
-    // What an earlier launch left in a register is no result.
+    // A value that an earlier launch left in a register must not pass for a result.
     mallopt(M_PERTURB, kHeapFill);
     const rlimit limit = {seconds, seconds};
     if (setrlimit(RLIMIT_CPU, &limit) != 0) _exit(2);
@@ -94,7 +94,7 @@ int run_in_child(const std::string& filter, rlim_t seconds, const std::function<
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// What each test uses, as a run of all of them shows.
+// What each test uses, found by running all of them.
 class Usage {
  public:
   Usage(const std::vector<std::string>& tests, size_t rows)
@@ -146,7 +146,7 @@ class Usage {
   Shared<uint32_t> times_;  // ms
 };
 
-// The levels one by one, for each is code of its own.
+// One level after the other, because each is separate code.
 std::vector<std::vector<SimdLevel>> levels_to_break(size_t row) {
   if (is_compiled_once(row)) return {available_simd_levels()};
   std::vector<std::vector<SimdLevel>> each;
@@ -154,7 +154,7 @@ std::vector<std::vector<SimdLevel>> levels_to_break(size_t row) {
   return each;
 }
 
-// Whether one of the tests fails without the row. That one is brought to the front.
+// Whether one of the tests fails without the row. That test moves to the front.
 bool is_proven(size_t row, const std::vector<SimdLevel>& levels,
                const std::vector<std::string>& tests, std::vector<size_t>& candidates) {
   const auto found = std::find_if(candidates.begin(), candidates.end(), [&](size_t test) {

@@ -1,6 +1,6 @@
 // Every row of ld, st, atom and red: all types, widths of registers, vectors, spaces, orders and
-// cache hints, against bytes put together by hand. Each thread has memory of its own; what threads
-// do to one place together is tested in memory_test.cpp.
+// cache hints, compared with bytes computed by hand. Each thread has its own memory;
+// memory_test.cpp tests several threads on one place.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using vdev::Bind;
 
-// Bytes of a slot, as the kernels fill it: a, b, not a, not b.
+// A slot's bytes, as the kernels fill it: a, b, not a, not b.
 using Slot = std::array<uint8_t, 32>;
 Slot slot_of(const uint64_t* in) {
   const uint64_t words[4] = {in[0], in[1], ~in[0], ~in[1]};
@@ -46,7 +46,7 @@ Type type_of(const std::string& name) {
   return {name, static_cast<size_t>(std::stoi(name.substr(digit))) / 8, name[0] == 's'};
 }
 
-// As the row's register shows it: extended by the type's sign.
+// The value in the row's register: extended by the type's sign.
 uint64_t extended(const Type& type, const uint8_t* bytes) {
   uint64_t value = 0;
   for (size_t i = 0; i < type.bytes; ++i) value |= uint64_t{bytes[i]} << (8 * i);
@@ -54,7 +54,7 @@ uint64_t extended(const Type& type, const uint8_t* bytes) {
   return negative ? value | ~uint64_t{0} << (8 * type.bytes) : value;
 }
 
-// Where an access goes: its qualifiers, the space they stand for, the register with the address.
+// Where an access goes: its qualifiers, the space they mean, the register with the address.
 struct Place {
   std::string qualifiers;
   std::string space = "global";
@@ -150,7 +150,7 @@ Form load_form(const Access& a, const Place& place, size_t wanted) {
   return form;
 }
 
-// From parameters or constants, at a place that depends on the thread unless it is fixed.
+// Reads parameters or constants. The place depends on the thread unless it is fixed.
 Form read_only_form(const Access& a, const std::string& opcode, bool by_name, size_t wanted) {
   const bool param = opcode.starts_with("ld.param");
   std::string text = "and.b64 %xl1, $1, 0xe0; ";
@@ -169,7 +169,7 @@ Form read_only_form(const Access& a, const std::string& opcode, bool by_name, si
   return form;
 }
 
-// The slot filled, elements stored over its beginning, and one of its words read.
+// Fills the slot, stores elements over its beginning, and reads one of its words.
 Form store_form(const Access& a, const Place& place, size_t word) {
   std::string text = fill_slot(place.space, place.base) + "mov.u64 %xl7, 0; ";
   std::string list;
@@ -210,14 +210,14 @@ std::vector<std::string> types_of(const vdev::Row& row) {
   return types;
 }
 
-// Rows of one kind of register, of the loads or the stores.
+// Rows with one kind of register, of the loads or the stores.
 struct Family {
   const char* begin;
   char letter;
 };
 class ConformanceAccessTest : public testing::TestWithParam<Family> {
  protected:
-  // f(access, n) for every row and n, so that every type meets every count of elements.
+  // Calls f(access, n) for every row and n, so that every type meets every number of elements.
   template <class F>
   void for_rows(size_t forms_per_row, F f) {
     for (const vdev::Row* row : table_rows(SimdLevel::kPlain)) {
@@ -273,8 +273,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, ConformanceAccessTest, testing::ValuesIn(kFamilie
                            return name;
                          });
 
-// Atomics. The value in memory is the first input, the operand the second, for cas the new value
-// the third.
+// Atomics. The first input is the value in memory, the second the operand, the third cas's new
+// value.
 __int128 number(const std::string& type, uint64_t bits) {
   if (type == "s32") return static_cast<int32_t>(bits);
   return type == "s64" ? static_cast<__int128>(static_cast<int64_t>(bits)) : bits;
@@ -286,7 +286,7 @@ uint64_t add_floats(const Format& f, uint64_t a, uint64_t b, bool ftz) {
   return ftz ? flush(s, f) : s;
 }
 
-// f32 in global memory: subnormal operands and results are flushed; in shared memory they are not.
+// f32 in global memory: subnormal operands and results are flushed. Shared memory keeps them.
 uint64_t added(const std::string& type, bool global, uint64_t a, uint64_t b) {
   if (type == "f32") return add_floats(kF32, a, b, global);
   if (type == "f64") return add_floats(kF64, a, b, false);
@@ -327,7 +327,7 @@ bool is_vector(const vdev::Row& row) {
   return std::string_view(row.opcode).find("(v2|v4") != std::string_view::npos;
 }
 
-// What follows the qualifiers in the pattern of an atomic's row: ".add[.L2::cache_hint].f32".
+// The part after the qualifiers in an atomic row's pattern: ".add[.L2::cache_hint].f32".
 std::string_view operation_of(const vdev::Row& row) {
   const std::string_view pattern = row.opcode;
   return pattern.substr(pattern.find("shared::cluster]") + 16);
@@ -384,7 +384,7 @@ INSTANTIATE_TEST_SUITE_P(Operations, ConformanceAtomicTest,
                                          "exch", "cas"),
                          [](const auto& p) { return p.param; });
 
-// A NaN loses against a number, -0 lies below +0.
+// A number wins over NaN; -0 is less than +0.
 uint64_t extreme_half(const std::string& type, bool smaller, uint64_t a, uint64_t b) {
   const auto value = [&](uint64_t bits) {
     const auto half = static_cast<uint16_t>(bits);
@@ -405,8 +405,8 @@ uint64_t updated_element(const std::string& op, const std::string& type, uint64_
          extreme_half(type, smaller, a & 0xffff, b & 0xffff);
 }
 
-// The slot filled, a vector of operands taken from both inputs, and element k as it is afterwards,
-// or as the instruction gives it.
+// Fills the slot, takes a vector of operands from both inputs, and returns element k as it is
+// afterwards, or as the instruction returns it.
 Form atomic_vector_form(const std::string& opcode, size_t k, bool old) {
   const auto words = words_of(opcode);
   const Type type = type_of(words.back().ends_with("x2") ? "b32" : words.back());

@@ -1,5 +1,5 @@
-// Rows in which threads meet: votes, matches, barriers of a block in all their spellings, mbarrier
-// objects, clusters, bulk reductions, trap. Values are worked out by hand.
+// Rows in which threads meet: votes, matches, barriers of a block in all spellings, mbarrier
+// objects, clusters, bulk reductions, trap. Expected values are computed by hand.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::vector<uint32_t> execute(SimdLevel level, uint32_t threads, const std::stri
 TEST(ConformanceVoteTest, AllAndUniformWhereTheyHoldAndWhereNot) {
   for (const SimdLevel level : levels()) {
     const auto vote = [&](const std::string& mode, const std::string& condition) {
-      // What the destination held before is the opposite of what is expected of lane 0.
+      // The destination first holds the opposite of lane 0's expected value.
       return execute(level, 32,
                      fmt::format("setp.eq.u32 %p0, %t, %t; setp.{} %p1, %t, 5;\n"
                                  "vote.sync.{}.pred %p0, %p1, -1; selp.b32 %d, 1, 0, %p0;\n"
@@ -76,7 +76,7 @@ TEST(ConformanceMatchTest, Of64Bits) {
   }
 }
 
-// Lane 0 stores for lane 1, which runs first where they diverge: without the barrier it reads 0.
+// Lane 0 stores for lane 1, which runs first after they diverge. Without the barrier it reads 0.
 TEST(ConformanceWarpBarrierTest, OrdersTheLanesOfAWarp) {
   for (const SimdLevel level : levels()) {
     for (const char* order : {"eq", "ne"}) {
@@ -126,7 +126,7 @@ TEST(ConformanceBarrierTest, ReductionsInEverySpelling) {
           const bool counts = operation == "popc";
           const std::string opcode =
               name + fmt::format(fmt::runtime(form), operation, counts ? ".u32" : ".pred");
-          // The predicate's own value must not stand for the result: both values come before.
+          // The predicate's old value must not pass for the result, so both values come before.
           const std::string text =
               counts ? fmt::format("setp.lt.u32 %p0, %t, {}; {} %d, 1, %p0;", below, opcode)
                      : fmt::format(
@@ -147,8 +147,8 @@ TEST(ConformanceBarrierTest, ReductionsInEverySpelling) {
   }
 }
 
-// One thread takes a barrier of two arrivals through three phases. Bit i of the result is the
-// answer to question i.
+// One thread takes a barrier of two arrivals through three phases. Bit i of the result answers
+// question i.
 TEST(ConformanceMbarrierTest, ArrivalsTransactionsAndPhases) {
   for (const SimdLevel level : levels()) {
     std::string body =
@@ -157,7 +157,7 @@ TEST(ConformanceMbarrierTest, ArrivalsTransactionsAndPhases) {
     uint32_t want = 0;
     int questions = 0;
     const auto ask = [&](const std::string& instruction, bool answer) {
-      // The predicate is the opposite before.
+      // The predicate first has the opposite value.
       body += fmt::format("setp.{}.u32 %p1, %t, %t; {}\n@%p1 or.b32 %d, %d, {};\n",
                           answer ? "ne" : "eq", instruction, 1u << questions);
       want |= (answer ? 1u : 0u) << questions++;
@@ -171,7 +171,7 @@ TEST(ConformanceMbarrierTest, ArrivalsTransactionsAndPhases) {
     ask("mbarrier.try_wait.shared::cta.b64 %p1, [%b], %l1;", true);
     ask("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%b], 0;", true);
     ask("mbarrier.try_wait.parity.shared::cta.b64 %p1, [%b], 0;", true);
-    // The second phase: 12 bytes are awaited, one of the two arrivals drops out.
+    // The second phase expects 12 bytes; one of the two arrivals drops out.
     body +=
         "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%b], 12;\n"
         "mbarrier.arrive_drop.shared::cta.b64 %l2, [%b];\nmbarrier.arrive.shared::cta.b64 _, "
@@ -182,7 +182,7 @@ TEST(ConformanceMbarrierTest, ArrivalsTransactionsAndPhases) {
     body += "mbarrier.complete_tx.shared::cta.b64 [%b], 4;\n";
     ask("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%b], 1;", true);
     ask("mbarrier.try_wait.shared::cta.b64 %p1, [%b], %l2;", true);
-    // The third: one arrival is left.
+    // The third phase has one arrival left.
     ask("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%b], 0;", false);
     body += "mbarrier.arrive.shared::cta.b64 _, [%b];\n";
     ask("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%b], 0;", true);
@@ -218,7 +218,8 @@ TEST(ConformanceClusterTest, AddressesOfAPeerAndWhoseTheyAre) {
   }
 }
 
-// Also a block's own addresses have its rank from bit 24 on: variables', and those mapa makes.
+// A block's own addresses also have its rank from bit 24 on: those of variables, and those that
+// mapa makes.
 TEST(ConformanceClusterTest, OwnAddressesHaveTheBlocksRank) {
   BulkDevice device(kBulkModes[0]);
   const Buffer<uint32_t> out(*device.device, std::vector<uint32_t>(4 * 64));
@@ -244,8 +245,8 @@ TEST(ConformanceClusterTest, OwnAddressesHaveTheBlocksRank) {
   }
 }
 
-// .shared and .shared::cta are the block's own memory: never a peer's, nor an address without the
-// block's rank, which is of block 0.
+// .shared and .shared::cta are the block's own memory, never a peer's. An address without a rank is
+// one of block 0.
 TEST(ConformanceClusterTest, AddressesOfAPeerInInstructionsOnTheOwnBlockAreFaults) {
   for (const char* use : {"ld.shared.u32 %r23, [%r22];", "st.shared::cta.u32 [%r22], %r1;",
                           "mbarrier.arrive.shared.b64 _, [%r22];", "ld.shared.u32 %r23, [%r21];"}) {
@@ -263,7 +264,7 @@ TEST(ConformanceClusterTest, AddressesOfAPeerInInstructionsOnTheOwnBlockAreFault
   }
 }
 
-// As late as allowed: the copy has read the tile when .read has waited, not before.
+// As late as allowed: the copy has read the tile once .read has waited, not before.
 TEST(ConformanceBulkReduceTest, WaitingForReadsLetsTheSourceChange) {
   BulkDevice device(kBulkModes[0]);
   const Buffer<uint32_t> out(*device.device, std::vector<uint32_t>(64));

@@ -1,5 +1,5 @@
 // What one score costs the project's own kernels: matrix products and special functions, counted on
-// the virtual device, against docs/math.md.
+// the virtual device and compared with docs/math.md.
 //
 // Sizes are multiples of the tiles, so that every tile is whole. Products are counted in multiples
 // of the score's own, 2 d FLOP.
@@ -31,7 +31,7 @@ class AttentionCountersTest : public testing::TestWithParam<bool> {
     problem_.causal = GetParam();
   }
 
-  // All tiles the same size, so that every kernel visits the same ones.
+  // All tiles have the same size, so that every kernel visits the same ones.
   Schedule schedule(Pass pass, DqMode mode = DqMode::kSplit) const {
     Problem problem = problem_;
     problem.pass = pass;
@@ -70,7 +70,7 @@ TEST_P(AttentionCountersTest, ForwardHasThreeProductsPerScore) {
   EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), flop(3) + flop(1) * 8 / kDim);
 }
 
-// One special function per score and pass, u = 2^-|x|. Per row, besides: one logarithm per 126
+// One special function per score and pass, u = 2^-|x|. Each row also needs one logarithm per 126
 // scores (here per 7 tiles) of pass 1, each lane for its two rows, and the exponentials of the
 // largest score.
 TEST_P(AttentionCountersTest, ForwardHasTwoSpecialFunctionsPerScore) {
@@ -84,7 +84,7 @@ TEST_P(AttentionCountersTest, ForwardHasTwoSpecialFunctionsPerScore) {
   EXPECT_LE(forward.of(InstructionClass::kSpecial).warps, 2 * special() + kWarps * kPerRow);
 }
 
-// A chunk of the columns of o is a pass over the keys of its own.
+// A chunk of o's columns is a separate pass over the keys.
 TEST_P(AttentionCountersTest, EveryChunkOfColumnsRepeatsPassTwo) {
   Call call(*engine_, problem_, kSizes);
   Schedule halves = schedule(Pass::kForward);
@@ -95,7 +95,7 @@ TEST_P(AttentionCountersTest, EveryChunkOfColumnsRepeatsPassTwo) {
   EXPECT_GE(forward.of(InstructionClass::kSpecial).warps, 3 * special());
 }
 
-// X takes a fourth one; a problem without an offset needs no X.
+// X takes a fourth product. A problem without an offset needs no X.
 TEST_P(AttentionCountersTest, TrainingAddsAProductForX) {
   {
     Call call(*engine_, problem_, kSizes);
@@ -112,8 +112,8 @@ TEST_P(AttentionCountersTest, TrainingAddsAProductForX) {
   EXPECT_EQ(both - with_x, flop(3) + flop(1) * 8 / kDim);
 }
 
-// Without X the forward has three products, and a pass of the backward S and D once more: with one
-// special function, that of the weights. No mask is needed where no key is past the end.
+// Without X the forward has three products. A pass of the backward has S and D once more, with one
+// special function, that of the weights. No mask is needed if no key is past the end.
 TEST_P(AttentionCountersTest, EpsilonByPassMovesAProductIntoTwoOfTheBackward) {
   Call call(*engine_, problem_, kSizes);
   Schedule forward = schedule(Pass::kForwardTrain), backward = schedule(Pass::kBackward);
@@ -129,8 +129,8 @@ TEST_P(AttentionCountersTest, EpsilonByPassMovesAProductIntoTwoOfTheBackward) {
 }
 
 // S, D, dv, dk in one kernel and S, D, dq in the other; each takes 2^-|x| and 1 / (1 + u) per
-// score. Causal: the dS of rows that see at most 3 keys are multiplied in two parts, which is one
-// more product for the first tile of each head.
+// score. Causal: dS of rows that see at most 3 keys is multiplied in two parts, which is one more
+// product for the first tile of each head.
 TEST_P(AttentionCountersTest, BackwardHasSevenProductsPerScore) {
   Call call(*engine_, problem_, kSizes);
   call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));
@@ -154,11 +154,11 @@ TEST_P(AttentionCountersTest, BackwardWithAtomicsHasFiveProductsPerScore) {
   EXPECT_EQ(dkdv.flop(TensorType::kBf16), flop(5) + second_parts());
   EXPECT_EQ(dkdv.of(InstructionClass::kSpecial).warps, 2 * special());
   EXPECT_EQ(by_name.count("lssar_backward_dq"), 0u);
-  // Every float of dq once per key tile that its query tile sees.
+  // Every float of dq is added once per key tile that its query tile sees.
   EXPECT_EQ(dkdv.global_of(AccessKind::kAtomic).bytes, tiles() * kTile * kDim * 4);
 }
 
-// The swizzle of shared tiles does what it is there for.
+// The swizzle of shared tiles avoids bank conflicts.
 TEST_P(AttentionCountersTest, TilesHaveNoBankConflicts) {
   Call call(*engine_, problem_, kSizes);
   call.run(Pass::kForwardTrain, schedule(Pass::kForwardTrain));

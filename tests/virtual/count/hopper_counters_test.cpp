@@ -1,5 +1,6 @@
 // What one score costs the kernels of Variant::kHopper: matrix products, special functions and bank
-// conflicts, counted on the virtual device, against docs/math.md and docs/hopper_schedules.md.
+// conflicts, counted on the virtual device and compared with docs/math.md and
+// docs/hopper_schedules.md.
 //
 // Products are counted in multiples of the score's own, 2 d FLOP.
 #include <fmt/format.h>
@@ -41,7 +42,7 @@ class HopperCountersTest : public testing::Test {
     return default_schedule(problem, device_->info().target, mode);
   }
 
-  // All tiles 64 x 64, so that every tile is whole and every kernel visits the same ones.
+  // All tiles are 64 x 64, so that every tile is whole and every kernel visits the same ones.
   Schedule even_tiles(const Problem& problem, Pass pass, DqMode mode = DqMode::kSplit) const {
     Schedule schedule = default_for(problem, pass, mode);
     EXPECT_EQ(schedule.variant, Variant::kHopper);
@@ -84,7 +85,7 @@ class HopperProductsTest : public HopperCountersTest, public testing::WithParamI
   uint64_t special() const { return tiles() * kWarpsPerTile * kExecutionsPerTile; }
   // The sums of rounded weights are products with 8 columns of ones.
   uint64_t row_sums() const { return flop(1) * 8 / kDim; }
-  // dS of rows that see at most 3 keys are multiplied in two parts: one more product for the first
+  // dS of rows that see at most 3 keys is multiplied in two parts: one more product for the first
   // tile of each head.
   uint64_t second_parts() const { return second_tiles() * kTile * kTile * 2 * kDim; }
   uint64_t second_tiles() const { return causal() ? kHeads : 0; }
@@ -92,8 +93,9 @@ class HopperProductsTest : public HopperCountersTest, public testing::WithParamI
   const Problem problem_ = make_problem(GetParam());
 };
 
-// S in pass 1, S again and M v in pass 2; each pass takes u = 2^-|x|. Per row, besides: logarithms
-// of the sum and of the number of keys, square roots of norms, the largest score's own figures.
+// S in pass 1, S again and M v in pass 2; each pass takes u = 2^-|x|. Each row also needs
+// logarithms of the sum and of the number of keys, square roots of norms, and figures of its
+// largest score.
 TEST_P(HopperProductsTest, ForwardHasThreeProductsAndTwoSpecialFunctions) {
   Call call(*engine_, problem_, kSizes);
   Schedule schedule = even_tiles(problem_, Pass::kForward);
@@ -108,8 +110,7 @@ TEST_P(HopperProductsTest, ForwardHasThreeProductsAndTwoSpecialFunctions) {
   EXPECT_LE(special_functions, 2 * special() + kWarps * kPerRow);
 }
 
-// The same products; but of the query tiles of a chain only the first loads its keys for pass 1
-// alone.
+// The same products. But only the first query tile of a chain loads its keys for pass 1 alone.
 TEST_P(HopperProductsTest, StaggeredPassesLoadKeysOnceForBoth) {
   constexpr uint64_t kTileBytes = kTile * kDim * 2, kKeyBytes = kTileBytes + kTile * 4;
   uint64_t before = 0;
@@ -136,7 +137,7 @@ TEST_P(HopperProductsTest, TrainingAddsAProductForX) {
   EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), flop(4) + 2 * row_sums());
 }
 
-// The product of X goes, and S and D come once more in the backward, with the special function of
+// The product of X is gone. The backward computes S and D once more, with the special function of
 // the weights.
 TEST_P(HopperProductsTest, EpsilonByPassMovesAProductIntoTwoOfTheBackward) {
   Call call(*engine_, problem_, kSizes);
@@ -181,8 +182,8 @@ TEST_P(HopperProductsTest, BackwardWithAtomicsHasFiveProducts) {
 INSTANTIATE_TEST_SUITE_P(Masks, HopperProductsTest, testing::Bool(),
                          [](const auto& p) { return p.param ? "causal" : "full"; });
 
-// Rows that point at one key have their weights at large scores only, where softplus is the score:
-// pass 2 takes fewer special functions the more the schedule allows.
+// Rows that point at one key have their weights at large scores only, where softplus equals the
+// score. So the more the schedule allows, the fewer special functions pass 2 takes.
 TEST_F(HopperCountersTest, EvaluatorsSaveSpecialFunctionsOnPeakedData) {
   const Problem problem = make_problem(false, 128);
   const Sizes sizes = {1, 1, 1, 1024, 1024};
@@ -205,7 +206,8 @@ TEST_F(HopperCountersTest, EvaluatorsSaveSpecialFunctionsOnPeakedData) {
   EXPECT_GE(executed[Evaluator::kLinear], scores);
 }
 
-// In the backward they save other instructions: its sigmoid takes two special functions with any.
+// In the backward evaluators save other instructions: its sigmoid always takes two special
+// functions.
 TEST_F(HopperCountersTest, EvaluatorsSaveInstructionsOfTheBackwardOnPeakedData) {
   const Problem problem = make_problem(false, 128);
   Call call(*engine_, problem, {1, 1, 1, 1024, 1024}, InputKind::kPeaky);
@@ -224,7 +226,7 @@ TEST_F(HopperCountersTest, EvaluatorsSaveInstructionsOfTheBackwardOnPeakedData) 
       before[name] = total;
     }
   }
-  // Per score 19, 15 and 12.
+  // Instructions per score: 19, 15 and 12.
   for (auto& [name, of] : executed) {
     SCOPED_TRACE(name);
     EXPECT_LT(of[Evaluator::kShort], of[Evaluator::kFull] * 9 / 10);
@@ -233,7 +235,8 @@ TEST_F(HopperCountersTest, EvaluatorsSaveInstructionsOfTheBackwardOnPeakedData) 
   }
 }
 
-// Far from the diagonal no key has a weight: those tiles cost pass 2 the product of scores alone.
+// Far from the diagonal no key has a weight. For those tiles pass 2 only computes the product of
+// scores.
 TEST_F(HopperCountersTest, SkippedTilesTakeNoSpecialFunctionsAndNoProductWithValues) {
   const Problem problem = make_problem(false);
   constexpr int64_t kLong = 1024;
@@ -251,8 +254,8 @@ TEST_F(HopperCountersTest, SkippedTilesTakeNoSpecialFunctionsAndNoProductWithVal
     const uint64_t special =
         (after.of(InstructionClass::kSpecial).warps - before.of(InstructionClass::kSpecial).warps) /
         (kWarpsPerTile * kExecutionsPerTile);
-    // Each row of tiles has one with weights, and a few rows see a key far off that happens to lie
-    // near them. Sums of weights and each row's own figures count a little.
+    // Each row of tiles has one tile with weights. A few rows also see a distant key that happens
+    // to lie near them. Sums of weights and each row's own figures count a little.
     const uint64_t most = skip_tiles ? kAllTiles / 5 : kAllTiles;
     EXPECT_GE(products, 2 * kAllTiles + (skip_tiles ? kLong / kTile : kAllTiles));
     EXPECT_LE(products, 2 * kAllTiles + most + kAllTiles / 8 + 1);
@@ -283,7 +286,7 @@ TEST_F(HopperCountersTest, ClustersLoadKeysAndValuesOnce) {
     EXPECT_EQ(bytes, kMatrix + kBlocks * (3 * kMatrix / cluster + 2 * kNorms)) << cluster;
 }
 
-// A lane's pairs of columns fill half of each sector; whole rows by TMA do not write by sectors.
+// A lane's pairs of columns fill half of each sector. Whole rows by TMA are not written by sectors.
 TEST_F(HopperCountersTest, StoresByTmaWriteWholeRows) {
   const Problem problem = make_problem(false);
   constexpr uint64_t kOutput = kHeads * kLength * kDim * 2;
@@ -346,7 +349,7 @@ INSTANTIATE_TEST_SUITE_P(Split, HopperConflictsTest,
                                           testing::Values(DqMode::kSplit),
                                           testing::Values(DType::kBf16, DType::kFp16)),
                          conflicts_name);
-// With dk and dv on sm_90a as far as the tiles fit.
+// With dk and dv on sm_90a, as far as the tiles fit.
 INSTANTIATE_TEST_SUITE_P(Sums, HopperConflictsTest,
                          testing::Combine(testing::Values(64, 96, 128), testing::Bool(),
                                           testing::Values(DqMode::kAtomic, DqMode::kOrdered),

@@ -24,19 +24,19 @@ constexpr int64_t kDim = 64;
 
 struct Lengths {
   int64_t q, k;
-  int64_t heads = 1;  // of queries, on one of keys
+  int64_t heads = 1;  // of queries; they share one head of keys
 };
-// What a kernel runs on, one after the other.
+// The lengths that a kernel runs on, one after the other.
 constexpr Lengths kPortableLengths[] = {
     {160, 160},  // three tiles of 32 or 64 rows: every stage of a pipeline is used again
-    {160, 32},   // the first queries see no key: their blocks walk over nothing
-    {0, 64},     // no query at all: the same for blocks that own keys
+    {160, 32},   // the first queries see no key: their blocks walk over no tile
+    {0, 64},     // no query: the same for blocks that own keys
 };
-// Hopper tiles have up to 128 rows, the last ones of a length fewer. A run has one SM: a persistent
-// kernel is one block, which has several work tiles.
+// Hopper tiles have up to 128 rows; the last tiles of a length have fewer. A run has one SM, so a
+// persistent kernel is one block with several work tiles.
 constexpr Lengths kHopperForwardLengths[] = {
-    // With these a ring of four slots wraps around at every place of the kernel where a tile is
-    // waited for, loaded or released.
+    // With these lengths a ring of four slots wraps around at every place of the kernel where a
+    // tile is waited for, loaded or released.
     {200, 530}, {420, 350}, {60, 1000}, {300, 40},  // two work tiles in a row walk over nothing
     {0, 64},
 };
@@ -52,13 +52,13 @@ constexpr Lengths kHopperStaggeredLengths[] = {
     {300, 40},  {0, 64},
 };
 constexpr Lengths kHopperBackwardLengths[] = {
-    // Every slot is used more often than warps release it: one release too many or too few of each
+    // Every slot is used more often than warps release it. So one release too many or too few per
     // use adds up to a phase.
     {200, 200, 5},
     {300, 40},
     {0, 64},
 };
-// Three key tiles that add to the same queries, the first of which see few keys: two parts of sums.
+// Three key tiles add to the same queries, the first of which see few keys: two parts of sums.
 constexpr Lengths kHopperOrderedLengths[] = {{300, 300}, {0, 64}};
 std::span<const Lengths> lengths_of(const OwnKernel& own, Variant variant) {
   if (variant == Variant::kPortable) return kPortableLengths;
@@ -86,7 +86,7 @@ Problem small_problem(Pass pass, DType dtype) {
   return problem;
 }
 
-// What every run on one pair of lengths starts from: inputs and, of a backward, what the forward
+// What every run on one pair of lengths starts from: inputs and, for a backward, what the forward
 // saved.
 struct Inputs {
   Problem problem;
@@ -198,7 +198,7 @@ Result<std::unique_ptr<DeviceModule>> load(Device& device, const std::string& te
 std::string compare(const std::vector<float>& got, const std::vector<float>& expected) {
   float largest = 0;
   for (const float v : expected) largest = std::max(largest, std::fabs(v));
-  // Atomics add in any order; a lost or stale tile changes far more.
+  // Atomics add in any order. A lost or stale tile changes far more than this.
   const float tolerance = largest / 128;
   for (size_t i = 0; i < expected.size(); ++i) {
     if (i >= got.size() || !(std::fabs(got[i] - expected[i]) <= tolerance)) {
@@ -230,7 +230,7 @@ Inputs make_inputs(Pass pass, DType dtype, const Lengths& lengths) {
   return inputs;
 }
 
-// Runs the forward for what the backward starts from.
+// Runs the forward that the backward needs.
 Status save_forward(Engine& engine, const Lengths& lengths, Inputs& backward) {
   const Inputs forward = make_inputs(Pass::kForwardTrain, backward.problem.dtype, lengths);
   LSSAR_ASSIGN_OR_RETURN(const auto kernel, engine.prepare(forward.problem));
@@ -250,7 +250,7 @@ Status save_forward(Engine& engine, const Lengths& lengths, Inputs& backward) {
   return {};
 }
 
-// One pair of lengths: how to run a text on it, and what comes out where nothing is changed.
+// One pair of lengths: how to run a text on it, and the outputs of the unchanged text.
 struct Case {
   Inputs inputs;
   WorkspaceLayout layout;
@@ -286,7 +286,7 @@ const std::vector<OwnKernel>& own_kernels() {
   static const std::vector<std::string> kTurns = {"ld.", "red.", "atom.", "bar."};
   // For a scale that is found ahead by a warp that consumers wait for.
   static const std::vector<std::string> kBarriers = {"mbarrier.", "fence.", "bar."};
-  // Backwards with one evaluator: what others have beside it is the same code once more.
+  // Backwards with one evaluator. With several the same code only appears again.
   static const std::vector<OwnKernel> kernels = {
       {"forward", "sm_80", Pass::kForwardTrain, "{}"},
       {"backward", "sm_80", Pass::kBackward, R"({"dq_mode": "split"})"},

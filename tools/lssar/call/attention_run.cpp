@@ -23,7 +23,7 @@ void log_prepared(const PreparedKernel& kernel, Engine& engine, const ScheduleCh
 
 namespace {
 
-// A GPU's first launch pays for loading; the virtual device's runs are all alike, and slow.
+// A GPU's first launch includes loading. The virtual device's runs are all alike, and slow.
 constexpr int kGpuRuns = 6;
 
 std::string packed(DType dtype, const std::vector<float>& values) {
@@ -58,7 +58,7 @@ class AttentionRun {
     return memory_.has("grad_o") ? upload_one("grad_o", inputs.grad_o) : Status();
   }
 
-  // Every pass of the call, prepared and not run.
+  // Prepares every pass of the call, without running it.
   Result<std::vector<PassReport>> prepare() {
     std::vector<PassReport> reports;
     for (const ScheduleChooser::PassChoice& pass : passes_) {
@@ -71,7 +71,7 @@ class AttentionRun {
     return reports;
   }
 
-  // The pass of `report`, whose times are set.
+  // Runs the pass of `report` and sets its times.
   Status run_pass(PassReport& report, bool quiet) {
     const Problem& problem = report.kernel->problem;
     const WorkProgress progress(report.kernel->source.name, quiet, [this] {

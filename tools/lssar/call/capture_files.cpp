@@ -50,7 +50,7 @@ class CaptureFiles {
     return {};
   }
 
-  // Saved tensors are bytes to a call; here they have their types and shapes.
+  // A call sees saved tensors as bytes. Here they have their types and shapes.
   Status write_tensor(const Operand& operand, const std::string& packed) {
     const Sizes& sizes = capture_.sizes;
     const Problem& problem = capture_.kernel().problem;

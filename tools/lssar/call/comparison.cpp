@@ -15,7 +15,7 @@
 namespace lssar::command {
 namespace {
 
-constexpr double kLongMultiplies = 1e10;   // some ten seconds of a core
+constexpr double kLongMultiplies = 1e10;   // about ten seconds of a core
 constexpr double kBackwardMultiplies = 4;  // times those of the forward
 
 std::vector<double> widen(const std::vector<float>& values) {
@@ -36,7 +36,7 @@ std::vector<int64_t> shape_of(const Problem& problem, const Sizes& sizes, Output
   return {sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v};
 }
 
-// The index in each dimension of element `index` of a contiguous tensor.
+// The index in each dimension of a contiguous tensor's element `index`.
 std::string position(size_t index, const std::vector<int64_t>& shape) {
   std::vector<int64_t> at(shape.size(), 0);
   for (size_t i = shape.size(); i-- > 0;) {

@@ -36,7 +36,7 @@ Status check_shape(const char* option, const Shape& shape, const Shape& wanted) 
                                       option, npy_shape_string(shape), npy_shape_string(wanted)));
 }
 
-// Head dims beyond what int holds are refused here, the rest by the problem's own rules.
+// Rejects head dims that an int cannot hold. The problem's own rules check the rest.
 Result<int> to_head_dim(const char* option, int64_t dim) {
   if (dim >= 1 && dim <= 1 << 20) return static_cast<int>(dim);
   return invalid_argument(

@@ -83,7 +83,7 @@ Result<ReplayedKernel> prepare_captured(Engine& engine, const CapturedKernel& ca
   return replayed;
 }
 
-// Whether this generator still emits what was captured, for the captured target.
+// Whether this generator still emits the captured source for the captured target.
 Result<bool> generator_agrees(const CapturedKernel& captured) {
   LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(captured.target));
   LSSAR_ASSIGN_OR_RETURN(const KernelSource now,
@@ -115,14 +115,14 @@ class ReplayRun {
   }
 
  private:
-  // Whether the forward for training has to make what a backward reads.
+  // Whether the forward for training must make what a backward reads.
   bool needs_forward() const { return problem_.pass == Pass::kBackward && !capture_.has_inputs(); }
 
   Status lay_out() {
     LSSAR_ASSIGN_OR_RETURN(operands_, operands_of(capture_));
     if (request_.contiguous) {
       Tensors layout = contiguous_layout(problem_, capture_.sizes);
-      for (const CapturedTensor& tensor : capture_.tensors)  // an operand where it is given
+      for (const CapturedTensor& tensor : capture_.tensors)  // an operand, if it is given
         if (tensor.name == "row_stats") layout.row_stats = 256;
       LSSAR_ASSIGN_OR_RETURN(operands_, call_operands(problem_, schedule_, capture_.sizes, layout));
     }
@@ -207,7 +207,7 @@ class ReplayRun {
     return memory_.add(operands);  // o; the rest is there
   }
 
-  // In milliseconds of the device's own clock.
+  // Milliseconds by the device's own clock.
   Result<double> execute(const PreparedKernel& kernel) {
     Device& device = engine_.device();
     LSSAR_RETURN_IF_ERROR(device.timer_begin(nullptr));
@@ -241,7 +241,7 @@ class ReplayRun {
     return {};
   }
 
-  // Decodes `packed` of the output `name`.
+  // Keeps the decoded `packed` of the output `name`.
   void keep(const std::string& name, const std::string& packed, AttentionOutputs* outputs) const {
     if (name == "o") outputs->o = decoded(problem_.dtype, packed);
     if (name == "saved_o") outputs->saved_o = decoded(DType::kFp32, packed);
@@ -250,7 +250,7 @@ class ReplayRun {
     if (name == "grad_v") outputs->grad_v = decoded(problem_.dtype, packed);
   }
 
-  // saved_x is 16-bit or float32 by the problem's type; the rest of the saved tensors is float32.
+  // saved_x is 16-bit or float32, by the problem's type; the other saved tensors are float32.
   size_t element_bytes(const Operand& operand) const {
     const std::string name = operand.name;
     if (name == "saved_x") return problem_.dtype == DType::kFp32 ? 4 : 2;
@@ -275,7 +275,7 @@ class ReplayRun {
     for (int i = 0; i < operands_.count; ++i) {
       const Operand& operand = operands_.items[i];
       const CapturedTensor& tensor = capture_.tensors[static_cast<size_t>(i)];
-      // What the captured forward saved is checked too: it may be what is wrong.
+      // What the captured forward saved is checked too, because it may be wrong.
       if (tensor.packed) keep(tensor.name, *tensor.packed, &replay_.captured);
       if (!operand.written) continue;
       LSSAR_ASSIGN_OR_RETURN(std::string found, memory_.download(tensor.name));

@@ -1,4 +1,4 @@
-// lssar cache: what is in the binary cache, whether it is good, and moving it between machines.
+// lssar cache: lists and checks the binary cache, and moves kernels between machines.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ Result<Count> count_entries(EntrySource& source) {
   return count;
 }
 
-// A place that is asked for kernels, as one row; what is wrong with it is no failure of the
+// A place that kernels are looked up in, as one row. A problem with it is no failure of the
 // command.
 nlohmann::json state_of(const std::string& path) {
   nlohmann::json row = {{"path", path}, {"kind", ""}, {"problem", ""}};
@@ -119,7 +119,7 @@ using Work = Result<int> (*)(const CacheCommandOptions&);
 CLI::App* add_one(CLI::App* sub, const char* name, const char* what,
                   const std::shared_ptr<CacheCommandOptions>& options, Action* action, Work work) {
   CLI::App* one = sub->add_subcommand(name, what);
-  one->footer("\n" + exit_code_help());  // else that of the command, with its example
+  one->footer("\n" + exit_code_help());  // else the command's, which has its example
   one->callback([options, action, work] { *action = [options, work] { return work(*options); }; });
   one->add_flag("--json", options->json, "one JSON value instead of text");
   return one;
@@ -142,7 +142,7 @@ void add_copies(CLI::App* one, const std::shared_ptr<CacheCommandOptions>& optio
 void add_cache(CLI::App& app, Action* action) {
   auto options = std::make_shared<CacheCommandOptions>();
   CLI::App* sub = app.add_subcommand("cache", "List, check, clean, export and import kernels");
-  sub->require_subcommand(0, 1);  // none is reported here: an unknown one by its name
+  sub->require_subcommand(0, 1);  // reports none here; an unknown one is reported by its name
   sub->callback([action] {
     if (*action) return;
     *action = []() -> Result<int> {

@@ -37,7 +37,7 @@ EntryFilter filter_of(const CacheCommandOptions& options) {
   return [target = options.target](const CacheEntry& e) { return title_of(e).target == target; };
 }
 
-// Entries that are not good were left out: the rest is done, and the exit code says so.
+// Bad entries were left out: the rest is done, and the exit code says so.
 int report_copy(const CopyReport& report, const std::string& what,
                 const CacheCommandOptions& options) {
   for (const std::string& problem : report.problems) print_problem(problem);

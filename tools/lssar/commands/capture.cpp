@@ -122,7 +122,7 @@ void print_captured(const std::string& path, const Capture& capture,
   }
   const char* const what =
       capture.has_inputs() ? "with inputs and outputs of one call" : "without inputs";
-  std::error_code unknown;  // of a pipe
+  std::error_code unknown;  // the size of a pipe is not known
   const auto bytes = std::filesystem::file_size(path, unknown);
   if (unknown) {
     print_text(messages, "{}: {}\n", path, what);

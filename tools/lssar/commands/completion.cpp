@@ -1,4 +1,5 @@
-// lssar completion: what a shell asks to complete command lines, made of the option definitions.
+// lssar completion: scripts by which a shell completes command lines, made from the option
+// definitions.
 #include "tools/lssar/commands/completion.h"
 
 #include <functional>
@@ -22,7 +23,7 @@ void visit(const CommandSpec& command, const std::function<void(const CommandSpe
   for (const CommandSpec& sub : command.subcommands) visit(sub, each);
 }
 
-// The words that may stand next behind `command`.
+// The words that may follow `command`.
 std::string next_words(const CommandSpec& command, const CommandSpec* parent) {
   std::string words;
   for (const CommandSpec* one : {parent, &command}) {
@@ -39,7 +40,7 @@ std::string next_words(const CommandSpec& command, const CommandSpec* parent) {
   return words.empty() ? words : words.substr(1);
 }
 
-// Cases of "COMMAND OPTION": the values, or files.
+// Cases of "COMMAND OPTION": its values, or files.
 std::string value_cases(const CommandSpec& command, const std::string& names_of) {
   std::string cases;
   for (const OptionSpec& option : command.options) {
@@ -98,7 +99,7 @@ std::string bash_completion(const CommandSpec& root) {
   add(root, nullptr);
   for (const CommandSpec& command : root.subcommands) {
     add(command, nullptr);
-    // Options of `lssar cache` may stand behind `lssar cache ls`, too.
+    // Options of `lssar cache` may also follow `lssar cache ls`.
     for (const CommandSpec& sub : command.subcommands) add(sub, &command);
   }
   return kBashHead + fmt::format("      {}) command+=\" ${{COMP_WORDS[i]}}\" ;;\n", subcommands) +

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Further lines of `state` (what was tried, say) stand under its first.
+// Prints further lines of `state` (what was tried, for example) under its first.
 void print_row(const std::string& what, std::string state) {
   constexpr const char* kIndent = "\n               ";
   for (size_t at = state.find('\n'); at != std::string::npos; at = state.find('\n', at + 1)) {
@@ -25,7 +25,7 @@ void print_row(const std::string& what, std::string state) {
 
 std::string text_of(const json& value) { return value.get<std::string>(); }
 
-// `found`, unless there is a problem with it.
+// Prints `found`, unless there is a problem.
 void print_state(const std::string& what, const json& row, const std::string& found) {
   const std::string problem = text_of(row.at("problem"));
   print_row(what, problem.empty() ? found : problem);

@@ -23,8 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-// A compiler that is missing is no failure as long as the other can stand in for it; its error says
-// how to get it.
+// A missing compiler is no failure if the other can replace it. Its error says how to get it.
 json compilers() {
   json list = json::array();
   for (const CompilerReport& compiler : list_compilers()) {
@@ -77,7 +76,7 @@ struct DirectoryContent {
   uint64_t bytes = 0;
 };
 
-// Whatever cannot be read counts as nothing: other processes add and remove files meanwhile.
+// What cannot be read counts as nothing, because other processes add and remove files meanwhile.
 DirectoryContent content_of(const std::string& directory) {
   namespace fs = std::filesystem;
   DirectoryContent content;

@@ -35,14 +35,14 @@ Result<int> emit(const EmitOptions& options) {
 
   if (!options.override_folder.empty()) {
     const std::string path = options.override_folder + "/" + override_name(kernel, target);
-    // As LSSAR_OVERRIDE_DIR wants them: nobody else may have written there.
+    // LSSAR_OVERRIDE_DIR requires it: nobody else may have written there.
     LSSAR_RETURN_IF_ERROR(posix_file_system().prepare_folder(options.override_folder));
     LSSAR_RETURN_IF_ERROR(write_output_file(path, kernel.source, {.mode = kSharedFileMode}));
     fmt::print("{}\n", path);
   } else {
     LSSAR_RETURN_IF_ERROR(write_output_file(options.output, kernel.source));
   }
-  // What is on standard output is for others to read: a source, or a path.
+  // Standard output has what other programs read: a source, or a path.
   if (!options.quiet) print_choice(stderr, choice);
   return static_cast<int>(kDone);
 }

@@ -1,5 +1,4 @@
-// lssar inspect: one kernel's source, PTX, machine code and what its instructions did; or two, side
-// against side.
+// lssar inspect: one kernel's source, PTX, machine code and counters; or two kernels side by side.
 #include <algorithm>
 #include <memory>
 
@@ -47,7 +46,7 @@ InspectionRequest request_of(const KernelVariation& kernel, const InspectOptions
   return request;
 }
 
-// What the options describe, without --diff.
+// The variation that the options describe, without --diff.
 Result<KernelVariation> described(const InspectOptions& options) {
   if (is_cache_key(options.what)) {
     LSSAR_ASSIGN_OR_RETURN(const auto engine, open_engine(options, options.schedule.target_name()));
@@ -115,7 +114,7 @@ Result<int> inspect_all(InspectOptions options) {
     return static_cast<int>(kDone);
   }
   LSSAR_ASSIGN_OR_RETURN(const std::string text, view_of(inspection, options.view));
-  // Other views are files of their own: source, PTX, machine code.
+  // The other views are files: source, PTX, machine code.
   if (!options.execution.quiet())
     print_choice(options.view == "summary" ? stdout : stderr, kernel.choice);
   print_text("{}", text);

@@ -1,4 +1,4 @@
-// lssar prepare: one kernel compiled into the cache, and which one it is.
+// lssar prepare: compiles a kernel into the cache and says which one it is.
 #include <memory>
 
 #include <fmt/format.h>

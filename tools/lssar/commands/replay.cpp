@@ -1,4 +1,5 @@
-// lssar replay: a captured call done again here: checked, compared with what was captured, timed.
+// lssar replay: repeats a captured call here, checks it, compares it with what was captured, times
+// it.
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -32,8 +33,8 @@ struct ReplayOptions {
   bool json = false;
 };
 
-// The device's own target, or what the capture was made for if the device has none (the virtual
-// device). The virtual device is opened again as one that counts.
+// Uses the device's own target; if it has none (the virtual device), the capture's. The virtual
+// device is opened again as one that counts.
 Result<std::unique_ptr<Engine>> open_engine(const ReplayOptions& options, const Capture& capture) {
   LSSAR_ASSIGN_OR_RETURN(EngineOptions engine_options,
                          options.execution.engine_options(options.target));
@@ -49,7 +50,7 @@ Result<std::unique_ptr<Engine>> open_engine(const ReplayOptions& options, const 
   return Engine::create(engine_options, make_virtual_device(counting), nullptr);
 }
 
-// Inputs that were captured are the same kind of numbers as far as the capture knows.
+// The capture does not say which kind of numbers its inputs are.
 Result<ReplayRequest> make_request(const ReplayOptions& options, const Capture& capture) {
   ReplayRequest request = options.request;
   if (capture.has_inputs() && options.data.is_given()) {

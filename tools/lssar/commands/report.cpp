@@ -1,4 +1,4 @@
-// lssar report: what is known of a problem's kernel, or of a tuning table, as a page to look at.
+// lssar report: an HTML page about a problem's kernel, or about a tuning table.
 #include <chrono>
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ Result<nlohmann::json> load_comparison(const std::string& path) {
   return json;
 }
 
-// Without folders: they are of this machine.
+// Without folders, which are this machine's.
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 Result<ReportPage> table_page(const ReportOptions& options, const nlohmann::json& comparison) {
@@ -78,7 +78,7 @@ Result<ReportPage> problem_page(const ReportOptions& options, const nlohmann::js
   return page;
 }
 
-// A page that the user did not name replaces none.
+// A page without a name from the user never replaces a file.
 Status check_output(const std::string& output, bool is_named) {
   const Status status = check_output_file(output, {.replaces = is_named});
   if (is_named || status.ok()) return status;

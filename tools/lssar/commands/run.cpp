@@ -28,7 +28,7 @@ struct RunOptions {
   InputFiles files;
   DataOptions data;
   bool random = false;
-  std::string output_dir;  // "": the results are not kept
+  std::string output_dir;  // "": the results are dropped
   bool counters = false, json = false;
 };
 
@@ -55,7 +55,7 @@ Status make_directory(const std::string& path) {
   return {};
 }
 
-// All of them or none.
+// Writes all of them or none.
 Status write_outputs(const RunOptions& options, const Sizes& sizes, const Problem& problem,
                      const AttentionOutputs& outputs) {
   struct Output {
@@ -156,7 +156,7 @@ Result<int> run(const RunOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
   LSSAR_ASSIGN_OR_RETURN(const RunCall call, call_of(options));
-  // Before the work: a folder that cannot be made should not cost a compile.
+  // Before the work, so that a folder that cannot be made does not cost a compile.
   if (!options.output_dir.empty()) LSSAR_RETURN_IF_ERROR(make_directory(options.output_dir));
 
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,

@@ -65,7 +65,7 @@ Status choose(const char* option, const std::string& text, const Choice<T> (&cho
   return invalid_argument(fmt::format("{} {}: allowed are {}", option, text, names));
 }
 
-// What the text says behind .target, up to a comma.
+// The text after .target, up to a comma.
 std::string target_of(const std::string& ptx) {
   const size_t at = ptx.find(".target");
   if (at == std::string::npos) return "";
@@ -163,7 +163,7 @@ void add_launch_options(CLI::App& sub, SimOptions& options) {
   add_whole(sub, "--shared", options.shared_bytes, "bytes of dynamic shared memory (default 0)",
             uint32_t{0}, std::numeric_limits<uint32_t>::max())
       ->group("Launch");
-  // One value each: what follows it may be the PTX.
+  // One value each, because the next word may be the PTX.
   sub.add_option("--arg", options.arguments, "a parameter of the kernel, see below")
       ->type_name("ARG")
       ->group("Launch")

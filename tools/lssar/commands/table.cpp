@@ -1,4 +1,4 @@
-// lssar table: what was tuned, and moving it between machines.
+// lssar table: shows what was tuned, and moves it between machines.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ Result<std::string> path_of(const TableOptions& options) {
       "directory: give one with --table");
 }
 
-// The user's own need not be there yet.
+// The user's own table need not exist yet.
 Result<TuningTable> load(const TableOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const std::string path, path_of(options));
   if (options.path.empty() && is_missing(path)) {
@@ -74,7 +74,7 @@ const char* state_text(RecordState state) {
   return "";
 }
 
-// The winner of every bucket and GPU: the latest.
+// The winner of every bucket and GPU: the latest one.
 using WinnerKey = std::tuple<std::string, std::string, std::string>;
 std::map<WinnerKey, const TuningRecord*> winners(const TuningTable& table) {
   std::map<WinnerKey, const TuningRecord*> list;
@@ -123,7 +123,7 @@ void show_record(const TuningRecord& record) {
              printable_field(record.search), state_text(record_state(record)));
 }
 
-// All candidates of the buckets that have every word, the fastest first.
+// All candidates of the buckets that match every word, the fastest first.
 Result<int> show_table(const TableOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const TuningTable table, load(options));
   std::map<std::string, std::vector<const TuningRecord*>> groups;
@@ -162,7 +162,7 @@ using Work = std::function<Result<int>(const TableOptions&)>;
 CLI::App* add_one(CLI::App* sub, const char* name, const char* what,
                   const std::shared_ptr<TableOptions>& options, Action* action, Work work) {
   CLI::App* one = sub->add_subcommand(name, what);
-  one->footer("\n" + exit_code_help());  // else that of the command, with its example
+  one->footer("\n" + exit_code_help());  // else the command's, which has its example
   one->callback([options, action, work = std::move(work)] {
     *action = [options, work] { return work(*options); };
   });
@@ -174,7 +174,7 @@ CLI::App* add_one(CLI::App* sub, const char* name, const char* what,
 void add_table(CLI::App& app, Action* action) {
   auto options = std::make_shared<TableOptions>();
   CLI::App* sub = app.add_subcommand("table", "Show, export, import and merge what was tuned");
-  sub->require_subcommand(0, 1);  // none is reported here: an unknown one by its name
+  sub->require_subcommand(0, 1);  // reports none here; an unknown one is reported by its name
   sub->callback([action] {
     if (*action) return;
     *action = []() -> Result<int> {

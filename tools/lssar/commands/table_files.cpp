@@ -16,7 +16,7 @@
 namespace lssar::command {
 namespace {
 
-// On standard error where the table itself goes to standard output.
+// Prints to standard error if the table itself goes to standard output.
 void say(const std::string& output, const std::string& line) {
   print_text(message_stream(output), "{}\n", line);
 }
@@ -34,7 +34,7 @@ struct StateCounts {
   }
 };
 
-// Nothing in it but lines that are no records: another file was meant.
+// A file with only lines that are no records is probably not the file that the user meant.
 Status check_has_records(const TuningTable& table, const std::string& path) {
   if (!table.records().empty() || table.defects().malformed_lines == 0) return {};
   return invalid_argument(
@@ -51,7 +51,7 @@ Status check_table_path(const std::string& path) {
 }
 
 bool is_missing(const std::string& path) {
-  std::error_code error;  // of a loop of links, say: reading it names the error
+  std::error_code error;  // for example of a loop of links; reading it names the error
   return !std::filesystem::exists(path, error) && !error;
 }
 

@@ -1,4 +1,4 @@
-// lssar tune: searches for the best schedule of a problem, and remembers it.
+// lssar tune: searches for a problem's best schedule and keeps it.
 #include <unistd.h>
 
 #include <memory>
@@ -101,7 +101,7 @@ Result<TuneOptions> tune_options(const TuneCommand& options) {
   return tuning;
 }
 
-// The dimensions of the space instead of a search.
+// Prints the dimensions of the space instead of searching.
 Result<int> print_space(const std::vector<TuneProblem>& problems, const TuneCommand& options) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine,
                          options.execution.engine_options(options.target));
@@ -136,13 +136,13 @@ Result<int> tune_all(const TuneCommand& options) {
     LSSAR_RETURN_IF_ERROR(outcome.status());
     if (outcome->cancelled) {
       print_message(stderr, "lssar: interrupted; what was measured is kept: run it again to go on");
-      return static_cast<int>(kDone);  // main() ends by the signal
+      return static_cast<int>(kDone);  // main() ends with the signal
     }
     if (!is_standard_output(options.json_file)) {
       print_text("{}\n",
                  report_text(*outcome, problems[i].problem, outcome->target, kShownCandidates));
     }
-    // Tens of thousands of candidates each: hundreds of megabytes.
+    // Each has tens of thousands of candidates: hundreds of megabytes.
     if (!options.json_file.empty()) results.push_back(to_json(*outcome));
   }
   if (!options.json_file.empty()) LSSAR_RETURN_IF_ERROR(write_json(options.json_file, results));

@@ -20,7 +20,7 @@ void ExplainOptions::add_to(CLI::App& app, const std::string& group, size_t defa
 
 Result<std::unique_ptr<Engine>> ExplainOptions::open_engine() const {
   LSSAR_ASSIGN_OR_RETURN(EngineOptions options, execution.engine_options(schedule.target_name()));
-  options.uses_overrides = false;  // what is explained is what is generated
+  options.uses_overrides = false;  // explains the generated kernel
   return Engine::open(options);
 }
 

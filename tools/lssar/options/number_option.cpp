@@ -8,7 +8,7 @@
 namespace lssar::command {
 namespace {
 
-// 15.0 and 15. are 15: programs print whole numbers so.
+// 15.0 and 15. are 15, because programs print whole numbers this way.
 std::string_view without_zeros_behind_a_point(std::string_view text) {
   const size_t point = text.find('.');
   if (point == text.npos || point == 0) return text;

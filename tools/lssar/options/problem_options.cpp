@@ -13,7 +13,7 @@
 namespace lssar::command {
 namespace {
 
-// A size that the .npy files have, and the user may have given too: by option, or in the file of
+// A size from the .npy files that the user may also have given, by an option or in the file of
 // --problem, where 0 leaves a length open.
 template <typename T>
 Status check_agrees(const char* option, const std::optional<T>& given, const char* field,
@@ -35,7 +35,7 @@ void ProblemOptions::add_to(CLI::App& app) {
   const auto add = [&](const char* name, auto& value, const char* values, const char* help) {
     return app.add_option(name, value, help)->type_name(values)->group(group);
   };
-  // The limits of the type; those of the problem are checked with its other fields.
+  // The limits are the type's; those of the problem are checked with its other fields.
   const auto whole = [&](const char* name, auto& value, const char* field, const char* help) {
     using T = typename std::decay_t<decltype(value)>::value_type;
     add_whole(app, name, value, help, std::numeric_limits<T>::min(), std::numeric_limits<T>::max(),
@@ -165,7 +165,7 @@ Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_di
   problem.seq_q = sizes.seq_q;
   problem.seq_k = sizes.seq_k;
   LSSAR_RETURN_IF_ERROR(validate(problem));
-  // A kernel made for a length of 0 does not exist: 0 stands for run-time lengths.
+  // No kernel has a length of 0: 0 stands for run-time lengths.
   open_lengths(&problem);
   return problem;
 }

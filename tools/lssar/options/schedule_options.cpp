@@ -82,7 +82,7 @@ Result<std::shared_ptr<const TuningTable>> ScheduleOptions::load_table(TableCont
   if (is_untuned_ || table_ == "none") return std::make_shared<const TuningTable>();
   if (table_.empty()) return load_user_table("", find_cache_location("").directory, content);
   LSSAR_RETURN_IF_ERROR(
-      lssar::InputFile::open(table_).status());  // one that is missing reads as empty
+      lssar::InputFile::open(table_).status());  // otherwise a missing one would read as empty
   LSSAR_ASSIGN_OR_RETURN(TuningTable table, TuningTable::load(table_, content));
   return std::make_shared<const TuningTable>(std::move(table));
 }

@@ -11,14 +11,13 @@
 namespace lssar::command {
 namespace {
 
-// The subcommand that was chosen last, which has the arguments nobody took.
+// The last subcommand that was chosen. It has the arguments that nothing took.
 const CLI::App& innermost(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? app : innermost(*chosen.front());
 }
 
-// The options of the command and of those it is a subcommand of, because some of theirs may stand
-// behind it too.
+// The options of the command and of its parents, because some of the parents' may follow it.
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const OptionSpec& option : spec_of(app).options) {
@@ -43,7 +42,7 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   return similar.empty() ? "" : fmt::format("did you mean {}?", fmt::join(similar, " or "));
 }
 
-// The first argument that nobody took; "" where there is none.
+// The first argument that nothing took; "" if there is none.
 std::string first_unknown(const CLI::App& app) {
   const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
   return unknown.empty() ? "" : unknown.front();
@@ -74,7 +73,7 @@ std::vector<std::string> similar_words(const std::string& word,
   const size_t most = std::clamp<size_t>(letters / 3, 1, 3);
   std::vector<std::pair<size_t, std::string>> similar;
   for (const std::string& one : known) {
-    // The beginning of a word is as good as the word.
+    // The beginning of a word counts as the word.
     const bool begins = letters >= 2 && one.starts_with(word);
     const size_t distance = begins ? 0 : edit_distance(word, one);
     if (distance <= most) similar.emplace_back(distance, one);
@@ -98,7 +97,7 @@ std::string unknown_subcommand(const CLI::App& app, const std::string& word) {
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = innermost(app);
   const std::string see = fmt::format("(see {} --help)", spec_of(command).name);
-  // A misspelled option is the reason why the one that was meant is missing: it is said first.
+  // A misspelled option is the reason why a required one is missing, so it is reported first.
   const std::string word = first_unknown(app);
   if (word.empty()) return fmt::format("{} {}", error.what(), see);
   if (!word.starts_with('-')) {

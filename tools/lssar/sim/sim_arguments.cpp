@@ -9,7 +9,7 @@ namespace lssar::command {
 namespace {
 
 constexpr int64_t kMaxExtent = int64_t{1} << 40;
-constexpr int64_t kMaxBox = 256;  // what a tensor map can say
+constexpr int64_t kMaxBox = 256;  // the limit of tensor maps
 
 Status bad(const std::string& text, const std::string& why) {
   return invalid_argument(fmt::format("--arg {}: {}", text, why));
@@ -36,7 +36,7 @@ bool parse_whole(std::string_view text, T& value) {
 
 bool is_integer(SimType type) { return type >= SimType::kI8; }
 
-// Through 64 bits, not through a double: i64 has numbers that a double has not.
+// Reads 64-bit integers, not doubles, because i64 has numbers that a double cannot hold.
 bool encode_integer(SimType type, std::string_view text, std::vector<std::byte>& bytes) {
   const size_t size = sim_type_bytes(type);
   const bool is_signed = sim_type_name(type)[0] == 'i';
@@ -94,7 +94,7 @@ Status parse_swizzle(const std::string& value, SimArgument& argument) {
   return bad(argument.text, fmt::format("swizzle={}: allowed are none, 32B, 64B and 128B", value));
 }
 
-// Takes box= and swizzle= off the end of the fields.
+// Removes box= and swizzle= from the end of the fields.
 Status parse_map_options(std::vector<std::string>& fields, SimArgument& argument) {
   while (!fields.empty()) {
     const std::string& last = fields.back();
@@ -111,7 +111,7 @@ Status parse_map_options(std::vector<std::string>& fields, SimArgument& argument
   return bad(argument.text, "box=ROWSxCOLS is missing");
 }
 
-// Fields are taken from the end, because a file's name may have colons.
+// Takes fields from the end, because a file's name may have colons.
 Status parse_file_argument(std::string_view mode, std::vector<std::string> fields,
                            SimArgument& argument) {
   argument.reads = mode != "out";

@@ -87,7 +87,7 @@ size_t value_align(const SimArgument& argument) {
 
 size_t round_up(size_t value, size_t align) { return (value + align - 1) / align * align; }
 
-// What fills one parameter: an argument, or those of a struct with their offsets in it.
+// What fills one parameter: an argument, or a struct's arguments with their offsets.
 struct Item {
   std::string text;
   size_t bytes = 0;
@@ -150,7 +150,7 @@ TensorMapRequest sim_tensor_map(const SimData& data, DevicePtr address) {
       TensorDataType::kFloat64, TensorDataType::kFloat32, TensorDataType::kFloat16,
       TensorDataType::kBfloat16, TensorDataType::kUint8, TensorDataType::kUint8,
       TensorDataType::kUint8, TensorDataType::kUint8,
-      // What has no signed type of its own: TMA copies it, and adds alike in two's complement.
+      // Types without a signed form: TMA only copies them, and adds them alike in two's complement.
       TensorDataType::kUint16, TensorDataType::kUint16, TensorDataType::kInt32,
       TensorDataType::kUint32, TensorDataType::kInt64, TensorDataType::kUint64};
   const SimArgument& argument = data.argument;

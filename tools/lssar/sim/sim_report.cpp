@@ -54,7 +54,7 @@ std::string describe_reports(size_t count) {
   return count == 0 ? "no report" : count == 1 ? "1 report:" : fmt::format("{} reports:", count);
 }
 
-// What the addresses of a report belong to.
+// Prints which argument each address of a report belongs to.
 void print_memory(std::FILE* to, const SimLaunch& launch, const SimRun& run) {
   for (size_t i = 0; i < launch.data.size(); ++i) {
     const SimData& data = launch.data[i];
@@ -193,7 +193,7 @@ void print_sim_json(const SimLaunch& launch, const SimResult& result) {
                               {"outputs", outputs_to_json(launch, result)},
                               {"differences", differences_to_json(launch, result)},
                               {"runs", runs}};
-  // Reports quote PTX, whose bytes may be anything.
+  // Reports quote PTX, which may have any bytes.
   print_json(all);
 }
 

@@ -10,12 +10,12 @@
 namespace lssar::command {
 namespace {
 
-// What is not an error of the device is one of how it was asked to run: both mean that it did not.
+// An error that is not the device's is one of the arguments. In both cases nothing ran.
 Status could_not_run(const Status& status) {
   return status.code() == StatusCode::kDeviceError ? invalid_argument(status.message()) : status;
 }
 
-// The memory of every argument that has some.
+// Allocates memory for every argument that has some.
 Result<std::vector<DevicePtr>> upload(Device& device, const std::vector<SimData>& data) {
   std::vector<DevicePtr> memory(data.size(), 0);
   for (size_t i = 0; i < data.size(); ++i) {
@@ -25,14 +25,14 @@ Result<std::vector<DevicePtr>> upload(Device& device, const std::vector<SimData>
       LSSAR_RETURN_IF_ERROR(
           device.copy_to_device(memory[i], data[i].initial.data(), data[i].bytes));
     } else if (memory[i] != 0) {
-      // Not by the device's fill, which would count as writing it.
+      // Not by the device's fill, because that would count as writing it.
       std::memset(reinterpret_cast<void*>(memory[i]), vdev::kPoisonByte, data[i].bytes);
     }
   }
   return memory;
 }
 
-// As a kernel reads them: aligned to what a tensor map needs.
+// In the form that kernels read: aligned as a tensor map requires.
 struct alignas(128) ParameterBlock {
   uint8_t bytes[4096];  // the most that PTX allows
 };
@@ -74,7 +74,7 @@ Status download(Device& device, const SimLaunch& launch, SimRun& run) {
   return {};
 }
 
-// A launch's message has its reports one after the other; a line that continues one is indented.
+// A launch's message has its reports one after the other. A line that continues one is indented.
 std::vector<std::string> split_reports(const std::string& message) {
   std::vector<std::string> reports;
   for (size_t begin = 0; begin <= message.size();) {
@@ -106,7 +106,7 @@ Result<SimRun> run_on(Device& device, const SimLaunch& launch, uint64_t seed) {
   const Status status =
       device.launch(*function, launch.config, parameters.bytes, placement.bytes, nullptr);
   LSSAR_ASSIGN_OR_RETURN(run.ms, device.timer_end_ms(nullptr));
-  // A launch that was refused gives another code.
+  // A refused launch has another code.
   if (!status.ok() && status.code() != StatusCode::kDeviceError) return status;
   if (!status.ok()) run.reports = split_reports(status.message());
   run.counters = {launch.entry, device.counters()};

@@ -58,7 +58,7 @@ double decode8(uint8_t bits, const Format8& format) {
   return std::copysign(value, (bits & 0x80) != 0 ? -1.0 : 1.0);
 }
 
-// Magnitudes of a format rise with their bits, so the nearest one is found by counting units of the
+// A format's magnitudes rise with their bits. So the nearest one is found by counting units of the
 // last place.
 uint8_t encode8(double value, const Format8& format) {
   const uint8_t sign = std::signbit(value) ? 0x80 : 0;
@@ -87,7 +87,7 @@ T get(const std::byte* place) {
   return value;
 }
 
-// 2^bits is exact as a double where the greatest integer is not.
+// 2^bits is exact as a double; the greatest integer is not.
 template <class T>
 bool put_integer(std::byte* place, double value) {
   const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);

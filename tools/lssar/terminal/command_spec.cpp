@@ -7,7 +7,7 @@
 namespace lssar::command {
 namespace {
 
-// CLI11's name of a type that was not named: what it is for is said by the option's help.
+// CLI11's name of a type. Without one the option's help says what the value is for.
 std::string value_name(const CLI::Option& option) {
   if (!option.get_option_text().empty()) return option.get_option_text();
   if (option.get_items_expected_max() == 0) return "";

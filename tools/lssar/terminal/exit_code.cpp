@@ -39,7 +39,7 @@ std::string exit_code_help() {
 
 int report_failure(const Status& status) {
   std::string text = status.to_string();
-  // What was tried for something missing is a list; only a compiler's log deserves its lines.
+  // What was tried for something missing becomes one line. Only a compiler's log keeps its lines.
   if (status.code() != StatusCode::kCompileError) {
     for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at)) {
       const size_t next = std::min(text.find_first_not_of(" \n", at), text.size());

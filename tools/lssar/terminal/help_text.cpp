@@ -17,7 +17,7 @@ constexpr size_t kDefaultColumns = 80;
 constexpr size_t kMostColumns = 120;  // longer lines are hard to read
 constexpr size_t kLeastColumns = 50;  // room for descriptions
 
-// A list of values that does not fit goes on below, after one of its bars.
+// A list of values that does not fit continues on the next line, after one of its bars.
 std::string broken_at_bars(std::string left, size_t columns) {
   for (size_t begin = 0; left.size() - begin > columns;) {
     const size_t bar = left.rfind('|', begin + columns - 1);
@@ -28,7 +28,7 @@ std::string broken_at_bars(std::string left, size_t columns) {
   return left;
 }
 
-// `left`, and `text` beside it in a column of its own.
+// `left`, with `text` in a column beside it.
 std::string row(std::string left, const std::string& text, size_t columns) {
   left = broken_at_bars(std::move(left), columns);
   if (text.empty()) return left + "\n";
@@ -38,7 +38,7 @@ std::string row(std::string left, const std::string& text, size_t columns) {
   return left + lines.substr(left.size()) + "\n";
 }
 
-// A command that is too long goes on after a backslash; other lines are tables.
+// A command that is too long continues after a backslash. Other lines are tables.
 std::string indented_line(const std::string& line, size_t columns) {
   constexpr size_t kMoreIndent = 4;
   const size_t indent = line.find_first_not_of(' ');
@@ -100,7 +100,7 @@ std::string option_text(const OptionSpec& option) {
 
 std::string help_text(const CommandSpec& command, size_t columns) {
   std::string text = usage_line(command, columns) + "\n" + wrapped(command.summary, columns) + "\n";
-  // In the order of their first options, --help's last.
+  // In the order of their first options; --help's group comes last.
   std::vector<std::string> groups;
   for (const OptionSpec& option : command.options) {
     const std::string& group = option.is_positional ? "Arguments" : option.group;

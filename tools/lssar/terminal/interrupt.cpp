@@ -11,15 +11,15 @@
 namespace lssar::command {
 namespace {
 
-// What ends a process that does nothing about it. Profilers use SIGPROF and SIGVTALRM;
-// prepare_standard_streams() sees to SIGXFSZ.
+// Signals that end a process by default. Profilers use SIGPROF and SIGVTALRM;
+// prepare_standard_streams() handles SIGXFSZ.
 constexpr int kSignals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                             SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
 
 std::atomic<int> guards{0};
 std::atomic<int> kept{0};
 
-// As if nobody had waited for it: a parent sees that a signal ended the command.
+// Ends the process by the signal itself, so that a parent sees which signal it was.
 [[noreturn]] void end_by(int signal) {
   const TemporariesLock no_new_ones = remove_temporaries();
   std::signal(signal, SIG_DFL);
@@ -28,22 +28,22 @@ std::atomic<int> kept{0};
   sigaddset(&one, signal);
   pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
   ::kill(::getpid(), signal);
-  constexpr int kSignalled = 128;  // what a shell adds; here only where the signal did nothing
+  constexpr int kSignalled = 128;  // what a shell adds; only used if the signal had no effect
   _exit(kSignalled + signal);
 }
 
-// Wakes the thread that waits: the first real-time signal, which nobody else sends.
+// Wakes the waiting thread: the first real-time signal, which nothing else sends.
 int pipe_signal() { return SIGRTMIN; }
 
-// `lssar ... | head -1`: the reader has gone. A write raises SIGPIPE in the thread that writes, where
-// it cannot be waited for: the handler tells the thread that waits, and writes no more.
+// `lssar ... | head -1`: the reader has gone. A write raises SIGPIPE in the writing thread, where
+// it cannot be waited for. So the handler tells the waiting thread, and writes nothing more.
 void on_broken_pipe(int) {
   ::kill(::getpid(), pipe_signal());
   for (;;) ::pause();
 }
 
 [[noreturn]] void wait_for_signals(sigset_t signals) {
-  sigset_t pipe;  // whose handler must not stop this thread
+  sigset_t pipe;  // its handler must not stop this thread
   sigemptyset(&pipe);
   sigaddset(&pipe, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
@@ -52,13 +52,14 @@ void on_broken_pipe(int) {
     if (sigwait(&signals, &signal) != 0) continue;
     if (signal == pipe_signal()) end_by(SIGPIPE);
     int none = 0;
-    // SIGQUIT is for those who do not want to wait.
+    // SIGQUIT ends the process without waiting for results.
     if (signal != SIGQUIT && guards > 0 && kept.compare_exchange_strong(none, signal)) continue;
     end_by(signal);
   }
 }
 
-// Neither ignored (nohup) nor handled (a debugging library that was loaded before).
+// Whether it is neither ignored (nohup) nor handled (by a debugging library that was loaded
+// before).
 bool is_default(int signal) {
   struct sigaction now = {};
   sigaction(signal, nullptr, &now);

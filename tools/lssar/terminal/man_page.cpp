@@ -9,7 +9,7 @@
 namespace lssar::command {
 namespace {
 
-// Text that roff prints as it is.
+// Text in the form that roff prints unchanged.
 std::string plain(const std::string& text) {
   std::string roff = !text.empty() && (text[0] == '.' || text[0] == '\'') ? "\\&" : "";
   for (const char c : text) {
@@ -27,7 +27,7 @@ std::string plain(const std::string& text) {
 void append_options(const CommandSpec& command, std::string* page) {
   std::string group;
   for (const OptionSpec& option : command.options) {
-    if (option.names[0] == "-h") continue;  // said once, of all
+    if (option.names[0] == "-h") continue;  // said once for all commands
     const std::string& its = option.is_positional ? "Arguments" : option.group;
     if (its != group && its != "Options") *page += fmt::format(".PP\n{}:\n", plain(its));
     group = its;
@@ -35,7 +35,8 @@ void append_options(const CommandSpec& command, std::string* page) {
   }
 }
 
-// Paragraphs, and examples as they are. The table of exit codes is said once, of all.
+// Appends paragraphs, and examples unchanged. The table of exit codes appears once for all
+// commands.
 void append_footer(const std::string& footer, std::string* page) {
   bool is_example = false;
   for (size_t at = 0; at < footer.size();) {

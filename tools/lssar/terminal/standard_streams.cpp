@@ -13,7 +13,8 @@ namespace lssar::command {
 void prepare_standard_streams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
-    // The lowest number that is free: this one. The wrong way round, so that using it is an error.
+    // It gets the lowest free number, which is this one. It is opened the wrong way round, so that
+    // using it is an error.
     (void)::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
   std::signal(SIGXFSZ, SIG_IGN);
@@ -22,7 +23,7 @@ void prepare_standard_streams() {
 Status finish_standard_output(int error) {
   errno = 0;
   const bool was_lost = std::ferror(stdout) != 0;
-  const bool is_lost = std::fclose(stdout) != 0;  // a network disk may report it only then
+  const bool is_lost = std::fclose(stdout) != 0;  // a network disk may report it only here
   if (error == 0) error = errno;
   if (!was_lost && !is_lost) return {};
   return io_error(fmt::format("standard output: {}",

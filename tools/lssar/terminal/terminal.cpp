@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMessageIndent = 2;
 constexpr size_t kLeastColumns = 20;
 
-// Not by fmt, which throws: lost output is asked for once, at the end (standard_streams.h).
+// Not with fmt, which throws: lost output is reported once, at the end (standard_streams.h).
 void print_line(std::FILE* stream, const std::string& text) {
   const std::string line = printable(text) + '\n';
   std::fwrite(line.data(), 1, line.size(), stream);
@@ -25,7 +25,7 @@ size_t terminal_columns(std::FILE* stream) {
   const int file = fileno(stream);
   winsize size = {};
   if (isatty(file) == 0 || ioctl(file, TIOCGWINSZ, &size) != 0) return 0;
-  return size.ws_col;  // 0 where the terminal does not know
+  return size.ws_col;  // 0 if the terminal does not know
 }
 
 std::string wrapped(const std::string& text, size_t columns, size_t indent) {
@@ -35,7 +35,7 @@ std::string wrapped(const std::string& text, size_t columns, size_t indent) {
     const size_t begin = text.find_first_not_of(' ', at);
     if (begin == text.npos) break;
     const size_t end = std::min(text.find(' ', begin), text.size());
-    const size_t spaces = at == 0 ? begin : 1;  // those in front of the text stay
+    const size_t spaces = at == 0 ? begin : 1;  // spaces before the text stay
     if (at != 0 && column + spaces + end - begin > std::max(columns, kLeastColumns)) {
       all += "\n" + std::string(indent, ' ');
       column = indent;

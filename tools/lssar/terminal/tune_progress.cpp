@@ -55,14 +55,14 @@ void TuneProgress::begin(const std::string& title) {
   if (!quiet_) print_message(stderr, title);
 }
 
-// A candidate may take long: the seconds go on meanwhile.
+// A candidate may take long, so the seconds continue meanwhile.
 void TuneProgress::draw() {
   if (!shown_) return;
   SearchProgress now = *shown_;
   now.elapsed_s +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - shown_at_).count();
   std::string line = progress_line(now);
-  // A line that goes on in the next row cannot be redrawn.
+  // A line that continues in the next row cannot be redrawn.
   if (const size_t columns = terminal_columns(stderr); columns > 0 && line.size() >= columns)
     line.resize(columns - 1);
   tell("\r{}\x1b[K", line);  // erases the rest of a longer line before it

@@ -12,8 +12,8 @@ namespace lssar::command {
 namespace {
 
 constexpr std::chrono::milliseconds kRedraw(200);
-constexpr double kSilentS = 2;  // work that ends before shows nothing
-constexpr double kLongS = 10;   // work that is worth a line where nothing is redrawn
+constexpr double kSilentS = 2;  // shorter work shows nothing
+constexpr double kLongS = 10;   // longer work is worth a line even if nothing is redrawn
 
 double seconds_left(const WorkProgress::Now& now, double elapsed_s) {
   return now.done > 0 ? elapsed_s * (now.total - now.done) / now.done : 0;
