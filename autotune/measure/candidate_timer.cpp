@@ -9,12 +9,12 @@
 
 #include "autotune/measure/fault_verdict.h"
 #include "reference/numerics.h"
+#include "virtual/state/units.h"
 
 namespace lssar {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr uint8_t kPoisonByte = 0xff;  // NaN in every type
 // Written before each launch, so that the L2 holds nothing else. If the device does not say how
 // large its L2 is: more than any L2 has.
 constexpr int64_t kFlushFactor = 2;
@@ -49,7 +49,7 @@ class CandidateTimer::Buffers {
     return engine_.execute(kernel, task_.sizes, tensors_, {workspace_, workspace_bytes_}, nullptr);
   }
   Status flush_l2() const {
-    return engine_.device().enqueue_fill(flush_, kPoisonByte, flush_bytes_, nullptr);
+    return engine_.device().enqueue_fill(flush_, vdev::kPoisonByte, flush_bytes_, nullptr);
   }
 
  private:
@@ -70,7 +70,7 @@ class CandidateTimer::Buffers {
 Result<DevicePtr> CandidateTimer::Buffers::allocate(size_t bytes) {
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr ptr, engine_.device().allocate(bytes));
   if (ptr != 0) allocated_.push_back(ptr);
-  LSSAR_RETURN_IF_ERROR(engine_.device().fill(ptr, kPoisonByte, bytes));
+  LSSAR_RETURN_IF_ERROR(engine_.device().fill(ptr, vdev::kPoisonByte, bytes));
   return ptr;
 }
 

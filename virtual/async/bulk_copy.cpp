@@ -16,6 +16,7 @@
 #include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
 #include "virtual/state/mbarrier_table.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
 namespace {
@@ -184,7 +185,7 @@ void poison_target(const Issuer& i, const SharedRange& to, TensorSwizzle swizzle
   Cluster& cluster = cluster_of(i.warp);
   if (cluster.launch.timing == AsyncTiming::kEarliest) return;
   for_each_swizzled_range(swizzle, to.address, bytes, [&](uint32_t address, uint32_t n) {
-    std::memset(to.memory + address, 0xff, n);
+    std::memset(to.memory + address, kPoisonByte, n);
     if (Checker* checker = cluster.checker) checker->set_undefined(to.rank, address, n, true);
   });
 }

@@ -13,6 +13,7 @@
 #include "virtual/state/cluster.h"
 #include "virtual/state/generic_operands.h"
 #include "virtual/state/mbarrier_table.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
 namespace {
@@ -78,7 +79,7 @@ std::unique_ptr<AsyncOperation> make_store(Warp& warp, const Op& op, uint32_t la
     checker->async_shared(issue, place.rank, place.address, message.bytes, true);
   }
   if (message.reduce == nullptr && cluster.launch.timing != AsyncTiming::kEarliest) {
-    std::memset(target, 0xff, message.bytes);
+    std::memset(target, kPoisonByte, message.bytes);
     if (checker != nullptr) {
       checker->set_undefined(place.rank, place.address, message.bytes, true);
     }

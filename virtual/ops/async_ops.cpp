@@ -4,6 +4,7 @@
 #include "virtual/async/copy_arrival.h"
 #include "virtual/ops/address.h"
 #include "virtual/ops/rows.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
@@ -84,7 +85,7 @@ void copy_async(Warp& w, const Op& op) {
     --queue.size;
     return;
   }
-  for (u32 m = active; m != 0; m &= m - 1) memset(target.lane[lowest_lane(m)], 0xff, bytes);
+  for (u32 m = active; m != 0; m &= m - 1) memset(target.lane[lowest_lane(m)], kPoisonByte, bytes);
 }
 
 // Delivers the copies that the lanes of the mask committed before their group `before[lane]`.
