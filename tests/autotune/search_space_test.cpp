@@ -83,7 +83,7 @@ TEST(SearchSpace, TheDefaultScheduleIsTheFirstCandidate) {
     EXPECT_EQ(space.algorithms[0].schedule, default_schedule(c.problem, c.target, c.determinism))
         << to_string(c.problem) << c.target.name();
     for (const Algorithm& algorithm : space.algorithms) {
-      Algorithm one = algorithm;  // the first of each dimension: no need for the whole product
+      Algorithm one = algorithm;  // the first of each dimension; the whole product is not needed
       for (Dimension& dimension : one.block) dimension.values.resize(1);
       const Enumeration found = blocks_of(c, one);
       ASSERT_EQ(found.candidates.size(), 1u)
@@ -227,7 +227,7 @@ TEST(SearchSpace, SchedulesOfOneSourceAreOneCandidate) {
     const Algorithm algorithm = c.space().algorithms[0];
     Enumeration found;
     enumerate_threads(c.problem, c.target, algorithm, algorithm.schedule, &found);
-    EXPECT_GT(found.duplicates, 0u);  // the automatic split of registers, said with numbers
+    EXPECT_GT(found.duplicates, 0u);  // the automatic split of registers, given in numbers
 
     std::vector<Schedule> product = {algorithm.schedule};
     for (const Dimension& dimension : algorithm.thread) {
@@ -266,7 +266,7 @@ TEST(SearchSpace, BlockCandidatesHaveSourcesOfTheirOwn) {
   }
 }
 
-// A candidate enumerated twice is one, across calls too.
+// A candidate that is enumerated twice counts once, also across calls.
 TEST(SearchSpace, ACandidateSeenBeforeIsADuplicate) {
   const Case c = make_case(Pass::kForward, 64, "sm_80");
   const Algorithm algorithm = c.space().algorithms[0];
@@ -277,7 +277,7 @@ TEST(SearchSpace, ACandidateSeenBeforeIsADuplicate) {
   EXPECT_EQ(found.duplicates, candidates);
 }
 
-// Every field changed by itself: where the canonical form does not see it, neither does the source.
+// Changes every field by itself: if the canonical form ignores the change, so does the source.
 TEST(SearchSpace, TheCanonicalFormForgetsOnlyWhatTheSourceDoesNotHold) {
   std::vector<Case> cases = {
       make_case(Pass::kForward, 64, "sm_90a"), make_case(Pass::kForward, 64, "sm_80"),
@@ -337,7 +337,7 @@ TEST(SearchSpace, OrderedSumsAreForEverybody) {
   EXPECT_EQ(algorithm_named(space, "hopper, dq ordered, persistent"), nullptr);
 }
 
-// Where o and X do not fit in registers together, X costs the forward more than its product.
+// If o and X do not fit in registers together, X costs the forward more than its product.
 TEST(SearchSpace, EpsilonByPassIsForHeadsThatAreWide) {
   const Case wide = make_case(Pass::kBackward, 256, "sm_80");
   const SearchSpace space = wide.space();
@@ -345,7 +345,7 @@ TEST(SearchSpace, EpsilonByPassIsForHeadsThatAreWide) {
       algorithm_named(space, "portable, dq split, dk and dv apart, epsilon by pass");
   ASSERT_NE(split, nullptr) << describe(space).substr(0, 2000);
   EXPECT_EQ(split->schedule.epsilon, EpsilonFrom::kPass);
-  // Its kernel has the tiles of dq where no kernel of dq has.
+  // Its kernel has the tiles of dq if no dq kernel has.
   const Algorithm* atomic =
       algorithm_named(space, "portable, dq atomic, dk and dv apart, epsilon by pass");
   ASSERT_NE(atomic, nullptr);
@@ -355,7 +355,7 @@ TEST(SearchSpace, EpsilonByPassIsForHeadsThatAreWide) {
     for (const Algorithm& narrow : make_case(Pass::kBackward, 128, target).space().algorithms)
       EXPECT_EQ(narrow.schedule.epsilon, EpsilonFrom::kX) << narrow.name;
   }
-  // The forward follows the backward, and has no choice of its own.
+  // The forward follows the backward and has no choice of its own.
   for (const Algorithm& forward : make_case(Pass::kForwardTrain, 256, "sm_80").space().algorithms)
     EXPECT_EQ(forward.choices.count("epsilon"), 0u) << forward.name;
 }
@@ -381,7 +381,7 @@ TEST(SearchSpace, APassHasOnlyTheDimensionsThatMeanSomethingToIt) {
       EXPECT_NE(dimension.name.rfind("hopper.", 0), 0u) << dimension.name;
 }
 
-// Packed heads are another algorithm where heads share keys; a backward has none.
+// Packing heads is an algorithm of its own if heads share keys. A backward has none.
 TEST(SearchSpace, HeadsThatShareKeysMayBePacked) {
   Case c = make_case(Pass::kForward, 64, "sm_80");
   EXPECT_EQ(algorithm_named(c.space(), "portable, heads packed"), nullptr);
@@ -403,12 +403,12 @@ TEST(SearchSpace, SaysWhatIsExcludedAndWhy) {
   ASSERT_EQ(ampere.excluded.size(), 1u);
   EXPECT_EQ(ampere.excluded[0].name, "hopper");
   EXPECT_NE(ampere.excluded[0].reason.find("sm_90a"), std::string::npos);
-  // dk and a consumer's dq take more registers than there are, whatever the tiles.
+  // dk and a consumer's dq take more registers than there are, with any tiles.
   const SearchSpace wide = make_case(Pass::kBackward, 256, "sm_90a").space();
   EXPECT_EQ(algorithm_named(wide, "hopper, dq atomic, dk and dv apart, static"), nullptr);
 }
 
-// d 192, atomic: the default's 128 keys of a block are too many, 64 are not.
+// d 192, atomic: the default's 128 keys per block are too many; 64 are not.
 TEST(SearchSpace, AnAlgorithmWhoseDefaultTilesAreTooLargeStartsFromOthers) {
   const Case c = make_case(Pass::kBackward, 192, "sm_90a");
   const SearchSpace space = c.space();

@@ -1,8 +1,9 @@
-// Makes any system call that the cache makes on files fail, whichever it is: the linker puts these
-// functions in the place of libc's (--wrap, see CMakeLists.txt), so that what is tested is the code
-// that ships. fsync does nothing in this program, which makes thousands of folders.
+// Makes any system call fail that the cache makes on files. The linker puts these functions in the
+// place of libc's (--wrap, see CMakeLists.txt), so the tests run the code that ships. fsync does
+// nothing in this program, because it makes thousands of folders.
 //
-// Threads: every thread has its own plan; one that arms none gets libc's functions.
+//
+// Threads: every thread has its own plan. A thread without a plan gets libc's functions.
 #pragma once
 
 #include <string>
@@ -14,18 +15,17 @@ enum class Fault {
   kNone,
   kOnce,      // the call fails without an effect
   kFromThen,  // so does every later one: the disk stays full
-  kLateOnce,  // the call has its effect and fails all the same: a reply was lost
+  kLateOnce,  // the call has its effect and fails: a reply was lost
 };
 
-// Until disarm_faults(), the call with number `call` of this thread (counted from 0) fails with
-// `error`.
+// Until disarm_faults(), this thread's call with number `call` (counted from 0) fails with `error`.
 void arm_faults(Fault fault, int call, int error);
 
 // The names of the calls that were made since, in order.
 std::vector<std::string> disarm_faults();
 
-// Every read and write until disarm_faults() moves at most `bytes` bytes, and every second one is
-// interrupted by a signal before it moves any.
+// Until disarm_faults(), every read and write moves at most `bytes` bytes, and a signal interrupts
+// every second one before it moves any.
 void arm_short_transfers(size_t bytes);
 
 }  // namespace lssar

@@ -1,5 +1,5 @@
-// The two passes of the forward one by one: keys (and queries) split into ranges, merged on the
-// host as lssar.h says, against the whole.
+// The two passes of the forward one by one: keys (and queries) are split into ranges, merged on the
+// host as lssar.h says, and compared with the whole.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::vector<Part> cut(int64_t length, std::vector<int64_t> at) {
   return parts;
 }
 
-// What the forward gives: o in float32, and the statistics of saved_stats.
+// The forward's output: o in float32, and the statistics of saved_stats.
 struct Merged {
   std::vector<float> o, stats;
 };
@@ -75,7 +75,7 @@ class SplitForward {
  private:
   int64_t slices() const { return sizes_.batch * sizes_.heads; }
 
-  // Row `first` of a contiguous tensor, with the strides of all of it.
+  // Row `first` of a contiguous tensor, with the whole tensor's strides.
   lssar_tensor rows_from(std::vector<std::byte>& bytes, int64_t heads, int64_t length, int64_t dim,
                          int64_t first) const {
     return {bytes.data() + first * dim * dtype_bytes(problem_.dtype),
@@ -102,7 +102,8 @@ class SplitForward {
     return to_status(function(plan_.get(), &call));
   }
 
-  // As lssar.h says: R and zs and the partial outputs add up, of the largest score the maximum.
+  // As lssar.h says: R, zs and the partial outputs are added; of the largest score the maximum is
+  // taken.
   Status run_queries(const Part& queries, const std::vector<Part>& keys, Merged* all) {
     const size_t rows = slices() * queries.count;
     const size_t columns = rows * problem_.head_dim_v;
@@ -171,7 +172,7 @@ class KeyRanges : public testing::Test {
     return split.run(queries, keys);
   }
 
-  // Against the reference, and against the statistics of the forward of the whole.
+  // Compares with the reference, and with the statistics of the whole forward.
   void expect_whole(const Problem& problem, const Sizes& sizes, const std::vector<Part>& queries,
                     const std::vector<Part>& keys, InputKind kind = InputKind::kGauss) {
     const RandomInputs random = random_inputs(problem, sizes, kind, 71);
@@ -196,7 +197,7 @@ class KeyRanges : public testing::Test {
     expect_same_stats(whole->saved_stats, split->stats, 2e-3);
   }
 
-  // zs adds up rounded weights, and u is the distance from m: of rows that cancel, coarse.
+  // zs adds rounded weights, and u is the distance from m, so for rows that cancel they are coarse.
   static void expect_same_stats(const std::vector<float>& whole, const std::vector<float>& split,
                                 double allowed) {
     ASSERT_EQ(split.size(), whole.size());
@@ -232,7 +233,7 @@ TEST_F(KeyRanges, TwoAddUpToTheWhole) {
 
 TEST_F(KeyRanges, ThreeWithQueriesSplitTooAddUpToTheWhole) {
   const Problem problem = problem_of(DType::kBf16, true, 15, 1, 4, 2);
-  // A rank of its own for every range of keys, each with queries before and after the others'.
+  // Each range of keys has a rank of its own, with queries before and after the others'.
   expect_whole(problem, {2, 4, 2, 90, 131}, cut(90, {37}), cut(131, {40, 41}));
 }
 
@@ -323,7 +324,7 @@ TEST_P(GoldenKeyRanges, AddUp) {
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenKeyRanges,
                          testing::Values("cache_7_of_60", "full_p15_d64", "gqa_4_2", "lq_gt_lk"));
 
-// What a forward gives of its rows, where asked.
+// The row statistics that a forward returns on request.
 class RowStats : public KeyRanges, public testing::WithParamInterface<const char*> {};
 
 TEST_P(RowStats, AreThoseOfTheForwardForTraining) {

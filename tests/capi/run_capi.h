@@ -1,8 +1,9 @@
-// Runs a problem through the C API from host vectors: what the golden and sweep tests go through.
+// Runs a problem through the C API from host vectors. Used by the golden and sweep tests.
 //
-// Tensors are float32 and contiguous [batch, heads, length, dim] here; the helper rounds them to
-// the problem's dtype, lays them out as asked, and checks that nothing outside the outputs was
-// written. Threads: run_capi may be called from several threads with one context.
+//
+// Tensors are float32 and contiguous [batch, heads, length, dim] here. run_capi rounds them to the
+// problem's dtype, lays them out as requested, and checks that nothing outside of the outputs was
+// written. Threads: several may call run_capi with one context.
 #pragma once
 
 #include <memory>
@@ -26,7 +27,7 @@ struct PlanDeleter {
 };
 using PlanPtr = std::unique_ptr<lssar_plan, PlanDeleter>;
 
-// The Status of a call of this thread that returned `status`, with its detail.
+// The Status of this thread's call that returned `status`, with its detail.
 Status to_status(lssar_status status);
 
 // `cache_directory` "": the default one.
@@ -60,15 +61,15 @@ struct CapiInputs {
 };
 
 struct CapiOutputs {
-  std::vector<float> o;        // of forward, or else of forward-train
+  std::vector<float> o;        // of forward; without it, of forward-train
   std::vector<float> o_train;  // of forward-train
   std::vector<float> saved_o, saved_stats;
-  std::vector<float> row_stats;  // of forward, where wanted
+  std::vector<float> row_stats;  // of forward, if requested
   std::vector<float> grad_q, grad_k, grad_v;
 };
 
-// Runs the passes in order forward, forward-train, backward. Outputs are NaN before, so that what a
-// kernel leaves out shows.
+// Runs the passes in the order forward, forward-train, backward. Outputs are NaN before, so that
+// what a kernel leaves out shows.
 Result<CapiOutputs> run_capi(lssar_context* context, const Problem& problem, const Sizes& sizes,
                              const CapiInputs& inputs, const CapiOptions& options = {});
 

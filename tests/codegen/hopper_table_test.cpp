@@ -1,6 +1,6 @@
-// The table of the default sm_90a schedules in docs/hopper_defaults.md is true: what NVRTC's assembler
-// says of their kernels is what stands there. LSSAR_UPDATE_DOCS=1 writes the rows instead (run the
-// program itself, not ctest, whose processes would write at once).
+// The table of the default sm_90a schedules in docs/hopper_defaults.md equals what NVRTC's
+// assembler reports of their kernels. LSSAR_UPDATE_DOCS=1 writes the rows instead. (Run the program
+// itself, not ctest, whose processes would write at the same time.)
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -17,7 +17,7 @@
 namespace lssar {
 namespace {
 
-// Another assembler allocates other registers: its kernels are compiled, not compared.
+// Another assembler allocates registers differently: its kernels are compiled, not compared.
 constexpr const char* kTableVersion = "13.0.";
 
 struct Row {
@@ -42,7 +42,7 @@ std::string tiling_text(const Tiling& t) {
   return fmt::format("{}x{}x{}", t.block_rows, t.block_cols, t.stages);
 }
 
-// What differs between the defaults; `lssar emit` and to_string say all of it.
+// What differs between the defaults. `lssar emit` and to_string have everything.
 std::string short_form(const Schedule& schedule, Pass pass) {
   const bool is_hopper = schedule.variant == Variant::kHopper;
   const HopperOptions& h = schedule.hopper;
@@ -66,7 +66,7 @@ std::string short_form(const Schedule& schedule, Pass pass) {
   return text + fmt::format(", {}/{}", h.producer_registers, h.consumer_registers);
 }
 
-// The row's line, or what went wrong.
+// The row's line, or what failed.
 Result<std::string> make_line(const Compiler& compiler, const Row& row) {
   Problem problem;
   problem.pass = row.pass;
@@ -114,13 +114,13 @@ std::vector<std::string> read_lines(const std::string& path) {
 
 class HopperTable : public testing::TestWithParam<int> {
  protected:
-  // The line of the docs that begins with the key; null where there is none.
+  // The line of the docs that begins with the key; null if there is none.
   std::string* find(const std::string& key) {
     for (std::string& line : lines_)
       if (line.starts_with(key)) return &line;
     return nullptr;
   }
-  // Rows that are not there yet follow the last one.
+  // New rows follow the last one.
   void put(const std::string& key, const std::string& line) {
     if (std::string* old = find(key)) {
       *old = line;
@@ -176,7 +176,7 @@ TEST_P(HopperTable, IsTrue) {
 INSTANTIATE_TEST_SUITE_P(All, HopperTable, testing::Values(64, 96, 128, 192, 256),
                          testing::PrintToStringParamName());
 
-// Without a mask other registers are short. compile_grid_test has the split sums of dq.
+// Without a mask other kernels are short of registers. compile_grid_test has the split sums of dq.
 TEST_P(HopperTable, SumsOfDqHaveNoSpillsWithoutAMask) {
   const auto compiler = open_compiler(CompilerChoice::kNvrtc);
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
@@ -199,7 +199,7 @@ class HopperStaggeredTable : public HopperTable {};
 TEST_P(HopperStaggeredTable, IsTrue) {
   const int dim = GetParam();
   std::vector<Row> rows = {{dim, DType::kBf16, Pass::kForward, DqMode::kSplit, 4}};
-  // Further up o, X and the scores of two tiles do not fit in registers.
+  // For larger dims o, X and the scores of two tiles do not fit in registers.
   if (dim <= 96) rows.push_back({dim, DType::kBf16, Pass::kForwardTrain, DqMode::kSplit, 4});
   check(rows);
 }

@@ -1,4 +1,4 @@
-// lssar sim when all is well: every kind of argument, option and output.
+// lssar sim without errors: every kind of argument, option and output.
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -21,7 +21,7 @@ void PrintTo(const Encoding& e, std::ostream* out) { *out << e.type; }
 
 class SimEncodings : public SimTest, public ::testing::WithParamInterface<Encoding> {};
 
-// By hand, from the formats' definitions; ties go to even.
+// Computed by hand from the formats' definitions; ties go to even.
 TEST_P(SimEncodings, FilesBecomeTheBytesOfTheType) {
   const Encoding& e = GetParam();
   EXPECT_EQ(bytes_of(e.values, e.type, e.bytes.size() / e.values.size()), e.bytes);
@@ -76,7 +76,8 @@ TEST_P(SimRoundTrips, EveryByteOfAnEightBitTypeComesBack) {
   ASSERT_EQ(back.size(), 256u);
   int compared = 0;
   for (size_t i = 0; i < 256; ++i) {
-    if (std::isnan(values[i]) || std::isinf(values[i])) continue;  // NaNs are one, infinities none
+    // NaNs have many bits, and not every format has infinities.
+    if (std::isnan(values[i]) || std::isinf(values[i])) continue;
     EXPECT_EQ(back[i], bytes[i]) << "value " << values[i];
     ++compared;
   }
@@ -192,7 +193,7 @@ TEST_F(SimTest, GridAndBlockHaveThreeDimensions) {
       "%nctaid.z;\nmov.u32 %r3, %ntid.x; mov.u32 %r4, %ntid.y; mov.u32 %r5, %ntid.z;\n"
       "st.global.u32 [%l0], %r0; st.global.u32 [%l0+4], %r1; st.global.u32 [%l0+8], %r2;\n"
       "st.global.u32 [%l0+12], %r3; st.global.u32 [%l0+16], %r4; st.global.u32 [%l0+20], %r5;");
-  // Every thread writes the same values: only the fast mode has no opinion about that.
+  // Every thread writes the same values, which only the fast mode accepts silently.
   const CommandResult result =
       sim(ptx, {"out:" + file("o.npy") + ":u32:6"},
           {"--grid", "2,3,4", "--block", "5,6,2", "--fast", "--threads", "1"});
@@ -276,7 +277,7 @@ TEST_F(SimTest, EverySeedOf64BitsIsOne) {
 }
 
 TEST_F(SimTest, OutputsThatDifferBetweenSeedsAreNamed) {
-  // The clock is not the same in two runs.
+  // The clock differs between two runs.
   const std::string ptx =
       sim_kernel(".param .u64 o",
                  "ld.param.u64 %l0, [o]; mov.u64 %l1, %globaltimer; st.global.u64 [%l0+8], %l1;");
@@ -325,7 +326,7 @@ TEST_F(SimTest, TensorMapsSpanAllRowsOfTheFile) {
   EXPECT_EQ(read("y.npy").shape, (std::vector<int64_t>{2, 3, 4, 64}));
 }
 
-// Swizzled on the way in and not on the way out: 16-byte chunks change places within their row.
+// Swizzled on the way in but not on the way out, so 16-byte chunks change places within their row.
 TEST_F(SimTest, TensorMapsSwizzle) {
   const std::vector<float> values = counted(8 * 64);
   write("x.npy", {8, 64}, values);

@@ -1,4 +1,4 @@
-// Failures: compilers that are not there, sources that do not compile, targets nobody knows.
+// Failures: missing compilers, sources that do not compile, unknown targets.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void expect_text(const std::string& message, const std::vector<std::string>& par
   }
 }
 
-// What follows "source: " in the message of a compile error.
+// The text after "source: " in the message of a compile error.
 std::string dumped_path(const std::string& message) {
   const std::string marker = "\nsource: ";
   const size_t at = message.find(marker);
@@ -121,8 +121,8 @@ TEST(CompilerMissing, ToolkitAndWheelFoldersAreSearched) {
   EXPECT_TRUE(has("libnvrtc.so.12")) << "by name, for the loader";
 }
 
-// open_compiler keeps what it opened: these ask in a process that has opened nothing. Each prints
-// its findings and exits with 0.
+// open_compiler keeps what it opened, so these tests run in a process that has opened nothing. Each
+// prints its findings and exits with 0.
 class CompilerMissingFresh : public ::testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -279,8 +279,8 @@ TEST(LlvmErrors, TheCompilerOfThisBuildIsFound) {
 }
 #endif
 
-// LLVM 19 has no instruction for this and calls report_fatal_error, which by itself ends the
-// process. In a process of its own, for what such a compile had allocated is lost.
+// LLVM 19 has no instruction for this and calls report_fatal_error, which would end the process. It
+// runs in a process of its own, because such a compile leaks what it allocated.
 TEST(LlvmErrorsDeathTest, AFatalErrorOfLlvmIsAnErrorAndTheProcessGoesOn) {
   const auto opened = open_compiler(CompilerChoice::kLlvm);
   if (!opened.ok()) GTEST_SKIP() << opened.status().message();

@@ -1,4 +1,4 @@
-// The cuda device on a fake driver: what it calls and what it gives back.
+// The cuda device on a fake driver: what it calls and what it returns.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -124,7 +124,7 @@ TEST_F(CudaDeviceTest, CopiesFillsAndFrees) {
   EXPECT_EQ(driver_.open().allocations, 0);
 }
 
-// A copy or fill may be followed by a launch on a stream that the default one does not order.
+// A launch on a stream that the default stream does not order may follow a copy or fill.
 TEST_F(CudaDeviceTest, CopiesAndFillsAreDoneWhenTheyReturn) {
   open();
   const DevicePtr memory = *device_->allocate(8);
@@ -178,7 +178,7 @@ TEST_F(CudaDeviceTest, FunctionsAreLookedUpAndLoadedOnce) {
   EXPECT_EQ(driver_.num_calls("cuFuncLoad"), 1);
 }
 
-// Drivers before CUDA 12.4.
+// For drivers before CUDA 12.4.
 TEST_F(CudaDeviceTest, DoesWithoutFuncLoad) {
   auto old = std::make_shared<CudaDriver>(*driver_.table());
   old->function_load = nullptr;

@@ -1,5 +1,5 @@
-// A CUDA driver without a GPU: a table of functions that check what they are called with, count
-// what is open, and fail where a test asks. For the tests of the cuda device.
+// A CUDA driver without a GPU: a table of functions that check their arguments, count what is open,
+// and fail if a test asks for it. For the tests of the cuda device.
 //
 // Threads: one FakeDriver at a time in a process; its functions from any thread.
 #pragma once
@@ -26,7 +26,7 @@ constexpr CuResult kCuIllegalAddress = 700;
 
 struct FakeGpu {
   std::string name;
-  std::map<int, int> attributes;  // by the driver's number of an attribute
+  std::map<int, int> attributes;  // by the driver's number for the attribute
 };
 
 FakeGpu fake_h200();
@@ -43,7 +43,7 @@ struct FakeLaunch {
   std::array<unsigned, 3> cluster{};  // of cuLaunchKernelEx
 };
 
-// What cuTensorMapEncodeTiled was called with.
+// The arguments of a cuTensorMapEncodeTiled.
 struct FakeTensorMap {
   unsigned type = 0;
   uint32_t rank = 0;
@@ -66,7 +66,7 @@ class FakeDriver {
   void fail(const std::string& call, CuResult result);
   int num_calls(std::string_view call) const;
 
-  // Things made and not yet given back.
+  // Counts of what was made and not released yet.
   struct Open {
     int contexts = 0, allocations = 0, modules = 0, events = 0, host_allocations = 0;
     bool operator==(const Open&) const = default;
@@ -89,7 +89,7 @@ class FakeDriver {
   bool has_launch_extended = true;
   bool has_max_active_clusters = true;
   int max_active_clusters = 0;
-  std::string jit_error_log, jit_info_log;  // written where a load fails
+  std::string jit_error_log, jit_info_log;  // written if a load fails
 
   // Read after calls.
   FakeLaunch last_launch, last_occupancy;  // the latter has no parameters
@@ -105,12 +105,12 @@ class FakeDriver {
  private:
   friend struct FakeCalls;
 
-  // Counts the call; an error where the test asked for one, or no context is current.
+  // Counts the call. Returns an error if the test asked for one, or if no context is current.
   CuResult enter(std::string_view call, bool needs_context = true);
   void note(char call);
-  static constexpr size_t kMaxOrder = 4096;  // no call allocates
+  static constexpr size_t kMaxOrder = 4096;  // has a limit, because no call may allocate
 
-  mutable std::mutex mutex_;  // guards what follows and what is read after calls
+  mutable std::mutex mutex_;  // guards the following and what tests read after calls
   std::map<std::string, CuResult, std::less<>> failures_;
   std::map<std::string, int, std::less<>> calls_;
   Open open_;

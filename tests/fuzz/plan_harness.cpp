@@ -1,8 +1,8 @@
-// Nothing is compiled: plans of the C API are created and asked, never prepared; calls go to plans
-// that were prepared with a made-up compiler on the recording device, which runs nothing.
+// Nothing is compiled: plans of the C API are created and asked, never prepared. Calls go to plans
+// that were prepared with a fake compiler on the recording device, which runs nothing.
 //
-// Properties: a status has a text and is one that the header names; a plan's schedule, given back,
-// is the plan's schedule again; a call that is refused has launched nothing.
+// Properties: a status has a text, and the header names it; a plan's schedule, given back, is the
+// plan's schedule again; a refused call has launched nothing.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -17,10 +17,11 @@
 namespace lssar::test {
 namespace {
 
-constexpr size_t kMaxStruct = 1 << 16;  // larger ones are refused unread
+constexpr size_t kMaxStruct = 1 << 16;  // larger ones are refused without being read
 
-// A caller's struct in a block of exactly the size that it says, so that a byte read too much is
-// seen; as long as its size where that is more than anything is read of.
+// A caller's struct, in a block of exactly the size that it states, so that reading one byte too
+// many is found. If it states more than kMaxStruct, the block has the size field alone, because
+// nothing else may be read.
 template <typename T>
 class Struct {
  public:
@@ -92,7 +93,7 @@ struct Contexts {
   }
 };
 
-// A context of the input's own: never with a GPU or a cache on disk.
+// A context of the input's own, never with a GPU or a cache on disk.
 void try_context(const PlanInput& input, const std::string& text) {
   Struct<lssar_context_options> options(input.context_options, sizeof input.context_options,
                                         input.gives & kGivesPastTheEnd);
@@ -112,7 +113,7 @@ std::string schedule_of(const lssar_plan* plan, int32_t pass) {
   return status == LSSAR_STATUS_OK ? info.schedule_json : "";
 }
 
-// What the plan says of itself makes the same plan.
+// The schedule that the plan states makes the same plan.
 void check_given_back(lssar_context* context, const lssar_problem& problem,
                       const lssar_plan* plan) {
   for (const int32_t pass : {LSSAR_PASS_FORWARD, LSSAR_PASS_FORWARD_TRAIN, LSSAR_PASS_BACKWARD}) {
@@ -120,7 +121,7 @@ void check_given_back(lssar_context* context, const lssar_problem& problem,
     const std::string schedule = schedule_of(plan, pass);
     lssar_problem one = problem;
     one.passes = static_cast<uint32_t>(pass);
-    if (one.alignment == 0) one.alignment = 16;  // the text is of that kernel
+    if (one.alignment == 0) one.alignment = 16;  // the text is that kernel's
     lssar_plan_options options = {};
     options.struct_size = sizeof(options);
     options.schedule_json = schedule.c_str();
@@ -177,7 +178,7 @@ Tensor tensor(const lssar_tensor& t) {
   return {reinterpret_cast<DevicePtr>(t.data), t.strides[0], t.strides[1], t.strides[2]};
 }
 
-// The bytes may say anything: nothing is read or written behind a pointer.
+// The bytes may say anything: nothing may be read or written through a pointer.
 void try_call(const PlanInput& input) {
   const PreparedPlan& made = prepared_plan(input.plan);
   lssar_call call;

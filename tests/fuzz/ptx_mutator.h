@@ -25,8 +25,8 @@ class PtxMutator {
   const std::vector<const vdev::Row*>& rows() const { return rows_; }
   // One random form of the row with operands that are likely to fit, and its semicolon.
   std::string instruction(const vdev::Row& row);
-  // A module with one kernel that declares and sets up what instruction() names, then `body`.
-  // `first_line` chooses how the harness runs it.
+  // A module with one kernel that declares and sets up the operands of instruction(), followed by
+  // `body`. `first_line` chooses how the harness runs it.
   static std::string kernel(std::string_view body, uint32_t first_line = 0);
   // One random change.
   std::string mutate(const std::string& text);

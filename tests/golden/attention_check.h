@@ -1,9 +1,10 @@
-// Runs a problem through the C API and holds its results to the float64 reference or to a golden
-// case: what golden_test, sweep_test and rules_test share.
+// Runs a problem through the C API and compares its results with the float64 reference or with a
+// golden case. golden_test, sweep_test and rules_test share it.
+//
 //
 // One context per (compiler, target, schedule seed) in a process. With LSSAR_TEST_SEED_TURN the
-// checks of a test take the seeds 0 to 9 in turn, the first by the test's name and this number.
-// Threads: for the main thread of a test.
+// checks of a test take the seeds 0 to 9 in turn; the test's name and this number choose the first.
+// Threads: only the main thread of a test may call it.
 #pragma once
 
 #include <string>
@@ -18,19 +19,19 @@ namespace lssar {
 // The target of tests that name none: LSSAR_TEST_TARGET, or else sm_80.
 std::string test_target();
 
-// Where the kernels of a test run: "auto" compiler and test_target() on the virtual device by
-// default; LSSAR_TEST_DEVICE=cuda takes a GPU instead (its own target).
+// Where the kernels of a test run. By default any compiler and test_target() on the virtual device;
+// LSSAR_TEST_DEVICE=cuda uses a GPU with its own target.
 struct CheckDevice {
   lssar_compiler compiler = LSSAR_COMPILER_AUTO;
   std::string target = test_target();
 };
 
-// Fails the test where the context cannot be opened.
+// Fails the test if the context cannot be opened.
 lssar_context* shared_context(const CheckDevice& device = {});
 
-// Random inputs of `kind`, all passes of a training step, every output against the reference by the
-// error rule; an overflow of the dtype is right. Adds a test failure that names the tensor and the
-// error.
+// Runs all passes of a training step on random inputs of `kind`, and compares every output with the
+// reference by the error rule. An overflow of the dtype is right. A test failure names the tensor
+// and the error.
 void check_against_reference(const Problem& problem, const Sizes& sizes, InputKind kind,
                              const CapiOptions& options = {}, const CheckDevice& device = {},
                              uint64_t seed = 20260731);

@@ -1,5 +1,5 @@
-// Output gradients of very different size in one call, fp16, whose dS' carries a scale
-// (templates/tile/grad_scale.cuh): against the float64 reference.
+// fp16 output gradients of very different sizes in one call: dS' carries a scale
+// (templates/tile/grad_scale.cuh). Compared with the float64 reference.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ constexpr const char* kSchedules[] = {R"({"dq_mode": "split"})",
                                       R"({"dq_mode": "split", "split_dkdv": true})",
                                       R"({"dq_mode": "atomic"})"};
 
-// Where the sizes come in turns within a tile, or go up or down from tile to tile.
+// Whether sizes alternate within a tile, or rise or fall from tile to tile.
 enum class Order { kMixed, kRising, kFalling };
 
 // The output gradient's rows have sizes from about 2^lowest to 2^highest. `holds_rows`: every row
@@ -40,8 +40,8 @@ void scale_rows(std::vector<float>& x, size_t dim, const Spread& spread, Order o
   round_all(DType::kFp16, x);
 }
 
-// Adds a failure where a row of `dim` is off. NOTE: a few rows cancel, more than the limit for a
-// whole tensor allows; a scale that is wrong is so by a factor of two.
+// Adds a failure if a row of `dim` is wrong. NOTE: a few rows cancel, more than the limit for a
+// whole tensor allows; a wrong scale would be wrong by a factor of two.
 void expect_rows(const char* name, const std::vector<float>& got, const std::vector<double>& want,
                  size_t dim) {
   const double tolerance = dim == want.size() ? 3e-3 : 3e-2;

@@ -1,4 +1,5 @@
-// What a schedule of Variant::kHopper can turn, against the float64 reference at target sm_90a.
+// What a schedule of Variant::kHopper can vary, compared with the float64 reference at target
+// sm_90a.
 #include <gtest/gtest.h>
 
 #include "tests/golden/attention_check.h"
@@ -99,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"BlockDvHalf", kForwards, R"({"block_dv": 32})"},
         Setting{"Cluster2", kForwards, R"({"hopper": {"cluster": 2}})"},
         Setting{"Cluster4", kForwards, R"({"hopper": {"cluster": 4}})"},
-        // Values in several chunks of columns: products whose descriptors have a distance of
+        // Values in several chunks of columns: products whose descriptors have a distance between
         // chunks.
         Setting{"Cluster2WideValues", kForwards, R"({"hopper": {"cluster": 2}})", 64, 128},
         Setting{"Cluster4WideValues", LSSAR_PASS_FORWARD,
@@ -177,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"AtomicOddDims", kBackward, R"({"dq_mode": "atomic"})", 40, 88},
         Setting{"AtomicTwoChunks", kBackward, R"({"dq_mode": "atomic", "variant": "hopper"})", 96,
                 64},
-        // Without room for parts of dq in shared memory.
+        // Shared memory has no room for parts of dq.
         Setting{"AtomicThreeChunks", kBackward, R"({"dq_mode": "atomic", "variant": "hopper"})",
                 136, 64},
         Setting{"AtomicTwoChunksOneConsumer", kBackward,
@@ -199,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(
                 128}),
     setting_name);
 
-// Chains of query tiles: whole ones, and at the end of a head shorter ones.
+// Chains of query tiles: whole ones, and shorter ones at the end of a head.
 INSTANTIATE_TEST_SUITE_P(
     Staggered, HopperSchedules,
     testing::Values(
@@ -218,7 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"OddDims", kForwards, R"({"hopper": {"stagger": 2}})", 72, 40}),
     setting_name);
 
-// Tiles without weights next to tiles with: some for a warp only, some for its warp group.
+// Tiles without weights beside tiles with weights: some without only for a warp, some for its warp
+// group.
 class SkippedTiles : public testing::TestWithParam<const char*> {};
 
 TEST_P(SkippedTiles, FitEveryKindOfData) {
@@ -274,8 +276,8 @@ TEST_P(HopperEvaluators, FitEveryKindOfData) {
   check_setting(setting, make_problem(setting, DType::kFp16, false), sizes, InputKind::kShifted);
 }
 
-// The same in the backward: tiles of one evaluator next to those of another, and to masked ones,
-// which take the full one.
+// The same in the backward: tiles of one evaluator beside tiles of another, and beside masked ones,
+// which take the full form.
 class HopperGradientEvaluators : public testing::TestWithParam<Gradients> {};
 
 TEST_P(HopperGradientEvaluators, FitEveryKindOfData) {
@@ -296,8 +298,8 @@ TEST_P(HopperGradientEvaluators, FitEveryKindOfData) {
   }
 }
 
-// No tile has rows past the end, which take the full one. Without an offset epsilon is 0 and has no
-// inverse.
+// No tile has rows past the end, which would take the full form. Without an offset epsilon is 0 and
+// has no inverse.
 TEST_P(HopperGradientEvaluators, FitAnyEpsilon) {
   const std::string others = std::string(R"("dq_mode": ")") + GetParam().dq_mode +
                              R"(", "hopper": {"evaluator": ")" + GetParam().evaluator + R"("}})";

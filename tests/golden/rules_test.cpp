@@ -1,5 +1,5 @@
-// Rules that are not a matter of tolerance: NaN and infinity, dead rows, repeatability, and offsets
-// beyond 2^31 elements.
+// Rules without tolerance: NaN and infinity, dead rows, repeatability, and offsets beyond 2^31
+// elements.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -139,7 +139,8 @@ TEST_P(NanRules, AValueStaysWithinItsBatchAndKvHead) {
 }
 
 TEST_P(NanRules, TheBackwardNeverHidesIt) {
-  // A NaN in a query: its own gradient, and those of the keys it gives weight to, are NaN.
+  // With a NaN in a query its own gradient is NaN, and so are those of the keys that it gives
+  // weight to.
   Fixture f(GetParam(), 1, 1, 80, false);
   f.inputs.q[f.at(1, 0, 0, 40) + 1] = kNan;
   for (const char* schedule : kDqModes) {
@@ -155,8 +156,8 @@ TEST_P(NanRules, TheBackwardNeverHidesIt) {
 }
 
 TEST_P(NanRules, EpsilonNeverHidesIt) {
-  // Every query is near one half of the keys and far from the other, with the NaN in a value: so no
-  // row gives it weight, and the forward skips it. The pass that epsilon comes from does not.
+  // Every query is near one half of the keys and far from the other, whose value has the NaN. So no
+  // row gives it weight, and the forward skips it. The epsilon pass does not.
   constexpr int64_t kLength = 480;  // whole tiles of queries
   Fixture f(GetParam(), 1, 1, kLength, false);
   for (int64_t row = 0; row < kLength; ++row) {
@@ -225,7 +226,7 @@ TEST(Repeatability, TheDefaultBackwardIsBitwiseTheSame) {
   }
 }
 
-// A GPU of its own for a schedule of blocks and warps that is drawn from `seed`.
+// A separate GPU, whose schedule of blocks and warps is drawn from `seed`.
 ContextPtr context_with_seed(const char* seed) {
   const char* before = std::getenv("LSSAR_VIRTUAL_SEED");
   const std::string kept = before == nullptr ? "" : before;
@@ -240,7 +241,7 @@ ContextPtr context_with_seed(const char* seed) {
   return context.ok() ? std::move(*context) : nullptr;
 }
 
-// Key tiles take turns: one order of the sums of dq, whatever runs when.
+// Key tiles take turns, so dq is summed in one order whatever runs first.
 TEST(Repeatability, OrderedDqIsBitwiseTheSameOnEverySchedule) {
   for (DType dtype : {DType::kBf16, DType::kFp16}) {
     const Fixture f(dtype, 4, 2, 300, false);
@@ -283,8 +284,8 @@ TEST(LossScaling, Fp16GradientsScaleWithTheOutputGradient) {
   }
 }
 
-// Norms of keys are part of the scale of fp16 gradients: 1 / |k| is large here, and the first tiles
-// of queries leave the scale where it begins.
+// Norms of keys are part of the scale of fp16 gradients. Here 1 / |k| is large, and the first tiles
+// of queries leave the scale at its initial value.
 TEST(LossScaling, Fp16KeysMayBeShortAndTilesWithoutGradient) {
   constexpr float kKeyScale = 1.0f / 256;
   Fixture f(DType::kFp16, 1, 1, 200, false);

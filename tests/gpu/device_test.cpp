@@ -15,14 +15,14 @@
 namespace lssar {
 namespace {
 
-// As the kernels have it.
+// In the kernel's layout.
 struct Params {
   DevicePtr in = 0, out = 0;
   float factor = 0;
   int num_elems = 0;
 };
 
-// Special registers by assembly: what both compilers take without CUDA's headers.
+// Special registers by inline assembly, which both compilers accept without CUDA's headers.
 constexpr const char* kSource = R"(
 struct Params {
   const float* in;
@@ -64,7 +64,7 @@ extern "C" __global__ void reverse(Params p) {
     p.out[i] = rows[p.num_elems - 1 - i];
 }
 
-// num_elems multiplications, each of which needs the one before.
+// num_elems multiplications, each of which needs the previous one.
 extern "C" __global__ void spin(Params p) {
   float x = p.factor;
   for (int i = 0; i < p.num_elems; ++i) x = x * p.factor + 1.0f;
@@ -93,7 +93,7 @@ class GpuDevice : public testing::Test {
     device_ = device.value();
   }
 
-  // Skips the test where the compiler is missing.
+  // Skips the test if the compiler is missing.
   void load(const Compiled& compiled) {
     const auto compiler = open_compiler(compiled.compiler);
     if (compiler.status().code() == StatusCode::kMissing)
@@ -106,7 +106,7 @@ class GpuDevice : public testing::Test {
     ASSERT_TRUE(module.ok()) << module.status().to_string();
     module_ = std::move(*module);
   }
-  // Whichever compiler there is.
+  // With any compiler that was found.
   void load() { load(open_compiler(CompilerChoice::kNvrtc).ok() ? kNvrtcPtx : kLlvmPtx); }
 
   Status launch(const char* entry, const LaunchConfig& config, const Params& params) {
@@ -164,7 +164,7 @@ TEST_F(GpuDevice, SaysWhatItIs) {
   EXPECT_EQ(gpus->at(0).name, info.name);
 }
 
-// What is known of its capability, which kernels are made for where no GPU is.
+// The limits known for its capability, for which kernels are made on machines without a GPU.
 TEST_F(GpuDevice, HasTheLimitsItsTargetIsKnownFor) {
   const Target& target = device_->info().target;
   const Result<Target> known = target_from_name(target.name());
@@ -265,8 +265,8 @@ TEST_F(GpuDevice, MoreSharedMemoryThanThereIsNamesTheLimit) {
   expect_contains(status, "together may be " + std::to_string(limit));
 }
 
-// The layouts that runtime/call_maps.cpp asks for, beside plain ones: the driver documents less
-// than it checks.
+// The layouts that runtime/call_maps.cpp asks for, and plain ones. The driver checks more than it
+// documents.
 TEST_F(GpuDevice, TensorMapsTakeEveryLayoutOfACall) {
   if (device_->info().target.major < 9) GTEST_SKIP() << "no tensor maps below 9.0";
   struct Layout {
@@ -333,7 +333,7 @@ TEST_F(GpuDevice, RunsFromSeveralThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// An error of a kernel ends all use of the GPU by its process, so it is made in another one.
+// A kernel's error ends all use of the GPU by its process, so another process makes it.
 TEST_F(GpuDevice, AnIllegalAccessNamesTheLaunch) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   load();

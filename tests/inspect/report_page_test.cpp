@@ -1,4 +1,4 @@
-// The page in a browser: headless Chromium opens it from a file, and says what its script drew.
+// The page in a browser: headless Chromium opens it from a file and reports what its script drew.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-// One problem with everything there is, one of records, and one with next to nothing.
+// One problem with everything, one with records, and one with next to nothing.
 const json& sample_problems() {
   static const json problems = [] {
     TuningTable table;
@@ -71,7 +71,7 @@ std::string attribute(const std::string& dom, const std::string& name) {
   return unescaped(dom.substr(from, dom.find('"', from) - from));
 }
 
-// A window is never narrower than 500 pixels: a frame is, and hands on what the page says.
+// A window is never narrower than 500 pixels, but a frame may be. It passes on what the page says.
 std::string frame_of(const std::string& path, int width, int height) {
   return "<!doctype html><body style='margin:0;background:#888'>"
          "<iframe style='border:0;display:block;margin:0 auto' width=" +
@@ -82,7 +82,7 @@ std::string frame_of(const std::string& path, int width, int height) {
          "document.body.dataset.text = page.body.textContent'></iframe></body>";
 }
 
-// A frame with the page, in a window of its own; `what`: what the browser makes of it.
+// A frame with the page in a window of its own. `what` is what the browser returns.
 Result<ProgramResult> browse(const std::string& html, int width, int height,
                              const std::string& theme, const std::string& what) {
   LSSAR_ASSIGN_OR_RETURN(const TemporaryFile page, TemporaryFile::create("report.html", html));
@@ -128,7 +128,7 @@ void expect_clean(const Seen& seen, int width, const std::string& theme) {
   EXPECT_EQ(seen.errors, json::array());
   EXPECT_THAT(seen.log, Not(HasSubstr(":CONSOLE")));
   EXPECT_EQ(seen.theme, theme);
-  // A scroll bar may take some of it.
+  // A scroll bar may take a part of it.
   EXPECT_LE(seen.width, width);
   EXPECT_GE(seen.width, width - 20);
   EXPECT_EQ(seen.overflow, 0);
@@ -136,7 +136,7 @@ void expect_clean(const Seen& seen, int width, const std::string& theme) {
   for (const json& chart : seen.charts) EXPECT_EQ(chart["drawn"], chart["marks"]) << chart;
 }
 
-// Marks by what the data has, counted here and not by the page.
+// The marks that the data should give, counted here and not by the page.
 std::map<std::string, size_t> expected_marks(const json& problem) {
   std::map<std::string, size_t> marks;
   const json& candidates = problem["candidates"];
@@ -175,7 +175,7 @@ void expect_all_drawn(const Seen& seen, const json& problem) {
   }
 }
 
-// Built where there is one, and maybe run elsewhere.
+// Built where Chromium exists, and perhaps run elsewhere.
 class ReportInChromium : public testing::Test {
  protected:
   void SetUp() override {
@@ -191,7 +191,7 @@ TEST_F(ReportInChromium, DrawsEveryChartInTheLight) {
   for (const json& chart : seen.charts) EXPECT_FALSE(chart.contains("missing")) << chart;
 }
 
-// Two times that nothing explains were side by side there; sizes are powers of 1024.
+// Two unexplained times used to stand side by side there. Sizes are powers of 1024.
 TEST_F(ReportInChromium, HasOneTimeInItsOverviewAndKibibytes) {
   const Seen seen = open_page(sample_problems(), 1280, "light");
   int times = 0;
@@ -220,8 +220,8 @@ TEST_F(ReportInChromium, SaysWhyAChartHasNoData) {
   EXPECT_THAT(seen.dom, HasSubstr("Nothing was measured against softmax attention"));
 }
 
-// The pictures of docs/inspecting.md: figures.json beside them has what they show, as the page says
-// it now. With LSSAR_UPDATE_DOCS=1 both are made anew.
+// The pictures of docs/inspecting.md. figures.json beside them has the figures that they show, as
+// the page has them now. LSSAR_UPDATE_DOCS=1 makes both again.
 TEST_F(ReportInChromium, ThePicturesOfTheDocsShowItsFigures) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "lssar";
   const auto page = TemporaryFile::create("page.html", "");

@@ -1,5 +1,5 @@
-// What the tests of the virtual device share: running a kernel given as PTX text, and checking one
-// instruction against a scalar function, lane by lane, on every SIMD level the machine has.
+// What the tests of the virtual device share: they run a kernel given as PTX text, and compare one
+// instruction with a scalar function, lane by lane, on every SIMD level of the machine.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Launch {
 Status run(Device& device, const std::string& text, const Launch& launch,
            const std::vector<uint64_t>& args);
 
-// Memory of a test, known to the device while it lives.
+// Memory of a test that the device knows as long as this lives.
 template <class T>
 class Buffer {
  public:
@@ -56,10 +56,9 @@ class Buffer {
 // What a lane's 64 bits hold.
 enum class Kind { kInteger, kFloat, kDouble, kHalf, kBfloat };
 
-// One instruction, or a few: "add.s32 $0, $1, $2;" with its operands' widths, the result first: p h
-// w l.
-// `expect` gives the result from the inputs, all as zero-extended bits. Results of a floating `out`
-// kind are equal where both are NaN.
+// One instruction or a few: "add.s32 $0, $1, $2;", with the widths of its operands, the result
+// first: p h w l. `expect` returns the result from the inputs, all as zero-extended bits. Results
+// of a floating `out` kind are equal if both are NaN.
 struct LaneCase {
   std::string instruction;
   std::string letters;
@@ -71,8 +70,8 @@ struct LaneCase {
 
 inline void PrintTo(const LaneCase& test, std::ostream* out) { *out << test.instruction; }
 
-// Runs the case on special and random values: plainly, guarded by a predicate, and in a divergent
-// branch (where lanes that do not execute must keep their value). Fails the test at a difference.
+// Runs the case on special and random values: unguarded, guarded by a predicate, and in a divergent
+// branch, where lanes that do not execute must keep their value. Fails the test at a difference.
 void check_lanes(const LaneCase& test);
 
 // Bits <-> values.

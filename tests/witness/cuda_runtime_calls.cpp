@@ -1,5 +1,5 @@
-// The calls of the CUDA runtime that witness programs make: those of their own code, and those that
-// nvcc adds. The linker exports them, so that a program finds them when it is opened.
+// The calls of the CUDA runtime that witness programs make: their own, and those that nvcc adds.
+// The linker exports them, so that a program finds them when it is opened.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -36,13 +36,13 @@ LaunchConfig launch_config(dim3 grid, dim3 block, size_t shared_bytes) {
           static_cast<uint32_t>(shared_bytes)};
 }
 
-// What goes wrong is for the test: the program goes on, so that its results are looked at, too.
+// Failures are kept for the test. The program goes on, so that its results are looked at too.
 cudaError_t launch(const void* function, const LaunchConfig& config, void** arguments) {
   stand_in().note(stand_in().launch(function, config, arguments));
   return cudaSuccess;
 }
 
-// Attributes that only concern speed are left out.
+// Leaves out attributes that only affect speed.
 Status apply_attribute(const cudaLaunchAttribute& attribute, LaunchConfig& config) {
   switch (attribute.id) {
     case cudaLaunchAttributeClusterDimension:
@@ -87,7 +87,7 @@ extern "C" {
 
 void** __cudaRegisterFatBinary(void* fat_binary) {
   lssar::Result<std::string> text = ptx_of_fat_binary(fat_binary);
-  // A program whose PTX cannot be read fails at its first launch, by this text that is none.
+  // If a program's PTX cannot be read, its first launch fails, because this text is no PTX.
   stand_in().note(text.status());
   return stand_in().add_module(text.ok() ? *text : "");
 }
@@ -113,7 +113,7 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_b
   std::memcpy(stream, &pushed_launch.stream, sizeof pushed_launch.stream);
   return cudaSuccess;
 }
-// Since CUDA 13; before it is cudaLaunchKernel.
+// Since CUDA 13; earlier programs use cudaLaunchKernel.
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host_function) {
   *kernel = static_cast<cudaKernel_t>(const_cast<void*>(host_function));
   return cudaSuccess;

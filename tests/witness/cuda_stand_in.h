@@ -1,6 +1,6 @@
-// A CUDA runtime without a GPU, as far as the witness programs need one: what they register when
+// A CUDA runtime without a GPU, as far as the witness programs need one. What they register when
 // they are opened, and their calls, go to a virtual device that the test chooses.
-// cuda_runtime_calls.cpp has the calls themselves.
+// cuda_runtime_calls.cpp has the calls.
 //
 // Threads: one at a time.
 #pragma once
@@ -20,21 +20,21 @@ class CudaStandIn {
  public:
   static CudaStandIn& instance();
 
-  // Memory and launches are this device's from now on; null gives up the device and what was loaded
-  // on it. The programs' memory is theirs to free before.
+  // From now on memory and launches are this device's. Null releases the device and what was loaded
+  // on it. The programs must free their memory before.
   void use(std::shared_ptr<Device> device);
-  // REQUIRES: one is in use.
+  // REQUIRES: a device is in use.
   Device& device() const { return *device_; }
 
   // The PTX of the module that a program registered this entry with; "" if none did.
   std::string module_of(const std::string& entry) const;
-  // From now on the launches of `entry` take this text's, a module of its own; "": what was
-  // registered, again.
+  // From now on launches of `entry` use this text, which is a module of its own. "": the registered
+  // text again.
   void replace(const std::string& entry, const std::string& text);
-  // The entries that were launched since the device came into use, one for each launch.
+  // The entries launched since the device came into use, one per launch.
   const std::vector<std::string>& launched() const { return launched_; }
 
-  // What failed first since the last call, "" if nothing did.
+  // The first failure since the last call; "" if there was none.
   std::string take_failure();
 
   // For the calls.
@@ -43,14 +43,14 @@ class CudaStandIn {
   void add_kernel(void** module, const void* host_function, const std::string& entry);
   Status prepare(const void* host_function, uint32_t max_shared_bytes);
   Status launch(const void* host_function, const LaunchConfig& config, void** arguments);
-  // Keeps the text of a failure; true: it was none.
+  // Keeps the text of a failure. Returns whether the status was OK.
   bool note(const Status& status);
 
  private:
   struct Registered {
     std::string text;
     std::map<const void*, std::string> entries;  // by host function
-    std::unique_ptr<DeviceModule> loaded;        // on device_, when first needed
+    std::unique_ptr<DeviceModule> loaded;        // on device_; loaded at the first need
   };
   Result<const DeviceFunction*> function(const void* host_function);
   Result<std::unique_ptr<DeviceModule>> load(const std::string& text);

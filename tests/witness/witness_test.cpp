@@ -1,5 +1,5 @@
-// Kernels over CuTe and CUTLASS, which were not written for this device, run on it: their results
-// are exact and the strict mode reports nothing but their own bugs, whatever the schedule.
+// Kernels over CuTe and CUTLASS, which were not written for this device, run on it. Their results
+// are exact, and the strict mode reports only their own bugs, with every schedule.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,22 +12,22 @@ namespace {
 
 constexpr uint64_t kSeeds = 6;  // each moment of asynchronous operations twice
 
-// Bugs of the kernels: every line of the reports on a case holds one of its texts.
+// Bugs of the kernels: every line of a case's reports has one of these texts.
 struct KnownBugs {
   const char* name;  // of the case
   std::vector<std::string> texts;
 };
 const KnownBugs kKnownBugs[] = {
-    // Lanes wait for their own cp.async; then wgmma reads what all of them copied, with neither a
+    // Lanes wait for their own cp.async. Then wgmma reads what all of them copied, with neither a
     // barrier nor a proxy fence in between.
     {"wgmma_sm90 nt", {"cp.async", "an operation in flight is to write"}},
-    // Nothing follows the initialisation of its barriers but the cluster's barrier; and the last
-    // copies, beyond k, are waited for by nobody.
+    // Only the cluster's barrier follows the initialisation of its barriers. Nothing waits for the
+    // last copies, beyond k.
     {"wgmma_tma_sm90 tn",
      {"was not followed by fence.mbarrier_init or fence.proxy.async",
       "the block ends, but its shared address"}},
-    // Lanes read A, and give the stage back without a proxy fence to TMA, which overwrites it: an
-    // error by the letter of the PTX ISA.
+    // Lanes read A and return the stage to TMA without a proxy fence, and TMA overwrites it. By the
+    // letter of the PTX ISA this is an error.
     {"pingpong tf32 NT", {"missing fence.proxy.async"}},
 };
 
@@ -49,7 +49,7 @@ void check_clean(const witness::Case& one, const WitnessRun& run) {
   EXPECT_EQ(outcome.launched.size(), 1u) << one.name;
 }
 
-// Reports stop a launch, so that its numbers are looked at without them.
+// Reports stop a launch, so its numbers are checked in a run without reports.
 void check_reported(const witness::Case& one, uint64_t seed, const KnownBugs& bugs) {
   check_clean(one, {seed, false});
   const WitnessOutcome outcome = run_witness(one, {seed});

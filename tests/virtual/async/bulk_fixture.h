@@ -1,5 +1,5 @@
-// What the tests of bulk copies share: kernels of one warp around an instruction, in the strict and
-// the fast mode, with every timing of asynchronous operations.
+// What the tests of bulk copies share: kernels of one warp with one instruction, in strict and fast
+// mode, with every timing of asynchronous operations.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class BulkDevice {
   Status run_map(const std::string& text, const TensorMap& map,
                  const std::vector<int32_t>& coordinates, const BulkPointers& pointers,
                  uint32_t cluster = 1);
-  // A cluster of so many blocks.
+  // A cluster with so many blocks.
   Status run_cluster(const std::string& text, uint32_t blocks, const BulkPointers& pointers) {
     return run_map(text, {}, {}, pointers, blocks);
   }
@@ -57,11 +57,11 @@ class BulkDevice {
 // coordinates, %r20 the block's rank in its cluster, %rd1 the tensor map, %p1 thread is not 0.
 // "%r4, %r5" for rank 2.
 std::string coordinate_list(uint32_t rank);
-// The tile of `tile_bytes` is filled by `issue`, awaited and copied to %rd2.
+// A kernel in which `issue` fills the tile of `tile_bytes`; it is awaited and copied to %rd2.
 std::string load_kernel(const std::string& issue, uint32_t transaction_bytes, uint32_t tile_bytes);
-// The tile is filled with tile_byte(), `issue` is committed and awaited.
+// A kernel that fills the tile with tile_byte(), then commits `issue` and waits for it.
 std::string store_kernel(const std::string& issue, uint32_t tile_bytes);
-// The tile of 256 bytes is filled with tile_byte(), all blocks synchronise, run `body`,
+// A kernel that fills the tile of 256 bytes with tile_byte(). All blocks synchronise, run `body`,
 // synchronise, and copy their tiles to %rd2, by rank.
 std::string cluster_kernel(const std::string& body);
 std::string wait_for_barrier();

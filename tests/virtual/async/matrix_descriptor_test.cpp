@@ -1,5 +1,5 @@
-// Matrix descriptors of wgmma against the canonical layouts, written out here as shapes and strides
-// of 16-byte chunks, and against addresses worked out by hand.
+// Compares matrix descriptors of wgmma with the canonical layouts, written out here as shapes and
+// strides of 16-byte chunks, and with addresses computed by hand.
 #include "virtual/async/matrix_descriptor.h"
 
 #include <gtest/gtest.h>
@@ -47,8 +47,8 @@ TEST(MatrixDescriptorTest, FieldsAreDecoded) {
   EXPECT_EQ(d.swizzle, MatrixSwizzle::k64);
 }
 
-// An address in a cluster has its block's rank from bit 24 on: what nobody has masked away is taken
-// for a distance.
+// An address in a cluster has its block's rank from bit 24 on. If it is not masked away, it counts
+// as a distance.
 TEST(MatrixDescriptorTest, ARankInTheAddressComesIntoTheLeadingDistance) {
   MatrixDescriptor d;
   const uint32_t address = 3u << 24 | 0x8400;
@@ -160,8 +160,8 @@ TEST(MatrixDescriptorTest, RowsCanBeginAnywhere) {
   }
 }
 
-// A pattern that begins 3 rows of 128 bytes behind a boundary, with base offset 3, has the chunks
-// of an aligned one, moved.
+// A pattern that begins 3 rows of 128 bytes after a boundary, with base offset 3, has the chunks of
+// an aligned one, moved.
 TEST(MatrixDescriptorTest, BaseOffsetMovesThePattern) {
   const auto aligned = chunks(encode(1024, 16, 1024, 1), false, 64);
   const auto moved = chunks(encode(1024 + 3 * 128, 16, 1024, 1, 3), false, 64);

@@ -1,5 +1,5 @@
-// What the tests of wgmma share: kernels of one product in a warp group, written for the test from
-// its shape, and operands for them. Elements are small integers, so that every sum is exact.
+// What the tests of wgmma share: kernels of one product in a warp group, written from its shape,
+// and operands for them. Elements are small integers, so that every sum is exact.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ inline constexpr uint32_t kThreads = 128;
 inline constexpr uint32_t kDepthBytes = 32;  // of K, per wgmma
 inline constexpr uint32_t kPlaceOfA = 1024;  // in shared memory
 inline constexpr uint32_t kPlaceOfB = 32 << 10;
-inline constexpr uint32_t kSharedBytes = 72 << 10;  // that are filled
-inline constexpr uint32_t kUndefinedBytes = 1024;   // behind them
+inline constexpr uint32_t kSharedBytes = 72 << 10;  // the part that is filled
+inline constexpr uint32_t kUndefinedBytes = 1024;   // after it
 
 enum class Element { kF16, kBf16, kTf32, kE4m3, kS8, kU8 };
 enum class Layout { kRegisters, kKMajor, kKMajorPlain, kMnMajor };
@@ -30,10 +30,10 @@ struct Product {
   Layout a = Layout::kKMajor;
   Layout b = Layout::kKMajor;
   uint32_t steps = 4;
-  bool accumulate = false;  // the first one too
+  bool accumulate = false;  // with the first wgmma too
   bool half_sums = false;
   Element b_type = type;  // s8 and u8 may differ
-  bool saturate = false;  // sums of integers, which begin near the limits
+  bool saturate = false;  // integer sums, which begin near the limits
 
   bool is_integer() const { return type == Element::kS8 || type == Element::kU8; }
   uint32_t depth() const { return kDepthBytes / bytes_of(type); }
@@ -66,14 +66,14 @@ inline const std::string kCommit = "wgmma.commit_group.sync.aligned;\n";
 inline const std::string kWait = "wgmma.wait_group.sync.aligned 0;\n";
 inline const std::string kProxyFence = "fence.proxy.async.shared::cta;\n";
 inline const std::string kBarrier = "bar.sync 0;\n";
-// Fills shared memory, loads registers of A (%a) and accumulators (%d), fence and barrier.
+// Fills shared memory, loads registers of A (%a) and accumulators (%d); then a fence and a barrier.
 std::string prologue(const Product& p);
-// One wgmma, and all of the product's, with accumulators %d or %e.
+// One wgmma of the product, and all of them, with accumulators %d or %e.
 std::string wgmma_text(const Product& p, uint32_t step, const char* sums = "%d");
 std::string steps_text(const Product& p, const char* sums = "%d");
 std::string epilogue(const Product& p);  // stores %d
 std::string product_text(const Product& p);
-// The text with one `from`, which must be there, replaced.
+// The text with one `from` replaced. REQUIRES: it is there.
 std::string replaced(std::string text, const std::string& from, const std::string& to);
 
 struct Outcome {
@@ -86,10 +86,10 @@ VirtualOptions options_for(SimdLevel level, bool strict, AsyncTiming timing, uin
 inline constexpr AsyncTiming kTimings[] = {AsyncTiming::kLatest, AsyncTiming::kEarliest,
                                            AsyncTiming::kRandom};
 
-// Fails the test unless the kernel is right and gives no report, whatever the timing and the order
-// of warps.
+// Fails the test unless the kernel is right and gives no report, with every timing and order of
+// warps.
 void check_text(const Product& p, const std::string& text);
-// Fails the test unless all of `expect` appear in the report, for every timing and seed.
+// Fails the test unless all of `expect` appear in the report, with every timing and seed.
 void expect_report(const Product& p, const std::string& text,
                    const std::vector<std::string>& expect);
 

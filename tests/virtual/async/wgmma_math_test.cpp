@@ -1,6 +1,6 @@
-// The arithmetic of wgmma against a scalar one: matrices are put into shared memory element by
-// element where the PTX ISA's layouts say, registers filled as its fragment tables say. Results are
-// equal bit by bit, as products are exact and summed in the order of k.
+// Compares the arithmetic of wgmma with a scalar one. Matrices are put into shared memory element
+// by element by the PTX ISA's layouts, registers are filled by its fragment tables. Results are
+// equal bit by bit, because products are exact and summed in the order of k.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -61,8 +61,8 @@ float value_of(WgmmaType type, uint32_t bits) {
   return NAN;
 }
 
-// Finite, of a range that neither overflows nor underflows when multiplied; subnormals of the
-// narrow types included.
+// Finite, in a range that neither overflows nor underflows when multiplied; includes subnormals of
+// the narrow types.
 uint32_t random_element(WgmmaType type, std::mt19937& random) {
   while (true) {
     uint32_t bits = random();
@@ -136,7 +136,7 @@ void put(const Matrix& m, const Layout& layout, std::vector<uint8_t>& shared) {
   }
 }
 
-// Distances that leave gaps, and a start that is a step of K inside the atom where it can be.
+// Distances that leave gaps, and a start that is a step of K inside the atom if possible.
 Layout layout_for(bool mn_major, uint32_t swizzle, uint32_t base, uint32_t rows, uint32_t step) {
   const uint32_t width = swizzle == 1 ? 128 : swizzle == 2 ? 64 : swizzle == 3 ? 32 : 16;
   Layout layout{.mn_major = mn_major, .swizzle = swizzle, .start = base};
@@ -221,7 +221,7 @@ class Machine {
  private:
   uint32_t num_sums() const { return c_.n / (c_.half_sums ? 4 : 2); }
   uint32_t num_registers() const { return num_sums() + 4; }
-  // Registers of D lie in reverse, so that a handler that ignores their places fails.
+  // Registers of D are in reverse order, so that a handler that ignores their places fails.
   uint32_t place(uint32_t i) const { return i < num_sums() ? num_sums() - 1 - i : i; }
 
   void fill_registers(std::mt19937& random) {
@@ -442,7 +442,7 @@ TEST_P(WgmmaHalfSumsTest, SumsInHalf) {
   }
 }
 
-// Infinities and NaNs, and e4m3's 0x7f, reach exactly the sums they belong to.
+// Infinities and NaNs, and e4m3's 0x7f, reach exactly the sums that they belong to.
 TEST_P(Wgmma8BitTest, EveryElement) {
   const Case c{.a_type = type(), .b_type = type(), .n = 256, .accumulate = false};
   std::mt19937 random(5);

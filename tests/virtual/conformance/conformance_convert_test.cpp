@@ -1,4 +1,5 @@
-// Every form of cvt against exact arithmetic: integers in 128 bits, floats by conformance_number.h.
+// Compares every form of cvt with exact arithmetic: integers in 128 bits, floats by
+// conformance_number.h.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,12 +48,12 @@ __int128 integer(const Type& t, uint64_t bits) {
   return t.is_signed && value > largest(t) ? value - (static_cast<__int128>(1) << t.bits) : value;
 }
 
-// As the bits of a wider register: extended by the type's own sign.
+// The bits in a wider register: extended by the type's own sign.
 uint64_t extended(const Type& t, __int128 value) {
   return static_cast<uint64_t>(integer(t, static_cast<uint64_t>(value)));
 }
 
-// NaN: 0, but the lowest signed number where 64 bits are involved.
+// NaN becomes 0; with 64 bits on either side it becomes the lowest signed number.
 uint64_t to_integer_bits(const Conversion& c, const Real& x) {
   if (x.kind == Real::kNan) {
     const bool is_64 = c.to.bits == 64 || c.from.bits == 64;
@@ -109,7 +110,7 @@ std::vector<std::string> roundings_of(const Type& to, const Type& from) {
   return names;
 }
 
-// All that PTX has for two types.
+// Every form that PTX has for two types.
 void add_pair(const Type& to, const Type& from, std::vector<Form>& forms) {
   for (const std::string& rounding : roundings_of(to, from)) {
     for (const bool ftz : {false, true}) {
@@ -141,7 +142,7 @@ TEST_P(ConformanceConvertTest, ToEveryOtherType) {
 INSTANTIATE_TEST_SUITE_P(From, ConformanceConvertTest, testing::ValuesIn(kTypes),
                          [](const auto& p) { return p.param.name; });
 
-// Registers may be wider than the type, source and destination.
+// Registers may be wider than the type, for source and destination.
 TEST(ConformanceWideConvertTest, IntegersInWiderRegisters) {
   std::vector<Form> forms;
   const std::string widths = "hwl";
@@ -165,7 +166,7 @@ TEST(ConformanceWideConvertTest, IntegersInWiderRegisters) {
   check_forms(forms);
 }
 
-// The 8-bit formats. Their numbers are listed, the nearest is taken, ties to the even code.
+// The 8-bit formats. Their numbers are listed, and the nearest is taken; ties go to the even code.
 struct ByteFormat {
   int fraction;
   int bias;

@@ -1,6 +1,6 @@
-// Every row of mma.sync on every level, against sums over matrices that are laid out by the PTX
-// ISA's fragment tables. Numbers are small integers, so that sums are exact in every type, but for
-// integer sums that wrap or saturate. matrix_test.cpp has rounding and special values.
+// Every row of mma.sync on every level, compared with sums over matrices that are laid out by the
+// PTX ISA's fragment tables. Numbers are small integers, so that sums are exact in every type,
+// except integer sums that wrap or saturate. matrix_test.cpp has rounding and special values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ uint64_t code(const std::string& type, int value) {
   if (type == "bf16") return encode(x, kBf16, Round::kNearest);
   if (type == "e5m2") return encode(x, kF16, Round::kNearest) >> 8;
   if (type != "e4m3") return encode(x, kF32, Round::kNearest);
-  // Three digits as a number with 8 bits of exponent has them; the bias is 7 instead of 127.
+  // Three digits, encoded with 8 bits of exponent; the bias is 7 instead of 127.
   const uint64_t wide = encode(magnitude(x), {12, 3, 8}, Round::kNearest);
   return (value < 0 ? 0x80 : 0) | (value == 0 ? 0 : wide - (120 << 3));
 }
@@ -95,8 +95,8 @@ Operands make_operands(const Shape& s) {
   return o;
 }
 
-// By register and lane: elements of consecutive k; A's registers alternate between rows g and g +
-// 8, where there are 16. Of A, then of B.
+// By register and lane: elements of consecutive k. A's registers alternate between rows g and g + 8
+// if there are 16 rows. First for A, then for B.
 using Fragments = std::vector<uint64_t>;
 Fragments fragments(const Shape& s, const Operands& o) {
   const int bits = bits_of_type(s.a), each = register_bits(s.a) / bits, blocks = s.blocks();
@@ -189,7 +189,7 @@ void check(const std::string& opcode, const char* counts) {
                               {}, {inputs.address(), out.address()});
     ASSERT_TRUE(status.ok()) << status.to_string();
     for (size_t i = 0; i < want.size(); ++i) {
-      // Rounded down, a sum that is zero is -0.
+      // When rounded down, a sum of zero is -0.
       const bool zero = s.d == "f64" && want[i] == 0 && out[i] == uint64_t{1} << 63;
       if (zero && opcode.find(".rm.") != opcode.npos) continue;
       ASSERT_EQ(out[i], want[i]) << opcode << " on " << simd_level_name(level) << ", register "

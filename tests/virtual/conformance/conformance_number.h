@@ -1,6 +1,6 @@
-// Floating-point numbers of any format, exactly: the scalar implementation that the conformance
-// tests compare the device with. Integers only: nothing is left to the machine's own arithmetic.
-// Threads: pure functions.
+// Exact floating-point numbers of any format: the scalar implementation that the conformance tests
+// compare the device with. It only uses integers, so nothing depends on the machine's own
+// arithmetic. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -34,15 +34,15 @@ struct Real {
 };
 
 Real decode(uint64_t bits, const Format& format);
-// A number that is too large is infinite or, as the rounding says, the largest finite one.
+// A number that is too large becomes infinite or, if the rounding says so, the largest finite one.
 uint64_t encode(const Real& x, const Format& format, Round round);
 Real from_integer(__int128 value);
-// To an integer in one direction; huge values are cut at 2^100. REQUIRES: a number.
+// Rounds to an integer in one direction. Huge values become 2^100. REQUIRES: a number.
 __int128 to_integer(const Real& x, Round round);
 
 Real negated(Real x);
 Real magnitude(Real x);
-// The sign of an exact zero depends on the direction of rounding.
+// The sign of an exact zero depends on the rounding direction.
 Real sum(const Real& a, const Real& b, Round round);
 Real product(const Real& a, const Real& b);
 Real quotient(const Real& a, const Real& b);  // with a last bit that stands for all that follow

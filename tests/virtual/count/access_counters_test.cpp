@@ -42,7 +42,7 @@ TEST_P(BankTest, Wavefronts) {
 INSTANTIATE_TEST_SUITE_P(
     Cases, BankTest,
     testing::Values(
-        // 4 bytes and less: all lanes at once.
+        // 4 bytes and fewer: all lanes at once.
         BankCase{"ld.shared.f32 %f1, $;", 4, kRead, 128, 1, 1},
         BankCase{"ld.shared.f32 %f1, $;", 8, kRead, 128, 2, 1},
         BankCase{"ld.shared.f32 %f1, $;", 12, kRead, 128, 1, 1},  // 3 is odd
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
                     SectorCase{"red.global.add.u32 $, %r2;", 0, 0, kAtomic, 128, 1},
                     SectorCase{"atom.global.add.f32 %f1, $, %f0;", 64, 0, kAtomic, 128, 32}));
 
-// The low 16 lanes work on shared memory, the others on global memory, through one generic store.
+// The low 16 lanes access shared memory and the others global memory, through one generic store.
 TEST(CountersTest, GenericAddressesAreCountedWhereTheyPoint) {
   const auto device = counting_device();
   const Memory memory(device, 128);

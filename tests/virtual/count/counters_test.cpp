@@ -1,4 +1,4 @@
-// Counters against counts derived by hand, written beside each kernel.
+// Compares counters with counts derived by hand, which are written beside each kernel.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -24,8 +24,8 @@ void expect_class(const LaunchCounters& counters, InstructionClass instruction_c
   EXPECT_EQ(counters.of(instruction_class).lanes, lanes) << to_string(instruction_class);
 }
 
-// 200 floats by 2 blocks of 128 threads: warps 0 to 5 whole, warp 6 with 8 lanes, warp 7 with none.
-// Before the branch 7 instructions by 8 warps; behind it 5 by 7 warps; ret by 8.
+// 200 floats by 2 blocks of 128 threads: warps 0 to 5 are whole, warp 6 has 8 lanes, warp 7 none. 8
+// warps execute 7 instructions before the branch, 7 warps 5 after it, 8 warps ret.
 const char* const kCopy =
     "ld.param.u64 %p, [p0]; ld.param.u64 %q, [p1];\n"
     "mov.u32 %t, %tid.x; mov.u32 %r0, %ctaid.x; mad.lo.u32 %t, %r0, 128, %t;\n"
@@ -174,8 +174,8 @@ TEST_P(CountersGemmTest, MatrixProduct) {
 INSTANTIATE_TEST_SUITE_P(Compilers, CountersGemmTest, testing::Bool(),
                          [](const auto& p) { return p.param ? "clang" : "nvcc"; });
 
-// Lanes that come to a shuffle from two sides wait for one another: add 16 + 16 lanes, shuffle
-// once with 32. bar.warp.sync counts where each half comes to it: twice.
+// Lanes that come to a shuffle from two sides wait for each other: add counts 16 + 16 lanes,
+// shuffle once with 32. bar.warp.sync counts where each half comes to it: twice.
 TEST(CountersTest, WaitingLanesAreCountedOnce) {
   const auto device = counting_device();
   const std::string body = std::string(kRegisters) +

@@ -1,5 +1,5 @@
-// The .approx functions: within the error bounds of the PTX ISA, and exact where it says what a
-// special value gives.
+// The .approx functions: within the error bounds of the PTX ISA, and exact if it gives the result
+// of a special value.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ std::shared_ptr<Device> open_approximating(SimdLevel level, ApproxMode mode) {
   return make_virtual_device(options);
 }
 
-// Runs an instruction on every value (b, where it has a second source). T: 16 or 32 bits.
+// Runs an instruction on every value, and on b if it has a second source. T: 16 or 32 bits.
 template <class T>
 std::vector<T> apply_bits(SimdLevel level, ApproxMode mode, const std::string& instruction,
                           const std::vector<T>& values, const std::vector<T>& second = {}) {
@@ -175,7 +175,7 @@ TEST(ApproxTest, DivisionIsWithinTwoUlpAndGivesZeroForHugeDivisors) {
                0x1p-22});
 }
 
-// The modes. `allowed` says whether a result is within the bound, by long double.
+// The modes. `allowed` says by long double whether a result is within the bound.
 struct Bounded {
   const char* instruction;
   float low;  // arguments, spread evenly
@@ -235,7 +235,7 @@ class ApproxModeTest : public testing::TestWithParam<Bounded> {};
 
 TEST_P(ApproxModeTest, StaysWithinTheBoundAndReachesBothEnds) {
   const Bounded& b = GetParam();
-  // Odd, so that 0, whose result may be exact, is not among them.
+  // An odd number of values, so that 0 is not among them, whose result may be exact.
   const std::vector<float> values = spread(b.low, b.high, 4095);
   for (const SimdLevel level : levels()) {
     const auto nearest = apply_bits<float>(level, ApproxMode::kNearest, b.instruction, values);
@@ -265,7 +265,7 @@ INSTANTIATE_TEST_SUITE_P(Functions, ApproxModeTest, testing::ValuesIn(kBounded))
 constexpr ApproxMode kModes[] = {ApproxMode::kNearest, ApproxMode::kHighest, ApproxMode::kLowest,
                                  ApproxMode::kRandom};
 
-// What the PTX ISA gives for zeros, infinities and NaN holds in every mode.
+// The PTX ISA's results for zeros, infinities and NaN hold in every mode.
 TEST(ApproxModeTest, SpecialValuesStayExact) {
   struct Special {
     const char* instruction;
@@ -379,7 +379,7 @@ TEST(ApproxModeTest, QuotientsAreUpToTwoUlpsAway) {
   }
 }
 
-// Only the upper half of a double is looked at, and only that is given.
+// The instruction reads and writes only the upper half of a double.
 TEST(ApproxTest, GrossReciprocalsOfDoubles) {
   const auto upper = [](double x) {
     const uint64_t bits = bits_of(x);

@@ -1,5 +1,5 @@
-// mma.sync, ldmatrix, stmatrix and movmatrix against the definition, with the fragment layouts of
-// the PTX ISA written out per element.
+// Compares mma.sync, ldmatrix, stmatrix and movmatrix with their definition. The fragment layouts
+// of the PTX ISA are written out per element.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,8 +12,8 @@
 namespace lssar::test {
 namespace {
 
-// Runs an instruction with `num_in` 32-bit inputs $1.. and `num_out` outputs, given and returned as
-// [register][lane].
+// Runs an instruction with `num_in` 32-bit inputs $1.. and `num_out` outputs. Inputs and outputs
+// are [register][lane].
 using Registers = std::vector<std::vector<uint32_t>>;
 Registers execute(SimdLevel level, const std::string& instruction, const Registers& in, int num_out,
                   const std::string& set_up = "") {
@@ -420,7 +420,7 @@ TEST_P(LdmatrixTest, GivesLaneLTheElementsOfItsRow) {
   for (int i = 0; i < count; ++i) {
     for (int lane = 0; lane < 32; ++lane) want[i][lane] = tile_pair(i, lane, transposed);
   }
-  // Lanes whose address is not used have one that would fault.
+  // Lanes whose address is not used get one that would fault.
   const std::string spoil = fmt::format(
       "{{ .reg .pred %u; setp.ge.u32 %u, %t, {}; @%u mov.u32 %a, 0xffffff01; }}\n", 8 * count);
   const std::string instruction =

@@ -74,7 +74,7 @@ struct Change {
   std::string line;
 };
 
-// The operand, a literal or a register, changed by an instruction with a register of its own.
+// Changes the operand, a literal or a register, by an added instruction with a register of its own.
 std::string with_operand(const Statement& s, size_t operand, const std::string& operation) {
   Statement changed = s;
   const std::string source = s.operands[operand];
@@ -111,7 +111,7 @@ Changes change_barrier(const Statement& s) {
   return changes;
 }
 
-// What orders others, and then only is what it is.
+// Weakens an instruction that orders others.
 Changes weaken(const Statement& s) {
   for (const char* order : {".acquire", ".release", ".acq_rel"}) {
     const size_t at = s.opcode.find(order);
@@ -125,7 +125,7 @@ Changes weaken(const Statement& s) {
 
 Changes change_arrive(const Statement& s) {
   const bool expects = s.opcode.find("expect_tx") != std::string::npos;
-  // Who expects bytes has written none itself, and these order themselves.
+  // A thread that expects bytes has written nothing itself, and the bytes order themselves.
   Changes changes = expects ? Changes{} : weaken(s);
   changes.push_back({"taken away", ""});
   if (expects) {
@@ -172,7 +172,7 @@ struct Rule {
   const char* prefix;
   Changes (*changes)(const Statement& statement);
 };
-// The first that fits counts.
+// The first rule that fits counts.
 constexpr Rule kRules[] = {
     {"cp.async.mbarrier.arrive", change_arrive},
     {"cp.async.wait", change_wait},
@@ -202,14 +202,15 @@ constexpr Rule kRules[] = {
     {"atom.", weaken},
 };
 
-// The registers of an entry that hold the parity of a phase, or what it is made of.
+// The registers of an entry that hold a phase's parity, or a part of its computation.
 using Parities = std::set<std::string>;
 
 bool is_flip(const Statement& s, const Parities& parities) {
   return s.opcode == "xor.b32" && s.operands.size() == 3 && parities.count(s.operands[0]) != 0;
 }
 
-// From the last statement to the first, until nothing is new: loops carry parities around.
+// Walks from the last statement to the first until nothing is new, because loops carry parities
+// around.
 Parities find_parities(const std::vector<Statement>& entry) {
   Parities parities;
   for (const Statement& s : entry) {
@@ -247,8 +248,8 @@ std::string entry_name(std::string_view line) {
 struct Line {
   int number;
   size_t begin, end;    // in the module
-  std::string entry;    // that it is in
-  Statement statement;  // without an opcode where it is none
+  std::string entry;    // the entry that has it
+  Statement statement;  // without an opcode if it is none
 };
 
 std::vector<Line> split_lines(const std::string& module) {
@@ -296,7 +297,7 @@ std::string with_plain_sums(const std::string& module) {
 }
 
 std::vector<Mutant> make_mutants(const std::string& module) {
-  // Which of how many lines of an opcode in an entry.
+  // Which of how many lines with an opcode in an entry.
   struct Place {
     std::string group;
     int ordinal;

@@ -22,7 +22,7 @@ struct Shape {
   uint32_t threads = 64;
 };
 
-// The reports of seed `seed`, "" where there are none.
+// The reports with seed `seed`; "" if there are none.
 std::string reports(const std::string& body, Shape shape, uint64_t seed) {
   VirtualOptions options;
   options.target = *target_from_name("sm_90a");
@@ -64,8 +64,8 @@ void expect_report(const char* what, const std::string& body, Shape shape = {}) 
 
 void expect_race(const std::string& body, Shape shape = {}) { expect_report("race", body, shape); }
 
-// Thread 0 of block 0 writes a number and then a flag, that of block 1 waits for the flag and reads
-// the number.
+// Thread 0 of block 0 writes a number and then a flag. Thread 0 of block 1 waits for the flag and
+// reads the number.
 std::string message_through_global_memory(const std::string& store, const std::string& load) {
   return "mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0;\n"
          "@!%g bra END; @%p1 bra READ;\n"
@@ -117,8 +117,8 @@ TEST(StrictPatterns, AFencedBarrierIsSeenThroughARelaxedArrivalOfTheCluster) {
       {.blocks = 2});
 }
 
-// Each block completes the other's transactions and ends when its own are complete, with
-// `operation` as the one that counts.
+// Each block completes the other's transactions, and ends when its own are complete. `operation` is
+// the one that counts.
 std::string bytes_of_the_other_block(const std::string& operation, const std::string& wait) {
   return "@%g mbarrier.init.shared::cta.b64 [%s], 1; @%g fence.mbarrier_init.release.cluster;\n"
          "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;\n"
@@ -202,8 +202,8 @@ TEST(StrictPatterns, WarpsThatWriteOneGlobalWordByOneInstructionRace) {
   expect_race("st.global.u32 [%o], %t;");
 }
 
-// A lane's second turn of a loop is another instruction: the word it wrote in the first is not its
-// neighbour's.
+// A lane's second turn of a loop is another instruction: the word that the lane wrote in the first
+// turn is not its neighbour's.
 TEST(StrictPatterns, LanesThatWriteEachOthersWordsInALoopRace) {
   expect_race(
       "setp.ge.u32 %p1, %t, 32; @%p1 bra END; mov.u32 %r0, 0;\n"
@@ -225,8 +225,8 @@ TEST(StrictPatterns, TwoLoadsOfOnePhaseToOnePlaceRace) {
       "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%s], 0; @!%p2 bra WAIT;");
 }
 
-// Every thread of a cluster of two stores 16 bytes in bulk, in two groups, and uses their place
-// again.
+// Every thread of a cluster of two stores 16 bytes in bulk, in two groups, and then reuses the
+// memory.
 std::string bulk_sums(const std::string& wait) {
   return "mov.u32 %r0, %cluster_ctarank; shl.b32 %r1, %t, 4; add.u32 %r2, %s, %r1;\n"
          "mad.lo.u32 %r3, %r0, 4096, %r1; cvt.u64.u32 %l0, %r3; add.u64 %l1, %o, %l0;\n"
@@ -266,7 +266,7 @@ TEST(StrictPatterns, BulkStoresOfTwoThreadsToOnePlaceRace) {
       "END:");
 }
 
-// 1000 times: a barrier, a load that completes on it, its end.
+// A thousand times: a barrier, a load that completes on it, the end of the barrier.
 std::string barriers_in_a_loop(const std::string& wait, const std::string& end) {
   return "@!%g bra END; mov.u32 %r0, 0; add.u32 %r1, %s, 1024;\n"
          "LOOP: mbarrier.init.shared::cta.b64 [%s], 1; fence.mbarrier_init.release.cluster;\n"
@@ -314,7 +314,7 @@ TEST(StrictPatterns, AStoreBesideABarrierOrAfterItsEndIsNot) {
       "@%g mbarrier.inval.shared::cta.b64 [%s]; bar.sync 0; @%p1 st.shared.u32 [%s+4], %t;");
 }
 
-// %r0 is written by the first 8 lanes of a warp only.
+// Only the first 8 lanes of a warp write %r0.
 const std::string kWrittenByEight = "setp.lt.u32 %p1, %t, 8; @%p1 mov.u32 %r0, 7;\n";
 
 TEST(StrictPatterns, AStoreOfARegisterThatWasNeverWrittenIsReported) {

@@ -1,5 +1,5 @@
-// What every witness program shares: the table of cases that it gives the test, matrices of whole
-// numbers in device memory, and the comparison with the product in exact arithmetic.
+// What every witness program shares: the table of cases that it gives the test, matrices of
+// integers in device memory, and the comparison with the product in exact arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace witness {
 
-// "" or the first error of the runtime since the last call, in words.
+// The first error of the runtime since the last call, as text; "" if there was none.
 inline std::string runtime_error() {
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? "" : cudaGetErrorString(error);
 }
 
-// Pseudo-random whole numbers from `lowest` to `highest`.
+// Pseudo-random integers from `lowest` to `highest`.
 class Numbers {
  public:
   Numbers(uint32_t seed, int lowest, int highest)
@@ -36,7 +36,7 @@ class Numbers {
 
 enum class Order { kRows, kColumns };  // which elements are side by side
 
-// rows x columns elements in device memory and as whole numbers here.
+// rows x columns elements in device memory, and as integers here.
 template <class T>
 class Matrix {
  public:
@@ -58,7 +58,7 @@ class Matrix {
     }
     cudaMemcpy(device_, elements.data(), elements.size() * sizeof(T), cudaMemcpyHostToDevice);
   }
-  // From the device; elements that are no whole number differ from every expected one.
+  // Copies from the device. Elements that are no integers differ from every expected one.
   void fetch() {
     std::vector<T> elements(values_.size());
     cudaMemcpy(elements.data(), device_, elements.size() * sizeof(T), cudaMemcpyDeviceToHost);
@@ -82,8 +82,8 @@ class Matrix {
   T* device_ = nullptr;
 };
 
-// "" where d = a b^T + beta c in every element (b has a row for each column of d), after an error
-// of the runtime that error, else the first element that differs.
+// "" if d = a b^T + beta c in every element (b has a row for each column of d); otherwise the
+// runtime's error if there is one, else the first element that differs.
 template <class A, class B, class C, class D>
 std::string compare_product(const Matrix<A>& a, const Matrix<B>& b, const Matrix<C>* c, double beta,
                             Matrix<D>& d) {
