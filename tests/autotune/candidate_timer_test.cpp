@@ -162,7 +162,7 @@ TEST_P(CandidateTimerTest, AnIllegalAccessIsBlamedOnTheOneThatRan) {
   expect_reason(told_.failed[0].second, "CUDA_ERROR_ILLEGAL_ADDRESS");
 }
 
-TEST_P(CandidateTimerTest, AnIllegalAccessUnderSeveralIsBlamedOnNobody) {
+TEST_P(CandidateTimerTest, AnIllegalAccessAmongSeveralBlamesNoCandidate) {
   const std::vector<TimedCandidate> all = candidates(2);
   driver_.fail("cuEventSynchronize", kCuIllegalAddress);
   EXPECT_EQ(time(all, 1, 8).code(), StatusCode::kDeviceError);

@@ -182,7 +182,7 @@ TEST(Choice, AScheduleThatIsNotLegalHereIsPassedOver) {
             "other architectures)");
 }
 
-TEST(Choice, GradientsThatNeedNotRepeatAreNeverGivenToWhoWantsThemRepeatable) {
+TEST(Choice, ARecordThatMayNotRepeatIsNotUsedForRepeatableGradients) {
   const Problem problem = sample_problem(Pass::kBackward);
   const Target target = *target_from_name("sm_90a");
   TuningRecord record = sample_record(h200(), 4096, problem);

@@ -126,7 +126,7 @@ TEST(CostModel, CombinesTermsAsDocumented) {
 }
 
 // Nothing is faster than the largest term at the boost clock, whatever the schedule.
-TEST(CostModel, TheLowerBoundIsOne) {
+TEST(CostModel, NoScheduleIsFasterThanTheLowerBound) {
   for (const char* target : {"sm_80", "sm_90a"}) {
     for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
       for (const int64_t length : {1, 300, 4096}) {

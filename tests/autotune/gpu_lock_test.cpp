@@ -58,7 +58,7 @@ TEST_F(GpuLockTest, WaitingEndsWhenTheCallerCancels) {
 }
 
 // Once, by the holder's number.
-TEST_F(GpuLockTest, WhoWaitsSaysForWhom) {
+TEST_F(GpuLockTest, TheWaitingLineNamesTheHolder) {
   const Result<GpuLock> held = GpuLock::take("gpu", 0);
   ASSERT_TRUE(held.ok());
   std::vector<std::string> told;

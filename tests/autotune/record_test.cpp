@@ -165,7 +165,7 @@ TEST(Record, WholeNumbersOutOfRangeAreRefused) {
 
 // Every number of a record has a range: a member that comes later must have one too. A schedule is
 // looked at when it is to be used, by the rules of the version that wants to use it.
-TEST(Record, NoNumberIsTakenAsItComes) {
+TEST(Record, EveryNumberHasARange) {
   const nlohmann::json flat = to_json(sample_record()).flatten();
   int tried = 0;
   for (const auto& [path, value] : flat.items()) {

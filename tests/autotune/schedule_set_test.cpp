@@ -41,7 +41,7 @@ TEST(ScheduleSet, TellsEveryFieldApart) {
   EXPECT_EQ(set.size(), all.size());
 }
 
-TEST(ScheduleSet, NumbersThemAsTheyCameHoweverMany) {
+TEST(ScheduleSet, NumbersSchedulesInTheOrderOfInsertion) {
   ScheduleSet set;
   EXPECT_FALSE(set.find(Schedule()).has_value());
   constexpr int kMany = 5000;  // more than it begins with room for

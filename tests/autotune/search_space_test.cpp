@@ -309,7 +309,7 @@ TEST(SearchSpace, TheCanonicalFormForgetsOnlyWhatTheSourceDoesNotHold) {
   EXPECT_GT(forgotten, 20);
 }
 
-TEST(SearchSpace, AtomicSumsAreOnlyForWhoAcceptsOtherBits) {
+TEST(SearchSpace, AtomicSumsNeedDeterminismAny) {
   Case c = make_case(Pass::kBackward, 64, "sm_90a");
   EXPECT_NE(algorithm_named(c.space(), "hopper, dq atomic, static"), nullptr);
   c.determinism = Determinism::kRepeatable;

@@ -249,7 +249,7 @@ TEST(Workers, AHangIsATimeoutAndTheNextIsServed) {
 
 // Two are queued together when the worker dies. Then each runs alone, which shows whose fault it
 // is.
-TEST(Workers, ADeathUnderSeveralIsFoundOutOneByOne) {
+TEST(Workers, ADeathAmongSeveralIsTracedOneByOne) {
   const ScriptedWorker worker(
       "case $n in\n"
       "1) " +

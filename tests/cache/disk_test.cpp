@@ -301,7 +301,7 @@ TEST_F(DiskStore, AMissSaysWhy) {
   EXPECT_NE(log_text.find("does not begin with LSSARBIN (removed)"), std::string::npos) << log_text;
 }
 
-TEST(UniqueFileName, SaysWhoAndIsNotRepeated) {
+TEST(UniqueFileName, NamesTheProcessAndIsUnique) {
   const std::string a = unique_file_name(), b = unique_file_name();
   EXPECT_NE(a, b);
   EXPECT_EQ(std::count(a.begin(), a.end(), '-'), 3) << a;

@@ -107,7 +107,7 @@ TEST_F(Layers, AreReadWithoutADirectory) {
   EXPECT_EQ(store->stats().write_failures, 0u);
 }
 
-TEST_F(Layers, ADirectoryIsNeitherStampedNorHealedNorMade) {
+TEST_F(Layers, AReadOnlyDirectoryIsNeverChanged) {
   const std::string shared = make_directory("shared", {"a", "b"});
   const std::string damaged = shared + "/entries/" + key_of("b");
   spill(damaged, "not an entry");

@@ -79,7 +79,7 @@ TEST_F(Processes, ThatEvictEachOthersEntriesStillGetTheRightBytes) {
   expect_only_whole_entries();
 }
 
-TEST_F(Processes, ThatClearTheCacheDisturbNobody) {
+TEST_F(Processes, ClearingTheCacheDisturbsNoOtherProcess) {
   run_processes(3, [&] {
     for (int i = 0; i < 60; ++i) {
       if (i % 20 == 19) {

@@ -135,7 +135,7 @@ TEST_F(GpuCheck, WritesOneFileOfEverything) {
   EXPECT_EQ(json["failures"], 2);
 }
 
-TEST_F(GpuCheck, OnHopperAsksFirstForTheFormsOfWgmmaThatNobodyElseHas) {
+TEST_F(GpuCheck, RunsWgmmaFormsFirstOnHopper) {
   EXPECT_EQ(check("first"), 0);
   const nlohmann::json first = result()["first"];
   std::set<std::string> backwards;

@@ -145,7 +145,7 @@ TEST_F(Override, WhatOthersCouldHaveWrittenIsNotUsed) {
   EXPECT_EQ(verify().exit_code, 5);
 }
 
-TEST_F(Override, WhatBelongsToSomebodyElseIsNotUsed) {
+TEST_F(Override, FilesOfAnotherUserAreNotUsed) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
   for (const std::string& path : {folder_, path_}) {
     ASSERT_EQ(::chown(path.c_str(), 12345, 12345), 0);

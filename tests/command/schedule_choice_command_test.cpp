@@ -168,7 +168,7 @@ TEST_F(ChosenSchedule, IsLookedUpInTheTableThatIsNamed) {
 }
 
 // What prepare prints is the same kernel again, whatever was tuned since.
-TEST_F(ChosenSchedule, OfAPrintedCommandIsTheSameWithoutTheTable) {
+TEST_F(ChosenSchedule, APrintedCommandGivesTheSameKernelWithoutTheTable) {
   for (const Arguments& more : {Arguments{}, Arguments{"--untuned"}}) {
     const json first = run_json(Arguments{"prepare"} + kDevice + kProblem + more);
     const std::string line = first["command"];

@@ -269,7 +269,7 @@ TEST_F(SimTest, TextNamesTheLaunchTheSeedsAndTheFiles) {
   }
 }
 
-TEST_F(SimTest, EverySeedOf64BitsIsOne) {
+TEST_F(SimTest, AcceptsEverySeedOf64Bits) {
   const CommandResult result =
       sim(sim_kernel("", ""), {}, {"--block", "1", "--schedule-seed", "18446744073709551615"});
   ASSERT_EQ(result.exit_code, 0) << result.out << result.err;

@@ -191,7 +191,7 @@ TEST(ConformanceMbarrierTest, ArrivalsTransactionsAndPhases) {
   }
 }
 
-TEST(ConformanceClusterTest, AddressesOfAPeerAndWhoseTheyAre) {
+TEST(ConformanceClusterTest, AddressesOfAPeerAndTheirRanks) {
   BulkDevice device(kBulkModes[0]);
   const Buffer<uint32_t> out(*device.device, std::vector<uint32_t>(2 * 64));
   const Status status =

@@ -98,7 +98,7 @@ TEST(ReportOrderTest, AFaultComesAfterTheReportsOfTheBlocksBeforeIt) {
 }
 
 // Which two of many blocks it is found in is up to the threads, and so is not said.
-TEST(ReportOrderTest, ARaceBetweenBlocksIsToldTheSameByAllThreads) {
+TEST(ReportOrderTest, TheReportOfARaceBetweenBlocksDoesNotDependOnThreads) {
   const std::string body = "setp.eq.u32 %p, %t, 0; @%p st.global.u32 [%q], %b;\n";
   EXPECT_NE(run_blocks(body, 1).reports.find("cluster 0 of the grid"), std::string::npos);
   const std::string first = run_blocks(body, 4).reports;

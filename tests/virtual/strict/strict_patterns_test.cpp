@@ -132,7 +132,7 @@ constexpr const char* kCompleteTx =
 constexpr const char* kWaitForPhase =
     "W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%s], 0; @!%p2 bra W;\n";
 
-TEST(StrictPatterns, WhoSeesAPhaseKnowsThatItsOperationsWereMade) {
+TEST(StrictPatterns, SeeingAPhaseOrdersItsOperations) {
   expect_none(bytes_of_the_other_block(kCompleteTx, kWaitForPhase), {.blocks = 2, .threads = 32});
 }
 
