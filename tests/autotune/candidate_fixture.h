@@ -24,7 +24,7 @@ namespace lssar::test {
 RunnerTask small_task(Pass pass = Pass::kForward, const std::string& target = "sm_80");
 
 Target target_of(const RunnerTask& task);
-// The default schedule of the task; where the target has two variants, of this one.
+// The default schedule of the task; if the target has two variants, that of `variant`.
 CandidateSpec good_candidate(const RunnerTask& task, Variant variant = Variant::kPortable);
 
 // One replacement in an emitted source; the first text occurs there exactly once.
@@ -38,8 +38,8 @@ CandidateSpec edited(const RunnerTask& task, const CandidateSpec& candidate,
 CandidateSpec off_by_one_at_the_causal_edge(const RunnerTask& task);
 CandidateSpec writes_a_row_too_many(const RunnerTask& task);
 CandidateSpec never_writes_the_last_row(const RunnerTask& task);
-CandidateSpec races(const RunnerTask& task);              // without harm to its numbers
-CandidateSpec follows_the_clock(const RunnerTask& task);  // a few elements do, a little
+CandidateSpec races(const RunnerTask& task);              // without changing its numbers
+CandidateSpec follows_the_clock(const RunnerTask& task);  // changes a few elements a little
 CandidateSpec never_ends(const RunnerTask& task);
 CandidateSpec traps(const RunnerTask& task);
 CandidateSpec does_not_compile(const RunnerTask& task);

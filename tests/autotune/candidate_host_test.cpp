@@ -1,5 +1,5 @@
-// Candidates in this process, on a virtual device: good ones pass, planted wrong ones get the
-// verdict they deserve, with the reason.
+// Candidates in this process, on a virtual device: good ones pass, planted wrong ones get their
+// verdict, with the reason.
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ void expect_good(const RunnerTask& task, const CandidateSpec& candidate, CheckDe
   EXPECT_GT(report.baseline_error, 0);
 }
 
-// Registers, spills and warnings are NVRTC's assembler's.
+// Only NVRTC's assembler reports registers, spills and warnings.
 bool has_assembler() { return open_compiler(CompilerChoice::kNvrtc).ok(); }
 
 // --- Compile ---
@@ -263,7 +263,7 @@ TEST(ErrorBeyondFloor, IsWhatTheFloorDoesNotCover) {
   EXPECT_EQ(error_beyond_floor(error), 0.1875);
   error.floor = 5;
   EXPECT_EQ(error_beyond_floor(error), 0);
-  error.relative_l2 = std::numeric_limits<double>::infinity();  // of a reference that is 0
+  error.relative_l2 = std::numeric_limits<double>::infinity();  // for a reference that is 0
   EXPECT_EQ(error_beyond_floor(error), 0);
   error.error_l2 = std::numeric_limits<double>::quiet_NaN();
   error.relative_l2 = error.error_l2;

@@ -1,5 +1,5 @@
-// Timing on a GPU, on a driver without one: what is enqueued in which order, who is told what, and
-// that nothing is left behind. No times are measured here.
+// Timing on a GPU, tested on a driver without one: what is enqueued in which order, what observers
+// are told, and that nothing is left behind. No times are measured here.
 #include <algorithm>
 #include <set>
 

@@ -1,4 +1,4 @@
-// Several processes at one tuning table: kills and appends at once.
+// Several processes use one tuning table: kills and appends at the same time.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -36,7 +36,7 @@ std::set<int> samples_of(const TuningTable& table) {
   return samples;
 }
 
-// What a child said it had appended, a number each: the next `count`, or all until it is gone.
+// The numbers that a child said it had appended: the next `count`, or all until it is gone.
 std::vector<int> acknowledged(int pipe_end, size_t count) {
   std::vector<int> numbers;
   int number = 0;
@@ -55,7 +55,7 @@ TEST(TableProcesses, KilledAtAnyMomentLoseNothingThatWasAcknowledged) {
   for (int round = 0; round < 50; ++round) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
-    // Sometimes many at a time, so that a kill can come within a write.
+    // Sometimes many at a time, so that a kill can hit a write.
     const int batch = round % 2 == 0 ? 1 : 10;
     const pid_t child = start([&] {
       std::vector<TuningRecord> records = many_records(batch);
@@ -67,7 +67,7 @@ TEST(TableProcesses, KilledAtAnyMomentLoseNothingThatWasAcknowledged) {
     });
     ASSERT_GT(child, 0);
     ::close(ends[1]);
-    // At a moment of its work, however fast this machine is: after some appends and a little more.
+    // At some moment of its work, on a machine of any speed: after some appends and a little more.
     std::vector<int> numbers = acknowledged(ends[0], random() % 4);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
     ASSERT_EQ(::kill(child, SIGKILL), 0);
@@ -83,7 +83,7 @@ TEST(TableProcesses, KilledAtAnyMomentLoseNothingThatWasAcknowledged) {
     ASSERT_TRUE(table.ok()) << table.status().message();
     const std::set<int> found = samples_of(*table);
     for (const int number : promised) EXPECT_EQ(found.count(number), 1u) << number;
-    // Each line that is a record was written as it is: all else about them is equal.
+    // Every line that is a record is as it was written: all its other fields are equal.
     TuningRecord expected = many_records(1)[0];
     for (const TuningRecord& record : table->records()) {
       expected.samples = record.samples;
@@ -148,8 +148,8 @@ TEST(TableProcesses, ARewriteLosesNoAppendThatComesMeanwhile) {
   });
   ASSERT_GT(writer, 0);
   ::close(ends[1]);
-  // A rewrite for every append that is done, while the next one is under way: as often as can be
-  // without keeping the lock from the writer for good.
+  // A rewrite for every finished append, while the next append is under way: as often as possible
+  // without keeping the lock from the writer for ever.
   int rewrites = 0;
   while (!acknowledged(ends[0], 1).empty()) {
     const auto done = rewrite_table(path, "", reversed);
@@ -163,7 +163,7 @@ TEST(TableProcesses, ARewriteLosesNoAppendThatComesMeanwhile) {
   EXPECT_EQ(samples_of(*TuningTable::load(path)).size(), kAppends + 1u);
 }
 
-// What an import adds is what the file lacks when it has the lock.
+// An import adds what the file lacks at the moment when it has the lock.
 TEST(TableProcesses, ManyThatAddTheSameRecordsAddEachOnce) {
   const TemporaryFolder folder;
   const std::string path = folder / "tuning.jsonl";
@@ -179,7 +179,8 @@ TEST(TableProcesses, ManyThatAddTheSameRecordsAddEachOnce) {
   EXPECT_EQ(TuningTable::load(path)->records(), given.records());
 }
 
-// `lssar table merge a b -o a` and `export` onto the table itself read the file they replace.
+// `lssar table merge a b -o a`, and `export` onto the table itself, read the file that they
+// replace.
 TEST(TableProcesses, AWriteOfTheFileThatItReadsLosesNoAppend) {
   const TemporaryFolder folder;
   const std::string path = folder / "tuning.jsonl";
@@ -188,7 +189,7 @@ TEST(TableProcesses, AWriteOfTheFileThatItReadsLosesNoAppend) {
   const Status status = write_table_text(path, [&]() -> Result<std::string> {
     const TuningTable table = *TuningTable::load(path);
     writer = std::thread([&] { EXPECT_TRUE(append_records(path, many_records(1, 1)).ok()); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the append, had it no lock
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough without a lock
     return table.canonical_text();
   });
   writer.join();

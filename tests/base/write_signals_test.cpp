@@ -1,5 +1,5 @@
-// What the library writes never ends the program it is in: files beyond `ulimit -f`, pipes that
-// nobody reads.
+// A write of the library never ends the program that it is in: files beyond `ulimit -f`, pipes
+// without a reader.
 #include "base/write_signals.h"
 
 #include <fcntl.h>

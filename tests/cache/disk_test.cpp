@@ -1,4 +1,4 @@
-// What is on disk, and what happens when it, or the file system under it, is not as it should be.
+// What is on disk, and what happens if it or the file system under it is damaged.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -218,7 +218,7 @@ TEST_F(DiskStore, AFileInPlaceOfTheFolderLeavesAStoreInMemory) {
   EXPECT_EQ(slurp(directory_), "a file");
 }
 
-// Permissions do not bind root, so a child becomes somebody else.
+// Permissions do not bind root, so a child becomes another user.
 TEST_F(DiskStore, AFolderThatCannotBeWrittenIsReadAndMissesStayInMemory) {
   expect_source(CacheSource::kComputed);
   ::chmod(folder_.path().c_str(), 0755);

@@ -1,5 +1,5 @@
-// Every system call of the cache fails, one after the other and with every likely error: nothing
-// crashes, every request gets the right bytes, and what is left on disk is whole.
+// Every system call of the cache fails, one after the other, with every likely error. Nothing
+// crashes, every request gets the right bytes, and files on disk are complete.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,13 +34,13 @@ CacheEntry entry_of(const std::string& name) {
   return {R"({"kernel": ")" + name + "\"}", name + std::string(2000, 'p') + name};
 }
 
-// In memory where there is such a folder: thousands of files are made and removed.
+// In memory if there is such a folder, because thousands of files are made and removed.
 std::string parent_folder() {
   return ::access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : ::testing::TempDir();
 }
 
-// What a run finds: a pack, a shared directory, and a cache with a good entry, a damaged one, one
-// that nobody uses, and what a crashed writer left.
+// The initial state of a run: a pack, a shared directory, and a cache with a good entry, a damaged
+// one, an unused one, and what a crashed writer left.
 class Scene {
  public:
   Scene() {
@@ -52,7 +52,7 @@ class Scene {
     for (const char* name : {"warm", "unused"}) store->insert(key_of(name), entry_of(name));
     spill(directory() + "/entries/" + key_of("damaged"), "not an entry");
     spill(directory() + "/tmp/left-behind.lssar", "part of an en");
-    fs_.clock_offset_ns = 2 * kHourNs;  // what is there is old: stamped, swept, evicted
+    fs_.clock_offset_ns = 2 * kHourNs;  // existing files are old: stamped, swept, evicted
   }
 
   std::string directory() const { return folder_ / "cache"; }
@@ -73,12 +73,12 @@ class Scene {
     return open_store({.directory = directory(),
                        .max_bytes = 8192,
                        .layers = {pack(), folder_ / "shared"},
-                       .lock_timeout_ms = 3'600'000,  // a lock that fails must not be waited for
+                       .lock_timeout_ms = 3'600'000,  // a failing lock must not be waited for
                        .lock_directory = folder_ / "locks"},
                       fs_);
   }
 
-  // All that a store is asked for; says what was wrong.
+  // Everything that a store is asked for. Returns what was wrong.
   std::string run() {
     const auto store = open();
     for (const char* name : {"packed", "shared", "warm", "damaged", "cold"}) {
@@ -89,7 +89,7 @@ class Scene {
     return get(*open(), "cold");
   }
 
-  // Every file in entries/ is a whole entry of its key, or what was damaged before.
+  // Every file in entries/ is a complete entry of its key, or was damaged before.
   void expect_whole_entries() const {
     for (const std::string& name : names_in(directory() + "/entries")) {
       Sha256Digest key;

@@ -24,7 +24,7 @@ constexpr int kRanks = 64;
 constexpr uint64_t kForEverMs = 600'000;  // no test waits for it unless something is wrong
 const std::string wanted_key = CacheKeyBuilder().add("name", "wanted").hex();
 
-// What is written is not there, or is not seen: as behind a network file system's client.
+// What is written is missing or not seen, as behind a network file system's client.
 class NetworkFileSystem final : public FileSystem {
  public:
   bool hides_entries = false, loses_renames = false;
@@ -65,7 +65,7 @@ class Locks : public ::testing::Test {
             .lock_timeout_ms = timeout_ms,
             .lock_directory = folder_ / "locks"};
   }
-  // One byte per compute, of whatever process.
+  // One byte per compute, by any process.
   Result<CacheEntry> compute() const {
     const int fd = ::open((folder_ / "computes").c_str(), O_WRONLY | O_APPEND | O_CREAT, 0600);
     const bool is_counted = ::write(fd, "x", 1) == 1;
@@ -177,7 +177,7 @@ TEST_F(Locks, AfterTheTimeoutNobodyWaits) {
   NodeLocks::Held held;
   ASSERT_EQ(locks.take(digest(), milliseconds(0), &held), NodeLocks::Outcome::kHeld);
   run_processes(4, [&] { return get(fs_, options(20)); });
-  // Those who read after another had written need not compute.
+  // A process that reads after another has written need not compute.
   EXPECT_GE(computes(), 1u);
   std::filesystem::remove_all(folder_ / "cache");
   NodeLocks::Held second;

@@ -98,7 +98,7 @@ TEST_P(NvrtcGrid, CompilesWithoutSpillsAndFits) {
       check_kernel(**compiler, problem, target, DqMode::kSplit);
 }
 
-// hopper_table_test has those of sm_90a.
+// hopper_table_test has the ones for sm_90a.
 TEST(SumsOfDq, CompileWithoutSpillsAndFit) {
   const auto compiler = open_compiler(CompilerChoice::kNvrtc);
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();

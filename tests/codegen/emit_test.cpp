@@ -109,7 +109,7 @@ TEST(Emit, HasNoLineOfMoreThanAHundredColumns) {
   });
 }
 
-// What is more than a reader needs shows as lines: raise a limit only for what the kernel does.
+// Limits on the number of lines. Raise one only for what the kernel does.
 TEST(Emit, IsShort) {
   for_each_default([](const Problem& problem, const char* name, const std::string& source) {
     if (problem.pass != Pass::kForward || problem.head_dim != 64 || problem.dtype == DType::kFp32)

@@ -86,7 +86,8 @@ void for_each_number(const std::string& prefix, unsigned readers, const Visit& v
   });
 }
 
-// What is below and above a range is refused, by both variants and by every pass that reads it.
+// Values below and above a range are refused, by both variants and by every pass that reads the
+// field.
 TEST(Fields, NumbersOutsideTheirRangeAreRefused) {
   int refused = 0;
   for (const char* variant : {"portable", "hopper"}) {

@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"schedule.block_dv = 136:", "8 to 128", "o and X in registers together"}}),
     rule_name);
 
-// Tiles differ by what they see of the keys; and what the user left out makes way.
+// Tiles differ by how many keys they see. Fields that the user left out give way.
 TEST(HopperTickets, AreTheDefaultWhereTilesDiffer) {
   for (const Pass pass : {Pass::kForward, Pass::kForwardTrain}) {
     for (const int dim : {64, 128, 256}) {
@@ -188,7 +188,7 @@ TEST(HopperTickets, AreTheDefaultWhereTilesDiffer) {
   }
 }
 
-// What the user left out makes way for the scores of two tiles, and for their queries.
+// Fields that the user left out give way to the scores of two tiles, and to their queries.
 TEST(HopperStagger, BringsTilesOfItsOwn) {
   for (const int dim : {64, 96, 128}) {
     for (const Pass pass : {Pass::kForward, Pass::kForwardTrain}) {

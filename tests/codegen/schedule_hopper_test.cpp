@@ -98,8 +98,8 @@ TEST(HopperSchedule, TheNormFormThatIsLeftIsRead) {
   EXPECT_FALSE(to_json(*schedule)["hopper"].contains("norm_form"));
 }
 
-// What the user leaves out is of the variant that the user names: tiles of the other one may be
-// illegal there.
+// Fields that the user leaves out come from the variant that the user names, because the other
+// variant's tiles may be illegal there.
 TEST(HopperSchedule, ANamedVariantBringsItsOwnDefaults) {
   for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
     for (int dim : {32, 64, 128, 256}) {
@@ -133,7 +133,7 @@ TEST(HopperSchedule, TheDefaultSumPathIsTmaWhereThereIsRoom) {
   EXPECT_TRUE(validate(*wide, problem, hopper()).ok());
 }
 
-// What the user left out makes way for what the user asked for.
+// Fields that the user left out give way to those that the user set.
 TEST(HopperSchedule, TheDefaultStorePathGivesWay) {
   const Problem problem = make_problem(Pass::kForward);
   const auto path = [&](const nlohmann::json& json) {

@@ -1,4 +1,4 @@
-// What the lssar command does when all is well, as a user sees it.
+// The lssar command without errors, as a user sees it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -210,7 +210,7 @@ TEST(Prepare, AsJson) {
             std::string::npos);
 }
 
-// The same numbers as files of the same seed would give: they are those of lssar capture.
+// The same numbers as from files with the same seed: those of lssar capture.
 TEST(Run, OnADeviceThatComputesNothingIsAnError) {
   const CommandRunner command;
   const CommandResult result = command.run({"run", "--random", "--seq", "8", "--device", "record"});

@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM end the command by the signal, with nothing half written.
+// Ctrl-C and SIGTERM end the command by the signal, and leave nothing half written.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class InterruptCommand : public testing::Test {
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }
-  // The signal that ended it; 0: none did.
+  // The signal that ended it; 0 if none did.
   int end_of(pid_t child) {
     int status = 0;
     const bool has_ended = wait_until([&] { return ::waitpid(child, &status, WNOHANG) == child; });
@@ -109,7 +109,7 @@ TEST_F(InterruptCommand, ALongReferenceIsSaidBefore) {
   EXPECT_THAT(printed(), testing::HasSubstr("the float64 reference: 1.0e+10 multiply-adds"));
 }
 
-// dq.npy is whole, under a temporary name, while the command waits for a reader of dk.npy.
+// dq.npy is complete, under a temporary name, while the command waits for a reader of dk.npy.
 TEST_F(InterruptCommand, FilesThatBelongTogetherLeaveNothing) {
   const std::vector<int64_t> shape = {1, 1, 2, 8};
   const std::string q = command_.path("q.npy"), out = command_.path("results");
@@ -155,7 +155,8 @@ TEST_F(InterruptCommand, NoSignalLeavesATemporary) {
   }
 }
 
-// `lssar tune ... | head -1`: the search is not told by a guard, and its workers' folder is gone.
+// `lssar tune ... | head -1`: no guard holds the signal back from the search, and its workers'
+// folder is removed.
 TEST_F(InterruptCommand, AReaderThatHasGoneEndsASearch) {
   ::setenv("LSSAR_CACHE_DIR", "none", 1);
   int ends[2];
@@ -171,7 +172,7 @@ TEST_F(InterruptCommand, AReaderThatHasGoneEndsASearch) {
     EXPECT_THAT(name, testing::EndsWith(".lock"));
 }
 
-// Ends at its next step: what was found is kept, workers and their folder are gone.
+// Ends at its next step: results are kept, workers and their folder are gone.
 TEST_F(InterruptCommand, ASearchKeepsWhatItHasAndEndsByTheSignal) {
   const std::string table = command_.path("table.jsonl");
   ::setenv("LSSAR_CACHE_DIR", "none", 1);

@@ -1,5 +1,5 @@
-// What the command writes and prints: every -o goes where the user's path says, and output that is
-// lost is an error.
+// Where the command writes and prints: every -o goes where the user's path says, and lost output is
+// an error.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

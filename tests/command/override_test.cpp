@@ -77,7 +77,7 @@ TEST_F(Override, OneThatDoesNotCompileIsAnErrorThatNamesIt) {
   EXPECT_THAT(result.err, HasSubstr("'" + path_ + "' (LSSAR_OVERRIDE_DIR)"));
 }
 
-// What is said of a generated kernel must not be taken for the edited one's.
+// What is printed of a generated kernel must not be taken for the edited one's.
 TEST_F(Override, WithoutAFileOfTheKernelTheCommandFails) {
   edit("static constexpr float kOffset = 1.0f;", "static constexpr float kOffset = 0.5f;");
   const std::vector<std::string> other = {"--head-dim", "32",       "--target",

@@ -1,5 +1,5 @@
-// Which schedule the subcommands take, and what they say of it: a given one, the tuning table's,
-// the default.
+// Which schedule the subcommands use, and what they say of it: a given one, the tuning table's, the
+// default.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Arguments = std::vector<std::string>;
 
-constexpr int kTunedDegree = 6;    // no default's, and the table's
+constexpr int kTunedDegree = 6;    // the table's; no default has it
 constexpr int kDefaultDegree = 4;  // bf16
 
 Arguments operator+(Arguments all, const Arguments& more) {
@@ -30,7 +30,7 @@ Arguments operator+(Arguments all, const Arguments& more) {
 
 class ChosenSchedule : public testing::Test {
  protected:
-  // What `lssar tune` on a virtual device would have kept for kProblem.
+  // The record that `lssar tune` on a virtual device would keep for kProblem.
   void SetUp() override {
     TuningRecord record;
     record.problem.head_dim = record.problem.head_dim_v = 32;
@@ -55,7 +55,7 @@ class ChosenSchedule : public testing::Test {
     ASSERT_TRUE(status.ok()) << status.message();
   }
 
-  // The user's table is the one with the record.
+  // The user's table has the record.
   CommandResult run(const Arguments& arguments) const {
     const CommandResult result = command_.run(arguments, {"LSSAR_TUNING_TABLE=" + table_});
     EXPECT_EQ(result.exit_code, 0) << arguments[0] << result.out << result.err;
@@ -133,7 +133,7 @@ TEST_F(ChosenSchedule, IsInTextToo) {
   EXPECT_THAT(run(Arguments{"verify"} + kDevice + kProblem).out, HasSubstr("\nschedule: tuned ("));
   const CommandResult summary = run(Arguments{"inspect", "--no-count"} + kDevice + kProblem);
   EXPECT_THAT(summary.out, StartsWith("schedule: tuned ("));
-  // What is a file of its own has nothing else in it.
+  // A file's content has nothing else in it.
   const CommandResult source = run(Arguments{"inspect", "--view", "source"} + kDevice + kProblem);
   EXPECT_THAT(source.err, StartsWith("schedule: tuned ("));
   EXPECT_EQ(source.out.find("schedule: tuned"), std::string::npos);
@@ -157,7 +157,7 @@ TEST_F(ChosenSchedule, IsLookedUpInTheTableThatIsNamed) {
   EXPECT_EQ(prepared({"--table", table_}, "LSSAR_TUNING_TABLE=none"), "tuned");
   EXPECT_EQ(prepared({"--table", "none"}, "LSSAR_TUNING_TABLE=" + table_), "default");
   EXPECT_EQ(prepared({}, "LSSAR_TUNING_TABLE=none"), "default");
-  // A folder of a cache has its table.
+  // A cache's folder has its table.
   std::filesystem::create_directory(command_.path("cache"));
   std::filesystem::copy_file(table_, command_.path("cache/tuning.jsonl"));
   EXPECT_EQ(command_
@@ -167,7 +167,7 @@ TEST_F(ChosenSchedule, IsLookedUpInTheTableThatIsNamed) {
             std::string::npos);
 }
 
-// What prepare prints is the same kernel again, whatever was tuned since.
+// The command that prepare prints gives the same kernel again, even if something was tuned since.
 TEST_F(ChosenSchedule, APrintedCommandGivesTheSameKernelWithoutTheTable) {
   for (const Arguments& more : {Arguments{}, Arguments{"--untuned"}}) {
     const json first = run_json(Arguments{"prepare"} + kDevice + kProblem + more);

@@ -1,5 +1,6 @@
-// LSSAR_DEBUG_WAITS: a kernel in which somebody waits for what never comes says who, where and for
-// what; one without a fault runs as ever; and without the variable nothing of it is in a kernel.
+// LSSAR_DEBUG_WAITS: if a kernel waits for what never comes, it says which thread waits, where and
+// for what. A kernel without a fault runs as usual. Without the variable a kernel has no code for
+// it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What the tests of the compilers share: requests, and a test that runs once per compiler and is
-// skipped, with the reason, where the compiler is not installed.
+// What the tests of the compilers share: requests, and a test that runs once per compiler. It is
+// skipped, with the reason, if the compiler is not installed.
 //
 // Threads: as Compiler; CompilerTest itself belongs to the thread of its test.
 #pragma once

@@ -1,5 +1,5 @@
-// The parsers of what compilers give: cubins, which may come damaged from a disk, and logs of
-// ptxas, which every release words a little differently.
+// The parsers of compilers' output: cubins, which a disk may damage, and logs of ptxas, whose words
+// change a little with every release.
 #include <elf.h>
 #include <gtest/gtest.h>
 

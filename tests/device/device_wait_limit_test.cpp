@@ -1,5 +1,5 @@
-// What a kernel says of its waits on a GPU, where a trap ends the context: it comes through memory
-// of the host.
+// What a kernel reports of its waits on a GPU. A trap ends the context, so the report comes through
+// host memory.
 #include <gmock/gmock.h>
 
 #include "runtime/wait_limit.h"

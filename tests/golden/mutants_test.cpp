@@ -1,5 +1,5 @@
-// Gradients of kernels that are not right, which the error rule must fail: those of the plain
-// kernels, with what the forward saved changed before the backward reads it.
+// Wrong gradients, which the error rule must reject: the plain kernels' gradients after something
+// that the forward saved was changed.
 #include <gtest/gtest.h>
 
 #include <cstring>

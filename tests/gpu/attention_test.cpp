@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuGolden,
 
 class GpuSweep : public GpuAttention, public testing::WithParamInterface<bool> {};
 
-// Around tiles, and lengths of which queries and keys have no tile alike.
+// Lengths around tiles, and lengths for which no tile of queries and keys is alike.
 TEST_P(GpuSweep, Lengths) {
   const Problem problem = make_problem(64, DType::kBf16, GetParam());
   const int64_t pairs[][2] = {{1, 1},     {15, 15}, {17, 17},   {63, 63},  {64, 64},  {65, 65},

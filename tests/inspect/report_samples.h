@@ -24,8 +24,8 @@ inline ReportRequest sample_request(const char* target, Pass pass = Pass::kForwa
   return request;
 }
 
-// Candidates of the sample problem's space, one written every second; the first is the winner.
-// Records of one source, for speed, as far as their schedules need none of their own.
+// Candidates of the sample problem's space, one written every second; the first is the winner. To
+// save time records share one source, unless their schedules need one of their own.
 inline std::vector<TuningRecord> recorded_candidates(size_t count) {
   const TuningRecord base = sample_record();
   const Target target = *target_from_name(base.machine.target);

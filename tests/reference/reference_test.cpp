@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(Small, ReferenceGradient,
                                            Difference{"Gqa", 5, 6, 3, true, 1, 4, 2}),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// What is shown while one waits: it ends at 100 %.
+// The progress that a user sees. It ends at 100 %.
 TEST(ReferenceProgress, CountsEveryScore) {
   for (const bool causal : {false, true}) {
     for (const auto& [seq_q, seq_k] : {std::pair{5, 9}, std::pair{9, 4}, std::pair{7, 7}}) {

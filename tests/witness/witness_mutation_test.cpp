@@ -1,5 +1,5 @@
-// What the strict mode is worth on kernels that it was not written beside: one synchronisation of
-// theirs taken away is found out, by a report or by wrong numbers, on one of a few schedules.
+// How much the strict mode finds in kernels that it was not written for: if one of their
+// synchronisations is taken away, a report or wrong numbers show it, on one of a few schedules.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Mutants of the witness kernels that nothing finds out, and why. Names are those of the PTX that
-// nvcc 13.0 makes of the pinned headers.
+// Mutants of the witness kernels that no check finds, and why. Names are those of the PTX that nvcc
+// 13.0 makes of the pinned headers.
 #pragma once
 
 namespace lssar::test {

@@ -1,5 +1,5 @@
-// Boxes of TMA against a walk over single elements: which byte of shared memory holds which byte of
-// the tensor, on every swizzle and over every edge.
+// Compares boxes of TMA with a walk over single elements: which byte of shared memory holds which
+// byte of the tensor, with every swizzle and over every edge.
 #include <gtest/gtest.h>
 
 #include <cstring>

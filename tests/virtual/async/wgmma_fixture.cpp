@@ -85,7 +85,7 @@ const char* name_of(Element e) {
 
 Operands::Operands(const Product& p, int seed) : p_(p), image_(kSharedBytes / 4, 0) {
   std::mt19937 random(static_cast<uint32_t>(seed));
-  // Small ones, of which all sums are exact; integers of the whole range.
+  // Small numbers, so that all sums are exact; integers from the whole range.
   const auto fill = [&](std::vector<int>& m, Element type, uint32_t count) {
     m.resize(count);
     for (int& v : m) {

@@ -1,5 +1,5 @@
-// Every row of setp and set: all comparisons, types, booleans that are combined in, and both
-// predicates that setp may write.
+// Every row of setp and set: all comparisons, types, combined booleans, and both predicates that
+// setp may write.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace lssar::test {
 namespace {
 
-// By PTX's table: what holds of the order (-1, 0, 1) of two numbers, and where one is NaN.
+// From PTX's table: the result for the order (-1, 0, 1) of two numbers, and for NaN.
 struct Comparison {
   bool less, equal, greater, unordered;
 };
@@ -89,7 +89,7 @@ bool combined(const Parsed& p, bool result, bool with) {
                               : result;
 }
 
-// What set gives where it holds; half of it for a pair.
+// What set gives if the comparison holds; for a pair, half of it.
 uint64_t truth(const std::string& type) {
   if (type == "f32") return 0x3f800000;
   if (type == "f16" || type == "f16x2") return 0x3c00;
@@ -104,7 +104,8 @@ std::string sources(const Parsed& p, bool negate) {
 Form form_of(const std::string& opcode, std::string letters, const Parsed& p, bool negate,
              const std::string& destination) {
   if (!p.combine.empty()) letters += 'p';
-  // Predicates have no special values: bits that are combined lie in the same random numbers.
+  // Predicates have no special values, so the bits that are combined come from the same random
+  // numbers.
   return {fmt::format("{} {}, {};", opcode, destination, sources(p, negate)), letters,
           number_of(p.type), Number::kBits, nullptr};
 }

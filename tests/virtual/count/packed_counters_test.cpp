@@ -30,8 +30,8 @@ uint64_t loaded_bytes(const LaunchCounters& counters) {
 
 class PackedCountersTest : public testing::TestWithParam<const char*> {};
 
-// One tile for the eight heads of a kv head instead of one for each: keys and values are loaded
-// once. Queries are loaded alike, but for the rows of a box that are zeros.
+// One tile for the eight heads of a kv head, instead of one for each: keys and values are loaded
+// once. Queries are loaded the same, except for rows of a box that are zeros.
 TEST_P(PackedCountersTest, OneQueryTakesAnEighthOfTheWork) {
   const LaunchCounters apart = count_forward(GetParam(), false);
   const LaunchCounters packed = count_forward(GetParam(), true);

@@ -1,4 +1,4 @@
-// Global memory in strict mode: what nobody has written, and what was freed. And how the
+// Global memory in strict mode: memory that nobody wrote, and memory that was freed. Also how the
 // environment asks for the strict mode.
 #include <gtest/gtest.h>
 

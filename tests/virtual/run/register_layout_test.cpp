@@ -1,4 +1,5 @@
-// Places of registers that an asynchronous operation uses: nobody else's until it was waited for.
+// A register that an asynchronous operation uses keeps its place until the operation was waited
+// for.
 #include "virtual/program/register_layout.h"
 
 #include <gtest/gtest.h>

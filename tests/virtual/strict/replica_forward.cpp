@@ -82,7 +82,7 @@ Result<std::string> run_forward(const ForwardData& data, Device& device,
     const std::vector<double>& expected = data.expected[row];
     for (int c = 0; c < f.dim; ++c) {
       const double value = bfloat_value(got[row * f.dim + c]);
-      // Rounding of p and o to bf16: 2^-9 of what is summed up, and once more of the result.
+      // p and o are rounded to bf16: 2^-9 of what is summed, and once more of the result.
       if (!(std::fabs(value - expected[c]) <= 0.004 + 0.008 * std::fabs(expected[c]))) {
         return fmt::format("o[{}, {}] is {}, not {}", row, c, value, expected[c]);
       }

@@ -13,7 +13,7 @@
 
 namespace lssar::test {
 
-// 2D, `rows` by `columns` elements side by side, with boxes of `box_rows` by `box_columns`.
+// 2D: `rows` by `columns` contiguous elements, with boxes of `box_rows` by `box_columns`.
 struct MapShape {
   TensorDataType type;
   TensorSwizzle swizzle;
@@ -34,7 +34,7 @@ class ReplicaLaunch {
     }
     return address;
   }
-  // Not written yet.
+  // It is not written yet.
   uint64_t output(size_t bytes) {
     const Result<DevicePtr> address = device_.allocate(bytes);
     if (!address.ok()) failure_ = address.status();
@@ -66,7 +66,7 @@ class ReplicaLaunch {
   std::vector<uint8_t> arguments_;
 };
 
-// "" where they are the same, bit for bit.
+// "" if they are equal, bit by bit.
 template <class T>
 std::string first_difference(const std::vector<T>& got, const std::vector<T>& expected) {
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -76,7 +76,7 @@ std::string first_difference(const std::vector<T>& got, const std::vector<T>& ex
   return {};
 }
 
-// Whole numbers from -4 to 4: products and sums of a few hundred are exact in float.
+// Integers from -4 to 4, so that products and sums of a few hundred are exact in float.
 std::vector<float> small_numbers(size_t count, unsigned seed);
 std::vector<uint32_t> random_words(size_t count, unsigned seed);
 std::vector<uint16_t> to_bf16(const std::vector<float>& values);

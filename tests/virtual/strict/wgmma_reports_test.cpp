@@ -1,5 +1,5 @@
-// What the strict mode reports of wgmma: every report with a kernel that has the bug and, mostly,
-// one that is as near to it as can be and right.
+// The strict mode's reports on wgmma. Every report has a kernel with the bug and, in most cases, a
+// right one that is as similar as possible.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace lssar::test::wgmma {
 namespace {
 
-// Two groups in flight with accumulators of their own: the wait for the first leaves the second.
+// Two groups in flight, each with its own accumulators: waiting for the first leaves the second.
 std::string two_groups(const Product& p, const char* first_wait) {
   std::string text = prologue(p);
   text += kFence + steps_text(p) + kCommit;
@@ -56,7 +56,7 @@ TEST(WgmmaReports, RegisterOfAWrittenAfterTheFenceIsReported) {
   expect_report(p, replaced(product_text(p), kFence, kFence + "add.u32 %a5, %a5, 0;\n"),
                 {"add.u32 %a5, %a5, 0", "without a wgmma.fence", "a register of A"});
 }
-// A product, its sums read, and the same once more: with a fence in between or without.
+// A product, a read of its sums, and the same again, with or without a fence in between.
 std::string read_between(const Product& p, const std::string& fence) {
   std::string text = prologue(p) + kFence + steps_text(p) + kCommit + kWait;
   text += "mov.b32 %x, %d3;\n" + fence;
@@ -89,7 +89,7 @@ TEST(WgmmaReports, OtherRegistersMayBeUsedInFlight) {
   check_text(p,
              replaced(product_text(p), kCommit, kCommit + "mov.b32 %x, %t; add.u32 %x, %x, 1;\n"));
 }
-// One lane's fence is for what it has seen: its own writes, and others' that are ordered before it.
+// One lane's fence covers what it has seen: its own writes, and others' that are ordered before it.
 const std::string kFenceOfOneLane =
     "{ .reg .b32 %lane; .reg .pred %first; mov.u32 %lane, %laneid; setp.eq.u32 %first, %lane, 0;\n"
     "@%first fence.proxy.async.shared::cta; }\n";
@@ -135,7 +135,7 @@ TEST(WgmmaReports, OperandsOverwrittenInFlightAreReported) {
   expect_report(p, replaced(product_text(p), kCommit, kCommit + store),
                 {"race", "st.shared.u32", "wgmma.mma_async"});
 }
-// Any warp's wait orders what the whole operation read.
+// Any warp's wait orders everything that the operation read.
 TEST(WgmmaReports, OperandsMayBeOverwrittenAfterAWait) {
   const Product p;
   const std::string store =

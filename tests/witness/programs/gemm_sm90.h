@@ -17,7 +17,7 @@ namespace witness {
 using RowMajor = cutlass::layout::RowMajor;
 using ColumnMajor = cutlass::layout::ColumnMajor;
 
-// d = a b + c, all of whole numbers. What a kind of GEMM changes it overrides.
+// d = a b + c, in integers. A kind of GEMM overrides what it changes.
 struct GemmKind {
   using LayoutA = RowMajor;
   using LayoutB = ColumnMajor;
