@@ -4,10 +4,10 @@
 
 #include "virtual/check/checker.h"
 #include "virtual/state/mbarrier_table.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev {
 namespace {
-constexpr size_t kMostInFlight = 4096;
 constexpr size_t kMostShared = 64;  // of a thread
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "virtual/async/wgmma_unit.h"
 #include "virtual/check/checker.h"
 #include "virtual/state/cluster.h"
+#include "virtual/state/fault.h"
 #include "virtual/state/splits.h"
 
 namespace lssar::vdev {
@@ -16,8 +17,7 @@ constexpr uint32_t kRegisterUnit = 64;  // registers of 16 bits and more begin a
 
 std::string quoted(const Cluster& cluster, uint32_t op) {
   const KernelProgram& program = *cluster.launch.program;
-  const Instruction& in = program.instruction(program.ops[op]);
-  return fmt::format("PTX line {} '{}'", in.line, in.text.substr(0, 160));
+  return describe_line(program.instruction(program.ops[op]));
 }
 
 bool writes(const KernelProgram& program, const Op& op, uint32_t offset) {

@@ -10,6 +10,7 @@
 
 #include "virtual/async/matrix_descriptor.h"
 #include "virtual/state/cluster.h"
+#include "virtual/state/fault.h"
 #include "virtual/state/launch_context.h"
 #include "virtual/state/units.h"
 
@@ -26,9 +27,7 @@ bool a_in_registers(const Op& op) { return op.a == kNoRegister; }
   raise_fault(warp, op, message.c_str());
 }
 
-// Limit for the operations of a warp group, and for the commit groups of a warp, so that a kernel
-// that never waits does not fill the memory.
-constexpr size_t kMostInFlight = 4096;
+// kMostInFlight limits the operations of a warp group, and the commit groups of a warp.
 std::string too_many(const char* what) {
   return fmt::format("{} {} of wgmma are in flight, which is the limit: nothing waits for them",
                      kMostInFlight, what);
@@ -133,10 +132,9 @@ void WgmmaUnit::compare(const Warp& warp, const Op& op, const Operands& theirs,
                       own, other));
   };
   if (theirs.op != mine.op) {
-    const Instruction& in = program.instruction(*theirs.op);
     fault(warp, op,
-          fmt::format("other warps of its group came to PTX line {} '{}' instead", in.line,
-                      in.text.substr(0, 160)));
+          fmt::format("other warps of its group came to {} instead",
+                      describe_line(program.instruction(*theirs.op))));
   }
   differs("the descriptor of A", theirs.a, mine.a);
   differs("the descriptor of B", theirs.b, mine.b);

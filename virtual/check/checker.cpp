@@ -277,8 +277,7 @@ std::string Checker::describe(Stamp stamp, bool writes) const {
   who += writes ? " wrote" : " read";
   const uint32_t op = stamp_op(stamp);
   if (op < program.ops.size()) {
-    const Instruction& in = program.instruction(program.ops[op]);
-    who += fmt::format(" at PTX line {} '{}'", in.line, in.text.substr(0, 160));
+    who += " at " + describe_line(program.instruction(program.ops[op]));
   }
   return who;
 }

@@ -43,10 +43,7 @@ void Checker::report_between_clusters(const Warp& warp, const Op& op, const std:
   const Op* const second = std::max(&op, other);
   if (full() || !seen_reports_.emplace(ReportKind::kRace, first, second).second) return;
   const KernelProgram& program = *cluster_.launch.program;
-  const auto quoted = [&](const Op* at) {
-    const Instruction& in = program.instruction(*at);
-    return fmt::format("PTX line {} '{}'", in.line, in.text.substr(0, 160));
-  };
+  const auto quoted = [&](const Op* at) { return describe_line(program.instruction(*at)); };
   reports_.push_back(
       {{ReportKind::kRace, first, second},
        fmt::format("{}: kernel {}, {} and {} access the same global memory in different clusters "

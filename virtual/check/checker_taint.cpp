@@ -8,18 +8,16 @@
 
 #include "virtual/check/checker.h"
 #include "virtual/state/cluster.h"
+#include "virtual/state/fault.h"
 #include "virtual/state/generic_operands.h"
 #include "virtual/state/units.h"
 
 namespace lssar::vdev {
 namespace {
 
-constexpr uint32_t kRowBytes = 16;  // of an 8x8 matrix of halves
-
 std::string origin_text(const KernelProgram& program, const Op* origin) {
   if (origin == nullptr) return "nobody wrote";
-  const Instruction& in = program.instruction(*origin);
-  return fmt::format("comes from PTX line {} '{}'", in.line, in.text.substr(0, 160));
+  return "comes from " + describe_line(program.instruction(*origin));
 }
 
 uint32_t rank_of(uint64_t address) {
@@ -214,7 +212,7 @@ void Checker::store_taint(Warp& warp, const Op& op, StateSpace space, const uint
       const uint32_t rank = rank_of(address);
       const auto offset = static_cast<uint32_t>(address & ((1u << kRankShift) - 1));
       if (rank >= shadows_.size() || offset + bytes > warp.shared_bytes) continue;
-      const uint32_t each = facts.whole_warp ? kRowBytes : bytes / elements;
+      const uint32_t each = facts.whole_warp ? kMatrixRowBytes : bytes / elements;
       set_undefined(rank, offset + (facts.whole_warp ? 0 : k * each), each,
                     copies || value.lanes != 0);
       if (facts.whole_warp) break;

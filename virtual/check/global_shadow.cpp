@@ -7,6 +7,7 @@
 #include "virtual/check/checker.h"
 #include "virtual/check/checker_access.h"
 #include "virtual/state/cluster.h"
+#include "virtual/state/fault.h"
 #include "virtual/state/launch_context.h"
 #include "virtual/state/splits.h"
 #include "virtual/state/units.h"
@@ -93,10 +94,7 @@ void GlobalShadow::report(Checker& checker, const GlobalAccess& access, uint64_t
                 ? "several clusters"
                 : fmt::format("cluster {} of the grid", earlier.cluster - 1);
     what += earlier.wrote ? " wrote" : " read";
-    if (other != nullptr) {
-      const Instruction& in = program.instruction(*other);
-      what += fmt::format(" at PTX line {} '{}'", in.line, in.text.substr(0, 160));
-    }
+    if (other != nullptr) what += " at " + describe_line(program.instruction(*other));
   }
   if (earlier.cluster != cluster_) {
     what += ": nothing orders the two";

@@ -26,13 +26,12 @@ void deliver_where(Warp& w, Due due_lanes) {
   queue.size = kept;
 }
 
-// A warp that never waits must not fill the memory, so the older half of many copies arrives.
-constexpr u32 kMostCopies = 4096;
+// If too many copies are in flight, the older half arrives.
 void make_room(Warp& w) {
   AsyncQueue& queue = w.async;
-  if (queue.size == kMostCopies) {
+  if (queue.size == kMostInFlight) {
     u32 n = 0;
-    deliver_where(w, [&](const AsyncCopy&) { return n++ < kMostCopies / 2 ? kAllLanes : 0; });
+    deliver_where(w, [&](const AsyncCopy&) { return n++ < kMostInFlight / 2 ? kAllLanes : 0; });
   }
   if (queue.size == queue.capacity) grow_async_queue(queue);
 }

@@ -9,15 +9,14 @@
 #include "virtual/ops/collective.h"
 #include "virtual/ops/mma_fragments.h"
 #include "virtual/ops/rows.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-constexpr u32 kRowBytes = 16;
-
 inline void transpose(const u8* const* rows, u16* d) {
   u16 m[8][8];
-  for (u32 r = 0; r < 8; ++r) memcpy(m[r], rows[r], kRowBytes);
+  for (u32 r = 0; r < 8; ++r) memcpy(m[r], rows[r], kMatrixRowBytes);
   for (u32 r = 0; r < 8; ++r) {
     for (u32 c = 0; c < 8; ++c) d[r * 8 + c] = m[c][r];
   }
@@ -27,7 +26,7 @@ inline void transpose(const u8* const* rows, u16* d) {
 inline void resolve_rows(Warp& w, const Op& op, HostAddresses& rows) {
   const u32 mask = w.mask;
   if (op.count < 4) w.mask = (1u << (8 * op.count)) - 1;
-  resolve(w, op, kRowBytes, rows);
+  resolve(w, op, kMatrixRowBytes, rows);
   w.mask = mask;
 }
 
@@ -42,7 +41,8 @@ void load_matrix(Warp& w, const Op& op) {
     if (kTranspose) {
       transpose(rows.lane + 8 * k, reinterpret_cast<u16*>(d));
     } else {
-      for (u32 r = 0; r < 8; ++r) memcpy(d + r * kRowBytes, rows.lane[8 * k + r], kRowBytes);
+      for (u32 r = 0; r < 8; ++r)
+        memcpy(d + r * kMatrixRowBytes, rows.lane[8 * k + r], kMatrixRowBytes);
     }
   }
 }
@@ -57,11 +57,12 @@ void store_matrix(Warp& w, const Op& op) {
     alignas(16) u16 transposed[64];
     if (kTranspose) {
       const u8* source_rows[8];
-      for (u32 r = 0; r < 8; ++r) source_rows[r] = source + r * kRowBytes;
+      for (u32 r = 0; r < 8; ++r) source_rows[r] = source + r * kMatrixRowBytes;
       transpose(source_rows, transposed);
       source = reinterpret_cast<const u8*>(transposed);
     }
-    for (u32 r = 0; r < 8; ++r) memcpy(rows.lane[8 * k + r], source + r * kRowBytes, kRowBytes);
+    for (u32 r = 0; r < 8; ++r)
+      memcpy(rows.lane[8 * k + r], source + r * kMatrixRowBytes, kMatrixRowBytes);
   }
 }
 
@@ -69,7 +70,7 @@ void move_matrix(Warp& w, const Op& op) {
   if (lacks_warp(w, op)) return;
   const u8* source = lanes<u8>(w, op.a);
   const u8* rows[8];
-  for (u32 r = 0; r < 8; ++r) rows[r] = source + r * kRowBytes;
+  for (u32 r = 0; r < 8; ++r) rows[r] = source + r * kMatrixRowBytes;
   alignas(64) u16 transposed[64];
   transpose(rows, transposed);
   memcpy(lanes<u8>(w, op.dst), transposed, sizeof transposed);

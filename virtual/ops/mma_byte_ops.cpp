@@ -5,11 +5,10 @@
 // the columns of b as rows, k 0-15 and 16-31. Accumulators are as in matrix_ops.cpp.
 #include "virtual/ops/collective.h"
 #include "virtual/ops/rows.h"
+#include "virtual/state/units.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
-
-constexpr u32 kRowBytes = 16;
 
 struct E4m3 {
   static constexpr int kFraction = 3;
@@ -63,14 +62,15 @@ inline void read_bytes(const Warp& w, const u32* a, const u32* b, Operands<T, kD
                        Value value) {
   for (u32 r = 0; r < kDepth / 8; ++r) {
     const u8* x = lanes<u8>(w, a[r]);
-    for (u32 i = 0; i < 8 * kRowBytes; ++i) {
-      m.a[8 * (r & 1) + i / kRowBytes][kRowBytes * (r >> 1) + i % kRowBytes] = value(x[i], false);
+    for (u32 i = 0; i < 8 * kMatrixRowBytes; ++i) {
+      m.a[8 * (r & 1) + i / kMatrixRowBytes][kMatrixRowBytes * (r >> 1) + i % kMatrixRowBytes] =
+          value(x[i], false);
     }
   }
   for (u32 r = 0; r < kDepth / 16; ++r) {
     const u8* x = lanes<u8>(w, b[r]);
-    for (u32 i = 0; i < 8 * kRowBytes; ++i) {
-      m.b[kRowBytes * r + i % kRowBytes][i / kRowBytes] = value(x[i], true);
+    for (u32 i = 0; i < 8 * kMatrixRowBytes; ++i) {
+      m.b[kMatrixRowBytes * r + i % kMatrixRowBytes][i / kMatrixRowBytes] = value(x[i], true);
     }
   }
 }

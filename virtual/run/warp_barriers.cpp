@@ -177,10 +177,9 @@ void BlockRunner::warp_ended(Warp& warp, const Op& op) {
     const AsyncOperation* operation = async_->using_shared_of(cta.rank, reads);
     if (operation == nullptr) continue;
     c->report(ReportKind::kAsync, warp, op,
-              fmt::format("the block ends while an asynchronous operation, PTX line {} '{}', is "
-                          "still to {} its shared memory",
-                          cluster_.launch.program->instruction(*operation->op).line,
-                          cluster_.launch.program->instruction(*operation->op).text.substr(0, 160),
+              fmt::format("the block ends while an asynchronous operation, {}, is still to {} its "
+                          "shared memory",
+                          describe_line(cluster_.launch.program->instruction(*operation->op)),
                           reads ? "read" : "write"),
               operation->op);
   }

@@ -45,13 +45,16 @@ std::string limits(const Warp& warp, StateSpace space, uint64_t address) {
 
 }  // namespace
 
-std::string describe_place(const Cta& cta, uint32_t warp, const Op& op) {
+std::string describe_line(const Instruction& instruction) {
   constexpr size_t kMaxQuoted = 200;
+  return fmt::format("PTX line {} '{}'", instruction.line, instruction.text.substr(0, kMaxQuoted));
+}
+
+std::string describe_place(const Cta& cta, uint32_t warp, const Op& op) {
   const KernelProgram& program = *cta.launch->program;
-  const Instruction& in = program.instruction(op);
   const auto& b = cta.index;
-  return fmt::format("kernel {}, block ({}, {}, {}), warp {}, PTX line {} '{}'", program.name, b[0],
-                     b[1], b[2], warp, in.line, in.text.substr(0, kMaxQuoted));
+  return fmt::format("kernel {}, block ({}, {}, {}), warp {}, {}", program.name, b[0], b[1], b[2],
+                     warp, describe_line(program.instruction(op)));
 }
 
 void raise_memory_fault(const Warp& warp, const Op& op, MemoryFault fault, StateSpace space,
