@@ -168,8 +168,9 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.line("LSSAR_DEVICE float log2_approx(float x);");
   out.line();
   out.line(
-      "// What the kernel was made for. Branches that this decides are left out already: make");
-  out.line("// another kernel to change those.");
+      "// What the kernel was made for, as far as something below reads it. Branches that it "
+      "decides");
+  out.line("// are left out already: make another kernel to change those.");
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using Mma = $mma$<Element>;", {{"mma", mma}});

@@ -13,19 +13,19 @@ namespace {
 constexpr size_t kLineWidth = 93;  // with the indent and a quote, 100
 
 // Writes `items`, separated by ", ", over lines of the source. The first line begins with `first`,
-// the others with `next`, and all end with `end`. There is no space after the last comma.
-void write_list(SourceWriter& out, const std::vector<std::string>& items, const char* first,
-                const char* next, const char* end) {
+// the others are in as far.
+void write_list(SourceWriter& out, const std::vector<std::string>& items, const std::string& first,
+                const char* separator) {
   std::string line = first;
   for (size_t i = 0; i < items.size(); ++i) {
     if (line.size() + items[i].size() > kLineWidth) {
-      out.line(line + end);
-      line = next;
+      out.line(line.substr(0, line.find_last_not_of(' ') + 1));
+      line = std::string(first.size(), ' ');
     }
     line += items[i];
-    if (i + 1 < items.size()) line += ", ";
+    if (i + 1 < items.size()) line += separator;
   }
-  out.line(line + end);
+  out.line(line);
 }
 
 // See templates/ptx/wgmma.cuh.
@@ -39,14 +39,44 @@ constexpr Form kForms[] = {{"begin_shared", true, false},
                            {"begin_registers", true, true},
                            {"add_registers", false, true}};
 
-// Four registers of d as operands of the assembly, written or read as well.
-constexpr const char* kOperands[] = {"LSSAR_D(", "LSSAR_SUM_D("};
-
 void write_operand_macros(SourceWriter& out) {
-  out.line("// Four registers of a product: written, and read as well.");
-  out.line("#define LSSAR_D(d) \"=f\"(d[0]), \"=f\"(d[1]), \"=f\"(d[2]), \"=f\"(d[3])");
-  out.line("#define LSSAR_SUM_D(d) \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3])");
+  out.line(
+      "// Begins the assembly; `setp` says whether d is read: eq. The operands follow: ten of "
+      "them,");
+  out.line("// %t0 to %t9; and what they stand for: a row of d, and four rows.");
+  out.line("#define LSSAR_WGMMA(setp, shape) \\");
+  out.line("  \"{\\n.reg .pred p;\\nsetp.\" setp \".b32 p, 0, 0;\\n\" \\");
+  out.line("  \"wgmma.mma_async.sync.aligned.m64\" shape \" {\"");
+  out.line("#define LSSAR_TEN(t) \\");
+  out.line("  \"%\" t \"0, %\" t \"1, %\" t \"2, %\" t \"3, %\" t \"4, \" \\");
+  out.line("  \"%\" t \"5, %\" t \"6, %\" t \"7, %\" t \"8, %\" t \"9, \"");
+  out.line("#define LSSAR_ROW(use, d) use(d[0]), use(d[1]), use(d[2]), use(d[3])");
+  out.line("#define LSSAR_ROWS(use, d, i) \\");
+  out.line("  LSSAR_ROW(use, d[i]), LSSAR_ROW(use, d[(i) + 1]), \\");
+  out.line("  LSSAR_ROW(use, d[(i) + 2]), LSSAR_ROW(use, d[(i) + 3])");
   out.line();
+}
+
+// The numbers of all registers but the last ones, ten at a time; `rest`: those of the last ones.
+std::vector<std::string> register_numbers(int count, std::string& rest) {
+  std::vector<std::string> tens;
+  const int num_tens = (count - 1) / 10;
+  for (int ten = 0; ten < num_tens; ++ten)
+    tens.push_back(fmt::format("LSSAR_TEN(\"{}\")", ten == 0 ? "" : std::to_string(ten)));
+  for (int i = num_tens * 10; i < count; ++i)
+    rest += fmt::format("{}%{}", i == num_tens * 10 ? "" : ", ", i);
+  return tens;
+}
+
+// d as operands of the assembly: written, or read as well.
+std::vector<std::string> row_operands(int num_rows, bool begins) {
+  const char* use = begins ? "\"=f\"" : "\"+f\"";
+  std::vector<std::string> operands;
+  int row = 0;
+  for (; row + 4 <= num_rows; row += 4)
+    operands.push_back(fmt::format("LSSAR_ROWS({}, d, {})", use, row));
+  for (; row < num_rows; ++row) operands.push_back(fmt::format("LSSAR_ROW({}, d[{}])", use, row));
+  return operands;
 }
 
 // The operands after d are `a` and the descriptor of b. Immediates follow that say which of them
@@ -55,12 +85,8 @@ void write_form(SourceWriter& out, const WgmmaShape& shape, const Form& form) {
   const char* type = shape.dtype == DType::kFp16 ? "f16" : "bf16";
   const bool from_registers = form.from_registers;
   const int num_registers = shape.cols / 2;
-  std::vector<std::string> numbers, registers;
-  for (int i = 0; i < num_registers; ++i) {
-    numbers.push_back(fmt::format("%{}", i));
-    if (i % 4 == 0)
-      registers.push_back(fmt::format("{}d[{}])", kOperands[form.begins ? 0 : 1], i / 4));
-  }
+  std::string rest;
+  const std::vector<std::string> tens = register_numbers(num_registers, rest);
   const int next = num_registers;
   const int b = next + (from_registers ? 4 : 1);
   const std::string a =
@@ -75,19 +101,19 @@ void write_form(SourceWriter& out, const WgmmaShape& shape, const Form& form) {
            {{"name", form.name},
             {"tiles", std::to_string(shape.cols / 8)},
             {"a", from_registers ? "const u32 (&a)[4]" : "u64 a"}});
-  out.line("asm volatile(");
-  out.line("    \"{\\n.reg .pred p;\\nsetp.$compare$.b32 p, 0, 0;\\n\"",
-           {{"compare", form.begins ? "ne" : "eq"}});
-  out.line("    \"wgmma.mma_async.sync.aligned.m64n$n$k16.f32.$type$.$type$ {\"",
-           {{"n", std::to_string(shape.cols)}, {"type", type}});
-  write_list(out, numbers, "    \"", "    \"", "\"");
-  out.line("    \"}, $a$, %$b$, p, 1, 1, $transposes$;\\n}\"",
+  out.line(
+      "asm volatile(LSSAR_WGMMA(\"$compare$\", \"n$n$k16.f32.$type$.$type$\")",
+      {{"compare", form.begins ? "ne" : "eq"}, {"n", std::to_string(shape.cols)}, {"type", type}});
+  if (!tens.empty()) write_list(out, tens, "             ", " ");
+  out.line("             \"$rest$\"", {{"rest", rest}});
+  out.line("             \"}, $a$, %$b$, p, 1, 1, $transposes$;\\n}\"",
            {{"a", a}, {"b", std::to_string(b)}, {"transposes", transposes}});
-  write_list(out, registers, "    : ", "      ", "");
-  out.line(from_registers ? "    : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), "
-                            "\"n\"(kTransposeB)"
-                          : "    : \"l\"(a), \"l\"(b), \"n\"(kTransposeA), \"n\"(kTransposeB)");
-  out.line("    : \"memory\");");
+  write_list(out, row_operands(shape.cols / 8, form.begins), "             : ", ", ");
+  out.line(from_registers
+               ? "             : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), "
+                 "\"n\"(kTransposeB) : \"memory\");"
+               : "             : \"l\"(a), \"l\"(b), \"n\"(kTransposeA), \"n\"(kTransposeB) : "
+                 "\"memory\");");
   out.close();
 }
 

@@ -32,6 +32,7 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(" \n") == n
 size_t statement_end(const Tokens& t, size_t at) {
   if (at >= t.size()) return at;
   if (t[at].is("{")) return closing(t, at) + 1;
+  if (t[at].is("LSSAR_UNROLL")) return statement_end(t, at + 1);
   if (is_one_of(t[at], {"if", "for", "while"})) {
     size_t open = at + 1;
     if (open < t.size() && t[open].is("constexpr")) ++open;
@@ -80,7 +81,7 @@ struct Branch {
 std::set<std::string_view> declared_names(const Tokens& t, size_t begin, size_t end) {
   std::set<std::string_view> names;
   for (size_t at = begin; at < end; at = statement_end(t, at)) {
-    if (is_one_of(t[at], {"return", "if", "for", "while", "{"})) continue;
+    if (is_one_of(t[at], {"return", "if", "for", "while", "LSSAR_UNROLL", "{"})) continue;
     const size_t stop = statement_end(t, at);
     for (size_t i = at + 1; i + 1 < stop; ++i) {
       if (is_one_of(t[i], {"(", "[", "{"})) i = closing(t, i);
@@ -117,7 +118,7 @@ class Resolver {
     tokens_ = code_tokens(text_);
     bool has_changed = false;
     while (resolve_if() || resolve_choice() || resolve_type() || shorten_condition() ||
-           (has_changed && drop_unused())) {
+           resolve_local() || (has_changed && drop_unused())) {
       has_changed = true;
       tokens_ = code_tokens(text_);
     }
@@ -217,7 +218,11 @@ class Resolver {
   std::string single_statement(size_t begin, size_t end, size_t indent) const {
     // From behind the condition: a directive may come first.
     const size_t from = text_.find_first_not_of(" \n", tokens_[begin - 1].end);
-    const size_t column = tokens_[begin].begin - line_start(text_, tokens_[begin].begin);
+    const size_t line = line_start(text_, tokens_[begin].begin);
+    // Lines of what comes after `else` are as far in as those of its line.
+    const size_t first =
+        tokens_[begin].is("if") ? text_.find_first_not_of(' ', line) : tokens_[begin].begin;
+    const size_t column = first - line;
     const std::string text = text_.substr(from, tokens_[end - 1].end - from);
     const bool has_directive = from != tokens_[begin].begin;
     const std::string margin = has_directive ? "" : std::string(indent, ' ');
@@ -236,6 +241,25 @@ class Resolver {
       if (is_one_of(tokens_[at], {")", "]", "}"}) && --depth < 0) break;
     }
     return at == tokens_.size() ? text_.size() : line_start(text_, tokens_[at].begin);
+  }
+
+  // `const bool NAME = VALUE;`: the value in the name's place.
+  bool resolve_local() {
+    for (size_t i = 0; i + 4 < tokens_.size(); ++i) {
+      if (!tokens_[i].is("const") || !tokens_[i + 1].is("bool") || !tokens_[i + 3].is("="))
+        continue;
+      const size_t end = statement_end(tokens_, i);
+      const auto known = value(i + 4, end - 1);
+      if (!known) continue;
+      const std::string name(tokens_[i + 2].text);
+      for (size_t use = tokens_.size(); use-- > 0;)
+        if (tokens_[use].is(name) && use != i + 2)
+          replace_text(tokens_[use].begin, tokens_[use].end, *known ? "true" : "false");
+      const size_t start = with_comments_above(line_start(text_, tokens_[i].begin));
+      text_.erase(start, next_line(text_, tokens_[end - 1].end) - start);
+      return true;
+    }
+    return false;
   }
 
   // The choice's value, or an initializer without one.

@@ -129,12 +129,26 @@ class Arithmetic {
       full += last;
     }
     ++at_;
+    bool is_member = false;
+    for (; at_ + 1 < tokens_.size() && tokens_[at_].is("."); at_ += 2) {  // rows.is_packed()
+      last = tokens_[at_ + 1].text;
+      is_member = true;
+    }
+    if (at_ + 1 < tokens_.size() && tokens_[at_].is("(") && tokens_[at_ + 1].is(")")) {
+      at_ += 2;
+      return value_in(constants_.calls, last);
+    }
+    if (is_member) return {};
     if (full == "true" || full == "false") return full == "true";
-    if (const auto found = constants_.qualified.find(full); found != constants_.qualified.end())
-      return found->second;
+    if (const Value value = value_in(constants_.qualified, full)) return value;
     if (full.starts_with("Config::")) return {};
-    const auto found = constants_.derived.find(last);
-    return found == constants_.derived.end() ? Value() : Value(found->second);
+    return value_in(constants_.derived, last);
+  }
+
+  static Value value_in(const std::map<std::string, int64_t, std::less<>>& values,
+                        std::string_view name) {
+    const auto found = values.find(name);
+    return found == values.end() ? Value() : Value(found->second);
   }
 
   Tokens tokens_;

@@ -18,6 +18,8 @@ struct SourceConstants {
   // Found by their last word alone ("Shape::kIsStaggered", "kIsStaggered"): names that mean one
   // thing in all of the source.
   std::map<std::string, int64_t, std::less<>> derived;
+  // Functions without arguments that return the same always, found by their name alone.
+  std::map<std::string, int64_t, std::less<>> calls;
 };
 
 // The value of an expression of constants, literals and operators; nothing where it depends on

@@ -9,6 +9,8 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
+constexpr size_t kLineWidth = 100;
+
 bool has(const Tokens& t, size_t at, std::string_view text) {
   return at < t.size() && t[at].is(text);
 }
@@ -61,6 +63,29 @@ std::string without_config(std::string_view text) {
     cuts.push_back(cut);
   }
   return without(text, cuts);
+}
+
+std::string with_unroll_words(std::string_view text) {
+  constexpr std::string_view kDirective = "#pragma unroll\n", kWord = "LSSAR_UNROLL ";
+  std::string result;
+  size_t done = 0;
+  for (size_t at = 0; (at = text.find(kDirective, at)) != text.npos; at = done) {
+    const size_t line = at + kDirective.size();
+    const size_t loop = text.find_first_not_of(' ', line);
+    const size_t end = text.find('\n', loop);
+    result += text.substr(done, at - done);
+    result += text.substr(line, loop - line);
+    result += kWord;
+    done = loop;
+    if (end - line + kWord.size() <= kLineWidth) continue;
+    // The loop's statement goes to a line of its own.
+    const size_t body = text.find(") ", text.find("++", loop));
+    if (body >= end) continue;
+    result += text.substr(loop, body + 1 - loop);
+    result += "\n" + std::string(loop - line + 2, ' ');
+    done = body + 2;
+  }
+  return result += text.substr(done);
 }
 
 bool is_template(std::string_view declaration) {

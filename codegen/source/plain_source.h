@@ -11,6 +11,9 @@ namespace lssar {
 // meant. A template without other parameters is none any more.
 std::string without_config(std::string_view text);
 
+// `#pragma unroll` as the word LSSAR_UNROLL on the line of its loop.
+std::string with_unroll_words(std::string_view text);
+
 bool is_template(std::string_view declaration);
 
 // Without the words `typename` and `template`, which say nothing outside templates.

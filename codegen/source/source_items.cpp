@@ -415,8 +415,10 @@ std::string print_reached(const std::vector<SourceSection>& sections) {
     if (items.empty()) continue;
     out +=
         "// ---- " + section.title + "\n" + section.comment.substr(0, section.comment.find("//\n"));
-    if (!items.starts_with("\n")) out += '\n';
-    out += items + "\n";
+    // A blank line parts the section's comment from that of its first declaration.
+    const size_t first = items.find_first_not_of('\n');
+    if (items.compare(first, 2, "//") == 0) out += '\n';
+    out += items.substr(first) + "\n";
   }
   return out;
 }

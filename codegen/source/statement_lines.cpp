@@ -34,7 +34,8 @@ bool ends_line(std::string_view line) {
 
 bool begins_statement(std::string_view line) {
   const std::string_view code = line.substr(std::min(line.find_first_not_of(' '), line.size()));
-  return code.starts_with("if (") || code.starts_with("for (") || code.starts_with("while (");
+  return code.starts_with("if (") || code.starts_with("for (") || code.starts_with("while (") ||
+         code.starts_with("LSSAR_UNROLL ");
 }
 
 std::string joined_lines(const std::string& text) {
@@ -71,8 +72,8 @@ std::string joined_body(const std::string& text) {
   const std::string rest = text.substr(text.find_first_not_of(' ', end + 1));
   const std::string statement = text.substr(first, end - first);
   const bool fits = open - head + 3 + statement.size() + 2 <= kLineWidth;
-  if (rest != "}\n" || !statement.ends_with(';') || statement.starts_with("asm") || !fits ||
-      statement.find("//") != npos)
+  if (rest != "}\n" || begins_statement(statement) || !statement.ends_with(';') ||
+      statement.starts_with("asm") || !fits || statement.find("//") != npos)
     return text;
   return text.substr(0, open) + " { " + statement + " }\n";
 }

@@ -58,14 +58,16 @@ void read_config(const std::vector<SourceItem>& items, SourceConstants& constant
   }
 }
 
-// Config says all that the kernel was made for, also what decided branches that are left out.
-void keep_config(std::vector<SourceItem>& items) {
-  for (SourceItem& item : items) {
-    if (!is_config(item)) continue;
-    for (SourceItem& member : item.members)
-      if (member.text.find("static constexpr ") != std::string::npos)
-        member.kind = ItemKind::kPermanent;
+// VALUE of a function of no arguments whose body is `{ return VALUE; }`.
+std::optional<int64_t> returned_value(const SourceItem& item, const SourceConstants& constants) {
+  if (item.most_arguments > 0) return {};
+  const std::vector<Token> tokens = code_tokens(item.text);
+  for (size_t i = 0; i + 4 < tokens.size(); ++i) {
+    if (!tokens[i].is("{")) continue;
+    if (!tokens[i + 1].is("return")) return {};
+    return constant_value(std::span(tokens).subspan(i + 2, tokens.size() - i - 4), constants);
   }
+  return {};
 }
 
 void derive(const std::vector<SourceItem>& items, const Declarations& counts,
@@ -73,12 +75,27 @@ void derive(const std::vector<SourceItem>& items, const Declarations& counts,
   for (const SourceItem& item : items) {
     if (is_config(item)) continue;
     derive(item.members, counts, constants);
-    if (item.kind != ItemKind::kVariable || item.is_data || item.names.size() != 1) continue;
+    if (item.is_data || item.names.size() != 1) continue;
     const auto count = counts.find(item.names[0]);
     if (count == counts.end() || count->second != 1) continue;
-    if (const auto value = initial_value(item, constants))
-      constants.derived[item.names[0]] = *value;
+    if (item.kind == ItemKind::kVariable) {
+      if (const auto value = initial_value(item, constants))
+        constants.derived[item.names[0]] = *value;
+    } else if (item.kind == ItemKind::kFunction) {
+      if (const auto value = returned_value(item, constants))
+        constants.calls[item.names[0]] = *value;
+    }
   }
+}
+
+// Whether it is a static_assert of what the constants say already.
+bool is_decided_assert(const SourceItem& item, const SourceConstants& constants) {
+  if (item.text.find("static_assert(") == std::string::npos) return false;
+  const std::vector<Token> tokens = code_tokens(item.text);
+  size_t comma = 0;
+  while (comma < tokens.size() && tokens[comma].kind != TokenKind::kString) ++comma;
+  if (!tokens[0].is("static_assert") || comma < 4 || comma == tokens.size()) return false;
+  return constant_value(std::span(tokens).subspan(2, comma - 3), constants) == 1;
 }
 
 // Template parameters that have the same value wherever the template is named, by the template's
@@ -93,6 +110,8 @@ class TemplateValues {
   }
 
   void resolve(std::vector<SourceItem>& items, const SourceConstants& constants) {
+    std::erase_if(items,
+                  [&](const SourceItem& item) { return is_decided_assert(item, constants); });
     for (auto item = items.rbegin(); item != items.rend(); ++item) {
       const std::optional<SourceConstants> own = with_parameters(*item, constants);
       const SourceConstants& inner = own ? *own : constants;
@@ -170,6 +189,15 @@ class TemplateValues {
     return {};
   }
 
+  static int own_mentions(const std::vector<SourceItem>& members, std::string_view name) {
+    int count = 0;
+    for (const SourceItem& member : members) {
+      for (const Token& token : code_tokens(member.text)) count += token.is(name);
+      count += own_mentions(member.members, name);
+    }
+    return count;
+  }
+
   // The constants with the item's parameters that have a value; nothing where none has.
   std::optional<SourceConstants> with_parameters(const SourceItem& item,
                                                  const SourceConstants& constants) {
@@ -178,7 +206,7 @@ class TemplateValues {
     if (tokens.size() < 2 || !tokens[0].is("template")) return {};
     const auto list = list_at(tokens, 1);
     const Use& use = uses_[item.names[0]];
-    if (!list || use.seen != use.total - 1) return {};
+    if (!list || use.seen != use.total - 1 - own_mentions(item.members, item.names[0])) return {};
     std::optional<SourceConstants> inner;
     const auto parameters = split_list(*list);
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -239,7 +267,7 @@ void tidy_kept(std::vector<SourceItem>& items, bool within_template) {
 std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view roots) {
   std::vector<SourceSection> sections;
   for (const SourcePart& part : parts)
-    sections.push_back(parse_section(part.title, without_config(part.text)));
+    sections.push_back(parse_section(part.title, with_unroll_words(without_config(part.text))));
   SourceConstants constants;
   Declarations counts;
   for (const SourceSection& section : sections) {
@@ -251,7 +279,6 @@ std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view
   values.see_arguments(roots, constants);
   for (auto section = sections.rbegin(); section != sections.rend(); ++section)
     values.resolve(section->items, constants);
-  for (SourceSection& section : sections) keep_config(section.items);
   mark_reached(sections, roots);
   for (SourceSection& section : sections) tidy_kept(section.items, false);
   return "namespace lssar_device {\n\n" + print_reached(sections);

@@ -96,7 +96,7 @@ struct PassesStaggered {
   }
 
   template <bool kHasNext>
-  LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int stage, Next& next, int tile) {
+  LSSAR_DEVICE void next_staggered_tile(Sums& sums, Scores& s, int stage, Next& next, int tile) {
     Scores ahead;
     c.ping_pong.acquire();
     start_scores<kHasNext>(s, ahead, stage, next);
@@ -119,9 +119,9 @@ struct PassesStaggered {
     // NOTE: all products of a tile end before the next branch: see ForwardConsumer::add_overlapped.
     int tile = 1;
 #pragma unroll 1
-    for (; tile < next.tiles; ++tile) next_tile<true>(sums, s, stage, next, tile);
+    for (; tile < next.tiles; ++tile) next_staggered_tile<true>(sums, s, stage, next, tile);
 #pragma unroll 1
-    for (; tile < num_tiles; ++tile) next_tile<false>(sums, s, stage, next, tile);
+    for (; tile < num_tiles; ++tile) next_staggered_tile<false>(sums, s, stage, next, tile);
     sums.start(typename Shape::ValueTile{c.next_stage()});
     sums.finish_products();
     c.release_stage();

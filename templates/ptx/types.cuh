@@ -5,6 +5,8 @@
 #include "templates/ptx/sizes.cuh"
 
 #define LSSAR_DEVICE __device__ __forceinline__
+// The directive as a word before its loop, as emitted source writes it.
+#define LSSAR_UNROLL _Pragma("unroll")
 
 // A kernel parameter that is used in place, without a copy. clang 19 has no word for it; the LLVM
 // compiler marks the parameters of kernels itself.

@@ -53,6 +53,20 @@ TEST(ConstantBranches, KeepTheStatementsOfABlock) {
             body("  call(a,\n       b);\n  c();\n"));
 }
 
+TEST(ConstantBranches, KnowAVariableThatTheyDecide) {
+  EXPECT_EQ(resolved(body("  // Why.\n  const bool is_skipped = Config::kOff && g();\n"
+                          "  if (!is_skipped) a();\n  if (is_skipped) return;\n")),
+            body("  a();\n"));
+  const std::string unknown = body("  const bool is_skipped = g();\n  if (is_skipped) return;\n");
+  EXPECT_EQ(resolved(unknown), unknown);
+}
+
+TEST(ConstantBranches, KeepTheMarginOfWhatComesAfterElse) {
+  EXPECT_EQ(resolved(body("  if (Config::kOff && x) {\n    a();\n  } else if (x) {\n    b();\n"
+                          "  } else {\n    c();\n  }\n")),
+            body("  if (x) {\n    b();\n  } else {\n    c();\n  }\n"));
+}
+
 TEST(ConstantBranches, GoWithTheCommentAboveThem) {
   EXPECT_EQ(resolved(body("  a();\n  // Why b.\n  if (Config::kOff) b();\n  c();\n")),
             body("  a();\n  c();\n"));

@@ -30,6 +30,20 @@ TEST(WithoutConfig, TakesTheWordTemplateOfACallThatHasNoArgumentsLeft) {
   EXPECT_EQ(without_config("sum.template flush<Config, 2>();"), "sum.template flush<2>();");
 }
 
+TEST(UnrollWords, StandBeforeTheLoop) {
+  EXPECT_EQ(
+      with_unroll_words("#pragma unroll\n  for (int i = 0; i < 4; ++i) a(i);\n"
+                        "#pragma unroll 1\n  for (;;) b();\n"),
+      "  LSSAR_UNROLL for (int i = 0; i < 4; ++i) a(i);\n#pragma unroll 1\n  for (;;) b();\n");
+}
+
+TEST(UnrollWords, LeaveNoLineTooLong) {
+  const std::string loop = "for (int i = 0; i < kCount; ++i)";
+  const std::string call = "call(" + std::string(54, 'a') + ");\n";
+  EXPECT_EQ(with_unroll_words("#pragma unroll\n  " + loop + " " + call),
+            "  LSSAR_UNROLL " + loop + "\n    " + call);
+}
+
 TEST(TemplateWords, GoFromNames) {
   EXPECT_EQ(without_template_words("  typename B::C c;\n  void f() { b.template g<1>(); }\n"),
             "  B::C c;\n  void f() { b.g<1>(); }\n");

@@ -64,7 +64,8 @@ TEST(TailoredSource, JoinsNamespacesThatPartsUse) {
 
 TEST(TailoredSource, KeepsMembersThatAreUsed) {
   const std::string source = tailored(
-      "struct Tile {\n  static_assert(true, \"stays\");\n  static constexpr int kUsed = 1;\n"
+      "struct Tile {\n  static_assert(sizeof(int) == 4, \"stays\");\n  static constexpr int kUsed "
+      "= 1;\n"
       "  static constexpr int kUnused = 2;\n  int data;\n  void used() {\n  }\n  void unused() {\n"
       "  }\n};\n",
       "void kernel() { Tile t; t.used(); f(Tile::kUsed); }");
@@ -111,6 +112,42 @@ TEST(TailoredSource, DecidesBranchesByConfigAndWhatFollowsFromIt) {
       "void kernel() { run(); }", config);
   EXPECT_THAT(source, HasSubstr("wide()"));
   EXPECT_THAT(source, Not(HasSubstr("narrow")));
+}
+
+TEST(TailoredSource, LeavesOutWhatConfigSaysButNothingReads) {
+  const std::string source = tailored(
+      "static_assert(Config::kCols % 8 == 0, \"whole vectors\");\n"
+      "static_assert(sizeof(int) == Config::kCols, \"unknown\");\n"
+      "template <class Config>\nvoid run() {\n  f(Config::kCols);\n}\n",
+      "void kernel() { run(); }",
+      "struct Config {\n  static constexpr int kCols = 96;\n  static constexpr int kRows = "
+      "8;\n};\n");
+  EXPECT_THAT(source, HasSubstr("kCols = 96"));
+  EXPECT_THAT(source, Not(HasSubstr("kRows")));
+  EXPECT_THAT(source, Not(HasSubstr("whole vectors")));
+  EXPECT_THAT(source, HasSubstr("unknown"));
+}
+
+TEST(TailoredSource, DecidesFunctionsThatReturnAConstant) {
+  const std::string source = tailored(
+      "template <class Config>\nstruct Rows {\n"
+      "  bool skips() const { return Config::kSkips && some; }\n"
+      "  bool masks() const { return some; }\n  bool some;\n};\n"
+      "template <class Config>\nvoid run(Rows<Config> rows) {\n  if (rows.skips()) a();\n"
+      "  if (rows.masks()) b();\n}\nvoid a() {\n}\nvoid b() {\n}\n",
+      "void kernel(Rows rows) { run(rows); }",
+      "struct Config {\n  static constexpr bool kSkips = false;\n};\n");
+  EXPECT_THAT(source, Not(HasSubstr("skips")));
+  EXPECT_THAT(source, Not(HasSubstr("a()")));
+  EXPECT_THAT(source, HasSubstr("if (rows.masks()) b();"));
+}
+
+TEST(TailoredSource, TakesTheParameterOfAClassThatNamesItself) {
+  const std::string source = tailored(
+      "template <int kStages>\nstruct Ring {\n  Ring() {\n    if constexpr (kStages == 1) a();\n"
+      "  }\n};\nvoid a() {\n}\n",
+      "void kernel() { Ring<3> ring; }");
+  EXPECT_THAT(source, Not(HasSubstr("a()")));
 }
 
 TEST(TailoredSource, TakesATemplateParameterThatIsTheSameEverywhere) {

@@ -55,7 +55,7 @@ class Override : public testing::Test {
 };
 
 TEST_F(Override, WhatIsRightStaysRightAndIsNamed) {
-  edit("static constexpr int kPower = 15;", "static constexpr int kPower = 14 + 1;");
+  edit("static constexpr int kHeadDim = 32;", "static constexpr int kHeadDim = 16 + 16;");
   const CommandResult result = verify();
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr(path_ + ", instead of what is generated"));
@@ -70,10 +70,10 @@ TEST_F(Override, OneThatBreaksTheNumbersIsCaughtAndNamed) {
 }
 
 TEST_F(Override, OneThatDoesNotCompileIsAnErrorThatNamesIt) {
-  edit("static constexpr int kPower = 15;", "static constexpr int kPower = fifteen;");
+  edit("static constexpr int kHeadDim = 32;", "static constexpr int kHeadDim = thirty_two;");
   const CommandResult result = verify();
   EXPECT_EQ(result.exit_code, 4) << result.out << result.err;
-  EXPECT_THAT(result.err, HasSubstr("fifteen"));
+  EXPECT_THAT(result.err, HasSubstr("thirty_two"));
   EXPECT_THAT(result.err, HasSubstr("'" + path_ + "' (LSSAR_OVERRIDE_DIR)"));
 }
 
