@@ -130,7 +130,7 @@ Result<AtomicFileWriter> create_beside(const Place& place, const OutputOptions& 
   return file;
 }
 
-// A terminal or pipe may have been made non-blocking by whoever else has it.
+// Another process that has the terminal or pipe open may have made it non-blocking.
 Status write_through(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());

@@ -2,12 +2,12 @@
  * (llvm_module.cpp, liblssar_llvm.so): plain C, so that neither side's C++ library, exceptions or
  * allocator matter to the other.
  *
- * Conventions: the library fills a result that lssar_llvm_release gives back; strings end in NUL
- * and have their length beside them; nothing is thrown; every function may be called from any
- * number of threads at once.
+ * Conventions: the library fills a result, and lssar_llvm_release frees it. Strings end in NUL and
+ * have their length beside them. Nothing is thrown. Every function may be called from any number of
+ * threads at once.
  */
-#ifndef LSSAR_RUNTIME_COMPILERS_LLVM_ABI_H_
-#define LSSAR_RUNTIME_COMPILERS_LLVM_ABI_H_
+#ifndef LSSAR_COMPILE_LLVM_ABI_H_
+#define LSSAR_COMPILE_LLVM_ABI_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,10 +16,10 @@
 extern "C" {
 #endif
 
-/* Raised with every change of what is below. The core refuses a library with another number. */
+/* Raised with every change below. The core refuses a library with another number. */
 #define LSSAR_LLVM_ABI_VERSION 1u
 
-/* What became of a compile. */
+/* The result of a compile. */
 enum lssar_llvm_outcome {
   LSSAR_LLVM_DONE = 0,    /* ptx is set */
   LSSAR_LLVM_REFUSED = 1, /* an error of the source or the options: see log */
@@ -30,7 +30,7 @@ struct lssar_llvm_request {
   const char* file_name; /* the name diagnostics give the source */
   const char* source;
   size_t source_bytes;
-  const char* const* options; /* of clang's front end proper, as of `clang -cc1` */
+  const char* const* options; /* of clang's front end, as for `clang -cc1` */
   size_t num_options;
 };
 
@@ -38,7 +38,7 @@ struct lssar_llvm_result {
   int32_t outcome; /* enum lssar_llvm_outcome */
   char* ptx;
   size_t ptx_bytes;
-  char* log; /* diagnostics, warnings too */
+  char* log; /* diagnostics, including warnings */
   size_t log_bytes;
 };
 
@@ -59,4 +59,4 @@ lssar_llvm_release_fn lssar_llvm_release;
 }
 #endif
 
-#endif /* LSSAR_RUNTIME_COMPILERS_LLVM_ABI_H_ */
+#endif /* LSSAR_COMPILE_LLVM_ABI_H_ */

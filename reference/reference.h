@@ -33,8 +33,8 @@ struct ReferenceOutputs {
 };
 
 // Errors: those of validate_definition(problem); kInvalidArgument where the sizes of the inputs do
-// not fit the problem and `sizes`. `scores_done`, where it is not null, counts up to
-// reference_scores() meanwhile: for whoever waits.
+// not fit the problem and `sizes`. `scores_done`, if not null, counts up to
+// reference_scores() meanwhile, so that a caller can show progress.
 Result<ReferenceOutputs> reference_attention(const Problem& problem, const Sizes& sizes,
                                              const ReferenceInputs& inputs,
                                              std::atomic<int64_t>* scores_done = nullptr);

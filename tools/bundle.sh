@@ -1,14 +1,14 @@
 #!/bin/sh
 # Builds the relocatable bundle: a folder with the command, the library, the tests and the
-# benchmarks that runs on another x86-64 Linux with glibc 2.36 or later and nothing else installed.
+# benchmarks. It runs on any x86-64 Linux with glibc 2.36 or later; nothing else need be installed.
 # It holds no LLVM: a machine with a GPU has NVRTC.
 #
 #   sh tools/bundle.sh [FOLDER]    default build/bundle/lssar; replaced if it is there
 #
-# In it: bin/ (lssar, lssar-tune-worker, the tests that a GPU runs, the benchmarks but the virtual
+# It has bin/ (lssar, lssar-tune-worker, the tests that a GPU runs, the benchmarks except the virtual
 # device's own), lib/ (liblssar.so and what it needs), include/, data/ (of the tests), gpu_check.sh,
-# tests.txt (label and program of each test), COMMIT; tools/compare_torch.py, which needs Python and
-# torch there, and python/, the package it takes.
+# tests.txt (label and program of each test), COMMIT, tools/compare_torch.py, which needs Python and
+# torch on that machine, and python/, the package that the script uses.
 # Exit code: 0 done, 2 wrong usage, 3 a tool is missing, else that of the step that failed.
 set -eu
 
@@ -27,13 +27,13 @@ done
 [ -f "$build/build.ninja" ] || cmake --preset portable
 cmake --build --preset portable
 
-# Beside the target and moved there at the end, so that a failure leaves no half bundle.
+# It is made beside the target and moved there at the end, so that a failure leaves no half bundle.
 staging="$bundle.partial"
 rm -rf "$staging"
 mkdir -p "$staging/bin" "$staging/lib" "$staging/include"
 
-# is_wanted NAME: of a program. The other tests need no GPU, and would make the bundle three times
-# as large.
+# is_wanted NAME: whether the bundle has this program. The other tests need no GPU, and would make the
+# bundle three times as large.
 is_wanted() {
   case $1 in
     lssar | lssar-tune-worker) true ;;
@@ -60,7 +60,7 @@ if [ -n "$(git status --porcelain --untracked-files=no 2>/dev/null)" ]; then
   printf '%s with local changes\n' "$(cat "$staging/COMMIT")" >"$staging/COMMIT"
 fi
 
-# The shared libraries these need, but for glibc's own, which must be the other machine's.
+# The shared libraries that these need, except glibc's own, which must be the other machine's.
 for file in "$staging"/bin/* "$staging"/lib/*.so*; do
   ldd "$file"
 done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | while read -r library; do
@@ -72,7 +72,7 @@ done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | while read -r lib
   esac
 done
 
-# Stripped first: patchelf's moved sections and strip do not go together the other way round.
+# strip comes first, because it breaks files whose sections patchelf has moved.
 for file in "$staging"/bin/*; do
   strip "$file"
   patchelf --set-rpath "\$ORIGIN/../lib" "$file"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Checks a bundle of tools/bundle.sh: nothing but glibc is needed from outside, glibc 2.36 is enough,
-# no LLVM in it, under 60 MiB, and it runs from a folder it was moved to; where there is Python, the
-# scripts in it open the library beside them.
+# Checks a bundle of tools/bundle.sh: it needs only glibc from outside, glibc 2.36 is enough, it has no
+# LLVM, is smaller than 60 MiB, and runs from a folder that it was moved to. If there is Python, its
+# scripts open the library beside them.
 #
 #   sh tools/check_bundle.sh [FOLDER]    default build/bundle/lssar
 #
@@ -47,7 +47,7 @@ for file in "$moved"/bin/* "$moved"/lib/*.so*; do
     complain "$name: needs glibc $newest; allowed is up to $max_glibc"
 done
 
-# What gpu_check.sh runs by name.
+# The programs that gpu_check.sh runs by name.
 for name in golden_test hopper_schedules_test epsilon_test packed_heads_test; do
   [ -x "$moved/bin/$name" ] || complain "bin/$name is missing"
 done

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Everything that needs a GPU, in less than 10 minutes, into one JSON file, in these parts:
-#   first       on sm_90a: forms of wgmma that nothing else vouches for (see there)
+#   first       on sm_90a: forms of wgmma that nothing else has tested (see there)
 #   tests       the tests labelled gpu
 #   golden      the golden cases
-#   schedules   on sm_90a: what a schedule of its kernels can turn
+#   schedules   on sm_90a: what a schedule of its kernels can vary
 #   verify      `lssar verify` over a grid
 #   sanitizer   NVIDIA's compute-sanitizer over small cases
 #   benchmarks
@@ -14,11 +14,11 @@
 #
 # Exit code: 0 all passed, 1 something did not (see the file), 2 wrong usage, 3 no GPU here, or no
 # command.
-# What finds the time of its part used up is recorded as "out of time" and counts as not passed.
+# A case without time left in its part is recorded as "out of time" and counts as not passed.
 set -u
 
 all_parts="first tests golden schedules verify sanitizer benchmarks"
-# Seconds a part may take: with the time to start and to write, below 600 together.
+# Seconds that a part may take. With starting and writing they are less than 600 together.
 first_s=50
 tests_s=90
 golden_s=60
@@ -27,7 +27,7 @@ verify_s=70
 sanitizer_s=100
 bench_s=70
 
-# --- One case: what the parts below start, several at a time --------------------------------------
+# --- One case; the parts below start several at a time --------------------------------------------
 
 # JSON is written by hand: a GPU machine may have neither jq nor Python.
 json_string() {
@@ -35,7 +35,7 @@ json_string() {
     -e 's/	/ /g' | awk '{ printf "%s%s", (NR > 1 ? "\\n" : ""), $0 }'
 }
 
-# run_case DEADLINE FILE: FILE sets the case's command and `fields`, what the result says of it.
+# run_case DEADLINE FILE: FILE sets the case's command, and `fields`, which the result repeats.
 # Writes FILE.json, one line.
 run_case() {
   deadline=$1
@@ -116,7 +116,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 export LSSAR_CACHE_DIR="$work/cache"
-# What is checked must not hang on what was tuned here.
+# The checks must not depend on this machine's tuning table.
 export LSSAR_TUNING_TABLE=none
 started=$(date +%s)
 parallel=$(nproc)
@@ -131,7 +131,7 @@ fi
 target=$(sed -n 's/.* for \(sm_[0-9a-z]*\), .*/\1/p' "$work/first" | head -n 1)
 hopper_programs="hopper_schedules_test epsilon_test packed_heads_test"
 
-# begin_part NAME: its cases go to the folder $part. False where the part is not wanted.
+# begin_part NAME: its cases go to the folder $part. False if the part is not wanted.
 begin_part() {
   case " $parts " in *" $1 "*) ;; *) return 1 ;; esac
   printf 'gpu_check: %s\n' "$1"
@@ -140,7 +140,7 @@ begin_part() {
   num_cases=0
 }
 
-# Likewise a part of Hopper's kernels: false on other GPUs, too.
+# The same for a part of Hopper's kernels; also false on other GPUs.
 begin_hopper_part() {
   begin_part "$1" || return 1
   [ "$target" != sm_90a ] || return 0
@@ -148,7 +148,7 @@ begin_hopper_part() {
   return 1
 }
 
-# add_case FIELDS COMMAND...: neither has a single quote.
+# add_case FIELDS COMMAND...: neither may have a single quote.
 add_case() {
   num_cases=$((num_cases + 1))
   file="$part/$(printf '%03d' $num_cases)"
@@ -183,9 +183,9 @@ check() {
 }
 
 # Each product of wgmma reads its right operand from shared memory with the 128-byte swizzle: atoms
-# of 8 rows of 64 columns. Where rows are the depth (MN-major), public kernels take whole atoms.
-# Ours also take a part of the columns of an atom, and begin inside its 128-byte row: that is what
-# the PTX ISA says, and what the virtual device does, but has no other witness. So it is asked first.
+# of 8 rows of 64 columns. If rows are the depth (MN-major), public kernels use whole atoms. Ours also
+# use a part of an atom's columns, and begin inside its 128-byte row. The PTX ISA allows this and the
+# virtual device does it, but nothing else has shown it. So it comes first.
 if begin_hopper_part first; then
   whole="whole atoms, as public kernels have: must pass whatever the others do"
   cut="right operand MN-major, cut inside a 128-byte swizzle atom"
@@ -221,7 +221,7 @@ if begin_part tests; then
 fi
 
 # add_shards NAME NUMBER FILTER: a test of whole kernels on the GPU. The kernels differ, so compiling
-# is most of it, and it is shared out.
+# takes most of the time and is divided among processes.
 add_shards() {
   shard=0
   while [ "$shard" -lt "$2" ]; do
@@ -232,7 +232,7 @@ add_shards() {
   done
 }
 
-# Each case once: the other settings are for the virtual device.
+# Each case once, because the other settings are for the virtual device.
 if begin_part golden; then
   add_shards golden_test 8 '*/*_nvrtc_sm_80:GoldenCases.*'
   run_cases $golden_s "$parallel"
@@ -252,8 +252,8 @@ fi
 
 # --- lssar verify over a grid ---------------------------------------------------------------------
 
-# What the sanitizer runs too: small, and together they reach every kind of kernel. In both passes,
-# and those of the second list, which are about the backward, in that one.
+# The sanitizer runs these too. They are small, and together reach every kind of kernel. The first list
+# runs in both passes; the second one is about the backward and runs in that pass only.
 small_cases='--seq 70 --seq-k 90 --heads 2 --kv-heads 1 --head-dim 64
 --seq 70 --head-dim 128 --no-causal --dtype fp16 --p 3
 --seq 33 --head-dim 32 --dtype fp32
@@ -290,7 +290,7 @@ grid() {
 END
 }
 
-# Lines of options, each with its pass in front. What does not say --no-causal is causal.
+# Lines of options, each after its pass. A line without --no-causal is causal.
 with_passes() {
   while read -r options; do
     case $options in *--no-causal*) ;; *) options="--causal $options" ;; esac

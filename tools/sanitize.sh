@@ -5,10 +5,12 @@
 #                                         kept fuzzing inputs, golden cases at d 64
 #   sh tools/sanitize.sh thread BUILD     the tests with threads
 #
-# BUILD is a finished build without a sanitizer. Its virtual device (with `thread` its handlers of
-# instructions) is used as it is, and so are its LLVM compiler and its cache of compiled kernels:
-# what is instrumented is what handles other people's pointers, bytes and threads, and half of what
-# there is to compile. The presets asan and tsan instrument everything.
+# BUILD is a finished build without a sanitizer.
+#
+# Its virtual device (with `thread` only its handlers of instructions), its LLVM compiler and its cache
+# of compiled kernels are used as they are. The code that handles other people's pointers, bytes and
+# threads is instrumented, which is half of the code to compile. The presets asan and tsan instrument
+# everything.
 #
 # Exit code: 0 all passed; 1 a test failed or did not build; 2 wrong usage.
 set -eu
@@ -17,7 +19,7 @@ set -eu
 cd "$(dirname "$0")/.."
 plain=$(cd "$2" && pwd)
 build=$plain/sanitized_$1
-# Ten lines where it fails; neither the compilers' leaks nor what a fork leaves behind are ours.
+# The compilers' leaks are not ours, nor is what a fork leaves behind.
 case $1 in
   address)
     sanitizers=address,undefined
@@ -41,7 +43,7 @@ case $1 in
     ;;
 esac
 
-# What a test's name must match; golden cases of other dims take long on a slow device.
+# The tests of a program that run. Golden cases of other dims take long on a slow device.
 filter_of() {
   case $1 in
     golden_test) echo "All/Golden.*d64*nvrtc_sm_80:All/Golden.*d64*llvm_sm_80" ;;

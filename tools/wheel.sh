@@ -4,10 +4,10 @@
 #   sh tools/wheel.sh [FOLDER]   default: build/wheel
 #
 # lssar-VERSION-py3-none-manylinux_2_34_x86_64.whl: x86-64 Linux with glibc 2.34 or later, any Python
-# from 3.10 on. build/release (LSSAR_BUILD_DIR) is built where it is not up to date, and what is there is
-# bundled; auditwheel checks what it needs of a system. The LLVM compiler's library is not in it: it
-# would need libLLVM and libclang-cpp beside it, 200 MB. NVRTC compiles, which torch for CUDA brings
-# and `pip install nvidia-cuda-nvrtc` does alone.
+# from 3.10 on. The script brings build/release (LSSAR_BUILD_DIR) up to date and bundles it; auditwheel
+# checks what the wheel needs of a system. The LLVM compiler's library is left out, because it would
+# need libLLVM and libclang-cpp beside it, 200 MB. NVRTC compiles instead: torch for CUDA installs it,
+# and so does `pip install nvidia-cuda-nvrtc`.
 #
 # Exit code: 0; 1 it could not be made, or needs a newer system; 3 a tool is missing.
 set -eu

@@ -62,7 +62,7 @@ double deviation(const std::vector<double>& x) {
   return std::sqrt(sum / static_cast<double>(x.size()));
 }
 
-// Recorded values: whoever changes them changes every result quoted with a seed.
+// Recorded values. Changing them would change every result that is quoted with a seed.
 TEST(RandomGauss, IsTheSameOnEveryMachine) {
   const std::vector<float> values = random_gauss(1, 4);
   const std::vector<float> expected{0.0441741943f, -0.357284546f, 2.08448792f, 0.397872925f};
