@@ -1,8 +1,8 @@
-// Explanation: which schedule a problem gets, where it came from, and what became of every other
-// one of its search space.
+// Explanation: which schedule a problem gets, where it came from, and why every other schedule of
+// its search space was not chosen.
 //
-// A table is read, rules and the cost model are asked; nothing is compiled and nothing runs. Used
-// by `lssar explain` and `lssar report`. Threads: plain values and pure functions.
+// It reads a table and asks the rules and the cost model; nothing is compiled or run. Used by
+// `lssar explain` and `lssar report`. Threads: plain values and pure functions.
 #pragma once
 
 #include <array>
@@ -22,14 +22,14 @@
 
 namespace lssar {
 
-// Why a candidate of the space is not the one that runs.
+// Why a candidate of the space is or is not the one that runs.
 enum class Standing {
-  kChosen,           // it is
-  kSlower,           // timed, and beaten, or not better by more than the noise
-  kRuledOut,         // by its verdict: spills, wrong numbers, ...
+  kChosen,           // it runs
+  kSlower,           // timed, and not faster by more than the noise
+  kRuledOut,         // its verdict says why: spills, wrong numbers, ...
   kNotTimed,         // compiled and checked by a search that timed others
-  kEstimatedSlower,  // never tried: the model puts it behind the chosen one
-  kUntried,          // never tried, although the model puts it before the chosen one
+  kEstimatedSlower,  // never tried: the model estimates it to be slower than the chosen one
+  kUntried,  // never tried, although the model estimates it to be faster than the chosen one
 };
 inline constexpr int kNumStandings = 6;
 const char* standing_name(Standing standing);  // "chosen", "slower", "ruled out", ...
@@ -39,27 +39,27 @@ struct ConsideredCandidate {
   int algorithm = 0;  // index of Explanation::algorithms
   Standing standing = Standing::kUntried;
   CostEstimate estimate;
-  // Index of Explanation::records, -1: none.
+  // Index of Explanation::records; -1: there is none.
   int record = -1;
 };
 
 // Combinations of the space's values that a rule forbids.
 struct RuleCount {
-  std::string rule;  // the field the reason begins with
+  std::string rule;  // the field that the reason begins with
   uint64_t count = 0;
-  std::string example;  // the reason of the first one, whole
+  std::string example;  // the first such reason, complete
 };
 
 struct ExplanationRequest {
   Problem problem;
-  Sizes sizes;  // lengths of 0 are not known: see typical_sizes of autotune/search/tuner.h
+  Sizes sizes;  // 0: not known; see typical_sizes of autotune/search/tuner.h
   Determinism determinism = Determinism::kRepeatable;
   Target target;
-  Machine machine;                         // whose records count as this GPU's
-  GpuModel gpu;                            // what the model estimates for
-  std::optional<Schedule> given;           // the caller's own, instead of a choice
+  Machine machine;                         // its records count as this GPU's
+  GpuModel gpu;                            // the model estimates for it
+  std::optional<Schedule> given;           // the caller's schedule, instead of a choice
   std::vector<const TuningTable*> tables;  // in the order in which they are asked
-  // false: of the search space, only what has a record is looked at.
+  // false: looks only at those schedules of the search space that have a record.
   bool whole_space = true;
 };
 
@@ -67,31 +67,31 @@ struct Explanation {
   Bucket bucket;
   ScheduleChoice choice;
   CostEstimate estimate;               // of the chosen schedule
-  std::optional<TuningRecord> record;  // of the chosen schedule in this bucket, the latest one
+  std::optional<TuningRecord> record;  // the latest one of the chosen schedule in this bucket
   GpuModel gpu;
 
-  // combinations = candidates + duplicates + the counts of rejected.
+  // combinations = candidates + duplicates + the rejected counts.
   uint64_t combinations = 0;
   uint64_t duplicates = 0;
   std::vector<ConsideredCandidate> candidates;  // in the order of the space
-  // The order of the candidates: the chosen one, then those with a record by time, then the others
-  // by estimate.
+  // The order of the candidates: the chosen one, those with a record by time, the others by
+  // estimate.
   std::vector<uint32_t> ranking;
   std::vector<RuleCount> rejected;              // most first
-  std::vector<SearchSpace::Excluded> excluded;  // whole algorithms, with why
+  std::vector<SearchSpace::Excluded> excluded;  // whole algorithms, and why
   std::vector<std::string> algorithms;
   // The latest record of each candidate in this bucket, for this target.
   std::vector<TuningRecord> records;
 
-  // The candidate of a rank from 0 on; there are as many as candidates.
+  // The candidate of a rank. Ranks begin at 0; there are as many as candidates.
   const ConsideredCandidate& ranked(size_t rank) const { return candidates[ranking[rank]]; }
   std::array<uint64_t, kNumStandings> count_by_standing() const;
 };
 
-// REQUIRES: validate(request.problem).ok(), and of `given`.
+// REQUIRES: validate(request.problem).ok(), and the same for `given`.
 Explanation explain(const ExplanationRequest& request);
 
-// "slower: 1.31 ms, 1.05 x the chosen one's": one line.
+// One line: "slower: 1.31 ms, 1.05 x the chosen one's".
 std::string reason_of(const Explanation& explanation, const ConsideredCandidate& candidate);
 
 }  // namespace lssar

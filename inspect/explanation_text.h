@@ -1,4 +1,4 @@
-// An explanation for people and for programs. Threads: pure functions.
+// An explanation as text and as JSON. Threads: pure functions.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ struct ExplanationStyle {
   bool unicode = true;  // bars of block characters; false: of '#'
 };
 
-// The choice and its origin, a bar per resource, the kernels, how right it is, and the others with
-// what ruled them out. `facts` may be null.
+// The choice and its origin, a bar per resource, the kernels, their accuracy, and the other
+// candidates with the reasons against them. `facts` may be null.
 std::string explanation_text(const Explanation& explanation, const ExplanationRequest& request,
                              const KernelFacts* facts, const ExplanationStyle& style);
 
-// Every count; of the candidates the first `shown`. `facts` may be null.
+// Every count, and the first `shown` candidates. `facts` may be null.
 nlohmann::json explanation_json(const Explanation& explanation, const ExplanationRequest& request,
                                 const KernelFacts* facts, size_t shown);
 

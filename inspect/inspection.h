@@ -1,5 +1,5 @@
-// Inspection: everything that can be known of one kernel source: PTX, machine code, resources, what
-// its instructions are, and what they did in a run that was counted.
+// Inspection: everything that can be known of one kernel source: PTX, machine code, resources, its
+// instructions, and what they did in a counted run.
 //
 // Used by `lssar inspect` and `lssar report`. Threads: as Engine.
 #pragma once
@@ -24,42 +24,42 @@ namespace lssar {
 struct InspectionRequest {
   Problem problem;
   Schedule schedule;
-  Sizes sizes;                         // of the counted run, cut where they take long
+  Sizes sizes;                         // of the counted run; shorter if they would take long
   std::optional<KernelSource> source;  // instead of the generated one
   bool count = true;                   // run it on a virtual device that counts
 };
 
 struct CountedKernel {
   KernelCounters counters;
-  std::map<SourcePlace, LineActivity> by_place;  // of counted_source
+  std::map<SourcePlace, LineActivity> by_place;  // in counted_source
 };
 
 struct Inspection {
   KernelFacts facts;  // compiled with line numbers
-  std::string ptx;    // "" where the compiler gave none: then `problems` says why
-  // Machine code; empty where there is none.
+  std::string ptx;    // "" if the compiler gave none; `problems` then says why
+  // Machine code; empty if there is none.
   std::vector<SassKernel> kernels;
   std::string listing;
 
   std::vector<CountedKernel> counted;  // by kernel; empty: nothing ran
   Sizes counted_sizes;
-  // The lengths were given when it was counted, whatever the problem fixes: lines are those of the
-  // source that was counted, this one; else of `facts.source`.
+  // The source that was counted. It differs from facts.source if the problem fixes lengths, because
+  // the counted run gives them at run time. "": facts.source was counted.
   std::string counted_source;
 
-  std::vector<std::string> problems;  // what is missing, and why: a line each
+  std::vector<std::string> problems;  // what is missing and why, one line each
 };
 
-// `options` opened `engine`. What cannot be found (a disassembler, say) is told in `problems`;
-// errors are those of Engine::compile.
+// `options` are those that opened `engine`. `problems` says what could not be found (a
+// disassembler, for example). Errors: those of Engine::compile.
 Result<Inspection> inspect(Engine& engine, const InspectionRequest& request);
 
 // Kernels, their instructions by class, loops, the run, the lines that lose most.
 std::string inspection_text(const Inspection& inspection);
 nlohmann::json to_json(const Inspection& inspection);
 
-// Every line of the source that became instructions, with them below it; loops with matrix products
-// are marked. REQUIRES: !inspection.kernels.empty().
+// Every source line that became instructions, with the instructions below it. Loops with matrix
+// products are marked. REQUIRES: !inspection.kernels.empty().
 std::string side_by_side(const Inspection& inspection);
 
 }  // namespace lssar

@@ -1,4 +1,4 @@
-// What differs between two kernels: source, resources, instructions.
+// The differences between two kernels: source, resources, instructions.
 //
 // Threads: as Engine.
 #pragma once
@@ -17,12 +17,12 @@ struct DiffSide {
   Inspection inspection;
 };
 
-// A unified diff of both sources without their header comments, by the system's diff program.
-// Errors: those of run_program; kIoError where diff fails.
+// A unified diff of both sources without their header comments, made by the system's diff program.
+// Errors: those of run_program. kIoError: diff failed.
 Result<std::string> source_diff(const DiffSide& a, const DiffSide& b);
 
-// The diff, then tables: resources of kernels with the same name, instructions by class of the
-// machine code and of the counted runs.
+// The diff, then tables: resources of kernels with the same name, and instructions by class in the
+// machine code and in the counted runs.
 Result<std::string> diff_text(const DiffSide& a, const DiffSide& b);
 
 }  // namespace lssar

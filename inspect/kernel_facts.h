@@ -1,5 +1,5 @@
 // What is known of a compiled kernel without running it: registers, spills, shared memory,
-// occupancy, and where its image lies.
+// occupancy, and the place of its image.
 //
 // Used by `lssar explain` and `lssar inspect`. Threads: as Engine.
 #pragma once
@@ -20,8 +20,8 @@ namespace lssar {
 
 struct StepFacts {
   LaunchStep step;
-  KernelResources resources;  // -1 where the image is PTX
-  Occupancy occupancy;        // without registers where they are not known
+  KernelResources resources;  // -1 if the image is PTX
+  Occupancy occupancy;        // without registers if they are not known
 };
 
 struct KernelFacts {
@@ -31,20 +31,21 @@ struct KernelFacts {
   std::string compiler;  // "nvrtc 13.0.88"
   CacheSource cache_source = CacheSource::kComputed;
   double compile_ms = 0;
-  // The file of the image in the cache's directory; "" where it is not there (memory only, or in a
+  // The file of the image in the cache's directory; "" if it is not there (in memory only, or in a
   // read-only layer).
   std::string image_path;
   std::vector<StepFacts> steps;
 };
 
-// Emits, and finds or compiles, for the engine's target: a cubin where the compiler makes them, for
-// its registers are what runs. Errors: those of Engine::compile.
+// Emits the source, and finds or compiles its image for the engine's target: a cubin if the
+// compiler makes them, because its registers are the ones that run. Errors: those of
+// Engine::compile.
 Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const Schedule& schedule);
-// The same of a source that is at hand.
+// The same for a given source.
 Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const Schedule& schedule,
                                  KernelSource source);
 
-// A line per kernel under a heading; says so where registers are not known.
+// A line per kernel under a heading. Says so if registers are not known.
 std::string facts_table(const KernelFacts& facts);
 nlohmann::json to_json(const KernelFacts& facts);
 

@@ -1,9 +1,10 @@
-// The report: what is known of a problem's kernel, or of every problem of a tuning table, as data
-// of one page to look at. docs/inspecting.md says what it shows.
+// The report: the data of one page on a problem's kernel, or on every problem of a tuning table.
+// docs/inspecting.md says what it shows.
 //
-// Every chart's data is an object; where there is none it holds {"missing": why, and how to get
-// it}. "estimated" is of the cost model, "counted" of the virtual device, "measured" of a GPU.
-// Threads: as Engine.
+//
+// Every chart's data is an object. If there is none, it has {"missing": why, and how to get it}.
+// "estimated" is by the cost model, "counted" by the virtual device, "measured" on a GPU. Threads:
+// as Engine.
 #pragma once
 
 #include <optional>
@@ -20,29 +21,29 @@ namespace lssar {
 
 struct ReportRequest {
   ExplanationRequest explanation;
-  // Compiles, runs on a virtual device and checks; null: only what a table and the model say, with
-  // `why_no_engine`.
+  // Compiles, runs on a virtual device and checks. Null: the page has only what a table and the
+  // model say, and `why_no_engine`.
   Engine* engine = nullptr;
   std::string why_no_engine;
-  // What tools/compare_torch.py wrote, and where from; null: nothing.
+  // The output of tools/compare_torch.py, and its file; null: there is none.
   nlohmann::json comparison;
   std::string comparison_file;
-  size_t shown = 1000;  // candidates with all their numbers; the others are counted
+  size_t shown = 1000;  // candidates with all their numbers; the others are only counted
 };
 
 // One problem of the page.
 nlohmann::json report_problem(const ReportRequest& request);
 
-// What a tuning table knows: a problem for each bucket, target and device, of the records alone.
-// kInvalidArgument: it has no records that this library's generator makes kernels of.
+// What a tuning table knows: a problem for each bucket, target and device, from the records alone.
+// kInvalidArgument: it has no record of which this library's generator makes a kernel.
 Result<nlohmann::json> report_table(const TuningTable& table, const nlohmann::json& comparison,
                                     const std::string& comparison_file, size_t shown);
 
 // The whole page: `problems` as above, at least one.
 struct ReportPage {
   std::string title;
-  std::string command;  // that made it
-  std::string note;     // below the title; may be ""
+  std::string command;  // the command that made it
+  std::string note;     // shown below the title; may be ""
   nlohmann::json problems;
 };
 std::string report_html(const ReportPage& page);

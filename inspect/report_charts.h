@@ -12,16 +12,17 @@ namespace lssar {
 // {"missing": why}
 nlohmann::json missing_chart(const std::string& why);
 
-// Useful FLOP of a call, as FlashAttention counts: 4 d per score forward, 2.5 times that backward.
+// Useful FLOP of a call, counted as FlashAttention does: 4 d per score forward, 2.5 times that
+// backward.
 double useful_flop(const Problem& problem, const Sizes& sizes);
 
-// All candidates: rows with every number for the first `shown`, by the names in "columns"; the
-// others as counts of (intensity, speed) bins for every memory.
+// All candidates: the first `shown` as rows with every number, named in "columns"; the others as
+// counts of (intensity, speed) bins for every memory.
 nlohmann::json candidates_chart(const Explanation& explanation, const ExplanationRequest& request,
                                 size_t shown);
 // The best estimate and the best time for every combination of tile sizes.
 nlohmann::json landscape_chart(const Explanation& explanation, const ExplanationRequest& request);
-// Records by the moment they were written.
+// Records by the time they were written.
 nlohmann::json search_chart(const Explanation& explanation, const ExplanationRequest& request);
 // The parts of every kernel's shared memory.
 nlohmann::json shared_chart(const ExplanationRequest& request, const Schedule& schedule);

@@ -1,4 +1,4 @@
-// Runs another program and reads what it prints. Used for NVIDIA's disassembler and for diff.
+// Runs another program and reads its output. Used for NVIDIA's disassembler and for diff.
 //
 // Threads: any number at once.
 #pragma once
@@ -12,15 +12,15 @@
 namespace lssar {
 
 struct ProgramResult {
-  int exit_code = 0;  // 128 + the signal, where one ended it
+  int exit_code = 0;  // or 128 + the signal that ended it
   std::string out, err;
 };
 
-// `arguments[0]` is a path, or a name that is looked up in PATH. No shell. Input is empty. Waits
-// for its end. Errors: kMissing where it cannot be started; kIoError of pipes and temporary files.
+// `arguments[0]` is a path, or a name to look up in PATH. Uses no shell; the input is empty. Waits
+// for its end. Errors: kMissing: it cannot be started; kIoError of pipes and temporary files.
 Result<ProgramResult> run_program(const std::vector<std::string>& arguments);
 
-// A file that goes with its owner, in a folder that only this user can read.
+// A file in a folder that only this user can read. It is removed with this object.
 class TemporaryFile {
  public:
   static Result<TemporaryFile> create(const std::string& name, const std::string& bytes);

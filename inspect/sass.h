@@ -46,14 +46,14 @@ struct SassInstruction {
   SassClass sass_class = SassClass::kOther;
 };
 
-// A natural loop. Instructions of a loop within count for that one only.
+// A natural loop. Instructions of an inner loop count for the inner loop only.
 struct SassLoop {
   uint32_t first_address = 0, last_address = 0;
-  int depth = 1;                    // 1: in no other
+  int depth = 1;                    // 1: in no other loop
   std::vector<uint32_t> own;        // indices of its instructions, ascending
   SassCounts every_iteration = {};  // of instructions that no branch goes around
   SassCounts at_most = {};          // of all its instructions
-  bool is_hot = false;              // has matrix products, and no loop within has
+  bool is_hot = false;              // has matrix products, and no inner loop has
 };
 
 struct SassKernel {
@@ -64,8 +64,7 @@ struct SassKernel {
   SassCounts counts() const;
 };
 
-// Parses what `nvdisasm -c` or `nvdisasm -c -g` prints. kInvalidArgument where it holds no
-// instruction.
+// Parses the output of `nvdisasm -c` or `nvdisasm -c -g`. kInvalidArgument: it has no instruction.
 Result<std::vector<SassKernel>> parse_sass(std::string_view listing);
 
 }  // namespace lssar

@@ -8,14 +8,14 @@
 
 namespace lssar {
 
-// Where an instruction may go. Without an entry: to the next one only.
+// Where an instruction may go. One without an entry goes to the next only.
 struct SassBranch {
   uint32_t from = 0;              // index of the instruction
   std::vector<uint32_t> targets;  // indices
-  bool falls_through = false;     // to the next one, too
+  bool falls_through = false;     // also to the next one
 };
 
-// `branches` by ascending `from`.
+// REQUIRES: `branches` are sorted by `from`.
 std::vector<SassLoop> find_loops(const std::vector<SassInstruction>& instructions,
                                  const std::vector<SassBranch>& branches);
 

@@ -1,4 +1,4 @@
-// From a line of PTX to the line of the source it was made of, and what ran there.
+// From a line of PTX to the line of the source that it was made from, and what ran there.
 //
 // Threads: plain values and pure functions.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace lssar {
 
-// A line of the source, and of what was inlined there the line of its call; 0: not known, or none.
+// A line of the source; if it was inlined, also the line of the call. 0: not known, or none.
 struct SourcePlace {
   int line = 0;
   int caller = 0;
@@ -21,7 +21,7 @@ struct SourcePlace {
   auto operator<=>(const SourcePlace&) const = default;
 };
 
-// By line of the PTX (element 0 is not used), of text compiled with -lineinfo.
+// By line of the PTX, whose text was compiled with -lineinfo. Element 0 is not used.
 std::vector<SourcePlace> places_of_ptx(std::string_view ptx);
 
 // What the instructions of one source line did.
@@ -29,11 +29,11 @@ struct LineActivity {
   uint64_t warp_instructions = 0;
   uint64_t lanes = 0;
   GlobalTraffic global;
-  uint64_t global_excess = 0;  // sectors beyond what the bytes would fill
+  uint64_t global_excess = 0;  // sectors beyond those that the bytes would fill
   SharedTraffic shared;
 };
 
-// Line 0 holds what is not known.
+// Line 0 has what is not known.
 std::map<SourcePlace, LineActivity> activity_by_place(const std::vector<LineCounters>& lines,
                                                       const std::vector<SourcePlace>& places);
 

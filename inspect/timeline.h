@@ -1,9 +1,9 @@
 // Timeline: when each warp of a block works and what it waits for, from a BlockTrace.
 //
 // The virtual device records what ran, in which order each warp ran it, and which barrier waited
-// for which warp. How long it took is from a model: instructions, special functions, products and
-// copies at the nominal rates of a GpuModel, for one block that has its SM to itself. Used by
-// `lssar report`. Threads: plain values and pure functions.
+// for which warp. The times come from a model: instructions, special functions, products and copies
+// at the nominal rates of a GpuModel, for one block that has its SM to itself. Used by `lssar
+// report`. Threads: plain values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ namespace lssar {
 enum class SpanKind {
   kArithmetic,
   kSpecial,      // arithmetic with special functions: softplus, powers
-  kWaitData,     // for an mbarrier: what is loaded has come
+  kWaitData,     // for an mbarrier: data was loaded
   kWaitRoom,     // for an mbarrier: a place may be loaded again
   kWaitProduct,  // for wgmma
   kWaitOthers,   // at a barrier of the block
   kWaitStore,    // for copies out of shared memory
   kProduct,      // of a warp group, on the tensor cores
   kLoad,         // a copy into shared memory is on its way
-  kHeld,         // it has come, and its place is not loaded again
+  kHeld,         // loaded, and its place is not loaded again yet
 };
 inline constexpr int kNumSpanKinds = 10;
 const char* span_name(SpanKind kind);  // "arithmetic", "waits for data", ...
@@ -52,25 +52,25 @@ struct Timeline {
   std::vector<TimelineSpan> spans;  // by lane, then by begin
   std::vector<std::string> labels;
   double clocks = 0;
-  // Spans beyond were left out, or the trace was cut.
+  // Further spans were left out, or the trace was cut.
   bool is_cut = false;
 };
 
 struct TimelineInput {
   const KernelTrace& trace;
-  GpuModel gpu;  // tensor_flop as this kernel's products reach it
+  GpuModel gpu;  // tensor_flop is the rate that this kernel's products reach
   std::vector<SharedPart> layout;
-  std::vector<SourcePlace> places;  // of the PTX that ran
-  std::string source;               // that it was made of
-  // Instructions of the machine for one of PTX: of its issue slots.
+  std::vector<SourcePlace> places;  // in the PTX that ran
+  std::string source;               // that the PTX was made from
+  // Machine instructions per PTX instruction, in issue slots.
   double machine_instructions = 1;
   size_t max_spans = 6000;
 };
 
 Timeline make_timeline(const TimelineInput& input);
 
-// The function that each line of a generated source is in, by line; "" outside. Element 0 is not
-// used.
+// The function that each line of a generated source is in, by line; "" outside of functions.
+// Element 0 is not used.
 std::vector<std::string> functions_by_line(const std::string& source);
 
 }  // namespace lssar

@@ -1,5 +1,4 @@
-// What a timeline's spans are called: functions of the source, barriers and places of shared
-// memory.
+// The names of a timeline's spans: functions of the source, barriers, and places of shared memory.
 //
 // Used by timeline.cpp alone. Threads: one at a time.
 #pragma once
@@ -16,24 +15,24 @@ namespace lssar {
 
 class TimelineNames {
  public:
-  // Both outlive it; labels are added to `labels`, and are known by their index.
+  // REQUIRES: both outlive it. Labels are added to `labels` and named by their index.
   TimelineNames(const TimelineInput& input, std::vector<std::string>* labels);
 
   int label(const std::string& text);
-  // "softplus in weigh": where an instruction is of, with the function that it was inlined into.
+  // "softplus in weigh": the function of an instruction, and the one it was inlined into.
   int function_label(uint32_t instruction);
   // "ring stage 2: full", "barrier 5 of the block".
   int barrier_label(const SignalKey& key);
-  // Whether an mbarrier is one that says that a place is free.
+  // Whether the mbarrier is one that signals a free place.
   bool is_of_free_place(const SignalKey& key) const;
 
-  // The part of the layout at `address`; null: none.
+  // The part of the layout at `address`; null if there is none.
   const SharedPart* part_at(uint32_t address) const;
-  // Parts of one stage have one name.
+  // All parts of one stage have the same name.
   static std::string place_name(const SharedPart& part);
 
  private:
-  // The barriers' part that an mbarrier is of, and its number there; null: none.
+  // The part that has this mbarrier, and the mbarrier's number there; null if there is none.
   const SharedPart* barriers_of(const SignalKey& key, int* number) const;
   std::string function_at(int line) const;
 

@@ -1,5 +1,5 @@
-// What each warp of a trace does, as steps that a clock can run: work, signals and waits. Made of
-// events, whose polls of barriers (which a GPU's warps sleep through) are left out.
+// What each warp of a trace does, as steps that a clock can run: work, signals and waits. They are
+// made from the events; polls of barriers are left out, because a GPU's warps sleep through them.
 //
 // Used by timeline.cpp alone. Threads: plain values.
 #pragma once
@@ -19,16 +19,16 @@ inline constexpr uint64_t kNamedBarrier = uint64_t{1} << 32;
 
 struct WarpStep {
   enum class Kind : uint8_t {
-    kWork,  // `instructions`, of which `special`; `amount`: FLOP of mma
-    kLoad,  // a bulk copy: signals `key` when it has come
+    kWork,  // `instructions`, including `special`; `amount`: FLOP of mma
+    kLoad,  // a bulk copy: signals `key` when it is done
     kStore,
     kSignal,       // `key`
     kWait,         // for `key`
     kProduct,      // wgmma: `amount` FLOP of its group
-    kProductWait,  // until as many products as `amount` are done
+    kProductWait,  // until `amount` products are done
     kCopy,         // cp.async
     kGroupEnd,     // of copies and stores
-    kGroupWait,    // until all groups but the last `amount` are done
+    kGroupWait,    // until all groups except the last `amount` are done
   };
   Kind kind = Kind::kWork;
   uint32_t instruction = 0;  // of the trace: for work, its first
@@ -41,7 +41,7 @@ struct WarpStep {
 
 struct TraceProgram {
   std::vector<std::vector<WarpStep>> warps;
-  std::map<SignalKey, int> signals;  // how many each needs
+  std::map<SignalKey, int> signals;  // how many signals each needs
 };
 
 TraceProgram make_program(const KernelTrace& trace);

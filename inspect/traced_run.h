@@ -1,5 +1,5 @@
 // A short run of a problem's kernels on a counting virtual device that records what one block of
-// each does; and how right the kernels are, on the engine's own device.
+// each does; and the accuracy of the kernels on the engine's own device.
 //
 // Used by `lssar report`. Threads: as Engine.
 #pragma once
@@ -21,13 +21,13 @@ struct TracedKernels {
   double machine_instructions = 1;  // see TimelineInput
 };
 
-// The schedule's kernels for open lengths. Errors: those of compiling and running.
+// Traces the schedule's kernels for open lengths. Errors: those of compiling and running.
 Result<TracedKernels> trace_kernels(Engine& engine, const Problem& problem,
                                     const Schedule& schedule, const GpuModel& gpu);
 
 struct AccuracyRow {
   std::string output;  // "o", "dq"
-  double error = 0;    // relative L2, against the float64 reference
+  double error = 0;    // relative L2, compared with the float64 reference
   double allowed = 0;
   double plain = 0;  // of the plain kernel (portable, default tiles)
   double worst_abs = 0;
@@ -36,12 +36,12 @@ struct AccuracyRow {
 
 struct Accuracy {
   Sizes sizes;
-  std::string device;  // that ran it
+  std::string device;  // the one that ran it
   std::vector<AccuracyRow> rows;
 };
 
-// Gaussian inputs of a few hundred queries and keys. kUnsupported for passes without a reference of
-// their own.
+// On Gaussian inputs of a few hundred queries and keys. kUnsupported: the pass has no reference of
+// its own.
 Result<Accuracy> check_accuracy(Engine& engine, const Problem& problem, const Schedule& schedule);
 
 }  // namespace lssar
