@@ -168,8 +168,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.line("LSSAR_DEVICE float log2_approx(float x);");
   out.line();
   out.line(
-      "// What the kernel was made for, as far as something below reads it. Branches that it "
-      "decides");
+      "// The problem, and what something below reads of the schedule. Branches that they decide");
   out.line("// are left out already: make another kernel to change those.");
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
@@ -220,6 +219,9 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   write_functions(out, problem, schedule);
   out.close(";");
 }
+
+// Constants of the problem: in Config even where all that they decide is decided already.
+constexpr const char* kProblemConstants = "kHeadDim kHeadDimV kSeqQ kSeqK kIsCausal kPower kOffset";
 
 // Puts what is made for this kernel behind the types that it is written in.
 void add_made_parts(const Problem& problem, const Schedule& schedule,
@@ -288,7 +290,7 @@ Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedul
   SourceWriter entries;
   write_entries(entries, steps);
   kernel.source = source_header(kernel.name, problem, schedule, target, steps) +
-                  tailor_source(parts, entries.text()) + entries.text();
+                  tailor_source(parts, entries.text() + kProblemConstants) + entries.text();
   for (const Step& step : steps) kernel.steps.push_back(step.launch);
   return kernel;
 }
