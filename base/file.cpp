@@ -16,6 +16,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/open_descriptor.h"
 #include "base/write_signals.h"
 
 namespace lssar {
@@ -79,8 +80,8 @@ int FileDescriptor::close() {
 
 Result<InputFile> InputFile::open(const std::string& path, const FileReadOptions& options) {
   // O_NONBLOCK: opening a pipe that nobody writes must not hang.
-  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (options.require_private ? O_NOFOLLOW : 0);
-  FileDescriptor file(::open(path.c_str(), flags));
+  const int flags = O_RDONLY | O_NONBLOCK | (options.require_private ? O_NOFOLLOW : 0);
+  FileDescriptor file = open_descriptor(path, flags);
   if (file.get() < 0) return errno_status("open", path, errno);
   struct stat info = {};
   if (::fstat(file.get(), &info) != 0) return errno_status("read", path, errno);
@@ -128,9 +129,9 @@ std::string unique_file_name() {
 
 Result<AtomicFileWriter> AtomicFileWriter::create(const std::string& path,
                                                   const std::string& temporary, unsigned mode) {
-  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
   TemporaryName name(temporary);
-  FileDescriptor file(::open(temporary.c_str(), flags, static_cast<mode_t>(mode)));
+  FileDescriptor file = open_descriptor(temporary, flags, static_cast<mode_t>(mode));
   if (file.get() < 0) {
     const int error = errno;
     name.keep();  // it may be somebody else's
@@ -145,7 +146,7 @@ Status AtomicFileWriter::append(std::string_view bytes) {
 }
 
 Status AtomicFileWriter::finish_writing() {
-  if (::fsync(file_.get()) != 0) return errno_status("sync", temporary_.path(), errno);
+  if (sync_descriptor(file_.get()) != 0) return errno_status("sync", temporary_.path(), errno);
   if (file_.close() != 0) return errno_status("close", temporary_.path(), errno);
   return {};
 }

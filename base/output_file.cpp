@@ -15,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/open_descriptor.h"
 #include "base/temporaries.h"
 #include "base/write_signals.h"
 
@@ -166,9 +167,9 @@ Result<OutputFile> OutputFile::open(const std::string& path, const OutputOptions
   file.is_standard_output_ = place.descriptor == STDOUT_FILENO;
   std::fflush(stdout);  // what was printed before comes before
   file.through_ =
-      FileDescriptor(place.descriptor >= 0
-                         ? ::fcntl(place.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
-                         : ::open(place.path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY));
+      place.descriptor >= 0
+          ? FileDescriptor(::fcntl(place.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1))
+          : open_descriptor(place.path, O_WRONLY | O_TRUNC | O_NOCTTY);
   if (file.through_.get() < 0) return errno_status("write", file.path_, errno);
   return file;
 }
@@ -184,7 +185,7 @@ Status OutputFile::append(std::string_view bytes) {
 Status OutputFile::finish_writing() {
   if (atomic_) return atomic_->finish_writing().with_context(fmt::format("'{}'", path_));
   // Pipes and terminals cannot be synced; a disk can.
-  if (!is_standard_output_ && ::fsync(through_.get()) != 0 && errno == EIO)
+  if (!is_standard_output_ && sync_descriptor(through_.get()) != 0 && errno == EIO)
     return errno_status("sync", path_, errno);
   return through_.close() == 0 ? Status() : errno_status("close", path_, errno);
 }

@@ -1,8 +1,10 @@
 #include "base/temporaries.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -28,6 +30,14 @@ void remove_path(const std::string& path) {
 }
 
 }  // namespace
+
+std::string temporary_folder() {
+  const char* const wanted = std::getenv("TMPDIR");
+  struct stat info = {};
+  const bool is_folder =
+      wanted != nullptr && wanted[0] == '/' && ::stat(wanted, &info) == 0 && S_ISDIR(info.st_mode);
+  return is_folder ? wanted : "/tmp";
+}
 
 TemporaryName::TemporaryName(std::string path) : path_(std::move(path)) {
   const TemporariesLock lock = lock_temporaries();

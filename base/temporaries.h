@@ -9,6 +9,10 @@
 
 namespace lssar {
 
+// $TMPDIR where that is the absolute path of a folder, else /tmp: processes that start in different
+// folders must find each other's locks there.
+std::string temporary_folder();
+
 // A name that is taken for a temporary. What has that name at the end, a folder with all that is in
 // it too, is removed.
 class TemporaryName {

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <iterator>
 #include <memory>
 
@@ -28,10 +27,6 @@ constexpr uint32_t kLocalFileSystems[] = {
     TMPFS_MAGIC,      RAMFS_MAGIC, EXT4_SUPER_MAGIC, BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
     F2FS_SUPER_MAGIC, kXfsMagic,   kZfsMagic,        kBcachefsMagic};
 
-Status errno_status(const char* what, const std::string& path, int error) {
-  return io_error(fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
-}
-
 FileState state_of(const struct stat& info) {
   return {.device = info.st_dev,
           .inode = info.st_ino,
@@ -39,15 +34,22 @@ FileState state_of(const struct stat& info) {
           .mtime_ns = int64_t{info.st_mtim.tv_sec} * kNsPerSecond + info.st_mtim.tv_nsec};
 }
 
+// Whatever the umask says: a folder that its owner cannot use would be found by every later
+// process.
+bool make_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), kFolderMode) == 0) return ::chmod(path.c_str(), kFolderMode) == 0;
+  return errno == EEXIST;
+}
+
 // mkdir -p. Existing folders on the way may be links; the last component is checked afterwards.
 Status make_folders(const std::string& path) {
-  if (::mkdir(path.c_str(), kFolderMode) == 0 || errno == EEXIST) return {};
+  if (make_folder(path)) return {};
   const size_t slash = path.rfind('/');
   if (errno != ENOENT || slash == std::string::npos || slash == 0) {
     return errno_status("make folder", path, errno);
   }
   LSSAR_RETURN_IF_ERROR(make_folders(path.substr(0, slash)));
-  if (::mkdir(path.c_str(), kFolderMode) == 0 || errno == EEXIST) return {};
+  if (make_folder(path)) return {};
   return errno_status("make folder", path, errno);
 }
 
@@ -93,7 +95,12 @@ class PosixFileSystem final : public FileSystem {
 
   Status write(const std::string& path, std::string_view bytes,
                const std::string& temporary) override {
-    return write_file_atomically(path, bytes, temporary, kPrivateFileMode);
+    LSSAR_ASSIGN_OR_RETURN(AtomicFileWriter file,
+                           AtomicFileWriter::create(path, temporary, kPrivateFileMode));
+    if (::fchmod(file.descriptor(), kPrivateFileMode) != 0)  // whatever the umask says
+      return errno_status("set mode of", temporary, errno);
+    LSSAR_RETURN_IF_ERROR(file.append(bytes));
+    return file.commit();
   }
 
   Result<std::vector<ListedFile>> list(const std::string& folder) override {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -15,6 +14,8 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/open_descriptor.h"
+#include "base/temporaries.h"
 
 namespace lssar {
 namespace {
@@ -47,13 +48,7 @@ bool set_lock(int fd, int64_t offset, short type) {
 // waiting would then be in vain.
 bool is_contention(int error) { return error == EAGAIN; }
 
-std::vector<std::string> candidates() {
-  std::vector<std::string> folders = {"/dev/shm"};
-  if (const char* dir = std::getenv("TMPDIR"); dir != nullptr && *dir == '/')
-    folders.push_back(dir);
-  folders.emplace_back("/tmp");
-  return folders;
-}
+std::vector<std::string> candidates() { return {"/dev/shm", temporary_folder(), "/tmp"}; }
 
 }  // namespace
 
@@ -107,8 +102,8 @@ NodeLocks::Outcome NodeLocks::take(const Sha256Digest& key, milliseconds timeout
   const Result<std::string> folder_path = folder();
   if (!folder_path.ok()) return Outcome::kUnavailable;
   const std::string path = *folder_path + "/lock";
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-                             kPrivateFileMode));
+  FileDescriptor file =
+      open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, kPrivateFileMode);
   if (file.get() < 0) {
     log(LogLevel::kDebug, fmt::format("cache: no lock: '{}': {}", path, std::strerror(errno)));
     return Outcome::kUnavailable;

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "base/open_descriptor.h"
+#include "base/temporaries.h"
 #include "base/write_signals.h"
 
 namespace lssar {
@@ -51,9 +53,7 @@ Result<std::filesystem::path> dump_directory() {
     if (error) return io_error(fmt::format("LSSAR_DUMP_DIR = {}: {}", wanted, error.message()));
     return std::filesystem::path(wanted);
   }
-  std::filesystem::path directory = std::filesystem::temp_directory_path(error);
-  if (error) return io_error("temporary directory: " + error.message());
-  return directory;
+  return std::filesystem::path(temporary_folder());
 }
 
 }  // namespace
@@ -66,12 +66,12 @@ Result<std::string> dump_source(const CompileRequest& request) {
     path = (directory / fmt::format("{}-{}-{}-{}.cu", file_name_part(request.name),
                                     file_name_part(request.target.name()), getpid(), next++))
                .string();
-    const int file =
-        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (file < 0 && errno == EEXIST) continue;  // an earlier process with this number left it
-    if (file < 0) break;
-    Status status = write_all(file, request.source, path);
-    if (::close(file) != 0 && status.ok()) {
+    FileDescriptor file = open_descriptor(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    const bool is_open = file.get() >= 0;
+    if (!is_open && errno == EEXIST) continue;  // an earlier process with this number left it
+    if (!is_open) break;
+    Status status = write_all(file.get(), request.source, path);
+    if (file.close() != 0 && status.ok()) {
       status = io_error(fmt::format("{}: {}", path, std::strerror(errno)));
     }
     if (!status.ok()) {

@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -101,10 +100,10 @@ Result<ProgramResult> run_program(const std::vector<std::string>& arguments) {
 }
 
 Result<TemporaryFile> TemporaryFile::create(const std::string& name, const std::string& bytes) {
-  std::error_code error;
-  std::string folder = (std::filesystem::temp_directory_path(error) / "lssar-XXXXXX").string();
-  if (error || mkdtemp(folder.data()) == nullptr) {
-    return io_error(fmt::format("no temporary folder '{}': {}", folder, strerror(errno)));
+  std::string folder = temporary_folder() + "/lssar-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) {
+    return io_error(fmt::format("no temporary folder '{}' (in TMPDIR, else /tmp): {}", folder,
+                                strerror(errno)));
   }
   TemporaryFile file(TemporaryName(folder), folder + "/" + name);
   LSSAR_RETURN_IF_ERROR(write_file_atomically(file.path_, bytes));

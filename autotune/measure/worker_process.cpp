@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/measure/worker_protocol.h"
+#include "base/open_descriptor.h"
 
 extern char** environ;
 
@@ -36,41 +37,28 @@ Clock::time_point after(double seconds) {
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-// Moves a descriptor to 3 or above. A host that closed its standard files gets low numbers, and the
-// standard files of the new process would overwrite them.
-Result<FileDescriptor> above_standard(FileDescriptor fd) {
-  if (fd.get() > STDERR_FILENO) return fd;
-  FileDescriptor moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  if (moved.get() < 0) return out_of_memory(fmt::format("fcntl: {}", strerror(errno)));
-  return moved;
-}
-
+// NOTE: their numbers are above 2. In a host that closed its standard files they would otherwise be
+// overwritten by the standard files of the new process, and by what the host prints.
 struct Ends {
   FileDescriptor ours, theirs;
 };
 
-Result<Ends> ends_of(const int (&fds)[2], int ours) {
-  FileDescriptor a(fds[ours]), b(fds[1 - ours]);
-  Ends ends;
-  LSSAR_ASSIGN_OR_RETURN(ends.ours, above_standard(std::move(a)));
-  LSSAR_ASSIGN_OR_RETURN(ends.theirs, above_standard(std::move(b)));
-  return ends;
-}
-
 // A pipe that this process reads.
 Result<Ends> make_pipe() {
+  const ClosedStandardFiles closed;
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return out_of_memory(fmt::format("pipe: {}", strerror(errno)));
-  return ends_of(fds, 0);
+  return Ends{FileDescriptor(fds[0]), FileDescriptor(fds[1])};
 }
 
 // For what this process writes: a socket, because writing to one whose reader is gone raises no
 // signal.
 Result<Ends> make_socket() {
+  const ClosedStandardFiles closed;
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
     return out_of_memory(fmt::format("socketpair: {}", strerror(errno)));
-  return ends_of(fds, 0);
+  return Ends{FileDescriptor(fds[0]), FileDescriptor(fds[1])};
 }
 
 // The arguments of posix_spawn. Both are destroyed at the end of the scope.

@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "autotune/measure/worker_protocol.h"
 #include "base/dynamic_library.h"
 #include "base/log.h"
+#include "base/temporaries.h"
 #include "cache/store.h"
 
 namespace lssar {
@@ -28,10 +30,11 @@ constexpr int kMaxUnexplained = 3;     // ends of a worker while no candidate wa
 
 // A folder of this runner's own. Workers share what they compile through a cache on disk.
 Result<std::string> make_cache() {
-  std::error_code error;
-  const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
-  std::string name = (error ? "/tmp" : parent.string()) + "/lssar_tune_XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) return io_error("no folder for compiled kernels: " + name);
+  std::string name = temporary_folder() + "/lssar_tune_XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) {
+    return io_error(fmt::format("no folder for compiled kernels '{}' (in TMPDIR, else /tmp): {}",
+                                name, std::strerror(errno)));
+  }
   return name;
 }
 

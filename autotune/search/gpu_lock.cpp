@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -17,6 +16,8 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/open_descriptor.h"
+#include "base/temporaries.h"
 
 namespace lssar {
 namespace {
@@ -24,9 +25,7 @@ namespace {
 constexpr auto kPollInterval = std::chrono::milliseconds(50);
 
 std::string lock_path(const std::string& name) {
-  const char* directory = std::getenv("TMPDIR");
-  std::string path = directory != nullptr && *directory != '\0' ? directory : "/tmp";
-  path += "/lssar-tune-";
+  std::string path = temporary_folder() + "/lssar-tune-";
   for (const char c : name) {
     const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                           (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
@@ -35,25 +34,30 @@ std::string lock_path(const std::string& name) {
   return path + ".lock";
 }
 
+Status lock_error(const std::string& path, const char* why) {
+  return io_error(
+      fmt::format("cannot lock the device for tuning: '{}' (in TMPDIR, else /tmp): {}", path, why));
+}
+
 // Opens the file for reading, also for the user who made it: a lock needs no more, and a sticky
 // directory may refuse to open another user's file for writing or creation.
-Result<int> open_lock_file(const std::string& path) {
-  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
+Result<FileDescriptor> open_lock_file(const std::string& path) {
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW;
   for (int attempt = 0; attempt < 3; ++attempt) {
-    int fd = ::open(path.c_str(), kFlags);
-    if (fd < 0 && errno == ENOENT) {
-      fd = ::open(path.c_str(), kFlags | O_CREAT | O_EXCL, 0444);
-      if (fd >= 0) ::fchmod(fd, 0444);  // whatever the umask is: others must be able to wait, too
+    FileDescriptor file = open_descriptor(path, kFlags);
+    if (file.get() < 0 && errno == ENOENT) {
+      file = open_descriptor(path, kFlags | O_CREAT | O_EXCL, 0444);
+      // Whatever the umask says: others must be able to wait too.
+      if (file.get() >= 0) ::fchmod(file.get(), 0444);
     }
-    if (fd >= 0) {
+    if (file.get() >= 0) {
       struct stat state = {};
-      if (::fstat(fd, &state) == 0 && S_ISREG(state.st_mode)) return fd;
-      ::close(fd);
-      return io_error(fmt::format("{}: not a regular file", path));
+      if (::fstat(file.get(), &state) == 0 && S_ISREG(state.st_mode)) return file;
+      return lock_error(path, "not a regular file");
     }
     if (errno != EEXIST) break;  // another process made it in between: open that one
   }
-  return io_error(fmt::format("{}: {}", path, std::strerror(errno)));
+  return lock_error(path, std::strerror(errno));
 }
 
 // Who holds a flock on the file, by /proc/locks: " (process 1234)", or "" if it does not say.
@@ -76,14 +80,15 @@ std::string holder_text(int fd) {
 Result<GpuLock> GpuLock::take(const std::string& name, double timeout_s,
                               const std::function<bool()>& cancelled) {
   const std::string path = lock_path(name);
-  LSSAR_ASSIGN_OR_RETURN(const int fd, open_lock_file(path));
-  GpuLock lock(fd, path);
+  LSSAR_ASSIGN_OR_RETURN(FileDescriptor file, open_lock_file(path));
+  const int fd = file.get();
+  GpuLock lock(std::move(file), path);
   bool has_told = false;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
   for (;;) {
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
     if (errno != EWOULDBLOCK && errno != EINTR) {
-      return io_error(fmt::format("{}: {}", path, std::strerror(errno)));
+      return lock_error(path, std::strerror(errno));
     }
     const bool is_cancelled = cancelled && cancelled();
     if (is_cancelled || std::chrono::steady_clock::now() >= deadline) {
@@ -93,24 +98,12 @@ Result<GpuLock> GpuLock::take(const std::string& name, double timeout_s,
     }
     if (!std::exchange(has_told, true)) {
       log(LogLevel::kWarning,
-          fmt::format("another process{} is tuning on this device: waiting for it, at most {:.0f} s",
-                      holder_text(fd), timeout_s));
+          fmt::format(
+              "another process{} is tuning on this device: waiting for it, at most {:.0f} s",
+              holder_text(fd), timeout_s));
     }
     std::this_thread::sleep_for(kPollInterval);
   }
-}
-
-GpuLock::GpuLock(GpuLock&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
-
-GpuLock& GpuLock::operator=(GpuLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(path_, other.path_);
-  return *this;
-}
-
-GpuLock::~GpuLock() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 }  // namespace lssar

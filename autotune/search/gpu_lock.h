@@ -1,14 +1,15 @@
 // GpuLock: one tuner at a time per GPU, for all processes and users of a machine.
 //
-//
-// It is an advisory lock (flock) on a file of the local temporary directory, named after the GPU.
-// The kernel releases it when the process that holds it ends, however that happens. The file is
-// never written and never removed. Threads: a lock belongs to no thread.
+// It is an advisory lock (flock) on a file of the temporary folder ($TMPDIR, else /tmp), named
+// after the GPU. The kernel releases it when the process that holds it ends, however that happens.
+// The file is never written and never removed. Threads: a lock belongs to no thread.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <utility>
 
+#include "base/file.h"
 #include "base/status.h"
 
 namespace lssar {
@@ -22,16 +23,12 @@ class GpuLock {
   static Result<GpuLock> take(const std::string& name, double timeout_s,
                               const std::function<bool()>& cancelled = {});
 
-  GpuLock(GpuLock&& other) noexcept;
-  GpuLock& operator=(GpuLock&& other) noexcept;
-  ~GpuLock();
-
   const std::string& path() const { return path_; }
 
  private:
-  GpuLock(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  GpuLock(FileDescriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
 
-  int fd_ = -1;
+  FileDescriptor file_;
   std::string path_;
 };
 

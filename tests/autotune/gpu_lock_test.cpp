@@ -48,6 +48,23 @@ TEST_F(GpuLockTest, OneHoldsItAtATime) {
   EXPECT_TRUE(GpuLock::take("0000:3b:00", 0).ok());
 }
 
+// Processes that start in different folders would not find each other.
+TEST_F(GpuLockTest, AFolderThatIsNoneLeavesTheSystemsOwn) {
+  for (const char* folder : {"relative", ".", "/nowhere/at/all", "/dev/null"}) {
+    setenv("TMPDIR", folder, 1);
+    const Result<GpuLock> lock = GpuLock::take(fmt::format("test-{}", getpid()), 0);
+    ASSERT_TRUE(lock.ok()) << lock.status().to_string();
+    EXPECT_EQ(lock->path(), fmt::format("/tmp/lssar-tune-test-{}.lock", getpid()));
+    unlink(lock->path().c_str());
+  }
+  setenv("TMPDIR", "/proc", 1);  // where nobody can make a file
+  const Result<GpuLock> none = GpuLock::take("gpu", 0);
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.status().message().find("'/proc/lssar-tune-gpu.lock' (in TMPDIR, else /tmp)"),
+            std::string::npos)
+      << none.status().message();
+}
+
 TEST_F(GpuLockTest, WaitingEndsWhenTheCallerCancels) {
   const Result<GpuLock> held = GpuLock::take("gpu", 0);
   ASSERT_TRUE(held.ok());
@@ -72,9 +89,10 @@ TEST_F(GpuLockTest, TheWaitingLineNamesTheHolder) {
   locks << std::ifstream("/proc/locks").rdbuf();
   const bool is_known = locks.str().find(fmt::format(" {} ", ::getpid())) != std::string::npos;
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0],
-            fmt::format("another process{} is tuning on this device: waiting for it, at most 3600 s",
-                        is_known ? fmt::format(" (process {})", ::getpid()) : ""));
+  EXPECT_EQ(
+      told[0],
+      fmt::format("another process{} is tuning on this device: waiting for it, at most 3600 s",
+                  is_known ? fmt::format(" (process {})", ::getpid()) : ""));
 }
 
 TEST_F(GpuLockTest, AKilledHolderLetsGo) {
