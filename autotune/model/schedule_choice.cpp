@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "autotune/model/cost_model.h"
+#include "autotune/table/record_time.h"
 #include "autotune/table/table_lines.h"
 
 namespace lssar {
@@ -56,6 +57,8 @@ const std::string& text_of(const Applicant& one) {
 bool comes_before(const Applicant& a, const Applicant& b) {
   if (a.rank() != b.rank()) return a.rank() < b.rank();
   if (a.record->time != b.record->time) return a.record->time > b.record->time;
+  // Of one table, by table_idx: no search could give its winner a later time than the last one.
+  if (is_last_time(a.record->time)) return a.record > b.record;
   return text_of(a) < text_of(b);
 }
 

@@ -111,6 +111,7 @@ Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& pro
   LSSAR_ASSIGN_OR_RETURN(const GpuLock lock,
                          GpuLock::take(device.id, options.lock_timeout_s, options.cancelled));
   watch.start();
+  if (!options.table_path.empty()) LSSAR_RETURN_IF_ERROR(check_can_append(options.table_path));
   // Read under the lock, so that what another process found meanwhile is not searched again.
   LSSAR_ASSIGN_OR_RETURN(const TuningTable known, load_table(options.table_path));
 
@@ -123,8 +124,8 @@ Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& pro
   request.calibration = calibrate(timed_on(known, machine), request.gpu);
   request.budget = options.budget;
   request.parallel_compiles = num_compilers(options);
-  request.earliest_time = time_after_winners(
-      known, bucket_of(request.problem, request.sizes, request.determinism));
+  request.earliest_time =
+      time_after_winners(known, bucket_of(request.problem, request.sizes, request.determinism));
   request.known = options.search_again ? nullptr : &known;
   request.extra = options.extra;
   request.progress = options.progress;

@@ -56,7 +56,9 @@ Status check_record_time(const std::string& time) {
 }
 
 std::string second_after(const std::string& time) {
-  return time == kLast ? time : text_of(*parse(time) + std::chrono::seconds(1));
+  return is_last_time(time) ? time : text_of(*parse(time) + std::chrono::seconds(1));
 }
+
+bool is_last_time(const std::string& time) { return time == kLast; }
 
 }  // namespace lssar

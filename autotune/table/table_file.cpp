@@ -17,6 +17,7 @@
 
 #include "autotune/table/table_lines.h"
 #include "autotune/table/tuning_table.h"
+#include "base/open_descriptor.h"
 #include "base/output_file.h"
 #include "base/write_signals.h"
 #include "cache/file_system.h"
@@ -29,29 +30,23 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLockPatience{10'000};  // an append takes milliseconds
 constexpr milliseconds kLockPause{1};
 
-Status errno_status(const char* what, const std::string& path, int error) {
+Status table_errno(const char* what, const std::string& path, int error) {
   return io_error(fmt::format("cannot {} tuning table '{}': {}", what, path, std::strerror(error)));
 }
 
 // The open file and its lock, which ends with it.
 class LockedFile {
  public:
-  LockedFile() = default;
-  LockedFile(const LockedFile&) = delete;
-  LockedFile& operator=(const LockedFile&) = delete;
-  ~LockedFile() { close(); }
-
   // Opens the file that `path` names once the lock is held. Another process may have replaced it
   // meanwhile.
   Status open(const std::string& path, int extra_flags) {
     path_ = path;
     for (;;) {
-      fd_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK | extra_flags,
-                   kPrivateFileMode);
-      if (fd_ < 0) return errno_status("open", path_, errno);
+      file_ = open_descriptor(path, O_RDWR | O_APPEND | O_NONBLOCK | extra_flags, kPrivateFileMode);
+      if (file_.get() < 0) return table_errno("open", path_, errno);
       LSSAR_RETURN_IF_ERROR(lock());
       struct stat opened = {}, named = {};
-      if (::fstat(fd_, &opened) != 0) return errno_status("read", path_, errno);
+      if (::fstat(file_.get(), &opened) != 0) return table_errno("read", path_, errno);
       if (!S_ISREG(opened.st_mode)) {
         return io_error(fmt::format("tuning table '{}' is not a regular file", path_));
       }
@@ -64,7 +59,6 @@ class LockedFile {
           named.st_ino == opened.st_ino) {
         return {};
       }
-      close();
     }
   }
 
@@ -75,10 +69,10 @@ class LockedFile {
     std::string bytes(count, '\0');
     size_t done = 0;
     while (done < count) {
-      const ssize_t n =
-          ::pread(fd_, bytes.data() + done, count - done, offset + static_cast<off_t>(done));
+      const ssize_t n = ::pread(file_.get(), bytes.data() + done, count - done,
+                                offset + static_cast<off_t>(done));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return errno_status("read", path_, errno);
+      if (n < 0) return table_errno("read", path_, errno);
       if (n == 0) break;
       done += static_cast<size_t>(n);
     }
@@ -90,16 +84,16 @@ class LockedFile {
   Status append(std::string_view bytes) const {
     const WriteSignalGuard guard;
     ssize_t n = 0;
-    do n = ::write(fd_, bytes.data(), bytes.size());
+    do n = ::write(file_.get(), bytes.data(), bytes.size());
     while (n < 0 && errno == EINTR);
-    if (n < 0) return errno_status("write", path_, errno);
+    if (n < 0) return table_errno("write", path_, errno);
     if (static_cast<size_t>(n) < bytes.size()) {
-      const bool is_undone = ::ftruncate(fd_, size_) == 0;
+      const bool is_undone = ::ftruncate(file_.get(), size_) == 0;
       return io_error(fmt::format("tuning table '{}': {} of {} bytes written{}", path_, n,
                                   bytes.size(), is_undone ? " and taken back" : ""));
     }
-    while (::fdatasync(fd_) != 0) {
-      if (errno != EINTR) return errno_status("flush", path_, errno);
+    while (::fdatasync(file_.get()) != 0) {
+      if (errno != EINTR) return table_errno("flush", path_, errno);
     }
     return {};
   }
@@ -108,7 +102,7 @@ class LockedFile {
   // NOTE: flock would wait for ever if a network file system lost the lock's holder.
   Status lock() const {
     const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
-    while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       // A file system without locks. Each append is one write, so little can happen.
       if (errno != EWOULDBLOCK) return {};
@@ -121,13 +115,8 @@ class LockedFile {
     return {};
   }
 
-  void close() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
   std::string path_;
-  int fd_ = -1;
+  FileDescriptor file_;
   off_t size_ = 0;
 };
 
@@ -145,10 +134,8 @@ Status make_folder(const std::string& folder) {
 
 // A new name survives a power failure only once its folder is on disk.
 void sync_folder(const std::string& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
+  const FileDescriptor file = open_descriptor(folder, O_RDONLY | O_DIRECTORY);
+  if (file.get() >= 0) sync_descriptor(file.get());
 }
 
 // What must be written before new lines: the header, or its rest, or the end of a torn line.
@@ -187,7 +174,29 @@ Status open_or_make(LockedFile& file, const std::string& path) {
   return file.open(path, O_CREAT);
 }
 
+// The folder of `path`, or the nearest above it that exists.
+std::string existing_folder(const std::string& path) {
+  std::string folder = folder_of(path);
+  struct stat info = {};
+  while (::stat(folder.c_str(), &info) != 0 && errno == ENOENT && folder != "." && folder != "/")
+    folder = folder_of(folder);
+  return folder;
+}
+
 }  // namespace
+
+Status check_can_append(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) == 0) {
+    LockedFile file;
+    LSSAR_RETURN_IF_ERROR(file.open(path, 0));
+    return bytes_before(file, path).status();
+  }
+  if (errno != ENOENT) return table_errno("open", path, errno);
+  const std::string folder = existing_folder(path);
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
+  return table_errno("make", path, errno);
+}
 
 Status append_records(const std::string& path, const std::vector<TuningRecord>& records) {
   LockedFile file;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 #include <utility>
 
 #include "autotune/table/record_time.h"
@@ -166,10 +168,47 @@ std::string source_hash(const std::string& source) {
   return to_hex(sha256(source_without_header(source))).substr(0, kShownHashDigits);
 }
 
+namespace {
+
+// Hashes that were made in this process. Making one takes milliseconds, and a table may name one
+// schedule thousands of times.
+class SourceHashes {
+ public:
+  std::string find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto at = hashes_.find(key);
+    return at == hashes_.end() ? "" : at->second;
+  }
+  void keep(const std::string& key, const std::string& hash) {
+    constexpr size_t kMost = 20000;  // some 30 MB
+    const std::lock_guard lock(mutex_);
+    if (hashes_.size() >= kMost) hashes_.clear();
+    hashes_[key] = hash;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::string> hashes_;
+};
+
+SourceHashes& source_hashes() {
+  static auto* const instance = new SourceHashes;  // never destroyed: threads may plan during exit
+  return *instance;
+}
+
+}  // namespace
+
 Result<std::string> schedule_source_hash(const Problem& problem, const Schedule& schedule,
                                          const Target& target) {
+  const auto text = [](const json& object) {  // of anything, bad UTF-8 too
+    return object.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+  };
+  const std::string key = text(to_json(problem)) + text(to_json(schedule)) + target.name();
+  if (std::string known = source_hashes().find(key); !known.empty()) return known;
   LSSAR_ASSIGN_OR_RETURN(const KernelSource kernel, emit_kernel(problem, schedule, target));
-  return source_hash(kernel.source);
+  const std::string hash = source_hash(kernel.source);
+  source_hashes().keep(key, hash);
+  return hash;
 }
 
 json to_json(const Machine& machine) {

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "autotune/table/record_time.h"
 #include "autotune/table/table_lines.h"
 #include "base/file.h"
 
@@ -103,13 +105,18 @@ int TuningTable::merge(const TuningTable& other) {
 
 std::string TuningTable::canonical_text() const {
   // Records that belong together for a reader stand together. The text decides among equals.
-  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string>;
+  using Key = std::tuple<std::string, std::string, std::string, std::string, size_t, std::string>;
   std::set<std::pair<Key, std::string>> lines;
+  std::map<std::string, size_t> last_ones;  // texts of those that keep their order
   for (const TuningRecord& record : records_) {
     const Machine& machine = record.machine;
-    lines.insert({{to_string(record.bucket), machine.target, machine.device, record.time,
-                   record_text(record)},
-                  record_line(record)});
+    const std::string text = record_text(record);
+    size_t place = 0;
+    if (is_last_time(record.time))
+      place = last_ones.try_emplace(text, last_ones.size()).first->second;
+    lines.insert(
+        {{to_string(record.bucket), machine.target, machine.device, record.time, place, text},
+         record_line(record)});
   }
   std::string text = header_line();
   for (const auto& [key, line] : lines) text += line;

@@ -70,6 +70,10 @@ class TuningTable {
 // kUnsupported: the file has a later version of the format; nothing was written.
 Status append_records(const std::string& path, const std::vector<TuningRecord>& records);
 
+// Whether append_records could write, as far as can be said before: asked before long work. Makes
+// nothing. Errors: as append_records.
+Status check_can_append(const std::string& path);
+
 // Appends those records of `given` that the file does not have, and returns them. The file is read
 // under the lock of the append, so that processes which add the same records at once add each one
 // once. Errors: as append_records and TuningTable::load.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <functional>
 #include <random>
 
@@ -243,6 +244,20 @@ TEST(Choice, IsTheSameForTheSameRecordsInAnyOrder) {
     EXPECT_EQ(choice.schedule, first.schedule);
     EXPECT_EQ(choice.reason, first.reason);
   }
+}
+
+// As after an update of the library. A kernel's source costs milliseconds to make.
+TEST(Choice, AThousandStaleWinnersCostOneSource) {
+  TuningRecord stale = sample_record();
+  stale.source_hash = "0000000000000000";
+  TuningTable table;
+  for (int i = 0; i < 1000; ++i) {
+    stale.samples = i + 1;
+    table.add(stale);
+  }
+  const std::clock_t begin = std::clock();
+  EXPECT_EQ(choose({&table}).origin, ScheduleOrigin::kDefault);
+  EXPECT_LT(std::clock() - begin, 2 * CLOCKS_PER_SEC);  // of this process, whatever else runs
 }
 
 TEST(Choice, TheTableIsLeftAsItIs) {

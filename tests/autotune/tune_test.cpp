@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <random>
 #include <set>
@@ -188,6 +189,58 @@ TEST_F(TuneProcesses, ALaterSearchReplacesAnEarlierOneWhateverTheClocksSay) {
                             runner_.device_info().target, runner_.machine(), {&table})
                 .schedule,
             again->winner.schedule);
+}
+
+// No time follows the last one there is: the later line counts, also in an exported table.
+TEST_F(TuneProcesses, ALaterSearchReplacesAWinnerOfTheLastSecondThereIs) {
+  ASSERT_TRUE(tune_with(runner_, problem_, options_).ok());
+  const TuningTable first = load();
+  TuningRecord ahead;
+  for (const TuningRecord& record : first.records()) {
+    if (record.chosen) ahead = record;
+  }
+  ahead.time = "9999-12-31T23:59:59Z";
+  ASSERT_TRUE(append_records(options_.table_path, {ahead}).ok());
+  options_.search_again = true;
+  runner_.ms_of = [&](const Schedule& schedule) {  // another one is best now
+    return schedule == ahead.schedule ? 9 : made_up_ms(schedule);
+  };
+  const Result<SearchOutcome> again = tune_with(runner_, problem_, options_);
+  ASSERT_TRUE(again.ok()) << again.status().to_string();
+  ASSERT_NE(again->winner.schedule, ahead.schedule);
+  const TuningTable table = load(), exported = TuningTable::parse(table.canonical_text());
+  for (const TuningTable* one : {&table, &exported}) {
+    EXPECT_EQ(choose_schedule(problem_.problem, problem_.sizes, problem_.determinism,
+                              runner_.device_info().target, runner_.machine(), {one})
+                  .schedule,
+              again->winner.schedule);
+  }
+}
+
+// Said before the first candidate, not after minutes of search.
+TEST_F(TuneProcesses, ATableThatCannotBeWrittenIsSaidBeforeTheSearch) {
+  int asked = 0;
+  runner_.ms_of = [&](const Schedule& schedule) {
+    ++asked;
+    return made_up_ms(schedule);
+  };
+  const std::string foreign = directory_ + "/foreign", read_only = directory_ + "/read_only";
+  std::ofstream(foreign) << "a letter to somebody\n";
+  ASSERT_TRUE(append_records(read_only, {}).ok());
+  std::filesystem::permissions(read_only, std::filesystem::perms::owner_read);
+  const std::pair<std::string, const char*> cases[] = {
+      {foreign, "does not begin as a tuning table"},
+      {read_only, "is read-only (mode 0400)"},
+      {foreign + "/table", "Not a directory"}};
+  for (const auto& [path, why] : cases) {
+    options_.table_path = path;
+    const Result<SearchOutcome> outcome = tune_with(runner_, problem_, options_);
+    ASSERT_FALSE(outcome.ok()) << path;
+    EXPECT_EQ(outcome.status().code(), StatusCode::kIoError) << path;
+    EXPECT_NE(outcome.status().message().find(why), std::string::npos)
+        << outcome.status().message();
+  }
+  EXPECT_EQ(asked, 0);
 }
 
 TEST_F(TuneProcesses, ATableThatCannotBeWrittenEndsTheSearch) {
