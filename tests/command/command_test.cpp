@@ -127,6 +127,22 @@ TEST(Doctor, NamesWhatElseTheCommandUses) {
   EXPECT_FALSE(report["tune_worker"]["path"].empty());
 }
 
+TEST(Doctor, SaysWhichVariablesAreNone) {
+  const CommandRunner command;
+  const std::vector<std::string> set = {"LSSAR_CACHE_DIR2=x", "LSSAR_COLOUR_SCHEME=y"};
+  const CommandResult text = command.run({"doctor"}, set);
+  for (const char* part :
+       {"\n  LSSAR_CACHE_DIR2=x  (lssar has no such variable: did you mean LSSAR_CACHE_DIR?)\n",
+        "\n  LSSAR_COLOUR_SCHEME=y  (lssar has no such variable)\n"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
+  }
+  const auto report =
+      nlohmann::json::parse(command.run({"doctor", "--json"}, set).out, nullptr, false);
+  ASSERT_TRUE(report.is_object());
+  EXPECT_EQ(report["unknown_variables"]["LSSAR_CACHE_DIR2"], nlohmann::json({"LSSAR_CACHE_DIR"}));
+  EXPECT_EQ(report["unknown_variables"].size(), 2u);
+}
+
 TEST(Doctor, SaysHowToGetWhatIsMissing) {
   const CommandRunner command;
   const CommandResult result = command.run({"doctor"}, {"LSSAR_NVRTC_PATH=none"});

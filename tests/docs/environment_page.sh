@@ -1,6 +1,6 @@
 #!/bin/sh
 # Every LSSAR_ variable that the sources or scripts read is in a table of docs/environment.md, and every
-# variable of the tables is read somewhere.
+# variable of the tables is read somewhere. `lssar doctor` knows those of the tables.
 #
 #   sh environment_page.sh SOURCE_FOLDER
 set -eu
@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 # C++ reads them by name, as a whole string; scripts as $NAME. Tests set them.
 {
   grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.cpp' --include='*.h' --include='*.c' \
-    --exclude-dir='build*' */ | tr -d '"'
+    --exclude=known_variables.h --exclude-dir='build*' */ | tr -d '"'
   grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.py' python/lssar | tr -d '"'
   grep -rhoE '\$\{?LSSAR_[A-Z_]+' --include='*.sh' tools | tr -d '${'
 } | grep -v '^LSSAR_DEVICE$' | sort -u >"$work/read"  # a macro of the templates
@@ -22,6 +22,12 @@ sed -n 's/^| `\(LSSAR_[A-Z_]*\)` |.*/\1/p' docs/environment.md | sort -u >"$work
 [ -s "$work/read" ] || { echo "no variable found in the sources: the search is wrong" >&2; exit 1; }
 if ! diff "$work/documented" "$work/read" >"$work/difference"; then
   echo "the variables of docs/environment.md (<) and what the sources read (>) differ:" >&2
+  cat "$work/difference" >&2
+  exit 1
+fi
+grep -oE 'LSSAR_[A-Z_]+' tools/lssar/commands/known_variables.h | sort -u >"$work/known"
+if ! diff "$work/documented" "$work/known" >"$work/difference"; then
+  echo "the variables of docs/environment.md (<) and of known_variables.h (>) differ:" >&2
   cat "$work/difference" >&2
   exit 1
 fi

@@ -1,7 +1,10 @@
 // lssar doctor: what is on this machine, and how to get what is missing.
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "tools/lssar/commands/doctor_report.h"
@@ -78,15 +81,27 @@ void print_places(const json& report) {
               text_of(report.at("disassembler").at("path")));
 }
 
+void print_environment(const json& report) {
+  print_text("Environment\n");
+  const json& unknown = report.at("unknown_variables");
+  for (const auto& [name, value] : report.at("environment").items()) {
+    print_text("  {}={}", name, text_of(value));
+    if (unknown.contains(name)) {
+      const auto similar = unknown.at(name).get<std::vector<std::string>>();
+      print_text("  (lssar has no such variable{}{}{})", similar.empty() ? "" : ": did you mean ",
+                 fmt::join(similar, " or "), similar.empty() ? "" : "?");
+    }
+    print_text("\n");
+  }
+  if (report.at("environment").empty()) print_text("  no variable LSSAR_... is set\n");
+}
+
 void print_findings(const json& report) {
   print_text("lssar {}\n", text_of(report.at("version")));
   print_compilers(report.at("compilers"));
   print_devices(report);
   print_places(report);
-  print_text("Environment\n");
-  for (const auto& [name, value] : report.at("environment").items())
-    print_text("  {}={}\n", name, text_of(value));
-  if (report.at("environment").empty()) print_text("  no variable LSSAR_... is set\n");
+  print_environment(report);
 }
 
 Result<int> doctor(bool as_json) {

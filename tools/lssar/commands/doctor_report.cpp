@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,6 +19,8 @@
 #include "device/device.h"
 #include "inspect/disassembler.h"
 #include "runtime/open_device.h"
+#include "tools/lssar/commands/known_variables.h"
+#include "tools/lssar/options/usage_error.h"
 
 namespace lssar::command {
 namespace {
@@ -161,6 +165,17 @@ json environment_variables() {
   return set;
 }
 
+// Of those that are set: name -> the known names that may have been meant.
+json unknown_variables(const json& set) {
+  const std::vector<std::string>& known = known_variables();
+  json unknown = json::object();
+  for (const auto& [name, value] : set.items()) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      unknown[name] = similar_words(name, known);
+  }
+  return unknown;
+}
+
 }  // namespace
 
 json doctor_report() {
@@ -172,6 +187,7 @@ json doctor_report() {
   report["tune_worker"] = program(find_worker(""));
   report["disassembler"] = program(find_disassembler());
   report["environment"] = environment_variables();
+  report["unknown_variables"] = unknown_variables(report["environment"]);
   bool can_compile = false;
   for (const json& row : report["compilers"]) can_compile = can_compile || row["problem"] == "";
   report["can_compile"] = can_compile;
