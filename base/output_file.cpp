@@ -80,6 +80,7 @@ Result<Place> find_place(const std::string& path) {
       if (errno != ENOENT) return errno_status("write", path, errno);
       if (place.path.ends_with('/'))
         return io_error(fmt::format("'{}' names a folder: a file is wanted", path));
+      if (is_in_proc(place.path)) return errno_status("write", path, ENOENT);  // /dev/fd/77
       place.is_new = true;
       return place;
     }

@@ -147,6 +147,49 @@ TEST_F(OutputCommand, ADashIsStandardOutputWithNothingElseInIt) {
   EXPECT_FALSE(std::filesystem::exists("-"));
 }
 
+// Without a compiler nothing could be run: the file is looked at before.
+TEST_F(OutputCommand, AResultThatCannotBeWrittenIsSaidBeforeTheRun) {
+  const std::string folder = command_.path("results");
+  std::filesystem::create_directory(folder);
+  for (const auto& [pass, name] :
+       {std::pair("forward", "/o.npy"), std::pair("backward", "/dk.npy")}) {
+    std::ofstream(folder + name) << "old";
+    ::chmod((folder + name).c_str(), 0444);
+    const CommandResult result =
+        command_.run({"run", "--random", "--pass", pass, "--head-dim", "16", "--seq", "8",
+                      "--device", "virtual", "--out", folder},
+                     {"LSSAR_NVRTC_PATH=none", "LSSAR_LLVM_PATH=none"});
+    EXPECT_EQ(result.exit_code, 5) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(folder + name + "' is read-only"));
+  }
+}
+
+TEST_F(OutputCommand, ANumberThatIsNotOpenIsAnError) {
+  for (const Words& writer : writers()) {
+    const CommandResult result = run(with(writer, {"/dev/fd/77"}));
+    EXPECT_EQ(result.exit_code, 5) << writer[0];
+    EXPECT_THAT(result.err, HasSubstr("cannot write '/dev/fd/77': No such file")) << writer[0];
+  }
+}
+
+TEST_F(OutputCommand, AStrangeNameIsPrintedWithoutItsControlCharacters) {
+  for (const Words& writer : writers()) {
+    const CommandResult result = run(with(writer, {command_.path("a\x1b[31mb")}));
+    EXPECT_EQ(result.exit_code, 0) << writer[0] << result.err;
+    EXPECT_EQ((result.out + result.err).find('\x1b'), std::string::npos) << writer[0];
+  }
+}
+
+// As under `ulimit -u`: with this much stack each, no thread fits.
+TEST_F(OutputCommand, WithoutThreadsItWorksOrSaysWhy) {
+  const CommandShell no_threads = {.before = "ulimit -s 1048576 && ulimit -v 800000 && "};
+  const CommandResult emit = command_.run({"emit", "-q"}, {}, no_threads);
+  EXPECT_EQ(emit.exit_code, 0) << emit.err;
+  EXPECT_THAT(emit.out, StartsWith("// lssar_forward"));
+  const CommandResult doctor = command_.run({"doctor"}, {}, no_threads);
+  EXPECT_NE(doctor.exit_code, -1) << doctor.err;  // no signal ended it
+}
+
 TEST_F(OutputCommand, ReportWithoutANameReplacesNothing) {
   const Words report = {"report",       "--head-dim", "16", "--seq",    "64",
                         "--no-compile", "--shown",    "1",  "--device", "virtual"};

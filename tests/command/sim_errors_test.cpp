@@ -145,6 +145,14 @@ TEST_F(SimErrors, TwoArgumentsForOneFile) {
                  2, "another argument writes");
 }
 
+// A run may take minutes. This one ends at once, with a report and exit code 1.
+TEST_F(SimErrors, AnOutputThatCannotBeWrittenIsSaidBeforeTheRun) {
+  const std::string ptx = sim_kernel(".param .u64 p", "ld.global.u32 %r0, [16];");
+  EXPECT_EQ(sim(ptx, {"out:" + file("o.npy") + ":f32:4"}).exit_code, 1);
+  expect_failure(sim(ptx, {"out:" + file("none/o.npy") + ":f32:4"}), 5, "none/o.npy");
+  expect_failure(sim(ptx, {"out:" + command_.path(".") + ":f32:4"}), 5, "is a folder");
+}
+
 TEST_F(SimErrors, AFolderThatIsNotThereLeavesNoOutput) {
   const CommandResult result =
       sim(sim_kernel(".param .u64 p, .param .u64 q", ""),

@@ -11,6 +11,7 @@
 #include "tools/lssar/options/explain_options.h"
 #include "tools/lssar/terminal/exit_code.h"
 #include "tools/lssar/terminal/message_stream.h"
+#include "tools/lssar/terminal/print_text.h"
 
 namespace lssar::command {
 namespace {
@@ -98,7 +99,7 @@ Result<int> make_report(const ReportOptions& options) {
   const std::string html = report_html(page);
   LSSAR_RETURN_IF_ERROR(write_output_file(output, html, {.replaces = is_named}));
   if (!options.explain.execution.quiet()) {
-    fmt::print(message_stream(output), "{}: {} KiB, {} problem{}; open it in a browser\n", output,
+    print_text(message_stream(output), "{}: {} KiB, {} problem{}; open it in a browser\n", output,
                (html.size() + 1023) / 1024, page.problems.size(),
                page.problems.size() == 1 ? "" : "s");
   }

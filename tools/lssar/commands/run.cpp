@@ -48,10 +48,16 @@ Status check_pass(const Problem& problem, const RunOptions& options) {
   return {};
 }
 
-Status make_directory(const std::string& path) {
+// Before the work: a folder that cannot be made, or a file that cannot be written, costs no compile
+// and no run.
+Status prepare_output_dir(const std::string& path, Pass pass) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) return io_error(fmt::format("--out {}: {}", path, error.message()));
+  for (const char* name : pass == Pass::kForward
+                              ? std::vector<const char*>{"o.npy"}
+                              : std::vector<const char*>{"dq.npy", "dk.npy", "dv.npy"})
+    LSSAR_RETURN_IF_ERROR(check_output_file(path + "/" + name));
   return {};
 }
 
@@ -103,7 +109,7 @@ Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options,
 }
 
 void print_passes_json(const RunOptions& options, const Engine& engine,
-                const std::vector<PassReport>& passes) {
+                       const std::vector<PassReport>& passes) {
   const DeviceInfo& device = engine.device().info();
   nlohmann::json result = {
       {"device", device.name}, {"target", device.target.name()}, {"passes", report_json(passes)}};
@@ -156,8 +162,8 @@ Result<int> run(const RunOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
   LSSAR_ASSIGN_OR_RETURN(const RunCall call, call_of(options));
-  // Before the work, so that a folder that cannot be made does not cost a compile.
-  if (!options.output_dir.empty()) LSSAR_RETURN_IF_ERROR(make_directory(options.output_dir));
+  if (!options.output_dir.empty())
+    LSSAR_RETURN_IF_ERROR(prepare_output_dir(options.output_dir, call.problem.pass));
 
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                          open_engine(options, engine_options));

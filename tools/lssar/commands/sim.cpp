@@ -126,6 +126,7 @@ Result<int> sim(const SimOptions& options) {
   if (options.json && writes_standard_output(launch))
     return invalid_argument(
         "--json: standard output is an argument's file; allowed is one of both");
+  LSSAR_RETURN_IF_ERROR(check_sim_outputs(launch));
   SimResult result;
   result.with_counters = options.counters;
   bool reported = false;

@@ -118,6 +118,13 @@ std::vector<SimDifference> compare_sim_runs(const SimLaunch& launch, const SimRu
   return differences;
 }
 
+Status check_sim_outputs(const SimLaunch& launch) {
+  for (const SimData& data : launch.data) {
+    if (data.argument.writes) LSSAR_RETURN_IF_ERROR(check_output_file(data.argument.output_file));
+  }
+  return {};
+}
+
 Status write_sim_outputs(const SimLaunch& launch, const SimRun& run) {
   std::vector<OutputFile> files;
   for (size_t i = 0; i < launch.data.size(); ++i) {

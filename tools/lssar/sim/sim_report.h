@@ -24,6 +24,9 @@ struct SimDifference {
 std::vector<SimDifference> compare_sim_runs(const SimLaunch& launch, const SimRun& first,
                                             const SimRun& run);
 
+// Whether the outputs could be written, as far as can be said before the runs.
+Status check_sim_outputs(const SimLaunch& launch);
+
 // Writes the run's outputs to their files (base/output_file.h). All of them are complete on disk
 // before the first replaces an old file. kIoError.
 Status write_sim_outputs(const SimLaunch& launch, const SimRun& run);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <system_error>
 #include <thread>
 
 #include "base/temporaries.h"
@@ -76,8 +77,14 @@ void watch_interrupts() {
   }
   sigaddset(&signals, pipe_signal());
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  if (is_default(SIGPIPE)) std::signal(SIGPIPE, on_broken_pipe);
-  std::thread(wait_for_signals, signals).detach();
+  const bool watches_pipe = is_default(SIGPIPE);
+  if (watches_pipe) std::signal(SIGPIPE, on_broken_pipe);
+  try {
+    std::thread(wait_for_signals, signals).detach();
+  } catch (const std::system_error&) {  // `ulimit -u`: signals do what they do by default
+    if (watches_pipe) std::signal(SIGPIPE, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  }
 }
 
 InterruptGuard::InterruptGuard() { ++guards; }
