@@ -14,6 +14,7 @@
 #include "autotune/table/record_time.h"
 #include "autotune/table/table_lines.h"
 #include "base/file.h"
+#include "cache/sha256.h"
 
 namespace lssar {
 
@@ -92,11 +93,11 @@ Result<TuningTable> TuningTable::load(const std::string& path, TableContent cont
 }
 
 int TuningTable::merge(const TuningTable& other) {
-  std::set<std::string> known;
-  for (const TuningRecord& record : records_) known.insert(record_text(record));
+  std::set<Sha256Digest> known;  // of texts, which have 2 KB each
+  for (const TuningRecord& record : records_) known.insert(sha256(record_text(record)));
   int added = 0;
   for (const TuningRecord& record : other.records_) {
-    if (!known.insert(record_text(record)).second) continue;
+    if (!known.insert(sha256(record_text(record))).second) continue;
     add(record);
     ++added;
   }
