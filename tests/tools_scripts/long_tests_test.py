@@ -5,6 +5,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -32,6 +33,11 @@ tests = labels_of_tests()
 suites = {name.rsplit("/", 1)[0] for name in tests}
 problems = [f"{x}: no such test" for x in listed if x not in tests and x.rsplit("/", 1)[0] in suites]
 problems += [f"{x}: listed, but not long" for x in listed if x in tests and "long" not in tests[x]]
+problems += [
+    f"{x}: a run with a seed of a listed test, but not long"
+    for x in tests
+    if re.sub(r"strict_[a-z0-9_]*\.", "", x) in listed and "long" not in tests[x]
+]
 problems += [f"{x}: listed twice" for x in sorted(set(listed)) if listed.count(x) > 1]
 if listed != sorted(listed):
     problems.append("the names are not in order")
