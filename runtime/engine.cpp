@@ -165,6 +165,7 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_emitted(const Prob
   CompileRequest request = compile_request(source, kind);
   if (generated.wait_spins != 0) {
     request.extra_options.push_back(wait_spins_option(generated.wait_spins));
+    request.source = with_wait_limit(request.source);
   }
 
   auto kernel = std::make_shared<PreparedKernel>();

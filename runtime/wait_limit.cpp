@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/templates.h"
 #include "device/graph_streams.h"
 #include "templates/kernels/wait_report.cuh"
 
@@ -94,6 +95,17 @@ Result<uint64_t> wait_spins_from_environment() {
 
 std::string wait_spins_option(uint64_t spins) {
   return fmt::format("-DLSSAR_WAIT_SPINS={}ull", spins);
+}
+
+std::string with_wait_limit(const std::string& source) {
+  const bool has_hooks = source.find(kBaseLine) != source.npos;
+  if (!has_hooks || source.find("class SpinLimit") != source.npos) return source;
+  const std::string body = source_without_header(source);
+  std::string text = source.substr(0, source.size() - body.size());
+  const auto first_line = std::count(text.begin(), text.end(), '\n') + 1;
+  for (const SourcePart& part : template_parts({"templates/ptx/wait_limit_on.cuh"}))
+    text += part.text;
+  return text + fmt::format("#line {}\n", first_line) + body;
 }
 
 Status add_cluster_watch(const Target& target, KernelSource* kernel) {

@@ -1,7 +1,7 @@
 // LSSAR_DEBUG_WAITS: kernels whose waits have a limit, and what they say when one is reached.
 //
 // Used by the engine for kernels it generates itself (not for a tuner's candidates). Kernels write
-// about their waits into memory that outlives a trap: see templates/ptx/wait_limit.cuh.
+// about their waits into memory that outlives a trap: see templates/ptx/wait_limit_on.cuh.
 //
 // Threads: a WaitMonitor may be used from any number of threads; texts of calls that run at once
 // may then be about each other's waits.
@@ -24,6 +24,9 @@ Result<uint64_t> wait_spins_from_environment();
 
 // The compiler's option. REQUIRES: spins > 0.
 std::string wait_spins_option(uint64_t spins);
+// The source with templates/ptx/wait_limit_on.cuh behind its header; lines keep their numbers. The
+// same source where it waits for nothing, or holds the limit itself, as older ones do.
+std::string with_wait_limit(const std::string& source);
 // Shared memory for the watch over cluster barriers. kUnsupported where the target has no more.
 Status add_cluster_watch(const Target& target, KernelSource* kernel);
 

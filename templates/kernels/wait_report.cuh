@@ -1,4 +1,4 @@
-// What a wait that lasts too long writes for the host: see ptx/wait_limit.cuh.
+// What a wait that lasts too long writes for the host: see ptx/wait_limit_on.cuh.
 //
 // The host compiler reads this file too (runtime/wait_limit.cpp prints the report), so it holds
 // plain types only.

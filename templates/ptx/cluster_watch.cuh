@@ -6,7 +6,6 @@
 // what the kernel asks for.
 #pragma once
 
-#include "templates/kernels/wait_report.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/memory.cuh"
 #include "templates/ptx/sync.cuh"
