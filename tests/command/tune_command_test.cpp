@@ -54,6 +54,7 @@ TEST_F(TuneCommand, FindsKeepsAndKnowsNextTime) {
   EXPECT_EQ(found[0]["combinations"].get<uint64_t>(),
             found[0]["candidates"].size() + rejected + found[0]["duplicates"].get<uint64_t>());
   EXPECT_EQ(found[0]["winner"]["evidence"], "predicted");
+  const bool was_cut = first.out.find("The budget ran out") != std::string::npos;
   for (const std::string from : {"tuned", "default"}) {
     std::vector<std::string> prepare = {"prepare", "--device", "virtual", "--head-dim", "32",
                                         "--seq",   "96",       "--p",     "3",          "--json"};
@@ -62,7 +63,9 @@ TEST_F(TuneCommand, FindsKeepsAndKnowsNextTime) {
     const auto kernel = nlohmann::json::parse(prepared.out, nullptr, false);
     ASSERT_TRUE(kernel.is_object()) << prepared.err;
     EXPECT_EQ(kernel["schedule_from"], from);
-    EXPECT_EQ(kernel["schedule"] == found[0]["winner"]["schedule"], from == "tuned");
+    // On a busy machine the budget may end a search that has timed nothing but the default.
+    if (from == "tuned" || !was_cut)
+      EXPECT_EQ(kernel["schedule"] == found[0]["winner"]["schedule"], from == "tuned");
   }
 
   // On a busy machine the budget may end a search: the next one goes on.
