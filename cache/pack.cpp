@@ -13,9 +13,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the fixed parts are copied as they are");
 
-constexpr char kMagic[8] = {'L', 'S', 'S', 'A', 'R', 'P', 'A', 'K'};
+constexpr char kPackMagic[8] = {'L', 'S', 'S', 'A', 'R', 'P', 'A', 'K'};
 constexpr char kEndMagic[8] = {'L', 'S', 'S', 'A', 'R', 'E', 'N', 'D'};
-constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kPackVersion = 1;
 // Others must read it; nobody but the owner may write it, whatever the umask.
 
 struct Header {
@@ -60,12 +60,12 @@ Status read_frame(const InputFile& file, Header* header, Footer* footer) {
   if (size < sizeof(Header) + sizeof(Footer)) return damaged(file, "it is truncated");
   LSSAR_ASSIGN_OR_RETURN(const std::string head, file.read_at(0, sizeof(Header)));
   std::memcpy(header, head.data(), sizeof(Header));
-  if (std::memcmp(header->magic, kMagic, sizeof kMagic) != 0) {
+  if (std::memcmp(header->magic, kPackMagic, sizeof kPackMagic) != 0) {
     return damaged(file, "it does not begin with LSSARPAK");
   }
-  if (header->version != kFormatVersion) {
+  if (header->version != kPackVersion) {
     return damaged(file, fmt::format("it has format version {}, this library reads {}",
-                                     header->version, kFormatVersion));
+                                     header->version, kPackVersion));
   }
   LSSAR_ASSIGN_OR_RETURN(const std::string tail,
                          file.read_at(size - sizeof(Footer), sizeof(Footer)));
@@ -136,8 +136,8 @@ Result<PackWriter> PackWriter::create(const std::string& path) {
   LSSAR_ASSIGN_OR_RETURN(OutputFile file, OutputFile::open(path, {.mode = kSharedFileMode}));
   PackWriter writer(std::move(file));
   Header header = {};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.version = kFormatVersion;
+  std::memcpy(header.magic, kPackMagic, sizeof kPackMagic);
+  header.version = kPackVersion;
   LSSAR_RETURN_IF_ERROR(writer.file_.append(bytes_of(header)));
   writer.offset_ = sizeof header;
   return writer;
@@ -167,8 +167,8 @@ Status PackWriter::finish() {
     index += bytes_of(row);
   }
   Header header = {};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.version = kFormatVersion;
+  std::memcpy(header.magic, kPackMagic, sizeof kPackMagic);
+  header.version = kPackVersion;
   Footer footer = {.index_offset = offset_,
                    .num_entries = entries_.size(),
                    .file_bytes = offset_ + index.size() + sizeof(Footer),

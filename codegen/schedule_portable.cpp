@@ -12,13 +12,13 @@ namespace lssar {
 namespace {
 
 constexpr int kMaxBlock = 256;
-constexpr int kMaxStages = 8;
+constexpr int kMaxPortableStages = 8;
 constexpr int kMaxBlocksPerSm = 32;
 // The accumulators of one 16-row warp, in columns. Two lanes of a quad hold one row's column pair,
 // so this many columns take half as many of the 255 registers. The scores need the rest.
 constexpr int kMaxAccumulatorCols = 256;
 
-Breach check_tiling(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling) {
+Breach check_portable_tiling(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling) {
   if (tiling.block_rows < kWarpRows || tiling.block_rows > kMaxBlock ||
       tiling.block_rows % kWarpRows != 0)
     return refuse(rules.block_rows, tiling.block_rows,
@@ -26,7 +26,7 @@ Breach check_tiling(const Refuse& refuse, const TilingRules& rules, const Tiling
   if (tiling.block_cols < 16 || tiling.block_cols > kMaxBlock || tiling.block_cols % 16 != 0)
     return refuse(rules.block_cols, tiling.block_cols,
                   "allowed are multiples of 16 from 16 to 256, the depth of an mma");
-  if (tiling.stages < 1 || tiling.stages > kMaxStages)
+  if (tiling.stages < 1 || tiling.stages > kMaxPortableStages)
     return refuse(rules.stages, tiling.stages, "allowed are 1 to 8");
   if (tiling.min_blocks < 0 || tiling.min_blocks > kMaxBlocksPerSm)
     return refuse(rules.min_blocks, tiling.min_blocks,
@@ -69,9 +69,9 @@ Breach check_sums_dq(const Refuse& refuse, const Problem& problem, const Schedul
   return {};
 }
 
-Breach check_forward(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
-                     const Target& target) {
-  LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kForwardRules, schedule.forward));
+Breach check_portable_forward(const Refuse& refuse, const Schedule& schedule,
+                              const Problem& problem, const Target& target) {
+  LSSAR_RETURN_IF_BROKEN(check_portable_tiling(refuse, kForwardRules, schedule.forward));
   const int dim_v = padded_dim(problem.head_dim_v);
   if (schedule.block_dv < 16 || schedule.block_dv > dim_v || schedule.block_dv % 16 != 0)
     return refuse("block_dv", schedule.block_dv, [&] {
@@ -88,9 +88,9 @@ Breach check_forward(const Refuse& refuse, const Schedule& schedule, const Probl
   return check_shared(refuse, "forward", forward_shared_bytes(problem, schedule), target);
 }
 
-Breach check_backward(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
-                      const Target& target) {
-  LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDkdvRules, schedule.dkdv));
+Breach check_portable_backward(const Refuse& refuse, const Schedule& schedule,
+                               const Problem& problem, const Target& target) {
+  LSSAR_RETURN_IF_BROKEN(check_portable_tiling(refuse, kDkdvRules, schedule.dkdv));
   const int dims = padded_dim(problem.head_dim) + padded_dim(problem.head_dim_v);
   if (!schedule.split_dkdv && dims > kMaxAccumulatorCols)
     return refuse("split_dkdv", "false", [&] {
@@ -103,7 +103,7 @@ Breach check_backward(const Refuse& refuse, const Schedule& schedule, const Prob
       check_shared(refuse, "dkdv", dkdv_shared_bytes(problem, schedule), target));
   if (sums_dq(schedule)) LSSAR_RETURN_IF_BROKEN(check_sums_dq(refuse, problem, schedule));
   if (!has_dq_tiles(schedule)) return {};
-  LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDqRules, schedule.dq));
+  LSSAR_RETURN_IF_BROKEN(check_portable_tiling(refuse, kDqRules, schedule.dq));
   return check_shared(refuse, "dq", dq_shared_bytes(problem, schedule), target);
 }
 
@@ -122,7 +122,7 @@ int value_columns(int dim_v, int limit) {
   return padded_dim((dim_v + chunks - 1) / chunks);
 }
 
-void choose_forward(Schedule& schedule, const Problem& problem, const Target& target) {
+void choose_portable_forward(Schedule& schedule, const Problem& problem, const Target& target) {
   const bool has_x = sums_x(problem, schedule);
   const int dim_v = padded_dim(problem.head_dim_v);
   // Columns that no target spills with (ptxas 13.0).
@@ -139,7 +139,7 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
       is_fp32 ? 2 * value_columns(dim_v, kFp32Limit) : schedule.block_dv * (has_x ? 2 : 1);
   const auto is_legal = [&](const Tiling& tiling) {
     schedule.forward = tiling;
-    return check_forward(kQuietly, schedule, problem, target).ok();
+    return check_portable_forward(kQuietly, schedule, problem, target).ok();
   };
   static constexpr Tiling kTilings[] = {{64, 64, 3}, {64, 32, 3}, {64, 16, 2},
                                         {32, 32, 2}, {32, 16, 2}, {16, 16, 2}};
@@ -151,7 +151,7 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   schedule.forward = first_legal(std::span(kTilings).subspan(first), is_legal);
 }
 
-void choose_backward(Schedule& schedule, const Problem& problem, const Target& target) {
+void choose_portable_backward(Schedule& schedule, const Problem& problem, const Target& target) {
   const int dim = padded_dim(problem.head_dim);
   const int dim_v = padded_dim(problem.head_dim_v);
   // At the limit the sm_120 kernel spills (ptxas 13.0).
@@ -173,7 +173,7 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   });
   schedule.dkdv = first_legal(preferred_dkdv, [&](const Tiling& tiling) {
     schedule.dkdv = tiling;
-    return check_backward(kQuietly, schedule, problem, target).ok();
+    return check_portable_backward(kQuietly, schedule, problem, target).ok();
   });
 }
 
@@ -182,16 +182,17 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
 void choose_portable(Schedule& schedule, const Problem& problem, const Target& target) {
   schedule.variant = Variant::kPortable;
   if (problem.pass == Pass::kBackward) {
-    choose_backward(schedule, problem, target);
+    choose_portable_backward(schedule, problem, target);
   } else {
-    choose_forward(schedule, problem, target);
+    choose_portable_forward(schedule, problem, target);
   }
 }
 
 Breach check_portable(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                       const Target& target) {
-  return problem.pass == Pass::kBackward ? check_backward(refuse, schedule, problem, target)
-                                         : check_forward(refuse, schedule, problem, target);
+  return problem.pass == Pass::kBackward
+             ? check_portable_backward(refuse, schedule, problem, target)
+             : check_portable_forward(refuse, schedule, problem, target);
 }
 
 }  // namespace lssar

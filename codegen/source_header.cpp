@@ -18,8 +18,6 @@ namespace {
 constexpr const char* kHeaderEnd = "// ---- end of header\n";
 constexpr size_t kLineWidth = 100;
 
-std::string number(int64_t value) { return std::to_string(value); }
-
 const char* rows_name(GridRows rows) {
   return rows == GridRows::kQueries ? "queries"
          : rows == GridRows::kKeys  ? "keys"
@@ -33,12 +31,12 @@ void write_formula(SourceWriter& out, const Problem& problem) {
   } else {
     out.line("// LSSAR: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,");
     out.line("//        W = max(N P - $b$, 0)^$p$ (offset 0 where N <= 3),  o = W v / sum W",
-             {{"b", fmt::format("{}", problem.offset)}, {"p", number(problem.p)}});
+             {{"b", fmt::format("{}", problem.offset)}, {"p", std::to_string(problem.p)}});
   }
 }
 
 std::string length_name(int64_t length, const char* name) {
-  return length == 0 ? std::string(name) : number(length);
+  return length == 0 ? std::string(name) : std::to_string(length);
 }
 
 void write_shapes(SourceWriter& out, const Problem& problem) {
@@ -49,7 +47,7 @@ void write_shapes(SourceWriter& out, const Problem& problem) {
              {{"names", fmt::format("{:<6}", names)},
               {"heads", heads},
               {"rows", rows},
-              {"dim", number(dim)},
+              {"dim", std::to_string(dim)},
               {"dtype", dtype_name(problem.dtype)}});
   };
   const bool is_backward = problem.pass == Pass::kBackward;
@@ -93,11 +91,11 @@ void write_launches(SourceWriter& out, const std::vector<Step>& steps) {
   for (const Step& step : steps) {
     out.line("//   $entry$: $rows$ $kind$ of a head per block, $threads$ threads,",
              {{"entry", step.launch.entry},
-              {"rows", number(step.launch.rows_per_block)},
+              {"rows", std::to_string(step.launch.rows_per_block)},
               {"kind", rows_name(step.launch.grid_rows)},
-              {"threads", number(step.launch.threads)}});
+              {"threads", std::to_string(step.launch.threads)}});
     out.line("//     $shared$ bytes of dynamic shared memory",
-             {{"shared", number(step.launch.shared_bytes)}});
+             {{"shared", std::to_string(step.launch.shared_bytes)}});
   }
 }
 
@@ -114,7 +112,7 @@ void write_shared_map(SourceWriter& out, const Problem& problem, const Schedule&
       return other.name == part.name && part.stage == 0;
     });
     const std::string bytes =
-        slots == 0 ? number(part.bytes) : fmt::format("{} x {}", slots, part.bytes);
+        slots == 0 ? std::to_string(part.bytes) : fmt::format("{} x {}", slots, part.bytes);
     out.line("//   $offset$  $bytes$  $name$: $note$",
              {{"offset", fmt::format("{:>6}", part.offset)},
               {"bytes", fmt::format("{:>10}", bytes)},

@@ -10,7 +10,7 @@
 namespace lssar {
 namespace {
 
-constexpr size_t kLineWidth = 93;  // with the indent and a quote, 100
+constexpr size_t kOperandsLineWidth = 93;  // with the indent and a quote, 100
 
 // Writes `items`, separated by ", ", over lines of the source. The first line begins with `first`,
 // the others are in as far.
@@ -18,7 +18,7 @@ void write_list(SourceWriter& out, const std::vector<std::string>& items, const 
                 const char* separator) {
   std::string line = first;
   for (size_t i = 0; i < items.size(); ++i) {
-    if (line.size() + items[i].size() > kLineWidth) {
+    if (line.size() + items[i].size() > kOperandsLineWidth) {
       out.line(line.substr(0, line.find_last_not_of(' ') + 1));
       line = std::string(first.size(), ' ');
     }

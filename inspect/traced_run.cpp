@@ -10,7 +10,7 @@
 namespace lssar {
 namespace {
 
-const std::vector<std::string> kLineOptions = {"-lineinfo"};
+const std::vector<std::string> kTracedLineOptions = {"-lineinfo"};
 constexpr int64_t kTracedKeys = 1024;   // of the forward: several times around any ring
 constexpr int64_t kTracedLength = 512;  // of the backward
 // Lengths that no tile size divides.
@@ -66,7 +66,7 @@ Result<TracedKernels> trace_kernels(Engine& engine, const Problem& problem,
   BlockTrace trace;
   CountedRun run(task, candidate, source, engine);
   run.record(&trace);
-  LSSAR_RETURN_IF_ERROR(run.prepare(InputKind::kGauss, truths, kLineOptions));
+  LSSAR_RETURN_IF_ERROR(run.prepare(InputKind::kGauss, truths, kTracedLineOptions));
   LSSAR_RETURN_IF_ERROR(run.ms(gpu).status());
 
   TracedKernels traced;

@@ -12,7 +12,7 @@
 namespace lssar {
 namespace {
 
-constexpr uint64_t kSeed = 20260731;
+constexpr uint64_t kTruthSeed = 20260731;
 
 std::vector<double> widen(const std::vector<float>& values) {
   return {values.begin(), values.end()};
@@ -80,7 +80,7 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& probl
   const bool trains = problem.pass != Pass::kForward;
   Problem drawn = problem;
   if (trains) drawn.pass = Pass::kBackward;  // draws grad_o as well
-  truth->inputs = random_inputs(drawn, one.sizes, one.data, kSeed);
+  truth->inputs = random_inputs(drawn, one.sizes, one.data, kTruthSeed);
   if (!trains) truth->inputs.grad_o.clear();
   const RandomInputs& in = truth->inputs;
 

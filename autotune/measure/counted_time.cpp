@@ -16,9 +16,9 @@ namespace lssar {
 namespace {
 
 constexpr int64_t kCountedLength = 1024;
-constexpr uint64_t kSeed = 1;
+constexpr uint64_t kCountedSeed = 1;
 // A persistent block does all the work, which takes a small part of this.
-constexpr uint64_t kMaxBlockInstructions = uint64_t{1} << 28;
+constexpr uint64_t kMaxCountedInstructions = uint64_t{1} << 28;
 
 using Terms = std::array<double, kNumResources>;
 constexpr auto kShared = static_cast<size_t>(Resource::kShared);
@@ -133,7 +133,7 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths,
     LSSAR_ASSIGN_OR_RETURN(counted, emit_kernel(problem_, candidate_.schedule, target));
   }
   sizes_ = counted_sizes(problem_, task_.sizes);
-  inputs_ = random_inputs(problem_, sizes_, data, kSeed);
+  inputs_ = random_inputs(problem_, sizes_, data, kCountedSeed);
   if (problem_.pass == Pass::kBackward) {
     LSSAR_ASSIGN_OR_RETURN(saved_, truths.saved(problem_, sizes_, inputs_));
   }
@@ -143,7 +143,7 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths,
   options.num_threads = 1;  // gives as many SMs: persistent grids are the same everywhere
   options.count = true;
   options.trace = trace_;
-  options.max_block_instructions = kMaxBlockInstructions;
+  options.max_block_instructions = kMaxCountedInstructions;
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine_.compiler());
   EngineOptions engine_options;
   engine_options.compile_options = compile_options;

@@ -75,6 +75,7 @@ class Setup(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         configure, build, demo = called
         self.assertIn("-DLSSAR_BUILD_TESTS=OFF", configure)
+        self.assertIn("-DLSSAR_NATIVE_SIMD=ON", configure)
         self.assertRegex(build, "^cmake --build .*--target lssar lssar_command lssar_tune_worker lssar_llvm")
         self.assertEqual(demo, "demo.sh build/release/bin/lssar")
         self.assertIn("compiling", done.stdout)
@@ -102,6 +103,7 @@ class Setup(unittest.TestCase):
         self.configured("OFF")
         _, called = self.run_setup("test")
         self.assertIn("-DLSSAR_BUILD_TESTS=ON", called[0])
+        self.assertIn("-DLSSAR_NATIVE_SIMD=OFF", called[0])
         self.configured("ON")
         _, called = self.run_setup("test")
         self.assertNotIn("-DLSSAR_BUILD_TESTS=ON", called[0])

@@ -20,7 +20,7 @@ std::string origin_text(const KernelProgram& program, const Op* origin) {
   return "comes from " + describe_line(program.instruction(*origin));
 }
 
-uint32_t rank_of(uint64_t address) {
+uint32_t cluster_rank_of(uint64_t address) {
   return static_cast<uint32_t>((address & 0xffffffffu) >> kRankShift);
 }
 
@@ -156,7 +156,7 @@ void Checker::load_taint(Warp& warp, const Op& op, StateSpace space, const uint6
       if (address >> kWindowShift << kWindowShift != kSharedWindow) continue;
       address -= kSharedWindow;
     }
-    const uint32_t rank = rank_of(address);
+    const uint32_t rank = cluster_rank_of(address);
     const auto offset = static_cast<uint32_t>(address & ((1u << kRankShift) - 1));
     if (rank >= shadows_.size() || offset + bytes > warp.shared_bytes) continue;
     if (!any_undefined(rank, offset, bytes)) continue;
@@ -209,7 +209,7 @@ void Checker::store_taint(Warp& warp, const Op& op, StateSpace space, const uint
                value.origin);
       }
       if (where != StateSpace::kShared) continue;
-      const uint32_t rank = rank_of(address);
+      const uint32_t rank = cluster_rank_of(address);
       const auto offset = static_cast<uint32_t>(address & ((1u << kRankShift) - 1));
       if (rank >= shadows_.size() || offset + bytes > warp.shared_bytes) continue;
       const uint32_t each = facts.whole_warp ? kMatrixRowBytes : bytes / elements;

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/round_up.h"
 #include "virtual/program/control_flow.h"
 #include "virtual/program/generic_layout.h"
 #include "virtual/program/op_facts.h"
@@ -23,8 +24,6 @@ constexpr size_t kMaxInstructions = 1u << 20;
 constexpr uint64_t kMaxSharedBytes = 1u << 20;
 constexpr uint64_t kMaxLocalBytes = 512 << 10;  // of a thread, as on hardware
 constexpr uint64_t kDynamicSharedAlign = 16;
-
-uint64_t round_up(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
 
 bool runs_together(Bind bind) {
   return bind == Bind::kBarrier || bind == Bind::kBranch || bind == Bind::kTable ||

@@ -1,21 +1,11 @@
 #include "virtual/program/opcode_table.h"
 
-#include <array>
+#include <map>
 
+#include "virtual/program/handler_sets.h"
 #include "virtual/program/opcode_order.h"
 
 namespace lssar::vdev {
-
-// Defined in ops/control_ops.cpp, once per instruction set.
-namespace plain {
-extern const HandlerSet kHandlerSet;
-}
-namespace avx2 {
-extern const HandlerSet kHandlerSet;
-}
-namespace avx512 {
-extern const HandlerSet kHandlerSet;
-}
 
 namespace {
 
@@ -92,10 +82,12 @@ std::string OpcodeTable::in_row_order(std::string_view opcode) const {
 }
 
 const OpcodeTable& opcode_table(SimdLevel level) {
-  static const std::array<OpcodeTable, 3> tables = {OpcodeTable(plain::kHandlerSet),
-                                                    OpcodeTable(avx2::kHandlerSet),
-                                                    OpcodeTable(avx512::kHandlerSet)};
-  return tables[level == SimdLevel::kAvx512 ? 2 : level == SimdLevel::kAvx2 ? 1 : 0];
+  static const std::map<SimdLevel, OpcodeTable> tables = [] {
+    std::map<SimdLevel, OpcodeTable> made;
+    for (const SimdLevel each : available_simd_levels()) made.emplace(each, *handler_set(each));
+    return made;
+  }();
+  return tables.at(level);
 }
 
 }  // namespace lssar::vdev

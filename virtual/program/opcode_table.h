@@ -35,7 +35,7 @@ class OpcodeTable {
   std::unordered_map<std::string_view, std::vector<const Row*>> by_base_;
 };
 
-// REQUIRES: `level` is not kAuto, and the machine has it.
+// REQUIRES: `level` is one of available_simd_levels().
 const OpcodeTable& opcode_table(SimdLevel level);
 
 }  // namespace lssar::vdev

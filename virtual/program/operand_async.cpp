@@ -28,11 +28,11 @@ constexpr ReduceName kReduceNames[] = {
     {".or", BulkReduceOp::kOr},   {".xor", BulkReduceOp::kXor},
 };
 
-struct TypeName {
+struct NumberTypeName {
   std::string_view name;
   NumberType type;
 };
-constexpr TypeName kTypeNames[] = {
+constexpr NumberTypeName kNumberTypeNames[] = {
     {".u32", NumberType::kU32}, {".s32", NumberType::kS32},   {".b32", NumberType::kU32},
     {".u64", NumberType::kU64}, {".s64", NumberType::kS64},   {".b64", NumberType::kU64},
     {".f16", NumberType::kF16}, {".bf16", NumberType::kBf16}, {".f32", NumberType::kF32},
@@ -59,7 +59,7 @@ BulkForm form_of(std::string_view opcode) {
   for (const ReduceName& r : kReduceNames) {
     if (has_modifier(opcode, r.name)) form.reduce = r.op;
   }
-  for (const TypeName& t : kTypeNames) {
+  for (const NumberTypeName& t : kNumberTypeNames) {
     if (opcode.ends_with(t.name)) form.type = t.type;
   }
   return form;
@@ -107,8 +107,6 @@ StateSpace space_of(char letter, BulkKind kind) {
   }
 }
 
-Status bad(const std::string& message) { return device_error(message); }
-
 }  // namespace
 
 bool OperandBinder::fits_bulk(const Instruction& in) const {
@@ -147,7 +145,7 @@ Status OperandBinder::bulk_address(const Operand& o, StateSpace space, BulkAddre
     bound.wide = 1;
     bound.offset = static_cast<int64_t>(kParamWindow + kernel_.params[param.index].address +
                                         static_cast<uint64_t>(o.value));
-    return space == StateSpace::kGeneric ? Status() : bad("the address of a parameter");
+    return space == StateSpace::kGeneric ? Status() : device_error("the address of a parameter");
   }
   bool wide = false;
   LSSAR_RETURN_IF_ERROR(address(plain, space, bound.base, bound.offset, wide));
@@ -171,7 +169,7 @@ Status OperandBinder::bind_bulk(const Instruction& in, Op& op) {
                                         : bound.cache_policy;
       LSSAR_RETURN_IF_ERROR(read(o, letter, field));
       if (letter == 'w' && o.kind == OperandKind::kInteger && o.value % kBulkMultiple != 0) {
-        return bad(
+        return device_error(
             fmt::format("a size of {} bytes: allowed are multiples of {}", o.value, kBulkMultiple));
       }
       continue;

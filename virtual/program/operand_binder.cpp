@@ -73,8 +73,6 @@ RegClass class_for(char letter) {
                          : RegClass::k64;
 }
 
-Status bad(const std::string& message) { return device_error(message); }
-
 }  // namespace
 
 bool clock_register(std::string_view name, char letter, uint8_t& code) {
@@ -147,7 +145,7 @@ Status OperandBinder::literal_bits(const Operand& o, char letter, uint64_t& bits
     // Accepts a signed or an unsigned number of that width.
     const int64_t value = o.value;
     if (value >= (int64_t{1} << width) || value < -(int64_t{1} << (width - 1))) {
-      return bad(fmt::format("{} does not fit {} bits", o.text, width));
+      return device_error(fmt::format("{} does not fit {} bits", o.text, width));
     }
     bits &= (uint64_t{1} << width) - 1;
   }
@@ -169,7 +167,7 @@ Status OperandBinder::read(const Operand& o, char letter, uint32_t& field) {
     case OperandKind::kVariable:
       bits = addresses_[o.index] + static_cast<uint64_t>(o.value);
       if (letter == 'w' && bits > 0xffffffffu) {
-        return bad(fmt::format("the address of {} does not fit 32 bits", o.text));
+        return device_error(fmt::format("the address of {} does not fit 32 bits", o.text));
       }
       field = constant(class_for(letter), bits, is_shared_variable(o));
       return {};
@@ -233,7 +231,7 @@ Status OperandBinder::bind_alu(const Instruction& in, const Row& row, Op& op) {
       continue;
     }
     if (is_float && o.kind == OperandKind::kInteger) {
-      return bad(fmt::format("the integer {} where a float is expected", o.text));
+      return device_error(fmt::format("the integer {} where a float is expected", o.text));
     }
     uint32_t field = 0;
     LSSAR_RETURN_IF_ERROR(read(o, row.operands[i], field));
@@ -304,7 +302,7 @@ Status OperandBinder::bind_collective(const Instruction& in, const Row& row, Op&
     }
   }
   if (in.opcode == "elect.sync" && op.imm == kNoRegister) {
-    return bad("elect.sync needs a predicate destination");
+    return device_error("elect.sync needs a predicate destination");
   }
   return {};
 }
@@ -327,7 +325,7 @@ Status OperandBinder::bind_barrier(const Instruction& in, const Row& row, Op& op
   LSSAR_RETURN_IF_ERROR(read(operand(in, i++), 'w', op.a));
   if (i < last) return read(operand(in, i), 'w', op.b);
   if (row.arg == static_cast<uint8_t>(BarrierKind::kArrive)) {
-    return bad("an arrive needs a thread count");
+    return device_error("an arrive needs a thread count");
   }
   return {};
 }
@@ -374,7 +372,7 @@ Status OperandBinder::bind_operands(const Instruction& in, const Row& row, Op& o
       return bind_generic(in, row, op);
     case Bind::kImmediate:
       op.imm = operand(in, 0).value;
-      return op.imm >= 0 ? Status() : bad("a negative count");
+      return op.imm >= 0 ? Status() : device_error("a negative count");
     case Bind::kMatrixLoad:
     case Bind::kMatrixStore:
       return bind_matrix(in, row, op);

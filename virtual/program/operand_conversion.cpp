@@ -8,8 +8,6 @@
 namespace lssar::vdev {
 namespace {
 
-Status bad(const std::string& message) { return device_error(message); }
-
 bool parse_number_type(std::string_view name, NumberType& type) {
   static constexpr std::string_view kNames[kNumNumberTypes] = {".u8",  ".s8",   ".u16", ".s16",
                                                                ".u32", ".s32",  ".u64", ".s64",
@@ -42,17 +40,19 @@ Status check_rounding(const Conversion& c, bool given) {
   const auto bits = [](NumberType t) {
     return t == NumberType::kF64 ? 64 : t == NumberType::kF32 ? 32 : 16;
   };
-  if (!from_float && !to_float) return given ? bad("integers are not rounded") : Status();
+  if (!from_float && !to_float) return given ? device_error("integers are not rounded") : Status();
   if (from_float && !to_float) {
     return given && c.to_integral ? Status()
-                                  : bad("float to integer needs .rni, .rzi, .rmi or .rpi");
+                                  : device_error("float to integer needs .rni, .rzi, .rmi or .rpi");
   }
   if (!from_float) {
-    return given && !c.to_integral ? Status() : bad("integer to float needs .rn, .rz, .rm or .rp");
+    return given && !c.to_integral ? Status()
+                                   : device_error("integer to float needs .rn, .rz, .rm or .rp");
   }
-  if (c.from == c.to) return !given || c.to_integral ? Status() : bad("nothing to round");
-  if (bits(c.to) > bits(c.from)) return given ? bad("nothing to round") : Status();
-  return given && !c.to_integral ? Status() : bad("a narrower float needs .rn, .rz, .rm or .rp");
+  if (c.from == c.to) return !given || c.to_integral ? Status() : device_error("nothing to round");
+  if (bits(c.to) > bits(c.from)) return given ? device_error("nothing to round") : Status();
+  return given && !c.to_integral ? Status()
+                                 : device_error("a narrower float needs .rn, .rz, .rm or .rp");
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ Status OperandBinder::bind_conversion(const Instruction& in, Op& op) {
   const size_t to_dot = in.opcode.rfind('.', from_dot - 1);
   if (!parse_number_type(in.opcode.substr(from_dot), c.from) ||
       !parse_number_type(in.opcode.substr(to_dot, from_dot - to_dot), c.to)) {
-    return bad("unknown types");
+    return device_error("unknown types");
   }
   bool given = false;
   for (const RoundingName& r : kRoundings) {

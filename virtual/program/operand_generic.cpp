@@ -15,7 +15,7 @@
 namespace lssar::vdev {
 namespace {
 
-StateSpace space_of(std::string_view opcode) {
+StateSpace generic_space_of(std::string_view opcode) {
   for (const std::string_view m : {".shared", ".shared::cta", ".shared::cluster"}) {
     if (has_modifier(opcode, m)) return StateSpace::kShared;
   }
@@ -80,7 +80,7 @@ Status OperandBinder::bind_generic(const Instruction& in, const Row& row, Op& op
   for (const auto& [o, letter] : operands) {
     words[3] = kOperandPresent | (o->negated ? kOperandNegated : 0);
     if (letter == '@' || letter == '*') {
-      const StateSpace space = letter == '*' ? StateSpace::kGlobal : space_of(in.opcode);
+      const StateSpace space = letter == '*' ? StateSpace::kGlobal : generic_space_of(in.opcode);
       int64_t offset = 0;
       bool wide = false;
       LSSAR_RETURN_IF_ERROR(address(*o, space, words[0], offset, wide));

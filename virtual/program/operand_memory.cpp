@@ -29,8 +29,6 @@ uint32_t row_type_bytes(std::string_view opcode) {
                                                      : 1;
 }
 
-Status bad(const std::string& message) { return device_error(message); }
-
 }  // namespace
 
 // [register + offset], [variable + offset] or [offset].
@@ -40,24 +38,25 @@ Status OperandBinder::address(const Operand& o, StateSpace space, uint32_t& base
   offset = o.value;
   wide = true;
   if (o.count == 0) return {};
-  if (o.count > 1) return bad("an address of several parts");
+  if (o.count > 1) return device_error("an address of several parts");
   const Operand& e = element(o, 0);
   if (e.kind == OperandKind::kRegister) {
     const RegClass reg_class = register_class(e);
     if (reg_class != RegClass::k32 && reg_class != RegClass::k64) {
-      return bad(fmt::format("[{}]: an address has 32 or 64 bits", e.text));
+      return device_error(fmt::format("[{}]: an address has 32 or 64 bits", e.text));
     }
     wide = reg_class == RegClass::k64;
     if (!wide && (space == StateSpace::kGlobal || space == StateSpace::kGeneric)) {
-      return bad(fmt::format("[{}]: an address of this state space has 64 bits", e.text));
+      return device_error(fmt::format("[{}]: an address of this state space has 64 bits", e.text));
     }
     return read(e, wide ? 'l' : 'w', base);
   }
-  if (e.kind != OperandKind::kVariable) return bad(fmt::format("[{}]: not an address", e.text));
+  if (e.kind != OperandKind::kVariable)
+    return device_error(fmt::format("[{}]: not an address", e.text));
   const Variable& variable = module_.variables[e.index];
   const StateSpace have = variable.space;
   if (space != have && space != StateSpace::kGeneric) {
-    return bad(fmt::format("{} lies in another state space", e.text));
+    return device_error(fmt::format("{} lies in another state space", e.text));
   }
   uint64_t window = 0;
   if (space == StateSpace::kGeneric && have == StateSpace::kShared) window = kSharedWindow;
@@ -98,8 +97,8 @@ Status OperandBinder::bind_load_param(const Instruction& in, const Row&, Op& op)
   const auto offset = static_cast<uint64_t>(operand(in, 1).value);
   const uint64_t bytes = uint64_t{op.count} * row_type_bytes(in.opcode);
   if (offset > param.bytes || param.bytes - offset < bytes) {
-    return bad(fmt::format("{} bytes at offset {} of parameter {}, which has {} bytes", bytes,
-                           static_cast<int64_t>(offset), param.name, param.bytes));
+    return device_error(fmt::format("{} bytes at offset {} of parameter {}, which has {} bytes",
+                                    bytes, static_cast<int64_t>(offset), param.name, param.bytes));
   }
   op.imm = static_cast<int64_t>(param.address + offset);
   return {};
@@ -135,8 +134,8 @@ Status OperandBinder::bind_copy_async(const Instruction& in, Op& op) {
   const int64_t bytes = operand(in, 2).value;
   const bool global_only = has_modifier(in.opcode, ".cg");
   if (bytes != 16 && (global_only || (bytes != 4 && bytes != 8))) {
-    return bad(fmt::format("a copy of {} bytes: allowed are {}", bytes,
-                           global_only ? "16" : "4, 8 and 16"));
+    return device_error(fmt::format("a copy of {} bytes: allowed are {}", bytes,
+                                    global_only ? "16" : "4, 8 and 16"));
   }
   op.count = static_cast<uint8_t>(bytes);
   bool wide = false;
@@ -153,7 +152,7 @@ Status OperandBinder::bind_copy_async(const Instruction& in, Op& op) {
     if (last.negated) op.flags |= kOpNegated;
     return read(last, 'p', op.c);
   }
-  if (!fits_value(last, 'w', false)) return bad("the source size must be a 32-bit value");
+  if (!fits_value(last, 'w', false)) return device_error("the source size must be a 32-bit value");
   return read(last, 'w', op.c);
 }
 

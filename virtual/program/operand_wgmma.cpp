@@ -16,11 +16,11 @@ namespace {
 constexpr uint32_t kRegistersOfA = 4;
 constexpr uint32_t kFirstImmediate = 4;  // imm-scale-a
 
-struct TypeName {
+struct WgmmaTypeName {
   std::string_view name;
   WgmmaType type;
 };
-constexpr TypeName kTypeNames[] = {
+constexpr WgmmaTypeName kWgmmaTypeNames[] = {
     {"f16", WgmmaType::kF16},   {"bf16", WgmmaType::kBf16}, {"tf32", WgmmaType::kTf32},
     {"e4m3", WgmmaType::kE4m3}, {"e5m2", WgmmaType::kE5m2}, {"s8", WgmmaType::kS8},
     {"u8", WgmmaType::kU8},
@@ -35,7 +35,7 @@ std::string_view take_last(std::string_view& opcode) {
 }
 
 WgmmaType type_of(std::string_view name) {
-  for (const TypeName& t : kTypeNames) {
+  for (const WgmmaTypeName& t : kWgmmaTypeNames) {
     if (t.name == name) return t.type;
   }
   return WgmmaType::kF16;
@@ -43,7 +43,7 @@ WgmmaType type_of(std::string_view name) {
 
 // Parses wgmma.mma_async.sync.aligned.m64nNkK[.satfinite].dtype.atype.btype, as a row of the table
 // has it.
-WgmmaForm form_of(std::string_view opcode) {
+WgmmaForm wgmma_form_of(std::string_view opcode) {
   WgmmaForm form = {};
   form.b_type = type_of(take_last(opcode));
   form.a_type = type_of(take_last(opcode));
@@ -66,12 +66,10 @@ bool can_transpose(const WgmmaForm& form) {
   return form.a_type == WgmmaType::kF16 || form.a_type == WgmmaType::kBf16;
 }
 
-Status bad(const std::string& message) { return device_error(message); }
-
 }  // namespace
 
 bool OperandBinder::fits_wgmma(const Instruction& in) const {
-  const WgmmaForm form = form_of(in.opcode);
+  const WgmmaForm form = wgmma_form_of(in.opcode);
   const uint32_t scales = has_scales(form) ? 2 : 0;
   if (in.num_operands < kFirstImmediate + scales) return false;
   const auto is_fragment = [&](const Operand& o, uint32_t count) {
@@ -101,7 +99,7 @@ bool OperandBinder::fits_wgmma(const Instruction& in) const {
 }
 
 Status OperandBinder::bind_wgmma(const Instruction& in, Op& op) {
-  WgmmaForm form = form_of(in.opcode);
+  WgmmaForm form = wgmma_form_of(in.opcode);
   std::vector<uint32_t> list;
   LSSAR_RETURN_IF_ERROR(write_all(operand(in, 0), list));
   op.count = static_cast<uint8_t>(list.size());
@@ -121,13 +119,13 @@ Status OperandBinder::bind_wgmma(const Instruction& in, Op& op) {
     const int64_t value = operand(in, i).value;
     if (i < kFirstImmediate + 2) {
       if (value != 1 && value != -1) {
-        return bad(fmt::format("a scale of {}: allowed are 1 and -1", value));
+        return device_error(fmt::format("a scale of {}: allowed are 1 and -1", value));
       }
       scales *= value;
       continue;
     }
     if (value != 0 && value != 1) {
-      return bad(fmt::format("a transposition of {}: allowed are 0 and 1", value));
+      return device_error(fmt::format("a transposition of {}: allowed are 0 and 1", value));
     }
     (i + 1 == in.num_operands ? form.b_mn_major : form.a_mn_major) = value == 1;
   }

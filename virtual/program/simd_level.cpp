@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "virtual/program/handler_sets.h"
+#include "virtual/program/machine_simd.h"
+
 namespace lssar {
 
 const char* simd_level_name(SimdLevel level) {
@@ -31,18 +34,27 @@ Result<SimdLevel> parse_simd_level(const std::string& name) {
 }
 
 std::vector<SimdLevel> available_simd_levels() {
-  std::vector<SimdLevel> levels = {SimdLevel::kPlain};
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-      !__builtin_cpu_supports("f16c") || !__builtin_cpu_supports("bmi2")) {
-    return levels;
-  }
-  levels.push_back(SimdLevel::kAvx2);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512vbmi")) {
-    levels.push_back(SimdLevel::kAvx512);
+  const SimdLevel best = *parse_simd_level(machine_simd());
+  std::vector<SimdLevel> levels;
+  for (const SimdLevel level : {SimdLevel::kPlain, SimdLevel::kAvx2, SimdLevel::kAvx512}) {
+    if (level <= best && vdev::handler_set(level) != nullptr) levels.push_back(level);
   }
   return levels;
+}
+
+Result<SimdLevel> vdev::choose_simd_level(SimdLevel wanted, const std::vector<SimdLevel>& levels) {
+  if (levels.empty()) {
+    return invalid_argument(fmt::format(
+        "virtual device: built with LSSAR_NATIVE_SIMD on a machine with more than this one's '{}': "
+        "build with -DLSSAR_NATIVE_SIMD=OFF",
+        machine_simd()));
+  }
+  if (wanted == SimdLevel::kAuto) return levels.back();
+  if (std::find(levels.begin(), levels.end(), wanted) != levels.end()) return wanted;
+  std::string have;
+  for (const SimdLevel level : levels) have += fmt::format(" {}", simd_level_name(level));
+  return invalid_argument(fmt::format("SIMD level {}: this machine and build have only:{}",
+                                      simd_level_name(wanted), have));
 }
 
 Result<SimdLevel> resolve_simd_level(SimdLevel wanted) {
@@ -53,13 +65,7 @@ Result<SimdLevel> resolve_simd_level(SimdLevel wanted) {
       wanted = *named;
     }
   }
-  const std::vector<SimdLevel> levels = available_simd_levels();
-  if (wanted == SimdLevel::kAuto) return levels.back();
-  if (std::find(levels.begin(), levels.end(), wanted) != levels.end()) return wanted;
-  std::string have;
-  for (const SimdLevel level : levels) have += fmt::format(" {}", simd_level_name(level));
-  return invalid_argument(
-      fmt::format("SIMD level {}: this machine has only:{}", simd_level_name(wanted), have));
+  return vdev::choose_simd_level(wanted, available_simd_levels());
 }
 
 }  // namespace lssar

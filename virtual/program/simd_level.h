@@ -21,11 +21,12 @@ const char* simd_level_name(SimdLevel level);  // "auto", "plain", "avx2", "avx5
 // kInvalidArgument lists the names.
 Result<SimdLevel> parse_simd_level(const std::string& name);
 
-// The levels this machine can run, weakest first; always has kPlain.
+// The levels that were built and that this machine can run, weakest first. A build with
+// LSSAR_NATIVE_SIMD has one level, and none that a lesser machine can run. Other builds have kPlain.
 std::vector<SimdLevel> available_simd_levels();
 
 // kAuto becomes LSSAR_VIRTUAL_SIMD if that is set, else the best level. kInvalidArgument: an
-// unknown name, or a level that this machine lacks. Never returns kAuto.
+// unknown name, or a level that this machine or this build lacks. Never returns kAuto.
 Result<SimdLevel> resolve_simd_level(SimdLevel wanted);
 
 }  // namespace lssar

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/round_up.h"
 #include "virtual/ptx/ptx_parser_impl.h"
 
 namespace lssar::vdev {
@@ -40,8 +41,6 @@ bool parse_space(std::string_view directive, StateSpace& space) {
     return false;
   return true;
 }
-
-uint64_t round_up(uint64_t value, uint64_t align) { return (value + align - 1) / align * align; }
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/round_up.h"
 #include "virtual/async/wgmma_unit.h"
 #include "virtual/state/fault.h"
 #include "virtual/state/launch_context.h"
@@ -16,8 +17,6 @@ namespace {
 
 constexpr size_t kMemoryAlignment = 1024;  // what TMA swizzles need of shared memory
 // Fills what no instruction has written: NaN as a float, a far address as a pointer.
-
-size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
 

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "tests/virtual/ptx_fixture.h"
+#include "virtual/program/handler_sets.h"
+#include "virtual/program/machine_simd.h"
 
 namespace lssar::test {
 namespace {
@@ -243,6 +245,21 @@ TEST(SimdLevelTest, NamesParse) {
   EXPECT_EQ(bad.status().code(), StatusCode::kInvalidArgument);
   EXPECT_NE(bad.status().message().find("'sse9': allowed are auto, plain, avx2, avx512"),
             std::string::npos);
+}
+
+TEST(SimdLevelTest, ABuildForOneMachineHasOneLevel) {
+  const std::vector<SimdLevel> one = {SimdLevel::kAvx512};
+  EXPECT_EQ(*vdev::choose_simd_level(SimdLevel::kAuto, one), SimdLevel::kAvx512);
+  expect_refused(vdev::choose_simd_level(SimdLevel::kPlain, one).status(),
+                 "SIMD level plain: this machine and build have only: avx512");
+  expect_refused(vdev::choose_simd_level(SimdLevel::kAuto, {}).status(),
+                 "build with -DLSSAR_NATIVE_SIMD=OFF");
+}
+
+TEST(SimdLevelTest, EveryLevelOfTheMachineIsBuilt) {
+  EXPECT_EQ(available_simd_levels().front(), SimdLevel::kPlain);
+  EXPECT_EQ(available_simd_levels().back(), *parse_simd_level(machine_simd()));
+  EXPECT_EQ(vdev::handler_set(SimdLevel::kAuto), nullptr);
 }
 
 class SimdEnvironmentTest : public testing::Test {

@@ -18,7 +18,7 @@ std::string value_name(const CLI::Option& option) {
   return name == "INT" || name == "UINT" || name == "FLOAT" ? "N" : name;
 }
 
-OptionSpec spec_of(const CLI::Option& option) {
+OptionSpec option_spec(const CLI::Option& option) {
   OptionSpec spec;
   spec.is_positional = option.get_positional();
   if (spec.is_positional) spec.names.push_back(option.get_name(true));
@@ -33,16 +33,16 @@ OptionSpec spec_of(const CLI::Option& option) {
   return spec;
 }
 
-CommandSpec spec_of(const CLI::App& app, const std::string& parent) {
+CommandSpec command_spec(const CLI::App& app, const std::string& parent) {
   CommandSpec spec;
   spec.name = parent.empty() ? app.get_name() : parent + " " + app.get_name();
   spec.summary = app.get_description();
   spec.footer = app.get_footer();
   for (const CLI::Option* option : app.get_options()) {
-    if (!option->get_group().empty()) spec.options.push_back(spec_of(*option));
+    if (!option->get_group().empty()) spec.options.push_back(option_spec(*option));
   }
   for (const CLI::App* sub : app.get_subcommands({})) {
-    if (!sub->get_group().empty()) spec.subcommands.push_back(spec_of(*sub, spec.name));
+    if (!sub->get_group().empty()) spec.subcommands.push_back(command_spec(*sub, spec.name));
   }
   return spec;
 }
@@ -55,7 +55,7 @@ std::string parents_of(const CLI::App& app) {
 
 }  // namespace
 
-CommandSpec spec_of(const CLI::App& app) { return spec_of(app, parents_of(app)); }
+CommandSpec spec_of(const CLI::App& app) { return command_spec(app, parents_of(app)); }
 
 std::vector<std::string> values_of(const OptionSpec& option) {
   std::string list = option.value;
