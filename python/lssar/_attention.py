@@ -8,12 +8,8 @@ from typing import Optional
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from . import _check, _launch, _op, _reference
+from . import _check, _launch, _op, _reference, _rules
 
-_LAYOUTS = {
-    "bhld": "[batch, heads, length, dim]",
-    "blhd": "[batch, length, heads, dim]",
-}
 _DTYPES = (*_check.KERNEL_DTYPES, torch.float64)
 
 
@@ -74,16 +70,10 @@ def attention(
 
 
 def _with_layout(q, k, v, causal, p, offset, layout, scale):
-    if scale is not None:
-        raise ValueError(
-            f"scale: {scale!r}; must be None: scores are cosines times log(d) log(N) by LSSAR's "
-            "definition, N the number of keys a row sees; p is what sharpens the weights"
-        )
-    if not isinstance(layout, str) or layout not in _LAYOUTS:
-        raise ValueError(f"layout: {layout!r}; must be 'bhld' or 'blhd'")
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if isinstance(x, torch.Tensor) and x.dim() != 4:
-            raise ValueError(f"{name}: shape {tuple(x.shape)}; must be {_LAYOUTS[layout]}")
+    inputs = {"q": q, "k": k, "v": v}
+    dense = {n: x for n, x in inputs.items() if isinstance(x, torch.Tensor) and not x.is_nested}
+    shapes = {name: x.shape for name, x in dense.items()}
+    _rules.check_layout(layout, scale, shapes)
     if layout == "bhld":
         return attention(q, k, v, causal, p, offset)
     q, k, v = (x.transpose(1, 2) if hasattr(x, "transpose") else x for x in (q, k, v))
@@ -94,7 +84,7 @@ def _checked_attention(q, k, v, causal, p, offset):
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor")
-    _check.check_scalars(causal, p, offset)
+    _rules.check_scalars(causal, p, offset)
     _check.check_device(q)
     q, k, v = _follow_autocast(q, k, v)
     if not torch.jit.is_tracing():  # which would warn of each size that is looked at

@@ -1,14 +1,13 @@
 """What arguments lssar.attention and the operators torch.ops.lssar take: one set of rules.
 
-Used by _attention and _op; _launch asks before it takes an address. Sizes may be symbolic.
+Used by _attention and _op; _launch asks before it takes an address. Sizes may be symbolic. The rules
+that JAX has too are in _rules.
 """
-
-import math
 
 import torch
 
-MAX_POWER = 64
-MAX_HEAD_DIM = 256
+from . import _rules
+
 KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 DEVICES = ("cpu", "cuda", "meta")
 
@@ -18,24 +17,10 @@ except ImportError:  # before torch 2.7
     _is_surely = bool
 
 
-def check_scalars(causal, p, offset):
-    if not isinstance(causal, bool):
-        raise TypeError(f"causal: {causal!r}; must be True or False")
-    if not isinstance(p, int) or isinstance(p, bool):
-        raise TypeError(f"p: {p!r}; must be an int from 0 to {MAX_POWER}")
-    if not 0 <= p <= MAX_POWER:
-        raise ValueError(f"p: {p}; must be from 1 to {MAX_POWER}, or 0 for LSSA")
-    if not isinstance(offset, (int, float)) or isinstance(offset, bool):
-        raise TypeError(f"offset: {offset!r}; must be a number")
-    if not 0 <= offset < math.inf:  # a NaN is not
-        raise ValueError(f"offset: {offset}; must be finite and not negative")
-
-
 def _refuse(condition, message):
-    """Raises ValueError(message()) where the condition holds. A symbolic one that cannot be decided
-    while a graph is traced is decided by the kernels' own check, when the graph runs."""
-    if condition is True or condition is not False and _is_surely(condition):
-        raise ValueError(message())
+    """A symbolic condition that cannot be decided while a graph is traced is decided by the kernels'
+    own check, when the graph runs."""
+    _rules.refuse(condition, message, _is_surely)
 
 
 def check_device(q):
@@ -61,38 +46,13 @@ def check_tensors(q, k, v, dtypes=KERNEL_DTYPES):
         raise TypeError(f"q: dtype {q.dtype}; must be one of {names}")
     for name, x in (("q", q), ("k", k), ("v", v)):
         _check_like_q(name, x, q)
-        if x.dim() != 4:
-            raise ValueError(
-                f"{name}: shape {tuple(x.shape)}; must be [batch, heads, length, dim]"
-            )
-        dim, batch = x.shape[3], x.shape[0]
-        _refuse(
-            dim % 8 != 0 or dim < 8 or dim > MAX_HEAD_DIM,
-            lambda: f"{name}: dim {dim}; must be a multiple of 8 from 8 to {MAX_HEAD_DIM}",  # noqa: B023
-        )
-        _refuse(
-            batch != q.shape[0],
-            lambda: f"{name}: batch {batch}; must be that of q, {q.shape[0]}",  # noqa: B023
-        )
-    _refuse(
-        k.shape[3] != q.shape[3], lambda: f"k: dim {k.shape[3]}; must be that of q, {q.shape[3]}"
-    )
-    for i in (1, 2):
-        _refuse(
-            v.shape[i] != k.shape[i],
-            lambda: f"v: heads and length {tuple(v.shape[1:3])}; must be those of k, "
-            f"{tuple(k.shape[1:3])}",
-        )
-    heads, kv_heads = q.shape[1], k.shape[1]
-    _refuse(
-        kv_heads < 1 or heads < 1 or heads % kv_heads != 0,
-        lambda: f"k: {kv_heads} heads; must divide the heads of q, {heads}",
-    )
+        _rules.check_rank(name, x.shape)
+    _rules.check_shapes(q.shape, k.shape, v.shape, _is_surely)
 
 
 def check_operator(q, k, v, causal, p, offset, layout):
     """The arguments of torch.ops.lssar.*, which any code may call."""
-    check_scalars(causal, p, offset)
+    _rules.check_scalars(causal, p, offset)
     if not 0 <= layout < 8:
         raise ValueError(f"layout: {layout}; must be from 0 to 7: a bit each for q, k and v")
     check_tensors(q, k, v)

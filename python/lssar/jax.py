@@ -18,13 +18,11 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from . import _plans, _structs, _xla
+from . import _plans, _rules, _structs, _xla
 from ._library import library
 
 __all__ = ["EXPORT_CHECKS", "attention"]
 
-MAX_POWER = 64
-MAX_HEAD_DIM = 256
 _DTYPES = {
     "float16": _structs.DTYPE_FP16,
     "bfloat16": _structs.DTYPE_BF16,
@@ -51,7 +49,6 @@ _OUTPUTS = {
 EXPORT_CHECKS = tuple(
     jax.export.DisabledSafetyCheck.custom_call(f"lssar_{name}") for name in _INPUTS
 )
-_LAYOUTS = ("bhld", "blhd")
 
 
 def attention(
@@ -74,49 +71,23 @@ def attention(
     Raises TypeError or ValueError, which name the argument; failures of the library come as XLA's
     errors when the computation runs.
     """
-    if scale is not None:
-        raise ValueError(
-            f"scale: {scale!r}; must be None: scores are cosines times log(d) log(N) by LSSAR's "
-            "definition, N the number of keys a row sees; p is what sharpens the weights"
-        )
-    if layout not in _LAYOUTS:
-        raise ValueError(f"layout: {layout!r}; must be 'bhld' or 'blhd'")
     q, k, v = (jnp.asarray(x) for x in (q, k, v))
+    _rules.check_layout(layout, scale, {"q": q.shape, "k": k.shape, "v": v.shape})
     if layout == "blhd":
-        q, k, v = (jnp.swapaxes(x, 1, 2) if x.ndim == 4 else x for x in (q, k, v))
+        q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
         return jnp.swapaxes(attention(q, k, v, causal, p, offset), 1, 2)
     _check(q, k, v, causal, p, offset)
     return _attention(q, k, v, causal, p, float(offset))
 
 
 def _check(q, k, v, causal, p, offset):
-    if not isinstance(causal, bool):
-        raise TypeError(f"causal: {causal!r}; must be True or False")
-    if not isinstance(p, int) or isinstance(p, bool):
-        raise TypeError(f"p: {p!r}; must be an int from 0 to {MAX_POWER}")
-    if not 0 <= p <= MAX_POWER:
-        raise ValueError(f"p: {p}; must be from 1 to {MAX_POWER}, or 0 for LSSA")
-    if not isinstance(offset, (int, float)) or isinstance(offset, bool):
-        raise TypeError(f"offset: {offset!r}; must be a number")
-    if not 0 <= offset < math.inf:  # a NaN is not
-        raise ValueError(f"offset: {offset}; must be finite and not negative")
+    _rules.check_scalars(causal, p, offset)
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dtype.name not in _DTYPES or x.dtype != q.dtype:
             raise TypeError(
                 f"{name}: dtype {x.dtype}; must be float16, bfloat16 or float32, and that of q"
             )
-        if x.ndim != 4:
-            raise ValueError(f"{name}: shape {x.shape}; must be [batch, heads, length, dim]")
-        if x.shape[3] % 8 != 0 or not 8 <= x.shape[3] <= MAX_HEAD_DIM:
-            raise ValueError(
-                f"{name}: dim {x.shape[3]}; must be a multiple of 8 from 8 to {MAX_HEAD_DIM}"
-            )
-    if k.shape != (q.shape[0], k.shape[1], k.shape[2], q.shape[3]):
-        raise ValueError(f"k: shape {k.shape}; batch and dim must be those of q, {q.shape}")
-    if v.shape[:3] != k.shape[:3]:
-        raise ValueError(f"v: shape {v.shape}; batch, heads and length must be those of k, {k.shape}")
-    if k.shape[1] < 1 or q.shape[1] < 1 or q.shape[1] % k.shape[1] != 0:
-        raise ValueError(f"k: {k.shape[1]} heads; must divide the heads of q, {q.shape[1]}")
+    _rules.check_shapes(q.shape, k.shape, v.shape)
 
 
 # ---- The function and its gradient

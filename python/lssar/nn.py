@@ -4,6 +4,7 @@ from typing import Any, Callable, Optional
 
 import torch
 
+from . import _rules
 from ._attention import attention
 
 
@@ -106,8 +107,8 @@ class LSSARAttention(torch.nn.Module):
                     "given"
                 )
             head_dim = embed_dim // num_heads
-        if head_dim % 8 != 0 or not 8 <= head_dim <= 256:
-            raise ValueError(f"head_dim: {head_dim}; must be a multiple of 8 from 8 to 256")
+        if _rules.is_no_head_dim(head_dim):
+            raise ValueError(f"head_dim: {head_dim}; must be {_rules.HEAD_DIMS}")
         self.num_heads = num_heads
         self.num_kv_heads = num_kv_heads
         self.head_dim = head_dim

@@ -141,7 +141,7 @@ class Jax(unittest.TestCase):
             (ValueError, "^scale: 0.5; must be None: .* log", (x, x, x), {"scale": 0.5}),
             (ValueError, "^layout: 'bh'; must be", (x, x, x), {"layout": "bh"}),
             (ValueError, "^q: dim 12; must be", (x[..., :12], x, x), {}),
-            (ValueError, r"^v: shape \(1, 1, 3, 16\); batch, heads", (x, x, x[:, :1]), {}),
+            (ValueError, r"^v: heads and length \(1, 3\); must be those of k, \(2, 3\)", (x, x, x[:, :1]), {}),
             (ValueError, "^k: 3 heads; must divide", (x, three_heads, three_heads), {}),
         ):
             with self.subTest(pattern=pattern), self.assertRaisesRegex(error, pattern):

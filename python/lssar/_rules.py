@@ -1,0 +1,85 @@
+"""What arguments attention takes, in plain Python: one set of rules for PyTorch and JAX.
+
+Used by _check and jax. Shapes are tuples, whose sizes may be symbolic.
+"""
+
+import math
+
+MAX_POWER = 64
+MAX_HEAD_DIM = 256
+HEAD_DIMS = f"a multiple of 8 from 8 to {MAX_HEAD_DIM}"
+LAYOUTS = {
+    "bhld": "[batch, heads, length, dim]",
+    "blhd": "[batch, length, heads, dim]",
+}
+
+
+def check_scalars(causal, p, offset):
+    if not isinstance(causal, bool):
+        raise TypeError(f"causal: {causal!r}; must be True or False")
+    if not isinstance(p, int) or isinstance(p, bool):
+        raise TypeError(f"p: {p!r}; must be an int from 0 to {MAX_POWER}")
+    if not 0 <= p <= MAX_POWER:
+        raise ValueError(f"p: {p}; must be from 1 to {MAX_POWER}, or 0 for LSSA")
+    if not isinstance(offset, (int, float)) or isinstance(offset, bool):
+        raise TypeError(f"offset: {offset!r}; must be a number")
+    if not 0 <= offset < math.inf:  # a NaN is not
+        raise ValueError(f"offset: {offset}; must be finite and not negative")
+
+
+def check_layout(layout, scale, shapes):
+    """`shapes` by the names of their tensors."""
+    if scale is not None:
+        raise ValueError(
+            f"scale: {scale!r}; must be None: scores are cosines times log(d) log(N) by LSSAR's "
+            "definition, N the number of keys a row sees; p is what sharpens the weights"
+        )
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise ValueError(f"layout: {layout!r}; must be 'bhld' or 'blhd'")
+    for name, shape in shapes.items():
+        check_rank(name, shape, layout)
+
+
+def check_rank(name, shape, layout="bhld"):
+    if len(shape) != 4:
+        raise ValueError(f"{name}: shape {tuple(shape)}; must be {LAYOUTS[layout]}")
+
+
+def refuse(condition, message, is_surely=bool):
+    """Raises ValueError(message()) where the condition holds. `is_surely` decides symbolic ones."""
+    if condition is True or condition is not False and is_surely(condition):
+        raise ValueError(message())
+
+
+def is_no_head_dim(dim):
+    return dim % 8 != 0 or dim < 8 or dim > MAX_HEAD_DIM
+
+
+def check_shapes(q, k, v, is_surely=bool):
+    """Of shapes [batch, heads, length, dim]."""
+    for name, shape in (("q", q), ("k", k), ("v", v)):
+        check_rank(name, shape)
+        batch, _, _, dim = shape
+        refuse(
+            is_no_head_dim(dim),
+            lambda: f"{name}: dim {dim}; must be {HEAD_DIMS}",  # noqa: B023
+            is_surely,
+        )
+        refuse(
+            batch != q[0],
+            lambda: f"{name}: batch {batch}; must be that of q, {q[0]}",  # noqa: B023
+            is_surely,
+        )
+    refuse(k[3] != q[3], lambda: f"k: dim {k[3]}; must be that of q, {q[3]}", is_surely)
+    for i in (1, 2):
+        refuse(
+            v[i] != k[i],
+            lambda: f"v: heads and length {tuple(v[1:3])}; must be those of k, {tuple(k[1:3])}",
+            is_surely,
+        )
+    heads, kv_heads = q[1], k[1]
+    refuse(
+        kv_heads < 1 or heads < 1 or heads % kv_heads != 0,
+        lambda: f"k: {kv_heads} heads; must divide the heads of q, {heads}",
+        is_surely,
+    )
