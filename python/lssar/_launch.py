@@ -19,7 +19,6 @@ batched; plain calls allocate one float32 tensor, `saved`, with the three behind
 
 import math
 import os
-import struct
 
 import torch
 
@@ -73,7 +72,7 @@ def _rows_contiguous(tensor):
 
 
 def _packed(strides):
-    return struct.pack("3q", *strides[:3])
+    return bytes(_structs.Strides(*strides[:3]))
 
 
 def _stride_bits(shape, strides, element_size):
@@ -137,7 +136,7 @@ class Signature:
         self.saved_size = batch * heads * seq_q * per_row
         self.saved_shapes = saved_shapes(q, v, p, offset)
         self.sizes = (batch, heads, kv_heads, seq_q, seq_k)
-        self.head = struct.pack("Q5q", _structs.CALL_BYTES, *self.sizes)
+        self.packed_sizes = bytes(_structs.Sizes(*self.sizes))
         self.bits = 0
         for x in (q, k, v):
             self.bits |= _stride_bits(x.shape, x.stride(), self.element_size)
@@ -236,12 +235,22 @@ def _with_signature(q, k, v, *scalars):
     return found, q, k, v
 
 
-_NO_TENSOR = bytes(32)
-_NO_GRADS = 4 * _NO_TENSOR
-# lssar_call: struct_size and sizes; a pointer and strides for each tensor; saved_o, _stats, _x,
-# workspace and its size, stream; range, row_stats and partial_o; threads. Those of a pass that are not looked at are zero bytes.
-_FORWARD = struct.Struct("48sQ24sQ24sQ24sQ24s128s6Q48xQ")
-_BACKWARD = struct.Struct("48sQ24sQ24sQ24s32sQ24sQ24sQ24sQ24s6Q48xQ")
+def _tensors(*names):
+    return [path for name in names for path in (f"{name}.data", f"{name}.strides")]
+
+
+_SAVED_AND_MORE = (
+    *("saved_o", "saved_stats", "saved_x", "workspace", "workspace_bytes", "stream"),
+    "num_threads",
+)
+_HEAD = ("struct_size", "sizes")
+_FORWARD = _structs.packer(_structs.Call, *_HEAD, *_tensors("q", "k", "v", "o"), *_SAVED_AND_MORE)
+_BACKWARD = _structs.packer(
+    _structs.Call,
+    *_HEAD,
+    *_tensors("q", "k", "v", "grad_o", "grad_q", "grad_k", "grad_v"),
+    *_SAVED_AND_MORE,
+)
 
 
 def _run_forward(signature, name, q, k, v, allocate_saved=None):
@@ -256,7 +265,8 @@ def _run_forward(signature, name, q, k, v, allocate_saved=None):
         workspace = q.new_empty(step.workspace_size)
         at_workspace = workspace.data_ptr()
     call = _FORWARD.pack(
-        signature.head,
+        _structs.CALL_BYTES,
+        signature.packed_sizes,
         at_q,
         signature.q,
         at_k,
@@ -265,7 +275,6 @@ def _run_forward(signature, name, q, k, v, allocate_saved=None):
         signature.v,
         o.data_ptr(),
         signature.o.packed,
-        _NO_GRADS,
         saved_o,
         stats,
         x,
@@ -359,14 +368,14 @@ def _run_backward(signature, grad_o, q, k, v, saved_o, stats=None, x=None):
         stats = saved_o + step.saved[0]
         x = stats + step.saved[1]
     call = _BACKWARD.pack(
-        signature.head,
+        _structs.CALL_BYTES,
+        signature.packed_sizes,
         at_q,
         signature.q,
         at_k,
         signature.k,
         at_v,
         signature.v,
-        _NO_TENSOR,
         at_grad_o,
         strides,
         grad_q.data_ptr(),

@@ -5,6 +5,7 @@ structs may have more fields behind those here: the library takes what is not pa
 """
 
 import ctypes
+import struct
 
 ABI_VERSION = 1  # of the header that this file mirrors
 
@@ -113,8 +114,11 @@ class SavedSizes(ctypes.Structure):
     ]
 
 
+Strides = ctypes.c_int64 * 3
+
+
 class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("strides", ctypes.c_int64 * 3)]
+    _fields_ = [("data", ctypes.c_void_p), ("strides", Strides)]
 
 
 class Call(ctypes.Structure):
@@ -156,6 +160,24 @@ STRUCTS = {
 }
 
 CALL_BYTES = ctypes.sizeof(Call)
+_PACKED_AS = {ctypes.c_size_t: "Q", ctypes.c_void_p: "Q", ctypes.c_int64: "q"}
+
+
+def packer(struct_class, *paths):
+    """A struct.Struct that makes the bytes of a struct from the values of some of its fields, in the
+    order of memory ("q.strides": of a struct in it): ints, and bytes for structs and arrays. The other
+    fields are zero. Calls take it because it is faster than filling a ctypes.Structure."""
+    form, at = "=", 0
+    for path in paths:
+        kind, offset = struct_class, 0
+        for name in path.split("."):
+            offset += getattr(kind, name).offset
+            kind = dict(kind._fields_)[name]
+        form += f"{offset - at}x" + _PACKED_AS.get(kind, f"{ctypes.sizeof(kind)}s")
+        at = offset + ctypes.sizeof(kind)
+    return struct.Struct(form + f"{ctypes.sizeof(struct_class) - at}x")
+
+
 LOG_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 
 _POINTER = ctypes.c_void_p

@@ -237,8 +237,24 @@ class Library(unittest.TestCase):
             subprocess.run(build, input=source, text=True, check=True)
             output = subprocess.run([program], capture_output=True, text=True, check=True).stdout
         self.assertEqual(output.splitlines(), expected)
-        for packed in (_launch._FORWARD, _launch._BACKWARD):
-            self.assertEqual(packed.size, _structs.CALL_BYTES)
+
+    def test_packed_calls_are_the_struct(self):
+        """What _launch packs lies where the struct, and with it the header, has it."""
+        more = ("saved_o", "saved_stats", "saved_x", "workspace", "workspace_bytes", "stream")
+        for packer, names in (
+            (_launch._FORWARD, ("q", "k", "v", "o")),
+            (_launch._BACKWARD, ("q", "k", "v", "grad_o", "grad_q", "grad_k", "grad_v")),
+        ):
+            wanted = _structs.sized(_structs.Call, sizes=_structs.Sizes(1, 2, 3, 4, 5))
+            values = [_structs.CALL_BYTES, bytes(wanted.sizes)]
+            for i, name in enumerate(names, start=1):
+                strides = _structs.Strides(10 * i, 20 * i, 30 * i)
+                setattr(wanted, name, _structs.Tensor(i << 40, strides))
+                values += [i << 40, bytes(strides)]
+            for i, name in enumerate((*more, "num_threads"), start=100):
+                setattr(wanted, name, i)
+                values.append(i)
+            self.assertEqual(packer.pack(*values), bytes(wanted))
 
 
 if __name__ == "__main__":
