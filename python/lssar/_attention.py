@@ -66,7 +66,8 @@ def attention(
         return handle_torch_function(
             attention, (q, k, v), q, k, v, causal=causal, p=p, offset=offset
         )
-    return _checked_attention(q, k, v, causal, p, offset)
+    with _op.profiled("lssar.attention"):
+        return _checked_attention(q, k, v, causal, p, offset)
 
 
 def _with_layout(q, k, v, causal, p, offset, layout, scale):
@@ -97,10 +98,6 @@ def _checked_attention(q, k, v, causal, p, offset):
         signature = _launch.signature_of(q, k, v, causal, p, offset)
         return _op.attention_by_function(signature, q, k, v)
     _op.need_operators("this call")
-    if _is_distributed(q):
-        from . import _sharding
-
-        _sharding.register()
     return _op.attention_by_operator(q, k, v, causal, p, float(offset))
 
 
@@ -108,10 +105,6 @@ def _with_plain_rows(x):
     if not _op.HAS_OPERATORS:  # operators see it done
         x = x.resolve_neg()
     return x if x.stride(-1) == 1 else x.contiguous()
-
-
-def _is_distributed(x):
-    return type(x).__name__ == "DTensor"
 
 
 _NAMES_DEVICE = hasattr(torch, "get_autocast_dtype")  # torch 2.4

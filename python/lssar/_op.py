@@ -11,12 +11,13 @@ Used by _attention. Two ways to the same _launch:
   tensors, and so is right only while nothing looks: is_plain_call says when.
 """
 
+import contextlib
 import functools
 
 import torch
 from torch.autograd import forward_ad as _forward_ad, profiler as _profiler
 
-from . import _check, _launch
+from . import _check, _launch, _sharding
 
 _NO_SECOND = (
     "lssar.attention: the gradient of the gradient is not implemented; call backward or "
@@ -74,7 +75,8 @@ def _plain_backward(grad_o, q, k, v, saved, scalars):
         need_operators("the backward")
         _, p, offset, _ = scalars
         parts = _launch.split_saved(saved, q, v, p, offset)
-        return torch.ops.lssar.backward(grad_o, q, k, v, *parts, *scalars)
+        with profiled("lssar.attention.backward"):
+            return torch.ops.lssar.backward(grad_o, q, k, v, *parts, *scalars)
     # Gradient mode is on in here only with create_graph=True.
     run = _PlainBackward.apply if torch.is_grad_enabled() else _launch.run_backward
     return run(grad_o, q, k, v, saved, *scalars)
@@ -104,11 +106,15 @@ _is_traced_before_dispatch = (
 )
 
 
+def _is_compiling():
+    return HAS_OPERATORS and torch.compiler.is_compiling()
+
+
 def is_plain_call(q, k, v):
     """Tensors with memory of their own, and nothing that looks at operators: no compiler, no trace,
     no mode, no torch.func, no forward-mode differentiation, no profiler."""
     return (
-        not (HAS_OPERATORS and torch.compiler.is_compiling())
+        not _is_compiling()
         and type(q) in _PLAIN
         and type(k) in _PLAIN
         and type(v) in _PLAIN
@@ -127,6 +133,16 @@ def is_plain_call(q, k, v):
 def is_plain_tensor(x):
     """Not a subclass, and not of is_grads_batched."""
     return type(x) is torch.Tensor and not x.is_neg() and not _is_batched(x)
+
+
+_NO_RANGE = contextlib.nullcontext()
+
+
+def profiled(name):
+    """A range of this name in the profiler's trace, if it runs. It is no operator: traces lack it."""
+    if _is_compiling() or not getattr(_profiler, "_is_profiler_enabled", False):
+        return _NO_RANGE
+    return torch._C._profiler._RecordFunctionFast(name)
 
 
 def need_operators(what):
@@ -202,7 +218,8 @@ class _Attention(_OfOneLevel):
     def backward(ctx, grad_o, *grads_of_saved):
         if grad_o is None:
             return (None,) * 7
-        grads = torch.ops.lssar.backward(grad_o, *ctx.saved_tensors, *ctx.scalars)
+        with profiled("lssar.attention.backward"):
+            grads = torch.ops.lssar.backward(grad_o, *ctx.saved_tensors, *ctx.scalars)
         return (*grads, *(None,) * 4)
 
 
@@ -369,3 +386,4 @@ def stand_for(function):
 
 if HAS_OPERATORS:
     _operators = _define_operators()
+    _sharding.register()

@@ -1,11 +1,13 @@
 """How torch.ops.lssar.* are computed on DTensors: each rank its batches, or its heads.
 
-Used by _attention for calls on DTensors. The rules are torch's experimental ones, of torch 2.5 and
+Used by _op. The rules are torch's experimental ones, of torch 2.5 and
 later.
 """
 
-import functools
+import importlib.abc
+import importlib.util
 import math
+import sys
 
 import torch
 
@@ -57,12 +59,40 @@ def _rule(operands, results, stats_in=_NONE, stats_out=_NONE, grads=()):
     return rule
 
 
-@functools.cache
-def register():
-    """Once; DTensor is slow to import, and so asked for by the first call that has one."""
+def _register():
     from torch.distributed.tensor.experimental import register_sharding
 
     operators = torch.ops.lssar
     register_sharding(operators.forward.default)(_rule(3, 1))
     register_sharding(operators.forward_train.default)(_rule(3, 4, stats_out=2))
     register_sharding(operators.backward.default)(_rule(7, 3, stats_in=5, grads=(1, 2)))
+
+
+_DTENSOR = "torch.distributed.tensor"
+
+
+class _WhenImported(importlib.abc.MetaPathFinder):
+    """Registers the rules at the end of the import of DTensor's module."""
+
+    def find_spec(self, name, path, target=None):
+        if name != _DTENSOR:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
+
+        def execute_and_register(module):
+            execute(module)
+            _register()
+
+        spec.loader.exec_module = execute_and_register
+        return spec
+
+
+def register():
+    """The rules exist before the first DTensor does. DTensor is slow to import, so that this waits
+    until somebody else imports it."""
+    if _DTENSOR in sys.modules:
+        _register()
+    else:
+        sys.meta_path.insert(0, _WhenImported())

@@ -262,8 +262,16 @@ class Tracers(unittest.TestCase):
         with torch.profiler.profile() as profile:
             self.attend(q, k, v)
             o.sum().backward()  # of a call that was not profiled
-        names = {event.key for event in profile.key_averages()}
-        self.assertLessEqual({"lssar::forward_train", "lssar::backward"}, names)
+        events = {event.name: event for event in profile.events()}
+        for call, operator in (
+            ("lssar.attention", "lssar::forward_train"),
+            ("lssar.attention.backward", "lssar::backward"),
+        ):
+            whole, part = events[call].time_range, events[operator].time_range
+            self.assertTrue(whole.start <= part.start and part.end <= whole.end, call)
+        with torch.profiler.profile() as profile:
+            self.attend(*(x.double() for x in (q, k, v)))  # no operator of ours
+        self.assertIn("lssar.attention", {event.name for event in profile.events()})
 
     def test_count_of_operations(self):
         from torch.utils.flop_counter import FlopCounterMode

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 import unittest
 
 import torch
@@ -30,6 +32,10 @@ def run_rank(rank, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=2)
     mesh = init_device_mesh("cpu", (2,))
+    # The first use of a DTensor here is an operator's, where autograd sees nothing.
+    with torch.inference_mode():
+        x = distribute_tensor(torch.randn(2, 2, 6, 8), mesh, [Shard(1)])
+        assert torch.ops.lssar.forward(x, x, x, True, 15, 1.0, 0).placements[0].is_shard(1)
     for (batch, heads, kv_heads), dim, dim_of_o in CASES:
         torch.manual_seed(1)
         inputs = [torch.randn(batch, n, 6, 8) for n in (heads, kv_heads, kv_heads)]
@@ -67,6 +73,16 @@ class Sharding(unittest.TestCase):
         import torch.distributed.tensor  # here, for both
 
         torch.multiprocessing.start_processes(run_rank, (port,), 2, start_method="fork")
+
+    def test_rules_are_there_whichever_is_imported_first(self):
+        """In a process of its own; the other test imports lssar first."""
+        code = (
+            "import torch.distributed.tensor, lssar\n"
+            "found = torch.distributed.tensor.DTensor._op_dispatcher.sharding_propagator\n"
+            "print(torch.ops.lssar.backward.default in found.op_strategy_funcs)"
+        )
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual(run.stdout, "True\n", run.stderr)
 
 
 if __name__ == "__main__":
