@@ -140,7 +140,8 @@ _NO_RANGE = contextlib.nullcontext()
 
 def profiled(name):
     """A range of this name in the profiler's trace, if it runs. It is no operator: traces lack it."""
-    if _is_compiling() or not getattr(_profiler, "_is_profiler_enabled", False):
+    is_profiled = HAS_OPERATORS and _profiler._is_profiler_enabled
+    if not is_profiled or _is_compiling():
         return _NO_RANGE
     return torch._C._profiler._RecordFunctionFast(name)
 
