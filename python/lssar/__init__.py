@@ -29,7 +29,7 @@ _NEED_TORCH = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def _find(name: str) -> Any:
     if name not in _NEED_TORCH:
         raise AttributeError(f"module 'lssar' has no attribute '{name}'")
     try:
@@ -45,6 +45,10 @@ def __getattr__(name: str) -> Any:
     found = module if name == "nn" else getattr(module, name)
     globals()[name] = found
     return found
+
+
+if not TYPE_CHECKING:  # a type checker would take every name to exist
+    __getattr__ = _find
 
 
 def __dir__() -> "list[str]":

@@ -21,7 +21,7 @@ class LssarError(RuntimeError):
     `status` is the lssar_status of include/lssar/lssar.h, None where there is no library.
     """
 
-    def __init__(self, message, status=None):
+    def __init__(self, message: str, status: "int | None" = None) -> None:
         super().__init__(message)
         self.status = status
 

@@ -15,7 +15,7 @@ class KVCache:
     x and attends to all. Memory grows by doubling, so that appending a token copies only the token.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._k = self._v = None
         # [length, 0], no memory: torch.compile takes sizes of tensors as dynamic wherever they are
         # kept, but recompiles for each value of an int that is kept in a module.
