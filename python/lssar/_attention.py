@@ -8,7 +8,7 @@ from typing import Optional
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from . import _check, _launch, _op, _reference, _rules
+from . import _check, _launch, _op, _reference, _rules, _sharding
 
 _DTYPES = (*_check.KERNEL_DTYPES, torch.float64)
 
@@ -40,7 +40,7 @@ def attention(
         v: [batch, kv_heads, length_k, dv], dv as d.
         causal: row i sees keys j < i + 1 + length_k - length_q; else all keys.
         p: the power, 1 to 64; 0 for LSSA.
-        offset: of the re-weighting, finite and not negative; taken as 0 in rows with N_i <= 3.
+        offset: of the re-weighting, 0 to 1000000; taken as 0 in rows with N_i <= 3.
         layout: of q, k, v and the result: "bhld", [batch, heads, length, dim], or "blhd", [batch,
             length, heads, dim]. Neither copies.
         scale: None. The definition has a scale of its own, log(d) log(N_i).
@@ -91,6 +91,11 @@ def _checked_attention(q, k, v, causal, p, offset):
     if not torch.jit.is_tracing():  # which would warn of each size that is looked at
         _check.check_tensors(q, k, v, _DTYPES)
     if q.dtype == torch.float64:
+        if _sharding.is_distributed(q):
+            raise TypeError(
+                "q: a DTensor of torch.float64; DTensors must be float16, bfloat16 or float32: the "
+                "definition, which float64 goes through, is computed on plain tensors"
+            )
         return _reference.attention(q, k, v, causal, p, float(offset))
     # Here, where autograd sees it: the backward then has the copy too.
     q, k, v = _with_plain_rows(q), _with_plain_rows(k), _with_plain_rows(v)

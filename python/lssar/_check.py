@@ -28,7 +28,7 @@ def check_device(q):
         raise ValueError(f"q: on device '{q.device}'; must be on a CUDA device or the CPU")
 
 
-def _check_like_q(name, x, q):
+def check_like_q(name, x, q):
     if x.dtype != q.dtype:
         raise TypeError(f"{name}: dtype {x.dtype}; must be that of q, {q.dtype}")
     if x.device != q.device:
@@ -45,7 +45,7 @@ def check_tensors(q, k, v, dtypes=KERNEL_DTYPES):
         names = ", ".join(str(x) for x in dtypes)
         raise TypeError(f"q: dtype {q.dtype}; must be one of {names}")
     for name, x in (("q", q), ("k", k), ("v", v)):
-        _check_like_q(name, x, q)
+        check_like_q(name, x, q)
         _rules.check_rank(name, x.shape)
     _rules.check_shapes(q.shape, k.shape, v.shape, _is_surely)
 
@@ -61,7 +61,7 @@ def check_operator(q, k, v, causal, p, offset, layout):
 def check_backward(grad_o, q, k, v, saved, saved_shapes):
     """What the backward takes beyond the forward's arguments. `saved_shapes` as `saved`: of
     forward_train's results behind o."""
-    _check_like_q("grad_o", grad_o, q)
+    check_like_q("grad_o", grad_o, q)
     dtypes = (torch.float32, torch.float32, q.dtype)
     names = ("grad_o", "saved_o", "saved_stats", "saved_x")
     wanted = ((*q.shape[:3], v.shape[3]), *saved_shapes)

@@ -350,7 +350,8 @@ def _run_backward(signature, grad_o, q, k, v, saved_o, stats=None, x=None):
     """The addresses of what was saved; without the last two, one behind the other."""
     strides = signature.o.packed
     stride_bits = 0
-    if grad_o.stride() != signature.o.strides:
+    if grad_o.layout is not torch.strided or grad_o.stride() != signature.o.strides:
+        _check.check_like_q("grad_o", grad_o, q)
         grad_o = _rows_contiguous(grad_o)
         strides = _packed(grad_o.stride())
         stride_bits = _stride_bits(grad_o.shape, grad_o.stride(), signature.element_size)

@@ -106,15 +106,11 @@ _is_traced_before_dispatch = (
 )
 
 
-def _is_compiling():
-    return HAS_OPERATORS and torch.compiler.is_compiling()
-
-
 def is_plain_call(q, k, v):
     """Tensors with memory of their own, and nothing that looks at operators: no compiler, no trace,
     no mode, no torch.func, no forward-mode differentiation, no profiler."""
     return (
-        not _is_compiling()
+        not (HAS_OPERATORS and torch.compiler.is_compiling())
         and type(q) in _PLAIN
         and type(k) in _PLAIN
         and type(v) in _PLAIN
@@ -126,13 +122,19 @@ def is_plain_call(q, k, v):
         and _forward_ad._current_level < 0
         and not getattr(_profiler, "_is_profiler_enabled", False)
         and not (q.is_neg() or k.is_neg() or v.is_neg())
+        and not (q._is_zerotensor() or k._is_zerotensor() or v._is_zerotensor())
         and not q.is_meta
     )
 
 
 def is_plain_tensor(x):
-    """Not a subclass, and not of is_grads_batched."""
-    return type(x) is torch.Tensor and not x.is_neg() and not _is_batched(x)
+    """Not a subclass, not of is_grads_batched, and with memory that holds its values."""
+    return (
+        type(x) is torch.Tensor
+        and not x.is_neg()
+        and not x._is_zerotensor()
+        and not _is_batched(x)
+    )
 
 
 _NO_RANGE = contextlib.nullcontext()
@@ -141,7 +143,7 @@ _NO_RANGE = contextlib.nullcontext()
 def profiled(name):
     """A range of this name in the profiler's trace, if it runs. It is no operator: traces lack it."""
     is_profiled = HAS_OPERATORS and _profiler._is_profiler_enabled
-    if not is_profiled or _is_compiling():
+    if not is_profiled or torch.compiler.is_compiling():
         return _NO_RANGE
     return torch._C._profiler._RecordFunctionFast(name)
 

@@ -3,10 +3,9 @@
 Used by _check and jax. Shapes are tuples, whose sizes may be symbolic.
 """
 
-import math
-
 MAX_POWER = 64
 MAX_HEAD_DIM = 256
+MAX_OFFSET = 1000000
 HEAD_DIMS = f"a multiple of 8 from 8 to {MAX_HEAD_DIM}"
 LAYOUTS = {
     "bhld": "[batch, heads, length, dim]",
@@ -23,8 +22,8 @@ def check_scalars(causal, p, offset):
         raise ValueError(f"p: {p}; must be from 1 to {MAX_POWER}, or 0 for LSSA")
     if not isinstance(offset, (int, float)) or isinstance(offset, bool):
         raise TypeError(f"offset: {offset!r}; must be a number")
-    if not 0 <= offset < math.inf:  # a NaN is not
-        raise ValueError(f"offset: {offset}; must be finite and not negative")
+    if not 0 <= offset <= MAX_OFFSET:  # a NaN is not
+        raise ValueError(f"offset: {offset}; must be from 0 to {MAX_OFFSET}")
 
 
 def check_layout(layout, scale, shapes):

@@ -89,6 +89,12 @@ class _WhenImported(importlib.abc.MetaPathFinder):
         return spec
 
 
+def is_distributed(x):
+    """Whether x is a DTensor; imports nothing."""
+    module = sys.modules.get(_DTENSOR)
+    return module is not None and isinstance(x, module.DTensor)
+
+
 def register():
     """The rules exist before the first DTensor does. DTensor is slow to import, so that this waits
     until somebody else imports it."""

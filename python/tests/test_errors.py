@@ -31,8 +31,10 @@ class Arguments(unittest.TestCase):
             (ValueError, "^p: -1; must be", {"p": -1}),
             (TypeError, "^p: 2.5; must be an int", {"p": 2.5}),
             (TypeError, "^p: True; must be an int", {"p": True}),
-            (ValueError, "^offset: -1; must be finite and not negative", {"offset": -1}),
-            (ValueError, "^offset: nan; must be finite", {"offset": math.nan}),
+            (ValueError, "^offset: -1; must be from 0 to 1000000", {"offset": -1}),
+            (ValueError, "^offset: 10{400}; must be from 0 to", {"offset": 10**400}),
+            (ValueError, "^offset: 1000000.1; must be", {"offset": 1000000.1}),
+            (ValueError, "^offset: nan; must be from 0", {"offset": math.nan}),
             (TypeError, "^offset: '1'; must be a number", {"offset": "1"}),
             (TypeError, "^causal: 1; must be True or False", {"causal": 1}),
             (ValueError, "^scale: 0.125; must be None: .* log", {"scale": 0.125}),
@@ -68,6 +70,12 @@ class Arguments(unittest.TestCase):
             nested = torch.nested.nested_tensor([q[0], q[0]])
         self.assert_refused(TypeError, "^q: a nested tensor; must be", nested, k, v)
         self.assert_refused(TypeError, "^v: dtype torch.float16; must be that of q", q, k, v.half())
+
+    def test_sparse_gradient(self):
+        q, k, v = random_inputs(len_q=3)
+        o = lssar.attention(q, k, v)
+        with self.assertRaisesRegex(TypeError, "^grad_o: layout torch.sparse_coo; must be"):
+            torch.autograd.grad(o, q, o.detach().to_sparse())
 
     def test_shapes(self):
         q, k, v = random_inputs(batch=2, heads=4, kv_heads=2, len_q=3)

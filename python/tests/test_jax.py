@@ -103,9 +103,31 @@ class Jax(unittest.TestCase):
         checks = {"disabled_checks": lssar.jax.EXPORT_CHECKS}
         exported = jax.export.export(gradient, **checks)(x)
         np.testing.assert_array_equal(exported.call(x), gradient(x))
-        if importlib.util.find_spec("flatbuffers"):
-            again = jax.export.deserialize(exported.serialize())
-            np.testing.assert_array_equal(again.call(x), gradient(x))
+
+    def test_exported_program_runs_in_another_process(self):
+        """Of any batch, serialised with its gradient."""
+        (batch,) = jax.export.symbolic_shape("batch")
+        shape = jax.ShapeDtypeStruct((batch, 2, 9, 16), jnp.float32)
+        attention = jax.jit(lambda y: lssar.jax.attention(y, y, y, causal=True))
+        exported = jax.export.export(attention, disabled_checks=lssar.jax.EXPORT_CHECKS)(shape)
+        code = (
+            "import sys, jax, numpy, lssar.jax\n"
+            "program, x, o, gradient = sys.argv[1:]\n"
+            "program = jax.export.deserialize(bytearray(open(program, 'rb').read()))\n"
+            "x = numpy.load(x)\n"
+            "numpy.save(o, program.call(x))\n"
+            "numpy.save(gradient, jax.grad(lambda y: program.call(y).sum())(x))"
+        )
+        x = to_jax(random_inputs(batch=3, len_q=9)[0])
+        with tempfile.TemporaryDirectory() as folder:
+            files = [f"{folder}/{name}.npy" for name in ("program", "x", "o", "gradient")]
+            pathlib.Path(files[0]).write_bytes(exported.serialize(vjp_order=1))
+            np.save(files[1], x)
+            run = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            o, gradient = np.load(files[2]), np.load(files[3])
+        np.testing.assert_array_equal(o, attention(x))
+        np.testing.assert_array_equal(gradient, jax.grad(lambda y: attention(y).sum())(x))
 
     def test_torch_is_not_imported(self):
         """In a process of its own; nor does `import lssar`, until something needs it."""

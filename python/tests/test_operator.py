@@ -293,6 +293,15 @@ class Tracers(unittest.TestCase):
         k, grad_o = torch._neg_view(k), torch._neg_view(v)
         self.assertTrue(torch.equal(torch.autograd.grad(self.attend(q, k, v), q, grad_o)[0], wanted[0]))
 
+    def test_zeros_without_memory(self):
+        """Some derivatives of torch are such."""
+        zeros = torch._efficientzerotensor((1, 2, 5, 8))
+        q, k, v = (x.requires_grad_() for x in self.inputs)
+        self.assertFalse(self.attend(q, k, zeros).any())
+        self.assertTrue(torch.equal(self.attend(zeros, k, v), self.attend(zeros + 0.0, k, v)))
+        o = self.attend(q, k, v)
+        self.assertFalse(any(x.any() for x in torch.autograd.grad(o, (q, k, v), zeros)))
+
 
 def scripted(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor):
     return lssar.attention(q, k, v, causal=True, p=3)

@@ -36,6 +36,12 @@ def run_rank(rank, port):
     with torch.inference_mode():
         x = distribute_tensor(torch.randn(2, 2, 6, 8), mesh, [Shard(1)])
         assert torch.ops.lssar.forward(x, x, x, True, 15, 1.0, 0).placements[0].is_shard(1)
+    try:
+        lssar.attention(x.double(), x.double(), x.double())
+    except TypeError as error:
+        assert "DTensors must be float16" in str(error), error
+    else:
+        raise AssertionError("float64 was taken")
     for (batch, heads, kv_heads), dim, dim_of_o in CASES:
         torch.manual_seed(1)
         inputs = [torch.randn(batch, n, 6, 8) for n in (heads, kv_heads, kv_heads)]
