@@ -76,6 +76,7 @@ template <>
 inline constexpr auto fields_of<HopperOptions> = std::tuple(
     field("score_cols", &HopperOptions::score_cols)
         .whole(8, 256, 8)
+        .read_by(kReadByForward)
         .text(" score_cols {}")
         .means("forward: keys per tile in pass 1, which has no value product, so that its tile may "
                "be wider; with `stagger` above 1 pass 2's are taken"),
@@ -89,6 +90,7 @@ inline constexpr auto fields_of<HopperOptions> = std::tuple(
         .text_of(false, "")
         .means("consumers start products one after another; not with atomic or ordered dq"),
     field("queries_in_registers", &HopperOptions::queries_in_registers)
+        .read_by(kReadByForward)
         .text(" queries_in_registers")
         .text_of(false, "")
         .means("forward, up to d 128: queries as operands in registers, head_dim / 4 of them; the "
@@ -107,6 +109,7 @@ inline constexpr auto fields_of<HopperOptions> = std::tuple(
                "it has time, instead of every so-many-th"),
     field("cluster", &HopperOptions::cluster)
         .allows("1, 2, 4")
+        .read_by(kReadByForward)
         .text(" cluster {}")
         .text_of(1, "")
         .means("forward: blocks of consecutive query tiles that run as a cluster and share the "
@@ -123,11 +126,13 @@ inline constexpr auto fields_of<HopperOptions> = std::tuple(
         .text(" head_group {}")
         .means("heads whose work tiles run together, those with the most keys first"),
     field("weights_from", &HopperOptions::weights_from)
+        .read_by(kReadByForward)
         .text(" weights from {}")
         .means("forward: where the weights that multiply values are read from; a tile of shared "
                "memory costs a stage or two, and frees block_cols / 4 registers, twice "
                "that for training"),
     field("store_path", &HopperOptions::store_path)
+        .read_by(kReadByForward)
         .text(" store {}")
         .means("forward: `tma`: o goes through the query tile, in whole rows; `registers`: each "
                "lane stores its pairs of columns, which fill half of every 32-byte sector"),
