@@ -64,7 +64,7 @@ struct EpsilonConsumer : DqConsumer<Config> {
 
 template <class Config>
 LSSAR_DEVICE void hopper_backward_epsilon(const TmaParams& tma) {
-  sweep_keys<Config, EpsilonConsumer>(tma);
+  sweep_keys<Config, EpsilonConsumer<Config>>(tma);
 }
 
 }  // namespace lssar_device
