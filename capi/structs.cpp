@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "score/score_text.h"
+
 namespace lssar::capi {
 namespace {
 
@@ -136,7 +138,7 @@ Result<ContextRequest> context_request(const lssar_context_options* options) {
 
 Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_options* options) {
   LSSAR_ASSIGN_OR_RETURN(const lssar_problem known,
-                         read_struct(problem, "problem", sizeof(*problem)));
+                         read_struct(problem, "problem", offsetof(lssar_problem, score)));
   PlanRequest request;
   LSSAR_ASSIGN_OR_RETURN(request.options.passes, passes(known.passes));
   Problem& p = request.problem;
@@ -158,6 +160,9 @@ Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_
   request.options.any_alignment = known.alignment == 0;
   p.alignment = known.alignment == 0 ? 16 : known.alignment;
   LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved", known.reserved));
+  if (known.score != nullptr && *known.score != '\0') {
+    LSSAR_ASSIGN_OR_RETURN(p.score, parse_score(known.score));
+  }
   LSSAR_RETURN_IF_ERROR(validate(p));
   request.sizes = {.batch = known.batch,
                    .heads = known.heads,

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "codegen/pass_needs.h"
 #include "codegen/schedule.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/softplus_poly.h"
@@ -40,6 +41,9 @@ bool leaves_tiles_empty(const Schedule& schedule, const Problem& problem) {
 // problem prefers.
 Schedule default_of(std::optional<Variant> variant, const Problem& problem, const Target& target,
                     DqMode dq_mode, EpsilonFrom epsilon) {
+  const bool has_no_x = is_general(problem) && needs_epsilon(problem);
+  if (has_no_x && (problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward))
+    epsilon = EpsilonFrom::kPass;
   Schedule schedule = common_defaults(problem, dq_mode, epsilon);
   const bool is_hopper = variant
                              ? *variant == Variant::kHopper && hopper_reason(problem, target).ok()

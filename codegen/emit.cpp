@@ -9,9 +9,11 @@
 
 #include "codegen/launch_step.h"
 #include "codegen/pass_needs.h"
-#include "codegen/power_chain.h"
+#include "codegen/score_source.h"
 #include "codegen/shapes.h"
 #include "codegen/softplus_poly.h"
+#include "codegen/source/expression_source.h"
+#include "codegen/source/power_chain.h"
 #include "codegen/source/source_writer.h"
 #include "codegen/source/tailored_source.h"
 #include "codegen/source_header.h"
@@ -35,20 +37,15 @@ const char* element_type(DType dtype) {
   return "";
 }
 
-// A float literal that reads back as exactly this value.
-std::string float_literal(double value) {
-  std::string text = fmt::format("{:.9g}", static_cast<float>(value));
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text + "f";
-}
-
 std::string number(int64_t value) { return std::to_string(value); }
 std::string boolean(bool value) { return value ? "true" : "false"; }
 
 // LSSA is LSSAR with p = 1 and no offset: W = U = N P, so M = P and the second stage does nothing;
 // gradients agree too (docs/math.md).
 int effective_power(const Problem& problem) { return problem.p == 0 ? 1 : problem.p; }
-double effective_offset(const Problem& problem) { return problem.p == 0 ? 0.0 : problem.offset; }
+double effective_offset(const Problem& problem) {
+  return problem.p == 0 && !problem.score.psi.expression ? 0.0 : problem.offset;
+}
 
 void write_power(SourceWriter& out, const char* name, int exponent) {
   out.open("static LSSAR_DEVICE float $name$(float u)", {{"name", name}});
@@ -56,7 +53,7 @@ void write_power(SourceWriter& out, const char* name, int exponent) {
     out.line("return u > 0.0f ? 1.0f : 0.0f;");
   } else {
     const auto power = [](int n) { return n == 1 ? std::string("u") : "u" + number(n); };
-    for (const PowerStep& step : shortest_power_chain(exponent))
+    for (const PowerStep& step : power_chain(exponent))
       out.line("const float $result$ = $left$ * $right$;", {{"result", power(step.exponent)},
                                                             {"left", power(step.left)},
                                                             {"right", power(step.right)}});
@@ -78,11 +75,15 @@ void write_polynomial(SourceWriter& out, const char* name, int degree) {
 void write_functions(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
   const int power = effective_power(problem);
   out.line();
-  out.line("// c_i log2(e) = log(d) log2(N_i).");
-  out.open("static LSSAR_DEVICE float score_scale_bits(float num_keys)");
-  out.line("return $log_dim$ * log2_approx(num_keys);",
-           {{"log_dim", float_literal(std::log(problem.head_dim))}});
-  out.close();
+  if (is_general(problem)) {
+    write_score_functions(out, problem);
+  } else {
+    out.line("// c_i log2(e) = log(d) log2(N_i).");
+    out.open("static LSSAR_DEVICE float score_scale_bits(float num_keys)");
+    out.line("return $log_dim$ * log2_approx(num_keys);",
+             {{"log_dim", float_literal(std::log(problem.head_dim))}});
+    out.close();
+  }
   out.line(
       "// P(u) of log2(1 + u) = u P(u) on [0, 1]: for every score, and for a row's own figures,");
   out.line("// where its error would decide whether a row of equal scores is dead.");
@@ -98,6 +99,12 @@ void write_functions(SourceWriter& out, const Problem& problem, const Schedule& 
   } else {
     write_power(out, "power", power);
   }
+}
+
+// Whether weights need something of all keys before the first of them.
+bool has_pass_one(const Problem& problem) {
+  if (is_general(problem)) return problem.p != 0 || problem.score.psi.expression;
+  return problem.pass != Pass::kWeightedSum;
 }
 
 int num_evaluators(const Problem& problem, const Schedule& schedule) {
@@ -166,6 +173,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.line("struct $mma$;", {{"mma", mma}});
   out.line("LSSAR_DEVICE float fma(float a, float b, float c);");
   out.line("LSSAR_DEVICE float log2_approx(float x);");
+  if (is_general(problem)) write_expression_declarations(out);
   out.line();
   out.line(
       "// The problem, and what something below reads of the schedule. Branches that they decide");
@@ -185,6 +193,10 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   constant("bool", "kIsCausal", boolean(problem.causal));
   constant("int", "kPower", number(effective_power(problem)));
   constant("float", "kOffset", float_literal(effective_offset(problem)));
+  constant("bool", "kIsGeneral", boolean(is_general(problem)));
+  constant("bool", "kHasNorms", boolean(problem.score.qk_norm));
+  constant("bool", "kScalesWeights", boolean(scales_weights(problem)));
+  write_score_constants(out, problem);
   constant("bool", "kIsAligned", boolean(schedule.load_path == LoadPath::kCpAsync));
   constant("bool", "kIsTraining", boolean(is_training));
   constant("bool", "kNeedsX",
@@ -206,7 +218,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     constant("bool", "kSumsDq", boolean(sums_dq(schedule)));
     if (has_dq_tiles(schedule)) tiling("Dq", schedule.dq);
   } else {
-    constant("bool", "kHasPassOne", boolean(problem.pass != Pass::kWeightedSum));
+    constant("bool", "kHasPassOne", boolean(has_pass_one(problem)));
     constant("bool", "kHasPassTwo", boolean(problem.pass != Pass::kRowSums));
     tiling("Forward", schedule.forward);
     constant("int", "kBlockDv", number(schedule.block_dv));

@@ -2,16 +2,33 @@
 // functions.
 #pragma once
 
+#include <optional>
+
 #include "codegen/problem.h"
 #include "codegen/schedule.h"
+#include "score/properties.h"
 
 namespace lssar {
+
+// Whether the kernels are those made from the score function's expressions. LSSAR's own score
+// function has kernels made for it, up to kMaxPowerOfOwnKernels.
+bool is_general(const Problem& problem);
+inline constexpr int kMaxPowerOfOwnKernels = 64;
+
+// phi where it is C exp(lambda x) over a sum: the row's largest score is then taken out.
+std::optional<Exponential> exponential_of(const Problem& problem);
+// The sign of the activations of exponential_of: over a plain sum it cancels.
+double phi_sign(const Problem& problem);
+// Whether weights may be any number, and need a scale to be fp16.
+bool scales_weights(const Problem& problem);
 
 // Whether blocks of a persistent kernel draw their work tiles by tickets
 // (AttentionParams::tickets).
 bool takes_tickets(const Problem& problem, const Schedule& schedule);
 
-// Whether the backward needs epsilon: only re-weighting with an offset does; else it is 0.
+// Whether the backward needs an epsilon that is not known without the keys. LSSAR: re-weighting
+// with an offset does; else it is 0. In general, where r is a sum: re-weighting with an offset, and
+// psi.
 bool needs_epsilon(const Problem& problem);
 // Whether X is saved for epsilon: the forward for training sums it up, and the backward reads it.
 bool saves_x(const Problem& problem, const Schedule& schedule);

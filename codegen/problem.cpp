@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/field_json.h"
+#include "codegen/pass_needs.h"
 #include "codegen/problem_fields.h"
 
 namespace lssar {
@@ -18,7 +19,6 @@ namespace {
 // Bytes of the largest tensor, counted at 8 per element, so that int64 offsets keep a factor of 2.
 constexpr int64_t kMaxTensorBytes = int64_t{1} << 62;
 constexpr int64_t kCountedElementBytes = 8;
-constexpr int kMaxPowerOfKernels = 64;
 
 // `allowed` completes "allowed are ...".
 template <typename T>
@@ -133,17 +133,15 @@ Status check_stages(const Problem& problem) {
   return {};
 }
 
-// Only the defaults have kernels.
-Status check_score_has_kernels(const ScoreFunction& score) {
-  const ScoreFunction built;
-  Status status;
-  for_each_field<ScoreFunction>([&](const auto& field) {
-    const auto &value = score.*field.member, &has_kernels = built.*field.member;
-    if (!status.ok() || value == has_kernels) return;
-    status = unsupported(fmt::format("score.{} = {}: only {} has kernels so far", field.name,
-                                     value_text(value), value_text(has_kernels)));
-  });
-  return status;
+// The passes alone over a range of keys have kernels of LSSAR's own score function only.
+Status check_range_has_kernels(const Problem& problem) {
+  if (!is_of_range(problem.pass) || !is_general(problem)) return {};
+  if (problem.score == ScoreFunction()) {
+    return unsupported(fmt::format("p = {}: pass {} has kernels up to {} so far", problem.p,
+                                   pass_name(problem.pass), kMaxPowerOfOwnKernels));
+  }
+  return unsupported(fmt::format("score = {}: pass {} has kernels of the default score only so far",
+                                 fields_text(problem.score), pass_name(problem.pass)));
 }
 
 }  // namespace
@@ -168,9 +166,7 @@ std::string allowed_values(std::string_view name) {
 }
 
 Status validate_definition(const Problem& problem) {
-  Problem checked = problem;
-  if (problem.p <= kMaxDefinedPower) checked.p = std::min(problem.p, kMaxPowerOfKernels);
-  LSSAR_RETURN_IF_ERROR(check_fields(checked, ""));
+  LSSAR_RETURN_IF_ERROR(check_fields(problem, ""));
   LSSAR_RETURN_IF_ERROR(check_sizes(problem));
   LSSAR_RETURN_IF_ERROR(check_offset(problem));
   LSSAR_RETURN_IF_ERROR(check_alignment(problem));
@@ -179,9 +175,8 @@ Status validate_definition(const Problem& problem) {
 }
 
 Status validate(const Problem& problem) {
-  LSSAR_RETURN_IF_ERROR(check_fields(problem, ""));
   LSSAR_RETURN_IF_ERROR(validate_definition(problem));
-  return check_score_has_kernels(problem.score);
+  return check_range_has_kernels(problem);
 }
 
 std::string to_string(const Problem& problem) { return fields_text(problem); }

@@ -57,7 +57,7 @@ struct Problem {
 
   bool causal = false;  // bottom-right: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)
 
-  int p = 15;           // power of the re-weighting, 1 to 64 (kMaxDefinedPower without kernels); 0 = none (LSSA)
+  int p = 15;           // power of the re-weighting, 1 to 1024; 0 = none (LSSA)
   double offset = 1.0;  // b, finite, >= 0; without effect where p = 0
 
   // Bytes that divide every pointer and every stride (in bytes) the kernel will be given: 16 lets
@@ -81,9 +81,6 @@ Result<DType> parse_dtype(const std::string& name);
 // What a field may be, for errors: "multiples of 8 from 8 to 256". Empty where there is no such
 // field.
 std::string allowed_values(std::string_view field);
-
-// What the reference computes: powers that no kernel has too.
-inline constexpr int kMaxDefinedPower = 1024;
 
 // kInvalidArgument; the message names the field, its value and what is allowed.
 Status validate_definition(const Problem& problem);

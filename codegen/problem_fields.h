@@ -12,6 +12,7 @@
 namespace lssar {
 
 inline constexpr int kMaxAlignment = 16;
+inline constexpr int kMaxPower = 1024;
 inline constexpr double kMaxOffset = 1e6;
 
 template <>
@@ -49,7 +50,7 @@ inline constexpr auto fields_of<Problem> = [] {
           .text(" dv {}")
           .means("dv of v and o; `head_dim` where it is left out"),
       field("p", &Problem::p)
-          .whole(0, 64)
+          .whole(0, kMaxPower)
           .text(" p {}")
           .means("power of the re-weighting; 0: none (LSSA)"),
       field("offset", &Problem::offset)
@@ -91,7 +92,7 @@ inline constexpr auto fields_of<Problem> = [] {
       field("score", &Problem::score)
           .text(" score {}")
           .no_text_of_default()
-          .means("the score function: its fields are below; only the defaults have kernels"));
+          .means("the score function: its fields are below"));
 }();
 
 }  // namespace lssar

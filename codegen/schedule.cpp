@@ -59,12 +59,20 @@ void add_leaves(const std::string& name, std::vector<ScheduleLeaf>* leaves) {
 
 Breach check_epsilon(const Refuse& refuse, const Schedule& schedule, const Problem& problem) {
   const bool is_read = problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward;
-  if (schedule.epsilon == EpsilonFrom::kX || !is_read || needs_epsilon(problem)) return {};
+  if (!is_read) return {};
+  const bool has_no_x = is_general(problem) && needs_epsilon(problem);
+  if (schedule.epsilon == EpsilonFrom::kX && has_no_x)
+    return refuse("epsilon", "x",
+                  "allowed is pass with this problem.score, because X is summed up only by the "
+                  "kernels made for the default score function");
+  if (schedule.epsilon == EpsilonFrom::kX || needs_epsilon(problem)) return {};
   return refuse("epsilon", "pass", [&] {
     return fmt::format(
         "allowed is x with problem.{}, because epsilon is 0 then: nothing is saved for it, and a "
         "pass would add up zeros",
-        problem.p == 0 ? "p = 0" : "offset = 0");
+        problem.p == 0        ? "p = 0"
+        : problem.offset == 0 ? "offset = 0"
+                              : "score's normalizer");
   });
 }
 
@@ -100,6 +108,10 @@ Breach find_breach(const Schedule& schedule, const Problem& problem, const Targe
     return refuse("skip_tiles", "true",
                   "not allowed with p = 0, because LSSA's weights are not powers and hardly any is "
                   "small enough to be left out");
+  if (schedule.skip_tiles && is_general(problem))
+    return refuse("skip_tiles", "true",
+                  "not allowed with this problem.score, because only the default one's inverse "
+                  "says which scores have small weights");
   LSSAR_RETURN_IF_BROKEN(check_epsilon(refuse, schedule, problem));
   return schedule.variant == Variant::kHopper ? check_hopper(refuse, schedule, problem, target)
                                               : check_portable(refuse, schedule, problem, target);

@@ -357,6 +357,10 @@ Status hopper_reason(const Problem& problem, const Target& target) {
         fmt::format("schedule.variant = hopper: its forward runs both passes in one kernel, whose "
                     "roles hand on a row's sums in registers; {} alone is portable's",
                     pass_name(problem.pass)));
+  if (is_general(problem))
+    return invalid_argument(
+        "schedule.variant = hopper: has kernels of the default problem.score up to p = 64 so far; "
+        "others are portable's");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

@@ -76,7 +76,38 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   return layout;
 }
 
+namespace {
+
+bool normalises_by_sum(const ScoreFunction& score) {
+  return score.normalizer == Normalizer::kSum || score.normalizer == Normalizer::kSumAbs;
+}
+
+}  // namespace
+
+bool is_general(const Problem& problem) {
+  return problem.p > kMaxPowerOfOwnKernels || problem.score != ScoreFunction();
+}
+
+std::optional<Exponential> exponential_of(const Problem& problem) {
+  if (!normalises_by_sum(problem.score)) return {};
+  return as_exponential(problem.score.phi.expression);
+}
+
+double phi_sign(const Problem& problem) {
+  const auto exponential = exponential_of(problem);
+  const bool is_negative =
+      exponential && exponential->factor < 0 && problem.score.normalizer == Normalizer::kSumAbs;
+  return is_negative ? -1.0 : 1.0;
+}
+
+bool scales_weights(const Problem& problem) {
+  if (!is_general(problem) || problem.dtype != DType::kFp16 || problem.p != 0) return false;
+  return problem.score.psi.expression || !exponential_of(problem);
+}
+
 bool needs_epsilon(const Problem& problem) {
+  if (!normalises_by_sum(problem.score)) return false;
+  if (problem.score.psi.expression) return true;
   return problem.p != 0 && static_cast<float>(problem.offset) != 0.0f;
 }
 
@@ -87,7 +118,7 @@ bool may_abridge_softplus(const Problem& problem, const Schedule& schedule) {
 }
 
 bool saves_x(const Problem& problem, const Schedule& schedule) {
-  return needs_epsilon(problem) && schedule.epsilon == EpsilonFrom::kX;
+  return !is_general(problem) && needs_epsilon(problem) && schedule.epsilon == EpsilonFrom::kX;
 }
 
 bool sums_x(const Problem& problem, const Schedule& schedule) {

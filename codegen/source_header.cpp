@@ -7,7 +7,9 @@
 #include "codegen/emit.h"
 #include "codegen/emitted_file.h"
 #include "codegen/launch_step.h"
+#include "codegen/pass_needs.h"
 #include "codegen/schedule_fields.h"
+#include "codegen/score_source.h"
 #include "codegen/shapes.h"
 #include "codegen/shared_layout.h"
 #include "codegen/source/source_writer.h"
@@ -26,7 +28,9 @@ const char* rows_name(GridRows rows) {
 
 void write_formula(SourceWriter& out, const Problem& problem) {
   out.line("//");
-  if (problem.p == 0) {
+  if (is_general(problem)) {
+    for (const std::string& line : score_formula(problem)) out.line("// $line$", {{"line", line}});
+  } else if (problem.p == 0) {
     out.line("// LSSA: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,  o = P v");
   } else {
     out.line("// LSSAR: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,");

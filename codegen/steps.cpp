@@ -124,10 +124,11 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
     return steps;
   }
   if (problem.pass != Pass::kBackward) {
-    const char* call = problem.pass == Pass::kRowSums       ? "row_sums"
+    const char* name = problem.pass == Pass::kRowSums       ? "row_sums"
                        : problem.pass == Pass::kWeightedSum ? "weighted_sum"
                                                             : "forward";
-    steps.push_back(tile_step((std::string("lssar_") + call).c_str(), GridRows::kQueries,
+    const char* call = is_general(problem) ? "general_forward" : name;
+    steps.push_back(tile_step((std::string("lssar_") + name).c_str(), GridRows::kQueries,
                               schedule.forward, forward_shared_bytes(problem, schedule), call,
                               "ForwardShape"));
     if (schedule.pack_gqa) pack_queries(steps.back().launch, schedule.forward.block_rows);
@@ -167,6 +168,7 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
   if (problem.pass != Pass::kBackward) {
     roots.push_back(is_of_range(problem.pass)              ? "templates/kernels/forward_range.cuh"
                     : schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"
+                    : is_general(problem)                  ? "templates/kernels/general_forward.cuh"
                                                            : "templates/kernels/forward.cuh");
     return roots;
   }

@@ -71,8 +71,7 @@ struct SecondStage {
 // What a row of psi is divided by. A row whose sum is 0 has no output.
 enum class PsiNormalizer { kNone, kSum, kSumAbs };
 
-// The defaults are those of LSSA and LSSAR, the only ones with kernels so far: validate() answers
-// the others with kUnsupported, validate_definition() takes them.
+// The defaults are those of LSSA and LSSAR.
 struct ScoreFunction {
   ScoreScale scale;
   ScoreBias bias;

@@ -9,6 +9,7 @@
 #include "templates/kernels/backward_rows.cuh"
 #include "templates/kernels/forward.cuh"
 #include "templates/kernels/forward_range.cuh"
+#include "templates/kernels/general_forward.cuh"
 #include "templates/kernels/hopper_backward_dkdv.cuh"
 #include "templates/kernels/hopper_backward_dq.cuh"
 #include "templates/kernels/hopper_backward_epsilon.cuh"
@@ -46,6 +47,10 @@ struct SampleConfig : SampleFunctions {
   static constexpr bool kIsCausal = true;
   static constexpr int kPower = 3;
   static constexpr float kOffset = 1.0f;
+  static constexpr bool kIsGeneral = false, kHasNorms = true, kScalesWeights = false;
+  static constexpr int kActivationSum = 1, kSecondStage = 1, kWeightSum = 0;
+  static constexpr bool kIsExponential = false;
+  static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f;
   static constexpr bool kIsAligned = kAligned;
   static constexpr bool kIsTraining = true;
   static constexpr bool kNeedsX = true;
@@ -68,6 +73,30 @@ struct SampleHalf : SampleConfig<Fp16, TileMma16<Fp16>, true, true> {
   static constexpr bool kIsFp16 = true;
 };
 using SampleFloat = SampleConfig<float, TileMma32<float>, false, false>;
+
+// Score functions given as expressions, by second stage.
+template <int kStage>
+struct SampleGeneral : SampleHalf {
+  static constexpr bool kIsGeneral = true, kHasNorms = kStage != 0, kNeedsX = false;
+  static constexpr bool kScalesWeights = kStage == 2, kHasPassOne = kStage != 0;
+  static constexpr bool kIsExponential = kStage == 0;
+  static constexpr int kSecondStage = kStage, kActivationSum = 2 - kStage, kWeightSum = kStage;
+
+  static LSSAR_DEVICE float score_scale(float num_keys) { return num_keys; }
+  static LSSAR_DEVICE float score_bias(float num_keys) { return -num_keys; }
+  static LSSAR_DEVICE float fixed_normalizer(float num_keys) { return num_keys; }
+  static LSSAR_DEVICE float phi(float x) { return softplus<SampleHalf, true>(x); }
+  static LSSAR_DEVICE float phi_and_slope(float x, float& slope) {
+    slope = sigmoid<false>(x) + hyperbolic_tangent<false>(x) + error_function(x);
+    return whole_power<3>(x) + general_power(x, slope) + log_one_plus(x);
+  }
+  static LSSAR_DEVICE float psi(float x, float b, float n) {
+    return choose(x < b, x, b, minimum_or_nan(x, n), maximum_or_nan(x, b));
+  }
+  static LSSAR_DEVICE float psi_and_slope(float x, float b, float n, float& slope) {
+    return slope = psi(x, b, n);
+  }
+};
 
 template <bool kIsPassOne>
 struct SampleRange : SampleHalf {
@@ -126,6 +155,21 @@ extern "C" __global__ void __launch_bounds__(64)
 extern "C" __global__ void __launch_bounds__(64)
     lssar_index_float(const lssar_device::AttentionParams params) {
   lssar_device::run_every_kernel<lssar_device::SampleFloat>(params);
+}
+
+template <class Config>
+LSSAR_DEVICE void run_general_kernels(const lssar_device::AttentionParams& params) {
+  lssar_device::general_forward<Config>(params);
+  lssar_device::backward_rows<Config>(params);
+  lssar_device::backward_epsilon<Config>(params);
+  lssar_device::backward_dkdv<Config>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(64)
+    lssar_index_general(const lssar_device::AttentionParams params) {
+  run_general_kernels<lssar_device::SampleGeneral<0>>(params);
+  run_general_kernels<lssar_device::SampleGeneral<1>>(params);
+  run_general_kernels<lssar_device::SampleGeneral<2>>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(64)

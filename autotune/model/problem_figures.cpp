@@ -1,14 +1,14 @@
 #include "autotune/model/problem_figures.h"
 
 #include "codegen/pass_needs.h"
-#include "codegen/power_chain.h"
+#include "codegen/source/power_chain.h"
 #include "codegen/sizes.h"
 
 namespace lssar {
 namespace {
 
 double multiplications_of(int power) {
-  return power < 1 ? 0 : static_cast<double>(shortest_power_chain(power).size());
+  return power < 1 ? 0 : static_cast<double>(power_chain(power).size());
 }
 
 // Rows and columns are fewer than 2^20, because a tile is in shared memory.

@@ -251,11 +251,22 @@ class TemplateValues {
   std::map<std::string, Use, std::less<>> uses_;
 };
 
-// Without the words that only templates need, and with lines as long as they may be.
+// `using Base::member;`, which a class needs only if its base is a template's.
+bool names_member_of_base(const SourceItem& item) {
+  const std::vector<Token> tokens = code_tokens(item.text);
+  if (tokens.size() < 3 || !tokens[0].is("using")) return false;
+  return std::none_of(tokens.begin(), tokens.end(), [](const Token& t) { return t.is("="); });
+}
+
+// Without what only templates need, and with lines as long as they may be.
 void tidy_kept(std::vector<SourceItem>& items, bool within_template) {
   for (SourceItem& item : items) {
     if (!item.is_kept) continue;
     const bool is_of_template = within_template || is_template(item.text);
+    if (!is_of_template && names_member_of_base(item)) {
+      item.is_kept = false;
+      continue;
+    }
     if (!is_of_template) item.text = without_template_words(item.text);
     item.text = joined_statements(item.text);
     tidy_kept(item.members, is_of_template);

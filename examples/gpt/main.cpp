@@ -30,7 +30,7 @@ constexpr char kHelp[] =
     "  --train FILE        what it learns from (required)\n"
     "  --validation FILE   what the loss is measured on (required)\n"
     "  --attention KIND    lssar (default), lssa or softmax\n"
-    "  --p N               lssar: power of the re-weighting, 1 to 64 (default 15)\n"
+    "  --p N               lssar: power of the re-weighting, 1 to 1024 (default 15)\n"
     "  --device NAME       auto (default), cuda or virtual\n"
     "  --steps N           (default 600)\n"
     "  --length N          of a window in bytes (default 64)\n"

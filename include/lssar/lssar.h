@@ -1,8 +1,6 @@
 /* lssar.h: LSSAR attention (and LSSA) on a GPU or on a virtual device, from C.
  *
- * This file is the manual of the C API. It compiles as C99 and as C++11. A whole program is
- * examples/attention.c; the formulas are in docs/math.md.
- *
+ * This file is the manual of the C API, for C99 and C++11. A whole program is examples/attention.c.
  * What is computed, per batch entry and head, in natural logarithms:
  *
  *     A_ij = softplus(log(head_dim) log(N_i) cos(q_i, k_j))      N_i: keys row i sees
@@ -227,11 +225,13 @@ typedef struct lssar_problem {
   int64_t heads;      /*   other values. 0: 1 */
   int64_t kv_heads; /* divides heads; query head h reads kv head h / (heads / kv_heads); 0: heads */
   int32_t causal;   /* 1: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k); 0: all keys */
-  int32_t p;        /* power of the re-weighting, 1 to 64; 0: none (LSSA) */
+  int32_t p;        /* power of the re-weighting, 1 to 1024; 0: none (LSSA) */
   double offset;    /* of the re-weighting, finite, >= 0 (usually 1); without effect if p = 0 */
   int32_t alignment; /* 16: every pointer and stride will be a multiple of 16 bytes, which halves
                         what prepare compiles; 0: take what each call brings */
   int32_t reserved;  /* 0 */
+  const char* score; /* the score function: "softmax", "phi=relu(x)^2,normalizer=sum_abs", JSON:
+                        docs/math.md, "The family"; NULL or "": the formulas at the top */
 } lssar_problem;
 
 /* ---- Plan: the kernels of a problem ---------------------------------------------------------- */

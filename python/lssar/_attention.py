@@ -39,7 +39,7 @@ def attention(
             h // (heads // kv_heads).
         v: [batch, kv_heads, length_k, dv], dv as d.
         causal: row i sees keys j < i + 1 + length_k - length_q; else all keys.
-        p: the power, 1 to 64; 0 for LSSA.
+        p: the power, 1 to 1024; 0 for LSSA.
         offset: of the re-weighting, 0 to 1000000; taken as 0 in rows with N_i <= 3.
         layout: of q, k, v and the result: "bhld", [batch, heads, length, dim], or "blhd", [batch,
             length, heads, dim]. Neither copies.

@@ -71,6 +71,7 @@ class Problem(ctypes.Structure):
         ("offset", ctypes.c_double),
         ("alignment", ctypes.c_int32),
         ("reserved", ctypes.c_int32),
+        ("score", ctypes.c_char_p),
     ]
 
 

@@ -128,6 +128,7 @@ struct BackwardDkdv {
   int num_tiles;
   int group;  // query heads per kv head
   float key_norm[2];
+  Scale weight_scale;  // kScalesWeights: that of the weights, as a gradient's
 
   LSSAR_DEVICE explicit BackwardDkdv(const AttentionParams& params) : params(params) {}
 
@@ -148,6 +149,19 @@ struct BackwardDkdv {
     weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, true>(
         s, d, PackedConstants{constants}, key_norm, warp_row0(),
         {limit, Config::kIsCausal && limit < Shape::kBlockRows - 1});
+    if constexpr (Config::kIsGeneral) hide_past_end(d);
+  }
+
+  // Clears gradients of keys past the end, whose phi' need not be finite, before they meet zeros of
+  // the key tile.
+  LSSAR_DEVICE void hide_past_end(Scores& d) const {
+    if (first_key + Shape::kBlockRows <= seq_k<Config>(params)) return;
+#pragma unroll
+    for (int n = 0; n < kQueryMmaTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (first_key + warp_row0() + fragment_row(e / 2) >= seq_k<Config>(params))
+          d.at[n][e] = 0.0f;
   }
 
   // The largest gradient of the warp, or of the block if all warps round to one tile.
@@ -236,6 +250,7 @@ struct BackwardDkdv {
       weigh<kWithDk>(s, d, stage + Shape::kConstantsOffset, first_query);
       typename Mma::template Operand<kQueryMmaTiles> operand;
       if constexpr (kWithDv) {
+        if constexpr (Config::kScalesWeights) weight_scale.apply(Scale::largest_bits(s), s, dv);
         Mma::round(operand, s);
         Mma::multiply(dv, operand, grads);
       }
@@ -250,7 +265,9 @@ struct BackwardDkdv {
   }
 
   LSSAR_DEVICE void write_values(ValueGrads& dv) const {
-    Scale::multiply(dv, 1.0f / kWeightRange<Config>);
+    float inverse_range = 1.0f / kWeightRange<Config>;
+    if constexpr (Config::kScalesWeights) inverse_range = weight_scale.inverse();
+    Scale::multiply(dv, inverse_range);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 key = first_key + warp_row0() + fragment_row(half);
@@ -269,7 +286,8 @@ struct BackwardDkdv {
         dk.at[n][2 * half] *= factor;
         dk.at[n][2 * half + 1] *= factor;
       }
-      project_row<Mma>(dk, half, keys, warp_row0(), key_norm[half]);
+      if constexpr (Config::kHasNorms)
+        project_row<Mma>(dk, half, keys, warp_row0(), key_norm[half]);
       const i64 key = first_key + warp_row0() + fragment_row(half);
       if (key < seq_k<Config>(params))
         write_row<Config, Config::kHeadDim>(

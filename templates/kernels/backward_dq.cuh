@@ -149,7 +149,8 @@ struct BackwardDq {
       Mma::multiply_transposed(d, grads, warp_row0(),
                                typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
       const i64 first_key = i64{tile} * Shape::kBlockCols;
-      const bool needs_mask = Config::kIsCausal && first_key + Shape::kBlockCols > first_visible;
+      const bool needs_mask = (Config::kIsCausal || Config::kIsGeneral) &&
+                              first_key + Shape::kBlockCols > first_visible;
       weigh_queries<Config>(s, d, constants, stage + Shape::kNormsOffset,
                             {visible, first_key, needs_mask});
       if constexpr (GradScale<Config>::kIsNeeded)
@@ -173,8 +174,10 @@ struct BackwardDq {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const bool is_row = row(half) < seq_q<Config>(params);
-      const float inverse_norm = is_row ? params.q_inv_norm[flat_row(half)] : 0.0f;
-      project_row<Mma>(dq, half, queries, warp_row0(), inverse_norm);
+      if constexpr (Config::kHasNorms) {
+        const float inverse_norm = is_row ? params.q_inv_norm[flat_row(half)] : 0.0f;
+        project_row<Mma>(dq, half, queries, warp_row0(), inverse_norm);
+      }
       if (is_row)
         write_row<Config, Config::kHeadDim>(
             row_pointer<Element>(params.grad_q, place.batch, place.head, row(half)), dq, half);

@@ -1,5 +1,5 @@
 // Last step of the backward where the dk/dv kernel sums dq: dq_i = a_i - q̂_i (q̂_i a_i) from the
-// sums a_i.
+// sums a_i; without norms it is a_i.
 //
 // Eight lanes per row of [batch, heads, seq_q].
 #pragma once
@@ -36,7 +36,7 @@ LSSAR_DEVICE void backward_dq_finish(const AttentionParams& params) {
 #pragma unroll
     for (int i = 0; i < kChunkElems; ++i) dot = fma(a[chunk][i], x[chunk][i], dot);
   }
-  const float inverse_norm = params.q_inv_norm[flat_row];
+  const float inverse_norm = Config::kHasNorms ? params.q_inv_norm[flat_row] : 0.0f;
   dot = row_group_sum(dot) * inverse_norm * inverse_norm;
   if (row >= queries) return;
   Element* out = row_pointer<Element>(params.grad_q, place.batch, place.head, row);

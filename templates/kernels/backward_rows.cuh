@@ -7,6 +7,7 @@
 #pragma once
 
 #include "templates/tile/dq_turns.cuh"
+#include "templates/tile/general_gradient.cuh"
 #include "templates/tile/grad_q_sum.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/row_constants.cuh"
@@ -39,7 +40,7 @@ LSSAR_DEVICE float row_dot(const typename Config::Element* g, const X* x) {
 template <class Config>
 LSSAR_DEVICE float query_inverse_norm(const typename Config::Element* q) {
   if constexpr (!Config::kIsFp32) {
-    return row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(q);
+    return row_inverse_norm<Config>(q);
   } else {
     float square = 0.0f;
 #pragma unroll 4
@@ -47,7 +48,7 @@ LSSAR_DEVICE float query_inverse_norm(const typename Config::Element* q) {
       const float* pair = q + col + fragment_col(0);
       square = fma(pair[0], pair[0], fma(pair[1], pair[1], square));
     }
-    return inverse_norm(quad_sum(square));
+    return inverse_norm<Config>(quad_sum(square));
   }
 }
 
@@ -55,7 +56,7 @@ struct SavedStats {
   float r;  // natural units
   float m;
   float zs;
-  float largest_score;  // bits
+  float largest_score;  // bits; with kIsGeneral as GeneralRows::save_stats has it
 };
 
 LSSAR_DEVICE SavedStats load_stats(const AttentionParams& params, i64 count, i64 row) {
@@ -159,6 +160,50 @@ LSSAR_DEVICE RowConstants make_row_constants(float num_keys, float inverse_norm,
   return row;
 }
 
+// The activation whose U is the row's largest.
+template <class Config>
+LSSAR_DEVICE float origin_of_weights(const SavedStats& stats) {
+  if constexpr (Config::kIsExponential) {
+    return Config::kPhiSign;
+  } else {
+    return stats.largest_score;
+  }
+}
+
+// The same of a score function given as expressions; tile/general_gradient.cuh says what is where.
+template <class Config>
+LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_norm,
+                                                 const SavedStats& stats, float delta) {
+  RowConstants row{};
+  if (num_keys == 0.0f || stats.zs == 0.0f) return row;
+  row.score_scale = Config::score_scale(num_keys) * inverse_norm;
+  float shift = Config::score_bias(num_keys);
+  if constexpr (Config::kIsExponential) shift -= stats.largest_score;
+  row.limits = bits_of_float(shift);
+  const float grad_scale = row.score_scale * Config::kGradUnit / stats.r;  // c'_i / r_i
+  if constexpr (Config::kSecondStage == 0) {
+    row.slope = 1.0f / stats.r;
+    row.gain = grad_scale;
+    row.epsilon = delta * grad_scale;  // epsilon_i = delta_i
+  } else if constexpr (Config::kSecondStage == 1) {
+    const float root = inverse_root<Config>(stats.zs);
+    const WeightScale weights =
+        general_weight_scale<Config>(num_keys, stats.r, stats.m, origin_of_weights<Config>(stats));
+    row.slope = weights.slope * root;
+    row.intercept = weights.intercept * root;
+    row.inverse_epsilon = weights.origin;
+    row.gain = static_cast<float>(Config::kPower) * num_keys / stats.m * grad_scale * root;
+  } else {
+    row.slope = num_keys / stats.r;
+    row.intercept = 1.0f / stats.zs;
+    row.inverse_epsilon = num_keys;
+    row.gain = num_keys * grad_scale / stats.zs;
+  }
+  row.gain_delta = row.gain * delta;
+  if (is_nan(stats.zs)) row.slope = row.gain = row.epsilon = quiet_nan();
+  return row;
+}
+
 template <class Config>
 LSSAR_DEVICE void backward_rows(const AttentionParams& params) {
   using Element = typename Config::Element;
@@ -194,9 +239,13 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& params) {
                            row_group_lane(), kRowGroupThreads);
   if (row_group_lane() != 0) return;
   const SavedStats stats = load_stats(params, i64{params.batch} * params.heads * queries, flat_row);
-  const RowConstants c =
-      make_row_constants<Config>(static_cast<float>(num_visible_keys<Config>(params, row)),
-                                 inverse_norm, stats, delta, g_x, g_norm);
+  const float num_keys = static_cast<float>(num_visible_keys<Config>(params, row));
+  RowConstants c;
+  if constexpr (Config::kIsGeneral) {
+    c = make_general_constants<Config>(num_keys, inverse_norm, stats, delta);
+  } else {
+    c = make_row_constants<Config>(num_keys, inverse_norm, stats, delta, g_x, g_norm);
+  }
   params.q_inv_norm[flat_row] = inverse_norm;
   float* out = params.row_constants + flat_row * (kRowConstantBytes / 4);
   float low[4], high[4];

@@ -73,7 +73,7 @@ struct RangeRows {
 template <class Config>
 LSSAR_DEVICE void row_sums(const AttentionParams& params) {
   Forward<Config> block(params);
-  ForwardLoader<Config> loader = block.start_loads();
+  ForwardLoader<Config> loader = block.start_loads(block.rows);
   typename Forward<Config>::Ring ring(loader);
   ring.start();
   PassOneSums<Config, Forward<Config>::kKeyMmaTiles> sums;
@@ -87,7 +87,7 @@ template <class Config>
 LSSAR_DEVICE void weighted_sum(const AttentionParams& params) {
   using Block = Forward<Config>;
   Block block(params);
-  ForwardLoader<Config> loader = block.start_loads();
+  ForwardLoader<Config> loader = block.start_loads(block.rows);
   typename Block::Ring ring(loader);
   ring.start();
   const RangeRows<Config> range{params, block.place, block.rows};

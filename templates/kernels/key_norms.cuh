@@ -23,7 +23,7 @@ LSSAR_DEVICE void key_norms(const AttentionParams& params) {
   reset_tickets<Config>(params);
   // Every lane takes part in the exchange of its row group, so rows past the end read the last row.
   const i64 read_row = minimum(row, keys - 1);
-  const float inverse = row_inverse_norm<Config::kHeadDim, Config::kIsAligned>(
+  const float inverse = row_inverse_norm<Config>(
       row_pointer<const typename Config::Element>(params.k, place.batch, place.head, read_row));
   if (row < keys && row_group_lane() == 0)
     params.k_inv_norm[(i64{place.batch} * params.kv_heads + place.head) *

@@ -53,6 +53,18 @@ LSSAR_DEVICE float maximum(float a, float b) {
   return result;
 }
 
+// The same, but NaN if one of the two is.
+LSSAR_DEVICE float minimum_or_nan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+LSSAR_DEVICE float maximum_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
 LSSAR_DEVICE float absolute(float x) {
   float result;
   asm("abs.f32 %0, %1;" : "=f"(result) : "f"(x));

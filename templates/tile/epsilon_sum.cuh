@@ -4,9 +4,10 @@
 //   eps_i c'_i / R_i = b_i / N_i sum_j u_ij^(p-1) (gain D_ij - gain_delta)
 //
 // It is the mean of dP over P, where P_ij is (U_ij + b_i) / N_i if U_ij > 0. The part of U in this
-// sum is 0 (docs/math.md), so only the part of b_i is left.
+// sum is 0 (docs/math.md), so only the part of b_i is left. Of psi it is the whole mean.
 #pragma once
 
+#include "templates/tile/general_gradient.cuh"
 #include "templates/tile/query_scores.cuh"
 #include "templates/tile/rows.cuh"
 
@@ -29,16 +30,29 @@ struct EpsilonSum {
                         const RowConstants (&rows)[2], u32 norms, const QueryMask& mask) {
     const float score_scale[2] = {rows[0].score_scale, rows[1].score_scale};
     scale_scores(s, score_scale, norms);
-    if (mask.is_needed) mask_keys(s, mask.visible, mask.first, -infinity());
     float tile[2] = {0.0f, 0.0f};
+    if constexpr (Config::kIsGeneral) {
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
+      for (int n = 0; n < kTiles; ++n)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const RowConstants& row = rows[e / 2];
-        const float u = weight_base<Config>(softplus_bits<Config>(s.at[n][e]), row);
-        tile[e / 2] =
-            fma(Config::power_slope(u), fma(row.gain, d.at[n][e], -row.gain_delta), tile[e / 2]);
+        for (int e = 0; e < 4; ++e)
+          s.at[n][e] = general_epsilon_term<Config>(s.at[n][e], d.at[n][e], rows[e / 2]);
+      if (mask.is_needed) mask_keys(s, mask.visible, mask.first, 0.0f);
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) tile[e / 2] += s.at[n][e];
+    } else {
+      if (mask.is_needed) mask_keys(s, mask.visible, mask.first, -infinity());
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const RowConstants& row = rows[e / 2];
+          const float u = weight_base<Config>(softplus_bits<Config>(s.at[n][e]), row);
+          tile[e / 2] =
+              fma(Config::power_slope(u), fma(row.gain, d.at[n][e], -row.gain_delta), tile[e / 2]);
+        }
       }
     }
     sums[0] += tile[0];
@@ -50,11 +64,12 @@ struct EpsilonSum {
   LSSAR_DEVICE void write(int half, i64 visible, float* constants) const {
     const float sum = quad_sum(sums[half]);
     const float num_keys = static_cast<float>(visible);
-    const float offset = row_offset<Config>(num_keys);
+    float offset = row_offset<Config>(num_keys);
+    if constexpr (Config::kSecondStage == 2) offset = num_keys == 0.0f ? 0.0f : 1.0f;
     if (offset == 0.0f || (lane_index() & 3) != 0) return;
     const float epsilon = sum * offset / num_keys;
     constants[kEpsilonIdx] = epsilon;
-    constants[kInverseEpsilonIdx] = inverse_of_epsilon(epsilon);
+    if constexpr (!Config::kIsGeneral) constants[kInverseEpsilonIdx] = inverse_of_epsilon(epsilon);
   }
 };
 

@@ -6,28 +6,10 @@
 
 #include "templates/ptx/sync.cuh"
 #include "templates/tile/fragment.cuh"
-#include "templates/tile/query_tiles.cuh"
-#include "templates/tile/row_group.cuh"
-#include "templates/tile/rows.cuh"
+#include "templates/tile/lane_rows.cuh"
 #include "templates/tile/score.cuh"
 
 namespace lssar_device {
-
-inline constexpr float kDeadRow =
-    1.0f / 65536.0f;  // a row whose largest U is not above this is dead
-
-// 1 / |row| of a row of the tile, in every lane of the quad that asks for the row.
-template <class Config, class Mma, class Tile>
-LSSAR_DEVICE float tile_row_inverse_norm(Tile tile, int row) {
-  float square = 0.0f;
-#pragma unroll 4
-  for (int col = 0; col < Config::kHeadDim; col += kTileCols) {
-    float pair[2];
-    Mma::load_pair(pair, tile, row, col + fragment_col(0));
-    square = fma(pair[0], pair[0], fma(pair[1], pair[1], square));
-  }
-  return inverse_norm(quad_sum(square));
-}
 
 // The sums of pass 1 of a lane's two rows.
 template <class Config, int kTiles>
@@ -67,12 +49,13 @@ struct WeightSums {
 };
 
 template <class Config>
-struct ForwardRows {
+struct ForwardRows : LaneRows<Config> {
   using Element = typename Config::Element;
+  using LaneRows<Config>::row;
+  using LaneRows<Config>::head;
+  using LaneRows<Config>::visible;
+  using LaneRows<Config>::head_of;
 
-  i64 row[2];            // queries; past the last one: none
-  int head[2];           // kPackGqa: their heads
-  i64 visible[2];        // N_i
   float score_scale[2];  // c_i log2(e) / |q_i|
   float sum[2];          // R in bits
   float largest_score[2];
@@ -80,20 +63,6 @@ struct ForwardRows {
   WeightScale scale[2];
   Evaluator evaluator;
   float skip_below[2];  // kSkipTiles: scores below have weights (for X: u^(p-1)) below 2^-24
-
-  // `row0` is the first of the warp's 16 rows in the tile.
-  LSSAR_DEVICE void place(const AttentionParams& params, const QueryRows<Config>& tile, int row0) {
-    const i64 first = tile.first + row0;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      row[half] = first + fragment_row(half);
-      if constexpr (Config::kPackGqa) {
-        row[half] = tile.query(row0 + fragment_row(half));
-        head[half] = tile.head_of(row0 + fragment_row(half));
-      }
-      visible[half] = num_visible_keys<Config>(params, row[half]);
-    }
-  }
 
   // c_i log2(e) / |q_i|.
   LSSAR_DEVICE float scale_from_norm(int half, float inverse_norm) const {
@@ -264,16 +233,6 @@ struct ForwardRows {
       if (has_stats && first_col == 0 && lane_index() % 4 == 0)
         save_stats(params, half, saved_row, is_bad ? quiet_nan() : zs);
     }
-  }
-
-  LSSAR_DEVICE int head_of(const BlockPlace& place, int half) const {
-    return Config::kPackGqa ? head[half] : place.head;
-  }
-  // The index of the row among [batch, heads, seq_q].
-  LSSAR_DEVICE i64 saved_index(const AttentionParams& params, const BlockPlace& place,
-                               int half) const {
-    const i64 slice = i64{place.batch} * params.heads + head_of(place, half);
-    return slice * seq_q<Config>(params) + row[half];
   }
 
   LSSAR_DEVICE void save_stats(const AttentionParams& params, int half, i64 saved_row,

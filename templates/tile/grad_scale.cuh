@@ -93,6 +93,7 @@ struct GradScale {
 // Whether the dk/dv kernel finds the scale ahead of dS' from bounds (tile/scale_ahead.cuh). Not
 // where it sums dq, because dq is not multiplied along.
 template <class Config>
-inline constexpr bool kScalesAhead = GradScale<Config>::kIsNeeded && !Config::kSumsDq;
+inline constexpr bool kScalesAhead =
+    GradScale<Config>::kIsNeeded && !Config::kSumsDq && !Config::kIsGeneral;
 
 }  // namespace lssar_device

@@ -4,6 +4,7 @@
 
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/fragment.cuh"
+#include "templates/tile/general_gradient.cuh"
 #include "templates/tile/row_constants.cuh"
 
 namespace lssar_device {
@@ -117,9 +118,15 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
   for (int n = first_tile; n < end_tile; ++n)
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
+      const float product = kWithDk ? d.at[n][e] : 0.0f;
       float grad;
-      weight_and_gradient<Config, kKeepsNan, kEvaluator>(s.at[n][e], kWithDk ? d.at[n][e] : 0.0f,
-                                                         rows[n][e % 2], s.at[n][e], grad);
+      if constexpr (Config::kIsGeneral) {
+        general_weight_and_gradient<Config, kKeepsNan>(s.at[n][e], product, rows[n][e % 2],
+                                                       s.at[n][e], grad);
+      } else {
+        weight_and_gradient<Config, kKeepsNan, kEvaluator>(s.at[n][e], product, rows[n][e % 2],
+                                                           s.at[n][e], grad);
+      }
       if constexpr (kWithDk) d.at[n][e] = kGradHasKeyNorm ? grad * key_norm[e / 2] : grad;
     }
   if (!mask.is_needed) return;

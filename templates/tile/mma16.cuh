@@ -130,6 +130,22 @@ struct TileMma16 {
       for (int step = 0; step < kTiles / 2; ++step)
         mma_m16n8k16(static_cast<T*>(nullptr), at, operand.at[step], T::kOnePair, T::kOnePair);
     }
+    // The same of the operand's magnitudes.
+    template <int kTiles>
+    LSSAR_DEVICE void add_magnitudes(const Operand<kTiles>& operand) {
+      constexpr u32 kNoSigns = 0x7fff7fffu;
+#pragma unroll
+      for (int step = 0; step < kTiles / 2; ++step) {
+        const u32(&x)[4] = operand.at[step];
+        const u32 magnitudes[4] = {x[0] & kNoSigns, x[1] & kNoSigns, x[2] & kNoSigns,
+                                   x[3] & kNoSigns};
+        mma_m16n8k16(static_cast<T*>(nullptr), at, magnitudes, T::kOnePair, T::kOnePair);
+      }
+    }
+    LSSAR_DEVICE void rescale(const float (&by)[2]) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) at[e] *= by[e / 2];
+    }
     LSSAR_DEVICE float total(int half) const { return at[2 * half]; }
   };
 

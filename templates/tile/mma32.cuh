@@ -111,6 +111,18 @@ struct TileMma32 {
         at[1] += operand.at[n][2] + operand.at[n][3];
       }
     }
+    template <int kTiles>
+    LSSAR_DEVICE void add_magnitudes(const Operand<kTiles>& operand) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        at[0] += absolute(operand.at[n][0]) + absolute(operand.at[n][1]);
+        at[1] += absolute(operand.at[n][2]) + absolute(operand.at[n][3]);
+      }
+    }
+    LSSAR_DEVICE void rescale(const float (&by)[2]) {
+      at[0] *= by[0];
+      at[1] *= by[1];
+    }
     LSSAR_DEVICE float total(int half) const { return quad_sum(at[half]); }
   };
 

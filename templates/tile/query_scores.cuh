@@ -4,6 +4,7 @@
 
 #include "templates/ptx/memory.cuh"
 #include "templates/tile/fragment.cuh"
+#include "templates/tile/general_gradient.cuh"
 #include "templates/tile/row_constants.cuh"
 #include "templates/tile/score_fragment.cuh"
 
@@ -22,7 +23,9 @@ LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
                                 const RowConstants (&rows)[2], u32 norms, const QueryMask& mask) {
   const float score_scale[2] = {rows[0].score_scale, rows[1].score_scale};
   scale_scores(s, score_scale, norms);
-  if (mask.is_needed) mask_keys(s, mask.visible, mask.first, -infinity());
+  if constexpr (!Config::kIsGeneral) {
+    if (mask.is_needed) mask_keys(s, mask.visible, mask.first, -infinity());
+  }
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
     float norm[2];
@@ -30,10 +33,19 @@ LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       float weight, grad;
-      weight_and_gradient<Config, false, kEvaluator>(s.at[n][e], d.at[n][e], rows[e / 2], weight,
-                                                     grad);
+      if constexpr (Config::kIsGeneral) {
+        general_weight_and_gradient<Config, false>(s.at[n][e], d.at[n][e], rows[e / 2], weight,
+                                                   grad);
+      } else {
+        weight_and_gradient<Config, false, kEvaluator>(s.at[n][e], d.at[n][e], rows[e / 2], weight,
+                                                       grad);
+      }
       d.at[n][e] = grad * norm[e % 2];
     }
+  }
+  // No score stands for a hidden key there: phi need not be 0 anywhere.
+  if constexpr (Config::kIsGeneral) {
+    if (mask.is_needed) mask_keys(d, mask.visible, mask.first, 0.0f);
   }
 }
 

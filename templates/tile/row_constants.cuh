@@ -53,9 +53,10 @@ struct RowConstants {
 static_assert(sizeof(RowConstants) <= kRowConstantBytes, "two 16-byte vectors");
 
 // Weights in (0, 1] are multiplied by this before they are rounded. 2^15 keeps small weights
-// normal in fp16; bf16 and float have exponents enough.
+// normal in fp16; bf16 and float have exponents enough. kScalesWeights: weights may be larger, and
+// have a GradScale.
 template <class Config>
-constexpr float kWeightRange = Config::kIsFp16 ? 32768.0f : 1.0f;
+constexpr float kWeightRange = Config::kIsFp16 && !Config::kScalesWeights ? 32768.0f : 1.0f;
 
 LSSAR_DEVICE RowConstants load_row_constants_shared(u32 address) {
   float low[4], high[4];

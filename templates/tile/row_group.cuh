@@ -57,9 +57,12 @@ LSSAR_DEVICE void store_chunk(T* destination, const float (&values)[kChunkElems]
 }
 
 // 1 / |x| from |x|^2: 0 where |x| <= 1e-12; NaN where x is not finite (or its square overflows).
+// Without kHasNorms q and k are taken as they are: it is 1, or NaN as before.
+template <class Config>
 LSSAR_DEVICE float inverse_norm(float square) {
   constexpr float kTinySquare = 1e-24f;
   if (!(square < infinity())) return quiet_nan();
+  if (!Config::kHasNorms) return 1.0f;
   return square <= kTinySquare ? 0.0f : 1.0f / square_root(square);
 }
 
@@ -80,9 +83,9 @@ LSSAR_DEVICE float row_square(const T* row) {
 }
 
 // 1 / |row| in every lane of the row group.
-template <int kDim, bool kAligned, class T>
+template <class Config, class T>
 LSSAR_DEVICE float row_inverse_norm(const T* row) {
-  return inverse_norm(row_square<kDim, kAligned>(row));
+  return inverse_norm<Config>(row_square<Config::kHeadDim, Config::kIsAligned>(row));
 }
 
 }  // namespace lssar_device

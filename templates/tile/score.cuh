@@ -163,6 +163,13 @@ LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float 
   return {largest, num_keys / sum / m, 1.0f};
 }
 
+// The same where activations are any function's: `largest` is the activation whose U is m.
+template <class Config>
+LSSAR_DEVICE WeightScale general_weight_scale(float num_keys, float r, float m, float largest) {
+  if (row_offset<Config>(num_keys) == 0.0f) return {0.0f, 1.0f / largest, 0.0f};
+  return {largest, num_keys / r / m, 1.0f};
+}
+
 // Whether every score of the row that matters (u >= kCutWeight) is at least `limit`, and one fma
 // can compute u without the distance from the largest activation.
 template <class Config>

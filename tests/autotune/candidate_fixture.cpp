@@ -19,7 +19,7 @@ CandidateSpec planted(const RunnerTask& task, const std::string& id,
 }
 
 constexpr const char* kPlaceBlock =
-    "    const QueryRows tile = place_block();\n    queries.base";
+    "    const QueryRows tile = place_block(rows);\n    queries.base";
 constexpr const char* kSkipRows = "if (row[half] >= queries_total) continue;";
 
 }  // namespace

@@ -4,8 +4,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
+#include <string>
 
+#include "base/field_json.h"
 #include "reference/numerics.h"
+#include "score/score_function_fields.h"
 
 namespace lssar {
 namespace {
@@ -258,7 +262,11 @@ Result<ContextPtr> open_context(lssar_device device, lssar_compiler compiler,
 }
 
 lssar_problem to_c(const Problem& problem, uint32_t passes, int32_t alignment) {
+  // Text that the struct points to, of every score function that this process has asked for.
+  static auto& scores = *new std::set<std::string>;
   lssar_problem c = {};
+  if (problem.score != ScoreFunction())
+    c.score = scores.insert(fields_to_json(problem.score).dump()).first->c_str();
   c.struct_size = sizeof(c);
   c.passes = passes;
   c.dtype = problem.dtype == DType::kFp16   ? LSSAR_DTYPE_FP16

@@ -115,7 +115,7 @@ TEST(Emit, IsShort) {
     if (problem.pass != Pass::kForward || problem.head_dim != 64 || problem.dtype == DType::kFp32)
       return;
     const auto num_lines = std::count(source.begin(), source.end(), '\n');
-    EXPECT_LE(num_lines, std::string_view(name) == "sm_90a" ? 2470 : 1345)
+    EXPECT_LE(num_lines, std::string_view(name) == "sm_90a" ? 2475 : 1361)
         << name << " " << to_string(problem);
   });
 }

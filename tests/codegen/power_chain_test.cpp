@@ -1,4 +1,4 @@
-#include "codegen/power_chain.h"
+#include "codegen/source/power_chain.h"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@ constexpr int kShortest[] = {0, 1, 2, 2, 3, 3, 4, 3, 4, 4, 5, 4, 5, 5, 5, 4, 5, 
 
 TEST(PowerChain, IsAsShortAsCanBe) {
   for (int n = 1; n <= 64; ++n)
-    EXPECT_EQ(shortest_power_chain(n).size(), static_cast<size_t>(kShortest[n - 1])) << "n " << n;
+    EXPECT_EQ(power_chain(n).size(), static_cast<size_t>(kShortest[n - 1])) << "n " << n;
 }
 
 TEST(PowerChain, EveryStepUsesPowersMadeBeforeAndTheLastIsN) {
   for (int n = 1; n <= 64; ++n) {
     std::vector<bool> known(65, false);
     known[1] = true;
-    for (const PowerStep& step : shortest_power_chain(n)) {
+    for (const PowerStep& step : power_chain(n)) {
       ASSERT_TRUE(known[step.left] && known[step.right]) << "n " << n;
       ASSERT_EQ(step.exponent, step.left + step.right) << "n " << n;
       ASSERT_LE(step.exponent, 64);

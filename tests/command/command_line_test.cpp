@@ -123,7 +123,7 @@ TEST(Numbers, AreReadAsTheyAreWritten) {
   for (const Number& one : std::vector<Number>{
            {{"emit", "--head-dim", "4294967360"},
             "--head-dim = 4294967360: allowed are multiples of 8 from 8 to 256"},
-           {{"emit", "--p", "1e3"}, "--p = 1e3: allowed are whole numbers from 0 to 64"},
+           {{"emit", "--p", "1e3"}, "--p = 1e3: allowed are whole numbers from 0 to 1024"},
            {{"emit", "--p", "0x10"}, "--p = 0x10: allowed are"},
            {{"emit", "--seq", "99999999999999999999"},
             "--seq = 99999999999999999999: allowed are whole numbers from 0 to 2147483647"},

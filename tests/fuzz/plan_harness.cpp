@@ -151,6 +151,7 @@ void ask(const lssar_plan* plan, const PlanInput& input) {
 void try_plan(lssar_context* context, const PlanInput& input, const std::string& text) {
   const bool past_the_end = input.gives & kGivesPastTheEnd;
   Struct<lssar_problem> problem(input.problem, sizeof input.problem, past_the_end);
+  problem.set<const char*>(&lssar_problem::score, input.gives_score ? text.c_str() : nullptr);
   Struct<lssar_tune_options> tune(input.tune, sizeof input.tune, past_the_end);
   tune.set<lssar_tune_callback>(&lssar_tune_options::callback, nullptr);
   tune.set<const char*>(&lssar_tune_options::worker,

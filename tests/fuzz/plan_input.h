@@ -25,7 +25,8 @@ struct PlanInput {
   uint8_t context = 0;  // which of the usual contexts
   uint8_t plan = 0;     // which of the prepared plans is called
   uint8_t pass = 0;
-  uint8_t reserved[4] = {};
+  uint8_t gives_score = 0;  // the text is the problem's score
+  uint8_t reserved[3] = {};
   uint8_t problem[128] = {};
   uint8_t options[64] = {};
   uint8_t tune[64] = {};

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/search/tuner.h"
+#include "score/score_text.h"
 #include "tools/lssar/options/number_option.h"
 #include "tools/lssar/options/options_file.h"
 
@@ -53,7 +54,11 @@ void ProblemOptions::add_to(CLI::App& app) {
   whole("--heads", heads_, "heads", "query heads (default 1)");
   whole("--kv-heads", kv_heads_, "kv_heads",
         "heads of k and v; divides --heads (default: as --heads)");
-  whole("--p", p_, "p", "power of the re-weighting, 1 to 64; 0 = LSSA (default 15)");
+  whole("--p", p_, "p",
+        "power of the re-weighting, 1 to 1024; 0 = none, LSSA (default 15; with --score 0)");
+  add("--score", score_, "NAME|FIELD=VALUE,...",
+      "score function: softmax, sigmoid, lssar (default), or its fields, as "
+      "'phi=relu(x)^2,normalizer=sum_abs' (docs/fields.md)");
   whole("--alignment", alignment_, "alignment",
         "bytes that divide every pointer and stride: 16 (default), 8, 4, 2 as far as elements fit");
   add_parsed(app, "--offset", "offset of the re-weighting, >= 0 (default 1)",
@@ -99,6 +104,10 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   set(problem.batch, batch_);
   set(problem.heads, heads_);
   set(problem.kv_heads, kv_heads_ ? kv_heads_ : heads_);
+  if (score_) {
+    LSSAR_ASSIGN_OR_RETURN(problem.score, parse_score(*score_));
+    if (!file->contains("p")) problem.p = 0;
+  }
   set(problem.p, p_);
   set(problem.offset, offset_);
   set(problem.alignment, alignment_);
@@ -107,7 +116,7 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
 }
 
 bool ProblemOptions::is_given() const {
-  return !problem_file_.empty() || pass_ || dtype_ || head_dim_ || head_dim_v_ || p_ ||
+  return !problem_file_.empty() || pass_ || score_ || dtype_ || head_dim_ || head_dim_v_ || p_ ||
          alignment_ || seq_q_ || seq_k_ || batch_ || heads_ || kv_heads_ || offset_ || causal_ ||
          no_causal_ || !runtime_lengths_.empty();
 }

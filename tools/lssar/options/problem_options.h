@@ -44,7 +44,7 @@ class ProblemOptions {
   Result<Problem> described(nlohmann::json* file) const;
 
   std::string problem_file_;
-  std::optional<std::string> pass_, dtype_;
+  std::optional<std::string> pass_, dtype_, score_;
   std::optional<int> head_dim_, head_dim_v_, p_, alignment_;
   std::optional<int64_t> seq_q_, seq_k_, batch_, heads_, kv_heads_;
   std::optional<double> offset_;

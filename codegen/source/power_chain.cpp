@@ -1,4 +1,4 @@
-#include "codegen/power_chain.h"
+#include "codegen/source/power_chain.h"
 
 namespace lssar {
 namespace {
@@ -22,9 +22,22 @@ bool extend(std::vector<PowerStep>& chain, std::vector<int>& powers, int n, int 
   return false;
 }
 
+// Squares from the top digit down, and a product by u where the digit is 1.
+std::vector<PowerStep> binary_chain(int n) {
+  if (n == 1) return {};
+  std::vector<PowerStep> chain = binary_chain(n / 2);
+  chain.push_back({n / 2 * 2, n / 2, n / 2});
+  if (n % 2 != 0) chain.push_back({n, n - 1, 1});
+  return chain;
+}
+
+// Searches take long above it.
+constexpr int kMaxSearched = 64;
+
 }  // namespace
 
-std::vector<PowerStep> shortest_power_chain(int n) {
+std::vector<PowerStep> power_chain(int n) {
+  if (n > kMaxSearched) return binary_chain(n);
   for (int steps = 0;; ++steps) {
     std::vector<PowerStep> chain;
     std::vector<int> powers = {1};

@@ -1,0 +1,168 @@
+#include "codegen/score_source.h"
+
+#include <cmath>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include "codegen/pass_needs.h"
+#include "codegen/source/expression_source.h"
+#include "score/score_function_fields.h"
+
+namespace lssar {
+
+namespace {
+
+// float32 problems, and powers that multiply errors by so much that the cheap forms show.
+bool is_precise(const Problem& problem) { return problem.dtype == DType::kFp32 || problem.p > 64; }
+
+// phi as 2^x, with the rate and log2(e) in the scale: see unit_of.
+void write_exponential(SourceWriter& out, const Problem& problem) {
+  const std::string sign = phi_sign(problem) < 0 ? "-" : "";
+  out.line("// $phi$, of a score in units of 1 / log2(e) over the rate, less the row's largest",
+           {{"phi", to_string(problem.score.phi.expression)}});
+  out.open("static LSSAR_DEVICE float phi(float x)");
+  out.line("return $sign$exp2_approx(x);", {{"sign", sign}});
+  out.close();
+  out.open("static LSSAR_DEVICE float phi_and_slope(float x, float& slope)");
+  out.line("return slope = phi(x);");
+  out.close();
+}
+
+// What scores are multiplied by beside their scale: an exponential's are in bits.
+double unit_of(const Problem& problem) {
+  const auto exponential = exponential_of(problem);
+  return exponential ? exponential->rate * std::numbers::log2e : 1.0;
+}
+
+// `factor`, times log(N) where has_log.
+std::string of_length(double factor, bool has_log) {
+  return has_log ? float_literal(factor * std::numbers::ln2) + " * log2_approx(num_keys)"
+                 : float_literal(factor);
+}
+
+std::string scale_source(const Problem& problem) {
+  const double d = problem.head_dim, unit = unit_of(problem);
+  switch (problem.score.scale.name) {
+    case ScaleName::kLogDimLogLength:
+      return of_length(std::log(d) * unit, true);
+    case ScaleName::kInvSqrtDim:
+      return of_length(unit / std::sqrt(d), false);
+    case ScaleName::kLogLengthInvSqrtDim:
+      return of_length(unit / std::sqrt(d), true);
+    case ScaleName::kNumber:
+      return of_length(problem.score.scale.number * unit, false);
+  }
+  return "";
+}
+
+std::string bias_source(const Problem& problem) {
+  const double unit = unit_of(problem);
+  switch (problem.score.bias.name) {
+    case BiasName::kNone:
+      return of_length(0.0, false);
+    case BiasName::kNegLogLength:
+      return of_length(-unit, true);
+    case BiasName::kNumber:
+      return of_length(problem.score.bias.number * unit, false);
+  }
+  return "";
+}
+
+std::string normalizer_source(const ScoreFunction& score) {
+  switch (score.normalizer) {
+    case Normalizer::kLength:
+      return "num_keys";
+    case Normalizer::kSqrtLength:
+      return float_literal(score.normalizer_gain) + " * square_root(0.5f * num_keys)";
+    default:
+      return "1.0f";
+  }
+}
+
+int sum_kind(bool is_sum, bool is_sum_abs) { return is_sum ? 1 : is_sum_abs ? 2 : 0; }
+
+}  // namespace
+
+void write_score_constants(SourceWriter& out, const Problem& problem) {
+  const ScoreFunction& score = problem.score;
+  const bool is_exponential = exponential_of(problem).has_value();
+  const auto constant = [&](const char* type, const char* name, const std::string& value) {
+    out.line("static constexpr $type$ $name$ = $value$;",
+             {{"type", type}, {"name", name}, {"value", value}});
+  };
+  constant("int", "kActivationSum",
+           std::to_string(sum_kind(score.normalizer == Normalizer::kSum,
+                                   score.normalizer == Normalizer::kSumAbs)));
+  constant("int", "kSecondStage",
+           std::to_string(problem.p != 0         ? 1
+                          : score.psi.expression ? 2
+                                                 : 0));
+  constant("int", "kWeightSum",
+           std::to_string(sum_kind(score.psi_normalizer == PsiNormalizer::kSum,
+                                   score.psi_normalizer == PsiNormalizer::kSumAbs)));
+  constant("bool", "kIsExponential", is_exponential ? "true" : "false");
+  constant("float", "kPhiSign", float_literal(phi_sign(problem)));
+  constant("float", "kGradUnit", float_literal(is_exponential ? std::numbers::ln2 : 1.0));
+}
+
+void write_score_functions(SourceWriter& out, const Problem& problem) {
+  const ScoreFunction& score = problem.score;
+  const auto of_keys = [&](const char* comment, const char* name, const std::string& value) {
+    out.line("// $comment$", {{"comment", comment}});
+    out.open("static LSSAR_DEVICE float $name$(float num_keys)", {{"name", name}});
+    out.line("return $value$;", {{"value", value}});
+    out.close();
+  };
+  of_keys("c_i, in the units of phi.", "score_scale", scale_source(problem));
+  of_keys("What is added to every score.", "score_bias", bias_source(problem));
+  of_keys("r_i, where it is no sum.", "fixed_normalizer", normalizer_source(score));
+  if (exponential_of(problem)) {
+    write_exponential(out, problem);
+  } else {
+    write_function(out, "phi", "float x", score.phi.expression, is_precise(problem));
+  }
+  if (score.psi.expression)
+    write_function(out, "psi", "float x, float b, float n", *score.psi.expression,
+                   is_precise(problem));
+}
+
+std::vector<std::string> score_formula(const Problem& problem) {
+  const ScoreFunction& score = problem.score;
+  std::vector<std::string> lines;
+  const std::string scale = score.scale.name == ScaleName::kLogDimLogLength ? "log(d) log(N)"
+                            : score.scale.name == ScaleName::kInvSqrtDim    ? "1 / sqrt(d)"
+                            : score.scale.name == ScaleName::kLogLengthInvSqrtDim
+                                ? "log(N) / sqrt(d)"
+                                : value_text(score.scale);
+  const std::string bias = score.bias.name == BiasName::kNone ? ""
+                           : score.bias.name == BiasName::kNegLogLength
+                               ? " - log(N)"
+                               : " + " + value_text(score.bias);
+  lines.push_back(fmt::format("s = {} {}{},  a = {} at x = s", scale,
+                              score.qk_norm ? "cos(q, k)" : "q.k", bias,
+                              to_string(score.phi.expression)));
+  const char* r = score.normalizer == Normalizer::kSum      ? "sum a"
+                  : score.normalizer == Normalizer::kSumAbs ? "sum |a|"
+                  : score.normalizer == Normalizer::kLength ? "N"
+                                                            : nullptr;
+  const bool is_sqrt = score.normalizer == Normalizer::kSqrtLength;
+  lines.push_back(is_sqrt ? fmt::format("P = a / ({} sqrt(N / 2))", score.normalizer_gain)
+                  : r     ? fmt::format("P = a / {}", r)
+                          : "P = a");
+  if (problem.p != 0) {
+    lines.push_back(fmt::format("W = max(N P - {}, 0)^{} (offset 0 where N <= 3),  o = W v / sum W",
+                                problem.offset, problem.p));
+  } else if (score.psi.expression) {
+    const char* z = score.psi_normalizer == PsiNormalizer::kSum      ? " / sum y"
+                    : score.psi_normalizer == PsiNormalizer::kSumAbs ? " / sum |y|"
+                                                                     : "";
+    lines.push_back(
+        fmt::format("y = {} at x = N P,  o = y v{}", to_string(*score.psi.expression), z));
+  } else {
+    lines.push_back("o = P v");
+  }
+  return lines;
+}
+
+}  // namespace lssar

@@ -1,0 +1,239 @@
+#include "codegen/source/expression_source.h"
+
+#include <cctype>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "score/derivative.h"
+#include "score/program.h"
+
+namespace lssar {
+
+using Kind = Expression::Kind;
+
+namespace {
+
+constexpr size_t kLongestInline = 60;
+
+// How tightly a piece of source holds together.
+enum Tightness { kSum, kProduct, kAtom };
+
+struct Piece {
+  std::string text;
+  Tightness tightness = kAtom;
+
+  std::string within(Tightness needed) const {
+    return tightness < needed ? "(" + text + ")" : text;
+  }
+  bool is_name() const {
+    for (const char c : text)
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') return false;
+    return true;
+  }
+};
+
+// Writes a program's steps: each used once within what uses it, if that stays short, the others as
+// variables.
+class StepWriter {
+ public:
+  StepWriter(SourceWriter& out, const Program& program, bool is_precise)
+      : out_(out), steps_(program.steps()), uses_(steps_.size()), pieces_(steps_.size()) {
+    precise_ = is_precise ? "true" : "false";
+    for (const Program::Step& step : steps_)
+      for (const int operand : step.operands) ++uses_[operand];
+    for (const int result : program.results()) ++uses_[result];
+    for (size_t i = 0; i < steps_.size(); ++i) write(i);
+  }
+
+  std::string result(int index) const { return pieces_[index].text; }
+
+ private:
+  void write(size_t i) {
+    Piece piece = piece_of(steps_[i]);
+    const bool is_leaf = steps_[i].operands.empty();
+    if (!is_leaf && (uses_[i] > 1 || piece.text.size() > kLongestInline)) {
+      const std::string name = fmt::format("v{}", ++num_names_);
+      out_.line("const float $name$ = $value$;", {{"name", name}, {"value", piece.text}});
+      piece = {name};
+    }
+    pieces_[i] = std::move(piece);
+  }
+
+  // The operand under a name: for source that has it twice.
+  std::string named(int index) {
+    Piece& piece = pieces_[index];
+    if (!piece.is_name()) {
+      const std::string name = fmt::format("v{}", ++num_names_);
+      out_.line("const float $name$ = $value$;", {{"name", name}, {"value", piece.text}});
+      piece = {name};
+    }
+    return piece.text;
+  }
+
+  Piece call(std::string function, const Program::Step& step) const {
+    function += "(";
+    for (size_t i = 0; i < step.operands.size(); ++i)
+      function += (i == 0 ? "" : ", ") + pieces_[step.operands[i]].text;
+    return {function + ")"};
+  }
+
+  const Program::Step& operand(const Program::Step& step, size_t i) const {
+    return steps_[step.operands[i]];
+  }
+
+  static bool is_constant(const Program::Step& step, double value) {
+    return step.kind == Kind::kConstant && step.constant == value;
+  }
+
+  Piece sum(const Program::Step& step) const {
+    const Piece &left = pieces_[step.operands[0]], &right = pieces_[step.operands[1]];
+    const bool subtracts = right.text.starts_with("-");
+    return {left.within(kSum) + (subtracts ? " - " + right.text.substr(1) : " + " + right.text),
+            kSum};
+  }
+
+  Piece product(const Program::Step& step) const {
+    const Piece &left = pieces_[step.operands[0]], &right = pieces_[step.operands[1]];
+    for (const size_t i : {0, 1})
+      if (is_constant(operand(step, i), -1))
+        return {"-" + pieces_[step.operands[1 - i]].within(kAtom), kProduct};
+    constexpr std::string_view kInverse = "1.0f / ";
+    if (right.text.starts_with(kInverse))
+      return {left.within(kProduct) + " / " + right.text.substr(kInverse.size()), kProduct};
+    return {left.within(kProduct) + " * " + right.within(kAtom), kProduct};
+  }
+
+  Piece power(const Program::Step& step) const {
+    const Program::Step& exponent = operand(step, 1);
+    const Piece& base = pieces_[step.operands[0]];
+    constexpr double kMostWhole = 64;
+    if (exponent.kind != Kind::kConstant) return call("general_power", step);
+    const double size = std::abs(exponent.constant);
+    std::string text;
+    if (size == 1) {
+      text = base.within(kAtom);
+    } else if (size == 0.5) {
+      text = "square_root(" + base.text + ")";
+    } else if (size <= kMostWhole && std::nearbyint(size) == size) {
+      text = fmt::format("whole_power<{}>({})", static_cast<int>(size), base.text);
+    } else {
+      return call("general_power", step);
+    }
+    if (exponent.constant < 0) return {"1.0f / " + text, kProduct};
+    return {text};
+  }
+
+  Piece choice(const Program::Step& step) {
+    const std::string left = named(step.operands[0]), right = named(step.operands[1]);
+    const char* op = step.comparison == Comparison::kLess        ? "<"
+                     : step.comparison == Comparison::kLessEqual ? "<="
+                                                                 : "==";
+    return {fmt::format("choose({} {} {}, {}, {}, {}, {})", left, op, right, left, right,
+                        pieces_[step.operands[2]].text, pieces_[step.operands[3]].text)};
+  }
+
+  Piece piece_of(const Program::Step& step) {
+    const auto precise = [&](const char* function) {
+      return call(fmt::format("{}<{}>", function, precise_), step);
+    };
+    switch (step.kind) {
+      case Kind::kConstant:
+        return {float_literal(step.constant)};
+      case Kind::kVariable:
+        return {step.variable == Variable::kX        ? "x"
+                : step.variable == Variable::kOffset ? "b"
+                                                     : "n"};
+      case Kind::kSum:
+        return sum(step);
+      case Kind::kProduct:
+        return product(step);
+      case Kind::kPower:
+        return power(step);
+      case Kind::kExp:
+        return precise("exponential");
+      case Kind::kLog:
+        return call("natural_log", step);
+      case Kind::kLog1p:
+        return call("log_one_plus", step);
+      case Kind::kSqrt:
+        return call("square_root", step);
+      case Kind::kTanh:
+        return precise("hyperbolic_tangent");
+      case Kind::kErf:
+        return call("error_function", step);
+      case Kind::kSigmoid:
+        return precise("sigmoid");
+      case Kind::kSoftplus:
+        return call(fmt::format("softplus<Config, {}>", precise_), step);
+      case Kind::kAbs:
+        return call("absolute", step);
+      case Kind::kMin:
+        return call("minimum_or_nan", step);
+      case Kind::kMax:
+        return call("maximum_or_nan", step);
+      case Kind::kWhere:
+        return choice(step);
+    }
+    return {};
+  }
+
+  SourceWriter& out_;
+  const std::vector<Program::Step>& steps_;
+  std::vector<int> uses_;
+  std::vector<Piece> pieces_;
+  const char* precise_;
+  int num_names_ = 0;
+};
+
+}  // namespace
+
+std::string float_literal(double value) {
+  const float rounded = static_cast<float>(value);
+  if (std::isnan(rounded)) return "quiet_nan()";
+  if (std::isinf(rounded)) return rounded < 0 ? "-infinity()" : "infinity()";
+  std::string text = fmt::format("{:.9g}", rounded);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text + "f";
+}
+
+void write_expression_declarations(SourceWriter& out) {
+  for (const char* function :
+       {"exp2_approx(float x)", "absolute(float x)", "square_root(float x)", "quiet_nan()",
+        "infinity()", "minimum_or_nan(float a, float b)", "maximum_or_nan(float a, float b)",
+        "natural_log(float x)", "log_one_plus(float x)", "error_function(float x)",
+        "general_power(float x, float y)",
+        "choose(bool holds, float a, float b, float value, float other)"})
+    out.line("LSSAR_DEVICE float $function$;", {{"function", function}});
+  for (const char* function : {"exponential", "sigmoid", "hyperbolic_tangent"}) {
+    out.line("template <bool kPrecise>");
+    out.line("LSSAR_DEVICE float $function$(float x);", {{"function", function}});
+  }
+  out.line("template <class Config, bool kPrecise>");
+  out.line("LSSAR_DEVICE float softplus(float x);");
+  out.line("template <int kExponent>");
+  out.line("LSSAR_DEVICE float whole_power(float x);");
+}
+
+void write_function(SourceWriter& out, const char* name, const char* arguments,
+                    const Expression& value, bool is_precise) {
+  const Expression both[] = {value, derivative(value, Variable::kX)};
+  out.line("// $value$", {{"value", to_string(both[0])}});
+  out.open("static LSSAR_DEVICE float $name$($arguments$)",
+           {{"name", name}, {"arguments", arguments}});
+  const Program alone(std::span<const Expression>(both, 1));
+  const StepWriter alone_steps(out, alone, is_precise);
+  out.line("return $value$;", {{"value", alone_steps.result(alone.results()[0])}});
+  out.close();
+  out.line("// The same, and in x: $slope$", {{"slope", to_string(both[1])}});
+  out.open("static LSSAR_DEVICE float $name$_and_slope($arguments$, float& slope)",
+           {{"name", name}, {"arguments", arguments}});
+  const Program program(both);
+  const StepWriter steps(out, program, is_precise);
+  out.line("slope = $slope$;", {{"slope", steps.result(program.results()[1])}});
+  out.line("return $value$;", {{"value", steps.result(program.results()[0])}});
+  out.close();
+}
+
+}  // namespace lssar

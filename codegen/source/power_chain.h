@@ -1,0 +1,18 @@
+// Addition chains: u^n with few multiplications.
+#pragma once
+
+#include <vector>
+
+namespace lssar {
+
+// One multiplication: u^exponent = u^left * u^right, both computed before.
+struct PowerStep {
+  int exponent, left, right;
+};
+
+// The steps of a chain from u to u^n, the same at every call; empty for n = 1. Up to n = 64 it is a
+// shortest one, above it is that of squares and products by n's binary digits.
+// REQUIRES: n >= 1.
+std::vector<PowerStep> power_chain(int n);
+
+}  // namespace lssar

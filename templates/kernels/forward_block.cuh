@@ -1,0 +1,167 @@
+// What forward kernels have in common: the loads of a block, and its place.
+//
+// A block owns kBlockRows queries of one head, 16 to a warp. With kPackGqa it owns as many queries
+// of all heads that share keys (tile/query_tiles.cuh). It walks over tiles of kBlockCols keys: once
+// for pass 1, where there is one, then once for every kBlockDv columns of o. Causal rows run
+// longest first.
+//
+// kHasPassOne, kHasPassTwo: which passes the kernel runs. kIsRange: its keys are a range of all
+// keys.
+//
+// Shared memory: the query tile, then kStages stages, each of a key tile or a value tile and
+// kBlockCols reciprocal key norms.
+// Barriers: one per stage (tile/pipeline.cuh); the query tile arrives with the first stage.
+#pragma once
+
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/lane_rows.cuh"
+#include "templates/tile/load_tile.cuh"
+#include "templates/tile/pipeline.cuh"
+#include "templates/tile/query_tiles.cuh"
+#include "templates/tile/rows.cuh"
+#include "templates/tile/score_fragment.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct ForwardShape {
+  using Element = typename Config::Element;
+  static constexpr int kBlockRows = Config::kForwardBlockRows;
+  static constexpr int kBlockCols = Config::kForwardBlockCols;
+  static constexpr int kBlockDv = Config::kBlockDv;
+  static constexpr int kThreads = kBlockRows / kWarpRows * kWarpThreads;
+  static constexpr int kNumDvBlocks = (Config::kHeadDimV + kBlockDv - 1) / kBlockDv;
+
+  using QueryTile = SharedTile<Element, kBlockRows, Config::kHeadDimPadded>;
+  using KeyTile = SharedTile<Element, kBlockCols, Config::kHeadDimPadded>;
+  using ValueTile = SharedTile<Element, kBlockCols, kBlockDv>;
+
+  static constexpr int kTileBytes =
+      KeyTile::kBytes > ValueTile::kBytes ? KeyTile::kBytes : ValueTile::kBytes;
+  static constexpr int kStageBytes = kTileBytes + kBlockCols * 4;
+  static constexpr int kSharedBytes = QueryTile::kBytes + Config::kForwardStages * kStageBytes;
+
+  static_assert(kBlockRows % kWarpRows == 0, "a warp owns 16 rows");
+  static_assert(kBlockCols % 16 == 0, "keys are the depth of an mma, 16 at a time");
+  static_assert(kBlockDv % 16 == 0, "value matrices are loaded 16 columns at a time");
+};
+
+// The tiles in the order of their use: the keys of pass 1; then, for each block of value columns,
+// the keys and values of pass 2 alternately.
+template <class Config>
+struct ForwardLoader {
+  using Shape = ForwardShape<Config>;
+  using Element = typename Config::Element;
+
+  const Element* keys;
+  const Element* values;
+  const float* key_norms;
+  i64 key_stride;
+  i64 value_stride;
+  i64 num_keys;
+  int num_tiles;
+  u32 stages;
+
+  static constexpr int kFirstDvBlock = Config::kHasPassOne ? -1 : 0;  // -1: pass 1
+  static constexpr int kEndDvBlock = Config::kHasPassTwo ? Shape::kNumDvBlocks : 0;
+
+  int tile = 0;
+  int dv_block = kFirstDvBlock;
+  bool is_value = false;
+
+  LSSAR_DEVICE void load(int stage) {
+    if (num_tiles == 0 || dv_block == kEndDvBlock) return;
+    const u32 base = stages + stage * Shape::kStageBytes;
+    const i64 first = i64{tile} * Shape::kBlockCols;
+    const i64 valid = num_keys - first;
+    if (is_value) {
+      const int col = dv_block * Shape::kBlockDv;
+      load_tile<Shape::kThreads, Config::kIsAligned>(
+          typename Shape::ValueTile{base}, values + first * value_stride + col, value_stride, valid,
+          minimum(Config::kHeadDimV - col, Shape::kBlockDv));
+    } else {
+      load_tile<Shape::kThreads, Config::kIsAligned>(typename Shape::KeyTile{base},
+                                                     keys + first * key_stride, key_stride, valid,
+                                                     Config::kHeadDim);
+      load_floats<Shape::kThreads, Shape::kBlockCols>(base + Shape::kTileBytes, key_norms + first,
+                                                      valid);
+    }
+    advance();
+  }
+
+  LSSAR_DEVICE void advance() {
+    if (dv_block >= 0 && !is_value) {
+      is_value = true;
+      return;
+    }
+    is_value = false;
+    if (++tile == num_tiles) {
+      tile = 0;
+      ++dv_block;
+    }
+  }
+};
+
+// Where a block works, and what it has in shared memory.
+template <class Config>
+struct ForwardBlock {
+  using Shape = ForwardShape<Config>;
+  using Element = typename Config::Element;
+  static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
+  using Scores = Fragment<kKeyMmaTiles>;
+
+  const AttentionParams& params;
+  BlockPlace place;
+  typename Shape::QueryTile queries;
+  u32 stages;
+  int num_tiles;
+  i64 first_masked;  // tiles whose end is above this may hide keys from some row
+
+  LSSAR_DEVICE explicit ForwardBlock(const AttentionParams& params) : params(params) {}
+
+  LSSAR_DEVICE u32 stage_address(int stage) const { return stages + stage * Shape::kStageBytes; }
+  LSSAR_DEVICE bool needs_mask(i64 first) const { return first + Shape::kBlockCols > first_masked; }
+  LSSAR_DEVICE QueryRows<Config> place_block(LaneRows<Config>& rows) {
+    const QueryTiles<Config, Shape::kBlockRows> tiles(params);
+    const i64 num_blocks = tiles.count();
+    place = block_place(num_blocks, tiles.slices);
+    if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
+    const QueryRows<Config> tile = tiles.rows(place, place.tile_idx);
+    const i64 last = tiles.last_query(place.tile_idx);
+    rows.place(params, tile, warp_index() * kWarpRows);
+    const i64 most_keys = keys_in_range<Config>(params, num_visible_keys<Config>(params, last));
+    num_tiles = static_cast<int>(ceil_div(most_keys, Shape::kBlockCols));
+    first_masked =
+        tiles.has_gaps(tile, last)
+            ? 0
+            : keys_in_range<Config>(params, num_visible_keys<Config>(params, tile.first));
+    return tile;
+  }
+
+  // Starts the query tile's loads, and sets `rows` to the lane's; returns the loader of the tiles
+  // that follow.
+  LSSAR_DEVICE ForwardLoader<Config> start_loads(LaneRows<Config>& rows) {
+    const QueryRows<Config> tile = place_block(rows);
+    queries.base = dynamic_shared_address();
+    stages = queries.base + Shape::QueryTile::kBytes;
+    const int kv_head = kv_head_of<Config>(params, place);
+    if constexpr (Config::kPackGqa) {
+      load_packed_queries<Config, Shape::kThreads>(queries, params, place.batch, tile);
+    } else {
+      load_tile<Shape::kThreads, Config::kIsAligned>(
+          queries, row_pointer<const Element>(params.q, place.batch, tile.head, tile.first),
+          params.q.row_stride, seq_q<Config>(params) - tile.first, Config::kHeadDim);
+    }
+    return {row_pointer<const Element>(params.k, place.batch, kv_head, 0),
+            row_pointer<const Element>(params.v, place.batch, kv_head, 0),
+            params.k_inv_norm +
+                (i64{place.batch} * params.kv_heads + kv_head) * key_norm_pitch<Config>(params),
+            params.k.row_stride,
+            params.v.row_stride,
+            seq_k<Config>(params),
+            num_tiles,
+            stages};
+  }
+};
+
+}  // namespace lssar_device

@@ -1,0 +1,111 @@
+// Forward of score functions given as expressions (tile/general_rows.cuh says which constants
+// choose what).
+//
+//   without pass 1:  a_ij = phi(s_ij),  o_i = sum_j a_ij v_j / r_i;  r_i is summed along
+//   with pass 1:     r_i first; then weights from N_i a_ij / r_i, divided by their sum at the end
+//
+// An exponential over a sum has the largest score taken out: without pass 1 the largest so far, and
+// sums are multiplied along.
+//
+// Blocks, shared memory and barriers are those of forward_block.cuh.
+#pragma once
+
+#include "templates/kernels/forward_block.cuh"
+#include "templates/tile/general_rows.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+struct GeneralForward : ForwardBlock<Config> {
+  using Block = ForwardBlock<Config>;
+  using Shape = ForwardShape<Config>;
+  using Mma = typename Config::Mma;
+  using Block::num_tiles;
+  using Block::params;
+  using Block::place;
+  using Block::queries;
+  using Block::stage_address;
+  using typename Block::Scores;
+  using Columns = Fragment<Shape::kBlockDv / kTileCols>;
+  using Ring = Pipeline<Config::kForwardStages, ForwardLoader<Config>>;
+
+  GeneralRows<Config> rows;
+
+  LSSAR_DEVICE explicit GeneralForward(const AttentionParams& params) : Block(params) {}
+
+  LSSAR_DEVICE void finish_rows() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = warp_index() * kWarpRows + fragment_row(half);
+      rows.finish_row(half, tile_row_inverse_norm<Config, Mma>(queries, row));
+    }
+  }
+
+  LSSAR_DEVICE void compute_scores(Scores& s, u32 stage) {
+    s.clear();
+    Mma::multiply_transposed(s, queries, warp_index() * kWarpRows, typename Shape::KeyTile{stage});
+    scale_scores(s, rows.score_scale, stage + Shape::kTileBytes);
+  }
+
+  LSSAR_DEVICE TileMask mask_of(int tile) const {
+    const i64 first = i64{tile} * Shape::kBlockCols;
+    return {first, this->needs_mask(first)};
+  }
+
+  LSSAR_DEVICE void pass_one(Ring& ring) {
+#pragma unroll 1
+    for (int tile = 0; tile < num_tiles; ++tile) {
+      Scores s;
+      const u32 stage = stage_address(ring.next());
+      if (tile == 0) finish_rows();
+      compute_scores(s, stage);
+      rows.add_activations(s, mask_of(tile));
+    }
+    rows.finish_pass_one();
+  }
+
+  LSSAR_DEVICE void weighted_pass(Ring& ring, Columns& o, typename Mma::RowSums& sums) {
+    constexpr int kDivisorSum = GeneralRows<Config>::kDivisorSum;
+#pragma unroll 1
+    for (int tile = 0; tile < num_tiles; ++tile) {
+      Scores s;
+      const u32 stage = stage_address(ring.next());
+      if (!Config::kHasPassOne && tile == 0) finish_rows();
+      compute_scores(s, stage);
+      rows.weigh(s, o, sums, mask_of(tile));
+      const typename Shape::ValueTile values{stage_address(ring.next())};
+      typename Mma::template Operand<Block::kKeyMmaTiles> weights;
+      Mma::round(weights, s);
+      if constexpr (kDivisorSum == 1) sums.add(weights);
+      if constexpr (kDivisorSum == 2) sums.add_magnitudes(weights);
+      Mma::multiply(o, weights, values);
+    }
+  }
+
+  LSSAR_DEVICE void run() {
+    ForwardLoader<Config> loader = this->start_loads(rows);
+    Ring ring(loader);
+    ring.start();
+    rows.clear();
+    if constexpr (Config::kHasPassOne) pass_one(ring);
+#pragma unroll 1
+    for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
+      Columns o;
+      typename Mma::RowSums sums;
+      o.clear();
+      sums.clear();
+      rows.start_columns();
+      weighted_pass(ring, o, sums);
+      rows.write_columns(params, place, dv_block * Shape::kBlockDv, o,
+                         {sums.total(0), sums.total(1)});
+    }
+    ring.finish();
+  }
+};
+
+template <class Config>
+LSSAR_DEVICE void general_forward(const AttentionParams& params) {
+  GeneralForward<Config>(params).run();
+}
+
+}  // namespace lssar_device

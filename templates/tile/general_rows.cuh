@@ -1,0 +1,346 @@
+// The rows of a forward whose score function is given as expressions: from scores to the weights
+// that multiply values. docs/math.md has the classes of score functions.
+//
+// kActivationSum: r is 0 no sum, 1 sum_j a_ij, 2 sum_j |a_ij|.
+// kSecondStage:   0 none, 1 the power of the re-weighting, 2 psi.
+// kWeightSum:     z of psi, as kActivationSum.
+// kIsExponential: phi is an exponential over a sum; the row's largest score is taken out.
+// kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it
+//                 weights are activations, and r divides at the end.
+// kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
+#pragma once
+
+#include "templates/tile/expression_math.cuh"
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/grad_scale.cuh"
+#include "templates/tile/lane_rows.cuh"
+#include "templates/tile/score.cuh"
+#include "templates/tile/score_fragment.cuh"
+
+namespace lssar_device {
+
+// Which keys of a tile a lane's rows see; `first` is the tile's first key.
+struct TileMask {
+  i64 first;
+  bool is_needed;
+};
+
+template <class Config>
+struct GeneralRows : LaneRows<Config> {
+  using Element = typename Config::Element;
+  using LaneRows<Config>::row;
+  using LaneRows<Config>::visible;
+
+  // What o is divided by: as kActivationSum, of the weights.
+  static constexpr int kDivisorSum = Config::kSecondStage == 0   ? Config::kActivationSum
+                                     : Config::kSecondStage == 1 ? 1
+                                                                 : Config::kWeightSum;
+
+  float score_scale[2];  // c_i / |q_i|, as Config::score_scale has it
+  float bias[2];
+  float largest_score[2];  // kIsExponential: so far; -infinity before the first key
+  float sum[2];            // of activations or their magnitudes: the lane's part, then the row's
+  float lost[2];           // what roundings of `sum` dropped (Kahan's sum)
+  float highest[2], lowest[2];  // activation, for the power
+  float weight_sum[2];          // the same as `sum` of psi
+  float normalizer[2];          // r_i, where kHasPassOne
+  float m[2];                   // largest U
+  WeightScale scale[2];         // the power's
+  GradScale<Config> range[2];   // kScalesWeights
+
+  LSSAR_DEVICE float length(int half) const { return static_cast<float>(visible[half]); }
+
+  LSSAR_DEVICE void clear() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      largest_score[half] = highest[half] = -infinity();
+      lowest[half] = infinity();
+      sum[half] = lost[half] = m[half] = normalizer[half] = 0.0f;
+    }
+  }
+  // Before a pass that accumulates columns of o. Without pass 1 each such pass sums up r again.
+  LSSAR_DEVICE void start_columns() {
+    if constexpr (!Config::kHasPassOne) clear();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      weight_sum[half] = lost[half] = 0.0f;
+      range[half].factor = GradScale<Config>::largest_factor();
+    }
+  }
+
+  LSSAR_DEVICE void finish_row(int half, float inverse_norm) {
+    const bool has_keys = visible[half] != 0;
+    score_scale[half] = has_keys ? Config::score_scale(length(half)) * inverse_norm : 0.0f;
+    bias[half] = has_keys ? Config::score_bias(length(half)) : 0.0f;
+  }
+
+  template <int kTiles>
+  LSSAR_DEVICE void hide(Fragment<kTiles>& s, const TileMask& mask, float value) const {
+    if (mask.is_needed) mask_keys(s, visible, mask.first, value);
+  }
+
+  // Raises the largest score to that of the tile. `factor`: what sums so far are multiplied by.
+  template <int kTiles>
+  LSSAR_DEVICE void raise_largest(const Fragment<kTiles>& s, float (&factor)[2]) {
+    float largest[2] = {largest_score[0], largest_score[1]};
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) largest[e / 2] = maximum(largest[e / 2], s.at[n][e]);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float raised = quad_maximum(largest[half]);
+      factor[half] = exp2_approx(largest_score[half] - origin_of(raised));
+      largest_score[half] = raised;
+    }
+  }
+
+  // What scores are taken less: 0 before the first key, so that -infinity less it is -infinity.
+  static LSSAR_DEVICE float origin_of(float largest) {
+    return largest == -infinity() ? 0.0f : largest;
+  }
+
+  // Products times scales -> activations. With kRaises the sums so far are to be multiplied by
+  // `factor`, else the largest score stays. Activations of hidden keys are 0 only if
+  // kIsExponential.
+  template <bool kRaises, int kTiles>
+  LSSAR_DEVICE void activate(Fragment<kTiles>& s, const TileMask& mask, float (&factor)[2]) {
+    factor[0] = factor[1] = 1.0f;
+    float shift[2] = {bias[0], bias[1]};
+    if constexpr (Config::kIsExponential) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) s.at[n][e] += bias[e / 2];
+      hide(s, mask, -infinity());
+      if constexpr (kRaises) raise_largest(s, factor);
+      shift[0] = -origin_of(largest_score[0]);
+      shift[1] = -origin_of(largest_score[1]);
+    }
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) s.at[n][e] = Config::phi(s.at[n][e] + shift[e / 2]);
+  }
+
+  // Kahan's sum of tiles.
+  template <int kSum, int kTiles>
+  static LSSAR_DEVICE void add(const Fragment<kTiles>& x, float (&sum)[2], float (&lost)[2]) {
+    float tile[2] = {0.0f, 0.0f};
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) tile[e / 2] += kSum == 2 ? absolute(x.at[n][e]) : x.at[n][e];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float term = tile[half] - lost[half];
+      const float total = sum[half] + term;
+      lost[half] = (total - sum[half]) - term;
+      sum[half] = total;
+    }
+  }
+
+  // Pass one: a tile's activations.
+  template <int kTiles>
+  LSSAR_DEVICE void add_activations(Fragment<kTiles>& s, const TileMask& mask) {
+    float factor[2];
+    activate<true>(s, mask, factor);
+    if constexpr (Config::kIsExponential) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        sum[half] *= factor[half];
+        lost[half] *= factor[half];
+      }
+    } else {
+      if constexpr (Config::kSecondStage == 1) {
+        hide(s, mask, quiet_nan());  // which a maximum ignores
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            highest[e / 2] = maximum(highest[e / 2], s.at[n][e]);
+            lowest[e / 2] = -maximum(-lowest[e / 2], -s.at[n][e]);
+          }
+      }
+      hide(s, mask, 0.0f);
+    }
+    add<Config::kActivationSum == 2 ? 2 : 1>(s, sum, lost);
+  }
+
+  // Whether the row's output is NaN whatever its weights are: a clamp or a division hides it.
+  LSSAR_DEVICE bool is_bad(int half) const {
+    if (Config::kActivationSum == 0 && Config::kSecondStage == 0) return false;
+    return !(absolute(sum[half]) < infinity()) || is_nan(m[half]);
+  }
+  LSSAR_DEVICE float row_normalizer(int half) const {
+    if constexpr (Config::kActivationSum != 0) {
+      return sum[half];
+    } else {
+      return Config::fixed_normalizer(length(half));
+    }
+  }
+
+  LSSAR_DEVICE void finish_pass_one() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      sum[half] = quad_sum(sum[half]);
+      highest[half] = quad_maximum(highest[half]);
+      lowest[half] = -quad_maximum(-lowest[half]);
+      scale[half] = dead_weight_scale();
+      normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
+      if constexpr (Config::kSecondStage == 1) {
+        if (normalizer[half] != 0.0f) scale_weights(half);
+      }
+    }
+  }
+
+  // The activation whose U is the row's largest.
+  LSSAR_DEVICE float extreme(int half) const {
+    if constexpr (Config::kIsExponential) {
+      return Config::kPhiSign;
+    } else {
+      return normalizer[half] < 0.0f ? lowest[half] : highest[half];
+    }
+  }
+
+  LSSAR_DEVICE void scale_weights(int half) {
+    const float num_keys = length(half), largest = extreme(half);
+    m[half] = num_keys * largest / normalizer[half] - row_offset<Config>(num_keys);
+    if (!(m[half] <= kDeadRow))
+      scale[half] = general_weight_scale<Config>(num_keys, normalizer[half], m[half], largest);
+  }
+
+  // Products times scales -> weights, 0 for hidden keys. The sums so far, `o` and `weights`, are
+  // multiplied by what the weights are.
+  template <int kTiles, int kColumns, class RowSums>
+  LSSAR_DEVICE void weigh(Fragment<kTiles>& s, Fragment<kColumns>& o, RowSums& weights,
+                          const TileMask& mask) {
+    float factor[2];
+    activate<!Config::kHasPassOne>(s, mask, factor);
+    if constexpr (Config::kIsExponential && !Config::kHasPassOne) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        sum[half] *= factor[half];
+        lost[half] *= factor[half];
+      }
+      multiply_rows(o, factor);
+      weights.rescale(factor);
+    }
+    if constexpr (Config::kSecondStage == 1) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) s.at[n][e] = Config::power(scale[e / 2].apply(s.at[n][e]));
+    }
+    if constexpr (Config::kSecondStage == 2) {
+      float per_key[2], offset[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        per_key[half] = normalizer[half] == 0.0f ? 0.0f : length(half) / normalizer[half];
+        offset[half] = row_offset<Config>(length(half));
+      }
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          s.at[n][e] = Config::psi(s.at[n][e] * per_key[e / 2], offset[e / 2], length(e / 2));
+    }
+    if constexpr (!Config::kIsExponential || Config::kSecondStage != 0) hide(s, mask, 0.0f);
+    if constexpr (Config::kSecondStage == 0 && Config::kActivationSum != 0)
+      add<Config::kActivationSum>(s, sum, lost);
+    if constexpr (Config::kSecondStage == 2 && Config::kWeightSum != 0)
+      add<Config::kWeightSum>(s, weight_sum, lost);
+    if constexpr (Config::kScalesWeights) make_room(s, o, weights);
+  }
+
+  template <int kColumns>
+  static LSSAR_DEVICE void multiply_rows(Fragment<kColumns>& x, const float (&by)[2]) {
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) x.at[n][e] *= by[e / 2];
+  }
+
+  // Multiplies each row's weights by a power of two, so that none overflows; it only falls.
+  template <int kTiles, int kColumns, class RowSums>
+  LSSAR_DEVICE void make_room(Fragment<kTiles>& s, Fragment<kColumns>& o, RowSums& weights) {
+    float largest[2] = {0.0f, 0.0f}, ratio[2], by[2];
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) largest[e / 2] = maximum(largest[e / 2], absolute(s.at[n][e]));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      ratio[half] = range[half].make_room(bits_of_float(quad_maximum(largest[half])));
+      by[half] = range[half].factor;
+    }
+    multiply_rows(o, ratio);
+    weights.rescale(ratio);
+    multiply_rows(s, by);
+  }
+
+  // Writes the lane's elements of o from column `first_col` on, and for training those of the saved
+  // o and the statistics. `o` is sum_j w_ij v_j, `weights` what kDivisorSum says of the weights as
+  // they were rounded, which a row of one key needs to give exactly its value.
+  template <int kTiles>
+  LSSAR_DEVICE void write_columns(const AttentionParams& params, const BlockPlace& place,
+                                  int first_col, const Fragment<kTiles>& o,
+                                  const float (&weights)[2]) {
+    const i64 queries_total = seq_q<Config>(params);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      // Every lane of a quad takes part in its sums.
+      if constexpr (!Config::kHasPassOne) {
+        if (Config::kActivationSum != 0) sum[half] = quad_sum(sum[half]);
+        normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
+      }
+      float z = 1.0f;
+      if constexpr (Config::kSecondStage == 1) z = weights[half];
+      if constexpr (Config::kSecondStage == 2 && Config::kWeightSum != 0)
+        z = quad_sum(weight_sum[half]);
+      if (normalizer[half] == 0.0f) z = 0.0f;
+      if (is_bad(half)) z = quiet_nan();
+      if (row[half] >= queries_total) continue;
+      float inverse = z == 0.0f ? 0.0f : z / z;  // NaN stays
+      if constexpr (kDivisorSum != 0) {
+        inverse /= weights[half];  // has the same range
+      } else {
+        if constexpr (Config::kSecondStage == 0) inverse /= normalizer[half];
+        if constexpr (Config::kScalesWeights) inverse *= range[half].inverse();
+      }
+      const i64 saved_row = this->saved_index(params, place, half);
+      Element* out =
+          row_pointer<Element>(params.o, place.batch, this->head_of(place, half), row[half]);
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        const int col = first_col + fragment_col(n);
+        if (col >= Config::kHeadDimV) continue;
+        const float o0 = z == 0.0f ? 0.0f : o.at[n][2 * half] * inverse;
+        const float o1 = z == 0.0f ? 0.0f : o.at[n][2 * half + 1] * inverse;
+        store_pair<Config::kIsAligned>(out + col, o0, o1);
+        if constexpr (Config::kIsTraining)
+          store_global_8(params.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
+      }
+      const bool has_stats = Config::kIsTraining || params.saved_stats != nullptr;
+      if (has_stats && first_col == 0 && lane_index() % 4 == 0)
+        save_stats(params, half, saved_row, z);
+    }
+  }
+
+  LSSAR_DEVICE void save_stats(const AttentionParams& params, int half, i64 saved_row,
+                               float z) const {
+    const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
+    float largest = 0.0f;
+    if constexpr (Config::kIsExponential) {
+      largest = origin_of(largest_score[half]);
+    } else if constexpr (Config::kSecondStage == 1) {
+      largest = normalizer[half] == 0.0f ? 0.0f : extreme(half);
+    }
+    params.saved_stats[saved_row] = normalizer[half];
+    params.saved_stats[count + saved_row] = m[half];
+    params.saved_stats[2 * count + saved_row] = z;
+    params.saved_stats[3 * count + saved_row] = largest;
+  }
+};
+
+}  // namespace lssar_device

@@ -1,0 +1,38 @@
+// Kernels of score functions beside LSSAR's: the golden cases of the family in every dtype, by both
+// compilers, through the C API. The cases' inputs are bf16 numbers, which fp16 and fp32 have too.
+#include <gtest/gtest.h>
+
+#include "compile/compiler.h"
+#include "tests/golden/attention_check.h"
+
+namespace lssar {
+namespace {
+
+class FamilyKernels : public testing::TestWithParam<std::string> {
+ protected:
+  void check(lssar_compiler compiler, const char* target) {
+    auto golden = load_golden_case(GetParam(), golden_family_folder());
+    ASSERT_TRUE(golden.ok()) << golden.status().to_string();
+    CapiOptions options;
+    options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+    options.alignment = 16;
+    for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+      golden->problem.dtype = dtype;
+      check_golden_case(*golden, options, {compiler, target});
+    }
+  }
+};
+
+TEST_P(FamilyKernels, GiveTheGoldenResultByNvrtc) {
+  if (!open_compiler(CompilerChoice::kNvrtc).ok()) GTEST_SKIP() << "NVRTC is not installed";
+  check(LSSAR_COMPILER_NVRTC, "sm_80");
+}
+
+TEST_P(FamilyKernels, GiveTheGoldenResultByLlvm) { check(LSSAR_COMPILER_LLVM, "sm_90"); }
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyKernels,
+                         testing::ValuesIn(golden_case_names(golden_family_folder()).value()),
+                         [](const auto& p) { return p.param; });
+
+}  // namespace
+}  // namespace lssar
