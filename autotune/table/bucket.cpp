@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/table/required_fields.h"
+#include "base/field_json.h"
+#include "score/score_function_fields.h"
 
 namespace lssar {
 namespace {
@@ -45,6 +47,7 @@ Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determi
   bucket.causal = problem.causal;
   bucket.p = problem.p;
   bucket.has_offset = problem.p != 0 && problem.offset != 0;
+  bucket.score = problem.score;
   bucket.alignment =
       problem.alignment >= kFastAlignment ? kFastAlignment : dtype_bytes(problem.dtype);
   bucket.gqa_ratio = sizes.heads > 0 && sizes.kv_heads > 0 ? sizes.heads / sizes.kv_heads : 1;
@@ -84,26 +87,29 @@ std::string to_string(const Bucket& bucket) {
                                  bucket.p, bucket.has_offset ? "" : " no offset", bucket.gqa_ratio,
                                  size_text(bucket.seq_q), size_text(bucket.seq_k),
                                  size_text(bucket.slices), determinism_name(bucket.determinism));
+  if (bucket.score != ScoreFunction()) text += " score " + fields_text(bucket.score);
   if (bucket.fixed_lengths) text += " fixed lengths";
   if (bucket.alignment != kFastAlignment) text += fmt::format(" alignment {}", bucket.alignment);
   return text;
 }
 
 nlohmann::json to_json(const Bucket& bucket) {
-  return {{"pass", pass_name(bucket.pass)},
-          {"dtype", dtype_name(bucket.dtype)},
-          {"head_dim", bucket.head_dim},
-          {"head_dim_v", bucket.head_dim_v},
-          {"causal", bucket.causal},
-          {"p", bucket.p},
-          {"has_offset", bucket.has_offset},
-          {"alignment", bucket.alignment},
-          {"gqa_ratio", bucket.gqa_ratio},
-          {"fixed_lengths", bucket.fixed_lengths},
-          {"determinism", determinism_name(bucket.determinism)},
-          {"seq_q", bucket.seq_q},
-          {"seq_k", bucket.seq_k},
-          {"slices", bucket.slices}};
+  nlohmann::json json = {{"pass", pass_name(bucket.pass)},
+                         {"dtype", dtype_name(bucket.dtype)},
+                         {"head_dim", bucket.head_dim},
+                         {"head_dim_v", bucket.head_dim_v},
+                         {"causal", bucket.causal},
+                         {"p", bucket.p},
+                         {"has_offset", bucket.has_offset},
+                         {"alignment", bucket.alignment},
+                         {"gqa_ratio", bucket.gqa_ratio},
+                         {"fixed_lengths", bucket.fixed_lengths},
+                         {"determinism", determinism_name(bucket.determinism)},
+                         {"seq_q", bucket.seq_q},
+                         {"seq_k", bucket.seq_k},
+                         {"slices", bucket.slices}};
+  if (bucket.score != ScoreFunction()) json["score"] = fields_to_json(bucket.score);
+  return json;
 }
 
 Result<Bucket> bucket_from_json(const nlohmann::json& json) {
@@ -116,6 +122,8 @@ Result<Bucket> bucket_from_json(const nlohmann::json& json) {
   fields.need("causal", bucket.causal);
   fields.need("p", bucket.p);
   fields.need("has_offset", bucket.has_offset);
+  if (const nlohmann::json* score = fields.object("score"))
+    fields.fail(read_fields(*score, "bucket.score", bucket.score));
   fields.need("alignment", bucket.alignment);
   fields.need_whole("gqa_ratio", 1, kMostSize, bucket.gqa_ratio);
   fields.need("fixed_lengths", bucket.fixed_lengths);

@@ -28,6 +28,7 @@ struct Bucket {
   bool causal = true;
   int p = 15;
   bool has_offset = true;      // offset != 0 and p != 0
+  ScoreFunction score;
   int alignment = 16;          // 16; for anything less, the element's size
   int64_t gqa_ratio = 1;       // heads / kv_heads
   bool fixed_lengths = false;  // kernels are made for both lengths
@@ -62,7 +63,8 @@ double widest_size_gap(const Bucket& a, const Bucket& b);
 // "forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 64 repeatable".
 std::string to_string(const Bucket& bucket);
 nlohmann::json to_json(const Bucket& bucket);
-// Every field must be there. Errors name the field.
+// Every field must be there, but for the score: without one it is the default. Errors name the
+// field.
 Result<Bucket> bucket_from_json(const nlohmann::json& json);
 
 }  // namespace lssar

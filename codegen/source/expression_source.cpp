@@ -226,7 +226,7 @@ void write_function(SourceWriter& out, const char* name, const char* arguments,
   const StepWriter alone_steps(out, alone, is_precise);
   out.line("return $value$;", {{"value", alone_steps.result(alone.results()[0])}});
   out.close();
-  out.line("// The same, and in x: $slope$", {{"slope", to_string(both[1])}});
+  out.line("// And its derivative in x: $slope$", {{"slope", to_string(both[1])}});
   out.open("static LSSAR_DEVICE float $name$_and_slope($arguments$, float& slope)",
            {{"name", name}, {"arguments", arguments}});
   const Program program(both);

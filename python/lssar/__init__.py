@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ._library import LssarError, library as _open_library
 from ._plans import KINDS as _KINDS, context as _context
+from ._rules import Score
 
 if TYPE_CHECKING:
     from . import nn
     from ._attention import attention
     from ._transformers import register_transformers
 
-__all__ = ["LssarError", "attention", "build_info", "device_info", "nn", "register_transformers"]
+__all__ = ["LssarError", "Score", "attention", "build_info", "device_info", "nn", "register_transformers"]
 __version__ = "1.0.0"
 
 _NEED_TORCH = {

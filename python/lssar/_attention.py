@@ -3,7 +3,7 @@
 Arguments like those of an earlier call, which were right, are not checked again.
 """
 
-from typing import Optional
+from typing import Optional, Union
 
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
@@ -18,12 +18,13 @@ def attention(
     k: torch.Tensor,
     v: torch.Tensor,
     causal: bool = False,
-    p: int = 15,
+    p: Optional[int] = None,
     offset: float = 1.0,
     layout: str = "bhld",
     scale: Optional[float] = None,
+    score: "Union[str, _rules.Score, None]" = None,
 ) -> torch.Tensor:
-    """LSSAR attention (p = 0: LSSA), differentiable once.
+    """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once.
 
         A_ij = softplus(log(d) log(N_i) cos(q_i, k_j))      N_i: the number of keys row i sees
         P_ij = A_ij / sum_j A_ij
@@ -39,11 +40,14 @@ def attention(
             h // (heads // kv_heads).
         v: [batch, kv_heads, length_k, dv], dv as d.
         causal: row i sees keys j < i + 1 + length_k - length_q; else all keys.
-        p: the power, 1 to 1024; 0 for LSSA.
+        p: the power, 1 to 1024; 0 for LSSA. None: 15, and with another score function 0.
         offset: of the re-weighting, 0 to 1000000; taken as 0 in rows with N_i <= 3.
         layout: of q, k, v and the result: "bhld", [batch, heads, length, dim], or "blhd", [batch,
             length, heads, dim]. Neither copies.
         scale: None. The definition has a scale of its own, log(d) log(N_i).
+        score: None or "lssar": the formulas above. "softmax", "sigmoid", an lssar.Score, or its
+            fields as text: "phi=relu(x)^2,normalizer=sum_abs". They take the place of A and P; with
+            a p the re-weighting follows, and P is what o sums v with where p is 0. Not for float64.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.
@@ -54,34 +58,38 @@ def attention(
     Raises TypeError or ValueError, which name the argument, NotImplementedError for forward-mode
     and second derivatives of what is not float64, and LssarError.
     """
+    if score is not None:
+        score, p = _rules.score_of(score, p)
+    else:
+        score, p = "", _rules.DEFAULT_POWER if p is None else p
     if layout != "bhld" or scale is not None:
-        return _with_layout(q, k, v, causal, p, offset, layout, scale)
+        return _with_layout(q, k, v, causal, p, offset, layout, scale, score)
     if _op.is_plain_call(q, k, v):
-        signature = _launch.known_signature(q, k, v, causal, p, offset)
+        signature = _launch.known_signature(q, k, v, causal, p, offset, score)
         if signature is not None:
             cast_to = _autocast_dtype(signature.device_type)
             if cast_to is None or cast_to is signature.dtype:
                 return _op.attention_by_function(signature, q, k, v)
     elif has_torch_function((q, k, v)):  # of a mode, a subclass of Tensor, torch.fx
         return handle_torch_function(
-            attention, (q, k, v), q, k, v, causal=causal, p=p, offset=offset
+            attention, (q, k, v), q, k, v, causal=causal, p=p, offset=offset, score=score
         )
     with _op.profiled("lssar.attention"):
-        return _checked_attention(q, k, v, causal, p, offset)
+        return _checked_attention(q, k, v, causal, p, offset, score)
 
 
-def _with_layout(q, k, v, causal, p, offset, layout, scale):
+def _with_layout(q, k, v, causal, p, offset, layout, scale, score):
     inputs = {"q": q, "k": k, "v": v}
     dense = {n: x for n, x in inputs.items() if isinstance(x, torch.Tensor) and not x.is_nested}
     shapes = {name: x.shape for name, x in dense.items()}
     _rules.check_layout(layout, scale, shapes)
     if layout == "bhld":
-        return attention(q, k, v, causal, p, offset)
+        return attention(q, k, v, causal, p, offset, score=score)
     q, k, v = (x.transpose(1, 2) if hasattr(x, "transpose") else x for x in (q, k, v))
-    return attention(q, k, v, causal, p, offset).transpose(1, 2)
+    return attention(q, k, v, causal, p, offset, score=score).transpose(1, 2)
 
 
-def _checked_attention(q, k, v, causal, p, offset):
+def _checked_attention(q, k, v, causal, p, offset, score):
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor")
@@ -91,6 +99,11 @@ def _checked_attention(q, k, v, causal, p, offset):
     if not torch.jit.is_tracing():  # which would warn of each size that is looked at
         _check.check_tensors(q, k, v, _DTYPES)
     if q.dtype == torch.float64:
+        if score:
+            raise NotImplementedError(
+                f"score: {score!r} with q of torch.float64; the definition, which float64 goes "
+                "through, is that of the default score function only; take float32"
+            )
         if _sharding.is_distributed(q):
             raise TypeError(
                 "q: a DTensor of torch.float64; DTensors must be float16, bfloat16 or float32: the "
@@ -100,10 +113,10 @@ def _checked_attention(q, k, v, causal, p, offset):
     # Here, where autograd sees it: the backward then has the copy too.
     q, k, v = _with_plain_rows(q), _with_plain_rows(k), _with_plain_rows(v)
     if _op.is_plain_call(q, k, v):
-        signature = _launch.signature_of(q, k, v, causal, p, offset)
+        signature = _launch.signature_of(q, k, v, causal, p, offset, score)
         return _op.attention_by_function(signature, q, k, v)
     _op.need_operators("this call")
-    return _op.attention_by_operator(q, k, v, causal, p, float(offset))
+    return _op.attention_by_operator(q, k, v, causal, p, float(offset), score)
 
 
 def _with_plain_rows(x):

@@ -50,7 +50,7 @@ def check_tensors(q, k, v, dtypes=KERNEL_DTYPES):
     _rules.check_shapes(q.shape, k.shape, v.shape, _is_surely)
 
 
-def check_operator(q, k, v, causal, p, offset, layout):
+def check_operator(q, k, v, causal, p, offset, layout, score=""):
     """The arguments of torch.ops.lssar.*, which any code may call."""
     _rules.check_scalars(causal, p, offset)
     if not 0 <= layout < 8:

@@ -123,7 +123,7 @@ class _Pass:
 class Signature:
     """What calls with the same shapes, strides, dtype, device and options have in common."""
 
-    def __init__(self, q, k, v, causal, p, offset, layout):
+    def __init__(self, q, k, v, causal, p, offset, layout, score):
         batch, heads, seq_q, dim = q.shape
         kv_heads, seq_k, dim_v = v.shape[1:]
         self.device = q.device
@@ -131,7 +131,7 @@ class Signature:
         self.ordinal = q.device.index or 0
         self.dtype = q.dtype
         self.element_size = q.element_size()
-        self.scalars = (causal, p, offset, layout)
+        self.scalars = (causal, p, offset, layout, score)
         per_row = _plans.saved_floats_per_row(q.dtype == torch.float32, dim_v, p, offset)
         self.saved_size = batch * heads * seq_q * per_row
         self.saved_shapes = saved_shapes(q, v, p, offset)
@@ -145,7 +145,7 @@ class Signature:
         self.grad_q = _Result(batch, heads, seq_q, dim, layout & Q_BIT)
         self.grad_k = _Result(batch, kv_heads, seq_k, dim, layout & K_BIT)
         self.grad_v = _Result(batch, kv_heads, seq_k, dim_v, layout & V_BIT)
-        self._problem = (DTYPES[q.dtype], dim, dim_v, heads, kv_heads, causal, p, offset)
+        self._problem = (DTYPES[q.dtype], dim, dim_v, heads, kv_heads, causal, p, offset, score)
         self._passes = {}  # by pass, and whether every pointer and stride is aligned
 
     def plan(self, training, alignment):
@@ -178,7 +178,7 @@ _signatures = {}
 os.register_at_fork(after_in_child=_signatures.clear)  # as _plans' contexts
 
 
-def _key(q, k, v, causal, p, offset, layout):
+def _key(q, k, v, causal, p, offset, layout, score):
     """Every property of the arguments that a check or a call depends on, but for the addresses."""
     return (
         q.shape,
@@ -197,6 +197,7 @@ def _key(q, k, v, causal, p, offset, layout):
         p,
         offset,
         layout,
+        score,
         # 1 == True == 1.0
         causal.__class__,
         p.__class__,
@@ -204,26 +205,29 @@ def _key(q, k, v, causal, p, offset, layout):
     )
 
 
-def known_signature(q, k, v, causal, p, offset):
+def known_signature(q, k, v, causal, p, offset, score=""):
     """The signature of arguments that were right once; None for any others. Takes torch.Tensors."""
     try:
-        return _signatures.get(_key(q, k, v, causal, p, offset, None))
+        return _signatures.get(_key(q, k, v, causal, p, offset, None, score))
     except (RuntimeError, TypeError):  # tensors without strides, scalars without a hash
         return None
 
 
-def signature_of(q, k, v, causal, p, offset):
+def signature_of(q, k, v, causal, p, offset, score=""):
     """The signature of arguments that are right, their rows contiguous; with the layout they have."""
-    key = _key(q, k, v, causal, p, offset, None)
+    key = _key(q, k, v, causal, p, offset, None, score)
     found = _signatures.get(key)
     if found is None:
-        found, *_ = _with_signature(q, k, v, causal, p, float(offset), layout_of(q, k, v))
+        found, *_ = _with_signature(
+            q, k, v, causal, p, float(offset), layout_of(q, k, v), score
+        )
         _signatures[key] = found
     return found
 
 
 def _with_signature(q, k, v, *scalars):
-    """q, k, v with contiguous rows, and their signature, for scalars = causal, p, offset, layout."""
+    """q, k, v with contiguous rows, and their signature, for scalars = causal, p, offset, layout,
+    score."""
     found = _signatures.get(_key(q, k, v, *scalars))
     if found is None:
         _check.check_operator(q, k, v, *scalars)
@@ -312,14 +316,14 @@ def run_forward_train(signature, q, k, v):
     return _run_forward(signature, "forward_train", q, k, v, _one_saved)
 
 
-def forward(q, k, v, causal, p, offset, layout):
+def forward(q, k, v, causal, p, offset, layout, score=""):
     """o."""
-    return run_forward(*_with_signature(q, k, v, causal, p, offset, layout))
+    return run_forward(*_with_signature(q, k, v, causal, p, offset, layout, score))
 
 
-def forward_train(q, k, v, causal, p, offset, layout):
+def forward_train(q, k, v, causal, p, offset, layout, score=""):
     """o, saved_o, saved_stats, saved_x."""
-    found = _with_signature(q, k, v, causal, p, offset, layout)
+    found = _with_signature(q, k, v, causal, p, offset, layout, score)
     o, saved = _run_forward(found[0], "forward_train", *found[1:], _three_saved)
     return o, *saved
 
@@ -330,19 +334,19 @@ def _aligned(saved):
 
 
 def backward(
-    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout
+    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout, score=""
 ):
     """grad_q, grad_k, grad_v."""
-    signature, q, k, v = _with_signature(q, k, v, causal, p, offset, layout)
+    signature, q, k, v = _with_signature(q, k, v, causal, p, offset, layout, score)
     saved = (saved_o, saved_stats, saved_x)
     _check.check_backward(grad_o, q, k, v, saved, signature.saved_shapes)
     saved = [_aligned(x) for x in saved]
     return _run_backward(signature, grad_o, q, k, v, *(x.data_ptr() for x in saved))
 
 
-def run_backward(grad_o, q, k, v, saved, causal, p, offset, layout):
+def run_backward(grad_o, q, k, v, saved, causal, p, offset, layout, score=""):
     """As backward, of what a plain call saved."""
-    signature, q, k, v = _with_signature(q, k, v, causal, p, offset, layout)
+    signature, q, k, v = _with_signature(q, k, v, causal, p, offset, layout, score)
     return _run_backward(signature, grad_o, q, k, v, saved.data_ptr())
 
 

@@ -1,4 +1,4 @@
-"""The differentiable operator on checked tensors: attention(q, k, v, causal, p, offset).
+"""The differentiable operator on checked tensors: attention(q, k, v, causal, p, offset, score).
 
 Used by _attention. Two ways to the same _launch:
 
@@ -28,8 +28,11 @@ _NO_FORWARD_MODE = (
     "torch.autograd.forward_ad) is not implemented; use reverse mode (backward, torch.func.grad, "
     "vjp, jacrev), or pass float64 tensors, whose reference has it"
 )
-_SCALARS = "bool causal, int p, float offset, int layout"
-_OPTIONS = "bool causal=False, int p=15, float offset=1.0, str layout='bhld', float? scale=None"
+_SCALARS = "bool causal, int p, float offset, int layout, str score=''"
+_OPTIONS = (
+    "bool causal=False, int? p=None, float offset=1.0, str layout='bhld', float? scale=None, "
+    "str? score=None"
+)
 HAS_OPERATORS = hasattr(torch.library, "register_fake") and hasattr(
     torch.library, "register_vmap"
 )
@@ -73,7 +76,7 @@ def _plain_backward(grad_o, q, k, v, saved, scalars):
     tensors gave back may be laid out otherwise: the backward looks for a signature of its own."""
     if not is_plain_call(q, k, v) or not is_plain_tensor(grad_o):
         need_operators("the backward")
-        _, p, offset, _ = scalars
+        _, p, offset, *_ = scalars
         parts = _launch.split_saved(saved, q, v, p, offset)
         with profiled("lssar.attention.backward"):
             return torch.ops.lssar.backward(grad_o, q, k, v, *parts, *scalars)
@@ -159,22 +162,22 @@ def need_operators(what):
 # ---- Operators: shapes for tracing
 
 
-def _fake_forward(q, k, v, causal, p, offset, layout):
-    _check.check_operator(q, k, v, causal, p, offset, layout)
+def _fake_forward(q, k, v, causal, p, offset, layout, score=""):
+    _check.check_operator(q, k, v, causal, p, offset, layout, score)
     return _launch.new_tensor(q, *q.shape[:3], v.shape[3], layout & _launch.Q_BIT)
 
 
-def _fake_forward_train(q, k, v, causal, p, offset, layout):
-    o = _fake_forward(q, k, v, causal, p, offset, layout)
+def _fake_forward_train(q, k, v, causal, p, offset, layout, score=""):
+    o = _fake_forward(q, k, v, causal, p, offset, layout, score)
     shapes = _launch.saved_shapes(q, v, p, offset)
     dtypes = (torch.float32, torch.float32, q.dtype)
     return o, *(q.new_empty(shape, dtype=dtype) for shape, dtype in zip(shapes, dtypes))
 
 
 def _fake_backward(
-    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout
+    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout, score=""
 ):
-    _check.check_operator(q, k, v, causal, p, offset, layout)
+    _check.check_operator(q, k, v, causal, p, offset, layout, score)
     saved = (saved_o, saved_stats, saved_x)
     _check.check_backward(grad_o, q, k, v, saved, _launch.saved_shapes(q, v, p, offset))
     bits = (_launch.Q_BIT, _launch.K_BIT, _launch.V_BIT)
@@ -220,10 +223,10 @@ class _Attention(_OfOneLevel):
     @staticmethod
     def backward(ctx, grad_o, *grads_of_saved):
         if grad_o is None:
-            return (None,) * 7
+            return (None,) * (3 + len(ctx.scalars))
         with profiled("lssar.attention.backward"):
             grads = torch.ops.lssar.backward(grad_o, *ctx.saved_tensors, *ctx.scalars)
-        return (*grads, *(None,) * 4)
+        return (*grads, *(None,) * len(ctx.scalars))
 
 
 class _Backward(_OfOneLevel):
@@ -377,8 +380,9 @@ def _define_operators():
     return operators  # as long as it lives the operators are registered
 
 
-def attention_by_operator(q, k, v, causal, p, offset):
-    return torch.ops.lssar.forward(q, k, v, causal, p, offset, _launch.layout_of(q, k, v))
+def attention_by_operator(q, k, v, causal, p, offset, score):
+    layout = _launch.layout_of(q, k, v)
+    return torch.ops.lssar.forward(q, k, v, causal, p, offset, layout, score)
 
 
 def stand_for(function):

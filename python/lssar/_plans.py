@@ -65,7 +65,8 @@ class Context:
 
     def plan(self, key):
         """The plan of key = (training, dtype, head_dim, head_dim_v, heads, kv_heads, causal, p,
-        offset, alignment), dtype one of _structs.DTYPE_*; not prepared."""
+        offset, score, alignment), dtype one of _structs.DTYPE_*, score as _rules.score_of says; not
+        prepared."""
         plan = self._plans.get(key)
         if plan is None:
             with self._lock:
@@ -96,7 +97,7 @@ def saved_floats_per_row(is_float32, head_dim_v, p, offset):
 
 
 def _problem(
-    training, dtype, head_dim, head_dim_v, heads, kv_heads, causal, p, offset, alignment
+    training, dtype, head_dim, head_dim_v, heads, kv_heads, causal, p, offset, score, alignment
 ):
     return _structs.sized(
         _structs.Problem,
@@ -112,6 +113,7 @@ def _problem(
         p=p,
         offset=offset,
         alignment=alignment,
+        score=score.encode() or None,
     )
 
 

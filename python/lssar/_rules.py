@@ -3,7 +3,9 @@
 Used by _check and jax. Shapes are tuples, whose sizes may be symbolic.
 """
 
-MAX_POWER = 64
+import json
+
+MAX_POWER = 1024
 MAX_HEAD_DIM = 256
 MAX_OFFSET = 1000000
 HEAD_DIMS = f"a multiple of 8 from 8 to {MAX_HEAD_DIM}"
@@ -11,6 +13,57 @@ LAYOUTS = {
     "bhld": "[batch, heads, length, dim]",
     "blhd": "[batch, length, heads, dim]",
 }
+
+
+DEFAULT_POWER = 15
+
+
+class Score:
+    """A score function by its fields (docs/fields.md): Score(phi="relu(x)^2", normalizer="sum_abs").
+
+    Fields that are left out have the defaults of LSSAR's. Expressions are in x; psi's also in b and
+    N. What is wrong with a field is said by the first call, which hands it to the library.
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(
+        self,
+        phi=None,
+        *,
+        scale=None,
+        bias=None,
+        qk_norm=None,
+        normalizer=None,
+        normalizer_gain=None,
+        psi=None,
+        psi_normalizer=None,
+    ):
+        fields = {
+            "scale": scale,
+            "bias": bias,
+            "qk_norm": qk_norm,
+            "phi": phi,
+            "normalizer": normalizer,
+            "normalizer_gain": normalizer_gain,
+            "psi": psi,
+            "psi_normalizer": psi_normalizer,
+        }
+        given = {name: value for name, value in fields.items() if value is not None}
+        object.__setattr__(self, "text", json.dumps(given))
+
+    def __setattr__(self, name, value):
+        raise AttributeError("lssar.Score: cannot be changed")
+
+    def __eq__(self, other):
+        return isinstance(other, Score) and self.text == other.text
+
+    def __hash__(self):
+        return hash(self.text)
+
+    def __repr__(self):
+        fields = ", ".join(f"{name}={value!r}" for name, value in json.loads(self.text).items())
+        return f"lssar.Score({fields})"
 
 
 def check_scalars(causal, p, offset):
@@ -24,6 +77,19 @@ def check_scalars(causal, p, offset):
         raise TypeError(f"offset: {offset!r}; must be a number")
     if not 0 <= offset <= MAX_OFFSET:  # a NaN is not
         raise ValueError(f"offset: {offset}; must be from 0 to {MAX_OFFSET}")
+
+
+def score_of(score, p):
+    """The library's text of a score function, "" for LSSAR's, and p: without one it is 15 for
+    LSSAR, and 0 for other score functions."""
+    text = "" if score is None or score == "lssar" else score
+    if isinstance(text, Score):
+        text = text.text
+    if not isinstance(text, str):
+        raise TypeError(f"score: {score!r}; must be a str or an lssar.Score")
+    if p is None:
+        p = 0 if text else DEFAULT_POWER
+    return text, p
 
 
 def check_layout(layout, scale, shapes):

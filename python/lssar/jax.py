@@ -141,7 +141,7 @@ def _plan(frame, name, device_type, tensors, sizes):
     for address, _, _ in tensors.values():
         bits |= address
     alignment = 0 if bits % _FAST_ALIGNMENT else _FAST_ALIGNMENT
-    problem = (_OF_XLA[dtype], head_dim, head_dim_v, sizes.heads, sizes.kv_heads, causal, p, offset)
+    problem = (_OF_XLA[dtype], head_dim, head_dim_v, sizes.heads, sizes.kv_heads, causal, p, offset, "")
     ordinal = frame.device_ordinal() if device_type == "cuda" else 0
     plan = _plans.context(device_type, ordinal).plan((name != "forward", *problem, alignment))
     plan.prepare()

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "score/known.h"
+
 namespace lssar {
 namespace {
 
@@ -51,6 +53,23 @@ TEST(Bucket, EveryFieldSurvivesJsonAndIsNeeded) {
     without.erase(name);
     EXPECT_EQ(bucket_from_json(without).status().message(), "bucket." + name + " is missing");
   }
+}
+
+TEST(Bucket, TellsScoreFunctionsApart) {
+  Problem problem;
+  const Bucket plain = bucket_of(problem, {}, Determinism::kRepeatable);
+  EXPECT_FALSE(to_json(plain).contains("score"));
+  problem.score.phi = Activation(*named_activation("relu"));
+  const Bucket relu = bucket_of(problem, {}, Determinism::kRepeatable);
+  EXPECT_FALSE(same_but_sizes(plain, relu));
+  EXPECT_NE(to_string(plain), to_string(relu));
+  const auto again = bucket_from_json(to_json(relu));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(*again, relu);
+  nlohmann::json bad = to_json(relu);
+  bad["score"]["activation"] = "rel";
+  EXPECT_NE(bucket_from_json(bad).status().message().find("bucket.score.activation"),
+            std::string::npos);
 }
 
 TEST(Bucket, AnUnknownFieldIsAnError) {

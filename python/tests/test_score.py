@@ -1,0 +1,103 @@
+"""Score functions beside LSSAR's, through PyTorch."""
+
+import math
+import unittest
+
+import lssar
+import torch
+from lssar import _op
+
+
+def draw(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator)
+
+
+def softmax_attention(q, k, v):
+    return torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), -1) @ v
+
+
+def relu_attention(q, k, v):
+    """phi = relu(x)^2 + 0.01 x over the sum of magnitudes, with LSSAR's scale."""
+    q, k = (torch.nn.functional.normalize(x, dim=-1) for x in (q, k))
+    x = math.log(q.shape[-1]) * math.log(k.shape[-2]) * (q @ k.transpose(-1, -2))
+    a = torch.relu(x) ** 2 + 0.01 * x
+    return a / a.abs().sum(-1, keepdim=True) @ v
+
+
+RELU = lssar.Score(phi="relu(x)^2 + 0.01*x", normalizer="sum_abs")
+
+
+class Score(unittest.TestCase):
+    def setUp(self):
+        self.tensors = [draw(1, 2, 40, 32, seed=i).requires_grad_() for i in range(3)]
+
+    def assert_same(self, a, b, tolerance=1e-5):
+        self.assertLess(((a - b).norm() / b.norm()).item(), tolerance)
+
+    def test_results_and_gradients(self):
+        for score, wanted in (("softmax", softmax_attention), (RELU, relu_attention)):
+            results = []
+            for function in (lambda *x: lssar.attention(*x, score=score), wanted):
+                o = function(*self.tensors)
+                o.backward(draw(*o.shape, seed=9))
+                results.append([o.detach(), *(x.grad.clone() for x in self.tensors)])
+                for x in self.tensors:
+                    x.grad = None
+            for got, expected in zip(*results):
+                self.assert_same(got, expected, 2e-5)
+            with torch.no_grad():
+                self.assert_same(lssar.attention(*self.tensors, score=score), results[1][0])
+
+    def test_ways_to_say_it(self):
+        q, k, v = (x.detach() for x in self.tensors)
+        wanted = lssar.attention(q, k, v, score=RELU)
+        text = "phi=relu(x)^2 + 0.01*x,normalizer=sum_abs"
+        self.assertTrue(torch.equal(lssar.attention(q, k, v, score=text), wanted))
+        turned = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
+        o = lssar.attention(*turned, layout="blhd", score=text)
+        self.assertTrue(torch.equal(o.transpose(1, 2), wanted))
+        plain = lssar.attention(q, k, v)
+        self.assertTrue(torch.equal(lssar.attention(q, k, v, score="lssar"), plain))
+        self.assertTrue(torch.equal(lssar.attention(q, k, v, p=15), plain))
+        self.assertFalse(torch.equal(lssar.attention(q, k, v, p=3, score=text), wanted))
+
+    def test_values_of_score(self):
+        self.assertEqual(RELU, lssar.Score("relu(x)^2 + 0.01*x", normalizer="sum_abs"))
+        self.assertEqual(hash(RELU), hash(lssar.Score("relu(x)^2 + 0.01*x", normalizer="sum_abs")))
+        self.assertEqual(repr(lssar.Score("x", qk_norm=False)), "lssar.Score(qk_norm=False, phi='x')")
+        with self.assertRaises(AttributeError):
+            RELU.text = "{}"
+
+    def test_mistakes(self):
+        q, k, v = self.tensors
+        for error, pattern, score in (
+            (lssar.LssarError, "softmx.*allowed are lssar, softmax", "softmx"),
+            (lssar.LssarError, "score.phi: character 6", lssar.Score("relu(")),
+            (lssar.LssarError, "score.normalizer = \"max\"", lssar.Score("x", normalizer="max")),
+            (lssar.LssarError, "allowed are expressions in x", "phi=x*N"),
+            (TypeError, "score: 3; must be a str or an lssar.Score", 3),
+        ):
+            with self.assertRaisesRegex(error, pattern):
+                lssar.attention(q, k, v, score=score)
+        with self.assertRaisesRegex(NotImplementedError, "float64"):
+            lssar.attention(q.double(), k.double(), v.double(), score="softmax")
+
+    @unittest.skipUnless(_op.HAS_OPERATORS, "operators need torch 2.5")
+    def test_operators(self):
+        q, k, v = self.tensors
+        scalars = (False, 0, 1.0, 0, "softmax")
+        torch.library.opcheck(torch.ops.lssar.forward_train.default, (q, k, v, *scalars))
+        compiled = torch.compile(
+            lambda q, k, v: lssar.attention(q, k, v, score=RELU), fullgraph=True, backend="aot_eager"
+        )
+        o = compiled(q, k, v)
+        self.assertTrue(torch.equal(o, lssar.attention(q, k, v, score=RELU)))
+        grads = torch.autograd.grad(o.sum(), (q, k, v))
+        wanted = torch.autograd.grad(lssar.attention(q, k, v, score=RELU).sum(), (q, k, v))
+        for got, expected in zip(grads, wanted):
+            self.assertTrue(torch.equal(got, expected))
+
+
+if __name__ == "__main__":
+    unittest.main()
