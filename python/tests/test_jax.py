@@ -156,7 +156,7 @@ class Jax(unittest.TestCase):
     def test_wrong_arguments_are_named(self):
         x, three_heads = jnp.ones((1, 2, 3, 16)), jnp.ones((1, 3, 3, 16))
         for error, pattern, inputs, options in (
-            (ValueError, "^p: 65; must be", (x, x, x), {"p": 65}),
+            (ValueError, "^p: 1025; must be", (x, x, x), {"p": 1025}),
             (TypeError, "^causal: 1; must be", (x, x, x), {"causal": 1}),
             (ValueError, "^offset: -1; must be", (x, x, x), {"offset": -1}),
             (TypeError, "^k: dtype int32; must be", (x, x.astype(int), x), {}),

@@ -75,7 +75,7 @@ class Score(unittest.TestCase):
             (lssar.LssarError, "softmx.*allowed are lssar, softmax", "softmx"),
             (lssar.LssarError, "score.phi: character 6", lssar.Score("relu(")),
             (lssar.LssarError, "score.normalizer = \"max\"", lssar.Score("x", normalizer="max")),
-            (lssar.LssarError, "allowed are expressions in x", "phi=x*N"),
+            (lssar.LssarError, 'score.phi: character 3: "N" is not known', "phi=x*N"),
             (TypeError, "score: 3; must be a str or an lssar.Score", 3),
         ):
             with self.assertRaisesRegex(error, pattern):

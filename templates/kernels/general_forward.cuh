@@ -66,6 +66,7 @@ struct GeneralForward : ForwardBlock<Config> {
 
   LSSAR_DEVICE void weighted_pass(Ring& ring, Columns& o, typename Mma::RowSums& sums) {
     constexpr int kDivisorSum = GeneralRows<Config>::kDivisorSum;
+    const int num_parts = rows.num_weight_parts();
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
       Scores s;
@@ -74,11 +75,15 @@ struct GeneralForward : ForwardBlock<Config> {
       compute_scores(s, stage);
       rows.weigh(s, o, sums, mask_of(tile));
       const typename Shape::ValueTile values{stage_address(ring.next())};
-      typename Mma::template Operand<Block::kKeyMmaTiles> weights;
-      Mma::round(weights, s);
-      if constexpr (kDivisorSum == 1) sums.add(weights);
-      if constexpr (kDivisorSum == 2) sums.add_magnitudes(weights);
-      Mma::multiply(o, weights, values);
+#pragma unroll 1
+      for (int part = 0; part < num_parts; ++part) {
+        typename Mma::template Operand<Block::kKeyMmaTiles> weights;
+        Mma::round(weights, s);
+        if constexpr (kDivisorSum == 1) sums.add(weights);
+        if constexpr (kDivisorSum == 2) sums.add_magnitudes(weights);
+        Mma::multiply(o, weights, values);
+        Mma::subtract(s, weights);
+      }
     }
   }
 

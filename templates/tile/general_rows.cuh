@@ -253,6 +253,14 @@ struct GeneralRows : LaneRows<Config> {
     if constexpr (Config::kScalesWeights) make_room(s, o, weights);
   }
 
+  // How many products weights take part in. 2: also one of what rounding to 16 bits dropped. A row
+  // of few keys shows the rounding of each weight, unless it is divided by their sum.
+  LSSAR_DEVICE int num_weight_parts() const {
+    if constexpr (Config::kIsFp32 || kDivisorSum != 0) return 1;
+    constexpr i64 kFewKeys = 8;
+    return warp_all(visible[0] > kFewKeys && visible[1] > kFewKeys) ? 1 : 2;
+  }
+
   template <int kColumns>
   static LSSAR_DEVICE void multiply_rows(Fragment<kColumns>& x, const float (&by)[2]) {
 #pragma unroll

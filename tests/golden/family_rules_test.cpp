@@ -1,0 +1,208 @@
+// Score functions beside LSSAR's: sizes, dims, layouts and data against the float64 reference, and
+// the rules for NaN, empty rows and rows without weights.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "score/score_text.h"
+#include "tests/golden/attention_check.h"
+
+namespace lssar {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr uint32_t kAllPasses = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+
+struct Member {
+  const char* name;
+  const char* score;
+  int p;
+};
+
+void PrintTo(const Member& member, std::ostream* out) { *out << member.name; }
+
+// One of each class of docs/math.md, and what is special in each.
+constexpr Member kMembers[] = {
+    {"softmax", "softmax", 0},
+    {"softmax_p3", "softmax", 3},
+    {"steep_exponential", "phi=-2*exp(-3*x),qk_norm=true", 0},
+    {"sigmoid", "sigmoid", 0},
+    {"relu_over_length", "phi=relu,normalizer=length,qk_norm=false,scale=inv_sqrt_dim", 0},
+    {"relu_magnitudes", "phi=relu,normalizer=sum_abs", 0},
+    {"gelu_magnitudes_p7", "phi=gelu,normalizer=sum_abs", 7},
+    {"mixed_signs", "phi=relu(x)^2 - 0.3*abs(x) + 1.5,normalizer=sum_abs,bias=-0.5", 0},
+    {"not_finite_at_0", "phi=log(x),bias=50,normalizer=sum_abs", 0},
+    {"lssar_p100", "lssar", 100},
+    {"psi", "softmax,psi=(x - b) / N", 0},
+    {"psi_over_magnitudes", "phi=softplus,psi=x*tanh(x + b - N),psi_normalizer=sum_abs", 0},
+    {"psi_over_sum_of_sigmoids", "sigmoid,psi=x^2 + b,psi_normalizer=sum", 0},
+};
+
+Problem problem_of(const Member& member, DType dtype, int dim, bool causal) {
+  Problem problem;
+  const auto score = parse_score(member.score);
+  EXPECT_TRUE(score.ok()) << score.status().to_string();
+  if (score.ok()) problem.score = *score;
+  problem.p = member.p;
+  problem.dtype = dtype;
+  problem.head_dim = problem.head_dim_v = dim;
+  problem.causal = causal;
+  return problem;
+}
+
+CapiOptions all_passes(int alignment = 16) {
+  CapiOptions options;
+  options.passes = kAllPasses;
+  options.alignment = alignment;
+  return options;
+}
+
+class FamilyRules : public testing::TestWithParam<Member> {
+ protected:
+  CapiOutputs run(const Problem& problem, const Sizes& sizes, const RandomInputs& inputs) const {
+    const auto outputs = run_capi(shared_context(), problem, sizes,
+                                  {inputs.q, inputs.k, inputs.v, inputs.grad_o}, all_passes());
+    EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
+    return outputs.ok() ? *outputs : CapiOutputs{};
+  }
+};
+
+TEST_P(FamilyRules, HoldForEveryLength) {
+  for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+    for (const bool causal : {false, true}) {
+      const Problem problem = problem_of(GetParam(), dtype, 64, causal);
+      const int64_t pairs[][2] = {{1, 1},   {2, 2},  {3, 3},  {5, 5},  {16, 16}, {17, 17}, {63, 63},
+                                  {65, 65}, {7, 60}, {20, 7}, {64, 0}, {0, 64},  {131, 67}};
+      for (const auto& pair : pairs)
+        check_against_reference(problem, make_sizes(1, 2, 1, pair[0], pair[1]), InputKind::kGauss,
+                                all_passes());
+    }
+  }
+}
+
+TEST_P(FamilyRules, HoldForEveryHeadDim) {
+  for (const auto& [dim, dim_v] : {std::pair{8, 8}, {40, 24}, {128, 136}, {256, 64}, {32, 256}}) {
+    for (const DType dtype : {DType::kBf16, DType::kFp32}) {
+      Problem problem = problem_of(GetParam(), dtype, dim, true);
+      problem.head_dim_v = dim_v;
+      check_against_reference(problem, make_sizes(2, 4, 2, 37, 53), InputKind::kGauss,
+                              all_passes());
+    }
+  }
+}
+
+TEST_P(FamilyRules, HoldForEveryLayoutAndSchedule) {
+  for (const Layout layout : {Layout::kLengthMajor, Layout::kPadded, Layout::kUnaligned}) {
+    CapiOptions options = all_passes(0);
+    options.layout = layout;
+    check_against_reference(problem_of(GetParam(), DType::kFp16, 40, true),
+                            make_sizes(2, 4, 2, 33, 49), InputKind::kGauss, options);
+  }
+  for (const char* schedule :
+       {R"({"pack_gqa": true})", R"({"dq_mode": "split", "split_dkdv": true})",
+        R"({"dq_mode": "atomic"})", R"({"dq_mode": "ordered"})"}) {
+    CapiOptions options = all_passes();
+    options.schedule_json = schedule;
+    for (const DType dtype : {DType::kBf16, DType::kFp16})
+      check_against_reference(problem_of(GetParam(), dtype, 64, true), make_sizes(1, 4, 2, 70, 90),
+                              InputKind::kGauss, options);
+  }
+}
+
+// In fp32: in 16 bits gradients of data that point one way are rounding errors of what cancels.
+TEST_P(FamilyRules, HoldForEveryKindOfData) {
+  for (const InputKind kind : {InputKind::kPeaky, InputKind::kClustered, InputKind::kOpposed,
+                               InputKind::kZeros, InputKind::kLocal})
+    check_against_reference(problem_of(GetParam(), DType::kFp32, 64, true),
+                            make_sizes(1, 1, 1, 80, 80), kind, all_passes());
+}
+
+// A NaN reaches the rows that see it, and no others.
+TEST_P(FamilyRules, NanStaysInTheRowsThatSeeIt) {
+  constexpr int kLength = 40, kDim = 64, kQuery = 9, kKey = 21;
+  for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+    for (const float bad : {kNan, std::numeric_limits<float>::infinity()}) {
+      const Problem problem = problem_of(GetParam(), dtype, kDim, true);
+      const Sizes sizes = make_sizes(1, 1, 1, kLength, kLength);
+      RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 3);
+      inputs.q[kQuery * kDim + 5] = bad;
+      inputs.k[kKey * kDim + 7] = bad;
+      const CapiOutputs outputs = run(problem, sizes, inputs);
+      ASSERT_EQ(outputs.o.size(), inputs.q.size());
+      for (int row = 0; row < kLength; ++row) {
+        for (int col = 0; col < kDim; ++col) {
+          EXPECT_EQ(std::isnan(outputs.o[row * kDim + col]), row == kQuery || row >= kKey)
+              << row << ", " << col;
+          EXPECT_EQ(std::isnan(outputs.o_train[row * kDim + col]), row == kQuery || row >= kKey);
+        }
+      }
+      // Key kKey is seen by rows from kKey on, all of them NaN.
+      for (int col = 0; col < kDim; ++col)
+        EXPECT_TRUE(std::isnan(outputs.grad_k[kKey * kDim + col]));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyRules, testing::ValuesIn(kMembers),
+                         [](const auto& p) { return std::string(p.param.name); });
+
+// Where all activations of a row are 0 it has no weights: 0, and no gradients.
+TEST(FamilyRows, WithoutWeightsAreZero) {
+  for (const char* score : {"phi=relu,normalizer=sum", "phi=relu,normalizer=sum_abs",
+                            "phi=relu,normalizer=length", "softmax,psi=0*x"}) {
+    for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+      Problem problem = problem_of({"", score, 0}, dtype, 32, false);
+      const Sizes sizes = make_sizes(1, 1, 1, 33, 33);
+      RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 5);
+      // One direction for keys, its opposite for queries.
+      for (size_t i = 0; i < inputs.q.size(); ++i) inputs.k[i] = i % 32 == 0 ? 1.0f : 0.5f;
+      for (size_t i = 0; i < inputs.q.size(); ++i) inputs.q[i] = -inputs.k[i];
+      const auto outputs = run_capi(shared_context(), problem, sizes,
+                                    {inputs.q, inputs.k, inputs.v, inputs.grad_o}, all_passes());
+      ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+      for (const auto* tensor :
+           {&outputs->o, &outputs->o_train, &outputs->grad_q, &outputs->grad_k, &outputs->grad_v})
+        for (const float x : *tensor) ASSERT_EQ(x, 0.0f) << score << " " << dtype_name(dtype);
+    }
+  }
+}
+
+// An exponential over no sum overflows, and says so.
+TEST(FamilyRows, OverflowIsNeverAFiniteNumber) {
+  for (const char* score :
+       {"phi=exp,normalizer=none,scale=100", "phi=exp(x)+x,normalizer=sum,scale=100",
+        "phi=exp(x)+x,normalizer=sum,scale=100,psi=x^2,psi_normalizer=sum"}) {
+    for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+      const Problem problem = problem_of({"", score, 0}, dtype, 32, false);
+      const Sizes sizes = make_sizes(1, 1, 1, 20, 20);
+      RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 5);
+      inputs.k = inputs.q;  // scores of 100 on the diagonal
+      const auto outputs = run_capi(shared_context(), problem, sizes,
+                                    {inputs.q, inputs.k, inputs.v, inputs.grad_o}, all_passes());
+      ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+      for (const float x : outputs->o) ASSERT_FALSE(std::isfinite(x)) << score;
+    }
+  }
+}
+
+TEST(FamilyGradients, HaveTheSameBitsEveryTime) {
+  for (const Member& member : kMembers) {
+    const Problem problem = problem_of(member, DType::kBf16, 64, true);
+    const Sizes sizes = make_sizes(1, 2, 2, 150, 150);
+    const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 11);
+    std::vector<CapiOutputs> runs;
+    for (int i = 0; i < 2; ++i) {
+      const auto outputs = run_capi(shared_context(), problem, sizes,
+                                    {inputs.q, inputs.k, inputs.v, inputs.grad_o}, all_passes());
+      ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+      runs.push_back(*outputs);
+    }
+    EXPECT_EQ(runs[0].grad_q, runs[1].grad_q) << member.name;
+    EXPECT_EQ(runs[0].grad_k, runs[1].grad_k) << member.name;
+    EXPECT_EQ(runs[0].grad_v, runs[1].grad_v) << member.name;
+  }
+}
+
+}  // namespace
+}  // namespace lssar
