@@ -4,6 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/field_json.h"
+#include "score/score_function_fields.h"
+
 namespace lssar {
 namespace {
 
@@ -43,11 +46,16 @@ std::string schedule_text(const Schedule& schedule, const Problem& problem, cons
 }
 
 std::string problem_options(const Problem& problem) {
+  // No expression has a quote.
+  const std::string score =
+      problem.score == ScoreFunction()
+          ? ""
+          : fmt::format(" --score '{}'", fields_to_json(problem.score).dump());
   return fmt::format(
-      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {} --offset {} {} --batch {} "
+      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {}{} --offset {} {} --batch {} "
       "--heads {} --kv-heads {} --alignment {}",
       pass_name(problem.pass), dtype_name(problem.dtype), problem.head_dim, problem.head_dim_v,
-      problem.p, problem.offset, problem.causal ? "--causal" : "--no-causal", problem.batch,
+      problem.p, score, problem.offset, problem.causal ? "--causal" : "--no-causal", problem.batch,
       problem.heads, problem.kv_heads, problem.alignment);
 }
 

@@ -8,6 +8,7 @@
 #include "autotune/table/tuning_table.h"
 #include "codegen/target.h"
 #include "reference/random_inputs.h"
+#include "score/score_text.h"
 #include "tests/capi/run_capi.h"
 #include "tests/command/command_runner.h"
 
@@ -113,6 +114,17 @@ TEST(PrepareLine, OfEitherKernelOfAPass) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_NE(key_of(lines[0]), key_of(lines[1]));
   for (const std::string& line : lines) expect_same_key(line);
+}
+
+TEST(PrepareLine, OfAScoreFunction) {
+  Problem problem = small_problem();
+  problem.p = 0;
+  problem.score = *parse_score("phi=relu(x)^2 + 0.01*x,normalizer=sum_abs,psi=x / N,qk_norm=false");
+  for (const uint32_t pass : {LSSAR_PASS_FORWARD, LSSAR_PASS_BACKWARD}) {
+    const std::vector<std::string> lines = prepare_lines(problem, pass);
+    ASSERT_FALSE(lines.empty());
+    for (const std::string& line : lines) expect_same_key(line);
+  }
 }
 
 TEST(PrepareLine, OfLengthsThatAreFixedAndEveryFieldOfTheProblem) {

@@ -2,11 +2,16 @@
 // the rules for NaN, empty rows and rows without weights.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 
+#include "score/derivative.h"
+#include "score/program.h"
 #include "score/score_text.h"
 #include "tests/golden/attention_check.h"
+#include "tests/score/random_expression.h"
 
 namespace lssar {
 namespace {
@@ -184,6 +189,79 @@ TEST(FamilyRows, OverflowIsNeverAFiniteNumber) {
       for (const float x : outputs->o) ASSERT_FALSE(std::isfinite(x)) << score;
     }
   }
+}
+
+double largest_score(const Problem& problem, const Sizes& sizes) {
+  return std::log(problem.head_dim) * std::log(sizes.seq_k);
+}
+
+// Whether phi and its derivative stay small where scores are, so that float32 computes them.
+bool is_tame(const Expression& phi, double largest) {
+  const Expression slope = derivative(phi, Variable::kX);
+  for (int i = -200; i <= 200; ++i) {
+    const Arguments at{largest * i / 200};
+    if (!(std::abs(evaluate(phi, at)) < 1e4) || !(std::abs(evaluate(slope, at)) < 1e4))
+      return false;
+  }
+  return true;
+}
+
+// 200 expressions as phi and as psi. The reference's own derivatives are held to finite differences
+// of such expressions (derivative_test, reference_test).
+TEST(FamilyGradients, AreThoseOfRandomExpressions) {
+  std::mt19937 random(20261124);
+  const Sizes sizes = make_sizes(1, 1, 1, 21, 21);
+  int num_checked = 0;
+  for (int tries = 0; num_checked < 200 && tries < 2000; ++tries) {
+    Problem problem;
+    problem.head_dim = problem.head_dim_v = 16;
+    problem.dtype = DType::kFp32;
+    problem.causal = true;
+    problem.p = 0;
+    problem.score.normalizer = Normalizer::kLength;
+    const bool is_psi = tries % 2 != 0;
+    const Expression expression = test::random_expression(random, 4, is_psi);
+    if (is_psi) {
+      problem.score.psi.expression = expression;
+      problem.score.psi_normalizer = PsiNormalizer::kNone;
+    } else {
+      if (!expression.depends_on(Variable::kX)) continue;
+      if (!is_tame(expression, largest_score(problem, sizes))) continue;
+      problem.score.phi = Activation(expression);
+    }
+    const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, tries);
+    const auto widen = [](const std::vector<float>& x) {
+      return std::vector<double>(x.begin(), x.end());
+    };
+    const auto expected = reference_attention(
+        problem, sizes, {widen(inputs.q), widen(inputs.k), widen(inputs.v), widen(inputs.grad_o)});
+    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    const auto is_moderate = [](const std::vector<double>& x) {
+      return std::all_of(x.begin(), x.end(), [](double v) { return std::abs(v) < 1e4; });
+    };
+    if (!is_moderate(expected->o) || !is_moderate(expected->dq) || !is_moderate(expected->dk))
+      continue;  // beyond what float32 has room for on the way
+    const auto outputs = run_capi(shared_context(), problem, sizes,
+                                  {inputs.q, inputs.k, inputs.v, inputs.grad_o}, all_passes());
+    ASSERT_TRUE(outputs.ok()) << to_string(problem) << outputs.status().to_string();
+    // Expressions magnify the rounding of scores: by how much differs.
+    const auto expect_near = [&](const char* name, const std::vector<double>& a,
+                                 const std::vector<float>& b) {
+      double error = 0, norm = 0;
+      for (size_t i = 0; i < a.size(); ++i) {
+        error += (a[i] - b[i]) * (a[i] - b[i]);
+        norm += a[i] * a[i];
+      }
+      EXPECT_LE(std::sqrt(error), 1e-3 * std::sqrt(norm) + 1e-4)
+          << name << " of " << to_string(problem);
+    };
+    expect_near("o", expected->o, outputs->o);
+    expect_near("dq", expected->dq, outputs->grad_q);
+    expect_near("dk", expected->dk, outputs->grad_k);
+    expect_near("dv", expected->dv, outputs->grad_v);
+    ++num_checked;
+  }
+  EXPECT_EQ(num_checked, 200);
 }
 
 TEST(FamilyGradients, HaveTheSameBitsEveryTime) {

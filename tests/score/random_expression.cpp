@@ -1,4 +1,4 @@
-#include "random_expression.h"
+#include "tests/score/random_expression.h"
 
 namespace lssar::test {
 
