@@ -57,14 +57,14 @@ std::string scale_source(const Problem& problem) {
 }
 
 std::string bias_source(const Problem& problem) {
-  const double unit = unit_of(problem);
+  if (exponential_of(problem)) return of_length(0.0, false);  // it cancels
   switch (problem.score.bias.name) {
     case BiasName::kNone:
       return of_length(0.0, false);
     case BiasName::kNegLogLength:
-      return of_length(-unit, true);
+      return of_length(-1.0, true);
     case BiasName::kNumber:
-      return of_length(problem.score.bias.number * unit, false);
+      return of_length(problem.score.bias.number, false);
   }
   return "";
 }

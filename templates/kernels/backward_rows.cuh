@@ -177,8 +177,8 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
   RowConstants row{};
   if (num_keys == 0.0f || stats.zs == 0.0f) return row;
   row.score_scale = Config::score_scale(num_keys) * inverse_norm;
-  float shift = Config::score_bias(num_keys);
-  if constexpr (Config::kIsExponential) shift -= stats.largest_score;
+  float shift = -stats.largest_score;
+  if constexpr (!Config::kIsExponential) shift = Config::score_bias(num_keys);
   row.limits = bits_of_float(shift);
   const float grad_scale = row.score_scale * Config::kGradUnit / stats.r;  // c'_i / r_i
   if constexpr (Config::kSecondStage == 0) {

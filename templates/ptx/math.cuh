@@ -46,6 +46,13 @@ LSSAR_DEVICE float fma(float a, float b, float c) {
   return result;
 }
 
+// a + b of operands as they are rounded: never part of an fma.
+LSSAR_DEVICE float add_rounded(float a, float b) {
+  float result;
+  asm("add.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
 // NOTE: if one of the two is NaN, the result is the other.
 LSSAR_DEVICE float maximum(float a, float b) {
   float result;

@@ -52,7 +52,7 @@ template <class Config, bool kKeepsNan>
 LSSAR_DEVICE void general_weight_and_gradient(float x, float d, const RowConstants& row,
                                               float& weight, float& grad) {
   float activation_slope;
-  const float a = Config::phi_and_slope(x + shift_of(row), activation_slope);
+  const float a = Config::phi_and_slope(add_rounded(x, shift_of(row)), activation_slope);
   float prob_gradient = general_prob_gradient<Config>(a, d, row, weight);
   if constexpr (Config::kActivationSum == 1) prob_gradient -= row.epsilon;
   if constexpr (Config::kActivationSum == 2) prob_gradient -= row.epsilon * sign_of(a);
@@ -67,7 +67,7 @@ LSSAR_DEVICE void general_weight_and_gradient(float x, float d, const RowConstan
 template <class Config>
 LSSAR_DEVICE float general_epsilon_term(float x, float d, const RowConstants& row) {
   float weight;
-  const float a = Config::phi(x + shift_of(row));
+  const float a = Config::phi(add_rounded(x, shift_of(row)));
   const float prob_gradient = general_prob_gradient<Config>(a, d, row, weight);
   if (row.slope == 0.0f) return 0.0f;
   return Config::kSecondStage == 2 ? a * row.slope * prob_gradient : prob_gradient;

@@ -4,7 +4,9 @@
 // kActivationSum: r is 0 no sum, 1 sum_j a_ij, 2 sum_j |a_ij|.
 // kSecondStage:   0 none, 1 the power of the re-weighting, 2 psi.
 // kWeightSum:     z of psi, as kActivationSum.
-// kIsExponential: phi is an exponential over a sum; the row's largest score is taken out.
+// kIsExponential: phi is an exponential over a sum; the row's largest score is taken out, and the
+//                 bias with it. Large scores must be the same to the bit wherever they are
+//                 computed: hence add_rounded.
 // kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it
 //                 weights are activations, and r divides at the end.
 // kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
@@ -108,10 +110,6 @@ struct GeneralRows : LaneRows<Config> {
     factor[0] = factor[1] = 1.0f;
     float shift[2] = {bias[0], bias[1]};
     if constexpr (Config::kIsExponential) {
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) s.at[n][e] += bias[e / 2];
       hide(s, mask, -infinity());
       if constexpr (kRaises) raise_largest(s, factor);
       shift[0] = -origin_of(largest_score[0]);
@@ -120,7 +118,7 @@ struct GeneralRows : LaneRows<Config> {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) s.at[n][e] = Config::phi(s.at[n][e] + shift[e / 2]);
+      for (int e = 0; e < 4; ++e) s.at[n][e] = Config::phi(add_rounded(s.at[n][e], shift[e / 2]));
   }
 
   // Kahan's sum of tiles.
