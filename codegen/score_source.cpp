@@ -19,8 +19,8 @@ bool is_precise(const Problem& problem) { return problem.dtype == DType::kFp32 |
 // phi as 2^x, with the rate and log2(e) in the scale: see unit_of.
 void write_exponential(SourceWriter& out, const Problem& problem) {
   const std::string sign = phi_sign(problem) < 0 ? "-" : "";
-  out.line("// $phi$, of a score in units of 1 / log2(e) over the rate, less the row's largest",
-           {{"phi", to_string(problem.score.phi.expression)}});
+  write_comment(out, to_string(problem.score.phi.expression) +
+                         " over the row's largest: 2^x, with the rate and log2(e) in the scale.");
   out.open("static LSSAR_DEVICE float phi(float x)");
   out.line("return $sign$exp2_approx(x);", {{"sign", sign}});
   out.close();

@@ -12,6 +12,7 @@
 #include "codegen/score_source.h"
 #include "codegen/shapes.h"
 #include "codegen/shared_layout.h"
+#include "codegen/source/expression_source.h"
 #include "codegen/source/source_writer.h"
 
 namespace lssar {
@@ -29,7 +30,7 @@ const char* rows_name(GridRows rows) {
 void write_formula(SourceWriter& out, const Problem& problem) {
   out.line("//");
   if (is_general(problem)) {
-    for (const std::string& line : score_formula(problem)) out.line("// $line$", {{"line", line}});
+    for (const std::string& line : score_formula(problem)) write_comment(out, line);
   } else if (problem.p == 0) {
     out.line("// LSSA: A = softplus(log(d) log(N) cos(q, k)),  P = A / sum A,  o = P v");
   } else {

@@ -100,8 +100,14 @@ class StepWriter {
       if (is_constant(operand(step, i), -1))
         return {"-" + pieces_[step.operands[1 - i]].within(kAtom), kProduct};
     constexpr std::string_view kInverse = "1.0f / ";
-    if (right.text.starts_with(kInverse))
-      return {left.within(kProduct) + " / " + right.text.substr(kInverse.size()), kProduct};
+    const auto is_inverse = [&](const Piece& piece) {
+      return piece.tightness != kSum && piece.text.starts_with(kInverse);
+    };
+    const auto divided = [&](const Piece& x, const Piece& inverse) -> Piece {
+      return {x.within(kProduct) + " / " + inverse.text.substr(kInverse.size()), kProduct};
+    };
+    if (is_inverse(right)) return divided(left, right);
+    if (is_inverse(left)) return divided(right, left);
     return {left.within(kProduct) + " * " + right.within(kAtom), kProduct};
   }
 
@@ -189,6 +195,22 @@ class StepWriter {
 
 }  // namespace
 
+void write_comment(SourceWriter& out, const std::string& text) {
+  constexpr size_t kWidth = 92;
+  std::string line;
+  for (size_t at = 0; at < text.size();) {
+    const size_t space = text.find(' ', at);
+    const size_t end = space == text.npos ? text.size() : space;
+    if (!line.empty() && line.size() + 1 + end - at > kWidth) {
+      out.line("// $line$", {{"line", line}});
+      line = "  ";
+    }
+    line += (line.empty() || line == "  " ? "" : " ") + text.substr(at, end - at);
+    at = end + 1;
+  }
+  out.line("// $line$", {{"line", line}});
+}
+
 std::string float_literal(double value) {
   const float rounded = static_cast<float>(value);
   if (std::isnan(rounded)) return "quiet_nan()";
@@ -219,14 +241,14 @@ void write_expression_declarations(SourceWriter& out) {
 void write_function(SourceWriter& out, const char* name, const char* arguments,
                     const Expression& value, bool is_precise) {
   const Expression both[] = {value, derivative(value, Variable::kX)};
-  out.line("// $value$", {{"value", to_string(both[0])}});
+  write_comment(out, to_string(both[0]));
   out.open("static LSSAR_DEVICE float $name$($arguments$)",
            {{"name", name}, {"arguments", arguments}});
   const Program alone(std::span<const Expression>(both, 1));
   const StepWriter alone_steps(out, alone, is_precise);
   out.line("return $value$;", {{"value", alone_steps.result(alone.results()[0])}});
   out.close();
-  out.line("// And its derivative in x: $slope$", {{"slope", to_string(both[1])}});
+  write_comment(out, "And its derivative in x: " + to_string(both[1]));
   out.open("static LSSAR_DEVICE float $name$_and_slope($arguments$, float& slope)",
            {{"name", name}, {"arguments", arguments}});
   const Program program(both);

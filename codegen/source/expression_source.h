@@ -12,6 +12,9 @@ namespace lssar {
 // A float literal that reads back as exactly this value as a float; also for infinities and NaN.
 std::string float_literal(double value);
 
+// `text` as lines of a comment, broken at blanks.
+void write_comment(SourceWriter& out, const std::string& text);
+
 // Declarations of what the functions call, for source that comes before it.
 void write_expression_declarations(SourceWriter& out);
 
