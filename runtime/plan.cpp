@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "runtime/replay.h"
+#include "score/warnings.h"
 
 namespace lssar {
 namespace {
@@ -44,6 +46,23 @@ void log_execute(const PreparedKernel& kernel, Engine& engine, const Sizes& size
   }
 }
 
+// Without norms q . k may be anything: then as large as in a trained model.
+ScoreRange range_of_scores(const Problem& problem) {
+  constexpr double kTypicalLength = 131072, kTypicalScore = 64;
+  ScoreRange range;
+  range.length = problem.seq_k != 0 ? static_cast<double>(problem.seq_k) : kTypicalLength;
+  range.offset = problem.offset;
+  const double d = problem.head_dim;
+  const ScoreScale& scale = problem.score.scale;
+  const double largest = scale.name == ScaleName::kInvSqrtDim ? 1 / std::sqrt(d)
+                         : scale.name == ScaleName::kNumber   ? std::abs(scale.number)
+                         : scale.name == ScaleName::kLogLengthInvSqrtDim
+                             ? std::log(range.length) / std::sqrt(d)
+                             : std::log(d) * std::log(range.length);
+  range.largest = problem.score.qk_norm ? largest : kTypicalScore;
+  return range;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Plan>> Plan::create(std::shared_ptr<Engine> engine, const Problem& problem,
@@ -58,6 +77,8 @@ Result<std::unique_ptr<Plan>> Plan::create(std::shared_ptr<Engine> engine, const
     }
   }
   LSSAR_RETURN_IF_ERROR(plan->agree_on_epsilon());
+  for (const std::string& warning : score_warnings(problem.score, range_of_scores(problem)))
+    log(LogLevel::kWarning, warning);
   return plan;
 }
 

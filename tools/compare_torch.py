@@ -4,7 +4,9 @@
 Contenders, in turns (one timed call of each per round, cold L2):
   cudnn, flash   torch's softmax attention with that backend: the price of switching
   math           the same without a fused kernel (not timed unless asked for)
+  ours-softmax   liblssar.so's own softmax attention, a score function like any other
   ours-pN        liblssar.so, power N; ours-pN/NAME with a schedule given by --schedule NAME=...
+  flex-pN        LSSAR by torch's FlexAttention, in one call for p 0 and two for others, compiled
   eager          LSSAR written plainly from the definition in PyTorch, with the first --p
   compile        the same through torch.compile. Quadratic in memory: only where that fits
 
@@ -29,7 +31,7 @@ TOOLS = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(TOOLS))
 
 DONE, WRONG_NUMBERS, WRONG_USAGE, MISSING, DEVICE_ERROR, INTERRUPTED = 0, 1, 2, 3, 4, 130
-CONTENDERS = ("cudnn", "flash", "math", "ours", "compile", "eager")
+CONTENDERS = ("cudnn", "flash", "math", "ours-softmax", "ours", "flex", "compile", "eager")
 QUICK = {"dims": [128], "lengths": [4096, 16384], "data": ["gauss"], "minutes": 4}
 SMALL = {"dims": [64], "lengths": [96], "heads": 2, "tokens": 96, "rounds": 2, "warmup": 1}
 EXIT_CODES = """
@@ -113,7 +115,7 @@ def fill_defaults(options):
         "contenders": [name for name in CONTENDERS if name != "math"],
     }
     if options.device == "cpu":
-        defaults["contenders"] = ["math", "ours", "eager"]
+        defaults["contenders"] = ["math", "ours-softmax", "ours", "eager"]
     defaults.update(QUICK if options.quick else {})
     defaults.update(SMALL if options.small or options.device == "cpu" else {})
     for name, value in defaults.items():

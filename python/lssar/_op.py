@@ -380,7 +380,7 @@ def _define_operators():
     return operators  # as long as it lives the operators are registered
 
 
-def attention_by_operator(q, k, v, causal, p, offset, score):
+def attention_by_operator(q, k, v, causal, p, offset, score=""):
     layout = _launch.layout_of(q, k, v)
     return torch.ops.lssar.forward(q, k, v, causal, p, offset, layout, score)
 

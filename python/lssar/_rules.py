@@ -4,6 +4,7 @@ Used by _check and jax. Shapes are tuples, whose sizes may be symbolic.
 """
 
 import json
+from typing import Optional, Union
 
 MAX_POWER = 1024
 MAX_HEAD_DIM = 256
@@ -26,19 +27,20 @@ class Score:
     """
 
     __slots__ = ("text",)
+    text: str  # JSON
 
     def __init__(
         self,
-        phi=None,
+        phi: Optional[str] = None,
         *,
-        scale=None,
-        bias=None,
-        qk_norm=None,
-        normalizer=None,
-        normalizer_gain=None,
-        psi=None,
-        psi_normalizer=None,
-    ):
+        scale: Union[str, float, None] = None,
+        bias: Union[str, float, None] = None,
+        qk_norm: Optional[bool] = None,
+        normalizer: Optional[str] = None,
+        normalizer_gain: Optional[float] = None,
+        psi: Optional[str] = None,
+        psi_normalizer: Optional[str] = None,
+    ) -> None:
         fields = {
             "scale": scale,
             "bias": bias,
@@ -52,16 +54,16 @@ class Score:
         given = {name: value for name, value in fields.items() if value is not None}
         object.__setattr__(self, "text", json.dumps(given))
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("lssar.Score: cannot be changed")
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Score) and self.text == other.text
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.text)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in json.loads(self.text).items())
         return f"lssar.Score({fields})"
 

@@ -1,18 +1,26 @@
 """attn_implementation="lssar" for models of Hugging Face transformers."""
 
+from typing import Optional, Union
+
+from . import _rules
 from ._attention import attention
 
 # Arguments of attention functions that change the result, and have no meaning here.
 _UNSUPPORTED = ("softcap", "sliding_window", "s_aux", "position_bias", "cache", "head_mask")
 
 
-def register_transformers(name: str = "lssar", p: int = 15, offset: float = 1.0) -> None:
+def register_transformers(
+    name: str = "lssar",
+    p: Optional[int] = None,
+    offset: float = 1.0,
+    score: "Union[str, _rules.Score, None]" = None,
+) -> None:
     """Registers LSSAR with transformers, 4.53 or later, as the attention implementation `name`:
 
         lssar.register_transformers()
         model = AutoModelForCausalLM.from_config(config, attn_implementation="lssar")
 
-    A model must be trained with it: weights that were trained with softmax do not fit. The model's
+    p, offset and score are as in lssar.attention. A model must be trained with it: weights that were trained with softmax do not fit. The model's
     own score scale is ignored, for scores here are cosines with a scale of their own. Padding,
     packed sequences, sliding windows, static caches, dropout and other changes to scores or masks
     raise an error.
@@ -37,7 +45,7 @@ def register_transformers(name: str = "lssar", p: int = 15, offset: float = 1.0)
                 raise ValueError(f"{argument}: {name} does not support it; must be None")
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
-        o = attention(query, key, value, causal=bool(is_causal), p=p, offset=offset)
+        o = attention(query, key, value, causal=bool(is_causal), p=p, offset=offset, score=score)
         return o.transpose(1, 2).contiguous(), None
 
     AttentionInterface.register(name, attend)

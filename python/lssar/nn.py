@@ -1,6 +1,6 @@
 """Modules: LSSARAttention, a drop-in for the attention of a GPT block, and its KVCache."""
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 import torch
 
@@ -77,7 +77,7 @@ class LSSARAttention(torch.nn.Module):
         num_heads: query heads.
         num_kv_heads: kv heads, a divisor of num_heads; default num_heads.
         head_dim: default embed_dim / num_heads.
-        causal, p, offset: as in lssar.attention. A GPT block needs causal=True.
+        causal, p, offset, score: as in lssar.attention. A GPT block needs causal=True.
         bias: whether the projections have biases.
     """
 
@@ -88,11 +88,12 @@ class LSSARAttention(torch.nn.Module):
         num_kv_heads: Optional[int] = None,
         head_dim: Optional[int] = None,
         causal: bool = False,
-        p: int = 15,
+        p: Optional[int] = None,
         offset: float = 1.0,
         bias: bool = True,
         device: Any = None,
         dtype: Optional[torch.dtype] = None,
+        score: "Union[str, _rules.Score, None]" = None,
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
@@ -113,7 +114,7 @@ class LSSARAttention(torch.nn.Module):
         self.num_kv_heads = num_kv_heads
         self.head_dim = head_dim
         self.causal = causal
-        self.p = p
+        self.score, self.p = _rules.score_of(score, p)
         self.offset = offset
         options = {"bias": bias, "device": device, "dtype": dtype}
         self.qkv = torch.nn.Linear(
@@ -146,11 +147,14 @@ class LSSARAttention(torch.nn.Module):
             q, k = position(q, k, 0 if cache is None else cache.length)
         if cache is not None:
             k, v = cache.append(k, v)
-        o = attention(q, k, v, causal=self.causal, p=self.p, offset=self.offset)
+        o = attention(
+            q, k, v, causal=self.causal, p=self.p, offset=self.offset, score=self.score or None
+        )
         return self.out(o.transpose(1, 2).reshape(batch, length, -1))
 
     def extra_repr(self) -> str:
+        score = f", score={self.score!r}" if self.score else ""
         return (
             f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, "
-            f"head_dim={self.head_dim}, causal={self.causal}, p={self.p}, offset={self.offset}"
+            f"head_dim={self.head_dim}, causal={self.causal}, p={self.p}, offset={self.offset}{score}"
         )

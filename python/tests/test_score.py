@@ -83,6 +83,22 @@ class Score(unittest.TestCase):
         with self.assertRaisesRegex(NotImplementedError, "float64"):
             lssar.attention(q.double(), k.double(), v.double(), score="softmax")
 
+    def test_two_steps_of_training(self):
+        torch.manual_seed(1)
+        module = lssar.nn.LSSARAttention(32, 2, causal=True, score=RELU)
+        self.assertIn("score=", repr(module))
+        self.assertEqual(module.p, 0)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+        x, wanted = draw(2, 30, 32, seed=2), draw(2, 30, 32, seed=3)
+        losses = []
+        for _ in range(3):
+            loss = (module(x) - wanted).square().mean()
+            losses.append(loss.item())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        self.assertTrue(losses[0] > losses[1] > losses[2], losses)
+
     @unittest.skipUnless(_op.HAS_OPERATORS, "operators need torch 2.5")
     def test_operators(self):
         q, k, v = self.tensors

@@ -127,6 +127,21 @@ TEST(PrepareLine, OfAScoreFunction) {
   }
 }
 
+TEST(PlanWarns, OfAScoreFunctionWithoutAValue) {
+  Problem problem = small_problem();
+  problem.p = 0;
+  problem.score = *parse_score("phi=log(x),normalizer=sum_abs");
+  Result<ContextPtr> context = open_context(LSSAR_DEVICE_VIRTUAL);
+  ASSERT_TRUE(context.ok()) << context.status().to_string();
+  const Log log(LSSAR_LOG_WARNING);
+  const lssar_problem c_problem = to_c(problem, LSSAR_PASS_FORWARD);
+  lssar_plan* plan = nullptr;
+  ASSERT_EQ(lssar_plan_create(context->get(), &c_problem, nullptr, &plan), LSSAR_STATUS_OK);
+  lssar_plan_destroy(plan);
+  EXPECT_EQ(log.starting_with("score.phi = log(x): has no finite float32 value at x = 0").size(),
+            1u);
+}
+
 TEST(PrepareLine, OfLengthsThatAreFixedAndEveryFieldOfTheProblem) {
   Problem problem = small_problem();
   problem.seq_q = 24;

@@ -33,6 +33,7 @@ import compare_torch
 from compare import capi, definition, machine, session, timing
 from compare.cases import PASSES, Case
 from compare.contenders import NotHere, PlainContender
+from compare.flex import FlexContender
 
 
 def read_npy(path):
@@ -157,7 +158,7 @@ class OnTheVirtualDevice(unittest.TestCase):
         found = {(r["pass"], r["contender"]) for r in self.document["records"]}
         ours = {f"ours-p{p}{name}" for p in (15, 3) for name in ("", "/atomic")}
         passes = ("forward", "forward_train", "backward", "forward_backward")
-        self.assertEqual(found, {(p, c) for p in passes for c in ours | {"math", "eager"}})
+        self.assertEqual(found, {(p, c) for p in passes for c in ours | {"math", "ours-softmax", "eager"}})
         self.assertEqual(len(self.document["records"]), 4 * len(found))
         self.assertEqual({r["status"] for r in self.document["records"]}, {"ok"})
 
@@ -366,7 +367,7 @@ class OnAGpuThatIsNone(unittest.TestCase):
     """Everything but torch.cuda and the context is what runs on a GPU."""
 
     def test_whole_run(self):
-        options = "--contenders cudnn math ours eager --data gauss --causal yes"
+        options = "--contenders cudnn math ours-softmax ours flex eager --data gauss --causal yes"
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             for where, name, value in (
@@ -383,10 +384,23 @@ class OnAGpuThatIsNone(unittest.TestCase):
         self.assertEqual(document["machine"]["flush_bytes"], 256 << 20)
         done = [r for r in document["records"] if r["status"] == "ok"]
         self.assertEqual({r["peak_bytes"] for r in done}, {5 << 20})
-        # cuDNN does not run on a CPU: the others go on.
-        self.assertEqual(
-            {r["contender"] for r in document["records"] if r["status"] != "ok"}, {"cudnn"}
-        )
+        # cuDNN does not run on a CPU, nor the backward of FlexAttention: the others go on.
+        not_run = {r["contender"] for r in document["records"] if r["status"] != "ok"}
+        self.assertEqual(not_run, {"cudnn", "flex-p15", "flex-p3"})
+
+    def test_flex_computes_the_definition(self):
+        for causal in (False, True):
+            case = Case(64, 40, 1, 2, causal, "gauss")
+            inputs = definition.make_inputs("gauss", case.shape(), torch.float32, causal, 1, "cpu")
+            for p in (0, 3, 15):
+                contender = FlexContender(f"flex-p{p}", case, inputs, timing.CpuDevice(), p, 1.0)
+                o = contender.results("forward")["o"]
+                wanted = definition.lssar(
+                    *(inputs[name].double() for name in "qkv"), causal, p, 1.0, wide=torch.float64
+                )
+                self.assertLess(definition.relative_error(o, wanted), 1e-5)
+                with self.assertRaisesRegex(NotHere, "no backward on CPUs"):
+                    contender.start("backward")
 
     def test_eager_that_does_not_fit_says_so(self):
         device = timing.CpuDevice()

@@ -9,6 +9,7 @@ import torch
 from compare import capi, definition, machine, plot, report, timing
 from compare.cases import make_cases
 from compare.contenders import NotHere, OursContender, PlainContender, SdpaContender
+from compare.flex import FlexContender
 from compare.runner import CaseRun
 
 DONE, WRONG_NUMBERS, MISSING, DEVICE_ERROR = 0, 1, 3, 4
@@ -66,12 +67,12 @@ class Session:
 
     # ---- Contenders
 
-    def _plan(self, case, p, schedule):
+    def _plan(self, case, p, schedule, score=None):
         """The plan of a shape, or NotHere with the reason that was found the first time."""
-        key = (case.dim, case.length, case.batch, case.causal, p, schedule)
+        key = (case.dim, case.length, case.batch, case.causal, p, schedule, score)
         if key not in self._plans:
             try:
-                self._plans[key] = self.context.plan(self._problem(case, p), schedule)
+                self._plans[key] = self.context.plan(self._problem(case, p, score), schedule)
             except capi.LssarError as error:
                 if error.status == capi.STATUS_MISSING:  # no compiler
                     raise
@@ -81,7 +82,7 @@ class Session:
             raise plan
         return plan
 
-    def _problem(self, case, p):
+    def _problem(self, case, p, score):
         passes = 0
         for name in self.options.passes:
             passes |= PASS_BITS[name]
@@ -101,6 +102,7 @@ class Session:
             p=p,
             offset=self.options.offset,
             alignment=16,
+            score=score,
         )
 
     def _contenders(self, case, inputs):
@@ -109,6 +111,12 @@ class Session:
         wanted = self.options.contenders
         common = (case, inputs, self.device)
         made = [SdpaContender(name, *common, sdpa[name]) for name in sdpa if name in wanted]
+        if "ours-softmax" in wanted:
+
+            def find_softmax():
+                return self._plan(case, 0, None, b"softmax")
+
+            made.append(OursContender("ours-softmax", *common, find_softmax, None))
         if "ours" in wanted:
             for p in self.options.p:
                 for name, schedule in {"": None, **self.options.schedules}.items():
@@ -118,6 +126,10 @@ class Session:
                         return self._plan(case, p, schedule)
 
                     made.append(OursContender(label, *common, find_plan, p))
+        if "flex" in wanted:
+            made += [
+                FlexContender(f"flex-p{p}", *common, p, self.options.offset) for p in self.options.p
+            ]
         for name in ("compile", "eager"):
             if name in wanted:
                 p, offset = self.options.p[0], self.options.offset
