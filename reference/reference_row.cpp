@@ -41,38 +41,11 @@ int64_t unmasked_keys(const Problem& problem, const Sizes& sizes, int64_t i) {
   return std::clamp<int64_t>(i + 1 + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
 }
 
-double scale_of(const ScoreScale& scale, int64_t dim, int64_t length) {
-  const double d = static_cast<double>(dim), n = static_cast<double>(length);
-  switch (scale.name) {
-    case ScaleName::kLogDimLogLength:
-      return std::log(d) * std::log(n);
-    case ScaleName::kInvSqrtDim:
-      return 1 / std::sqrt(d);
-    case ScaleName::kLogLengthInvSqrtDim:
-      return std::log(n) / std::sqrt(d);
-    case ScaleName::kNumber:
-      return scale.number;
-  }
-  return kNan;
-}
-
-double bias_of(const ScoreBias& bias, int64_t length) {
-  switch (bias.name) {
-    case BiasName::kNone:
-      return 0;
-    case BiasName::kNegLogLength:
-      return -std::log(static_cast<double>(length));
-    case BiasName::kNumber:
-      return bias.number;
-  }
-  return kNan;
-}
-
 // s and c: the scores of row i.
 void score_row(const ScoreFunction& score, const UnitRows& q, const UnitRows& k, int64_t i,
                Row& row) {
-  row.scale = scale_of(score.scale, q.dim, row.length);
-  const double bias = bias_of(score.bias, row.length);
+  row.scale = scale_of(score.scale, q.dim, static_cast<double>(row.length));
+  const double bias = bias_of(score.bias, static_cast<double>(row.length));
   row.score.resize(row.length);
   for (int64_t j = 0; j < row.length; ++j)
     row.score[j] = row.scale * dot(q.row(i), k.row(j), q.dim) + bias;

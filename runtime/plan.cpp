@@ -52,14 +52,9 @@ ScoreRange range_of_scores(const Problem& problem) {
   ScoreRange range;
   range.length = problem.seq_k != 0 ? static_cast<double>(problem.seq_k) : kTypicalLength;
   range.offset = problem.offset;
-  const double d = problem.head_dim;
-  const ScoreScale& scale = problem.score.scale;
-  const double largest = scale.name == ScaleName::kInvSqrtDim ? 1 / std::sqrt(d)
-                         : scale.name == ScaleName::kNumber   ? std::abs(scale.number)
-                         : scale.name == ScaleName::kLogLengthInvSqrtDim
-                             ? std::log(range.length) / std::sqrt(d)
-                             : std::log(d) * std::log(range.length);
-  range.largest = problem.score.qk_norm ? largest : kTypicalScore;
+  range.largest = problem.score.qk_norm
+                      ? std::abs(scale_of(problem.score.scale, problem.head_dim, range.length))
+                      : kTypicalScore;
   return range;
 }
 

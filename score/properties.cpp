@@ -1,6 +1,7 @@
 #include "score/properties.h"
 
 #include <cmath>
+#include <limits>
 
 #include "score/derivative.h"
 #include "score/program.h"
@@ -78,28 +79,30 @@ std::optional<Linear> as_linear(const Expression& expression) {
   return Linear{slope.constant(), intercept.constant()};
 }
 
-std::optional<double> argument_without_value(const Expression& expression, double largest,
+std::vector<double> samples_of(const Interval& interval) {
+  std::vector<double> samples = {0};
+  const auto add_both = [&](double x) {
+    samples.push_back(x);
+    samples.push_back(-x);
+  };
+  for (int i = 1; i <= 100; ++i) add_both(i);
+  for (int exponent = -40; exponent <= 40; ++exponent) add_both(std::ldexp(1.0, exponent));
+  constexpr int kSteps = 20'000;
+  for (int i = 0; i <= kSteps; ++i)
+    samples.push_back(interval.low + (interval.high - interval.low) * i / kSteps);
+  std::erase_if(samples, [&](double x) { return x < interval.low || x > interval.high; });
+  return samples;
+}
+
+std::optional<double> argument_without_value(const Expression& expression, const Interval& interval,
                                              double offset, double length) {
   const Program program({&expression, 1});
   std::vector<double> scratch;
-  const auto has_value = [&](double x) {
+  for (const double x : samples_of(interval)) {
     double value = 0;
     program.evaluate({x, offset, length}, scratch, {&value, 1});
-    return std::isfinite(value);
-  };
-  if (!has_value(0)) return 0;
-  const auto either = [&](double x) -> std::optional<double> {
-    for (const double signed_x : {x, -x})
-      if (x <= largest && !has_value(signed_x)) return signed_x;
-    return {};
-  };
-  for (int i = 1; i <= 100; ++i)
-    if (const auto x = either(i)) return x;
-  for (int exponent = -40; std::ldexp(1.0, exponent) <= largest; ++exponent)
-    if (const auto x = either(std::ldexp(1.0, exponent))) return x;
-  constexpr int kSteps = 10'000;
-  for (int i = 1; i <= kSteps; ++i)
-    if (const auto x = either(largest * i / kSteps)) return x;
+    if (!(std::abs(value) <= std::numeric_limits<float>::max())) return x;
+  }
   return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "score/expression.h"
 
@@ -22,9 +23,16 @@ struct Linear {
 };
 std::optional<Linear> as_linear(const Expression& expression);
 
-// A finite x for which the expression is NaN, or Inf though |x| is at most `largest`: the first
-// found among 0, whole numbers, powers of two and 20,000 evenly spaced numbers up to `largest`.
-std::optional<double> argument_without_value(const Expression& expression, double largest,
+struct Interval {
+  double low, high;
+};
+
+// Numbers of the interval to try a function at: 0, whole numbers, powers of two, and 20,000 evenly
+// spaced ones. Where functions have no value, or change their sign, is mostly among them.
+std::vector<double> samples_of(const Interval& interval);
+
+// The first of samples_of(interval) for which the expression is NaN or no finite float32.
+std::optional<double> argument_without_value(const Expression& expression, const Interval& interval,
                                              double offset, double length);
 
 }  // namespace lssar

@@ -1,6 +1,7 @@
 #include "score/score_function.h"
 
 #include <cmath>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -118,6 +119,33 @@ void FieldForm<SecondStage>::write(nlohmann::json& object, const char* name,
 
 void FieldForm<SecondStage>::read(JsonFields& fields, const char* name, SecondStage& value) {
   read_expression(fields, name, kOfPsi, [&](const Expression& e) { value.expression = e; });
+}
+
+double scale_of(const ScoreScale& scale, int64_t dim, double length) {
+  const double d = static_cast<double>(dim);
+  switch (scale.name) {
+    case ScaleName::kLogDimLogLength:
+      return std::log(d) * std::log(length);
+    case ScaleName::kInvSqrtDim:
+      return 1 / std::sqrt(d);
+    case ScaleName::kLogLengthInvSqrtDim:
+      return std::log(length) / std::sqrt(d);
+    case ScaleName::kNumber:
+      return scale.number;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+double bias_of(const ScoreBias& bias, double length) {
+  switch (bias.name) {
+    case BiasName::kNone:
+      return 0;
+    case BiasName::kNegLogLength:
+      return -std::log(length);
+    case BiasName::kNumber:
+      return bias.number;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace lssar

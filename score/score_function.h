@@ -9,6 +9,7 @@
 // Values: copying is cheap, any thread may read one.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "score/expression.h"
@@ -84,5 +85,9 @@ struct ScoreFunction {
 
   bool operator==(const ScoreFunction&) const = default;
 };
+
+// c_i and the bias of a row that sees `length` keys, `dim` the head dim of q and k.
+double scale_of(const ScoreScale& scale, int64_t dim, double length);
+double bias_of(const ScoreBias& bias, double length);
 
 }  // namespace lssar

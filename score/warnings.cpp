@@ -1,7 +1,6 @@
 #include "score/warnings.h"
 
-#include <cmath>
-#include <limits>
+#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
@@ -14,53 +13,10 @@
 namespace lssar {
 namespace {
 
-struct Interval {
-  double low, high;
-};
-
-// Where functions tend to have no value, and 4,000 evenly spaced numbers.
-std::vector<double> arguments_to_try(const Interval& interval) {
-  std::vector<double> all = {0, 0.5, -0.5};
-  for (int i = 1; i <= 100; ++i) {
-    all.push_back(i);
-    all.push_back(-i);
-  }
-  constexpr int kSteps = 4000;
-  for (int i = 0; i <= kSteps; ++i)
-    all.push_back(interval.low + (interval.high - interval.low) * i / kSteps);
-  std::erase_if(all, [&](double x) { return x < interval.low || x > interval.high; });
-  return all;
-}
-
-class Function {
- public:
-  Function(const Expression& expression, const ScoreRange& range)
-      : program_({&expression, 1}), range_(range) {}
-
-  double operator()(double x) {
-    double value = 0;
-    program_.evaluate({x, range_.offset, range_.length}, scratch_, {&value, 1});
-    return value;
-  }
-
- private:
-  Program program_;
-  ScoreRange range_;
-  std::vector<double> scratch_;
-};
-
-std::optional<double> without_value(const Expression& expression, const Interval& interval,
-                                    const ScoreRange& range) {
-  Function function(expression, range);
-  for (const double x : arguments_to_try(interval))
-    if (!(std::abs(function(x)) <= std::numeric_limits<float>::max())) return x;
-  return {};
-}
-
 void check_value(const char* field, const Expression& expression, const Interval& interval,
                  const ScoreRange& range, std::vector<std::string>* warnings) {
   const std::string text = to_string(expression);
-  if (const auto x = without_value(expression, interval, range)) {
+  if (const auto x = argument_without_value(expression, interval, range.offset, range.length)) {
     warnings->push_back(fmt::format(
         "score.{} = {}: has no finite float32 value at x = {:g}; rows that meet it give "
         "NaN or infinity",
@@ -68,19 +24,20 @@ void check_value(const char* field, const Expression& expression, const Interval
     return;
   }
   const Expression slope = derivative(expression, Variable::kX);
-  if (const auto x = without_value(slope, interval, range))
+  if (const auto x = argument_without_value(slope, interval, range.offset, range.length))
     warnings->push_back(
         fmt::format("score.{} = {}: its derivative {} has no finite float32 value at x = {:g}; "
                     "gradients of rows that meet it are NaN or infinity",
                     field, text, to_string(slope), *x));
 }
 
-bool has_both_signs(const Expression& expression, const Interval& interval,
-                    const ScoreRange& range) {
-  Function function(expression, range);
+bool has_both_signs(const Expression& expression, const Interval& interval) {
+  const Program program({&expression, 1});
+  std::vector<double> scratch;
   bool has_positive = false, has_negative = false;
-  for (const double x : arguments_to_try(interval)) {
-    const double value = function(x);
+  for (const double x : samples_of(interval)) {
+    double value = 0;
+    program.evaluate({x}, scratch, {&value, 1});
     has_positive |= value > 0;
     has_negative |= value < 0;
   }
@@ -93,16 +50,16 @@ std::vector<std::string> score_warnings(const ScoreFunction& score, const ScoreR
   std::vector<std::string> warnings;
   if (score == ScoreFunction()) return warnings;
   Interval scores = {-range.largest, range.largest};
-  if (score.bias.name == BiasName::kNegLogLength) scores.low -= std::log(range.length);
-  if (score.bias.name == BiasName::kNumber)
-    scores = {scores.low + score.bias.number, scores.high + score.bias.number};
+  // Rows of one key have no -log(N).
+  scores.low += std::min(bias_of(score.bias, range.length), bias_of(score.bias, 1));
+  scores.high += std::max(bias_of(score.bias, range.length), bias_of(score.bias, 1));
   const Expression& phi = score.phi.expression;
   const bool is_sum = score.normalizer == Normalizer::kSum;
   // An exponential over a sum has the largest score taken out.
   const bool is_taken_out =
       (is_sum || score.normalizer == Normalizer::kSumAbs) && as_exponential(phi);
   if (!is_taken_out) check_value("phi", phi, scores, range, &warnings);
-  if (is_sum && has_both_signs(phi, scores, range))
+  if (is_sum && has_both_signs(phi, scores))
     warnings.push_back(fmt::format(
         "score.normalizer = sum: score.phi = {} has both signs, so that a row's sum may be near 0; "
         "sum_abs is not",

@@ -374,11 +374,11 @@ LSSAR_API lssar_status lssar_plan_workspace_size(const lssar_plan* plan, const l
  * size of row_stats, and `o` that of partial_o. */
 typedef struct lssar_saved_sizes {
   size_t o;     /* saved_o: o in float32, [batch, heads, seq_q, head_dim_v] */
-  size_t stats; /* saved_stats: float32, [4, batch, heads, seq_q]: R = sum_j A_ij; m = the largest
-                   N_i P_ij - offset; zs = sum_j (W_ij / m^p); the largest score in bits. (With a
-                   problem.score: opaque.) */
+  size_t stats; /* saved_stats: float32 [4, batch, heads, seq_q]; opaque with a score; sum_j A_ij;
+                 * m = max_j N_i P_ij - offset; zs = sum_j W_ij / m^p; the largest score in bits */
   size_t x;     /* saved_x: opaque; 0 where the plan needs none (then the pointer is ignored) */
 } lssar_saved_sizes;
+
 /* The plan need not be prepared. INVALID_ARGUMENT: a NULL pointer, or sizes out of range. */
 LSSAR_API lssar_status lssar_plan_saved_sizes(const lssar_plan* plan, const lssar_sizes* sizes,
                                               lssar_saved_sizes* saved) LSSAR_NOEXCEPT;

@@ -188,7 +188,7 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
   } else if constexpr (Config::kSecondStage == 1) {
     const float root = inverse_root<Config>(stats.zs);
     const WeightScale weights =
-        general_weight_scale<Config>(num_keys, stats.r, stats.m, origin_of_weights<Config>(stats));
+        weight_scale<Config>(num_keys, stats.r, stats.m, origin_of_weights<Config>(stats));
     row.slope = weights.slope * root;
     row.intercept = weights.intercept * root;
     row.inverse_epsilon = weights.origin;

@@ -19,7 +19,6 @@ template <class Config>
 struct Forward : ForwardBlock<Config> {
   using Block = ForwardBlock<Config>;
   using Shape = ForwardShape<Config>;
-  using Mma = typename Config::Mma;
   using Block::kKeyMmaTiles;
   using Block::needs_mask;
   using Block::num_tiles;
@@ -27,6 +26,7 @@ struct Forward : ForwardBlock<Config> {
   using Block::place;
   using Block::queries;
   using Block::stage_address;
+  using typename Block::Mma;
   using typename Block::Scores;
   static constexpr int kValueMmaTiles = Shape::kBlockDv / kTileCols;
   using Columns = Fragment<kValueMmaTiles>;
@@ -52,12 +52,6 @@ struct Forward : ForwardBlock<Config> {
     }
   }
 
-  LSSAR_DEVICE void compute_scores(Scores& s, u32 stage) {
-    s.clear();
-    Mma::multiply_transposed(s, queries, warp_index() * kWarpRows, typename Shape::KeyTile{stage});
-    scale_scores(s, rows.score_scale, stage + Shape::kTileBytes);
-  }
-
   LSSAR_DEVICE void pass_one(Ring& ring, PassOneSums<Config, kKeyMmaTiles>& sums) {
     sums.clear();
 #pragma unroll 1
@@ -65,7 +59,7 @@ struct Forward : ForwardBlock<Config> {
       Scores s;
       const u32 stage = stage_address(ring.next());
       if (tile == 0) finish_rows();
-      compute_scores(s, stage);
+      this->compute_scores(s, rows.score_scale, stage);
       const i64 first = i64{tile} * Shape::kBlockCols;
       if (needs_mask(first)) mask(s, first, -infinity());
       sums.add(s);
@@ -81,7 +75,7 @@ struct Forward : ForwardBlock<Config> {
       Scores s;
       const u32 stage = stage_address(ring.next());
       if (!Config::kHasPassOne && tile == 0) finish_rows();
-      compute_scores(s, stage);
+      this->compute_scores(s, rows.score_scale, stage);
       const bool is_skipped = Config::kSkipTiles && rows.has_no_weights(s);
       if (!is_skipped) rows.evaluate(s);
       const i64 first = i64{tile} * Shape::kBlockCols;

@@ -107,6 +107,7 @@ template <class Config>
 struct ForwardBlock {
   using Shape = ForwardShape<Config>;
   using Element = typename Config::Element;
+  using Mma = typename Config::Mma;
   static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
   using Scores = Fragment<kKeyMmaTiles>;
 
@@ -121,6 +122,12 @@ struct ForwardBlock {
 
   LSSAR_DEVICE u32 stage_address(int stage) const { return stages + stage * Shape::kStageBytes; }
   LSSAR_DEVICE bool needs_mask(i64 first) const { return first + Shape::kBlockCols > first_masked; }
+  LSSAR_DEVICE void compute_scores(Scores& s, const float (&row_scale)[2], u32 stage) const {
+    s.clear();
+    Mma::multiply_transposed(s, queries, warp_index() * kWarpRows, typename Shape::KeyTile{stage});
+    scale_scores(s, row_scale, stage + Shape::kTileBytes);
+  }
+
   LSSAR_DEVICE QueryRows<Config> place_block(LaneRows<Config>& rows) {
     const QueryTiles<Config, Shape::kBlockRows> tiles(params);
     const i64 num_blocks = tiles.count();

@@ -19,12 +19,12 @@ template <class Config>
 struct GeneralForward : ForwardBlock<Config> {
   using Block = ForwardBlock<Config>;
   using Shape = ForwardShape<Config>;
-  using Mma = typename Config::Mma;
   using Block::num_tiles;
   using Block::params;
   using Block::place;
   using Block::queries;
   using Block::stage_address;
+  using typename Block::Mma;
   using typename Block::Scores;
   using Columns = Fragment<Shape::kBlockDv / kTileCols>;
   using Ring = Pipeline<Config::kForwardStages, ForwardLoader<Config>>;
@@ -41,12 +41,6 @@ struct GeneralForward : ForwardBlock<Config> {
     }
   }
 
-  LSSAR_DEVICE void compute_scores(Scores& s, u32 stage) {
-    s.clear();
-    Mma::multiply_transposed(s, queries, warp_index() * kWarpRows, typename Shape::KeyTile{stage});
-    scale_scores(s, rows.score_scale, stage + Shape::kTileBytes);
-  }
-
   LSSAR_DEVICE TileMask mask_of(int tile) const {
     const i64 first = i64{tile} * Shape::kBlockCols;
     return {first, this->needs_mask(first)};
@@ -58,7 +52,7 @@ struct GeneralForward : ForwardBlock<Config> {
       Scores s;
       const u32 stage = stage_address(ring.next());
       if (tile == 0) finish_rows();
-      compute_scores(s, stage);
+      this->compute_scores(s, rows.score_scale, stage);
       rows.add_activations(s, mask_of(tile));
     }
     rows.finish_pass_one();
@@ -72,7 +66,7 @@ struct GeneralForward : ForwardBlock<Config> {
       Scores s;
       const u32 stage = stage_address(ring.next());
       if (!Config::kHasPassOne && tile == 0) finish_rows();
-      compute_scores(s, stage);
+      this->compute_scores(s, rows.score_scale, stage);
       rows.weigh(s, o, sums, mask_of(tile));
       const typename Shape::ValueTile values{stage_address(ring.next())};
 #pragma unroll 1

@@ -205,7 +205,7 @@ struct GeneralRows : LaneRows<Config> {
     const float num_keys = length(half), largest = extreme(half);
     m[half] = num_keys * largest / normalizer[half] - row_offset<Config>(num_keys);
     if (!(m[half] <= kDeadRow))
-      scale[half] = general_weight_scale<Config>(num_keys, normalizer[half], m[half], largest);
+      scale[half] = weight_scale<Config>(num_keys, normalizer[half], m[half], largest);
   }
 
   // Products times scales -> weights, 0 for hidden keys. The sums so far, `o` and `weights`, are

@@ -155,19 +155,12 @@ LSSAR_DEVICE float largest_weight(float num_keys, float sum, float largest_score
   return num_keys * row_softplus_bits<Config>(largest_score) / sum - row_offset<Config>(num_keys);
 }
 
-// REQUIRES: the row is alive.
+// `extreme`: the largest score in bits, with kIsGeneral the activation of m. REQUIRES: a live row.
 template <class Config>
-LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float largest_score) {
-  const float largest = softplus_bits<Config>(largest_score);
+LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float extreme) {
+  const float largest = Config::kIsGeneral ? extreme : softplus_bits<Config>(extreme);
   if (row_offset<Config>(num_keys) == 0.0f) return {0.0f, 1.0f / largest, 0.0f};
   return {largest, num_keys / sum / m, 1.0f};
-}
-
-// The same where activations are any function's: `largest` is the activation whose U is m.
-template <class Config>
-LSSAR_DEVICE WeightScale general_weight_scale(float num_keys, float r, float m, float largest) {
-  if (row_offset<Config>(num_keys) == 0.0f) return {0.0f, 1.0f / largest, 0.0f};
-  return {largest, num_keys / r / m, 1.0f};
 }
 
 // Whether every score of the row that matters (u >= kCutWeight) is at least `limit`, and one fma

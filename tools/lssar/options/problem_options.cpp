@@ -55,7 +55,7 @@ void ProblemOptions::add_to(CLI::App& app) {
   whole("--kv-heads", kv_heads_, "kv_heads",
         "heads of k and v; divides --heads (default: as --heads)");
   whole("--p", p_, "p",
-        "power of the re-weighting, 1 to 1024; 0 = none, LSSA (default 15; with --score 0)");
+        "power of the re-weighting, 1 to 1024; 0 = none, LSSA (default 15; with another --score 0)");
   add("--score", score_, "NAME|FIELD=VALUE,...",
       "score function: softmax, sigmoid, lssar (default), or its fields, as "
       "'phi=relu(x)^2,normalizer=sum_abs' (docs/fields.md)");
@@ -106,7 +106,7 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   set(problem.kv_heads, kv_heads_ ? kv_heads_ : heads_);
   if (score_) {
     LSSAR_ASSIGN_OR_RETURN(problem.score, parse_score(*score_));
-    if (!file->contains("p")) problem.p = 0;
+    if (!file->contains("p") && *score_ != "lssar") problem.p = 0;
   }
   set(problem.p, p_);
   set(problem.offset, offset_);
