@@ -101,12 +101,6 @@ void write_functions(SourceWriter& out, const Problem& problem, const Schedule& 
   }
 }
 
-// Whether weights need something of all keys before the first of them.
-bool has_pass_one(const Problem& problem) {
-  if (is_general(problem)) return problem.p != 0 || problem.score.psi.expression;
-  return problem.pass != Pass::kWeightedSum;
-}
-
 int num_evaluators(const Problem& problem, const Schedule& schedule) {
   if (!may_abridge_softplus(problem, schedule)) return 1;
   return 1 + static_cast<int>(schedule.hopper.evaluator);
@@ -130,12 +124,11 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   };
   const bool is_backward = problem.pass == Pass::kBackward;
   constant("int", "kScoreCols",
-           number(is_backward ? hopper.score_cols : hopper_score_cols(schedule)));
+           number(is_backward ? hopper.score_cols : hopper_score_cols(problem, schedule)));
   constant("bool", "kOverlap", boolean(hopper.overlap));
   constant("bool", "kPingPong", boolean(hopper.ping_pong));
   constant("bool", "kQueriesInRegisters", boolean(hopper.queries_in_registers));
   constant("bool", "kWeightsInShared", boolean(hopper.weights_from == WeightsFrom::kShared));
-  constant("bool", "kStoresByTma", boolean(hopper.store_path == StorePath::kTma));
   constant("bool", "kIsPersistent", boolean(hopper.persistent));
   constant("int", "kCluster", number(hopper.cluster));
   if (!is_backward) constant("int", "kStagger", number(hopper.stagger));
@@ -222,6 +215,9 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     constant("bool", "kHasPassTwo", boolean(problem.pass != Pass::kRowSums));
     tiling("Forward", schedule.forward);
     constant("int", "kBlockDv", number(schedule.block_dv));
+    constant("bool", "kStoresByTma",
+             boolean(schedule.variant == Variant::kHopper &&
+                     schedule.hopper.store_path == StorePath::kTma));
     constant("bool", "kPackGqa", boolean(schedule.pack_gqa));
     constant("bool", "kSkipTiles", boolean(schedule.skip_tiles));
     if (schedule.skip_tiles)

@@ -22,6 +22,10 @@ double phi_sign(const Problem& problem);
 // Whether weights may be any number, and need a scale to be fp16.
 bool scales_weights(const Problem& problem);
 
+// Whether the forward's weights need something of all keys before the first of them, so that a pass
+// over the keys comes first.
+bool has_pass_one(const Problem& problem);
+
 // Whether blocks of a persistent kernel draw their work tiles by tickets
 // (AttentionParams::tickets).
 bool takes_tickets(const Problem& problem, const Schedule& schedule);
@@ -36,6 +40,7 @@ bool saves_x(const Problem& problem, const Schedule& schedule);
 bool sums_x(const Problem& problem, const Schedule& schedule);
 
 // Whether kernels may take cheaper forms of softplus than the full one (HopperOptions::evaluator).
+// Those of expressions (is_general) have none.
 // Portable kernels have only the full one, because their time goes into loads and products. At p =
 // 1 (and 0) neither gradients nor a forward that sums up X may take them. The backward computes
 // epsilon from X (docs/math.md), a sum of U^(p-1) v, and U^(p-1) jumps at U = 0 then. So any error

@@ -112,6 +112,10 @@ Breach check_stagger(const Refuse& refuse, const Schedule& schedule, const Probl
       return fmt::format("not allowed with hopper.stagger = {}, {}", hopper.stagger, reason());
     });
   };
+  if (is_general(problem))
+    return refuse(
+        "hopper.stagger", hopper.stagger,
+        "with this problem.score allowed is 1: only the default one has staggered kernels");
   if (!hopper.overlap)
     return refuse_with("hopper.overlap", "false", [] {
       return "because the products of both passes are in flight beside their arithmetic";
@@ -357,10 +361,10 @@ Status hopper_reason(const Problem& problem, const Target& target) {
         fmt::format("schedule.variant = hopper: its forward runs both passes in one kernel, whose "
                     "roles hand on a row's sums in registers; {} alone is portable's",
                     pass_name(problem.pass)));
-  if (is_general(problem))
+  if (is_general(problem) && problem.pass == Pass::kBackward)
     return invalid_argument(
-        "schedule.variant = hopper: has kernels of the default problem.score up to p = 64 so far; "
-        "others are portable's");
+        "schedule.variant = hopper: has backward kernels of the default problem.score up to p = 64 "
+        "so far; others are portable's");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

@@ -91,16 +91,16 @@ void write_score_constants(SourceWriter& out, const Problem& problem) {
     out.line("static constexpr $type$ $name$ = $value$;",
              {{"type", type}, {"name", name}, {"value", value}});
   };
-  constant("int", "kActivationSum",
-           std::to_string(sum_kind(score.normalizer == Normalizer::kSum,
-                                   score.normalizer == Normalizer::kSumAbs)));
-  constant("int", "kSecondStage",
-           std::to_string(problem.p != 0         ? 1
-                          : score.psi.expression ? 2
-                                                 : 0));
-  constant("int", "kWeightSum",
-           std::to_string(sum_kind(score.psi_normalizer == PsiNormalizer::kSum,
-                                   score.psi_normalizer == PsiNormalizer::kSumAbs)));
+  const int activation_sum =
+      sum_kind(score.normalizer == Normalizer::kSum, score.normalizer == Normalizer::kSumAbs);
+  const int second_stage = problem.p != 0 ? 1 : score.psi.expression ? 2 : 0;
+  const int weight_sum = sum_kind(score.psi_normalizer == PsiNormalizer::kSum,
+                                  score.psi_normalizer == PsiNormalizer::kSumAbs);
+  const int divisor_sum = second_stage == 0 ? activation_sum : second_stage == 1 ? 1 : weight_sum;
+  constant("int", "kActivationSum", std::to_string(activation_sum));
+  constant("int", "kSecondStage", std::to_string(second_stage));
+  constant("int", "kWeightSum", std::to_string(weight_sum));
+  constant("int", "kDivisorSum", std::to_string(divisor_sum));
   constant("bool", "kIsExponential", is_exponential ? "true" : "false");
   constant("float", "kPhiSign", float_literal(phi_sign(problem)));
   constant("float", "kGradUnit", float_literal(is_exponential ? std::numbers::ln2 : 1.0));

@@ -22,8 +22,9 @@ RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling
   return {producer, consumer};
 }
 
-int hopper_score_cols(const Schedule& schedule) {
-  return schedule.hopper.stagger > 1 ? schedule.forward.block_cols : schedule.hopper.score_cols;
+int hopper_score_cols(const Problem& problem, const Schedule& schedule) {
+  const bool is_own = schedule.hopper.stagger == 1 && has_pass_one(problem);
+  return is_own ? schedule.hopper.score_cols : schedule.forward.block_cols;
 }
 
 int hopper_query_grad_cols(const Problem& problem, const Schedule& schedule) {

@@ -36,8 +36,8 @@ struct RegisterSplit {
 RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling, int cluster = 1);
 // Registers per thread a block is launched with.
 int hopper_launch_registers(const Tiling& tiling);
-// Keys per tile of pass 1.
-int hopper_score_cols(const Schedule& schedule);
+// Keys per tile of pass 1, or of pass 2 where it takes the same tiles or is the only one.
+int hopper_score_cols(const Problem& problem, const Schedule& schedule);
 int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule);
 int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule);
 int hopper_dq_shared_bytes(const Problem& problem, const Schedule& schedule);

@@ -47,7 +47,7 @@ template <class Group>
 void hopper_forward_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
   const Tiling& tiling = schedule.forward;
   const HopperOptions& hopper = schedule.hopper;
-  const int keys = std::max(tiling.block_cols, hopper_score_cols(schedule));
+  const int keys = std::max(tiling.block_cols, hopper_score_cols(problem, schedule));
   const int stage = std::max(swizzled_bytes(keys, problem.head_dim),
                              swizzled_bytes(tiling.block_cols, schedule.block_dv));
   const bool has_x = sums_x(problem, schedule);

@@ -105,6 +105,11 @@ bool scales_weights(const Problem& problem) {
   return problem.score.psi.expression || !exponential_of(problem);
 }
 
+bool has_pass_one(const Problem& problem) {
+  if (is_general(problem)) return problem.p != 0 || problem.score.psi.expression;
+  return problem.pass != Pass::kWeightedSum;
+}
+
 bool needs_epsilon(const Problem& problem) {
   if (!normalises_by_sum(problem.score)) return false;
   if (problem.score.psi.expression) return true;
@@ -114,7 +119,7 @@ bool needs_epsilon(const Problem& problem) {
 bool may_abridge_softplus(const Problem& problem, const Schedule& schedule) {
   // X, too, is a sum of U^(p-1).
   const bool jumps = problem.pass == Pass::kBackward || sums_x(problem, schedule);
-  return schedule.variant == Variant::kHopper && (problem.p > 1 || !jumps);
+  return schedule.variant == Variant::kHopper && !is_general(problem) && (problem.p > 1 || !jumps);
 }
 
 bool saves_x(const Problem& problem, const Schedule& schedule) {

@@ -59,10 +59,10 @@ Step hopper_forward_step(const Problem& problem, const Schedule& schedule) {
   const int query_rows = schedule.pack_gqa ? kWarpGroupRows : tiling.block_rows;
   std::vector<MapSpec> maps = {
       matrix_map(MapTensor::kQ, query_rows),
-      matrix_map(MapTensor::kK, hopper_score_cols(schedule) / hopper.cluster),
+      matrix_map(MapTensor::kK, hopper_score_cols(problem, schedule) / hopper.cluster),
       matrix_map(MapTensor::kK, tiling.block_cols / hopper.cluster),
       matrix_map(MapTensor::kV, tiling.block_cols / hopper.cluster),
-      norm_map(hopper_score_cols(schedule)),
+      norm_map(hopper_score_cols(problem, schedule)),
       norm_map(tiling.block_cols)};
   if (hopper.store_path == StorePath::kTma)
     maps.push_back(matrix_map(MapTensor::kO, kWarpGroupRows));

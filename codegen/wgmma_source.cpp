@@ -121,7 +121,7 @@ WgmmaShape forward_values(const Problem& problem, const Schedule& schedule) {
   return {problem.dtype, schedule.block_dv};
 }
 std::set<WgmmaShape> forward_scores(const Problem& problem, const Schedule& schedule) {
-  return {{problem.dtype, hopper_score_cols(schedule)},
+  return {{problem.dtype, hopper_score_cols(problem, schedule)},
           {problem.dtype, schedule.forward.block_cols}};
 }
 

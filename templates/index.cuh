@@ -48,7 +48,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kPower = 3;
   static constexpr float kOffset = 1.0f;
   static constexpr bool kIsGeneral = false, kHasNorms = true, kScalesWeights = false;
-  static constexpr int kActivationSum = 1, kSecondStage = 1, kWeightSum = 0;
+  static constexpr int kActivationSum = 1, kSecondStage = 1, kWeightSum = 0, kDivisorSum = 1;
   static constexpr bool kIsExponential = false;
   static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f;
   static constexpr bool kIsAligned = kAligned;
@@ -62,7 +62,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kDkdvBlockRows = 32, kDkdvBlockCols = 32, kDkdvStages = 1;
   static constexpr int kNumEvaluators = 1;
   static constexpr float kCutWeight = 0.5f, kMostWeight = 0.75f;
-  static constexpr bool kPackGqa = kSums;
+  static constexpr bool kPackGqa = kSums, kStoresByTma = false;
   static constexpr bool kSkipTiles = false;
   static constexpr bool kSplitDkdv = false;
   static constexpr bool kSumsDq = kSums, kOrderedDq = kSums;
@@ -81,6 +81,7 @@ struct SampleGeneral : SampleHalf {
   static constexpr bool kScalesWeights = kStage == 2, kHasPassOne = kStage != 0;
   static constexpr bool kIsExponential = kStage == 0;
   static constexpr int kSecondStage = kStage, kActivationSum = 2 - kStage, kWeightSum = kStage;
+  static constexpr int kDivisorSum = 2 - kStage;
 
   static LSSAR_DEVICE float score_scale(float num_keys) { return num_keys; }
   static LSSAR_DEVICE float score_bias(float num_keys) { return -num_keys; }

@@ -122,7 +122,7 @@ KernelWork forward_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
   const HopperOptions& hopper = s.hopper;
   const bool in_registers = !c.is_hopper() || hopper.queries_in_registers;
-  const int sum_cols = c.is_hopper() ? hopper_score_cols(s) : s.forward.block_cols;
+  const int sum_cols = c.is_hopper() ? hopper_score_cols(c.problem, s) : s.forward.block_cols;
   const TileCount sums = forward_tiles(c, s.forward.block_rows, sum_cols);
   const TileCount weights = forward_tiles(c, s.forward.block_rows, s.forward.block_cols);
   const double slices = forward_slices(c);

@@ -42,6 +42,8 @@ bool persistent_forward(const Scope& s) { return persistent(s) && !s.is_backward
 bool abridges_softplus(const Scope& s) { return may_abridge_softplus(s.problem, s.schedule); }
 bool staggered(const Scope& s) { return hopper_forward(s) && s.schedule.hopper.stagger > 1; }
 bool hopper_apart(const Scope& s) { return hopper_forward(s) && !staggered(s); }
+bool hopper_pass_one(const Scope& s) { return hopper_apart(s) && has_pass_one(s.problem); }
+bool may_stagger(const Scope& s) { return persistent_forward(s) && !is_general(s.problem); }
 // Without a mask work tiles cost the same, and round-robin is as even as tickets.
 bool may_take_tickets(const Scope& s) { return persistent_forward(s) && s.problem.causal; }
 bool may_cluster(const Scope& s) { return hopper_apart(s) && !may_take_tickets(s); }
@@ -129,7 +131,7 @@ std::vector<DimensionRow> make_rows() {
       row("hopper.stagger", Level::kAlgorithm, {1, 2, 4},
           "query tiles in a row, each one's pass 1 beside pass 2 of the one before: keys are "
           "loaded once for both and products spread evenly, for scores of two tiles in registers",
-          persistent_forward, nullptr, {{1, ""}, {2, "staggered by 2"}, {4, "staggered by 4"}}),
+          may_stagger, nullptr, {{1, ""}, {2, "staggered by 2"}, {4, "staggered by 4"}}),
       row("pack_gqa", Level::kAlgorithm, {},
           "rows of a query tile from one head, or from all heads that share keys: full tiles where "
           "queries are few, and keys and values loaded once for those heads",
@@ -146,7 +148,7 @@ std::vector<DimensionRow> make_rows() {
       row("hopper.score_cols", Level::kBlock, {},
           "keys per tile of pass 1, which has no values: wide shares the port of shared memory, "
           "but makes slots larger",
-          hopper_apart, hopper_score_cols),
+          hopper_pass_one, hopper_score_cols),
       row("forward.stages", Level::kBlock, {},
           "slots of the ring: loads further ahead against shared memory", hopper_forward,
           hopper_forward_stages),

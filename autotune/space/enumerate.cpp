@@ -118,7 +118,8 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
   if (!has_dq_tiles(result)) result.dq = fixed.dq;
   // In the backward only the kernel of dq reads it, not that of epsilon.
   if (is_backward && sums_dq(result)) result.hopper.overlap = fixed.hopper.overlap;
-  if (!is_backward && result.hopper.stagger > 1) result.hopper.score_cols = fixed.hopper.score_cols;
+  if (!is_backward && (result.hopper.stagger > 1 || !has_pass_one(problem)))
+    result.hopper.score_cols = fixed.hopper.score_cols;
   if (!may_abridge_softplus(problem, result)) result.hopper.evaluator = fixed.hopper.evaluator;
   if (result.variant != Variant::kHopper) {
     result.hopper = fixed.hopper;

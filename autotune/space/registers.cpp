@@ -30,7 +30,7 @@ int forward_accumulators(const Problem& problem, const Schedule& schedule) {
   if (problem.pass == Pass::kRowSums) return fragment(schedule.forward.block_cols);
   const int output = fragment(schedule.block_dv) * (sums_x(problem, schedule) ? 2 : 1);
   const int weighing = tiles * fragment(schedule.forward.block_cols) + output;
-  const int summing = is_hopper ? tiles * fragment(hopper_score_cols(schedule)) : 0;
+  const int summing = is_hopper ? tiles * fragment(hopper_score_cols(problem, schedule)) : 0;
   return queries + std::max(weighing, summing);
 }
 

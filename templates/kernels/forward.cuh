@@ -47,8 +47,7 @@ struct Forward : ForwardBlock<Config> {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = warp_index() * kWarpRows + fragment_row(half);
-      rows.score_scale[half] =
-          rows.scale_from_norm(half, tile_row_inverse_norm<Config, Mma>(queries, row));
+      rows.finish_row(half, tile_row_inverse_norm<Config, Mma>(queries, row));
     }
   }
 

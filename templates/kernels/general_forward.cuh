@@ -59,7 +59,6 @@ struct GeneralForward : ForwardBlock<Config> {
   }
 
   LSSAR_DEVICE void weighted_pass(Ring& ring, Columns& o, typename Mma::RowSums& sums) {
-    constexpr int kDivisorSum = GeneralRows<Config>::kDivisorSum;
     const int num_parts = rows.num_weight_parts();
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
@@ -67,14 +66,19 @@ struct GeneralForward : ForwardBlock<Config> {
       const u32 stage = stage_address(ring.next());
       if (!Config::kHasPassOne && tile == 0) finish_rows();
       this->compute_scores(s, rows.score_scale, stage);
-      rows.weigh(s, o, sums, mask_of(tile));
+      float factor[2];
+      rows.weigh(s, mask_of(tile), factor);
+      if constexpr (GeneralRows<Config>::kRescales) {
+        multiply_rows(o, factor);
+        sums.rescale(factor);
+      }
       const typename Shape::ValueTile values{stage_address(ring.next())};
 #pragma unroll 1
       for (int part = 0; part < num_parts; ++part) {
         typename Mma::template Operand<Block::kKeyMmaTiles> weights;
         Mma::round(weights, s);
-        if constexpr (kDivisorSum == 1) sums.add(weights);
-        if constexpr (kDivisorSum == 2) sums.add_magnitudes(weights);
+        if constexpr (Config::kDivisorSum == 1) sums.add(weights);
+        if constexpr (Config::kDivisorSum == 2) sums.add_magnitudes(weights);
         Mma::multiply(o, weights, values);
         Mma::subtract(s, weights);
       }

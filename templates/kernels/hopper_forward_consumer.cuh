@@ -13,6 +13,7 @@
 #include "templates/tile/cluster_tiles.cuh"
 #include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/forward_rows.cuh"
+#include "templates/tile/general_rows.cuh"
 #include "templates/tile/score_fragment.cuh"
 #include "templates/tile/tma_ring.cuh"
 #include "templates/tile/warp_group_mma.cuh"
@@ -20,9 +21,13 @@
 
 namespace lssar_device {
 
+template <class Config>
+using HopperForwardRows =
+    typename Select<Config::kIsGeneral, GeneralRows<Config>, ForwardRows<Config>>::Type;
+
 // A lane's rows of one query tile.
 template <class Config>
-struct ConsumerRows : ForwardRows<Config> {
+struct ConsumerRows : HopperForwardRows<Config> {
   i64 first_masked;  // tiles whose end is above this may hide keys from some row of the warp
 
   LSSAR_DEVICE void place_in(const AttentionParams& params, const ForwardWork<Config>& work,
@@ -42,6 +47,14 @@ struct ConsumerRows : ForwardRows<Config> {
   }
 
   LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
+
+  // kIsGeneral: the same of tile `tile`.
+  template <int kTiles>
+  LSSAR_DEVICE TileMask mask_of(const Fragment<kTiles>&, int tile) const {
+    constexpr int kKeys = kTiles * kTileCols;
+    const i64 first = i64{tile} * kKeys;
+    return {first, needs_mask(first + kKeys)};
+  }
 
   // Writes `hidden` for keys of tile `tile` that a row does not see.
   template <int kTiles>
@@ -91,6 +104,7 @@ struct ForwardConsumer {
   Rows rows;  // of pass 2
   Queries queries;
   bool group_has_weights = true;  // kSkipTiles
+  float weight_factor[2];         // kIsGeneral: GeneralRows::weigh
 
   LSSAR_DEVICE ForwardConsumer(const TmaParams& tma, ForwardShared<Config> s, int g)
       : tma(tma), params(tma.attention), shared(s), group(g), ping_pong{g} {}
@@ -136,8 +150,7 @@ struct ForwardConsumer {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = row0 + fragment_row(half);
-      of.score_scale[half] =
-          of.scale_from_norm(half, tile_row_inverse_norm<Config, Mma>(tile, row));
+      of.finish_row(half, tile_row_inverse_norm<Config, Mma>(tile, row));
     }
     queries.load(tile, row0);
     // Reads end before TMA overwrites the tile. With kStoresByTma, store_output has that fence.
@@ -177,6 +190,10 @@ struct ForwardConsumer {
 
   LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreMmaTiles>& s, int tile) {
     scale_scores_of_stage(s);
+    if constexpr (Config::kIsGeneral) {
+      rows.add_activations(s, rows.mask_of(s, tile));
+      return;
+    }
     rows.mask(s, tile, -infinity());
     sums.add(s);
   }
@@ -229,13 +246,21 @@ struct ForwardConsumer {
         add_scores(sums, s, tile);
       }
     }
-    rows.finish_pass_one(sums);
+    if constexpr (Config::kIsGeneral) {
+      rows.finish_pass_one();
+    } else {
+      rows.finish_pass_one(sums);
+    }
   }
 
   // ---- pass 2
 
   // Scores in bits -> u, and without X on to the weights.
   LSSAR_DEVICE void weigh(Scores& s, int tile) {
+    if constexpr (Config::kIsGeneral) {
+      rows.weigh(s, rows.mask_of(s, tile), weight_factor);
+      return;
+    }
     if constexpr (Config::kSkipTiles) {
       const bool is_skipped = rows.has_no_weights(s);
       group_has_weights = consumer_any(group, !is_skipped);
@@ -260,10 +285,15 @@ struct ForwardConsumer {
   // Writes a block of columns of o and what else is saved with it.
   // REQUIRES: no product reads the queries any more.
   LSSAR_DEVICE void write_output(Sums& sums, const ForwardWork<Config>& work, int dv_block,
-                                 int stage) const {
-    rows.template write_columns<!Config::kStoresByTma>(
-        params, work.place, dv_block * Shape::kBlockDv, sums.o, sums.y,
-        {{sums.zs.total(0), sums.zs.total(1)}, {sums.t.total(0), sums.t.total(1)}});
+                                 int stage) {
+    if constexpr (Config::kIsGeneral) {
+      rows.write_columns(params, work.place, dv_block * Shape::kBlockDv, sums.o,
+                         {sums.zs.total(0), sums.zs.total(1)});
+    } else {
+      rows.write_columns(
+          params, work.place, dv_block * Shape::kBlockDv, sums.o, sums.y,
+          {{sums.zs.total(0), sums.zs.total(1)}, {sums.t.total(0), sums.t.total(1)}});
+    }
     if constexpr (Config::kStoresByTma) {
       store_output(tma, shared, work, group, stage, sums.o);
       release_queries(stage);

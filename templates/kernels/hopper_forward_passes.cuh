@@ -19,9 +19,18 @@ struct LoadsApart {
   LSSAR_DEVICE void run() {
     producer.for_each_chain([this](u32 index) {
       const auto work = ForwardChain<Config>(producer.params, index).work(producer.params, 0);
-      producer.load_pass_one(work, index);
-      for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block)
+      if constexpr (Config::kHasPassOne) {
+        producer.load_pass_one(work, index);
+      } else {
+        producer.load_queries(work, index);
+      }
+      for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
         producer.load_pass_two(work, dv_block, [](int) {});
+        if constexpr (Config::kIsGeneral) {
+          if (work.has_few_keys(producer.params))
+            producer.load_pass_two(work, dv_block, [](int) {});
+        }
+      }
     });
   }
 };
@@ -61,6 +70,7 @@ struct PassesApart {
     if constexpr (kHasWeights) sums.finish_products();
     c.release_stage();
     if constexpr (!Config::kOverlap) weigh(s, tile);
+    if constexpr (Config::kIsGeneral && Consumer::Rows::kRescales) sums.rescale(c.weight_factor);
   }
 
   LSSAR_DEVICE void pass_two(Sums& sums, int query_stage, int num_tiles) {
@@ -93,12 +103,20 @@ struct PassesApart {
   LSSAR_DEVICE void process(const ForwardWork<Config>& work, int stage) {
     c.rows.place_in(c.params, work, c.group);
     c.prepare_queries(c.rows, stage);
-    c.pass_one(stage, work.score_tiles);
+    if constexpr (Config::kIsGeneral) c.rows.clear();
+    if constexpr (Config::kHasPassOne) c.pass_one(stage, work.score_tiles);
 #pragma unroll 1
     for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
       Sums sums(c.shared, c.group);
       sums.clear();
+      if constexpr (Config::kIsGeneral) c.rows.start_columns();
       pass_two(sums, stage, work.tiles);
+      if constexpr (Config::kIsGeneral) {
+        if (work.has_few_keys(c.params)) {
+          sums.takes_remainders = true;
+          pass_two(sums, stage, work.tiles);
+        }
+      }
       if (kReleasesQueriesLast && dv_block == Shape::kNumDvBlocks - 1) c.release_queries(stage);
       c.write_output(sums, work, dv_block, stage);
     }

@@ -22,7 +22,8 @@ struct WeightsInRegisters {
   LSSAR_DEVICE void round(const ForwardShared<Config>&, int, typename Mma::RowSums& sum,
                           const Fragment<kKeyMmaTiles>& x) {
     Mma::round(operand, x);
-    sum.add(operand);
+    if constexpr (Config::kDivisorSum == 1) sum.add(operand);
+    if constexpr (Config::kDivisorSum == 2) sum.add_magnitudes(operand);
   }
   static LSSAR_DEVICE void publish(int) {}
   LSSAR_DEVICE void pin_registers() { pin_operand(operand); }
@@ -50,6 +51,7 @@ struct ForwardSums {
   int group;  // of the consumers
   Columns o, y;
   typename Mma::RowSums zs, t;
+  bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
   Weights<0> weights;
   Weights<1> slopes;
 
@@ -76,8 +78,21 @@ struct ForwardSums {
         }
       slopes.round(shared, group, t, slope);
     }
+    if constexpr (Config::kIsGeneral) {
+      if (takes_remainders) {
+        typename Mma::template Operand<kKeyMmaTiles> rounded;
+        Mma::round(rounded, s);
+        Mma::subtract(s, rounded);
+      }
+    }
     weights.round(shared, group, zs, s);
     weights.publish(group);
+  }
+
+  // REQUIRES: no product is in flight.
+  LSSAR_DEVICE void rescale(const float (&by)[2]) {
+    multiply_rows(o, by);
+    zs.rescale(by);
   }
 
   LSSAR_DEVICE void pin_registers() {

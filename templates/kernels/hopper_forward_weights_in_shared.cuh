@@ -24,7 +24,8 @@ struct WeightsInShared {
                           typename Mma::RowSums& sum, const Fragment<kTiles>& x) {
     typename Mma::template Operand<kTiles> rounded;
     Mma::round(rounded, x);
-    sum.add(rounded);
+    if constexpr (Config::kDivisorSum == 1) sum.add(rounded);
+    if constexpr (Config::kDivisorSum == 2) sum.add_magnitudes(rounded);
     const int row0 = group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
     store_operand(shared.weights(kNumber), row0, rounded);
   }

@@ -29,6 +29,18 @@ struct ForwardWork {
     tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
   }
 
+  // kIsGeneral: whether some row of the tile does, of all blocks of the cluster. The first query
+  // sees the fewest.
+  LSSAR_DEVICE bool has_few_keys(const AttentionParams& params) const {
+    const i64 first = place.tile_idx * Shape::kWorkRows;
+    i64 query = first;
+    if constexpr (Config::kPackGqa) {
+      const typename Shape::QueryTiles tiles(params);
+      query = tiles.rows(place, first / kWarpGroupRows).query(0);
+    }
+    return lssar_device::has_few_keys<Config>(num_visible_keys<Config>(params, query));
+  }
+
   // The last query of the slice's rows below `end`.
   static LSSAR_DEVICE i64 last_query(const AttentionParams& params, i64 end) {
     if constexpr (!Config::kPackGqa) return minimum(end, seq_q<Config>(params)) - 1;

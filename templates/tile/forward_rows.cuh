@@ -64,10 +64,10 @@ struct ForwardRows : LaneRows<Config> {
   Evaluator evaluator;
   float skip_below[2];  // kSkipTiles: scores below have weights (for X: u^(p-1)) below 2^-24
 
-  // c_i log2(e) / |q_i|.
-  LSSAR_DEVICE float scale_from_norm(int half, float inverse_norm) const {
+  LSSAR_DEVICE void finish_row(int half, float inverse_norm) {
     const float num_keys = static_cast<float>(visible[half]);
-    return visible[half] == 0 ? 0.0f : Config::score_scale_bits(num_keys) * inverse_norm;
+    score_scale[half] =
+        visible[half] == 0 ? 0.0f : Config::score_scale_bits(num_keys) * inverse_norm;
   }
 
   template <int kTiles>
@@ -190,9 +190,9 @@ struct ForwardRows : LaneRows<Config> {
   }
 
   // Writes the lane's elements of o from column `first_col` on, and for training those of the saved
-  // o, of X and of the statistics. `o` and `y` are sum_j w_ij v_j and sum_j u_ij^(p-1) v_j. Without
-  // kStoresOutput, o stays in `o` for the caller to store.
-  template <bool kStoresOutput = true, int kTiles>
+  // o, of X and of the statistics. `o` and `y` are sum_j w_ij v_j and sum_j u_ij^(p-1) v_j. With
+  // kStoresByTma, o stays in `o` for the caller to store.
+  template <int kTiles>
   LSSAR_DEVICE void write_columns(const AttentionParams& params, const BlockPlace& place,
                                   int first_col, Fragment<kTiles>& o, const Fragment<kTiles>& y,
                                   const WeightSums& sums) const {
@@ -215,7 +215,7 @@ struct ForwardRows : LaneRows<Config> {
         if (col >= Config::kHeadDimV) continue;
         const float o0 = o.at[n][2 * half] * inverse;
         const float o1 = o.at[n][2 * half + 1] * inverse;
-        if constexpr (kStoresOutput) {
+        if constexpr (!Config::kStoresByTma) {
           store_pair<Config::kIsAligned>(out + col, o0, o1);
         } else {
           o.at[n][2 * half] = o0;

@@ -36,6 +36,15 @@ LSSAR_DEVICE int fragment_row(int half) {
 // its own per tile.
 LSSAR_DEVICE int fragment_col(int tile) { return tile * kTileCols + (lane_index() & 3) * 2; }
 
+// x's rows times `by`.
+template <int kTiles>
+LSSAR_DEVICE void multiply_rows(Fragment<kTiles>& x, const float (&by)[2]) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) x.at[n][e] *= by[e / 2];
+}
+
 LSSAR_DEVICE float quad_sum(float x) {
   x += shuffle_xor(x, 1);
   return x + shuffle_xor(x, 2);

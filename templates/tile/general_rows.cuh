@@ -9,6 +9,7 @@
 //                 computed: hence add_rounded.
 // kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it
 //                 weights are activations, and r divides at the end.
+// kDivisorSum:    what o is divided by, as kActivationSum, of the weights.
 // kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
 #pragma once
 
@@ -33,10 +34,9 @@ struct GeneralRows : LaneRows<Config> {
   using LaneRows<Config>::row;
   using LaneRows<Config>::visible;
 
-  // What o is divided by: as kActivationSum, of the weights.
-  static constexpr int kDivisorSum = Config::kSecondStage == 0   ? Config::kActivationSum
-                                     : Config::kSecondStage == 1 ? 1
-                                                                 : Config::kWeightSum;
+  // Whether weigh() changes the unit of the weights so far.
+  static constexpr bool kRescales =
+      Config::kScalesWeights || (Config::kIsExponential && !Config::kHasPassOne);
 
   float score_scale[2];  // c_i / |q_i|, as Config::score_scale has it
   float bias[2];
@@ -208,12 +208,10 @@ struct GeneralRows : LaneRows<Config> {
       scale[half] = weight_scale<Config>(num_keys, normalizer[half], m[half], largest);
   }
 
-  // Products times scales -> weights, 0 for hidden keys. The sums so far, `o` and `weights`, are
-  // multiplied by what the weights are.
-  template <int kTiles, int kColumns, class RowSums>
-  LSSAR_DEVICE void weigh(Fragment<kTiles>& s, Fragment<kColumns>& o, RowSums& weights,
-                          const TileMask& mask) {
-    float factor[2];
+  // Products times scales -> weights, 0 for hidden keys. With kRescales the weighted sums so far
+  // are to be multiplied by `factor`.
+  template <int kTiles>
+  LSSAR_DEVICE void weigh(Fragment<kTiles>& s, const TileMask& mask, float (&factor)[2]) {
     activate<!Config::kHasPassOne>(s, mask, factor);
     if constexpr (Config::kIsExponential && !Config::kHasPassOne) {
 #pragma unroll
@@ -221,8 +219,6 @@ struct GeneralRows : LaneRows<Config> {
         sum[half] *= factor[half];
         lost[half] *= factor[half];
       }
-      multiply_rows(o, factor);
-      weights.rescale(factor);
     }
     if constexpr (Config::kSecondStage == 1) {
 #pragma unroll
@@ -248,29 +244,19 @@ struct GeneralRows : LaneRows<Config> {
       add<Config::kActivationSum>(s, sum, lost);
     if constexpr (Config::kSecondStage == 2 && Config::kWeightSum != 0)
       add<Config::kWeightSum>(s, weight_sum, lost);
-    if constexpr (Config::kScalesWeights) make_room(s, o, weights);
+    if constexpr (Config::kScalesWeights) make_room(s, factor);
   }
 
-  // How many products weights take part in. 2: also one of what rounding to 16 bits dropped. A row
-  // of few keys shows the rounding of each weight, unless it is divided by their sum.
+  // How many products weights take part in. 2: also one of what rounding to 16 bits dropped.
   LSSAR_DEVICE int num_weight_parts() const {
-    if constexpr (Config::kIsFp32 || kDivisorSum != 0) return 1;
-    constexpr i64 kFewKeys = 8;
-    return warp_all(visible[0] > kFewKeys && visible[1] > kFewKeys) ? 1 : 2;
+    return warp_all(!has_few_keys<Config>(visible[0]) && !has_few_keys<Config>(visible[1])) ? 1 : 2;
   }
 
-  template <int kColumns>
-  static LSSAR_DEVICE void multiply_rows(Fragment<kColumns>& x, const float (&by)[2]) {
-#pragma unroll
-    for (int n = 0; n < kColumns; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) x.at[n][e] *= by[e / 2];
-  }
-
-  // Multiplies each row's weights by a power of two, so that none overflows; it only falls.
-  template <int kTiles, int kColumns, class RowSums>
-  LSSAR_DEVICE void make_room(Fragment<kTiles>& s, Fragment<kColumns>& o, RowSums& weights) {
-    float largest[2] = {0.0f, 0.0f}, ratio[2], by[2];
+  // Multiplies each row's weights by a power of two, so that none overflows; it only falls. The
+  // weighted sums so far are to be multiplied by `ratio`.
+  template <int kTiles>
+  LSSAR_DEVICE void make_room(Fragment<kTiles>& s, float (&ratio)[2]) {
+    float largest[2] = {0.0f, 0.0f}, by[2];
 #pragma unroll
     for (int n = 0; n < kTiles; ++n)
 #pragma unroll
@@ -280,18 +266,16 @@ struct GeneralRows : LaneRows<Config> {
       ratio[half] = range[half].make_room(bits_of_float(quad_maximum(largest[half])));
       by[half] = range[half].factor;
     }
-    multiply_rows(o, ratio);
-    weights.rescale(ratio);
     multiply_rows(s, by);
   }
 
   // Writes the lane's elements of o from column `first_col` on, and for training those of the saved
   // o and the statistics. `o` is sum_j w_ij v_j, `weights` what kDivisorSum says of the weights as
-  // they were rounded, which a row of one key needs to give exactly its value.
+  // they were rounded, which a row of one key needs to give exactly its value. With kStoresByTma,
+  // o stays in `o` for the caller to store.
   template <int kTiles>
   LSSAR_DEVICE void write_columns(const AttentionParams& params, const BlockPlace& place,
-                                  int first_col, const Fragment<kTiles>& o,
-                                  const float (&weights)[2]) {
+                                  int first_col, Fragment<kTiles>& o, const float (&weights)[2]) {
     const i64 queries_total = seq_q<Config>(params);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -308,7 +292,7 @@ struct GeneralRows : LaneRows<Config> {
       if (is_bad(half)) z = quiet_nan();
       if (row[half] >= queries_total) continue;
       float inverse = z == 0.0f ? 0.0f : z / z;  // NaN stays
-      if constexpr (kDivisorSum != 0) {
+      if constexpr (Config::kDivisorSum != 0) {
         inverse /= weights[half];  // has the same range
       } else {
         if constexpr (Config::kSecondStage == 0) inverse /= normalizer[half];
@@ -323,7 +307,12 @@ struct GeneralRows : LaneRows<Config> {
         if (col >= Config::kHeadDimV) continue;
         const float o0 = z == 0.0f ? 0.0f : o.at[n][2 * half] * inverse;
         const float o1 = z == 0.0f ? 0.0f : o.at[n][2 * half + 1] * inverse;
-        store_pair<Config::kIsAligned>(out + col, o0, o1);
+        if constexpr (!Config::kStoresByTma) {
+          store_pair<Config::kIsAligned>(out + col, o0, o1);
+        } else {
+          o.at[n][2 * half] = o0;
+          o.at[n][2 * half + 1] = o1;
+        }
         if constexpr (Config::kIsTraining)
           store_global_8(params.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
       }

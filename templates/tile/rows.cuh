@@ -38,6 +38,13 @@ LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& params, i64 row) {
   return minimum(maximum(row + 1 + shift, i64{0}), keys);
 }
 
+// Whether a row shows the rounding of each weight to 16 bits. Not if it is divided by their sum.
+template <class Config>
+LSSAR_DEVICE bool has_few_keys(i64 visible) {
+  constexpr i64 kFewKeys = 8;
+  return !Config::kIsFp32 && Config::kDivisorSum == 0 && visible <= kFewKeys;
+}
+
 // How many of the `visible` first keys are among the call's.
 template <class Config>
 LSSAR_DEVICE i64 keys_in_range(const AttentionParams& params, i64 visible) {

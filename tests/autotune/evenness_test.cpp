@@ -35,8 +35,8 @@ std::vector<int64_t> key_tiles_of(const Schedule& schedule, const Setting& setti
   for (int64_t first = 0; first < setting.heads; first += group) {
     for (int64_t tile = tiles - 1; tile >= 0; --tile) {
       const int64_t keys = std::min((tile + 1) * rows, setting.length);
-      const int64_t both =
-          ceil_div(keys, hopper_score_cols(schedule)) + ceil_div(keys, schedule.forward.block_cols);
+      const int64_t both = ceil_div(keys, hopper_score_cols(Problem(), schedule)) +
+                           ceil_div(keys, schedule.forward.block_cols);
       for (int64_t head = first; head < std::min(first + group, setting.heads); ++head)
         work.push_back(both);
     }

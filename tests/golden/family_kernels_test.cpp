@@ -1,5 +1,6 @@
 // Kernels of score functions beside LSSAR's: the golden cases of the family in every dtype, by both
-// compilers, through the C API. The cases' inputs are bf16 numbers, which fp16 and fp32 have too.
+// compilers and on Hopper, through the C API. The cases' inputs are bf16 numbers, which fp16 and
+// fp32 have too.
 #include <gtest/gtest.h>
 
 #include "compile/compiler.h"
@@ -8,15 +9,17 @@
 namespace lssar {
 namespace {
 
+const std::vector<DType> kDTypes = {DType::kBf16, DType::kFp16, DType::kFp32};
+
 class FamilyKernels : public testing::TestWithParam<std::string> {
  protected:
-  void check(lssar_compiler compiler, const char* target) {
+  void check(lssar_compiler compiler, const char* target, const std::vector<DType>& dtypes) {
     auto golden = load_golden_case(GetParam(), golden_family_folder());
     ASSERT_TRUE(golden.ok()) << golden.status().to_string();
     CapiOptions options;
     options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
     options.alignment = 16;
-    for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+    for (const DType dtype : dtypes) {
       golden->problem.dtype = dtype;
       check_golden_case(*golden, options, {compiler, target});
     }
@@ -25,10 +28,16 @@ class FamilyKernels : public testing::TestWithParam<std::string> {
 
 TEST_P(FamilyKernels, GiveTheGoldenResultByNvrtc) {
   if (!open_compiler(CompilerChoice::kNvrtc).ok()) GTEST_SKIP() << "NVRTC is not installed";
-  check(LSSAR_COMPILER_NVRTC, "sm_80");
+  check(LSSAR_COMPILER_NVRTC, "sm_80", kDTypes);
 }
 
-TEST_P(FamilyKernels, GiveTheGoldenResultByLlvm) { check(LSSAR_COMPILER_LLVM, "sm_90"); }
+TEST_P(FamilyKernels, GiveTheGoldenResultByLlvm) { check(LSSAR_COMPILER_LLVM, "sm_90", kDTypes); }
+
+// fp32 has the portable kernels there too.
+TEST_P(FamilyKernels, GiveTheGoldenResultOnHopper) {
+  if (!open_compiler(CompilerChoice::kNvrtc).ok()) GTEST_SKIP() << "NVRTC is not installed";
+  check(LSSAR_COMPILER_NVRTC, "sm_90a", {DType::kBf16, DType::kFp16});
+}
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyKernels,
                          testing::ValuesIn(golden_case_names(golden_family_folder()).value()),

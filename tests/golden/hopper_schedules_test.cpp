@@ -2,6 +2,10 @@
 // sm_90a.
 #include <gtest/gtest.h>
 
+#include <tuple>
+#include <utility>
+
+#include "score/score_text.h"
 #include "tests/golden/attention_check.h"
 
 namespace lssar {
@@ -218,6 +222,45 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"D128", kForwards, R"({"hopper": {"stagger": 4}})", 128, 128},
         Setting{"OddDims", kForwards, R"({"hopper": {"stagger": 2}})", 72, 40}),
     setting_name);
+
+// Score functions given as expressions: one of each class that the kernels tell apart, with every
+// schedule that changes how their weights are summed up.
+class FamilySchedules
+    : public testing::TestWithParam<std::tuple<const char* /* score */, int /* p */>> {};
+
+TEST_P(FamilySchedules, GiveTheSame) {
+  const auto score = parse_score(std::get<0>(GetParam()));
+  ASSERT_TRUE(score.ok()) << score.status().to_string();
+  for (const char* schedule :
+       {R"({"hopper": {"overlap": false, "persistent": false, "ping_pong": false}})",
+        R"({"hopper": {"queries_in_registers": true}})",
+        R"({"forward": {"stages": 5}, "hopper": {"weights_from": "shared"}})",
+        R"({"block_dv": 32, "hopper": {"cluster": 2}})",
+        R"({"forward": {"block_rows": 64, "block_cols": 48}, "hopper": {"tickets": true,
+            "ping_pong": false}})",
+        R"({"forward": {"block_rows": 192, "block_cols": 64, "stages": 3}, "hopper":
+            {"store_path": "registers"}})",
+        R"({"pack_gqa": true, "hopper": {"score_cols": 24}})"}) {
+    const Setting setting{"", kForwards, schedule};
+    for (const bool causal : {true, false}) {
+      for (const auto& pair : {std::pair{150, 150}, {64, 0}, {200, 5}, {5, 200}}) {
+        Problem problem = make_problem(setting, causal ? DType::kBf16 : DType::kFp16, causal);
+        problem.score = *score;
+        problem.p = std::get<1>(GetParam());
+        check_setting(setting, problem, make_sizes(2, 2, 1, pair.first, pair.second),
+                      InputKind::kGauss);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FamilySchedules,
+    testing::Values(std::tuple{"softmax", 0}, std::tuple{"softmax", 5}, std::tuple{"sigmoid", 0},
+                    std::tuple{"phi=gelu,normalizer=sum_abs", 0},
+                    std::tuple{"phi=relu,normalizer=length", 2}, std::tuple{"lssar", 100},
+                    std::tuple{"softmax,psi=(x - b) / N", 0},
+                    std::tuple{"phi=softplus,psi=x*tanh(x + b - N),psi_normalizer=sum_abs", 0}));
 
 // Tiles without weights beside tiles with weights: some without only for a warp, some for its warp
 // group.
