@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/pass_needs.h"
+
 namespace lssar {
 
 int hopper_launch_registers(const Tiling& tiling) {
