@@ -38,7 +38,8 @@ void* DynamicLibrary::symbol(const char* name) const {
 std::string directory_of_code(const void* address) {
   Dl_info info;
   if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "";
-  // NOTE: for the executable dli_fname is argv[0], which need not be a path: go through /proc.
+  // NOTE: for the executable dli_fname is argv[0], which may be no path, so this goes through
+  // /proc.
   std::error_code error;
   std::filesystem::path file = info.dli_fname;
   if (!file.has_parent_path()) {

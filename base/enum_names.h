@@ -14,8 +14,8 @@ struct EnumName {
   const char* name;
 };
 
-// The EnumName[] of an enumeration that fields of a list have (base/field_list.h): specialised
-// beside the list.
+// The EnumName[] of an enumeration that a field list uses (base/field_list.h). Specialised beside
+// the list.
 template <typename E>
 inline constexpr int enum_names = 0;
 

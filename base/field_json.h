@@ -1,4 +1,4 @@
-// A struct's JSON, both ways, by its list of fields (base/field_list.h).
+// Converts a struct to JSON and back by its list of fields (base/field_list.h).
 #pragma once
 
 #include <concepts>
@@ -12,7 +12,7 @@
 
 namespace lssar {
 
-// Every field by its name, enumerators by their names.
+// Writes every field under its name, and enumerators by their names.
 template <typename S>
 nlohmann::json fields_to_json(const S& from) {
   nlohmann::json object = nlohmann::json::object();
@@ -31,9 +31,9 @@ nlohmann::json fields_to_json(const S& from) {
   return object;
 }
 
-// Fields that `object` lacks keep their value in `into`, or take that of the field they follow.
-// Errors name the field ("<where>.<name>"), its value and what is allowed. Ranges are not checked:
-// a struct's validate() does that.
+// A field that `object` lacks keeps its value in `into`, or takes the value of its default_from.
+// Errors name the field ("<where>.<name>"), its value and what is allowed. Ranges are not checked
+// here, because a struct's validate() checks them.
 template <typename S>
 Status read_fields(const nlohmann::json& object, const std::string& where, S& into) {
   JsonFields fields(object, where);

@@ -30,11 +30,11 @@ inline constexpr int fields_of = 0;
 template <typename T>
 inline constexpr bool has_fields = !std::is_same_v<decltype(fields_of<T>), const int>;
 
-// How a field is written whose type is no number, text, enumeration or struct with a list:
+// How to write a field whose type is not a number, a text, an enumeration or a struct with a list:
 //   static std::string text(const T&);                              in texts and errors
 //   static std::string allowed();                                   completes "allowed are ..."
 //   static void write(nlohmann::json& object, const char* name, const T&);
-//   static void read(JsonFields&, const char* name, T&);            leaves T where it is missing
+//   static void read(JsonFields&, const char* name, T&);            leaves T alone if it is missing
 template <typename T>
 struct FieldForm {
   static constexpr bool kIsGeneric = true;
@@ -42,7 +42,7 @@ struct FieldForm {
 template <typename T>
 inline constexpr bool has_own_form = !requires { FieldForm<T>::kIsGeneric; };
 
-// Numbers from `low` to `high` that `step` divides. A step of 0: no range.
+// Multiples of `step` from `low` to `high`. A step of 0 means that there is no range.
 struct WholeRange {
   int64_t low = 0, high = 0, step = 0;
 
@@ -55,20 +55,20 @@ template <typename S, typename T>
 struct Field {
   using Struct = S;
   using Type = T;
-  // A constant can hold plain values only.
+  // A constant can hold only plain values.
   using Special = std::conditional_t<std::is_trivially_copyable_v<T>, T, std::nullptr_t>;
 
   const char* name;  // in JSON, in errors and in the docs
   T S::*member;
   const char* meaning = "";
-  // Which readers of the struct look at it; each struct's list says what the bits are.
+  // Which readers of the struct use this field. Each struct's list defines the bits.
   unsigned readers = ~0u;
   WholeRange range = {};
   const char* allowed_text = nullptr;  // completes "allowed are ...", in place of the range's text
-  T S::*default_from = nullptr;        // the field that this one equals where JSON leaves it out
-  // Its part of the struct's text, "{}" for the value; null: none.
+  T S::*default_from = nullptr;        // a field whose value this one takes if JSON lacks it
+  // This field's part of the struct's text, "{}" for the value. Null: the text leaves it out.
   const char* format = nullptr;
-  std::optional<Special> special = std::nullopt;  // the value that is written otherwise ...
+  std::optional<Special> special = std::nullopt;  // the value that has a name of its own ...
   const char* special_text = "";
   bool default_has_no_text = false;
 
@@ -110,13 +110,13 @@ constexpr Field<S, T> field(const char* name, T S::*member) {
   return {.name = name, .member = member};
 }
 
-// A field that is gone, and that older files still hold with the one value that had the effect of
-// its absence.
+// A field that was removed. Older files may still hold it, with the one value that means the same
+// as its absence.
 struct RetiredField {
   const char* name;
   const char* value;
 };
-// The RetiredField[] of a struct that had more fields once.
+// The RetiredField[] of a struct from which fields were removed.
 template <typename S>
 inline constexpr std::array<RetiredField, 0> retired_fields = {};
 
@@ -150,7 +150,7 @@ constexpr void for_each_field(const Visit& visit) {
 template <typename S>
 std::string fields_text(const S& from);
 
-// A value as texts and errors have it.
+// A value as it appears in texts and errors.
 template <typename T>
 std::string value_text(const T& value) {
   if constexpr (has_fields<T>) {
@@ -164,7 +164,7 @@ std::string value_text(const T& value) {
   }
 }
 
-// The struct's text: its fields' parts, one after the other.
+// The struct's text: the parts of its fields in order.
 template <typename S>
 std::string fields_text(const S& from) {
   std::string text;

@@ -79,7 +79,7 @@ int FileDescriptor::close() {
 }
 
 Result<InputFile> InputFile::open(const std::string& path, const FileReadOptions& options) {
-  // O_NONBLOCK: opening a pipe that nobody writes must not hang.
+  // Without O_NONBLOCK, opening a pipe that nobody writes would hang.
   const int flags = O_RDONLY | O_NONBLOCK | (options.require_private ? O_NOFOLLOW : 0);
   FileDescriptor file = open_descriptor(path, flags);
   if (file.get() < 0) return errno_status("open", path, errno);
@@ -116,7 +116,7 @@ Result<std::string> read_file(const std::string& path, const FileReadOptions& op
 }
 
 std::string unique_file_name() {
-  // The kernel gives fresh bits after fork too, which a generator of our own would not.
+  // The kernel's random bits stay distinct after fork. A generator of our own would repeat itself.
   static std::atomic<uint64_t> counter{0};
   uint64_t random = 0;
   if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) {
@@ -134,7 +134,7 @@ Result<AtomicFileWriter> AtomicFileWriter::create(const std::string& path,
   FileDescriptor file = open_descriptor(temporary, flags, static_cast<mode_t>(mode));
   if (file.get() < 0) {
     const int error = errno;
-    name.keep();  // it may be somebody else's
+    name.keep();  // the file may belong to somebody else
     return errno_status("create", temporary, error);
   }
   return AtomicFileWriter(path, std::move(name), std::move(file));
@@ -157,9 +157,9 @@ Status AtomicFileWriter::put_in_place(bool replaces) {
   if (replaces) {
     failed = ::rename(from, path_.c_str());
   } else {
-    // A link is never put over a file; where the file system has none, RENAME_NOREPLACE may do.
+    // link() never replaces a file. File systems without links may support RENAME_NOREPLACE.
     failed = ::link(from, path_.c_str());
-    if (failed == 0) return {};  // the temporary's other name goes with the writer
+    if (failed == 0) return {};  // the writer's destructor removes the temporary name
     if (errno != EEXIST)
       failed = ::renameat2(AT_FDCWD, from, AT_FDCWD, path_.c_str(), RENAME_NOREPLACE);
   }

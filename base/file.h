@@ -1,9 +1,8 @@
-// Files: read one into memory or parts of it, write one atomically. Used for what the library
-// writes under names of its own, the binary cache first; a name that a user gave is written by
-// base/output_file.h.
+// Reads files, whole or in part, and writes them atomically. This is for files that the library
+// names itself, mainly the binary cache. base/output_file.h writes files that a user named.
 //
-// Threads: no shared state; every function may be called from any thread at once. An InputFile may
-// be read by any number of threads; an AtomicFileWriter belongs to one.
+// Threads: no shared state; every function may be called from any thread at once. Any number of
+// threads may read an InputFile; an AtomicFileWriter belongs to one.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +18,14 @@ namespace lssar {
 // kIoError: "cannot WHAT 'PATH': " and the text of that errno.
 Status errno_status(const char* what, const std::string& path, int error);
 
-// Modes of files that hold somebody's data or code to run, and of those that are made to be shared.
+// Modes of private files (data, code that will run) and of files made to be shared.
 inline constexpr unsigned kPrivateFileMode = 0600;
 inline constexpr unsigned kSharedFileMode = 0644;
 
 inline constexpr int64_t kNsPerSecond = 1'000'000'000;
 
-// Which file it was and in which state: equal means nobody replaced or changed it since.
+// Identifies a file and its state. If two states are equal, nobody replaced or changed the file in
+// between.
 struct FileState {
   uint64_t device = 0, inode = 0, size_bytes = 0;
   int64_t mtime_ns = 0;  // since 1970
@@ -35,8 +35,8 @@ struct FileState {
 
 struct FileReadOptions {
   uint64_t max_bytes = uint64_t{1} << 40;
-  // Refuse what somebody else may have put there: a symbolic link (as the path's last component),
-  // files of users other than the effective one and root, files that group or others can write.
+  // Refuse files that another user may have planted: a symbolic link as the last component, an
+  // owner other than the effective user and root, write permission for group or others.
   bool require_private = false;
 };
 
@@ -51,24 +51,23 @@ class FileDescriptor {
   }
   ~FileDescriptor() { close(); }
   int get() const { return fd_; }
-  // NOTE: close may be the call that reports a failed write (NFS), so a writer asks for its result.
+  // NOTE: on NFS, close may be the call that reports a failed write, so writers need its result.
   int close();
 
  private:
   int fd_;
 };
 
-// A regular file that is open for reading: what is read stays the same file, whatever becomes of
-// its name.
+// An open regular file. Reads return this file's bytes even if its name is removed or reused.
 class InputFile {
  public:
-  // kIoError where it cannot be opened, is not a regular file or `options` forbid it; the message
+  // kIoError if it cannot be opened, is not a regular file, or `options` forbid it. The message
   // names the path.
   static Result<InputFile> open(const std::string& path, const FileReadOptions& options = {});
 
   const std::string& path() const { return path_; }
   const FileState& state() const { return state_; }  // when it was opened
-  // Exactly `count` bytes from `offset`. kIoError where the file has fewer by now, kOutOfMemory.
+  // Exactly `count` bytes from `offset`. kIoError if the file has become shorter; kOutOfMemory.
   Result<std::string> read_at(uint64_t offset, uint64_t count) const;
 
  private:
@@ -80,20 +79,20 @@ class InputFile {
   FileState state_;
 };
 
-// The bytes of a regular file, and (where `state` is not null) its state when they were read.
-// kIoError where it cannot be read, is not a regular file or `options` forbid it; the message names
+// The bytes of a regular file. If `state` is not null, it receives the file's state at that time.
+// kIoError if it cannot be read, is not a regular file, or `options` forbid it. The message names
 // the path.
 Result<std::string> read_file(const std::string& path, const FileReadOptions& options = {},
                               FileState* state = nullptr);
 
-// A name nobody else makes: "<host>-<pid>-<thread>-<random>", of letters, digits, '.' and '-' only.
-// Processes that share a network folder do not collide, nor do threads, nor a reused pid.
+// A unique name, "<host>-<pid>-<thread>-<random>", of letters, digits, '.' and '-' only. It is safe
+// against other hosts on a network folder, other threads and reused pids.
 std::string unique_file_name();
 
-// A file written piece by piece: `path` has its old content, or none, until commit() has put all of
-// the new one in its place, whatever had that name. `temporary` must not exist and must be on the
-// same file system; it is gone after commit(), and with the writer. A file beyond `ulimit -f` is an
-// error like a full disk: no signal reaches the program.
+// A file written piece by piece. Until commit() `path` keeps its old content, or stays absent;
+// commit() then replaces it as a whole. `temporary` must not exist yet and must be on the same file
+// system. commit() or the destructor removes it. Exceeding `ulimit -f` is an ordinary error, like a
+// full disk: no signal reaches the program.
 class AtomicFileWriter {
  public:
   // `mode` is subject to the umask.
@@ -101,14 +100,14 @@ class AtomicFileWriter {
                                          unsigned mode = 0666);
 
   Status append(std::string_view bytes);
-  // Calls finish_writing and put_in_place. No call may follow, whatever this one returns.
+  // Calls finish_writing and put_in_place. No call may follow, even if this one fails.
   Status commit();
 
   // Syncs and closes.
   Status finish_writing();
-  // Renames. `replaces` false: kIoError where there is something under that name.
+  // Renames the temporary to `path`. If `replaces` is false, an existing file is kIoError.
   Status put_in_place(bool replaces = true);
-  // Open on the temporary until finish_writing().
+  // Refers to the temporary; valid until finish_writing().
   int descriptor() const { return file_.get(); }
 
  private:
@@ -123,9 +122,10 @@ class AtomicFileWriter {
 // A name for a temporary in the folder of `path`.
 std::string temporary_beside(const std::string& path);
 
-// Writes `bytes` to `temporary` (which must not exist and must be on the same file system), syncs
-// it and renames it over `path`: `path` has its old content or all of the new one, never a part.
-// `temporary` is gone afterwards, whatever happened. `mode` is subject to the umask.
+// Writes `bytes` to `temporary` (which must not exist yet and must be on the same file system),
+// syncs it and renames it to `path`. `path` therefore holds its old content or all of the new one,
+// never a part. `temporary` is gone afterwards, even after an error. `mode` is subject to the
+// umask.
 Status write_file_atomically(const std::string& path, std::string_view bytes,
                              const std::string& temporary, unsigned mode = 0666);
 

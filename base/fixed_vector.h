@@ -1,4 +1,5 @@
-// FixedVector: up to N values in place, for short lists that are made many thousand times.
+// FixedVector: up to N values stored in place. It is for short lists that are built many thousand
+// times.
 //
 // Used by the cost model. Threads: a plain value.
 #pragma once

@@ -1,9 +1,9 @@
-// fmt's functions, compiled once: as a header they would be compiled with every file that formats
-// text, which is a quarter of the time to build. Only what takes char is here.
+// Compiles fmt's functions once. Header-only fmt would be compiled with every file that formats
+// text, which takes a quarter of the build time. Only the variants for char are here.
 
 #include <fmt/format-inl.h>
 
-// NOTE: fmt/format.h declares these as instantiated elsewhere, so each is named here.
+// NOTE: fmt/format.h declares these extern, so each must be instantiated by name here.
 FMT_BEGIN_NAMESPACE
 namespace detail {
 

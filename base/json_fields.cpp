@@ -14,8 +14,8 @@ using nlohmann::json;
 
 namespace {
 
-// A value in an error message, short enough for one line. What is nested further is left out: a
-// text of brackets alone would take more stack to print than there is.
+// A value for an error message, shortened to one line. Deep nesting is left out, because printing
+// it recursively could exhaust the stack.
 std::string shown(const json& value) {
   if (value.is_structured() && std::any_of(value.begin(), value.end(), [](const json& inner) {
         return inner.is_structured();
@@ -28,8 +28,8 @@ std::string shown(const json& value) {
   return text;
 }
 
-// The whole number that `value` is, written as 15 or, as some programs do, 15.0. Beyond 2^53 a
-// number that went through floating point may have lost digits.
+// `value` as a whole number. Some programs write 15 as 15.0, so that is accepted. Beyond 2^53 a
+// number that went through floating point may have lost digits and is refused.
 std::optional<int64_t> whole_number(const json& value) {
   constexpr double kExact = 0x1p53;
   if (value.is_number_unsigned()) {

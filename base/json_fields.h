@@ -1,5 +1,6 @@
-// Reading the fields of a JSON object into a struct, strictly: used by the readers of problem,
-// target, schedule and golden cases. Internal to the library; one thread per reader.
+// Reads the fields of a JSON object into a struct and refuses everything unexpected. Used by the
+// readers of problem, target, schedule and golden cases. Internal to the library; one thread per
+// reader.
 //
 //   JsonFields fields(json, "problem");
 //   fields.read("p", problem.p);
@@ -18,21 +19,21 @@
 
 namespace lssar {
 
-// Each read() leaves `out` alone where the field is missing or wrong; the first error is kept and
-// finish() returns it, or an error that names a field nobody read.
+// read() leaves `out` alone if the field is missing or wrong. finish() returns the first error, or
+// one that names a field which nobody read.
 class JsonFields {
  public:
   // `where` names the object in errors: "problem", "problem.score". `json` must outlive this.
   JsonFields(const nlohmann::json& json, std::string where);
 
-  // `allowed`: what an error says is allowed; "": by the type alone. 15.0 is 15.
+  // `allowed` says what is allowed, for errors; "" derives that from the type. 15.0 counts as 15.
   void read(const char* name, int& out, const std::string& allowed = {});
   void read(const char* name, int64_t& out, const std::string& allowed = {});
   void read(const char* name, double& out);
   void read(const char* name, bool& out);
   void read(const char* name, std::string& out);
 
-  // A field that may not be missing, from `low` to `high`.
+  // A required field, from `low` to `high`.
   template <typename T>
   void need_whole(const char* name, int64_t low, int64_t high, T& out) {
     require(name);
@@ -40,7 +41,7 @@ class JsonFields {
     if (out < low || out > high) out_of_range(name, out, low, high);
   }
 
-  // A text that can only be `value`.
+  // A text field with `value` as its only legal value.
   void read_only(const char* name, const std::string& value);
 
   template <typename E, size_t N>
@@ -56,14 +57,14 @@ class JsonFields {
     }
   }
 
-  // A nested object; null where it is missing. The caller reads and finishes it.
+  // A nested object, or null if it is missing. The caller reads and finishes it.
   const nlohmann::json* object(const char* name);
-  // A list of at most `most` elements; null where it is missing.
+  // A list of at most `most` elements, or null if it is missing.
   const nlohmann::json* list(const char* name, size_t most);
 
   bool has(const char* name) const;
   bool is_number(const char* name) const;
-  // A field that may be there and is not read further.
+  // Accepts a field and ignores its value.
   void read_absent(const char* name) { known_.insert(name); }
   // "problem.score.phi"
   std::string path(const char* name) const { return where_ + "." + name; }
@@ -72,7 +73,7 @@ class JsonFields {
   void fail(Status status);
 
   Status finish() const;
-  // The first error so far; as finish, but fields that nobody read are none.
+  // The first error so far. Unlike finish, this does not report fields that nobody read.
   const Status& status() const { return status_; }
 
  private:

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-// What a user would look for, short enough for one line, without control characters.
+// A token shortened to one line for an error message, without control characters.
 std::string shown_token(std::string_view token) {
   constexpr size_t kMaxShown = 40;
   std::string text;
@@ -24,7 +24,7 @@ std::string shown_token(std::string_view token) {
   return token.size() > kMaxShown ? text + "..." : text;
 }
 
-// Line and column of the byte `at` (from 0), both from 1.
+// Line and column of the byte `at`. `at` counts from 0, line and column count from 1.
 std::string place_of(std::string_view text, size_t at) {
   const std::string_view before = text.substr(0, at);
   const size_t line_start = before.rfind('\n') + 1;  // npos + 1 = 0
@@ -32,7 +32,7 @@ std::string place_of(std::string_view text, size_t at) {
                      at - line_start + 1);
 }
 
-// Builds the value; the first thing that is wrong ends the reading.
+// Builds the value. The first error ends the reading.
 class StrictReader : public json::json_sax_t {
  public:
   explicit StrictReader(std::string_view text) : text_(text) {}
@@ -42,14 +42,14 @@ class StrictReader : public json::json_sax_t {
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t& written) override {
-    // Only digits: a whole number that did not fit.
+    // A token of digits only is a whole number that did not fit.
     if (written.find_first_not_of("-0123456789") == written.npos) {
       return fail(fmt::format("{}: whole numbers may have 64 bits", shown_token(written)));
     }
     return add(value);
   }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // no text has one
+  bool binary(binary_t&) override { return false; }  // JSON text has no binary values
 
   bool start_object(size_t) override { return open(json::object()); }
   bool start_array(size_t) override { return open(json::array()); }
@@ -65,11 +65,11 @@ class StrictReader : public json::json_sax_t {
 
   bool parse_error(size_t position, const std::string& token,
                    const nlohmann::detail::exception& error) override {
-    constexpr int kOutOfRange = 406;  // of the JSON library: a number beyond double
+    constexpr int kOutOfRange = 406;  // the JSON library's code for a number beyond double
     if (error.id == kOutOfRange) {
       return fail(fmt::format("{}: the number is too large", shown_token(token)));
     }
-    // The position is that of the last byte that was read, from 1.
+    // The library's position counts from 1, and is that of the last byte read.
     const size_t at = position - std::min<size_t>(position, 1);
     if (at >= text_.size()) {
       return fail("not JSON: " + place_of(text_, text_.size()) + ": the text ends too early");
@@ -86,8 +86,8 @@ class StrictReader : public json::json_sax_t {
     error_ = std::move(error);
     return false;
   }
-  // NOTE: values of an object that is open do not move: its elements are nodes, and of an array
-  // only the last one is open.
+  // NOTE: pointers to open values stay valid: object elements are map nodes, and only the last
+  // element of an array can be open.
   json* place(json value) {
     if (open_.empty()) {
       root_ = std::move(value);
@@ -116,7 +116,7 @@ class StrictReader : public json::json_sax_t {
 
   const std::string_view text_;
   json root_;
-  std::vector<json*> open_;  // the outermost first
+  std::vector<json*> open_;  // outermost first
   std::string key_;
   std::string error_;
 };

@@ -1,5 +1,5 @@
-// JSON texts that somebody else may have written: strictly read, with errors for people. Used by
-// every reader of problems, schedules, records, captures and comparisons. Threads: pure functions.
+// Parses JSON from untrusted sources strictly, with errors that a person can act on. Used by every
+// reader of problems, schedules, records, captures and comparisons. Threads: pure functions.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace lssar {
 
-// The value of `text`. Errors (kInvalidArgument) say where, and begin with `name`: a text that is
-// not JSON, a key that an object has twice, a whole number beyond 64 bits (it would be read as
-// another one), a number beyond double.
+// The value of `text`. Errors (kInvalidArgument) begin with `name` and say where the text is wrong.
+// They are: text that is not JSON, a key that an object has twice, a whole number beyond 64 bits (a
+// JSON reader would round it), a number beyond double.
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& name);
 
 }  // namespace lssar

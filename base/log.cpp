@@ -19,7 +19,7 @@ constexpr int kOff = -1;
 struct Sink {
   std::mutex mutex;
   LogCallback callback;
-  // What log_enabled compares with; kOff without a callback. Written under the mutex.
+  // What log_enabled compares with; kOff while there is no callback. Written under the mutex.
   std::atomic<int> level{kOff};
 };
 
@@ -29,7 +29,7 @@ constexpr LogLevel kLevels[] = {LogLevel::kError, LogLevel::kWarning, LogLevel::
 void write_to_stderr(LogLevel level, std::string_view message) {
   const std::string line =
       std::string("lssar ") + log_level_name(level) + ": " + printable(message) + "\n";
-  const WriteSignalGuard guard;  // standard error may be a full file, or a pipe that nobody reads
+  const WriteSignalGuard guard;  // standard error may be a full disk or a pipe without a reader
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
@@ -38,7 +38,7 @@ void use_stderr(LogLevel level, Sink* s) {
   s->level = static_cast<int>(level);
 }
 
-// A word that is none would leave its user waiting for messages: it is said, there.
+// An unknown word is reported on standard error, because its user is waiting for messages there.
 void read_environment(const char* wanted, Sink* s) {
   if (wanted[0] == '\0' || std::strcmp(wanted, "none") == 0) return;
   for (const LogLevel level : kLevels) {

@@ -18,10 +18,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "values are copied as they are stored");
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
-constexpr size_t kAlignment = 64;          // of the first value in a file that NumPy can map
-constexpr size_t kMaxHeaderBytes = 65535;  // what version 1.0 can say; no honest header is longer
+constexpr size_t kAlignment = 64;  // of the first value, so that NumPy can memory-map the file
+constexpr size_t kMaxHeaderBytes = 65535;  // the limit of version 1.0; real headers are far shorter
 
-// The number of values of a shape, or nullopt where it does not fit in an int64_t.
+// The number of values of a shape, or nullopt if it does not fit in an int64_t.
 std::optional<int64_t> count_values(std::span<const int64_t> shape) {
   int64_t count = 1;
   bool overflow = false;
@@ -33,7 +33,7 @@ std::optional<int64_t> count_values(std::span<const int64_t> shape) {
   return count;
 }
 
-// The header's text; *data becomes what follows it.
+// The header's text. *data receives what follows it.
 Result<std::string_view> split_header(std::string_view bytes, const std::string& name,
                                       std::string_view* data) {
   if (!bytes.starts_with(kMagic)) {

@@ -1,8 +1,8 @@
-// .npy files (NumPy's array format): read float32 or float64 arrays of any shape, write float32
-// ones. Used by the command, which takes inputs and gives outputs in them, and by the golden tests.
+// .npy files (NumPy's array format): reads float32 and float64 arrays of any shape, writes float32
+// arrays. Used for the command's inputs and outputs and by the golden tests.
 //
-// Read: versions 1.0, 2.0 and 3.0, little endian, C order. A header is hostile until shown
-// otherwise: nothing is allocated beyond the size of the file.
+// Reads versions 1.0, 2.0 and 3.0, little endian, C order. Headers are untrusted: nothing is
+// allocated beyond the size of the file.
 //
 // Threads: no shared state; every function may be called from any thread at once.
 #pragma once
@@ -24,22 +24,22 @@ struct NpyArray {
   std::vector<T> values;
 };
 
-// kIoError: the file cannot be read. kInvalidArgument: it is not a .npy file, or is damaged, or its
-// size is not what its header says. kUnsupported: another dtype or byte order, or Fortran order.
-// Each message names the file, what was found and what is allowed.
-// Values stored as float64 are rounded to the nearest float32 (beyond its range: infinity).
+// kIoError: the file cannot be read. kInvalidArgument: it is not a .npy file, it is damaged, or its
+// size differs from what its header says. kUnsupported: another dtype or byte order, or Fortran
+// order. Each message names the file, what was found and what is allowed. float64 values are
+// rounded to the nearest float32; beyond float32's range they become infinity.
 Result<NpyArray<float>> read_npy_float32(const std::string& path);
 Result<NpyArray<double>> read_npy_float64(const std::string& path);
 
-// The same from the bytes of a file; `name` is what messages call it.
+// The same for the bytes of a file. Messages call it `name`.
 Result<NpyArray<float>> parse_npy_float32(std::string_view bytes, const std::string& name);
 Result<NpyArray<double>> parse_npy_float64(std::string_view bytes, const std::string& name);
 
-// A file of version 1.0, float32; `name` is what messages call it. kInvalidArgument where shape and
-// number of values disagree.
+// The bytes of a float32 file of version 1.0. Messages call it `name`. kInvalidArgument if the
+// shape does not match the number of values.
 Result<std::string> npy_float32_bytes(const std::string& name, std::span<const int64_t> shape,
                                       std::span<const float> values);
-// Writes it as base/output_file.h says; kIoError leaves what was there.
+// Writes the file by the rules of base/output_file.h. After kIoError the old file is still there.
 Status write_npy_float32(const std::string& path, std::span<const int64_t> shape,
                          std::span<const float> values);
 

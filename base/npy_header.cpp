@@ -9,12 +9,12 @@
 namespace lssar {
 namespace {
 
-// Reads a Python literal of the one form that NumPy writes.
+// Reads Python literals, but only in the form that NumPy writes.
 class HeaderParser {
  public:
   explicit HeaderParser(std::string_view text) : rest_(text) {}
 
-  // What is wrong, or "" with *header filled.
+  // Fills *header and returns "", or returns what is wrong.
   std::string parse(NpyHeader* header) {
     if (!take('{')) return "the header does not begin with '{'";
     bool has_descr = false, has_order = false, has_shape = false;

@@ -17,10 +17,10 @@ struct NpyHeader {
 };
 
 // Reads {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }: each key once, in any order,
-// nothing else. Returns what is wrong, or "" with *header filled.
+// nothing else. Fills *header and returns "", or returns what is wrong.
 std::string parse_npy_header(std::string_view text, NpyHeader* header);
 
-// At most 40 characters, without control characters: what a hostile file may put in a message.
+// At most 40 characters and no control characters, so that a message may quote an untrusted file.
 std::string npy_printable(std::string_view text);
 
 }  // namespace lssar

@@ -7,7 +7,7 @@
 
 namespace lssar {
 
-// O_PATH: reading and writing the number fails as if it were closed.
+// With O_PATH, reads and writes of the number fail as if it were closed.
 ClosedStandardFiles::ClosedStandardFiles() {
   for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; ++standard) {
     if (::fcntl(standard, F_GETFD) >= 0) continue;
@@ -24,7 +24,7 @@ ClosedStandardFiles::ClosedStandardFiles() {
 ClosedStandardFiles::~ClosedStandardFiles() {
   const int error = errno;
   for (int i = 0; i < num_taken_; ++i) {
-    // The host may have put a file of its own there meanwhile (dup2).
+    // The host may have put a file of its own under this number (dup2); then leave it alone.
     const int flags = ::fcntl(taken_[i], F_GETFL);
     if (flags >= 0 && (flags & O_PATH) != 0) ::close(taken_[i]);
   }

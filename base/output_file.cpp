@@ -31,16 +31,16 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// What a path stands for, links resolved.
+// What a path stands for, with links resolved.
 struct Place {
   std::string path;
   bool is_new = false;
-  struct stat info = {};  // where it is not new
-  int descriptor = -1;    // one that the process has open already
+  struct stat info = {};  // if it is not new
+  int descriptor = -1;    // a file that this process has open already
 };
 
-// The number of the open file of this process that `path`, a link of /proc, leads to; else -1. If
-// such a link were opened again, writing would start at the beginning of the file.
+// If `path` is a link in /proc to an open file of this process, its number; else -1. Opening such a
+// link again would write at the beginning of the file.
 int own_descriptor(const std::string& path) {
   char folder[PATH_MAX];
   if (::realpath(folder_of(path).c_str(), folder) == nullptr) return -1;
@@ -50,7 +50,7 @@ int own_descriptor(const std::string& path) {
   return std::atoi(path.substr(path.rfind('/') + 1).c_str());
 }
 
-// Links of /proc name open files, which may have no path.
+// Links in /proc name open files, which may have no path.
 bool is_in_proc(const std::string& path) {
   struct statfs info = {};
   return ::statfs(folder_of(path).c_str(), &info) == 0 &&
@@ -100,7 +100,7 @@ bool is_through(const Place& place) {
          (!place.is_new && is_in_proc(place.path));
 }
 
-// What forbids writing there.
+// Returns an error if the place must not be written.
 Status check_place(const Place& place, const std::string& path, const OutputOptions& options) {
   if (place.descriptor >= 0 || place.is_new) return {};
   const mode_t mode = place.info.st_mode;
@@ -118,13 +118,14 @@ Status check_place(const Place& place, const std::string& path, const OutputOpti
   return {};
 }
 
-// The new file, which is to have what is kept of the old one's mode and owner.
+// Creates the new file, with as much of the old file's mode and owner as can be kept.
 Result<AtomicFileWriter> create_beside(const Place& place, const OutputOptions& options) {
   const std::string temporary = temporary_beside(place.path);
   if (place.is_new) return AtomicFileWriter::create(place.path, temporary, options.mode);
   LSSAR_ASSIGN_OR_RETURN(AtomicFileWriter file,
                          AtomicFileWriter::create(place.path, temporary, S_IRUSR | S_IWUSR));
-  // Only root may give a file away, and members of a group to it: otherwise it is the writer's.
+  // Only root may give a file to another user, and only members of a group may give it to that
+  // group. Otherwise the writer owns the file.
   if (::fchown(file.descriptor(), place.info.st_uid, place.info.st_gid) != 0)
     (void)!::fchown(file.descriptor(), static_cast<uid_t>(-1), place.info.st_gid);
   const mode_t kept = place.info.st_mode & 0777 & (options.mode | 0111);
@@ -132,7 +133,7 @@ Result<AtomicFileWriter> create_beside(const Place& place, const OutputOptions& 
   return file;
 }
 
-// Another process that has the terminal or pipe open may have made it non-blocking.
+// Handles EAGAIN: another process with the same terminal or pipe may have made it non-blocking.
 Status write_through(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -166,7 +167,7 @@ Result<OutputFile> OutputFile::open(const std::string& path, const OutputOptions
     return file;
   }
   file.is_standard_output_ = place.descriptor == STDOUT_FILENO;
-  std::fflush(stdout);  // what was printed before comes before
+  std::fflush(stdout);  // what was printed earlier must come first
   file.through_ =
       place.descriptor >= 0
           ? FileDescriptor(::fcntl(place.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1))
@@ -177,7 +178,7 @@ Result<OutputFile> OutputFile::open(const std::string& path, const OutputOptions
 
 Status OutputFile::append(std::string_view bytes) {
   if (atomic_) return atomic_->append(bytes).with_context(fmt::format("'{}'", path_));
-  // `lssar emit | head` ends as other commands do, by the signal.
+  // `lssar emit | head` must end by SIGPIPE, as other commands do.
   if (is_standard_output_) return write_through(through_.get(), bytes, path_);
   const WriteSignalGuard guard;
   return write_through(through_.get(), bytes, path_);
@@ -185,7 +186,7 @@ Status OutputFile::append(std::string_view bytes) {
 
 Status OutputFile::finish_writing() {
   if (atomic_) return atomic_->finish_writing().with_context(fmt::format("'{}'", path_));
-  // Pipes and terminals cannot be synced; a disk can.
+  // Pipes and terminals cannot be synced, so only EIO is an error.
   if (!is_standard_output_ && sync_descriptor(through_.get()) != 0 && errno == EIO)
     return errno_status("sync", path_, errno);
   return through_.close() == 0 ? Status() : errno_status("close", path_, errno);

@@ -1,12 +1,12 @@
-// Files that a user names: what every -o and --json of the command writes.
+// Files that a user names: everything that -o and --json of the command write.
 //
-// What the name stands for decides how it is written:
+// How a file is written depends on what the name stands for:
 //   -               standard output; so is a link to it (/dev/stdout)
-//   nothing yet     a new file, under its name once it is whole
-//   regular file    replaced by a new one once that is whole; it keeps its mode and, where the
-//                   process may give it, its owner. One without a bit that allows writing, or that
-//                   this user may not write, is left alone: an error, for root too
-//   symbolic link   resolved: the link stays, what it names is written, or made
+//   nothing yet     a new file, which gets its name when it is complete
+//   regular file    replaced when the new one is complete. It keeps its mode and, if the process
+//                   may give it away, its owner. If no write bit is set, or this user may not
+//                   write it, this is an error, for root too
+//   symbolic link   resolved: the link stays, and its target is written or made
 //   hard link       this name gets the new file; other names keep the old one
 //   device, FIFO    opened and written through, never replaced
 //   folder, socket  an error
@@ -25,23 +25,24 @@
 namespace lssar {
 
 struct OutputOptions {
-  // A new file's mode, subject to the umask. An old file keeps its bits that are here, and x.
+  // A new file's mode, subject to the umask. A replaced file keeps those of its bits that are in
+  // here, and x.
   unsigned mode = 0666;
-  bool replaces = true;  // false: an error where there is a file
-  // The library made the name up: whatever has it is replaced, and no link is followed that
-  // somebody may have put there.
+  bool replaces = true;  // false: an existing file is an error
+  // The library chose the name. An existing file is always replaced, and a link, which somebody may
+  // have planted, is not followed.
   bool is_own_name = false;
 };
 
 class OutputFile {
  public:
-  // kIoError, naming the path: see above; the folder is missing or cannot be written.
-  // kInvalidArgument: the path is empty. A FIFO is waited for until somebody reads it.
+  // kIoError, naming the path: one of the errors above, or the folder is missing or not writable.
+  // kInvalidArgument: the path is empty. Opening a FIFO waits for its reader.
   static Result<OutputFile> open(const std::string& path, const OutputOptions& options = {});
 
   Status append(std::string_view bytes);
-  // What was appended is there when it returns kOk. Nothing may follow, whatever it returns. A file
-  // that was not committed leaves what was there before.
+  // After kOk, all appended bytes are in the file. No call may follow, even after an error. A file
+  // that is not committed leaves the old one as it was.
   Status commit();
 
  private:
@@ -52,22 +53,22 @@ class OutputFile {
 
   std::string path_;  // as the user wrote it
   bool is_standard_output_ = false, replaces_ = true;
-  FileDescriptor through_;                  // else:
-  std::optional<AtomicFileWriter> atomic_;  // one of the two
+  FileDescriptor through_;                  // otherwise:
+  std::optional<AtomicFileWriter> atomic_;  // exactly one of these two is in use
 };
 
-// Puts all in place, or where one cannot be finished none. Interrupts that end the process come
-// before or after it.
+// Puts all files in place, or none of them if one cannot be finished. An interrupt that ends the
+// process takes effect before or after this, never between.
 Status commit_all(std::vector<OutputFile> files);
 
 Status write_output_file(const std::string& path, std::string_view bytes,
                          const OutputOptions& options = {});
 
-// Whether write_output_file could write, as far as can be said before: asked before long work.
-// Opens and makes nothing.
+// Whether write_output_file could write, as far as that is known beforehand. Called before long
+// work. Opens and makes nothing.
 Status check_output_file(const std::string& path, const OutputOptions& options = {});
 
-// Whether the bytes go to standard output, so that messages must not.
+// Whether the bytes go to standard output. Messages must then not go there.
 bool is_standard_output(const std::string& path);
 
 }  // namespace lssar

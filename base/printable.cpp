@@ -9,7 +9,7 @@ namespace {
 
 struct Character {
   uint32_t code = 0;
-  size_t bytes = 0;  // 0: not UTF-8
+  size_t bytes = 0;  // 0 if the bytes are not UTF-8
 };
 
 // The first character of `text`. REQUIRES: !text.empty().
@@ -24,7 +24,8 @@ Character first_character(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return {};
     code = code << 6 | (byte(i) & 0x3Fu);
   }
-  // Longer forms than needed, halves of UTF-16's pairs, beyond the last.
+  // The least code point of each length. Smaller ones are overlong; surrogates and codes beyond
+  // U+10FFFF are refused too.
   constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   if (code < kLeast[bytes] || (code >= 0xD800 && code <= 0xDFFF) || code > 0x10FFFF) return {};
   return {code, bytes};
@@ -34,7 +35,7 @@ bool is_between(uint32_t code, uint32_t first, uint32_t last) {
   return code >= first && code <= last;
 }
 
-// Beyond ASCII: controls of C1, of direction, of lines, and marks that nobody sees.
+// Beyond ASCII: C1 controls, direction controls, line separators and invisible marks.
 bool is_hidden(uint32_t code) {
   return is_between(code, 0x80, 0x9F) || code == 0xAD || code == 0x61C || code == 0xFEFF ||
          is_between(code, 0x200B, 0x200F) || is_between(code, 0x2028, 0x202E) ||

@@ -1,8 +1,8 @@
-// Text of other programs and people, made fit to be shown: what would move a terminal's cursor, set
-// its title, or turn the order of letters around is written as an escape.
+// Makes untrusted text fit to be shown. Characters that would move a terminal's cursor, set its
+// title or reorder letters are written as escapes.
 //
-// Used for everything that may hold a stranger's text: messages, the log, and what the command prints
-// of tables, cache entries and captures. Threads: pure functions.
+// Used for everything that may contain somebody else's text: messages, the log, and what the
+// command prints of tables, cache entries and captures. Threads: pure functions.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace lssar {
 // in place of C1 controls, line separators and controls of direction. Line ends and tabs stay.
 std::string printable(std::string_view text);
 
-// The same for a field within a line: its line ends and tabs are escaped too ("\n", "\t"), so that it
-// cannot pass for lines of its own.
+// The same for a field within a line. Line ends and tabs are escaped too ("\n", "\t"), so the text
+// cannot imitate lines of its own.
 std::string printable_field(std::string_view text);
 
 }  // namespace lssar

@@ -19,7 +19,7 @@ enum class StatusCode {
   kInvalidArgument = 1,  // a field or pointer the caller gave is out of its range
   kUnsupported = 2,      // well formed, but nothing here computes it
   kMissing = 3,          // a compiler, device or file that is needed was not found
-  kCompileError = 4,     // a compiler refused a generated (or given) source
+  kCompileError = 4,     // a compiler refused the source
   kDeviceError = 5,      // load, launch or copy failed on a device
   kIoError = 6,          // a file could not be read or written
   kNotPrepared = 7,      // execute on a plan that was not prepared
@@ -62,7 +62,7 @@ inline Status io_error(std::string m) { return {StatusCode::kIoError, std::move(
 inline Status out_of_memory(std::string m) { return {StatusCode::kOutOfMemory, std::move(m)}; }
 inline Status internal_error(std::string m) { return {StatusCode::kInternal, std::move(m)}; }
 
-// A value, or the Status that says why there is none.
+// A value, or the Status that explains why there is none.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -90,7 +90,7 @@ class [[nodiscard]] Result {
 
 }  // namespace lssar
 
-// Return early with the Status of an expression that failed.
+// Returns early with the expression's Status if that is an error.
 #define LSSAR_RETURN_IF_ERROR(expr)                    \
   do {                                                 \
     if (::lssar::Status status_ = (expr); !status_.ok()) \
@@ -103,6 +103,6 @@ class [[nodiscard]] Result {
   auto tmp = (expr);                                \
   if (!tmp.ok()) return tmp.status();               \
   lhs = std::move(tmp).value()
-// LSSAR_ASSIGN_OR_RETURN(auto x, f()): declare or assign, or return early.
+// LSSAR_ASSIGN_OR_RETURN(auto x, f()): declares or assigns x, or returns f's error early.
 #define LSSAR_ASSIGN_OR_RETURN(lhs, expr) \
   LSSAR_ASSIGN_OR_RETURN_IMPL(LSSAR_CONCAT(result_, __LINE__), lhs, expr)

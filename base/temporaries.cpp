@@ -25,7 +25,7 @@ Registry& registry() {
 
 void remove_path(const std::string& path) {
   if (::unlink(path.c_str()) == 0 || errno == ENOENT) return;
-  std::error_code ignored;  // one file too many harms nobody
+  std::error_code ignored;  // a leftover file harms nobody
   std::filesystem::remove_all(path, ignored);
 }
 

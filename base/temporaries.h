@@ -1,7 +1,7 @@
-// Names that must not outlive the process: files that are being written, folders of a run.
+// Names that must not outlive the process: files being written, folders of a run.
 //
-// Destructors remove them; a program that a signal ends runs none, and asks for it here (the lssar
-// command does). Threads: any.
+// Destructors remove them. A program that a signal ends runs no destructors, so it calls
+// remove_temporaries() (the lssar command does). Threads: any.
 #pragma once
 
 #include <mutex>
@@ -9,35 +9,35 @@
 
 namespace lssar {
 
-// $TMPDIR where that is the absolute path of a folder, else /tmp: processes that start in different
-// folders must find each other's locks there.
+// $TMPDIR if it is the absolute path of a folder, else /tmp. A relative path would not do:
+// processes that start in different folders must find each other's locks.
 std::string temporary_folder();
 
-// A name that is taken for a temporary. What has that name at the end, a folder with all that is in
-// it too, is removed.
+// Registers a name as temporary. Whatever has that name at the end is removed, a folder with its
+// content.
 class TemporaryName {
  public:
-  // Makes nothing: the name is noted before anything has it.
+  // Creates no file. Register the name before the file exists.
   explicit TemporaryName(std::string path);
   TemporaryName(TemporaryName&& other) noexcept;
   TemporaryName& operator=(TemporaryName&&) = delete;
   ~TemporaryName();
 
   const std::string& path() const { return path_; }  // "" after keep()
-  // Nothing is removed: it was renamed, or was never made.
+  // Cancels the removal: the file was renamed, or was never made.
   void keep();
 
  private:
   std::string path_;
 };
 
-// While the lock is held no other thread takes a name or gives one up: renames that belong together
-// are done under it.
+// While this lock is held, no other thread registers or gives up a name. Renames that belong
+// together are done under it.
 using TemporariesLock = std::unique_lock<std::recursive_mutex>;
 TemporariesLock lock_temporaries();
 
-// Removes what has one of the names. The process is to end while the lock is held, so that no new
-// ones come.
+// Removes everything registered. The process must end while it holds the returned lock, so that no
+// new names are registered.
 TemporariesLock remove_temporaries();
 
 }  // namespace lssar

@@ -1,16 +1,17 @@
-// A failed write of the library is an error, never the end of the program it is in.
+// A failed write of the library must be an error, and never end the host program.
 #pragma once
 
 #include <csignal>
 
 namespace lssar {
 
-// While one lives, what this thread writes raises neither SIGXFSZ (a file beyond `ulimit -f`) nor
-// SIGPIPE (a pipe that nobody reads): the write fails with EFBIG or EPIPE, and errno is kept. The
-// kernel sends both to the thread that writes, so blocking them there suffices, and no handler of
-// the program is touched. Other threads, and signals that were pending before, are left alone.
+// While one of these lives, writes of this thread raise neither SIGXFSZ (a file beyond `ulimit -f`)
+// nor SIGPIPE (a pipe without a reader). Such a write fails with EFBIG or EPIPE, and errno is kept.
+// The kernel sends both signals to the writing thread, so blocking them there is enough, and the
+// program's handlers stay as they are. Other threads and signals that were pending before are left
+// alone.
 //
-// Threads: lives and ends on one.
+// Threads: created and destroyed on one thread.
 class WriteSignalGuard {
  public:
   WriteSignalGuard();
@@ -19,7 +20,7 @@ class WriteSignalGuard {
   WriteSignalGuard& operator=(const WriteSignalGuard&) = delete;
 
  private:
-  sigset_t taken_;  // those that no one else had pending
+  sigset_t taken_;  // those that were not pending before
   sigset_t before_;
 };
 
