@@ -12,8 +12,8 @@
 namespace lssar {
 namespace {
 
-constexpr uint64_t kScansPerCap = 16;  // a scan each max_bytes / 16 written
-constexpr uint64_t kKeptEighths = 7;   // of the cap, after an eviction
+constexpr uint64_t kScansPerCap = 16;  // scan after every max_bytes / 16 written
+constexpr uint64_t kKeptEighths = 7;   // of the cap: what an eviction leaves
 
 }  // namespace
 
@@ -56,7 +56,7 @@ std::shared_ptr<const CacheEntry> DiskLayer::read(const Sha256Digest& key, std::
   }
   const int64_t now = fs_.now_ns();
   if (wants_new_stamp(state.mtime_ns, now)) {
-    // A folder that can only be read keeps its order; nothing depends on it.
+    // A read-only folder keeps its old stamps; nothing depends on them.
     if (const Status status = fs_.stamp(path, now); !status.ok()) {
       log(LogLevel::kDebug, "cache: " + status.message());
     }
@@ -77,7 +77,7 @@ Status DiskLayer::write_encoded(const Sha256Digest& key, std::string_view bytes)
   const std::string path = entry_path(to_hex(key));
   Status status = fs_.write(path, bytes, temporary_path());
   if (!status.ok()) {
-    // Somebody may have cleared the cache under us.
+    // Another process may have cleared the cache; make the folders again.
     if (!prepare_folders().ok()) return status;
     status = fs_.write(path, bytes, temporary_path());
   }
@@ -87,7 +87,7 @@ Status DiskLayer::write_encoded(const Sha256Digest& key, std::string_view bytes)
 
 void DiskLayer::account(uint64_t written_bytes) {
   std::unique_lock lock(scan_mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;  // another thread scans: it sees this file, or the next scan does
+  if (!lock.owns_lock()) return;  // another thread scans: it or the next scan sees the file
   written_since_scan_bytes_ += written_bytes;
   const bool due = max_bytes_ != 0 && written_since_scan_bytes_ > max_bytes_ / kScansPerCap;
   if (scanned_ && !due) return;

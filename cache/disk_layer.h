@@ -1,4 +1,5 @@
-// The directory that is written: read, write, keep below a size. Rules: docs/cache_format.md.
+// The writable cache directory: reads, writes, and keeps itself below a size. Rules:
+// docs/cache_format.md.
 //
 // Threads: any number at once; processes may share the directory.
 #pragma once
@@ -18,15 +19,15 @@ namespace lssar {
 
 class DiskLayer {
  public:
-  // Null with *problem filled where the directory cannot be used. `fs` outlives the layer.
+  // Returns null and fills *problem if the directory cannot be used. `fs` must outlive the layer.
   static std::unique_ptr<DiskLayer> open(FileSystem& fs, const std::string& directory,
                                          uint64_t max_bytes, std::string* problem);
 
-  // Null with *why filled: any problem of reading is a miss.
+  // Returns null and fills *why on any problem; the caller treats it as a miss.
   std::shared_ptr<const CacheEntry> read(const Sha256Digest& key, std::string* why);
-  // An error is for the log only.
+  // Callers only log an error.
   Status write(const Sha256Digest& key, const CacheEntry& entry);
-  // The same for what encode_entry made of the key's entry.
+  // The same for bytes that encode_entry made.
   Status write_encoded(const Sha256Digest& key, std::string_view bytes);
 
   const std::string& directory() const { return directory_; }

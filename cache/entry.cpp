@@ -16,7 +16,7 @@ constexpr char kMagic[8] = {'L', 'S', 'S', 'A', 'R', 'B', 'I', 'N'};
 constexpr uint32_t kFormatVersion = 1;
 constexpr uint32_t kEncodingRaw = 0;
 constexpr uint32_t kEncodingZstd = 1;
-constexpr int kZstdLevel = 3;  // level 9 makes PTX a quarter smaller for ten times the time
+constexpr int kZstdLevel = 3;  // level 9 makes PTX a quarter smaller and takes ten times as long
 
 struct FixedPart {
   char magic[8];
@@ -31,7 +31,7 @@ static_assert(sizeof(FixedPart) == 72, "docs/cache_format.md says where each fie
 
 constexpr size_t kOverheadBytes = sizeof(FixedPart) + kSha256Bytes;
 
-// Empty where compression does not make it smaller.
+// Returns "" if compression does not make it smaller.
 std::string compress(const std::string& payload) {
   std::string packed(ZSTD_compressBound(payload.size()), '\0');
   const size_t n =
@@ -46,7 +46,7 @@ bool fail(DecodeFailure* failure, bool damaged, std::string reason) {
   return false;
 }
 
-// Checks everything up to the key, in the order of docs/cache_format.md, section 4.
+// Checks everything before the key, in the order of docs/cache_format.md, section 4.
 bool check_frame(std::string_view bytes, const Sha256Digest& key, FixedPart* fixed,
                  DecodeFailure* failure) {
   if (bytes.size() < kOverheadBytes) return fail(failure, true, "the file is truncated");

@@ -1,4 +1,4 @@
-// The bytes of a cache entry's file: docs/cache_format.md, section 3.
+// Encodes and decodes a cache entry's file: docs/cache_format.md, section 3.
 //
 // Threads: pure functions.
 #pragma once
@@ -12,15 +12,15 @@
 
 namespace lssar {
 
-// Limits for a payload and its metadata, unpacked. The largest images have 1 to 2 MB (backward,
-// sm_90a, line numbers). A checksum that matches proves nothing about a file that somebody else
-// wrote.
+// Limits for an unpacked payload and its metadata. The largest images have 1 to 2 MB (backward,
+// sm_90a, line numbers). The limits are needed because a matching checksum does not prove that the
+// file can be trusted: anybody can compute it.
 inline constexpr uint64_t kMaxPayloadBytes = uint64_t{64} << 20;
 inline constexpr uint64_t kMaxMetadataBytes = uint64_t{16} << 20;
 // Limit for the file of a cache entry.
 inline constexpr uint64_t kMaxEntryBytes = kMaxPayloadBytes + kMaxMetadataBytes + 4096;
 
-// kInvalidArgument: metadata or payload of more than is allowed.
+// kInvalidArgument if metadata or payload exceed their limits.
 Result<std::string> encode_entry(const Sha256Digest& key, const CacheEntry& entry,
                                  uint64_t max_payload_bytes = kMaxPayloadBytes);
 
@@ -29,9 +29,9 @@ struct DecodeFailure {
   bool damaged = false;  // no version of the library can read it: the file may be removed
 };
 
-// Bounds-checks everything; never more memory than `bytes` and, after the checksum has passed, the
-// payload's size, at most `max_payload_bytes`. Returns false with *failure filled, or true with
-// *entry filled.
+// Checks every bound. Memory use is limited to `bytes` and, once the checksum matches, the payload,
+// which may have at most `max_payload_bytes`. Returns true and fills *entry, or returns false and
+// fills *failure.
 bool decode_entry(std::string_view bytes, const Sha256Digest& key, CacheEntry* entry,
                   DecodeFailure* failure, uint64_t max_payload_bytes = kMaxPayloadBytes);
 

@@ -20,8 +20,8 @@ namespace {
 constexpr mode_t kFolderMode = 0700;
 constexpr uint64_t kStatBlockBytes = 512;  // POSIX: the unit of st_blocks
 
-// What statfs says of file systems that one machine mounts. An allow-list: a network file system
-// may have any number, and locks on it have hung whole jobs.
+// The statfs numbers of file systems that only one machine mounts. This is an allow-list, because a
+// network file system may have any number, and locks on network file systems have hung whole jobs.
 constexpr uint32_t kXfsMagic = 0x58465342, kZfsMagic = 0x2fc12fc1, kBcachefsMagic = 0xca451a4e;
 constexpr uint32_t kLocalFileSystems[] = {
     TMPFS_MAGIC,      RAMFS_MAGIC, EXT4_SUPER_MAGIC, BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
@@ -34,14 +34,14 @@ FileState state_of(const struct stat& info) {
           .mtime_ns = int64_t{info.st_mtim.tv_sec} * kNsPerSecond + info.st_mtim.tv_nsec};
 }
 
-// Whatever the umask says: a folder that its owner cannot use would be found by every later
-// process.
+// Sets the mode regardless of the umask. Otherwise a strange umask would leave a folder that no
+// later process can use.
 bool make_folder(const std::string& path) {
   if (::mkdir(path.c_str(), kFolderMode) == 0) return ::chmod(path.c_str(), kFolderMode) == 0;
   return errno == EEXIST;
 }
 
-// mkdir -p. Existing folders on the way may be links; the last component is checked afterwards.
+// mkdir -p. Existing folders on the way may be links. The caller checks the last component.
 Status make_folders(const std::string& path) {
   if (make_folder(path)) return {};
   const size_t slash = path.rfind('/');
@@ -97,7 +97,7 @@ class PosixFileSystem final : public FileSystem {
                const std::string& temporary) override {
     LSSAR_ASSIGN_OR_RETURN(AtomicFileWriter file,
                            AtomicFileWriter::create(path, temporary, kPrivateFileMode));
-    if (::fchmod(file.descriptor(), kPrivateFileMode) != 0)  // whatever the umask says
+    if (::fchmod(file.descriptor(), kPrivateFileMode) != 0)  // regardless of the umask
       return errno_status("set mode of", temporary, errno);
     LSSAR_RETURN_IF_ERROR(file.append(bytes));
     return file.commit();

@@ -1,4 +1,4 @@
-// What the cache asks of a file system and a clock: a seam, so that tests can make any of it fail.
+// The file system and clock as the cache sees them. Tests replace them to make any operation fail.
 //
 // Used by everything in cache/ that touches files. Threads: any number at once.
 #pragma once
@@ -16,20 +16,19 @@ namespace lssar {
 struct ListedFile {
   std::string name;
   FileState state;
-  uint64_t occupied_bytes = 0;  // blocks, or the size where that is more
+  uint64_t occupied_bytes = 0;  // blocks, or the size if that is larger
 };
 
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // Makes the folder (mode 0700) and its parents where they are missing, and checks that no other
-  // user can have written in it; the Status says what is wrong. Changes nothing that exists.
+  // Makes the folder (mode 0700) and its missing parents, and checks that no other user can have
+  // written there. The Status says what is wrong. Existing folders are not changed.
   virtual Status prepare_folder(const std::string& path) = 0;
-  // The same without making anything.
+  // The same check, but makes nothing.
   virtual Status check_folder(const std::string& path) = 0;
-  // Whether what exists at `path` is on a file system of a kind that other machines do not share;
-  // false where that is not known.
+  // Whether `path` is on a kind of file system that only one machine uses; false if unknown.
   virtual bool is_node_local(const std::string& path) = 0;
 
   // See FileReadOptions::require_private.
@@ -38,16 +37,16 @@ class FileSystem {
   // See write_file_atomically; mode 0600.
   virtual Status write(const std::string& path, std::string_view bytes,
                        const std::string& temporary) = 0;
-  // Regular files only, in no order; those that vanish meanwhile are left out.
+  // Lists regular files in no particular order. Files that vanish meanwhile are left out.
   virtual Result<std::vector<ListedFile>> list(const std::string& folder) = 0;
-  // Unlinks the file if it is the effective user's and its state is still `state`.
+  // Unlinks the file if the effective user owns it and its state is still `state`.
   virtual Status remove(const std::string& path, const FileState& state) = 0;
   // Sets both time stamps.
   virtual Status stamp(const std::string& path, int64_t time_ns) = 0;
   virtual int64_t now_ns() = 0;  // since 1970
 };
 
-// The real one; lives for ever.
+// The real one. It is never destroyed.
 FileSystem& posix_file_system();
 
 }  // namespace lssar

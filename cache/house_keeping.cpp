@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kHourNs = 3600 * kNsPerSecond;
 constexpr int64_t kStampAgeNs = kHourNs;
-// Longer than any write takes, clocks of different machines included.
+// Longer than any write takes, allowing for clock differences between machines.
 constexpr int64_t kStaleTemporaryNs = kHourNs;
 constexpr int64_t kClockSkewNs = kYoungEntryNs;
 

@@ -1,4 +1,4 @@
-// What keeps a cache directory small and clean: docs/cache_format.md, section 8.
+// Keeps a cache directory small and clean: docs/cache_format.md, section 8.
 //
 // Used by DiskLayer after writes and by `lssar cache prune`. Threads: no shared state; any number
 // of threads and processes may do this in one directory.
@@ -12,28 +12,29 @@
 
 namespace lssar {
 
-// Whether a file of entries/ has the name of an entry: nothing else there is ours.
+// Whether a file of entries/ is named like an entry. Other files there are not ours to remove.
 bool is_entry_name(const std::string& name);
 
-// The end of a temporary's name: a user may name a directory that has a tmp/ of his own.
+// Marks our temporaries. A user may choose a directory whose tmp/ holds files of his own.
 inline constexpr char kTemporarySuffix[] = ".lssar";
 
-// How long ago the stamp was set. A stamp that lies further ahead than clocks differ says that the
-// clock was set back since; such a file was not used after that (a hit renews its stamp), so that
-// it counts as older than any other.
+// How long ago the stamp was set. If it lies further in the future than clocks differ, the clock
+// was set back. A hit would have renewed the stamp, so the file has not been used since then, and
+// counts as older than any other.
 int64_t age_ns(int64_t stamp_ns, int64_t now_ns);
 
-// A hit renews a stamp that is this old (or lies ahead): most hits then cost no write.
+// Whether a hit should renew the stamp. Only stamps of some age (or in the future) are renewed, so
+// that most hits cost no write.
 bool wants_new_stamp(int64_t stamp_ns, int64_t now_ns);
 
 struct EvictionLimits {
-  uint64_t max_bytes = 0;                                // beyond it entries go, oldest first,
-  uint64_t kept_bytes = 0;                               // until no more than this are left
-  int64_t young_ns = 0;                                  // entries no older than this stay
-  int64_t old_ns = std::numeric_limits<int64_t>::max();  // older ones go in any case
+  uint64_t max_bytes = 0;                                // above this size the oldest entries go,
+  uint64_t kept_bytes = 0;                               // until no more than this is left
+  int64_t young_ns = 0;                                  // entries up to this age stay
+  int64_t old_ns = std::numeric_limits<int64_t>::max();  // entries above this age always go
 };
 
-// What another process has just compiled is about to be used by its siblings.
+// Sibling processes are about to use what one process has just compiled.
 inline constexpr int64_t kYoungEntryNs = 600 * kNsPerSecond;
 
 struct Eviction {
@@ -41,10 +42,10 @@ struct Eviction {
   uint64_t kept = 0, kept_bytes = 0;
 };
 
-// Unlinks entries of the folder `entries`. Whatever fails is logged and ignored.
+// Unlinks entries of the folder `entries`. Errors are logged and ignored.
 Eviction evict_entries(FileSystem& fs, const std::string& entries, const EvictionLimits& limits);
 
-// Unlinks temporaries that crashed writers left in the folder, and returns how many.
+// Unlinks temporaries that crashed writers left in the folder. Returns how many.
 uint64_t sweep_temporaries(FileSystem& fs, const std::string& temporaries);
 
 }  // namespace lssar

@@ -7,7 +7,7 @@
 namespace lssar {
 namespace {
 
-// Changes whenever the meaning of a field or its encoding does: old entries are then never found.
+// Change this whenever a field's meaning or encoding changes. Old entries are then never found.
 constexpr std::string_view kKeySchema = "lssar-key-1";
 
 constexpr char kTextRecord = 's';

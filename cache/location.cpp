@@ -17,7 +17,7 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// NOTE: without the trailing '/', which would make every check of the last component follow a link.
+// NOTE: strips the trailing '/', with which every check of the last component would follow a link.
 std::string absolute_path(const std::string& path) {
   std::error_code error;
   std::string absolute = std::filesystem::absolute(path, error).string();
@@ -30,7 +30,7 @@ CacheLocation given(const std::string& path, const std::string& source) {
   return {path == kMemoryOnly ? "" : absolute_path(path), source, ""};
 }
 
-// Empty parts, as a forgotten ':' at an end makes them, are left out.
+// Leaves out empty parts; a stray ':' at either end makes them.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   for (size_t begin = 0; begin < text.size();) {

@@ -1,4 +1,4 @@
-// Where the cache's directory and layers are: docs/cache_format.md, sections 2 and 6.
+// Finds the cache's directory and layers: docs/cache_format.md, sections 2 and 6.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@ namespace lssar {
 
 struct CacheLocation {
   std::string directory;  // absolute, without a trailing '/'; "" = memory only
-  std::string source;     // which setting decided it: "LSSAR_CACHE_DIR", "HOME", ...
-  std::string problem;    // why there is no directory although one was wanted; else ""
+  std::string source;     // the setting that decided it: "LSSAR_CACHE_DIR", "HOME", ...
+  std::string problem;    // why a directory that was wanted cannot be used; else ""
 };
 
 // `configured` is CacheOptions::directory. Reads the environment; touches no file.
 CacheLocation find_cache_location(const std::string& configured);
 
-// Absolute paths of packs and directories, in the order in which they are asked. `configured` is
-// CacheOptions::layers. Reads the environment; touches no file.
+// Absolute paths of packs and directories, in lookup order. `configured` is CacheOptions::layers.
+// Reads the environment; touches no file.
 std::vector<std::string> find_cache_layers(const std::vector<std::string>& configured);
 
 }  // namespace lssar

@@ -9,7 +9,7 @@
 namespace lssar {
 namespace {
 
-// Whether `checked` is to be copied; the report says why not.
+// Whether `checked` is to be copied. If not, the report says why.
 bool is_copied(const CheckedEntry& checked, const EntryFilter& wanted, CopyReport* report) {
   if (!checked.problem.empty()) {
     report->problems.push_back(fmt::format("{}: {}", to_hex(checked.stored.key), checked.problem));

@@ -1,6 +1,6 @@
-// Entries of this process, bounded: the least recently used ones go first.
+// A bounded store of entries in this process. The least recently used ones are dropped first.
 //
-// Threads: not safe; the store holds its lock around every call.
+// Threads: not safe. The store holds its lock around every call.
 #pragma once
 
 #include <cstdint>

@@ -25,16 +25,16 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause{1}, kLongestPause{50};
 
-// All keys share one file: a key's lock is the lock of one byte far beyond its end, so that nothing
-// ever has to be cleaned up. Two keys that share a byte wait for each other and lose nothing else.
+// All keys share one file. A key's lock is a lock of one byte far beyond the file's end, so there
+// is never anything to clean up. Two keys that share a byte only wait for each other.
 int64_t offset_of(const Sha256Digest& key) {
   uint64_t bits = 0;
   std::memcpy(&bits, key.data(), sizeof bits);
   return static_cast<int64_t>(bits >> 2);
 }
 
-// NOTE: locks of the open file (OFD), not of the process: threads and stores of one process exclude
-// each other too, and closing another descriptor of the file does not give a lock away.
+// NOTE: these locks belong to the open file (OFD), not to the process. So they also exclude threads
+// and stores of the same process, and closing another descriptor of the file does not release them.
 bool set_lock(int fd, int64_t offset, short type) {
   struct flock lock = {};
   lock.l_type = type;
@@ -44,8 +44,8 @@ bool set_lock(int fd, int64_t offset, short type) {
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-// NOTE: not EACCES, which POSIX allows too: Linux says it where locking itself is forbidden, and
-// waiting would then be in vain.
+// NOTE: POSIX also allows EACCES here, but Linux returns it if locking itself is forbidden. Waiting
+// would then be useless.
 bool is_contention(int error) { return error == EAGAIN; }
 
 std::vector<std::string> candidates() { return {"/dev/shm", temporary_folder(), "/tmp"}; }
@@ -55,7 +55,7 @@ std::vector<std::string> candidates() { return {"/dev/shm", temporary_folder(), 
 NodeLocks::NodeLocks(FileSystem& fs, std::string directory)
     : fs_(fs), configured_(std::move(directory)) {}
 
-// NOTE: unlocks before it closes: a child forked meanwhile holds the open file too.
+// NOTE: unlock before closing, because a child forked in the meantime holds the open file too.
 NodeLocks::Held::~Held() {
   if (file_.get() >= 0) set_lock(file_.get(), offset_, F_UNLCK);
 }
@@ -121,8 +121,8 @@ NodeLocks::Outcome NodeLocks::take(const Sha256Digest& key, milliseconds timeout
   return wait(std::move(file), offset, timeout);
 }
 
-// Waiters ask for a shared lock, so all of them go on at once when the computing process is done.
-// If it has not written what they need, none of them makes the others wait again.
+// Waiters ask for a shared lock, so all of them continue at once when the computing process is
+// done. If it did not write the entry, each computes it without making the others wait again.
 NodeLocks::Outcome NodeLocks::wait(FileDescriptor file, int64_t offset, milliseconds timeout) {
   const steady_clock::time_point deadline = steady_clock::now() + timeout;
   for (milliseconds pause = kFirstPause; steady_clock::now() < deadline;

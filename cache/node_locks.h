@@ -1,6 +1,6 @@
-// One compute per key among the processes of a machine: advisory, timed, never on a file system
-// that machines share. A lock saves work and decides nothing: whatever fails, the caller computes.
-// Protocol: docs/cache_format.md, section 7.
+// Lets one process of a machine compute a key while the others wait. The locks are advisory, have a
+// timeout, and are never placed on a file system that machines share. They only save work: if
+// anything fails, the caller computes. Protocol: docs/cache_format.md, section 7.
 //
 // Threads: any number at once; a Held belongs to no thread.
 #pragma once
@@ -19,11 +19,11 @@ namespace lssar {
 
 class NodeLocks {
  public:
-  // `directory` is CacheOptions::lock_directory. Touches no file: the first take() does. `fs`
-  // outlives this.
+  // `directory` is CacheOptions::lock_directory. Touches no file before the first take(). `fs` must
+  // outlive this object.
   NodeLocks(FileSystem& fs, std::string directory);
 
-  // The lock of a key, given back by its destructor, or by the kernel when the process ends.
+  // The lock of a key. The destructor releases it, or the kernel does when the process ends.
   class Held {
    public:
     Held() = default;
@@ -40,14 +40,14 @@ class NodeLocks {
   };
 
   enum class Outcome {
-    kHeld,         // nobody else computes the key: *held is its lock
-    kOthersDone,   // another process held it, and has given it back
-    kTimeout,      // another process holds it still
-    kUnavailable,  // there is no lock to be had
+    kHeld,         // nobody else computes the key; *held is its lock
+    kOthersDone,   // another process held it and has released it
+    kTimeout,      // another process still holds it
+    kUnavailable,  // no lock could be taken
   };
   Outcome take(const Sha256Digest& key, std::chrono::milliseconds timeout, Held* held);
 
-  // Makes and checks the folder; kIoError says why none can be used.
+  // Makes and checks the folder. kIoError says why none can be used.
   Result<std::string> folder();
 
  private:
@@ -56,9 +56,9 @@ class NodeLocks {
 
   FileSystem& fs_;
   const std::string configured_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   bool looked_ = false;
-  std::string folder_;  // "" = none
+  std::string folder_;  // "" if there is none
   Status problem_;
 };
 

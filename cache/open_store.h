@@ -1,4 +1,5 @@
-// A store over a given file system: for tests, which make it fail. Everybody else: Store::open.
+// Opens a store over a given file system. Only for tests, which make it fail; others use
+// Store::open.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 
 namespace lssar {
 
-// `fs` outlives the store.
+// `fs` must outlive the store.
 std::unique_ptr<Store> open_store(const CacheOptions& options, FileSystem& fs);
 
 }  // namespace lssar

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "the fixed parts are c
 constexpr char kPackMagic[8] = {'L', 'S', 'S', 'A', 'R', 'P', 'A', 'K'};
 constexpr char kEndMagic[8] = {'L', 'S', 'S', 'A', 'R', 'E', 'N', 'D'};
 constexpr uint32_t kPackVersion = 1;
-// Others must read it; nobody but the owner may write it, whatever the umask.
+// Regardless of the umask: others must be able to read a pack, and only its owner may write it.
 
 struct Header {
   char magic[8];
@@ -33,7 +33,7 @@ struct Footer {
   uint64_t num_entries;
   uint64_t file_bytes;
   char magic[8];
-  uint8_t checksum[32];  // of header, index and the footer before it
+  uint8_t checksum[32];  // of the header, the index and the footer up to here
 };
 static_assert(sizeof(Header) == 16 && sizeof(IndexRow) == 48 && sizeof(Footer) == 64,
               "docs/cache_format.md says where each field lies");
@@ -82,7 +82,7 @@ Status read_frame(const InputFile& file, Header* header, Footer* footer) {
   return {};
 }
 
-// Entries may lie anywhere between header and index; only the ascending keys say what is where.
+// Entries may lie anywhere between header and index. Only the order of the keys is fixed.
 Result<std::vector<PackEntry>> parse_index(const InputFile& file, std::string_view index,
                                            uint64_t index_offset) {
   std::vector<PackEntry> entries(index.size() / sizeof(IndexRow));

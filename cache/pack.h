@@ -1,5 +1,5 @@
-// A pack: one file that holds many entries, to be shipped and read, never changed.
-// Bytes: docs/cache_format.md, section 6.
+// A pack: one file with many entries, made to be shipped and read. It is never changed. Bytes:
+// docs/cache_format.md, section 6.
 //
 // Threads: a PackFile may be read by any number of threads; a PackWriter belongs to one.
 #pragma once
@@ -25,19 +25,19 @@ struct PackEntry {
   uint64_t bytes = 0;
 };
 
-// An open pack with its index in memory. It stays the file it was when it was opened, whatever is
-// put in its place.
+// An open pack with its index in memory. It keeps reading the file that was opened, even if that
+// file is replaced.
 class PackFile {
  public:
-  // Checks the whole index, of the entries only where they lie: each is checked when it is read.
-  // kIoError where the pack is missing, damaged, or could have been written by other users.
+  // Checks the whole index, but not the entries' bytes: those are checked when an entry is read.
+  // kIoError if the pack is missing, damaged, or could have been written by other users.
   static Result<PackFile> open(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
   const FileState& state() const { return file_.state(); }
   const std::vector<PackEntry>& entries() const { return entries_; }  // by key, ascending
-  const PackEntry* find(const Sha256Digest& key) const;               // null = not there
-  Result<std::string> bytes(const PackEntry& entry) const;            // as they lie in the file
+  const PackEntry* find(const Sha256Digest& key) const;               // null if it is not there
+  Result<std::string> bytes(const PackEntry& entry) const;            // unchecked, as in the file
 
  private:
   PackFile(InputFile file, std::vector<PackEntry> entries)
@@ -47,22 +47,22 @@ class PackFile {
   std::vector<PackEntry> entries_;
 };
 
-// The pack appears under its name with finish(); before that, and without it, the name keeps what
-// it had. What the name may be: base/output_file.h.
+// finish() gives the pack its name. Until then the old file stays under that name.
+// base/output_file.h says what the name may be.
 class PackWriter {
  public:
   static Result<PackWriter> create(const std::string& path);
 
-  // `bytes` as encode_entry makes them. kInvalidArgument: more than kMaxPackEntries.
+  // `bytes` must come from encode_entry. kInvalidArgument if there are more than kMaxPackEntries.
   Status add(const Sha256Digest& key, std::string_view bytes);
-  // kInvalidArgument: a key was added twice.
+  // kInvalidArgument if a key was added twice.
   Status finish();
 
  private:
   explicit PackWriter(OutputFile file) : file_(std::move(file)) {}
 
   OutputFile file_;
-  uint64_t offset_ = 0;  // what has been written
+  uint64_t offset_ = 0;  // bytes written so far
   std::vector<PackEntry> entries_;
 };
 

@@ -1,5 +1,6 @@
-// The one-shot EVP functions would pull OpenSSL's whole provider machinery, some 4 MB, into every
-// static link; these three functions, deprecated since 3.0 but part of every 3.x, are 20 KB.
+// These three functions are deprecated since OpenSSL 3.0 but part of every 3.x. They are 20 KB. The
+// one-shot EVP functions would pull the whole provider machinery, about 4 MB, into every static
+// link.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "cache/sha256.h"
 

@@ -11,7 +11,7 @@ namespace lssar {
 using Sha256Digest = std::array<uint8_t, 32>;
 
 inline constexpr size_t kSha256Bytes = sizeof(Sha256Digest);
-// Digits of a hash that names of files, records and lists show: enough to tell kernels apart.
+// The digits of a hash to show in names of files, records and lists: enough to tell kernels apart.
 inline constexpr size_t kShownHashDigits = 16;
 
 Sha256Digest sha256(std::string_view bytes);
@@ -19,7 +19,7 @@ Sha256Digest sha256(std::string_view bytes);
 // 64 lower-case hexadecimal digits.
 std::string to_hex(const Sha256Digest& digest);
 
-// The reverse; false where `hex` is not 64 lower-case hexadecimal digits.
+// The inverse. Returns false if `hex` is not 64 lower-case hexadecimal digits.
 bool from_hex(std::string_view hex, Sha256Digest* digest);
 
 }  // namespace lssar

@@ -26,10 +26,10 @@ namespace {
 using EntryPtr = std::shared_ptr<const CacheEntry>;
 using Compute = std::function<Result<CacheEntry>()>;
 
-// More makes no difference to anybody, and could overflow a deadline.
+// A longer timeout is of no use, and could overflow a deadline.
 constexpr uint64_t kLongestLockTimeoutMs = uint64_t{24} * 3600 * 1000;
 
-// An exception of `compute` must not leave others waiting for it.
+// An exception of `compute` must not leave other threads waiting for it.
 Result<EntryPtr> run_compute(const Compute& compute) {
   try {
     Result<CacheEntry> result = compute();
@@ -44,11 +44,11 @@ Result<EntryPtr> run_compute(const Compute& compute) {
   }
 }
 
-// What of a store lies in files.
+// The parts of a store that lie in files.
 struct FileLayers {
-  std::vector<std::unique_ptr<EntrySource>> read_only;  // in the order in which they are asked
-  std::vector<CacheLayer> found;                        // those that cannot be used too
-  std::unique_ptr<DiskLayer> disk;                      // null = nothing is written
+  std::vector<std::unique_ptr<EntrySource>> read_only;  // in lookup order
+  std::vector<CacheLayer> found;                        // including those that cannot be used
+  std::unique_ptr<DiskLayer> disk;                      // null if nothing is written
   std::string disk_problem;
 };
 
@@ -81,7 +81,7 @@ class LayeredStore final : public Store {
       }
       flights_.emplace(key, promise.get_future().share());
     }
-    NodeLocks::Held lock;  // given back after the entry has been written
+    NodeLocks::Held lock;  // released after the entry has been written
     Result<EntryPtr> result = from_files_or_compute(key, digest, compute, source, &lock);
     {
       std::lock_guard guard(mutex_);
@@ -89,7 +89,7 @@ class LayeredStore final : public Store {
       flights_.erase(key);
     }
     promise.set_value(result);
-    // Writing comes last: nobody in this process who waits for the bytes waits for the disk.
+    // Write last, so that no thread that waits for the bytes waits for the disk.
     if (result.ok() && *source == CacheSource::kComputed) write(digest, **result);
     return result;
   }
@@ -155,10 +155,10 @@ class LayeredStore final : public Store {
     return run_compute(compute);
   }
 
-  // Whether the entry may have been written since it was looked for. NOTE: not only after a wait,
-  // because another process may have released the lock just before this one took it at once.
+  // Whether the entry may have been written since it was last looked for. NOTE: this is true even
+  // without a wait, because another process may have released the lock just before we took it.
   bool wait_for_others(const std::string& key, const Sha256Digest& digest, NodeLocks::Held* lock) {
-    // Waiting gains nothing if nothing is written or writing fails.
+    // Waiting is useless if nothing is written, or if writing fails.
     if (files_.disk == nullptr || lock_timeout_.count() == 0 || write_failures_ != 0) return false;
     try {
       const NodeLocks::Outcome outcome = locks_.take(digest, lock_timeout_, lock);
@@ -179,7 +179,8 @@ class LayeredStore final : public Store {
     return entry;
   }
 
-  // The read-only layers, then the directory. A miss says what was asked, and why it had nothing.
+  // Asks the read-only layers, then the directory. A miss logs what was asked and why it had
+  // nothing.
   EntryPtr read_files(const std::string& key, const Sha256Digest& digest) {
     std::string tried;
     for (const std::unique_ptr<EntrySource>& layer : files_.read_only) {
@@ -220,7 +221,7 @@ class LayeredStore final : public Store {
       status = out_of_memory("there is not enough memory to encode it");
     }
     if (status.ok()) return;
-    // Once: a full disk would otherwise fill the log too.
+    // Logged once. Otherwise a full disk would also fill the log.
     if (write_failures_++ == 0) {
       log(LogLevel::kWarning,
           "cache: entries stay in memory, this one could not be written: " + status.message());
@@ -231,7 +232,7 @@ class LayeredStore final : public Store {
   NodeLocks locks_;
   const std::chrono::milliseconds lock_timeout_;
 
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;  // guards the two members below
   MemoryLayer memory_;
   std::unordered_map<std::string, std::shared_future<Result<EntryPtr>>> flights_;
 
