@@ -24,7 +24,7 @@ Status check_fixed(const char* name, int64_t value, int64_t fixed) {
       value, fixed));
 }
 
-// Where `length` rows from `first` lie among `all` (0: up to their end).
+// Checks that `length` rows from `first` lie within `all` rows (0: unlimited).
 Status check_range(const char* first_name, int64_t first, const char* all_name, int64_t all,
                    const char* length_name, int64_t length) {
   if (first < 0 || first > kMaxSize - length) {
@@ -48,7 +48,8 @@ Status check_alignment(const Operand& operand) {
   static constexpr const char* kNames[3] = {"batch stride", "head stride", "row stride"};
   for (int i = 0; i < 3; ++i) {
     if (operand.sizes[i] <= 1) continue;
-    // Modulo first: the product may overflow for a stride that is refused later.
+    // Take the remainder first, because the product may overflow for a stride that is refused
+    // later.
     if ((operand.strides[i] % operand.alignment) * operand.elem_bytes % operand.alignment != 0) {
       return refuse(kNames[i], operand.strides[i], " elements");
     }
@@ -145,7 +146,7 @@ Status check_tensors(const Problem& problem, const Schedule& schedule, const Siz
 }
 
 int common_alignment(const Problem& problem, const Sizes& sizes, const Tensors& tensors) {
-  // Saved tensors and the workspace have a fixed alignment of their own: not listed here.
+  // Saved tensors and the workspace have a fixed alignment of their own, so they are left out.
   const Operands operands = list_operands(problem, sizes, SavedBytes{}, tensors, 0, 0);
   uint64_t bits = 16;
   for (const Operand& operand : operands) {

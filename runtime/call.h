@@ -1,7 +1,7 @@
-// One call of a kernel: the caller's tensors, what must hold for them, and the launches.
+// One call of a kernel: the caller's tensors, their checks, and what the launches need.
 //
-// Used by engine.cpp and plan.cpp, which hold what is prepared; nothing here compiles, allocates or
-// takes a lock. Threads: plain values and pure functions.
+// Used by engine.cpp and plan.cpp, which hold the prepared kernels. Nothing here compiles,
+// allocates or takes a lock. Threads: plain values and pure functions.
 #pragma once
 
 #include <cstddef>
@@ -24,18 +24,18 @@ struct Tensor {
 
 Tensor contiguous_tensor(DevicePtr data, int64_t heads, int64_t length, int64_t dim);
 
-// The tensors of a call, shapes as in templates/kernels/params.cuh. Which are used:
+// The tensors of a call. Shapes are as in templates/kernels/params.cuh. Each pass uses:
 //   forward        q, k, v -> o
-//   forward-train  q, k, v -> o, saved_o, saved_stats, saved_x (where saves_x)
-//   backward       q, k, v, grad_o, saved_* (saved_x where saves_x) -> grad_q, grad_k, grad_v
+//   forward-train  q, k, v -> o, saved_o, saved_stats, saved_x (if saves_x)
+//   backward       q, k, v, grad_o, saved_* (saved_x if saves_x) -> grad_q, grad_k, grad_v
 //   row-sums       q, k -> row_stats (planes 0 and 3)
 //   weighted-sum   q, k, v, row_stats (planes 0 and 3) -> row_stats (planes 1 and 2), partial_o
-// forward also writes row_stats where it is not 0. The others are ignored.
+// forward also writes row_stats unless it is 0. Other tensors are ignored.
 struct Tensors {
   Tensor q, k, v, o;
   Tensor grad_o, grad_q, grad_k, grad_v;
-  DevicePtr saved_o = 0, saved_stats = 0, saved_x = 0;  // contiguous, sizes by saved_bytes()
-  DevicePtr row_stats = 0, partial_o = 0;               // as saved_stats and saved_o
+  DevicePtr saved_o = 0, saved_stats = 0, saved_x = 0;  // contiguous, sized by saved_bytes()
+  DevicePtr row_stats = 0, partial_o = 0;               // same layouts as saved_stats and saved_o
 };
 
 struct Workspace {
@@ -43,24 +43,27 @@ struct Workspace {
   size_t bytes = 0;  // at least workspace_layout(...).total_bytes
 };
 
-// The sizes a call has where the problem leaves nothing open.
+// The sizes of a call for a problem that fixes all of them.
 Sizes sizes_of(const Problem& problem);
 
-// kInvalidArgument: a size that is negative, too large, or not the one the problem fixes; kv_heads
-// that does not divide heads; a range (of a pass that takes one) that is not within the whole.
+// kInvalidArgument: a size that is negative, too large, or differs from the one that the problem
+// fixes; kv_heads that does not divide heads; a range of keys that exceeds the whole.
 Status check_sizes(const Problem& problem, const Sizes& sizes);
 
-// kInvalidArgument, naming the tensor: a null pointer where there are elements; data or strides
-// that are not multiples of problem.alignment; a negative stride; extents that overflow; a tensor
-// that is written and has two elements at one address; one that is written and overlaps another
-// of the call (reported where it is certain: interleaved layouts such as packed q, k, v are fine);
-// a workspace of less than `workspace_needed` bytes.
+// kInvalidArgument, naming the tensor, for:
+//   - a null pointer to a tensor that has elements;
+//   - a pointer or a stride that is not a multiple of problem.alignment;
+//   - a negative stride, or an extent that overflows;
+//   - an output with two elements at one address;
+//   - an output that certainly overlaps another tensor of the call (interleaved layouts such as
+//     packed q, k, v are fine);
+//   - a workspace of less than `workspace_needed` bytes.
 // REQUIRES: check_sizes(problem, sizes).ok().
 Status check_tensors(const Problem& problem, const Schedule& schedule, const Sizes& sizes,
                      const Tensors& tensors, const Workspace& workspace, size_t workspace_needed);
 
-// The most that divides every data pointer and every stride in bytes that matters: problem's
-// element size up to 16, or 0 where a pointer is not even element-aligned.
+// The largest alignment in bytes that every data pointer and every relevant stride has: from the
+// element size up to 16, or 0 if a pointer is not even aligned to its elements.
 int common_alignment(const Problem& problem, const Sizes& sizes, const Tensors& tensors);
 
 }  // namespace lssar

@@ -12,9 +12,9 @@ namespace lssar {
 namespace {
 
 constexpr int kAlignment = 16;
-// Coordinates are 32-bit, and those of a tile's rows may lie past the end.
+// Coordinates have 32 bits, and a tile's rows may reach beyond the last one.
 constexpr int64_t kMaxTensorSize = (int64_t{1} << 31) - 4096;
-constexpr int kRowConstants = 8;  // floats of a row
+constexpr int kRowConstants = 8;  // floats per row
 constexpr int kSumCols = lssar_constants::kGradQSumCols;
 
 TensorDataType type_of(DType dtype) {
@@ -29,8 +29,7 @@ TensorDataType type_of(DType dtype) {
   return TensorDataType::kFloat32;
 }
 
-// What a map shows, before it is a request: sizes and strides from the innermost dimension
-// outwards, strides in elements.
+// A tensor as a map sees it: sizes and strides, innermost dimension first. Strides are in elements.
 struct View {
   DevicePtr data = 0;
   TensorDataType type = TensorDataType::kFloat32;
@@ -70,7 +69,7 @@ View of_queries(const CheckedCall& call, const Tensor& tensor, int64_t dim) {
                         call.sizes.seq_q, dim);
 }
 
-// The same with the heads that share keys next to the row.
+// The same, with the heads that share keys as the dimension next to the rows.
 View of_packed_queries(const CheckedCall& call, const Tensor& tensor, int64_t dim) {
   const Sizes& s = call.sizes;
   const int64_t group = s.heads / s.kv_heads;
@@ -164,7 +163,7 @@ View view_of(const MapSpec& spec, const CheckedCall& call) {
   return {};
 }
 
-// The stride of dimension i in bytes; REQUIRES: its size is at least 2.
+// The stride of dimension i in bytes. REQUIRES: its size is at least 2.
 Result<uint64_t> stride_bytes(const MapSpec& spec, const View& view, uint32_t i) {
   const auto bytes = static_cast<__int128>(view.strides[i]) * tensor_element_bytes(view.type);
   if (bytes < 0 || bytes >= kMaxTensorStride || bytes % kAlignment != 0) {
@@ -196,8 +195,7 @@ bool is_swizzled(const MapSpec& spec) {
          spec.tensor != MapTensor::kKeyNorms && spec.tensor != MapTensor::kRowConstants;
 }
 
-// Where a tensor without elements is shown: somewhere in the call's memory, which is aligned as a
-// map needs. Nothing is loaded from there.
+// A valid, sufficiently aligned address for the map of an empty tensor. Nothing is loaded from it.
 DevicePtr stand_in_address(const CheckedCall& call) {
   const bool has_queries = call.sizes.seq_q != 0;
   return has_queries ? call.tensors.q.data : call.tensors.k.data;
@@ -256,7 +254,8 @@ Result<TensorMapRequest> tensor_map_request(const MapSpec& spec, const CheckedCa
     }
   }
   if (is_swizzled(spec)) request.swizzle = TensorSwizzle::k128Bytes;
-  // A row of a swizzled box is 128 bytes: no more of it is asked for.
+  // A row of a swizzled box is 128 bytes, so a larger promotion would fetch bytes that nobody
+  // needs.
   request.l2_promotion = TensorL2Promotion::k128Bytes;
   if (request.global_address % kAlignment != 0) {
     return invalid_argument(

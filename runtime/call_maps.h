@@ -1,7 +1,8 @@
-// The tensor maps of a call: what LaunchStep::maps name, over the call's tensors and workspace.
+// The tensor maps of a call: those that LaunchStep::maps names, over the call's tensors and
+// workspace.
 //
-// Internal to runtime/: executor.cpp encodes them. Threads: pure functions; nothing here allocates
-// unless it fails.
+// Internal to runtime/: executor.cpp encodes them. Threads: pure functions. They allocate only to
+// report an error.
 #pragma once
 
 #include "base/status.h"
@@ -12,8 +13,7 @@
 
 namespace lssar {
 
-// One call of a kernel; the call was checked (check_sizes, check_tensors). Refers to what its maker
-// holds.
+// A call that passed check_sizes and check_tensors. Refers to objects that the caller owns.
 struct CheckedCall {
   const Problem& problem;
   const Sizes& sizes;
@@ -22,14 +22,14 @@ struct CheckedCall {
   const WorkspaceLayout& layout;
 };
 
-// A request that the device can encode. A dimension of size 1 has a stride of the library's own,
-// since nothing is reached by it; a tensor without elements has dimensions of 1 at an address of
-// the call, since a kernel may run that loads nothing of it (seq_k = 0 writes zeros).
-// kInvalidArgument names tensor, field and value where a map cannot take the call's strides.
-// REQUIRES: the call has queries, or keys for the steps that are cut from keys.
+// A request that the device can encode. A dimension of size 1 gets a stride that the library
+// chooses, because no element is reached by it. An empty tensor gets dimensions of 1 at some
+// address of the call: a kernel may run and load nothing of it (seq_k = 0 writes zeros).
+// kInvalidArgument names tensor, field and value if a map cannot take the call's strides. REQUIRES:
+// the call has queries or, for steps that are cut from keys, keys.
 Result<TensorMapRequest> tensor_map_request(const MapSpec& spec, const CheckedCall& call);
 
-// "q", "k_inv_norm", ...: as in messages about the call.
+// The tensor's name in messages about the call: "q", "k_inv_norm", ...
 const char* map_tensor_name(MapTensor tensor);
 
 }  // namespace lssar

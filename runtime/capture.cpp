@@ -18,7 +18,7 @@ namespace {
 constexpr char kManifestPart[] = "manifest.json";
 constexpr uint64_t kMaxManifestBytes = uint64_t{4} << 20;
 constexpr uint64_t kMaxImageBytes = uint64_t{64} << 20;
-constexpr DevicePtr kPointerMask = 255;  // what buffers are aligned to
+constexpr DevicePtr kPointerMask = 255;  // buffers are aligned to 256 bytes
 
 std::string source_part(const CapturedKernel& kernel) { return kernel.source.name + ".cu"; }
 std::string image_part(const CapturedKernel& kernel) { return kernel.source.name + ".image"; }
@@ -69,8 +69,8 @@ Result<Capture> read_parts(const PartFile& file) {
   return capture;
 }
 
-// What is written is read back: a field of a launch that the manifest does not know yet must not
-// be lost on the way.
+// Decodes the manifest again and compares: a launch field that the manifest does not know yet must
+// not get lost.
 Result<std::string> checked_manifest(const Capture& capture) {
   std::string manifest = encode_manifest(capture);
   const Result<Capture> again = decode_manifest(manifest);
@@ -133,7 +133,7 @@ Result<Operands> call_operands(const Problem& problem, const Schedule& schedule,
   LSSAR_RETURN_IF_ERROR(check_sizes(problem, sizes));
   LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, schedule, sizes));
   Operands operands = list_operands(problem, sizes, saved, tensors, 0, 0);
-  --operands.count;  // the workspace
+  --operands.count;  // leave out the workspace, the last one
   return operands;
 }
 
@@ -166,7 +166,7 @@ void set_tensor(Tensors* tensors, const std::string& name, const Tensor& value) 
 Result<Operands> operands_of(const Capture& capture) {
   Tensors tensors;
   for (const CapturedTensor& tensor : capture.tensors) {
-    // Above 0: row_stats is an operand where it is given.
+    // Above 0, because a null row_stats would not count as an operand.
     const DevicePtr data = kPointerMask + 1 + static_cast<DevicePtr>(tensor.offset);
     set_tensor(&tensors, tensor.name,
                {data, tensor.strides[0], tensor.strides[1], tensor.strides[2]});

@@ -18,7 +18,7 @@ using nlohmann::json;
 constexpr size_t kMaxKernels = 2;
 constexpr size_t kMaxSteps = 16;
 
-// Parts and files are named by it.
+// Parts and files get this name, so it must be a safe one.
 Status check_name(const std::string& name) {
   constexpr size_t kMaxName = kMaxPartName - 6;  // ".image"
   const bool is_word = std::all_of(
@@ -98,7 +98,7 @@ Result<CapturedTensor> read_tensor(const json& from) {
   return tensor;
 }
 
-// What the last kernel is, and what may come before it.
+// Checks which pass the last kernel has, and which kernel may come before it.
 Status check_passes(const Capture& capture) {
   if (capture.kernels.empty()) return invalid_argument("kernels: none");
   const Pass last = capture.kernel().problem.pass;
@@ -108,7 +108,7 @@ Status check_passes(const Capture& capture) {
   }
   if (capture.kernels.size() == 1) return {};
   if (last == Pass::kBackward && capture.kernels[0].problem.pass == Pass::kForwardTrain) {
-    // The one saves what the other reads.
+    // The forward must save what the backward reads.
     if (capture.kernels[0].schedule.epsilon == capture.kernel().schedule.epsilon) return {};
     return invalid_argument("kernels: their schedules differ in epsilon");
   }

@@ -1,4 +1,4 @@
-// The manifest of a capture: everything but sources, images and tensors, as JSON.
+// The manifest of a capture: everything but sources, images and tensor values, as JSON.
 //
 // Used by capture.cpp and `lssar replay --extract`. Threads: pure functions.
 #pragma once
@@ -12,9 +12,8 @@ namespace lssar {
 
 std::string encode_manifest(const Capture& capture);
 
-// Decodes kernels without text and image, and tensors without values. Errors: kInvalidArgument,
-// naming the field, where something is not well formed or out of range; kUnsupported where a newer
-// lssar wrote it.
+// Decodes kernels without source and image, and tensors without values. kInvalidArgument names the
+// field that is malformed or out of range. kUnsupported: written by a newer lssar.
 Result<Capture> decode_manifest(const std::string& text);
 
 }  // namespace lssar

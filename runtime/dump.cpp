@@ -49,7 +49,7 @@ void dump_compile(const Compiler& compiler, const CompileRequest& request, const
     log(LogLevel::kWarning, fmt::format("LSSAR_DUMP_DIR = {}: {}: not written: {}", folder,
                                         request.name, status.message()));
   } catch (const std::exception&) {
-    // No memory for the texts: a dump is no reason for a compile to fail.
+    // Out of memory while the texts are made. A dump must not make a compile fail.
   }
 }
 

@@ -1,6 +1,6 @@
-// LSSAR_DUMP_DIR: what every compile read and made, for people to look at.
+// LSSAR_DUMP_DIR: writes the input and output of every compile to files.
 //
-// Used by the engine. Threads: any; files are replaced as a whole.
+// Used by the engine. Threads: any. Files are replaced as a whole.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@
 
 namespace lssar {
 
-// Without LSSAR_DUMP_DIR nothing. With it, in that folder, which is made if need be: NAME.KEY.cu,
-// NAME.KEY.ptx, NAME.KEY.cubin where the image is one, and NAME.KEY.log: compiler, options and all
-// it said. After a failed compile only the first and the last. Never fails: what cannot be written
-// is a warning in the log. PTX beside a cubin costs a second compile.
+// Without LSSAR_DUMP_DIR it does nothing. With it, it writes to that folder (made if missing):
+// NAME.KEY.cu, NAME.KEY.ptx, NAME.KEY.cubin if the image is a cubin, and NAME.KEY.log with the
+// compiler, its options and its messages. After a failed compile it writes only the first and the
+// last. It never fails: what cannot be written is a warning in the log. PTX beside a cubin costs a
+// second compile.
 void dump_compile(const Compiler& compiler, const CompileRequest& request, const std::string& key,
                   const Result<Image>& result);
 

@@ -35,7 +35,7 @@ double process_cpu_ms() {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
-// What decides the bytes of the image and nothing else: no path, no time, no GPU's name.
+// Hashes what decides the image's bytes and nothing else: no path, time or name of a GPU.
 std::string cache_key(const Compiler& compiler, const CompileRequest& request,
                       const KernelSource& source) {
   CacheKeyBuilder key;
@@ -51,7 +51,7 @@ std::string cache_key(const Compiler& compiler, const CompileRequest& request,
   return key.hex();
 }
 
-// Registers the memory of a call with the device for as long as its launches run.
+// Registers a call's memory with the device while its launches run.
 class ImportedRanges {
  public:
   ImportedRanges(Device& device, const Operands& operands) : device_(device), ranges_(operands) {}
@@ -300,7 +300,7 @@ Status Engine::resolve_functions(PreparedKernel* kernel) {
     }
     KernelResources resources = function->resources();
     for (const KernelResources& reported : kernel->loaded->image.resources) {
-      // The assembler's report has the spills, which a driver does not tell.
+      // Only the assembler's report has the spills; a driver does not tell them.
       if (reported.entry == step.entry && reported.registers >= 0) resources = reported;
     }
     resources.entry = step.entry;

@@ -1,10 +1,10 @@
-// Engine: the driver of a request, from a problem to results on a device.
+// Engine: carries a request from a problem to results on a device.
 //
 // engine.cpp reads as the table of contents: validate -> pick schedule -> emit source -> look up or
 // compile -> load -> launch. Used by the C API, the command, the tuner and the tests.
 //
-// Threads: an Engine may be used from any number of threads at once. One compile per key, one
-// loaded module per key.
+// Threads: an Engine may be used from any number of threads at once. A key is compiled once and
+// loaded as one module.
 #pragma once
 
 #include <memory>
@@ -37,12 +37,12 @@ struct EngineOptions {
   CompilerChoice compiler = CompilerChoice::kAuto;
   CacheOptions cache;
   std::vector<std::string> compile_options;  // extra ones, e.g. "-lineinfo"; part of the key
-  // false: LSSAR_OVERRIDE_DIR does not hold for what prepare() generates.
+  // If false, LSSAR_OVERRIDE_DIR does not apply to what prepare() generates.
   bool uses_overrides = true;
 };
 
-// Milliseconds of wall time; compile_cpu_ms is the CPU time the whole process spent meanwhile,
-// which is the compile's where nothing else runs.
+// Wall time in milliseconds. compile_cpu_ms is the CPU time of the whole process during the
+// compile; it is the compile's own only if no other thread works.
 struct PrepareTimings {
   double emit_ms = 0;
   double lookup_ms = 0;  // key, memory and disk, without the compile
@@ -51,12 +51,12 @@ struct PrepareTimings {
   double load_ms = 0;
 };
 
-// An image and the module it was loaded as; shared by every kernel with the same key.
+// An image and its loaded module. All kernels with the same key share it.
 struct LoadedImage {
-  std::shared_ptr<Device> device;  // outlives the module: declared first
+  std::shared_ptr<Device> device;  // must outlive the module: declared first
   Image image;
   std::unique_ptr<DeviceModule> module;
-  std::unique_ptr<const WaitMonitor> waits;  // LSSAR_DEBUG_WAITS; else null
+  std::unique_ptr<const WaitMonitor> waits;  // set by LSSAR_DEBUG_WAITS; else null
 };
 
 // A kernel that is ready to launch. Immutable.
@@ -64,10 +64,10 @@ struct PreparedKernel {
   Problem problem;
   Schedule schedule;
   KernelSource source;
-  uint64_t wait_spins = 0;    // LSSAR_DEBUG_WAITS: the limit of its waits; 0: none
-  std::string override_path;  // the file that is used instead of what was generated; "": none
-  std::string override_missed;  // why none is, where LSSAR_OVERRIDE_DIR is set; see Override
-  std::string key;            // of the binary cache
+  uint64_t wait_spins = 0;  // LSSAR_DEBUG_WAITS: the limit of its waits; 0 = no limit
+  std::string override_path;  // the file used instead of the generated source, or ""
+  std::string override_missed;  // why LSSAR_OVERRIDE_DIR has no such file; see Override
+  std::string key;  // in the binary cache
   std::shared_ptr<const LoadedImage> loaded;
   std::vector<StepFunction> functions;     // one per source.steps
   std::vector<KernelResources> resources;  // one per source.steps
@@ -78,18 +78,17 @@ struct PreparedKernel {
 // An image that is not loaded.
 struct CompiledImage {
   Image image;
-  std::string key;  // of the binary cache
+  std::string key;  // in the binary cache
   CacheSource cache_source = CacheSource::kComputed;
   PrepareTimings timings;
 };
 
 class Engine {
  public:
-  // Opens the device and the cache; the compiler is opened by the first prepare. Errors: those of
-  // open_device.
+  // Opens the device and the cache. The first prepare opens the compiler. Errors: open_device's.
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
-  // As above with a device and a compiler that are open already, for tests with fakes and for
-  // several devices side by side; and, where it is not null, with the store of another engine.
+  // As above, but with a device and a compiler that are open already. Tests pass fakes; others use
+  // several devices side by side. If `store` is not null, the engine shares it with another engine.
   static std::unique_ptr<Engine> create(const EngineOptions& options,
                                         std::shared_ptr<Device> device,
                                         std::shared_ptr<const Compiler> compiler,
@@ -99,41 +98,41 @@ class Engine {
   std::shared_ptr<Device> shared_device() const { return device_; }
   Store& store() const { return *store_; }
   std::shared_ptr<Store> shared_store() const { return store_; }
-  // Opens it where it is not open yet. Its name and version are part of every key, so that even a
-  // cache hit asks for it.
+  // Opens the compiler if it is not open yet. Its name and version are part of every key, so even a
+  // cache hit needs it.
   Result<std::shared_ptr<const Compiler>> compiler();
 
-  // Without a schedule: default_schedule(problem, target), which no tuning
-  // table changes. Errors: kInvalidArgument and
-  // kUnsupported of validate(); kMissing without a compiler; kCompileError; kDeviceError.
+  // Without a schedule it takes default_schedule(problem, target), which ignores tuning tables.
+  // Errors: kInvalidArgument and kUnsupported of validate(); kMissing without a compiler;
+  // kCompileError; kDeviceError.
   Result<std::shared_ptr<const PreparedKernel>> prepare(
       const Problem& problem, const std::optional<Schedule>& schedule = std::nullopt);
 
-  // The same for a source that is at hand already (one edited by hand, say).
+  // The same for a given source (for example, one edited by hand).
   Result<std::shared_ptr<const PreparedKernel>> prepare_source(const Problem& problem,
                                                                const Schedule& schedule,
                                                                KernelSource source);
 
-  // The same for an image that is at hand too: nothing is compiled, no compiler is asked for.
-  // `key` is what it goes by.
+  // The same for a given image. Nothing is compiled, and no compiler is needed. `key` names the
+  // image.
   Result<std::shared_ptr<const PreparedKernel>> prepare_image(const Problem& problem,
                                                               const Schedule& schedule,
                                                               KernelSource source, Image image,
                                                               const std::string& key);
 
-  // Finds or compiles the image without loading it: what a later prepare_source finds, where `kind`
-  // is what that would ask for; else for what only the other kind tells (spills, of a cubin).
-  // Errors: as prepare, and kUnsupported where the compiler cannot make this kind.
+  // Finds or compiles the image without loading it. With prepare's `kind` a later prepare_source
+  // finds it. The other kind gives facts that only it has (a cubin has spills). Errors: prepare's,
+  // and kUnsupported if the compiler cannot make this kind.
   Result<CompiledImage> compile(const Problem& problem, const Schedule& schedule,
                                 const KernelSource& source, ImageKind kind);
-  // What a compile of this source asks for.
+  // The request that compiles this source.
   CompileRequest compile_request(const KernelSource& source, ImageKind kind) const;
   // The kind that prepare asks for.
   Result<ImageKind> image_kind();
 
-  // Checks the call and enqueues its launches on `stream`; allocates nothing, takes no lock of the
-  // engine's. On the virtual device every pointer may be ordinary host memory. After an error of
-  // a check nothing was launched; after a device error the outputs are undefined.
+  // Checks the call and enqueues its launches on `stream`. Allocates nothing and takes no lock of
+  // the engine. On the virtual device every pointer may be ordinary host memory. If a check fails,
+  // nothing was launched. After a device error the outputs are undefined.
   Status execute(const PreparedKernel& kernel, const Sizes& sizes, const Tensors& tensors,
                  const Workspace& workspace, Stream stream) const;
 
@@ -141,14 +140,14 @@ class Engine {
   Engine(const EngineOptions& options, std::shared_ptr<Device> device,
          std::shared_ptr<const Compiler> compiler, std::shared_ptr<Store> store);
 
-  // What only kernels have that the engine generates itself.
+  // What only generated kernels have.
   struct Generated {
     double emit_ms = 0;
     Override override_ = {};
     uint64_t wait_spins = 0;  // LSSAR_DEBUG_WAITS
   };
 
-  // One per key; its mutex makes threads that want the same image wait for one load.
+  // One per key. Its mutex makes threads that want the same image wait for one load.
   struct LoadSlot {
     std::mutex mutex;
     std::weak_ptr<const LoadedImage> loaded;
@@ -168,7 +167,7 @@ class Engine {
   const std::shared_ptr<Device> device_;
   const std::shared_ptr<Store> store_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::shared_ptr<const Compiler> compiler_;
   std::unordered_map<std::string, std::shared_ptr<LoadSlot>> slots_;
 };

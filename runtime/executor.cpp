@@ -15,7 +15,7 @@ lssar_device::TensorRef tensor_ref(const Tensor& tensor) {
           tensor.row_stride};
 }
 
-// The encoded maps of the steps that run, one step after the other.
+// The encoded maps of all steps that run, in order.
 class CallMaps {
  public:
   Status encode(Device& device, const LaunchStep& step, const CheckedCall& call) {
@@ -34,7 +34,7 @@ class CallMaps {
   const lssar_device::TensorMap* begin() const { return maps_.data(); }
 
  private:
-  // Not initialised: most calls have few maps or none.
+  // Not initialised, because most calls have few maps or none.
   std::array<lssar_device::TensorMap, kMaxKernelMaps> maps_;
   int count_ = 0;
 };
@@ -48,7 +48,7 @@ void set_range(lssar_device::AttentionParams& params, const Sizes& sizes) {
   params.query_shift = range.first_query + params.num_keys - num_queries;
 }
 
-// Rows of a (batch, head) or (batch, kv head) that the launch's blocks are cut from.
+// The rows of one (batch, head) or (batch, kv head) that the launch divides among its blocks.
 int64_t slice_rows(const LaunchStep& step, const Sizes& sizes) {
   switch (step.grid_rows) {
     case GridRows::kQueries:
@@ -106,18 +106,18 @@ Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, i
                                    int resident_clusters) {
   const int64_t rows = slice_rows(step, sizes);
   const int64_t heads = step.grid_rows == GridRows::kQueries ? sizes.heads : sizes.kv_heads;
-  // Whole clusters: their blocks share rows of one head.
+  // Only whole clusters: their blocks share the rows of one head.
   const int cluster = step.cluster;
   const int64_t rows_at_once = int64_t{step.rows_per_block} * cluster;
   const int64_t row_blocks = (rows + rows_at_once - 1) / rows_at_once * cluster;
-  // row_blocks is below 2^62, the other factors below 2^31: the product of three fits in 128 bits.
+  // row_blocks is below 2^62 and the other factors are below 2^31, so the product fits in 128 bits.
   __int128 blocks = static_cast<__int128>(row_blocks) * heads * sizes.batch;
   if (blocks > std::numeric_limits<int32_t>::max()) {
     return invalid_argument(fmt::format(
         "sizes: batch {} x heads {} x {} blocks of {} rows: allowed are 2^31 - 1 blocks in all",
         sizes.batch, heads, row_blocks, step.rows_per_block));
   }
-  if (step.is_persistent) {  // no more than run at once
+  if (step.is_persistent) {  // at most the blocks that run at once
     int64_t clusters = int64_t{std::max(num_sms, 1)} * step.blocks_per_sm / cluster;
     if (resident_clusters > 0) clusters = std::min<int64_t>(clusters, resident_clusters);
     blocks = std::min<__int128>(blocks, std::max<int64_t>(clusters, 1) * cluster);
@@ -149,7 +149,8 @@ Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
   const auto config_of = [&](size_t i) {
     return launch_config(steps[i], call.sizes, num_sms, functions[i].resident_clusters);
   };
-  // Every grid and map first: an error of sizes or strides must leave nothing half launched.
+  // Compute every grid and map first, so that an error in sizes or strides leaves nothing half
+  // launched.
   CallMaps maps;
   for (size_t i = 0; i < steps.size(); ++i) {
     LSSAR_ASSIGN_OR_RETURN(const LaunchConfig config, config_of(i));

@@ -1,4 +1,4 @@
-// The launches of one call: parameters from tensors, tensor maps, grids from sizes.
+// Launches one call: parameters from tensors, tensor maps, grids from sizes.
 //
 // Internal to runtime/: used by engine.cpp once the call is checked. Threads: no state.
 #pragma once
@@ -17,18 +17,18 @@ namespace lssar {
 
 lssar_device::AttentionParams attention_params(const CheckedCall& call);
 
-// How a step is launched on a device of `num_sms`: a grid of 0 where there are no rows, of a
-// persistent kernel no more blocks than run at once. kInvalidArgument beyond 2^31 - 1 blocks.
+// The launch of a step on a device of `num_sms`. The grid is 0 if there are no rows. A persistent
+// kernel gets no more blocks than run at once. kInvalidArgument beyond 2^31 - 1 blocks.
 Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms,
                                    int resident_clusters = 0);
 
-// The function as the device will run it; shared memory above the default limit is asked for.
+// Looks the function up on the device, and requests shared memory above the default limit.
 Result<StepFunction> prepare_step(Device& device, const LaunchStep& step,
                                   const DeviceFunction* function);
 
-// Enqueues every step with a block to run, in order; allocates nothing. `functions` has one entry
-// per step. After an error of sizes or tensor maps nothing was launched.
-// REQUIRES: the steps have at most kMaxKernelMaps maps, each at most kMaxTensorMaps.
+// Enqueues every step that has blocks, in order. Allocates nothing. `functions` has one entry per
+// step. After an error in sizes or tensor maps nothing was launched. REQUIRES: the steps have at
+// most kMaxKernelMaps maps, each at most kMaxTensorMaps.
 Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
                     const std::vector<StepFunction>& functions, const CheckedCall& call,
                     Stream stream);

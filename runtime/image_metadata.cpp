@@ -44,7 +44,7 @@ std::string encode_image_metadata(const ImageOrigin& origin, const Image& image)
   json["resources"] = nlohmann::json::array();
   for (const KernelResources& r : image.resources)
     json["resources"].push_back(resources_to_json(r));
-  // A compiler's log may quote a source in any encoding: what is not UTF-8 is replaced.
+  // A compiler's log may quote a source in any encoding, so bytes that are not UTF-8 are replaced.
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -1,5 +1,5 @@
-// The JSON that lies beside an image in the binary cache: what it is, for `lssar inspect` and for
-// people, and what a hit needs besides the bytes (resources, log).
+// The JSON beside an image in the binary cache. It describes the image for `lssar inspect` and for
+// people, and has what a cache hit needs besides the bytes (resources, log).
 //
 // Used by engine.cpp. Threads: pure functions.
 #pragma once
@@ -24,7 +24,7 @@ struct ImageOrigin {
 
 std::string encode_image_metadata(const ImageOrigin& origin, const Image& image);
 
-// Everything of the image but its bytes. kIoError where the text is not what encode writes.
+// The whole image except its bytes. kIoError if encode did not write this text.
 Result<Image> decode_image_metadata(const std::string& metadata);
 
 }  // namespace lssar

@@ -14,7 +14,7 @@
 namespace lssar {
 namespace {
 
-constexpr const char* kDefaultTarget = "sm_80";  // of the devices that have no hardware
+constexpr const char* kDefaultTarget = "sm_80";  // for devices without hardware
 
 using DriverResult = Result<std::shared_ptr<const CudaDriver>>;
 
@@ -43,10 +43,10 @@ Result<std::shared_ptr<Device>> open_auto(const DriverResult& driver, const std:
                                           int ordinal) {
   Result<std::shared_ptr<Device>> gpu = open_cuda(driver, target, ordinal);
   if (gpu.ok()) return gpu;
-  // A GPU that is there but cannot be used as asked is an error; no GPU, or one too old, is not.
+  // It is no error if there is no GPU or it is too old. A GPU that cannot be used as asked is one.
   const StatusCode code = gpu.status().code();
   if (code != StatusCode::kMissing && code != StatusCode::kUnsupported) return gpu;
-  // Whoever has a GPU wants to know why it is not used.
+  // Somebody who has a GPU wants to know why it is not used.
   const LogLevel level = code == StatusCode::kMissing ? LogLevel::kInfo : LogLevel::kWarning;
   log(level, "the virtual device is used: " + gpu.status().message());
   return open_virtual(target);

@@ -28,7 +28,7 @@ Operand strided(const char* name, const Tensor& tensor, int64_t batch, int64_t h
   return operand;
 }
 
-// Saved tensors and the workspace are bytes here. Kernels move them 16 bytes at a time.
+// Saved tensors and the workspace count as bytes here. Kernels move them 16 bytes at a time.
 Operand bytes_at(const char* name, DevicePtr data, size_t bytes, bool written) {
   Operand operand;
   operand.name = name;
@@ -40,15 +40,15 @@ Operand bytes_at(const char* name, DevicePtr data, size_t bytes, bool written) {
   return operand;
 }
 
-// One dimension of either tensor in the search for a common byte: `low..high` multiples of it.
+// One dimension of either tensor: contributes n * stride_bytes, where low <= n <= high.
 struct Step {
   int64_t stride_bytes;
   int64_t low, high;
 };
 
-// Looks for multiples of the steps that bring `distance` into (-bytes_b, bytes_a): then a row of a
-// and a row of b share a byte. Steps are sorted, the longest first, so that what the rest can
-// still reach leaves few multiples to try.
+// Searches for multiples of the steps that bring `distance` into (-bytes_b, bytes_a). A row of a
+// and a row of b then share a byte. The longest steps come first, so that the reach of the
+// remaining ones leaves few multiples to try.
 class OverlapSearch {
  public:
   OverlapSearch(const Step* steps, int count, int64_t bytes_a, int64_t bytes_b)
@@ -73,7 +73,7 @@ class OverlapSearch {
       reach_low += static_cast<__int128>(steps_[rest].stride_bytes) * steps_[rest].low;
       reach_high += static_cast<__int128>(steps_[rest].stride_bytes) * steps_[rest].high;
     }
-    // -bytes_b < distance + n * stride + rest < bytes_a, rest within its reach.
+    // Bounds n by -bytes_b < distance + n * stride + rest < bytes_a for every rest within reach.
     const int64_t stride = steps_[idx].stride_bytes;
     const __int128 least = -static_cast<__int128>(bytes_b_) + 1 - reach_high - distance;
     const __int128 most = static_cast<__int128>(bytes_a_) - 1 - reach_low - distance;
@@ -92,11 +92,11 @@ class OverlapSearch {
   int visits_ = 0;
 };
 
-// The steps of two tensors, the longest first; equal ones are one step with a wider range.
+// The steps of two tensors, longest first. Equal strides are merged into one step of a wider range.
 class Steps {
  public:
   void add(int64_t stride_bytes, int64_t low, int64_t high) {
-    if (stride_bytes == 0) return;  // a broadcast adds no address
+    if (stride_bytes == 0) return;  // a broadcast dimension adds no address
     int at = 0;
     while (at < count_ && items_[at].stride_bytes > stride_bytes) ++at;
     if (at < count_ && items_[at].stride_bytes == stride_bytes) {
@@ -192,7 +192,7 @@ bool certainly_overlap(const Operand& a, const Operand& b) {
 
   Steps steps;
   for (int i = 0; i < kNumStrided; ++i) {
-    // The stride of a size of 1 is never used, and may be anything.
+    // The stride of a dimension of size 1 is never used and may be anything.
     if (a.sizes[i] > 1) steps.add(a.strides[i] * a.elem_bytes, 1 - a.sizes[i], 0);
     if (b.sizes[i] > 1) steps.add(b.strides[i] * b.elem_bytes, 0, b.sizes[i] - 1);
   }

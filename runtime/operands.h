@@ -1,8 +1,8 @@
-// The tensors of one call as a list, each with its name, shape and whether it is written; and the
-// questions about memory that are asked of them: extents, overlaps.
+// The tensors of one call as a list with names and shapes, and the questions about their memory:
+// extents and overlaps.
 //
-// Internal to runtime/: call.cpp checks with it, executor.cpp announces the ranges to the device.
-// Threads: plain values and pure functions; nothing here allocates.
+// Internal to runtime/: call.cpp checks calls with it, executor.cpp tells the device which ranges a
+// call touches. Threads: plain values and pure functions; nothing here allocates.
 #pragma once
 
 #include <array>
@@ -17,10 +17,10 @@ struct Operand {
   const char* name = "";
   DevicePtr data = 0;
   int64_t sizes[3] = {0, 0, 0};    // batch, heads, length
-  int64_t strides[3] = {0, 0, 0};  // of those, in elements
-  int64_t dim = 0;                 // contiguous elements
+  int64_t strides[3] = {0, 0, 0};  // of sizes, in elements
+  int64_t dim = 0;                 // contiguous elements of a row
   int elem_bytes = 1;
-  int alignment = 1;  // bytes that must divide data and the strides of sizes above 1
+  int alignment = 1;  // must divide data and the strides of sizes above 1, in bytes
   bool written = false;
 
   bool empty() const { return sizes[0] == 0 || sizes[1] == 0 || sizes[2] == 0 || dim == 0; }
@@ -36,22 +36,21 @@ struct Operands {
   const Operand* end() const { return items.data() + count; }
 };
 
-// What the problem's pass uses, empty ones too; the workspace is a written operand of
-// `workspace_bytes` bytes.
-// REQUIRES: check_sizes(problem, sizes).ok().
+// Every operand of the problem's pass, including empty ones. The workspace is a written operand of
+// `workspace_bytes` bytes. REQUIRES: check_sizes(problem, sizes).ok().
 Operands list_operands(const Problem& problem, const Sizes& sizes, const SavedBytes& saved,
                        const Tensors& tensors, DevicePtr workspace, size_t workspace_bytes);
 
-// Bytes from data to the end of the last element; kInvalidArgument where that overflows.
+// Bytes from data to the end of the last element. kInvalidArgument if that overflows.
 Result<int64_t> extent_bytes(const Operand& operand);
 
-// Two elements of it lie at one address, or its strides do not nest: sorted, each has to be at
+// Whether two of its elements may lie at one address. Strides must nest: sorted, each must be at
 // least the extent of what is inside it.
 bool overlaps_itself(const Operand& operand);
 
-// An element of one certainly shares a byte with an element of the other. Exact for the layouts
-// people use (contiguous, packed q/k/v); where deciding would take too long it answers false.
-// REQUIRES: extent_bytes of both is ok, neither is empty.
+// Whether an element of one certainly shares a byte with an element of the other. Exact for usual
+// layouts (contiguous, packed q/k/v). If deciding would take too long, the answer is false.
+// REQUIRES: extent_bytes of both is ok, and neither is empty.
 bool certainly_overlap(const Operand& a, const Operand& b);
 
 }  // namespace lssar

@@ -21,7 +21,7 @@
 namespace lssar {
 namespace {
 
-// Which file was looked for, and those that may have been meant: of a kernel with that name.
+// Names the file that was looked for, and files of the same kernel that the user may have meant.
 std::string describe_miss(const std::string& folder, const std::string& name,
                           const std::string& kernel) {
   std::string others;
@@ -36,7 +36,7 @@ std::string describe_miss(const std::string& folder, const std::string& name,
   return text;
 }
 
-// A program may prepare a kernel again and again.
+// Warns once, because a program may prepare the same kernel again and again.
 void warn_once(const std::string& file, const std::string& message) {
   static std::mutex mutex;
   static auto* const warned = new std::set<std::string>;

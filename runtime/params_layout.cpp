@@ -29,7 +29,7 @@ std::string params_layout() {
   LSSAR_AT(row_constants);
   LSSAR_AT(grad_q_sum);
   LSSAR_AT(dq_turns);
-  // The name that `unused` had: older captures have it.
+  // The old name of `unused`, because older captures have it.
   text += fmt::format(" unit_keys {}", offsetof(AttentionParams, unused));
   LSSAR_AT(tickets);
   LSSAR_AT(seq_q);

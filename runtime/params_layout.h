@@ -1,4 +1,4 @@
-// What every kernel takes by value, as a text: two that are equal can be launched by one library.
+// The layout of kernel parameters as text. A library can launch kernels whose text equals its own.
 //
 // Used by captures. Threads: a pure function.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace lssar {
 
-// Sizes of lssar_device::AttentionParams and TmaParams, and where each field of the first lies.
+// Sizes of lssar_device::AttentionParams and TmaParams, and the offset of each field of the first.
 std::string params_layout();
 
 }  // namespace lssar

@@ -25,9 +25,9 @@ struct Header {
   uint32_t num_parts;
 };
 struct TableRow {
-  char name[kMaxPartName + 1];  // the rest is 0
+  char name[kMaxPartName + 1];  // padded with 0
   uint64_t bytes;
-  uint8_t checksum[kSha256Bytes];  // the part's last 32 bytes
+  uint8_t checksum[kSha256Bytes];  // of the part; also its last 32 bytes
 };
 static_assert(sizeof(Header) == 16 && sizeof(TableRow) == 104,
               "docs/capture_format.md says where each field lies");
@@ -86,7 +86,7 @@ Result<Header> read_header(const std::string& name, std::string_view bytes) {
   return header;
 }
 
-// What a row says, at `offset` of the file.
+// Decodes a row. `offset` is the part's offset in the file.
 PartFile::Row row_of(const TableRow& raw, uint64_t offset) {
   PartFile::Row row;
   row.name.assign(raw.name, strnlen(raw.name, sizeof raw.name));

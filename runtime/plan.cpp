@@ -38,7 +38,8 @@ std::string pass_text(const Problem& problem, const Schedule& schedule) {
                      problem.alignment, epsilon_name(schedule.epsilon));
 }
 
-// Before the launch, which may be what a reader looks for; and no reason for a call to fail.
+// Logged before the launch, because this line may be the last one of a failing program. Running out
+// of memory here must not fail the call.
 void log_execute(const PreparedKernel& kernel, Engine& engine, const Sizes& sizes) {
   try {
     log(LogLevel::kTrace, "execute: " + execute_line(kernel, engine, sizes));
@@ -46,7 +47,7 @@ void log_execute(const PreparedKernel& kernel, Engine& engine, const Sizes& size
   }
 }
 
-// Without norms q . k may be anything: then as large as in a trained model.
+// Without norms q . k is unbounded. Assume scores as large as in a trained model.
 ScoreRange range_of_scores(const Problem& problem) {
   constexpr double kTypicalLength = 131072, kTypicalScore = 64;
   ScoreRange range;
@@ -127,7 +128,7 @@ Status Plan::prepare() {
   std::vector<Planned*> missing;
   for (auto& of_pass : planned_) {
     for (auto& planned : of_pass) {
-      // A kernel is kept where another failed in an earlier attempt.
+      // Kernels of an earlier attempt are kept; only the missing ones are prepared.
       if (planned != nullptr && planned->kernel == nullptr) missing.push_back(planned.get());
     }
   }
@@ -146,7 +147,7 @@ Status Plan::prepare() {
       try {
         helpers.emplace_back(work);
       } catch (const std::system_error&) {
-        break;  // no more threads to be had: this one does the rest
+        break;  // no more threads available: this one does the rest
       }
     }
     work();
@@ -156,7 +157,7 @@ Status Plan::prepare() {
   return {};
 }
 
-// Runs on helper threads too: nothing may be thrown out of it.
+// Also runs on helper threads, so it must not throw.
 Status Plan::prepare_one(Planned* planned) const {
   try {
     LSSAR_ASSIGN_OR_RETURN(planned->kernel,

@@ -1,9 +1,9 @@
-// Plan: what a caller holds for a problem: the kernels of one or more passes, for any alignment.
+// Plan: the kernels of one or more passes of a problem, for any alignment.
 //
-// With PlanOptions::any_alignment every pass has two kernels, one that copies 16 bytes at a time
-// and one for element-aligned tensors; a call takes the one its pointers and strides allow.
-// Used by the C API. Threads: prepare may be called from any number of threads (one does the work,
-// the others wait); execute too, and takes no lock.
+// With PlanOptions::any_alignment every pass has two kernels: one copies 16 bytes at a time, the
+// other serves tensors that are aligned only to their elements. Each call takes the one that its
+// pointers and strides allow. Used by the C API. Threads: prepare may be called from any number of
+// threads; one does the work and the others wait. So may execute, which takes no lock.
 #pragma once
 
 #include <array>
@@ -23,17 +23,17 @@
 namespace lssar {
 
 struct PlanOptions {
-  std::vector<Pass> passes;   // which of them will be executed
+  std::vector<Pass> passes;   // the passes that will be executed
   bool any_alignment = true;  // false: problem.alignment holds for every call
-  // Chooses the schedule of each pass and alignment; empty: default_schedule. Its schedule must be
-  // legal for the problem, else create fails.
+  // Chooses the schedule of each pass and alignment. Empty: default_schedule. create fails if the
+  // schedule is not legal for the problem.
   std::function<Result<ScheduleChoice>(const Problem&)> choose;
 };
 
 class Plan {
  public:
-  // Chooses and checks the schedules; compiles nothing. problem.pass is ignored. Errors: those of
-  // validate() and of options.choose.
+  // Chooses and checks the schedules, but compiles nothing. problem.pass is ignored. Errors: those
+  // of validate() and of options.choose.
   static Result<std::unique_ptr<Plan>> create(std::shared_ptr<Engine> engine,
                                               const Problem& problem, const PlanOptions& options);
 
@@ -41,27 +41,26 @@ class Plan {
   Status prepare();
   bool is_prepared() const { return is_prepared_.load(std::memory_order_acquire); }
 
-  // Enough for every pass of the plan.
+  // The workspace that suffices for every pass of the plan.
   Result<size_t> workspace_bytes(const Sizes& sizes) const;
-  // What its forward for training saves, and its backward reads.
+  // What the forward for training saves and the backward reads.
   Result<SavedBytes> saved(const Sizes& sizes) const;
 
-  // kNotPrepared before prepare, or for a pass the plan was not made for; else as
+  // kNotPrepared before prepare, or for a pass that the plan was not made for. Otherwise as
   // Engine::execute.
   Status execute(Pass pass, const Sizes& sizes, const Tensors& tensors, const Workspace& workspace,
                  Stream stream) const;
 
-  // What was chosen for a pass; null where the plan has no such kernel. Constant for the plan's
-  // life.
+  // The choice for a pass, or null if the plan has no such kernel. It never changes.
   const ScheduleChoice* choice(Pass pass, bool is_fast) const;
 
-  // The kernel of a pass, for inspection; null where there is none (yet).
+  // The kernel of a pass, for inspection. Null if there is none, or none yet.
   std::shared_ptr<const PreparedKernel> kernel(Pass pass, bool is_fast) const;
 
   Engine& engine() const { return *engine_; }
 
  private:
-  // What is planned for a pass at an alignment.
+  // A pass at one alignment.
   struct Planned {
     Problem problem;
     ScheduleChoice choice;
@@ -73,10 +72,10 @@ class Plan {
   Plan(std::shared_ptr<Engine> engine, const Problem& problem)
       : engine_(std::move(engine)), problem_(problem), capture_(PlanCapture::from_environment()) {}
   Status add_pass(Pass pass, int alignment, const PlanOptions& options);
-  // What is planned for training. The first one, the backward's, decides where epsilon is from.
+  // The training passes. The first one, the backward's, decides where epsilon comes from.
   std::vector<Planned*> training_passes() const;
-  // One source of epsilon for all of them: what one has saved any other may read. Errors: a given
-  // schedule that would have to change.
+  // Makes all of them take epsilon from the same source, so that any may read what another saved.
+  // Returns an error if a given schedule would have to change.
   Status agree_on_epsilon();
   Status prepare_one(Planned* planned) const;
   static int slot(int alignment) { return alignment >= kFastAlignment ? kFast : kPlain; }
@@ -86,8 +85,9 @@ class Plan {
 
   const std::shared_ptr<Engine> engine_;
   const Problem problem_;
-  const std::unique_ptr<const PlanCapture> capture_;  // null: no call is captured
-  // Kernels are written under prepare_mutex_ before is_prepared_ is set, and never after.
+  const std::unique_ptr<const PlanCapture> capture_;  // null if no calls are captured
+  // prepare() writes the kernels under prepare_mutex_ before it sets is_prepared_. Later nobody
+  // does.
   std::array<std::array<std::unique_ptr<Planned>, kNumAlignments>, kNumPasses> planned_;
   std::mutex prepare_mutex_;
   std::atomic<bool> is_prepared_{false};

@@ -40,7 +40,7 @@ std::string host_name() {
   return name[0] == '\0' ? "host" : name;
 }
 
-// One call on its way into a file.
+// Writes one call into a file.
 class CallCapture {
  public:
   CallCapture(Engine& engine, const CallKernels& kernels, const Sizes& sizes,
@@ -66,7 +66,7 @@ class CallCapture {
     return {};
   }
 
-  // What the call reads (before it), or writes (after it).
+  // Copies the inputs (before the call) or the outputs (after it).
   Status copy_tensors(bool written) {
     LSSAR_RETURN_IF_ERROR(engine_.device().synchronize(stream_));
     for (int i = 0; i < operands_.count; ++i) {
@@ -105,7 +105,7 @@ class CallCapture {
   Capture capture_;
 };
 
-// A call that execute would refuse is not looked at: its pointers may be anything.
+// A call that execute would refuse is not captured, because its pointers may be invalid.
 bool is_valid(const PreparedKernel& kernel, const Sizes& sizes, const Tensors& tensors,
               const Workspace& workspace) {
   if (!check_sizes(kernel.problem, sizes).ok()) return false;
@@ -115,7 +115,7 @@ bool is_valid(const PreparedKernel& kernel, const Sizes& sizes, const Tensors& t
                             .ok();
 }
 
-// Whether the call must not wait for its stream.
+// Whether the stream is being captured into a graph, so that the call must not wait for it.
 bool is_recorded(Engine& engine, const PreparedKernel& kernel, Stream stream) {
   auto* const streams = dynamic_cast<GraphStreams*>(&engine.device());
   if (streams == nullptr) return false;
@@ -126,7 +126,7 @@ bool is_recorded(Engine& engine, const PreparedKernel& kernel, Stream stream) {
   return true;
 }
 
-// Runs `step`; a failure and what it throws are warnings. Whether it went well.
+// Runs `step` and logs its failure as a warning. Returns whether it succeeded.
 template <typename Step>
 bool tried(const PreparedKernel& kernel, const Step& step) {
   try {
@@ -134,7 +134,7 @@ bool tried(const PreparedKernel& kernel, const Step& step) {
     if (!status.ok()) warn(kernel, status.message());
     return status.ok();
   } catch (const std::exception&) {
-    return false;  // no memory for the texts: a capture is no reason for a call to fail
+    return false;  // out of memory for the text; a capture must not make a call fail
   }
 }
 
@@ -166,7 +166,7 @@ std::unique_ptr<const PlanCapture> PlanCapture::from_environment() {
 }
 
 bool PlanCapture::is_the_call(const PreparedKernel& kernel) const {
-  // They belong to the process, because a program may make plans of one problem again and again.
+  // Counters belong to the process, because a program may make plans of one problem repeatedly.
   static std::mutex mutex;
   static std::map<std::string, uint64_t> calls;
   const std::lock_guard lock(mutex);
@@ -190,7 +190,7 @@ Status PlanCapture::execute(Engine& engine, const CallKernels& kernels, const Si
   if (!has_tensors) call.drop_tensors();
   Status status = run();
   if (status.ok() && has_tensors) {
-    status = engine.device().synchronize(stream);  // a kernel's own error, which is the call's
+    status = engine.device().synchronize(stream);  // an error is the kernel's, so return it
     if (status.ok()) (void)tried(kernel, [&] { return call.copy_tensors(true); });
   }
   if (is_captured) (void)tried(kernel, [&] { return call.write(folder_); });

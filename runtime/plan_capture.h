@@ -1,4 +1,4 @@
-// LSSAR_CAPTURE_DIR: plans write a capture of one call of each of their kernels.
+// LSSAR_CAPTURE_DIR: plans capture one call of each of their kernels.
 //
 // Used by Plan. Threads: any number may execute at once.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace lssar {
 
-// The kernel of a call, and of a backward the forward for training that its plan has, else null.
+// The kernel of a call. For a backward also the plan's forward for training, or null.
 struct CallKernels {
   const PreparedKernel& kernel;
   const PreparedKernel* forward_train = nullptr;
@@ -19,15 +19,15 @@ struct CallKernels {
 
 class PlanCapture {
  public:
-  // Null without LSSAR_CAPTURE_DIR, so that a plan asks the environment once. A variable that is
-  // not understood is a warning in the log, and null.
+  // Null without LSSAR_CAPTURE_DIR, so a plan reads the environment only once. A malformed variable
+  // gives a warning in the log and null.
   static std::unique_ptr<const PlanCapture> from_environment();
 
-  // Engine::execute; and of the call that is the kernel's LSSAR_CAPTURE_CALL-th in this process
-  // NAME.KEY.HOST-PID.lssar is written. With LSSAR_CAPTURE_INPUTS=1 that call waits for its stream,
-  // copies its tensors and waits for its end. While the stream is captured into a graph that is
-  // not done: the call does not count. What cannot be captured or written is a warning.
-  // Errors: those of execute, and of the wait for its end.
+  // Runs Engine::execute. For a kernel's LSSAR_CAPTURE_CALL-th call in this process it also writes
+  // NAME.KEY.HOST-PID.lssar. With LSSAR_CAPTURE_INPUTS=1 that call waits for its stream, copies its
+  // tensors, and waits for its end. While the stream is captured into a graph, calls do not count
+  // and nothing is written. Failures of the capture are warnings. Errors: those of execute, and of
+  // the wait for its end.
   Status execute(Engine& engine, const CallKernels& kernels, const Sizes& sizes,
                  const Tensors& tensors, const Workspace& workspace, Stream stream) const;
 
@@ -35,7 +35,7 @@ class PlanCapture {
   PlanCapture(std::string folder, bool with_tensors, uint64_t call)
       : folder_(std::move(folder)), with_tensors_(with_tensors), call_(call) {}
 
-  // Counts the call; whether it is the one.
+  // Counts the call and returns whether it is the one to capture.
   bool is_the_call(const PreparedKernel& kernel) const;
 
   const std::string folder_;

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// The fields of `full` that differ from those of `base`, object by object.
+// The fields of `full` that differ from `base`, recursively.
 json difference(const json& full, const json& base) {
   json result = json::object();
   for (const auto& [name, value] : full.items()) {
@@ -22,8 +22,8 @@ json difference(const json& full, const json& base) {
   return result;
 }
 
-// What --schedule needs to come out as `schedule`; "" where that is the default. The defaults of
-// other fields depend on these three, so they come first.
+// The shortest --schedule text that gives `schedule`, or "" for the default. The defaults of other
+// fields depend on variant, epsilon and dq_mode, so these come first.
 std::string schedule_text(const Schedule& schedule, const Problem& problem, const Target& target) {
   if (schedule == default_schedule(problem, target)) return "";
   const json full = to_json(schedule);
@@ -46,7 +46,7 @@ std::string schedule_text(const Schedule& schedule, const Problem& problem, cons
 }
 
 std::string problem_options(const Problem& problem) {
-  // No expression has a quote.
+  // Expressions contain no quotes.
   const std::string score =
       problem.score == ScoreFunction()
           ? ""
@@ -59,7 +59,7 @@ std::string problem_options(const Problem& problem) {
       problem.heads, problem.kv_heads, problem.alignment);
 }
 
-// Where the kernel is made and run, and how.
+// The options that say where and how the kernel is made and run.
 std::string place_options(const PreparedKernel& kernel, const Problem& problem, Engine& engine) {
   const DeviceInfo& device = engine.device().info();
   std::string text = fmt::format(" --device {} --target {}", device.kind, device.target.name());
@@ -68,7 +68,7 @@ std::string place_options(const PreparedKernel& kernel, const Problem& problem, 
   return text + schedule_option(kernel.schedule, problem, device.target);
 }
 
-// How --runtime-lengths says which lengths of the kernel are not fixed.
+// The value of --runtime-lengths: which lengths are not fixed in the kernel.
 const char* runtime_lengths(const Problem& problem) {
   if (problem.seq_q == 0) return problem.seq_k == 0 ? " --runtime-lengths" : " --runtime-lengths=q";
   return problem.seq_k == 0 ? " --runtime-lengths=k" : "";
@@ -100,7 +100,7 @@ std::string execute_line(const PreparedKernel& kernel, Engine& engine, const Siz
   problem.batch = sizes.batch;
   problem.heads = sizes.heads;
   problem.kv_heads = sizes.kv_heads;
-  if (is_of_range(problem.pass)) {  // the command runs whole passes only
+  if (is_of_range(problem.pass)) {  // the command cannot run range passes alone
     return fmt::format("{}, {} queries, keys {} to {}, key {}: {}", kernel.source.name, sizes.seq_q,
                        sizes.range.first_key, sizes.range.first_key + sizes.seq_k, kernel.key,
                        prepare_command(kernel, problem, engine));
@@ -125,7 +125,7 @@ std::string image_origin_text(const PreparedKernel& kernel) {
 std::string schedule_option(const Schedule& schedule, const Problem& problem,
                             const Target& target) {
   const std::string text = schedule_text(schedule, problem, target);
-  // JSON of a schedule has no quotes of the other kind.
+  // A schedule's JSON contains no single quotes.
   return text.empty() ? " --untuned" : fmt::format(" --schedule '{}'", text);
 }
 

@@ -1,7 +1,7 @@
 // Which schedule was chosen for a problem, and why.
 //
-// Made by autotune/model/schedule_choice.h or by a plan; read through the C API and by the command.
-// Threads: plain values and pure functions.
+// autotune/model/schedule_choice.h or a plan makes it; the C API and the command read it. Threads:
+// plain values and pure functions.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@
 
 namespace lssar {
 
-// From the best evidence to the least. Values are part of the C ABI (lssar_schedule_origin); append
-// only.
+// From the best evidence to the least. The values are part of the C ABI (lssar_schedule_origin):
+// append only.
 enum class ScheduleOrigin {
   kGiven = 0,         // the caller's own
   kExact = 1,         // measured on this GPU, in this bucket
@@ -31,18 +31,18 @@ struct ScheduleChoice {
   // One line that begins with source_name: "given by the caller", "tuned (exact: measured 1.25 ms
   // on NVIDIA H200 ..., bucket ..., table ...)", "default (no record for ...)".
   std::string reason;
-  bool is_shipped = false;  // a record that comes with the library, and not one of the user's table
+  bool is_shipped = false;  // from the records that come with the library
 };
 
-// Who said so: "given", "tuned" (the user's tuning table), "shipped" (the records that come with
+// Who chose it: "given", "tuned" (the user's tuning table), "shipped" (the records that come with
 // the library), "default".
 const char* source_name(const ScheduleChoice& choice);
 
-// schedule_from, schedule_origin and schedule_reason: into the object that describes a kernel.
+// Writes schedule_from, schedule_origin and schedule_reason into the JSON that describes a kernel.
 void describe_choice(const ScheduleChoice& choice, nlohmann::json* kernel);
 
-// Makes the choice take epsilon from where `epsilon` says: the passes of a training step share what
-// is saved. The reason then says "epsilon as `whose`". Errors: validate's.
+// Makes the choice take epsilon from `epsilon`, because the passes of a training step share what is
+// saved. The reason then says "epsilon as `whose`". Errors: validate's.
 Status share_epsilon(ScheduleChoice* choice, EpsilonFrom epsilon, const std::string& whose,
                      const Problem& problem, const Target& target);
 

@@ -1,4 +1,4 @@
-// A launch step's function on a device, with what its grid depends on there.
+// A launch step's function on a device, and what its grid depends on there.
 #pragma once
 
 #include "device/device.h"
@@ -10,7 +10,7 @@ struct StepFunction {
       : function(of), resident_clusters(clusters) {}
 
   const DeviceFunction* function;
-  int resident_clusters;  // that run at once; 0: not known, or the step has no clusters
+  int resident_clusters;  // clusters that run at once; 0 if unknown or if the step has none
 };
 
 }  // namespace lssar

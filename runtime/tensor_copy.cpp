@@ -9,7 +9,7 @@
 namespace lssar {
 namespace {
 
-// Calls visit(offset in memory, offset in the packed tensor) for every row, in bytes.
+// Calls visit(offset in memory, offset in the packed tensor) for every row; offsets are in bytes.
 // REQUIRES: extent_bytes(operand) is ok.
 template <typename Visit>
 void for_each_row(const Operand& operand, const Visit& visit) {
@@ -25,7 +25,7 @@ void for_each_row(const Operand& operand, const Visit& visit) {
   }
 }
 
-// The device may touch the operand's memory as long as this lives.
+// Lets the device access the operand's memory while it lives.
 class ImportedRange {
  public:
   ImportedRange(Device& device, DevicePtr ptr, size_t bytes)

@@ -1,5 +1,5 @@
-// Tensors between device memory, where they lie as their strides say, and host memory, where they
-// are packed: [batch, heads, length, dim] without gaps, in the type that they have.
+// Copies tensors between device memory, strided, and host memory, packed: [batch, heads, length,
+// dim] without gaps, in the same type.
 //
 // Used by captures and by the command. Threads: as Device.
 #pragma once
@@ -14,16 +14,16 @@
 
 namespace lssar {
 
-// Bytes of the operand without gaps. kInvalidArgument where that overflows.
+// Bytes of the operand without gaps. kInvalidArgument if that overflows.
 Result<size_t> packed_bytes(const Operand& operand);
 
-// The elements of an operand; memory between them is not kept, but is read. The memory may be the
-// caller's own, as that of an execute. Blocks; what was enqueued before has to be waited for by
-// the caller. Errors: the device's, kOutOfMemory, extent_bytes'.
+// Reads an operand. Memory between its elements is read too, but not kept. The memory may be the
+// caller's own, as for execute. Blocks, but does not wait for work enqueued earlier: the caller
+// must. Errors: the device's, kOutOfMemory, extent_bytes'.
 Result<std::string> read_operand(Device& device, const Operand& operand);
 
-// The reverse; memory between elements becomes 0. kInvalidArgument where `packed` has another size
-// than packed_bytes.
+// Writes an operand. Memory between its elements becomes 0. kInvalidArgument if the size of
+// `packed` is not packed_bytes.
 Status write_operand(Device& device, const Operand& operand, const std::string& packed);
 
 }  // namespace lssar

@@ -51,8 +51,8 @@ std::string awaited(const WaitRecord& record) {
   }
 }
 
-// "line 812 'mbarrier_wait(...)'", by the source that was compiled. The line is counted from the
-// base line: sources that differ in their header comment share an image.
+// "line 812 'mbarrier_wait(...)'": the place in the compiled source. Lines are counted from the
+// base line, because sources that differ only in their header comment share an image.
 std::string place_in(const std::vector<std::string_view>& lines, unsigned from_base) {
   const auto base = std::find_if(lines.begin(), lines.end(), [](std::string_view line) {
     return line.find(kBaseLine) != std::string_view::npos;

@@ -1,10 +1,10 @@
-// LSSAR_DEBUG_WAITS: kernels whose waits have a limit, and what they say when one is reached.
+// LSSAR_DEBUG_WAITS: limits how long kernels wait, and reports the waits that reach the limit.
 //
-// Used by the engine for kernels it generates itself (not for a tuner's candidates). Kernels write
-// about their waits into memory that outlives a trap: see templates/ptx/wait_limit_on.cuh.
+// Used by the engine for kernels that it generates (not for a tuner's candidates). Kernels record
+// their waits in memory that outlives a trap: see templates/ptx/wait_limit_on.cuh.
 //
-// Threads: a WaitMonitor may be used from any number of threads; texts of calls that run at once
-// may then be about each other's waits.
+// Threads: any number may use a WaitMonitor. If calls run at once, an error of one may describe
+// another's waits.
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,30 @@
 
 namespace lssar {
 
-// LSSAR_DEBUG_WAITS: how many polls a wait may take; 0 where it is not set. kInvalidArgument names
+// LSSAR_DEBUG_WAITS: how many polls a wait may take, or 0 if it is not set. kInvalidArgument names
 // what is allowed.
 Result<uint64_t> wait_spins_from_environment();
 
-// The compiler's option. REQUIRES: spins > 0.
+// The compiler option that sets the limit. REQUIRES: spins > 0.
 std::string wait_spins_option(uint64_t spins);
-// The source with templates/ptx/wait_limit_on.cuh behind its header; lines keep their numbers. The
-// same source where it waits for nothing, or holds the limit itself, as older ones do.
+// Inserts templates/ptx/wait_limit_on.cuh after the header; lines keep their numbers. Returns the
+// source unchanged if it never waits, or if it already has the limit, as sources of older versions
+// do.
 std::string with_wait_limit(const std::string& source);
-// Shared memory for the watch over cluster barriers. kUnsupported where the target has no more.
+// Adds shared memory to watch cluster barriers. kUnsupported if the target has no room for it.
 Status add_cluster_watch(const Target& target, KernelSource* kernel);
 
 class WaitMonitor {
  public:
-  // Null where no kernel of the module waits. `device` and `module` must outlive it.
+  // Null if no kernel of the module waits. `device` and `module` must outlive the monitor.
   static Result<std::unique_ptr<WaitMonitor>> create(Device& device, const DeviceModule& module);
   ~WaitMonitor();
 
-  // Before a call. kUnsupported on a stream that is captured into a graph, which cannot be waited
-  // for.
+  // Call it before the launches. kUnsupported if the stream is captured into a graph, because such
+  // a stream cannot be waited for.
   Status begin(Stream stream) const;
-  // After its launches, whose status is given: waits for them. An error has a line for each wait
-  // that was at half its limit, with the line of `source`.
+  // Call it after the launches, with their status: waits for them. An error has a line for each
+  // wait that passed half its limit, with the text of that line of `source`.
   Status end(Status status, const KernelSource& source, Stream stream) const;
 
  private:
