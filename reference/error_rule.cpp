@@ -13,10 +13,10 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// How much worse than the ideal kernel one may be. Beside its roundings kernels have what cheaper
-// forms of softplus are off by, which counts for more the finer the roundings are: 1.6 times was
-// met in bf16, 2.2 in fp16. In float32 a few rows that cancel make most of the error, with few
-// roundings each: 3.4.
+// How much larger a kernel's error may be than the ideal kernel's. Kernels also use cheaper forms
+// of softplus, whose error weighs more if the dtype rounds finely: the largest ratio seen was 1.6
+// in bf16 and 2.2 in fp16. In float32 a few rows that cancel dominate the error and have few
+// roundings each: 3.4 was seen.
 double times_ideal(DType dtype) {
   return dtype == DType::kBf16 ? 2.0 : dtype == DType::kFp16 ? 3.0 : 4.0;
 }
@@ -35,7 +35,7 @@ double ideal_error(const ReferenceOutputs& reference, OutputTensor tensor) {
   return 0;
 }
 
-// Whether an infinity is the right result, or one rounding away from it.
+// Whether the right result is infinity, or one rounding away from it.
 bool overflows(double reference, float actual, const AllowedError& allowed) {
   return std::isinf(actual) && std::isfinite(reference) &&
          std::signbit(actual) == std::signbit(reference) &&
@@ -68,7 +68,7 @@ double tolerance(DType dtype, OutputTensor tensor, int p) {
     case DType::kFp32:
       break;
   }
-  // The power multiplies relative errors by p; rounding of the scores grows with it.
+  // The power multiplies relative errors by p, so the effect of rounded scores grows with it.
   return (gradient ? 2e-5 : 1e-5) * std::max(1.0, p / 15.0);
 }
 

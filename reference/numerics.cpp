@@ -10,10 +10,10 @@ namespace lssar {
 
 namespace {
 
-// A 16-bit format: sign, exponent, fraction from the highest bit down.
+// A 16-bit format: sign, exponent and fraction, from the highest bit down.
 struct Format16 {
   int fraction_bits;
-  int bias;  // of the exponent; the least one is 1 - bias
+  int bias;  // of the exponent; the least exponent is 1 - bias
 
   uint32_t infinity() const { return (uint32_t{2} * bias + 1) << fraction_bits; }
   uint32_t quiet_nan() const { return infinity() | (uint32_t{1} << (fraction_bits - 1)); }
@@ -28,7 +28,7 @@ constexpr int kDoubleMaxExponent = 2047;
 
 // value >> shift, rounded to nearest even. REQUIRES: 0 < shift.
 uint64_t shift_round(uint64_t value, int shift) {
-  if (shift > 63) return 0;  // all below half a unit: significands have 53 bits
+  if (shift > 63) return 0;  // less than half a unit, since significands have 53 bits
   const uint64_t half = uint64_t{1} << (shift - 1);
   const uint64_t rest = value & (2 * half - 1);
   const uint64_t kept = value >> shift;
@@ -50,8 +50,8 @@ uint16_t encode(double value, Format16 format) {
   const int shift =
       kDoubleFractionBits - format.fraction_bits + std::max(least_exponent - exponent, 0);
   const uint64_t rounded = shift_round(fraction | (uint64_t{1} << kDoubleFractionBits), shift);
-  // `rounded` holds the leading 1 where the number is normal: it adds 1 to the exponent field, and
-  // so does a carry out of the fraction.
+  // In normal numbers `rounded` contains the leading 1, which adds 1 to the exponent field. A carry
+  // out of the fraction adds 1 too.
   const uint64_t field = static_cast<uint64_t>(std::max(exponent - least_exponent, 0));
   const uint64_t magnitude =
       std::min<uint64_t>((field << format.fraction_bits) + rounded, format.infinity());

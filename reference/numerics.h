@@ -1,4 +1,4 @@
-// Numbers as the kernels store them: fp16, bf16, fp32. No state: any thread.
+// Numbers in the types that kernels store: fp16, bf16, fp32. No state: any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace lssar {
 
-// Round to nearest, ties to even, once: from a double too. Beyond the largest number: infinity.
-// NaN becomes the quiet NaN of its sign.
+// Rounds once, to nearest with ties to even, even from a double. Numbers that are too large become
+// infinity. NaN becomes the quiet NaN of its sign.
 uint16_t encode_fp16(double value);
 uint16_t encode_bf16(double value);
 float decode_fp16(uint16_t bits);
@@ -21,7 +21,7 @@ float decode_bf16(uint16_t bits);
 float round_to(DType dtype, double value);
 void round_all(DType dtype, std::span<float> values);
 
-// A tensor as it lies in device memory (little endian), and back.
+// Converts a tensor to the bytes of device memory (little endian) and back.
 std::vector<std::byte> pack(DType dtype, std::span<const float> values);
 // REQUIRES: bytes.size() is a multiple of the element size.
 std::vector<float> unpack(DType dtype, std::span<const std::byte> bytes);

@@ -28,13 +28,13 @@ constexpr int64_t kZeroEvery = 3;
 constexpr float kHugeScale = 1e4f;
 constexpr int64_t kRunLength = 64;
 constexpr float kLocalNoise = 0.5f;
-constexpr int64_t kShiftedRun = 32;  // rows at one level, so that whole warps are
-// Scores of a shifted row in bits: from its level up to the level / its least share.
+constexpr int64_t kShiftedRun = 32;  // rows at one level, so that whole warps share it
+// A shifted row's scores in bits are between its level and level / its least share.
 constexpr double kShiftedLevels[] = {3.03, 10.05};
 constexpr double kLeastShares[] = {0.88, 0.965};
 constexpr double kShiftedPart = 0.7;
 
-// splitmix64: a counter, mixed.
+// splitmix64.
 class Random {
  public:
   Random(uint64_t seed, uint64_t stream) : state_(mix(seed) ^ mix(~stream)) {}
@@ -44,8 +44,8 @@ class Random {
     return static_cast<int64_t>(next() % static_cast<uint64_t>(bound));
   }
 
-  // The sum of 12 uniform numbers of 16 bits, less its mean: standard deviation 1, within +-6. In
-  // whole numbers up to the last step: logarithms and cosines differ between C libraries.
+  // The sum of 12 uniform 16-bit numbers minus its mean: standard deviation 1, within +-6. It uses
+  // whole numbers until the last step, because C libraries differ in their logarithms and cosines.
   float gauss() {
     int64_t sum = 0;
     for (int word = 0; word < 3; ++word) {
@@ -65,7 +65,7 @@ class Random {
   uint64_t state_;
 };
 
-// What the streams of a seed are for. Values are part of "the same numbers everywhere".
+// The purpose of each stream of a seed. The values must never change, or the numbers would.
 enum Stream : uint64_t {
   kStreamQ = 1,
   kStreamK,
@@ -75,7 +75,7 @@ enum Stream : uint64_t {
   kStreamPick
 };
 
-// Rows of one tensor, all heads and batches.
+// All rows of one tensor, over heads and batches.
 struct Rows {
   std::vector<float> values;
   int64_t count = 0, dim = 0;
@@ -91,7 +91,7 @@ Rows gauss_rows(uint64_t seed, Stream stream, int64_t count, int64_t dim) {
   return rows;
 }
 
-// row = sign * centre + noise * row, with the centre of each row picked at random.
+// row = sign * centre + noise * row, with a random centre for each row.
 void pull_to_centres(Rows& rows, const Rows& centres, float sign, float noise, Random& random) {
   for (int64_t i = 0; i < rows.count; ++i) {
     const float* centre = centres.row(random.below(centres.count));
@@ -107,8 +107,8 @@ void zero_some(Rows& rows) {
   }
 }
 
-// Keys in the first half of the dimensions, queries almost in the second: every score is near 0,
-// though keys differ as much as ever.
+// Puts keys into the first half of the dimensions and queries almost into the second. Every score
+// is then near 0, although the keys still differ.
 void turn_apart(Rows& q, Rows& k) {
   const int64_t half = k.dim / 2;
   for (int64_t i = 0; i < k.count; ++i)
@@ -117,7 +117,7 @@ void turn_apart(Rows& q, Rows& k) {
     for (int64_t c = 0; c < half; ++c) q.row(i)[c] *= kNearTieShare;
 }
 
-// Position j of every head at centre j / kRunLength.
+// Pulls position j of every head to centre j / kRunLength.
 void follow_runs(Rows& rows, const Rows& centres, int64_t length) {
   for (int64_t i = 0; i < rows.count; ++i) {
     const float* centre = centres.row(i % length / kRunLength);
@@ -126,7 +126,7 @@ void follow_runs(Rows& rows, const Rows& centres, int64_t length) {
   }
 }
 
-// log(x) for x > 0, by additions and multiplications: C libraries differ.
+// log(x) for x > 0. It uses only additions and multiplications, because C libraries differ.
 double natural_log(double x) {
   int exponent = 0;
   const double y = std::frexp(x, &exponent);
@@ -136,7 +136,7 @@ double natural_log(double x) {
   return 2 * sum + exponent * std::numbers::ln2;
 }
 
-// The row's dimensions from `first` on, with that length; the others 0.
+// Keeps the row's dimensions from `first` on, scaled to that length. The others become 0.
 void keep_from(float* row, int64_t dim, int64_t first, double length) {
   double square = 0;
   for (int64_t c = first; c < dim; ++c) square += double{row[c]} * row[c];
@@ -144,8 +144,8 @@ void keep_from(float* row, int64_t dim, int64_t first, double length) {
   for (int64_t c = 0; c < dim; ++c) row[c] = c < first ? 0 : static_cast<float>(row[c] * factor);
 }
 
-// Keys are unit vectors whose parts along two axes differ a little from key to key. A query is its
-// row's share of one of the axes, and what makes it a unit vector of a dimension that keys lack.
+// Keys are unit vectors that differ a little along two axes. A query lies along one of these axes
+// by the row's share, and along a third axis, on which keys are 0, by what makes it a unit vector.
 void shift_scores(Rows& q, Rows& k, const Problem& problem, const Sizes& sizes) {
   constexpr int kLevels = 2;
   if (q.dim <= kLevels + 1) return;
@@ -178,12 +178,12 @@ void scale(Rows& rows, float factor) {
   for (float& value : rows.values) value *= factor;
 }
 
-// Every query at a key of its own batch and kv head.
+// Points every query at a random key of its batch and kv head.
 void point_at_keys(Rows& q, const Rows& k, const Sizes& sizes, Random& random) {
   if (k.count == 0) return;
   const int64_t group = sizes.heads / sizes.kv_heads;
   for (int64_t i = 0; i < q.count; ++i) {
-    const int64_t kv_head = i / sizes.seq_q / group;  // counted over the batches too
+    const int64_t kv_head = i / sizes.seq_q / group;  // counts across batches too
     const float* key = k.row(kv_head * sizes.seq_k + random.below(sizes.seq_k));
     for (int64_t c = 0; c < q.dim; ++c) {
       q.row(i)[c] = kPeakyLength * (key[c] + kPeakyNoise * q.row(i)[c]);

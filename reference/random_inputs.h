@@ -1,5 +1,5 @@
-// Seeded inputs for tests, `lssar verify` and benchmarks: the same numbers on every x86-64 machine
-// and with every compiler, already rounded to the problem's dtype. No state: any thread.
+// Seeded inputs for tests, `lssar verify` and benchmarks, rounded to the problem's dtype. Every
+// x86-64 machine and every compiler gives the same numbers. No state: any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +12,37 @@
 
 namespace lssar {
 
-// What q and k look like; v and grad_o are Gaussian.
+// The distribution of q and k. v and grad_o are Gaussian.
 enum class InputKind {
   kGauss,      // independent, standard deviation 1
-  kPeaky,      // every query points at one key, three times as long
+  kPeaky,      // every query is near one key, three times as long
   kClustered,  // q and k point in a few directions: gradients cancel
   kOpposed,    // every query points away from every key: very negative scores
-  kTies,       // all keys equal: every row of more than 3 keys is dead
-  kNearTies,   // all scores nearly 0, of different keys: N P - b cancels
+  kTies,       // all keys are equal: every row of more than 3 keys is dead
+  kNearTies,   // keys differ but all scores are nearly 0: N P - b cancels
   kZeros,      // every third vector of q and k is 0
-  kHuge,       // Gaussian times 10^4: only directions matter
-  kLocal,      // runs of 64 positions point in a direction of their own: most tiles have no weight
-  kShifted,    // all scores of a row between 3 and 3.5 bits, in other rows between 10 and 10.5
+  kHuge,       // Gaussian times 10^4: only directions should matter
+  kLocal,      // runs of 64 positions share a direction: most tiles have no weight
+  kShifted,    // scores of a row lie between 3 and 3.5 bits, or between 10 and 10.5
 };
 
 // "gauss", "peaky", ...; an unknown name is an error that lists what is allowed.
 const char* input_kind_name(InputKind kind);
 Result<InputKind> parse_input_kind(const std::string& name);
 
-// Contiguous [batch, heads or kv_heads, length, dim].
+// Contiguous tensors [batch, heads or kv_heads, length, dim].
 struct RandomInputs {
   std::vector<float> q, k, v, grad_o;
 };
 
-// A tensor depends on the seed, the kind and its own shape (peaky: q on k too; shifted: on lengths
-// and mask), so forward and backward problems of one seed share q, k and v.
-// REQUIRES: validate(problem).ok() and sizes >= 0 that fit in memory.
+// A tensor depends only on the seed, the kind and its own shape (peaky: q also on k; shifted: on
+// lengths and mask too), so forward and backward problems of one seed share q, k and v. REQUIRES:
+// validate(problem).ok(), and sizes >= 0 that fit in memory.
 RandomInputs random_inputs(const Problem& problem, const Sizes& sizes, InputKind kind,
                            uint64_t seed);
 
-// For those who need other shapes: `count` values, mean 0 and standard deviation 1, not rounded.
+// `count` values of mean 0 and standard deviation 1, not rounded, for callers that need other
+// shapes.
 std::vector<float> random_gauss(uint64_t seed, size_t count);
 
 }  // namespace lssar

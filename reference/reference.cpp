@@ -28,7 +28,7 @@ void add_scaled(double* y, double a, const double* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
-// Keys that query i sees.
+// How many keys query i sees.
 int64_t seen_keys(const Problem& problem, const Sizes& sizes, int64_t i) {
   if (!problem.causal) return sizes.seq_k;
   return std::clamp<int64_t>(i + 1 + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
@@ -40,8 +40,8 @@ struct ErrorSquares {
   reference::LossSquares lost;
 };
 
-// One (batch, kv head) and the query heads that read it. Output pointers are null where there is
-// nothing to compute.
+// One (batch, kv head) and the query heads that read it. Pointers of outputs that are not computed
+// are null.
 struct Group {
   const Problem& problem;
   const Sizes& sizes;
@@ -52,7 +52,7 @@ struct Group {
   std::atomic<int64_t>* scores_done;
 };
 
-// Forward and backward of one row: writes o and dq_hat, adds to dk_hat and dv.
+// Forward and backward of one row. Writes o and dq_hat, and adds to dk_hat and dv.
 void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_t head, int64_t i,
                 std::vector<double>& dk_hat, std::vector<double>& absolute_dk_hat,
                 std::optional<RoundedGroup>& rounded, ErrorSquares& errors) {
@@ -92,7 +92,7 @@ ErrorSquares attend_group(const Group& group) {
   const bool qk_norm = group.problem.score.qk_norm;
   const UnitRows k = reference::unit_rows(group.k, seq_k, d, qk_norm);
   std::vector<double> dk_hat(backward ? seq_k * d : 0);
-  std::optional<RoundedGroup> rounded;  // LSSA and LSSAR only: the roundings are theirs
+  std::optional<RoundedGroup> rounded;  // for LSSA and LSSAR only, whose roundings it models
   if (group.problem.score == ScoreFunction()) rounded.emplace(group.problem, k, group.v, backward);
   ErrorSquares errors;
   for (int64_t head = 0; head < group.query_heads; ++head) {
@@ -181,8 +181,8 @@ Status check_inputs(const Problem& problem, const Sizes& s, const ReferenceInput
   return check_tensor("grad_o", inputs.grad_o.size(), s.batch, s.heads, s.seq_q, dv);
 }
 
-// Calls work(0) ... work(count - 1), each once, on as many threads as there are cores.
-// kOutOfMemory where an allocation failed.
+// Calls work(0) ... work(count - 1), each once, on one thread per core. kOutOfMemory if an
+// allocation failed.
 template <typename Work>
 Status parallel_for(int64_t count, const Work& work) {
   std::atomic<int64_t> next{0};
@@ -200,14 +200,14 @@ Status parallel_for(int64_t count, const Work& work) {
     try {
       for (int64_t t = 1; t < std::min(cores, count); ++t) threads.emplace_back(run);
     } catch (const std::system_error&) {
-      // No more threads to be had: those there are, and this one, do the work.
+      // No more threads are available; the existing ones and this one do the work.
     }
     run();
   }
   return out_of_room ? out_of_memory("reference: no memory for a row of scores") : Status();
 }
 
-// No queries make an empty grad_o, which then does not say which pass is meant.
+// Without queries grad_o is empty and does not tell forward from backward; the pass does.
 bool wants_gradients(const Problem& problem, const Sizes& sizes, const ReferenceInputs& inputs) {
   if (!inputs.grad_o.empty()) return true;
   return problem.pass == Pass::kBackward && sizes.batch * sizes.seq_q == 0;

@@ -1,7 +1,7 @@
-// The definition of LSSA, LSSAR and their family (ScoreFunction) in float64, with its gradients:
-// the truth of tests and of `lssar verify`. Written for reading: formulas and names as in
-// docs/math.md, quadratic in time, one row of scores in memory. Spread over the cores by (batch, kv
-// head); results do not depend on how many there are. Any thread may call it.
+// The definition of LSSA, LSSAR and their family (ScoreFunction) in float64, with its gradients.
+// Tests and `lssar verify` compare with it. It is written to be read: formulas and names are those
+// of docs/math.md, time is quadratic, and one row of scores is in memory. Cores share the work by
+// (batch, kv head), and results do not depend on their number. Any thread may call it.
 #pragma once
 
 #include <atomic>
@@ -17,29 +17,30 @@ namespace lssar {
 // All tensors are contiguous [batch, heads, length, dim].
 struct ReferenceInputs {
   std::vector<double> q, k, v;
-  std::vector<double> grad_o;  // empty: forward only
+  std::vector<double> grad_o;  // empty for a forward
 };
 
 struct ReferenceOutputs {
   std::vector<double> o;
   std::vector<double> dq, dk, dv;  // empty without grad_o
-  // Norms of the gradients computed with absolute values and |D| + |delta| for D - delta, before
-  // the query heads of a kv head are added up: what the floor of the error rule is taken from
-  // (error_floor of numerics.h; rows of two or three keys cancel completely).
+  // Norms of the gradients as computed with absolute values, and with |D| + |delta| for D - delta,
+  // before the query heads of a kv head are added up. error_floor (error_rule.h) needs them,
+  // because rows of two or three keys cancel completely.
   double floor_norm_dq = 0, floor_norm_dk = 0;
-  // Norms of what an ideal kernel of the problem's dtype is off by: one with no roundings but those
-  // that docs/accuracy.md names. 0 but for LSSA and LSSAR.
+  // Norms of the error of an ideal kernel of the problem's dtype: one that rounds only where
+  // docs/accuracy.md says that it must. 0 for score functions other than LSSA and LSSAR.
   double ideal_error_o = 0, ideal_error_dq = 0, ideal_error_dk = 0, ideal_error_dv = 0;
 };
 
-// Errors: those of validate_definition(problem); kInvalidArgument where the sizes of the inputs do
-// not fit the problem and `sizes`. `scores_done`, if not null, counts up to
-// reference_scores() meanwhile, so that a caller can show progress.
+// Errors: those of validate_definition(problem); kInvalidArgument if the sizes of the inputs do not
+// fit the problem and `sizes`. If `scores_done` is not null, it counts up to reference_scores()
+// meanwhile, so that a caller can show progress.
 Result<ReferenceOutputs> reference_attention(const Problem& problem, const Sizes& sizes,
                                              const ReferenceInputs& inputs,
                                              std::atomic<int64_t>* scores_done = nullptr);
 
-// Pairs of a query and a key that it sees: what the time of the reference goes with.
+// The number of pairs of a query and a key that it sees. The reference's time is proportional to
+// it.
 int64_t reference_scores(const Problem& problem, const Sizes& sizes);
 
 }  // namespace lssar

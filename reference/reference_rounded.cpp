@@ -10,15 +10,16 @@ namespace lssar::reference {
 namespace {
 
 constexpr double kFloatUnit = 0x1p-24;  // unit roundoff of float32
-constexpr double kJumpRoundings = 8;    // of a score and its activation, in units
-// dS' of rows of at most this many keys goes into dq in two parts, that is unrounded.
+constexpr double kJumpRoundings = 8;    // of a score and its activation, in units of roundoff
+// Kernels split dS' of rows of at most this many keys into two parts, so it is not rounded for dq.
 constexpr int64_t kTwoPartsLength = 3;
 
 int significand_bits(DType dtype) {
   return dtype == DType::kBf16 ? 8 : dtype == DType::kFp16 ? 11 : 24;
 }
 
-// The nearest number of so many bits, of any exponent: kernels scale what would leave the range.
+// The nearest number with that many significant bits and any exponent, because kernels scale
+// numbers that would leave the range.
 double keep_bits(double x, int bits) {
   const double shifted = x * (std::ldexp(1.0, 53 - bits) + 1);
   const double high = shifted - (shifted - x);
@@ -27,7 +28,7 @@ double keep_bits(double x, int bits) {
 
 double to_float(double x) { return static_cast<float>(x); }
 
-// Added up in float32, one product after the other.
+// A dot product summed in float32, one product after the other.
 double float_dot(const double* a, const double* b, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum = to_float(sum + a[i] * b[i]);
@@ -66,7 +67,7 @@ double RoundedGroup::rounded_score(const UnitRows& q, int64_t query, int64_t key
   return to_float(sum * (factor * lengths));
 }
 
-// Its weights are divided by the largest, as kernels have them.
+// The weights are divided by the largest one, as in kernels.
 Row RoundedGroup::rounded_row(const Row& exact, const UnitRows& q, int64_t query) const {
   Row row;
   row.length = exact.length;
@@ -87,7 +88,7 @@ Row RoundedGroup::rounded_row(const Row& exact, const UnitRows& q, int64_t query
   return row;
 }
 
-// From activations, in the place of P, and their sum.
+// Computes the weights. row.prob still holds activations, and row.sum is their sum.
 void RoundedGroup::weigh(Row& row) const {
   const double largest = *std::max_element(row.prob.begin(), row.prob.end());
   row.weight.resize(row.length);
@@ -106,14 +107,14 @@ void RoundedGroup::weigh(Row& row) const {
     const double u = std::max(excess, 0.0);
     row.weight[j] = std::pow(u, problem_.p);
     row.weight_slope[j] = u <= 0 ? 0.0 : n * problem_.p * std::pow(u, problem_.p - 1) / m;
-    // With p = 1 gradients jump at 0: where rounding decides the side, the ideal kernel errs.
+    // With p = 1 gradients jump at 0. If rounding decides the side, assume the wrong one.
     const double unsure = kJumpRoundings * kFloatUnit * (1 + std::abs(row.score[j])) *
                           (1 + row_offset(problem_, row.length) / m);
     if (problem_.p == 1 && std::abs(excess) <= unsure) row.weight_slope[j] = u <= 0 ? n / m : 0;
   }
 }
 
-// o before it is rounded to the dtype; weights and slopes are divided by the sum of the rounded
+// Computes o before its rounding to the dtype. Divides weights and slopes by the sum of the rounded
 // weights.
 std::vector<double> RoundedGroup::rounded_output(Row& row) const {
   const int64_t dim = problem_.head_dim_v;
@@ -131,7 +132,7 @@ std::vector<double> RoundedGroup::rounded_output(Row& row) const {
   return o;
 }
 
-// From X as the forward saves it: of rounded weights, and itself rounded.
+// Epsilon from X as the forward saves it: computed from rounded slopes, then rounded itself.
 double RoundedGroup::epsilon(const Row& row, const std::vector<double>& o, const ExactRow& exact,
                              double delta) const {
   if (problem_.p == 0) return delta;
@@ -147,7 +148,7 @@ double RoundedGroup::epsilon(const Row& row, const std::vector<double>& o, const
     add_scaled(x.data(), slope, v_ + j * dim, dim);
   }
   const int bits = problem_.dtype == DType::kFp32 ? 24 : significand_bits(DType::kBf16);
-  const double factor = largest / static_cast<double>(row.length);  // X has no N
+  const double factor = largest / static_cast<double>(row.length);  // X lacks the factor N
   for (int64_t c = 0; c < dim; ++c) x[c] = keep_bits((x[c] - sum * o[c]) * factor, bits);
   return offset * dot(exact.grad_o, x.data(), dim);
 }

@@ -1,6 +1,6 @@
-// What an ideal kernel loses: the reference once more with the roundings that no kernel of the
-// dtype can do without (docs/accuracy.md), and exact everywhere else. Only reference.cpp
-// uses it. One object per (batch, kv head); threads: one at a time.
+// The error of an ideal kernel: the reference repeated with those roundings that every kernel of
+// the dtype must make (docs/accuracy.md), and exact otherwise. Only reference.cpp uses it. One
+// object per (batch, kv head); one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,16 @@
 
 namespace lssar::reference {
 
-// Squared L2 norms of what the tensors of the ideal kernel are off by.
+// Squared L2 norms of the ideal kernel's errors.
 struct LossSquares {
   double o = 0, dq = 0, dk = 0, dv = 0;
 };
 
-// A row's results without rounding. `grad_o` and what follows: null and empty in a forward.
+// A row's results without rounding. In a forward `grad_o` is null and the fields after it are
+// empty.
 struct ExactRow {
   const Row& row;
-  int64_t query;  // among the head's
+  int64_t query;  // index within the head
   const double* o;
   const double* grad_o;
   const double* dq;
@@ -28,12 +29,12 @@ struct ExactRow {
 
 class RoundedGroup {
  public:
-  // The group's keys, and its values [length, head_dim_v]. Both must outlive the object.
+  // `k` holds the group's keys, `v` its values [length, head_dim_v]. Both must outlive the object.
   RoundedGroup(const Problem& problem, const UnitRows& k, const double* v, bool backward);
 
   // REQUIRES: exact.row.has_output.
   void add_row(const ExactRow& exact, const UnitRows& q);
-  // After the last row of the last head. Both null in a forward.
+  // Call it after the last row of the last head. `dk` and `dv` are null in a forward.
   LossSquares finish(const double* dk, const double* dv);
 
  private:

@@ -19,7 +19,7 @@ double sigmoid(double x) {
   return (x >= 0 ? 1.0 : e) / (1.0 + e);
 }
 
-// A function and its derivative by x, which share what they have in common.
+// A program for a function and its derivative by x, which share common parts.
 Program with_derivative(const Expression& e) {
   const Expression both[] = {e, derivative(e, Variable::kX)};
   return Program(both);
@@ -32,16 +32,16 @@ ScoreFunctions::Value value_of(const Program& program, const Arguments& argument
   return {results[0], results[1]};
 }
 
-// max(x, 0), NaN where x is NaN.
+// max(x, 0), but NaN if x is NaN.
 double positive_part(double x) { return x <= 0 ? 0.0 : x; }
 
-// N_i: the keys a row sees are the first N_i.
+// N_i, the number of keys that the row sees. They are the first N_i keys.
 int64_t unmasked_keys(const Problem& problem, const Sizes& sizes, int64_t i) {
   if (!problem.causal) return sizes.seq_k;
   return std::clamp<int64_t>(i + 1 + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
 }
 
-// s and c: the scores of row i.
+// Computes s and c, the scores and the scale of row i.
 void score_row(const ScoreFunction& score, const UnitRows& q, const UnitRows& k, int64_t i,
                Row& row) {
   row.scale = scale_of(score.scale, q.dim, static_cast<double>(row.length));
@@ -51,10 +51,10 @@ void score_row(const ScoreFunction& score, const UnitRows& q, const UnitRows& k,
     row.score[j] = row.scale * dot(q.row(i), k.row(j), q.dim) + bias;
 }
 
-// NaN stays NaN, and 0 is 0.
+// The sign of x, 0 for 0, and NaN for NaN.
 double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
-// a and phi'(s).
+// Computes a and phi'(s).
 void activate(const ScoreFunctions& functions, Row& row) {
   row.prob.resize(row.length);
   row.prob_slope.resize(row.length);
@@ -62,7 +62,7 @@ void activate(const ScoreFunctions& functions, Row& row) {
     double largest = -std::numeric_limits<double>::infinity();
     for (const double s : row.score) {
       const double exponent = exponential->rate * s;
-      if (!(exponent <= largest)) largest = exponent;  // a NaN stays
+      if (!(exponent <= largest)) largest = exponent;  // keeps a NaN
       if (std::isnan(largest)) break;
     }
     const double factor = sign(exponential->factor);
@@ -79,7 +79,7 @@ void activate(const ScoreFunctions& functions, Row& row) {
   }
 }
 
-// r of a row's activations, with its slopes.
+// Computes r from a row's activations, with its slopes.
 void normalise_by(const ScoreFunction& score, Row& row) {
   const double n = static_cast<double>(row.length);
   row.sum_slope.assign(row.length, 0.0);
@@ -107,15 +107,15 @@ void normalise_by(const ScoreFunction& score, Row& row) {
   }
 }
 
-// P = a / r: stage 1. A row whose r is 0 has no output.
+// Stage 1: P = a / r. A row with r = 0 has no output.
 void normalise(const ScoreFunction& score, Row& row) {
   normalise_by(score, row);
   row.has_output = row.sum != 0;
   for (double& p : row.prob) p /= row.sum;
 }
 
-// Stage 2 of the re-weighting: weights W / Z with the slope p U^(p-1) / Z. Everything is computed
-// from u = U / max U, which changes neither and cannot overflow.
+// Stage 2 with re-weighting: the weights W / Z with the slope p U^(p-1) / Z. It uses u = U / max U,
+// which gives the same results and cannot overflow.
 void reweight(const Problem& problem, Row& row) {
   const double n = static_cast<double>(row.length);
   const double offset = row_offset(problem, row.length);
@@ -123,7 +123,7 @@ void reweight(const Problem& problem, Row& row) {
   double largest = 0;
   for (int64_t j = 0; j < row.length; ++j) {
     u[j] = positive_part(n * row.prob[j] - offset);
-    if (!(u[j] <= largest)) largest = u[j];  // a NaN stays
+    if (!(u[j] <= largest)) largest = u[j];  // keeps a NaN
     if (std::isnan(largest)) break;
   }
   row.has_output = !(largest <= kDeadRow);
@@ -145,7 +145,7 @@ void reweight(const Problem& problem, Row& row) {
   }
 }
 
-// Stage 2 of psi: weights y / z.
+// Stage 2 with psi: the weights y / z.
 void apply_psi(const Problem& problem, const ScoreFunctions& functions, Row& row) {
   const double n = static_cast<double>(row.length);
   const double offset = row_offset(problem, row.length);
@@ -169,7 +169,7 @@ void apply_psi(const Problem& problem, const ScoreFunctions& functions, Row& row
   for (double& slope : row.weight_slope) slope /= sum;
 }
 
-// Stage 2 that there is none of.
+// No stage 2: the weights are P.
 void take_probs(Row& row) {
   row.weight = row.prob;
   row.weight_slope.assign(row.length, 1.0);
@@ -204,7 +204,7 @@ ScoreFunctions::Value ScoreFunctions::psi(double x, double offset, double length
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
 double dot(const double* a, const double* b, int64_t n) {
-  // Four sums: one would wait for each addition.
+  // Four independent sums, because each addition to a single one would wait for the last.
   double sums[4] = {0, 0, 0, 0};
   int64_t i = 0;
   for (; i + 4 <= n; i += 4)

@@ -1,5 +1,5 @@
-// One row of the reference: the definition of docs/math.md from a row's scores to its weights, and
-// the gradients back to its scores and through the norms. Only reference.cpp uses it; no state.
+// One row of the reference: from its scores to its weights as docs/math.md defines them, and the
+// gradients back to its scores and through the norms. Only reference.cpp uses it; no state.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace lssar::reference {
 
-// The rows of one head of q or k: directions (0 for a row without one) and lengths. For score
-// functions without norms: the rows themselves, with lengths of 1.
+// The rows of one head of q or k as directions (0 for a row without one) and lengths. For score
+// functions without norms these are the rows themselves, with lengths of 1.
 struct UnitRows {
   std::vector<double> unit, norm;
   int64_t dim = 0;
@@ -25,7 +25,7 @@ struct UnitRows {
 
 UnitRows unit_rows(const double* x, int64_t rows, int64_t dim, bool qk_norm);
 
-// phi and psi with their derivatives, ready to be evaluated. Any thread may use one.
+// phi and psi with their derivatives, compiled to programs. Any thread may use one.
 class ScoreFunctions {
  public:
   explicit ScoreFunctions(const ScoreFunction& score);
@@ -37,8 +37,8 @@ class ScoreFunctions {
   // REQUIRES: the score function has a psi.
   Value psi(double x, double offset, double length) const;
 
-  // phi is C exp(lambda x) over a sum: kernels and reference take the largest lambda s out. Then
-  // exp(lambda s - largest) stands for phi, and its lambda multiple for phi'.
+  // Set if phi is C exp(lambda x) over a sum. The reference then factors out the largest lambda s,
+  // as kernels do: exp(lambda s - largest) stands for phi, and lambda times it for phi'.
   const std::optional<Exponential>& exponential() const { return exponential_; }
 
  private:
@@ -53,47 +53,48 @@ struct Row {
   int64_t length = 0;                       // N_i
   double scale = 0;                         // c_i
   double sum = 0;                           // r_i
-  bool has_output = true;                   // false: N_i = 0, or a row that gives 0
-  std::vector<double> score, prob, weight;  // s, P, and what o sums v with
+  bool has_output = true;                   // false: N_i = 0, or a row whose output is 0
+  std::vector<double> score, prob, weight;  // s, P, and the weights of v in o
   std::vector<double> prob_slope;           // phi'(s)
-  // d weight / dP before the weights' sum moves: 1, N p U^(p-1) / Z, or N psi' / z.
+  // d weight / dP with the sum of the weights held fixed: 1, N p U^(p-1) / Z, or N psi' / z.
   std::vector<double> weight_slope;
-  // How the two sums move with their terms: 0 for a normalizer that is none, else 1 or a sign.
+  // Derivatives of the two sums by their terms: 1 or a sign, or 0 if the normalizer is not a sum.
   std::vector<double> sum_slope, weight_sum_slope;
 };
 
-// Row i, up to its weights. With a gradient also the slopes.
+// Row i up to its weights. For a gradient it also computes the slopes.
 Row forward_row(const Problem& problem, const ScoreFunctions& functions, const Sizes& sizes,
                 const UnitRows& q, const UnitRows& k, int64_t i);
 
-inline constexpr double kDeadRow = 0x1p-16;  // largest U of a row whose scores count as all equal
+// All scores of a row count as equal if its largest U is at most this.
+inline constexpr double kDeadRow = 0x1p-16;
 
 double softplus(double x);
 
-// b_i of a row with that many keys.
+// b_i of a row with `length` keys.
 double row_offset(const Problem& problem, int64_t length);
 
-// Signed: the gradient. Absolute: the sum of the magnitudes of its terms, what rounding errors of
-// the signed one are proportional to.
+// kSigned gives the gradient. kAbsolute adds up the magnitudes of its terms, to which its rounding
+// error is proportional.
 enum class Terms { kSigned, kAbsolute };
 
-// dS of a row, times c: what both dq_hat and dk_hat sum. `d` is D_ij = g_i . v_j, `delta` is
-// g_i . o_i. REQUIRES: row.has_output.
+// c dS of a row, which both dq_hat and dk_hat sum. `d` is D_ij = g_i . v_j, `delta` is g_i . o_i.
+// REQUIRES: row.has_output.
 std::vector<double> score_gradient(const Row& row, const std::vector<double>& d, double delta,
                                    Terms terms);
 
-// One of them, signed, from epsilon_i.
+// One element of it, signed, for a given epsilon_i.
 double score_gradient_at(const Row& row, int64_t j, double d, double delta, double epsilon);
 
-// Adds one row's part of dq_hat and dk_hat.
+// Adds one row's contribution to dq_hat and dk_hat.
 void add_unit_gradients(const std::vector<double>& score_grad, const UnitRows& q, const UnitRows& k,
                         int64_t i, Terms terms, double* dq_hat, std::vector<double>& dk_hat);
 
-// dx = (dx_hat - x_hat (x_hat . dx_hat)) / |x|, in place; 0 where x has no direction.
+// dx = (dx_hat - x_hat (x_hat . dx_hat)) / |x|, in place. 0 if x has no direction.
 void through_norm(const UnitRows& x, int64_t i, double* gradient);
 
-// Squared norm of the absolute gradient behind the norm: the projection's two terms are at most
-// |dx_hat| each.
+// The squared norm of the absolute gradient before the norm. Each of the projection's two terms is
+// at most |dx_hat|.
 double absolute_through_norm(const UnitRows& x, int64_t i, const double* gradient);
 
 double dot(const double* a, const double* b, int64_t n);
