@@ -1,4 +1,4 @@
-// The operations on expressions, each bringing its result into canonical form.
+// Operations on expressions. Each brings its result into canonical form.
 
 #include <algorithm>
 #include <cmath>
@@ -22,14 +22,14 @@ struct Less {
 
 bool is_whole(double x) { return std::nearbyint(x) == x && std::abs(x) <= 1e9; }
 
-// Calls take(operand) for the operands of a sum or product, or for what is none.
+// Calls take(operand) for each operand of a sum or product, or take(e) for any other expression.
 template <typename Take>
 void for_each_operand(Kind kind, const Expression& e, const Take& take) {
   if (e.kind() != kind) return take(e);
   for (const Expression& operand : e.operands()) take(operand);
 }
 
-// e as coefficient * rest.
+// Splits e into coefficient * rest.
 std::pair<double, Expression> split_coefficient(const Expression& e) {
   if (e.kind() != Kind::kProduct || !e.operands().back().is_constant()) return {1.0, e};
   std::vector<Expression> rest(e.operands().begin(), e.operands().end() - 1);
@@ -38,7 +38,7 @@ std::pair<double, Expression> split_coefficient(const Expression& e) {
   return {coefficient, Expression::raw(Kind::kProduct, std::move(rest))};
 }
 
-// coefficient * term; the term is no sum, no constant and has no coefficient.
+// coefficient * term. The term is not a sum or a constant and has no coefficient.
 Expression times(double coefficient, const Expression& term) {
   if (coefficient == 1) return term;
   std::vector<Expression> factors;
@@ -47,7 +47,7 @@ Expression times(double coefficient, const Expression& term) {
   return Expression::raw(Kind::kProduct, std::move(factors));
 }
 
-// A sum in the making: the coefficient of each term, and the constant.
+// A sum under construction: the coefficient of each term, and the constant.
 class Terms {
  public:
   void add(const Expression& e, double factor) {
@@ -57,7 +57,7 @@ class Terms {
         return;
       }
       const auto [coefficient, rest] = split_coefficient(term);
-      // 2 (x + 1) is expanded here, so that like terms meet; alone it stays.
+      // 2 (x + 1) is expanded within a sum, so that like terms meet. Alone it stays as it is.
       if (rest.kind() == Kind::kSum) return add(rest, factor * coefficient);
       coefficients_[rest] += factor * coefficient;
     });
@@ -70,7 +70,7 @@ class Terms {
     if (terms.empty()) return constant_;
     if (constant_ != 0) terms.emplace_back(constant_);
     if (terms.size() == 1) return terms[0];
-    // NOTE: a coefficient changes a term's kind, so the map's order is not the final one.
+    // NOTE: a coefficient changes a term's kind, so the terms need sorting again.
     std::sort(terms.begin(), terms.end(), Less());
     return Expression::raw(Kind::kSum, std::move(terms));
   }
@@ -80,7 +80,7 @@ class Terms {
   double constant_ = 0;
 };
 
-// A product in the making. Whole exponents of one sign are added up per base; x / x stays.
+// A product under construction. Whole exponents of one sign are added up per base; x / x stays.
 class Factors {
  public:
   void multiply(const Expression& e) {
@@ -124,7 +124,7 @@ class Factors {
   double constant_ = 1;
 };
 
-// u where e is 1 + exp(u).
+// Returns u if e is 1 + exp(u).
 std::optional<Expression> argument_of_one_plus_exp(const Expression& e) {
   if (e.kind() != Kind::kSum || e.operands().size() != 2) return {};
   if (!e.operands()[1].is_constant(1) || e.operands()[0].kind() != Kind::kExp) return {};

@@ -39,7 +39,8 @@ class Differentiator {
  public:
   explicit Differentiator(Variable variable) : variable_(variable) {}
 
-  // Each shared part once: the text of a derivative may be far longer than its graph.
+  // Differentiates each shared part once, because a derivative's text may be far longer than its
+  // graph.
   Expression operator()(const Expression& e) {
     const auto known = known_.find(e.identity());
     if (known != known_.end()) return known->second;

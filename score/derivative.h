@@ -7,10 +7,10 @@ namespace lssar {
 
 // d expression / d variable.
 //
-// At a kink it is one-sided or 0: abs has 0 at 0; where(a < b, ...) has that of the branch taken;
-// min and max have that of the larger (smaller) operand, and where both are equal that of the
-// operand that comes last in the canonical text. Constants come last, so relu, relu^2 and the upper
-// end of relu6 have 0.
+// At a kink the result is a one-sided derivative or 0: abs gives 0 at 0; where(a < b, ...) gives
+// that of the branch taken; min and max give that of the smaller or larger operand. If the operands
+// of min or max are equal, the one that comes last in the canonical text counts. Constants come
+// last, so relu, relu^2 and the upper end of relu6 give 0.
 Expression derivative(const Expression& expression, Variable variable);
 
 }  // namespace lssar

@@ -1,11 +1,13 @@
-// Expression: a real function of x, b and N, as score functions are written: "relu(x)^2 + 0.01*x".
+// Expression: a real function of x, b and N, in which score functions are written: "relu(x)^2 +
+// 0.01*x".
 //
 // A value: immutable, cheap to copy, safe to share between threads. Every function here returns the
-// canonical form: constants folded, like terms collected, operands ordered, so equal text means
-// equal functions (not the other way round). Canonical text is what caches are keyed by.
+// canonical form: constants are folded, like terms collected, operands ordered. So equal texts mean
+// equal functions, but equal functions may have different texts. Caches use the canonical text as
+// their key.
 //
-// The rules of simplification hold for every finite argument at which the operands are finite. They
-// never remove a division: x / x stays, since it has no value at 0.
+// Simplification holds for every finite argument at which the operands are finite. It never removes
+// a division: x / x stays, because it has no value at 0.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +27,10 @@ enum class Comparison { kLess, kLessEqual, kEqual };
 
 class Expression {
  public:
-  // In the order of operands of a sum: constants come last.
+  // The order of a sum's operands; constants come last.
   enum class Kind {
-    kSum,      // of two or more; the constant, if any, is the last
-    kProduct,  // of two or more; the constant, if any, is the last
+    kSum,      // two or more; the constant, if any, is the last
+    kProduct,  // two or more; the constant, if any, is the last
     kPower,    // base, exponent
     kExp,
     kLog,
@@ -39,9 +41,9 @@ class Expression {
     kSigmoid,
     kSoftplus,
     kAbs,
-    kMin,    // of two
-    kMax,    // of two
-    kWhere,  // left, right, the value where the comparison holds, the value elsewhere
+    kMin,    // two operands
+    kMax,    // two operands
+    kWhere,  // left, right, the value if the comparison holds, the value if not
     kVariable,
     kConstant,
   };
@@ -59,17 +61,17 @@ class Expression {
   bool is_constant(double value) const { return is_constant() && constant() == value; }
   bool depends_on(Variable variable) const;
 
-  // Compares the structure. Most expressions that differ are told apart in constant time.
+  // Compares the structure. Most expressions that differ are recognised in constant time.
   bool operator==(const Expression& other) const { return compare(*this, other) == 0; }
   uint64_t hash() const { return node_->hash; }
-  // The same for one expression and its copies.
+  // Equal for an expression and its copies.
   const void* identity() const { return node_.get(); }
 
   // A total order: negative, 0 or positive.
   static int compare(const Expression& a, const Expression& b);
 
-  // An operation on operands that are canonical, as it is: for expression.cpp's own use and for
-  // tests. Others use the functions below, which simplify.
+  // An operation on canonical operands, without simplification. Only for expression.cpp and tests;
+  // others use the functions below.
   static Expression raw(Kind kind, std::vector<Expression> operands,
                         Comparison comparison = Comparison::kEqual);
 
@@ -95,7 +97,7 @@ Expression operator/(const Expression& a, const Expression& b);
 Expression pow(const Expression& base, const Expression& exponent);
 Expression min(const Expression& a, const Expression& b);
 Expression max(const Expression& a, const Expression& b);
-// `value` where the comparison of left and right holds, else `other`. NaN where one of them is NaN.
+// `value` if the comparison of left and right holds, else `other`. NaN if left or right is NaN.
 Expression where(Comparison comparison, const Expression& left, const Expression& right,
                  const Expression& value, const Expression& other);
 // Functions of one operand: kExp to kAbs.
@@ -104,7 +106,7 @@ Expression apply(Expression::Kind function, const Expression& operand);
 // Text that parse_expression reads back as the same expression.
 std::string to_string(const Expression& expression);
 
-// The value of one function of one operand, and of comparisons: what folding and evaluating use.
+// The value of a function of one operand, and of a comparison. Folding and evaluation share these.
 double value_of(Expression::Kind function, double operand);
 bool holds(Comparison comparison, double left, double right);
 

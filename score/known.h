@@ -26,10 +26,10 @@ inline constexpr NamedActivation kNamedActivations[] = {
     {"mish", "x * tanh(softplus(x))"},
 };
 
-// Nothing where the name is not one of them.
+// Returns nothing if the name is unknown.
 std::optional<Expression> named_activation(std::string_view name);
 
-// The name of the activation that is this expression; null where it has none.
+// The name of the activation that equals this expression, or null.
 const char* activation_name(const Expression& phi);
 
 }  // namespace lssar

@@ -1,4 +1,4 @@
-// What expressions' variables, functions and comparisons are called in text.
+// The names of variables, functions and comparisons in expressions.
 #pragma once
 
 #include <optional>
@@ -13,15 +13,15 @@ const char* variable_name(Variable variable);          // "x", "b", "N"
 const char* comparison_name(Comparison comparison);    // "<", "<=", "=="
 const char* function_name(Expression::Kind function);  // kExp to kMax: "exp", ..., "max"
 
-// A function that text may call, and how many operands it has.
+// A function that a text may call, and its number of operands.
 struct NamedFunction {
   const char* name;
   size_t num_operands;
   Expression (*make)(const Expression* operands);
 };
-// All but where, which has a condition.
+// Every function except where, which takes a condition.
 const NamedFunction* find_function(std::string_view name);
-// "min, max, abs, ...", where among them.
+// "min, max, abs, ...", including where.
 std::string all_function_names();
 
 }  // namespace lssar

@@ -25,7 +25,8 @@ constexpr NamedConstant kConstants[] = {{"pi", std::numbers::pi}, {"e", std::num
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// Recursive descent. Functions return nothing once there is an error; error_ holds the first.
+// A recursive-descent parser. After an error every function returns nothing; error_ holds the
+// first.
 class Parser {
  public:
   Parser(std::string_view text, const std::vector<Variable>& variables)
@@ -41,7 +42,7 @@ class Parser {
  private:
   using Maybe = std::optional<Expression>;
 
-  // The next character that is no space; 0 at the end.
+  // The next character that is not a space, or 0 at the end.
   char next() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -59,7 +60,7 @@ class Parser {
     return true;
   }
 
-  // What stands at at_, for messages.
+  // The text at at_, for messages.
   std::string shown() {
     if (at_end()) return "the end";
     return "\"" + printable_field(text_.substr(at_, 1)) + "\"";
@@ -67,7 +68,7 @@ class Parser {
 
   std::nullopt_t fail(size_t where, const std::string& message) {
     if (!error_.ok()) return std::nullopt;
-    // The text around the character, and a mark below it.
+    // Shows the text around the character, and a mark below it.
     constexpr size_t kAround = 30;
     const size_t begin = where > kAround ? where - kAround : 0;
     const std::string before = printable_field(text_.substr(begin, where - begin));
@@ -77,7 +78,7 @@ class Parser {
     return std::nullopt;
   }
 
-  // Counts a number, variable or operation at `where`; and folding must not leave the numbers.
+  // Counts a number, variable or operation at `where`. Refuses a constant that is not finite.
   Maybe checked(size_t where, Expression e) {
     if (++num_terms_ > kMaxExpressionTerms)
       return fail(where, fmt::format("more than {} numbers, variables and operations",
@@ -185,7 +186,7 @@ class Parser {
     if (function == nullptr && name != "where")
       return fail(where, fmt::format("no function is called \"{}\": allowed are {}",
                                      printable_field(name), all_function_names()));
-    ++at_;  // the bracket
+    ++at_;  // the closing bracket
     if (function == nullptr) return where_call(where);
     std::vector<Expression> operands;
     while (operands.size() < function->num_operands) {

@@ -14,7 +14,7 @@ using Kind = Expression::Kind;
 
 namespace {
 
-// How tightly the text of an expression holds together.
+// How tightly the text of an expression binds.
 enum Tightness { kLoose, kOfTerm, kOfFactor, kOfPower, kOfAtom };
 
 struct Text {
@@ -28,7 +28,7 @@ struct Text {
 
 Text text_of(const Expression& e);
 
-// Its constant is negative: a sum subtracts it.
+// Whether a sum should subtract this term, because its constant is negative.
 bool is_negative(const Expression& e) {
   const Expression& last = e.operands().empty() ? e : e.operands().back();
   return (e.is_constant() || e.kind() == Kind::kProduct) && last.is_constant() &&
@@ -36,7 +36,7 @@ bool is_negative(const Expression& e) {
 }
 
 Text sum_text(const Expression& e) {
-  // What is added comes first: x - b, not -b + x.
+  // Print positive terms first: x - b, not -b + x.
   std::string text;
   for (const bool negative : {false, true}) {
     for (const Expression& term : e.operands()) {
@@ -49,14 +49,14 @@ Text sum_text(const Expression& e) {
   return {text, kLoose};
 }
 
-// x ^ -n with a whole n, which is written below the line.
+// Whether the factor is x ^ -n with a whole n. It is then printed as a divisor.
 bool is_below(const Expression& factor) {
   if (factor.kind() != Kind::kPower || !factor.operands()[1].is_constant()) return false;
   const double exponent = factor.operands()[1].constant();
   return exponent < 0 && std::nearbyint(exponent) == exponent;
 }
 
-// a / b / c, factors in turn. The constant comes first: 2 * x.
+// Prints "2 * a / b / c": the constant first, then factors and divisors.
 Text product_text(std::span<const Expression> factors) {
   std::string text, below;
   for (size_t i = factors.size(); i-- > 0;) {

@@ -1,5 +1,5 @@
-// Expressions as a list of steps, each shared part once: what evaluates them and what source code
-// is written from.
+// Compiles expressions into a list of steps in which every shared part occurs once. Evaluation and
+// generated source code both follow this list.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ struct Arguments {
 
 class Program {
  public:
-  // `operands` are indices of earlier steps. Sums and products have two operands here.
+  // `operands` are indices of earlier steps. Sums and products have two operands in a step.
   struct Step {
     Expression::Kind kind = Expression::Kind::kConstant;
     double constant = 0;
@@ -32,8 +32,8 @@ class Program {
   // Indices of the steps that hold the results, in the order of the constructor's expressions.
   const std::vector<int>& results() const { return results_; }
 
-  // The results, in float64. `scratch` is room that calls can share. NaN goes through min, max and
-  // the comparison of where.
+  // The results in float64. `scratch` is memory that calls may reuse. A NaN operand of min, max or
+  // a comparison of where gives NaN.
   void evaluate(const Arguments& arguments, std::vector<double>& scratch,
                 std::span<double> results) const;
 
@@ -42,7 +42,7 @@ class Program {
   std::vector<int> results_;
 };
 
-// One value of one expression: for tests and checks; for many values keep a Program.
+// One value of one expression, for tests and checks. For many values keep a Program.
 double evaluate(const Expression& expression, const Arguments& arguments);
 
 }  // namespace lssar

@@ -12,7 +12,7 @@ using Kind = Expression::Kind;
 
 namespace {
 
-// C exp(lambda x) with any lambda, constants among them.
+// Matches C exp(lambda x) with any lambda. A constant is the case lambda = 0.
 std::optional<Exponential> log_linear(const Expression& e);
 
 std::optional<Exponential> product_of(const Expression& e) {
@@ -26,7 +26,7 @@ std::optional<Exponential> product_of(const Expression& e) {
   return product;
 }
 
-// Exponentials of the same rate.
+// A sum matches if all its terms have the same rate.
 std::optional<Exponential> sum_of(const Expression& e) {
   auto sum = log_linear(e.operands()[0]);
   for (size_t i = 1; i < e.operands().size() && sum; ++i) {

@@ -1,4 +1,4 @@
-// What can be said of an expression in x: its form, and where it has no value.
+// Properties of an expression in x: its form, and where it has no value.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct Exponential {
   double rate;    // lambda, not 0
 };
 
-// Whether the expression is one of these: over a sum, the largest score can then be taken out.
+// Matches C exp(lambda x). Over a sum, the largest score of such a phi can be factored out.
 std::optional<Exponential> as_exponential(const Expression& phi);
 
 // a x + c
@@ -27,11 +27,12 @@ struct Interval {
   double low, high;
 };
 
-// Numbers of the interval to try a function at: 0, whole numbers, powers of two, and 20,000 evenly
-// spaced ones. Where functions have no value, or change their sign, is mostly among them.
+// Arguments at which to try a function: 0, whole numbers, powers of two and 20,000 evenly spaced
+// numbers of the interval. They usually hit the places where functions have no value or change
+// sign.
 std::vector<double> samples_of(const Interval& interval);
 
-// The first of samples_of(interval) for which the expression is NaN or no finite float32.
+// The first of samples_of(interval) at which the expression is NaN or not a finite float32.
 std::optional<double> argument_without_value(const Expression& expression, const Interval& interval,
                                              double offset, double length);
 

@@ -16,7 +16,7 @@ namespace {
 const std::vector<Variable> kOfPhi = {Variable::kX};
 const std::vector<Variable> kOfPsi = {Variable::kX, Variable::kOffset, Variable::kLength};
 
-// A string field as an expression; the error names the field and shows the character.
+// Reads a string field as an expression. An error names the field and shows the character.
 void read_expression(JsonFields& fields, const char* name, const std::vector<Variable>& variables,
                      const auto& take) {
   if (!fields.has(name)) return fields.read_absent(name);

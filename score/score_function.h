@@ -1,12 +1,12 @@
-// ScoreFunction: what is done to the scores of a row, from the dot products to the weights.
+// ScoreFunction: how the weights of a row are computed from its dot products.
 //
 //   s_ij = scale_i (q_i . k_j) + bias_i      with qk_norm: of the unit vectors of q and k
-//   a_ij = phi(s_ij)                         masked keys: 0
+//   a_ij = phi(s_ij)                         0 for masked keys
 //   P_ij = a_ij / r_i                        r: the normalizer
-//   stage 2, one of: none; the re-weighting of the problem (p, offset); psi:
+//   stage 2 is one of: none; the problem's re-weighting (p, offset); psi:
 //   y_ij = psi(N_i P_ij), weights y_ij / z_i  z: the psi_normalizer
 //
-// Values: copying is cheap, any thread may read one.
+// Values: copying is cheap, and any thread may read one.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace lssar {
 
-// What the dot products of row i are multiplied by.
+// The factor of the dot products of row i.
 enum class ScaleName {
   kLogDimLogLength,      // log(d) log(N_i): the entropy-invariant scale of LSSA and LSSAR
   kInvSqrtDim,           // 1 / sqrt(d)
@@ -24,14 +24,14 @@ enum class ScaleName {
   kNumber,
 };
 
-// What is added to every score of row i.
+// The term that is added to every score of row i.
 enum class BiasName {
   kNone,
   kNegLogLength,  // -log(N_i)
   kNumber,
 };
 
-// A name, or the number beside the name kNumber (0 beside others).
+// A name, or a number: `number` holds it if the name is kNumber, and is 0 otherwise.
 template <typename Name>
 struct NameOrNumber {
   Name name = {};
@@ -42,8 +42,8 @@ struct NameOrNumber {
 using ScoreScale = NameOrNumber<ScaleName>;
 using ScoreBias = NameOrNumber<BiasName>;
 
-// phi, in x. Where it is C exp(lambda x) and the normalizer is a sum, the largest lambda s of a row
-// is taken out before.
+// phi, in x. If it is C exp(lambda x) and the normalizer is a sum, the largest lambda s of a row is
+// factored out first.
 struct Activation {
   Activation();  // softplus
   explicit Activation(Expression phi) : expression(std::move(phi)) {}
@@ -53,7 +53,7 @@ struct Activation {
   bool operator==(const Activation&) const = default;
 };
 
-// What a row of activations is divided by. A row whose normalizer is 0 has P = 0 and no gradients.
+// The divisor of a row's activations. A row whose normalizer is 0 has P = 0 and no gradients.
 enum class Normalizer {
   kSum,
   kSumAbs,
@@ -62,14 +62,14 @@ enum class Normalizer {
   kSqrtLength,  // normalizer_gain * sqrt(N_i / 2)
 };
 
-// psi, in x = N_i P_ij, b = offset (0 where N_i <= 3) and N = N_i. Nothing: no such stage.
+// psi, in x = N_i P_ij, b = offset (0 if N_i <= 3) and N = N_i. Empty: there is no such stage.
 struct SecondStage {
   std::optional<Expression> expression;
 
   bool operator==(const SecondStage&) const = default;
 };
 
-// What a row of psi is divided by. A row whose sum is 0 has no output.
+// The divisor of a row's psi. A row whose divisor is 0 has no output.
 enum class PsiNormalizer { kNone, kSum, kSumAbs };
 
 // The defaults are those of LSSA and LSSAR.
@@ -80,13 +80,13 @@ struct ScoreFunction {
   Activation phi;
   Normalizer normalizer = Normalizer::kSum;
   double normalizer_gain = 1.0;  // gamma of kSqrtLength; 1 elsewhere
-  SecondStage psi;               // only where the problem's p is 0
+  SecondStage psi;               // allowed only if the problem's p is 0
   PsiNormalizer psi_normalizer = PsiNormalizer::kNone;
 
   bool operator==(const ScoreFunction&) const = default;
 };
 
-// c_i and the bias of a row that sees `length` keys, `dim` the head dim of q and k.
+// c_i and the bias of a row that sees `length` keys. `dim` is the head dim of q and k.
 double scale_of(const ScoreScale& scale, int64_t dim, double length);
 double bias_of(const ScoreBias& bias, double length);
 

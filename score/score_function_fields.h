@@ -43,8 +43,8 @@ struct FieldForm<NameOrNumber<Name>> {
   static void read(JsonFields& fields, const char* name, T& value);
 };
 
-// "activation": "relu" where the expression has a name, else "phi": "relu(x)^3". Both are read, and
-// a name is an expression too.
+// "activation": "relu" if the expression has a name, else "phi": "relu(x)^3". Readers take either
+// field, and either may hold a name or an expression.
 template <>
 struct FieldForm<Activation> {
   static std::string allowed();
@@ -53,7 +53,7 @@ struct FieldForm<Activation> {
   static void read(JsonFields& fields, const char* name, Activation& value);
 };
 
-// Left out where there is no such stage.
+// Not written if there is no such stage.
 template <>
 struct FieldForm<SecondStage> {
   static std::string allowed();

@@ -42,7 +42,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(' ') + 1 - first));
 }
 
-// The parts between commas outside of brackets.
+// Splits at commas that are outside of brackets.
 std::vector<std::string> parts_of(std::string_view text) {
   std::vector<std::string> parts;
   size_t begin = 0;
@@ -58,7 +58,7 @@ std::vector<std::string> parts_of(std::string_view text) {
   return parts;
 }
 
-// Numbers, true and false; else a string.
+// A number, true or false; any other text is a string.
 json value_of_text(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
   char* end = nullptr;
@@ -102,7 +102,7 @@ Result<ScoreFunction> parse_score(std::string_view text) {
         if (fields.contains(name))
           return invalid_argument(fmt::format("score.{}: given twice", name));
         const std::string value = trimmed(part.substr(equals + 1));
-        // An expression may be a number: phi = 1.
+        // Expressions stay text, because one may look like a number: phi = 1.
         const bool is_text = name == "phi" || name == "psi" || name == "activation";
         fields[name] = is_text ? json(value) : value_of_text(value);
       }

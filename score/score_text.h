@@ -8,10 +8,11 @@
 
 namespace lssar {
 
-// `text` is a JSON object of ScoreFunction's fields, or fields by commas that are outside of
-// brackets: "phi=relu(x)^2,normalizer=sum_abs". The first may be the name of a whole score
-// function, which the others change: "lssar", "softmax", "sigmoid". Fields that are left out have
-// their defaults. kInvalidArgument: names what is wrong, and of an expression the character.
+// `text` is a JSON object of ScoreFunction's fields, or fields separated by commas:
+// "phi=relu(x)^2,normalizer=sum_abs". Commas within brackets do not count. The first field may be
+// the name of a whole score function, "lssar", "softmax" or "sigmoid", which the other fields
+// change. Omitted fields have their defaults. kInvalidArgument says what is wrong and, in an
+// expression, at which character.
 Result<ScoreFunction> parse_score(std::string_view text);
 
 }  // namespace lssar

@@ -50,12 +50,12 @@ std::vector<std::string> score_warnings(const ScoreFunction& score, const ScoreR
   std::vector<std::string> warnings;
   if (score == ScoreFunction()) return warnings;
   Interval scores = {-range.largest, range.largest};
-  // Rows of one key have no -log(N).
+  // For rows of one key -log(N) is 0, so both ends count.
   scores.low += std::min(bias_of(score.bias, range.length), bias_of(score.bias, 1));
   scores.high += std::max(bias_of(score.bias, range.length), bias_of(score.bias, 1));
   const Expression& phi = score.phi.expression;
   const bool is_sum = score.normalizer == Normalizer::kSum;
-  // An exponential over a sum has the largest score taken out.
+  // An exponential over a sum cannot overflow, because the largest score is factored out.
   const bool is_taken_out =
       (is_sum || score.normalizer == Normalizer::kSumAbs) && as_exponential(phi);
   if (!is_taken_out) check_value("phi", phi, scores, range, &warnings);
