@@ -1,4 +1,4 @@
-// The message of a compile error: everything that one needs to investigate it. Used by both
+// Builds the message of a compile error, with everything needed to investigate it. Used by both
 // compilers.
 #pragma once
 
@@ -19,7 +19,7 @@ Result<std::string> dump_source(const CompileRequest& request);
 Status compile_failure(const Compiler& compiler, const CompileRequest& request,
                        const std::string& log);
 
-// "-a -b 'c d'", as one would type it.
+// "-a -b 'c d'": quoted as for a shell.
 std::string join_options(const std::vector<std::string>& options);
 
 }  // namespace lssar

@@ -22,7 +22,7 @@ struct KernelResources {
   int registers = -1;
   int shared_bytes = -1;       // static
   int local_bytes = -1;        // stack frame per thread
-  int spill_store_bytes = -1;  // spills are local memory the source did not ask for
+  int spill_store_bytes = -1;  // local memory that the source did not ask for
   int spill_load_bytes = -1;
 };
 
@@ -32,11 +32,9 @@ struct Image {
   std::string bytes;   // PTX text without a trailing NUL, or an ELF
   std::string log;     // what the compiler said, including warnings
   std::vector<KernelResources> resources;
-  // The assembler's messages on a cubin's wgmma and setmaxnreg, "(C7510) Potential Performance
-  // Loss: ..." in order. It then makes code that waits where the source does not, or that has other
-  // registers than the source asked for. So no default schedule and no candidate may have such
-  // messages.
-  // other registers than the source asked for: no default schedule or candidate may have any.
+  // The assembler's messages about a cubin's wgmma and setmaxnreg, "(C7510) Potential Performance
+  // Loss: ...", in order. They mean that the code waits where the source does not, or has other
+  // registers than the source asked for. No default schedule and no tuning candidate may have any.
   std::vector<std::string> assembler_warnings;
 };
 

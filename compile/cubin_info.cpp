@@ -16,7 +16,7 @@ namespace lssar {
 namespace {
 
 constexpr int kMachineCuda = 190;  // EM_CUDA
-// In a symbol's st_other: a kernel, not a device function.
+// Set in a symbol's st_other for kernels, not for device functions.
 constexpr unsigned char kSymbolEntry = 0x10;
 
 // The section .nv.info is a sequence of records: format (1 byte), attribute (1 byte), 2 bytes. The
@@ -26,11 +26,11 @@ constexpr uint8_t kAttributeFrameSize = 0x11;  // {symbol index, bytes of stack 
 constexpr uint8_t kAttributeMinStack = 0x12;   // {symbol index, bytes of stack with callees}
 constexpr uint8_t kAttributeRegisters = 0x2f;  // {symbol index, registers}
 
-// Limits what overlapping names in a hostile file cost. A longer name reads as "".
+// Limits what overlapping names in a hostile file can cost. A longer name reads as "".
 constexpr size_t kMaxNameBytes = 4096;
 
-// From sm_90 on the system keeps the first bytes of a block's shared memory. An image that knows
-// this has the section below, and its kernels' sections include these bytes.
+// From sm_90 on the system reserves the first bytes of a block's shared memory. An image that
+// accounts for this has the section below, and its kernels' sections include these bytes.
 constexpr const char* kReservedSharedSection = ".nv.shared.reserved.0";
 
 Status malformed(const std::string& what) { return invalid_argument("cubin: " + what); }
@@ -63,7 +63,7 @@ class CubinReader {
 
   std::string_view bytes_;
   std::vector<Elf64_Shdr> sections_;
-  std::unordered_map<std::string_view, size_t> section_by_name_;  // the first of a name
+  std::unordered_map<std::string_view, size_t> section_by_name_;  // the first section of each name
   std::vector<KernelResources> kernels_;
   std::unordered_map<uint32_t, size_t> kernel_by_symbol_;
 };

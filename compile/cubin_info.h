@@ -11,7 +11,7 @@
 namespace lssar {
 
 // Registers, static shared memory and stack frame of every kernel, in the order of the symbol
-// table. Spills stay unknown (-1), because an ELF does not have them. The bytes may be anything:
+// table. Spills stay unknown (-1), because an ELF does not record them. The bytes are untrusted:
 // every offset is checked, and kInvalidArgument says what does not fit.
 Result<std::vector<KernelResources>> read_cubin_resources(std::string_view cubin);
 

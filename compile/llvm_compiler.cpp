@@ -21,8 +21,8 @@ constexpr const char* kHowToGet =
     "build lssar with LSSAR_BUILD_LLVM_COMPILER=ON (Debian 12: apt install libclang-19-dev "
     "llvm-19-dev; to run it: libclang-cpp19 libllvm19), or set LSSAR_LLVM_PATH to liblssar_llvm.so";
 
-// The targets that LLVM 19 knows, and the PTX version to ask for: 8.0, which every driver since
-// CUDA 12.0 reads and which has all instructions of these targets.
+// The targets that LLVM 19 knows, and the PTX version to request: every driver since CUDA 12.0
+// reads 8.0, and it has all instructions of these targets.
 constexpr const char* kTargets[] = {"sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a"};
 constexpr const char* kPtxFeature = "+ptx80";
 
@@ -162,7 +162,7 @@ std::vector<std::string> llvm_candidates() {
     if (folders[0] != LSSAR_INSTALL_LIBDIR) folders.push_back(LSSAR_INSTALL_LIBDIR);
     for (const std::string& folder : folders) {
       candidates.push_back(fmt::format("{}/../{}/{}", here, folder, kLibraryName));
-      // For a program in libexec/lssar.
+      // Found from a program in libexec/lssar.
       candidates.push_back(fmt::format("{}/../../{}/{}", here, folder, kLibraryName));
     }
   }

@@ -1,7 +1,6 @@
 // The LLVM compiler library, liblssar_llvm.so: clang 19's CUDA front end and LLVM's NVPTX back end
 // behind the C interface of llvm_abi.h. Only this part of lssar links LLVM.
 //
-//
 // Nothing touches the disk: the source and the prelude are the only files, and the PTX goes to
 // memory. Threads: every compile has its own context and its own thread, because clang needs a
 // larger stack than a caller's thread may have.
@@ -57,7 +56,7 @@ struct Outcome {
   std::string log;
 };
 
-// Where report_fatal_error of this thread returns to. LLVM would exit the process, which may be a
+// Where report_fatal_error of this thread jumps to. LLVM would exit the process, which may be a
 // training job. Leaving the compile by longjmp only leaks its memory.
 struct FatalErrorTarget {
   std::jmp_buf jump;
@@ -86,7 +85,7 @@ void initialize_once() {
 llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_files(const lssar_llvm_request& request,
                                                            const std::string& path) {
   auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
-  // So that diagnostics show the file's name as it was given.
+  // Makes diagnostics show the file's name as it was given.
   files->setCurrentWorkingDirectory("/");
   files->addFile(path, 0,
                  llvm::MemoryBuffer::getMemBufferCopy(
@@ -96,8 +95,8 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_files(const lssar_llvm_requ
   return files;
 }
 
-// What the back end reports after clang's own handler is gone. LLVM's default would print errors
-// and exit the process.
+// The back end's messages after clang's own handler is gone. LLVM's default handler would print
+// errors and exit the process.
 struct BackEndLog {
   llvm::raw_ostream& log;
   bool has_errors = false;
@@ -114,7 +113,7 @@ struct BackEndLog {
   }
 };
 
-// Runs the back end only; the passes have run. False: it refused.
+// Runs only the back end, after the passes. Returns false if it refused.
 bool write_ptx(clang::CompilerInstance& clang, llvm::Module& module, llvm::raw_ostream& log,
                llvm::SmallVectorImpl<char>& ptx) {
   BackEndLog back_end_log = {log};
@@ -128,7 +127,7 @@ bool write_ptx(clang::CompilerInstance& clang, llvm::Module& module, llvm::raw_o
   return !back_end_log.has_errors && !clang.getDiagnostics().hasErrorOccurred();
 }
 
-// Runs clang. Everything that it says goes to outcome->log.
+// Runs clang. All of its messages go to outcome->log.
 void run_clang(const lssar_llvm_request& request, Outcome* outcome) {
   const std::string path = request.file_name;
   std::vector<const char*> options(request.options, request.options + request.num_options);
@@ -214,8 +213,8 @@ void run_in_thread(const lssar_llvm_request& request, Outcome* outcome) {
   }
 }
 
-// "19.1.7" from "Debian clang version 19.1.7 (3)": the release that runs, which may differ from
-// that of the headers.
+// "19.1.7" from "Debian clang version 19.1.7 (3)": the running release, which may differ from that
+// of the headers.
 std::string running_version() {
   const std::string text = clang::getClangFullVersion();
   const std::string marker = "version ";
@@ -225,7 +224,7 @@ std::string running_version() {
   return text.substr(first, text.find(' ', first) - first);
 }
 
-// A copy on malloc's heap, with a NUL; null if there is no memory.
+// A NUL-terminated copy allocated with malloc, or null if there is no memory.
 char* copy_text(const std::string& text) {
   char* copy = static_cast<char*>(std::malloc(text.size() + 1));
   if (copy != nullptr) std::memcpy(copy, text.c_str(), text.size() + 1);

@@ -31,7 +31,7 @@ std::vector<llvm::Function*> kernels_of(llvm::Module& module) {
   return kernels;
 }
 
-// Uses of a parameter's address, by what the back end does with them.
+// The uses of a parameter's address, grouped by what the back end does with them.
 struct AddressUses {
   std::vector<llvm::Use*> escaping;  // need a generic address
   bool is_written = false;
@@ -52,9 +52,9 @@ void collect_uses(llvm::Value& address, AddressUses& uses) {
   }
 }
 
-// The parameter's generic address. NOTE: made from its name in PTX. Made from the argument itself,
-// it would be one more use because of which the back end copies the struct. With the back end's own
-// "grid_constant" all loads would be generic ones.
+// The parameter's generic address. NOTE: it is built from the parameter's name in PTX. If it were
+// built from the argument, the back end would see one more use and copy the struct. With the back
+// end's own "grid_constant" all loads would be generic.
 llvm::Value* generic_address(llvm::IRBuilder<>& builder, const llvm::Argument& argument) {
   const std::string name =
       (argument.getParent()->getName() + "_param_").str() + std::to_string(argument.getArgNo());
@@ -64,7 +64,7 @@ llvm::Value* generic_address(llvm::IRBuilder<>& builder, const llvm::Argument& a
   return builder.CreateCall(type, llvm::InlineAsm::get(type, text, "=l", /*hasSideEffects=*/false));
 }
 
-// `address` is `from` plus something; returns the same with `to` instead of `from`.
+// `address` is `from` plus an offset. Returns `to` plus the same offset.
 llvm::Value* rebase(llvm::Value* address, const llvm::Argument& from, llvm::Value* to) {
   if (address == &from) return to;
   auto* original = llvm::cast<llvm::GetElementPtrInst>(address);

@@ -9,11 +9,11 @@ class Module;
 namespace lssar {
 
 // Makes kernels of `module`, whose passes have run, use by-value structs where the launch put them.
-// Without this a kernel copies such a struct to local memory where it takes an address of it; TMA
+// Without this a kernel that takes the address of such a struct copies it to local memory. TMA
 // takes a tensor map by its address, and a copy does not work.
 //
-// REQUIRES: kernels do not write to such parameters through an address that they have handed on (to
-// inline assembly, say). Parameters that are written to directly keep their copy.
+// REQUIRES: kernels do not write to such parameters through an address that they pass on (for
+// example, to inline assembly). Parameters that are written to directly keep their copy.
 void use_parameters_in_place(llvm::Module& module);
 
 }  // namespace lssar

@@ -1,5 +1,5 @@
-// What self-contained kernels need of CUDA's headers: the attributes, in clang's own spelling.
-// llvm_module.cpp puts it before every source.
+// The attributes that self-contained kernels need from CUDA's headers, in clang's own spelling.
+// llvm_module.cpp puts this before every source.
 #pragma once
 
 namespace lssar {

@@ -19,9 +19,9 @@
 namespace lssar {
 namespace {
 
-// Options that only newer NVRTCs know; NVRTC is asked for them when the library is opened.
-//  -minimal: 20 ms of front end less (NVRTC 13.0, 2026-11): no texture or runtime types.
-//  -no-cache: NVRTC's own disk cache would only hold what ours holds.
+// Options that only newer NVRTCs know. They are probed when the library is opened.
+//   -minimal: no texture or runtime types, 20 ms less in the front end (NVRTC 13.0, 2026-11).
+//   -no-cache: NVRTC's own disk cache would only duplicate ours.
 constexpr const char* kOptionalOptions[] = {"-minimal", "-no-cache"};
 
 constexpr const char* kProbeSource = "extern \"C\" __global__ void probe() {}\n";
@@ -166,8 +166,8 @@ Result<Image> NvrtcCompiler::compile(const CompileRequest& request) const {
       image.resources = std::move(*resources);
       add_ptxas_report(report, &image.resources);
     } else {
-      // A newer NVRTC may write what we cannot read. The driver can read it, and the report has the
-      // rest.
+      // A newer NVRTC may write what we cannot read. The driver still can, and the report has the
+      // other figures.
       log(LogLevel::kWarning,
           fmt::format("kernel {}: {}", request.name, resources.status().message()));
       image.resources = report;
@@ -200,9 +200,9 @@ std::vector<std::string> known_options(const NvrtcLibrary& nvrtc) {
   return known;
 }
 
-// Compiles an empty kernel. This shows that the library works, its full version (the interface has
-// only major.minor), and which optional options it knows. Usually it knows all, which takes one
-// compile.
+// Compiles an empty kernel. This shows that the library works, what its full version is (the
+// interface has only major.minor), and which optional options it knows. It usually knows all of
+// them, so one compile is enough.
 Result<NvrtcCompiler::Facts> probe(const NvrtcLibrary& nvrtc) {
   NvrtcCompiler::Facts facts;
   facts.architectures = supported_architectures(nvrtc);

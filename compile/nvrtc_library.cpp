@@ -45,8 +45,7 @@ void add_wheels(const fs::path& root, std::vector<std::string>* candidates) {
 }
 
 // NVRTC opens its builtins by name at its first compile. If NVRTC was found outside the loader's
-// search path, they are beside it and nowhere else. After they were opened here, the name resolves
-// to them.
+// search path, they are only beside it. After they are opened here, the name resolves to them.
 void open_builtins(const std::string& library_path) {
   std::error_code error;
   fs::directory_iterator entries(fs::path(library_path).parent_path(), error);
@@ -54,7 +53,7 @@ void open_builtins(const std::string& library_path) {
   for (; entries != fs::directory_iterator(); entries.increment(error)) {
     if (error) return;
     if (entries->path().filename().string().starts_with("libnvrtc-builtins.so.")) {
-      // If this fails, NVRTC's own attempt gives the error.
+      // If this fails, NVRTC's own attempt reports the error.
       (void)DynamicLibrary::open(entries->path().string());
     }
   }

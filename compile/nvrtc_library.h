@@ -25,7 +25,7 @@ constexpr NvrtcResult kNvrtcCompilation = 6;
 struct NvrtcLibrary {
   DynamicLibrary library;
 
-  // Since NVRTC 11.2; older ones do not know sm_89.
+  // nvrtcGetSupportedArchs needs NVRTC 11.2. Older ones do not know sm_89 either.
   const char* (*get_error_string)(NvrtcResult) = nullptr;
   NvrtcResult (*version)(int* major, int* minor) = nullptr;
   NvrtcResult (*get_num_supported_archs)(int* count) = nullptr;
@@ -45,7 +45,7 @@ struct NvrtcLibrary {
 };
 
 // Where NVRTC is looked for, in order. If LSSAR_NVRTC_PATH is set, only there ("none": nowhere).
-// Else the names that the loader searches for, CUDA_HOME, CUDA_PATH, the usual installation
+// Otherwise the names that the loader searches for, CUDA_HOME, CUDA_PATH, the usual installation
 // folders, and the NVIDIA wheels of Python environments.
 std::vector<std::string> nvrtc_candidates();
 

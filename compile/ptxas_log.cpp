@@ -87,7 +87,7 @@ std::vector<std::string> parse_assembler_warnings(const std::string& log) {
     const size_t end = rest.find('\n');
     std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    // A message of the front end may quote "(C75" from the source.
+    // A message of the front end may quote "(C75" from the source, so check where it is.
     const size_t at = line.find(kCode);
     if (at == std::string_view::npos || line.substr(0, at).find("ptxas") == std::string_view::npos)
       continue;

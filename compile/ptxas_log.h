@@ -1,6 +1,6 @@
-// Reads the report of `ptxas -v` in a compile log. Only this report has spills, and says where
-// wgmma or setmaxnreg are not done as in the source. Used by nvrtc_compiler.cpp and for images from
-// the cache (image_metadata.cpp). Pure functions.
+// Reads the report of `ptxas -v` in a compile log. Only this report has spills, and only it says
+// where wgmma or setmaxnreg were not done as written. Used by nvrtc_compiler.cpp and for images
+// from the cache (image_metadata.cpp). Pure functions.
 #pragma once
 
 #include <string>
@@ -19,9 +19,8 @@ std::vector<KernelResources> parse_ptxas_log(const std::string& log);
 // Potential Performance Loss: 'setmaxnreg' ignored; ...".
 std::vector<std::string> parse_assembler_warnings(const std::string& log);
 
-// Completes `resources`, which were read from the image, with the report, by entry: spills, and
-// also static shared memory and registers. For these the report is exact, whereas an image's
-// sections include what the system reserves.
+// Adds the report to `resources`, which were read from the image: spills, and the exact static
+// shared memory and registers. An image's sections also include what the system reserves.
 void add_ptxas_report(const std::vector<KernelResources>& report,
                       std::vector<KernelResources>* resources);
 
