@@ -28,16 +28,16 @@ struct lssar_context {
   std::string target, cache_directory, cache_problem;
 };
 
-// A plan with the schedules that were chosen at one time.
+// A plan with the schedules chosen at one time.
 struct PlanVersion {
   std::unique_ptr<lssar::Plan> plan;
   lssar::capi::ScheduleTexts schedules;
 };
 
 struct lssar_plan {
-  // The version at creation, and the one at the end of tuning if the plan was tuned. Both are kept,
-  // because callers may have texts of the first. They are written under `mutex` and read through
-  // `current`, which executes may follow at any time.
+  // The version at creation, and the one after tuning if the plan was tuned. Both are kept, because
+  // callers may hold texts of the first. They are written under `mutex` and read through `current`,
+  // which execute may read at any time.
   std::unique_ptr<const PlanVersion> created, tuned;
   std::atomic<const PlanVersion*> current{nullptr};
 
@@ -80,12 +80,12 @@ lssar_status fail(StatusCode code, const char* detail) noexcept {
     last_error_detail = detail;
     if (code != StatusCode::kOk) log(LogLevel::kError, last_error_detail);
   } catch (...) {
-    last_error_detail.clear();  // no memory for a text: the code must do
+    last_error_detail.clear();  // out of memory for the text; the code alone must do
   }
   return static_cast<lssar_status>(code);
 }
 
-// Runs a function that returns a Status. Only here exceptions become codes.
+// Runs a function that returns a Status. Exceptions become codes only here.
 template <typename Function>
 lssar_status guarded(const Function& function) noexcept {
   try {
@@ -135,7 +135,8 @@ Result<std::unique_ptr<const PlanVersion>> make_version(const capi::ContextState
   return std::unique_ptr<const PlanVersion>(std::move(made));
 }
 
-// Searches, chooses again, and prepares that choice. Executes see it only then. False: cancelled.
+// Searches, chooses again, and prepares that choice. Only then does execute see it. False:
+// cancelled.
 Result<bool> prepare_tuned(lssar_plan* plan) {
   const std::lock_guard lock(plan->mutex);
   if (plan->tuned == nullptr) {
@@ -286,7 +287,7 @@ lssar_status lssar_plan_prepare(lssar_plan* plan) noexcept {
   bool is_done = true;
   const lssar_status status = guarded([&]() -> Status {
     LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
-    // With the caller's schedule there is nothing to search.
+    // With the caller's own schedule there is nothing to search.
     if (!plan->tune || !plan->request.schedule_json.empty()) {
       return plan->now().plan->prepare();
     }

@@ -1,5 +1,5 @@
-// The structs of the C API, translated for the rest of the library: sizes are checked, defaults
-// filled in, enumerators translated.
+// Translates the structs of the C API for the rest of the library: checks sizes, fills in defaults,
+// converts enumerators.
 //
 // Internal to the C API (capi.cpp). Threads: pure functions.
 #pragma once
@@ -42,7 +42,7 @@ Result<T> read_struct(const T* given, const char* name, size_t min_size) {
 
 struct ContextRequest {
   EngineOptions engine;
-  std::string tuning_table;  // as lssar_context_options; "": the default
+  std::string tuning_table;  // as in lssar_context_options; "": the default
 };
 // `options` may be null.
 Result<ContextRequest> context_request(const lssar_context_options* options);
@@ -51,10 +51,10 @@ struct PlanRequest {
   Problem problem;
   PlanOptions options;
   std::string schedule_json;  // "": none given
-  Sizes sizes;                // to choose a schedule by; 0 = not known
+  Sizes sizes;                // for choosing a schedule; 0 = not known
   int32_t tuning = LSSAR_TUNING_DEFAULT;
   Determinism determinism = Determinism::kRepeatable;
-  const lssar_tune_options* tune = nullptr;  // the caller's: not valid after plan_create returns
+  const lssar_tune_options* tune = nullptr;  // the caller's; invalid after plan_create returns
 };
 // `options` may be null.
 Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_options* options);

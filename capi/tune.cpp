@@ -22,7 +22,7 @@ Result<Budget> budget(int32_t value) {
       fmt::format("budget = {}: allowed are 0 (normal), 1 (quick), 2 (full)", value));
 }
 
-// Searches for the aligned kernel, for which a tuned schedule is worth most.
+// Searches for the aligned kernel, because tuning gains most there.
 std::vector<TuneProblem> searches_of(const std::vector<PlanRequest>& problems,
                                      Determinism determinism) {
   std::vector<TuneProblem> searches;

@@ -1,4 +1,4 @@
-// Tuning through the C API: reads options, runs searches, and puts winners where the context's
+// Tuning through the C API: reads options, runs searches, and stores winners where the context's
 // plans find them.
 //
 // Internal to the C API (capi.cpp). Threads: ContextState may be used from any number at once.
@@ -28,7 +28,7 @@ class ContextState {
   const std::shared_ptr<Engine>& engine() const { return engine_; }
   const ContextRequest& request() const { return request_; }
 
-  // The current table. It never changes once it was returned.
+  // The current table. A returned table never changes.
   std::shared_ptr<const TuningTable> table() const;
   void add(const TuningRecord& winner);
 
@@ -39,7 +39,7 @@ class ContextState {
   std::shared_ptr<const TuningTable> table_;  // guarded by mutex_
 };
 
-// lssar_tune_options with its texts copied.
+// lssar_tune_options with copies of its texts.
 struct TuneRequest {
   Budget budget;
   Determinism determinism = Determinism::kRepeatable;
@@ -48,11 +48,11 @@ struct TuneRequest {
   void* user = nullptr;
   std::string worker;
 };
-// `options` may be null: every default.
+// `options` may be null, for all defaults.
 Result<TuneRequest> tune_request(const lssar_tune_options* options);
 
-// Tunes every pass of every request, in order. Goes on after one that fails and returns the first
-// error. The value is false if the callback ended it.
+// Tunes every pass of every request, in order. Continues after an error and returns the first one.
+// The value is false if the callback cancelled.
 Result<bool> tune_problems(ContextState& context, const std::vector<PlanRequest>& problems,
                            const TuneRequest& request);
 

@@ -1,5 +1,5 @@
-// Tuning tables in the C API: chooses a plan's schedules from a context's table, and keeps what
-// lssar_plan_get_schedule returns.
+// Tuning tables in the C API: chooses a plan's schedules from a context's table, and keeps the
+// texts that lssar_plan_get_schedule returns.
 //
 // Internal to the C API (capi.cpp). Threads: pure functions; the values are constant once made.
 #pragma once
@@ -18,7 +18,8 @@
 
 namespace lssar::capi {
 
-// For PlanOptions::choose, called while the plan is created. Errors: schedule_json is no JSON.
+// For PlanOptions::choose, which is called while the plan is created. Error: schedule_json is not
+// JSON.
 Result<std::function<Result<ScheduleChoice>(const Problem&)>> schedule_chooser(
     Engine& engine, std::shared_ptr<const TuningTable> table, const PlanRequest& request);
 
@@ -27,7 +28,7 @@ class ScheduleTexts {
   ScheduleTexts() = default;
   explicit ScheduleTexts(const Plan& plan);
 
-  // Fills `info` except its size. kNotPrepared: the plan has no such pass.
+  // Fills `info` except its size. kNotPrepared if the plan has no such pass.
   Status describe(Pass pass, lssar_schedule_info* info) const;
 
  private:
