@@ -38,7 +38,7 @@ void add_path(std::vector<std::string>* folders) {
   }
 }
 
-// The names in `folder` that begin with `prefix`, the last (newest) first.
+// The names in `folder` that begin with `prefix`, newest first (by name).
 std::vector<std::string> children(const std::string& folder, const std::string& prefix) {
   std::vector<std::string> found;
   std::error_code error;
@@ -57,7 +57,7 @@ void add_toolkits(std::vector<std::string>* folders) {
   for (const std::string& root : children("/usr/local", "cuda")) folders->push_back(root + "/bin");
 }
 
-// NVIDIA's wheels lie in nvidia/<package>/bin of the packages' folder.
+// NVIDIA's wheels install into nvidia/<package>/bin of the site-packages folder.
 void add_wheels(std::vector<std::string>* folders) {
   std::vector<std::string> roots;
   if (const std::string root = environment("VIRTUAL_ENV"); !root.empty())

@@ -1,4 +1,4 @@
-// NVIDIA's disassembler, found at run time: machine code of a cubin as text.
+// Finds NVIDIA's disassembler at run time and lists the machine code of a cubin.
 //
 // Threads: any number at once.
 #pragma once
@@ -11,7 +11,7 @@ namespace lssar {
 
 // Its path: LSSAR_NVDISASM if it is set ("none": there is none), else nvdisasm in PATH, in a CUDA
 // toolkit (CUDA_HOME, CUDA_PATH, /usr/local/cuda*), or in NVIDIA's wheels in VIRTUAL_ENV and the
-// usual Python folders. kMissing says where it was looked for, and how to get one.
+// usual Python folders. kMissing says where it was looked for and how to get one.
 Result<std::string> find_disassembler();
 
 // A listing with labels, and with the source's lines if the cubin has them (-lineinfo). Errors:

@@ -56,7 +56,8 @@ class Explainer {
     return cost;
   }
 
-  // The latest record of each schedule of this bucket, of this GPU before that of another one.
+  // Collects the latest record of each schedule of this bucket. A record of this GPU beats one of
+  // another GPU.
   void collect_records() {
     for (const TuningTable* table : request_.tables) {
       for (const TuningRecord& record : table->records()) {
@@ -71,7 +72,7 @@ class Explainer {
         }
       }
     }
-    // What another generator made says nothing of what this one makes.
+    // Skips records of kernels that this generator no longer makes.
     for (const TuningRecord& record : out_.records)
       is_current_.push_back(record_state(record) == RecordState::kCurrent);
     if (const auto at = recorded_.find(chosen_); at && is_current_[*at])
@@ -90,7 +91,8 @@ class Explainer {
     SearchSpace space = search_space(request_.problem, request_.target, request_.determinism);
     out_.excluded = std::move(space.excluded);
     Enumeration found;
-    // For all there may be: what is reserved and not written costs nothing, moving does.
+    // Reserves for every combination: memory that is reserved and not written costs nothing, but
+    // moving does.
     uint64_t most = 0;
     for (const Algorithm& algorithm : space.algorithms) most += num_blocks(algorithm);
     out_.candidates.reserve(most);
@@ -99,7 +101,7 @@ class Explainer {
       enumerate_blocks(request_.problem, request_.target, algorithm, &found);
       take_new(&found, int(out_.algorithms.size()) - 1);
     }
-    // The thread level is searched around a block that is good: around the chosen one here.
+    // Thread-level dimensions are searched around one good block. Here that is the chosen block.
     const Algorithm* own = algorithm_of(space, out_.choice.schedule);
     if (own != nullptr) {
       algorithm_idx_ = int(own - space.algorithms.data());
@@ -139,7 +141,8 @@ class Explainer {
     out_.candidates.push_back({.schedule = schedule, .algorithm = algorithm, .estimate = cost});
   }
 
-  // A schedule of a table or of the caller's may be none of the space: then it is one more.
+  // The chosen schedule may not be in the space (it may come from a table or the caller). Then it
+  // is added.
   void place_chosen() {
     if (places_.insert(chosen_)) {
       ++out_.combinations;
@@ -170,7 +173,7 @@ class Explainer {
                                                          : Standing::kNotTimed;
   }
 
-  // What is alike stays as it came.
+  // Keeps equal candidates in the space's order.
   void rank() {
     struct Place {
       int group;
@@ -200,9 +203,9 @@ class Explainer {
   Explanation out_;
   double saving_x_ms_ = 0;
   Schedule chosen_;               // canonical
-  int algorithm_idx_ = -1;        // of the chosen one; -1: none of the space's
+  int algorithm_idx_ = -1;        // of the chosen schedule; -1: not in the space
   ScheduleSet recorded_;          // canonical schedules of out_.records
-  std::vector<bool> is_current_;  // of each: the generator still makes its kernel
+  std::vector<bool> is_current_;  // for each: whether the generator still makes its kernel
   ScheduleSet places_;            // canonical schedules of out_.candidates
 };
 

@@ -29,7 +29,7 @@ enum class Standing {
   kRuledOut,         // its verdict says why: spills, wrong numbers, ...
   kNotTimed,         // compiled and checked by a search that timed others
   kEstimatedSlower,  // never tried: the model estimates it to be slower than the chosen one
-  kUntried,  // never tried, although the model estimates it to be faster than the chosen one
+  kUntried,          // never tried, although the model estimates it to be faster
 };
 inline constexpr int kNumStandings = 6;
 const char* standing_name(Standing standing);  // "chosen", "slower", "ruled out", ...

@@ -15,7 +15,7 @@ namespace {
 constexpr int kBarWidth = 40;
 constexpr size_t kShownRules = 12;
 
-// Eighths of a character where there are such.
+// Block characters show eighths of a character.
 std::string bar(double share, bool unicode) {
   const double cells = std::clamp(share, 0.0, 1.0) * kBarWidth;
   if (!unicode) return std::string(size_t(std::lround(cells)), '#');

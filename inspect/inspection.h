@@ -1,5 +1,5 @@
-// Inspection: everything that can be known of one kernel source: PTX, machine code, resources, its
-// instructions, and what they did in a counted run.
+// Inspection: everything that can be known about one kernel source: PTX, machine code, resources,
+// its instructions, and what they did in a counted run.
 //
 // Used by `lssar inspect` and `lssar report`. Threads: as Engine.
 #pragma once

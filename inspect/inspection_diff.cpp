@@ -10,7 +10,7 @@
 namespace lssar {
 namespace {
 
-// One row of a table of figures; a negative one is not known.
+// One row of a table of figures. A negative figure is unknown.
 struct Row {
   std::string name;
   double a = -1, b = -1;
@@ -42,7 +42,7 @@ const T* named(const std::vector<T>& list, const std::string& wanted, const Name
   return found == list.end() ? nullptr : &*found;
 }
 
-// What one list has beside the other's, in order.
+// The names in either list: those of `a` in order, then those only in `b`.
 template <typename T, typename Name>
 std::vector<std::string> all_names(const std::vector<T>& a, const std::vector<T>& b,
                                    const Name& name) {

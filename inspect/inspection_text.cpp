@@ -64,7 +64,7 @@ struct Loser {
   std::string what;
 };
 
-// The source's lines that lose most by bank conflicts or by sectors that are not used.
+// The source lines that lose most to bank conflicts or unused sectors.
 std::string losers_text(const CountedKernel& kernel, const std::vector<std::string>& source) {
   std::vector<Loser> losers;
   for (const auto& [place, activity] : kernel.by_place) {

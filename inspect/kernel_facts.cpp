@@ -15,7 +15,7 @@ const KernelResources* find_resources(const Image& image, const std::string& ent
   return found == image.resources.end() ? nullptr : &*found;
 }
 
-// docs/cache_format.md: a file per entry, named after its key.
+// The cache has a file per entry, named after its key (docs/cache_format.md).
 std::string entry_path(const Store& store, const std::string& key) {
   if (store.directory().empty()) return "";
   const std::string path = store.directory() + "/entries/" + key;

@@ -1,5 +1,5 @@
-// What is known of a compiled kernel without running it: registers, spills, shared memory,
-// occupancy, and the place of its image.
+// What is known about a compiled kernel without running it: registers, spills, shared memory,
+// occupancy, and where its image is.
 //
 // Used by `lssar explain` and `lssar inspect`. Threads: as Engine.
 #pragma once

@@ -8,9 +8,9 @@
 namespace lssar {
 namespace {
 
-constexpr int kRegisterUnit = 256;    // registers of a warp are given out in these
+constexpr int kRegisterUnit = 256;    // granularity of a warp's registers
 constexpr int kSharedUnit = 128;      // bytes
-constexpr int kSystemShared = 1024;   // bytes of every block that the system keeps
+constexpr int kSystemShared = 1024;   // bytes of every block that the system reserves
 constexpr int kMostBlocks = 32;       // per SM: sm_80, 87, 90, 100
 constexpr int kMostBlocksSmall = 16;  // sm_86
 constexpr int kMostBlocksAda = 24;    // sm_89, sm_120
@@ -42,7 +42,7 @@ Occupancy occupancy(const Target& target, int threads, int registers, int shared
   limit(target.shared_bytes_per_sm / block_shared, "shared memory");
   if (registers > 0) {
     const int of_warp = round_up(registers * kWarpThreads, kRegisterUnit);
-    // A warp's registers come from one of the SM's four quarters.
+    // A warp's registers come from one of the SM's four register files.
     const int warps_held = target.registers_per_sm / 4 / of_warp * 4;
     limit(warps_held / warps, "registers");
   }

@@ -1,6 +1,5 @@
 // Occupancy: how many blocks of a kernel an SM holds at once, and what limits their number.
 //
-//
 // By NVIDIA's CUDA C++ Programming Guide, "Hardware Multithreading": warps get registers in units
 // of 256; blocks get shared memory in units of 128 bytes, and the system keeps 1 KiB per block.
 // Threads: pure functions.

@@ -31,7 +31,8 @@ json rejected_json(const Explanation& explanation) {
   return rules;
 }
 
-// What limits it, what it could be, and what a search would try first: a sentence each.
+// One sentence each: what limits the kernel, how fast it could be, and what a search would try
+// first.
 json summary(const Explanation& explanation, const ExplanationRequest& request) {
   const CostEstimate& e = explanation.estimate;
   json lines = json::array();
@@ -43,7 +44,7 @@ json summary(const Explanation& explanation, const ExplanationRequest& request) 
       e.ms, resource_name(e.limit), largest, 100 * largest / e.ms, e.lower_bound_ms));
   if (explanation.record && explanation.record->ms > 0) {
     const TuningRecord& record = *explanation.record;
-    // Two times of one schedule stand on the page: what the other one is.
+    // The page shows two times of one schedule. Explain the other one.
     lines.push_back(fmt::format(
         "{} {:.4g} ms on {}, {}; the estimate is the cost model's, which orders candidates before "
         "any is compiled.",
@@ -69,7 +70,7 @@ json summary(const Explanation& explanation, const ExplanationRequest& request) 
   return lines;
 }
 
-// What a compiled kernel and a virtual device say.
+// Charts that need a compiled kernel and a virtual device.
 void add_engine_charts(const ReportRequest& request, const Schedule& schedule, json* out) {
   const ExplanationRequest& asked = request.explanation;
   const char* const charts[] = {"kernels", "timeline", "counted", "accuracy"};
@@ -112,8 +113,8 @@ ExplanationRequest explanation_of(const TuningTable& table, const TuningRecord& 
   return request;
 }
 
-// A chosen record is better than one that is not, a later one than an earlier, a timed one than
-// what was never timed.
+// A chosen record beats others; of two chosen ones the later wins. Otherwise a timed record beats
+// an untimed one, then the faster wins.
 bool is_better(const TuningRecord& a, const TuningRecord& b) {
   if (a.chosen != b.chosen) return a.chosen;
   if (a.chosen) return a.time > b.time;
@@ -162,7 +163,7 @@ json report_problem(const ReportRequest& request) {
 
 Result<json> report_table(const TuningTable& table, const json& comparison,
                           const std::string& comparison_file, size_t shown) {
-  // By bucket, target and device, in the order of the table.
+  // Grouped by bucket, target and device, in the order of the table.
   std::vector<const TuningRecord*> best;
   for (const TuningRecord& record : table.records()) {
     const auto same = std::find_if(best.begin(), best.end(), [&](const TuningRecord* other) {

@@ -1,10 +1,9 @@
-// The report: the data of one page on a problem's kernel, or on every problem of a tuning table.
-// docs/inspecting.md says what it shows.
+// The report: the data of one page about a problem's kernel, or about every problem of a tuning
+// table. docs/inspecting.md says what it shows.
 //
-//
-// Every chart's data is an object. If there is none, it has {"missing": why, and how to get it}.
-// "estimated" is by the cost model, "counted" by the virtual device, "measured" on a GPU. Threads:
-// as Engine.
+// Every chart's data is an object. If there is none, the object is {"missing": why, and how to get
+// it}. "estimated" is by the cost model, "counted" by the virtual device, "measured" on a GPU.
+// Threads: as Engine.
 #pragma once
 
 #include <optional>
@@ -21,11 +20,11 @@ namespace lssar {
 
 struct ReportRequest {
   ExplanationRequest explanation;
-  // Compiles, runs on a virtual device and checks. Null: the page has only what a table and the
-  // model say, and `why_no_engine`.
+  // Compiles the kernel, runs it on a virtual device and checks it. If null, the page shows only
+  // what the table and the model know, and `why_no_engine`.
   Engine* engine = nullptr;
   std::string why_no_engine;
-  // The output of tools/compare_torch.py, and its file; null: there is none.
+  // The output of tools/compare_torch.py and its file. Null if there is none.
   nlohmann::json comparison;
   std::string comparison_file;
   size_t shown = 1000;  // candidates with all their numbers; the others are only counted
@@ -34,8 +33,8 @@ struct ReportRequest {
 // One problem of the page.
 nlohmann::json report_problem(const ReportRequest& request);
 
-// What a tuning table knows: a problem for each bucket, target and device, from the records alone.
-// kInvalidArgument: it has no record of which this library's generator makes a kernel.
+// A page about a tuning table: a problem for each bucket, target and device, from the records
+// alone. kInvalidArgument: no record's kernel is one that this library's generator makes.
 Result<nlohmann::json> report_table(const TuningTable& table, const nlohmann::json& comparison,
                                     const std::string& comparison_file, size_t shown);
 

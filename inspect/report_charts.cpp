@@ -15,14 +15,14 @@ namespace {
 
 using nlohmann::json;
 
-// Enough to draw with, and short.
+// Few digits, but enough to draw with.
 double rounded(double value, int digits = 4) {
   if (!std::isfinite(value) || value == 0) return 0;
   const double scale = std::pow(10.0, digits - 1 - std::floor(std::log10(std::abs(value))));
   return std::round(value * scale) / scale;
 }
 
-// Resources that a roofline can be drawn over.
+// The memories for which a roofline can be drawn.
 constexpr Resource kMemories[] = {Resource::kShared, Resource::kL2, Resource::kDram};
 constexpr double kIntensityBins = 4, kSpeedBins = 8;  // per factor of two
 
@@ -75,7 +75,7 @@ struct TileField {
   int (*value)(const Schedule&);
 };
 
-// The tile sizes that matter to a pass: the first two are the axes to begin with.
+// The tile sizes that matter to a pass. The page begins with the first two as axes.
 std::vector<TileField> tile_fields(const Problem& problem, const Schedule& schedule) {
   std::vector<TileField> fields;
   const bool is_hopper = schedule.variant == Variant::kHopper;

@@ -1,5 +1,5 @@
-// Charts of what a kernel is and did: its memory, its block's timeline, what was counted, how right
-// it is, and how fast beside softmax.
+// Charts of a kernel: its shared memory, its block's timeline, its counters, its accuracy, and its
+// speed beside softmax.
 #include <algorithm>
 #include <cmath>
 
@@ -39,12 +39,12 @@ bool is_number(const json& record, const char* name) {
   return record.is_object() && record.contains(name) && record[name].is_number();
 }
 
-// The name that tools/compare_torch.py has for a pass.
+// The name of a pass in the output of tools/compare_torch.py.
 std::string comparison_pass(Pass pass) {
   return pass == Pass::kForwardTrain ? "forward_train" : pass_name(pass);
 }
 
-// Whatever its type: the file is somebody else's.
+// The field may have any type, because the file is untrusted.
 json field(const json& object, const char* name) {
   return object.is_object() && object.contains(name) ? object[name] : json();
 }

@@ -10,7 +10,7 @@
 namespace lssar {
 namespace {
 
-// Text inside <script>. Whatever it holds, it neither ends the script nor begins a comment.
+// JSON text inside <script>, escaped so that it can neither end the script nor begin a comment.
 std::string for_script(const nlohmann::json& json) {
   const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::string safe;
@@ -45,7 +45,7 @@ std::string for_html(std::string_view text) {
   return safe;
 }
 
-// All files whose path ends like this, one after another.
+// Joins all files whose path ends like this.
 std::string joined(std::string_view ending) {
   std::string text;
   for (const PageFile& file : page_files())
@@ -55,7 +55,7 @@ std::string joined(std::string_view ending) {
 
 }  // namespace
 
-// Places in the template are {{NAME}}; what is put in is not looked at again.
+// Replaces {{NAME}} in the template. Inserted text is not searched again.
 std::string report_html(const ReportPage& page) {
   const std::string html = joined(".html");
   const nlohmann::json data = {{"title", page.title},

@@ -32,7 +32,7 @@ Result<Pipe> open_pipe() {
   return Pipe{FileDescriptor(fds[0]), FileDescriptor(fds[1])};
 }
 
-// Until both are at their end.
+// Reads both pipes until both are closed.
 void drain(int out, int err, ProgramResult* result) {
   std::array<pollfd, 2> ends = {{{out, POLLIN, 0}, {err, POLLIN, 0}}};
   std::string* const texts[] = {&result->out, &result->err};
@@ -76,7 +76,7 @@ Result<ProgramResult> run_program(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, out.write.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, err.write.get(), STDERR_FILENO);
-  // Signals that this process blocks or ignores are its own affair.
+  // Signals that this process blocks or ignores must not be blocked or ignored in the child.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, all;

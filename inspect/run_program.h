@@ -16,8 +16,9 @@ struct ProgramResult {
   std::string out, err;
 };
 
-// `arguments[0]` is a path, or a name to look up in PATH. Uses no shell; the input is empty. Waits
-// for its end. Errors: kMissing: it cannot be started; kIoError of pipes and temporary files.
+// `arguments[0]` is a path, or a name to look up in PATH. Uses no shell, and the input is empty.
+// Waits until the program ends. Errors: kMissing if it cannot be started; kIoError for pipes and
+// temporary files.
 Result<ProgramResult> run_program(const std::vector<std::string>& arguments);
 
 // A file in a folder that only this user can read. It is removed with this object.

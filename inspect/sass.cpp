@@ -14,7 +14,7 @@ namespace {
 struct ClassRow {
   SassClass sass_class;
   const char* name;
-  const char* opcodes;  // without suffixes; a U in front (uniform datapath) is looked up without it
+  const char* opcodes;  // without suffixes; a leading U (uniform datapath) is ignored
 };
 
 constexpr ClassRow kClasses[] = {
@@ -123,7 +123,7 @@ class Parser {
     }
   }
 
-  // `//## File "f.cu", line 12 inlined at ...`: the innermost place.
+  // `//## File "f.cu", line 12 inlined at ...`: takes the innermost place.
   void read_source_line(std::string_view text) {
     constexpr std::string_view kLine = ", line ";
     const size_t at = text.find(kLine);
@@ -151,7 +151,7 @@ class Parser {
     const size_t space = std::min(body.find(' '), body.size());
     in.opcode = std::string(body.substr(0, space));
     in.sass_class = sass_class(in.opcode);
-    // Behind the instruction a comment may list where an indirect branch goes.
+    // A comment after the instruction may list the targets of an indirect branch.
     note_branch(in, trimmed(body.substr(space)), text.substr(end));
     pending_.back().kernel.instructions.push_back(std::move(in));
   }

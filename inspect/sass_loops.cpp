@@ -35,7 +35,7 @@ class Flow {
   const std::vector<Block>& blocks() const { return blocks_; }
   const std::vector<int>& order() const { return order_; }
 
-  // Whether every way from an entry to `block` goes through `by`.
+  // Whether every path from an entry to `block` passes through `by`.
   bool is_dominated(int block, int by) const {
     while (block >= 0 && block != by && depth_of(block) > depth_of(by))
       block = idom_[size_t(block)];
@@ -61,7 +61,7 @@ class Flow {
     blocks_[size_t(to)].predecessors.push_back(from);
   }
 
-  // Reverse postorder from block 0, and from blocks that nothing reaches: functions of their own.
+  // Reverse postorder from block 0 and from unreachable blocks, which are functions of their own.
   void order_blocks() {
     std::vector<bool> seen(blocks_.size(), false);
     const auto visit = [&](int entry) {
@@ -87,7 +87,8 @@ class Flow {
       if (!seen[i] && blocks_[i].predecessors.empty()) visit(int(i));
   }
 
-  // Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm. -1: dominated by none (an entry).
+  // Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm. -1: an entry, which nothing
+  // dominates.
   void find_dominators() {
     constexpr int kUnknown = -2;
     idom_.assign(blocks_.size(), kUnknown);
@@ -137,7 +138,7 @@ struct BlockLoop {
   size_t size = 0;
 };
 
-// Loops with one header are one loop.
+// Back edges to the same header make one loop.
 std::vector<BlockLoop> block_loops(const Flow& flow) {
   std::map<int, BlockLoop> by_header;
   for (const int block : flow.order()) {

@@ -8,7 +8,7 @@
 
 namespace lssar {
 
-// Where an instruction may go. One without an entry goes to the next only.
+// Where an instruction may go. An instruction without an entry only goes to the next one.
 struct SassBranch {
   uint32_t from = 0;              // index of the instruction
   std::vector<uint32_t> targets;  // indices

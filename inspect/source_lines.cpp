@@ -6,7 +6,7 @@
 namespace lssar {
 namespace {
 
-// The second of the numbers behind `word`: `.loc FILE LINE COLUMN`; -1: the word is not there.
+// The second number after `word`, as in `.loc FILE LINE COLUMN`; -1 if the word is missing.
 int second_number(std::string_view text, std::string_view word) {
   const size_t first = text.find(word);
   if (first == text.npos) return -1;

@@ -1,4 +1,4 @@
-// From a line of PTX to the line of the source that it was made from, and what ran there.
+// Maps lines of PTX to the source lines that they were made from, and to what ran there.
 //
 // Threads: plain values and pure functions.
 #pragma once
@@ -33,7 +33,7 @@ struct LineActivity {
   SharedTraffic shared;
 };
 
-// Line 0 has what is not known.
+// Activity whose line is unknown is under line 0.
 std::map<SourcePlace, LineActivity> activity_by_place(const std::vector<LineCounters>& lines,
                                                       const std::vector<SourcePlace>& places);
 

@@ -29,12 +29,12 @@ constexpr EnumName<SpanKind> kSpanKinds[] = {{SpanKind::kArithmetic, "arithmetic
                                              {SpanKind::kHeld, "holds data"}};
 
 constexpr uint32_t kSubCores = 4;  // of an SM, each with its own issue slots
-// As in the cost model: from the request of a tile that is in the L2 to its use.
-// A signal from one warp to another, through shared memory. Not read from anything.
+// A signal from one warp to another, through shared memory. This is a guess without a source.
 constexpr double kSignalClocks = 20;
-// Fewer special functions than one in so many instructions are no phase of softplus.
+// With fewer special functions than one in so many instructions, a phase does not count as
+// softplus.
 constexpr uint32_t kSpecialShare = 40;
-constexpr double kShortest = 1;  // clocks: waits below are not shown
+constexpr double kShortest = 1;  // in clocks; shorter waits are not shown
 
 class Simulator {
  public:
@@ -76,19 +76,20 @@ class Simulator {
   struct WarpState {
     size_t at = 0;
     double clock = 0;
-    bool waits = false;  // for a signal that has not come
+    bool waits = false;  // for a signal that has not arrived
     uint64_t products = 0;
-    std::vector<double> transfers;  // when each group of copies or stores is done
+    std::vector<double> transfers;  // when each group of copies or stores completes
     double open_transfers = 0;
     int lane = -1;
     Phase phase;
   };
   struct BlockState {
     double issue[kSubCores] = {}, special[kSubCores] = {}, mma[kSubCores] = {};
-    double tensor = 0, in = 0, out = 0;  // until when they are taken: units, ports
+    double tensor = 0, in = 0, out = 0;  // when the units and ports become free
   };
   struct GroupState {
-    std::vector<std::pair<int, double>> issued;  // of each product: warps, and the last one's clock
+    // For each product: warps that issued it, and the clock of the last one.
+    std::vector<std::pair<int, double>> issued;
     std::vector<double> done;
   };
   struct Signal {
@@ -307,7 +308,7 @@ class Simulator {
     return block.in + kLoadClocks;
   }
 
-  // When the bytes have left shared memory, which is what kernels wait for.
+  // When the bytes have left shared memory, because kernels wait for that.
   double store(size_t warp, uint64_t bytes) {
     BlockState& block = blocks_[block_of(warp)];
     block.out = std::max(block.out, warps_[warp].clock) + double(bytes) / bytes_per_clock_;
@@ -324,7 +325,7 @@ class Simulator {
     signal(now.key, done);
   }
 
-  // Copies that end on one barrier's phase are one load of their place.
+  // Copies that complete one phase of a barrier form one load of their place.
   void begin_load(int lane, size_t warp, const WarpStep& now) {
     Held& held = held_[lane];
     const double clock = warps_[warp].clock;
@@ -333,7 +334,7 @@ class Simulator {
     held = {clock, names_.function_label(now.instruction), clock, now.key};
   }
 
-  // The loads that a signal ends.
+  // Ends the loads that this signal completes.
   void arrived(const SignalKey& key, double clock) {
     for (auto& [lane, held] : held_) {
       if (held.label < 0 || held.key != key) continue;
@@ -367,7 +368,7 @@ class Simulator {
     }
   }
 
-  // Products of one group and function that follow one another are one span.
+  // Merges consecutive products of one group and function into one span.
   void add_product(size_t warp, const WarpStep& now, double begin, double end) {
     const size_t first = warp / vdev::kWarpsPerGroup * vdev::kWarpsPerGroup;
     const int lane = warps_[first].lane;
@@ -399,7 +400,7 @@ class Simulator {
     return true;
   }
 
-  // ---- what comes out
+  // ---- output
 
   void add(int lane, SpanKind kind, double begin, double end, int what, uint32_t instructions,
            uint32_t special) {
@@ -409,7 +410,7 @@ class Simulator {
 
   void finish() {
     std::vector<TimelineSpan>& spans = out_.spans;
-    if (spans.size() > in_.max_spans) {  // the first ones by time, of all lanes
+    if (spans.size() > in_.max_spans) {  // the first ones by time, over all lanes
       std::stable_sort(spans.begin(), spans.end(),
                        [](const auto& a, const auto& b) { return a.begin < b.begin; });
       out_.clocks = spans[in_.max_spans].begin;

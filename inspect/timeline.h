@@ -37,8 +37,8 @@ struct TimelineSpan {
   SpanKind kind = SpanKind::kArithmetic;
   double begin = 0, end = 0;  // clocks of the SM
   int label = 0;              // index of Timeline::labels: the function, the barrier, the tile
-  uint32_t instructions = 0;  // of the warp; bytes of a load, FLOP of a product
-  uint32_t special = 0;       // of them
+  uint32_t instructions = 0;  // issued by the warp; bytes for a load, FLOP for a product
+  uint32_t special = 0;       // how many of them
 };
 
 struct TimelineLane {
@@ -61,7 +61,7 @@ struct TimelineInput {
   GpuModel gpu;  // tensor_flop is the rate that this kernel's products reach
   std::vector<SharedPart> layout;
   std::vector<SourcePlace> places;  // in the PTX that ran
-  std::string source;               // that the PTX was made from
+  std::string source;               // the source of that PTX
   // Machine instructions per PTX instruction, in issue slots.
   double machine_instructions = 1;
   size_t max_spans = 6000;
@@ -69,7 +69,7 @@ struct TimelineInput {
 
 Timeline make_timeline(const TimelineInput& input);
 
-// The function that each line of a generated source is in, by line; "" outside of functions.
+// For each line of a generated source, the function that it is in, or "" outside of functions.
 // Element 0 is not used.
 std::vector<std::string> functions_by_line(const std::string& source);
 

@@ -72,7 +72,7 @@ int TimelineNames::barrier_label(const SignalKey& key) {
                            : fmt::format("{} stage {}: {}", what, number % stages, state));
 }
 
-// Full barriers lie before empty ones: RingBarriers of templates/tile/tma_ring.cuh.
+// Full barriers precede empty ones: RingBarriers in templates/tile/tma_ring.cuh.
 bool TimelineNames::is_of_free_place(const SignalKey& key) const {
   int number = 0;
   const SharedPart* const part = barriers_of(key, &number);
@@ -101,12 +101,12 @@ std::string name_before(std::string_view text, size_t open) {
 
 }  // namespace
 
-// NOTE: of a kernel, "__launch_bounds__(384, 1)" stands before its name, which is on the next line.
+// NOTE: in a kernel, "__launch_bounds__(384, 1)" precedes the name, which is on the next line.
 std::vector<std::string> functions_by_line(const std::string& source) {
   constexpr std::string_view kBounds = "__launch_bounds__(";
   std::vector<std::string> functions = {""};
   std::string now;
-  bool is_kernel = false;  // its name is still to come
+  bool is_kernel = false;  // its name follows
   for (size_t at = 0; at < source.size();) {
     const size_t end = std::min(source.find('\n', at), source.size());
     const std::string_view text(source.data() + at, end - at);

@@ -5,7 +5,7 @@
 namespace lssar {
 namespace {
 
-constexpr uint32_t kMostAtOnce = 32;  // instructions of a step, so that warps can alternate
+constexpr uint32_t kMostAtOnce = 32;  // most instructions of one step, so that warps can alternate
 
 // One warp's events, in their order.
 class Writer {
@@ -68,7 +68,7 @@ class Writer {
     steps_.push_back(step);
   }
 
-  // Adds to the last step where that is work.
+  // Adds to the last step if that is work too.
   WarpStep& work(uint32_t instruction) {
     if (steps_.empty() || steps_.back().kind != WarpStep::Kind::kWork ||
         steps_.back().instructions >= kMostAtOnce)

@@ -1,5 +1,5 @@
-// What each warp of a trace does, as steps that a clock can run: work, signals and waits. They are
-// made from the events; polls of barriers are left out, because a GPU's warps sleep through them.
+// Turns a trace's events into steps of each warp that a clock can run: work, signals and waits.
+// Polls of barriers are left out, because warps of a GPU sleep while they wait.
 //
 // Used by timeline.cpp alone. Threads: plain values.
 #pragma once
@@ -31,7 +31,7 @@ struct WarpStep {
     kGroupWait,    // until all groups except the last `amount` are done
   };
   Kind kind = Kind::kWork;
-  uint32_t instruction = 0;  // of the trace: for work, its first
+  uint32_t instruction = 0;  // of the trace; for work, the first one
   uint32_t instructions = 0;
   uint32_t special = 0;
   uint64_t amount = 0;  // bytes or FLOP

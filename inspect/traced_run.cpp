@@ -11,7 +11,7 @@ namespace lssar {
 namespace {
 
 const std::vector<std::string> kTracedLineOptions = {"-lineinfo"};
-constexpr int64_t kTracedKeys = 1024;   // of the forward: several times around any ring
+constexpr int64_t kTracedKeys = 1024;   // of the forward: several rounds of any ring
 constexpr int64_t kTracedLength = 512;  // of the backward
 // Lengths that no tile size divides.
 constexpr int64_t kCheckedQueries = 200, kCheckedKeys = 328;
@@ -19,7 +19,7 @@ constexpr int64_t kCheckedQueries = 200, kCheckedKeys = 328;
 Sizes traced_sizes(const Problem& problem, const Schedule& schedule) {
   Sizes sizes{1, 1, 1, kTracedLength, kTracedLength};
   if (problem.pass != Pass::kBackward) {
-    // Two work tiles: the second one's loads begin beside the first one's end.
+    // Two work tiles, because the loads of the second one overlap the end of the first.
     const int chain = schedule.variant == Variant::kHopper ? schedule.hopper.stagger : 1;
     sizes.seq_q = int64_t{2} * schedule.forward.block_rows * chain;
     sizes.seq_k = kTracedKeys;
@@ -33,8 +33,8 @@ Status check_pass(const Problem& problem) {
                      ": allowed here are forward, forward-train and backward");
 }
 
-// Compilers make fewer instructions of a kernel than its PTX has. How many is what the cost model
-// knows of this project's kernels, from their machine code.
+// A compiler makes fewer instructions than the PTX has. The cost model knows the ratio for this
+// project's kernels from their machine code.
 double machine_share(const CountedRun& run, const Problem& problem, const Schedule& schedule,
                      const Target& target, const GpuModel& gpu) {
   constexpr double kLeast = 0.25;

@@ -1,5 +1,5 @@
-// A short run of a problem's kernels on a counting virtual device that records what one block of
-// each does; and the accuracy of the kernels on the engine's own device.
+// Runs a problem's kernels briefly on a counting virtual device and records what one block of each
+// does. Also checks their accuracy on the engine's own device.
 //
 // Used by `lssar report`. Threads: as Engine.
 #pragma once
@@ -40,8 +40,8 @@ struct Accuracy {
   std::vector<AccuracyRow> rows;
 };
 
-// On Gaussian inputs of a few hundred queries and keys. kUnsupported: the pass has no reference of
-// its own.
+// Uses Gaussian inputs of a few hundred queries and keys. kUnsupported if the pass has no
+// reference.
 Result<Accuracy> check_accuracy(Engine& engine, const Problem& problem, const Schedule& schedule);
 
 }  // namespace lssar

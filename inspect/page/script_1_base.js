@@ -1,5 +1,5 @@
-// What every chart is made of: elements, scales, axes, the tip, sorted tables. Each chart says how
-// many marks its data asks for; the page's test compares that with what was drawn.
+// The parts of every chart: elements, scales, axes, the tooltip, sorted tables. Each chart says how
+// many marks its data needs; the page's test compares that with what was drawn.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const errors = [];
@@ -58,8 +58,8 @@ function section(id, title, tags, hint) {
   return node;
 }
 
-// Draws `chart` with `draw(svg, width, mark)`, again when its width changes; `marks` is how many the
-// data has. What has no data says why.
+// Calls draw(svg, width, mark) now and whenever the chart's width changes. `marks` is the number of
+// marks that the data needs. A chart without data shows why.
 const charts = new Map();
 function add_chart(parent, name, chart_data, marks, draw, label) {
   const state = { name, marks, drawn: 0, missing: chart_data && chart_data.missing };
@@ -165,7 +165,7 @@ const stroke = (colour, dash) => (svg) =>
   put(svg, "svg:line", { x1: 0, x2: 16, y1: 6, y2: 6, stroke: colour, "stroke-width": 2,
     "stroke-dasharray": dash || "none" });
 
-// ---- the tip: hover, tap, or arrow keys in a focused chart
+// ---- the tooltip: hover, tap, or arrow keys in a focused chart
 
 const tip = document.getElementById("tip");
 let lit = null;
@@ -245,7 +245,7 @@ function add_table(parent, name, columns, rows, options = {}) {
   return { nodes };
 }
 
-// A row of buttons of which one is pressed.
+// A row of buttons, one of which is pressed.
 function choices(parent, label, names, chosen, on_choice) {
   const box = put(parent, "span", {}, `${label} `);
   const group = put(box, "span", { class: "group", role: "group", "aria-label": label });

@@ -104,7 +104,7 @@ function roofline(problem) {
       `${short(c.rates[at()] * 1e-9 , 3)} TB/s`, "end");
     const terms = candidates_of(problem)[0].terms;
     for (const [resource, colour] of [["special functions", "--c-purple"], ["instruction slots", "--c-orange"]]) {
-      // What the chosen kernel's work would be worth if this alone limited it.
+      // The speed of the chosen kernel if this resource alone limited it.
       const roof = speed(terms[c.resources.indexOf(resource)]);
       if (!isFinite(roof) || roof > o.y1 || roof < o.y0) continue;
       line(o.x0, roof, o.x1, roof, colour, "6 4");
@@ -143,7 +143,7 @@ function landscape(problem) {
   const values = (i) => [...new Set(chart_data.cells.map((cell) => cell[i + 1]))].sort((a, b) => a - b);
   const state = { x: 0, y: 1, by: -1, algorithm: -1, timed: 0 };
   const n = fields.length;
-  // Best of the cells that share algorithm, x, y and what it is split by.
+  // The best of the cells that share algorithm, x, y and the split value.
   const grouped = () => {
     const best = new Map();
     for (const cell of chart_data.cells) {
@@ -231,7 +231,7 @@ function search_trace(problem) {
     size(svg, width, height);
     const timed = s.rows.filter((row) => row[1] > 0 && row[3] === "ok");
     const last = s.rows[s.rows.length - 1][0];
-    // Records of one second, or all of one: their order is what there is.
+    // If several records share a second, show them in order instead of by time.
     const by_order = last < s.rows.length / 4;
     const x = by_order ? linear(1, s.rows.length, left, right) : linear(0, last, left, right);
     const times = timed.map((row) => row[1]);
