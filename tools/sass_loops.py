@@ -68,9 +68,9 @@ CLASS_OF = {op: name for name, ops in CLASSES.items() for op in ops.split()}
 INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
 BRANCHES = ("BRA", "JMP") + INDIRECT
 ENDS = ("EXIT", "RET", "KILL")
-SLOTS_BESIDE = ("tensor", "mufu")  # what "other slots" leaves out
-WAY_CLASSES = ("tensor", "mufu", "fma")  # what tells ways apart
-MOST_WAYS = 24  # more are not told: a loop around everything
+SLOTS_BESIDE = ("tensor", "mufu")  # not counted in "other slots"
+WAY_CLASSES = ("tensor", "mufu", "fma")  # distinguish ways
+MOST_WAYS = 24  # with more ways, such as a loop around everything, they are not listed
 
 _INSTRUCTION = re.compile(
     r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P[T0-9]+)\s+)?([A-Z][A-Za-z0-9_.]*)(.*?);"

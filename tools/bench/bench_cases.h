@@ -1,4 +1,4 @@
-// The problems every benchmark measures, and the little that all of them need around one.
+// The problems that every benchmark measures, and helpers.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -11,7 +11,7 @@
 
 namespace lssar::bench {
 
-// Causal bf16, p = 15, head dims alike: the problem of training and inference.
+// Causal bf16, p = 15, equal head dims: the usual problem of training and inference.
 inline Problem standard_problem(Pass pass, int head_dim) {
   Problem problem;
   problem.causal = true;
@@ -43,7 +43,7 @@ inline std::vector<Case> all_cases() {
   return cases;
 }
 
-// Stops a benchmark whose machine lacks something, or that failed. True where it did.
+// Skips a benchmark whose machine lacks something or that failed. Returns true if so.
 inline bool stopped(benchmark::State& state, const Status& status) {
   if (status.ok()) return false;
   const bool is_missing = status.code() == StatusCode::kMissing;

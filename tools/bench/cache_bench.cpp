@@ -1,7 +1,6 @@
-// A warm problem: the key, and an entry of the size of a kernel's PTX from disk and from memory.
-// Then a whole prepare, by an engine that starts on a warm directory and by one without a cache.
-// Targets: warm, at most 5 ms from lookup to image in memory; cold, a forward in at most 1.5
-// CPU-seconds.
+// A warm problem: computes the key and reads an entry of the size of a kernel's PTX from disk and
+// from memory. Then a whole prepare, once with a warm directory and once without a cache. Targets:
+// warm, at most 5 ms from lookup to image in memory; cold, a forward in at most 1.5 CPU-seconds.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -82,8 +81,8 @@ void write_entry(benchmark::State& state) {
   if (store->stats().write_failures != 0) state.SkipWithError("a write failed");
 }
 
-// What a new process does for a kernel that an earlier one compiled. The time is that of the lookup
-// (key, file, image in memory). The CPU time is everything from opening the device on.
+// Prepares a kernel that an earlier process compiled. The reported time is that of the lookup (key,
+// file, image in memory). The CPU time covers everything from opening the device on.
 void warm_prepare(benchmark::State& state, Case which) {
   const TemporaryDirectory directory;
   EngineOptions options;
@@ -107,7 +106,7 @@ void warm_prepare(benchmark::State& state, Case which) {
   }
 }
 
-// The same without a cache, on the best device there is: emission, compile and load.
+// The same without a cache, on the best available device: emission, compile and load.
 void cold_prepare(benchmark::State& state, Case which) {
   EngineOptions options;
   options.cache.directory = "none";

@@ -1,5 +1,5 @@
-// A cold problem: its source through each compiler, in CPU time of the whole process. Target: a
-// forward in at most 1.5 CPU-seconds from problem to loaded kernel.
+// A cold problem: compiles its source with each compiler, in CPU time of the whole process. Target:
+// a forward in at most 1.5 CPU-seconds from problem to loaded kernel.
 #include <benchmark/benchmark.h>
 
 #include "codegen/emit.h"

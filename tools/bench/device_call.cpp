@@ -21,7 +21,7 @@ Result<std::unique_ptr<DeviceCall>> DeviceCall::create(Engine& engine, const Pro
 }
 
 DeviceCall::~DeviceCall() {
-  // Nobody could handle an error of free.
+  // Ignores errors of free, because nobody could handle them.
   for (DevicePtr buffer : buffers_) (void)engine_.device().free(buffer);
 }
 

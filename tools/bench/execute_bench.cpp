@@ -1,6 +1,6 @@
-// Host overhead of lssar_execute_*, through the C API on the device that only records launches, so
-// that only the library's own checks and calls are timed. Target: at most 5 us. For sm_80, and for
-// sm_90a, whose calls also make tensor maps (without the driver's own work).
+// Host overhead of lssar_execute_* through the C API. The device only records launches, so only the
+// library's own checks and calls are timed. Target: at most 5 us. Runs for sm_80 and for sm_90a,
+// whose calls also make tensor maps (without the driver's own work).
 #include <benchmark/benchmark.h>
 #include <lssar/lssar.h>
 
@@ -21,7 +21,7 @@ struct Deleter {
   void operator()(lssar_plan* plan) const { lssar_plan_destroy(plan); }
 };
 
-// A prepared plan of all passes and a call whose buffers the record device never touches.
+// A prepared plan of all passes, and a call whose buffers the record device never touches.
 class RecordedPlan {
  public:
   ~RecordedPlan() {

@@ -1,5 +1,5 @@
-// Kernel time on a GPU, by its own events: every pass, causal bf16, 16 heads. Without a GPU every
-// benchmark says so, and nothing is measured.
+// Kernel time on a GPU by its own events: every pass, causal bf16, 16 heads. Without a GPU every
+// benchmark is skipped with that reason.
 #include <benchmark/benchmark.h>
 
 #include "tools/bench/bench_cases.h"
@@ -11,8 +11,8 @@ namespace {
 constexpr int kHeads = 16;
 constexpr int kWarmUps = 3;
 
-// The conventional count for attention, whatever a schedule really does: two matrix products
-// forward and five backward, and half of each with a causal mask.
+// The conventional count for attention, independent of the schedule: two matrix products for a
+// forward, five for a backward, and half of that with a causal mask.
 double attention_flop(const Problem& problem, const Sizes& sizes) {
   const double pairs = static_cast<double>(sizes.batch) * sizes.heads * sizes.seq_q * sizes.seq_k *
                        (problem.causal ? 0.5 : 1.0);

@@ -23,7 +23,8 @@ void log_prepared(const PreparedKernel& kernel, Engine& engine, const ScheduleCh
 
 namespace {
 
-// A GPU's first launch includes loading. The virtual device's runs are all alike, and slow.
+// A GPU's first launch includes loading. On the virtual device all runs take equally long, and are
+// slow.
 constexpr int kGpuRuns = 6;
 
 std::string packed(DType dtype, const std::vector<float>& values) {

@@ -1,4 +1,4 @@
-// Device memory for the tensors of a call, by their names, laid out as the call's strides say.
+// Device memory for the tensors of a call, by name, with the strides of the call.
 //
 // Used by attention_run.cpp and `lssar replay`. Threads: one at a time.
 #pragma once
@@ -40,8 +40,8 @@ class CallMemory {
  public:
   explicit CallMemory(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  // Allocates memory for each operand whose name has none yet. Its data begins as far after a
-  // multiple of 256 bytes as the operand's.
+  // Allocates memory for each operand whose name has none yet. Keeps the operand's offset from a
+  // multiple of 256 bytes.
   Status add(const Operands& operands);
 
   bool has(const std::string& name) const { return operands_.count(name) != 0; }

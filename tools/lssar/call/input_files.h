@@ -1,4 +1,4 @@
-// The tensors of a call from .npy files: what `lssar run` and `lssar capture` take.
+// Reads the tensors of a call from .npy files, for `lssar run` and `lssar capture`.
 //
 // Threads: plain values.
 #pragma once

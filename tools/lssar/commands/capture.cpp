@@ -28,7 +28,7 @@ struct CaptureOptions {
   std::string output;
 };
 
-// What is captured, and with which values.
+// The call to capture, and its values.
 struct Call {
   Problem problem;
   Sizes sizes;

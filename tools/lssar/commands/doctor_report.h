@@ -1,4 +1,4 @@
-// What `lssar doctor` finds on this machine.
+// Collects what `lssar doctor` prints about this machine.
 //
 // Threads: one; compilers and drivers are opened.
 #pragma once

@@ -21,7 +21,7 @@ constexpr char kDefaultOutput[] = "report.html";
 
 struct ReportOptions {
   ExplainOptions explain;
-  std::string output;  // "": kDefaultOutput, where it is not there yet
+  std::string output;  // "": kDefaultOutput, unless that file exists
   std::string compare;
 };
 
@@ -39,7 +39,7 @@ Result<nlohmann::json> load_comparison(const std::string& path) {
   return json;
 }
 
-// Without folders, which are this machine's.
+// The name without its folders, which belong to this machine.
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 Result<ReportPage> table_page(const ReportOptions& options, const nlohmann::json& comparison) {

@@ -48,8 +48,8 @@ Status check_pass(const Problem& problem, const RunOptions& options) {
   return {};
 }
 
-// Before the work: a folder that cannot be made, or a file that cannot be written, costs no compile
-// and no run.
+// Checked before the work, so that a folder or file that cannot be written costs no compile and no
+// run.
 Status prepare_output_dir(const std::string& path, Pass pass) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

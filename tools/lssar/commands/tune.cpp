@@ -142,7 +142,8 @@ Result<int> tune_all(const TuneCommand& options) {
       print_text("{}\n",
                  report_text(*outcome, problems[i].problem, outcome->target, kShownCandidates));
     }
-    // Each has tens of thousands of candidates: hundreds of megabytes.
+    // Kept only if needed: each has tens of thousands of candidates, which are hundreds of
+    // megabytes.
     if (!options.json_file.empty()) results.push_back(to_json(*outcome));
   }
   if (!options.json_file.empty()) LSSAR_RETURN_IF_ERROR(write_json(options.json_file, results));

@@ -26,7 +26,7 @@ struct VerifyOptions {
   bool json = false;
 };
 
-// What the pass computes.
+// The outputs of the pass that are compared with the reference.
 std::vector<CheckedTensor> checked_tensors(const Problem& problem, const AttentionOutputs& actual) {
   std::vector<CheckedTensor> tensors = {{OutputTensor::kO, "o", actual.o}};
   if (!actual.saved_o.empty()) tensors.push_back({OutputTensor::kO, "saved_o", actual.saved_o});

@@ -25,7 +25,7 @@ Result<std::vector<DevicePtr>> upload(Device& device, const std::vector<SimData>
       LSSAR_RETURN_IF_ERROR(
           device.copy_to_device(memory[i], data[i].initial.data(), data[i].bytes));
     } else if (memory[i] != 0) {
-      // Not by the device's fill, because that would count as writing it.
+      // Not with the device's fill, which would count as initialising the memory.
       std::memset(reinterpret_cast<void*>(memory[i]), vdev::kPoisonByte, data[i].bytes);
     }
   }

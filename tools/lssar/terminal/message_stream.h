@@ -1,4 +1,4 @@
-// Where a subcommand's messages go when its output may be standard output.
+// Chooses the stream for a subcommand's messages when its output may be standard output.
 #pragma once
 
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 namespace lssar::command {
 
-// Standard error if the bytes for `output` go to standard output, so that messages are not among
+// Standard error if the bytes for `output` go to standard output, so that messages do not mix with
 // them.
 inline std::FILE* message_stream(const std::string& output) {
   return is_standard_output(output) ? stderr : stdout;

@@ -1,8 +1,7 @@
-// Prints on standard output what others may have written: tables, cache entries, captures, sources,
-// names of devices. No part of it reaches the terminal as a control character.
+// Prints text that others may have written: tables, cache entries, captures, sources, device names.
+// Control characters are escaped before they reach the terminal.
 //
-//
-// A write that fails throws std::system_error, as fmt::print does. main() says what was lost.
+// A failed write throws std::system_error, as fmt::print does. main() says what was lost.
 #pragma once
 
 #include <cstdio>

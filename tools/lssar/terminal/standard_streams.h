@@ -1,5 +1,5 @@
-// Standard input, output and error of the command. Either what is printed arrives, or the exit code
-// says that it did not.
+// Standard input, output and error of the command. If printed text does not arrive, the exit code
+// says so.
 #pragma once
 
 #include <utility>

@@ -1,6 +1,5 @@
-// The progress of long work, on standard error: on a terminal a line that is redrawn, elsewhere one
-// line with an estimate. Shows nothing for work of a second or two.
-//
+// Shows the progress of long work on standard error: on a terminal a line that is redrawn,
+// elsewhere one line with an estimate. Work of a second or two shows nothing.
 //
 // Threads: a thread of its own shows it.
 #pragma once
