@@ -2,18 +2,17 @@
 //
 //   dv_j = sum_i M_ij g_i
 //   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
-//   kSumsDq: dq sums += dS'_ij k_j / |k_j|, as blocks come, or with kOrderedDq in the order of keys
+//   kSumsDq: dq sums += dS'_ij k_j / |k_j|, in any order, or with kOrderedDq in the order of keys
 //
-// A block owns kBlockRows keys of one kv head, 16 to a warp. It walks over tiles of kBlockCols
+// A block owns kBlockRows keys of one kv head, 16 per warp. It walks over tiles of kBlockCols
 // queries of every head that reads these keys, so that sums over a head group need no second kernel
 // and have one order. S and D are computed transposed (keys as rows), so that M and dS' feed dv and
 // dk from registers. kSplitDkdv: one sweep over the queries for dv, a second one for dk.
 //
 // Shared memory: key tile, value tile, kStages stages of {queries, output gradients, row
-// constants}; with sums of dq a tile of dS', a word per warp and the block's ticket.
-// Barriers: one per stage (tile/pipeline.cuh); with sums of dq one before dS' is read by other
-// warps (the next stage's frees it), one between its two parts, and for fp16 one to agree on its
-// scale.
+// constants}; to sum dq also a tile of dS', a word per warp and the block's ticket. Barriers: one
+// per stage (tile/pipeline.cuh). To sum dq, one before other warps read dS' (the next stage's
+// barrier frees the tile), one between its two parts, and for fp16 one to agree on its scale.
 #pragma once
 
 #include "templates/tile/dq_turns.cuh"
@@ -55,8 +54,8 @@ struct DkdvShape {
   static_assert(kBlockCols % 16 == 0, "queries are the depth of an mma, 16 at a time");
 };
 
-// Query tiles in the order of their use: the tiles of a head, then the next head of the group; once
-// per sweep.
+// Query tiles in the order of use: the tiles of a head, then those of the group's next head; the
+// whole list once per sweep.
 template <class Config>
 struct DkdvLoader {
   using Shape = DkdvShape<Config>;
@@ -113,9 +112,9 @@ struct BackwardDkdv {
   using ValueGrads = Fragment<Config::kHeadDimVPadded / kTileCols>;
   using Ring = Pipeline<Config::kDkdvStages, DkdvLoader<Config>>;
   using Scale = GradScale<Config>;
-  // dS' / |k_j| takes the place of dS' where a sum over keys needs it, or where keys share a scale,
-  // which must not come from a key past the end (its norm is 0). With a scale, the norm is
-  // multiplied in together with it. Else the factor is applied at the end of the sum.
+  // Use dS' / |k_j| in place of dS' if a sum over keys needs it, or if keys share a scale: a key
+  // past the end (norm 0) must not decide that scale. The scale is multiplied in together with the
+  // norm. Otherwise the norm is applied at the end of the sum.
   static constexpr bool kGradHasKeyNorm = Config::kSumsDq || Scale::kIsNeeded;
 
   const AttentionParams& params;
@@ -128,13 +127,13 @@ struct BackwardDkdv {
   int num_tiles;
   int group;  // query heads per kv head
   float key_norm[2];
-  Scale weight_scale;  // kScalesWeights: that of the weights, as a gradient's
+  Scale weight_scale;  // kScalesWeights: the weights' scale, as for gradients
 
   LSSAR_DEVICE explicit BackwardDkdv(const AttentionParams& params) : params(params) {}
 
   LSSAR_DEVICE int warp_row0() const { return warp_index() * kWarpRows; }
 
-  // A key is visible in the tile at `first_query` if its row minus the query column is at most
+  // A key is visible in the tile at `first_query` if its row minus the query's column is at most
   // this.
   LSSAR_DEVICE int diagonal(i64 first_query) const {
     const i64 limit = seq_k<Config>(params) - seq_q<Config>(params) - first_key + first_query;
@@ -152,8 +151,8 @@ struct BackwardDkdv {
     if constexpr (Config::kIsGeneral) hide_past_end(d);
   }
 
-  // Clears gradients of keys past the end, whose phi' need not be finite, before they meet zeros of
-  // the key tile.
+  // Clears gradients of keys past the end. Their phi' may be infinite, and times the key tile's
+  // zeros would give NaN.
   LSSAR_DEVICE void hide_past_end(Scores& d) const {
     if (first_key + Shape::kBlockRows <= seq_k<Config>(params)) return;
 #pragma unroll
@@ -164,7 +163,7 @@ struct BackwardDkdv {
           d.at[n][e] = 0.0f;
   }
 
-  // The largest gradient of the warp, or of the block if all warps round to one tile.
+  // The largest gradient of the warp, or of the block if all warps round into one tile.
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) const {
     u32 largest = Scale::largest_bits(d, key_norm);
     if constexpr (Config::kSumsDq) {
@@ -181,8 +180,8 @@ struct BackwardDkdv {
     return largest;
   }
 
-  // Adds the block's part of dq for this query tile. dS' goes through shared memory, and each warp
-  // takes 16 queries and a share of the columns.
+  // Adds the block's part of dq for this query tile. dS' goes through shared memory. Each warp
+  // computes 16 queries and a share of the columns.
   LSSAR_DEVICE void add_query_grads(Scores& d, int head, i64 first_query,
                                     float inverse_scale) const {
     constexpr int kRowGroups = Shape::kBlockCols / kWarpRows;
@@ -359,7 +358,7 @@ struct BackwardDkdv {
       write_values(dv);
     }
     ring.finish();
-    block_barrier();  // without a query tile nothing has waited for the key tile yet
+    block_barrier();  // without query tiles nothing has waited for the key tile yet
     write_keys(dk, scale.inverse());
   }
 };

@@ -1,9 +1,9 @@
-// Backward for queries in a kernel of its own: every sum in one fixed order.
+// Backward for queries in a separate kernel, where every sum has one fixed order.
 //
 //   dq_i = a_i - q̂_i (q̂_i a_i),   a_i = sum_j dS'_ij k_j / |k_j|
 //
-// A block owns kBlockRows queries of one head, 16 to a warp, and walks over tiles of kBlockCols
-// keys. Causal rows run longest first.
+// A block owns kBlockRows queries of one head, 16 per warp, and walks over tiles of kBlockCols
+// keys. With a causal mask the longest rows run first.
 //
 // Shared memory: query tile, output gradient tile, then kStages stages of {keys, values, reciprocal
 // key norms}. Barriers: one per stage (tile/pipeline.cuh).
@@ -164,7 +164,7 @@ struct BackwardDq {
       }
     }
     ring.finish();
-    block_barrier();  // without a key tile nothing has waited for the query tile yet
+    block_barrier();  // without key tiles nothing has waited for the query tile yet
     write(dq, queries, scale.inverse());
   }
 

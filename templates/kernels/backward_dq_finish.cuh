@@ -1,5 +1,5 @@
-// Last step of the backward where the dk/dv kernel sums dq: dq_i = a_i - q̂_i (q̂_i a_i) from the
-// sums a_i; without norms it is a_i.
+// Last step of a backward whose dk/dv kernel sums dq: dq_i = a_i - q̂_i (q̂_i a_i) from the sums
+// a_i. Without norms dq_i = a_i.
 //
 // Eight lanes per row of [batch, heads, seq_q].
 #pragma once

@@ -1,9 +1,9 @@
-// Epsilon of the backward's rows if no X was saved. This kernel runs after the kernel on rows,
-// whose constants it completes, and before the kernels that read them.
+// Computes epsilon of the backward's rows if no X was saved. It runs after the row kernel, whose
+// constants it completes, and before the kernels that read them.
 //
-// It is the kernel of dq without its product (templates/kernels/backward_dq.cuh): a block owns
-// kBlockRows queries of one head, 16 to a warp, and walks over tiles of kBlockCols keys, longest
-// first. Shared memory and barriers are the same.
+// It is the dq kernel without its product (templates/kernels/backward_dq.cuh): a block owns
+// kBlockRows queries of one head, 16 per warp, and walks over tiles of kBlockCols keys, longest
+// rows first. Shared memory and barriers are the same.
 #pragma once
 
 #include "templates/kernels/backward_dq.cuh"

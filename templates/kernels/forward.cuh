@@ -1,11 +1,11 @@
-// Forward of LSSA and LSSAR: two passes over the keys, nothing quadratic in memory.
+// Forward of LSSA and LSSAR: two passes over the keys, with memory linear in the length.
 //
 //   pass 1:  R_i = sum_j softplus(S_ij),  largest score  ->  m_i = max_j U_ij
 //   pass 2:  u_ij = U_ij / m_i,  w_ij = u_ij^p,  o_i = sum_j w_ij v_j / sum_j w_ij
 //   training also:  X_i = (sum_j u_ij^(p-1) v_j - T_i o_i) / (m_i zs_i),  T_i = sum_j u_ij^(p-1)
 //
-// Blocks, shared memory and barriers are those of forward_block.cuh (forward_range.cuh has kernels
-// that run one of the passes).
+// forward_block.cuh describes blocks, shared memory and barriers. (forward_range.cuh has kernels
+// that run one of the passes.)
 //
 // kSkipTiles: a warp skips the arithmetic of a tile that has no weight above kSkipWeight^p.
 #pragma once
@@ -36,7 +36,7 @@ struct Forward : ForwardBlock<Config> {
 
   LSSAR_DEVICE explicit Forward(const AttentionParams& params) : Block(params) {}
 
-  // Writes `hidden` in place of the scores or weights of keys that a row does not see.
+  // Writes `hidden` over the scores or weights of keys that a row does not see.
   LSSAR_DEVICE void mask(Scores& s, i64 first, float hidden) const {
     const i64 seen[2] = {keys_in_range<Config>(params, rows.visible[0]),
                          keys_in_range<Config>(params, rows.visible[1])};

@@ -1,20 +1,20 @@
-// The two passes of the forward as kernels of their own, over a range of all keys. The caller
-// merges what the ranges give by sums and a maximum, so keys may be split over GPUs or calls.
+// The two passes of the forward as separate kernels over a range of all keys. The caller merges the
+// results of the ranges by sums and a maximum, so keys may be split over GPUs or calls.
 //
 //   row_sums:      R_i = sum_j softplus(S_ij) and the largest score, over the call's keys
-//   (outside:      R_i summed, largest scores maximised over the ranges)
+//   (the caller):  sums R_i and takes the maximum of the largest scores over the ranges
 //   weighted_sum:  sum_j w_ij v_j, undivided, and zs_i = sum_j w_ij over the call's keys; m_i
-//   (outside:      both summed over the ranges; o_i is their quotient)
+//   (the caller):  sums both over the ranges; o_i is their quotient
 //
-// Blocks, shared memory and barriers are those of forward.cuh.
+// forward.cuh describes blocks, shared memory and barriers.
 #pragma once
 
 #include "templates/kernels/forward.cuh"
 
 namespace lssar_device {
 
-// What a lane reads and writes of the statistics of its two rows. One lane of the quad that shares
-// a row writes.
+// The statistics of a lane's two rows, read and written. Of the quad that shares a row, one lane
+// writes.
 template <class Config>
 struct RangeRows {
   const AttentionParams& params;
@@ -52,7 +52,7 @@ struct RangeRows {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (!has(half)) continue;
-      // The clamp to [0, 1] hides a NaN. A row that saw one in any range shows it here.
+      // The clamp to [0, 1] hides a NaN, so a row that saw one in any range becomes NaN here.
       const bool is_bad = is_nan(rows.sum[half]) || is_nan(rows.m[half]);
       const i64 row = index(half);
 #pragma unroll

@@ -8,7 +8,7 @@
 
 namespace lssar_device {
 
-// One thread.
+// Runs in one thread.
 template <class Config>
 struct DkdvProducer {
   using Shape = HopperDkdvShape<Config>;

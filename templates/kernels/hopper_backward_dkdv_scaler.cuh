@@ -11,8 +11,9 @@
 
 namespace lssar_device {
 
-// A warp. With kScalesAhead it multiplies the row constants of each stage by the scale of dS',
-// which then comes out scaled, and tells when they are ready. The sweep for dv needs no scale.
+// Runs in one warp. With kScalesAhead it multiplies the row constants of each stage by the scale of
+// dS', so that dS' comes out scaled, and signals when they are ready. The sweep for dv needs no
+// scale.
 template <class Config>
 struct DkdvScaler {
   using Shape = HopperDkdvShape<Config>;
@@ -35,25 +36,25 @@ struct DkdvScaler {
     if (lane_index() == 0) mbarrier_arrive(barrier);
   }
 
-  // The largest |v_j| of the work tile's keys, from the words of the consumers.
+  // The largest |v_j| of the work tile's keys, from the consumers' words.
   LSSAR_DEVICE float value_norm() {
     mbarrier_wait(shared.scales().norms(), owned_cursor.parity);
     owned_cursor.advance();
-    u32 norm = 0;  // its bits order like it
+    u32 norm = 0;  // the bits order like the number
     if (lane_index() < Shape::kConsumerWarps) load_shared(norm, shared.words() + lane_index() * 4);
     const u32 largest = warp_maximum(norm);
-    arrive(shared.owned_ring().empty(0));  // the words will be of other keys
+    arrive(shared.owned_ring().empty(0));  // the words may be overwritten for the next keys
     return float_from_bits(largest);
   }
 
   LSSAR_DEVICE void scale_stage(Scale& scale, float norm) {
-    pin_register(shared.base);  // so that its parts take no registers of their own
+    pin_register(shared.base);  // so that addresses derived from it take no registers
     const auto constants = shared.constants(cursor.stage);
     wait_stage();
     u32 demand;
     const u32 bound = largest_bound(constants, norm, demand);
     const float ratio = scale.template make_room<Scale::kTargetOfBound>(bound);
-    store({ratio, demand});  // now, because scaling the rows needs the registers
+    store({ratio, demand});  // stored first, because scaling the rows needs the registers
     scale_rows(constants, scale.factor, scale.inverse());
     if (lane_index() == 0) shared.scales().store_factor(scale.factor);
     finish_stage();

@@ -12,7 +12,7 @@
 
 namespace lssar_device {
 
-// A consumer's part.
+// Adds one consumer's part.
 template <class Config>
 struct DkdvQueryPart {
   using Shape = HopperDkdvShape<Config>;
@@ -21,9 +21,9 @@ struct DkdvQueryPart {
   const AttentionParams& params;
   const TensorMap& sum_map;
   DkdvShared<Config> shared;
-  int group;  // of the consumers
+  int group;  // index among the consumers
 
-  // First of the warp's keys in the block.
+  // The first of the warp's keys in the block.
   LSSAR_DEVICE int warp_row0() const {
     return group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
   }
@@ -31,20 +31,20 @@ struct DkdvQueryPart {
   // The first column of the consumer's share of dq.
   LSSAR_DEVICE int query_grad_col0() const { return group == 0 ? 0 : Shape::kSecondCol; }
 
-  // The counter of turns for the warp's part of dq of the item's queries.
+  // The counter of turns for the warp's part of the item's dq.
   LSSAR_DEVICE u32* turn(const DkdvWork<Config>& work, const DkdvItem<Config>& item) const {
     return DqTurns<Config>::of_part(params, i64{work.batch} * params.heads + item.head,
                                     item.first_query, warp_row0() / kWarpRows);
   }
 
-  // The first column of dq that is not the other consumer's.
+  // The first column of dq that the other consumer does not compute.
   LSSAR_DEVICE int first_own_col() const { return group == 0 ? 0 : Shape::kHalfDim; }
   // The first of the warp's rows of dq in the tile.
   LSSAR_DEVICE int query_grad_row0() const {
     return warp_group_thread() / kWarpThreads * kWarpRows;
   }
 
-  // Adds the consumer's share of dq of the item's queries in global memory.
+  // Adds the consumer's share of the item's dq to the sums in global memory.
   LSSAR_DEVICE void add_query_grads(const QueryGrads& dq, const DkdvWork<Config>& work,
                                     const DkdvItem<Config>& item, float inverse_scale) const {
     if constexpr (Config::kSumsByTma) {
@@ -56,7 +56,7 @@ struct DkdvQueryPart {
     const u32 query = static_cast<u32>(item.first_query + query_grad_row0() + fragment_row(0));
     float* first = GradQSum<Config>::at(params, slice, query, query_grad_col0() + fragment_col(0));
     i64 stride = GradQSum<Config>::group_stride(params);
-    pin_register(stride);  // one addition from group to group, instead of an address of each
+    pin_register(stride);  // so one addition leads from group to group, and not an address for each
     if constexpr (Config::kOrderedDq) begin_turn(turn(work, item), static_cast<u32>(work.tile));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -76,7 +76,7 @@ struct DkdvQueryPart {
   // Writes the warp's part of dq to shared memory, for TMA.
   LSSAR_DEVICE void stage_query_grads(const QueryGrads& dq, float inverse_scale) const {
     constexpr int kRowBytes = kTileCols * 4;
-    if (lane_index() == 0) bulk_wait_read<0>();  // the last part
+    if (lane_index() == 0) bulk_wait_read<0>();  // the previous part
     warp_barrier();
     const u32 first =
         shared.staging(warp_row0() / kWarpRows) + fragment_row(0) * kRowBytes + fragment_col(0) * 4;
@@ -90,7 +90,7 @@ struct DkdvQueryPart {
     warp_barrier();
   }
 
-  // Called by one lane. Rows and columns that dq does not have are left out.
+  // Called by one lane. Rows and columns outside of dq are left out.
   LSSAR_DEVICE void add_staged_grads(const DkdvWork<Config>& work,
                                      const DkdvItem<Config>& item) const {
     const u32 staged = shared.staging(warp_row0() / kWarpRows);

@@ -1,4 +1,4 @@
-// The work tiles of the Hopper dk/dv kernel: producer and consumers compute them alike. See
+// The work tiles of the Hopper dk/dv kernel, computed alike by producer and consumers. See
 // hopper_backward_dkdv.cuh.
 #pragma once
 
@@ -18,7 +18,7 @@ struct DkdvWork {
   int head;  // kv head
   int batch;
   int first_key;
-  int first_query;  // of the first tile with a query that sees one of the keys
+  int first_query;  // of the first tile in which a query sees one of the keys
 
   LSSAR_DEVICE DkdvWork(const AttentionParams& params, u32 index) {
     const i64 num_keys = seq_k<Config>(params);
@@ -47,8 +47,8 @@ struct DkdvWork {
     return work;
   }
 
-  // What is computed from the work tile after this is not computed before it, and kept in registers
-  // over a loop that needs them all.
+  // Keeps the compiler from computing values of the work tile ahead of this point. It would hold
+  // them in registers over a loop that needs all registers.
   LSSAR_DEVICE void renew() {
     pin_register(head);
     pin_register(batch);
@@ -61,12 +61,12 @@ struct DkdvWork {
   }
 };
 
-// The queries of one step: the tiles of a head, then those of the group's next head.
+// The queries of one step. Steps are the tiles of a head, then those of the group's next head.
 template <class Config>
 struct DkdvItem {
   int head;
   int first_query;
-  int remaining;  // with this one
+  int remaining;  // including this one
 
   LSSAR_DEVICE DkdvItem(const AttentionParams& params, const DkdvWork<Config>& work)
       : head(work.head * (params.heads / params.kv_heads)), first_query(work.first_query) {
@@ -96,7 +96,7 @@ struct DkdvItem {
   }
 };
 
-// Calls `process` with each work tile of this block; `ticket`: of kOrderedDq.
+// Calls `process` with each work tile of this block. `ticket` is for kOrderedDq.
 template <class Config, class Process>
 LSSAR_DEVICE void for_each_dkdv_work(const AttentionParams& params, u32 ticket,
                                      const Process& process) {

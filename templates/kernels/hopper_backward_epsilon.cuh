@@ -1,9 +1,9 @@
-// Epsilon of the backward's rows where no X was saved, for sm_90a. This kernel runs after the
-// kernel on rows, whose constants it completes, and before the kernels that read them.
+// Computes epsilon of the backward's rows if no X was saved, for sm_90a. It runs after the row
+// kernel, whose constants it completes, and before the kernels that read them.
 //
-// It is the kernel of dq without its product (templates/kernels/hopper_backward_dq.cuh), with the
-// same work tiles, shared memory, barriers and producer. Only the products of other consumers run
-// beside a consumer's arithmetic (kPingPong), because a second pair of score tiles would take its
+// It is the dq kernel without its product (templates/kernels/hopper_backward_dq.cuh), with the same
+// work tiles, shared memory, barriers and producer. A consumer's arithmetic overlaps only the
+// products of other consumers (kPingPong), because a second pair of score tiles would take its
 // registers.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace lssar_device {
 
-// A warp group.
+// Runs in a warp group.
 template <class Config>
 struct EpsilonConsumer : DqConsumer<Config> {
   using Shape = HopperDqShape<Config>;

@@ -1,24 +1,23 @@
-// Forward of LSSA and LSSAR for sm_90a: the two passes of forward.cuh with TMA, wgmma and warps
-// that have a role.
+// Forward of LSSA and LSSAR for sm_90a: the two passes of forward.cuh with TMA, wgmma and
+// specialised warps.
 //
 //   pass 1:  R_i = sum_j softplus(S_ij),  largest score  ->  m_i = max_j U_ij
 //   pass 2:  u_ij = U_ij / m_i,  w_ij = u_ij^p,  o_i = sum_j w_ij v_j / sum_j w_ij
 //   training also:  X_i = (sum_j u_ij^(p-1) v_j - T_i o_i) / (m_i zs_i),  T_i = sum_j u_ij^(p-1)
 //
-// Warp group 0 is the producer. One of its lanes loads the query tiles, and the key and value tiles
-// in the order of their use into a ring of stages (tile/tma_ring.cuh). Every other warp group is a
-// consumer and owns 64 of the kBlockRows queries, 16 to a warp.
+// Warp group 0 is the producer. One of its lanes loads the query tiles, and loads key and value
+// tiles into a ring of stages in the order of use (tile/tma_ring.cuh). Every other warp group is a
+// consumer and owns 64 of the kBlockRows queries, 16 per warp.
 //
-// With kIsPersistent a block works on one query tile after another. They are dealt out round-robin
-// or, with kTakesTickets, drawn by the producer (tile/tickets.cuh), which tells the consumers the
-// number together with the queries.
+// With kIsPersistent a block works on one query tile after another. Tiles are assigned round-robin
+// or, with kTakesTickets, the producer draws them (tile/tickets.cuh) and passes the number to the
+// consumers together with the queries.
 //
-// kOverlap: the next tile's products of scores run beside this tile's arithmetic; in pass 2 they
-// run together with the product of the last tile's weights and values.
-// kPingPong: consumers start products one after another, so that the arithmetic of one runs beside
-// the products of the other.
-// kSkipTiles: a warp whose tile has no score with a weight above 2^-24 does no arithmetic on it,
-// and a consumer of such warps starts no product with its values.
+// kOverlap: the score products of the next tile overlap the arithmetic of this tile. In pass 2 they
+// also run together with the product of the last tile's weights and values. kPingPong: consumers
+// start products in turn, so that the arithmetic of one overlaps the products of the other.
+// kSkipTiles: a warp whose tile has no score with a weight above 2^-24 skips its arithmetic. If all
+// warps of a consumer skip, it also skips the product with the values.
 //
 // Each variation has a file of its own:
 //   kStagger > 1         hopper_forward_staggered.cuh (1: hopper_forward_passes.cuh)
@@ -28,7 +27,7 @@
 //   kPackGqa             hopper_forward_packed.cuh
 //   kCluster > 1         tile/cluster_tiles.cuh
 //
-// Shared memory: query tiles, two where passes are staggered; weights with kWeightsInShared;
+// Shared memory: query tiles (two if passes are staggered); weights with kWeightsInShared;
 // kForwardStages stages of a key or value tile; the reciprocal key norms of each stage; barriers of
 // the ring and of the query tiles; the numbers of work tiles with kTakesTickets. Named barriers:
 // tile/consumer_barriers.cuh.
@@ -65,7 +64,7 @@ LSSAR_DEVICE void hopper_forward(const TmaParams& tma) {
       [&](int group) {
         Passes{{tma, shared, group}}.run();
       });
-  // No block ends while copies and releases of other blocks may still come to it.
+  // A block must not end while other blocks may still send it copies and releases.
   if constexpr (Shape::kCluster > 1) cluster_barrier();
 }
 

@@ -1,5 +1,4 @@
-// What a block of the Hopper forward holds in shared memory, and its tensor maps. See
-// hopper_forward.cuh.
+// The shared memory and the tensor maps of a Hopper forward block. See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/params.cuh"
@@ -21,7 +20,7 @@ struct HopperForwardShape {
   static constexpr int kThreads = (1 + kNumConsumers) * kWarpGroupThreads;
   static constexpr int kCluster = Config::kCluster;  // blocks that share key and value tiles
   static constexpr int kWorkRows = kCluster * kBlockRows;
-  using QueryTiles = lssar_device::QueryTiles<Config, kWarpGroupRows>;  // of a consumer
+  using QueryTiles = lssar_device::QueryTiles<Config, kWarpGroupRows>;  // per consumer
   static constexpr bool kIsStaggered = Config::kStagger > 1;
   static constexpr int kQueryStages = kIsStaggered ? 2 : 1;
   static constexpr int kNumDvBlocks = (Config::kHeadDimV + kBlockDv - 1) / kBlockDv;
@@ -32,7 +31,7 @@ struct HopperForwardShape {
   using ValueTile = SwizzledTile<Element, kBlockCols, kBlockDv>;
   using WeightTile = SwizzledTile<Element, kBlockRows, kBlockCols>;  // kWeightsInShared
   using OutputTile =
-      SwizzledTile<Element, kBlockRows, kBlockDv>;  // kStoresByTma: the query tile's place
+      SwizzledTile<Element, kBlockRows, kBlockDv>;  // kStoresByTma: placed over the query tile
 
   static constexpr int kKeyBytes =
       ScoreKeyTile::kBytes > KeyTile::kBytes ? ScoreKeyTile::kBytes : KeyTile::kBytes;
@@ -52,8 +51,8 @@ struct HopperForwardShape {
   static constexpr int kWorkIndicesBytes = Config::kTakesTickets ? kWorkIndexBytes : 0;
   static constexpr int kSharedBytes = kWorkIndexOffset + kWorkIndicesBytes;
 
-  // Arrivals that free a stage: one of each consumer warp, because all warps read norms, in every
-  // block of the cluster.
+  // Arrivals that free a stage: one from each consumer warp of every block in the cluster, because
+  // all warps read norms.
   static constexpr int kReleases = kCluster * 4 * kNumConsumers;
 
   static_assert(kBlockRows % kWarpGroupRows == 0, "a consumer owns 64 queries");
@@ -71,7 +70,7 @@ struct HopperForwardShape {
   static_assert(kStages >= 2, "a key tile and the value tile before it are in use together");
 };
 
-// TmaParams::maps, in this order.
+// The order of TmaParams::maps.
 enum ForwardMap {
   kQueryMap,
   kScoreKeyMap,
@@ -109,8 +108,8 @@ struct ForwardShared {
   LSSAR_DEVICE RingBarriers<Shape::kQueryStages> query_ring() const {
     return {base + Shape::kQueryBarriersOffset};
   }
-  // kTakesTickets: the number of the chain whose queries are in the stage. It is written before the
-  // queries' barrier completes, and read before they are released.
+  // kTakesTickets: the number of the chain whose queries are in the stage. The producer writes it
+  // before the queries' barrier completes. Consumers read it before they release the queries.
   LSSAR_DEVICE u32 work_index(int stage) const {
     return base + Shape::kWorkIndexOffset + stage * 4;
   }

@@ -1,5 +1,5 @@
-// The Hopper forward's o by TMA (kStoresByTma): through the rows of the query tile that the
-// consumer has finished with, and from there to global memory in whole rows. See
+// Stores the Hopper forward's o by TMA (kStoresByTma). A consumer writes o over its rows of the
+// query tile, which it no longer needs, and TMA copies whole rows to global memory. See
 // hopper_forward.cuh.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace lssar_device {
 
-// One thread starts the copies of the consumer's rows and waits until they have read them.
+// One thread starts the copies of the consumer's rows and waits until their source has been read.
 template <class Config>
 LSSAR_DEVICE void copy_output(const TmaParams& tma, const ForwardShared<Config>& shared,
                               const ForwardWork<Config>& work, int group, int stage) {
@@ -36,7 +36,8 @@ LSSAR_DEVICE void copy_output(const TmaParams& tma, const ForwardShared<Config>&
   bulk_wait_read<0>();
 }
 
-// REQUIRES: o is divided by the sums of its weights; no product reads the consumer's queries.
+// REQUIRES: o has been divided by the sums of its weights, and no product reads the consumer's
+// queries any more.
 template <class Config, int kTiles>
 LSSAR_DEVICE void store_output(const TmaParams& tma, const ForwardShared<Config>& shared,
                                const ForwardWork<Config>& work, int group, int stage,

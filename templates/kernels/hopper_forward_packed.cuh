@@ -1,6 +1,6 @@
-// Packed heads in the Hopper forward (kPackGqa): how queries reach a tile, and what the rows hold
-// that are no query's. Each consumer's rows are a tile of tile/query_tiles.cuh, and a TMA box of
-// their own. See hopper_forward.cuh.
+// Packed heads in the Hopper forward (kPackGqa): how queries reach a tile, and what rows without a
+// query hold. The rows of each consumer are a tile of tile/query_tiles.cuh with a TMA box of its
+// own. See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_work.cuh"
@@ -12,7 +12,7 @@
 namespace lssar_device {
 
 // Loads whole queries into each consumer's rows of the query tile in `stage`. The rows past them
-// keep what the consumer has put there: zeros or, with kStoresByTma, their o.
+// keep what the consumer wrote there: zeros or, with kStoresByTma, their o.
 template <class Config>
 LSSAR_DEVICE void load_packed_queries(const TmaParams& tma, const ForwardShared<Config>& shared,
                                       const ForwardWork<Config>& work, int stage, u32 full) {
@@ -33,7 +33,7 @@ LSSAR_DEVICE void load_packed_queries(const TmaParams& tma, const ForwardShared<
   }
 }
 
-// Writes zeros to the consumer's rows that no box of queries fills.
+// Writes zeros to those of the consumer's rows that no box fills.
 template <class Config>
 LSSAR_DEVICE void clear_unfilled_rows(const AttentionParams& params, ForwardShared<Config> shared,
                                       int group) {

@@ -1,5 +1,5 @@
-// The Hopper forward with one pass after the other: the order of the producer's loads, and the same
-// order in the consumers. See hopper_forward.cuh.
+// The Hopper forward with one pass after the other: the order of the producer's loads and of the
+// consumers' work. See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_consumer.cuh"
@@ -9,7 +9,7 @@
 
 namespace lssar_device {
 
-// One thread.
+// Runs in one thread.
 template <class Config>
 struct LoadsApart {
   using Shape = HopperForwardShape<Config>;
@@ -35,7 +35,7 @@ struct LoadsApart {
   }
 };
 
-// A warp group.
+// Runs in a warp group.
 template <class Config>
 struct PassesApart {
   using Consumer = ForwardConsumer<Config>;
@@ -52,8 +52,8 @@ struct PassesApart {
     c.weigh(s, tile);
   }
 
-  // A tile of pass 2 after the first one: its scores, and the sum of the last tile's weights. Where
-  // that tile has no weights (kHasWeights is false), its values are released unread.
+  // A tile of pass 2 after the first one: computes its scores while the last tile's weights are
+  // summed. If that tile has no weights (kHasWeights is false), its values are released unread.
   template <bool kHasWeights>
   LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int query_stage, int tile) {
     constexpr int kInFlight = Config::kOverlap && kHasWeights ? 1 : 0;
@@ -82,7 +82,7 @@ struct PassesApart {
     finish<0>(s);
     weigh(s, 0);
     sums.round(s);
-    // NOTE: all products of a tile end before the next branch: see ForwardConsumer::add_overlapped.
+    // NOTE: all products of a tile end before the next branch; see ForwardConsumer::add_overlapped.
 #pragma unroll 1
     for (int tile = 1; tile < num_tiles; ++tile) {
       if (c.has_weights()) {

@@ -12,7 +12,7 @@
 
 namespace lssar_device {
 
-// One thread.
+// Runs in one thread.
 template <class Config>
 struct ForwardProducer {
   using Shape = HopperForwardShape<Config>;
@@ -26,7 +26,7 @@ struct ForwardProducer {
   LSSAR_DEVICE ForwardProducer(const TmaParams& tma, ForwardShared<Config> s)
       : tma(tma), params(tma.attention), shared(s) {}
 
-  // Waits until the next stage for queries is free. The chain's number goes with them.
+  // Waits until the next query stage is free. The chain's number is stored with the queries.
   LSSAR_DEVICE int open_query_stage(u32 index) {
     const int stage = query_cursor.stage;
     mbarrier_wait(shared.query_ring().empty(stage), query_cursor.parity ^ 1);
@@ -48,7 +48,7 @@ struct ForwardProducer {
     }
   }
 
-  // Waits until the next stage is free and announces its bytes; returns its index.
+  // Waits until the next stage is free and announces its bytes. Returns its index.
   template <int kBytes>
   LSSAR_DEVICE int open_stage() {
     const RingBarriers<Shape::kStages> ring = shared.ring();
@@ -79,8 +79,8 @@ struct ForwardProducer {
 
   LSSAR_DEVICE int kv_head(const BlockPlace& at) const { return kv_head_of<Config>(params, at); }
 
-  // Pass 1. The first keys come before the queries, because the query tile is free only when the
-  // last output has left it.
+  // Pass 1. The first keys are loaded before the queries, because the query tile becomes free only
+  // after the last output has left it.
   LSSAR_DEVICE void load_pass_one(const ForwardWork<Config>& work, u32 index) {
     const int ahead = minimum(work.score_tiles, Shape::kStages);
 #pragma unroll 1
@@ -91,7 +91,7 @@ struct ForwardProducer {
     }
   }
 
-  // Pass 2 of a block of value columns, in the order in which consumers take the tiles: with
+  // Pass 2 of a block of value columns, in the order in which consumers take the tiles. With
   // kOverlap, keys are one tile ahead of values. Calls `between(tile)` before each tile.
   template <class Between>
   LSSAR_DEVICE void load_pass_two(const ForwardWork<Config>& work, int dv_block,
@@ -118,7 +118,7 @@ struct ForwardProducer {
         LSSAR_INLINE_CALL load(index);
         index = ticket_tile<Config>(params, index, ticket);
       }
-      // A number past the last chain tells the consumers that nothing more will come.
+      // A number past the last chain tells the consumers to stop.
       mbarrier_arrive(shared.query_ring().full(open_query_stage(index)));
     } else {
       for_each_work_tile<Config::kIsPersistent, Shape::kCluster>(count, load);

@@ -1,6 +1,6 @@
-// The Hopper forward with queries in registers (kQueriesInRegisters): a consumer reads its queries
-// once, and products take them as their operand from registers. The query tile is then free at
-// once. See hopper_forward.cuh.
+// The Hopper forward with queries in registers (kQueriesInRegisters). A consumer reads its queries
+// once, and products take them from registers. The query tile is then free for the next queries.
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/tile/warp_group_mma.cuh"
@@ -9,14 +9,14 @@ namespace lssar_device {
 
 template <class Config>
 struct QueriesInRegisters {
-  static constexpr bool kFreesTile = true;  // nobody reads the tile after load()
+  static constexpr bool kFreesTile = true;  // nothing reads the tile after load()
 
   ColumnsOperand<typename Config::Element, Config::kHeadDim> operand;
 
   // `row0` is the warp's first row.
   template <class QueryTile>
   LSSAR_DEVICE void load(QueryTile tile, int row0) {
-    warp_barrier();  // a row is scaled by four lanes and read by others
+    warp_barrier();  // four lanes scale a row and other lanes read it
     load_operand(operand, tile, row0);
   }
 

@@ -1,9 +1,9 @@
 // Staggered passes of the Hopper forward (kStagger above 1): pass 1 of a query tile runs beside
 // pass 2 of the tile before it. See hopper_forward.cuh.
 //
-// A consumer takes each tile of keys for both. The products of the next queries with these keys, of
-// these queries with them, and of the last weights with values are in flight together. Only pass 1
-// of a chain's first query tile and pass 2 of its last one run alone.
+// A consumer uses each key tile for both. Three products are in flight together: the next queries
+// with these keys, the current queries with them, and the last weights with values. Only pass 1 of
+// a chain's first query tile and pass 2 of its last one run alone.
 #pragma once
 
 #include "templates/kernels/hopper_forward_consumer.cuh"
@@ -13,7 +13,7 @@
 
 namespace lssar_device {
 
-// One thread.
+// Runs in one thread.
 template <class Config>
 struct LoadsStaggered {
   using Shape = HopperForwardShape<Config>;
@@ -27,8 +27,8 @@ struct LoadsStaggered {
     producer.load_pass_one(work, index);
 #pragma unroll 1
     for (int i = 1; i <= chain.count; ++i) {
-      // The stages are filled before the next queries, because their tile may be free only when
-      // the last output has left it.
+      // The stages are filled before the next queries are loaded, because their tile may become
+      // free only after the last output has left it.
       const ForwardWork<Config> next = chain.work(params, minimum(i, chain.count - 1));
       const int ahead = i < chain.count ? minimum(work.tiles, Shape::kStages / 2) : -1;
       producer.load_pass_two(work, 0, [&](int tile) {
@@ -43,7 +43,7 @@ struct LoadsStaggered {
   }
 };
 
-// A warp group.
+// Runs in a warp group.
 template <class Config>
 struct PassesStaggered {
   using Consumer = ForwardConsumer<Config>;
@@ -57,12 +57,12 @@ struct PassesStaggered {
     Rows rows;
     typename Consumer::ScoreSums sums;
     int stage;
-    int tiles;  // of keys that it sees; 0 also where there is no such query tile
+    int tiles;  // of keys that it sees; 0 if there is no such query tile
   };
 
   Consumer c;
 
-  // Starts the products of a tile of keys, the next query tile's first.
+  // Starts the score products of a key tile, those of the next query tile first.
   template <bool kHasNext>
   LSSAR_DEVICE void start_scores(Scores& s, Scores& ahead, int stage, const Next& next) {
     const typename Shape::KeyTile keys{c.next_stage()};
@@ -70,8 +70,9 @@ struct PassesStaggered {
     c.start_scores(s, stage, keys);
   }
 
-  // Products -> sums of pass 1 and weights of pass 2; the keys are released. kBehind: groups of
-  // products that started after the scores and may still be in flight.
+  // Turns products into the sums of pass 1 and the weights of pass 2, and releases the keys.
+  // kBehind is the number of product groups that started after the scores and may still be in
+  // flight.
   template <bool kHasNext, int kBehind>
   LSSAR_DEVICE void finish_scores(Scores& s, Scores& ahead, Next& next, int tile) {
     if constexpr (kHasNext) {
@@ -116,7 +117,7 @@ struct PassesStaggered {
     } else {
       first_tile<false>(sums, s, stage, next);
     }
-    // NOTE: all products of a tile end before the next branch: see ForwardConsumer::add_overlapped.
+    // NOTE: all products of a tile end before the next branch; see ForwardConsumer::add_overlapped.
     int tile = 1;
 #pragma unroll 1
     for (; tile < next.tiles; ++tile) next_staggered_tile<true>(sums, s, stage, next, tile);

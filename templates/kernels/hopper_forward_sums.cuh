@@ -1,4 +1,4 @@
-// What pass 2 of the Hopper forward adds up: weights times values. See hopper_forward.cuh.
+// The sums of pass 2 of the Hopper forward: weights times values. See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_layout.cuh"
@@ -10,7 +10,7 @@
 
 namespace lssar_device {
 
-// A tile's rounded weights as the operand of products, in registers.
+// A tile's rounded weights in registers, as an operand of products.
 template <class Config>
 struct WeightsInRegisters {
   using Element = typename Config::Element;
@@ -35,7 +35,7 @@ struct WeightsInRegisters {
   }
 };
 
-// The sums over keys for one block of value columns. A warp group.
+// The sums over keys for one block of value columns. Runs in a warp group.
 template <class Config>
 struct ForwardSums {
   using Shape = HopperForwardShape<Config>;
@@ -48,10 +48,10 @@ struct ForwardSums {
                                   WeightsInRegisters<Config>>::Type;
 
   ForwardShared<Config> shared;
-  int group;  // of the consumers
+  int group;  // index among the consumers
   Columns o, y;
   typename Mma::RowSums zs, t;
-  bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
+  bool takes_remainders = false;  // kIsGeneral: sums rounding errors of weights instead
   Weights<0> weights;
   Weights<1> slopes;
 
@@ -64,8 +64,8 @@ struct ForwardSums {
     if constexpr (Config::kNeedsX) y.clear();
   }
 
-  // Rounds a tile's weights for the next product, and adds them up as rounded.
-  // REQUIRES: no product of the last weights is in flight.
+  // Rounds a tile's weights for the next product and adds up the rounded values. REQUIRES: no
+  // product of the last weights is in flight.
   LSSAR_DEVICE void round(Scores& s) {
     if constexpr (Config::kNeedsX) {
       Scores slope;

@@ -1,6 +1,6 @@
-// The Hopper forward with weights in shared memory (kWeightsInShared): each tile's rounded weights
-// go through rows of the consumer's own of a tile in shared memory, from where the products with
-// values read them. That frees their registers and costs a stage or two of the ring. See
+// The Hopper forward with weights in shared memory (kWeightsInShared). Each consumer writes a
+// tile's rounded weights to its own rows of a shared tile, and the products with values read them
+// there. This frees their registers and costs one or two stages of the ring. See
 // hopper_forward_sums.cuh.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace lssar_device {
 
-// One operand of the two in ForwardSums: number 0 for o, 1 for X.
+// One of the two operands in ForwardSums: number 0 for o, 1 for X.
 template <class Config, int kNumber>
 struct WeightsInShared {
   using Mma = TileMma16<typename Config::Element>;
@@ -30,7 +30,7 @@ struct WeightsInShared {
     store_operand(shared.weights(kNumber), row0, rounded);
   }
 
-  // Before products read what round() wrote.
+  // Call it before products read what round() wrote.
   static LSSAR_DEVICE void publish(int group) {
     fence_async_shared();
     consumer_barrier(group);

@@ -1,4 +1,4 @@
-// The work tiles of the Hopper forward: producer and consumers compute them alike. See
+// The work tiles of the Hopper forward, computed alike by producer and consumers. See
 // hopper_forward.cuh.
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace lssar_device {
 
-// One tile of queries. All blocks of a cluster take as many key tiles as the last of their queries
-// sees.
+// One tile of queries. All blocks of a cluster process the same number of key tiles: as many as
+// their last query needs.
 template <class Config>
 struct ForwardWork {
   using Shape = HopperForwardShape<Config>;
 
   BlockPlace place;
-  i64 first_row;    // of the slice's (tile/query_tiles.cuh)
+  i64 first_row;    // within the slice (tile/query_tiles.cuh)
   int score_tiles;  // key tiles of pass 1
   int tiles;        // of pass 2
 
@@ -29,8 +29,8 @@ struct ForwardWork {
     tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
   }
 
-  // kIsGeneral: whether some row of the tile does, of all blocks of the cluster. The first query
-  // sees the fewest.
+  // kIsGeneral: whether some row of the tile sees few keys, in any block of the cluster. The first
+  // query sees the fewest.
   LSSAR_DEVICE bool has_few_keys(const AttentionParams& params) const {
     const i64 first = place.tile_idx * Shape::kWorkRows;
     i64 query = first;
@@ -41,7 +41,7 @@ struct ForwardWork {
     return lssar_device::has_few_keys<Config>(num_visible_keys<Config>(params, query));
   }
 
-  // The last query of the slice's rows below `end`.
+  // The last query among the slice's rows below `end`.
   static LSSAR_DEVICE i64 last_query(const AttentionParams& params, i64 end) {
     if constexpr (!Config::kPackGqa) return minimum(end, seq_q<Config>(params)) - 1;
     const typename Shape::QueryTiles tiles(params);
@@ -55,8 +55,8 @@ struct ForwardWork {
   }
 };
 
-// What a block takes at a time: kStagger neighbouring query tiles of a head, fewer at the end of
-// it.
+// What a block processes at a time: kStagger neighbouring query tiles of a head, or fewer at the
+// end of the head.
 template <class Config>
 struct ForwardChain {
   using Shape = HopperForwardShape<Config>;
@@ -73,7 +73,7 @@ struct ForwardChain {
     count = Shape::kIsStaggered ? static_cast<int>(minimum(left, i64{Config::kStagger})) : 1;
   }
 
-  // Query tile i of the chain. None sees more keys than the one before it.
+  // Query tile i of the chain. The first one sees the most keys.
   LSSAR_DEVICE ForwardWork<Config> work(const AttentionParams& params, int i) const {
     BlockPlace at = place;
     if constexpr (Shape::kIsStaggered)
@@ -81,7 +81,7 @@ struct ForwardChain {
     return {params, at};
   }
 
-  // Chains of all heads.
+  // The number of chains over all heads.
   static LSSAR_DEVICE u32 total(const AttentionParams& params) {
     const typename Shape::QueryTiles cut(params);
     const i64 chains = ceil_div(cut.rows_of_slice(), i64{Shape::kWorkRows} * Config::kStagger);

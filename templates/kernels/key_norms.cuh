@@ -1,7 +1,6 @@
-// k_inv_norm[b, g, j] = 1 / |k_j|. It is computed once per call and read by every kernel that
-// computes scores.
+// k_inv_norm[b, g, j] = 1 / |k_j|, computed once per call for every kernel that computes scores.
 //
-// Eight lanes read a key; a block has kThreads / 8 keys of [batch, kv_heads, seq_k].
+// Eight lanes read a key; a block handles kThreads / 8 keys of [batch, kv_heads, seq_k].
 #pragma once
 
 #include "templates/tile/dq_turns.cuh"

@@ -1,12 +1,12 @@
-// What a wait that lasts too long writes for the host: see ptx/wait_limit_on.cuh.
+// What a wait that lasts too long reports to the host: see ptx/wait_limit_on.cuh.
 //
-// The host compiler reads this file too (runtime/wait_limit.cpp prints the report), so it holds
-// plain types only.
+// The host compiler reads this file too (runtime/wait_limit.cpp prints the report), so it has only
+// plain types.
 #pragma once
 
 namespace lssar_device {
 
-// NOTE: these are enumerators because compilers put constants into the image.
+// NOTE: enumerators, because compilers would put constants into the image.
 enum WaitSizes : int {
   kMaxWaitRecords = 32,
   kClusterWatchBytes = 16,  // at the end of dynamic shared memory: see ptx/cluster_watch.cuh
@@ -17,14 +17,14 @@ enum WaitKind : unsigned { kWaitMbarrier, kWaitTurn, kWaitCluster };
 struct WaitRecord {
   unsigned kind;              // a WaitKind
   unsigned line;              // lines from kWaitBaseLine to the wait
-  unsigned block, thread;     // the first thread of those that wait here together
+  unsigned block, thread;     // the first of the threads that wait here together
   unsigned long long place;   // address of the mbarrier in shared memory, or of the counter
-  unsigned long long wanted;  // parity of the phase, value of the counter
+  unsigned long long wanted;  // parity of the phase, or value of the counter
 };
 
-// Records are in the order in which waits reached half their limit: the first one waits longest.
+// Records are in the order in which waits reached half their limit, so the first one waits longest.
 struct WaitReport {
-  unsigned count;  // of all records, also those that did not fit
+  unsigned count;  // of all records, including those that did not fit
   unsigned reserved;
   WaitRecord records[kMaxWaitRecords];
 };

@@ -1,9 +1,9 @@
-// The limit of ptx/wait_limit.cuh for barrier.cluster.wait, a wait that the hardware does and
-// nobody can poll. The first warp of the block polls an mbarrier instead. The second warp arrives
-// there once it has passed the barrier; the first warp then passes it at once.
+// The limit of ptx/wait_limit.cuh for barrier.cluster.wait, which the hardware performs and nobody
+// can poll. The first warp of the block polls an mbarrier instead. The second warp arrives there
+// after it has passed the cluster barrier, which the first warp then passes at once.
 //
-// The mbarrier takes the last kClusterWatchBytes of dynamic shared memory, which the host adds to
-// what the kernel asks for.
+// The mbarrier takes the last kClusterWatchBytes of dynamic shared memory. The host adds them to
+// what the kernel requests.
 #pragma once
 
 #include "templates/ptx/mbarrier.cuh"
@@ -16,7 +16,8 @@ namespace lssar_device {
 
 class ClusterWatch {
  public:
-  // Called before the arrival, which makes the new mbarrier visible to the other warps.
+  // Called before the arrival at the cluster barrier, which makes the new mbarrier visible to the
+  // other warps.
   LSSAR_DEVICE ClusterWatch() {
     if (warp_index() != 0) return;
     if (lane_index() == 0) mbarrier_init(barrier(), 1);

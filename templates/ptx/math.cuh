@@ -1,5 +1,5 @@
-// One-instruction arithmetic that the language has no operator for. Error bounds are those of the
-// PTX ISA; approximations flush subnormal numbers.
+// Single-instruction arithmetic for which the language has no operator. Error bounds are those of
+// the PTX ISA. Approximations flush subnormal numbers.
 #pragma once
 
 #include "templates/ptx/types.cuh"
@@ -46,7 +46,7 @@ LSSAR_DEVICE float fma(float a, float b, float c) {
   return result;
 }
 
-// a + b of operands as they are rounded: never part of an fma.
+// a + b as two rounded operands; the compiler never merges it into an fma.
 LSSAR_DEVICE float add_rounded(float a, float b) {
   float result;
   asm("add.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
@@ -104,8 +104,8 @@ LSSAR_DEVICE u64 pack_words(u32 low, u32 high) {
   return result;
 }
 
-// The same value, but new to the compiler. It does not move a use of `x` to before this (for
-// example to before a wait). It does not keep, or split, what `x` was computed from.
+// The same value, but opaque to the compiler. It will not move a use of `x` above this point (for
+// example above a wait), and will not keep or split the values from which `x` was computed.
 LSSAR_DEVICE void pin_register(float& x) { asm volatile("" : "+f"(x)::"memory"); }
 LSSAR_DEVICE void pin_register(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
 LSSAR_DEVICE void pin_register(int& x) { asm volatile("" : "+r"(x)::"memory"); }

@@ -1,7 +1,7 @@
 // Barriers in shared memory that count arrivals and bytes (sm_90): 8 bytes each, by 32-bit address.
 //
-// A wait names the parity of the phase that it waits for. A new barrier is in phase 0, so the wait
-// for parity 1 succeeds at once: what a barrier guards is free at first.
+// A wait names the parity of the phase that it waits for. A new barrier is in phase 0, so a wait
+// for parity 1 succeeds at once. Whatever a barrier guards is therefore free at first.
 #pragma once
 
 #include "templates/ptx/types.cuh"

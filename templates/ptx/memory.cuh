@@ -1,7 +1,7 @@
 // Shared memory by 32-bit address, asynchronous copies, vector loads and stores.
 //
-// Accesses to shared memory are volatile assembly: the compiler keeps their order, also with
-// respect to barriers, and never merges two of them.
+// Accesses to shared memory are volatile assembly, so the compiler keeps their order, also relative
+// to barriers, and never merges two of them.
 #pragma once
 
 #include "templates/ptx/types.cuh"
@@ -16,7 +16,8 @@ LSSAR_DEVICE u32 dynamic_shared_address() {
   return static_cast<u32>(address);
 }
 
-// The same for swizzled tiles: TMA and wgmma count addresses from the start of a swizzle pattern.
+// The same for swizzled tiles. Their alignment makes swizzle patterns, from which TMA and wgmma
+// count addresses, start at tiles.
 extern __shared__ __attribute__((aligned(1024))) unsigned char swizzled_shared_memory[];
 
 LSSAR_DEVICE u32 swizzled_shared_address() {
@@ -76,15 +77,15 @@ LSSAR_DEVICE void load_matrices_transposed(u32 (&matrices)[4], u32 row_address) 
                : "r"(row_address));
 }
 
-// The reverse of load_matrices (sm_90).
+// The inverse of load_matrices (sm_90).
 LSSAR_DEVICE void store_matrices(u32 row_address, const u32 (&matrices)[4]) {
   asm volatile(
       "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row_address),
       "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
 }
 
-// 16 bytes from global to shared memory, or 16 zero bytes where `valid` is false (the source is
-// then not read). Both addresses are 16-byte aligned.
+// Copies 16 bytes from global to shared memory. If `valid` is false it writes zeros and does not
+// read the source. Both addresses are 16-byte aligned.
 LSSAR_DEVICE void copy_async_16(u32 shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
                "r"(valid ? 16 : 0));
@@ -96,7 +97,7 @@ LSSAR_DEVICE void copy_async_4(u32 shared, const void* global, bool valid) {
 }
 LSSAR_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most `kPending` groups of this thread are in flight. NOTE: the data is then
-// visible to this thread only; others need a barrier.
+// visible only to this thread; others need a barrier.
 template <int kPending>
 LSSAR_DEVICE void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
@@ -129,8 +130,8 @@ LSSAR_DEVICE void store_global_16(float* address, const float (&value)[4]) {
                "f"(value[1]), "f"(value[2]), "f"(value[3])
                : "memory");
 }
-// Counters that blocks of a grid share. Acquire and release order what the thread, and those it
-// synchronises with, access in global memory.
+// Counters shared by the blocks of a grid. Acquire and release order the global memory accesses of
+// this thread and of the threads that it synchronises with.
 LSSAR_DEVICE u32 add_relaxed(u32* address, u32 value) {
   u32 before;
   asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"

@@ -1,7 +1,7 @@
 // Sizes that the kernels and the code that launches them share.
 //
-// The host compiler reads this file too (codegen/shapes.h), so it holds plain constants only.
-// NOTE: in a namespace of their own, because lssar.h has an enum lssar_device.
+// The host compiler reads this file too (codegen/shapes.h), so it has only plain constants. NOTE:
+// the namespace is separate because lssar.h has an enum lssar_device.
 #pragma once
 
 namespace lssar_constants {
@@ -11,16 +11,16 @@ inline constexpr int kWarpRows = 16;  // rows of an accumulator fragment
 // A consumer of a Hopper kernel is a warp group and owns 64 rows.
 inline constexpr int kWarpGroupThreads = 128;
 inline constexpr int kWarpGroupRows = 64;
-// Lanes that share a row in kernels that work on whole rows.
+// Lanes per row in kernels that work on whole rows.
 inline constexpr int kRowGroupThreads = 8;
 
 inline constexpr int kRowConstantBytes = 32;  // of a query row: tile/row_constants.cuh
-inline constexpr int kRowPlaneFloats = 4;     // of them, those that one TMA box holds
+inline constexpr int kRowPlaneFloats = 4;     // of these, the floats in one TMA box
 inline constexpr int kGradQSumCols = 8;       // neighbours in the sums of dq: tile/grad_q_sum.cuh
 
 inline constexpr int kBarrierBytes = 8;    // of an mbarrier
 inline constexpr int kSwizzleBytes = 128;  // of a row of a swizzled tile: tile/swizzled_tile.cuh
 inline constexpr int kTicketBytes = 4;
-inline constexpr int kWorkIndexBytes = 16;  // of what a Hopper forward's producer hands on
+inline constexpr int kWorkIndexBytes = 16;  // what a Hopper forward's producer tells consumers
 
 }  // namespace lssar_constants

@@ -55,8 +55,8 @@ LSSAR_DEVICE void tma_load(u32 shared, const TensorMap& map, u32 barrier, int x0
       : "memory");
 }
 
-// The same, to the same address in every block of the cluster whose bit of `blocks` is set. Each of
-// these blocks counts the bytes at its own barrier, which has the same address too.
+// The same load into every block of the cluster whose bit of `blocks` is set, at the same address.
+// Each of these blocks counts the bytes at its own barrier, which also has the same address.
 LSSAR_DEVICE void tma_load_multicast(u32 shared, const TensorMap& map, u32 barrier, u32 blocks,
                                      int x0, int x1, int x2, int x3) {
   asm volatile(
@@ -97,7 +97,7 @@ LSSAR_DEVICE void tma_reduce_add(const TensorMap& map, u32 shared, int x0, int x
 
 LSSAR_DEVICE void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // Waits until all but the last kPending groups of this thread have read their sources, which may
-// then be overwritten. NOTE: what they wrote may not be visible yet.
+// then be overwritten. NOTE: their results may not be visible yet.
 template <int kPending>
 LSSAR_DEVICE void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
@@ -107,8 +107,8 @@ LSSAR_DEVICE void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// Orders this thread's earlier accesses to shared memory before later asynchronous ones (copies,
-// wgmma) of the threads it synchronises with.
+// Orders earlier accesses to shared memory before later asynchronous ones (copies, wgmma), for this
+// thread and the threads that it synchronises with.
 LSSAR_DEVICE void fence_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

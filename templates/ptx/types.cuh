@@ -1,23 +1,23 @@
-// Integer names, element types and the attribute of every device function. No CUDA or standard
-// header: NVRTC spends more on those than on a whole kernel.
+// Integer names, element types and the attribute of every device function. There is no CUDA or
+// standard header, because NVRTC spends more time on those than on a whole kernel.
 #pragma once
 
 #include "templates/ptx/sizes.cuh"
 
 #define LSSAR_DEVICE __device__ __forceinline__
-// The directive as a word before its loop, as emitted source writes it.
+// The directive as a word before its loop, as emitted sources write it.
 #define LSSAR_UNROLL _Pragma("unroll")
 
-// A kernel parameter that is used in place, without a copy. clang 19 has no word for it; the LLVM
-// compiler marks the parameters of kernels itself.
+// Marks a kernel parameter that is used in place, without a copy. clang 19 has no such attribute,
+// so the LLVM compiler marks the parameters of kernels itself.
 #if defined(__clang__)
 #define LSSAR_GRID_CONSTANT
 #else
 #define LSSAR_GRID_CONSTANT __grid_constant__
 #endif
 
-// Written before a call of a closure. clang inlines closures by size only, and ptxas would wait for
-// each wgmma before a call that is not inlined.
+// Placed before a call of a closure. clang inlines closures only if they are small, and ptxas would
+// wait for every wgmma before a call that is not inlined.
 #if defined(__clang__)
 #define LSSAR_INLINE_CALL [[clang::always_inline]]
 #else
@@ -43,7 +43,7 @@ struct Fp16 {
   static constexpr u32 kOnePair = 0x3c003c00u;
 };
 
-// A where kChoice, else B.
+// A if kChoice is true, else B.
 template <bool kChoice, class A, class B>
 struct Select {
   using Type = A;

@@ -1,6 +1,6 @@
-// A limit of polls for every loop that waits, for debugging. What is here does nothing. Where
-// LSSAR_DEBUG_WAITS is set, the library puts ptx/wait_limit_on.cuh before the source, and the
-// kernel traps instead of hanging.
+// A poll limit for every loop that waits, for debugging. The definitions here do nothing. With
+// LSSAR_DEBUG_WAITS the library puts ptx/wait_limit_on.cuh before the source, and the kernel traps
+// instead of hanging.
 #pragma once
 
 #include "templates/ptx/types.cuh"

@@ -1,15 +1,15 @@
-// The limit of polls that ptx/wait_limit.cuh speaks of, LSSAR_WAIT_SPINS. The library puts this
-// before a source, so it uses nothing of it.
+// Implements the poll limit of ptx/wait_limit.cuh, LSSAR_WAIT_SPINS. The library puts this before a
+// source, so it cannot use anything of that source.
 //
-// After a trap no memory of the device can be read. So a wait that has come to half its limit
-// writes where it is into host memory, at the address that the host puts into lssar_wait_report.
-// When the first wait reaches its limit, all that hang have written.
+// After a trap no device memory can be read. So a wait that reaches half its limit writes its place
+// to host memory, at the address that the host puts into lssar_wait_report. When the first wait
+// reaches its full limit, all hanging waits have written.
 #pragma once
 
 #include "templates/kernels/wait_report.cuh"
 
-// As a default argument: the line of the call, counted from kWaitBaseLine, which the source has.
-// Below it with a compiler that cannot tell (NVRTC 12.4).
+// As a default argument: the line of the call, counted from the line in the source that defines
+// kWaitBaseLine. A compiler without __builtin_LINE (NVRTC 12.4) gives a smaller number.
 #if __has_builtin(__builtin_LINE)
 #define LSSAR_CALLER_LINE (__builtin_LINE() - lssar_device::kWaitBaseLine)
 #else
@@ -37,7 +37,7 @@ class SpinLimit {
   }
 
  private:
-  // Writes one record for all lanes that are here together.
+  // Writes one record for all lanes that wait here together.
   __device__ __forceinline__ void report() {
     asm("mov.u32 %0, %%tid.x;" : "=r"(record_.thread));
     unsigned active;

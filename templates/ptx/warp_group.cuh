@@ -5,8 +5,8 @@
 
 namespace lssar_device {
 
-// Returns `x`, which is the same in all lanes, through an exchange. From the exchange ptxas knows
-// that it is uniform, so that it, and what is computed from it, takes no register per lane.
+// Returns `x`, which is the same in all lanes, through an exchange. From the exchange ptxas learns
+// that it is uniform, and then keeps it and values derived from it in no per-lane registers.
 // REQUIRES: called by whole warps.
 LSSAR_DEVICE int uniform(int x) {
   int result;
@@ -17,16 +17,16 @@ LSSAR_DEVICE int uniform(int x) {
 // REQUIRES: called by whole warps.
 LSSAR_DEVICE int warp_group_index() { return uniform(thread_index() / kWarpGroupThreads); }
 LSSAR_DEVICE int warp_group_thread() { return thread_index() & (kWarpGroupThreads - 1); }
-// The lane, masked so that ptxas knows that it is not negative. It would else handle a sign
-// wherever the lane is divided.
+// The lane, masked so that ptxas knows that it is not negative. Otherwise every division of the
+// lane would handle a sign.
 LSSAR_DEVICE int warp_group_lane() { return warp_group_thread() % kWarpThreads; }
 
-// Waits at barrier `id` for `threads` threads in whole warps. Ids are 1 to 15; 0 is
-// block_barrier's.
+// Waits at barrier `id` for `threads` threads in whole warps. Ids are 1 to 15, because
+// block_barrier uses 0.
 LSSAR_DEVICE void named_barrier_sync(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
-// Waits like named_barrier_sync; whether `condition` holds for any of the threads.
+// Waits like named_barrier_sync. Returns whether `condition` holds for any of the threads.
 LSSAR_DEVICE bool named_barrier_any(u32 id, u32 threads, bool condition) {
   u32 result;
   asm volatile(
@@ -41,13 +41,13 @@ LSSAR_DEVICE bool named_barrier_any(u32 id, u32 threads, bool condition) {
       : "memory");
   return result != 0;
 }
-// Counts towards the barrier without waiting.
+// Arrives at the barrier without waiting.
 LSSAR_DEVICE void named_barrier_arrive(u32 id, u32 threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Sets the warp group's registers per thread: a multiple of 8 from 24 to 240. What one group gives
-// up, others can take.
+// Sets the warp group's registers per thread: a multiple of 8 from 24 to 240. Other groups can take
+// what one group gives up.
 template <int kRegisters>
 LSSAR_DEVICE void raise_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));

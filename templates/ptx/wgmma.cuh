@@ -1,31 +1,31 @@
 // Asynchronous matrix multiply-accumulate of a warp group (sm_90a): d[64 x N] (+)= a b, depth 16.
 //
-// The 128 threads hold d as Fragment does for each warp: warp w of the group rows 16 w to 16 w
-// + 15. `a` comes from shared memory or, 16 rows to a warp, from registers in the layout of
-// ptx/mma.cuh; `b` from shared memory, by descriptor (tile/swizzled_tile.cuh).
+// The 128 threads hold d as a Fragment per warp: warp w of the group has rows 16 w to 16 w + 15.
+// `a` comes from shared memory, or from registers in the layout of ptx/mma.cuh, 16 rows per warp.
+// `b` comes from shared memory, by descriptor (tile/swizzled_tile.cuh).
 //
-// From the issue of a wgmma to the end of its wait, the registers of d and a may be neither read
-// nor written.
+// The registers of d and a must not be read or written from the issue of a wgmma until a wait for
+// it has ended.
 #pragma once
 
 #include "templates/ptx/math.cuh"
 
 namespace lssar_device {
 
-// The instruction for one element type and one N. The generator writes the ones a kernel uses:
+// The instruction for one element type and one N. The generator writes those that a kernel uses:
 //   template <int kTransposeA, int kTransposeB>
 //   static void add_shared(float (&d)[N / 8][4], u64 a, u64 b);  // d += a b
 //   template <int kTransposeB>
 //   static void add_registers(float (&d)[N / 8][4], const u32 (&a)[4], u64 b);
-// and begin_shared and begin_registers, which overwrite d: d = a b.
-// Transposed: rows of the tile are the depth.
+// and begin_shared and begin_registers, which overwrite d: d = a b. Transposed means that the rows
+// of the tile are the depth.
 //
-// NOTE: d = a b has forms of its own because clang would initialise a d that is read too, and would
-// do so after the fence.
+// NOTE: d = a b has forms of its own because clang would initialise a d that is also read, and
+// would do so after the fence.
 template <class T, int N>
 struct Wgmma;
 
-// Registers written before this may be used by the wgmma after it.
+// Makes registers written before this usable by the wgmma after it.
 LSSAR_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 LSSAR_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 

@@ -1,4 +1,4 @@
-// One of the wgmma wrappers that the generator writes: for the index of templates only.
+// One of the wgmma wrappers that the generator writes. Only the index of templates uses it.
 #pragma once
 
 #include "templates/ptx/wgmma.cuh"

@@ -1,7 +1,7 @@
 // Named barriers among the consumer warp groups of a block.
 //
-// Barriers 1 to 3 are for ping-pong, barrier 4 is for all consumers together, barriers 5 to 7 are
-// one for each consumer.
+// Barriers 1 to 3 are for ping-pong, barrier 4 is for all consumers together, and barriers 5 to 7
+// are for one consumer each.
 #pragma once
 
 #include "templates/ptx/warp_group.cuh"
@@ -12,7 +12,7 @@ inline constexpr u32 kFirstPingPongBarrier = 1;
 inline constexpr u32 kAllConsumersBarrier = 4;
 inline constexpr u32 kFirstConsumerBarrier = 5;
 
-// The 128 threads of consumer `group`.
+// A barrier of the 128 threads of consumer `group`.
 LSSAR_DEVICE void consumer_barrier(int group) {
   named_barrier_sync(kFirstConsumerBarrier + group, kWarpGroupThreads);
 }
@@ -27,14 +27,14 @@ LSSAR_DEVICE void all_consumers_barrier() {
   named_barrier_sync(kAllConsumersBarrier, kNumConsumers * kWarpGroupThreads);
 }
 
-// Lets consumers start products one after another, in a circle. A consumer starts its products
-// between acquire() and release(); its arithmetic afterwards runs beside the products of the next
-// consumer. Without kIsOn all of this does nothing.
+// Lets consumers start products in turn. A consumer starts its products between acquire() and
+// release(); its later arithmetic overlaps the products of the next consumer. Does nothing unless
+// kIsOn.
 template <bool kIsOn, int kNumConsumers>
 struct PingPong {
   int group;
 
-  // Called before the first acquire(): the first consumer's succeeds then.
+  // Called before the first acquire(), so that the first consumer's succeeds.
   LSSAR_DEVICE void begin() const {
     if (group == kNumConsumers - 1) release();
   }

@@ -1,15 +1,14 @@
-// The order in which key tiles add to the sums of dq, for the dk/dv kernels with kOrderedDq.
+// The order in which key tiles add to the sums of dq, for dk/dv kernels with kOrderedDq.
 //
-// Each warp of a block adds to one part of dq of a query tile: the same rows and columns as the
-// warp of that number in every other block. Each part has a counter of the key tiles that have
-// added to it. Key tile t of a kv head waits for its turn, until the counter is t. All tiles before
-// t come, because they see the same queries and more. So each float is the sum of the same terms in
-// the same order, whatever runs when.
+// A warp adds to one part of dq of a query tile: the same rows and columns as the warp of that
+// number in every other block. A counter per part counts the key tiles that have added to it. Key
+// tile t of a kv head waits for its turn, until the counter is t. Every earlier tile adds to the
+// part too, because it sees the same queries and more. So each float is the sum of the same terms
+// in the same order, however blocks are scheduled.
 //
 // A block draws its work tile by a ticket when it starts, and the key tiles of a kv head are
-// numbered upwards. So it waits only for blocks that have started before it, and the first of them
-// waits for nobody. No order in which blocks start, and no number of blocks that run together,
-// leads to a deadlock.
+// numbered upwards. So it waits only for blocks that started before it, and the first of them waits
+// for nobody. This cannot deadlock, in whatever order blocks start and however many run together.
 #pragma once
 
 #include "templates/ptx/memory.cuh"
@@ -32,16 +31,16 @@ struct DqTurns {
     return params.dq_turns + 1 + slice * per_slice(params);
   }
 
-  // `slice`: of [batch, heads].
+  // `slice` is an index into [batch, heads].
   static LSSAR_DEVICE u32* of_part(const AttentionParams& params, i64 slice, i64 first_query,
                                    int warp) {
     return of_slice(params, slice) + first_query / Config::kDkdvBlockCols * kWarps + warp;
   }
 
-  // Clears the ticket counter before any block of the dk/dv kernel starts: called by one thread,
-  // whatever the lengths are ...
+  // Clears the ticket counter before any block of the dk/dv kernel starts. One thread calls this,
+  // whatever the lengths are.
   static LSSAR_DEVICE void clear_tickets(const AttentionParams& params) { params.dq_turns[0] = 0; }
-  // ... and clears the counters of turns: called by `lanes` lanes for every row of the slice.
+  // Clears the counters of turns. `lanes` lanes call this for every row of the slice.
   static LSSAR_DEVICE void clear(const AttentionParams& params, i64 slice, i64 row, int lane,
                                  int lanes) {
     u32* counters = of_slice(params, slice);
@@ -49,8 +48,8 @@ struct DqTurns {
       counters[i] = 0;
   }
 
-  // The block's work tile, for all its threads. `address` is a word of shared memory for this
-  // alone.
+  // Draws the block's work tile for all its threads. `address` is a word of shared memory reserved
+  // for this.
   static LSSAR_DEVICE u32 take_ticket(const AttentionParams& params, u32 address) {
     if (thread_index() == 0) store_shared(address, add_relaxed(params.dq_turns, 1));
     block_barrier();
@@ -60,11 +59,11 @@ struct DqTurns {
   }
 };
 
-// Whole warps call these around what they add.
+// Whole warps call these before and after adding to dq.
 LSSAR_DEVICE void begin_turn(const u32* counter, u32 key_tile, u32 line = LSSAR_CALLER_LINE) {
   SpinLimit limit(kWaitTurn, reinterpret_cast<u64>(counter), key_tile, line);
-  // The warp leaves the loop by a vote. If lanes left it one by one, ptxas would keep what they all
-  // share, such as descriptors, per lane (2 slots per score at d 128).
+  // The warp leaves the loop by a vote. If lanes left one by one, ptxas would keep values that all
+  // lanes share, such as descriptors, in per-lane registers (2 slots per score at d 128).
   while (!warp_all(lane_index() != 0 || load_acquire(counter) == key_tile)) limit.spin();
   warp_barrier();
 }

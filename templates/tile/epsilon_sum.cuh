@@ -1,10 +1,10 @@
-// Epsilon of the backward's rows from a sum over their keys, for when no X was saved
-// (tile/row_constants.cuh). The epsilon kernels of every architecture share this.
+// Epsilon of the backward's rows as a sum over their keys, used if no X was saved
+// (tile/row_constants.cuh). The epsilon kernels of all architectures share it.
 //
 //   eps_i c'_i / R_i = b_i / N_i sum_j u_ij^(p-1) (gain D_ij - gain_delta)
 //
-// It is the mean of dP over P, where P_ij is (U_ij + b_i) / N_i if U_ij > 0. The part of U in this
-// sum is 0 (docs/math.md), so only the part of b_i is left. Of psi it is the whole mean.
+// Epsilon is the mean of dP over P, where P_ij is (U_ij + b_i) / N_i if U_ij > 0. The part of U in
+// this sum is 0 (docs/math.md), so only the part of b_i remains. For psi it is the whole mean.
 #pragma once
 
 #include "templates/tile/general_gradient.cuh"
@@ -13,7 +13,7 @@
 
 namespace lssar_device {
 
-// Where a row's constants have them, as RowConstants::pack_to lays them out.
+// Indices in a row's constants, as RowConstants::pack_to stores them.
 inline constexpr int kEpsilonIdx = 5, kInverseEpsilonIdx = 7;
 
 template <class Config>
@@ -22,8 +22,8 @@ struct EpsilonSum {
 
   LSSAR_DEVICE void clear() { sums[0] = sums[1] = 0.0f; }
 
-  // s: products q_i k_j, d: products g_i v_j. The mask is needed past the last key too, where the
-  // products are 0 and the weights are not. Each tile has a sum of its own, so that sums have fewer
+  // s: products q_i k_j, d: products g_i v_j. The mask is needed also past the last key, where
+  // products are 0 but weights are not. Each tile is summed separately, so that sums have fewer
   // terms.
   template <int kTiles>
   LSSAR_DEVICE void add(Fragment<kTiles>& s, const Fragment<kTiles>& d,
@@ -59,8 +59,8 @@ struct EpsilonSum {
     sums[1] += tile[1];
   }
 
-  // Writes the row of half `half` to `constants`; all lanes of a warp call it. A row without an
-  // offset keeps what it has: 0, or NaN if it saw one.
+  // Writes the row of half `half` to `constants`. All lanes of a warp call it. A row without an
+  // offset keeps its value: 0, or NaN if it saw one.
   LSSAR_DEVICE void write(int half, i64 visible, float* constants) const {
     const float sum = quad_sum(sums[half]);
     const float num_keys = static_cast<float>(visible);

@@ -1,7 +1,6 @@
-// What a lane knows of its two query rows in a forward pass, and how it writes them to global
-// memory.
+// A lane's two query rows in a forward pass, and how it writes them to global memory.
 //
-// Shared by the forward kernels of every architecture; formulas in docs/math.md.
+// All forward kernels of LSSA and LSSAR share this; docs/math.md has the formulas.
 #pragma once
 
 #include "templates/ptx/sync.cuh"
@@ -62,7 +61,7 @@ struct ForwardRows : LaneRows<Config> {
   float m[2];
   WeightScale scale[2];
   Evaluator evaluator;
-  float skip_below[2];  // kSkipTiles: scores below have weights (for X: u^(p-1)) below 2^-24
+  float skip_below[2];  // kSkipTiles: lower scores have weights (for X: u^(p-1)) below 2^-24
 
   LSSAR_DEVICE void finish_row(int half, float inverse_norm) {
     const float num_keys = static_cast<float>(visible[half]);
@@ -86,7 +85,7 @@ struct ForwardRows : LaneRows<Config> {
     }
   }
 
-  // Computes the rest from `sum` and `largest_score`.
+  // Computes the other members from `sum` and `largest_score`.
   LSSAR_DEVICE void prepare_pass_two() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -113,10 +112,10 @@ struct ForwardRows : LaneRows<Config> {
     return lssar_device::has_scores_above<Config>(scale[half], limit);
   }
 
-  // softplus^-1, from below, of the activation where u = kSkipWeight. A row that saw a NaN skips
+  // A lower bound of the score whose activation has u = kSkipWeight. A row that saw a NaN skips
   // nothing, so that its sums stay NaN.
   LSSAR_DEVICE float skip_threshold(int half) const {
-    constexpr float kMargin = 1.0f - 1.0f / 1024.0f;  // above what evaluators err by
+    constexpr float kMargin = 1.0f - 1.0f / 1024.0f;  // above the evaluators' errors
     const WeightScale& s = scale[half];
     if (is_nan(sum[half]) || is_nan(m[half])) return -infinity();
     if (s.slope == 0.0f) return infinity();  // no weights
@@ -124,7 +123,7 @@ struct ForwardRows : LaneRows<Config> {
     return cut > 0.0f ? inverse_softplus_bits(cut) : -infinity();
   }
 
-  // Whether the tile's scores have no weight in any of the warp's rows. NOTE: the largest score
+  // Whether no score of the tile has a weight in any of the warp's rows. NOTE: the largest score
   // ignores NaN, but a row with a NaN skips nothing.
   template <int kTiles>
   LSSAR_DEVICE bool has_no_weights(const Fragment<kTiles>& s) const {
@@ -136,9 +135,9 @@ struct ForwardRows : LaneRows<Config> {
     return warp_all(largest[0] < skip_below[0] && largest[1] < skip_below[1]);
   }
 
-  // The cheapest evaluator that serves the warp's rows. All but the full one take the weight scale
-  // without an origin, and the softplus of the largest score as they evaluate it themselves: so max
-  // u is 1.
+  // The cheapest evaluator that is accurate enough for the warp's rows. All but the full one use
+  // the weight scale without an origin, and evaluate the softplus of the largest score themselves,
+  // so that max u is 1.
   LSSAR_DEVICE void choose_evaluator() {
     evaluator = kFullSoftplus;
     if constexpr (Config::kNumEvaluators > 1) {
@@ -191,7 +190,7 @@ struct ForwardRows : LaneRows<Config> {
 
   // Writes the lane's elements of o from column `first_col` on, and for training those of the saved
   // o, of X and of the statistics. `o` and `y` are sum_j w_ij v_j and sum_j u_ij^(p-1) v_j. With
-  // kStoresByTma, o stays in `o` for the caller to store.
+  // kStoresByTma, o stays in `o` and the caller stores it.
   template <int kTiles>
   LSSAR_DEVICE void write_columns(const AttentionParams& params, const BlockPlace& place,
                                   int first_col, Fragment<kTiles>& o, const Fragment<kTiles>& y,
@@ -201,7 +200,7 @@ struct ForwardRows : LaneRows<Config> {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (row[half] >= queries_total) continue;
-      // The clamp to [0, 1] hides a NaN. A row that saw one shows it here.
+      // The clamp to [0, 1] hides a NaN, so a row that saw one becomes NaN here.
       const bool is_bad = is_nan(sum[half]) || is_nan(m[half]);
       const float zs = sums.zs[half];
       const float inverse = is_bad ? quiet_nan() : zs > 0.0f ? 1.0f / zs : 0.0f;

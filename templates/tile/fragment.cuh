@@ -11,7 +11,7 @@
 
 namespace lssar_device {
 
-constexpr int kTileCols = 8;  // of an mma tile, the unit of every k...MmaTiles
+constexpr int kTileCols = 8;  // of an mma tile; k...MmaTiles count these
 
 template <int kTiles>
 struct Fragment {
@@ -26,17 +26,17 @@ struct Fragment {
   }
 };
 
-// The lane's row of half h, of the warp's 16. Unsigned, because dividing a sign would take one more
-// register.
+// The lane's row of half h among the warp's 16. Unsigned, because dividing a signed number takes
+// one more register.
 LSSAR_DEVICE int fragment_row(int half) {
   return static_cast<int>(static_cast<u32>(lane_index()) / 4) + 8 * half;
 }
-// The first of the two columns that this lane holds of tile n. NOTE: computed by a mask, from which
-// the compiler knows that it stays within the tile. A swizzled address then needs no register of
-// its own per tile.
+// The first of the two columns of tile n that this lane holds. NOTE: it is computed with a mask, so
+// that the compiler knows that it stays within the tile. A swizzled address then needs no register
+// of its own per tile.
 LSSAR_DEVICE int fragment_col(int tile) { return tile * kTileCols + (lane_index() & 3) * 2; }
 
-// x's rows times `by`.
+// Multiplies x's rows by `by`.
 template <int kTiles>
 LSSAR_DEVICE void multiply_rows(Fragment<kTiles>& x, const float (&by)[2]) {
 #pragma unroll

@@ -1,7 +1,7 @@
 // AttentionParams::grad_q_sum, float32 sums of dq: [batch, heads, head_dim / 8, seq_q, 8].
 //
-// Eight columns of all queries of a head are together: so what a warp adds, eight columns of 16
-// queries (or of eight, where its lanes do it), is one piece of memory instead of a piece per
+// Eight columns of all queries of a head lie together. A warp adds eight columns of 16 queries (of
+// eight, if its lanes do it). So it touches one contiguous piece of memory instead of one per
 // query.
 #pragma once
 
@@ -19,7 +19,7 @@ struct GradQSum {
   static LSSAR_DEVICE i64 group_stride(const AttentionParams& params) {
     return seq_q<Config>(params) * kCols;
   }
-  // `slice`: of [batch, heads].
+  // `slice` is an index into [batch, heads].
   static LSSAR_DEVICE float* at(const AttentionParams& params, i64 slice, i64 query, int col) {
     return params.grad_q_sum + slice * seq_q<Config>(params) * Config::kHeadDim +
            col / kCols * group_stride(params) + query * kCols + col % kCols;

@@ -1,9 +1,9 @@
-// Keeping dS' in the range of its 16-bit format.
+// Keeps dS' in the range of its 16-bit format.
 //
-// bf16 and float32 have exponents enough. fp16 does not, and the size of a gradient is the caller's
-// choice (loss scaling). So fp16 gradients are multiplied by a power of two, which is lowered when
-// a tile needs it; the sums so far are then multiplied along. What falls below fp16's subnormals is
-// 2^-33 of the largest gradient, or with kScalesAhead 2^-37 of the largest bound.
+// bf16 and float32 have large enough exponents. fp16 does not, and the caller decides the size of
+// gradients (loss scaling). So fp16 gradients are multiplied by a power of two. If a tile needs a
+// smaller one, the factor falls and the sums so far are rescaled. Gradients below 2^-33 of the
+// largest one (with kScalesAhead, 2^-37 of the largest bound) fall below fp16's subnormals.
 #pragma once
 
 #include "templates/ptx/sync.cuh"
@@ -16,11 +16,11 @@ struct GradScale {
   static constexpr bool kIsNeeded = Config::kIsFp16;
   static constexpr float kLimit = 32768.0f;  // half of the largest fp16
   static constexpr int kTargetExponent = 9;  // largest gradient of a tile in [2^9, 2^10)
-  static constexpr int kTargetOfBound = 13;  // what a bound allows is mostly larger than what comes
+  static constexpr int kTargetOfBound = 13;  // bounds are usually larger than the gradients
   static constexpr int kExponentBias = 127;
   static constexpr u32 kInfinityBits = 0x7f800000u;
-  // 2^80, biased: finite after multiplication with any 1 / |k_j|, which is at most 1e12. A gradient
-  // that would need more is 0 in fp16.
+  // 2^80, biased. It stays finite when multiplied by any 1 / |k_j|, which is at most 1e12. A
+  // gradient that needs a larger factor is 0 in fp16.
   static constexpr int kLargestExponent = kExponentBias + 80;
 
   float factor = largest_factor();  // the first tile sets it
@@ -29,8 +29,8 @@ struct GradScale {
     return kIsNeeded ? float_from_bits(static_cast<u32>(kLargestExponent) << 23) : 1.0f;
   }
 
-  // Bits of the largest magnitude in the warp of gradients times their row's factor. The bits order
-  // like the numbers. NaN does not count.
+  // The bits of the warp's largest |gradient| times its row's factor. They order like the numbers.
+  // NaN is ignored.
   template <int kTiles>
   static LSSAR_DEVICE u32 largest_bits(const Fragment<kTiles>& grads,
                                        const float (&row_factor)[2] = {1.0f, 1.0f}) {
@@ -44,12 +44,12 @@ struct GradScale {
         bits_of_float(maximum(largest[0] * row_factor[0], largest[1] * row_factor[1])));
   }
 
-  // Makes room for gradients up to `largest`. Returns the factor that the sums so far must be
-  // multiplied by. Infinity and NaN change nothing.
+  // Makes room for gradients up to `largest`. Returns the factor by which the sums so far must be
+  // multiplied. Infinity and NaN change nothing.
   template <int kTarget = kTargetExponent>
   LSSAR_DEVICE float make_room(u32 largest) {
     if (largest >= kInfinityBits || float_from_bits(largest) * factor <= kLimit) return 1.0f;
-    // The biased exponent of 2^kTarget / 2^e, within the normal numbers.
+    // The biased exponent of 2^kTarget / 2^e, kept within normal numbers.
     const int wanted = 2 * kExponentBias + kTarget - static_cast<int>(largest >> 23);
     const int exponent = minimum(maximum(wanted, 1), kLargestExponent);
     const float lower = float_from_bits(static_cast<u32>(exponent) << 23);
@@ -90,8 +90,8 @@ struct GradScale {
   }
 };
 
-// Whether the dk/dv kernel finds the scale ahead of dS' from bounds (tile/scale_ahead.cuh). Not
-// where it sums dq, because dq is not multiplied along.
+// Whether the dk/dv kernel derives the scale from bounds before it computes dS'
+// (tile/scale_ahead.cuh). Not if it sums dq, because the sums of dq cannot be rescaled.
 template <class Config>
 inline constexpr bool kScalesAhead =
     GradScale<Config>::kIsNeeded && !Config::kSumsDq && !Config::kIsGeneral;

@@ -1,4 +1,4 @@
-// Which two query rows a lane of a forward kernel works on.
+// The two query rows of a lane of a forward kernel.
 #pragma once
 
 #include "templates/tile/fragment.cuh"
@@ -8,10 +8,10 @@
 
 namespace lssar_device {
 
-// A row whose largest U is not above this is dead.
+// A row whose largest U is at most this is dead.
 inline constexpr float kDeadRow = 1.0f / 65536.0f;
 
-// 1 / |row| of a row of the tile, in every lane of the quad that asks for the row.
+// 1 / |row| of a tile row, for every lane of the quad that needs it.
 template <class Config, class Mma, class Tile>
 LSSAR_DEVICE float tile_row_inverse_norm(Tile tile, int row) {
   float square = 0.0f;
@@ -26,7 +26,7 @@ LSSAR_DEVICE float tile_row_inverse_norm(Tile tile, int row) {
 
 template <class Config>
 struct LaneRows {
-  i64 row[2];      // queries; past the last one: none
+  i64 row[2];      // queries; no query if it is past the last one
   int head[2];     // kPackGqa: their heads
   i64 visible[2];  // N_i
 

@@ -1,4 +1,4 @@
-// Loads of tiles from global to shared memory by all threads of a block. What is outside becomes
+// Loads tiles from global to shared memory with all threads of a block. Elements outside become
 // zero.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace lssar_device {
 
-// One 16-byte vector of `kElems` elements, element by element.
+// Loads one 16-byte vector of `kElems` elements, element by element.
 template <class T>
 LSSAR_DEVICE void gather_vector(u32 (&vector)[4], const T* source, bool valid) {
   constexpr int kElemsPerWord = 4 / static_cast<int>(sizeof(T));
@@ -37,7 +37,7 @@ template <int kThreads, bool kAligned, class Tile>
 LSSAR_DEVICE void load_tile(Tile tile, const typename Tile::Element* source, i64 row_stride,
                             i64 valid_rows, int valid_cols) {
   constexpr int kVectors = Tile::kRows * Tile::kVectorsPerRow;
-  // If this were unrolled far, its addresses would take the registers of the accumulators.
+  // With more unrolling the addresses would take the accumulators' registers.
   constexpr int kUnroll = kVectors <= 8 * kThreads ? 8 : 2;
 #pragma unroll kUnroll
   for (int first = 0; first < kVectors; first += kThreads) {

@@ -14,7 +14,7 @@ struct TileMma16 {
   static_assert(sizeof(T) == 2, "fp32 tiles are multiplied by tile/mma32.cuh");
   static constexpr int kDepth = 16;  // of one mma
 
-  // A fragment rounded to T, as left operand: 16 rows, kTiles x 8 columns.
+  // A fragment rounded to T, as the left operand: 16 rows, kTiles x 8 columns.
   template <int kTiles>
   struct Operand {
     static_assert(kTiles % 2 == 0, "an mma takes two tiles of 8 columns as its depth");
@@ -36,7 +36,7 @@ struct TileMma16 {
     }
   }
 
-  // x -= operand: what rounding dropped.
+  // x -= operand: leaves the rounding errors.
   template <int kTiles>
   static LSSAR_DEVICE void subtract(Fragment<kTiles>& x, const Operand<kTiles>& operand) {
 #pragma unroll
@@ -50,7 +50,7 @@ struct TileMma16 {
       }
   }
 
-  // d += a bT: 16 rows of `a` from row a_row0, all rows of `b`; depth is the columns of both.
+  // d += a bT: 16 rows of `a` from a_row0 on, all rows of `b`. The depth is the columns of both.
   template <int kTiles, class TileA, class TileB>
   static LSSAR_DEVICE void multiply_transposed(Fragment<kTiles>& d, TileA a, int a_row0, TileB b) {
     static_assert(TileA::kCols == TileB::kCols, "both tiles have the depth as columns");
@@ -73,7 +73,7 @@ struct TileMma16 {
     }
   }
 
-  // d += a b: b has the depth as rows; d's columns are b's from b_col0.
+  // d += a b: the depth is the rows of `b`; d's columns are b's from b_col0 on.
   template <int kDepthTiles, int kTiles, class TileB>
   static LSSAR_DEVICE void multiply(Fragment<kTiles>& d, const Operand<kDepthTiles>& a, TileB b) {
     static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
@@ -93,8 +93,8 @@ struct TileMma16 {
     }
   }
 
-  // d += aT b: `a` has the depth as rows; d's 16 rows are a's columns from a_col0, its columns
-  // b's from b_col0.
+  // d += aT b: the depth is the rows of both; d's 16 rows are a's columns from a_col0 on, d's
+  // columns are b's from b_col0 on.
   template <int kTiles, class TileA, class TileB>
   static LSSAR_DEVICE void multiply_left_transposed(Fragment<kTiles>& d, TileA a, int a_col0,
                                                     TileB b, int b_col0) {
@@ -117,8 +117,8 @@ struct TileMma16 {
     }
   }
 
-  // sums[h] += the row sums of the rounded operand, complete in every lane of a quad. A product
-  // with ones costs one mma per 16 columns; unpacking and adding would cost two instructions per
+  // sums[h] += the row sums of the rounded operand, complete in every lane of a quad. Multiplying
+  // by ones costs one mma per 16 columns. Unpacking and adding would cost two instructions per
   // element.
   struct RowSums {
     float at[4];
@@ -130,7 +130,7 @@ struct TileMma16 {
       for (int step = 0; step < kTiles / 2; ++step)
         mma_m16n8k16(static_cast<T*>(nullptr), at, operand.at[step], T::kOnePair, T::kOnePair);
     }
-    // The same of the operand's magnitudes.
+    // The same for the operand's magnitudes.
     template <int kTiles>
     LSSAR_DEVICE void add_magnitudes(const Operand<kTiles>& operand) {
       constexpr u32 kNoSigns = 0x7fff7fffu;

@@ -1,5 +1,5 @@
-// The products of tile/mma16.cuh for float32 tiles, by fused multiply-adds in the same fragments.
-// They have float32 accuracy on every target, and kernels need not know.
+// The products of tile/mma16.cuh for float32 tiles, by fused multiply-adds on the same fragments.
+// They have float32 accuracy on every target, and kernels use them like those of mma16.cuh.
 #pragma once
 
 #include "templates/ptx/memory.cuh"
@@ -66,7 +66,7 @@ struct TileMma32 {
     }
   }
 
-  // Columns of `a` are spread over the quad: each is broadcast from the lane that holds it.
+  // Columns of `a` are spread over the quad, so each is broadcast by the lane that holds it.
   template <int kDepthTiles, int kTiles, class TileB>
   static LSSAR_DEVICE void multiply(Fragment<kTiles>& d, const Operand<kDepthTiles>& a, TileB b) {
     static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
@@ -74,8 +74,7 @@ struct TileMma32 {
     const int quad_lane0 = lane_index() / 4 * 4;
 #pragma unroll
     for (int m = 0; m < kDepthTiles; ++m) {
-      // One column at a time. If this were unrolled, the loads of several columns would take the
-      // registers.
+      // One column at a time. Unrolled, the loads of several columns would take too many registers.
 #pragma unroll 1
       for (int k = 0; k < kTileCols; ++k) {
         const bool is_odd = k % 2 != 0;

@@ -1,9 +1,9 @@
-// A ring of stages in shared memory, filled ahead of use.
+// A ring of stages in shared memory that is filled ahead of use.
 //
 // Items are loaded and consumed in the same order, one per call of next(). With S stages, up to S -
 // 1 items are in flight while one is used. One barrier per item is enough: it publishes the item
-// that has arrived, and frees the stage that everybody has finished with. With one stage nothing
-// overlaps, and it takes two barriers.
+// that has arrived and frees the stage that all threads have finished. With one stage nothing
+// overlaps, and two barriers are needed.
 #pragma once
 
 #include "templates/ptx/memory.cuh"
@@ -29,7 +29,8 @@ struct Pipeline {
     load_stage = load_stage + 1 == kStages ? 0 : load_stage + 1;
   }
 
-  // Call once, before the first next(). What the caller copied before belongs to the first group.
+  // Call once, before the first next(). Copies that the caller started earlier belong to the first
+  // group.
   LSSAR_DEVICE void start() {
 #pragma unroll
     for (int i = 0; i < kStages - 1; ++i) load_one();
@@ -52,8 +53,8 @@ struct Pipeline {
     }
   }
 
-  // After this no copy is in flight, not even those that the caller started before a ring that had
-  // nothing to load.
+  // After this no copy is in flight. That includes copies that the caller started before a ring
+  // with nothing to load.
   LSSAR_DEVICE void finish() {
     copy_async_commit();
     copy_async_wait<0>();

@@ -9,11 +9,11 @@
 
 namespace lssar_device {
 
-// For the lane's row `half`. `x` is the tile that holds the 16 rows from row0 on, inverse_norm is 1
-// / |x| of the row. Padding columns are 0 in both.
+// For the lane's row `half`. `x` is the tile that holds the 16 rows from row0 on, and inverse_norm
+// is 1 / |x| of the row. Padding columns are 0 in both.
 template <class Mma, int kTiles, class Tile>
 LSSAR_DEVICE void project_row(Fragment<kTiles>& a, int half, Tile x, int row0, float inverse_norm) {
-  // Loads stay in groups, because ptxas would start all of them first, and spill.
+  // Loads are grouped, because ptxas would otherwise start all of them first, and spill.
   constexpr int kTilesPerGroup = 8;
   float dot = 0.0f;
 #pragma unroll

@@ -1,5 +1,5 @@
-// Scores of the backward with queries as rows and keys as columns: from the two products of a tile
-// to the operand of dq. The dq kernels of every architecture share this.
+// Scores of the backward with queries as rows and keys as columns: turns a tile's two products into
+// the operand of dq. The dq kernels of all architectures share this.
 #pragma once
 
 #include "templates/ptx/memory.cuh"
@@ -17,7 +17,8 @@ struct QueryMask {
   bool is_needed;
 };
 
-// s: products q_i k_j, d: products g_i v_j -> dS'_ij / |k_j|, in d. `norms`: the tile's 1 / |k_j|.
+// s: products q_i k_j, d: products g_i v_j -> dS'_ij / |k_j|, in d. `norms` has the tile's 1 /
+// |k_j|.
 template <class Config, Evaluator kEvaluator = kFullSoftplus, int kTiles>
 LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
                                 const RowConstants (&rows)[2], u32 norms, const QueryMask& mask) {
@@ -43,7 +44,7 @@ LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
       d.at[n][e] = grad * norm[e % 2];
     }
   }
-  // No score stands for a hidden key there: phi need not be 0 anywhere.
+  // Hidden keys cannot be marked by a special score here, because phi need not be 0 anywhere.
   if constexpr (Config::kIsGeneral) {
     if (mask.is_needed) mask_keys(d, mask.visible, mask.first, 0.0f);
   }

@@ -1,13 +1,13 @@
-// Which query of which head each row of a query tile is.
+// Maps each row of a query tile to a query and a head.
 //
 // Slices are cut into tiles of kRows rows. Without kPackGqa a slice is a (batch, head), and its
-// rows are queries. With it a slice is a (batch, kv head), and a tile has whole queries of the
-// `group` heads that read its keys: as many as fit, kRows / group. The rows past them are no
-// query's. A query of more heads than kRows takes several tiles.
+// rows are queries. With it a slice is a (batch, kv head). A tile then has whole queries of the
+// `group` heads that read its keys, as many as fit: kRows / group. The remaining rows have no
+// query. A query of more heads than kRows takes several tiles.
 //
-// The heads of a query are side by side. So a tile has the fewest queries, as near to each other as
-// possible, and with a causal mask they see almost the same keys. If heads are side by side in
-// memory too, so are the rows of a tile.
+// The heads of a query are side by side. So a tile has few queries that are close together, and
+// with a causal mask they see almost the same keys. If heads are also side by side in memory, so
+// are the rows of a tile.
 #pragma once
 
 #include "templates/tile/load_tile.cuh"
@@ -22,14 +22,14 @@ struct QueryRows {
 
   i64 first;  // query of row 0
   int head;   // and its head
-  int group;  // kPackGqa: rows of a query
-  int count;  // kPackGqa: rows of queries, also of those past the last query
+  int group;  // kPackGqa: rows per query
+  int count;  // kPackGqa: rows that have a query, including ones past the last query
 
   LSSAR_DEVICE i64 query(int row) const {
     if constexpr (!Config::kPackGqa) return first + row;
     return row < count ? first + static_cast<u32>(row) / static_cast<u32>(group) : kNone;
   }
-  // One past the last query of `rows` rows; past all queries if some of the rows are no query's.
+  // One past the last query of `rows` rows, or past all queries if some of the rows have none.
   LSSAR_DEVICE i64 end_query(int row, int rows) const {
     if constexpr (!Config::kPackGqa) return first + row + rows;
     return query(row + rows - 1) + 1;
@@ -40,14 +40,14 @@ struct QueryRows {
   }
 };
 
-// How slices are cut.
+// How slices are cut into tiles.
 template <class Config, int kRows>
 struct QueryTiles {
-  i64 queries;  // of a head
-  int slices;   // of a batch entry
-  int group;    // kPackGqa: heads of a slice; else 1
-  int whole;    // queries of a tile
-  int parts;    // tiles of a query: 1 unless it has more heads than kRows
+  i64 queries;  // per head
+  int slices;   // per batch entry
+  int group;    // kPackGqa: heads per slice; else 1
+  int whole;    // queries per tile
+  int parts;    // tiles per query: 1 unless it has more heads than kRows
 
   LSSAR_DEVICE explicit QueryTiles(const AttentionParams& params) : queries(seq_q<Config>(params)) {
     slices = Config::kPackGqa ? params.kv_heads : params.heads;
@@ -56,17 +56,17 @@ struct QueryTiles {
     parts = Config::kPackGqa ? (group + kRows - 1) / kRows : 1;
   }
 
-  // Rows of a slice, including those of no query.
+  // The rows of a slice, including those without a query.
   LSSAR_DEVICE i64 rows_of_slice() const { return Config::kPackGqa ? count() * kRows : queries; }
-  // Tiles of a slice.
+  // The tiles of a slice.
   LSSAR_DEVICE i64 count() const { return ceil_div(queries, whole) * parts; }
   LSSAR_DEVICE i64 first_query(i64 tile) const { return tile / parts * whole; }
-  // The last query of the tile. Tiles past the end have the last query of all.
+  // The last query of the tile. For tiles past the end it is the last query of all.
   LSSAR_DEVICE i64 last_query(i64 tile) const {
     return minimum(first_query(tile) + whole, queries) - 1;
   }
 
-  // Rows that TMA moves at a time: those of a map's box.
+  // The rows that TMA moves at a time: the rows of a map's box.
   LSSAR_DEVICE int box_rows() const { return minimum(group, kRows) * whole; }
 
   LSSAR_DEVICE QueryRows<Config> rows(const BlockPlace& place, i64 tile) const {
@@ -76,7 +76,7 @@ struct QueryTiles {
     return {first_query(tile), place.head * group + first_head, group, count};
   }
 
-  // Whether some row of the tile is no query's. `last` is the tile's last query.
+  // Whether some row of the tile has no query. `last` is the tile's last query.
   LSSAR_DEVICE bool has_gaps(const QueryRows<Config>& rows, i64 last) const {
     if constexpr (!Config::kPackGqa) return last < rows.first + kRows - 1;
     return last < rows.first + whole - 1 || rows.count < kRows;

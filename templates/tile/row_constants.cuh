@@ -1,4 +1,5 @@
-// What the backward knows of a query row: written once by backward_rows.cuh, read for every score.
+// The backward's constants of a query row: backward_rows.cuh writes them once, and every score
+// reads them.
 #pragma once
 
 #include "templates/ptx/memory.cuh"
@@ -10,18 +11,18 @@ namespace lssar_device {
 // Here c'_i = c_i / |q_i|, and root_i = zs_i^(-1/p) is at most 1. A row whose statistics are NaN
 // has NaN in gain and in both epsilons.
 //
-// The base, whose power p is the weight M_ij, is u_ij root_i = saturate(slope A_ij + intercept):
-// weights then need no division by zs_i. The distance from the largest activation, which the
-// forward uses (WeightScale), would take one instruction more per score. 16-bit problems go without
-// it, because rounding weights costs more than the intercept is off by. Where N P - b cancels,
-// slope A_ij and intercept are many times the base. So float32 problems take the distance: (A_ij -
+// The base u_ij root_i = saturate(slope A_ij + intercept) has the weight M_ij as its power p, so
+// weights need no division by zs_i. The forward uses the distance from the largest activation
+// instead (WeightScale), which takes one more instruction per score. 16-bit problems do without it,
+// because rounding the weights costs more than the error of the intercept. Where N P - b cancels,
+// slope A_ij and intercept are many times the base. So float32 problems use the distance: (A_ij -
 // origin) slope + intercept.
 struct RowConstants {
   float score_scale;  // c'_i log2(e)
   float slope;
   float intercept;
   float gain;             // p N_i c'_i root_i / (m_i R_i)
-  u32 limits;             // RowLimits; in float32 problems, which have none, the origin
+  u32 limits;             // RowLimits; the origin in float32 problems, which have no limits
   float epsilon;          // eps_i c'_i / R_i
   float gain_delta;       // gain g_i o_i
   float inverse_epsilon;  // see inverse_of_epsilon
@@ -52,9 +53,9 @@ struct RowConstants {
 };
 static_assert(sizeof(RowConstants) <= kRowConstantBytes, "two 16-byte vectors");
 
-// Weights in (0, 1] are multiplied by this before they are rounded. 2^15 keeps small weights
-// normal in fp16; bf16 and float have exponents enough. kScalesWeights: weights may be larger, and
-// have a GradScale.
+// Weights in (0, 1] are multiplied by this before they are rounded. 2^15 keeps small weights normal
+// in fp16; bf16 and float have large enough exponents. With kScalesWeights weights may be larger
+// than 1 and have a GradScale instead.
 template <class Config>
 constexpr float kWeightRange = Config::kIsFp16 && !Config::kScalesWeights ? 32768.0f : 1.0f;
 
@@ -76,17 +77,17 @@ LSSAR_DEVICE RowConstants load_row_constants_global(const float* row) {
   return constants;
 }
 
-// Replaces infinity by the largest number, whose inverse is as good as 0 too.
+// Replaces infinity by the largest number, whose inverse is also practically 0.
 LSSAR_DEVICE float limit_inverse(float inverse) {
   constexpr float kLargest = 3.402823466e38f;
   return absolute(inverse) == infinity() ? kLargest : inverse;
 }
 
-// Finite, or NaN if epsilon is NaN, so that times 0 it is 0 or NaN. From 2^126 on, epsilon comes
-// back as infinity.
+// Finite, or NaN if epsilon is NaN, so that 0 times it is 0 or NaN. An epsilon of 2^126 or more is
+// recovered as infinity.
 LSSAR_DEVICE float inverse_of_epsilon(float epsilon) { return limit_inverse(1.0f / epsilon); }
 
-// The constants of a row that is dead, has no keys, or is past the end. (Where a tile of rows is
+// The constants of a row that is dead, has no keys, or is past the end. (If a tile of rows is
 // copied, rows past the end are all zeros instead.)
 LSSAR_DEVICE RowConstants no_gradient() {
   RowConstants row{};
@@ -102,15 +103,14 @@ LSSAR_DEVICE float weight_base(float softplus, const RowConstants& row) {
   return fma_saturate(softplus, row.slope, row.intercept);
 }
 
-// What holds for the whole row, in one word:
-//   bits 31-16: the upper half of a float32, at most 2^126: no less than |gain| |g_i| w s, with w
-//   the
-//               largest base^(p-1) and s the largest sigmoid (tile/scale_ahead.cuh)
+// Properties of the whole row, in one word:
+//   bits 31-16: the upper half of a float32, at most 2^126, that is at least |gain| |g_i| w s.
+//               w is the largest base^(p-1), s the largest sigmoid (tile/scale_ahead.cuh)
 //   bits 13-9:  how often w can be doubled and stay at most 1
 //   bits 8-2:   the same for s
-//   bits 1-0:   the cheapest evaluator that serves the row
-// All but the evaluator are 0 where nobody reads them. A row of zeros, whose inverse_epsilon is 0,
-// asks for the full evaluator.
+//   bits 1-0:   the cheapest evaluator that is accurate enough for the row
+// All but the evaluator are 0 if nobody reads them. A row of zeros, whose inverse_epsilon is 0,
+// requires the full evaluator.
 struct RowLimits {
   static constexpr u32 kEvaluatorMask = 3;
   static_assert(kFullSoftplus == 0 && kLinearSoftplus <= kEvaluatorMask, "dearest first");
@@ -137,17 +137,17 @@ struct RowLimits {
   LSSAR_DEVICE float bound() const { return float_from_bits(word & kBoundMask); }
 };
 
-// The cheapest evaluator that serves rows of at most this demand.
+// The cheapest evaluator for rows of at most this demand.
 LSSAR_DEVICE Evaluator evaluator_for(u32 demand) {
   return static_cast<Evaluator>(RowLimits::kEvaluatorMask - demand);
 }
 
-// Computes from score x (in bits) and d = g_i v_j the weight M_ij kWeightRange, and
+// Computes from the score x (in bits) and d = g_i v_j the weight M_ij kWeightRange, and
 //   dS'_ij = dS_ij c'_i = (base^(p-1) (gain D - gain_delta) - epsilon) sigmoid(S_ij).
-// In the linear form the sigmoid is 1 where there are weights. Beside epsilon the sigmoid counts
-// for every score, and costs one instruction less with the inverse of epsilon. NOTE: saturating
-// hides a NaN. Without kKeepsNan, the weight of a row that saw a NaN is finite. With kKeepsNan it
-// is NaN, also where a NaN of g or v has reached epsilon.
+// The linear form takes 1 for the sigmoid where there are weights. The sigmoid that multiplies
+// epsilon is needed for every score; the inverse of epsilon saves one instruction there. NOTE:
+// saturating hides a NaN. Without kKeepsNan, the weight of a row that saw a NaN is finite. With
+// kKeepsNan it is NaN, also if a NaN of g or v has reached epsilon.
 template <class Config, bool kKeepsNan, Evaluator kEvaluator = kFullSoftplus>
 LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row, float& weight,
                                       float& grad) {
@@ -160,17 +160,17 @@ LSSAR_DEVICE void weight_and_gradient(float x, float d, const RowConstants& row,
       kKeepsNan ? fma(base * kRange, slope, row.inverse_epsilon * 0.0f) : base * slope * kRange;
   const float change = fma(row.gain, d, -row.gain_delta);
   if constexpr (kEvaluator == kLinearSoftplus) {
-    const float u = exp2_approx(-x), inverse = -row.inverse_epsilon;  // u up to infinity
+    const float u = exp2_approx(-x), inverse = -row.inverse_epsilon;  // u may be infinite
     grad = fma(slope, change, reciprocal_approx(fma(u, inverse, inverse)));
   } else {
     grad = fma(slope, change, -row.epsilon) * a.sigmoid;
   }
 }
 
-// How many products dS' takes part in for dq, given the keys that the first row of a tile sees. 2:
-// also one of what rounding to 16 bits dropped. The few dS of a row without an offset sum to zero;
-// if its keys agree, so does its dq, and without the second product only the rounding would be left
-// of it.
+// The number of products of dS' in dq, given the keys that the first row of a tile sees. With 2,
+// one of them takes the errors of rounding to 16 bits. The few dS of a row without an offset sum to
+// zero. If its keys are equal, its dq is zero too, and without the second product only rounding
+// errors would be left.
 template <class Config>
 LSSAR_DEVICE int num_grad_parts(i64 visible_of_first_row) {
   return !Config::kIsFp32 && visible_of_first_row <= 3 ? 2 : 1;

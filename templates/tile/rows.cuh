@@ -1,4 +1,4 @@
-// Which rows and keys a block works on, and what a row may see.
+// The rows and keys that a block works on, and the keys that a row sees.
 #pragma once
 
 #include "templates/kernels/params.cuh"
@@ -9,7 +9,7 @@
 
 namespace lssar_device {
 
-// Lengths: constants of the problem, or values of the call where those are 0.
+// Lengths are constants of the problem, or values of the call if those are 0.
 template <class Config>
 LSSAR_DEVICE i64 seq_q(const AttentionParams& params) {
   return Config::kSeqQ ? Config::kSeqQ : params.seq_q;
@@ -19,14 +19,14 @@ LSSAR_DEVICE i64 seq_k(const AttentionParams& params) {
   return Config::kSeqK ? Config::kSeqK : params.seq_k;
 }
 
-// Floats from one (batch, kv head) to the next in k_inv_norm: a multiple of 16 bytes, which a
-// tensor map needs of its strides.
+// Floats from one (batch, kv head) to the next in k_inv_norm: a multiple of 16 bytes, because a
+// tensor map requires that of its strides.
 template <class Config>
 LSSAR_DEVICE i64 key_norm_pitch(const AttentionParams& params) {
   return (seq_k<Config>(params) + 3) / 4 * 4;
 }
 
-// N_i: row i sees keys j < N_i. Rows outside the problem see none. With a range of keys, N_i counts
+// N_i: row i sees keys j < N_i. Rows outside the problem see none. For a range of keys, N_i counts
 // all keys.
 template <class Config>
 LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& params, i64 row) {
@@ -38,14 +38,14 @@ LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& params, i64 row) {
   return minimum(maximum(row + 1 + shift, i64{0}), keys);
 }
 
-// Whether a row shows the rounding of each weight to 16 bits. Not if it is divided by their sum.
+// Whether a row's output shows the rounding of single weights. Not if it is divided by their sum.
 template <class Config>
 LSSAR_DEVICE bool has_few_keys(i64 visible) {
   constexpr i64 kFewKeys = 8;
   return !Config::kIsFp32 && Config::kDivisorSum == 0 && visible <= kFewKeys;
 }
 
-// How many of the `visible` first keys are among the call's.
+// How many of the first `visible` keys are among the call's.
 template <class Config>
 LSSAR_DEVICE i64 keys_in_range(const AttentionParams& params, i64 visible) {
   if (!Config::kIsRange) return visible;

@@ -1,14 +1,13 @@
-// fp16's scale of dS' (tile/grad_scale.cuh), found before dS' is computed. One warp finds it from a
-// bound of every row of a tile of queries:
+// fp16's scale of dS' (tile/grad_scale.cuh), found before dS' is computed. One warp derives it from
+// a bound of every row in a tile of queries:
 //
 //   |dS'_ij| <= |gain_i| |g_i| w_i s_i |v_j| + (|gain_delta_i| w_i + |epsilon_i|) s_i
 //
-// w_i is the row's largest base^(p-1), s_i its largest sigmoid. The row constants hold the first
-// factors, and w_i and s_i approximately (RowLimits). The warp then multiplies the constants by the
-// scale, and divides inverse_epsilon by it, so that dS' comes out scaled. (The linear form takes 1
-// for the sigmoid beside a weight. For the large weights of the row that exceeds s_i by no more
-// than rounding.) Rows or keys that saw NaN or infinity do not count, because all their dS' are NaN
-// or infinite.
+// w_i is the row's largest base^(p-1), s_i its largest sigmoid. The row constants hold the other
+// factors, and w_i and s_i approximately (RowLimits). The warp multiplies the constants by the
+// scale and divides inverse_epsilon by it, so that dS' comes out scaled. (The linear form takes 1
+// for the sigmoid of a weight. For the row's large weights this exceeds s_i only by rounding.) Rows
+// or keys that saw NaN or infinity do not count, because all of their dS' are NaN or infinite.
 #pragma once
 
 #include "templates/ptx/convert.cuh"
@@ -20,15 +19,15 @@
 
 namespace lssar_device {
 
-// What consumers must know of a stage.
+// What consumers must know about a stage.
 struct StageScale {
-  float ratio;  // of sums so far
-  u32 demand;   // the largest of its rows
+  float ratio;  // for the sums so far
+  u32 demand;   // the largest of the stage's rows
 };
 
-// For each stage of a ring: a barrier that completes when its row constants are scaled, and its
-// StageScale. Beside them: the factor of the stage that was scaled last, and a barrier that
-// completes when the norms of the values of a work tile are there.
+// For each stage of a ring: its StageScale, and a barrier that completes when its row constants are
+// scaled. Beside them: the factor of the stage that was scaled last, and a barrier that completes
+// when the norms of a work tile's values are there.
 template <int kStages>
 struct StageScales {
   static constexpr int kScalesOffset = (kStages + 1) * kBarrierBytes;
@@ -41,12 +40,12 @@ struct StageScales {
   LSSAR_DEVICE u32 ready(int stage) const { return base + stage * kBarrierBytes; }
   LSSAR_DEVICE u32 norms() const { return ready(kStages); }
 
-  // Called by one thread before anybody else uses them.
+  // Called by one thread before the others use them.
   LSSAR_DEVICE void init(int num_norms) const {
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) mbarrier_init(ready(stage), 1);
     mbarrier_init(norms(), num_norms);
-    store_shared(base + kFactorOffset, 1.0f);  // of sums without a query
+    store_shared(base + kFactorOffset, 1.0f);  // of sums without queries
   }
 
   LSSAR_DEVICE void store(int stage, const StageScale& scale) const {
@@ -68,8 +67,8 @@ struct StageScales {
   LSSAR_DEVICE u32 address(int stage) const { return base + kScalesOffset + stage * kScaleBytes; }
 };
 
-// The largest |x|^2 of the finite ones among kWarpRows rows of a SwizzledTile, from row0 on.
-// REQUIRES: called by a whole warp.
+// The largest finite |x|^2 among kWarpRows rows of a SwizzledTile from row0 on. REQUIRES: called by
+// a whole warp.
 template <class Tile>
 LSSAR_DEVICE float largest_row_square(const Tile& tile, int row0) {
   using Element = typename Tile::Element;
@@ -94,7 +93,7 @@ LSSAR_DEVICE float largest_row_square(const Tile& tile, int row0) {
   return float_from_bits(warp_maximum(square < infinity() ? bits_of_float(square) : 0));
 }
 
-// Calls `process` with the address of the low and of the high half of each of the lane's rows.
+// Calls `process` with the addresses of the low and the high half of each of the lane's rows.
 template <int kQueries, class Process>
 LSSAR_DEVICE void for_each_lane_row(const ScaledConstants<kQueries>& rows, const Process& process) {
   using Rows = ScaledConstants<kQueries>;
@@ -110,10 +109,9 @@ LSSAR_DEVICE float power_of_two(int exponent) {
   return float_from_bits(static_cast<u32>(exponent + 127) << 23);
 }
 
-// Bits of the largest bound of the finite rows. 2^-kGuard of dS' before it is multiplied by w and s
-// counts too, and so does 2^-kGuard of the gain: any scale that the bound allows keeps them finite.
-// `demand` becomes the largest of the rows. REQUIRES: called by a whole warp; |v_j| is at most
-// value_norm.
+// Bits of the largest bound among the finite rows. To keep dS' finite before it is multiplied by w
+// and s, and to keep the gain finite, 2^-kGuard of each counts too. `demand` becomes the largest of
+// the rows. REQUIRES: called by a whole warp; |v_j| is at most value_norm.
 template <int kQueries>
 LSSAR_DEVICE u32 largest_bound(const ScaledConstants<kQueries>& rows, float value_norm,
                                u32& demand) {
@@ -134,7 +132,7 @@ LSSAR_DEVICE u32 largest_bound(const ScaledConstants<kQueries>& rows, float valu
     const float rest = fma(gain + delta + epsilon, power_of_two(-kGuard), at_most);
     if (!(rest < infinity())) return;
     const float product = limits.bound() * value_norm;
-    // Takes w, s and their rounding up out of the bound.
+    // Removes w, s and the amount by which they were rounded up from the bound.
     const u32 bits = bits_of_float(fma(product, power_of_two(w + s + 2 - kGuard), product + rest));
     const u32 bound = bits < kLargestFinite ? bits : kLargestFinite;
     largest = bound > largest ? bound : largest;
@@ -144,7 +142,7 @@ LSSAR_DEVICE u32 largest_bound(const ScaledConstants<kQueries>& rows, float valu
 }
 
 // Replaces the limits of a row by gain_delta. REQUIRES: called by a whole warp. NOTE: reads and
-// writes whole vectors, because single words would meet a bank four times.
+// writes whole vectors, because single words would hit the same bank four times.
 template <int kQueries>
 LSSAR_DEVICE void scale_rows(const ScaledConstants<kQueries>& rows, float factor,
                              float inverse_factor) {

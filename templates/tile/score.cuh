@@ -25,20 +25,20 @@ LSSAR_DEVICE float row_softplus_bits(float x) {
   return fma(u, Config::row_polynomial(u), maximum(x, 0.0f));
 }
 
-// The inverse, from below: a score whose softplus is at most `softplus` > 0, and nearly that.
+// The inverse, as a lower bound: a score whose softplus is at most `softplus` > 0, and close to it.
 LSSAR_DEVICE float inverse_softplus_bits(float softplus) {
   if (softplus >= 1.0f) return softplus + log2_approx(1.0f - exp2_approx(-softplus));
   const float x = softplus * kLn2;  // 2^softplus - 1 >= x + x^2 / 2
   return log2_approx(fma(x * 0.5f, x, x));
 }
 
-// The sigmoid 2^x / (1 + 2^x), from a score and its softplus. Its relative error is the error of
-// the softplus times ln 2, on either side of 0.
+// The sigmoid 2^x / (1 + 2^x) from a score and its softplus. Its relative error is the error of the
+// softplus times ln 2, for both signs of x.
 LSSAR_DEVICE float sigmoid_of(float x, float softplus) { return exp2_approx(x - softplus); }
 
-// Softplus for x >= 2, within 2.1e-4 (too small, and still rising with x): there u <= 1/4. It is
-// used where all scores that matter are above kShortLimit, because at 2 bits its slope is too far
-// off for fp16 and p = 1.
+// Softplus for x >= 2, with an error of at most 2.1e-4 (too small, and still increasing in x),
+// where u <= 1/4. It is used only if all scores that matter are above kShortLimit, because near 2
+// bits its slope is too inaccurate for fp16 with p = 1.
 inline constexpr float kShortLimit = 3.0f;
 LSSAR_DEVICE float short_softplus_from(float x, float u) {  // u = 2^-x, at least where x >= 2
   return fma(u, fma(u, -0.58381888f, 1.43283562f), x);
@@ -47,27 +47,28 @@ LSSAR_DEVICE float short_softplus_bits(float x) {
   return short_softplus_from(x, exp2_approx(-absolute(x)));
 }
 
-// A bound of its error for x >= 2. At u = 0 the slope of the polynomial is off by less than 0.01.
+// A bound of its error for x >= 2. At u = 0 the polynomial's slope is off by less than 0.01.
 LSSAR_DEVICE float short_softplus_error(float x) {
   const float error = 0.01f * exp2_approx(-x);
   return error < 2.1e-4f ? error : 2.1e-4f;
 }
 
-// From here on, softplus(x) = x is close enough. What counts is the slope, which is off by 2^-x: it
-// acts like another p where all scores of a row are near the limit. With a limit of 7 bits errors
+// Above this, softplus(x) = x is accurate enough. The slope matters most: it is off by 2^-x, which
+// acts like a different p if all scores of a row are near the limit. With a limit of 7 bits errors
 // of o were 6e-3, with 10 they are 4e-4.
 inline constexpr float kLinearLimit = 10.0f;
 
-// How softplus is evaluated. The forward chooses by the scores that matter (Config::kCutWeight):
-// the least of them ... (The backward looks at what the evaluator does to weights: row_evaluator.)
+// How softplus is evaluated. The forward chooses by the lowest score that matters
+// (Config::kCutWeight). (The backward looks at how the evaluator changes weights: row_evaluator.)
 enum Evaluator {
-  kFullSoftplus,    // may be any
-  kShortSoftplus,   // is >= kShortLimit
-  kLinearSoftplus,  // is >= kLinearLimit
+  kFullSoftplus,    // for any lowest score
+  kShortSoftplus,   // if it is >= kShortLimit
+  kLinearSoftplus,  // if it is >= kLinearLimit
 };
 
-// A score's activation, as the evaluator computes it, and its sigmoid, which counts for every score
-// and is never abridged. (The activation of kLinearSoftplus is the score.)
+// A score's activation as the evaluator computes it, and its sigmoid. The sigmoid is always
+// computed in full, because it matters for every score. (The activation of kLinearSoftplus is the
+// score.)
 struct Activation {
   float softplus;
   float sigmoid;
@@ -79,23 +80,25 @@ LSSAR_DEVICE Activation activation_of(float x) {
     const float softplus = softplus_bits<Config>(x);
     return {softplus, sigmoid_of(x, softplus)};
   } else {
-    const float u = exp2_approx(-x);  // up to infinity: a sigmoid of 0, an activation of no weight
+    // May be infinite; the sigmoid is then 0, and the activation has no weight.
+    const float u = exp2_approx(-x);
     return {short_softplus_from(x, u), reciprocal_approx(1.0f + u)};
   }
 }
 
-// Sum of log2(1 + 2^x) over the scores of a row, with one special function per score, because a sum
-// of logarithms is the logarithm of a product. `excess` is that product minus one. The product
-// itself would lose every factor below 1 + 2^-24, which is all of a row of very negative scores.
+// The sum of log2(1 + 2^x) over the scores of a row. It takes one special function per score,
+// because a sum of logarithms is the logarithm of a product. `excess` is that product minus one.
+// The product itself would lose every factor below 1 + 2^-24, which are all factors of a row of
+// very negative scores.
 struct SoftplusSum {
-  // (1 + u) <= 2, so this many factors stay below float32's limit.
+  // (1 + u) <= 2, so this many factors stay within float32's range.
   static constexpr int kMaxFactors = 126;
 
   float excess;
   float positive;  // sum of max(x, 0) since the last flush
-  float total;     // with `lost`, what its roundings dropped: R of 10^6 keys decides on dead rows
+  float total;     // `lost`: its rounding errors; R of 10^6 keys decides on dead rows
   float lost;
-  float largest;  // score; NOTE: ignores NaN, which reaches `total`
+  float largest;  // NOTE: ignores NaN, which reaches `total`
 
   LSSAR_DEVICE void clear() {
     excess = positive = total = lost = 0.0f;
@@ -128,9 +131,9 @@ struct SoftplusSum {
   }
 };
 
-// Makes u = U / m from an activation, per row: u = saturate((A - origin) * slope + intercept). Rows
-// with an offset take the distance from the largest activation, so that max u is exactly 1 even
-// where U = N P - b cancels. Rows without an offset take A itself.
+// Computes u = U / m from an activation, per row: u = saturate((A - origin) * slope + intercept).
+// Rows with an offset use the distance from the largest activation, so that max u is exactly 1 even
+// where U = N P - b cancels. Rows without an offset use A itself.
 struct WeightScale {
   float origin;
   float slope;
@@ -139,7 +142,7 @@ struct WeightScale {
   LSSAR_DEVICE float apply(float softplus) const {
     return fma_saturate(softplus - origin, slope, intercept);
   }
-  // The activation of a weight u > 0. REQUIRES: slope != 0.
+  // The activation that has weight u > 0. REQUIRES: slope != 0.
   LSSAR_DEVICE float activation(float u) const { return origin + (u - intercept) / slope; }
 };
 
@@ -155,7 +158,8 @@ LSSAR_DEVICE float largest_weight(float num_keys, float sum, float largest_score
   return num_keys * row_softplus_bits<Config>(largest_score) / sum - row_offset<Config>(num_keys);
 }
 
-// `extreme`: the largest score in bits, with kIsGeneral the activation of m. REQUIRES: a live row.
+// `extreme` is the largest score in bits or, with kIsGeneral, the activation of m. REQUIRES: the
+// row is not dead.
 template <class Config>
 LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float extreme) {
   const float largest = Config::kIsGeneral ? extreme : softplus_bits<Config>(extreme);
@@ -173,7 +177,7 @@ LSSAR_DEVICE bool has_scores_above(const WeightScale& s, float limit) {
          s.origin * s.slope <= kMaxCancelling;
 }
 
-// Every weight is 0.
+// A scale that makes every weight 0.
 LSSAR_DEVICE WeightScale dead_weight_scale() { return {0.0f, 0.0f, 0.0f}; }
 
 }  // namespace lssar_device

@@ -1,7 +1,8 @@
 // A tile of rows in shared memory.
 //
-// Rows are padded by 16 bytes. The row length in units of 16 bytes is then odd, so eight rows of
-// one column (an ldmatrix, or the vector loads of a quad) fall on eight different groups of banks.
+// Rows are padded by 16 bytes, which makes the row length odd in units of 16 bytes. So eight rows
+// of one column (an ldmatrix, or the vector loads of a quad) fall on eight different groups of
+// banks.
 #pragma once
 
 #include "templates/ptx/types.cuh"

@@ -1,5 +1,5 @@
-// A tile of 16-bit elements in shared memory, laid out as TMA's 128-byte swizzle writes it and
-// wgmma reads it.
+// A tile of 16-bit elements in shared memory, in the 128-byte swizzle that TMA writes and wgmma
+// reads.
 //
 // Columns are cut into chunks of 64 (128 bytes). A chunk is ROWS x 128 bytes, and chunks follow one
 // another. In a chunk, the row permutes the 16-byte vectors: vector v of row r is at v ^ (r % 8).
@@ -17,18 +17,18 @@ inline constexpr int kSwizzleAlignment = kSwizzleBytes * kSwizzleRows;
 // The upper word of a product's descriptors, the same for all tiles: 128-byte swizzle, groups of 8
 // rows one after another. NOTE: if ptxas knew this word it would rematerialise it before every
 // wgmma. So high bits of an address that changes from tile to tile are added to it. They are zeros,
-// because ranks in a cluster end below bit 28. `high` and `one` take different bits, because ptxas
-// copies a word that two operands share for each wgmma too. Products that follow one another share
-// one DescriptorWords.
+// because ranks in a cluster end below bit 28. `high` and `one` use different bits, because ptxas
+// also copies a word that two operands share for each wgmma. Consecutive products share one
+// DescriptorWords.
 struct DescriptorWords {
   u32 high;
-  u32 one;  // 1, but ptxas does not know: see advance
+  u32 one;  // 1, but ptxas does not know that: see advance
 
   explicit LSSAR_DEVICE DescriptorWords(u32 address)
       : high(kWord + (address >> 30)), one(1 + (address >> 29)) {}
 
-  // The descriptor of what is `distance` bytes, a constant, further on. NOTE: one wide
-  // multiply-add, because an addition to the lower word would copy the upper one too.
+  // The descriptor `distance` bytes (a constant) further on. NOTE: it is one wide multiply-add,
+  // because an addition to the lower word would also copy the upper one.
   LSSAR_DEVICE u64 advance(u64 descriptor, u32 distance) const {
     return distance == 0 ? descriptor : descriptor + multiply_wide(one, distance >> 4);
   }
@@ -62,8 +62,8 @@ struct SwizzledTile {
            + ((in_chunk / 8) ^ (row % kSwizzleRows)) * kVectorBytes + in_chunk % 8 * 2;
   }
 
-  // The same tile at an address that is new to the compiler. So ptxas does not keep descriptors
-  // made from it in registers from one use to the next, where they would displace accumulators.
+  // The same tile, with an address that is opaque to the compiler. So ptxas does not keep
+  // descriptors made from it in registers between uses, where they would displace accumulators.
   LSSAR_DEVICE SwizzledTile renewed() const {
     SwizzledTile tile = *this;
     pin_register(tile.base);
@@ -86,7 +86,7 @@ struct SwizzledTile {
   LSSAR_DEVICE u64 by_rows(int row0, u32 high) const {
     return descriptor(base + row0 * kSwizzleBytes, kVectorBytes, high);
   }
-  // The distance to the 16 columns from 16 * step.
+  // The distance to the 16 columns that start at 16 * step.
   static constexpr LSSAR_DEVICE u32 columns_distance(int step) {
     constexpr int kStepsPerChunk = kChunkCols / kDepth;
     return step / kStepsPerChunk * kChunkBytes + step % kStepsPerChunk * kDepth * 2;
@@ -99,9 +99,9 @@ struct SwizzledTile {
     return descriptor(base + col0 / kChunkCols * kChunkBytes + col0 % kChunkCols * 2, kChunkBytes,
                       high);
   }
-  // What to add to by_rows(0) for by_columns(0).
+  // by_columns(0) is by_rows(0) plus this.
   static constexpr u32 kToColumns = (kChunkBytes - kVectorBytes) << 16;
-  // The distance to the 16 rows from 16 * step.
+  // The distance to the 16 rows that start at 16 * step.
   static constexpr LSSAR_DEVICE u32 rows_distance(int step) {
     return step * kDepth * kSwizzleBytes;
   }

@@ -1,9 +1,9 @@
-// Tickets: a block of a persistent grid draws its next work tile when it has time for it.
+// Tickets: a block of a persistent grid draws its next work tile when it is ready for it.
 //
-// The number of a block is its first work tile. It draws each further one from a counter in global
-// memory. The kernel on whole rows of k, which runs before on the same stream, sets the counter to
-// 0. So every call, and every replay of a captured call, starts at 0; calls that run together have
-// workspaces of their own.
+// A block's first work tile has the number of the block. It draws further ones from a counter in
+// global memory. The key norm kernel, which runs earlier on the same stream, sets the counter to 0.
+// So every call, and every replay of a captured call, starts at 0. Concurrent calls have separate
+// workspaces.
 #pragma once
 
 #include "templates/kernels/params.cuh"
@@ -13,7 +13,7 @@
 
 namespace lssar_device {
 
-// Called by the kernel on whole rows of k.
+// Called by the key norm kernel.
 template <class Config>
 LSSAR_DEVICE void reset_tickets(const AttentionParams& params) {
   if constexpr (Config::kTakesTickets) {
@@ -21,10 +21,10 @@ LSSAR_DEVICE void reset_tickets(const AttentionParams& params) {
   }
 }
 
-// take_ticket draws before the loads of a work tile, and ticket_tile says after them which work
-// tile comes after `index`; past the last one there is none. NOTE: nothing is computed from the
-// ticket in between, so that no load waits for it. Without keys the kernel that resets the counter
-// does not run, and tiles are dealt out round-robin.
+// take_ticket draws before the loads of a work tile. ticket_tile then returns, after those loads,
+// the work tile that follows `index`; past the last one there is none. NOTE: nothing uses the
+// ticket in between, so no load waits for it. Without keys the kernel that resets the counter does
+// not run, and tiles are assigned round-robin.
 template <class Config>
 LSSAR_DEVICE u32 take_ticket(const AttentionParams& params) {
   u32 ticket = 0;

@@ -22,7 +22,7 @@ struct RingBarriers {
   LSSAR_DEVICE u32 full(int stage) const { return base + stage * kBarrierBytes; }
   LSSAR_DEVICE u32 empty(int stage) const { return base + (kStages + stage) * kBarrierBytes; }
 
-  // By one thread, before anybody else uses them.
+  // Called by one thread before the others use them.
   LSSAR_DEVICE void init(int num_consumers) const {
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
@@ -47,7 +47,7 @@ struct RingCursor {
 };
 
 // Starts the load of a SwizzledTile, chunk by chunk: rows from `row` on and columns from `col` on
-// of a slice of the map's 4D tensor. The barrier expects Tile::kBytes.
+// of a slice of the map's 4D tensor. The barrier must expect Tile::kBytes.
 template <class Tile>
 LSSAR_DEVICE void load_tile(u32 address, const TensorMap& map, u32 barrier, int col, i64 row,
                             int head, int batch) {

@@ -10,18 +10,17 @@
 
 namespace lssar_device {
 
-// Steps of wgmma in a product over kCols columns. A tile's columns past them are zeros.
+// The wgmma steps of a product over kCols columns. Padding columns of a tile are zeros.
 template <int kCols>
 inline constexpr int kDepthSteps = (kCols + 15) / 16;
 
-// kCols columns of 16 rows as left operand of T.
+// kCols columns of 16 rows as the left operand, in T.
 template <class T, int kCols>
 using ColumnsOperand = typename TileMma16<T>::template Operand<2 * kDepthSteps<kCols>>;
 
-// Descriptors of 64 rows of a tile from row0 on, and of all rows of another tile. At constant
-// distances from them are those of other columns, and of tiles that lie behind the two. NOTE:
-// descriptors made for each tile by itself take up to ten instructions more where two products
-// follow one another.
+// Descriptors of 64 rows of a tile from row0 on, and of all rows of another tile. Other columns,
+// and tiles that follow these two in memory, are at constant distances from them. NOTE: separate
+// descriptors for each tile take up to ten more instructions if two products follow one another.
 struct RowDescriptors {
   DescriptorWords words;
   u64 left;
@@ -35,7 +34,7 @@ struct RowDescriptors {
 };
 
 // Starts d = a bT: 64 rows of `a`, all rows of `b`; the depth is the columns of both. TileA and
-// TileB lie left_distance and right_distance, both constants, behind what `from` describes.
+// TileB are left_distance and right_distance (both constant) after what `from` describes.
 template <class TileA, class TileB, int kTiles>
 LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const RowDescriptors& from,
                                             u32 left_distance = 0, u32 right_distance = 0) {
@@ -75,8 +74,8 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const ColumnsOp
                                        words.advance(right, TileB::columns_distance(step)));
 }
 
-// Starts d += a b: a from registers; `b` has the depth as rows. Only one step, a constant, of 16
-// columns of a. TileB lies right_distance, a constant, behind what `from` describes.
+// Starts d += a b with `a` from registers; the depth is the rows of `b`. Only one step (a constant)
+// of 16 columns of a. TileB is right_distance (a constant) after what `from` describes.
 template <class TileB, int kDepthTiles, int kTiles>
 LSSAR_DEVICE void start_multiply_step(
     Fragment<kTiles>& d,
@@ -91,7 +90,7 @@ LSSAR_DEVICE void start_multiply_step(
       from.words.advance(from.right, kToColumns + right_distance + TileB::rows_distance(step)));
 }
 
-// All steps.
+// The same for all steps.
 template <class T, int kDepthTiles, int kTiles, class TileB>
 LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
                                  const typename TileMma16<T>::template Operand<kDepthTiles>& a,
@@ -107,7 +106,7 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
                                        words.advance(right, TileB::rows_distance(step)));
 }
 
-// The same with 64 rows of a tile in shared memory as `a`, from row0 on.
+// The same with `a` from shared memory: 64 rows of a tile from row0 on.
 template <int kTiles, class TileA, class TileB>
 LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d, TileA a, int row0, TileB b) {
   static_assert(TileB::kRows == TileA::kCols, "one row of b per column of a");
@@ -122,8 +121,8 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d, TileA a, int row0, TileB b
                                        words.advance(right, TileB::rows_distance(step)));
 }
 
-// Starts d = aT b: `a` and `b` have the depth as rows; d's rows are the first 64 columns of a, its
-// columns b's from b_col0 (see SwizzledTile::by_columns).
+// Starts d = aT b; the depth is the rows of both. d's rows are the first 64 columns of a, its
+// columns are b's from b_col0 on (see SwizzledTile::by_columns).
 template <int kTiles, class TileA, class TileB>
 LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, TileB b,
                                                  int b_col0) {
@@ -139,7 +138,7 @@ LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, T
                                        words.advance(right, TileB::rows_distance(step)));
 }
 
-// Loads the tile's 16 rows from row0 on, a multiple of 8, as an operand: the reverse of
+// Loads the tile's 16 rows from row0 (a multiple of 8) on as an operand. The inverse of
 // store_operand.
 template <class Operand, class Tile>
 LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {
@@ -152,19 +151,19 @@ LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {
   }
 }
 
-// Where a lane writes the first step of an operand of 16 rows, in the tile's rows from row0 on, a
-// multiple of 8.
+// The address where a lane writes the first step of an operand of 16 rows, from row0 (a multiple of
+// 8) of the tile on.
 template <class Tile>
 LSSAR_DEVICE u32 operand_address(Tile tile, int row0) {
   const int lane = warp_group_lane();
   return tile.renewed().address(row0 + lane % 16, lane / 16 * 8);
 }
 
-// Writes a step; `first` is the operand_address.
+// Writes a step. `first` is the operand_address.
 template <class Tile>
 LSSAR_DEVICE void store_step(u32 first, const u32 (&matrices)[4], int step) {
   // Matrices 0 to 3 of a step: rows 0-7 and 8-15 of its first 8 columns, then of its last 8. Vector
-  // v of row r is at v ^ (r % 8), so a step on is a change of two bits of the address.
+  // v of row r is at v ^ (r % 8), so the next step changes two bits of the address.
   constexpr int kStepBytes = 2 * kVectorBytes;
   constexpr int kStepsPerChunk = kSwizzleBytes / kStepBytes;
   store_matrices(
@@ -181,7 +180,7 @@ LSSAR_DEVICE void store_operand(Tile tile, int row0, const Operand& operand) {
 }
 
 // NOTE: accumulators and operands in registers are pinned before wgmma_fence(). Otherwise the
-// compiler would write some of them after it (the zeros that a sum begins with).
+// compiler would write some of them after it (the zeros with which a sum begins).
 template <int kTiles>
 LSSAR_DEVICE void pin(Fragment<kTiles>& x) {
 #pragma unroll
@@ -190,13 +189,13 @@ LSSAR_DEVICE void pin(Fragment<kTiles>& x) {
     for (int e = 0; e < 4; ++e) pin_register(x.at[n][e]);
 }
 
-// One step of an operand.
+// Pins one step of an operand.
 LSSAR_DEVICE void pin_registers(u32 (&step)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) pin_register(step[i]);
 }
 
-// The operand of a product that is about to start, or has ended.
+// Pins the operand of a product that is about to start, or has ended.
 template <class Operand>
 LSSAR_DEVICE void pin_operand(Operand& operand) {
 #pragma unroll

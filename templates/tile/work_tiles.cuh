@@ -1,14 +1,14 @@
-// The order in which a grid works through the query tiles of all heads.
+// The order in which a grid processes the query tiles of all heads.
 #pragma once
 
 #include "templates/tile/rows.cuh"
 
 namespace lssar_device {
 
-// The place of work tile `index`. Slices (batch and head) run kHeadGroup at a time, so that their
-// keys and values stay in the L2. Within a group the slice runs fastest, so that heads which share
-// keys run together. Tiles with the most keys come first (kIsCausal), so that no long one is left
-// for the end.
+// The place of work tile `index`. Slices (batch and head) are processed kHeadGroup at a time, so
+// that their keys and values stay in L2. Within a group the slice varies fastest, so that heads
+// that share keys run together. With kIsCausal, tiles with the most keys come first, so that no
+// long one is left for the end.
 template <int kHeadGroup, bool kIsCausal>
 LSSAR_DEVICE BlockPlace work_place(u32 index, i64 num_tiles, int heads, int slices) {
   const u32 tiles = static_cast<u32>(num_tiles);
@@ -26,8 +26,9 @@ LSSAR_DEVICE BlockPlace work_place(u32 index, i64 num_tiles, int heads, int slic
   return place;
 }
 
-// Calls `process` with each work tile of this block, of `count` in all: one tile, or with
-// kIsPersistent every gridDim.x-th. The kBlocks blocks of a cluster have the same work tiles.
+// Calls `process` with each work tile of this block, out of `count`: one tile, or with
+// kIsPersistent every gridDim.x-th one. The kBlocks blocks of a cluster process the same work
+// tiles.
 template <bool kIsPersistent, int kBlocks = 1, class Process>
 LSSAR_DEVICE void for_each_work_tile(u32 count, const Process& process) {
   if constexpr (kIsPersistent) {
