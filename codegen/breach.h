@@ -1,6 +1,6 @@
 // Breach: the first rule that a schedule breaks. A search asks for it for every combination of its
-// space. Most combinations break a rule, and the search needs only the rule. Reasons are text and
-// take many times as long, so they are made only for callers that ask for them.
+// space. Most combinations break a rule, and the search only needs to know which. The reason's text
+// takes many times as long, so it is made only for callers that ask for it.
 //
 // Used by the code that has rules (schedule_*.cpp, autotune/space/worth.cpp) and by the code that
 // enumerates schedules. Threads: plain values and pure functions.
@@ -22,13 +22,13 @@ enum class Reasons { kGiven, kLeftOut };
 
 class [[nodiscard]] Breach {
  public:
-  Breach() = default;  // none
-  // `rule` is kept by reference.
+  Breach() = default;  // no rule is broken
+  // Keeps a pointer to `rule`.
   explicit Breach(const char* rule, std::string reason = "")
       : rule_(rule), reason_(std::move(reason)) {}
 
   bool ok() const { return rule_ == nullptr; }
-  // The field at fault: "forward.block_rows". REQUIRES: !ok().
+  // The field at fault, "forward.block_rows". REQUIRES: !ok().
   std::string_view rule() const { return rule_; }
   // "schedule.forward.block_rows = 80: allowed are ..."; empty with Reasons::kLeftOut.
   const std::string& reason() const { return reason_; }
@@ -40,7 +40,7 @@ class [[nodiscard]] Breach {
   std::string reason_;
 };
 
-// Makes breaches. Texts are literals, or functions that are called only where reasons are given.
+// Makes breaches. A text is a literal, or a function that is called only if reasons are wanted.
 class Refuse {
  public:
   explicit constexpr Refuse(Reasons reasons) : gives_reasons_(reasons == Reasons::kGiven) {}
@@ -51,13 +51,13 @@ class Refuse {
     if (!gives_reasons_) return Breach(rule);
     return Breach(rule, fmt::format("schedule.{} = {}: {}", rule, value, said(text)));
   }
-  // "schedule.<rule><text>", where it is not one value that is at fault.
+  // "schedule.<rule><text>", for rules about more than one value.
   template <typename Text>
   Breach operator()(const char* rule, const Text& text) const {
     if (!gives_reasons_) return Breach(rule);
     return Breach(rule, fmt::format("schedule.{}{}", rule, said(text)));
   }
-  // For a check that refuses by a Status.
+  // Converts the Status of a check.
   Breach operator()(const char* rule, const Status& status) const {
     return Breach(rule, status.message());
   }
@@ -75,7 +75,7 @@ class Refuse {
   bool gives_reasons_;
 };
 
-// The rules of one tiling, by what they are called.
+// The names of one tiling's rules.
 struct TilingRules {
   const char *tiling, *block_rows, *block_cols, *stages, *min_blocks, *registers;
 };
@@ -87,13 +87,13 @@ inline constexpr TilingRules kDkdvRules = {"dkdv",        "dkdv.block_rows", "dk
 inline constexpr TilingRules kDqRules = {"dq",        "dq.block_rows", "dq.block_cols",
                                          "dq.stages", "dq.min_blocks", "dq.registers"};
 
-// The first rule that validate(schedule, problem, target) refuses the schedule by.
+// The first rule for which validate(schedule, problem, target) refuses the schedule.
 Breach find_breach(const Schedule& schedule, const Problem& problem, const Target& target,
                    Reasons reasons);
 
 }  // namespace lssar
 
-// Return early with the Breach of an expression that found one.
+// Returns early if the expression found a Breach.
 #define LSSAR_RETURN_IF_BROKEN(expr)                                     \
   do {                                                                   \
     if (::lssar::Breach breach_ = (expr); !breach_.ok()) return breach_; \

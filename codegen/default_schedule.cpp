@@ -1,5 +1,5 @@
-// The schedules of schedule.h that nobody measured: the default, and a user's fields over the
-// default.
+// Schedules that nobody measured (declared in schedule.h): the default, and a user's fields over
+// the default.
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -12,13 +12,13 @@
 namespace lssar {
 namespace {
 
-// Tiles of the backward that sums dq up to this d + dv fit into any target's shared memory, ...
+// Up to this d + dv, the tiles of a backward that sums dq fit into any target's shared memory.
 constexpr int kMaxSumDims = 128;
-// ... and up to this one into that of A100 and H100, whose blocks may have this much.
+// Up to this d + dv they fit on A100 and H100, whose blocks may have at least kLargeBlockBytes.
 constexpr int kMaxSumDimsOfLargeBlocks = 256;
 constexpr int kLargeBlockBytes = 160 << 10;
 
-// What the defaults of both variants have in common.
+// The fields in which the defaults of both variants agree.
 Schedule common_defaults(const Problem& problem, DqMode dq_mode, EpsilonFrom epsilon) {
   Schedule schedule;
   schedule.dq_mode = dq_mode;
@@ -30,15 +30,15 @@ Schedule common_defaults(const Problem& problem, DqMode dq_mode, EpsilonFrom eps
   return schedule;
 }
 
-// Whether tiles of one head's queries would be at least half empty, and heads that share keys could
-// fill them.
+// Whether a tile of one head's queries would be at least half empty, and other heads that share the
+// keys could fill it.
 bool leaves_tiles_empty(const Schedule& schedule, const Problem& problem) {
   return problem.pass != Pass::kBackward && problem.seq_q != 0 &&
          2 * problem.seq_q <= schedule.forward.block_rows && problem.heads > problem.kv_heads;
 }
 
-// The default of `variant`, which the problem need not prefer; without one, of the variant that the
-// problem prefers.
+// The default of `variant`, even if the problem prefers the other one. Without a variant, the
+// default of the one that the problem prefers.
 Schedule default_of(std::optional<Variant> variant, const Problem& problem, const Target& target,
                     DqMode dq_mode, EpsilonFrom epsilon) {
   const bool has_no_x = is_general(problem) && needs_epsilon(problem);
@@ -57,8 +57,8 @@ Schedule default_of(std::optional<Variant> variant, const Problem& problem, cons
   return schedule;
 }
 
-// Where dq is summed by default: in the kernel of dk and dv if the cost model says that this is
-// faster and its tiles fit.
+// Where dq is summed by default: in the dk/dv kernel if the cost model says that this is faster and
+// its tiles fit.
 DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, const Target& target,
                        EpsilonFrom epsilon, Determinism determinism) {
   if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return DqMode::kSplit;
@@ -69,7 +69,7 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
     return default_of(variant, problem, target, mode, epsilon);
   };
   const bool repeats = determinism == Determinism::kRepeatable;
-  // Hopper kernels lose more by waiting for turns than a kernel of dq of its own costs.
+  // Hopper kernels lose more by waiting for turns than a separate dq kernel costs.
   if (repeats && default_with(DqMode::kSplit).variant == Variant::kHopper) return DqMode::kSplit;
   const DqMode mode = repeats ? DqMode::kOrdered : DqMode::kAtomic;
   return validate(default_with(mode), problem, target).ok() ? mode : DqMode::kSplit;
@@ -129,7 +129,7 @@ Result<Schedule> schedule_for(const Problem& problem, const Target& target,
     return schedule;
   };
   if (json.contains("dq_mode")) return with_mode(given.dq_mode);
-  if (json.contains("dq")) return with_mode(DqMode::kSplit);  // else that would have no effect
+  if (json.contains("dq")) return with_mode(DqMode::kSplit);  // others would ignore the field
   const DqMode mode = default_dq_mode(variant, problem, target, given.epsilon, determinism);
   LSSAR_ASSIGN_OR_RETURN(const Schedule schedule, with_mode(mode));
   if (mode == DqMode::kSplit || validate(schedule, problem, target).ok()) return schedule;

@@ -11,7 +11,7 @@ namespace lssar {
 
 enum class Determinism {
   kRepeatable,
-  kAny,  // sums in any order, by atomics, are welcome where they are faster
+  kAny,  // allows sums in any order, by atomics, where they are faster
 };
 
 const char* determinism_name(Determinism determinism);  // "repeatable", "any"

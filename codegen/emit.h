@@ -1,4 +1,4 @@
-// From problem + schedule + target to one self-contained CUDA source and its launch recipe.
+// Turns problem + schedule + target into one self-contained CUDA source and its launch recipe.
 // Threads: pure functions.
 #pragma once
 
@@ -13,19 +13,19 @@
 
 namespace lssar {
 
-// An emitted kernel: the source and how to launch it, in order.
+// An emitted kernel: its source, and its launches in order.
 struct KernelSource {
-  std::string name;    // "lssar_forward_bf16_d64": of files and messages, not of a key
+  std::string name;    // for file names and messages; not part of a key
   std::string source;  // begins with the header comment
   std::vector<LaunchStep> steps;
 };
 
-// Byte-for-byte deterministic. Errors: those of validate(problem) and validate(schedule, ...).
+// The output is the same byte for byte at every call. Errors: those of validate(problem) and
+// validate(schedule, ...).
 Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,
                                  const Target& target);
 
-// The source without its header comment. Identity (cache key, duplicate candidates) is decided on
-// it.
+// The source without its header comment. Cache keys and the test for duplicate candidates use it.
 std::string source_without_header(const std::string& source);
 
 }  // namespace lssar

@@ -12,7 +12,7 @@
 namespace lssar {
 namespace {
 
-// The JSON text of the request's lines; "" where there are none in the header.
+// The JSON text in the request's lines, or "" if the header has none.
 std::string request_text(const std::string& text) {
   const size_t header_bytes = text.size() - source_without_header(text).size();
   const size_t at = text.rfind(std::string("\n") + kRequestPrefix, header_bytes);
@@ -20,7 +20,7 @@ std::string request_text(const std::string& text) {
   std::string request;
   for (size_t first = at + 1; first < text.size();) {
     const size_t end = std::min(text.find('\n', first), text.size());
-    const size_t margin = std::strlen(kRequestMargin);  // as wide as the prefix
+    const size_t margin = std::strlen(kRequestMargin);  // margin and prefix have the same width
     request += text.substr(std::min(first + margin, end), end - std::min(first + margin, end));
     first = end + 1;
     if (text.compare(std::min(first, text.size()), margin, kRequestMargin) != 0) break;

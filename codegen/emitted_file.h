@@ -15,23 +15,23 @@
 
 namespace lssar {
 
-// The header's lines that programs read: the first begins with kRequestPrefix, those after it with
-// kRequestMargin; what follows is request_json.
+// The header lines that programs read. The first begins with kRequestPrefix, the following ones
+// with kRequestMargin. They hold the text of request_json.
 inline constexpr const char* kRequestPrefix = "// request:  ";
 inline constexpr const char* kRequestMargin = "//           ";
-// The schedule has the fields that the pass reads.
+// The schedule contains only the fields that the pass reads.
 nlohmann::json request_json(const Problem& problem, const Schedule& schedule, const Target& target);
 
 struct EmittedFile {
   Problem problem;
   Schedule schedule;
   Target target;
-  // The file's text, with the name and launches of what the generator emits for the three above.
-  // Changes that the file makes to these are not seen.
+  // The file's text, with the name and launches that the generator gives for the three members
+  // above. If an edit of the file changes these, that is not noticed.
   KernelSource source;
 };
 
-// kInvalidArgument where the text has no request line, or one that is not legal (any more); the
+// kInvalidArgument if the text has no request line, or if the request is not legal (any more). The
 // message begins with `name`.
 Result<EmittedFile> read_emitted(const std::string& text, const std::string& name);
 

@@ -1,5 +1,5 @@
-// The JSON form of what a launch is made with: in captures, and between the tuner and its workers.
-// Threads: pure functions.
+// The JSON form of launches and sizes, for captures and for the tuner's worker processes. Threads:
+// pure functions.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@
 namespace lssar {
 
 nlohmann::json to_json(const LaunchStep& step);
-// Errors name the field: limits are those that a launch or a tensor map has on any GPU.
+// Errors name the field. The limits are those of a launch or a tensor map on any GPU.
 Result<LaunchStep> launch_step_from_json(const nlohmann::json& json);
 
-// What to_json(sizes) makes; `where` names the object in errors.
+// Reads what to_json(sizes) writes. `where` names the object in errors.
 Result<Sizes> sizes_from_json(const nlohmann::json& json, const std::string& where);
 
 }  // namespace lssar

@@ -1,8 +1,8 @@
 // Problem: what is computed. Plain, comparable, printable, JSON both ways.
 //
-// A problem holds everything that decides the numbers (and what a kernel may be specialised for),
-// and nothing about how a kernel does it: that is the schedule's. The formulas are in
-// docs/math.md; names here are the ones used there.
+// A problem holds everything that decides the numbers, and everything that a kernel may be
+// specialised for. How a kernel computes them is the schedule's business. Formulas and names are
+// those of docs/math.md.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,20 @@ enum class Pass {
   kBackward,
   // The two passes of the forward alone, over a range of all keys (Sizes::range).
   kRowSums,      // R and the largest score
-  kWeightedSum,  // from merged ones of those: the weighted sum of v and of the weights
+  kWeightedSum,  // from merged row sums: the weighted sum of v, and of the weights
 };
 
 inline constexpr Pass kAllPasses[] = {Pass::kForward, Pass::kForwardTrain, Pass::kBackward,
                                       Pass::kRowSums, Pass::kWeightedSum};
 
-// A pass that takes a range of keys.
+// Whether the pass takes a range of keys.
 constexpr bool is_of_range(Pass pass) {
   return pass == Pass::kRowSums || pass == Pass::kWeightedSum;
 }
 
 enum class DType { kFp16, kBf16, kFp32 };
 
-// Problem::alignment that copies of 16 bytes need.
+// The Problem::alignment that 16-byte copies need.
 inline constexpr int kFastAlignment = 16;
 
 struct Problem {
@@ -45,12 +45,12 @@ struct Problem {
   int head_dim = 64;    // d of q and k: a multiple of 8, 8 to 256
   int head_dim_v = 64;  // dv of v and o: a multiple of 8, 8 to 256
 
-  // Lengths a kernel is specialised for, up to 2^31 - 1; 0 = given at run time (then 0 keys or
-  // 0 queries are allowed too).
+  // Lengths for which a kernel is specialised, up to 2^31 - 1. 0 = given at run time, when 0 keys
+  // or 0 queries are allowed too.
   int64_t seq_q = 0;
   int64_t seq_k = 0;
 
-  // Not baked into kernels. batch >= 0; kv_heads >= 1 divides heads (GQA, MQA).
+  // Not built into kernels. batch >= 0; kv_heads >= 1 divides heads (GQA, MQA).
   int64_t batch = 1;
   int64_t heads = 1;
   int64_t kv_heads = 1;
@@ -58,10 +58,10 @@ struct Problem {
   bool causal = false;  // bottom-right: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)
 
   int p = 15;           // power of the re-weighting, 1 to 1024; 0 = none (LSSA)
-  double offset = 1.0;  // b, finite, >= 0; without effect where p = 0
+  double offset = 1.0;  // b, finite, >= 0; has no effect if p = 0
 
-  // Bytes that divide every pointer and every stride (in bytes) the kernel will be given: 16 lets
-  // it copy 16 bytes at a time, the element size is the least there is.
+  // In bytes: divides every pointer and every stride that the kernel will get. 16 allows copies of
+  // 16 bytes at a time. The smallest allowed value is the element size.
   int alignment = 16;
 
   ScoreFunction score;
@@ -71,32 +71,33 @@ struct Problem {
 
 int dtype_bytes(DType dtype);
 
-// "forward", "forward-train", "backward"; "fp16", "bf16", "fp32"; and back. Unknown names are
-// errors that list what is allowed.
+// "forward", "forward-train", "backward"; "fp16", "bf16", "fp32"; and the inverse. Errors about
+// unknown names list what is allowed.
 const char* pass_name(Pass pass);
 const char* dtype_name(DType dtype);
 Result<Pass> parse_pass(const std::string& name);
 Result<DType> parse_dtype(const std::string& name);
 
-// What a field may be, for errors: "multiples of 8 from 8 to 256". Empty where there is no such
+// A field's allowed values, for errors: "multiples of 8 from 8 to 256". Empty if there is no such
 // field.
 std::string allowed_values(std::string_view field);
 
-// kInvalidArgument; the message names the field, its value and what is allowed.
+// kInvalidArgument names the field, its value and what is allowed.
 Status validate_definition(const Problem& problem);
 
-// The same, and kUnsupported for what is defined but has no kernels.
+// The same, and kUnsupported for problems that are defined but have no kernels.
 Status validate(const Problem& problem);
 
 // One line: "forward causal bf16 d 64 dv 64 p 15 offset 1 seq 512x512 batch 1 heads 4/4".
 std::string to_string(const Problem& problem);
 
-// Every field, by its name here, enumerators by their names ("bf16", "softplus", ...).
+// Writes every field under the name that it has here, and enumerators by their names ("bf16",
+// "softplus", ...).
 nlohmann::json to_json(const Problem& problem);
 
-// Fields that are missing keep their default, where head_dim_v, seq_k and kv_heads are as head_dim,
-// seq_q and heads if those are given; an unknown field, a wrong type or an unknown name is
-// an error naming it. The result is validated.
+// Missing fields keep their defaults. But a missing head_dim_v, seq_k or kv_heads takes a given
+// head_dim, seq_q or heads. An unknown field, a wrong type or an unknown name is an error that
+// names it. The result is validated.
 Result<Problem> problem_from_json(const nlohmann::json& json);
 
 }  // namespace lssar

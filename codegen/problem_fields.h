@@ -1,5 +1,4 @@
-// The fields of Problem: their one list (base/field_list.h). docs/fields.md is
-// made from it.
+// The list of Problem's fields (base/field_list.h). docs/fields.md is made from it.
 #pragma once
 
 #include <limits>
@@ -24,10 +23,10 @@ inline constexpr EnumName<Pass> enum_names<Pass>[] = {{Pass::kForward, "forward"
 template <>
 inline constexpr EnumName<DType> enum_names<DType>[] = {
     {DType::kFp16, "fp16"}, {DType::kBf16, "bf16"}, {DType::kFp32, "fp32"}};
-// What reads a problem's field: bits of Field::readers.
+// Who reads a problem's field: bits of Field::readers.
 enum ProblemReader : unsigned {
   kReadByKernels = 1,  // the source or the launch recipe depends on it
-  kReadByCalls = 2,  // sizes of a call, the search, the references: another value, the same kernel
+  kReadByCalls = 2,    // a call's sizes, the search or the reference need it, the kernel does not
 };
 
 template <>

@@ -17,7 +17,7 @@
 namespace lssar {
 namespace {
 
-// The member of `from` that these indices into lists of fields lead to.
+// The member of `from` at a path of indices into field lists.
 template <size_t First, size_t... Rest, typename S>
 auto& member_at(S& from) {
   auto& member = from.*std::get<First>(fields_of<std::remove_const_t<S>>).member;
@@ -38,7 +38,7 @@ nlohmann::json all_values() {
   return values;
 }
 
-// The leaves of the schedule's field at Path, or of S if S is the schedule.
+// Adds the leaves of the field at Path, whose type is S. Without a Path, those of the schedule.
 template <typename S, size_t... Path>
 void add_leaves(const std::string& name, std::vector<ScheduleLeaf>* leaves) {
   if constexpr (has_fields<S>) {

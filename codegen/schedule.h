@@ -1,7 +1,7 @@
 // Schedule: how a problem's kernels do their work. Plain, comparable, printable, JSON both ways.
 //
-// Two schedules that emit the same source are the same candidate. Legality (validate) is decided
-// before any source is emitted, each rule with its reason.
+// Two schedules that emit the same source are the same candidate. validate() decides legality
+// before any source is emitted, and gives a reason for each rule.
 #pragma once
 
 #include <string>
@@ -29,58 +29,59 @@ enum class LoadPath {
 
 // Where the gradient of q is summed (backward only).
 enum class DqMode {
-  kSplit,    // a kernel of its own, in a fixed order: 7 products, bitwise repeatable
-  kAtomic,   // float32 atomics from the dk/dv kernel: 5 products, order not fixed
-  kOrdered,  // the same in the order of key tiles, which wait for one another: bitwise repeatable
+  kSplit,    // in a separate kernel, in a fixed order: 7 products, bitwise repeatable
+  kAtomic,   // in the dk/dv kernel by float32 atomics: 5 products, order not fixed
+  kOrdered,  // in the dk/dv kernel, key tiles in order, waiting for one another: bitwise repeatable
 };
 
 // Where epsilon comes from: the mean of a row's gradient, which every dS of the row needs
-// (docs/math.md). Only for training, and only for problems that need it (needs_epsilon). The
-// forward for training and the backward of its results must agree.
+// (docs/math.md). It matters only in training, for problems that need it (needs_epsilon). The
+// forward for training and its backward must agree.
 enum class EpsilonFrom {
   kX,     // X, which the forward for training sums up (one product more) and saves
-  kPass,  // a pass over the keys in the backward (two products more), with the tiles of `dq`
+  kPass,  // a pass over the keys in the backward (two more products), with the tiles of `dq`
 };
 
-// One tiled loop: a block owns `block_rows` rows (queries forward, keys in the dk/dv kernel) and
-// walks over tiles of `block_cols` of the other side, `stages` of them in shared memory.
+// One tiled loop. A block owns `block_rows` rows (queries forward, keys in the dk/dv kernel) and
+// walks over tiles of `block_cols` of the other side, with `stages` of them in shared memory.
 struct Tiling {
   int block_rows = 64;  // 16 rows per warp
   int block_cols = 64;
   int stages = 2;
-  // Blocks per SM that ptxas must leave registers for (__launch_bounds__). With 0 it guesses, and
-  // spills a little for its guess (13.0: up to 24 bytes at d 64, sm_80 and sm_90).
+  // The blocks per SM for which ptxas must leave registers (__launch_bounds__). With 0 ptxas
+  // guesses, and spills a little to meet its guess (13.0: up to 24 bytes at d 64, sm_80 and sm_90).
   int min_blocks = 1;
 
   bool operator==(const Tiling&) const = default;
 };
 
-// The cheapest form of softplus that pass 2 and the backward may take for rows whose scores that
-// matter are large.
+// The cheapest form of softplus that pass 2 and the backward may use for rows whose relevant scores
+// are large.
 enum class Evaluator {
-  kFull,    // none: a polynomial of softplus_degree
-  kShort,   // scores above 3 bits: x + u (c1 + c2 u)
-  kLinear,  // also scores above 10 bits: x
+  kFull,    // only the full form: a polynomial of softplus_degree
+  kShort,   // for scores above 3 bits: x + u (c1 + c2 u)
+  kLinear,  // also for scores above 10 bits: x
 };
 
-// Weights that matter to the choice of an evaluator: at least 2^-kCutBits of the row's largest, the
-// rounding of a 16-bit weight beside it. Those above 2^-kMostBits are most of the backward's sum.
+// Weights matter to the choice of an evaluator if they are at least 2^-kCutBits of the row's
+// largest, which is the rounding of a 16-bit weight. Those above 2^-kMostBits make up most of the
+// backward's sum.
 inline constexpr double kCutBits = 11, kMostBits = 4;
 
-// Where the weights that multiply values are read from.
+// Where the products with values read weights from.
 enum class WeightsFrom {
   kRegisters,  // block_cols / 4 of them, for training twice that
-  kShared,     // a tile of shared memory, which every tile's weights go through
+  kShared,     // a shared memory tile through which every tile's weights pass
 };
 
-// How o leaves a block, and a tile's part of dq.
+// How o, or a tile's part of dq, leaves a block.
 enum class StorePath {
-  kRegisters,  // from each lane: pairs of columns, half (float32: a quarter) of a 32-byte sector
-  kTma,        // through shared memory, in whole rows: for o the query tile's, for dq its own
+  kRegisters,  // by each lane: pairs of columns, half (float32: a quarter) of a 32-byte sector
+  kTma,        // through shared memory, in whole rows; o uses the query tile's memory, dq its own
 };
 
-// What Variant::kHopper adds. Its tilings have 64 rows per consumer warp group. One more warp
-// group, the producer, loads. codegen/schedule_fields.h says what each field means.
+// The fields of Variant::kHopper. Its tilings have 64 rows per consumer warp group, and one more
+// warp group, the producer, that loads. codegen/schedule_fields.h says what each field means.
 struct HopperOptions {
   int score_cols = 160;
   bool overlap = true;
@@ -108,7 +109,7 @@ struct Schedule {
 
   Tiling forward;  // forward, forward-train
   Tiling dkdv;     // backward: rows are keys, columns are queries
-  Tiling dq;       // backward, has_dq_tiles: rows are queries, columns are keys
+  Tiling dq;       // backward, if has_dq_tiles: rows are queries, columns are keys
 
   int block_dv = 64;
   bool split_dkdv = false;
@@ -116,7 +117,7 @@ struct Schedule {
   EpsilonFrom epsilon = EpsilonFrom::kX;
   bool skip_tiles = false;
   bool pack_gqa = false;
-  HopperOptions hopper;     // Variant::kHopper
+  HopperOptions hopper;     // used by Variant::kHopper
   int softplus_degree = 4;  // relative errors in docs/math.md
 
   bool operator==(const Schedule&) const = default;
@@ -136,12 +137,11 @@ inline bool has_dq_tiles(const Schedule& schedule) {
   return schedule.dq_mode == DqMode::kSplit || schedule.epsilon == EpsilonFrom::kPass;
 }
 
-// The schedule of a problem for which nobody gives one and no tuning table has one. It is legal on
-// `target` for every valid problem, and depends on nothing else: lengths that the problem leaves
-// open (0) may be any. `determinism` matters to the backward only. Its sums of dq are in the kernel
-// of dk and dv if the cost model says that this is faster: in a fixed order, or atomic if results
-// need not repeat.
-// REQUIRES: validate(problem).ok().
+// The schedule of a problem if nobody gives one and no tuning table has one. It is legal on
+// `target` for every valid problem. It depends only on the arguments, so lengths that the problem
+// leaves open (0) may have any value. `determinism` matters only to the backward: if the cost model
+// says that this is faster, it sums dq in the dk/dv kernel, in a fixed order, or by atomics if
+// results need not repeat. REQUIRES: validate(problem).ok().
 Schedule default_schedule(const Problem& problem, const Target& target,
                           Determinism determinism = Determinism::kRepeatable);
 // The default among schedules that sum dq by `dq_mode` and take epsilon from `epsilon`.
@@ -149,9 +149,9 @@ Schedule default_schedule(const Problem& problem, const Target& target,
 Schedule default_schedule(const Problem& problem, const Target& target, DqMode dq_mode,
                           EpsilonFrom epsilon = EpsilonFrom::kX);
 
-// `schedule` with another source of epsilon. A pass that had no use for its tiles so far takes the
-// default's. A forward for training whose columns of o at a time depend on X is the default. Not
-// validated: call validate.
+// `schedule` with another source of epsilon. A pass whose tiles were unused until now takes the
+// default's. A forward for training becomes the default if the columns of o that it accumulates at
+// a time depend on X. The result is not validated.
 Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Problem& problem,
                       const Target& target);
 const char* epsilon_name(EpsilonFrom epsilon);  // "x", "pass"
@@ -161,17 +161,16 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
 
 std::string to_string(const Schedule& schedule);
 nlohmann::json to_json(const Schedule& schedule);
-// The schedule that a user's JSON object means for a problem: its fields over the default schedule
-// for its variant, dq_mode and epsilon, as far as it names them. Fields that it does not name are
-// fitted to those it names: fewer stages for larger tiles; dq in a kernel of its own if it names
-// that kernel's tiles, or tiles of the dk/dv kernel that cannot sum dq. Not validated against the
-// problem: call validate.
+// The schedule that a user's JSON object means for a problem: its fields over the default for the
+// variant, dq_mode and epsilon that it names. Fields that it does not name are adapted to those
+// that it names: larger tiles get fewer stages; dq gets a separate kernel if the JSON names that
+// kernel's tiles, or dk/dv tiles that cannot sum dq. The result is not validated.
 Result<Schedule> schedule_for(const Problem& problem, const Target& target,
                               const nlohmann::json& json,
                               Determinism determinism = Determinism::kRepeatable);
 
-// As problem_from_json, but missing fields keep the value they have in `defaults`. Not validated
-// against a problem: call validate.
+// As problem_from_json, but missing fields keep their value in `defaults`. The result is not
+// validated.
 Result<Schedule> schedule_from_json(const nlohmann::json& json, const Schedule& defaults);
 
 }  // namespace lssar

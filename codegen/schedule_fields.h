@@ -1,8 +1,8 @@
-// The fields of Schedule: their one list (base/field_list.h). docs/fields.md is made from it.
+// The list of Schedule's fields (base/field_list.h). docs/fields.md is made from it.
 //
-// To add a field: the member in codegen/schedule.h, its line here, and the code that reads it: a
+// To add a field: the member in codegen/schedule.h, its line here, and the code that reads it (a
 // rule in schedule_*.cpp, the emitter, and a row in autotune/space/dimensions.cpp if it is
-// searched.
+// searched).
 #pragma once
 
 #include <string>
@@ -39,7 +39,7 @@ template <>
 inline constexpr EnumName<Evaluator> enum_names<Evaluator>[] = {
     {Evaluator::kFull, "full"}, {Evaluator::kShort, "short"}, {Evaluator::kLinear, "linear"}};
 
-// The passes whose sources hold a schedule's field: bits of Field::readers.
+// The passes whose sources depend on a schedule's field: bits of Field::readers.
 enum ScheduleReader : unsigned {
   kReadByForward = 1,   // any forward
   kReadByTraining = 2,  // the forward for training
@@ -156,7 +156,7 @@ inline constexpr auto fields_of<HopperOptions> = std::tuple(
         .text("/{}")
         .means("the same of a consumer"));
 
-// `operands`, unit vectors in fp16, failed the tuner's check and is gone.
+// `operands`, unit vectors in fp16, failed the tuner's check and was removed.
 template <>
 inline constexpr RetiredField retired_fields<HopperOptions>[] = {{"norm_form", "scores"}};
 
@@ -222,17 +222,18 @@ inline constexpr auto fields_of<Schedule> = std::tuple(
         .whole(kMinSoftplusDegree, kMaxSoftplusDegree)
         .text(" softplus_degree {}")
         .means("degree of the polynomial P in log2(1 + u) = u P(u)"),
-    // Its text follows only with Variant::kHopper: to_string.
+    // Its text is written only for Variant::kHopper, by to_string.
     field("hopper", &Schedule::hopper).means("what variant hopper adds: its fields are below"));
 
-// A field without fields of its own, as a number, by its name in JSON: "hopper.cluster".
+// A field without fields of its own, as a number. Its name is the one in JSON: "hopper.cluster".
 struct ScheduleLeaf {
   std::string name;
   int (*get)(const Schedule&);
   void (*set)(Schedule&, int);
-  nlohmann::json (*values)();  // as JSON has them: all enumerators, or false and true; else none
+  // In JSON form: all enumerators, or false and true. Empty for other types.
+  nlohmann::json (*values)();
 };
-// Null where there is none of that name.
+// Null if there is no field of that name.
 const ScheduleLeaf* find_leaf(std::string_view name);
 
 }  // namespace lssar

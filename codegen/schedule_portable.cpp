@@ -14,8 +14,9 @@ namespace {
 constexpr int kMaxBlock = 256;
 constexpr int kMaxPortableStages = 8;
 constexpr int kMaxBlocksPerSm = 32;
-// The accumulators of one 16-row warp, in columns. Two lanes of a quad hold one row's column pair,
-// so this many columns take half as many of the 255 registers. The scores need the rest.
+// The most accumulator columns of a warp with 16 rows. Each lane holds two of a row's eight columns
+// for two rows, so this many columns take half as many of the 255 registers. The scores need the
+// rest.
 constexpr int kMaxAccumulatorCols = 256;
 
 Breach check_portable_tiling(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling) {
@@ -46,7 +47,7 @@ Breach check_shared(const Refuse& refuse, const char* tiling, int bytes, const T
 
 namespace {
 
-// The warps of a block divide the dS tile: first by rows of 16 queries, then by columns of dq.
+// The warps of a block divide the dS tile first by rows of 16 queries, then by columns of dq.
 Breach check_sums_dq(const Refuse& refuse, const Problem& problem, const Schedule& schedule) {
   const auto refuse_tile = [&](const auto& reason) {
     return refuse("dkdv", [&] {
@@ -116,7 +117,7 @@ Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
   return preferred.back();
 }
 
-// Columns of o that a pass over the keys accumulates: as few passes as the limit allows.
+// The columns of o that a pass over the keys accumulates, for as few passes as the limit allows.
 int value_columns(int dim_v, int limit) {
   const int chunks = (dim_v + limit - 1) / limit;
   return padded_dim((dim_v + chunks - 1) / chunks);
@@ -125,16 +126,16 @@ int value_columns(int dim_v, int limit) {
 void choose_portable_forward(Schedule& schedule, const Problem& problem, const Target& target) {
   const bool has_x = sums_x(problem, schedule);
   const int dim_v = padded_dim(problem.head_dim_v);
-  // Columns that no target spills with (ptxas 13.0).
+  // The columns with which no target spills (ptxas 13.0).
   const bool is_wide = padded_dim(problem.head_dim) > 192;
   int limit = kMaxAccumulatorCols;
   const bool is_fp32 = problem.dtype == DType::kFp32;
-  constexpr int kFp32Limit = 64;  // with X
+  constexpr int kFp32Limit = 64;  // in the forward with X
   if (has_x) limit = is_fp32 ? kFp32Limit : is_wide ? 96 : 128;
   if (!has_x && is_wide && target.major >= 10) limit = 128;
   schedule.block_dv = value_columns(dim_v, limit);
-  // In fp32 the forward without X takes the tiles of the forward with X. The order of a row's sums
-  // depends on the tiles, and o must have the same bits.
+  // In fp32 the forward without X uses the tiles of the forward with X. The order of a row's sums
+  // depends on the tiles, and both must give the same bits of o.
   const int accumulated =
       is_fp32 ? 2 * value_columns(dim_v, kFp32Limit) : schedule.block_dv * (has_x ? 2 : 1);
   const auto is_legal = [&](const Tiling& tiling) {

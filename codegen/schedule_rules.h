@@ -1,4 +1,4 @@
-// The rules and the defaults of each variant: what schedule.cpp is made of.
+// The rules and the defaults of each variant, which schedule.cpp puts together.
 //
 // Threads: pure functions.
 #pragma once
@@ -11,33 +11,33 @@
 
 namespace lssar {
 
-// For callers that ask whether a rule holds, and not why.
+// For callers that ask only whether a rule holds.
 inline constexpr Refuse kQuietly(Reasons::kLeftOut);
 
-// Refuses `bytes` of shared memory if a block of the target may not have as many. `tiling` is the
-// tiling that needs them.
+// Refuses `bytes` of shared memory if a block of the target may not have that many. `tiling` names
+// the tiling that needs them.
 Breach check_shared(const Refuse& refuse, const char* tiling, int bytes, const Target& target);
 
 void choose_portable(Schedule& schedule, const Problem& problem, const Target& target);
 Breach check_portable(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                       const Target& target);
 
-// OK if Variant::kHopper can serve the problem; else the reason why not.
+// OK if Variant::kHopper can serve the problem, else the reason.
 Status hopper_reason(const Problem& problem, const Target& target);
-// Whether the default is Variant::kHopper, with the schedule's dq_mode.
+// Whether the default is Variant::kHopper, given the schedule's dq_mode.
 bool prefers_hopper(const Schedule& schedule, const Problem& problem, const Target& target);
 // REQUIRES: hopper_reason(problem, target).ok().
 void choose_hopper(Schedule& schedule, const Problem& problem, const Target& target);
-// Removes stages from one of the pass's tilings until it fits in shared memory or two are left.
-// REQUIRES: Variant::kHopper.
+// Removes stages from one of the pass's tilings until it fits in shared memory or two stages are
+// left. REQUIRES: Variant::kHopper.
 void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& problem,
                 const Target& target);
 // Chooses StorePath::kRegisters if the forward cannot store by TMA.
 void fit_store_path(Schedule& schedule, const Problem& problem);
 // The same if the backward's parts of dq do not fit in shared memory.
 void fit_sum_path(Schedule& schedule, const Problem& problem, const Target& target);
-// Gives a staggered forward its own keys per tile and stages, instead of the default's. Changes
-// nothing if passes are apart.
+// Gives a staggered forward its own keys per tile and stages, instead of the default's. Does
+// nothing if passes are not staggered.
 void fit_stagger(Schedule& schedule, const Problem& problem, bool fits_cols, bool fits_stages);
 // Drops HopperOptions::tickets if the forward cannot take them.
 void fit_tickets(Schedule& schedule, const Problem& problem);

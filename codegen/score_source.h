@@ -1,4 +1,4 @@
-// The functions of a score function as device source: the members of Config that
+// Writes a score function as device source: the members of Config that
 // templates/tile/general_rows.cuh and general_gradient.cuh call. Threads: pure functions.
 #pragma once
 
@@ -12,11 +12,11 @@ namespace lssar {
 
 // The constants that choose between passes and sums.
 void write_score_constants(SourceWriter& out, const Problem& problem);
-// score_scale, score_bias, fixed_normalizer, phi, phi_and_slope, psi, psi_and_slope: each under the
-// expression that it computes. REQUIRES: is_general(problem).
+// score_scale, score_bias, fixed_normalizer, phi, phi_and_slope, psi, psi_and_slope, each under a
+// comment with its expression. REQUIRES: is_general(problem).
 void write_score_functions(SourceWriter& out, const Problem& problem);
 
-// What the problem computes, as lines of text: s, a, P, weights, o.
+// The formula of the problem as lines of text: s, a, P, weights, o.
 std::vector<std::string> score_formula(const Problem& problem);
 
 }  // namespace lssar

@@ -1,4 +1,4 @@
-// What the host computes of a kernel's shared memory and threads. The emitted source asserts that
+// The host's computation of a kernel's shared memory and threads. The emitted source asserts that
 // the device computes the same (templates/kernels/*.cuh).
 #pragma once
 
@@ -16,9 +16,9 @@ using lssar_constants::kWarpGroupRows;
 using lssar_constants::kWarpGroupThreads;
 using lssar_constants::kWarpRows;
 using lssar_constants::kWarpThreads;
-constexpr int kRowThreads = 128;  // of the kernels that work on whole rows
+constexpr int kRowThreads = 128;  // in kernels that work on whole rows
 
-// Head dims as the kernels hold them: rounded up to the depth of an mma.
+// A head dim as kernels store it: rounded up to the depth of an mma.
 int padded_dim(int dim);
 
 inline int tiling_threads(const Tiling& tiling) {
@@ -26,27 +26,29 @@ inline int tiling_threads(const Tiling& tiling) {
 }
 
 int forward_shared_bytes(const Problem& problem, const Schedule& schedule);
-// Registers per thread that setmaxnreg gives the producer and the consumers; 0 and 0: none.
+// Registers per thread that setmaxnreg gives the producer and the consumers. 0 and 0: not used.
 struct RegisterSplit {
   int producer = 0;
   int consumer = 0;
 };
-// The schedule's own registers, or else those that serve the tiling's threads and blocks per SM
-// best. `cluster`: blocks that the producer sends tiles to; more than one takes more registers.
+// The schedule's own registers if it names them, otherwise those that suit the tiling's threads and
+// blocks per SM best. `cluster` is the number of blocks to which the producer sends tiles; more
+// than one takes more registers.
 RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling, int cluster = 1);
-// Registers per thread a block is launched with.
+// Registers per thread with which a block is launched.
 int hopper_launch_registers(const Tiling& tiling);
-// Keys per tile of pass 1, or of pass 2 where it takes the same tiles or is the only one.
+// Keys per tile of pass 1. If pass 1 uses the tiles of pass 2, or there is only pass 2, those of
+// pass 2.
 int hopper_score_cols(const Problem& problem, const Schedule& schedule);
 int hopper_forward_shared_bytes(const Problem& problem, const Schedule& schedule);
 int hopper_dkdv_shared_bytes(const Problem& problem, const Schedule& schedule);
 int hopper_dq_shared_bytes(const Problem& problem, const Schedule& schedule);
 // Columns of dq that a consumer of the dk/dv kernel computes (sums_dq): half of them, in whole
-// chunks of 64 if there are several.
+// chunks of 64 if there is more than one chunk.
 int hopper_query_grad_cols(const Problem& problem, const Schedule& schedule);
-// Columns of dq that one instruction of TMA adds (sums_by_tma).
+// Columns of dq that one TMA instruction adds (sums_by_tma).
 int hopper_sum_cols(const Problem& problem, const Schedule& schedule);
-// A consumer warp group per 64 rows, and the producer.
+// One consumer warp group per 64 rows, and the producer.
 inline int hopper_threads(const Tiling& tiling) {
   return (1 + tiling.block_rows / kWarpGroupRows) * kWarpGroupThreads;
 }

@@ -9,30 +9,31 @@
 namespace lssar {
 namespace {
 
-constexpr int kRowPadBytes = 16;  // keeps the rows of a tile on different banks
+constexpr int kRowPadBytes = 16;  // puts the rows of a tile on different banks
 
 int tile_bytes(const Problem& problem, int rows, int cols) {
   return rows * (cols * dtype_bytes(problem.dtype) + kRowPadBytes);
 }
 
-// A SwizzledTile: whole chunks of 64 16-bit columns.
+// Bytes of a SwizzledTile: whole chunks of 64 16-bit columns.
 int swizzled_bytes(int rows, int cols) {
   return rows * lssar_constants::kSwizzleBytes * ((cols + 63) / 64);
 }
 
 // A full and an empty barrier for each stage of a ring.
 int ring_bytes(int stages) { return 2 * stages * kBarrierBytes; }
-// Reciprocal norms of a tile's keys, as a TMA box is aligned.
+// Bytes of a tile's reciprocal key norms, aligned as a TMA box.
 int norm_bytes(int keys) { return (keys * 4 + 127) / 128 * 128; }
 
-// What a block's parts of dq go through: float32, in whole boxes of columns.
+// Bytes of the buffers through which a block adds its parts of dq: float32, in whole boxes of
+// columns.
 int hopper_staging_bytes(const Problem& problem, const Schedule& schedule) {
   const int cols = hopper_sum_cols(problem, schedule);
   const int boxes = (hopper_query_grad_cols(problem, schedule) + cols - 1) / cols;
   return schedule.dkdv.block_rows * boxes * cols * 4;
 }
 
-// Text of the program's, so that sums over parts, of which searches make many, allocate nothing.
+// Points to static text, so that searches can sum many layouts without allocating.
 struct Part {
   const char* name;
   const char* note;
@@ -40,8 +41,8 @@ struct Part {
 };
 using Parts = std::initializer_list<Part>;
 
-// The layouts: calls group(count, parts) for parts that lie one after another, `count` times over
-// (0: one of each, not of a ring). In the order of the templates' offsets.
+// The layouts. Each calls group(count, parts) for parts that lie one after another, repeated
+// `count` times (0: once, not in a ring), in the order of the templates' offsets.
 
 template <class Group>
 void hopper_forward_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
@@ -171,7 +172,7 @@ void dq_parts(const Problem& problem, const Schedule& schedule, const Group& gro
               {"key norms", "reciprocal, of the stage's keys", tiling.block_cols * 4}});
 }
 
-// Adds up what a layout calls it with.
+// Adds up the parts of a layout.
 struct Sum {
   int* bytes;
   void operator()(int count, Parts parts) const {

@@ -68,7 +68,7 @@ std::string value_text(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// A row for each field; a tiling's are one row.
+// Writes a row for each field. A tiling takes one row.
 void write_schedule(SourceWriter& out, const nlohmann::json& fields, const std::string& prefix) {
   for (const auto& [name, value] : fields.items()) {
     if (!value.is_object()) {
@@ -104,7 +104,7 @@ void write_launches(SourceWriter& out, const std::vector<Step>& steps) {
   }
 }
 
-// Parts by name: those of a ring in one row, at the first one's place.
+// Writes the parts by name. All stages of a part are one row, in the place of the first.
 void write_shared_map(SourceWriter& out, const Problem& problem, const Schedule& schedule,
                       const std::string& entry) {
   const std::vector<SharedPart> parts = shared_layout(problem, schedule, entry);
@@ -126,8 +126,7 @@ void write_shared_map(SourceWriter& out, const Problem& problem, const Schedule&
   }
 }
 
-// JSON cut after commas into lines of the source: the first behind the prefix, the others behind
-// kRequestMargin.
+// Breaks JSON after commas into lines. The first line has the prefix, the others kRequestMargin.
 void write_request(SourceWriter& out, const std::string& json) {
   std::string line = kRequestPrefix;
   for (size_t at = 0; at < json.size();) {

@@ -1,7 +1,7 @@
-// The comment that an emitted source begins with: what the kernel is, and the request that made it.
+// The comment at the top of an emitted source: what the kernel is, and the request that made it.
 //
-// For people, and for `lssar inspect` and replays, which read the request; no part of a kernel's
-// identity. Threads: pure functions.
+// People read it, and so do `lssar inspect` and replays, which need the request. It is not part of
+// a kernel's identity. Threads: pure functions.
 #pragma once
 
 #include <string>

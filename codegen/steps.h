@@ -1,4 +1,4 @@
-// The kernels of a pass in launch order, and the templates they are made of.
+// The kernels of a pass in launch order, and the templates that they need.
 //
 // Used by emit.cpp. Threads: pure functions.
 #pragma once
@@ -15,13 +15,13 @@ namespace lssar {
 struct Step {
   LaunchStep launch;
   std::string call;          // the template's entry
-  std::string shared_bytes;  // the device's own figure; empty without dynamic shared memory
-  int min_blocks = 1;        // kernels on rows are bound by memory: no register limit
+  std::string shared_bytes;  // as the device computes it; empty without dynamic shared memory
+  int min_blocks = 1;        // row kernels are bound by memory and need no register limit
 };
 
 std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule);
 
-// Files that, with what they include, hold every step's template.
+// Files that, together with their includes, hold the templates of every step.
 std::vector<std::string> template_roots(const Problem& problem, const Schedule& schedule);
 
 }  // namespace lssar

@@ -24,7 +24,8 @@ struct Capability {
   int threads_per_sm;
 };
 
-// CUDA programming guide, "technical specifications per compute capability". Registers are alike.
+// CUDA programming guide, "technical specifications per compute capability". All have the same
+// registers.
 constexpr Capability kCapabilities[] = {
     {8, 0, false, 164, 2048}, {8, 6, false, 100, 1536}, {8, 7, false, 164, 1536},
     {8, 8, false, 100, 1536}, {8, 9, false, 100, 1536}, {9, 0, true, 228, 2048},
@@ -62,7 +63,7 @@ Status check_limit(const char* field, int value, int low, int high) {
                                       field, value, low, high));
 }
 
-// A target given field by field may describe an unknown device, but it must make sense.
+// A target that is given field by field may be an unknown device, but its limits must make sense.
 Status check_limits(const Target& target) {
   constexpr int kMaxVersion = 99;
   constexpr int kMaxBytes = 1 << 24;
@@ -114,7 +115,7 @@ Result<Target> target_for_capability(int major, int minor) {
     return unsupported(fmt::format("compute capability = {}.{}: known targets are {}", major, minor,
                                    known_names_text()));
   }
-  // "a" code runs on its own capability and on no other.
+  // "a" code runs only on its own capability.
   const bool exact = best->minor == minor;
   return make_target(*best, exact && best->arch_specific ? "a" : "");
 }

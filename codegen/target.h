@@ -1,4 +1,5 @@
-// Target: the architecture a kernel is made for, with its limits. Plain, comparable, printable.
+// Target: the architecture for which a kernel is made, with its limits. Plain, comparable,
+// printable.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ namespace lssar {
 
 // The same on every target.
 inline constexpr int kRegistersPerSm = 65536;
-// Shared memory that the driver keeps of every block.
+// Shared memory of every block that the system reserves.
 inline constexpr int kReservedSharedBytes = 1024;
 
 struct Target {
@@ -32,19 +33,19 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 
-// "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120", ... An unknown name is an error
-// that lists the known ones.
+// "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120", ... An error about an unknown
+// name lists the known ones.
 Result<Target> target_from_name(const std::string& name);
 
 // The names target_from_name knows, in order.
 std::vector<std::string> known_target_names();
 
-// The known target a device of this compute capability runs best: an exact match, or the highest
-// known one of the same major version that is not newer. kUnsupported below 8.0.
+// The known target that suits a device of this compute capability best: an exact match, or the
+// newest one of the same major version that is not newer than the device. kUnsupported below 8.0.
 Result<Target> target_for_capability(int major, int minor);
 
 nlohmann::json to_json(const Target& target);
-// Either a name, or an object with every field.
+// Accepts a name, or an object with every field.
 Result<Target> target_from_json(const nlohmann::json& json);
 
 }  // namespace lssar

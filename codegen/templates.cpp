@@ -29,7 +29,7 @@ void append_file(std::string_view path, std::set<std::string>& done,
       const std::string_view name = line.substr(kInclude.size());
       append_file(name.substr(0, name.find('"')), done, parts);
     } else if (line != "#pragma once") {
-      // Dropped lines leave no double blank behind.
+      // Removed lines must not leave two blank lines behind.
       if (line.empty() && (body.empty() || body.ends_with("\n\n"))) continue;
       body += line;
       body += '\n';

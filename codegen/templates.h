@@ -17,9 +17,9 @@ struct TemplateFile {
 // Every template, sorted by path.
 const std::vector<TemplateFile>& template_files();
 
-// The files `roots` and all they include. Each file comes once, after those it includes, without
-// include lines and `#pragma once`; its title is its path below templates/. REQUIRES: every file
-// exists (a missing one is a bug: assert).
+// The files in `roots` and everything they include. Each file comes once, after those that it
+// includes, without include lines and `#pragma once`. Its title is its path below templates/.
+// REQUIRES: every file exists (a missing one is a bug: assert).
 std::vector<SourcePart> template_parts(const std::vector<std::string>& roots);
 
 }  // namespace lssar

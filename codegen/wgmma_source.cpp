@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kOperandsLineWidth = 93;  // with the indent and a quote, 100
 
-// Writes `items`, separated by ", ", over lines of the source. The first line begins with `first`,
-// the others are in as far.
+// Writes `items`, separated by ", ", over several lines. The first line begins with `first`, and
+// the others are indented to match.
 void write_list(SourceWriter& out, const std::vector<std::string>& items, const std::string& first,
                 const char* separator) {
   std::string line = first;
@@ -31,8 +31,8 @@ void write_list(SourceWriter& out, const std::vector<std::string>& items, const 
 // See templates/ptx/wgmma.cuh.
 struct Form {
   const char* name;
-  bool begins;          // d = a b; else d += a b
-  bool from_registers;  // a
+  bool begins;          // d = a b; otherwise d += a b
+  bool from_registers;  // for a
 };
 constexpr Form kForms[] = {{"begin_shared", true, false},
                            {"add_shared", false, false},
@@ -57,7 +57,7 @@ void write_operand_macros(SourceWriter& out) {
   out.line();
 }
 
-// The numbers of all registers but the last ones, ten at a time; `rest`: those of the last ones.
+// The numbers of all registers except the last ones, ten per line. `rest` receives the last ones.
 std::vector<std::string> register_numbers(int count, std::string& rest) {
   std::vector<std::string> tens;
   const int num_tens = (count - 1) / 10;
@@ -68,7 +68,7 @@ std::vector<std::string> register_numbers(int count, std::string& rest) {
   return tens;
 }
 
-// d as operands of the assembly: written, or read as well.
+// The operands of the assembly for d: written, or read and written.
 std::vector<std::string> row_operands(int num_rows, bool begins) {
   const char* use = begins ? "\"=f\"" : "\"+f\"";
   std::vector<std::string> operands;
@@ -79,8 +79,8 @@ std::vector<std::string> row_operands(int num_rows, bool begins) {
   return operands;
 }
 
-// The operands after d are `a` and the descriptor of b. Immediates follow that say which of them
-// are transposed.
+// `a` and the descriptor of b follow d as operands. Then immediates say which of the two are
+// transposed.
 void write_form(SourceWriter& out, const WgmmaShape& shape, const Form& form) {
   const char* type = shape.dtype == DType::kFp16 ? "f16" : "bf16";
   const bool from_registers = form.from_registers;
@@ -92,7 +92,7 @@ void write_form(SourceWriter& out, const WgmmaShape& shape, const Form& form) {
   const std::string a =
       from_registers ? fmt::format("{{%{}, %{}, %{}, %{}}}", next, next + 1, next + 2, next + 3)
                      : fmt::format("%{}", next);
-  // Scales of a and b (1, -1) come first.
+  // The immediates before these are the scales of a and b (1 or -1).
   const std::string transposes =
       from_registers ? fmt::format("%{}", b + 1) : fmt::format("%{}, %{}", b + 1, b + 2);
   out.line(from_registers ? "template <int kTransposeB>"
@@ -125,8 +125,8 @@ std::set<WgmmaShape> forward_scores(const Problem& problem, const Schedule& sche
           {problem.dtype, schedule.forward.block_cols}};
 }
 
-// Whether the forward may use it: scores are products of their own, o a sum of many. Backwards may
-// use all, of which the source keeps what is called.
+// Whether the forward may use the form, for scores or for o, which is only added to. A backward may
+// use all forms; the source keeps those that it calls.
 bool may_use(const Problem& problem, const Schedule& schedule, const WgmmaShape& shape,
              const Form& form) {
   if (problem.pass == Pass::kBackward) return true;

@@ -1,5 +1,5 @@
-// The wgmma instructions of a kernel: one specialisation of Wgmma (templates/ptx/wgmma.cuh) per
-// element type and number of columns.
+// Writes the wgmma instructions of a kernel: one specialisation of Wgmma (templates/ptx/wgmma.cuh)
+// per element type and number of columns.
 //
 // Used by emit.cpp. Threads: pure functions.
 #pragma once
@@ -20,10 +20,12 @@ struct WgmmaShape {
   auto operator<=>(const WgmmaShape&) const = default;
 };
 
-// The shapes that the pass's kernels use, each once, in order. Empty if the variant uses no wgmma.
+// The shapes that the pass's kernels use, each once, in order. Empty if the variant does not use
+// wgmma.
 std::vector<WgmmaShape> wgmma_shapes(const Problem& problem, const Schedule& schedule);
 
-// Their specialisations, each with the forms that the pass may use; nothing where there are none.
+// Writes their specialisations, each with the forms that the pass may use. Writes nothing if there
+// are none.
 void write_wgmma(SourceWriter& out, const Problem& problem, const Schedule& schedule);
 
 }  // namespace lssar

@@ -1,7 +1,7 @@
-// Branches of device source that constants decide, left out of it.
+// Removes branches of device source that constants decide.
 //
-// Knows `if` and `if constexpr`, `? :`, and the operands of && and || in conditions. What it does
-// not understand stays as it is: the compiler decides it then. Threads: pure functions.
+// It understands `if` and `if constexpr`, `? :`, and the operands of && and || in conditions.
+// Whatever it does not understand stays for the compiler. Threads: pure functions.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace lssar {
 
-// `text`, one declaration (a function with its body, or a variable), without what `constants`
-// decide against. Lines are as clang-format has them: a statement begins its line.
+// `text` (one declaration: a function with its body, or a variable) without the branches that
+// `constants` rule out. Lines must be formatted by clang-format: every statement begins a line.
 std::string resolve_branches(std::string text, const SourceConstants& constants);
 
 }  // namespace lssar

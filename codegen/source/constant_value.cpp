@@ -15,7 +15,7 @@ int depth_change(const Token& token) {
   return token.is(")") || token.is("]") || token.is("}") ? -1 : 0;
 }
 
-// The first `op` outside of brackets; all.size() where there is none.
+// The first `op` outside of brackets, or all.size() if there is none.
 size_t find_operator(Tokens all, std::string_view op) {
   int depth = 0;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -25,7 +25,7 @@ size_t find_operator(Tokens all, std::string_view op) {
   return all.size();
 }
 
-// Strict: operators that bind more tightly than &&, by precedence; any other word fails.
+// Evaluates operators that bind more tightly than && by precedence. Any other word fails.
 class Arithmetic {
  public:
   Arithmetic(Tokens tokens, const SourceConstants& constants)
@@ -156,7 +156,7 @@ class Arithmetic {
   size_t at_ = 0;
 };
 
-// `a op b op ...` where `op` is && (decided by a 0) or || (decided by anything else).
+// `a op b op ...`, where a 0 decides && and any other value decides ||.
 Value logical(Tokens all, std::string_view op, const SourceConstants& constants) {
   const bool deciding = op == "||";
   bool all_known = true;

@@ -13,17 +13,17 @@
 namespace lssar {
 
 struct SourceConstants {
-  // By name as the source writes it: "Config::kIsCausal".
+  // Names as the source writes them: "Config::kIsCausal".
   std::map<std::string, int64_t, std::less<>> qualified;
-  // Found by their last word alone ("Shape::kIsStaggered", "kIsStaggered"): names that mean one
-  // thing in all of the source.
+  // Names that mean the same everywhere in the source. They are found by their last word
+  // ("Shape::kIsStaggered", "kIsStaggered").
   std::map<std::string, int64_t, std::less<>> derived;
-  // Functions without arguments that return the same always, found by their name alone.
+  // Functions without arguments that always return this value. They are found by their last word.
   std::map<std::string, int64_t, std::less<>> calls;
 };
 
-// The value of an expression of constants, literals and operators; nothing where it depends on
-// anything else. `&&`, `||` and `? :` need only the operands that decide them.
+// The value of an expression of constants, literals and operators. Empty if it depends on anything
+// else. `&&`, `||` and `? :` need only the operands that decide them.
 std::optional<int64_t> constant_value(std::span<const Token> expression,
                                       const SourceConstants& constants);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kLongestInline = 60;
 
-// How tightly a piece of source holds together.
+// How tightly a piece of source binds.
 enum Tightness { kSum, kProduct, kAtom };
 
 struct Piece {
@@ -34,8 +34,8 @@ struct Piece {
   }
 };
 
-// Writes a program's steps: each used once within what uses it, if that stays short, the others as
-// variables.
+// Writes a program's steps. A step that is used once becomes part of its user if that stays short.
+// The others become variables.
 class StepWriter {
  public:
   StepWriter(SourceWriter& out, const Program& program, bool is_precise)
@@ -61,7 +61,7 @@ class StepWriter {
     pieces_[i] = std::move(piece);
   }
 
-  // The operand under a name: for source that has it twice.
+  // The operand under a name, for source that uses it twice.
   std::string named(int index) {
     Piece& piece = pieces_[index];
     if (!piece.is_name()) {

@@ -1,5 +1,5 @@
-// Expressions as device source, in the functions of templates/tile/expression_math.cuh. Threads:
-// pure functions.
+// Writes expressions as device source that calls the functions of
+// templates/tile/expression_math.cuh. Threads: pure functions.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace lssar {
 
-// A float literal that reads back as exactly this value as a float; also for infinities and NaN.
+// A float literal that reads back as exactly this float. Infinities and NaN are allowed.
 std::string float_literal(double value);
 
-// `text` as lines of a comment, broken at blanks.
+// Writes `text` as comment lines, broken at spaces.
 void write_comment(SourceWriter& out, const std::string& text);
 
-// Declarations of what the functions call, for source that comes before it.
+// Declares the functions that expressions call, for source that precedes their definitions.
 void write_expression_declarations(SourceWriter& out);
 
-// Two static members under the expressions that they compute: `name` of `arguments` ("float x"),
-// and `name`_and_slope, which has `float& slope` too and sets it to the derivative in x.
-// `is_precise`: as kPrecise of expression_math.cuh.
+// Writes two static members under comments with their expressions: `name`, whose parameters are
+// `arguments` ("float x"), and `name`_and_slope, which also sets a `float& slope` to the derivative
+// by x. `is_precise` is kPrecise of expression_math.cuh.
 void write_function(SourceWriter& out, const char* name, const char* arguments,
                     const Expression& value, bool is_precise);
 

@@ -1,5 +1,5 @@
-// Templates of Config as plain classes and functions: a kernel has one Config, so that its source
-// need not carry it from template to template. Threads: pure functions.
+// Turns templates of Config into plain classes and functions. A kernel has only one Config, so its
+// source need not pass it from template to template. Threads: pure functions.
 #pragma once
 
 #include <string>
@@ -7,16 +7,16 @@
 
 namespace lssar {
 
-// Without the parameter `class Config` and the argument Config: then the struct of that name is
-// meant. A template without other parameters is none any more.
+// Removes the parameter `class Config` and the argument Config; names then refer to the struct
+// Config. A template without other parameters becomes an ordinary function or class.
 std::string without_config(std::string_view text);
 
-// `#pragma unroll` as the word LSSAR_UNROLL on the line of its loop.
+// Replaces `#pragma unroll` by the word LSSAR_UNROLL on the line of its loop.
 std::string with_unroll_words(std::string_view text);
 
 bool is_template(std::string_view declaration);
 
-// Without the words `typename` and `template`, which say nothing outside templates.
+// Removes the words `typename` and `template` where they have no meaning outside templates.
 std::string without_template_words(std::string_view text);
 
 }  // namespace lssar

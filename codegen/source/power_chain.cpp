@@ -4,7 +4,7 @@ namespace lssar {
 namespace {
 
 // Depth-first search over chains in which every step uses the newest power. (Such star chains are
-// shortest for every n up to 64.) The depth grows by one multiplication at a time, and larger
+// shortest for every n up to 64.) The depth limit grows by one multiplication at a time. Larger
 // powers are tried first.
 bool extend(std::vector<PowerStep>& chain, std::vector<int>& powers, int n, int steps_left) {
   const int newest = powers.back();
@@ -22,7 +22,7 @@ bool extend(std::vector<PowerStep>& chain, std::vector<int>& powers, int n, int 
   return false;
 }
 
-// Squares from the top digit down, and a product by u where the digit is 1.
+// Squares from the top binary digit down, with a product by u where the digit is 1.
 std::vector<PowerStep> binary_chain(int n) {
   if (n == 1) return {};
   std::vector<PowerStep> chain = binary_chain(n / 2);
@@ -31,7 +31,7 @@ std::vector<PowerStep> binary_chain(int n) {
   return chain;
 }
 
-// Searches take long above it.
+// Searching takes too long above this.
 constexpr int kMaxSearched = 64;
 
 }  // namespace

@@ -10,9 +10,9 @@ struct PowerStep {
   int exponent, left, right;
 };
 
-// The steps of a chain from u to u^n, the same at every call; empty for n = 1. Up to n = 64 it is a
-// shortest one, above it is that of squares and products by n's binary digits.
-// REQUIRES: n >= 1.
+// The steps of a chain from u to u^n, the same at every call. Empty for n = 1. Up to n = 64 it is
+// as short as possible; above that it squares and multiplies by n's binary digits. REQUIRES: n >=
+// 1.
 std::vector<PowerStep> power_chain(int n);
 
 }  // namespace lssar

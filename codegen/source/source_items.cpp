@@ -307,7 +307,7 @@ bool has_constructor(const SourceItem& item) {
   });
 }
 
-// `of_initialized`: a member of a class without a constructor, where each has its place.
+// `of_aggregate`: it belongs to a class without a constructor, whose data members are all needed.
 bool is_reached(const SourceItem& item, const Names& names, bool of_aggregate) {
   if (item.kind == ItemKind::kPermanent) return true;
   if (item.kind == ItemKind::kFunction)
@@ -330,7 +330,7 @@ bool mark_items(std::vector<SourceItem>& items, Names& names, bool of_aggregate)
   return has_changed;
 }
 
-// Leaves chosen_by to functions of one name that begin with arguments of different classes.
+// Keeps chosen_by only where functions of one name take different classes as first argument.
 void find_overloads(std::vector<SourceSection>& sections) {
   std::set<std::string> classes;
   std::map<std::string, int> functions;

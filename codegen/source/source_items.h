@@ -1,8 +1,8 @@
-// Device source as the declarations it is made of, and which of them a kernel reaches.
+// Divides device source into declarations and finds those that a kernel reaches.
 //
-// A declaration is kept where a kept one has its name. Types decide only between overloads: one for
-// a class that nothing else names is never called. So more may be kept than a kernel uses, but
-// never less. Threads: pure functions.
+// A declaration is kept if one that is kept has its name. Types matter only between overloads: an
+// overload for a class that nothing else names is never called. So it may keep more than a kernel
+// uses, but never less. Threads: pure functions.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 namespace lssar {
 
 enum class ItemKind {
-  kFunction,   // kept where it is called, with as many arguments as it takes
-  kVariable,   // kept where its name is: constants, members, aliases, enumerators, macros
+  kFunction,   // kept if it is called with a number of arguments that it takes
+  kVariable,   // kept if its name occurs: constants, members, aliases, enumerators, macros
   kClass,      // the same; its members are items of their own
   kPermanent,  // kept with its class: static_assert, constructors, operators, access
 };
@@ -22,16 +22,16 @@ enum class ItemKind {
 struct SourceItem {
   ItemKind kind = ItemKind::kPermanent;
   std::vector<std::string> names;
-  // Whole lines: the comments above it, then itself; of a class its head, up to the brace.
+  // Whole lines: the comments above it, then itself. For a class only its head, up to the brace.
   std::string comment;
   std::string text;
   std::vector<SourceItem> members;
-  std::string tail;  // of a class: the line that closes it
+  std::string tail;  // the line that closes a class
   bool after_blank = false;
   bool is_data = false;        // a member of objects
   size_t least_arguments = 0;  // of a function
   size_t most_arguments = 0;
-  // The class that picks this one of several overloads: Fp16 of unpack(Fp16*, ...); empty: none.
+  // The class that selects this overload: Fp16 for unpack(Fp16*, ...). Empty: none.
   std::string chosen_by;
   bool is_kept = false;
 };
@@ -39,19 +39,19 @@ struct SourceItem {
 // One template file, or part of the source.
 struct SourceSection {
   std::string title;    // "ptx/math.cuh"
-  std::string comment;  // what the file says of itself
+  std::string comment;  // the file's own description
   std::vector<SourceItem> items;
 };
 
-// `text`: comments, directives, and declarations in a namespace, lssar_device or one that it uses.
-// The lines of the namespace itself, and of its use, are left out.
+// `text` has comments, directives, and declarations in namespace lssar_device or in one that it
+// uses. The lines that open, close or use a namespace are left out.
 SourceSection parse_section(std::string title, std::string_view text);
 
-// Marks what `roots` (source that is not in the sections) and what that reaches need.
+// Marks everything that `roots` (source outside of the sections) needs, directly or not.
 void mark_reached(std::vector<SourceSection>& sections, std::string_view roots);
 
-// The kept items, under the title of each section that has some and the first paragraph of what it
-// says of itself.
+// Prints the kept items. Each section that has some begins with its title and the first paragraph
+// of its comment.
 std::string print_reached(const std::vector<SourceSection>& sections);
 
 }  // namespace lssar

@@ -30,7 +30,8 @@ size_t end_of_string(std::string_view text, size_t at) {
   return std::min(end + 1, text.size());
 }
 
-// Words and numbers alike: a number may hold a point, and a sign after its exponent's letter.
+// Handles words and numbers alike. A number may contain a point, and a sign after its exponent's
+// letter.
 size_t end_of_word(std::string_view text, size_t at, bool is_number) {
   size_t end = at;
   while (end < text.size()) {

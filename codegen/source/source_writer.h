@@ -1,5 +1,5 @@
-// The one way generated source is put together: lines at the current indent, and named
-// placeholders. Output is a pure function of the calls.
+// Builds generated source from lines at the current indent with named placeholders. All generated
+// source uses it. The output depends only on the calls.
 #pragma once
 
 #include <initializer_list>
@@ -13,13 +13,13 @@ class SourceWriter {
  public:
   using Value = std::pair<std::string_view, std::string>;
 
-  // One line; each $name$ in `text` is replaced by the value of that name. A placeholder without a
-  // value, or a value without a placeholder, is a bug of the generator and stops it (assert).
+  // Writes one line. Each $name$ in `text` is replaced by the value of that name. A placeholder
+  // without a value, or a value without a placeholder, is a bug of the generator (assert).
   SourceWriter& line(std::string_view text = "", std::initializer_list<Value> values = {});
   // `text {` and the matching `}` + suffix.
   SourceWriter& open(std::string_view text, std::initializer_list<Value> values = {});
   SourceWriter& close(std::string_view suffix = "");
-  // A block of text as it is.
+  // Writes a block of text unchanged.
   SourceWriter& raw(std::string_view text);
 
   const std::string& text() const { return text_; }

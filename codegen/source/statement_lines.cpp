@@ -25,7 +25,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Whether the next line begins something new. Lines of assembly stay as they are.
+// Whether the next line begins a new statement. Lines of assembly stay as they are.
 bool ends_line(std::string_view line) {
   return line.empty() || line.find("//") != npos || line.starts_with('#') || line.ends_with(';') ||
          line.ends_with('{') || line.ends_with('}') || line.ends_with(':') ||

@@ -1,12 +1,12 @@
-// Lines of device source after something was taken out of them. Threads: pure functions.
+// Joins lines of device source after parts were removed. Threads: pure functions.
 #pragma once
 
 #include <string>
 
 namespace lssar {
 
-// Statements and heads that fit on one line stand on one, and the body of a function that is one
-// statement stands beside its head where both fit. `text`: one declaration.
+// Puts statements and heads that fit on one line onto one line. A function's body of one statement
+// goes beside its head if both fit. `text` is one declaration.
 std::string joined_statements(const std::string& text);
 
 }  // namespace lssar

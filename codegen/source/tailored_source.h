@@ -1,4 +1,4 @@
-// Template files made into the source of one kernel: its constants put in, and only what it
+// Turns template files into the source of one kernel: puts its constants in and keeps only what it
 // reaches. Threads: pure functions.
 #pragma once
 
@@ -8,15 +8,14 @@
 
 namespace lssar {
 
-// A part of the source, in order: a template file, or what the generator wrote.
+// A part of the source, in order: a template file, or text from the generator.
 struct SourcePart {
   std::string title;  // "ptx/math.cuh"
   std::string text;
 };
 
-// What `roots`, source that comes after the parts, needs of them, in one namespace lssar_device
-// that is left open. One of the parts has `struct Config`, whose constants with literal values
-// decide branches.
+// The parts that `roots` (the source after them) needs, in one namespace lssar_device that is left
+// open. One of the parts has `struct Config`, whose constants with literal values decide branches.
 std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view roots);
 
 }  // namespace lssar
