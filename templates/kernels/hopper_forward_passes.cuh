@@ -52,8 +52,8 @@ struct PassesApart {
     c.weigh(s, tile);
   }
 
-  // A tile of pass 2 after the first one: computes its scores while the last tile's weights are
-  // summed. If that tile has no weights (kHasWeights is false), its values are released unread.
+  // A tile of pass 2 after the first one: its scores, and the sum of the last tile's weights. Where
+  // that tile has no weights (kHasWeights is false), its values are released unread.
   template <bool kHasWeights>
   LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int query_stage, int tile) {
     constexpr int kInFlight = Config::kOverlap && kHasWeights ? 1 : 0;

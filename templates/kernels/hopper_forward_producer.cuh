@@ -48,7 +48,7 @@ struct ForwardProducer {
     }
   }
 
-  // Waits until the next stage is free and announces its bytes. Returns its index.
+  // Waits until the next stage is free and announces its bytes; returns its index.
   template <int kBytes>
   LSSAR_DEVICE int open_stage() {
     const RingBarriers<Shape::kStages> ring = shared.ring();
@@ -79,8 +79,8 @@ struct ForwardProducer {
 
   LSSAR_DEVICE int kv_head(const BlockPlace& at) const { return kv_head_of<Config>(params, at); }
 
-  // Pass 1. The first keys are loaded before the queries, because the query tile becomes free only
-  // after the last output has left it.
+  // Pass 1. The first keys come before the queries, because the query tile is free only when the
+  // last output has left it.
   LSSAR_DEVICE void load_pass_one(const ForwardWork<Config>& work, u32 index) {
     const int ahead = minimum(work.score_tiles, Shape::kStages);
 #pragma unroll 1
@@ -91,7 +91,7 @@ struct ForwardProducer {
     }
   }
 
-  // Pass 2 of a block of value columns, in the order in which consumers take the tiles. With
+  // Pass 2 of a block of value columns, in the order in which consumers take the tiles: with
   // kOverlap, keys are one tile ahead of values. Calls `between(tile)` before each tile.
   template <class Between>
   LSSAR_DEVICE void load_pass_two(const ForwardWork<Config>& work, int dv_block,

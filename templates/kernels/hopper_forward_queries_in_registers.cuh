@@ -9,7 +9,7 @@ namespace lssar_device {
 
 template <class Config>
 struct QueriesInRegisters {
-  static constexpr bool kFreesTile = true;  // nothing reads the tile after load()
+  static constexpr bool kFreesTile = true;  // nobody reads the tile after load()
 
   ColumnsOperand<typename Config::Element, Config::kHeadDim> operand;
 

@@ -10,7 +10,7 @@
 
 namespace lssar_device {
 
-// A tile's rounded weights in registers, as an operand of products.
+// A tile's rounded weights as the operand of products, in registers.
 template <class Config>
 struct WeightsInRegisters {
   using Element = typename Config::Element;
@@ -35,7 +35,7 @@ struct WeightsInRegisters {
   }
 };
 
-// The sums over keys for one block of value columns. Runs in a warp group.
+// The sums over keys for one block of value columns. A warp group.
 template <class Config>
 struct ForwardSums {
   using Shape = HopperForwardShape<Config>;
@@ -51,7 +51,7 @@ struct ForwardSums {
   int group;  // index among the consumers
   Columns o, y;
   typename Mma::RowSums zs, t;
-  bool takes_remainders = false;  // kIsGeneral: sums rounding errors of weights instead
+  bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
   Weights<0> weights;
   Weights<1> slopes;
 

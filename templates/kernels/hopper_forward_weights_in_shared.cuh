@@ -14,7 +14,7 @@
 
 namespace lssar_device {
 
-// One of the two operands in ForwardSums: number 0 for o, 1 for X.
+// One operand of the two in ForwardSums: number 0 for o, 1 for X.
 template <class Config, int kNumber>
 struct WeightsInShared {
   using Mma = TileMma16<typename Config::Element>;
@@ -30,7 +30,7 @@ struct WeightsInShared {
     store_operand(shared.weights(kNumber), row0, rounded);
   }
 
-  // Call it before products read what round() wrote.
+  // Before products read what round() wrote.
   static LSSAR_DEVICE void publish(int group) {
     fence_async_shared();
     consumer_barrier(group);

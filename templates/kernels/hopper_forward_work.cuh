@@ -55,8 +55,8 @@ struct ForwardWork {
   }
 };
 
-// What a block processes at a time: kStagger neighbouring query tiles of a head, or fewer at the
-// end of the head.
+// What a block takes at a time: kStagger neighbouring query tiles of a head, fewer at the end of
+// it.
 template <class Config>
 struct ForwardChain {
   using Shape = HopperForwardShape<Config>;
@@ -73,7 +73,7 @@ struct ForwardChain {
     count = Shape::kIsStaggered ? static_cast<int>(minimum(left, i64{Config::kStagger})) : 1;
   }
 
-  // Query tile i of the chain. The first one sees the most keys.
+  // Query tile i of the chain. None sees more keys than the one before it.
   LSSAR_DEVICE ForwardWork<Config> work(const AttentionParams& params, int i) const {
     BlockPlace at = place;
     if constexpr (Shape::kIsStaggered)
@@ -81,7 +81,7 @@ struct ForwardChain {
     return {params, at};
   }
 
-  // The number of chains over all heads.
+  // Chains of all heads.
   static LSSAR_DEVICE u32 total(const AttentionParams& params) {
     const typename Shape::QueryTiles cut(params);
     const i64 chains = ceil_div(cut.rows_of_slice(), i64{Shape::kWorkRows} * Config::kStagger);

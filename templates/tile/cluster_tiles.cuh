@@ -1,5 +1,5 @@
-// Tiles that the blocks of a cluster share (HopperOptions::cluster). kBlocks is the size of the
-// cluster. If it is 1, a block works alone.
+// Tiles that the blocks of a cluster share (HopperOptions::cluster). kBlocks is the cluster's size;
+// with 1 a block works for itself.
 //
 // The blocks walk over the same tiles. Each producer loads a share of every tile and sends it to
 // all blocks. So a stage is free only when the consumers of all blocks have released it. A producer
@@ -23,7 +23,7 @@ LSSAR_DEVICE int block_of_cluster() {
   return cluster_rank();
 }
 
-// A barrier of all threads of the cluster.
+// All threads of all blocks of the cluster.
 template <int kBlocks>
 LSSAR_DEVICE void blocks_barrier(u32 line = LSSAR_CALLER_LINE) {
   if constexpr (kBlocks == 1) {
@@ -33,8 +33,8 @@ LSSAR_DEVICE void blocks_barrier(u32 line = LSSAR_CALLER_LINE) {
   }
 }
 
-// Loads this block's share of a tile and sends it to all blocks. Each block expects Tile::kBytes.
-// The map's box has the rows of a share.
+// Loads this block's share of a tile, and sends it to all blocks. Each of them expects
+// Tile::kBytes. The map's box has the rows of a share.
 template <int kBlocks, class Tile>
 LSSAR_DEVICE void load_tile_share(u32 address, const TensorMap& map, u32 barrier, int col, i64 row,
                                   int head, int batch) {

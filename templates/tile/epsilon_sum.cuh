@@ -13,7 +13,7 @@
 
 namespace lssar_device {
 
-// Indices in a row's constants, as RowConstants::pack_to stores them.
+// Where a row's constants have them, as RowConstants::pack_to lays them out.
 inline constexpr int kEpsilonIdx = 5, kInverseEpsilonIdx = 7;
 
 template <class Config>

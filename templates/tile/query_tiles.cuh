@@ -56,9 +56,9 @@ struct QueryTiles {
     parts = Config::kPackGqa ? (group + kRows - 1) / kRows : 1;
   }
 
-  // The rows of a slice, including those without a query.
+  // Rows of a slice, including those of no query.
   LSSAR_DEVICE i64 rows_of_slice() const { return Config::kPackGqa ? count() * kRows : queries; }
-  // The tiles of a slice.
+  // Tiles of a slice.
   LSSAR_DEVICE i64 count() const { return ceil_div(queries, whole) * parts; }
   LSSAR_DEVICE i64 first_query(i64 tile) const { return tile / parts * whole; }
   // The last query of the tile. For tiles past the end it is the last query of all.

@@ -10,8 +10,8 @@ struct NoHelper {
 };
 
 // Calls `produce` in one lane of group 0, `help` in the second warp of group 0, and `consume` in
-// every other group with its index. Before that it moves registers from the producer to the
-// consumers (0 registers: none). REQUIRES: barriers are initialised.
+// every other group with its number. Before that it moves registers from the producer to the
+// consumers; 0 registers: it moves none. REQUIRES: barriers are initialised.
 template <int kProducerRegisters, int kConsumerRegisters, class Produce, class Consume,
           class Help = NoHelper>
 LSSAR_DEVICE void run_roles(const Produce& produce, const Consume& consume, const Help& help = {}) {
