@@ -116,7 +116,7 @@ LSSAR_API const char* lssar_last_error_detail(void) LSSAR_NOEXCEPT;
 
 typedef enum lssar_log_level {
   LSSAR_LOG_ERROR = 0,   /* a request failed */
-  LSSAR_LOG_WARNING = 1, /* a call went on with less: a cache that cannot be written */
+  LSSAR_LOG_WARNING = 1, /* a call continued with less: say, the cache cannot be written */
   LSSAR_LOG_INFO = 2,    /* one line per kernel a plan prepares, compile, cache miss, device */
   LSSAR_LOG_DEBUG = 3,   /* everything else, except: */
   LSSAR_LOG_TRACE = 4    /* one line per execute */
@@ -147,7 +147,7 @@ typedef enum lssar_device {
 } lssar_device;
 
 typedef enum lssar_compiler {
-  LSSAR_COMPILER_AUTO = 0,  /* NVRTC where it is found, else LLVM */
+  LSSAR_COMPILER_AUTO = 0,  /* NVRTC if it is found, else LLVM */
   LSSAR_COMPILER_NVRTC = 1, /* NVIDIA's, opened at run time */
   LSSAR_COMPILER_LLVM = 2   /* clang's, in a library of its own */
 } lssar_compiler;
@@ -161,10 +161,10 @@ typedef struct lssar_context_options {
   const char* target;          /* "sm_80", ...; NULL: the device's own (virtual: sm_80) */
   const char* cache_directory; /* NULL: LSSAR_CACHE_DIR, else $XDG_CACHE_HOME/lssar, else
                                   ~/.cache/lssar; "none": in memory only */
-  uint64_t cache_max_bytes;    /* least recently used entries go beyond it; 0: 1 GiB */
+  uint64_t cache_max_bytes;    /* above it least recently used entries are removed; 0: 1 GiB */
   const char* tuning_table;    /* file of measured schedules, read once, here; NULL or "":
                                   LSSAR_TUNING_TABLE, else tuning.jsonl in the cache directory;
-                                  "none": none */
+                                  "none": no table */
 } lssar_context_options;
 
 /* Opens the device. `options` NULL: every default. *context is set to NULL on failure.
@@ -240,8 +240,8 @@ typedef struct lssar_problem {
 typedef enum lssar_tuning {
   LSSAR_TUNING_DEFAULT = 0,  /* the context's tuning table, the one that comes with the library, or
                                 the default: whichever has the best evidence */
-  LSSAR_TUNING_BUILT_IN = 1, /* what comes with the library only: the same on every machine */
-  LSSAR_TUNING_TUNE = 2      /* as 0, once lssar_plan_prepare has searched where it has no answer */
+  LSSAR_TUNING_BUILT_IN = 1, /* only what comes with the library: the same on every machine */
+  LSSAR_TUNING_TUNE = 2      /* as 0, after a search by lssar_plan_prepare if no record exists */
 } lssar_tuning;
 
 /* What two runs of the backward with the same inputs on the same GPU have in common. The other
@@ -287,14 +287,14 @@ typedef struct lssar_tune_options {
 
 /* Searches for the best schedule of every pass of every problem, on the context's device, and keeps
  * what it measures in the context's tuning table, where this context's later plans and other
- * processes find it. What the table knows already is not measured again. Candidates run in
- * processes of their own; one search at a time uses a GPU, others wait for it. On the virtual
- * device nothing is measured: the result is predicted, for where nothing measured is known.
+ * processes find it. What the table knows already is not measured again. Candidates run in other
+ * processes. One search at a time uses a GPU; others wait for it. On the virtual device nothing is
+ * measured: the result is predicted, and is used only if nothing was measured.
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
- * typically have; a length of 0 is taken as 4096, one batch entry of one head as 16K tokens of 16
- * heads. Takes minutes; must not run while others need the GPU undisturbed. `options` may be NULL.
- * Row sums and weighted sums are passed over: they have one schedule. A problem that fails does not
- * stop the others; the first failure is returned.
+ * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16K tokens of
+ * 16 heads. Takes minutes, and should have the GPU for itself. `options` may be NULL.
+ * Row sums and weighted sums are skipped, because they have one schedule. A problem that fails does
+ * not stop the others; the first failure is returned.
  * INVALID_ARGUMENT; MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or
  * another process has been tuning this GPU for 10 minutes; IO_ERROR: the table cannot be written;
  * CANCELLED: by the callback; what was measured until then is kept. */
@@ -322,9 +322,9 @@ LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_pro
 LSSAR_API void lssar_plan_destroy(lssar_plan* plan) LSSAR_NOEXCEPT;
 
 /* Makes the plan's kernels ready: finds them in the cache, or compiles and stores them, then loads
- * them. Threads that prepare one problem at once compile it once. A prepared plan is left as it is;
+ * them. Threads that prepare the same problem compile it once. A prepared plan is left as it is;
  * after a failure you may try again. With LSSAR_TUNING_TUNE it first searches if the table has no
- * answer. Until it returns the plan's schedules may then change, and with them the sizes of its
+ * record. Until it returns, the plan's schedules may then change, and with them the sizes of its
  * workspace and of what it saves; the errors of lssar_tune are possible, too.
  * MISSING: no compiler. COMPILE_ERROR: the detail has the compiler's log and the path of the
  * source. DEVICE_ERROR: the image does not load. OUT_OF_MEMORY. */
@@ -376,7 +376,7 @@ typedef struct lssar_saved_sizes {
   size_t o;     /* saved_o: o in float32, [batch, heads, seq_q, head_dim_v] */
   size_t stats; /* saved_stats: float32 [4, batch, heads, seq_q]; opaque with a score; sum_j A_ij;
                  * m = max_j N_i P_ij - offset; zs = sum_j W_ij / m^p; the largest score in bits */
-  size_t x;     /* saved_x: opaque; 0 where the plan needs none (then the pointer is ignored) */
+  size_t x;     /* saved_x: opaque; 0 if the plan needs none (the pointer is then ignored) */
 } lssar_saved_sizes;
 
 /* The plan need not be prepared. INVALID_ARGUMENT: a NULL pointer, or sizes out of range. */
@@ -393,7 +393,7 @@ typedef struct lssar_tensor {
   int64_t strides[3]; /* batch, head, row */
 } lssar_tensor;
 
-/* Where the keys and queries of a call lie among all keys and queries. Row 0 of k and v is key
+/* Where the keys and queries of a call are among all keys and queries. Row 0 of k and v is key
  * first_key of num_keys; row 0 of q is query first_query of num_queries. Only causal problems read
  * the queries' part. Values are 0 to 2^31 - 1, and the call's rows must lie within num_*. A num_*
  * of 0 stands for the smallest number that holds them. */
