@@ -130,7 +130,7 @@ void JsonFields::read_only(const char* name, const std::string& value) {
   const json* found = find(name);
   if (found == nullptr || *found == value) return;
   fail(invalid_argument(where_ + "." + name + " = " + shown(*found) + ": allowed is " + value +
-                        ", which is all that there is now"));
+                        ", the only value that is left"));
 }
 
 const json* JsonFields::object(const char* name) {

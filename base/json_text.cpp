@@ -74,7 +74,7 @@ class StrictReader : public json::json_sax_t {
     if (at >= text_.size()) {
       return fail("not JSON: " + place_of(text_, text_.size()) + ": the text ends too early");
     }
-    return fail(fmt::format("not JSON: {}: '{}' cannot stand here", place_of(text_, at),
+    return fail(fmt::format("not JSON: {}: unexpected '{}'", place_of(text_, at),
                             shown_token(text_.substr(at, 1))));
   }
 

@@ -91,7 +91,8 @@ Result<std::string> NodeLocks::folder() {
       folder_ = *found;
     } else {
       problem_ = found.status();
-      log(LogLevel::kInfo, "cache: processes may compute the same: " + problem_.message());
+      log(LogLevel::kInfo,
+          "cache: no locks, so processes may compute the same key twice: " + problem_.message());
     }
   }
   if (folder_.empty()) return problem_;

@@ -52,7 +52,7 @@ Sha256Digest checksum_of(const Header& header, std::string_view index, const Foo
 }
 
 Status damaged(const InputFile& file, const std::string& reason) {
-  return io_error(fmt::format("'{}' is no pack that can be used: {}", file.path(), reason));
+  return io_error(fmt::format("'{}' is not a usable pack: {}", file.path(), reason));
 }
 
 Status read_frame(const InputFile& file, Header* header, Footer* footer) {

@@ -163,8 +163,8 @@ class LayeredStore final : public Store {
     try {
       const NodeLocks::Outcome outcome = locks_.take(digest, lock_timeout_, lock);
       if (outcome == NodeLocks::Outcome::kTimeout) {
-        log(LogLevel::kInfo, fmt::format("cache: another process has computed {} for {} ms: this "
-                                         "one does not wait any longer",
+        log(LogLevel::kInfo, fmt::format("cache: another process has been computing {} for {} ms: "
+                                         "not waiting any longer",
                                          key, lock_timeout_.count()));
       }
       return outcome != NodeLocks::Outcome::kUnavailable;

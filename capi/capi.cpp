@@ -303,7 +303,8 @@ lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* prob
   const lssar_status status = guarded([&]() -> Status {
     LSSAR_RETURN_IF_ERROR(require(context, "context"));
     LSSAR_RETURN_IF_ERROR(require(problems, "problems"));
-    if (num_problems == 0) return lssar::invalid_argument("num_problems = 0: at least 1");
+    if (num_problems == 0)
+      return lssar::invalid_argument("num_problems = 0: allowed are 1 and more");
     LSSAR_ASSIGN_OR_RETURN(const lssar::capi::TuneRequest request,
                            lssar::capi::tune_request(options));
     std::vector<lssar::capi::PlanRequest> known;

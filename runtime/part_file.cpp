@@ -38,7 +38,7 @@ std::string_view bytes_of(const T& value) {
 }
 
 Status damaged(const std::string& name, const std::string& reason) {
-  return io_error(fmt::format("'{}' is no capture that can be used: {}", name, reason));
+  return io_error(fmt::format("'{}' is not a usable capture: {}", name, reason));
 }
 
 bool is_name(std::string_view name) {

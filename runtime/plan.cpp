@@ -99,7 +99,7 @@ Status Plan::agree_on_epsilon() {
     if (choice.origin == ScheduleOrigin::kGiven) {
       return invalid_argument(fmt::format(
           "schedules: {}, and {}: allowed is one source of epsilon for a plan's forward-train and "
-          "backward, because the one saves what the other reads",
+          "backward, because the backward reads what the forward saves",
           pass_text(decides, decided), pass_text(planned->problem, choice.schedule)));
     }
     const Target& target = engine_->device().info().target;

@@ -58,14 +58,14 @@ std::string place_in(const std::vector<std::string_view>& lines, unsigned from_b
     return line.find(kBaseLine) != std::string_view::npos;
   });
   const size_t index = static_cast<size_t>(base - lines.begin()) + from_base;
-  if (index >= lines.size()) return "a line that the compiler does not tell (NVRTC 12.9 does)";
+  if (index >= lines.size()) return "an unknown line (NVRTC 12.9 and later record it)";
   return fmt::format("line {} '{}'", index + 1, trimmed(lines[index]));
 }
 
 std::string describe(const WaitReport& report, const KernelSource& source) {
   const std::vector<std::string_view> lines = lines_of(source.source);
   std::string text = fmt::format(
-      "{} ({}): waits that took half of the polls allowed or all, first come first:", kVariable,
+      "{} ({}): waits that used at least half of the allowed polls, the longest first:", kVariable,
       source.name);
   const unsigned count = std::min<unsigned>(report.count, lssar_device::kMaxWaitRecords);
   for (unsigned i = 0; i < count; ++i) {

@@ -88,7 +88,7 @@ void FieldForm<Activation>::read(JsonFields& fields, const char* name, Activatio
   constexpr const char* kName = "activation";
   if (fields.has(name) && fields.has(kName)) {
     return fields.fail(invalid_argument(fields.path(name) + " and " + fields.path(kName) +
-                                        ": one of them, they are the same field"));
+                                        ": give only one, because they are the same field"));
   }
   const char* given = fields.has(kName) ? kName : name;
   fields.read_absent(given == name ? kName : name);

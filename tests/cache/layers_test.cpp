@@ -136,7 +136,7 @@ TEST_F(Layers, ThatCannotBeUsedAreNamedWithAReasonAndTheOthersAreUsed) {
   const std::vector<CacheLayer> layers = store->layers();
   ASSERT_EQ(layers.size(), 5u);
   EXPECT_NE(layers[0].problem.find("No such file"), std::string::npos) << layers[0].problem;
-  EXPECT_NE(layers[1].problem.find("no pack that can be used"), std::string::npos);
+  EXPECT_NE(layers[1].problem.find("not a usable pack"), std::string::npos);
   EXPECT_NE(layers[2].problem.find("must not be able to write"), std::string::npos);
   EXPECT_NE(layers[3].problem.find("/empty/entries"), std::string::npos) << layers[3].problem;
   EXPECT_EQ(layers[4].problem, "");

@@ -60,7 +60,7 @@ TEST(PartFile, TruncatedAnywhereIsAnErrorThatSaysSo) {
   const std::string bytes = file_bytes();
   for (size_t size = 0; size < bytes.size(); ++size) {
     const std::string message = refusal(bytes.substr(0, size));
-    ASSERT_NE(message.find("'case' is no capture that can be used"), message.npos)
+    ASSERT_NE(message.find("'case' is not a usable capture"), message.npos)
         << size << ": " << message;
     ASSERT_NE(message.find("truncated"), message.npos) << size << ": " << message;
   }

@@ -134,7 +134,7 @@ TEST(InspectCommand, TheFirstDigitsOfAKeyAreEnoughWhereTheyAreOneKernels) {
   const CommandResult two =
       command.run({"inspect", key.substr(0, 16), "--device", "virtual", "--no-count"}, cache);
   EXPECT_EQ(two.exit_code, 2);
-  EXPECT_THAT(two.err, HasSubstr("2 entries of the binary cache begin so: "));
+  EXPECT_THAT(two.err, HasSubstr("2 entries of the binary cache begin like this: "));
   EXPECT_THAT(two.err, HasSubstr(key));
   EXPECT_THAT(two.err, HasSubstr(twin));
   EXPECT_EQ(command.run({"inspect", "0000", "--device", "virtual", "--no-count"}, cache).exit_code,

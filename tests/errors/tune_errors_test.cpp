@@ -25,7 +25,7 @@ TEST_F(TuneErrors, NullAndEmpty) {
   EXPECT_FAILS(lssar_tune(context_.get(), nullptr, 1, nullptr), INVALID_ARGUMENT,
                "problems = NULL");
   EXPECT_FAILS(lssar_tune(context_.get(), list_, 0, nullptr), INVALID_ARGUMENT,
-               "num_problems = 0: at least 1");
+               "num_problems = 0: allowed are 1 and more");
   EXPECT_FAILS(lssar_tune(context_.get(), list_, 2, nullptr), INVALID_ARGUMENT,
                "problems[1]: problem = NULL");
 }

@@ -117,7 +117,7 @@ Result<int> prune_cache(const CacheCommandOptions& options) {
 
 Result<int> export_cache(const CacheCommandOptions& options) {
   if (options.json && is_standard_output(options.pack))
-    return invalid_argument("--json: standard output is the pack's; allowed is one of both");
+    return invalid_argument("--json: the pack goes to standard output, so JSON cannot");
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<EntrySource> place, open_place(options));
   LSSAR_ASSIGN_OR_RETURN(const CopyReport report,
                          export_pack(*place, options.pack, filter_of(options)));

@@ -143,7 +143,7 @@ json tuning_table(const std::string& cache_directory) {
   row["malformed_lines"] = table->defects().malformed_lines;
   if (table->defects().malformed_lines > 0) {
     row["problem"] =
-        fmt::format("{}, {} records; {} lines are none: {}", path, table->records().size(),
+        fmt::format("{}, {} records; {} lines are not records: {}", path, table->records().size(),
                     table->defects().malformed_lines, table->defects().first);
   }
   return row;

@@ -148,7 +148,8 @@ Result<RunCall> call_of(const RunOptions& options) {
     return invalid_argument("--seed, --data: inputs come from files; allowed with --random");
   if (!options.files.given())
     return invalid_argument("inputs: none; allowed are --q, --k and --v, or --random");
-  if (options.output_dir.empty()) return invalid_argument("--out: not given; where results go");
+  if (options.output_dir.empty())
+    return invalid_argument("--out: not given; it names the folder for the results");
   LSSAR_ASSIGN_OR_RETURN(InputFiles::Content files, options.files.read());
   LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem_of_files(files.sizes, files.head_dim,
                                                                         files.head_dim_v));

@@ -124,8 +124,7 @@ Result<SimLaunch> make_launch(const SimOptions& options) {
 Result<int> sim(const SimOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const SimLaunch launch, make_launch(options));
   if (options.json && writes_standard_output(launch))
-    return invalid_argument(
-        "--json: standard output is an argument's file; allowed is one of both");
+    return invalid_argument("--json: an argument's file goes to standard output, so JSON cannot");
   LSSAR_RETURN_IF_ERROR(check_sim_outputs(launch));
   SimResult result;
   result.with_counters = options.counters;

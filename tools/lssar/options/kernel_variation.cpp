@@ -78,8 +78,8 @@ Result<std::string> whole_key(Store& store, const std::string& digits) {
         fmt::format("key {}: no such entry in the binary cache '{}' (lssar cache ls lists them)",
                     digits, store.directory()));
   }
-  return invalid_argument(fmt::format("key {}: {} entries of the binary cache begin so: {}", digits,
-                                      keys.size(), fmt::join(keys, ", ")));
+  return invalid_argument(fmt::format("key {}: {} entries of the binary cache begin like this: {}",
+                                      digits, keys.size(), fmt::join(keys, ", ")));
 }
 
 }  // namespace
