@@ -21,14 +21,14 @@ size_t line_start(const std::string& text, size_t at) {
   const size_t newline = text.rfind('\n', at == 0 ? npos : at - 1);
   return at == 0 || newline == npos ? 0 : newline + 1;
 }
-// Behind the line's newline.
+// The position after the line's newline.
 size_t next_line(const std::string& text, size_t at) {
   const size_t newline = text.find('\n', at);
   return newline == npos ? text.size() : newline + 1;
 }
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \n") == npos; }
 
-// One past the statement's last token.
+// The index after the statement's last token.
 size_t statement_end(const Tokens& t, size_t at) {
   if (at >= t.size()) return at;
   if (t[at].is("{")) return closing(t, at) + 1;
@@ -46,7 +46,7 @@ size_t statement_end(const Tokens& t, size_t at) {
   return std::min(at + 1, t.size());
 }
 
-// Lines after the first, `distance` to the left; those that begin further left (directives) stay.
+// Moves lines after the first by `distance` to the left. Lines with less indent (directives) stay.
 std::string moved_left(const std::string& text, size_t distance, bool with_first) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
@@ -58,12 +58,12 @@ std::string moved_left(const std::string& text, size_t distance, bool with_first
   return result;
 }
 
-// An `if` of a function, its parts as tokens.
+// The parts of an `if` statement, as token indices.
 struct Branch {
   size_t at;          // `if`
   size_t then_begin;  // statements: [begin, end)
   size_t then_end;
-  size_t else_begin = 0;  // 0: none
+  size_t else_begin = 0;  // 0: there is no else
   size_t end;
 
   Branch(const Tokens& t, size_t i) : at(i) {
@@ -77,7 +77,7 @@ struct Branch {
   }
 };
 
-// Names that the statements of a block itself declare, and more words.
+// The names that the statements of a block declare themselves. It may also return other words.
 std::set<std::string_view> declared_names(const Tokens& t, size_t begin, size_t end) {
   std::set<std::string_view> names;
   for (size_t at = begin; at < end; at = statement_end(t, at)) {
@@ -94,8 +94,8 @@ std::set<std::string_view> declared_names(const Tokens& t, size_t begin, size_t 
   return names;
 }
 
-// Whether a block's statements may stand in the block around it: they declare no name that the
-// function has elsewhere.
+// Whether a block's statements may move into the surrounding block: they must not declare a name
+// that the function uses elsewhere.
 bool may_unwrap(const Tokens& t, size_t open, size_t close) {
   const auto names = declared_names(t, open + 1, close);
   for (size_t i = 0; i < t.size(); ++i)
@@ -149,7 +149,7 @@ class Resolver {
     const size_t end = is_then ? branch.then_end : branch.end;
     const Token* before = branch.at == 0 ? nullptr : &tokens_[branch.at - 1];
     if (before == nullptr) return false;
-    if (begin == 0 && before->is("else")) {  // the last of a chain, which does nothing
+    if (begin == 0 && before->is("else")) {  // the last one of a chain, and it does nothing
       text_.erase(tokens_[branch.at - 2].end,
                   tokens_[branch.end - 1].end - tokens_[branch.at - 2].end);
       return true;
@@ -158,7 +158,7 @@ class Resolver {
       replace_in_block(branch, begin, end);
       return true;
     }
-    if (begin == 0) return false;  // the body of a loop
+    if (begin == 0) return false;  // it is the body of a loop
     replace_text(tokens_[branch.at].begin, tokens_[branch.end - 1].end, text_of(begin, end));
     return true;
   }
@@ -167,7 +167,7 @@ class Resolver {
     text_.replace(begin, end - begin, with);
   }
 
-  // Comments that stand on lines of their own right above.
+  // Includes comments on lines of their own right above.
   size_t with_comments_above(size_t line) const {
     while (line > 0) {
       const size_t above = line_start(text_, line - 1);
@@ -203,7 +203,7 @@ class Resolver {
         chosen = margin + "{\n" + lines + margin + "}\n";
       }
     }
-    // What follows a return is never reached.
+    // Code after a return is never reached.
     const size_t last = leaves ? rest_of_block(branch.end) : stop;
     replace_text(start, std::max(stop, last), chosen);
   }
@@ -216,10 +216,10 @@ class Resolver {
   }
 
   std::string single_statement(size_t begin, size_t end, size_t indent) const {
-    // From behind the condition: a directive may come first.
+    // Starts after the condition, because a directive may precede the statement.
     const size_t from = text_.find_first_not_of(" \n", tokens_[begin - 1].end);
     const size_t line = line_start(text_, tokens_[begin].begin);
-    // Lines of what comes after `else` are as far in as those of its line.
+    // The indent of what follows `else` is that of its line.
     const size_t first =
         tokens_[begin].is("if") ? text_.find_first_not_of(' ', line) : tokens_[begin].begin;
     const size_t column = first - line;
@@ -233,7 +233,7 @@ class Resolver {
            (is_blank(rest) || rest.find("//") == npos ? "\n" : rest);
   }
 
-  // Where the block that holds token `at` ends: the start of the line of its brace.
+  // The end of the block that holds token `at`: the start of the line of its closing brace.
   size_t rest_of_block(size_t at) const {
     int depth = 0;
     for (; at < tokens_.size(); ++at) {
@@ -243,7 +243,7 @@ class Resolver {
     return at == tokens_.size() ? text_.size() : line_start(text_, tokens_[at].begin);
   }
 
-  // `const bool NAME = VALUE;`: the value in the name's place.
+  // `const bool NAME = VALUE;`: replaces the name by the value.
   bool resolve_local() {
     for (size_t i = 0; i + 4 < tokens_.size(); ++i) {
       if (!tokens_[i].is("const") || !tokens_[i + 1].is("bool") || !tokens_[i + 3].is("="))
@@ -262,7 +262,7 @@ class Resolver {
     return false;
   }
 
-  // The choice's value, or an initializer without one.
+  // Replaces a choice, or an initializer without one, by its value.
   bool resolve_choice() {
     for (size_t i = 1; i + 1 < tokens_.size(); ++i) {
       if (!tokens_[i].is("?")) continue;
@@ -285,8 +285,8 @@ class Resolver {
     return false;
   }
 
-  // The colon of the choice whose `?` is at `question`, and one past its last token; 0 where it
-  // cannot be told.
+  // The index of the `:` that belongs to the `?` at `question`, and the index after the choice's
+  // last token. Zeros if these cannot be determined.
   std::pair<size_t, size_t> choice_parts(size_t question) const {
     size_t colon = 0;
     int nested = 0;
@@ -298,7 +298,7 @@ class Resolver {
       }
       if (token.is("?")) ++nested;
       if (token.is(":") && nested-- == 0) {
-        if (colon != 0) return {colon, i};  // of a choice around it
+        if (colon != 0) return {colon, i};  // the `:` of a surrounding choice
         colon = i;
         nested = 0;
       }
@@ -307,7 +307,7 @@ class Resolver {
     return {0, 0};
   }
 
-  // Puts `with` in place of tokens [begin, end).
+  // Replaces tokens [begin, end) by `with`.
   void replace_tokens(size_t begin, size_t end, const std::string& with) {
     if (is_bracketed_operand(begin, end) && with.find(' ') == npos) {
       --begin;
@@ -318,14 +318,14 @@ class Resolver {
     replace_text(at, last, with);
   }
 
-  // (a ? b : c) among operators, not of a call.
+  // Whether it is (a ? b : c) in brackets, as an operand and not as the argument of a call.
   bool is_bracketed_operand(size_t begin, size_t end) const {
     return begin >= 2 && end < tokens_.size() && tokens_[begin - 1].is("(") &&
            tokens_[end].is(")") &&
            is_one_of(tokens_[begin - 2], {"+", "-", "*", "/", "=", "&&", "||", "return", ","});
   }
 
-  // typename Select<CONDITION, A, B>::Type
+  // Resolves typename Select<CONDITION, A, B>::Type.
   bool resolve_type() {
     for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
       if (!tokens_[i].is("Select") || !tokens_[i + 1].is("<")) continue;
@@ -346,13 +346,13 @@ class Resolver {
     return false;
   }
 
-  // A variable of a function that is not used any more, and whose value takes no call.
+  // Removes an unused local variable whose initializer calls nothing.
   bool drop_unused() {
     for (size_t i = 1; i + 2 < tokens_.size(); ++i) {
       if (!is_one_of(tokens_[i - 1], {"{", "}", ";"}) || !tokens_[i].is_word()) continue;
       if (is_one_of(tokens_[i], {"else", "return", "using", "do"})) continue;
       const size_t end = statement_end(tokens_, i);
-      size_t name = i + 1;  // behind a type: else it is no declaration
+      size_t name = i + 1;  // after a type; otherwise it is not a declaration
       while (name + 1 < end && (tokens_[name].is_word() || is_one_of(tokens_[name], {"*", "&"})) &&
              !tokens_[name + 1].is("="))
         ++name;
@@ -365,7 +365,7 @@ class Resolver {
     }
     return false;
   }
-  // In directives, too: #pragma unroll kUnroll.
+  // Counts uses in directives too: #pragma unroll kUnroll.
   size_t mentions(std::string_view word) const {
     size_t count = 0;
     for (const Token& token : tokenize(text_)) {
@@ -380,7 +380,7 @@ class Resolver {
     return false;
   }
 
-  // Without the operands of && that are true, and those of || that are false.
+  // Removes operands of && that are true and operands of || that are false.
   bool shorten_condition() {
     for (size_t i = 1; i + 1 < tokens_.size(); ++i) {
       if (!is_one_of(tokens_[i], {"&&", "||"})) continue;
@@ -420,8 +420,8 @@ class Resolver {
     }
     return at;
   }
-  // Whether tokens [begin, end) are all of a condition or initializer, or stand among operators of
-  // one kind: then what is left binds as before.
+  // Whether tokens [begin, end) make up a whole condition or initializer, or are surrounded by
+  // operators of one kind. What remains then binds as before.
   bool stands_alone(size_t begin, size_t end) const {
     const auto delimits = [](const Token& token) {
       return is_one_of(token, {"(", ")", "=", "return", ",", ";", "?"});

@@ -15,19 +15,20 @@ bool has(const Tokens& t, size_t at, std::string_view text) {
   return at < t.size() && t[at].is(text);
 }
 
-// Bytes of the text to leave out.
+// A range of bytes to leave out of the text.
 struct Cut {
   size_t begin = 0;
   size_t end = 0;
 };
 
-// Cuts tokens [first, last) with the blanks behind them.
+// Cuts tokens [first, last) and the spaces after them.
 Cut cut(const Tokens& t, size_t first, size_t last, size_t size) {
   return {t[first].begin, last < t.size() ? t[last].begin : size};
 }
 
-// What goes where tokens[at], a <, opens a list that begins with Config or `class Config`: that, or
-// the whole list if it holds nothing else, and the `template` before it. An empty cut: nothing.
+// What to cut if tokens[at] is a < and its list begins with Config or `class Config`: that
+// argument, or the whole list if it has no other, together with the word `template` before it. An
+// empty cut otherwise.
 Cut config_cut(const Tokens& t, size_t at, size_t size) {
   const bool is_parameter = has(t, at + 1, "class");
   const size_t config = is_parameter ? at + 2 : at + 1;
@@ -56,7 +57,7 @@ std::string without_config(std::string_view text) {
     if (!tokens[i].is("<") || i == 0) continue;
     const Cut cut = config_cut(tokens, i, text.size());
     if (cut.end == 0) continue;
-    // `x.template f<Config>()` names no template any more.
+    // After the cut, `x.template f<Config>()` no longer names a template.
     const bool is_all = cut.begin == tokens[i].begin;
     if (is_all && i >= 2 && tokens[i - 2].is("template"))
       cuts.push_back({tokens[i - 2].begin, tokens[i - 1].begin});
@@ -78,7 +79,7 @@ std::string with_unroll_words(std::string_view text) {
     result += kWord;
     done = loop;
     if (end - line + kWord.size() <= kLineWidth) continue;
-    // The loop's statement goes to a line of its own.
+    // Puts the loop's statement on a line of its own.
     const size_t body = text.find(") ", text.find("++", loop));
     if (body >= end) continue;
     result += text.substr(loop, body + 1 - loop);
