@@ -1,5 +1,5 @@
 // Compiles fmt's functions once. Header-only fmt would be compiled with every file that formats
-// text, which takes a quarter of the build time. Only the variants for char are here.
+// text, which takes a quarter of the build time. Only those for char are here.
 
 #include <fmt/format-inl.h>
 

@@ -15,7 +15,7 @@
 //
 // kOverlap: the score products of the next tile overlap the arithmetic of this tile. In pass 2 they
 // also run together with the product of the last tile's weights and values. kPingPong: consumers
-// start products in turn, so that the arithmetic of one overlaps the products of the other.
+// start products one by one, so that the arithmetic of one overlaps the products of the other.
 // kSkipTiles: a warp whose tile has no score with a weight above 2^-24 skips its arithmetic. If all
 // warps of a consumer skip, it also skips the product with the values.
 //

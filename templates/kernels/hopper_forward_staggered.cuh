@@ -70,7 +70,7 @@ struct PassesStaggered {
     c.start_scores(s, stage, keys);
   }
 
-  // Turns products into the sums of pass 1 and the weights of pass 2, and releases the keys.
+  // From products to the sums of pass 1 and the weights of pass 2, and releases the keys.
   // kBehind is the number of product groups that started after the scores and may still be in
   // flight.
   template <bool kHasNext, int kBehind>

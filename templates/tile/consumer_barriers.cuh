@@ -27,9 +27,9 @@ LSSAR_DEVICE void all_consumers_barrier() {
   named_barrier_sync(kAllConsumersBarrier, kNumConsumers * kWarpGroupThreads);
 }
 
-// Lets consumers start products in turn. A consumer starts its products between acquire() and
-// release(); its later arithmetic overlaps the products of the next consumer. Does nothing unless
-// kIsOn.
+// Lets consumers start products one after another, in a circle. A consumer starts its products
+// between acquire() and release(); its later arithmetic overlaps the products of the next consumer.
+// Does nothing unless kIsOn.
 template <bool kIsOn, int kNumConsumers>
 struct PingPong {
   int group;

@@ -1,4 +1,4 @@
-// Scores of the backward with queries as rows and keys as columns: turns a tile's two products into
+// Scores of the backward with queries as rows and keys as columns: from a tile's two products to
 // the operand of dq. The dq kernels of all architectures share this.
 #pragma once
 
