@@ -11,9 +11,8 @@
 
 namespace lssar_device {
 
-// Runs in one warp. With kScalesAhead it multiplies the row constants of each stage by the scale of
-// dS', so that dS' comes out scaled, and signals when they are ready. The sweep for dv needs no
-// scale.
+// Runs in one warp. With kScalesAhead it multiplies each stage's row constants by the scale of dS',
+// so that dS' comes out scaled, and signals when they are ready. The sweep for dv needs no scale.
 template <class Config>
 struct DkdvScaler {
   using Shape = HopperDkdvShape<Config>;

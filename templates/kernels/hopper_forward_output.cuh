@@ -36,8 +36,7 @@ LSSAR_DEVICE void copy_output(const TmaParams& tma, const ForwardShared<Config>&
   bulk_wait_read<0>();
 }
 
-// REQUIRES: o has been divided by the sums of its weights, and no product reads the consumer's
-// queries any more.
+// REQUIRES: o is divided by the sums of its weights, and no product reads the consumer's queries.
 template <class Config, int kTiles>
 LSSAR_DEVICE void store_output(const TmaParams& tma, const ForwardShared<Config>& shared,
                                const ForwardWork<Config>& work, int group, int stage,

@@ -70,9 +70,8 @@ struct PassesStaggered {
     c.start_scores(s, stage, keys);
   }
 
-  // From products to the sums of pass 1 and the weights of pass 2, and releases the keys.
-  // kBehind is the number of product groups that started after the scores and may still be in
-  // flight.
+  // From products to the sums of pass 1 and the weights of pass 2. Releases the keys. kBehind: the
+  // groups of products that started after the scores and may still be in flight.
   template <bool kHasNext, int kBehind>
   LSSAR_DEVICE void finish_scores(Scores& s, Scores& ahead, Next& next, int tile) {
     if constexpr (kHasNext) {

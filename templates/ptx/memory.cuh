@@ -16,8 +16,7 @@ LSSAR_DEVICE u32 dynamic_shared_address() {
   return static_cast<u32>(address);
 }
 
-// The same for swizzled tiles. Their alignment makes swizzle patterns, from which TMA and wgmma
-// count addresses, start at tiles.
+// The same for swizzled tiles, whose alignment is that of the swizzle pattern of TMA and wgmma.
 extern __shared__ __attribute__((aligned(1024))) unsigned char swizzled_shared_memory[];
 
 LSSAR_DEVICE u32 swizzled_shared_address() {

@@ -29,8 +29,7 @@ struct Pipeline {
     load_stage = load_stage + 1 == kStages ? 0 : load_stage + 1;
   }
 
-  // Call once, before the first next(). Copies that the caller started earlier belong to the first
-  // group.
+  // Call once, before the first next(). Earlier copies of the caller belong to the first group.
   LSSAR_DEVICE void start() {
 #pragma unroll
     for (int i = 0; i < kStages - 1; ++i) load_one();

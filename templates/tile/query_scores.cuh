@@ -17,8 +17,7 @@ struct QueryMask {
   bool is_needed;
 };
 
-// s: products q_i k_j, d: products g_i v_j -> dS'_ij / |k_j|, in d. `norms` has the tile's 1 /
-// |k_j|.
+// s: products q_i k_j, d: products g_i v_j -> dS'_ij / |k_j|, in d. `norms`: the tile's 1 / |k_j|.
 template <class Config, Evaluator kEvaluator = kFullSoftplus, int kTiles>
 LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
                                 const RowConstants (&rows)[2], u32 norms, const QueryMask& mask) {

@@ -66,9 +66,8 @@ enum Evaluator {
   kLinearSoftplus,  // if it is >= kLinearLimit
 };
 
-// A score's activation as the evaluator computes it, and its sigmoid. The sigmoid is always
-// computed in full, because it matters for every score. (The activation of kLinearSoftplus is the
-// score.)
+// A score's activation as the evaluator computes it, and its full sigmoid, which every score needs.
+// (The activation of kLinearSoftplus is the score.)
 struct Activation {
   float softplus;
   float sigmoid;
@@ -80,16 +79,14 @@ LSSAR_DEVICE Activation activation_of(float x) {
     const float softplus = softplus_bits<Config>(x);
     return {softplus, sigmoid_of(x, softplus)};
   } else {
-    // May be infinite; the sigmoid is then 0, and the activation has no weight.
-    const float u = exp2_approx(-x);
+    const float u = exp2_approx(-x);  // if infinite: a sigmoid of 0, an activation without weight
     return {short_softplus_from(x, u), reciprocal_approx(1.0f + u)};
   }
 }
 
-// The sum of log2(1 + 2^x) over the scores of a row. It takes one special function per score,
-// because a sum of logarithms is the logarithm of a product. `excess` is that product minus one.
-// The product itself would lose every factor below 1 + 2^-24, which are all factors of a row of
-// very negative scores.
+// Sums log2(1 + 2^x) over the scores of a row with one special function per score, because a sum of
+// logarithms is the logarithm of a product. `excess` is that product minus one. The product itself
+// would lose every factor below 1 + 2^-24, that is all factors of a row of very negative scores.
 struct SoftplusSum {
   // (1 + u) <= 2, so this many factors stay within float32's range.
   static constexpr int kMaxFactors = 126;
@@ -158,8 +155,7 @@ LSSAR_DEVICE float largest_weight(float num_keys, float sum, float largest_score
   return num_keys * row_softplus_bits<Config>(largest_score) / sum - row_offset<Config>(num_keys);
 }
 
-// `extreme` is the largest score in bits or, with kIsGeneral, the activation of m. REQUIRES: the
-// row is not dead.
+// `extreme`: the largest score in bits; with kIsGeneral, the activation of m. REQUIRES: a live row.
 template <class Config>
 LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float extreme) {
   const float largest = Config::kIsGeneral ? extreme : softplus_bits<Config>(extreme);

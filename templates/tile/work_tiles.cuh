@@ -27,8 +27,7 @@ LSSAR_DEVICE BlockPlace work_place(u32 index, i64 num_tiles, int heads, int slic
 }
 
 // Calls `process` with each work tile of this block, out of `count`: one tile, or with
-// kIsPersistent every gridDim.x-th one. The kBlocks blocks of a cluster process the same work
-// tiles.
+// kIsPersistent every gridDim.x-th one. The kBlocks blocks of a cluster have the same work tiles.
 template <bool kIsPersistent, int kBlocks = 1, class Process>
 LSSAR_DEVICE void for_each_work_tile(u32 count, const Process& process) {
   if constexpr (kIsPersistent) {
