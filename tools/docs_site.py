@@ -27,7 +27,7 @@ def pages(root):
 
 
 def linked_files(root, page):
-    """The files within root that a page links to; a link to no file is mkdocs' to report."""
+    """The files within root that a page links to. mkdocs reports links to missing files."""
     for match in LINK.finditer((root / page).read_text(encoding="utf-8")):
         target = match.group(1) or match.group(2)
         if "://" in target:
@@ -55,7 +55,7 @@ def not_in_nav(root):
 
 
 def build(root, folder):
-    """Builds root's site in folder; True where nothing is missing. Says what is."""
+    """Builds root's site in folder. Returns True if nothing is missing; prints what is."""
     folder.mkdir(parents=True, exist_ok=True)
     stage(root, folder / "source")
     shutil.copyfile(root / "mkdocs.yml", folder / "mkdocs.yml")

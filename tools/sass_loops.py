@@ -375,7 +375,7 @@ def table_rows(loop):
 
 
 def only_waits(loop):
-    """A loop that asks a barrier until it is complete."""
+    """Whether the loop only polls a barrier until it is complete."""
     return set(loop["at_most"]) <= {"wait", "control"}
 
 

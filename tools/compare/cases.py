@@ -48,7 +48,7 @@ class Case:
 
 
 def make_cases(dims, lengths, causal, data, heads, tokens):
-    """Every combination; the batch is what gives `tokens` tokens, at least 1."""
+    """All combinations. The batch, at least 1, is chosen to give `tokens` tokens."""
     return [
         Case(dim, length, max(1, tokens // length), heads, is_causal, kind)
         for dim in dims

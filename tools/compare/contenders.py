@@ -111,7 +111,7 @@ class SdpaContender(TorchContender):
 
 
 def compiled_function(function):
-    """torch.compile, anew for each case: dynamo gives up a function it has met with many shapes."""
+    """torch.compile, repeated per case: dynamo gives up on a function after many shapes."""
     import torch._dynamo  # slow to import, so only here
     import torch._functorch.config
 

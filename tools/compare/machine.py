@@ -1,4 +1,4 @@
-"""What a comparison ran on: read only, nothing is set. What cannot be found out is None."""
+"""Describes the machine of a comparison. Changes no setting. Unknown values are None."""
 
 import os
 import pathlib

@@ -85,7 +85,7 @@ class Panel:
 
 
 def plot(records, title):
-    """The SVG text; a picture that says so where nothing was measured."""
+    """The SVG text. If nothing was measured, the picture says so."""
     done = [r for r in records if r["status"] == "ok"]
     names = list(dict.fromkeys(r["contender"] for r in done))
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}

@@ -110,7 +110,7 @@ class CaseRun:
         ]
 
     def _first_run(self, contender, pass_name):
-        """The call, and the most memory that it and what it needs took beside the inputs."""
+        """The call, and the peak memory of it and its setup, without the inputs."""
         self.device.start_peak()
         before = self.device.allocated_bytes()
         call = contender.start(pass_name)

@@ -139,7 +139,7 @@ class Session:
     # ---- Running
 
     def run(self):
-        """The exit code. KeyboardInterrupt passes through: call finish all the same."""
+        """Returns the exit code. KeyboardInterrupt passes through; call finish after it too."""
         options = self.options
         causal = [value == "yes" for value in options.causal]
         cases = make_cases(
