@@ -82,7 +82,7 @@ class Store {
   // `source` is kMemory. They share an error too, but errors are not stored. Other processes of
   // this machine also wait, for at most lock_timeout_ms, and then read what was written.
   //
-  // `source` (may be null) receives where the entry came from. No lock is held while `compute`
+  // `source` (may be null) receives where the entry came from. No mutex is held while `compute`
   // runs. It must not ask for its own key. kInvalidArgument if `key` does not have
   // CacheKeyBuilder's form. All other errors come from `compute`; an exception of it becomes
   // kInternal.

@@ -45,9 +45,9 @@ struct MapSpec {
   // Stores a row in 128-byte chunks with a swizzle; box_cols must then fit into one chunk. Ignored
   // for kGradQSum, kKeyNorms and kRowConstants, which are never swizzled.
   bool swizzled = true;
-  // For kQ and kO: a box has the box_rows rows of all heads that share keys, as
-  // GridRows::kPackedQueries packs them. The map's dimensions are (dim, heads / kv_heads, seq_q,
-  // kv_heads, batch).
+  // For kQ and kO: the box_rows rows of a box are queries of all heads that share keys, packed as
+  // in GridRows::kPackedQueries. The map's dimensions are (dim, heads / kv_heads, seq_q, kv_heads,
+  // batch).
   bool packed = false;
 
   bool operator==(const MapSpec&) const = default;

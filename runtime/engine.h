@@ -66,7 +66,7 @@ struct PreparedKernel {
   KernelSource source;
   uint64_t wait_spins = 0;  // LSSAR_DEBUG_WAITS: the limit of its waits; 0 = no limit
   std::string override_path;  // the file used instead of the generated source, or ""
-  std::string override_missed;  // why LSSAR_OVERRIDE_DIR has no such file; see Override
+  std::string override_missed;  // set if LSSAR_OVERRIDE_DIR lacks it; see Override
   std::string key;  // in the binary cache
   std::shared_ptr<const LoadedImage> loaded;
   std::vector<StepFunction> functions;     // one per source.steps
