@@ -1,4 +1,4 @@
-// From problem + schedule + target to one self-contained CUDA source and its launch recipe.
+// From problem + schedule + target to one self-contained source, CUDA or C++, and its launch recipe.
 // Threads: pure functions.
 #pragma once
 
@@ -23,6 +23,9 @@ struct KernelSource {
 // Byte-for-byte deterministic. Errors: those of validate(problem) and validate(schedule, ...).
 Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,
                                  const Target& target);
+
+// "lssar_forward_bf16_d64_p15_causal".
+std::string kernel_name(const Problem& problem);
 
 // The source without its header comment. Identity (cache key, duplicate candidates) is decided on
 // it.
