@@ -13,12 +13,12 @@
 
 namespace lssar {
 
-enum class DeviceChoice { kAuto, kCuda, kVirtual, kRecord };
+enum class DeviceChoice { kAuto, kCuda, kVirtual, kRecord, kCpu };
 Result<DeviceChoice> parse_device_choice(const std::string& name);
 
 // kAuto takes the GPU, or the virtual device where there is none that kernels can be made for (8.0
 // and later); a GPU or driver that fails is an error. `target` empty: the device's own (virtual:
-// sm_80); else the virtual device takes that target's limits and a GPU must be able to run it.
+// sm_80; cpu: the highest level that the machine runs); else the virtual device takes that target's limits and a GPU must be able to run it.
 // kMissing says what was tried.
 Result<std::shared_ptr<Device>> open_device(DeviceChoice choice, const std::string& target = "",
                                             int ordinal = 0);
