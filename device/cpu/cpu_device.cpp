@@ -21,17 +21,17 @@ constexpr size_t kAlignment = 256;
 
 class CpuFunction final : public DeviceFunction {
  public:
-  CpuFunction(std::string entry, CpuBlock block) : entry_(std::move(entry)), block_(block) {}
+  CpuFunction(std::string entry, CpuBlock code) : entry_(std::move(entry)), code_(code) {}
   KernelResources resources() const override {
     KernelResources resources;
     resources.entry = entry_;
     return resources;
   }
-  CpuBlock block() const { return block_; }
+  CpuBlock code() const { return code_; }
 
  private:
   const std::string entry_;
-  const CpuBlock block_;
+  const CpuBlock code_;
 };
 
 class CpuModule final : public DeviceModule {
@@ -109,7 +109,7 @@ class CpuDevice final : public Device {
                 size_t /*params_bytes*/, Stream /*stream*/) override {
     const auto* f = dynamic_cast<const CpuFunction*>(&function);
     if (f == nullptr) return invalid_argument("cpu device: a function of another device");
-    return pool_.run(f->block(), params, config.grid[0], config.shared_bytes);
+    return pool_.run(f->code(), params, config.grid[0], config.shared_bytes);
   }
   Status synchronize(Stream /*stream*/) override { return {}; }
 

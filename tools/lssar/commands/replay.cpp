@@ -41,7 +41,7 @@ Result<std::unique_ptr<Engine>> open_engine(const ReplayOptions& options, const 
   LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(engine_options));
   if (engine->device().info().kind == "cuda") return engine;
   if (engine->device().info().kind == "record")
-    return invalid_argument("--device record computes nothing: allowed are auto, cuda, cpu, virtual");
+    return invalid_argument("--device record computes nothing: allowed are auto, cuda, virtual");
   VirtualOptions counting;
   LSSAR_ASSIGN_OR_RETURN(
       counting.target,
