@@ -45,6 +45,10 @@ Schedule default_of(std::optional<Variant> variant, const Problem& problem, cons
   if (has_no_x && (problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward))
     epsilon = EpsilonFrom::kPass;
   Schedule schedule = common_defaults(problem, dq_mode, epsilon);
+  if (target.is_cpu()) {
+    choose_cpu(schedule, problem, target);
+    return schedule;
+  }
   const bool is_hopper = variant
                              ? *variant == Variant::kHopper && hopper_reason(problem, target).ok()
                              : prefers_hopper(schedule, problem, target);

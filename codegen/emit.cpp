@@ -40,13 +40,6 @@ const char* element_type(DType dtype) {
 std::string number(int64_t value) { return std::to_string(value); }
 std::string boolean(bool value) { return value ? "true" : "false"; }
 
-// LSSA is LSSAR with p = 1 and no offset: W = U = N P, so M = P and the second stage does nothing;
-// gradients agree too (docs/math.md).
-int effective_power(const Problem& problem) { return problem.p == 0 ? 1 : problem.p; }
-double effective_offset(const Problem& problem) {
-  return problem.p == 0 && !problem.score.psi.expression ? 0.0 : problem.offset;
-}
-
 void write_power(SourceWriter& out, const char* name, int exponent) {
   out.open("static LSSAR_DEVICE float $name$(float u)", {{"name", name}});
   if (exponent == 0) {
@@ -275,6 +268,8 @@ void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
   }
 }
 
+}  // namespace
+
 std::string kernel_name(const Problem& problem) {
   std::string pass = pass_name(problem.pass);
   std::replace(pass.begin(), pass.end(), '-', '_');
@@ -284,12 +279,11 @@ std::string kernel_name(const Problem& problem) {
   return name + fmt::format("_p{}{}", problem.p, problem.causal ? "_causal" : "");
 }
 
-}  // namespace
-
 Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,
                                  const Target& target) {
   LSSAR_RETURN_IF_ERROR(validate(problem));
   LSSAR_RETURN_IF_ERROR(validate(schedule, problem, target));
+  if (target.is_cpu()) return emit_cpu_kernel(problem, schedule, target);
   const std::vector<Step> steps = plan_steps(problem, schedule);
   KernelSource kernel;
   kernel.name = kernel_name(problem);

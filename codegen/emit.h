@@ -1,4 +1,5 @@
-// Turns problem + schedule + target into one self-contained CUDA source and its launch recipe.
+// Turns problem + schedule + target into one self-contained source, CUDA or C++, and its launch
+// recipe.
 // Threads: pure functions.
 #pragma once
 
@@ -24,6 +25,9 @@ struct KernelSource {
 // validate(schedule, ...).
 Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,
                                  const Target& target);
+
+// "lssar_forward_bf16_d64_p15_causal".
+std::string kernel_name(const Problem& problem);
 
 // The source without its header comment. Cache keys and the test for duplicate candidates use it.
 std::string source_without_header(const std::string& source);

@@ -19,6 +19,11 @@ inline constexpr int kMaxPowerOfOwnKernels = 64;
 std::optional<Exponential> exponential_of(const Problem& problem);
 // The sign of the activations of exponential_of: over a plain sum it cancels.
 double phi_sign(const Problem& problem);
+// LSSA is LSSAR with p = 1 and no offset: W = U = N P, so M = P and the second stage does nothing;
+// gradients agree too (docs/math.md).
+int effective_power(const Problem& problem);
+double effective_offset(const Problem& problem);
+
 // Whether weights may be any number, and need a scale to be fp16.
 bool scales_weights(const Problem& problem);
 

@@ -94,15 +94,22 @@ const char* epsilon_name(EpsilonFrom epsilon) { return enum_name(epsilon); }
 Breach find_breach(const Schedule& schedule, const Problem& problem, const Target& target,
                    Reasons reasons) {
   const Refuse refuse(reasons);
-  if (schedule.load_path == LoadPath::kCpAsync && problem.alignment < 16)
-    return refuse("load_path", "cp_async", [&] {
-      return fmt::format("it copies 16 bytes at a time, and problem.alignment is {}",
-                         problem.alignment);
-    });
   if (schedule.softplus_degree < kMinSoftplusDegree ||
       schedule.softplus_degree > kMaxSoftplusDegree)
     return refuse("softplus_degree", schedule.softplus_degree, [] {
       return fmt::format("allowed are {} to {}", kMinSoftplusDegree, kMaxSoftplusDegree);
+    });
+  // A CPU's schedule has fields of its own, and reads no other.
+  if (target.is_cpu()) return check_cpu(refuse, schedule, target);
+  if (schedule.variant == Variant::kCpu)
+    return refuse("variant", "cpu", [&] {
+      return fmt::format("allowed are portable and hopper on {}, because it is a GPU",
+                         target.name());
+    });
+  if (schedule.load_path == LoadPath::kCpAsync && problem.alignment < 16)
+    return refuse("load_path", "cp_async", [&] {
+      return fmt::format("it copies 16 bytes at a time, and problem.alignment is {}",
+                         problem.alignment);
     });
   if (schedule.skip_tiles && problem.pass != Pass::kBackward && problem.p == 0)
     return refuse("skip_tiles", "true",
@@ -117,11 +124,30 @@ Breach find_breach(const Schedule& schedule, const Problem& problem, const Targe
                                               : check_portable(refuse, schedule, problem, target);
 }
 
+Status check_target(const Problem& problem, const Target& target) {
+  if (!target.is_cpu()) return {};
+  if (problem.pass != Pass::kForward)
+    return unsupported(
+        fmt::format("problem.pass = {}: on {} there are kernels for forward only; a GPU or the "
+                    "virtual device has the others",
+                    pass_name(problem.pass), target.name()));
+  if (is_general(problem))
+    return unsupported(fmt::format(
+        "problem.score, problem.p = {}: on {} there are kernels for the default score function "
+        "with p up to {} only; a GPU or the virtual device has the others",
+        problem.p, target.name(), kMaxPowerOfOwnKernels));
+  return {};
+}
+
 Status validate(const Schedule& schedule, const Problem& problem, const Target& target) {
+  LSSAR_RETURN_IF_ERROR(check_target(problem, target));
   return find_breach(schedule, problem, target, Reasons::kGiven).status();
 }
 
 std::string to_string(const Schedule& schedule) {
+  if (schedule.variant == Variant::kCpu)
+    return fmt::format("cpu{} softplus_degree {}", fields_text(schedule.cpu),
+                       schedule.softplus_degree);
   return fields_text(schedule) +
          (schedule.variant == Variant::kHopper ? fields_text(schedule.hopper) : "");
 }

@@ -19,6 +19,7 @@ namespace lssar {
 enum class Variant {
   kPortable,  // mma.sync, ldmatrix, cp.async: sm_80 and later; fp32 by FMA in the same fragments
   kHopper,    // wgmma, TMA, warps with roles: sm_90a; fp16 and bf16, problem.alignment 16
+  kCpu,       // vectors of an x86-64 target: the only variant there, and nowhere else
 };
 
 // How tiles reach shared memory.
@@ -102,6 +103,17 @@ struct HopperOptions {
   bool operator==(const HopperOptions&) const = default;
 };
 
+// What Variant::kCpu has in place of tilings, load paths and the like, which it does not read.
+// codegen/schedule_fields.h says what each field means.
+struct CpuOptions {
+  int rows = 6;
+  int panel_keys = 16;
+  int block_keys = 256;
+  int kept_keys = 8192;
+
+  bool operator==(const CpuOptions&) const = default;
+};
+
 // codegen/schedule_fields.h says what each field means.
 struct Schedule {
   Variant variant = Variant::kPortable;
@@ -118,6 +130,7 @@ struct Schedule {
   bool skip_tiles = false;
   bool pack_gqa = false;
   HopperOptions hopper;     // used by Variant::kHopper
+  CpuOptions cpu;           // used by Variant::kCpu
   int softplus_degree = 4;  // relative errors in docs/math.md
 
   bool operator==(const Schedule&) const = default;
@@ -156,7 +169,11 @@ Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Probl
                       const Target& target);
 const char* epsilon_name(EpsilonFrom epsilon);  // "x", "pass"
 
-// kInvalidArgument; names the field, the value, what is allowed and why.
+// kUnsupported where the target has no kernels for the problem whatever the schedule: a CPU target
+// has those of the forward with the default score function.
+Status check_target(const Problem& problem, const Target& target);
+
+// kInvalidArgument; names the field, the value, what is allowed and why. And check_target.
 Status validate(const Schedule& schedule, const Problem& problem, const Target& target);
 
 std::string to_string(const Schedule& schedule);

@@ -18,8 +18,8 @@
 namespace lssar {
 
 template <>
-inline constexpr EnumName<Variant> enum_names<Variant>[] = {{Variant::kPortable, "portable"},
-                                                            {Variant::kHopper, "hopper"}};
+inline constexpr EnumName<Variant> enum_names<Variant>[] = {
+    {Variant::kPortable, "portable"}, {Variant::kHopper, "hopper"}, {Variant::kCpu, "cpu"}};
 template <>
 inline constexpr EnumName<LoadPath> enum_names<LoadPath>[] = {{LoadPath::kCpAsync, "cp_async"},
                                                               {LoadPath::kPlain, "plain"}};
@@ -156,6 +156,32 @@ inline constexpr auto fields_of<HopperOptions> = std::tuple(
         .text("/{}")
         .means("the same of a consumer"));
 
+template <>
+inline constexpr auto fields_of<CpuOptions> = std::tuple(
+    field("rows", &CpuOptions::rows)
+        .whole(1, 30)
+        .read_by(kReadByForward)
+        .text(" rows {}")
+        .means("rows of queries that are computed together; their accumulators, rows times the "
+               "vectors of a panel, must fit in the target's vector registers"),
+    field("panel_keys", &CpuOptions::panel_keys)
+        .whole(8, 240, 8)
+        .read_by(kReadByForward)
+        .text(" panel_keys {}")
+        .means("keys of a packed panel, and columns of v at a time: whole vectors, 8 floats each "
+               "with x86-64-v3 and 16 with x86-64-v4"),
+    field("block_keys", &CpuOptions::block_keys)
+        .whole(8, 4096, 8)
+        .read_by(kReadByForward)
+        .text(" block_keys {}")
+        .means("keys whose weights are made before values are multiplied: whole panels"),
+    field("kept_keys", &CpuOptions::kept_keys)
+        .whole(0, 1 << 20, 8)
+        .read_by(kReadByForward)
+        .text(" kept_keys {}")
+        .means("keys of a row, from the first on, whose activations stay in the core's cache from "
+               "pass 1 to pass 2: whole blocks; those of keys beyond are computed again"));
+
 // `operands`, unit vectors in fp16, failed the tuner's check and was removed.
 template <>
 inline constexpr RetiredField retired_fields<HopperOptions>[] = {{"norm_form", "scores"}};
@@ -165,7 +191,8 @@ inline constexpr auto fields_of<Schedule> = std::tuple(
     field("variant", &Schedule::variant)
         .text("{}")
         .means("algorithm and instruction family: mma.sync and cp.async (sm_80 and later), or "
-               "wgmma, TMA and warps with roles (sm_90a; fp16 and bf16 of alignment 16)"),
+               "wgmma, TMA and warps with roles (sm_90a; fp16 and bf16 of alignment 16), or "
+               "vectors (x86-64 targets)"),
     field("load_path", &Schedule::load_path)
         .text(" {}")
         .means("how tiles reach shared memory: 16 bytes at a time, for which problem.alignment "
@@ -223,7 +250,11 @@ inline constexpr auto fields_of<Schedule> = std::tuple(
         .text(" softplus_degree {}")
         .means("degree of the polynomial P in log2(1 + u) = u P(u)"),
     // Its text is written only for Variant::kHopper, by to_string.
-    field("hopper", &Schedule::hopper).means("what variant hopper adds: its fields are below"));
+    field("hopper", &Schedule::hopper).means("what variant hopper adds: its fields are below"),
+    // Variant::kCpu writes only this text, by to_string.
+    field("cpu", &Schedule::cpu)
+        .read_by(kReadByForward)
+        .means("what variant cpu has in place of the others' fields: its own are below"));
 
 // A field without fields of its own, as a number. Its name is the one in JSON: "hopper.cluster".
 struct ScheduleLeaf {

@@ -44,4 +44,8 @@ void fit_tickets(Schedule& schedule, const Problem& problem);
 Breach check_hopper(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                     const Target& target);
 
+// The only variant of a CPU target.
+void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target);
+Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& target);
+
 }  // namespace lssar

@@ -47,7 +47,10 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
                                          const Sizes& sizes) {
   const bool is_backward = problem.pass == Pass::kBackward;
   const bool has_sums = is_backward && sums_dq(schedule);
-  const auto key_norms = product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
+  const auto key_norms =
+      schedule.variant == Variant::kCpu
+          ? product({sizes.batch, sizes.kv_heads, cpu_packed_bytes(problem, schedule, sizes.seq_k)})
+          : product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
   const auto query_norms = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 4 : 0});
   const auto constants = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 32 : 0});
   const auto dq_sum =
@@ -86,6 +89,12 @@ bool normalises_by_sum(const ScoreFunction& score) {
 
 bool is_general(const Problem& problem) {
   return problem.p > kMaxPowerOfOwnKernels || problem.score != ScoreFunction();
+}
+
+int effective_power(const Problem& problem) { return problem.p == 0 ? 1 : problem.p; }
+
+double effective_offset(const Problem& problem) {
+  return problem.p == 0 && !problem.score.psi.expression ? 0.0 : problem.offset;
 }
 
 std::optional<Exponential> exponential_of(const Problem& problem) {

@@ -104,6 +104,18 @@ void write_launches(SourceWriter& out, const std::vector<Step>& steps) {
   }
 }
 
+// The same of a CPU kernel: a function that is called once for each block.
+void write_calls(SourceWriter& out, const std::vector<Step>& steps) {
+  out.line("//");
+  out.line("// calls, in order, one for each block, by any number of threads:");
+  for (const Step& step : steps)
+    out.line("//   $entry$: $rows$ $kind$ of a head per block, $scratch$ bytes of scratch memory",
+             {{"entry", step.launch.entry},
+              {"rows", std::to_string(step.launch.rows_per_block)},
+              {"kind", rows_name(step.launch.grid_rows)},
+              {"scratch", std::to_string(step.launch.shared_bytes)}});
+}
+
 // Writes the parts by name. All stages of a part are one row, in the place of the first.
 void write_shared_map(SourceWriter& out, const Problem& problem, const Schedule& schedule,
                       const std::string& entry) {
@@ -160,6 +172,13 @@ nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem) 
   drop_unread<Schedule>(fields, readers_of(problem.pass));
   if (problem.pass == Pass::kBackward && !has_dq_tiles(schedule)) fields.erase("dq");
   if (schedule.variant != Variant::kHopper) fields.erase("hopper");
+  if (schedule.variant != Variant::kCpu) {
+    fields.erase("cpu");
+  } else {
+    fields = {{"variant", fields["variant"]},
+              {"softplus_degree", fields["softplus_degree"]},
+              {"cpu", fields["cpu"]}};
+  }
   return fields;
 }
 
@@ -167,7 +186,9 @@ std::string source_header(const std::string& name, const Problem& problem, const
                           const Target& target, const std::vector<Step>& steps) {
   SourceWriter out;
   out.line("// $name$: made by lssar; edit and compile it alone:", {{"name", name}});
-  out.line("// nvcc -cubin -arch=$arch$ FILE", {{"arch", target.name()}});
+  out.line(target.is_cpu() ? "// clang++ -std=c++17 -O3 -march=$arch$ -c -x c++ FILE"
+                           : "// nvcc -cubin -arch=$arch$ FILE",
+           {{"arch", target.name()}});
   out.line("//");
   out.line("// problem:  $text$", {{"text", to_string(problem)}});
   out.line("// target:   $text$", {{"text", target.name()}});
@@ -176,8 +197,12 @@ std::string source_header(const std::string& name, const Problem& problem, const
   out.line("//");
   out.line("// schedule:");
   write_schedule(out, fields_of_pass(schedule, problem), "");
-  write_launches(out, steps);
-  for (const Step& step : steps) write_shared_map(out, problem, schedule, step.launch.entry);
+  if (target.is_cpu()) {
+    write_calls(out, steps);
+  } else {
+    write_launches(out, steps);
+    for (const Step& step : steps) write_shared_map(out, problem, schedule, step.launch.entry);
+  }
   out.line("//");
   write_request(out, request_json(problem, schedule, target).dump());
   out.raw(kHeaderEnd);

@@ -24,4 +24,10 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule);
 // Files that, together with their includes, hold the templates of every step.
 std::vector<std::string> template_roots(const Problem& problem, const Schedule& schedule);
 
+struct KernelSource;
+// emit_kernel for a CPU target, whose steps and templates are its own (codegen/cpu/emit_cpu.cpp).
+// REQUIRES: both validate, and target.is_cpu().
+KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
+                             const Target& target);
+
 }  // namespace lssar

@@ -55,7 +55,24 @@ std::vector<Target> known_targets() {
   return targets;
 }
 
-std::string known_names_text() { return fmt::format("{}", fmt::join(known_target_names(), ", ")); }
+constexpr CpuLevel kCpuLevels[] = {
+    {"x86-64-v3", "AVX2, FMA and F16C", 8, 16},
+    {"x86-64-v4", "AVX-512 (F, BW, CD, DQ and VL)", 16, 32},
+};
+
+Target cpu_target(const CpuLevel& level) {
+  Target target;
+  target.cpu = level.name;
+  target.major = target.minor = 0;
+  target.registers_per_thread = target.registers_per_sm = 0;
+  return target;
+}
+
+std::string known_names_text() {
+  std::vector<std::string> names = known_target_names();
+  for (const CpuLevel& level : kCpuLevels) names.push_back(level.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 Status check_limit(const char* field, int value, int low, int high) {
   if (value >= low && value <= high) return {};
@@ -86,7 +103,16 @@ Status check_limits(const Target& target) {
 
 }  // namespace
 
-std::string Target::name() const { return fmt::format("sm_{}{}{}", major, minor, suffix); }
+std::string Target::name() const {
+  return is_cpu() ? cpu : fmt::format("sm_{}{}{}", major, minor, suffix);
+}
+
+std::span<const CpuLevel> cpu_levels() { return kCpuLevels; }
+
+const CpuLevel& cpu_level(const Target& target) {
+  return *std::find_if(std::begin(kCpuLevels), std::end(kCpuLevels),
+                       [&](const CpuLevel& level) { return target.cpu == level.name; });
+}
 
 std::vector<std::string> known_target_names() {
   std::vector<std::string> names;
@@ -97,6 +123,9 @@ std::vector<std::string> known_target_names() {
 Result<Target> target_from_name(const std::string& name) {
   for (const Target& target : known_targets()) {
     if (target.name() == name) return target;
+  }
+  for (const CpuLevel& level : kCpuLevels) {
+    if (name == level.name) return cpu_target(level);
   }
   return invalid_argument(fmt::format("target = \"{}\": allowed are {}", name, known_names_text()));
 }
@@ -121,6 +150,7 @@ Result<Target> target_for_capability(int major, int minor) {
 }
 
 json to_json(const Target& target) {
+  if (target.is_cpu()) return target.name();  // the name says all of it
   return {{"major", target.major},
           {"minor", target.minor},
           {"suffix", target.suffix},

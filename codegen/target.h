@@ -2,6 +2,7 @@
 // printable.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ inline constexpr int kRegistersPerSm = 65536;
 inline constexpr int kReservedSharedBytes = 1024;
 
 struct Target {
+  // "x86-64-v3", "x86-64-v4": kernels for the host's CPU. Empty: a GPU, and what follows describes
+  // it. A CPU has none of that, so there it is 0.
+  std::string cpu;
   int major = 8;
   int minor = 0;
   std::string suffix;  // "" or "a": sm_90a has instructions that no other target has
@@ -27,7 +31,8 @@ struct Target {
   int registers_per_sm = kRegistersPerSm;
   int threads_per_sm = 0;
 
-  // "sm_80", "sm_90a".
+  bool is_cpu() const { return !cpu.empty(); }
+  // "sm_80", "sm_90a", "x86-64-v3".
   std::string name() const;
 
   bool operator==(const Target&) const = default;
@@ -37,8 +42,21 @@ struct Target {
 // name lists the known ones.
 Result<Target> target_from_name(const std::string& name);
 
-// The names target_from_name knows, in order.
+// The names of GPUs that target_from_name knows, in order.
 std::vector<std::string> known_target_names();
+
+// What a kernel for a CPU target is made of. Names and instructions are those of the x86-64 psABI's
+// levels.
+struct CpuLevel {
+  const char* name;
+  const char* instructions;  // that it has beyond the level before, for messages
+  int lanes;                 // floats of a vector
+  int registers;             // vectors
+};
+// The levels there are kernels for, each with all instructions of the one before.
+std::span<const CpuLevel> cpu_levels();
+// REQUIRES: target.is_cpu().
+const CpuLevel& cpu_level(const Target& target);
 
 // The known target that suits a device of this compute capability best: an exact match, or the
 // newest one of the same major version that is not newer than the device. kUnsupported below 8.0.

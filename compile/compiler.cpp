@@ -64,6 +64,8 @@ const char* image_kind_name(ImageKind kind) {
       return "ptx";
     case ImageKind::kCubin:
       return "cubin";
+    case ImageKind::kObject:
+      return "object";
   }
   return "unknown";
 }
@@ -83,6 +85,15 @@ Result<std::shared_ptr<const Compiler>> open_compiler(CompilerChoice choice) {
   if (llvm.ok()) return llvm;
   return missing(
       fmt::format("no compiler. {}\n{}", nvrtc.status().message(), llvm.status().message()));
+}
+
+Result<std::shared_ptr<const Compiler>> open_compiler_for(CompilerChoice choice, ImageKind kind) {
+  if (kind != ImageKind::kObject) return open_compiler(choice);
+  if (choice == CompilerChoice::kNvrtc) {
+    return unsupported(
+        "compiler = nvrtc: it makes code for GPUs only; the kernels of a CPU target need llvm");
+  }
+  return open_llvm();
 }
 
 std::vector<CompilerReport> list_compilers() {

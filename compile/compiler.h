@@ -13,8 +13,12 @@
 
 namespace lssar {
 
-enum class ImageKind { kPtx, kCubin };
-const char* image_kind_name(ImageKind kind);  // "ptx", "cubin"
+enum class ImageKind {
+  kPtx,
+  kCubin,
+  kObject,  // ELF of the host's architecture
+};
+const char* image_kind_name(ImageKind kind);  // "ptx", "cubin", "object"
 
 // What one kernel of an image needs, as its assembler reported; -1 = not known (PTX).
 struct KernelResources {
@@ -40,7 +44,7 @@ struct Image {
 
 struct CompileRequest {
   std::string name;    // for messages and dumped files
-  std::string source;  // self-contained CUDA C++
+  std::string source;  // self-contained CUDA C++, for a CPU target C++
   Target target;
   ImageKind kind = ImageKind::kPtx;
   std::vector<std::string> extra_options;  // e.g. "-lineinfo"
@@ -70,6 +74,10 @@ Result<CompilerChoice> parse_compiler_choice(const std::string& name);  // "auto
 // install. Opened once per process and kept. LSSAR_NVRTC_PATH and LSSAR_LLVM_PATH name the only
 // library to try ("none" hides the compiler).
 Result<std::shared_ptr<const Compiler>> open_compiler(CompilerChoice choice);
+
+// The compiler for images of `kind`: only LLVM makes objects, so there kAuto takes it. kUnsupported
+// where the choice makes no such image at all.
+Result<std::shared_ptr<const Compiler>> open_compiler_for(CompilerChoice choice, ImageKind kind);
 
 // What was found of one compiler; for `lssar doctor`.
 struct CompilerReport {

@@ -3,18 +3,11 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "base/status.h"
 #include "compile/compiler.h"
 
 namespace lssar {
-
-// Where liblssar_llvm.so is looked for, in order. If LSSAR_LLVM_PATH is set, only there ("none":
-// nowhere). Else beside the library or executable that has this code, in ../lib of it, in the
-// installation's folder, and where the loader searches.
-std::vector<std::string> llvm_candidates();
 
 // kMissing: the library was not found, or is of another version.
 Result<std::shared_ptr<const Compiler>> make_llvm_compiler();

@@ -1,7 +1,8 @@
-// The LLVM compiler library, liblssar_llvm.so: clang 19's CUDA front end and LLVM's NVPTX back end
-// behind the C interface of llvm_abi.h. Only this part of lssar links LLVM.
+// The LLVM compiler library, liblssar_llvm.so: clang 19's front end and LLVM's back ends for PTX
+// and x86-64 behind the C interface of llvm_abi.h. Only this part of lssar links LLVM;
+// llvm_loader.cpp loads the objects that it makes.
 //
-// Nothing touches the disk: the source and the prelude are the only files, and the PTX goes to
+// Nothing touches the disk: the source and the prelude are the only files, and the image goes to
 // memory. Threads: every compile has its own context and its own thread, because clang needs a
 // larger stack than a caller's thread may have.
 #include <pthread.h>
@@ -43,6 +44,10 @@ void LLVMInitializeNVPTXTargetInfo();
 void LLVMInitializeNVPTXTarget();
 void LLVMInitializeNVPTXTargetMC();
 void LLVMInitializeNVPTXAsmPrinter();
+void LLVMInitializeX86TargetInfo();
+void LLVMInitializeX86Target();
+void LLVMInitializeX86TargetMC();
+void LLVMInitializeX86AsmPrinter();
 }
 
 namespace {
@@ -52,7 +57,7 @@ constexpr char kPreludePath[] = "/lssar_prelude.h";
 
 struct Outcome {
   int32_t code = LSSAR_LLVM_FAILED;
-  std::string ptx;
+  std::string image;
   std::string log;
 };
 
@@ -78,6 +83,10 @@ void initialize_once() {
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
     llvm::install_fatal_error_handler(on_fatal_error, nullptr);
   });
 }
@@ -114,16 +123,16 @@ struct BackEndLog {
 };
 
 // Runs only the back end, after the passes. Returns false if it refused.
-bool write_ptx(clang::CompilerInstance& clang, llvm::Module& module, llvm::raw_ostream& log,
-               llvm::SmallVectorImpl<char>& ptx) {
+bool write_image(clang::CompilerInstance& clang, llvm::Module& module, llvm::raw_ostream& log,
+                 clang::BackendAction kind, llvm::SmallVectorImpl<char>& image) {
   BackEndLog back_end_log = {log};
   module.getContext().setDiagnosticHandlerCallBack(&BackEndLog::write, &back_end_log);
   clang.getCodeGenOpts().DisableLLVMPasses = true;
-  clang::EmitBackendOutput(
-      clang.getDiagnostics(), clang.getHeaderSearchOpts(), clang.getCodeGenOpts(),
-      clang.getTargetOpts(), clang.getLangOpts(), clang.getTarget().getDataLayoutString(), &module,
-      clang::Backend_EmitAssembly, clang.getFileManager().getVirtualFileSystemPtr(),
-      std::make_unique<llvm::raw_svector_ostream>(ptx));
+  clang::EmitBackendOutput(clang.getDiagnostics(), clang.getHeaderSearchOpts(),
+                           clang.getCodeGenOpts(), clang.getTargetOpts(), clang.getLangOpts(),
+                           clang.getTarget().getDataLayoutString(), &module, kind,
+                           clang.getFileManager().getVirtualFileSystemPtr(),
+                           std::make_unique<llvm::raw_svector_ostream>(image));
   return !back_end_log.has_errors && !clang.getDiagnostics().hasErrorOccurred();
 }
 
@@ -131,7 +140,9 @@ bool write_ptx(clang::CompilerInstance& clang, llvm::Module& module, llvm::raw_o
 void run_clang(const lssar_llvm_request& request, Outcome* outcome) {
   const std::string path = request.file_name;
   std::vector<const char*> options(request.options, request.options + request.num_options);
-  options.insert(options.end(), {"-include", kPreludePath, path.c_str()});
+  const bool is_ptx = request.output == LSSAR_LLVM_PTX;
+  if (is_ptx) options.insert(options.end(), {"-include", kPreludePath});
+  options.push_back(path.c_str());
 
   llvm::raw_string_ostream log(outcome->log);
   llvm::IntrusiveRefCntPtr<clang::DiagnosticOptions> diagnostic_options(
@@ -146,7 +157,7 @@ void run_clang(const lssar_llvm_request& request, Outcome* outcome) {
     return;
   }
 
-  llvm::SmallString<0> ptx;
+  llvm::SmallString<0> image;
   clang::CompilerInstance clang;
   clang.setInvocation(std::move(invocation));
   clang.createDiagnostics(&printer, /*ShouldOwnClient=*/false);
@@ -157,11 +168,12 @@ void run_clang(const lssar_llvm_request& request, Outcome* outcome) {
   bool done = clang.ExecuteAction(action) && !clang.getDiagnostics().hasErrorOccurred();
   const std::unique_ptr<llvm::Module> module = action.takeModule();
   if (done && module != nullptr) {
-    lssar::use_parameters_in_place(*module);
-    done = write_ptx(clang, *module, log, ptx);
+    if (is_ptx) lssar::use_parameters_in_place(*module);
+    done = write_image(clang, *module, log,
+                       is_ptx ? clang::Backend_EmitAssembly : clang::Backend_EmitObj, image);
   }
   outcome->code = done ? LSSAR_LLVM_DONE : LSSAR_LLVM_REFUSED;
-  if (done) outcome->ptx.assign(ptx.data(), ptx.size());
+  if (done) outcome->image.assign(image.data(), image.size());
 }
 
 void run_guarded(const lssar_llvm_request& request, Outcome* outcome) {
@@ -253,10 +265,10 @@ void lssar_llvm_compile(const lssar_llvm_request* request, lssar_llvm_result* re
     initialize_once();
     Outcome outcome;
     run_in_thread(*request, &outcome);
-    result->ptx = copy_text(outcome.ptx);
+    result->image = copy_text(outcome.image);
     result->log = copy_text(outcome.log);
-    if (result->ptx == nullptr || result->log == nullptr) return;
-    result->ptx_bytes = outcome.ptx.size();
+    if (result->image == nullptr || result->log == nullptr) return;
+    result->image_bytes = outcome.image.size();
     result->log_bytes = outcome.log.size();
     result->outcome = outcome.code;
   } catch (const std::exception&) {
@@ -265,7 +277,7 @@ void lssar_llvm_compile(const lssar_llvm_request* request, lssar_llvm_result* re
 }
 
 void lssar_llvm_release(lssar_llvm_result* result) {
-  std::free(result->ptx);
+  std::free(result->image);
   std::free(result->log);
   *result = {};
 }

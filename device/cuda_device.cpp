@@ -444,6 +444,7 @@ Result<int> count_devices(const CudaDriver& driver) {
 }  // namespace
 
 TargetFit target_fit(const Target& target, int major, int minor) {
+  if (target.is_cpu()) return TargetFit::kNone;
   const bool is_exact = target.major == major && target.minor == minor;
   if (!target.suffix.empty()) return is_exact ? TargetFit::kNative : TargetFit::kNone;
   if (target.major == major && target.minor <= minor) return TargetFit::kNative;

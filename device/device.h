@@ -1,6 +1,6 @@
 // Devices: allocate, copy, load an image, launch, synchronise, time. Implementations: cuda (the
-// CUDA driver API, opened at run time), virtual (interprets PTX on the CPU) and record (only counts
-// launches: for measuring host overhead).
+// CUDA driver API, opened at run time), cpu (runs machine code made for the host), virtual
+// (interprets PTX on the CPU) and record (only counts launches: for measuring host overhead).
 //
 // Threads: every member may be called from any number of threads at once.
 #pragma once
@@ -23,13 +23,13 @@ using DevicePtr = uint64_t;  // 0 = null
 using Stream = void*;        // the CUstream of a cuda device; null is its default stream
 
 struct DeviceInfo {
-  std::string kind;  // "cuda", "virtual", "record"
+  std::string kind;  // "cuda", "cpu", "virtual", "record"
   std::string name;  // "NVIDIA H200", "virtual device (AVX-512)"
   // Which one of several with that name: a GPU's PCI address, "0000:3b:00"; else kind.
   std::string id;
   std::string driver;    // driver version, or "" where there is none
   Target target;         // what to compile for; limits are the device's own
-  int num_sms = 0;       // virtual: threads that run blocks
+  int num_sms = 0;       // cpu, virtual: threads that run blocks
   int64_t l2_bytes = 0;  // 0 = not known, or there is none
 };
 
@@ -85,7 +85,7 @@ class Device {
   virtual ~Device() = default;
 
   virtual const DeviceInfo& info() const = 0;
-  // PTX for virtual; cubin for cuda (which takes PTX too).
+  // PTX for virtual; cubin for cuda (which takes PTX too); an object for cpu.
   virtual ImageKind preferred_image() const = 0;
 
   // 256-byte aligned; 0 for 0 bytes. free(0) does nothing.

@@ -20,7 +20,8 @@ Status dump(const std::string& folder, const Compiler& compiler, const CompileRe
   std::filesystem::create_directories(folder, error);
   if (error) return io_error(error.message());
   const std::string stem = fmt::format("{}/{}.{}", folder, request.name, key);
-  LSSAR_RETURN_IF_ERROR(write_file_atomically(stem + ".cu", request.source));
+  LSSAR_RETURN_IF_ERROR(
+      write_file_atomically(stem + (request.target.is_cpu() ? ".cpp" : ".cu"), request.source));
   const std::string said = result.ok() ? result->log : result.status().message();
   LSSAR_RETURN_IF_ERROR(write_file_atomically(
       stem + ".log",
@@ -30,7 +31,7 @@ Status dump(const std::string& folder, const Compiler& compiler, const CompileRe
   if (!result.ok()) return {};
   LSSAR_RETURN_IF_ERROR(write_file_atomically(
       fmt::format("{}.{}", stem, image_kind_name(result->kind)), result->bytes));
-  if (result->kind == ImageKind::kPtx || !compiler.can_make(ImageKind::kPtx)) return {};
+  if (result->kind != ImageKind::kCubin || !compiler.can_make(ImageKind::kPtx)) return {};
   CompileRequest to_ptx = request;
   to_ptx.kind = ImageKind::kPtx;
   LSSAR_ASSIGN_OR_RETURN(const Image ptx, compiler.compile(to_ptx));

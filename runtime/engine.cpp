@@ -107,7 +107,8 @@ Engine::Engine(const EngineOptions& options, std::shared_ptr<Device> device,
 Result<std::shared_ptr<const Compiler>> Engine::compiler() {
   const std::lock_guard lock(mutex_);
   if (compiler_ == nullptr) {
-    LSSAR_ASSIGN_OR_RETURN(compiler_, open_compiler(options_.compiler));
+    LSSAR_ASSIGN_OR_RETURN(compiler_,
+                           open_compiler_for(options_.compiler, device_->preferred_image()));
   }
   return compiler_;
 }
@@ -123,7 +124,10 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare(
   if (options_.uses_overrides) {
     LSSAR_ASSIGN_OR_RETURN(generated.override_, apply_override(target, &source));
   }
-  LSSAR_ASSIGN_OR_RETURN(generated.wait_spins, wait_spins_from_environment());
+  // Kernels of a CPU wait for nothing.
+  if (!target.is_cpu()) {
+    LSSAR_ASSIGN_OR_RETURN(generated.wait_spins, wait_spins_from_environment());
+  }
   if (generated.wait_spins != 0) LSSAR_RETURN_IF_ERROR(add_cluster_watch(target, &source));
   generated.emit_ms = watch.ms();
   auto prepared = prepare_emitted(problem, chosen, std::move(source), generated);

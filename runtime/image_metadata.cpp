@@ -57,8 +57,10 @@ Result<Image> decode_image_metadata(const std::string& metadata) {
       image.kind = ImageKind::kPtx;
     } else if (kind == image_kind_name(ImageKind::kCubin)) {
       image.kind = ImageKind::kCubin;
+    } else if (kind == image_kind_name(ImageKind::kObject)) {
+      image.kind = ImageKind::kObject;
     } else {
-      return io_error(fmt::format("image = \"{}\": allowed are ptx, cubin", kind));
+      return io_error(fmt::format("image = \"{}\": allowed are ptx, cubin, object", kind));
     }
     json.at("target").get_to(image.target);
     json.at("log").get_to(image.log);

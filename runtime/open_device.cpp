@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "device/cpu/cpu_device.h"
+#include "device/cpu/cpu_features.h"
 #include "device/cuda_device.h"
 #include "device/driver_api.h"
 #include "device/record_device.h"
@@ -24,18 +26,30 @@ Result<std::shared_ptr<Device>> open_cuda(const DriverResult& driver, const std:
   return make_cuda_device(driver.value(), ordinal, target);
 }
 
-Result<Target> target_or_default(const std::string& name) {
-  return target_from_name(name.empty() ? kDefaultTarget : name);
+// A GPU's target, of the devices that have no hardware.
+Result<Target> target_or_default(const std::string& name, const char* device) {
+  LSSAR_ASSIGN_OR_RETURN(const Target target,
+                         target_from_name(name.empty() ? kDefaultTarget : name));
+  if (!target.is_cpu()) return target;
+  return invalid_argument(
+      fmt::format("target = \"{}\": with device = {} allowed are targets of GPUs; device cpu has "
+                  "this one",
+                  name, device));
+}
+
+Result<std::shared_ptr<Device>> open_cpu(const std::string& name) {
+  LSSAR_ASSIGN_OR_RETURN(const Target target, cpu_target_for(name, cpu_features()));
+  return make_cpu_device(target);
 }
 
 Result<std::shared_ptr<Device>> open_virtual(const std::string& target) {
   VirtualOptions options;
-  LSSAR_ASSIGN_OR_RETURN(options.target, target_or_default(target));
+  LSSAR_ASSIGN_OR_RETURN(options.target, target_or_default(target, "virtual"));
   return make_virtual_device(options);
 }
 
 Result<std::shared_ptr<Device>> open_record(const std::string& name) {
-  LSSAR_ASSIGN_OR_RETURN(const Target target, target_or_default(name));
+  LSSAR_ASSIGN_OR_RETURN(const Target target, target_or_default(name, "record"));
   return std::shared_ptr<Device>(std::make_shared<RecordDevice>(target));
 }
 
@@ -58,9 +72,10 @@ Result<DeviceChoice> parse_device_choice(const std::string& name) {
   if (name == "auto") return DeviceChoice::kAuto;
   if (name == "cuda") return DeviceChoice::kCuda;
   if (name == "virtual") return DeviceChoice::kVirtual;
+  if (name == "cpu") return DeviceChoice::kCpu;
   if (name == "record") return DeviceChoice::kRecord;
   return invalid_argument(
-      fmt::format("device = {}: allowed are auto, cuda, virtual, record", name));
+      fmt::format("device = {}: allowed are auto, cuda, cpu, virtual, record", name));
 }
 
 Result<std::shared_ptr<Device>> open_device_on(const DriverResult& driver, DeviceChoice choice,
@@ -72,6 +87,8 @@ Result<std::shared_ptr<Device>> open_device_on(const DriverResult& driver, Devic
       return open_cuda(driver, target, ordinal);
     case DeviceChoice::kVirtual:
       return open_virtual(target);
+    case DeviceChoice::kCpu:
+      return open_cpu(target);
     case DeviceChoice::kRecord:
       return open_record(target);
   }

@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include <fmt/format.h>
+
 #include "codegen/target.h"
 
 namespace lssar {
@@ -66,6 +68,12 @@ const Card* card_of(const Target& target, const std::string& device_name) {
 Result<GpuModel> gpu_model(const std::string& target_name, const std::string& device_name,
                            int num_sms, double clock_ghz) {
   LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(target_name));
+  if (target.is_cpu()) {
+    return unsupported(
+        fmt::format("target = {}: there is no cost model of a CPU, so that nothing is estimated or "
+                    "tuned for it",
+                    target_name));
+  }
   const Card* card = card_of(target, device_name);
   if (card == nullptr) return unsupported("no model of a GPU for target " + target_name);
   GpuModel gpu;

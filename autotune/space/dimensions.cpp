@@ -108,7 +108,8 @@ DimensionRow row(const char* name, Level level, std::vector<nlohmann::json> valu
 std::vector<DimensionRow> make_rows() {
   return {
       // ---- algorithm
-      row("variant", Level::kAlgorithm, {},
+      // Those of GPUs.
+      row("variant", Level::kAlgorithm, {"portable", "hopper"},
           "instruction family: wgmma and TMA with warps in roles, or mma.sync and cp.async", always,
           nullptr, {{"hopper", "hopper"}, {"portable", "portable"}}),
       row("dq_mode", Level::kAlgorithm, {},

@@ -65,6 +65,7 @@ TEST(FieldsDocs, HoldWhatTheListsSay) {
   put_table(made, "schedule", table<Schedule>());
   put_table(made, "tiling", table<Tiling>());
   put_table(made, "hopper", table<HopperOptions>());
+  put_table(made, "cpu", table<CpuOptions>());
   if (std::getenv("LSSAR_UPDATE_DOCS") != nullptr) {
     std::ofstream(LSSAR_FIELDS_DOC) << made;
   } else {

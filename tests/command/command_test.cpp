@@ -101,7 +101,7 @@ TEST(Doctor, NamesCompilersDevicesAndCache) {
   const CommandRunner command;
   const CommandResult result = command.run({"doctor"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  for (const char* part : {"nvrtc", "llvm", "cuda", "virtual", "directory"}) {
+  for (const char* part : {"nvrtc", "llvm", "cuda", "cpu", "virtual", "directory"}) {
     EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
   }
 }

@@ -47,7 +47,7 @@ TEST(DeviceChoiceTest, OtherNamesAreRefused) {
     const Status status = parse_device_choice(name).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(status.message(),
-              std::string("device = ") + name + ": allowed are auto, cuda, virtual, record");
+              std::string("device = ") + name + ": allowed are auto, cuda, cpu, virtual, record");
   }
 }
 

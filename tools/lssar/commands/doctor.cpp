@@ -54,6 +54,11 @@ void print_devices(const json& report) {
         fmt::format("{}, {} SMs, driver {}\n{}", text_of(gpu.at("name")), gpu.at("sms").get<int>(),
                     text_of(gpu.at("driver")), text_of(gpu.at("limits"))));
   }
+  const json& cpu = report.at("cpu");
+  print_state("cpu", cpu,
+              fmt::format("{}, {} threads\n{}: {} KiB second-level cache per core (0: not known)",
+                          text_of(cpu.at("name")), cpu.at("threads").get<int>(),
+                          text_of(cpu.at("target")), cpu.at("l2_bytes").get<int64_t>() / 1024));
   const json& device = report.at("virtual");
   print_state(
       "virtual", device,

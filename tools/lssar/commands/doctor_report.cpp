@@ -75,6 +75,23 @@ json virtual_device() {
   return {{"name", info.name}, {"threads", info.num_sms}, {"problem", ""}};
 }
 
+// Without the LLVM compiler, which the row of that says, no kernel of it is made or loaded.
+json cpu_device() {
+  const Result<std::shared_ptr<Device>> device = open_device(DeviceChoice::kCpu);
+  if (!device.ok())
+    return {{"name", ""},
+            {"threads", 0},
+            {"target", ""},
+            {"l2_bytes", 0},
+            {"problem", "not usable: " + device.status().message()}};
+  const DeviceInfo& info = (*device)->info();
+  return {{"name", info.name},
+          {"threads", info.num_sms},
+          {"target", info.target.name()},
+          {"l2_bytes", info.l2_bytes},
+          {"problem", ""}};
+}
+
 struct DirectoryContent {
   uint64_t num_files = 0;
   uint64_t bytes = 0;
@@ -181,6 +198,7 @@ json unknown_variables(const json& set) {
 json doctor_report() {
   json report = {{"version", LSSAR_COMMAND_VERSION}, {"compilers", compilers()}};
   add_gpus(&report);
+  report["cpu"] = cpu_device();
   report["virtual"] = virtual_device();
   report["cache"] = cache();
   report["tuning_table"] = tuning_table(report["cache"]["directory"].get<std::string>());

@@ -51,9 +51,10 @@ Result<int> emit(const EmitOptions& options) {
 
 void add_emit(CLI::App& app, Action* action) {
   auto options = std::make_shared<EmitOptions>();
-  CLI::App* sub = app.add_subcommand("emit", "Print the CUDA source generated for a problem");
+  CLI::App* sub = app.add_subcommand(
+      "emit", "Print the source generated for a problem: CUDA, or C++ for a CPU");
   options->problem.add_to(*sub);
-  options->schedule.add_to(*sub, "architecture to make it for (default sm_80)");
+  options->schedule.add_to(*sub, "architecture to make it for, a GPU's or a CPU's (default sm_80)");
   CLI::Option* output = sub->add_option("-o,--output", options->output,
                                         "write to FILE; -: to standard output, the default")
                             ->type_name("FILE");
@@ -71,7 +72,9 @@ void add_emit(CLI::App& app, Action* action) {
       "keys, 4 batch entries and 16 heads.\n\n"
       "Example:\n"
       "  lssar emit --pass forward --head-dim 64 --p 15 --causal --target sm_90 -o forward.cu\n"
-      "  nvcc -cubin -arch=sm_90 forward.cu\n\n" +
+      "  nvcc -cubin -arch=sm_90 forward.cu\n"
+      "  lssar emit --pass forward --head-dim 64 --causal --target x86-64-v3 -o forward.cpp\n"
+      "  clang++ -std=c++17 -O3 -march=x86-64-v3 -c forward.cpp\n\n" +
       exit_code_help());
   sub->callback([options, action] { *action = [options] { return emit(*options); }; });
 }

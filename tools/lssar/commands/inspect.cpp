@@ -32,8 +32,14 @@ struct InspectOptions {
 
 Result<std::unique_ptr<Engine>> open_engine(const InspectOptions& options,
                                             const std::string& target) {
-  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine, options.execution.engine_options(target));
-  return Engine::open(engine);
+  LSSAR_ASSIGN_OR_RETURN(const EngineOptions asked, options.execution.engine_options(target));
+  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(asked));
+  const Target& opened = engine->device().info().target;
+  if (!opened.is_cpu()) return engine;
+  return unsupported(fmt::format(
+      "inspect: target = {}: allowed are targets of GPUs; `lssar emit` and objdump show "
+      "the kernels of a CPU",
+      opened.name()));
 }
 
 InspectionRequest request_of(const KernelVariation& kernel, const InspectOptions& options) {

@@ -91,8 +91,10 @@ Status write_outputs(const RunOptions& options, const Sizes& sizes, const Proble
 // With --counters the virtual device is opened again as one that counts.
 Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options,
                                             const EngineOptions& engine_options) {
-  if (options.counters && engine_options.device == DeviceChoice::kCuda) {
-    return invalid_argument("--counters: --device cuda does not count; allowed is virtual");
+  const bool is_cpu = engine_options.device == DeviceChoice::kCpu;
+  if (options.counters && (is_cpu || engine_options.device == DeviceChoice::kCuda)) {
+    return invalid_argument(fmt::format(
+        "--counters: --device {} does not count; allowed is virtual", is_cpu ? "cpu" : "cuda"));
   }
   LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(engine_options));
   if (!options.counters) return engine;

@@ -85,6 +85,10 @@ Result<VirtualOptions> device_options(const SimOptions& options, const std::stri
     if (!options.target.empty()) return target.status().with_context("--target");
     return invalid_argument(fmt::format("'{}': {}", options.ptx, target.status().message()));
   }
+  if (target->is_cpu()) {
+    return invalid_argument(
+        fmt::format("--target: \"{}\": allowed are targets of GPUs, because PTX is theirs", name));
+  }
   device.target = std::move(*target);
   static constexpr Choice<ApproxMode> kApprox[] = {{"nearest", ApproxMode::kNearest},
                                                    {"highest", ApproxMode::kHighest},

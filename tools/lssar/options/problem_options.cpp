@@ -54,8 +54,9 @@ void ProblemOptions::add_to(CLI::App& app) {
   whole("--heads", heads_, "heads", "query heads (default 1)");
   whole("--kv-heads", kv_heads_, "kv_heads",
         "heads of k and v; divides --heads (default: as --heads)");
-  whole("--p", p_, "p",
-        "power of the re-weighting, 1 to 1024; 0 = none, LSSA (default 15; with another --score 0)");
+  whole(
+      "--p", p_, "p",
+      "power of the re-weighting, 1 to 1024; 0 = none, LSSA (default 15; with another --score 0)");
   add("--score", score_, "NAME|FIELD=VALUE,...",
       "score function: softmax, sigmoid, lssar (default), or its fields, as "
       "'phi=relu(x)^2,normalizer=sum_abs' (docs/fields.md)");
@@ -180,8 +181,9 @@ Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_di
 }
 
 void ExecutionOptions::add_to(CLI::App& app) {
-  app.add_option("--device", device_, "auto: a GPU if there is one; record computes nothing")
-      ->type_name("auto|cuda|virtual|record")
+  app.add_option("--device", device_,
+                 "auto: a GPU if there is one; cpu: forward only; record computes nothing")
+      ->type_name("auto|cuda|cpu|virtual|record")
       ->group("Execution")
       ->capture_default_str();
   app.add_option("--compiler", compiler_, "auto: NVRTC if it is found")

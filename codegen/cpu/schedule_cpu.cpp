@@ -1,0 +1,93 @@
+// Rules and defaults of Variant::kCpu.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "codegen/schedule_rules.h"
+#include "codegen/shapes.h"
+
+namespace lssar {
+namespace {
+
+// Scratch memory of a thread.
+constexpr int64_t kMaxScratchBytes = int64_t{16} << 20;
+
+Breach check_whole(const Refuse& refuse, const char* field, int value, int least, const char* unit,
+                   int of) {
+  if (value >= least && value % of == 0) return {};
+  return refuse(field, value, [&] {
+    return fmt::format("allowed are multiples of {} from {} on, because it is in whole {}", of,
+                       least, unit);
+  });
+}
+
+}  // namespace
+
+Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& target) {
+  const CpuOptions& cpu = schedule.cpu;
+  const CpuLevel& level = cpu_level(target);
+  if (schedule.variant != Variant::kCpu)
+    return refuse("variant", schedule.variant == Variant::kHopper ? "hopper" : "portable", [&] {
+      return fmt::format("allowed is cpu on {}, because it is no GPU", target.name());
+    });
+  if (cpu.rows < 1) return refuse("cpu.rows", cpu.rows, "allowed are 1 and more");
+  LSSAR_RETURN_IF_BROKEN(
+      check_whole(refuse, "cpu.panel_keys", cpu.panel_keys, level.lanes, "vectors", level.lanes));
+  // Accumulators, a panel's vectors and one number of a row, splatted.
+  const int vectors = cpu.panel_keys / level.lanes;
+  const int64_t registers = int64_t{cpu.rows} * vectors + vectors + 1;
+  if (registers > level.registers)
+    return refuse("cpu.rows", cpu.rows, [&] {
+      return fmt::format(
+          "with cpu.panel_keys {} the two products need {} vector registers (rows times {} "
+          "vectors, {} vectors of the panel, 1 of the row), and {} has {}",
+          cpu.panel_keys, registers, vectors, vectors, target.name(), level.registers);
+    });
+  LSSAR_RETURN_IF_BROKEN(check_whole(refuse, "cpu.block_keys", cpu.block_keys, cpu.panel_keys,
+                                     "panels", cpu.panel_keys));
+  LSSAR_RETURN_IF_BROKEN(
+      check_whole(refuse, "cpu.kept_keys", cpu.kept_keys, 0, "blocks", cpu.block_keys));
+  const int64_t bytes = int64_t{4} * cpu.rows * (int64_t{cpu.kept_keys} + cpu.block_keys);
+  if (bytes > kMaxScratchBytes)
+    return refuse("cpu.kept_keys", cpu.kept_keys, [&] {
+      return fmt::format(
+          "with cpu.rows {} and cpu.block_keys {} the activations take {} bytes, and a thread has "
+          "at most {} for them",
+          cpu.rows, cpu.block_keys, bytes, kMaxScratchBytes);
+    });
+  return {};
+}
+
+void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target) {
+  schedule.variant = Variant::kCpu;
+  CpuOptions& cpu = schedule.cpu;
+  // As many accumulators as leave a register for a row's number: 24 of 32, 12 of 16.
+  cpu.rows = 6;
+  cpu.panel_keys =
+      cpu_level(target).registers == 32 ? 4 * cpu_level(target).lanes : 2 * cpu_level(target).lanes;
+  cpu.block_keys = 256;
+  // 192 KiB, beside which a second-level cache of 512 KiB or more has room for panels and values.
+  constexpr int64_t kMostKept = 8192;
+  const int64_t keys = problem.seq_k == 0 ? kMostKept : std::min(problem.seq_k, kMostKept);
+  cpu.kept_keys = static_cast<int>((keys + cpu.block_keys - 1) / cpu.block_keys) * cpu.block_keys;
+}
+
+int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {
+  const CpuOptions& cpu = schedule.cpu;
+  const auto lines = [](int64_t floats) { return (floats * 4 + 63) / 64 * 64; };
+  return static_cast<int>(lines(int64_t{cpu.rows} * (cpu.kept_keys + cpu.block_keys)) +
+                          lines(int64_t{cpu.rows} * cpu_padded_dim(problem.head_dim_v, target)) +
+                          lines(int64_t{cpu.rows} * problem.head_dim));
+}
+
+int cpu_padded_dim(int dim, const Target& target) {
+  const int lanes = cpu_level(target).lanes;
+  return (dim + lanes - 1) / lanes * lanes;
+}
+
+int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64_t seq_k) {
+  const int64_t panel = schedule.cpu.panel_keys;
+  return (seq_k + panel - 1) / panel * panel * problem.head_dim * 4;
+}
+
+}  // namespace lssar

@@ -1,0 +1,63 @@
+#include "compile/object_loader.h"
+
+#include <mutex>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "compile/llvm_library.h"
+
+namespace lssar {
+namespace {
+
+// Opened once and kept; a failure is not kept, because the caller may set LSSAR_LLVM_PATH and ask
+// again.
+Result<LlvmLibrary> library() {
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const kept = new std::optional<LlvmLibrary>;
+  const std::lock_guard<std::mutex> lock(*mutex);
+  if (!kept->has_value()) {
+    LSSAR_ASSIGN_OR_RETURN(*kept, open_llvm_library());
+  }
+  return **kept;
+}
+
+Status link_error(const LlvmLibrary& llvm, const char* what, char* log) {
+  const std::string reason = log == nullptr ? "out of memory" : log;
+  llvm.release_log(log);
+  return device_error(fmt::format(
+      "{}: {}. If the system refuses executable memory (SELinux: deny_execmem), kernels of the CPU "
+      "device cannot run on it: use --device virtual",
+      what, reason));
+}
+
+class JitObject final : public LoadedObject {
+ public:
+  JitObject(const LlvmLibrary& llvm, lssar_llvm_loaded* loaded) : llvm_(llvm), loaded_(loaded) {}
+  ~JitObject() override { llvm_.unload(loaded_); }
+  JitObject(const JitObject&) = delete;
+  JitObject& operator=(const JitObject&) = delete;
+
+  Result<void*> function(const std::string& name) const override {
+    lssar_llvm_function_result result = {};
+    llvm_.function(loaded_, name.c_str(), &result);
+    if (result.address != nullptr) return result.address;
+    return link_error(llvm_, name.c_str(), result.log);
+  }
+
+ private:
+  const LlvmLibrary llvm_;
+  lssar_llvm_loaded* const loaded_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<LoadedObject>> load_object(const std::string& bytes) {
+  LSSAR_ASSIGN_OR_RETURN(const LlvmLibrary llvm, library());
+  lssar_llvm_load_result result = {};
+  llvm.load(bytes.data(), bytes.size(), &result);
+  if (result.outcome != LSSAR_LLVM_DONE) return link_error(llvm, "loading an object", result.log);
+  return std::unique_ptr<LoadedObject>(std::make_unique<JitObject>(llvm, result.loaded));
+}
+
+}  // namespace lssar

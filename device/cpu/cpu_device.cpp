@@ -1,0 +1,143 @@
+#include "device/cpu/cpu_device.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "compile/object_loader.h"
+#include "device/cpu/cpu_features.h"
+#include "device/cpu/cpu_pool.h"
+
+namespace lssar {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+class CpuFunction final : public DeviceFunction {
+ public:
+  CpuFunction(std::string entry, CpuBlock code) : entry_(std::move(entry)), code_(code) {}
+  KernelResources resources() const override {
+    KernelResources resources;
+    resources.entry = entry_;
+    return resources;
+  }
+  CpuBlock code() const { return code_; }
+
+ private:
+  const std::string entry_;
+  const CpuBlock code_;
+};
+
+class CpuModule final : public DeviceModule {
+ public:
+  explicit CpuModule(std::unique_ptr<LoadedObject> object) : object_(std::move(object)) {}
+
+  Result<const DeviceFunction*> function(const std::string& entry) const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_ptr<CpuFunction>& kept = functions_[entry];
+    if (kept == nullptr) {
+      LSSAR_ASSIGN_OR_RETURN(void* const address, object_->function(entry));
+      kept = std::make_unique<CpuFunction>(entry, reinterpret_cast<CpuBlock>(address));
+    }
+    return kept.get();
+  }
+
+ private:
+  const std::unique_ptr<LoadedObject> object_;
+  mutable std::mutex mutex_;  // guards functions_
+  mutable std::map<std::string, std::unique_ptr<CpuFunction>> functions_;
+};
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(const Target& target, int num_threads)
+      : pool_(num_threads > 0 ? num_threads : num_available_cpus()) {
+    info_.kind = "cpu";
+    info_.id = "cpu";
+    info_.name = cpu_features().name;
+    info_.target = target;
+    info_.num_sms = pool_.num_threads();
+    info_.l2_bytes = cpu_features().l2_bytes;
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+  ImageKind preferred_image() const override { return ImageKind::kObject; }
+
+  Result<DevicePtr> allocate(size_t bytes) override {
+    if (bytes == 0) return DevicePtr{0};
+    if (bytes > SIZE_MAX - kAlignment) return out_of_memory(fmt::format("{} bytes", bytes));
+    void* memory =
+        std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    if (memory == nullptr) return out_of_memory(fmt::format("{} bytes", bytes));
+    return static_cast<DevicePtr>(reinterpret_cast<uintptr_t>(memory));
+  }
+  Status free(DevicePtr ptr) override {
+    std::free(reinterpret_cast<void*>(ptr));
+    return {};
+  }
+  Status copy_to_device(DevicePtr dst, const void* src, size_t bytes) override {
+    if (bytes != 0) std::memcpy(reinterpret_cast<void*>(dst), src, bytes);
+    return {};
+  }
+  Status copy_to_host(void* dst, DevicePtr src, size_t bytes) override {
+    if (bytes != 0) std::memcpy(dst, reinterpret_cast<const void*>(src), bytes);
+    return {};
+  }
+  Status fill(DevicePtr dst, uint8_t byte, size_t bytes) override {
+    if (bytes != 0) std::memset(reinterpret_cast<void*>(dst), byte, bytes);
+    return {};
+  }
+
+  Result<std::unique_ptr<DeviceModule>> load(const Image& image) override {
+    if (image.kind != ImageKind::kObject) {
+      return unsupported(fmt::format("cpu device: the image is {}, and it runs objects",
+                                     image_kind_name(image.kind)));
+    }
+    // The cache may have been made on a machine with a wider CPU.
+    LSSAR_RETURN_IF_ERROR(cpu_target_for(image.target, cpu_features()).status());
+    LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<LoadedObject> object, load_object(image.bytes));
+    return std::unique_ptr<DeviceModule>(std::make_unique<CpuModule>(std::move(object)));
+  }
+
+  Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
+                size_t /*params_bytes*/, Stream /*stream*/) override {
+    const auto* f = dynamic_cast<const CpuFunction*>(&function);
+    if (f == nullptr) return invalid_argument("cpu device: a function of another device");
+    return pool_.run(f->code(), params, config.grid[0], config.shared_bytes);
+  }
+  Status synchronize(Stream /*stream*/) override { return {}; }
+
+  Status timer_begin(Stream stream) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    timers_[stream] = std::chrono::steady_clock::now();
+    return {};
+  }
+  Result<double> timer_end_ms(Stream stream) override {
+    const auto now = std::chrono::steady_clock::now();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = timers_.find(stream);
+    if (found == timers_.end())
+      return invalid_argument("cpu device: timer_end_ms without timer_begin on this stream");
+    return std::chrono::duration<double, std::milli>(now - found->second).count();
+  }
+
+ private:
+  CpuPool pool_;
+  DeviceInfo info_;
+  std::mutex mutex_;  // guards timers_
+  std::map<Stream, std::chrono::steady_clock::time_point> timers_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> make_cpu_device(const Target& target, int num_threads) {
+  return std::make_shared<CpuDevice>(target, num_threads);
+}
+
+}  // namespace lssar

@@ -1,0 +1,109 @@
+#include "device/cpu/cpu_features.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace lssar {
+namespace {
+
+#if defined(__x86_64__)
+
+struct Registers {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+};
+
+Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
+  Registers r;
+  __get_cpuid_count(leaf, subleaf, &r.a, &r.b, &r.c, &r.d);
+  return r;
+}
+
+// Which registers the operating system saves: XCR0.
+uint64_t saved_state() {
+  unsigned low = 0, high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (uint64_t{high} << 32) | low;
+}
+
+constexpr bool has_all(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
+constexpr uint64_t bit(int n) { return uint64_t{1} << n; }
+
+std::string find_level() {
+  // FMA, MOVBE, OSXSAVE, AVX, F16C; AVX2, BMI1, BMI2; LZCNT.
+  const uint64_t basic = cpuid(1).c, extended = cpuid(7).b, more = cpuid(0x80000001).c;
+  if (!has_all(basic, bit(12) | bit(22) | bit(27) | bit(28) | bit(29))) return "";
+  if (!has_all(extended, bit(5) | bit(3) | bit(8)) || !has_all(more, bit(5))) return "";
+  const uint64_t saved = saved_state();
+  if (!has_all(saved, bit(1) | bit(2))) return "";  // xmm, ymm
+  // AVX-512 F, DQ, CD, BW, VL; opmask and zmm.
+  const bool has_v4 = has_all(extended, bit(16) | bit(17) | bit(28) | bit(30) | bit(31)) &&
+                      has_all(saved, bit(5) | bit(6) | bit(7));
+  return has_v4 ? "x86-64-v4" : "x86-64-v3";
+}
+
+std::string find_name() {
+  if (cpuid(0x80000000).a < 0x80000004) return "x86-64 CPU";
+  char text[49] = {};
+  for (unsigned i = 0; i < 3; ++i) {
+    const Registers r = cpuid(0x80000002 + i);
+    std::memcpy(text + 16 * i, &r, sizeof(r));
+  }
+  std::string name = text;
+  name.erase(0, name.find_first_not_of(' '));
+  name.erase(name.find_last_not_of(' ') + 1);
+  return name.empty() ? "x86-64 CPU" : name;
+}
+
+#else
+
+std::string find_level() { return ""; }
+std::string find_name() { return "CPU that is no x86-64"; }
+
+#endif
+
+}  // namespace
+
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures features = [] {
+    CpuFeatures found;
+    found.level = find_level();
+    found.name = find_name();
+    const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    found.l2_bytes = l2 > 0 ? l2 : 0;
+    return found;
+  }();
+  return features;
+}
+
+Result<Target> cpu_target_for(const std::string& name, const CpuFeatures& features) {
+  if (features.level.empty()) {
+    return unsupported(fmt::format(
+        "device = cpu: kernels need {} at least ({}), and {} does not have all of it: use --device "
+        "virtual",
+        cpu_levels()[0].name, cpu_levels()[0].instructions, features.name));
+  }
+  LSSAR_ASSIGN_OR_RETURN(const Target target,
+                         target_from_name(name.empty() ? features.level : name));
+  if (!target.is_cpu()) {
+    std::string names;
+    for (const CpuLevel& level : cpu_levels()) names += fmt::format(" {}", level.name);
+    return invalid_argument(
+        fmt::format("target = \"{}\": with device = cpu allowed are{}", name, names));
+  }
+  for (const CpuLevel& level : cpu_levels()) {
+    if (level.name == target.cpu) return target;
+    if (level.name == features.level) break;
+  }
+  return unsupported(
+      fmt::format("target = \"{}\": this machine's CPU ({}) runs {} and below; it lacks {}",
+                  target.cpu, features.name, features.level, cpu_level(target).instructions));
+}
+
+}  // namespace lssar

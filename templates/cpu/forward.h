@@ -1,0 +1,259 @@
+// The forward kernel: a block is a few rows of queries of one head. Pass 1 sums activations, pass 2
+// turns them into weights and multiplies values. The activations of the first keys stay in the
+// core's cache between the passes; those of keys beyond are computed again.
+#pragma once
+
+#include "templates/cpu/product.h"
+
+namespace lssar_device {
+
+// What a block works with, in memory that the device gives each thread.
+template <class Config>
+struct ForwardScratch {
+  alignas(64) float scores[Config::kRows * (Config::kKeptKeys + Config::kBlockKeys)];
+  alignas(64) float outputs[Config::kRows * Config::kHeadDimVPadded];
+  alignas(64) float queries[Config::kRows * Config::kHeadDim];
+};
+
+// Rows of one head.
+struct RowPlace {
+  i64 batch, head, kv_head;
+  i64 first_row;
+};
+
+// What pass 1 finds of a row, and what pass 2 makes of it.
+struct RowState {
+  i64 visible;          // keys that the row sees, from the first on
+  double sum;           // of activations, in bits: R
+  double weights;       // their sum: zs
+  float largest_score;  // in bits
+  float m;              // largest U
+  float slope;          // u = max(activation * slope - shift, 0)
+  float shift;
+};
+
+template <class Config>
+LSSAR_HOST i64 visible_keys(const AttentionParams& params, i64 row) {
+  const i64 keys = seq_k<Config>(params);
+  if constexpr (Config::kIsCausal) {
+    const i64 visible = row + 1 + keys - seq_q<Config>(params);
+    return visible < 0 ? 0 : visible < keys ? visible : keys;
+  } else {
+    return keys;
+  }
+}
+
+// Queries times c_i log2(e) / |q_i|, one row beside the other: [head_dim][kRows]. Rows past the end
+// see no keys.
+template <class Config, int kRows>
+LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& place, float* queries,
+                             RowState (&rows)[kRows]) {
+  for (int r = 0; r < kRows; ++r) {
+    const i64 row = place.first_row + r;
+    const bool is_row = row < seq_q<Config>(params);
+    rows[r] = RowState{};
+    rows[r].visible = is_row ? visible_keys<Config>(params, row) : 0;
+    alignas(64) float query[Config::kHeadDim];
+    float scale = 0.0f;
+    if (rows[r].visible != 0) {
+      using Element = typename Config::Element;
+      const Element* from = row_pointer<const Element>(params.q, place.batch, place.head, row);
+      scale = inverse_norm(load_row<Config>(from, query)) *
+              (float)(Config::kLogHeadDim * log2_of(rows[r].visible));
+    }
+    for (int d = 0; d < Config::kHeadDim; ++d)
+      queries[d * kRows + r] = rows[r].visible != 0 ? query[d] * scale : 0.0f;
+    rows[r].largest_score = -infinity();
+  }
+}
+
+// Activations of a panel of keys, 0 where a row does not see the key; and what they add to the
+// rows' sums, if kSums. kIsMasked: some row may not see some key.
+template <class Config, int kRows, bool kSums, bool kIsMasked>
+LSSAR_HOST void activate_panel(const float* queries, const float* panel, i64 first_key,
+                               const RowState (&rows)[kRows], float* scores,
+                               Floats<Config> (&sum)[kRows], Floats<Config> (&most)[kRows]) {
+  Floats<Config> acc[kRows][Config::kPanelVectors];
+  multiply_keys<Config, kRows>(queries, panel, acc);
+  LSSAR_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const i64 left = rows[r].visible - first_key;
+    const int seen = left < 0 ? 0 : left < Config::kPanelKeys ? (int)left : Config::kPanelKeys;
+    LSSAR_UNROLL
+    for (int c = 0; c < Config::kPanelVectors; ++c) {
+      Floats<Config> x = acc[r][c];
+      Floats<Config> activation = softplus_bits<Config>(x);
+      if constexpr (kIsMasked) {
+        const Ints<Config> is_seen = lane_numbers<Config>() + c * Config::kLanes < seen;
+        activation = is_seen ? activation : Floats<Config>{};
+        x = is_seen ? x : splat<Config>(-infinity());
+      }
+      if constexpr (kSums) {
+        sum[r] += activation;
+        most[r] = larger<Config>(x, most[r]);
+      }
+      store<Config>(scores + r * Config::kPanelKeys + c * Config::kLanes, activation);
+    }
+  }
+}
+
+// The same for `keys` keys from first_key on, at most kBlockKeys of them.
+template <class Config, int kRows, bool kSums>
+LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& place,
+                               const float* queries, i64 first_key, int keys,
+                               RowState (&rows)[kRows], float* scores) {
+  const i64 slice = place.batch * params.kv_heads + place.kv_head;
+  const float* panel = key_panel<Config>(params, slice, first_key / Config::kPanelKeys);
+  i64 whole = rows[0].visible;  // keys that all rows see
+  for (int r = 1; r < kRows; ++r) whole = rows[r].visible < whole ? rows[r].visible : whole;
+  Floats<Config> sum[kRows], most[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    sum[r] = Floats<Config>{};
+    most[r] = splat<Config>(-infinity());
+  }
+  for (int key = 0; key < keys; key += Config::kPanelKeys) {
+    if (first_key + key + Config::kPanelKeys <= whole) {
+      activate_panel<Config, kRows, kSums, false>(queries, panel, first_key + key, rows, scores,
+                                                  sum, most);
+    } else {
+      activate_panel<Config, kRows, kSums, true>(queries, panel, first_key + key, rows, scores, sum,
+                                                 most);
+    }
+    panel += Config::kHeadDim * Config::kPanelKeys;
+    scores += kRows * Config::kPanelKeys;
+  }
+  if constexpr (kSums) {
+    for (int r = 0; r < kRows; ++r) {
+      rows[r].sum += lane_sum<Config>(sum[r]);
+      const float score = lane_maximum<Config>(most[r]);
+      rows[r].largest_score = score > rows[r].largest_score ? score : rows[r].largest_score;
+    }
+  }
+}
+
+// From a row's sum and largest score: how its activations become weights. A row without keys and a
+// dead row have none. A row that saw a NaN has a sum that is one.
+template <class Config>
+LSSAR_HOST void prepare_weights(RowState& row) {
+  if (row.visible == 0) {
+    row.largest_score = 0.0f;
+    return;
+  }
+  const double largest =
+      softplus_bits<Config>(splat<Config>(row.largest_score))[0];  // as the panels have it
+  const double per_activation = (double)row.visible / row.sum;
+  const double offset = row.visible <= 3 ? 0.0 : (double)Config::kOffset;
+  const double m = largest * per_activation - offset;
+  row.m = (float)m;
+  if (!(row.m > kDeadRow)) return;
+  row.slope = (float)(per_activation / m);
+  row.shift = (float)(offset / m);
+}
+
+// Activations of a block of keys -> weights, in place, and their sums.
+template <class Config, int kRows>
+LSSAR_HOST void weigh_block(int keys, RowState (&rows)[kRows], float* scores) {
+  LSSAR_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const Floats<Config> slope = splat<Config>(rows[r].slope), shift = splat<Config>(rows[r].shift);
+    Floats<Config> sum = {};
+    float* at = scores + r * Config::kPanelKeys;
+    for (int key = 0; key < keys; key += Config::kPanelKeys) {
+      LSSAR_UNROLL
+      for (int c = 0; c < Config::kPanelVectors; ++c) {
+        const Floats<Config> activation = load<Config>(at + c * Config::kLanes);
+        const Floats<Config> u = activation * slope - shift;
+        const Floats<Config> weight = Config::power(larger<Config>(u, Floats<Config>{}));
+        sum += weight;
+        store<Config>(at + c * Config::kLanes, weight);
+      }
+      at += kRows * Config::kPanelKeys;
+    }
+    rows[r].weights += lane_sum<Config>(sum);
+  }
+}
+
+template <class Config, int kRows>
+LSSAR_HOST void store_outputs(const AttentionParams& params, const RowPlace& place,
+                              const RowState (&rows)[kRows], const float* outputs) {
+  using Element = typename Config::Element;
+  constexpr int kWhole = Config::kHeadDimV / Config::kLanes * Config::kLanes;
+  const i64 queries = seq_q<Config>(params);
+  for (int r = 0; r < kRows && place.first_row + r < queries; ++r) {
+    const bool is_bad = rows[r].sum != rows[r].sum || rows[r].m != rows[r].m;
+    const float zs = is_bad ? quiet_nan() : (float)rows[r].weights;
+    const Floats<Config> scale = splat<Config>(is_bad ? zs : zs > 0.0f ? 1.0f / zs : 0.0f);
+    const bool is_empty = zs == 0.0f;  // what the values may hold beside weights of 0 is not o's
+    const i64 row = place.first_row + r;
+    Element* to = row_pointer<Element>(params.o, place.batch, place.head, row);
+    const float* from = outputs + r * Config::kHeadDimVPadded;
+    for (int d = 0; d < kWhole; d += Config::kLanes)
+      store<Config>(to + d, is_empty ? Floats<Config>{} : load<Config>(from + d) * scale);
+    if constexpr (kWhole != Config::kHeadDimV)
+      store<Config, true>(to + kWhole,
+                          is_empty ? Floats<Config>{} : load<Config>(from + kWhole) * scale);
+    if (params.saved_stats == nullptr) continue;
+    const i64 count = i64{params.batch} * params.heads * queries;
+    float* stats = params.saved_stats + (place.batch * params.heads + place.head) * queries + row;
+    stats[0] = (float)(rows[r].sum * kLn2);
+    stats[count] = rows[r].m;
+    stats[2 * count] = zs;
+    stats[3 * count] = rows[r].largest_score;
+  }
+}
+
+template <class Config, int kRows>
+LSSAR_HOST void forward_rows(const AttentionParams& params, const RowPlace& place,
+                             ForwardScratch<Config>& scratch) {
+  RowState rows[kRows];
+  load_queries<Config, kRows>(params, place, scratch.queries, rows);
+  i64 visible = 0;  // keys that some row sees
+  for (int r = 0; r < kRows; ++r) visible = rows[r].visible > visible ? rows[r].visible : visible;
+  const auto scores_of = [&](i64 first_key) {
+    const i64 kept = first_key < Config::kKeptKeys ? first_key : i64{Config::kKeptKeys};
+    return scratch.scores + kept * kRows;
+  };
+  const auto keys_of = [&](i64 first_key) {
+    const i64 left = visible - first_key;
+    return left < Config::kBlockKeys ? (int)left : Config::kBlockKeys;
+  };
+  for (i64 key = 0; key < visible; key += Config::kBlockKeys)
+    activate_block<Config, kRows, true>(params, place, scratch.queries, key, keys_of(key), rows,
+                                        scores_of(key));
+  for (int r = 0; r < kRows; ++r) prepare_weights<Config>(rows[r]);
+  for (int i = 0; i < kRows * Config::kHeadDimVPadded; ++i) scratch.outputs[i] = 0.0f;
+  for (i64 key = 0; key < visible; key += Config::kBlockKeys) {
+    if (key >= Config::kKeptKeys)
+      activate_block<Config, kRows, false>(params, place, scratch.queries, key, keys_of(key), rows,
+                                           scores_of(key));
+    weigh_block<Config, kRows>(keys_of(key), rows, scores_of(key));
+    using Element = typename Config::Element;
+    const Element* values = row_pointer<const Element>(params.v, place.batch, place.kv_head, key);
+    multiply_values<Config, kRows>(scores_of(key), values, params.v.row_stride, keys_of(key),
+                                   scratch.outputs);
+  }
+  store_outputs<Config, kRows>(params, place, rows, scratch.outputs);
+}
+
+// Blocks of a head are its rows in order. Few rows, as in decoding, go one by one: a full block
+// would compute rows that nobody asks for. A row gets the same bits either way.
+template <class Config>
+LSSAR_HOST void forward(const AttentionParams& params, u32 block, void* memory) {
+  ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;
+  const i64 queries = seq_q<Config>(params);
+  const i64 blocks = (queries + Config::kRows - 1) / Config::kRows;
+  const i64 slice = block / blocks;
+  RowPlace place;
+  place.batch = slice / params.heads;
+  place.head = slice % params.heads;
+  place.kv_head = place.head / (params.heads / params.kv_heads);
+  place.first_row = block % blocks * Config::kRows;
+  if (2 * (queries - place.first_row) >= Config::kRows) {
+    forward_rows<Config, Config::kRows>(params, place, scratch);
+    return;
+  }
+  for (; place.first_row < queries; ++place.first_row)
+    forward_rows<Config, 1>(params, place, scratch);
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,39 @@
+// Every template of CPU kernels, with a sample of what the generator writes around them: for
+// editors, and for the test that compiles them as they are (clang++ -O3 -march=x86-64-v3 -c -I.
+// -x c++ this file).
+#pragma once
+
+#include "templates/cpu/forward.h"
+#include "templates/cpu/pack_keys.h"
+
+namespace lssar_device {
+
+template <class T, int kWidth, int kColumns>
+struct SampleConfig {
+  using Element = T;
+  static constexpr int kLanes = kWidth;
+  static constexpr int kRows = 6, kPanelKeys = kColumns, kPanelVectors = kColumns / kWidth;
+  static constexpr int kBlockKeys = 256, kKeptKeys = 2048;
+  static constexpr int kHeadDim = 24, kHeadDimV = 40, kHeadDimVPadded = 48;
+  static constexpr double kLogHeadDim = 3.1780538303479458;
+  static constexpr i64 kSeqQ = 0, kSeqK = 0;
+  static constexpr bool kIsCausal = true;
+  static constexpr float kOffset = 1.0f;
+  using Vector = typename VectorOf<kWidth>::Floats;
+  // Close enough to compile.
+  static LSSAR_HOST Vector exp2_polynomial(Vector x) { return 0.69314718f * x + 1.0f; }
+  static LSSAR_HOST Vector softplus_polynomial(Vector u) { return -0.44f * u + 1.44f; }
+  static LSSAR_HOST Vector power(Vector u) { return u * u * u; }
+};
+
+}  // namespace lssar_device
+
+extern "C" void lssar_index(const lssar_device::AttentionParams* params, unsigned block,
+                            void* scratch) {
+  using namespace lssar_device;
+  pack_keys<SampleConfig<float, 16, 64>>(*params, block, scratch);
+  forward<SampleConfig<float, 16, 64>>(*params, block, scratch);
+  forward<SampleConfig<Bf16, 8, 16>>(*params, block, scratch);
+  forward<SampleConfig<Fp16, 8, 16>>(*params, block, scratch);
+  forward<SampleConfig<Fp16, 16, 64>>(*params, block, scratch);
+}

@@ -1,0 +1,67 @@
+// Score math on vectors, and the scalar functions that a row needs once. In bits, as on GPUs.
+#pragma once
+
+#include "templates/cpu/vector.h"
+
+namespace lssar_device {
+
+constexpr double kLn2 = 0.6931471805599453;
+constexpr float kDeadRow = 1.52587890625e-05f;  // 2^-16
+constexpr float kLeastNormSquared = 1e-24f;
+
+inline __attribute__((always_inline)) float infinity() { return __builtin_inff(); }
+inline __attribute__((always_inline)) float quiet_nan() { return __builtin_nanf(""); }
+
+// 2^-|x|; where that is below the smallest normal float, the smallest normal float.
+template <class Config>
+LSSAR_HOST Floats<Config> exp2_of_minus_abs(Floats<Config> x) {
+  // Adding it rounds to whole numbers, in the low bits of the sum.
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23
+  const Floats<Config> minus = (Floats<Config>)((Words<Config>)x | 0x80000000u);
+  const Floats<Config> least = splat<Config>(-126.0f);
+  const Floats<Config> bounded = minus < least ? least : minus;
+  const Floats<Config> shifted = bounded + kRound;
+  const Floats<Config> fraction = bounded - (shifted - kRound);
+  const Words<Config> exponent = (Words<Config>)shifted << 23;
+  return (Floats<Config>)((Words<Config>)Config::exp2_polynomial(fraction) + exponent);
+}
+
+// log2(1 + 2^x). A NaN gives NaN.
+template <class Config>
+LSSAR_HOST Floats<Config> softplus_bits(Floats<Config> x) {
+  const Floats<Config> u = exp2_of_minus_abs<Config>(x);
+  return Config::softplus_polynomial(u) * u + (x < 0.0f ? Floats<Config>{} : x);
+}
+
+// log2 of a whole number of at least 1, to a float's precision and more.
+LSSAR_HOST double log2_of(i64 n) {
+  const double x = (double)n;
+  u64 bits;
+  __builtin_memcpy(&bits, &x, sizeof(bits));
+  int exponent = (int)(bits >> 52) - 1023;
+  bits = (bits & 0xfffffffffffffull) | 0x3ff0000000000000ull;
+  double mantissa;
+  __builtin_memcpy(&mantissa, &bits, sizeof(mantissa));
+  if (mantissa > 1.4142135623730951) {
+    mantissa *= 0.5;
+    exponent += 1;
+  }
+  // log(m) = 2 artanh(s), |s| <= 0.172.
+  const double s = (mantissa - 1.0) / (mantissa + 1.0);
+  const double t = s * s;
+  double sum = 1.0 / 13;
+  sum = sum * t + 1.0 / 11;
+  sum = sum * t + 1.0 / 9;
+  sum = sum * t + 1.0 / 7;
+  sum = sum * t + 1.0 / 5;
+  sum = sum * t + 1.0 / 3;
+  sum = sum * t + 1.0;
+  return exponent + 2.0 * s * sum / kLn2;
+}
+
+// 1 / |x| from |x|^2: 0 where |x| <= 1e-12; where x is not finite, a number that makes a NaN of it.
+LSSAR_HOST float inverse_norm(float squares) {
+  return squares <= kLeastNormSquared ? 0.0f : 1.0f / __builtin_sqrtf(squares);
+}
+
+}  // namespace lssar_device

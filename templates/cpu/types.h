@@ -1,0 +1,41 @@
+// Integer names, element types and the attributes of every function of a CPU kernel. No header of a
+// compiler or a library: only vector extensions and builtins that clang and g++ have.
+#pragma once
+
+// Everything is inlined into the kernels. Without the width clang may cut 64-byte vectors in
+// halves.
+#if defined(__clang__)
+#define LSSAR_WIDE __attribute__((min_vector_width(512)))
+#define LSSAR_UNROLL _Pragma("unroll")
+#else
+#define LSSAR_WIDE
+#define LSSAR_UNROLL _Pragma("GCC unroll 32")
+#endif
+#define LSSAR_HOST inline __attribute__((always_inline)) LSSAR_WIDE
+
+namespace lssar_device {
+
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+using i64 = long long;
+
+// Storage formats. Arithmetic is in float; see cpu/vector.h.
+struct Bf16 {
+  u16 bits;
+};
+struct Fp16 {
+  u16 bits;
+};
+
+// kLanes floats; their bits; as many 16-bit words.
+template <int kLanes>
+struct VectorOf {
+  typedef float Floats __attribute__((vector_size(kLanes * 4)));
+  typedef int Ints __attribute__((vector_size(kLanes * 4)));
+  typedef u32 Words __attribute__((vector_size(kLanes * 4)));
+  typedef u16 Halves __attribute__((vector_size(kLanes * 2)));
+  typedef short SignedHalves __attribute__((vector_size(kLanes * 2)));
+};
+
+}  // namespace lssar_device

@@ -1,0 +1,67 @@
+// Results of a CPU kernel against the float64 reference, by the error rule.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "reference/error_rule.h"
+#include "reference/random_inputs.h"
+#include "tests/cpu/cpu_kernel.h"
+
+#define LSSAR_NEEDS_CPU_KERNELS() \
+  if (std::string why; !can_run_cpu_kernels(&why)) GTEST_SKIP() << why
+
+namespace lssar {
+
+inline std::vector<double> widened(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
+
+inline Sizes sizes_with(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq_q,
+                        int64_t seq_k) {
+  Sizes sizes;
+  sizes.batch = batch;
+  sizes.heads = heads;
+  sizes.kv_heads = kv_heads;
+  sizes.seq_q = seq_q;
+  sizes.seq_k = seq_k;
+  return sizes;
+}
+
+inline Problem forward_problem(DType dtype, int dim, int dim_v, int p, bool causal) {
+  Problem problem;
+  problem.dtype = dtype;
+  problem.head_dim = dim;
+  problem.head_dim_v = dim_v;
+  problem.p = p;
+  problem.causal = causal;
+  problem.alignment = dtype_bytes(dtype);
+  return problem;
+}
+
+inline void expect_o(const Problem& problem, const ReferenceOutputs& expected,
+                     const Result<CpuOutputs>& outputs) {
+  ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+  const TensorError error =
+      compare(expected.o, outputs->o, allowed_error(problem, OutputTensor::kO, expected));
+  EXPECT_TRUE(error.is_right()) << to_string(problem) << ": " << error.to_string();
+}
+
+// Random inputs of `kind`, the source of every CPU target.
+inline void check_forward(const Problem& problem, const Sizes& sizes, InputKind kind,
+                          const CpuRun& run = {}, uint64_t seed = 20261124) {
+  const RandomInputs inputs = random_inputs(problem, sizes, kind, seed);
+  const auto expected = reference_attention(
+      problem, sizes, {widened(inputs.q), widened(inputs.k), widened(inputs.v), {}});
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  for (const std::string& target : cpu_target_names()) {
+    SCOPED_TRACE(target + " " + input_kind_name(kind) + " " + std::to_string(sizes.seq_q) + "x" +
+                 std::to_string(sizes.seq_k));
+    expect_o(problem, *expected,
+             run_cpu_kernel(target, problem, sizes, {inputs.q, inputs.k, inputs.v}, run));
+  }
+}
+
+}  // namespace lssar

@@ -1,0 +1,96 @@
+// The engine on the cpu device: from a problem to results, through the binary cache.
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "reference/numerics.h"
+#include "runtime/engine.h"
+#include "tests/cpu/cpu_check.h"
+
+namespace lssar {
+namespace {
+
+class CpuEngine : public testing::Test {
+ protected:
+  void SetUp() override {
+    LSSAR_NEEDS_CPU_KERNELS();
+    folder_ = std::filesystem::path(testing::TempDir()) / "lssar_cpu_engine";
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Result<std::unique_ptr<Engine>> open() const {
+    EngineOptions options;
+    options.device = DeviceChoice::kCpu;
+    options.cache.directory = folder_.string();
+    return Engine::open(options);
+  }
+
+  std::filesystem::path folder_;
+};
+
+DevicePtr address(const void* memory) {
+  return static_cast<DevicePtr>(reinterpret_cast<uintptr_t>(memory));
+}
+
+TEST_F(CpuEngine, ComputesAndKeepsTheObject) {
+  const Problem problem = forward_problem(DType::kBf16, 64, 64, 15, true);
+  const Sizes sizes = sizes_with(2, 4, 2, 70, 90);
+  const RandomInputs in = random_inputs(problem, sizes, InputKind::kGauss, 3);
+  const auto expected =
+      reference_attention(problem, sizes, {widened(in.q), widened(in.k), widened(in.v), {}});
+  ASSERT_TRUE(expected.ok());
+  std::vector<float> first;
+  for (const CacheSource source : {CacheSource::kComputed, CacheSource::kDisk}) {
+    const auto engine = open();
+    ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+    EXPECT_EQ((*engine)->device().info().kind, "cpu");
+    const auto kernel = (*engine)->prepare(problem);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+    EXPECT_EQ((*kernel)->cache_source, source);
+    EXPECT_EQ((*kernel)->loaded->image.kind, ImageKind::kObject);
+
+    const auto q = pack(problem.dtype, in.q), k = pack(problem.dtype, in.k),
+               v = pack(problem.dtype, in.v);
+    std::vector<std::byte> o(expected->o.size() * 2);
+    Tensors tensors;
+    tensors.q = contiguous_tensor(address(q.data()), 4, 70, 64);
+    tensors.k = contiguous_tensor(address(k.data()), 2, 90, 64);
+    tensors.v = contiguous_tensor(address(v.data()), 2, 90, 64);
+    tensors.o = contiguous_tensor(address(o.data()), 4, 70, 64);
+    const auto layout = workspace_layout(problem, (*kernel)->schedule, sizes);
+    ASSERT_TRUE(layout.ok());
+    const auto memory = (*engine)->device().allocate(layout->total_bytes);
+    ASSERT_TRUE(memory.ok());
+    const Status status =
+        (*engine)->execute(**kernel, sizes, tensors, {*memory, layout->total_bytes}, nullptr);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    EXPECT_TRUE((*engine)->device().free(*memory).ok());
+    const std::vector<float> result = unpack(problem.dtype, o);
+    const TensorError error =
+        compare(expected->o, result, allowed_error(problem, OutputTensor::kO, *expected));
+    EXPECT_TRUE(error.is_right()) << error.to_string();
+    if (first.empty()) first = result;
+    EXPECT_EQ(result, first);
+  }
+}
+
+TEST_F(CpuEngine, OtherPassesAreUnsupported) {
+  const auto engine = open();
+  ASSERT_TRUE(engine.ok());
+  Problem problem = forward_problem(DType::kFp32, 64, 64, 15, true);
+  problem.pass = Pass::kBackward;
+  EXPECT_EQ((*engine)->prepare(problem).status().code(), StatusCode::kUnsupported);
+}
+
+TEST(CpuOpen, AutoAndVirtualDoNotTakeItsTargets) {
+  for (const DeviceChoice choice : {DeviceChoice::kVirtual, DeviceChoice::kRecord}) {
+    const auto device = open_device(choice, "x86-64-v3");
+    EXPECT_EQ(device.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(device.status().message().find("device cpu has this one"), std::string::npos);
+  }
+  EXPECT_EQ(*parse_device_choice("cpu"), DeviceChoice::kCpu);
+}
+
+}  // namespace
+}  // namespace lssar

@@ -1,0 +1,219 @@
+// What a CPU target or the cpu device refuses, and in which words.
+#include <cstdlib>
+
+#include <nlohmann/json.hpp>
+
+#include "compile/compiler.h"
+#include "compile/object_loader.h"
+#include "device/cpu/cpu_device.h"
+#include "device/cpu/cpu_features.h"
+#include "tests/cpu/cpu_check.h"
+
+namespace lssar {
+namespace {
+
+Target v3() { return *target_from_name("x86-64-v3"); }
+Target v4() { return *target_from_name("x86-64-v4"); }
+
+CpuFeatures machine(const std::string& level) {
+  CpuFeatures features;
+  features.name = "Test CPU";
+  features.level = level;
+  return features;
+}
+
+TEST(CpuTarget, NamesAndJson) {
+  for (const std::string& name : cpu_target_names()) {
+    const auto target = target_from_name(name);
+    ASSERT_TRUE(target.ok());
+    EXPECT_TRUE(target->is_cpu());
+    EXPECT_EQ(target->name(), name);
+    const auto again = target_from_json(to_json(*target));
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(*again, *target);
+  }
+  EXPECT_FALSE(target_from_name("sm_80")->is_cpu());
+  EXPECT_NE(target_from_name("x86-64-v5").status().message().find("x86-64-v3, x86-64-v4"),
+            std::string::npos);
+}
+
+TEST(CpuTarget, IsTheMachinesOwnOrANarrowerOne) {
+  EXPECT_EQ(cpu_target_for("", machine("x86-64-v3"))->name(), "x86-64-v3");
+  EXPECT_EQ(cpu_target_for("", machine("x86-64-v4"))->name(), "x86-64-v4");
+  EXPECT_EQ(cpu_target_for("x86-64-v3", machine("x86-64-v4"))->name(), "x86-64-v3");
+  const Status wider = cpu_target_for("x86-64-v4", machine("x86-64-v3")).status();
+  EXPECT_EQ(wider.code(), StatusCode::kUnsupported);
+  EXPECT_EQ(wider.message(),
+            "target = \"x86-64-v4\": this machine's CPU (Test CPU) runs x86-64-v3 and below; it "
+            "lacks AVX-512 (F, BW, CD, DQ and VL)");
+  const Status none = cpu_target_for("", machine("")).status();
+  EXPECT_EQ(none.code(), StatusCode::kUnsupported);
+  EXPECT_EQ(none.message(),
+            "device = cpu: kernels need x86-64-v3 at least (AVX2, FMA and F16C), and Test CPU does "
+            "not have all of it: use --device virtual");
+  const Status gpu = cpu_target_for("sm_80", machine("x86-64-v3")).status();
+  EXPECT_EQ(gpu.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(gpu.message(), "target = \"sm_80\": with device = cpu allowed are x86-64-v3 x86-64-v4");
+}
+
+TEST(CpuTarget, OtherPassesAndScoreFunctionsAreUnsupported) {
+  for (const Pass pass :
+       {Pass::kForwardTrain, Pass::kBackward, Pass::kRowSums, Pass::kWeightedSum}) {
+    Problem problem;
+    problem.pass = pass;
+    const auto kernel = emit_kernel(problem, default_schedule(problem, v3()), v3());
+    EXPECT_EQ(kernel.status().code(), StatusCode::kUnsupported);
+    EXPECT_EQ(kernel.status().message(),
+              "problem.pass = " + std::string(pass_name(pass)) +
+                  ": on x86-64-v3 there are kernels for forward only; a GPU or the virtual device "
+                  "has the others");
+  }
+  Problem problem;
+  problem.p = 65;
+  const auto kernel = emit_kernel(problem, default_schedule(problem, v3()), v3());
+  EXPECT_EQ(kernel.status().code(), StatusCode::kUnsupported);
+  EXPECT_NE(kernel.status().message().find("problem.p = 65"), std::string::npos);
+}
+
+std::string refusal(const CpuOptions& cpu, const Target& target) {
+  const Problem problem;
+  Schedule schedule = default_schedule(problem, target);
+  schedule.cpu = cpu;
+  return validate(schedule, problem, target).message();
+}
+
+TEST(CpuSchedule, EveryRuleSaysWhy) {
+  EXPECT_EQ(refusal({6, 16, 256, 8192}, v3()), "");
+  EXPECT_EQ(refusal({6, 64, 256, 8192}, v4()), "");
+  EXPECT_EQ(refusal({0, 16, 256, 8192}, v3()), "schedule.cpu.rows = 0: allowed are 1 and more");
+  EXPECT_EQ(refusal({7, 16, 256, 8192}, v3()),
+            "schedule.cpu.rows = 7: with cpu.panel_keys 16 the two products need 17 vector "
+            "registers (rows times 2 vectors, 2 vectors of the panel, 1 of the row), and x86-64-v3 "
+            "has 16");
+  EXPECT_EQ(refusal({6, 24, 240, 240}, v4()),
+            "schedule.cpu.panel_keys = 24: allowed are multiples of 16 from 16 on, because it is "
+            "in whole vectors");
+  EXPECT_EQ(refusal({6, 16, 100, 8192}, v3()),
+            "schedule.cpu.block_keys = 100: allowed are multiples of 16 from 16 on, because it is "
+            "in whole panels");
+  EXPECT_EQ(refusal({6, 16, 256, 300}, v3()),
+            "schedule.cpu.kept_keys = 300: allowed are multiples of 256 from 0 on, because it is "
+            "in whole blocks");
+  EXPECT_NE(refusal({6, 16, 256, 1 << 20}, v3()).find("a thread has at most 16777216"),
+            std::string::npos);
+}
+
+TEST(CpuSchedule, VariantAndTargetBelongTogether) {
+  const Problem problem;
+  const Target gpu = *target_from_name("sm_80");
+  EXPECT_EQ(validate(default_schedule(problem, gpu), problem, v3()).message(),
+            "schedule.variant = portable: allowed is cpu on x86-64-v3, because it is no GPU");
+  EXPECT_EQ(
+      validate(default_schedule(problem, v3()), problem, gpu).message(),
+      "schedule.variant = cpu: allowed are portable and hopper on sm_80, because it is a GPU");
+}
+
+TEST(CpuCompiler, NvrtcMakesNoObjects) {
+  const Status status = open_compiler_for(CompilerChoice::kNvrtc, ImageKind::kObject).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_NE(status.message().find("the kernels of a CPU target need llvm"), std::string::npos);
+}
+
+TEST(CpuCompiler, ImagesOfTheOtherKindAreUnsupported) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  CompileRequest request;
+  request.name = "none";
+  request.target = v3();
+  request.kind = ImageKind::kPtx;
+  const auto compiler = open_compiler(CompilerChoice::kLlvm);
+  EXPECT_EQ((*compiler)->compile(request).status().message(),
+            "kernel none: image = ptx: for x86-64-v3 the llvm compiler makes object only");
+  request.target = *target_from_name("sm_80");
+  request.kind = ImageKind::kObject;
+  EXPECT_EQ((*compiler)->compile(request).status().message(),
+            "kernel none: image = object: for sm_80 the llvm compiler makes ptx only");
+}
+
+TEST(CpuCompiler, AnErrorOfTheSourceIsACompileError) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  CompileRequest request;
+  request.name = "broken";
+  request.target = v3();
+  request.kind = ImageKind::kObject;
+  request.source = "int f() { return x; }\n";
+  const auto image = (*open_compiler(CompilerChoice::kLlvm))->compile(request);
+  EXPECT_EQ(image.status().code(), StatusCode::kCompileError);
+  EXPECT_NE(image.status().message().find("undeclared identifier 'x'"), std::string::npos);
+}
+
+Image object_of(const std::string& source) {
+  CompileRequest request;
+  request.name = "small";
+  request.target = v3();
+  request.kind = ImageKind::kObject;
+  request.source = source;
+  return (*open_compiler(CompilerChoice::kLlvm))->compile(request).value();
+}
+
+TEST(CpuLoader, WhatAnObjectLacksIsNamed) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  EXPECT_EQ(load_object("no object").status().code(), StatusCode::kDeviceError);
+  const auto loaded = load_object(object_of("extern \"C\" int f() { return 7; }\n").bytes);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
+  const auto f = (*loaded)->function("f");
+  ASSERT_TRUE(f.ok()) << f.status().to_string();
+  EXPECT_EQ(reinterpret_cast<int (*)()>(*f)(), 7);
+  const Status none = (*loaded)->function("g").status();
+  EXPECT_EQ(none.code(), StatusCode::kDeviceError);
+  EXPECT_NE(none.message().find("g"), std::string::npos);
+  // Nothing of the process is found by accident.
+  const auto needy = load_object(object_of("extern \"C\" int puts(const char*);\n"
+                                           "extern \"C\" int f() { return puts(\"\"); }\n")
+                                     .bytes);
+  ASSERT_TRUE(needy.ok());
+  EXPECT_NE((*needy)->function("f").status().message().find("puts"), std::string::npos);
+}
+
+// Pages that are mapped and may be executed.
+int64_t executable_bytes() {
+  FILE* maps = std::fopen("/proc/self/maps", "r");
+  int64_t bytes = 0;
+  unsigned long from = 0, to = 0;
+  char mode[8] = {};
+  while (std::fscanf(maps, "%lx-%lx %7s%*[^\n]", &from, &to, mode) == 3)
+    if (mode[2] == 'x') bytes += static_cast<int64_t>(to - from);
+  std::fclose(maps);
+  return bytes;
+}
+
+TEST(CpuLoader, UnloadingFreesTheMemory) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const Image image = object_of("extern \"C\" int f() { return 7; }\n");
+  const auto load_once = [&] {
+    const auto loaded = load_object(image.bytes);
+    ASSERT_TRUE(loaded.ok());
+    ASSERT_TRUE((*loaded)->function("f").ok());
+  };
+  load_once();
+  const int64_t before = executable_bytes();
+  for (int i = 0; i < 100; ++i) load_once();
+  EXPECT_EQ(executable_bytes(), before);
+}
+
+TEST(CpuDevice, RefusesOtherImages) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const auto device = make_cpu_device(v3());
+  EXPECT_EQ(device->info().kind, "cpu");
+  EXPECT_GE(device->info().num_sms, 1);
+  Image ptx;
+  ptx.kind = ImageKind::kPtx;
+  EXPECT_EQ(device->load(ptx).status().message(),
+            "cpu device: the image is ptx, and it runs objects");
+  if (cpu_features().level != "x86-64-v3") return;
+  Image wide = object_of("extern \"C\" int f() { return 7; }\n");
+  wide.target = "x86-64-v4";
+  EXPECT_EQ(device->load(wide).status().code(), StatusCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace lssar

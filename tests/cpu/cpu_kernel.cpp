@@ -1,0 +1,179 @@
+#include "tests/cpu/cpu_kernel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "compile/compiler.h"
+#include "device/cpu/cpu_device.h"
+#include "device/cpu/cpu_features.h"
+#include "reference/numerics.h"
+#include "templates/kernels/params.cuh"
+
+namespace lssar {
+namespace {
+
+// A tensor in memory, with `gap` elements after each row that hold NaN.
+class Memory {
+ public:
+  Memory(DType dtype, int64_t batch, int64_t heads, int64_t length, int64_t dim, int gap)
+      : dtype_(dtype), batch_(batch), heads_(heads), length_(length), dim_(dim) {
+    const int64_t pitch = dim + gap;
+    // With a gap: [batch, length, heads, dim].
+    row_ = gap == 0 ? dim : heads * pitch;
+    head_ = gap == 0 ? length * dim : pitch;
+    values_.assign(static_cast<size_t>(batch * heads * length * pitch),
+                   std::numeric_limits<float>::quiet_NaN());
+  }
+
+  void set(const std::vector<float>& contiguous) {
+    size_t i = 0;
+    for_each([&](size_t at) { values_[at] = contiguous[i++]; });
+    bytes_ = pack(dtype_, values_);
+  }
+  void allocate() { bytes_ = pack(dtype_, values_); }
+  std::vector<float> get() const {
+    const std::vector<float> all = unpack(dtype_, bytes_);
+    std::vector<float> contiguous;
+    for_each([&](size_t at) { contiguous.push_back(all[at]); });
+    return contiguous;
+  }
+  // Elements between rows that were changed.
+  bool gaps_are_untouched() const {
+    std::vector<float> all = unpack(dtype_, bytes_);
+    for_each([&](size_t at) { all[at] = std::numeric_limits<float>::quiet_NaN(); });
+    return std::all_of(all.begin(), all.end(), [](float x) { return x != x; });
+  }
+  lssar_device::TensorRef ref() {
+    return {bytes_.data(), length_ * heads_ * (row_ == dim_ ? dim_ : head_), head_, row_};
+  }
+
+ private:
+  template <typename Do>
+  void for_each(const Do& act) const {
+    const int64_t batch_stride = length_ * heads_ * (row_ == dim_ ? dim_ : head_);
+    for (int64_t b = 0; b < batch_; ++b)
+      for (int64_t h = 0; h < heads_; ++h)
+        for (int64_t i = 0; i < length_; ++i)
+          for (int64_t d = 0; d < dim_; ++d)
+            act(static_cast<size_t>(b * batch_stride + h * head_ + i * row_ + d));
+  }
+
+  DType dtype_;
+  int64_t batch_, heads_, length_, dim_, row_ = 0, head_ = 0;
+  std::vector<float> values_;
+  std::vector<std::byte> bytes_;
+};
+
+struct Loaded {
+  std::unique_ptr<DeviceModule> module;
+  std::vector<LaunchStep> steps;
+};
+
+Device& device_with(int threads) {
+  static auto& devices = *new std::map<int, std::shared_ptr<Device>>;
+  std::shared_ptr<Device>& device = devices[threads];
+  if (device == nullptr) device = make_cpu_device(*cpu_target_for("", cpu_features()), threads);
+  return *device;
+}
+
+// One compile per source.
+Result<const Loaded*> load(const KernelSource& source) {
+  static auto& kept = *new std::map<std::string, Loaded>;
+  const auto found = kept.find(source.source);
+  if (found != kept.end()) return &found->second;
+  LSSAR_ASSIGN_OR_RETURN(const auto compiler, open_compiler(CompilerChoice::kLlvm));
+  CompileRequest request;
+  request.name = source.name;
+  request.source = source.source;
+  request.kind = ImageKind::kObject;
+  request.target = device_with(1).info().target;
+  LSSAR_ASSIGN_OR_RETURN(const Image image, compiler->compile(request));
+  Loaded loaded;
+  loaded.steps = source.steps;
+  LSSAR_ASSIGN_OR_RETURN(loaded.module, device_with(1).load(image));
+  return &kept.emplace(source.source, std::move(loaded)).first->second;
+}
+
+struct FreeBytes {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+uint32_t num_blocks(const LaunchStep& step, const Sizes& sizes) {
+  const bool is_keys = step.grid_rows == GridRows::kKeys;
+  const int64_t rows = is_keys ? sizes.seq_k : sizes.seq_q;
+  const int64_t blocks = (rows + step.rows_per_block - 1) / step.rows_per_block;
+  return static_cast<uint32_t>(blocks * (is_keys ? sizes.kv_heads : sizes.heads) * sizes.batch);
+}
+
+}  // namespace
+
+bool can_run_cpu_kernels(std::string* why) {
+  const auto target = cpu_target_for("", cpu_features());
+  const auto compiler = open_compiler(CompilerChoice::kLlvm);
+  *why = !target.ok()    ? target.status().message()
+         : compiler.ok() ? ""
+                         : compiler.status().message();
+  return why->empty();
+}
+
+std::vector<std::string> cpu_target_names() {
+  std::vector<std::string> names;
+  for (const CpuLevel& level : cpu_levels()) names.push_back(level.name);
+  return names;
+}
+
+Result<CpuOutputs> run_cpu_kernel(const std::string& target_name, const Problem& problem,
+                                  const Sizes& sizes, const CpuInputs& inputs, const CpuRun& run) {
+  LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(target_name));
+  const Schedule schedule = run.schedule ? *run.schedule : default_schedule(problem, target);
+  LSSAR_ASSIGN_OR_RETURN(const KernelSource source, emit_kernel(problem, schedule, target));
+  LSSAR_ASSIGN_OR_RETURN(const Loaded* const loaded, load(source));
+  LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout, workspace_layout(problem, schedule, sizes));
+
+  const auto memory = [&](int64_t heads, int64_t length, int64_t dim) {
+    return Memory(problem.dtype, sizes.batch, heads, length, dim, run.gap);
+  };
+  Memory q = memory(sizes.heads, sizes.seq_q, problem.head_dim);
+  Memory k = memory(sizes.kv_heads, sizes.seq_k, problem.head_dim);
+  Memory v = memory(sizes.kv_heads, sizes.seq_k, problem.head_dim_v);
+  Memory o = memory(sizes.heads, sizes.seq_q, problem.head_dim_v);
+  q.set(inputs.q);
+  k.set(inputs.k);
+  v.set(inputs.v);
+  o.allocate();
+  CpuOutputs outputs;
+  outputs.stats.assign(static_cast<size_t>(4 * sizes.batch * sizes.heads * sizes.seq_q), -1.0f);
+  const size_t bytes = std::max<size_t>(layout.total_bytes, 256);
+  const std::unique_ptr<void, FreeBytes> workspace(std::aligned_alloc(256, bytes));
+  std::memset(workspace.get(), 0xff, bytes);  // NaN
+
+  lssar_device::AttentionParams params{};
+  params.q = q.ref();
+  params.k = k.ref();
+  params.v = v.ref();
+  params.o = o.ref();
+  params.saved_stats = outputs.stats.data();
+  params.k_inv_norm = static_cast<float*>(workspace.get()) + layout.k_inv_norm / 4;
+  params.seq_q = sizes.seq_q;
+  params.seq_k = sizes.seq_k;
+  params.batch = static_cast<int>(sizes.batch);
+  params.heads = static_cast<int>(sizes.heads);
+  params.kv_heads = static_cast<int>(sizes.kv_heads);
+  Device& device = device_with(run.threads);
+  for (const LaunchStep& step : loaded->steps) {
+    LaunchConfig config;
+    config.grid[0] = num_blocks(step, sizes);
+    config.shared_bytes = static_cast<uint32_t>(step.shared_bytes);
+    if (config.grid[0] == 0) continue;
+    LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* const function,
+                           loaded->module->function(step.entry));
+    LSSAR_RETURN_IF_ERROR(device.launch(*function, config, &params, sizeof(params), nullptr));
+  }
+  outputs.o = o.get();
+  if (!o.gaps_are_untouched()) return device_error("the kernel wrote between the rows of o");
+  return outputs;
+}
+
+}  // namespace lssar

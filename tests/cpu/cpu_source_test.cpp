@@ -1,0 +1,97 @@
+// The emitted C++: one file, deterministic, that clang++ compiles alone; what its machine code has.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "codegen/emitted_file.h"
+#include "compile/compiler.h"
+#include "tests/cpu/cpu_check.h"
+
+namespace lssar {
+namespace {
+
+KernelSource emitted(const Problem& problem, const std::string& target_name) {
+  const Target target = *target_from_name(target_name);
+  return emit_kernel(problem, default_schedule(problem, target), target).value();
+}
+
+std::vector<Problem> problems() {
+  std::vector<Problem> all;
+  for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16})
+    for (const auto& [d, dv] : std::vector<std::pair<int, int>>{{64, 64}, {24, 40}, {128, 136}})
+      all.push_back(forward_problem(dtype, d, dv, 15, true));
+  all.push_back(forward_problem(DType::kFp32, 64, 64, 0, false));
+  return all;
+}
+
+TEST(CpuSource, StandsAloneAndIsDeterministic) {
+  for (const std::string& target : cpu_target_names())
+    for (const Problem& problem : problems()) {
+      const KernelSource kernel = emitted(problem, target);
+      EXPECT_EQ(kernel.source, emitted(problem, target).source);
+      EXPECT_EQ(kernel.source.find("#include"), std::string::npos);
+      EXPECT_EQ(kernel.source.find("template <class Config"), std::string::npos);
+      EXPECT_NE(kernel.source.find("-march=" + target + " "), std::string::npos);
+      ASSERT_EQ(kernel.steps.size(), 2u);
+      EXPECT_EQ(kernel.steps[0].entry, "lssar_pack_keys");
+      EXPECT_EQ(kernel.steps[1].entry, "lssar_forward");
+    }
+}
+
+TEST(CpuSource, ItsHeaderSaysWhatItWasMadeFrom) {
+  const Problem problem = forward_problem(DType::kBf16, 64, 64, 15, true);
+  const KernelSource kernel = emitted(problem, "x86-64-v4");
+  const auto file = read_emitted(kernel.source, "forward.cpp");
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  EXPECT_EQ(file->target.name(), "x86-64-v4");
+  EXPECT_EQ(file->source.source, kernel.source);
+}
+
+// clang 16 and later; the one that is installed under its version, or the default one.
+std::string find_clang() {
+  for (const char* name : {"clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++"})
+    if (std::system((std::string(name) + " --version > /dev/null 2>&1").c_str()) == 0) return name;
+  return "";
+}
+
+TEST(CpuSource, ClangCompilesItAlone) {
+  const std::string clang = find_clang();
+  if (clang.empty()) GTEST_SKIP() << "no clang++ is installed";
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / "lssar_cpu_source";
+  std::filesystem::create_directories(folder);
+  for (const std::string& target : cpu_target_names())
+    for (const Problem& problem : {problems()[0], problems()[4], problems()[7]}) {
+      const std::string file = (folder / "kernel.cpp").string();
+      std::ofstream(file) << emitted(problem, target).source;
+      const std::string command = clang + " -std=c++17 -O3 -Wall -Werror -march=" + target +
+                                  " -c -x c++ " + file + " -o " + file + ".o";
+      EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    }
+  std::filesystem::remove_all(folder);
+}
+
+// Made for a level that this machine may not have: it compiles all the same.
+TEST(CpuSource, EveryTargetCompilesInProcess) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  for (const std::string& target : cpu_target_names())
+    for (const Problem& problem : {problems()[0], problems()[4], problems()[7]}) {
+      const KernelSource kernel = emitted(problem, target);
+      CompileRequest request;
+      request.name = kernel.name;
+      request.source = kernel.source;
+      request.target = *target_from_name(target);
+      request.kind = ImageKind::kObject;
+      const auto image = (*open_compiler(CompilerChoice::kLlvm))->compile(request);
+      ASSERT_TRUE(image.ok()) << image.status().to_string();
+      EXPECT_EQ(image->log, "") << target;
+      EXPECT_EQ(image->bytes.substr(0, 4),
+                "\x7f"
+                "ELF");
+    }
+}
+
+}  // namespace
+}  // namespace lssar
