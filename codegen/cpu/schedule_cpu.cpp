@@ -45,6 +45,10 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& t
     });
   LSSAR_RETURN_IF_BROKEN(check_whole(refuse, "cpu.block_keys", cpu.block_keys, cpu.panel_keys,
                                      "panels", cpu.panel_keys));
+  constexpr int kMostBlockKeys = 4096;
+  if (cpu.block_keys > kMostBlockKeys)
+    return refuse("cpu.block_keys", cpu.block_keys,
+                  "allowed are at most 4096, because float sums over a block lose precision");
   LSSAR_RETURN_IF_BROKEN(
       check_whole(refuse, "cpu.kept_keys", cpu.kept_keys, 0, "blocks", cpu.block_keys));
   const int64_t bytes = int64_t{4} * cpu.rows * (int64_t{cpu.kept_keys} + cpu.block_keys);

@@ -96,6 +96,9 @@ TEST(CpuSchedule, EveryRuleSaysWhy) {
   EXPECT_EQ(refusal({6, 16, 100, 8192}, v3()),
             "schedule.cpu.block_keys = 100: allowed are multiples of 16 from 16 on, because it is "
             "in whole panels");
+  EXPECT_EQ(refusal({6, 16, 8192, 8192}, v3()),
+            "schedule.cpu.block_keys = 8192: allowed are at most 4096, because float sums over a "
+            "block lose precision");
   EXPECT_EQ(refusal({6, 16, 256, 300}, v3()),
             "schedule.cpu.kept_keys = 300: allowed are multiples of 256 from 0 on, because it is "
             "in whole blocks");
