@@ -327,7 +327,9 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   const auto fits = [&] {
     return hopper_dkdv_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
   };
-  schedule.dkdv.block_cols = dims <= 128 ? 96 : dims <= kMaxCols ? 80 : 64;
+  // Expressions need registers for phi' and more row constants; an exponential alone does not.
+  const bool is_wide = !is_general(problem) || (exponential_of(problem) && !has_pass_one(problem));
+  schedule.dkdv.block_cols = dims <= 128 ? 96 : dims <= kMaxCols && is_wide ? 80 : 64;
   schedule.dkdv.stages = kMinStages;
   if (sums) {
     schedule.dkdv.block_cols = 64;
@@ -368,10 +370,6 @@ Status hopper_reason(const Problem& problem, const Target& target) {
         fmt::format("schedule.variant = hopper: its forward runs both passes in one kernel, whose "
                     "roles hand on a row's sums in registers; {} alone is portable's",
                     pass_name(problem.pass)));
-  if (is_general(problem) && problem.pass == Pass::kBackward)
-    return invalid_argument(
-        "schedule.variant = hopper: has backward kernels of the default problem.score up to p = 64 "
-        "so far; others are portable's");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",
