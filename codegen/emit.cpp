@@ -183,6 +183,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   constant("bool", "kHasNorms", boolean(problem.score.qk_norm));
   constant("bool", "kScalesWeights", boolean(scales_weights(problem)));
   write_score_constants(out, problem);
+  constant("bool", "kSumsRounded", boolean(sums_rounded(problem, schedule)));
   constant("bool", "kIsAligned", boolean(schedule.load_path == LoadPath::kCpAsync));
   constant("bool", "kIsTraining", boolean(is_training));
   constant("bool", "kNeedsX",

@@ -24,6 +24,13 @@ double phi_sign(const Problem& problem);
 int effective_power(const Problem& problem);
 double effective_offset(const Problem& problem);
 
+// Whether one fma scales and shifts scores, of which only the largest is known before. That must
+// come from the largest product, so the scale is positive and the same for all keys (no norms) and
+// rows. Weights of a second stage would show that the largest activation is not quite 1.
+bool fuses_scale(const Problem& problem);
+// Whether a row's r is the sum of its weights as they were rounded, which o is divided by in any
+// case. Hopper forwards of an exponential have few instructions per score, and each sum is one.
+bool sums_rounded(const Problem& problem, const Schedule& schedule);
 // Whether weights may be any number, and need a scale to be fp16.
 bool scales_weights(const Problem& problem);
 

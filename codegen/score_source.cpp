@@ -102,6 +102,7 @@ void write_score_constants(SourceWriter& out, const Problem& problem) {
   constant("int", "kWeightSum", std::to_string(weight_sum));
   constant("int", "kDivisorSum", std::to_string(divisor_sum));
   constant("bool", "kIsExponential", is_exponential ? "true" : "false");
+  constant("bool", "kFusesScale", fuses_scale(problem) ? "true" : "false");
   constant("float", "kPhiSign", float_literal(phi_sign(problem)));
   constant("float", "kGradUnit", float_literal(is_exponential ? std::numbers::ln2 : 1.0));
 }

@@ -101,7 +101,7 @@ void hopper_dkdv_parts(const Problem& problem, const Schedule& schedule, const G
                  {"key barriers", "full and empty, of keys and values", ring_bytes(1)}});
   if (schedule.dq_mode == DqMode::kOrdered)
     group(0, Parts{{"ticket", "the block's place in the order of sums", 2 * kTicketBytes}});
-  if (problem.dtype == DType::kFp16 && !sums_dq(schedule))
+  if (problem.dtype == DType::kFp16 && !sums_dq(schedule) && !is_general(problem))
     group(0, Parts{{"scales", "of the stages' row constants, and their barriers",
                     (tiling.stages + 1) * (kBarrierBytes + 8)}});
 }

@@ -109,6 +109,23 @@ double phi_sign(const Problem& problem) {
   return is_negative ? -1.0 : 1.0;
 }
 
+bool fuses_scale(const Problem& problem) {
+  const auto exponential = exponential_of(problem);
+  const ScoreScale& scale = problem.score.scale;
+  const bool is_constant = scale.name == ScaleName::kInvSqrtDim || scale.name == ScaleName::kNumber;
+  if (!exponential || problem.score.qk_norm || problem.p != 0 || problem.score.psi.expression ||
+      !is_constant)
+    return false;
+  constexpr double kLeast = 1e-30, kMost = 1e30;  // far from where a float32 is 0 or infinity
+  const double factor = exponential->rate * scale_of(scale, problem.head_dim, 1);
+  return factor > kLeast && factor < kMost;
+}
+
+bool sums_rounded(const Problem& problem, const Schedule& schedule) {
+  return schedule.variant == Variant::kHopper && problem.pass != Pass::kBackward &&
+         is_general(problem) && exponential_of(problem) && !has_pass_one(problem);
+}
+
 bool scales_weights(const Problem& problem) {
   if (!is_general(problem) || problem.dtype != DType::kFp16 || problem.p != 0) return false;
   return problem.score.psi.expression || !exponential_of(problem);

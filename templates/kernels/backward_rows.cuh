@@ -183,6 +183,10 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
   const float grad_scale = row.score_scale * Config::kGradUnit / stats.r;  // c'_i / r_i
   if constexpr (Config::kSecondStage == 0) {
     row.slope = 1.0f / stats.r;
+    if constexpr (Config::kFusesScale) {
+      row.intercept = row.score_scale;
+      (has_large_scores(stats.largest_score) ? row.intercept : row.score_scale) = 1.0f;
+    }
     row.gain = grad_scale;
     row.epsilon = delta * grad_scale;  // epsilon_i = delta_i
   } else if constexpr (Config::kSecondStage == 1) {

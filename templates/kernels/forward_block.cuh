@@ -125,7 +125,11 @@ struct ForwardBlock {
   LSSAR_DEVICE void compute_scores(Scores& s, const float (&row_scale)[2], u32 stage) const {
     s.clear();
     Mma::multiply_transposed(s, queries, warp_index() * kWarpRows, typename Shape::KeyTile{stage});
-    scale_scores(s, row_scale, stage + Shape::kTileBytes);
+    if constexpr (Config::kFusesScale) {
+      spoil_scores(s, stage + Shape::kTileBytes);
+    } else {
+      scale_scores(s, row_scale, stage + Shape::kTileBytes);
+    }
   }
 
   LSSAR_DEVICE QueryRows<Config> place_block(LaneRows<Config>& rows) {

@@ -66,10 +66,15 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   using Work = DkdvWork<Config>;
   using Item = DkdvItem<Config>;
   using Scale = GradScale<Config>;
-  // A sum over keys needs dS' / |k_j|. With a scale, the norm is multiplied in together with it.
-  static constexpr bool kGradHasKeyNorm = Config::kSumsDq;
+  // Whether dS' is rounded at once, because it needs no scale of the whole tile.
+  static constexpr bool kRoundsAtOnce = !Scale::kIsNeeded || kScalesAhead<Config>;
+  // A sum over keys needs dS' / |k_j|. With a scale of the tile, the norm is multiplied in together
+  // with it.
+  static constexpr bool kGradHasKeyNorm = Config::kSumsDq || !kRoundsAtOnce;
+  // Rows of dk and dv past the end are not written, whatever they are, but must not change others.
+  static constexpr bool kHidesPastEnd = Config::kIsGeneral && (Config::kSumsDq || Scale::kIsNeeded);
   // If weights do not keep NaN, dv takes the NaN of a row from dk.
-  static constexpr bool kWeightsKeepNan = Config::kSplitDkdv;
+  static constexpr bool kWeightsKeepNan = Config::kSplitDkdv || Config::kIsGeneral;
 
   using Part::group;
   using Part::key_norm;
@@ -91,6 +96,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     ValueGrads dv;
     KeyGrads dk;
     Scale scale;
+    Scale weight_scale;  // kScalesWeights: that of the weights, as a gradient's
   };
 
   LSSAR_DEVICE void release_stage() {
@@ -118,6 +124,8 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     if constexpr (kScalesAhead<Config>) {
       mbarrier_wait(shared.scales().ready(cursor.stage), cursor.parity);
       return shared.scales().load(cursor.stage);
+    } else if constexpr (Config::kIsGeneral) {
+      return {1.0f, 0};
     } else {
       return {1.0f, warp_maximum(shared.constants(cursor.stage).largest_demand())};
     }
@@ -141,9 +149,6 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     finish<0>(s);
     if constexpr (kWithDk) pin(d);
   }
-
-  // Whether dS' is rounded at once, because it needs no scale of the whole tile.
-  static constexpr bool kRoundsAtOnce = !Scale::kIsNeeded || kScalesAhead<Config>;
 
   // The first query that sees all keys of the warp group; at most kWarpGroupRows past the end.
   LSSAR_DEVICE int first_unmasked(const Work& work) const {
@@ -181,25 +186,29 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   // than there are.
   template <bool kWithDv, bool kWithDk, Evaluator kEvaluator>
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int stage,
-                          const KeyMask& mask, int step) const {
+                          const Work& work, const KeyMask& mask, int step) const {
     weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsKeepNan, kEvaluator>(
         s, d, shared.constants(stage), key_norm, warp_row0(), mask, 2 * step, 2 * step + 2);
-    if constexpr (kWithDv) Mma::round_step(weights.at[step], s, step);
+    if constexpr (kWithDk && kHidesPastEnd) this->hide_past_end(d, work, 2 * step, 2 * step + 2);
+    if constexpr (kWithDv && !Config::kScalesWeights) Mma::round_step(weights.at[step], s, step);
     if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
   }
 
-  // The largest gradient of all consumers, because they round to one tile.
+  // The largest gradient of the warp, or with kSumsDq of all consumers, because they round to one
+  // tile.
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) {
     u32 largest = Scale::largest_bits(d, key_norm);
-    all_consumers_barrier<Shape::kNumConsumers>();  // the last tile's words have been read
-    const int warp = warp_row0() / kWarpRows;
-    if (lane_index() == 0) store_shared(shared.words() + warp * 4, largest);
-    all_consumers_barrier<Shape::kNumConsumers>();
+    if constexpr (Config::kSumsDq) {
+      all_consumers_barrier<Shape::kNumConsumers>();  // the last tile's words have been read
+      const int warp = warp_row0() / kWarpRows;
+      if (lane_index() == 0) store_shared(shared.words() + warp * 4, largest);
+      all_consumers_barrier<Shape::kNumConsumers>();
 #pragma unroll
-    for (int i = 0; i < Shape::kConsumerWarps; ++i) {
-      u32 other;
-      load_shared(other, shared.words() + i * 4);
-      largest = other > largest ? other : largest;
+      for (int i = 0; i < Shape::kConsumerWarps; ++i) {
+        u32 other;
+        load_shared(other, shared.words() + i * 4);
+        largest = other > largest ? other : largest;
+      }
     }
     return largest;
   }
@@ -276,7 +285,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     Operand weights, grads;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      weigh<false, true, kFullSoftplus>(weights, grads, s, d, stage, mask, step);
+      weigh<false, true, kFullSoftplus>(weights, grads, s, d, stage, work, mask, step);
     if constexpr (!kRoundsAtOnce) round_gradients(sums, grads, d);
     Mma::subtract(d, grads);
     Mma::round(grads, d);
@@ -292,6 +301,24 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     Mma::round(grads, d);
   }
 
+  // Starts the product of a whole tile's operand.
+  template <class Sum, class Tile>
+  static LSSAR_DEVICE void start_product(Sum& sum, Operand& operand, Tile tile) {
+    pin_sum(sum, operand);
+    wgmma_fence();
+    start_multiply<Element>(sum, operand, tile);
+    wgmma_commit();
+  }
+
+  // Scales a tile's weights, and rounds them and starts their product.
+  LSSAR_DEVICE void start_scaled_weights(Sums& sums, Operand& weights, Scores& s, int stage,
+                                         const Work& work) const {
+    this->hide_past_end(s, work, 0, kQueryMmaTiles);
+    sums.weight_scale.apply(Scale::largest_bits(s), s, sums.dv);
+    Mma::round(weights, s);
+    start_product(sums.dv, weights, shared.grads(stage));
+  }
+
   // Adds a tile's part to the sums, from its products s and d. kIsMasked: some of its queries may
   // be before `unmasked`, see first_unmasked.
   template <bool kWithDv, bool kWithDk, Evaluator kEvaluator, bool kIsMasked = false>
@@ -302,30 +329,37 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     const KeyMask mask = kIsMasked ? mask_of(item, unmasked) : KeyMask{0, false};
     constexpr bool kAddsAtOnce = kWithDk && kRoundsAtOnce;
     constexpr bool kStoresAtOnce = kAddsAtOnce && Config::kSumsDq;
+    constexpr bool kAddsWeightsAtOnce = kWithDv && !Config::kScalesWeights;
     const int buffer = score_buffer(item);
     u32 stored = 0;
     if constexpr (kStoresAtOnce) stored = operand_address(shared.scores(buffer), warp_row0());
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      weigh<kWithDv, kWithDk, kEvaluator>(weights, grads, s, d, stage, mask, step);
+      weigh<kWithDv, kWithDk, kEvaluator>(weights, grads, s, d, stage, work, mask, step);
       // Stored before its product starts: from then on its registers belong to the product.
       if constexpr (kStoresAtOnce)
         store_step<typename Shape::ScoreTile>(stored, grads.at[step], step);
-      if constexpr (kWithDv || kAddsAtOnce)
-        start_step<kWithDv, kAddsAtOnce>(sums, weights, grads, stage, step);
+      if constexpr (kAddsWeightsAtOnce || kAddsAtOnce)
+        start_step<kAddsWeightsAtOnce, kAddsAtOnce>(sums, weights, grads, stage, step);
     }
     // With kStoresAtOnce they are in one group with the product of dq.
-    if constexpr ((kWithDv || kAddsAtOnce) && !kStoresAtOnce) wgmma_commit();
+    if constexpr ((kAddsWeightsAtOnce || kAddsAtOnce) && !kStoresAtOnce) wgmma_commit();
+    if constexpr (kWithDv && Config::kScalesWeights)
+      start_scaled_weights(sums, weights, s, stage, work);
     if constexpr (kWithDk && !kRoundsAtOnce) {
       round_gradients(sums, grads, d);
-      store_operand(shared.scores(buffer), warp_row0(), grads);
+      if constexpr (Config::kSumsDq) {
+        store_operand(shared.scores(buffer), warp_row0(), grads);
+      } else {
+        start_product(sums.dk, grads, shared.queries(stage));
+      }
     }
     if constexpr (kWithDk && Config::kSumsDq) {
       add_gradients<!kRoundsAtOnce>(sums, grads, stage, work, item, buffer);
     } else {
       wgmma_wait<0>();
     }
-    if constexpr (kAddsAtOnce) pin_sum(sums.dk, grads);
+    if constexpr (kAddsAtOnce || (kWithDk && !Config::kSumsDq)) pin_sum(sums.dk, grads);
     if constexpr (kWithDv) pin_sum(sums.dv, weights);
     // A causal query that sees at most three keys does not see all keys of a tile.
     constexpr bool kMayBeFirst = kIsMasked || !Config::kIsCausal;
@@ -375,7 +409,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     if constexpr (Config::kSplitDkdv) {
       sweep<true, false>(sums, work);
       work.renew();
-      this->write_values(sums.dv, work);
+      this->write_values(sums.dv, sums.weight_scale.inverse(), work);
       sums.dk.clear();
       sweep<false, true>(sums, work);
       work.renew();
@@ -384,7 +418,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
       sweep<true, true>(sums, work);
       if constexpr (!kWeightsKeepNan) take_nan(sums.dv, sums.dk);
       work.renew();
-      this->write_values(sums.dv, work);
+      this->write_values(sums.dv, sums.weight_scale.inverse(), work);
     }
     if constexpr (kScalesAhead<Config>) sums.scale.factor = shared.scales().factor();
     this->template write_keys<kGradHasKeyNorm>(sums.dk, sums.scale.inverse(), work);

@@ -27,7 +27,8 @@ struct HopperDkdvShape {
   using QueryTile = SwizzledTile<Element, kBlockCols, Config::kHeadDim>;
   using GradTile = SwizzledTile<Element, kBlockCols, Config::kHeadDimV>;
   using ScoreTile = SwizzledTile<Element, kBlockRows, kBlockCols>;
-  using Constants = PlanarConstants<kBlockCols, kScalesAhead<Config>>;
+  using Constants = typename Select<Config::kIsGeneral, GeneralConstants<Config, kBlockCols>,
+                                    PlanarConstants<kBlockCols, kScalesAhead<Config>>>::Type;
 
   // Columns of dq that a consumer computes: half of them, in whole chunks if there are several. The
   // last ones are the second consumer's, so its first columns may also be the other's (d = 192).

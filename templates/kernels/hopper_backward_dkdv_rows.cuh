@@ -34,8 +34,9 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
     return static_cast<u32>(work.first_key + warp_row0() + fragment_row(half));
   }
 
-  LSSAR_DEVICE void write_values(ValueGrads& dv, const Work& work) const {
-    Scale::multiply(dv, 1.0f / kWeightRange<Config>);
+  // inverse_scale: of kScalesWeights.
+  LSSAR_DEVICE void write_values(ValueGrads& dv, float inverse_scale, const Work& work) const {
+    Scale::multiply(dv, Config::kScalesWeights ? inverse_scale : 1.0f / kWeightRange<Config>);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const u32 key = key_row(work, half);
@@ -58,7 +59,8 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
         dk.at[n][2 * half] = dk.at[n][2 * half] * inverse_scale * factor;
         dk.at[n][2 * half + 1] = dk.at[n][2 * half + 1] * inverse_scale * factor;
       }
-      project_row<Mma>(dk, half, shared.keys(), warp_row0(), key_norm[half]);
+      if constexpr (Config::kHasNorms)
+        project_row<Mma>(dk, half, shared.keys(), warp_row0(), key_norm[half]);
       const u32 key = key_row(work, half);
       if (key < seq_k<Config>(params))
         write_row<Config, Config::kHeadDim>(
@@ -75,6 +77,20 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
                            ? params.k_inv_norm[slice * key_norm_pitch<Config>(params) + key]
                            : 0.0f;
     }
+  }
+
+  // Clears what keys past the end have in the 8-query tiles from first_tile to end_tile. It need
+  // not be finite there, and meets zeros of the key tile, or shares its scale with other keys.
+  template <int kTiles>
+  LSSAR_DEVICE void hide_past_end(Fragment<kTiles>& x, const Work& work, int first_tile,
+                                  int end_tile) const {
+    const i64 end = seq_k<Config>(params) - work.first_key;
+    if (end >= HopperDkdvShape<Config>::kBlockRows) return;
+#pragma unroll
+    for (int n = first_tile; n < end_tile; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (warp_row0() + fragment_row(e / 2) >= end) x.at[n][e] = 0.0f;
   }
 };
 

@@ -264,7 +264,8 @@ struct DqConsumer {
 
   LSSAR_DEVICE void weigh(Scores& s, Scores& d, int stage, int tile) const {
     const i64 first_key = i64{tile} * Shape::kBlockCols;
-    const bool needs_mask = Config::kIsCausal && first_key + Shape::kBlockCols > first_masked;
+    const bool needs_mask =
+        (Config::kIsCausal || Config::kIsGeneral) && first_key + Shape::kBlockCols > first_masked;
     const QueryMask mask{visible, first_key, needs_mask};
     if (Config::kNumEvaluators > 2 && evaluator == kLinearSoftplus) {
       weigh_queries<Config, kLinearSoftplus>(s, d, constants, shared.norms(stage), mask);
@@ -343,8 +344,10 @@ struct DqConsumer {
     for (int half = 0; half < 2; ++half) {
       const i64 row = work.first_row + warp_row0() + fragment_row(half);
       const bool is_row = row < seq_q<Config>(params);
-      const float inverse_norm = is_row ? params.q_inv_norm[flat_row(work, row)] : 0.0f;
-      project_row<Mma>(sums.dq, half, shared.queries(), warp_row0(), inverse_norm);
+      if constexpr (Config::kHasNorms) {
+        const float inverse_norm = is_row ? params.q_inv_norm[flat_row(work, row)] : 0.0f;
+        project_row<Mma>(sums.dq, half, shared.queries(), warp_row0(), inverse_norm);
+      }
       if (is_row)
         write_row<Config, Config::kHeadDim>(
             row_pointer<Element>(params.grad_q, work.place.batch, work.place.head, row), sums.dq,

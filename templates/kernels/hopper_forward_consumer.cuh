@@ -43,7 +43,11 @@ struct ConsumerRows : HopperForwardRows<Config> {
   // Products with the keys of these norms -> scores in bits.
   template <int kTiles>
   LSSAR_DEVICE void scale_products(Fragment<kTiles>& s, u32 norms) const {
-    scale_scores(s, this->score_scale, norms);
+    if constexpr (Config::kFusesScale) {
+      spoil_scores(s, norms);
+    } else {
+      scale_scores(s, this->score_scale, norms);
+    }
   }
 
   LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }

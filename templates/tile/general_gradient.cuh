@@ -10,7 +10,7 @@
 //
 //   limits           the bits of what is added to products times score_scale
 //   slope            1 / r;  power: with root, see weight_base;  psi: N / r.  0: no gradient
-//   intercept        power: with root;  psi: 1 / z
+//   intercept        power: with root;  psi: 1 / z;  kFusesScale: a second score_scale
 //   gain             c' / r, times p N root / m (power) or N / z (psi)
 //   inverse_epsilon  power: the origin of its weights;  psi: N
 #pragma once
@@ -47,12 +47,20 @@ LSSAR_DEVICE float general_prob_gradient(float activation, float d, const RowCon
 
 LSSAR_DEVICE float shift_of(const RowConstants& row) { return float_from_bits(row.limits); }
 
+// What phi is taken of, from a product times score_scale and norms: the same to the bit as in
+// GeneralRows::activate.
+template <class Config>
+LSSAR_DEVICE float shifted_score(float x, const RowConstants& row) {
+  if constexpr (Config::kFusesScale) return fma(x, row.intercept, shift_of(row));
+  return add_rounded(x, shift_of(row));
+}
+
 // x: a product times score_scale and norms; d: D_ij. As weight_and_gradient.
 template <class Config, bool kKeepsNan>
 LSSAR_DEVICE void general_weight_and_gradient(float x, float d, const RowConstants& row,
                                               float& weight, float& grad) {
   float activation_slope;
-  const float a = Config::phi_and_slope(add_rounded(x, shift_of(row)), activation_slope);
+  const float a = Config::phi_and_slope(shifted_score<Config>(x, row), activation_slope);
   float prob_gradient = general_prob_gradient<Config>(a, d, row, weight);
   if constexpr (Config::kActivationSum == 1) prob_gradient -= row.epsilon;
   if constexpr (Config::kActivationSum == 2) prob_gradient -= row.epsilon * sign_of(a);
@@ -67,7 +75,7 @@ LSSAR_DEVICE void general_weight_and_gradient(float x, float d, const RowConstan
 template <class Config>
 LSSAR_DEVICE float general_epsilon_term(float x, float d, const RowConstants& row) {
   float weight;
-  const float a = Config::phi(add_rounded(x, shift_of(row)));
+  const float a = Config::phi(shifted_score<Config>(x, row));
   const float prob_gradient = general_prob_gradient<Config>(a, d, row, weight);
   if (row.slope == 0.0f) return 0.0f;
   return Config::kSecondStage == 2 ? a * row.slope * prob_gradient : prob_gradient;

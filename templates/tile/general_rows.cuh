@@ -7,9 +7,12 @@
 // kIsExponential: phi is an exponential over a sum; the row's largest score is taken out, and the
 //                 bias with it. Large scores must be the same to the bit wherever they are
 //                 computed: hence add_rounded.
+// kFusesScale:    scores are products until activate(), which scales and shifts them by one fma.
+//                 Rows with large scores are scaled before (has_large_scores).
 // kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it
 //                 weights are activations, and r divides at the end.
 // kDivisorSum:    what o is divided by, as kActivationSum, of the weights.
+// kSumsRounded:   r is that sum of rounded weights; no other one is made.
 // kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
 #pragma once
 
@@ -72,7 +75,9 @@ struct GeneralRows : LaneRows<Config> {
 
   LSSAR_DEVICE void finish_row(int half, float inverse_norm) {
     const bool has_keys = visible[half] != 0;
-    score_scale[half] = has_keys ? Config::score_scale(length(half)) * inverse_norm : 0.0f;
+    // With kFusesScale infinities are multiplied by it, which 0 would make NaN.
+    constexpr float kNoScale = Config::kFusesScale ? 1.0f : 0.0f;
+    score_scale[half] = has_keys ? Config::score_scale(length(half)) * inverse_norm : kNoScale;
     bias[half] = has_keys ? Config::score_bias(length(half)) : 0.0f;
   }
 
@@ -84,14 +89,16 @@ struct GeneralRows : LaneRows<Config> {
   // Raises the largest score to that of the tile. `factor`: what sums so far are multiplied by.
   template <int kTiles>
   LSSAR_DEVICE void raise_largest(const Fragment<kTiles>& s, float (&factor)[2]) {
-    float largest[2] = {largest_score[0], largest_score[1]};
+    float largest[2] = {-infinity(), -infinity()};
 #pragma unroll
     for (int n = 0; n < kTiles; ++n)
 #pragma unroll
       for (int e = 0; e < 4; ++e) largest[e / 2] = maximum(largest[e / 2], s.at[n][e]);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float raised = quad_maximum(largest[half]);
+      float raised = quad_maximum(largest[half]);
+      if constexpr (Config::kFusesScale) raised *= score_scale[half];
+      raised = maximum(largest_score[half], raised);
       factor[half] = exp2_approx(largest_score[half] - origin_of(raised));
       largest_score[half] = raised;
     }
@@ -102,9 +109,23 @@ struct GeneralRows : LaneRows<Config> {
     return largest == -infinity() ? 0.0f : largest;
   }
 
-  // Products times scales -> activations. With kRaises the sums so far are to be multiplied by
-  // `factor`, else the largest score stays. Activations of hidden keys are 0 only if
-  // kIsExponential.
+  // kFusesScale: products -> what is still to be multiplied by `scale`.
+  template <int kTiles>
+  LSSAR_DEVICE void scale_large(Fragment<kTiles>& s, float (&scale)[2]) const {
+    const bool is_large[2] = {has_large_scores(largest_score[0]),
+                              has_large_scores(largest_score[1])};
+    float first[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      first[half] = is_large[half] ? score_scale[half] : 1.0f;
+      scale[half] = is_large[half] ? 1.0f : score_scale[half];
+    }
+    if (!warp_all(!is_large[0] && !is_large[1])) multiply_rows(s, first);
+  }
+
+  // Products times scales (kFusesScale: products) -> activations. With kRaises the sums so far are
+  // to be multiplied by `factor`, else the largest score stays. Activations of hidden keys are 0
+  // only if kIsExponential.
   template <bool kRaises, int kTiles>
   LSSAR_DEVICE void activate(Fragment<kTiles>& s, const TileMask& mask, float (&factor)[2]) {
     factor[0] = factor[1] = 1.0f;
@@ -115,10 +136,18 @@ struct GeneralRows : LaneRows<Config> {
       shift[0] = -origin_of(largest_score[0]);
       shift[1] = -origin_of(largest_score[1]);
     }
+    float scale[2];
+    if constexpr (Config::kFusesScale) scale_large(s, scale);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) s.at[n][e] = Config::phi(add_rounded(s.at[n][e], shift[e / 2]));
+      for (int e = 0; e < 4; ++e) {
+        if constexpr (Config::kFusesScale) {
+          s.at[n][e] = Config::phi(fma(s.at[n][e], scale[e / 2], shift[e / 2]));
+        } else {
+          s.at[n][e] = Config::phi(add_rounded(s.at[n][e], shift[e / 2]));
+        }
+      }
   }
 
   // Kahan's sum of tiles.
@@ -213,7 +242,7 @@ struct GeneralRows : LaneRows<Config> {
   template <int kTiles>
   LSSAR_DEVICE void weigh(Fragment<kTiles>& s, const TileMask& mask, float (&factor)[2]) {
     activate<!Config::kHasPassOne>(s, mask, factor);
-    if constexpr (Config::kIsExponential && !Config::kHasPassOne) {
+    if constexpr (Config::kIsExponential && !Config::kHasPassOne && !Config::kSumsRounded) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         sum[half] *= factor[half];
@@ -240,7 +269,7 @@ struct GeneralRows : LaneRows<Config> {
           s.at[n][e] = Config::psi(s.at[n][e] * per_key[e / 2], offset[e / 2], length(e / 2));
     }
     if constexpr (!Config::kIsExponential || Config::kSecondStage != 0) hide(s, mask, 0.0f);
-    if constexpr (Config::kSecondStage == 0 && Config::kActivationSum != 0)
+    if constexpr (Config::kSecondStage == 0 && Config::kActivationSum != 0 && !Config::kSumsRounded)
       add<Config::kActivationSum>(s, sum, lost);
     if constexpr (Config::kSecondStage == 2 && Config::kWeightSum != 0)
       add<Config::kWeightSum>(s, weight_sum, lost);
@@ -281,7 +310,8 @@ struct GeneralRows : LaneRows<Config> {
     for (int half = 0; half < 2; ++half) {
       // Every lane of a quad takes part in its sums.
       if constexpr (!Config::kHasPassOne) {
-        if (Config::kActivationSum != 0) sum[half] = quad_sum(sum[half]);
+        if (Config::kActivationSum != 0)
+          sum[half] = Config::kSumsRounded ? weights[half] : quad_sum(sum[half]);
         normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
       }
       float z = 1.0f;

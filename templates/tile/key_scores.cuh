@@ -75,6 +75,34 @@ struct PlanarConstants {
 template <int kQueries>
 using ScaledConstants = PlanarConstants<kQueries, true>;
 
+// The planes of score functions given as expressions. Without a second stage only the first words
+// of the second plane are of use: limits and epsilon.
+template <class Config, int kQueries>
+struct GeneralConstants {
+  static constexpr int kPitch = kVectorBytes;
+  static constexpr int kPlaneBytes = kQueries * kVectorBytes;
+  static constexpr int kBytes = 2 * kPlaneBytes;
+
+  u32 base;
+  template <bool kWithEpsilon, bool kWithInverse>
+  LSSAR_DEVICE RowConstants load(int query) const {
+    RowConstants row{};
+    float low[4], high[4];
+    load_shared(low, base + query * kVectorBytes);
+    if constexpr (Config::kSecondStage == 0) {
+      float pair[2];
+      load_shared(pair, base + kPlaneBytes + query * kVectorBytes);
+      high[0] = pair[0];
+      high[1] = pair[1];
+      high[2] = high[3] = 0.0f;
+    } else {
+      load_shared(high, base + kPlaneBytes + query * kVectorBytes);
+    }
+    row.unpack_from(low, high);
+    return row;
+  }
+};
+
 // Key row r of the block sees query column c of the tile where r - c <= limit.
 struct KeyMask {
   int limit;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "templates/ptx/memory.cuh"
+#include "templates/ptx/sync.cuh"
 #include "templates/tile/fragment.cuh"
 
 namespace lssar_device {
@@ -16,6 +17,24 @@ LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2],
 #pragma unroll
     for (int e = 0; e < 4; ++e) s.at[n][e] *= row_scale[e / 2] * norm[e % 2];
   }
+}
+
+// Makes scores NaN whose key is not finite. `norms` are NaN for those keys and 1 for the others, as
+// without kHasNorms.
+template <int kTiles>
+LSSAR_DEVICE void spoil_scores(Fragment<kTiles>& s, u32 norms) {
+  constexpr int kKeys = kTiles * kTileCols;
+  bool is_spoilt = false;
+#pragma unroll
+  for (int first = 0; first < kKeys; first += kWarpThreads) {
+    const int key = first + lane_index();
+    float norm = 1.0f;
+    if (kKeys - first >= kWarpThreads || key < kKeys) load_shared(norm, norms + key * 4);
+    is_spoilt |= is_nan(norm);
+  }
+  if (warp_all(!is_spoilt)) return;
+  const float no_scale[2] = {1.0f, 1.0f};
+  scale_scores(s, no_scale, norms);
 }
 
 // Writes `value` over the elements of keys that a row does not see. `first` is the first key of the

@@ -155,6 +155,22 @@ TEST_P(FamilyRules, NanStaysInTheRowsThatSeeIt) {
   }
 }
 
+TEST_P(FamilyRules, RowsWithoutKeysAreZeroWhateverTheirQuery) {
+  constexpr int kQueries = 40, kKeys = 20, kDim = 64;
+  for (const DType dtype : dtypes()) {
+    const Problem problem = problem_of(GetParam(), dtype, kDim, true);
+    const Sizes sizes = make_sizes(1, 1, 1, kQueries, kKeys);
+    RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 3);
+    inputs.q[5 * kDim] = kNan;
+    const CapiOutputs outputs = run(problem, sizes, inputs);
+    ASSERT_EQ(outputs.o.size(), inputs.q.size());
+    for (int i = 0; i < (kQueries - kKeys) * kDim; ++i) {
+      EXPECT_EQ(outputs.o[i], 0.0f) << i;
+      EXPECT_EQ(outputs.o_train[i], 0.0f) << i;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, FamilyRules, testing::ValuesIn(kMembers),
                          [](const auto& p) { return std::string(p.param.name); });
 
@@ -175,6 +191,21 @@ TEST(FamilyRows, WithoutWeightsAreZero) {
       for (const auto* tensor :
            {&outputs->o, &outputs->o_train, &outputs->grad_q, &outputs->grad_k, &outputs->grad_v})
         for (const float x : *tensor) ASSERT_EQ(x, 0.0f) << score << " " << dtype_name(dtype);
+    }
+  }
+}
+
+// Each row's largest score takes all the weight. What rounding drops of such scores is far outside
+// of an exponent's range.
+TEST(FamilyRows, LargeScoresOfSoftmaxAreTakenOut) {
+  for (const char* score : {"softmax,scale=1e4", "softmax,scale=1e9", "softmax,scale=1e20"}) {
+    for (const DType dtype : dtypes()) {
+      for (const bool causal : {false, true}) {
+        CapiOptions options = all_passes();
+        options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN;
+        check_against_reference(problem_of({"", score, 0}, dtype, 64, causal),
+                                make_sizes(1, 1, 1, 150, 150), InputKind::kGauss, options);
+      }
     }
   }
 }
