@@ -13,7 +13,7 @@
 
 namespace lssar_device {
 
-// One thread starts the copies of the consumer's rows and waits until they have read them.
+// Starts the copies of the consumer's rows and waits until they have read them. One thread.
 template <class Config>
 LSSAR_DEVICE void copy_output(const TmaParams& tma, const ForwardShared<Config>& shared,
                               const ForwardWork<Config>& work, int group, int stage) {

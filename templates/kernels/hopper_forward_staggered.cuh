@@ -31,9 +31,13 @@ struct LoadsStaggered {
       // the last output has left it.
       const ForwardWork<Config> next = chain.work(params, minimum(i, chain.count - 1));
       const int ahead = i < chain.count ? minimum(work.tiles, Shape::kStages / 2) : -1;
-      producer.load_pass_two(work, 0, [&](int tile) {
+#pragma unroll 1
+      for (int tile = 0; tile <= work.tiles; ++tile) {  // as load_pass_two
         if (tile == ahead) producer.load_queries(next, index);
-      });
+        if (tile < work.tiles)
+          producer.template load_keys<typename Shape::KeyTile>(kKeyMap, kNormMap, tile, work.place);
+        if (tile >= 1) producer.load_values(tile - 1, 0, work.place);
+      }
       work = next;
     }
   }
@@ -76,12 +80,11 @@ struct PassesStaggered {
   LSSAR_DEVICE void finish_scores(Scores& s, Scores& ahead, Next& next, int tile) {
     if constexpr (kHasNext) {
       finish<kBehind + 1>(ahead);
-      next.rows.scale_products(ahead, c.shared.norms(c.released.stage));
+      scale_scores(ahead, next.rows.score_scale, c.shared.norms(c.released.stage));
       next.rows.mask(ahead, tile, -infinity());
       next.sums.add(ahead);
     }
     finish<kBehind>(s);
-    c.scale_scores_of_stage(s);
     c.weigh(s, tile);
   }
 

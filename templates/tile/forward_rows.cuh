@@ -109,8 +109,10 @@ struct ForwardRows : LaneRows<Config> {
       scale[half] = weight_scale<Config>(num_keys, sum[half], m[half], largest_score[half]);
   }
 
-  LSSAR_DEVICE bool has_scores_above(int half, float limit) const {
-    return lssar_device::has_scores_above<Config>(scale[half], limit);
+  // In the warp's rows.
+  LSSAR_DEVICE bool all_scores_above(float limit) const {
+    return warp_all(has_scores_above<Config>(scale[0], limit) &&
+                    has_scores_above<Config>(scale[1], limit));
   }
 
   // softplus^-1, from below, of the activation where u = kSkipWeight. A row that saw a NaN skips
@@ -142,12 +144,10 @@ struct ForwardRows : LaneRows<Config> {
   LSSAR_DEVICE void choose_evaluator() {
     evaluator = kFullSoftplus;
     if constexpr (Config::kNumEvaluators > 1) {
-      if (warp_all(has_scores_above(0, kShortLimit) && has_scores_above(1, kShortLimit)))
-        evaluator = kShortSoftplus;
+      if (all_scores_above(kShortLimit)) evaluator = kShortSoftplus;
     }
     if constexpr (Config::kNumEvaluators > 2) {
-      if (warp_all(has_scores_above(0, kLinearLimit) && has_scores_above(1, kLinearLimit)))
-        evaluator = kLinearSoftplus;
+      if (all_scores_above(kLinearLimit)) evaluator = kLinearSoftplus;
     }
     if (evaluator == kFullSoftplus) return;
 #pragma unroll

@@ -56,8 +56,8 @@ struct QueryTiles {
     parts = Config::kPackGqa ? (group + kRows - 1) / kRows : 1;
   }
 
-  // Rows of a slice, including those of no query.
-  LSSAR_DEVICE i64 rows_of_slice() const { return Config::kPackGqa ? count() * kRows : queries; }
+  // Rows of a slice's tiles, including those of no query.
+  LSSAR_DEVICE i64 num_rows() const { return count() * kRows; }
   // Tiles of a slice.
   LSSAR_DEVICE i64 count() const { return ceil_div(queries, whole) * parts; }
   LSSAR_DEVICE i64 first_query(i64 tile) const { return tile / parts * whole; }
