@@ -347,9 +347,16 @@ void find_overloads(std::vector<SourceSection>& sections) {
         item.chosen_by.clear();
 }
 
+void erase_unreached(std::vector<SourceItem>& items) {
+  std::erase_if(items, [](const SourceItem& item) { return !item.is_kept; });
+  for (SourceItem& item : items) {
+    item.is_kept = false;
+    erase_unreached(item.members);
+  }
+}
+
 void print_items(const std::vector<SourceItem>& items, std::string& out) {
   for (const SourceItem& item : items) {
-    if (!item.is_kept) continue;
     if (item.after_blank && !out.ends_with("\n\n") && !out.ends_with("{\n")) out += '\n';
     out += item.comment + item.text;
     print_items(item.members, out);
@@ -395,7 +402,7 @@ SourceSection parse_section(std::string title, std::string_view text) {
   return section;
 }
 
-void mark_reached(std::vector<SourceSection>& sections, std::string_view roots) {
+void keep_reached(std::vector<SourceSection>& sections, std::string_view roots) {
   find_overloads(sections);
   Names names;
   names.add(roots);
@@ -405,9 +412,10 @@ void mark_reached(std::vector<SourceSection>& sections, std::string_view roots) 
     for (SourceSection& section : sections)
       has_changed = mark_items(section.items, names, false) || has_changed;
   }
+  for (SourceSection& section : sections) erase_unreached(section.items);
 }
 
-std::string print_reached(const std::vector<SourceSection>& sections) {
+std::string print_sections(const std::vector<SourceSection>& sections) {
   std::string out;
   for (const SourceSection& section : sections) {
     std::string items;

@@ -33,7 +33,7 @@ struct SourceItem {
   size_t most_arguments = 0;
   // The class that picks this one of several overloads: Fp16 of unpack(Fp16*, ...); empty: none.
   std::string chosen_by;
-  bool is_kept = false;
+  bool is_kept = false;  // of keep_reached
 };
 
 // One template file, or part of the source.
@@ -47,11 +47,11 @@ struct SourceSection {
 // The lines of the namespace itself, and of its use, are left out.
 SourceSection parse_section(std::string title, std::string_view text);
 
-// Marks what `roots` (source that is not in the sections) and what that reaches need.
-void mark_reached(std::vector<SourceSection>& sections, std::string_view roots);
+// Leaves what `roots` (source that is not in the sections) and what that reaches need.
+void keep_reached(std::vector<SourceSection>& sections, std::string_view roots);
 
-// The kept items, under the title of each section that has some and the first paragraph of what it
-// says of itself.
-std::string print_reached(const std::vector<SourceSection>& sections);
+// The items, under the title of each section that has some and the first paragraph of what it says
+// of itself.
+std::string print_sections(const std::vector<SourceSection>& sections);
 
 }  // namespace lssar
