@@ -84,8 +84,8 @@ void read_templates(const std::vector<SourceItem>& items, SourceConstants& const
       const std::vector<Token> t = code_tokens(member.text);
       if (member.kind != ItemKind::kVariable || t.size() < 6 || !t[1].is("constexpr")) continue;
       if (!t[4].is("=")) continue;
-      source.constants.emplace_back(
-          t[3].text, member.text.substr(t[5].begin, t.back().begin - t[5].begin));
+      source.constants.emplace_back(t[3].text,
+                                    member.text.substr(t[5].begin, t.back().begin - t[5].begin));
     }
     constants.templates[item.names[0]] = std::move(source);
   }

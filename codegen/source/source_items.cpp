@@ -97,6 +97,68 @@ Arguments count_arguments(const Tokens& t, size_t open, bool is_declaration) {
   return count;
 }
 
+bool is_number_type(const Token& token) {
+  return is_one_of(token, {"u32", "float", "int", "i64", "u64"});
+}
+
+// The type of what tokens[at], the name of a type of numbers, declares, and its name: of an array
+// "u32[4]", of a reference "u32&"; "" where it is something else.
+std::string declared_type(const Tokens& t, size_t at, std::string_view* name) {
+  std::string type(t[at].text);
+  size_t i = at + 1;
+  const auto is_at = [&](size_t place, std::string_view text) {
+    return place < t.size() && t[place].is(text);
+  };
+  if (is_at(i, "(") && is_at(i + 1, "&") && is_at(i + 3, ")")) {  // u32 (&name)[4]
+    *name = t[i + 2].text;
+    return is_at(i + 4, "[") && is_at(i + 6, "]") ? type + "[" + std::string(t[i + 5].text) + "]"
+                                                  : "";
+  }
+  if (is_at(i, "&")) type += t[i++].text;
+  if (i + 1 >= t.size() || !t[i].is_word()) return "";
+  *name = t[i].text;
+  if (is_at(i + 1, "["))
+    return is_at(i + 3, "]") ? type + "[" + std::string(t[i + 2].text) + "]" : "";
+  return is_one_of(t[i + 1], {";", "=", ",", ")"}) ? type : "";
+}
+
+// Types of variables and parameters by name, as far as they are numbers; "" where a name has two.
+std::map<std::string_view, std::string> variable_types(const Tokens& t) {
+  std::map<std::string_view, std::string> types;
+  for (size_t i = 0; i + 1 < t.size(); ++i) {
+    if (!is_number_type(t[i])) continue;
+    std::string_view name;
+    std::string type = declared_type(t, i, &name);
+    if (type.ends_with('&')) type.pop_back();
+    if (name.empty()) continue;
+    const auto [found, is_new] = types.emplace(name, type);
+    if (!is_new && found->second != type) found->second.clear();
+  }
+  return types;
+}
+
+// Whether a variable of type `given` may be what the parameter takes. "": any type.
+bool may_take(const std::string& parameter, const std::string& given) {
+  if (parameter.empty() || given.empty()) return true;
+  if (parameter.ends_with('&')) return parameter == given + '&';
+  if (parameter.ends_with(']') || given.ends_with(']')) return parameter == given;
+  return (parameter == "float") == (given == "float");
+}
+
+// A list's arguments: their tokens.
+std::vector<std::pair<size_t, size_t>> list_parts(const Tokens& t, size_t open) {
+  std::vector<std::pair<size_t, size_t>> parts;
+  const size_t close = closing(t, open);
+  size_t first = open + 1;
+  for (size_t i = open + 1; i <= close && i < t.size(); ++i) {
+    if (i < close && is_one_of(t[i], {"(", "[", "{"})) i = closing(t, i);
+    if (i != close && !t[i].is(",")) continue;
+    parts.emplace_back(first, i);
+    first = i + 1;
+  }
+  return parts;
+}
+
 // Cuts [begin, end) of `t`, without trivia, into declarations.
 class Parser {
  public:
@@ -225,6 +287,12 @@ class Parser {
         item.least_arguments = takes.least;
         item.most_arguments = takes.most;
         if (t[i + 1].is_word()) item.chosen_by = std::string(t[i + 1].text);
+        for (auto [first, last] : list_parts(t, i)) {
+          if (first < last && t[first].is("const")) ++first;
+          std::string_view name;
+          const bool is_number = first < last && is_number_type(t[first]);
+          item.parameter_types.push_back(is_number ? declared_type(t, first, &name) : "");
+        }
         return;
       }
       if (is_one_of(t[i], {"=", "[", ";", "{", ","}) && t[i - 1].is_word()) {
@@ -253,7 +321,10 @@ class Parser {
     item.text = std::string(text_.substr(begin, head_end - begin));
     item.tail = std::string(text_.substr(tail, next_line(text_, t[last - 1].end) - tail));
     item.members = Parser(text_, item.names[0]).parse(t, open + 1, close);
-    for (SourceItem& member : item.members) member.chosen_by.clear();
+    for (SourceItem& member : item.members) {
+      member.chosen_by.clear();
+      member.parameter_types.clear();
+    }
   }
 
   std::string_view text_;
@@ -263,20 +334,31 @@ class Parser {
 // What kept source names.
 class Names {
  public:
-  void add(std::string_view text) {
+  // `declared`: the function that the text declares, which it does not call by that.
+  void add(std::string_view text, std::string_view declared = {}) {
     Tokens t;
     for (const Token& token : tokenize(text)) {
       if (token.kind == TokenKind::kDirective) add(token.text.substr(1));  // #pragma unroll kNumber
       if (!is_trivia(token)) t.push_back(token);
     }
+    const auto types = variable_types(t);
     for (size_t i = 0; i < t.size(); ++i) {
       if (!t[i].is_word()) continue;
       used_.emplace(t[i].text);
       size_t open = i + 1;
+      if (!declared.empty() && t[i].is(declared) && open < t.size() && t[open].is("(")) {
+        declared = {};
+        continue;
+      }
       if (open < t.size() && t[open].is("<") && !is_template_list(t, open, &open)) {
-        calls_[std::string(t[i].text)].insert(kAnyNumber);
+        calls_[std::string(t[i].text)].insert({kAnyNumber, {}});
       } else if (open < t.size() && t[open].is("(")) {
-        calls_[std::string(t[i].text)].insert(count_arguments(t, open, false).most);
+        Call call = {count_arguments(t, open, false).most, {}};
+        for (const auto& [first, last] : list_parts(t, open)) {
+          const auto type = last == first + 1 ? types.find(t[first].text) : types.end();
+          call.types.push_back(type == types.end() ? "" : type->second);
+        }
+        calls_[std::string(t[i].text)].insert(std::move(call));
       }
     }
   }
@@ -287,17 +369,29 @@ class Names {
   bool calls(const SourceItem& function) const {
     const auto found = calls_.find(function.names[0]);
     if (found == calls_.end()) return false;
-    return std::any_of(found->second.begin(), found->second.end(), [&](size_t given) {
-      return given == kAnyNumber ||
-             (given >= function.least_arguments && given <= function.most_arguments);
+    return std::any_of(found->second.begin(), found->second.end(), [&](const Call& call) {
+      if (call.number == kAnyNumber) return true;
+      if (call.number < function.least_arguments || call.number > function.most_arguments)
+        return false;
+      const size_t known = std::min(call.types.size(), function.parameter_types.size());
+      return std::equal(
+          call.types.begin(), call.types.begin() + known, function.parameter_types.begin(),
+          [](const auto& given, const auto& taken) { return may_take(taken, given); });
     });
   }
 
  private:
   static constexpr size_t kAnyNumber = npos;
 
+  struct Call {
+    size_t number;                   // of arguments
+    std::vector<std::string> types;  // those of variables
+
+    auto operator<=>(const Call&) const = default;
+  };
+
   std::set<std::string, std::less<>> used_;
-  std::map<std::string, std::set<size_t>> calls_;
+  std::map<std::string, std::set<Call>> calls_;
 };
 
 bool has_constructor(const SourceItem& item) {
@@ -322,7 +416,7 @@ bool mark_items(std::vector<SourceItem>& items, Names& names, bool of_aggregate)
   for (SourceItem& item : items) {
     if (!item.is_kept && is_reached(item, names, of_aggregate)) {
       item.is_kept = has_changed = true;
-      names.add(item.text);
+      names.add(item.text, item.kind == ItemKind::kFunction ? item.names[0] : std::string());
     }
     if (item.is_kept && !item.members.empty())
       has_changed = mark_items(item.members, names, !has_constructor(item)) || has_changed;
@@ -330,7 +424,8 @@ bool mark_items(std::vector<SourceItem>& items, Names& names, bool of_aggregate)
   return has_changed;
 }
 
-// Leaves chosen_by to functions of one name that begin with arguments of different classes.
+// Leaves chosen_by to functions of one name that begin with arguments of different classes, and
+// parameter_types to functions that share their name.
 void find_overloads(std::vector<SourceSection>& sections) {
   std::set<std::string> classes;
   std::map<std::string, int> functions;
@@ -340,11 +435,13 @@ void find_overloads(std::vector<SourceSection>& sections) {
       if (item.kind == ItemKind::kFunction) ++functions[item.names[0]];
     }
   }
-  for (SourceSection& section : sections)
-    for (SourceItem& item : section.items)
-      if (item.kind != ItemKind::kFunction || functions[item.names[0]] < 2 ||
-          !classes.contains(item.chosen_by))
-        item.chosen_by.clear();
+  for (SourceSection& section : sections) {
+    for (SourceItem& item : section.items) {
+      const bool is_overload = item.kind == ItemKind::kFunction && functions[item.names[0]] > 1;
+      if (!is_overload) item.parameter_types.clear();
+      if (!is_overload || !classes.contains(item.chosen_by)) item.chosen_by.clear();
+    }
+  }
 }
 
 void erase_unreached(std::vector<SourceItem>& items) {

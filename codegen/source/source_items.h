@@ -33,6 +33,9 @@ struct SourceItem {
   size_t most_arguments = 0;
   // The class that picks this one of several overloads: Fp16 of unpack(Fp16*, ...); empty: none.
   std::string chosen_by;
+  // Of one of several overloads: "u32", "u32&", "u32[4]" for each parameter; "" for what is no
+  // number.
+  std::vector<std::string> parameter_types;
   bool is_kept = false;  // of keep_reached
 };
 

@@ -1,6 +1,9 @@
 #include "codegen/source/tailored_source.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "codegen/source/known_constants.h"
 #include "codegen/source/plain_source.h"
@@ -11,6 +14,9 @@
 
 namespace lssar {
 namespace {
+
+// How often each is in the source.
+using Words = std::map<std::string, int, std::less<>>;
 
 // `using Base::member;`, which a class needs only if its base is a template's.
 bool names_member_of_base(const SourceItem& item) {
@@ -30,6 +36,65 @@ void tidy(std::vector<SourceItem>& items, bool within_template) {
   }
 }
 
+// Without declarations that an earlier one repeats word for word.
+void drop_repeated(std::vector<SourceSection>& sections) {
+  std::set<std::string> declared;
+  for (SourceSection& section : sections)
+    std::erase_if(section.items, [&](const SourceItem& item) {
+      return item.kind == ItemKind::kVariable && item.text.find("struct ") != std::string::npos &&
+             item.text.ends_with(";\n") && !declared.insert(item.text).second;
+    });
+}
+
+void count_words(const std::vector<SourceItem>& items, Words& words) {
+  for (const SourceItem& item : items) {
+    for (const Token& token : code_tokens(item.text))
+      if (token.is_word()) ++words[std::string(token.text)];
+    count_words(item.members, words);
+  }
+}
+
+int member_bytes(const SourceItem& member) {
+  const std::vector<Token> tokens = code_tokens(member.text);
+  const bool is_pointer =
+      std::any_of(tokens.begin(), tokens.end(), [](const Token& t) { return t.is("*"); });
+  if (is_pointer || tokens[0].is("long")) return 8;
+  return tokens[0].is("TensorRef") ? 4 * 8 : 4;
+}
+
+// Members of the kernels' argument that nothing reads become bytes, as many as lie side by side.
+void hide_unread(SourceItem& argument, const Words& words) {
+  std::vector<SourceItem> members;
+  int bytes = 0, number = 0;
+  for (SourceItem& member : argument.members) {
+    const bool is_unread = member.names.size() == 1 && words.at(member.names[0]) == 1;
+    if (!is_unread) {
+      bytes = 0;
+      members.push_back(std::move(member));
+      continue;
+    }
+    const int own = member_bytes(member);
+    if (bytes == 0) {
+      member.names = {"unread_" + std::to_string(++number)};
+      member.comment.clear();
+      members.push_back(std::move(member));
+    }
+    bytes += own;
+    members.back().text =
+        "  unsigned char " + members.back().names[0] + "[" + std::to_string(bytes) + "];\n";
+  }
+  argument.members = std::move(members);
+}
+
+void hide_unread_parameters(std::vector<SourceSection>& sections) {
+  Words words;
+  for (const SourceSection& section : sections) count_words(section.items, words);
+  for (SourceSection& section : sections)
+    for (SourceItem& item : section.items)
+      if (item.kind == ItemKind::kClass && item.names[0] == "AttentionParams")
+        hide_unread(item, words);
+}
+
 }  // namespace
 
 std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view roots) {
@@ -41,6 +106,8 @@ std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view
   // Names that meant several things may mean one in what is left.
   resolve_constants(sections, roots, known_constants(sections, true));
   keep_reached(sections, roots);
+  drop_repeated(sections);
+  hide_unread_parameters(sections);
   for (SourceSection& section : sections) tidy(section.items, false);
   return "namespace lssar_device {\n\n" + print_sections(sections);
 }

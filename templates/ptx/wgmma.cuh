@@ -6,13 +6,9 @@
 //
 // From the issue of a wgmma to the end of its wait, the registers of d and a may be neither read
 // nor written.
-#pragma once
-
-#include "templates/ptx/math.cuh"
-
-namespace lssar_device {
-
-// The instruction for one element type and one N. The generator writes the ones a kernel uses:
+//
+// A Wgmma is the instruction for one element type and one N. The generator writes those that
+// a kernel uses:
 //   template <int kTransposeA, int kTransposeB>
 //   static void add_shared(float (&d)[N / 8][4], u64 a, u64 b);  // d += a b
 //   template <int kTransposeB>
@@ -22,6 +18,12 @@ namespace lssar_device {
 //
 // NOTE: d = a b has forms of its own because clang would initialise a d that is read too, and would
 // do so after the fence.
+#pragma once
+
+#include "templates/ptx/math.cuh"
+
+namespace lssar_device {
+
 template <class T, int N>
 struct Wgmma;
 
