@@ -197,6 +197,7 @@ class Parser {
   // One past its last token.
   size_t end_of_declaration(const Tokens& t, size_t at, size_t end) const {
     if (is_one_of(t[at], {"private", "public"})) return at + 2;
+    if (is_macro_use(t, at)) return closing(t, at + 1) + 1;
     while (at < end) {
       if (t[at].is(";")) return at + 1;
       if (!is_one_of(t[at], {"(", "[", "{"})) {
@@ -246,7 +247,17 @@ class Parser {
       item.names.insert(item.names.end(), declared.names.begin(), declared.names.end());
   }
 
+  // LSSAR_UNARY(exp2_approx, "ex2.approx.ftz.f32"): declares what it names first.
+  static bool is_macro_use(const Tokens& t, size_t at) {
+    return at + 1 < t.size() && t[at].text.starts_with("LSSAR_") && t[at + 1].is("(");
+  }
+
   void classify(const Tokens& t, SourceItem& item) const {
+    if (is_macro_use(t, 0)) {
+      item.kind = ItemKind::kVariable;
+      item.names.emplace_back(t[2].text);
+      return;
+    }
     size_t at = t[0].is("template") ? after_angles(t, 1, t.size()) : 0;
     if (is_one_of(t[at], {"static_assert", "private", "public"})) return;
     if (is_one_of(t[at], {"struct", "class", "enum"})) {

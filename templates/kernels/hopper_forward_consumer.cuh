@@ -1,5 +1,6 @@
-// What a consumer of the Hopper forward does with tiles, whatever the order of its passes. See
-// hopper_forward.cuh.
+// What a consumer of the Hopper forward does with tiles, whatever the order of its passes.
+//
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_output.cuh"
@@ -79,15 +80,13 @@ struct ForwardConsumer {
   RingCursor<Shape::kStages> filled;    // next stage to wait for
   RingCursor<Shape::kStages> released;  // next stage to release
   RingCursor<Shape::kQueryStages> query_cursor;
-  Rows rows;  // of pass 2
+  Rows rows;                                 // of pass 2
   QueriesInRegisters<Config> query_operand;  // kQueriesInRegisters
   bool group_has_weights = true;             // kSkipTiles
   float weight_factor[2];                    // kIsGeneral: GeneralRows::weigh
 
   LSSAR_DEVICE ForwardConsumer(const TmaParams& tma, ForwardShared<Config> s, int g)
       : tma(tma), params(tma.attention), shared(s), group(g), ping_pong{g} {}
-
-  // ---- stages
 
   // Waits for the next stage; its address.
   LSSAR_DEVICE u32 next_stage() {
@@ -116,8 +115,6 @@ struct ForwardConsumer {
     release_stage();
   }
 
-  // ---- queries
-
   // Waits for the next queries; their stage.
   LSSAR_DEVICE int next_query_stage() {
     const int stage = query_cursor.stage;
@@ -126,7 +123,7 @@ struct ForwardConsumer {
     return stage;
   }
 
-  // Reads the queries of the stage: their norms, to `of`, and with kQueriesInRegisters all of them.
+  // Reads the norms of the stage's queries to `of`; with kQueriesInRegisters also the queries.
   LSSAR_DEVICE void prepare_queries(Rows& of, int stage) {
     const int row0 = group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
     const auto tile = shared.queries(stage);
@@ -147,8 +144,6 @@ struct ForwardConsumer {
     if (warp_group_thread() == 0) mbarrier_arrive(shared.query_ring().empty(stage));
   }
 
-  // ---- scores
-
   template <class KeyTile, int kTiles>
   LSSAR_DEVICE void start_scores(Fragment<kTiles>& s, int query_stage, KeyTile keys) {
     wgmma_fence();
@@ -166,8 +161,6 @@ struct ForwardConsumer {
     scale_scores(s, rows.score_scale, shared.norms(released.stage));
     release_keys();
   }
-
-  // ---- pass 1
 
   LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreMmaTiles>& s, int tile) {
     scale_scores_of_stage(s);
@@ -234,8 +227,6 @@ struct ForwardConsumer {
     }
   }
 
-  // ---- pass 2
-
   // Products of the oldest stage in use -> u, and without X on to the weights.
   LSSAR_DEVICE void weigh(Scores& s, int tile) {
     scale_scores_of_stage(s);
@@ -281,8 +272,6 @@ struct ForwardConsumer {
       release_queries(stage);
     }
   }
-
-  // ---- work tiles
 
   // Calls `process` with each chain of the block, and the stage of its first queries.
   template <class Process>

@@ -1,5 +1,6 @@
-// What a block of the Hopper forward holds in shared memory, and its tensor maps. See
-// hopper_forward.cuh.
+// What a block of the Hopper forward holds in shared memory, and its tensor maps.
+//
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/params.cuh"
@@ -31,8 +32,7 @@ struct HopperForwardShape {
   using KeyTile = SwizzledTile<Element, kBlockCols, Config::kHeadDim>;
   using ValueTile = SwizzledTile<Element, kBlockCols, kBlockDv>;
   using WeightTile = SwizzledTile<Element, kBlockRows, kBlockCols>;  // kWeightsInShared
-  using OutputTile =
-      SwizzledTile<Element, kBlockRows, kBlockDv>;  // kStoresByTma: the query tile's place
+  using OutputTile = SwizzledTile<Element, kBlockRows, kBlockDv>;    // in the query tile's place
 
   static constexpr int kKeyBytes =
       ScoreKeyTile::kBytes > KeyTile::kBytes ? ScoreKeyTile::kBytes : KeyTile::kBytes;
@@ -52,8 +52,8 @@ struct HopperForwardShape {
   static constexpr int kWorkIndicesBytes = Config::kTakesTickets ? kWorkIndexBytes : 0;
   static constexpr int kSharedBytes = kWorkIndexOffset + kWorkIndicesBytes;
 
-  // Arrivals that free a stage: one of each consumer warp, because all warps read norms, in every
-  // block of the cluster.
+  // Arrivals that free a stage: one of each consumer warp, because all warps read norms. With
+  // kCluster above 1, those of all blocks of the cluster.
   static constexpr int kReleases = kCluster * 4 * kNumConsumers;
 
   static_assert(kBlockRows % kWarpGroupRows == 0, "a consumer owns 64 queries");
@@ -109,8 +109,8 @@ struct ForwardShared {
   LSSAR_DEVICE RingBarriers<Shape::kQueryStages> query_ring() const {
     return {base + Shape::kQueryBarriersOffset};
   }
-  // kTakesTickets: the number of the chain whose queries are in the stage. It is written before the
-  // queries' barrier completes, and read before they are released.
+  // The number of the chain whose queries are in the stage. It is written before the queries'
+  // barrier completes, and read before they are released.
   LSSAR_DEVICE u32 work_index(int stage) const {
     return base + Shape::kWorkIndexOffset + stage * 4;
   }

@@ -1,6 +1,7 @@
-// The Hopper forward's o by TMA (kStoresByTma): through the rows of the query tile that the
-// consumer has finished with, and from there to global memory in whole rows. See
-// hopper_forward.cuh.
+// The Hopper forward's o by TMA: through the rows of the query tile that the consumer has finished
+// with, and from there to global memory in whole rows.
+//
+// kStoresByTma. See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_work.cuh"

@@ -1,5 +1,6 @@
-// The Hopper forward with one pass after the other: the order of the producer's loads, and the same
-// order in the consumers. See hopper_forward.cuh.
+// One pass after the other: the order of the producer's loads, and of the consumers' work.
+//
+// See hopper_forward.cuh; hopper_forward_staggered.cuh has another order.
 #pragma once
 
 #include "templates/kernels/hopper_forward_consumer.cuh"
@@ -48,8 +49,8 @@ struct PassesApart {
 
   Consumer c;
 
-  // A tile of pass 2 after the first one: its scores, and the sum of the last tile's weights. Where
-  // that tile has no weights (kHasWeights is false), its values are released unread.
+  // A tile of pass 2 after the first one: its scores, and the sum of the last tile's weights. If
+  // that tile has none, its values are released unread.
   template <bool kHasWeights>
   LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int query_stage, int tile) {
     constexpr int kInFlight = Config::kOverlap && kHasWeights ? 1 : 0;

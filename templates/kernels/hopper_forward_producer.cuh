@@ -1,4 +1,6 @@
-// The loads of the Hopper forward. See hopper_forward.cuh.
+// The loads of the Hopper forward.
+//
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_packed.cuh"

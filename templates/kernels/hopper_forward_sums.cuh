@@ -1,4 +1,6 @@
-// What pass 2 of the Hopper forward adds up: weights times values. See hopper_forward.cuh.
+// What pass 2 of the Hopper forward adds up: weights times values.
+//
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_layout.cuh"

@@ -1,5 +1,6 @@
-// The work tiles of the Hopper forward: producer and consumers compute them alike. See
-// hopper_forward.cuh.
+// The work tiles of the Hopper forward: producer and consumers compute them alike.
+//
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_layout.cuh"
@@ -76,7 +77,7 @@ struct ForwardChain {
   }
 
   // kStagger > 1: query tile i of the chain. None sees more keys than the one before it.
-  LSSAR_DEVICE ForwardWork<Config> work(const AttentionParams& params, int i) const {
+  LSSAR_DEVICE ForwardWork<Config> query_tile(const AttentionParams& params, int i) const {
     BlockPlace at = place;
     at.tile_idx = place.tile_idx * Config::kStagger + count - 1 - i;
     return {params, at};

@@ -40,20 +40,20 @@ struct QueryRows {
   }
 };
 
-// How slices are cut.
+// How slices are cut, with kPackGqa.
 template <class Config, int kRows>
 struct QueryTiles {
   i64 queries;  // of a head
   int slices;   // of a batch entry
-  int group;    // kPackGqa: heads of a slice; else 1
+  int group;    // heads of a slice
   int whole;    // queries of a tile
   int parts;    // tiles of a query: 1 unless it has more heads than kRows
 
   LSSAR_DEVICE explicit QueryTiles(const AttentionParams& params) : queries(seq_q<Config>(params)) {
-    slices = Config::kPackGqa ? params.kv_heads : params.heads;
-    group = Config::kPackGqa ? params.heads / params.kv_heads : 1;
-    whole = Config::kPackGqa ? maximum(kRows / group, 1) : kRows;
-    parts = Config::kPackGqa ? (group + kRows - 1) / kRows : 1;
+    slices = params.kv_heads;
+    group = params.heads / params.kv_heads;
+    whole = maximum(kRows / group, 1);
+    parts = (group + kRows - 1) / kRows;
   }
 
   // Rows of a slice's tiles, including those of no query.
@@ -70,7 +70,6 @@ struct QueryTiles {
   LSSAR_DEVICE int box_rows() const { return minimum(group, kRows) * whole; }
 
   LSSAR_DEVICE QueryRows<Config> rows(const BlockPlace& place, i64 tile) const {
-    if constexpr (!Config::kPackGqa) return {tile * kRows, place.head, 1, kRows};
     const int first_head = static_cast<int>(tile % parts) * kRows;
     const int count = group > kRows ? minimum(group - first_head, kRows) : whole * group;
     return {first_query(tile), place.head * group + first_head, group, count};
@@ -78,7 +77,6 @@ struct QueryTiles {
 
   // Whether some row of the tile is no query's. `last` is the tile's last query.
   LSSAR_DEVICE bool has_gaps(const QueryRows<Config>& rows, i64 last) const {
-    if constexpr (!Config::kPackGqa) return last < rows.first + kRows - 1;
     return last < rows.first + whole - 1 || rows.count < kRows;
   }
 };

@@ -5,8 +5,8 @@
 
 namespace lssar_device {
 
-// Calls `produce` in one lane of group 0, and `consume` in every other group with its number. Before
-// that it moves registers from the producer to the consumers; 0 registers: it moves none.
+// Calls `produce` in one lane of group 0, and `consume` in every other group with its number.
+// Before that it moves registers from the producer to the consumers; 0 registers: it moves none.
 // REQUIRES: barriers are initialised.
 template <int kProducerRegisters, int kConsumerRegisters, class Produce, class Consume>
 LSSAR_DEVICE void run_roles(const Produce& produce, const Consume& consume) {

@@ -56,8 +56,8 @@ LSSAR_DEVICE void store_chunk(T* destination, const float (&values)[kChunkElems]
   }
 }
 
-// 1 / |x| from |x|^2: 0 where |x| <= 1e-12; NaN where x is not finite (or its square overflows).
-// Without kHasNorms q and k are taken as they are: it is 1, or NaN as before.
+// 1 / |x| from |x|^2: 0 where |x| <= 1e-12, or 1 without kHasNorms; NaN where x is not finite (or
+// its square overflows).
 template <class Config>
 LSSAR_DEVICE float inverse_norm(float square) {
   constexpr float kTinySquare = 1e-24f;

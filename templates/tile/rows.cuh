@@ -26,8 +26,7 @@ LSSAR_DEVICE i64 key_norm_pitch(const AttentionParams& params) {
   return (seq_k<Config>(params) + 3) / 4 * 4;
 }
 
-// N_i: row i sees keys j < N_i. Rows outside the problem see none. With a range of keys, N_i counts
-// all keys.
+// N_i: row i sees keys j < N_i. Rows outside the problem see none. (With kIsRange: of all keys.)
 template <class Config>
 LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& params, i64 row) {
   const i64 queries = seq_q<Config>(params);
