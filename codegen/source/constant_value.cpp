@@ -179,7 +179,8 @@ class Arithmetic {
       return;
     }
     std::string type;
-    for (const Token& token : argument) type += token.text;
+    for (const Token& token : argument)
+      if (!token.is("typename") && !token.is("const")) type += token.text;
     inner.aliases[parameter] = type_named(type, constants_);
   }
 

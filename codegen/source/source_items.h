@@ -1,8 +1,4 @@
-// Device source as the declarations it is made of, and which of them a kernel reaches.
-//
-// A declaration is kept where a kept one has its name. Types decide only between overloads: one for
-// a class that nothing else names is never called. So more may be kept than a kernel uses, but
-// never less. Threads: pure functions.
+// Device source as the declarations it is made of. Threads: pure functions.
 #pragma once
 
 #include <cstddef>
@@ -49,9 +45,6 @@ struct SourceSection {
 // `text`: comments, directives, and declarations in a namespace, lssar_device or one that it uses.
 // The lines of the namespace itself, and of its use, are left out.
 SourceSection parse_section(std::string title, std::string_view text);
-
-// Leaves what `roots` (source that is not in the sections) and what that reaches need.
-void keep_reached(std::vector<SourceSection>& sections, std::string_view roots);
 
 // The items, under the title of each section that has some and the first paragraph of what it says
 // of itself.

@@ -7,6 +7,7 @@
 
 #include "codegen/source/known_constants.h"
 #include "codegen/source/plain_source.h"
+#include "codegen/source/reached_items.h"
 #include "codegen/source/source_items.h"
 #include "codegen/source/source_tokens.h"
 #include "codegen/source/statement_lines.h"

@@ -227,7 +227,7 @@ struct ForwardRows : LaneRows<Config> {
       }
       const bool has_stats = Config::kIsTraining || params.saved_stats != nullptr;
       if (!has_stats || first_col != 0 || lane_index() % 4 != 0) continue;
-      const i64 count = i64{params.batch} * params.heads * queries_total;
+      const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
       params.saved_stats[saved_row] = sum[half] * kLn2;
       params.saved_stats[count + saved_row] = m[half];
       params.saved_stats[2 * count + saved_row] = is_bad ? quiet_nan() : zs;

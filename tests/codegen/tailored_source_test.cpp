@@ -249,7 +249,7 @@ TEST(TailoredSource, HidesWhatNothingReadsOfTheArgument) {
       "struct AttentionParams {\n  TensorRef q;\n\n  // Read.\n  float* sums;\n  void* other;\n"
       "  long long rows;\n  int heads;\n  int spare;\n};\n"
       "void run(AttentionParams params) {\n  use(params.sums, params.heads);\n}\n",
-      "run();");
+      "run(p);");
   EXPECT_THAT(source, HasSubstr("  unsigned char unread_1[32];\n\n  // Read.\n  float* sums;\n"
                                 "  unsigned char unread_2[16];\n  int heads;\n"
                                 "  unsigned char unread_3[4];\n};\n"));
