@@ -68,22 +68,34 @@ std::string value_text(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// Writes a row for each field. A tiling takes one row.
-void write_schedule(SourceWriter& out, const nlohmann::json& fields, const std::string& prefix) {
+// An entry for each field; a tiling's are one entry, which goes to `tilings`.
+void list_fields(const nlohmann::json& fields, const std::string& prefix,
+                 std::vector<std::string>& entries, std::vector<std::string>& tilings) {
   for (const auto& [name, value] : fields.items()) {
+    const std::string full = fmt::format("{:<28}", prefix + name);
     if (!value.is_object()) {
-      out.line("//   $name$ $value$",
-               {{"name", fmt::format("{:<28}", prefix + name)}, {"value", value_text(value)}});
+      entries.push_back(full + " " + value_text(value));
     } else if (value.contains("block_rows")) {
-      out.line("//   $name$ $rows$ rows, $cols$ columns, $stages$ stages, $blocks$ blocks per SM",
-               {{"name", fmt::format("{:<28}", prefix + name)},
-                {"rows", value["block_rows"].dump()},
-                {"cols", value["block_cols"].dump()},
-                {"stages", value["stages"].dump()},
-                {"blocks", value["min_blocks"].dump()}});
+      tilings.push_back(fmt::format("{} {} rows, {} columns, {} stages, {} blocks per SM", full,
+                                    value["block_rows"].dump(), value["block_cols"].dump(),
+                                    value["stages"].dump(), value["min_blocks"].dump()));
     } else {
-      write_schedule(out, value, prefix + name + ".");
+      list_fields(value, prefix + name + ".", entries, tilings);
     }
+  }
+}
+
+// Tilings, then the other fields, in two columns read downwards.
+void write_schedule(SourceWriter& out, const nlohmann::json& fields) {
+  std::vector<std::string> entries, tilings;
+  list_fields(fields, "", entries, tilings);
+  for (const std::string& tiling : tilings) out.line("//   $tiling$", {{"tiling", tiling}});
+  const size_t rows = (entries.size() + 1) / 2;
+  for (size_t i = 0; i < rows; ++i) {
+    const bool has_right = i + rows < entries.size();
+    out.line("//   $row$",
+             {{"row",
+               has_right ? fmt::format("{:<44} {}", entries[i], entries[i + rows]) : entries[i]}});
   }
 }
 
@@ -94,13 +106,14 @@ void write_launches(SourceWriter& out, const std::vector<Step>& steps) {
       "with");
   out.line("// its tensor maps in the order of the kernel's enum of maps):");
   for (const Step& step : steps) {
-    out.line("//   $entry$: $rows$ $kind$ of a head per block, $threads$ threads,",
+    const int shared_bytes = step.launch.shared_bytes;
+    out.line("//   $entry$: $rows$ $kind$ of a head per block, $threads$ threads$shared$",
              {{"entry", step.launch.entry},
               {"rows", std::to_string(step.launch.rows_per_block)},
               {"kind", rows_name(step.launch.grid_rows)},
-              {"threads", std::to_string(step.launch.threads)}});
-    out.line("//     $shared$ bytes of dynamic shared memory",
-             {{"shared", std::to_string(step.launch.shared_bytes)}});
+              {"threads", std::to_string(step.launch.threads)},
+              {"shared",
+               shared_bytes == 0 ? "" : fmt::format(", {} bytes of shared memory", shared_bytes)}});
   }
 }
 
@@ -196,7 +209,7 @@ std::string source_header(const std::string& name, const Problem& problem, const
   write_shapes(out, problem);
   out.line("//");
   out.line("// schedule:");
-  write_schedule(out, fields_of_pass(schedule, problem), "");
+  write_schedule(out, fields_of_pass(schedule, problem));
   if (target.is_cpu()) {
     write_calls(out, steps);
   } else {

@@ -91,6 +91,8 @@ class Arithmetic {
     if (token.is("(")) return bracketed();
     if (token.kind == TokenKind::kNumber) return literal();
     if (!token.is_word()) return {};
+    if (token.is("sizeof")) return size();
+    if (token.is("static_cast")) return cast();
     // i64{1}: the value itself.
     if (token.is("i64") && at_ + 1 < tokens_.size() && tokens_[at_ + 1].is("{")) {
       ++at_;
@@ -119,7 +121,75 @@ class Arithmetic {
     return *end == '\0' || (*end == 'u' && end[1] == '\0') ? Value(value) : std::nullopt;
   }
 
+  // sizeof(T)
+  Value size() {
+    if (at_ + 3 >= tokens_.size() || !tokens_[at_ + 1].is("(")) return {};
+    std::string type;
+    size_t close = at_ + 2;
+    for (; close < tokens_.size() && !tokens_[close].is(")"); ++close) type += tokens_[close].text;
+    at_ = close + 1;
+    const std::string name = type_named(type, constants_);
+    if (name == "Bf16" || name == "Fp16") return 2;
+    return name == "float" ? Value(4) : std::nullopt;
+  }
+
+  // static_cast<int>(...), whose operand an int holds.
+  Value cast() {
+    if (at_ + 4 >= tokens_.size() || !tokens_[at_ + 2].is("int") || !tokens_[at_ + 4].is("("))
+      return {};
+    at_ += 4;
+    return bracketed();
+  }
+
+  // SwizzledTile<Element, 64, 128>::kBytes, from the < on.
+  Value template_constant(std::string_view name) {
+    const auto found = constants_.templates.find(name);
+    if (found == constants_.templates.end()) return {};
+    const ConstantTemplate& source = found->second;
+    SourceConstants inner = constants_;
+    size_t first = at_ + 1, close = at_, number = 0;
+    for (int depth = 0; close < tokens_.size(); ++close) {
+      if (tokens_[close].is("<") || tokens_[close].is("(")) ++depth;
+      if (tokens_[close].is(")")) --depth;
+      const bool ends = tokens_[close].is(">") && --depth == 0;
+      if (!ends && !(depth == 1 && tokens_[close].is(","))) continue;
+      if (number == source.parameters.size() || close == first) return {};
+      bind(source.parameters[number++], tokens_.subspan(first, close - first), inner);
+      first = close + 1;
+      if (ends) break;
+    }
+    if (close + 2 >= tokens_.size() || !tokens_[close + 1].is("::")) return {};
+    const std::string_view wanted = tokens_[close + 2].text;
+    at_ = close + 3;
+    for (const auto& [constant, text] : source.constants) {
+      const std::vector<Token> expression = code_tokens(text);
+      const Value value = constant_value(expression, inner);
+      if (constant == wanted) return value;
+      inner.derived.erase(constant);
+      if (value) inner.qualified[constant] = *value;
+    }
+    return {};
+  }
+
+  void bind(const std::string& parameter, Tokens argument, SourceConstants& inner) const {
+    inner.derived.erase(parameter);
+    inner.qualified.erase(parameter);
+    if (const Value value = constant_value(argument, constants_)) {
+      inner.qualified[parameter] = *value;
+      return;
+    }
+    std::string type;
+    for (const Token& token : argument)
+      if (!token.is("typename") && !token.is("const")) type += token.text;
+    inner.aliases[parameter] = type_named(type, constants_);
+  }
+
   Value name() {
+    if (at_ + 1 < tokens_.size() && tokens_[at_ + 1].is("<") &&
+        constants_.templates.contains(tokens_[at_].text)) {
+      const std::string_view name = tokens_[at_++].text;
+      return template_constant(name);
+    }
     std::string full(tokens_[at_].text);
     std::string_view last = tokens_[at_].text;
     while (at_ + 2 < tokens_.size() && tokens_[at_ + 1].is("::") && tokens_[at_ + 2].is_word()) {
@@ -142,7 +212,22 @@ class Arithmetic {
     if (full == "true" || full == "false") return full == "true";
     if (const Value value = value_in(constants_.qualified, full)) return value;
     if (full.starts_with("Config::")) return {};
+    if (const Value value = alias_constant(full)) return value;
     return value_in(constants_.derived, last);
+  }
+
+  // KeyTile::kBytes
+  Value alias_constant(std::string_view full) const {
+    const size_t colons = full.rfind("::");
+    if (colons == full.npos) return {};
+    std::string_view owner = full.substr(0, colons);
+    if (const size_t outer = owner.rfind("::"); outer != owner.npos) owner.remove_prefix(outer + 2);
+    const std::string type = type_named(owner, constants_);
+    if (type.find('<') == type.npos)
+      return value_in(constants_.qualified, type + std::string(full.substr(colons)));
+    const std::string text = type + std::string(full.substr(colons));
+    const std::vector<Token> expression = code_tokens(text);
+    return constant_value(expression, constants_);
   }
 
   static Value value_in(const std::map<std::string, int64_t, std::less<>>& values,
@@ -172,6 +257,21 @@ Value logical(Tokens all, std::string_view op, const SourceConstants& constants)
 }
 
 }  // namespace
+
+std::string type_named(std::string_view name, const SourceConstants& constants) {
+  std::string type(name);
+  for (int i = 0; i < 8; ++i) {
+    auto found = constants.aliases.find(type);
+    if (found == constants.aliases.end() && type.find('<') == type.npos) {
+      const size_t colons = type.rfind("::");
+      if (colons != type.npos && !type.starts_with("Config::"))
+        found = constants.aliases.find(std::string_view(type).substr(colons + 2));
+    }
+    if (found == constants.aliases.end()) break;
+    type = found->second;
+  }
+  return type;
+}
 
 Value constant_value(Tokens expression, const SourceConstants& constants) {
   if (const size_t question = find_operator(expression, "?"); question < expression.size()) {

@@ -7,10 +7,18 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "codegen/source/source_tokens.h"
 
 namespace lssar {
+
+// A class template's constants, in order, as the source writes their values.
+struct ConstantTemplate {
+  std::vector<std::string> parameters;
+  std::vector<std::pair<std::string, std::string>> constants;
+};
 
 struct SourceConstants {
   // Names as the source writes them: "Config::kIsCausal".
@@ -20,7 +28,13 @@ struct SourceConstants {
   std::map<std::string, int64_t, std::less<>> derived;
   // Functions without arguments that always return this value. They are found by their last word.
   std::map<std::string, int64_t, std::less<>> calls;
+  // Types of one meaning, by name: "Config::Element" is Bf16, "KeyTile" is SwizzledTile<...>.
+  std::map<std::string, std::string, std::less<>> aliases;
+  std::map<std::string, ConstantTemplate, std::less<>> templates;
 };
+
+// The type that a name stands for once all its names are looked up: "Bf16".
+std::string type_named(std::string_view name, const SourceConstants& constants);
 
 // The value of an expression of constants, literals and operators. Empty if it depends on anything
 // else. `&&`, `||` and `? :` need only the operands that decide them.

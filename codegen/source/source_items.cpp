@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/source/argument_lists.h"
 #include "codegen/source/source_tokens.h"
 
 namespace lssar {
@@ -28,73 +29,6 @@ size_t line_start(std::string_view text, size_t at) {
 size_t next_line(std::string_view text, size_t at) {
   const size_t newline = text.find('\n', at);
   return newline == npos ? text.size() : newline + 1;
-}
-
-// Behind the > of the list that tokens[open], a <, opens. In declarations only, where no <
-// compares.
-size_t after_angles(const Tokens& t, size_t open, size_t end) {
-  int depth = 0;
-  for (size_t i = open; i < end; ++i) {
-    if (is_one_of(t[i], {"(", "[", "{"})) {
-      i = closing(t, i);
-    } else if (t[i].is("<")) {
-      ++depth;
-    } else if (t[i].is(">") && --depth == 0) {
-      return i + 1;
-    }
-  }
-  return end;
-}
-
-// How many arguments: of a declaration least and most, of a call the one number.
-struct Arguments {
-  size_t least = 0;
-  size_t most = 0;
-};
-
-bool is_template_list(const Tokens& t, size_t open, size_t* after) {
-  int depth = 0;
-  for (size_t i = open; i < t.size(); ++i) {
-    if (t[i].is("<")) {
-      ++depth;
-    } else if (t[i].is(">")) {
-      if (--depth > 0) continue;
-      *after = i + 1;
-      return i + 1 < t.size() && is_one_of(t[i + 1], {"(", "{", "::"});
-    } else if (t[i].is("(")) {
-      i = closing(t, i);
-    } else if (!t[i].is_word() && t[i].kind != TokenKind::kNumber &&
-               !is_one_of(t[i], {"::", ",", "*", "+", "-", "/", "!", "&&", "||", "==", "?", ":"})) {
-      return false;
-    }
-  }
-  return false;
-}
-
-// Counts the list between token open and the one that closes it. In declarations every < opens a
-// list.
-Arguments count_arguments(const Tokens& t, size_t open, bool is_declaration) {
-  const size_t close = closing(t, open);
-  Arguments count;
-  if (close == open + 1) return count;
-  size_t defaults = 0;
-  count.most = 1;
-  for (size_t i = open + 1; i < close; ++i) {
-    size_t after = 0;
-    if (is_one_of(t[i], {"(", "[", "{"})) {
-      i = closing(t, i);
-    } else if (t[i].is("<") && is_declaration) {
-      i = after_angles(t, i, close) - 1;
-    } else if (t[i].is("<") && is_template_list(t, i, &after)) {
-      i = after - 1;
-    } else if (t[i].is(",")) {
-      ++count.most;
-    } else if (t[i].is("=") && is_declaration) {
-      ++defaults;
-    }
-  }
-  count.least = count.most - defaults;
-  return count;
 }
 
 // Cuts [begin, end) of `t`, without trivia, into declarations.
@@ -135,6 +69,7 @@ class Parser {
   // One past its last token.
   size_t end_of_declaration(const Tokens& t, size_t at, size_t end) const {
     if (is_one_of(t[at], {"private", "public"})) return at + 2;
+    if (is_macro_use(t, at)) return closing(t, at + 1) + 1;
     while (at < end) {
       if (t[at].is(";")) return at + 1;
       if (!is_one_of(t[at], {"(", "[", "{"})) {
@@ -184,7 +119,17 @@ class Parser {
       item.names.insert(item.names.end(), declared.names.begin(), declared.names.end());
   }
 
+  // LSSAR_UNARY(exp2_approx, "ex2.approx.ftz.f32"): declares what it names first.
+  static bool is_macro_use(const Tokens& t, size_t at) {
+    return at + 1 < t.size() && t[at].text.starts_with("LSSAR_") && t[at + 1].is("(");
+  }
+
   void classify(const Tokens& t, SourceItem& item) const {
+    if (is_macro_use(t, 0)) {
+      item.kind = ItemKind::kVariable;
+      item.names.emplace_back(t[2].text);
+      return;
+    }
     size_t at = t[0].is("template") ? after_angles(t, 1, t.size()) : 0;
     if (is_one_of(t[at], {"static_assert", "private", "public"})) return;
     if (is_one_of(t[at], {"struct", "class", "enum"})) {
@@ -225,6 +170,12 @@ class Parser {
         item.least_arguments = takes.least;
         item.most_arguments = takes.most;
         if (t[i + 1].is_word()) item.chosen_by = std::string(t[i + 1].text);
+        for (auto [first, last] : list_parts(t, i)) {
+          if (first < last && t[first].is("const")) ++first;
+          std::string_view name;
+          const bool is_number = first < last && is_number_type(t[first]);
+          item.parameter_types.push_back(is_number ? declared_type(t, first, &name) : "");
+        }
         return;
       }
       if (is_one_of(t[i], {"=", "[", ";", "{", ","}) && t[i - 1].is_word()) {
@@ -253,103 +204,17 @@ class Parser {
     item.text = std::string(text_.substr(begin, head_end - begin));
     item.tail = std::string(text_.substr(tail, next_line(text_, t[last - 1].end) - tail));
     item.members = Parser(text_, item.names[0]).parse(t, open + 1, close);
-    for (SourceItem& member : item.members) member.chosen_by.clear();
+    for (SourceItem& member : item.members) {
+      member.chosen_by.clear();
+      member.parameter_types.clear();
+    }
   }
 
   std::string_view text_;
   std::string_view class_;
 };
-
-// What kept source names.
-class Names {
- public:
-  void add(std::string_view text) {
-    Tokens t;
-    for (const Token& token : tokenize(text)) {
-      if (token.kind == TokenKind::kDirective) add(token.text.substr(1));  // #pragma unroll kNumber
-      if (!is_trivia(token)) t.push_back(token);
-    }
-    for (size_t i = 0; i < t.size(); ++i) {
-      if (!t[i].is_word()) continue;
-      used_.emplace(t[i].text);
-      size_t open = i + 1;
-      if (open < t.size() && t[open].is("<") && !is_template_list(t, open, &open)) {
-        calls_[std::string(t[i].text)].insert(kAnyNumber);
-      } else if (open < t.size() && t[open].is("(")) {
-        calls_[std::string(t[i].text)].insert(count_arguments(t, open, false).most);
-      }
-    }
-  }
-
-  bool has(const std::string& name) const { return used_.contains(name); }
-
-  // A call of the function that `text` declares.
-  bool calls(const SourceItem& function) const {
-    const auto found = calls_.find(function.names[0]);
-    if (found == calls_.end()) return false;
-    return std::any_of(found->second.begin(), found->second.end(), [&](size_t given) {
-      return given == kAnyNumber ||
-             (given >= function.least_arguments && given <= function.most_arguments);
-    });
-  }
-
- private:
-  static constexpr size_t kAnyNumber = npos;
-
-  std::set<std::string, std::less<>> used_;
-  std::map<std::string, std::set<size_t>> calls_;
-};
-
-bool has_constructor(const SourceItem& item) {
-  return std::any_of(item.members.begin(), item.members.end(), [&](const SourceItem& member) {
-    return member.kind == ItemKind::kPermanent && !member.names.empty() &&
-           member.names[0] == item.names[0];
-  });
-}
-
-// `of_aggregate`: it belongs to a class without a constructor, whose data members are all needed.
-bool is_reached(const SourceItem& item, const Names& names, bool of_aggregate) {
-  if (item.kind == ItemKind::kPermanent) return true;
-  if (item.kind == ItemKind::kFunction)
-    return names.calls(item) && (item.chosen_by.empty() || names.has(item.chosen_by));
-  if (item.is_data && of_aggregate) return true;
-  return std::any_of(item.names.begin(), item.names.end(),
-                     [&](const std::string& name) { return names.has(name); });
-}
-
-bool mark_items(std::vector<SourceItem>& items, Names& names, bool of_aggregate) {
-  bool has_changed = false;
-  for (SourceItem& item : items) {
-    if (!item.is_kept && is_reached(item, names, of_aggregate)) {
-      item.is_kept = has_changed = true;
-      names.add(item.text);
-    }
-    if (item.is_kept && !item.members.empty())
-      has_changed = mark_items(item.members, names, !has_constructor(item)) || has_changed;
-  }
-  return has_changed;
-}
-
-// Keeps chosen_by only where functions of one name take different classes as first argument.
-void find_overloads(std::vector<SourceSection>& sections) {
-  std::set<std::string> classes;
-  std::map<std::string, int> functions;
-  for (const SourceSection& section : sections) {
-    for (const SourceItem& item : section.items) {
-      if (item.kind == ItemKind::kClass) classes.insert(item.names[0]);
-      if (item.kind == ItemKind::kFunction) ++functions[item.names[0]];
-    }
-  }
-  for (SourceSection& section : sections)
-    for (SourceItem& item : section.items)
-      if (item.kind != ItemKind::kFunction || functions[item.names[0]] < 2 ||
-          !classes.contains(item.chosen_by))
-        item.chosen_by.clear();
-}
-
 void print_items(const std::vector<SourceItem>& items, std::string& out) {
   for (const SourceItem& item : items) {
-    if (!item.is_kept) continue;
     if (item.after_blank && !out.ends_with("\n\n") && !out.ends_with("{\n")) out += '\n';
     out += item.comment + item.text;
     print_items(item.members, out);
@@ -394,20 +259,7 @@ SourceSection parse_section(std::string title, std::string_view text) {
   section.items = Parser(text, "").parse(rest, 0, rest.size());
   return section;
 }
-
-void mark_reached(std::vector<SourceSection>& sections, std::string_view roots) {
-  find_overloads(sections);
-  Names names;
-  names.add(roots);
-  bool has_changed = true;
-  while (has_changed) {
-    has_changed = false;
-    for (SourceSection& section : sections)
-      has_changed = mark_items(section.items, names, false) || has_changed;
-  }
-}
-
-std::string print_reached(const std::vector<SourceSection>& sections) {
+std::string print_sections(const std::vector<SourceSection>& sections) {
   std::string out;
   for (const SourceSection& section : sections) {
     std::string items;

@@ -1,8 +1,4 @@
-// Divides device source into declarations and finds those that a kernel reaches.
-//
-// A declaration is kept if one that is kept has its name. Types matter only between overloads: an
-// overload for a class that nothing else names is never called. So it may keep more than a kernel
-// uses, but never less. Threads: pure functions.
+// Divides device source into declarations. Threads: pure functions.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +29,10 @@ struct SourceItem {
   size_t most_arguments = 0;
   // The class that selects this overload: Fp16 for unpack(Fp16*, ...). Empty: none.
   std::string chosen_by;
-  bool is_kept = false;
+  // Of one of several overloads: "u32", "u32&", "u32[4]" for each parameter; "" for what is no
+  // number.
+  std::vector<std::string> parameter_types;
+  bool is_kept = false;  // of keep_reached
 };
 
 // One template file, or part of the source.
@@ -47,11 +46,8 @@ struct SourceSection {
 // uses. The lines that open, close or use a namespace are left out.
 SourceSection parse_section(std::string title, std::string_view text);
 
-// Marks everything that `roots` (source outside of the sections) needs, directly or not.
-void mark_reached(std::vector<SourceSection>& sections, std::string_view roots);
-
-// Prints the kept items. Each section that has some begins with its title and the first paragraph
-// of its comment.
-std::string print_reached(const std::vector<SourceSection>& sections);
+// Prints the items. Each section that has some begins with its title and the first paragraph of its
+// comment.
+std::string print_sections(const std::vector<SourceSection>& sections);
 
 }  // namespace lssar

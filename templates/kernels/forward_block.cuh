@@ -132,20 +132,38 @@ struct ForwardBlock {
     }
   }
 
-  LSSAR_DEVICE QueryRows<Config> place_block(LaneRows<Config>& rows) {
-    const QueryTiles<Config, Shape::kBlockRows> tiles(params);
-    const i64 num_blocks = tiles.count();
-    place = block_place(num_blocks, tiles.slices);
+  // Sets the place to that of the block, of `num_blocks` for each slice.
+  LSSAR_DEVICE void set_place(i64 num_blocks, int slices) {
+    place = block_place(num_blocks, slices);
     if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
-    const QueryRows<Config> tile = tiles.rows(place, place.tile_idx);
-    const i64 last = tiles.last_query(place.tile_idx);
-    rows.place(params, tile, warp_index() * kWarpRows);
+  }
+
+  // From the last query and whether some row is no query's: how many keys the block walks over.
+  LSSAR_DEVICE void set_keys(i64 first, i64 last, bool has_gaps) {
     const i64 most_keys = keys_in_range<Config>(params, num_visible_keys<Config>(params, last));
     num_tiles = static_cast<int>(ceil_div(most_keys, Shape::kBlockCols));
     first_masked =
-        tiles.has_gaps(tile, last)
-            ? 0
-            : keys_in_range<Config>(params, num_visible_keys<Config>(params, tile.first));
+        has_gaps ? 0 : keys_in_range<Config>(params, num_visible_keys<Config>(params, first));
+  }
+
+  LSSAR_DEVICE QueryRows<Config> place_block(LaneRows<Config>& rows) {
+    QueryRows<Config> tile;
+    if constexpr (Config::kPackGqa) {
+      const QueryTiles<Config, Shape::kBlockRows> tiles(params);
+      set_place(tiles.count(), tiles.slices);
+      tile = tiles.rows(place, place.tile_idx);
+      rows.place(params, tile, warp_index() * kWarpRows);
+      const i64 last = tiles.last_query(place.tile_idx);
+      set_keys(tile.first, last, tiles.has_gaps(tile, last));
+    } else {
+      const i64 queries = seq_q<Config>(params);
+      set_place(ceil_div(queries, Shape::kBlockRows), params.heads);
+      tile.first = place.tile_idx * Shape::kBlockRows;
+      tile.head = place.head;
+      rows.place(params, tile, warp_index() * kWarpRows);
+      const i64 end = tile.first + Shape::kBlockRows;
+      set_keys(tile.first, minimum(end, queries) - 1, queries < end);
+    }
     return tile;
   }
 

@@ -56,7 +56,11 @@ LSSAR_DEVICE void hopper_forward(const TmaParams& tma) {
     shared.query_ring().init(Shape::kNumConsumers);
     fence_mbarrier_init();
   }
-  blocks_barrier<Shape::kCluster>();
+  if constexpr (Shape::kCluster > 1) {
+    cluster_barrier();
+  } else {
+    block_barrier();
+  }
   run_roles<Config::kForwardProducerRegisters, Config::kForwardConsumerRegisters>(
       [&] {
         Loads{{tma, shared}}.run();

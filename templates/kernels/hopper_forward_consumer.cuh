@@ -1,5 +1,6 @@
-// What a consumer of the Hopper forward does with tiles, whatever the order of its passes. See
-// hopper_forward.cuh.
+// What a consumer of the Hopper forward does with tiles, whatever the order of its passes.
+//
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_output.cuh"
@@ -40,16 +41,6 @@ struct ConsumerRows : HopperForwardRows<Config> {
                        : num_visible_keys<Config>(params, rows.query(row0));
   }
 
-  // Products with the keys of these norms -> scores in bits.
-  template <int kTiles>
-  LSSAR_DEVICE void scale_products(Fragment<kTiles>& s, u32 norms) const {
-    if constexpr (Config::kFusesScale) {
-      spoil_scores(s, norms);
-    } else {
-      scale_scores(s, this->score_scale, norms);
-    }
-  }
-
   LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
 
   // kIsGeneral: the same of tile `tile`.
@@ -69,20 +60,6 @@ struct ConsumerRows : HopperForwardRows<Config> {
   }
 };
 
-// Queries as products read them: from the query tile.
-struct QueriesInTile {
-  static constexpr bool kFreesTile = false;
-
-  template <class QueryTile>
-  LSSAR_DEVICE void load(QueryTile, int) {}
-
-  template <int kTiles, class QueryTile, class KeyTile>
-  LSSAR_DEVICE void start_scores(Fragment<kTiles>& s, QueryTile queries, int row0,
-                                 KeyTile keys) const {
-    start_multiply_transposed(s, queries, row0, keys);
-  }
-};
-
 // A warp group.
 template <class Config>
 struct ForwardConsumer {
@@ -94,8 +71,6 @@ struct ForwardConsumer {
   using ScoreSums = PassOneSums<Config, kScoreMmaTiles>;
   using Scores = Fragment<kKeyMmaTiles>;
   using Sums = ForwardSums<Config>;
-  using Queries =
-      typename Select<Config::kQueriesInRegisters, QueriesInRegisters<Config>, QueriesInTile>::Type;
 
   const TmaParams& tma;
   const AttentionParams& params;
@@ -105,15 +80,13 @@ struct ForwardConsumer {
   RingCursor<Shape::kStages> filled;    // next stage to wait for
   RingCursor<Shape::kStages> released;  // next stage to release
   RingCursor<Shape::kQueryStages> query_cursor;
-  Rows rows;  // of pass 2
-  Queries queries;
-  bool group_has_weights = true;  // kSkipTiles
-  float weight_factor[2];         // kIsGeneral: GeneralRows::weigh
+  Rows rows;                                 // of pass 2
+  QueriesInRegisters<Config> query_operand;  // kQueriesInRegisters
+  bool group_has_weights = true;             // kSkipTiles
+  float weight_factor[2];                    // kIsGeneral: GeneralRows::weigh
 
   LSSAR_DEVICE ForwardConsumer(const TmaParams& tma, ForwardShared<Config> s, int g)
       : tma(tma), params(tma.attention), shared(s), group(g), ping_pong{g} {}
-
-  // ---- stages
 
   // Waits for the next stage; its address.
   LSSAR_DEVICE u32 next_stage() {
@@ -126,7 +99,12 @@ struct ForwardConsumer {
   // REQUIRES: products that read the oldest stage in use have ended. Other reads have ended too,
   // with a fence and a barrier of the warp after them.
   LSSAR_DEVICE void release_stage() {
-    release<Shape::kCluster>(shared.ring().empty(released.stage), lane_index());
+    const u32 empty = shared.ring().empty(released.stage);
+    if constexpr (Shape::kCluster > 1) {
+      release_share<Shape::kCluster>(empty, lane_index());
+    } else {
+      if (lane_index() == 0) mbarrier_arrive(empty);
+    }
     released.advance();
   }
 
@@ -137,8 +115,6 @@ struct ForwardConsumer {
     release_stage();
   }
 
-  // ---- queries
-
   // Waits for the next queries; their stage.
   LSSAR_DEVICE int next_query_stage() {
     const int stage = query_cursor.stage;
@@ -147,7 +123,7 @@ struct ForwardConsumer {
     return stage;
   }
 
-  // Reads the queries of the stage: their norms, to `of`, and with Queries::kFreesTile all of them.
+  // Reads the norms of the stage's queries to `of`; with kQueriesInRegisters also the queries.
   LSSAR_DEVICE void prepare_queries(Rows& of, int stage) {
     const int row0 = group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
     const auto tile = shared.queries(stage);
@@ -156,11 +132,11 @@ struct ForwardConsumer {
       const int row = row0 + fragment_row(half);
       of.finish_row(half, tile_row_inverse_norm<Config, Mma>(tile, row));
     }
-    queries.load(tile, row0);
+    if constexpr (Config::kQueriesInRegisters) query_operand.load(tile, row0);
     // Reads end before TMA overwrites the tile. With kStoresByTma, store_output has that fence.
     if constexpr (!Config::kStoresByTma) fence_async_shared();
     consumer_barrier(group);
-    if constexpr (Queries::kFreesTile) release_queries(stage);
+    if constexpr (Config::kQueriesInRegisters) release_queries(stage);
   }
 
   // REQUIRES: the consumer's reads of the query tile have ended.
@@ -168,29 +144,27 @@ struct ForwardConsumer {
     if (warp_group_thread() == 0) mbarrier_arrive(shared.query_ring().empty(stage));
   }
 
-  // ---- scores
-
   template <class KeyTile, int kTiles>
   LSSAR_DEVICE void start_scores(Fragment<kTiles>& s, int query_stage, KeyTile keys) {
     wgmma_fence();
-    queries.start_scores(s, shared.queries(query_stage), group * kWarpGroupRows, keys);
+    if constexpr (Config::kQueriesInRegisters) {
+      query_operand.start_scores(s, keys);
+    } else {
+      start_multiply_transposed(s, shared.queries(query_stage), group * kWarpGroupRows, keys);
+    }
     wgmma_commit();
-  }
-
-  // The same of the next stage's keys.
-  template <class KeyTile, int kTiles>
-  LSSAR_DEVICE void start_next_scores(Fragment<kTiles>& s, int query_stage) {
-    start_scores(s, query_stage, KeyTile{next_stage()});
   }
 
   // Products of the oldest stage in use -> scores in bits of the rows; the stage is released.
   template <int kTiles>
   LSSAR_DEVICE void scale_scores_of_stage(Fragment<kTiles>& s) {
-    rows.scale_products(s, shared.norms(released.stage));
+    if constexpr (Config::kFusesScale) {
+      spoil_scores(s, shared.norms(released.stage));
+    } else {
+      scale_scores(s, rows.score_scale, shared.norms(released.stage));
+    }
     release_keys();
   }
-
-  // ---- pass 1
 
   LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreMmaTiles>& s, int tile) {
     scale_scores_of_stage(s);
@@ -204,7 +178,7 @@ struct ForwardConsumer {
 
   LSSAR_DEVICE void start_score_tile(Fragment<kScoreMmaTiles>& s, int query_stage) {
     ping_pong.acquire();
-    start_next_scores<typename Shape::ScoreKeyTile>(s, query_stage);
+    start_scores(s, query_stage, typename Shape::ScoreKeyTile{next_stage()});
     ping_pong.release();
   }
 
@@ -257,10 +231,9 @@ struct ForwardConsumer {
     }
   }
 
-  // ---- pass 2
-
-  // Scores in bits -> u, and without X on to the weights.
+  // Products of the oldest stage in use -> u, and without X on to the weights.
   LSSAR_DEVICE void weigh(Scores& s, int tile) {
+    scale_scores_of_stage(s);
     if constexpr (Config::kIsGeneral) {
       rows.weigh(s, rows.mask_of(s, tile), weight_factor);
       return;
@@ -303,8 +276,6 @@ struct ForwardConsumer {
       release_queries(stage);
     }
   }
-
-  // ---- work tiles
 
   // Calls `process` with each chain of the block, and the stage of its first queries.
   template <class Process>

@@ -1,4 +1,6 @@
-// The shared memory and the tensor maps of a Hopper forward block. See hopper_forward.cuh.
+// The shared memory and the tensor maps of a Hopper forward block.
+//
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/params.cuh"
@@ -30,8 +32,7 @@ struct HopperForwardShape {
   using KeyTile = SwizzledTile<Element, kBlockCols, Config::kHeadDim>;
   using ValueTile = SwizzledTile<Element, kBlockCols, kBlockDv>;
   using WeightTile = SwizzledTile<Element, kBlockRows, kBlockCols>;  // kWeightsInShared
-  using OutputTile =
-      SwizzledTile<Element, kBlockRows, kBlockDv>;  // kStoresByTma: placed over the query tile
+  using OutputTile = SwizzledTile<Element, kBlockRows, kBlockDv>;    // in the query tile's place
 
   static constexpr int kKeyBytes =
       ScoreKeyTile::kBytes > KeyTile::kBytes ? ScoreKeyTile::kBytes : KeyTile::kBytes;
@@ -108,8 +109,8 @@ struct ForwardShared {
   LSSAR_DEVICE RingBarriers<Shape::kQueryStages> query_ring() const {
     return {base + Shape::kQueryBarriersOffset};
   }
-  // kTakesTickets: the number of the chain whose queries are in the stage. The producer writes it
-  // before the queries' barrier completes. Consumers read it before they release the queries.
+  // The number of the chain whose queries are in the stage. The producer writes it before the
+  // queries' barrier completes. Consumers read it before they release the queries.
   LSSAR_DEVICE u32 work_index(int stage) const {
     return base + Shape::kWorkIndexOffset + stage * 4;
   }

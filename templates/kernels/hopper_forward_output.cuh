@@ -1,6 +1,7 @@
-// Stores the Hopper forward's o by TMA (kStoresByTma). A consumer writes o over its rows of the
-// query tile, which it no longer needs, and TMA copies whole rows to global memory. See
-// hopper_forward.cuh.
+// Stores the Hopper forward's o by TMA. A consumer writes o over its rows of the query tile, which
+// it no longer needs, and TMA copies whole rows to global memory.
+//
+// kStoresByTma. See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_work.cuh"
@@ -13,7 +14,7 @@
 
 namespace lssar_device {
 
-// One thread starts the copies of the consumer's rows and waits until they have read them.
+// Starts the copies of the consumer's rows and waits until they have read them. One thread.
 template <class Config>
 LSSAR_DEVICE void copy_output(const TmaParams& tma, const ForwardShared<Config>& shared,
                               const ForwardWork<Config>& work, int group, int stage) {

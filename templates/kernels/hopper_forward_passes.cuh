@@ -1,5 +1,6 @@
-// The Hopper forward with one pass after the other: the order of the producer's loads and of the
-// consumers' work. See hopper_forward.cuh.
+// One pass after the other: the order of the producer's loads and of the consumers' work.
+//
+// See hopper_forward.cuh; hopper_forward_staggered.cuh has another order.
 #pragma once
 
 #include "templates/kernels/hopper_forward_consumer.cuh"
@@ -18,17 +19,17 @@ struct LoadsApart {
 
   LSSAR_DEVICE void run() {
     producer.for_each_chain([this](u32 index) {
-      const auto work = ForwardChain<Config>(producer.params, index).work(producer.params, 0);
+      const ForwardWork<Config> work(producer.params,
+                                     ForwardChain<Config>(producer.params, index).place);
       if constexpr (Config::kHasPassOne) {
         producer.load_pass_one(work, index);
       } else {
         producer.load_queries(work, index);
       }
       for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
-        producer.load_pass_two(work, dv_block, [](int) {});
+        producer.load_pass_two(work, dv_block);
         if constexpr (Config::kIsGeneral) {
-          if (work.has_few_keys(producer.params))
-            producer.load_pass_two(work, dv_block, [](int) {});
+          if (work.has_few_keys(producer.params)) producer.load_pass_two(work, dv_block);
         }
       }
     });
@@ -42,34 +43,28 @@ struct PassesApart {
   using Shape = typename Consumer::Shape;
   using Sums = typename Consumer::Sums;
   using Scores = typename Consumer::Scores;
+  using KeyTile = typename Shape::KeyTile;
   static constexpr bool kReleasesQueriesLast =
-      !Consumer::Queries::kFreesTile && !Config::kStoresByTma;
+      !Config::kQueriesInRegisters && !Config::kStoresByTma;
 
   Consumer c;
 
-  LSSAR_DEVICE void weigh(Scores& s, int tile) {
-    c.scale_scores_of_stage(s);
-    c.weigh(s, tile);
-  }
-
-  // A tile of pass 2 after the first one: its scores, and the sum of the last tile's weights. Where
-  // that tile has no weights (kHasWeights is false), its values are released unread.
+  // A tile of pass 2 after the first one: its scores, and the sum of the last tile's weights. If
+  // that tile has none, its values are released unread.
   template <bool kHasWeights>
   LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int query_stage, int tile) {
     constexpr int kInFlight = Config::kOverlap && kHasWeights ? 1 : 0;
     c.ping_pong.acquire();
-    if constexpr (Config::kOverlap)
-      c.template start_next_scores<typename Shape::KeyTile>(s, query_stage);
+    if constexpr (Config::kOverlap) c.start_scores(s, query_stage, KeyTile{c.next_stage()});
     const typename Shape::ValueTile values{c.next_stage()};
     if constexpr (kHasWeights) sums.start(values);
-    if constexpr (!Config::kOverlap)
-      c.template start_next_scores<typename Shape::KeyTile>(s, query_stage);
+    if constexpr (!Config::kOverlap) c.start_scores(s, query_stage, KeyTile{c.next_stage()});
     c.ping_pong.release();
     finish<kInFlight>(s);
-    if constexpr (Config::kOverlap) weigh(s, tile);
+    if constexpr (Config::kOverlap) c.weigh(s, tile);
     if constexpr (kHasWeights) sums.finish_products();
     c.release_stage();
-    if constexpr (!Config::kOverlap) weigh(s, tile);
+    if constexpr (!Config::kOverlap) c.weigh(s, tile);
     if constexpr (Config::kIsGeneral && Consumer::Rows::kRescales) sums.rescale(c.weight_factor);
   }
 
@@ -77,10 +72,10 @@ struct PassesApart {
     if (num_tiles == 0) return;
     Scores s;
     c.ping_pong.acquire();
-    c.template start_next_scores<typename Shape::KeyTile>(s, query_stage);
+    c.start_scores(s, query_stage, KeyTile{c.next_stage()});
     c.ping_pong.release();
     finish<0>(s);
-    weigh(s, 0);
+    c.weigh(s, 0);
     sums.round(s);
     // NOTE: all products of a tile end before the next branch; see ForwardConsumer::add_overlapped.
 #pragma unroll 1
@@ -124,7 +119,7 @@ struct PassesApart {
 
   LSSAR_DEVICE void run() {
     c.for_each_chain([this](const ForwardChain<Config>& chain, int stage) {
-      process(chain.work(c.params, 0), stage);
+      process(ForwardWork<Config>(c.params, chain.place), stage);
     });
   }
 };

@@ -1,4 +1,6 @@
-// The loads of the Hopper forward. See hopper_forward.cuh.
+// The loads of the Hopper forward.
+//
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_packed.cuh"
@@ -48,36 +50,36 @@ struct ForwardProducer {
     }
   }
 
-  // Waits until the next stage is free and announces its bytes; returns its index.
-  template <int kBytes>
-  LSSAR_DEVICE int open_stage() {
-    const RingBarriers<Shape::kStages> ring = shared.ring();
+  // Loads a tile of keys or values, from column `col` on, into the next stage when that is free;
+  // returns its index. kMoreBytes: what the caller loads into it besides.
+  template <class Tile, int kMoreBytes>
+  LSSAR_DEVICE int load_stage(ForwardMap map, int col, int tile, const BlockPlace& at) {
     const int stage = cursor.stage;
-    mbarrier_wait(ring.empty(stage), cursor.parity ^ 1);
-    mbarrier_arrive_expect(ring.full(stage), kBytes);
+    const u32 full = shared.ring().full(stage);
+    mbarrier_wait(shared.ring().empty(stage), cursor.parity ^ 1);
+    mbarrier_arrive_expect(full, Tile::kBytes + kMoreBytes);
     cursor.advance();
+    const int head = kv_head_of<Config>(params, at);
+    const i64 row = i64{tile} * Tile::kRows;
+    if constexpr (Shape::kCluster > 1) {
+      load_tile_share<Shape::kCluster, Tile>(shared.stage(stage), tma.maps[map], full, col, row,
+                                             head, at.batch);
+    } else {
+      load_tile<Tile>(shared.stage(stage), tma.maps[map], full, col, row, head, at.batch);
+    }
     return stage;
   }
 
   template <class Tile>
   LSSAR_DEVICE void load_keys(ForwardMap map, ForwardMap norm_map, int tile, const BlockPlace& at) {
-    const int stage = open_stage<Tile::kBytes + Tile::kRows * 4>();
-    const u32 barrier = shared.ring().full(stage);
-    load_tile_share<Shape::kCluster, Tile>(shared.stage(stage), tma.maps[map], barrier, 0,
-                                           i64{tile} * Tile::kRows, kv_head(at), at.batch);
-    tma_load(shared.norms(stage), tma.maps[norm_map], barrier, tile * Tile::kRows,
-             at.batch * params.kv_heads + kv_head(at));
+    const int stage = load_stage<Tile, Tile::kRows * 4>(map, 0, tile, at);
+    tma_load(shared.norms(stage), tma.maps[norm_map], shared.ring().full(stage), tile * Tile::kRows,
+             at.batch * params.kv_heads + kv_head_of<Config>(params, at));
   }
 
   LSSAR_DEVICE void load_values(int tile, int dv_block, const BlockPlace& at) {
-    using Tile = typename Shape::ValueTile;
-    const int stage = open_stage<Tile::kBytes>();
-    load_tile_share<Shape::kCluster, Tile>(shared.stage(stage), tma.maps[kValueMap],
-                                           shared.ring().full(stage), dv_block * Shape::kBlockDv,
-                                           i64{tile} * Tile::kRows, kv_head(at), at.batch);
+    load_stage<typename Shape::ValueTile, 0>(kValueMap, dv_block * Shape::kBlockDv, tile, at);
   }
-
-  LSSAR_DEVICE int kv_head(const BlockPlace& at) const { return kv_head_of<Config>(params, at); }
 
   // Pass 1. The first keys come before the queries, because the query tile is free only when the
   // last output has left it.
@@ -92,14 +94,11 @@ struct ForwardProducer {
   }
 
   // Pass 2 of a block of value columns, in the order in which consumers take the tiles: with
-  // kOverlap, keys are one tile ahead of values. Calls `between(tile)` before each tile.
-  template <class Between>
-  LSSAR_DEVICE void load_pass_two(const ForwardWork<Config>& work, int dv_block,
-                                  const Between& between) {
+  // kOverlap, keys are one tile ahead of values.
+  LSSAR_DEVICE void load_pass_two(const ForwardWork<Config>& work, int dv_block) {
     constexpr int kAhead = Config::kOverlap ? 1 : 0;
 #pragma unroll 1
     for (int tile = 0; tile < work.tiles + kAhead; ++tile) {
-      LSSAR_INLINE_CALL between(tile);
       if (tile < work.tiles)
         load_keys<typename Shape::KeyTile>(kKeyMap, kNormMap, tile, work.place);
       if (tile >= kAhead) load_values(tile - kAhead, dv_block, work.place);

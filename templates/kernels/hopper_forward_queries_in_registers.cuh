@@ -9,19 +9,17 @@ namespace lssar_device {
 
 template <class Config>
 struct QueriesInRegisters {
-  static constexpr bool kFreesTile = true;  // nobody reads the tile after load()
-
   ColumnsOperand<typename Config::Element, Config::kHeadDim> operand;
 
-  // `row0` is the warp's first row.
+  // `row0` is the warp's first row. Nobody reads the tile afterwards.
   template <class QueryTile>
   LSSAR_DEVICE void load(QueryTile tile, int row0) {
     warp_barrier();  // four lanes scale a row and other lanes read it
     load_operand(operand, tile, row0);
   }
 
-  template <int kTiles, class QueryTile, class KeyTile>
-  LSSAR_DEVICE void start_scores(Fragment<kTiles>& s, QueryTile, int, KeyTile keys) const {
+  template <int kTiles, class KeyTile>
+  LSSAR_DEVICE void start_scores(Fragment<kTiles>& s, KeyTile keys) const {
     start_multiply_transposed<typename Config::Element, Config::kHeadDim>(s, operand, keys);
   }
 };

@@ -23,17 +23,21 @@ struct LoadsStaggered {
   LSSAR_DEVICE void load(u32 index) {
     const AttentionParams& params = producer.params;
     const ForwardChain<Config> chain(params, index);
-    ForwardWork<Config> work = chain.work(params, 0);
+    ForwardWork<Config> work = chain.query_tile(params, 0);
     producer.load_pass_one(work, index);
 #pragma unroll 1
     for (int i = 1; i <= chain.count; ++i) {
       // The stages are filled before the next queries are loaded, because their tile may become
       // free only after the last output has left it.
-      const ForwardWork<Config> next = chain.work(params, minimum(i, chain.count - 1));
+      const ForwardWork<Config> next = chain.query_tile(params, minimum(i, chain.count - 1));
       const int ahead = i < chain.count ? minimum(work.tiles, Shape::kStages / 2) : -1;
-      producer.load_pass_two(work, 0, [&](int tile) {
+#pragma unroll 1
+      for (int tile = 0; tile <= work.tiles; ++tile) {  // as load_pass_two
         if (tile == ahead) producer.load_queries(next, index);
-      });
+        if (tile < work.tiles)
+          producer.template load_keys<typename Shape::KeyTile>(kKeyMap, kNormMap, tile, work.place);
+        if (tile >= 1) producer.load_values(tile - 1, 0, work.place);
+      }
       work = next;
     }
   }
@@ -76,12 +80,11 @@ struct PassesStaggered {
   LSSAR_DEVICE void finish_scores(Scores& s, Scores& ahead, Next& next, int tile) {
     if constexpr (kHasNext) {
       finish<kBehind + 1>(ahead);
-      next.rows.scale_products(ahead, c.shared.norms(c.released.stage));
+      scale_scores(ahead, next.rows.score_scale, c.shared.norms(c.released.stage));
       next.rows.mask(ahead, tile, -infinity());
       next.sums.add(ahead);
     }
     finish<kBehind>(s);
-    c.scale_scores_of_stage(s);
     c.weigh(s, tile);
   }
 
@@ -136,7 +139,7 @@ struct PassesStaggered {
   }
 
   LSSAR_DEVICE void process(const ForwardChain<Config>& chain, int stage) {
-    ForwardWork<Config> work = chain.work(c.params, 0);
+    ForwardWork<Config> work = chain.query_tile(c.params, 0);
     c.rows.place_in(c.params, work, c.group);
     c.prepare_queries(c.rows, stage);
     c.pass_one(stage, work.tiles);
@@ -144,7 +147,7 @@ struct PassesStaggered {
 #pragma unroll 1
     for (int i = 1; i <= chain.count; ++i) {
       const bool has_next = i < chain.count;
-      const ForwardWork<Config> next_work = chain.work(c.params, has_next ? i : i - 1);
+      const ForwardWork<Config> next_work = chain.query_tile(c.params, has_next ? i : i - 1);
       next.sums.clear();
       next.tiles = 0;
       if (has_next) prepare(next, next_work);

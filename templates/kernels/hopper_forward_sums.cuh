@@ -1,4 +1,6 @@
-// The sums of pass 2 of the Hopper forward: weights times values. See hopper_forward.cuh.
+// The sums of pass 2 of the Hopper forward: weights times values.
+//
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_layout.cuh"
@@ -10,31 +12,6 @@
 
 namespace lssar_device {
 
-// A tile's rounded weights as the operand of products, in registers.
-template <class Config>
-struct WeightsInRegisters {
-  using Element = typename Config::Element;
-  using Mma = TileMma16<Element>;
-  static constexpr int kKeyMmaTiles = HopperForwardShape<Config>::kBlockCols / kTileCols;
-
-  typename Mma::template Operand<kKeyMmaTiles> operand;
-
-  LSSAR_DEVICE void round(const ForwardShared<Config>&, int, typename Mma::RowSums& sum,
-                          const Fragment<kKeyMmaTiles>& x) {
-    Mma::round(operand, x);
-    if constexpr (Config::kDivisorSum == 1) sum.add(operand);
-    if constexpr (Config::kDivisorSum == 2) sum.add_magnitudes(operand);
-  }
-  static LSSAR_DEVICE void publish(int) {}
-  LSSAR_DEVICE void pin_registers() { pin_operand(operand); }
-
-  template <int kTiles, class ValueTile>
-  LSSAR_DEVICE void start_product(Fragment<kTiles>& sum, const ForwardShared<Config>&, int,
-                                  ValueTile values) const {
-    start_multiply<Element>(sum, operand, values);
-  }
-};
-
 // The sums over keys for one block of value columns. A warp group.
 template <class Config>
 struct ForwardSums {
@@ -43,17 +20,15 @@ struct ForwardSums {
   static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
   using Scores = Fragment<kKeyMmaTiles>;
   using Columns = Fragment<Shape::kBlockDv / kTileCols>;
-  template <int kNumber>
-  using Weights = typename Select<Config::kWeightsInShared, WeightsInShared<Config, kNumber>,
-                                  WeightsInRegisters<Config>>::Type;
+  using Operand = typename Mma::template Operand<kKeyMmaTiles>;
 
   ForwardShared<Config> shared;
   int group;  // index among the consumers
   Columns o, y;
   typename Mma::RowSums zs, t;
   bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
-  Weights<0> weights;
-  Weights<1> slopes;
+  Operand weights;  // rounded, of a tile; without kWeightsInShared the operand of products
+  Operand slopes;   // kNeedsX: u^(p-1), the same for X
 
   LSSAR_DEVICE ForwardSums(ForwardShared<Config> s, int g) : shared(s), group(g) {}
 
@@ -76,17 +51,24 @@ struct ForwardSums {
           slope.at[n][e] = Config::power_slope(s.at[n][e]);
           s.at[n][e] *= slope.at[n][e];
         }
-      slopes.round(shared, group, t, slope);
+      Mma::round(slopes, slope);
+      t.add(slopes);
+      if constexpr (Config::kWeightsInShared) store_weights(shared, group, 1, slopes);
     }
     if constexpr (Config::kIsGeneral) {
       if (takes_remainders) {
-        typename Mma::template Operand<kKeyMmaTiles> rounded;
+        Operand rounded;
         Mma::round(rounded, s);
         Mma::subtract(s, rounded);
       }
     }
-    weights.round(shared, group, zs, s);
-    weights.publish(group);
+    Mma::round(weights, s);
+    if constexpr (Config::kDivisorSum == 1) zs.add(weights);
+    if constexpr (Config::kDivisorSum == 2) zs.add_magnitudes(weights);
+    if constexpr (Config::kWeightsInShared) {
+      store_weights(shared, group, 0, weights);
+      publish_weights(group);
+    }
   }
 
   // REQUIRES: no product is in flight.
@@ -98,15 +80,23 @@ struct ForwardSums {
   LSSAR_DEVICE void pin_registers() {
     pin(o);
     if constexpr (Config::kNeedsX) pin(y);
-    weights.pin_registers();
-    if constexpr (Config::kNeedsX) slopes.pin_registers();
+    if constexpr (!Config::kWeightsInShared) {
+      pin_operand(weights);
+      if constexpr (Config::kNeedsX) pin_operand(slopes);
+    }
   }
 
   LSSAR_DEVICE void start(typename Shape::ValueTile values) {
     pin_registers();
     wgmma_fence();
-    weights.start_product(o, shared, group, values);
-    if constexpr (Config::kNeedsX) slopes.start_product(y, shared, group, values);
+    if constexpr (Config::kWeightsInShared) {
+      start_multiply(o, shared.weights(0), group * kWarpGroupRows, values);
+      if constexpr (Config::kNeedsX)
+        start_multiply(y, shared.weights(1), group * kWarpGroupRows, values);
+    } else {
+      start_multiply<typename Config::Element>(o, weights, values);
+      if constexpr (Config::kNeedsX) start_multiply<typename Config::Element>(y, slopes, values);
+    }
     wgmma_commit();
   }
 

@@ -1,5 +1,6 @@
-// The work tiles of the Hopper forward, computed alike by producer and consumers. See
-// hopper_forward.cuh.
+// The work tiles of the Hopper forward, computed alike by producer and consumers.
+//
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_layout.cuh"
@@ -23,7 +24,8 @@ struct ForwardWork {
 
   LSSAR_DEVICE ForwardWork(const AttentionParams& params, const BlockPlace& at) : place(at) {
     const i64 first = place.tile_idx * Shape::kWorkRows;
-    first_row = first + block_of_cluster<Shape::kCluster>() * Shape::kBlockRows;
+    first_row = first;
+    if constexpr (Shape::kCluster > 1) first_row += cluster_rank() * Shape::kBlockRows;
     const i64 keys = num_visible_keys<Config>(params, last_query(params, first + Shape::kWorkRows));
     score_tiles = static_cast<int>(ceil_div(keys, Shape::kScoreCols));
     tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
@@ -55,37 +57,46 @@ struct ForwardWork {
   }
 };
 
-// What a block takes at a time: kStagger neighbouring query tiles of a head, fewer at the end of
-// it.
+// What a block takes at a time: a query tile, or kStagger neighbouring ones of a head, fewer at the
+// end of it.
 template <class Config>
 struct ForwardChain {
   using Shape = HopperForwardShape<Config>;
 
   BlockPlace place;  // of the chain
-  int count;         // query tiles
+  int count;         // kStagger > 1: query tiles
 
   LSSAR_DEVICE ForwardChain(const AttentionParams& params, u32 index) {
-    const typename Shape::QueryTiles cut(params);
-    const i64 tiles = ceil_div(cut.rows_of_slice(), Shape::kWorkRows);
+    const i64 tiles = ceil_div(rows_of_slice(params), Shape::kWorkRows);
     place = work_place<Config::kHeadGroup, Config::kIsCausal>(
-        index, ceil_div(tiles, Config::kStagger), cut.slices, params.batch * cut.slices);
-    const i64 left = tiles - place.tile_idx * Config::kStagger;
-    count = Shape::kIsStaggered ? static_cast<int>(minimum(left, i64{Config::kStagger})) : 1;
+        index, ceil_div(tiles, Config::kStagger), slices(params), params.batch * slices(params));
+    if constexpr (Shape::kIsStaggered) {
+      const i64 left = tiles - place.tile_idx * Config::kStagger;
+      count = static_cast<int>(minimum(left, i64{Config::kStagger}));
+    }
   }
 
-  // Query tile i of the chain. None sees more keys than the one before it.
-  LSSAR_DEVICE ForwardWork<Config> work(const AttentionParams& params, int i) const {
+  // kStagger > 1: query tile i of the chain. None sees more keys than the one before it.
+  LSSAR_DEVICE ForwardWork<Config> query_tile(const AttentionParams& params, int i) const {
     BlockPlace at = place;
-    if constexpr (Shape::kIsStaggered)
-      at.tile_idx = place.tile_idx * Config::kStagger + count - 1 - i;
+    at.tile_idx = place.tile_idx * Config::kStagger + count - 1 - i;
     return {params, at};
+  }
+
+  // Of a slice (tile/query_tiles.cuh), with those of no query.
+  static LSSAR_DEVICE i64 rows_of_slice(const AttentionParams& params) {
+    if constexpr (!Config::kPackGqa) return seq_q<Config>(params);
+    return typename Shape::QueryTiles(params).num_rows();
+  }
+  // Of a batch entry.
+  static LSSAR_DEVICE int slices(const AttentionParams& params) {
+    return Config::kPackGqa ? params.kv_heads : params.heads;
   }
 
   // Chains of all heads.
   static LSSAR_DEVICE u32 total(const AttentionParams& params) {
-    const typename Shape::QueryTiles cut(params);
-    const i64 chains = ceil_div(cut.rows_of_slice(), i64{Shape::kWorkRows} * Config::kStagger);
-    return static_cast<u32>(chains * cut.slices * params.batch);
+    const i64 chains = ceil_div(rows_of_slice(params), i64{Shape::kWorkRows} * Config::kStagger);
+    return static_cast<u32>(chains * slices(params) * params.batch);
   }
 };
 

@@ -19,7 +19,7 @@ LSSAR_DEVICE void key_norms(const AttentionParams& params) {
   const i64 keys = seq_k<Config>(params);
   const BlockPlace place = block_place(ceil_div(keys, kRowsPerBlock), params.kv_heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
-  reset_tickets<Config>(params);
+  if constexpr (Config::kTakesTickets) reset_tickets(params);
   // Every lane takes part in the exchange of its row group, so rows past the end read the last row.
   const i64 read_row = minimum(row, keys - 1);
   const float inverse = row_inverse_norm<Config>(

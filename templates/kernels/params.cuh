@@ -27,11 +27,11 @@ struct AttentionParams {
   TensorRef grad_v;
 
   // Saved by the forward for training, read by the backward.
-  float* saved_o;      // [rows, head_dim_v]: o in float32; weighted sum: written, undivided
-  float* saved_stats;  // [4, rows]: R, m, zs (natural units), largest score in bits; null in a
-                       // forward that nobody wants them of. Row sums write R and the score;
-                       // weighted sum reads these two and writes the others
-  void* saved_x;       // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
+  float* saved_o;  // [rows, head_dim_v]: o in float32; weighted sum: written, undivided
+  // [4, rows]: R, m, zs (natural units), largest score in bits; null in a forward that nobody wants
+  // them of. Row sums write R and the score; weighted sum reads these two and writes the others.
+  float* saved_stats;
+  void* saved_x;  // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
 
   // Workspace.
   float* q_inv_norm;  // [rows]: 1 / |q|, 0 where |q| <= 1e-12, NaN where q is not finite

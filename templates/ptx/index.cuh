@@ -5,23 +5,15 @@
 
 namespace lssar_device {
 
-LSSAR_DEVICE int thread_index() {
-  u32 value;
-  asm("mov.u32 %0, %%tid.x;" : "=r"(value));
-  return static_cast<int>(value);
-}
-
-LSSAR_DEVICE u32 block_index() {
-  u32 value;
-  asm("mov.u32 %0, %%ctaid.x;" : "=r"(value));
-  return value;
-}
-
-LSSAR_DEVICE u32 grid_blocks() {
-  u32 value;
-  asm("mov.u32 %0, %%nctaid.x;" : "=r"(value));
-  return value;
-}
+#define LSSAR_SPECIAL_REGISTER(name, type, special)  \
+  LSSAR_DEVICE type name() {                         \
+    u32 value;                                       \
+    asm("mov.u32 %0, %%" special ";" : "=r"(value)); \
+    return static_cast<type>(value);                 \
+  }
+LSSAR_SPECIAL_REGISTER(thread_index, int, "tid.x")
+LSSAR_SPECIAL_REGISTER(block_index, u32, "ctaid.x")
+LSSAR_SPECIAL_REGISTER(grid_blocks, u32, "nctaid.x")
 
 LSSAR_DEVICE int lane_index() { return thread_index() % kWarpThreads; }
 LSSAR_DEVICE int warp_index() { return thread_index() / kWarpThreads; }

@@ -6,32 +6,24 @@
 
 namespace lssar_device {
 
+// A function that is one instruction of one operand.
+#define LSSAR_UNARY(name, instruction)                   \
+  LSSAR_DEVICE float name(float x) {                     \
+    float result;                                        \
+    asm(instruction " %0, %1;" : "=f"(result) : "f"(x)); \
+    return result;                                       \
+  }
+
 // 2^x, relative error 2^-22; 0 below x = -126, also for -infinity.
-LSSAR_DEVICE float exp2_approx(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
+LSSAR_UNARY(exp2_approx, "ex2.approx.ftz.f32")
 
 // log2(x). NOTE: the error is ABSOLUTE (2^-22) for x in (0.5, 2): log2(1 + u) of a small u is lost.
-LSSAR_DEVICE float log2_approx(float x) {
-  float result;
-  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
+LSSAR_UNARY(log2_approx, "lg2.approx.ftz.f32")
 
 // 1 / x, error 1 ulp.
-LSSAR_DEVICE float reciprocal_approx(float x) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
+LSSAR_UNARY(reciprocal_approx, "rcp.approx.ftz.f32")
 
-LSSAR_DEVICE float square_root(float x) {
-  float result;
-  asm("sqrt.rn.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
+LSSAR_UNARY(square_root, "sqrt.rn.f32")
 
 // a * b + c clamped to [0, 1]. NOTE: a NaN becomes 0; the caller must carry NaN another way.
 LSSAR_DEVICE float fma_saturate(float a, float b, float c) {
@@ -72,11 +64,7 @@ LSSAR_DEVICE float maximum_or_nan(float a, float b) {
   return result;
 }
 
-LSSAR_DEVICE float absolute(float x) {
-  float result;
-  asm("abs.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
+LSSAR_UNARY(absolute, "abs.f32")
 
 LSSAR_DEVICE bool is_nan(float x) { return x != x; }
 

@@ -8,19 +8,15 @@
 // The directive as a word before its loop, as emitted sources write it.
 #define LSSAR_UNROLL _Pragma("unroll")
 
-// A kernel parameter that is used in place, without a copy. clang 19 has no word for it; the LLVM
-// compiler marks the parameters of kernels itself.
+// LSSAR_GRID_CONSTANT: a kernel parameter that is used in place, without a copy. clang 19 has no
+// word for it; the LLVM compiler marks the parameters of kernels itself.
+// LSSAR_INLINE_CALL: before a call of a closure. clang inlines closures by size only, and ptxas
+// would wait for each wgmma before a call that is not inlined.
 #if defined(__clang__)
 #define LSSAR_GRID_CONSTANT
-#else
-#define LSSAR_GRID_CONSTANT __grid_constant__
-#endif
-
-// Written before a call of a closure. clang inlines closures by size only, and ptxas would wait for
-// each wgmma before a call that is not inlined.
-#if defined(__clang__)
 #define LSSAR_INLINE_CALL [[clang::always_inline]]
 #else
+#define LSSAR_GRID_CONSTANT __grid_constant__
 #define LSSAR_INLINE_CALL
 #endif
 

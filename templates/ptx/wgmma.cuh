@@ -6,13 +6,9 @@
 //
 // The registers of d and a must not be read or written from the issue of a wgmma until a wait for
 // it has ended.
-#pragma once
-
-#include "templates/ptx/math.cuh"
-
-namespace lssar_device {
-
-// The instruction for one element type and one N. The generator writes those that a kernel uses:
+//
+// A Wgmma is the instruction for one element type and one N. The generator writes those that a
+// kernel uses:
 //   template <int kTransposeA, int kTransposeB>
 //   static void add_shared(float (&d)[N / 8][4], u64 a, u64 b);  // d += a b
 //   template <int kTransposeB>
@@ -20,8 +16,14 @@ namespace lssar_device {
 // and begin_shared and begin_registers, which overwrite d: d = a b. Transposed means that the rows
 // of the tile are the depth.
 //
-// NOTE: d = a b has forms of its own because clang would initialise a d that is also read, and
-// would do so after the fence.
+// NOTE: d = a b has forms of its own because clang would initialise a d that is read too, and would
+// do so after the fence.
+#pragma once
+
+#include "templates/ptx/math.cuh"
+
+namespace lssar_device {
+
 template <class T, int N>
 struct Wgmma;
 

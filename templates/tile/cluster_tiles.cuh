@@ -1,5 +1,5 @@
-// Tiles that the blocks of a cluster share (HopperOptions::cluster). kBlocks is the cluster's size;
-// with 1 a block works for itself.
+// Tiles that the blocks of a cluster share (HopperOptions::cluster). kBlocks is the cluster's size,
+// at least 2.
 //
 // The blocks walk over the same tiles. Each producer loads a share of every tile and sends it to
 // all blocks. So a stage is free only when the consumers of all blocks have released it. A producer
@@ -16,50 +16,25 @@
 
 namespace lssar_device {
 
-// The block's number in its cluster.
-template <int kBlocks>
-LSSAR_DEVICE int block_of_cluster() {
-  if constexpr (kBlocks == 1) return 0;
-  return cluster_rank();
-}
-
-// All threads of all blocks of the cluster.
-template <int kBlocks>
-LSSAR_DEVICE void blocks_barrier(u32 line = LSSAR_CALLER_LINE) {
-  if constexpr (kBlocks == 1) {
-    block_barrier();
-  } else {
-    cluster_barrier(line);
-  }
-}
-
 // Loads this block's share of a tile, and sends it to all blocks. Each of them expects
 // Tile::kBytes. The map's box has the rows of a share.
 template <int kBlocks, class Tile>
 LSSAR_DEVICE void load_tile_share(u32 address, const TensorMap& map, u32 barrier, int col, i64 row,
                                   int head, int batch) {
-  if constexpr (kBlocks == 1) {
-    load_tile<Tile>(address, map, barrier, col, row, head, batch);
-  } else {
-    constexpr int kRows = Tile::kRows / kBlocks;
-    static_assert(Tile::kRows % (kBlocks * kSwizzleRows) == 0, "the swizzle repeats every 8 rows");
-    const int first = cluster_rank() * kRows;
+  constexpr int kRows = Tile::kRows / kBlocks;
+  static_assert(Tile::kRows % (kBlocks * kSwizzleRows) == 0, "the swizzle repeats every 8 rows");
+  const int first = cluster_rank() * kRows;
 #pragma unroll
-    for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk)
-      tma_load_multicast(address + chunk * Tile::kChunkBytes + first * kSwizzleBytes, map, barrier,
-                         (1u << kBlocks) - 1, col + chunk * Tile::kChunkCols,
-                         static_cast<int>(row) + first, head, batch);
-  }
+  for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk)
+    tma_load_multicast(address + chunk * Tile::kChunkBytes + first * kSwizzleBytes, map, barrier,
+                       (1u << kBlocks) - 1, col + chunk * Tile::kChunkCols,
+                       static_cast<int>(row) + first, head, batch);
 }
 
-// Releases a stage once, in every block of the cluster. Several threads call it, numbered from 0.
+// Releases a stage in every block of the cluster. Several threads call it, numbered from 0.
 template <int kBlocks>
-LSSAR_DEVICE void release(u32 empty, int thread) {
-  if constexpr (kBlocks == 1) {
-    if (thread == 0) mbarrier_arrive(empty);
-  } else {
-    if (thread < kBlocks) mbarrier_arrive_cluster(in_block(empty, thread));
-  }
+LSSAR_DEVICE void release_share(u32 empty, int thread) {
+  if (thread < kBlocks) mbarrier_arrive_cluster(in_block(empty, thread));
 }
 
 }  // namespace lssar_device

@@ -89,27 +89,25 @@ struct ForwardRows : LaneRows<Config> {
   LSSAR_DEVICE void prepare_pass_two() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      scale_weights(half);
+      const float num_keys = static_cast<float>(visible[half]);
+      scale[half] = {0.0f, 0.0f, 0.0f};  // every weight is 0
+      m[half] = 0.0f;
+      if (visible[half] == 0) {
+        largest_score[half] = 0.0f;
+      } else {
+        m[half] = largest_weight<Config>(num_keys, sum[half], largest_score[half]);
+        if (!(m[half] <= kDeadRow))
+          scale[half] = weight_scale<Config>(num_keys, sum[half], m[half], largest_score[half]);
+      }
       if constexpr (Config::kSkipTiles) skip_below[half] = skip_threshold(half);
     }
     choose_evaluator();
   }
 
-  LSSAR_DEVICE void scale_weights(int half) {
-    const float num_keys = static_cast<float>(visible[half]);
-    scale[half] = dead_weight_scale();
-    m[half] = 0.0f;
-    if (visible[half] == 0) {
-      largest_score[half] = 0.0f;
-      return;
-    }
-    m[half] = largest_weight<Config>(num_keys, sum[half], largest_score[half]);
-    if (!(m[half] <= kDeadRow))
-      scale[half] = weight_scale<Config>(num_keys, sum[half], m[half], largest_score[half]);
-  }
-
-  LSSAR_DEVICE bool has_scores_above(int half, float limit) const {
-    return lssar_device::has_scores_above<Config>(scale[half], limit);
+  // In the warp's rows.
+  LSSAR_DEVICE bool all_scores_above(float limit) const {
+    return warp_all(has_scores_above<Config>(scale[0], limit) &&
+                    has_scores_above<Config>(scale[1], limit));
   }
 
   // A lower bound of the score whose activation has u = kSkipWeight. A row that saw a NaN skips
@@ -141,12 +139,10 @@ struct ForwardRows : LaneRows<Config> {
   LSSAR_DEVICE void choose_evaluator() {
     evaluator = kFullSoftplus;
     if constexpr (Config::kNumEvaluators > 1) {
-      if (warp_all(has_scores_above(0, kShortLimit) && has_scores_above(1, kShortLimit)))
-        evaluator = kShortSoftplus;
+      if (all_scores_above(kShortLimit)) evaluator = kShortSoftplus;
     }
     if constexpr (Config::kNumEvaluators > 2) {
-      if (warp_all(has_scores_above(0, kLinearLimit) && has_scores_above(1, kLinearLimit)))
-        evaluator = kLinearSoftplus;
+      if (all_scores_above(kLinearLimit)) evaluator = kLinearSoftplus;
     }
     if (evaluator == kFullSoftplus) return;
 #pragma unroll
@@ -229,18 +225,13 @@ struct ForwardRows : LaneRows<Config> {
                            (y.at[n][2 * half + 1] - sums.t[half] * o1) * x_scale);
       }
       const bool has_stats = Config::kIsTraining || params.saved_stats != nullptr;
-      if (has_stats && first_col == 0 && lane_index() % 4 == 0)
-        save_stats(params, half, saved_row, is_bad ? quiet_nan() : zs);
+      if (!has_stats || first_col != 0 || lane_index() % 4 != 0) continue;
+      const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
+      params.saved_stats[saved_row] = sum[half] * kLn2;
+      params.saved_stats[count + saved_row] = m[half];
+      params.saved_stats[2 * count + saved_row] = is_bad ? quiet_nan() : zs;
+      params.saved_stats[3 * count + saved_row] = largest_score[half];
     }
-  }
-
-  LSSAR_DEVICE void save_stats(const AttentionParams& params, int half, i64 saved_row,
-                               float zs) const {
-    const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
-    params.saved_stats[saved_row] = sum[half] * kLn2;
-    params.saved_stats[count + saved_row] = m[half];
-    params.saved_stats[2 * count + saved_row] = zs;
-    params.saved_stats[3 * count + saved_row] = largest_score[half];
   }
 };
 

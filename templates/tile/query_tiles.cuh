@@ -40,24 +40,24 @@ struct QueryRows {
   }
 };
 
-// How slices are cut into tiles.
+// How slices are cut into tiles, with kPackGqa.
 template <class Config, int kRows>
 struct QueryTiles {
   i64 queries;  // per head
   int slices;   // per batch entry
-  int group;    // kPackGqa: heads per slice; else 1
+  int group;    // heads per slice
   int whole;    // queries per tile
   int parts;    // tiles per query: 1 unless it has more heads than kRows
 
   LSSAR_DEVICE explicit QueryTiles(const AttentionParams& params) : queries(seq_q<Config>(params)) {
-    slices = Config::kPackGqa ? params.kv_heads : params.heads;
-    group = Config::kPackGqa ? params.heads / params.kv_heads : 1;
-    whole = Config::kPackGqa ? maximum(kRows / group, 1) : kRows;
-    parts = Config::kPackGqa ? (group + kRows - 1) / kRows : 1;
+    slices = params.kv_heads;
+    group = params.heads / params.kv_heads;
+    whole = maximum(kRows / group, 1);
+    parts = (group + kRows - 1) / kRows;
   }
 
-  // Rows of a slice, including those of no query.
-  LSSAR_DEVICE i64 rows_of_slice() const { return Config::kPackGqa ? count() * kRows : queries; }
+  // Rows of a slice's tiles, including those of no query.
+  LSSAR_DEVICE i64 num_rows() const { return count() * kRows; }
   // Tiles of a slice.
   LSSAR_DEVICE i64 count() const { return ceil_div(queries, whole) * parts; }
   LSSAR_DEVICE i64 first_query(i64 tile) const { return tile / parts * whole; }
@@ -70,7 +70,6 @@ struct QueryTiles {
   LSSAR_DEVICE int box_rows() const { return minimum(group, kRows) * whole; }
 
   LSSAR_DEVICE QueryRows<Config> rows(const BlockPlace& place, i64 tile) const {
-    if constexpr (!Config::kPackGqa) return {tile * kRows, place.head, 1, kRows};
     const int first_head = static_cast<int>(tile % parts) * kRows;
     const int count = group > kRows ? minimum(group - first_head, kRows) : whole * group;
     return {first_query(tile), place.head * group + first_head, group, count};
@@ -78,7 +77,6 @@ struct QueryTiles {
 
   // Whether some row of the tile has no query. `last` is the tile's last query.
   LSSAR_DEVICE bool has_gaps(const QueryRows<Config>& rows, i64 last) const {
-    if constexpr (!Config::kPackGqa) return last < rows.first + kRows - 1;
     return last < rows.first + whole - 1 || rows.count < kRows;
   }
 };

@@ -57,7 +57,7 @@ LSSAR_DEVICE void store_chunk(T* destination, const float (&values)[kChunkElems]
 }
 
 // 1 / |x| from |x|^2: 0 if |x| <= 1e-12; NaN if x is not finite (or its square overflows). Without
-// kHasNorms q and k are not normalised: it is 1, or NaN as before.
+// kHasNorms it is 1, or NaN as before.
 template <class Config>
 LSSAR_DEVICE float inverse_norm(float square) {
   constexpr float kTinySquare = 1e-24f;
@@ -75,7 +75,7 @@ LSSAR_DEVICE float row_square(const T* row) {
     const int at = col + row_group_lane() * kChunkElems;
     if (at >= kDim) continue;
     float values[kChunkElems];
-    load_chunk<kAligned>(values, row + at);
+    load_chunk<kAligned, T>(values, row + at);
 #pragma unroll
     for (int i = 0; i < kChunkElems; ++i) square = fma(values[i], values[i], square);
   }
@@ -83,9 +83,10 @@ LSSAR_DEVICE float row_square(const T* row) {
 }
 
 // 1 / |row| in every lane of the row group.
-template <class Config, class T>
-LSSAR_DEVICE float row_inverse_norm(const T* row) {
-  return inverse_norm<Config>(row_square<Config::kHeadDim, Config::kIsAligned>(row));
+template <class Config>
+LSSAR_DEVICE float row_inverse_norm(const typename Config::Element* row) {
+  return inverse_norm<Config>(
+      row_square<Config::kHeadDim, Config::kIsAligned, typename Config::Element>(row));
 }
 
 }  // namespace lssar_device

@@ -14,11 +14,8 @@
 namespace lssar_device {
 
 // Called by the key norm kernel.
-template <class Config>
 LSSAR_DEVICE void reset_tickets(const AttentionParams& params) {
-  if constexpr (Config::kTakesTickets) {
-    if (block_index() == 0 && thread_index() == 0) store_global_4(params.tickets, 0);
-  }
+  if (block_index() == 0 && thread_index() == 0) store_global_4(params.tickets, 0);
 }
 
 // take_ticket draws before the loads of a work tile. ticket_tile then returns, after those loads,

@@ -71,7 +71,7 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const ColumnsOp
 #pragma unroll
   for (int step = 1; step < kDepthSteps<kCols>; ++step)
     Instruction::template add_registers<0>(d.at, a.at[step],
-                                       words.advance(right, TileB::columns_distance(step)));
+                                           words.advance(right, TileB::columns_distance(step)));
 }
 
 // Starts d += a b with `a` from registers; the depth is the rows of `b`. Only one step (a constant)
@@ -103,7 +103,7 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
 #pragma unroll
   for (int step = 0; step < kDepthTiles / 2; ++step)
     Instruction::template add_registers<1>(d.at, a.at[step],
-                                       words.advance(right, TileB::rows_distance(step)));
+                                           words.advance(right, TileB::rows_distance(step)));
 }
 
 // The same with `a` from shared memory: 64 rows of a tile from row0 on.
@@ -118,7 +118,7 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d, TileA a, int row0, TileB b
 #pragma unroll
   for (int step = 0; step < TileA::kCols / 16; ++step)
     Instruction::template add_shared<0, 1>(d.at, words.advance(left, TileA::columns_distance(step)),
-                                       words.advance(right, TileB::rows_distance(step)));
+                                           words.advance(right, TileB::rows_distance(step)));
 }
 
 // Starts d = aT b; the depth is the rows of both. d's rows are the first 64 columns of a, its
@@ -135,7 +135,7 @@ LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, T
 #pragma unroll
   for (int step = 1; step < TileA::kRows / 16; ++step)
     Instruction::template add_shared<1, 1>(d.at, words.advance(left, TileA::rows_distance(step)),
-                                       words.advance(right, TileB::rows_distance(step)));
+                                           words.advance(right, TileB::rows_distance(step)));
 }
 
 // Loads the tile's 16 rows from row0 (a multiple of 8) on as an operand. The inverse of
@@ -199,7 +199,9 @@ LSSAR_DEVICE void pin_registers(u32 (&step)[4]) {
 template <class Operand>
 LSSAR_DEVICE void pin_operand(Operand& operand) {
 #pragma unroll
-  for (auto& step : operand.at) pin_registers(step);
+  for (auto& step : operand.at)
+#pragma unroll
+    for (u32& matrix : step) pin_register(matrix);
 }
 
 // Waits until at most kPending groups are in flight; `x` is then valid.

@@ -177,9 +177,82 @@ TEST(TailoredSource, DoesNotMixUpNamesThatMeanTwoThings) {
   const std::string source = tailored(
       "template <class Config>\nstruct A {\n  static constexpr int kCols = 1;\n};\n"
       "template <class Config>\nstruct B {\n  static constexpr int kCols = 2;\n};\n"
-      "void run() {\n  if (A::kCols == 1) a();\n}\nvoid a() {\n}\n",
+      "void run() {\n  if (A::kCols == 1) a();\n  if (B::kCols == 1) b();\n"
+      "  if (kCols == 1) c();\n}\nvoid a() {\n}\nvoid b() {\n}\nvoid c() {\n}\n",
       "void kernel() { run(); }");
-  EXPECT_THAT(source, HasSubstr("if (A::kCols == 1)"));
+  EXPECT_THAT(source, HasSubstr("\n  a();"));
+  EXPECT_THAT(source, Not(HasSubstr("b()")));
+  EXPECT_THAT(source, HasSubstr("if (kCols == 1) c();"));
+}
+
+constexpr const char* kTile =
+    "template <class T, int COLS>\nstruct Tile {\n"
+    "  static_assert(COLS % 8 == 0, \"whole vectors\");\n"
+    "  static constexpr int kBytes = COLS * static_cast<int>(sizeof(T));\n\n  T* data;\n};\n\n";
+constexpr const char* kTileConfig =
+    "struct Config {\n  using Element = Bf16;\n  static constexpr int kCols = 96;\n};\n";
+
+// Shapes say what they are, not how they are computed: what only the computation names goes.
+TEST(TailoredSource, WritesTheValuesOfConstants) {
+  const std::string source =
+      tailored(std::string(kTile) +
+                   "template <class Config>\nstruct Shape {\n"
+                   "  using Rows = Tile<typename Config::Element, Config::kCols>;\n"
+                   "  static constexpr int kTiles = Config::kCols / 48;\n"
+                   "  static constexpr int kSize = kTiles * Rows::kBytes;  // in all\n};\n"
+                   "template <class Config>\nvoid run() {\n  take(Shape<Config>::kSize);\n}\n",
+               "void kernel() { run(); }", kTileConfig);
+  EXPECT_THAT(source, HasSubstr("  static constexpr int kSize = 384;  // in all\n"));
+  for (const char* gone : {"kTiles", "Tile", "kBytes", "kCols"})
+    EXPECT_THAT(source, Not(HasSubstr(gone)));
+}
+
+TEST(TailoredSource, LeavesOutAssertsThatHoldForAllArgumentsOfAClass) {
+  const auto with_tiles = [](const std::string& cols) {
+    return tailored(std::string(kTile) + "void run() {\n  Tile<Bf16, 64> a;\n  Tile<Bf16, " + cols +
+                        "> b;\n  use(a.data, b.data);\n}\n",
+                    "void kernel() { run(); }", kTileConfig);
+  };
+  EXPECT_THAT(with_tiles("128"), Not(HasSubstr("static_assert")));
+  EXPECT_THAT(with_tiles("12"), HasSubstr("static_assert"));
+  EXPECT_THAT(with_tiles("COUNT"), HasSubstr("static_assert"));
+}
+
+TEST(TailoredSource, KeepsOverloadsByTheTypesOfVariables) {
+  const std::string overloads =
+      "void load(float& x, u32 at) {\n}\nvoid load(u32& x, u32 at) {\n}\n"
+      "void load(u32 (&x)[4], u32 at) {\n}\n";
+  const std::string known =
+      tailored(overloads + "void run() {\n  u32 x[4];\n  load(x, f());\n}\n", "run();");
+  EXPECT_THAT(known, HasSubstr("load(u32 (&x)[4], u32 at)"));
+  EXPECT_THAT(known, Not(HasSubstr("load(u32& x")));
+  EXPECT_THAT(known, Not(HasSubstr("float")));
+  const std::string unknown =
+      tailored(overloads + "void run() {\n  u32 x[4];\n  load(x[0], f());\n}\n", "run();");
+  for (const char* kept : {"load(u32 (&x)[4], u32 at)", "load(u32& x", "load(float& x"})
+    EXPECT_THAT(unknown, HasSubstr(kept));
+}
+
+TEST(TailoredSource, KeepsTheFunctionsThatMacrosDeclare) {
+  const std::string source = tailored(
+      "#define LSSAR_UNARY(name, op) \\\n  float name(float x) { return op(x); }\n\n"
+      "// Used.\nLSSAR_UNARY(used, \"a\")\n// Not used.\nLSSAR_UNARY(unused, \"b\")\n",
+      "void kernel() { used(1.0f); }");
+  EXPECT_THAT(source, HasSubstr("#define LSSAR_UNARY"));
+  EXPECT_THAT(source, HasSubstr("// Used.\nLSSAR_UNARY(used, \"a\")\n"));
+  EXPECT_THAT(source, Not(HasSubstr("unused")));
+}
+
+// The kernels' argument keeps its layout.
+TEST(TailoredSource, HidesWhatNothingReadsOfTheArgument) {
+  const std::string source = tailored(
+      "struct AttentionParams {\n  TensorRef q;\n\n  // Read.\n  float* sums;\n  void* other;\n"
+      "  long long rows;\n  int heads;\n  int spare;\n};\n"
+      "void run(AttentionParams params) {\n  use(params.sums, params.heads);\n}\n",
+      "run(p);");
+  EXPECT_THAT(source, HasSubstr("  unsigned char unread_1[32];\n\n  // Read.\n  float* sums;\n"
+                                "  unsigned char unread_2[16];\n  int heads;\n"
+                                "  unsigned char unread_3[4];\n};\n"));
 }
 
 }  // namespace

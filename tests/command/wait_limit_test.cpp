@@ -72,14 +72,14 @@ class WaitLimit : public testing::Test {
 
 TEST_F(WaitLimit, AnMbarrierThatNobodyReleases) {
   const CommandResult result = verify_edited(
-      kClusterForward, "release<Shape::kCluster>(shared.ring()", "(void)(shared.ring()", "500");
+      kClusterForward, "release_share<Shape::kCluster>(empty, lane_index());", "", "500");
   EXPECT_EQ(result.exit_code, 4) << result.out;
   EXPECT_THAT(result.err, HasSubstr("'trap;': trap"));
   EXPECT_THAT(result.err, Not(HasSubstr("deadlock")));
   EXPECT_THAT(
       result.err,
-      ContainsRegex("block 0, thread 0: line [0-9]+ 'mbarrier_wait\\(ring.empty\\(stage\\), "
-                    "cursor.parity \\^ 1\\);': waits for the mbarrier at 0x[0-9a-f]+ of "
+      ContainsRegex("block 0, thread 0: line [0-9]+ 'mbarrier_wait\\(shared.ring\\(\\).empty\\("
+                    "stage\\), cursor.parity \\^ 1\\);': waits for the mbarrier at 0x[0-9a-f]+ of "
                     "shared memory, parity [01]"));
   EXPECT_THAT(result.err, ContainsRegex("block 0, thread [0-9]+: line [0-9]+ 'mbarrier_wait\\("
                                         "shared.ring\\(\\).full\\(filled.stage\\)"));
@@ -87,7 +87,7 @@ TEST_F(WaitLimit, AnMbarrierThatNobodyReleases) {
 
 TEST_F(WaitLimit, TheLineIsThatOfTheSource) {
   const CommandResult result = verify_edited(
-      kClusterForward, "release<Shape::kCluster>(shared.ring()", "(void)(shared.ring()", "500");
+      kClusterForward, "release_share<Shape::kCluster>(empty, lane_index());", "", "500");
   std::smatch match;
   ASSERT_TRUE(std::regex_search(result.err, match, std::regex("line ([0-9]+) 'mbarrier_wait")))
       << result.err;
@@ -113,7 +113,7 @@ TEST_F(WaitLimit, AClusterOfWhichOneWarpDoesNotCome) {
       "  if (warp_index() == 5) asm volatile(\"bar.sync 9, 64;\");\n" + arrive, "500");
   EXPECT_EQ(result.exit_code, 4) << result.out;
   EXPECT_THAT(result.err,
-              ContainsRegex("block [01], thread 0: line [0-9]+ 'blocks_barrier<.*>\\(\\);': "
+              ContainsRegex("block [01], thread 0: line [0-9]+ 'cluster_barrier\\(\\);': "
                             "waits for all threads of its cluster"));
 }
 
