@@ -25,7 +25,7 @@ class ScheduleSet {
   size_t size() const { return packed_.size(); }
 
  private:
-  using Packed = std::array<uint64_t, 6>;
+  using Packed = std::array<uint64_t, 7>;
   static Packed pack(const Schedule& schedule);
   static uint32_t hash_of(const Packed& packed);
 
