@@ -13,6 +13,7 @@
 #include "codegen/emit.h"
 #include "codegen/launch_step.h"
 #include "compile/compiler.h"
+#include "score/score_text.h"
 
 namespace lssar {
 namespace {
@@ -27,6 +28,7 @@ struct Row {
   DqMode mode;
   int stagger = 1;  // above 1: instead of the default's
   bool causal = true;
+  const char* score = nullptr;  // the default one
 };
 
 std::string row_key(const Row& row) {
@@ -73,6 +75,10 @@ Result<std::string> make_line(const Compiler& compiler, const Row& row) {
   problem.dtype = row.dtype;
   problem.head_dim = problem.head_dim_v = row.dim;
   problem.causal = row.causal;
+  if (row.score) {
+    LSSAR_ASSIGN_OR_RETURN(problem.score, parse_score(row.score));
+    problem.p = 0;
+  }
   const Target target = target_from_name("sm_90a").value();
   Schedule schedule = default_schedule(problem, target, row.mode);
   if (row.stagger > 1) {
@@ -190,6 +196,26 @@ TEST_P(HopperTable, SumsOfDqHaveNoSpillsWithoutAMask) {
       const auto line = make_line(**compiler, row);
       ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
       EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << *line;
+    }
+  }
+}
+
+// Score functions given as expressions: those whose derivative or weights take most, and softmax,
+// whose tiles are wider.
+TEST_P(HopperTable, ScoreFunctionsHaveNoSpills) {
+  const auto compiler = open_compiler(CompilerChoice::kNvrtc);
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
+  if (!(*compiler)->version().starts_with(kTableVersion))
+    GTEST_SKIP() << "another assembler than that of NVRTC " << kTableVersion << "x allocates "
+                 << "other registers";
+  for (const char* score : {"softmax", "phi=gelu,normalizer=sum_abs", "softmax,psi=(x - b) / N"}) {
+    for (DType dtype : {DType::kBf16, DType::kFp16}) {
+      for (Pass pass : {Pass::kForward, Pass::kBackward}) {
+        const Row row = {GetParam(), dtype, pass, DqMode::kSplit, 1, true, score};
+        const auto line = make_line(**compiler, row);
+        ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
+        EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << score << " " << *line;
+      }
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include "codegen/emit.h"
 #include "codegen/schedule.h"
+#include "score/score_text.h"
 #include "tests/codegen/hopper_rule.h"
 
 namespace lssar {
@@ -24,6 +25,29 @@ TEST(HopperSchedule, TheDefaultIsLegalForEveryDim) {
           const bool spills = pass == Pass::kBackward && mode != DqMode::kSplit && dim > 128;
           EXPECT_EQ(schedule.variant, spills ? Variant::kPortable : Variant::kHopper)
               << to_string(problem);
+        }
+      }
+    }
+  }
+}
+
+TEST(HopperSchedule, IsTheDefaultOfEveryScoreFunction) {
+  for (const char* score : {"softmax", "sigmoid", "softmax,psi=(x - b) / N",
+                            "phi=relu(x)^2 + 0.01*x,normalizer=sum_abs"}) {
+    for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+      for (DType dtype : {DType::kBf16, DType::kFp16}) {
+        for (int dim = 8; dim <= 256; dim += 8) {
+          for (DqMode mode : {DqMode::kSplit, DqMode::kAtomic, DqMode::kOrdered}) {
+            Problem problem = make_problem(pass, dtype, dim);
+            problem.p = 0;
+            problem.score = parse_score(score).value();
+            const Schedule schedule = default_schedule(problem, hopper(), mode);
+            const Status status = validate(schedule, problem, hopper());
+            ASSERT_TRUE(status.ok()) << to_string(problem) << ": " << status.to_string();
+            const bool spills = pass == Pass::kBackward && mode != DqMode::kSplit && dim > 128;
+            EXPECT_EQ(schedule.variant, spills ? Variant::kPortable : Variant::kHopper)
+                << to_string(problem);
+          }
         }
       }
     }
