@@ -53,6 +53,7 @@ def check_tensors(q, k, v, dtypes=KERNEL_DTYPES):
 def check_operator(q, k, v, causal, p, offset, layout, score=""):
     """The arguments of torch.ops.lssar.*, which any code may call."""
     _rules.check_scalars(causal, p, offset)
+    _rules.check_text("score", score)
     if not 0 <= layout < 8:
         raise ValueError(f"layout: {layout}; must be from 0 to 7: a bit each for q, k and v")
     check_tensors(q, k, v)

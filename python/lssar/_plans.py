@@ -11,6 +11,8 @@ import threading
 from . import _structs
 from ._library import library
 
+_ALIGNMENT = 16
+
 
 class Plan:
     """Kernels for one problem and any sizes."""
@@ -115,6 +117,14 @@ def _problem(
         alignment=alignment,
         score=score.encode() or None,
     )
+
+
+def check_score(score, p, offset):
+    """Raises the library's error of a score function that is wrong, before there is a call. A plan that
+    is not prepared costs nothing."""
+    if score:
+        dims = (_structs.DTYPE_FP32, 64, 64, 1, 1, False, p, offset)
+        context("cpu").plan((False, *dims, score, _ALIGNMENT))
 
 
 # By what frameworks call a device. The benchmark of calls puts the recording device here.

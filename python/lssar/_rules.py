@@ -4,6 +4,8 @@ Used by _check and jax. Shapes are tuples, whose sizes may be symbolic.
 """
 
 import json
+import math
+import numbers
 from typing import Optional, Union
 
 MAX_POWER = 1024
@@ -17,6 +19,36 @@ LAYOUTS = {
 
 
 DEFAULT_POWER = 15
+
+
+def check_text(name, text):
+    """The library's strings end at a NUL, and are UTF-8."""
+    if not text.isascii():
+        strange = next(c for c in text if not c.isascii())
+        raise ValueError(f"{name}: has the character {strange!a}; must be of ASCII characters")
+    if "\0" in text:
+        raise ValueError(f"{name}: {text!r}; must not have a NUL character")
+
+
+def _check_field(name, value):
+    if name == "qk_norm":
+        if not isinstance(value, bool):
+            raise TypeError(f"{name}: {value!r}; must be True or False")
+        return value
+    if isinstance(value, str):
+        check_text(name, value)
+        return value
+    is_number = name in ("scale", "bias", "normalizer_gain")
+    allowed = ["a number"] * is_number + ["a str"] * (name != "normalizer_gain")
+    if not is_number or isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: {value!r}; must be {' or '.join(allowed)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{name}: {value!r}; must be a finite number")
+    return number
 
 
 class Score:
@@ -51,11 +83,17 @@ class Score:
             "psi": psi,
             "psi_normalizer": psi_normalizer,
         }
-        given = {name: value for name, value in fields.items() if value is not None}
+        given = {n: _check_field(n, value) for n, value in fields.items() if value is not None}
         object.__setattr__(self, "text", json.dumps(given))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("lssar.Score: cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("lssar.Score: cannot be changed")
+
+    def __reduce__(self) -> "tuple[object, ...]":
+        return _score_of_text, (self.text,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Score) and self.text == other.text
@@ -66,6 +104,11 @@ class Score:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in json.loads(self.text).items())
         return f"lssar.Score({fields})"
+
+
+def _score_of_text(text):
+    """For pickle and copy."""
+    return Score(**json.loads(text))
 
 
 def check_scalars(causal, p, offset):
@@ -84,11 +127,13 @@ def check_scalars(causal, p, offset):
 def score_of(score, p):
     """The library's text of a score function, "" for LSSAR's, and p: without one it is 15 for
     LSSAR, and 0 for other score functions."""
-    text = "" if score is None or score == "lssar" else score
-    if isinstance(text, Score):
-        text = text.text
+    text = "" if score is None else score.text if isinstance(score, Score) else score
     if not isinstance(text, str):
         raise TypeError(f"score: {score!r}; must be a str or an lssar.Score")
+    text = text.strip(" ")
+    check_text("score", text)
+    if text == "lssar":
+        text = ""
     if p is None:
         p = 0 if text else DEFAULT_POWER
     return text, p
