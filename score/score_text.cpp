@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/field_json.h"
+#include "base/json_text.h"
 #include "score/known.h"
 #include "score/score_function_fields.h"
 
@@ -84,9 +85,7 @@ Result<ScoreFunction> parse_score(std::string_view text) {
   ScoreFunction score;
   json fields = json::object();
   if (trimmed(text).starts_with("{")) {
-    fields = json::parse(text, nullptr, false);
-    if (!fields.is_object())
-      return invalid_argument(fmt::format("score = {}: is no JSON object", text));
+    LSSAR_ASSIGN_OR_RETURN(fields, parse_json(text, "score"));
   } else {
     bool is_first = true;
     for (const std::string& part : parts_of(text)) {

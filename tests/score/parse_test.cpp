@@ -9,6 +9,7 @@
 #include "random_expression.h"
 #include "score/known.h"
 #include "score/program.h"
+#include "score/score_text.h"
 
 namespace lssar {
 namespace {
@@ -137,6 +138,15 @@ TEST(NamedActivation, EachHasItsName) {
   }
   EXPECT_FALSE(named_activation("swish").has_value());
   EXPECT_EQ(activation_name(*parse_expression("relu(x)^3", kPhi)), nullptr);
+}
+
+TEST(ScoreText, OfJsonIsReadStrictly) {
+  EXPECT_TRUE(parse_score(R"({"phi": "x", "normalizer": "sum_abs"})").ok());
+  const auto twice = parse_score(R"({"phi": "x", "phi": "exp"})");
+  ASSERT_FALSE(twice.ok());
+  EXPECT_THAT(twice.status().message(), HasSubstr("score: "));
+  EXPECT_THAT(twice.status().message(), HasSubstr("has this key twice"));
+  EXPECT_THAT(parse_score("{\"phi\": ").status().message(), StartsWith("score: "));
 }
 
 }  // namespace
