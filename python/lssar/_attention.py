@@ -44,8 +44,8 @@ def attention(
         offset: of the re-weighting, 0 to 1000000; taken as 0 in rows with N_i <= 3.
         layout: of q, k, v and the result: "bhld", [batch, heads, length, dim], or "blhd", [batch,
             length, heads, dim]. Neither copies.
-        scale: None. The definition has a scale of its own, log(d) log(N_i).
-        score: None or "lssar": the formulas above. "softmax", "sigmoid", an lssar.Score, or its
+        scale: None. The definition has a scale of its own, log(d) log(N_i), and a score its field.
+        score: None, "" or "lssar": the formulas above. "softmax", "sigmoid", an lssar.Score, or its
             fields as text: "phi=relu(x)^2,normalizer=sum_abs". They take the place of A and P; with
             a p the re-weighting follows, and P is what o sums v with where p is 0.
 
@@ -82,7 +82,7 @@ def _with_layout(q, k, v, causal, p, offset, layout, scale, score):
     inputs = {"q": q, "k": k, "v": v}
     dense = {n: x for n, x in inputs.items() if isinstance(x, torch.Tensor) and not x.is_nested}
     shapes = {name: x.shape for name, x in dense.items()}
-    _rules.check_layout(layout, scale, shapes)
+    _rules.check_layout(layout, scale, shapes, score)
     if layout == "bhld":
         return attention(q, k, v, causal, p, offset, score=score)
     q, k, v = (x.transpose(1, 2) if hasattr(x, "transpose") else x for x in (q, k, v))

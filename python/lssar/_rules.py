@@ -35,7 +35,7 @@ def _check_field(name, value):
         if not isinstance(value, bool):
             raise TypeError(f"{name}: {value!r}; must be True or False")
         return value
-    if isinstance(value, str):
+    if isinstance(value, str) and name != "normalizer_gain":
         check_text(name, value)
         return value
     is_number = name in ("scale", "bias", "normalizer_gain")
@@ -51,6 +51,17 @@ def _check_field(name, value):
     return number
 
 
+def _json(value):
+    """As json.dumps, which torch.compile cannot look into, where that is plain."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    if not value.isprintable():
+        return json.dumps(value)
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 class Score:
     """A score function by its fields (docs/fields.md): Score(phi="relu(x)^2", normalizer="sum_abs").
 
@@ -58,7 +69,7 @@ class Score:
     N. What is wrong with a field is said by the first call, which hands it to the library.
     """
 
-    __slots__ = ("text",)
+    __slots__ = ("text", "__weakref__")
     text: str  # JSON
 
     def __init__(
@@ -84,7 +95,8 @@ class Score:
             "psi_normalizer": psi_normalizer,
         }
         given = {n: _check_field(n, value) for n, value in fields.items() if value is not None}
-        object.__setattr__(self, "text", json.dumps(given))
+        parts = [f"{_json(name)}: {_json(value)}" for name, value in given.items()]
+        object.__setattr__(self, "text", "{" + ", ".join(parts) + "}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("lssar.Score: cannot be changed")
@@ -130,17 +142,21 @@ def score_of(score, p):
     text = "" if score is None else score.text if isinstance(score, Score) else score
     if not isinstance(text, str):
         raise TypeError(f"score: {score!r}; must be a str or an lssar.Score")
-    text = text.strip(" ")
     check_text("score", text)
-    if text == "lssar":
+    if text.strip(" ") == "lssar":
         text = ""
     if p is None:
         p = 0 if text else DEFAULT_POWER
     return text, p
 
 
-def check_layout(layout, scale, shapes):
+def check_layout(layout, scale, shapes, score=""):
     """`shapes` by the names of their tensors."""
+    if scale is not None and score:
+        raise ValueError(
+            f"scale: {scale!r}; must be None: a score function has its own, as in "
+            'lssar.Score(phi="exp", scale=0.125) or score="softmax,scale=0.125"'
+        )
     if scale is not None:
         raise ValueError(
             f"scale: {scale!r}; must be None: scores are cosines times log(d) log(N) by LSSAR's "

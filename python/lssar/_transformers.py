@@ -2,7 +2,7 @@
 
 from typing import Optional, Union
 
-from . import _rules
+from . import _plans, _rules
 from ._attention import attention
 
 # Arguments of attention functions that change the result, and have no meaning here.
@@ -20,11 +20,14 @@ def register_transformers(
         lssar.register_transformers()
         model = AutoModelForCausalLM.from_config(config, attn_implementation="lssar")
 
-    p, offset and score are as in lssar.attention. A model must be trained with it: weights that were trained with softmax do not fit. The model's
-    own score scale is ignored, for scores here are cosines with a scale of their own. Padding,
-    packed sequences, sliding windows, static caches, dropout and other changes to scores or masks
-    raise an error.
+    p, offset and score are as in lssar.attention. A model must be trained with it: weights that were
+    trained with softmax do not fit. The model's own score scale is ignored, for score functions have
+    theirs. Padding, packed sequences, sliding windows, static caches, dropout and other changes to
+    scores or masks raise an error.
     """
+    text, power = _rules.score_of(score, p)
+    _rules.check_scalars(False, power, offset)
+    _plans.check_score(text, power, float(offset))
     try:
         from transformers import AttentionInterface, AttentionMaskInterface
     except ImportError as error:

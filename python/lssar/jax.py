@@ -75,7 +75,7 @@ def attention(
     """
     score, p = _rules.score_of(score, p)
     q, k, v = (jnp.asarray(x) for x in (q, k, v))
-    _rules.check_layout(layout, scale, {"q": q.shape, "k": k.shape, "v": v.shape})
+    _rules.check_layout(layout, scale, {"q": q.shape, "k": k.shape, "v": v.shape}, score)
     if layout == "blhd":
         q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
     _check(q, k, v, causal, p, offset)
