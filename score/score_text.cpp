@@ -9,6 +9,7 @@
 #include "base/field_json.h"
 #include "base/json_text.h"
 #include "score/known.h"
+#include "score/names.h"
 #include "score/score_function_fields.h"
 
 namespace lssar {
@@ -75,8 +76,8 @@ Result<ScoreFunction> named_score(const std::string& name) {
     names += std::string(names.empty() ? "" : ", ") + known.name;
   }
   return invalid_argument(fmt::format(
-      "score = \"{}\": allowed are {}, and fields as \"phi=relu(x)^2,normalizer=sum_abs\"", name,
-      names));
+      "score = \"{}\": allowed are {}, and fields as \"phi=relu(x)^2,normalizer=sum_abs\"",
+      shown_name(name), names));
 }
 
 }  // namespace
@@ -94,12 +95,12 @@ Result<ScoreFunction> parse_score(std::string_view text) {
       if (!is_field && is_first) {
         LSSAR_ASSIGN_OR_RETURN(score, named_score(part));
       } else if (!is_field) {
-        return invalid_argument(
-            fmt::format("score: \"{}\" is no field: allowed is NAME=VALUE after a comma", part));
+        return invalid_argument(fmt::format(
+            "score: \"{}\" is no field: allowed is NAME=VALUE after a comma", shown_name(part)));
       } else {
         const std::string name = trimmed(part.substr(0, equals));
         if (fields.contains(name))
-          return invalid_argument(fmt::format("score.{}: given twice", name));
+          return invalid_argument(fmt::format("score.{}: given twice", shown_name(name)));
         const std::string value = trimmed(part.substr(equals + 1));
         // An expression may be a number: phi = 1.
         const bool is_text = name == "phi" || name == "psi" || name == "activation";

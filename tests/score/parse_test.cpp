@@ -140,6 +140,17 @@ TEST(NamedActivation, EachHasItsName) {
   EXPECT_EQ(activation_name(*parse_expression("relu(x)^3", kPhi)), nullptr);
 }
 
+TEST(ScoreText, MessagesAreShort) {
+  const std::string many(100'000, 'x');
+  for (const std::string& text : {"phi=" + many, "phi=" + many + "(x)", many, "softmax," + many,
+                                  "softmax,scale=1," + many, many + "=1," + many + "=1"}) {
+    const auto score = parse_score(text);
+    ASSERT_FALSE(score.ok());
+    EXPECT_LT(score.status().message().size(), 500u) << text.substr(0, 20);
+  }
+  EXPECT_THAT(parse_score("soft\nmax").status().message(), HasSubstr("soft\\nmax"));
+}
+
 TEST(ScoreText, OfJsonIsReadStrictly) {
   EXPECT_TRUE(parse_score(R"({"phi": "x", "normalizer": "sum_abs"})").ok());
   const auto twice = parse_score(R"({"phi": "x", "phi": "exp"})");
