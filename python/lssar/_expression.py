@@ -14,18 +14,62 @@ import torch
 
 _NAMES_AND_NUMBERS = re.compile(r"[A-Za-z_]\w*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _CONSTANTS = {"pi": math.pi, "e": math.e}
+_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "^"}
+_COMPARISON_SIGNS = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="
+}  # fmt: skip
+
+
+def at_compile_time(function):
+    """torch.compile calls it when it traces, with arguments that are no tensors, and keeps the result."""
+    function._dynamo_marked_constant = True
+    return function
+
+
+@at_compile_time
+def parse(text):
+    """The expression as numbers, names and tuples: ("+", a, b), ("negative", a), ("exp", a),
+    ("where", "<", left, right, value, other)."""
+    return _parsed(text)
 
 
 @functools.lru_cache(maxsize=256)
-def parse(text):
-    """Python's syntax tree. The grammars differ in the sign of powers, and in zeros before a number."""
+def _parsed(text):
+    """By Python's parser: the grammars differ in the sign of powers, and in zeros before a number."""
 
     def as_python(found):
         token = found[0]
         return token if token[0].isalpha() or token[0] == "_" else repr(float(token))
 
     source = _NAMES_AND_NUMBERS.sub(as_python, text).replace("^", "**")
-    return ast.parse(f"({source})", mode="eval").body
+    return _tuples(ast.parse(f"({source})", mode="eval").body)
+
+
+def _tuples(node):
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.UnaryOp):
+        operand = _tuples(node.operand)
+        return ("negative", operand) if isinstance(node.op, ast.USub) else operand
+    if isinstance(node, ast.BinOp):
+        chain = []  # a + b + c: there may be hundreds of terms
+        while isinstance(node, ast.BinOp):
+            chain.append((_SIGNS[type(node.op)], _tuples(node.right)))
+            node = node.left
+        result = _tuples(node)
+        for sign, right in reversed(chain):
+            result = (sign, result, right)
+        return result
+    operands = []
+    for argument in node.args:
+        if isinstance(argument, ast.Compare):
+            operands.append(_COMPARISON_SIGNS[type(argument.ops[0])])
+            operands += [_tuples(argument.left), _tuples(argument.comparators[0])]
+        else:
+            operands.append(_tuples(argument))
+    return (node.func.id, *operands)
 
 
 def _softplus(x):
@@ -45,19 +89,19 @@ _FUNCTIONS = {
     "softplus": (_softplus, lambda x: max(x, 0.0) + math.log1p(math.exp(-abs(x)))),
 }
 _OPERATORS = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.Pow: lambda a, b: a**b,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "^": lambda a, b: a**b,
 }
 _COMPARISONS = {
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.GtE: lambda a, b: a >= b,
-    ast.Eq: lambda a, b: a == b,
-    ast.NotEq: lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
 }
 
 
@@ -69,31 +113,31 @@ def evaluate(text, x, **names):
 
 def _value(node, names, is_differentiated):
     """A tensor, or a number where no name is in it."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        return names[node.id] if node.id in names else _CONSTANTS[node.id]
-    if isinstance(node, ast.UnaryOp):
-        value = _value(node.operand, names, is_differentiated)
-        return -value if isinstance(node.op, ast.USub) else value
-    if isinstance(node, ast.BinOp):
+    if isinstance(node, float):
+        return node
+    if isinstance(node, str):
+        return names[node] if node in names else _CONSTANTS[node]
+    name = node[0]
+    if name in _OPERATORS:
         return _chain(node, names, is_differentiated)
-    if node.func.id in ("min", "max", "relu", "where"):
-        return _choice(node.func.id, node.args, names, is_differentiated)
-    (operand,) = (_value(argument, names, is_differentiated) for argument in node.args)
-    return _FUNCTIONS[node.func.id][not isinstance(operand, torch.Tensor)](operand)
+    if name in ("min", "max", "relu", "where"):
+        return _choice(name, node[1:], names, is_differentiated)
+    operand = _value(node[1], names, is_differentiated)
+    if name == "negative":
+        return -operand
+    of_tensors, of_numbers = _FUNCTIONS[name]
+    return of_tensors(operand) if isinstance(operand, torch.Tensor) else of_numbers(operand)
 
 
 def _chain(node, names, is_differentiated):
-    """a + b + c and the like in a loop: there may be hundreds of terms."""
+    """a + b + c and the like in a loop, as _tuples."""
     operations = []
-    while isinstance(node, ast.BinOp):
+    while isinstance(node, tuple) and node[0] in _OPERATORS:
         operations.append(node)
-        node = node.left
+        node = node[1]
     value = _value(node, names, is_differentiated)
-    for operation in reversed(operations):
-        right = _value(operation.right, names, is_differentiated)
-        value = _OPERATORS[type(operation.op)](value, right)
+    for sign, _, right in reversed(operations):
+        value = _OPERATORS[sign](value, _value(right, names, is_differentiated))
     return value
 
 
@@ -106,13 +150,13 @@ def _choice(name, arguments, names, is_differentiated):
         return _value(node, fixed, False)
 
     if name == "where":
-        condition, *nodes = arguments
-        left, right = plain(condition.left), plain(condition.comparators[0])
-        is_first = _COMPARISONS[type(condition.ops[0])](left, right)
+        sign, left, right, *nodes = arguments
+        left, right = plain(left), plain(right)
+        is_first = _COMPARISONS[sign](left, right)
     else:
-        nodes = [*arguments, ast.Constant(0.0)][:2]
+        nodes = [*arguments, 0.0][:2]
         if isinstance(plain(nodes[0]), float):  # a constant counts as the second
-            nodes.reverse()
+            nodes = nodes[::-1]
         left, right = plain(nodes[0]), plain(nodes[1])
         is_first = left < right if name == "min" else left > right
     if isinstance(is_first, bool):
@@ -127,9 +171,10 @@ def _choice(name, arguments, names, is_differentiated):
     return torch.where((left != left) | (right != right), math.nan, torch.where(is_first, *values))
 
 
+@at_compile_time
 def exponential(text):
     """(sign of C, lambda) where the expression in x is C exp(lambda x), lambda not 0; else None."""
-    form = _form(parse(text))
+    form = _form(_parsed(text))
     if form is None or form[0] != "exponential":
         return None
     _, factor, rate = form
@@ -139,31 +184,31 @@ def exponential(text):
 def _form(node):
     """("linear", a, c) of a x + c, ("exponential", C, lambda) of C exp(lambda x), lambda not 0; None of
     what is neither."""
-    if isinstance(node, ast.Constant):
-        return "linear", 0.0, node.value
-    if isinstance(node, ast.Name):
-        return ("linear", 1.0, 0.0) if node.id == "x" else ("linear", 0.0, _CONSTANTS[node.id])
-    if isinstance(node, ast.UnaryOp):
-        form = _form(node.operand)
-        return form if isinstance(node.op, ast.UAdd) else _product(form, ("linear", 0.0, -1.0))
-    if isinstance(node, ast.BinOp):
-        left, right = _form(node.left), _form(node.right)
-        if left is None or right is None:
-            return None
-        if isinstance(node.op, ast.Pow):
-            return _power(left, right)
-        if isinstance(node.op, ast.Mult):
-            return _product(left, right)
-        if isinstance(node.op, ast.Div):
-            return _product(left, _power(right, ("linear", 0.0, -1.0)))
-        return _sum(left, right, 1 if isinstance(node.op, ast.Add) else -1)
-    operands = [None if isinstance(a, ast.Compare) else _form(a) for a in node.args]
+    if isinstance(node, float):
+        return "linear", 0.0, node
+    if isinstance(node, str):
+        return ("linear", 1.0, 0.0) if node == "x" else ("linear", 0.0, _CONSTANTS[node])
+    name, *operands = node
+    if name == "where":
+        return None
+    operands = [_form(operand) for operand in operands]
     if None in operands:
         return None
-    if node.func.id == "sqrt":
-        return _power(operands[0], ("linear", 0.0, 0.5))
-    if node.func.id == "exp":
-        return _power(("linear", 0.0, math.e), operands[0])
+    left, right = operands[0], operands[-1]
+    if name in "+-":
+        return _sum(left, right, 1 if name == "+" else -1)
+    if name == "*":
+        return _product(left, right)
+    if name == "/":
+        return _product(left, _power(right, ("linear", 0.0, -1.0)))
+    if name == "^":
+        return _power(left, right)
+    if name == "negative":
+        return _product(left, ("linear", 0.0, -1.0))
+    if name == "sqrt":
+        return _power(left, ("linear", 0.0, 0.5))
+    if name == "exp":
+        return _power(("linear", 0.0, math.e), left)
     if any(form[0] != "linear" or form[1] != 0 for form in operands):
         return None
     return "linear", 0.0, _value(node, {}, False)

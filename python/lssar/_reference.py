@@ -42,9 +42,14 @@ _ACTIVATIONS = {
 }
 
 
-@functools.lru_cache(maxsize=256)
+@_expression.at_compile_time
 def score_fields(text):
     """The fields of a score function's text, which liblssar.so has taken (score/score_text.h)."""
+    return _fields(text)
+
+
+@functools.lru_cache(maxsize=256)
+def _fields(text):
     if text.strip(" ").startswith("{"):
         given = json.loads(text)
     else:

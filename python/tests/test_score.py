@@ -9,7 +9,7 @@ import weakref
 
 import lssar
 import torch
-from lssar import _op
+from lssar import _op, _plans
 
 
 def draw(*shape, seed=0):
@@ -130,6 +130,13 @@ class Score(unittest.TestCase):
             with self.assertRaisesRegex(error, pattern):
                 lssar.attention(q, k, v, score=score)
 
+    def test_many_in_float64_keep_no_plans(self):
+        x = [x.detach().double() for x in self.tensors]
+        before = len(_plans.context("cpu")._plans)
+        for i in range(20):
+            lssar.attention(*x, score=lssar.Score("exp", scale=1 + i))
+        self.assertEqual(len(_plans.context("cpu")._plans), before)
+
     def test_two_steps_of_training(self):
         torch.manual_seed(1)
         module = lssar.nn.LSSARAttention(32, 2, causal=True, score=RELU)
@@ -160,6 +167,19 @@ class Score(unittest.TestCase):
         wanted = torch.autograd.grad(lssar.attention(q, k, v, score=RELU).sum(), (q, k, v))
         for got, expected in zip(grads, wanted):
             self.assertTrue(torch.equal(got, expected))
+
+    @unittest.skipUnless(_op.HAS_OPERATORS, "operators need torch 2.5")
+    def test_float64_is_compiled_whole(self):
+        text = "phi=where(x > 0, sqrt(x), max(x, -1)) + relu(x)^2,normalizer=sum_abs"
+        x = [x.detach().double().requires_grad_() for x in self.tensors]
+        for score in (None, text, lssar.Score("exp", psi="x - b", psi_normalizer="sum_abs")):
+            with self.subTest(score=score):
+                attention = lambda *x: lssar.attention(*x, score=score)  # noqa: B023, E731
+                compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+                o, wanted = compiled(*x), attention(*x)
+                torch.testing.assert_close(o, wanted)
+                for pair in zip(*(torch.autograd.grad(y.sum(), x) for y in (o, wanted))):
+                    torch.testing.assert_close(*pair)
 
     @unittest.skipUnless(_op.HAS_OPERATORS, "operators need torch 2.5")
     def test_compiled_with_scores_that_change(self):
