@@ -1,5 +1,7 @@
 #include "score/names.h"
 
+#include "base/printable.h"
+
 namespace lssar {
 
 using Kind = Expression::Kind;
@@ -91,6 +93,12 @@ std::string all_function_names() {
   std::string names;
   for (const NamedFunction& function : kFunctions) names += std::string(function.name) + ", ";
   return names + "where";
+}
+
+std::string shown_name(std::string_view name) {
+  constexpr size_t kMaxShown = 40;
+  const std::string shown = printable_field(name.substr(0, kMaxShown));
+  return name.size() > kMaxShown ? shown + "..." : shown;
 }
 
 }  // namespace lssar

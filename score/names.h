@@ -24,4 +24,8 @@ const NamedFunction* find_function(std::string_view name);
 // "min, max, abs, ...", including where.
 std::string all_function_names();
 
+// What stands where a name was expected, for messages: its first 40 characters, control characters
+// escaped.
+std::string shown_name(std::string_view name);
+
 }  // namespace lssar

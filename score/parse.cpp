@@ -172,7 +172,7 @@ class Parser {
     if (find_function(name) != nullptr || name == "where")
       return fail(at_, fmt::format("\"(\" expected after {}", name));
     return fail(where, fmt::format("\"{}\" is not known: allowed are {}pi, e, and the functions {}",
-                                   printable_field(name), variable_names(), all_function_names()));
+                                   shown_name(name), variable_names(), all_function_names()));
   }
 
   std::string variable_names() const {
@@ -185,7 +185,7 @@ class Parser {
     const NamedFunction* function = find_function(name);
     if (function == nullptr && name != "where")
       return fail(where, fmt::format("no function is called \"{}\": allowed are {}",
-                                     printable_field(name), all_function_names()));
+                                     shown_name(name), all_function_names()));
     ++at_;  // the closing bracket
     if (function == nullptr) return where_call(where);
     std::vector<Expression> operands;

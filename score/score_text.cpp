@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/field_json.h"
+#include "base/json_text.h"
 #include "score/known.h"
+#include "score/names.h"
 #include "score/score_function_fields.h"
 
 namespace lssar {
@@ -74,8 +76,8 @@ Result<ScoreFunction> named_score(const std::string& name) {
     names += std::string(names.empty() ? "" : ", ") + known.name;
   }
   return invalid_argument(fmt::format(
-      "score = \"{}\": allowed are {}, and fields as \"phi=relu(x)^2,normalizer=sum_abs\"", name,
-      names));
+      "score = \"{}\": allowed are {}, and fields as \"phi=relu(x)^2,normalizer=sum_abs\"",
+      shown_name(name), names));
 }
 
 }  // namespace
@@ -84,9 +86,7 @@ Result<ScoreFunction> parse_score(std::string_view text) {
   ScoreFunction score;
   json fields = json::object();
   if (trimmed(text).starts_with("{")) {
-    fields = json::parse(text, nullptr, false);
-    if (!fields.is_object())
-      return invalid_argument(fmt::format("score = {}: is no JSON object", text));
+    LSSAR_ASSIGN_OR_RETURN(fields, parse_json(text, "score"));
   } else {
     bool is_first = true;
     for (const std::string& part : parts_of(text)) {
@@ -95,12 +95,12 @@ Result<ScoreFunction> parse_score(std::string_view text) {
       if (!is_field && is_first) {
         LSSAR_ASSIGN_OR_RETURN(score, named_score(part));
       } else if (!is_field) {
-        return invalid_argument(
-            fmt::format("score: \"{}\" is no field: allowed is NAME=VALUE after a comma", part));
+        return invalid_argument(fmt::format(
+            "score: \"{}\" is no field: allowed is NAME=VALUE after a comma", shown_name(part)));
       } else {
         const std::string name = trimmed(part.substr(0, equals));
         if (fields.contains(name))
-          return invalid_argument(fmt::format("score.{}: given twice", name));
+          return invalid_argument(fmt::format("score.{}: given twice", shown_name(name)));
         const std::string value = trimmed(part.substr(equals + 1));
         // Expressions stay text, because one may look like a number: phi = 1.
         const bool is_text = name == "phi" || name == "psi" || name == "activation";

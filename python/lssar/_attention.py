@@ -8,7 +8,7 @@ from typing import Optional, Union
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from . import _check, _launch, _op, _reference, _rules, _sharding
+from . import _check, _launch, _op, _plans, _reference, _rules, _sharding
 
 _DTYPES = (*_check.KERNEL_DTYPES, torch.float64)
 
@@ -44,10 +44,10 @@ def attention(
         offset: of the re-weighting, 0 to 1000000; taken as 0 in rows with N_i <= 3.
         layout: of q, k, v and the result: "bhld", [batch, heads, length, dim], or "blhd", [batch,
             length, heads, dim]. Neither copies.
-        scale: None. The definition has a scale of its own, log(d) log(N_i).
-        score: None or "lssar": the formulas above. "softmax", "sigmoid", an lssar.Score, or its
+        scale: None. The definition has a scale of its own, log(d) log(N_i), and a score its field.
+        score: None, "" or "lssar": the formulas above. "softmax", "sigmoid", an lssar.Score, or its
             fields as text: "phi=relu(x)^2,normalizer=sum_abs". They take the place of A and P; with
-            a p the re-weighting follows, and P is what o sums v with where p is 0. Not for float64.
+            a p the re-weighting follows, and P is what o sums v with where p is 0.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.
@@ -82,7 +82,7 @@ def _with_layout(q, k, v, causal, p, offset, layout, scale, score):
     inputs = {"q": q, "k": k, "v": v}
     dense = {n: x for n, x in inputs.items() if isinstance(x, torch.Tensor) and not x.is_nested}
     shapes = {name: x.shape for name, x in dense.items()}
-    _rules.check_layout(layout, scale, shapes)
+    _rules.check_layout(layout, scale, shapes, score)
     if layout == "bhld":
         return attention(q, k, v, causal, p, offset, score=score)
     q, k, v = (x.transpose(1, 2) if hasattr(x, "transpose") else x for x in (q, k, v))
@@ -99,17 +99,13 @@ def _checked_attention(q, k, v, causal, p, offset, score):
     if not torch.jit.is_tracing():  # which would warn of each size that is looked at
         _check.check_tensors(q, k, v, _DTYPES)
     if q.dtype == torch.float64:
-        if score:
-            raise NotImplementedError(
-                f"score: {score!r} with q of torch.float64; the definition, which float64 goes "
-                "through, is that of the default score function only; take float32"
-            )
         if _sharding.is_distributed(q):
             raise TypeError(
                 "q: a DTensor of torch.float64; DTensors must be float16, bfloat16 or float32: the "
                 "definition, which float64 goes through, is computed on plain tensors"
             )
-        return _reference.attention(q, k, v, causal, p, float(offset))
+        _plans.check_score(score, p, float(offset))
+        return _reference.attention(q, k, v, causal, p, float(offset), score)
     # Here, where autograd sees it: the backward then has the copy too.
     q, k, v = _with_plain_rows(q), _with_plain_rows(k), _with_plain_rows(v)
     if _op.is_plain_call(q, k, v):

@@ -50,9 +50,20 @@ def check_tensors(q, k, v, dtypes=KERNEL_DTYPES):
     _rules.check_shapes(q.shape, k.shape, v.shape, _is_surely)
 
 
+def whole_saved(saved, q, size):
+    """What a plain call saved. Hooks of saved tensors may have given back something else."""
+    if saved.dtype != torch.int32 or saved.shape != (size,) or saved.device != q.device:
+        raise ValueError(
+            f"saved: {saved.dtype} {tuple(saved.shape)} on device '{saved.device}'; must be torch.int32 "
+            f"{(size,)} on '{q.device}', which the forward saved: a hook of saved tensors changed it"
+        )
+    return saved
+
+
 def check_operator(q, k, v, causal, p, offset, layout, score=""):
     """The arguments of torch.ops.lssar.*, which any code may call."""
     _rules.check_scalars(causal, p, offset)
+    _rules.check_text("score", score)
     if not 0 <= layout < 8:
         raise ValueError(f"layout: {layout}; must be from 0 to 7: a bit each for q, k and v")
     check_tensors(q, k, v)

@@ -14,7 +14,8 @@ Signature. That is what keeps a call in the microseconds; the rest of it is torc
 
 What the forward hands to the backward, the three saved tensors of lssar.h, are three tensors where
 operators are called, each with batch and heads among its dimensions, so that it can be sharded and
-batched; plain calls allocate one float32 tensor, `saved`, with the three behind one another.
+batched; plain calls allocate one int32 tensor, `saved`, with the bits of the three behind one another: hooks of
+saved tensors that round floats leave it alone.
 """
 
 import math
@@ -63,6 +64,8 @@ def split_saved(saved, q, v, p, offset):
     shapes = saved_shapes(q, v, p, offset)
     at_stats = math.prod(shapes[0])
     at_x = at_stats + math.prod(shapes[1])
+    words_of_x = math.prod(shapes[2]) * q.element_size() // 4
+    saved = _check.whole_saved(saved, q, at_x + words_of_x).view(torch.float32)
     o, stats, x = saved[:at_stats], saved[at_stats:at_x], saved[at_x:].view(q.dtype)
     return tuple(part.view(shape) for part, shape in zip((o, stats, x), shapes))
 
@@ -299,7 +302,7 @@ def run_forward(signature, q, k, v):
 
 
 def _one_saved(signature, q, step):
-    saved = q.new_empty(signature.saved_size, dtype=torch.float32)
+    saved = q.new_empty(signature.saved_size, dtype=torch.int32)
     at = saved.data_ptr()
     stats = at + step.saved[0]
     return saved, at, stats, stats + step.saved[1]
@@ -330,7 +333,9 @@ def forward_train(q, k, v, causal, p, offset, layout, score=""):
 
 def _aligned(saved):
     saved = saved.contiguous()
-    return saved if saved.data_ptr() % _FAST_ALIGNMENT == 0 else saved.clone()
+    if saved.data_ptr() % _FAST_ALIGNMENT == 0:
+        return saved
+    return saved.clone(memory_format=torch.contiguous_format)
 
 
 def backward(
@@ -347,6 +352,7 @@ def backward(
 def run_backward(grad_o, q, k, v, saved, causal, p, offset, layout, score=""):
     """As backward, of what a plain call saved."""
     signature, q, k, v = _with_signature(q, k, v, causal, p, offset, layout, score)
+    saved = _aligned(_check.whole_saved(saved, q, signature.saved_size))
     return _run_backward(signature, grad_o, q, k, v, saved.data_ptr())
 
 

@@ -17,7 +17,7 @@ import functools
 import torch
 from torch.autograd import forward_ad as _forward_ad, profiler as _profiler
 
-from . import _check, _launch, _sharding
+from . import _check, _launch, _plans, _sharding
 
 _NO_SECOND = (
     "lssar.attention: the gradient of the gradient is not implemented; call backward or "
@@ -164,6 +164,7 @@ def need_operators(what):
 
 def _fake_forward(q, k, v, causal, p, offset, layout, score=""):
     _check.check_operator(q, k, v, causal, p, offset, layout, score)
+    _plans.check_score(score, p, offset)
     return _launch.new_tensor(q, *q.shape[:3], v.shape[3], layout & _launch.Q_BIT)
 
 
@@ -178,6 +179,7 @@ def _fake_backward(
     grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout, score=""
 ):
     _check.check_operator(q, k, v, causal, p, offset, layout, score)
+    _plans.check_score(score, p, offset)
     saved = (saved_o, saved_stats, saved_x)
     _check.check_backward(grad_o, q, k, v, saved, _launch.saved_shapes(q, v, p, offset))
     bits = (_launch.Q_BIT, _launch.K_BIT, _launch.V_BIT)

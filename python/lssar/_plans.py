@@ -5,11 +5,14 @@ destroyed: at exit the driver may be gone before Python's objects are.
 """
 
 import ctypes
+import functools
 import os
 import threading
 
 from . import _structs
 from ._library import library
+
+_ALIGNMENT = 16
 
 
 class Plan:
@@ -115,6 +118,23 @@ def _problem(
         alignment=alignment,
         score=score.encode() or None,
     )
+
+
+def check_score(score, p, offset):
+    """Raises the library's error of a score function that is wrong, before there is a call."""
+    if score:
+        _check_score(score, p, offset)
+
+
+check_score._dynamo_marked_constant = True  # torch.compile calls it when it traces
+
+
+@functools.lru_cache(maxsize=1024)
+def _check_score(score, p, offset):
+    """By a plan that is not prepared, and so costs nothing; nor is it kept, for scores may be many."""
+    dims = (_structs.DTYPE_FP32, 64, 64, 1, 1)
+    plan = Plan(context("cpu"), _problem(False, *dims, False, p, offset, score, _ALIGNMENT))
+    library().plan_destroy(plan.handle)
 
 
 # By what frameworks call a device. The benchmark of calls puts the recording device here.

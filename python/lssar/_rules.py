@@ -4,6 +4,8 @@ Used by _check and jax. Shapes are tuples, whose sizes may be symbolic.
 """
 
 import json
+import math
+import numbers
 from typing import Optional, Union
 
 MAX_POWER = 1024
@@ -19,6 +21,47 @@ LAYOUTS = {
 DEFAULT_POWER = 15
 
 
+def check_text(name, text):
+    """The library's strings end at a NUL, and are UTF-8."""
+    if not text.isascii():
+        strange = next(c for c in text if not c.isascii())
+        raise ValueError(f"{name}: has the character {strange!a}; must be of ASCII characters")
+    if "\0" in text:
+        raise ValueError(f"{name}: {text!r}; must not have a NUL character")
+
+
+def _check_field(name, value):
+    if name == "qk_norm":
+        if not isinstance(value, bool):
+            raise TypeError(f"{name}: {value!r}; must be True or False")
+        return value
+    if isinstance(value, str) and name != "normalizer_gain":
+        check_text(name, value)
+        return value
+    is_number = name in ("scale", "bias", "normalizer_gain")
+    allowed = ["a number"] * is_number + ["a str"] * (name != "normalizer_gain")
+    if not is_number or isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: {value!r}; must be {' or '.join(allowed)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{name}: {value!r}; must be a finite number")
+    return number
+
+
+def _json(value):
+    """As json.dumps, which torch.compile cannot look into, where that is plain."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    if not value.isprintable():
+        return json.dumps(value)
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 class Score:
     """A score function by its fields (docs/fields.md): Score(phi="relu(x)^2", normalizer="sum_abs").
 
@@ -26,7 +69,7 @@ class Score:
     N. What is wrong with a field is said by the first call, which hands it to the library.
     """
 
-    __slots__ = ("text",)
+    __slots__ = ("text", "__weakref__")
     text: str  # JSON
 
     def __init__(
@@ -51,11 +94,18 @@ class Score:
             "psi": psi,
             "psi_normalizer": psi_normalizer,
         }
-        given = {name: value for name, value in fields.items() if value is not None}
-        object.__setattr__(self, "text", json.dumps(given))
+        given = {n: _check_field(n, value) for n, value in fields.items() if value is not None}
+        parts = [f"{_json(name)}: {_json(value)}" for name, value in given.items()]
+        object.__setattr__(self, "text", "{" + ", ".join(parts) + "}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("lssar.Score: cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("lssar.Score: cannot be changed")
+
+    def __reduce__(self) -> "tuple[object, ...]":
+        return _score_of_text, (self.text,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Score) and self.text == other.text
@@ -66,6 +116,11 @@ class Score:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in json.loads(self.text).items())
         return f"lssar.Score({fields})"
+
+
+def _score_of_text(text):
+    """For pickle and copy."""
+    return Score(**json.loads(text))
 
 
 def check_scalars(causal, p, offset):
@@ -84,18 +139,24 @@ def check_scalars(causal, p, offset):
 def score_of(score, p):
     """The library's text of a score function, "" for LSSAR's, and p: without one it is 15 for
     LSSAR, and 0 for other score functions."""
-    text = "" if score is None or score == "lssar" else score
-    if isinstance(text, Score):
-        text = text.text
+    text = "" if score is None else score.text if isinstance(score, Score) else score
     if not isinstance(text, str):
         raise TypeError(f"score: {score!r}; must be a str or an lssar.Score")
+    check_text("score", text)
+    if text.strip(" ") == "lssar":
+        text = ""
     if p is None:
         p = 0 if text else DEFAULT_POWER
     return text, p
 
 
-def check_layout(layout, scale, shapes):
+def check_layout(layout, scale, shapes, score=""):
     """`shapes` by the names of their tensors."""
+    if scale is not None and score:
+        raise ValueError(
+            f"scale: {scale!r}; must be None: a score function has its own, as in "
+            'lssar.Score(phi="exp", scale=0.125) or score="softmax,scale=0.125"'
+        )
     if scale is not None:
         raise ValueError(
             f"scale: {scale!r}; must be None: scores are cosines times log(d) log(N) by LSSAR's "

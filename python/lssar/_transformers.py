@@ -1,12 +1,17 @@
 """attn_implementation="lssar" for models of Hugging Face transformers."""
 
+import math
 from typing import Optional, Union
 
-from . import _rules
+from . import _plans, _rules
 from ._attention import attention
+from ._reference import score_fields
 
 # Arguments of attention functions that change the result, and have no meaning here.
-_UNSUPPORTED = ("softcap", "sliding_window", "s_aux", "position_bias", "cache", "head_mask")
+_UNSUPPORTED = (
+    *("softcap", "sliding_window", "s_aux", "position_bias", "cache", "head_mask", "layer_head_mask"),
+    *("cu_seq_lens_q", "cu_seq_lens_k"),  # packed sequences
+)
 
 
 def register_transformers(
@@ -20,17 +25,34 @@ def register_transformers(
         lssar.register_transformers()
         model = AutoModelForCausalLM.from_config(config, attn_implementation="lssar")
 
-    p, offset and score are as in lssar.attention. A model must be trained with it: weights that were trained with softmax do not fit. The model's
-    own score scale is ignored, for scores here are cosines with a scale of their own. Padding,
+    p, offset and score are as in lssar.attention. A model must be trained with it: weights that were
+    trained with softmax fit the score "softmax" only. The model's own scale of scores is ignored where
+    the score function's depends on N, as LSSAR's does; any other scale must be the model's. Padding,
     packed sequences, sliding windows, static caches, dropout and other changes to scores or masks
-    raise an error.
+    raise an error, as does asking for the weights.
     """
+    text, power = _rules.score_of(score, p)
+    _rules.check_scalars(False, power, offset)
+    _plans.check_score(text, power, float(offset))
     try:
         from transformers import AttentionInterface, AttentionMaskInterface
     except ImportError as error:
         raise ImportError(f"register_transformers needs transformers 4.53 or later: {error}")
 
-    def attend(module, query, key, value, attention_mask, dropout=0.0, is_causal=None, **others):
+    scale = score_fields(text or "lssar")["scale"]
+
+    def attend(
+        module,
+        query,
+        key,
+        value,
+        attention_mask,
+        dropout=0.0,
+        is_causal=None,
+        scaling=None,
+        output_attentions=False,
+        **others,
+    ):
         """Returns [batch, length, heads, dim], and no weights."""
         if attention_mask is not None:
             raise ValueError(
@@ -43,6 +65,9 @@ def register_transformers(
         for argument in _UNSUPPORTED:
             if others.get(argument) is not None:
                 raise ValueError(f"{argument}: {name} does not support it; must be None")
+        if output_attentions:
+            raise ValueError(f"output_attentions: True; {name} never has the weights in memory")
+        _check_scaling(name, scaling, scale, query.shape[-1])
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
         o = attention(query, key, value, causal=bool(is_causal), p=p, offset=offset, score=score)
@@ -50,6 +75,17 @@ def register_transformers(
 
     AttentionInterface.register(name, attend)
     AttentionMaskInterface.register(name, _no_mask)
+
+
+def _check_scaling(name, scaling, scale, dim):
+    """`scaling`: the model's; `scale`: that field of the score function."""
+    ours = 1 / math.sqrt(dim) if scale == "inv_sqrt_dim" else scale
+    if scaling is None or isinstance(ours, str) or math.isclose(scaling, ours, rel_tol=1e-6):
+        return
+    raise ValueError(
+        f"scaling: {scaling}; {name} has the scale {ours}: register a score with that of the model, as "
+        f'in score="softmax,scale={scaling}"'
+    )
 
 
 def _no_mask(

@@ -9,6 +9,8 @@ import ctypes
 
 API_VERSION = (0, 3)  # that the structs here mirror
 EXTENSION_METADATA = 1
+ATTRIBUTE_SCALAR = 3
+ATTRIBUTE_STRING = 4
 STAGE_EXECUTE = 3
 ERROR_INTERNAL = 13
 
@@ -84,9 +86,9 @@ class Attrs(ctypes.Structure):
         _SIZE,
         _EXTENSION,
         ("size", ctypes.c_int64),
-        ("types", ctypes.c_void_p),
+        ("types", ctypes.POINTER(ctypes.c_int)),
         ("names", ctypes.POINTER(ctypes.POINTER(ByteSpan))),
-        ("attrs", ctypes.POINTER(ctypes.POINTER(Scalar))),
+        ("attrs", ctypes.POINTER(ctypes.c_void_p)),  # to what the type says
     ]
 
 
@@ -224,12 +226,28 @@ class Frame:
 
     def scalar(self, name, kind):
         """The attribute, which XLA holds as the ctypes type `kind`."""
+        at = self._attribute(name, ATTRIBUTE_SCALAR)
+        if at is None:
+            raise KeyError(name)
+        return kind.from_address(ctypes.cast(at, ctypes.POINTER(Scalar)).contents.value).value
+
+    def string(self, name):
+        """The attribute; "" where the call has none of this name."""
+        at = self._attribute(name, ATTRIBUTE_STRING)
+        if at is None:
+            return ""
+        span = ByteSpan.from_address(at)
+        return span.ptr[: span.len].decode()
+
+    def _attribute(self, name, kind):
         attrs = self._frame.attrs
         for i in range(attrs.size):
             span = attrs.names[i].contents
             if span.ptr[: span.len] == name:
-                return kind.from_address(attrs.attrs[i].contents.value).value
-        raise KeyError(name)
+                if attrs.types[i] != kind:
+                    raise TypeError(f"attribute {name.decode()}: of XLA's type {attrs.types[i]}, not {kind}")
+                return attrs.attrs[i]
+        return None
 
     def error(self, message):
         """An error to return."""

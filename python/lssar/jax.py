@@ -11,7 +11,7 @@ and do not wait for them.
 import ctypes
 import functools
 import math
-from typing import Optional
+from typing import Optional, Union
 
 import jax
 import jax.export
@@ -56,28 +56,32 @@ def attention(
     k: "jax.typing.ArrayLike",
     v: "jax.typing.ArrayLike",
     causal: bool = False,
-    p: int = 15,
+    p: Optional[int] = None,
     offset: float = 1.0,
     layout: str = "bhld",
     scale: Optional[float] = None,
+    score: "Union[str, _rules.Score, None]" = None,
 ) -> jax.Array:
-    """LSSAR attention (p = 0: LSSA), differentiable once in reverse mode.
+    """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once in
+    reverse mode.
 
     As lssar.attention of the package: q [batch, heads, length_q, d], k [batch, kv_heads, length_k,
     d], v [batch, kv_heads, length_k, dv], all float16, bfloat16 or float32; returns [batch, heads,
     length_q, dv]; with layout="blhd" all are [batch, length, heads, dim], and are transposed. causal,
-    p and offset are Python values; scale is None. Under jax.vmap entries go one by one.
+    p, offset and score are Python values; scale is None. Under jax.vmap entries go one by one.
 
-    Raises TypeError or ValueError, which name the argument; failures of the library come as XLA's
-    errors when the computation runs.
+    Raises TypeError or ValueError, which name the argument, and LssarError for a score function that is
+    wrong; other failures of the library come as XLA's errors when the computation runs.
     """
+    score, p = _rules.score_of(score, p)
     q, k, v = (jnp.asarray(x) for x in (q, k, v))
-    _rules.check_layout(layout, scale, {"q": q.shape, "k": k.shape, "v": v.shape})
+    _rules.check_layout(layout, scale, {"q": q.shape, "k": k.shape, "v": v.shape}, score)
     if layout == "blhd":
         q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
-        return jnp.swapaxes(attention(q, k, v, causal, p, offset), 1, 2)
     _check(q, k, v, causal, p, offset)
-    return _attention(q, k, v, causal, p, float(offset))
+    _plans.check_score(score, p, float(offset))
+    o = _attention(q, k, v, causal, p, float(offset), score)
+    return jnp.swapaxes(o, 1, 2) if layout == "blhd" else o
 
 
 def _check(q, k, v, causal, p, offset):
@@ -93,31 +97,36 @@ def _check(q, k, v, causal, p, offset):
 # ---- The function and its gradient
 
 
-def _call(name, results, inputs, causal, p, offset):
+def _call(name, results, inputs, causal, p, offset, score):
     call = jax.ffi.ffi_call(f"lssar_{name}", results, vmap_method="sequential")
-    return call(*inputs, causal=np.int32(causal), p=np.int32(p), offset=np.float64(offset))
+    # Programs that were exported before there were others have no score.
+    others = {"score": score} if score else {}
+    return call(
+        *inputs, causal=np.int32(causal), p=np.int32(p), offset=np.float64(offset), **others
+    )
 
 
 def _like_o(q, v):
     return jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), q.dtype)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
-def _attention(q, k, v, causal, p, offset):
-    return _call("forward", _like_o(q, v), (q, k, v), causal, p, offset)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5, 6))
+def _attention(q, k, v, causal, p, offset, score):
+    return _call("forward", _like_o(q, v), (q, k, v), causal, p, offset, score)
 
 
-def _forward(q, k, v, causal, p, offset):
+def _forward(q, k, v, causal, p, offset, score):
     per_row = _plans.saved_floats_per_row(q.dtype == jnp.float32, v.shape[3], p, offset)
     saved = jax.ShapeDtypeStruct((math.prod(q.shape[:3]) * per_row,), jnp.float32)
-    o, saved = _call("forward_train", (_like_o(q, v), saved), (q, k, v), causal, p, offset)
+    results = (_like_o(q, v), saved)
+    o, saved = _call("forward_train", results, (q, k, v), causal, p, offset, score)
     return o, (q, k, v, saved)
 
 
-def _backward(causal, p, offset, kept, grad_o):
+def _backward(causal, p, offset, score, kept, grad_o):
     q, k, v, saved = kept
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (q, k, v))
-    return _call("backward", results, (grad_o, q, k, v, saved), causal, p, offset)
+    return _call("backward", results, (grad_o, q, k, v, saved), causal, p, offset, score)
 
 
 _attention.defvjp(_forward, _backward)
@@ -136,12 +145,13 @@ def _plan(frame, name, device_type, tensors, sizes):
     _, dtype, (*_, head_dim) = tensors["q"]
     head_dim_v = tensors["v"][2][3]
     causal, p = (bool(frame.scalar(b"causal", ctypes.c_int32)), frame.scalar(b"p", ctypes.c_int32))
-    offset = frame.scalar(b"offset", ctypes.c_double)
+    offset, score = frame.scalar(b"offset", ctypes.c_double), frame.string(b"score")
     bits = 0
     for address, _, _ in tensors.values():
         bits |= address
     alignment = 0 if bits % _FAST_ALIGNMENT else _FAST_ALIGNMENT
-    problem = (_OF_XLA[dtype], head_dim, head_dim_v, sizes.heads, sizes.kv_heads, causal, p, offset, "")
+    dims = (head_dim, head_dim_v, sizes.heads, sizes.kv_heads)
+    problem = (_OF_XLA[dtype], *dims, causal, p, offset, score)
     ordinal = frame.device_ordinal() if device_type == "cuda" else 0
     plan = _plans.context(device_type, ordinal).plan((name != "forward", *problem, alignment))
     plan.prepare()

@@ -4,7 +4,7 @@ from typing import Any, Callable, Optional, Union
 
 import torch
 
-from . import _rules
+from . import _plans, _rules
 from ._attention import attention
 
 
@@ -116,6 +116,8 @@ class LSSARAttention(torch.nn.Module):
         self.causal = causal
         self.score, self.p = _rules.score_of(score, p)
         self.offset = offset
+        _rules.check_scalars(causal, self.p, offset)
+        _plans.check_score(self.score, self.p, float(offset))
         options = {"bias": bias, "device": device, "dtype": dtype}
         self.qkv = torch.nn.Linear(
             embed_dim, (num_heads + 2 * num_kv_heads) * head_dim, **options

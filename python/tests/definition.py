@@ -5,6 +5,7 @@ import torch
 
 import lssar
 from lssar._reference import attention
+from lssar._rules import score_of
 
 # docs/accuracy.md: of o, and of gradients.
 TOLERANCES = {
@@ -39,6 +40,7 @@ def with_gradients(function, q, k, v, **options):
 def expected(q, k, v, **options):
     """The same from the definition, in float64, with the grad_o that was rounded to q's dtype."""
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    options["score"], options["p"] = score_of(options.get("score"), options.get("p"))
     o = attention(*wide, **options)
     grad_o = torch.randn(o.shape, generator=torch.Generator().manual_seed(7)).to(q.dtype)
     return (o.detach(), *torch.autograd.grad(o, wide, grad_o.double()))

@@ -38,6 +38,11 @@ class Arguments(unittest.TestCase):
             (TypeError, "^offset: '1'; must be a number", {"offset": "1"}),
             (TypeError, "^causal: 1; must be True or False", {"causal": 1}),
             (ValueError, "^scale: 0.125; must be None: .* log", {"scale": 0.125}),
+            (
+                ValueError,
+                r"^scale: 0.125; must be None: a score function has its own, as in lssar.Score\(",
+                {"scale": 0.125, "score": "softmax"},
+            ),
             (ValueError, "^layout: 'bhdl'; must be 'bhld' or 'blhd'", {"layout": "bhdl"}),
         ):
             with self.subTest(**options):
@@ -139,6 +144,7 @@ class Operators(unittest.TestCase):
                 self.assert_refused(name, error, pattern, tuple(tensors))
             for pattern, scalars in (
                 ("^p: 1025; must be", (True, 1025, 1.0, 0)),
+                ("^score: 'x.x00'; must not have a NUL", (True, 0, 1.0, 0, "x\0")),
                 ("^offset: nan; must be", (True, 15, math.nan, 0)),
                 ("^layout: 8; must be", (True, 15, 1.0, 8)),
             ):
@@ -157,6 +163,13 @@ class Operators(unittest.TestCase):
             (ValueError, "^v: heads and length", (o, q, k[:, :, 1:], v, saved_o, stats, x)),
         ):
             self.assert_refused("backward", error, pattern, tensors)
+
+    def test_score(self):
+        scalars = (False, 0, 1.0, 0, "softmx")
+        tensors = (self.q, self.k, self.v)
+        pattern = 'score = "softmx": allowed are'
+        for name in ("forward", "forward_train"):
+            self.assert_refused(name, lssar.LssarError, pattern, tensors, scalars)
 
     def test_device_of_each(self):
         q, k, v = self.q, self.k, self.v

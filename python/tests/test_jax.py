@@ -19,6 +19,7 @@ if HAS_JAX:
     import jax.numpy as jnp
     import numpy as np
 
+    import lssar
     import lssar.jax
     from lssar import _xla
     from lssar._library import library
@@ -60,6 +61,53 @@ class Jax(unittest.TestCase):
         ):
             with self.subTest(**sizes, **options):
                 self.check(*random_inputs(**sizes), **options)
+
+    def test_score_functions(self):
+        text = "phi=relu(x)^2 + 0.01*x,normalizer=sum_abs"
+        for dtype, score, options in (
+            (torch.float32, "softmax", {}),
+            (torch.bfloat16, "softmax", {}),
+            (torch.float32, text, {}),
+            (torch.float32, lssar.Score("sigmoid", scale="inv_sqrt_dim", qk_norm=False), {"p": 3}),
+            (torch.float32, lssar.Score("exp", psi="x - b", psi_normalizer="sum_abs"), {"offset": 0.5}),
+        ):
+            with self.subTest(score=score, dtype=dtype):
+                self.check(*random_inputs(len_q=12, dtype=dtype), score=score, **options)
+        relu = lssar.Score(phi="relu(x)^2 + 0.01*x", normalizer="sum_abs")
+        x = to_jax(random_inputs(len_q=12)[0])
+        wanted = lssar.jax.attention(x, x, x, score=text)
+        np.testing.assert_array_equal(lssar.jax.attention(x, x, x, score=relu), wanted)
+        turned = jnp.swapaxes(x, 1, 2)
+        o = lssar.jax.attention(turned, turned, turned, layout="blhd", score=relu)
+        np.testing.assert_array_equal(jnp.swapaxes(o, 1, 2), wanted)
+        plain = lssar.jax.attention(x, x, x)
+        self.assertFalse(np.array_equal(wanted, plain))
+        for same in ({"score": "lssar"}, {"p": 15}, {"score": lssar.Score(), "p": 15}):
+            np.testing.assert_array_equal(lssar.jax.attention(x, x, x, **same), plain)
+
+    def test_score_functions_in_transforms(self):
+        """jit, vmap of grad, and a program that was exported, in another process."""
+        softmax = lambda y: lssar.jax.attention(y, y, y, score="softmax")  # noqa: E731
+        gradient = jax.grad(lambda y: (softmax(y[None]) ** 2).sum())
+        x = to_jax(random_inputs(batch=2, len_q=9)[0])
+        wanted = np.stack([gradient(y) for y in x])
+        np.testing.assert_array_equal(jax.jit(jax.vmap(gradient))(x), wanted)
+        checks = {"disabled_checks": lssar.jax.EXPORT_CHECKS}
+        exported = jax.export.export(jax.jit(softmax), **checks)(x)
+        o, gradient = self.run_elsewhere(exported, x)
+        np.testing.assert_array_equal(o, softmax(x))
+        np.testing.assert_array_equal(gradient, jax.grad(lambda y: softmax(y).sum())(x))
+
+    def test_wrong_score_functions_are_named_by_the_call(self):
+        x = jnp.ones((1, 1, 3, 8))
+        for error, pattern, score in (
+            (lssar.LssarError, "softmx.*allowed are lssar, softmax", "softmx"),
+            (lssar.LssarError, "score.phi: character 6", lssar.Score("relu(")),
+            (TypeError, "^score: 3; must be a str or an lssar.Score", 3),
+            (ValueError, "^score: has the character '.u03c3'; must be of ASCII", "phi=\u03c3(x)"),
+        ):
+            with self.subTest(score=score), self.assertRaisesRegex(error, pattern):
+                jax.jit(lambda y: lssar.jax.attention(y, y, y, score=score))(x)  # noqa: B023
 
     def test_in_jit(self):
         attention = jax.jit(lambda *x: lssar.jax.attention(*x, causal=True))
@@ -104,12 +152,8 @@ class Jax(unittest.TestCase):
         exported = jax.export.export(gradient, **checks)(x)
         np.testing.assert_array_equal(exported.call(x), gradient(x))
 
-    def test_exported_program_runs_in_another_process(self):
-        """Of any batch, serialised with its gradient."""
-        (batch,) = jax.export.symbolic_shape("batch")
-        shape = jax.ShapeDtypeStruct((batch, 2, 9, 16), jnp.float32)
-        attention = jax.jit(lambda y: lssar.jax.attention(y, y, y, causal=True))
-        exported = jax.export.export(attention, disabled_checks=lssar.jax.EXPORT_CHECKS)(shape)
+    def run_elsewhere(self, exported, x):
+        """o and its sum's gradient, of an exported program in another process."""
         code = (
             "import sys, jax, numpy, lssar.jax\n"
             "program, x, o, gradient = sys.argv[1:]\n"
@@ -118,7 +162,6 @@ class Jax(unittest.TestCase):
             "numpy.save(o, program.call(x))\n"
             "numpy.save(gradient, jax.grad(lambda y: program.call(y).sum())(x))"
         )
-        x = to_jax(random_inputs(batch=3, len_q=9)[0])
         with tempfile.TemporaryDirectory() as folder:
             files = [f"{folder}/{name}.npy" for name in ("program", "x", "o", "gradient")]
             pathlib.Path(files[0]).write_bytes(exported.serialize(vjp_order=1))
@@ -126,6 +169,16 @@ class Jax(unittest.TestCase):
             run = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True)
             self.assertEqual(run.returncode, 0, run.stderr)
             o, gradient = np.load(files[2]), np.load(files[3])
+        return o, gradient
+
+    def test_exported_program_runs_in_another_process(self):
+        """Of any batch, serialised with its gradient."""
+        (batch,) = jax.export.symbolic_shape("batch")
+        shape = jax.ShapeDtypeStruct((batch, 2, 9, 16), jnp.float32)
+        attention = jax.jit(lambda y: lssar.jax.attention(y, y, y, causal=True))
+        exported = jax.export.export(attention, disabled_checks=lssar.jax.EXPORT_CHECKS)(shape)
+        x = to_jax(random_inputs(batch=3, len_q=9)[0])
+        o, gradient = self.run_elsewhere(exported, x)
         np.testing.assert_array_equal(o, attention(x))
         np.testing.assert_array_equal(gradient, jax.grad(lambda y: attention(y).sum())(x))
 

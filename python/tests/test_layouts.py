@@ -145,6 +145,36 @@ class Layouts(unittest.TestCase):
         for result, reference in zip(results, wanted):
             self.assertTrue(torch.equal(result, reference))
 
+    def gradients_with_hook(self, pack, inputs):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+            return with_gradients(lssar.attention, *inputs)
+
+    def test_hooks_that_round_floats_leave_what_was_saved_alone(self):
+        """It is bits of 16-bit numbers, too, which are no floats when they are seen as float32."""
+        inputs = random_inputs(dtype=torch.bfloat16)
+        wanted = with_gradients(lssar.attention, *inputs)
+        rounded = lambda x: x.half().float() if x.dtype == torch.float32 else x  # noqa: E731
+        for result, reference in zip(self.gradients_with_hook(rounded, inputs), wanted):
+            self.assertTrue(torch.equal(result, reference))
+
+    def test_hooks_that_change_what_was_saved_are_noticed(self):
+        """An address alone does not say so, and memory behind a shorter tensor would be read."""
+        inputs = random_inputs()
+        for change in (lambda x: x.half(), lambda x: x[:8], lambda x: x[::2], lambda x: x.view(2, -1).t()):
+
+            def pack(x):
+                return change(x) if x.dim() == 1 else x  # noqa: B023
+
+            with self.assertRaisesRegex(ValueError, "^saved: torch.*; must be torch.int32"):
+                self.gradients_with_hook(pack, inputs)
+
+        def strided(x):
+            return torch.stack([x, x], 1)[:, 0] if x.dim() == 1 else x
+
+        wanted = with_gradients(lssar.attention, *inputs)
+        for result, reference in zip(self.gradients_with_hook(strided, inputs), wanted):
+            self.assertTrue(torch.equal(result, reference))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -220,6 +220,38 @@ class Transformers(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "^dropout: 0.1; lssar has none"):
             self.model(attention_dropout=0.1).train()(torch.randint(64, (1, 8)))
 
+    def test_other_scale_than_the_models_is_refused(self):
+        """A model's weights belong to its scale. LSSAR's own depends on N: no model has it."""
+        from transformers import AttentionInterface
+
+        q = torch.randn(1, 2, 5, 16)
+        for score, scaling in (("softmax", 0.25), ("softmax,scale=0.5", 0.5), (None, 0.5), ("softmax", None)):
+            lssar.register_transformers("lssar_scaled", score=score)
+            attend = AttentionInterface()["lssar_scaled"]
+            o, _ = attend(torch.nn.Module(), q, q, q, None, scaling=scaling)
+            wanted = lssar.attention(q, q, q, causal=True, score=score)
+            self.assertTrue(torch.equal(o.transpose(1, 2), wanted))
+            if score is None:
+                continue
+            with self.assertRaisesRegex(ValueError, r"^scaling: 0.1; lssar_scaled .*softmax,scale=0.1"):
+                attend(torch.nn.Module(), q, q, q, None, scaling=0.1)
+
+    def test_arguments_that_would_change_the_result_are_refused(self):
+        from transformers import AttentionInterface
+
+        lssar.register_transformers()
+        q = torch.randn(1, 2, 5, 16)
+        ends = torch.tensor([0, 2, 5])
+        for name, value in (
+            ("cu_seq_lens_q", ends),
+            ("cu_seq_lens_k", ends),
+            ("layer_head_mask", torch.ones(2)),
+            ("softcap", 30.0),
+            ("output_attentions", True),
+        ):
+            with self.subTest(name=name), self.assertRaisesRegex(ValueError, f"^{name}: "):
+                AttentionInterface()["lssar"](torch.nn.Module(), q, q, q, None, **{name: value})
+
     def test_sliding_window_is_refused(self):
         from transformers import MistralConfig, MistralForCausalLM
 

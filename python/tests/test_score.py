@@ -1,11 +1,15 @@
 """Score functions beside LSSAR's, through PyTorch."""
 
+import copy
+import json
 import math
+import pickle
 import unittest
+import weakref
 
 import lssar
 import torch
-from lssar import _op
+from lssar import _op, _plans
 
 
 def draw(*shape, seed=0):
@@ -66,8 +70,50 @@ class Score(unittest.TestCase):
         self.assertEqual(RELU, lssar.Score("relu(x)^2 + 0.01*x", normalizer="sum_abs"))
         self.assertEqual(hash(RELU), hash(lssar.Score("relu(x)^2 + 0.01*x", normalizer="sum_abs")))
         self.assertEqual(repr(lssar.Score("x", qk_norm=False)), "lssar.Score(qk_norm=False, phi='x')")
-        with self.assertRaises(AttributeError):
-            RELU.text = "{}"
+        for change in (lambda: setattr(RELU, "text", "{}"), lambda: delattr(RELU, "text")):
+            with self.assertRaisesRegex(AttributeError, "cannot be changed"):
+                change()
+
+    def test_copies(self):
+        copies = [copy.copy(RELU), copy.deepcopy(RELU), weakref.ref(RELU)()]
+        copies += [pickle.loads(pickle.dumps(RELU, i)) for i in range(pickle.HIGHEST_PROTOCOL + 1)]
+        module = lssar.nn.LSSARAttention(32, 2, score=RELU)
+        module.score = RELU
+        copies += [copy.deepcopy(module).score, pickle.loads(pickle.dumps(module)).score]
+        for other in copies:
+            self.assertEqual(other, RELU)
+        self.assertEqual({RELU: 1}[copies[1]], 1)
+
+    def test_text(self):
+        for phi in ("x", 'a"b', "a\\b\\", "a\tb\n"):
+            self.assertEqual(json.loads(lssar.Score(phi, scale=1, qk_norm=False).text), {"scale": 1.0, "qk_norm": False, "phi": phi})
+
+    def test_values_of_fields(self):
+        for error, pattern, fields in (
+            (TypeError, "^phi: 3; must be a str", {"phi": 3}),
+            (TypeError, "^scale: True; must be a number or a str", {"scale": True}),
+            (TypeError, r"^bias: \[1\]; must be a number or a str", {"bias": [1]}),
+            (TypeError, "^normalizer_gain: '2'; must be a number", {"normalizer_gain": "2"}),
+            (TypeError, "^qk_norm: 1; must be True or False", {"qk_norm": 1}),
+            (ValueError, "^scale: nan; must be a finite number", {"scale": math.nan}),
+            (ValueError, "^bias: 10{400}; must be a finite number", {"bias": 10**400}),
+            (ValueError, "^psi: 'x.x00'; must not have a NUL", {"psi": "x\0"}),
+            (ValueError, "^phi: has the character '.xd7'; must be of ASCII", {"phi": "x\xd72"}),
+        ):
+            with self.subTest(**fields), self.assertRaisesRegex(error, pattern):
+                lssar.Score(**fields)
+
+    def test_modules_name_what_is_wrong_when_they_are_made(self):
+        for error, pattern, options in (
+            (lssar.LssarError, 'score = "softmx": allowed', {"score": "softmx"}),
+            (ValueError, "^p: 2000; must be", {"p": 2000}),
+            (ValueError, "^offset: -1; must be", {"offset": -1}),
+            (TypeError, "^causal: 1; must be", {"causal": 1}),
+        ):
+            with self.subTest(**options), self.assertRaisesRegex(error, pattern):
+                lssar.nn.LSSARAttention(32, 2, **options)
+        with self.assertRaisesRegex(lssar.LssarError, 'score = "softmx": allowed'):
+            lssar.register_transformers(score="softmx")
 
     def test_mistakes(self):
         q, k, v = self.tensors
@@ -77,11 +123,19 @@ class Score(unittest.TestCase):
             (lssar.LssarError, "score.normalizer = \"max\"", lssar.Score("x", normalizer="max")),
             (lssar.LssarError, 'score.phi: character 3: "N" is not known', "phi=x*N"),
             (TypeError, "score: 3; must be a str or an lssar.Score", 3),
+            (ValueError, "^score: 'softmax.x00x'; must not have a NUL", "softmax\0x"),
+            (ValueError, "^score: has the character '.u03c3'; must be of ASCII", "phi=\u03c3(x)"),
+            (lssar.LssarError, '^invalid argument: score: .*"phi": .* twice', '{"phi": "x", "phi": "exp"}'),
         ):
             with self.assertRaisesRegex(error, pattern):
                 lssar.attention(q, k, v, score=score)
-        with self.assertRaisesRegex(NotImplementedError, "float64"):
-            lssar.attention(q.double(), k.double(), v.double(), score="softmax")
+
+    def test_many_in_float64_keep_no_plans(self):
+        x = [x.detach().double() for x in self.tensors]
+        before = len(_plans.context("cpu")._plans)
+        for i in range(20):
+            lssar.attention(*x, score=lssar.Score("exp", scale=1 + i))
+        self.assertEqual(len(_plans.context("cpu")._plans), before)
 
     def test_two_steps_of_training(self):
         torch.manual_seed(1)
@@ -113,6 +167,35 @@ class Score(unittest.TestCase):
         wanted = torch.autograd.grad(lssar.attention(q, k, v, score=RELU).sum(), (q, k, v))
         for got, expected in zip(grads, wanted):
             self.assertTrue(torch.equal(got, expected))
+
+    @unittest.skipUnless(_op.HAS_OPERATORS, "operators need torch 2.5")
+    def test_float64_is_compiled_whole(self):
+        text = "phi=where(x > 0, sqrt(x), max(x, -1)) + relu(x)^2,normalizer=sum_abs"
+        x = [x.detach().double().requires_grad_() for x in self.tensors]
+        for score in (None, text, lssar.Score("exp", psi="x - b", psi_normalizer="sum_abs")):
+            with self.subTest(score=score):
+                attention = lambda *x: lssar.attention(*x, score=score)  # noqa: B023, E731
+                compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+                o, wanted = compiled(*x), attention(*x)
+                torch.testing.assert_close(o, wanted)
+                for pair in zip(*(torch.autograd.grad(y.sum(), x) for y in (o, wanted))):
+                    torch.testing.assert_close(*pair)
+
+    @unittest.skipUnless(_op.HAS_OPERATORS, "operators need torch 2.5")
+    def test_compiled_with_scores_that_change(self):
+        def made_inside(q, k, v, scale):
+            score = lssar.Score("exp", scale=scale, qk_norm=False)
+            return lssar.attention(q, k, v, score=score)
+
+        x = [x.detach() for x in self.tensors]
+        compiled = torch.compile(made_inside, fullgraph=True, backend="aot_eager")
+        for scale in ("inv_sqrt_dim", "log_length_inv_sqrt_dim", "inv_sqrt_dim"):
+            self.assertTrue(torch.equal(compiled(*x, scale), made_inside(*x, scale)))
+        given = torch.compile(
+            lambda *x, score: lssar.attention(*x, score=score), fullgraph=True, backend="aot_eager"
+        )
+        for score in ("softmax", RELU, None, lssar.Score("exp", scale="inv_sqrt_dim", qk_norm=False)):
+            self.assertTrue(torch.equal(given(*x, score=score), lssar.attention(*x, score=score)))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include "random_expression.h"
 #include "score/known.h"
 #include "score/program.h"
+#include "score/score_text.h"
 
 namespace lssar {
 namespace {
@@ -137,6 +138,26 @@ TEST(NamedActivation, EachHasItsName) {
   }
   EXPECT_FALSE(named_activation("swish").has_value());
   EXPECT_EQ(activation_name(*parse_expression("relu(x)^3", kPhi)), nullptr);
+}
+
+TEST(ScoreText, MessagesAreShort) {
+  const std::string many(100'000, 'x');
+  for (const std::string& text : {"phi=" + many, "phi=" + many + "(x)", many, "softmax," + many,
+                                  "softmax,scale=1," + many, many + "=1," + many + "=1"}) {
+    const auto score = parse_score(text);
+    ASSERT_FALSE(score.ok());
+    EXPECT_LT(score.status().message().size(), 500u) << text.substr(0, 20);
+  }
+  EXPECT_THAT(parse_score("soft\nmax").status().message(), HasSubstr("soft\\nmax"));
+}
+
+TEST(ScoreText, OfJsonIsReadStrictly) {
+  EXPECT_TRUE(parse_score(R"({"phi": "x", "normalizer": "sum_abs"})").ok());
+  const auto twice = parse_score(R"({"phi": "x", "phi": "exp"})");
+  ASSERT_FALSE(twice.ok());
+  EXPECT_THAT(twice.status().message(), HasSubstr("score: "));
+  EXPECT_THAT(twice.status().message(), HasSubstr("has this key twice"));
+  EXPECT_THAT(parse_score("{\"phi\": ").status().message(), StartsWith("score: "));
 }
 
 }  // namespace
