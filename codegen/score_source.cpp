@@ -13,9 +13,6 @@ namespace lssar {
 
 namespace {
 
-// float32 problems, and powers that multiply errors by so much that the cheap forms show.
-bool is_precise(const Problem& problem) { return problem.dtype == DType::kFp32 || problem.p > 64; }
-
 // phi as 2^x, with the rate and log2(e) in the scale: see unit_of.
 void write_exponential(SourceWriter& out, const Problem& problem) {
   const std::string sign = phi_sign(problem) < 0 ? "-" : "";
@@ -84,6 +81,10 @@ int sum_kind(bool is_sum, bool is_sum_abs) { return is_sum ? 1 : is_sum_abs ? 2 
 
 }  // namespace
 
+bool needs_precise_functions(const Problem& problem) {
+  return problem.dtype == DType::kFp32 || problem.p > kMaxPowerOfOwnKernels;
+}
+
 void write_score_constants(SourceWriter& out, const Problem& problem) {
   const ScoreFunction& score = problem.score;
   const bool is_exponential = exponential_of(problem).has_value();
@@ -121,11 +122,11 @@ void write_score_functions(SourceWriter& out, const Problem& problem) {
   if (exponential_of(problem)) {
     write_exponential(out, problem);
   } else {
-    write_function(out, "phi", "float x", score.phi.expression, is_precise(problem));
+    write_function(out, "phi", "float x", score.phi.expression, needs_precise_functions(problem));
   }
   if (score.psi.expression)
     write_function(out, "psi", "float x, float b, float n", *score.psi.expression,
-                   is_precise(problem));
+                   needs_precise_functions(problem));
 }
 
 std::vector<std::string> score_formula(const Problem& problem) {

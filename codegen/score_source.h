@@ -10,6 +10,11 @@
 
 namespace lssar {
 
+// Whether functions of expressions are the more exact ones (kPrecise of
+// templates/tile/expression_math.cuh): float32 problems, and powers that multiply errors by so much
+// that the cheap forms show.
+bool needs_precise_functions(const Problem& problem);
+
 // The constants that choose between passes and sums.
 void write_score_constants(SourceWriter& out, const Problem& problem);
 // score_scale, score_bias, fixed_normalizer, phi, phi_and_slope, psi, psi_and_slope, each under a

@@ -178,6 +178,14 @@ void drop_unread(nlohmann::json& fields, unsigned readers) {
   });
 }
 
+// Fields that kernels of expressions do not read, or that have one value for them.
+std::vector<std::string> fields_of_own_kernels(const Problem& problem) {
+  if (!is_general(problem)) return {};
+  std::vector<std::string> names = {"softplus_degree", "skip_tiles", "evaluator", "stagger"};
+  if (!has_pass_one(problem)) names.push_back("score_cols");
+  return names;
+}
+
 }  // namespace
 
 nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem) {
@@ -192,7 +200,23 @@ nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem) 
               {"softplus_degree", fields["softplus_degree"]},
               {"cpu", fields["cpu"]}};
   }
+  for (const std::string& name : fields_of_own_kernels(problem)) {
+    fields.erase(name);
+    if (fields.contains("hopper")) fields["hopper"].erase(name);
+  }
   return fields;
+}
+
+std::string schedule_text(const Schedule& schedule, const Problem& problem) {
+  std::string text = to_string(schedule);
+  // A field's part is its name and its value, each after a blank.
+  for (const std::string& name : fields_of_own_kernels(problem)) {
+    const size_t begin = text.find(" " + name + " ");
+    if (begin == std::string::npos) continue;
+    const size_t value = begin + name.size() + 2;
+    text.erase(begin, std::min(text.find(' ', value), text.size()) - begin);
+  }
+  return text;
 }
 
 std::string source_header(const std::string& name, const Problem& problem, const Schedule& schedule,

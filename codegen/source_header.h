@@ -19,7 +19,11 @@ namespace lssar {
 std::string source_header(const std::string& name, const Problem& problem, const Schedule& schedule,
                           const Target& target, const std::vector<Step>& steps);
 
-// The schedule's fields that the problem's pass reads.
+// The schedule's fields that the problem's kernels read. Kernels of expressions have no polynomial
+// of the schedule's degree, for one.
 nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem);
+
+// The schedule's text without the fields that kernels of the problem's score function do not read.
+std::string schedule_text(const Schedule& schedule, const Problem& problem);
 
 }  // namespace lssar

@@ -7,6 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/search/search_report.h"
+#include "codegen/pass_needs.h"
+#include "codegen/score_source.h"
+#include "codegen/source_header.h"
 #include "runtime/replay.h"
 
 namespace lssar {
@@ -38,12 +41,19 @@ std::string choice_text(const Explanation& explanation, const ExplanationRequest
   const Schedule by_default =
       default_schedule(request.problem, request.target, request.determinism);
   std::string text = field("problem", to_string(request.problem));
+  if (is_general(request.problem)) {
+    const char* name = "computes";
+    for (const std::string& line : score_formula(request.problem)) {
+      text += field(name, line);
+      name = "";
+    }
+  }
   text += field("bucket", to_string(explanation.bucket));
   text += field("target", fmt::format("{}, estimates for {} with {} SMs", request.target.name(),
                                       explanation.gpu.name, explanation.gpu.num_sms));
   text += field("schedule", explanation.choice.reason);
   text += field("", algorithm_name(explanation, explanation.ranked(0)));
-  text += field("", to_string(explanation.choice.schedule));
+  text += field("", schedule_text(explanation.choice.schedule, request.problem));
   text += field(
       "", "against the default: " + schedule_difference(by_default, explanation.choice.schedule));
   return text;
@@ -173,7 +183,9 @@ nlohmann::json explanation_json(const Explanation& explanation, const Explanatio
   json["bucket"] = to_json(explanation.bucket);
   json["target"] = request.target.name();
   json["gpu_model"] = {{"name", explanation.gpu.name}, {"num_sms", explanation.gpu.num_sms}};
-  json["choice"] = {{"schedule", to_json(explanation.choice.schedule)},
+  json["choice"] = {{"schedule", is_general(request.problem)
+                                     ? fields_of_pass(explanation.choice.schedule, request.problem)
+                                     : to_json(explanation.choice.schedule)},
                     {"from", source_name(explanation.choice)},
                     {"origin", origin_name(explanation.choice.origin)},
                     {"reason", explanation.choice.reason}};

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "autotune/search/search_report.h"
+#include "codegen/source_header.h"
 #include "inspect/kernel_facts.h"
 #include "inspect/report_charts.h"
 #include "inspect/report_page.h"
@@ -137,7 +138,7 @@ json report_problem(const ReportRequest& request) {
               {"from", source_name(explanation.choice)},
               {"origin", origin_name(explanation.choice.origin)},
               {"reason", explanation.choice.reason},
-              {"schedule", to_string(schedule)},
+              {"schedule", schedule_text(schedule, asked.problem)},
               {"difference",
                schedule_difference(default_schedule(asked.problem, asked.target, asked.determinism),
                                    schedule)},

@@ -45,7 +45,7 @@ Terms amounts_of(const LaunchCounters& counters, const GpuModel& gpu) {
           static_cast<double>(counters.of(InstructionClass::kSpecial).lanes),
           static_cast<double>(counters.warp_instructions) * kWarpThreads,
           wavefronts * gpu.shared_bytes,
-          moved + added * kSumCost,
+          moved + added * gpu.constants.sum_cost,
           0};
 }
 

@@ -15,9 +15,6 @@ namespace {
 
 using Terms = std::array<double, kNumResources>;
 
-// The share of DRAM's bandwidth that streams reach.
-constexpr double kDramShare = 0.9;
-
 Terms divide(const Terms& amounts, const Terms& by) {
   Terms terms;
   for (size_t i = 0; i < terms.size(); ++i) terms[i] = amounts[i] / by[i];
@@ -81,6 +78,7 @@ struct Rates {
 
 KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, const GpuModel& gpu) {
   const double clocks_per_ms = gpu.clock_ghz * 1e6 * gpu.sustained;
+  const double load_clocks = gpu.constants.load_clocks;
   KernelTime time;
   time.wave = wave;
   for (const Phase& phase : work.phases) {
@@ -95,7 +93,7 @@ KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, cons
     const double num_tiles = phase.tiles / gpu.num_sms / work.blocks_per_sm;  // of a block's share
     if (num_tiles <= 0) continue;
     const double clocks = combined * clocks_per_ms / num_tiles;
-    const double late = kLoadClocks * std::exp(-2 * phase.depth * clocks / kLoadClocks);
+    const double late = load_clocks * std::exp(-2 * phase.depth * clocks / load_clocks);
     time.stall += (late + work.turn_clocks) * num_tiles / clocks_per_ms;
   }
   time.stall += work.block_clocks * work.blocks / gpu.num_sms / clocks_per_ms;
@@ -131,9 +129,12 @@ std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant va
   const double clocks = gpu.clock_ghz * 1e6 * share;  // per ms
   const double sm_clocks = clocks * gpu.num_sms;
   const double mma = variant == Variant::kHopper ? 1 : gpu.mma_sync;
-  return {sm_clocks * gpu.tensor_flop * mma, sm_clocks * gpu.special,
-          sm_clocks * gpu.issue_slots,       sm_clocks * gpu.shared_bytes,
-          gpu.l2_gbps * 1e6 * share,         gpu.dram_gbps * 1e6 * (sustained ? kDramShare : 1)};
+  return {sm_clocks * gpu.tensor_flop * mma,
+          sm_clocks * gpu.special,
+          sm_clocks * gpu.issue_slots,
+          sm_clocks * gpu.shared_bytes,
+          gpu.l2_gbps * 1e6 * share,
+          gpu.dram_gbps * 1e6 * (sustained ? gpu.constants.dram_share : 1)};
 }
 
 // Shared memory feeds the tensor cores while they work, so the longer of the two counts. Threads
@@ -199,11 +200,16 @@ CostModel::~CostModel() = default;
 
 CostEstimate CostModel::estimate(const Schedule& schedule) {
   State& s = *state_;
-  const PassWork pass = work_of(s.problem, s.sizes, schedule, s.target, s.gpu, s.figures);
+  return estimate(work_of(s.problem, s.sizes, schedule, s.target, s.gpu, s.figures),
+                  schedule.variant);
+}
+
+CostEstimate CostModel::estimate(const PassWork& pass, Variant variant) {
+  State& s = *state_;
   CostEstimate estimate;
   double longest = -1;
   for (const KernelWork& work : pass.kernels) {
-    const KernelTime time = time_of(work, s.wave_factor(work), s.rates(schedule.variant), s.gpu);
+    const KernelTime time = time_of(work, s.wave_factor(work), s.rates(variant), s.gpu);
     for (size_t i = 0; i < time.terms.size(); ++i) estimate.terms_ms[i] += time.terms[i];
     estimate.ms += time.ms;
     estimate.stall_ms += time.stall;
@@ -214,9 +220,9 @@ CostEstimate CostModel::estimate(const Schedule& schedule) {
     estimate.blocks_per_sm = work.blocks_per_sm;
   }
   const double rows_ms = pass.row_bytes / (s.gpu.dram_gbps * 1e6);
-  estimate.terms_ms[static_cast<size_t>(Resource::kDram)] += rows_ms / kDramShare;
+  estimate.terms_ms[static_cast<size_t>(Resource::kDram)] += rows_ms / s.gpu.constants.dram_share;
   estimate.launch_ms = pass.launches * s.gpu.launch_us * 1e-3;
-  estimate.ms += rows_ms / kDramShare + estimate.launch_ms;
+  estimate.ms += rows_ms / s.gpu.constants.dram_share + estimate.launch_ms;
   estimate.lower_bound_ms += rows_ms;
   const auto& terms = estimate.terms_ms;
   estimate.limit =
@@ -231,10 +237,15 @@ std::vector<KernelExtent> CostModel::extents(const Schedule& schedule) {
   for (const KernelWork& work : pass.kernels) {
     const KernelTime time = time_of(work, s.wave_factor(work), s.rates(schedule.variant), s.gpu);
     KernelExtent extent{work.entry, 0, time.wave, work.hidden, 0, time.stall};
-    for (const Phase& phase : work.phases) extent.tiles += phase.tiles;
+    double bytes = 0;
+    for (const Phase& phase : work.phases) {
+      extent.tiles += phase.tiles;
+      bytes += phase.operand_bytes;
+    }
     // mma.sync takes its operands from registers; their loads are counted elsewhere.
+    const Rates& rates = s.rates(schedule.variant);
     if (schedule.variant == Variant::kHopper)
-      extent.operands_ms = time.terms[static_cast<size_t>(Resource::kShared)];
+      extent.operands_ms = bytes / rates.sustained[static_cast<size_t>(Resource::kShared)];
     extents.push_back(extent);
   }
   return extents;

@@ -62,6 +62,8 @@ std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant va
 
 // Estimates many schedules of one problem. What they have in common is computed once.
 // Threads: one at a time.
+struct PassWork;  // autotune/model/kernel_work.h
+
 class CostModel {
  public:
   CostModel(const Problem& problem, const Sizes& sizes, const Target& target, const GpuModel& gpu);
@@ -69,6 +71,8 @@ class CostModel {
 
   // REQUIRES: validate(schedule, problem, target).ok().
   CostEstimate estimate(const Schedule& schedule);
+  // The same of work that was counted elsewhere: of kernels of others, say.
+  CostEstimate estimate(const PassWork& pass, Variant variant);
   // The extents of its kernels, except those on whole rows. REQUIRES: as estimate.
   std::vector<KernelExtent> extents(const Schedule& schedule);
 

@@ -5,12 +5,10 @@
 
 #include <string>
 
+#include "autotune/model/cost_constants.h"
 #include "base/status.h"
 
 namespace lssar {
-
-// Clocks from the request of a tile in the L2 to its use.
-inline constexpr double kLoadClocks = 800;
 
 // Rates are per SM and clock unless they say otherwise.
 struct GpuModel {
@@ -18,7 +16,7 @@ struct GpuModel {
   std::string target;
   int num_sms = 0;
   double clock_ghz = 0;      // boost
-  double sustained = 0.8;    // share of the clock that remains under dense tensor work
+  double sustained = 0.835;  // share of the clock that remains under dense tensor work
   double tensor_flop = 0;    // dense fp16/bf16 into float32, 2 per multiply-add
   double mma_sync = 1;       // share of tensor_flop that mma.sync reaches
   double special = 16;       // special functions
@@ -28,6 +26,7 @@ struct GpuModel {
   double dram_gbps = 0;
   double l2_bytes = 0;
   double launch_us = 3;  // of one kernel, besides its work
+  CostConstants constants;
 };
 
 // By target name, for predictions without a GPU: the usual card of that architecture (A100 for

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autotune/model/general_loops.h"
 #include "autotune/model/loop_work.h"
 #include "autotune/space/registers.h"
 #include "codegen/pass_needs.h"
@@ -36,13 +37,9 @@ constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
 constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, even if nothing is skipped
 constexpr double kSlopeSlots = 5;  // u^(p-1) beside u^p, its rounding and its sum (for X)
 
-// Assumed, not measured: how much less is hidden in a cluster for each block beyond one, because it
-// waits for the others; and what remains of a block's end if o goes out in whole rows.
-constexpr double kClusterWait = 0.02, kStoreShare = 0.85;
-
-// Assumed, not measured: clocks that a turn of ordered sums waits, for a counter's way to the L2
-// and back after the sums.
-constexpr double kOrderedClocks = 1000;
+// Row constants: a pass over shared memory gives a warp one word for 64 scores.
+constexpr double kConstantBytes = 2;
+constexpr double kNumConstants = 6, kNumGeneralConstants = 8;
 
 // `power` is p, or p - 1 for the gradient.
 LoopSlots with_power(const WorkContext& c, LoopSlots slots, int power, double polynomial_share) {
@@ -82,6 +79,9 @@ void stagger(const WorkContext& c, KernelWork& work) {
     sum.amount[i] *= apart;
     weigh.amount[i] *= apart;
   }
+  both.operand_bytes = (both.operand_bytes + sum.operand_bytes) * (1 - apart);
+  sum.operand_bytes *= apart;
+  weigh.operand_bytes *= apart;
   both.tiles *= 1 - apart;
   sum.tiles *= apart;
   weigh.tiles *= apart;
@@ -118,6 +118,25 @@ std::string_view forward_entry(Pass pass) {
                                       : "lssar_forward";
 }
 
+void take(const GeneralLoop& loop, PerScore& per) {
+  per.slots = loop.slots;
+  per.special = loop.special;
+}
+
+// Slots and special functions of both passes.
+void count_forward(const WorkContext& c, PerScore& sum, PerScore& weigh) {
+  const EvaluatorMix mix = c.figures.evaluator_mix(c.schedule);
+  sum.special = 1;
+  sum.slots = kSumScores;
+  weigh.special = 1 - mix.linear;
+  weigh.slots = with_power(c, kWeighScores, c.problem.p, mix.full);
+  weigh.slots.base -= mix.brief * kBriefSaves + mix.linear * kLinearSaves;
+  if (c.has_x()) weigh.slots.base += kSlopeSlots;
+  if (!is_general(c.problem)) return;
+  if (has_pass_one(c.problem)) take(general_sum_loop(c), sum);
+  take(general_weigh_loop(c), weigh);
+}
+
 KernelWork forward_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
   const HopperOptions& hopper = s.hopper;
@@ -127,21 +146,15 @@ KernelWork forward_work(const WorkContext& c) {
   const TileCount weights = forward_tiles(c, s.forward.block_rows, s.forward.block_cols);
   const double slices = forward_slices(c);
   const double chunks = std::ceil(c.dv() / s.block_dv);
-  const EvaluatorMix mix = c.figures.evaluator_mix(s);
 
   PerScore sum;
   (in_registers ? sum.register_products : sum.rows_products) = c.d();
-  sum.special = 1;
-  sum.slots = kSumScores;
   sum.loaded = c.d();
 
   PerScore weigh;
   (in_registers ? weigh.register_products : weigh.rows_products) = c.d();
   weigh.register_products += s.block_dv * (c.has_x() ? 2 : 1);
-  weigh.special = 1 - mix.linear;
-  weigh.slots = with_power(c, kWeighScores, c.problem.p, mix.full);
-  weigh.slots.base -= mix.brief * kBriefSaves + mix.linear * kLinearSaves;
-  if (c.has_x()) weigh.slots.base += kSlopeSlots;
+  count_forward(c, sum, weigh);
   if (s.skip_tiles) weigh.slots.base += kSkipSlots;
   if (c.is_hopper() && hopper.weights_from == WeightsFrom::kShared) {
     weigh.slots.base += kWeightSlots;
@@ -162,17 +175,18 @@ KernelWork forward_work(const WorkContext& c) {
   work.is_sorted = c.is_hopper();
   const int shared = c.is_hopper() ? hopper_forward_shared_bytes(c.problem, s)
                                    : forward_shared_bytes(c.problem, s);
-  set_occupancy(c, s.forward, shared, forward_accumulators(c.problem, s),
+  const int others = is_general(c.problem) ? kHopperGeneralOthers : kHopperForwardOthers;
+  set_occupancy(c, s.forward, shared, {forward_accumulators(c.problem, s), others},
                 c.is_hopper() && hopper.overlap, work);
   if (c.is_hopper()) {
     for (Phase& phase : work.phases)
       phase.amount[static_cast<size_t>(Resource::kL2)] /= hopper.cluster;
-    work.hidden = std::max(0.0, work.hidden - kClusterWait * (hopper.cluster - 1));
-    if (hopper.store_path == StorePath::kTma) work.block_clocks *= kStoreShare;
+    work.hidden = std::max(0.0, work.hidden - c.gpu.constants.cluster_wait * (hopper.cluster - 1));
+    if (hopper.store_path == StorePath::kTma) work.block_clocks *= c.gpu.constants.store_share;
     work.block_clocks *= hopper.stagger;  // each query tile of a chain begins and ends
   }
   if (c.problem.pass == Pass::kRowSums) work.phases.pop_back();
-  if (c.problem.pass == Pass::kWeightedSum) work.phases = {work.phases.back()};
+  if (!has_pass_one(c.problem)) work.phases = {work.phases.back()};
   work.phases.back().amount[static_cast<size_t>(Resource::kDram)] = forward_bytes(c);
   return work;
 }
@@ -188,6 +202,7 @@ KernelWork dkdv_work(const WorkContext& c) {
   both.rows_products = c.d() + c.dv();
   both.register_products = c.d() + c.dv();
   both.special = 2;
+  const bool is_own = !is_general(c.problem);
   const LoopSlots slots = s.dq_mode == DqMode::kOrdered ? kDkdvOrdered
                           : has_sums                    ? kDkdvAtomic
                                                         : kDkdv;
@@ -199,8 +214,22 @@ KernelWork dkdv_work(const WorkContext& c) {
   if (is_fp16) both.slots.base += scales_ahead ? kDkdvRangeSlots : kDkdvScaleSlots;
   if (c.is_hopper() && !scales_ahead)
     both.slots.base += kConstantSlots * (1 - c.figures.evaluator_mix(s).linear);
+  if (!is_own) {
+    const LoopSlots of_sums = {slots.base - kDkdv.base, slots.tile - kDkdv.tile,
+                               slots.tile_dim - kDkdv.tile_dim};
+    take(general_dkdv_loop(c, true), both);
+    both.slots.base += of_sums.base + (is_fp16 ? kDkdvScaleSlots : 0);
+    both.slots.tile += of_sums.tile;
+    both.slots.tile_dim += of_sums.tile_dim;
+  }
   both.loaded = c.d() + c.dv();
-  if (has_sums) both.rows_products += c.d();
+  both.shared = kConstantBytes * (is_own ? kNumConstants : kNumGeneralConstants);
+  if (has_sums) {
+    both.rows_products += c.d();
+    // dS' is stored for the products of dq; parts of dq go through shared memory and out of it.
+    both.shared += c.element();
+    if (sums_by_tma(s)) both.shared += 2 * 4 * c.d() / s.dkdv.block_rows;
+  }
 
   KernelWork work;
   if (s.split_dkdv) {
@@ -210,6 +239,8 @@ KernelWork dkdv_work(const WorkContext& c) {
     values.register_products = c.dv();
     values.special = 1 - c.figures.evaluator_mix(s).linear;
     values.slots = with_forms(c, kWeighScores, c.problem.p);
+    if (!is_own) take(general_dkdv_loop(c, false), values);
+    values.shared = both.shared;
     values.loaded = c.d() + c.dv();
     work.phases.push_back(make_phase(c, values, s.dkdv, s.dkdv.block_cols, num_tiles));
     both.register_products -= c.dv();
@@ -218,7 +249,7 @@ KernelWork dkdv_work(const WorkContext& c) {
   if (has_sums) {
     constexpr double kSumBytes = 4;
     work.phases.back().amount[static_cast<size_t>(Resource::kL2)] +=
-        num_tiles * s.dkdv.block_cols * c.d() * kSumBytes * kSumCost;
+        num_tiles * s.dkdv.block_cols * c.d() * kSumBytes * c.gpu.constants.sum_cost;
   }
   for (Phase& phase : work.phases) phase.depth = s.dkdv.stages - 1;
   set_blocks(count, c.kv_slices(), work);
@@ -227,8 +258,9 @@ KernelWork dkdv_work(const WorkContext& c) {
   set_occupancy(
       c, s.dkdv,
       c.is_hopper() ? hopper_dkdv_shared_bytes(c.problem, s) : dkdv_shared_bytes(c.problem, s),
-      dkdv_accumulators(c.problem, s), false, work);
-  if (s.dq_mode == DqMode::kOrdered) work.turn_clocks = kOrderedClocks / work.blocks_per_sm;
+      {dkdv_accumulators(c.problem, s), kHopperDkdvOthers}, false, work);
+  if (s.dq_mode == DqMode::kOrdered)
+    work.turn_clocks = c.gpu.constants.ordered_clocks / work.blocks_per_sm;
   work.phases.back().amount[static_cast<size_t>(Resource::kDram)] =
       c.slices() * c.seq_q() *
           ((c.d() + c.dv()) * c.element() + kRowConstantBytes + (has_sums ? 8 * c.d() : 0)) +
@@ -251,7 +283,7 @@ KernelWork dq_tiles_work(const WorkContext& c, PerScore per, int accumulators, b
   work.is_sorted = c.is_hopper();
   set_occupancy(
       c, s.dq, c.is_hopper() ? hopper_dq_shared_bytes(c.problem, s) : dq_shared_bytes(c.problem, s),
-      accumulators, has_overlap, work);
+      {accumulators, kHopperDqOthers}, has_overlap, work);
   work.phases[0].amount[static_cast<size_t>(Resource::kDram)] =
       c.slices() * c.seq_q() * (c.d() + c.dv()) * c.element() +
       c.kv_slices() * c.seq_k() * (c.d() + c.dv()) * c.element();
@@ -263,6 +295,7 @@ KernelWork dq_work(const WorkContext& c) {
   per.register_products = c.d();
   per.special = 2;
   per.slots = with_forms(c, kDq, c.problem.p - 1);
+  if (is_general(c.problem)) take(general_dq_loop(c), per);
   if (c.problem.dtype == DType::kFp16) per.slots.base += kDqScaleSlots;
   KernelWork work = dq_tiles_work(c, per, dq_accumulators(c.problem, c.schedule),
                                   c.is_hopper() && c.schedule.hopper.overlap);
@@ -275,6 +308,7 @@ KernelWork epsilon_work(const WorkContext& c) {
   PerScore per;
   per.special = 1;
   per.slots = with_power(c, kEpsilon, c.problem.p - 1, 1);
+  if (is_general(c.problem)) take(general_epsilon_loop(c), per);
   return dq_tiles_work(c, per, epsilon_accumulators(c.schedule), false);
 }
 
@@ -282,7 +316,7 @@ KernelWork epsilon_work(const WorkContext& c) {
 
 PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
                  const Target& target, const GpuModel& gpu, ProblemFigures& figures) {
-  const WorkContext c{problem, sizes, schedule, target, figures};
+  const WorkContext c{problem, sizes, schedule, target, gpu, figures};
   PassWork pass;
   const double heads_per_kv = c.slices() / std::max(1.0, c.kv_slices());
   const double key_row = c.d() * c.element();
@@ -291,7 +325,7 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
                        double readers) {
     pass.kernels.push_back(work);
     pass.kernels.back().entry = entry;
-    add_misses(c, pass.kernels.back(), side_rows, readers, gpu);
+    add_misses(c, pass.kernels.back(), side_rows, readers);
   };
   if (problem.pass != Pass::kBackward) {
     add(forward_entry(problem.pass), forward_work(c), c.seq_k(),

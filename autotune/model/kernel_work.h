@@ -16,13 +16,11 @@ struct Phase {
   // For the whole launch: FLOP, special functions, instruction slots, bytes of shared memory, of
   // the L2, of DRAM.
   std::array<double, kNumResources> amount = {};
+  // What of the bytes of shared memory products read and copies write, without threads' own.
+  double operand_bytes = 0;
   double tiles = 0;  // over all blocks
   double depth = 1;  // tiles loaded ahead
 };
-
-// Bytes of L2 bandwidth per byte that is added to a sum: it is read, added to and written, at half
-// the rate.
-inline constexpr double kSumCost = 4;
 
 // One launch of blocks that walk over tiles.
 struct KernelWork {

@@ -16,20 +16,16 @@ constexpr double kMmaSlots = 1.5 / 64;
 constexpr double kCopySlots = 20, kPlainSaves = 2.5;
 constexpr double kFmaSlots = 1.25;  // float32 products, with their loads
 
-// ---- assumed, not measured: start and end of a block, in clocks
-constexpr double kBlockClocks = 2500, kPersistentClocks = 800;
-
 int registers_guess(int accumulators, int available) {
   constexpr int kBeside = 80;
   return std::min(available, accumulators + kBeside);
 }
 
-// Spilling costs a little here; a compiled candidate that spills is rejected. The registers needed
-// besides accumulators are those with which ptxas 13.0 spills.
-double spill_factor(int accumulators, int available, bool is_hopper) {
-  const int beside = is_hopper ? 56 : 72;
-  constexpr double kPerRegister = 0.02;
-  return 1 + kPerRegister * std::max(0, accumulators + beside - available);
+// Spilling costs a little here; a compiled candidate that spills is rejected.
+double spill_factor(const WorkContext& c, const RegisterNeed& need, int available) {
+  constexpr int kPortableOthers = 72;  // with fewer ptxas 13.0 spills
+  const int others = c.is_hopper() ? need.hopper_others : kPortableOthers;
+  return 1 + c.gpu.constants.spilled_register * std::max(0, need.accumulators + others - available);
 }
 
 }  // namespace
@@ -55,8 +51,9 @@ Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling
     slots += products * (is_fp32 ? kFmaSlots : kMmaSlots) +
              kCopySlots * c.element() * per.loaded / copy_bytes / rows;
   }
-  shared += per.shared;
   Phase phase;
+  phase.operand_bytes = shared * scores;
+  shared += per.shared;
   phase.tiles = num_tiles;
   phase.amount = {is_fp32 ? 0 : 2 * products * scores,
                   per.special * scores,
@@ -74,42 +71,43 @@ void set_blocks(const TileCount& count, double slices, KernelWork& work) {
   work.shortest = count.shortest;
 }
 
-void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes, int accumulators,
-                   bool has_overlap, KernelWork& work) {
+void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes,
+                   const RegisterNeed& need, bool has_overlap, KernelWork& work) {
   const Target& target = c.target;
   const int threads = c.is_hopper() ? hopper_threads(tiling) : tiling_threads(tiling);
   const int available = thread_registers(c.schedule, tiling, target);
   const int registers = c.is_hopper() ? hopper_launch_registers(tiling)
-                                      : (registers_guess(accumulators, available) + 7) / 8 * 8;
+                                      : (registers_guess(need.accumulators, available) + 7) / 8 * 8;
   int blocks = std::min({target.registers_per_sm / (threads * registers),
                          target.shared_bytes_per_sm / (shared_bytes + kReservedSharedBytes),
                          target.threads_per_sm / threads});
   if (work.is_persistent) blocks = std::min(blocks, tiling.min_blocks);
   work.blocks_per_sm = std::max(blocks, 1);
-  work.spill_factor = spill_factor(accumulators, available, c.is_hopper());
-  work.block_clocks = (work.is_persistent ? kPersistentClocks : kBlockClocks) / work.blocks_per_sm;
+  work.spill_factor = spill_factor(c, need, available);
+  const CostConstants& constants = c.gpu.constants;
+  work.block_clocks =
+      (work.is_persistent ? constants.tile_clocks : constants.block_clocks) / work.blocks_per_sm;
 
   // Instruction streams per scheduler that can do different things at the same time.
   const int groups = c.is_hopper() ? tiling.block_rows / 64 : std::max(1, tiling.block_rows / 64);
   const bool has_ping_pong = c.is_hopper() ? c.schedule.hopper.ping_pong && groups > 1 : false;
   const double streams =
       has_ping_pong ? groups * work.blocks_per_sm : (1 + 0.5 * (groups - 1)) * work.blocks_per_sm;
-  constexpr double kAlone = 0.75;  // for a single stream with the next product in flight
-  work.hidden = has_overlap ? std::min(1.0, kAlone + (1 - kAlone) * (streams - 1))
-                            : 1 - std::pow(streams, -2.0);
+  const double alone = constants.hidden_alone;
+  work.hidden = has_overlap ? std::min(1.0, alone + (1 - alone) * (streams - 1))
+                            : 1 - std::pow(streams, -constants.stream_power);
 }
 
-void add_misses(const WorkContext& c, KernelWork& work, double side_rows, double readers,
-                const GpuModel& gpu) {
+void add_misses(const WorkContext& c, KernelWork& work, double side_rows, double readers) {
   const double concurrent =
-      std::min(static_cast<double>(gpu.num_sms) * work.blocks_per_sm, work.blocks);
+      std::min(static_cast<double>(c.gpu.num_sms) * work.blocks_per_sm, work.blocks);
   const double per_slice = std::max(1.0, work.blocks / work.slices);
   work.together = std::min(
       c.is_hopper() ? c.schedule.hopper.head_group : concurrent / per_slice + 1, work.slices);
   const double set =
       std::max(1.0, work.together / readers) * side_rows * (c.d() + c.dv()) * c.element();
-  constexpr double kUsable = 0.7;
-  const double miss = std::clamp(1 - kUsable * gpu.l2_bytes / std::max(set, 1.0), 0.0, 1.0);
+  const double room = c.gpu.constants.usable_l2 * c.gpu.l2_bytes;
+  const double miss = std::clamp(1 - room / std::max(set, 1.0), 0.0, 1.0);
   const double sharing = std::max(1.0, 0.5 * concurrent / work.together);
   for (Phase& phase : work.phases)
     phase.amount[static_cast<size_t>(Resource::kDram)] +=

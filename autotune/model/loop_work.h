@@ -16,6 +16,7 @@ struct WorkContext {
   const Sizes& sizes;
   const Schedule& schedule;
   const Target& target;
+  const GpuModel& gpu;
   ProblemFigures& figures;
 
   bool is_hopper() const { return schedule.variant == Variant::kHopper; }
@@ -50,15 +51,18 @@ Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling
 
 void set_blocks(const TileCount& count, double slices, KernelWork& work);
 
+// Accumulators of a thread, and what a Hopper kernel needs beside them.
+struct RegisterNeed {
+  int accumulators, hopper_others;
+};
 // Sets blocks per SM, and how much of one resource's time others hide. REQUIRES: is_persistent is
 // set.
-void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes, int accumulators,
-                   bool has_overlap, KernelWork& work);
+void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes,
+                   const RegisterNeed& need, bool has_overlap, KernelWork& work);
 
 // Blocks that run together read the same rows again and again. What does not fit in the L2 comes
 // from DRAM, and neighbouring blocks of one head share it. `side_rows`: rows that the blocks of one
 // slice walk over. `readers`: slices that read the same rows.
-void add_misses(const WorkContext& c, KernelWork& work, double side_rows, double readers,
-                const GpuModel& gpu);
+void add_misses(const WorkContext& c, KernelWork& work, double side_rows, double readers);
 
 }  // namespace lssar

@@ -1,8 +1,8 @@
 #include "autotune/model/problem_figures.h"
 
 #include "codegen/pass_needs.h"
-#include "codegen/source/power_chain.h"
 #include "codegen/sizes.h"
+#include "codegen/source/power_chain.h"
 
 namespace lssar {
 namespace {
@@ -22,7 +22,9 @@ uint64_t key_of(int a, int b, int c = 0) {
 ProblemFigures::ProblemFigures(const Problem& problem, const Sizes& sizes)
     : problem_(problem),
       sizes_(sizes),
-      multiplications_{multiplications_of(problem.p), multiplications_of(problem.p - 1)} {}
+      multiplications_{multiplications_of(problem.p), multiplications_of(problem.p - 1)} {
+  if (is_general(problem)) functions_ = function_costs(problem);
+}
 
 TileCount ProblemFigures::query_tiles(int rows, int cols) {
   return query_tiles_.get(key_of(rows, cols),

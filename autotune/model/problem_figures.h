@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "autotune/model/expression_cost.h"
 #include "autotune/model/kernel_work.h"
 
 namespace lssar {
@@ -45,6 +46,9 @@ class ProblemFigures {
   // or p - 1.
   double multiplications(int power) const { return multiplications_[power == problem_.p ? 0 : 1]; }
 
+  // REQUIRES: is_general of the problem.
+  const FunctionCosts& functions() const { return functions_; }
+
   // As the functions of kernel_work.h.
   TileCount query_tiles(int rows, int cols);
   TileCount packed_query_tiles(int packed_rows, int rows, int cols);
@@ -55,6 +59,7 @@ class ProblemFigures {
   const Problem& problem_;
   const Sizes& sizes_;
   std::array<double, 2> multiplications_;
+  FunctionCosts functions_;
   Memo<TileCount> query_tiles_, packed_query_tiles_, key_tiles_;
   Memo<EvaluatorMix> mixes_;
 };

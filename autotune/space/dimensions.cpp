@@ -39,6 +39,7 @@ bool repeats_pass_two_for_x(const Scope& s) {
 }
 bool persistent(const Scope& s) { return s.is_hopper() && s.schedule.hopper.persistent; }
 bool persistent_forward(const Scope& s) { return persistent(s) && !s.is_backward(); }
+bool has_own_kernels(const Scope& s) { return !is_general(s.problem); }
 bool abridges_softplus(const Scope& s) { return may_abridge_softplus(s.problem, s.schedule); }
 bool staggered(const Scope& s) { return hopper_forward(s) && s.schedule.hopper.stagger > 1; }
 bool hopper_apart(const Scope& s) { return hopper_forward(s) && !staggered(s); }
@@ -258,7 +259,7 @@ std::vector<DimensionRow> make_rows() {
       row("softplus_degree", Level::kThread, {},
           "degree of the softplus polynomial, of those exact enough for the type: one instruction "
           "each",
-          always, softplus_degrees),
+          has_own_kernels, softplus_degrees),
       row("hopper.producer_registers+hopper.consumer_registers", Level::kThread,
           {{0, 0}, {24, 240}, {40, 232}, {56, 224}, {32, 160}, {56, 152}},
           "how registers move from the producer to the consumers: too few for either and it spills",

@@ -120,6 +120,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
   if (is_backward && sums_dq(result)) result.hopper.overlap = fixed.hopper.overlap;
   if (!is_backward && (result.hopper.stagger > 1 || !has_pass_one(problem)))
     result.hopper.score_cols = fixed.hopper.score_cols;
+  if (is_general(problem)) result.softplus_degree = fixed.softplus_degree;
   if (!may_abridge_softplus(problem, result)) result.hopper.evaluator = fixed.hopper.evaluator;
   if (result.variant != Variant::kCpu) result.cpu = fixed.cpu;
   if (result.variant != Variant::kHopper) {

@@ -25,12 +25,21 @@ int thread_registers(const Schedule& schedule, const Tiling& tiling, const Targe
 int forward_accumulators(const Problem& problem, const Schedule& schedule) {
   const HopperOptions& hopper = schedule.hopper;
   const bool is_hopper = schedule.variant == Variant::kHopper;
-  const int tiles = is_hopper && hopper.overlap ? 2 : 1;  // the next scores are in flight
+  const bool has_x = sums_x(problem, schedule);
+  // Hopper: the last tile's rounded weights are multiplied while the next scores are in flight.
+  const int operands = is_hopper && hopper.weights_from == WeightsFrom::kRegisters
+                           ? schedule.forward.block_cols / 4 * (has_x ? 2 : 1)
+                           : 0;
   const int queries = is_hopper && hopper.queries_in_registers ? problem.head_dim / 4 : 0;
   if (problem.pass == Pass::kRowSums) return fragment(schedule.forward.block_cols);
-  const int output = fragment(schedule.block_dv) * (sums_x(problem, schedule) ? 2 : 1);
-  const int weighing = tiles * fragment(schedule.forward.block_cols) + output;
-  const int summing = is_hopper ? tiles * fragment(hopper_score_cols(problem, schedule)) : 0;
+  const int output = fragment(schedule.block_dv) * (has_x ? 2 : 1);
+  const int weighing = fragment(schedule.forward.block_cols) + operands + output;
+  // Pass 1 adds up a tile's scores while the next ones are in flight.
+  const int tiles = is_hopper && hopper.overlap ? 2 : 1;
+  const bool is_staggered = hopper.stagger > 1;
+  const int score_cols = hopper_score_cols(problem, schedule);
+  if (is_hopper && is_staggered) return queries + weighing + fragment(score_cols);
+  const int summing = is_hopper && has_pass_one(problem) ? tiles * fragment(score_cols) : 0;
   return queries + std::max(weighing, summing);
 }
 

@@ -13,10 +13,15 @@ namespace lssar {
 int thread_registers(const Schedule& schedule, const Tiling& tiling, const Target& target);
 
 // Per thread, the largest number of accumulators (and queries in registers) that are live together.
-// Each kernel needs more registers besides: for addresses, row statistics, rounded weights.
+// Rounded weights count where a product reads them beside the next scores.
 int forward_accumulators(const Problem& problem, const Schedule& schedule);
 int dkdv_accumulators(const Problem& problem, const Schedule& schedule);
 int dq_accumulators(const Problem& problem, const Schedule& schedule);
 int epsilon_accumulators(const Schedule& schedule);
+
+// Registers that a Hopper kernel needs beside these, for addresses and row statistics: with more
+// accumulators than they leave, ptxas 13.0 spills (tests/autotune/registers_test.cpp).
+inline constexpr int kHopperForwardOthers = 56, kHopperDkdvOthers = 32, kHopperDqOthers = 56;
+inline constexpr int kHopperGeneralOthers = 36;  // the forward of expressions
 
 }  // namespace lssar

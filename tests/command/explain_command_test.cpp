@@ -54,6 +54,26 @@ TEST(ExplainCommand, AGivenScheduleIsExplainedToo) {
   EXPECT_THAT(result.out, HasSubstr("against the default: softplus_degree 5"));
 }
 
+// Kernels of expressions read no polynomial degree and no evaluator: nothing shows them.
+TEST(ExplainCommand, ShowsTheScoreFunctionAndTheFieldsThatItsKernelsRead) {
+  const CommandRunner command;
+  const std::vector<std::string> softmax = {"--score",    "softmax", "--p",      "0",
+                                            "--head-dim", "64",      "--device", "virtual",
+                                            "--target",   "sm_90a"};
+  const CommandResult result =
+      command.run(with({"explain", "--seq", "512", "--table", "none", "--no-compile"}, softmax));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("computes   s = 1 / sqrt(d) q.k"));
+  const CommandResult emitted =
+      command.run({"emit", "--score", "softmax", "--p", "0", "--target", "sm_90a"});
+  ASSERT_EQ(emitted.exit_code, 0) << emitted.err;
+  EXPECT_THAT(emitted.out, HasSubstr("// s = 1 / sqrt(d) q.k"));
+  for (const std::string& text : {result.out, emitted.out})
+    EXPECT_THAT(text, testing::Not(HasSubstr("softplus_degree")));
+  for (const char* field : {"hopper.evaluator", "hopper.score_cols", "hopper.stagger"})
+    EXPECT_THAT(emitted.out, testing::Not(HasSubstr(field)));
+}
+
 TEST(ExplainCommand, ATableThatCannotBeReadIsAnError) {
   const CommandRunner command;
   const std::string table =

@@ -1,0 +1,35 @@
+// What an expression costs for each score, in instructions: counted from its steps, as
+// templates/tile/expression_math.cuh computes them and ptxas 13.0 compiles that.
+//
+// Used by the cost model. Threads: plain values and pure functions.
+#pragma once
+
+#include "codegen/problem.h"
+#include "score/program.h"
+
+namespace lssar {
+
+struct ScoreCost {
+  double slots = 0;  // instructions beside tensor cores and special functions
+  double special = 0;
+
+  ScoreCost& operator+=(const ScoreCost& other) {
+    slots += other.slots;
+    special += other.special;
+    return *this;
+  }
+};
+
+// Where threads of a warp may take different ways (erf, tanh, log), both count. `is_precise`: as
+// kPrecise of expression_math.cuh.
+ScoreCost cost_of(const Program& program, bool is_precise);
+
+// The functions of a problem's score function, alone and with their derivatives. An exponential
+// over a sum (exponential_of) is one special function. Without psi its costs are 0.
+struct FunctionCosts {
+  ScoreCost phi, phi_and_slope;
+  ScoreCost psi, psi_and_slope;
+};
+FunctionCosts function_costs(const Problem& problem);
+
+}  // namespace lssar
