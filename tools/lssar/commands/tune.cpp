@@ -78,10 +78,16 @@ Result<std::vector<TuneProblem>> list_problems(const TuneCommand& options) {
   return all;
 }
 
+Result<EngineOptions> engine_options(const TuneCommand& options) {
+  LSSAR_ASSIGN_OR_RETURN(EngineOptions engine, options.execution.engine_options(options.target));
+  if (engine.device != DeviceChoice::kCpu) return engine;
+  return unsupported(
+      "tune: device = cpu: there is no cost model of a CPU, so that nothing is tuned for it");
+}
+
 Result<TuneOptions> tune_options(const TuneCommand& options) {
   TuneOptions tuning;
-  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine,
-                         options.execution.engine_options(options.target));
+  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine, engine_options(options));
   tuning.device = engine.device;
   tuning.compiler = engine.compiler;
   tuning.target = options.target;
@@ -103,8 +109,7 @@ Result<TuneOptions> tune_options(const TuneCommand& options) {
 
 // Prints the dimensions of the space instead of searching.
 Result<int> print_space(const std::vector<TuneProblem>& problems, const TuneCommand& options) {
-  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine,
-                         options.execution.engine_options(options.target));
+  LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine, engine_options(options));
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<Device> device,
                          open_device(engine.device, options.target, engine.ordinal));
   for (const TuneProblem& one : problems) {
