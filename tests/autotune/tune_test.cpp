@@ -203,7 +203,7 @@ TEST_F(TuneProcesses, ALaterSearchReplacesAWinnerOfTheLastSecondThereIs) {
   ASSERT_TRUE(append_records(options_.table_path, {ahead}).ok());
   options_.search_again = true;
   runner_.ms_of = [&](const Schedule& schedule) {  // another one is best now
-    return schedule == ahead.schedule ? 9 : made_up_ms(schedule);
+    return schedule == ahead.schedule ? 9 : hashed_ms(schedule);
   };
   const Result<SearchOutcome> again = tune_with(runner_, problem_, options_);
   ASSERT_TRUE(again.ok()) << again.status().to_string();
@@ -222,7 +222,7 @@ TEST_F(TuneProcesses, ATableThatCannotBeWrittenIsSaidBeforeTheSearch) {
   int asked = 0;
   runner_.ms_of = [&](const Schedule& schedule) {
     ++asked;
-    return made_up_ms(schedule);
+    return hashed_ms(schedule);
   };
   const std::string foreign = directory_ + "/foreign", read_only = directory_ + "/read_only";
   std::ofstream(foreign) << "a letter to somebody\n";
