@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -147,6 +149,27 @@ TEST(Emit, SaysWhatShapesAre) {
           << name << " " << to_string(problem) << ": " << line;
     }
   });
+}
+
+// The host computes the map of the header; the emitter computes the shape, from the templates.
+TEST(Emit, ShapesAgreeWithTheMapOfSharedMemory) {
+  int compared = 0;
+  for_each_default([&](const Problem& problem, const char* name, const std::string& source) {
+    if (source.find("HopperForwardShape {\n") == std::string::npos) return;
+    const std::pair<const char*, const char*> kPlaces[] = {{"kNormsOffset", "  key norms:"},
+                                                           {"kRingOffset", "  ring barriers:"},
+                                                           {"kQueryBarriersOffset", "  query bar"}};
+    for (const auto& [constant, part] : kPlaces) {
+      const size_t row = source.rfind("\n//", source.find(part)) + 3;
+      const size_t value = source.find(std::string(constant) + " = ");
+      ASSERT_NE(value, std::string::npos) << constant << " of " << name;
+      EXPECT_EQ(std::stoi(source.substr(value + std::string(constant).size() + 3)),
+                std::stoi(source.substr(row)))
+          << constant << " of " << name << " " << to_string(problem);
+      ++compared;
+    }
+  });
+  EXPECT_GT(compared, 30);
 }
 
 // By name, as above: the argument holds only what some kernel of the source reads, and bytes.
