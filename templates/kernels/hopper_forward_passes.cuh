@@ -70,7 +70,9 @@ struct PassesApart {
     if constexpr (kHasWeights) sums.finish_products();
     c.release_stage();
     if constexpr (!Config::kOverlap) weigh(s, tile);
-    if constexpr (Config::kIsGeneral && Consumer::Rows::kRescales) sums.rescale(c.weight_factor);
+    if constexpr (Config::kIsGeneral) {
+      if constexpr (Consumer::Rows::kRescales) sums.rescale(c.weight_factor);
+    }
   }
 
   LSSAR_DEVICE void pass_two(Sums& sums, int query_stage, int num_tiles) {
