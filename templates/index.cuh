@@ -75,8 +75,8 @@ struct SampleHalf : SampleConfig<Fp16, TileMma16<Fp16>, true, true> {
 using SampleFloat = SampleConfig<float, TileMma32<float>, false, false>;
 
 // Score functions given as expressions, by second stage.
-template <int kStage>
-struct SampleGeneral : SampleHalf {
+template <int kStage, class Base = SampleHalf>
+struct SampleGeneral : Base {
   static constexpr bool kIsGeneral = true, kHasNorms = kStage != 0, kNeedsX = false;
   static constexpr bool kScalesWeights = kStage == 2, kHasPassOne = kStage != 0;
   static constexpr bool kIsExponential = kStage == 0, kFusesScale = kStage == 0;
@@ -125,6 +125,12 @@ struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
   static constexpr int kForwardProducerRegisters = 0, kForwardConsumerRegisters = 0;
   static constexpr int kDkdvProducerRegisters = 0, kDkdvConsumerRegisters = 0;
   static constexpr int kDqProducerRegisters = 0, kDqConsumerRegisters = 0;
+};
+
+// Score functions given as expressions have one evaluator.
+struct SampleHopperScores : SampleHopper {
+  static constexpr int kNumEvaluators = 1;
+  static constexpr bool kSkipTiles = false;
 };
 
 struct SampleStaggered : SampleHopper {
@@ -182,6 +188,21 @@ extern "C" __global__ void __launch_bounds__(64)
 
 // Their instructions are sm_90a's own.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+template <int kStage>
+LSSAR_DEVICE void run_general_hopper_kernels(const lssar_device::TmaParams& params) {
+  using Config = lssar_device::SampleGeneral<kStage, lssar_device::SampleHopperScores>;
+  lssar_device::hopper_backward_dkdv<Config>(params);
+  lssar_device::hopper_backward_dq<Config>(params);
+  lssar_device::hopper_backward_epsilon<Config>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    lssar_index_general_hopper(const LSSAR_GRID_CONSTANT lssar_device::TmaParams params) {
+  run_general_hopper_kernels<0>(params);
+  run_general_hopper_kernels<1>(params);
+  run_general_hopper_kernels<2>(params);
+}
+
 extern "C" __global__ void __launch_bounds__(256)
     lssar_index_hopper(const LSSAR_GRID_CONSTANT lssar_device::TmaParams params) {
   using lssar_device::SampleHopper;

@@ -136,18 +136,20 @@ struct GeneralRows : LaneRows<Config> {
       shift[0] = -origin_of(largest_score[0]);
       shift[1] = -origin_of(largest_score[1]);
     }
-    float scale[2];
-    if constexpr (Config::kFusesScale) scale_large(s, scale);
+    if constexpr (Config::kFusesScale) {
+      float scale[2];
+      scale_large(s, scale);
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n)
+      for (int n = 0; n < kTiles; ++n)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if constexpr (Config::kFusesScale) {
+        for (int e = 0; e < 4; ++e)
           s.at[n][e] = Config::phi(fma(s.at[n][e], scale[e / 2], shift[e / 2]));
-        } else {
-          s.at[n][e] = Config::phi(add_rounded(s.at[n][e], shift[e / 2]));
-        }
-      }
+    } else {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) s.at[n][e] = Config::phi(add_rounded(s.at[n][e], shift[e / 2]));
+    }
   }
 
   // Kahan's sum of tiles.
