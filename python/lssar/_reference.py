@@ -88,10 +88,10 @@ def _value_of(name, text):
 
 
 def _direction(x):
-    """x / |x|, and 0 for zero vectors, whose derivatives are 0 too."""
+    """x / |x|, and 0 for zero vectors, whose derivatives are 0 too. NaN stays."""
     square = (x * x).sum(dim=-1, keepdim=True)
-    is_vector = square > 1e-24
-    return torch.where(is_vector, x * torch.where(is_vector, square, 1.0).rsqrt(), 0.0)
+    is_zero = square <= 1e-24
+    return torch.where(is_zero, 0.0, x * torch.where(is_zero, 1.0, square).rsqrt())
 
 
 def visible_keys(len_q, len_k, causal, device=None):
@@ -123,7 +123,7 @@ def attention(q, k, v, causal=False, p=15, offset=1.0, score=""):
 
 
 def _score(fields, q, k, n):
-    """s of all keys."""
+    """s of all keys; NaN where it is infinite."""
     if fields["qk_norm"]:
         q, k = _direction(q), _direction(k)
     dim, log_n = q.shape[-1], torch.log(n.clamp(min=1))
@@ -134,7 +134,8 @@ def _score(fields, q, k, n):
     }
     scale, bias = fields["scale"], fields["bias"]
     score = scales.get(scale, scale) * (q @ k.transpose(-1, -2))
-    return score + {"none": 0.0, "neg_log_length": -log_n}.get(bias, bias)
+    score = score + {"none": 0.0, "neg_log_length": -log_n}.get(bias, bias)
+    return torch.where(score.isinf(), math.nan, score)
 
 
 def _activation(fields, score, sees):

@@ -156,6 +156,23 @@ class Exponentials(unittest.TestCase):
         self.assertTrue(o.isnan().any())
 
 
+class NotFinite(unittest.TestCase):
+    def test_rows_of_the_kernels(self):
+        """Rows of o that see a row of q or k that is not finite are NaN, as the kernels' are."""
+        for score in (None, "softmax", "sigmoid"):
+            for bad in (math.nan, math.inf):
+                for which, rows in ((0, [2]), (1, [2, 3, 4, 5])):
+                    inputs = [x.detach() for x in random_inputs(heads=1, len_q=6, dim=8)]
+                    inputs[which][0, 0, 2, 3] = bad
+                    wide = [x.double() for x in inputs]
+                    for x in (inputs, wide):
+                        o = lssar.attention(*x, causal=True, score=score)
+                        found = o[0, 0].isnan().all(-1).nonzero().flatten().tolist()
+                        with self.subTest(score=score, bad=bad, which=which, dtype=o.dtype):
+                            self.assertEqual(found, rows)
+                            self.assertEqual(o.isnan().sum(), len(rows) * 8)
+
+
 class Fields(unittest.TestCase):
     def test_texts(self):
         fields = _reference.score_fields
