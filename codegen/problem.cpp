@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/field_json.h"
-#include "codegen/pass_needs.h"
 #include "codegen/problem_fields.h"
 
 namespace lssar {
@@ -133,17 +132,6 @@ Status check_stages(const Problem& problem) {
   return {};
 }
 
-// The passes alone over a range of keys have kernels of LSSAR's own score function only.
-Status check_range_has_kernels(const Problem& problem) {
-  if (!is_of_range(problem.pass) || !is_general(problem)) return {};
-  if (problem.score == ScoreFunction()) {
-    return unsupported(fmt::format("p = {}: pass {} has kernels up to {} so far", problem.p,
-                                   pass_name(problem.pass), kMaxPowerOfOwnKernels));
-  }
-  return unsupported(fmt::format("score = {}: pass {} has kernels of the default score only so far",
-                                 fields_text(problem.score), pass_name(problem.pass)));
-}
-
 }  // namespace
 
 int dtype_bytes(DType dtype) { return dtype == DType::kFp32 ? 4 : 2; }
@@ -174,10 +162,8 @@ Status validate_definition(const Problem& problem) {
   return check_stages(problem);
 }
 
-Status validate(const Problem& problem) {
-  LSSAR_RETURN_IF_ERROR(validate_definition(problem));
-  return check_range_has_kernels(problem);
-}
+// Whatever is defined has kernels.
+Status validate(const Problem& problem) { return validate_definition(problem); }
 
 std::string to_string(const Problem& problem) { return fields_text(problem); }
 

@@ -106,8 +106,8 @@ bool scales_weights(const Problem& problem) {
 }
 
 bool has_pass_one(const Problem& problem) {
-  if (is_general(problem)) return problem.p != 0 || problem.score.psi.expression;
-  return problem.pass != Pass::kWeightedSum;
+  if (is_of_range(problem.pass)) return problem.pass == Pass::kRowSums;
+  return !is_general(problem) || problem.p != 0 || problem.score.psi.expression;
 }
 
 bool needs_epsilon(const Problem& problem) {

@@ -28,8 +28,8 @@ Tensor contiguous_tensor(DevicePtr data, int64_t heads, int64_t length, int64_t 
 //   forward        q, k, v -> o
 //   forward-train  q, k, v -> o, saved_o, saved_stats, saved_x (where saves_x)
 //   backward       q, k, v, grad_o, saved_* (saved_x where saves_x) -> grad_q, grad_k, grad_v
-//   row-sums       q, k -> row_stats (planes 0 and 3)
-//   weighted-sum   q, k, v, row_stats (planes 0 and 3) -> row_stats (planes 1 and 2), partial_o
+//   row-sums       q, k -> row_stats (planes 0 and 3; with is_general all)
+//   weighted-sum   q, k, v, row_stats -> row_stats (planes 1 and 2; with is_general all), partial_o
 // forward also writes row_stats where it is not 0. The others are ignored.
 struct Tensors {
   Tensor q, k, v, o;

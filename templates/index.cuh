@@ -10,6 +10,7 @@
 #include "templates/kernels/forward.cuh"
 #include "templates/kernels/forward_range.cuh"
 #include "templates/kernels/general_forward.cuh"
+#include "templates/kernels/general_range.cuh"
 #include "templates/kernels/hopper_backward_dkdv.cuh"
 #include "templates/kernels/hopper_backward_dq.cuh"
 #include "templates/kernels/hopper_backward_epsilon.cuh"
@@ -105,6 +106,12 @@ struct SampleRange : SampleHalf {
   static constexpr bool kIsRange = true, kHasPassOne = kIsPassOne, kHasPassTwo = !kIsPassOne;
 };
 
+template <int kStage, bool kIsPassOne>
+struct SampleGeneralRange : SampleGeneral<kStage> {
+  static constexpr bool kIsTraining = false;
+  static constexpr bool kIsRange = true, kHasPassOne = kIsPassOne, kHasPassTwo = !kIsPassOne;
+};
+
 // One consumer, and every dimension 16.
 struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
   static constexpr int kHeadDim = 16, kHeadDimV = 16;
@@ -177,6 +184,19 @@ extern "C" __global__ void __launch_bounds__(64)
     lssar_index_range(const lssar_device::AttentionParams params) {
   lssar_device::row_sums<lssar_device::SampleRange<true>>(params);
   lssar_device::weighted_sum<lssar_device::SampleRange<false>>(params);
+}
+
+template <int kStage>
+LSSAR_DEVICE void run_general_range(const lssar_device::AttentionParams& params) {
+  lssar_device::general_row_sums<lssar_device::SampleGeneralRange<kStage, true>>(params);
+  lssar_device::general_weighted_sum<lssar_device::SampleGeneralRange<kStage, false>>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(64)
+    lssar_index_general_range(const lssar_device::AttentionParams params) {
+  run_general_range<0>(params);
+  run_general_range<1>(params);
+  run_general_range<2>(params);
 }
 
 // Their instructions are sm_90a's own.

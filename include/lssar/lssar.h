@@ -44,18 +44,15 @@
  *     each call in flight needs a workspace of its own. The detail text is per thread. No function
  *     needs a current CUDA context, and each leaves the thread's current context as it was.
  * 10. CUDA graphs. lssar_execute_* only check their arguments and enqueue kernels. They allocate
- *     nothing, compile nothing, take no global lock and do not synchronise, so you may capture
- *     them. Plan and memory must then outlive the graph. Call every other function of this file
- *     outside capture.
+ *     nothing, compile nothing, take no lock and do not synchronise, so you may capture them. Plan
+ *     and memory must then outlive the graph. Call every other function outside capture.
  * 11. Data. NaN, infinities, denormal numbers and zero vectors are data, never errors. A NaN or
  *     infinity in q or k gives NaN in exactly the rows of o that see it. In v, or in the backward,
- *     it stays within its batch entry and kv head. A row that sees no key, or whose weights are all
- *     zero, gives 0. The result is unspecified if the squared length of a row of q or k overflows
- *     float32 (a length beyond about 1e19).
+ *     it stays within its batch entry and kv head. A row that sees no key, or has no weights, gives
+ *     0. If the squared length of a row of q or k overflows float32, the result is unspecified.
  * 12. Versions. Functions and structs keep their meaning and layout within one LSSAR_ABI_VERSION,
- *     which is also the major version and the number of the soname. So a program built with a
- *     header of 1.x runs with every later liblssar.so.1. Releases may append functions, enumerators
- *     and fields (convention 3).
+ *     which is also the number of the soname. So a program built with a header of 1.x runs with
+ *     every later liblssar.so.1. Releases may append functions, enumerators and fields.
  *
  * Environment variables: docs/environment.md.
  */
@@ -312,8 +309,7 @@ typedef struct lssar_plan_options {
                                      every default */
 } lssar_plan_options;
 
-/* Checks the problem and chooses schedules; compiles nothing. `options` may be NULL. *plan is set
- * to NULL on failure.
+/* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
  * INVALID_ARGUMENT: a field out of its range, or a schedule that is not legal. UNSUPPORTED: a newer
  * version's field that is set. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
@@ -468,10 +464,13 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  *      Into row_stats: plane 1 is m_i, for every r the same; plane 2 is zs_r.
  *   4. Merge: o_i = sum_r partial_o / sum_r zs_r, and 0 where that sum is 0.
  *
- * Float32 is enough for the sums, in any order: w_ij <= 1, and nothing is rescaled. With zs summed
- * too, row_stats has what the forward_train of the whole would save. Convention 11 holds for NaN
- * and infinities if your sums and quotient keep NaN. The backward takes no range. Like the forward,
- * both passes give the same bits every time. Their kernels are the portable ones on every GPU. */
+ * With a score, or p above 64, step 1 writes all planes, and step 2 merges planes 1 to 3 by maxima
+ * and R = sum_r R_r 2^(e_r - e), with e_r plane 2 of r and e the largest of them (0 where R_r is 0).
+ * Step 3 reads and replaces all planes: docs/math.md, "Keys in parts". Step 4 is the same.
+ *
+ * Float32 is enough for the sums, in any order. With zs summed too, row_stats has what the
+ * forward_train of the whole would save. Convention 11 holds if your sums and quotient keep NaN.
+ * The backward takes no range. Both passes give the same bits every time, by portable kernels. */
 LSSAR_API lssar_status lssar_execute_row_sums(const lssar_plan* plan,
                                               const lssar_call* call) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,

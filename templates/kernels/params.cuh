@@ -30,7 +30,8 @@ struct AttentionParams {
   float* saved_o;      // [rows, head_dim_v]: o in float32; weighted sum: written, undivided
   float* saved_stats;  // [4, rows]: R, m, zs (natural units), largest score in bits; null in a
                        // forward that nobody wants them of. Row sums write R and the score;
-                       // weighted sum reads these two and writes the others
+                       // weighted sum reads these two and writes the others (of kIsGeneral: see
+                       // general_range.cuh)
   void* saved_x;       // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
 
   // Workspace.

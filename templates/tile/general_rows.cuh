@@ -7,8 +7,8 @@
 // kIsExponential: phi is an exponential over a sum; the row's largest score is taken out, and the
 //                 bias with it. Large scores must be the same to the bit wherever they are
 //                 computed: hence add_rounded.
-// kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it
-//                 weights are activations, and r divides at the end.
+// kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it, and
+//                 without kIsRange, weights are activations, and r divides at the end.
 // kDivisorSum:    what o is divided by, as kActivationSum, of the weights.
 // kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
 #pragma once
@@ -34,10 +34,13 @@ struct GeneralRows : LaneRows<Config> {
   using LaneRows<Config>::row;
   using LaneRows<Config>::visible;
 
+  // Whether r is known before the first weight: from pass 1, or from the caller.
+  static constexpr bool kKnowsSums = Config::kHasPassOne || Config::kIsRange;
   // Whether weigh() changes the unit of the weights so far.
   static constexpr bool kRescales =
-      Config::kScalesWeights || (Config::kIsExponential && !Config::kHasPassOne);
+      Config::kScalesWeights || (Config::kIsExponential && !kKnowsSums);
 
+  i64 seen[2];           // kIsRange: how many of the range's keys
   float score_scale[2];  // c_i / |q_i|, as Config::score_scale has it
   float bias[2];
   float largest_score[2];  // kIsExponential: so far; -infinity before the first key
@@ -45,7 +48,7 @@ struct GeneralRows : LaneRows<Config> {
   float lost[2];           // what roundings of `sum` dropped (Kahan's sum)
   float highest[2], lowest[2];  // activation, for the power
   float weight_sum[2];          // the same as `sum` of psi
-  float normalizer[2];          // r_i, where kHasPassOne
+  float normalizer[2];          // r_i, where kKnowsSums
   float m[2];                   // largest U
   WeightScale scale[2];         // the power's
   GradScale<Config> range[2];   // kScalesWeights
@@ -60,9 +63,9 @@ struct GeneralRows : LaneRows<Config> {
       sum[half] = lost[half] = m[half] = normalizer[half] = 0.0f;
     }
   }
-  // Before a pass that accumulates columns of o. Without pass 1 each such pass sums up r again.
+  // Before a pass that accumulates columns of o. If r is not known, each such pass sums it up.
   LSSAR_DEVICE void start_columns() {
-    if constexpr (!Config::kHasPassOne) clear();
+    if constexpr (!kKnowsSums) clear();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       weight_sum[half] = lost[half] = 0.0f;
@@ -78,7 +81,11 @@ struct GeneralRows : LaneRows<Config> {
 
   template <int kTiles>
   LSSAR_DEVICE void hide(Fragment<kTiles>& s, const TileMask& mask, float value) const {
-    if (mask.is_needed) mask_keys(s, visible, mask.first, value);
+    if constexpr (Config::kIsRange) {
+      if (mask.is_needed) mask_keys(s, seen, mask.first, value);
+    } else {
+      if (mask.is_needed) mask_keys(s, visible, mask.first, value);
+    }
   }
 
   // Raises the largest score to that of the tile. `factor`: what sums so far are multiplied by.
@@ -184,11 +191,16 @@ struct GeneralRows : LaneRows<Config> {
       sum[half] = quad_sum(sum[half]);
       highest[half] = quad_maximum(highest[half]);
       lowest[half] = -quad_maximum(-lowest[half]);
-      scale[half] = dead_weight_scale();
-      normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
-      if constexpr (Config::kSecondStage == 1) {
-        if (normalizer[half] != 0.0f) scale_weights(half);
-      }
+      finish_sums(half);
+    }
+  }
+
+  // From the row's sum and largest activations to what weights need.
+  LSSAR_DEVICE void finish_sums(int half) {
+    scale[half] = dead_weight_scale();
+    normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
+    if constexpr (Config::kSecondStage == 1) {
+      if (normalizer[half] != 0.0f) scale_weights(half);
     }
   }
 
@@ -212,8 +224,8 @@ struct GeneralRows : LaneRows<Config> {
   // are to be multiplied by `factor`.
   template <int kTiles>
   LSSAR_DEVICE void weigh(Fragment<kTiles>& s, const TileMask& mask, float (&factor)[2]) {
-    activate<!Config::kHasPassOne>(s, mask, factor);
-    if constexpr (Config::kIsExponential && !Config::kHasPassOne) {
+    activate<!kKnowsSums>(s, mask, factor);
+    if constexpr (Config::kIsExponential && !kKnowsSums) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         sum[half] *= factor[half];
@@ -240,7 +252,7 @@ struct GeneralRows : LaneRows<Config> {
           s.at[n][e] = Config::psi(s.at[n][e] * per_key[e / 2], offset[e / 2], length(e / 2));
     }
     if constexpr (!Config::kIsExponential || Config::kSecondStage != 0) hide(s, mask, 0.0f);
-    if constexpr (Config::kSecondStage == 0 && Config::kActivationSum != 0)
+    if constexpr (!kKnowsSums && Config::kActivationSum != 0)
       add<Config::kActivationSum>(s, sum, lost);
     if constexpr (Config::kSecondStage == 2 && Config::kWeightSum != 0)
       add<Config::kWeightSum>(s, weight_sum, lost);
@@ -280,7 +292,7 @@ struct GeneralRows : LaneRows<Config> {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       // Every lane of a quad takes part in its sums.
-      if constexpr (!Config::kHasPassOne) {
+      if constexpr (!kKnowsSums) {
         if (Config::kActivationSum != 0) sum[half] = quad_sum(sum[half]);
         normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
       }

@@ -102,22 +102,6 @@ TEST(Problem, ExtremesAreValid) {
   EXPECT_TRUE(validated([](Problem& p) { p.alignment = 2; }).ok());
 }
 
-TEST(Problem, RangesOfKeysHaveKernelsOfTheDefaultScoreOnly) {
-  Problem problem;
-  problem.pass = Pass::kRowSums;
-  problem.p = 65;
-  EXPECT_TRUE(validate_definition(problem).ok());
-  EXPECT_EQ(validate(problem).message(), "p = 65: pass row-sums has kernels up to 64 so far");
-  problem.p = 15;
-  problem.score.phi = Activation(*named_activation("relu"));
-  EXPECT_EQ(validate(problem).code(), StatusCode::kUnsupported);
-  EXPECT_EQ(validate(problem).message(),
-            "score = log_dim_log_length/none/qk_norm/relu/sum/1: pass row-sums has kernels of the "
-            "default score only so far");
-  problem.pass = Pass::kBackward;
-  EXPECT_TRUE(validate(problem).ok());
-}
-
 TEST(Problem, OffsetsBeyond32BitsAreValid) {
   EXPECT_TRUE(validated([](Problem& p) { p.batch = 64, p.heads = 64, p.seq_k = 1 << 20; }).ok());
 }
