@@ -15,6 +15,7 @@ enum class GridRows {
   // Tiles of LaunchStep::packed_rows rows of every (batch, kv head), each with whole queries of all
   // heads that share keys: see packed_tiles.
   kPackedQueries,
+  kHeads,  // one row of every head, of all of the batch
 };
 
 // What a tensor map shows of a call.
@@ -53,7 +54,7 @@ struct MapSpec {
 };
 
 // One kernel launch: grid.x = ceil(rows / rows_per_block), rounded up to whole clusters, *
-// heads-or-kv_heads * batch.
+// heads-or-kv_heads * batch (GridRows::kHeads: one block of every head).
 // A kernel takes one lssar_device::AttentionParams by value, or TmaParams where it has maps.
 struct LaunchStep {
   std::string entry;  // the kernel's name in the source

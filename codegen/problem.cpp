@@ -8,6 +8,7 @@
 
 #include "base/field_json.h"
 #include "codegen/problem_fields.h"
+#include "score/known.h"
 
 namespace lssar {
 
@@ -109,6 +110,21 @@ Status check_number(const char* field, const NameOrNumber<Name>& value) {
   return out_of_range(field, value.number, FieldForm<NameOrNumber<Name>>::allowed() + ", finite");
 }
 
+Status check_sink(const ScoreFunction& score) {
+  if (score.sink == Sink::kNone) return {};
+  if (score.phi != Activation(*named_activation("exp"))) {
+    return invalid_argument(
+        fmt::format("score.sink = {} with score.phi = {}: allowed is none, or score.phi = exp",
+                    enum_name(score.sink), value_text(score.phi)));
+  }
+  if (score.normalizer != Normalizer::kSum) {
+    return invalid_argument(fmt::format(
+        "score.sink = {} with score.normalizer = {}: allowed is none, or score.normalizer = sum",
+        enum_name(score.sink), enum_name(score.normalizer)));
+  }
+  return {};
+}
+
 // Expressions have the variables that they may have; and there is one second stage at most.
 Status check_stages(const Problem& problem) {
   const ScoreFunction& score = problem.score;
@@ -129,7 +145,7 @@ Status check_stages(const Problem& problem) {
                     "none",
                     enum_name(score.psi_normalizer)));
   }
-  return {};
+  return check_sink(score);
 }
 
 }  // namespace
@@ -153,7 +169,7 @@ std::string allowed_values(std::string_view name) {
   return allowed;
 }
 
-Status validate_definition(const Problem& problem) {
+Status validate(const Problem& problem) {
   LSSAR_RETURN_IF_ERROR(check_fields(problem, ""));
   LSSAR_RETURN_IF_ERROR(check_sizes(problem));
   LSSAR_RETURN_IF_ERROR(check_offset(problem));
@@ -161,9 +177,6 @@ Status validate_definition(const Problem& problem) {
   LSSAR_RETURN_IF_ERROR(check_gain(problem.score));
   return check_stages(problem);
 }
-
-// Whatever is defined has kernels.
-Status validate(const Problem& problem) { return validate_definition(problem); }
 
 std::string to_string(const Problem& problem) { return fields_text(problem); }
 

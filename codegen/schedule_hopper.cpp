@@ -361,6 +361,10 @@ Status hopper_reason(const Problem& problem, const Target& target) {
         fmt::format("schedule.variant = hopper: its forward runs both passes in one kernel, whose "
                     "roles hand on a row's sums in registers; {} alone is portable's",
                     pass_name(problem.pass)));
+  if (problem.score.sink != Sink::kNone)
+    return invalid_argument(
+        "schedule.variant = hopper: its rows add up their own keys' activations only; "
+        "problem.score.sink is portable's");
   if (is_general(problem) && problem.pass == Pass::kBackward)
     return invalid_argument(
         "schedule.variant = hopper: has backward kernels of the default problem.score up to p = 64 "

@@ -14,9 +14,9 @@
 namespace lssar {
 
 // What a problem computes (a call.h Tensor is memory).
-enum class OutputTensor { kO, kDq, kDk, kDv };
+enum class OutputTensor { kO, kDq, kDk, kDv, kDsink };
 
-// "o", "dq", "dk", "dv".
+// "o", "dq", "dk", "dv", "dsink".
 const char* tensor_name(OutputTensor tensor);
 
 // The table of the rule: the error of well-conditioned inputs, relative to the tensor.

@@ -17,22 +17,26 @@ namespace lssar {
 // All tensors are contiguous [batch, heads, length, dim].
 struct ReferenceInputs {
   std::vector<double> q, k, v;
-  std::vector<double> grad_o;  // empty: forward only
+  std::vector<double> grad_o;     // empty: forward only
+  std::vector<double> sink = {};  // [heads]: the logits of score.sink; else empty
 };
 
 struct ReferenceOutputs {
   std::vector<double> o;
   std::vector<double> dq, dk, dv;  // empty without grad_o
+  std::vector<double> dsink;       // [heads]; empty without grad_o or sink
   // Norms of the gradients computed with absolute values and |D| + |delta| for D - delta, before
   // the query heads of a kv head are added up: what the floor of the error rule is taken from
   // (error_floor of numerics.h; rows of two or three keys cancel completely).
-  double floor_norm_dq = 0, floor_norm_dk = 0;
+  double floor_norm_dq = 0, floor_norm_dk = 0, floor_norm_dsink = 0;
+  // Norm of the terms that dsink sums, one of every row: rows err independently, and may cancel.
+  double row_norm_dsink = 0;
   // Norms of what an ideal kernel of the problem's dtype is off by: one with no roundings but those
   // that docs/accuracy.md names. 0 but for LSSA and LSSAR.
   double ideal_error_o = 0, ideal_error_dq = 0, ideal_error_dk = 0, ideal_error_dv = 0;
 };
 
-// Errors: those of validate_definition(problem); kInvalidArgument where the sizes of the inputs do
+// Errors: those of validate(problem); kInvalidArgument where the sizes of the inputs do
 // not fit the problem and `sizes`. `scores_done`, if not null, counts up to
 // reference_scores() meanwhile, so that a caller can show progress.
 Result<ReferenceOutputs> reference_attention(const Problem& problem, const Sizes& sizes,

@@ -53,6 +53,7 @@ struct Row {
   int64_t length = 0;                       // N_i
   double scale = 0;                         // c_i
   double sum = 0;                           // r_i
+  double sink = 0;                          // the part of r_i that is the sink's
   bool has_output = true;                   // false: N_i = 0, or a row that gives 0
   std::vector<double> score, prob, weight;  // s, P, and what o sums v with
   std::vector<double> prob_slope;           // phi'(s)
@@ -62,9 +63,10 @@ struct Row {
   std::vector<double> sum_slope, weight_sum_slope;
 };
 
-// Row i, up to its weights. With a gradient also the slopes.
+// Row i, up to its weights. With a gradient also the slopes. `sink`: the head's logit; -infinity is
+// none.
 Row forward_row(const Problem& problem, const ScoreFunctions& functions, const Sizes& sizes,
-                const UnitRows& q, const UnitRows& k, int64_t i);
+                const UnitRows& q, const UnitRows& k, int64_t i, double sink);
 
 inline constexpr double kDeadRow = 0x1p-16;  // largest U of a row whose scores count as all equal
 
@@ -79,8 +81,9 @@ enum class Terms { kSigned, kAbsolute };
 
 // dS of a row, times c: what both dq_hat and dk_hat sum. `d` is D_ij = g_i . v_j, `delta` is
 // g_i . o_i. REQUIRES: row.has_output.
+// Adds to `dsink` the row's part of the sink's gradient.
 std::vector<double> score_gradient(const Row& row, const std::vector<double>& d, double delta,
-                                   Terms terms);
+                                   Terms terms, double* dsink);
 
 // One of them, signed, from epsilon_i.
 double score_gradient_at(const Row& row, int64_t j, double d, double delta, double epsilon);

@@ -90,6 +90,7 @@ struct GeneralForward : ForwardBlock<Config> {
     Ring ring(loader);
     ring.start();
     rows.clear();
+    if constexpr (Config::kHasSink) rows.load_sink(params, place);
     if constexpr (Config::kHasPassOne) {
       sum_activations(ring);
       rows.finish_pass_one();

@@ -73,12 +73,15 @@ struct GeneralRangeRows {
   }
 
   // The range's part of what the row is divided by. `weights`: see GeneralRows::write_columns. If
-  // it is no sum, the range has the share of it that it has of the row's keys.
+  // it is no sum, the range has the share of it that it has of the row's keys, and so it has of the
+  // sink.
   LSSAR_DEVICE float divisor(int half, float weights) const {
     if (rows.normalizer[half] == 0.0f) return 0.0f;
     if (rows.is_bad(half)) return quiet_nan();
-    if constexpr (Config::kDivisorSum == 0)
-      return static_cast<float>(rows.seen[half]) / rows.length(half);
+    const float share = static_cast<float>(rows.seen[half]) / rows.length(half);
+    if constexpr (Config::kDivisorSum == 0) return share;
+    if (Config::kHasSink && Config::kSecondStage == 0 && share != 0.0f)
+      weights += rows.sink(half) * share;
     return Config::kScalesWeights ? weights * rows.range[half].inverse() : weights;
   }
 
@@ -130,6 +133,7 @@ LSSAR_DEVICE void general_weighted_sum(const AttentionParams& params) {
   ring.start();
   const GeneralRangeRows<Config> range{params, block.place, block.rows};
   range.place_range();
+  if constexpr (Config::kHasSink) block.rows.load_sink(params, block.place);
   range.read_sums();
 #pragma unroll 1
   for (int dv_block = 0; dv_block < Block::Shape::kNumDvBlocks; ++dv_block) {

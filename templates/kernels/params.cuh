@@ -56,6 +56,11 @@ struct AttentionParams {
   long long first_key;
   long long num_keys;
   long long query_shift;
+
+  // Score functions with a sink; null elsewhere.
+  const float* sink;  // [heads]: its logits
+  float* grad_sink;   // [heads]; backward: written
+  float* sink_terms;  // workspace, [2, rows]: see tile/sink.cuh
 };
 
 // What a TMA instruction takes: a tensor and its box, in the encoding of the device.

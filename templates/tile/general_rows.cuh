@@ -10,6 +10,7 @@
 // kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it, and
 //                 without kIsRange, weights are activations, and r divides at the end.
 // kDivisorSum:    what o is divided by, as kActivationSum, of the weights.
+// kHasSink:       r has the sink of the row's head in it (tile/sink.cuh), weights have not.
 // kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
 #pragma once
 
@@ -19,6 +20,7 @@
 #include "templates/tile/lane_rows.cuh"
 #include "templates/tile/score.cuh"
 #include "templates/tile/score_fragment.cuh"
+#include "templates/tile/sink.cuh"
 
 namespace lssar_device {
 
@@ -52,6 +54,7 @@ struct GeneralRows : LaneRows<Config> {
   float m[2];                   // largest U
   WeightScale scale[2];         // the power's
   GradScale<Config> range[2];   // kScalesWeights
+  float sink_logit[2];          // kHasSink
 
   LSSAR_DEVICE float length(int half) const { return static_cast<float>(visible[half]); }
 
@@ -71,6 +74,18 @@ struct GeneralRows : LaneRows<Config> {
       weight_sum[half] = lost[half] = 0.0f;
       range[half].factor = GradScale<Config>::largest_factor();
     }
+  }
+
+  // REQUIRES: the rows are placed.
+  LSSAR_DEVICE void load_sink(const AttentionParams& params, const BlockPlace& place) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      sink_logit[half] = visible[half] == 0 ? 0.0f : params.sink[this->head_of(place, half)];
+  }
+  // What the sink adds to r, or to the sum of weights; 0 without one. REQUIRES: the row has keys.
+  LSSAR_DEVICE float sink(int half) const {
+    if constexpr (!Config::kHasSink) return 0.0f;
+    return sink_activation<Config>(sink_logit[half], length(half), origin_of(largest_score[half]));
   }
 
   LSSAR_DEVICE void finish_row(int half, float inverse_norm) {
@@ -175,10 +190,13 @@ struct GeneralRows : LaneRows<Config> {
   // Whether the row's output is NaN whatever its weights are: a clamp or a division hides it.
   LSSAR_DEVICE bool is_bad(int half) const {
     if (Config::kActivationSum == 0 && Config::kSecondStage == 0) return false;
+    if (Config::kHasSink && is_nan(normalizer[half])) return true;
     return !(absolute(sum[half]) < infinity()) || is_nan(m[half]);
   }
   LSSAR_DEVICE float row_normalizer(int half) const {
-    if constexpr (Config::kActivationSum != 0) {
+    if constexpr (Config::kHasSink) {
+      return sum[half] + sink(half);
+    } else if constexpr (Config::kActivationSum != 0) {
       return sum[half];
     } else {
       return Config::fixed_normalizer(length(half));
@@ -281,6 +299,12 @@ struct GeneralRows : LaneRows<Config> {
     multiply_rows(s, by);
   }
 
+  // What o is divided by, where it is a sum. The power's weights are not those that r sums.
+  LSSAR_DEVICE float divisor(int half, float weights) const {
+    if constexpr (!Config::kHasSink || Config::kSecondStage != 0) return weights;
+    return visible[half] == 0 ? weights : weights + sink(half);
+  }
+
   // Writes the lane's elements of o from column `first_col` on, and for training those of the saved
   // o and the statistics. `o` is sum_j w_ij v_j, `weights` what kDivisorSum says of the weights as
   // they were rounded, which a row of one key needs to give exactly its value. With kStoresByTma,
@@ -305,7 +329,7 @@ struct GeneralRows : LaneRows<Config> {
       if (row[half] >= queries_total) continue;
       float inverse = z == 0.0f ? 0.0f : z / z;  // NaN stays
       if constexpr (Config::kDivisorSum != 0) {
-        inverse /= weights[half];  // has the same range
+        inverse /= divisor(half, weights[half]);  // has the same range
       } else {
         if constexpr (Config::kSecondStage == 0) inverse /= normalizer[half];
         if constexpr (Config::kScalesWeights) inverse *= range[half].inverse();

@@ -40,7 +40,8 @@ SplitForward::SplitForward(lssar_context* context, const Problem& problem, const
       sizes_(sizes),
       q_(pack(problem.dtype, inputs.q)),
       k_(pack(problem.dtype, inputs.k)),
-      v_(pack(problem.dtype, inputs.v)) {
+      v_(pack(problem.dtype, inputs.v)),
+      sink_(inputs.sink) {
   problem_.seq_q = problem_.seq_k = 0;
 }
 
@@ -124,6 +125,7 @@ Status SplitForward::run_queries(const Part& queries, const std::vector<Part>& k
     std::vector<float> stats = sums, partial(columns, kNaN);
     call.row_stats = stats.data();
     call.partial_o = partial.data();
+    call.sink = sink_.data();
     LSSAR_RETURN_IF_ERROR(execute(lssar_execute_weighted_sum, call));
     for (size_t i = 0; i < rows; ++i) zs[i] += stats[2 * rows + i];
     for (size_t i = 0; i < columns; ++i) o[i] += partial[i];
@@ -177,6 +179,9 @@ Result<CapiOutputs> backward_of(lssar_context* context, const Problem& problem, 
   call.grad_v = tensor(dv, sizes.kv_heads, sizes.seq_k, d_v);
   call.saved_o = saved.o.data();
   call.saved_stats = saved.stats.data();
+  std::vector<float> sink = inputs.sink, grad_sink(sink.size());
+  call.sink = sink.data();
+  call.grad_sink = grad_sink.data();
   LSSAR_ASSIGN_OR_RETURN(std::vector<double> workspace, workspace_of(made, call));
   call.workspace = workspace.data();
   LSSAR_RETURN_IF_ERROR(to_status(lssar_execute_backward(made, &call)));
@@ -185,6 +190,7 @@ Result<CapiOutputs> backward_of(lssar_context* context, const Problem& problem, 
   gradients.grad_q = unpack(problem.dtype, dq);
   gradients.grad_k = unpack(problem.dtype, dk);
   gradients.grad_v = unpack(problem.dtype, dv);
+  gradients.grad_sink = grad_sink;
   return gradients;
 }
 

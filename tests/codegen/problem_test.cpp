@@ -10,6 +10,7 @@
 #include "codegen/problem_fields.h"
 #include "score/known.h"
 #include "score/parse.h"
+#include "score/score_text.h"
 
 namespace lssar {
 namespace {
@@ -100,6 +101,22 @@ TEST(Problem, ExtremesAreValid) {
   EXPECT_TRUE(validated([](Problem& p) { p.batch = 0; }).ok());
   EXPECT_TRUE(validated([](Problem& p) { p.heads = 8, p.kv_heads = 1; }).ok());
   EXPECT_TRUE(validated([](Problem& p) { p.alignment = 2; }).ok());
+}
+
+TEST(Problem, SinksGoWithAnExponentialOverASum) {
+  Problem problem;
+  problem.p = 0;
+  problem.score = *parse_score("softmax,sink=per_head");
+  EXPECT_TRUE(validate(problem).ok());
+  problem.score.phi = Activation(*named_activation("relu"));
+  EXPECT_EQ(validate(problem).message(),
+            "score.sink = per_head with score.phi = relu: allowed is none, or score.phi = exp");
+  problem.score = *parse_score("softmax,sink=per_head,normalizer=length");
+  EXPECT_EQ(validate(problem).message(),
+            "score.sink = per_head with score.normalizer = length: allowed is none, or "
+            "score.normalizer = sum");
+  EXPECT_EQ(parse_score("softmax,sink=per_row").status().message(),
+            "score.sink = \"per_row\": allowed are none, per_head");
 }
 
 TEST(Problem, OffsetsBeyond32BitsAreValid) {

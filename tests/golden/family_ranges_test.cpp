@@ -47,6 +47,7 @@ void check_split(lssar_context* context, const Problem& problem, const Sizes& si
   expect_close(problem, OutputTensor::kDq, expected, gradients->grad_q);
   expect_close(problem, OutputTensor::kDk, expected, gradients->grad_k);
   expect_close(problem, OutputTensor::kDv, expected, gradients->grad_v);
+  expect_close(problem, OutputTensor::kDsink, expected, gradients->grad_sink);
 }
 
 class GoldenFamilyRanges : public testing::TestWithParam<std::string> {
@@ -100,12 +101,12 @@ class FamilyRanges : public testing::TestWithParam<const char*> {
   void check(const Sizes& sizes, const std::vector<int64_t>& key_cuts,
              const std::vector<int64_t>& query_cuts) {
     const RandomInputs random = random_inputs(problem_, sizes, InputKind::kGauss, 17);
-    const CapiInputs inputs{random.q, random.k, random.v, {}};
+    const CapiInputs inputs{random.q, random.k, random.v, {}, random.sink};
     const auto wide = [](const std::vector<float>& x) {
       return std::vector<double>(x.begin(), x.end());
     };
-    const auto expected =
-        reference_attention(problem_, sizes, {wide(inputs.q), wide(inputs.k), wide(inputs.v), {}});
+    const auto expected = reference_attention(
+        problem_, sizes, {wide(inputs.q), wide(inputs.k), wide(inputs.v), {}, wide(inputs.sink)});
     ASSERT_TRUE(expected.ok()) << expected.status().to_string();
     const auto merged = split_and_merge(context_, problem_, sizes, inputs, key_cuts, query_cuts);
     ASSERT_TRUE(merged.ok()) << merged.status().to_string();
@@ -135,7 +136,7 @@ TEST_P(FamilyRanges, WithTheReweightingAddUp) {
 TEST_P(FamilyRanges, ANanInAKeyReachesTheRowsThatSeeIt) {
   const Sizes sizes{1, 4, 2, 60, 60};
   const RandomInputs random = random_inputs(problem_, sizes, InputKind::kGauss, 3);
-  CapiInputs inputs{random.q, random.k, random.v, {}};
+  CapiInputs inputs{random.q, random.k, random.v, {}, random.sink};
   constexpr int64_t kBad = 41, kDim = 64;
   inputs.k[kBad * kDim] = std::numeric_limits<float>::quiet_NaN();
   const auto merged = split_and_merge(context_, problem_, sizes, inputs, {32});
@@ -149,7 +150,8 @@ TEST_P(FamilyRanges, ANanInAKeyReachesTheRowsThatSeeIt) {
 
 INSTANTIATE_TEST_SUITE_P(
     Classes, FamilyRanges,
-    testing::Values("softmax", "sigmoid", "sigmoid,normalizer=length,bias=none",
+    testing::Values("softmax", "softmax,sink=per_head", "softmax,sink=per_head,psi=(x-b)/N",
+                    "sigmoid", "sigmoid,normalizer=length,bias=none",
                     "phi=sigmoid(x),normalizer=sum", "phi=x,normalizer=sum_abs",
                     "phi=-2*exp(3*x),normalizer=sum_abs,scale=0.05",
                     "softmax,psi=x-b,psi_normalizer=sum_abs", "softmax,psi=(x-b)/N",
