@@ -211,6 +211,8 @@ Tensors tensors_of_call(const lssar_call& call) {
   tensors.saved_x = reinterpret_cast<DevicePtr>(call.saved_x);
   tensors.row_stats = reinterpret_cast<DevicePtr>(call.row_stats);
   tensors.partial_o = reinterpret_cast<DevicePtr>(call.partial_o);
+  tensors.sink = reinterpret_cast<DevicePtr>(call.sink);
+  tensors.grad_sink = reinterpret_cast<DevicePtr>(call.grad_sink);
   return tensors;
 }
 

@@ -15,7 +15,8 @@ template <>
 inline constexpr EnumName<GridRows> enum_names<GridRows>[] = {
     {GridRows::kQueries, "queries"},
     {GridRows::kKeys, "keys"},
-    {GridRows::kPackedQueries, "packed_queries"}};
+    {GridRows::kPackedQueries, "packed_queries"},
+    {GridRows::kHeads, "heads"}};
 template <>
 inline constexpr EnumName<MapTensor> enum_names<MapTensor>[] = {
     {MapTensor::kQ, "q"},

@@ -34,8 +34,11 @@ bool sums_rounded(const Problem& problem, const Schedule& schedule);
 // Whether weights may be any number, and need a scale to be fp16.
 bool scales_weights(const Problem& problem);
 
-// Whether the forward's weights need something of all keys before the first of them, so that a pass
-// over the keys comes first.
+// Whether a call of the pass has the sinks' logits (AttentionParams::sink).
+bool reads_sink(const Problem& problem);
+
+// Whether the kernel runs a pass over the keys before it forms weights, because they need something
+// of all keys; of the passes of a range, row sums are that pass.
 bool has_pass_one(const Problem& problem);
 
 // Whether blocks of a persistent kernel draw their work tiles by tickets

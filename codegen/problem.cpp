@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/field_json.h"
-#include "codegen/pass_needs.h"
 #include "codegen/problem_fields.h"
+#include "score/known.h"
 
 namespace lssar {
 
@@ -110,6 +110,21 @@ Status check_number(const char* field, const NameOrNumber<Name>& value) {
   return out_of_range(field, value.number, FieldForm<NameOrNumber<Name>>::allowed() + ", finite");
 }
 
+Status check_sink(const ScoreFunction& score) {
+  if (score.sink == Sink::kNone) return {};
+  if (score.phi != Activation(*named_activation("exp"))) {
+    return invalid_argument(
+        fmt::format("score.sink = {} with score.phi = {}: allowed is none, or score.phi = exp",
+                    enum_name(score.sink), value_text(score.phi)));
+  }
+  if (score.normalizer != Normalizer::kSum) {
+    return invalid_argument(fmt::format(
+        "score.sink = {} with score.normalizer = {}: allowed is none, or score.normalizer = sum",
+        enum_name(score.sink), enum_name(score.normalizer)));
+  }
+  return {};
+}
+
 // Expressions have the variables that they may have; and there is one second stage at most.
 Status check_stages(const Problem& problem) {
   const ScoreFunction& score = problem.score;
@@ -130,18 +145,7 @@ Status check_stages(const Problem& problem) {
                     "none",
                     enum_name(score.psi_normalizer)));
   }
-  return {};
-}
-
-// The passes alone over a range of keys have kernels of LSSAR's own score function only.
-Status check_range_has_kernels(const Problem& problem) {
-  if (!is_of_range(problem.pass) || !is_general(problem)) return {};
-  if (problem.score == ScoreFunction()) {
-    return unsupported(fmt::format("p = {}: pass {} has kernels up to {} so far", problem.p,
-                                   pass_name(problem.pass), kMaxPowerOfOwnKernels));
-  }
-  return unsupported(fmt::format("score = {}: pass {} has kernels of the default score only so far",
-                                 fields_text(problem.score), pass_name(problem.pass)));
+  return check_sink(score);
 }
 
 }  // namespace
@@ -165,18 +169,13 @@ std::string allowed_values(std::string_view name) {
   return allowed;
 }
 
-Status validate_definition(const Problem& problem) {
+Status validate(const Problem& problem) {
   LSSAR_RETURN_IF_ERROR(check_fields(problem, ""));
   LSSAR_RETURN_IF_ERROR(check_sizes(problem));
   LSSAR_RETURN_IF_ERROR(check_offset(problem));
   LSSAR_RETURN_IF_ERROR(check_alignment(problem));
   LSSAR_RETURN_IF_ERROR(check_gain(problem.score));
   return check_stages(problem);
-}
-
-Status validate(const Problem& problem) {
-  LSSAR_RETURN_IF_ERROR(validate_definition(problem));
-  return check_range_has_kernels(problem);
 }
 
 std::string to_string(const Problem& problem) { return fields_text(problem); }

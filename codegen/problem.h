@@ -83,9 +83,6 @@ Result<DType> parse_dtype(const std::string& name);
 std::string allowed_values(std::string_view field);
 
 // kInvalidArgument names the field, its value and what is allowed.
-Status validate_definition(const Problem& problem);
-
-// The same, and kUnsupported for problems that are defined but have no kernels.
 Status validate(const Problem& problem);
 
 // One line: "forward causal bf16 d 64 dv 64 p 15 offset 1 seq 512x512 batch 1 heads 4/4".

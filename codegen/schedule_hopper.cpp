@@ -376,6 +376,10 @@ Status hopper_reason(const Problem& problem, const Target& target) {
         fmt::format("schedule.variant = hopper: its forward runs both passes in one kernel, whose "
                     "roles hand on a row's sums in registers; {} alone is portable's",
                     pass_name(problem.pass)));
+  if (problem.score.sink != Sink::kNone)
+    return invalid_argument(
+        "schedule.variant = hopper: its rows add up only the activations of their keys; "
+        "problem.score.sink is portable's");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

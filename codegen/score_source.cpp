@@ -53,17 +53,21 @@ std::string scale_source(const Problem& problem) {
   return "";
 }
 
-std::string bias_source(const Problem& problem) {
-  if (exponential_of(problem)) return of_length(0.0, false);  // it cancels
-  switch (problem.score.bias.name) {
+std::string natural_bias_source(const ScoreFunction& score) {
+  switch (score.bias.name) {
     case BiasName::kNone:
       return of_length(0.0, false);
     case BiasName::kNegLogLength:
       return of_length(-1.0, true);
     case BiasName::kNumber:
-      return of_length(problem.score.bias.number, false);
+      return of_length(score.bias.number, false);
   }
   return "";
+}
+
+std::string bias_source(const Problem& problem) {
+  if (exponential_of(problem)) return of_length(0.0, false);  // it cancels
+  return natural_bias_source(problem.score);
 }
 
 std::string normalizer_source(const ScoreFunction& score) {
@@ -104,6 +108,9 @@ void write_score_constants(SourceWriter& out, const Problem& problem) {
   constant("int", "kDivisorSum", std::to_string(divisor_sum));
   constant("bool", "kIsExponential", is_exponential ? "true" : "false");
   constant("bool", "kFusesScale", fuses_scale(problem) ? "true" : "false");
+  constant("bool", "kHasSink", score.sink != Sink::kNone ? "true" : "false");
+  constant("bool", "kSinkNeedsEpsilon",
+           score.sink != Sink::kNone && needs_epsilon(problem) ? "true" : "false");
   constant("float", "kPhiSign", float_literal(phi_sign(problem)));
   constant("float", "kGradUnit", float_literal(is_exponential ? std::numbers::ln2 : 1.0));
 }
@@ -118,6 +125,9 @@ void write_score_functions(SourceWriter& out, const Problem& problem) {
   };
   of_keys("c_i, in the units of phi.", "score_scale", scale_source(problem));
   of_keys("What is added to every score.", "score_bias", bias_source(problem));
+  if (score.sink != Sink::kNone)
+    of_keys("What a sink's logit is taken less, in place of a bias of every score.", "sink_bias",
+            natural_bias_source(score));
   of_keys("r_i, where it is no sum.", "fixed_normalizer", normalizer_source(score));
   if (exponential_of(problem)) {
     write_exponential(out, problem);
@@ -149,6 +159,7 @@ std::vector<std::string> score_formula(const Problem& problem) {
                   : score.normalizer == Normalizer::kLength ? "N"
                                                             : nullptr;
   const bool is_sqrt = score.normalizer == Normalizer::kSqrtLength;
+  if (score.sink != Sink::kNone) r = "(sum a + exp(sink of the head))";
   lines.push_back(is_sqrt ? fmt::format("P = a / ({} sqrt(N / 2))", score.normalizer_gain)
                   : r     ? fmt::format("P = a / {}", r)
                           : "P = a");

@@ -60,7 +60,9 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   const int64_t query_tiles = (sizes.seq_q + dkdv.block_cols - 1) / dkdv.block_cols;
   const auto turns = product(
       {sizes.batch, sizes.heads, is_ordered ? query_tiles : 0, dkdv.block_rows / kWarpRows, 4});
-  if (!key_norms || !query_norms || !constants || !dq_sum || !turns)
+  const bool has_sink_terms = is_backward && reads_sink(problem);
+  const auto sink_terms = product({sizes.batch, sizes.heads, sizes.seq_q, has_sink_terms ? 8 : 0});
+  if (!key_norms || !query_norms || !constants || !dq_sum || !turns || !sink_terms)
     return overflow("workspace", sizes);
 
   WorkspaceLayout layout;
@@ -73,7 +75,8 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||
       !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum) ||
       !place(layout.dq_turns, is_ordered ? *turns + kTicketBytes : 0) ||
-      !place(layout.tickets, takes_tickets(problem, schedule) ? size_t{kTicketBytes} : 0))
+      !place(layout.tickets, takes_tickets(problem, schedule) ? size_t{kTicketBytes} : 0) ||
+      !place(layout.sink_terms, *sink_terms))
     return overflow("workspace", sizes);
   layout.total_bytes = at;
   return layout;
@@ -131,9 +134,13 @@ bool scales_weights(const Problem& problem) {
   return problem.score.psi.expression || !exponential_of(problem);
 }
 
+bool reads_sink(const Problem& problem) {
+  return problem.score.sink != Sink::kNone && problem.pass != Pass::kRowSums;
+}
+
 bool has_pass_one(const Problem& problem) {
-  if (is_general(problem)) return problem.p != 0 || problem.score.psi.expression;
-  return problem.pass != Pass::kWeightedSum;
+  if (is_of_range(problem.pass)) return problem.pass == Pass::kRowSums;
+  return !is_general(problem) || problem.p != 0 || problem.score.psi.expression;
 }
 
 bool needs_epsilon(const Problem& problem) {

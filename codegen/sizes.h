@@ -43,6 +43,7 @@ struct WorkspaceLayout {
   size_t grad_q_sum = 0;
   size_t dq_turns = 0;
   size_t tickets = 0;
+  size_t sink_terms = 0;
   size_t total_bytes = 0;
 };
 // Floats between two slices of k_inv_norm.

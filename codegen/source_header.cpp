@@ -24,6 +24,7 @@ constexpr size_t kLineWidth = 100;
 const char* rows_name(GridRows rows) {
   return rows == GridRows::kQueries ? "queries"
          : rows == GridRows::kKeys  ? "keys"
+         : rows == GridRows::kHeads ? "sum of all rows"
                                     : "packed queries";
 }
 

@@ -18,6 +18,15 @@ Step row_step(const char* entry, GridRows rows, const char* call) {
   return step;
 }
 
+// A block of every head.
+Step sink_step() {
+  Step step = row_step("lssar_backward_sink", GridRows::kHeads, "backward_sink");
+  step.launch.rows_per_block = 1;
+  step.launch.threads = lssar_constants::kSinkThreads;
+  step.launch.shared_bytes = lssar_constants::kSinkThreads / kWarpThreads * 4;
+  return step;
+}
+
 Step tile_step(const char* entry, GridRows rows, const Tiling& tiling, int shared_bytes,
                const char* call, const char* shape) {
   Step step;
@@ -127,10 +136,10 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
     const char* name = problem.pass == Pass::kRowSums       ? "row_sums"
                        : problem.pass == Pass::kWeightedSum ? "weighted_sum"
                                                             : "forward";
-    const char* call = is_general(problem) ? "general_forward" : name;
+    const std::string call = (is_general(problem) ? "general_" : "") + std::string(name);
     steps.push_back(tile_step((std::string("lssar_") + name).c_str(), GridRows::kQueries,
-                              schedule.forward, forward_shared_bytes(problem, schedule), call,
-                              "ForwardShape"));
+                              schedule.forward, forward_shared_bytes(problem, schedule),
+                              call.c_str(), "ForwardShape"));
     if (schedule.pack_gqa) pack_queries(steps.back().launch, schedule.forward.block_rows);
     return steps;
   }
@@ -157,6 +166,7 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
   steps.push_back(sums_dq(schedule) ? row_step("lssar_backward_dq_finish", GridRows::kQueries,
                                                "backward_dq_finish")
                                     : dq_step("lssar_backward_dq", "backward_dq"));
+  if (reads_sink(problem)) steps.push_back(sink_step());
   return steps;
 }
 
@@ -166,10 +176,12 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
       problem.dtype == DType::kFp32 ? "templates/tile/mma32.cuh" : "templates/tile/mma16.cuh",
       "templates/kernels/key_norms.cuh"};
   if (problem.pass != Pass::kBackward) {
-    roots.push_back(is_of_range(problem.pass)              ? "templates/kernels/forward_range.cuh"
-                    : schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"
-                    : is_general(problem)                  ? "templates/kernels/general_forward.cuh"
-                                                           : "templates/kernels/forward.cuh");
+    const bool is_range = is_of_range(problem.pass);
+    roots.push_back(schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"
+                    : is_general(problem) ? (is_range ? "templates/kernels/general_range.cuh"
+                                                      : "templates/kernels/general_forward.cuh")
+                    : is_range            ? "templates/kernels/forward_range.cuh"
+                                          : "templates/kernels/forward.cuh");
     return roots;
   }
   roots.push_back("templates/kernels/backward_rows.cuh");
@@ -182,6 +194,7 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
   roots.push_back(sums_dq(schedule) ? "templates/kernels/backward_dq_finish.cuh"
                   : is_hopper       ? "templates/kernels/hopper_backward_dq.cuh"
                                     : "templates/kernels/backward_dq.cuh");
+  if (reads_sink(problem)) roots.push_back("templates/kernels/backward_sink.cuh");
   return roots;
 }
 

@@ -116,6 +116,7 @@ Result<Accuracy> check_accuracy(Engine& engine, const Problem& problem, const Sc
     add("dq", OutputTensor::kDq, call.values("grad_q"));
     add("dk", OutputTensor::kDk, call.values("grad_k"));
     add("dv", OutputTensor::kDv, call.values("grad_v"));
+    if (!expected.dsink.empty()) add("dsink", OutputTensor::kDsink, call.values("grad_sink"));
   }
   return accuracy;
 }

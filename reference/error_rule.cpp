@@ -31,6 +31,8 @@ double ideal_error(const ReferenceOutputs& reference, OutputTensor tensor) {
       return reference.ideal_error_dk;
     case OutputTensor::kDv:
       return reference.ideal_error_dv;
+    case OutputTensor::kDsink:
+      break;
   }
   return 0;
 }
@@ -54,6 +56,8 @@ const char* tensor_name(OutputTensor tensor) {
       return "dk";
     case OutputTensor::kDv:
       return "dv";
+    case OutputTensor::kDsink:
+      return "dsink";
   }
   return "?";
 }
@@ -82,7 +86,12 @@ AllowedError allowed_error(const Problem& problem, OutputTensor tensor,
   if (std::isfinite(ideal)) allowed.least = times_ideal(problem.dtype) * ideal;
   if (tensor == OutputTensor::kDq) allowed.floor = error_floor(reference.floor_norm_dq);
   if (tensor == OutputTensor::kDk) allowed.floor = error_floor(reference.floor_norm_dk);
-  allowed.largest = largest_number(problem.dtype);
+  const bool is_float32 = tensor == OutputTensor::kDsink;
+  if (is_float32) {
+    allowed.least = allowed.relative * reference.row_norm_dsink;
+    allowed.floor = error_floor(reference.floor_norm_dsink);
+  }
+  allowed.largest = largest_number(is_float32 ? DType::kFp32 : problem.dtype);
   return allowed;
 }
 
@@ -95,6 +104,8 @@ const std::vector<double>& reference_values(const ReferenceOutputs& reference,
       return reference.dk;
     case OutputTensor::kDv:
       return reference.dv;
+    case OutputTensor::kDsink:
+      return reference.dsink;
     case OutputTensor::kO:
       break;
   }

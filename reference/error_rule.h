@@ -14,9 +14,9 @@
 namespace lssar {
 
 // The output tensors of a problem. (call.h's Tensor is a piece of memory.)
-enum class OutputTensor { kO, kDq, kDk, kDv };
+enum class OutputTensor { kO, kDq, kDk, kDv, kDsink };
 
-// "o", "dq", "dk", "dv".
+// "o", "dq", "dk", "dv", "dsink".
 const char* tensor_name(OutputTensor tensor);
 
 // The table of docs/accuracy.md: the error allowed for well-conditioned inputs, relative to the

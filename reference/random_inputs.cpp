@@ -26,6 +26,7 @@ constexpr float kOpposedNoise = 0.25f;
 constexpr float kNearTieShare = 0.0625f;
 constexpr int64_t kZeroEvery = 3;
 constexpr float kHugeScale = 1e4f;
+constexpr float kSinkScale = 3.0f;  // some sinks outweigh the keys
 constexpr int64_t kRunLength = 64;
 constexpr float kLocalNoise = 0.5f;
 constexpr int64_t kShiftedRun = 32;  // rows at one level, so that whole warps share it
@@ -72,7 +73,9 @@ enum Stream : uint64_t {
   kStreamV,
   kStreamGradO,
   kStreamCentres,
-  kStreamPick
+  kStreamPick,
+  kStreamPickKeys,  // kStreamPick + 1
+  kStreamSink
 };
 
 // All rows of one tensor, over heads and batches.
@@ -246,7 +249,10 @@ RandomInputs random_inputs(const Problem& problem, const Sizes& sizes, InputKind
   Rows grad_o = gauss_rows(seed, kStreamGradO, queries, problem.head_dim_v);
   shape_rows(kind, problem, sizes, seed, q, k);
   for (Rows* rows : {&q, &k, &v, &grad_o}) round_all(problem.dtype, rows->values);
-  return {std::move(q.values), std::move(k.values), std::move(v.values), std::move(grad_o.values)};
+  Rows sink = gauss_rows(seed, kStreamSink, problem.score.sink == Sink::kNone ? 0 : sizes.heads, 1);
+  scale(sink, kSinkScale);
+  return {std::move(q.values), std::move(k.values), std::move(v.values), std::move(grad_o.values),
+          std::move(sink.values)};
 }
 
 std::vector<float> random_gauss(uint64_t seed, size_t count) {

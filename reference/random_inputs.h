@@ -33,6 +33,7 @@ Result<InputKind> parse_input_kind(const std::string& name);
 // Contiguous tensors [batch, heads or kv_heads, length, dim].
 struct RandomInputs {
   std::vector<float> q, k, v, grad_o;
+  std::vector<float> sink = {};  // [heads], where the score function has one: not rounded
 };
 
 // A tensor depends only on the seed, the kind and its own shape (peaky: q also on k; shifted: on

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -37,6 +38,8 @@ int64_t seen_keys(const Problem& problem, const Sizes& sizes, int64_t i) {
 // Squared norms for the error rule.
 struct ErrorSquares {
   double floor_dq = 0, floor_dk = 0;
+  std::vector<double> sinks, absolute_sinks;  // of each query head: its sum, not squared
+  double sink_terms = 0;
   reference::LossSquares lost;
 };
 
@@ -49,6 +52,7 @@ struct Group {
   const double *q, *k, *v, *grad_o;
   double *o, *dq, *dk, *dv;
   int64_t query_heads;
+  const double* sink;  // of the query heads
   std::atomic<int64_t>* scores_done;
 };
 
@@ -58,7 +62,10 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
                 std::optional<RoundedGroup>& rounded, ErrorSquares& errors) {
   const int64_t d = q.dim, dv = group.problem.head_dim_v;
   const int64_t query = head * group.sizes.seq_q + i;
-  const Row row = reference::forward_row(group.problem, group.functions, group.sizes, q, k, i);
+  const double sink =
+      group.sink == nullptr ? -std::numeric_limits<double>::infinity() : group.sink[head];
+  const Row row =
+      reference::forward_row(group.problem, group.functions, group.sizes, q, k, i, sink);
   if (!row.has_output) return;
   double* o = group.o + query * dv;
   for (int64_t j = 0; j < row.length; ++j) add_scaled(o, row.weight[j], group.v + j * dv, dv);
@@ -75,13 +82,18 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
     add_scaled(group.dv + j * dv, row.weight[j], g, dv);
   }
   double* dq = group.dq + query * d;
-  reference::add_unit_gradients(reference::score_gradient(row, value_dot, delta, Terms::kSigned), q,
-                                k, i, Terms::kSigned, dq, dk_hat);
+  const double sink_before = errors.sinks[head];
+  reference::add_unit_gradients(
+      reference::score_gradient(row, value_dot, delta, Terms::kSigned, &errors.sinks[head]), q, k,
+      i, Terms::kSigned, dq, dk_hat);
+  const double sink_term = errors.sinks[head] - sink_before;
+  errors.sink_terms += sink_term * sink_term;
   reference::through_norm(q, i, dq);
   if (rounded) rounded->add_row({row, i, o, g, dq, value_dot}, q);
 
   std::vector<double> absolute_dq(d);
-  reference::add_unit_gradients(reference::score_gradient(row, value_dot, delta, Terms::kAbsolute),
+  reference::add_unit_gradients(reference::score_gradient(row, value_dot, delta, Terms::kAbsolute,
+                                                          &errors.absolute_sinks[head]),
                                 q, k, i, Terms::kAbsolute, absolute_dq.data(), absolute_dk_hat);
   errors.floor_dq += reference::absolute_through_norm(q, i, absolute_dq.data());
 }
@@ -95,6 +107,8 @@ ErrorSquares attend_group(const Group& group) {
   std::optional<RoundedGroup> rounded;  // for LSSA and LSSAR only, whose roundings it models
   if (group.problem.score == ScoreFunction()) rounded.emplace(group.problem, k, group.v, backward);
   ErrorSquares errors;
+  errors.sinks.resize(group.query_heads);
+  errors.absolute_sinks.resize(group.query_heads);
   for (int64_t head = 0; head < group.query_heads; ++head) {
     const UnitRows q = reference::unit_rows(group.q + head * seq_q * d, seq_q, d, qk_norm);
     std::vector<double> absolute_dk_hat(dk_hat.size());
@@ -134,6 +148,7 @@ Group make_group(const Problem& problem, const Sizes& sizes,
           backward ? outputs.dk.data() + keys * d : nullptr,
           backward ? outputs.dv.data() + keys * dv : nullptr,
           query_heads,
+          inputs.sink.empty() ? nullptr : inputs.sink.data() + index % sizes.kv_heads * query_heads,
           scores_done};
 }
 
@@ -163,7 +178,7 @@ Status check_tensor(const char* name, size_t elements, int64_t batch, int64_t he
 }
 
 Status check_inputs(const Problem& problem, const Sizes& s, const ReferenceInputs& inputs) {
-  LSSAR_RETURN_IF_ERROR(validate_definition(problem));
+  LSSAR_RETURN_IF_ERROR(validate(problem));
   LSSAR_RETURN_IF_ERROR(check_size("batch", s.batch, 0, 0));
   LSSAR_RETURN_IF_ERROR(check_size("heads", s.heads, 1, 0));
   LSSAR_RETURN_IF_ERROR(check_size("kv_heads", s.kv_heads, 1, 0));
@@ -177,6 +192,8 @@ Status check_inputs(const Problem& problem, const Sizes& s, const ReferenceInput
   LSSAR_RETURN_IF_ERROR(check_tensor("q", inputs.q.size(), s.batch, s.heads, s.seq_q, d));
   LSSAR_RETURN_IF_ERROR(check_tensor("k", inputs.k.size(), s.batch, s.kv_heads, s.seq_k, d));
   LSSAR_RETURN_IF_ERROR(check_tensor("v", inputs.v.size(), s.batch, s.kv_heads, s.seq_k, dv));
+  const bool has_sink = problem.score.sink != Sink::kNone;
+  LSSAR_RETURN_IF_ERROR(check_tensor("sink", inputs.sink.size(), 1, has_sink ? s.heads : 0, 1, 1));
   if (inputs.grad_o.empty()) return {};
   return check_tensor("grad_o", inputs.grad_o.size(), s.batch, s.heads, s.seq_q, dv);
 }
@@ -221,8 +238,25 @@ ReferenceOutputs zero_outputs(const Problem& problem, const Sizes& sizes,
     outputs.dq.resize(inputs.q.size());
     outputs.dk.resize(inputs.k.size());
     outputs.dv.resize(inputs.v.size());
+    outputs.dsink.resize(inputs.sink.size());
   }
   return outputs;
+}
+
+// Sums the sinks' gradients over the batch.
+void add_sinks(const Sizes& sizes, const std::vector<ErrorSquares>& groups,
+               ReferenceOutputs& outputs) {
+  std::vector<double> absolute(outputs.dsink.size());
+  for (size_t index = 0; index < groups.size() && !absolute.empty(); ++index) {
+    const std::vector<double>& sinks = groups[index].sinks;
+    const size_t first = index % sizes.kv_heads * sinks.size();
+    for (size_t head = 0; head < sinks.size(); ++head) {
+      outputs.dsink[first + head] += sinks[head];
+      absolute[first + head] += groups[index].absolute_sinks[head];
+    }
+  }
+  outputs.floor_norm_dsink =
+      std::sqrt(reference::dot(absolute.data(), absolute.data(), absolute.size()));
 }
 
 Result<ReferenceOutputs> attend(const Problem& problem, const Sizes& sizes,
@@ -234,10 +268,12 @@ Result<ReferenceOutputs> attend(const Problem& problem, const Sizes& sizes,
     errors[index] =
         attend_group(make_group(problem, sizes, functions, inputs, outputs, index, scores_done));
   }));
+  add_sinks(sizes, errors, outputs);
   ErrorSquares total;
   for (const ErrorSquares& part : errors) {
     total.floor_dq += part.floor_dq;
     total.floor_dk += part.floor_dk;
+    total.sink_terms += part.sink_terms;
     total.lost.o += part.lost.o;
     total.lost.dq += part.lost.dq;
     total.lost.dk += part.lost.dk;
@@ -245,6 +281,7 @@ Result<ReferenceOutputs> attend(const Problem& problem, const Sizes& sizes,
   }
   outputs.floor_norm_dq = std::sqrt(total.floor_dq);
   outputs.floor_norm_dk = std::sqrt(total.floor_dk);
+  outputs.row_norm_dsink = std::sqrt(total.sink_terms);
   outputs.ideal_error_o = std::sqrt(total.lost.o);
   outputs.ideal_error_dq = std::sqrt(total.lost.dq);
   outputs.ideal_error_dk = std::sqrt(total.lost.dk);

@@ -17,24 +17,28 @@ namespace lssar {
 // All tensors are contiguous [batch, heads, length, dim].
 struct ReferenceInputs {
   std::vector<double> q, k, v;
-  std::vector<double> grad_o;  // empty for a forward
+  std::vector<double> grad_o;     // empty for a forward
+  std::vector<double> sink = {};  // [heads]: the logits of score.sink; empty without one
 };
 
 struct ReferenceOutputs {
   std::vector<double> o;
   std::vector<double> dq, dk, dv;  // empty without grad_o
+  std::vector<double> dsink;       // [heads]; empty without grad_o or sink
   // Norms of the gradients as computed with absolute values, and with |D| + |delta| for D - delta,
   // before the query heads of a kv head are added up. error_floor (error_rule.h) needs them,
   // because rows of two or three keys cancel completely.
-  double floor_norm_dq = 0, floor_norm_dk = 0;
+  double floor_norm_dq = 0, floor_norm_dk = 0, floor_norm_dsink = 0;
+  // Norm of the terms that dsink sums, one per row. Rows err independently, and terms may cancel.
+  double row_norm_dsink = 0;
   // Norms of the error of an ideal kernel of the problem's dtype: one that rounds only where
   // docs/accuracy.md says that it must. 0 for score functions other than LSSA and LSSAR.
   double ideal_error_o = 0, ideal_error_dq = 0, ideal_error_dk = 0, ideal_error_dv = 0;
 };
 
-// Errors: those of validate_definition(problem); kInvalidArgument if the sizes of the inputs do not
-// fit the problem and `sizes`. If `scores_done` is not null, it counts up to reference_scores()
-// meanwhile, so that a caller can show progress.
+// Errors: those of validate(problem); kInvalidArgument if the sizes of the inputs do not fit the
+// problem and `sizes`. If `scores_done` is not null, it counts up to reference_scores() meanwhile,
+// so that a caller can show progress.
 Result<ReferenceOutputs> reference_attention(const Problem& problem, const Sizes& sizes,
                                              const ReferenceInputs& inputs,
                                              std::atomic<int64_t>* scores_done = nullptr);

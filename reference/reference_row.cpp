@@ -54,17 +54,18 @@ void score_row(const ScoreFunction& score, const UnitRows& q, const UnitRows& k,
 // The sign of x, 0 for 0, and NaN for NaN.
 double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
-// Computes a and phi'(s).
-void activate(const ScoreFunctions& functions, Row& row) {
+// Computes a, phi'(s), and the sink's exponential.
+void activate(const ScoreFunctions& functions, double sink, Row& row) {
   row.prob.resize(row.length);
   row.prob_slope.resize(row.length);
   if (const auto& exponential = functions.exponential()) {
-    double largest = -std::numeric_limits<double>::infinity();
+    double largest = sink;
     for (const double s : row.score) {
       const double exponent = exponential->rate * s;
       if (!(exponent <= largest)) largest = exponent;  // keeps a NaN
       if (std::isnan(largest)) break;
     }
+    row.sink = sink == -std::numeric_limits<double>::infinity() ? 0 : std::exp(sink - largest);
     const double factor = sign(exponential->factor);
     for (int64_t j = 0; j < row.length; ++j) {
       row.prob[j] = factor * std::exp(exponential->rate * row.score[j] - largest);
@@ -86,6 +87,7 @@ void normalise_by(const ScoreFunction& score, Row& row) {
   row.sum = 0;
   switch (score.normalizer) {
     case Normalizer::kSum:
+      row.sum = row.sink;
       for (const double a : row.prob) row.sum += a;
       row.sum_slope.assign(row.length, 1.0);
       return;
@@ -227,13 +229,13 @@ UnitRows unit_rows(const double* x, int64_t rows, int64_t dim, bool qk_norm) {
 }
 
 Row forward_row(const Problem& problem, const ScoreFunctions& functions, const Sizes& sizes,
-                const UnitRows& q, const UnitRows& k, int64_t i) {
+                const UnitRows& q, const UnitRows& k, int64_t i, double sink) {
   Row row;
   row.length = unmasked_keys(problem, sizes, i);
   row.has_output = row.length > 0;
   if (!row.has_output) return row;
   score_row(problem.score, q, k, i, row);
-  activate(functions, row);
+  activate(functions, sink, row);
   normalise(problem.score, row);
   if (!row.has_output) return row;
   if (problem.p != 0) {
@@ -251,7 +253,7 @@ double row_offset(const Problem& problem, int64_t length) {
 }
 
 std::vector<double> score_gradient(const Row& row, const std::vector<double>& d, double delta,
-                                   Terms terms) {
+                                   Terms terms, double* dsink) {
   std::vector<double> gradient(row.length);  // dP, then c dS
   double mean = 0;                           // epsilon_i = sum_j P_ij dP_ij
   for (int64_t j = 0; j < row.length; ++j) {
@@ -259,6 +261,7 @@ std::vector<double> score_gradient(const Row& row, const std::vector<double>& d,
         term(row.weight_slope[j], terms) * minus(d[j], row.weight_sum_slope[j] * delta, terms);
     mean += term(row.prob[j], terms) * gradient[j];
   }
+  *dsink -= row.sink / row.sum * mean;
   for (int64_t j = 0; j < row.length; ++j) {
     const double through_sum = minus(gradient[j], row.sum_slope[j] * mean, terms) / row.sum;
     gradient[j] = term(row.scale * through_sum * row.prob_slope[j], terms);

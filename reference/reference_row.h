@@ -53,6 +53,7 @@ struct Row {
   int64_t length = 0;                       // N_i
   double scale = 0;                         // c_i
   double sum = 0;                           // r_i
+  double sink = 0;                          // the sink's part of r_i
   bool has_output = true;                   // false: N_i = 0, or a row whose output is 0
   std::vector<double> score, prob, weight;  // s, P, and the weights of v in o
   std::vector<double> prob_slope;           // phi'(s)
@@ -62,9 +63,10 @@ struct Row {
   std::vector<double> sum_slope, weight_sum_slope;
 };
 
-// Row i up to its weights. For a gradient it also computes the slopes.
+// Row i up to its weights. For a gradient it also computes the slopes. `sink`: the head's logit;
+// -infinity means none.
 Row forward_row(const Problem& problem, const ScoreFunctions& functions, const Sizes& sizes,
-                const UnitRows& q, const UnitRows& k, int64_t i);
+                const UnitRows& q, const UnitRows& k, int64_t i, double sink);
 
 // All scores of a row count as equal if its largest U is at most this.
 inline constexpr double kDeadRow = 0x1p-16;
@@ -79,9 +81,9 @@ double row_offset(const Problem& problem, int64_t length);
 enum class Terms { kSigned, kAbsolute };
 
 // c dS of a row, which both dq_hat and dk_hat sum. `d` is D_ij = g_i . v_j, `delta` is g_i . o_i.
-// REQUIRES: row.has_output.
+// Adds the row's part of the sink's gradient to `dsink`. REQUIRES: row.has_output.
 std::vector<double> score_gradient(const Row& row, const std::vector<double>& d, double delta,
-                                   Terms terms);
+                                   Terms terms, double* dsink);
 
 // One element of it, signed, for a given epsilon_i.
 double score_gradient_at(const Row& row, int64_t j, double d, double delta, double epsilon);

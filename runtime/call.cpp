@@ -146,11 +146,11 @@ Status check_tensors(const Problem& problem, const Schedule& schedule, const Siz
 }
 
 int common_alignment(const Problem& problem, const Sizes& sizes, const Tensors& tensors) {
-  // Saved tensors and the workspace have a fixed alignment of their own, so they are left out.
+  // Saved tensors, sinks and the workspace have a fixed alignment of their own, so they are left out.
   const Operands operands = list_operands(problem, sizes, SavedBytes{}, tensors, 0, 0);
   uint64_t bits = 16;
   for (const Operand& operand : operands) {
-    if (operand.empty()) continue;
+    if (operand.empty() || operand.is_fixed) continue;
     bits |= operand.data;
     for (int i = 0; i < 3; ++i) {
       if (operand.sizes[i] > 1)

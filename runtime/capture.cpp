@@ -153,11 +153,11 @@ void set_tensor(Tensors* tensors, const std::string& name, const Tensor& value) 
   for (const auto& [known, tensor] : strided) {
     if (name == known) *tensor = value;
   }
-  const std::pair<const char*, DevicePtr*> contiguous[] = {{"saved_o", &tensors->saved_o},
-                                                           {"saved_stats", &tensors->saved_stats},
-                                                           {"saved_x", &tensors->saved_x},
-                                                           {"row_stats", &tensors->row_stats},
-                                                           {"partial_o", &tensors->partial_o}};
+  const std::pair<const char*, DevicePtr*> contiguous[] = {
+      {"saved_o", &tensors->saved_o},     {"saved_stats", &tensors->saved_stats},
+      {"saved_x", &tensors->saved_x},     {"row_stats", &tensors->row_stats},
+      {"partial_o", &tensors->partial_o}, {"sink", &tensors->sink},
+      {"grad_sink", &tensors->grad_sink}};
   for (const auto& [known, data] : contiguous) {
     if (name == known) *data = value.data;
   }

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "codegen/pass_needs.h"
+
 namespace lssar {
 namespace {
 
@@ -58,6 +60,8 @@ int64_t slice_rows(const LaunchStep& step, const Sizes& sizes) {
     case GridRows::kPackedQueries:
       return packed_tiles(sizes.seq_q, sizes.heads / sizes.kv_heads, step.packed_rows) *
              step.packed_rows;
+    case GridRows::kHeads:
+      return 1;
   }
   return 0;
 }
@@ -93,6 +97,11 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
   params.grad_q_sum = floats_at(workspace + layout.grad_q_sum);
   params.dq_turns = reinterpret_cast<unsigned*>(workspace + layout.dq_turns);
   params.tickets = reinterpret_cast<unsigned*>(workspace + layout.tickets);
+  if (reads_sink(problem)) {
+    params.sink = floats_at(tensors.sink);
+    params.grad_sink = floats_at(tensors.grad_sink);
+    params.sink_terms = floats_at(workspace + layout.sink_terms);
+  }
   params.seq_q = sizes.seq_q;
   params.seq_k = sizes.seq_k;
   params.batch = static_cast<int>(sizes.batch);
@@ -105,13 +114,15 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
 Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms,
                                    int resident_clusters) {
   const int64_t rows = slice_rows(step, sizes);
-  const int64_t heads = step.grid_rows == GridRows::kQueries ? sizes.heads : sizes.kv_heads;
+  const bool of_heads = step.grid_rows == GridRows::kHeads;
+  const bool of_queries = step.grid_rows == GridRows::kQueries;
+  const int64_t heads = of_heads || of_queries ? sizes.heads : sizes.kv_heads;
   // Only whole clusters: their blocks share the rows of one head.
   const int cluster = step.cluster;
   const int64_t rows_at_once = int64_t{step.rows_per_block} * cluster;
   const int64_t row_blocks = (rows + rows_at_once - 1) / rows_at_once * cluster;
   // row_blocks is below 2^62 and the other factors are below 2^31, so the product fits in 128 bits.
-  __int128 blocks = static_cast<__int128>(row_blocks) * heads * sizes.batch;
+  __int128 blocks = static_cast<__int128>(row_blocks) * heads * (of_heads ? 1 : sizes.batch);
   if (blocks > std::numeric_limits<int32_t>::max()) {
     return invalid_argument(fmt::format(
         "sizes: batch {} x heads {} x {} blocks of {} rows: allowed are 2^31 - 1 blocks in all",

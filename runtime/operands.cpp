@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "codegen/pass_needs.h"
+
 namespace lssar {
 namespace {
 
@@ -37,6 +39,14 @@ Operand bytes_at(const char* name, DevicePtr data, size_t bytes, bool written) {
   operand.dim = static_cast<int64_t>(bytes);
   operand.alignment = 16;
   operand.written = written;
+  operand.is_fixed = true;
+  return operand;
+}
+
+// A float32 number of every head.
+Operand of_heads(const char* name, DevicePtr data, int64_t heads, bool written) {
+  Operand operand = bytes_at(name, data, static_cast<size_t>(heads), written);
+  operand.elem_bytes = operand.alignment = 4;
   return operand;
 }
 
@@ -149,6 +159,9 @@ Operands list_operands(const Problem& problem, const Sizes& sizes, const SavedBy
     list.add(bytes_at("saved_stats", tensors.saved_stats, saved.stats, !is_backward));
     list.add(bytes_at("saved_x", tensors.saved_x, saved.x, !is_backward));
   }
+  if (reads_sink(problem)) list.add(of_heads("sink", tensors.sink, sizes.heads, false));
+  if (reads_sink(problem) && is_backward)
+    list.add(of_heads("grad_sink", tensors.grad_sink, sizes.heads, true));
   list.add(bytes_at("workspace", workspace, workspace_bytes, true));
   return list;
 }

@@ -22,12 +22,13 @@ struct Operand {
   int elem_bytes = 1;
   int alignment = 1;  // must divide data and the strides of sizes above 1, in bytes
   bool written = false;
+  bool is_fixed = false;  // its alignment is not the problem's
 
   bool empty() const { return sizes[0] == 0 || sizes[1] == 0 || sizes[2] == 0 || dim == 0; }
 };
 
 struct Operands {
-  static constexpr int kCapacity = 12;
+  static constexpr int kCapacity = 14;
   std::array<Operand, kCapacity> items;
   int count = 0;
 

@@ -40,6 +40,9 @@ std::string params_layout() {
   LSSAR_AT(first_key);
   LSSAR_AT(num_keys);
   LSSAR_AT(query_shift);
+  LSSAR_AT(sink);
+  LSSAR_AT(grad_sink);
+  LSSAR_AT(sink_terms);
 #undef LSSAR_AT
   return text;
 }

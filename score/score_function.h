@@ -72,6 +72,12 @@ struct SecondStage {
 // The divisor of a row's psi. A row whose divisor is 0 has no output.
 enum class PsiNormalizer { kNone, kSum, kSumAbs };
 
+// Learned parameters of a call (lssar_call). With phi exp and the normalizer sum only.
+enum class Sink {
+  kNone,
+  kPerHead,  // a logit t_h of each query head adds exp(t_h) to the sum of its rows
+};
+
 // The defaults are those of LSSA and LSSAR.
 struct ScoreFunction {
   ScoreScale scale;
@@ -82,6 +88,7 @@ struct ScoreFunction {
   double normalizer_gain = 1.0;  // gamma of kSqrtLength; 1 elsewhere
   SecondStage psi;               // allowed only if the problem's p is 0
   PsiNormalizer psi_normalizer = PsiNormalizer::kNone;
+  Sink sink = Sink::kNone;
 
   bool operator==(const ScoreFunction&) const = default;
 };

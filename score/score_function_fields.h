@@ -30,6 +30,9 @@ inline constexpr EnumName<PsiNormalizer> enum_names<PsiNormalizer>[] = {
     {PsiNormalizer::kNone, "none"},
     {PsiNormalizer::kSum, "sum"},
     {PsiNormalizer::kSumAbs, "sum_abs"}};
+template <>
+inline constexpr EnumName<Sink> enum_names<Sink>[] = {{Sink::kNone, "none"},
+                                                      {Sink::kPerHead, "per_head"}};
 
 // "inv_sqrt_dim", or 0.125.
 template <typename Name>
@@ -89,6 +92,12 @@ inline constexpr auto fields_of<ScoreFunction> = std::tuple(
     field("psi_normalizer", &ScoreFunction::psi_normalizer)
         .text("/{}")
         .text_of(PsiNormalizer::kNone, "")
-        .means("what a row of psi is divided by"));
+        .means("what a row of psi is divided by"),
+    field("sink", &ScoreFunction::sink)
+        .text("/sink_{}")
+        .text_of(Sink::kNone, "")
+        .means(
+            "per_head: a learned logit of every head, given with each call, whose exponential is "
+            "added to the sum of a row; with `phi` exp and `normalizer` sum"));
 
 }  // namespace lssar

@@ -7,9 +7,11 @@
 #include "templates/kernels/backward_dq_finish.cuh"
 #include "templates/kernels/backward_epsilon.cuh"
 #include "templates/kernels/backward_rows.cuh"
+#include "templates/kernels/backward_sink.cuh"
 #include "templates/kernels/forward.cuh"
 #include "templates/kernels/forward_range.cuh"
 #include "templates/kernels/general_forward.cuh"
+#include "templates/kernels/general_range.cuh"
 #include "templates/kernels/hopper_backward_dkdv.cuh"
 #include "templates/kernels/hopper_backward_dq.cuh"
 #include "templates/kernels/hopper_backward_epsilon.cuh"
@@ -50,6 +52,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr bool kIsGeneral = false, kHasNorms = true, kScalesWeights = false;
   static constexpr int kActivationSum = 1, kSecondStage = 1, kWeightSum = 0, kDivisorSum = 1;
   static constexpr bool kIsExponential = false, kFusesScale = false, kSumsRounded = false;
+  static constexpr bool kHasSink = false, kSinkNeedsEpsilon = false;
   static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f;
   static constexpr bool kIsAligned = kAligned;
   static constexpr bool kIsTraining = true;
@@ -80,12 +83,13 @@ struct SampleGeneral : Base {
   static constexpr bool kIsGeneral = true, kHasNorms = kStage != 0, kNeedsX = false;
   static constexpr bool kScalesWeights = kStage == 2, kHasPassOne = kStage != 0;
   static constexpr bool kIsExponential = kStage == 0, kFusesScale = kStage == 0;
-  static constexpr bool kSumsRounded = kStage == 0;
+  static constexpr bool kSumsRounded = kStage == 0, kHasSink = kStage == 0;
   static constexpr int kSecondStage = kStage, kActivationSum = 2 - kStage, kWeightSum = kStage;
   static constexpr int kDivisorSum = 2 - kStage;
 
   static LSSAR_DEVICE float score_scale(float num_keys) { return num_keys; }
   static LSSAR_DEVICE float score_bias(float num_keys) { return -num_keys; }
+  static LSSAR_DEVICE float sink_bias(float num_keys) { return -num_keys; }
   static LSSAR_DEVICE float fixed_normalizer(float num_keys) { return num_keys; }
   static LSSAR_DEVICE float phi(float x) { return softplus<SampleHalf, true>(x); }
   static LSSAR_DEVICE float phi_and_slope(float x, float& slope) {
@@ -103,6 +107,18 @@ struct SampleGeneral : Base {
 template <bool kIsPassOne>
 struct SampleRange : SampleHalf {
   static constexpr bool kIsTraining = false, kNeedsX = false;
+  static constexpr bool kIsRange = true, kHasPassOne = kIsPassOne, kHasPassTwo = !kIsPassOne;
+};
+
+// A sink with psi, of which epsilon gives the gradient.
+struct SampleSink : SampleGeneral<2> {
+  static constexpr bool kIsExponential = true, kHasSink = true, kSinkNeedsEpsilon = true;
+  static constexpr int kActivationSum = 1;
+};
+
+template <int kStage, bool kIsPassOne>
+struct SampleGeneralRange : SampleGeneral<kStage> {
+  static constexpr bool kIsTraining = false;
   static constexpr bool kIsRange = true, kHasPassOne = kIsPassOne, kHasPassTwo = !kIsPassOne;
 };
 
@@ -171,6 +187,7 @@ LSSAR_DEVICE void run_general_kernels(const lssar_device::AttentionParams& param
   lssar_device::backward_rows<Config>(params);
   lssar_device::backward_epsilon<Config>(params);
   lssar_device::backward_dkdv<Config>(params);
+  if constexpr (Config::kHasSink) lssar_device::backward_sink<Config>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(64)
@@ -178,12 +195,26 @@ extern "C" __global__ void __launch_bounds__(64)
   run_general_kernels<lssar_device::SampleGeneral<0>>(params);
   run_general_kernels<lssar_device::SampleGeneral<1>>(params);
   run_general_kernels<lssar_device::SampleGeneral<2>>(params);
+  run_general_kernels<lssar_device::SampleSink>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(64)
     lssar_index_range(const lssar_device::AttentionParams params) {
   lssar_device::row_sums<lssar_device::SampleRange<true>>(params);
   lssar_device::weighted_sum<lssar_device::SampleRange<false>>(params);
+}
+
+template <int kStage>
+LSSAR_DEVICE void run_general_range(const lssar_device::AttentionParams& params) {
+  lssar_device::general_row_sums<lssar_device::SampleGeneralRange<kStage, true>>(params);
+  lssar_device::general_weighted_sum<lssar_device::SampleGeneralRange<kStage, false>>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(64)
+    lssar_index_general_range(const lssar_device::AttentionParams params) {
+  run_general_range<0>(params);
+  run_general_range<1>(params);
+  run_general_range<2>(params);
 }
 
 // Their instructions are sm_90a's own.

@@ -194,11 +194,14 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
     by = " of the plain backward with what this forward saved";
   } else if (problem.pass == Pass::kBackward) {
     gradients = {call.values("grad_q"), call.values("grad_k"), call.values("grad_v")};
+    if (problem.score.sink != Sink::kNone) gradients.push_back(call.values("grad_sink"));
   }
   if (!gradients.empty()) {
     outputs.push_back({"grad_q" + by, OutputTensor::kDq, std::move(gradients[0])});
     outputs.push_back({"grad_k" + by, OutputTensor::kDk, std::move(gradients[1])});
     outputs.push_back({"grad_v" + by, OutputTensor::kDv, std::move(gradients[2])});
+    if (gradients.size() > 3)
+      outputs.push_back({"grad_sink" + by, OutputTensor::kDsink, std::move(gradients[3])});
   }
 
   for (const Output& output : outputs) {

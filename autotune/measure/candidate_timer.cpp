@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/measure/fault_verdict.h"
+#include "codegen/pass_needs.h"
 #include "reference/numerics.h"
 #include "virtual/state/units.h"
 
@@ -108,6 +109,15 @@ Status CandidateTimer::Buffers::add_inputs(InputKind data) {
   tensors_.v = key_side(v, problem.head_dim_v);
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr o, upload(inputs.grad_o));  // has its shape, overwritten
   tensors_.o = query_side(o, problem.head_dim_v);
+  if (reads_sink(problem)) {
+    std::vector<float> sink;
+    for (int64_t i = 0; i < s.kv_heads; ++i)
+      sink.insert(sink.end(), inputs.sink.begin(), inputs.sink.end());
+    const size_t bytes = sink.size() * sizeof(float);
+    LSSAR_ASSIGN_OR_RETURN(tensors_.sink, allocate(bytes));
+    LSSAR_ASSIGN_OR_RETURN(tensors_.grad_sink, allocate(bytes));
+    LSSAR_RETURN_IF_ERROR(engine_.device().copy_to_device(tensors_.sink, sink.data(), bytes));
+  }
   if (problem.pass != Pass::kBackward) return {};
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr grad_o, upload(inputs.grad_o));
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr grad_q, upload(inputs.q));

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/pass_needs.h"
 #include "reference/numerics.h"
 
 namespace lssar {
@@ -30,7 +31,8 @@ Result<CheckCall> CheckCall::create(Engine& engine, std::shared_ptr<const Prepar
 Status CheckCall::add(const std::string& name, size_t bytes, Item::Role role, DType dtype) {
   const int alignment = kernel_->problem.alignment;
   // Kernels for alignments below 16 bytes get the caller's tensors with that alignment and no more.
-  const bool is_callers = role != Item::Role::kScratch && !name.starts_with("saved");
+  const bool is_callers =
+      role != Item::Role::kScratch && !name.starts_with("saved") && !name.ends_with("sink");
   const size_t offset = alignment < 16 && is_callers ? static_cast<size_t>(alignment) : 0;
   Item item;
   LSSAR_ASSIGN_OR_RETURN(item.buffer,
@@ -72,6 +74,12 @@ Status CheckCall::add_tensors() {
     LSSAR_RETURN_IF_ERROR(add("saved_stats", saved.stats, role, DType::kFp32));
     LSSAR_RETURN_IF_ERROR(add("saved_x", saved.x, role, x_type));
   }
+  if (reads_sink(problem)) {
+    const size_t sink_bytes = static_cast<size_t>(s.heads) * sizeof(float);
+    LSSAR_RETURN_IF_ERROR(add("sink", sink_bytes, Role::kInput, DType::kFp32));
+    if (is_backward)
+      LSSAR_RETURN_IF_ERROR(add("grad_sink", sink_bytes, Role::kOutput, DType::kFp32));
+  }
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                          workspace_layout(problem, kernel_->schedule, s));
   return add("workspace", layout.total_bytes, Role::kScratch, DType::kFp32);
@@ -92,6 +100,8 @@ Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.v)));
     } else if (name == "grad_o") {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.grad_o)));
+    } else if (name == "sink") {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(DType::kFp32, inputs.sink)));
     } else if (is_backward && item.buffer.bytes() == 0) {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset());  // X may be saved although nothing reads it
     } else if (is_backward) {
@@ -188,6 +198,8 @@ Tensors CheckCall::tensors() const {
   tensors.saved_o = at("saved_o");
   tensors.saved_stats = at("saved_stats");
   tensors.saved_x = at("saved_x");
+  tensors.sink = at("sink");
+  tensors.grad_sink = at("grad_sink");
   return tensors;
 }
 

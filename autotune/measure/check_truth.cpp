@@ -70,8 +70,10 @@ Result<std::vector<std::vector<float>>> TruthSource::gradients(const Problem& pr
       CheckCall backward,
       plain_call(problem, Pass::kBackward, sizes, has_x ? EpsilonFrom::kX : EpsilonFrom::kPass));
   LSSAR_RETURN_IF_ERROR(backward.run(inputs, saved));
-  return std::vector<std::vector<float>>{backward.values("grad_q"), backward.values("grad_k"),
-                                         backward.values("grad_v")};
+  std::vector<std::vector<float>> gradients = {backward.values("grad_q"), backward.values("grad_k"),
+                                               backward.values("grad_v")};
+  if (problem.score.sink != Sink::kNone) gradients.push_back(backward.values("grad_sink"));
+  return gradients;
 }
 
 Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& problem,
@@ -102,11 +104,13 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& probl
     truth->expected.dq = widen(gradients[0]);
     truth->expected.dk = widen(gradients[1]);
     truth->expected.dv = widen(gradients[2]);
+    if (gradients.size() > 3) truth->expected.dsink = widen(gradients[3]);
     return std::shared_ptr<const CheckTruth>(std::move(truth));
   }
-  LSSAR_ASSIGN_OR_RETURN(truth->expected, reference_attention(drawn, one.sizes,
-                                                              {widen(in.q), widen(in.k),
-                                                               widen(in.v), widen(in.grad_o)}));
+  LSSAR_ASSIGN_OR_RETURN(
+      truth->expected, reference_attention(drawn, one.sizes,
+                                           {widen(in.q), widen(in.k), widen(in.v), widen(in.grad_o),
+                                            widen(in.sink)}));
   const ReferenceOutputs& expected = truth->expected;
   const auto add = [&](OutputTensor tensor, const std::vector<float>& got) {
     const AllowedError allowed = allowed_error(drawn, tensor, expected);
@@ -118,6 +122,7 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& probl
     add(OutputTensor::kDq, gradients[0]);
     add(OutputTensor::kDk, gradients[1]);
     add(OutputTensor::kDv, gradients[2]);
+    if (gradients.size() > 3) add(OutputTensor::kDsink, gradients[3]);
   }
   return std::shared_ptr<const CheckTruth>(std::move(truth));
 }

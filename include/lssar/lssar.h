@@ -44,18 +44,15 @@
  *     each call in flight needs a workspace of its own. The detail text is per thread. No function
  *     needs a current CUDA context, and each leaves the thread's current context as it was.
  * 10. CUDA graphs. lssar_execute_* only check their arguments and enqueue kernels. They allocate
- *     nothing, compile nothing, take no global lock and do not synchronise, so you may capture
- *     them. Plan and memory must then outlive the graph. Call every other function of this file
- *     outside capture.
+ *     nothing, compile nothing, take no lock and do not synchronise, so you may capture them. Plan
+ *     and memory must then outlive the graph. Call every other function outside capture.
  * 11. Data. NaN, infinities, denormal numbers and zero vectors are data, never errors. A NaN or
  *     infinity in q or k gives NaN in exactly the rows of o that see it. In v, or in the backward,
- *     it stays within its batch entry and kv head. A row that sees no key, or whose weights are all
- *     zero, gives 0. The result is unspecified if the squared length of a row of q or k overflows
- *     float32 (a length beyond about 1e19).
+ *     it stays within its batch entry and kv head. A row that sees no key, or has no weights, gives
+ *     0. If the squared length of a row of q or k overflows float32, the result is unspecified.
  * 12. Versions. Functions and structs keep their meaning and layout within one LSSAR_ABI_VERSION,
- *     which is also the major version and the number of the soname. So a program built with a
- *     header of 1.x runs with every later liblssar.so.1. Releases may append functions, enumerators
- *     and fields (convention 3).
+ *     which is also the number of the soname. So a program built with a header of 1.x runs with
+ *     every later liblssar.so.1. Releases may append functions, enumerators and fields.
  *
  * Environment variables: docs/environment.md.
  */
@@ -286,10 +283,9 @@ typedef struct lssar_tune_options {
 } lssar_tune_options;
 
 /* Searches for the best schedule of every pass of every problem, on the context's device, and keeps
- * what it measures in the context's tuning table, where this context's later plans and other
- * processes find it. What the table knows already is not measured again. Candidates run in other
- * processes. One search at a time uses a GPU; others wait for it. On the virtual device nothing is
- * measured: the result is predicted, and is used only if nothing was measured.
+ * what it measures in the context's tuning table, where later plans and other processes find it.
+ * What the table knows already is not measured again. Candidates run in other processes. One search
+ * at a time uses a GPU. On the virtual device nothing is measured: the result is predicted.
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
  * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16K tokens of
  * 16 heads. Takes minutes, and should have the GPU for itself. `options` may be NULL.
@@ -312,8 +308,7 @@ typedef struct lssar_plan_options {
                                      every default */
 } lssar_plan_options;
 
-/* Checks the problem and chooses schedules; compiles nothing. `options` may be NULL. *plan is set
- * to NULL on failure.
+/* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
  * INVALID_ARGUMENT: a field out of its range, or a schedule that is not legal. UNSUPPORTED: a newer
  * version's field that is set. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
@@ -417,12 +412,13 @@ typedef struct lssar_range {
  *   range                                                                          r      r
  *   row_stats           like saved_stats                     w                     w      r w
  *   partial_o           like saved_o                                                      w
+ *   sink                float32 [heads], with score's sink   r      r       r             r
+ *   grad_sink           like sink                                           w
  *
- * The backward needs the q, k, v of its forward_train and what that saved. Both calls use one plan,
- * or two plans of the same problem with the same saved sizes. Gradients are overwritten, not added
- * to. They are bitwise repeatable unless the plan's determinism, or a given schedule, says
- * otherwise. A forward writes row_stats if it is not NULL: all planes of saved_stats, which may
- * differ from forward_train's in the order of sums. */
+ * The backward needs the q, k, v, sink of its forward_train and what that saved. Both use one plan,
+ * or two of the same problem with the same saved sizes. Gradients are overwritten, not added to,
+ * and bitwise repeatable unless the plan's determinism or a given schedule says otherwise. A
+ * forward writes row_stats if not NULL: all planes of saved_stats, up to the order of sums. */
 typedef struct lssar_call {
   size_t struct_size;
   lssar_sizes sizes;
@@ -439,6 +435,8 @@ typedef struct lssar_call {
   float* partial_o;
   int64_t num_threads; /* virtual device: the most threads that run the call, 1 and more; 0: as many
                           as CPUs the calling thread may run on, which is never exceeded */
+  const float* sink; /* only with a score that has one; aligned to 4 bytes */
+  float* grad_sink;
 } lssar_call;
 
 /* Each enqueues one pass on call->stream. Capture-safe (convention 10). If a check fails (every
@@ -468,10 +466,13 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  *      Into row_stats: plane 1 is m_i, for every r the same; plane 2 is zs_r.
  *   4. Merge: o_i = sum_r partial_o / sum_r zs_r, and 0 where that sum is 0.
  *
- * Float32 is enough for the sums, in any order: w_ij <= 1, and nothing is rescaled. With zs summed
- * too, row_stats has what the forward_train of the whole would save. Convention 11 holds for NaN
- * and infinities if your sums and quotient keep NaN. The backward takes no range. Like the forward,
- * both passes give the same bits every time. Their kernels are the portable ones on every GPU. */
+ * With a score, or p above 64, step 1 writes all planes, and step 2 merges planes 1 to 3 by maxima
+ * and R = sum_r R_r 2^(e_r - e), with e_r plane 2 of r and e the largest of them (0 if R_r is 0).
+ * Step 3 reads and replaces all planes, and adds the sink: docs/math.md, "Keys in parts".
+ *
+ * Float32 is enough for the sums, in any order. With zs summed too, row_stats has what the
+ * forward_train of the whole would save. Convention 11 holds if your sums and quotient keep NaN.
+ * The backward takes no range. Both passes give the same bits every time, by portable kernels. */
 LSSAR_API lssar_status lssar_execute_row_sums(const lssar_plan* plan,
                                               const lssar_call* call) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,
@@ -480,9 +481,8 @@ LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,
 /* ---- Memory of the context's device: conveniences ------------------------------------------- */
 
 /* For programs that do not manage GPU memory themselves. All of them block. Buffers are aligned to
- * 256 bytes; 0 bytes give NULL, which may be freed. Write copies from the host to the device, read
- * copies back; both stay within one buffer of this context. *buffer is set to NULL on failure.
- * INVALID_ARGUMENT: NULL if bytes is not 0. DEVICE_ERROR. */
+ * 256 bytes; 0 bytes give NULL, which may be freed. Copies stay within one buffer of this context.
+ * On failure *buffer is NULL. INVALID_ARGUMENT: NULL if bytes is not 0. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_buffer_alloc(lssar_context* context, size_t bytes,
                                           void** buffer) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_buffer_free(lssar_context* context, void* buffer) LSSAR_NOEXCEPT;

@@ -56,9 +56,18 @@ LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
   }
   ring.finish();
 #pragma unroll
-  for (int half = 0; half < 2; ++half)
-    sum.write(half, block.visible[half],
-              params.row_constants + block.flat_row(half) * (kRowConstantBytes / 4));
+  for (int half = 0; half < 2; ++half) {
+    const i64 row = block.flat_row(half);
+    float* constants = params.row_constants + row * (kRowConstantBytes / 4);
+    if constexpr (Config::kSinkNeedsEpsilon) {
+      const i64 count = i64{params.batch} * params.heads * num_queries;
+      write_epsilon_and_sink<Config>(sum.sums[half], block.visible[half], constants,
+                                     sink_terms_of(params, 0, count, row),
+                                     sink_terms_of(params, 1, count, row));
+    } else {
+      sum.write(half, block.visible[half], constants);
+    }
+  }
 }
 
 }  // namespace lssar_device

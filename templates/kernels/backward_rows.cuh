@@ -13,6 +13,7 @@
 #include "templates/tile/row_constants.cuh"
 #include "templates/tile/row_group.cuh"
 #include "templates/tile/rows.cuh"
+#include "templates/tile/sink.cuh"
 
 namespace lssar_device {
 
@@ -170,6 +171,12 @@ LSSAR_DEVICE float origin_of_weights(const SavedStats& stats) {
   }
 }
 
+// c'_i / r_i.
+template <class Config>
+LSSAR_DEVICE float general_grad_scale(const RowConstants& row, const SavedStats& stats) {
+  return row.score_scale * Config::kGradUnit / stats.r;
+}
+
 // The same of a score function given as expressions; tile/general_gradient.cuh says what is where.
 template <class Config>
 LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_norm,
@@ -180,7 +187,9 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
   float shift = -stats.largest_score;
   if constexpr (!Config::kIsExponential) shift = Config::score_bias(num_keys);
   row.limits = bits_of_float(shift);
-  const float grad_scale = row.score_scale * Config::kGradUnit / stats.r;  // c'_i / r_i
+  // The pass of epsilon multiplies by it, where the sink needs an epsilon without it.
+  const float grad_scale =
+      Config::kSinkNeedsEpsilon ? 1.0f : general_grad_scale<Config>(row, stats);
   if constexpr (Config::kSecondStage == 0) {
     row.slope = 1.0f / stats.r;
     if constexpr (Config::kFusesScale) {
@@ -206,6 +215,29 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
   row.gain_delta = row.gain * delta;
   if (is_nan(stats.zs)) row.slope = row.gain = row.epsilon = quiet_nan();
   return row;
+}
+
+// What the row adds to the gradient of its head's sink, -exp(t_h) / r_i eps_i. With
+// kSinkNeedsEpsilon it is not multiplied by -eps_i yet.
+template <class Config>
+LSSAR_DEVICE void write_sink_terms(const AttentionParams& params, i64 count, i64 flat_row, int head,
+                                   float num_keys, const SavedStats& stats, const RowConstants& row,
+                                   float delta) {
+  const bool has_gradient = num_keys != 0.0f && stats.zs != 0.0f;
+  float share = 0.0f;
+  if (has_gradient) {
+    const float sink = sink_activation<Config>(params.sink[head], num_keys, stats.largest_score);
+    share = sink == infinity() ? 1.0f : sink / stats.r;
+    if (is_nan(stats.zs)) share = quiet_nan();
+  }
+  if constexpr (Config::kSecondStage == 0) share *= -delta;
+  if constexpr (Config::kSinkNeedsEpsilon) {
+    *sink_terms_of(params, 1, count, flat_row) =
+        has_gradient ? general_grad_scale<Config>(row, stats) : 0.0f;
+  } else if constexpr (Config::kSecondStage != 0) {
+    share = is_nan(share) ? share : 0.0f;  // epsilon is 0
+  }
+  *sink_terms_of(params, 0, count, flat_row) = share;
 }
 
 template <class Config>
@@ -247,6 +279,9 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& params) {
   RowConstants c;
   if constexpr (Config::kIsGeneral) {
     c = make_general_constants<Config>(num_keys, inverse_norm, stats, delta);
+    if constexpr (Config::kHasSink)
+      write_sink_terms<Config>(params, i64{params.batch} * params.heads * queries, flat_row,
+                               place.head, num_keys, stats, c, delta);
   } else {
     c = make_row_constants<Config>(num_keys, inverse_norm, stats, delta, g_x, g_norm);
   }

@@ -7,7 +7,8 @@
 // An exponential over a sum has the largest score taken out: without pass 1 the largest so far, and
 // sums are multiplied along.
 //
-// Blocks, shared memory and barriers are those of forward_block.cuh.
+// Blocks, shared memory and barriers are those of forward_block.cuh (general_range.cuh has kernels
+// that run one of the passes).
 #pragma once
 
 #include "templates/kernels/forward_block.cuh"
@@ -46,7 +47,7 @@ struct GeneralForward : ForwardBlock<Config> {
     return {first, this->needs_mask(first)};
   }
 
-  LSSAR_DEVICE void pass_one(Ring& ring) {
+  LSSAR_DEVICE void sum_activations(Ring& ring) {
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
       Scores s;
@@ -55,7 +56,6 @@ struct GeneralForward : ForwardBlock<Config> {
       this->compute_scores(s, rows.score_scale, stage);
       rows.add_activations(s, mask_of(tile));
     }
-    rows.finish_pass_one();
   }
 
   LSSAR_DEVICE void weighted_pass(Ring& ring, Columns& o, typename Mma::RowSums& sums) {
@@ -90,7 +90,11 @@ struct GeneralForward : ForwardBlock<Config> {
     Ring ring(loader);
     ring.start();
     rows.clear();
-    if constexpr (Config::kHasPassOne) pass_one(ring);
+    if constexpr (Config::kHasSink) rows.load_sink(params, place);
+    if constexpr (Config::kHasPassOne) {
+      sum_activations(ring);
+      rows.finish_pass_one();
+    }
 #pragma unroll 1
     for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
       Columns o;

@@ -30,6 +30,7 @@ struct AttentionParams {
   float* saved_o;  // [rows, head_dim_v]: o in float32; weighted sum: written, undivided
   // [4, rows]: R, m, zs (natural units), largest score in bits; null in a forward that nobody wants
   // them of. Row sums write R and the score; weighted sum reads these two and writes the others.
+  // kIsGeneral: see general_range.cuh.
   float* saved_stats;
   void* saved_x;  // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
 
@@ -55,6 +56,11 @@ struct AttentionParams {
   long long first_key;
   long long num_keys;
   long long query_shift;
+
+  // Score functions with a sink; null elsewhere.
+  const float* sink;  // [heads]: its logits
+  float* grad_sink;   // [heads]; backward: written
+  float* sink_terms;  // workspace, [2, rows]: see tile/sink.cuh
 };
 
 // What a TMA instruction takes: a tensor and its box, in the encoding of the device.

@@ -13,6 +13,7 @@ inline constexpr int kWarpGroupThreads = 128;
 inline constexpr int kWarpGroupRows = 64;
 // Lanes per row in kernels that work on whole rows.
 inline constexpr int kRowGroupThreads = 8;
+inline constexpr int kSinkThreads = 256;  // of the kernel that sums sinks' gradients
 
 inline constexpr int kRowConstantBytes = 32;  // of a query row: tile/row_constants.cuh
 inline constexpr int kRowPlaneFloats = 4;     // of these, the floats in one TMA box

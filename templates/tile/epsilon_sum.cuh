@@ -10,11 +10,13 @@
 #include "templates/tile/general_gradient.cuh"
 #include "templates/tile/query_scores.cuh"
 #include "templates/tile/rows.cuh"
+#include "templates/tile/sink.cuh"
 
 namespace lssar_device {
 
 // Where a row's constants have them, as RowConstants::pack_to lays them out.
 inline constexpr int kEpsilonIdx = 5, kInverseEpsilonIdx = 7;
+inline constexpr int kGainIdx = 3, kGainDeltaIdx = 6;
 
 template <class Config>
 struct EpsilonSum {
@@ -72,5 +74,21 @@ struct EpsilonSum {
     if constexpr (!Config::kIsGeneral) constants[kInverseEpsilonIdx] = inverse_of_epsilon(epsilon);
   }
 };
+
+// EpsilonSum::write where the sink needs an epsilon that is not multiplied by c'_i / r_i: gain does
+// not have that factor so far either. `term` and `grad_scale`: the row's sink_terms.
+template <class Config>
+LSSAR_DEVICE void write_epsilon_and_sink(float lane_sum, i64 visible, float* constants, float* term,
+                                         const float* grad_scale) {
+  const float sum = quad_sum(lane_sum);
+  if (visible == 0 || (lane_index() & 3) != 0) return;
+  const float num_keys = static_cast<float>(visible);
+  const float offset = Config::kSecondStage == 2 ? 1.0f : row_offset<Config>(num_keys);
+  const float epsilon = offset == 0.0f ? constants[kEpsilonIdx] : sum * offset / num_keys;
+  constants[kEpsilonIdx] = epsilon * *grad_scale;
+  constants[kGainIdx] *= *grad_scale;
+  constants[kGainDeltaIdx] *= *grad_scale;
+  *term *= -epsilon;
+}
 
 }  // namespace lssar_device

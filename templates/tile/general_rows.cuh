@@ -9,10 +9,11 @@
 //                 computed: hence add_rounded.
 // kFusesScale:    scores are products until activate(), which scales and shifts them by one fma.
 //                 Rows with large scores are scaled before (has_large_scores).
-// kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it
-//                 weights are activations, and r divides at the end.
+// kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it, and
+//                 without kIsRange, weights are activations, and r divides at the end.
 // kDivisorSum:    what o is divided by, as kActivationSum, of the weights.
 // kSumsRounded:   r is that sum of rounded weights; no other one is made.
+// kHasSink:       r has the sink of the row's head in it (tile/sink.cuh), weights have not.
 // kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
 #pragma once
 
@@ -22,6 +23,7 @@
 #include "templates/tile/lane_rows.cuh"
 #include "templates/tile/score.cuh"
 #include "templates/tile/score_fragment.cuh"
+#include "templates/tile/sink.cuh"
 
 namespace lssar_device {
 
@@ -37,10 +39,13 @@ struct GeneralRows : LaneRows<Config> {
   using LaneRows<Config>::row;
   using LaneRows<Config>::visible;
 
+  // Whether r is known before the first weight: from pass 1, or from the caller.
+  static constexpr bool kKnowsSums = Config::kHasPassOne || Config::kIsRange;
   // Whether weigh() changes the unit of the weights so far.
   static constexpr bool kRescales =
-      Config::kScalesWeights || (Config::kIsExponential && !Config::kHasPassOne);
+      Config::kScalesWeights || (Config::kIsExponential && !kKnowsSums);
 
+  i64 seen[2];           // kIsRange: how many of the range's keys
   float score_scale[2];  // c_i / |q_i|, as Config::score_scale has it
   float bias[2];
   float largest_score[2];  // kIsExponential: so far; -infinity before the first key
@@ -48,10 +53,11 @@ struct GeneralRows : LaneRows<Config> {
   float lost[2];           // what roundings of `sum` dropped (Kahan's sum)
   float highest[2], lowest[2];  // activation, for the power
   float weight_sum[2];          // the same as `sum` of psi
-  float normalizer[2];          // r_i, where kHasPassOne
+  float normalizer[2];          // r_i, where kKnowsSums
   float m[2];                   // largest U
   WeightScale scale[2];         // the power's
   GradScale<Config> range[2];   // kScalesWeights
+  float sink_logit[2];          // kHasSink
 
   LSSAR_DEVICE float length(int half) const { return static_cast<float>(visible[half]); }
 
@@ -63,14 +69,26 @@ struct GeneralRows : LaneRows<Config> {
       sum[half] = lost[half] = m[half] = normalizer[half] = 0.0f;
     }
   }
-  // Before a pass that accumulates columns of o. Without pass 1 each such pass sums up r again.
+  // Before a pass that accumulates columns of o. If r is not known, each such pass sums it up.
   LSSAR_DEVICE void start_columns() {
-    if constexpr (!Config::kHasPassOne) clear();
+    if constexpr (!kKnowsSums) clear();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       weight_sum[half] = lost[half] = 0.0f;
       range[half].factor = GradScale<Config>::largest_factor();
     }
+  }
+
+  // REQUIRES: the rows are placed.
+  LSSAR_DEVICE void load_sink(const AttentionParams& params, const BlockPlace& place) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      sink_logit[half] = visible[half] == 0 ? 0.0f : params.sink[this->head_of(place, half)];
+  }
+  // What the sink adds to r, or to the sum of weights; 0 without one. REQUIRES: the row has keys.
+  LSSAR_DEVICE float sink(int half) const {
+    if constexpr (!Config::kHasSink) return 0.0f;
+    return sink_activation<Config>(sink_logit[half], length(half), origin_of(largest_score[half]));
   }
 
   LSSAR_DEVICE void finish_row(int half, float inverse_norm) {
@@ -83,7 +101,11 @@ struct GeneralRows : LaneRows<Config> {
 
   template <int kTiles>
   LSSAR_DEVICE void hide(Fragment<kTiles>& s, const TileMask& mask, float value) const {
-    if (mask.is_needed) mask_keys(s, visible, mask.first, value);
+    if constexpr (Config::kIsRange) {
+      if (mask.is_needed) mask_keys(s, seen, mask.first, value);
+    } else {
+      if (mask.is_needed) mask_keys(s, visible, mask.first, value);
+    }
   }
 
   // Raises the largest score to that of the tile. `factor`: what sums so far are multiplied by.
@@ -199,10 +221,13 @@ struct GeneralRows : LaneRows<Config> {
   // Whether the row's output is NaN whatever its weights are: a clamp or a division hides it.
   LSSAR_DEVICE bool is_bad(int half) const {
     if (Config::kActivationSum == 0 && Config::kSecondStage == 0) return false;
+    if (Config::kHasSink && is_nan(normalizer[half])) return true;
     return !(absolute(sum[half]) < infinity()) || is_nan(m[half]);
   }
   LSSAR_DEVICE float row_normalizer(int half) const {
-    if constexpr (Config::kActivationSum != 0) {
+    if constexpr (Config::kHasSink) {
+      return sum[half] + sink(half);
+    } else if constexpr (Config::kActivationSum != 0) {
       return sum[half];
     } else {
       return Config::fixed_normalizer(length(half));
@@ -215,11 +240,16 @@ struct GeneralRows : LaneRows<Config> {
       sum[half] = quad_sum(sum[half]);
       highest[half] = quad_maximum(highest[half]);
       lowest[half] = -quad_maximum(-lowest[half]);
-      scale[half] = dead_weight_scale();
-      normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
-      if constexpr (Config::kSecondStage == 1) {
-        if (normalizer[half] != 0.0f) scale_weights(half);
-      }
+      finish_sums(half);
+    }
+  }
+
+  // From the row's sum and largest activations to what weights need.
+  LSSAR_DEVICE void finish_sums(int half) {
+    scale[half] = dead_weight_scale();
+    normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
+    if constexpr (Config::kSecondStage == 1) {
+      if (normalizer[half] != 0.0f) scale_weights(half);
     }
   }
 
@@ -243,8 +273,8 @@ struct GeneralRows : LaneRows<Config> {
   // are to be multiplied by `factor`.
   template <int kTiles>
   LSSAR_DEVICE void weigh(Fragment<kTiles>& s, const TileMask& mask, float (&factor)[2]) {
-    activate<!Config::kHasPassOne>(s, mask, factor);
-    if constexpr (Config::kIsExponential && !Config::kHasPassOne && !Config::kSumsRounded) {
+    activate<!kKnowsSums>(s, mask, factor);
+    if constexpr (Config::kIsExponential && !kKnowsSums && !Config::kSumsRounded) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         sum[half] *= factor[half];
@@ -271,7 +301,7 @@ struct GeneralRows : LaneRows<Config> {
           s.at[n][e] = Config::psi(s.at[n][e] * per_key[e / 2], offset[e / 2], length(e / 2));
     }
     if constexpr (!Config::kIsExponential || Config::kSecondStage != 0) hide(s, mask, 0.0f);
-    if constexpr (Config::kSecondStage == 0 && Config::kActivationSum != 0 && !Config::kSumsRounded)
+    if constexpr (!kKnowsSums && Config::kActivationSum != 0 && !Config::kSumsRounded)
       add<Config::kActivationSum>(s, sum, lost);
     if constexpr (Config::kSecondStage == 2 && Config::kWeightSum != 0)
       add<Config::kWeightSum>(s, weight_sum, lost);
@@ -300,6 +330,12 @@ struct GeneralRows : LaneRows<Config> {
     multiply_rows(s, by);
   }
 
+  // What o is divided by, where it is a sum. The power's weights are not those that r sums.
+  LSSAR_DEVICE float divisor(int half, float weights) const {
+    if constexpr (!Config::kHasSink || Config::kSecondStage != 0) return weights;
+    return visible[half] == 0 ? weights : weights + sink(half);
+  }
+
   // Writes the lane's elements of o from column `first_col` on, and for training those of the saved
   // o and the statistics. `o` is sum_j w_ij v_j, `weights` what kDivisorSum says of the weights as
   // they were rounded, which a row of one key needs to give exactly its value. With kStoresByTma,
@@ -311,7 +347,7 @@ struct GeneralRows : LaneRows<Config> {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       // Every lane of a quad takes part in its sums.
-      if constexpr (!Config::kHasPassOne) {
+      if constexpr (!kKnowsSums) {
         if (Config::kActivationSum != 0)
           sum[half] = Config::kSumsRounded ? weights[half] : quad_sum(sum[half]);
         normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
@@ -325,7 +361,7 @@ struct GeneralRows : LaneRows<Config> {
       if (row[half] >= queries_total) continue;
       float inverse = z == 0.0f ? 0.0f : z / z;  // NaN stays
       if constexpr (Config::kDivisorSum != 0) {
-        inverse /= weights[half];  // has the same range
+        inverse /= divisor(half, weights[half]);  // has the same range
       } else {
         if constexpr (Config::kSecondStage == 0) inverse /= normalizer[half];
         if constexpr (Config::kScalesWeights) inverse *= range[half].inverse();

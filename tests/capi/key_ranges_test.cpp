@@ -2,159 +2,20 @@
 // host as lssar.h says, and compared with the whole.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "reference/error_rule.h"
-#include "reference/numerics.h"
 #include "reference/random_inputs.h"
 #include "reference/reference.h"
 #include "tests/capi/run_capi.h"
+#include "tests/capi/split_forward.h"
 #include "tests/golden/golden_case.h"
 
 namespace lssar {
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-struct Part {
-  int64_t first, count;
-};
-
-// `length` cut at the given positions.
-std::vector<Part> cut(int64_t length, std::vector<int64_t> at) {
-  at.push_back(length);
-  std::vector<Part> parts;
-  int64_t first = 0;
-  for (const int64_t end : at) {
-    parts.push_back({first, end - first});
-    first = end;
-  }
-  return parts;
-}
-
-// The forward's output: o in float32, and the statistics of saved_stats.
-struct Merged {
-  std::vector<float> o, stats;
-};
-
-class SplitForward {
- public:
-  SplitForward(lssar_context* context, const Problem& problem, const Sizes& sizes,
-               const CapiInputs& inputs)
-      : context_(context),
-        problem_(problem),
-        sizes_(sizes),
-        q_(pack(problem.dtype, inputs.q)),
-        k_(pack(problem.dtype, inputs.k)),
-        v_(pack(problem.dtype, inputs.v)) {
-    problem_.seq_q = problem_.seq_k = 0;
-  }
-
-  Status prepare(const std::string& schedule) {
-    lssar_plan_options options = {};
-    options.struct_size = sizeof(options);
-    options.schedule_json = schedule.c_str();
-    const lssar_problem c =
-        to_c(problem_, LSSAR_PASS_ROW_SUMS | LSSAR_PASS_WEIGHTED_SUM, problem_.alignment);
-    lssar_plan* plan = nullptr;
-    LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_create(context_, &c, &options, &plan)));
-    plan_.reset(plan);
-    return to_status(lssar_plan_prepare(plan));
-  }
-
-  Result<Merged> run(const std::vector<Part>& queries, const std::vector<Part>& keys) {
-    Merged all;
-    all.o.assign(slices() * sizes_.seq_q * problem_.head_dim_v, kNaN);
-    all.stats.assign(4 * slices() * sizes_.seq_q, kNaN);
-    for (const Part& part : queries) LSSAR_RETURN_IF_ERROR(run_queries(part, keys, &all));
-    return all;
-  }
-
- private:
-  int64_t slices() const { return sizes_.batch * sizes_.heads; }
-
-  // Row `first` of a contiguous tensor, with the whole tensor's strides.
-  lssar_tensor rows_from(std::vector<std::byte>& bytes, int64_t heads, int64_t length, int64_t dim,
-                         int64_t first) const {
-    return {bytes.data() + first * dim * dtype_bytes(problem_.dtype),
-            {heads * length * dim, length * dim, dim}};
-  }
-
-  lssar_call call_of(const Part& queries, const Part& keys) {
-    lssar_call call = {};
-    call.struct_size = sizeof(call);
-    call.sizes = {sizes_.batch, sizes_.heads, sizes_.kv_heads, queries.count, keys.count};
-    call.range = {keys.first, sizes_.seq_k, queries.first, sizes_.seq_q};
-    call.q = rows_from(q_, sizes_.heads, sizes_.seq_q, problem_.head_dim, queries.first);
-    call.k = rows_from(k_, sizes_.kv_heads, sizes_.seq_k, problem_.head_dim, keys.first);
-    call.v = rows_from(v_, sizes_.kv_heads, sizes_.seq_k, problem_.head_dim_v, keys.first);
-    return call;
-  }
-
-  template <typename Execute>
-  Status execute(const Execute& function, lssar_call call) {
-    LSSAR_RETURN_IF_ERROR(
-        to_status(lssar_plan_workspace_size(plan_.get(), &call.sizes, &call.workspace_bytes)));
-    std::vector<double> workspace(call.workspace_bytes / sizeof(double) + 2);
-    call.workspace = workspace.data();
-    return to_status(function(plan_.get(), &call));
-  }
-
-  // As lssar.h says: R, zs and the partial outputs are added; of the largest score the maximum is
-  // taken.
-  Status run_queries(const Part& queries, const std::vector<Part>& keys, Merged* all) {
-    const size_t rows = slices() * queries.count;
-    const size_t columns = rows * problem_.head_dim_v;
-    std::vector<float> merged(4 * rows, 0.0f), zs(rows, 0.0f), o(columns, 0.0f);
-    std::fill(merged.begin() + 3 * rows, merged.end(), -std::numeric_limits<float>::infinity());
-    for (const Part& part : keys) {
-      lssar_call call = call_of(queries, part);
-      std::vector<float> stats(4 * rows, kNaN);
-      call.row_stats = stats.data();
-      LSSAR_RETURN_IF_ERROR(execute(lssar_execute_row_sums, call));
-      for (size_t i = 0; i < rows; ++i) {
-        merged[i] += stats[i];
-        merged[3 * rows + i] = std::max(merged[3 * rows + i], stats[3 * rows + i]);
-      }
-    }
-    for (const Part& part : keys) {
-      lssar_call call = call_of(queries, part);
-      std::vector<float> stats = merged, partial(columns, kNaN);
-      call.row_stats = stats.data();
-      call.partial_o = partial.data();
-      LSSAR_RETURN_IF_ERROR(execute(lssar_execute_weighted_sum, call));
-      for (size_t i = 0; i < rows; ++i) {
-        merged[rows + i] = stats[rows + i];
-        zs[i] += stats[2 * rows + i];
-      }
-      for (size_t i = 0; i < columns; ++i) o[i] += partial[i];
-    }
-    std::copy(zs.begin(), zs.end(), merged.begin() + 2 * rows);
-    place(queries, merged, zs, o, all);
-    return {};
-  }
-
-  void place(const Part& queries, const std::vector<float>& stats, const std::vector<float>& zs,
-             const std::vector<float>& o, Merged* all) const {
-    const int64_t rows = slices() * queries.count, dim = problem_.head_dim_v;
-    for (int64_t i = 0; i < rows; ++i) {
-      const int64_t slice = i / queries.count;
-      const int64_t row = slice * sizes_.seq_q + queries.first + i % queries.count;
-      for (int64_t plane = 0; plane < 4; ++plane)
-        all->stats[plane * slices() * sizes_.seq_q + row] = stats[plane * rows + i];
-      for (int64_t c = 0; c < dim; ++c)
-        all->o[row * dim + c] = zs[i] == 0.0f ? 0.0f : o[i * dim + c] / zs[i];
-    }
-  }
-
-  lssar_context* const context_;
-  Problem problem_;
-  const Sizes sizes_;
-  std::vector<std::byte> q_, k_, v_;
-  PlanPtr plan_;
-};
 
 class KeyRanges : public testing::Test {
  protected:

@@ -83,7 +83,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_range, num_keys, 8),
       OFFSET(lssar_range, first_query, 16),
       OFFSET(lssar_range, num_queries, 24),
-      SIZE_OF(lssar_call, 408),
+      SIZE_OF(lssar_call, 424),
       OFFSET(lssar_call, sizes, 8),
       OFFSET(lssar_call, q, 48),
       OFFSET(lssar_call, o, 144),
@@ -97,6 +97,8 @@ static int check_layout(const char* language) {
       OFFSET(lssar_call, row_stats, 384),
       OFFSET(lssar_call, partial_o, 392),
       OFFSET(lssar_call, num_threads, 400),
+      OFFSET(lssar_call, sink, 408),
+      OFFSET(lssar_call, grad_sink, 416),
   };
   int differences = 0;
   size_t i;

@@ -158,6 +158,8 @@ class CallMemory {
         saved_stats(context),
         saved_x(context),
         row_stats(context),
+        sink(context),
+        grad_sink(context),
         workspace(context) {}
 
   Status set_up(const lssar_plan* plan, const CapiInputs& inputs) {
@@ -178,6 +180,11 @@ class CallMemory {
     LSSAR_RETURN_IF_ERROR(saved_o.allocate(saved.o));
     LSSAR_RETURN_IF_ERROR(saved_stats.allocate(saved.stats));
     LSSAR_RETURN_IF_ERROR(row_stats.allocate(saved.stats));
+    if (!inputs.sink.empty()) {
+      LSSAR_RETURN_IF_ERROR(sink.allocate(inputs.sink.size() * sizeof(float)));
+      LSSAR_RETURN_IF_ERROR(sink.write(pack(DType::kFp32, inputs.sink)));
+      LSSAR_RETURN_IF_ERROR(grad_sink.allocate(sink.bytes()));
+    }
     return saved_x.allocate(saved.x);
   }
 
@@ -196,6 +203,8 @@ class CallMemory {
     c.saved_o = static_cast<float*>(saved_o.data());
     c.saved_stats = static_cast<float*>(saved_stats.data());
     c.saved_x = saved_x.data();
+    c.sink = static_cast<const float*>(sink.data());
+    c.grad_sink = static_cast<float*>(grad_sink.data());
     c.workspace = workspace.data();
     c.workspace_bytes = workspace.bytes();
     return c;
@@ -209,7 +218,7 @@ class CallMemory {
 
  public:
   DeviceTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
-  Buffer saved_o, saved_stats, saved_x, row_stats, workspace;
+  Buffer saved_o, saved_stats, saved_x, row_stats, sink, grad_sink, workspace;
 };
 
 Status run_passes(const lssar_plan* plan, const CapiOptions& options, const CallMemory& memory,
@@ -237,6 +246,7 @@ Status run_passes(const lssar_plan* plan, const CapiOptions& options, const Call
     LSSAR_ASSIGN_OR_RETURN(out->grad_q, memory.grad_q.download());
     LSSAR_ASSIGN_OR_RETURN(out->grad_k, memory.grad_k.download());
     LSSAR_ASSIGN_OR_RETURN(out->grad_v, memory.grad_v.download());
+    LSSAR_ASSIGN_OR_RETURN(out->grad_sink, read_floats(memory.grad_sink));
   }
   return {};
 }

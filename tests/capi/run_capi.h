@@ -57,7 +57,8 @@ struct CapiOptions {
 
 struct CapiInputs {
   std::vector<float> q, k, v;
-  std::vector<float> grad_o;  // for the backward
+  std::vector<float> grad_o;     // for the backward
+  std::vector<float> sink = {};  // with score.sink
 };
 
 struct CapiOutputs {
@@ -66,6 +67,7 @@ struct CapiOutputs {
   std::vector<float> saved_o, saved_stats;
   std::vector<float> row_stats;  // of forward, if requested
   std::vector<float> grad_q, grad_k, grad_v;
+  std::vector<float> grad_sink;
 };
 
 // Runs the passes in the order forward, forward-train, backward. Outputs are NaN before, so that

@@ -10,6 +10,7 @@
 #include "codegen/problem_fields.h"
 #include "score/known.h"
 #include "score/parse.h"
+#include "score/score_text.h"
 
 namespace lssar {
 namespace {
@@ -102,20 +103,20 @@ TEST(Problem, ExtremesAreValid) {
   EXPECT_TRUE(validated([](Problem& p) { p.alignment = 2; }).ok());
 }
 
-TEST(Problem, RangesOfKeysHaveKernelsOfTheDefaultScoreOnly) {
+TEST(Problem, SinksGoWithAnExponentialOverASum) {
   Problem problem;
-  problem.pass = Pass::kRowSums;
-  problem.p = 65;
-  EXPECT_TRUE(validate_definition(problem).ok());
-  EXPECT_EQ(validate(problem).message(), "p = 65: pass row-sums has kernels up to 64 so far");
-  problem.p = 15;
-  problem.score.phi = Activation(*named_activation("relu"));
-  EXPECT_EQ(validate(problem).code(), StatusCode::kUnsupported);
-  EXPECT_EQ(validate(problem).message(),
-            "score = log_dim_log_length/none/qk_norm/relu/sum/1: pass row-sums has kernels of the "
-            "default score only so far");
-  problem.pass = Pass::kBackward;
+  problem.p = 0;
+  problem.score = *parse_score("softmax,sink=per_head");
   EXPECT_TRUE(validate(problem).ok());
+  problem.score.phi = Activation(*named_activation("relu"));
+  EXPECT_EQ(validate(problem).message(),
+            "score.sink = per_head with score.phi = relu: allowed is none, or score.phi = exp");
+  problem.score = *parse_score("softmax,sink=per_head,normalizer=length");
+  EXPECT_EQ(validate(problem).message(),
+            "score.sink = per_head with score.normalizer = length: allowed is none, or "
+            "score.normalizer = sum");
+  EXPECT_EQ(parse_score("softmax,sink=per_row").status().message(),
+            "score.sink = \"per_row\": allowed are none, per_head");
 }
 
 TEST(Problem, OffsetsBeyond32BitsAreValid) {

@@ -33,6 +33,7 @@ void expect_outputs(const Problem& problem, const ReferenceOutputs& expected,
   expect_close(problem, OutputTensor::kDq, expected, actual.grad_q);
   expect_close(problem, OutputTensor::kDk, expected, actual.grad_k);
   expect_close(problem, OutputTensor::kDv, expected, actual.grad_v);
+  expect_close(problem, OutputTensor::kDsink, expected, actual.grad_sink);
 }
 
 void run_and_expect(const Problem& problem, const Sizes& sizes, CapiInputs inputs,
@@ -106,17 +107,19 @@ void check_against_reference(const Problem& problem, const Sizes& sizes, InputKi
   SCOPED_TRACE(std::string(input_kind_name(kind)) + " " + std::to_string(sizes.seq_q) + "x" +
                std::to_string(sizes.seq_k) + " seed " + std::to_string(seed));
   const RandomInputs inputs = random_inputs(problem, sizes, kind, seed);
-  const auto reference = reference_attention(
-      problem, sizes, {widen(inputs.q), widen(inputs.k), widen(inputs.v), widen(inputs.grad_o)});
+  const auto reference = reference_attention(problem, sizes,
+                                             {widen(inputs.q), widen(inputs.k), widen(inputs.v),
+                                              widen(inputs.grad_o), widen(inputs.sink)});
   ASSERT_TRUE(reference.ok()) << reference.status().to_string();
   ReferenceOutputs expected = *reference;
   // Without queries grad_o is empty, which the reference takes for a forward: gradients are 0.
   if (sizes.seq_q == 0) {
     expected.dk.assign(inputs.k.size(), 0.0);
     expected.dv.assign(inputs.v.size(), 0.0);
+    expected.dsink.assign(inputs.sink.size(), 0.0);
   }
-  run_and_expect(problem, sizes, {inputs.q, inputs.k, inputs.v, inputs.grad_o}, expected, options,
-                 device);
+  run_and_expect(problem, sizes, {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink},
+                 expected, options, device);
 }
 
 void check_golden_case(const GoldenCase& golden, const CapiOptions& options,

@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "reference/error_rule.h"
 #include "score/derivative.h"
 #include "score/program.h"
 #include "score/score_text.h"
@@ -40,6 +41,10 @@ constexpr Member kMembers[] = {
     {"not_finite_at_0", "phi=log(x),bias=50,normalizer=sum_abs", 0},
     {"lssar_p100", "lssar", 100},
     {"psi", "softmax,psi=(x - b) / N", 0},
+    {"sink", "softmax,sink=per_head", 0},
+    {"sink_p3", "softmax,sink=per_head", 3},
+    {"sink_psi", "softmax,sink=per_head,psi=(x - b) / N", 0},
+    {"sink_bias_log_scale", "lssar,phi=exp,bias=neg_log_length,sink=per_head", 0},
     {"psi_over_magnitudes", "phi=softplus,psi=x*tanh(x + b - N),psi_normalizer=sum_abs", 0},
     {"psi_over_sum_of_sigmoids", "sigmoid,psi=x^2 + b,psi_normalizer=sum", 0},
 };
@@ -72,8 +77,9 @@ CapiOptions all_passes(int alignment = 16) {
 class FamilyRules : public testing::TestWithParam<Member> {
  protected:
   CapiOutputs run(const Problem& problem, const Sizes& sizes, const RandomInputs& inputs) const {
-    const auto outputs = run_capi(shared_context(), problem, sizes,
-                                  {inputs.q, inputs.k, inputs.v, inputs.grad_o}, all_passes());
+    const auto outputs =
+        run_capi(shared_context(), problem, sizes,
+                 {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink}, all_passes());
     EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
     return outputs.ok() ? *outputs : CapiOutputs{};
   }
@@ -185,8 +191,9 @@ TEST(FamilyRows, WithoutWeightsAreZero) {
       // One direction for keys, its opposite for queries.
       for (size_t i = 0; i < inputs.q.size(); ++i) inputs.k[i] = i % 32 == 0 ? 1.0f : 0.5f;
       for (size_t i = 0; i < inputs.q.size(); ++i) inputs.q[i] = -inputs.k[i];
-      const auto outputs = run_capi(shared_context(), problem, sizes,
-                                    {inputs.q, inputs.k, inputs.v, inputs.grad_o}, all_passes());
+      const auto outputs =
+          run_capi(shared_context(), problem, sizes,
+                   {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink}, all_passes());
       ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
       for (const auto* tensor :
            {&outputs->o, &outputs->o_train, &outputs->grad_q, &outputs->grad_k, &outputs->grad_v})
@@ -220,13 +227,106 @@ TEST(FamilyRows, OverflowIsNeverAFiniteNumber) {
       const Sizes sizes = make_sizes(1, 1, 1, 20, 20);
       RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 5);
       inputs.k = inputs.q;  // scores of 100 on the diagonal
-      const auto outputs = run_capi(shared_context(), problem, sizes,
-                                    {inputs.q, inputs.k, inputs.v, inputs.grad_o}, all_passes());
+      const auto outputs =
+          run_capi(shared_context(), problem, sizes,
+                   {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink}, all_passes());
       ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
       for (const float x : outputs->o) ASSERT_FALSE(std::isfinite(x)) << score;
     }
   }
 }
+
+// Sinks that are special, one per head: none, much smaller and much larger than the scores, and not
+// numbers.
+class Sinks : public testing::TestWithParam<Member> {
+ protected:
+  static constexpr int kHeads = 7, kRows = 30, kDim = 32;
+
+  void SetUp() override {
+    problem_ = problem_of(GetParam(), DType::kFp32, kDim, true);
+    sizes_ = make_sizes(2, kHeads, kHeads, kRows, 20);  // the first rows see no key
+    random_ = random_inputs(problem_, sizes_, InputKind::kGauss, 5);
+  }
+  CapiOutputs run(const Problem& problem, const std::vector<float>& sink) const {
+    const auto outputs =
+        run_capi(shared_context(), problem, sizes_,
+                 {random_.q, random_.k, random_.v, random_.grad_o, sink}, all_passes());
+    EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
+    return outputs.ok() ? *outputs : CapiOutputs{};
+  }
+  // Of [batch, heads, rows, dim], the row's elements.
+  std::vector<float> row_of(const std::vector<float>& x, int batch, int head, int row) const {
+    const auto first = x.begin() + ((batch * kHeads + head) * kRows + row) * kDim;
+    return {first, first + kDim};
+  }
+
+  Problem problem_;
+  Sizes sizes_;
+  RandomInputs random_;
+};
+
+TEST_P(Sinks, OfMinusInfinityAreNone) {
+  const std::vector<float> none(kHeads, -std::numeric_limits<float>::infinity());
+  const CapiOutputs with = run(problem_, none);
+  Problem plain = problem_;
+  plain.score.sink = Sink::kNone;
+  const CapiOutputs without = run(plain, {});
+  EXPECT_EQ(with.o, without.o);
+  EXPECT_EQ(with.o_train, without.o_train);
+  EXPECT_EQ(with.grad_v, without.grad_v);
+  EXPECT_EQ(with.grad_sink, std::vector<float>(kHeads, 0.0f));
+}
+
+TEST_P(Sinks, ThatAreNoNumbersGiveNan) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const CapiOutputs outputs = run(problem_, {0, kNan, 1, kInf, -1, -kInf, 2});
+  for (int head = 0; head < kHeads; ++head) {
+    const bool is_bad = head == 1 || head == 3;
+    EXPECT_EQ(std::isnan(outputs.grad_sink[head]), is_bad) << head;
+    for (int batch = 0; batch < 2; ++batch) {
+      for (int row = 0; row < kRows; ++row) {
+        const bool sees_keys = row >= 10;
+        for (const float x : row_of(outputs.o, batch, head, row)) {
+          ASSERT_EQ(std::isnan(x), is_bad && sees_keys) << head << " " << row;
+          if (!sees_keys) {
+            ASSERT_EQ(x, 0.0f);
+          }
+        }
+        for (const float x : row_of(outputs.grad_q, batch, head, row))
+          ASSERT_EQ(std::isnan(x), is_bad && sees_keys) << head << " " << row;
+      }
+    }
+  }
+}
+
+// Weights vanish, and so do gradients.
+TEST_P(Sinks, OfAnySizeAreRight) {
+  const std::vector<float> sinks = {-1e30f, -200, -5, 0, 12, 300, 1e30f};
+  const CapiOutputs outputs = run(problem_, sinks);
+  const auto widen = [](const std::vector<float>& x) {
+    return std::vector<double>(x.begin(), x.end());
+  };
+  const auto expected = reference_attention(
+      problem_, sizes_,
+      {widen(random_.q), widen(random_.k), widen(random_.v), widen(random_.grad_o), widen(sinks)});
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  const auto expect_close = [&](OutputTensor tensor, const std::vector<float>& actual) {
+    const TensorError error = compare(reference_values(*expected, tensor), actual,
+                                      allowed_error(problem_, tensor, *expected));
+    EXPECT_TRUE(error.passed) << tensor_name(tensor) << ": " << error.to_string();
+  };
+  expect_close(OutputTensor::kO, outputs.o);
+  expect_close(OutputTensor::kDq, outputs.grad_q);
+  expect_close(OutputTensor::kDk, outputs.grad_k);
+  expect_close(OutputTensor::kDv, outputs.grad_v);
+  expect_close(OutputTensor::kDsink, outputs.grad_sink);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Sinks,
+                         testing::Values(Member{"softmax", "softmax,sink=per_head", 0},
+                                         Member{"p3", "softmax,sink=per_head", 3},
+                                         Member{"psi", "softmax,sink=per_head,psi=(x - b) / N", 0}),
+                         [](const auto& p) { return std::string(p.param.name); });
 
 double largest_score(const Problem& problem, const Sizes& sizes) {
   return std::log(problem.head_dim) * std::log(sizes.seq_k);
@@ -278,8 +378,9 @@ TEST(FamilyGradients, AreThoseOfRandomExpressions) {
     };
     if (!is_moderate(expected->o) || !is_moderate(expected->dq) || !is_moderate(expected->dk))
       continue;  // beyond what float32 has room for on the way
-    const auto outputs = run_capi(shared_context(), problem, sizes,
-                                  {inputs.q, inputs.k, inputs.v, inputs.grad_o}, all_passes());
+    const auto outputs =
+        run_capi(shared_context(), problem, sizes,
+                 {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink}, all_passes());
     ASSERT_TRUE(outputs.ok()) << to_string(problem) << outputs.status().to_string();
     // Expressions magnify the rounding of scores: by how much differs.
     const auto expect_near = [&](const char* name, const std::vector<double>& a,
@@ -308,14 +409,16 @@ TEST(FamilyGradients, HaveTheSameBitsEveryTime) {
     const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 11);
     std::vector<CapiOutputs> runs;
     for (int i = 0; i < 2; ++i) {
-      const auto outputs = run_capi(shared_context(), problem, sizes,
-                                    {inputs.q, inputs.k, inputs.v, inputs.grad_o}, all_passes());
+      const auto outputs =
+          run_capi(shared_context(), problem, sizes,
+                   {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink}, all_passes());
       ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
       runs.push_back(*outputs);
     }
     EXPECT_EQ(runs[0].grad_q, runs[1].grad_q) << member.name;
     EXPECT_EQ(runs[0].grad_k, runs[1].grad_k) << member.name;
     EXPECT_EQ(runs[0].grad_v, runs[1].grad_v) << member.name;
+    EXPECT_EQ(runs[0].grad_sink, runs[1].grad_sink) << member.name;
   }
 }
 

@@ -11,8 +11,8 @@
 #include "base/field_json.h"
 #include "base/json_fields.h"
 #include "base/npy.h"
-#include "score/score_function_fields.h"
 #include "reference/error_rule.h"
+#include "score/score_function_fields.h"
 
 namespace lssar {
 
@@ -57,7 +57,7 @@ Status read_spec(const json& spec, GoldenCase& golden) {
   LSSAR_RETURN_IF_ERROR(fields.finish());
   LSSAR_ASSIGN_OR_RETURN(problem.dtype, parse_dtype(dtype));
   golden.sizes = {problem.batch, problem.heads, problem.kv_heads, problem.seq_q, problem.seq_k};
-  return validate_definition(problem);
+  return validate(problem);
 }
 
 Status check_shape(const std::string& path, const std::vector<int64_t>& shape,

@@ -56,6 +56,8 @@ class AttentionRun {
     LSSAR_RETURN_IF_ERROR(upload_one("q", inputs.q));
     LSSAR_RETURN_IF_ERROR(upload_one("k", inputs.k));
     LSSAR_RETURN_IF_ERROR(upload_one("v", inputs.v));
+    if (memory_.has("sink"))
+      LSSAR_RETURN_IF_ERROR(memory_.upload("sink", packed(DType::kFp32, inputs.sink)));
     return memory_.has("grad_o") ? upload_one("grad_o", inputs.grad_o) : Status();
   }
 
@@ -106,6 +108,7 @@ class AttentionRun {
     LSSAR_RETURN_IF_ERROR(download_one("saved_o", DType::kFp32, &outputs->saved_o));
     LSSAR_RETURN_IF_ERROR(download_one("grad_q", problem_.dtype, &outputs->grad_q));
     LSSAR_RETURN_IF_ERROR(download_one("grad_k", problem_.dtype, &outputs->grad_k));
+    LSSAR_RETURN_IF_ERROR(download_one("grad_sink", DType::kFp32, &outputs->grad_sink));
     return download_one("grad_v", problem_.dtype, &outputs->grad_v);
   }
 

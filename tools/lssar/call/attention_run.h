@@ -22,7 +22,8 @@ namespace lssar::command {
 // Contiguous [batch, heads, length, dim], rounded to the problem's dtype when they are uploaded.
 struct AttentionInputs {
   std::vector<float> q, k, v;
-  std::vector<float> grad_o;  // backward only
+  std::vector<float> grad_o;     // backward only
+  std::vector<float> sink = {};  // score.sink only; not rounded
 };
 
 struct PassReport {
@@ -36,6 +37,7 @@ struct AttentionOutputs {
   std::vector<float> o;
   std::vector<float> saved_o;                 // forward for training: o before rounding
   std::vector<float> grad_q, grad_k, grad_v;  // backward only
+  std::vector<float> grad_sink;               // backward with score.sink only
   std::vector<PassReport> passes;             // in the order they ran
 };
 

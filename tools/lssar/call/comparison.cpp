@@ -30,6 +30,8 @@ std::vector<int64_t> shape_of(const Problem& problem, const Sizes& sizes, Output
       return {sizes.batch, sizes.kv_heads, sizes.seq_k, problem.head_dim};
     case OutputTensor::kDv:
       return {sizes.batch, sizes.kv_heads, sizes.seq_k, problem.head_dim_v};
+    case OutputTensor::kDsink:
+      return {sizes.heads};
     case OutputTensor::kO:
       break;
   }
@@ -52,7 +54,7 @@ std::string position(size_t index, const std::vector<int64_t>& shape) {
 ReferenceInputs reference_inputs(const Problem& problem, const AttentionInputs& inputs) {
   const bool is_backward = problem.pass == Pass::kBackward;
   return {widen(inputs.q), widen(inputs.k), widen(inputs.v),
-          is_backward ? widen(inputs.grad_o) : std::vector<double>()};
+          is_backward ? widen(inputs.grad_o) : std::vector<double>(), widen(inputs.sink)};
 }
 
 Result<ReferenceOutputs> checked_reference(const Problem& problem, const Sizes& sizes,

@@ -22,7 +22,7 @@ Result<AttentionInputs> DataOptions::inputs(const Problem& problem, const Sizes&
   LSSAR_ASSIGN_OR_RETURN(const InputKind data, kind());
   RandomInputs random = random_inputs(problem, sizes, data, seed());
   return AttentionInputs{std::move(random.q), std::move(random.k), std::move(random.v),
-                         std::move(random.grad_o)};
+                         std::move(random.grad_o), std::move(random.sink)};
 }
 
 }  // namespace lssar::command

@@ -179,6 +179,7 @@ class ReplayRun {
       if (tensor.name == "k") replay_.inputs.k = decoded(problem_.dtype, *tensor.packed);
       if (tensor.name == "v") replay_.inputs.v = decoded(problem_.dtype, *tensor.packed);
       if (tensor.name == "grad_o") replay_.inputs.grad_o = decoded(problem_.dtype, *tensor.packed);
+      if (tensor.name == "sink") replay_.inputs.sink = decoded(DType::kFp32, *tensor.packed);
     }
     return {};
   }
@@ -186,15 +187,18 @@ class ReplayRun {
   Status give_random_inputs() {
     RandomInputs random = random_inputs(problem_, capture_.sizes, request_.data, request_.seed);
     replay_.inputs = {std::move(random.q), std::move(random.k), std::move(random.v),
-                      std::move(random.grad_o)};
+                      std::move(random.grad_o), std::move(random.sink)};
     const std::pair<const char*, const std::vector<float>*> given[] = {
         {"q", &replay_.inputs.q},
         {"k", &replay_.inputs.k},
         {"v", &replay_.inputs.v},
-        {"grad_o", &replay_.inputs.grad_o}};
+        {"grad_o", &replay_.inputs.grad_o},
+        {"sink", &replay_.inputs.sink}};
     for (const auto& [name, values] : given) {
       if (!memory_.has(name)) continue;
-      const std::vector<std::byte> bytes = pack(problem_.dtype, *values);
+      const bool is_float32 = values == &replay_.inputs.sink;
+      const std::vector<std::byte> bytes =
+          pack(is_float32 ? DType::kFp32 : problem_.dtype, *values);
       LSSAR_RETURN_IF_ERROR(memory_.upload(
           name, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
     }
@@ -248,6 +252,7 @@ class ReplayRun {
     if (name == "grad_q") outputs->grad_q = decoded(problem_.dtype, packed);
     if (name == "grad_k") outputs->grad_k = decoded(problem_.dtype, packed);
     if (name == "grad_v") outputs->grad_v = decoded(problem_.dtype, packed);
+    if (name == "grad_sink") outputs->grad_sink = decoded(DType::kFp32, packed);
   }
 
   // saved_x is 16-bit or float32, by the problem's type; the other saved tensors are float32.

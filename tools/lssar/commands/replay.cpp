@@ -77,6 +77,7 @@ Result<ReplayVerdict> check(const Capture& capture, const Replay& replay, bool q
     add(OutputTensor::kDq, "dq", outputs.grad_q);
     add(OutputTensor::kDk, "dk", outputs.grad_k);
     add(OutputTensor::kDv, "dv", outputs.grad_v);
+    if (!outputs.grad_sink.empty()) add(OutputTensor::kDsink, "dsink", outputs.grad_sink);
     return compare_all(problem, capture.sizes, tensors, reference);
   };
   ReplayVerdict verdict;

@@ -34,6 +34,8 @@ std::vector<CheckedTensor> checked_tensors(const Problem& problem, const Attenti
   tensors.push_back({OutputTensor::kDq, "dq", actual.grad_q});
   tensors.push_back({OutputTensor::kDk, "dk", actual.grad_k});
   tensors.push_back({OutputTensor::kDv, "dv", actual.grad_v});
+  if (!actual.grad_sink.empty())
+    tensors.push_back({OutputTensor::kDsink, "dsink", actual.grad_sink});
   return tensors;
 }
 
@@ -46,7 +48,7 @@ void print_verdict(const VerifyOptions& options, const Problem& problem,
 }
 
 void print_verdict_json(const VerifyOptions& options, const Problem& problem, Engine& engine,
-                   const AttentionOutputs& actual, const std::vector<Comparison>& all) {
+                        const AttentionOutputs& actual, const std::vector<Comparison>& all) {
   const nlohmann::json json = {{"problem", to_json(problem)},
                                {"data", input_kind_name(*options.data.kind())},
                                {"seed", options.data.seed()},

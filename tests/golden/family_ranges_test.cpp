@@ -1,0 +1,161 @@
+// The passes over ranges of keys of score functions beside LSSAR's: the golden cases of the family,
+// split in uneven ranges and merged as docs/math.md says, in every dtype and by both compilers.
+// What is merged serves the backward, too.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "codegen/pass_needs.h"
+#include "compile/compiler.h"
+#include "reference/error_rule.h"
+#include "score/score_text.h"
+#include "tests/capi/split_forward.h"
+#include "tests/golden/attention_check.h"
+
+namespace lssar {
+namespace {
+
+void expect_close(const Problem& problem, OutputTensor tensor, const ReferenceOutputs& expected,
+                  const std::vector<float>& actual) {
+  const TensorError error =
+      compare(reference_values(expected, tensor), actual, allowed_error(problem, tensor, expected));
+  EXPECT_TRUE(error.is_right()) << tensor_name(tensor) << " of " << to_string(problem) << ": "
+                                << error.to_string();
+}
+
+// Whether the merged statistics are all that the backward reads. LSSAR's kernels read X, too.
+bool has_backward(const Problem& problem) { return is_general(problem); }
+
+Result<Merged> split_and_merge(lssar_context* context, const Problem& problem, const Sizes& sizes,
+                               const CapiInputs& inputs, const std::vector<int64_t>& key_cuts,
+                               const std::vector<int64_t>& query_cuts = {}) {
+  SplitForward split(context, problem, sizes, inputs);
+  LSSAR_RETURN_IF_ERROR(split.prepare());
+  return split.run(cut(sizes.seq_q, query_cuts), cut(sizes.seq_k, key_cuts));
+}
+
+void check_split(lssar_context* context, const Problem& problem, const Sizes& sizes,
+                 const CapiInputs& inputs, const ReferenceOutputs& expected,
+                 const std::vector<int64_t>& key_cuts, bool wants_backward) {
+  const Result<Merged> merged = split_and_merge(context, problem, sizes, inputs, key_cuts);
+  ASSERT_TRUE(merged.ok()) << to_string(problem) << ": " << merged.status().to_string();
+  expect_close(problem, OutputTensor::kO, expected, merged->o);
+  if (!wants_backward || !has_backward(problem)) return;
+  const Result<CapiOutputs> gradients = backward_of(context, problem, sizes, inputs, *merged);
+  ASSERT_TRUE(gradients.ok()) << to_string(problem) << ": " << gradients.status().to_string();
+  expect_close(problem, OutputTensor::kDq, expected, gradients->grad_q);
+  expect_close(problem, OutputTensor::kDk, expected, gradients->grad_k);
+  expect_close(problem, OutputTensor::kDv, expected, gradients->grad_v);
+  expect_close(problem, OutputTensor::kDsink, expected, gradients->grad_sink);
+}
+
+class GoldenFamilyRanges : public testing::TestWithParam<std::string> {
+ protected:
+  void check(lssar_compiler compiler, const char* target) {
+    auto golden = load_golden_case(GetParam(), golden_family_folder());
+    ASSERT_TRUE(golden.ok()) << golden.status().to_string();
+    lssar_context* context = shared_context({compiler, target});
+    ASSERT_NE(context, nullptr);
+    const CapiInputs inputs{golden->q, golden->k, golden->v, golden->grad_o};
+    const int64_t keys = golden->sizes.seq_k;
+    for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+      golden->problem.dtype = dtype;
+      const Result<ReferenceOutputs> expected = golden_reference(*golden);
+      ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+      // The second of three is empty. Where the case is causal, the last is hidden from most rows.
+      check_split(context, golden->problem, golden->sizes, inputs, *expected, {keys / 3}, true);
+      check_split(context, golden->problem, golden->sizes, inputs, *expected,
+                  {keys / 2 + 1, keys / 2 + 1}, false);
+      check_split(context, golden->problem, golden->sizes, inputs, *expected, {5, keys - 3}, false);
+    }
+  }
+};
+
+TEST_P(GoldenFamilyRanges, AddUpByNvrtc) {
+  if (!open_compiler(CompilerChoice::kNvrtc).ok()) GTEST_SKIP() << "NVRTC is not installed";
+  check(LSSAR_COMPILER_NVRTC, "sm_80");
+}
+
+TEST_P(GoldenFamilyRanges, AddUpByLlvm) { check(LSSAR_COMPILER_LLVM, "sm_90"); }
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenFamilyRanges,
+                         testing::ValuesIn(golden_case_names(golden_family_folder()).value()),
+                         [](const auto& p) { return p.param; });
+
+// One score function of each class.
+class FamilyRanges : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const auto score = parse_score(GetParam());
+    ASSERT_TRUE(score.ok()) << score.status().to_string();
+    problem_.score = *score;
+    problem_.causal = true;
+    problem_.p = 0;
+    problem_.heads = 4;
+    problem_.kv_heads = 2;
+    context_ = shared_context({LSSAR_COMPILER_AUTO, "sm_80"});
+    ASSERT_NE(context_, nullptr);
+  }
+
+  void check(const Sizes& sizes, const std::vector<int64_t>& key_cuts,
+             const std::vector<int64_t>& query_cuts) {
+    const RandomInputs random = random_inputs(problem_, sizes, InputKind::kGauss, 17);
+    const CapiInputs inputs{random.q, random.k, random.v, {}, random.sink};
+    const auto wide = [](const std::vector<float>& x) {
+      return std::vector<double>(x.begin(), x.end());
+    };
+    const auto expected = reference_attention(
+        problem_, sizes, {wide(inputs.q), wide(inputs.k), wide(inputs.v), {}, wide(inputs.sink)});
+    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    const auto merged = split_and_merge(context_, problem_, sizes, inputs, key_cuts, query_cuts);
+    ASSERT_TRUE(merged.ok()) << merged.status().to_string();
+    expect_close(problem_, OutputTensor::kO, *expected, merged->o);
+  }
+
+  Problem problem_;
+  lssar_context* context_ = nullptr;
+};
+
+TEST_P(FamilyRanges, WithQueriesSplitTooAddUp) { check({2, 4, 2, 90, 131}, {40, 41}, {37}); }
+
+TEST_P(FamilyRanges, RowsThatSeeNoKeyAreZero) { check({1, 4, 2, 80, 50}, {20}, {45}); }
+
+TEST_P(FamilyRanges, OfElementAlignedTensorsAddUp) {
+  problem_.head_dim = problem_.head_dim_v = 40;
+  problem_.alignment = 2;
+  check({1, 4, 2, 50, 50}, {19}, {});
+}
+
+TEST_P(FamilyRanges, WithTheReweightingAddUp) {
+  if (problem_.score.psi.expression) GTEST_SKIP() << "has another second stage";
+  problem_.p = 3;
+  check({1, 4, 2, 50, 70}, {0, 33}, {});
+}
+
+TEST_P(FamilyRanges, ANanInAKeyReachesTheRowsThatSeeIt) {
+  const Sizes sizes{1, 4, 2, 60, 60};
+  const RandomInputs random = random_inputs(problem_, sizes, InputKind::kGauss, 3);
+  CapiInputs inputs{random.q, random.k, random.v, {}, random.sink};
+  constexpr int64_t kBad = 41, kDim = 64;
+  inputs.k[kBad * kDim] = std::numeric_limits<float>::quiet_NaN();
+  const auto merged = split_and_merge(context_, problem_, sizes, inputs, {32});
+  ASSERT_TRUE(merged.ok()) << merged.status().to_string();
+  for (int64_t head = 0; head < 4; ++head)
+    for (int64_t i = 0; i < 60; ++i)
+      for (int64_t c = 0; c < kDim; ++c)
+        ASSERT_EQ(std::isnan(merged->o[(head * 60 + i) * kDim + c]), head < 2 && i >= kBad)
+            << "head " << head << " row " << i << " column " << c;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Classes, FamilyRanges,
+    testing::Values("softmax", "softmax,sink=per_head", "softmax,sink=per_head,psi=(x-b)/N",
+                    "sigmoid", "sigmoid,normalizer=length,bias=none",
+                    "phi=sigmoid(x),normalizer=sum", "phi=x,normalizer=sum_abs",
+                    "phi=-2*exp(3*x),normalizer=sum_abs,scale=0.05",
+                    "softmax,psi=x-b,psi_normalizer=sum_abs", "softmax,psi=(x-b)/N",
+                    "phi=softplus(x)+1,normalizer=sqrt_length,psi=x^2"));
+
+}  // namespace
+}  // namespace lssar
