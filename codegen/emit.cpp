@@ -23,8 +23,6 @@
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
-namespace {
-
 const char* element_type(DType dtype) {
   switch (dtype) {
     case DType::kFp16:
@@ -36,6 +34,8 @@ const char* element_type(DType dtype) {
   }
   return "";
 }
+
+namespace {
 
 std::string number(int64_t value) { return std::to_string(value); }
 std::string boolean(bool value) { return value ? "true" : "false"; }

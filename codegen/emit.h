@@ -29,6 +29,9 @@ Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedul
 // "lssar_forward_bf16_d64_p15_causal".
 std::string kernel_name(const Problem& problem);
 
+// The type of the tensors' elements in emitted source: "Bf16".
+const char* element_type(DType dtype);
+
 // The source without its header comment. Cache keys and the test for duplicate candidates use it.
 std::string source_without_header(const std::string& source);
 

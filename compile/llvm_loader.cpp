@@ -15,6 +15,7 @@
 #include <llvm/Support/MemoryBuffer.h>
 
 #include "compile/llvm_abi.h"
+#include "compile/llvm_text.h"
 
 namespace orc = llvm::orc;
 
@@ -71,12 +72,6 @@ llvm::Error link(lssar_llvm_loaded& loaded, const char* object, size_t bytes) {
   return loaded.layer->add(*loaded.symbols, std::move(copy));
 }
 
-char* copy_text(const std::string& text) {
-  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
-  if (copy != nullptr) std::memcpy(copy, text.c_str(), text.size() + 1);
-  return copy;
-}
-
 }  // namespace
 
 extern "C" {
@@ -88,13 +83,13 @@ void lssar_llvm_load(const char* object, size_t bytes, lssar_llvm_load_result* r
     auto loaded = std::make_unique<lssar_llvm_loaded>();
     if (llvm::Error error = link(*loaded, object, bytes)) {
       result->outcome = LSSAR_LLVM_REFUSED;
-      result->log = copy_text(loaded->text_of(std::move(error)));
+      result->log = lssar::copy_text(loaded->text_of(std::move(error)));
       return;
     }
     result->loaded = loaded.release();
     result->outcome = LSSAR_LLVM_DONE;
   } catch (const std::exception& e) {
-    result->log = copy_text(e.what());
+    result->log = lssar::copy_text(e.what());
   }
 }
 
@@ -108,9 +103,9 @@ void lssar_llvm_function(lssar_llvm_loaded* loaded, const char* name,
       result->address = found->getAddress().toPtr<void*>();
       return;
     }
-    result->log = copy_text(loaded->text_of(found.takeError()));
+    result->log = lssar::copy_text(loaded->text_of(found.takeError()));
   } catch (const std::exception& e) {
-    result->log = copy_text(e.what());
+    result->log = lssar::copy_text(e.what());
   }
 }
 

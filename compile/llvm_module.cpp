@@ -38,6 +38,7 @@
 #include "compile/llvm_abi.h"
 #include "compile/llvm_parameters.h"
 #include "compile/llvm_prelude.h"
+#include "compile/llvm_text.h"
 
 extern "C" {
 void LLVMInitializeNVPTXTargetInfo();
@@ -236,13 +237,6 @@ std::string running_version() {
   return text.substr(first, text.find(' ', first) - first);
 }
 
-// A NUL-terminated copy allocated with malloc, or null if there is no memory.
-char* copy_text(const std::string& text) {
-  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
-  if (copy != nullptr) std::memcpy(copy, text.c_str(), text.size() + 1);
-  return copy;
-}
-
 }  // namespace
 
 extern "C" {
@@ -265,8 +259,8 @@ void lssar_llvm_compile(const lssar_llvm_request* request, lssar_llvm_result* re
     initialize_once();
     Outcome outcome;
     run_in_thread(*request, &outcome);
-    result->image = copy_text(outcome.image);
-    result->log = copy_text(outcome.log);
+    result->image = lssar::copy_text(outcome.image);
+    result->log = lssar::copy_text(outcome.log);
     if (result->image == nullptr || result->log == nullptr) return;
     result->image_bytes = outcome.image.size();
     result->log_bytes = outcome.log.size();

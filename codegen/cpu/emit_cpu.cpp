@@ -23,12 +23,6 @@
 namespace lssar {
 namespace {
 
-std::string number(int64_t value) { return std::to_string(value); }
-
-const char* element_type(DType dtype) {
-  return dtype == DType::kFp32 ? "float" : dtype == DType::kBf16 ? "Bf16" : "Fp16";
-}
-
 // 2^x on [-1/2, 1/2], constant first; minimax in relative error with 1 at 0, so that a score of 0
 // has softplus 1 bit. Errors: 2.8e-6, below what the polynomial of softplus errs by in 16-bit
 // problems, and 1.6e-8.
@@ -53,7 +47,7 @@ void write_polynomial(SourceWriter& out, const char* name, std::span<const doubl
 }
 
 void write_power(SourceWriter& out, int exponent) {
-  const auto power = [](int n) { return n == 1 ? std::string("u") : "u" + number(n); };
+  const auto power = [](int n) { return n == 1 ? std::string("u") : "u" + std::to_string(n); };
   out.open("static LSSAR_HOST Vector power(Vector u)");
   for (const PowerStep& step : power_chain(exponent))
     out.line("const Vector $result$ = $left$ * $right$;", {{"result", power(step.exponent)},
@@ -74,22 +68,23 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   out.line("// The problem, and what something below reads of the schedule.");
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
-  out.line("using Vector = VectorOf<$lanes$>::Floats;", {{"lanes", number(lanes)}});
-  constant("int", "kLanes", number(lanes));
-  constant("int", "kHeadDim", number(problem.head_dim));
-  constant("int", "kHeadDimV", number(problem.head_dim_v));
-  constant("int", "kHeadDimVPadded", number(cpu_padded_dim(problem.head_dim_v, target)));
+  out.line("using Vector = VectorOf<$lanes$>::Floats;", {{"lanes", std::to_string(lanes)}});
+  constant("int", "kLanes", std::to_string(lanes));
+  constant("int", "kHeadDim", std::to_string(problem.head_dim));
+  constant("int", "kHeadDimV", std::to_string(problem.head_dim_v));
+  constant("int", "kHeadDimVPadded", std::to_string(cpu_padded_dim(problem.head_dim_v, target)));
   constant("double", "kLogHeadDim", fmt::format("{:.17g}", std::log(problem.head_dim)));
-  out.line("static constexpr i64 kSeqQ = $n$;  // 0 = of the call", {{"n", number(problem.seq_q)}});
-  out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(problem.seq_k)}});
+  out.line("static constexpr i64 kSeqQ = $n$;  // 0 = of the call",
+           {{"n", std::to_string(problem.seq_q)}});
+  out.line("static constexpr i64 kSeqK = $n$;", {{"n", std::to_string(problem.seq_k)}});
   constant("bool", "kIsCausal", problem.causal ? "true" : "false");
-  constant("int", "kPower", number(effective_power(problem)));
+  constant("int", "kPower", std::to_string(effective_power(problem)));
   constant("float", "kOffset", float_literal(effective_offset(problem)));
-  constant("int", "kRows", number(cpu.rows));
-  constant("int", "kPanelKeys", number(cpu.panel_keys));
-  constant("int", "kPanelVectors", number(cpu.panel_keys / lanes));
-  constant("int", "kBlockKeys", number(cpu.block_keys));
-  constant("int", "kKeptKeys", number(cpu.kept_keys));
+  constant("int", "kRows", std::to_string(cpu.rows));
+  constant("int", "kPanelKeys", std::to_string(cpu.panel_keys));
+  constant("int", "kPanelVectors", std::to_string(cpu.panel_keys / lanes));
+  constant("int", "kBlockKeys", std::to_string(cpu.block_keys));
+  constant("int", "kKeptKeys", std::to_string(cpu.kept_keys));
   out.line();
   out.line("// 2^x on [-1/2, 1/2]; P(u) of log2(1 + u) = u P(u) on [0, 1]; u^p.");
   if (problem.dtype == DType::kFp32) {
@@ -124,9 +119,9 @@ std::vector<Step> cpu_steps(const Problem& problem, const Schedule& schedule,
 std::string entries_source(const std::vector<Step>& steps) {
   SourceWriter out;
   out.line("static_assert(sizeof(AttentionParams) == $bytes$, \"laid out as the host does\");",
-           {{"bytes", number(sizeof(lssar_device::AttentionParams))}});
+           {{"bytes", std::to_string(sizeof(lssar_device::AttentionParams))}});
   out.line("static_assert(sizeof(ForwardScratch) == $bytes$, \"as the host allocates it\");",
-           {{"bytes", number(steps.back().launch.shared_bytes)}});
+           {{"bytes", std::to_string(steps.back().launch.shared_bytes)}});
   out.line();
   out.line("}  // namespace lssar_device");
   for (const Step& step : steps) {

@@ -46,9 +46,9 @@ bool is_template_list(const Tokens& t, size_t open, size_t* after) {
   return false;
 }
 
-Arguments count_arguments(const Tokens& t, size_t open, bool is_declaration) {
+ArgumentCount count_arguments(const Tokens& t, size_t open, bool is_declaration) {
   const size_t close = closing(t, open);
-  Arguments count;
+  ArgumentCount count;
   if (close == open + 1) return count;
   size_t defaults = 0;
   count.most = 1;

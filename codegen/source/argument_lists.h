@@ -19,14 +19,14 @@ size_t after_angles(const std::vector<Token>& t, size_t open, size_t end);
 bool is_template_list(const std::vector<Token>& t, size_t open, size_t* after);
 
 // How many arguments: of a declaration least and most, of a call the one number.
-struct Arguments {
+struct ArgumentCount {
   size_t least = 0;
   size_t most = 0;
 };
 
 // Counts the list between token open and the one that closes it. In declarations every < opens a
 // list.
-Arguments count_arguments(const std::vector<Token>& t, size_t open, bool is_declaration);
+ArgumentCount count_arguments(const std::vector<Token>& t, size_t open, bool is_declaration);
 
 // A list's arguments: their tokens.
 std::vector<std::pair<size_t, size_t>> list_parts(const std::vector<Token>& t, size_t open);

@@ -7,7 +7,7 @@
 namespace lssar {
 namespace {
 
-using Tokens = std::span<const Token>;
+using TokenSpan = std::span<const Token>;
 using Value = std::optional<int64_t>;
 
 int depth_change(const Token& token) {
@@ -16,7 +16,7 @@ int depth_change(const Token& token) {
 }
 
 // The first `op` outside of brackets, or all.size() if there is none.
-size_t find_operator(Tokens all, std::string_view op) {
+size_t find_operator(TokenSpan all, std::string_view op) {
   int depth = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     depth += depth_change(all[i]);
@@ -28,7 +28,7 @@ size_t find_operator(Tokens all, std::string_view op) {
 // Evaluates operators that bind more tightly than && by precedence. Any other word fails.
 class Arithmetic {
  public:
-  Arithmetic(Tokens tokens, const SourceConstants& constants)
+  Arithmetic(TokenSpan tokens, const SourceConstants& constants)
       : tokens_(tokens), constants_(constants) {}
 
   Value whole() {
@@ -171,7 +171,7 @@ class Arithmetic {
     return {};
   }
 
-  void bind(const std::string& parameter, Tokens argument, SourceConstants& inner) const {
+  void bind(const std::string& parameter, TokenSpan argument, SourceConstants& inner) const {
     inner.derived.erase(parameter);
     inner.qualified.erase(parameter);
     if (const Value value = constant_value(argument, constants_)) {
@@ -236,13 +236,13 @@ class Arithmetic {
     return found == values.end() ? Value() : Value(found->second);
   }
 
-  Tokens tokens_;
+  TokenSpan tokens_;
   const SourceConstants& constants_;
   size_t at_ = 0;
 };
 
 // `a op b op ...`, where a 0 decides && and any other value decides ||.
-Value logical(Tokens all, std::string_view op, const SourceConstants& constants) {
+Value logical(TokenSpan all, std::string_view op, const SourceConstants& constants) {
   const bool deciding = op == "||";
   bool all_known = true;
   while (true) {
@@ -273,11 +273,11 @@ std::string type_named(std::string_view name, const SourceConstants& constants) 
   return type;
 }
 
-Value constant_value(Tokens expression, const SourceConstants& constants) {
+Value constant_value(TokenSpan expression, const SourceConstants& constants) {
   if (const size_t question = find_operator(expression, "?"); question < expression.size()) {
     const Value condition = constant_value(expression.first(question), constants);
     if (!condition) return {};
-    const Tokens rest = expression.subspan(question + 1);
+    const TokenSpan rest = expression.subspan(question + 1);
     int nested = 0;
     int depth = 0;
     for (size_t i = 0; i < rest.size(); ++i) {

@@ -166,7 +166,7 @@ class Parser {
         item.is_data = false;
         item.kind = t[i - 1].is(class_) ? ItemKind::kPermanent : ItemKind::kFunction;
         item.names = {std::string(t[i - 1].text)};
-        const Arguments takes = count_arguments(t, i, true);
+        const ArgumentCount takes = count_arguments(t, i, true);
         item.least_arguments = takes.least;
         item.most_arguments = takes.most;
         if (t[i + 1].is_word()) item.chosen_by = std::string(t[i + 1].text);

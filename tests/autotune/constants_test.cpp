@@ -40,12 +40,12 @@ const std::vector<Range>& ranges() {
   return all;
 }
 
-struct Case {
+struct ConstantCase {
   Problem problem;
   Sizes sizes = {4, 16, 16, 8192, 8192};
   Target target = *target_from_name("sm_90a");
 
-  Case(Pass pass, int dim, bool causal) {
+  ConstantCase(Pass pass, int dim, bool causal) {
     problem.pass = pass;
     problem.head_dim = problem.head_dim_v = dim;
     problem.causal = causal;
@@ -63,7 +63,7 @@ void expect_places(const GpuModel& gpu) {
     for (const Other& other :
          {Other{64, 64, 10, 160}, Other{64, 128, 10, 64}, Other{128, 64, 4, 160},
           Other{128, 96, 4, 160}, Other{128, 128, 4, 64}, Other{256, 48, 5, 64}}) {
-      const Case c(Pass::kForward, other.dim, causal);
+      const ConstantCase c(Pass::kForward, other.dim, causal);
       const Schedule standard = default_schedule(c.problem, c.target);
       Schedule schedule = standard;
       schedule.forward.block_cols = other.cols;
@@ -73,7 +73,7 @@ void expect_places(const GpuModel& gpu) {
           << "d " << other.dim << " " << other.cols << " " << other.score_cols;
     }
     for (const int dim : {64, 128}) {
-      const Case c(Pass::kBackward, dim, causal);
+      const ConstantCase c(Pass::kBackward, dim, causal);
       EXPECT_LT(c.ms(default_schedule(c.problem, c.target, DqMode::kSplit), gpu),
                 c.ms(default_schedule(c.problem, c.target, DqMode::kOrdered), gpu))
           << "d " << dim;
@@ -101,7 +101,7 @@ TEST(Constants, EachChangesAnEstimate) {
     bool changes = false;
     for (const Pass pass : {Pass::kForward, Pass::kBackward})
       for (const DqMode mode : {DqMode::kSplit, DqMode::kOrdered}) {
-        Case c(pass, 128, true);
+        ConstantCase c(pass, 128, true);
         Schedule schedule = default_schedule(c.problem, c.target, mode);
         GpuModel gpu = usual;
         range.set(gpu, range.high);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compile/compile_failure.h"
+#include "compile/llvm_compiler.h"
 #include "compile/llvm_library.h"
 #include "compile/nvrtc_compiler.h"
 #include "compile/nvrtc_library.h"
