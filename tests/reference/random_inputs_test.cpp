@@ -38,7 +38,8 @@ double dot(const float* a, const float* b) {
 // Cosines of every query with every key of its kv head.
 std::vector<double> cosines(const Inputs& inputs) {
   std::vector<double> result;
-  const auto& [q, k, v, grad_o] = inputs.tensors;
+  const auto& q = inputs.tensors.q;
+  const auto& k = inputs.tensors.k;
   for (int64_t head = 0; head < 2 * 4; ++head) {
     for (int64_t i = 0; i < kLength; ++i) {
       for (int64_t j = 0; j < kLength; ++j) {
