@@ -162,8 +162,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   if (is_general(problem)) write_expression_declarations(out);
   out.line();
   out.line(
-      "// The problem, and what something below reads of the schedule. Branches that they decide");
-  out.line("// are left out already: make another kernel to change those.");
+      "// Constants of the problem and of the schedule. Branches that they decide are already");
+  out.line("// removed: emit another kernel to change those.");
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using Mma = $mma$<Element>;", {{"mma", mma}});

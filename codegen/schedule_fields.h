@@ -106,7 +106,7 @@ inline constexpr auto fields_of<HopperOptions> = std::tuple(
         .text(" tickets")
         .text_of(false, "")
         .means("persistent, without clusters: a block takes its next work tile from a counter when "
-               "it has time, instead of every so-many-th"),
+               "it is ready, instead of every n-th tile"),
     field("cluster", &HopperOptions::cluster)
         .allows("1, 2, 4")
         .read_by(kReadByForward)

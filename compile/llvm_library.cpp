@@ -21,7 +21,7 @@ Result<LlvmLibrary> bind(const std::string& name) {
     return missing(kStranger);
   // First: a library of another version may lack what follows.
   if (llvm.abi_version() != LSSAR_LLVM_ABI_VERSION) {
-    return missing(fmt::format("interface version {}, needed is {}: of another build of lssar",
+    return missing(fmt::format("interface version {} instead of {}: from another build of lssar",
                                llvm.abi_version(), LSSAR_LLVM_ABI_VERSION));
   }
   const bool bound = bind_symbol(llvm.handle, "lssar_llvm_version", llvm.version) &&

@@ -80,7 +80,7 @@ Result<std::string> checked_manifest(const Capture& capture) {
     const CapturedKernel& read = again->kernels[i];
     if (read.source.steps != kernel.source.steps || read.schedule != kernel.schedule ||
         read.problem != kernel.problem) {
-      return internal_error(kernel.source.name + ": a capture's manifest does not keep all of it");
+      return internal_error(kernel.source.name + ": the capture's manifest lost a field");
     }
   }
   return manifest;
@@ -95,7 +95,7 @@ Result<CapturedKernel> capture_kernel(Engine& engine, const PreparedKernel& kern
                                       const Sizes& sizes) {
   if (kernel.wait_spins != 0) {
     return unsupported(
-        "LSSAR_DEBUG_WAITS is set: a replay has nothing that the kernel's waits could report to; "
+        "LSSAR_DEBUG_WAITS is set: a replay cannot receive wait reports; "
         "unset it to capture");
   }
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine.compiler());

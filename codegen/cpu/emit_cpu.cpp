@@ -65,7 +65,7 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
     out.line("static constexpr $type$ $name$ = $value$;",
              {{"type", type}, {"name", name}, {"value", value}});
   };
-  out.line("// The problem, and what something below reads of the schedule.");
+  out.line("// Constants of the problem and of the schedule.");
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using Vector = VectorOf<$lanes$>::Floats;", {{"lanes", std::to_string(lanes)}});

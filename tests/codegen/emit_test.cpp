@@ -115,14 +115,14 @@ TEST(Emit, HasNoLineOfMoreThanAHundredColumns) {
 int most_lines(Pass pass, bool is_hopper) {
   switch (pass) {
     case Pass::kForward:
-      return is_hopper ? 2195 : 1252;
+      return is_hopper ? 2196 : 1252;
     case Pass::kForwardTrain:
-      return is_hopper ? 2257 : 1298;
+      return is_hopper ? 2258 : 1299;
     case Pass::kBackward:
-      return is_hopper ? 3117 : 1782;
+      return is_hopper ? 3120 : 1785;
     case Pass::kRowSums:
     case Pass::kWeightedSum:
-      return 1151;
+      return 1154;
   }
   return 0;
 }

@@ -239,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadJson{"PhiUnknown", R"({"score": {"phi": "relu(x)^2 + y"}})",
                 "problem.score.phi: character 13: \"y\" is not known: allowed are x, pi"},
         BadJson{"PhiTwice", R"({"score": {"phi": "x", "activation": "relu"}})",
-                "problem.score.phi and problem.score.activation: one of them"},
+                "problem.score.phi and problem.score.activation: give only one"},
         BadJson{"PsiWithPower", R"({"score": {"psi": "x - b"}})",
                 "score.psi = x - b with p = 15: allowed is one of them"},
         BadJson{"PsiNormalizerAlone", R"({"p": 0, "score": {"psi_normalizer": "sum"}})",

@@ -70,13 +70,13 @@ TEST(SinkReference, GradientsAreThoseOfFiniteDifferences) {
     problem.dtype = DType::kFp32;
     problem.head_dim = problem.head_dim_v = 8;
     problem.causal = true;
-    const Sizes sizes{2, 2, 1, 6, 5};  // the first row sees no key
+    const Sizes sizes{2, 2, 1, 9, 8};  // the first row sees no key
     const RandomInputs random = random_inputs(problem, sizes, InputKind::kGauss, 3);
     ReferenceInputs inputs{widened(random.q),
                            widened(random.k),
                            widened(random.v),
                            widened(random.grad_o),
-                           {-0.5, 1.5}};
+                           {-1.5, 0.5}};
     const auto outputs = reference_attention(problem, sizes, inputs);
     ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
     const auto loss = [&] {

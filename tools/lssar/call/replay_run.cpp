@@ -172,7 +172,7 @@ class ReplayRun {
       const CapturedTensor& tensor = capture_.tensors[static_cast<size_t>(i)];
       if (!tensor.packed) {
         return invalid_argument(
-            fmt::format("tensor/{}: not there, though other inputs are", tensor.name));
+            fmt::format("tensor/{}: missing, although other inputs were captured", tensor.name));
       }
       LSSAR_RETURN_IF_ERROR(memory_.upload(tensor.name, *tensor.packed));
       if (tensor.name == "q") replay_.inputs.q = decoded(problem_.dtype, *tensor.packed);
