@@ -478,13 +478,13 @@ TEST(SearchSpace, WhatWouldSpillForCertainIsNotWorthATry) {
   const Case c = make_case(Pass::kForward, 128, "sm_90a");
   Schedule schedule = default_schedule(c.problem, c.target);
   EXPECT_TRUE(check_worth(schedule, c.problem, c.target).ok());
-  // Two tiles of scores in flight and o: 192 + 64 of 240.
-  schedule.forward.block_cols = 192;
+  // Scores in flight, the last tile's rounded weights, and o: 128 + 64 + 64 of 240.
+  schedule.forward.block_cols = 256;
   const Breach breach = check_worth(schedule, c.problem, c.target);
   ASSERT_FALSE(breach.ok());
   EXPECT_EQ(breach.rule(), "forward.registers");
   EXPECT_NE(breach.reason().find("256"), std::string::npos) << breach.reason();
-  schedule.hopper.overlap = false;
+  schedule.hopper.weights_from = WeightsFrom::kShared;
   EXPECT_TRUE(check_worth(schedule, c.problem, c.target).ok());
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "virtual/program/decoder.h"
+#include "virtual/program/handler_sets.h"
 #include "virtual/program/operand_binder.h"
 
 // The linker's names for the function and for what takes its place (--wrap).
@@ -107,7 +108,8 @@ const std::vector<const Row*>& table_rows(SimdLevel level) {
   static std::unordered_map<int, std::vector<const Row*>> by_level;
   std::vector<const Row*>& rows = by_level[static_cast<int>(level)];
   if (rows.empty()) {
-    const HandlerSet& set = vdev::opcode_table(level).handlers();
+    // Also of a level that this machine cannot run.
+    const HandlerSet& set = *vdev::handler_set(level);
     for (uint32_t s = 0; s < set.num_spans; ++s) {
       for (uint32_t i = 0; i < set.spans[s]->count; ++i) rows.push_back(&set.spans[s]->rows[i]);
     }
@@ -125,8 +127,11 @@ void on_row_used(std::function<void(size_t, std::string_view)> l) { listener = s
 
 bool is_compiled_once(size_t row) {
   const vdev::Handler handler = table_rows(SimdLevel::kPlain)[row]->handler;
-  return handler == table_rows(SimdLevel::kAvx2)[row]->handler &&
-         handler == table_rows(SimdLevel::kAvx512)[row]->handler;
+  for (const SimdLevel level : {SimdLevel::kAvx2, SimdLevel::kAvx512}) {
+    if (vdev::handler_set(level) == nullptr) continue;  // LSSAR_NATIVE_SIMD
+    if (handler != table_rows(level)[row]->handler) return false;
+  }
+  return true;
 }
 
 void break_row(size_t row, const std::vector<SimdLevel>& levels) {
