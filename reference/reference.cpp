@@ -82,19 +82,19 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
     add_scaled(group.dv + j * dv, row.weight[j], g, dv);
   }
   double* dq = group.dq + query * d;
-  const double sink_before = errors.sinks[head];
   reference::add_unit_gradients(
       reference::score_gradient(row, value_dot, delta, Terms::kSigned, &errors.sinks[head]), q, k,
       i, Terms::kSigned, dq, dk_hat);
-  const double sink_term = errors.sinks[head] - sink_before;
-  errors.sink_terms += sink_term * sink_term;
   reference::through_norm(q, i, dq);
   if (rounded) rounded->add_row({row, i, o, g, dq, value_dot}, q);
 
   std::vector<double> absolute_dq(d);
+  const double sink_before = errors.absolute_sinks[head];
   reference::add_unit_gradients(reference::score_gradient(row, value_dot, delta, Terms::kAbsolute,
                                                           &errors.absolute_sinks[head]),
                                 q, k, i, Terms::kAbsolute, absolute_dq.data(), absolute_dk_hat);
+  const double sink_term = errors.absolute_sinks[head] - sink_before;
+  errors.sink_terms += sink_term * sink_term;
   errors.floor_dq += reference::absolute_through_norm(q, i, absolute_dq.data());
 }
 

@@ -208,6 +208,8 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
     row.gain = static_cast<float>(Config::kPower) * num_keys / stats.m * grad_scale * root;
   } else {
     row.slope = num_keys / stats.r;
+    // With r = infinity (a huge sink) P is 0, but psi(0) may not be: 0 means a row without output.
+    if (row.slope == 0.0f) row.slope = 1.17549435e-38f;
     row.intercept = 1.0f / stats.zs;
     row.inverse_epsilon = num_keys;
     row.gain = num_keys * grad_scale / stats.zs;
