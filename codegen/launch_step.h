@@ -15,7 +15,7 @@ enum class GridRows {
   // Tiles of LaunchStep::packed_rows rows of every (batch, kv head). Each has whole queries of all
   // heads that share keys: see packed_tiles.
   kPackedQueries,
-  kHeads,  // one row of every head, of all of the batch
+  kHeads,  // one row for each head, for the whole batch
 };
 
 // The tensor of a call that a tensor map describes.
@@ -55,8 +55,8 @@ struct MapSpec {
 };
 
 // One kernel launch. grid.x = ceil(rows / rows_per_block), rounded up to whole clusters, *
-// heads-or-kv_heads * batch. With GridRows::kHeads it is one block for each head. A kernel takes one
-// lssar_device::AttentionParams by value, or TmaParams if it has maps.
+// heads-or-kv_heads * batch. With GridRows::kHeads it is one block for each head. A kernel takes
+// one lssar_device::AttentionParams by value, or TmaParams if it has maps.
 struct LaunchStep {
   std::string entry;  // the kernel's name in the source
   GridRows grid_rows = GridRows::kQueries;

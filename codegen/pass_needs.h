@@ -24,12 +24,13 @@ double phi_sign(const Problem& problem);
 int effective_power(const Problem& problem);
 double effective_offset(const Problem& problem);
 
-// Whether one fma scales and shifts scores, of which only the largest is known before. That must
-// come from the largest product, so the scale is positive and the same for all keys (no norms) and
-// rows. Weights of a second stage would show that the largest activation is not quite 1.
+// Whether one fma scales and shifts scores. The largest score must then come from the largest
+// product, so the scale is positive and the same for all keys (no norms) and rows. Not with a
+// second stage, whose weights would show that the largest activation is not quite 1.
 bool fuses_scale(const Problem& problem);
-// Whether a row's r is the sum of its weights as they were rounded, which o is divided by in any
-// case. Hopper forwards of an exponential have few instructions per score, and each sum is one.
+// Whether a row's r is the sum of its rounded weights, by which o is divided in any case. Hopper
+// forwards of an exponential have few instructions per score, and each further sum would be one
+// more.
 bool sums_rounded(const Problem& problem, const Schedule& schedule);
 // Whether weights may be any number, and need a scale to be fp16.
 bool scales_weights(const Problem& problem);
@@ -37,8 +38,8 @@ bool scales_weights(const Problem& problem);
 // Whether a call of the pass has the sinks' logits (AttentionParams::sink).
 bool reads_sink(const Problem& problem);
 
-// Whether the kernel runs a pass over the keys before it forms weights, because they need something
-// of all keys; of the passes of a range, row sums are that pass.
+// Whether the kernel runs a pass over the keys before it forms weights, because the weights depend
+// on all keys. For ranges of keys, row sums are that pass.
 bool has_pass_one(const Problem& problem);
 
 // Whether blocks of a persistent kernel draw their work tiles by tickets

@@ -103,7 +103,7 @@ struct HopperOptions {
   bool operator==(const HopperOptions&) const = default;
 };
 
-// What Variant::kCpu has in place of tilings, load paths and the like, which it does not read.
+// The fields of Variant::kCpu, which does not read tilings, load paths and the like.
 // codegen/schedule_fields.h says what each field means.
 struct CpuOptions {
   int rows = 6;
@@ -169,11 +169,12 @@ Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Probl
                       const Target& target);
 const char* epsilon_name(EpsilonFrom epsilon);  // "x", "pass"
 
-// kUnsupported where the target has no kernels for the problem whatever the schedule: a CPU target
-// has those of the forward with the default score function.
+// kUnsupported if no schedule has kernels for the problem on this target. CPU targets have only
+// those of the forward with the default score function.
 Status check_target(const Problem& problem, const Target& target);
 
-// kInvalidArgument; names the field, the value, what is allowed and why. And check_target.
+// kInvalidArgument names the field, the value, what is allowed and why. It also returns the errors
+// of check_target.
 Status validate(const Schedule& schedule, const Problem& problem, const Target& target);
 
 std::string to_string(const Schedule& schedule);

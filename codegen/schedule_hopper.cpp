@@ -295,8 +295,8 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   const int accumulated = schedule.block_dv * (sums_x(problem, schedule) ? 2 : 1);
   schedule.forward.block_rows = 128;
   schedule.forward.block_cols = accumulated <= 64 ? 128 : accumulated <= 128 ? 96 : 48;
-  // One pass with little arithmetic: wide tiles share what a tile costs, its factor for o above
-  // all.
+  // A single pass has little arithmetic per score. Wide tiles spread the cost of a tile, above all
+  // that of its factor for o.
   if (fuses_scale(problem))
     schedule.forward.block_cols = accumulated > 128  ? 80
                                   : problem.causal   ? 128

@@ -52,9 +52,9 @@ int hopper_sum_cols(const Problem& problem, const Schedule& schedule);
 inline int hopper_threads(const Tiling& tiling) {
   return (1 + tiling.block_rows / kWarpGroupRows) * kWarpGroupThreads;
 }
-// Head dims as kernels of a CPU target hold o: whole vectors.
+// A head dim rounded up to whole vectors, as kernels of a CPU target hold o.
 int cpu_padded_dim(int dim, const Target& target);
-// What a thread's blocks of the CPU forward work in: ForwardScratch of templates/cpu/forward.h.
+// Bytes of a thread's working memory in the CPU forward: ForwardScratch of templates/cpu/forward.h.
 int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 // Bytes of a kv head's packed keys.
 int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64_t seq_k);

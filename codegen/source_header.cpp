@@ -118,7 +118,7 @@ void write_launches(SourceWriter& out, const std::vector<Step>& steps) {
   }
 }
 
-// The same of a CPU kernel: a function that is called once for each block.
+// The same for a CPU kernel: a function that is called once for each block.
 void write_calls(SourceWriter& out, const std::vector<Step>& steps) {
   out.line("//");
   out.line("// calls, in order, one for each block, by any number of threads:");

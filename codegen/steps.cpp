@@ -18,7 +18,7 @@ Step row_step(const char* entry, GridRows rows, const char* call) {
   return step;
 }
 
-// A block of every head.
+// One block for each head.
 Step sink_step() {
   Step step = row_step("lssar_backward_sink", GridRows::kHeads, "backward_sink");
   step.launch.rows_per_block = 1;

@@ -25,7 +25,7 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule);
 std::vector<std::string> template_roots(const Problem& problem, const Schedule& schedule);
 
 struct KernelSource;
-// emit_kernel for a CPU target, whose steps and templates are its own (codegen/cpu/emit_cpu.cpp).
+// emit_kernel for a CPU target, which has its own steps and templates (codegen/cpu/emit_cpu.cpp).
 // REQUIRES: both validate, and target.is_cpu().
 KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
                              const Target& target);

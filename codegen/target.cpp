@@ -150,7 +150,7 @@ Result<Target> target_for_capability(int major, int minor) {
 }
 
 json to_json(const Target& target) {
-  if (target.is_cpu()) return target.name();  // the name says all of it
+  if (target.is_cpu()) return target.name();  // the name says everything
   return {{"major", target.major},
           {"minor", target.minor},
           {"suffix", target.suffix},

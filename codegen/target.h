@@ -18,8 +18,8 @@ inline constexpr int kRegistersPerSm = 65536;
 inline constexpr int kReservedSharedBytes = 1024;
 
 struct Target {
-  // "x86-64-v3", "x86-64-v4": kernels for the host's CPU. Empty: a GPU, and what follows describes
-  // it. A CPU has none of that, so there it is 0.
+  // The level of a CPU target: "x86-64-v3" or "x86-64-v4". Empty for a GPU, which the fields below
+  // describe. For a CPU they are 0.
   std::string cpu;
   int major = 8;
   int minor = 0;
@@ -45,15 +45,15 @@ Result<Target> target_from_name(const std::string& name);
 // The names of GPUs that target_from_name knows, in order.
 std::vector<std::string> known_target_names();
 
-// What a kernel for a CPU target is made of. Names and instructions are those of the x86-64 psABI's
-// levels.
+// One level of CPU targets: what its kernels are made of. Names and instructions are those of the
+// x86-64 psABI's levels.
 struct CpuLevel {
   const char* name;
-  const char* instructions;  // that it has beyond the level before, for messages
+  const char* instructions;  // that the level before lacks, for messages
   int lanes;                 // floats of a vector
   int registers;             // vectors
 };
-// The levels there are kernels for, each with all instructions of the one before.
+// The levels that have kernels. Each has all instructions of the one before.
 std::span<const CpuLevel> cpu_levels();
 // REQUIRES: target.is_cpu().
 const CpuLevel& cpu_level(const Target& target);

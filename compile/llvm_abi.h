@@ -21,12 +21,12 @@ extern "C" {
 
 /* The result of a compile. */
 enum lssar_llvm_outcome {
-  LSSAR_LLVM_DONE = 0,    /* what was asked for is set */
+  LSSAR_LLVM_DONE = 0,    /* the requested result is set */
   LSSAR_LLVM_REFUSED = 1, /* an error of the source or the options: see log */
   LSSAR_LLVM_FAILED = 2   /* the compiler itself failed (memory, a fatal error of LLVM): see log */
 };
 
-/* What a compile makes: the options say for which target. */
+/* What a compile makes. The options say for which target. */
 enum lssar_llvm_output {
   LSSAR_LLVM_PTX = 0,
   LSSAR_LLVM_OBJECT = 1 /* an ELF object of the host's architecture */

@@ -19,7 +19,7 @@ Result<LlvmLibrary> bind(const std::string& name) {
       "not the LLVM compiler library of lssar (functions are missing)";
   if (!bind_symbol(llvm.handle, "lssar_llvm_abi_version", llvm.abi_version))
     return missing(kStranger);
-  // First: a library of another version may lack what follows.
+  // This comes first, because a library of another version may lack the functions below.
   if (llvm.abi_version() != LSSAR_LLVM_ABI_VERSION) {
     return missing(fmt::format("interface version {} instead of {}: from another build of lssar",
                                llvm.abi_version(), LSSAR_LLVM_ABI_VERSION));

@@ -1,5 +1,5 @@
-// The LLVM compiler library, liblssar_llvm.so, opened by name: llvm_compiler.cpp compiles with it,
-// object_loader.cpp loads what it made. Threads: any.
+// The LLVM compiler library, liblssar_llvm.so, opened by name. llvm_compiler.cpp compiles with it,
+// and object_loader.cpp loads the objects that it makes. Threads: any.
 #pragma once
 
 #include <string>

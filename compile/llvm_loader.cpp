@@ -1,5 +1,5 @@
-// The part of liblssar_llvm.so that loads objects: LLVM's JITLink, one session for each object, so
-// that unloading one frees all that it took.
+// The part of liblssar_llvm.so that loads objects. It uses LLVM's JITLink, with one session for
+// each object, so that unloading an object frees all of its memory.
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -23,7 +23,7 @@ struct lssar_llvm_loaded {
   std::unique_ptr<orc::ExecutionSession> session;
   std::unique_ptr<orc::ObjectLinkingLayer> layer;
   orc::JITDylib* symbols = nullptr;
-  // What LLVM reports beside the error that it returns: which symbols were not found, say.
+  // What LLVM reports besides the error that it returns, such as symbols that were not found.
   std::mutex mutex;
   std::string reports;
 
@@ -38,14 +38,14 @@ struct lssar_llvm_loaded {
   }
 
   ~lssar_llvm_loaded() {
-    // Frees the memory of what was linked. Nothing can be done about an error here.
+    // Frees the linked memory. Nothing can be done about an error here.
     if (session != nullptr) llvm::consumeError(session->endSession());
   }
 };
 
 namespace {
 
-// What LLVM makes of loops that copy or clear memory.
+// Provides the functions that LLVM calls in place of loops that copy or clear memory.
 llvm::Error provide_functions(lssar_llvm_loaded& loaded) {
   orc::SymbolMap provided;
   const auto provide = [&](const char* name, auto* function) {
@@ -93,7 +93,7 @@ void lssar_llvm_load(const char* object, size_t bytes, lssar_llvm_load_result* r
   }
 }
 
-// The first call links: only then are all addresses known.
+// The first call links the object. Only then are all addresses known.
 void lssar_llvm_function(lssar_llvm_loaded* loaded, const char* name,
                          lssar_llvm_function_result* result) {
   *result = {};

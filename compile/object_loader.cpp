@@ -10,8 +10,8 @@
 namespace lssar {
 namespace {
 
-// Opened once and kept; a failure is not kept, because the caller may set LSSAR_LLVM_PATH and ask
-// again.
+// Opens the library once and keeps it. A failure is not kept, because the caller may set
+// LSSAR_LLVM_PATH and try again.
 Result<LlvmLibrary> library() {
   static std::mutex* const mutex = new std::mutex;
   static auto* const kept = new std::optional<LlvmLibrary>;

@@ -8,16 +8,16 @@
 
 namespace lssar {
 
-// An object in executable memory, which goes with it.
+// An object in executable memory. The destructor frees the memory.
 class LoadedObject {
  public:
   virtual ~LoadedObject() = default;
-  // kDeviceError: there is none of that name, or the object could not be linked.
+  // kDeviceError: there is no function of that name, or the object could not be linked.
   virtual Result<void*> function(const std::string& name) const = 0;
 };
 
-// kMissing without the LLVM compiler's library, which loads what it makes. kDeviceError: the bytes
-// are no object of this machine's architecture.
+// kMissing: the LLVM compiler's library, which also does the loading, was not found. kDeviceError:
+// the bytes are not an object for this machine's architecture.
 Result<std::unique_ptr<LoadedObject>> load_object(const std::string& bytes);
 
 }  // namespace lssar

@@ -38,7 +38,7 @@ int64_t seen_keys(const Problem& problem, const Sizes& sizes, int64_t i) {
 // Squared norms for the error rule.
 struct ErrorSquares {
   double floor_dq = 0, floor_dk = 0;
-  std::vector<double> sinks, absolute_sinks;  // of each query head: its sum, not squared
+  std::vector<double> sinks, absolute_sinks;  // of each query head: a plain sum, not squared
   double sink_terms = 0;
   reference::LossSquares lost;
 };

@@ -29,8 +29,8 @@ struct ReferenceOutputs {
   // before the query heads of a kv head are added up. error_floor (error_rule.h) needs them,
   // because rows of two or three keys cancel completely.
   double floor_norm_dq = 0, floor_norm_dk = 0, floor_norm_dsink = 0;
-  // Norm over the rows of what each adds to dsink, with the magnitudes of what its epsilon_i sums.
-  // Rows err independently, and each in proportion to these terms.
+  // The norm over the rows of what each adds to dsink, computed from the magnitudes of the terms of
+  // epsilon_i. Rows err independently, and each in proportion to these magnitudes.
   double row_norm_dsink = 0;
   // Norms of the error of an ideal kernel of the problem's dtype: one that rounds only where
   // docs/accuracy.md says that it must. 0 for score functions other than LSSA and LSSAR.

@@ -30,7 +30,7 @@ Tensor contiguous_tensor(DevicePtr data, int64_t heads, int64_t length, int64_t 
 //   backward       q, k, v, grad_o, saved_* (saved_x where saves_x) -> grad_q, grad_k, grad_v
 //   row-sums       q, k -> row_stats (planes 0 and 3; with is_general all)
 //   weighted-sum   q, k, v, row_stats -> row_stats (planes 1 and 2; with is_general all), partial_o
-// Where reads_sink, sink, too, and the backward writes grad_sink.
+// With reads_sink a pass also reads sink, and the backward writes grad_sink.
 // forward also writes row_stats where it is not 0. The others are ignored.
 struct Tensors {
   Tensor q, k, v, o;

@@ -26,7 +26,7 @@ Result<std::shared_ptr<Device>> open_cuda(const DriverResult& driver, const std:
   return make_cuda_device(driver.value(), ordinal, target);
 }
 
-// A GPU's target, of the devices that have no hardware.
+// The target of a GPU, for devices that have no hardware.
 Result<Target> target_or_default(const std::string& name, const char* device) {
   LSSAR_ASSIGN_OR_RETURN(const Target target,
                          target_from_name(name.empty() ? kDefaultTarget : name));
@@ -57,7 +57,7 @@ Result<std::shared_ptr<Device>> open_auto(const DriverResult& driver, const std:
                                           int ordinal) {
   Result<std::shared_ptr<Device>> gpu = open_cuda(driver, target, ordinal);
   if (gpu.ok()) return gpu;
-  // It is no error if there is no GPU or it is too old. A GPU that cannot be used as asked is one.
+  // A missing GPU, or one that is too old, is not an error. A GPU that cannot be used as asked is.
   const StatusCode code = gpu.status().code();
   if (code != StatusCode::kMissing && code != StatusCode::kUnsupported) return gpu;
   // Somebody who has a GPU wants to know why it is not used.

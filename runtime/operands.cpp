@@ -43,7 +43,7 @@ Operand bytes_at(const char* name, DevicePtr data, size_t bytes, bool written) {
   return operand;
 }
 
-// A float32 number of every head.
+// One float32 number for each head.
 Operand of_heads(const char* name, DevicePtr data, int64_t heads, bool written) {
   Operand operand = bytes_at(name, data, static_cast<size_t>(heads), written);
   operand.elem_bytes = operand.alignment = 4;

@@ -72,7 +72,7 @@ struct SecondStage {
 // The divisor of a row's psi. A row whose divisor is 0 has no output.
 enum class PsiNormalizer { kNone, kSum, kSumAbs };
 
-// Learned parameters of a call (lssar_call). With phi exp and the normalizer sum only.
+// Learned parameters of a call (lssar_call). They need phi exp and the normalizer sum.
 enum class Sink {
   kNone,
   kPerHead,  // a logit t_h of each query head adds exp(t_h) to the sum of its rows

@@ -110,7 +110,7 @@ struct SampleRange : SampleHalf {
   static constexpr bool kIsRange = true, kHasPassOne = kIsPassOne, kHasPassTwo = !kIsPassOne;
 };
 
-// A sink with psi, of which epsilon gives the gradient.
+// A sink with psi, whose gradient comes from epsilon.
 struct SampleSink : SampleGeneral<2> {
   static constexpr bool kIsExponential = true, kHasSink = true, kSinkNeedsEpsilon = true;
   static constexpr int kActivationSum = 1;

@@ -8,7 +8,7 @@
 //   special  special functions, by lane
 //   issue    warp instructions, 32 lanes each
 //   shared   passes over the banks; of wgmma's operands, which are not counted, the model's bytes
-//   l2       sectors of 32 bytes and bytes of bulk copies; what is added to sums sum_cost times
+//   l2       sectors of 32 bytes and bytes of bulk copies; bytes added to sums, sum_cost times
 //   dram     what kernels on whole rows read and write; of others nothing
 //
 // They are combined as in the cost model (combine). The model also gives what no count shows of a

@@ -1,6 +1,6 @@
-// What the cost model takes for granted beside counts and the rates of a GPU: fitted to published
-// times, or assumed. docs/cost_model.md has the source of each, and of those that are assumed the
-// range in which the default schedules keep their places.
+// Constants of the cost model that are neither counts nor rates of a GPU. They are fitted to
+// published times, or assumed. docs/cost_model.md has the source of each. For assumed ones it has
+// the range in which the default schedules keep their places.
 //
 // Threads: plain values.
 #pragma once
@@ -8,31 +8,30 @@
 namespace lssar {
 
 struct CostConstants {
-  // Start and end of a block, in clocks; the end of a work tile and the start of the next one,
-  // where a block has several.
+  // Clocks for the start and end of a block. Clocks for the end of a work tile and the start of the
+  // next one, if a block has several.
   double block_clocks = 5500, tile_clocks = 3800;
   // Clocks from the request of a tile in the L2 to its use.
   double load_clocks = 800;
 
-  // Bytes of L2 bandwidth per byte that is added to a sum: it is read and written there.
+  // Bytes of L2 bandwidth per byte that is added to a sum. The sum is read and written there.
   double sum_cost = 2;
-  // The share of the L2 that keys and values of heads at work can fill.
+  // The share of the L2 that keys and values of the running heads can fill.
   double usable_l2 = 0.7;
   // The share of DRAM's bandwidth that streams reach.
   double dram_share = 0.9;
 
-  // How much of the shorter resources' time a single stream hides that has the next product in
+  // The part of the shorter resources' time that a single stream hides if its next product is in
   // flight.
   double hidden_alone = 0.75;
   // Without a product in flight, n streams hide 1 - n^-stream_power.
   double stream_power = 2;
-  // How much less is hidden in a cluster for each block beyond one, because it waits for the
-  // others.
+  // How much less a cluster hides for each block beyond the first, because blocks wait for each
+  // other.
   double cluster_wait = 0.02;
-  // What remains of a block's end if o goes out in whole rows.
+  // The part of a block's end that remains if o is stored in whole rows.
   double store_share = 0.85;
-  // Clocks that a turn of ordered sums waits, for a counter's way to the L2 and back after the
-  // sums.
+  // Clocks that a turn of ordered sums waits until its counter has gone to the L2 and back.
   double ordered_clocks = 1000;
   // The cost of a register that does not fit, as a share of the time. A search compiles the
   // candidates and rejects those that spill.

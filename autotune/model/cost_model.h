@@ -71,7 +71,7 @@ class CostModel {
 
   // REQUIRES: validate(schedule, problem, target).ok().
   CostEstimate estimate(const Schedule& schedule);
-  // The same of work that was counted elsewhere: of kernels of others, say.
+  // The same for work that was counted elsewhere, such as that of other libraries' kernels.
   CostEstimate estimate(const PassWork& pass, Variant variant);
   // The extents of its kernels, except those on whole rows. REQUIRES: as estimate.
   std::vector<KernelExtent> extents(const Schedule& schedule);

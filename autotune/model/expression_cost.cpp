@@ -12,8 +12,8 @@ namespace {
 
 using Kind = Expression::Kind;
 
-// Slots and special functions, read from machine code: the loop of a kernel whose phi is this
-// function, less that of phi = x (docs/instruction_slots.md).
+// Slots and special functions, read from machine code: the loop of a kernel with this function as
+// phi, minus that of phi = x (docs/instruction_slots.md).
 constexpr ScoreCost kExp = {1, 1}, kPreciseExp = {8, 1};
 constexpr ScoreCost kReciprocal = {11, 1}, kDivision = {10, 1}, kSquareRoot = {10, 1};
 constexpr ScoreCost kLog = {42, 1}, kLogOnePlus = {64, 2}, kPower = {59, 2};
@@ -24,7 +24,7 @@ constexpr ScoreCost kSoftplusBesideExp = {11, 0};  // the polynomial of the larg
 constexpr ScoreCost kChoice = {3, 0};
 constexpr ScoreCost kOne = {1, 0};
 
-// Multiplications of x^n by squaring.
+// The number of multiplications for x^n by squaring.
 double squarings(int exponent) {
   int count = 0;
   for (int rest = exponent; rest > 1; rest /= 2) count += 1 + rest % 2;
@@ -61,7 +61,7 @@ class Counter {
     return step.kind == Kind::kPower && operand(step, 1).kind == Kind::kConstant &&
            operand(step, 1).constant < 0;
   }
-  // A product that the sum of it takes in (fma), because nothing else needs it.
+  // Whether the step is a product that becomes part of its sum (fma), because nothing else uses it.
   bool is_fused(const Program::Step& step, size_t i) const {
     const Program::Step& one = operand(step, i);
     return one.kind == Kind::kProduct && uses_[step.operands[i]] == 1 && !is_negation(one) &&
@@ -86,7 +86,7 @@ class Counter {
   }
 
   ScoreCost product(const Program::Step& step) const {
-    if (is_negation(step)) return {};  // a sign of what takes it
+    if (is_negation(step)) return {};  // becomes a sign of the operand
     for (const size_t i : {0, 1})
       if (is_inverse(operand(step, i)) && uses_[step.operands[i]] == 1)
         return {kDivision.slots - kReciprocal.slots, 0};  // instead of the reciprocal
@@ -136,7 +136,7 @@ class Counter {
   ScoreCost exp_;
 };
 
-// The value alone, and with its derivative.
+// Counts the value alone, and the value with its derivative.
 void count_function(const Expression& value, bool is_precise, ScoreCost* alone,
                     ScoreCost* with_slope) {
   const Expression both[] = {value, derivative(value, Variable::kX)};

@@ -1,5 +1,5 @@
-// What an expression costs for each score, in instructions: counted from its steps, as
-// templates/tile/expression_math.cuh computes them and ptxas 13.0 compiles that.
+// Counts the instructions that an expression takes for each score. They follow from its steps, as
+// templates/tile/expression_math.cuh computes them and ptxas 13.0 compiles them.
 //
 // Used by the cost model. Threads: plain values and pure functions.
 #pragma once
@@ -20,12 +20,12 @@ struct ScoreCost {
   }
 };
 
-// Where threads of a warp may take different ways (erf, tanh, log), both count. `is_precise`: as
+// If threads of a warp may take different branches (erf, tanh, log), both count. `is_precise` is
 // kPrecise of expression_math.cuh.
 ScoreCost cost_of(const Program& program, bool is_precise);
 
-// The functions of a problem's score function, alone and with their derivatives. An exponential
-// over a sum (exponential_of) is one special function. Without psi its costs are 0.
+// Costs of phi and psi, alone and with their derivatives. An exponential over a sum
+// (exponential_of) is one special function. The costs of psi are 0 if there is none.
 struct FunctionCosts {
   ScoreCost phi, phi_and_slope;
   ScoreCost psi, psi_and_slope;

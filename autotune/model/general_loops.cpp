@@ -5,17 +5,18 @@
 namespace lssar {
 namespace {
 
-// Per score, read from machine code and beside the functions: the products' scale with the norms'
-// loads (templates/tile/score_fragment.cuh), the shift, a sum's term, a maximum, rounding to 16
-// bits, the magnitudes of rounded weights, and the row constants that a gradient loads.
+// Slots per score besides the functions, read from machine code. They are for scaling products and
+// loading norms (templates/tile/score_fragment.cuh), the shift, a sum's term, a maximum, rounding
+// to 16 bits, the magnitudes of rounded weights, and the row constants that a gradient loads.
 constexpr double kScale = 2.25, kShift = 1, kTerm = 1, kMaximum = 1, kRounding = 0.5;
 constexpr double kMagnitudes = 0.5, kConstants = 1;
-// The distance from the largest activation and the base of the power (WeightScale).
+// For the distance from the largest activation and the base of the power (WeightScale).
 constexpr double kWeightBase = 2;
-// A sign, and what is 0 in rows without a gradient.
+// For a sign, and for clearing the gradient in rows that have none.
 constexpr double kSign = 4, kNoGradient = 3.5;
 
-// Per thread and tile: of a loop, of sums with a running maximum, of pass 1 and of the backward.
+// Slots per thread and tile: for a loop, for sums with a running maximum, for pass 1 and for the
+// backward.
 constexpr double kTile = 100, kRunningMaximum = 24, kSumTile = 60;
 constexpr double kBackwardTile = 200;
 
@@ -32,7 +33,7 @@ double score_slots(const WorkContext& c) {
   return kScale + kShift + c.figures.functions().phi.slots;
 }
 
-// What is added to a gradient's loop by the second stage, and to its special functions.
+// The slots and special functions that the second stage adds to a gradient's loop.
 ScoreCost stage_cost(const WorkContext& c) {
   const FunctionCosts& functions = c.figures.functions();
   if (c.problem.p != 0) return {kWeightBase + 2 + c.figures.multiplications(c.problem.p - 1), 0};
@@ -51,7 +52,7 @@ GeneralLoop general_sum_loop(const WorkContext& c) {
   if (is_exponential) {
     slots += kMaximum;
   } else if (c.problem.p != 0) {
-    slots += 2 * kMaximum;  // of either sign
+    slots += 2 * kMaximum;  // one for each sign
   }
   return {{slots, kSumTile + (is_exponential ? kRunningMaximum : 0), 0},
           c.figures.functions().phi.special};
@@ -87,7 +88,7 @@ GeneralLoop general_dkdv_loop(const WorkContext& c, bool with_dk) {
   const FunctionCosts& functions = c.figures.functions();
   const ScoreCost& phi = with_dk ? functions.phi_and_slope : functions.phi;
   const ScoreCost stage = stage_cost(c);
-  // Scores, the weight; D's factor with epsilon, the slope.
+  // Scores and the weight, then D's factor with epsilon and the slope.
   double slots = 2 + kShift + phi.slots + stage.slots + 1 + kRounding + kConstants + kNoGradient;
   if (with_dk) slots += 2 + kRounding + (sums_magnitudes(c) ? kSign : 0);
   return {{slots, kBackwardTile, 0}, phi.special + stage.special};

@@ -1,6 +1,6 @@
 // What a score costs in the loops of kernels whose score function is given as expressions.
 //
-// Internal to the cost model. Threads: pure functions. REQUIRES, all: is_general(c.problem).
+// Internal to the cost model. Threads: pure functions. All functions REQUIRE is_general(c.problem).
 #pragma once
 
 #include "autotune/model/expression_cost.h"

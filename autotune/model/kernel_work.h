@@ -16,7 +16,8 @@ struct Phase {
   // For the whole launch: FLOP, special functions, instruction slots, bytes of shared memory, of
   // the L2, of DRAM.
   std::array<double, kNumResources> amount = {};
-  // What of the bytes of shared memory products read and copies write, without threads' own.
+  // The part of the shared memory bytes that products read and copies write, without the threads'
+  // own accesses.
   double operand_bytes = 0;
   double tiles = 0;  // over all blocks
   double depth = 1;  // tiles loaded ahead

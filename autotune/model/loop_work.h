@@ -51,7 +51,7 @@ Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling
 
 void set_blocks(const TileCount& count, double slices, KernelWork& work);
 
-// Accumulators of a thread, and what a Hopper kernel needs beside them.
+// Accumulators of a thread, and the other registers that a Hopper kernel needs.
 struct RegisterNeed {
   int accumulators, hopper_others;
 };

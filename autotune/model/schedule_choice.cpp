@@ -57,7 +57,8 @@ const std::string& text_of(const Applicant& one) {
 bool comes_before(const Applicant& a, const Applicant& b) {
   if (a.rank() != b.rank()) return a.rank() < b.rank();
   if (a.record->time != b.record->time) return a.record->time > b.record->time;
-  // Of one table, by table_idx: no search could give its winner a later time than the last one.
+  // Both records are of one table (table_idx). No search could give its winner a later time than
+  // the last possible one, so the later record wins.
   if (is_last_time(a.record->time)) return a.record > b.record;
   return text_of(a) < text_of(b);
 }

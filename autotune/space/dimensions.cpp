@@ -109,7 +109,7 @@ DimensionRow row(const char* name, Level level, std::vector<nlohmann::json> valu
 std::vector<DimensionRow> make_rows() {
   return {
       // ---- algorithm
-      // Those of GPUs.
+      // Only the variants of GPUs.
       row("variant", Level::kAlgorithm, {"portable", "hopper"},
           "instruction family: wgmma and TMA with warps in roles, or mma.sync and cp.async", always,
           nullptr, {{"hopper", "hopper"}, {"portable", "portable"}}),

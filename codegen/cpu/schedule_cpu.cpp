@@ -9,7 +9,7 @@
 namespace lssar {
 namespace {
 
-// Scratch memory of a thread.
+// The most scratch memory of a thread.
 constexpr int64_t kMaxScratchBytes = int64_t{16} << 20;
 
 Breach check_whole(const Refuse& refuse, const char* field, int value, int least, const char* unit,
@@ -33,7 +33,7 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& t
   if (cpu.rows < 1) return refuse("cpu.rows", cpu.rows, "allowed are 1 and more");
   LSSAR_RETURN_IF_BROKEN(
       check_whole(refuse, "cpu.panel_keys", cpu.panel_keys, level.lanes, "vectors", level.lanes));
-  // Accumulators, a panel's vectors and one number of a row, splatted.
+  // The accumulators, a panel's vectors, and one vector with a number of a row in every lane.
   const int vectors = cpu.panel_keys / level.lanes;
   const int64_t registers = int64_t{cpu.rows} * vectors + vectors + 1;
   if (registers > level.registers)
@@ -65,12 +65,13 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& t
 void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target) {
   schedule.variant = Variant::kCpu;
   CpuOptions& cpu = schedule.cpu;
-  // As many accumulators as leave a register for a row's number: 24 of 32, 12 of 16.
+  // Accumulators take 24 of 32 registers, or 12 of 16. The panel's vectors and a row's number also
+  // need some.
   cpu.rows = 6;
   cpu.panel_keys =
       cpu_level(target).registers == 32 ? 4 * cpu_level(target).lanes : 2 * cpu_level(target).lanes;
   cpu.block_keys = 256;
-  // 192 KiB, beside which a second-level cache of 512 KiB or more has room for panels and values.
+  // 192 KiB, so that a second-level cache of 512 KiB or more also has room for panels and values.
   constexpr int64_t kMostKept = 8192;
   const int64_t keys = problem.seq_k == 0 ? kMostKept : std::min(problem.seq_k, kMostKept);
   cpu.kept_keys = static_cast<int>((keys + cpu.block_keys - 1) / cpu.block_keys) * cpu.block_keys;

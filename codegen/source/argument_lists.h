@@ -11,30 +11,32 @@
 
 namespace lssar {
 
-// Behind the > of the list that tokens[open], a <, opens. In declarations only, where no <
-// compares.
+// Returns the index after the > that closes the < at tokens[open]. Only for declarations, where a <
+// is never a comparison.
 size_t after_angles(const std::vector<Token>& t, size_t open, size_t end);
 
-// Whether tokens[open], a <, opens a list of template arguments; then `after` is behind it.
+// Whether the < at tokens[open] opens a list of template arguments. If so, sets `after` to the
+// index after the list.
 bool is_template_list(const std::vector<Token>& t, size_t open, size_t* after);
 
-// How many arguments: of a declaration least and most, of a call the one number.
+// The number of arguments. A declaration may have default arguments; for a call both numbers are
+// equal.
 struct ArgumentCount {
   size_t least = 0;
   size_t most = 0;
 };
 
-// Counts the list between token open and the one that closes it. In declarations every < opens a
-// list.
+// Counts the arguments between tokens[open] and the token that closes it. In declarations every <
+// opens a list.
 ArgumentCount count_arguments(const std::vector<Token>& t, size_t open, bool is_declaration);
 
-// A list's arguments: their tokens.
+// The arguments of a list, each as a range of token indices.
 std::vector<std::pair<size_t, size_t>> list_parts(const std::vector<Token>& t, size_t open);
 
 bool is_number_type(const Token& token);
 
-// The type of what tokens[at], the name of a type of numbers, declares, and its name: of an array
-// "u32[4]", of a reference "u32&"; "" where it is something else.
+// tokens[at] is a numeric type. If it declares a variable, sets `name` and returns the type: "u32",
+// "u32[4]" for an array, "u32&" for a reference. Otherwise returns "".
 std::string declared_type(const std::vector<Token>& t, size_t at, std::string_view* name);
 
 }  // namespace lssar

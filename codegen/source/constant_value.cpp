@@ -133,7 +133,7 @@ class Arithmetic {
     return name == "float" ? Value(4) : std::nullopt;
   }
 
-  // static_cast<int>(...), whose operand an int holds.
+  // static_cast<int>(...), if the operand fits in an int.
   Value cast() {
     if (at_ + 4 >= tokens_.size() || !tokens_[at_ + 2].is("int") || !tokens_[at_ + 4].is("("))
       return {};

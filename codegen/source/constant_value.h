@@ -28,12 +28,13 @@ struct SourceConstants {
   std::map<std::string, int64_t, std::less<>> derived;
   // Functions without arguments that always return this value. They are found by their last word.
   std::map<std::string, int64_t, std::less<>> calls;
-  // Types of one meaning, by name: "Config::Element" is Bf16, "KeyTile" is SwizzledTile<...>.
+  // Types by name, if the name has only one meaning: "Config::Element" is Bf16, "KeyTile" is
+  // SwizzledTile<...>.
   std::map<std::string, std::string, std::less<>> aliases;
   std::map<std::string, ConstantTemplate, std::less<>> templates;
 };
 
-// The type that a name stands for once all its names are looked up: "Bf16".
+// The type that a name stands for after following all aliases: "Bf16".
 std::string type_named(std::string_view name, const SourceConstants& constants);
 
 // The value of an expression of constants, literals and operators. Empty if it depends on anything

@@ -17,7 +17,7 @@ bool is_one_of(const Token& token, std::initializer_list<std::string_view> texts
   return std::any_of(texts.begin(), texts.end(), [&](auto text) { return token.is(text); });
 }
 
-// VALUE of `static constexpr int kName = VALUE;`.
+// Returns VALUE of `static constexpr int kName = VALUE;`.
 std::optional<int64_t> initial_value(const SourceItem& item, const SourceConstants& constants) {
   const std::vector<Token> tokens = code_tokens(item.text);
   for (size_t i = 0; i + 1 < tokens.size(); ++i) {
@@ -27,7 +27,7 @@ std::optional<int64_t> initial_value(const SourceItem& item, const SourceConstan
   return {};
 }
 
-// How often a name is declared with a type of its own.
+// How many declarations with a plain type each name has.
 using Declarations = std::map<std::string, int, std::less<>>;
 
 void count_declarations(const std::vector<SourceItem>& items, Declarations& counts) {
@@ -44,7 +44,7 @@ void count_declarations(const std::vector<SourceItem>& items, Declarations& coun
   }
 }
 
-// TEXT of `using NAME = TEXT;`, which begins at tokens[at]; "" where it is something else.
+// Returns TEXT if `using NAME = TEXT;` begins at tokens[at], else "".
 std::string alias_text(const std::vector<Token>& tokens, size_t at, std::string_view text) {
   if (at + 3 >= tokens.size() || !tokens[at].is("using") || !tokens[at + 2].is("=")) return "";
   size_t end = at + 3;
@@ -54,7 +54,7 @@ std::string alias_text(const std::vector<Token>& tokens, size_t at, std::string_
   return std::string(text.substr(tokens[first].begin, tokens[end - 1].end - tokens[first].begin));
 }
 
-// Types under names that mean one thing in all of the source; "" for those that mean several.
+// Collects aliases. A name that means several things in the source gets "".
 void read_aliases(const std::vector<SourceItem>& items, const std::string& owner,
                   SourceConstants& constants) {
   for (const SourceItem& item : items) {
@@ -71,7 +71,7 @@ void read_aliases(const std::vector<SourceItem>& items, const std::string& owner
   }
 }
 
-// Parameters and constants of class templates.
+// Collects the parameters and constants of class templates.
 void read_templates(const std::vector<SourceItem>& items, SourceConstants& constants) {
   for (const SourceItem& item : items) {
     if (item.kind != ItemKind::kClass || !is_template(item.text)) continue;
@@ -101,7 +101,7 @@ void read_config(const std::vector<SourceItem>& items, SourceConstants& constant
   }
 }
 
-// VALUE of a function of no arguments whose body is `{ return VALUE; }`.
+// Returns VALUE if the function has no parameters and its body is `{ return VALUE; }`.
 std::optional<int64_t> returned_value(const SourceItem& item, const SourceConstants& constants) {
   if (item.most_arguments > 0) return {};
   const std::vector<Token> tokens = code_tokens(item.text);
@@ -131,7 +131,7 @@ void derive(const std::vector<SourceItem>& items, const Declarations& counts,
   }
 }
 
-// The value in place of what it is computed from: `static constexpr int kBytes = 16384;`.
+// Replaces the initializer by its value: `static constexpr int kBytes = 16384;`.
 void fold(SourceItem& item, const SourceConstants& constants) {
   const std::vector<Token> tokens = code_tokens(item.text);
   size_t equals = 0;
@@ -147,8 +147,8 @@ void fold(SourceItem& item, const SourceConstants& constants) {
   item.text.replace(begin, tokens.back().begin - begin, text);
 }
 
-// Of classes that are no templates: their own types and constants come before those of their names
-// elsewhere. `folds`: writes the values, too.
+// Finds the constants of classes that are not templates. Inside a class its own types and constants
+// hide those of the same name elsewhere. `folds` also writes the values into the source.
 void read_classes(std::vector<SourceItem>& items, bool folds, SourceConstants& constants) {
   for (SourceItem& item : items) {
     if (item.kind == ItemKind::kVariable && folds) fold(item, constants);

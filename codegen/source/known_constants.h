@@ -1,4 +1,4 @@
-// What declarations of device source say of constants and types. Threads: pure functions.
+// Finds the constants and types in declarations of device source. Threads: pure functions.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@ namespace lssar {
 
 bool is_config(const SourceItem& item);
 
-// What Config says, and what follows from it. `folds`: constants of whole numbers that are no
-// template's get their values in place of what these are computed from.
+// The constants of Config, and those that follow from them. With `folds`, integer constants outside
+// of templates get their values as initializers.
 SourceConstants known_constants(std::vector<SourceSection>& sections, bool folds);
 
 }  // namespace lssar

@@ -14,7 +14,7 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-// Types of variables and parameters by name, as far as they are numbers; "" where a name has two.
+// The types of numeric variables and parameters by name. A name with two types gets "".
 std::map<std::string_view, std::string> variable_types(const Tokens& t) {
   std::map<std::string_view, std::string> types;
   for (size_t i = 0; i + 1 < t.size(); ++i) {
@@ -29,17 +29,17 @@ std::map<std::string_view, std::string> variable_types(const Tokens& t) {
   return types;
 }
 
-// Whether a variable of type `given` may be what the parameter takes. "": any type.
+// Whether the parameter may take a variable of type `given`. "" stands for any type.
 bool may_take(const std::string& parameter, const std::string& given) {
   if (parameter.empty() || given.empty()) return true;
   if (parameter.ends_with('&')) return parameter == given + '&';
   if (parameter.ends_with(']') || given.ends_with(']')) return parameter == given;
   return (parameter == "float") == (given == "float");
 }
-// What kept source names.
+// The names that kept source uses, and its calls.
 class Names {
  public:
-  // `declared`: the function that the text declares, which it does not call by that.
+  // `declared` is the function that the text declares. Its declaration is not a call.
   void add(std::string_view text, std::string_view declared = {}) {
     Tokens t;
     for (const Token& token : tokenize(text)) {
@@ -71,7 +71,7 @@ class Names {
 
   bool has(const std::string& name) const { return used_.contains(name); }
 
-  // A call of the function that `text` declares.
+  // Whether the kept source calls the function.
   bool calls(const SourceItem& function) const {
     const auto found = calls_.find(function.names[0]);
     if (found == calls_.end()) return false;
@@ -90,8 +90,8 @@ class Names {
   static constexpr size_t kAnyNumber = std::string_view::npos;
 
   struct Call {
-    size_t number;                   // of arguments
-    std::vector<std::string> types;  // those of variables
+    size_t number;                   // of its arguments
+    std::vector<std::string> types;  // of arguments that are variables
 
     auto operator<=>(const Call&) const = default;
   };
@@ -107,7 +107,8 @@ bool has_constructor(const SourceItem& item) {
   });
 }
 
-// `of_initialized`: a member of a class without a constructor, where each has its place.
+// `of_aggregate`: the item belongs to a class without a constructor. Such a class keeps all of its
+// data members, because initializers depend on their order.
 bool is_reached(const SourceItem& item, const Names& names, bool of_aggregate) {
   if (item.kind == ItemKind::kPermanent) return true;
   if (item.kind == ItemKind::kFunction)
@@ -130,8 +131,8 @@ bool mark_items(std::vector<SourceItem>& items, Names& names, bool of_aggregate)
   return has_changed;
 }
 
-// Leaves chosen_by to functions of one name that begin with arguments of different classes, and
-// parameter_types to functions that share their name.
+// Only functions of one name whose first parameters are of different classes keep chosen_by. Only
+// functions that share their name keep parameter_types.
 void find_overloads(std::vector<SourceSection>& sections) {
   std::set<std::string> classes;
   std::map<std::string, int> functions;

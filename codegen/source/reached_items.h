@@ -1,8 +1,9 @@
-// Which declarations of device source a kernel reaches.
+// Finds the declarations of device source that a kernel reaches.
 //
-// A declaration is kept where a kept one has its name. Types decide only between overloads: one for
-// a class that nothing else names is never called, nor one for other numbers than a call's
-// variables. So more may be kept than a kernel uses, but never less. Threads: pure functions.
+// A declaration is kept if a kept one uses its name. Types decide only between overloads. An
+// overload for a class is dropped if nothing else names the class. An overload for numbers is
+// dropped if the variables of every call have other types. So more may be kept than a kernel uses,
+// but never less. Threads: pure functions.
 #pragma once
 
 #include <string_view>
@@ -12,7 +13,8 @@
 
 namespace lssar {
 
-// Leaves what `roots` (source that is not in the sections) and what that reaches need.
+// Keeps what `roots` (source that is not in the sections) needs, directly or through other
+// declarations.
 void keep_reached(std::vector<SourceSection>& sections, std::string_view roots);
 
 }  // namespace lssar

@@ -119,7 +119,7 @@ class Parser {
       item.names.insert(item.names.end(), declared.names.begin(), declared.names.end());
   }
 
-  // LSSAR_UNARY(exp2_approx, "ex2.approx.ftz.f32"): declares what it names first.
+  // LSSAR_UNARY(exp2_approx, "ex2.approx.ftz.f32"): declares its first argument.
   static bool is_macro_use(const Tokens& t, size_t at) {
     return at + 1 < t.size() && t[at].text.starts_with("LSSAR_") && t[at + 1].is("(");
   }

@@ -29,10 +29,10 @@ struct SourceItem {
   size_t most_arguments = 0;
   // The class that selects this overload: Fp16 for unpack(Fp16*, ...). Empty: none.
   std::string chosen_by;
-  // Of one of several overloads: "u32", "u32&", "u32[4]" for each parameter; "" for what is no
-  // number.
+  // Set if the function has overloads: the type of each parameter, "u32", "u32&" or "u32[4]". "" if
+  // it is not a number.
   std::vector<std::string> parameter_types;
-  bool is_kept = false;  // of keep_reached
+  bool is_kept = false;  // set by keep_reached
 };
 
 // One template file, or part of the source.

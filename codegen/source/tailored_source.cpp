@@ -16,17 +16,17 @@
 namespace lssar {
 namespace {
 
-// How often each is in the source.
+// How often each word occurs in the source.
 using Words = std::map<std::string, int, std::less<>>;
 
-// `using Base::member;`, which a class needs only if its base is a template's.
+// Whether it is `using Base::member;`, which a class needs only if its base depends on a template.
 bool names_member_of_base(const SourceItem& item) {
   const std::vector<Token> tokens = code_tokens(item.text);
   if (tokens.size() < 3 || !tokens[0].is("using")) return false;
   return std::none_of(tokens.begin(), tokens.end(), [](const Token& t) { return t.is("="); });
 }
 
-// Without what only templates need, and with lines as long as they may be.
+// Removes what only templates need, and joins lines as far as the line length allows.
 void tidy(std::vector<SourceItem>& items, bool within_template) {
   if (!within_template) std::erase_if(items, names_member_of_base);
   for (SourceItem& item : items) {
@@ -37,7 +37,7 @@ void tidy(std::vector<SourceItem>& items, bool within_template) {
   }
 }
 
-// Without declarations that an earlier one repeats word for word.
+// Removes declarations that repeat an earlier one word for word.
 void drop_repeated(std::vector<SourceSection>& sections) {
   std::set<std::string> declared;
   for (SourceSection& section : sections)
@@ -63,7 +63,7 @@ int member_bytes(const SourceItem& member) {
   return tokens[0].is("TensorRef") ? 4 * 8 : 4;
 }
 
-// Members of the kernels' argument that nothing reads become bytes, as many as lie side by side.
+// Replaces members of the kernels' argument that nothing reads by bytes, one array for neighbours.
 void hide_unread(SourceItem& argument, const Words& words) {
   std::vector<SourceItem> members;
   int bytes = 0, number = 0;
@@ -104,7 +104,7 @@ std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view
     sections.push_back(parse_section(part.title, with_unroll_words(without_config(part.text))));
   resolve_constants(sections, roots, known_constants(sections, false));
   keep_reached(sections, roots);
-  // Names that meant several things may mean one in what is left.
+  // A name that meant several things may mean only one in the source that is left.
   resolve_constants(sections, roots, known_constants(sections, true));
   keep_reached(sections, roots);
   drop_repeated(sections);

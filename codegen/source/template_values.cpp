@@ -14,7 +14,7 @@
 namespace lssar {
 namespace {
 
-// Whether it is a static_assert of what the constants say already.
+// Whether the item is a static_assert that the constants make true.
 bool is_decided_assert(const SourceItem& item, const SourceConstants& constants) {
   if (item.text.find("static_assert(") == std::string::npos) return false;
   const std::vector<Token> tokens = code_tokens(item.text);
@@ -24,11 +24,11 @@ bool is_decided_assert(const SourceItem& item, const SourceConstants& constants)
   return constant_value(std::span(tokens).subspan(2, comma - 3), constants) == 1;
 }
 
-// Template parameters that have the same value wherever the template is named, by the template's
-// name: those are decided like constants within it.
+// Finds template parameters that have the same value in every use of their template. Within the
+// template they count as constants.
 //
-// Items are visited from the last to the first, so that most templates come after all their users;
-// a template that something before it names, too, is left as it is.
+// Items are visited from last to first, so most templates are visited after all of their uses. A
+// template that is also used above its own declaration is left as it is.
 class TemplateValues {
  public:
   explicit TemplateValues(const std::vector<SourceSection>& sections) {
@@ -49,7 +49,7 @@ class TemplateValues {
     }
   }
 
-  // The template arguments that `text` names.
+  // Records the template arguments in `text`.
   void see_arguments(std::string_view text, const SourceConstants& constants) {
     const std::vector<Token> tokens = code_tokens(text);
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -64,7 +64,7 @@ class TemplateValues {
   }
 
  private:
-  // A template argument: its value or, of a type that is no template's, its name.
+  // A template argument: its value, or the name of a type that is not a template's.
   struct Argument {
     std::optional<int64_t> value;
     std::string type;
@@ -75,7 +75,7 @@ class TemplateValues {
   using Arguments = std::vector<Argument>;
 
   struct Use {
-    int total = 0;  // of its name
+    int total = 0;  // occurrences of its name
     int seen = 0;
     std::vector<Arguments> lists;
   };
@@ -121,7 +121,7 @@ class TemplateValues {
     return parts;
   }
 
-  // The list that tokens[open], a <, opens; nothing where it compares.
+  // The list that the < at tokens[open] opens. Nothing if that < is a comparison.
   static std::optional<std::span<const Token>> list_at(const std::vector<Token>& tokens,
                                                        size_t open) {
     int depth = 0;
@@ -143,7 +143,7 @@ class TemplateValues {
     return count;
   }
 
-  // Whether all that names the template comes after it, and was seen.
+  // Whether all uses of the template come after it and have been seen.
   bool has_seen_uses(const SourceItem& item) {
     const Use& use = uses_[item.names[0]];
     return use.seen == use.total - 1 - own_mentions(item.members, item.names[0]);
@@ -154,7 +154,7 @@ class TemplateValues {
     if (!argument.type.empty()) constants.aliases[std::string(name)] = argument.type;
   }
 
-  // A class template without the static_asserts that hold for all arguments it is named with.
+  // Removes static_asserts of a class template that hold for all arguments it is used with.
   void drop_decided_asserts(SourceItem& item, const SourceConstants& constants) {
     if (item.kind != ItemKind::kClass || !is_template(item.text) || !has_seen_uses(item)) return;
     const std::vector<Token> tokens = code_tokens(item.text);
@@ -177,7 +177,7 @@ class TemplateValues {
     });
   }
 
-  // The constants with the item's parameters that have a value; nothing where none has.
+  // The constants, with those parameters of the item that have a value. Nothing if none has one.
   std::optional<SourceConstants> with_parameters(const SourceItem& item,
                                                  const SourceConstants& constants) {
     if (item.text.find("template <") == std::string::npos || item.names.size() != 1) return {};
@@ -204,7 +204,8 @@ class TemplateValues {
     return inner;
   }
 
-  // Whether a call may leave the parameter out, since what is called or its class names it too.
+  // Whether a call may omit the argument: the template is a class, or its function has the
+  // parameter in the types of its own parameters.
   static bool is_deduced(const std::vector<Token>& tokens, std::span<const Token> list,
                          std::string_view parameter) {
     size_t open = static_cast<size_t>(list.data() - tokens.data()) + list.size();
@@ -215,7 +216,7 @@ class TemplateValues {
                        [&](const Token& token) { return token.is(parameter); });
   }
 
-  // `is_explicit`: a use without a list is of another function of the name.
+  // With `is_explicit`, a use without an argument list means another function of that name.
   static Argument same_argument(const Use& use, size_t place, const Argument& fallback,
                                 bool is_explicit) {
     Argument same;

@@ -1,6 +1,6 @@
-// Declarations of device source without what constants decide in them: branches and static_asserts.
-// Constants are also template parameters that have the same value wherever the template is named.
-// Threads: pure functions.
+// Removes branches and static_asserts that constants decide from device source. A template
+// parameter counts as a constant if it has the same value in every use of its template. Threads:
+// pure functions.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace lssar {
 
-// `roots`: source that comes after the sections.
+// `roots` is the source after the sections.
 void resolve_constants(std::vector<SourceSection>& sections, std::string_view roots,
                        const SourceConstants& constants);
 

@@ -1,5 +1,5 @@
 // The cpu device: runs kernels that the LLVM compiler made for the host's CPU. Its memory is the
-// host's; a launch runs when it is called and returns at its end.
+// host's. A launch returns when all of its blocks have run.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace lssar {
 
-// `target` must be one that the machine runs (cpu_target_for). `num_threads` 0: as many as CPUs
+// This machine must be able to run `target` (cpu_target_for). `num_threads` 0: one for each CPU
 // that the process may run on.
 std::shared_ptr<Device> make_cpu_device(const Target& target, int num_threads = 0);
 

@@ -25,7 +25,7 @@ Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
   return r;
 }
 
-// Which registers the operating system saves: XCR0.
+// XCR0: the registers that the operating system saves.
 uint64_t saved_state() {
   unsigned low = 0, high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

@@ -1,5 +1,4 @@
-// What the machine's CPU can run: which x86-64 level, under which name, with which caches.
-// Threads: any.
+// Describes the machine's CPU: its x86-64 level, its name and its caches. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +15,13 @@ struct CpuFeatures {
   int64_t l2_bytes = 0;  // of a core; 0 = not known
 };
 
-// Found once and kept. CPU and operating system must both know a level's registers.
+// Found once and kept. A level counts only if the CPU and the operating system both support its
+// registers.
 const CpuFeatures& cpu_features();
 
-// The target of this name, or without a name the machine's highest level. kUnsupported where the
-// machine has none, or where it lacks instructions of the one that is named; kInvalidArgument where
-// the name is not a CPU's.
+// The target of this name, or the machine's highest level if the name is empty. kUnsupported: the
+// machine has no level, or lacks instructions of the named one. kInvalidArgument: the name is not
+// that of a CPU target.
 Result<Target> cpu_target_for(const std::string& name, const CpuFeatures& features);
 
 }  // namespace lssar

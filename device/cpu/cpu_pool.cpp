@@ -29,7 +29,7 @@ struct FreeMemory {
 };
 using Scratch = std::unique_ptr<void, FreeMemory>;
 
-// This thread's; null if there is no memory.
+// This thread's scratch memory. Null if there is not enough memory.
 void* scratch_of_thread(size_t bytes) {
   thread_local Scratch kept;
   thread_local size_t kept_bytes = 0;
@@ -40,8 +40,8 @@ void* scratch_of_thread(size_t bytes) {
   return kept.get();
 }
 
-// Rounding to nearest, denormal numbers kept, no traps: a caller's thread may have other modes, and
-// all threads must give the same bits.
+// Rounds to nearest, keeps denormal numbers and does not trap. A caller's thread may have other
+// modes, but all threads must give the same bits.
 class DefaultFloatMode {
  public:
 #if defined(__x86_64__)
@@ -66,7 +66,7 @@ struct CpuPool::Job {
   int wanted = 0;  // threads of the pool that may still join; guarded by the state's mutex
 };
 
-// All that a fork leaves behind in the parent: a child makes another.
+// The state of one process. After a fork the child makes its own.
 struct CpuPool::State {
   const pid_t process = getpid();
   std::mutex launch_mutex;  // held by the launch that the threads help
@@ -95,14 +95,14 @@ CpuPool::~CpuPool() {
 CpuPool::State* CpuPool::state_of_this_process() {
   State* known = state_.load();
   if (known != nullptr && known->process == getpid()) return known;
-  // What a parent had stays as it is: its mutex may be locked for ever.
+  // The parent's state is never touched or freed, because its mutex may be locked for ever.
   auto fresh = std::make_unique<State>();
   if (state_.compare_exchange_strong(known, fresh.get())) return fresh.release();
-  return known;  // of another thread, which was faster
+  return known;  // another thread was faster
 }
 
-// From the last block on: with a causal mask the last rows see the most keys, and should not be
-// what all others wait for.
+// Runs the last blocks first. With a causal mask the last rows see the most keys, so at the end all
+// threads would wait for them.
 void CpuPool::work(Job& job, void* scratch) {
   const DefaultFloatMode mode;
   for (;;) {
@@ -122,7 +122,7 @@ void CpuPool::worker_loop(State* state) {
     --job.wanted;
     ++state->working;
     lock.unlock();
-    // Without memory for it, the other threads do this one's part.
+    // If there is no memory for this thread, the others do its part.
     if (void* const scratch = scratch_of_thread(job.scratch_bytes)) work(job, scratch);
     lock.lock();
     if (--state->working == 0) state->done.notify_all();
@@ -158,7 +158,7 @@ Status CpuPool::run(CpuBlock function, const void* params, uint32_t num_blocks,
       while (static_cast<int>(state->threads.size()) < threads - 1)
         state->threads.emplace_back(worker_loop, state);
     } catch (const std::system_error&) {
-      // No more threads to be had: those there are do it.
+      // No more threads are available; the existing ones do the work.
     }
     state->job = &job;
   }

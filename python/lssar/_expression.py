@@ -1,8 +1,8 @@
 """Expressions of score functions over torch tensors, for the definition in _reference.
 
-Text is what liblssar.so has taken (score/parse.h has the grammar): what is wrong with it is not looked
-for again. Values are made of torch's own operations, and so can be differentiated any number of times.
-Derivatives at kinks are those of docs/math.md, where torch has others.
+liblssar.so has accepted the text (score/parse.h has the grammar), so errors are not checked again.
+Values are made of torch's own operations, so they can be differentiated any number of times.
+Derivatives at kinks follow docs/math.md, because those of torch differ.
 """
 
 import ast
@@ -21,7 +21,7 @@ _COMPARISON_SIGNS = {
 
 
 def at_compile_time(function):
-    """torch.compile calls it when it traces, with arguments that are no tensors, and keeps the result."""
+    """torch.compile calls it while it traces, and keeps the result. No argument is a tensor."""
     function._dynamo_marked_constant = True
     return function
 
@@ -35,7 +35,7 @@ def parse(text):
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text):
-    """By Python's parser: the grammars differ in the sign of powers, and in zeros before a number."""
+    """Uses Python's parser. The grammars differ only in the sign of powers and in leading zeros."""
 
     def as_python(found):
         token = found[0]
@@ -76,7 +76,7 @@ def _softplus(x):
     return torch.logaddexp(x, torch.zeros_like(x))
 
 
-# Of tensors, and of numbers.
+# Each name's function of tensors, and of numbers.
 _FUNCTIONS = {
     "abs": (torch.abs, abs),
     "exp": (torch.exp, math.exp),
@@ -106,13 +106,13 @@ _COMPARISONS = {
 
 
 def evaluate(text, x, **names):
-    """The expression's value at x, elementwise; `names`: tensors, which are not differentiated."""
+    """The expression's value at x, elementwise. `names` are tensors that are not differentiated."""
     value = _value(parse(text), {**names, "x": x}, True)
     return value.broadcast_to(x.shape) if isinstance(value, torch.Tensor) else torch.full_like(x, value)
 
 
 def _value(node, names, is_differentiated):
-    """A tensor, or a number where no name is in it."""
+    """A tensor, or a number if the expression contains no name."""
     if isinstance(node, float):
         return node
     if isinstance(node, str):
@@ -130,7 +130,7 @@ def _value(node, names, is_differentiated):
 
 
 def _chain(node, names, is_differentiated):
-    """a + b + c and the like in a loop, as _tuples."""
+    """Evaluates a + b + c and the like in a loop, as _tuples does."""
     operations = []
     while isinstance(node, tuple) and node[0] in _OPERATORS:
         operations.append(node)
@@ -142,8 +142,8 @@ def _chain(node, names, is_differentiated):
 
 
 def _choice(name, arguments, names, is_differentiated):
-    """min, max and where: one of two values. The other one has no part in the derivative, though its
-    own may have no value: each is computed from an x whose gradient is 0 where it is not chosen."""
+    """min, max and where: one of two values. The other one must not affect the derivative, even if its
+    own has no value. So each is computed from an x that has gradient 0 where it is not chosen."""
 
     def plain(node):
         fixed = {n: x.detach() for n, x in names.items()} if is_differentiated else names
@@ -173,7 +173,7 @@ def _choice(name, arguments, names, is_differentiated):
 
 @at_compile_time
 def exponential(text):
-    """(sign of C, lambda) where the expression in x is C exp(lambda x), lambda not 0; else None."""
+    """(sign of C, lambda) if the expression in x is C exp(lambda x) with lambda not 0; else None."""
     form = _form(_parsed(text))
     if form is None or form[0] != "exponential":
         return None
@@ -182,8 +182,8 @@ def exponential(text):
 
 
 def _form(node):
-    """("linear", a, c) of a x + c, ("exponential", C, lambda) of C exp(lambda x), lambda not 0; None of
-    what is neither."""
+    """("linear", a, c) for a x + c, ("exponential", C, lambda) for C exp(lambda x) with lambda not 0;
+    None for other expressions."""
     if isinstance(node, float):
         return "linear", 0.0, node
     if isinstance(node, str):

@@ -121,7 +121,7 @@ def _problem(
 
 
 def check_score(score, p, offset):
-    """Raises the library's error of a score function that is wrong, before there is a call."""
+    """Raises the library's error for a wrong score function before any call is made."""
     if score:
         _check_score(score, p, offset)
 
@@ -131,7 +131,7 @@ check_score._dynamo_marked_constant = True  # torch.compile calls it when it tra
 
 @functools.lru_cache(maxsize=1024)
 def _check_score(score, p, offset):
-    """By a plan that is not prepared, and so costs nothing; nor is it kept, for scores may be many."""
+    """Creates a plan, but does not prepare it, which is cheap. Scores may be many, so none is kept."""
     dims = (_structs.DTYPE_FP32, 64, 64, 1, 1)
     plan = Plan(context("cpu"), _problem(False, *dims, False, p, offset, score, _ALIGNMENT))
     library().plan_destroy(plan.handle)

@@ -44,7 +44,7 @@ _ACTIVATIONS = {
 
 @_expression.at_compile_time
 def score_fields(text):
-    """The fields of a score function's text, which liblssar.so has taken (score/score_text.h)."""
+    """The fields of a score function's text, which liblssar.so has accepted (score/score_text.h)."""
     return _fields(text)
 
 
@@ -123,7 +123,7 @@ def attention(q, k, v, causal=False, p=15, offset=1.0, score=""):
 
 
 def _score(fields, q, k, n):
-    """s of all keys; NaN where it is infinite."""
+    """The scores s of all keys; NaN where they are infinite."""
     if fields["qk_norm"]:
         q, k = _direction(q), _direction(k)
     dim, log_n = q.shape[-1], torch.log(n.clamp(min=1))
@@ -154,13 +154,13 @@ def _activation(fields, score, sees):
 
 
 def _normalizer(fields, n):
-    """The normalizer's name, and what it is where it is no sum."""
+    """The normalizer's name, and its value if it is not a sum."""
     values = {"length": n, "sqrt_length": fields["normalizer_gain"] * torch.sqrt(n / 2)}
     return fields["normalizer"], values.get(fields["normalizer"])
 
 
 def _divided(x, normalizer, value):
-    """Rows x divided by what the normalizer says. Where that is 0 they are 0, as their derivatives."""
+    """Rows of x divided by their normalizer. If that is 0, the row and its derivatives are 0."""
     if normalizer == "none":
         return x
     if value is None:

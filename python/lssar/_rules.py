@@ -52,7 +52,7 @@ def _check_field(name, value):
 
 
 def _json(value):
-    """As json.dumps, which torch.compile cannot look into, where that is plain."""
+    """As json.dumps. Plain values do not use it, because torch.compile cannot trace it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

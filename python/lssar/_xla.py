@@ -88,7 +88,7 @@ class Attrs(ctypes.Structure):
         ("size", ctypes.c_int64),
         ("types", ctypes.POINTER(ctypes.c_int)),
         ("names", ctypes.POINTER(ctypes.POINTER(ByteSpan))),
-        ("attrs", ctypes.POINTER(ctypes.c_void_p)),  # to what the type says
+        ("attrs", ctypes.POINTER(ctypes.c_void_p)),  # each of the type that `types` says
     ]
 
 
@@ -232,7 +232,7 @@ class Frame:
         return kind.from_address(ctypes.cast(at, ctypes.POINTER(Scalar)).contents.value).value
 
     def string(self, name):
-        """The attribute; "" where the call has none of this name."""
+        """The attribute, or "" if the call has none of this name."""
         at = self._attribute(name, ATTRIBUTE_STRING)
         if at is None:
             return ""

@@ -99,7 +99,7 @@ def _check(q, k, v, causal, p, offset):
 
 def _call(name, results, inputs, causal, p, offset, score):
     call = jax.ffi.ffi_call(f"lssar_{name}", results, vmap_method="sequential")
-    # Programs that were exported before there were others have no score.
+    # Programs that were exported by versions without score functions have no score.
     others = {"score": score} if score else {}
     return call(
         *inputs, causal=np.int32(causal), p=np.int32(p), offset=np.float64(offset), **others

@@ -1,5 +1,5 @@
 """Expressions of score functions in the float64 reference: values, derivatives at kinks and beside
-them, and what it takes the maximum out of."""
+them, and the functions whose maximum is taken out."""
 
 import math
 import unittest
@@ -62,7 +62,7 @@ class Values(unittest.TestCase):
 
 class Derivatives(unittest.TestCase):
     def test_at_kinks(self):
-        """docs/math.md: max and min have that of the second operand, a constant counting as it."""
+        """docs/math.md: max and min have the second operand's derivative. A constant counts as second."""
         for text, x, slope in (
             ("relu(x)", 0, 0),
             ("max(x, 0)", 0, 0),
@@ -144,7 +144,7 @@ class Exponentials(unittest.TestCase):
                     self.assertAlmostEqual(form[1], wanted[1], places=12)
 
     def test_large_scores(self):
-        """The maximum is taken out however the exponential is written, and nothing else's."""
+        """The maximum of an exponential is taken out however it is written. No other function's is."""
         q, k, v = (x.detach().double() for x in random_inputs(len_q=3, dim=8))
         q *= 1e5
         names = [lssar.Score(t, qk_norm=False) for t in ("exp", "2*e^x", "exp(2*x)/exp(x)")]

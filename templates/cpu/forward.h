@@ -1,13 +1,13 @@
-// The forward kernel: a block is a few rows of queries of one head. Pass 1 sums activations, pass 2
-// turns them into weights and multiplies values. The activations of the first keys stay in the
-// core's cache between the passes; those of keys beyond are computed again.
+// The forward kernel. A block has a few query rows of one head. Pass 1 sums activations. Pass 2
+// turns them into weights and multiplies values by these. The activations of the first keys stay in
+// the core's cache between the passes; the others are computed again.
 #pragma once
 
 #include "templates/cpu/product.h"
 
 namespace lssar_device {
 
-// What a block works with, in memory that the device gives each thread.
+// A block's working memory, which the device gives to each thread.
 template <class Config>
 struct ForwardScratch {
   alignas(64) float scores[Config::kRows * (Config::kKeptKeys + Config::kBlockKeys)];
@@ -21,7 +21,7 @@ struct RowPlace {
   i64 first_row;
 };
 
-// What pass 1 finds of a row, and what pass 2 makes of it.
+// What pass 1 computes for a row, and how pass 2 weighs the row's keys.
 struct RowState {
   i64 visible;          // keys that the row sees, from the first on
   double sum;           // of activations, in bits: R
@@ -43,8 +43,7 @@ LSSAR_HOST i64 visible_keys(const AttentionParams& params, i64 row) {
   }
 }
 
-// Queries times c_i log2(e) / |q_i|, one row beside the other: [head_dim][kRows]. Rows past the end
-// see no keys.
+// Loads queries times c_i log2(e) / |q_i| as [head_dim][kRows]. Rows past the end see no keys.
 template <class Config, int kRows>
 LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& place, float* queries,
                              RowState (&rows)[kRows]) {
@@ -67,8 +66,8 @@ LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& plac
   }
 }
 
-// Activations of a panel of keys, 0 where a row does not see the key; and what they add to the
-// rows' sums, if kSums. kIsMasked: some row may not see some key.
+// Computes activations of a panel of keys; they are 0 for keys that a row does not see. kSums: adds
+// them to the rows' sums. kIsMasked: some rows may not see all of these keys.
 template <class Config, int kRows, bool kSums, bool kIsMasked>
 LSSAR_HOST void activate_panel(const float* queries, const float* panel, i64 first_key,
                                const RowState (&rows)[kRows], float* scores,
@@ -131,8 +130,8 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
   }
 }
 
-// From a row's sum and largest score: how its activations become weights. A row without keys and a
-// dead row have none. A row that saw a NaN has a sum that is one.
+// Derives from a row's sum and largest score how its activations become weights. Dead rows and rows
+// without keys have no weights. If a row saw a NaN, its sum is NaN.
 template <class Config>
 LSSAR_HOST void prepare_weights(RowState& row) {
   if (row.visible == 0) {
@@ -140,7 +139,7 @@ LSSAR_HOST void prepare_weights(RowState& row) {
     return;
   }
   const double largest =
-      softplus_bits<Config>(splat<Config>(row.largest_score))[0];  // as the panels have it
+      softplus_bits<Config>(splat<Config>(row.largest_score))[0];  // computed as in the panels
   const double per_activation = (double)row.visible / row.sum;
   const double offset = row.visible <= 3 ? 0.0 : (double)Config::kOffset;
   const double m = largest * per_activation - offset;
@@ -150,7 +149,7 @@ LSSAR_HOST void prepare_weights(RowState& row) {
   row.shift = (float)(offset / m);
 }
 
-// Activations of a block of keys -> weights, in place, and their sums.
+// Turns activations of a block of keys into weights, in place, and adds them to the rows' sums.
 template <class Config, int kRows>
 LSSAR_HOST void weigh_block(int keys, RowState (&rows)[kRows], float* scores) {
   LSSAR_UNROLL
@@ -183,7 +182,7 @@ LSSAR_HOST void store_outputs(const AttentionParams& params, const RowPlace& pla
     const bool is_bad = rows[r].sum != rows[r].sum || rows[r].m != rows[r].m;
     const float zs = is_bad ? quiet_nan() : (float)rows[r].weights;
     const Floats<Config> scale = splat<Config>(is_bad ? zs : zs > 0.0f ? 1.0f / zs : 0.0f);
-    const bool is_empty = zs == 0.0f;  // what the values may hold beside weights of 0 is not o's
+    const bool is_empty = zs == 0.0f;  // then o is 0 even if a value is NaN
     const i64 row = place.first_row + r;
     Element* to = row_pointer<Element>(params.o, place.batch, place.head, row);
     const float* from = outputs + r * Config::kHeadDimVPadded;
@@ -207,7 +206,7 @@ LSSAR_HOST void forward_rows(const AttentionParams& params, const RowPlace& plac
                              ForwardScratch<Config>& scratch) {
   RowState rows[kRows];
   load_queries<Config, kRows>(params, place, scratch.queries, rows);
-  i64 visible = 0;  // keys that some row sees
+  i64 visible = 0;  // keys that at least one row sees
   for (int r = 0; r < kRows; ++r) visible = rows[r].visible > visible ? rows[r].visible : visible;
   const auto scores_of = [&](i64 first_key) {
     const i64 kept = first_key < Config::kKeptKeys ? first_key : i64{Config::kKeptKeys};
@@ -235,8 +234,8 @@ LSSAR_HOST void forward_rows(const AttentionParams& params, const RowPlace& plac
   store_outputs<Config, kRows>(params, place, rows, scratch.outputs);
 }
 
-// Blocks of a head are its rows in order. Few rows, as in decoding, go one by one: a full block
-// would compute rows that nobody asks for. A row gets the same bits either way.
+// A head's blocks take its rows in order. Few rows, as in decoding, are computed one by one,
+// because a full block would compute rows that nobody needs. The bits are the same either way.
 template <class Config>
 LSSAR_HOST void forward(const AttentionParams& params, u32 block, void* memory) {
   ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;

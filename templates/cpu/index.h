@@ -1,6 +1,6 @@
-// Every template of CPU kernels, with a sample of what the generator writes around them: for
-// editors, and for the test that compiles them as they are (clang++ -O3 -march=x86-64-v3 -c -I.
-// -x c++ this file).
+// All templates of CPU kernels, with a sample of what the generator writes around them. For
+// editors, and for the test that compiles them directly (clang++ -O3 -march=x86-64-v3 -c -I. -x c++
+// this file).
 #pragma once
 
 #include "templates/cpu/forward.h"
@@ -20,7 +20,7 @@ struct SampleConfig {
   static constexpr bool kIsCausal = true;
   static constexpr float kOffset = 1.0f;
   using Vector = typename VectorOf<kWidth>::Floats;
-  // Close enough to compile.
+  // These only have to compile.
   static LSSAR_HOST Vector exp2_polynomial(Vector x) { return 0.69314718f * x + 1.0f; }
   static LSSAR_HOST Vector softplus_polynomial(Vector u) { return -0.44f * u + 1.44f; }
   static LSSAR_HOST Vector power(Vector u) { return u * u * u; }

@@ -1,4 +1,4 @@
-// Score math on vectors, and the scalar functions that a row needs once. In bits, as on GPUs.
+// Score math on vectors, and scalar functions for rows. Scores are in bits, as on GPUs.
 #pragma once
 
 #include "templates/cpu/vector.h"
@@ -12,10 +12,10 @@ constexpr float kLeastNormSquared = 1e-24f;
 inline __attribute__((always_inline)) float infinity() { return __builtin_inff(); }
 inline __attribute__((always_inline)) float quiet_nan() { return __builtin_nanf(""); }
 
-// 2^-|x|; where that is below the smallest normal float, the smallest normal float.
+// 2^-|x|, but not less than the smallest normal float.
 template <class Config>
 LSSAR_HOST Floats<Config> exp2_of_minus_abs(Floats<Config> x) {
-  // Adding it rounds to whole numbers, in the low bits of the sum.
+  // Adding this rounds to a whole number and leaves it in the low bits of the sum.
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23
   const Floats<Config> minus = (Floats<Config>)((Words<Config>)x | 0x80000000u);
   const Floats<Config> least = splat<Config>(-126.0f);
@@ -33,7 +33,7 @@ LSSAR_HOST Floats<Config> softplus_bits(Floats<Config> x) {
   return Config::softplus_polynomial(u) * u + (x < 0.0f ? Floats<Config>{} : x);
 }
 
-// log2 of a whole number of at least 1, to a float's precision and more.
+// log2(n) for n >= 1, with at least a float's precision.
 LSSAR_HOST double log2_of(i64 n) {
   const double x = (double)n;
   u64 bits;
@@ -59,7 +59,7 @@ LSSAR_HOST double log2_of(i64 n) {
   return exponent + 2.0 * s * sum / kLn2;
 }
 
-// 1 / |x| from |x|^2: 0 where |x| <= 1e-12; where x is not finite, a number that makes a NaN of it.
+// 1 / |x| from |x|^2, and 0 if |x| <= 1e-12. If x is not finite, x times the result is NaN.
 LSSAR_HOST float inverse_norm(float squares) {
   return squares <= kLeastNormSquared ? 0.0f : 1.0f / __builtin_sqrtf(squares);
 }

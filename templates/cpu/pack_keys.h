@@ -1,4 +1,4 @@
-// The kernel that divides keys by their norms and packs them, once per kv head: a block is a panel.
+// Divides keys by their norms and packs them, once per kv head. Each block makes one panel.
 #pragma once
 
 #include "templates/cpu/rows.h"

@@ -1,5 +1,5 @@
-// The two products of a block of rows: a tile of accumulators in registers, and one loop that feeds
-// it. Each step multiplies a broadcast number of every row by a few vectors.
+// The two products of a block of rows. Each has a tile of accumulators in registers and one loop. A
+// step of the loop multiplies a broadcast number of every row by a few vectors.
 #pragma once
 
 #include "templates/cpu/rows.h"
@@ -67,7 +67,7 @@ LSSAR_HOST void multiply_columns(const float* weights, const typename Config::El
   }
 }
 
-// The same for all columns of v, as many at a time as accumulators fit in registers.
+// The same for all columns of v, a chunk at a time, so that accumulators fit in registers.
 template <class Config, int kRows>
 LSSAR_HOST void multiply_values(const float* weights, const typename Config::Element* values,
                                 i64 row_stride, int keys, float* outputs) {

@@ -1,4 +1,4 @@
-// Rows of tensors: where they are, and as floats.
+// Finds rows of tensors, and loads them as floats.
 #pragma once
 
 #include "templates/cpu/math.h"
@@ -22,7 +22,7 @@ LSSAR_HOST Element* row_pointer(const TensorRef& tensor, i64 batch, i64 head, i6
          row * tensor.row_stride;
 }
 
-// kHeadDim elements as floats; the sum of their squares.
+// Loads kHeadDim elements as floats and returns the sum of their squares.
 template <class Config>
 LSSAR_HOST float load_row(const typename Config::Element* from, float* to) {
   constexpr int kWhole = Config::kHeadDim / Config::kLanes * Config::kLanes;
@@ -40,8 +40,8 @@ LSSAR_HOST float load_row(const typename Config::Element* from, float* to) {
   return lane_sum<Config>(squares);
 }
 
-// Unit vectors of k in panels: [batch, kv_heads, panels, head_dim, kPanelKeys]. They are in the
-// workspace where other variants keep the norms of k.
+// A panel of unit vectors of k: [batch, kv_heads, panels, head_dim, kPanelKeys]. In the workspace
+// these take the place of the norms of k.
 template <class Config>
 LSSAR_HOST float* key_panel(const AttentionParams& params, i64 slice, i64 panel) {
   constexpr i64 kPanelFloats = i64{Config::kHeadDim} * Config::kPanelKeys;

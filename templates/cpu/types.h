@@ -1,9 +1,8 @@
-// Integer names, element types and the attributes of every function of a CPU kernel. No header of a
-// compiler or a library: only vector extensions and builtins that clang and g++ have.
+// Integer names, element types and the attributes of all functions of a CPU kernel. It includes no
+// header and uses only vector extensions and builtins that clang and g++ have.
 #pragma once
 
-// Everything is inlined into the kernels. Without the width clang may cut 64-byte vectors in
-// halves.
+// Everything is inlined into the kernels. Without min_vector_width clang may split 64-byte vectors.
 #if defined(__clang__)
 #define LSSAR_WIDE __attribute__((min_vector_width(512)))
 #define LSSAR_UNROLL _Pragma("unroll")
@@ -28,7 +27,7 @@ struct Fp16 {
   u16 bits;
 };
 
-// kLanes floats; their bits; as many 16-bit words.
+// Vectors of kLanes floats, of their bits, and of 16-bit words.
 template <int kLanes>
 struct VectorOf {
   typedef float Floats __attribute__((vector_size(kLanes * 4)));

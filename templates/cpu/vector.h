@@ -1,4 +1,4 @@
-// Vectors of the target's width, and elements in memory as vectors of floats.
+// Vectors of the target's width. Elements in memory are loaded and stored as vectors of floats.
 #pragma once
 
 #include "templates/cpu/types.h"
@@ -14,7 +14,7 @@ using Words = typename VectorOf<Config::kLanes>::Words;
 template <class Config>
 using Halves = typename VectorOf<Config::kLanes>::Halves;
 
-// What the instructions that convert fp16 take at a time.
+// Instructions that convert fp16 take 8 numbers at a time.
 using Floats8 = VectorOf<8>::Floats;
 using Halves8 = VectorOf<8>::SignedHalves;
 
@@ -23,7 +23,7 @@ LSSAR_HOST Floats<Config> splat(float x) {
   return x - Floats<Config>{};
 }
 
-// NaN in a gives b.
+// The larger number, or b if a is NaN.
 template <class Config>
 LSSAR_HOST Floats<Config> larger(Floats<Config> a, Floats<Config> b) {
   return a > b ? a : b;
@@ -37,7 +37,7 @@ LSSAR_HOST Ints<Config> lane_numbers() {
   return lanes;
 }
 
-// kLanes floats, which need no alignment beyond a float's. kIsHalf: half as many, then zeros.
+// Loads kLanes floats with a float's alignment. kIsHalf: half as many, followed by zeros.
 template <class Config, bool kIsHalf = false>
 LSSAR_HOST Floats<Config> load(const float* from) {
   Floats<Config> x = {};
@@ -91,7 +91,7 @@ LSSAR_HOST void store(Fp16* to, Floats<Config> x) {
   }
 }
 
-// In the order of the lanes, so that all targets with as many lanes give the same bits.
+// Adds lanes in order, so that all targets with this many lanes give the same bits.
 template <class Config>
 LSSAR_HOST float lane_sum(Floats<Config> x) {
   float sum = x[0];

@@ -187,7 +187,7 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
   float shift = -stats.largest_score;
   if constexpr (!Config::kIsExponential) shift = Config::score_bias(num_keys);
   row.limits = bits_of_float(shift);
-  // The pass of epsilon multiplies by it, where the sink needs an epsilon without it.
+  // If the sink needs epsilon without this factor, the pass of epsilon multiplies by it later.
   const float grad_scale =
       Config::kSinkNeedsEpsilon ? 1.0f : general_grad_scale<Config>(row, stats);
   if constexpr (Config::kSecondStage == 0) {
@@ -208,7 +208,7 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
     row.gain = static_cast<float>(Config::kPower) * num_keys / stats.m * grad_scale * root;
   } else {
     row.slope = num_keys / stats.r;
-    // With r = infinity (a huge sink) P is 0, but psi(0) may not be: 0 means a row without output.
+    // With r = infinity (a huge sink) P is 0, but psi(0) may not be. 0 would mean a dead row.
     if (row.slope == 0.0f) row.slope = 1.17549435e-38f;
     row.intercept = 1.0f / stats.zs;
     row.inverse_epsilon = num_keys;
@@ -219,7 +219,7 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
   return row;
 }
 
-// What the row adds to the gradient of its head's sink, -exp(t_h) / r_i eps_i. With
+// Writes what the row adds to the gradient of its head's sink, -exp(t_h) / r_i eps_i. With
 // kSinkNeedsEpsilon it is not multiplied by -eps_i yet.
 template <class Config>
 LSSAR_DEVICE void write_sink_terms(const AttentionParams& params, i64 count, i64 flat_row, int head,

@@ -2,10 +2,10 @@
 //
 //   dt_h = -sum_i exp(t_h - m_i) / r_i eps_i
 //
-// A block sums the rows of one head over all of the batch, in a fixed order: each thread takes
-// every kSinkThreads-th row into a sum of its own (Kahan's), and these are added up in pairs.
+// A block sums the rows of one head over the whole batch, in a fixed order. Each thread adds every
+// kSinkThreads-th row to its own sum (Kahan's method). Then these are added up in pairs.
 //
-// Shared memory: a float of every warp.
+// Shared memory: one float for each warp.
 #pragma once
 
 #include "templates/ptx/index.cuh"

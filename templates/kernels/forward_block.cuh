@@ -132,13 +132,13 @@ struct ForwardBlock {
     }
   }
 
-  // Sets the place to that of the block, of `num_blocks` for each slice.
+  // Sets the block's place. Each slice has `num_blocks` blocks.
   LSSAR_DEVICE void set_place(i64 num_blocks, int slices) {
     place = block_place(num_blocks, slices);
     if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
   }
 
-  // From the last query and whether some row is no query's: how many keys the block walks over.
+  // Sets how many keys the block walks over. `has_gaps`: some rows have no query.
   LSSAR_DEVICE void set_keys(i64 first, i64 last, bool has_gaps) {
     const i64 most_keys = keys_in_range<Config>(params, num_visible_keys<Config>(params, last));
     num_tiles = static_cast<int>(ceil_div(most_keys, Shape::kBlockCols));

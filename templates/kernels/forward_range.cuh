@@ -13,7 +13,7 @@
 
 namespace lssar_device {
 
-// The statistics of a lane's two rows, read and written. Of the quad that shares a row, one lane
+// Reads and writes the statistics of a lane's two rows. One lane of the quad that shares a row
 // writes.
 template <class Config>
 struct RangeRows {

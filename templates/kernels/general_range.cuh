@@ -1,12 +1,12 @@
-// The passes of a forward whose score function is given as expressions, as kernels of their own,
-// over a range of all keys. The caller merges what the ranges give; docs/math.md has the rules.
+// The two passes of a forward whose score function is given as expressions, as separate kernels
+// over a range of all keys. The caller merges the ranges by the rules of docs/math.md.
 //
 //   row_sums:      planes of row_stats: 0 sum_j a_ij (kActivationSum 2: |a_ij|), in units of
 //                  2^(plane 2); 1 the power's largest -a_ij; 2 an exponential's largest score, else
 //                  0; 3 the power's largest a_ij, or as plane 2
 //   (outside:      planes 1 to 3 maximised; plane 0 summed, in units of the largest plane 2)
-//   weighted_sum:  sum_j w_ij v_j, undivided, and into plane 2 what it is to be divided by; other
-//                  planes as the forward for training saves them
+//   weighted_sum:  sum_j w_ij v_j, undivided; plane 2 gets its divisor, the other planes what the
+//                  forward for training saves
 //   (outside:      both summed over the ranges; o_i is their quotient)
 //
 // Blocks, shared memory and barriers are those of forward_block.cuh.
@@ -16,8 +16,7 @@
 
 namespace lssar_device {
 
-// What a lane reads and writes of its two rows. One lane of the quad that shares a row writes their
-// statistics.
+// Reads and writes a lane's two rows. One lane of the quad that shares a row writes its statistics.
 template <class Config>
 struct GeneralRangeRows {
   const AttentionParams& params;
@@ -72,9 +71,9 @@ struct GeneralRangeRows {
     warp_barrier();  // before one of the lanes writes them
   }
 
-  // The range's part of what the row is divided by. `weights`: see GeneralRows::write_columns. If
-  // it is no sum, the range has the share of it that it has of the row's keys, and so it has of the
-  // sink.
+  // The range's part of the row's divisor. `weights`: see GeneralRows::write_columns. If the
+  // divisor is not a sum, the range's share of it is its share of the row's keys. So is its share
+  // of the sink.
   LSSAR_DEVICE float divisor(int half, float weights) const {
     if (rows.normalizer[half] == 0.0f) return 0.0f;
     if (rows.is_bad(half)) return quiet_nan();

@@ -96,7 +96,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     ValueGrads dv;
     KeyGrads dk;
     Scale scale;
-    Scale weight_scale;  // kScalesWeights: that of the weights, as a gradient's
+    Scale weight_scale;  // kScalesWeights: the weights' scale, as for gradients
   };
 
   LSSAR_DEVICE void release_stage() {
@@ -310,7 +310,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     wgmma_commit();
   }
 
-  // Scales a tile's weights, and rounds them and starts their product.
+  // Scales and rounds a tile's weights, and starts their product.
   LSSAR_DEVICE void start_scaled_weights(Sums& sums, Operand& weights, Scores& s, int stage,
                                          const Work& work) const {
     this->hide_past_end(s, work, 0, kQueryMmaTiles);

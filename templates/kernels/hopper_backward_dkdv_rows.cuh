@@ -34,7 +34,7 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
     return static_cast<u32>(work.first_key + warp_row0() + fragment_row(half));
   }
 
-  // inverse_scale: of kScalesWeights.
+  // Only kScalesWeights uses inverse_scale.
   LSSAR_DEVICE void write_values(ValueGrads& dv, float inverse_scale, const Work& work) const {
     Scale::multiply(dv, Config::kScalesWeights ? inverse_scale : 1.0f / kWeightRange<Config>);
 #pragma unroll
@@ -79,8 +79,8 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
     }
   }
 
-  // Clears what keys past the end have in the 8-query tiles from first_tile to end_tile. It need
-  // not be finite there, and meets zeros of the key tile, or shares its scale with other keys.
+  // Clears x for keys past the end, in the 8-query tiles from first_tile to end_tile. There x may
+  // be infinite, and it meets zeros of the key tile or shares its scale with other keys.
   template <int kTiles>
   LSSAR_DEVICE void hide_past_end(Fragment<kTiles>& x, const Work& work, int first_tile,
                                   int end_tile) const {

@@ -231,7 +231,7 @@ struct ForwardConsumer {
     }
   }
 
-  // Products of the oldest stage in use -> u, and without X on to the weights.
+  // Turns products of the oldest stage in use into u and, without X, into weights.
   LSSAR_DEVICE void weigh(Scores& s, int tile) {
     scale_scores_of_stage(s);
     if constexpr (Config::kIsGeneral) {

@@ -50,8 +50,8 @@ struct ForwardProducer {
     }
   }
 
-  // Loads a tile of keys or values, from column `col` on, into the next stage when that is free;
-  // returns its index. kMoreBytes: what the caller loads into it besides.
+  // Loads a tile of keys or values, from column `col` on, into the next stage when that is free.
+  // Returns its index. kMoreBytes: bytes that the caller also loads into it.
   template <class Tile, int kMoreBytes>
   LSSAR_DEVICE int load_stage(ForwardMap map, int col, int tile, const BlockPlace& at) {
     const int stage = cursor.stage;

@@ -57,8 +57,8 @@ struct ForwardWork {
   }
 };
 
-// What a block takes at a time: a query tile, or kStagger neighbouring ones of a head, fewer at the
-// end of it.
+// What a block takes at a time: a query tile, or kStagger neighbouring ones of a head. The last
+// chain of a head may have fewer.
 template <class Config>
 struct ForwardChain {
   using Shape = HopperForwardShape<Config>;
@@ -83,12 +83,12 @@ struct ForwardChain {
     return {params, at};
   }
 
-  // Of a slice (tile/query_tiles.cuh), with those of no query.
+  // Rows of a slice (tile/query_tiles.cuh), including rows without a query.
   static LSSAR_DEVICE i64 rows_of_slice(const AttentionParams& params) {
     if constexpr (!Config::kPackGqa) return seq_q<Config>(params);
     return typename Shape::QueryTiles(params).num_rows();
   }
-  // Of a batch entry.
+  // Slices of a batch entry.
   static LSSAR_DEVICE int slices(const AttentionParams& params) {
     return Config::kPackGqa ? params.kv_heads : params.heads;
   }

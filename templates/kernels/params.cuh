@@ -28,8 +28,8 @@ struct AttentionParams {
 
   // Saved by the forward for training, read by the backward.
   float* saved_o;  // [rows, head_dim_v]: o in float32; weighted sum: written, undivided
-  // [4, rows]: R, m, zs (natural units), largest score in bits; null in a forward that nobody wants
-  // them of. Row sums write R and the score; weighted sum reads these two and writes the others.
+  // [4, rows]: R, m, zs (natural units), largest score in bits. Null in a forward if nobody wants
+  // them. Row sums write R and the score; weighted sum reads these two and writes the others.
   // kIsGeneral: see general_range.cuh.
   float* saved_stats;
   void* saved_x;  // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
@@ -57,7 +57,7 @@ struct AttentionParams {
   long long num_keys;
   long long query_shift;
 
-  // Score functions with a sink; null elsewhere.
+  // Only for score functions with a sink; otherwise null.
   const float* sink;  // [heads]: its logits
   float* grad_sink;   // [heads]; backward: written
   float* sink_terms;  // workspace, [2, rows]: see tile/sink.cuh

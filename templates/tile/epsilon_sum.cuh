@@ -75,8 +75,8 @@ struct EpsilonSum {
   }
 };
 
-// EpsilonSum::write where the sink needs an epsilon that is not multiplied by c'_i / r_i: gain does
-// not have that factor so far either. `term` and `grad_scale`: the row's sink_terms.
+// EpsilonSum::write if the sink needs epsilon without the factor c'_i / r_i, which gain does not
+// have yet either. `term` and `grad_scale` are the row's sink_terms.
 template <class Config>
 LSSAR_DEVICE void write_epsilon_and_sink(float lane_sum, i64 visible, float* constants, float* term,
                                          const float* grad_scale) {

@@ -124,11 +124,11 @@ LSSAR_DEVICE float choose(bool holds, float a, float b, float value, float other
 // 1, -1, or 0 at 0; a NaN stays.
 LSSAR_DEVICE float sign_of(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
 
-// kFusesScale: scores come from one fma of products, whose largest has been scaled and rounded. So
-// a row's largest score is not 0 but what rounding dropped, which cancels in its sum as long as it
-// is small. In rows with large scores it would not be: all their products are scaled and rounded.
+// kFusesScale: one fma makes scores from products, but the largest one was scaled and rounded. So a
+// row's largest score is not 0 but a rounding error, which cancels in its sum if it is small. In
+// rows with large scores it is not small, so all of their products are scaled and rounded.
 LSSAR_DEVICE bool has_large_scores(float largest) {
-  constexpr float kLargeScore = 1048576.0f;  // whose rounding drops at most 1/32
+  constexpr float kLargeScore = 1048576.0f;  // rounding it drops at most 1/32
   return absolute(largest) >= kLargeScore;
 }
 

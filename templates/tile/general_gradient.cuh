@@ -6,9 +6,9 @@
 //     power            base^(p-1) (gain D_ij - gain_delta)
 //     psi              psi'(N P_ij) (gain D_ij - t_ij gain_delta),   t by kWeightSum
 //
-// RowConstants hold other things then than for softplus:
+// RowConstants then hold other things than for softplus:
 //
-//   limits           the bits of what is added to products times score_scale
+//   limits           the bits of the term that is added to products times score_scale
 //   slope            1 / r;  power: with root, see weight_base;  psi: N / r.  0: no gradient
 //   intercept        power: with root;  psi: 1 / z;  kFusesScale: a second score_scale
 //   gain             c' / r, times p N root / m (power) or N / z (psi)
@@ -47,7 +47,7 @@ LSSAR_DEVICE float general_prob_gradient(float activation, float d, const RowCon
 
 LSSAR_DEVICE float shift_of(const RowConstants& row) { return float_from_bits(row.limits); }
 
-// What phi is taken of, from a product times score_scale and norms: the same to the bit as in
+// The argument of phi, from a product times score_scale and norms. It has the same bits as in
 // GeneralRows::activate.
 template <class Config>
 LSSAR_DEVICE float shifted_score(float x, const RowConstants& row) {
@@ -70,8 +70,8 @@ LSSAR_DEVICE void general_weight_and_gradient(float x, float d, const RowConstan
   grad = has_gradient ? prob_gradient * activation_slope : 0.0f;
 }
 
-// The term of epsilon's sum (tile/epsilon_sum.cuh), P_ij dP'_ij: of the power what the offset
-// leaves of it, b / N outside of the sum; of psi without the 1 / N that is outside.
+// The term P_ij dP'_ij of epsilon's sum (tile/epsilon_sum.cuh). For the power only the offset's
+// part, without b / N. For psi without 1 / N. These factors multiply the sum.
 template <class Config>
 LSSAR_DEVICE float general_epsilon_term(float x, float d, const RowConstants& row) {
   float weight;

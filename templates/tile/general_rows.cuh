@@ -11,9 +11,9 @@
 //                 Rows with large scores are scaled before (has_large_scores).
 // kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it, and
 //                 without kIsRange, weights are activations, and r divides at the end.
-// kDivisorSum:    what o is divided by, as kActivationSum, of the weights.
-// kSumsRounded:   r is that sum of rounded weights; no other one is made.
-// kHasSink:       r has the sink of the row's head in it (tile/sink.cuh), weights have not.
+// kDivisorSum:    the divisor of o: as kActivationSum, but a sum of weights.
+// kSumsRounded:   r is the sum of the rounded weights; there is no other sum.
+// kHasSink:       r includes the sink of the row's head (tile/sink.cuh); weights do not.
 // kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
 #pragma once
 
@@ -45,7 +45,7 @@ struct GeneralRows : LaneRows<Config> {
   static constexpr bool kRescales =
       Config::kScalesWeights || (Config::kIsExponential && !kKnowsSums);
 
-  i64 seen[2];           // kIsRange: how many of the range's keys
+  i64 seen[2];           // kIsRange: keys of the range that the row sees
   float score_scale[2];  // c_i / |q_i|, as Config::score_scale has it
   float bias[2];
   float largest_score[2];  // kIsExponential: so far; -infinity before the first key
@@ -69,7 +69,7 @@ struct GeneralRows : LaneRows<Config> {
       sum[half] = lost[half] = m[half] = normalizer[half] = 0.0f;
     }
   }
-  // Before a pass that accumulates columns of o. If r is not known, each such pass sums it up.
+  // Called before a pass that accumulates columns of o. If r is not known, each such pass sums it.
   LSSAR_DEVICE void start_columns() {
     if constexpr (!kKnowsSums) clear();
 #pragma unroll
@@ -93,7 +93,7 @@ struct GeneralRows : LaneRows<Config> {
 
   LSSAR_DEVICE void finish_row(int half, float inverse_norm) {
     const bool has_keys = visible[half] != 0;
-    // With kFusesScale infinities are multiplied by it, which 0 would make NaN.
+    // With kFusesScale it multiplies infinities, and 0 would make them NaN.
     constexpr float kNoScale = Config::kFusesScale ? 1.0f : 0.0f;
     score_scale[half] = has_keys ? Config::score_scale(length(half)) * inverse_norm : kNoScale;
     bias[half] = has_keys ? Config::score_bias(length(half)) : 0.0f;
@@ -126,12 +126,12 @@ struct GeneralRows : LaneRows<Config> {
     }
   }
 
-  // What scores are taken less: 0 before the first key, so that -infinity less it is -infinity.
+  // What is subtracted from scores: 0 before the first key, so that -infinity stays -infinity.
   static LSSAR_DEVICE float origin_of(float largest) {
     return largest == -infinity() ? 0.0f : largest;
   }
 
-  // kFusesScale: products -> what is still to be multiplied by `scale`.
+  // kFusesScale: scales large scores. Sets `scale` to the factors that the rows still need.
   template <int kTiles>
   LSSAR_DEVICE void scale_large(Fragment<kTiles>& s, float (&scale)[2]) const {
     const bool is_large[2] = {has_large_scores(largest_score[0]),
@@ -145,9 +145,9 @@ struct GeneralRows : LaneRows<Config> {
     if (!warp_all(!is_large[0] && !is_large[1])) multiply_rows(s, first);
   }
 
-  // Products times scales (kFusesScale: products) -> activations. With kRaises the sums so far are
-  // to be multiplied by `factor`, else the largest score stays. Activations of hidden keys are 0
-  // only if kIsExponential.
+  // Products times scales (kFusesScale: products) -> activations. With kRaises the caller
+  // multiplies the sums so far by `factor`. Else the largest score stays. Activations of hidden
+  // keys are 0 only if kIsExponential.
   template <bool kRaises, int kTiles>
   LSSAR_DEVICE void activate(Fragment<kTiles>& s, const TileMask& mask, float (&factor)[2]) {
     factor[0] = factor[1] = 1.0f;
@@ -244,7 +244,7 @@ struct GeneralRows : LaneRows<Config> {
     }
   }
 
-  // From the row's sum and largest activations to what weights need.
+  // Computes what weights need from the row's sum and largest activations.
   LSSAR_DEVICE void finish_sums(int half) {
     scale[half] = dead_weight_scale();
     normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
@@ -330,7 +330,7 @@ struct GeneralRows : LaneRows<Config> {
     multiply_rows(s, by);
   }
 
-  // What o is divided by, where it is a sum. The power's weights are not those that r sums.
+  // The divisor of o if it is a sum. With a second stage the sink is part of r, not of this sum.
   LSSAR_DEVICE float divisor(int half, float weights) const {
     if constexpr (!Config::kHasSink || Config::kSecondStage != 0) return weights;
     return visible[half] == 0 ? weights : weights + sink(half);

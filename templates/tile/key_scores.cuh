@@ -76,7 +76,7 @@ template <int kQueries>
 using ScaledConstants = PlanarConstants<kQueries, true>;
 
 // The planes of score functions given as expressions. Without a second stage only the first words
-// of the second plane are of use: limits and epsilon.
+// of the second plane are used: limits and epsilon.
 template <class Config, int kQueries>
 struct GeneralConstants {
   static constexpr int kPitch = kVectorBytes;

@@ -29,7 +29,7 @@ struct QueryRows {
     if constexpr (!Config::kPackGqa) return first + row;
     return row < count ? first + static_cast<u32>(row) / static_cast<u32>(group) : kNone;
   }
-  // One past the last query of `rows` rows, or past all queries if some of the rows have none.
+  // The query after those of `rows` rows from `row` on. Above all queries if a row has none.
   LSSAR_DEVICE i64 end_query(int row, int rows) const {
     if constexpr (!Config::kPackGqa) return first + row + rows;
     return query(row + rows - 1) + 1;
@@ -56,7 +56,7 @@ struct QueryTiles {
     parts = (group + kRows - 1) / kRows;
   }
 
-  // Rows of a slice's tiles, including those of no query.
+  // Rows of a slice's tiles, including rows without a query.
   LSSAR_DEVICE i64 num_rows() const { return count() * kRows; }
   // Tiles of a slice.
   LSSAR_DEVICE i64 count() const { return ceil_div(queries, whole) * parts; }

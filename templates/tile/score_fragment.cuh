@@ -19,8 +19,8 @@ LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2],
   }
 }
 
-// Makes scores NaN whose key is not finite. `norms` are NaN for those keys and 1 for the others, as
-// without kHasNorms.
+// Makes the scores of keys that are not finite NaN. `norms` are NaN for those keys and 1 for the
+// others, as without kHasNorms.
 template <int kTiles>
 LSSAR_DEVICE void spoil_scores(Fragment<kTiles>& s, u32 norms) {
   constexpr int kKeys = kTiles * kTileCols;

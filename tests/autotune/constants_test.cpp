@@ -1,4 +1,4 @@
-// Constants of the cost model that are assumed: within their ranges the defaults keep their places.
+// Assumed constants of the cost model: within their ranges the defaults keep their places.
 // docs/cost_model.md has the ranges.
 #include <functional>
 
@@ -94,7 +94,7 @@ TEST(Constants, DefaultsKeepTheirPlacesInTheRanges) {
   }
 }
 
-// Each of them is read: an estimate of some kernel changes with it.
+// Every constant is used: the estimate of some kernel changes with it.
 TEST(Constants, EachChangesAnEstimate) {
   const GpuModel usual = *gpu_model("sm_90a");
   for (const Range& range : ranges()) {

@@ -16,8 +16,8 @@ namespace {
 //   lssar emit --target sm_90a --pass forward --head-dim D -p P --score TEXT > k.cu
 //   nvcc -std=c++17 -cubin -arch=sm_90a k.cu -o k.cubin         (ptxas 13.0)
 //   tools/sass_loops.py k.cubin
-// `every` is what no branch goes around. `most` has all ways of functions that have several, less
-// what the same loop of phi = x has (the mask): 131 instructions with 96 keys, 173 with 128.
+// `every` counts what no branch skips. `most` counts all branches of functions that have several.
+// The same loop with phi = x (the mask) is subtracted: 131 instructions with 96 keys, 173 with 128.
 struct Fact {
   const char* score;
   int p;
@@ -62,7 +62,7 @@ double counted_slots(const Fact& fact) {
   schedule.forward = {128, fact.cols, 4, 1};
   ProblemFigures figures(problem, sizes);
   PassWork work = work_of(problem, sizes, schedule, target, *gpu_model("sm_90a"), figures);
-  // Of a thread of the 256 that compute.
+  // Slots of one of the 256 threads that compute.
   return work.kernels[0].phases.back().amount[static_cast<size_t>(Resource::kIssue)] / 256;
 }
 
@@ -99,7 +99,7 @@ TEST(ExpressionCost, FunctionsHaveSpecialOnes) {
   EXPECT_LT(cost("x / (x^2 + 1)").slots, cost("1 / (x^2 + 1) + x").slots + 1);
 }
 
-// A derivative costs; an exponential's is itself.
+// A derivative costs something, except that of an exponential, which is the exponential itself.
 TEST(ExpressionCost, DerivativesAreCounted) {
   Problem problem = problem_of(kFacts[9]);
   const FunctionCosts gelu = function_costs(problem);

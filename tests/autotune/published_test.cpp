@@ -42,7 +42,7 @@ TEST(PublishedTimes, TheModelIsAsNearAsItWas) {
   }
 }
 
-// Two constants are fitted to the first row: no other values of theirs are nearer to it.
+// Two constants are fitted to the first row. No other values of them come nearer to it.
 TEST(PublishedTimes, FittedConstantsAreTheBestOnes) {
   const PublishedRow& row = kPublishedRows[0];
   ASSERT_TRUE(is_fitted(row));
@@ -62,8 +62,8 @@ TEST(PublishedTimes, FittedConstantsAreTheBestOnes) {
     EXPECT_GT(squares(gpu.sustained, gpu.constants.tile_clocks + by), best) << by;
 }
 
-// What the L2 must bear of sums: with four times their bytes, FlashAttention-3's backward at 16K
-// would be a third slower than it is.
+// If sums cost the L2 four times their bytes, FlashAttention-3's backward at 16K would be a third
+// slower than it is.
 TEST(PublishedTimes, SumsOfFourTimesTheirBytesContradictABackward) {
   for (const PublishedRow& row : kPublishedRows) {
     if (row.pass != Pass::kBackward) continue;

@@ -20,8 +20,8 @@ constexpr const char* kFa3 = "FlashAttention-3";
 constexpr const char* kCudnn = "cuDNN";
 
 // Tiles of FlashAttention-3: hopper/tile_size.h and flash_bwd_launch_template.h. Tiles of cuDNN:
-// its open kernels for Hopper (cudnn-frontend, sm90/prefill) have 128 x 128; of d 256 and of the
-// backward none is known, and FlashAttention-3's stand for them.
+// its open kernels for Hopper (cudnn-frontend, sm90/prefill) have 128 x 128. Those of d 256 and of
+// the backward are not known, so FlashAttention-3's stand for them.
 }  // namespace
 
 const std::vector<PublishedRow> kPublishedRows = {
@@ -219,7 +219,7 @@ Sizes sizes_of(const PublishedRow& row, int length) {
   return {kTokens / length, heads, heads, length, length};
 }
 
-// As these kernels work: warps with roles, products in flight beside arithmetic, consumers in turn
+// How these kernels work: warps with roles, products in flight beside arithmetic, consumers in turn
 // up to d 128, persistent blocks, and forward clusters of 2 where there is no mask and d is at
 // least 128.
 Schedule schedule_of(const PublishedRow& row) {
@@ -268,11 +268,13 @@ double predicted_tflops(const PublishedRow& row, int length, const GpuModel& gpu
   Phase& phase = kernel.phases[0];
   const double scores = phase.tiles * row.block_rows * row.block_cols;
   kernel.spill_factor = 1;  // as published, they do not spill in their loops
-  // Softmax's rows have two constants in the backward; ours of the family have eight words.
+  // In the backward a row of softmax has two constants. A row of our family's kernels has eight
+  // words.
   constexpr double kFewerConstants = (8 - 2) * 2;
   if (row.pass == Pass::kBackward)
     phase.amount[static_cast<size_t>(Resource::kShared)] -= kFewerConstants * scores;
-  // Their backward has products in flight beside its arithmetic; ours has not, and counts so.
+  // Their backward has products in flight beside its arithmetic. Ours does not, and the model
+  // counts it so.
   constexpr double kStreams = 1.5;
   const double alone = gpu.constants.hidden_alone;
   if (row.pass == Pass::kBackward) kernel.hidden = alone + (1 - alone) * (kStreams - 1);

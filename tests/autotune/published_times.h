@@ -1,4 +1,4 @@
-// Published speeds of softmax attention, and what the cost model says of the same kernels.
+// Published speeds of softmax attention, and the cost model's estimates of the same kernels.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ struct PublishedRow {
 
 extern const std::vector<PublishedRow> kPublishedRows;
 
-// The row that constants were fitted to.
+// Whether constants were fitted to the row.
 bool is_fitted(const PublishedRow& row);
 
 // The model's TFLOP/s of a row's kernel at one length.

@@ -51,7 +51,7 @@ class SplitForward {
   PlanPtr plan_;
 };
 
-// The backward of the whole, from what ranges were merged to. REQUIRES: it needs no X.
+// The backward of the whole, from the merged ranges. REQUIRES: it needs no X.
 Result<CapiOutputs> backward_of(lssar_context* context, const Problem& problem, const Sizes& sizes,
                                 const CapiInputs& inputs, const Merged& merged);
 

@@ -135,7 +135,7 @@ TEST(Emit, IsShort) {
   });
 }
 
-// Constants of a shape are numbers, and nothing that only their computation names is left.
+// Constants of a shape are numbers. Whatever only their computation used is gone.
 TEST(Emit, SaysWhatShapesAre) {
   for_each_default([](const Problem& problem, const char* name, const std::string& source) {
     const size_t shape = source.find("ForwardShape {\n");

@@ -192,7 +192,7 @@ constexpr const char* kTile =
 constexpr const char* kTileConfig =
     "struct Config {\n  using Element = Bf16;\n  static constexpr int kCols = 96;\n};\n";
 
-// Shapes say what they are, not how they are computed: what only the computation names goes.
+// Shapes have their values, not how these are computed. Whatever only the computation used goes.
 TEST(TailoredSource, WritesTheValuesOfConstants) {
   const std::string source =
       tailored(std::string(kTile) +

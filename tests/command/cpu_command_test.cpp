@@ -45,7 +45,7 @@ TEST(CpuCommand, PrepareAndDoctorNameTheDevice) {
   EXPECT_GE(report["cpu"]["threads"].get<int>(), 1);
 }
 
-// A GPU, too, has a reason of its own to refuse it.
+// A GPU also refuses it, for a reason of its own.
 TEST(CpuCommand, AutoIsNotCpu) {
   const CommandRunner command;
   const CommandResult result =

@@ -54,7 +54,7 @@ TEST(ExplainCommand, AGivenScheduleIsExplainedToo) {
   EXPECT_THAT(result.out, HasSubstr("against the default: softplus_degree 5"));
 }
 
-// Kernels of expressions read no polynomial degree and no evaluator: nothing shows them.
+// Kernels of expressions read no polynomial degree and no evaluator, so nothing shows these fields.
 TEST(ExplainCommand, ShowsTheScoreFunctionAndTheFieldsThatItsKernelsRead) {
   const CommandRunner command;
   const std::vector<std::string> softmax = {"--score",    "softmax", "--p",      "0",

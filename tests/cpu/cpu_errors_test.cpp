@@ -1,4 +1,4 @@
-// What a CPU target or the cpu device refuses, and in which words.
+// Errors of CPU targets and of the cpu device, with their texts.
 #include <cstdlib>
 
 #include <nlohmann/json.hpp>
@@ -169,7 +169,7 @@ TEST(CpuLoader, WhatAnObjectLacksIsNamed) {
   const Status none = (*loaded)->function("g").status();
   EXPECT_EQ(none.code(), StatusCode::kDeviceError);
   EXPECT_NE(none.message().find("g"), std::string::npos);
-  // Nothing of the process is found by accident.
+  // An object does not find other functions of the process by accident.
   const auto needy = load_object(object_of("extern \"C\" int puts(const char*);\n"
                                            "extern \"C\" int f() { return puts(\"\"); }\n")
                                      .bytes);

@@ -37,7 +37,7 @@ TEST_P(CpuGolden, IsReproduced) {
   problem.pass = Pass::kForward;
   const CpuInputs inputs = {golden->q, golden->k, golden->v};
   expect_o(problem, *expected, run_cpu_kernel(GetParam().target, problem, golden->sizes, inputs));
-  // The same with lengths of the call; 0 keys or queries are so already.
+  // The same with lengths given by the call. Cases with 0 keys or queries have them already.
   problem.seq_q = problem.seq_k = 0;
   expect_o(problem, *expected, run_cpu_kernel(GetParam().target, problem, golden->sizes, inputs));
 }

@@ -30,17 +30,17 @@ struct CpuOutputs {
 
 struct CpuRun {
   int threads = 1;
-  // Elements between the rows of all four tensors that belong to none of them; heads of a position
-  // lie beside each other. 0: contiguous.
+  // How many unused elements follow each row of the four tensors. Heads of a position then lie side
+  // by side. 0: contiguous.
   int gap = 0;
   std::optional<Schedule> schedule;
 };
 
-// Whether kernels can be made and run here; else `why` says what is missing.
+// Whether kernels can be made and run here. If not, `why` says what is missing.
 bool can_run_cpu_kernels(std::string* why);
 
-// The emitted source of `target`, compiled for the machine's own level: the instructions differ
-// where that is narrower, the C++ does not.
+// The emitted source of `target`, compiled for the machine's own level. If that is lower, the
+// instructions differ, but the C++ is the same.
 Result<CpuOutputs> run_cpu_kernel(const std::string& target, const Problem& problem,
                                   const Sizes& sizes, const CpuInputs& inputs,
                                   const CpuRun& run = {});

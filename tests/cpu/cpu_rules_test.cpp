@@ -57,7 +57,7 @@ TEST_P(CpuRules, NanInAKeyIsInTheRowsThatSeeIt) {
     }
 }
 
-// Its weight is far from 0 in every row; and another head keeps its numbers.
+// Its weight is far from 0 in every row. Other heads keep their numbers.
 TEST_P(CpuRules, NanInAValueStaysInItsHead) {
   LSSAR_NEEDS_CPU_KERNELS();
   const Problem problem = forward_problem(GetParam(), 16, 16, 0, false);
@@ -90,7 +90,7 @@ TEST_P(CpuRules, DeadRowsAndRowsWithoutKeysAreZeros) {
   }
 }
 
-// All scores equal, in so many keys that a plain float sum would not find N P = 1 any more.
+// All scores are equal, with so many keys that a plain float sum would no longer give N P = 1.
 TEST_P(CpuRules, LongDeadRows) {
   LSSAR_NEEDS_CPU_KERNELS();
   const Problem problem = forward_problem(GetParam(), 8, 8, 15, false);

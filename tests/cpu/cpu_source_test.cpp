@@ -1,4 +1,5 @@
-// The emitted C++: one file, deterministic, that clang++ compiles alone; what its machine code has.
+// The emitted C++ is one deterministic file, which clang++ compiles alone. Also checks its machine
+// code.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -49,7 +50,7 @@ TEST(CpuSource, ItsHeaderSaysWhatItWasMadeFrom) {
   EXPECT_EQ(file->source.source, kernel.source);
 }
 
-// clang 16 and later; the one that is installed under its version, or the default one.
+// Finds clang 16 or later, under a name with its version or as the default one.
 std::string find_clang() {
   for (const char* name : {"clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++"})
     if (std::system((std::string(name) + " --version > /dev/null 2>&1").c_str()) == 0) return name;
@@ -73,7 +74,7 @@ TEST(CpuSource, ClangCompilesItAlone) {
   std::filesystem::remove_all(folder);
 }
 
-// Made for a level that this machine may not have: it compiles all the same.
+// The level may be one that this machine lacks; the source compiles all the same.
 TEST(CpuSource, EveryTargetCompilesInProcess) {
   LSSAR_NEEDS_CPU_KERNELS();
   for (const std::string& target : cpu_target_names())

@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(All, CpuTypes, testing::Values(DType::kFp32, DType::kBf
                            return std::string(dtype_name(info.param));
                          });
 
-// Activations that are kept and those that are computed again, other blocks and panels.
+// Some activations are kept and some computed again, with other blocks and panels.
 TEST(CpuSweep, EverySchedule) {
   LSSAR_NEEDS_CPU_KERNELS();
   const Problem problem = forward_problem(DType::kFp32, 64, 64, 15, true);
@@ -103,7 +103,7 @@ TEST(CpuSweep, EverySchedule) {
     }
 }
 
-// What is computed again has the bits of what was kept.
+// Activations have the same bits whether they are kept or computed again.
 TEST(CpuSweep, KeptOrComputedAgainIsTheSame) {
   LSSAR_NEEDS_CPU_KERNELS();
   const Problem problem = forward_problem(DType::kFp32, 32, 32, 15, true);

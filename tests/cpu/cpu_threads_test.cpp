@@ -59,7 +59,8 @@ TEST(CpuThreads, AChildComputesAfterAFork) {
 }
 
 #if defined(__x86_64__)
-// Denormal numbers as zeros, rounding to zero: what a caller may have set for itself.
+// A mode that a caller may have set for itself: denormal numbers count as zeros, and rounding is to
+// zero.
 TEST(CpuThreads, TheCallersFloatModeDoesNotMatter) {
   LSSAR_NEEDS_CPU_KERNELS();
   const std::string target = cpu_target_names()[0];
@@ -87,7 +88,7 @@ void count_block(const void* params, unsigned block, void* memory) {
   static_cast<char*>(memory)[4095] = 1;
 }
 
-// Callers at once: one has the pool's threads, the others none; each block runs once.
+// Several callers at once: one has the pool's threads and the others none. Each block runs once.
 TEST(CpuPool, EveryBlockRunsOnceForEveryCaller) {
   CpuPool pool(4);
   std::vector<std::thread> callers;

@@ -1,6 +1,6 @@
 // The passes over ranges of keys of score functions beside LSSAR's: the golden cases of the family,
-// split in uneven ranges and merged as docs/math.md says, in every dtype and by both compilers.
-// What is merged serves the backward, too.
+// split in uneven ranges and merged as docs/math.md says, in every dtype and by both compilers. The
+// backward also works with the merged results.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ void expect_close(const Problem& problem, OutputTensor tensor, const ReferenceOu
                                 << error.to_string();
 }
 
-// Whether the merged statistics are all that the backward reads. LSSAR's kernels read X, too.
+// Whether the merged statistics are all that the backward reads. LSSAR's kernels also read X.
 bool has_backward(const Problem& problem) { return is_general(problem); }
 
 Result<Merged> split_and_merge(lssar_context* context, const Problem& problem, const Sizes& sizes,
@@ -63,7 +63,7 @@ class GoldenFamilyRanges : public testing::TestWithParam<std::string> {
       golden->problem.dtype = dtype;
       const Result<ReferenceOutputs> expected = golden_reference(*golden);
       ASSERT_TRUE(expected.ok()) << expected.status().to_string();
-      // The second of three is empty. Where the case is causal, the last is hidden from most rows.
+      // The second of three ranges is empty. In causal cases the last is hidden from most rows.
       check_split(context, golden->problem, golden->sizes, inputs, *expected, {keys / 3}, true);
       check_split(context, golden->problem, golden->sizes, inputs, *expected,
                   {keys / 2 + 1, keys / 2 + 1}, false);

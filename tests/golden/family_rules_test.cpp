@@ -202,7 +202,7 @@ TEST(FamilyRows, WithoutWeightsAreZero) {
   }
 }
 
-// Each row's largest score takes all the weight. What rounding drops of such scores is far outside
+// Each row's largest score takes all the weight. The rounding errors of such scores are far outside
 // of an exponent's range.
 TEST(FamilyRows, LargeScoresOfSoftmaxAreTakenOut) {
   for (const char* score : {"softmax,scale=1e4", "softmax,scale=1e9", "softmax,scale=1e20"}) {
@@ -236,8 +236,8 @@ TEST(FamilyRows, OverflowIsNeverAFiniteNumber) {
   }
 }
 
-// Sinks that are special, one per head: none, much smaller and much larger than the scores, and not
-// numbers.
+// Special sinks, one per head: none, NaN or infinity, and some much smaller or much larger than the
+// scores.
 class Sinks : public testing::TestWithParam<Member> {
  protected:
   static constexpr int kHeads = 7, kRows = 30, kDim = 32;
@@ -254,7 +254,7 @@ class Sinks : public testing::TestWithParam<Member> {
     EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
     return outputs.ok() ? *outputs : CapiOutputs{};
   }
-  // Of [batch, heads, rows, dim], the row's elements.
+  // The elements of one row of x [batch, heads, rows, dim].
   std::vector<float> row_of(const std::vector<float>& x, int batch, int head, int row) const {
     const auto first = x.begin() + ((batch * kHeads + head) * kRows + row) * kDim;
     return {first, first + kDim};

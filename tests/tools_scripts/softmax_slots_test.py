@@ -19,7 +19,7 @@ MOST = 1.15
 
 
 def slots(dim, causal, keys):
-    """Of the loop over whole key tiles, which have `keys` keys: a warp has 16 rows of them."""
+    """Slots of the loop over whole key tiles of `keys` keys. A warp has 16 rows of a tile."""
     mask = "--causal" if causal else "--no-causal"
     problem = f"--pass forward --score softmax --p 0 --head-dim {dim} {mask} --target sm_90a"
     with tempfile.TemporaryDirectory() as folder:

@@ -108,7 +108,7 @@ const std::vector<const Row*>& table_rows(SimdLevel level) {
   static std::unordered_map<int, std::vector<const Row*>> by_level;
   std::vector<const Row*>& rows = by_level[static_cast<int>(level)];
   if (rows.empty()) {
-    // Also of a level that this machine cannot run.
+    // Includes levels that this machine cannot run.
     const HandlerSet& set = *vdev::handler_set(level);
     for (uint32_t s = 0; s < set.num_spans; ++s) {
       for (uint32_t i = 0; i < set.spans[s]->count; ++i) rows.push_back(&set.spans[s]->rows[i]);

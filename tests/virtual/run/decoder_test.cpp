@@ -37,7 +37,7 @@ TEST(OpcodePatternTest, ModifiersAreWholeWords) {
   EXPECT_FALSE(has_modifier("setp.ltu.f32", ".lt"));
 }
 
-// The tables of all levels that were built, also of those that this machine cannot run.
+// The tables of all levels that were built, including those that this machine cannot run.
 TEST(OpcodeTableTest, EveryLevelHasTheSameRows) {
   const HandlerSet& plain = opcode_table(SimdLevel::kPlain).handlers();
   for (const SimdLevel level : {SimdLevel::kAvx2, SimdLevel::kAvx512}) {

@@ -75,7 +75,8 @@ json virtual_device() {
   return {{"name", info.name}, {"threads", info.num_sms}, {"problem", ""}};
 }
 
-// Without the LLVM compiler, which the row of that says, no kernel of it is made or loaded.
+// Only the LLVM compiler makes and loads its kernels. If that is missing, the compiler's own row
+// says so.
 json cpu_device() {
   const Result<std::shared_ptr<Device>> device = open_device(DeviceChoice::kCpu);
   if (!device.ok())
@@ -182,7 +183,7 @@ json environment_variables() {
   return set;
 }
 
-// Of those that are set: name -> the known names that may have been meant.
+// Maps each set variable with an unknown name to the known names that may have been meant.
 json unknown_variables(const json& set) {
   const std::vector<std::string>& known = known_variables();
   json unknown = json::object();
