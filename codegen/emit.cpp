@@ -174,7 +174,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   constant("int", "kHeadDimV", number(problem.head_dim_v));
   constant("int", "kHeadDimPadded", number(padded_dim(problem.head_dim)));
   constant("int", "kHeadDimVPadded", number(padded_dim(problem.head_dim_v)));
-  out.line("static constexpr i64 kSeqQ = $n$;  // 0 = of the call", {{"n", number(problem.seq_q)}});
+  out.line("static constexpr i64 kSeqQ = $n$;  // 0: given by the call", {{"n", number(problem.seq_q)}});
   out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(problem.seq_k)}});
   constant("bool", "kIsCausal", boolean(problem.causal));
   constant("int", "kPower", number(effective_power(problem)));

@@ -180,7 +180,7 @@ inline constexpr auto fields_of<CpuOptions> = std::tuple(
         .read_by(kReadByForward)
         .text(" kept_keys {}")
         .means("keys of a row, from the first on, whose activations stay in the core's cache from "
-               "pass 1 to pass 2: whole blocks; those of keys beyond are computed again"));
+               "pass 1 to pass 2: whole blocks; those of further keys are computed again"));
 
 // `operands`, unit vectors in fp16, failed the tuner's check and was removed.
 template <>
@@ -254,7 +254,7 @@ inline constexpr auto fields_of<Schedule> = std::tuple(
     // Variant::kCpu writes only this text, by to_string.
     field("cpu", &Schedule::cpu)
         .read_by(kReadByForward)
-        .means("what variant cpu has in place of the others' fields: its own are below"));
+        .means("the fields of variant cpu, listed below"));
 
 // A field without fields of its own, as a number. Its name is the one in JSON: "hopper.cluster".
 struct ScheduleLeaf {

@@ -372,14 +372,15 @@ Status hopper_reason(const Problem& problem, const Target& target) {
     return invalid_argument(
         "schedule.variant = hopper: allowed for fp16 and bf16, because wgmma rounds fp32 operands");
   if (is_of_range(problem.pass))
-    return invalid_argument(fmt::format(
-        "schedule.variant = hopper: its forward runs both passes in one kernel, whose "
-        "roles pass a row's sums on in registers; only the portable variant runs {} alone",
-        pass_name(problem.pass)));
+    return invalid_argument(
+        fmt::format("schedule.variant = hopper: its forward keeps a row's sums in registers "
+                    "between the passes, so "
+                    "only variant portable runs {} alone",
+                    pass_name(problem.pass)));
   if (problem.score.sink != Sink::kNone)
     return invalid_argument(
-        "schedule.variant = hopper: its rows add up only the activations of their keys; "
-        "problem.score.sink is portable's");
+        "schedule.variant = hopper: its kernels have no sinks; problem.score.sink needs variant "
+        "portable");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

@@ -126,9 +126,9 @@ void write_score_functions(SourceWriter& out, const Problem& problem) {
   of_keys("c_i, in the units of phi.", "score_scale", scale_source(problem));
   of_keys("What is added to every score.", "score_bias", bias_source(problem));
   if (score.sink != Sink::kNone)
-    of_keys("What a sink's logit is taken less, in place of a bias of every score.", "sink_bias",
+    of_keys("Subtracted from a sink's logit, in place of a bias that all scores share.", "sink_bias",
             natural_bias_source(score));
-  of_keys("r_i, where it is no sum.", "fixed_normalizer", normalizer_source(score));
+  of_keys("r_i, if it is not a sum.", "fixed_normalizer", normalizer_source(score));
   if (exponential_of(problem)) {
     write_exponential(out, problem);
   } else {

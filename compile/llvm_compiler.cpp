@@ -95,7 +95,7 @@ Status check_request(const CompileRequest& request) {
   const ImageKind kind = request.target.is_cpu() ? ImageKind::kObject : ImageKind::kPtx;
   const std::string target = request.target.name();
   if (request.kind != kind) {
-    return unsupported(fmt::format("kernel {}: image = {}: for {} the llvm compiler makes {} only",
+    return unsupported(fmt::format("kernel {}: image = {}: for {} the llvm compiler makes only {}",
                                    request.name, image_kind_name(request.kind), target,
                                    image_kind_name(kind)));
   }

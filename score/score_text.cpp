@@ -96,7 +96,7 @@ Result<ScoreFunction> parse_score(std::string_view text) {
         LSSAR_ASSIGN_OR_RETURN(score, named_score(part));
       } else if (!is_field) {
         return invalid_argument(fmt::format(
-            "score: \"{}\" is no field: allowed is NAME=VALUE after a comma", shown_name(part)));
+            "score: \"{}\" is not a field: allowed is NAME=VALUE after a comma", shown_name(part)));
       } else {
         const std::string name = trimmed(part.substr(0, equals));
         if (fields.contains(name))

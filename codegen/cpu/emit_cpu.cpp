@@ -74,7 +74,7 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   constant("int", "kHeadDimV", std::to_string(problem.head_dim_v));
   constant("int", "kHeadDimVPadded", std::to_string(cpu_padded_dim(problem.head_dim_v, target)));
   constant("double", "kLogHeadDim", fmt::format("{:.17g}", std::log(problem.head_dim)));
-  out.line("static constexpr i64 kSeqQ = $n$;  // 0 = of the call",
+  out.line("static constexpr i64 kSeqQ = $n$;  // 0: given by the call",
            {{"n", std::to_string(problem.seq_q)}});
   out.line("static constexpr i64 kSeqK = $n$;", {{"n", std::to_string(problem.seq_k)}});
   constant("bool", "kIsCausal", problem.causal ? "true" : "false");
@@ -86,7 +86,7 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   constant("int", "kBlockKeys", std::to_string(cpu.block_keys));
   constant("int", "kKeptKeys", std::to_string(cpu.kept_keys));
   out.line();
-  out.line("// 2^x on [-1/2, 1/2]; P(u) of log2(1 + u) = u P(u) on [0, 1]; u^p.");
+  out.line("// 2^x for x in [-1/2, 1/2]; P(u) with log2(1 + u) = u P(u) for u in [0, 1]; u^p.");
   if (problem.dtype == DType::kFp32) {
     write_polynomial(out, "exp2_polynomial", kExp2Degree6);
   } else {

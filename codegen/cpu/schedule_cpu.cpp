@@ -16,7 +16,7 @@ Breach check_whole(const Refuse& refuse, const char* field, int value, int least
                    int of) {
   if (value >= least && value % of == 0) return {};
   return refuse(field, value, [&] {
-    return fmt::format("allowed are multiples of {} from {} on, because it is in whole {}", of,
+    return fmt::format("allowed are multiples of {}, at least {}, because it must be whole {}", of,
                        least, unit);
   });
 }
@@ -28,7 +28,7 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& t
   const CpuLevel& level = cpu_level(target);
   if (schedule.variant != Variant::kCpu)
     return refuse("variant", schedule.variant == Variant::kHopper ? "hopper" : "portable", [&] {
-      return fmt::format("allowed is cpu on {}, because it is no GPU", target.name());
+      return fmt::format("allowed is cpu on {}, because it is a CPU", target.name());
     });
   if (cpu.rows < 1) return refuse("cpu.rows", cpu.rows, "allowed are 1 and more");
   LSSAR_RETURN_IF_BROKEN(
@@ -40,7 +40,7 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& t
     return refuse("cpu.rows", cpu.rows, [&] {
       return fmt::format(
           "with cpu.panel_keys {} the two products need {} vector registers (rows times {} "
-          "vectors, {} vectors of the panel, 1 of the row), and {} has {}",
+          "accumulators, {} for the panel, 1 for the row), and {} has {}",
           cpu.panel_keys, registers, vectors, vectors, target.name(), level.registers);
     });
   LSSAR_RETURN_IF_BROKEN(check_whole(refuse, "cpu.block_keys", cpu.block_keys, cpu.panel_keys,

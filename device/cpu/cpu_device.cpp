@@ -96,7 +96,7 @@ class CpuDevice final : public Device {
 
   Result<std::unique_ptr<DeviceModule>> load(const Image& image) override {
     if (image.kind != ImageKind::kObject) {
-      return unsupported(fmt::format("cpu device: the image is {}, and it runs objects",
+      return unsupported(fmt::format("cpu device: it runs objects, and the image is {}",
                                      image_kind_name(image.kind)));
     }
     // The cache may have been made on a machine with a wider CPU.

@@ -64,7 +64,7 @@ std::string find_name() {
 #else
 
 std::string find_level() { return ""; }
-std::string find_name() { return "CPU that is no x86-64"; }
+std::string find_name() { return "not an x86-64 CPU"; }
 
 #endif
 
@@ -85,7 +85,7 @@ const CpuFeatures& cpu_features() {
 Result<Target> cpu_target_for(const std::string& name, const CpuFeatures& features) {
   if (features.level.empty()) {
     return unsupported(fmt::format(
-        "device = cpu: kernels need {} at least ({}), and {} does not have all of it: use --device "
+        "device = cpu: kernels need at least {} ({}), and {} does not have all of it: use --device "
         "virtual",
         cpu_levels()[0].name, cpu_levels()[0].instructions, features.name));
   }

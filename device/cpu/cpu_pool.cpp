@@ -141,7 +141,7 @@ Status CpuPool::run(CpuBlock function, const void* params, uint32_t num_blocks,
 
   void* const scratch = scratch_of_thread(scratch_bytes);
   if (scratch == nullptr)
-    return out_of_memory(fmt::format("cpu device: {} bytes of scratch memory", scratch_bytes));
+    return out_of_memory(fmt::format("cpu device: no memory for {} bytes of scratch space", scratch_bytes));
   Job job;
   job.function = function;
   job.params = params;

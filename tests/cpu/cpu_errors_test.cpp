@@ -88,11 +88,11 @@ TEST(CpuSchedule, EveryRuleSaysWhy) {
   EXPECT_EQ(refusal({0, 16, 256, 8192}, v3()), "schedule.cpu.rows = 0: allowed are 1 and more");
   EXPECT_EQ(refusal({7, 16, 256, 8192}, v3()),
             "schedule.cpu.rows = 7: with cpu.panel_keys 16 the two products need 17 vector "
-            "registers (rows times 2 vectors, 2 vectors of the panel, 1 of the row), and x86-64-v3 "
+            "registers (rows times 2 accumulators, 2 for the panel, 1 for the row), and x86-64-v3 "
             "has 16");
   EXPECT_EQ(refusal({6, 24, 240, 240}, v4()),
-            "schedule.cpu.panel_keys = 24: allowed are multiples of 16 from 16 on, because it is "
-            "in whole vectors");
+            "schedule.cpu.panel_keys = 24: allowed are multiples of 16, at least 16, because it "
+            "must be whole vectors");
   EXPECT_EQ(refusal({6, 16, 100, 8192}, v3()),
             "schedule.cpu.block_keys = 100: allowed are multiples of 16 from 16 on, because it is "
             "in whole panels");
@@ -110,7 +110,7 @@ TEST(CpuSchedule, VariantAndTargetBelongTogether) {
   const Problem problem;
   const Target gpu = *target_from_name("sm_80");
   EXPECT_EQ(validate(default_schedule(problem, gpu), problem, v3()).message(),
-            "schedule.variant = portable: allowed is cpu on x86-64-v3, because it is no GPU");
+            "schedule.variant = portable: allowed is cpu on x86-64-v3, because it is a CPU");
   EXPECT_EQ(
       validate(default_schedule(problem, v3()), problem, gpu).message(),
       "schedule.variant = cpu: allowed are portable and hopper on sm_80, because it is a GPU");
@@ -130,11 +130,11 @@ TEST(CpuCompiler, ImagesOfTheOtherKindAreUnsupported) {
   request.kind = ImageKind::kPtx;
   const auto compiler = open_compiler(CompilerChoice::kLlvm);
   EXPECT_EQ((*compiler)->compile(request).status().message(),
-            "kernel none: image = ptx: for x86-64-v3 the llvm compiler makes object only");
+            "kernel none: image = ptx: for x86-64-v3 the llvm compiler makes only object");
   request.target = *target_from_name("sm_80");
   request.kind = ImageKind::kObject;
   EXPECT_EQ((*compiler)->compile(request).status().message(),
-            "kernel none: image = object: for sm_80 the llvm compiler makes ptx only");
+            "kernel none: image = object: for sm_80 the llvm compiler makes only ptx");
 }
 
 TEST(CpuCompiler, AnErrorOfTheSourceIsACompileError) {
@@ -211,7 +211,7 @@ TEST(CpuDevice, RefusesOtherImages) {
   Image ptx;
   ptx.kind = ImageKind::kPtx;
   EXPECT_EQ(device->load(ptx).status().message(),
-            "cpu device: the image is ptx, and it runs objects");
+            "cpu device: it runs objects, and the image is ptx");
   if (cpu_features().level != "x86-64-v3") return;
   Image wide = object_of("extern \"C\" int f() { return 7; }\n");
   wide.target = "x86-64-v4";

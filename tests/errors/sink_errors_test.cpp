@@ -133,7 +133,7 @@ TEST_F(SinkErrors, HopperSchedulesSayWhy) {
   problem.passes = LSSAR_PASS_FORWARD;
   EXPECT_EQ(create(problem), LSSAR_STATUS_OK) << lssar_last_error_detail();  // portable
   EXPECT_FAILS(create(problem, R"({"variant": "hopper"})"), INVALID_ARGUMENT,
-               "problem.score.sink is portable's");
+               "problem.score.sink needs variant portable");
 }
 
 }  // namespace

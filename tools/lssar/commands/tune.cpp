@@ -82,7 +82,7 @@ Result<EngineOptions> engine_options(const TuneCommand& options) {
   LSSAR_ASSIGN_OR_RETURN(EngineOptions engine, options.execution.engine_options(options.target));
   if (engine.device != DeviceChoice::kCpu) return engine;
   return unsupported(
-      "tune: device = cpu: there is no cost model of a CPU, so that nothing is tuned for it");
+      "tune: device = cpu: there is no cost model for CPUs, so they cannot be tuned");
 }
 
 Result<TuneOptions> tune_options(const TuneCommand& options) {
