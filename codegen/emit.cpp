@@ -45,12 +45,7 @@ void write_power(SourceWriter& out, const char* name, int exponent) {
   if (exponent == 0) {
     out.line("return u > 0.0f ? 1.0f : 0.0f;");
   } else {
-    const auto power = [](int n) { return n == 1 ? std::string("u") : "u" + number(n); };
-    for (const PowerStep& step : power_chain(exponent))
-      out.line("const float $result$ = $left$ * $right$;", {{"result", power(step.exponent)},
-                                                            {"left", power(step.left)},
-                                                            {"right", power(step.right)}});
-    out.line("return $result$;", {{"result", power(exponent)}});
+    write_power_chain(out, "float", exponent);
   }
   out.close();
 }
@@ -111,30 +106,26 @@ double weight_at(const Problem& problem, const Schedule& schedule, double bits) 
 
 void write_hopper_constants(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
   const HopperOptions& hopper = schedule.hopper;
-  const auto constant = [&](const char* type, const char* name, const std::string& value) {
-    out.line("static constexpr $type$ $name$ = $value$;",
-             {{"type", type}, {"name", name}, {"value", value}});
-  };
   const bool is_backward = problem.pass == Pass::kBackward;
-  constant("int", "kScoreCols",
-           number(is_backward ? hopper.score_cols : hopper_score_cols(problem, schedule)));
-  constant("bool", "kOverlap", boolean(hopper.overlap));
-  constant("bool", "kPingPong", boolean(hopper.ping_pong));
-  constant("bool", "kQueriesInRegisters", boolean(hopper.queries_in_registers));
-  constant("bool", "kWeightsInShared", boolean(hopper.weights_from == WeightsFrom::kShared));
-  constant("bool", "kIsPersistent", boolean(hopper.persistent));
-  constant("int", "kCluster", number(hopper.cluster));
-  if (!is_backward) constant("int", "kStagger", number(hopper.stagger));
-  constant("int", "kHeadGroup", number(hopper.head_group));
+  out.constant("int", "kScoreCols",
+               number(is_backward ? hopper.score_cols : hopper_score_cols(problem, schedule)));
+  out.constant("bool", "kOverlap", boolean(hopper.overlap));
+  out.constant("bool", "kPingPong", boolean(hopper.ping_pong));
+  out.constant("bool", "kQueriesInRegisters", boolean(hopper.queries_in_registers));
+  out.constant("bool", "kWeightsInShared", boolean(hopper.weights_from == WeightsFrom::kShared));
+  out.constant("bool", "kIsPersistent", boolean(hopper.persistent));
+  out.constant("int", "kCluster", number(hopper.cluster));
+  if (!is_backward) out.constant("int", "kStagger", number(hopper.stagger));
+  out.constant("int", "kHeadGroup", number(hopper.head_group));
   const auto registers = [&](const std::string& name, const Tiling& t, int cluster = 1) {
     const RegisterSplit split = hopper_registers(hopper, t, cluster);
-    constant("int", ("k" + name + "ProducerRegisters").c_str(), number(split.producer));
-    constant("int", ("k" + name + "ConsumerRegisters").c_str(), number(split.consumer));
+    out.constant("int", "k" + name + "ProducerRegisters", number(split.producer));
+    out.constant("int", "k" + name + "ConsumerRegisters", number(split.consumer));
   };
   if (!is_backward) {
     registers("Forward", schedule.forward, hopper.cluster);
   } else {
-    constant("bool", "kSumsByTma", boolean(sums_by_tma(schedule)));
+    out.constant("bool", "kSumsByTma", boolean(sums_by_tma(schedule)));
     registers("Dkdv", schedule.dkdv);
     if (has_dq_tiles(schedule)) registers("Dq", schedule.dq);
   }
@@ -143,15 +134,11 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
 void write_config(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
   const bool is_fp32 = problem.dtype == DType::kFp32;
   const bool is_training = problem.pass == Pass::kForwardTrain;
-  const auto constant = [&](const char* type, const char* name, const std::string& value) {
-    out.line("static constexpr $type$ $name$ = $value$;",
-             {{"type", type}, {"name", name}, {"value", value}});
-  };
   const auto tiling = [&](const char* name, const Tiling& t) {
     const std::string prefix = std::string("k") + name;
-    constant("int", (prefix + "BlockRows").c_str(), number(t.block_rows));
-    constant("int", (prefix + "BlockCols").c_str(), number(t.block_cols));
-    constant("int", (prefix + "Stages").c_str(), number(t.stages));
+    out.constant("int", prefix + "BlockRows", number(t.block_rows));
+    out.constant("int", prefix + "BlockCols", number(t.block_cols));
+    out.constant("int", prefix + "Stages", number(t.stages));
   };
   // What Config uses of the templates that come after it.
   const char* mma = is_fp32 ? "TileMma32" : "TileMma16";
@@ -168,55 +155,58 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using Mma = $mma$<Element>;", {{"mma", mma}});
   out.line("using SavedX = $type$;", {{"type", is_fp32 ? "float" : "Bf16"}});
-  constant("bool", "kIsFp32", boolean(is_fp32));
-  constant("bool", "kIsFp16", boolean(problem.dtype == DType::kFp16));
-  constant("int", "kHeadDim", number(problem.head_dim));
-  constant("int", "kHeadDimV", number(problem.head_dim_v));
-  constant("int", "kHeadDimPadded", number(padded_dim(problem.head_dim)));
-  constant("int", "kHeadDimVPadded", number(padded_dim(problem.head_dim_v)));
-  out.line("static constexpr i64 kSeqQ = $n$;  // 0: given by the call", {{"n", number(problem.seq_q)}});
+  out.constant("bool", "kIsFp32", boolean(is_fp32));
+  out.constant("bool", "kIsFp16", boolean(problem.dtype == DType::kFp16));
+  out.constant("int", "kHeadDim", number(problem.head_dim));
+  out.constant("int", "kHeadDimV", number(problem.head_dim_v));
+  out.constant("int", "kHeadDimPadded", number(padded_dim(problem.head_dim)));
+  out.constant("int", "kHeadDimVPadded", number(padded_dim(problem.head_dim_v)));
+  out.line("static constexpr i64 kSeqQ = $n$;  // 0: given by the call",
+           {{"n", number(problem.seq_q)}});
   out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(problem.seq_k)}});
-  constant("bool", "kIsCausal", boolean(problem.causal));
-  constant("int", "kPower", number(effective_power(problem)));
-  constant("float", "kOffset", float_literal(effective_offset(problem)));
-  constant("bool", "kIsGeneral", boolean(is_general(problem)));
-  constant("bool", "kHasNorms", boolean(problem.score.qk_norm));
-  constant("bool", "kScalesWeights", boolean(scales_weights(problem)));
+  out.constant("bool", "kIsCausal", boolean(problem.causal));
+  out.constant("int", "kPower", number(effective_power(problem)));
+  out.constant("float", "kOffset", float_literal(effective_offset(problem)));
+  out.constant("bool", "kIsGeneral", boolean(is_general(problem)));
+  out.constant("bool", "kHasNorms", boolean(problem.score.qk_norm));
+  out.constant("bool", "kScalesWeights", boolean(scales_weights(problem)));
   write_score_constants(out, problem);
-  constant("bool", "kSumsRounded", boolean(sums_rounded(problem, schedule)));
-  constant("bool", "kIsAligned", boolean(schedule.load_path == LoadPath::kCpAsync));
-  constant("bool", "kIsTraining", boolean(is_training));
-  constant("bool", "kNeedsX",
-           boolean((is_training || problem.pass == Pass::kBackward) && saves_x(problem, schedule)));
-  constant("bool", "kIsRange", boolean(is_of_range(problem.pass)));
-  constant("bool", "kOrderedDq",
-           boolean(problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kOrdered));
-  constant("int", "kRowThreads", number(kRowThreads));
-  constant("bool", "kTakesTickets", boolean(takes_tickets(problem, schedule)));
+  out.constant("bool", "kSumsRounded", boolean(sums_rounded(problem, schedule)));
+  out.constant("bool", "kIsAligned", boolean(schedule.load_path == LoadPath::kCpAsync));
+  out.constant("bool", "kIsTraining", boolean(is_training));
+  out.constant(
+      "bool", "kNeedsX",
+      boolean((is_training || problem.pass == Pass::kBackward) && saves_x(problem, schedule)));
+  out.constant("bool", "kIsRange", boolean(is_of_range(problem.pass)));
+  out.constant("bool", "kOrderedDq",
+               boolean(problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kOrdered));
+  out.constant("int", "kRowThreads", number(kRowThreads));
+  out.constant("bool", "kTakesTickets", boolean(takes_tickets(problem, schedule)));
   if (schedule.variant == Variant::kHopper) write_hopper_constants(out, problem, schedule);
-  constant("int", "kNumEvaluators", number(num_evaluators(problem, schedule)));
+  out.constant("int", "kNumEvaluators", number(num_evaluators(problem, schedule)));
   if (num_evaluators(problem, schedule) > 1)
-    constant("float", "kCutWeight", float_literal(weight_at(problem, schedule, kCutBits)));
+    out.constant("float", "kCutWeight", float_literal(weight_at(problem, schedule, kCutBits)));
   if (num_evaluators(problem, schedule) > 1 && problem.pass == Pass::kBackward)
-    constant("float", "kMostWeight", float_literal(weight_at(problem, schedule, kMostBits)));
+    out.constant("float", "kMostWeight", float_literal(weight_at(problem, schedule, kMostBits)));
   if (problem.pass == Pass::kBackward) {
     tiling("Dkdv", schedule.dkdv);
-    constant("bool", "kSplitDkdv", boolean(schedule.split_dkdv));
-    constant("bool", "kSumsDq", boolean(sums_dq(schedule)));
+    out.constant("bool", "kSplitDkdv", boolean(schedule.split_dkdv));
+    out.constant("bool", "kSumsDq", boolean(sums_dq(schedule)));
     if (has_dq_tiles(schedule)) tiling("Dq", schedule.dq);
   } else {
-    constant("bool", "kHasPassOne", boolean(has_pass_one(problem)));
-    constant("bool", "kHasPassTwo", boolean(problem.pass != Pass::kRowSums));
+    out.constant("bool", "kHasPassOne", boolean(has_pass_one(problem)));
+    out.constant("bool", "kHasPassTwo", boolean(problem.pass != Pass::kRowSums));
     tiling("Forward", schedule.forward);
-    constant("int", "kBlockDv", number(schedule.block_dv));
-    constant("bool", "kStoresByTma",
-             boolean(schedule.variant == Variant::kHopper &&
-                     schedule.hopper.store_path == StorePath::kTma));
-    constant("bool", "kPackGqa", boolean(schedule.pack_gqa));
-    constant("bool", "kSkipTiles", boolean(schedule.skip_tiles));
+    out.constant("int", "kBlockDv", number(schedule.block_dv));
+    out.constant("bool", "kStoresByTma",
+                 boolean(schedule.variant == Variant::kHopper &&
+                         schedule.hopper.store_path == StorePath::kTma));
+    out.constant("bool", "kPackGqa", boolean(schedule.pack_gqa));
+    out.constant("bool", "kSkipTiles", boolean(schedule.skip_tiles));
     if (schedule.skip_tiles)
-      constant("float", "kSkipWeight",
-               float_literal(weight_at(problem, schedule, is_fp32 ? kSkipBitsFp32 : kSkipBits)));
+      out.constant(
+          "float", "kSkipWeight",
+          float_literal(weight_at(problem, schedule, is_fp32 ? kSkipBitsFp32 : kSkipBits)));
   }
   write_functions(out, problem, schedule);
   out.close(";");

@@ -32,6 +32,11 @@ std::string kernel_name(const Problem& problem);
 // The type of the tensors' elements in emitted source: "Bf16".
 const char* element_type(DType dtype);
 
+// emit_kernel for a CPU target, which has its own steps and templates (codegen/cpu/emit_cpu.cpp).
+// REQUIRES: both validate, and target.is_cpu().
+KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
+                             const Target& target);
+
 // The source without its header comment. Cache keys and the test for duplicate candidates use it.
 std::string source_without_header(const std::string& source);
 

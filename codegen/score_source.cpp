@@ -92,27 +92,23 @@ bool needs_precise_functions(const Problem& problem) {
 void write_score_constants(SourceWriter& out, const Problem& problem) {
   const ScoreFunction& score = problem.score;
   const bool is_exponential = exponential_of(problem).has_value();
-  const auto constant = [&](const char* type, const char* name, const std::string& value) {
-    out.line("static constexpr $type$ $name$ = $value$;",
-             {{"type", type}, {"name", name}, {"value", value}});
-  };
   const int activation_sum =
       sum_kind(score.normalizer == Normalizer::kSum, score.normalizer == Normalizer::kSumAbs);
   const int second_stage = problem.p != 0 ? 1 : score.psi.expression ? 2 : 0;
   const int weight_sum = sum_kind(score.psi_normalizer == PsiNormalizer::kSum,
                                   score.psi_normalizer == PsiNormalizer::kSumAbs);
   const int divisor_sum = second_stage == 0 ? activation_sum : second_stage == 1 ? 1 : weight_sum;
-  constant("int", "kActivationSum", std::to_string(activation_sum));
-  constant("int", "kSecondStage", std::to_string(second_stage));
-  constant("int", "kWeightSum", std::to_string(weight_sum));
-  constant("int", "kDivisorSum", std::to_string(divisor_sum));
-  constant("bool", "kIsExponential", is_exponential ? "true" : "false");
-  constant("bool", "kFusesScale", fuses_scale(problem) ? "true" : "false");
-  constant("bool", "kHasSink", score.sink != Sink::kNone ? "true" : "false");
-  constant("bool", "kSinkNeedsEpsilon",
-           score.sink != Sink::kNone && needs_epsilon(problem) ? "true" : "false");
-  constant("float", "kPhiSign", float_literal(phi_sign(problem)));
-  constant("float", "kGradUnit", float_literal(is_exponential ? std::numbers::ln2 : 1.0));
+  out.constant("int", "kActivationSum", std::to_string(activation_sum));
+  out.constant("int", "kSecondStage", std::to_string(second_stage));
+  out.constant("int", "kWeightSum", std::to_string(weight_sum));
+  out.constant("int", "kDivisorSum", std::to_string(divisor_sum));
+  out.constant("bool", "kIsExponential", is_exponential ? "true" : "false");
+  out.constant("bool", "kFusesScale", fuses_scale(problem) ? "true" : "false");
+  out.constant("bool", "kHasSink", score.sink != Sink::kNone ? "true" : "false");
+  out.constant("bool", "kSinkNeedsEpsilon",
+               score.sink != Sink::kNone && needs_epsilon(problem) ? "true" : "false");
+  out.constant("float", "kPhiSign", float_literal(phi_sign(problem)));
+  out.constant("float", "kGradUnit", float_literal(is_exponential ? std::numbers::ln2 : 1.0));
 }
 
 void write_score_functions(SourceWriter& out, const Problem& problem) {
@@ -126,8 +122,8 @@ void write_score_functions(SourceWriter& out, const Problem& problem) {
   of_keys("c_i, in the units of phi.", "score_scale", scale_source(problem));
   of_keys("What is added to every score.", "score_bias", bias_source(problem));
   if (score.sink != Sink::kNone)
-    of_keys("Subtracted from a sink's logit, in place of a bias that all scores share.", "sink_bias",
-            natural_bias_source(score));
+    of_keys("Subtracted from a sink's logit, in place of a bias that all scores share.",
+            "sink_bias", natural_bias_source(score));
   of_keys("r_i, if it is not a sum.", "fixed_normalizer", normalizer_source(score));
   if (exponential_of(problem)) {
     write_exponential(out, problem);

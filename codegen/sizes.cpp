@@ -82,14 +82,6 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   return layout;
 }
 
-namespace {
-
-bool normalises_by_sum(const ScoreFunction& score) {
-  return score.normalizer == Normalizer::kSum || score.normalizer == Normalizer::kSumAbs;
-}
-
-}  // namespace
-
 bool is_general(const Problem& problem) {
   return problem.p > kMaxPowerOfOwnKernels || problem.score != ScoreFunction();
 }

@@ -210,8 +210,10 @@ nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem) 
 
 std::string schedule_text(const Schedule& schedule, const Problem& problem) {
   std::string text = to_string(schedule);
-  // A field's part is its name and its value, each after a blank.
+  // A field's part is its name and its value, each after a blank. (skip_tiles has no value, and is
+  // never set here.)
   for (const std::string& name : fields_of_own_kernels(problem)) {
+    if (name == "skip_tiles") continue;
     const size_t begin = text.find(" " + name + " ");
     if (begin == std::string::npos) continue;
     const size_t value = begin + name.size() + 2;

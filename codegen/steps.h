@@ -24,10 +24,4 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule);
 // Files that, together with their includes, hold the templates of every step.
 std::vector<std::string> template_roots(const Problem& problem, const Schedule& schedule);
 
-struct KernelSource;
-// emit_kernel for a CPU target, which has its own steps and templates (codegen/cpu/emit_cpu.cpp).
-// REQUIRES: both validate, and target.is_cpu().
-KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
-                             const Target& target);
-
 }  // namespace lssar

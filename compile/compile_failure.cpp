@@ -63,8 +63,9 @@ Result<std::string> dump_source(const CompileRequest& request) {
   LSSAR_ASSIGN_OR_RETURN(const std::filesystem::path directory, dump_directory());
   std::string path;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    path = (directory / fmt::format("{}-{}-{}-{}.cu", file_name_part(request.name),
-                                    file_name_part(request.target.name()), getpid(), next++))
+    path = (directory / fmt::format("{}-{}-{}-{}{}", file_name_part(request.name),
+                                    file_name_part(request.target.name()), getpid(), next++,
+                                    request.target.source_extension()))
                .string();
     FileDescriptor file = open_descriptor(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     const bool is_open = file.get() >= 0;

@@ -68,23 +68,20 @@ std::vector<std::string> host_options(const Target& target) {
           "-vectorize-slp"};
 }
 
+std::vector<std::string> gpu_options(const Target& target) {
+  return {"-triple", "nvptx64-nvidia-cuda", "-target-cpu", target.name(), "-target-feature",
+          kPtxFeature, "-fcuda-is-device", "-S", "-O3", "-std=c++17", "-x", "cuda",
+          // Contracts a * b + c across statements, as NVRTC does.
+          "-ffp-contract=fast",
+          // Sources are self-contained, so there is no other file.
+          "-nostdsysteminc", "-nobuiltininc", "-nostdinc++",
+          // nvcc accepts #pragma unroll (4); clang accepts it and warns.
+          "-Wno-cuda-compat"};
+}
+
 std::vector<std::string> LlvmCompiler::options(const CompileRequest& request) const {
-  if (request.target.is_cpu()) {
-    std::vector<std::string> options = host_options(request.target);
-    for (const std::string& option : request.extra_options)
-      options.push_back(translate_option(option));
-    return options;
-  }
-  std::vector<std::string> options = {"-triple", "nvptx64-nvidia-cuda", "-target-cpu",
-                                      request.target.name(), "-target-feature", kPtxFeature,
-                                      "-fcuda-is-device", "-S", "-O3", "-std=c++17", "-x", "cuda",
-                                      // Contracts a * b + c across statements, as NVRTC does.
-                                      "-ffp-contract=fast",
-                                      // Sources are self-contained, so there is no other file.
-                                      "-nostdsysteminc", "-nobuiltininc", "-nostdinc++",
-                                      // nvcc accepts #pragma unroll (4); clang accepts it and
-                                      // warns.
-                                      "-Wno-cuda-compat"};
+  std::vector<std::string> options =
+      request.target.is_cpu() ? host_options(request.target) : gpu_options(request.target);
   for (const std::string& option : request.extra_options) {
     options.push_back(translate_option(option));
   }
@@ -112,7 +109,7 @@ Status check_request(const CompileRequest& request) {
 Result<Image> LlvmCompiler::compile(const CompileRequest& request) const {
   LSSAR_RETURN_IF_ERROR(check_request(request));
   const bool is_ptx = request.kind == ImageKind::kPtx;
-  const std::string file_name = request.name + (is_ptx ? ".cu" : ".cpp");
+  const std::string file_name = request.name + request.target.source_extension();
   const std::vector<std::string> all_options = options(request);
   std::vector<const char*> pointers;
   for (const std::string& option : all_options) pointers.push_back(option.c_str());

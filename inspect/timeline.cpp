@@ -305,7 +305,7 @@ class Simulator {
   double transfer(size_t warp, uint64_t bytes) {
     BlockState& block = blocks_[block_of(warp)];
     block.in = std::max(block.in, warps_[warp].clock) + double(bytes) / bytes_per_clock_;
-    return block.in + CostConstants().load_clocks;
+    return block.in + in_.gpu.constants.load_clocks;
   }
 
   // When the bytes have left shared memory, because kernels wait for that.

@@ -188,9 +188,7 @@ double term(double a, Terms terms) { return terms == Terms::kSigned ? a : std::a
 
 ScoreFunctions::ScoreFunctions(const ScoreFunction& score)
     : is_softplus_(score.phi == Activation()), phi_(with_derivative(score.phi.expression)) {
-  const bool is_sum =
-      score.normalizer == Normalizer::kSum || score.normalizer == Normalizer::kSumAbs;
-  if (is_sum) exponential_ = as_exponential(score.phi.expression);
+  if (normalises_by_sum(score)) exponential_ = as_exponential(score.phi.expression);
   if (score.psi.expression) psi_.emplace(with_derivative(*score.psi.expression));
 }
 

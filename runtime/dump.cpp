@@ -21,7 +21,7 @@ Status dump(const std::string& folder, const Compiler& compiler, const CompileRe
   if (error) return io_error(error.message());
   const std::string stem = fmt::format("{}/{}.{}", folder, request.name, key);
   LSSAR_RETURN_IF_ERROR(
-      write_file_atomically(stem + (request.target.is_cpu() ? ".cpp" : ".cu"), request.source));
+      write_file_atomically(stem + request.target.source_extension(), request.source));
   const std::string said = result.ok() ? result->log : result.status().message();
   LSSAR_RETURN_IF_ERROR(write_file_atomically(
       stem + ".log",

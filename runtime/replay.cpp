@@ -24,7 +24,8 @@ json difference(const json& full, const json& base) {
 
 // The shortest --schedule text that gives `schedule`, or "" for the default. The defaults of other
 // fields depend on variant, epsilon and dq_mode, so these come first.
-std::string schedule_text(const Schedule& schedule, const Problem& problem, const Target& target) {
+std::string shortest_schedule(const Schedule& schedule, const Problem& problem,
+                              const Target& target) {
   if (schedule == default_schedule(problem, target)) return "";
   const json full = to_json(schedule);
   json named = json::object();
@@ -124,7 +125,7 @@ std::string image_origin_text(const PreparedKernel& kernel) {
 
 std::string schedule_option(const Schedule& schedule, const Problem& problem,
                             const Target& target) {
-  const std::string text = schedule_text(schedule, problem, target);
+  const std::string text = shortest_schedule(schedule, problem, target);
   // A schedule's JSON contains no single quotes.
   return text.empty() ? " --untuned" : fmt::format(" --schedule '{}'", text);
 }

@@ -136,6 +136,10 @@ double scale_of(const ScoreScale& scale, int64_t dim, double length) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+bool normalises_by_sum(const ScoreFunction& score) {
+  return score.normalizer == Normalizer::kSum || score.normalizer == Normalizer::kSumAbs;
+}
+
 double bias_of(const ScoreBias& bias, double length) {
   switch (bias.name) {
     case BiasName::kNone:

@@ -97,4 +97,7 @@ struct ScoreFunction {
 double scale_of(const ScoreScale& scale, int64_t dim, double length);
 double bias_of(const ScoreBias& bias, double length);
 
+// Whether r is a sum of the activations or of their magnitudes.
+bool normalises_by_sum(const ScoreFunction& score);
+
 }  // namespace lssar

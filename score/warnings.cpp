@@ -56,8 +56,7 @@ std::vector<std::string> score_warnings(const ScoreFunction& score, const ScoreR
   const Expression& phi = score.phi.expression;
   const bool is_sum = score.normalizer == Normalizer::kSum;
   // An exponential over a sum cannot overflow, because the largest score is factored out.
-  const bool is_taken_out =
-      (is_sum || score.normalizer == Normalizer::kSumAbs) && as_exponential(phi);
+  const bool is_taken_out = normalises_by_sum(score) && as_exponential(phi);
   if (!is_taken_out) check_value("phi", phi, scores, range, &warnings);
   if (is_sum && has_both_signs(phi, scores))
     warnings.push_back(fmt::format(

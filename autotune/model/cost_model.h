@@ -60,10 +60,10 @@ struct KernelExtent {
 std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant variant,
                                                  bool sustained);
 
-// Estimates many schedules of one problem. What they have in common is computed once.
-// Threads: one at a time.
 struct PassWork;  // autotune/model/kernel_work.h
 
+// Estimates many schedules of one problem. What they have in common is computed once.
+// Threads: one at a time.
 class CostModel {
  public:
   CostModel(const Problem& problem, const Sizes& sizes, const Target& target, const GpuModel& gpu);

@@ -5,6 +5,7 @@
 
 #include "codegen/pass_needs.h"
 #include "codegen/score_source.h"
+#include "codegen/source/expression_source.h"
 #include "score/derivative.h"
 
 namespace lssar {
@@ -70,13 +71,12 @@ class Counter {
 
   ScoreCost power(const Program::Step& step) const {
     const Program::Step& exponent = operand(step, 1);
-    constexpr double kMostWhole = 64;  // as codegen/source/expression_source.cpp writes powers
     if (exponent.kind != Kind::kConstant) return kPower;
     const double size = std::abs(exponent.constant);
     ScoreCost cost;
     if (size == 0.5) {
       cost = kSquareRoot;
-    } else if (size <= kMostWhole && std::nearbyint(size) == size) {
+    } else if (size <= kMostWholePower && std::nearbyint(size) == size) {
       cost = {squarings(static_cast<int>(size)), 0};
     } else {
       return kPower;

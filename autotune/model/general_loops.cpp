@@ -23,10 +23,6 @@ constexpr double kBackwardTile = 200;
 bool sums_magnitudes(const WorkContext& c) {
   return c.problem.score.normalizer == Normalizer::kSumAbs && !exponential_of(c.problem);
 }
-bool has_sum(const WorkContext& c) {
-  const Normalizer normalizer = c.problem.score.normalizer;
-  return normalizer == Normalizer::kSum || normalizer == Normalizer::kSumAbs;
-}
 
 // From products to activations.
 double score_slots(const WorkContext& c) {
@@ -76,7 +72,7 @@ GeneralLoop general_weigh_loop(const WorkContext& c) {
     special += functions.psi.special;
     if (problem.score.psi_normalizer != PsiNormalizer::kNone) slots += kTerm;
     if (problem.score.psi_normalizer == PsiNormalizer::kSumAbs) slots += kMagnitudes;
-  } else if (has_sum(c)) {
+  } else if (normalises_by_sum(c.problem.score)) {
     slots += kTerm;
     if (sums_magnitudes(c)) slots += kMagnitudes;
   }

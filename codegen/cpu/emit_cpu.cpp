@@ -47,13 +47,8 @@ void write_polynomial(SourceWriter& out, const char* name, std::span<const doubl
 }
 
 void write_power(SourceWriter& out, int exponent) {
-  const auto power = [](int n) { return n == 1 ? std::string("u") : "u" + std::to_string(n); };
   out.open("static LSSAR_HOST Vector power(Vector u)");
-  for (const PowerStep& step : power_chain(exponent))
-    out.line("const Vector $result$ = $left$ * $right$;", {{"result", power(step.exponent)},
-                                                           {"left", power(step.left)},
-                                                           {"right", power(step.right)}});
-  out.line("return $result$;", {{"result", power(exponent)}});
+  write_power_chain(out, "Vector", exponent);
   out.close();
 }
 
@@ -61,30 +56,27 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   const int lanes = cpu_level(target).lanes;
   const CpuOptions& cpu = schedule.cpu;
   SourceWriter out;
-  const auto constant = [&](const char* type, const char* name, const std::string& value) {
-    out.line("static constexpr $type$ $name$ = $value$;",
-             {{"type", type}, {"name", name}, {"value", value}});
-  };
   out.line("// Constants of the problem and of the schedule.");
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using Vector = VectorOf<$lanes$>::Floats;", {{"lanes", std::to_string(lanes)}});
-  constant("int", "kLanes", std::to_string(lanes));
-  constant("int", "kHeadDim", std::to_string(problem.head_dim));
-  constant("int", "kHeadDimV", std::to_string(problem.head_dim_v));
-  constant("int", "kHeadDimVPadded", std::to_string(cpu_padded_dim(problem.head_dim_v, target)));
-  constant("double", "kLogHeadDim", fmt::format("{:.17g}", std::log(problem.head_dim)));
+  out.constant("int", "kLanes", std::to_string(lanes));
+  out.constant("int", "kHeadDim", std::to_string(problem.head_dim));
+  out.constant("int", "kHeadDimV", std::to_string(problem.head_dim_v));
+  out.constant("int", "kHeadDimVPadded",
+               std::to_string(cpu_padded_dim(problem.head_dim_v, target)));
+  out.constant("double", "kLogHeadDim", fmt::format("{:.17g}", std::log(problem.head_dim)));
   out.line("static constexpr i64 kSeqQ = $n$;  // 0: given by the call",
            {{"n", std::to_string(problem.seq_q)}});
   out.line("static constexpr i64 kSeqK = $n$;", {{"n", std::to_string(problem.seq_k)}});
-  constant("bool", "kIsCausal", problem.causal ? "true" : "false");
-  constant("int", "kPower", std::to_string(effective_power(problem)));
-  constant("float", "kOffset", float_literal(effective_offset(problem)));
-  constant("int", "kRows", std::to_string(cpu.rows));
-  constant("int", "kPanelKeys", std::to_string(cpu.panel_keys));
-  constant("int", "kPanelVectors", std::to_string(cpu.panel_keys / lanes));
-  constant("int", "kBlockKeys", std::to_string(cpu.block_keys));
-  constant("int", "kKeptKeys", std::to_string(cpu.kept_keys));
+  out.constant("bool", "kIsCausal", problem.causal ? "true" : "false");
+  out.constant("int", "kPower", std::to_string(effective_power(problem)));
+  out.constant("float", "kOffset", float_literal(effective_offset(problem)));
+  out.constant("int", "kRows", std::to_string(cpu.rows));
+  out.constant("int", "kPanelKeys", std::to_string(cpu.panel_keys));
+  out.constant("int", "kPanelVectors", std::to_string(cpu.panel_keys / lanes));
+  out.constant("int", "kBlockKeys", std::to_string(cpu.block_keys));
+  out.constant("int", "kKeptKeys", std::to_string(cpu.kept_keys));
   out.line();
   out.line("// 2^x for x in [-1/2, 1/2]; P(u) with log2(1 + u) = u P(u) for u in [0, 1]; u^p.");
   if (problem.dtype == DType::kFp32) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/schedule_fields.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/shapes.h"
 
@@ -27,7 +28,7 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& t
   const CpuOptions& cpu = schedule.cpu;
   const CpuLevel& level = cpu_level(target);
   if (schedule.variant != Variant::kCpu)
-    return refuse("variant", schedule.variant == Variant::kHopper ? "hopper" : "portable", [&] {
+    return refuse("variant", enum_name(schedule.variant), [&] {
       return fmt::format("allowed is cpu on {}, because it is a CPU", target.name());
     });
   if (cpu.rows < 1) return refuse("cpu.rows", cpu.rows, "allowed are 1 and more");
@@ -47,8 +48,10 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& t
                                      "panels", cpu.panel_keys));
   constexpr int kMostBlockKeys = 4096;
   if (cpu.block_keys > kMostBlockKeys)
-    return refuse("cpu.block_keys", cpu.block_keys,
-                  "allowed are at most 4096, because float sums over a block lose precision");
+    return refuse("cpu.block_keys", cpu.block_keys, [&] {
+      return fmt::format("allowed are at most {}, because float sums over a block lose precision",
+                         kMostBlockKeys);
+    });
   LSSAR_RETURN_IF_BROKEN(
       check_whole(refuse, "cpu.kept_keys", cpu.kept_keys, 0, "blocks", cpu.block_keys));
   const int64_t bytes = int64_t{4} * cpu.rows * (int64_t{cpu.kept_keys} + cpu.block_keys);

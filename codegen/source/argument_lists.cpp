@@ -8,10 +8,6 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-bool is_one_of(const Token& token, std::initializer_list<std::string_view> texts) {
-  return std::any_of(texts.begin(), texts.end(), [&](auto text) { return token.is(text); });
-}
-
 }  // namespace
 
 size_t after_angles(const Tokens& t, size_t open, size_t end) {

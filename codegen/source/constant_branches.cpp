@@ -13,10 +13,6 @@ constexpr size_t npos = std::string::npos;
 
 using Tokens = std::vector<Token>;
 
-bool is_one_of(const Token& token, std::initializer_list<std::string_view> texts) {
-  return std::any_of(texts.begin(), texts.end(), [&](auto text) { return token.is(text); });
-}
-
 size_t line_start(const std::string& text, size_t at) {
   const size_t newline = text.rfind('\n', at == 0 ? npos : at - 1);
   return at == 0 || newline == npos ? 0 : newline + 1;

@@ -114,7 +114,6 @@ class StepWriter {
   Piece power(const Program::Step& step) const {
     const Program::Step& exponent = operand(step, 1);
     const Piece& base = pieces_[step.operands[0]];
-    constexpr double kMostWhole = 64;
     if (exponent.kind != Kind::kConstant) return call("general_power", step);
     const double size = std::abs(exponent.constant);
     std::string text;
@@ -122,7 +121,7 @@ class StepWriter {
       text = base.within(kAtom);
     } else if (size == 0.5) {
       text = "square_root(" + base.text + ")";
-    } else if (size <= kMostWhole && std::nearbyint(size) == size) {
+    } else if (size <= kMostWholePower && std::nearbyint(size) == size) {
       text = fmt::format("whole_power<{}>({})", static_cast<int>(size), base.text);
     } else {
       return call("general_power", step);

@@ -9,6 +9,9 @@
 
 namespace lssar {
 
+// A power with a whole exponent of at most this size is written as products.
+inline constexpr double kMostWholePower = 64;
+
 // A float literal that reads back as exactly this float. Infinities and NaN are allowed.
 std::string float_literal(double value);
 

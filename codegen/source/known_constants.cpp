@@ -13,8 +13,8 @@
 namespace lssar {
 namespace {
 
-bool is_one_of(const Token& token, std::initializer_list<std::string_view> texts) {
-  return std::any_of(texts.begin(), texts.end(), [&](auto text) { return token.is(text); });
+bool is_config(const SourceItem& item) {
+  return item.kind == ItemKind::kClass && item.names[0] == "Config";
 }
 
 // Returns VALUE of `static constexpr int kName = VALUE;`.
@@ -171,10 +171,6 @@ void read_classes(std::vector<SourceItem>& items, bool folds, SourceConstants& c
 }
 
 }  // namespace
-
-bool is_config(const SourceItem& item) {
-  return item.kind == ItemKind::kClass && item.names[0] == "Config";
-}
 
 SourceConstants known_constants(std::vector<SourceSection>& sections, bool folds) {
   SourceConstants constants;

@@ -8,8 +8,6 @@
 
 namespace lssar {
 
-bool is_config(const SourceItem& item);
-
 // The constants of Config, and those that follow from them. With `folds`, integer constants outside
 // of templates get their values as initializers.
 SourceConstants known_constants(std::vector<SourceSection>& sections, bool folds);

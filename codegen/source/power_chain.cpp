@@ -1,5 +1,7 @@
 #include "codegen/source/power_chain.h"
 
+#include <string>
+
 namespace lssar {
 namespace {
 
@@ -43,6 +45,18 @@ std::vector<PowerStep> power_chain(int n) {
     std::vector<int> powers = {1};
     if (extend(chain, powers, n, steps)) return chain;
   }
+}
+
+void write_power_chain(SourceWriter& out, const char* type, int n) {
+  const auto power = [](int exponent) {
+    return exponent == 1 ? std::string("u") : "u" + std::to_string(exponent);
+  };
+  for (const PowerStep& step : power_chain(n))
+    out.line("const $type$ $result$ = $left$ * $right$;", {{"type", type},
+                                                           {"result", power(step.exponent)},
+                                                           {"left", power(step.left)},
+                                                           {"right", power(step.right)}});
+  out.line("return $result$;", {{"result", power(n)}});
 }
 
 }  // namespace lssar

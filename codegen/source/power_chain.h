@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "codegen/source/source_writer.h"
+
 namespace lssar {
 
 // One multiplication: u^exponent = u^left * u^right, both computed before.
@@ -14,5 +16,8 @@ struct PowerStep {
 // as short as possible; above that it squares and multiplies by n's binary digits. REQUIRES: n >=
 // 1.
 std::vector<PowerStep> power_chain(int n);
+
+// Writes the body of a function that returns u^n: a constant of this type for each step.
+void write_power_chain(SourceWriter& out, const char* type, int n);
 
 }  // namespace lssar

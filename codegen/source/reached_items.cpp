@@ -44,8 +44,7 @@ class Names {
     Tokens t;
     for (const Token& token : tokenize(text)) {
       if (token.kind == TokenKind::kDirective) add(token.text.substr(1));  // #pragma unroll kNumber
-      if (token.kind != TokenKind::kComment && token.kind != TokenKind::kDirective)
-        t.push_back(token);
+      if (!is_trivia(token)) t.push_back(token);
     }
     const auto types = variable_types(t);
     for (size_t i = 0; i < t.size(); ++i) {

@@ -1,9 +1,6 @@
 #include "codegen/source/source_items.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <set>
 
 #include "codegen/source/argument_lists.h"
 #include "codegen/source/source_tokens.h"
@@ -14,13 +11,6 @@ namespace {
 constexpr size_t npos = std::string_view::npos;
 
 using Tokens = std::vector<Token>;
-
-bool is_one_of(const Token& token, std::initializer_list<std::string_view> texts) {
-  return std::any_of(texts.begin(), texts.end(), [&](auto text) { return token.is(text); });
-}
-bool is_trivia(const Token& token) {
-  return token.kind == TokenKind::kComment || token.kind == TokenKind::kDirective;
-}
 
 size_t line_start(std::string_view text, size_t at) {
   const size_t newline = at == 0 ? npos : text.rfind('\n', at - 1);

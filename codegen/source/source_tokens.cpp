@@ -98,9 +98,7 @@ std::vector<Token> tokenize(std::string_view text) {
 
 std::vector<Token> code_tokens(std::string_view text) {
   std::vector<Token> tokens = tokenize(text);
-  std::erase_if(tokens, [](const Token& token) {
-    return token.kind == TokenKind::kComment || token.kind == TokenKind::kDirective;
-  });
+  std::erase_if(tokens, is_trivia);
   return tokens;
 }
 

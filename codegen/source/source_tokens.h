@@ -2,7 +2,9 @@
 // punctuation. Comments and preprocessor lines are tokens too. Threads: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +21,14 @@ struct Token {
   bool is(std::string_view other) const { return text[0] == other[0] && text == other; }
   bool is_word() const { return kind == TokenKind::kWord; }
 };
+
+inline bool is_one_of(const Token& token, std::initializer_list<std::string_view> texts) {
+  return std::any_of(texts.begin(), texts.end(), [&](auto text) { return token.is(text); });
+}
+// Whether it is a comment or a directive.
+inline bool is_trivia(const Token& token) {
+  return token.kind == TokenKind::kComment || token.kind == TokenKind::kDirective;
+}
 
 // `text` must outlive the tokens. A directive reaches to the end of its last line. NOTE: ">>" is
 // two tokens, because it often closes two template argument lists.

@@ -56,4 +56,10 @@ SourceWriter& SourceWriter::raw(std::string_view text) {
   return *this;
 }
 
+SourceWriter& SourceWriter::constant(std::string_view type, std::string_view name,
+                                     const std::string& value) {
+  return line("static constexpr $type$ $name$ = $value$;",
+              {{"type", std::string(type)}, {"name", std::string(name)}, {"value", value}});
+}
+
 }  // namespace lssar

@@ -19,6 +19,8 @@ class SourceWriter {
   // `text {` and the matching `}` + suffix.
   SourceWriter& open(std::string_view text, std::initializer_list<Value> values = {});
   SourceWriter& close(std::string_view suffix = "");
+  // `static constexpr type name = value;`
+  SourceWriter& constant(std::string_view type, std::string_view name, const std::string& value);
   // Writes a block of text unchanged.
   SourceWriter& raw(std::string_view text);
 

@@ -25,27 +25,10 @@ Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
   return r;
 }
 
-// XCR0: the registers that the operating system saves.
-uint64_t saved_state() {
-  unsigned low = 0, high = 0;
-  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return (uint64_t{high} << 32) | low;
-}
-
-constexpr bool has_all(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
-constexpr uint64_t bit(int n) { return uint64_t{1} << n; }
-
+// The compiler's run-time library looks at the operating system's saved registers too.
 std::string find_level() {
-  // FMA, MOVBE, OSXSAVE, AVX, F16C; AVX2, BMI1, BMI2; LZCNT.
-  const uint64_t basic = cpuid(1).c, extended = cpuid(7).b, more = cpuid(0x80000001).c;
-  if (!has_all(basic, bit(12) | bit(22) | bit(27) | bit(28) | bit(29))) return "";
-  if (!has_all(extended, bit(5) | bit(3) | bit(8)) || !has_all(more, bit(5))) return "";
-  const uint64_t saved = saved_state();
-  if (!has_all(saved, bit(1) | bit(2))) return "";  // xmm, ymm
-  // AVX-512 F, DQ, CD, BW, VL; opmask and zmm.
-  const bool has_v4 = has_all(extended, bit(16) | bit(17) | bit(28) | bit(30) | bit(31)) &&
-                      has_all(saved, bit(5) | bit(6) | bit(7));
-  return has_v4 ? "x86-64-v4" : "x86-64-v3";
+  if (__builtin_cpu_supports("x86-64-v4")) return "x86-64-v4";
+  return __builtin_cpu_supports("x86-64-v3") ? "x86-64-v3" : "";
 }
 
 std::string find_name() {

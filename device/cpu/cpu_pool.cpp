@@ -13,10 +13,7 @@
 
 #include <fmt/format.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
+#include "device/default_float_mode.h"
 #include "device/thread_limit.h"
 
 namespace lssar {
@@ -39,21 +36,6 @@ void* scratch_of_thread(size_t bytes) {
   kept_bytes = kept == nullptr ? 0 : wanted;
   return kept.get();
 }
-
-// Rounds to nearest, keeps denormal numbers and does not trap. A caller's thread may have other
-// modes, but all threads must give the same bits.
-class DefaultFloatMode {
- public:
-#if defined(__x86_64__)
-  DefaultFloatMode() : callers_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
-  ~DefaultFloatMode() { _mm_setcsr(callers_); }
-
- private:
-  const unsigned callers_;
-#else
-  DefaultFloatMode() {}
-#endif
-};
 
 }  // namespace
 
@@ -141,7 +123,8 @@ Status CpuPool::run(CpuBlock function, const void* params, uint32_t num_blocks,
 
   void* const scratch = scratch_of_thread(scratch_bytes);
   if (scratch == nullptr)
-    return out_of_memory(fmt::format("cpu device: no memory for {} bytes of scratch space", scratch_bytes));
+    return out_of_memory(
+        fmt::format("cpu device: no memory for {} bytes of scratch space", scratch_bytes));
   Job job;
   job.function = function;
   job.params = params;

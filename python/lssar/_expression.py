@@ -12,18 +12,14 @@ import re
 
 import torch
 
+from ._rules import at_compile_time
+
 _NAMES_AND_NUMBERS = re.compile(r"[A-Za-z_]\w*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "^"}
 _COMPARISON_SIGNS = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="
 }  # fmt: skip
-
-
-def at_compile_time(function):
-    """torch.compile calls it while it traces, and keeps the result. No argument is a tensor."""
-    function._dynamo_marked_constant = True
-    return function
 
 
 @at_compile_time

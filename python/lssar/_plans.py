@@ -11,6 +11,7 @@ import threading
 
 from . import _structs
 from ._library import library
+from ._rules import at_compile_time
 
 _ALIGNMENT = 16
 
@@ -120,13 +121,11 @@ def _problem(
     )
 
 
+@at_compile_time
 def check_score(score, p, offset):
     """Raises the library's error for a wrong score function before any call is made."""
     if score:
         _check_score(score, p, offset)
-
-
-check_score._dynamo_marked_constant = True  # torch.compile calls it when it traces
 
 
 @functools.lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ import math
 import torch
 
 from . import _expression
+from ._rules import at_compile_time
 
 DEAD_ROW = 2.0**-16
 _SOFTMAX = {"scale": "inv_sqrt_dim", "qk_norm": False, "phi": "exp"}
@@ -42,7 +43,7 @@ _ACTIVATIONS = {
 }
 
 
-@_expression.at_compile_time
+@at_compile_time
 def score_fields(text):
     """The fields of a score function's text, which liblssar.so has accepted (score/score_text.h)."""
     return _fields(text)
@@ -59,6 +60,11 @@ def _fields(text):
             given.update({name: _value_of(name, value)} if is_field else _SCORES[name])
     if "activation" in given:
         given["phi"] = given.pop("activation")
+    if given.pop("sink", "none") != "none":
+        raise NotImplementedError(f"score: {text!r}; the Python package gives calls no sink")
+    unread = given.keys() - _DEFAULTS.keys()
+    if unread:
+        raise NotImplementedError(f"score: {text!r}; float64 does not know the field {min(unread)}")
     fields = {**_DEFAULTS, **given}
     fields["phi"] = _ACTIVATIONS.get(fields["phi"], fields["phi"])
     return fields

@@ -16,9 +16,13 @@ LAYOUTS = {
     "bhld": "[batch, heads, length, dim]",
     "blhd": "[batch, length, heads, dim]",
 }
-
-
 DEFAULT_POWER = 15
+
+
+def at_compile_time(function):
+    """torch.compile calls it while it traces, and keeps the result. No argument is a tensor."""
+    function._dynamo_marked_constant = True
+    return function
 
 
 def check_text(name, text):

@@ -60,10 +60,9 @@ LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
     const i64 row = block.flat_row(half);
     float* constants = params.row_constants + row * (kRowConstantBytes / 4);
     if constexpr (Config::kSinkNeedsEpsilon) {
-      const i64 count = i64{params.batch} * params.heads * num_queries;
       write_epsilon_and_sink<Config>(sum.sums[half], block.visible[half], constants,
-                                     sink_terms_of(params, 0, count, row),
-                                     sink_terms_of(params, 1, count, row));
+                                     sink_terms_of<Config>(params, 0, row),
+                                     sink_terms_of<Config>(params, 1, row));
     } else {
       sum.write(half, block.visible[half], constants);
     }

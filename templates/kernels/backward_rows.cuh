@@ -222,7 +222,7 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
 // Writes what the row adds to the gradient of its head's sink, -exp(t_h) / r_i eps_i. With
 // kSinkNeedsEpsilon it is not multiplied by -eps_i yet.
 template <class Config>
-LSSAR_DEVICE void write_sink_terms(const AttentionParams& params, i64 count, i64 flat_row, int head,
+LSSAR_DEVICE void write_sink_terms(const AttentionParams& params, i64 flat_row, int head,
                                    float num_keys, const SavedStats& stats, const RowConstants& row,
                                    float delta) {
   const bool has_gradient = num_keys != 0.0f && stats.zs != 0.0f;
@@ -234,12 +234,12 @@ LSSAR_DEVICE void write_sink_terms(const AttentionParams& params, i64 count, i64
   }
   if constexpr (Config::kSecondStage == 0) share *= -delta;
   if constexpr (Config::kSinkNeedsEpsilon) {
-    *sink_terms_of(params, 1, count, flat_row) =
+    *sink_terms_of<Config>(params, 1, flat_row) =
         has_gradient ? general_grad_scale<Config>(row, stats) : 0.0f;
   } else if constexpr (Config::kSecondStage != 0) {
     share = is_nan(share) ? share : 0.0f;  // epsilon is 0
   }
-  *sink_terms_of(params, 0, count, flat_row) = share;
+  *sink_terms_of<Config>(params, 0, flat_row) = share;
 }
 
 template <class Config>
@@ -282,8 +282,7 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& params) {
   if constexpr (Config::kIsGeneral) {
     c = make_general_constants<Config>(num_keys, inverse_norm, stats, delta);
     if constexpr (Config::kHasSink)
-      write_sink_terms<Config>(params, i64{params.batch} * params.heads * queries, flat_row,
-                               place.head, num_keys, stats, c, delta);
+      write_sink_terms<Config>(params, flat_row, place.head, num_keys, stats, c, delta);
   } else {
     c = make_row_constants<Config>(num_keys, inverse_norm, stats, delta, g_x, g_norm);
   }

@@ -35,7 +35,6 @@ struct QueryRows {
     return query(row + rows - 1) + 1;
   }
   LSSAR_DEVICE int head_of(int row) const {
-    if constexpr (!Config::kPackGqa) return head;
     return head + static_cast<int>(static_cast<u32>(row) % static_cast<u32>(group));
   }
 };

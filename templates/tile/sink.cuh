@@ -7,7 +7,8 @@
 #pragma once
 
 #include "templates/kernels/params.cuh"
-#include "templates/ptx/math.cuh"
+#include "templates/tile/expression_math.cuh"
+#include "templates/tile/rows.cuh"
 
 namespace lssar_device {
 
@@ -16,14 +17,15 @@ namespace lssar_device {
 // sink; NaN and infinity give NaN.
 template <class Config>
 LSSAR_DEVICE float sink_activation(float logit, float num_keys, float largest) {
-  constexpr float kLog2E = 1.4426950408889634f;
   if (!(logit < infinity())) return quiet_nan();
   return exp2_approx(fma(logit - Config::sink_bias(num_keys), kLog2E, -largest));
 }
 
 // AttentionParams::sink_terms: plane 0 has what each row adds to its head's gradient. Plane 1, only
 // with kSinkNeedsEpsilon, has c'_i / r_i.
-LSSAR_DEVICE float* sink_terms_of(const AttentionParams& params, int plane, i64 count, i64 row) {
+template <class Config>
+LSSAR_DEVICE float* sink_terms_of(const AttentionParams& params, int plane, i64 row) {
+  const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
   return params.sink_terms + plane * count + row;
 }
 

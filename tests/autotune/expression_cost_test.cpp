@@ -110,7 +110,7 @@ TEST(ExpressionCost, DerivativesAreCounted) {
   EXPECT_EQ(softmax.phi_and_slope.special, 1);
 }
 
-// Softmax has one pass, the re-weighted one two; more work is never estimated as less.
+// Softmax has one pass, the re-weighted one two.
 TEST(ExpressionCost, TheForwardHasThePassesOfTheFunction) {
   const auto phases = [](const Fact& fact) {
     const Problem problem = problem_of(fact);

@@ -28,8 +28,8 @@ double mean_error(const PublishedRow& row, const GpuModel& gpu) {
 }
 
 std::string row_name(const PublishedRow& row) {
-  return fmt::format("{}, {}, {}, d {}{}", row.library, row.gpu,
-                     row.pass == Pass::kForward ? "forward" : "backward", row.dim,
+  return fmt::format("{}, {}, {}, d {}{}", row.source.library, row.source.gpu,
+                     row.source.pass == Pass::kForward ? "forward" : "backward", row.dim,
                      row.causal ? ", causal" : "");
 }
 
@@ -66,7 +66,7 @@ TEST(PublishedTimes, FittedConstantsAreTheBestOnes) {
 // slower than it is.
 TEST(PublishedTimes, SumsOfFourTimesTheirBytesContradictABackward) {
   for (const PublishedRow& row : kPublishedRows) {
-    if (row.pass != Pass::kBackward) continue;
+    if (row.source.pass != Pass::kBackward) continue;
     GpuModel gpu = gpu_of(row);
     const double now = std::abs(error_of(row, kNumLengths - 1, gpu));
     gpu.constants.sum_cost = 4;

@@ -13,13 +13,17 @@ namespace lssar {
 inline constexpr int kNumLengths = 6;
 inline constexpr std::array<int, kNumLengths> kPaperLengths = {512, 1024, 2048, 4096, 8192, 16384};
 
+// A figure or table that measures one pass.
+struct PublishedSource {
+  const char* library;  // "FlashAttention-3", "cuDNN"
+  const char* gpu;      // a part of the device's name
+  Pass pass;
+};
+
 // One row of a figure or table. TFLOP/s count 4 B H L^2 d operations forward (half of them with a
 // causal mask) and 2.5 times as many backward. 0: not published.
 struct PublishedRow {
-  const char* library;  // "FlashAttention-3", "cuDNN"
-  const char* gpu;      // a part of the device's name
-  const char* source;
-  Pass pass;
+  PublishedSource source;
   int dim;
   bool causal;
   int block_rows, block_cols;  // the kernel's tile, of queries and keys

@@ -76,9 +76,9 @@ TEST(CpuCommand, WhatItDoesNotDoIsAnError) {
   expect_refused(with({"--target", "sm_80"}), "with device = cpu allowed are x86-64-v3");
   expect_refused({"inspect", "--device", "cpu", "--head-dim", "16"}, "allowed are targets of GPUs");
   expect_refused({"explain", "--device", "cpu", "--head-dim", "16", "--seq", "64"},
-                 "there is no cost model of a CPU");
+                 "there is no cost model for CPUs");
   expect_refused({"tune", "--device", "cpu", "--head-dim", "16", "--seq", "64"},
-                 "there is no cost model of a CPU");
+                 "there is no cost model for CPUs");
   expect_refused({"run", "--random", "--device", "cpu", "--counters", "--seq", "8", "--out", "o"},
                  "--device cpu does not count");
   if (cpu_features().level == "x86-64-v3")

@@ -49,7 +49,7 @@ TEST(CpuTarget, IsTheMachinesOwnOrANarrowerOne) {
   const Status none = cpu_target_for("", machine("")).status();
   EXPECT_EQ(none.code(), StatusCode::kUnsupported);
   EXPECT_EQ(none.message(),
-            "device = cpu: kernels need x86-64-v3 at least (AVX2, FMA and F16C), and Test CPU does "
+            "device = cpu: kernels need at least x86-64-v3 (AVX2, FMA and F16C), and Test CPU does "
             "not have all of it: use --device virtual");
   const Status gpu = cpu_target_for("sm_80", machine("x86-64-v3")).status();
   EXPECT_EQ(gpu.code(), StatusCode::kInvalidArgument);
@@ -94,14 +94,14 @@ TEST(CpuSchedule, EveryRuleSaysWhy) {
             "schedule.cpu.panel_keys = 24: allowed are multiples of 16, at least 16, because it "
             "must be whole vectors");
   EXPECT_EQ(refusal({6, 16, 100, 8192}, v3()),
-            "schedule.cpu.block_keys = 100: allowed are multiples of 16 from 16 on, because it is "
-            "in whole panels");
+            "schedule.cpu.block_keys = 100: allowed are multiples of 16, at least 16, because it "
+            "must be whole panels");
   EXPECT_EQ(refusal({6, 16, 8192, 8192}, v3()),
             "schedule.cpu.block_keys = 8192: allowed are at most 4096, because float sums over a "
             "block lose precision");
   EXPECT_EQ(refusal({6, 16, 256, 300}, v3()),
-            "schedule.cpu.kept_keys = 300: allowed are multiples of 256 from 0 on, because it is "
-            "in whole blocks");
+            "schedule.cpu.kept_keys = 300: allowed are multiples of 256, at least 0, because it "
+            "must be whole blocks");
   EXPECT_NE(refusal({6, 16, 256, 1 << 20}, v3()).find("a thread has at most 16777216"),
             std::string::npos);
 }

@@ -9,18 +9,18 @@
 #include "reference/error_rule.h"
 
 namespace lssar {
-namespace {
-
-std::vector<double> widen(const std::vector<float>& values) {
-  return {values.begin(), values.end()};
-}
-
 void expect_close(const Problem& problem, OutputTensor tensor, const ReferenceOutputs& expected,
                   const std::vector<float>& actual) {
   const TensorError error =
       compare(reference_values(expected, tensor), actual, allowed_error(problem, tensor, expected));
   EXPECT_TRUE(error.is_right()) << tensor_name(tensor) << " of " << to_string(problem) << ": "
                                 << error.to_string();
+}
+
+namespace {
+
+std::vector<double> widen(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
 }
 
 void expect_outputs(const Problem& problem, const ReferenceOutputs& expected,

@@ -1,7 +1,6 @@
 // Runs a problem through the C API and compares its results with the float64 reference or with a
 // golden case. golden_test, sweep_test and rules_test share it.
 //
-//
 // One context per (compiler, target, schedule seed) in a process. With LSSAR_TEST_SEED_TURN the
 // checks of a test take the seeds 0 to 9 in turn; the test's name and this number choose the first.
 // Threads: only the main thread of a test may call it.
@@ -9,6 +8,7 @@
 
 #include <string>
 
+#include "reference/error_rule.h"
 #include "reference/random_inputs.h"
 #include "reference/reference.h"
 #include "tests/capi/run_capi.h"
@@ -35,6 +35,10 @@ lssar_context* shared_context(const CheckDevice& device = {});
 void check_against_reference(const Problem& problem, const Sizes& sizes, InputKind kind,
                              const CapiOptions& options = {}, const CheckDevice& device = {},
                              uint64_t seed = 20260731);
+
+// Compares one output with the reference, likewise.
+void expect_close(const Problem& problem, OutputTensor tensor, const ReferenceOutputs& expected,
+                  const std::vector<float>& actual);
 
 void check_golden_case(const GoldenCase& golden, const CapiOptions& options,
                        const CheckDevice& device);

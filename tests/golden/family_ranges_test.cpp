@@ -16,14 +16,6 @@
 namespace lssar {
 namespace {
 
-void expect_close(const Problem& problem, OutputTensor tensor, const ReferenceOutputs& expected,
-                  const std::vector<float>& actual) {
-  const TensorError error =
-      compare(reference_values(expected, tensor), actual, allowed_error(problem, tensor, expected));
-  EXPECT_TRUE(error.is_right()) << tensor_name(tensor) << " of " << to_string(problem) << ": "
-                                << error.to_string();
-}
-
 // Whether the merged statistics are all that the backward reads. LSSAR's kernels also read X.
 bool has_backward(const Problem& problem) { return is_general(problem); }
 

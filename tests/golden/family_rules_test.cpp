@@ -310,16 +310,11 @@ TEST_P(Sinks, OfAnySizeAreRight) {
       problem_, sizes_,
       {widen(random_.q), widen(random_.k), widen(random_.v), widen(random_.grad_o), widen(sinks)});
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
-  const auto expect_close = [&](OutputTensor tensor, const std::vector<float>& actual) {
-    const TensorError error = compare(reference_values(*expected, tensor), actual,
-                                      allowed_error(problem_, tensor, *expected));
-    EXPECT_TRUE(error.passed) << tensor_name(tensor) << ": " << error.to_string();
-  };
-  expect_close(OutputTensor::kO, outputs.o);
-  expect_close(OutputTensor::kDq, outputs.grad_q);
-  expect_close(OutputTensor::kDk, outputs.grad_k);
-  expect_close(OutputTensor::kDv, outputs.grad_v);
-  expect_close(OutputTensor::kDsink, outputs.grad_sink);
+  expect_close(problem_, OutputTensor::kO, *expected, outputs.o);
+  expect_close(problem_, OutputTensor::kDq, *expected, outputs.grad_q);
+  expect_close(problem_, OutputTensor::kDk, *expected, outputs.grad_k);
+  expect_close(problem_, OutputTensor::kDv, *expected, outputs.grad_v);
+  expect_close(problem_, OutputTensor::kDsink, *expected, outputs.grad_sink);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Sinks,

@@ -1,27 +1,12 @@
 #include "virtual/run/worker_pool.h"
 
-#include <xmmintrin.h>
-
 #include <algorithm>
 
+#include "device/default_float_mode.h"
 #include "device/thread_limit.h"
 #include "virtual/state/launch_context.h"
 
 namespace lssar::vdev {
-namespace {
-
-// The launching thread may flush subnormals or round differently. The device must not.
-class DefaultFloatMode {
- public:
-  DefaultFloatMode() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
-  ~DefaultFloatMode() { _mm_setcsr(saved_); }
-
- private:
-  unsigned saved_;
-};
-
-}  // namespace
-
 WorkerPool::WorkerPool(int num_threads) : follows_caller_(num_threads <= 0) {
   if (follows_caller_) num_threads = static_cast<int>(std::thread::hardware_concurrency());
   for (int i = 1; i < num_threads; ++i) threads_.emplace_back([this] { worker_loop(); });

@@ -136,7 +136,7 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
   if (engine.device().info().kind == "record") {
     return invalid_argument(
         "--device record: it notes calls and computes nothing, so there would be no results; "
-        "allowed are auto, cuda and virtual");
+        "allowed are auto, cpu, cuda and virtual");
   }
   LSSAR_ASSIGN_OR_RETURN(std::vector<ScheduleChooser::PassChoice> passes,
                          chooser.choose_passes(problem, sizes));
