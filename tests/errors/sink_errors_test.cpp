@@ -45,7 +45,9 @@ class SinkErrors : public testing::Test {
     options.struct_size = sizeof(options);
     options.schedule_json = schedule;
     lssar_plan* plan = nullptr;
-    return lssar_plan_create(context_.get(), &problem, &options, &plan);
+    const lssar_status status = lssar_plan_create(context_.get(), &problem, &options, &plan);
+    const PlanPtr unused(plan);
+    return status;
   }
   lssar_status forward() { return lssar_execute_forward(plan_.get(), &call_); }
   lssar_status backward() { return lssar_execute_backward(plan_.get(), &call_); }

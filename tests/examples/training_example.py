@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""docs/training_example.md is true: the trainings whose losses it shows, made again.
+"""docs/training_example.md is true: its table and plot are those of the kept runs, and the runs of one
+seed, made again, have the losses that are kept.
 
     training_example.py PROGRAM LLVM_COMPILER SOURCE_FOLDER
 
-Every validation loss may be 0.03 off. LSSAR_UPDATE_DOCS=1 writes the runs, the table and the plot
-instead. Exit code 77, with the reason, where they cannot be made: without the LLVM compiler or AVX2, or
+Every validation loss may be 0.03 off. LSSAR_UPDATE_DOCS=1 makes the runs of all seeds, and writes them,
+the table and the plot. Exit code 77, with the reason, where they cannot be made: without the LLVM compiler or AVX2, or
 where the licences that this machine has are not the page's.
 """
 
@@ -17,6 +18,8 @@ import tempfile
 
 ATTENTIONS = {"lssar": "LSSAR, p = 15", "lssa": "LSSA", "softmax": "softmax"}
 SEEDS = (1, 2, 3)
+# A kernel that rounds otherwise changes the losses of every seed, so one is enough to see it.
+REPEATED_SEED = 1
 TOLERANCE = 0.03
 BEGIN, END = "<!-- written by tests/examples/training_example.py -->\n", "<!-- end -->\n"
 
@@ -126,8 +129,13 @@ def main():
             first = shown["lssar", 1]
             if sizes != [first["train_bytes"], first["validation_bytes"]]:
                 skip("the licences of this machine are not those of docs/training_example.md")
-        made = {key: train(program, work, *key, work / file) for key, file in names.items()}
-        runs = {a: [made[a, seed] for seed in SEEDS] for a in ATTENTIONS}
+        made = {
+            key: train(program, work, *key, work / file)
+            for key, file in names.items()
+            if updates or key[1] == REPEATED_SEED
+        }
+        of_page = made if updates else shown
+        runs = {a: [of_page[a, seed] for seed in SEEDS] for a in ATTENTIONS}
         wrong = claims(runs)
         if updates:
             for file in names.values():
@@ -137,10 +145,9 @@ def main():
             paths = [folder / file for file in names.values()]
             plot(source, paths, folder / "loss_by_length.svg")
         else:
-            for key, file in names.items():
-                wrong += compare(made[key], shown[key], f"{key[0]}, seed {key[1]}")
-            of_page = {a: [shown[a, seed] for seed in SEEDS] for a in ATTENTIONS}
-            if split_page(page)[1] != table(of_page):
+            for key, run in made.items():
+                wrong += compare(run, shown[key], f"{key[0]}, seed {key[1]}")
+            if split_page(page)[1] != table(runs):
                 wrong.append(f"the table of {page} is not that of its runs")
             plot(source, [folder / file for file in names.values()], work / "plot.svg")
             if (work / "plot.svg").read_bytes() != (folder / "loss_by_length.svg").read_bytes():
