@@ -201,7 +201,7 @@ TEST_P(HopperTable, SumsOfDqHaveNoSpillsWithoutAMask) {
 }
 
 // Score functions given as expressions: those whose derivative or weights take most, and softmax,
-// whose tiles are wider.
+// whose tiles are wider. fp16 differs in conversions alone.
 TEST_P(HopperTable, ScoreFunctionsHaveNoSpills) {
   const auto compiler = open_compiler(CompilerChoice::kNvrtc);
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
@@ -209,13 +209,11 @@ TEST_P(HopperTable, ScoreFunctionsHaveNoSpills) {
     GTEST_SKIP() << "another assembler than that of NVRTC " << kTableVersion << "x allocates "
                  << "other registers";
   for (const char* score : {"softmax", "phi=gelu,normalizer=sum_abs", "softmax,psi=(x - b) / N"}) {
-    for (DType dtype : {DType::kBf16, DType::kFp16}) {
-      for (Pass pass : {Pass::kForward, Pass::kBackward}) {
-        const Row row = {GetParam(), dtype, pass, DqMode::kSplit, 1, true, score};
-        const auto line = make_line(**compiler, row);
-        ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
-        EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << score << " " << *line;
-      }
+    for (Pass pass : {Pass::kForward, Pass::kBackward}) {
+      const Row row = {GetParam(), DType::kBf16, pass, DqMode::kSplit, 1, true, score};
+      const auto line = make_line(**compiler, row);
+      ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
+      EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << score << " " << *line;
     }
   }
 }
