@@ -14,7 +14,7 @@ namespace {
 
 // Targets whose defaults are those of another but for what fits into shared memory.
 bool is_alike(const std::string& target) {
-  return target == "sm_86" || target == "sm_89" || target == "sm_100";
+  return target == "sm_86" || target == "sm_89" || target == "sm_90" || target == "sm_100";
 }
 
 // Every head dim in bf16 and fp32, a few in fp16, and without a mask; for targets that are like

@@ -39,6 +39,11 @@ bool has_kernels_of_its_own(DType dtype) {
   return std::find(all.begin(), all.end(), dtype) != all.end();
 }
 
+// bf16 is tried with a mask and without; fp16 and fp32 with one of them, in turn.
+bool is_tried(DType dtype, bool causal, int turn) {
+  return dtype == DType::kBf16 || causal == ((dtype == DType::kFp16) == (turn % 2 == 0));
+}
+
 struct LengthSetting {
   DType dtype;
   bool causal;
@@ -80,11 +85,14 @@ INSTANTIATE_TEST_SUITE_P(
 class HeadDim : public testing::TestWithParam<int> {};
 
 TEST_P(HeadDim, EveryDtypeAndMask) {
+  const int turn = GetParam() / 8;
   for (DType dtype : dtypes()) {
-    check_against_reference(make_problem(GetParam(), dtype, true), make_sizes(1, 2, 1, 83, 83),
-                            InputKind::kGauss, aligned(kAllPasses));
-    check_against_reference(make_problem(GetParam(), dtype, false), make_sizes(1, 1, 1, 40, 71),
-                            InputKind::kGauss, aligned());
+    if (is_tried(dtype, true, turn))
+      check_against_reference(make_problem(GetParam(), dtype, true), make_sizes(1, 2, 1, 83, 83),
+                              InputKind::kGauss, aligned(kAllPasses));
+    if (is_tried(dtype, false, turn))
+      check_against_reference(make_problem(GetParam(), dtype, false), make_sizes(1, 1, 1, 40, 71),
+                              InputKind::kGauss, aligned());
   }
 }
 
@@ -111,9 +119,12 @@ class Power : public testing::TestWithParam<int> {};
 
 TEST_P(Power, EveryDtype) {
   for (DType dtype : dtypes()) {
-    for (bool causal : {true, false})
+    for (bool causal : {true, false}) {
+      if (!is_tried(dtype, causal, GetParam())) continue;
       check_against_reference(make_problem(64, dtype, causal, GetParam()),
-                              make_sizes(1, 1, 1, 97, 97), InputKind::kGauss, aligned(kAllPasses));
+                              make_sizes(1, 1, 1, 97, 97), InputKind::kGauss,
+                              aligned(causal ? kAllPasses : aligned().passes));
+    }
   }
 }
 
