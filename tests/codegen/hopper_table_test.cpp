@@ -201,14 +201,15 @@ TEST_P(HopperTable, SumsOfDqHaveNoSpillsWithoutAMask) {
 }
 
 // Score functions given as expressions: those whose derivative or weights take most, and softmax,
-// whose tiles are wider.
+// whose tiles are wider. Sinks take registers of their rows.
 TEST_P(HopperTable, ScoreFunctionsHaveNoSpills) {
   const auto compiler = open_compiler(CompilerChoice::kNvrtc);
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
   if (!(*compiler)->version().starts_with(kTableVersion))
     GTEST_SKIP() << "another assembler than that of NVRTC " << kTableVersion << "x allocates "
                  << "other registers";
-  for (const char* score : {"softmax", "phi=gelu,normalizer=sum_abs", "softmax,psi=(x - b) / N"}) {
+  for (const char* score : {"softmax", "phi=gelu,normalizer=sum_abs", "softmax,psi=(x - b) / N",
+                            "softmax,sink=per_head", "softmax,sink=per_head,psi=(x - b) / N"}) {
     for (DType dtype : {DType::kBf16, DType::kFp16}) {
       for (Pass pass : {Pass::kForward, Pass::kBackward}) {
         const Row row = {GetParam(), dtype, pass, DqMode::kSplit, 1, true, score};
