@@ -377,10 +377,6 @@ Status hopper_reason(const Problem& problem, const Target& target) {
                     "between the passes, so "
                     "only variant portable runs {} alone",
                     pass_name(problem.pass)));
-  if (problem.score.sink != Sink::kNone)
-    return invalid_argument(
-        "schedule.variant = hopper: its kernels have no sinks; problem.score.sink needs variant "
-        "portable");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

@@ -145,24 +145,17 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
   }
   steps.push_back(row_step("lssar_backward_rows", GridRows::kQueries, "backward_rows"));
   const bool has_epsilon_pass = schedule.epsilon == EpsilonFrom::kPass;
-  if (schedule.variant == Variant::kHopper) {
-    if (has_epsilon_pass)
-      steps.push_back(
-          hopper_dq_step(problem, schedule, "lssar_backward_epsilon", "hopper_backward_epsilon"));
-    steps.push_back(hopper_dkdv_step(problem, schedule));
-    steps.push_back(
-        sums_dq(schedule)
-            ? row_step("lssar_backward_dq_finish", GridRows::kQueries, "backward_dq_finish")
-            : hopper_dq_step(problem, schedule, "lssar_backward_dq", "hopper_backward_dq"));
-    return steps;
-  }
-  const auto dq_step = [&](const char* entry, const char* call) {
+  const bool is_hopper = schedule.variant == Variant::kHopper;
+  const auto dq_step = [&](const char* entry, const std::string& call) {
+    if (is_hopper) return hopper_dq_step(problem, schedule, entry, ("hopper_" + call).c_str());
     return tile_step(entry, GridRows::kQueries, schedule.dq, dq_shared_bytes(problem, schedule),
-                     call, "DqShape");
+                     call.c_str(), "DqShape");
   };
   if (has_epsilon_pass) steps.push_back(dq_step("lssar_backward_epsilon", "backward_epsilon"));
-  steps.push_back(tile_step("lssar_backward_dkdv", GridRows::kKeys, schedule.dkdv,
-                            dkdv_shared_bytes(problem, schedule), "backward_dkdv", "DkdvShape"));
+  steps.push_back(is_hopper ? hopper_dkdv_step(problem, schedule)
+                            : tile_step("lssar_backward_dkdv", GridRows::kKeys, schedule.dkdv,
+                                        dkdv_shared_bytes(problem, schedule), "backward_dkdv",
+                                        "DkdvShape"));
   steps.push_back(sums_dq(schedule) ? row_step("lssar_backward_dq_finish", GridRows::kQueries,
                                                "backward_dq_finish")
                                     : dq_step("lssar_backward_dq", "backward_dq"));

@@ -111,7 +111,8 @@ struct SampleRange : SampleHalf {
 };
 
 // A sink with psi, whose gradient comes from epsilon.
-struct SampleSink : SampleGeneral<2> {
+template <class Base = SampleHalf>
+struct SampleSink : SampleGeneral<2, Base> {
   static constexpr bool kIsExponential = true, kHasSink = true, kSinkNeedsEpsilon = true;
   static constexpr int kActivationSum = 1;
 };
@@ -195,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(64)
   run_general_kernels<lssar_device::SampleGeneral<0>>(params);
   run_general_kernels<lssar_device::SampleGeneral<1>>(params);
   run_general_kernels<lssar_device::SampleGeneral<2>>(params);
-  run_general_kernels<lssar_device::SampleSink>(params);
+  run_general_kernels<lssar_device::SampleSink<>>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(64)
@@ -219,9 +220,8 @@ extern "C" __global__ void __launch_bounds__(64)
 
 // Their instructions are sm_90a's own.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-template <int kStage>
+template <class Config>
 LSSAR_DEVICE void run_general_hopper_kernels(const lssar_device::TmaParams& params) {
-  using Config = lssar_device::SampleGeneral<kStage, lssar_device::SampleHopperScores>;
   lssar_device::hopper_backward_dkdv<Config>(params);
   lssar_device::hopper_backward_dq<Config>(params);
   lssar_device::hopper_backward_epsilon<Config>(params);
@@ -229,9 +229,11 @@ LSSAR_DEVICE void run_general_hopper_kernels(const lssar_device::TmaParams& para
 
 extern "C" __global__ void __launch_bounds__(256)
     lssar_index_general_hopper(const LSSAR_GRID_CONSTANT lssar_device::TmaParams params) {
-  run_general_hopper_kernels<0>(params);
-  run_general_hopper_kernels<1>(params);
-  run_general_hopper_kernels<2>(params);
+  using lssar_device::SampleHopperScores;
+  run_general_hopper_kernels<lssar_device::SampleGeneral<0, SampleHopperScores>>(params);
+  run_general_hopper_kernels<lssar_device::SampleGeneral<1, SampleHopperScores>>(params);
+  run_general_hopper_kernels<lssar_device::SampleGeneral<2, SampleHopperScores>>(params);
+  run_general_hopper_kernels<lssar_device::SampleSink<SampleHopperScores>>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(256)

@@ -57,15 +57,7 @@ LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
   ring.finish();
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const i64 row = block.flat_row(half);
-    float* constants = params.row_constants + row * (kRowConstantBytes / 4);
-    if constexpr (Config::kSinkNeedsEpsilon) {
-      write_epsilon_and_sink<Config>(sum.sums[half], block.visible[half], constants,
-                                     sink_terms_of<Config>(params, 0, row),
-                                     sink_terms_of<Config>(params, 1, row));
-    } else {
-      sum.write(half, block.visible[half], constants);
-    }
+    write_epsilon<Config>(sum, params, block.flat_row(half), half, block.visible[half]);
   }
 }
 

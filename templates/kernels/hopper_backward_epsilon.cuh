@@ -48,9 +48,8 @@ struct EpsilonConsumer : DqConsumer<Config> {
     if (lane_index() == 0) mbarrier_arrive(query_ring.empty(0));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const i64 row = work.first_row + this->warp_row0() + fragment_row(half);
-      sum.write(half, this->visible[half],
-                this->params.row_constants + this->flat_row(work, row) * (kRowConstantBytes / 4));
+      const i64 row = this->flat_row(work, work.first_row + this->warp_row0() + fragment_row(half));
+      write_epsilon<Config>(sum, this->params, row, half, this->visible[half]);
     }
   }
 

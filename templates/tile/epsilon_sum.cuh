@@ -91,4 +91,19 @@ LSSAR_DEVICE void write_epsilon_and_sink(float lane_sum, i64 visible, float* con
   *term *= -epsilon;
 }
 
+// Completes the constants of a row, and what it adds to its head's sink. `flat_row` is its index
+// among [batch, heads, seq_q]. All lanes of a warp call it.
+template <class Config>
+LSSAR_DEVICE void write_epsilon(const EpsilonSum<Config>& sum, const AttentionParams& params,
+                                i64 flat_row, int half, i64 visible) {
+  float* constants = params.row_constants + flat_row * (kRowConstantBytes / 4);
+  if constexpr (Config::kSinkNeedsEpsilon) {
+    write_epsilon_and_sink<Config>(sum.sums[half], visible, constants,
+                                   sink_terms_of<Config>(params, 0, flat_row),
+                                   sink_terms_of<Config>(params, 1, flat_row));
+  } else {
+    sum.write(half, visible, constants);
+  }
+}
+
 }  // namespace lssar_device

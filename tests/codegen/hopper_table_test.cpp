@@ -201,14 +201,15 @@ TEST_P(HopperTable, SumsOfDqHaveNoSpillsWithoutAMask) {
 }
 
 // Score functions given as expressions: those whose derivative or weights take most, and softmax,
-// whose tiles are wider. fp16 differs in conversions alone.
+// whose tiles are wider. Sinks take registers of their rows. fp16 differs in conversions alone.
 TEST_P(HopperTable, ScoreFunctionsHaveNoSpills) {
   const auto compiler = open_compiler(CompilerChoice::kNvrtc);
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
   if (!(*compiler)->version().starts_with(kTableVersion))
     GTEST_SKIP() << "another assembler than that of NVRTC " << kTableVersion << "x allocates "
                  << "other registers";
-  for (const char* score : {"softmax", "phi=gelu,normalizer=sum_abs", "softmax,psi=(x - b) / N"}) {
+  for (const char* score : {"softmax", "phi=gelu,normalizer=sum_abs", "softmax,psi=(x - b) / N",
+                            "softmax,sink=per_head,psi=(x - b) / N"}) {
     for (Pass pass : {Pass::kForward, Pass::kBackward}) {
       const Row row = {GetParam(), DType::kBf16, pass, DqMode::kSplit, 1, true, score};
       const auto line = make_line(**compiler, row);

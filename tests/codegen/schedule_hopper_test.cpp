@@ -33,7 +33,8 @@ TEST(HopperSchedule, TheDefaultIsLegalForEveryDim) {
 
 TEST(HopperSchedule, IsTheDefaultOfEveryScoreFunction) {
   for (const char* score : {"softmax", "sigmoid", "softmax,psi=(x - b) / N",
-                            "phi=relu(x)^2 + 0.01*x,normalizer=sum_abs"}) {
+                            "phi=relu(x)^2 + 0.01*x,normalizer=sum_abs", "softmax,sink=per_head",
+                            "softmax,sink=per_head,psi=(x - b) / N"}) {
     for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
       for (DType dtype : {DType::kBf16, DType::kFp16}) {
         for (int dim = 8; dim <= 256; dim += 8) {

@@ -40,12 +40,9 @@ class SinkErrors : public testing::Test {
     call_.grad_sink = grad_sink_.data();
   }
 
-  lssar_status create(const lssar_problem& problem, const char* schedule = nullptr) {
-    lssar_plan_options options = {};
-    options.struct_size = sizeof(options);
-    options.schedule_json = schedule;
+  lssar_status create(const lssar_problem& problem) {
     lssar_plan* plan = nullptr;
-    const lssar_status status = lssar_plan_create(context_.get(), &problem, &options, &plan);
+    const lssar_status status = lssar_plan_create(context_.get(), &problem, nullptr, &plan);
     const PlanPtr unused(plan);
     return status;
   }
@@ -121,21 +118,6 @@ TEST_F(SinkErrors, OtherScoreFunctions) {
                "score.sink = per_head with score.normalizer = none");
   EXPECT_FAILS(create(problem_with("softmax,sink=yes")), INVALID_ARGUMENT,
                "score.sink = \"yes\": allowed are none, per_head");
-}
-
-TEST_F(SinkErrors, HopperSchedulesSayWhy) {
-  lssar_context_options options = {};
-  options.struct_size = sizeof(options);
-  options.device = LSSAR_DEVICE_RECORD;
-  options.target = "sm_90a";
-  lssar_context* context = nullptr;
-  ASSERT_EQ(lssar_context_create(&options, &context), LSSAR_STATUS_OK);
-  context_.reset(context);
-  lssar_problem problem = problem_with("softmax,sink=per_head");
-  problem.passes = LSSAR_PASS_FORWARD;
-  EXPECT_EQ(create(problem), LSSAR_STATUS_OK) << lssar_last_error_detail();  // portable
-  EXPECT_FAILS(create(problem, R"({"variant": "hopper"})"), INVALID_ARGUMENT,
-               "problem.score.sink needs variant portable");
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ class FamilyRanges : public testing::TestWithParam<const char*> {
     problem_.p = 0;
     problem_.heads = 4;
     problem_.kv_heads = 2;
-    context_ = shared_context({LSSAR_COMPILER_AUTO, "sm_80"});
+    context_ = shared_context();
     ASSERT_NE(context_, nullptr);
   }
 
@@ -125,6 +125,21 @@ TEST_P(FamilyRanges, WithTheReweightingAddUp) {
   if (problem_.score.psi.expression) GTEST_SKIP() << "has another second stage";
   problem_.p = 3;
   check({1, 4, 2, 50, 70}, {0, 33}, {});
+}
+
+// On Hopper portable kernels run the ranges, and Hopper's the backward.
+TEST_P(FamilyRanges, GiveWhatTheBackwardNeeds) {
+  const Sizes sizes{2, 4, 2, 90, 131};
+  const RandomInputs random = random_inputs(problem_, sizes, InputKind::kGauss, 17);
+  const auto wide = [](const std::vector<float>& x) {
+    return std::vector<double>(x.begin(), x.end());
+  };
+  const auto expected = reference_attention(
+      problem_, sizes,
+      {wide(random.q), wide(random.k), wide(random.v), wide(random.grad_o), wide(random.sink)});
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  check_split(context_, problem_, sizes, {random.q, random.k, random.v, random.grad_o, random.sink},
+              *expected, {40, 41}, true);
 }
 
 TEST_P(FamilyRanges, ANanInAKeyReachesTheRowsThatSeeIt) {
