@@ -23,6 +23,7 @@ def attention(
     layout: str = "bhld",
     scale: Optional[float] = None,
     score: "Union[str, _rules.Score, None]" = None,
+    sink: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once.
 
@@ -48,6 +49,10 @@ def attention(
         score: None, "" or "lssar": the formulas above. "softmax", "sigmoid", an lssar.Score, or its
             fields as text: "phi=relu(x)^2,normalizer=sum_abs". They take the place of A and P; with
             a p the re-weighting follows, and P is what o sums v with where p is 0.
+        sink: [heads], float32 (float64 where q is), on the device of q: a logit t_h of each head whose
+            exponential is added to the sum of every row. It has no value vector, and is
+            differentiable. Scores with the field sink=per_head need it ("softmax,sink=per_head"),
+            others take None.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.
@@ -63,33 +68,32 @@ def attention(
     else:
         score, p = "", _rules.DEFAULT_POWER if p is None else p
     if layout != "bhld" or scale is not None:
-        return _with_layout(q, k, v, causal, p, offset, layout, scale, score)
-    if _op.is_plain_call(q, k, v):
-        signature = _launch.known_signature(q, k, v, causal, p, offset, score)
+        return _with_layout(q, k, v, causal, p, offset, layout, scale, score, sink)
+    if _op.is_plain_call(q, k, v, sink):
+        signature = _launch.known_signature(q, k, v, causal, p, offset, score, sink)
         if signature is not None:
             cast_to = _autocast_dtype(signature.device_type)
             if cast_to is None or cast_to is signature.dtype:
-                return _op.attention_by_function(signature, q, k, v)
-    elif has_torch_function((q, k, v)):  # of a mode, a subclass of Tensor, torch.fx
-        return handle_torch_function(
-            attention, (q, k, v), q, k, v, causal=causal, p=p, offset=offset, score=score
-        )
+                return _op.attention_by_function(signature, q, k, v, sink)
+    elif has_torch_function((q, k, v, sink)):  # of a mode, a subclass of Tensor, torch.fx
+        options = {"causal": causal, "p": p, "offset": offset, "score": score, "sink": sink}
+        return handle_torch_function(attention, (q, k, v, sink), q, k, v, **options)
     with _op.profiled("lssar.attention"):
-        return _checked_attention(q, k, v, causal, p, offset, score)
+        return _checked_attention(q, k, v, causal, p, offset, score, sink)
 
 
-def _with_layout(q, k, v, causal, p, offset, layout, scale, score):
+def _with_layout(q, k, v, causal, p, offset, layout, scale, score, sink):
     inputs = {"q": q, "k": k, "v": v}
     dense = {n: x for n, x in inputs.items() if isinstance(x, torch.Tensor) and not x.is_nested}
     shapes = {name: x.shape for name, x in dense.items()}
     _rules.check_layout(layout, scale, shapes, score)
     if layout == "bhld":
-        return attention(q, k, v, causal, p, offset, score=score)
+        return attention(q, k, v, causal, p, offset, score=score, sink=sink)
     q, k, v = (x.transpose(1, 2) if hasattr(x, "transpose") else x for x in (q, k, v))
-    return attention(q, k, v, causal, p, offset, score=score).transpose(1, 2)
+    return attention(q, k, v, causal, p, offset, score=score, sink=sink).transpose(1, 2)
 
 
-def _checked_attention(q, k, v, causal, p, offset, score):
+def _checked_attention(q, k, v, causal, p, offset, score, sink):
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor")
@@ -98,6 +102,7 @@ def _checked_attention(q, k, v, causal, p, offset, score):
     q, k, v = _follow_autocast(q, k, v)
     if not torch.jit.is_tracing():  # which would warn of each size that is looked at
         _check.check_tensors(q, k, v, _DTYPES)
+        _check.check_sink(sink, q, score, p, float(offset))
     if q.dtype == torch.float64:
         if _sharding.is_distributed(q):
             raise TypeError(
@@ -105,14 +110,15 @@ def _checked_attention(q, k, v, causal, p, offset, score):
                 "definition, which float64 goes through, is computed on plain tensors"
             )
         _plans.check_score(score, p, float(offset))
-        return _reference.attention(q, k, v, causal, p, float(offset), score)
+        return _reference.attention(q, k, v, causal, p, float(offset), score, sink)
     # Here, where autograd sees it: the backward then has the copy too.
     q, k, v = _with_plain_rows(q), _with_plain_rows(k), _with_plain_rows(v)
-    if _op.is_plain_call(q, k, v):
-        signature = _launch.signature_of(q, k, v, causal, p, offset, score)
-        return _op.attention_by_function(signature, q, k, v)
+    sink = sink if sink is None else _with_plain_rows(sink)
+    if _op.is_plain_call(q, k, v, sink):
+        signature = _launch.signature_of(q, k, v, causal, p, offset, score, sink)
+        return _op.attention_by_function(signature, q, k, v, sink)
     _op.need_operators("this call")
-    return _op.attention_by_operator(q, k, v, causal, p, float(offset), score)
+    return _op.attention_by_operator(q, k, v, causal, p, float(offset), score, sink)
 
 
 def _with_plain_rows(x):

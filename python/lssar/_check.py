@@ -6,7 +6,7 @@ that JAX has too are in _rules.
 
 import torch
 
-from . import _rules
+from . import _plans, _rules, _sharding
 
 KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 DEVICES = ("cpu", "cuda", "meta")
@@ -31,12 +31,16 @@ def check_device(q):
 def check_like_q(name, x, q):
     if x.dtype != q.dtype:
         raise TypeError(f"{name}: dtype {x.dtype}; must be that of q, {q.dtype}")
+    _check_place(name, x, q, "[batch, heads, length, dim]")
+
+
+def _check_place(name, x, q, dims):
     if x.device != q.device:
         raise ValueError(f"{name}: on device '{x.device}'; must be on that of q, '{q.device}'")
     if x.layout != torch.strided:
         raise TypeError(f"{name}: layout {x.layout}; must be torch.strided")
     if x.is_nested:
-        raise TypeError(f"{name}: a nested tensor; must be one of [batch, heads, length, dim]")
+        raise TypeError(f"{name}: a nested tensor; must be one of {dims}")
 
 
 def check_tensors(q, k, v, dtypes=KERNEL_DTYPES):
@@ -60,13 +64,37 @@ def whole_saved(saved, q, size):
     return saved
 
 
-def check_operator(q, k, v, causal, p, offset, layout, score=""):
+def check_sink(sink, q, score, p, offset):
+    """The sink of a call, or None. The score function is checked too."""
+    if sink is None and not score:
+        return
+    wanted = torch.float64 if q.dtype == torch.float64 else torch.float32
+    if sink is not None and not isinstance(sink, torch.Tensor):
+        raise TypeError(f"sink: {type(sink).__name__}; must be a torch.Tensor, or None")
+    heads = q.shape[1]
+    shape = None if sink is None else sink.shape
+    _rules.check_sink_is_due(shape, _plans.has_sink(score, p, offset), heads, wanted)
+    if sink is None:
+        return
+    if sink.dtype != wanted:
+        raise TypeError(f"sink: dtype {sink.dtype}; must be {wanted}")
+    _check_place("sink", sink, q, "[heads]")
+    _rules.check_sink_shape(shape, heads, _is_surely)
+    if _sharding.is_distributed(q) != _sharding.is_distributed(sink):
+        kinds = ["a plain tensor", "a DTensor"]
+        if _sharding.is_distributed(sink):
+            kinds.reverse()
+        raise TypeError(f"sink: {kinds[0]}; must be {kinds[1]}, as q is")
+
+
+def check_operator(q, k, v, causal, p, offset, layout, score="", sink=None):
     """The arguments of torch.ops.lssar.*, which any code may call."""
     _rules.check_scalars(causal, p, offset)
     _rules.check_text("score", score)
     if not 0 <= layout < 8:
         raise ValueError(f"layout: {layout}; must be from 0 to 7: a bit each for q, k and v")
     check_tensors(q, k, v)
+    check_sink(sink, q, score, p, offset)
 
 
 def check_backward(grad_o, q, k, v, saved, saved_shapes):

@@ -181,7 +181,7 @@ _signatures = {}
 os.register_at_fork(after_in_child=_signatures.clear)  # as _plans' contexts
 
 
-def _key(q, k, v, causal, p, offset, layout, score):
+def _key(q, k, v, causal, p, offset, layout, score, sink):
     """Every property of the arguments that a check or a call depends on, but for the addresses."""
     return (
         q.shape,
@@ -201,6 +201,7 @@ def _key(q, k, v, causal, p, offset, layout, score):
         offset,
         layout,
         score,
+        sink if sink is None else (sink.shape, sink.stride(), sink.dtype, sink.device),
         # 1 == True == 1.0
         causal.__class__,
         p.__class__,
@@ -208,38 +209,40 @@ def _key(q, k, v, causal, p, offset, layout, score):
     )
 
 
-def known_signature(q, k, v, causal, p, offset, score=""):
+def known_signature(q, k, v, causal, p, offset, score="", sink=None):
     """The signature of arguments that were right once; None for any others. Takes torch.Tensors."""
     try:
-        return _signatures.get(_key(q, k, v, causal, p, offset, None, score))
+        return _signatures.get(_key(q, k, v, causal, p, offset, None, score, sink))
     except (RuntimeError, TypeError):  # tensors without strides, scalars without a hash
         return None
 
 
-def signature_of(q, k, v, causal, p, offset, score=""):
+def signature_of(q, k, v, causal, p, offset, score="", sink=None):
     """The signature of arguments that are right, their rows contiguous; with the layout they have."""
-    key = _key(q, k, v, causal, p, offset, None, score)
+    key = _key(q, k, v, causal, p, offset, None, score, sink)
     found = _signatures.get(key)
     if found is None:
         found, *_ = _with_signature(
-            q, k, v, causal, p, float(offset), layout_of(q, k, v), score
+            q, k, v, causal, p, float(offset), layout_of(q, k, v), score, sink
         )
         _signatures[key] = found
     return found
 
 
-def _with_signature(q, k, v, *scalars):
-    """q, k, v with contiguous rows, and their signature, for scalars = causal, p, offset, layout,
-    score."""
-    found = _signatures.get(_key(q, k, v, *scalars))
+def _with_signature(q, k, v, *scalars_and_sink):
+    """The signature of q, k, v, causal, p, offset, layout, score, sink; and q, k, v, sink with
+    contiguous rows."""
+    *scalars, sink = scalars_and_sink
+    found = _signatures.get(_key(q, k, v, *scalars, sink))
     if found is None:
-        _check.check_operator(q, k, v, *scalars)
+        _check.check_operator(q, k, v, *scalars, sink)
         q, k, v = _rows_contiguous(q), _rows_contiguous(k), _rows_contiguous(v)
+        sink = None if sink is None else sink.contiguous()
         found = Signature(q, k, v, *scalars)
         if len(_signatures) >= _MAX_KEPT:
             _signatures.clear()
-        _signatures[_key(q, k, v, *scalars)] = found
-    return found, q, k, v
+        _signatures[_key(q, k, v, *scalars, sink)] = found
+    return found, q, k, v, sink
 
 
 def _tensors(*names):
@@ -248,7 +251,7 @@ def _tensors(*names):
 
 _SAVED_AND_MORE = (
     *("saved_o", "saved_stats", "saved_x", "workspace", "workspace_bytes", "stream"),
-    "num_threads",
+    *("num_threads", "sink"),
 )
 _HEAD = ("struct_size", "sizes")
 _FORWARD = _structs.packer(_structs.Call, *_HEAD, *_tensors("q", "k", "v", "o"), *_SAVED_AND_MORE)
@@ -257,10 +260,11 @@ _BACKWARD = _structs.packer(
     *_HEAD,
     *_tensors("q", "k", "v", "grad_o", "grad_q", "grad_k", "grad_v"),
     *_SAVED_AND_MORE,
+    "grad_sink",
 )
 
 
-def _run_forward(signature, name, q, k, v, allocate_saved=None):
+def _run_forward(signature, name, q, k, v, sink, allocate_saved=None):
     at_q, at_k, at_v = q.data_ptr(), k.data_ptr(), v.data_ptr()
     step = signature.find_pass(name, at_q | at_k | at_v)
     o = signature.o.new(q)
@@ -289,6 +293,7 @@ def _run_forward(signature, name, q, k, v, allocate_saved=None):
         step.workspace,
         signature.stream(),
         torch.get_num_threads(),
+        0 if sink is None else sink.data_ptr(),
     )
     status = step.execute(step.handle, call)
     if status:
@@ -296,9 +301,9 @@ def _run_forward(signature, name, q, k, v, allocate_saved=None):
     return o, saved
 
 
-def run_forward(signature, q, k, v):
+def run_forward(signature, q, k, v, sink=None):
     """o."""
-    return _run_forward(signature, "forward", q, k, v)[0]
+    return _run_forward(signature, "forward", q, k, v, sink)[0]
 
 
 def _one_saved(signature, q, step):
@@ -314,19 +319,19 @@ def _three_saved(signature, q, step):
     return saved, *(x.data_ptr() for x in saved)
 
 
-def run_forward_train(signature, q, k, v):
+def run_forward_train(signature, q, k, v, sink=None):
     """o, saved."""
-    return _run_forward(signature, "forward_train", q, k, v, _one_saved)
+    return _run_forward(signature, "forward_train", q, k, v, sink, _one_saved)
 
 
-def forward(q, k, v, causal, p, offset, layout, score=""):
+def forward(q, k, v, causal, p, offset, layout, score="", sink=None):
     """o."""
-    return run_forward(*_with_signature(q, k, v, causal, p, offset, layout, score))
+    return run_forward(*_with_signature(q, k, v, causal, p, offset, layout, score, sink))
 
 
-def forward_train(q, k, v, causal, p, offset, layout, score=""):
+def forward_train(q, k, v, causal, p, offset, layout, score="", sink=None):
     """o, saved_o, saved_stats, saved_x."""
-    found = _with_signature(q, k, v, causal, p, offset, layout, score)
+    found = _with_signature(q, k, v, causal, p, offset, layout, score, sink)
     o, saved = _run_forward(found[0], "forward_train", *found[1:], _three_saved)
     return o, *saved
 
@@ -342,21 +347,33 @@ def backward(
     grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout, score=""
 ):
     """grad_q, grad_k, grad_v."""
-    signature, q, k, v = _with_signature(q, k, v, causal, p, offset, layout, score)
     saved = (saved_o, saved_stats, saved_x)
+    return _backward(grad_o, q, k, v, saved, causal, p, offset, layout, score, None)
+
+
+def backward_with_sink(
+    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout, score, sink
+):
+    """grad_q, grad_k, grad_v, grad_sink."""
+    saved = (saved_o, saved_stats, saved_x)
+    return _backward(grad_o, q, k, v, saved, causal, p, offset, layout, score, sink)
+
+
+def _backward(grad_o, q, k, v, saved, *scalars_and_sink):
+    signature, q, k, v, sink = _with_signature(q, k, v, *scalars_and_sink)
     _check.check_backward(grad_o, q, k, v, saved, signature.saved_shapes)
     saved = [_aligned(x) for x in saved]
-    return _run_backward(signature, grad_o, q, k, v, *(x.data_ptr() for x in saved))
+    return _run_backward(signature, grad_o, q, k, v, sink, *(x.data_ptr() for x in saved))
 
 
-def run_backward(grad_o, q, k, v, saved, causal, p, offset, layout, score=""):
-    """As backward, of what a plain call saved."""
-    signature, q, k, v = _with_signature(q, k, v, causal, p, offset, layout, score)
+def run_backward(grad_o, q, k, v, saved, causal, p, offset, layout, score="", sink=None):
+    """As backward, or with a sink as backward_with_sink, of what a plain call saved."""
+    signature, q, k, v, sink = _with_signature(q, k, v, causal, p, offset, layout, score, sink)
     saved = _aligned(_check.whole_saved(saved, q, signature.saved_size))
-    return _run_backward(signature, grad_o, q, k, v, saved.data_ptr())
+    return _run_backward(signature, grad_o, q, k, v, sink, saved.data_ptr())
 
 
-def _run_backward(signature, grad_o, q, k, v, saved_o, stats=None, x=None):
+def _run_backward(signature, grad_o, q, k, v, sink, saved_o, stats=None, x=None):
     """The addresses of what was saved; without the last two, one behind the other."""
     strides = signature.o.packed
     stride_bits = 0
@@ -378,6 +395,12 @@ def _run_backward(signature, grad_o, q, k, v, saved_o, stats=None, x=None):
     if stats is None:
         stats = saved_o + step.saved[0]
         x = stats + step.saved[1]
+    at_sink = at_grad_sink = 0
+    grads = (grad_q, grad_k, grad_v)
+    if sink is not None:
+        grad_sink = sink.new_empty(sink.shape)
+        at_sink, at_grad_sink = sink.data_ptr(), grad_sink.data_ptr()
+        grads = (*grads, grad_sink)
     call = _BACKWARD.pack(
         _structs.CALL_BYTES,
         signature.packed_sizes,
@@ -402,8 +425,10 @@ def _run_backward(signature, grad_o, q, k, v, saved_o, stats=None, x=None):
         step.workspace,
         signature.stream(),
         torch.get_num_threads(),
+        at_sink,
+        at_grad_sink,
     )
     status = step.execute(step.handle, call)
     if status:
         library().check(status)
-    return grad_q, grad_k, grad_v
+    return grads

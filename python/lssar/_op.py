@@ -1,4 +1,4 @@
-"""The differentiable operator on checked tensors: attention(q, k, v, causal, p, offset, score).
+"""The differentiable operator on checked tensors: attention(q, k, v, causal, p, offset, score, sink).
 
 Used by _attention. Two ways to the same _launch:
 
@@ -29,17 +29,23 @@ _NO_FORWARD_MODE = (
     "vjp, jacrev), or pass float64 tensors, whose reference has it"
 )
 _SCALARS = "bool causal, int p, float offset, int layout, str score=''"
+_SCALARS_OF_SINK = "bool causal, int p, float offset, int layout, str score, Tensor sink"
 _OPTIONS = (
     "bool causal=False, int? p=None, float offset=1.0, str layout='bhld', float? scale=None, "
-    "str? score=None"
+    "str? score=None, Tensor? sink=None"
 )
 HAS_OPERATORS = hasattr(torch.library, "register_fake") and hasattr(
     torch.library, "register_vmap"
 )
 
 
-def wants_gradient(q, k, v):
-    return torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+def wants_gradient(q, k, v, sink):
+    return torch.is_grad_enabled() and (
+        q.requires_grad
+        or k.requires_grad
+        or v.requires_grad
+        or (sink is not None and sink.requires_grad)
+    )
 
 
 # ---- Plain calls
@@ -57,9 +63,9 @@ class _PlainBackward(torch.autograd.Function):
 
 class _PlainAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, q, k, v, signature):
-        o, saved = _launch.run_forward_train(signature, q, k, v)
-        ctx.save_for_backward(q, k, v, saved)
+    def forward(ctx, q, k, v, signature, sink):
+        o, saved = _launch.run_forward_train(signature, q, k, v, sink)
+        ctx.save_for_backward(q, k, v, saved, sink)
         ctx.scalars = signature.scalars
         ctx.set_materialize_grads(False)
         return o
@@ -67,28 +73,36 @@ class _PlainAttention(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_o):
         if grad_o is None:
-            return None, None, None, None
-        return (*_plain_backward(grad_o, *ctx.saved_tensors, ctx.scalars), None)
+            return (None,) * 5
+        grads = _plain_backward(grad_o, *ctx.saved_tensors, ctx.scalars)
+        return (*grads[:3], None, grads[3] if len(grads) > 3 else None)
 
 
-def _plain_backward(grad_o, q, k, v, saved, scalars):
+def _plain_backward(grad_o, q, k, v, saved, sink, scalars):
     """Something may look by now: a mode, or torch.func over batches of grad_o. What hooks of saved
     tensors gave back may be laid out otherwise: the backward looks for a signature of its own."""
-    if not is_plain_call(q, k, v) or not is_plain_tensor(grad_o):
+    if not is_plain_call(q, k, v, sink) or not is_plain_tensor(grad_o):
         need_operators("the backward")
         _, p, offset, *_ = scalars
         parts = _launch.split_saved(saved, q, v, p, offset)
-        with profiled("lssar.attention.backward"):
-            return torch.ops.lssar.backward(grad_o, q, k, v, *parts, *scalars)
+        return _operator_backward(grad_o, q, k, v, *parts, scalars=scalars, sink=sink)
     # Gradient mode is on in here only with create_graph=True.
     run = _PlainBackward.apply if torch.is_grad_enabled() else _launch.run_backward
-    return run(grad_o, q, k, v, saved, *scalars)
+    return run(grad_o, q, k, v, saved, *scalars, sink)
 
 
-def attention_by_function(signature, q, k, v):
-    if wants_gradient(q, k, v):
-        return _PlainAttention.apply(q, k, v, signature)
-    return _launch.run_forward(signature, q, k, v)
+def _operator_backward(*tensors, scalars, sink):
+    """grad_q, grad_k, grad_v, and with a sink grad_sink."""
+    with profiled("lssar.attention.backward"):
+        if sink is None:
+            return torch.ops.lssar.backward(*tensors, *scalars)
+        return torch.ops.lssar.backward_with_sink(*tensors, *scalars, sink)
+
+
+def attention_by_function(signature, q, k, v, sink):
+    if wants_gradient(q, k, v, sink):
+        return _PlainAttention.apply(q, k, v, signature, sink)
+    return _launch.run_forward(signature, q, k, v, sink)
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -109,7 +123,7 @@ _is_traced_before_dispatch = (
 )
 
 
-def is_plain_call(q, k, v):
+def is_plain_call(q, k, v, sink):
     """Tensors with memory of their own, and nothing that looks at operators: no compiler, no trace,
     no mode, no torch.func, no forward-mode differentiation, no profiler."""
     return (
@@ -127,6 +141,10 @@ def is_plain_call(q, k, v):
         and not (q.is_neg() or k.is_neg() or v.is_neg())
         and not (q._is_zerotensor() or k._is_zerotensor() or v._is_zerotensor())
         and not q.is_meta
+        and (
+            sink is None
+            or (type(sink) in _PLAIN and not sink.is_neg() and not sink._is_zerotensor())
+        )
     )
 
 
@@ -162,23 +180,23 @@ def need_operators(what):
 # ---- Operators: shapes for tracing
 
 
-def _fake_forward(q, k, v, causal, p, offset, layout, score=""):
-    _check.check_operator(q, k, v, causal, p, offset, layout, score)
+def _fake_forward(q, k, v, causal, p, offset, layout, score="", sink=None):
+    _check.check_operator(q, k, v, causal, p, offset, layout, score, sink)
     _plans.check_score(score, p, offset)
     return _launch.new_tensor(q, *q.shape[:3], v.shape[3], layout & _launch.Q_BIT)
 
 
-def _fake_forward_train(q, k, v, causal, p, offset, layout, score=""):
-    o = _fake_forward(q, k, v, causal, p, offset, layout, score)
+def _fake_forward_train(q, k, v, causal, p, offset, layout, score="", sink=None):
+    o = _fake_forward(q, k, v, causal, p, offset, layout, score, sink)
     shapes = _launch.saved_shapes(q, v, p, offset)
     dtypes = (torch.float32, torch.float32, q.dtype)
     return o, *(q.new_empty(shape, dtype=dtype) for shape, dtype in zip(shapes, dtypes))
 
 
 def _fake_backward(
-    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout, score=""
+    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout, score="", sink=None
 ):
-    _check.check_operator(q, k, v, causal, p, offset, layout, score)
+    _check.check_operator(q, k, v, causal, p, offset, layout, score, sink)
     _plans.check_score(score, p, offset)
     saved = (saved_o, saved_stats, saved_x)
     _check.check_backward(grad_o, q, k, v, saved, _launch.saved_shapes(q, v, p, offset))
@@ -186,6 +204,11 @@ def _fake_backward(
     return tuple(
         _launch.new_tensor(x, *x.shape, layout & bit) for x, bit in zip((q, k, v), bits)
     )
+
+
+def _fake_backward_with_sink(*arguments):
+    sink = arguments[-1]
+    return (*_fake_backward(*arguments), sink.new_empty(sink.shape))
 
 
 # ---- Operators: autograd
@@ -217,25 +240,28 @@ class _Attention(_OfOneLevel):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs[:3], *output[1:])
-        ctx.scalars = inputs[3:]
+        ctx.save_for_backward(*inputs[:3], *output[1:], _sink_of(inputs))
+        ctx.scalars = inputs[3:8]
+        ctx.num_inputs = len(inputs)
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx, grad_o, *grads_of_saved):
         if grad_o is None:
-            return (None,) * (3 + len(ctx.scalars))
-        with profiled("lssar.attention.backward"):
-            grads = torch.ops.lssar.backward(grad_o, *ctx.saved_tensors, *ctx.scalars)
-        return (*grads, *(None,) * len(ctx.scalars))
+            return (None,) * ctx.num_inputs
+        *tensors, sink = ctx.saved_tensors
+        grads = _operator_backward(grad_o, *tensors, scalars=ctx.scalars, sink=sink)
+        of_scalars = (None,) * len(ctx.scalars)
+        return (*grads[:3], *of_scalars, *grads[3:])[: ctx.num_inputs]
 
 
 class _Backward(_OfOneLevel):
     @staticmethod
     def forward(*arguments):
         with torch.enable_grad():
-            return _below_autograd("backward", *arguments)
+            name = "backward" if _sink_of(arguments) is None else "backward_with_sink"
+            return _below_autograd(name, *arguments)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -255,21 +281,37 @@ def _differentiated(function, name, arguments, tensors):
     return _below_autograd(name, *arguments)
 
 
+def _sink_of(arguments):
+    """Of an operator: it is the last argument, which calls may leave out."""
+    return arguments[-1] if isinstance(arguments[-1], torch.Tensor) else None
+
+
+def _tensors_of(arguments, count):
+    """The first `count`, and the sink if there is one."""
+    sink = _sink_of(arguments)
+    return arguments[:count] if sink is None else (*arguments[:count], sink)
+
+
 def _autograd_forward(*arguments):
     """The forward that a gradient needs saves more: it is another operator."""
-    result = _differentiated(_Attention, "forward", arguments, arguments[:3])
+    result = _differentiated(_Attention, "forward", arguments, _tensors_of(arguments, 3))
     return result[0] if isinstance(result, tuple) else result
 
 
 def _autograd_forward_train(*arguments):
-    return _differentiated(_Attention, "forward_train", arguments, arguments[:3])
+    return _differentiated(_Attention, "forward_train", arguments, _tensors_of(arguments, 3))
 
 
 def _autograd_backward(*arguments):
     return _differentiated(_Backward, "backward", arguments, arguments[:7])
 
 
-# ---- Operators: vmap. The vmapped dimension becomes a part of the batch.
+def _autograd_backward_with_sink(*arguments):
+    return _differentiated(_Backward, "backward_with_sink", arguments, _tensors_of(arguments, 7))
+
+
+# ---- Operators: vmap. The vmapped dimension becomes a part of the batch; with a sink, of the heads,
+# because each entry has a gradient of the sink, and may have a sink, of its own.
 
 
 def _fold(x, in_dim, size, dim):
@@ -293,15 +335,22 @@ def _batch_dim(index, first_saved):
 def _vmap_rule(name, num_tensors, first_saved_in, first_saved_out):
     def rule(info, in_dims, *arguments):
         size = info.batch_size
+        sink = _sink_of(arguments)
+        to_heads = 0 if sink is None else 1
         tensors = [
-            _fold(x, in_dim, size, _batch_dim(i, first_saved_in))
+            _fold(x, in_dim, size, _batch_dim(i, first_saved_in) + to_heads)
             for i, (x, in_dim) in enumerate(zip(arguments[:num_tensors], in_dims))
         ]
-        results = getattr(torch.ops.lssar, name)(*tensors, *arguments[num_tensors:])
+        others = arguments[num_tensors:]
+        if sink is not None:
+            others = (*others[:-1], _fold(sink, in_dims[-1], size, 0))
+        results = getattr(torch.ops.lssar, name)(*tensors, *others)
         if not isinstance(results, tuple):
-            return _unfold(results, size, 0), 0
-        dims = tuple(_batch_dim(i, first_saved_out) for i in range(len(results)))
-        return tuple(_unfold(x, size, dim) for x, dim in zip(results, dims)), dims
+            return _unfold(results, size, to_heads), to_heads
+        dims = [_batch_dim(i, first_saved_out) + to_heads for i in range(len(results))]
+        if name == "backward_with_sink":
+            dims[-1] = 0
+        return tuple(_unfold(x, size, dim) for x, dim in zip(results, dims)), tuple(dims)
 
     return rule
 
@@ -340,7 +389,7 @@ def _define_operators():
     for name, schema, real, fake, autograd, flops, tensors in (
         (
             "forward",
-            f"({inputs}, {_SCALARS}) -> Tensor",
+            f"({inputs}, {_SCALARS}, Tensor? sink=None) -> Tensor",
             _launch.forward,
             _fake_forward,
             _autograd_forward,
@@ -349,7 +398,7 @@ def _define_operators():
         ),
         (
             "forward_train",
-            f"({inputs}, {_SCALARS}) -> (Tensor o, {saved})",
+            f"({inputs}, {_SCALARS}, Tensor? sink=None) -> (Tensor o, {saved})",
             _launch.forward_train,
             _fake_forward_train,
             _autograd_forward_train,
@@ -362,6 +411,16 @@ def _define_operators():
             _launch.backward,
             _fake_backward,
             _autograd_backward,
+            _backward_flops,
+            (7, 4, none),
+        ),
+        (
+            "backward_with_sink",
+            f"(Tensor grad_o, {inputs}, {saved}, {_SCALARS_OF_SINK}) -> "
+            "(Tensor, Tensor, Tensor, Tensor grad_sink)",
+            _launch.backward_with_sink,
+            _fake_backward_with_sink,
+            _autograd_backward_with_sink,
             _backward_flops,
             (7, 4, none),
         ),
@@ -382,9 +441,9 @@ def _define_operators():
     return operators  # as long as it lives the operators are registered
 
 
-def attention_by_operator(q, k, v, causal, p, offset, score=""):
+def attention_by_operator(q, k, v, causal, p, offset, score="", sink=None):
     layout = _launch.layout_of(q, k, v)
-    return torch.ops.lssar.forward(q, k, v, causal, p, offset, layout, score)
+    return torch.ops.lssar.forward(q, k, v, causal, p, offset, layout, score, sink)
 
 
 def stand_for(function):

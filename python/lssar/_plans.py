@@ -1,6 +1,6 @@
 """Contexts (one per device) and plans (one per problem) of liblssar.so, kept for the process.
 
-Used by _launch and jax; needs neither torch nor JAX. Any thread may call anything here. Nothing is
+Used by _check, _launch and jax; needs neither torch nor JAX. Any thread may call anything here. Nothing is
 destroyed: at exit the driver may be gone before Python's objects are.
 """
 
@@ -12,6 +12,7 @@ import threading
 from . import _structs
 from ._library import library
 from ._rules import at_compile_time
+from ._score_text import score_fields
 
 _ALIGNMENT = 16
 
@@ -134,6 +135,12 @@ def _check_score(score, p, offset):
     dims = (_structs.DTYPE_FP32, 64, 64, 1, 1)
     plan = Plan(context("cpu"), _problem(False, *dims, False, p, offset, score, _ALIGNMENT))
     library().plan_destroy(plan.handle)
+
+
+def has_sink(score, p, offset):
+    """Whether calls with a score function take a sink. Raises as check_score."""
+    check_score(score, p, offset)
+    return bool(score) and score_fields(score)["sink"] != "none"
 
 
 # By what frameworks call a device. The benchmark of calls puts the recording device here.

@@ -4,93 +4,14 @@ lssar.attention takes it for float64 tensors, and the tests compare the kernels 
 differentiated any number of times, forward and reverse, and needs memory quadratic in the length.
 """
 
-import functools
-import json
 import math
 
 import torch
 
 from . import _expression
-from ._rules import at_compile_time
+from ._score_text import score_fields
 
 DEAD_ROW = 2.0**-16
-_SOFTMAX = {"scale": "inv_sqrt_dim", "qk_norm": False, "phi": "exp"}
-_SCORES = {
-    "lssar": {},
-    "softmax": _SOFTMAX,
-    "sigmoid": {**_SOFTMAX, "bias": "neg_log_length", "phi": "sigmoid", "normalizer": "none"},
-}
-_DEFAULTS = {
-    "scale": "log_dim_log_length",
-    "bias": "none",
-    "qk_norm": True,
-    "phi": "softplus",
-    "normalizer": "sum",
-    "normalizer_gain": 1.0,
-    "psi": None,
-    "psi_normalizer": "none",
-}
-_ACTIVATIONS = {
-    "softplus": "softplus(x)",
-    "exp": "exp(x)",
-    "identity": "x",
-    "relu": "relu(x)",
-    "relu_squared": "relu(x)^2",
-    "relu6": "min(relu(x), 6)",
-    "gelu": "0.5 * x * (1 + erf(x / sqrt(2)))",
-    "sigmoid": "sigmoid(x)",
-    "mish": "x * tanh(softplus(x))",
-}
-
-
-@at_compile_time
-def score_fields(text):
-    """The fields of a score function's text, which liblssar.so has accepted (score/score_text.h)."""
-    return _fields(text)
-
-
-@functools.lru_cache(maxsize=256)
-def _fields(text):
-    if text.strip(" ").startswith("{"):
-        given = json.loads(text)
-    else:
-        given = {}
-        for part in _parts(text):
-            name, is_field, value = (x.strip(" ") for x in part.partition("="))
-            given.update({name: _value_of(name, value)} if is_field else _SCORES[name])
-    if "activation" in given:
-        given["phi"] = given.pop("activation")
-    if given.pop("sink", "none") != "none":
-        raise NotImplementedError(f"score: {text!r}; the Python package gives calls no sink")
-    unread = given.keys() - _DEFAULTS.keys()
-    if unread:
-        raise NotImplementedError(f"score: {text!r}; float64 does not know the field {min(unread)}")
-    fields = {**_DEFAULTS, **given}
-    fields["phi"] = _ACTIVATIONS.get(fields["phi"], fields["phi"])
-    return fields
-
-
-def _parts(text):
-    """The parts between commas outside of brackets."""
-    parts, depth = [""], 0
-    for c in text:
-        depth += (c == "(") - (c == ")")
-        if c == "," and depth <= 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [part for part in parts if part]
-
-
-def _value_of(name, text):
-    if name in ("phi", "psi", "activation"):
-        return text
-    if text in ("true", "false"):
-        return text == "true"
-    try:
-        return float.fromhex(text) if "x" in text.lower() else float(text)
-    except ValueError:
-        return text
 
 
 def _direction(x):
@@ -107,8 +28,9 @@ def visible_keys(len_q, len_k, causal, device=None):
     return (torch.arange(len_q, device=device) + 1 + len_k - len_q).clamp(0, len_k)
 
 
-def attention(q, k, v, causal=False, p=15, offset=1.0, score=""):
-    """o of tensors [batch, heads, length, dim], in their dtype. `score`: the library's text."""
+def attention(q, k, v, causal=False, p=15, offset=1.0, score="", sink=None):
+    """o of tensors [batch, heads, length, dim], in their dtype. `score`: the library's text; sink:
+    [heads], where the score function has one."""
     fields = score_fields(score or "lssar")
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
@@ -116,9 +38,11 @@ def attention(q, k, v, causal=False, p=15, offset=1.0, score=""):
     n = visible_keys(len_q, len_k, causal, q.device)[:, None]
     sees = torch.arange(len_k, device=q.device) < n
     n = n.to(q.dtype)
-    prob = _divided(
-        _activation(fields, _score(fields, q, k, n), sees), *_normalizer(fields, n)
-    )
+    s = _score(fields, q, k, n)
+    if sink is None:
+        prob = _divided(_activation(fields, s, sees), *_normalizer(fields, n))
+    else:
+        prob = _softmax(s, sees, sink)
     b = torch.where(n <= 3, torch.zeros_like(n), offset)
     if p != 0:
         return _reweighted(torch.relu(n * prob - b), sees, p) @ v
@@ -157,6 +81,15 @@ def _activation(fields, score, sees):
     hidden = torch.where(sees, rate * score.detach(), -math.inf)
     largest = torch.nn.functional.pad(hidden, (0, 1), value=-1e300).amax(dim=-1, keepdim=True)
     return sign * torch.where(sees, torch.exp(rate * score - largest), 0.0)
+
+
+def _softmax(score, sees, sink):
+    """P of phi = exp over a sum with a sink. A row without keys is 0 whatever its sink is."""
+    sees_any = sees.any(dim=-1, keepdim=True)
+    score = torch.where(sees, score, -math.inf)
+    sink = torch.where(sees_any, sink[:, None, None], 0.0).expand(*score.shape[:3], 1)
+    prob = torch.softmax(torch.cat([score, sink], dim=-1), dim=-1)[..., :-1]
+    return torch.where(sees, prob, 0.0)
 
 
 def _normalizer(fields, n):

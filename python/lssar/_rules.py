@@ -87,6 +87,7 @@ class Score:
         normalizer_gain: Optional[float] = None,
         psi: Optional[str] = None,
         psi_normalizer: Optional[str] = None,
+        sink: Optional[str] = None,
     ) -> None:
         fields = {
             "scale": scale,
@@ -97,6 +98,7 @@ class Score:
             "normalizer_gain": normalizer_gain,
             "psi": psi,
             "psi_normalizer": psi_normalizer,
+            "sink": sink,
         }
         given = {n: _check_field(n, value) for n, value in fields.items() if value is not None}
         parts = [f"{_json(name)}: {_json(value)}" for name, value in given.items()]
@@ -170,6 +172,27 @@ def check_layout(layout, scale, shapes, score=""):
         raise ValueError(f"layout: {layout!r}; must be 'bhld' or 'blhd'")
     for name, shape in shapes.items():
         check_rank(name, shape, layout)
+
+
+def check_sink_is_due(shape, has_sink, heads, dtype):
+    """`shape`: of the sink that was given, or None."""
+    if has_sink and shape is None:
+        raise ValueError(
+            f"sink: None; must be {dtype} [heads], {(heads,)}, because the score function has "
+            "sink=per_head"
+        )
+    if shape is not None and not has_sink:
+        raise ValueError(
+            f"sink: shape {tuple(shape)}; must be None, because the score function has no sink; "
+            'one that has is score="softmax,sink=per_head"'
+        )
+
+
+def check_sink_shape(shape, heads, is_surely=bool):
+    refuse(
+        len(shape) != 1 or is_surely(shape[0] != heads),
+        lambda: f"sink: shape {tuple(shape)}; must be {(heads,)}, a number for each head of q",
+    )
 
 
 def check_rank(name, shape, layout="bhld"):

@@ -144,6 +144,8 @@ class Call(ctypes.Structure):
         ("row_stats", ctypes.c_void_p),
         ("partial_o", ctypes.c_void_p),
         ("num_threads", ctypes.c_int64),
+        ("sink", ctypes.c_void_p),
+        ("grad_sink", ctypes.c_void_p),
     ]
 
 

@@ -3,13 +3,15 @@
 import math
 from typing import Optional, Union
 
+import torch
+
 from . import _plans, _rules
 from ._attention import attention
-from ._reference import score_fields
+from ._score_text import score_fields
 
 # Arguments of attention functions that change the result, and have no meaning here.
 _UNSUPPORTED = (
-    *("softcap", "sliding_window", "s_aux", "position_bias", "cache", "head_mask", "layer_head_mask"),
+    *("softcap", "sliding_window", "position_bias", "cache", "head_mask", "layer_head_mask"),
     *("cu_seq_lens_q", "cu_seq_lens_k"),  # packed sequences
 )
 
@@ -29,11 +31,12 @@ def register_transformers(
     trained with softmax fit the score "softmax" only. The model's own scale of scores is ignored where
     the score function's depends on N, as LSSAR's does; any other scale must be the model's. Padding,
     packed sequences, sliding windows, static caches, dropout and other changes to scores or masks
-    raise an error, as does asking for the weights.
+    raise an error, as does asking for the weights. Layers with sinks (GPT-OSS's) need a score
+    that has one, "softmax,sink=per_head", and other layers a score without.
     """
     text, power = _rules.score_of(score, p)
     _rules.check_scalars(False, power, offset)
-    _plans.check_score(text, power, float(offset))
+    has_sink = _plans.has_sink(text, power, float(offset))
     try:
         from transformers import AttentionInterface, AttentionMaskInterface
     except ImportError as error:
@@ -51,6 +54,7 @@ def register_transformers(
         is_causal=None,
         scaling=None,
         output_attentions=False,
+        s_aux=None,
         **others,
     ):
         """Returns [batch, length, heads, dim], and no weights."""
@@ -70,11 +74,28 @@ def register_transformers(
         _check_scaling(name, scaling, scale, query.shape[-1])
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
-        o = attention(query, key, value, causal=bool(is_causal), p=p, offset=offset, score=score)
+        options = {"causal": bool(is_causal), "p": p, "offset": offset, "score": score}
+        sink = _sink_of_model(name, s_aux, has_sink, query)
+        o = attention(query, key, value, **options, sink=sink)
         return o.transpose(1, 2).contiguous(), None
 
     AttentionInterface.register(name, attend)
     AttentionMaskInterface.register(name, _no_mask)
+
+
+def _sink_of_model(name, s_aux, has_sink, q):
+    """`s_aux`: the model's logits of sinks, [heads], in the model's dtype, or None."""
+    if s_aux is None and has_sink:
+        raise ValueError(
+            f"s_aux: None; {name} has a score with sink=per_head, which needs the sinks of the model"
+        )
+    if s_aux is not None and not has_sink:
+        raise ValueError(
+            f"s_aux: {tuple(s_aux.shape)}; {name} has a score without a sink: register it with "
+            'score="softmax,sink=per_head"'
+        )
+    kept = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return s_aux if s_aux is None else s_aux.to(kept)
 
 
 def _check_scaling(name, scaling, scale, dim):

@@ -30,15 +30,18 @@ _DTYPES = {
 }
 _OF_XLA = {10: _structs.DTYPE_FP16, 16: _structs.DTYPE_BF16, 11: _structs.DTYPE_FP32}
 _FAST_ALIGNMENT = 16
+# By their order. The sink and its gradient come last, because most calls have none. _SAVED: what the
+# forward hands to the backward, in one buffer.
+_SAVED = "saved"
 _INPUTS = {
-    "forward": ("q", "k", "v"),
-    "forward_train": ("q", "k", "v"),
-    "backward": ("grad_o", "q", "k", "v"),
+    "forward": ("q", "k", "v", "sink"),
+    "forward_train": ("q", "k", "v", "sink"),
+    "backward": ("grad_o", "q", "k", "v", _SAVED, "sink"),
 }
 _OUTPUTS = {
     "forward": ("o",),
-    "forward_train": ("o",),
-    "backward": ("grad_q", "grad_k", "grad_v"),
+    "forward_train": ("o", _SAVED),
+    "backward": ("grad_q", "grad_k", "grad_v", "grad_sink"),
 }
 
 
@@ -61,6 +64,7 @@ def attention(
     layout: str = "bhld",
     scale: Optional[float] = None,
     score: "Union[str, _rules.Score, None]" = None,
+    sink: "Optional[jax.typing.ArrayLike]" = None,
 ) -> jax.Array:
     """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once in
     reverse mode.
@@ -68,7 +72,8 @@ def attention(
     As lssar.attention of the package: q [batch, heads, length_q, d], k [batch, kv_heads, length_k,
     d], v [batch, kv_heads, length_k, dv], all float16, bfloat16 or float32; returns [batch, heads,
     length_q, dv]; with layout="blhd" all are [batch, length, heads, dim], and are transposed. causal,
-    p, offset and score are Python values; scale is None. Under jax.vmap entries go one by one.
+    p, offset and score are Python values; scale is None. sink is float32 [heads] for a score with
+    sink=per_head, and None for others. Under jax.vmap entries go one by one.
 
     Raises TypeError or ValueError, which name the argument, and LssarError for a score function that is
     wrong; other failures of the library come as XLA's errors when the computation runs.
@@ -79,8 +84,8 @@ def attention(
     if layout == "blhd":
         q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
     _check(q, k, v, causal, p, offset)
-    _plans.check_score(score, p, float(offset))
-    o = _attention(q, k, v, causal, p, float(offset), score)
+    sink = _checked_sink(sink, q, score, p, float(offset))
+    o = _attention(q, k, v, sink, causal, p, float(offset), score)
     return jnp.swapaxes(o, 1, 2) if layout == "blhd" else o
 
 
@@ -94,7 +99,18 @@ def _check(q, k, v, causal, p, offset):
     _rules.check_shapes(q.shape, k.shape, v.shape)
 
 
-# ---- The function and its gradient
+def _checked_sink(sink, q, score, p, offset):
+    heads, has_sink = q.shape[1], _plans.has_sink(score, p, offset)
+    sink = None if sink is None else jnp.asarray(sink)
+    _rules.check_sink_is_due(None if sink is None else sink.shape, has_sink, heads, "float32")
+    if sink is not None:
+        if sink.dtype.name != "float32":
+            raise TypeError(f"sink: dtype {sink.dtype}; must be float32")
+        _rules.check_sink_shape(sink.shape, heads)
+    return sink
+
+
+# ---- The function and its gradient. The sink is the last operand, where there is one.
 
 
 def _call(name, results, inputs, causal, p, offset, score):
@@ -110,23 +126,30 @@ def _like_o(q, v):
     return jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), q.dtype)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5, 6))
-def _attention(q, k, v, causal, p, offset, score):
-    return _call("forward", _like_o(q, v), (q, k, v), causal, p, offset, score)
+def _and(tensors, sink):
+    return tensors if sink is None else (*tensors, sink)
 
 
-def _forward(q, k, v, causal, p, offset, score):
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6, 7))
+def _attention(q, k, v, sink, causal, p, offset, score):
+    return _call("forward", _like_o(q, v), _and((q, k, v), sink), causal, p, offset, score)
+
+
+def _forward(q, k, v, sink, causal, p, offset, score):
     per_row = _plans.saved_floats_per_row(q.dtype == jnp.float32, v.shape[3], p, offset)
     saved = jax.ShapeDtypeStruct((math.prod(q.shape[:3]) * per_row,), jnp.float32)
     results = (_like_o(q, v), saved)
-    o, saved = _call("forward_train", results, (q, k, v), causal, p, offset, score)
-    return o, (q, k, v, saved)
+    inputs = _and((q, k, v), sink)
+    o, saved = _call("forward_train", results, inputs, causal, p, offset, score)
+    return o, (q, k, v, saved, sink)
 
 
 def _backward(causal, p, offset, score, kept, grad_o):
-    q, k, v, saved = kept
-    results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (q, k, v))
-    return _call("backward", results, (grad_o, q, k, v, saved), causal, p, offset, score)
+    q, k, v, saved, sink = kept
+    results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in _and((q, k, v), sink))
+    inputs = _and((grad_o, q, k, v, saved), sink)
+    grads = _call("backward", results, inputs, causal, p, offset, score)
+    return (*grads[:3], None if sink is None else grads[3])
 
 
 _attention.defvjp(_forward, _backward)
@@ -159,8 +182,9 @@ def _plan(frame, name, device_type, tensors, sizes):
 
 
 def _execute(frame, name, device_type):
-    arguments, results = frame.arguments(), frame.results()
-    tensors = dict(zip(_INPUTS[name], arguments)) | dict(zip(_OUTPUTS[name], results))
+    tensors = dict(zip(_INPUTS[name], frame.arguments()))
+    tensors |= dict(zip(_OUTPUTS[name], frame.results()))
+    vectors = {n: tensors.pop(n)[0] for n in (_SAVED, "sink", "grad_sink") if n in tensors}
     batch, heads, seq_q, _ = tensors["q"][2]
     _, kv_heads, seq_k, _ = tensors["k"][2]
     sizes = _structs.Sizes(batch, heads, kv_heads, seq_q, seq_k)
@@ -168,9 +192,10 @@ def _execute(frame, name, device_type):
     call = _structs.sized(_structs.Call, sizes=sizes)
     for field, buffer in tensors.items():
         setattr(call, field, _tensor(buffer))
+    call.sink, call.grad_sink = vectors.get("sink"), vectors.get("grad_sink")
     *saved, workspace = plan.needs((batch, heads, kv_heads, seq_q, seq_k))
-    if name != "forward":
-        at = results[-1][0] if name == "forward_train" else arguments[-1][0]
+    if _SAVED in vectors:
+        at = vectors[_SAVED]
         call.saved_o, call.saved_stats, call.saved_x = at, at + saved[0], at + saved[0] + saved[1]
     call.workspace_bytes = workspace
     execute = getattr(library(), f"execute_{name}")

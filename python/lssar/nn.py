@@ -79,6 +79,9 @@ class LSSARAttention(torch.nn.Module):
         head_dim: default embed_dim / num_heads.
         causal, p, offset, score: as in lssar.attention. A GPT block needs causal=True.
         bias: whether the projections have biases.
+
+    If the score has a sink ("softmax,sink=per_head"), `sink` is a parameter [num_heads] that is learned
+    from 0 on, else None. It is float32 whatever `dtype` is, unless that is float64.
     """
 
     def __init__(
@@ -117,12 +120,18 @@ class LSSARAttention(torch.nn.Module):
         self.score, self.p = _rules.score_of(score, p)
         self.offset = offset
         _rules.check_scalars(causal, self.p, offset)
-        _plans.check_score(self.score, self.p, float(offset))
+        has_sink = _plans.has_sink(self.score, self.p, float(offset))
+        self.register_parameter("sink", self._new_sink(device, dtype) if has_sink else None)
         options = {"bias": bias, "device": device, "dtype": dtype}
         self.qkv = torch.nn.Linear(
             embed_dim, (num_heads + 2 * num_kv_heads) * head_dim, **options
         )
         self.out = torch.nn.Linear(num_heads * head_dim, embed_dim, **options)
+
+    def _new_sink(self, device, dtype):
+        dtype = dtype or torch.get_default_dtype()
+        kept = dtype if dtype == torch.float64 else torch.float32
+        return torch.nn.Parameter(torch.zeros(self.num_heads, device=device, dtype=kept))
 
     def forward(
         self,
@@ -149,9 +158,11 @@ class LSSARAttention(torch.nn.Module):
             q, k = position(q, k, 0 if cache is None else cache.length)
         if cache is not None:
             k, v = cache.append(k, v)
-        o = attention(
-            q, k, v, causal=self.causal, p=self.p, offset=self.offset, score=self.score or None
-        )
+        sink = self.sink
+        if sink is not None:  # module.to(dtype) changes all parameters
+            sink = sink.to(torch.float64 if q.dtype == torch.float64 else torch.float32)
+        options = {"causal": self.causal, "p": self.p, "offset": self.offset}
+        o = attention(q, k, v, **options, score=self.score or None, sink=sink)
         return self.out(o.transpose(1, 2).reshape(batch, length, -1))
 
     def extra_repr(self) -> str:

@@ -262,9 +262,13 @@ class Library(unittest.TestCase):
     def test_packed_calls_are_the_struct(self):
         """What _launch packs lies where the struct, and with it the header, has it."""
         more = ("saved_o", "saved_stats", "saved_x", "workspace", "workspace_bytes", "stream")
-        for packer, names in (
-            (_launch._FORWARD, ("q", "k", "v", "o")),
-            (_launch._BACKWARD, ("q", "k", "v", "grad_o", "grad_q", "grad_k", "grad_v")),
+        for packer, names, last in (
+            (_launch._FORWARD, ("q", "k", "v", "o"), ("num_threads", "sink")),
+            (
+                _launch._BACKWARD,
+                ("q", "k", "v", "grad_o", "grad_q", "grad_k", "grad_v"),
+                ("num_threads", "sink", "grad_sink"),
+            ),
         ):
             wanted = _structs.sized(_structs.Call, sizes=_structs.Sizes(1, 2, 3, 4, 5))
             values = [_structs.CALL_BYTES, bytes(wanted.sizes)]
@@ -272,7 +276,7 @@ class Library(unittest.TestCase):
                 strides = _structs.Strides(10 * i, 20 * i, 30 * i)
                 setattr(wanted, name, _structs.Tensor(i << 40, strides))
                 values += [i << 40, bytes(strides)]
-            for i, name in enumerate((*more, "num_threads"), start=100):
+            for i, name in enumerate((*more, *last), start=100):
                 setattr(wanted, name, i)
                 values.append(i)
             self.assertEqual(packer.pack(*values), bytes(wanted))

@@ -98,6 +98,61 @@ class Jax(unittest.TestCase):
         np.testing.assert_array_equal(o, softmax(x))
         np.testing.assert_array_equal(gradient, jax.grad(lambda y: softmax(y).sum())(x))
 
+    def test_sinks(self):
+        """Values and all gradients against the definition, of each way to call it."""
+        score = "softmax,sink=per_head"
+
+        def attend(q, k, v, sink):
+            return lssar.jax.attention(q, k, v, causal=True, score=score, sink=sink)
+
+        for dtype in (torch.float32, torch.bfloat16):
+            inputs = random_inputs(batch=2, heads=4, kv_heads=2, len_q=9, dtype=dtype)
+            sink = torch.linspace(-1, 2, 4)
+            wide = [x.detach().double().requires_grad_() for x in (*inputs, sink)]
+            o = definition.attention(*wide[:3], causal=True, p=0, score=score, sink=wide[3])
+            grad_o = torch.randn(o.shape, generator=torch.Generator().manual_seed(7)).to(dtype)
+            wanted = (o.detach(), *torch.autograd.grad(o, wide, grad_o.double()))
+            arrays = [to_jax(x) for x in (*inputs, sink)]
+            for function in (attend, jax.jit(attend), jax.checkpoint(attend)):
+                with self.subTest(dtype=dtype, function=function):
+                    o, pull = jax.vjp(function, *arrays)
+                    results = [to_torch(x) for x in (o, *pull(to_jax(grad_o)))]
+                    assert_close(self, results[:4], wanted[:4], dtype)
+                    error = (results[4] - wanted[4]).norm() / wanted[4].norm()
+                    self.assertLess(error, 5e-2 if dtype == torch.bfloat16 else 1e-4)
+            np.testing.assert_array_equal(function(*arrays), attend(*arrays))
+
+    def test_sinks_in_transforms(self):
+        """vmap over sinks, a sink of minus infinity, and an exported program in another process."""
+        q, k, v = (to_jax(x) for x in random_inputs(heads=2, len_q=9))
+        sinks = jnp.linspace(-2, 2, 6).reshape(3, 2)
+        score = lssar.Score("exp", scale="inv_sqrt_dim", qk_norm=False, sink="per_head")
+        attend = lambda t: lssar.jax.attention(q, k, v, score=score, sink=t)  # noqa: E731
+        gradient = jax.grad(lambda t: (attend(t) ** 2).sum())
+        for function in (attend, gradient):
+            wanted = np.stack([function(t) for t in sinks])
+            np.testing.assert_array_equal(jax.jit(jax.vmap(function))(sinks), wanted)
+        plain = lssar.jax.attention(q, k, v, score="softmax")
+        np.testing.assert_array_equal(attend(jnp.full(2, -jnp.inf)), plain)
+        exported = jax.export.export(jax.jit(attend), disabled_checks=lssar.jax.EXPORT_CHECKS)(sinks[0])
+        o, result = self.run_elsewhere(exported, sinks[0])
+        np.testing.assert_array_equal(o, attend(sinks[0]))
+        np.testing.assert_array_equal(result, jax.grad(lambda t: attend(t).sum())(sinks[0]))
+
+    def test_wrong_sinks_are_named_by_the_call(self):
+        x, sink, softmax = jnp.ones((1, 2, 3, 8)), jnp.zeros(2), "softmax,sink=per_head"
+        for error, pattern, given, score in (
+            (ValueError, r"^sink: None; must be float32 \[heads\], \(2,\)", None, softmax),
+            (ValueError, r"^sink: shape \(2,\); must be None, because", sink, "softmax"),
+            (ValueError, r"^sink: shape \(2,\); must be None, because", sink, None),
+            (TypeError, "^sink: dtype bfloat16; must be float32", sink.astype(jnp.bfloat16), softmax),
+            (TypeError, "^sink: dtype int32; must be float32", [0, 0], softmax),
+            (ValueError, r"^sink: shape \(3,\); must be \(2,\), a number for each", jnp.zeros(3), softmax),
+            (ValueError, r"^sink: shape \(\); must be \(2,\)", 0.0, softmax),
+        ):
+            with self.subTest(pattern=pattern), self.assertRaisesRegex(error, pattern):
+                lssar.jax.attention(x, x, x, score=score, sink=given)
+
     def test_wrong_score_functions_are_named_by_the_call(self):
         x = jnp.ones((1, 1, 3, 8))
         for error, pattern, score in (

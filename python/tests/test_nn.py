@@ -236,6 +236,44 @@ class Transformers(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, r"^scaling: 0.1; lssar_scaled .*softmax,scale=0.1"):
                 attend(torch.nn.Module(), q, q, q, None, scaling=0.1)
 
+    def test_sinks_of_the_model(self):
+        """GPT-OSS's eager attention is softmax with sinks. Its windows are refused, so that it has none."""
+        from transformers import GptOssConfig, GptOssForCausalLM
+
+        lssar.register_transformers("lssar_sink", score="softmax,sink=per_head")
+
+        def model(attention):
+            torch.manual_seed(1)
+            config = GptOssConfig(
+                vocab_size=64,
+                hidden_size=32,
+                intermediate_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                num_key_value_heads=2,
+                head_dim=8,
+                num_local_experts=2,
+                num_experts_per_tok=1,
+                layer_types=["full_attention"] * 2,
+                attn_implementation=attention,
+            )
+            made = GptOssForCausalLM(config)
+            for layer in made.model.layers:
+                torch.nn.init.normal_(layer.self_attn.sinks)
+            return made
+
+        tokens, results = torch.randint(64, (2, 9)), []
+        for made, mask in ((model("eager"), None), (model("lssar_sink"), {"full_attention": None})):
+            logits = made(tokens, attention_mask=mask).logits
+            logits.square().sum().backward()
+            results.append((logits, *(x.self_attn.sinks.grad for x in made.model.layers)))
+        for ours, theirs in zip(*results):
+            torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+        with self.assertRaisesRegex(ValueError, r"^s_aux: \(4,\); lssar has a score without a sink"):
+            model("lssar")(tokens, attention_mask={"full_attention": None})
+        with self.assertRaisesRegex(ValueError, "^s_aux: None; lssar_sink has a score with sink=per_head"):
+            self.model("lssar_sink")(tokens)
+
     def test_arguments_that_would_change_the_result_are_refused(self):
         from transformers import AttentionInterface
 

@@ -307,6 +307,126 @@ def scripted(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor):
     return lssar.attention(q, k, v, causal=True, p=3)
 
 
+def scripted_with_sink(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sink: torch.Tensor):
+    return lssar.attention(q, k, v, causal=True, score="softmax,sink=per_head", sink=sink)
+
+
+@needs_operators
+class Sinks(unittest.TestCase):
+    """Operators with a sink, which is an argument behind the others."""
+
+    SCALARS = (True, 0, 1.0, 0, "softmax,sink=per_head")
+
+    def setUp(self):
+        torch._dynamo.reset()
+        q, k, v = random_inputs(batch=2, heads=4, kv_heads=2, len_q=7, dim_v=24)
+        self.inputs = (q, k, v, torch.linspace(-1, 2, 4, requires_grad=True))
+
+    def attend(self, q, k, v, sink):
+        return lssar.attention(q, k, v, causal=True, score="softmax,sink=per_head", sink=sink)
+
+    def gradients(self, function, inputs=None):
+        inputs = self.inputs if inputs is None else inputs
+        o = function(*inputs)
+        return (o.detach(), *torch.autograd.grad(o, inputs, torch.ones_like(o).cumsum(-1)))
+
+    def assert_same(self, function, is_exact=True):
+        for a, b in zip(self.gradients(function), self.gradients(self.attend), strict=True):
+            if is_exact:
+                self.assertTrue(torch.equal(a, b))
+            torch.testing.assert_close(a, b)
+
+    def test_torch_checks_the_operators(self):
+        q, k, v, sink = self.inputs
+        scalars = (True, 0, 1.0, 5, "softmax,sink=per_head")
+        torch.library.opcheck(torch.ops.lssar.forward_train.default, (q, k, v, *scalars, sink))
+        q, k, v, sink = (x.detach() for x in self.inputs)
+        torch.library.opcheck(torch.ops.lssar.forward.default, (q, k, v, *scalars, sink))
+        o, *saved = torch.ops.lssar.forward_train(q, k, v, *scalars, sink)
+        arguments = (torch.ones_like(o), q, k, v, *saved, *scalars, sink)
+        torch.library.opcheck(torch.ops.lssar.backward_with_sink.default, arguments)
+
+    def test_values_and_gradients(self):
+        """Through the operators, eagerly: as plain calls."""
+        self.assert_same(
+            lambda q, k, v, sink: torch.ops.lssar.forward(q, k, v, *self.SCALARS, sink=sink)
+        )
+
+    def test_sink_alone(self):
+        """Which of the inputs wants a gradient decides which operator runs."""
+        *others, sink = self.inputs
+        others = [x.detach() for x in others]
+        o = torch.ops.lssar.forward(*others, *self.SCALARS, sink)
+        (grad_sink,) = torch.autograd.grad(o, sink, torch.ones_like(o).cumsum(-1))
+        self.assertTrue(torch.equal(grad_sink, self.gradients(self.attend)[4]))
+
+    def test_fake_results_have_the_real_shapes(self):
+        tensors = [x.detach() for x in self.inputs]
+        for dtype in (torch.float32, torch.bfloat16):
+            q, k, v, sink = (*(x.to(dtype) for x in tensors[:3]), tensors[3])
+            results = []
+            for device in ("cpu", "meta"):
+                q, k, v, sink = (x.to(device) for x in (q, k, v, sink))
+                o, *saved = torch.ops.lssar.forward_train(q, k, v, *self.SCALARS, sink)
+                grads = torch.ops.lssar.backward_with_sink(o, q, k, v, *saved, *self.SCALARS, sink)
+                results.append((o, *saved, *grads))
+            for a, b in zip(*results, strict=True):
+                self.assertEqual((a.shape, a.stride(), a.dtype), (b.shape, b.stride(), b.dtype))
+
+    def test_compiled(self):
+        def block(q, k, v, sink):
+            return torch.tanh(self.attend(2 * q, k, v, 3 * sink))
+
+        compiled = torch.compile(block, fullgraph=True, backend="inductor")
+        for a, b in zip(self.gradients(compiled), self.gradients(block), strict=True):
+            torch.testing.assert_close(a, b)
+        self.assert_same(torch.compile(self.attend, fullgraph=True, backend="aot_eager", dynamic=True))
+
+    def test_tracers(self):
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        class Model(torch.nn.Module):
+            def forward(self, q, k, v, sink):
+                return lssar.attention(q, k, v, causal=True, score="softmax,sink=per_head", sink=sink)
+
+        self.assert_same(torch.jit.trace(self.attend, self.inputs))
+        self.assert_same(torch.jit.script(scripted_with_sink))
+        self.assert_same(torch.fx.symbolic_trace(Model()))
+        plain = tuple(x.detach() for x in self.inputs)
+        for graph in (make_fx(lambda *x: self.attend(*x))(*plain), torch.export.export(Model(), plain).module()):
+            self.assertTrue(torch.equal(graph(*plain), self.attend(*plain)))
+
+    def test_negative_view_of_a_sink(self):
+        q, k, v, sink = self.inputs
+        (wanted,) = torch.autograd.grad(self.attend(q, k, v, -sink).sum(), q)
+        o = self.attend(q, k, v, torch._neg_view(sink))
+        self.assertTrue(torch.equal(torch.autograd.grad(o.sum(), q)[0], wanted))
+
+    def test_second_derivatives_are_refused(self):
+        q, k, v, sink = self.inputs
+        o = torch.ops.lssar.forward(q, k, v, *self.SCALARS, sink)
+        (grad_sink,) = torch.autograd.grad(o.sum(), sink, create_graph=True)
+        with self.assertRaisesRegex(NotImplementedError, "gradient of the gradient"):
+            grad_sink.sum().backward()
+
+    def test_nothing_waits(self):
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        class Names(TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                names.add(function.name())
+                return function(*args, **(kwargs or {}))
+
+        q, k, v, sink = (x.detach() for x in self.inputs)
+        o, *saved = _launch.forward_train(q, k, v, *self.SCALARS, sink)
+        names = set()
+        with Names():
+            _launch.forward(q, k, v, *self.SCALARS, sink)
+            _launch.forward_train(q, k, v, *self.SCALARS, sink)
+            _launch.backward_with_sink(o, q, k, v, *saved, *self.SCALARS, sink)
+        self.assertEqual(names, {"aten::new_empty", "aten::new_empty_strided"})
+
+
 class NothingWaits(unittest.TestCase):
     """A call allocates and enqueues: no torch operator that reads a result on the host, copies or
     computes, and no function of the library but execute_*."""

@@ -145,6 +145,75 @@ class Transforms(unittest.TestCase):
             self.assert_refused("gradient of the gradient", function)
 
 
+@unittest.skipUnless(_op.HAS_OPERATORS, "torch is older than 2.5")
+class Sinks(unittest.TestCase):
+    """Entries of a vmap may have sinks, and have gradients of them, of their own."""
+
+    def setUp(self):
+        generator = torch.Generator().manual_seed(3)
+        draw = lambda *shape: torch.randn(*shape, generator=generator)  # noqa: E731
+        self.many = (draw(3, 2, 4, 5, 8), draw(3, 2, 2, 5, 8), draw(3, 2, 2, 5, 8), draw(3, 4))
+        self.one = tuple(x[0] for x in self.many)
+
+    def attend(self, q, k, v, sink):
+        return lssar.attention(q, k, v, causal=True, score="softmax,sink=per_head", sink=sink)
+
+    def loss(self, *inputs):
+        return self.attend(*inputs).square().sum()
+
+    def one_by_one(self, function, in_dims):
+        inputs = list(zip(self.chosen(in_dims), in_dims))
+        results = [
+            function(*(x if d is None else x.select(d, i) for x, d in inputs)) for i in range(3)
+        ]
+        if isinstance(results[0], tuple):
+            return tuple(torch.stack(x) for x in zip(*results))
+        return torch.stack(results)
+
+    def chosen(self, in_dims):
+        """All entries along dimension d, or the first one."""
+        return [
+            one if d is None else many.movedim(0, d)
+            for one, many, d in zip(self.one, self.many, in_dims)
+        ]
+
+    def test_vmap(self):
+        gradient = func.grad(self.loss, (0, 1, 2, 3))
+        for in_dims in ((0, 0, 0, 0), (0, 0, 0, None), (None, None, None, 1), (None, 2, 4, 0)):
+            for function in (self.attend, gradient):
+                with self.subTest(in_dims=in_dims, function=function):
+                    results = func.vmap(function, in_dims)(*self.chosen(in_dims))
+                    torch.testing.assert_close(results, self.one_by_one(function, in_dims))
+
+    def test_grad_of_vmap(self):
+        """The sink that entries share has the sum of their gradients."""
+        q, k, v, _ = self.many
+        sink = self.one[3]
+        result = func.grad(lambda t: func.vmap(self.loss, (0, 0, 0, None))(q, k, v, t).sum())(sink)
+        wanted = self.one_by_one(func.grad(self.loss, 3), (0, 0, 0, None)).sum(0)
+        torch.testing.assert_close(result, wanted)
+
+    def test_batches_of_grad_o(self):
+        q, k, v, sink = (x.clone().requires_grad_() for x in self.one)
+        o = self.attend(q, k, v, sink)
+        grads = torch.randn(3, *o.shape, generator=torch.Generator().manual_seed(4))
+        result = torch.autograd.grad(o, (q, sink), grads, is_grads_batched=True, retain_graph=True)
+        wanted = zip(*(torch.autograd.grad(o, (q, sink), g, retain_graph=True) for g in grads))
+        for x, y in zip(result, wanted):
+            torch.testing.assert_close(x, torch.stack(y))
+
+    def test_jacrev(self):
+        q, k, v, sink = self.one
+        result = func.jacrev(lambda t: self.attend(q, k, v, t).sum((0, 2, 3)))(sink)
+        self.assertTrue(torch.equal(result, result.diag().diag()))  # heads are independent
+        torch.testing.assert_close(result.diag(), func.grad(lambda t: self.attend(q, k, v, t).sum())(sink))
+
+    def test_forward_mode_is_refused(self):
+        q, k, v, sink = self.one
+        with self.assertRaisesRegex(NotImplementedError, "forward-mode differentiation"):
+            func.jvp(lambda t: self.attend(q, k, v, t), (sink,), (sink,))
+
+
 class Float64(unittest.TestCase):
     """Any number of derivatives, of torch's own operations."""
 

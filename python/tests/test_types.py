@@ -27,6 +27,9 @@ import lssar.nn
 q = torch.ones(1, 2, 3, 8)
 assert_type(lssar.attention(q, q, q), torch.Tensor)
 assert_type(lssar.attention(q, q, q, True, 3, 1, "blhd", None), torch.Tensor)
+sink = torch.zeros(2)
+assert_type(lssar.attention(q, q, q, score="softmax,sink=per_head", sink=sink), torch.Tensor)
+lssar.attention(q, q, q, score=lssar.Score("exp", sink="per_head"), sink=sink)
 assert_type(lssar.build_info(), str)
 assert_type(lssar.device_info("cpu"), dict[str, Any])
 assert_type(lssar.LssarError("text").args, tuple[Any, ...])
@@ -44,6 +47,7 @@ lssar.attention(q, q, q, p=1.5)  # arg-type
 lssar.attention(q, q, q, scale="1")  # arg-type
 lssar.attention(q, q, q, is_causal=True)  # call-arg
 lssar.attention([1], q, q)  # arg-type
+lssar.attention(q, q, q, sink=[0.0, 0.0])  # arg-type
 lssar.nothing  # attr-defined
 lssar.nn.LSSARAttention(16)  # call-arg
 lssar.nn.nothing  # attr-defined

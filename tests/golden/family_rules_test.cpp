@@ -428,7 +428,7 @@ TEST(FamilyGradients, AreThoseOfRandomExpressions) {
     expect_near("dv", expected->dv, outputs->grad_v);
     ++num_checked;
   }
-  EXPECT_EQ(num_checked, kNumChecked);
+  EXPECT_EQ(num_checked, kNumExpressions);
 }
 
 TEST(FamilyGradients, HaveTheSameBitsEveryTime) {
