@@ -29,6 +29,14 @@ LSSAR_HOST i64 first_query(const AttentionParams& params, i64 key) {
   }
 }
 
+// sums[j, c] += sum_i scores[i, j] numbers[i, c] for kRows keys j, and kDim columns of grad_o or q.
+template <class Config, int kDim>
+LSSAR_CALLED void add_rows(const float* scores, const typename Config::Element* numbers,
+                           i64 row_stride, int num_rows, float* sums) {
+  multiply_values<Config, Config::kRows, kDim, Config::kGradRows, 1, Config::kGradKeys>(
+      scores, numbers, row_stride, num_rows, sums);
+}
+
 // Adds the tile of `num_rows` rows to the sums of `num_keys` keys. Each key leaves out rows that do
 // not see it.
 template <class Config>
@@ -41,14 +49,12 @@ LSSAR_HOST void add_tile(const AttentionParams& params, const RowPlace& place, i
     const int skipped = first < 0 ? 0 : (int)first;
     const i64 row = place.first_row + skipped;
     const int at = skipped * Config::kGradKeys + key;
-    multiply_values<Config, Config::kRows, Config::kHeadDimV, Config::kGradRows, 1,
-                    Config::kGradKeys>(
+    add_rows<Config, Config::kHeadDimV>(
         scratch.tile.weights + at,
         row_pointer<const Element>(params.grad_o, place.batch, place.head, row),
         params.grad_o.row_stride, num_rows - skipped,
         scratch.value_sums + key * Config::kHeadDimVPadded);
-    multiply_values<Config, Config::kRows, Config::kHeadDim, Config::kGradRows, 1,
-                    Config::kGradKeys>(
+    add_rows<Config, Config::kHeadDim>(
         scratch.tile.gradients + at,
         row_pointer<const Element>(params.q, place.batch, place.head, row), params.q.row_stride,
         num_rows - skipped, scratch.key_sums + key * Config::kHeadDimPadded);

@@ -121,8 +121,8 @@ LSSAR_HOST void clear_panel(float* to) {
 // Computes the tile of `num_rows` rows from place.first_row on, at most kGradRows, and kGradKeys
 // keys from first_key on. Its panels must exist as far as a row sees keys.
 template <class Config>
-LSSAR_HOST void fill_tile(const AttentionParams& params, RowPlace place, int num_rows,
-                          i64 first_key, GradientTile<Config>& tile) {
+LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int num_rows,
+                            i64 first_key, GradientTile<Config>& tile) {
   const i64 slice = place.batch * params.kv_heads + place.kv_head;
   for (int group = 0; group < num_rows; group += Config::kRows) {
     GradientRows<Config::kRows> rows;
