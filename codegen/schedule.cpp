@@ -100,7 +100,7 @@ Breach find_breach(const Schedule& schedule, const Problem& problem, const Targe
       return fmt::format("allowed are {} to {}", kMinSoftplusDegree, kMaxSoftplusDegree);
     });
   // A CPU's schedule has fields of its own, and reads no other.
-  if (target.is_cpu()) return check_cpu(refuse, schedule, target);
+  if (target.is_cpu()) return check_cpu(refuse, schedule, problem, target);
   if (schedule.variant == Variant::kCpu)
     return refuse("variant", "cpu", [&] {
       return fmt::format("allowed are portable and hopper on {}, because it is a GPU",
@@ -126,10 +126,10 @@ Breach find_breach(const Schedule& schedule, const Problem& problem, const Targe
 
 Status check_target(const Problem& problem, const Target& target) {
   if (!target.is_cpu()) return {};
-  if (problem.pass != Pass::kForward)
+  if (is_of_range(problem.pass))
     return unsupported(
-        fmt::format("problem.pass = {}: on {} there are kernels for forward only; a GPU or the "
-                    "virtual device has the others",
+        fmt::format("problem.pass = {}: on {} there are kernels for forward, forward-train and "
+                    "backward only; a GPU or the virtual device has the others",
                     pass_name(problem.pass), target.name()));
   if (is_general(problem))
     return unsupported(fmt::format(

@@ -160,13 +160,11 @@ template <>
 inline constexpr auto fields_of<CpuOptions> = std::tuple(
     field("rows", &CpuOptions::rows)
         .whole(1, 30)
-        .read_by(kReadByForward)
         .text(" rows {}")
         .means("rows of queries that are computed together; their accumulators, rows times the "
                "vectors of a panel, must fit in the target's vector registers"),
     field("panel_keys", &CpuOptions::panel_keys)
         .whole(8, 240, 8)
-        .read_by(kReadByForward)
         .text(" panel_keys {}")
         .means("keys of a packed panel, and columns of v at a time: whole vectors, 8 floats each "
                "with x86-64-v3 and 16 with x86-64-v4"),
@@ -252,9 +250,7 @@ inline constexpr auto fields_of<Schedule> = std::tuple(
     // Its text is written only for Variant::kHopper, by to_string.
     field("hopper", &Schedule::hopper).means("what variant hopper adds: its fields are below"),
     // Variant::kCpu writes only this text, by to_string.
-    field("cpu", &Schedule::cpu)
-        .read_by(kReadByForward)
-        .means("the fields of variant cpu, listed below"));
+    field("cpu", &Schedule::cpu).means("the fields of variant cpu, listed below"));
 
 // A field without fields of its own, as a number. Its name is the one in JSON: "hopper.cluster".
 struct ScheduleLeaf {

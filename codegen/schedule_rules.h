@@ -46,6 +46,7 @@ Breach check_hopper(const Refuse& refuse, const Schedule& schedule, const Proble
 
 // The only variant of a CPU target.
 void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target);
-Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& target);
+Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                 const Target& target);
 
 }  // namespace lssar

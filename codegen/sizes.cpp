@@ -46,12 +46,14 @@ nlohmann::json to_json(const Sizes& sizes) {
 Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes) {
   const bool is_backward = problem.pass == Pass::kBackward;
+  const bool is_cpu = schedule.variant == Variant::kCpu;
   const bool has_sums = is_backward && sums_dq(schedule);
   const auto key_norms =
-      schedule.variant == Variant::kCpu
+      is_cpu
           ? product({sizes.batch, sizes.kv_heads, cpu_packed_bytes(problem, schedule, sizes.seq_k)})
           : product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
-  const auto query_norms = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 4 : 0});
+  const auto query_norms =
+      product({sizes.batch, sizes.heads, sizes.seq_q, is_backward && !is_cpu ? 4 : 0});
   const auto constants = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 32 : 0});
   const auto dq_sum =
       product({sizes.batch, sizes.heads, sizes.seq_q, has_sums ? problem.head_dim : 0, 4});

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/cpu/cpu_shapes.h"
 #include "codegen/emit.h"
 #include "codegen/pass_needs.h"
 #include "codegen/shapes.h"
@@ -46,77 +47,135 @@ void write_polynomial(SourceWriter& out, const char* name, std::span<const doubl
   out.close();
 }
 
-void write_power(SourceWriter& out, int exponent) {
+// Rows of a block of lssar_backward_rows.
+constexpr int kConstantRows = 64;
+
+// u^(p - 1) where u > 0, and u^p, which in fp32 is made of the former, so that both forwards have
+// the same o.
+void write_powers(SourceWriter& out, const Problem& problem) {
+  const int power = effective_power(problem);
+  out.open("static LSSAR_HOST Vector power_slope(Vector u)");
+  if (power == 1) {
+    out.line("return u == 0.0f ? Vector{} : Vector{} + 1.0f;");
+  } else {
+    write_power_chain(out, "Vector", power - 1);
+  }
+  out.close();
   out.open("static LSSAR_HOST Vector power(Vector u)");
-  write_power_chain(out, "Vector", exponent);
+  if (problem.dtype == DType::kFp32 && power != 1) {
+    out.line("return u * power_slope(u);");
+  } else {
+    write_power_chain(out, "Vector", power);
+  }
   out.close();
 }
 
-std::string config_source(const Problem& problem, const Schedule& schedule, const Target& target) {
+void write_shape(SourceWriter& out, const Problem& problem, const Schedule& schedule,
+                 const Target& target) {
+  const auto constant = [&out](const char* name, int value) {
+    out.constant("int", name, std::to_string(value));
+  };
   const int lanes = cpu_level(target).lanes;
   const CpuOptions& cpu = schedule.cpu;
-  SourceWriter out;
-  out.line("// Constants of the problem and of the schedule.");
-  out.open("struct Config");
-  out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
-  out.line("using Vector = VectorOf<$lanes$>::Floats;", {{"lanes", std::to_string(lanes)}});
-  out.constant("int", "kLanes", std::to_string(lanes));
-  out.constant("int", "kHeadDim", std::to_string(problem.head_dim));
-  out.constant("int", "kHeadDimV", std::to_string(problem.head_dim_v));
-  out.constant("int", "kHeadDimVPadded",
-               std::to_string(cpu_padded_dim(problem.head_dim_v, target)));
+  constant("kLanes", lanes);
+  constant("kHeadDim", problem.head_dim);
+  constant("kHeadDimPadded", cpu_padded_dim(problem.head_dim, target));
+  constant("kHeadDimV", problem.head_dim_v);
+  constant("kHeadDimVPadded", cpu_padded_dim(problem.head_dim_v, target));
   out.constant("double", "kLogHeadDim", fmt::format("{:.17g}", std::log(problem.head_dim)));
   out.line("static constexpr i64 kSeqQ = $n$;  // 0: given by the call",
            {{"n", std::to_string(problem.seq_q)}});
   out.line("static constexpr i64 kSeqK = $n$;", {{"n", std::to_string(problem.seq_k)}});
   out.constant("bool", "kIsCausal", problem.causal ? "true" : "false");
-  out.constant("int", "kPower", std::to_string(effective_power(problem)));
+  constant("kPower", effective_power(problem));
   out.constant("float", "kOffset", float_literal(effective_offset(problem)));
-  out.constant("int", "kRows", std::to_string(cpu.rows));
-  out.constant("int", "kPanelKeys", std::to_string(cpu.panel_keys));
-  out.constant("int", "kPanelVectors", std::to_string(cpu.panel_keys / lanes));
-  out.constant("int", "kBlockKeys", std::to_string(cpu.block_keys));
-  out.constant("int", "kKeptKeys", std::to_string(cpu.kept_keys));
+  constant("kRows", cpu.rows);
+  constant("kPanelKeys", cpu.panel_keys);
+  constant("kPanelVectors", cpu.panel_keys / lanes);
+  constant("kPanelRows", cpu_panel_rows(problem));
+  constant("kBlockKeys", cpu.block_keys);
+  constant("kKeptKeys", cpu.kept_keys);
+  constant("kGradRows", cpu_grad_rows(schedule));
+  constant("kGradKeys", cpu_grad_keys(schedule));
+  constant("kConstantRows", kConstantRows);
+}
+
+std::string config_source(const Problem& problem, const Schedule& schedule, const Target& target) {
+  const auto flag = [](bool value) { return value ? "true" : "false"; };
+  const bool is_backward = problem.pass == Pass::kBackward;
+  SourceWriter out;
+  out.line("// Constants of the problem and of the schedule.");
+  out.open("struct Config");
+  out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
+  out.line("using SavedX = $type$;", {{"type", problem.dtype == DType::kFp32 ? "float" : "Bf16"}});
+  out.line("using Vector = VectorOf<$lanes$>::Floats;",
+           {{"lanes", std::to_string(cpu_level(target).lanes)}});
+  write_shape(out, problem, schedule, target);
+  out.constant("bool", "kIsBackward", flag(is_backward));
+  out.constant("bool", "kIsTraining", flag(problem.pass == Pass::kForwardTrain));
+  out.constant("bool", "kSumsX", flag(sums_x(problem, schedule)));
+  out.constant("bool", "kNeedsX", flag(is_backward && saves_x(problem, schedule)));
   out.line();
-  out.line("// 2^x for x in [-1/2, 1/2]; P(u) with log2(1 + u) = u P(u) for u in [0, 1]; u^p.");
+  out.line(
+      "// 2^x for x in [-1/2, 1/2]; P(u) with log2(1 + u) = u P(u) for u in [0, 1]; u^(p - 1)");
+  out.line("// where u > 0; u^p.");
   if (problem.dtype == DType::kFp32) {
     write_polynomial(out, "exp2_polynomial", kExp2Degree6);
   } else {
     write_polynomial(out, "exp2_polynomial", kExp2Degree4);
   }
   write_polynomial(out, "softplus_polynomial", softplus_coefficients(schedule.softplus_degree));
-  write_power(out, effective_power(problem));
+  write_powers(out, problem);
   out.close(";");
   return out.text();
 }
 
-std::vector<Step> cpu_steps(const Problem& problem, const Schedule& schedule,
-                            const Target& target) {
-  Step pack;
-  pack.launch.entry = "lssar_pack_keys";
-  pack.launch.grid_rows = GridRows::kKeys;
-  pack.launch.rows_per_block = schedule.cpu.panel_keys;
-  pack.launch.threads = 1;
-  pack.call = "pack_keys";
-  Step forward;
-  forward.launch.entry = "lssar_forward";
-  forward.launch.grid_rows = GridRows::kQueries;
-  forward.launch.rows_per_block = schedule.cpu.rows;
-  forward.launch.threads = 1;
-  forward.launch.shared_bytes = cpu_scratch_bytes(problem, schedule, target);
-  forward.call = "forward";
-  return {pack, forward};
+// `scratch`: the type of the function's working memory, in C++, where it has some.
+struct CpuStep : Step {
+  std::string scratch;
+};
+
+CpuStep cpu_step(const std::string& call, GridRows grid_rows, int rows_per_block,
+                 int scratch_bytes = 0, const std::string& scratch = "") {
+  CpuStep step;
+  step.launch.entry = "lssar_" + call;
+  step.launch.grid_rows = grid_rows;
+  step.launch.rows_per_block = rows_per_block;
+  step.launch.threads = 1;
+  step.launch.shared_bytes = scratch_bytes;
+  step.call = call;
+  step.scratch = scratch;
+  return step;
 }
 
-std::string entries_source(const std::vector<Step>& steps) {
+std::vector<CpuStep> cpu_steps(const Problem& problem, const Schedule& schedule,
+                               const Target& target) {
+  const CpuOptions& cpu = schedule.cpu;
+  const CpuStep pack = cpu_step("pack_keys", GridRows::kKeys, cpu.panel_keys);
+  if (problem.pass != Pass::kBackward)
+    return {pack,
+            cpu_step("forward", GridRows::kQueries, cpu.rows,
+                     cpu_scratch_bytes(problem, schedule, target),
+                     sums_x(problem, schedule) ? "sizeof(ForwardScratch) + sizeof(SlopeScratch)"
+                                               : "sizeof(ForwardScratch)")};
+  return {pack, cpu_step("backward_rows", GridRows::kQueries, kConstantRows),
+          cpu_step("backward_dkdv", GridRows::kKeys, cpu_grad_keys(schedule),
+                   cpu_dkdv_scratch_bytes(problem, schedule, target), "sizeof(DkdvScratch)"),
+          cpu_step("backward_dq", GridRows::kQueries, cpu_grad_rows(schedule),
+                   cpu_dq_scratch_bytes(problem, schedule, target), "sizeof(DqScratch)")};
+}
+
+std::string entries_source(const std::vector<CpuStep>& steps) {
   SourceWriter out;
   out.line("static_assert(sizeof(AttentionParams) == $bytes$, \"laid out as the host does\");",
            {{"bytes", std::to_string(sizeof(lssar_device::AttentionParams))}});
-  out.line("static_assert(sizeof(ForwardScratch) == $bytes$, \"as the host allocates it\");",
-           {{"bytes", std::to_string(steps.back().launch.shared_bytes)}});
+  for (const CpuStep& step : steps)
+    if (!step.scratch.empty())
+      out.line("static_assert($scratch$ == $bytes$, \"as the host allocates it\");",
+               {{"scratch", step.scratch}, {"bytes", std::to_string(step.launch.shared_bytes)}});
   out.line();
   out.line("}  // namespace lssar_device");
-  for (const Step& step : steps) {
+  for (const CpuStep& step : steps) {
     out.line();
     out.line("extern \"C\" void $entry$(const lssar_device::AttentionParams* params,",
              {{"entry", step.launch.entry}});
@@ -131,9 +190,14 @@ std::string entries_source(const std::vector<Step>& steps) {
 
 KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
                              const Target& target) {
-  const std::vector<Step> steps = cpu_steps(problem, schedule, target);
-  std::vector<SourcePart> parts = template_parts(
-      {"templates/cpu/types.h", "templates/cpu/pack_keys.h", "templates/cpu/forward.h"});
+  const std::vector<CpuStep> steps = cpu_steps(problem, schedule, target);
+  std::vector<std::string> roots = {"templates/cpu/types.h", "templates/cpu/pack_keys.h"};
+  if (problem.pass == Pass::kBackward) {
+    roots.insert(roots.end(), {"templates/cpu/backward_dkdv.h", "templates/cpu/backward_dq.h"});
+  } else {
+    roots.push_back("templates/cpu/forward.h");
+  }
+  std::vector<SourcePart> parts = template_parts(roots);
   // This part comes after the types that it uses.
   parts.insert(parts.begin() + 1,
                {"this kernel's constants and functions", config_source(problem, schedule, target)});
@@ -141,9 +205,9 @@ KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
   kernel.name = kernel_name(problem);
   const std::string entries = entries_source(steps);
   kernel.source =
-      source_header(kernel.name, problem, schedule, target, steps) +
+      source_header(kernel.name, problem, schedule, target, {steps.begin(), steps.end()}) +
       tailor_source(parts, entries + "kHeadDim kHeadDimV kSeqQ kSeqK kIsCausal kPower") + entries;
-  for (const Step& step : steps) kernel.steps.push_back(step.launch);
+  for (const CpuStep& step : steps) kernel.steps.push_back(step.launch);
   return kernel;
 }
 

@@ -1,8 +1,11 @@
 // Rules and defaults of Variant::kCpu.
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
+#include "codegen/cpu/cpu_shapes.h"
+#include "codegen/pass_needs.h"
 #include "codegen/schedule_fields.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/shapes.h"
@@ -22,9 +25,42 @@ Breach check_whole(const Refuse& refuse, const char* field, int value, int least
   });
 }
 
+Breach check_forward(const Refuse& refuse, const CpuOptions& cpu) {
+  LSSAR_RETURN_IF_BROKEN(check_whole(refuse, "cpu.block_keys", cpu.block_keys, cpu.panel_keys,
+                                     "panels", cpu.panel_keys));
+  constexpr int kMostBlockKeys = 4096;
+  if (cpu.block_keys > kMostBlockKeys)
+    return refuse("cpu.block_keys", cpu.block_keys, [&] {
+      return fmt::format("allowed are at most {}, because float sums over a block lose precision",
+                         kMostBlockKeys);
+    });
+  LSSAR_RETURN_IF_BROKEN(
+      check_whole(refuse, "cpu.kept_keys", cpu.kept_keys, 0, "blocks", cpu.block_keys));
+  const int64_t bytes = int64_t{4} * cpu.rows * (int64_t{cpu.kept_keys} + cpu.block_keys);
+  if (bytes <= kMaxScratchBytes) return {};
+  return refuse("cpu.kept_keys", cpu.kept_keys, [&] {
+    return fmt::format(
+        "with cpu.rows {} and cpu.block_keys {} the activations take {} bytes, and a thread has at "
+        "most {} for them",
+        cpu.rows, cpu.block_keys, bytes, kMaxScratchBytes);
+  });
+}
+
+// Bytes of 64-byte lines, so that arrays begin at a line.
+int64_t lines(int64_t floats) { return (floats * 4 + 63) / 64 * 64; }
+
+// GradientTile of templates/cpu/gradient_tile.h.
+int64_t tile_bytes(const Problem& problem, const Schedule& schedule) {
+  const CpuOptions& cpu = schedule.cpu;
+  return 2 * lines(int64_t{cpu_grad_rows(schedule)} * cpu_grad_keys(schedule)) +
+         lines(int64_t{cpu.rows} * problem.head_dim) +
+         lines(int64_t{cpu.rows} * problem.head_dim_v);
+}
+
 }  // namespace
 
-Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& target) {
+Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                 const Target& target) {
   const CpuOptions& cpu = schedule.cpu;
   const CpuLevel& level = cpu_level(target);
   if (schedule.variant != Variant::kCpu)
@@ -44,25 +80,16 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Target& t
           "accumulators, {} for the panel, 1 for the row), and {} has {}",
           cpu.panel_keys, registers, vectors, vectors, target.name(), level.registers);
     });
-  LSSAR_RETURN_IF_BROKEN(check_whole(refuse, "cpu.block_keys", cpu.block_keys, cpu.panel_keys,
-                                     "panels", cpu.panel_keys));
-  constexpr int kMostBlockKeys = 4096;
-  if (cpu.block_keys > kMostBlockKeys)
-    return refuse("cpu.block_keys", cpu.block_keys, [&] {
-      return fmt::format("allowed are at most {}, because float sums over a block lose precision",
-                         kMostBlockKeys);
+  const bool is_training = problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward;
+  if (is_training && schedule.epsilon != EpsilonFrom::kX)
+    return refuse("epsilon", "pass", [&] {
+      return fmt::format("allowed is x on {}, whose backward has no pass for it", target.name());
     });
-  LSSAR_RETURN_IF_BROKEN(
-      check_whole(refuse, "cpu.kept_keys", cpu.kept_keys, 0, "blocks", cpu.block_keys));
-  const int64_t bytes = int64_t{4} * cpu.rows * (int64_t{cpu.kept_keys} + cpu.block_keys);
-  if (bytes > kMaxScratchBytes)
-    return refuse("cpu.kept_keys", cpu.kept_keys, [&] {
-      return fmt::format(
-          "with cpu.rows {} and cpu.block_keys {} the activations take {} bytes, and a thread has "
-          "at most {} for them",
-          cpu.rows, cpu.block_keys, bytes, kMaxScratchBytes);
+  if (problem.pass == Pass::kBackward && sums_dq(schedule))
+    return refuse("dq_mode", enum_name(schedule.dq_mode), [&] {
+      return fmt::format("allowed is split on {}, where dq has a kernel of its own", target.name());
     });
-  return {};
+  return problem.pass == Pass::kBackward ? Breach{} : check_forward(refuse, cpu);
 }
 
 void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target) {
@@ -82,10 +109,34 @@ void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target
 
 int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {
   const CpuOptions& cpu = schedule.cpu;
-  const auto lines = [](int64_t floats) { return (floats * 4 + 63) / 64 * 64; };
-  return static_cast<int>(lines(int64_t{cpu.rows} * (cpu.kept_keys + cpu.block_keys)) +
-                          lines(int64_t{cpu.rows} * cpu_padded_dim(problem.head_dim_v, target)) +
-                          lines(int64_t{cpu.rows} * problem.head_dim));
+  const int64_t outputs = lines(int64_t{cpu.rows} * cpu_padded_dim(problem.head_dim_v, target));
+  int64_t bytes = lines(int64_t{cpu.rows} * (cpu.kept_keys + cpu.block_keys)) + outputs +
+                  lines(int64_t{cpu.rows} * problem.head_dim);
+  if (sums_x(problem, schedule)) bytes += lines(int64_t{cpu.rows} * cpu.block_keys) + outputs;
+  return static_cast<int>(bytes);
+}
+
+int cpu_grad_rows(const Schedule& schedule) { return 8 * schedule.cpu.rows; }
+
+// With d 64 a tile and its sums take about 100 KiB, for the first two levels of the cache. More
+// keys would leave fewer blocks for threads.
+int cpu_grad_keys(const Schedule& schedule) {
+  constexpr int kLeast = 96;
+  const int whole = std::lcm(schedule.cpu.panel_keys, schedule.cpu.rows);
+  return (kLeast + whole - 1) / whole * whole;
+}
+
+int cpu_dkdv_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {
+  const int64_t keys = cpu_grad_keys(schedule);
+  return static_cast<int>(tile_bytes(problem, schedule) +
+                          lines(keys * cpu_padded_dim(problem.head_dim, target)) +
+                          lines(keys * cpu_padded_dim(problem.head_dim_v, target)));
+}
+
+int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {
+  return static_cast<int>(
+      tile_bytes(problem, schedule) +
+      lines(int64_t{cpu_grad_rows(schedule)} * cpu_padded_dim(problem.head_dim, target)));
 }
 
 int cpu_padded_dim(int dim, const Target& target) {
@@ -93,9 +144,14 @@ int cpu_padded_dim(int dim, const Target& target) {
   return (dim + lanes - 1) / lanes * lanes;
 }
 
+int cpu_panel_rows(const Problem& problem) {
+  const bool is_backward = problem.pass == Pass::kBackward;
+  return problem.head_dim + (is_backward ? problem.head_dim_v + 1 : 0);
+}
+
 int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64_t seq_k) {
   const int64_t panel = schedule.cpu.panel_keys;
-  return (seq_k + panel - 1) / panel * panel * problem.head_dim * 4;
+  return (seq_k + panel - 1) / panel * panel * cpu_panel_rows(problem) * 4;
 }
 
 }  // namespace lssar

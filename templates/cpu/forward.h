@@ -1,68 +1,33 @@
 // The forward kernel. A block has a few query rows of one head. Pass 1 sums activations. Pass 2
 // turns them into weights and multiplies values by these. The activations of the first keys stay in
-// the core's cache between the passes; the others are computed again.
+// the core's cache between the passes; the others are computed again. For training it also saves
+// rows, and X if the backward wants it, for which it multiplies values by U^(p - 1) too.
 #pragma once
 
-#include "templates/cpu/product.h"
+#include "templates/cpu/forward_output.h"
 
 namespace lssar_device {
 
-// A block's working memory, which the device gives to each thread.
-template <class Config>
-struct ForwardScratch {
-  alignas(64) float scores[Config::kRows * (Config::kKeptKeys + Config::kBlockKeys)];
-  alignas(64) float outputs[Config::kRows * Config::kHeadDimVPadded];
-  alignas(64) float queries[Config::kRows * Config::kHeadDim];
-};
-
-// Rows of one head.
-struct RowPlace {
-  i64 batch, head, kv_head;
-  i64 first_row;
-};
-
-// What pass 1 computes for a row, and how pass 2 weighs the row's keys.
-struct RowState {
-  i64 visible;          // keys that the row sees, from the first on
-  double sum;           // of activations, in bits: R
-  double weights;       // their sum: zs
-  float largest_score;  // in bits
-  float m;              // largest U
-  float slope;          // u = max(activation * slope - shift, 0)
-  float shift;
-};
-
-template <class Config>
-LSSAR_HOST i64 visible_keys(const AttentionParams& params, i64 row) {
-  const i64 keys = seq_k<Config>(params);
-  if constexpr (Config::kIsCausal) {
-    const i64 visible = row + 1 + keys - seq_q<Config>(params);
-    return visible < 0 ? 0 : visible < keys ? visible : keys;
-  } else {
-    return keys;
-  }
-}
-
-// Loads queries times c_i log2(e) / |q_i| as [head_dim][kRows]. Rows past the end see no keys.
+// Loads queries times c_i log2(e) / |q_i| as [kRows][head_dim]. Rows past the end see no keys.
 template <class Config, int kRows>
 LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& place, float* queries,
                              RowState (&rows)[kRows]) {
+  using Element = typename Config::Element;
   for (int r = 0; r < kRows; ++r) {
     const i64 row = place.first_row + r;
     const bool is_row = row < seq_q<Config>(params);
+    float* const query = queries + r * Config::kHeadDim;
     rows[r] = RowState{};
     rows[r].visible = is_row ? visible_keys<Config>(params, row) : 0;
-    alignas(64) float query[Config::kHeadDim];
-    float scale = 0.0f;
-    if (rows[r].visible != 0) {
-      using Element = typename Config::Element;
-      const Element* from = row_pointer<const Element>(params.q, place.batch, place.head, row);
-      scale = inverse_norm(load_row<Config>(from, query)) *
-              (float)(Config::kLogHeadDim * log2_of(rows[r].visible));
-    }
-    for (int d = 0; d < Config::kHeadDim; ++d)
-      queries[d * kRows + r] = rows[r].visible != 0 ? query[d] * scale : 0.0f;
     rows[r].largest_score = -infinity();
+    if (rows[r].visible == 0) {
+      for (int d = 0; d < Config::kHeadDim; ++d) query[d] = 0.0f;
+      continue;
+    }
+    const float squares = load_row<Config, Config::kHeadDim>(
+        row_pointer<const Element>(params.q, place.batch, place.head, row), query);
+    const float scale = query_scale<Config>(squares, rows[r].visible);
+    for (int d = 0; d < Config::kHeadDim; ++d) query[d] *= scale;
   }
 }
 
@@ -73,7 +38,7 @@ LSSAR_HOST void activate_panel(const float* queries, const float* panel, i64 fir
                                const RowState (&rows)[kRows], float* scores,
                                Floats<Config> (&sum)[kRows], Floats<Config> (&most)[kRows]) {
   Floats<Config> acc[kRows][Config::kPanelVectors];
-  multiply_keys<Config, kRows>(queries, panel, acc);
+  multiply_keys<Config, kRows, Config::kHeadDim>(queries, panel, acc);
   LSSAR_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const i64 left = rows[r].visible - first_key;
@@ -118,7 +83,7 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
       activate_panel<Config, kRows, kSums, true>(queries, panel, first_key + key, rows, scores, sum,
                                                  most);
     }
-    panel += Config::kHeadDim * Config::kPanelKeys;
+    panel += Config::kPanelRows * Config::kPanelKeys;
     scores += kRows * Config::kPanelKeys;
   }
   if constexpr (kSums) {
@@ -140,64 +105,42 @@ LSSAR_HOST void prepare_weights(RowState& row) {
   }
   const double largest =
       softplus_bits<Config>(splat<Config>(row.largest_score))[0];  // computed as in the panels
-  const double per_activation = (double)row.visible / row.sum;
-  const double offset = row.visible <= 3 ? 0.0 : (double)Config::kOffset;
-  const double m = largest * per_activation - offset;
-  row.m = (float)m;
+  row.m = (float)(largest * (double)row.visible / row.sum - row_offset<Config>(row.visible));
   if (!(row.m > kDeadRow)) return;
-  row.slope = (float)(per_activation / m);
-  row.shift = (float)(offset / m);
+  row.scale = weight_scale<Config>(row_stats(row), row.visible);
 }
 
 // Turns activations of a block of keys into weights, in place, and adds them to the rows' sums.
+// kSumsX: also writes u^(p - 1) to `slopes`.
 template <class Config, int kRows>
-LSSAR_HOST void weigh_block(int keys, RowState (&rows)[kRows], float* scores) {
+LSSAR_HOST void weigh_block(int keys, RowState (&rows)[kRows], float* scores, float* slopes) {
   LSSAR_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    const Floats<Config> slope = splat<Config>(rows[r].slope), shift = splat<Config>(rows[r].shift);
-    Floats<Config> sum = {};
+    const WeightScale& scale = rows[r].scale;
+    Floats<Config> sums[Config::kSumsX ? 2 : 1] = {};  // of weights and slopes
     float* at = scores + r * Config::kPanelKeys;
     for (int key = 0; key < keys; key += Config::kPanelKeys) {
       LSSAR_UNROLL
       for (int c = 0; c < Config::kPanelVectors; ++c) {
         const Floats<Config> activation = load<Config>(at + c * Config::kLanes);
-        const Floats<Config> u = activation * slope - shift;
-        const Floats<Config> weight = Config::power(larger<Config>(u, Floats<Config>{}));
-        sum += weight;
+        const Floats<Config> u = larger<Config>(
+            (activation - scale.origin) * scale.slope + scale.intercept, Floats<Config>{});
+        Floats<Config> weight;
+        if constexpr (Config::kSumsX) {
+          const Floats<Config> slope = Config::power_slope(u);
+          weight = u * slope;
+          sums[1] += slope;
+          store<Config>(slopes + (at - scores) + c * Config::kLanes, slope);
+        } else {
+          weight = Config::power(u);
+        }
+        sums[0] += weight;
         store<Config>(at + c * Config::kLanes, weight);
       }
       at += kRows * Config::kPanelKeys;
     }
-    rows[r].weights += lane_sum<Config>(sum);
-  }
-}
-
-template <class Config, int kRows>
-LSSAR_HOST void store_outputs(const AttentionParams& params, const RowPlace& place,
-                              const RowState (&rows)[kRows], const float* outputs) {
-  using Element = typename Config::Element;
-  constexpr int kWhole = Config::kHeadDimV / Config::kLanes * Config::kLanes;
-  const i64 queries = seq_q<Config>(params);
-  for (int r = 0; r < kRows && place.first_row + r < queries; ++r) {
-    const bool is_bad = rows[r].sum != rows[r].sum || rows[r].m != rows[r].m;
-    const float zs = is_bad ? quiet_nan() : (float)rows[r].weights;
-    const Floats<Config> scale = splat<Config>(is_bad ? zs : zs > 0.0f ? 1.0f / zs : 0.0f);
-    const bool is_empty = zs == 0.0f;  // then o is 0 even if a value is NaN
-    const i64 row = place.first_row + r;
-    Element* to = row_pointer<Element>(params.o, place.batch, place.head, row);
-    const float* from = outputs + r * Config::kHeadDimVPadded;
-    for (int d = 0; d < kWhole; d += Config::kLanes)
-      store<Config>(to + d, is_empty ? Floats<Config>{} : load<Config>(from + d) * scale);
-    if constexpr (kWhole != Config::kHeadDimV)
-      store<Config, true>(to + kWhole,
-                          is_empty ? Floats<Config>{} : load<Config>(from + kWhole) * scale);
-    if (params.saved_stats == nullptr) continue;
-    const i64 count = i64{params.batch} * params.heads * queries;
-    float* stats = params.saved_stats + (place.batch * params.heads + place.head) * queries + row;
-    stats[0] = (float)(rows[r].sum * kLn2);
-    stats[count] = rows[r].m;
-    stats[2 * count] = zs;
-    stats[3 * count] = rows[r].largest_score;
+    rows[r].weights += lane_sum<Config>(sums[0]);
+    if constexpr (Config::kSumsX) rows[r].slopes += lane_sum<Config>(sums[1]);
   }
 }
 
@@ -221,17 +164,27 @@ LSSAR_HOST void forward_rows(const AttentionParams& params, const RowPlace& plac
                                         scores_of(key));
   for (int r = 0; r < kRows; ++r) prepare_weights<Config>(rows[r]);
   for (int i = 0; i < kRows * Config::kHeadDimVPadded; ++i) scratch.outputs[i] = 0.0f;
+  float* slopes = nullptr;
+  if constexpr (Config::kSumsX) {
+    SlopeScratch<Config>& more = slope_scratch<Config>(scratch);
+    slopes = more.slopes;
+    for (int i = 0; i < kRows * Config::kHeadDimVPadded; ++i) more.outputs[i] = 0.0f;
+  }
   for (i64 key = 0; key < visible; key += Config::kBlockKeys) {
     if (key >= Config::kKeptKeys)
       activate_block<Config, kRows, false>(params, place, scratch.queries, key, keys_of(key), rows,
                                            scores_of(key));
-    weigh_block<Config, kRows>(keys_of(key), rows, scores_of(key));
+    weigh_block<Config, kRows>(keys_of(key), rows, scores_of(key), slopes);
     using Element = typename Config::Element;
     const Element* values = row_pointer<const Element>(params.v, place.batch, place.kv_head, key);
-    multiply_values<Config, kRows>(scores_of(key), values, params.v.row_stride, keys_of(key),
-                                   scratch.outputs);
+    multiply_values<Config, kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys, 1>(
+        scores_of(key), values, params.v.row_stride, keys_of(key), scratch.outputs);
+    if constexpr (Config::kSumsX)
+      multiply_values<Config, kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys, 1>(
+          slopes, values, params.v.row_stride, keys_of(key),
+          slope_scratch<Config>(scratch).outputs);
   }
-  store_outputs<Config, kRows>(params, place, rows, scratch.outputs);
+  store_outputs<Config, kRows>(params, place, rows, scratch);
 }
 
 // A head's blocks take its rows in order. Few rows, as in decoding, are computed one by one,

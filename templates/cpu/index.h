@@ -3,18 +3,25 @@
 // this file).
 #pragma once
 
+#include "templates/cpu/backward_dkdv.h"
+#include "templates/cpu/backward_dq.h"
 #include "templates/cpu/forward.h"
 #include "templates/cpu/pack_keys.h"
 
 namespace lssar_device {
 
-template <class T, int kWidth, int kColumns>
+template <class T, int kWidth, int kColumns, bool kTrains = false>
 struct SampleConfig {
   using Element = T;
+  using SavedX = T;
   static constexpr int kLanes = kWidth;
   static constexpr int kRows = 6, kPanelKeys = kColumns, kPanelVectors = kColumns / kWidth;
   static constexpr int kBlockKeys = 256, kKeptKeys = 2048;
-  static constexpr int kHeadDim = 24, kHeadDimV = 40, kHeadDimVPadded = 48;
+  static constexpr int kGradRows = 12, kGradKeys = 192, kConstantRows = 64;
+  static constexpr int kHeadDim = 24, kHeadDimPadded = 32, kHeadDimV = 40, kHeadDimVPadded = 48;
+  static constexpr int kPower = 3, kPanelRows = kTrains ? kHeadDim + kHeadDimV + 1 : kHeadDim;
+  static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
+  static constexpr bool kIsBackward = kTrains;
   static constexpr double kLogHeadDim = 3.1780538303479458;
   static constexpr i64 kSeqQ = 0, kSeqK = 0;
   static constexpr bool kIsCausal = true;
@@ -24,6 +31,7 @@ struct SampleConfig {
   static LSSAR_HOST Vector exp2_polynomial(Vector x) { return 0.69314718f * x + 1.0f; }
   static LSSAR_HOST Vector softplus_polynomial(Vector u) { return -0.44f * u + 1.44f; }
   static LSSAR_HOST Vector power(Vector u) { return u * u * u; }
+  static LSSAR_HOST Vector power_slope(Vector u) { return u * u; }
 };
 
 }  // namespace lssar_device
@@ -36,4 +44,17 @@ extern "C" void lssar_index(const lssar_device::AttentionParams* params, unsigne
   forward<SampleConfig<Bf16, 8, 16>>(*params, block, scratch);
   forward<SampleConfig<Fp16, 8, 16>>(*params, block, scratch);
   forward<SampleConfig<Fp16, 16, 64>>(*params, block, scratch);
+}
+
+extern "C" void lssar_index_of_training(const lssar_device::AttentionParams* params, unsigned block,
+                                        void* scratch) {
+  using namespace lssar_device;
+  forward<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
+  forward<SampleConfig<Bf16, 8, 16, true>>(*params, block, scratch);
+  pack_keys<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
+  backward_rows<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
+  backward_dkdv<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
+  backward_dq<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
+  backward_dkdv<SampleConfig<Bf16, 8, 16, true>>(*params, block, scratch);
+  backward_dq<SampleConfig<Fp16, 8, 16, true>>(*params, block, scratch);
 }

@@ -26,11 +26,20 @@ LSSAR_HOST Floats<Config> exp2_of_minus_abs(Floats<Config> x) {
   return (Floats<Config>)((Words<Config>)Config::exp2_polynomial(fraction) + exponent);
 }
 
-// log2(1 + 2^x). A NaN gives NaN.
+// log2(1 + 2^x) and 2^x / (1 + 2^x) from x and u = 2^-|x|. A NaN in x gives a NaN in the former.
+template <class Config>
+LSSAR_HOST Floats<Config> softplus_from(Floats<Config> x, Floats<Config> u) {
+  return Config::softplus_polynomial(u) * u + (x < 0.0f ? Floats<Config>{} : x);
+}
+template <class Config>
+LSSAR_HOST Floats<Config> sigmoid_from(Floats<Config> x, Floats<Config> u) {
+  const Floats<Config> one = splat<Config>(1.0f);
+  return (x < 0.0f ? u : one) / (one + u);
+}
+
 template <class Config>
 LSSAR_HOST Floats<Config> softplus_bits(Floats<Config> x) {
-  const Floats<Config> u = exp2_of_minus_abs<Config>(x);
-  return Config::softplus_polynomial(u) * u + (x < 0.0f ? Floats<Config>{} : x);
+  return softplus_from<Config>(x, exp2_of_minus_abs<Config>(x));
 }
 
 // log2(n) for n >= 1, with at least a float's precision.

@@ -1,4 +1,5 @@
-// Finds rows of tensors, and loads them as floats.
+// Finds rows of tensors, loads and stores them as floats, and has what the forward and the backward
+// must compute alike for a row.
 #pragma once
 
 #include "templates/cpu/math.h"
@@ -22,17 +23,35 @@ LSSAR_HOST Element* row_pointer(const TensorRef& tensor, i64 batch, i64 head, i6
          row * tensor.row_stride;
 }
 
-// Loads kHeadDim elements as floats and returns the sum of their squares.
+// Rows of one head.
+struct RowPlace {
+  i64 batch, head, kv_head;
+  i64 first_row;
+};
+
+// The keys that a query sees, from the first on.
 template <class Config>
+LSSAR_HOST i64 visible_keys(const AttentionParams& params, i64 row) {
+  const i64 keys = seq_k<Config>(params);
+  if constexpr (Config::kIsCausal) {
+    const i64 visible = row + 1 + keys - seq_q<Config>(params);
+    return visible < 0 ? 0 : visible < keys ? visible : keys;
+  } else {
+    return keys;
+  }
+}
+
+// Loads kDim elements as floats and returns the sum of their squares.
+template <class Config, int kDim>
 LSSAR_HOST float load_row(const typename Config::Element* from, float* to) {
-  constexpr int kWhole = Config::kHeadDim / Config::kLanes * Config::kLanes;
+  constexpr int kWhole = kDim / Config::kLanes * Config::kLanes;
   Floats<Config> squares = {};
   for (int d = 0; d < kWhole; d += Config::kLanes) {
     const Floats<Config> x = load<Config>(from + d);
     squares = x * x + squares;
     store<Config>(to + d, x);
   }
-  if constexpr (kWhole != Config::kHeadDim) {
+  if constexpr (kWhole != kDim) {
     const Floats<Config> x = load<Config, true>(from + kWhole);
     squares = x * x + squares;
     store<Config, true>(to + kWhole, x);
@@ -40,11 +59,61 @@ LSSAR_HOST float load_row(const typename Config::Element* from, float* to) {
   return lane_sum<Config>(squares);
 }
 
-// A panel of unit vectors of k: [batch, kv_heads, panels, head_dim, kPanelKeys]. In the workspace
-// these take the place of the norms of k.
+// Stores kHeadDimV columns of from * scale, or zeros.
+template <class Config, class To>
+LSSAR_HOST void store_scaled(To* to, const float* from, float scale, bool is_zero) {
+  constexpr int kWhole = Config::kHeadDimV / Config::kLanes * Config::kLanes;
+  for (int d = 0; d < kWhole; d += Config::kLanes)
+    store<Config>(to + d, is_zero ? Floats<Config>{} : load<Config>(from + d) * scale);
+  if constexpr (kWhole != Config::kHeadDimV)
+    store<Config, true>(to + kWhole,
+                        is_zero ? Floats<Config>{} : load<Config>(from + kWhole) * scale);
+}
+
+// c_i log2(e) / |q_i|, by which a query is multiplied before its products with unit vectors of k.
+template <class Config>
+LSSAR_HOST float query_scale(float squares, i64 visible) {
+  return inverse_norm(squares) * (float)(Config::kLogHeadDim * log2_of(visible));
+}
+
+// b_i: the offset, but 0 in rows of at most three keys.
+template <class Config>
+LSSAR_HOST float row_offset(i64 visible) {
+  return visible <= 3 ? 0.0f : Config::kOffset;
+}
+
+// What the forward for training saves of a row besides o and X.
+struct RowStats {
+  float r;  // natural units
+  float m;
+  float zs;
+  float largest_score;  // in bits
+};
+
+// u = max((activation - origin) * slope + intercept, 0). Rows with an offset use the distance from
+// the largest activation, so that the largest u is exactly 1 even where N P - b cancels.
+struct WeightScale {
+  float origin;
+  float slope;
+  float intercept;
+};
+
+// Made from saved numbers only, so that the forward and the backward have the same bits. REQUIRES:
+// a live row.
+template <class Config>
+LSSAR_HOST WeightScale weight_scale(const RowStats& row, i64 visible) {
+  const float largest =
+      softplus_bits<Config>(splat<Config>(row.largest_score))[0];  // computed as in the panels
+  if (row_offset<Config>(visible) == 0.0f) return {0.0f, 1.0f / largest, 0.0f};
+  return {largest, (float)((double)visible * kLn2 / ((double)row.r * row.m)), 1.0f};
+}
+
+// Panels of unit vectors of k: [batch, kv_heads, panels, kPanelRows, kPanelKeys]. In the workspace
+// these take the place of the norms of k. The first kHeadDim rows of a panel are coordinates of the
+// keys. In the backward, kHeadDimV rows of coordinates of the values follow, and one of 1 / |k|.
 template <class Config>
 LSSAR_HOST float* key_panel(const AttentionParams& params, i64 slice, i64 panel) {
-  constexpr i64 kPanelFloats = i64{Config::kHeadDim} * Config::kPanelKeys;
+  constexpr i64 kPanelFloats = i64{Config::kPanelRows} * Config::kPanelKeys;
   const i64 panels = (seq_k<Config>(params) + Config::kPanelKeys - 1) / Config::kPanelKeys;
   return params.k_inv_norm + (slice * panels + panel) * kPanelFloats;
 }

@@ -2,7 +2,8 @@
 // header and uses only vector extensions and builtins that clang and g++ have.
 #pragma once
 
-// Everything is inlined into the kernels. Without min_vector_width clang may split 64-byte vectors.
+// Nearly everything is inlined into the kernels. Without min_vector_width clang may split 64-byte
+// vectors.
 #if defined(__clang__)
 #define LSSAR_WIDE __attribute__((min_vector_width(512)))
 #define LSSAR_UNROLL _Pragma("unroll")
@@ -11,6 +12,8 @@
 #define LSSAR_UNROLL _Pragma("GCC unroll 32")
 #endif
 #define LSSAR_HOST inline __attribute__((always_inline)) LSSAR_WIDE
+// For large functions that are called from several places, so that they are compiled once.
+#define LSSAR_CALLED static __attribute__((noinline)) LSSAR_WIDE
 
 namespace lssar_device {
 

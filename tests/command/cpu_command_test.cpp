@@ -33,6 +33,18 @@ TEST(CpuCommand, VerifyIsCorrectAndKeepsTheKernel) {
   EXPECT_THAT(second.out, HasSubstr("| from the cache in "));
 }
 
+TEST(CpuCommand, VerifyOfTrainingIsCorrect) {
+  LSSAR_NEEDS_CPU_DEVICE();
+  const CommandRunner command;
+  for (const char* pass : {"forward-train", "backward"}) {
+    const CommandResult result =
+        command.run({"verify", "--device", "cpu", "--pass", pass, "--seq", "70", "--head-dim", "32",
+                     "--heads", "2", "--kv-heads", "1", "--causal", "--dtype", "bf16"});
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr("\ncorrect: "));
+  }
+}
+
 TEST(CpuCommand, PrepareAndDoctorNameTheDevice) {
   LSSAR_NEEDS_CPU_DEVICE();
   const CommandRunner command;
@@ -69,7 +81,8 @@ TEST(CpuCommand, WhatItDoesNotDoIsAnError) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  expect_refused(with({"--pass", "backward"}), "there are kernels for forward only");
+  expect_refused({"emit", "--target", "x86-64-v3", "--head-dim", "16", "--pass", "row-sums"},
+                 "there are kernels for forward, forward-train and backward only");
   expect_refused(with({"--p", "65"}), "problem.p = 65");
   expect_refused(with({"--score", "phi=relu(x)"}), "the default score function");
   expect_refused(with({"--compiler", "nvrtc"}), "the kernels of a CPU target need llvm");

@@ -64,4 +64,36 @@ inline void check_forward(const Problem& problem, const Sizes& sizes, InputKind 
   }
 }
 
+inline void expect_gradients(const Problem& problem, const ReferenceOutputs& expected,
+                             const Result<CpuOutputs>& outputs) {
+  expect_o(problem, expected, outputs);
+  if (!outputs.ok()) return;
+  const auto expect = [&](OutputTensor tensor, const std::vector<float>& actual) {
+    const TensorError error = compare(reference_values(expected, tensor), actual,
+                                      allowed_error(problem, tensor, expected));
+    EXPECT_TRUE(error.is_right()) << to_string(problem) << ": " << tensor_name(tensor) << ": "
+                                  << error.to_string();
+  };
+  expect(OutputTensor::kDq, outputs->dq);
+  expect(OutputTensor::kDk, outputs->dk);
+  expect(OutputTensor::kDv, outputs->dv);
+}
+
+// The same for the forward for training and the backward.
+inline void check_training(const Problem& problem, const Sizes& sizes, InputKind kind,
+                           const CpuRun& run = {}, uint64_t seed = 20261125) {
+  const RandomInputs inputs = random_inputs(problem, sizes, kind, seed);
+  const auto expected = reference_attention(
+      problem, sizes,
+      {widened(inputs.q), widened(inputs.k), widened(inputs.v), widened(inputs.grad_o)});
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  for (const std::string& target : cpu_target_names()) {
+    SCOPED_TRACE(target + " " + input_kind_name(kind) + " " + std::to_string(sizes.seq_q) + "x" +
+                 std::to_string(sizes.seq_k));
+    expect_gradients(problem, *expected,
+                     run_cpu_training(target, problem, sizes,
+                                      {inputs.q, inputs.k, inputs.v, inputs.grad_o}, run));
+  }
+}
+
 }  // namespace lssar

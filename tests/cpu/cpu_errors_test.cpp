@@ -57,16 +57,15 @@ TEST(CpuTarget, IsTheMachinesOwnOrANarrowerOne) {
 }
 
 TEST(CpuTarget, OtherPassesAndScoreFunctionsAreUnsupported) {
-  for (const Pass pass :
-       {Pass::kForwardTrain, Pass::kBackward, Pass::kRowSums, Pass::kWeightedSum}) {
+  for (const Pass pass : {Pass::kRowSums, Pass::kWeightedSum}) {
     Problem problem;
     problem.pass = pass;
     const auto kernel = emit_kernel(problem, default_schedule(problem, v3()), v3());
     EXPECT_EQ(kernel.status().code(), StatusCode::kUnsupported);
     EXPECT_EQ(kernel.status().message(),
               "problem.pass = " + std::string(pass_name(pass)) +
-                  ": on x86-64-v3 there are kernels for forward only; a GPU or the virtual device "
-                  "has the others");
+                  ": on x86-64-v3 there are kernels for forward, forward-train and backward only; "
+                  "a GPU or the virtual device has the others");
   }
   Problem problem;
   problem.p = 65;
@@ -104,6 +103,51 @@ TEST(CpuSchedule, EveryRuleSaysWhy) {
             "must be whole blocks");
   EXPECT_NE(refusal({6, 16, 256, 1 << 20}, v3()).find("a thread has at most 16777216"),
             std::string::npos);
+}
+
+TEST(CpuSchedule, FieldsOfAGpusBackwardAreRefused) {
+  Problem problem;
+  for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+    problem.pass = pass;
+    const Schedule usual = default_schedule(problem, v3());
+    EXPECT_TRUE(validate(usual, problem, v3()).ok());
+    Schedule schedule = usual;
+    schedule.epsilon = EpsilonFrom::kPass;
+    EXPECT_EQ(validate(schedule, problem, v3()).message(),
+              pass == Pass::kForward
+                  ? ""
+                  : "schedule.epsilon = pass: allowed is x on x86-64-v3, whose backward has no "
+                    "pass for it");
+    schedule = usual;
+    schedule.dq_mode = DqMode::kOrdered;
+    EXPECT_EQ(validate(schedule, problem, v3()).message(),
+              pass != Pass::kBackward
+                  ? ""
+                  : "schedule.dq_mode = ordered: allowed is split on x86-64-v3, where dq has a "
+                    "kernel of its own");
+  }
+}
+
+// The bytes that docs/cpu.md names.
+TEST(CpuSizes, WorkspaceOfTheBackward) {
+  Problem problem;  // d 64, bf16
+  problem.pass = Pass::kBackward;
+  const Schedule schedule = default_schedule(problem, v3());
+  const Sizes sizes = [] {
+    Sizes of_call;
+    of_call.batch = 1, of_call.heads = 4, of_call.kv_heads = 2;
+    of_call.seq_q = of_call.seq_k = 1024;
+    return of_call;
+  }();
+  const auto layout = workspace_layout(problem, schedule, sizes);
+  ASSERT_TRUE(layout.ok());
+  const size_t keys = 2 * 1024, queries = 4 * 1024;
+  EXPECT_EQ(layout->total_bytes, keys * (64 + 64 + 1) * 4 + queries * 32);
+  const auto saved = saved_bytes(problem, schedule, sizes);
+  ASSERT_TRUE(saved.ok());
+  EXPECT_EQ(saved->o, queries * 64 * 4);
+  EXPECT_EQ(saved->stats, queries * 4 * 4);
+  EXPECT_EQ(saved->x, queries * 64 * 2);
 }
 
 TEST(CpuSchedule, VariantAndTargetBelongTogether) {

@@ -1,4 +1,4 @@
-// The golden cases' forward, with the source of every CPU target.
+// The golden cases' forward and backward, with the source of every CPU target.
 #include "tests/cpu/cpu_check.h"
 #include "tests/golden/golden_case.h"
 
@@ -40,6 +40,21 @@ TEST_P(CpuGolden, IsReproduced) {
   // The same with lengths given by the call. Cases with 0 keys or queries have them already.
   problem.seq_q = problem.seq_k = 0;
   expect_o(problem, *expected, run_cpu_kernel(GetParam().target, problem, golden->sizes, inputs));
+}
+
+TEST_P(CpuGolden, GradientsAreReproduced) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const auto golden = load_golden_case(GetParam().golden);
+  ASSERT_TRUE(golden.ok()) << golden.status().to_string();
+  const auto expected = golden_reference(*golden);
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  Problem problem = golden->problem;
+  const CpuInputs inputs = {golden->q, golden->k, golden->v, golden->grad_o};
+  expect_gradients(problem, *expected,
+                   run_cpu_training(GetParam().target, problem, golden->sizes, inputs));
+  problem.seq_q = problem.seq_k = 0;
+  expect_gradients(problem, *expected,
+                   run_cpu_training(GetParam().target, problem, golden->sizes, inputs));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CpuGolden, testing::ValuesIn(all_settings()), setting_name);

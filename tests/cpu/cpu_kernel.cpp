@@ -25,6 +25,7 @@ class Memory {
     head_ = gap == 0 ? length * dim : pitch;
     values_.assign(static_cast<size_t>(batch * heads * length * pitch),
                    std::numeric_limits<float>::quiet_NaN());
+    bytes_ = pack(dtype_, values_);
   }
 
   void set(const std::vector<float>& contiguous) {
@@ -32,7 +33,6 @@ class Memory {
     for_each([&](size_t at) { values_[at] = contiguous[i++]; });
     bytes_ = pack(dtype_, values_);
   }
-  void allocate() { bytes_ = pack(dtype_, values_); }
   std::vector<float> get() const {
     const std::vector<float> all = unpack(dtype_, bytes_);
     std::vector<float> contiguous;
@@ -107,6 +107,105 @@ uint32_t num_blocks(const LaunchStep& step, const Sizes& sizes) {
   return static_cast<uint32_t>(blocks * (is_keys ? sizes.kv_heads : sizes.heads) * sizes.batch);
 }
 
+// The tensors of a call, and the launches of its passes.
+class Call {
+ public:
+  Call(const Problem& problem, const Sizes& sizes, const CpuInputs& inputs, const CpuRun& run)
+      : problem_(problem), sizes_(sizes), run_(run) {
+    q_.set(inputs.q);
+    k_.set(inputs.k);
+    v_.set(inputs.v);
+    if (!inputs.grad_o.empty()) grad_o_.set(inputs.grad_o);
+    const auto rows = static_cast<size_t>(sizes.batch * sizes.heads * sizes.seq_q);
+    stats_.assign(4 * rows, -1.0f);
+    saved_o_.assign(rows * static_cast<size_t>(problem.head_dim_v), -1.0f);
+  }
+
+  Status launch(const std::string& target_name, const Problem& problem) {
+    LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(target_name));
+    const Schedule schedule = run_.schedule ? *run_.schedule : default_schedule(problem, target);
+    LSSAR_ASSIGN_OR_RETURN(const KernelSource source, emit_kernel(problem, schedule, target));
+    LSSAR_ASSIGN_OR_RETURN(const Loaded* const loaded, load(source));
+    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                           workspace_layout(problem, schedule, sizes_));
+    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, schedule, sizes_));
+    saved_x_.resize(saved.x);
+    const size_t bytes = std::max<size_t>(layout.total_bytes, 256);
+    const std::unique_ptr<void, FreeBytes> workspace(std::aligned_alloc(256, bytes));
+    std::memset(workspace.get(), 0xff, bytes);  // NaN
+    const lssar_device::AttentionParams params =
+        make_params(static_cast<std::byte*>(workspace.get()), layout);
+    Device& device = device_with(run_.threads);
+    for (const LaunchStep& step : loaded->steps) {
+      LaunchConfig config;
+      config.grid[0] = num_blocks(step, sizes_);
+      config.shared_bytes = static_cast<uint32_t>(step.shared_bytes);
+      if (config.grid[0] == 0) continue;
+      LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* const function,
+                             loaded->module->function(step.entry));
+      LSSAR_RETURN_IF_ERROR(device.launch(*function, config, &params, sizeof(params), nullptr));
+    }
+    return {};
+  }
+
+  Result<CpuOutputs> outputs() const {
+    for (const Memory* written : {&o_, &grad_q_, &grad_k_, &grad_v_})
+      if (!written->gaps_are_untouched())
+        return device_error("the kernel wrote between the rows of a tensor");
+    CpuOutputs all;
+    all.o = o_.get();
+    all.stats = stats_;
+    all.saved_o = saved_o_;
+    all.saved_x = unpack(problem_.dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16, saved_x_);
+    all.dq = grad_q_.get();
+    all.dk = grad_k_.get();
+    all.dv = grad_v_.get();
+    return all;
+  }
+
+ private:
+  Memory of_queries(int dim) const {
+    return Memory(problem_.dtype, sizes_.batch, sizes_.heads, sizes_.seq_q, dim, run_.gap);
+  }
+  Memory of_keys(int dim) const {
+    return Memory(problem_.dtype, sizes_.batch, sizes_.kv_heads, sizes_.seq_k, dim, run_.gap);
+  }
+
+  lssar_device::AttentionParams make_params(std::byte* workspace, const WorkspaceLayout& layout) {
+    lssar_device::AttentionParams params{};
+    params.q = q_.ref();
+    params.k = k_.ref();
+    params.v = v_.ref();
+    params.o = o_.ref();
+    params.grad_o = grad_o_.ref();
+    params.grad_q = grad_q_.ref();
+    params.grad_k = grad_k_.ref();
+    params.grad_v = grad_v_.ref();
+    params.saved_o = saved_o_.data();
+    params.saved_stats = stats_.data();
+    params.saved_x = saved_x_.data();
+    params.k_inv_norm = reinterpret_cast<float*>(workspace + layout.k_inv_norm);
+    params.row_constants = reinterpret_cast<float*>(workspace + layout.row_constants);
+    params.seq_q = sizes_.seq_q;
+    params.seq_k = sizes_.seq_k;
+    params.batch = static_cast<int>(sizes_.batch);
+    params.heads = static_cast<int>(sizes_.heads);
+    params.kv_heads = static_cast<int>(sizes_.kv_heads);
+    return params;
+  }
+
+  const Problem problem_;
+  const Sizes sizes_;
+  const CpuRun run_;
+  // All but the inputs have NaN until they are written.
+  Memory q_ = of_queries(problem_.head_dim), k_ = of_keys(problem_.head_dim),
+         v_ = of_keys(problem_.head_dim_v), o_ = of_queries(problem_.head_dim_v),
+         grad_o_ = of_queries(problem_.head_dim_v), grad_q_ = of_queries(problem_.head_dim),
+         grad_k_ = of_keys(problem_.head_dim), grad_v_ = of_keys(problem_.head_dim_v);
+  std::vector<float> stats_, saved_o_;
+  std::vector<std::byte> saved_x_;
+};
+
 }  // namespace
 
 bool can_run_cpu_kernels(std::string* why) {
@@ -126,54 +225,21 @@ std::vector<std::string> cpu_target_names() {
 
 Result<CpuOutputs> run_cpu_kernel(const std::string& target_name, const Problem& problem,
                                   const Sizes& sizes, const CpuInputs& inputs, const CpuRun& run) {
-  LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(target_name));
-  const Schedule schedule = run.schedule ? *run.schedule : default_schedule(problem, target);
-  LSSAR_ASSIGN_OR_RETURN(const KernelSource source, emit_kernel(problem, schedule, target));
-  LSSAR_ASSIGN_OR_RETURN(const Loaded* const loaded, load(source));
-  LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout, workspace_layout(problem, schedule, sizes));
+  Call call(problem, sizes, inputs, run);
+  LSSAR_RETURN_IF_ERROR(call.launch(target_name, problem));
+  return call.outputs();
+}
 
-  const auto memory = [&](int64_t heads, int64_t length, int64_t dim) {
-    return Memory(problem.dtype, sizes.batch, heads, length, dim, run.gap);
-  };
-  Memory q = memory(sizes.heads, sizes.seq_q, problem.head_dim);
-  Memory k = memory(sizes.kv_heads, sizes.seq_k, problem.head_dim);
-  Memory v = memory(sizes.kv_heads, sizes.seq_k, problem.head_dim_v);
-  Memory o = memory(sizes.heads, sizes.seq_q, problem.head_dim_v);
-  q.set(inputs.q);
-  k.set(inputs.k);
-  v.set(inputs.v);
-  o.allocate();
-  CpuOutputs outputs;
-  outputs.stats.assign(static_cast<size_t>(4 * sizes.batch * sizes.heads * sizes.seq_q), -1.0f);
-  const size_t bytes = std::max<size_t>(layout.total_bytes, 256);
-  const std::unique_ptr<void, FreeBytes> workspace(std::aligned_alloc(256, bytes));
-  std::memset(workspace.get(), 0xff, bytes);  // NaN
-
-  lssar_device::AttentionParams params{};
-  params.q = q.ref();
-  params.k = k.ref();
-  params.v = v.ref();
-  params.o = o.ref();
-  params.saved_stats = outputs.stats.data();
-  params.k_inv_norm = static_cast<float*>(workspace.get()) + layout.k_inv_norm / 4;
-  params.seq_q = sizes.seq_q;
-  params.seq_k = sizes.seq_k;
-  params.batch = static_cast<int>(sizes.batch);
-  params.heads = static_cast<int>(sizes.heads);
-  params.kv_heads = static_cast<int>(sizes.kv_heads);
-  Device& device = device_with(run.threads);
-  for (const LaunchStep& step : loaded->steps) {
-    LaunchConfig config;
-    config.grid[0] = num_blocks(step, sizes);
-    config.shared_bytes = static_cast<uint32_t>(step.shared_bytes);
-    if (config.grid[0] == 0) continue;
-    LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* const function,
-                           loaded->module->function(step.entry));
-    LSSAR_RETURN_IF_ERROR(device.launch(*function, config, &params, sizeof(params), nullptr));
+Result<CpuOutputs> run_cpu_training(const std::string& target_name, const Problem& problem,
+                                    const Sizes& sizes, const CpuInputs& inputs,
+                                    const CpuRun& run) {
+  Call call(problem, sizes, inputs, run);
+  for (const Pass pass : {Pass::kForwardTrain, Pass::kBackward}) {
+    Problem of_pass = problem;
+    of_pass.pass = pass;
+    LSSAR_RETURN_IF_ERROR(call.launch(target_name, of_pass));
   }
-  outputs.o = o.get();
-  if (!o.gaps_are_untouched()) return device_error("the kernel wrote between the rows of o");
-  return outputs;
+  return call.outputs();
 }
 
 }  // namespace lssar

@@ -20,18 +20,22 @@
 namespace lssar {
 
 struct CpuInputs {
-  std::vector<float> q, k, v;  // contiguous [batch, heads, length, dim]
+  std::vector<float> q, k, v;      // contiguous [batch, heads, length, dim]
+  std::vector<float> grad_o = {};  // for a backward
 };
 
 struct CpuOutputs {
   std::vector<float> o;
   std::vector<float> stats;  // [4, batch, heads, seq_q]
+  // Of run_cpu_training.
+  std::vector<float> saved_o, saved_x;  // saved_x is empty if the backward wants none
+  std::vector<float> dq, dk, dv;
 };
 
 struct CpuRun {
   int threads = 1;
-  // How many unused elements follow each row of the four tensors. Heads of a position then lie side
-  // by side. 0: contiguous.
+  // How many unused elements follow each row of q, k, v, o and their gradients. Heads of a position
+  // then lie side by side. 0: contiguous.
   int gap = 0;
   std::optional<Schedule> schedule;
 };
@@ -44,6 +48,12 @@ bool can_run_cpu_kernels(std::string* why);
 Result<CpuOutputs> run_cpu_kernel(const std::string& target, const Problem& problem,
                                   const Sizes& sizes, const CpuInputs& inputs,
                                   const CpuRun& run = {});
+
+// The same for the forward for training and then the backward, whatever problem.pass is. The latter
+// has NaN in its workspace and gradients before it runs. `run.schedule` is that of both.
+Result<CpuOutputs> run_cpu_training(const std::string& target, const Problem& problem,
+                                    const Sizes& sizes, const CpuInputs& inputs,
+                                    const CpuRun& run = {});
 
 // The names of all CPU targets.
 std::vector<std::string> cpu_target_names();

@@ -24,6 +24,10 @@ std::vector<Problem> problems() {
     for (const auto& [d, dv] : std::vector<std::pair<int, int>>{{64, 64}, {24, 40}, {128, 136}})
       all.push_back(forward_problem(dtype, d, dv, 15, true));
   all.push_back(forward_problem(DType::kFp32, 64, 64, 0, false));
+  for (const Pass pass : {Pass::kForwardTrain, Pass::kBackward}) {
+    all.push_back(forward_problem(DType::kBf16, 64, 72, 15, true));
+    all.back().pass = pass;
+  }
   return all;
 }
 
@@ -35,9 +39,13 @@ TEST(CpuSource, StandsAloneAndIsDeterministic) {
       EXPECT_EQ(kernel.source.find("#include"), std::string::npos);
       EXPECT_EQ(kernel.source.find("template <class Config"), std::string::npos);
       EXPECT_NE(kernel.source.find("-march=" + target + " "), std::string::npos);
-      ASSERT_EQ(kernel.steps.size(), 2u);
-      EXPECT_EQ(kernel.steps[0].entry, "lssar_pack_keys");
-      EXPECT_EQ(kernel.steps[1].entry, "lssar_forward");
+      std::vector<std::string> entries;
+      for (const LaunchStep& step : kernel.steps) entries.push_back(step.entry);
+      std::vector<std::string> expected = {"lssar_pack_keys", "lssar_forward"};
+      if (problem.pass == Pass::kBackward)
+        expected = {"lssar_pack_keys", "lssar_backward_rows", "lssar_backward_dkdv",
+                    "lssar_backward_dq"};
+      EXPECT_EQ(entries, expected);
     }
 }
 
@@ -64,7 +72,8 @@ TEST(CpuSource, ClangCompilesItAlone) {
       std::filesystem::path(testing::TempDir()) / "lssar_cpu_source";
   std::filesystem::create_directories(folder);
   for (const std::string& target : cpu_target_names())
-    for (const Problem& problem : {problems()[0], problems()[4], problems()[7]}) {
+    for (const Problem& problem :
+         {problems()[0], problems()[4], problems()[7], problems().back()}) {
       const std::string file = (folder / "kernel.cpp").string();
       std::ofstream(file) << emitted(problem, target).source;
       const std::string command = clang + " -std=c++17 -O3 -Wall -Werror -march=" + target +
@@ -78,7 +87,8 @@ TEST(CpuSource, ClangCompilesItAlone) {
 TEST(CpuSource, EveryTargetCompilesInProcess) {
   LSSAR_NEEDS_CPU_KERNELS();
   for (const std::string& target : cpu_target_names())
-    for (const Problem& problem : {problems()[0], problems()[4], problems()[7]}) {
+    for (const Problem& problem :
+         {problems()[0], problems()[4], problems()[7], problems().back()}) {
       const KernelSource kernel = emitted(problem, target);
       CompileRequest request;
       request.name = kernel.name;

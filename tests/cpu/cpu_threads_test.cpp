@@ -26,7 +26,7 @@ Sizes sizes() { return sizes_with(1, 3, 1, 130, 290); }
 
 CpuInputs inputs() {
   const RandomInputs in = random_inputs(problem(), sizes(), InputKind::kGauss, 21);
-  return {in.q, in.k, in.v};
+  return {in.q, in.k, in.v, in.grad_o};
 }
 
 TEST(CpuThreads, AnyNumberGivesTheSameBits) {
@@ -39,6 +39,21 @@ TEST(CpuThreads, AnyNumberGivesTheSameBits) {
     ASSERT_TRUE(many.ok()) << many.status().to_string();
     EXPECT_EQ(one->o, many->o) << threads << " threads";
     EXPECT_EQ(one->stats, many->stats) << threads << " threads";
+  }
+}
+
+TEST(CpuThreads, GradientsHaveTheSameBitsToo) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const std::string target = cpu_target_names()[0];
+  const auto one = run_cpu_training(target, problem(), sizes(), inputs(), {.threads = 1});
+  ASSERT_TRUE(one.ok()) << one.status().to_string();
+  for (const int threads : {2, 3, 4, 5, 6, 7, 8}) {
+    const auto many = run_cpu_training(target, problem(), sizes(), inputs(), {.threads = threads});
+    ASSERT_TRUE(many.ok()) << many.status().to_string();
+    EXPECT_EQ(one->saved_x, many->saved_x) << threads << " threads";
+    EXPECT_EQ(one->dq, many->dq) << threads << " threads";
+    EXPECT_EQ(one->dk, many->dk) << threads << " threads";
+    EXPECT_EQ(one->dv, many->dv) << threads << " threads";
   }
 }
 

@@ -1,0 +1,104 @@
+// The gradients of keys and values:
+//
+//   dv_j = sum_i M_ij g_i
+//   dk_j = a_j - k^_j (k^_j a_j),   a_j = sum_i dS''_ij q_i
+//
+// A block has kGradKeys keys of one kv head and walks over the queries of every head that reads
+// these keys. So sums over a group of heads need no second kernel and have one order.
+#pragma once
+
+#include "templates/cpu/gradient_tile.h"
+
+namespace lssar_device {
+
+template <class Config>
+struct DkdvScratch {
+  GradientTile<Config> tile;
+  alignas(64) float key_sums[Config::kGradKeys * Config::kHeadDimPadded];
+  alignas(64) float value_sums[Config::kGradKeys * Config::kHeadDimVPadded];
+};
+
+// The first query that sees a key.
+template <class Config>
+LSSAR_HOST i64 first_query(const AttentionParams& params, i64 key) {
+  if constexpr (Config::kIsCausal) {
+    const i64 row = key - seq_k<Config>(params) + seq_q<Config>(params);
+    return row < 0 ? 0 : row;
+  } else {
+    return 0;
+  }
+}
+
+// sums[j, c] += sum_i scores[i, j] numbers[i, c] for kRows keys j, and kDim columns of grad_o or q.
+template <class Config, int kDim>
+LSSAR_CALLED void add_rows(const float* scores, const typename Config::Element* numbers,
+                           i64 row_stride, int num_rows, float* sums) {
+  multiply_values<Config, Config::kRows, kDim, Config::kGradRows, 1, Config::kGradKeys>(
+      scores, numbers, row_stride, num_rows, sums);
+}
+
+// Adds the tile of `num_rows` rows to the sums of `num_keys` keys. Each key leaves out rows that do
+// not see it.
+template <class Config>
+LSSAR_HOST void add_tile(const AttentionParams& params, const RowPlace& place, int num_rows,
+                         i64 first_key, int num_keys, DkdvScratch<Config>& scratch) {
+  using Element = typename Config::Element;
+  for (int key = 0; key < num_keys; key += Config::kRows) {
+    const i64 first = first_query<Config>(params, first_key + key) - place.first_row;
+    if (first >= num_rows) return;  // later keys are seen even less
+    const int skipped = first < 0 ? 0 : (int)first;
+    const i64 row = place.first_row + skipped;
+    const int at = skipped * Config::kGradKeys + key;
+    add_rows<Config, Config::kHeadDimV>(
+        scratch.tile.weights + at,
+        row_pointer<const Element>(params.grad_o, place.batch, place.head, row),
+        params.grad_o.row_stride, num_rows - skipped,
+        scratch.value_sums + key * Config::kHeadDimVPadded);
+    add_rows<Config, Config::kHeadDim>(
+        scratch.tile.gradients + at,
+        row_pointer<const Element>(params.q, place.batch, place.head, row), params.q.row_stride,
+        num_rows - skipped, scratch.key_sums + key * Config::kHeadDimPadded);
+  }
+}
+
+// With a causal mask the first keys are seen by the most queries. They are the last blocks, because
+// the device begins with these.
+template <class Config>
+LSSAR_HOST void backward_dkdv(const AttentionParams& params, u32 block, void* memory) {
+  using Element = typename Config::Element;
+  DkdvScratch<Config>& scratch = *(DkdvScratch<Config>*)memory;
+  const i64 queries = seq_q<Config>(params), keys = seq_k<Config>(params);
+  const i64 blocks = (keys + Config::kGradKeys - 1) / Config::kGradKeys;
+  const i64 slice = block / blocks;
+  const i64 first_key = (blocks - 1 - block % blocks) * Config::kGradKeys;
+  const int num_keys =
+      keys - first_key < Config::kGradKeys ? (int)(keys - first_key) : Config::kGradKeys;
+  for (int i = 0; i < Config::kGradKeys * Config::kHeadDimPadded; ++i) scratch.key_sums[i] = 0.0f;
+  for (int i = 0; i < Config::kGradKeys * Config::kHeadDimVPadded; ++i)
+    scratch.value_sums[i] = 0.0f;
+
+  RowPlace place;
+  place.batch = slice / params.kv_heads;
+  place.kv_head = slice % params.kv_heads;
+  const i64 group = params.heads / params.kv_heads;
+  for (place.head = place.kv_head * group; place.head < (place.kv_head + 1) * group; ++place.head) {
+    place.first_row = first_query<Config>(params, first_key);
+    for (; place.first_row < queries; place.first_row += Config::kGradRows) {
+      const i64 left = queries - place.first_row;
+      const int num_rows = left < Config::kGradRows ? (int)left : Config::kGradRows;
+      fill_tile<Config>(params, place, num_rows, first_key, scratch.tile);
+      add_tile<Config>(params, place, num_rows, first_key, num_keys, scratch);
+    }
+  }
+  for (int j = 0; j < num_keys; ++j) {
+    store_projected<Config>(
+        row_pointer<const Element>(params.k, place.batch, place.kv_head, first_key + j),
+        scratch.key_sums + j * Config::kHeadDimPadded,
+        row_pointer<Element>(params.grad_k, place.batch, place.kv_head, first_key + j));
+    Element* const to =
+        row_pointer<Element>(params.grad_v, place.batch, place.kv_head, first_key + j);
+    store_scaled<Config>(to, scratch.value_sums + j * Config::kHeadDimVPadded, 1.0f, false);
+  }
+}
+
+}  // namespace lssar_device

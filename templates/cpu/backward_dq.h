@@ -1,0 +1,54 @@
+// The gradient of queries:
+//
+//   dq_i = a_i - q^_i (q^_i a_i),   a_i = sum_j dS''_ij k_j
+//
+// A block has kGradRows query rows of one head and walks over the keys that these see.
+#pragma once
+
+#include "templates/cpu/gradient_tile.h"
+
+namespace lssar_device {
+
+template <class Config>
+struct DqScratch {
+  GradientTile<Config> tile;
+  alignas(64) float sums[Config::kGradRows * Config::kHeadDimPadded];
+};
+
+template <class Config>
+LSSAR_HOST void backward_dq(const AttentionParams& params, u32 block, void* memory) {
+  using Element = typename Config::Element;
+  DqScratch<Config>& scratch = *(DqScratch<Config>*)memory;
+  const i64 queries = seq_q<Config>(params);
+  const i64 blocks = (queries + Config::kGradRows - 1) / Config::kGradRows;
+  const i64 slice = block / blocks;
+  RowPlace place;
+  place.batch = slice / params.heads;
+  place.head = slice % params.heads;
+  place.kv_head = place.head / (params.heads / params.kv_heads);
+  place.first_row = block % blocks * Config::kGradRows;
+  const i64 left = queries - place.first_row;
+  const int num_rows = left < Config::kGradRows ? (int)left : Config::kGradRows;
+  for (int i = 0; i < Config::kGradRows * Config::kHeadDimPadded; ++i) scratch.sums[i] = 0.0f;
+
+  const i64 visible = visible_keys<Config>(params, place.first_row + num_rows - 1);
+  for (i64 key = 0; key < visible; key += Config::kGradKeys) {
+    fill_tile<Config>(params, place, num_rows, key, scratch.tile);
+    const Element* keys = row_pointer<const Element>(params.k, place.batch, place.kv_head, key);
+    for (int group = 0; group < num_rows; group += Config::kRows) {
+      const i64 last = place.first_row + group + Config::kRows - 1;
+      const i64 seen = visible_keys<Config>(params, last < queries ? last : queries - 1) - key;
+      const int steps = seen < 0 ? 0 : seen < Config::kGradKeys ? (int)seen : Config::kGradKeys;
+      multiply_values<Config, Config::kRows, Config::kHeadDim, Config::kGradKeys, Config::kGradKeys,
+                      1>(scratch.tile.gradients + group * Config::kGradKeys, keys,
+                         params.k.row_stride, steps, scratch.sums + group * Config::kHeadDimPadded);
+    }
+  }
+  for (int r = 0; r < num_rows; ++r)
+    store_projected<Config>(
+        row_pointer<const Element>(params.q, place.batch, place.head, place.first_row + r),
+        scratch.sums + r * Config::kHeadDimPadded,
+        row_pointer<Element>(params.grad_q, place.batch, place.head, place.first_row + r));
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,87 @@
+// A block of the forward: its working memory, its rows, and what it writes of them.
+#pragma once
+
+#include "templates/cpu/product.h"
+
+namespace lssar_device {
+
+// A block's working memory, which the device gives to each thread.
+template <class Config>
+struct ForwardScratch {
+  alignas(64) float scores[Config::kRows * (Config::kKeptKeys + Config::kBlockKeys)];
+  alignas(64) float outputs[Config::kRows * Config::kHeadDimVPadded];
+  alignas(64) float queries[Config::kRows * Config::kHeadDim];
+};
+
+// Follows it if X is summed up: u^(p - 1) of a block of keys, and values times these.
+template <class Config>
+struct SlopeScratch {
+  alignas(64) float slopes[Config::kRows * Config::kBlockKeys];
+  alignas(64) float outputs[Config::kRows * Config::kHeadDimVPadded];
+};
+template <class Config>
+LSSAR_HOST SlopeScratch<Config>& slope_scratch(ForwardScratch<Config>& scratch) {
+  return *(SlopeScratch<Config>*)(&scratch + 1);
+}
+
+// What pass 1 computes for a row, and how pass 2 weighs the row's keys.
+struct RowState {
+  i64 visible;          // keys that the row sees, from the first on
+  double sum;           // of activations, in bits: R
+  double weights;       // their sum: zs
+  double slopes;        // the sum of u^(p - 1)
+  float largest_score;  // in bits
+  float m;              // largest U
+  WeightScale scale;
+};
+
+// A row that saw a NaN has a NaN in every number that depends on its keys.
+LSSAR_HOST RowStats row_stats(const RowState& row) {
+  const bool is_bad = row.sum != row.sum || row.m != row.m;
+  return {(float)(row.sum * kLn2), row.m, is_bad ? quiet_nan() : (float)row.weights,
+          row.largest_score};
+}
+
+// Writes X = (sum_j u^(p - 1) v_j - T o) / (m zs), where T is the sum of u^(p - 1), and o in float.
+// Afterwards `slope_outputs` has X. A row without output has X = 0.
+template <class Config>
+LSSAR_HOST void store_x(const AttentionParams& params, i64 flat_row, const RowState& row,
+                        const float* outputs, float* slope_outputs, float scale, bool is_empty) {
+  const float share = (float)row.slopes * scale;
+  for (int d = 0; d < Config::kHeadDimVPadded; ++d) slope_outputs[d] -= share * outputs[d];
+  using SavedX = typename Config::SavedX;
+  store_scaled<Config>((SavedX*)params.saved_x + flat_row * Config::kHeadDimV, slope_outputs,
+                       scale / row.m, is_empty);
+}
+
+template <class Config, int kRows>
+LSSAR_HOST void store_outputs(const AttentionParams& params, const RowPlace& place,
+                              const RowState (&rows)[kRows], ForwardScratch<Config>& scratch) {
+  using Element = typename Config::Element;
+  const i64 queries = seq_q<Config>(params);
+  for (int r = 0; r < kRows && place.first_row + r < queries; ++r) {
+    const RowStats saved = row_stats(rows[r]);
+    const bool is_empty = saved.zs == 0.0f;  // then o is 0 even if a value is NaN
+    const float scale = is_empty ? 0.0f : 1.0f / saved.zs;
+    const float* const outputs = scratch.outputs + r * Config::kHeadDimVPadded;
+    const i64 row = place.first_row + r;
+    store_scaled<Config>(row_pointer<Element>(params.o, place.batch, place.head, row), outputs,
+                         scale, is_empty);
+    const i64 flat_row = (place.batch * params.heads + place.head) * queries + row;
+    if constexpr (Config::kIsTraining)
+      store_scaled<Config>(params.saved_o + flat_row * Config::kHeadDimV, outputs, scale, is_empty);
+    if constexpr (Config::kSumsX)
+      store_x<Config>(params, flat_row, rows[r], outputs,
+                      slope_scratch<Config>(scratch).outputs + r * Config::kHeadDimVPadded, scale,
+                      is_empty);
+    if (params.saved_stats == nullptr) continue;
+    const i64 count = i64{params.batch} * params.heads * queries;
+    float* stats = params.saved_stats + flat_row;
+    stats[0] = saved.r;
+    stats[count] = saved.m;
+    stats[2 * count] = saved.zs;
+    stats[3 * count] = saved.largest_score;
+  }
+}
+
+}  // namespace lssar_device

@@ -1,0 +1,175 @@
+// A tile of the backward: the weights and gradients of a few scores, of which the kernels of dq and
+// of dk and dv make their sums.
+//
+//   M_ij = u_ij^p / zs_i
+//   dS''_ij = dS_ij c'_i / |k_j|,   dS_ij c'_i = (u_ij^(p-1) / zs_i (gain D_ij - gain_delta) -
+//                                                epsilon) sigmoid(S_ij)
+//
+// Scores are the forward's to the bit, because where N P - b cancels weights show their last bits.
+#pragma once
+
+#include "templates/cpu/product.h"
+#include "templates/cpu/row_constants.h"
+
+namespace lssar_device {
+
+template <class Config>
+struct GradientTile {
+  // [kGradRows][kGradKeys]; 0 where a row does not see a key.
+  alignas(64) float weights[Config::kGradRows * Config::kGradKeys];    // M
+  alignas(64) float gradients[Config::kGradRows * Config::kGradKeys];  // dS''
+  // Of kRows rows, for the products.
+  alignas(64) float queries[Config::kRows * Config::kHeadDim];
+  alignas(64) float grads[Config::kRows * Config::kHeadDimV];
+};
+
+// Rows that are multiplied together.
+template <int kRows>
+struct GradientRows {
+  RowConstants constants[kRows];
+  i64 visible[kRows];  // 0 for rows past the end and rows without gradient
+  i64 most, least;     // visible of any row
+};
+
+template <class Config>
+LSSAR_HOST void load_gradient_rows(const AttentionParams& params, const RowPlace& place, int count,
+                                   GradientTile<Config>& tile, GradientRows<Config::kRows>& rows) {
+  using Element = typename Config::Element;
+  const i64 first_flat =
+      (place.batch * params.heads + place.head) * seq_q<Config>(params) + place.first_row;
+  rows.most = 0;
+  rows.least = seq_k<Config>(params);
+  for (int r = 0; r < Config::kRows; ++r) {
+    float* const query = tile.queries + r * Config::kHeadDim;
+    float* const g = tile.grads + r * Config::kHeadDimV;
+    rows.constants[r] = r < count ? *row_constants(params, first_flat + r) : RowConstants{};
+    // NOTE: it is not 0 if it is NaN.
+    const bool has_gradient = rows.constants[r].inverse_zs != 0.0f;
+    rows.visible[r] = has_gradient ? visible_keys<Config>(params, place.first_row + r) : 0;
+    if (rows.visible[r] > rows.most) rows.most = rows.visible[r];
+    if (rows.visible[r] < rows.least) rows.least = rows.visible[r];
+    if (!has_gradient) {
+      for (int d = 0; d < Config::kHeadDim; ++d) query[d] = 0.0f;
+      for (int d = 0; d < Config::kHeadDimV; ++d) g[d] = 0.0f;
+      continue;
+    }
+    const i64 row = place.first_row + r;
+    load_row<Config, Config::kHeadDim>(
+        row_pointer<const Element>(params.q, place.batch, place.head, row), query);
+    for (int d = 0; d < Config::kHeadDim; ++d) query[d] *= rows.constants[r].score_scale;
+    load_row<Config, Config::kHeadDimV>(
+        row_pointer<const Element>(params.grad_o, place.batch, place.head, row), g);
+  }
+}
+
+// Products of rows with a panel, to a part of the tile.
+template <class Config, int kDepth>
+LSSAR_HOST void multiply_panel(const float* numbers, const float* panel, float* to) {
+  Floats<Config> acc[Config::kRows][Config::kPanelVectors];
+  multiply_keys<Config, Config::kRows, kDepth>(numbers, panel, acc);
+  LSSAR_UNROLL
+  for (int r = 0; r < Config::kRows; ++r) {
+    LSSAR_UNROLL
+    for (int c = 0; c < Config::kPanelVectors; ++c)
+      store<Config>(to + r * Config::kGradKeys + c * Config::kLanes, acc[r][c]);
+  }
+}
+
+// Turns scores into M, and D into dS'', in place. kIsMasked: some rows may not see all keys of the
+// panel.
+template <class Config, bool kIsMasked>
+LSSAR_HOST void differentiate_panel(const GradientRows<Config::kRows>& rows, const float* panel,
+                                    i64 first_key, float* weights, float* gradients) {
+  const float* const norms = panel + (Config::kPanelRows - 1) * Config::kPanelKeys;
+  for (int r = 0; r < Config::kRows; ++r) {
+    const RowConstants& row = rows.constants[r];
+    const i64 left = rows.visible[r] - first_key;
+    const int seen = left < 0 ? 0 : left < Config::kPanelKeys ? (int)left : Config::kPanelKeys;
+    LSSAR_UNROLL
+    for (int c = 0; c < Config::kPanelVectors; ++c) {
+      const int at = r * Config::kGradKeys + c * Config::kLanes;
+      const Floats<Config> x = load<Config>(weights + at), d = load<Config>(gradients + at);
+      const Floats<Config> exponential = exp2_of_minus_abs<Config>(x);
+      const Floats<Config> distance =
+          softplus_from<Config>(x, exponential) - splat<Config>(row.weights.origin);
+      // This order keeps a NaN.
+      const Floats<Config> u =
+          larger<Config>(Floats<Config>{}, distance * row.weights.slope + row.weights.intercept);
+      const Floats<Config> slope = Config::power_slope(u) * row.inverse_zs;
+      Floats<Config> weight = u * slope;
+      Floats<Config> gradient = (slope * (row.gain * d - row.gain_delta) - row.epsilon) *
+                                sigmoid_from<Config>(x, exponential) *
+                                load<Config>(norms + c * Config::kLanes);
+      if constexpr (kIsMasked) {
+        const Ints<Config> is_seen = lane_numbers<Config>() + c * Config::kLanes < seen;
+        weight = is_seen ? weight : Floats<Config>{};
+        gradient = is_seen ? gradient : Floats<Config>{};
+      }
+      store<Config>(weights + at, weight);
+      store<Config>(gradients + at, gradient);
+    }
+  }
+}
+
+template <class Config>
+LSSAR_HOST void clear_panel(float* to) {
+  for (int r = 0; r < Config::kRows; ++r)
+    for (int c = 0; c < Config::kPanelKeys; c += Config::kLanes)
+      store<Config>(to + r * Config::kGradKeys + c, Floats<Config>{});
+}
+
+// Computes the tile of `num_rows` rows from place.first_row on, at most kGradRows, and kGradKeys
+// keys from first_key on. Its panels must exist as far as a row sees keys.
+template <class Config>
+LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int num_rows,
+                            i64 first_key, GradientTile<Config>& tile) {
+  const i64 slice = place.batch * params.kv_heads + place.kv_head;
+  for (int group = 0; group < num_rows; group += Config::kRows) {
+    GradientRows<Config::kRows> rows;
+    load_gradient_rows<Config>(params, place, num_rows - group, tile, rows);
+    for (int key = 0; key < Config::kGradKeys; key += Config::kPanelKeys) {
+      float* const weights = tile.weights + group * Config::kGradKeys + key;
+      float* const gradients = tile.gradients + group * Config::kGradKeys + key;
+      if (first_key + key >= rows.most) {
+        clear_panel<Config>(weights);
+        clear_panel<Config>(gradients);
+        continue;
+      }
+      const float* const panel =
+          key_panel<Config>(params, slice, (first_key + key) / Config::kPanelKeys);
+      multiply_panel<Config, Config::kHeadDim>(tile.queries, panel, weights);
+      multiply_panel<Config, Config::kHeadDimV>(
+          tile.grads, panel + Config::kHeadDim * Config::kPanelKeys, gradients);
+      if (first_key + key + Config::kPanelKeys <= rows.least) {
+        differentiate_panel<Config, false>(rows, panel, first_key + key, weights, gradients);
+      } else {
+        differentiate_panel<Config, true>(rows, panel, first_key + key, weights, gradients);
+      }
+    }
+    place.first_row += Config::kRows;
+  }
+}
+
+// Writes the part of a row of sums that is perpendicular to the row's own vector x:
+// a - x^ (x^ a), x^ = x / |x|.
+template <class Config>
+LSSAR_HOST void store_projected(const typename Config::Element* x, const float* sums,
+                                typename Config::Element* to) {
+  constexpr int kDim = Config::kHeadDim;
+  constexpr int kWhole = kDim / Config::kLanes * Config::kLanes;
+  alignas(64) float row[Config::kHeadDim];
+  const float inverse = inverse_norm(load_row<Config, kDim>(x, row));
+  Floats<Config> products = {};
+  for (int d = 0; d < kWhole; d += Config::kLanes)
+    products = load<Config>(row + d) * load<Config>(sums + d) + products;
+  if constexpr (kWhole != kDim)
+    products = load<Config, true>(row + kWhole) * load<Config>(sums + kWhole) + products;
+  const float dot = lane_sum<Config>(products) * inverse * inverse;
+  for (int d = 0; d < kWhole; d += Config::kLanes)
+    store<Config>(to + d, load<Config>(sums + d) - dot * load<Config>(row + d));
+  if constexpr (kWhole != kDim)
+    store<Config, true>(to + kWhole,
+                        load<Config>(sums + kWhole) - dot * load<Config, true>(row + kWhole));
+}
+
+}  // namespace lssar_device
