@@ -16,6 +16,8 @@
 #include "capi/structs.h"
 #include "capi/tune.h"
 #include "capi/tuning.h"
+#include "device/cpu/cpu_device.h"
+#include "device/cpu/cpu_features.h"
 #include "device/thread_limit.h"
 #include "lssar/lssar.h"
 #include "runtime/engine.h"
@@ -108,7 +110,20 @@ Status require(const void* pointer, const char* name) {
 
 int32_t device_kind(const std::string& kind) {
   if (kind == "cuda") return LSSAR_DEVICE_CUDA;
+  if (kind == "cpu") return LSSAR_DEVICE_CPU;
   return kind == "virtual" ? LSSAR_DEVICE_VIRTUAL : LSSAR_DEVICE_RECORD;
+}
+
+// A cpu device has the caller's threads. Its kernels need a compiler, and the first plan should not
+// be what says so.
+Result<std::unique_ptr<Engine>> open_engine(const capi::ContextRequest& request) {
+  const EngineOptions& options = request.engine;
+  if (options.device != DeviceChoice::kCpu) return Engine::open(options);
+  LSSAR_ASSIGN_OR_RETURN(const Target target, cpu_target_for(options.target, cpu_features()));
+  std::unique_ptr<Engine> engine = Engine::create(
+      options, make_cpu_device(target, {.parallel_for = request.parallel_for}), nullptr);
+  LSSAR_RETURN_IF_ERROR(engine->compiler().status());
+  return engine;
 }
 
 Status execute(Pass pass, const lssar_plan* plan, const lssar_call* call) {
@@ -217,8 +232,7 @@ lssar_status lssar_context_create(const lssar_context_options* options,
     *context = nullptr;
     LSSAR_ASSIGN_OR_RETURN(const lssar::capi::ContextRequest request,
                            lssar::capi::context_request(options));
-    LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<lssar::Engine> engine,
-                           lssar::Engine::open(request.engine));
+    LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<lssar::Engine> engine, lssar::open_engine(request));
     auto made = std::make_unique<lssar_context>();
     made->target = engine->device().info().target.name();
     made->cache_directory = engine->store().directory();

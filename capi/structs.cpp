@@ -24,8 +24,10 @@ Result<DeviceChoice> device_choice(int32_t value) {
       return DeviceChoice::kVirtual;
     case LSSAR_DEVICE_RECORD:
       return DeviceChoice::kRecord;
+    case LSSAR_DEVICE_CPU:
+      return DeviceChoice::kCpu;
   }
-  return out_of_range("device", value, "0 (auto), 1 (cuda), 2 (virtual), 3 (record)");
+  return out_of_range("device", value, "0 (auto), 1 (cuda), 2 (virtual), 3 (record), 4 (cpu)");
 }
 
 Result<CompilerChoice> compiler_choice(int32_t value) {
@@ -133,6 +135,7 @@ Result<ContextRequest> context_request(const lssar_context_options* options) {
   if (known.cache_directory != nullptr) result.cache.directory = known.cache_directory;
   if (known.cache_max_bytes != 0) result.cache.max_bytes = known.cache_max_bytes;
   if (known.tuning_table != nullptr) request.tuning_table = known.tuning_table;
+  request.parallel_for = {known.parallel_for, known.parallel_for_user};
   return request;
 }
 

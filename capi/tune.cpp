@@ -86,6 +86,11 @@ Result<TuneOptions> tune_options(const ContextState& context, const TuneRequest&
         "tuning: the recording device runs no kernels; allowed are a GPU and the "
         "virtual device");
   }
+  if (options.device == DeviceChoice::kCpu) {
+    return unsupported(
+        "tuning: device = cpu: there is no cost model for CPUs; allowed are a GPU and the virtual "
+        "device");
+  }
   options.ordinal = context.request().engine.ordinal;
   options.target = device.target.name();
   options.compiler = context.request().engine.compiler;

@@ -8,6 +8,8 @@
 #include <limits>
 
 #include "codegen/pass_needs.h"
+#include "device/call_work.h"
+#include "runtime/multiply_adds.h"
 
 namespace lssar {
 namespace {
@@ -160,6 +162,7 @@ Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
   const auto config_of = [&](size_t i) {
     return launch_config(steps[i], call.sizes, num_sms, functions[i].resident_clusters);
   };
+  const CallWork work(multiply_adds(call.problem, call.sizes));
   // Compute every grid and map first, so that an error in sizes or strides leaves nothing half
   // launched.
   CallMaps maps;

@@ -5,12 +5,23 @@
 #include <memory>
 
 #include "base/status.h"
+#include "device/cpu/parallel_for.h"
 #include "device/device.h"
 
 namespace lssar {
 
-// This machine must be able to run `target` (cpu_target_for). `num_threads` 0: one for each CPU
-// that the process may run on.
-std::shared_ptr<Device> make_cpu_device(const Target& target, int num_threads = 0);
+struct CpuDeviceOptions {
+  // 0: what the ThreadLimit says, and no more than the launching thread has CPUs. With a
+  // parallel_for only the ThreadLimit counts, if there is one.
+  int num_threads = 0;
+  ParallelFor parallel_for = {};  // without a function: a pool of the device's own
+};
+
+// This machine must be able to run `target` (cpu_target_for).
+std::shared_ptr<Device> make_cpu_device(const Target& target, const CpuDeviceOptions& options = {});
+
+// How many of `num_threads` threads a call of so many multiply-adds is worth (CallWork), on
+// vectors of `lanes` floats.
+int worthwhile_threads(int num_threads, double multiply_adds, int lanes);
 
 }  // namespace lssar

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -14,7 +15,6 @@
 #include <fmt/format.h>
 
 #include "device/default_float_mode.h"
-#include "device/thread_limit.h"
 
 namespace lssar {
 namespace {
@@ -40,11 +40,10 @@ void* scratch_of_thread(size_t bytes) {
 }  // namespace
 
 struct CpuPool::Job {
-  CpuBlock function = nullptr;
-  const void* params = nullptr;
-  uint32_t num_blocks = 0;
-  size_t scratch_bytes = 0;
+  explicit Job(const CpuBlocks& of) : blocks(of) {}
+  const CpuBlocks blocks;
   std::atomic<uint64_t> next = 0;
+  cpu_set_t cpus;  // where the pool's threads run it; empty: not known
   int wanted = 0;  // threads of the pool that may still join; guarded by the state's mutex
 };
 
@@ -60,7 +59,7 @@ struct CpuPool::State {
   std::vector<std::thread> threads;
 };
 
-CpuPool::CpuPool(int num_threads) : num_threads_(num_threads) {}
+CpuPool::CpuPool(const ParallelFor& parallel_for) : parallel_for_(parallel_for) {}
 
 CpuPool::~CpuPool() {
   State* const state = state_.load();
@@ -87,14 +86,17 @@ CpuPool::State* CpuPool::state_of_this_process() {
 // threads would wait for them.
 void CpuPool::work(Job& job, void* scratch) {
   const DefaultFloatMode mode;
+  const CpuBlocks& blocks = job.blocks;
   for (;;) {
     const uint64_t taken = job.next.fetch_add(1, std::memory_order_relaxed);
-    if (taken >= job.num_blocks) return;
-    job.function(job.params, static_cast<unsigned>(job.num_blocks - 1 - taken), scratch);
+    if (taken >= blocks.count) return;
+    blocks.function(blocks.params, static_cast<unsigned>(blocks.count - 1 - taken), scratch);
   }
 }
 
 void CpuPool::worker_loop(State* state) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
   std::unique_lock<std::mutex> lock(state->mutex);
   for (;;) {
     state->wake.wait(
@@ -104,52 +106,88 @@ void CpuPool::worker_loop(State* state) {
     --job.wanted;
     ++state->working;
     lock.unlock();
+    if (CPU_COUNT(&job.cpus) > 0 && !CPU_EQUAL(&job.cpus, &mine)) {
+      mine = job.cpus;
+      // If it fails because a CPU has gone, the thread stays where it was.
+      (void)sched_setaffinity(0, sizeof(mine), &mine);
+    }
     // If there is no memory for this thread, the others do its part.
-    if (void* const scratch = scratch_of_thread(job.scratch_bytes)) work(job, scratch);
+    if (void* const scratch = scratch_of_thread(job.blocks.scratch_bytes)) work(job, scratch);
     lock.lock();
     if (--state->working == 0) state->done.notify_all();
   }
 }
 
-Status CpuPool::run(CpuBlock function, const void* params, uint32_t num_blocks,
-                    size_t scratch_bytes) {
-  int threads = static_cast<int>(std::min<uint64_t>(num_threads_, num_blocks));
-  if (const int limit = ThreadLimit::get(); limit > 0) threads = std::min(threads, limit);
-  threads = std::max(threads, 1);
-  State* const state = threads > 1 ? state_of_this_process() : nullptr;
-  std::unique_lock<std::mutex> launch;
-  if (state != nullptr) launch = std::unique_lock(state->launch_mutex, std::try_to_lock);
-  if (!launch.owns_lock()) threads = 1;
-
-  void* const scratch = scratch_of_thread(scratch_bytes);
+Status CpuPool::run(const CpuBlocks& blocks, int num_threads) {
+  void* const scratch = scratch_of_thread(blocks.scratch_bytes);
   if (scratch == nullptr)
     return out_of_memory(
-        fmt::format("cpu device: no memory for {} bytes of scratch space", scratch_bytes));
-  Job job;
-  job.function = function;
-  job.params = params;
-  job.num_blocks = num_blocks;
-  job.scratch_bytes = scratch_bytes;
-  job.wanted = threads - 1;
-  if (threads == 1) {
+        fmt::format("cpu device: no memory for {} bytes of scratch space", blocks.scratch_bytes));
+  Job job(blocks);
+  const auto threads = static_cast<int>(std::min<uint64_t>(num_threads, blocks.count));
+  if (threads <= 1) {
     work(job, scratch);
-    return {};
+  } else if (parallel_for_.run != nullptr) {
+    return run_on_callers(job, std::min(threads, kMostTasks), scratch);
+  } else {
+    run_on_pool(job, threads, scratch);
   }
+  return {};
+}
+
+void CpuPool::run_on_pool(Job& job, int num_threads, void* scratch) {
+  State* const state = state_of_this_process();
+  const std::unique_lock<std::mutex> launch(state->launch_mutex, std::try_to_lock);
+  if (!launch.owns_lock()) return work(job, scratch);
+  job.wanted = num_threads - 1;
+  if (sched_getaffinity(0, sizeof(job.cpus), &job.cpus) != 0) CPU_ZERO(&job.cpus);
   {
     const std::lock_guard<std::mutex> lock(state->mutex);
     try {
-      while (static_cast<int>(state->threads.size()) < threads - 1)
+      while (static_cast<int>(state->threads.size()) < num_threads - 1)
         state->threads.emplace_back(worker_loop, state);
     } catch (const std::system_error&) {
       // No more threads are available; the existing ones do the work.
     }
     state->job = &job;
   }
-  state->wake.notify_all();
+  // Wake only as many as the job wants: a thread that has nothing to do takes a CPU from one that
+  // has.
+  for (int i = 1; i < num_threads; ++i) state->wake.notify_one();
   work(job, scratch);
   std::unique_lock<std::mutex> lock(state->mutex);
   state->job = nullptr;
   state->done.wait(lock, [&] { return state->working == 0; });
+}
+
+// Each index runs blocks until none is left. So the caller's threads need not be as many as the
+// indices, and a slow thread delays nobody.
+Status CpuPool::run_on_callers(Job& job, int num_threads, void* scratch) const {
+  struct Work {
+    Job& job;
+    const int64_t n;
+    std::array<std::atomic<bool>, kMostTasks> called{};
+    std::atomic<int> num_called = 0, num_wrong = 0;
+  } work_of_all{job, num_threads};
+  const auto task = [](void* work, int64_t index) {
+    Work& all = *static_cast<Work*>(work);
+    if (index < 0 || index >= all.n || all.called[static_cast<size_t>(index)].exchange(true)) {
+      ++all.num_wrong;
+      return;
+    }
+    if (void* const memory = scratch_of_thread(all.job.blocks.scratch_bytes))
+      CpuPool::work(all.job, memory);
+    ++all.num_called;
+  };
+  parallel_for_.run(parallel_for_.user, num_threads, task, &work_of_all);
+  if (work_of_all.num_called != num_threads || work_of_all.num_wrong != 0)
+    return device_error(fmt::format(
+        "parallel_for: with n = {} it called {} indices, and made {} calls with an "
+        "index that is out of range or was called before: it must call each index "
+        "from 0 to {} once, and wait for all of them",
+        num_threads, work_of_all.num_called.load(), work_of_all.num_wrong.load(), num_threads - 1));
+  // Nothing is left, unless threads had no memory.
+  work(job, scratch);
   return {};
 }
 

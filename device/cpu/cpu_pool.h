@@ -1,7 +1,11 @@
-// Threads that run the blocks of the cpu device's launches. The launching thread works too.
+// Threads that run the blocks of the cpu device's launches: the pool's own, with the launching
+// thread, or a caller's parallel_for.
+//
+// The pool's threads run where the launching thread may.
 //
 // Threads: any number may call run() at once. The pool's threads help one of them, and the others
-// work alone. After a fork the child starts its own threads when it first needs them.
+// work alone; a parallel_for serves them all. After a fork the child starts its own threads when it
+// first needs them.
 #pragma once
 
 #include <sys/types.h>
@@ -11,26 +15,37 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "device/cpu/parallel_for.h"
 
 namespace lssar {
 
 // Runs one block. `memory` belongs to the thread and has the launch's scratch_bytes.
 using CpuBlock = void (*)(const void* params, unsigned block, void* memory);
 
+// The blocks of one launch.
+struct CpuBlocks {
+  CpuBlock function = nullptr;
+  const void* params = nullptr;
+  uint32_t count = 0;
+  size_t scratch_bytes = 0;
+};
+
 class CpuPool {
  public:
-  // At most `num_threads` threads work on a launch, including the launching one. REQUIRES:
-  // num_threads >= 1.
-  explicit CpuPool(int num_threads);
+  // The most indices that a parallel_for is asked to call.
+  static constexpr int kMostTasks = 1024;
+
+  // If `parallel_for` has a function, the pool starts no threads of its own.
+  explicit CpuPool(const ParallelFor& parallel_for = {});
   ~CpuPool();
   CpuPool(const CpuPool&) = delete;
   CpuPool& operator=(const CpuPool&) = delete;
 
-  int num_threads() const { return num_threads_; }
-
-  // Runs blocks 0 to num_blocks - 1 in any order and waits for them. Every thread keeps its scratch
-  // memory for its next launch. kOutOfMemory: no block ran.
-  Status run(CpuBlock function, const void* params, uint32_t num_blocks, size_t scratch_bytes);
+  // Runs all blocks, in any order, and waits for them. At most `num_threads` threads work on them,
+  // including the launching one. Every thread keeps its scratch memory for its next launch.
+  // kOutOfMemory: no block ran. kDeviceError: the parallel_for broke its contract.
+  // REQUIRES: num_threads >= 1.
+  Status run(const CpuBlocks& blocks, int num_threads);
 
  private:
   struct Job;
@@ -38,12 +53,14 @@ class CpuPool {
   static void work(Job& job, void* scratch);
   static void worker_loop(State* state);
   State* state_of_this_process();
+  void run_on_pool(Job& job, int num_threads, void* scratch);
+  Status run_on_callers(Job& job, int num_threads, void* scratch) const;
 
-  const int num_threads_;
+  const ParallelFor parallel_for_;
   std::atomic<State*> state_ = nullptr;  // atomic, because a fork might leave a lock locked
 };
 
-// The number of CPUs that this process may run on.
+// The number of CPUs that the calling thread may run on; 1 if the system does not say.
 int num_available_cpus();
 
 }  // namespace lssar

@@ -1,4 +1,4 @@
-/* lssar.h: LSSAR attention (and LSSA) on a GPU or on a virtual device, from C.
+/* lssar.h: LSSAR attention (and LSSA) on a GPU, a CPU or a virtual device, from C.
  *
  * This file is the manual of the C API, for C99 and C++11. A whole program is examples/attention.c.
  * What is computed, per batch entry and head, in natural logarithms:
@@ -34,18 +34,21 @@
  *     faster kernel if all of them are multiples of 16 bytes. Saved tensors, row statistics and the
  *     workspace must be aligned to 16 bytes; their contents are opaque unless described here.
  *  7. Memory. The caller owns all memory and keeps it valid until the work is done. On a cuda
- *     device pointers are device pointers (or managed memory); on the virtual device they are
- *     ordinary host pointers. lssar_buffer_alloc gives memory that is right for either.
+ *     device pointers are device pointers (or managed memory); on the cpu and virtual devices they
+ *     are ordinary host pointers. lssar_buffer_alloc gives memory that is right for all of them.
  *  8. Streams. `stream` is a CUstream (or cudaStream_t) of the context's device, passed as void*;
  *     NULL is the default stream. Work of one stream runs in the order of the calls; the caller
- *     orders work of different streams. The virtual device ignores it: execute returns when done.
+ *     orders work of different streams. The cpu and virtual devices ignore it: execute returns when
+ *     the work is done.
  *  9. Threads. Any number of threads may call every function at once, on the same handles too
  *     (convention 2 says what destroy needs). Concurrent calls must not write the same memory, so
  *     each call in flight needs a workspace of its own. The detail text is per thread. No function
  *     needs a current CUDA context, and each leaves the thread's current context as it was.
+ *     The cpu device gives the same bits for any number of threads.
  * 10. CUDA graphs. lssar_execute_* only check their arguments and enqueue kernels. They allocate
  *     nothing, compile nothing, take no lock and do not synchronise, so you may capture them. Plan
  *     and memory must then outlive the graph. Call every other function outside capture.
+ *     (On the cpu device they take locks, and each thread allocates its scratch memory once.)
  * 11. Data. NaN, infinities, denormal numbers and zero vectors are data, never errors. A NaN or
  *     infinity in q or k gives NaN in exactly the rows of o that see it. In v, or in the backward,
  *     it stays within its batch entry and kv head. A row that sees no key, or has no weights, gives
@@ -140,7 +143,10 @@ typedef enum lssar_device {
   LSSAR_DEVICE_AUTO = 0,    /* the first GPU if there is one, else the virtual device */
   LSSAR_DEVICE_CUDA = 1,    /* a GPU, through its driver */
   LSSAR_DEVICE_VIRTUAL = 2, /* interprets the kernels on the CPU: exact, portable, slow */
-  LSSAR_DEVICE_RECORD = 3   /* computes nothing, counts launches: for measuring host overhead */
+  LSSAR_DEVICE_RECORD = 3,  /* computes nothing, counts launches: for measuring host overhead */
+  LSSAR_DEVICE_CPU = 4      /* machine code for the host's CPU, which needs AVX2 and the LLVM
+                               compiler; plans of passes and problems for which it has no kernels
+                               are UNSUPPORTED: docs/cpu.md */
 } lssar_device;
 
 typedef enum lssar_compiler {
@@ -149,27 +155,44 @@ typedef enum lssar_compiler {
   LSSAR_COMPILER_LLVM = 2   /* clang's, in a library of its own */
 } lssar_compiler;
 
+/* The caller's threads, for the cpu device. A function of this type calls task(work, i) once for
+ * every i from 0 to n - 1, in any order and on any threads, its own included. It returns when all
+ * of these calls have returned. n is 2 to 1024. If it has fewer threads than n, some of them get
+ * several i. Executes that run at the same time call it at the same time. A task neither calls it
+ * nor waits for other tasks. It must not throw, and nothing may call the task after it has
+ * returned. If it leaves an i out, repeats one, or takes one that is out of range, execute returns
+ * DEVICE_ERROR. */
+typedef void (*lssar_task)(void* work, int64_t i);
+typedef void (*lssar_parallel_for)(void* user, int64_t n, lssar_task task, void* work);
+
 typedef struct lssar_context_options {
   size_t struct_size;
   int32_t device;              /* lssar_device */
   int32_t device_ordinal;      /* which GPU, from 0 */
   int32_t compiler;            /* lssar_compiler */
   int32_t reserved;            /* 0 */
-  const char* target;          /* "sm_80", ...; NULL: the device's own (virtual: sm_80) */
+  const char* target;          /* "sm_80", ..., "x86-64-v3", ...; NULL: the device's own (virtual:
+                                  sm_80; cpu: the highest level that the machine runs) */
   const char* cache_directory; /* NULL: LSSAR_CACHE_DIR, else $XDG_CACHE_HOME/lssar, else
                                   ~/.cache/lssar; "none": in memory only */
   uint64_t cache_max_bytes;    /* above it least recently used entries are removed; 0: 1 GiB */
   const char* tuning_table;    /* file of measured schedules, read once, here; NULL or "":
                                   LSSAR_TUNING_TABLE, else tuning.jsonl in the cache directory;
                                   "none": no table */
+  lssar_parallel_for parallel_for; /* cpu: runs what each execute does, with n at most the call's
+                                      num_threads, and is not called if one thread is enough. NULL:
+                                      a pool of the context's own. Other devices ignore it */
+  void* parallel_for_user;         /* handed to parallel_for */
 } lssar_context_options;
 
 /* Opens the device. `options` NULL: every default. *context is set to NULL on failure.
  * A cache directory that cannot be used is no error: the context then keeps binaries in memory, and
  * lssar_context_get_info says why. A tuning table that is missing or cannot be read is no error
- * either; the log warns. The first prepare, or plan that finds records, opens the compiler.
- * INVALID_ARGUMENT: a bad option. MISSING: no such device. UNSUPPORTED: a newer version's field
- * that is set. DEVICE_ERROR. */
+ * either; the log warns. The first prepare, or plan that finds records, opens the compiler; the cpu
+ * device's is opened here, because nothing else makes its kernels.
+ * INVALID_ARGUMENT: a bad option. MISSING: no such device, or no compiler for the cpu device.
+ * UNSUPPORTED: a CPU without the instructions of the cpu device or of the target, a compiler that
+ * makes no code for CPUs, or a newer version's field that is set. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_context_create(const lssar_context_options* options,
                                             lssar_context** context) LSSAR_NOEXCEPT;
 LSSAR_API void lssar_context_destroy(lssar_context* context) LSSAR_NOEXCEPT;
@@ -177,9 +200,9 @@ LSSAR_API void lssar_context_destroy(lssar_context* context) LSSAR_NOEXCEPT;
 /* What a context opened. Strings belong to the context. */
 typedef struct lssar_context_info {
   size_t struct_size;          /* set by the caller; the library writes no more than this */
-  int32_t device;              /* LSSAR_DEVICE_CUDA, _VIRTUAL or _RECORD: never _AUTO */
-  int32_t num_sms;             /* virtual: threads that run blocks */
-  const char* device_name;     /* "NVIDIA H200" */
+  int32_t device;              /* LSSAR_DEVICE_CUDA, _VIRTUAL, _RECORD or _CPU: never _AUTO */
+  int32_t num_sms;             /* cpu, virtual: threads that run blocks */
+  const char* device_name;     /* "NVIDIA H200"; cpu: the CPU's name */
   const char* driver;          /* "" where there is none */
   const char* target;          /* "sm_90a" */
   const char* cache_directory; /* "": in memory only */
@@ -291,9 +314,10 @@ typedef struct lssar_tune_options {
  * 16 heads. Takes minutes, and should have the GPU for itself. `options` may be NULL.
  * Row sums and weighted sums are skipped, because they have one schedule. A problem that fails does
  * not stop the others; the first failure is returned.
- * INVALID_ARGUMENT; MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or
- * another process has been tuning this GPU for 10 minutes; IO_ERROR: the table cannot be written;
- * CANCELLED: by the callback; what was measured until then is kept. */
+ * INVALID_ARGUMENT; UNSUPPORTED: the device is cpu or record, which cannot be tuned; MISSING: no
+ * worker program, no compiler; DEVICE_ERROR: no candidate passed, or another process has been
+ * tuning this GPU for 10 minutes; IO_ERROR: the table cannot be written; CANCELLED: by the
+ * callback; what was measured until then is kept. */
 LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* problems,
                                   size_t num_problems,
                                   const lssar_tune_options* options) LSSAR_NOEXCEPT;
@@ -309,8 +333,9 @@ typedef struct lssar_plan_options {
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
- * INVALID_ARGUMENT: a field out of its range, or a schedule that is not legal. UNSUPPORTED: a newer
- * version's field that is set. OUT_OF_MEMORY. */
+ * INVALID_ARGUMENT: a field out of its range, or a schedule that is not legal. UNSUPPORTED: a pass
+ * or problem for which the cpu device has no kernels, or a newer version's field that is set.
+ * OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
                                          const lssar_plan_options* options,
                                          lssar_plan** plan) LSSAR_NOEXCEPT;
@@ -433,9 +458,10 @@ typedef struct lssar_call {
   lssar_range range;
   float* row_stats;
   float* partial_o;
-  int64_t num_threads; /* virtual device: the most threads that run the call, 1 and more; 0: as many
-                          as CPUs the calling thread may run on, which is never exceeded */
-  const float* sink; /* only with a score that has one; aligned to 4 bytes */
+  int64_t num_threads; /* cpu and virtual devices: the most threads that run the call, 1 and more;
+                          0: as many as CPUs the calling thread may run on, which only a
+                          parallel_for may exceed. The cpu device takes fewer for little work */
+  const float* sink;   /* only with a score that has one; aligned to 4 bytes */
   float* grad_sink;
 } lssar_call;
 

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ._library import LssarError, library as _open_library
-from ._plans import KINDS as _KINDS, context as _context
+from ._plans import context as _context, info_for_cpu as _info_for_cpu
 from ._rules import Score
 
 if TYPE_CHECKING:
@@ -70,11 +70,12 @@ def build_info() -> str:
 
 def device_info(device: Any = "cpu") -> "dict[str, Any]":
     """What kernels for a device are made for and where they are kept: a dict with the fields of
-    lssar_context_info. "cpu" is the virtual device; "cuda:1" or a torch.device."""
+    lssar_context_info. "cpu": of the device that CPU tensors go to if it has kernels for them
+    (LSSAR_DEVICE); "cuda:1" or a torch.device."""
     kind, colon, ordinal = str(device).partition(":")
-    if kind not in _KINDS or colon and not ordinal.isdecimal():
+    if kind not in ("cpu", "cuda") or colon and not ordinal.isdecimal():
         raise ValueError(f"device: '{device}'; must be a CUDA device or the CPU")
     torch = sys.modules.get("torch")
     if kind == "cuda" and not colon and torch is not None:
         ordinal = torch.cuda.current_device()
-    return _context(kind, int(ordinal or 0)).info()
+    return _info_for_cpu() if kind == "cpu" else _context(kind, int(ordinal or 0)).info()

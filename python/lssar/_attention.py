@@ -33,7 +33,7 @@ def attention(
 
     Args:
         q: [batch, heads, length_q, d], d a multiple of 8 from 8 to 256; float16, bfloat16 or
-            float32; on a CUDA device, or on the CPU (the virtual device: exact and slow); on the
+            float32; on a CUDA device or on the CPU; on the
             meta device for shapes alone. float64 goes through the definition in plain torch, with
             memory quadratic in the length: for torch.autograd.gradcheck, and differentiable any
             number of times.

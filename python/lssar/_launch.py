@@ -152,8 +152,7 @@ class Signature:
         self._passes = {}  # by pass, and whether every pointer and stride is aligned
 
     def plan(self, training, alignment):
-        context = _plans.context(self.device_type, self.ordinal)
-        return context.plan((training, *self._problem, alignment))
+        return _plans.plan(self.device_type, self.ordinal, (training, *self._problem, alignment))
 
     def is_capturing(self):
         return self.device_type == "cuda" and torch.cuda.is_current_stream_capturing()

@@ -1,4 +1,5 @@
-"""Contexts (one per device) and plans (one per problem) of liblssar.so, kept for the process.
+"""Contexts (one per device) and plans (one per problem) of liblssar.so, kept for the process, and which
+device computes CPU tensors.
 
 Used by _check, _launch and jax; needs neither torch nor JAX. Any thread may call anything here. Nothing is
 destroyed: at exit the driver may be gone before Python's objects are.
@@ -8,9 +9,10 @@ import ctypes
 import functools
 import os
 import threading
+import warnings
 
 from . import _structs
-from ._library import library
+from ._library import LssarError, library
 from ._rules import at_compile_time
 from ._score_text import score_fields
 
@@ -133,7 +135,8 @@ def check_score(score, p, offset):
 def _check_score(score, p, offset):
     """Creates a plan, but does not prepare it, which is cheap. Scores may be many, so none is kept."""
     dims = (_structs.DTYPE_FP32, 64, 64, 1, 1)
-    plan = Plan(context("cpu"), _problem(False, *dims, False, p, offset, score, _ALIGNMENT))
+    # The recording device takes every problem, and needs no compiler for that.
+    plan = Plan(context("record"), _problem(False, *dims, False, p, offset, score, _ALIGNMENT))
     library().plan_destroy(plan.handle)
 
 
@@ -143,22 +146,114 @@ def has_sink(score, p, offset):
     return bool(score) and score_fields(score)["sink"] != "none"
 
 
-# By what frameworks call a device. The benchmark of calls puts the recording device here.
-KINDS = {"cpu": _structs.DEVICE_VIRTUAL, "cuda": _structs.DEVICE_CUDA}
+KINDS = {
+    "cpu": _structs.DEVICE_CPU,  # The benchmark of calls puts the recording device here.
+    "cuda": _structs.DEVICE_CUDA,
+    "record": _structs.DEVICE_RECORD,
+    "virtual": _structs.DEVICE_VIRTUAL,
+}
 _contexts = {}
 _lock = threading.Lock()
 
 
-def context(device_type, ordinal=0):
-    """The context of "cpu", or of "cuda" and which."""
-    found = _contexts.get((device_type, ordinal))
+def context(kind, ordinal=0):
+    """The context of a device of KINDS; `ordinal` says which GPU."""
+    found = _contexts.get((kind, ordinal))
     if found is None:
         with _lock:
-            found = _contexts.get((device_type, ordinal))
+            found = _contexts.get((kind, ordinal))
             if found is None:
-                found = Context(KINDS[device_type], ordinal)
-                _contexts[device_type, ordinal] = found
+                found = Context(KINDS[kind], ordinal)
+                _contexts[kind, ordinal] = found
     return found
+
+
+def plan(device_type, ordinal, key):
+    """The plan of Context.plan's key for tensors of torch's or JAX's "cpu" or "cuda"; not prepared."""
+    if device_type != "cpu":
+        return context(device_type, ordinal).plan(key)
+    return context(_kind_for_cpu(key)).plan(key)
+
+
+def info_for_cpu():
+    """Of the device that is asked first."""
+    kind = _wanted()
+    if kind == "auto":
+        kind = "virtual" if _why_no_cpu() else "cpu"
+    return context(kind).info()
+
+
+# ---- Which device computes CPU tensors: LSSAR_DEVICE, read by the first call
+
+@functools.lru_cache(maxsize=1)  # a backward must run where its forward did
+def _wanted():
+    wanted = os.environ.get("LSSAR_DEVICE") or "auto"
+    if wanted not in ("auto", "cpu", "virtual"):
+        raise LssarError(
+            f"LSSAR_DEVICE = '{wanted}': allowed for CPU tensors are auto, cpu and virtual"
+        )
+    return wanted
+
+
+# With auto, by a key's problem. A forward and its backward are of one problem, so they run on one
+# device, which knows what was saved.
+_kinds = {}
+_has_warned = False
+
+
+def _kind_for_cpu(key):
+    wanted = _wanted()
+    if wanted != "auto":
+        return wanted
+    problem = key[:-1]  # without the alignment
+    kind = _kinds.get(problem)
+    if kind is None:
+        why = _why_no_cpu() or _why_no_plan(key)
+        if why:
+            _warn(why)
+        kind = _kinds.setdefault(problem, "virtual" if why else "cpu")
+    return kind
+
+
+_NOT_SERVED = (_structs.STATUS_UNSUPPORTED, _structs.STATUS_MISSING)
+
+
+@functools.lru_cache(maxsize=1)
+def _why_no_cpu():
+    """Why there is no cpu device, or None."""
+    try:
+        context("cpu")
+    except LssarError as error:
+        if error.status not in _NOT_SERVED:
+            raise
+        return str(error)
+    return None
+
+
+def _why_no_plan(key):
+    """Why the cpu device does not compute this problem, or None: what its plan says."""
+    try:
+        context("cpu").plan(key)
+    except LssarError as error:
+        if error.status not in _NOT_SERVED:
+            raise
+        return str(error)
+    return None
+
+
+def _warn(why):
+    global _has_warned
+    with _lock:
+        if _has_warned:
+            return
+        _has_warned = True
+    warnings.warn(
+        f"lssar: the virtual device, which is slow, computes these CPU tensors: {why}. "
+        "LSSAR_DEVICE=virtual asks for it, and LSSAR_DEVICE=cpu makes this an error. This warning "
+        "comes once; others may follow on the virtual device, too",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _forget_after_fork():
@@ -167,6 +262,7 @@ def _forget_after_fork():
     global _lock
     _lock = threading.Lock()
     _contexts.clear()
+    _kinds.clear()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -12,6 +12,7 @@ ABI_VERSION = 1  # of the header that this file mirrors
 DEVICE_CUDA = 1
 DEVICE_VIRTUAL = 2
 DEVICE_RECORD = 3
+DEVICE_CPU = 4
 DTYPE_FP16 = 0
 DTYPE_BF16 = 1
 DTYPE_FP32 = 2
@@ -21,6 +22,7 @@ PASS_BACKWARD = 4
 # Where a schedule comes from (lssar_schedule_origin), by its value.
 ORIGINS = ("given", "exact", "nearest", "architecture", "predicted", "default")
 LOG_DEBUG = 3
+STATUS_UNSUPPORTED = 2
 STATUS_MISSING = 3
 
 
@@ -35,6 +37,8 @@ class ContextOptions(ctypes.Structure):
         ("cache_directory", ctypes.c_char_p),
         ("cache_max_bytes", ctypes.c_uint64),
         ("tuning_table", ctypes.c_char_p),
+        ("parallel_for", ctypes.c_void_p),
+        ("parallel_for_user", ctypes.c_void_p),
     ]
 
 

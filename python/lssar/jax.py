@@ -176,7 +176,7 @@ def _plan(frame, name, device_type, tensors, sizes):
     dims = (head_dim, head_dim_v, sizes.heads, sizes.kv_heads)
     problem = (_OF_XLA[dtype], *dims, causal, p, offset, score)
     ordinal = frame.device_ordinal() if device_type == "cuda" else 0
-    plan = _plans.context(device_type, ordinal).plan((name != "forward", *problem, alignment))
+    plan = _plans.plan(device_type, ordinal, (name != "forward", *problem, alignment))
     plan.prepare()
     return plan
 

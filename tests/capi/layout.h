@@ -19,7 +19,7 @@ struct layout_entry {
 static int check_layout(const char* language) {
   static const struct layout_entry entries[] = {
       SIZE_OF(lssar_status, 4),
-      SIZE_OF(lssar_context_options, 56),
+      SIZE_OF(lssar_context_options, 72),
       OFFSET(lssar_context_options, device, 8),
       OFFSET(lssar_context_options, device_ordinal, 12),
       OFFSET(lssar_context_options, compiler, 16),
@@ -27,6 +27,8 @@ static int check_layout(const char* language) {
       OFFSET(lssar_context_options, cache_directory, 32),
       OFFSET(lssar_context_options, cache_max_bytes, 40),
       OFFSET(lssar_context_options, tuning_table, 48),
+      OFFSET(lssar_context_options, parallel_for, 56),
+      OFFSET(lssar_context_options, parallel_for_user, 64),
       SIZE_OF(lssar_context_info, 80),
       OFFSET(lssar_context_info, device, 8),
       OFFSET(lssar_context_info, device_name, 16),

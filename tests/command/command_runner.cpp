@@ -46,6 +46,8 @@ CommandResult CommandRunner::run(const std::vector<std::string>& arguments,
   // The tests of a build share a cache; a program run by hand must not touch the user's.
   if (std::getenv("LSSAR_CACHE_DIR") == nullptr)
     line += " LSSAR_CACHE_DIR=" + quoted(path("cache"));
+  // Tests that name no device are of a GPU's kernels. They may set it to nothing, for auto.
+  line += " LSSAR_DEVICE=virtual";
   for (const std::string& variable : environment) line += " " + quoted(variable);
   line += " " + quoted(program);
   for (const std::string& argument : arguments) line += " " + quoted(argument);

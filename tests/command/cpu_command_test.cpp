@@ -5,12 +5,14 @@
 
 #include "compile/compiler.h"
 #include "device/cpu/cpu_features.h"
+#include "runtime/open_device.h"
 #include "tests/command/command_runner.h"
 
 namespace lssar {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using Arguments = std::vector<std::string>;
 
 #define LSSAR_NEEDS_CPU_DEVICE()                                                  \
@@ -57,13 +59,91 @@ TEST(CpuCommand, PrepareAndDoctorNameTheDevice) {
   EXPECT_GE(report["cpu"]["threads"].get<int>(), 1);
 }
 
-// A GPU also refuses it, for a reason of its own.
-TEST(CpuCommand, AutoIsNotCpu) {
+// ---- --device auto, where there is no GPU
+
+constexpr char kSaysWhy[] = "--device auto takes the virtual device, which is slow: ";
+
+class CpuCommandAuto : public testing::Test {
+ protected:
+  void SetUp() override {
+    LSSAR_NEEDS_CPU_DEVICE();
+    if (list_gpus().ok()) GTEST_SKIP() << "auto is this machine's GPU";
+  }
+  CommandResult verify(const Arguments& more, const Arguments& environment = {""}) const {
+    Arguments all = {"verify", "--seq", "40", "--head-dim", "16", "--dtype", "fp32"};
+    all.insert(all.end(), more.begin(), more.end());
+    Arguments variables = {"LSSAR_DEVICE="};
+    for (const std::string& variable : environment)
+      if (!variable.empty()) variables.push_back(variable);
+    return command_.run(all, variables);
+  }
+
+  CommandRunner command_;
+};
+
+TEST_F(CpuCommandAuto, TakesTheCpuForWhatItHas) {
+  for (const Arguments& more : {Arguments{}, Arguments{"--device", "auto"},
+                                Arguments{"--target", "x86-64-v3"}, Arguments{"--p", "0"}}) {
+    const CommandResult result = verify(more);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr(" for x86-64-v"));
+    EXPECT_THAT(result.err, Not(HasSubstr("virtual")));
+  }
+}
+
+TEST_F(CpuCommandAuto, SaysWhyItIsVirtual) {
+  const CommandResult score = verify({"--score", "softmax"});
+  EXPECT_EQ(score.exit_code, 0) << score.out << score.err;
+  EXPECT_THAT(score.out, HasSubstr(" for sm_80"));
+  EXPECT_THAT(score.err, HasSubstr(std::string(kSaysWhy) + "problem.score"));
+  // NVRTC may make the GPU's kernel.
+  const CommandResult no_compiler = verify({}, {"LSSAR_LLVM_PATH=none"});
+  EXPECT_THAT(no_compiler.err, HasSubstr(kSaysWhy));
+  EXPECT_THAT(no_compiler.err, HasSubstr("LSSAR_LLVM_PATH=none"));
+}
+
+// Who asks for a GPU's kernels gets them, and needs no telling.
+TEST_F(CpuCommandAuto, IsVirtualForAGpusKernels) {
+  for (const Arguments& more :
+       {Arguments{"--target", "sm_80"}, Arguments{"--schedule", "{\"load_path\": \"plain\"}"}}) {
+    const CommandResult result = verify(more);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr(" for sm_80"));
+    EXPECT_THAT(result.err, Not(HasSubstr(kSaysWhy)));
+  }
+  const CommandResult waits = verify({}, {"LSSAR_DEBUG_WAITS=1000000"});
+  EXPECT_THAT(waits.out, HasSubstr(" for sm_80"));
+}
+
+TEST_F(CpuCommandAuto, LssarDeviceIsTheDefault) {
+  EXPECT_THAT(verify({}, {"LSSAR_DEVICE=virtual"}).out, HasSubstr(" for sm_80"));
+  EXPECT_THAT(verify({"--device", "cpu"}, {"LSSAR_DEVICE=virtual"}).out,
+              HasSubstr(" for x86-64-v"));
+  const CommandResult wrong = verify({}, {"LSSAR_DEVICE=none"});
+  EXPECT_EQ(wrong.exit_code, 2) << wrong.out << wrong.err;
+  EXPECT_THAT(wrong.err, HasSubstr("LSSAR_DEVICE: device = none: allowed are auto"));
+}
+
+// ---- Captures
+
+TEST(CpuCommand, ACaptureIsReplayedOnTheCpuOnly) {
+  LSSAR_NEEDS_CPU_DEVICE();
   const CommandRunner command;
-  const CommandResult result =
-      command.run({"verify", "--seq", "8", "--head-dim", "16", "--target", "x86-64-v3"});
-  EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
-  EXPECT_THAT(result.err, HasSubstr("x86-64-v3"));
+  const std::string file = command.path("case.lssar");
+  const CommandResult captured =
+      command.run({"capture", "--device", "cpu", "--seq", "40", "--head-dim", "16", "--dtype",
+                   "fp32", "--inputs", "-o", file});
+  ASSERT_EQ(captured.exit_code, 0) << captured.out << captured.err;
+  for (const char* device : {"auto", "cpu"}) {
+    const CommandResult replayed = command.run({"replay", file, "--device", device});
+    EXPECT_EQ(replayed.exit_code, 0) << replayed.out << replayed.err;
+    EXPECT_THAT(replayed.out, HasSubstr("the captured image (object by llvm"));
+    EXPECT_THAT(replayed.out, HasSubstr("bit for bit as captured"));
+  }
+  const CommandResult elsewhere = command.run({"replay", file, "--device", "virtual"});
+  EXPECT_EQ(elsewhere.exit_code, 2) << elsewhere.out << elsewhere.err;
+  EXPECT_THAT(elsewhere.err,
+              HasSubstr("--device virtual: the capture is of a kernel for x86-64-v"));
 }
 
 void expect_refused(const Arguments& arguments, const std::string& part, int exit_code = 2) {

@@ -1,10 +1,13 @@
 // The engine on the cpu device: from a problem to results, through the binary cache.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 
+#include "device/cpu/cpu_device.h"
 #include "reference/numerics.h"
 #include "runtime/engine.h"
+#include "runtime/multiply_adds.h"
 #include "tests/cpu/cpu_check.h"
 
 namespace lssar {
@@ -90,6 +93,36 @@ TEST(CpuOpen, AutoAndVirtualDoNotTakeItsTargets) {
     EXPECT_NE(device.status().message().find("device cpu has this one"), std::string::npos);
   }
   EXPECT_EQ(*parse_device_choice("cpu"), DeviceChoice::kCpu);
+}
+
+// 64 queries and keys of 64 numbers are 64 * 64 * 128 multiply-adds, twice a thread's least share
+// with vectors of 8 floats.
+TEST(CpuWork, ThreadsHaveAtLeastTheirShare) {
+  const Problem one = forward_problem(DType::kFp32, 64, 64, 15, false);
+  const double work = multiply_adds(one, sizes_with(1, 1, 1, 64, 64));
+  EXPECT_EQ(work, 64.0 * 64 * 128);
+  EXPECT_EQ(worthwhile_threads(8, work, 8), 2);
+  EXPECT_EQ(worthwhile_threads(8, work, 16), 1);
+  EXPECT_EQ(worthwhile_threads(8, work / 1000, 8), 1);
+  EXPECT_EQ(worthwhile_threads(8, work * 1e9, 8), 8);
+  EXPECT_EQ(worthwhile_threads(8, 0, 8), 8) << "not known";
+}
+
+// By counting pairs of a query and a key that it sees.
+TEST(CpuWork, CountsWhatTheMaskLeaves) {
+  const Problem causal = forward_problem(DType::kFp32, 8, 16, 15, true);
+  for (const int64_t queries : {0, 1, 5, 9})
+    for (const int64_t keys : {0, 1, 5, 9}) {
+      int64_t pairs = 0;
+      for (int64_t i = 0; i < queries; ++i) pairs += std::max<int64_t>(keys - queries + i + 1, 0);
+      EXPECT_EQ(multiply_adds(causal, sizes_with(2, 6, 3, queries, keys)),
+                static_cast<double>(2 * 6 * pairs * 24))
+          << queries << " queries, " << keys << " keys";
+    }
+  Problem backward = causal;
+  backward.pass = Pass::kBackward;
+  backward.causal = false;
+  EXPECT_EQ(multiply_adds(backward, sizes_with(1, 1, 1, 2, 3)), 2.0 * 3 * (3 * 8 + 2 * 16));
 }
 
 }  // namespace

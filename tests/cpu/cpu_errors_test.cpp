@@ -1,4 +1,6 @@
 // Errors of CPU targets and of the cpu device, with their texts.
+#include <dlfcn.h>
+
 #include <cstdlib>
 
 #include <nlohmann/json.hpp>
@@ -245,6 +247,14 @@ TEST(CpuLoader, UnloadingFreesTheMemory) {
   const int64_t before = executable_bytes();
   for (int i = 0; i < 100; ++i) load_once();
   EXPECT_EQ(executable_bytes(), before);
+}
+
+// Another LLVM of the process would take our LLVM's functions for its own.
+TEST(CpuLoader, LlvmIsNotVisibleToOtherLibraries) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  ASSERT_TRUE(load_object(object_of("extern \"C\" int f() { return 7; }\n").bytes).ok());
+  for (const char* name : {"LLVMContextCreate", "LLVMOrcCreateLLJIT", "lssar_llvm_load"})
+    EXPECT_EQ(dlsym(RTLD_DEFAULT, name), nullptr) << name;
 }
 
 TEST(CpuDevice, RefusesOtherImages) {

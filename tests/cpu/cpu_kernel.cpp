@@ -74,7 +74,8 @@ struct Loaded {
 Device& device_with(int threads) {
   static auto& devices = *new std::map<int, std::shared_ptr<Device>>;
   std::shared_ptr<Device>& device = devices[threads];
-  if (device == nullptr) device = make_cpu_device(*cpu_target_for("", cpu_features()), threads);
+  if (device == nullptr)
+    device = make_cpu_device(*cpu_target_for("", cpu_features()), {.num_threads = threads});
   return *device;
 }
 

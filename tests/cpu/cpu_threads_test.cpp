@@ -5,6 +5,8 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #if defined(__x86_64__)
@@ -105,7 +107,7 @@ void count_block(const void* params, unsigned block, void* memory) {
 
 // Several callers at once: one has the pool's threads and the others none. Each block runs once.
 TEST(CpuPool, EveryBlockRunsOnceForEveryCaller) {
-  CpuPool pool(4);
+  CpuPool pool;
   std::vector<std::thread> callers;
   for (int i = 0; i < 4; ++i)
     callers.emplace_back([&pool] {
@@ -113,7 +115,7 @@ TEST(CpuPool, EveryBlockRunsOnceForEveryCaller) {
         Counts counts;
         Counts* params = &counts;
         const auto n = static_cast<uint32_t>(round * 20);
-        EXPECT_TRUE(pool.run(count_block, &params, n, 4096).ok());
+        EXPECT_TRUE(pool.run({count_block, &params, n, 4096}, 4).ok());
         for (uint32_t b = 0; b < 1000; ++b) EXPECT_EQ(counts.of_block[b], b < n ? 1 : 0);
         EXPECT_EQ(counts.without_memory, 0);
       }
@@ -122,12 +124,34 @@ TEST(CpuPool, EveryBlockRunsOnceForEveryCaller) {
 }
 
 TEST(CpuPool, MemoryThatIsNotThereIsAnError) {
-  CpuPool pool(1);
+  CpuPool pool;
   Counts counts;
   Counts* params = &counts;
-  const Status status = pool.run(count_block, &params, 3, size_t{1} << 60);
+  const Status status = pool.run({count_block, &params, 3, size_t{1} << 60}, 1);
   EXPECT_EQ(status.code(), StatusCode::kOutOfMemory);
   EXPECT_EQ(counts.of_block[0], 0);
+}
+
+// Every thread that runs blocks, by its id.
+struct Runners {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+};
+
+void note_thread(const void* params, unsigned, void*) {
+  Runners& runners = **static_cast<Runners* const*>(params);
+  const std::lock_guard<std::mutex> lock(runners.mutex);
+  runners.threads.insert(std::this_thread::get_id());
+}
+
+TEST(CpuPool, NoMoreThreadsWorkThanALaunchMayHave) {
+  CpuPool pool;
+  for (const int threads : {4, 2, 1, 3}) {
+    Runners runners;
+    Runners* params = &runners;
+    EXPECT_TRUE(pool.run({note_thread, &params, 2000, 64}, threads).ok());
+    EXPECT_LE(static_cast<int>(runners.threads.size()), threads);
+  }
 }
 
 }  // namespace

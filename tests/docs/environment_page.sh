@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
     --exclude=known_variables.h --exclude-dir='build*' */ | tr -d '"'
   grep -rhoE '"LSSAR_[A-Z_]+"' --include='*.py' python/lssar | tr -d '"'
   grep -rhoE '\$\{?LSSAR_[A-Z_]+' --include='*.sh' tools | tr -d '${'
-} | grep -vE '^LSSAR_(DEVICE|UNROLL)$' | sort -u >"$work/read"  # macros of the templates
+} | grep -vE '^LSSAR_UNROLL$' | sort -u >"$work/read"  # a macro of the templates
 # shellcheck disable=SC2016
 sed -n 's/^| `\(LSSAR_[A-Z_]*\)` |.*/\1/p' docs/environment.md | sort -u >"$work/documented"
 

@@ -39,7 +39,7 @@ TEST_F(ContextErrors, StructSizeNotSet) {
 
 TEST_F(ContextErrors, UnknownDevice) {
   EXPECT_FAILS(create(options_of(17)), INVALID_ARGUMENT,
-               "device = 17: allowed are 0 (auto), 1 (cuda), 2 (virtual), 3 (record)");
+               "device = 17: allowed are 0 (auto), 1 (cuda), 2 (virtual), 3 (record), 4 (cpu)");
   EXPECT_EQ(context_, nullptr);
 }
 

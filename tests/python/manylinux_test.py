@@ -44,6 +44,7 @@ def run(source, build, folder, python, test):
     environment = {name: x for name, x in os.environ.items() if name not in hidden}
     environment["PYTHONPATH"] = str(folder / "site")
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment["LSSAR_DEVICE"] = "virtual"  # as tests/python/CMakeLists.txt
     # What the wheel does not bring, where there is no NVRTC.
     environment["LSSAR_LLVM_PATH"] = str(build / "lib" / "liblssar_llvm.so")
     probe = "import torch, lssar; print(lssar.__file__, torch.__version__)"

@@ -8,6 +8,7 @@
 #include "tools/lssar/call/attention_run.h"
 #include "tools/lssar/call/data_options.h"
 #include "tools/lssar/call/input_files.h"
+#include "tools/lssar/call/open_engine.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/options/schedule_options.h"
@@ -106,7 +107,7 @@ Status check_options(const Call& call, const Engine& engine) {
   }
   if (call.has_inputs && engine.device().info().kind == "record")
     return invalid_argument(
-        "--device record computes nothing: allowed with inputs are cuda, virtual");
+        "--device record computes nothing: allowed with inputs are cpu, cuda, virtual");
   return {};
 }
 
@@ -136,7 +137,9 @@ Result<int> capture_call(const CaptureOptions& options) {
                          options.execution.engine_options(options.schedule.target_name()));
   LSSAR_RETURN_IF_ERROR(check_output_file(options.output));
   LSSAR_ASSIGN_OR_RETURN(const Call call, call_of(options));
-  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
+  LSSAR_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Engine> engine,
+      open_engine_for(call.problem, engine_options, options.schedule.has_schedule()));
   LSSAR_RETURN_IF_ERROR(check_options(call, *engine));
 
   LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));

@@ -15,6 +15,7 @@ inline const std::vector<std::string>& known_variables() {
       "LSSAR_CAPTURE_DIR",
       "LSSAR_CAPTURE_INPUTS",
       "LSSAR_DEBUG_WAITS",
+      "LSSAR_DEVICE",
       "LSSAR_DUMP_DIR",
       "LSSAR_LIBRARY",
       "LSSAR_LLVM_PATH",

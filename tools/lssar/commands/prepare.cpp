@@ -7,6 +7,7 @@
 #include "runtime/engine.h"
 #include "runtime/replay.h"
 #include "tools/lssar/call/attention_run.h"
+#include "tools/lssar/call/open_engine.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/overrides.h"
 #include "tools/lssar/options/problem_options.h"
@@ -47,7 +48,8 @@ Result<int> prepare(const PrepareOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
   LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
-  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                         open_engine_for(problem, engine_options, options.schedule.has_schedule()));
   LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
   LSSAR_ASSIGN_OR_RETURN(const ScheduleChoice choice,
                          chooser.choose(problem, options.problem.sizes_to_choose_by(problem)));

@@ -34,14 +34,23 @@ struct ReplayOptions {
 };
 
 // Uses the device's own target; if it has none (the virtual device), the capture's. The virtual
-// device is opened again as one that counts.
+// device is opened again as one that counts. What was captured on a CPU runs on no other device.
 Result<std::unique_ptr<Engine>> open_engine(const ReplayOptions& options, const Capture& capture) {
   LSSAR_ASSIGN_OR_RETURN(EngineOptions engine_options,
                          options.execution.engine_options(options.target));
+  LSSAR_ASSIGN_OR_RETURN(const Target captured, target_from_name(capture.kernel().target));
+  if (captured.is_cpu() && engine_options.device == DeviceChoice::kAuto)
+    engine_options.device = DeviceChoice::kCpu;
   LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(engine_options));
-  if (engine->device().info().kind == "cuda") return engine;
-  if (engine->device().info().kind == "record")
-    return invalid_argument("--device record computes nothing: allowed are auto, cuda, virtual");
+  const std::string& kind = engine->device().info().kind;
+  if (captured.is_cpu() && kind != "cpu")
+    return invalid_argument(
+        fmt::format("--device {}: the capture is of a kernel for {}; allowed are auto and cpu",
+                    kind, captured.name()));
+  if (kind == "cuda" || kind == "cpu") return engine;
+  if (kind == "record")
+    return invalid_argument(
+        "--device record computes nothing: allowed are auto, cpu, cuda, virtual");
   VirtualOptions counting;
   LSSAR_ASSIGN_OR_RETURN(
       counting.target,

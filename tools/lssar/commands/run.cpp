@@ -11,6 +11,7 @@
 #include "tools/lssar/call/attention_run.h"
 #include "tools/lssar/call/data_options.h"
 #include "tools/lssar/call/input_files.h"
+#include "tools/lssar/call/open_engine.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/options/schedule_options.h"
@@ -89,15 +90,16 @@ Status write_outputs(const RunOptions& options, const Sizes& sizes, const Proble
 }
 
 // With --counters the virtual device is opened again as one that counts.
-Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options,
+Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options, const Problem& problem,
                                             const EngineOptions& engine_options) {
   const bool is_cpu = engine_options.device == DeviceChoice::kCpu;
   if (options.counters && (is_cpu || engine_options.device == DeviceChoice::kCuda)) {
     return invalid_argument(fmt::format(
         "--counters: --device {} does not count; allowed is virtual", is_cpu ? "cpu" : "cuda"));
   }
+  if (!options.counters)
+    return open_engine_for(problem, engine_options, options.schedule.has_schedule());
   LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(engine_options));
-  if (!options.counters) return engine;
   const DeviceInfo& device = engine->device().info();
   if (device.kind != "virtual") {
     return invalid_argument(
@@ -169,7 +171,7 @@ Result<int> run(const RunOptions& options) {
     LSSAR_RETURN_IF_ERROR(prepare_output_dir(options.output_dir, call.problem.pass));
 
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                         open_engine(options, engine_options));
+                         open_engine(options, call.problem, engine_options));
   LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
   LSSAR_ASSIGN_OR_RETURN(const AttentionOutputs outputs,
                          run_attention(*engine, call.problem, call.sizes, chooser, call.inputs,

@@ -8,6 +8,7 @@
 #include "tools/lssar/call/attention_run.h"
 #include "tools/lssar/call/comparison.h"
 #include "tools/lssar/call/data_options.h"
+#include "tools/lssar/call/open_engine.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/overrides.h"
 #include "tools/lssar/options/problem_options.h"
@@ -67,7 +68,8 @@ Result<int> verify(const VerifyOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const Sizes sizes, options.problem.sizes());
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
-  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::open(engine_options));
+  LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                         open_engine_for(problem, engine_options, options.schedule.has_schedule()));
 
   LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
 

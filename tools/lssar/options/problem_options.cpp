@@ -1,5 +1,6 @@
 #include "tools/lssar/options/problem_options.h"
 
+#include <cstdlib>
 #include <limits>
 #include <type_traits>
 
@@ -181,11 +182,13 @@ Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_di
 }
 
 void ExecutionOptions::add_to(CLI::App& app) {
-  app.add_option("--device", device_,
-                 "auto: a GPU if there is one; cpu: forward only; record computes nothing")
-      ->type_name("auto|cuda|cpu|virtual|record")
-      ->group("Execution")
-      ->capture_default_str();
+  device_option_ =
+      app.add_option("--device", device_,
+                     "auto: a GPU if there is one, else cpu if it has the kernels, else virtual; "
+                     "record computes nothing; LSSAR_DEVICE is another default")
+          ->type_name("auto|cuda|cpu|virtual|record")
+          ->group("Execution")
+          ->capture_default_str();
   app.add_option("--compiler", compiler_, "auto: NVRTC if it is found")
       ->type_name("auto|nvrtc|llvm")
       ->group("Execution")
@@ -196,7 +199,11 @@ void ExecutionOptions::add_to(CLI::App& app) {
 
 Result<EngineOptions> ExecutionOptions::engine_options(const std::string& target) const {
   EngineOptions options;
-  LSSAR_ASSIGN_OR_RETURN(options.device, parse_device_choice(device_));
+  const char* const named = device_option_->count() == 0 ? std::getenv("LSSAR_DEVICE") : nullptr;
+  const bool is_named = named != nullptr && *named != '\0';
+  Result<DeviceChoice> device = parse_device_choice(is_named ? named : device_);
+  if (!device.ok() && is_named) return device.status().with_context("LSSAR_DEVICE");
+  LSSAR_ASSIGN_OR_RETURN(options.device, std::move(device));
   LSSAR_ASSIGN_OR_RETURN(options.compiler, parse_compiler_choice(compiler_));
   options.target = target;
   return options;

@@ -53,7 +53,7 @@ class ProblemOptions {
   std::string runtime_lengths_;
 };
 
-// --device, --compiler, -q.
+// --device, --compiler, -q. Without --device LSSAR_DEVICE decides.
 class ExecutionOptions {
  public:
   void add_to(CLI::App& app);
@@ -63,6 +63,7 @@ class ExecutionOptions {
 
  private:
   std::string device_ = "auto";
+  CLI::Option* device_option_ = nullptr;
   std::string compiler_ = "auto";
   bool quiet_ = false;
 };

@@ -36,6 +36,7 @@ class ScheduleOptions {
 
   const std::string& target_name() const { return target_; }
   const std::string& table_name() const { return table_; }  // "": not given
+  bool has_schedule() const { return !schedule_.empty(); }
   bool is_untuned() const { return is_untuned_; }
 
  private:

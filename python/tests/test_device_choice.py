@@ -1,0 +1,88 @@
+"""Which device computes CPU tensors: LSSAR_DEVICE. It is read once, so every test starts processes."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+START = """
+import warnings, torch, lssar
+from lssar import _plans, _structs
+x = torch.randn(1, 2, 33, 16, generator=torch.Generator().manual_seed(1))
+def kinds():
+    return sorted(k for (k, _), c in _plans._contexts.items() if c._plans)
+"""
+
+
+def run(code, **variables):
+    """The output of a process of its own, whose LSSAR_DEVICE is not set unless told."""
+    environment = {k: v for k, v in os.environ.items() if k != "LSSAR_DEVICE"}
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", START + code],
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout + done.stderr
+
+
+class WhichDevice(unittest.TestCase):
+    def test_auto_is_cpu_where_it_has_kernels(self):
+        text = run("lssar.attention(x, x, x)\nprint(kinds())")
+        self.assertEqual(text, "['cpu']\n")
+
+    def test_auto_is_virtual_elsewhere_with_one_warning(self):
+        text = run(
+            "for score in ('softmax', 'sigmoid', 'softmax'):\n"
+            "    lssar.attention(x, x, x, score=score)\n"
+            "print(kinds())\n"
+            "lssar.attention(x, x, x)\n"
+            "print(kinds())"
+        )
+        self.assertEqual(text.count("RuntimeWarning"), 1, text)
+        self.assertRegex(text, "virtual device, which is slow.*problem.score.*LSSAR_DEVICE=virtual")
+        self.assertIn("['virtual']\n['cpu', 'virtual']\n", text)
+
+    def test_a_forward_and_its_backward_run_on_one_device(self):
+        """Whichever it is. The virtual device's plan for tensors that are not aligned is another one."""
+        text = run(
+            "import warnings; warnings.simplefilter('ignore')\n"
+            "from lssar._reference import attention\n"
+            "row = torch.randn(1 + x.numel(), generator=torch.Generator().manual_seed(2))\n"
+            "grad_o = torch.randn(x.shape, generator=torch.Generator().manual_seed(3))\n"
+            "for q in (x, row[1:].view(x.shape)):\n"
+            "    leaf = q.detach().requires_grad_()\n"
+            "    dq, = torch.autograd.grad(lssar.attention(leaf, x, x, causal=True), leaf, grad_o)\n"
+            "    wide, k = q.double().requires_grad_(), x.double()\n"
+            "    wanted, = torch.autograd.grad(attention(wide, k, k, True), wide, grad_o.double())\n"
+            "    allowed = 2e-5 * wanted.norm() + 2**-20 * x.numel() ** 0.5\n"
+            "    assert (dq - wanted).norm() < allowed, (dq - wanted).norm()\n"
+            "print(len(kinds()))"
+        )
+        self.assertEqual(text, "1\n")
+
+    def test_by_name(self):
+        call = "lssar.attention(x, x, x)\nprint(kinds(), lssar.device_info()['device'])"
+        self.assertEqual(run(call, LSSAR_DEVICE="virtual"), "['virtual'] 2\n")
+        self.assertEqual(run(call, LSSAR_DEVICE="cpu"), "['cpu'] 4\n")
+        self.assertRegex(
+            run(call, LSSAR_DEVICE="cuda"),
+            "LssarError: LSSAR_DEVICE = 'cuda': allowed for CPU tensors are auto, cpu and virtual",
+        )
+
+    def test_without_its_compiler(self):
+        call = (
+            "try: lssar.attention(x, x, x)\n"
+            "except lssar.LssarError as error: print('failed', error.status, error)"
+        )
+        hidden = {"LSSAR_LLVM_PATH": "none", "LSSAR_NVRTC_PATH": "none", "LSSAR_CACHE_DIR": "none"}
+        text = run(call, LSSAR_DEVICE="cpu", **hidden)
+        self.assertRegex(text, "^failed 3 missing: .*LSSAR_LLVM_PATH=none")
+        # Then nothing compiles for the virtual device either.
+        text = run(call, **hidden)
+        self.assertRegex(text, "RuntimeWarning: .*virtual device.*LSSAR_LLVM_PATH=none")
+        self.assertIn("failed 3", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

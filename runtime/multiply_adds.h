@@ -1,0 +1,12 @@
+// How much work a call is. Threads: pure functions.
+#pragma once
+
+#include "codegen/problem.h"
+#include "codegen/sizes.h"
+
+namespace lssar {
+
+// Multiply-adds of a call's matrix products. What a causal mask hides is not counted.
+double multiply_adds(const Problem& problem, const Sizes& sizes);
+
+}  // namespace lssar

@@ -1,0 +1,56 @@
+#include "tools/lssar/call/open_engine.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "codegen/schedule.h"
+#include "tools/lssar/terminal/standard_streams.h"
+
+namespace lssar::command {
+namespace {
+
+bool is_set(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+// A backward's call begins with the forward for training.
+Status check_passes(Problem problem, const Target& target) {
+  LSSAR_RETURN_IF_ERROR(check_target(problem, target));
+  if (problem.pass != Pass::kBackward) return {};
+  problem.pass = Pass::kForwardTrain;
+  return check_target(problem, target);
+}
+
+Result<std::unique_ptr<Engine>> open_cpu_engine(const Problem& problem, EngineOptions options) {
+  options.device = DeviceChoice::kCpu;
+  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(options));
+  LSSAR_RETURN_IF_ERROR(check_passes(problem, engine->device().info().target));
+  LSSAR_RETURN_IF_ERROR(engine->compiler().status());
+  return engine;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> open_engine_for(const Problem& problem, EngineOptions options,
+                                                bool has_schedule) {
+  if (options.device != DeviceChoice::kAuto) return Engine::open(options);
+  if (!options.target.empty()) {
+    LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(options.target));
+    if (target.is_cpu()) options.device = DeviceChoice::kCpu;
+    return Engine::open(options);
+  }
+  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(options));
+  if (engine->device().info().kind != "virtual") return engine;
+  if (has_schedule || is_set("LSSAR_OVERRIDE_DIR") || is_set("LSSAR_DEBUG_WAITS")) return engine;
+  Result<std::unique_ptr<Engine>> on_cpu = open_cpu_engine(problem, std::move(options));
+  const StatusCode code = on_cpu.status().code();
+  if (code != StatusCode::kUnsupported && code != StatusCode::kMissing) return on_cpu;
+  tell("lssar: --device auto takes the virtual device, which is slow: {}\n",
+       on_cpu.status().message());
+  return engine;
+}
+
+}  // namespace lssar::command
