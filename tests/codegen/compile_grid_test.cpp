@@ -18,8 +18,9 @@ bool is_alike(const std::string& target) {
 }
 
 // Every head dim in bf16 and fp32, a few in fp16, and without a mask; for targets that are like
-// another the dims of least and most registers. For sm_90a NVRTC's leaves out what
-// hopper_table_test compiles, and has every one without a mask.
+// another the dims of least and most registers, and in fp32, whose kernels are portable, for all
+// but sm_80. For sm_90a NVRTC's leaves out what hopper_table_test compiles, and has every one
+// without a mask; LLVM's kernels are those of sm_80.
 std::vector<Problem> grid(const std::string& target, CompilerChoice compiler) {
   const bool has_table = target == "sm_90a" && compiler == CompilerChoice::kNvrtc;
   std::vector<Problem> problems;
@@ -35,7 +36,8 @@ std::vector<Problem> grid(const std::string& target, CompilerChoice compiler) {
     for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward})
       add_pass(pass, dtype, dim, causal);
   };
-  if (is_alike(target)) {
+  const bool is_portable = target == "sm_90a" && compiler == CompilerChoice::kLlvm;
+  if (is_alike(target) || is_portable) {
     for (int dim : {64, 256}) add(DType::kBf16, dim, true);
     add(DType::kFp32, 128, false);
     add(DType::kFp16, 128, false);
@@ -43,7 +45,7 @@ std::vector<Problem> grid(const std::string& target, CompilerChoice compiler) {
   }
   for (int dim : {32, 64, 96, 128, 192, 256}) {
     if (!has_table || dim == 32) add(DType::kBf16, dim, true);
-    add(DType::kFp32, dim, true);
+    if (target == "sm_80" || dim % 192 == 64) add(DType::kFp32, dim, true);
   }
   for (int dim : {64, 128}) {
     if (!has_table) add(DType::kFp16, dim, true);

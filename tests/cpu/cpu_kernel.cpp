@@ -1,6 +1,7 @@
 #include "tests/cpu/cpu_kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -241,6 +242,16 @@ Result<CpuOutputs> run_cpu_training(const std::string& target_name, const Proble
     LSSAR_RETURN_IF_ERROR(call.launch(target_name, of_pass));
   }
   return call.outputs();
+}
+
+bool has_nan(const std::vector<float>& values, int64_t first, int64_t count) {
+  return std::any_of(values.begin() + first, values.begin() + first + count,
+                     [](float x) { return std::isnan(x); });
+}
+
+bool all_nan(const std::vector<float>& values, int64_t first, int64_t count) {
+  return std::all_of(values.begin() + first, values.begin() + first + count,
+                     [](float x) { return std::isnan(x); });
 }
 
 }  // namespace lssar

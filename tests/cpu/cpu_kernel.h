@@ -4,7 +4,9 @@
 // Threads: only the main thread of a test may call it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,5 +59,11 @@ Result<CpuOutputs> run_cpu_training(const std::string& target, const Problem& pr
 
 // The names of all CPU targets.
 std::vector<std::string> cpu_target_names();
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Whether any, or all, of values[first, first + count) are NaN.
+bool has_nan(const std::vector<float>& values, int64_t first, int64_t count);
+bool all_nan(const std::vector<float>& values, int64_t first, int64_t count);
 
 }  // namespace lssar

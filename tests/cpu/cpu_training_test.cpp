@@ -10,8 +10,6 @@
 namespace lssar {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 TEST(CpuTraining, EveryLength) {
   LSSAR_NEEDS_CPU_KERNELS();
   for (const bool causal : {false, true}) {
@@ -214,11 +212,6 @@ TEST(CpuTraining, WithoutAnOffsetNoXIsSaved) {
 bool all_zero(const std::vector<float>& values, int64_t first, int64_t count) {
   return std::all_of(values.begin() + first, values.begin() + first + count,
                      [](float x) { return x == 0.0f; });
-}
-
-bool has_nan(const std::vector<float>& values, int64_t first, int64_t count) {
-  return std::any_of(values.begin() + first, values.begin() + first + count,
-                     [](float x) { return std::isnan(x); });
 }
 
 // Rows 0 to 9 see no keys, rows 13 and later are dead, because all keys are equal.

@@ -35,7 +35,7 @@ TEST_P(DataSeeds, EveryKindOfData) {
         InputKind::kTies, InputKind::kNearTies, InputKind::kZeros, InputKind::kHuge,
         InputKind::kLocal, InputKind::kShifted}) {
     for (const bool causal : {true, false}) {
-      for (const uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8})
+      for (const uint64_t seed : {1, 2, 3})
         check(kind, causal, 64, make_sizes(1, 1, 1, 300, 300), seed);
       check(kind, causal, 128, make_sizes(2, 2, 1, 90, 200), 1);
     }
@@ -47,7 +47,7 @@ std::vector<Setting> settings() {
   for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
     // In float32 no target has kernels of its own.
     if (dtype == DType::kFp32 && test_target() == "sm_90a") continue;
-    for (const int p : {0, 1, 3, 15}) all.push_back({dtype, p});
+    for (const int p : {0, 1, 15}) all.push_back({dtype, p});
   }
   return all;
 }

@@ -1,6 +1,7 @@
 // Kernels of score functions beside LSSAR's: the golden cases of the family, by both compilers and
 // on Hopper, through the C API. Every case is in bf16, and each compiler has one more dtype: fp16
-// and fp32 have the cases' numbers too. family_rules_test has fp16 on Hopper.
+// and fp32 have the cases' numbers too. LLVM compiles the same source as NVRTC, so it gets the
+// cases of d 64 only. family_rules_test has fp16 on Hopper.
 #include <gtest/gtest.h>
 
 #include "compile/compiler.h"
@@ -29,7 +30,9 @@ TEST_P(FamilyKernels, GiveTheGoldenResultByNvrtc) {
   check(LSSAR_COMPILER_NVRTC, "sm_80", {DType::kBf16, DType::kFp32});
 }
 
-TEST_P(FamilyKernels, GiveTheGoldenResultByLlvm) {
+class FamilyKernelsOfD64 : public FamilyKernels {};
+
+TEST_P(FamilyKernelsOfD64, GiveTheGoldenResultByLlvm) {
   check(LSSAR_COMPILER_LLVM, "sm_90", {DType::kBf16, DType::kFp16});
 }
 
@@ -40,6 +43,8 @@ TEST_P(FamilyKernels, GiveTheGoldenResultOnHopper) {
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyKernels,
                          testing::ValuesIn(golden_case_names(golden_family_folder()).value()),
+                         [](const auto& p) { return p.param; });
+INSTANTIATE_TEST_SUITE_P(All, FamilyKernelsOfD64, testing::ValuesIn(family_case_names_of_d64()),
                          [](const auto& p) { return p.param; });
 
 }  // namespace

@@ -31,13 +31,15 @@ struct GoldenCase {
 
 std::string golden_data_folder();
 
-// The same for other score functions (ScoreFunction). Results are stored as float32. Only the
-// reference computes them so far.
+// The same for other score functions (ScoreFunction). Results are stored as float32.
 std::string golden_family_folder();
 
 // Sorted. An empty list is an error, because a test over no cases would pass.
 Result<std::vector<std::string>> golden_case_names(
     const std::string& folder = golden_data_folder());
+
+// Those of the family whose head dim is 64; the others' names say d128.
+std::vector<std::string> family_case_names_of_d64();
 
 // The case's results and floors. The error of an ideal kernel comes from the reference, because no
 // case has it.
