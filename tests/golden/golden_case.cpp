@@ -127,12 +127,6 @@ Result<std::vector<std::string>> golden_case_names(const std::string& folder) {
   return names;
 }
 
-std::vector<std::string> family_case_names_of_d64() {
-  std::vector<std::string> names = golden_case_names(golden_family_folder()).value();
-  std::erase_if(names, [](const std::string& name) { return name.ends_with("_d128"); });
-  return names;
-}
-
 Result<GoldenCase> load_golden_case(const std::string& name, const std::string& all_cases) {
   const std::string folder = all_cases + "/" + name;
   GoldenCase golden;

@@ -38,9 +38,6 @@ std::string golden_family_folder();
 Result<std::vector<std::string>> golden_case_names(
     const std::string& folder = golden_data_folder());
 
-// Those of the family whose head dim is 64; the others' names say d128.
-std::vector<std::string> family_case_names_of_d64();
-
 // The case's results and floors. The error of an ideal kernel comes from the reference, because no
 // case has it.
 Result<ReferenceOutputs> golden_reference(const GoldenCase& golden);
