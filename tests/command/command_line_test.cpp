@@ -139,7 +139,9 @@ TEST(Numbers, AreReadAsTheyAreWritten) {
     const CommandResult result = command.run(one.words);
     EXPECT_EQ(result.exit_code, *one.said == '\0' ? 0 : 2) << result.err;
     EXPECT_THAT(result.err, HasSubstr(one.said));
-    if (*one.said == '\0') EXPECT_THAT(result.out, HasSubstr("kPower = 15"));
+    if (*one.said == '\0') {
+      EXPECT_THAT(result.out, HasSubstr("kPower = 15"));
+    }
   }
 }
 

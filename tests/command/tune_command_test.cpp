@@ -64,8 +64,9 @@ TEST_F(TuneCommand, FindsKeepsAndKnowsNextTime) {
     ASSERT_TRUE(kernel.is_object()) << prepared.err;
     EXPECT_EQ(kernel["schedule_from"], from);
     // On a busy machine the budget may end a search that has timed nothing but the default.
-    if (from == "tuned" || !was_cut)
+    if (from == "tuned" || !was_cut) {
       EXPECT_EQ(kernel["schedule"] == found[0]["winner"]["schedule"], from == "tuned");
+    }
   }
 
   // On a busy machine the budget may end a search: the next one goes on.

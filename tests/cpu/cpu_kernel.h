@@ -39,7 +39,7 @@ struct CpuRun {
   // How many unused elements follow each row of q, k, v, o and their gradients. Heads of a position
   // then lie side by side. 0: contiguous.
   int gap = 0;
-  std::optional<Schedule> schedule;
+  std::optional<Schedule> schedule = {};
 };
 
 // Whether kernels can be made and run here. If not, `why` says what is missing.
