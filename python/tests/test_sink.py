@@ -210,7 +210,7 @@ class Kernels(unittest.TestCase):
 
     def test_room_for_what_is_saved(self):
         """Room is left whatever the schedule: a sink needs no more."""
-        context = _plans.context("cpu")
+        context = _plans.context("virtual")
         for p in (0, 3):
             key = (True, 2, 16, 16, 2, 2, False, p, 1.0, SOFTMAX, 16)
             o, stats, x, _ = context.plan(key).needs((2, 2, 2, 33, 33))
