@@ -19,9 +19,9 @@ Result<DeviceChoice> parse_device_choice(const std::string& name);
 
 // kAuto takes the GPU if kernels can be made for it (8.0 and later), else the virtual device. A GPU
 // or driver that fails is an error. An empty `target` is the device's own (virtual: sm_80; cpu: the
-// highest level that the machine runs). Otherwise the virtual device takes that target's limits, and
-// a GPU must be able to run it. Only the cpu device uses `parallel_for`.
-// kMissing says what was tried.
+// highest level that the machine runs). Otherwise the virtual device takes that target's limits,
+// and a GPU must be able to run it. Only the cpu device uses `parallel_for`. kMissing says what was
+// tried.
 Result<std::shared_ptr<Device>> open_device(DeviceChoice choice, const std::string& target = "",
                                             int ordinal = 0, const ParallelFor& parallel_for = {});
 
