@@ -115,25 +115,6 @@ class Training(unittest.TestCase):
         self.assertNotIn(("virtual", 0), _plans._contexts)
 
 
-@unittest.skipUnless(importlib.util.find_spec("jax"), "JAX is not installed")
-class Jax(unittest.TestCase):
-    def test_has_the_same_bits(self):
-        """Values and gradients. Both packages run the same kernels."""
-        import jax
-
-        import lssar.jax
-
-        inputs = random_inputs(batch=2, heads=4, kv_heads=2, len_q=67)
-        wanted = with_gradients(lssar.attention, *inputs, causal=True)
-        grad_o = torch.randn(wanted[0].shape, generator=torch.Generator().manual_seed(7))
-        attend = lambda *x: lssar.jax.attention(*x, causal=True)
-        arrays = [jax.numpy.asarray(x.detach().numpy()) for x in inputs]
-        o, pull = jax.vjp(jax.jit(attend), *arrays)
-        for x, y in zip((o, *pull(jax.numpy.asarray(grad_o.numpy()))), wanted):
-            self.assertTrue((jax.device_get(x) == y.numpy()).all())
-        self.assertNotIn(("virtual", 0), _plans._contexts)
-
-
 class ThreadsAndProcesses(unittest.TestCase):
     def setUp(self):
         self.addCleanup(torch.set_num_threads, torch.get_num_threads())

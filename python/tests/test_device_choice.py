@@ -2,6 +2,7 @@
 
 It is read once in a process, so every test starts processes."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -75,6 +76,23 @@ class WhichDevice(unittest.TestCase):
             run(call, LSSAR_DEVICE="cuda"),
             "LssarError: LSSAR_DEVICE = 'cuda': allowed for CPU tensors are auto, cpu and virtual",
         )
+
+    @unittest.skipUnless(importlib.util.find_spec("jax"), "JAX is not installed")
+    def test_of_jax(self):
+        """The bits are those of PyTorch, because both run the same kernels."""
+        text = run(
+            "import jax, lssar.jax\n"
+            "leaf = x.clone().requires_grad_()\n"
+            "o = lssar.attention(leaf, x, x, causal=True)\n"
+            "dq, = torch.autograd.grad(o, leaf, torch.ones_like(o))\n"
+            "y = jax.numpy.asarray(x.numpy())\n"
+            "attend = jax.jit(lambda q: lssar.jax.attention(q, y, y, causal=True))\n"
+            "result, pull = jax.vjp(attend, y)\n"
+            "(gradient,) = pull(jax.numpy.ones_like(result))\n"
+            "print((result == o.detach().numpy()).all(), (gradient == dq.numpy()).all())\n"
+            "print(kinds())"
+        )
+        self.assertIn("True True\n['cpu']\n", text)
 
     def test_without_its_compiler(self):
         call = (
