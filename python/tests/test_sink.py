@@ -368,6 +368,7 @@ class Mistakes(unittest.TestCase):
         q, k, v = (x.detach() for x in random_inputs(heads=4, kv_heads=2, len_q=3))
         sink = torch.zeros(4)
         none = {"score": NO_SINK}
+        nested = torch.nested.nested_tensor([sink])
         for error, pattern, given, options in (
             (ValueError, r"^sink: None; must be torch.float32 \[heads\], \(4,\), because .* sink=per_head", None, {}),
             (ValueError, r"^sink: shape \(4,\); must be None, because .* score=\"softmax,sink=per_head\"", sink, none),
@@ -382,6 +383,7 @@ class Mistakes(unittest.TestCase):
             (ValueError, r"^sink: shape \(1, 4\); must be \(4,\)", sink[None], {}),
             (ValueError, "^sink: on device 'meta'; must be on that of q, 'cpu'", sink.to("meta"), {}),
             (TypeError, "^sink: layout torch.sparse_coo; must be", sink.to_sparse(), {}),
+            (TypeError, r"^sink: a nested tensor; must be one of \[heads\]", nested, {}),
             (lssar.LssarError, "score.sink = per_head with score.phi = sigmoid", sink, {"score": "sigmoid,sink=per_head"}),
             (lssar.LssarError, "score.sink = \"per_row\"", sink, {"score": lssar.Score("exp", sink="per_row")}),
         ):
