@@ -16,8 +16,6 @@
 #include "capi/structs.h"
 #include "capi/tune.h"
 #include "capi/tuning.h"
-#include "device/cpu/cpu_device.h"
-#include "device/cpu/cpu_features.h"
 #include "device/thread_limit.h"
 #include "lssar/lssar.h"
 #include "runtime/engine.h"
@@ -114,15 +112,11 @@ int32_t device_kind(const std::string& kind) {
   return kind == "virtual" ? LSSAR_DEVICE_VIRTUAL : LSSAR_DEVICE_RECORD;
 }
 
-// A cpu device has the caller's threads. Its kernels need a compiler, and the first plan should not
-// be what says so.
-Result<std::unique_ptr<Engine>> open_engine(const capi::ContextRequest& request) {
-  const EngineOptions& options = request.engine;
-  if (options.device != DeviceChoice::kCpu) return Engine::open(options);
-  LSSAR_ASSIGN_OR_RETURN(const Target target, cpu_target_for(options.target, cpu_features()));
-  std::unique_ptr<Engine> engine = Engine::create(
-      options, make_cpu_device(target, {.parallel_for = request.parallel_for}), nullptr);
-  LSSAR_RETURN_IF_ERROR(engine->compiler().status());
+// Without its compiler the cpu device has no kernels at all, so the context's creation says so, and
+// not the first prepare.
+Result<std::unique_ptr<Engine>> open_engine(const EngineOptions& options) {
+  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(options));
+  if (options.device == DeviceChoice::kCpu) LSSAR_RETURN_IF_ERROR(engine->compiler().status());
   return engine;
 }
 
@@ -232,7 +226,8 @@ lssar_status lssar_context_create(const lssar_context_options* options,
     *context = nullptr;
     LSSAR_ASSIGN_OR_RETURN(const lssar::capi::ContextRequest request,
                            lssar::capi::context_request(options));
-    LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<lssar::Engine> engine, lssar::open_engine(request));
+    LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<lssar::Engine> engine,
+                           lssar::open_engine(request.engine));
     auto made = std::make_unique<lssar_context>();
     made->target = engine->device().info().target.name();
     made->cache_directory = engine->store().directory();

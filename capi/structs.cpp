@@ -135,7 +135,7 @@ Result<ContextRequest> context_request(const lssar_context_options* options) {
   if (known.cache_directory != nullptr) result.cache.directory = known.cache_directory;
   if (known.cache_max_bytes != 0) result.cache.max_bytes = known.cache_max_bytes;
   if (known.tuning_table != nullptr) request.tuning_table = known.tuning_table;
-  request.parallel_for = {known.parallel_for, known.parallel_for_user};
+  result.parallel_for = {known.parallel_for, known.parallel_for_user};
   return request;
 }
 

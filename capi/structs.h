@@ -11,7 +11,6 @@
 
 #include "autotune/table/bucket.h"
 #include "base/status.h"
-#include "device/cpu/parallel_for.h"
 #include "lssar/lssar.h"
 #include "runtime/engine.h"
 #include "runtime/plan.h"
@@ -44,7 +43,6 @@ Result<T> read_struct(const T* given, const char* name, size_t min_size) {
 struct ContextRequest {
   EngineOptions engine;
   std::string tuning_table;  // as in lssar_context_options; "": the default
-  ParallelFor parallel_for;  // of the cpu device
 };
 // `options` may be null.
 Result<ContextRequest> context_request(const lssar_context_options* options);

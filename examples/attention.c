@@ -1,6 +1,7 @@
 /* LSSAR attention through the C API, forward and backward, as a training step does: C99.
  *
  *     attention            on a GPU if there is one, else on the virtual device
+ *     attention cpu        on the cpu device
  *     attention virtual    on the virtual device
  *
  * A causal problem in bf16: 4 query heads that share 2 kv heads, 256 tokens, head dim 64. Prints
@@ -92,6 +93,7 @@ static void print_tensor(lssar_context* context, const char* name, lssar_tensor 
 int main(int argc, char** argv) {
   lssar_context_options options = {0};
   options.struct_size = sizeof(options);
+  if (argc > 1 && strcmp(argv[1], "cpu") == 0) options.device = LSSAR_DEVICE_CPU;
   if (argc > 1 && strcmp(argv[1], "virtual") == 0) options.device = LSSAR_DEVICE_VIRTUAL;
   lssar_context* context = NULL;
   CHECK(lssar_context_create(&options, &context));

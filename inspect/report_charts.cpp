@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "autotune/measure/check_cases.h"
 #include "autotune/search/search_report.h"
+#include "runtime/multiply_adds.h"
 
 namespace lssar {
 namespace {

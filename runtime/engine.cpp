@@ -84,8 +84,9 @@ class ImportedRanges {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
-  LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
-                         open_device(options.device, options.target, options.ordinal));
+  LSSAR_ASSIGN_OR_RETURN(
+      std::shared_ptr<Device> device,
+      open_device(options.device, options.target, options.ordinal, options.parallel_for));
   return create(options, std::move(device), nullptr);
 }
 

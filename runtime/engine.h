@@ -21,6 +21,7 @@
 #include "codegen/schedule.h"
 #include "codegen/sizes.h"
 #include "compile/compiler.h"
+#include "device/cpu/parallel_for.h"
 #include "device/device.h"
 #include "runtime/call.h"
 #include "runtime/open_device.h"
@@ -39,6 +40,7 @@ struct EngineOptions {
   std::vector<std::string> compile_options;  // extra ones, e.g. "-lineinfo"; part of the key
   // If false, LSSAR_OVERRIDE_DIR does not apply to what prepare() generates.
   bool uses_overrides = true;
+  ParallelFor parallel_for;  // of the cpu device
 };
 
 // Wall time in milliseconds. compile_cpu_ms is the CPU time of the whole process during the

@@ -4,7 +4,7 @@
 
 namespace lssar {
 
-double multiply_adds(const Problem& problem, const Sizes& sizes) {
+double count_scores(const Problem& problem, const Sizes& sizes) {
   const auto queries = static_cast<double>(sizes.seq_q), keys = static_cast<double>(sizes.seq_k);
   double scores = queries * keys;
   if (problem.causal) {
@@ -12,12 +12,16 @@ double multiply_adds(const Problem& problem, const Sizes& sizes) {
     const double rows = std::min(queries, keys);
     scores = rows * (keys - rows + 1 + keys) / 2;
   }
+  return static_cast<double>(sizes.batch) * static_cast<double>(sizes.heads) * scores;
+}
+
+double multiply_adds(const Problem& problem, const Sizes& sizes) {
   const double dim = problem.head_dim, dim_v = problem.head_dim_v;
   double of_score = dim + dim_v;
   if (problem.pass == Pass::kRowSums) of_score = dim;
   // The scores again, dq and dk; dv and the weights' gradients.
   if (problem.pass == Pass::kBackward) of_score = 3 * dim + 2 * dim_v;
-  return static_cast<double>(sizes.batch) * static_cast<double>(sizes.heads) * scores * of_score;
+  return count_scores(problem, sizes) * of_score;
 }
 
 }  // namespace lssar

@@ -6,6 +6,9 @@
 
 namespace lssar {
 
+// Pairs of a query and a key that it sees, of all heads and batch entries.
+double count_scores(const Problem& problem, const Sizes& sizes);
+
 // Multiply-adds of a call's matrix products. What a causal mask hides is not counted.
 double multiply_adds(const Problem& problem, const Sizes& sizes);
 

@@ -37,9 +37,9 @@ Result<Target> target_or_default(const std::string& name, const char* device) {
                   name, device));
 }
 
-Result<std::shared_ptr<Device>> open_cpu(const std::string& name) {
+Result<std::shared_ptr<Device>> open_cpu(const std::string& name, const ParallelFor& parallel_for) {
   LSSAR_ASSIGN_OR_RETURN(const Target target, cpu_target_for(name, cpu_features()));
-  return make_cpu_device(target);
+  return make_cpu_device(target, {.parallel_for = parallel_for});
 }
 
 Result<std::shared_ptr<Device>> open_virtual(const std::string& target) {
@@ -79,7 +79,8 @@ Result<DeviceChoice> parse_device_choice(const std::string& name) {
 }
 
 Result<std::shared_ptr<Device>> open_device_on(const DriverResult& driver, DeviceChoice choice,
-                                               const std::string& target, int ordinal) {
+                                               const std::string& target, int ordinal,
+                                               const ParallelFor& parallel_for) {
   switch (choice) {
     case DeviceChoice::kAuto:
       return open_auto(driver, target, ordinal);
@@ -88,7 +89,7 @@ Result<std::shared_ptr<Device>> open_device_on(const DriverResult& driver, Devic
     case DeviceChoice::kVirtual:
       return open_virtual(target);
     case DeviceChoice::kCpu:
-      return open_cpu(target);
+      return open_cpu(target, parallel_for);
     case DeviceChoice::kRecord:
       return open_record(target);
   }
@@ -96,10 +97,10 @@ Result<std::shared_ptr<Device>> open_device_on(const DriverResult& driver, Devic
 }
 
 Result<std::shared_ptr<Device>> open_device(DeviceChoice choice, const std::string& target,
-                                            int ordinal) {
+                                            int ordinal, const ParallelFor& parallel_for) {
   const bool needs_driver = choice == DeviceChoice::kAuto || choice == DeviceChoice::kCuda;
   return open_device_on(needs_driver ? open_cuda_driver() : missing("the driver was not opened"),
-                        choice, target, ordinal);
+                        choice, target, ordinal, parallel_for);
 }
 
 Result<std::vector<DeviceInfo>> list_gpus() {

@@ -101,17 +101,4 @@ Problem with_open_lengths(const Problem& problem) {
   return open;
 }
 
-double count_scores(const Problem& problem, const Sizes& sizes) {
-  const double q = static_cast<double>(sizes.seq_q);
-  const double k = static_cast<double>(sizes.seq_k);
-  double pairs = q * k;
-  if (problem.causal) {
-    // Row i sees clamp(i + 1 + k - q, 0, k) keys. The last min(q, k) rows are a triangle and k - q
-    // full columns.
-    const double rows = std::min(q, k);
-    pairs = rows * (rows + 1) / 2 + rows * std::max(0.0, k - q);
-  }
-  return pairs * static_cast<double>(sizes.batch) * static_cast<double>(sizes.heads);
-}
-
 }  // namespace lssar

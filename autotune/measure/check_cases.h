@@ -40,7 +40,4 @@ inline bool has_fixed_length(const Problem& problem) {
   return problem.seq_q != 0 || problem.seq_k != 0;
 }
 
-// The number of scores: pairs of a query and a key that it sees.
-double count_scores(const Problem& problem, const Sizes& sizes);
-
 }  // namespace lssar

@@ -11,8 +11,8 @@
 namespace lssar {
 
 struct CpuDeviceOptions {
-  // 0: what the ThreadLimit says, and no more than the launching thread has CPUs. With a
-  // parallel_for only the ThreadLimit counts, if there is one.
+  // 0: as many as the ThreadLimit allows, and no more than the launching thread has CPUs. A
+  // parallel_for may have more threads than CPUs, so with one only the ThreadLimit counts.
   int num_threads = 0;
   ParallelFor parallel_for = {};  // without a function: a pool of the device's own
 };

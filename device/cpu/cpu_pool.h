@@ -1,7 +1,6 @@
 // Threads that run the blocks of the cpu device's launches: the pool's own, with the launching
-// thread, or a caller's parallel_for.
-//
-// The pool's threads run where the launching thread may.
+// thread, or a caller's parallel_for. The pool's threads run on the CPUs that the launching thread
+// may run on.
 //
 // Threads: any number may call run() at once. The pool's threads help one of them, and the others
 // work alone; a parallel_for serves them all. After a fork the child starts its own threads when it

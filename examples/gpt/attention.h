@@ -39,7 +39,7 @@ std::unique_ptr<Attention<Real>> make_softmax_attention(int num_layers);
 
 struct LssarOptions {
   int p = 15;          // 0: LSSA
-  std::string device;  // "auto", "cuda" or "virtual"
+  std::string device;  // "auto", "cuda", "cpu" or "virtual"
   int64_t head_dim = 0;
   int num_layers = 0;
 };

@@ -29,8 +29,9 @@ T zeroed() {  // every struct of the API begins its life like this
 lssar_device device_of(const std::string& name) {
   if (name == "auto") return LSSAR_DEVICE_AUTO;
   if (name == "cuda") return LSSAR_DEVICE_CUDA;
+  if (name == "cpu") return LSSAR_DEVICE_CPU;
   if (name == "virtual") return LSSAR_DEVICE_VIRTUAL;
-  throw std::runtime_error("device = " + name + ": allowed are auto, cuda and virtual");
+  throw std::runtime_error("device = " + name + ": allowed are auto, cuda, cpu and virtual");
 }
 
 class Context {

@@ -31,7 +31,7 @@ constexpr char kHelp[] =
     "  --validation FILE   what the loss is measured on (required)\n"
     "  --attention KIND    lssar (default), lssa or softmax\n"
     "  --p N               lssar: power of the re-weighting, 1 to 1024 (default 15)\n"
-    "  --device NAME       auto (default), cuda or virtual\n"
+    "  --device NAME       auto (default), cuda, cpu or virtual\n"
     "  --steps N           (default 600)\n"
     "  --length N          of a window in bytes (default 64)\n"
     "  --windows N         per step (default 8)\n"

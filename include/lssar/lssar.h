@@ -15,17 +15,16 @@
  *  2. Handles. lssar_context and lssar_plan are opaque. The caller owns them from _create to
  *     _destroy. A plan keeps what it needs of its context, so destroy them in either order.
  *     Destroying NULL does nothing. Do not use a handle after its destruction or in a child process
- *     after fork. Do not destroy it while a thread uses it or its work still runs on a GPU.
- *  3. Structs. Set every byte to zero, then struct_size to sizeof the struct, then the fields you
- *     need. A field left at zero has the default that its comment states. Later versions of the
- *     library may append fields, and they read an older caller's struct as it was meant. A struct
- *     larger than the library knows is accepted if the unknown part is zero. Structs without
- *     struct_size never grow. The library reads structs and strings during the call only.
+ *     after fork. Do not destroy it while a thread uses it or its work runs on a GPU.
+ *  3. Structs. Zero the whole, then set struct_size to sizeof the struct and the fields you need. A
+ *     field of 0 has the default in its comment. New versions may append fields, and read an older
+ *     caller's struct as it was meant. A longer struct is accepted if its unknown part is zero.
+ *     Structs without struct_size never grow. Structs and strings are read during the call only.
  *  4. Errors. Every function that can fail returns an lssar_status. After a failure
  *     lssar_last_error_detail() has one line that names the field, its value and what is allowed.
  *     The library prints nothing, never aborts, and lets no C++ exception out. Each function lists
- *     its statuses; any function may also return OUT_OF_MEMORY, and INTERNAL, a bug. Unless a
- *     function says otherwise, a call that fails leaves its outputs as they were.
+ *     its statuses; any may also return OUT_OF_MEMORY, and INTERNAL, a bug. A call that fails
+ *     leaves its outputs as they were, unless its comment says otherwise.
  *  5. Tensors are [batch, heads, length, dim]. The last dimension is contiguous. The strides of the
  *     other three are given in elements, so [batch, length, heads, dim] and packed q, k, v need no
  *     copy. Inputs may have strides of 0 (broadcast). A tensor that is written must not have two
@@ -33,29 +32,27 @@
  *  6. Alignment. Every pointer and stride must be a multiple of the element size. A call takes a
  *     faster kernel if all of them are multiples of 16 bytes. Saved tensors, row statistics and the
  *     workspace must be aligned to 16 bytes; their contents are opaque unless described here.
- *  7. Memory. The caller owns all memory and keeps it valid until the work is done. On a cuda
- *     device pointers are device pointers (or managed memory); on the cpu and virtual devices they
- *     are ordinary host pointers. lssar_buffer_alloc gives memory that is right for all of them.
+ *  7. Memory. The caller owns all memory and keeps it valid until the work is done. Pointers are
+ *     device pointers (or managed memory) on a cuda device, and ordinary host pointers on the cpu
+ *     and virtual devices. lssar_buffer_alloc gives memory that is right for all of them.
  *  8. Streams. `stream` is a CUstream (or cudaStream_t) of the context's device, passed as void*;
  *     NULL is the default stream. Work of one stream runs in the order of the calls; the caller
- *     orders work of different streams. The cpu and virtual devices ignore it: execute returns when
- *     the work is done.
+ *     orders streams. The cpu and virtual devices ignore it: execute returns when the work is done.
  *  9. Threads. Any number of threads may call every function at once, on the same handles too
- *     (convention 2 says what destroy needs). Concurrent calls must not write the same memory, so
- *     each call in flight needs a workspace of its own. The detail text is per thread. No function
- *     needs a current CUDA context, and each leaves the thread's current context as it was.
- *     The cpu device gives the same bits for any number of threads.
+ *     (destroy: convention 2). Concurrent calls must not write the same memory: each needs its own
+ *     workspace. The detail text is per thread. No function needs a current CUDA context, and all
+ *     leave the thread's as it was. The cpu device gives the same bits for any number of threads.
  * 10. CUDA graphs. lssar_execute_* only check their arguments and enqueue kernels. They allocate
- *     nothing, compile nothing, take no lock and do not synchronise, so you may capture them. Plan
- *     and memory must then outlive the graph. Call every other function outside capture.
- *     (On the cpu device they take locks, and each thread allocates its scratch memory once.)
+ *     nothing, compile nothing, take no lock and do not synchronise, so you may capture them. (On
+ *     the cpu device they take locks, and each thread allocates its scratch memory once.) Plan and
+ *     memory must then outlive the graph. Call every other function outside capture.
  * 11. Data. NaN, infinities, denormal numbers and zero vectors are data, never errors. A NaN or
  *     infinity in q or k gives NaN in exactly the rows of o that see it. In v, or in the backward,
  *     it stays within its batch entry and kv head. A row that sees no key, or has no weights, gives
  *     0. If the squared length of a row of q or k overflows float32, the result is unspecified.
  * 12. Versions. Functions and structs keep their meaning and layout within one LSSAR_ABI_VERSION,
- *     which is also the number of the soname. So a program built with a header of 1.x runs with
- *     every later liblssar.so.1. Releases may append functions, enumerators and fields.
+ *     the number of the soname: a program built with a header of 1.x runs with every later
+ *     liblssar.so.1. Releases may append functions, enumerators and fields.
  *
  * Environment variables: docs/environment.md.
  */
@@ -74,7 +71,6 @@ extern "C" {
 #endif
 
 /* ---- Versions ------------------------------------------------------------------------------ */
-
 #define LSSAR_VERSION_MAJOR 1
 #define LSSAR_VERSION_MINOR 0
 #define LSSAR_VERSION_PATCH 0
@@ -90,7 +86,6 @@ LSSAR_API const char* lssar_version_string(void) LSSAR_NOEXCEPT;
 LSSAR_API const char* lssar_build_info(void) LSSAR_NOEXCEPT;
 
 /* ---- Errors -------------------------------------------------------------------------------- */
-
 /* A library of this ABI version returns no other value. Values are fixed. */
 typedef enum lssar_status {
   LSSAR_STATUS_OK = 0,
@@ -113,7 +108,6 @@ LSSAR_API const char* lssar_status_string(lssar_status status) LSSAR_NOEXCEPT;
 LSSAR_API const char* lssar_last_error_detail(void) LSSAR_NOEXCEPT;
 
 /* ---- Log ----------------------------------------------------------------------------------- */
-
 typedef enum lssar_log_level {
   LSSAR_LOG_ERROR = 0,   /* a request failed */
   LSSAR_LOG_WARNING = 1, /* a call continued with less: say, the cache cannot be written */
@@ -123,19 +117,16 @@ typedef enum lssar_log_level {
 } lssar_log_level;
 
 /* Receives one message. `level` is an lssar_log_level; `message` is valid during the call. Any
- * thread may call it, several at once. It must not call the library and must not throw. The lines
- * of a prepare ("prepare: ") and of an execute ("execute: ") end in a command that does the same
- * again: "lssar prepare --pass forward ...", "lssar verify ...". */
+ * thread may call it, several at once. It must not call the library or throw. The lines of a
+ * prepare ("prepare: ") and an execute ("execute: ") end in a command that repeats it. */
 typedef void (*lssar_log_callback)(int level, const char* message, void* user);
 
 /* Sends messages up to and including `level` to `callback`; NULL turns logging off. A process has
- * one callback. It replaces the output to standard error that LSSAR_LOG asks for.
- * INVALID_ARGUMENT: an unknown level. */
+ * one callback, which takes the place of LSSAR_LOG's output. INVALID_ARGUMENT: an unknown level. */
 LSSAR_API lssar_status lssar_set_log_callback(lssar_log_callback callback, void* user,
                                               int level) LSSAR_NOEXCEPT;
 
 /* ---- Context: a device, a compiler and a binary cache -------------------------------------- */
-
 typedef struct lssar_context lssar_context;
 typedef struct lssar_plan lssar_plan; /* the kernels of a problem */
 
@@ -144,9 +135,8 @@ typedef enum lssar_device {
   LSSAR_DEVICE_CUDA = 1,    /* a GPU, through its driver */
   LSSAR_DEVICE_VIRTUAL = 2, /* interprets the kernels on the CPU: exact, portable, slow */
   LSSAR_DEVICE_RECORD = 3,  /* computes nothing, counts launches: for measuring host overhead */
-  LSSAR_DEVICE_CPU = 4      /* machine code for the host's CPU, which needs AVX2 and the LLVM
-                               compiler; plans of passes and problems for which it has no kernels
-                               are UNSUPPORTED: docs/cpu.md */
+  LSSAR_DEVICE_CPU = 4      /* machine code for the host's CPU, by the LLVM compiler; needs AVX2.
+                               It has no kernels for some passes and problems: docs/cpu.md */
 } lssar_device;
 
 typedef enum lssar_compiler {
@@ -157,11 +147,10 @@ typedef enum lssar_compiler {
 
 /* The caller's threads, for the cpu device. A function of this type calls task(work, i) once for
  * every i from 0 to n - 1, in any order and on any threads, its own included. It returns when all
- * of these calls have returned. n is 2 to 1024. If it has fewer threads than n, some of them get
- * several i. Executes that run at the same time call it at the same time. A task neither calls it
- * nor waits for other tasks. It must not throw, and nothing may call the task after it has
- * returned. If it leaves an i out, repeats one, or takes one that is out of range, execute returns
- * DEVICE_ERROR. */
+ * of these calls have returned. n is 2 to 1024. A thread may get several i. Executes that run at
+ * the same time call it at the same time. A task neither calls it nor waits for other tasks. The
+ * function must not throw, and nothing may call the task after it has returned. If it leaves an i
+ * out, repeats one, or takes one that is out of range, execute returns DEVICE_ERROR. */
 typedef void (*lssar_task)(void* work, int64_t i);
 typedef void (*lssar_parallel_for)(void* user, int64_t n, lssar_task task, void* work);
 
@@ -179,20 +168,18 @@ typedef struct lssar_context_options {
   const char* tuning_table;    /* file of measured schedules, read once, here; NULL or "":
                                   LSSAR_TUNING_TABLE, else tuning.jsonl in the cache directory;
                                   "none": no table */
-  lssar_parallel_for parallel_for; /* cpu: runs what each execute does, with n at most the call's
-                                      num_threads, and is not called if one thread is enough. NULL:
-                                      a pool of the context's own. Other devices ignore it */
+  lssar_parallel_for parallel_for; /* cpu: runs each execute, with n at most its num_threads, unless
+                                      one thread is enough. NULL: the context's own threads */
   void* parallel_for_user;         /* handed to parallel_for */
 } lssar_context_options;
 
-/* Opens the device. `options` NULL: every default. *context is set to NULL on failure.
- * A cache directory that cannot be used is no error: the context then keeps binaries in memory, and
- * lssar_context_get_info says why. A tuning table that is missing or cannot be read is no error
- * either; the log warns. The first prepare, or plan that finds records, opens the compiler; the cpu
- * device's is opened here, because nothing else makes its kernels.
- * INVALID_ARGUMENT: a bad option. MISSING: no such device, or no compiler for the cpu device.
- * UNSUPPORTED: a CPU without the instructions of the cpu device or of the target, a compiler that
- * makes no code for CPUs, or a newer version's field that is set. DEVICE_ERROR. */
+/* Opens the device. `options` NULL: every default. *context is NULL on failure. A cache directory
+ * that cannot be used is no error: binaries are then kept in memory, and lssar_context_get_info
+ * says why. A missing or unreadable tuning table is none either; the log warns. The first prepare,
+ * or plan that finds records, opens the compiler. The cpu device's is opened here, because nothing
+ * else makes its kernels. INVALID_ARGUMENT: a bad option. MISSING: no such device, or no compiler
+ * for the cpu device. UNSUPPORTED: a CPU without the device's or the target's instructions, a
+ * compiler that makes no code for CPUs, a newer version's field that is set. DEVICE_ERROR. */
 LSSAR_API lssar_status lssar_context_create(const lssar_context_options* options,
                                             lssar_context** context) LSSAR_NOEXCEPT;
 LSSAR_API void lssar_context_destroy(lssar_context* context) LSSAR_NOEXCEPT;
@@ -217,7 +204,6 @@ LSSAR_API lssar_status lssar_context_get_info(const lssar_context* context,
                                               lssar_context_info* info) LSSAR_NOEXCEPT;
 
 /* ---- Problem ------------------------------------------------------------------------------- */
-
 typedef enum lssar_dtype {
   LSSAR_DTYPE_FP16 = 0,
   LSSAR_DTYPE_BF16 = 1,
@@ -255,7 +241,6 @@ typedef struct lssar_problem {
 } lssar_problem;
 
 /* ---- Plan: the kernels of a problem ---------------------------------------------------------- */
-
 /* Where a plan's schedules come from if none is given. Only LSSAR_TUNING_TUNE measures. */
 typedef enum lssar_tuning {
   LSSAR_TUNING_DEFAULT = 0,  /* the context's tuning table, the one that comes with the library, or
@@ -264,8 +249,7 @@ typedef enum lssar_tuning {
   LSSAR_TUNING_TUNE = 2      /* as 0, after a search by lssar_plan_prepare if no record exists */
 } lssar_tuning;
 
-/* What two runs of the backward with the same inputs on the same GPU have in common. The other
- * passes always give the same bits. */
+/* What backwards of the same inputs on one GPU have in common. Other passes repeat every bit. */
 typedef enum lssar_determinism {
   LSSAR_DETERMINISM_REPEATABLE = 0, /* every bit */
   LSSAR_DETERMINISM_ANY = 1         /* sums in any order, where a tuning table says it is faster */
@@ -311,13 +295,12 @@ typedef struct lssar_tune_options {
  * at a time uses a GPU. On the virtual device nothing is measured: the result is predicted.
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
  * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16K tokens of
- * 16 heads. Takes minutes, and should have the GPU for itself. `options` may be NULL.
- * Row sums and weighted sums are skipped, because they have one schedule. A problem that fails does
- * not stop the others; the first failure is returned.
- * INVALID_ARGUMENT; UNSUPPORTED: the device is cpu or record, which cannot be tuned; MISSING: no
- * worker program, no compiler; DEVICE_ERROR: no candidate passed, or another process has been
- * tuning this GPU for 10 minutes; IO_ERROR: the table cannot be written; CANCELLED: by the
- * callback; what was measured until then is kept. */
+ * 16 heads. Takes minutes, and should have the GPU for itself. `options` may be NULL. Row sums and
+ * weighted sums are skipped, because they have one schedule. A problem that fails does not stop the
+ * others; the first failure is returned. INVALID_ARGUMENT; UNSUPPORTED: the device is cpu or
+ * record, which cannot be tuned; MISSING: no worker program, no compiler; DEVICE_ERROR: no
+ * candidate passed, or another process has been tuning this GPU for 10 minutes; IO_ERROR: the table
+ * cannot be written; CANCELLED: by the callback; what was measured until then is kept. */
 LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* problems,
                                   size_t num_problems,
                                   const lssar_tune_options* options) LSSAR_NOEXCEPT;
@@ -333,9 +316,8 @@ typedef struct lssar_plan_options {
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
- * INVALID_ARGUMENT: a field out of its range, or a schedule that is not legal. UNSUPPORTED: a pass
- * or problem for which the cpu device has no kernels, or a newer version's field that is set.
- * OUT_OF_MEMORY. */
+ * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: the cpu device
+ * has no kernels for a pass or the problem; a newer version's field that is set. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
                                          const lssar_plan_options* options,
                                          lssar_plan** plan) LSSAR_NOEXCEPT;
@@ -343,9 +325,9 @@ LSSAR_API void lssar_plan_destroy(lssar_plan* plan) LSSAR_NOEXCEPT;
 
 /* Makes the plan's kernels ready: finds them in the cache, or compiles and stores them, then loads
  * them. Threads that prepare the same problem compile it once. A prepared plan is left as it is;
- * after a failure you may try again. With LSSAR_TUNING_TUNE it first searches if the table has no
- * record. Until it returns, the plan's schedules may then change, and with them the sizes of its
- * workspace and of what it saves; the errors of lssar_tune are possible, too.
+ * after a failure you may try again. LSSAR_TUNING_TUNE first searches if the table has no record.
+ * Until it returns, the plan's schedules may then change, and with them the sizes of its workspace
+ * and of what it saves; the errors of lssar_tune are possible, too.
  * MISSING: no compiler. COMPILE_ERROR: the detail has the compiler's log and the path of the
  * source. DEVICE_ERROR: the image does not load. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_prepare(lssar_plan* plan) LSSAR_NOEXCEPT;
@@ -390,8 +372,7 @@ typedef struct lssar_sizes {
 LSSAR_API lssar_status lssar_plan_workspace_size(const lssar_plan* plan, const lssar_sizes* sizes,
                                                  size_t* bytes) LSSAR_NOEXCEPT;
 
-/* Bytes of the tensors that the forward for training saves for the backward; `stats` is also the
- * size of row_stats, and `o` that of partial_o. */
+/* Bytes of what the forward for training saves. row_stats has the size `stats`, partial_o `o`. */
 typedef struct lssar_saved_sizes {
   size_t o;     /* saved_o: o in float32, [batch, heads, seq_q, head_dim_v] */
   size_t stats; /* saved_stats: float32 [4, batch, heads, seq_q]; opaque with a score; sum_j A_ij;
@@ -404,7 +385,6 @@ LSSAR_API lssar_status lssar_plan_saved_sizes(const lssar_plan* plan, const lssa
                                               lssar_saved_sizes* saved) LSSAR_NOEXCEPT;
 
 /* ---- Execute ------------------------------------------------------------------------------- */
-
 /* [batch, heads, length, dim] at data. Strides of the first three are in elements, 0 or more; a
  * contiguous tensor has { heads * length * dim, length * dim, dim }. The library ignores the stride
  * of a size of 1, and data if the tensor has no elements. */
@@ -413,17 +393,15 @@ typedef struct lssar_tensor {
   int64_t strides[3]; /* batch, head, row */
 } lssar_tensor;
 
-/* Where the keys and queries of a call are among all keys and queries. Row 0 of k and v is key
- * first_key of num_keys; row 0 of q is query first_query of num_queries. Only causal problems read
- * the queries' part. Values are 0 to 2^31 - 1, and the call's rows must lie within num_*. A num_*
- * of 0 stands for the smallest number that holds them. */
+/* Where a call's keys and queries are among all. Row 0 of k and v is key first_key of num_keys; row
+ * 0 of q is query first_query of num_queries. Only causal problems read the queries' part. Values
+ * are 0 to 2^31 - 1; the call's rows lie within num_*. A num_* of 0 is the smallest that fits. */
 typedef struct lssar_range {
   int64_t first_key, num_keys;
   int64_t first_query, num_queries;
 } lssar_range;
 
 /* The arguments of an execute. A pass ignores what it does not read (r) or write (w).
- *
  *                       shape                            forward forward backward row  weighted
  *                                                                _train           _sums _sum
  *   q                   [batch, heads, seq_q, head_dim]      r      r       r      r      r
@@ -458,9 +436,9 @@ typedef struct lssar_call {
   lssar_range range;
   float* row_stats;
   float* partial_o;
-  int64_t num_threads; /* cpu and virtual devices: the most threads that run the call, 1 and more;
-                          0: as many as CPUs the calling thread may run on, which only a
-                          parallel_for may exceed. The cpu device takes fewer for little work */
+  int64_t num_threads; /* cpu, virtual: the most threads that run the call; 0: as many as the
+                          calling thread has CPUs. Only a parallel_for may have more threads than
+                          these CPUs. The cpu device takes fewer for little work */
   const float* sink;   /* only with a score that has one; aligned to 4 bytes */
   float* grad_sink;
 } lssar_call;
@@ -491,11 +469,9 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  *      partial_o = sum_j w_ij v_j, zs_r = sum_j w_ij, w_ij = W_ij / m_i^p, over the keys of r.
  *      Into row_stats: plane 1 is m_i, for every r the same; plane 2 is zs_r.
  *   4. Merge: o_i = sum_r partial_o / sum_r zs_r, and 0 where that sum is 0.
- *
  * With a score, or p above 64, step 1 writes all planes, and step 2 merges planes 1 to 3 by maxima
  * and R = sum_r R_r 2^(e_r - e), with e_r plane 2 of r and e the largest of them (0 if R_r is 0).
  * Step 3 reads and replaces all planes, and adds the sink: docs/math.md, "Keys in parts".
- *
  * Float32 is enough for the sums, in any order. With zs summed too, row_stats has what the
  * forward_train of the whole would save. Convention 11 holds if your sums and quotient keep NaN.
  * The backward takes no range. Both passes give the same bits every time, by portable kernels. */
@@ -505,7 +481,6 @@ LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,
                                                   const lssar_call* call) LSSAR_NOEXCEPT;
 
 /* ---- Memory of the context's device: conveniences ------------------------------------------- */
-
 /* For programs that do not manage GPU memory themselves. All of them block. Buffers are aligned to
  * 256 bytes; 0 bytes give NULL, which may be freed. Copies stay within one buffer of this context.
  * On failure *buffer is NULL. INVALID_ARGUMENT: NULL if bytes is not 0. DEVICE_ERROR. */
@@ -522,5 +497,4 @@ LSSAR_API lssar_status lssar_synchronize(lssar_context* context, void* stream) L
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
-
 #endif /* LSSAR_LSSAR_H_ */

@@ -15,6 +15,7 @@ torch.autograd.grad for one call.
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -102,6 +103,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args()
     if options.device == "record":
+        os.environ["LSSAR_DEVICE"] = "cpu"  # or the environment might send the calls elsewhere
         _plans.KINDS["cpu"] = _structs.DEVICE_RECORD
     elif not torch.cuda.is_available():
         print("call_overhead: torch sees no GPU", file=sys.stderr)

@@ -33,10 +33,9 @@ def attention(
 
     Args:
         q: [batch, heads, length_q, d], d a multiple of 8 from 8 to 256; float16, bfloat16 or
-            float32; on a CUDA device or on the CPU; on the
-            meta device for shapes alone. float64 goes through the definition in plain torch, with
-            memory quadratic in the length: for torch.autograd.gradcheck, and differentiable any
-            number of times.
+            float32; on a CUDA device or on the CPU; on the meta device for shapes alone. float64
+            goes through the definition in plain torch, with memory quadratic in the length: for
+            torch.autograd.gradcheck, and differentiable any number of times.
         k: [batch, kv_heads, length_k, d]; kv_heads divides heads, and query head h reads kv head
             h // (heads // kv_heads).
         v: [batch, kv_heads, length_k, dv], dv as d.
@@ -49,10 +48,10 @@ def attention(
         score: None, "" or "lssar": the formulas above. "softmax", "sigmoid", an lssar.Score, or its
             fields as text: "phi=relu(x)^2,normalizer=sum_abs". They take the place of A and P; with
             a p the re-weighting follows, and P is what o sums v with where p is 0.
-        sink: [heads], float32 (float64 where q is), on the device of q: a logit t_h of each head whose
+        sink: [heads], float32 (float64 if q is), on the device of q: a logit of each head, whose
             exponential is added to the sum of every row. It has no value vector, and is
-            differentiable. Scores with the field sink=per_head need it ("softmax,sink=per_head"),
-            others take None.
+            differentiable. Scores with the field sink=per_head ("softmax,sink=per_head") need it.
+            With other scores it must be None.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.

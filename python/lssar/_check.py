@@ -71,6 +71,8 @@ def check_sink(sink, q, score, p, offset):
     wanted = torch.float64 if q.dtype == torch.float64 else torch.float32
     if sink is not None and not isinstance(sink, torch.Tensor):
         raise TypeError(f"sink: {type(sink).__name__}; must be a torch.Tensor, or None")
+    if sink is not None:
+        _check_place("sink", sink, q, "[heads]")  # first, because nested tensors have no shape
     heads = q.shape[1]
     shape = None if sink is None else sink.shape
     _rules.check_sink_is_due(shape, _plans.has_sink(score, p, offset), heads, wanted)
@@ -78,7 +80,6 @@ def check_sink(sink, q, score, p, offset):
         return
     if sink.dtype != wanted:
         raise TypeError(f"sink: dtype {sink.dtype}; must be {wanted}")
-    _check_place("sink", sink, q, "[heads]")
     _rules.check_sink_shape(shape, heads, _is_surely)
     if _sharding.is_distributed(q) != _sharding.is_distributed(sink):
         kinds = ["a plain tensor", "a DTensor"]

@@ -14,8 +14,8 @@ Signature. That is what keeps a call in the microseconds; the rest of it is torc
 
 What the forward hands to the backward, the three saved tensors of lssar.h, are three tensors where
 operators are called, each with batch and heads among its dimensions, so that it can be sharded and
-batched; plain calls allocate one int32 tensor, `saved`, with the bits of the three behind one another: hooks of
-saved tensors that round floats leave it alone.
+batched. Plain calls allocate one int32 tensor, `saved`, with the bits of the three behind one
+another: hooks of saved tensors that round floats leave it alone.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The differentiable operator on checked tensors: attention(q, k, v, causal, p, offset, score, sink).
+"""The differentiable operator on checked tensors: q, k, v, causal, p, offset, score, sink.
 
 Used by _attention. Two ways to the same _launch:
 
@@ -282,7 +282,7 @@ def _differentiated(function, name, arguments, tensors):
 
 
 def _sink_of(arguments):
-    """Of an operator: it is the last argument, which calls may leave out."""
+    """The sink of an operator's arguments: the last one, which calls may leave out."""
     return arguments[-1] if isinstance(arguments[-1], torch.Tensor) else None
 
 
@@ -310,8 +310,8 @@ def _autograd_backward_with_sink(*arguments):
     return _differentiated(_Backward, "backward_with_sink", arguments, _tensors_of(arguments, 7))
 
 
-# ---- Operators: vmap. The vmapped dimension becomes a part of the batch; with a sink, of the heads,
-# because each entry has a gradient of the sink, and may have a sink, of its own.
+# ---- Operators: vmap. The vmapped dimension becomes a part of the batch. With a sink it becomes a
+# part of the heads, because each entry has its own gradient of the sink, and may have its own sink.
 
 
 def _fold(x, in_dim, size, dim):

@@ -1,8 +1,8 @@
-"""Contexts (one per device) and plans (one per problem) of liblssar.so, kept for the process, and which
-device computes CPU tensors.
+"""Contexts (one per device) and plans (one per problem) of liblssar.so, kept for the process. Also
+chooses the device that computes CPU tensors.
 
-Used by _check, _launch and jax; needs neither torch nor JAX. Any thread may call anything here. Nothing is
-destroyed: at exit the driver may be gone before Python's objects are.
+Used by _check, _launch and jax; needs neither torch nor JAX. Any thread may call anything here.
+Nothing is destroyed: at exit the driver may be gone before Python's objects are.
 """
 
 import ctypes
@@ -133,7 +133,7 @@ def check_score(score, p, offset):
 
 @functools.lru_cache(maxsize=1024)
 def _check_score(score, p, offset):
-    """Creates a plan, but does not prepare it, which is cheap. Scores may be many, so none is kept."""
+    """Creates a plan, but does not prepare it, which is cheap. None is kept: scores may be many."""
     dims = (_structs.DTYPE_FP32, 64, 64, 1, 1)
     # The recording device takes every problem, and needs no compiler for that.
     plan = Plan(context("record"), _problem(False, *dims, False, p, offset, score, _ALIGNMENT))
@@ -147,7 +147,7 @@ def has_sink(score, p, offset):
 
 
 KINDS = {
-    "cpu": _structs.DEVICE_CPU,  # The benchmark of calls puts the recording device here.
+    "cpu": _structs.DEVICE_CPU,  # the benchmark of calls puts the recording device here
     "cuda": _structs.DEVICE_CUDA,
     "record": _structs.DEVICE_RECORD,
     "virtual": _structs.DEVICE_VIRTUAL,
@@ -169,14 +169,14 @@ def context(kind, ordinal=0):
 
 
 def plan(device_type, ordinal, key):
-    """The plan of Context.plan's key for tensors of torch's or JAX's "cpu" or "cuda"; not prepared."""
+    """The plan of Context.plan's key, not prepared. `device_type`: the tensors', "cpu" or "cuda"."""
     if device_type != "cpu":
         return context(device_type, ordinal).plan(key)
     return context(_kind_for_cpu(key)).plan(key)
 
 
 def info_for_cpu():
-    """Of the device that is asked first."""
+    """What is known of the device that CPU tensors go to if it has kernels for them."""
     kind = _wanted()
     if kind == "auto":
         kind = "virtual" if _why_no_cpu() else "cpu"
@@ -195,8 +195,8 @@ def _wanted():
     return wanted
 
 
-# With auto, by a key's problem. A forward and its backward are of one problem, so they run on one
-# device, which knows what was saved.
+# What auto has chosen, by a key's problem. The forward for training and its backward have one key.
+# So both run on one device, which knows what was saved.
 _kinds = {}
 _has_warned = False
 
@@ -250,15 +250,15 @@ def _warn(why):
     warnings.warn(
         f"lssar: the virtual device, which is slow, computes these CPU tensors: {why}. "
         "LSSAR_DEVICE=virtual asks for it, and LSSAR_DEVICE=cpu makes this an error. This warning "
-        "comes once; others may follow on the virtual device, too",
+        "comes once, although other problems may go there, too",
         RuntimeWarning,
         stacklevel=2,
     )
 
 
 def _forget_after_fork():
-    """The child of a fork has none of the threads of the virtual device, nor a usable driver: it
-    opens what it needs anew. What the parent opened is left alone."""
+    """The child of a fork has none of the threads of the cpu and virtual devices, and no usable
+    driver: it opens what it needs anew. What the parent opened is left alone."""
     global _lock
     _lock = threading.Lock()
     _contexts.clear()

@@ -58,7 +58,9 @@ def _fields(text):
         given["phi"] = given.pop("activation")
     unread = given.keys() - _DEFAULTS.keys()
     if unread:
-        raise NotImplementedError(f"score: {text!r}; this package does not know the field {min(unread)}")
+        raise NotImplementedError(
+            f"score: {text!r}; this package does not know the field {min(unread)}"
+        )
     fields = {**_DEFAULTS, **given}
     fields["phi"] = _ACTIVATIONS.get(fields["phi"], fields["phi"])
     return fields

@@ -16,8 +16,8 @@ _NONE = -1
 
 def _choices(q, k, operands, results, stats_in, stats_out, grads):
     """Placements of results, operands, the sink and its gradient on one dimension of the mesh.
-    `operands`, `results`: how many, without those of the sink; stats_in, stats_out: which of them has
-    the planes of statistics before its batch; `grads`: which results are grad_k and grad_v."""
+    `operands`, `results`: how many, without those of the sink; stats_in, stats_out: which of them
+    has the planes of statistics before its batch; `grads`: which results are grad_k and grad_v."""
     from torch.distributed.tensor import Partial, Replicate, Shard
 
     def all_at(dim):

@@ -27,12 +27,12 @@ def register_transformers(
         lssar.register_transformers()
         model = AutoModelForCausalLM.from_config(config, attn_implementation="lssar")
 
-    p, offset and score are as in lssar.attention. A model must be trained with it: weights that were
-    trained with softmax fit the score "softmax" only. The model's own scale of scores is ignored where
-    the score function's depends on N, as LSSAR's does; any other scale must be the model's. Padding,
-    packed sequences, sliding windows, static caches, dropout and other changes to scores or masks
-    raise an error, as does asking for the weights. Layers with sinks (GPT-OSS's) need a score
-    that has one, "softmax,sink=per_head", and other layers a score without.
+    p, offset and score are as in lssar.attention. A model must be trained with it: weights that
+    were trained with softmax fit the score "softmax" only. The model's own scale of scores is
+    ignored where the score function's depends on N, as LSSAR's does; any other scale must be the
+    model's. Padding, packed sequences, sliding windows, static caches, dropout and other changes to
+    scores or masks raise an error, as does asking for the weights. Layers with sinks (GPT-OSS's)
+    need a score that has one, "softmax,sink=per_head", and other layers a score without.
     """
     text, power = _rules.score_of(score, p)
     _rules.check_scalars(False, power, offset)
@@ -87,7 +87,7 @@ def _sink_of_model(name, s_aux, has_sink, q):
     """`s_aux`: the model's logits of sinks, [heads], in the model's dtype, or None."""
     if s_aux is None and has_sink:
         raise ValueError(
-            f"s_aux: None; {name} has a score with sink=per_head, which needs the sinks of the model"
+            f"s_aux: None; {name} has a score with sink=per_head, which needs the model's sinks"
         )
     if s_aux is not None and not has_sink:
         raise ValueError(

@@ -30,8 +30,8 @@ _DTYPES = {
 }
 _OF_XLA = {10: _structs.DTYPE_FP16, 16: _structs.DTYPE_BF16, 11: _structs.DTYPE_FP32}
 _FAST_ALIGNMENT = 16
-# By their order. The sink and its gradient come last, because most calls have none. _SAVED: what the
-# forward hands to the backward, in one buffer.
+# Operands and results of each call, in their order. The sink and its gradient come last, because
+# most calls have none. _SAVED: what the forward hands to the backward, in one buffer.
 _SAVED = "saved"
 _INPUTS = {
     "forward": ("q", "k", "v", "sink"),

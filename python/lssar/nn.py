@@ -80,8 +80,8 @@ class LSSARAttention(torch.nn.Module):
         causal, p, offset, score: as in lssar.attention. A GPT block needs causal=True.
         bias: whether the projections have biases.
 
-    If the score has a sink ("softmax,sink=per_head"), `sink` is a parameter [num_heads] that is learned
-    from 0 on, else None. It is float32 whatever `dtype` is, unless that is float64.
+    If the score has a sink ("softmax,sink=per_head"), `sink` is a parameter [num_heads] that is
+    learned from 0 on, else None. It is float32 whatever `dtype` is, unless that is float64.
     """
 
     def __init__(

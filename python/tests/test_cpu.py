@@ -9,7 +9,7 @@ os.environ["LSSAR_DEVICE"] = "cpu"  # before the first call
 import torch
 
 import lssar
-from definition import FLOOR, TOLERANCES, random_inputs
+from definition import FLOOR, TOLERANCES, check, random_inputs, with_gradients
 from lssar import _plans, _structs
 from lssar._reference import attention
 from test_threads import threads_that_worked
@@ -24,7 +24,7 @@ class Values(unittest.TestCase):
         o = lssar.attention(q, k, v, **{"causal": True, **options})
         self.assertEqual(o.dtype, q.dtype)
         wide = [x.double() for x in (q, k, v)]
-        wanted = attention(*wide, **{"causal": True, "p": 15, "offset": 1.0, "score": "", **options})
+        wanted = attention(*wide, **{"causal": True, "p": 15, "offset": 1.0, **options})
         self.assertEqual(o.shape, wanted.shape)
         allowed = TOLERANCES[q.dtype][0] * wanted.norm().item() + FLOOR * wanted.numel() ** 0.5
         error = (o.double() - wanted).norm().item()
@@ -37,7 +37,8 @@ class Values(unittest.TestCase):
                 self.check(*detached(batch=2, dim=64, len_q=67, dtype=dtype))
 
     def test_powers_offsets_and_masks(self):
-        for p, offset, causal in ((0, 1.0, True), (1, 0.0, False), (15, 1.0, False), (64, 0.5, True)):
+        options = ((0, 1.0, True), (1, 0.0, False), (15, 1.0, False), (64, 0.5, True))
+        for p, offset, causal in options:
             with self.subTest(p=p, offset=offset, causal=causal):
                 self.check(*detached(), p=p, offset=offset, causal=causal)
 
@@ -63,9 +64,55 @@ class Values(unittest.TestCase):
         self.assertNotIn(("virtual", 0), _plans._contexts)
 
     def test_what_it_has_no_kernel_for_is_an_error(self):
-        with self.assertRaisesRegex(lssar.LssarError, "unsupported: problem.score") as raised:
-            lssar.attention(*detached(), score="softmax")
-        self.assertEqual(raised.exception.status, _structs.STATUS_UNSUPPORTED)
+        sink = torch.zeros(2, requires_grad=True)
+        for pattern, options in (
+            ("unsupported: problem.score", {"score": "softmax"}),
+            ("unsupported: problem.score", {"score": "softmax,sink=per_head", "sink": sink}),
+            ("unsupported: .*problem.p = 65", {"p": 65}),
+        ):
+            with self.assertRaisesRegex(lssar.LssarError, pattern) as raised:
+                lssar.attention(*detached(), **options)
+            self.assertEqual(raised.exception.status, _structs.STATUS_UNSUPPORTED)
+
+
+class Training(unittest.TestCase):
+    """Values of the forward for training, and gradients."""
+
+    def test_every_dtype(self):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            with self.subTest(dtype=dtype):
+                check(self, *random_inputs(batch=2, heads=4, kv_heads=2, dim=64, dtype=dtype))
+
+    def test_powers_offsets_and_masks(self):
+        for p, offset, causal in ((0, 1.0, True), (1, 0.0, False), (15, 0.5, False)):
+            with self.subTest(p=p, offset=offset, causal=causal):
+                check(self, *random_inputs(), p=p, offset=offset, causal=causal)
+
+    def test_lengths_and_head_dims(self):
+        for sizes in (
+            {"len_q": 1},
+            {"len_q": 1, "len_k": 293},
+            {"len_q": 131, "len_k": 67},
+            {"len_q": 5, "len_k": 0},
+            {"len_q": 0, "len_k": 5},
+            {"dim": 24, "dim_v": 40},
+        ):
+            with self.subTest(**sizes):
+                check(self, *random_inputs(**sizes))
+
+    def test_any_number_of_threads_gives_the_same_bits(self):
+        self.addCleanup(torch.set_num_threads, torch.get_num_threads())
+        inputs = random_inputs(batch=2, heads=8, len_q=256, dim=64)
+        torch.set_num_threads(1)
+        wanted = with_gradients(lssar.attention, *inputs)
+        for threads in (2, 3):
+            torch.set_num_threads(threads)
+            results = with_gradients(lssar.attention, *inputs)
+            self.assertTrue(all(map(torch.equal, results, wanted)))
+
+    def test_it_is_the_cpu_device(self):
+        check(self, *random_inputs())
+        self.assertNotIn(("virtual", 0), _plans._contexts)
 
 
 class ThreadsAndProcesses(unittest.TestCase):

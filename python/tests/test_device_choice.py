@@ -1,5 +1,8 @@
-"""Which device computes CPU tensors: LSSAR_DEVICE. It is read once, so every test starts processes."""
+"""Which device computes CPU tensors: LSSAR_DEVICE.
 
+It is read once in a process, so every test starts processes."""
+
+import importlib.util
 import os
 import subprocess
 import sys
@@ -33,6 +36,9 @@ class WhichDevice(unittest.TestCase):
 
     def test_auto_is_virtual_elsewhere_with_one_warning(self):
         text = run(
+            "sink = torch.zeros(2, requires_grad=True)\n"
+            "lssar.attention(x, x, x, score='softmax,sink=per_head', sink=sink).sum().backward()\n"
+            "assert sink.grad.all()\n"
             "for score in ('softmax', 'sigmoid', 'softmax'):\n"
             "    lssar.attention(x, x, x, score=score)\n"
             "print(kinds())\n"
@@ -44,22 +50,23 @@ class WhichDevice(unittest.TestCase):
         self.assertIn("['virtual']\n['cpu', 'virtual']\n", text)
 
     def test_a_forward_and_its_backward_run_on_one_device(self):
-        """Whichever it is. The virtual device's plan for tensors that are not aligned is another one."""
+        """It is the cpu device. Tensors that are not aligned have a plan of their own."""
         text = run(
-            "import warnings; warnings.simplefilter('ignore')\n"
             "from lssar._reference import attention\n"
             "row = torch.randn(1 + x.numel(), generator=torch.Generator().manual_seed(2))\n"
             "grad_o = torch.randn(x.shape, generator=torch.Generator().manual_seed(3))\n"
             "for q in (x, row[1:].view(x.shape)):\n"
             "    leaf = q.detach().requires_grad_()\n"
-            "    dq, = torch.autograd.grad(lssar.attention(leaf, x, x, causal=True), leaf, grad_o)\n"
+            "    o = lssar.attention(leaf, x, x, causal=True)\n"
+            "    dq, = torch.autograd.grad(o, leaf, grad_o)\n"
             "    wide, k = q.double().requires_grad_(), x.double()\n"
-            "    wanted, = torch.autograd.grad(attention(wide, k, k, True), wide, grad_o.double())\n"
+            "    o = attention(wide, k, k, True)\n"
+            "    wanted, = torch.autograd.grad(o, wide, grad_o.double())\n"
             "    allowed = 2e-5 * wanted.norm() + 2**-20 * x.numel() ** 0.5\n"
             "    assert (dq - wanted).norm() < allowed, (dq - wanted).norm()\n"
-            "print(len(kinds()))"
+            "print(kinds())"
         )
-        self.assertEqual(text, "1\n")
+        self.assertEqual(text, "['cpu']\n")
 
     def test_by_name(self):
         call = "lssar.attention(x, x, x)\nprint(kinds(), lssar.device_info()['device'])"
@@ -69,6 +76,23 @@ class WhichDevice(unittest.TestCase):
             run(call, LSSAR_DEVICE="cuda"),
             "LssarError: LSSAR_DEVICE = 'cuda': allowed for CPU tensors are auto, cpu and virtual",
         )
+
+    @unittest.skipUnless(importlib.util.find_spec("jax"), "JAX is not installed")
+    def test_of_jax(self):
+        """The bits are those of PyTorch, because both run the same kernels."""
+        text = run(
+            "import jax, lssar.jax\n"
+            "leaf = x.clone().requires_grad_()\n"
+            "o = lssar.attention(leaf, x, x, causal=True)\n"
+            "dq, = torch.autograd.grad(o, leaf, torch.ones_like(o))\n"
+            "y = jax.numpy.asarray(x.numpy())\n"
+            "attend = jax.jit(lambda q: lssar.jax.attention(q, y, y, causal=True))\n"
+            "result, pull = jax.vjp(attend, y)\n"
+            "(gradient,) = pull(jax.numpy.ones_like(result))\n"
+            "print((result == o.detach().numpy()).all(), (gradient == dq.numpy()).all())\n"
+            "print(kinds())"
+        )
+        self.assertIn("True True\n['cpu']\n", text)
 
     def test_without_its_compiler(self):
         call = (

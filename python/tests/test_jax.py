@@ -134,20 +134,22 @@ class Jax(unittest.TestCase):
             np.testing.assert_array_equal(jax.jit(jax.vmap(function))(sinks), wanted)
         plain = lssar.jax.attention(q, k, v, score="softmax")
         np.testing.assert_array_equal(attend(jnp.full(2, -jnp.inf)), plain)
-        exported = jax.export.export(jax.jit(attend), disabled_checks=lssar.jax.EXPORT_CHECKS)(sinks[0])
+        export = jax.export.export(jax.jit(attend), disabled_checks=lssar.jax.EXPORT_CHECKS)
+        exported = export(sinks[0])
         o, result = self.run_elsewhere(exported, sinks[0])
         np.testing.assert_array_equal(o, attend(sinks[0]))
         np.testing.assert_array_equal(result, jax.grad(lambda t: attend(t).sum())(sinks[0]))
 
     def test_wrong_sinks_are_named_by_the_call(self):
         x, sink, softmax = jnp.ones((1, 2, 3, 8)), jnp.zeros(2), "softmax,sink=per_head"
+        half, three = sink.astype(jnp.bfloat16), jnp.zeros(3)
         for error, pattern, given, score in (
             (ValueError, r"^sink: None; must be float32 \[heads\], \(2,\)", None, softmax),
             (ValueError, r"^sink: shape \(2,\); must be None, because", sink, "softmax"),
             (ValueError, r"^sink: shape \(2,\); must be None, because", sink, None),
-            (TypeError, "^sink: dtype bfloat16; must be float32", sink.astype(jnp.bfloat16), softmax),
+            (TypeError, "^sink: dtype bfloat16; must be float32", half, softmax),
             (TypeError, "^sink: dtype int32; must be float32", [0, 0], softmax),
-            (ValueError, r"^sink: shape \(3,\); must be \(2,\), a number for each", jnp.zeros(3), softmax),
+            (ValueError, r"^sink: shape \(3,\); must be \(2,\), a number for each", three, softmax),
             (ValueError, r"^sink: shape \(\); must be \(2,\)", 0.0, softmax),
         ):
             with self.subTest(pattern=pattern), self.assertRaisesRegex(error, pattern):

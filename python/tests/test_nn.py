@@ -237,7 +237,8 @@ class Transformers(unittest.TestCase):
                 attend(torch.nn.Module(), q, q, q, None, scaling=0.1)
 
     def test_sinks_of_the_model(self):
-        """GPT-OSS's eager attention is softmax with sinks. Its windows are refused, so that it has none."""
+        """GPT-OSS's eager attention is softmax with sinks. This model has no windows, because they
+        are refused."""
         from transformers import GptOssConfig, GptOssForCausalLM
 
         lssar.register_transformers("lssar_sink", score="softmax,sink=per_head")
@@ -269,9 +270,11 @@ class Transformers(unittest.TestCase):
             results.append((logits, *(x.self_attn.sinks.grad for x in made.model.layers)))
         for ours, theirs in zip(*results):
             torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
-        with self.assertRaisesRegex(ValueError, r"^s_aux: \(4,\); lssar has a score without a sink"):
+        without = r"^s_aux: \(4,\); lssar has a score without a sink"
+        with self.assertRaisesRegex(ValueError, without):
             model("lssar")(tokens, attention_mask={"full_attention": None})
-        with self.assertRaisesRegex(ValueError, "^s_aux: None; lssar_sink has a score with sink=per_head"):
+        needs_one = "^s_aux: None; lssar_sink has a score with sink=per_head, which needs the model's"
+        with self.assertRaisesRegex(ValueError, needs_one):
             self.model("lssar_sink")(tokens)
 
     def test_arguments_that_would_change_the_result_are_refused(self):

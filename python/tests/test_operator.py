@@ -380,20 +380,23 @@ class Sinks(unittest.TestCase):
         compiled = torch.compile(block, fullgraph=True, backend="inductor")
         for a, b in zip(self.gradients(compiled), self.gradients(block), strict=True):
             torch.testing.assert_close(a, b)
-        self.assert_same(torch.compile(self.attend, fullgraph=True, backend="aot_eager", dynamic=True))
+        options = {"fullgraph": True, "backend": "aot_eager", "dynamic": True}
+        self.assert_same(torch.compile(self.attend, **options))
 
     def test_tracers(self):
         from torch.fx.experimental.proxy_tensor import make_fx
 
         class Model(torch.nn.Module):
             def forward(self, q, k, v, sink):
-                return lssar.attention(q, k, v, causal=True, score="softmax,sink=per_head", sink=sink)
+                return lssar.attention(q, k, v, True, score="softmax,sink=per_head", sink=sink)
 
         self.assert_same(torch.jit.trace(self.attend, self.inputs))
         self.assert_same(torch.jit.script(scripted_with_sink))
         self.assert_same(torch.fx.symbolic_trace(Model()))
         plain = tuple(x.detach() for x in self.inputs)
-        for graph in (make_fx(lambda *x: self.attend(*x))(*plain), torch.export.export(Model(), plain).module()):
+        made = make_fx(lambda *x: self.attend(*x))(*plain)
+        exported = torch.export.export(Model(), plain).module()
+        for graph in (made, exported):
             self.assertTrue(torch.equal(graph(*plain), self.attend(*plain)))
 
     def test_negative_view_of_a_sink(self):

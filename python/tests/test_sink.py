@@ -368,22 +368,30 @@ class Mistakes(unittest.TestCase):
         q, k, v = (x.detach() for x in random_inputs(heads=4, kv_heads=2, len_q=3))
         sink = torch.zeros(4)
         none = {"score": NO_SINK}
+        nested = torch.nested.nested_tensor([sink])
+        due = r"^sink: None; must be torch.float32 \[heads\], \(4,\), because .* sink=per_head"
+        not_due = r"^sink: shape \(4,\); must be None, because .* score=\"softmax,sink=per_head\""
+        short = r"^sink: shape \(2,\); must be \(4,\), a number for each head of q"
+        sigmoid = {"score": "sigmoid,sink=per_head"}
+        per_row = {"score": lssar.Score("exp", sink="per_row")}
+        elsewhere = "^sink: on device 'meta'; must be on that of q, 'cpu'"
         for error, pattern, given, options in (
-            (ValueError, r"^sink: None; must be torch.float32 \[heads\], \(4,\), because .* sink=per_head", None, {}),
-            (ValueError, r"^sink: shape \(4,\); must be None, because .* score=\"softmax,sink=per_head\"", sink, none),
-            (ValueError, r"^sink: shape \(4,\); must be None", sink, {"score": None}),
-            (ValueError, r"^sink: shape \(4,\); must be None", sink, {"score": "softmax,sink=none"}),
+            (ValueError, due, None, {}),
+            (ValueError, not_due, sink, none),
+            (ValueError, not_due, sink, {"score": None}),
+            (ValueError, not_due, sink, {"score": "softmax,sink=none"}),
             (TypeError, "^sink: list; must be a torch.Tensor, or None", [0.0] * 4, {}),
             (TypeError, "^sink: float; must be a torch.Tensor, or None", 0.0, {"score": None}),
             (TypeError, "^sink: dtype torch.bfloat16; must be torch.float32", sink.bfloat16(), {}),
             (TypeError, "^sink: dtype torch.float64; must be torch.float32", sink.double(), {}),
-            (ValueError, r"^sink: shape \(2,\); must be \(4,\), a number for each head of q", sink[:2], {}),
+            (ValueError, short, sink[:2], {}),
             (ValueError, r"^sink: shape \(\); must be \(4,\)", sink[0], {}),
             (ValueError, r"^sink: shape \(1, 4\); must be \(4,\)", sink[None], {}),
-            (ValueError, "^sink: on device 'meta'; must be on that of q, 'cpu'", sink.to("meta"), {}),
+            (ValueError, elsewhere, sink.to("meta"), {}),
             (TypeError, "^sink: layout torch.sparse_coo; must be", sink.to_sparse(), {}),
-            (lssar.LssarError, "score.sink = per_head with score.phi = sigmoid", sink, {"score": "sigmoid,sink=per_head"}),
-            (lssar.LssarError, "score.sink = \"per_row\"", sink, {"score": lssar.Score("exp", sink="per_row")}),
+            (TypeError, r"^sink: a nested tensor; must be one of \[heads\]", nested, {}),
+            (lssar.LssarError, "score.sink = per_head with score.phi = sigmoid", sink, sigmoid),
+            (lssar.LssarError, 'score.sink = "per_row"', sink, per_row),
         ):
             options = {"score": SOFTMAX, **options}
             for _ in range(2):  # what is wrong is not remembered as right
@@ -404,7 +412,8 @@ class Mistakes(unittest.TestCase):
             attend(q, k, v, sink=torch.zeros(3))
 
     def test_fields(self):
-        self.assertEqual(lssar.Score("exp", sink="per_head").text, '{"phi": "exp", "sink": "per_head"}')
+        text = lssar.Score("exp", sink="per_head").text
+        self.assertEqual(text, '{"phi": "exp", "sink": "per_head"}')
         with self.assertRaisesRegex(TypeError, "^sink: True; must be a str"):
             lssar.Score("exp", sink=True)
 

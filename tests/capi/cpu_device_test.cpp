@@ -70,6 +70,33 @@ TEST_F(CapiCpu, ForwardIsRightInEveryTypeAndLayout) {
   }
 }
 
+TEST_F(CapiCpu, GradientsAreRightInEveryLayout) {
+  const auto context = open_context(LSSAR_DEVICE_CPU);
+  ASSERT_TRUE(context.ok()) << context.status().to_string();
+  const Problem problem = problem_of(DType::kFp32);
+  const RandomInputs in = random_inputs(problem, sizes(), InputKind::kGauss, 12);
+  const auto expected = reference_attention(
+      problem, sizes(), {widened(in.q), widened(in.k), widened(in.v), widened(in.grad_o)});
+  ASSERT_TRUE(expected.ok());
+  for (const Layout layout :
+       {Layout::kContiguous, Layout::kLengthMajor, Layout::kPadded, Layout::kUnaligned}) {
+    CapiOptions options;  // the forward for training and the backward
+    options.layout = layout;
+    const auto outputs =
+        run_capi(context->get(), problem, sizes(), {in.q, in.k, in.v, in.grad_o}, options);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
+    const auto expect = [&](OutputTensor tensor, const std::vector<float>& actual) {
+      const TensorError error = compare(reference_values(*expected, tensor), actual,
+                                        allowed_error(problem, tensor, *expected));
+      EXPECT_TRUE(error.is_right()) << tensor_name(tensor) << ": " << error.to_string();
+    };
+    expect(OutputTensor::kO, outputs->o_train);
+    expect(OutputTensor::kDq, outputs->grad_q);
+    expect(OutputTensor::kDk, outputs->grad_k);
+    expect(OutputTensor::kDv, outputs->grad_v);
+  }
+}
+
 TEST_F(CapiCpu, TheSecondContextFindsTheObjectOnDisk) {
   const TemporaryFolder folder;
   for (const bool is_first : {true, false}) {

@@ -1,4 +1,4 @@
-// The golden cases' forward through the C API, on the cpu device.
+// The golden cases' forward and backward through the C API, on the cpu device.
 #include "tests/capi/run_capi.h"
 #include "tests/cpu/cpu_check.h"
 #include "tests/golden/golden_case.h"
@@ -22,14 +22,21 @@ TEST_P(CapiCpuGolden, IsReproduced) {
   const auto expected = golden_reference(*golden);
   ASSERT_TRUE(expected.ok());
   CapiOptions options;
-  options.passes = LSSAR_PASS_FORWARD;
+  options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
   options.layout = Layout::kLengthMajor;
   const auto outputs = run_capi(context->get(), golden->problem, golden->sizes,
-                                {golden->q, golden->k, golden->v, {}}, options);
+                                {golden->q, golden->k, golden->v, golden->grad_o}, options);
   ASSERT_TRUE(outputs.ok()) << outputs.status().to_string();
-  const TensorError error =
-      compare(expected->o, outputs->o, allowed_error(golden->problem, OutputTensor::kO, *expected));
-  EXPECT_TRUE(error.is_right()) << error.to_string();
+  const auto expect = [&](OutputTensor tensor, const std::vector<float>& actual) {
+    const TensorError error = compare(reference_values(*expected, tensor), actual,
+                                      allowed_error(golden->problem, tensor, *expected));
+    EXPECT_TRUE(error.is_right()) << tensor_name(tensor) << ": " << error.to_string();
+  };
+  expect(OutputTensor::kO, outputs->o);
+  expect(OutputTensor::kO, outputs->o_train);
+  expect(OutputTensor::kDq, outputs->grad_q);
+  expect(OutputTensor::kDk, outputs->grad_k);
+  expect(OutputTensor::kDv, outputs->grad_v);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CapiCpuGolden, testing::ValuesIn(cases()),

@@ -46,7 +46,8 @@ CommandResult CommandRunner::run(const std::vector<std::string>& arguments,
   // The tests of a build share a cache; a program run by hand must not touch the user's.
   if (std::getenv("LSSAR_CACHE_DIR") == nullptr)
     line += " LSSAR_CACHE_DIR=" + quoted(path("cache"));
-  // Tests that name no device are of a GPU's kernels. They may set it to nothing, for auto.
+  // Tests that name no device test a GPU's kernels. With the variable set to nothing the command
+  // has its own default, auto.
   line += " LSSAR_DEVICE=virtual";
   for (const std::string& variable : environment) line += " " + quoted(variable);
   line += " " + quoted(program);

@@ -102,7 +102,7 @@ TEST_F(CpuCommandAuto, SaysWhyItIsVirtual) {
   EXPECT_THAT(no_compiler.err, HasSubstr("LSSAR_LLVM_PATH=none"));
 }
 
-// Who asks for a GPU's kernels gets them, and needs no telling.
+// A command that asks for a GPU's kernels gets them, without a message.
 TEST_F(CpuCommandAuto, IsVirtualForAGpusKernels) {
   for (const Arguments& more :
        {Arguments{"--target", "sm_80"}, Arguments{"--schedule", "{\"load_path\": \"plain\"}"}}) {

@@ -9,12 +9,11 @@
 
 namespace lssar::command {
 
-// With another device than kAuto as Engine::open. kAuto takes a GPU if there is one, else the cpu
-// device if it has kernels for all passes of the problem's call, else the virtual device, and a
-// line on standard error says why. A target of a GPU asks for its kernels, and so do a given
-// schedule
-// (`has_schedule`), LSSAR_OVERRIDE_DIR and LSSAR_DEBUG_WAITS: then it is a GPU or the virtual
-// device, and nothing is said. A target of a CPU asks for the cpu device.
+// kAuto takes a GPU if there is one, else the cpu device if it has kernels for all passes of the
+// problem's call, else the virtual device; a line on standard error then says why. A GPU's target,
+// a given schedule (`has_schedule`), LSSAR_OVERRIDE_DIR and LSSAR_DEBUG_WAITS ask for a GPU's
+// kernels. So with them kAuto takes a GPU or the virtual device, without a line. With a CPU's
+// target it takes the cpu device. Other choices are opened as Engine::open does.
 Result<std::unique_ptr<Engine>> open_engine_for(const Problem& problem, EngineOptions options,
                                                 bool has_schedule);
 

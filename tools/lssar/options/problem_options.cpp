@@ -185,7 +185,7 @@ void ExecutionOptions::add_to(CLI::App& app) {
   device_option_ =
       app.add_option("--device", device_,
                      "auto: a GPU if there is one, else cpu if it has the kernels, else virtual; "
-                     "record computes nothing; LSSAR_DEVICE is another default")
+                     "record computes nothing; LSSAR_DEVICE changes the default")
           ->type_name("auto|cuda|cpu|virtual|record")
           ->group("Execution")
           ->capture_default_str();

@@ -53,7 +53,7 @@ class ProblemOptions {
   std::string runtime_lengths_;
 };
 
-// --device, --compiler, -q. Without --device LSSAR_DEVICE decides.
+// --device, --compiler, -q. LSSAR_DEVICE is the device if --device is not given.
 class ExecutionOptions {
  public:
   void add_to(CLI::App& app);
