@@ -18,6 +18,7 @@
 #include "codegen/schedule.h"
 #include "codegen/sizes.h"
 #include "device/device.h"
+#include "templates/kernels/params.cuh"
 
 namespace lssar {
 
@@ -34,12 +35,26 @@ struct CpuOutputs {
   std::vector<float> dq, dk, dv;
 };
 
+// The launches of one pass.
+struct CpuLaunches {
+  struct Memory {
+    void* begin;
+    size_t bytes;
+  };
+  const KernelSource& kernel;
+  std::vector<uint32_t> num_blocks;  // of each step of the kernel
+  const lssar_device::AttentionParams& params;
+  std::vector<Memory> memory;  // what `params` points to
+};
+
 struct CpuRun {
   int threads = 1;
   // How many unused elements follow each row of q, k, v, o and their gradients. Heads of a position
   // then lie side by side. 0: contiguous.
   int gap = 0;
-  std::optional<Schedule> schedule;
+  std::optional<Schedule> schedule = {};
+  // Runs each pass in place of the compiler and the cpu device.
+  std::function<Status(const CpuLaunches&)> launch = {};
 };
 
 // Whether kernels can be made and run here. If not, `why` says what is missing.
