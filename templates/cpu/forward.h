@@ -187,19 +187,13 @@ LSSAR_HOST void forward_rows(const AttentionParams& params, const RowPlace& plac
   store_outputs<Config, kRows>(params, place, rows, scratch);
 }
 
-// A head's blocks take its rows in order. Few rows, as in decoding, are computed one by one,
-// because a full block would compute rows that nobody needs. The bits are the same either way.
+// Few rows, as in decoding, are computed one by one, because a full block would compute rows that
+// nobody needs. The bits are the same either way.
 template <class Config>
 LSSAR_HOST void forward(const AttentionParams& params, u32 block, void* memory) {
   ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;
   const i64 queries = seq_q<Config>(params);
-  const i64 blocks = (queries + Config::kRows - 1) / Config::kRows;
-  const i64 slice = block / blocks;
-  RowPlace place;
-  place.batch = slice / params.heads;
-  place.head = slice % params.heads;
-  place.kv_head = place.head / (params.heads / params.kv_heads);
-  place.first_row = block % blocks * Config::kRows;
+  RowPlace place = query_place<Config, Config::kRows>(params, block);
   if (2 * (queries - place.first_row) >= Config::kRows) {
     forward_rows<Config, Config::kRows>(params, place, scratch);
     return;
