@@ -30,7 +30,7 @@ struct CpuInputs {
 struct CpuOutputs {
   std::vector<float> o;
   std::vector<float> stats;  // [4, batch, heads, seq_q]
-  // Of run_cpu_training.
+  // Written by run_cpu_training.
   std::vector<float> saved_o, saved_x;  // saved_x is empty if the backward wants none
   std::vector<float> dq, dk, dv;
 };
