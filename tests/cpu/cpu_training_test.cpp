@@ -225,7 +225,9 @@ TEST(CpuTraining, DeadRowsAndRowsWithoutKeysHaveNoGradient) {
     const auto out = run_cpu_training(target, problem, sizes, {in.q, in.k, in.v, in.grad_o});
     ASSERT_TRUE(out.ok()) << out.status().to_string();
     for (int64_t row = 0; row < 70; ++row)
-      if (row < 10 || row >= 13) EXPECT_TRUE(all_zero(out->dq, row * 16, 16)) << target << row;
+      if (row < 10 || row >= 13) {
+        EXPECT_TRUE(all_zero(out->dq, row * 16, 16)) << target << row;
+      }
     for (int64_t key = 0; key < 60; ++key) {
       EXPECT_EQ(all_zero(out->dv, key * 16, 16), key >= 3) << target << key;
       EXPECT_FALSE(has_nan(out->dv, key * 16, 16)) << target << key;
@@ -258,7 +260,9 @@ TEST(CpuTraining, NanStaysInItsHeadAndIsNotHidden) {
           const bool in_row = input == 1 || input == 2 || row == 20;
           EXPECT_EQ(has_nan(out->dq, row * kDim, kDim), in_row) << row;
           EXPECT_TRUE(has_nan(out->dk, row * kDim, kDim)) << row;
-          if (input != 2) EXPECT_TRUE(has_nan(out->dv, row * kDim, kDim)) << row;
+          if (input != 2) {
+            EXPECT_TRUE(has_nan(out->dv, row * kDim, kDim)) << row;
+          }
         }
       }
   }
