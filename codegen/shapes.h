@@ -54,7 +54,8 @@ inline int hopper_threads(const Tiling& tiling) {
 }
 // A head dim rounded up to whole vectors, as kernels of a CPU target hold o.
 int cpu_padded_dim(int dim, const Target& target);
-// Bytes of a thread's working memory in the CPU forward: ForwardScratch of templates/cpu/forward.h.
+// Bytes of a thread's working memory in the CPU forwards: ForwardScratch and, with sums_x,
+// SlopeScratch (templates/cpu/forward_output.h).
 int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 // Bytes of a kv head's packed keys.
 int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64_t seq_k);

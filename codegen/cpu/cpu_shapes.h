@@ -8,8 +8,8 @@
 namespace lssar {
 
 // A tile of the backward: queries and keys whose weights and gradients are made before the products
-// with them. Whole groups of cpu.rows, and the keys also whole panels. One block sums dk and dv of
-// a tile's keys, and another one dq of a tile's queries.
+// with them. Both are whole groups of cpu.rows, and the keys are whole panels too. One block sums
+// dk and dv of a tile's keys, and another one sums dq of a tile's queries.
 int cpu_grad_rows(const Schedule& schedule);
 int cpu_grad_keys(const Schedule& schedule);
 
@@ -17,7 +17,7 @@ int cpu_grad_keys(const Schedule& schedule);
 int cpu_dkdv_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 
-// Numbers of a key in a panel: its own, and in the backward also those of the value, and 1 / |k|.
+// Numbers of a key in a panel: its own; in the backward also those of its value, and 1 / |k|.
 int cpu_panel_rows(const Problem& problem);
 
 }  // namespace lssar

@@ -50,8 +50,8 @@ void write_polynomial(SourceWriter& out, const char* name, std::span<const doubl
 // Rows of a block of lssar_backward_rows.
 constexpr int kConstantRows = 64;
 
-// u^(p - 1) where u > 0, and u^p, which in fp32 is made of the former, so that both forwards have
-// the same o.
+// u^(p - 1) where u > 0, and u^p. In fp32 the latter is made of the former, so that both forwards
+// have the same o.
 void write_powers(SourceWriter& out, const Problem& problem) {
   const int power = effective_power(problem);
   out.open("static LSSAR_HOST Vector power_slope(Vector u)");

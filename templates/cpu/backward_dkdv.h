@@ -37,8 +37,8 @@ LSSAR_CALLED void add_rows(const float* scores, const typename Config::Element* 
       scores, numbers, row_stride, num_rows, sums);
 }
 
-// Adds the tile of `num_rows` rows to the sums of `num_keys` keys. Each key leaves out rows that do
-// not see it.
+// Adds the tile of `num_rows` rows to the sums of `num_keys` keys. kRows keys at a time leave out
+// the first rows, which see none of them.
 template <class Config>
 LSSAR_HOST void add_tile(const AttentionParams& params, const RowPlace& place, int num_rows,
                          i64 first_key, int num_keys, DkdvScratch<Config>& scratch) {
@@ -62,7 +62,7 @@ LSSAR_HOST void add_tile(const AttentionParams& params, const RowPlace& place, i
 }
 
 // With a causal mask the first keys are seen by the most queries. They are the last blocks, because
-// the device begins with these.
+// the device runs the last blocks first.
 template <class Config>
 LSSAR_HOST void backward_dkdv(const AttentionParams& params, u32 block, void* memory) {
   using Element = typename Config::Element;

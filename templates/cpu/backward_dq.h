@@ -20,13 +20,7 @@ LSSAR_HOST void backward_dq(const AttentionParams& params, u32 block, void* memo
   using Element = typename Config::Element;
   DqScratch<Config>& scratch = *(DqScratch<Config>*)memory;
   const i64 queries = seq_q<Config>(params);
-  const i64 blocks = (queries + Config::kGradRows - 1) / Config::kGradRows;
-  const i64 slice = block / blocks;
-  RowPlace place;
-  place.batch = slice / params.heads;
-  place.head = slice % params.heads;
-  place.kv_head = place.head / (params.heads / params.kv_heads);
-  place.first_row = block % blocks * Config::kGradRows;
+  const RowPlace place = query_place<Config, Config::kGradRows>(params, block);
   const i64 left = queries - place.first_row;
   const int num_rows = left < Config::kGradRows ? (int)left : Config::kGradRows;
   for (int i = 0; i < Config::kGradRows * Config::kHeadDimPadded; ++i) scratch.sums[i] = 0.0f;

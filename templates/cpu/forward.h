@@ -31,8 +31,12 @@ LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& plac
   }
 }
 
-// Computes activations of a panel of keys; they are 0 for keys that a row does not see. kSums: adds
-// them to the rows' sums. kIsMasked: some rows may not see all of these keys.
+// In place of an activation: far below those that there are, so that u is 0 in every row. With an
+// activation of 0 and a tiny offset u might round to more than 0.
+constexpr float kHidden = -1.0f;
+
+// Computes activations of a panel of keys. kSums: adds them to the rows' sums. kIsMasked: some rows
+// may not see all of these keys. What a row does not see gets kHidden and adds nothing.
 template <class Config, int kRows, bool kSums, bool kIsMasked>
 LSSAR_HOST void activate_panel(const float* queries, const float* panel, i64 first_key,
                                const RowState (&rows)[kRows], float* scores,
@@ -47,13 +51,15 @@ LSSAR_HOST void activate_panel(const float* queries, const float* panel, i64 fir
     for (int c = 0; c < Config::kPanelVectors; ++c) {
       Floats<Config> x = acc[r][c];
       Floats<Config> activation = softplus_bits<Config>(x);
+      Floats<Config> term = activation;
       if constexpr (kIsMasked) {
         const Ints<Config> is_seen = lane_numbers<Config>() + c * Config::kLanes < seen;
-        activation = is_seen ? activation : Floats<Config>{};
         x = is_seen ? x : splat<Config>(-infinity());
+        term = is_seen ? term : Floats<Config>{};
+        activation = is_seen ? activation : splat<Config>(kHidden);
       }
       if constexpr (kSums) {
-        sum[r] += activation;
+        sum[r] += term;
         most[r] = larger<Config>(x, most[r]);
       }
       store<Config>(scores + r * Config::kPanelKeys + c * Config::kLanes, activation);
@@ -187,19 +193,13 @@ LSSAR_HOST void forward_rows(const AttentionParams& params, const RowPlace& plac
   store_outputs<Config, kRows>(params, place, rows, scratch);
 }
 
-// A head's blocks take its rows in order. Few rows, as in decoding, are computed one by one,
-// because a full block would compute rows that nobody needs. The bits are the same either way.
+// Few rows, as in decoding, are computed one by one, because a full block would compute rows that
+// nobody needs. The bits are the same either way.
 template <class Config>
 LSSAR_HOST void forward(const AttentionParams& params, u32 block, void* memory) {
   ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;
   const i64 queries = seq_q<Config>(params);
-  const i64 blocks = (queries + Config::kRows - 1) / Config::kRows;
-  const i64 slice = block / blocks;
-  RowPlace place;
-  place.batch = slice / params.heads;
-  place.head = slice % params.heads;
-  place.kv_head = place.head / (params.heads / params.kv_heads);
-  place.first_row = block % blocks * Config::kRows;
+  RowPlace place = query_place<Config, Config::kRows>(params, block);
   if (2 * (queries - place.first_row) >= Config::kRows) {
     forward_rows<Config, Config::kRows>(params, place, scratch);
     return;

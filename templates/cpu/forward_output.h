@@ -13,7 +13,7 @@ struct ForwardScratch {
   alignas(64) float queries[Config::kRows * Config::kHeadDim];
 };
 
-// Follows it if X is summed up: u^(p - 1) of a block of keys, and values times these.
+// kSumsX: follows ForwardScratch. u^(p - 1) of a block of keys, and values times these.
 template <class Config>
 struct SlopeScratch {
   alignas(64) float slopes[Config::kRows * Config::kBlockKeys];
@@ -42,15 +42,15 @@ LSSAR_HOST RowStats row_stats(const RowState& row) {
           row.largest_score};
 }
 
-// Writes X = (sum_j u^(p - 1) v_j - T o) / (m zs), where T is the sum of u^(p - 1), and o in float.
-// Afterwards `slope_outputs` has X. A row without output has X = 0.
+// Writes X = (sum_j u^(p - 1) v_j - T o) / (m zs). T is the sum of u^(p - 1), and o is not rounded
+// to its type. Overwrites `slope_outputs`. A row without output has X = 0.
 template <class Config>
-LSSAR_HOST void store_x(const AttentionParams& params, i64 flat_row, const RowState& row,
+LSSAR_HOST void store_x(const AttentionParams& params, i64 flat, const RowState& row,
                         const float* outputs, float* slope_outputs, float scale, bool is_empty) {
   const float share = (float)row.slopes * scale;
   for (int d = 0; d < Config::kHeadDimVPadded; ++d) slope_outputs[d] -= share * outputs[d];
   using SavedX = typename Config::SavedX;
-  store_scaled<Config>((SavedX*)params.saved_x + flat_row * Config::kHeadDimV, slope_outputs,
+  store_scaled<Config>((SavedX*)params.saved_x + flat * Config::kHeadDimV, slope_outputs,
                        scale / row.m, is_empty);
 }
 
@@ -67,20 +67,14 @@ LSSAR_HOST void store_outputs(const AttentionParams& params, const RowPlace& pla
     const i64 row = place.first_row + r;
     store_scaled<Config>(row_pointer<Element>(params.o, place.batch, place.head, row), outputs,
                          scale, is_empty);
-    const i64 flat_row = (place.batch * params.heads + place.head) * queries + row;
+    const i64 flat = flat_row<Config>(params, place, row);
     if constexpr (Config::kIsTraining)
-      store_scaled<Config>(params.saved_o + flat_row * Config::kHeadDimV, outputs, scale, is_empty);
+      store_scaled<Config>(params.saved_o + flat * Config::kHeadDimV, outputs, scale, is_empty);
     if constexpr (Config::kSumsX)
-      store_x<Config>(params, flat_row, rows[r], outputs,
+      store_x<Config>(params, flat, rows[r], outputs,
                       slope_scratch<Config>(scratch).outputs + r * Config::kHeadDimVPadded, scale,
                       is_empty);
-    if (params.saved_stats == nullptr) continue;
-    const i64 count = i64{params.batch} * params.heads * queries;
-    float* stats = params.saved_stats + flat_row;
-    stats[0] = saved.r;
-    stats[count] = saved.m;
-    stats[2 * count] = saved.zs;
-    stats[3 * count] = saved.largest_score;
+    if (params.saved_stats != nullptr) store_stats<Config>(params, flat, saved);
   }
 }
 

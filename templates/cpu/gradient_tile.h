@@ -1,11 +1,11 @@
-// A tile of the backward: the weights and gradients of a few scores, of which the kernels of dq and
-// of dk and dv make their sums.
+// A tile of the backward: the weights and gradients of some scores. The kernel of dq, and that of
+// dk and dv, multiply rows by them.
 //
 //   M_ij = u_ij^p / zs_i
 //   dS''_ij = dS_ij c'_i / |k_j|,   dS_ij c'_i = (u_ij^(p-1) / zs_i (gain D_ij - gain_delta) -
 //                                                epsilon) sigmoid(S_ij)
 //
-// Scores are the forward's to the bit, because where N P - b cancels weights show their last bits.
+// Scores are the forward's to the bit: where N P - b cancels, a weight depends on their last bits.
 #pragma once
 
 #include "templates/cpu/product.h"
@@ -18,12 +18,12 @@ struct GradientTile {
   // [kGradRows][kGradKeys]; 0 where a row does not see a key.
   alignas(64) float weights[Config::kGradRows * Config::kGradKeys];    // M
   alignas(64) float gradients[Config::kGradRows * Config::kGradKeys];  // dS''
-  // Of kRows rows, for the products.
+  // The kRows rows that are multiplied together.
   alignas(64) float queries[Config::kRows * Config::kHeadDim];
   alignas(64) float grads[Config::kRows * Config::kHeadDimV];
 };
 
-// Rows that are multiplied together.
+// What else there is of these rows.
 template <int kRows>
 struct GradientRows {
   RowConstants constants[kRows];
@@ -35,8 +35,7 @@ template <class Config>
 LSSAR_HOST void load_gradient_rows(const AttentionParams& params, const RowPlace& place, int count,
                                    GradientTile<Config>& tile, GradientRows<Config::kRows>& rows) {
   using Element = typename Config::Element;
-  const i64 first_flat =
-      (place.batch * params.heads + place.head) * seq_q<Config>(params) + place.first_row;
+  const i64 first_flat = flat_row<Config>(params, place, place.first_row);
   rows.most = 0;
   rows.least = seq_k<Config>(params);
   for (int r = 0; r < Config::kRows; ++r) {
@@ -92,7 +91,7 @@ LSSAR_HOST void differentiate_panel(const GradientRows<Config::kRows>& rows, con
       const Floats<Config> exponential = exp2_of_minus_abs<Config>(x);
       const Floats<Config> distance =
           softplus_from<Config>(x, exponential) - splat<Config>(row.weights.origin);
-      // This order keeps a NaN.
+      // A NaN stays, because it comes second.
       const Floats<Config> u =
           larger<Config>(Floats<Config>{}, distance * row.weights.slope + row.weights.intercept);
       const Floats<Config> slope = Config::power_slope(u) * row.inverse_zs;

@@ -1,5 +1,5 @@
 // Divides keys by their norms and packs them, once per kv head. Each block makes one panel. In the
-// backward the values and the norms follow in the panel.
+// backward the values and 1 / |k| follow in the panel.
 #pragma once
 
 #include "templates/cpu/rows.h"

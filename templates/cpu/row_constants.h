@@ -1,4 +1,4 @@
-// First step of the backward: what every later score of a query row needs.
+// The first step of the backward computes what all scores of a query row need.
 //
 //   delta_i = g_i o_i (o in float),  eps_i = p b_i g_i X_i
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace lssar_device {
 
-// Here c'_i = c_i / |q_i|. A row without gradient (dead, without keys) is all zeros. A row whose
+// Here c'_i = c_i / |q_i|. A row without gradient (dead, or without keys) is all zeros. A row whose
 // statistics are NaN has NaN in inverse_zs, gain and epsilon.
 struct RowConstants {
   float score_scale;  // c'_i log2(e)
@@ -19,8 +19,8 @@ struct RowConstants {
 };
 static_assert(sizeof(RowConstants) == 32, "row_constants of AttentionParams");
 
-LSSAR_HOST RowConstants* row_constants(const AttentionParams& params, i64 flat_row) {
-  return (RowConstants*)params.row_constants + flat_row;
+LSSAR_HOST RowConstants* row_constants(const AttentionParams& params, i64 flat) {
+  return (RowConstants*)params.row_constants + flat;
 }
 
 // sum_c g[c] x[c] over a row of kHeadDimV numbers; g is as load_row leaves it.
@@ -55,31 +55,27 @@ template <class Config>
 LSSAR_HOST void backward_rows(const AttentionParams& params, u32 block, void* /*scratch*/) {
   using Element = typename Config::Element;
   const i64 queries = seq_q<Config>(params);
-  const i64 blocks = (queries + Config::kConstantRows - 1) / Config::kConstantRows;
-  const i64 slice = block / blocks;
-  const i64 batch = slice / params.heads, head = slice % params.heads;
-  const i64 first = block % blocks * Config::kConstantRows;
-  const i64 count = i64{params.batch} * params.heads * queries;
-  for (i64 row = first; row < first + Config::kConstantRows && row < queries; ++row) {
-    const i64 flat_row = slice * queries + row;
-    const float* const saved = params.saved_stats + flat_row;
-    const RowStats stats = {saved[0], saved[count], saved[2 * count], saved[3 * count]};
+  const RowPlace place = query_place<Config, Config::kConstantRows>(params, block);
+  const i64 end = place.first_row + Config::kConstantRows;
+  for (i64 row = place.first_row; row < end && row < queries; ++row) {
+    const i64 flat = flat_row<Config>(params, place, row);
+    const RowStats stats = load_stats<Config>(params, flat);
     const i64 visible = visible_keys<Config>(params, row);
-    *row_constants(params, flat_row) = RowConstants{};
+    *row_constants(params, flat) = RowConstants{};
     if (visible == 0 || stats.zs == 0.0f) continue;
     alignas(64) float query[Config::kHeadDim];
     alignas(64) float g[Config::kHeadDimV];
     const float squares = load_row<Config, Config::kHeadDim>(
-        row_pointer<const Element>(params.q, batch, head, row), query);
-    load_row<Config, Config::kHeadDimV>(row_pointer<const Element>(params.grad_o, batch, head, row),
-                                        g);
-    const float delta = row_dot<Config>(g, params.saved_o + flat_row * Config::kHeadDimV);
+        row_pointer<const Element>(params.q, place.batch, place.head, row), query);
+    load_row<Config, Config::kHeadDimV>(
+        row_pointer<const Element>(params.grad_o, place.batch, place.head, row), g);
+    const float delta = row_dot<Config>(g, params.saved_o + flat * Config::kHeadDimV);
     float g_x = 0.0f;
     if constexpr (Config::kNeedsX) {
       using SavedX = typename Config::SavedX;
-      g_x = row_dot<Config>(g, (const SavedX*)params.saved_x + flat_row * Config::kHeadDimV);
+      g_x = row_dot<Config>(g, (const SavedX*)params.saved_x + flat * Config::kHeadDimV);
     }
-    *row_constants(params, flat_row) = make_row_constants<Config>(
+    *row_constants(params, flat) = make_row_constants<Config>(
         stats, visible, query_scale<Config>(squares, visible), delta, g_x);
   }
 }

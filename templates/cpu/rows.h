@@ -29,6 +29,25 @@ struct RowPlace {
   i64 first_row;
 };
 
+// The first of a block's kBlockRows query rows. A head's blocks take its rows in order.
+template <class Config, int kBlockRows>
+LSSAR_HOST RowPlace query_place(const AttentionParams& params, u32 block) {
+  const i64 blocks = (seq_q<Config>(params) + kBlockRows - 1) / kBlockRows;
+  const i64 slice = block / blocks;
+  RowPlace place;
+  place.batch = slice / params.heads;
+  place.head = slice % params.heads;
+  place.kv_head = place.head / (params.heads / params.kv_heads);
+  place.first_row = block % blocks * kBlockRows;
+  return place;
+}
+
+// The index of a row among [batch, heads, seq_q], as saved tensors have them.
+template <class Config>
+LSSAR_HOST i64 flat_row(const AttentionParams& params, const RowPlace& place, i64 row) {
+  return (place.batch * params.heads + place.head) * seq_q<Config>(params) + row;
+}
+
 // The keys that a query sees, from the first on.
 template <class Config>
 LSSAR_HOST i64 visible_keys(const AttentionParams& params, i64 row) {
@@ -89,6 +108,23 @@ struct RowStats {
   float zs;
   float largest_score;  // in bits
 };
+
+template <class Config>
+LSSAR_HOST void store_stats(const AttentionParams& params, i64 flat, const RowStats& row) {
+  const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
+  float* const to = params.saved_stats + flat;
+  to[0] = row.r;
+  to[count] = row.m;
+  to[2 * count] = row.zs;
+  to[3 * count] = row.largest_score;
+}
+
+template <class Config>
+LSSAR_HOST RowStats load_stats(const AttentionParams& params, i64 flat) {
+  const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
+  const float* const from = params.saved_stats + flat;
+  return {from[0], from[count], from[2 * count], from[3 * count]};
+}
 
 // u = max((activation - origin) * slope + intercept, 0). Rows with an offset use the distance from
 // the largest activation, so that the largest u is exactly 1 even where N P - b cancels.

@@ -46,6 +46,7 @@ class Memory {
     for_each([&](size_t at) { all[at] = std::numeric_limits<float>::quiet_NaN(); });
     return std::all_of(all.begin(), all.end(), [](float x) { return x != x; });
   }
+  CpuLaunches::Memory all() { return {bytes_.data(), bytes_.size()}; }
   lssar_device::TensorRef ref() {
     return {bytes_.data(), length_ * heads_ * (row_ == dim_ ? dim_ : head_), head_, row_};
   }
@@ -99,7 +100,7 @@ Result<const Loaded*> load(const KernelSource& source) {
 }
 
 struct FreeBytes {
-  void operator()(void* memory) const { std::free(memory); }
+  void operator()(std::byte* memory) const { std::free(memory); }
 };
 
 uint32_t num_blocks(const LaunchStep& step, const Sizes& sizes) {
@@ -107,6 +108,22 @@ uint32_t num_blocks(const LaunchStep& step, const Sizes& sizes) {
   const int64_t rows = is_keys ? sizes.seq_k : sizes.seq_q;
   const int64_t blocks = (rows + step.rows_per_block - 1) / step.rows_per_block;
   return static_cast<uint32_t>(blocks * (is_keys ? sizes.kv_heads : sizes.heads) * sizes.batch);
+}
+
+Status launch_on_device(const CpuLaunches& launches, int threads) {
+  LSSAR_ASSIGN_OR_RETURN(const Loaded* const loaded, load(launches.kernel));
+  for (size_t i = 0; i < loaded->steps.size(); ++i) {
+    const LaunchStep& step = loaded->steps[i];
+    LaunchConfig config;
+    config.grid[0] = launches.num_blocks[i];
+    config.shared_bytes = static_cast<uint32_t>(step.shared_bytes);
+    if (config.grid[0] == 0) continue;
+    LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* const function,
+                           loaded->module->function(step.entry));
+    LSSAR_RETURN_IF_ERROR(device_with(threads).launch(*function, config, &launches.params,
+                                                      sizeof(launches.params), nullptr));
+  }
+  return {};
 }
 
 // The tensors of a call, and the launches of its passes.
@@ -127,27 +144,19 @@ class Call {
     LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(target_name));
     const Schedule schedule = run_.schedule ? *run_.schedule : default_schedule(problem, target);
     LSSAR_ASSIGN_OR_RETURN(const KernelSource source, emit_kernel(problem, schedule, target));
-    LSSAR_ASSIGN_OR_RETURN(const Loaded* const loaded, load(source));
     LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                            workspace_layout(problem, schedule, sizes_));
     LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, schedule, sizes_));
     saved_x_.resize(saved.x);
     const size_t bytes = std::max<size_t>(layout.total_bytes, 256);
-    const std::unique_ptr<void, FreeBytes> workspace(std::aligned_alloc(256, bytes));
+    const std::unique_ptr<std::byte, FreeBytes> workspace(
+        static_cast<std::byte*>(std::aligned_alloc(256, bytes)));
     std::memset(workspace.get(), 0xff, bytes);  // NaN
-    const lssar_device::AttentionParams params =
-        make_params(static_cast<std::byte*>(workspace.get()), layout);
-    Device& device = device_with(run_.threads);
-    for (const LaunchStep& step : loaded->steps) {
-      LaunchConfig config;
-      config.grid[0] = num_blocks(step, sizes_);
-      config.shared_bytes = static_cast<uint32_t>(step.shared_bytes);
-      if (config.grid[0] == 0) continue;
-      LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* const function,
-                             loaded->module->function(step.entry));
-      LSSAR_RETURN_IF_ERROR(device.launch(*function, config, &params, sizeof(params), nullptr));
-    }
-    return {};
+    const lssar_device::AttentionParams params = make_params(workspace.get(), layout);
+    CpuLaunches launches = {source, {}, params, memory(workspace.get(), layout)};
+    for (const LaunchStep& step : source.steps)
+      launches.num_blocks.push_back(num_blocks(step, sizes_));
+    return run_.launch ? run_.launch(launches) : launch_on_device(launches, run_.threads);
   }
 
   Result<CpuOutputs> outputs() const {
@@ -171,6 +180,19 @@ class Call {
   }
   Memory of_keys(int dim) const {
     return Memory(problem_.dtype, sizes_.batch, sizes_.kv_heads, sizes_.seq_k, dim, run_.gap);
+  }
+
+  // The parts of the workspace are apart, so that none can be taken for the end of another.
+  std::vector<CpuLaunches::Memory> memory(std::byte* workspace, const WorkspaceLayout& layout) {
+    std::vector<CpuLaunches::Memory> all;
+    for (Memory* tensor : {&q_, &k_, &v_, &o_, &grad_o_, &grad_q_, &grad_k_, &grad_v_})
+      all.push_back(tensor->all());
+    all.push_back({saved_o_.data(), saved_o_.size() * sizeof(float)});
+    all.push_back({stats_.data(), stats_.size() * sizeof(float)});
+    all.push_back({saved_x_.data(), saved_x_.size()});
+    all.push_back({workspace + layout.k_inv_norm, layout.row_constants - layout.k_inv_norm});
+    all.push_back({workspace + layout.row_constants, layout.total_bytes - layout.row_constants});
+    return all;
   }
 
   lssar_device::AttentionParams make_params(std::byte* workspace, const WorkspaceLayout& layout) {

@@ -18,6 +18,7 @@
 #include "codegen/schedule.h"
 #include "codegen/sizes.h"
 #include "device/device.h"
+#include "templates/kernels/params.cuh"
 
 namespace lssar {
 
@@ -29,9 +30,21 @@ struct CpuInputs {
 struct CpuOutputs {
   std::vector<float> o;
   std::vector<float> stats;  // [4, batch, heads, seq_q]
-  // Of run_cpu_training.
+  // Written by run_cpu_training.
   std::vector<float> saved_o, saved_x;  // saved_x is empty if the backward wants none
   std::vector<float> dq, dk, dv;
+};
+
+// The launches of one pass.
+struct CpuLaunches {
+  struct Memory {
+    void* begin;
+    size_t bytes;
+  };
+  const KernelSource& kernel;
+  std::vector<uint32_t> num_blocks;  // of each step of the kernel
+  const lssar_device::AttentionParams& params;
+  std::vector<Memory> memory;  // what `params` points to
 };
 
 struct CpuRun {
@@ -40,6 +53,8 @@ struct CpuRun {
   // then lie side by side. 0: contiguous.
   int gap = 0;
   std::optional<Schedule> schedule = {};
+  // Runs each pass in place of the compiler and the cpu device.
+  std::function<Status(const CpuLaunches&)> launch = {};
 };
 
 // Whether kernels can be made and run here. If not, `why` says what is missing.

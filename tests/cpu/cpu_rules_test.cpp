@@ -61,6 +61,29 @@ TEST_P(CpuRules, NanInAValueStaysInItsHead) {
   }
 }
 
+// Not even by rounding, where a tiny offset leaves the weight of an activation of 0 near 0.
+TEST_P(CpuRules, ValuesThatARowDoesNotSeeAddNothing) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  constexpr int64_t kDim = 16, kRows = 60, kFirst = 40;
+  Problem problem = forward_problem(GetParam(), kDim, kDim, 1, true);
+  problem.offset = 1e-7;
+  const Sizes sizes = sizes_with(1, 1, 1, kRows, kRows);
+  RandomInputs in = random_inputs(problem, sizes, InputKind::kGauss, 3);
+  for (const std::string& target : cpu_target_names()) {
+    const auto outputs_with = [&](float value) {
+      std::fill(in.v.begin() + kFirst * kDim, in.v.end(), value);
+      return run_cpu_training(target, problem, sizes, {in.q, in.k, in.v, in.grad_o});
+    };
+    const auto small = outputs_with(0.0f), large = outputs_with(60000.0f);
+    ASSERT_TRUE(small.ok() && large.ok());
+    const auto rows = [](const std::vector<float>& all) {
+      return std::vector(all.begin(), all.begin() + kFirst * kDim);
+    };
+    EXPECT_EQ(rows(small->saved_o), rows(large->saved_o)) << target;
+    EXPECT_EQ(rows(small->saved_x), rows(large->saved_x)) << target;
+  }
+}
+
 TEST_P(CpuRules, DeadRowsAndRowsWithoutKeysAreZeros) {
   LSSAR_NEEDS_CPU_KERNELS();
   const Problem problem = forward_problem(GetParam(), 16, 16, 15, true);

@@ -260,7 +260,7 @@ class Sinks : public testing::TestWithParam<Member> {
   static constexpr int kHeads = 8, kRows = 30, kKeys = 20, kDim = 64;
   static constexpr float kInf = std::numeric_limits<float>::infinity();
 
-  // In fp32, or what has kernels of its own at test_target().
+  // fp32, but on sm_90a the types that have Hopper kernels.
   static std::vector<DType> sink_dtypes() {
     return test_target() == "sm_90a" ? dtypes() : std::vector{DType::kFp32};
   }
