@@ -76,7 +76,7 @@ class Panel:
             self._y + PANEL_HEIGHT * (1 - rate / self._top),
         )
 
-    def axes(self, title):
+    def axes(self, title, size):
         for part in range(5):
             value = self._top * part / 4
             y = self._y + PANEL_HEIGHT * (1 - part / 4)
@@ -85,7 +85,7 @@ class Panel:
         for length in self._lengths:
             x, _ = self.at(length, 0)
             self._svg.text(x, self._y + PANEL_HEIGHT + 14, length_label(length), "middle", 10)
-        self._svg.text(self._x, self._y - 8, title, size=12)
+        self._svg.text(self._x, self._y - 8, title, size=size)
 
 
 def rate_of(record):
@@ -141,7 +141,7 @@ def draw_panel(svg, x, y, records, colours):
     panel = Panel(svg, x, y, lengths, nice_top(max([*map(rate_of, records), *peaks.values()])))
     kind = "causal" if first["causal"] else "not causal"
     cpu = f"{first['dtype']}, {first['threads']} threads, " if "threads" in first else ""
-    panel.axes(f"{first['pass']}, {cpu}d {first['dim']}, {kind}")
+    panel.axes(f"{first['pass']}, {cpu}d {first['dim']}, {kind}", size=10 if cpu else 12)
     if peaks:
         svg.line([panel.at(length, peaks[length]) for length in sorted(peaks)], "#999999", "1 3")
     for name, data in dict.fromkeys((r["contender"], r["data"]) for r in records):
