@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""LSSAR attention of liblssar.so beside PyTorch's softmax attention, in one run on one GPU.
+"""LSSAR attention of liblssar.so beside PyTorch's softmax attention, in one run on one GPU, or with
+--device cpu on the CPU.
 
-Contenders, in turns (one timed call of each per round, cold L2):
+Contenders, in turns (one timed call of each per round; cold L2 on a GPU):
   cudnn, flash   torch's softmax attention with that backend: the price of switching
   math           the same without a fused kernel (not timed unless asked for)
   ours-softmax   liblssar.so's own softmax attention, a score function like any other
@@ -9,15 +10,23 @@ Contenders, in turns (one timed call of each per round, cold L2):
   flex-pN        LSSAR by torch's FlexAttention, in one call for p 0 and two for others, compiled
   eager          LSSAR written plainly from the definition in PyTorch, with the first --p
   compile        the same through torch.compile. Quadratic in memory: only where that fits
+On the CPU flash is the price of switching, there is no cudnn, and FlexAttention has forwards only,
+of which LSSAR's first call is not compiled.
 
 Passes: forward, forward_train (what the backward needs is kept), backward, forward_backward.
 TFLOP/s count 4 L^2 d per head forward, half when causal, and 2.5 times that backward, for all.
 Errors are relative, in L2 norms, against float64 on whole heads; softmax against softmax. "same
 bits": two runs of ours were equal bit by bit.
 
-Needs torch, a GPU and liblssar.so; compiles nothing but liblssar's kernels and torch.compile's.
-Never changes clocks or any other setting of the GPU. Writes compare.json and compare.svg in
---output-dir after each case, so that an interrupted run keeps what it has.
+With --device cpu a run has several dtypes and numbers of threads, and decodes: one query. A timed
+call is repeated until 20 ms have passed, with warm caches; a decode runs once, with cold ones.
+Beside each pass stands what nothing but FMA of float32 reaches on as many threads, measured before
+and after it, and beside a decode the rate of copying memory. "MiB beyond" is the peak of memory
+without inputs, results and, of ours, what is saved for the backward.
+
+Needs torch, a GPU (not with --device cpu) and liblssar.so; compiles nothing but liblssar's kernels
+and torch.compile's. Never changes clocks or any other setting of the GPU. Writes compare.json and
+compare.svg in --output-dir after each case, so that an interrupted run keeps what it has.
 """
 
 import argparse
@@ -32,11 +41,16 @@ sys.path.insert(0, str(TOOLS))
 
 DONE, WRONG_NUMBERS, WRONG_USAGE, MISSING, DEVICE_ERROR, INTERRUPTED = 0, 1, 2, 3, 4, 130
 CONTENDERS = ("cudnn", "flash", "math", "ours-softmax", "ours", "flex", "compile", "eager")
+DTYPES = ("bf16", "fp16", "fp32")
 QUICK = {"dims": [128], "lengths": [4096, 16384], "data": ["gauss"], "minutes": 4}
+QUICK_CPU = {
+    **{"dims": [64], "lengths": [512, 2048], "causal": ["yes"], "seconds": 1.0, "minutes": 3},
+    "contenders": ["flash", "ours-softmax", "ours", "eager"],
+}
 SMALL = {"dims": [64], "lengths": [96], "heads": 2, "tokens": 96, "rounds": 2, "warmup": 1}
 EXIT_CODES = """
 exit codes: 0 done; 1 our o, or a gradient of Gaussian inputs, is less exact than docs/accuracy.md
-allows; 2 wrong options; 3 torch, a GPU, liblssar.so or its compiler is missing; 4 the device
+allows; 2 wrong options; 3 torch, the device, liblssar.so or its compiler is missing; 4 the device
 failed, or one of ours did not run; 130 interrupted. What was measured is written all the same.
 """
 
@@ -53,26 +67,44 @@ def parse_arguments(arguments):
     add("--library", help="liblssar.so (default: of the bundle or the build beside this script)")
     add(
         "--device",
-        choices=("cuda", "cpu"),
+        choices=("cuda", "cpu", "virtual"),
         default="cuda",
-        help="cpu: a trial on the virtual device; its times mean nothing",
+        help="virtual: a trial on the virtual device; its times mean nothing",
     )
     add("--target", help="architecture of our kernels (default: the device's own)")
     add("--gpu", type=int, default=0, help="which GPU, as torch counts (default 0)")
-    add("--quick", action="store_true", help="d 128, 4K and 16K, Gaussian; --minutes 4")
+    add(
+        "--quick",
+        action="store_true",
+        help="d 128, 4K and 16K, Gaussian; --minutes 4. On the CPU: d 64, 512 and 2048, causal, "
+        "nothing compiled by torch; --minutes 3",
+    )
     add("--minutes", type=float, help="start no case after so long (default: no limit)")
-    add("--small", action="store_true", help="one tiny shape; the default with --device cpu")
-    add("--dims", type=int, nargs="+", help="head dimensions (default 64 128 256)")
-    add("--lengths", type=int, nargs="+", help="default 1K to 32K, doubling")
-    add("--causal", nargs="+", choices=("yes", "no"), default=["no", "yes"])
-    add("--passes", nargs="+", help="default: all")
-    add("--data", nargs="+", help="gauss, peaky (default: both)")
-    add("--p", type=int, nargs="+", default=[15, 3], help="powers (default 15 3)")
+    add("--small", action="store_true", help="one tiny shape; the default with --device virtual")
+    add("--dims", type=int, nargs="+", help="head dimensions (default 64 128 256; CPU 64 128)")
+    add(
+        "--lengths",
+        type=int,
+        nargs="+",
+        help="default 1K to 32K, doubling; CPU 512 to 16K, above 4K causal on most threads only",
+    )
+    add("--causal", nargs="+", choices=("yes", "no"), help="default: no yes")
+    add("--passes", nargs="+", help="default: all; CPU: forward forward_backward")
+    add("--data", nargs="+", help="gauss, peaky (default: both; CPU gauss)")
+    add("--p", type=int, nargs="+", help="powers (default 15 3; CPU 15 0)")
     add("--offset", type=float, default=1.0, help="of the re-weighting (default 1)")
-    add("--dtype", choices=("bf16", "fp16"), default="bf16")
-    add("--heads", type=int, help="default 16")
-    add("--tokens", type=int, help="length times batch (default 16384)")
-    add("--contenders", nargs="+", choices=CONTENDERS, help="default: all but math")
+    add("--dtype", nargs="+", choices=DTYPES, help="default bf16; CPU, one or more: fp32 bf16")
+    add("--heads", type=int, help="default 16; CPU 8")
+    add("--tokens", type=int, help="length times batch (default 16384; CPU: batch 1)")
+    add("--contenders", nargs="+", choices=CONTENDERS, help="default: all but math; CPU nor cudnn")
+    add("--threads", type=numbers, help="CPU only: one count or more, 1,2 (default 1 and all)")
+    add("--decode", type=int, help="CPU only: keys of one query; 0: no decodes (default 4096)")
+    add(
+        "--seconds",
+        type=float,
+        help="CPU only: a contender that took so long in a pass is not timed again, once it has "
+        "3 times (default 3)",
+    )
     add(
         "--schedule",
         action="append",
@@ -85,8 +117,8 @@ def parse_arguments(arguments):
         action="store_true",
         help="kernels of ours made for each length; default: for any length",
     )
-    add("--rounds", type=int, help="timed calls of each contender (default 30)")
-    add("--warmup", type=int, help="rounds before them (default 5)")
+    add("--rounds", type=int, help="timed calls of each contender (default 30; CPU 15)")
+    add("--warmup", type=int, help="rounds before them (default 5; CPU 0)")
     add(
         "--check-heads",
         type=int,
@@ -101,12 +133,22 @@ def parse_arguments(arguments):
     return options
 
 
+def numbers(text):
+    """"1,2" -> [1, 2]"""
+    return [int(number) for number in text.split(",")]
+
+
 def fill_defaults(options):
+    from compare.cases import CPU_LENGTHS, all_cpus
+
     defaults = {
         "dims": [64, 128, 256],
         "lengths": [1024 << i for i in range(6)],
+        "causal": ["no", "yes"],
         "passes": ["forward", "forward_train", "backward", "forward_backward"],
         "data": ["gauss", "peaky"],
+        "p": [15, 3],
+        "dtype": ["bf16"],
         "heads": 16,
         "tokens": 16384,
         "rounds": 30,
@@ -114,10 +156,19 @@ def fill_defaults(options):
         "minutes": None,
         "contenders": [name for name in CONTENDERS if name != "math"],
     }
-    if options.device == "cpu":
+    on_cpu = options.device == "cpu"
+    if on_cpu:
+        defaults.update(dims=[64, 128], lengths=CPU_LENGTHS, data=["gauss"], p=[15, 0])
+        defaults.update(passes=["forward", "forward_backward"], dtype=["fp32", "bf16"])
+        defaults.update(heads=8, tokens=1, rounds=15, warmup=0)
+        defaults.update(threads=sorted({1, all_cpus()}), decode=4096, seconds=3.0)
+        defaults["contenders"].remove("cudnn")
+    if options.device == "virtual":
         defaults["contenders"] = ["math", "ours-softmax", "ours", "eager"]
-    defaults.update(QUICK if options.quick else {})
-    defaults.update(SMALL if options.small or options.device == "cpu" else {})
+    defaults.update((QUICK_CPU if on_cpu else QUICK) if options.quick else {})
+    defaults.update(SMALL if options.small or options.device == "virtual" else {})
+    if on_cpu and options.small:
+        defaults.update(decode=96)
     for name, value in defaults.items():
         if getattr(options, name) is None:
             setattr(options, name, value)
@@ -139,6 +190,7 @@ def check_options(parser, options):
             parser.error(f"--{name}: {getattr(options, name)}; must be at least 1")
     if options.minutes is not None and not options.minutes > 0:
         parser.error(f"--minutes: {options.minutes}; must be above 0")
+    check_cpu_options(parser, options)
     if options.warmup < 0:
         parser.error(f"--warmup: {options.warmup}; must not be negative")
     options.schedules = {}
@@ -156,6 +208,25 @@ def check_options(parser, options):
             parser.error(f"--schedule {name}: {error}")
 
 
+def check_cpu_options(parser, options):
+    """Leaves the one dtype of a GPU without its list."""
+    if options.device == "cpu":
+        for threads in options.threads:
+            if not 1 <= threads <= 1024:
+                parser.error(f"--threads: {threads}; must be 1 to 1024")
+        if options.decode < 0:
+            parser.error(f"--decode: {options.decode}; must not be negative")
+        if not options.seconds > 0:
+            parser.error(f"--seconds: {options.seconds}; must be above 0")
+        return
+    for name in ("threads", "decode", "seconds"):
+        if getattr(options, name) is not None:
+            parser.error(f"--{name}: is for --device cpu")
+    if len(options.dtype) != 1 or options.dtype == ["fp32"]:
+        parser.error(f"--dtype: {' '.join(options.dtype)}; must be bf16 or fp16 but on the CPU")
+    options.dtype = options.dtype[0]
+
+
 def fail(code, text):
     print(f"compare_torch: {text}", file=sys.stderr)
     return code
@@ -170,8 +241,8 @@ def main(arguments):
     if options.device == "cuda" and not torch.cuda.is_available():
         return fail(
             MISSING,
-            "torch finds no GPU (or was built without CUDA); --device cpu --small tries "
-            "everything out on the virtual device",
+            "torch finds no GPU (or was built without CUDA); --device cpu compares on the CPU, "
+            "--device virtual --small tries everything out on the virtual device",
         )
     if options.device == "cuda" and not 0 <= options.gpu < torch.cuda.device_count():
         return fail(WRONG_USAGE, f"--gpu {options.gpu}: there are {torch.cuda.device_count()}")

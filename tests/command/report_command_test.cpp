@@ -100,6 +100,11 @@ TEST(ReportCommand, AComparisonIsWhatTheScriptWrites) {
   EXPECT_EQ(result.exit_code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr("--compare " + other));
   EXPECT_THAT(result.err, HasSubstr("tools/compare_torch.py"));
+  const std::string cpu =
+      command.write("cpu.json", R"({"records": [], "machine": {"cpu": {}, "gpu": null}})");
+  const CommandResult of_cpu = command.run(with(kSmall, {"-o", page, "--compare", cpu}));
+  EXPECT_EQ(of_cpu.exit_code, 2) << of_cpu.err;
+  EXPECT_THAT(of_cpu.err, HasSubstr("was measured on a CPU"));
   // Records of another shape are no error, and said to be none of this problem.
   const std::string odd = command.write("odd.json", R"({"records": [1, {"status": []}, {}]})");
   ASSERT_EQ(command.run(with(kSmall, {"-o", page, "--compare", odd})).exit_code, 0);

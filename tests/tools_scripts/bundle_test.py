@@ -69,7 +69,7 @@ class Bundle(unittest.TestCase):
     def test_compare_torch_runs_in_it_alone(self):
         with tempfile.TemporaryDirectory() as name:
             bundle = make_bundle(pathlib.Path(name))
-            options = "--device cpu --contenders ours --passes forward --data gauss --causal no"
+            options = "--device virtual --contenders ours --passes forward --data gauss --causal no"
             hidden = ("PYTHONPATH", "LSSAR_LIBRARY")
             run = subprocess.run(
                 [sys.executable, "-B", "tools/compare_torch.py", *options.split()],

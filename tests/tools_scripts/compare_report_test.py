@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ import xml.etree.ElementTree
 TOOLS, HEADER = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 del sys.argv[1:3]
 sys.path.insert(0, str(TOOLS))
-from compare import capi, cases, plot, report
+from compare import capi, cases, peak, plot, report
 
 
 def record(contender, median_ms, pass_name="forward", **changes):
@@ -36,6 +37,17 @@ def record(contender, median_ms, pass_name="forward", **changes):
     return {**base, **changes}
 
 
+def cpu_record(contender, median_ms, pass_name="forward", **changes):
+    base = {
+        "dtype": "fp32",
+        "threads": 1,
+        "tflops": 0.1 / median_ms,
+        "fma_gflops": 125.0,
+        "extra_bytes": 1 << 20,
+    }
+    return record(contender, median_ms, pass_name, **{**base, **changes})
+
+
 def skipped(contender, reason):
     return {**record(contender, 1.0), "status": "skipped", "reason": reason}
 
@@ -46,6 +58,7 @@ class CApi(unittest.TestCase):
         for name, value in (
             ("LSSAR_DEVICE_CUDA", capi.DEVICE_CUDA),
             ("LSSAR_DEVICE_VIRTUAL", capi.DEVICE_VIRTUAL),
+            ("LSSAR_DEVICE_CPU", capi.DEVICE_CPU),
             ("LSSAR_DTYPE_FP16", capi.DTYPES["fp16"]),
             ("LSSAR_DTYPE_BF16", capi.DTYPES["bf16"]),
             ("LSSAR_DTYPE_FP32", capi.DTYPES["fp32"]),
@@ -53,6 +66,7 @@ class CApi(unittest.TestCase):
             ("LSSAR_PASS_FORWARD_TRAIN", capi.PASS_FORWARD_TRAIN),
             ("LSSAR_PASS_BACKWARD", capi.PASS_BACKWARD),
             ("LSSAR_STATUS_MISSING", capi.STATUS_MISSING),
+            ("LSSAR_STATUS_UNSUPPORTED", capi.STATUS_UNSUPPORTED),
             ("LSSAR_LOG_DEBUG", capi.LOG_DEBUG),
             *((f"LSSAR_ORIGIN_{name.upper()}", i) for i, name in enumerate(capi.ORIGINS)),
             ("#define LSSAR_ABI_VERSION", capi.ABI_VERSION),
@@ -100,6 +114,104 @@ class Ratios(unittest.TestCase):
         self.assertIn("cudnn: no such backend", table)
         self.assertIn("1.5e-03", table)
         self.assertIsNone(report.ratio_table(records))
+
+
+class OfTheCpu(unittest.TestCase):
+    def test_ratios_are_of_the_same_dtype_and_threads(self):
+        records = [
+            cpu_record("flash", 2.0),
+            cpu_record("ours-p15", 1.0),
+            cpu_record("compile", 8.0),
+            cpu_record("eager", 20.0),
+            cpu_record("ours-p15", 1.0, dtype="bf16"),
+            cpu_record("ours-p15", 1.0, threads=2),
+            cpu_record("ours-p15", 1.0, num_queries=1),
+        ]
+        report.add_ratios(records)
+        ours = records[1]
+        self.assertEqual(ours["speedup_over_softmax"], 2.0)
+        self.assertEqual(ours["speedup_over_compile"], 8.0)
+        self.assertEqual(ours["speedup_over_eager"], 20.0)
+        self.assertEqual(ours["share_of_fma"], 0.8)
+        self.assertNotIn("ratio_to_cudnn", ours)
+        self.assertEqual({r["speedup_over_softmax"] for r in records[4:]}, {None})
+
+    def test_tables(self):
+        records = [
+            cpu_record("flash", 2.0),
+            cpu_record("ours-p15", 1.0),
+            {**cpu_record("flex-p15", 1.0), "status": "skipped", "reason": "no backward"},
+        ]
+        report.add_ratios(records)
+        table = report.case_table(records)
+        self.assertIn("over softmax", table)
+        self.assertRegex(table, r"ours-p15 +1\.000 .* 80% +2\.00 ")
+        self.assertIn("forward: FMA peak 125.0 GFLOP/s", table)
+        self.assertIn("did not run:\n  forward  flex-p15: no backward", table)
+        ratios = report.ratio_table(records)
+        self.assertRegex(ratios, r"torch's softmax over +ours-p15\n")
+        self.assertRegex(ratios, r"fp32 1 threads +2\.00$")
+
+    def test_a_machine_without_a_peak(self):
+        one = cpu_record("ours-p15", 1.0)
+        del one["fma_gflops"]
+        report.add_ratios([one])
+        self.assertIsNone(one["share_of_fma"])
+        self.assertIn("no FMA peak", report.case_table([one]))
+
+    def test_a_panel_per_dtype_and_threads_with_the_peak(self):
+        records = [
+            cpu_record("flash", 1.0),
+            cpu_record("flash", 1.0, dtype="bf16"),
+            cpu_record("flash", 1.0, threads=2),
+            cpu_record("flash", 1.0, num_queries=1),
+        ]
+        root = xml.etree.ElementTree.fromstring(plot.plot(records, "title"))
+        text = "".join(root.itertext())
+        self.assertIn("title, GFLOP/s over length", text)
+        for panel in ("fp32, 1 threads", "bf16, 1 threads", "fp32, 2 threads"):
+            self.assertEqual(text.count(f"forward, {panel}, d 128, not causal"), 1)
+        dotted = [e for e in root.iter() if e.attrib.get("stroke-dasharray") == "1 3"]
+        self.assertEqual(len(dotted), 3)
+
+
+class FmaLoop(unittest.TestCase):
+    def disassembled(self, zmm):
+        objdump = shutil.which("objdump")
+        if objdump is None:
+            self.skipTest("no objdump")
+        code, flop = peak.fma_loop(zmm)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "code")
+            path.write_bytes(code)
+            options = "-D -b binary -m i386:x86-64 -M intel --no-show-raw-insn".split()
+            text = subprocess.run(
+                [objdump, *options, path], capture_output=True, text=True, check=True
+            ).stdout
+        lines = [line.split("\t", 1) for line in text.splitlines() if "\t" in line]
+        return [(place.strip(" :"), " ".join(rest.split())) for place, rest in lines], flop
+
+    def check(self, zmm, name, num_sums, lanes, sources):
+        lines, flop = self.disassembled(zmm)
+        operands = ",".join(f"{name}{i}" for i in sources)
+        sums = [f"vfmadd231ps {name}{i},{operands}" for i in range(num_sums)]
+        text = [rest for _, rest in lines]
+        first = text.index(sums[0])
+        self.assertEqual(text[first : first + 8 * num_sums], 8 * sums)
+        loop_end = ["dec rdi", f"jne 0x{lines[first][0]}", "vzeroupper", "ret"]
+        self.assertEqual(text[first + 8 * num_sums :], loop_end)
+        self.assertEqual(flop, 8 * num_sums * lanes * 2)
+        for i, offset in zip(sources, ("", "+0x4")):
+            self.assertIn(f"vbroadcastss {name}{i},DWORD PTR [rsi{offset}]", text[:first])
+        return text[:first]
+
+    def test_avx2(self):
+        self.assertIn("vzeroall", self.check(False, "ymm", 12, 8, (14, 15)))
+
+    def test_avx512(self):
+        head = self.check(True, "zmm", 24, 16, (30, 31))
+        for i in range(24):
+            self.assertIn(f"vpxord zmm{i},zmm{i},zmm{i}", head)
 
 
 class Files(unittest.TestCase):
@@ -203,6 +315,11 @@ class Command(unittest.TestCase):
             (["--passes", "sideways"], "--passes: 'sideways'; allowed: forward,"),
             (["--lengths", "0"], "--lengths: 0 is too small"),
             (["--rounds", "0"], "--rounds: 0; must be at least 1"),
+            (["--threads", "1"], "--threads: is for --device cpu"),
+            (["--dtype", "fp32"], "--dtype: fp32; must be bf16 or fp16 but on the CPU"),
+            (["--device", "cpu", "--threads", "1,0"], "--threads: 0; must be 1 to 1024"),
+            (["--device", "cpu", "--decode", "-1"], "--decode: -1; must not be negative"),
+            (["--device", "cpu", "--seconds", "0"], "--seconds: 0.0; must be above 0"),
             (["--schedule", "nonsense"], "--schedule: 'nonsense'; must be NAME=JSON"),
             (["--schedule", "a={"], "--schedule a: "),
         ):

@@ -1,5 +1,5 @@
 """tools/compare_torch.py with torch: its definition against the golden cases, and whole runs on the
-virtual device, the path of a GPU with stand-ins for torch.cuda."""
+cpu and the virtual device, the path of a GPU with stand-ins for torch.cuda."""
 
 import ast
 import contextlib
@@ -30,10 +30,11 @@ except ImportError as error:
     sys.exit(SKIPPED)
 sys.path.insert(0, TOOLS)
 import compare_torch
-from compare import capi, definition, machine, session, timing
-from compare.cases import PASSES, Case
+from compare import capi, cpu, definition, machine, peak, session, timing
+from compare.cases import CPU_LENGTHS, PASSES, Case, make_cpu_cases
 from compare.contenders import NotHere, PlainContender
 from compare.flex import FlexContender
+from compare.flex import load as load_flex
 
 
 def read_npy(path):
@@ -116,10 +117,22 @@ class Timing(unittest.TestCase):
             raise RuntimeError("no kernel\nmore")
 
         calls = {"a": lambda: order.append("a"), "b": failing, "c": lambda: order.append("c")}
-        times, failed = timing.measure(timing.CpuDevice(), calls, rounds=3, warmup=1)
+        times, failed = timing.measure(timing.VirtualDevice(), calls, rounds=3, warmup=1)
         self.assertEqual("".join(order), "abc" + "ca" + "ac" + "ca")
         self.assertEqual({name: len(values) for name, values in times.items()}, {"a": 3, "c": 3})
         self.assertEqual(failed, {"b": "RuntimeError: no kernel"})
+
+    def test_a_slow_call_takes_part_in_fewer_rounds(self):
+        seconds = {"fast": 0.001, "slow": 4.0}
+        device = types.SimpleNamespace(
+            timed=lambda call: lambda: 1e3 * call(), synchronize=lambda: None
+        )
+        calls = {name: lambda name=name: seconds[name] for name in seconds}
+        times, _ = timing.measure(device, calls, rounds=9, warmup=1, seconds=1.0)
+        self.assertEqual(
+            {name: len(values) for name, values in times.items()},
+            {"fast": 9, "slow": timing.LEAST_ROUNDS},
+        )
 
     def test_summary(self):
         found = timing.summary([5.0, 1.0, 2.0, 3.0, 4.0])
@@ -143,7 +156,7 @@ class OnTheVirtualDevice(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             schedule = 'atomic={"dq_mode": "atomic"}'
             cls.code = compare_torch.main(
-                arguments(folder, "--device", "cpu", "--schedule", schedule)
+                arguments(folder, "--device", "virtual", "--schedule", schedule)
             )
             cls.document, _ = read_results(folder)
 
@@ -207,6 +220,196 @@ class OnTheVirtualDevice(unittest.TestCase):
         self.assertNotIn(os.path.dirname(LIBRARY), json.dumps(self.document))
 
 
+def without_compiling(function, **_):
+    """In place of torch.compile, whose C++ compiler takes longer than all the rest."""
+    return function
+
+
+class OnTheCpu(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        options = "--device cpu --causal yes --threads 1,2"
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(
+            torch, "compile", without_compiling
+        ):
+            cls.code = compare_torch.main(arguments(folder, *options.split()))
+            cls.document, cls.svg = read_results(folder)
+        cls.records = cls.document["records"]
+        cls.done = [r for r in cls.records if r["status"] == "ok"]
+
+    def ours(self):
+        """Of the default score function: others may have no kernels on the CPU."""
+        return [r for r in self.done if r["contender"] in ("ours-p15", "ours-p0")]
+
+    def test_it_ran(self):
+        self.assertEqual(self.code, 0)
+        self.assertIsNone(self.document["stopped"])
+        self.assertTrue(self.document["times_mean_something"])
+        self.assertRegex(self.document["machine"]["compiler"], r"^llvm \d+\.")
+        self.assertRegex(self.document["machine"]["target"], r"^x86-64-v\d")
+
+    def test_the_file_says_which_cpu(self):
+        found = self.document["machine"]["cpu"]
+        self.assertTrue(found["model"])
+        self.assertIn("avx2", found["features"])
+        self.assertEqual(found["cpus"], len(os.sched_getaffinity(0)))
+
+    def test_every_pass_and_contender_is_there(self):
+        found = {(r["pass"], r["contender"]) for r in self.records}
+        contenders = "flash ours-softmax ours-p15 ours-p0 flex-p15 flex-p0 compile eager".split()
+        passes = ("forward", "forward_backward")
+        self.assertEqual(found, {(p, c) for p in passes for c in contenders})
+        variants = {(r["dtype"], r["threads"], r.get("num_queries")) for r in self.records}
+        queries = {(d, t, q) for d in ("fp32", "bf16") for t in (1, 2) for q in (None, 1)}
+        self.assertEqual(variants, queries)
+        # Of each variant two passes with as many queries as keys, and a decode's one.
+        self.assertEqual(len(self.records), 2 * 2 * 3 * len(contenders))
+
+    def test_what_did_not_run_says_why(self):
+        flex = [r for r in self.records if r["contender"].startswith("flex")]
+        for record in flex:
+            self.assertEqual(record["status"] == "ok", record["pass"] == "forward")
+        reasons = {r["reason"] for r in flex if r["status"] != "ok"}
+        self.assertEqual(reasons, {"compiled FlexAttention has no backward on CPUs"})
+        others = {r["contender"] for r in self.records if r["status"] != "ok"}
+        self.assertLessEqual(others, {"flex-p15", "flex-p0", "ours-softmax"})
+
+    def test_errors(self):
+        """Of others too: the float64 reference is another implementation than theirs."""
+        for record in self.done:
+            tensors = ["o"] if record["pass"] == "forward" else ["dk", "dq", "dv", "o"]
+            self.assertEqual(sorted(record["errors"]), tensors)
+            limits = session.TOLERANCES[record["dtype"]]
+            if not record["contender"].startswith("ours"):
+                limits = (1e-4, 1e-4) if record["dtype"] == "fp32" else (0.1, 0.1)
+            for name, error in record["errors"].items():
+                self.assertGreater(error, 0.0)
+                self.assertLess(error, limits[name != "o"], (record, name))
+
+    def test_ours_gives_the_same_bits_again(self):
+        self.assertEqual(len(self.ours()), 2 * 2 * 3 * 2)
+        self.assertEqual({r["repeatable"] for r in self.ours()}, {True})
+
+    def test_ratios(self):
+        for record in self.done:
+            (softmax,) = [
+                r["median_ms"]
+                for r in self.done
+                if r["contender"] == "flash"
+                and all(
+                    r.get(name) == record.get(name)
+                    for name in ("pass", "dtype", "threads", "num_queries")
+                )
+            ]
+            self.assertAlmostEqual(record["speedup_over_softmax"], softmax / record["median_ms"])
+            self.assertNotIn("ratio_to_cudnn", record)
+
+    def test_the_peaks_stand_beside_each_pass(self):
+        for record in self.records:
+            self.assertGreater(record["fma_gflops"], 0.1)
+            self.assertEqual("copy_gbytes_per_s" in record, "num_queries" in record)
+        for record in self.done:
+            share = 1e3 * record["tflops"] / record["fma_gflops"]
+            self.assertAlmostEqual(record["share_of_fma"], share)
+
+    def test_the_plot_has_a_dot_per_measurement_but_of_decodes(self):
+        dots = [e for e in self.svg.iter() if e.tag.endswith("circle")]
+        self.assertEqual(len(dots), len([r for r in self.done if "num_queries" not in r]))
+        self.assertIn("GFLOP/s over length", "".join(self.svg.getroot().itertext()))
+
+
+class CpuParts(unittest.TestCase):
+    def test_flex_in_one_call_and_in_two(self):
+        """As the cpu device puts it together: the compiled attention never gives a log-sum-exp."""
+        asked = []
+        attention, really_compiled = load_flex().flex_attention, torch.compile
+
+        def compiled(function, **options_of_compile):
+            if function is not attention:  # flex_attention itself compiles parts of it
+                return really_compiled(function, **options_of_compile)
+
+            def call(*inputs, **options):
+                asked.append(options.get("return_lse", False))
+                return attention(*inputs, **options)
+
+            return call
+
+        for case in (
+            Case(64, 40, 1, 2, True, "gauss", "fp32", 1),
+            Case(64, 40, 1, 2, False, "gauss", "fp32", 1, 1),
+        ):
+            inputs = definition.make_inputs(
+                "gauss", case.shape(), torch.float32, case.causal, 1, "cpu", case.num_queries
+            )
+            for p in (0, 15):
+                asked.clear()
+                contender = FlexContender(f"flex-p{p}", case, inputs, cpu.CpuDevice(), p, 1.0)
+                with mock.patch.object(torch, "compile", compiled):
+                    o = contender.results("forward")["o"]
+                wanted = definition.lssar(
+                    *(inputs[name].double() for name in "qkv"), case.causal, p, 1.0,
+                    wide=torch.float64,
+                )
+                self.assertLess(definition.relative_error(o, wanted), 1e-5)
+                self.assertEqual(asked, [False])
+
+    def test_uncompiled_flex_that_does_not_fit_says_so(self):
+        case = Case(64, 40, 1, 2, True, "gauss", "fp32", 1)
+        inputs = definition.make_inputs("gauss", case.shape(), torch.float32, True, 1, "cpu")
+        device = cpu.CpuDevice()
+        device.free_bytes = lambda: 1000
+        with self.assertRaisesRegex(NotHere, "no log-sum-exp on CPUs"):
+            FlexContender("flex-p15", case, inputs, device, 15, 1.0).start("forward")
+        FlexContender("flex-p0", case, inputs, device, 0, 1.0).start("forward")
+
+    def test_peak_memory_is_that_of_a_call(self):
+        device = cpu.CpuDevice()
+        device.start_peak()
+        before = device.allocated_bytes()
+        torch.ones(48 << 20, dtype=torch.uint8)
+        self.assertAlmostEqual((device.peak_bytes() - before) / 2**20, 48, delta=8)
+        device.start_peak()
+        self.assertLess(device.peak_bytes() - device.allocated_bytes(), 8 << 20)
+
+    def test_a_short_call_is_repeated_and_a_long_one_is_not(self):
+        device, calls = cpu.CpuDevice(), []
+        with mock.patch.object(cpu, "PAUSE_SECONDS", 0):
+            device.timed(lambda: calls.append(1))
+            self.assertGreater(len(calls), 10)
+            calls.clear()
+            milliseconds = device.timed(lambda: (calls.append(1), time.sleep(0.03)))()
+        self.assertEqual(len(calls), 1)
+        self.assertGreaterEqual(milliseconds, 30)
+
+    def test_a_decode_runs_once_with_cold_caches(self):
+        device, calls = cpu.CpuDevice(), []
+        device.flush_bytes = 1 << 20
+        threads = torch.get_num_threads()
+        device.prepare(Case(64, 40, 1, 2, False, "gauss", "fp32", 1, 1))
+        try:
+            device.timed(lambda: calls.append(bytes(device._flush[:2])))
+        finally:
+            torch.set_num_threads(threads)
+        self.assertEqual(calls, [b"\1\1"])
+
+    def test_the_default_grid(self):
+        options = types.SimpleNamespace(
+            dims=[64, 128], lengths=CPU_LENGTHS, causal=["no", "yes"], data=["gauss"], heads=8,
+            tokens=1, passes=["forward"], dtype=["fp32", "bf16"], threads=[1, 2], decode=4096,
+        )
+        cases = make_cpu_cases(options)
+        self.assertEqual(len(cases), 2 * 4 + 4 * 2 * 2 * 4 + 2 * 2 * 2)
+        self.assertEqual({c.num_queries for c in cases[:8]}, {1})
+        self.assertEqual([c.length for c in cases[8:]], sorted(c.length for c in cases[8:]))
+        long = {(c.threads, c.causal) for c in cases if c.length > 4096}
+        self.assertEqual(long, {(2, True)})
+        options.lengths = [8192]
+        self.assertEqual(len(make_cpu_cases(options)), 2 * 4 + 2 * 2 * 4)
+
+    def test_fma_peak_where_there_is_no_loop(self):
+        self.assertIsNone(peak.Peak("sse2").fma_gflops(1))
+
+
 class CompiledDefinition(unittest.TestCase):
     """The contender `compile`, without the code generator: what dynamo and autograd make of the
     definition."""
@@ -214,7 +417,7 @@ class CompiledDefinition(unittest.TestCase):
     @staticmethod
     def contender(case, inputs, compiled):
         name = "compile" if compiled else "eager"
-        device = timing.CpuDevice()
+        device = timing.VirtualDevice()
         return PlainContender(name, case, inputs, device, 15, 1.0, compiled=compiled)
 
     def test_every_pass_is_eagers(self):
@@ -246,7 +449,7 @@ class CompiledDefinition(unittest.TestCase):
 
 
 class Failures(unittest.TestCase):
-    FORWARD = "--device cpu --data gauss --causal no --p 15 --passes forward".split()
+    FORWARD = "--device virtual --data gauss --causal no --p 15 --passes forward".split()
 
     def test_a_schedule_that_is_not_legal(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -293,7 +496,7 @@ class Failures(unittest.TestCase):
     def test_an_interrupted_run_keeps_what_it_has(self):
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, f"{TOOLS}/compare_torch.py"]
-            more = ["--device", "cpu", "--rounds", "1000000", "--passes", "forward"]
+            more = ["--device", "virtual", "--rounds", "1000000", "--passes", "forward"]
             first = ["--lengths", "32", "--check-heads", "0"]
             process = subprocess.Popen(
                 command + arguments(folder, *more, *first), stdout=subprocess.PIPE, text=True
@@ -393,7 +596,7 @@ class OnAGpuThatIsNone(unittest.TestCase):
             case = Case(64, 40, 1, 2, causal, "gauss")
             inputs = definition.make_inputs("gauss", case.shape(), torch.float32, causal, 1, "cpu")
             for p in (0, 3, 15):
-                contender = FlexContender(f"flex-p{p}", case, inputs, timing.CpuDevice(), p, 1.0)
+                contender = FlexContender(f"flex-p{p}", case, inputs, timing.VirtualDevice(), p, 1.0)
                 o = contender.results("forward")["o"]
                 wanted = definition.lssar(
                     *(inputs[name].double() for name in "qkv"), causal, p, 1.0, wide=torch.float64
@@ -403,7 +606,7 @@ class OnAGpuThatIsNone(unittest.TestCase):
                     contender.start("backward")
 
     def test_eager_that_does_not_fit_says_so(self):
-        device = timing.CpuDevice()
+        device = timing.VirtualDevice()
         device.free_bytes = lambda: 1000
         case = Case(64, 32, 1, 2, False, "gauss")
         inputs = definition.make_inputs("gauss", case.shape(), torch.bfloat16, False, 1, "cpu")

@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 from lssar import LssarError, _library
 from lssar._structs import (  # noqa: F401
     ABI_VERSION,
+    DEVICE_CPU,
     DEVICE_CUDA,
     DEVICE_VIRTUAL,
     DTYPE_BF16,
@@ -29,6 +30,7 @@ from lssar._structs import (  # noqa: F401
     PASS_FORWARD,
     PASS_FORWARD_TRAIN,
     STATUS_MISSING,
+    STATUS_UNSUPPORTED,
     Call,
     ContextInfo,
     ContextOptions,

@@ -1,5 +1,6 @@
 """The shapes that are compared, and how much work each is."""
 
+import os
 from dataclasses import asdict, dataclass
 
 PASSES = ("forward", "forward_train", "backward", "forward_backward")
@@ -13,6 +14,9 @@ RESULTS = {
 }
 # Work over that of the forward, as FlashAttention counts.
 WORK = {"forward": 1.0, "forward_train": 1.0, "backward": 2.5, "forward_backward": 3.5}
+CPU_LENGTHS = [512 << i for i in range(6)]
+# Of CPU_LENGTHS those above are compared causal and on most threads only: they take minutes each.
+CPU_ALL_VARIANTS_UP_TO = 4096
 
 
 @dataclass(frozen=True)
@@ -25,26 +29,35 @@ class Case:
     heads: int
     causal: bool
     data: str
+    # On the CPU, where a run has several of them.
+    dtype: str = None
+    threads: int = None
+    num_queries: int = None  # of a decode; None: as many as keys
 
     def shape(self):
         return (self.batch, self.heads, self.length, self.dim)
 
+    def queries(self):
+        return self.num_queries or self.length
+
     def num_scores(self):
         """All pairs, masked ones too: what a quadratic implementation stores."""
-        return self.batch * self.heads * self.length * self.length
+        return self.batch * self.heads * self.queries() * self.length
 
     def flop(self, pass_name):
         """4 L^2 d per head forward, half when causal; backward 2.5 times that."""
         return 4 * self.num_scores() * self.dim / (2 if self.causal else 1) * WORK[pass_name]
 
     def text(self):
+        cpu = f"{self.dtype}, {self.threads} threads, " if self.threads else ""
+        queries = f"{self.num_queries} query, " if self.num_queries else ""
         return (
-            f"d {self.dim}, length {self.length}, batch {self.batch}, {self.heads} heads, "
-            f"{'causal' if self.causal else 'not causal'}, {self.data}"
+            f"{cpu}d {self.dim}, {queries}length {self.length}, batch {self.batch}, "
+            f"{self.heads} heads, {'causal' if self.causal else 'not causal'}, {self.data}"
         )
 
     def to_json(self):
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def make_cases(dims, lengths, causal, data, heads, tokens):
@@ -55,4 +68,40 @@ def make_cases(dims, lengths, causal, data, heads, tokens):
         for is_causal in causal
         for length in lengths
         for kind in data
+    ]
+
+
+def all_cpus():
+    """How many CPUs this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def make_cpu_cases(options):
+    """The decodes first, then the shortest first, so that an interrupted run has what is cheap.
+    Thread counts are next to each other, because they share their inputs and references."""
+
+    def variants(dim, length, causal, data, num_queries=None):
+        batch = max(1, options.tokens // length)
+        return [
+            Case(dim, length, batch, options.heads, causal, data, dtype, threads, num_queries)
+            for dtype in options.dtype
+            for threads in options.threads
+        ]
+
+    cases = []
+    if options.decode and "forward" in options.passes:
+        for dim in options.dims:
+            cases += variants(dim, options.decode, False, "gauss", 1)
+    for length in sorted(options.lengths):
+        for dim in options.dims:
+            for causal in options.causal:
+                for data in options.data:
+                    cases += variants(dim, length, causal == "yes", data)
+    if options.lengths != CPU_LENGTHS:
+        return cases
+    return [
+        case
+        for case in cases
+        if case.length <= CPU_ALL_VARIANTS_UP_TO
+        or (case.causal and case.threads == max(options.threads))
     ]

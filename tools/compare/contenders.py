@@ -110,12 +110,20 @@ class SdpaContender(TorchContender):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.case.causal)
 
 
-def compiled_function(function):
-    """torch.compile, repeated per case: dynamo gives up on a function after many shapes."""
+def compiled_function(function, threads=None):
+    """torch.compile, repeated per case: dynamo gives up on a function after many shapes.
+
+    What it compiles for a CPU has the number of threads in it: `threads`, where given.
+    """
     import torch._dynamo  # slow to import, so only here
     import torch._functorch.config
 
     torch._dynamo.reset()
+    if threads:
+        import torch._inductor.config
+
+        # Not torch.get_num_threads(), which torch's cache of compiled code does not know of.
+        torch._inductor.config.cpp.threads = threads
     # A graph is kept for many backwards: its buffers must not be given away.
     torch._functorch.config.donated_buffer = False
     return torch.compile(function, dynamic=False)
@@ -132,7 +140,7 @@ class PlainContender(TorchContender):
 
         self._bytes_per_score = COMPILED_BYTES_PER_SCORE if compiled else EAGER_BYTES_PER_SCORE
         if compiled:
-            attention = compiled_function(attention)
+            attention = compiled_function(attention, case.threads)
         super().__init__(name, case, inputs, device, attention)
 
     def _check(self, pass_name):
@@ -165,8 +173,9 @@ class OursContender(Contender):
         self.p = p
         self._find_plan = find_plan
         self._plan = None
-        self._sizes = capi.Sizes(case.batch, case.heads, case.heads, case.length, case.length)
+        self._sizes = capi.Sizes(case.batch, case.heads, case.heads, case.queries(), case.length)
         self._memory = []
+        self.saved_bytes = 0  # of the last call
 
     def _bytes(self, count):
         if count == 0:
@@ -183,7 +192,8 @@ class OursContender(Contender):
     def _call(self, outputs, saves):
         """The arguments of a call that writes `outputs` (o, dq, dk, dv by name)."""
         self._plan = self._find_plan()
-        call = capi.sized(capi.Call, sizes=self._sizes)
+        call = capi.sized(capi.Call, sizes=self._sizes, num_threads=self.case.threads or 0)
+        self.saved_bytes = 0
         for name in ("q", "k", "v", "grad_o"):
             setattr(call, name, capi.tensor_argument(self.inputs[name]))
         for name, tensor in outputs.items():
@@ -194,6 +204,7 @@ class OursContender(Contender):
             call.saved_o = self._bytes(saved.o)
             call.saved_stats = self._bytes(saved.stats)
             call.saved_x = self._bytes(saved.x)
+            self.saved_bytes = saved.o + saved.stats + saved.x
         call.workspace_bytes = self._plan.workspace_bytes(self._sizes)
         call.workspace = self._bytes(call.workspace_bytes)
         call.stream = self.device.stream()
@@ -233,9 +244,9 @@ class OursContender(Contender):
         self.close()
         return outputs
 
-    def is_repeatable(self, pass_name):
-        """Whether two runs give the same bits."""
-        first, second = self.results(pass_name), self.results(pass_name)
+    def is_repeatable(self, pass_name, first):
+        """Whether another run gives the same bits as `first`, what results(pass_name) gave."""
+        second = self.results(pass_name)
         return all(
             torch.equal(first[name].view(torch.uint8), second[name].view(torch.uint8))
             for name in first

@@ -66,7 +66,7 @@ def in_float64(attention, inputs, batch, head, rows_at_a_time):
     q, k, v, grad_o = (inputs[name][batch, head].double() for name in ("q", "k", "v", "grad_o"))
     k.requires_grad_()
     v.requires_grad_()
-    o, dq = torch.empty_like(v), torch.empty_like(q)
+    o, dq = torch.empty_like(q), torch.empty_like(q)
     dk, dv = torch.zeros_like(k), torch.zeros_like(v)
     for first in range(0, q.shape[0], rows_at_a_time):
         rows = slice(first, min(first + rows_at_a_time, q.shape[0]))
@@ -89,8 +89,9 @@ def relative_error(value, reference):
     return error / norm if norm != 0.0 else math.inf
 
 
-def make_inputs(kind, shape, dtype, causal, seed, device):
-    """q, k, v, grad_o of `shape` [batch, heads, length, dim].
+def make_inputs(kind, shape, dtype, causal, seed, device, num_queries=None):
+    """q, k, v, grad_o of `shape` [batch, heads, length, dim]. `num_queries`: the length of q and
+    grad_o, where it is another.
 
     "gauss": all Gaussian. "peaky": every query points at a key that its row sees, with a tenth of
     noise, so that few keys have weight.
@@ -109,5 +110,7 @@ def make_inputs(kind, shape, dtype, causal, seed, device):
         q = 3.0 * (k.gather(2, picked[..., None].expand(shape)) + 0.1 * q)
     elif kind != "gauss":
         raise ValueError(f"data '{kind}': gauss or peaky")
+    if num_queries:
+        q, grad_o = (x[:, :, :num_queries].contiguous() for x in (q, grad_o))
     named = {"q": q, "k": k, "v": v, "grad_o": grad_o}
     return {name: tensor.to(dtype) for name, tensor in named.items()}

@@ -6,11 +6,15 @@ their norms before, and rounded to the inputs' dtype again, which the kernels of
 """
 
 import math
+import warnings
 
 import torch
 
 from compare import definition
-from compare.contenders import NotHere, TorchContender, compiled_function
+from compare.contenders import MEMORY_SHARE, NotHere, TorchContender, compiled_function
+
+# FlexAttention that is not compiled computes all scores: what it has at a time, counted.
+UNCOMPILED_BYTES_PER_SCORE = 24
 
 
 def load():
@@ -52,8 +56,10 @@ def attention(flex, q, k, v, p, offset, visible, block_mask):
 
 
 class FlexContender(TorchContender):
-    """Compiled, as FlexAttention is meant to be used. On CPUs, where compiled it has neither a
-    backward nor a log-sum-exp, the forward runs uncompiled."""
+    """Compiled, as FlexAttention is meant to be used. On CPUs compiled FlexAttention has neither a
+    backward nor a log-sum-exp, so that there only forwards run, and the first of LSSAR's two calls
+    runs uncompiled. Nor does it take there what the same compiled function computed, so that only
+    the attention itself is compiled. For a trial on CPUs nothing is."""
 
     def __init__(self, name, case, inputs, device, p, offset):
         self.p = p
@@ -65,23 +71,43 @@ class FlexContender(TorchContender):
         load()
         if pass_name != "forward" and self.inputs["q"].device.type == "cpu":
             raise NotHere("compiled FlexAttention has no backward on CPUs")
+        need = UNCOMPILED_BYTES_PER_SCORE * self.case.num_scores()
+        if self.device.on_cpu and self.p != 0 and need > MEMORY_SHARE * self.device.free_bytes():
+            raise NotHere(
+                f"compiled FlexAttention gives no log-sum-exp on CPUs, and uncompiled it needs "
+                f"about {need / 2**30:.1f} GiB"
+            )
 
     def _attention(self, q, k, v):
         if self._function is None:
             module = load()
             length, device = q.shape[2], q.device
-            visible, _ = definition.visible_keys(length, length, 0, self.case.causal, device)
+            visible, _ = definition.visible_keys(length, k.shape[2], 0, self.case.causal, device)
             mask = None
             if self.case.causal:
                 mask = module.create_block_mask(
                     lambda b, h, i, j: i >= j, None, None, length, length, device=device
                 )
             visible = visible.float()
+            flex = module.flex_attention
+            if self.device.on_cpu:
+                flex = self._compiled_without_lse(flex)
 
             def function(q, k, v):
-                flex = module.flex_attention
                 return attention(flex, q, k, v, self.p, self._offset, visible, mask)
 
             on_cpu = q.device.type == "cpu"
             self._function = function if on_cpu else compiled_function(function)
         return self._function(q, k, v)
+
+    def _compiled_without_lse(self, flex):
+        compiled = compiled_function(flex, self.case.threads)
+        # The table's notes and --help say so, too.
+        warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
+
+        def either(*inputs, return_lse=False, **options):
+            if return_lse:
+                return flex(*inputs, return_lse=True, **options)
+            return compiled(*inputs, **options)
+
+        return either

@@ -8,6 +8,8 @@ import subprocess
 
 import torch
 
+from compare import cpu
+
 SMI_FIELDS = (
     "name",
     "driver_version",
@@ -45,6 +47,13 @@ def gpu_state(device):
     return dict(zip(SMI_FIELDS, values)) if len(values) == len(SMI_FIELDS) else None
 
 
+def state_after(device):
+    """Of a case's end, by its name in the file: whether the machine was busy or slowed."""
+    if device.on_cpu:
+        return {"load_average_after": os.getloadavg()[0]}
+    return {"gpu_state_after": gpu_state(device)}
+
+
 def commit(tools_folder):
     """The commit of the checkout or bundle that has the script."""
     root = pathlib.Path(tools_folder).parent
@@ -72,7 +81,8 @@ def describe(device, library, context):
     info = context.info()
     cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
     machine = {
-        "gpu": info["device_name"],
+        **({"cpu": cpu.describe()} if device.on_cpu else {}),
+        "gpu": None if device.on_cpu else info["device_name"],
         "driver": info["driver"] or None,
         "target": info["target"],
         "num_sms": info["num_sms"],

@@ -1,4 +1,8 @@
-"""TFLOP/s over length as one SVG file, without any library: a panel per pass and (d, causal)."""
+"""TFLOP/s over length as one SVG file, without any library: a panel per pass and (d, causal).
+
+Of the CPU GFLOP/s, with a row of panels per pass and number of threads, a column per dtype, d and
+causal, and the FMA peak as a dotted line. Decodes have one length and are left out.
+"""
 
 from xml.sax.saxutils import escape
 
@@ -58,21 +62,21 @@ class Svg:
 
 
 class Panel:
-    """Axes at (x, y) with lengths at equal distances and TFLOP/s from 0 to `top`."""
+    """Axes at (x, y) with lengths at equal distances and rates from 0 to `top`."""
 
     def __init__(self, svg, x, y, lengths, top):
         self._svg, self._x, self._y = svg, x, y
         self._lengths, self._top = lengths, top
 
-    def at(self, length, tflops):
+    def at(self, length, rate):
         steps = max(len(self._lengths) - 1, 1)
         place = self._lengths.index(length) / steps if len(self._lengths) > 1 else 0.5
         return (
             self._x + place * PANEL_WIDTH,
-            self._y + PANEL_HEIGHT * (1 - tflops / self._top),
+            self._y + PANEL_HEIGHT * (1 - rate / self._top),
         )
 
-    def axes(self, title):
+    def axes(self, title, size):
         for part in range(5):
             value = self._top * part / 4
             y = self._y + PANEL_HEIGHT * (1 - part / 4)
@@ -81,20 +85,33 @@ class Panel:
         for length in self._lengths:
             x, _ = self.at(length, 0)
             self._svg.text(x, self._y + PANEL_HEIGHT + 14, length_label(length), "middle", 10)
-        self._svg.text(self._x, self._y - 8, title, size=12)
+        self._svg.text(self._x, self._y - 8, title, size=size)
+
+
+def rate_of(record):
+    return record["tflops"] * (1e3 if "threads" in record else 1)
+
+
+def row_of(record):
+    return record["pass"], record.get("threads")
+
+
+def column_of(record):
+    return record.get("dtype"), record["dim"], record["causal"]
 
 
 def plot(records, title):
     """The SVG text. If nothing was measured, the picture says so."""
-    done = [r for r in records if r["status"] == "ok"]
+    done = [r for r in records if r["status"] == "ok" and not r.get("num_queries")]
+    unit = "GFLOP/s" if any("threads" in r for r in records) else "TFLOP/s"
     names = list(dict.fromkeys(r["contender"] for r in done))
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
-    rows = [name for name in PASSES if any(r["pass"] == name for r in done)]
-    columns = list(dict.fromkeys((r["dim"], r["causal"]) for r in done))
+    rows = sorted(dict.fromkeys(map(row_of, done)), key=lambda row: PASSES.index(row[0]))
+    columns = list(dict.fromkeys(map(column_of, done)))
     width = LEFT + max(len(columns), 2) * (PANEL_WIDTH + GAP_X)
     height = TOP + LEGEND + max(len(rows), 1) * (PANEL_HEIGHT + GAP_Y)
     svg = Svg(width, height)
-    svg.text(LEFT, 20, title + ", TFLOP/s over length", size=13)
+    svg.text(LEFT, 20, f"{title}, {unit} over length", size=13)
     if not done:
         svg.text(LEFT, TOP + LEGEND, "Nothing was measured.")
     x = LEFT
@@ -104,9 +121,12 @@ def plot(records, title):
         x += 40 + 7 * len(name)
     if any(r["data"] == "peaky" for r in done):
         svg.text(x, TOP, "dashed: peaky inputs")
-    for i, pass_name in enumerate(rows):
+        x += 150
+    if any("fma_gflops" in r for r in done):
+        svg.text(x, TOP, "dotted: FMA peak")
+    for i, row in enumerate(rows):
         for j, column in enumerate(columns):
-            here = [r for r in done if r["pass"] == pass_name and (r["dim"], r["causal"]) == column]
+            here = [r for r in done if (row_of(r), column_of(r)) == (row, column)]
             if here:
                 x = LEFT + j * (PANEL_WIDTH + GAP_X)
                 y = TOP + LEGEND + i * (PANEL_HEIGHT + GAP_Y) + 14
@@ -117,13 +137,17 @@ def plot(records, title):
 def draw_panel(svg, x, y, records, colours):
     lengths = sorted({r["length"] for r in records})
     first = records[0]
-    panel = Panel(svg, x, y, lengths, nice_top(max(r["tflops"] for r in records)))
+    peaks = {r["length"]: r["fma_gflops"] for r in records if "fma_gflops" in r}
+    panel = Panel(svg, x, y, lengths, nice_top(max([*map(rate_of, records), *peaks.values()])))
     kind = "causal" if first["causal"] else "not causal"
-    panel.axes(f"{first['pass']}, d {first['dim']}, {kind}")
+    cpu = f"{first['dtype']}, {first['threads']} threads, " if "threads" in first else ""
+    panel.axes(f"{first['pass']}, {cpu}d {first['dim']}, {kind}", size=10 if cpu else 12)
+    if peaks:
+        svg.line([panel.at(length, peaks[length]) for length in sorted(peaks)], "#999999", "1 3")
     for name, data in dict.fromkeys((r["contender"], r["data"]) for r in records):
         line = [r for r in records if (r["contender"], r["data"]) == (name, data)]
         points = [
-            panel.at(r["length"], r["tflops"]) for r in sorted(line, key=lambda r: r["length"])
+            panel.at(r["length"], rate_of(r)) for r in sorted(line, key=lambda r: r["length"])
         ]
         svg.line(points, colours[name], DASHES.get(data, "2 2"))
         for point in points:

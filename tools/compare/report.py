@@ -10,24 +10,45 @@ import tempfile
 from compare.cases import PASSES
 
 SOFTMAX = "cudnn"  # what ratios are to
+CPU_SOFTMAX = "flash"
 EAGER = "eager"
 _SHAPE = ("dim", "length", "batch", "heads", "causal", "data")
+_CPU_SHAPE = ("dtype", "threads", "num_queries")
+
+
+def is_of_cpu(record):
+    return "threads" in record
 
 
 def key_of(record):
-    return tuple(record[name] for name in _SHAPE) + (record["pass"],)
+    cpu = tuple(record.get(name) for name in _CPU_SHAPE)
+    return tuple(record[name] for name in _SHAPE) + (cpu, record["pass"])
 
 
 def add_ratios(records):
-    """time / cuDNN's time, and eager's time / time, of the same case and pass; None without one."""
+    """time / cuDNN's time, and eager's time / time, of the same case and pass; None without one.
+
+    On the CPU the time of torch's softmax, too, is divided by the record's, and the rate by the
+    FMA peak.
+    """
     medians = {(key_of(r), r["contender"]): r["median_ms"] for r in records if r["status"] == "ok"}
     for record in records:
         if record["status"] != "ok":
             continue
-        softmax = medians.get((key_of(record), SOFTMAX))
-        eager = medians.get((key_of(record), EAGER))
-        record["ratio_to_cudnn"] = record["median_ms"] / softmax if softmax else None
-        record["speedup_over_eager"] = eager / record["median_ms"] if eager else None
+
+        def speedup_over(name, record=record):
+            other = medians.get((key_of(record), name))
+            return other / record["median_ms"] if other else None
+
+        if is_of_cpu(record):
+            record["speedup_over_softmax"] = speedup_over(CPU_SOFTMAX)
+            record["speedup_over_compile"] = speedup_over("compile")
+            peak = record.get("fma_gflops")
+            record["share_of_fma"] = 1e3 * record["tflops"] / peak if peak else None
+        else:
+            softmax = medians.get((key_of(record), SOFTMAX))
+            record["ratio_to_cudnn"] = record["median_ms"] / softmax if softmax else None
+        record["speedup_over_eager"] = speedup_over(EAGER)
 
 
 def number(value, form):
@@ -45,51 +66,86 @@ def table(rows):
     return "\n".join(lines)
 
 
-_HEADINGS = ("", "ms", "quartiles", "TFLOP/s", "x cuDNN", "over eager", "MiB")
+def mebibytes(value):
+    return number(None if value is None else value / 2**20, ".0f")
+
+
+# Columns between the times and the errors: heading, and what a record has there.
+_GPU_COLUMNS = (
+    ("TFLOP/s", lambda r: number(r["tflops"], ".1f")),
+    ("x cuDNN", lambda r: number(r["ratio_to_cudnn"], ".2f")),
+    ("over eager", lambda r: number(r["speedup_over_eager"], ".1f")),
+    ("MiB", lambda r: mebibytes(r["peak_bytes"])),
+)
+_CPU_COLUMNS = (
+    ("GFLOP/s", lambda r: number(1e3 * r["tflops"], ".1f")),
+    ("of FMA peak", lambda r: number(r["share_of_fma"], ".0%")),
+    ("over softmax", lambda r: number(r["speedup_over_softmax"], ".2f")),
+    ("over eager", lambda r: number(r["speedup_over_eager"], ".1f")),
+    ("over compile", lambda r: number(r["speedup_over_compile"], ".1f")),
+    ("MiB", lambda r: mebibytes(r["peak_bytes"])),
+    ("MiB beyond", lambda r: mebibytes(r["extra_bytes"])),
+)
 _TENSORS = ("o", "dq", "dk", "dv")
 
 
 def case_table(records):
     """All passes and contenders of one case, and below it why some did not run."""
-    rows = [list(_HEADINGS) + [f"error {name}" for name in _TENSORS] + ["same bits"]]
-    notes = []
+    columns = _CPU_COLUMNS if is_of_cpu(records[0]) else _GPU_COLUMNS
+    headings = ["", "ms", "quartiles"] + [heading for heading, _ in columns]
+    rows = [headings + [f"error {name}" for name in _TENSORS] + ["same bits"]]
+    notes = [limits_text(records)] if is_of_cpu(records[0]) else []
+    skipped = []
     for record in records:
         label = f"{record['pass']}  {record['contender']}"
         if record["status"] != "ok":
-            notes.append(f"  {label}: {record['reason']}")
+            skipped.append(f"  {label}: {record['reason']}")
             continue
-        peak = record["peak_bytes"]
         same = {None: "", True: "yes", False: "no"}[record.get("repeatable")]
         rows.append(
             [
                 label,
                 number(record["median_ms"], ".3f"),
                 "..".join(format(value, ".3f") for value in record["quartiles_ms"]),
-                number(record["tflops"], ".1f"),
-                number(record["ratio_to_cudnn"], ".2f"),
-                number(record["speedup_over_eager"], ".1f"),
-                number(None if peak is None else peak / 2**20, ".0f"),
+                *(text_of(record) for _, text_of in columns),
                 *(number(record["errors"].get(name), ".1e") for name in _TENSORS),
                 same,
             ]
         )
         if "no_errors_because" in record:
-            notes.append(f"  {label}: not compared: {record['no_errors_because']}")
-    return "\n".join([table(rows)] + (["did not run:"] + notes if notes else []))
+            skipped.append(f"  {label}: not compared: {record['no_errors_because']}")
+    return "\n".join([table(rows)] + notes + (["did not run:"] + skipped if skipped else []))
+
+
+def limits_text(records):
+    """What the CPU reached beside the passes of one case."""
+    parts = []
+    for record in {r["pass"]: r for r in records}.values():
+        if "fma_gflops" in record:
+            parts.append(f"{record['pass']}: FMA peak {record['fma_gflops']:.1f} GFLOP/s")
+        if "copy_gbytes_per_s" in record:
+            parts.append(f"copies {record['copy_gbytes_per_s']:.1f} GB/s")
+    return "; ".join(parts) or "no FMA peak: it takes an x86-64 CPU with FMA, and executable memory"
 
 
 def ratio_table(records):
-    """Times over cuDNN's softmax, one line per case and pass; None where cuDNN never ran."""
-    done = [r for r in records if r["status"] == "ok" and r["ratio_to_cudnn"] is not None]
-    names = list(dict.fromkeys(r["contender"] for r in done if r["contender"] != SOFTMAX))
+    """Times over cuDNN's softmax, one line per case and pass; None where cuDNN never ran. On the
+    CPU the times of torch's softmax over the contenders'."""
+    on_cpu = any(is_of_cpu(r) for r in records)
+    field = "speedup_over_softmax" if on_cpu else "ratio_to_cudnn"
+    softmax = CPU_SOFTMAX if on_cpu else SOFTMAX
+    done = [r for r in records if r["status"] == "ok" and r[field] is not None]
+    names = list(dict.fromkeys(r["contender"] for r in done if r["contender"] != softmax))
     if not names:
         return None
-    rows = [["times over cuDNN's softmax"] + names]
-    ratios = {(key_of(r), r["contender"]): r["ratio_to_cudnn"] for r in done}
+    rows = [["torch's softmax over" if on_cpu else "times over cuDNN's softmax"] + names]
+    ratios = {(key_of(r), r["contender"]): r[field] for r in done}
     keys = list(dict.fromkeys(key_of(r) for r in done))
     for key in sorted(keys, key=lambda k: (PASSES.index(k[-1]), keys.index(k))):
-        dim, length, _, _, causal, data, pass_name = key
+        dim, length, _, _, causal, data, (dtype, threads, num_queries), pass_name = key
         label = f"{pass_name} d {dim} {'causal' if causal else 'full'} {length} {data}"
+        if on_cpu:
+            label += f" {dtype} {threads} threads" + (" decode" if num_queries else "")
         rows.append([label] + [number(ratios.get((key, name)), ".2f") for name in names])
     return table(rows)
 

@@ -11,23 +11,37 @@ REFERENCE_BYTES_PER_SCORE = 160  # about 20 float64 tensors that autograd has at
 
 
 class CaseRun:
-    """`contenders` in the order they are set up: those that take much memory last."""
+    """`contenders` in the order they are set up: those that take much memory last. `references`:
+    those that another case with the same inputs has left, by p."""
 
-    def __init__(self, case, inputs, device, contenders, options):
+    def __init__(self, case, inputs, device, contenders, options, references=None):
         self.case = case
         self.inputs = inputs
         self.device = device
         self.contenders = contenders
         self.options = options
-        self._references = {}
+        self._references = {} if references is None else references
 
     def passes(self):
         """For each pass the records of all contenders: plain values, for JSON."""
-        errors = {contender.name: self._errors(contender) for contender in self.contenders}
-        self._references.clear()
-        for pass_name in PASSES:
-            if pass_name in self.options.passes:
-                yield self._pass_records(pass_name, errors)
+        timed = [name for name in PASSES if name in self._wanted_passes()]
+        # The passes whose results are compared. On the CPU the forward that is timed is compared,
+        # too, where the gradients have another one.
+        compared = {name: "forward_backward" for name in timed}
+        if timed == ["forward"] or self.device.on_cpu and "forward" in timed:
+            compared["forward"] = "forward"
+        found = {
+            name: {c.name: self._errors(c, name) for c in self.contenders}
+            for name in dict.fromkeys(compared.values())
+        }
+        if not self.device.on_cpu:
+            self._references.clear()
+        for pass_name in timed:
+            yield self._pass_records(pass_name, found[compared[pass_name]])
+
+    def _wanted_passes(self):
+        """A decode has no backward."""
+        return ["forward"] if self.case.num_queries else self.options.passes
 
     # ---- Errors
 
@@ -52,23 +66,23 @@ class CaseRun:
             ]
         return self._references[p]
 
-    def _errors(self, contender):
-        """Relative errors by tensor, the worst of the heads; or {"reason": why there are none}."""
+    def _errors(self, contender, wanted):
+        """Relative errors by tensor of the pass `wanted`, or of its forward alone, the worst of the
+        heads; or {"reason": why there are none}."""
         reason = None
-        wanted = "forward" if self.options.passes == ["forward"] else "forward_backward"
         for pass_name in dict.fromkeys((wanted, "forward")):
             try:
                 results = contender.results(pass_name)
                 found = self._compare(results, contender.p)
-                del results
                 if hasattr(contender, "is_repeatable"):
-                    found["repeatable"] = contender.is_repeatable(pass_name)
+                    found["repeatable"] = contender.is_repeatable(pass_name, results)
                 if reason:
                     found["reason"] = reason
                 return found
             except Exception as error:  # noqa: BLE001 - whatever a backend raises, the rest go on
                 reason = reason or reason_of(error)
             finally:
+                results = None  # frees it
                 contender.close()
                 self.device.release_cache()
         return {"reason": reason}
@@ -85,7 +99,7 @@ class CaseRun:
     # ---- Times
 
     def _pass_records(self, pass_name, errors):
-        calls, peaks, reasons = {}, {}, {}
+        calls, peaks, reasons, limits = {}, {}, {}, []
         try:
             for contender in self.contenders:
                 name = contender.name
@@ -95,9 +109,11 @@ class CaseRun:
                     reasons[name] = reason_of(error)
                     contender.close()
                     self.device.release_cache()
+            limits.append(self._limits())
             times, failed = timing.measure(
-                self.device, calls, self.options.rounds, self.options.warmup
+                self.device, calls, self.options.rounds, self.options.warmup, self.options.seconds
             )
+            limits.append(self._limits())
             reasons.update(failed)
         finally:
             calls.clear()
@@ -105,9 +121,22 @@ class CaseRun:
                 contender.close()
             self.device.release_cache()
         return [
-            self._record(contender, pass_name, errors, times, peaks, reasons)
+            {
+                **self._record(contender, pass_name, errors, times, peaks, reasons),
+                **{name: max(both[name] for both in limits) for name in limits[0]},
+            }
             for contender in self.contenders
         ]
+
+    def _limits(self):
+        """What the CPU reaches at this moment, by the name in a record; nothing for others."""
+        if not self.device.on_cpu:
+            return {}
+        fma = self.device.fma_gflops()
+        found = {} if fma is None else {"fma_gflops": fma}
+        if self.case.num_queries:
+            found["copy_gbytes_per_s"] = self.device.copy_gbytes_per_second()
+        return found
 
     def _first_run(self, contender, pass_name):
         """The call, and the peak memory of it and its setup, without the inputs."""
@@ -133,6 +162,8 @@ class CaseRun:
         record.update(status="ok", **timed)
         record["tflops"] = self.case.flop(pass_name) / timed["median_ms"] / 1e9
         record["peak_bytes"] = peaks[name]
+        if self.device.on_cpu:
+            record["extra_bytes"] = self._extra_bytes(contender, pass_name, peaks[name])
         if hasattr(contender, "schedules"):
             record["schedules"] = contender.schedules(pass_name)
         found = errors[name]
@@ -142,6 +173,16 @@ class CaseRun:
         if "repeatable" in found:
             record["repeatable"] = found["repeatable"]
         return record
+
+
+    def _extra_bytes(self, contender, pass_name, peak):
+        """Of the peak what is neither a result nor, of ours, a tensor saved for the backward. The
+        kernel counts by threads, some pages late: a difference below 0 is none."""
+        if peak is None:
+            return None
+        like = {"o": "q", "dq": "q", "dk": "k", "dv": "v"}
+        results = sum(self.inputs[like[name]].nbytes for name in RESULTS[pass_name])
+        return max(0, peak - results - getattr(contender, "saved_bytes", 0))
 
 
 def reason_of(error):

@@ -1,22 +1,23 @@
 """A whole comparison: cases in order, files written after each of them."""
 
+import dataclasses
 import datetime
 import os
 import time
 
 import torch
 
-from compare import capi, definition, machine, plot, report, timing
-from compare.cases import make_cases
+from compare import capi, cpu, definition, machine, plot, report, timing
+from compare.cases import make_cases, make_cpu_cases
 from compare.contenders import NotHere, OursContender, PlainContender, SdpaContender
 from compare.flex import FlexContender
 from compare.runner import CaseRun
 
 DONE, WRONG_NUMBERS, MISSING, DEVICE_ERROR = 0, 1, 3, 4
 FORMAT = 1  # of the JSON file
-TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+TORCH_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 # docs/accuracy.md: o, gradients. Without its floor, so for Gaussian inputs only.
-TOLERANCES = {"bf16": (3e-3, 5e-3), "fp16": (1e-3, 2e-3)}
+TOLERANCES = {"bf16": (3e-3, 5e-3), "fp16": (1e-3, 2e-3), "fp32": (1e-5, 2e-5)}
 PASS_BITS = {
     "forward": capi.PASS_FORWARD,
     "forward_train": capi.PASS_FORWARD_TRAIN,
@@ -25,8 +26,26 @@ PASS_BITS = {
 }
 
 
+CPU_OPTIONS = ("threads", "decode", "seconds")
+
+
 def now():
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def tolerances(dtype, p):
+    """Of o and of gradients. `p` None: softmax."""
+    factor = max(1.0, (p or 0) / 15) if dtype == "fp32" else 1.0
+    return [factor * limit for limit in TOLERANCES[dtype]]
+
+
+def name_of(record):
+    """One line's name of what a record is about."""
+    cpu_part = f"{record['dtype']} {record['threads']} threads " if "threads" in record else ""
+    return (
+        f"{record['pass']} {record['contender']} {cpu_part}d {record['dim']} "
+        f"length {record['length']}"
+    )
 
 
 class Session:
@@ -38,16 +57,23 @@ class Session:
         on_gpu = options.device == "cuda"
         machine.use_torch_nvrtc()
         self.library = capi.Library(options.library, tools_folder)
+        kinds = {
+            "cuda": capi.DEVICE_CUDA,
+            "cpu": capi.DEVICE_CPU,
+            "virtual": capi.DEVICE_VIRTUAL,
+        }
         self.context = capi.Context(
-            self.library,
-            capi.DEVICE_CUDA if on_gpu else capi.DEVICE_VIRTUAL,
-            options.gpu if on_gpu else 0,
-            options.target,
+            self.library, kinds[options.device], options.gpu if on_gpu else 0, options.target
         )
-        self.device = timing.CudaDevice(options.gpu) if on_gpu else timing.CpuDevice()
+        if on_gpu:
+            self.device = timing.CudaDevice(options.gpu)
+        else:
+            self.device = cpu.CpuDevice() if options.device == "cpu" else timing.VirtualDevice()
         self.stopped = None
         self.records = []
         self._plans = {}
+        self._without_kernels = set()  # contenders that the cpu device has no kernels for
+        self._references = (None, {})  # of one set of inputs, which several thread counts share
         self._document = {
             "format": FORMAT,
             "what": "tools/compare_torch.py",
@@ -63,13 +89,15 @@ class Session:
     def _options_for_json(self):
         """Without paths, which say nothing to others."""
         hidden = ("output_dir", "overwrite", "library", "schedule")
+        hidden += () if self.device.on_cpu else CPU_OPTIONS
         return {key: value for key, value in vars(self.options).items() if key not in hidden}
 
     # ---- Contenders
 
     def _plan(self, case, p, schedule, score=None):
         """The plan of a shape, or NotHere with the reason that was found the first time."""
-        key = (case.dim, case.length, case.batch, case.causal, p, schedule, score)
+        sizes = (case.dim, case.length, case.batch, case.num_queries)
+        key = (*sizes, case.dtype, case.causal, p, schedule, score)
         if key not in self._plans:
             try:
                 self._plans[key] = self.context.plan(self._problem(case, p, score), schedule)
@@ -77,6 +105,8 @@ class Session:
                 if error.status == capi.STATUS_MISSING:  # no compiler
                     raise
                 self._plans[key] = NotHere(str(error).splitlines()[0])
+                if self.device.on_cpu and score and error.status == capi.STATUS_UNSUPPORTED:
+                    self._without_kernels.add("ours-softmax")
         plan = self._plans[key]
         if isinstance(plan, NotHere):
             raise plan
@@ -88,14 +118,16 @@ class Session:
             passes |= PASS_BITS[name]
         if self.options.check_heads and passes != capi.PASS_FORWARD:
             passes |= capi.PASS_FORWARD_TRAIN | capi.PASS_BACKWARD
-        length = case.length if self.options.fixed_lengths else 0
+        if case.num_queries:
+            passes = capi.PASS_FORWARD
+        fixed = self.options.fixed_lengths
         return capi.sized(
             capi.Problem,
             passes=passes,
-            dtype=capi.DTYPES[self.options.dtype],
+            dtype=capi.DTYPES[case.dtype or self.options.dtype],
             head_dim=case.dim,
-            seq_q=length,
-            seq_k=length,
+            seq_q=case.queries() if fixed else 0,
+            seq_k=case.length if fixed else 0,
             batch=case.batch,
             heads=case.heads,
             causal=int(case.causal),
@@ -142,9 +174,12 @@ class Session:
         """Returns the exit code. KeyboardInterrupt passes through; call finish after it too."""
         options = self.options
         causal = [value == "yes" for value in options.causal]
-        cases = make_cases(
-            options.dims, options.lengths, causal, options.data, options.heads, options.tokens
-        )
+        if self.device.on_cpu:
+            cases = make_cpu_cases(options)
+        else:
+            cases = make_cases(
+                options.dims, options.lengths, causal, options.data, options.heads, options.tokens
+            )
         if "ours" in options.contenders:
             try:
                 self._plan(cases[0], options.p[0], None)
@@ -177,26 +212,36 @@ class Session:
 
     def _run_case(self, case):
         options = self.options
+        self.device.prepare(case)
         inputs = definition.make_inputs(
             case.data,
             case.shape(),
-            TORCH_DTYPES[options.dtype],
+            TORCH_DTYPES[case.dtype or options.dtype],
             case.causal,
             options.seed,
             self.device.torch_device,
+            case.num_queries,
         )
-        run = CaseRun(case, inputs, self.device, self._contenders(case, inputs), options)
+        made = self._contenders(case, inputs)
+        run = CaseRun(case, inputs, self.device, made, options, self._references_of(case))
         first = len(self.records)
         try:
             for records in run.passes():
                 report.add_ratios(records)
                 self.records += records
-            state = {**case.to_json(), "gpu_state_after": machine.gpu_state(self.device)}
+            state = {**case.to_json(), **machine.state_after(self.device)}
             self._document["cases"].append(state)
         finally:
             if len(self.records) > first:
                 print(report.case_table(self.records[first:]) + "\n", flush=True)
             self._write()
+
+    def _references_of(self, case):
+        """Those that cases with the same inputs share. One set is kept: the next case's."""
+        inputs_of = dataclasses.replace(case, threads=None)
+        if self._references[0] != inputs_of:
+            self._references = (inputs_of, {})
+        return self._references[1]
 
     def _device_lives(self):
         try:
@@ -207,29 +252,29 @@ class Session:
 
     def _wrong(self):
         """Errors of ours that docs/accuracy.md does not allow, as lines. A NaN is wrong."""
-        o_limit, gradient_limit = TOLERANCES[self.options.dtype]
         wrong = []
         for record in self.records:
             if record["status"] != "ok" or not record["contender"].startswith("ours"):
                 continue
+            limits = tolerances(record.get("dtype") or self.options.dtype, record["p"])
             for name, error in record["errors"].items():
-                limit = o_limit if name == "o" else gradient_limit
+                limit = limits[name != "o"]
                 if name != "o" and record["data"] != "gauss":
                     continue
                 if not error <= limit:
                     wrong.append(
-                        f"{record['pass']} {record['contender']} d {record['dim']} length "
-                        f"{record['length']}: error of {name} {error:.1e}, allowed {limit:.1e}"
+                        f"{name_of(record)}: error of {name} {error:.1e}, allowed {limit:.1e}"
                     )
         return wrong
 
     def _not_run(self):
-        """Where ours gave no times, as lines."""
+        """Where ours gave no times, as lines. Where the cpu device has no kernels is no failure."""
         return [
-            f"{record['pass']} {record['contender']} d {record['dim']} length {record['length']}: "
-            f"{record['reason']}"
+            f"{name_of(record)}: {record['reason']}"
             for record in self.records
-            if record["status"] != "ok" and record["contender"].startswith("ours")
+            if record["status"] != "ok"
+            and record["contender"].startswith("ours")
+            and record["contender"] not in self._without_kernels
         ]
 
     # ---- Files
@@ -238,8 +283,12 @@ class Session:
         return os.path.join(self.options.output_dir, name)
 
     def _title(self):
-        gpu = (self._document["machine"] or {}).get("gpu")
-        title = f"LSSAR and softmax attention, {self.options.dtype}, {gpu or 'no GPU'}"
+        machine = self._document["machine"] or {}
+        if self.device.on_cpu:
+            return f"LSSAR and softmax attention, {machine.get('cpu', {}).get('model', 'CPU')}"
+        title = (
+            f"LSSAR and softmax attention, {self.options.dtype}, {machine.get('gpu') or 'no GPU'}"
+        )
         return title if self.device.times_mean_something else title + ": times mean nothing"
 
     def _write(self):

@@ -1,7 +1,8 @@
-"""Where things run and how they are timed: a GPU through torch.cuda, or the CPU for a trial.
+"""Where things run and how they are timed: a GPU through torch.cuda, the CPU (cpu.py), or, for a
+trial, the virtual device.
 
-A device times one call with cold caches and tells how much memory a call took. Times of the CPU
-say nothing: `times_mean_something` is false there.
+A device times one call and tells how much memory a call took. Times of the virtual device say
+nothing: `times_mean_something` is false there.
 """
 
 import statistics
@@ -13,10 +14,13 @@ MIB = 1 << 20
 # The GPU idles this long before each flush, so that all launches of a timed call are queued when
 # its first one starts: otherwise the time of the CPU would be measured with short calls.
 QUEUE_AHEAD_CYCLES = 2_000_000
+# Where calls have their share of seconds, a slow one is timed so often all the same.
+LEAST_ROUNDS = 3
 
 
 class CudaDevice:
     times_mean_something = True
+    on_cpu = False
 
     def __init__(self, ordinal):
         torch.cuda.set_device(ordinal)
@@ -27,6 +31,9 @@ class CudaDevice:
         self.flush_bytes = max(4 * self.l2_bytes, 256 * MIB)
         self._flush = torch.empty(self.flush_bytes, dtype=torch.uint8, device=self.torch_device)
         self._wait = getattr(torch.cuda, "_sleep", None)
+
+    def prepare(self, case):
+        """Before anything of a case runs."""
 
     def stream(self):
         return torch.cuda.current_stream(self.torch_device).cuda_stream
@@ -65,10 +72,14 @@ class CudaDevice:
         torch.cuda.empty_cache()
 
 
-class CpuDevice:
+class VirtualDevice:
     times_mean_something = False
+    on_cpu = False
     torch_device = torch.device("cpu")
     l2_bytes = flush_bytes = 0
+
+    def prepare(self, case):
+        pass
 
     def stream(self):
         return None
@@ -98,16 +109,21 @@ class CpuDevice:
         pass
 
 
-def measure(device, calls, rounds, warmup):
+def measure(device, calls, rounds, warmup, seconds=None):
     """Times several calls in turns: {name: call} -> ({name: [milliseconds]}, {name: reason}).
 
     One of each per round, another one first each time, so that a drifting clock or temperature
-    meets all alike. A call that fails is out from then on, with its reason.
+    meets all alike. A call that fails is out from then on, with its reason. With `seconds` a call
+    that took as long in total takes part in no more rounds, once it has LEAST_ROUNDS times.
     """
     times = {name: [] for name in calls}
     failed = {}
+
+    def is_done(name):
+        return seconds and len(times[name]) >= LEAST_ROUNDS and sum(times[name]) >= 1e3 * seconds
+
     for number in range(warmup + rounds):
-        left = [name for name in calls if name not in failed]
+        left = [name for name in calls if name not in failed and not is_done(name)]
         if not left:
             break
         turn = number % len(left)

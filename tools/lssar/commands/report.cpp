@@ -36,6 +36,10 @@ Result<nlohmann::json> load_comparison(const std::string& path) {
                     "a JSON object with a list \"records\"",
                     path));
   }
+  if (json.contains("machine") && json["machine"].is_object() && json["machine"].contains("cpu")) {
+    return invalid_argument(
+        fmt::format("--compare {}: was measured on a CPU, but reports are about GPUs", path));
+  }
   return json;
 }
 
