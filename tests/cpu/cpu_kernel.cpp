@@ -11,6 +11,7 @@
 #include "device/cpu/cpu_features.h"
 #include "reference/numerics.h"
 #include "templates/kernels/params.cuh"
+#include "tests/cpu/cpu_launches.h"
 
 namespace lssar {
 namespace {

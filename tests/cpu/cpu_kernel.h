@@ -18,7 +18,6 @@
 #include "codegen/schedule.h"
 #include "codegen/sizes.h"
 #include "device/device.h"
-#include "templates/kernels/params.cuh"
 
 namespace lssar {
 
@@ -35,17 +34,7 @@ struct CpuOutputs {
   std::vector<float> dq, dk, dv;
 };
 
-// The launches of one pass.
-struct CpuLaunches {
-  struct Memory {
-    void* begin;
-    size_t bytes;
-  };
-  const KernelSource& kernel;
-  std::vector<uint32_t> num_blocks;  // of each step of the kernel
-  const lssar_device::AttentionParams& params;
-  std::vector<Memory> memory;  // what `params` points to
-};
+struct CpuLaunches;  // cpu_launches.h
 
 struct CpuRun {
   int threads = 1;

@@ -7,6 +7,7 @@
 
 #include "device/cpu/cpu_features.h"
 #include "tests/cpu/cpu_check.h"
+#include "tests/cpu/cpu_launches.h"
 #include "tests/cpu/launch_file.h"
 
 namespace lssar {
