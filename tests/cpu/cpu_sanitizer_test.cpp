@@ -1,19 +1,17 @@
 // The emitted C++, compiled by the host's compiler with the address and undefined-behaviour
 // sanitizers, which find nothing. Every tensor has memory of its own, which ends where it does.
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 
 #include "device/cpu/cpu_features.h"
+#include "tests/cache/temporary_folder.h"
 #include "tests/cpu/cpu_check.h"
 #include "tests/cpu/cpu_launches.h"
 #include "tests/cpu/launch_file.h"
 
 namespace lssar {
 namespace {
-
-namespace fs = std::filesystem;
 
 template <typename T>
 void append(std::string& to, const T& value) {
@@ -43,14 +41,8 @@ class CpuSanitizers : public testing::Test {
  protected:
   void SetUp() override {
     if (cpu_features().level.empty()) GTEST_SKIP() << "the CPU has no AVX2";
-    folder_ = fs::path(testing::TempDir()) / "lssar_cpu_sanitizers";
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     if (!find_compiler())
       GTEST_SKIP() << "no clang++ or g++ with address and undefined-behaviour sanitizers";
-  }
-  void TearDown() override {
-    if (!folder_.empty()) fs::remove_all(folder_);
   }
 
   // Runs the launches in a process of its own. An error has what the sanitizers wrote.
@@ -80,7 +72,7 @@ class CpuSanitizers : public testing::Test {
   }
 
  private:
-  std::string in_folder(const std::string& name) const { return (folder_ / name).string(); }
+  std::string in_folder(const std::string& name) const { return folder_ / name; }
 
   Status shell(const std::string& command) const {
     const std::string log = in_folder("log");
@@ -107,7 +99,7 @@ class CpuSanitizers : public testing::Test {
     return false;
   }
 
-  fs::path folder_;
+  const TemporaryFolder folder_;
   std::string compile_;
   std::map<std::string, std::string> libraries_;  // by source
 };
