@@ -58,7 +58,7 @@ std::vector<Problem> grid(const std::string& target, CompilerChoice compiler) {
     }
   }
   if (has_table) {
-    for (int dim : {64, 96, 128, 192, 256}) add(DType::kFp16, dim, false);
+    for (int dim : {64, 128, 256}) add(DType::kFp16, dim, false);
     for (int dim : {96, 192, 256}) add(DType::kBf16, dim, false);
   }
   return problems;

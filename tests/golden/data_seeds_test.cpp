@@ -47,7 +47,7 @@ std::vector<Setting> settings() {
   for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
     // In float32 no target has kernels of its own.
     if (dtype == DType::kFp32 && test_target() == "sm_90a") continue;
-    for (const int p : {0, 1, 15}) all.push_back({dtype, p});
+    for (const int p : {0, 15}) all.push_back({dtype, p});
   }
   return all;
 }

@@ -375,7 +375,7 @@ bool is_tame(const Expression& phi, double largest) {
 // of such expressions (derivative_test, reference_test).
 // Each compiles three kernels, which takes more than a second. (200 have passed.)
 TEST(FamilyGradients, AreThoseOfRandomExpressions) {
-  constexpr int kNumExpressions = 40;
+  constexpr int kNumExpressions = 25;
   std::mt19937 random(20261124);
   const Sizes sizes = make_sizes(1, 1, 1, 21, 21);
   int num_checked = 0;

@@ -347,13 +347,20 @@ std::string conflicts_name(const testing::TestParamInfo<HopperConflictsTest::Par
 INSTANTIATE_TEST_SUITE_P(Split, HopperConflictsTest,
                          testing::Combine(testing::Values(64, 96, 128, 192, 256), testing::Bool(),
                                           testing::Values(DqMode::kSplit),
-                                          testing::Values(DType::kBf16, DType::kFp16)),
+                                          testing::Values(DType::kBf16)),
                          conflicts_name);
 // With dk and dv on sm_90a, as far as the tiles fit.
 INSTANTIATE_TEST_SUITE_P(Sums, HopperConflictsTest,
                          testing::Combine(testing::Values(64, 96, 128), testing::Bool(),
                                           testing::Values(DqMode::kAtomic, DqMode::kOrdered),
-                                          testing::Values(DType::kBf16, DType::kFp16)),
+                                          testing::Values(DType::kBf16)),
+                         conflicts_name);
+// Its tiles lie as those of bf16.
+INSTANTIATE_TEST_SUITE_P(Fp16, HopperConflictsTest,
+                         testing::Combine(testing::Values(128), testing::Bool(),
+                                          testing::Values(DqMode::kSplit, DqMode::kAtomic,
+                                                          DqMode::kOrdered),
+                                          testing::Values(DType::kFp16)),
                          conflicts_name);
 
 }  // namespace
