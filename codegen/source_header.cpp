@@ -230,7 +230,7 @@ std::string source_header(const std::string& name, const Problem& problem, const
                            : "// nvcc -cubin -arch=$arch$ FILE",
            {{"arch", target.name()}});
   out.line("//");
-  out.line("// problem:  $text$", {{"text", to_string(problem)}});
+  write_comment(out, "problem:  " + to_string(problem));
   out.line("// target:   $text$", {{"text", target.name()}});
   write_formula(out, problem);
   write_shapes(out, problem);

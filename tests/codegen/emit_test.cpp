@@ -12,6 +12,7 @@
 #include "codegen/launch_step.h"
 #include "codegen/source/source_tokens.h"
 #include "codegen/templates.h"
+#include "score/score_text.h"
 
 namespace lssar {
 namespace {
@@ -101,14 +102,24 @@ void for_each_default(const Check& check) {
         }
 }
 
+void expect_short_lines(const Problem& problem, const char* name, const std::string& source) {
+  for (const std::string& line : lines(source)) {
+    const auto columns =
+        std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+    EXPECT_LE(columns, 100) << name << " " << to_string(problem) << ": " << line;
+  }
+}
+
 TEST(Emit, HasNoLineOfMoreThanAHundredColumns) {
-  for_each_default([](const Problem& problem, const char* name, const std::string& source) {
-    for (const std::string& line : lines(source)) {
-      const auto columns =
-          std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
-      EXPECT_LE(columns, 100) << name << " " << to_string(problem) << ": " << line;
-    }
-  });
+  for_each_default(expect_short_lines);
+  Problem problem;
+  problem.score = parse_score("phi=relu(x)^2 + 0.01*x,normalizer=sum_abs").value();
+  problem.p = 0;
+  for (const char* name : {"sm_80", "sm_90a"}) {
+    const auto kernel = emit_kernel(problem, default_schedule(problem, target(name)), target(name));
+    ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+    expect_short_lines(problem, name, kernel->source);
+  }
 }
 
 // Limits on the number of lines. Raise one only for what the kernel does.
