@@ -62,7 +62,7 @@ TEST_P(CpuTypes, Powers) {
     problem.offset = offset;
     check_forward(problem, sizes_with(1, 1, 1, 90, 90), InputKind::kGauss);
   };
-  for (const int p : {0, 1, 2, 3, 7, 15, 31, 64}) check(p, 1.0);
+  for (const int p : {0, 1, 2, 7, 15, 64}) check(p, 1.0);
   for (const double offset : {0.0, 0.75}) check(15, offset);
 }
 

@@ -97,8 +97,7 @@ TEST_P(HeadDim, EveryDtypeAndMask) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HeadDim,
-                         testing::Values(8, 16, 24, 32, 40, 64, 72, 96, 104, 128, 136, 160, 192,
-                                         200, 248, 256),
+                         testing::Values(8, 16, 32, 40, 64, 72, 96, 128, 136, 192, 248, 256),
                          testing::PrintToStringParamName());
 
 TEST(HeadDimV, DiffersFromHeadDim) {
@@ -128,7 +127,7 @@ TEST_P(Power, EveryDtype) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Power, testing::Values(0, 1, 2, 3, 5, 7, 15, 31, 63, 64),
+INSTANTIATE_TEST_SUITE_P(All, Power, testing::Values(0, 1, 2, 3, 7, 15, 64),
                          testing::PrintToStringParamName());
 
 class Data : public testing::TestWithParam<InputKind> {};
