@@ -16,7 +16,7 @@
 #include "capi/structs.h"
 #include "capi/tune.h"
 #include "capi/tuning.h"
-#include "device/thread_limit.h"
+#include "device/thread_value.h"
 #include "lssar/lssar.h"
 #include "runtime/engine.h"
 #include "runtime/plan.h"

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "codegen/pass_needs.h"
-#include "device/call_work.h"
+#include "device/thread_value.h"
 #include "runtime/multiply_adds.h"
 
 namespace lssar {

@@ -12,10 +12,9 @@
 #include <fmt/format.h>
 
 #include "compile/object_loader.h"
-#include "device/call_work.h"
 #include "device/cpu/cpu_features.h"
 #include "device/cpu/cpu_pool.h"
-#include "device/thread_limit.h"
+#include "device/thread_value.h"
 
 namespace lssar {
 namespace {

@@ -218,27 +218,26 @@ def _kind_for_cpu(key):
 _NOT_SERVED = (_structs.STATUS_UNSUPPORTED, _structs.STATUS_MISSING)
 
 
-@functools.lru_cache(maxsize=1)
-def _why_no_cpu():
-    """Why there is no cpu device, or None."""
+def _why_not(attempt):
+    """The message if `attempt` fails for want of something or of support, else None."""
     try:
-        context("cpu")
+        attempt()
     except LssarError as error:
         if error.status not in _NOT_SERVED:
             raise
         return str(error)
     return None
+
+
+@functools.lru_cache(maxsize=1)
+def _why_no_cpu():
+    """Why there is no cpu device, or None."""
+    return _why_not(lambda: context("cpu"))
 
 
 def _why_no_plan(key):
     """Why the cpu device does not compute this problem, or None: what its plan says."""
-    try:
-        context("cpu").plan(key)
-    except LssarError as error:
-        if error.status not in _NOT_SERVED:
-            raise
-        return str(error)
-    return None
+    return _why_not(lambda: context("cpu").plan(key))
 
 
 def _warn(why):

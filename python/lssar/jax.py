@@ -31,7 +31,7 @@ _DTYPES = {
 _OF_XLA = {10: _structs.DTYPE_FP16, 16: _structs.DTYPE_BF16, 11: _structs.DTYPE_FP32}
 _FAST_ALIGNMENT = 16
 # Operands and results of each call, in their order. The sink and its gradient come last, because
-# most calls have none. _SAVED: what the forward hands to the backward, in one buffer.
+# most calls leave them out. The buffer _SAVED goes from the forward to the backward.
 _SAVED = "saved"
 _INPUTS = {
     "forward": ("q", "k", "v", "sink"),

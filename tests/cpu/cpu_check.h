@@ -19,6 +19,12 @@ inline std::vector<double> widened(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
+// Every kind but kGauss, which other tests have.
+inline constexpr InputKind kSpecialKinds[] = {
+    InputKind::kPeaky, InputKind::kClustered, InputKind::kOpposed,
+    InputKind::kTies,  InputKind::kNearTies,  InputKind::kZeros,
+    InputKind::kHuge,  InputKind::kLocal,     InputKind::kShifted};
+
 inline Sizes sizes_with(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq_q,
                         int64_t seq_k) {
   Sizes sizes;

@@ -81,9 +81,7 @@ TEST_P(CpuTrainingTypes, HeadDims) {
 TEST_P(CpuTrainingTypes, Data) {
   LSSAR_NEEDS_CPU_KERNELS();
   const Problem problem = forward_problem(GetParam(), 64, 64, 15, false);
-  for (const InputKind kind : {InputKind::kPeaky, InputKind::kClustered, InputKind::kOpposed,
-                               InputKind::kTies, InputKind::kNearTies, InputKind::kZeros,
-                               InputKind::kHuge, InputKind::kLocal, InputKind::kShifted})
+  for (const InputKind kind : kSpecialKinds)
     check_training(problem, sizes_with(1, 1, 1, 100, 300), kind);
 }
 

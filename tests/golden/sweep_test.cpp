@@ -205,11 +205,11 @@ TEST(Layouts, EveryOneGivesTheSame) {
   }
 }
 
-TEST(OrderedDq, EveryDimAndDtype) {
-  for (int dim : {32, 64, 96, 256}) {
+void check_dq_mode(const char* schedule, std::initializer_list<int> dims) {
+  CapiOptions options = aligned();
+  options.schedule_json = schedule;
+  for (int dim : dims) {
     for (DType dtype : dtypes()) {
-      CapiOptions options = aligned();
-      options.schedule_json = R"({"dq_mode": "ordered"})";
       if (is_tried(dtype, true, dim / 32))
         check_against_reference(make_problem(dim, dtype), make_sizes(1, 2, 1, 83, 83),
                                 InputKind::kGauss, options);
@@ -220,19 +220,10 @@ TEST(OrderedDq, EveryDimAndDtype) {
   }
 }
 
+TEST(OrderedDq, EveryDimAndDtype) { check_dq_mode(R"({"dq_mode": "ordered"})", {32, 64, 96, 256}); }
+
 TEST(AtomicDq, EveryDimAndDtype) {
-  for (int dim : {32, 64, 96, 128, 192, 256}) {
-    for (DType dtype : dtypes()) {
-      CapiOptions options = aligned();
-      options.schedule_json = R"({"dq_mode": "atomic"})";
-      if (is_tried(dtype, true, dim / 32))
-        check_against_reference(make_problem(dim, dtype), make_sizes(1, 2, 1, 83, 83),
-                                InputKind::kGauss, options);
-      if (is_tried(dtype, false, dim / 32))
-        check_against_reference(make_problem(dim, dtype, false), make_sizes(1, 1, 1, 30, 70),
-                                InputKind::kGauss, options);
-    }
-  }
+  check_dq_mode(R"({"dq_mode": "atomic"})", {32, 64, 96, 128, 192, 256});
 }
 
 // Schedules of Variant::kPortable, which every target has.

@@ -262,7 +262,7 @@ class OnTheCpu(unittest.TestCase):
         variants = {(r["dtype"], r["threads"], r.get("num_queries")) for r in self.records}
         queries = {(d, t, q) for d in ("fp32", "bf16") for t in (1, 2) for q in (None, 1)}
         self.assertEqual(variants, queries)
-        # Of each variant two passes with as many queries as keys, and a decode's one.
+        # Each variant has three: two passes with as many queries as keys, and a decode's forward.
         self.assertEqual(len(self.records), 2 * 2 * 3 * len(contenders))
 
     def test_what_did_not_run_says_why(self):

@@ -15,7 +15,8 @@ RESULTS = {
 # Work over that of the forward, as FlashAttention counts.
 WORK = {"forward": 1.0, "forward_train": 1.0, "backward": 2.5, "forward_backward": 3.5}
 CPU_LENGTHS = [512 << i for i in range(6)]
-# Of CPU_LENGTHS those above are compared causal and on most threads only: they take minutes each.
+# Longer cases take minutes each. They are compared only with a causal mask and on the largest number
+# of threads.
 CPU_ALL_VARIANTS_UP_TO = 4096
 
 

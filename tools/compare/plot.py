@@ -1,7 +1,7 @@
 """TFLOP/s over length as one SVG file, without any library: a panel per pass and (d, causal).
 
-Of the CPU GFLOP/s, with a row of panels per pass and number of threads, a column per dtype, d and
-causal, and the FMA peak as a dotted line. Decodes have one length and are left out.
+A CPU's page shows GFLOP/s. It has a row of panels per pass and number of threads, and a column per
+dtype, d and causal. A dotted line is the FMA peak. Decodes have one length and are left out.
 """
 
 from xml.sax.saxutils import escape

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "device/default_float_mode.h"
-#include "device/thread_limit.h"
+#include "device/thread_value.h"
 #include "virtual/state/launch_context.h"
 
 namespace lssar::vdev {
