@@ -112,14 +112,6 @@ int32_t device_kind(const std::string& kind) {
   return kind == "virtual" ? LSSAR_DEVICE_VIRTUAL : LSSAR_DEVICE_RECORD;
 }
 
-// Without its compiler the cpu device has no kernels at all, so the context's creation says so, and
-// not the first prepare.
-Result<std::unique_ptr<Engine>> open_engine(const EngineOptions& options) {
-  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(options));
-  if (options.device == DeviceChoice::kCpu) LSSAR_RETURN_IF_ERROR(engine->compiler().status());
-  return engine;
-}
-
 Status execute(Pass pass, const lssar_plan* plan, const lssar_call* call) {
   LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
   LSSAR_ASSIGN_OR_RETURN(const lssar_call known,
@@ -227,7 +219,7 @@ lssar_status lssar_context_create(const lssar_context_options* options,
     LSSAR_ASSIGN_OR_RETURN(const lssar::capi::ContextRequest request,
                            lssar::capi::context_request(options));
     LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<lssar::Engine> engine,
-                           lssar::open_engine(request.engine));
+                           lssar::Engine::open(request.engine));
     auto made = std::make_unique<lssar_context>();
     made->target = engine->device().info().target.name();
     made->cache_directory = engine->store().directory();

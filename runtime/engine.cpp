@@ -87,7 +87,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(
       std::shared_ptr<Device> device,
       open_device(options.device, options.target, options.ordinal, options.parallel_for));
-  return create(options, std::move(device), nullptr);
+  std::unique_ptr<Engine> engine = create(options, std::move(device), nullptr);
+  if (options.device == DeviceChoice::kCpu) LSSAR_RETURN_IF_ERROR(engine->compiler().status());
+  return engine;
 }
 
 std::unique_ptr<Engine> Engine::create(const EngineOptions& options, std::shared_ptr<Device> device,

@@ -87,7 +87,8 @@ struct CompiledImage {
 
 class Engine {
  public:
-  // Opens the device and the cache. The first prepare opens the compiler. Errors: open_device's.
+  // Opens the device and the cache. The first prepare opens the compiler, but the cpu device's is
+  // opened here: without it there are no kernels at all. Errors: open_device's, that compiler's.
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
   // As above, but with a device and a compiler that are open already. Tests pass fakes; others use
   // several devices side by side. If `store` is not null, the engine shares it with another engine.

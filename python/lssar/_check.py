@@ -64,11 +64,16 @@ def whole_saved(saved, q, size):
     return saved
 
 
+def sink_dtype(dtype):
+    """That of a sink beside q of `dtype`."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
 def check_sink(sink, q, score, p, offset):
     """The sink of a call, or None. The score function is checked too."""
     if sink is None and not score:
         return
-    wanted = torch.float64 if q.dtype == torch.float64 else torch.float32
+    wanted = sink_dtype(q.dtype)
     if sink is not None and not isinstance(sink, torch.Tensor):
         raise TypeError(f"sink: {type(sink).__name__}; must be a torch.Tensor, or None")
     if sink is not None:

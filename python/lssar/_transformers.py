@@ -7,6 +7,7 @@ import torch
 
 from . import _plans, _rules
 from ._attention import attention
+from ._check import sink_dtype
 from ._score_text import score_fields
 
 # Arguments of attention functions that change the result, and have no meaning here.
@@ -94,8 +95,7 @@ def _sink_of_model(name, s_aux, has_sink, q):
             f"s_aux: {tuple(s_aux.shape)}; {name} has a score without a sink: register it with "
             'score="softmax,sink=per_head"'
         )
-    kept = torch.float64 if q.dtype == torch.float64 else torch.float32
-    return s_aux if s_aux is None else s_aux.to(kept)
+    return s_aux if s_aux is None else s_aux.to(sink_dtype(q.dtype))
 
 
 def _check_scaling(name, scaling, scale, dim):

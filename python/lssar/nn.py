@@ -6,6 +6,7 @@ import torch
 
 from . import _plans, _rules
 from ._attention import attention
+from ._check import sink_dtype
 
 
 class KVCache:
@@ -129,9 +130,8 @@ class LSSARAttention(torch.nn.Module):
         self.out = torch.nn.Linear(num_heads * head_dim, embed_dim, **options)
 
     def _new_sink(self, device, dtype):
-        dtype = dtype or torch.get_default_dtype()
-        kept = dtype if dtype == torch.float64 else torch.float32
-        return torch.nn.Parameter(torch.zeros(self.num_heads, device=device, dtype=kept))
+        dtype = sink_dtype(dtype or torch.get_default_dtype())
+        return torch.nn.Parameter(torch.zeros(self.num_heads, device=device, dtype=dtype))
 
     def forward(
         self,
@@ -160,7 +160,7 @@ class LSSARAttention(torch.nn.Module):
             k, v = cache.append(k, v)
         sink = self.sink
         if sink is not None:  # module.to(dtype) changes all parameters
-            sink = sink.to(torch.float64 if q.dtype == torch.float64 else torch.float32)
+            sink = sink.to(sink_dtype(q.dtype))
         options = {"causal": self.causal, "p": self.p, "offset": self.offset}
         o = attention(q, k, v, **options, score=self.score or None, sink=sink)
         return self.out(o.transpose(1, 2).reshape(batch, length, -1))

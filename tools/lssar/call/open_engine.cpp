@@ -28,7 +28,6 @@ Result<std::unique_ptr<Engine>> open_cpu_engine(const Problem& problem, EngineOp
   options.device = DeviceChoice::kCpu;
   LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(options));
   LSSAR_RETURN_IF_ERROR(check_passes(problem, engine->device().info().target));
-  LSSAR_RETURN_IF_ERROR(engine->compiler().status());
   return engine;
 }
 
