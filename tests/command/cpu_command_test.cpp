@@ -153,6 +153,20 @@ void expect_refused(const Arguments& arguments, const std::string& part, int exi
   EXPECT_THAT(result.err, HasSubstr(part));
 }
 
+// A key that `lssar cache ls` prints, without any option.
+TEST(CpuCommand, InspectSaysThatACachedKernelIsForACpu) {
+  LSSAR_NEEDS_CPU_DEVICE();
+  const CommandRunner command;
+  const std::vector<std::string> cache = {"LSSAR_CACHE_DIR=" + command.path("keys")};
+  const Arguments verify = {"verify", "--device", "cpu", "--seq", "8", "--head-dim", "16"};
+  ASSERT_EQ(command.run(verify, cache).exit_code, 0);
+  const std::string key = command.run({"cache", "ls"}, cache).out.substr(0, 16);
+  const CommandResult result = command.run({"inspect", key, "--device", "virtual"}, cache);
+  EXPECT_EQ(result.exit_code, 2) << result.out;
+  EXPECT_THAT(result.err, HasSubstr(key + ": a kernel for x86-64-v"));
+  EXPECT_THAT(result.err, HasSubstr("lssar emit --target x86-64-v"));
+}
+
 TEST(CpuCommand, WhatItDoesNotDoIsAnError) {
   LSSAR_NEEDS_CPU_DEVICE();
   const Arguments verify = {"verify", "--device", "cpu", "--seq", "8", "--head-dim", "16"};

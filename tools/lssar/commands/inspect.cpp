@@ -71,6 +71,13 @@ Result<KernelVariation> described(const InspectOptions& options) {
 }
 
 Result<Inspection> inspect_kernel(const KernelVariation& kernel, const InspectOptions& options) {
+  if (kernel.target.is_cpu()) {
+    const std::string target = kernel.target.name();
+    return unsupported(fmt::format(
+        "{}: a kernel for {}, but inspect shows kernels of GPUs; lssar emit --target {} prints its "
+        "source",
+        options.what, target, target));
+  }
   LSSAR_ASSIGN_OR_RETURN(const auto engine, open_engine(options, kernel.target.name()));
   return inspect(*engine, request_of(kernel, options));
 }
