@@ -6,6 +6,7 @@
 
 #include "compile/llvm_compiler.h"
 #include "compile/nvrtc_compiler.h"
+#include "compile/shipped_kernels.h"
 
 namespace lssar {
 namespace {
@@ -40,6 +41,11 @@ CompilerResult open_nvrtc() {
 
 CompilerResult open_llvm() {
   static Slot* const slot = new Slot(make_llvm_compiler);
+  return slot->get();
+}
+
+CompilerResult open_shipped() {
+  static Slot* const slot = new Slot(make_shipped_compiler);
   return slot->get();
 }
 
@@ -93,11 +99,16 @@ Result<std::shared_ptr<const Compiler>> open_compiler_for(CompilerChoice choice,
     return unsupported(
         "compiler = nvrtc: it makes code for GPUs only; the kernels of a CPU target need llvm");
   }
-  return open_llvm();
+  CompilerResult llvm = open_llvm();
+  if (llvm.ok() || choice == CompilerChoice::kLlvm) return llvm;
+  CompilerResult shipped = open_shipped();
+  if (shipped.ok()) return shipped;
+  return missing(llvm.status().message() + "\n" + shipped.status().message());
 }
 
 std::vector<CompilerReport> list_compilers() {
-  return {report("nvrtc", open_nvrtc()), report("llvm", open_llvm())};
+  return {report("nvrtc", open_nvrtc()), report("llvm", open_llvm()),
+          report("shipped", open_shipped())};
 }
 
 }  // namespace lssar

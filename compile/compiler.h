@@ -1,5 +1,6 @@
-// Compilers: CUDA source in, an image out. Two implementations, both found at run time: NVRTC
-// (opened with dlopen) and LLVM (clang 19's CUDA front end, in a library of its own).
+// Compilers: source in, an image out. They are found at run time: NVRTC (opened with dlopen) and
+// LLVM (clang 19, in a library of its own). A third, "shipped", only looks up kernels of CPU
+// targets.
 //
 // Threads: a Compiler may be used from any number of threads at once.
 #pragma once
@@ -54,7 +55,7 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
 
-  virtual std::string name() const = 0;     // "nvrtc", "llvm"
+  virtual std::string name() const = 0;     // "nvrtc", "llvm", "shipped"
   virtual std::string version() const = 0;  // "13.0.88", "19.1.7": part of the cache key
   virtual std::string path() const = 0;     // the shared library in use
   virtual bool can_make(ImageKind kind) const = 0;
@@ -75,13 +76,14 @@ Result<CompilerChoice> parse_compiler_choice(const std::string& name);  // "auto
 // library to try ("none" hides the compiler).
 Result<std::shared_ptr<const Compiler>> open_compiler(CompilerChoice choice);
 
-// The compiler for images of `kind`: only LLVM makes objects, so there kAuto takes it. kUnsupported
-// where the choice makes no such image at all.
+// The compiler for images of `kind`. Only LLVM compiles objects. Without it kAuto takes the kernels
+// that were compiled when lssar was packaged (compile/shipped_kernels.h), if there are any.
+// kUnsupported if the choice makes no such image at all.
 Result<std::shared_ptr<const Compiler>> open_compiler_for(CompilerChoice choice, ImageKind kind);
 
 // What was found of one compiler; for `lssar doctor`.
 struct CompilerReport {
-  std::string name;  // "nvrtc", "llvm"
+  std::string name;  // "nvrtc", "llvm", "shipped"
   bool found = false;
   std::string version;
   std::string path;

@@ -4,15 +4,18 @@
 
 #include <fmt/format.h>
 
+#include "compile/beside.h"
+
 namespace lssar {
 namespace {
 
 constexpr const char* kLibraryName = "liblssar_llvm.so";
-constexpr const char* kHowToGet =
-    "build lssar with LSSAR_BUILD_LLVM_COMPILER=ON (Debian 12: apt install libclang-19-dev "
-    "llvm-19-dev; to run it: libclang-cpp19 libllvm19), or set LSSAR_LLVM_PATH to liblssar_llvm.so";
+constexpr const char* kHowToGetIt =
+    "`pip install lssar-llvm` for the Python package, or build lssar with "
+    "LSSAR_BUILD_LLVM_COMPILER=ON (Debian 12: apt install libclang-19-dev llvm-19-dev; to run it: "
+    "libclang-cpp19 libllvm19), or set LSSAR_LLVM_PATH to liblssar_llvm.so";
 
-Result<LlvmLibrary> bind(const std::string& name) {
+Result<LlvmLibrary> bind_llvm(const std::string& name) {
   LlvmLibrary llvm;
   LSSAR_ASSIGN_OR_RETURN(llvm.handle, DynamicLibrary::open(name));
   constexpr const char* kStranger =
@@ -41,19 +44,10 @@ std::vector<std::string> llvm_candidates() {
   const char* wanted = std::getenv("LSSAR_LLVM_PATH");
   if (wanted != nullptr && std::string(wanted) == "none") return {};
   if (wanted != nullptr && wanted[0] != '\0') return {wanted};
-  std::vector<std::string> candidates;
+  std::vector<std::string> candidates = candidates_beside_code(kLibraryName);
+  // The wheel lssar-llvm, if liblssar.so is in the wheel lssar of the same Python.
   const std::string here = directory_of_code(reinterpret_cast<const void*>(&llvm_candidates));
-  if (!here.empty()) {
-    candidates.push_back(fmt::format("{}/{}", here, kLibraryName));
-    std::vector<std::string> folders = {"lib"};
-    if (folders[0] != LSSAR_INSTALL_LIBDIR) folders.push_back(LSSAR_INSTALL_LIBDIR);
-    for (const std::string& folder : folders) {
-      candidates.push_back(fmt::format("{}/../{}/{}", here, folder, kLibraryName));
-      // For a program in libexec/lssar.
-      candidates.push_back(fmt::format("{}/../../{}/{}", here, folder, kLibraryName));
-    }
-  }
-  candidates.push_back(fmt::format("{}/{}", LSSAR_INSTALL_FULL_LIBDIR, kLibraryName));
+  candidates.push_back(fmt::format("{}/../../lssar_llvm/lib/{}", here, kLibraryName));
   candidates.push_back(kLibraryName);
   return candidates;
 }
@@ -64,15 +58,15 @@ Result<LlvmLibrary> open_llvm_library() {
     return missing(
         fmt::format("the LLVM compiler is hidden by LSSAR_LLVM_PATH=none (otherwise "
                     "tried: {} beside this program); {}",
-                    kLibraryName, kHowToGet));
+                    kLibraryName, kHowToGetIt));
   }
   std::string tried;
   for (const std::string& candidate : candidates) {
-    Result<LlvmLibrary> llvm = bind(candidate);
+    Result<LlvmLibrary> llvm = bind_llvm(candidate);
     if (llvm.ok()) return llvm;
     tried += fmt::format("\n  {}: {}", candidate, llvm.status().message());
   }
-  return missing(fmt::format("the LLVM compiler was not found; {}. Tried:{}", kHowToGet, tried));
+  return missing(fmt::format("the LLVM compiler was not found; {}. Tried:{}", kHowToGetIt, tried));
 }
 
 }  // namespace lssar

@@ -24,8 +24,7 @@ struct LlvmLibrary {
 };
 
 // Where liblssar_llvm.so is looked for, in order. If LSSAR_LLVM_PATH is set, only there ("none":
-// nowhere). Else beside the library or executable that has this code, in ../lib of it, in the
-// installation's folder, and where the loader searches.
+// nowhere). Else candidates_beside_code(), the wheel lssar-llvm, and where the loader searches.
 std::vector<std::string> llvm_candidates();
 
 // kMissing: the library was not found, or is of another version.

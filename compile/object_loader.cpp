@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compile/llvm_library.h"
+#include "compile/shipped_kernels.h"
 
 namespace lssar {
 namespace {
@@ -53,6 +54,8 @@ class JitObject final : public LoadedObject {
 }  // namespace
 
 Result<std::unique_ptr<LoadedObject>> load_object(const std::string& bytes) {
+  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<LoadedObject> shipped, load_shipped(bytes));
+  if (shipped != nullptr) return shipped;
   LSSAR_ASSIGN_OR_RETURN(const LlvmLibrary llvm, library());
   lssar_llvm_load_result result = {};
   llvm.load(bytes.data(), bytes.size(), &result);

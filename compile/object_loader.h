@@ -1,4 +1,5 @@
-// Loads objects that the LLVM compiler made for the host into this process. Threads: any.
+// Loads images of CPU targets into this process: objects that the LLVM compiler made, and the names
+// of shipped kernels. Threads: any.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 
 namespace lssar {
 
-// An object in executable memory. The destructor frees the memory.
+// Functions in executable memory. The destructor frees the memory of an object.
 class LoadedObject {
  public:
   virtual ~LoadedObject() = default;
@@ -16,7 +17,7 @@ class LoadedObject {
   virtual Result<void*> function(const std::string& name) const = 0;
 };
 
-// kMissing: the LLVM compiler's library, which also does the loading, was not found. kDeviceError:
+// kMissing: the LLVM compiler's library, which also loads objects, was not found. kDeviceError:
 // the bytes are not an object for this machine's architecture.
 Result<std::unique_ptr<LoadedObject>> load_object(const std::string& bytes);
 

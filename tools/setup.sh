@@ -19,7 +19,7 @@ set -eu
 packages="g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libfmt-dev libbenchmark-dev libzstd-dev
 libssl-dev llvm-19-dev libclang-19-dev binutils"
 # Those of test and test-all alone.
-test_packages="libgtest-dev libgmock-dev patchelf python3-venv python3-torch pkg-config abigail-tools
+test_packages="libgtest-dev libgmock-dev libpolly-19-dev patchelf python3-venv python3-torch pkg-config abigail-tools
 chromium mkdocs"
 
 say() {

@@ -236,8 +236,9 @@ def _why_no_cpu():
 
 
 def _why_no_plan(key):
-    """Why the cpu device does not compute this problem, or None: what its plan says."""
-    return _why_not(lambda: context("cpu").plan(key))
+    """Why the cpu device does not compute this problem, or None: what its plan says. Preparing it
+    shows whether its kernels were shipped, where there is no compiler."""
+    return _why_not(lambda: context("cpu").plan(key).prepare())
 
 
 def _warn(why):

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""The wheel of tools/wheel.sh: made, installed elsewhere, and the package's tests run on it.
+"""The wheels of tools/wheel.sh and tools/llvm_wheel.sh: made, installed elsewhere, and the package's
+tests run on them.
 
-    manylinux_test.py make SOURCE BUILD FOLDER              makes it and installs it in FOLDER/site
+    manylinux_test.py make SOURCE BUILD FOLDER              makes them and installs them in FOLDER/site
     manylinux_test.py run SOURCE BUILD FOLDER PYTHON TEST   python/tests/test_TEST.py on that, by PYTHON
+    manylinux_test.py shipped SOURCE BUILD FOLDER PYTHON    the CPU device without a compiler
 
 Exit code 77 where PYTHON has no torch.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -16,6 +19,33 @@ import sys
 import zipfile
 
 MAX_MB = 20
+MAX_LLVM_MB = 40
+# One shape, and not all of tools/ship_kernels/common.jsonl: each kernel is a compile.
+SHIPPED = [
+    {"pass": name, "dtype": "fp32", "head_dim": 64, "seq_q": 0, "causal": True}
+    for name in ("forward", "forward-train", "backward")
+]
+WITHOUT_COMPILER = """
+import os, torch, lssar
+from definition import assert_close, expected, random_inputs, with_gradients
+import unittest
+
+class Shipped(unittest.TestCase):
+    def test_a_shipped_shape(self):
+        for length in (1, 67):
+            q, k, v = random_inputs(dim=64, len_q=length)
+            results = with_gradients(lssar.attention, q, k, v, causal=True)
+            assert_close(self, results, expected(q, k, v, causal=True), q.dtype)
+            with torch.no_grad():
+                self.assertTrue(torch.equal(lssar.attention(q, k, v, causal=True), results[0]))
+
+    def test_another_shape(self):
+        q, k, v = (x.detach() for x in random_inputs(dim=32))
+        with self.assertRaisesRegex(lssar.LssarError, "not among the shipped kernels .*lssar-llvm"):
+            lssar.attention(q, k, v, causal=True)
+
+unittest.main()
+"""
 
 
 def check(condition, message):
@@ -25,43 +55,67 @@ def check(condition, message):
 
 def make(source, build, folder):
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    problems = folder / "problems.jsonl"
+    problems.write_text("".join(json.dumps(problem) + "\n" for problem in SHIPPED))
     environment = {**os.environ, "LSSAR_BUILD_DIR": str(build)}
-    script = source / "tools" / "wheel.sh"
-    subprocess.run(["sh", script, folder], env=environment, check=True)
-    (wheel,) = folder.glob("*.whl")
-    check(re.fullmatch(r"lssar-[\d.]+-py3-none-manylinux_2_34_x86_64\.whl", wheel.name), wheel.name)
-    check(wheel.stat().st_size < MAX_MB << 20, f"has more than {MAX_MB} MB")
-    libraries = {n for n in zipfile.ZipFile(wheel).namelist() if re.match(r"lssar(\.libs|/lib)/.", n)}
-    expected = {"lssar/lib/liblssar.so", "lssar/lib/lssar-tune-worker"}
-    check(libraries == expected, f"its libraries are {libraries}")
+    for script in (["wheel.sh", folder, problems], ["llvm_wheel.sh", folder]):
+        subprocess.run(["sh", source / "tools" / script[0], *script[1:]], env=environment, check=True)
+    (lssar,), (llvm,) = folder.glob("lssar-*.whl"), folder.glob("lssar_llvm-*.whl")
+    check_files(lssar, r"lssar-[\d.]+-py3-none-manylinux_2_34_x86_64\.whl", MAX_MB, r"lssar(\.libs|/lib)/.",
+                {"lssar/lib/liblssar.so", "lssar/lib/liblssar_kernels.so", "lssar/lib/lssar-tune-worker"})
+    check_files(llvm, r"lssar_llvm-[\d.]+-py3-none-manylinux_2_36_x86_64\.whl", MAX_LLVM_MB,
+                r"lssar_llvm(\.libs|/lib)/.", {"lssar_llvm/lib/liblssar_llvm.so"})
     python = source / "build" / "wheel_environment" / "bin" / "python"
-    install = ["install", "--quiet", "--no-deps", "--no-index", "--target", folder / "site", wheel]
+    install = ["install", "--quiet", "--no-deps", "--no-index", "--target", folder / "site", lssar, llvm]
     subprocess.run([python, "-m", "pip", "--disable-pip-version-check", *install], check=True)
 
 
-def run(source, build, folder, python, test):
-    hidden = ("LSSAR_LIBRARY", "PYTHONPATH")
+def check_files(wheel, name, max_mb, pattern, expected):
+    check(re.fullmatch(name, wheel.name), wheel.name)
+    check(wheel.stat().st_size < max_mb << 20, f"{wheel.name} has more than {max_mb} MB")
+    libraries = {n for n in zipfile.ZipFile(wheel).namelist() if re.match(pattern, n)}
+    check(libraries == expected, f"the libraries of {wheel.name} are {libraries}")
+
+
+def prepared_environment(folder, python):
+    """What finds the installed wheels and nothing else; None if `python` has no torch."""
+    hidden = ("LSSAR_LIBRARY", "LSSAR_LLVM_PATH", "PYTHONPATH")
     environment = {name: x for name, x in os.environ.items() if name not in hidden}
     environment["PYTHONPATH"] = str(folder / "site")
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    environment["LSSAR_DEVICE"] = "virtual"  # as tests/python/CMakeLists.txt
-    # What the wheel does not bring, where there is no NVRTC.
-    environment["LSSAR_LLVM_PATH"] = str(build / "lib" / "liblssar_llvm.so")
     probe = "import torch, lssar; print(lssar.__file__, torch.__version__)"
     found = subprocess.run([python, "-c", probe], env=environment, capture_output=True, text=True)
     if "No module named 'torch'" in found.stderr:
         print(f"skipped: {python} has no torch (Debian: python3-torch)")
-        return 77
+        return None
     print(found.stdout, found.stderr, flush=True)
     check(found.stdout.startswith(str(folder)), "another package was imported")
+    return environment
+
+
+def run(source, build, folder, python, test):
+    environment = prepared_environment(folder, python)
+    if environment is None:
+        return 77
+    environment["LSSAR_DEVICE"] = "virtual"  # as tests/python/CMakeLists.txt
     file = source / "python" / "tests" / f"test_{test}.py"
     return subprocess.run([python, file], env=environment).returncode
+
+
+def shipped(source, build, folder, python):
+    environment = prepared_environment(folder, python)
+    if environment is None:
+        return 77
+    environment |= {"LSSAR_DEVICE": "cpu", "LSSAR_LLVM_PATH": "none", "LSSAR_CACHE_DIR": "none"}
+    environment["PYTHONPATH"] += f":{source / 'python' / 'tests'}"
+    return subprocess.run([python, "-c", WITHOUT_COMPILER], env=environment).returncode
 
 
 def main():
     what, *paths = sys.argv[1:]
     source, build, folder = (pathlib.Path(path).resolve() for path in paths[:3])
-    return {"make": make, "run": run}[what](source, build, folder, *paths[3:])
+    return {"make": make, "run": run, "shipped": shipped}[what](source, build, folder, *paths[3:])
 
 
 if __name__ == "__main__":

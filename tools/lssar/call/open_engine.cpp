@@ -24,10 +24,22 @@ Status check_passes(Problem problem, const Target& target) {
   return check_target(problem, target);
 }
 
+// Without LLVM there are only the kernels that were shipped. Whether this is one shows when it is
+// prepared, which takes no time then.
+Status check_shipped(Problem problem, Engine& engine) {
+  LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine.compiler());
+  if (compiler->name() != "shipped") return {};
+  LSSAR_RETURN_IF_ERROR(engine.prepare(problem).status());
+  if (problem.pass != Pass::kBackward) return {};
+  problem.pass = Pass::kForwardTrain;
+  return engine.prepare(problem).status();
+}
+
 Result<std::unique_ptr<Engine>> open_cpu_engine(const Problem& problem, EngineOptions options) {
   options.device = DeviceChoice::kCpu;
   LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(options));
   LSSAR_RETURN_IF_ERROR(check_passes(problem, engine->device().info().target));
+  LSSAR_RETURN_IF_ERROR(check_shipped(problem, *engine));
   return engine;
 }
 
