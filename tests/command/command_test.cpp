@@ -123,7 +123,7 @@ TEST(Doctor, NamesWhatElseTheCommandUses) {
   EXPECT_EQ(report["can_compile"], true);
   EXPECT_EQ(report["can_run"], true);
   EXPECT_EQ(report["environment"]["LSSAR_TUNING_TABLE"], "none");
-  EXPECT_EQ(report["compilers"].size(), 2u);
+  EXPECT_EQ(report["compilers"].size(), 3u);
   EXPECT_FALSE(report["tune_worker"]["path"].empty());
 }
 
