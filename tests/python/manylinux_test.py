@@ -40,10 +40,10 @@ def make(source, build, folder):
 
 
 def run(source, build, folder, python, test):
-    hidden = ("LSSAR_LIBRARY", "PYTHONPATH")
+    hidden = ("LSSAR_LIBRARY", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     environment = {name: x for name, x in os.environ.items() if name not in hidden}
     environment["PYTHONPATH"] = str(folder / "site")
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment["PYTHONPYCACHEPREFIX"] = str(build / "python_cache")
     environment["LSSAR_DEVICE"] = "virtual"  # as tests/python/CMakeLists.txt
     # What the wheel does not bring, where there is no NVRTC.
     environment["LSSAR_LLVM_PATH"] = str(build / "lib" / "liblssar_llvm.so")
