@@ -78,12 +78,12 @@ def check_files(wheel, name, max_mb, pattern, expected):
     check(libraries == expected, f"the libraries of {wheel.name} are {libraries}")
 
 
-def prepared_environment(folder, python):
+def prepared_environment(build, folder, python):
     """What finds the installed wheels and nothing else; None if `python` has no torch."""
-    hidden = ("LSSAR_LIBRARY", "LSSAR_LLVM_PATH", "PYTHONPATH")
+    hidden = ("LSSAR_LIBRARY", "LSSAR_LLVM_PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     environment = {name: x for name, x in os.environ.items() if name not in hidden}
     environment["PYTHONPATH"] = str(folder / "site")
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment["PYTHONPYCACHEPREFIX"] = str(build / "python_cache")
     probe = "import torch, lssar; print(lssar.__file__, torch.__version__)"
     found = subprocess.run([python, "-c", probe], env=environment, capture_output=True, text=True)
     if "No module named 'torch'" in found.stderr:
@@ -95,7 +95,7 @@ def prepared_environment(folder, python):
 
 
 def run(source, build, folder, python, test):
-    environment = prepared_environment(folder, python)
+    environment = prepared_environment(build, folder, python)
     if environment is None:
         return 77
     environment["LSSAR_DEVICE"] = "virtual"  # as tests/python/CMakeLists.txt
@@ -104,7 +104,7 @@ def run(source, build, folder, python, test):
 
 
 def shipped(source, build, folder, python):
-    environment = prepared_environment(folder, python)
+    environment = prepared_environment(build, folder, python)
     if environment is None:
         return 77
     environment |= {"LSSAR_DEVICE": "cpu", "LSSAR_LLVM_PATH": "none", "LSSAR_CACHE_DIR": "none"}
