@@ -83,13 +83,8 @@ Result<TuneOptions> tune_options(const ContextState& context, const TuneRequest&
   LSSAR_ASSIGN_OR_RETURN(options.device, parse_device_choice(device.kind));
   if (options.device == DeviceChoice::kRecord) {
     return unsupported(
-        "tuning: the recording device runs no kernels; allowed are a GPU and the "
-        "virtual device");
-  }
-  if (options.device == DeviceChoice::kCpu) {
-    return unsupported(
-        "tuning: device = cpu: there is no cost model for CPUs; allowed are a GPU and the virtual "
-        "device");
+        "tuning: the recording device runs no kernels; allowed are a GPU, the "
+        "cpu device and the virtual device");
   }
   options.ordinal = context.request().engine.ordinal;
   options.target = device.target.name();

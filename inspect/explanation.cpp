@@ -21,7 +21,7 @@ constexpr EnumName<Standing> kStandings[] = {{Standing::kChosen, "chosen"},
 class Explainer {
  public:
   explicit Explainer(const ExplanationRequest& request)
-      : request_(request), model_(request.problem, request.sizes, request.target, request.gpu) {}
+      : request_(request), model_(request.problem, request.sizes, request.target, request.model) {}
 
   Explanation explain() {
     choose();
@@ -41,11 +41,11 @@ class Explainer {
  private:
   void choose() {
     out_.bucket = bucket_of(request_.problem, request_.sizes, request_.determinism);
-    out_.gpu = request_.gpu;
+    out_.model = request_.model;
     out_.choice =
         choose_schedule(request_.problem, request_.sizes, request_.determinism, request_.target,
                         request_.machine, request_.tables, request_.given);
-    saving_x_ms_ = saving_x_ms(request_.problem, request_.sizes, request_.target, request_.gpu);
+    saving_x_ms_ = saving_x_ms(request_.problem, request_.sizes, request_.target, request_.model);
     out_.estimate = estimate(out_.choice.schedule);
     chosen_ = canonical_schedule(out_.choice.schedule, request_.problem);
   }

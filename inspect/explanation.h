@@ -14,7 +14,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "autotune/model/cost_model.h"
-#include "autotune/model/gpu_model.h"
+#include "autotune/model/device_model.h"
 #include "autotune/model/schedule_choice.h"
 #include "autotune/space/search_space.h"
 #include "autotune/table/tuning_table.h"
@@ -56,7 +56,7 @@ struct ExplanationRequest {
   Determinism determinism = Determinism::kRepeatable;
   Target target;
   Machine machine;                         // its records count as this GPU's
-  GpuModel gpu;                            // the model estimates for it
+  DeviceModel model;                       // the cost model estimates for it
   std::optional<Schedule> given;           // the caller's schedule, instead of a choice
   std::vector<const TuningTable*> tables;  // in the order in which they are asked
   // false: looks only at those schedules of the search space that have a record.
@@ -68,7 +68,7 @@ struct Explanation {
   ScheduleChoice choice;
   CostEstimate estimate;               // of the chosen schedule
   std::optional<TuningRecord> record;  // the latest one of the chosen schedule in this bucket
-  GpuModel gpu;
+  DeviceModel model;
 
   // combinations = candidates + duplicates + the rejected counts.
   uint64_t combinations = 0;

@@ -49,8 +49,8 @@ std::string choice_text(const Explanation& explanation, const ExplanationRequest
     }
   }
   text += field("bucket", to_string(explanation.bucket));
-  text += field("target", fmt::format("{}, estimates for {} with {} SMs", request.target.name(),
-                                      explanation.gpu.name, explanation.gpu.num_sms));
+  text += field("target", fmt::format("{}, estimates for {}", request.target.name(),
+                                      model_text(explanation.model)));
   text += field("schedule", explanation.choice.reason);
   text += field("", algorithm_name(explanation, explanation.ranked(0)));
   text += field("", schedule_text(explanation.choice.schedule, request.problem));
@@ -59,26 +59,27 @@ std::string choice_text(const Explanation& explanation, const ExplanationRequest
   return text;
 }
 
-std::string estimate_text(const CostEstimate& estimate, bool unicode) {
+std::string estimate_text(const CostEstimate& estimate, ModelKind kind, bool unicode) {
   std::string text =
       fmt::format("\nEstimated {:.4g} ms (a model's word, not a measurement); limit: {}\n",
-                  estimate.ms, resource_name(estimate.limit));
+                  estimate.ms, resource_name(estimate.limit, kind));
   const double most = *std::max_element(estimate.terms_ms.begin(), estimate.terms_ms.end());
   for (int i = 0; i < kNumResources; ++i) {
     const double ms = estimate.terms_ms[size_t(i)];
-    text += fmt::format("  {:<17} {:>9.4g} ms  {}\n", resource_name(static_cast<Resource>(i)), ms,
-                        bar(most > 0 ? ms / most : 0, unicode));
+    text += fmt::format("  {:<17} {:>9.4g} ms  {}\n", resource_name(static_cast<Resource>(i), kind),
+                        ms, bar(most > 0 ? ms / most : 0, unicode));
   }
-  text += fmt::format("  {:<17} {:>9.4g} ms  what nothing hides: starts, ends, late loads\n",
-                      "stalls", estimate.stall_ms);
+  if (kind == ModelKind::kGpu)
+    text += fmt::format("  {:<17} {:>9.4g} ms  what nothing hides: starts, ends, late loads\n",
+                        "stalls", estimate.stall_ms);
   text += fmt::format("  {:<17} {:>9.4g} ms\n", "launches", estimate.launch_ms);
   if (estimate.elsewhere_ms > 0)
     text += fmt::format(
         "  {:<17} {:>9.4g} ms  more in the forward for training, for the X this reads: beside the "
         "estimate, and in ratios\n",
         "elsewhere", estimate.elsewhere_ms);
-  text += fmt::format("  {:<17} {:>9.3f}     SMs that idle at the end\n", "wave factor",
-                      estimate.wave_factor);
+  text += fmt::format("  {:<17} {:>9.3f}     {} that idle at the end\n", "wave factor",
+                      estimate.wave_factor, kind == ModelKind::kGpu ? "SMs" : "threads");
   return text;
 }
 
@@ -167,7 +168,7 @@ std::string candidates_text(const Explanation& explanation, const ExplanationReq
 std::string explanation_text(const Explanation& explanation, const ExplanationRequest& request,
                              const KernelFacts* facts, const ExplanationStyle& style) {
   std::string text = choice_text(explanation, request);
-  text += estimate_text(explanation.estimate, style.unicode);
+  text += estimate_text(explanation.estimate, model_kind(request.target), style.unicode);
   const std::string option =
       schedule_option(explanation.choice.schedule, request.problem, request.target);
   if (facts != nullptr) text += kernels_text(*facts, option);
@@ -182,14 +183,20 @@ nlohmann::json explanation_json(const Explanation& explanation, const Explanatio
   json["problem"] = to_json(request.problem);
   json["bucket"] = to_json(explanation.bucket);
   json["target"] = request.target.name();
-  json["gpu_model"] = {{"name", explanation.gpu.name}, {"num_sms", explanation.gpu.num_sms}};
+  if (const CpuModel* cpu = cpu_of(explanation.model)) {
+    json["cpu_model"] = to_json(*cpu);
+  } else {
+    json["gpu_model"] = {{"name", model_name(explanation.model)},
+                         {"num_sms", model_units(explanation.model)}};
+  }
   json["choice"] = {{"schedule", is_general(request.problem)
                                      ? fields_of_pass(explanation.choice.schedule, request.problem)
                                      : to_json(explanation.choice.schedule)},
                     {"from", source_name(explanation.choice)},
                     {"origin", origin_name(explanation.choice.origin)},
                     {"reason", explanation.choice.reason}};
-  json["estimate"] = to_json(explanation.estimate);
+  const ModelKind kind = model_kind(request.target);
+  json["estimate"] = to_json(explanation.estimate, kind);
   json["record"] = explanation.record ? to_json(*explanation.record) : nlohmann::json();
   json["kernels"] = facts == nullptr ? nlohmann::json() : to_json(*facts);
 
@@ -213,7 +220,7 @@ nlohmann::json explanation_json(const Explanation& explanation, const Explanatio
                                 {"schedule", to_json(one.schedule)},
                                 {"standing", standing_name(one.standing)},
                                 {"reason", reason_of(explanation, one)},
-                                {"estimate", to_json(one.estimate)}};
+                                {"estimate", to_json(one.estimate, kind)}};
     if (one.record >= 0) candidate["record"] = to_json(explanation.records[size_t(one.record)]);
     json["candidates"].push_back(std::move(candidate));
   }

@@ -42,7 +42,8 @@ json summary(const Explanation& explanation, const ExplanationRequest& request) 
   lines.push_back(fmt::format(
       "Estimated {:.4g} ms. The largest resource is {}: {:.4g} ms if it were alone, {:.0f} % of "
       "the estimate; nothing is faster than {:.4g} ms at nominal rates.",
-      e.ms, resource_name(e.limit), largest, 100 * largest / e.ms, e.lower_bound_ms));
+      e.ms, resource_name(e.limit, model_kind(request.target)), largest, 100 * largest / e.ms,
+      e.lower_bound_ms));
   if (explanation.record && explanation.record->ms > 0) {
     const TuningRecord& record = *explanation.record;
     // The page shows two times of one schedule. Explain the other one.
@@ -71,7 +72,24 @@ json summary(const Explanation& explanation, const ExplanationRequest& request) 
   return lines;
 }
 
-// Charts that need a compiled kernel and a virtual device.
+void add_traced_charts(Engine& engine, const ExplanationRequest& asked, const Schedule& schedule,
+                       json* out) {
+  const GpuModel* const gpu = gpu_of(asked.model);
+  const auto traced =
+      gpu == nullptr ? Result<TracedKernels>(unsupported(
+                           "the virtual device, which counts, runs only kernels of GPUs; `lssar "
+                           "inspect` counts a CPU kernel's instructions in its machine code"))
+                     : trace_kernels(engine, asked.problem, schedule, *gpu);
+  if (traced.ok()) {
+    (*out)["timeline"] = timeline_chart(*traced, *gpu);
+    (*out)["counted"] = counted_chart(*traced);
+    return;
+  }
+  for (const char* chart : {"timeline", "counted"})
+    (*out)[chart] = missing_chart("Not run: " + traced.status().message());
+}
+
+// Charts that need a compiled kernel and a device.
 void add_engine_charts(const ReportRequest& request, const Schedule& schedule, json* out) {
   const ExplanationRequest& asked = request.explanation;
   const char* const charts[] = {"kernels", "timeline", "counted", "accuracy"};
@@ -84,14 +102,7 @@ void add_engine_charts(const ReportRequest& request, const Schedule& schedule, j
   } else {
     (*out)["kernels"] = missing_chart("Not compiled: " + facts.status().message());
   }
-  const auto traced = trace_kernels(engine, asked.problem, schedule, asked.gpu);
-  if (traced.ok()) {
-    (*out)["timeline"] = timeline_chart(*traced, asked.gpu);
-    (*out)["counted"] = counted_chart(*traced);
-  } else {
-    for (const char* chart : {"timeline", "counted"})
-      (*out)[chart] = missing_chart("Not run: " + traced.status().message());
-  }
+  add_traced_charts(engine, asked, schedule, out);
   if (const auto accuracy = check_accuracy(engine, asked.problem, schedule); accuracy.ok()) {
     (*out)["accuracy"] = accuracy_chart(*accuracy);
   } else {
@@ -100,14 +111,14 @@ void add_engine_charts(const ReportRequest& request, const Schedule& schedule, j
 }
 
 ExplanationRequest explanation_of(const TuningTable& table, const TuningRecord& best,
-                                  const Target& target, const GpuModel& gpu) {
+                                  const Target& target, const DeviceModel& model) {
   ExplanationRequest request;
   request.problem = best.problem;
   request.sizes = best.sizes;
   request.determinism = best.bucket.determinism;
   request.target = target;
   request.machine = best.machine;
-  request.gpu = gpu;
+  request.model = model;
   request.given = best.schedule;
   request.tables = {&table};
   request.whole_space = false;
@@ -133,8 +144,8 @@ json report_problem(const ReportRequest& request) {
               {"problem", to_string(asked.problem)},
               {"target", asked.target.name()},
               {"device", asked.machine.device},
-              {"gpu", asked.gpu.name},
-              {"num_sms", asked.gpu.num_sms},
+              {"gpu", model_name(asked.model)},
+              {"num_sms", model_units(asked.model)},
               {"from", source_name(explanation.choice)},
               {"origin", origin_name(explanation.choice.origin)},
               {"reason", explanation.choice.reason},
@@ -144,7 +155,7 @@ json report_problem(const ReportRequest& request) {
                                    schedule)},
               {"schedule_option", schedule_option(schedule, asked.problem, asked.target)},
               {"summary", summary(explanation, asked)},
-              {"estimate", to_json(explanation.estimate)},
+              {"estimate", to_json(explanation.estimate, model_kind(asked.target))},
               {"algorithms", explanation.algorithms},
               {"standings", standings_json(explanation)},
               {"combinations", explanation.combinations},
@@ -181,16 +192,15 @@ Result<json> report_table(const TuningTable& table, const json& comparison,
   std::string why = "it has no records";
   for (const TuningRecord* record : best) {
     const auto target = target_from_name(record->machine.target);
-    const auto gpu =
-        gpu_model(record->machine.target, record->machine.device, record->machine.num_sms);
-    Status status = !target.ok() ? target.status() : gpu.ok() ? Status() : gpu.status();
+    const auto model = device_model(record->machine);
+    Status status = !target.ok() ? target.status() : model.ok() ? Status() : model.status();
     if (status.ok()) status = validate(record->schedule, record->problem, *target);
     if (!status.ok()) {
       why = status.message();
       continue;
     }
     ReportRequest request;
-    request.explanation = explanation_of(table, *record, *target, *gpu);
+    request.explanation = explanation_of(table, *record, *target, *model);
     request.why_no_engine =
         "A page of a whole table compiles and runs nothing: `lssar report` with this problem's "
         "options does, and looks at its whole search space.";

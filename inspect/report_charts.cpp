@@ -104,9 +104,9 @@ double time_of(const Explanation& explanation, const ConsideredCandidate& one) {
   return one.record < 0 ? 0 : explanation.records[size_t(one.record)].ms;
 }
 
-json names_of_resources() {
+json names_of_resources(ModelKind kind) {
   json names = json::array();
-  for (int i = 0; i < kNumResources; ++i) names.push_back(resource_name(static_cast<Resource>(i)));
+  for (int i = 0; i < kNumResources; ++i) names.push_back(resource_name(static_cast<Resource>(i), kind));
   return names;
 }
 
@@ -125,12 +125,12 @@ json candidates_chart(const Explanation& explanation, const ExplanationRequest& 
                       size_t shown) {
   const double flop = useful_flop(request.problem, request.sizes);
   const Schedule& chosen = explanation.choice.schedule;
-  const auto rates = resource_rates(request.gpu, chosen.variant, true);
-  const auto nominal = resource_rates(request.gpu, chosen.variant, false);
+  const auto rates = resource_rates(request.model, chosen.variant, true);
+  const auto nominal = resource_rates(request.model, chosen.variant, false);
   json chart = {{"flop", flop},
                 {"rates", rates},
                 {"nominal_rates", nominal},
-                {"resources", names_of_resources()},
+                {"resources", names_of_resources(model_kind(request.target))},
                 {"total", explanation.candidates.size()},
                 {"columns",
                  {"algorithm", "standing", "estimate_ms", "record_ms", "spread_ms", "evidence",

@@ -8,6 +8,7 @@
 #include "autotune/measure/counted_time.h"
 #include "autotune/measure/fault_verdict.h"
 #include "autotune/model/schedule_choice.h"
+#include "device/cpu/cpu_device.h"
 #include "device/record_device.h"
 #include "virtual/run/virtual_device.h"
 
@@ -106,8 +107,10 @@ Result<std::unique_ptr<CandidateHost>> CandidateHost::open_for(const RunnerTask&
   LSSAR_RETURN_IF_ERROR(validate(task.problem));
   std::unique_ptr<CandidateHost> host(new CandidateHost(task));
   host->facts_ = device;
-  // The device stands for the target and runs nothing.
-  LSSAR_RETURN_IF_ERROR(host->set_up(std::make_shared<RecordDevice>(device.info.target)));
+  // The device stands for the target and runs nothing. Its kind says which compiler is needed.
+  const Target& target = device.info.target;
+  LSSAR_RETURN_IF_ERROR(host->set_up(target.is_cpu() ? make_cpu_device(target)
+                                                     : std::make_shared<RecordDevice>(target)));
   return host;
 }
 

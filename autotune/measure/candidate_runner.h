@@ -66,7 +66,7 @@ struct CheckReport {
   Verdict verdict = Verdict::kOk;
   std::string reason;         // which tensor, where, how far
   double error = 0;           // largest relative L2 error of an output, beyond the rule's floor
-  double baseline_error = 0;  // of the plain kernel (portable, default tiles), same inputs
+  double baseline_error = 0;  // of the plain kernel (check_truth.h), same inputs
 };
 
 enum class CheckDepth {
@@ -97,7 +97,7 @@ class CandidateRunner {
   // and the compiler, as records name them.
   virtual const DeviceInfo& device_info() const = 0;
   virtual const Machine& machine() const = 0;
-  // Whether times are a GPU's; a virtual device's are counted, not measured.
+  // Whether times are measured; a virtual device's are counted.
   virtual Evidence evidence() const = 0;
 
   // An error is the runner's (no device, no worker program, no memory) and ends the search. The
@@ -107,8 +107,8 @@ class CandidateRunner {
   // float64 reference (error_bound of candidate_check.h) and, if the determinism requires it, with
   // a second run, bit by bit.
   virtual Result<CheckReport> check(const CandidateSpec& candidate, CheckDepth depth) = 0;
-  // One report per candidate. The device's caches are cold before every launch. Launches are
-  // queued, so that the host's time is not measured.
+  // One report per candidate. A GPU's caches are cold before every launch. Launches are queued, so
+  // that the host's time is not measured.
   virtual Result<std::vector<TimeReport>> time(const std::vector<CandidateSpec>& candidates,
                                                const TimeRequest& request) = 0;
 };

@@ -7,9 +7,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "autotune/measure/check_truth.h"
 #include "autotune/measure/fault_verdict.h"
 #include "codegen/pass_needs.h"
 #include "reference/numerics.h"
+#include "runtime/multiply_adds.h"
 #include "virtual/state/units.h"
 
 namespace lssar {
@@ -23,6 +25,9 @@ constexpr int64_t kUnknownL2Bytes = int64_t{128} << 20;
 // While the host enqueues the first samples, the GPU is busy with as many fills. So the queue never
 // runs empty, even with short kernels.
 constexpr int kLeadingFills = 4;
+// A launch of the cpu device has at least so much work for each thread, some 10 ms, if the call has
+// as much.
+constexpr double kTimedMultiplyAdds = 2.5e8;
 
 // A seeded order, different in every round, the same on every machine.
 std::vector<size_t> order_of_round(size_t count, int round) {
@@ -49,7 +54,9 @@ class CandidateTimer::Buffers {
   Status execute(const PreparedKernel& kernel) const {
     return engine_.execute(kernel, task_.sizes, tensors_, {workspace_, workspace_bytes_}, nullptr);
   }
+  // The cpu device computes calls whose inputs the program has just written or read.
   Status flush_l2() const {
+    if (engine_.device().info().kind == "cpu") return {};
     return engine_.device().enqueue_fill(flush_, vdev::kPoisonByte, flush_bytes_, nullptr);
   }
 
@@ -143,9 +150,9 @@ Status CandidateTimer::Buffers::add_saved() {
 Status CandidateTimer::Buffers::run_plain_forward() {
   Problem problem = task_.problem;
   problem.pass = Pass::kForwardTrain;
-  LSSAR_ASSIGN_OR_RETURN(
-      const Schedule schedule,
-      schedule_for(problem, engine_.device().info().target, {{"variant", "portable"}}));
+  const Target& target = engine_.device().info().target;
+  LSSAR_ASSIGN_OR_RETURN(const Schedule schedule,
+                         schedule_for(problem, target, {{"variant", plain_variant(target)}}));
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
                          engine_.prepare(problem, schedule));
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
@@ -166,10 +173,32 @@ Status CandidateTimer::Buffers::fill(const std::vector<Prepared>& prepared, Inpu
     workspace_bytes_ = std::max(workspace_bytes_, layout.total_bytes);
   }
   LSSAR_ASSIGN_OR_RETURN(workspace_, allocate(workspace_bytes_));
+  if (engine_.device().info().kind == "cpu") return {};  // see flush_l2
   const int64_t l2_bytes = engine_.device().info().l2_bytes;
   flush_bytes_ = static_cast<size_t>(kFlushFactor * (l2_bytes > 0 ? l2_bytes : kUnknownL2Bytes));
   LSSAR_ASSIGN_OR_RETURN(flush_, allocate(flush_bytes_));
   return {};
+}
+
+Sizes timed_cpu_sizes(const Problem& problem, const Sizes& sizes, int num_threads) {
+  Sizes part = sizes;
+  if (sizes.kv_heads <= 0 || sizes.heads % sizes.kv_heads != 0) return part;
+  const int64_t groups = sizes.batch * sizes.kv_heads, group = sizes.heads / sizes.kv_heads;
+  part.batch = 1;
+  for (int64_t taken = std::min<int64_t>(num_threads, groups); taken < groups; taken *= 2) {
+    part.kv_heads = taken;
+    part.heads = taken * group;
+    if (multiply_adds(problem, part) >= kTimedMultiplyAdds * num_threads) return part;
+  }
+  return sizes;
+}
+
+CandidateTimer::CandidateTimer(Engine& engine, const RunnerTask& task)
+    : engine_(engine), task_(task) {
+  const DeviceInfo& device = engine.device().info();
+  if (device.kind != "cpu") return;
+  task_.sizes = timed_cpu_sizes(task.problem, task.sizes, device.num_sms);
+  share_ = multiply_adds(task.problem, task_.sizes) / multiply_adds(task.problem, task.sizes);
 }
 
 Status CandidateTimer::time(const std::vector<TimedCandidate>& candidates,
@@ -263,7 +292,7 @@ Status CandidateTimer::time_chunk(const Buffers& buffers, const std::vector<cons
       }
       return ms.status();
     }
-    observer.on_sample(chunk[i]->place, *ms);
+    observer.on_sample(chunk[i]->place, *ms / share_);
   }
   return {};
 }

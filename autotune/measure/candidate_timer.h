@@ -1,4 +1,5 @@
-// Times candidates on a GPU, all of them in rounds, with a cold L2 and without the host's time.
+// Times candidates on a GPU, all of them in rounds, with a cold L2 and without the host's time. On
+// the cpu device it times a part of the call, in caches as the call before left them.
 //
 // Used by CandidateHost. Threads: one at a time.
 #pragma once
@@ -34,8 +35,8 @@ class TimeObserver {
 
 class CandidateTimer {
  public:
-  // REQUIRES: the engine's device has a queue (Device::make_launch_timer).
-  CandidateTimer(Engine& engine, const RunnerTask& task) : engine_(engine), task_(task) {}
+  // REQUIRES: the engine's device has a LaunchTimer.
+  CandidateTimer(Engine& engine, const RunnerTask& task);
 
   // Takes one sample per candidate and round that is not done yet, except for candidates that
   // failed. Queues at most `chunk` samples before it waits for one. An error is the device's or the
@@ -59,7 +60,13 @@ class CandidateTimer {
                     LaunchTimer& timer, TimeObserver& observer);
 
   Engine& engine_;
-  const RunnerTask task_;
+  RunnerTask task_;   // with the sizes of the launches
+  double share_ = 1;  // of the work of the caller's sizes
 };
+
+// The sizes that stand for `sizes` in timed launches of the cpu device: fewer heads and batch
+// entries where a call would take long, because a CPU computes them one after the other. Heads that
+// share keys stay together.
+Sizes timed_cpu_sizes(const Problem& problem, const Sizes& sizes, int num_threads);
 
 }  // namespace lssar

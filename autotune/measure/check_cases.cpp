@@ -20,8 +20,10 @@ Tiles tiles_of(const Problem& problem, const Schedule& schedule, const KernelSou
   const auto raise = [](int64_t* tile, int64_t to) {
     *tile = std::min(std::max(*tile, to), kMaxTile);
   };
+  if (schedule.variant == Variant::kCpu) raise(&tiles.k, schedule.cpu.block_keys);
   for (const LaunchStep& step : source.steps)
     raise(step.grid_rows == GridRows::kQueries ? &tiles.q : &tiles.k, step.rows_per_block);
+  if (schedule.variant == Variant::kCpu) return tiles;
   if (problem.pass == Pass::kBackward) {
     raise(&tiles.q, schedule.dkdv.block_cols);
     raise(&tiles.k, schedule.dq.block_cols);
@@ -67,6 +69,16 @@ std::vector<Shape> full_shapes(const Tiles& t) {
   };
 }
 
+// A few queries with more keys than a CPU's schedule keeps activations of.
+std::vector<Shape> shapes_beyond_kept(const Problem& problem, const Schedule& schedule,
+                                      const Tiles& t) {
+  constexpr int64_t kMostKeys = 20000;  // more are too many for the reference
+  const int64_t kept = schedule.cpu.kept_keys;
+  const bool has_rest = schedule.variant == Variant::kCpu && problem.pass != Pass::kBackward;
+  if (!has_rest || kept == 0 || kept > kMostKeys) return {};
+  return {{t.q + 1, kept + t.k + 3, InputKind::kGauss}};
+}
+
 }  // namespace
 
 std::string CheckCase::to_string() const {
@@ -79,9 +91,11 @@ std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
                                    CheckDepth depth) {
   const Tiles tiles = tiles_of(problem, schedule, source);
   const int64_t ratio = sizes.kv_heads > 0 ? std::max<int64_t>(1, sizes.heads / sizes.kv_heads) : 1;
+  std::vector<Shape> shapes =
+      depth == CheckDepth::kQuick ? quick_shapes(tiles) : full_shapes(tiles);
+  for (const Shape& shape : shapes_beyond_kept(problem, schedule, tiles)) shapes.push_back(shape);
   std::vector<CheckCase> cases;
-  for (const Shape& shape :
-       depth == CheckDepth::kQuick ? quick_shapes(tiles) : full_shapes(tiles)) {
+  for (const Shape& shape : shapes) {
     CheckCase one;
     one.sizes.batch = shape.batch;
     one.sizes.kv_heads = ratio <= 4 ? 2 : 1;

@@ -20,6 +20,8 @@ std::vector<double> widen(const std::vector<float>& values) {
 
 }  // namespace
 
+const char* plain_variant(const Target& target) { return target.is_cpu() ? "cpu" : "portable"; }
+
 double error_beyond_floor(const TensorError& error) {
   if (!std::isfinite(error.relative_l2)) {
     // The reference is 0, and the floor covers the error.
@@ -44,11 +46,12 @@ Result<CheckCall> TruthSource::plain_call(const Problem& problem, Pass pass, con
                                           EpsilonFrom epsilon) {
   Problem wanted = problem;
   wanted.pass = pass;
-  LSSAR_ASSIGN_OR_RETURN(
-      const Schedule schedule,
-      schedule_for(
-          wanted, engine_.device().info().target,
-          {{"variant", "portable"}, {"dq_mode", "split"}, {"epsilon", epsilon_name(epsilon)}}));
+  const Target& target = engine_.device().info().target;
+  LSSAR_ASSIGN_OR_RETURN(const Schedule schedule,
+                         schedule_for(wanted, target,
+                                      {{"variant", plain_variant(target)},
+                                       {"dq_mode", "split"},
+                                       {"epsilon", epsilon_name(epsilon)}}));
   LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedKernel> kernel,
                          engine_.prepare(wanted, schedule));
   return CheckCall::create(engine_, std::move(kernel), sizes);

@@ -1,5 +1,5 @@
-// The truth for checks: inputs, the expected outputs, and the errors of the plain kernel (portable,
-// default tiles).
+// The truth for checks: inputs, the expected outputs, and the errors of the plain kernel (default
+// tiles; on a GPU the portable variant).
 //
 // Threads: one at a time.
 #pragma once
@@ -29,6 +29,9 @@ struct CheckTruth {
 // above their own size. Infinities and NaN become the largest number, because a record's text
 // cannot hold them.
 double error_beyond_floor(const TensorError& error);
+
+// The plain kernel's variant: "portable", or "cpu".
+const char* plain_variant(const Target& target);
 
 // Makes each truth once. The engine's device runs the plain kernels.
 class TruthSource {

@@ -88,7 +88,7 @@ Result<RunnerTask> decode_task(const json& j) {
     task.problem = value_of(problem_from_json(j.at("problem")));
     task.sizes = value_of(sizes_from_json(j.at("sizes"), "sizes"));
     task.determinism = value_of(parse_determinism(j.at("determinism").get<std::string>()));
-    task.device = enum_of(j.at("device"), DeviceChoice::kRecord);
+    task.device = enum_of(j.at("device"), DeviceChoice::kCpu);
     task.ordinal = j.at("ordinal").get<int>();
     task.target = j.at("target").get<std::string>();
     task.compiler = enum_of(j.at("compiler"), CompilerChoice::kLlvm);
@@ -119,7 +119,7 @@ Result<DeviceFacts> decode_device(const json& j) {
     device.info.num_sms = j.at("num_sms").get<int>();
     device.info.l2_bytes = j.at("l2_bytes").get<int64_t>();
     device.info.target = value_of(target_from_json(j.at("target")));
-    device.image = enum_of(j.at("image"), ImageKind::kCubin);
+    device.image = enum_of(j.at("image"), ImageKind::kObject);
     return device;
   });
 }

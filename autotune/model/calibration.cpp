@@ -25,17 +25,17 @@ struct Sample {
   double log_ms = 0;
 };
 
-std::vector<Sample> samples_of(const std::vector<TuningRecord>& measured, const GpuModel& gpu) {
+std::vector<Sample> samples_of(const std::vector<TuningRecord>& measured, const DeviceModel& model) {
   std::vector<Sample> samples;
-  const Result<Target> target = target_from_name(gpu.target);
+  const Result<Target> target = target_from_name(model_target(model));
   if (!target.ok()) return samples;
   for (const TuningRecord& record : measured) {
     if (record.evidence != Evidence::kMeasured || record.verdict != Verdict::kOk ||
-        !(record.ms > 0) || record.machine.target != gpu.target || !validate(record.problem).ok() ||
+        !(record.ms > 0) || record.machine.target != model_target(model) || !validate(record.problem).ok() ||
         !validate(record.schedule, record.problem, *target).ok())
       continue;
     samples.push_back({record.bucket,
-                       estimate_cost(record.problem, record.sizes, record.schedule, *target, gpu),
+                       estimate_cost(record.problem, record.sizes, record.schedule, *target, model),
                        std::log(record.ms)});
   }
   return samples;
@@ -62,13 +62,13 @@ Vector solve(Matrix a, Vector b) {
 // By how much of itself an estimate grows with the logarithm of each factor.
 Vector slopes_of(const CostEstimate& estimate) {
   constexpr double kStep = 1e-4;
-  const double before = combine(estimate.terms_ms);
+  const double before = combine(estimate.terms_ms, estimate.hidden);
   const double combined = estimate.ms - estimate.stall_ms - estimate.launch_ms;
   Vector slopes = {};
   for (size_t i = 0; before > 0 && i < slopes.size(); ++i) {
     Vector terms = estimate.terms_ms;
     terms[i] *= 1 + kStep;
-    slopes[i] = (combine(terms) / before - 1) / kStep * combined / estimate.ms;
+    slopes[i] = (combine(terms, estimate.hidden) / before - 1) / kStep * combined / estimate.ms;
   }
   return slopes;
 }
@@ -141,8 +141,8 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
 
 }  // namespace
 
-Calibration calibrate(const std::vector<TuningRecord>& measured, const GpuModel& gpu) {
-  const std::vector<Sample> samples = samples_of(measured, gpu);
+Calibration calibrate(const std::vector<TuningRecord>& measured, const DeviceModel& model) {
+  const std::vector<Sample> samples = samples_of(measured, model);
   Calibration calibration;
   calibration.records = static_cast<int>(samples.size());
   if (calibration.records >= kLeastRecords) {
@@ -159,8 +159,8 @@ Calibration calibrate(const std::vector<TuningRecord>& measured, const GpuModel&
 CostEstimate apply(const CostEstimate& estimate, const Calibration& calibration) {
   CostEstimate result = estimate;
   for (size_t i = 0; i < result.terms_ms.size(); ++i) result.terms_ms[i] *= calibration.factor[i];
-  const double before = combine(estimate.terms_ms);
-  const double ratio = before > 0 ? combine(result.terms_ms) / before : 1;
+  const double before = combine(estimate.terms_ms, estimate.hidden);
+  const double ratio = before > 0 ? combine(result.terms_ms, estimate.hidden) / before : 1;
   const double fixed = estimate.stall_ms + estimate.launch_ms;
   result.ms = (estimate.ms - fixed) * ratio + fixed;
   // The bound is what the hardware can do at best. If it was measured to do better, the bound was

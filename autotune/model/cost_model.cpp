@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "autotune/model/cpu_work.h"
 #include "autotune/model/kernel_work.h"
 #include "autotune/model/problem_figures.h"
 #include "codegen/pass_needs.h"
@@ -105,7 +106,12 @@ KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, cons
 
 }  // namespace
 
-const char* resource_name(Resource resource) {
+ModelKind model_kind(const Target& target) {
+  return target.is_cpu() ? ModelKind::kCpu : ModelKind::kGpu;
+}
+
+const char* resource_name(Resource resource, ModelKind kind) {
+  if (kind == ModelKind::kCpu) return cpu_resource_name(resource);
   switch (resource) {
     case Resource::kTensor:
       return "tensor";
@@ -137,6 +143,13 @@ std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant va
           gpu.dram_gbps * 1e6 * (sustained ? gpu.constants.dram_share : 1)};
 }
 
+std::array<double, kNumResources> resource_rates(const DeviceModel& model, Variant variant,
+                                                 bool sustained) {
+  const CpuModel* const cpu = cpu_of(model);
+  return cpu != nullptr ? cpu_resource_rates(*cpu)
+                        : resource_rates(*gpu_of(model), variant, sustained);
+}
+
 // Shared memory feeds the tensor cores while they work, so the longer of the two counts. Threads
 // that do not compute read L2 and DRAM ahead. So the result is almost the maximum of them and of
 // the rest; it is rounded, so that what comes near the limit counts.
@@ -163,18 +176,20 @@ struct CostModel::State {
   const Problem problem;
   const Sizes sizes;
   const Target target;
-  const GpuModel gpu;
+  const DeviceModel model;
+  const GpuModel gpu;  // without meaning if the model is a CPU's
   const Rates portable, hopper;
   ProblemFigures figures;
   std::map<std::array<double, 5>, double> dealt;  // factors, by their arguments
 
-  State(const Problem& p, const Sizes& s, const Target& t, const GpuModel& g)
+  State(const Problem& p, const Sizes& s, const Target& t, const DeviceModel& m)
       : problem(p),
         sizes(s),
         target(t),
-        gpu(g),
-        portable(g, Variant::kPortable),
-        hopper(g, Variant::kHopper),
+        model(m),
+        gpu(gpu_of(m) != nullptr ? *gpu_of(m) : GpuModel()),
+        portable(gpu, Variant::kPortable),
+        hopper(gpu, Variant::kHopper),
         figures(problem, sizes) {}
 
   const Rates& rates(Variant variant) const {
@@ -193,13 +208,15 @@ struct CostModel::State {
 };
 
 CostModel::CostModel(const Problem& problem, const Sizes& sizes, const Target& target,
-                     const GpuModel& gpu)
-    : state_(std::make_unique<State>(problem, sizes, target, gpu)) {}
+                     const DeviceModel& model)
+    : state_(std::make_unique<State>(problem, sizes, target, model)) {}
 
 CostModel::~CostModel() = default;
 
 CostEstimate CostModel::estimate(const Schedule& schedule) {
   State& s = *state_;
+  if (const CpuModel* cpu = cpu_of(s.model))
+    return estimate_cpu(s.problem, s.sizes, schedule, s.target, *cpu, s.figures);
   return estimate(work_of(s.problem, s.sizes, schedule, s.target, s.gpu, s.figures),
                   schedule.variant);
 }
@@ -252,16 +269,16 @@ std::vector<KernelExtent> CostModel::extents(const Schedule& schedule) {
 }
 
 CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
-                           const Target& target, const GpuModel& gpu) {
-  return CostModel(problem, sizes, target, gpu).estimate(schedule);
+                           const Target& target, const DeviceModel& model) {
+  return CostModel(problem, sizes, target, model).estimate(schedule);
 }
 
 double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& target,
-                   const GpuModel& gpu, const Calibration& calibration) {
-  if (problem.pass != Pass::kBackward || !needs_epsilon(problem)) return 0;
+                   const DeviceModel& device, const Calibration& calibration) {
+  if (problem.pass != Pass::kBackward || !needs_epsilon(problem) || target.is_cpu()) return 0;
   Problem forward = problem;
   forward.pass = Pass::kForwardTrain;
-  CostModel model(forward, sizes, target, gpu);
+  CostModel model(forward, sizes, target, device);
   const auto ms = [&](EpsilonFrom epsilon) {
     const Schedule schedule = default_schedule(forward, target, DqMode::kSplit, epsilon);
     return apply(model.estimate(schedule), calibration).ms;
@@ -269,10 +286,10 @@ double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& tar
   return std::max(0.0, ms(EpsilonFrom::kX) - ms(EpsilonFrom::kPass));
 }
 
-nlohmann::json to_json(const CostEstimate& estimate) {
+nlohmann::json to_json(const CostEstimate& estimate, ModelKind kind) {
   nlohmann::json terms = nlohmann::json::object();
   for (int i = 0; i < kNumResources; ++i)
-    terms[resource_name(static_cast<Resource>(i))] = estimate.terms_ms[static_cast<size_t>(i)];
+    terms[resource_name(static_cast<Resource>(i), kind)] = estimate.terms_ms[static_cast<size_t>(i)];
   return {{"ms", estimate.ms},
           {"elsewhere_ms", estimate.elsewhere_ms},
           {"lower_bound_ms", estimate.lower_bound_ms},
@@ -281,7 +298,7 @@ nlohmann::json to_json(const CostEstimate& estimate) {
           {"stall_ms", estimate.stall_ms},
           {"launch_ms", estimate.launch_ms},
           {"blocks_per_sm", estimate.blocks_per_sm},
-          {"limit", resource_name(estimate.limit)}};
+          {"limit", resource_name(estimate.limit, kind)}};
 }
 
 }  // namespace lssar

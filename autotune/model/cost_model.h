@@ -12,7 +12,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "autotune/model/gpu_model.h"
+#include "autotune/model/device_model.h"
 #include "autotune/table/tuning_record.h"
 #include "base/status.h"
 #include "codegen/problem.h"
@@ -22,9 +22,14 @@
 
 namespace lssar {
 
+// Of a CPU (docs/cost_model.md): products, evaluation of scores, the work of rows and panels, loads
+// that products need, what comes from the L2, and what comes from behind it.
 enum class Resource { kTensor, kSpecial, kIssue, kShared, kL2, kDram };
 inline constexpr int kNumResources = 6;
-const char* resource_name(Resource resource);  // "tensor", "special functions", ...
+enum class ModelKind { kGpu, kCpu };
+ModelKind model_kind(const Target& target);
+// "tensor", "special functions", ...; of a CPU "products", "evaluation", ...
+const char* resource_name(Resource resource, ModelKind kind = ModelKind::kGpu);
 
 struct CostEstimate {
   double ms = 0;  // terms combined, with waves and launches
@@ -39,6 +44,7 @@ struct CostEstimate {
   double elsewhere_ms = 0;
   double whole_ms() const { return ms + elsewhere_ms; }
   int blocks_per_sm = 1;               // of the kernel that takes longest
+  double hidden = 1;                   // as in combine; for calibrations
   Resource limit = Resource::kTensor;  // the largest term
 
   bool operator==(const CostEstimate&) const = default;
@@ -59,6 +65,9 @@ struct KernelExtent {
 // amount divided by its sustained rate.
 std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant variant,
                                                  bool sustained);
+// The same for either kind of device. A CPU's rates are measured ones, sustained or not.
+std::array<double, kNumResources> resource_rates(const DeviceModel& model, Variant variant,
+                                                 bool sustained);
 
 struct PassWork;  // autotune/model/kernel_work.h
 
@@ -66,12 +75,14 @@ struct PassWork;  // autotune/model/kernel_work.h
 // Threads: one at a time.
 class CostModel {
  public:
-  CostModel(const Problem& problem, const Sizes& sizes, const Target& target, const GpuModel& gpu);
+  CostModel(const Problem& problem, const Sizes& sizes, const Target& target,
+            const DeviceModel& model);
   ~CostModel();
 
   // REQUIRES: validate(schedule, problem, target).ok().
   CostEstimate estimate(const Schedule& schedule);
   // The same for work that was counted elsewhere, such as that of other libraries' kernels.
+  // REQUIRES: a GPU's model; so does extents.
   CostEstimate estimate(const PassWork& pass, Variant variant);
   // The extents of its kernels, except those on whole rows. REQUIRES: as estimate.
   std::vector<KernelExtent> extents(const Schedule& schedule);
@@ -83,7 +94,7 @@ class CostModel {
 
 // One estimate. REQUIRES: validate(schedule, problem, target).ok().
 CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
-                           const Target& target, const GpuModel& gpu);
+                           const Target& target, const DeviceModel& model);
 
 // Time of a phase whose resources overlap. Products (on tensor cores, or the shared memory that
 // feeds them), special functions and instructions are combined as the root of the sum of squares.
@@ -91,7 +102,7 @@ CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Sch
 // DRAM count if they take about as long.
 double combine(const std::array<double, kNumResources>& terms, double hidden = 1);
 
-// Factors on each term, fitted to the kOk measured records of the GPU's target: least squares on
+// Factors on each term, fitted to the kOk measured records of the model's target: least squares on
 // the logarithm of the time, with a pull towards 1, so that a term that nothing depends on keeps
 // its factor. All 1 if there are fewer than 8 records.
 struct Calibration {
@@ -101,18 +112,18 @@ struct Calibration {
   // buckets with 3 or more records, weighted by records. NaN if there is no such bucket.
   double rank_correlation = 0;
 };
-Calibration calibrate(const std::vector<TuningRecord>& measured, const GpuModel& gpu);
+Calibration calibrate(const std::vector<TuningRecord>& measured, const DeviceModel& model);
 CostEstimate apply(const CostEstimate& estimate, const Calibration& calibration);
 
 // What it costs the forward for training to save X, if the backward `problem` can read it: the
 // estimate of its default with X minus the estimate without. Backward schedules are compared with
-// this cost added. 0 for other passes, and if there is no X.
+// this cost added. 0 for other passes, if there is no X, and on a CPU, where all have X.
 double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& target,
-                   const GpuModel& gpu, const Calibration& calibration = {});
+                   const DeviceModel& device, const Calibration& calibration = {});
 
 // Spearman's rank correlation, with mean ranks for ties. NaN for fewer than 3 pairs.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
 
-nlohmann::json to_json(const CostEstimate& estimate);
+nlohmann::json to_json(const CostEstimate& estimate, ModelKind kind = ModelKind::kGpu);
 
 }  // namespace lssar

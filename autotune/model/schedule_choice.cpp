@@ -159,10 +159,11 @@ struct Estimates {
 };
 
 Result<Estimates> estimate_both(const TuningRecord& record, const Wanted& wanted) {
-  LSSAR_ASSIGN_OR_RETURN(const GpuModel gpu, gpu_model(wanted.target.name(), wanted.machine.device,
-                                                       wanted.machine.num_sms));
+  Machine machine = wanted.machine;
+  machine.target = wanted.target.name();
+  LSSAR_ASSIGN_OR_RETURN(const DeviceModel model, common_device_model(machine));
   const auto estimate_ms = [&](const Schedule& schedule) {
-    return estimate_cost(wanted.problem, wanted.sizes, schedule, wanted.target, gpu).ms;
+    return estimate_cost(wanted.problem, wanted.sizes, schedule, wanted.target, model).ms;
   };
   return Estimates{
       estimate_ms(record.schedule),

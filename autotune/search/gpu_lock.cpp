@@ -93,7 +93,7 @@ Result<GpuLock> GpuLock::take(const std::string& name, double timeout_s,
     const bool is_cancelled = cancelled && cancelled();
     if (is_cancelled || std::chrono::steady_clock::now() >= deadline) {
       return device_error(
-          fmt::format("another process is tuning this GPU: it holds {}, {} {:.0f} s", path,
+          fmt::format("another process is tuning this device: it holds {}, {} {:.0f} s", path,
                       is_cancelled ? "cancelled before" : "waited", timeout_s));
     }
     if (!std::exchange(has_told, true)) {

@@ -94,8 +94,8 @@ SearchRun::SearchRun(CandidateRunner& runner, const SearchRequest& request)
       bucket_(bucket_of(request.problem, request.sizes, request.determinism)),
       name_(search_name(request.budget)),
       start_s_(now_s() - request.spent_s),
-      model_(request.problem, request.sizes, request.target, request.gpu),
-      saving_x_ms_(saving_x_ms(request.problem, request.sizes, request.target, request.gpu,
+      model_(request.problem, request.sizes, request.target, request.model),
+      saving_x_ms_(saving_x_ms(request.problem, request.sizes, request.target, request.model,
                                request.calibration)) {}
 
 Result<SearchOutcome> SearchRun::run() {

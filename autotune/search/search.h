@@ -78,7 +78,7 @@ struct SearchRequest {
   Sizes sizes;  // of timed runs
   Determinism determinism = Determinism::kRepeatable;
   Target target;
-  GpuModel gpu;
+  DeviceModel model;
   Calibration calibration;
   Budget budget;
   int parallel_compiles = 1;

@@ -246,8 +246,9 @@ Trial& SearchRun::append_trial(CandidateSpec spec, const std::string& algorithm,
   record.machine = runner_.machine();
   record.evidence = runner_.evidence();
   record.estimate_ms = cost.ms;
+  const ModelKind kind = model_kind(request_.target);
   for (int i = 0; i < kNumResources; ++i) {
-    record.terms[resource_name(static_cast<Resource>(i))] = cost.terms_ms[size_t(i)];
+    record.terms[resource_name(static_cast<Resource>(i), kind)] = cost.terms_ms[size_t(i)];
   }
   record.search = name_;
   trials_.push_back(std::move(trial));

@@ -44,10 +44,10 @@ std::vector<const CandidateFate*> timed_by_time(const SearchOutcome& outcome) {
 }
 
 // Where, by the model, each of the best spends its time.
-std::string terms_table(const std::vector<const CandidateFate*>& timed, int count) {
+std::string terms_table(const std::vector<const CandidateFate*>& timed, int count, ModelKind kind) {
   std::string text = "\nTheir resources, each as if alone (model, ms)\n ";
   for (int i = 0; i < kNumResources; ++i) {
-    text += fmt::format(" {:>17}", resource_name(static_cast<Resource>(i)));
+    text += fmt::format(" {:>17}", resource_name(static_cast<Resource>(i), kind));
   }
   text += "\n";
   for (size_t i = 0; i < timed.size() && i < size_t(count); ++i) {
@@ -137,7 +137,7 @@ std::string report_text(const SearchOutcome& outcome, const Problem& problem, co
                         timed[i]->estimate_ms, (timed[i]->ms + timed[i]->elsewhere_ms) / winner_ms,
                         timed[i]->algorithm, schedule_difference(base, timed[i]->schedule));
   }
-  text += terms_table(timed, count);
+  text += terms_table(timed, count, model_kind(target));
   if (outcome.default_ms > 0) {
     text += fmt::format("\nThe default takes {:.4g} ms: {:.3f} x the winner's; noise {:.1f} %{}\n",
                         outcome.default_ms, (outcome.default_ms + elsewhere_ms(base)) / winner_ms,
@@ -158,6 +158,7 @@ std::string report_text(const SearchOutcome& outcome, const Problem& problem, co
 }
 
 nlohmann::json to_json(const SearchOutcome& outcome) {
+  const ModelKind kind = model_kind(outcome.target);
   nlohmann::json json;
   json["winner"] = to_json(outcome.winner);
   json["default_ms"] = outcome.default_ms;
@@ -182,7 +183,7 @@ nlohmann::json to_json(const SearchOutcome& outcome) {
                           {"fate", fate_name(fate.fate)},    {"reason", fate.reason},
                           {"estimate_ms", fate.estimate_ms}, {"elsewhere_ms", fate.elsewhere_ms}};
     for (int i = 0; i < kNumResources; ++i) {
-      one["terms_ms"][resource_name(static_cast<Resource>(i))] = fate.terms_ms[size_t(i)];
+      one["terms_ms"][resource_name(static_cast<Resource>(i), kind)] = fate.terms_ms[size_t(i)];
     }
     if (fate.ms > 0) one["ms"] = fate.ms;
     json["candidates"].push_back(std::move(one));

@@ -120,8 +120,8 @@ Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& pro
   request.sizes = problem.sizes;
   request.determinism = problem.determinism;
   request.target = device.target;
-  LSSAR_ASSIGN_OR_RETURN(request.gpu, gpu_model(machine.target, machine.device, machine.num_sms));
-  request.calibration = calibrate(timed_on(known, machine), request.gpu);
+  LSSAR_ASSIGN_OR_RETURN(request.model, device_model(machine));
+  request.calibration = calibrate(timed_on(known, machine), request.model);
   request.budget = options.budget;
   request.parallel_compiles = num_compilers(options);
   request.earliest_time =

@@ -9,27 +9,31 @@
 namespace lssar {
 namespace {
 
-bool always(const Scope&) { return true; }
-bool backward(const Scope& s) { return s.is_backward(); }
+using Values = std::vector<nlohmann::json>;
+
+bool cpu(const Scope& s) { return s.target.is_cpu(); }
+bool gpu(const Scope& s) { return !cpu(s); }
+bool cpu_forward(const Scope& s) { return cpu(s) && !s.is_backward(); }
+bool backward(const Scope& s) { return gpu(s) && s.is_backward(); }
 bool hopper(const Scope& s) { return s.is_hopper(); }
 bool hopper_forward(const Scope& s) { return s.is_hopper() && !s.is_backward(); }
 bool hopper_dkdv(const Scope& s) { return s.is_hopper() && s.is_backward(); }
 bool has_dq_kernel(const Scope& s) {
-  return s.is_backward() && s.schedule.dq_mode == DqMode::kSplit;
+  return backward(s) && s.schedule.dq_mode == DqMode::kSplit;
 }
 // ... or another kernel with its tiles.
-bool has_tiles_of_dq(const Scope& s) { return s.is_backward() && has_dq_tiles(s.schedule); }
+bool has_tiles_of_dq(const Scope& s) { return backward(s) && has_dq_tiles(s.schedule); }
 bool hopper_sums(const Scope& s) { return hopper_dkdv(s) && s.schedule.dq_mode == DqMode::kAtomic; }
 bool hopper_dq(const Scope& s) { return s.is_hopper() && has_dq_kernel(s); }
 bool hopper_dq_tiles(const Scope& s) { return s.is_hopper() && has_tiles_of_dq(s); }
-bool portable(const Scope& s) { return !s.is_hopper(); }
-bool portable_forward(const Scope& s) { return !s.is_hopper() && !s.is_backward(); }
-bool portable_dkdv(const Scope& s) { return !s.is_hopper() && s.is_backward(); }
-bool portable_dq_tiles(const Scope& s) { return !s.is_hopper() && has_tiles_of_dq(s); }
+bool portable(const Scope& s) { return gpu(s) && !s.is_hopper(); }
+bool portable_forward(const Scope& s) { return portable(s) && !s.is_backward(); }
+bool portable_dkdv(const Scope& s) { return portable(s) && s.is_backward(); }
+bool portable_dq_tiles(const Scope& s) { return portable(s) && has_tiles_of_dq(s); }
 // Elsewhere there is nothing to search: X costs the forward for training one product, and a pass
 // costs the backward two products and the weights of all scores.
 bool repeats_pass_two_for_x(const Scope& s) {
-  if (!s.is_backward() || !needs_epsilon(s.problem)) return false;
+  if (!backward(s) || !needs_epsilon(s.problem)) return false;
   Problem forward = s.problem;
   forward.pass = Pass::kForwardTrain;
   const auto columns = [&](EpsilonFrom epsilon) {
@@ -40,7 +44,7 @@ bool repeats_pass_two_for_x(const Scope& s) {
 bool persistent(const Scope& s) { return s.is_hopper() && s.schedule.hopper.persistent; }
 bool persistent_forward(const Scope& s) { return persistent(s) && !s.is_backward(); }
 bool has_own_kernels(const Scope& s) { return !is_general(s.problem); }
-bool abridges_softplus(const Scope& s) { return may_abridge_softplus(s.problem, s.schedule); }
+bool abridges_softplus(const Scope& s) { return gpu(s) && may_abridge_softplus(s.problem, s.schedule); }
 bool staggered(const Scope& s) { return hopper_forward(s) && s.schedule.hopper.stagger > 1; }
 bool hopper_apart(const Scope& s) { return hopper_forward(s) && !staggered(s); }
 bool hopper_pass_one(const Scope& s) { return hopper_apart(s) && has_pass_one(s.problem); }
@@ -51,18 +55,18 @@ bool may_cluster(const Scope& s) { return hopper_apart(s) && !may_take_tickets(s
 bool may_cluster_or_take_tickets(const Scope& s) { return hopper_apart(s) && may_take_tickets(s); }
 bool staggered_tickets(const Scope& s) { return staggered(s) && may_take_tickets(s); }
 // The dk/dv kernel has no products in flight while it does arithmetic.
-bool skips_tiles(const Scope& s) { return !s.is_backward() && s.problem.p != 0 && !staggered(s); }
+bool skips_tiles(const Scope& s) { return gpu(s) && !s.is_backward() && s.problem.p != 0 && !staggered(s); }
 bool has_overlap(const Scope& s) { return hopper_apart(s) || hopper_dq(s); }
-bool forward_apart(const Scope& s) { return !s.is_backward() && !staggered(s); }
+bool forward_apart(const Scope& s) { return gpu(s) && !s.is_backward() && !staggered(s); }
 
 bool shares_keys(const Scope& s) {
-  return !s.is_backward() && s.problem.heads > s.problem.kv_heads;
+  return gpu(s) && !s.is_backward() && s.problem.heads > s.problem.kv_heads;
 }
 
 bool is_wide(const Scope& s) { return std::max(s.problem.head_dim, s.problem.head_dim_v) > 128; }
 
 // The wider the head, the fewer keys the accumulators leave room for.
-std::vector<int> hopper_forward_cols(const Scope& s) {
+Values hopper_forward_cols(const Scope& s) {
   const bool has_x = sums_x(s.problem, s.schedule);
   const int accumulated = s.schedule.block_dv * (has_x ? 2 : 1);
   if (staggered(s) && accumulated <= 64) return {48, 64, 80, 96, 112};
@@ -73,18 +77,18 @@ std::vector<int> hopper_forward_cols(const Scope& s) {
   return {32, 48, 64, 80, 96};
 }
 
-std::vector<int> hopper_score_cols(const Scope& s) {
+Values hopper_score_cols(const Scope& s) {
   if (is_wide(s)) return {64, 128};
   return {64, 128, 160, 192};
 }
 
-std::vector<int> hopper_forward_stages(const Scope& s) {
+Values hopper_forward_stages(const Scope& s) {
   if (is_wide(s)) return {2, 3, 4, 6};
   return {2, 4, 6, 8, 12};
 }
 
 // o as a whole, or in two parts if its accumulators leave no room for the scores.
-std::vector<int> block_dvs(const Scope& s) {
+Values block_dvs(const Scope& s) {
   const bool has_x = sums_x(s.problem, s.schedule);
   const int dim_v = s.is_hopper() ? s.problem.head_dim_v : padded_dim(s.problem.head_dim_v);
   if (dim_v * (has_x ? 2 : 1) <= 128) return {dim_v};
@@ -94,14 +98,49 @@ std::vector<int> block_dvs(const Scope& s) {
 
 // Degrees for which the polynomial's error is below the type's rounding (docs/math.md), the
 // cheapest first.
-std::vector<int> softplus_degrees(const Scope& s) {
+Values softplus_degrees(const Scope& s) {
   if (s.problem.p == 1) return {8};
   if (s.problem.dtype == DType::kFp32) return {6, 7, 8};
   return {4, 5};
 }
 
+// Tiles of accumulators that keep both arithmetic units busy and fit in the registers: rows, and the
+// keys of a panel.
+Values cpu_tiles(const Scope& s) {
+  constexpr int kLeastSums = 8, kMostVectors = 6;
+  const CpuLevel& level = cpu_level(s.target);
+  Values tiles;
+  for (int vectors = 1; vectors <= kMostVectors; ++vectors) {
+    const int most = (level.registers - 1 - vectors) / vectors;
+    for (int rows = most; rows >= 2 && rows * vectors >= kLeastSums; --rows)
+      tiles.push_back({rows, vectors * level.lanes});
+  }
+  return tiles;
+}
+
+// Blocks of keys, each with activations that are kept of no key, of a few thousand keys, and of as
+// many as a call is likely to have. Both are whole panels and blocks.
+Values cpu_key_blocks(const Scope& s) {
+  constexpr int kBlocks[] = {64, 96, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1536, 2048};
+  constexpr int64_t kKept[] = {0, 2048, 8192, 32768};
+  Values pairs;
+  for (const int block : kBlocks) {
+    int64_t before = -1;
+    for (int64_t kept : kKept) {
+      if (s.problem.seq_k != 0) kept = std::min(kept, s.problem.seq_k);
+      if (s.problem.seq_k == 0 && kept > 8192) continue;
+      const int64_t whole = (kept + block - 1) / block * block;
+      if (whole == before) continue;
+      pairs.push_back({block, whole});
+      before = whole;
+    }
+    if (s.problem.seq_k != 0 && block >= s.problem.seq_k) break;  // more are as good
+  }
+  return pairs;
+}
+
 DimensionRow row(const char* name, Level level, std::vector<nlohmann::json> values, const char* why,
-                 bool (*applies)(const Scope&), std::vector<int> (*derived)(const Scope&) = nullptr,
+                 bool (*applies)(const Scope&), Values (*derived)(const Scope&) = nullptr,
                  std::vector<DimensionRow::Label> labels = {}) {
   return {name, level, std::move(values), why, applies, derived, std::move(labels)};
 }
@@ -109,9 +148,10 @@ DimensionRow row(const char* name, Level level, std::vector<nlohmann::json> valu
 std::vector<DimensionRow> make_rows() {
   return {
       // ---- algorithm
-      // Only the variants of GPUs.
+      row("variant", Level::kAlgorithm, {"cpu"}, "the kernels of CPUs, of which there is one kind",
+          cpu, nullptr, {{"cpu", "cpu"}}),
       row("variant", Level::kAlgorithm, {"portable", "hopper"},
-          "instruction family: wgmma and TMA with warps in roles, or mma.sync and cp.async", always,
+          "instruction family: wgmma and TMA with warps in roles, or mma.sync and cp.async", gpu,
           nullptr, {{"hopper", "hopper"}, {"portable", "portable"}}),
       row("dq_mode", Level::kAlgorithm, {},
           "dq by a kernel of its own (7 products), or added up by the dk/dv kernel (5 products): "
@@ -138,6 +178,17 @@ std::vector<DimensionRow> make_rows() {
           "rows of a query tile from one head, or from all heads that share keys: full tiles where "
           "queries are few, and keys and values loaded once for those heads",
           shares_keys, nullptr, {{false, ""}, {true, "heads packed"}}),
+
+      // ---- block: CPUs
+      row("cpu.rows+cpu.panel_keys", Level::kBlock, {},
+          "rows and keys of a tile of accumulators: many rows share a panel's loads, many keys a "
+          "row's; both together must fit in registers",
+          cpu, cpu_tiles),
+      row("cpu.block_keys+cpu.kept_keys", Level::kBlock, {},
+          "keys whose weights are made at a time: few stay in the first-level cache, many share a "
+          "load and store of o; and keys whose activations are kept for pass 2 instead of computed "
+          "again: they take the second-level cache from keys and values",
+          cpu_forward, cpu_key_blocks),
 
       // ---- block: the forward
       row("forward.block_rows", Level::kBlock, {64, 128, 192},

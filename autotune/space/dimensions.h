@@ -31,8 +31,8 @@ struct DimensionRow {
   const char* why;
   // Whether the field has a meaning. If not, the dimension does not exist.
   bool (*applies)(const Scope&);
-  // Values that follow from the problem.
-  std::vector<int> (*derived)(const Scope&) = nullptr;
+  // Values that follow from the problem or the target.
+  std::vector<nlohmann::json> (*derived)(const Scope&) = nullptr;
   // For the algorithm level: what a value is called in an algorithm's name. A value without a label
   // is called "field value".
   struct Label {

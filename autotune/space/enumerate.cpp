@@ -107,6 +107,16 @@ void forget_unread(S& fields, const S& fixed, unsigned readers) {
   });
 }
 
+// A CPU's kernels read only these.
+Schedule canonical_cpu(const Schedule& schedule, const Problem& problem) {
+  Schedule result;
+  result.variant = Variant::kCpu;
+  result.cpu = schedule.cpu;
+  result.epsilon = schedule.epsilon;
+  if (!is_general(problem)) result.softplus_degree = schedule.softplus_degree;
+  return result;
+}
+
 }  // namespace
 
 Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
@@ -115,6 +125,8 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
   const bool is_backward = problem.pass == Pass::kBackward;
   forget_unread(result, fixed, readers_of(problem.pass));
   forget_unread(result.hopper, fixed.hopper, readers_of(problem.pass));
+  forget_unread(result.cpu, fixed.cpu, readers_of(problem.pass));
+  if (result.variant == Variant::kCpu) return canonical_cpu(result, problem);
   if (!has_dq_tiles(result)) result.dq = fixed.dq;
   // In the backward only the kernel of dq reads it, not that of epsilon.
   if (is_backward && sums_dq(result)) result.hopper.overlap = fixed.hopper.overlap;
@@ -122,7 +134,7 @@ Schedule canonical_schedule(const Schedule& schedule, const Problem& problem) {
     result.hopper.score_cols = fixed.hopper.score_cols;
   if (is_general(problem)) result.softplus_degree = fixed.softplus_degree;
   if (!may_abridge_softplus(problem, result)) result.hopper.evaluator = fixed.hopper.evaluator;
-  if (result.variant != Variant::kCpu) result.cpu = fixed.cpu;
+  result.cpu = fixed.cpu;
   if (result.variant != Variant::kHopper) {
     result.hopper = fixed.hopper;
     return result;

@@ -48,6 +48,7 @@ Breach check_tiling(const Refuse& refuse, const TilingRules& rules, const Schedu
 
 Breach check_worth(const Schedule& schedule, const Problem& problem, const Target& target,
                    Reasons reasons) {
+  if (target.is_cpu()) return {};  // its rules leave out all that cannot be good
   const Refuse refuse(reasons);
   const auto portable_bytes = [&](int (*bytes)(const Problem&, const Schedule&)) {
     return schedule.variant == Variant::kPortable ? bytes(problem, schedule) : 0;

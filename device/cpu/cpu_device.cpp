@@ -13,6 +13,7 @@
 
 #include "compile/object_loader.h"
 #include "device/cpu/cpu_features.h"
+#include "device/cpu/cpu_launch_timer.h"
 #include "device/cpu/cpu_pool.h"
 #include "device/thread_value.h"
 
@@ -136,6 +137,9 @@ class CpuDevice final : public Device {
     if (found == timers_.end())
       return invalid_argument("cpu device: timer_end_ms without timer_begin on this stream");
     return std::chrono::duration<double, std::milli>(now - found->second).count();
+  }
+  Result<std::unique_ptr<LaunchTimer>> make_launch_timer(size_t num_samples) override {
+    return make_cpu_launch_timer(num_samples);
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -51,6 +52,8 @@ std::string find_name() { return "not an x86-64 CPU"; }
 
 #endif
 
+int64_t cache_bytes(int name) { return std::max(sysconf(name), 0L); }
+
 }  // namespace
 
 const CpuFeatures& cpu_features() {
@@ -58,8 +61,9 @@ const CpuFeatures& cpu_features() {
     CpuFeatures found;
     found.level = find_level();
     found.name = find_name();
-    const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    found.l2_bytes = l2 > 0 ? l2 : 0;
+    found.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE);
+    found.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE);
+    found.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE);
     return found;
   }();
   return features;

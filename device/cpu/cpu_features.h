@@ -12,7 +12,8 @@ namespace lssar {
 struct CpuFeatures {
   std::string name;      // "AMD EPYC 7543 32-Core Processor"
   std::string level;     // the highest of cpu_levels() that it runs; "" for none
-  int64_t l2_bytes = 0;  // of a core; 0 = not known
+  // Of a core, of a core, and of the cores that share one; 0 = not known.
+  int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
 };
 
 // Found once and kept. A level counts only if the CPU and the operating system both support its

@@ -292,15 +292,15 @@ typedef struct lssar_tune_options {
 /* Searches for the best schedule of every pass of every problem, on the context's device, and keeps
  * what it measures in the context's tuning table, where later plans and other processes find it.
  * What the table knows already is not measured again. Candidates run in other processes. One search
- * at a time uses a GPU. On the virtual device nothing is measured: the result is predicted.
+ * at a time uses a device. On the virtual device nothing is measured: the result is predicted.
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
  * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16K tokens of
- * 16 heads. Takes minutes, and should have the GPU for itself. `options` may be NULL. Row sums and
+ * 16 heads. Takes minutes, and should have the device for itself. `options` may be NULL. Row sums and
  * weighted sums are skipped, because they have one schedule. A problem that fails does not stop the
- * others; the first failure is returned. INVALID_ARGUMENT; UNSUPPORTED: the device is cpu or
- * record, which cannot be tuned; MISSING: no worker program, no compiler; DEVICE_ERROR: no
- * candidate passed, or another process has been tuning this GPU for 10 minutes; IO_ERROR: the table
- * cannot be written; CANCELLED: by the callback; what was measured until then is kept. */
+ * others; the first failure is returned. INVALID_ARGUMENT; UNSUPPORTED: the device is record, which
+ * cannot be tuned; MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or
+ * another process has been tuning on this device for 10 minutes; IO_ERROR: the table cannot be
+ * written; CANCELLED: by the callback; what was measured until then is kept. */
 LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* problems,
                                   size_t num_problems,
                                   const lssar_tune_options* options) LSSAR_NOEXCEPT;

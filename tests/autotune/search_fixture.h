@@ -29,7 +29,7 @@ class SearchTest : public testing::Test {
     request_.problem.head_dim = request_.problem.head_dim_v = 64;
     request_.sizes = {1, 16, 16, 4096, 4096};
     request_.target = *target_from_name("sm_90a");
-    request_.gpu = *gpu_model("sm_90a");
+    request_.model = *gpu_model("sm_90a");
     request_.budget = *budget_named("normal");
     request_.keep_record = [this](const TuningRecord& record) {
       table_.add(record);

@@ -37,6 +37,9 @@ std::vector<Case> many_cases() {
   for (const char* target : {"sm_80", "sm_90a", "sm_120"})
     for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward})
       for (const int dim : {40, 64, 128, 256}) cases.push_back(make_case(pass, dim, target));
+  for (const char* target : {"x86-64-v3", "x86-64-v4"})
+    for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward})
+      for (const int dim : {64, 128}) cases.push_back(make_case(pass, dim, target));
   cases.push_back(make_case(Pass::kForward, 64, "sm_90a", DType::kFp16));
   cases.push_back(make_case(Pass::kForwardTrain, 128, "sm_90a", DType::kFp32));
   Case unaligned = make_case(Pass::kForward, 64, "sm_90a");
@@ -188,6 +191,7 @@ TEST(SearchSpace, RejectsByEveryRuleAndSaysWhy) {
                            "dq.block_rows",
                            "dq.min_blocks",
                            "dq.registers",
+                           "cpu.block_keys",
                            "hopper.ping_pong",
                            "hopper.queries_in_registers",
                            "hopper.consumer_registers"}) {
@@ -250,8 +254,9 @@ TEST(SearchSpace, SchedulesOfOneSourceAreOneCandidate) {
 }
 
 TEST(SearchSpace, BlockCandidatesHaveSourcesOfTheirOwn) {
-  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
-    const Case c = make_case(pass, 64, "sm_90a");
+  for (const Case& c : {make_case(Pass::kForward, 64, "sm_90a"),
+                        make_case(Pass::kBackward, 64, "sm_90a"),
+                        make_case(Pass::kForward, 64, "x86-64-v3")}) {
     std::set<std::string> sources;
     size_t taken = 0;
     for (const Algorithm& algorithm : c.space().algorithms) {
@@ -281,7 +286,8 @@ TEST(SearchSpace, ACandidateSeenBeforeIsADuplicate) {
 TEST(SearchSpace, TheCanonicalFormForgetsOnlyWhatTheSourceDoesNotHold) {
   std::vector<Case> cases = {
       make_case(Pass::kForward, 64, "sm_90a"), make_case(Pass::kForward, 64, "sm_80"),
-      make_case(Pass::kBackward, 64, "sm_90a"), make_case(Pass::kBackward, 64, "sm_80")};
+      make_case(Pass::kBackward, 64, "sm_90a"), make_case(Pass::kBackward, 64, "sm_80"),
+      make_case(Pass::kForward, 64, "x86-64-v3"), make_case(Pass::kBackward, 64, "x86-64-v4")};
   int forgotten = 0;
   for (const Case& c : cases) {
     for (const Algorithm& algorithm : c.space().algorithms) {

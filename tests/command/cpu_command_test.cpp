@@ -182,14 +182,24 @@ TEST(CpuCommand, WhatItDoesNotDoIsAnError) {
   expect_refused(with({"--compiler", "nvrtc"}), "the kernels of a CPU target need llvm");
   expect_refused(with({"--target", "sm_80"}), "with device = cpu allowed are x86-64-v3");
   expect_refused({"inspect", "--device", "cpu", "--head-dim", "16"}, "allowed are targets of GPUs");
-  expect_refused({"explain", "--device", "cpu", "--head-dim", "16", "--seq", "64"},
-                 "there is no cost model for CPUs");
-  expect_refused({"tune", "--device", "cpu", "--head-dim", "16", "--seq", "64"},
-                 "there is no cost model for CPUs");
+  expect_refused({"tune", "--device", "cpu", "--head-dim", "16", "--seq", "64", "--score",
+                  "phi=relu(x)", "--table", "none"},
+                 "the default score function");
   expect_refused({"run", "--random", "--device", "cpu", "--counters", "--seq", "8", "--out", "o"},
                  "--device cpu does not count");
   if (cpu_features().level == "x86-64-v3")
     expect_refused(with({"--target", "x86-64-v4"}), "it lacks AVX-512");
+}
+
+TEST(CpuCommand, TuneListsTheSpaceOfEitherTarget) {
+  LSSAR_NEEDS_CPU_DEVICE();
+  const CommandRunner command;
+  const CommandResult result = command.run(
+      {"tune", "--target", cpu_features().level, "--head-dim", "64", "--dtype", "fp32", "--list"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("cpu.rows+cpu.panel_keys"));
+  EXPECT_THAT(result.out, HasSubstr("cpu.block_keys+cpu.kept_keys"));
+  EXPECT_THAT(result.out, Not(HasSubstr("portable")));
 }
 
 TEST(CpuCommand, WithoutLlvmItSaysWhatIsMissing) {

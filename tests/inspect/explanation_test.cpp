@@ -22,7 +22,7 @@ ExplanationRequest request_for(const Problem& problem, const char* target,
   request.sizes = sizes_of_length(4096);
   request.target = *target_from_name(target);
   request.machine = std::string(target) == "sm_90a" ? h200() : a100();
-  request.gpu = *gpu_model(target);
+  request.model = *gpu_model(target);
   request.tables = std::move(tables);
   return request;
 }

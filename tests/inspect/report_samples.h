@@ -18,7 +18,7 @@ inline ReportRequest sample_request(const char* target, Pass pass = Pass::kForwa
   asked.sizes = sizes_of_length(4096);
   asked.target = *target_from_name(target);
   asked.machine = std::string(target) == "sm_90a" ? h200() : a100();
-  asked.gpu = *gpu_model(target);
+  asked.model = *gpu_model(target);
   request.shown = 200;
   request.why_no_engine = "not asked for";
   return request;

@@ -42,6 +42,19 @@ void print_compilers(const json& compilers) {
   }
 }
 
+std::string cpu_text(const json& cpu) {
+  const auto kib = [&](const char* name) { return cpu.at(name).get<int64_t>() / 1024; };
+  const auto rate = [&](const char* name) { return cpu.at(name).get<double>(); };
+  return fmt::format(
+      "{}, {} cores, of which {} may be used\n{}: {}\ncaches (0: not known): {} and {} KiB per "
+      "core, {} KiB shared\nmeasured now, one core: {:.1f} GFLOP/s in float32; reads {:.0f} GB/s "
+      "from the second-level cache, {:.0f} from the third, {:.0f} from memory",
+      text_of(cpu.at("name")), cpu.at("cores").get<int>(), cpu.at("threads").get<int>(),
+      text_of(cpu.at("target")), text_of(cpu.at("instructions")), kib("l1_bytes"), kib("l2_bytes"),
+      kib("l3_bytes"), rate("fma_gflops_per_core"), rate("l2_gbps_per_core"),
+      rate("l3_gbps_per_core"), rate("memory_gbps_per_core"));
+}
+
 void print_devices(const json& report) {
   print_text("Devices\n");
   const json& gpus = report.at("gpus");
@@ -55,10 +68,7 @@ void print_devices(const json& report) {
                     text_of(gpu.at("driver")), text_of(gpu.at("limits"))));
   }
   const json& cpu = report.at("cpu");
-  print_state("cpu", cpu,
-              fmt::format("{}, {} threads\n{}: {} KiB second-level cache per core (0: not known)",
-                          text_of(cpu.at("name")), cpu.at("threads").get<int>(),
-                          text_of(cpu.at("target")), cpu.at("l2_bytes").get<int64_t>() / 1024));
+  print_state("cpu", cpu, cpu_text(cpu));
   const json& device = report.at("virtual");
   print_state(
       "virtual", device,

@@ -16,6 +16,8 @@
 #include "autotune/table/tuning_table.h"
 #include "cache/store.h"
 #include "compile/compiler.h"
+#include "device/cpu/cpu_features.h"
+#include "device/cpu/cpu_rates.h"
 #include "device/device.h"
 #include "inspect/disassembler.h"
 #include "runtime/open_device.h"
@@ -76,21 +78,49 @@ json virtual_device() {
   return {{"name", info.name}, {"threads", info.num_sms}, {"problem", ""}};
 }
 
-// The LLVM compiler makes and loads its kernels. If that is missing, the compiler's own row says so,
-// and only shipped kernels run.
+// Those of the target's level and of the levels below it.
+std::string instructions_of(const Target& target) {
+  std::string text;
+  for (const CpuLevel& level : cpu_levels()) {
+    text += fmt::format("{}{}", text.empty() ? "" : "; ", level.instructions);
+    if (level.name == target.cpu) break;
+  }
+  return text;
+}
+
+// The LLVM compiler makes and loads its kernels. If that is missing, the compiler's own row says
+// so, and only shipped kernels run.
 json cpu_device() {
   const Result<std::shared_ptr<Device>> device = open_device(DeviceChoice::kCpu);
   if (!device.ok())
     return {{"name", ""},
             {"threads", 0},
+            {"cores", 0},
             {"target", ""},
+            {"instructions", ""},
+            {"l1_bytes", 0},
             {"l2_bytes", 0},
+            {"l3_bytes", 0},
+            {"fma_gflops_per_core", 0},
+            {"l2_gbps_per_core", 0},
+            {"l3_gbps_per_core", 0},
+            {"memory_gbps_per_core", 0},
             {"problem", "not usable: " + device.status().message()}};
   const DeviceInfo& info = (*device)->info();
+  const CpuFeatures& features = cpu_features();
+  const CpuRates& rates = cpu_rates(info.target);
   return {{"name", info.name},
           {"threads", info.num_sms},
+          {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
           {"target", info.target.name()},
-          {"l2_bytes", info.l2_bytes},
+          {"instructions", instructions_of(info.target)},
+          {"l1_bytes", features.l1_bytes},
+          {"l2_bytes", features.l2_bytes},
+          {"l3_bytes", features.l3_bytes},
+          {"fma_gflops_per_core", rates.fma_gflops},
+          {"l2_gbps_per_core", rates.l2_gbps},
+          {"l3_gbps_per_core", rates.l3_gbps},
+          {"memory_gbps_per_core", rates.memory_gbps},
           {"problem", ""}};
 }
 

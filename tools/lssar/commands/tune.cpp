@@ -78,11 +78,13 @@ Result<std::vector<TuneProblem>> list_problems(const TuneCommand& options) {
   return all;
 }
 
+// A CPU's target asks for the cpu device.
 Result<EngineOptions> engine_options(const TuneCommand& options) {
   LSSAR_ASSIGN_OR_RETURN(EngineOptions engine, options.execution.engine_options(options.target));
-  if (engine.device != DeviceChoice::kCpu) return engine;
-  return unsupported(
-      "tune: device = cpu: there is no cost model for CPUs, so they cannot be tuned");
+  if (engine.device != DeviceChoice::kAuto || options.target.empty()) return engine;
+  LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(options.target));
+  if (target.is_cpu()) engine.device = DeviceChoice::kCpu;
+  return engine;
 }
 
 Result<TuneOptions> tune_options(const TuneCommand& options) {
@@ -169,7 +171,8 @@ void add_tune(CLI::App& app, Action* action) {
     return sub->add_option(name, value, help)->type_name(values)->group("Tuning");
   };
   sub->add_option("--target", options->target,
-                  "with --device virtual: the architecture to predict for")
+                  "of a CPU: its level to tune for; with --device virtual: the architecture to "
+                  "predict for")
       ->type_name("ARCH")
       ->group("Execution");
   add("--budget", options->budget, "quick|normal|full", "20 s, 2 min or no limit")

@@ -34,8 +34,7 @@ Result<ExplanationRequest> ExplainOptions::request(Engine& engine, const TuningT
   const auto compiler = engine.compiler();
   request.machine =
       machine_of(device, compiler.ok() ? (*compiler)->name() + " " + (*compiler)->version() : "");
-  LSSAR_ASSIGN_OR_RETURN(request.gpu, gpu_model(request.machine.target, request.machine.device,
-                                                request.machine.num_sms));
+  LSSAR_ASSIGN_OR_RETURN(request.model, device_model(request.machine));
   LSSAR_ASSIGN_OR_RETURN(request.given, schedule.given(request.problem, request.target));
   if (!schedule.is_untuned()) request.tables = {&own, &shipped_table()};
   return request;

@@ -1,0 +1,309 @@
+#include "autotune/model/cpu_work.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autotune/model/kernel_work.h"
+#include "codegen/cpu/cpu_shapes.h"
+#include "codegen/pass_needs.h"
+#include "codegen/shapes.h"
+#include "codegen/source/power_chain.h"
+#include "device/cpu/cpu_device.h"
+#include "runtime/multiply_adds.h"
+
+namespace lssar {
+namespace {
+
+using Amounts = std::array<double, kNumResources>;
+
+// A core begins two vector instructions of arithmetic in a cycle, and loads at most two vectors. It
+// decodes four instructions in the time of two.
+constexpr double kDecodedPerSlot = 2;
+// Two a cycle, each of which takes four cycles: with fewer sums they wait for one another.
+constexpr double kLeastSums = 8;
+constexpr double kLoopInstructions = 4;
+// A thread that is woken and waited for, and a launch without one (see cpu_device.cpp).
+constexpr double kWakeMs = 5e-3, kLaunchMs = 5e-4;
+// The share of a cache that one thread's data can fill beside everything else.
+constexpr double kUsableCache = 0.75;
+// Nothing is faster than the products at this much above the measured peak, which may have been
+// measured at a lower clock.
+constexpr double kPeakMargin = 1.25;
+
+double& at(Amounts& amounts, Resource resource) { return amounts[static_cast<size_t>(resource)]; }
+
+double up(double value, double unit) { return std::ceil(value / unit) * unit; }
+
+class CpuWork {
+ public:
+  CpuWork(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
+          const Target& target, const CpuModel& cpu, ProblemFigures& figures)
+      : problem_(problem),
+        sizes_(sizes),
+        schedule_(schedule),
+        cpu_(cpu),
+        figures_(figures),
+        lanes_(cpu_level(target).lanes),
+        rows_(rows_of_a_block()),
+        vectors_(schedule.cpu.panel_keys / lanes_),
+        query_slices_(static_cast<double>(sizes.batch) * static_cast<double>(sizes.heads)),
+        key_slices_(static_cast<double>(sizes.batch) * static_cast<double>(sizes.kv_heads)),
+        element_bytes_(dtype_bytes(problem.dtype)) {}
+
+  void run() {
+    add_packing();
+    if (problem_.pass == Pass::kBackward) {
+      add_backward();
+    } else {
+      add_forward();
+    }
+  }
+
+  const Amounts& amounts() const { return amounts_; }
+  double blocks() const { return blocks_; }
+  double launches() const { return problem_.pass == Pass::kBackward ? 4 : 2; }
+
+ private:
+  // Few queries are computed one by one.
+  double rows_of_a_block() const {
+    const int rows = schedule_.cpu.rows;
+    const bool is_few = problem_.pass != Pass::kBackward && 2 * sizes_.seq_q < rows;
+    return is_few ? 1 : rows;
+  }
+
+  // `count` steps of a product's inner loop, which multiplies a number of each row by `vectors`
+  // vectors: sums, then loads of the vectors and of the rows' numbers.
+  void add_steps(double count, double vectors) {
+    const double sums = rows_ * vectors;
+    const double loads = rows_ + vectors;
+    const double instructions = (sums + loads + kLoopInstructions) / kDecodedPerSlot;
+    at(amounts_, Resource::kTensor) += 2 * lanes_ * count * std::max(sums, kLeastSums);
+    at(amounts_, Resource::kShared) += count * std::max(loads, instructions);
+  }
+
+  // The products of `tiles` tiles, of rows by a panel's keys, with `dim` columns: a chunk of as
+  // many columns as a panel has keys at a time, and what is left.
+  void add_columns(double tiles, int dim) {
+    const double steps = tiles * schedule_.cpu.panel_keys;
+    const int chunks = dim / schedule_.cpu.panel_keys;
+    const int rest = dim - chunks * schedule_.cpu.panel_keys;
+    add_steps(steps * chunks, vectors_);
+    if (rest > 0) add_steps(steps, std::ceil(static_cast<double>(rest) / lanes_));
+  }
+
+  // Sums of `rows` x `dim` numbers that are loaded and stored `times` times.
+  void add_sums(double times, double rows, int dim) {
+    constexpr double kCall = 30;
+    const double chunks = std::ceil(static_cast<double>(dim) / schedule_.cpu.panel_keys);
+    // A store takes two slots.
+    at(amounts_, Resource::kIssue) +=
+        times * (3 * rows * std::ceil(static_cast<double>(dim) / lanes_) + kCall * chunks);
+  }
+
+  void add_bytes(double bytes, double footprint) {
+    if (footprint <= cpu_.l1_bytes / 2.0) return;
+    if (footprint <= kUsableCache * static_cast<double>(cpu_.l2_bytes)) {
+      at(amounts_, Resource::kL2) += bytes;
+      return;
+    }
+    const bool is_in_l3 = footprint * cpu_.num_threads <= kUsableCache * double(cpu_.l3_bytes);
+    at(amounts_, Resource::kDram) +=
+        is_in_l3 ? bytes : bytes * cpu_.rates.l3_gbps / cpu_.rates.memory_gbps;
+  }
+
+  // Instructions for a vector of scores: 2^x, the polynomial of softplus and what is around them.
+  double softplus() const {
+    if (is_general(problem_))
+      return figures_.functions().phi.slots + figures_.functions().phi.special;
+    const double exponential = problem_.dtype == DType::kFp32 ? 6 : 4;
+    return 11 + exponential + schedule_.softplus_degree;
+  }
+  double power() const {
+    const int p = effective_power(problem_);
+    return p < 2 ? 0 : static_cast<double>(power_chain(p).size());
+  }
+
+  void add_packing() {
+    const double numbers = static_cast<double>(sizes_.seq_k) * cpu_panel_rows(problem_);
+    at(amounts_, Resource::kIssue) += key_slices_ * numbers / lanes_ * 6;
+    at(amounts_, Resource::kDram) += key_slices_ * numbers * (element_bytes_ + 4);
+  }
+
+  // Bytes of a head's panels, and of its values.
+  double panel_bytes() const {
+    return static_cast<double>(cpu_packed_bytes(problem_, schedule_, sizes_.seq_k));
+  }
+  double value_bytes() const {
+    return static_cast<double>(sizes_.seq_k) * problem_.head_dim_v * element_bytes_;
+  }
+
+  void add_forward() {
+    const CpuOptions& cpu = schedule_.cpu;
+    const TileCount all = figures_.query_tiles(static_cast<int>(rows_), cpu.panel_keys);
+    const double tiles = all.tiles * query_slices_, again = tiles_again() * query_slices_;
+    const double vectors = rows_ * vectors_;  // of scores, in a tile
+    blocks_ = all.blocks * query_slices_;
+    // Pass 1, and what is computed again in pass 2.
+    add_steps((tiles + again) * problem_.head_dim, vectors_);
+    at(amounts_, Resource::kSpecial) +=
+        tiles * vectors * (softplus() + 2) + again * vectors * softplus();
+    // Pass 2: the weights, and the values.
+    const bool has_x = sums_x(problem_, schedule_);
+    at(amounts_, Resource::kSpecial) += tiles * vectors * (4 + power() + (has_x ? 2 : 0));
+    for (int product = 0; product < (has_x ? 2 : 1); ++product)
+      add_columns(tiles, problem_.head_dim_v);
+    add_forward_rows(tiles, again, has_x ? 2 : 1);
+    add_forward_bytes(tiles, again);
+  }
+
+  // Tiles of a head whose activations are not kept.
+  double tiles_again() const {
+    const CpuOptions& cpu = schedule_.cpu;
+    Sizes rest = sizes_;
+    rest.seq_k -= cpu.kept_keys;
+    if (rest.seq_k <= 0) return 0;
+    return query_tiles(problem_, rest, static_cast<int>(rows_), cpu.panel_keys).tiles;
+  }
+
+  // What a tile, a block of keys and a block of rows take beside products and evaluation.
+  void add_forward_rows(double tiles, double again, double products) {
+    constexpr double kTile = 10, kSum = 15, kRow = 60, kBlock = 200;
+    const CpuOptions& cpu = schedule_.cpu;
+    const double dims = problem_.head_dim + problem_.head_dim_v;
+    // A tile's activations are stored, loaded and stored as weights.
+    at(amounts_, Resource::kIssue) +=
+        (tiles + again) * (kTile + 2 * rows_ * vectors_) + tiles * (kTile + 3 * rows_ * vectors_);
+    const double key_blocks = tiles * cpu.panel_keys / cpu.block_keys;
+    at(amounts_, Resource::kIssue) += key_blocks * rows_ * 3 * kSum;
+    add_sums(key_blocks * products, rows_, problem_.head_dim_v);
+    at(amounts_, Resource::kIssue) += blocks_ * (kBlock + rows_ * (kRow + 4 * dims / lanes_));
+  }
+
+  void add_forward_bytes(double tiles, double again) {
+    const CpuOptions& cpu = schedule_.cpu;
+    const double kept = std::min<double>(cpu.kept_keys, up(double(sizes_.seq_k), cpu.block_keys));
+    const double kept_bytes = 4 * rows_ * kept;
+    const double head = panel_bytes() + value_bytes() + kept_bytes;
+    add_bytes((tiles + again) * cpu.panel_keys * problem_.head_dim * 4, head);
+    add_bytes(tiles * cpu.panel_keys * problem_.head_dim_v * element_bytes_, head);
+    // Written in pass 1 and read in pass 2, with the panels in between.
+    const double scores = tiles * rows_ * cpu.panel_keys;
+    add_bytes(8 * scores * (1 - again / std::max(tiles, 1.0)), kept_bytes);
+    // The weights of a block are read for every chunk of columns.
+    const double chunks = std::ceil(double(problem_.head_dim_v) / cpu.panel_keys);
+    add_bytes(4 * scores * (1 + chunks), 4 * rows_ * cpu.block_keys);
+  }
+
+  // A function that makes tiles of scores and gradients, and multiplies `dims` columns by them.
+  // `tiles`: of rows by a panel. `steps`: of the sums' rows, between their load and their store.
+  void add_gradients(double tiles, std::initializer_list<int> dims, double steps) {
+    add_steps(tiles * (problem_.head_dim + problem_.head_dim_v), vectors_);
+    const double vectors = tiles * rows_ * vectors_;
+    // Two divisions take 12 slots; the rest is a product each.
+    const double around = 36;
+    at(amounts_, Resource::kSpecial) += vectors * (softplus() + power() + around);
+    at(amounts_, Resource::kIssue) += 10 * vectors;  // stores and loads of the tile
+    double columns = 0;
+    for (const int dim : dims) {
+      add_columns(tiles, dim);
+      add_sums(tiles * schedule_.cpu.panel_keys / steps, rows_, dim);
+      columns += dim;
+    }
+    const double scores = tiles * rows_ * schedule_.cpu.panel_keys;
+    const double grad_rows = cpu_grad_rows(schedule_), grad_keys = cpu_grad_keys(schedule_);
+    const double tile_bytes = 8 * grad_rows * grad_keys;
+    const double chunks = std::ceil(columns / schedule_.cpu.panel_keys);
+    add_bytes(scores * (6 * 4 + 4 * chunks), tile_bytes);
+    add_bytes(tiles * schedule_.cpu.panel_keys * cpu_panel_rows(problem_) * 4,
+              panel_bytes() + tile_bytes);
+    // The sums of a tile's rows or keys are read and written again for every tile.
+    const double sum_rows = steps == grad_rows ? grad_keys : grad_rows;
+    add_bytes(scores / steps * columns * 8, 4 * sum_rows * columns + tile_bytes);
+  }
+
+  void add_backward() {
+    const int rows = schedule_.cpu.rows, panel = schedule_.cpu.panel_keys;
+    const int grad_rows = cpu_grad_rows(schedule_), grad_keys = cpu_grad_keys(schedule_);
+    // A block of keys takes whole tiles of queries, and a block of queries whole tiles of keys.
+    const TileCount by_key = figures_.key_tiles(grad_keys, rows);
+    const TileCount by_query = figures_.query_tiles(grad_rows, panel);
+    add_gradients(by_key.tiles * query_slices_ * grad_keys / panel,
+                  {problem_.head_dim, problem_.head_dim_v}, grad_rows);
+    add_gradients(by_query.tiles * query_slices_ * grad_rows / rows, {problem_.head_dim},
+                  grad_keys);
+    constexpr double kRow = 150;  // of lssar_backward_rows, and of loading rows for tiles
+    const double row_blocks = by_key.tiles * query_slices_;
+    const double dims = problem_.head_dim + problem_.head_dim_v;
+    at(amounts_, Resource::kIssue) += static_cast<double>(sizes_.seq_q) * query_slices_ * kRow +
+                                      row_blocks * rows * 4 * dims / lanes_;
+    blocks_ = std::min(by_key.blocks * key_slices_, by_query.blocks * query_slices_);
+  }
+
+  const Problem& problem_;
+  const Sizes& sizes_;
+  const Schedule& schedule_;
+  const CpuModel& cpu_;
+  ProblemFigures& figures_;
+  const int lanes_;
+  const double rows_, vectors_;  // of a tile of accumulators
+  const double query_slices_, key_slices_, element_bytes_;
+  Amounts amounts_ = {};
+  double blocks_ = 0;  // of the kernel with the fewest
+};
+
+}  // namespace
+
+const char* cpu_resource_name(Resource resource) {
+  switch (resource) {
+    case Resource::kTensor:
+      return "products";
+    case Resource::kSpecial:
+      return "evaluation";
+    case Resource::kIssue:
+      return "rows and panels";
+    case Resource::kShared:
+      return "instructions";
+    case Resource::kL2:
+      return "L2";
+    case Resource::kDram:
+      return "memory";
+  }
+  return "?";
+}
+
+std::array<double, kNumResources> cpu_resource_rates(const CpuModel& cpu) {
+  const double flop = cpu.rates.fma_gflops * 1e6 * cpu.num_threads;
+  const double slots = flop / (2 * cpu.lanes);
+  return {flop,
+          slots,
+          slots,
+          slots,
+          cpu.rates.l2_gbps * 1e6 * cpu.num_threads,
+          cpu.rates.l3_gbps * 1e6 * cpu.num_threads};
+}
+
+CostEstimate estimate_cpu(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
+                          const Target& target, const CpuModel& cpu, ProblemFigures& figures) {
+  CpuWork work(problem, sizes, schedule, target, cpu, figures);
+  work.run();
+  const double multiplied = multiply_adds(problem, sizes);
+  const double threads = worthwhile_threads(cpu.num_threads, multiplied, cpu.lanes);
+  // A block is one thread's, and the last ones leave others idle.
+  const double blocks = std::max(work.blocks(), 1.0);
+  const double busy = std::min(threads, blocks);
+  const double wave = up(blocks, busy) / blocks;
+  const Amounts rates = cpu_resource_rates(cpu);
+  CostEstimate estimate;
+  for (size_t i = 0; i < rates.size(); ++i)
+    estimate.terms_ms[i] = work.amounts()[i] / rates[i] * cpu.num_threads / busy;
+  estimate.hidden = 0;  // a core does one after the other, and reads ahead meanwhile
+  estimate.wave_factor = wave;
+  estimate.launch_ms = work.launches() * (busy > 1 ? kWakeMs : kLaunchMs);
+  estimate.ms = combine(estimate.terms_ms, estimate.hidden) * wave + estimate.launch_ms;
+  estimate.lower_bound_ms = 2 * multiplied / rates[0] / kPeakMargin;
+  const auto largest = std::max_element(estimate.terms_ms.begin(), estimate.terms_ms.end());
+  estimate.limit = static_cast<Resource>(largest - estimate.terms_ms.begin());
+  return estimate;
+}
+
+}  // namespace lssar

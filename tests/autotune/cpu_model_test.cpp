@@ -1,0 +1,155 @@
+// The cost model of CPUs: what each field of a schedule costs, by its direction. That estimates
+// order real times is measured, not tested (docs/cost_model.md).
+#include <gtest/gtest.h>
+
+#include "autotune/model/cost_model.h"
+#include "autotune/model/cpu_work.h"
+#include "autotune/space/search_space.h"
+#include "device/cpu/cpu_features.h"
+#include "runtime/multiply_adds.h"
+
+namespace lssar {
+namespace {
+
+struct CpuCase {
+  Problem problem;
+  Sizes sizes = {1, 8, 8, 2048, 2048};
+  Target target = *target_from_name("x86-64-v3");
+  int num_threads = 2;
+
+  CpuCase() {
+    problem.dtype = DType::kFp32;
+    problem.causal = true;
+  }
+  Schedule schedule() const { return default_schedule(problem, target); }
+  CpuModel model() const { return typical_cpu_model(target, "", num_threads); }
+  CostEstimate cost(const Schedule& schedule) const {
+    return estimate_cost(problem, sizes, schedule, target, model());
+  }
+  CostEstimate cost() const { return cost(schedule()); }
+};
+
+double term(const CostEstimate& estimate, Resource resource) {
+  return estimate.terms_ms[static_cast<size_t>(resource)];
+}
+
+TEST(CpuModel, EveryCandidateHasAnEstimateAboveItsBound) {
+  for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
+    for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+      CpuCase c;
+      c.target = *target_from_name(target);
+      c.problem.pass = pass;
+      CostModel model(c.problem, c.sizes, c.target, c.model());
+      Enumeration found;
+      const SearchSpace space = search_space(c.problem, c.target, Determinism::kRepeatable);
+      ASSERT_EQ(space.algorithms.size(), 1u);
+      EXPECT_TRUE(space.excluded.empty());
+      enumerate_blocks(c.problem, c.target, space.algorithms[0], &found);
+      EXPECT_GT(found.candidates.size(), 10u);
+      for (const Schedule& schedule : found.candidates) {
+        const CostEstimate estimate = model.estimate(schedule);
+        ASSERT_GT(estimate.lower_bound_ms, 0);
+        ASSERT_LT(estimate.lower_bound_ms, estimate.ms) << to_string(schedule);
+        for (const double ms : estimate.terms_ms) ASSERT_GE(ms, 0) << to_string(schedule);
+      }
+    }
+  }
+}
+
+TEST(CpuModel, ProductsTakeWhatThePeakSays) {
+  CpuCase c;
+  c.problem.causal = false;
+  const double flop = 2 * multiply_adds(c.problem, c.sizes);
+  const double ms = flop / (c.model().rates.fma_gflops * 1e6 * c.num_threads);
+  // A row of 6 x 16 tiles has 342 blocks of 6 queries, the last of them with 2.
+  EXPECT_NEAR(term(c.cost(), Resource::kTensor) / ms, 2052.0 / 2048, 1e-9);
+}
+
+TEST(CpuModel, ActivationsThatAreNotKeptAreComputedAgain) {
+  const CpuCase c;
+  Schedule again = c.schedule();
+  again.cpu.kept_keys = 0;
+  EXPECT_NEAR(term(c.cost(again), Resource::kTensor) / term(c.cost(), Resource::kTensor), 1.5,
+              0.02);
+  EXPECT_GT(term(c.cost(again), Resource::kSpecial), 1.4 * term(c.cost(), Resource::kSpecial));
+  Schedule half = c.schedule();
+  half.cpu.kept_keys = 1024;  // a causal mask hides half of the other keys' scores
+  const double more = term(c.cost(half), Resource::kTensor) / term(c.cost(), Resource::kTensor);
+  EXPECT_NEAR(more, 1 + 0.5 * 0.25, 0.01);
+}
+
+TEST(CpuModel, FewSumsAndManyLoadsCostMore) {
+  const CpuCase c;
+  Schedule narrow = c.schedule();
+  narrow.cpu.rows = 2;  // 4 sums: the units wait for them
+  EXPECT_GT(term(c.cost(narrow), Resource::kTensor), 1.9 * term(c.cost(), Resource::kTensor));
+  EXPECT_GT(term(c.cost(narrow), Resource::kShared), term(c.cost(), Resource::kShared));
+  Schedule small = c.schedule();
+  small.cpu.block_keys = 64;
+  EXPECT_GT(term(c.cost(small), Resource::kIssue), term(c.cost(), Resource::kIssue));
+  Schedule large = c.schedule();
+  large.cpu.block_keys = 2048;  // its weights do not stay in the first-level cache
+  EXPECT_GT(term(c.cost(large), Resource::kL2), term(c.cost(), Resource::kL2));
+  Schedule cheap = c.schedule();
+  cheap.softplus_degree = 6;
+  EXPECT_LT(c.cost(cheap).ms, c.cost().ms);
+}
+
+TEST(CpuModel, ThreadsAndLanesDivideTheTime) {
+  CpuCase one, four, wide;
+  one.num_threads = 1;
+  four.num_threads = 4;
+  wide.target = *target_from_name("x86-64-v4");
+  EXPECT_NEAR(one.cost().ms / four.cost().ms, 4, 0.1);
+  EXPECT_GT(one.cost().ms / wide.cost().ms, 2.5);  // two threads and twice the lanes
+  // A call this short wakes nobody.
+  one.sizes = four.sizes = {1, 1, 1, 16, 16};
+  EXPECT_EQ(term(one.cost(), Resource::kTensor), term(four.cost(), Resource::kTensor));
+}
+
+TEST(CpuModel, FewQueriesAreComputedOneByOne) {
+  CpuCase few;
+  few.problem.causal = false;
+  few.sizes.seq_q = 1;
+  const double flop = 2 * multiply_adds(few.problem, few.sizes);
+  const double ms = flop / (few.model().rates.fma_gflops * 1e6 * few.num_threads);
+  // One row's 2 sums instead of 8, and no rows that nobody needs.
+  EXPECT_NEAR(term(few.cost(), Resource::kTensor) / ms, 4, 1e-9);
+}
+
+TEST(CpuModel, ThisMachinesIsMeasuredAndCommonOnesAreNot) {
+  Machine machine;
+  machine.device = cpu_features().name;
+  machine.target = "x86-64-v3";
+  machine.num_sms = 3;
+  const Result<DeviceModel> common = common_device_model(machine);
+  ASSERT_TRUE(common.ok());
+  EXPECT_FALSE(cpu_of(*common)->is_measured);
+  EXPECT_EQ(cpu_of(*common)->rates.fma_gflops, 96);
+  EXPECT_EQ(model_units(*common), 3);
+  machine.device = "another CPU";
+  EXPECT_FALSE(cpu_of(*device_model(machine))->is_measured);
+  if (cpu_features().level.empty()) GTEST_SKIP() << "no AVX2";
+  machine.device = cpu_features().name;
+  const CpuModel v3 = *cpu_of(*device_model(machine));
+  EXPECT_TRUE(v3.is_measured);
+  for (const double rate :
+       {v3.rates.fma_gflops, v3.rates.l2_gbps, v3.rates.l3_gbps, v3.rates.memory_gbps})
+    EXPECT_TRUE(rate > 0.1 && rate < 1e5) << rate;
+  machine.target = "x86-64-v4";
+  const CpuModel v4 = *cpu_of(*device_model(machine));
+  EXPECT_EQ(v4.lanes, 16);
+  if (cpu_features().level == "x86-64-v3") {  // scaled
+    EXPECT_EQ(v4.rates.fma_gflops, 2 * v3.rates.fma_gflops);
+  }
+}
+
+TEST(CpuModel, JsonNamesItsOwnTerms) {
+  const CpuCase c;
+  const nlohmann::json json = to_json(c.cost(), model_kind(c.target));
+  EXPECT_EQ(json["terms_ms"]["evaluation"], term(c.cost(), Resource::kSpecial));
+  EXPECT_EQ(json["limit"], resource_name(c.cost().limit, ModelKind::kCpu));
+}
+
+}  // namespace
+}  // namespace lssar
