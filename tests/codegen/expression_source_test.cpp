@@ -15,7 +15,7 @@ std::string body_of(const char* text) {
   EXPECT_TRUE(expression.ok()) << expression.status().to_string();
   if (!expression.ok()) return "";
   SourceWriter out;
-  write_function(out, "phi", "float x, float b, float n", *expression, true);
+  write_function(out, "phi", {"x", "b", "n"}, *expression, ExpressionForm::kGpuPrecise);
   const std::string source = out.text();
   const size_t begin = source.find("{\n") + 2;
   return source.substr(begin, source.find("}\n") - begin);

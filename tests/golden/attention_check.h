@@ -20,7 +20,7 @@ namespace lssar {
 std::string test_target();
 
 // Where the kernels of a test run. By default any compiler and test_target() on the virtual device;
-// LSSAR_TEST_DEVICE=cuda uses a GPU with its own target.
+// LSSAR_TEST_DEVICE=cuda uses a GPU with its own target, and =cpu the cpu device.
 struct CheckDevice {
   lssar_compiler compiler = LSSAR_COMPILER_AUTO;
   std::string target = test_target();
