@@ -75,14 +75,14 @@ std::string test_target() {
 }
 
 lssar_context* shared_context(const CheckDevice& device) {
-  static auto& contexts = *new std::map<std::tuple<int, std::string, int>, ContextPtr>;
+  static auto& contexts = *new std::map<std::tuple<int, std::string, int, int>, ContextPtr>;
   const char* wanted = std::getenv("LSSAR_TEST_DEVICE");
   const std::string name = wanted == nullptr ? "" : wanted;
-  const lssar_device kind = name == "cuda"  ? LSSAR_DEVICE_CUDA
-                            : name == "cpu" ? LSSAR_DEVICE_CPU
-                                            : LSSAR_DEVICE_VIRTUAL;
+  const lssar_device kind = device.is_cpu || name == "cpu" ? LSSAR_DEVICE_CPU
+                            : name == "cuda"               ? LSSAR_DEVICE_CUDA
+                                                           : LSSAR_DEVICE_VIRTUAL;
   const int seed = next_seed();
-  ContextPtr& context = contexts[{device.compiler, device.target, seed}];
+  ContextPtr& context = contexts[{device.compiler, device.target, seed, kind}];
   if (context != nullptr) return context.get();
   if (seed >= 0) setenv("LSSAR_VIRTUAL_SEED", std::to_string(seed).c_str(), 1);
   Result<ContextPtr> opened =

@@ -24,6 +24,7 @@ std::string test_target();
 struct CheckDevice {
   lssar_compiler compiler = LSSAR_COMPILER_AUTO;
   std::string target = test_target();
+  bool is_cpu = false;  // the cpu device, for the machine's own target
 };
 
 // Fails the test if the context cannot be opened.

@@ -1,9 +1,11 @@
-// Kernels of score functions beside LSSAR's: the golden cases of the family, by both compilers and
-// on Hopper, through the C API. Every case is in bf16, and at d 64 each compiler has one more
-// dtype: fp16 and fp32 have the cases' numbers too. family_rules_test has fp16 on Hopper.
+// Kernels of score functions beside LSSAR's: the golden cases of the family, by both compilers, on
+// Hopper and on the CPU, through the C API. For GPUs every case is in bf16, and at d 64 each
+// compiler has one more dtype: fp16 and fp32 have the cases' numbers too. family_rules_test has
+// fp16 on Hopper.
 #include <gtest/gtest.h>
 
 #include "compile/compiler.h"
+#include "tests/cpu/cpu_kernel.h"
 #include "tests/golden/attention_check.h"
 
 namespace lssar {
@@ -37,6 +39,22 @@ TEST_P(FamilyKernels, GiveTheGoldenResultByLlvm) {
 TEST_P(FamilyKernels, GiveTheGoldenResultOnHopper) {
   if (!open_compiler(CompilerChoice::kNvrtc).ok()) GTEST_SKIP() << "NVRTC is not installed";
   check(LSSAR_COMPILER_NVRTC, "sm_90a", {DType::kBf16});
+}
+
+// In fp32; at d 128 in bf16 and without gradients, so that there are fewer kernels.
+TEST_P(FamilyKernels, GiveTheGoldenResultOnTheCpu) {
+  if (std::string why; !can_run_cpu_kernels(&why)) GTEST_SKIP() << why;
+  auto golden = load_golden_case(GetParam(), golden_family_folder());
+  ASSERT_TRUE(golden.ok()) << golden.status().to_string();
+  CapiOptions options;
+  options.passes = LSSAR_PASS_FORWARD_TRAIN;
+  if (golden->problem.head_dim == 64) {
+    golden->problem.dtype = DType::kFp32;
+    options.passes |= LSSAR_PASS_BACKWARD;
+  }
+  CheckDevice device;
+  device.is_cpu = true;
+  check_golden_case(*golden, options, device);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyKernels,
