@@ -64,7 +64,7 @@ void write_functions(SourceWriter& out, const Problem& problem, const Schedule& 
   const int power = effective_power(problem);
   out.line();
   if (is_general(problem)) {
-    write_score_functions(out, problem);
+    write_score_functions(out, problem, false);
   } else {
     out.line("// c_i log2(e) = log(d) log2(N_i).");
     out.open("static LSSAR_DEVICE float score_scale_bits(float num_keys)");

@@ -131,11 +131,6 @@ Status check_target(const Problem& problem, const Target& target) {
         fmt::format("problem.pass = {}: on {} there are kernels for forward, forward-train and "
                     "backward only; a GPU or the virtual device has the others",
                     pass_name(problem.pass), target.name()));
-  if (is_general(problem))
-    return unsupported(fmt::format(
-        "problem.score, problem.p = {}: on {} there are kernels for the default score function "
-        "with p up to {} only; a GPU or the virtual device has the others",
-        problem.p, target.name(), kMaxPowerOfOwnKernels));
   return {};
 }
 

@@ -13,15 +13,37 @@ namespace lssar {
 
 namespace {
 
+// How numbers of a row are written: c_i, the bias and r_i.
+struct RowForm {
+  bool is_cpu;
+
+  const char* qualifier() const { return is_cpu ? "LSSAR_HOST" : "LSSAR_DEVICE"; }
+  const char* type() const { return is_cpu ? "double" : "float"; }
+  const char* parameter() const { return is_cpu ? "i64 num_keys" : "float num_keys"; }
+  std::string number(double value) const {
+    return is_cpu ? fmt::format("{:.17g}", value) : float_literal(value);
+  }
+  // `factor`, times log(N) where has_log.
+  std::string of_length(double factor, bool has_log) const {
+    if (!has_log) return number(factor);
+    const std::string log2 = is_cpu ? "log2_of(num_keys)" : "log2_approx(num_keys)";
+    return number(factor * std::numbers::ln2) + " * " + log2;
+  }
+};
+
 // phi as 2^x, with the rate and log2(e) in the scale: see unit_of.
-void write_exponential(SourceWriter& out, const Problem& problem) {
+void write_exponential(SourceWriter& out, const Problem& problem, const RowForm& form) {
   const std::string sign = phi_sign(problem) < 0 ? "-" : "";
+  const char* type = form.is_cpu ? "Vector" : "float";
   write_comment(out, to_string(problem.score.phi.expression) +
                          " over the row's largest: 2^x, with the rate and log2(e) in the scale.");
-  out.open("static LSSAR_DEVICE float phi(float x)");
-  out.line("return $sign$exp2_approx(x);", {{"sign", sign}});
+  out.open("static $qualifier$ $type$ phi($type$ x)",
+           {{"qualifier", form.qualifier()}, {"type", type}});
+  out.line("return $sign$$exp2$(x);",
+           {{"sign", sign}, {"exp2", form.is_cpu ? "exp2_of<Config>" : "exp2_approx"}});
   out.close();
-  out.open("static LSSAR_DEVICE float phi_and_slope(float x, float& slope)");
+  out.open("static $qualifier$ $type$ phi_and_slope($type$ x, $type$& slope)",
+           {{"qualifier", form.qualifier()}, {"type", type}});
   out.line("return slope = phi(x);");
   out.close();
 }
@@ -32,52 +54,48 @@ double unit_of(const Problem& problem) {
   return exponential ? exponential->rate * std::numbers::log2e : 1.0;
 }
 
-// `factor`, times log(N) where has_log.
-std::string of_length(double factor, bool has_log) {
-  return has_log ? float_literal(factor * std::numbers::ln2) + " * log2_approx(num_keys)"
-                 : float_literal(factor);
-}
-
-std::string scale_source(const Problem& problem) {
+std::string scale_source(const Problem& problem, const RowForm& form) {
   const double d = problem.head_dim, unit = unit_of(problem);
   switch (problem.score.scale.name) {
     case ScaleName::kLogDimLogLength:
-      return of_length(std::log(d) * unit, true);
+      return form.of_length(std::log(d) * unit, true);
     case ScaleName::kInvSqrtDim:
-      return of_length(unit / std::sqrt(d), false);
+      return form.of_length(unit / std::sqrt(d), false);
     case ScaleName::kLogLengthInvSqrtDim:
-      return of_length(unit / std::sqrt(d), true);
+      return form.of_length(unit / std::sqrt(d), true);
     case ScaleName::kNumber:
-      return of_length(problem.score.scale.number * unit, false);
+      return form.of_length(problem.score.scale.number * unit, false);
   }
   return "";
 }
 
-std::string natural_bias_source(const ScoreFunction& score) {
+std::string natural_bias_source(const ScoreFunction& score, const RowForm& form) {
   switch (score.bias.name) {
     case BiasName::kNone:
-      return of_length(0.0, false);
+      return form.of_length(0.0, false);
     case BiasName::kNegLogLength:
-      return of_length(-1.0, true);
+      return form.of_length(-1.0, true);
     case BiasName::kNumber:
-      return of_length(score.bias.number, false);
+      return form.of_length(score.bias.number, false);
   }
   return "";
 }
 
-std::string bias_source(const Problem& problem) {
-  if (exponential_of(problem)) return of_length(0.0, false);  // it cancels
-  return natural_bias_source(problem.score);
+std::string bias_source(const Problem& problem, const RowForm& form) {
+  if (exponential_of(problem)) return form.of_length(0.0, false);  // it cancels
+  return natural_bias_source(problem.score, form);
 }
 
-std::string normalizer_source(const ScoreFunction& score) {
+std::string normalizer_source(const ScoreFunction& score, const RowForm& form) {
   switch (score.normalizer) {
     case Normalizer::kLength:
-      return "num_keys";
+      return form.is_cpu ? "(double)num_keys" : "num_keys";
     case Normalizer::kSqrtLength:
-      return float_literal(score.normalizer_gain) + " * square_root(0.5f * num_keys)";
+      return form.number(score.normalizer_gain) + " * " +
+             (form.is_cpu ? "__builtin_sqrt(0.5 * (double)num_keys)"
+                          : "square_root(0.5f * num_keys)");
     default:
-      return "1.0f";
+      return form.number(1.0);
   }
 }
 
@@ -111,28 +129,35 @@ void write_score_constants(SourceWriter& out, const Problem& problem) {
   out.constant("float", "kGradUnit", float_literal(is_exponential ? std::numbers::ln2 : 1.0));
 }
 
-void write_score_functions(SourceWriter& out, const Problem& problem) {
+void write_score_functions(SourceWriter& out, const Problem& problem, bool is_cpu) {
   const ScoreFunction& score = problem.score;
+  const RowForm rows = {is_cpu};
+  const ExpressionForm form = is_cpu                             ? ExpressionForm::kCpu
+                              : needs_precise_functions(problem) ? ExpressionForm::kGpuPrecise
+                                                                 : ExpressionForm::kGpu;
   const auto of_keys = [&](const char* comment, const char* name, const std::string& value) {
     out.line("// $comment$", {{"comment", comment}});
-    out.open("static LSSAR_DEVICE float $name$(float num_keys)", {{"name", name}});
+    out.open("static $qualifier$ $type$ $name$($parameter$)",
+             {{"qualifier", rows.qualifier()},
+              {"type", rows.type()},
+              {"name", name},
+              {"parameter", rows.parameter()}});
     out.line("return $value$;", {{"value", value}});
     out.close();
   };
-  of_keys("c_i, in the units of phi.", "score_scale", scale_source(problem));
-  of_keys("What is added to every score.", "score_bias", bias_source(problem));
+  of_keys("c_i, in the units of phi.", "score_scale", scale_source(problem, rows));
+  of_keys("What is added to every score.", "score_bias", bias_source(problem, rows));
   if (score.sink != Sink::kNone)
     of_keys("Subtracted from a sink's logit, in place of a bias that all scores share.",
-            "sink_bias", natural_bias_source(score));
-  of_keys("r_i, if it is not a sum.", "fixed_normalizer", normalizer_source(score));
+            "sink_bias", natural_bias_source(score, rows));
+  of_keys("r_i, if it is not a sum.", "fixed_normalizer", normalizer_source(score, rows));
   if (exponential_of(problem)) {
-    write_exponential(out, problem);
+    write_exponential(out, problem, rows);
   } else {
-    write_function(out, "phi", "float x", score.phi.expression, needs_precise_functions(problem));
+    write_function(out, "phi", {"x"}, score.phi.expression, form);
   }
   if (score.psi.expression)
-    write_function(out, "psi", "float x, float b, float n", *score.psi.expression,
-                   needs_precise_functions(problem));
+    write_function(out, "psi", {"x", "b", "n"}, *score.psi.expression, form);
 }
 
 std::vector<std::string> score_formula(const Problem& problem) {

@@ -1,5 +1,5 @@
-// Writes a score function as device source: the members of Config that
-// templates/tile/general_rows.cuh and general_gradient.cuh call. Threads: pure functions.
+// Writes a score function as source: the members of Config that templates/tile/general_rows.cuh and
+// general_gradient.cuh call, or for a CPU those of templates/cpu. Threads: pure functions.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ bool needs_precise_functions(const Problem& problem);
 void write_score_constants(SourceWriter& out, const Problem& problem);
 // score_scale, score_bias, fixed_normalizer, phi, phi_and_slope, psi, psi_and_slope, each under a
 // comment with its expression. REQUIRES: is_general(problem).
-void write_score_functions(SourceWriter& out, const Problem& problem);
+void write_score_functions(SourceWriter& out, const Problem& problem, bool is_cpu);
 
 // The formula of the problem as lines of text: s, a, P, weights, o.
 std::vector<std::string> score_formula(const Problem& problem);

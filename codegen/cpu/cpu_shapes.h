@@ -13,7 +13,8 @@ namespace lssar {
 int cpu_grad_rows(const Schedule& schedule);
 int cpu_grad_keys(const Schedule& schedule);
 
-// Bytes of a thread's working memory: DkdvScratch and DqScratch (templates/cpu).
+// Bytes of a thread's working memory: GradientTile, DkdvScratch and DqScratch (templates/cpu).
+int cpu_tile_bytes(const Problem& problem, const Schedule& schedule);
 int cpu_dkdv_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 

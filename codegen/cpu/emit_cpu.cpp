@@ -10,6 +10,7 @@
 #include "codegen/cpu/cpu_shapes.h"
 #include "codegen/emit.h"
 #include "codegen/pass_needs.h"
+#include "codegen/score_source.h"
 #include "codegen/shapes.h"
 #include "codegen/softplus_poly.h"
 #include "codegen/source/expression_source.h"
@@ -100,10 +101,21 @@ void write_shape(SourceWriter& out, const Problem& problem, const Schedule& sche
   constant("kConstantRows", kConstantRows);
 }
 
+// In 16 bits the lesser degree has errors far below those of rounding, unless a large power
+// multiplies them.
+void write_exp2_polynomial(SourceWriter& out, const Problem& problem) {
+  if (needs_precise_functions(problem)) {
+    write_polynomial(out, "exp2_polynomial", kExp2Degree6);
+  } else {
+    write_polynomial(out, "exp2_polynomial", kExp2Degree4);
+  }
+}
+
 std::string config_source(const Problem& problem, const Schedule& schedule, const Target& target) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
   const bool is_backward = problem.pass == Pass::kBackward;
   SourceWriter out;
+  if (is_general(problem)) write_cpu_expression_declarations(out, cpu_level(target).lanes);
   out.line("// Constants of the problem and of the schedule.");
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
@@ -115,17 +127,23 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   out.constant("bool", "kIsTraining", flag(problem.pass == Pass::kForwardTrain));
   out.constant("bool", "kSumsX", flag(sums_x(problem, schedule)));
   out.constant("bool", "kNeedsX", flag(is_backward && saves_x(problem, schedule)));
+  out.constant("bool", "kIsGeneral", flag(is_general(problem)));
+  out.constant("bool", "kHasNorms", flag(problem.score.qk_norm));
+  if (is_general(problem)) {
+    write_score_constants(out, problem);
+    out.constant("bool", "kHasPassOne", flag(has_pass_one(problem)));
+    out.constant("bool", "kNeedsEpsilon", flag(needs_epsilon(problem)));
+  }
   out.line();
   out.line(
       "// 2^x for x in [-1/2, 1/2]; P(u) with log2(1 + u) = u P(u) for u in [0, 1]; u^(p - 1)");
   out.line("// where u > 0; u^p.");
-  if (problem.dtype == DType::kFp32) {
-    write_polynomial(out, "exp2_polynomial", kExp2Degree6);
-  } else {
-    write_polynomial(out, "exp2_polynomial", kExp2Degree4);
-  }
-  write_polynomial(out, "softplus_polynomial", softplus_coefficients(schedule.softplus_degree));
+  write_exp2_polynomial(out, problem);
+  write_polynomial(out, "softplus_polynomial",
+                   softplus_coefficients(is_general(problem) ? kMaxSoftplusDegree
+                                                             : schedule.softplus_degree));
   write_powers(out, problem);
+  if (is_general(problem)) write_score_functions(out, problem, true);
   out.close(";");
   return out.text();
 }
@@ -148,10 +166,41 @@ CpuStep cpu_step(const std::string& call, GridRows grid_rows, int rows_per_block
   return step;
 }
 
+CpuStep dkdv_step(const Problem& problem, const Schedule& schedule, const Target& target) {
+  return cpu_step("backward_dkdv", GridRows::kKeys, cpu_grad_keys(schedule),
+                  cpu_dkdv_scratch_bytes(problem, schedule, target), "sizeof(DkdvScratch)");
+}
+
+CpuStep dq_step(const Problem& problem, const Schedule& schedule, const Target& target) {
+  return cpu_step("backward_dq", GridRows::kQueries, cpu_grad_rows(schedule),
+                  cpu_dq_scratch_bytes(problem, schedule, target), "sizeof(DqScratch)");
+}
+
+// The steps after the packing of keys, of a score function given as expressions.
+std::vector<CpuStep> general_steps(const CpuStep& pack, const Problem& problem,
+                                   const Schedule& schedule, const Target& target) {
+  const auto general = [](CpuStep step) {
+    step.call = "general_" + step.call;
+    return step;
+  };
+  if (problem.pass != Pass::kBackward)
+    return {pack, general(cpu_step("forward", GridRows::kQueries, schedule.cpu.rows,
+                                   cpu_scratch_bytes(problem, schedule, target),
+                                   "sizeof(ForwardScratch)"))};
+  std::vector<CpuStep> steps = {
+      pack,
+      general(cpu_step("backward_rows", GridRows::kQueries, cpu_grad_rows(schedule),
+                       cpu_tile_bytes(problem, schedule), "sizeof(GradientTile)")),
+      dkdv_step(problem, schedule, target), dq_step(problem, schedule, target)};
+  if (reads_sink(problem)) steps.push_back(cpu_step("backward_sink", GridRows::kHeads, 1));
+  return steps;
+}
+
 std::vector<CpuStep> cpu_steps(const Problem& problem, const Schedule& schedule,
                                const Target& target) {
   const CpuOptions& cpu = schedule.cpu;
   const CpuStep pack = cpu_step("pack_keys", GridRows::kKeys, cpu.panel_keys);
+  if (is_general(problem)) return general_steps(pack, problem, schedule, target);
   if (problem.pass != Pass::kBackward)
     return {pack,
             cpu_step("forward", GridRows::kQueries, cpu.rows,
@@ -159,10 +208,7 @@ std::vector<CpuStep> cpu_steps(const Problem& problem, const Schedule& schedule,
                      sums_x(problem, schedule) ? "sizeof(ForwardScratch) + sizeof(SlopeScratch)"
                                                : "sizeof(ForwardScratch)")};
   return {pack, cpu_step("backward_rows", GridRows::kQueries, kConstantRows),
-          cpu_step("backward_dkdv", GridRows::kKeys, cpu_grad_keys(schedule),
-                   cpu_dkdv_scratch_bytes(problem, schedule, target), "sizeof(DkdvScratch)"),
-          cpu_step("backward_dq", GridRows::kQueries, cpu_grad_rows(schedule),
-                   cpu_dq_scratch_bytes(problem, schedule, target), "sizeof(DqScratch)")};
+          dkdv_step(problem, schedule, target), dq_step(problem, schedule, target)};
 }
 
 std::string entries_source(const std::vector<CpuStep>& steps) {
@@ -192,10 +238,14 @@ KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
                              const Target& target) {
   const std::vector<CpuStep> steps = cpu_steps(problem, schedule, target);
   std::vector<std::string> roots = {"templates/cpu/types.h", "templates/cpu/pack_keys.h"};
+  const bool general = is_general(problem);
   if (problem.pass == Pass::kBackward) {
     roots.insert(roots.end(), {"templates/cpu/backward_dkdv.h", "templates/cpu/backward_dq.h"});
+    if (general)
+      roots.insert(roots.end(),
+                   {"templates/cpu/general_backward_rows.h", "templates/cpu/backward_sink.h"});
   } else {
-    roots.push_back("templates/cpu/forward.h");
+    roots.push_back(general ? "templates/cpu/general_forward.h" : "templates/cpu/forward.h");
   }
   std::vector<SourcePart> parts = template_parts(roots);
   // This part comes after the types that it uses.

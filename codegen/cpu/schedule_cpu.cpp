@@ -49,12 +49,17 @@ Breach check_forward(const Refuse& refuse, const CpuOptions& cpu) {
 // Bytes of 64-byte lines, so that arrays begin at a line.
 int64_t lines(int64_t floats) { return (floats * 4 + 63) / 64 * 64; }
 
-// GradientTile of templates/cpu/gradient_tile.h.
-int64_t tile_bytes(const Problem& problem, const Schedule& schedule) {
-  const CpuOptions& cpu = schedule.cpu;
-  return 2 * lines(int64_t{cpu_grad_rows(schedule)} * cpu_grad_keys(schedule)) +
-         lines(int64_t{cpu.rows} * problem.head_dim) +
-         lines(int64_t{cpu.rows} * problem.head_dim_v);
+// X is saved for the default score function only. The kernels of the others sum epsilon.
+Breach check_epsilon(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                     const Target& target) {
+  if (problem.pass != Pass::kForwardTrain && problem.pass != Pass::kBackward) return {};
+  const bool has_pass = is_general(problem) && needs_epsilon(problem);
+  if (schedule.epsilon == (has_pass ? EpsilonFrom::kPass : EpsilonFrom::kX)) return {};
+  return refuse("epsilon", epsilon_name(schedule.epsilon), [&] {
+    return has_pass ? fmt::format("allowed is pass on {} with this problem.score", target.name())
+                    : fmt::format("allowed is x on {}, whose backward has no pass for it",
+                                  target.name());
+  });
 }
 
 }  // namespace
@@ -80,11 +85,7 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Problem& 
           "accumulators, {} for the panel, 1 for the row), and {} has {}",
           cpu.panel_keys, registers, vectors, vectors, target.name(), level.registers);
     });
-  const bool is_training = problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward;
-  if (is_training && schedule.epsilon != EpsilonFrom::kX)
-    return refuse("epsilon", "pass", [&] {
-      return fmt::format("allowed is x on {}, whose backward has no pass for it", target.name());
-    });
+  LSSAR_RETURN_IF_BROKEN(check_epsilon(refuse, schedule, problem, target));
   if (problem.pass == Pass::kBackward && sums_dq(schedule))
     return refuse("dq_mode", enum_name(schedule.dq_mode), [&] {
       return fmt::format("allowed is split on {}, where dq has a kernel of its own", target.name());
@@ -103,7 +104,8 @@ void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target
   cpu.block_keys = 256;
   // 192 KiB, so that a second-level cache of 512 KiB or more also has room for panels and values.
   constexpr int64_t kMostKept = 8192;
-  const int64_t keys = problem.seq_k == 0 ? kMostKept : std::min(problem.seq_k, kMostKept);
+  int64_t keys = problem.seq_k == 0 ? kMostKept : std::min(problem.seq_k, kMostKept);
+  if (!has_pass_one(problem)) keys = 0;  // no pass comes back to them
   cpu.kept_keys = static_cast<int>((keys + cpu.block_keys - 1) / cpu.block_keys) * cpu.block_keys;
 }
 
@@ -126,16 +128,23 @@ int cpu_grad_keys(const Schedule& schedule) {
   return (kLeast + whole - 1) / whole * whole;
 }
 
+int cpu_tile_bytes(const Problem& problem, const Schedule& schedule) {
+  const CpuOptions& cpu = schedule.cpu;
+  return static_cast<int>(2 * lines(int64_t{cpu_grad_rows(schedule)} * cpu_grad_keys(schedule)) +
+                          lines(int64_t{cpu.rows} * problem.head_dim) +
+                          lines(int64_t{cpu.rows} * problem.head_dim_v));
+}
+
 int cpu_dkdv_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {
   const int64_t keys = cpu_grad_keys(schedule);
-  return static_cast<int>(tile_bytes(problem, schedule) +
+  return static_cast<int>(cpu_tile_bytes(problem, schedule) +
                           lines(keys * cpu_padded_dim(problem.head_dim, target)) +
                           lines(keys * cpu_padded_dim(problem.head_dim_v, target)));
 }
 
 int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {
   return static_cast<int>(
-      tile_bytes(problem, schedule) +
+      cpu_tile_bytes(problem, schedule) +
       lines(int64_t{cpu_grad_rows(schedule)} * cpu_padded_dim(problem.head_dim, target)));
 }
 

@@ -23,6 +23,7 @@ enum Tightness { kSum, kProduct, kAtom };
 struct Piece {
   std::string text;
   Tightness tightness = kAtom;
+  bool is_constant = false;
 
   std::string within(Tightness needed) const {
     return tightness < needed ? "(" + text + ")" : text;
@@ -38,24 +39,34 @@ struct Piece {
 // The others become variables.
 class StepWriter {
  public:
-  StepWriter(SourceWriter& out, const Program& program, bool is_precise)
-      : out_(out), steps_(program.steps()), uses_(steps_.size()), pieces_(steps_.size()) {
-    precise_ = is_precise ? "true" : "false";
+  StepWriter(SourceWriter& out, const Program& program, ExpressionForm form)
+      : out_(out),
+        steps_(program.steps()),
+        uses_(steps_.size()),
+        pieces_(steps_.size()),
+        form_(form) {
     for (const Program::Step& step : steps_)
       for (const int operand : step.operands) ++uses_[operand];
     for (const int result : program.results()) ++uses_[result];
     for (size_t i = 0; i < steps_.size(); ++i) write(i);
   }
 
-  std::string result(int index) const { return pieces_[index].text; }
+  std::string result(int index) const { return whole(pieces_[index]); }
 
  private:
+  bool is_cpu() const { return form_ == ExpressionForm::kCpu; }
+
+  // A constant is a float, also where other values are vectors.
+  std::string whole(const Piece& piece) const {
+    return is_cpu() && piece.is_constant ? "splat<Config>(" + piece.text + ")" : piece.text;
+  }
+
   void write(size_t i) {
     Piece piece = piece_of(steps_[i]);
     const bool is_leaf = steps_[i].operands.empty();
     if (!is_leaf && (uses_[i] > 1 || piece.text.size() > kLongestInline)) {
       const std::string name = fmt::format("v{}", ++num_names_);
-      out_.line("const float $name$ = $value$;", {{"name", name}, {"value", piece.text}});
+      write_variable(name, piece.text);
       piece = {name};
     }
     pieces_[i] = std::move(piece);
@@ -64,19 +75,30 @@ class StepWriter {
   // The operand under a name, for source that uses it twice.
   std::string named(int index) {
     Piece& piece = pieces_[index];
-    if (!piece.is_name()) {
+    if (!piece.is_constant && !piece.is_name()) {
       const std::string name = fmt::format("v{}", ++num_names_);
-      out_.line("const float $name$ = $value$;", {{"name", name}, {"value", piece.text}});
+      write_variable(name, piece.text);
       piece = {name};
     }
     return piece.text;
   }
 
-  Piece call(std::string function, const Program::Step& step) const {
-    function += "(";
+  void write_variable(const std::string& name, const std::string& value) {
+    out_.line("const $type$ $name$ = $value$;",
+              {{"type", is_cpu() ? "Vector" : "float"}, {"name", name}, {"value", value}});
+  }
+
+  // `argument`: a template argument of the function, beside Config.
+  Piece call(const std::string& function, const Program::Step& step,
+             const std::string& argument = "") const {
+    std::string text = name_of(function, argument) + "(";
     for (size_t i = 0; i < step.operands.size(); ++i)
-      function += (i == 0 ? "" : ", ") + pieces_[step.operands[i]].text;
-    return {function + ")"};
+      text += (i == 0 ? "" : ", ") + whole(pieces_[step.operands[i]]);
+    return {text + ")"};
+  }
+  std::string name_of(const std::string& function, const std::string& argument = "") const {
+    if (!is_cpu()) return function + (argument.empty() ? "" : "<" + argument + ">");
+    return function + "<Config" + (argument.empty() ? "" : ", " + argument) + ">";
   }
 
   const Program::Step& operand(const Program::Step& step, size_t i) const {
@@ -120,9 +142,9 @@ class StepWriter {
     if (size == 1) {
       text = base.within(kAtom);
     } else if (size == 0.5) {
-      text = "square_root(" + base.text + ")";
+      text = name_of("square_root") + "(" + base.text + ")";
     } else if (size <= kMostWholePower && std::nearbyint(size) == size) {
-      text = fmt::format("whole_power<{}>({})", static_cast<int>(size), base.text);
+      text = name_of("whole_power", std::to_string(static_cast<int>(size))) + "(" + base.text + ")";
     } else {
       return call("general_power", step);
     }
@@ -135,17 +157,20 @@ class StepWriter {
     const char* op = step.comparison == Comparison::kLess        ? "<"
                      : step.comparison == Comparison::kLessEqual ? "<="
                                                                  : "==";
-    return {fmt::format("choose({} {} {}, {}, {}, {}, {})", left, op, right, left, right,
-                        pieces_[step.operands[2]].text, pieces_[step.operands[3]].text)};
+    const auto operand = [&](int i) { return whole(pieces_[step.operands[i]]); };
+    return {fmt::format("{}({} {} {}, {}, {}, {}, {})", name_of("choose"), left, op, right,
+                        operand(0), operand(1), operand(2), operand(3))};
   }
 
   Piece piece_of(const Program::Step& step) {
+    // Those of a CPU are always precise.
+    const std::string is_precise = form_ == ExpressionForm::kGpuPrecise ? "true" : "false";
     const auto precise = [&](const char* function) {
-      return call(fmt::format("{}<{}>", function, precise_), step);
+      return call(function, step, is_cpu() ? "" : is_precise);
     };
     switch (step.kind) {
       case Kind::kConstant:
-        return {float_literal(step.constant)};
+        return {float_literal(step.constant), kAtom, true};
       case Kind::kVariable:
         return {step.variable == Variable::kX        ? "x"
                 : step.variable == Variable::kOffset ? "b"
@@ -171,7 +196,7 @@ class StepWriter {
       case Kind::kSigmoid:
         return precise("sigmoid");
       case Kind::kSoftplus:
-        return call(fmt::format("softplus<Config, {}>", precise_), step);
+        return call("softplus", step, is_cpu() ? "" : "Config, " + is_precise);
       case Kind::kAbs:
         return call("absolute", step);
       case Kind::kMin:
@@ -188,7 +213,7 @@ class StepWriter {
   const std::vector<Program::Step>& steps_;
   std::vector<int> uses_;
   std::vector<Piece> pieces_;
-  const char* precise_;
+  const ExpressionForm form_;
   int num_names_ = 0;
 };
 
@@ -237,21 +262,58 @@ void write_expression_declarations(SourceWriter& out) {
   out.line("LSSAR_DEVICE float whole_power(float x);");
 }
 
-void write_function(SourceWriter& out, const char* name, const char* arguments,
-                    const Expression& value, bool is_precise) {
+void write_cpu_expression_declarations(SourceWriter& out, int lanes) {
+  const std::string floats = fmt::format("VectorOf<{}>::Floats", lanes);
+  const auto declare = [&](const char* name, const std::string& parameters) {
+    out.line("template <class Config>");
+    out.line("LSSAR_HOST $floats$ $name$($parameters$);",
+             {{"floats", floats}, {"name", name}, {"parameters", parameters}});
+  };
+  out.line("LSSAR_HOST double log2_of(i64 n);");
+  for (const char* constant : {"infinity", "quiet_nan"})
+    out.line("inline __attribute__((always_inline)) float $name$();", {{"name", constant}});
+  declare("splat", "float x");
+  for (const char* function :
+       {"exp2_of", "absolute", "square_root", "natural_log", "log_one_plus", "error_function",
+        "exponential", "sigmoid", "hyperbolic_tangent", "softplus"})
+    declare(function, floats + " x");
+  for (const char* function : {"minimum_or_nan", "maximum_or_nan", "general_power"})
+    declare(function, floats + " a, " + floats + " b");
+  out.line("template <class Config>");
+  out.line("LSSAR_HOST $floats$ choose(VectorOf<$lanes$>::Ints holds, $floats$ a, $floats$ b,",
+           {{"floats", floats}, {"lanes", std::to_string(lanes)}});
+  out.line("    $floats$ value, $floats$ other);", {{"floats", floats}});
+  out.line("template <class Config, int kExponent>");
+  out.line("LSSAR_HOST $floats$ whole_power($floats$ x);", {{"floats", floats}});
+}
+
+void write_function(SourceWriter& out, const char* name, const std::vector<const char*>& arguments,
+                    const Expression& value, ExpressionForm form) {
+  const bool is_cpu = form == ExpressionForm::kCpu;
+  const char* type = is_cpu ? "Vector" : "float";
+  std::string parameters;
+  for (const char* argument : arguments)
+    parameters += (parameters.empty() ? "" : ", ") + std::string(type) + " " + argument;
+  const auto open = [&](const char* suffix, const std::string& more) {
+    out.open("static $qualifier$ $type$ $name$$suffix$($parameters$$more$)",
+             {{"qualifier", is_cpu ? "LSSAR_HOST" : "LSSAR_DEVICE"},
+              {"type", type},
+              {"name", name},
+              {"suffix", suffix},
+              {"parameters", parameters},
+              {"more", more}});
+  };
   const Expression both[] = {value, derivative(value, Variable::kX)};
   write_comment(out, to_string(both[0]));
-  out.open("static LSSAR_DEVICE float $name$($arguments$)",
-           {{"name", name}, {"arguments", arguments}});
+  open("", "");
   const Program alone(std::span<const Expression>(both, 1));
-  const StepWriter alone_steps(out, alone, is_precise);
+  const StepWriter alone_steps(out, alone, form);
   out.line("return $value$;", {{"value", alone_steps.result(alone.results()[0])}});
   out.close();
   write_comment(out, "And its derivative in x: " + to_string(both[1]));
-  out.open("static LSSAR_DEVICE float $name$_and_slope($arguments$, float& slope)",
-           {{"name", name}, {"arguments", arguments}});
+  open("_and_slope", fmt::format(", {}& slope", type));
   const Program program(both);
-  const StepWriter steps(out, program, is_precise);
+  const StepWriter steps(out, program, form);
   out.line("slope = $slope$;", {{"slope", steps.result(program.results()[1])}});
   out.line("return $value$;", {{"value", steps.result(program.results()[0])}});
   out.close();

@@ -136,7 +136,7 @@ typedef enum lssar_device {
   LSSAR_DEVICE_VIRTUAL = 2, /* interprets the kernels on the CPU: exact, portable, slow */
   LSSAR_DEVICE_RECORD = 3,  /* computes nothing, counts launches: for measuring host overhead */
   LSSAR_DEVICE_CPU = 4      /* machine code for the host's CPU, by the LLVM compiler; needs AVX2.
-                               It has no kernels for some passes and problems: docs/cpu.md */
+                               It has no kernels for ranges of keys: docs/cpu.md */
 } lssar_device;
 
 typedef enum lssar_compiler {
@@ -317,7 +317,7 @@ typedef struct lssar_plan_options {
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
  * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: the cpu device
- * has no kernels for a pass or the problem; a newer version's field that is set. OUT_OF_MEMORY. */
+ * has no kernels for a pass; a newer version's field that is set. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
                                          const lssar_plan_options* options,
                                          lssar_plan** plan) LSSAR_NOEXCEPT;

@@ -63,16 +63,8 @@ class Values(unittest.TestCase):
         self.assertIn("x86-64-v", lssar.device_info("cpu")["target"])
         self.assertNotIn(("virtual", 0), _plans._contexts)
 
-    def test_what_it_has_no_kernel_for_is_an_error(self):
-        sink = torch.zeros(2, requires_grad=True)
-        for pattern, options in (
-            ("unsupported: problem.score", {"score": "softmax"}),
-            ("unsupported: problem.score", {"score": "softmax,sink=per_head", "sink": sink}),
-            ("unsupported: .*problem.p = 65", {"p": 65}),
-        ):
-            with self.assertRaisesRegex(lssar.LssarError, pattern) as raised:
-                lssar.attention(*detached(), **options)
-            self.assertEqual(raised.exception.status, _structs.STATUS_UNSUPPORTED)
+    def test_large_powers(self):
+        self.check(*detached(), p=200, offset=0.5, causal=True)
 
 
 class Training(unittest.TestCase):
@@ -87,6 +79,24 @@ class Training(unittest.TestCase):
         for p, offset, causal in ((0, 1.0, True), (1, 0.0, False), (15, 0.5, False)):
             with self.subTest(p=p, offset=offset, causal=causal):
                 check(self, *random_inputs(), p=p, offset=offset, causal=causal)
+
+    def test_softmax_with_a_sink(self):
+        """Values and gradients are torch's, with the sink as one more column without a value."""
+        q, k, v = random_inputs(batch=2, heads=4, kv_heads=2, len_q=37, len_k=53, dim=16)
+        sink = torch.tensor([0.5, -1.0, 2.0, 0.0], requires_grad=True)
+        grad_o = torch.randn(2, 4, 37, 16, generator=torch.Generator().manual_seed(5))
+        leaves = [x.detach().requires_grad_() for x in (q, k, v)] + [sink]
+        o = lssar.attention(*leaves[:3], score="softmax,sink=per_head", sink=sink)
+        found = [o, *torch.autograd.grad(o, leaves, grad_o)]
+        wide = [x.detach().double().requires_grad_() for x in leaves]
+        keys, values = (x.repeat_interleave(2, dim=1) for x in wide[1:3])
+        scores = wide[0] @ keys.transpose(-1, -2) / 4
+        column = wide[3].view(1, 4, 1, 1).expand(2, 4, 37, 1)
+        weights = torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)[..., :-1]
+        wanted = [weights @ values]
+        wanted += torch.autograd.grad(wanted[0], wide, grad_o.double())
+        for a, b in zip(found, wanted, strict=True):
+            self.assertLess(float((a - b).norm()), 2e-5 * float(b.norm()))
 
     def test_lengths_and_head_dims(self):
         for sizes in (

@@ -8,8 +8,8 @@
 // Scores are the forward's to the bit: where N P - b cancels, a weight depends on their last bits.
 #pragma once
 
+#include "templates/cpu/general_gradient.h"
 #include "templates/cpu/product.h"
-#include "templates/cpu/row_constants.h"
 
 namespace lssar_device {
 
@@ -139,7 +139,13 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
       multiply_panel<Config, Config::kHeadDim>(tile.queries, panel, weights);
       multiply_panel<Config, Config::kHeadDimV>(
           tile.grads, panel + Config::kHeadDim * Config::kPanelKeys, gradients);
-      if (first_key + key + Config::kPanelKeys <= rows.least) {
+      if constexpr (Config::kIsGeneral) {
+        const float* const norms = panel + (Config::kPanelRows - 1) * Config::kPanelKeys;
+        for (int r = 0; r < Config::kRows; ++r)
+          general_differentiate<Config>(rows.constants[r], rows.visible[r], first_key + key, norms,
+                                        weights + r * Config::kGradKeys,
+                                        gradients + r * Config::kGradKeys);
+      } else if (first_key + key + Config::kPanelKeys <= rows.least) {
         differentiate_panel<Config, false>(rows, panel, first_key + key, weights, gradients);
       } else {
         differentiate_panel<Config, true>(rows, panel, first_key + key, weights, gradients);
@@ -150,14 +156,19 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
 }
 
 // Writes the part of a row of sums that is perpendicular to the row's own vector x:
-// a - x^ (x^ a), x^ = x / |x|.
+// a - x^ (x^ a), x^ = x / |x|. Without kHasNorms it writes all of a.
 template <class Config>
 LSSAR_HOST void store_projected(const typename Config::Element* x, const float* sums,
                                 typename Config::Element* to) {
   constexpr int kDim = Config::kHeadDim;
   constexpr int kWhole = kDim / Config::kLanes * Config::kLanes;
+  if constexpr (!Config::kHasNorms) {
+    for (int d = 0; d < kWhole; d += Config::kLanes) store<Config>(to + d, load<Config>(sums + d));
+    if constexpr (kWhole != kDim) store<Config, true>(to + kWhole, load<Config>(sums + kWhole));
+    return;
+  }
   alignas(64) float row[Config::kHeadDim];
-  const float inverse = inverse_norm(load_row<Config, kDim>(x, row));
+  const float inverse = inverse_norm<Config>(load_row<Config, kDim>(x, row));
   Floats<Config> products = {};
   for (int d = 0; d < kWhole; d += Config::kLanes)
     products = load<Config>(row + d) * load<Config>(sums + d) + products;

@@ -5,7 +5,10 @@
 
 #include "templates/cpu/backward_dkdv.h"
 #include "templates/cpu/backward_dq.h"
+#include "templates/cpu/backward_sink.h"
 #include "templates/cpu/forward.h"
+#include "templates/cpu/general_backward_rows.h"
+#include "templates/cpu/general_forward.h"
 #include "templates/cpu/pack_keys.h"
 
 namespace lssar_device {
@@ -21,7 +24,7 @@ struct SampleConfig {
   static constexpr int kHeadDim = 24, kHeadDimPadded = 32, kHeadDimV = 40, kHeadDimVPadded = 48;
   static constexpr int kPower = 3, kPanelRows = kTrains ? kHeadDim + kHeadDimV + 1 : kHeadDim;
   static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
-  static constexpr bool kIsBackward = kTrains;
+  static constexpr bool kIsBackward = kTrains, kIsGeneral = false, kHasNorms = true;
   static constexpr double kLogHeadDim = 3.1780538303479458;
   static constexpr i64 kSeqQ = 0, kSeqK = 0;
   static constexpr bool kIsCausal = true;
@@ -32,6 +35,29 @@ struct SampleConfig {
   static LSSAR_HOST Vector softplus_polynomial(Vector u) { return -0.44f * u + 1.44f; }
   static LSSAR_HOST Vector power(Vector u) { return u * u * u; }
   static LSSAR_HOST Vector power_slope(Vector u) { return u * u; }
+};
+
+// A score function of each class. kSecondStage 0: an exponential with a sink.
+template <class T, int kStage>
+struct SampleScore : SampleConfig<T, 8, 16, true> {
+  using Vector = typename SampleConfig<T, 8, 16, true>::Vector;
+  static constexpr bool kIsGeneral = true, kHasNorms = kStage != 0, kSumsX = false;
+  static constexpr int kSecondStage = kStage, kActivationSum = kStage == 1 ? 2 : 1;
+  static constexpr int kWeightSum = kStage == 2 ? 2 : 0, kDivisorSum = kStage == 2 ? 2 : 1;
+  static constexpr bool kIsExponential = kStage == 0, kHasSink = kStage == 0;
+  static constexpr bool kHasPassOne = kStage != 0, kNeedsEpsilon = kStage != 0;
+  static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f;
+  static LSSAR_HOST double score_scale(i64 num_keys) { return log2_of(num_keys); }
+  static LSSAR_HOST double score_bias(i64) { return 0.5; }
+  static LSSAR_HOST double sink_bias(i64) { return 0.5; }
+  static LSSAR_HOST double fixed_normalizer(i64 num_keys) { return (double)num_keys; }
+  static LSSAR_HOST Vector phi(Vector x) { return exp2_of<SampleScore>(x); }
+  static LSSAR_HOST Vector phi_and_slope(Vector x, Vector& slope) { return slope = phi(x); }
+  static LSSAR_HOST Vector psi(Vector x, Vector b, Vector n) { return x * n - b; }
+  static LSSAR_HOST Vector psi_and_slope(Vector x, Vector b, Vector n, Vector& slope) {
+    slope = n;
+    return x * n - b;
+  }
 };
 
 }  // namespace lssar_device
@@ -57,4 +83,18 @@ extern "C" void lssar_index_of_training(const lssar_device::AttentionParams* par
   backward_dq<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
   backward_dkdv<SampleConfig<Bf16, 8, 16, true>>(*params, block, scratch);
   backward_dq<SampleConfig<Fp16, 8, 16, true>>(*params, block, scratch);
+}
+
+extern "C" void lssar_index_of_scores(const lssar_device::AttentionParams* params, unsigned block,
+                                      void* scratch) {
+  using namespace lssar_device;
+  pack_keys<SampleScore<float, 0>>(*params, block, scratch);
+  general_forward<SampleScore<float, 0>>(*params, block, scratch);
+  general_forward<SampleScore<Bf16, 1>>(*params, block, scratch);
+  general_forward<SampleScore<Fp16, 2>>(*params, block, scratch);
+  general_backward_rows<SampleScore<float, 0>>(*params, block, scratch);
+  general_backward_rows<SampleScore<Bf16, 1>>(*params, block, scratch);
+  backward_dkdv<SampleScore<Bf16, 1>>(*params, block, scratch);
+  backward_dq<SampleScore<Fp16, 2>>(*params, block, scratch);
+  backward_sink<SampleScore<float, 0>>(*params, block, scratch);
 }

@@ -30,14 +30,14 @@ LSSAR_HOST void pack_keys(const AttentionParams& params, u32 block, void* /*scra
     alignas(64) float key[Config::kHeadDim];
     const float squares = load_row<Config, Config::kHeadDim>(
         row_pointer<const Element>(params.k, batch, head, first + j), key);
-    pack_column<Config, Config::kHeadDim>(key, inverse_norm(squares), to + j);
+    pack_column<Config, Config::kHeadDim>(key, inverse_norm<Config>(squares), to + j);
     if constexpr (Config::kIsBackward) {
       alignas(64) float value[Config::kHeadDimV];
       load_row<Config, Config::kHeadDimV>(
           row_pointer<const Element>(params.v, batch, head, first + j), value);
       pack_column<Config, Config::kHeadDimV>(value, 1.0f,
                                              to + Config::kHeadDim * Config::kPanelKeys + j);
-      to[(Config::kPanelRows - 1) * Config::kPanelKeys + j] = inverse_norm(squares);
+      to[(Config::kPanelRows - 1) * Config::kPanelKeys + j] = inverse_norm<Config>(squares);
     }
   }
 }

@@ -92,7 +92,7 @@ LSSAR_HOST void store_scaled(To* to, const float* from, float scale, bool is_zer
 // c_i log2(e) / |q_i|, by which a query is multiplied before its products with unit vectors of k.
 template <class Config>
 LSSAR_HOST float query_scale(float squares, i64 visible) {
-  return inverse_norm(squares) * (float)(Config::kLogHeadDim * log2_of(visible));
+  return inverse_norm<Config>(squares) * (float)(Config::kLogHeadDim * log2_of(visible));
 }
 
 // b_i: the offset, but 0 in rows of at most three keys.

@@ -322,11 +322,27 @@ TEST_F(CapiCpu, WhatHasNoKernelIsUnsupported) {
   // The passes that it has do not matter.
   expect_no_plan(context->get(), problem, LSSAR_PASS_FORWARD | LSSAR_PASS_WEIGHTED_SUM,
                  "problem.pass = weighted-sum");
-  problem.p = 65;
-  expect_no_plan(context->get(), problem, LSSAR_PASS_FORWARD, "problem.p = 65");
+}
+
+TEST_F(CapiCpu, EveryScoreFunctionHasAPlan) {
+  const auto context = open_context(LSSAR_DEVICE_CPU);
+  ASSERT_TRUE(context.ok()) << context.status().to_string();
+  const auto expect_plan = [&](const Problem& problem) {
+    const lssar_problem c_problem = to_c(
+        problem, LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
+    lssar_plan* plan = nullptr;
+    EXPECT_EQ(lssar_plan_create(context->get(), &c_problem, nullptr, &plan), LSSAR_STATUS_OK)
+        << lssar_last_error_detail();
+    lssar_plan_destroy(plan);
+  };
+  Problem problem = problem_of(DType::kFp32);
+  problem.p = 1024;
+  expect_plan(problem);
   problem.p = 0;
-  problem.score = *parse_score("softmax");
-  expect_no_plan(context->get(), problem, LSSAR_PASS_FORWARD, "problem.score");
+  for (const char* score : {"softmax,sink=per_head", "phi=x^3,normalizer=none,psi=max(x, b)"}) {
+    problem.score = *parse_score(score);
+    expect_plan(problem);
+  }
 }
 
 TEST_F(CapiCpu, ItIsNotTuned) {

@@ -9,13 +9,13 @@ namespace lssar {
 namespace {
 
 // What `phi` of the expression returns, with the lines before it.
-std::string body_of(const char* text) {
+std::string body_of(const char* text, ExpressionForm form = ExpressionForm::kGpuPrecise) {
   const auto expression =
       parse_expression(text, {Variable::kX, Variable::kOffset, Variable::kLength});
   EXPECT_TRUE(expression.ok()) << expression.status().to_string();
   if (!expression.ok()) return "";
   SourceWriter out;
-  write_function(out, "phi", "float x, float b, float n", *expression, true);
+  write_function(out, "phi", {"x", "b", "n"}, *expression, form);
   const std::string source = out.text();
   const size_t begin = source.find("{\n") + 2;
   return source.substr(begin, source.find("}\n") - begin);
@@ -38,6 +38,20 @@ TEST(ExpressionSource, DividesOnlyByWhatIsBelowTheLine) {
 TEST(ExpressionSource, WritesSharedPartsOnce) {
   const std::string body = body_of("tanh(x)^2 + tanh(x)");
   EXPECT_EQ(body.find("tangent"), body.rfind("tangent")) << body;
+}
+
+// The same for a CPU: operands of operators may be floats, arguments of functions are vectors.
+TEST(ExpressionSource, OfACpuIsOfVectors) {
+  const auto body = [](const char* text) { return body_of(text, ExpressionForm::kCpu); };
+  EXPECT_EQ(body("x + 2"), "  return x + 2.0f;\n");
+  EXPECT_EQ(body("3"), "  return splat<Config>(3.0f);\n");
+  EXPECT_EQ(body("relu(x)"), "  return maximum_or_nan<Config>(x, splat<Config>(0.0f));\n");
+  EXPECT_EQ(body("x^3"), "  return whole_power<Config, 3>(x);\n");
+  EXPECT_NE(body("where(x < -1, 2, x)")
+                .find("choose<Config>(x < -1.0f, x, splat<Config>(-1.0f), splat<Config>(2.0f), x)"),
+            std::string::npos);
+  EXPECT_EQ(body("tanh(x)^2 + tanh(x)").find("  const Vector v1 = hyperbolic_tangent<Config>(x)"),
+            0u);
 }
 
 TEST(ExpressionSource, LiteralsAreFloats) {

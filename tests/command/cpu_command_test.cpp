@@ -177,8 +177,6 @@ TEST(CpuCommand, WhatItDoesNotDoIsAnError) {
   };
   expect_refused({"emit", "--target", "x86-64-v3", "--head-dim", "16", "--pass", "row-sums"},
                  "there are kernels for forward, forward-train and backward only");
-  expect_refused(with({"--p", "65"}), "problem.p = 65");
-  expect_refused(with({"--score", "phi=relu(x)"}), "the default score function");
   expect_refused(with({"--compiler", "nvrtc"}), "the kernels of a CPU target need llvm");
   expect_refused(with({"--target", "sm_80"}), "with device = cpu allowed are x86-64-v3");
   expect_refused({"inspect", "--device", "cpu", "--head-dim", "16"}, "allowed are targets of GPUs");
@@ -200,6 +198,18 @@ TEST(CpuCommand, TuneListsTheSpaceOfEitherTarget) {
   EXPECT_THAT(result.out, HasSubstr("cpu.rows+cpu.panel_keys"));
   EXPECT_THAT(result.out, HasSubstr("cpu.block_keys+cpu.kept_keys"));
   EXPECT_THAT(result.out, Not(HasSubstr("portable")));
+}
+
+TEST(CpuCommand, VerifiesAnyScoreFunction) {
+  LSSAR_NEEDS_CPU_DEVICE();
+  const CommandRunner command;
+  for (const char* pass : {"forward", "backward"}) {
+    const CommandResult result = command.run(
+        {"verify", "--pass", pass, "--device", "cpu", "--seq", "24", "--head-dim", "16", "--dtype",
+         "fp32", "--score", "phi=relu(x)^2 + 0.1*tanh(x),normalizer=sum_abs", "--p", "3"});
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr(" for x86-64-v"));
+  }
 }
 
 TEST(CpuCommand, WithoutLlvmItSaysWhatIsMissing) {

@@ -9,6 +9,7 @@
 #include "compile/object_loader.h"
 #include "device/cpu/cpu_device.h"
 #include "device/cpu/cpu_features.h"
+#include "score/known.h"
 #include "tests/cpu/cpu_check.h"
 
 namespace lssar {
@@ -58,7 +59,7 @@ TEST(CpuTarget, IsTheMachinesOwnOrANarrowerOne) {
   EXPECT_EQ(gpu.message(), "target = \"sm_80\": with device = cpu allowed are x86-64-v3 x86-64-v4");
 }
 
-TEST(CpuTarget, OtherPassesAndScoreFunctionsAreUnsupported) {
+TEST(CpuTarget, OtherPassesAreUnsupported) {
   for (const Pass pass : {Pass::kRowSums, Pass::kWeightedSum}) {
     Problem problem;
     problem.pass = pass;
@@ -69,11 +70,6 @@ TEST(CpuTarget, OtherPassesAndScoreFunctionsAreUnsupported) {
                   ": on x86-64-v3 there are kernels for forward, forward-train and backward only; "
                   "a GPU or the virtual device has the others");
   }
-  Problem problem;
-  problem.p = 65;
-  const auto kernel = emit_kernel(problem, default_schedule(problem, v3()), v3());
-  EXPECT_EQ(kernel.status().code(), StatusCode::kUnsupported);
-  EXPECT_NE(kernel.status().message().find("problem.p = 65"), std::string::npos);
 }
 
 std::string refusal(const CpuOptions& cpu, const Target& target) {
@@ -128,6 +124,30 @@ TEST(CpuSchedule, FieldsOfAGpusBackwardAreRefused) {
                   : "schedule.dq_mode = ordered: allowed is split on x86-64-v3, where dq has a "
                     "kernel of its own");
   }
+}
+
+// Where a score function's epsilon is a sum over the keys, the backward always sums it.
+TEST(CpuSchedule, EpsilonOfAScoreFunctionComesFromAPass) {
+  Problem problem;
+  problem.p = 65;
+  problem.pass = Pass::kBackward;
+  Schedule schedule = default_schedule(problem, v3());
+  EXPECT_TRUE(validate(schedule, problem, v3()).ok());
+  schedule.epsilon = EpsilonFrom::kX;
+  EXPECT_EQ(validate(schedule, problem, v3()).message(),
+            "schedule.epsilon = x: allowed is pass on x86-64-v3 with this problem.score");
+  problem.offset = 0;  // then it is 0
+  EXPECT_TRUE(validate(schedule, problem, v3()).ok());
+}
+
+// One pass over the keys comes back to none of them.
+TEST(CpuSchedule, KeysAreKeptForASecondPassOnly) {
+  Problem problem;
+  problem.p = 0;
+  problem.score.phi = Activation(*named_activation("exp"));
+  EXPECT_EQ(default_schedule(problem, v3()).cpu.kept_keys, 0);
+  problem.p = 3;
+  EXPECT_EQ(default_schedule(problem, v3()).cpu.kept_keys, 8192);
 }
 
 // The bytes that docs/cpu.md names.

@@ -75,15 +75,20 @@ std::string test_target() {
 }
 
 lssar_context* shared_context(const CheckDevice& device) {
-  static auto& contexts = *new std::map<std::tuple<int, std::string, int>, ContextPtr>;
+  static auto& contexts = *new std::map<std::tuple<int, std::string, int, int>, ContextPtr>;
   const char* wanted = std::getenv("LSSAR_TEST_DEVICE");
-  const bool on_gpu = wanted != nullptr && std::string(wanted) == "cuda";
+  const std::string name = wanted == nullptr ? "" : wanted;
+  const lssar_device kind = device.is_cpu || name == "cpu" ? LSSAR_DEVICE_CPU
+                            : name == "cuda"               ? LSSAR_DEVICE_CUDA
+                                                           : LSSAR_DEVICE_VIRTUAL;
   const int seed = next_seed();
-  ContextPtr& context = contexts[{device.compiler, device.target, seed}];
+  ContextPtr& context = contexts[{device.compiler, device.target, seed, kind}];
   if (context != nullptr) return context.get();
   if (seed >= 0) setenv("LSSAR_VIRTUAL_SEED", std::to_string(seed).c_str(), 1);
-  Result<ContextPtr> opened = open_context(on_gpu ? LSSAR_DEVICE_CUDA : LSSAR_DEVICE_VIRTUAL,
-                                           device.compiler, on_gpu ? "" : device.target);
+  Result<ContextPtr> opened =
+      kind == LSSAR_DEVICE_VIRTUAL
+          ? open_context(kind, device.compiler, device.target)
+          : open_context(kind, kind == LSSAR_DEVICE_CPU ? LSSAR_COMPILER_AUTO : device.compiler);
   if (!opened.ok()) {
     ADD_FAILURE() << opened.status().to_string();
     return nullptr;

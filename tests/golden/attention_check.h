@@ -20,10 +20,11 @@ namespace lssar {
 std::string test_target();
 
 // Where the kernels of a test run. By default any compiler and test_target() on the virtual device;
-// LSSAR_TEST_DEVICE=cuda uses a GPU with its own target.
+// LSSAR_TEST_DEVICE=cuda uses a GPU with its own target, and =cpu the cpu device.
 struct CheckDevice {
   lssar_compiler compiler = LSSAR_COMPILER_AUTO;
   std::string target = test_target();
+  bool is_cpu = false;  // the cpu device, for the machine's own target
 };
 
 // Fails the test if the context cannot be opened.

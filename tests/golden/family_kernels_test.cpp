@@ -1,10 +1,11 @@
-// Kernels of score functions beside LSSAR's: the golden cases of the family, by both compilers and
-// on Hopper, through the C API. family_turns.h says which compiler has which case and dtype. Hopper
-// has all in bf16; at d 128 the score functions have in turn the forward and a training step.
-// family_rules_test has fp16 on Hopper.
+// Kernels of score functions beside LSSAR's: the golden cases of the family, by both compilers, on
+// Hopper and on the CPU, through the C API. family_turns.h says which compiler has which case and
+// dtype. Hopper has all in bf16; at d 128 the score functions have in turn the forward and a
+// training step. family_rules_test has fp16 on Hopper.
 #include <gtest/gtest.h>
 
 #include "compile/compiler.h"
+#include "tests/cpu/cpu_kernel.h"
 #include "tests/golden/attention_check.h"
 #include "tests/golden/family_turns.h"
 
@@ -60,6 +61,22 @@ TEST_P(FamilyOnHopper, GivesTheGoldenResult) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyOnHopper,
+                         testing::ValuesIn(golden_case_names(golden_family_folder()).value()),
+                         case_name);
+
+class FamilyOnTheCpu : public testing::TestWithParam<std::string> {};
+
+// In fp32; at d 128 in bf16 and without gradients, so that there are fewer kernels.
+TEST_P(FamilyOnTheCpu, GivesTheGoldenResult) {
+  if (std::string why; !can_run_cpu_kernels(&why)) GTEST_SKIP() << why;
+  const bool is_small = !GetParam().ends_with("_d128");
+  CheckDevice device;
+  device.is_cpu = true;
+  check(GetParam(), is_small ? DType::kFp32 : DType::kBf16,
+        is_small ? kTraining : uint32_t{LSSAR_PASS_FORWARD_TRAIN}, device);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyOnTheCpu,
                          testing::ValuesIn(golden_case_names(golden_family_folder()).value()),
                          case_name);
 

@@ -1,0 +1,171 @@
+// Forward of score functions given as expressions (general_scale.h says which constants choose
+// what).
+//
+//   without pass 1:  a_ij = phi(s_ij),  o_i = sum_j a_ij v_j / r_i;  r_i is summed along
+//   with pass 1:     r_i first; then weights from N_i a_ij / r_i, divided by their sum at the end
+//
+// An exponential over a sum has the largest score taken out: without pass 1 the largest so far, and
+// sums are multiplied along. Blocks and their memory are those of forward.h.
+#pragma once
+
+#include "templates/cpu/forward_output.h"
+#include "templates/cpu/general_rows.h"
+
+namespace lssar_device {
+
+// Loads queries times c_i / |q_i| as [kRows][head_dim]. Rows past the end see no keys.
+template <class Config, int kRows>
+LSSAR_HOST void load_general_queries(const AttentionParams& params, const RowPlace& place,
+                                     float* queries, GeneralRow (&rows)[kRows]) {
+  using Element = typename Config::Element;
+  for (int r = 0; r < kRows; ++r) {
+    const i64 i = place.first_row + r;
+    GeneralRow& row = rows[r];
+    row = GeneralRow{};
+    row.visible = i < seq_q<Config>(params) ? visible_keys<Config>(params, i) : 0;
+    row.largest_score = row.highest = -infinity();
+    row.lowest = infinity();
+    float* const query = queries + r * Config::kHeadDim;
+    if (row.visible == 0) {
+      for (int d = 0; d < Config::kHeadDim; ++d) query[d] = 0.0f;
+      continue;
+    }
+    row.bias = (float)Config::score_bias(row.visible);
+    if constexpr (Config::kHasSink) row.sink_logit = params.sink[place.head];
+    const float squares = load_row<Config, Config::kHeadDim>(
+        row_pointer<const Element>(params.q, place.batch, place.head, i), query);
+    const float scale = general_score_scale<Config>(squares, row.visible);
+    for (int d = 0; d < Config::kHeadDim; ++d) query[d] *= scale;
+  }
+}
+
+// A block of rows and its walk over the keys.
+template <class Config, int kRows>
+struct GeneralBlock {
+  const AttentionParams& params;
+  const RowPlace& place;
+  ForwardScratch<Config>& scratch;
+  GeneralRow rows[kRows];
+  i64 visible;  // keys that at least one row sees
+
+  // The scores of `row` from first_key on. Those of the first kKeptKeys keys have memory of their
+  // own.
+  LSSAR_HOST ScoreRow scores_of(int row, i64 first_key) const {
+    const i64 kept = first_key < Config::kKeptKeys ? first_key : i64{Config::kKeptKeys};
+    const i64 left = visible - first_key;
+    return {scratch.scores + kept * kRows + row * Config::kPanelKeys, first_key,
+            left < Config::kBlockKeys ? (int)left : Config::kBlockKeys, kRows * Config::kPanelKeys};
+  }
+
+  // Computes activations of kBlockKeys keys. Those of an exponential stay scores.
+  LSSAR_HOST void activate_block(i64 first_key) const {
+    const i64 slice = place.batch * params.kv_heads + place.kv_head;
+    const float* panel = key_panel<Config>(params, slice, first_key / Config::kPanelKeys);
+    const ScoreRow all = scores_of(0, first_key);
+    float* to = all.first;
+    for (int key = 0; key < all.keys; key += Config::kPanelKeys) {
+      Floats<Config> acc[kRows][Config::kPanelVectors];
+      multiply_keys<Config, kRows, Config::kHeadDim>(scratch.queries, panel, acc);
+      LSSAR_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        LSSAR_UNROLL
+        for (int c = 0; c < Config::kPanelVectors; ++c)
+          store<Config>(to + r * Config::kPanelKeys + c * Config::kLanes, acc[r][c]);
+      }
+      panel += Config::kPanelRows * Config::kPanelKeys;
+      to += all.pitch;
+    }
+    if constexpr (!Config::kIsExponential) {
+      for (int r = 0; r < kRows; ++r) activate<Config>(scores_of(r, first_key), rows[r]);
+    }
+  }
+
+  LSSAR_HOST void sum_activations() {
+    for (i64 key = 0; key < visible; key += Config::kBlockKeys) {
+      activate_block(key);
+      for (int r = 0; r < kRows; ++r) add_activations<Config>(scores_of(r, key), rows[r]);
+    }
+    for (int r = 0; r < kRows; ++r) finish_sums<Config>(rows[r]);
+  }
+
+  // kIsExponential, without pass one.
+  LSSAR_HOST void rescale(int r, const ScoreRow& scores) {
+    const float factor = raise_largest<Config>(scores, rows[r]);
+    rows[r].weights *= factor;
+    float* const outputs = scratch.outputs + r * Config::kHeadDimVPadded;
+    for (int d = 0; d < Config::kHeadDimVPadded; ++d) outputs[d] *= factor;
+  }
+
+  LSSAR_HOST void add_values() {
+    using Element = typename Config::Element;
+    for (int i = 0; i < kRows * Config::kHeadDimVPadded; ++i) scratch.outputs[i] = 0.0f;
+    for (i64 key = 0; key < visible; key += Config::kBlockKeys) {
+      if (!Config::kHasPassOne || key >= Config::kKeptKeys) activate_block(key);
+      for (int r = 0; r < kRows; ++r) {
+        const ScoreRow scores = scores_of(r, key);
+        if constexpr (Config::kIsExponential && !Config::kHasPassOne) rescale(r, scores);
+        weigh<Config>(scores, rows[r]);
+      }
+      const ScoreRow weights = scores_of(0, key);
+      multiply_values<Config, kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys, 1>(
+          weights.first, row_pointer<const Element>(params.v, place.batch, place.kv_head, key),
+          params.v.row_stride, weights.keys, scratch.outputs);
+    }
+  }
+
+  // `z` is row_divisor's result.
+  LSSAR_HOST RowStats stats_of(const GeneralRow& row, float z) const {
+    float largest = 0.0f;
+    if constexpr (Config::kIsExponential) {
+      largest = origin_of(row);
+    } else if constexpr (Config::kSecondStage == 1) {
+      largest = row.normalizer == 0.0f ? 0.0f : extreme_activation<Config>(row);
+    }
+    return {row.normalizer, row.m, z, largest};
+  }
+
+  LSSAR_HOST void store_outputs() {
+    using Element = typename Config::Element;
+    const i64 queries = seq_q<Config>(params);
+    for (int r = 0; r < kRows && place.first_row + r < queries; ++r) {
+      const i64 i = place.first_row + r;
+      const float z = row_divisor<Config>(rows[r]);
+      const float scale = output_scale<Config>(rows[r], z);
+      const bool is_empty = z == 0.0f;  // then o is 0 even if a value is NaN
+      const float* const outputs = scratch.outputs + r * Config::kHeadDimVPadded;
+      store_scaled<Config>(row_pointer<Element>(params.o, place.batch, place.head, i), outputs,
+                           scale, is_empty);
+      const i64 flat = flat_row<Config>(params, place, i);
+      if constexpr (Config::kIsTraining)
+        store_scaled<Config>(params.saved_o + flat * Config::kHeadDimV, outputs, scale, is_empty);
+      if (params.saved_stats != nullptr)
+        store_stats<Config>(params, flat, stats_of(rows[r], z));
+    }
+  }
+
+  LSSAR_HOST void run() {
+    load_general_queries<Config, kRows>(params, place, scratch.queries, rows);
+    visible = 0;
+    for (int r = 0; r < kRows; ++r) visible = rows[r].visible > visible ? rows[r].visible : visible;
+    if constexpr (Config::kHasPassOne) sum_activations();
+    add_values();
+    store_outputs();
+  }
+};
+
+// Few rows, as in decoding, are computed one by one, because a full block would compute rows that
+// nobody needs. The bits are the same either way.
+template <class Config>
+LSSAR_HOST void general_forward(const AttentionParams& params, u32 block, void* memory) {
+  ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;
+  const i64 queries = seq_q<Config>(params);
+  RowPlace place = query_place<Config, Config::kRows>(params, block);
+  if (2 * (queries - place.first_row) >= Config::kRows) {
+    GeneralBlock<Config, Config::kRows>{params, place, scratch, {}, 0}.run();
+    return;
+  }
+  for (; place.first_row < queries; ++place.first_row)
+    GeneralBlock<Config, 1>{params, place, scratch, {}, 0}.run();
+}
+
+}  // namespace lssar_device
