@@ -36,8 +36,13 @@ constexpr double kExp2Degree6[] = {1.0,
                                    0.00133988785f,
                                    0.000153533736f};
 
-void write_polynomial(SourceWriter& out, const char* name, std::span<const double> coefficients) {
-  out.open("static LSSAR_HOST Vector $name$(Vector x)", {{"name", name}});
+// The function NAME_polynomial, and its coefficients for cpu/lockstep.h, constant first.
+void write_polynomial(SourceWriter& out, const char* name, const char* terms,
+                      std::span<const double> coefficients) {
+  std::string list;
+  for (const double c : coefficients) list += (list.empty() ? "" : ", ") + float_literal(c);
+  out.line("static constexpr float $terms$[] = {$list$};", {{"terms", terms}, {"list", list}});
+  out.open("static LSSAR_HOST Vector $name$_polynomial(Vector x)", {{"name", name}});
   out.line("Vector sum = $c$ * x + $next$;",
            {{"c", float_literal(coefficients.back())},
             {"next", float_literal(coefficients[coefficients.size() - 2])}});
@@ -70,6 +75,11 @@ void write_powers(SourceWriter& out, const Problem& problem) {
   out.close();
 }
 
+// Whether a call may have so few queries that it takes cpu/few_queries.h.
+bool takes_few_queries(const Problem& problem) {
+  return problem.pass == Pass::kForward && problem.seq_q <= kCpuFewRows;
+}
+
 void write_shape(SourceWriter& out, const Problem& problem, const Schedule& schedule,
                  const Target& target) {
   const auto constant = [&out](const char* name, int value) {
@@ -93,11 +103,14 @@ void write_shape(SourceWriter& out, const Problem& problem, const Schedule& sche
   constant("kPanelKeys", cpu.panel_keys);
   constant("kPanelVectors", cpu.panel_keys / lanes);
   constant("kPanelRows", cpu_panel_rows(problem));
+  constant("kPackKeys", cpu_pack_keys(schedule));
+  constant("kGroups", kCpuGroups);
   constant("kBlockKeys", cpu.block_keys);
   constant("kKeptKeys", cpu.kept_keys);
   constant("kGradRows", cpu_grad_rows(schedule));
   constant("kGradKeys", cpu_grad_keys(schedule));
   constant("kConstantRows", kConstantRows);
+  constant("kFewRows", kCpuFewRows);
 }
 
 std::string config_source(const Problem& problem, const Schedule& schedule, const Target& target) {
@@ -113,18 +126,21 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   write_shape(out, problem, schedule, target);
   out.constant("bool", "kIsBackward", flag(is_backward));
   out.constant("bool", "kIsTraining", flag(problem.pass == Pass::kForwardTrain));
+  out.constant("bool", "kTakesFewQueries", flag(takes_few_queries(problem)));
   out.constant("bool", "kSumsX", flag(sums_x(problem, schedule)));
   out.constant("bool", "kNeedsX", flag(is_backward && saves_x(problem, schedule)));
+  out.constant("bool", "kSumsDq", flag(is_backward && sums_dq(schedule)));
   out.line();
   out.line(
       "// 2^x for x in [-1/2, 1/2]; P(u) with log2(1 + u) = u P(u) for u in [0, 1]; u^(p - 1)");
   out.line("// where u > 0; u^p.");
   if (problem.dtype == DType::kFp32) {
-    write_polynomial(out, "exp2_polynomial", kExp2Degree6);
+    write_polynomial(out, "exp2", "kExp2Terms", kExp2Degree6);
   } else {
-    write_polynomial(out, "exp2_polynomial", kExp2Degree4);
+    write_polynomial(out, "exp2", "kExp2Terms", kExp2Degree4);
   }
-  write_polynomial(out, "softplus_polynomial", softplus_coefficients(schedule.softplus_degree));
+  write_polynomial(out, "softplus", "kSoftplusTerms",
+                   softplus_coefficients(schedule.softplus_degree));
   write_powers(out, problem);
   out.close(";");
   return out.text();
@@ -150,19 +166,22 @@ CpuStep cpu_step(const std::string& call, GridRows grid_rows, int rows_per_block
 
 std::vector<CpuStep> cpu_steps(const Problem& problem, const Schedule& schedule,
                                const Target& target) {
-  const CpuOptions& cpu = schedule.cpu;
-  const CpuStep pack = cpu_step("pack_keys", GridRows::kKeys, cpu.panel_keys);
+  const CpuStep pack = cpu_step("pack_keys", GridRows::kKeys, cpu_pack_keys(schedule));
   if (problem.pass != Pass::kBackward)
     return {pack,
-            cpu_step("forward", GridRows::kQueries, cpu.rows,
+            cpu_step("forward", GridRows::kQueries, kCpuGroups * schedule.cpu.rows,
                      cpu_scratch_bytes(problem, schedule, target),
                      sums_x(problem, schedule) ? "sizeof(ForwardScratch) + sizeof(SlopeScratch)"
                                                : "sizeof(ForwardScratch)")};
-  return {pack, cpu_step("backward_rows", GridRows::kQueries, kConstantRows),
-          cpu_step("backward_dkdv", GridRows::kKeys, cpu_grad_keys(schedule),
-                   cpu_dkdv_scratch_bytes(problem, schedule, target), "sizeof(DkdvScratch)"),
-          cpu_step("backward_dq", GridRows::kQueries, cpu_grad_rows(schedule),
-                   cpu_dq_scratch_bytes(problem, schedule, target), "sizeof(DqScratch)")};
+  const bool is_ordered = sums_dq(schedule);
+  return {
+      pack, cpu_step("backward_rows", GridRows::kQueries, kConstantRows),
+      cpu_step("backward_dkdv", GridRows::kKeys, cpu_grad_keys(schedule),
+               cpu_dkdv_scratch_bytes(problem, schedule, target),
+               is_ordered ? "sizeof(DkdvScratch) + sizeof(QuerySums)" : "sizeof(DkdvScratch)"),
+      is_ordered ? cpu_step("backward_dq_finish", GridRows::kQueries, kConstantRows)
+                 : cpu_step("backward_dq", GridRows::kQueries, cpu_grad_rows(schedule),
+                            cpu_dq_scratch_bytes(problem, schedule, target), "sizeof(DqScratch)")};
 }
 
 std::string entries_source(const std::vector<CpuStep>& steps) {
@@ -193,7 +212,8 @@ KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
   const std::vector<CpuStep> steps = cpu_steps(problem, schedule, target);
   std::vector<std::string> roots = {"templates/cpu/types.h", "templates/cpu/pack_keys.h"};
   if (problem.pass == Pass::kBackward) {
-    roots.insert(roots.end(), {"templates/cpu/backward_dkdv.h", "templates/cpu/backward_dq.h"});
+    roots.insert(roots.end(), {"templates/cpu/backward_rows.h", "templates/cpu/backward_dkdv.h",
+                               "templates/cpu/backward_dq.h"});
   } else {
     roots.push_back("templates/cpu/forward.h");
   }
