@@ -65,8 +65,9 @@ Schedule default_of(std::optional<Variant> variant, const Problem& problem, cons
 // its tiles fit.
 DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, const Target& target,
                        EpsilonFrom epsilon, Determinism determinism) {
-  if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32 || target.is_cpu())
-    return DqMode::kSplit;
+  if (problem.pass == Pass::kBackward && target.is_cpu())
+    return is_general(problem) ? DqMode::kSplit : DqMode::kOrdered;
+  if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return DqMode::kSplit;
   const int dims = problem.head_dim + problem.head_dim_v;
   const bool is_large = target.shared_bytes_per_block >= kLargeBlockBytes;
   if (dims > (is_large ? kMaxSumDimsOfLargeBlocks : kMaxSumDims)) return DqMode::kSplit;

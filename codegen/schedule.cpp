@@ -141,8 +141,8 @@ Status validate(const Schedule& schedule, const Problem& problem, const Target& 
 
 std::string to_string(const Schedule& schedule) {
   if (schedule.variant == Variant::kCpu)
-    return fmt::format("cpu{} softplus_degree {}", fields_text(schedule.cpu),
-                       schedule.softplus_degree);
+    return fmt::format("cpu{} softplus_degree {}{}", fields_text(schedule.cpu),
+                       schedule.softplus_degree, sums_dq(schedule) ? " dq_mode ordered" : "");
   return fields_text(schedule) +
          (schedule.variant == Variant::kHopper ? fields_text(schedule.hopper) : "");
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "codegen/cpu/cpu_shapes.h"
 #include "codegen/pass_needs.h"
 #include "codegen/shapes.h"
 
@@ -56,12 +57,17 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
       product({sizes.batch, sizes.heads, sizes.seq_q, is_backward && !is_cpu ? 4 : 0});
   const auto constants = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 32 : 0});
   const auto dq_sum =
-      product({sizes.batch, sizes.heads, sizes.seq_q, has_sums ? problem.head_dim : 0, 4});
+      has_sums && is_cpu
+          ? product({sizes.batch, sizes.heads, cpu_query_sum_bytes(problem, sizes.seq_q)})
+          : product({sizes.batch, sizes.heads, sizes.seq_q, has_sums ? problem.head_dim : 0, 4});
   const bool is_ordered = is_backward && schedule.dq_mode == DqMode::kOrdered;
   const Tiling& dkdv = schedule.dkdv;
   const int64_t query_tiles = (sizes.seq_q + dkdv.block_cols - 1) / dkdv.block_cols;
-  const auto turns = product(
-      {sizes.batch, sizes.heads, is_ordered ? query_tiles : 0, dkdv.block_rows / kWarpRows, 4});
+  const auto turns =
+      is_ordered && is_cpu
+          ? product({sizes.batch, sizes.heads, cpu_turn_bytes(schedule, sizes.seq_q)})
+          : product({sizes.batch, sizes.heads, is_ordered ? query_tiles : 0,
+                     dkdv.block_rows / kWarpRows, 4});
   const bool has_sink_terms = is_backward && reads_sink(problem);
   const auto sink_terms = product({sizes.batch, sizes.heads, sizes.seq_q, has_sink_terms ? 8 : 0});
   if (!key_norms || !query_norms || !constants || !dq_sum || !turns || !sink_terms)
@@ -76,7 +82,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   };
   if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||
       !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum) ||
-      !place(layout.dq_turns, is_ordered ? *turns + kTicketBytes : 0) ||
+      !place(layout.dq_turns, !is_ordered ? 0 : is_cpu ? *turns : *turns + kTicketBytes) ||
       !place(layout.tickets, takes_tickets(problem, schedule) ? size_t{kTicketBytes} : 0) ||
       !place(layout.sink_terms, *sink_terms))
     return overflow("workspace", sizes);

@@ -197,9 +197,11 @@ nlohmann::json fields_of_pass(const Schedule& schedule, const Problem& problem) 
   if (schedule.variant != Variant::kCpu) {
     fields.erase("cpu");
   } else {
-    fields = {{"variant", fields["variant"]},
-              {"softplus_degree", fields["softplus_degree"]},
-              {"cpu", fields["cpu"]}};
+    for (auto it = fields.begin(); it != fields.end();) {
+      const bool is_read = it.key() == "variant" || it.key() == "softplus_degree" ||
+                           it.key() == "cpu" || it.key() == "dq_mode";
+      it = is_read ? std::next(it) : fields.erase(it);
+    }
   }
   for (const std::string& name : fields_of_own_kernels(problem)) {
     fields.erase(name);

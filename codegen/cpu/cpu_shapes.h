@@ -1,5 +1,5 @@
-// The shapes of a CPU target's backward, which follow from a schedule's rows and panels. What its
-// forward has is in codegen/shapes.h. Threads: pure functions.
+// Shapes of a CPU target's kernels that follow from a schedule's rows and panels. What the engine
+// needs of them is in codegen/shapes.h. Threads: pure functions.
 #pragma once
 
 #include "codegen/problem.h"
@@ -7,16 +7,34 @@
 
 namespace lssar {
 
+// A block of the forward has this many groups of cpu.rows queries. A panel, or a part of v, is read
+// from the second-level cache for the first group only.
+inline constexpr int kCpuGroups = 2;
+// The same of a problem: one group if the score function is given as expressions.
+int cpu_groups(const Problem& problem);
+
+// Up to this many queries of the heads that share keys are few (templates/cpu/few_queries.h). At
+// most the least head_dim.
+inline constexpr int kCpuFewRows = 8;
+
+// Keys that a block of lssar_pack_keys packs: whole panels.
+int cpu_pack_keys(const Schedule& schedule);
+
 // A tile of the backward: queries and keys whose weights and gradients are made before the products
 // with them. Both are whole groups of cpu.rows, and the keys are whole panels too. One block sums
 // dk and dv of a tile's keys, and another one sums dq of a tile's queries.
 int cpu_grad_rows(const Schedule& schedule);
 int cpu_grad_keys(const Schedule& schedule);
 
-// Bytes of a thread's working memory: GradientTile, DkdvScratch and DqScratch (templates/cpu).
+// Bytes of a thread's working memory: GradientTile; DkdvScratch, with sums_dq QuerySums too; and
+// DqScratch (templates/cpu).
 int cpu_tile_bytes(const Problem& problem, const Schedule& schedule);
 int cpu_dkdv_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
+
+// With sums_dq: bytes of a head's sums of dq, and of the turns of its tiles (ordered_dq.h).
+int64_t cpu_query_sum_bytes(const Problem& problem, int64_t seq_q);
+int64_t cpu_turn_bytes(const Schedule& schedule, int64_t seq_q);
 
 // Numbers of a key in a panel: its own; in the backward also those of its value, and 1 / |k|.
 int cpu_panel_rows(const Problem& problem);

@@ -37,8 +37,13 @@ constexpr double kExp2Degree6[] = {1.0,
                                    0.00133988785f,
                                    0.000153533736f};
 
-void write_polynomial(SourceWriter& out, const char* name, std::span<const double> coefficients) {
-  out.open("static LSSAR_HOST Vector $name$(Vector x)", {{"name", name}});
+// The function NAME_polynomial, and its coefficients for cpu/lockstep.h, constant first.
+void write_polynomial(SourceWriter& out, const char* name, const char* terms,
+                      std::span<const double> coefficients) {
+  std::string list;
+  for (const double c : coefficients) list += (list.empty() ? "" : ", ") + float_literal(c);
+  out.line("static constexpr float $terms$[] = {$list$};", {{"terms", terms}, {"list", list}});
+  out.open("static LSSAR_HOST Vector $name$_polynomial(Vector x)", {{"name", name}});
   out.line("Vector sum = $c$ * x + $next$;",
            {{"c", float_literal(coefficients.back())},
             {"next", float_literal(coefficients[coefficients.size() - 2])}});
@@ -71,6 +76,11 @@ void write_powers(SourceWriter& out, const Problem& problem) {
   out.close();
 }
 
+// Whether a call may have so few queries that it takes cpu/few_queries.h.
+bool takes_few_queries(const Problem& problem) {
+  return problem.pass == Pass::kForward && problem.seq_q <= kCpuFewRows && !is_general(problem);
+}
+
 void write_shape(SourceWriter& out, const Problem& problem, const Schedule& schedule,
                  const Target& target) {
   const auto constant = [&out](const char* name, int value) {
@@ -94,20 +104,23 @@ void write_shape(SourceWriter& out, const Problem& problem, const Schedule& sche
   constant("kPanelKeys", cpu.panel_keys);
   constant("kPanelVectors", cpu.panel_keys / lanes);
   constant("kPanelRows", cpu_panel_rows(problem));
+  constant("kPackKeys", cpu_pack_keys(schedule));
+  constant("kGroups", cpu_groups(problem));
   constant("kBlockKeys", cpu.block_keys);
   constant("kKeptKeys", cpu.kept_keys);
   constant("kGradRows", cpu_grad_rows(schedule));
   constant("kGradKeys", cpu_grad_keys(schedule));
   constant("kConstantRows", kConstantRows);
+  constant("kFewRows", kCpuFewRows);
 }
 
 // In 16 bits the lesser degree has errors far below those of rounding, unless a large power
 // multiplies them.
 void write_exp2_polynomial(SourceWriter& out, const Problem& problem) {
   if (needs_precise_functions(problem)) {
-    write_polynomial(out, "exp2_polynomial", kExp2Degree6);
+    write_polynomial(out, "exp2", "kExp2Terms", kExp2Degree6);
   } else {
-    write_polynomial(out, "exp2_polynomial", kExp2Degree4);
+    write_polynomial(out, "exp2", "kExp2Terms", kExp2Degree4);
   }
 }
 
@@ -125,8 +138,10 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   write_shape(out, problem, schedule, target);
   out.constant("bool", "kIsBackward", flag(is_backward));
   out.constant("bool", "kIsTraining", flag(problem.pass == Pass::kForwardTrain));
+  out.constant("bool", "kTakesFewQueries", flag(takes_few_queries(problem)));
   out.constant("bool", "kSumsX", flag(sums_x(problem, schedule)));
   out.constant("bool", "kNeedsX", flag(is_backward && saves_x(problem, schedule)));
+  out.constant("bool", "kSumsDq", flag(is_backward && sums_dq(schedule)));
   out.constant("bool", "kIsGeneral", flag(is_general(problem)));
   out.constant("bool", "kHasNorms", flag(problem.score.qk_norm));
   if (is_general(problem)) {
@@ -139,7 +154,7 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
       "// 2^x for x in [-1/2, 1/2]; P(u) with log2(1 + u) = u P(u) for u in [0, 1]; u^(p - 1)");
   out.line("// where u > 0; u^p.");
   write_exp2_polynomial(out, problem);
-  write_polynomial(out, "softplus_polynomial",
+  write_polynomial(out, "softplus", "kSoftplusTerms",
                    softplus_coefficients(is_general(problem) ? kMaxSoftplusDegree
                                                              : schedule.softplus_degree));
   write_powers(out, problem);
@@ -168,7 +183,9 @@ CpuStep cpu_step(const std::string& call, GridRows grid_rows, int rows_per_block
 
 CpuStep dkdv_step(const Problem& problem, const Schedule& schedule, const Target& target) {
   return cpu_step("backward_dkdv", GridRows::kKeys, cpu_grad_keys(schedule),
-                  cpu_dkdv_scratch_bytes(problem, schedule, target), "sizeof(DkdvScratch)");
+                  cpu_dkdv_scratch_bytes(problem, schedule, target),
+                  sums_dq(schedule) ? "sizeof(DkdvScratch) + sizeof(QuerySums)"
+                                    : "sizeof(DkdvScratch)");
 }
 
 CpuStep dq_step(const Problem& problem, const Schedule& schedule, const Target& target) {
@@ -198,17 +215,18 @@ std::vector<CpuStep> general_steps(const CpuStep& pack, const Problem& problem,
 
 std::vector<CpuStep> cpu_steps(const Problem& problem, const Schedule& schedule,
                                const Target& target) {
-  const CpuOptions& cpu = schedule.cpu;
-  const CpuStep pack = cpu_step("pack_keys", GridRows::kKeys, cpu.panel_keys);
+  const CpuStep pack = cpu_step("pack_keys", GridRows::kKeys, cpu_pack_keys(schedule));
   if (is_general(problem)) return general_steps(pack, problem, schedule, target);
   if (problem.pass != Pass::kBackward)
     return {pack,
-            cpu_step("forward", GridRows::kQueries, cpu.rows,
+            cpu_step("forward", GridRows::kQueries, cpu_groups(problem) * schedule.cpu.rows,
                      cpu_scratch_bytes(problem, schedule, target),
                      sums_x(problem, schedule) ? "sizeof(ForwardScratch) + sizeof(SlopeScratch)"
                                                : "sizeof(ForwardScratch)")};
   return {pack, cpu_step("backward_rows", GridRows::kQueries, kConstantRows),
-          dkdv_step(problem, schedule, target), dq_step(problem, schedule, target)};
+          dkdv_step(problem, schedule, target),
+          sums_dq(schedule) ? cpu_step("backward_dq_finish", GridRows::kQueries, kConstantRows)
+                            : dq_step(problem, schedule, target)};
 }
 
 std::string entries_source(const std::vector<CpuStep>& steps) {
@@ -241,9 +259,12 @@ KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
   const bool general = is_general(problem);
   if (problem.pass == Pass::kBackward) {
     roots.insert(roots.end(), {"templates/cpu/backward_dkdv.h", "templates/cpu/backward_dq.h"});
-    if (general)
+    if (general) {
       roots.insert(roots.end(),
                    {"templates/cpu/general_backward_rows.h", "templates/cpu/backward_sink.h"});
+    } else {
+      roots.push_back("templates/cpu/backward_rows.h");
+    }
   } else {
     roots.push_back(general ? "templates/cpu/general_forward.h" : "templates/cpu/forward.h");
   }

@@ -36,13 +36,14 @@ Breach check_forward(const Refuse& refuse, const CpuOptions& cpu) {
     });
   LSSAR_RETURN_IF_BROKEN(
       check_whole(refuse, "cpu.kept_keys", cpu.kept_keys, 0, "blocks", cpu.block_keys));
-  const int64_t bytes = int64_t{4} * cpu.rows * (int64_t{cpu.kept_keys} + cpu.block_keys);
+  const int64_t bytes =
+      int64_t{4} * kCpuGroups * cpu.rows * (int64_t{cpu.kept_keys} + cpu.block_keys);
   if (bytes <= kMaxScratchBytes) return {};
   return refuse("cpu.kept_keys", cpu.kept_keys, [&] {
     return fmt::format(
-        "with cpu.rows {} and cpu.block_keys {} the activations take {} bytes, and a thread has at "
-        "most {} for them",
-        cpu.rows, cpu.block_keys, bytes, kMaxScratchBytes);
+        "with cpu.rows {} and cpu.block_keys {} the activations of a block's {} rows take {} "
+        "bytes, and a thread has at most {} for them",
+        cpu.rows, cpu.block_keys, kCpuGroups * cpu.rows, bytes, kMaxScratchBytes);
   });
 }
 
@@ -86,9 +87,14 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Problem& 
           cpu.panel_keys, registers, vectors, vectors, target.name(), level.registers);
     });
   LSSAR_RETURN_IF_BROKEN(check_epsilon(refuse, schedule, problem, target));
-  if (problem.pass == Pass::kBackward && sums_dq(schedule))
+  if (problem.pass == Pass::kBackward && is_general(problem) && sums_dq(schedule))
     return refuse("dq_mode", enum_name(schedule.dq_mode), [&] {
-      return fmt::format("allowed is split on {}, where dq has a kernel of its own", target.name());
+      return fmt::format("allowed is split on {} with this problem.score", target.name());
+    });
+  if (problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kAtomic)
+    return refuse("dq_mode", "atomic", [&] {
+      return fmt::format("allowed are ordered and split on {}, whose results are repeatable",
+                         target.name());
     });
   return problem.pass == Pass::kBackward ? Breach{} : check_forward(refuse, cpu);
 }
@@ -103,19 +109,28 @@ void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target
       cpu_level(target).registers == 32 ? 4 * cpu_level(target).lanes : 2 * cpu_level(target).lanes;
   cpu.block_keys = 256;
   // 192 KiB, so that a second-level cache of 512 KiB or more also has room for panels and values.
-  constexpr int64_t kMostKept = 8192;
+  constexpr int64_t kMostKept = 4096;
   int64_t keys = problem.seq_k == 0 ? kMostKept : std::min(problem.seq_k, kMostKept);
   if (!has_pass_one(problem)) keys = 0;  // no pass comes back to them
   cpu.kept_keys = static_cast<int>((keys + cpu.block_keys - 1) / cpu.block_keys) * cpu.block_keys;
 }
 
+int cpu_groups(const Problem& problem) { return is_general(problem) ? 1 : kCpuGroups; }
+
 int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {
   const CpuOptions& cpu = schedule.cpu;
-  const int64_t outputs = lines(int64_t{cpu.rows} * cpu_padded_dim(problem.head_dim_v, target));
-  int64_t bytes = lines(int64_t{cpu.rows} * (cpu.kept_keys + cpu.block_keys)) + outputs +
-                  lines(int64_t{cpu.rows} * problem.head_dim);
-  if (sums_x(problem, schedule)) bytes += lines(int64_t{cpu.rows} * cpu.block_keys) + outputs;
+  const int64_t rows = int64_t{cpu_groups(problem)} * cpu.rows;
+  const int64_t outputs = lines(rows * cpu_padded_dim(problem.head_dim_v, target));
+  int64_t bytes = lines(rows * (cpu.kept_keys + cpu.block_keys)) + outputs +
+                  lines(rows * problem.head_dim);
+  if (sums_x(problem, schedule)) bytes += lines(rows * cpu.block_keys) + outputs;
   return static_cast<int>(bytes);
+}
+
+int cpu_pack_keys(const Schedule& schedule) {
+  constexpr int kLeast = 128;  // as few blocks as leave work for every thread
+  const int panel = schedule.cpu.panel_keys;
+  return (kLeast + panel - 1) / panel * panel;
 }
 
 int cpu_grad_rows(const Schedule& schedule) { return 8 * schedule.cpu.rows; }
@@ -137,9 +152,10 @@ int cpu_tile_bytes(const Problem& problem, const Schedule& schedule) {
 
 int cpu_dkdv_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {
   const int64_t keys = cpu_grad_keys(schedule);
-  return static_cast<int>(cpu_tile_bytes(problem, schedule) +
-                          lines(keys * cpu_padded_dim(problem.head_dim, target)) +
-                          lines(keys * cpu_padded_dim(problem.head_dim_v, target)));
+  const int64_t dim = cpu_padded_dim(problem.head_dim, target);
+  const int64_t query_sums = sums_dq(schedule) ? lines(cpu_grad_rows(schedule) * dim) : 0;
+  return static_cast<int>(cpu_tile_bytes(problem, schedule) + lines(keys * dim) +
+                          lines(keys * cpu_padded_dim(problem.head_dim_v, target)) + query_sums);
 }
 
 int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {
@@ -156,6 +172,16 @@ int cpu_padded_dim(int dim, const Target& target) {
 int cpu_panel_rows(const Problem& problem) {
   const bool is_backward = problem.pass == Pass::kBackward;
   return problem.head_dim + (is_backward ? problem.head_dim_v + 1 : 0);
+}
+
+int64_t cpu_query_sum_bytes(const Problem& problem, int64_t seq_q) {
+  constexpr int kMostLanes = 16;  // of any level
+  const int64_t pitch = (problem.head_dim + kMostLanes - 1) / kMostLanes * kMostLanes;
+  return seq_q * pitch * 4;
+}
+
+int64_t cpu_turn_bytes(const Schedule& schedule, int64_t seq_q) {
+  return (seq_q + cpu_grad_rows(schedule) - 1) / cpu_grad_rows(schedule) * 4;
 }
 
 int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64_t seq_k) {

@@ -177,7 +177,7 @@ class Parser {
   }
 
   static bool is_attribute(const Tokens& t, size_t open) {
-    return open > 0 && t[open - 1].is("__attribute__");
+    return open > 0 && is_one_of(t[open - 1], {"__attribute__", "alignas"});
   }
 
   void open_class(const Tokens& t, size_t first, size_t last, SourceItem& item) {

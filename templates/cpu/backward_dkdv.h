@@ -4,10 +4,12 @@
 //   dk_j = a_j - k^_j (k^_j a_j),   a_j = sum_i dS''_ij q_i
 //
 // A block has kGradKeys keys of one kv head and walks over the queries of every head that reads
-// these keys. So sums over a group of heads need no second kernel and have one order.
+// these keys. So sums over a group of heads need no second kernel and have one order. With kSumsDq
+// it also sums dq.
 #pragma once
 
 #include "templates/cpu/gradient_tile.h"
+#include "templates/cpu/ordered_dq.h"
 
 namespace lssar_device {
 
@@ -16,6 +18,12 @@ struct DkdvScratch {
   GradientTile<Config> tile;
   alignas(64) float key_sums[Config::kGradKeys * Config::kHeadDimPadded];
   alignas(64) float value_sums[Config::kGradKeys * Config::kHeadDimVPadded];
+};
+
+// kSumsDq: follows DkdvScratch. Sums of dq over a tile.
+template <class Config>
+struct QuerySums {
+  alignas(64) float sums[Config::kGradRows * Config::kHeadDimPadded];
 };
 
 // The first query that sees a key.
@@ -62,7 +70,7 @@ LSSAR_HOST void add_tile(const AttentionParams& params, const RowPlace& place, i
 }
 
 // With a causal mask the first keys are seen by the most queries. They are the last blocks, because
-// the device runs the last blocks first.
+// the device starts the last blocks first. NOTE: with kSumsDq it must, or a block waits for ever.
 template <class Config>
 LSSAR_HOST void backward_dkdv(const AttentionParams& params, u32 block, void* memory) {
   using Element = typename Config::Element;
@@ -82,12 +90,17 @@ LSSAR_HOST void backward_dkdv(const AttentionParams& params, u32 block, void* me
   place.kv_head = slice % params.kv_heads;
   const i64 group = params.heads / params.kv_heads;
   for (place.head = place.kv_head * group; place.head < (place.kv_head + 1) * group; ++place.head) {
-    place.first_row = first_query<Config>(params, first_key);
+    // Whole tiles, so that all blocks of keys have the same ones.
+    const i64 first = first_query<Config>(params, first_key);
+    place.first_row = first - first % Config::kGradRows;
     for (; place.first_row < queries; place.first_row += Config::kGradRows) {
       const i64 left = queries - place.first_row;
       const int num_rows = left < Config::kGradRows ? (int)left : Config::kGradRows;
       fill_tile<Config>(params, place, num_rows, first_key, scratch.tile);
       add_tile<Config>(params, place, num_rows, first_key, num_keys, scratch);
+      if constexpr (Config::kSumsDq)
+        add_query_gradients<Config>(params, place, num_rows, first_key, scratch.tile.gradients,
+                                    ((QuerySums<Config>*)(&scratch + 1))->sums);
     }
   }
   for (int j = 0; j < num_keys; ++j) {

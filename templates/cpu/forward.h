@@ -4,16 +4,18 @@
 // rows, and X if the backward wants it, for which it multiplies values by U^(p - 1) too.
 #pragma once
 
+#include "templates/cpu/forward_few.h"
 #include "templates/cpu/forward_output.h"
+#include "templates/cpu/lockstep.h"
 
 namespace lssar_device {
 
-// Loads queries times c_i log2(e) / |q_i| as [kRows][head_dim]. Rows past the end see no keys.
-template <class Config, int kRows>
-LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& place, float* queries,
-                             RowState (&rows)[kRows]) {
+// Loads queries times c_i log2(e) / |q_i| as [num_rows][head_dim]. Rows past the end see no keys.
+template <class Config>
+LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& place, int num_rows,
+                             float* queries, RowState* rows) {
   using Element = typename Config::Element;
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < num_rows; ++r) {
     const i64 row = place.first_row + r;
     const bool is_row = row < seq_q<Config>(params);
     float* const query = queries + r * Config::kHeadDim;
@@ -31,98 +33,106 @@ LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& plac
   }
 }
 
-// In place of an activation: far below those that there are, so that u is 0 in every row. With an
-// activation of 0 and a tiny offset u might round to more than 0.
-constexpr float kHidden = -1.0f;
-
-// Computes activations of a panel of keys. kSums: adds them to the rows' sums. kIsMasked: some rows
-// may not see all of these keys. What a row does not see gets kHidden and adds nothing.
-template <class Config, int kRows, bool kSums, bool kIsMasked>
-LSSAR_HOST void activate_panel(const float* queries, const float* panel, i64 first_key,
-                               const RowState (&rows)[kRows], float* scores,
-                               Floats<Config> (&sum)[kRows], Floats<Config> (&most)[kRows]) {
-  Floats<Config> acc[kRows][Config::kPanelVectors];
-  multiply_keys<Config, kRows, Config::kHeadDim>(queries, panel, acc);
-  LSSAR_UNROLL
-  for (int r = 0; r < kRows; ++r) {
+// What kRows rows do not see of a panel becomes `hidden`.
+template <class Config>
+LSSAR_HOST void hide_keys(const RowState* rows, i64 first_key, float hidden, float* scores) {
+  for (int r = 0; r < Config::kRows; ++r) {
     const i64 left = rows[r].visible - first_key;
-    const int seen = left < 0 ? 0 : left < Config::kPanelKeys ? (int)left : Config::kPanelKeys;
+    for (int key = left < 0 ? 0 : (int)left; key < Config::kPanelKeys; ++key)
+      scores[r * Config::kPanelKeys + key] = hidden;
+  }
+}
+
+// Sums of each key's place in a panel.
+template <class Config>
+struct PanelSums {
+  alignas(64) float sum[Config::kRows * Config::kPanelKeys];
+  alignas(64) float most[Config::kRows * Config::kPanelKeys];  // the largest scores
+};
+
+// Turns scores of a panel into activations, in place. kSums: adds them to `sums`.
+template <class Config, bool kSums>
+LSSAR_HOST void activate_scores(float* scores, PanelSums<Config>& sums) {
+  constexpr int kCount = vectors_at_once<Config>(Config::kRows * Config::kPanelVectors);
+  constexpr int kFloats = Config::kRows * Config::kPanelKeys;
+  for (int first = 0; first < kFloats; first += kCount * Config::kLanes) {
+    Floats<Config> x[kCount], u[kCount], activation[kCount];
     LSSAR_UNROLL
-    for (int c = 0; c < Config::kPanelVectors; ++c) {
-      Floats<Config> x = acc[r][c];
-      Floats<Config> activation = softplus_bits<Config>(x);
-      Floats<Config> term = activation;
-      if constexpr (kIsMasked) {
-        const Ints<Config> is_seen = lane_numbers<Config>() + c * Config::kLanes < seen;
-        x = is_seen ? x : splat<Config>(-infinity());
-        term = is_seen ? term : Floats<Config>{};
-        activation = is_seen ? activation : splat<Config>(kHidden);
-      }
+    for (int i = 0; i < kCount; ++i) x[i] = load<Config>(scores + first + i * Config::kLanes);
+    exp2_of_minus_abs<Config>(x, u);
+    softplus_from<Config>(x, u, activation);
+    LSSAR_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      const int at = first + i * Config::kLanes;
+      store<Config>(scores + at, activation[i]);
       if constexpr (kSums) {
-        sum[r] += term;
-        most[r] = larger<Config>(x, most[r]);
+        store<Config>(sums.sum + at, load<Config>(sums.sum + at) + activation[i]);
+        store<Config>(sums.most + at, larger<Config>(x[i], load<Config>(sums.most + at)));
       }
-      store<Config>(scores + r * Config::kPanelKeys + c * Config::kLanes, activation);
     }
   }
 }
 
-// The same for `keys` keys from first_key on, at most kBlockKeys of them.
-template <class Config, int kRows, bool kSums>
-LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& place,
-                               const float* queries, i64 first_key, int keys,
-                               RowState (&rows)[kRows], float* scores) {
+// Adds the sums of row r of a group to its state.
+template <class Config>
+LSSAR_HOST void add_panel_sums(const PanelSums<Config>& sums, int r, RowState& row) {
+  Floats<Config> sum = {}, most = splat<Config>(-infinity());
+  for (int c = r * Config::kPanelKeys; c < (r + 1) * Config::kPanelKeys; c += Config::kLanes) {
+    sum += load<Config>(sums.sum + c);
+    most = larger<Config>(load<Config>(sums.most + c), most);
+  }
+  row.sum += lane_sum<Config>(sum);
+  const float score = lane_maximum<Config>(most);
+  row.largest_score = score > row.largest_score ? score : row.largest_score;
+}
+
+// Computes activations of `keys` keys from first_key on, at most kBlockKeys of them. kSums: adds
+// them to the rows' sums. A panel stays in the first-level cache for all groups of rows.
+template <class Config, bool kSums>
+LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& place, int groups,
+                               i64 first_key, int keys, RowState* rows,
+                               ForwardScratch<Config>& scratch) {
+  constexpr int kRows = Config::kRows, kFloats = kRows * Config::kPanelKeys;
   const i64 slice = place.batch * params.kv_heads + place.kv_head;
   const float* panel = key_panel<Config>(params, slice, first_key / Config::kPanelKeys);
-  i64 whole = rows[0].visible;  // keys that all rows see
-  for (int r = 1; r < kRows; ++r) whole = rows[r].visible < whole ? rows[r].visible : whole;
-  Floats<Config> sum[kRows], most[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    sum[r] = Floats<Config>{};
-    most[r] = splat<Config>(-infinity());
+  float* scores = scores_of<Config>(scratch, first_key);
+  PanelSums<Config> sums[Config::kGroups];
+  i64 whole[Config::kGroups];  // keys that all rows of a group see
+  for (int g = 0; g < groups; ++g) {
+    whole[g] = rows[g * kRows].visible;
+    for (int r = g * kRows; r < (g + 1) * kRows; ++r)
+      whole[g] = rows[r].visible < whole[g] ? rows[r].visible : whole[g];
+    for (int i = 0; kSums && i < kFloats; ++i) {
+      sums[g].sum[i] = 0.0f;
+      sums[g].most[i] = -infinity();
+    }
   }
   for (int key = 0; key < keys; key += Config::kPanelKeys) {
-    if (first_key + key + Config::kPanelKeys <= whole) {
-      activate_panel<Config, kRows, kSums, false>(queries, panel, first_key + key, rows, scores,
-                                                  sum, most);
-    } else {
-      activate_panel<Config, kRows, kSums, true>(queries, panel, first_key + key, rows, scores, sum,
-                                                 most);
+    for (int g = 0; g < groups; ++g) {
+      float* const at = scores + g * kGroupScores<Config>;
+      Floats<Config> acc[kRows][Config::kPanelVectors];
+      multiply_keys<Config, kRows, Config::kHeadDim>(
+          scratch.queries + g * kRows * Config::kHeadDim, panel, acc);
+      store_tile<Config, kRows, Config::kPanelKeys>(at, acc);
+      const bool is_masked = first_key + key + Config::kPanelKeys > whole[g];
+      // A score of -infinity adds less than a float of the sum resolves.
+      if (is_masked) hide_keys<Config>(rows + g * kRows, first_key + key, -infinity(), at);
+      activate_scores<Config, kSums>(at, sums[g]);
+      if (is_masked) hide_keys<Config>(rows + g * kRows, first_key + key, kHidden, at);
     }
     panel += Config::kPanelRows * Config::kPanelKeys;
-    scores += kRows * Config::kPanelKeys;
+    scores += kFloats;
   }
-  if constexpr (kSums) {
-    for (int r = 0; r < kRows; ++r) {
-      rows[r].sum += lane_sum<Config>(sum[r]);
-      const float score = lane_maximum<Config>(most[r]);
-      rows[r].largest_score = score > rows[r].largest_score ? score : rows[r].largest_score;
-    }
-  }
+  for (int r = 0; kSums && r < groups * kRows; ++r)
+    add_panel_sums<Config>(sums[r / kRows], r % kRows, rows[r]);
 }
 
-// Derives from a row's sum and largest score how its activations become weights. Dead rows and rows
-// without keys have no weights. If a row saw a NaN, its sum is NaN.
+// Turns a group's activations of a block of keys into weights, in place, and adds them to the rows'
+// sums. kSumsX: also writes u^(p - 1) to `slopes`.
 template <class Config>
-LSSAR_HOST void prepare_weights(RowState& row) {
-  if (row.visible == 0) {
-    row.largest_score = 0.0f;
-    return;
-  }
-  const double largest =
-      softplus_bits<Config>(splat<Config>(row.largest_score))[0];  // computed as in the panels
-  row.m = (float)(largest * (double)row.visible / row.sum - row_offset<Config>(row.visible));
-  if (!(row.m > kDeadRow)) return;
-  row.scale = weight_scale<Config>(row_stats(row), row.visible);
-}
-
-// Turns activations of a block of keys into weights, in place, and adds them to the rows' sums.
-// kSumsX: also writes u^(p - 1) to `slopes`.
-template <class Config, int kRows>
-LSSAR_HOST void weigh_block(int keys, RowState (&rows)[kRows], float* scores, float* slopes) {
-  LSSAR_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    const WeightScale& scale = rows[r].scale;
+LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slopes) {
+  for (int r = 0; r < Config::kRows; ++r) {
+    const WeightScale scale = rows[r].scale;
     Floats<Config> sums[Config::kSumsX ? 2 : 1] = {};  // of weights and slopes
     float* at = scores + r * Config::kPanelKeys;
     for (int key = 0; key < keys; key += Config::kPanelKeys) {
@@ -143,69 +153,79 @@ LSSAR_HOST void weigh_block(int keys, RowState (&rows)[kRows], float* scores, fl
         sums[0] += weight;
         store<Config>(at + c * Config::kLanes, weight);
       }
-      at += kRows * Config::kPanelKeys;
+      at += Config::kRows * Config::kPanelKeys;
     }
     rows[r].weights += lane_sum<Config>(sums[0]);
     if constexpr (Config::kSumsX) rows[r].slopes += lane_sum<Config>(sums[1]);
   }
 }
 
-template <class Config, int kRows>
-LSSAR_HOST void forward_rows(const AttentionParams& params, const RowPlace& place,
-                             ForwardScratch<Config>& scratch) {
-  RowState rows[kRows];
-  load_queries<Config, kRows>(params, place, scratch.queries, rows);
+// Adds values times weights of a block of keys to the outputs of all groups.
+template <class Config>
+LSSAR_HOST void add_values(const AttentionParams& params, const RowPlace& place, int groups,
+                           i64 first_key, int keys, const float* weights, i64 group_weights,
+                           float* outputs) {
+  using Element = typename Config::Element;
+  const Element* values =
+      row_pointer<const Element>(params.v, place.batch, place.kv_head, first_key);
+  multiply_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys,
+                  1>(weights, values, params.v.row_stride, keys, outputs, groups, group_weights);
+}
+
+// Pass 2 of a block of keys, whose activations are in the scratch memory.
+template <class Config>
+LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& place, int groups,
+                              i64 first_key, int keys, RowState* rows,
+                              ForwardScratch<Config>& scratch) {
+  float* const scores = scores_of<Config>(scratch, first_key);
+  constexpr i64 kSlopes = i64{Config::kRows} * Config::kBlockKeys;  // of a group
+  for (int g = 0; g < groups; ++g) {
+    float* slopes = nullptr;
+    if constexpr (Config::kSumsX) slopes = slope_scratch<Config>(scratch).slopes + g * kSlopes;
+    weigh_block<Config>(keys, rows + g * Config::kRows, scores + g * kGroupScores<Config>, slopes);
+  }
+  add_values<Config>(params, place, groups, first_key, keys, scores, kGroupScores<Config>,
+                     scratch.outputs);
+  if constexpr (Config::kSumsX)
+    add_values<Config>(params, place, groups, first_key, keys, slope_scratch<Config>(scratch).slopes,
+                       kSlopes, slope_scratch<Config>(scratch).outputs);
+}
+
+// A block has kGroups groups of kRows queries of one head. The last one may have fewer.
+template <class Config>
+LSSAR_HOST void forward(const AttentionParams& params, u32 block, void* memory) {
+  constexpr int kBlockRows = Config::kGroups * Config::kRows;
+  ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;
+  const RowPlace place = query_place<Config, kBlockRows>(params, block);
+  if constexpr (Config::kTakesFewQueries)
+    if (has_few_queries<Config>(params))
+      return forward_few<Config>(params, place, kBlockRows, scratch);
+  const i64 left = seq_q<Config>(params) - place.first_row;
+  const int groups =
+      left < kBlockRows ? (int)(left + Config::kRows - 1) / Config::kRows : Config::kGroups;
+  const int num_rows = groups * Config::kRows;
+  RowState rows[kBlockRows];
+  load_queries<Config>(params, place, num_rows, scratch.queries, rows);
   i64 visible = 0;  // keys that at least one row sees
-  for (int r = 0; r < kRows; ++r) visible = rows[r].visible > visible ? rows[r].visible : visible;
-  const auto scores_of = [&](i64 first_key) {
-    const i64 kept = first_key < Config::kKeptKeys ? first_key : i64{Config::kKeptKeys};
-    return scratch.scores + kept * kRows;
-  };
+  for (int r = 0; r < num_rows; ++r)
+    visible = rows[r].visible > visible ? rows[r].visible : visible;
   const auto keys_of = [&](i64 first_key) {
-    const i64 left = visible - first_key;
-    return left < Config::kBlockKeys ? (int)left : Config::kBlockKeys;
+    const i64 rest = visible - first_key;
+    return rest < Config::kBlockKeys ? (int)rest : Config::kBlockKeys;
   };
   for (i64 key = 0; key < visible; key += Config::kBlockKeys)
-    activate_block<Config, kRows, true>(params, place, scratch.queries, key, keys_of(key), rows,
-                                        scores_of(key));
-  for (int r = 0; r < kRows; ++r) prepare_weights<Config>(rows[r]);
-  for (int i = 0; i < kRows * Config::kHeadDimVPadded; ++i) scratch.outputs[i] = 0.0f;
-  float* slopes = nullptr;
-  if constexpr (Config::kSumsX) {
-    SlopeScratch<Config>& more = slope_scratch<Config>(scratch);
-    slopes = more.slopes;
-    for (int i = 0; i < kRows * Config::kHeadDimVPadded; ++i) more.outputs[i] = 0.0f;
+    activate_block<Config, true>(params, place, groups, key, keys_of(key), rows, scratch);
+  for (int r = 0; r < num_rows; ++r) prepare_weights<Config>(rows[r]);
+  for (int i = 0; i < num_rows * Config::kHeadDimVPadded; ++i) {
+    scratch.outputs[i] = 0.0f;
+    if constexpr (Config::kSumsX) slope_scratch<Config>(scratch).outputs[i] = 0.0f;
   }
   for (i64 key = 0; key < visible; key += Config::kBlockKeys) {
     if (key >= Config::kKeptKeys)
-      activate_block<Config, kRows, false>(params, place, scratch.queries, key, keys_of(key), rows,
-                                           scores_of(key));
-    weigh_block<Config, kRows>(keys_of(key), rows, scores_of(key), slopes);
-    using Element = typename Config::Element;
-    const Element* values = row_pointer<const Element>(params.v, place.batch, place.kv_head, key);
-    multiply_values<Config, kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys, 1>(
-        scores_of(key), values, params.v.row_stride, keys_of(key), scratch.outputs);
-    if constexpr (Config::kSumsX)
-      multiply_values<Config, kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys, 1>(
-          slopes, values, params.v.row_stride, keys_of(key),
-          slope_scratch<Config>(scratch).outputs);
+      activate_block<Config, false>(params, place, groups, key, keys_of(key), rows, scratch);
+    weigh_and_add<Config>(params, place, groups, key, keys_of(key), rows, scratch);
   }
-  store_outputs<Config, kRows>(params, place, rows, scratch);
-}
-
-// Few rows, as in decoding, are computed one by one, because a full block would compute rows that
-// nobody needs. The bits are the same either way.
-template <class Config>
-LSSAR_HOST void forward(const AttentionParams& params, u32 block, void* memory) {
-  ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;
-  const i64 queries = seq_q<Config>(params);
-  RowPlace place = query_place<Config, Config::kRows>(params, block);
-  if (2 * (queries - place.first_row) >= Config::kRows) {
-    forward_rows<Config, Config::kRows>(params, place, scratch);
-    return;
-  }
-  for (; place.first_row < queries; ++place.first_row)
-    forward_rows<Config, 1>(params, place, scratch);
+  store_outputs<Config>(params, place, num_rows, rows, scratch);
 }
 
 }  // namespace lssar_device

@@ -8,16 +8,27 @@ namespace lssar_device {
 // A block's working memory, which the device gives to each thread.
 template <class Config>
 struct ForwardScratch {
-  alignas(64) float scores[Config::kRows * (Config::kKeptKeys + Config::kBlockKeys)];
-  alignas(64) float outputs[Config::kRows * Config::kHeadDimVPadded];
-  alignas(64) float queries[Config::kRows * Config::kHeadDim];
+  alignas(64) float scores[Config::kGroups * Config::kRows *
+                           (Config::kKeptKeys + Config::kBlockKeys)];
+  alignas(64) float outputs[Config::kGroups * Config::kRows * Config::kHeadDimVPadded];
+  alignas(64) float queries[Config::kGroups * Config::kRows * Config::kHeadDim];
 };
+
+// What a group of rows has of `scores`: [panels][kRows][kPanelKeys]. The activations of the first
+// kKeptKeys keys stay there, and all later blocks of keys have one place.
+template <class Config>
+constexpr i64 kGroupScores = i64{Config::kRows} * (Config::kKeptKeys + Config::kBlockKeys);
+template <class Config>
+LSSAR_HOST float* scores_of(ForwardScratch<Config>& scratch, i64 first_key) {
+  const i64 kept = first_key < Config::kKeptKeys ? first_key : i64{Config::kKeptKeys};
+  return scratch.scores + kept * Config::kRows;
+}
 
 // kSumsX: follows ForwardScratch. u^(p - 1) of a block of keys, and values times these.
 template <class Config>
 struct SlopeScratch {
-  alignas(64) float slopes[Config::kRows * Config::kBlockKeys];
-  alignas(64) float outputs[Config::kRows * Config::kHeadDimVPadded];
+  alignas(64) float slopes[Config::kGroups * Config::kRows * Config::kBlockKeys];
+  alignas(64) float outputs[Config::kGroups * Config::kRows * Config::kHeadDimVPadded];
 };
 template <class Config>
 LSSAR_HOST SlopeScratch<Config>& slope_scratch(ForwardScratch<Config>& scratch) {
@@ -42,6 +53,25 @@ LSSAR_HOST RowStats row_stats(const RowState& row) {
           row.largest_score};
 }
 
+// In place of an activation: far below those that there are, so that u is 0 in every row. With an
+// activation of 0 and a tiny offset u might round to more than 0.
+constexpr float kHidden = -1.0f;
+
+// Derives from a row's sum and largest score how its activations become weights. Dead rows and rows
+// without keys have no weights. If a row saw a NaN, its sum is NaN.
+template <class Config>
+LSSAR_HOST void prepare_weights(RowState& row) {
+  if (row.visible == 0) {
+    row.largest_score = 0.0f;
+    return;
+  }
+  const double largest =
+      softplus_bits<Config>(splat<Config>(row.largest_score))[0];  // computed as in the panels
+  row.m = (float)(largest * (double)row.visible / row.sum - row_offset<Config>(row.visible));
+  if (!(row.m > kDeadRow)) return;
+  row.scale = weight_scale<Config>(row_stats(row), row.visible);
+}
+
 // Writes X = (sum_j u^(p - 1) v_j - T o) / (m zs). T is the sum of u^(p - 1), and o is not rounded
 // to its type. Overwrites `slope_outputs`. A row without output has X = 0.
 template <class Config>
@@ -54,12 +84,12 @@ LSSAR_HOST void store_x(const AttentionParams& params, i64 flat, const RowState&
                        scale / row.m, is_empty);
 }
 
-template <class Config, int kRows>
-LSSAR_HOST void store_outputs(const AttentionParams& params, const RowPlace& place,
-                              const RowState (&rows)[kRows], ForwardScratch<Config>& scratch) {
+template <class Config>
+LSSAR_HOST void store_outputs(const AttentionParams& params, const RowPlace& place, int num_rows,
+                              const RowState* rows, ForwardScratch<Config>& scratch) {
   using Element = typename Config::Element;
   const i64 queries = seq_q<Config>(params);
-  for (int r = 0; r < kRows && place.first_row + r < queries; ++r) {
+  for (int r = 0; r < num_rows && place.first_row + r < queries; ++r) {
     const RowStats saved = row_stats(rows[r]);
     const bool is_empty = saved.zs == 0.0f;  // then o is 0 even if a value is NaN
     const float scale = is_empty ? 0.0f : 1.0f / saved.zs;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "templates/cpu/general_gradient.h"
+#include "templates/cpu/lockstep.h"
 #include "templates/cpu/product.h"
 
 namespace lssar_device {
@@ -66,46 +67,51 @@ template <class Config, int kDepth>
 LSSAR_HOST void multiply_panel(const float* numbers, const float* panel, float* to) {
   Floats<Config> acc[Config::kRows][Config::kPanelVectors];
   multiply_keys<Config, Config::kRows, kDepth>(numbers, panel, acc);
-  LSSAR_UNROLL
+  store_tile<Config, Config::kRows, Config::kGradKeys>(to, acc);
+}
+
+// What rows do not see of a panel becomes 0.
+template <class Config>
+LSSAR_HOST void hide_panel(const GradientRows<Config::kRows>& rows, i64 first_key, float* weights,
+                           float* gradients) {
   for (int r = 0; r < Config::kRows; ++r) {
-    LSSAR_UNROLL
-    for (int c = 0; c < Config::kPanelVectors; ++c)
-      store<Config>(to + r * Config::kGradKeys + c * Config::kLanes, acc[r][c]);
+    const i64 left = rows.visible[r] - first_key;
+    for (int key = left < 0 ? 0 : (int)left; key < Config::kPanelKeys; ++key)
+      weights[r * Config::kGradKeys + key] = gradients[r * Config::kGradKeys + key] = 0.0f;
   }
 }
 
-// Turns scores into M, and D into dS'', in place. kIsMasked: some rows may not see all keys of the
-// panel.
-template <class Config, bool kIsMasked>
+// Turns scores into M, and D into dS'', in place.
+template <class Config>
 LSSAR_HOST void differentiate_panel(const GradientRows<Config::kRows>& rows, const float* panel,
-                                    i64 first_key, float* weights, float* gradients) {
+                                    float* weights, float* gradients) {
   const float* const norms = panel + (Config::kPanelRows - 1) * Config::kPanelKeys;
-  for (int r = 0; r < Config::kRows; ++r) {
-    const RowConstants& row = rows.constants[r];
-    const i64 left = rows.visible[r] - first_key;
-    const int seen = left < 0 ? 0 : left < Config::kPanelKeys ? (int)left : Config::kPanelKeys;
+  constexpr int kVectors = Config::kPanelVectors, kTile = Config::kRows * kVectors;
+  constexpr int kCount = vectors_at_once<Config>(kTile);
+  LSSAR_ROLLED
+  for (int first = 0; first < kTile; first += kCount) {
+    Floats<Config> x[kCount], exponential[kCount], softplus[kCount];
+    const auto place = [&](int i) {
+      return (first + i) / kVectors * Config::kGradKeys + (first + i) % kVectors * Config::kLanes;
+    };
     LSSAR_UNROLL
-    for (int c = 0; c < Config::kPanelVectors; ++c) {
-      const int at = r * Config::kGradKeys + c * Config::kLanes;
-      const Floats<Config> x = load<Config>(weights + at), d = load<Config>(gradients + at);
-      const Floats<Config> exponential = exp2_of_minus_abs<Config>(x);
-      const Floats<Config> distance =
-          softplus_from<Config>(x, exponential) - splat<Config>(row.weights.origin);
+    for (int i = 0; i < kCount; ++i) x[i] = load<Config>(weights + place(i));
+    exp2_of_minus_abs<Config>(x, exponential);
+    softplus_from<Config>(x, exponential, softplus);
+    LSSAR_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      const RowConstants& row = rows.constants[(first + i) / kVectors];
+      const Floats<Config> distance = softplus[i] - splat<Config>(row.weights.origin);
       // A NaN stays, because it comes second.
       const Floats<Config> u =
           larger<Config>(Floats<Config>{}, distance * row.weights.slope + row.weights.intercept);
       const Floats<Config> slope = Config::power_slope(u) * row.inverse_zs;
-      Floats<Config> weight = u * slope;
-      Floats<Config> gradient = (slope * (row.gain * d - row.gain_delta) - row.epsilon) *
-                                sigmoid_from<Config>(x, exponential) *
-                                load<Config>(norms + c * Config::kLanes);
-      if constexpr (kIsMasked) {
-        const Ints<Config> is_seen = lane_numbers<Config>() + c * Config::kLanes < seen;
-        weight = is_seen ? weight : Floats<Config>{};
-        gradient = is_seen ? gradient : Floats<Config>{};
-      }
-      store<Config>(weights + at, weight);
-      store<Config>(gradients + at, gradient);
+      const Floats<Config> d = load<Config>(gradients + place(i));
+      store<Config>(weights + place(i), u * slope);
+      store<Config>(gradients + place(i),
+                    (slope * (row.gain * d - row.gain_delta) - row.epsilon) *
+                        sigmoid_from<Config>(x[i], exponential[i]) *
+                        load<Config>(norms + (first + i) % kVectors * Config::kLanes));
     }
   }
 }
@@ -145,10 +151,10 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
           general_differentiate<Config>(rows.constants[r], rows.visible[r], first_key + key, norms,
                                         weights + r * Config::kGradKeys,
                                         gradients + r * Config::kGradKeys);
-      } else if (first_key + key + Config::kPanelKeys <= rows.least) {
-        differentiate_panel<Config, false>(rows, panel, first_key + key, weights, gradients);
       } else {
-        differentiate_panel<Config, true>(rows, panel, first_key + key, weights, gradients);
+        differentiate_panel<Config>(rows, panel, weights, gradients);
+        if (first_key + key + Config::kPanelKeys > rows.least)
+          hide_panel<Config>(rows, first_key + key, weights, gradients);
       }
     }
     place.first_row += Config::kRows;

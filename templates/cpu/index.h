@@ -5,6 +5,7 @@
 
 #include "templates/cpu/backward_dkdv.h"
 #include "templates/cpu/backward_dq.h"
+#include "templates/cpu/backward_rows.h"
 #include "templates/cpu/backward_sink.h"
 #include "templates/cpu/forward.h"
 #include "templates/cpu/general_backward_rows.h"
@@ -20,17 +21,21 @@ struct SampleConfig {
   static constexpr int kLanes = kWidth;
   static constexpr int kRows = 6, kPanelKeys = kColumns, kPanelVectors = kColumns / kWidth;
   static constexpr int kBlockKeys = 256, kKeptKeys = 2048;
+  static constexpr int kGroups = 2, kPackKeys = 128, kFewRows = 8;
   static constexpr int kGradRows = 12, kGradKeys = 192, kConstantRows = 64;
   static constexpr int kHeadDim = 24, kHeadDimPadded = 32, kHeadDimV = 40, kHeadDimVPadded = 48;
   static constexpr int kPower = 3, kPanelRows = kTrains ? kHeadDim + kHeadDimV + 1 : kHeadDim;
   static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
-  static constexpr bool kIsBackward = kTrains, kIsGeneral = false, kHasNorms = true;
+  static constexpr bool kSumsDq = kTrains, kIsGeneral = false, kHasNorms = true;
+  static constexpr bool kIsBackward = kTrains, kTakesFewQueries = !kTrains;
   static constexpr double kLogHeadDim = 3.1780538303479458;
   static constexpr i64 kSeqQ = 0, kSeqK = 0;
   static constexpr bool kIsCausal = true;
   static constexpr float kOffset = 1.0f;
   using Vector = typename VectorOf<kWidth>::Floats;
   // These only have to compile.
+  static constexpr float kExp2Terms[] = {1.0f, 0.69314718f, 0.24f};
+  static constexpr float kSoftplusTerms[] = {1.44f, -0.72f, 0.44f};
   static LSSAR_HOST Vector exp2_polynomial(Vector x) { return 0.69314718f * x + 1.0f; }
   static LSSAR_HOST Vector softplus_polynomial(Vector u) { return -0.44f * u + 1.44f; }
   static LSSAR_HOST Vector power(Vector u) { return u * u * u; }
@@ -81,6 +86,7 @@ extern "C" void lssar_index_of_training(const lssar_device::AttentionParams* par
   backward_rows<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
   backward_dkdv<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
   backward_dq<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
+  backward_dq_finish<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
   backward_dkdv<SampleConfig<Bf16, 8, 16, true>>(*params, block, scratch);
   backward_dq<SampleConfig<Fp16, 8, 16, true>>(*params, block, scratch);
 }

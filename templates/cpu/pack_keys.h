@@ -1,45 +1,90 @@
-// Divides keys by their norms and packs them, once per kv head. Each block makes one panel. In the
-// backward the values and 1 / |k| follow in the panel.
+// Divides keys by their norms and packs them, once per kv head. Each block makes the panels of
+// kPackKeys keys. In the backward the values and 1 / |k| follow in a panel. With few queries it
+// multiplies keys by these instead (cpu/few_queries.h).
 #pragma once
 
+#include "templates/cpu/few_queries.h"
 #include "templates/cpu/rows.h"
+#include "templates/cpu/shuffle.h"
 
 namespace lssar_device {
 
-// Writes kDim numbers as a column of a panel.
+// Writes kDim coordinates of kLanes rows as columns of a panel. Returns the sums of their squares.
+// kIsPart: only `count` rows exist, and the others are zeros.
+template <class Config, int kDim, bool kIsPart>
+LSSAR_HOST Floats<Config> pack_columns(const typename Config::Element* from, i64 row_stride,
+                                       int count, float* to) {
+  constexpr int kLanes = Config::kLanes;
+  Floats<Config> squares = {};
+  const auto pack = [&](int d, auto is_half) {
+    constexpr bool kIsHalf = decltype(is_half)::kValue;
+    Floats<Config> x[kLanes];
+    LSSAR_UNROLL
+    for (int i = 0; i < kLanes; ++i) {
+      x[i] = Floats<Config>{};
+      if (!kIsPart || i < count) x[i] = load<Config, kIsHalf>(from + i * row_stride + d);
+    }
+    transpose<Config>(x);
+    LSSAR_UNROLL
+    for (int i = 0; i < (kIsHalf ? kLanes / 2 : kLanes); ++i) {
+      squares = x[i] * x[i] + squares;
+      store<Config>(to + (d + i) * Config::kPanelKeys, x[i]);
+    }
+  };
+  for (int d = 0; d + kLanes <= kDim; d += kLanes) pack(d, Constant<false>{});
+  if constexpr (kDim % kLanes != 0) pack(kDim / kLanes * kLanes, Constant<true>{});
+  return squares;
+}
+
+// The same for the rows of a tensor from `first` on, as many of kLanes as there are.
 template <class Config, int kDim>
-LSSAR_HOST void pack_column(const float* row, float scale, float* to) {
-  for (int d = 0; d < kDim; ++d) to[d * Config::kPanelKeys] = row[d] * scale;
+LSSAR_HOST Floats<Config> pack_rows(const TensorRef& tensor, i64 batch, i64 head, i64 first,
+                                    i64 length, float* to) {
+  using Element = typename Config::Element;
+  const i64 left = length - first;
+  const Element* const from = row_pointer<const Element>(tensor, batch, head, left > 0 ? first : 0);
+  if (left >= Config::kLanes)
+    return pack_columns<Config, kDim, false>(from, tensor.row_stride, Config::kLanes, to);
+  return pack_columns<Config, kDim, true>(from, tensor.row_stride, left > 0 ? (int)left : 0, to);
 }
 
 // Keys past the end are zeros.
 template <class Config>
-LSSAR_HOST void pack_keys(const AttentionParams& params, u32 block, void* /*scratch*/) {
-  using Element = typename Config::Element;
+LSSAR_HOST void pack_panel(const AttentionParams& params, i64 batch, i64 head, i64 first_key,
+                           float* panel) {
   const i64 keys = seq_k<Config>(params);
-  const i64 panels = (keys + Config::kPanelKeys - 1) / Config::kPanelKeys;
-  const i64 slice = block / panels, panel = block % panels;
-  const i64 batch = slice / params.kv_heads, head = slice % params.kv_heads;
-  float* const to = key_panel<Config>(params, slice, panel);
-  const i64 first = panel * Config::kPanelKeys;
-  for (int j = 0; j < Config::kPanelKeys; ++j) {
-    if (first + j >= keys) {
-      for (int d = 0; d < Config::kPanelRows; ++d) to[d * Config::kPanelKeys + j] = 0.0f;
-      continue;
-    }
-    alignas(64) float key[Config::kHeadDim];
-    const float squares = load_row<Config, Config::kHeadDim>(
-        row_pointer<const Element>(params.k, batch, head, first + j), key);
-    pack_column<Config, Config::kHeadDim>(key, inverse_norm<Config>(squares), to + j);
+  for (int j = 0; j < Config::kPanelKeys; j += Config::kLanes) {
+    float* const to = panel + j;
+    const Floats<Config> squares = pack_rows<Config, Config::kHeadDim>(
+        params.k, batch, head, first_key + j, keys, to);
+    Floats<Config> inverse;
+    LSSAR_UNROLL
+    for (int i = 0; i < Config::kLanes; ++i) inverse[i] = inverse_norm<Config>(squares[i]);
+    for (int d = 0; d < Config::kHeadDim; ++d)
+      store<Config>(to + d * Config::kPanelKeys, load<Config>(to + d * Config::kPanelKeys) * inverse);
     if constexpr (Config::kIsBackward) {
-      alignas(64) float value[Config::kHeadDimV];
-      load_row<Config, Config::kHeadDimV>(
-          row_pointer<const Element>(params.v, batch, head, first + j), value);
-      pack_column<Config, Config::kHeadDimV>(value, 1.0f,
-                                             to + Config::kHeadDim * Config::kPanelKeys + j);
-      to[(Config::kPanelRows - 1) * Config::kPanelKeys + j] = inverse_norm<Config>(squares);
+      pack_rows<Config, Config::kHeadDimV>(params.v, batch, head, first_key + j, keys,
+                                           to + Config::kHeadDim * Config::kPanelKeys);
+      for (int i = 0; i < Config::kLanes; ++i)
+        if (first_key + j + i >= keys) inverse[i] = 0.0f;
+      store<Config>(to + (Config::kPanelRows - 1) * Config::kPanelKeys, inverse);
     }
   }
+}
+
+template <class Config>
+LSSAR_HOST void pack_keys(const AttentionParams& params, u32 block, void* /*scratch*/) {
+  const i64 keys = seq_k<Config>(params);
+  const i64 blocks = (keys + Config::kPackKeys - 1) / Config::kPackKeys;
+  const i64 slice = block / blocks;
+  const i64 batch = slice / params.kv_heads, head = slice % params.kv_heads;
+  const i64 begin = block % blocks * Config::kPackKeys;
+  const i64 end = begin + Config::kPackKeys < keys ? begin + Config::kPackKeys : keys;
+  if constexpr (Config::kTakesFewQueries)
+    if (has_few_queries<Config>(params)) return multiply_few<Config>(params, slice, begin, end);
+  for (i64 key = begin; key < end; key += Config::kPanelKeys)
+    pack_panel<Config>(params, batch, head, key,
+                       key_panel<Config>(params, slice, key / Config::kPanelKeys));
 }
 
 }  // namespace lssar_device

@@ -29,6 +29,17 @@ LSSAR_HOST void multiply_keys(const float* rows, const float* panel,
   }
 }
 
+// Stores the tile; rows are kPitch numbers apart.
+template <class Config, int kRows, int kPitch>
+LSSAR_HOST void store_tile(float* to, const Floats<Config> (&acc)[kRows][Config::kPanelVectors]) {
+  LSSAR_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    LSSAR_UNROLL
+    for (int c = 0; c < Config::kPanelVectors; ++c)
+      store<Config>(to + r * kPitch + c * Config::kLanes, acc[r][c]);
+  }
+}
+
 // outputs[r, c] += sum_j weights[r, j] values[j, c] for kVectors vectors of columns, the last of
 // which may be half a vector. Rows of outputs are kPitch numbers apart. Weights come in groups of
 // kGroup steps j; within one, weights[r, j] is at r * kRowStep + j * kStep.
@@ -70,21 +81,28 @@ LSSAR_HOST void multiply_columns(const float* weights, const typename Config::El
 }
 
 // The same for all kDim columns, a chunk at a time, so that accumulators fit in registers. Rows of
-// outputs are whole vectors.
+// outputs are whole vectors. Groups of rows are multiplied by a chunk one after another, while it is
+// in the first-level cache; their weights are group_weights numbers apart.
 template <class Config, int kRows, int kDim, int kGroup, int kRowStep, int kStep>
 LSSAR_HOST void multiply_values(const float* weights, const typename Config::Element* values,
-                                i64 row_stride, int steps, float* outputs) {
+                                i64 row_stride, int steps, float* outputs, int groups = 1,
+                                i64 group_weights = 0) {
   constexpr int kCols = Config::kPanelKeys;
   constexpr int kWhole = kDim / kCols * kCols;
   constexpr int kRest = (kDim - kWhole + Config::kLanes - 1) / Config::kLanes;
   constexpr bool kIsHalf = kDim % Config::kLanes != 0;
   constexpr int kPitch = (kDim + Config::kLanes - 1) / Config::kLanes * Config::kLanes;
+  LSSAR_ROLLED
   for (int col = 0; col < kWhole; col += kCols)
-    multiply_columns<Config, kRows, Config::kPanelVectors, false, kPitch, kGroup, kRowStep, kStep>(
-        weights, values + col, row_stride, steps, outputs + col);
+    for (int g = 0; g < groups; ++g)
+      multiply_columns<Config, kRows, Config::kPanelVectors, false, kPitch, kGroup, kRowStep,
+                       kStep>(weights + g * group_weights, values + col, row_stride, steps,
+                              outputs + g * kRows * kPitch + col);
   if constexpr (kRest != 0)
-    multiply_columns<Config, kRows, kRest, kIsHalf, kPitch, kGroup, kRowStep, kStep>(
-        weights, values + kWhole, row_stride, steps, outputs + kWhole);
+    for (int g = 0; g < groups; ++g)
+      multiply_columns<Config, kRows, kRest, kIsHalf, kPitch, kGroup, kRowStep, kStep>(
+          weights + g * group_weights, values + kWhole, row_stride, steps,
+          outputs + g * kRows * kPitch + kWhole);
 }
 
 }  // namespace lssar_device

@@ -7,9 +7,11 @@
 #if defined(__clang__)
 #define LSSAR_WIDE __attribute__((min_vector_width(512)))
 #define LSSAR_UNROLL _Pragma("unroll")
+#define LSSAR_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define LSSAR_WIDE
 #define LSSAR_UNROLL _Pragma("GCC unroll 32")
+#define LSSAR_ROLLED _Pragma("GCC unroll 1")
 #endif
 #define LSSAR_HOST inline __attribute__((always_inline)) LSSAR_WIDE
 // For large functions that are called from several places, so that they are compiled once.
@@ -28,6 +30,12 @@ struct Bf16 {
 };
 struct Fp16 {
   u16 bits;
+};
+
+// A value that a function gets as a type.
+template <bool kIs>
+struct Constant {
+  static constexpr bool kValue = kIs;
 };
 
 // Vectors of kLanes floats, of their bits, and of 16-bit words.

@@ -214,7 +214,9 @@ class Call {
     all.push_back({stats_.data(), stats_.size() * sizeof(float)});
     all.push_back({saved_x_.data(), saved_x_.size()});
     all.push_back({workspace + layout.k_inv_norm, layout.row_constants - layout.k_inv_norm});
-    all.push_back({workspace + layout.row_constants, layout.total_bytes - layout.row_constants});
+    all.push_back({workspace + layout.row_constants, layout.grad_q_sum - layout.row_constants});
+    all.push_back({workspace + layout.grad_q_sum, layout.dq_turns - layout.grad_q_sum});
+    all.push_back({workspace + layout.dq_turns, layout.total_bytes - layout.dq_turns});
     return all;
   }
 
@@ -233,6 +235,8 @@ class Call {
     params.saved_x = saved_x_.data();
     params.k_inv_norm = reinterpret_cast<float*>(workspace + layout.k_inv_norm);
     params.row_constants = reinterpret_cast<float*>(workspace + layout.row_constants);
+    params.grad_q_sum = reinterpret_cast<float*>(workspace + layout.grad_q_sum);
+    params.dq_turns = reinterpret_cast<unsigned*>(workspace + layout.dq_turns);
     params.seq_q = sizes_.seq_q;
     params.seq_k = sizes_.seq_k;
     params.batch = static_cast<int>(sizes_.batch);

@@ -44,7 +44,7 @@ TEST(CpuSource, StandsAloneAndIsDeterministic) {
       std::vector<std::string> expected = {"lssar_pack_keys", "lssar_forward"};
       if (problem.pass == Pass::kBackward)
         expected = {"lssar_pack_keys", "lssar_backward_rows", "lssar_backward_dkdv",
-                    "lssar_backward_dq"};
+                    "lssar_backward_dq_finish"};
       EXPECT_EQ(entries, expected);
     }
 }

@@ -34,13 +34,20 @@ CpuInputs inputs() {
 TEST(CpuThreads, AnyNumberGivesTheSameBits) {
   LSSAR_NEEDS_CPU_KERNELS();
   const std::string target = cpu_target_names()[0];
-  const auto one = run_cpu_kernel(target, problem(), sizes(), inputs(), {.threads = 1});
-  ASSERT_TRUE(one.ok()) << one.status().to_string();
-  for (const int threads : {2, 3, 4, 8}) {
-    const auto many = run_cpu_kernel(target, problem(), sizes(), inputs(), {.threads = threads});
-    ASSERT_TRUE(many.ok()) << many.status().to_string();
-    EXPECT_EQ(one->o, many->o) << threads << " threads";
-    EXPECT_EQ(one->stats, many->stats) << threads << " threads";
+  // Many queries, and a decode.
+  for (const Sizes& of_call : {sizes(), sizes_with(2, 4, 2, 1, 700)}) {
+    const RandomInputs in = random_inputs(problem(), of_call, InputKind::kGauss, 22);
+    const auto run = [&](int threads) {
+      return run_cpu_kernel(target, problem(), of_call, {in.q, in.k, in.v}, {.threads = threads});
+    };
+    const auto one = run(1);
+    ASSERT_TRUE(one.ok()) << one.status().to_string();
+    for (const int threads : {2, 3, 4, 8}) {
+      const auto many = run(threads);
+      ASSERT_TRUE(many.ok()) << many.status().to_string();
+      EXPECT_EQ(one->o, many->o) << threads << " threads";
+      EXPECT_EQ(one->stats, many->stats) << threads << " threads";
+    }
   }
 }
 

@@ -122,6 +122,7 @@ TEST(CpuTraining, EverySchedule) {
     CpuRun run;
     run.schedule = default_schedule(problem, *target_from_name("x86-64-v3"));
     run.schedule->cpu = cpu;
+    run.schedule->dq_mode = cpu.rows < 4 ? DqMode::kOrdered : DqMode::kSplit;
     const RandomInputs in =
         random_inputs(problem, sizes_with(1, 1, 1, 110, 250), InputKind::kGauss, 5);
     const Sizes sizes = sizes_with(1, 1, 1, 110, 250);

@@ -47,7 +47,8 @@ void run(void* library, const LaunchFileStep& step, const std::vector<uint64_t>&
   require(function != nullptr, step.entry);
   void* const scratch = std::aligned_alloc(64, step.scratch_bytes);
   std::memset(scratch, 0xff, step.scratch_bytes);  // NaN
-  for (uint64_t block = 0; block < step.num_blocks; ++block)
+  // The last blocks first, as the device: in the backward a block may wait for later ones.
+  for (uint64_t block = step.num_blocks; block-- > 0;)
     function(params.data(), static_cast<unsigned>(block), scratch);
   std::free(scratch);
 }
