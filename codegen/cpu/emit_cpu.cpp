@@ -139,9 +139,9 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
       "// 2^x for x in [-1/2, 1/2]; P(u) with log2(1 + u) = u P(u) for u in [0, 1]; u^(p - 1)");
   out.line("// where u > 0; u^p.");
   write_exp2_polynomial(out, problem);
-  write_polynomial(out, "softplus_polynomial",
-                   softplus_coefficients(is_general(problem) ? kMaxSoftplusDegree
-                                                             : schedule.softplus_degree));
+  write_polynomial(
+      out, "softplus_polynomial",
+      softplus_coefficients(is_general(problem) ? kMaxSoftplusDegree : schedule.softplus_degree));
   write_powers(out, problem);
   if (is_general(problem)) write_score_functions(out, problem, true);
   out.close(";");
