@@ -137,11 +137,10 @@ void write_score_functions(SourceWriter& out, const Problem& problem, bool is_cp
                                                                  : ExpressionForm::kGpu;
   const auto of_keys = [&](const char* comment, const char* name, const std::string& value) {
     out.line("// $comment$", {{"comment", comment}});
-    out.open("static $qualifier$ $type$ $name$($parameter$)",
-             {{"qualifier", rows.qualifier()},
-              {"type", rows.type()},
-              {"name", name},
-              {"parameter", rows.parameter()}});
+    out.open("static $qualifier$ $type$ $name$($parameter$)", {{"qualifier", rows.qualifier()},
+                                                               {"type", rows.type()},
+                                                               {"name", name},
+                                                               {"parameter", rows.parameter()}});
     out.line("return $value$;", {{"value", value}});
     out.close();
   };

@@ -49,8 +49,7 @@ LSSAR_HOST Floats<Config> exp2_of(Floats<Config> x) {
   Floats<Config> bounded = x < kLeast ? splat<Config>(kLeast) : x;
   bounded = bounded > kMost ? splat<Config>(kMost) : bounded;
   const Floats<Config> shifted = bounded + kRoundToWhole;
-  const Floats<Config> result =
-      exp2_from<Config>(shifted, bounded - (shifted - kRoundToWhole));
+  const Floats<Config> result = exp2_from<Config>(shifted, bounded - (shifted - kRoundToWhole));
   return x < kLeast ? Floats<Config>{} : x == x ? result : x;
 }
 

@@ -138,8 +138,7 @@ struct GeneralBlock {
       const i64 flat = flat_row<Config>(params, place, i);
       if constexpr (Config::kIsTraining)
         store_scaled<Config>(params.saved_o + flat * Config::kHeadDimV, outputs, scale, is_empty);
-      if (params.saved_stats != nullptr)
-        store_stats<Config>(params, flat, stats_of(rows[r], z));
+      if (params.saved_stats != nullptr) store_stats<Config>(params, flat, stats_of(rows[r], z));
     }
   }
 

@@ -45,9 +45,9 @@ struct ScoreGradient {
       return slope * (row.gain * d - row.gain_delta);
     } else {
       Floats<Config> slope;
-      const Floats<Config> y = Config::psi_and_slope(
-          activation * row.weights.slope, splat<Config>(row_offset<Config>(visible)),
-          splat<Config>((float)visible), slope);
+      const Floats<Config> y = Config::psi_and_slope(activation * row.weights.slope,
+                                                     splat<Config>(row_offset<Config>(visible)),
+                                                     splat<Config>((float)visible), slope);
       weight = y * row.inverse_zs;
       Floats<Config> gradient = row.gain * d;
       if constexpr (Config::kWeightSum == 1) gradient = row.gain * d - row.gain_delta;

@@ -97,8 +97,7 @@ LSSAR_CALLED void add_activations(const ScoreRow& scores, GeneralRow& row) {
 template <class Config>
 LSSAR_HOST float row_normalizer(const GeneralRow& row) {
   if constexpr (Config::kHasSink) {
-    return (float)(row.sum +
-                   sink_activation<Config>(row.sink_logit, row.visible, origin_of(row)));
+    return (float)(row.sum + sink_activation<Config>(row.sink_logit, row.visible, origin_of(row)));
   } else if constexpr (Config::kActivationSum != 0) {
     return (float)row.sum;
   } else {
@@ -124,8 +123,8 @@ LSSAR_HOST void finish_sums(GeneralRow& row) {
   if constexpr (Config::kSecondStage == 1) {
     if (row.normalizer == 0.0f) return;
     const float largest = extreme_activation<Config>(row);
-    row.m = (float)((double)row.visible * largest / row.normalizer -
-                    row_offset<Config>(row.visible));
+    row.m =
+        (float)((double)row.visible * largest / row.normalizer - row_offset<Config>(row.visible));
     if (row.m <= kDeadRow) return;
     row.scale = general_weight_scale<Config>(row.visible, row.normalizer, row.m, largest);
   }

@@ -328,8 +328,8 @@ TEST_F(CapiCpu, EveryScoreFunctionHasAPlan) {
   const auto context = open_context(LSSAR_DEVICE_CPU);
   ASSERT_TRUE(context.ok()) << context.status().to_string();
   const auto expect_plan = [&](const Problem& problem) {
-    const lssar_problem c_problem = to_c(
-        problem, LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
+    const lssar_problem c_problem =
+        to_c(problem, LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
     lssar_plan* plan = nullptr;
     EXPECT_EQ(lssar_plan_create(context->get(), &c_problem, nullptr, &plan), LSSAR_STATUS_OK)
         << lssar_last_error_detail();

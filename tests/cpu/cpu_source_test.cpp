@@ -8,6 +8,7 @@
 
 #include "codegen/emitted_file.h"
 #include "compile/compiler.h"
+#include "score/parse.h"
 #include "tests/cpu/cpu_check.h"
 
 namespace lssar {
@@ -29,6 +30,20 @@ std::vector<Problem> problems() {
     all.back().pass = pass;
   }
   return all;
+}
+
+// The backward of a score function that calls every function of expression_math.h.
+Problem scored_problem() {
+  Problem problem = forward_problem(DType::kFp32, 24, 40, 0, true);
+  problem.pass = Pass::kBackward;
+  problem.score.phi = Activation(*parse_expression(
+      "where(x < 0.5, log1p(x^2) + sigmoid(x), tanh(x) * sqrt(abs(x))) + erf(x) * log(x + 9) + "
+      "min(softplus(x), 2) + max(x, 1)^2.5 + exp(x) / (x^3 + 9)",
+      {Variable::kX}));
+  problem.score.psi.expression =
+      parse_expression("x * b + N", {Variable::kX, Variable::kOffset, Variable::kLength}).value();
+  problem.score.normalizer = Normalizer::kSumAbs;
+  return problem;
 }
 
 TEST(CpuSource, StandsAloneAndIsDeterministic) {
@@ -73,7 +88,7 @@ TEST(CpuSource, ClangCompilesItAlone) {
   std::filesystem::create_directories(folder);
   for (const std::string& target : cpu_target_names())
     for (const Problem& problem :
-         {problems()[0], problems()[4], problems()[7], problems().back()}) {
+         {problems()[0], problems()[4], problems()[7], problems().back(), scored_problem()}) {
       const std::string file = (folder / "kernel.cpp").string();
       std::ofstream(file) << emitted(problem, target).source;
       const std::string command = clang + " -std=c++17 -O3 -Wall -Werror -march=" + target +
@@ -88,7 +103,7 @@ TEST(CpuSource, EveryTargetCompilesInProcess) {
   LSSAR_NEEDS_CPU_KERNELS();
   for (const std::string& target : cpu_target_names())
     for (const Problem& problem :
-         {problems()[0], problems()[4], problems()[7], problems().back()}) {
+         {problems()[0], problems()[4], problems()[7], problems().back(), scored_problem()}) {
       const KernelSource kernel = emitted(problem, target);
       CompileRequest request;
       request.name = kernel.name;
