@@ -80,10 +80,10 @@ def check_files(wheel, name, max_mb, pattern, expected):
 
 def prepared_environment(folder, python):
     """What finds the installed wheels and nothing else; None if `python` has no torch."""
-    hidden = ("LSSAR_LIBRARY", "LSSAR_LLVM_PATH", "PYTHONPATH")
+    hidden = ("LSSAR_LIBRARY", "LSSAR_LLVM_PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     environment = {name: x for name, x in os.environ.items() if name not in hidden}
     environment["PYTHONPATH"] = str(folder / "site")
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment["PYTHONPYCACHEPREFIX"] = str(folder.parent / "python_cache")
     probe = "import torch, lssar; print(lssar.__file__, torch.__version__)"
     found = subprocess.run([python, "-c", probe], env=environment, capture_output=True, text=True)
     if "No module named 'torch'" in found.stderr:

@@ -72,7 +72,7 @@ class Bundle(unittest.TestCase):
             options = "--device virtual --contenders ours --passes forward --data gauss --causal no"
             hidden = ("PYTHONPATH", "LSSAR_LIBRARY")
             run = subprocess.run(
-                [sys.executable, "-B", "tools/compare_torch.py", *options.split()],
+                [sys.executable, "tools/compare_torch.py", *options.split()],
                 env={key: value for key, value in os.environ.items() if key not in hidden},
                 cwd=bundle,
                 capture_output=True,
