@@ -45,7 +45,7 @@ esac
 # The tests of a program that run. Golden cases of other dims take long on a slow device.
 filter_of() {
   case $1 in
-    golden_test) echo "All/Golden.*p15_d64*nvrtc_sm_80:All/Golden.*lssa_d64*llvm_sm_80" ;;
+    golden_test) echo "All/Golden.*p15_d64*nvrtc_sm_80:All/Golden.*lssa_d64*llvm_sm_90" ;;
     *) echo "*" ;;
   esac
 }

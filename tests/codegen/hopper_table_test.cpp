@@ -166,10 +166,13 @@ class HopperTable : public testing::TestWithParam<int> {
   std::vector<std::string> lines_ = read_lines(LSSAR_DEFAULTS_PAGE);
 };
 
+// A kernel takes five seconds to compile and assemble: fp16, which differs in conversions and in a
+// scale, is tried at two dims, and what follows in turn.
 TEST_P(HopperTable, IsTrue) {
   const int dim = GetParam();
   std::vector<Row> rows;
   for (DType dtype : {DType::kBf16, DType::kFp16}) {
+    if (dtype == DType::kFp16 && dim != 64 && dim != 128) continue;
     rows.push_back({dim, dtype, Pass::kForward, DqMode::kSplit});
     rows.push_back({dim, dtype, Pass::kForwardTrain, DqMode::kSplit});
     rows.push_back({dim, dtype, Pass::kBackward, DqMode::kSplit});
@@ -179,7 +182,13 @@ TEST_P(HopperTable, IsTrue) {
   check(rows);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HopperTable, testing::Values(64, 96, 128, 192, 256),
+constexpr int kDims[] = {64, 96, 128, 192, 256};
+
+size_t turn_of_dim(int dim) {
+  return static_cast<size_t>(std::find(std::begin(kDims), std::end(kDims), dim) - kDims);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HopperTable, testing::ValuesIn(kDims),
                          testing::PrintToStringParamName());
 
 // Without a mask other kernels are short of registers. compile_grid_test has the split sums of dq.
@@ -189,33 +198,32 @@ TEST_P(HopperTable, SumsOfDqHaveNoSpillsWithoutAMask) {
   if (!(*compiler)->version().starts_with(kTableVersion))
     GTEST_SKIP() << "another assembler than that of NVRTC " << kTableVersion << "x allocates "
                  << "other registers";
-  const int dim = GetParam();
-  for (DType dtype : {DType::kBf16, DType::kFp16}) {
-    for (DqMode mode : {DqMode::kAtomic, DqMode::kOrdered}) {
-      const Row row = {dim, dtype, Pass::kBackward, mode, 1, false};
-      const auto line = make_line(**compiler, row);
-      ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
-      EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << *line;
-    }
+  size_t turn = turn_of_dim(GetParam());
+  for (DqMode mode : {DqMode::kAtomic, DqMode::kOrdered}) {
+    const DType dtype = turn++ % 2 == 0 ? DType::kBf16 : DType::kFp16;
+    const Row row = {GetParam(), dtype, Pass::kBackward, mode, 1, false};
+    const auto line = make_line(**compiler, row);
+    ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
+    EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << *line;
   }
 }
 
 // Score functions given as expressions: those whose derivative or weights take most, and softmax,
-// whose tiles are wider. Sinks take registers of their rows. fp16 differs in conversions alone.
+// whose tiles are wider. Sinks take registers of their rows. Each has the forward or the backward.
 TEST_P(HopperTable, ScoreFunctionsHaveNoSpills) {
   const auto compiler = open_compiler(CompilerChoice::kNvrtc);
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
   if (!(*compiler)->version().starts_with(kTableVersion))
     GTEST_SKIP() << "another assembler than that of NVRTC " << kTableVersion << "x allocates "
                  << "other registers";
+  size_t turn = turn_of_dim(GetParam());
   for (const char* score : {"softmax", "phi=gelu,normalizer=sum_abs", "softmax,psi=(x - b) / N",
                             "softmax,sink=per_head,psi=(x - b) / N"}) {
-    for (Pass pass : {Pass::kForward, Pass::kBackward}) {
-      const Row row = {GetParam(), DType::kBf16, pass, DqMode::kSplit, 1, true, score};
-      const auto line = make_line(**compiler, row);
-      ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
-      EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << score << " " << *line;
-    }
+    const Pass pass = turn++ % 2 == 0 ? Pass::kBackward : Pass::kForward;
+    const Row row = {GetParam(), DType::kBf16, pass, DqMode::kSplit, 1, true, score};
+    const auto line = make_line(**compiler, row);
+    ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
+    EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << score << " " << *line;
   }
 }
 

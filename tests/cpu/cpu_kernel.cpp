@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "cache/store.h"
 #include "compile/compiler.h"
 #include "device/cpu/cpu_device.h"
 #include "device/cpu/cpu_features.h"
@@ -82,6 +83,24 @@ Device& device_with(int threads) {
   return *device;
 }
 
+// The object code, from the tests' cache: each test is a process of its own.
+Result<std::string> compile_once(const Compiler& compiler, const CompileRequest& request) {
+  static Store& store = *Store::open({}).release();
+  const std::string key = CacheKeyBuilder()
+                              .add("test", "cpu_kernel")
+                              .add("source", request.source)
+                              .add("options", compiler.options(request))
+                              .add("compiler_version", compiler.version())
+                              .add("target", request.target.name())
+                              .hex();
+  const auto compile = [&]() -> Result<CacheEntry> {
+    LSSAR_ASSIGN_OR_RETURN(Image image, compiler.compile(request));
+    return CacheEntry{"{}", std::move(image.bytes)};
+  };
+  LSSAR_ASSIGN_OR_RETURN(const auto entry, store.get_or_compute(key, compile, nullptr));
+  return entry->payload;
+}
+
 // One compile per source.
 Result<const Loaded*> load(const KernelSource& source) {
   static auto& kept = *new std::map<std::string, Loaded>;
@@ -93,7 +112,10 @@ Result<const Loaded*> load(const KernelSource& source) {
   request.source = source.source;
   request.kind = ImageKind::kObject;
   request.target = device_with(1).info().target;
-  LSSAR_ASSIGN_OR_RETURN(const Image image, compiler->compile(request));
+  Image image;
+  image.kind = request.kind;
+  image.target = request.target.name();
+  LSSAR_ASSIGN_OR_RETURN(image.bytes, compile_once(*compiler, request));
   Loaded loaded;
   loaded.steps = source.steps;
   LSSAR_ASSIGN_OR_RETURN(loaded.module, device_with(1).load(image));

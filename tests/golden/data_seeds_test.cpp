@@ -34,11 +34,11 @@ TEST_P(DataSeeds, EveryKindOfData) {
        {InputKind::kGauss, InputKind::kPeaky, InputKind::kClustered, InputKind::kOpposed,
         InputKind::kTies, InputKind::kNearTies, InputKind::kZeros, InputKind::kHuge,
         InputKind::kLocal, InputKind::kShifted}) {
-    for (const bool causal : {true, false}) {
-      for (const uint64_t seed : {1, 2, 3})
-        check(kind, causal, 64, make_sizes(1, 1, 1, 300, 300), seed);
-      check(kind, causal, 128, make_sizes(2, 2, 1, 90, 200), 1);
-    }
+    // Masks and dims in turn: each kernel takes longer to compile than to run with all this.
+    const bool causal = (GetParam().p == 0) == (GetParam().dtype == DType::kFp16);
+    for (const uint64_t seed : {1, 2, 3})
+      check(kind, causal, 64, make_sizes(1, 1, 1, 300, 300), seed);
+    check(kind, !causal, 128, make_sizes(2, 2, 1, 90, 200), 1);
   }
 }
 

@@ -1,6 +1,6 @@
 // The passes over ranges of keys of score functions beside LSSAR's: the golden cases of the family,
-// split in uneven ranges and merged as docs/math.md says, in bf16 by both compilers and, at
-// d 64, in fp32 by NVRTC. The backward also works with the merged results.
+// split in uneven ranges and merged as docs/math.md says, by both compilers as in
+// family_kernels_test, which compiles the same backwards. These work with the merged results too.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,6 +12,7 @@
 #include "score/score_text.h"
 #include "tests/capi/split_forward.h"
 #include "tests/golden/attention_check.h"
+#include "tests/golden/family_turns.h"
 
 namespace lssar {
 namespace {
@@ -42,39 +43,45 @@ void check_split(lssar_context* context, const Problem& problem, const Sizes& si
   expect_close(problem, OutputTensor::kDsink, expected, gradients->grad_sink);
 }
 
-class GoldenFamilyRanges : public testing::TestWithParam<std::string> {
- protected:
-  void check(lssar_compiler compiler, const char* target, const std::vector<DType>& dtypes) {
-    auto golden = load_golden_case(GetParam(), golden_family_folder());
-    ASSERT_TRUE(golden.ok()) << golden.status().to_string();
-    lssar_context* context = shared_context({compiler, target});
-    ASSERT_NE(context, nullptr);
-    const CapiInputs inputs{golden->q, golden->k, golden->v, golden->grad_o};
-    const int64_t keys = golden->sizes.seq_k;
-    for (const DType dtype : dtypes) {
-      if (dtype != DType::kBf16 && golden->problem.head_dim != 64) continue;
-      golden->problem.dtype = dtype;
-      const Result<ReferenceOutputs> expected = golden_reference(*golden);
-      ASSERT_TRUE(expected.ok()) << expected.status().to_string();
-      // The second of three ranges is empty. In causal cases the last is hidden from most rows.
-      check_split(context, golden->problem, golden->sizes, inputs, *expected, {keys / 3}, true);
-      check_split(context, golden->problem, golden->sizes, inputs, *expected,
-                  {keys / 2 + 1, keys / 2 + 1}, false);
-      check_split(context, golden->problem, golden->sizes, inputs, *expected, {5, keys - 3}, false);
-    }
-  }
-};
-
-TEST_P(GoldenFamilyRanges, AddUpByNvrtc) {
-  if (!open_compiler(CompilerChoice::kNvrtc).ok()) GTEST_SKIP() << "NVRTC is not installed";
-  check(LSSAR_COMPILER_NVRTC, "sm_80", {DType::kBf16, DType::kFp32});
+void check_golden_ranges(const std::string& name, DType dtype, const CheckDevice& device) {
+  auto golden = load_golden_case(name, golden_family_folder());
+  ASSERT_TRUE(golden.ok()) << golden.status().to_string();
+  lssar_context* context = shared_context(device);
+  ASSERT_NE(context, nullptr);
+  const CapiInputs inputs{golden->q, golden->k, golden->v, golden->grad_o};
+  const int64_t keys = golden->sizes.seq_k;
+  golden->problem.dtype = dtype;
+  const Result<ReferenceOutputs> expected = golden_reference(*golden);
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  // The second of three ranges is empty. In causal cases the last is hidden from most rows.
+  check_split(context, golden->problem, golden->sizes, inputs, *expected, {keys / 3}, true);
+  check_split(context, golden->problem, golden->sizes, inputs, *expected,
+              {keys / 2 + 1, keys / 2 + 1}, false);
+  check_split(context, golden->problem, golden->sizes, inputs, *expected, {5, keys - 3}, false);
 }
 
-TEST_P(GoldenFamilyRanges, AddUpByLlvm) { check(LSSAR_COMPILER_LLVM, "sm_90", {DType::kBf16}); }
+std::string case_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenFamilyRanges,
-                         testing::ValuesIn(golden_case_names(golden_family_folder()).value()),
-                         [](const auto& p) { return p.param; });
+class FamilyRangesByNvrtc : public testing::TestWithParam<std::string> {};
+
+TEST_P(FamilyRangesByNvrtc, AddUp) {
+  if (!open_compiler(CompilerChoice::kNvrtc).ok()) GTEST_SKIP() << "NVRTC is not installed";
+  check_golden_ranges(GetParam(), family_dtype(FamilyCompiler::kNvrtc, GetParam()),
+                      {LSSAR_COMPILER_NVRTC, "sm_80"});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyRangesByNvrtc,
+                         testing::ValuesIn(family_cases(FamilyCompiler::kNvrtc)), case_name);
+
+class FamilyRangesByLlvm : public testing::TestWithParam<std::string> {};
+
+TEST_P(FamilyRangesByLlvm, AddUp) {
+  check_golden_ranges(GetParam(), family_dtype(FamilyCompiler::kLlvm, GetParam()),
+                      {LSSAR_COMPILER_LLVM, "sm_90"});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyRangesByLlvm,
+                         testing::ValuesIn(family_cases(FamilyCompiler::kLlvm)), case_name);
 
 // One score function of each class.
 class FamilyRanges : public testing::TestWithParam<const char*> {
