@@ -36,9 +36,8 @@ TEST_P(CpuGolden, IsReproduced) {
   Problem problem = golden->problem;  // its lengths are fixed
   problem.pass = Pass::kForward;
   const CpuInputs inputs = {golden->q, golden->k, golden->v};
-  expect_o(problem, *expected, run_cpu_kernel(GetParam().target, problem, golden->sizes, inputs));
-  // The same with lengths given by the call. Cases with 0 keys or queries have them already.
-  problem.seq_q = problem.seq_k = 0;
+  // For one target; for the other they are given by the call. Each is a kernel to compile.
+  if (GetParam().target != cpu_target_names()[0]) problem.seq_q = problem.seq_k = 0;
   expect_o(problem, *expected, run_cpu_kernel(GetParam().target, problem, golden->sizes, inputs));
 }
 

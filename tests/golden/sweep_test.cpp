@@ -123,13 +123,15 @@ TEST(HeadDimV, DiffersFromHeadDim) {
   const int pairs[][2] = {{64, 128}, {128, 64}, {192, 128}, {32, 256},
                           {256, 32}, {96, 40},  {24, 200},  {128, 192}};
   DType dtype = DType::kFp32;
+  bool is_default = true;
   for (const auto& pair : pairs) {
     dtype = dtype == DType::kFp32 || !has_kernels_of_its_own(DType::kFp32) ? DType::kBf16
                                                                            : DType::kFp32;
     Problem problem = make_problem(pair[0], dtype);
     problem.head_dim_v = pair[1];
     check_against_reference(problem, make_sizes(1, 1, 1, 70, 70), InputKind::kGauss,
-                            aligned(kAllPasses));
+                            is_default ? aligned(kAllPasses) : small_tiles(kAllPasses));
+    is_default = !is_default;
   }
 }
 
@@ -191,10 +193,11 @@ TEST(Offset, SmallLargeAndNone) {
   for (double offset : {0.0, 1e-8, 0.25, 0.5, 2.0, 10.0}) {
     for (int p : {1, 3, 15}) {
       if (p != 15 && offset != 0 && offset != 2.0) continue;
+      if (offset == 0.25 && test_target() == "sm_90a") continue;  // 0.5 is no other
       Problem problem = make_problem(64, DType::kBf16, true, p);
       problem.offset = offset;
       check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss,
-                              small_tiles(kAllPasses));
+                              p == 15 ? small_tiles(kAllPasses) : small_tiles());
       if (p != 15 || !has_kernels_of_its_own(DType::kFp32)) continue;
       problem.dtype = DType::kFp32;
       check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss, aligned());
@@ -209,18 +212,16 @@ TEST(Heads, GroupsAndBatches) {
                             InputKind::kGauss, small_tiles());
 }
 
+// fp16 and fp32 with few columns, bf16 with many.
 TEST(Layouts, EveryOneGivesTheSame) {
   for (Layout layout :
        {Layout::kContiguous, Layout::kLengthMajor, Layout::kPadded, Layout::kUnaligned}) {
-    for (DType dtype : dtypes()) {
-      CapiOptions options = aligned(kAllPasses);
-      options.layout = layout;
-      options.alignment = 0;
-      check_against_reference(make_problem(40, dtype), make_sizes(2, 4, 2, 70, 70),
-                              InputKind::kGauss, options);
-      check_against_reference(make_problem(128, dtype), make_sizes(1, 2, 2, 70, 70),
-                              InputKind::kGauss, options);
-    }
+    CapiOptions options = aligned(kAllPasses);
+    options.layout = layout;
+    options.alignment = 0;
+    for (DType dtype : dtypes())
+      check_against_reference(make_problem(dtype == DType::kBf16 ? 128 : 40, dtype),
+                              make_sizes(2, 4, 2, 70, 70), InputKind::kGauss, options);
   }
 }
 
