@@ -127,36 +127,63 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
     add_panel_sums<Config>(sums[r / kRows], r % kRows, rows[r]);
 }
 
-// Turns a group's activations of a block of keys into weights, in place, and adds them to the rows'
-// sums. kSumsX: also writes u^(p - 1) to `slopes`.
+// u^p of a row's activations. kSumsX: also u^(p - 1), in `slope`.
 template <class Config>
-LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slopes) {
-  for (int r = 0; r < Config::kRows; ++r) {
-    const WeightScale scale = rows[r].scale;
-    Floats<Config> sums[Config::kSumsX ? 2 : 1] = {};  // of weights and slopes
-    float* at = scores + r * Config::kPanelKeys;
-    for (int key = 0; key < keys; key += Config::kPanelKeys) {
-      LSSAR_UNROLL
-      for (int c = 0; c < Config::kPanelVectors; ++c) {
-        const Floats<Config> activation = load<Config>(at + c * Config::kLanes);
-        const Floats<Config> u = larger<Config>(
-            (activation - scale.origin) * scale.slope + scale.intercept, Floats<Config>{});
-        Floats<Config> weight;
-        if constexpr (Config::kSumsX) {
-          const Floats<Config> slope = Config::power_slope(u);
-          weight = u * slope;
-          sums[1] += slope;
-          store<Config>(slopes + (at - scores) + c * Config::kLanes, slope);
-        } else {
-          weight = Config::power(u);
-        }
-        sums[0] += weight;
-        store<Config>(at + c * Config::kLanes, weight);
+LSSAR_HOST Floats<Config> weight_of(Floats<Config> activation, const WeightScale& scale,
+                                    Floats<Config>& slope) {
+  const Floats<Config> u = larger<Config>(
+      (activation - scale.origin) * scale.slope + scale.intercept, Floats<Config>{});
+  if constexpr (!Config::kSumsX) return Config::power(u);
+  slope = Config::power_slope(u);
+  return u * slope;
+}
+
+// Lists the keys of a panel that have a number of at least `least`.
+template <class Config>
+LSSAR_HOST void list_live_keys(const float* most, int first_key, int keys, float least,
+                               LiveSteps<Config::kBlockKeys>& live) {
+  for (int key = 0; key < Config::kPanelKeys && first_key + key < keys; ++key) {
+    live.steps[live.count] = first_key + key;
+    live.places[live.count] = first_key * Config::kRows + key;
+    live.count += most[key] >= least;
+  }
+}
+
+// Turns a group's activations of a block of keys into weights, in place, and adds them to the rows'
+// sums. kSumsX: also writes u^(p - 1) to `slopes`. kSkipsKeys: lists the keys for which one row's
+// weight, or u^(p - 1), is at least `least`.
+template <class Config>
+LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slopes, float least,
+                            LiveSteps<Config::kBlockKeys>& live) {
+  constexpr int kRows = Config::kRows, kVectors = Config::kPanelVectors;
+  Floats<Config> weight_sums[kRows] = {};
+  [[maybe_unused]] Floats<Config> slope_sums[kRows] = {};
+  live.count = 0;
+  for (int key = 0; key < keys; key += Config::kPanelKeys) {
+    Floats<Config> most[kVectors] = {};
+    LSSAR_UNROLL
+    for (int i = 0; i < kRows * kVectors; ++i) {
+      const int r = i / kVectors, at = key * kRows + i * Config::kLanes;
+      Floats<Config> slope = {};
+      const Floats<Config> weight =
+          weight_of<Config>(load<Config>(scores + at), rows[r].scale, slope);
+      store<Config>(scores + at, weight);
+      weight_sums[r] += weight;
+      if constexpr (Config::kSumsX) {
+        store<Config>(slopes + at, slope);
+        slope_sums[r] += slope;
       }
-      at += Config::kRows * Config::kPanelKeys;
+      most[i % kVectors] = larger<Config>(Config::kSumsX ? slope : weight, most[i % kVectors]);
     }
-    rows[r].weights += lane_sum<Config>(sums[0]);
-    if constexpr (Config::kSumsX) rows[r].slopes += lane_sum<Config>(sums[1]);
+    if constexpr (Config::kSkipsKeys) {
+      alignas(64) float of_key[Config::kPanelKeys];
+      for (int c = 0; c < kVectors; ++c) store<Config>(of_key + c * Config::kLanes, most[c]);
+      list_live_keys<Config>(of_key, key, keys, least, live);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    rows[r].weights += lane_sum<Config>(weight_sums[r]);
+    if constexpr (Config::kSumsX) rows[r].slopes += lane_sum<Config>(slope_sums[r]);
   }
 }
 
@@ -164,31 +191,42 @@ LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slop
 template <class Config>
 LSSAR_HOST void add_values(const AttentionParams& params, const RowPlace& place, int groups,
                            i64 first_key, int keys, const float* weights, i64 group_weights,
-                           float* outputs) {
+                           const LiveSteps<Config::kBlockKeys>* live, float* outputs) {
   using Element = typename Config::Element;
   const Element* values =
       row_pointer<const Element>(params.v, place.batch, place.kv_head, first_key);
-  multiply_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys,
-                  1>(weights, values, params.v.row_stride, keys, outputs, groups, group_weights);
+  if constexpr (Config::kSkipsKeys) {
+    multiply_live_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys>(
+        weights, values, params.v.row_stride, live, outputs, groups, group_weights);
+  } else {
+    multiply_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys,
+                    Config::kPanelKeys, 1>(weights, values, params.v.row_stride, keys, outputs,
+                                           groups, group_weights);
+  }
 }
 
-// Pass 2 of a block of keys, whose activations are in the scratch memory.
+// Pass 2 of a block of keys, whose activations are in the scratch memory. kSkipsKeys: values are
+// multiplied only for keys whose weights matter. A weight that is left out is below 2^-24 of its
+// row's sum, because the largest one is 1.
 template <class Config>
 LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& place, int groups,
                               i64 first_key, int keys, RowState* rows,
                               ForwardScratch<Config>& scratch) {
   float* const scores = scores_of<Config>(scratch, first_key);
   constexpr i64 kSlopes = i64{Config::kRows} * Config::kBlockKeys;  // of a group
+  LiveSteps<Config::kBlockKeys> live[Config::kGroups];
+  constexpr float kLeast = 0x1p-24f;
   for (int g = 0; g < groups; ++g) {
     float* slopes = nullptr;
     if constexpr (Config::kSumsX) slopes = slope_scratch<Config>(scratch).slopes + g * kSlopes;
-    weigh_block<Config>(keys, rows + g * Config::kRows, scores + g * kGroupScores<Config>, slopes);
+    weigh_block<Config>(keys, rows + g * Config::kRows, scores + g * kGroupScores<Config>, slopes,
+                        kLeast, live[g]);
   }
-  add_values<Config>(params, place, groups, first_key, keys, scores, kGroupScores<Config>,
+  add_values<Config>(params, place, groups, first_key, keys, scores, kGroupScores<Config>, live,
                      scratch.outputs);
   if constexpr (Config::kSumsX)
     add_values<Config>(params, place, groups, first_key, keys, slope_scratch<Config>(scratch).slopes,
-                       kSlopes, slope_scratch<Config>(scratch).outputs);
+                       kSlopes, live, slope_scratch<Config>(scratch).outputs);
 }
 
 // A block has kGroups groups of kRows queries of one head. The last one may have fewer.

@@ -28,6 +28,7 @@ struct SampleConfig {
   static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
   static constexpr bool kSumsDq = kTrains, kIsGeneral = false, kHasNorms = true;
   static constexpr bool kIsBackward = kTrains, kTakesFewQueries = !kTrains;
+  static constexpr bool kSkipsKeys = sizeof(T) == 2;
   static constexpr double kLogHeadDim = 3.1780538303479458;
   static constexpr i64 kSeqQ = 0, kSeqK = 0;
   static constexpr bool kIsCausal = true;

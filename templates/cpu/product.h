@@ -80,6 +80,49 @@ LSSAR_HOST void multiply_columns(const float* weights, const typename Config::El
   }
 }
 
+// Steps of a product that matter: steps[i] is a row of values, and places[i] is where its weights
+// are, of the first row of outputs.
+template <int kMost>
+struct LiveSteps {
+  int count;
+  int steps[kMost];
+  int places[kMost];
+};
+
+// As multiply_columns, for some steps only.
+template <class Config, int kRows, int kVectors, bool kIsHalf, int kPitch, int kRowStep, int kMost>
+LSSAR_HOST void multiply_live_columns(const float* weights, const typename Config::Element* values,
+                                      i64 row_stride, const LiveSteps<kMost>& live,
+                                      float* outputs) {
+  Floats<Config> acc[kRows][kVectors];
+  LSSAR_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    LSSAR_UNROLL
+    for (int c = 0; c < kVectors; ++c)
+      acc[r][c] = load<Config>(outputs + r * kPitch + c * Config::kLanes);
+  }
+  for (int i = 0; i < live.count; ++i) {
+    const typename Config::Element* const from = values + live.steps[i] * row_stride;
+    const float* const at = weights + live.places[i];
+    Floats<Config> columns[kVectors];
+    LSSAR_UNROLL
+    for (int c = 0; c + 1 < kVectors; ++c) columns[c] = load<Config>(from + c * Config::kLanes);
+    columns[kVectors - 1] = load<Config, kIsHalf>(from + (kVectors - 1) * Config::kLanes);
+    LSSAR_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const Floats<Config> weight = splat<Config>(at[r * kRowStep]);
+      LSSAR_UNROLL
+      for (int c = 0; c < kVectors; ++c) acc[r][c] = weight * columns[c] + acc[r][c];
+    }
+  }
+  LSSAR_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    LSSAR_UNROLL
+    for (int c = 0; c < kVectors; ++c)
+      store<Config>(outputs + r * kPitch + c * Config::kLanes, acc[r][c]);
+  }
+}
+
 // The same for all kDim columns, a chunk at a time, so that accumulators fit in registers. Rows of
 // outputs are whole vectors. Groups of rows are multiplied by a chunk one after another, while it is
 // in the first-level cache; their weights are group_weights numbers apart.
@@ -102,6 +145,28 @@ LSSAR_HOST void multiply_values(const float* weights, const typename Config::Ele
     for (int g = 0; g < groups; ++g)
       multiply_columns<Config, kRows, kRest, kIsHalf, kPitch, kGroup, kRowStep, kStep>(
           weights + g * group_weights, values + kWhole, row_stride, steps,
+          outputs + g * kRows * kPitch + kWhole);
+}
+
+// As multiply_values, for some steps only: live[g] are those of group g.
+template <class Config, int kRows, int kDim, int kRowStep, int kMost>
+LSSAR_HOST void multiply_live_values(const float* weights, const typename Config::Element* values,
+                                     i64 row_stride, const LiveSteps<kMost>* live, float* outputs,
+                                     int groups, i64 group_weights) {
+  constexpr int kCols = Config::kPanelKeys;
+  constexpr int kWhole = kDim / kCols * kCols;
+  constexpr int kRest = (kDim - kWhole + Config::kLanes - 1) / Config::kLanes;
+  constexpr int kPitch = (kDim + Config::kLanes - 1) / Config::kLanes * Config::kLanes;
+  LSSAR_ROLLED
+  for (int col = 0; col < kWhole; col += kCols)
+    for (int g = 0; g < groups; ++g)
+      multiply_live_columns<Config, kRows, Config::kPanelVectors, false, kPitch, kRowStep>(
+          weights + g * group_weights, values + col, row_stride, live[g],
+          outputs + g * kRows * kPitch + col);
+  if constexpr (kRest != 0)
+    for (int g = 0; g < groups; ++g)
+      multiply_live_columns<Config, kRows, kRest, kDim % Config::kLanes != 0, kPitch, kRowStep>(
+          weights + g * group_weights, values + kWhole, row_stride, live[g],
           outputs + g * kRows * kPitch + kWhole);
 }
 
