@@ -66,12 +66,14 @@ TEST(TailoredSource, KeepsMembersThatAreUsed) {
   const std::string source = tailored(
       "struct Tile {\n  static_assert(sizeof(int) == 4, \"stays\");\n  static constexpr int kUsed "
       "= 1;\n"
-      "  static constexpr int kUnused = 2;\n  int data;\n  void used() {\n  }\n  void unused() {\n"
+      "  static constexpr int kUnused = 2;\n  int data;\n  alignas(64) float line[16];\n"
+      "  void used() {\n  }\n  void unused() {\n"
       "  }\n};\n",
       "void kernel() { Tile t; t.used(); f(Tile::kUsed); }");
   EXPECT_THAT(source, HasSubstr("stays"));
   EXPECT_THAT(source, HasSubstr("kUsed = 1"));
   EXPECT_THAT(source, HasSubstr("int data;"));  // the class may be initialised by a list
+  EXPECT_THAT(source, HasSubstr("float line[16];"));
   EXPECT_THAT(source, HasSubstr("void used()"));
   EXPECT_THAT(source, Not(HasSubstr("kUnused")));
   EXPECT_THAT(source, Not(HasSubstr("void unused()")));
