@@ -280,9 +280,9 @@ void write_cpu_expression_declarations(SourceWriter& out, int lanes) {
   for (const char* function : {"minimum_or_nan", "maximum_or_nan", "general_power"})
     declare(function, floats + " a, " + floats + " b");
   out.line("template <class Config>");
-  out.line("LSSAR_HOST $floats$ choose(VectorOf<$lanes$>::Ints holds, $floats$ a, $floats$ b,",
+  out.line("LSSAR_HOST $floats$ choose(VectorOf<$lanes$>::Ints holds, $floats$ a,",
            {{"floats", floats}, {"lanes", std::to_string(lanes)}});
-  out.line("    $floats$ value, $floats$ other);", {{"floats", floats}});
+  out.line("    $floats$ b, $floats$ value, $floats$ other);", {{"floats", floats}});
   out.line("template <class Config, int kExponent>");
   out.line("LSSAR_HOST $floats$ whole_power($floats$ x);", {{"floats", floats}});
 }
