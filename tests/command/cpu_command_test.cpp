@@ -163,7 +163,7 @@ TEST(CpuCommand, InspectShowsACachedKernel) {
   const Arguments verify = {"verify", "--device", "cpu", "--seq", "8", "--head-dim", "16"};
   ASSERT_EQ(command.run(verify, cache).exit_code, 0);
   const std::string key = command.run({"cache", "ls"}, cache).out.substr(0, 16);
-  const CommandResult result = command.run({"inspect", key}, cache);
+  const CommandResult result = command.run({"inspect", key, "--device", "cpu"}, cache);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("rows per block"));
   const CommandResult on_gpu = command.run({"inspect", key, "--device", "virtual"}, cache);
@@ -201,8 +201,8 @@ TEST(CpuCommand, ExplainEstimatesEitherTarget) {
   const CommandRunner command;
   for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
     const CommandResult result =
-        command.run({"explain", "--target", target, "--head-dim", "64", "--dtype", "fp32", "--seq",
-                     "512", "--no-compile", "--json"});
+        command.run({"explain", "--device", "cpu", "--target", target, "--head-dim", "64",
+                     "--dtype", "fp32", "--seq", "512", "--no-compile", "--json"});
     ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
     const nlohmann::json json = nlohmann::json::parse(result.out);
     EXPECT_EQ(json["target"], target);
@@ -218,8 +218,8 @@ TEST(CpuCommand, InspectCountsTheInstructionsOfProducts) {
   if (std::system("objdump --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no objdump";
   const CommandRunner command;
   // Code for AVX-512 is compiled and shown on any machine.
-  const CommandResult result = command.run(
-      {"inspect", "--target", "x86-64-v4", "--head-dim", "64", "--dtype", "fp32", "--json"});
+  const CommandResult result = command.run({"inspect", "--device", "cpu", "--target", "x86-64-v4",
+                                            "--head-dim", "64", "--dtype", "fp32", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
   const nlohmann::json json = nlohmann::json::parse(result.out);
   EXPECT_TRUE(json["problems"].empty()) << json["problems"];
@@ -245,8 +245,9 @@ TEST(CpuCommand, ReportIsOnePage) {
 TEST(CpuCommand, TuneListsTheSpaceOfEitherTarget) {
   LSSAR_NEEDS_CPU_DEVICE();
   const CommandRunner command;
-  const CommandResult result = command.run(
-      {"tune", "--target", cpu_features().level, "--head-dim", "64", "--dtype", "fp32", "--list"});
+  const CommandResult result =
+      command.run({"tune", "--device", "cpu", "--target", cpu_features().level, "--head-dim", "64",
+                   "--dtype", "fp32", "--list"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("cpu.rows+cpu.panel_keys"));
   EXPECT_THAT(result.out, HasSubstr("cpu.block_keys+cpu.kept_keys"));
