@@ -8,6 +8,7 @@
 #include "autotune/measure/check_truth.h"
 #include "autotune/measure/counted_time.h"
 #include "inspect/disassembler.h"
+#include "inspect/x86_code.h"
 
 namespace lssar {
 namespace {
@@ -21,6 +22,7 @@ class Inspector {
 
   Result<Inspection> inspect() {
     LSSAR_ASSIGN_OR_RETURN(KernelSource source, make_source());
+    if (engine_.device().info().target.is_cpu()) return inspect_cpu(std::move(source));
     LSSAR_ASSIGN_OR_RETURN(const auto compiler, engine_.compiler());
     EngineOptions options;
     options.compile_options = kLineOptions;
@@ -38,6 +40,16 @@ class Inspector {
   }
 
  private:
+  // Nothing counts what it executes, and its machine code has no line numbers.
+  Result<Inspection> inspect_cpu(KernelSource source) {
+    LSSAR_ASSIGN_OR_RETURN(
+        out_.facts, kernel_facts(engine_, request_.problem, request_.schedule, std::move(source)));
+    out_.score_multiply_adds = static_cast<double>(request_.problem.head_dim) /
+                               cpu_level(engine_.device().info().target).lanes;
+    take_listing(disassemble_object(out_.facts.image.bytes), &parse_x86);
+    return std::move(out_);
+  }
+
   Result<KernelSource> make_source() {
     if (request_.source) return *request_.source;
     return emit_kernel(request_.problem, request_.schedule, engine_.device().info().target);
@@ -61,12 +73,16 @@ class Inspector {
                               " makes PTX; NVRTC, of a CUDA toolkit, makes cubins");
       return;
     }
-    Result<std::string> listing = disassemble(out_.facts.image.bytes);
+    take_listing(disassemble(out_.facts.image.bytes), &parse_sass);
+  }
+
+  void take_listing(Result<std::string> listing,
+                    Result<std::vector<SassKernel>> (*parse)(std::string_view)) {
     if (!listing.ok()) {
       out_.problems.push_back("no machine code: " + listing.status().message());
       return;
     }
-    Result<std::vector<SassKernel>> kernels = parse_sass(*listing);
+    Result<std::vector<SassKernel>> kernels = parse(*listing);
     if (!kernels.ok()) {
       out_.problems.push_back("machine code is not understood: " + kernels.status().message());
       return;

@@ -42,7 +42,17 @@ uint32_t total(const SassCounts& counts) {
   return sum;
 }
 
-std::string kernel_text(const SassKernel& kernel) {
+// Instructions for each multiply-add of a vector in a CPU's loop of products, and for a score.
+std::string product_text(const SassLoop& loop, double score_multiply_adds) {
+  if (!loop.is_hot || score_multiply_adds <= 0) return "";
+  const double each =
+      double(total(loop.every_iteration)) / loop.every_iteration[size_t(SassClass::kFma)];
+  return fmt::format(
+      "     {:>9} {}{:.2f} instructions per multiply-add of a vector, {:.1f} per score\n", "",
+      std::string(size_t(loop.depth), ' '), each, each * score_multiply_adds);
+}
+
+std::string kernel_text(const SassKernel& kernel, double score_multiply_adds) {
   std::string text = fmt::format("  {}: {} instructions: {}\n", kernel.name,
                                  kernel.instructions.size(), mix_text(kernel.counts()));
   for (const SassLoop& loop : kernel.loops) {
@@ -54,6 +64,7 @@ std::string kernel_text(const SassKernel& kernel) {
     if (rare > 0)
       text += fmt::format("     {:>9} {}{} more that a branch may go around\n", "",
                           std::string(size_t(loop.depth), ' '), rare);
+    text += product_text(loop, score_multiply_adds);
   }
   return text;
 }
@@ -151,7 +162,8 @@ std::string inspection_text(const Inspection& inspection) {
                                  inspection.facts.key, facts_table(inspection.facts));
   if (!inspection.kernels.empty()) {
     text += "\nMachine code, by class; loops by address, those with matrix products marked >>\n";
-    for (const SassKernel& kernel : inspection.kernels) text += kernel_text(kernel);
+    for (const SassKernel& kernel : inspection.kernels)
+      text += kernel_text(kernel, inspection.score_multiply_adds);
   }
   if (!inspection.counted.empty()) text += counted_text(inspection);
   if (!inspection.problems.empty()) text += "\n";

@@ -25,6 +25,21 @@ std::string entry_path(const Store& store, const std::string& key) {
 
 std::string count_text(int count) { return count < 0 ? "?" : fmt::format("{}", count); }
 
+std::string cpu_facts_table(const KernelFacts& facts, size_t width) {
+  std::string text = fmt::format("{:<{}} {:>14} {:>22}\n", "kernel", width, "rows per block",
+                                 "scratch of a thread");
+  for (const StepFacts& one : facts.steps)
+    text += fmt::format("{:<{}} {:>14} {:>16.1f} KiB\n", one.step.entry, width,
+                        one.step.rows_per_block, one.step.shared_bytes / 1024.0);
+  return text;
+}
+
+nlohmann::json cpu_step_json(const StepFacts& one) {
+  return {{"entry", one.step.entry},
+          {"rows_per_block", one.step.rows_per_block},
+          {"scratch_bytes", one.step.shared_bytes}};
+}
+
 }  // namespace
 
 Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const Schedule& schedule) {
@@ -39,8 +54,9 @@ Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const S
   KernelFacts facts;
   facts.source = std::move(source);
   LSSAR_ASSIGN_OR_RETURN(const auto compiler, engine.compiler());
-  const ImageKind kind =
-      compiler->can_make(ImageKind::kCubin) ? ImageKind::kCubin : ImageKind::kPtx;
+  const ImageKind kind = target.is_cpu()                         ? ImageKind::kObject
+                         : compiler->can_make(ImageKind::kCubin) ? ImageKind::kCubin
+                                                                 : ImageKind::kPtx;
   LSSAR_ASSIGN_OR_RETURN(CompiledImage compiled,
                          engine.compile(problem, schedule, facts.source, kind));
   facts.image = std::move(compiled.image);
@@ -54,8 +70,9 @@ Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const S
     one.step = step;
     if (const KernelResources* found = find_resources(facts.image, step.entry))
       one.resources = *found;
-    one.occupancy = occupancy(target, step.threads, one.resources.registers,
-                              step.shared_bytes + std::max(0, one.resources.shared_bytes));
+    if (!target.is_cpu())
+      one.occupancy = occupancy(target, step.threads, one.resources.registers,
+                                step.shared_bytes + std::max(0, one.resources.shared_bytes));
     facts.steps.push_back(std::move(one));
   }
   return facts;
@@ -64,6 +81,7 @@ Result<KernelFacts> kernel_facts(Engine& engine, const Problem& problem, const S
 std::string facts_table(const KernelFacts& facts) {
   size_t width = 6;
   for (const StepFacts& one : facts.steps) width = std::max(width, one.step.entry.size());
+  if (facts.image.kind == ImageKind::kObject) return cpu_facts_table(facts, width);
   std::string text = fmt::format("{:<{}} {:>7} {:>9} {:>7} {:>7}  {:<22} limited by\n", "kernel",
                                  width, "threads", "registers", "spilt", "shared", "occupancy");
   for (const StepFacts& one : facts.steps) {
@@ -91,6 +109,10 @@ nlohmann::json to_json(const KernelFacts& facts) {
       {"image_path", facts.image_path},    {"assembler_warnings", facts.image.assembler_warnings},
       {"kernels", nlohmann::json::array()}};
   for (const StepFacts& one : facts.steps) {
+    if (facts.image.kind == ImageKind::kObject) {
+      json["kernels"].push_back(cpu_step_json(one));
+      continue;
+    }
     const KernelResources& r = one.resources;
     nlohmann::json kernel = {{"entry", one.step.entry},
                              {"threads", one.step.threads},

@@ -55,7 +55,7 @@ json summary(const Explanation& explanation, const ExplanationRequest& request) 
             : "Predicted from what the compiled kernel executes, at nominal rates:",
         record.ms, record.machine.device, record.time));
   } else {
-    lines.push_back("No time was measured for it on this GPU.");
+    lines.push_back("No time was measured for it on this device.");
   }
   const auto better = std::find_if(
       explanation.ranking.begin(), explanation.ranking.end(),
@@ -144,8 +144,8 @@ json report_problem(const ReportRequest& request) {
               {"problem", to_string(asked.problem)},
               {"target", asked.target.name()},
               {"device", asked.machine.device},
-              {"gpu", model_name(asked.model)},
-              {"num_sms", model_units(asked.model)},
+              {"model", model_text(asked.model)},
+              {"units", asked.target.is_cpu() ? "threads" : "SMs"},
               {"from", source_name(explanation.choice)},
               {"origin", origin_name(explanation.choice.origin)},
               {"reason", explanation.choice.reason},

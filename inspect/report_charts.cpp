@@ -22,18 +22,30 @@ double rounded(double value, int digits = 4) {
   return std::round(value * scale) / scale;
 }
 
-// The memories for which a roofline can be drawn.
-constexpr Resource kMemories[] = {Resource::kShared, Resource::kL2, Resource::kDram};
+// The memories for which a roofline can be drawn. What a CPU loads from its first-level cache
+// counts as instructions.
+std::vector<Resource> memories_of(ModelKind kind) {
+  if (kind == ModelKind::kCpu) return {Resource::kL2, Resource::kDram};
+  return {Resource::kShared, Resource::kL2, Resource::kDram};
+}
+
+json names_of(const std::vector<Resource>& resources, ModelKind kind) {
+  json names = json::array();
+  for (const Resource resource : resources) names.push_back(resource_name(resource, kind));
+  return names;
+}
+
 constexpr double kIntensityBins = 4, kSpeedBins = 8;  // per factor of two
 
 // Counts of candidates by place in the roofline.
 class Bins {
  public:
-  Bins(double flop, const std::array<double, kNumResources>& rates) : flop_(flop), rates_(rates) {}
+  Bins(double flop, const std::array<double, kNumResources>& rates, std::vector<Resource> memories)
+      : flop_(flop), rates_(rates), memories_(std::move(memories)) {}
 
   void add(const CostEstimate& estimate) {
     const double speed = flop_ / estimate.ms * 1e-9;  // TFLOP/s
-    for (const Resource memory : kMemories) {
+    for (const Resource memory : memories_) {
       const double bytes = estimate.terms_ms[size_t(memory)] * rates_[size_t(memory)];
       if (bytes <= 0 || speed <= 0) continue;
       ++counts_[{memory, int(std::floor(std::log2(flop_ / bytes) * kIntensityBins)),
@@ -56,6 +68,7 @@ class Bins {
  private:
   double flop_;
   std::array<double, kNumResources> rates_;
+  std::vector<Resource> memories_;
   std::map<std::tuple<Resource, int, int>, uint64_t> counts_;
 };
 
@@ -78,6 +91,14 @@ struct TileField {
 // The tile sizes that matter to a pass. The page begins with the first two as axes.
 std::vector<TileField> tile_fields(const Problem& problem, const Schedule& schedule) {
   std::vector<TileField> fields;
+  if (schedule.variant == Variant::kCpu) {
+    fields = {{"cpu.rows", [](const Schedule& s) { return s.cpu.rows; }},
+              {"cpu.panel_keys", [](const Schedule& s) { return s.cpu.panel_keys; }}};
+    if (problem.pass == Pass::kBackward) return fields;
+    fields.push_back({"cpu.block_keys", [](const Schedule& s) { return s.cpu.block_keys; }});
+    fields.push_back({"cpu.kept_keys", [](const Schedule& s) { return s.cpu.kept_keys; }});
+    return fields;
+  }
   const bool is_hopper = schedule.variant == Variant::kHopper;
   if (problem.pass != Pass::kBackward) {
     fields = {{"forward.block_cols", [](const Schedule& s) { return s.forward.block_cols; }},
@@ -104,10 +125,10 @@ double time_of(const Explanation& explanation, const ConsideredCandidate& one) {
   return one.record < 0 ? 0 : explanation.records[size_t(one.record)].ms;
 }
 
-json names_of_resources(ModelKind kind) {
-  json names = json::array();
-  for (int i = 0; i < kNumResources; ++i) names.push_back(resource_name(static_cast<Resource>(i), kind));
-  return names;
+std::vector<Resource> all_resources() {
+  std::vector<Resource> all;
+  for (int i = 0; i < kNumResources; ++i) all.push_back(static_cast<Resource>(i));
+  return all;
 }
 
 }  // namespace
@@ -125,18 +146,23 @@ json candidates_chart(const Explanation& explanation, const ExplanationRequest& 
                       size_t shown) {
   const double flop = useful_flop(request.problem, request.sizes);
   const Schedule& chosen = explanation.choice.schedule;
+  const ModelKind kind = model_kind(request.target);
   const auto rates = resource_rates(request.model, chosen.variant, true);
   const auto nominal = resource_rates(request.model, chosen.variant, false);
   json chart = {{"flop", flop},
                 {"rates", rates},
                 {"nominal_rates", nominal},
-                {"resources", names_of_resources(model_kind(request.target))},
+                {"resources", names_of(all_resources(), kind)},
+                {"memories", names_of(memories_of(kind), kind)},
+                {"peak", resource_name(Resource::kTensor, kind)},
+                {"peak_name", kind == ModelKind::kCpu ? "multiply-adds, all threads"
+                                                      : "tensor cores, sustained"},
                 {"total", explanation.candidates.size()},
                 {"columns",
                  {"algorithm", "standing", "estimate_ms", "record_ms", "spread_ms", "evidence",
                   "error", "registers", "spills", "terms", "stall_ms", "difference", "reason"}},
                 {"rows", json::array()}};
-  Bins rest(flop, rates);
+  Bins rest(flop, rates, memories_of(kind));
   for (size_t i = 0; i < explanation.candidates.size(); ++i) {
     const ConsideredCandidate& one = explanation.ranked(i);
     if (i >= shown) {

@@ -59,6 +59,7 @@ bool is_of(const json& record, const Problem& problem) {
 }  // namespace
 
 json shared_chart(const ExplanationRequest& request, const Schedule& schedule) {
+  if (request.target.is_cpu()) return missing_chart("A CPU has no shared memory.");
   const auto source = emit_kernel(request.problem, schedule, request.target);
   if (!source.ok()) return missing_chart(source.status().message());
   json chart = {{"limit", request.target.shared_bytes_per_block}, {"kernels", json::array()}};

@@ -39,6 +39,7 @@ CpuModel measured_cpu_model(const Target& target, int num_threads) {
   cpu.rates = cpu_rates(measured);
   cpu.rates.fma_gflops *= static_cast<double>(cpu.lanes) / cpu_level(measured).lanes;
   cpu.is_measured = true;
+  if (!runs_it) cpu.name += " scaled from " + measured.name();
   if (features.l1_bytes > 0) cpu.l1_bytes = features.l1_bytes;
   if (features.l2_bytes > 0) cpu.l2_bytes = features.l2_bytes;
   if (features.l3_bytes > 0) cpu.l3_bytes = features.l3_bytes;

@@ -35,8 +35,8 @@ function roofline(problem) {
     "limits it; under a flat line, that unit does. Higher is faster. Work is useful FLOP (4 d per score " +
     "forward, 2.5 times that backward), the same for all candidates. Dashed: where the chosen kernel would be if " +
     "that unit alone limited it.");
-  const memories = ["shared memory", "L2", "DRAM"];
-  let memory = 1;
+  const memories = c.memories;
+  let memory = memories.indexOf("L2");
   const controls = put(node, "div", { class: "controls" });
   const all = candidates_of(problem);
   const timed = all.filter((one) => one.record_ms > 0);
@@ -53,7 +53,7 @@ function roofline(problem) {
     const height = Math.min(460, Math.max(320, width * 0.5)), left = 48, right = width - 12;
     const top = 30, bottom = height - 44;
     size(svg, width, height);
-    const peak = (c.rates[c.resources.indexOf("tensor")]) * 1e-9;
+    const peak = (c.rates[c.resources.indexOf(c.peak)]) * 1e-9;
     const slope = c.rates[at()] * 1e-9;  // TFLOP/s per FLOP/byte
     const xs = all.map(intensity).filter(Boolean).concat(bins().flatMap((b) => [b[1], b[2]]), [peak / slope]);
     const ys = all.map((one) => speed(one.estimate_ms)).concat(
@@ -97,13 +97,13 @@ function roofline(problem) {
     const name = (px, py, text, anchor) => put(svg, "svg:text", { x: px, y: py, "text-anchor": anchor, class: "value" }, text);
     const ridge = o.peak / o.slope;
     line(Math.min(ridge, o.x1), o.peak, o.x1, o.peak, "--ink");
-    name(o.right - 4, y(o.peak) - 5, `${o.right > 500 ? "tensor cores, sustained" : "tensor"}: ${short(o.peak, 3)}`, "end");
+    name(o.right - 4, y(o.peak) - 5, `${o.right > 500 ? c.peak_name : c.peak}: ${short(o.peak, 3)}`, "end");
     const from = Math.max(o.x0, o.y0 / o.slope);
     if (from < ridge) line(from, from * o.slope, ridge, o.peak, "--ink");
     name(x(Math.sqrt(from * ridge)) - 8, y(Math.sqrt(from * ridge) * o.slope),
       `${short(c.rates[at()] * 1e-9 , 3)} TB/s`, "end");
     const terms = candidates_of(problem)[0].terms;
-    for (const [resource, colour] of [["special functions", "--c-purple"], ["instruction slots", "--c-orange"]]) {
+    for (const [resource, colour] of [[c.resources[1], "--c-purple"], [c.resources[2], "--c-orange"]]) {
       // The speed of the chosen kernel if this resource alone limited it.
       const roof = speed(terms[c.resources.indexOf(resource)]);
       if (!isFinite(roof) || roof > o.y1 || roof < o.y0) continue;

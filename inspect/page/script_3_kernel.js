@@ -27,7 +27,8 @@ function resources(problem) {
   add_chart(node, "terms", terms, terms.length, (svg, width, mark) => bars(svg, width, mark,
     terms.map(([name, ms, colour]) => ({ name, value: ms, most: e.ms, colour, text: `${short(ms, 3)} ms`,
       tip: `${name}: ${short(ms)} ms\n${short((100 * ms) / e.ms, 3)} % of the estimate` + (ms === e.ms
-        ? `\nSMs that idle at the end: ${short(e.wave_factor)} x\n${plural(e.blocks_per_sm, "block")} per SM` : "") })), 140), "Estimated time by resource");
+        ? `\n${problem.units} that idle at the end: ${short(e.wave_factor)} x` +
+          (problem.units === "SMs" ? `\n${plural(e.blocks_per_sm, "block")} per SM` : "") : "") })), 140), "Estimated time by resource");
   const columns = put(node, "div", { class: "columns" });
   kernel_bars(problem, put(columns, "div"));
   instruction_bars(problem, put(columns, "div"));

@@ -43,7 +43,7 @@ function overview(problem) {
   for (const line of problem.summary) put(list, "li", {}, line);
   const facts = put(node, "dl", { class: "facts" });
   for (const [name, value, code] of [["Problem", problem.problem], ["Bucket", problem.name],
-    ["Target", `${problem.target}; estimates for ${problem.gpu} with ${problem.num_sms} SMs; device ${problem.device}`],
+    ["Target", `${problem.target}; estimates for ${problem.model}; device ${problem.device}`],
     ["Schedule", problem.schedule, true], ["Against the default", problem.difference, true], ["Why it", problem.reason]]) {
     put(facts, "dt", {}, name);
     const dd = put(facts, "dd");

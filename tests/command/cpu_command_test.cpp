@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
+
 #include "compile/compiler.h"
 #include "device/cpu/cpu_features.h"
 #include "runtime/open_device.h"
@@ -154,17 +156,19 @@ void expect_refused(const Arguments& arguments, const std::string& part, int exi
 }
 
 // A key that `lssar cache ls` prints, without any option.
-TEST(CpuCommand, InspectSaysThatACachedKernelIsForACpu) {
+TEST(CpuCommand, InspectShowsACachedKernel) {
   LSSAR_NEEDS_CPU_DEVICE();
   const CommandRunner command;
   const std::vector<std::string> cache = {"LSSAR_CACHE_DIR=" + command.path("keys")};
   const Arguments verify = {"verify", "--device", "cpu", "--seq", "8", "--head-dim", "16"};
   ASSERT_EQ(command.run(verify, cache).exit_code, 0);
   const std::string key = command.run({"cache", "ls"}, cache).out.substr(0, 16);
-  const CommandResult result = command.run({"inspect", key, "--device", "virtual"}, cache);
-  EXPECT_EQ(result.exit_code, 2) << result.out;
-  EXPECT_THAT(result.err, HasSubstr(key + ": a kernel for x86-64-v"));
-  EXPECT_THAT(result.err, HasSubstr("lssar emit --target x86-64-v"));
+  const CommandResult result = command.run({"inspect", key, "--device", "cpu"}, cache);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("rows per block"));
+  const CommandResult on_gpu = command.run({"inspect", key, "--device", "virtual"}, cache);
+  EXPECT_EQ(on_gpu.exit_code, 2) << on_gpu.out;
+  EXPECT_THAT(on_gpu.err, HasSubstr("device cpu has this one"));
 }
 
 TEST(CpuCommand, WhatItDoesNotDoIsAnError) {
@@ -179,7 +183,8 @@ TEST(CpuCommand, WhatItDoesNotDoIsAnError) {
                  "there are kernels for forward, forward-train and backward only");
   expect_refused(with({"--compiler", "nvrtc"}), "the kernels of a CPU target need llvm");
   expect_refused(with({"--target", "sm_80"}), "with device = cpu allowed are x86-64-v3");
-  expect_refused({"inspect", "--device", "cpu", "--head-dim", "16"}, "allowed are targets of GPUs");
+  expect_refused({"inspect", "--device", "cpu", "--head-dim", "16", "--view", "ptx"},
+                 "allowed are summary, source and sass");
   expect_refused({"tune", "--device", "cpu", "--head-dim", "16", "--seq", "64", "--score",
                   "phi=relu(x)", "--table", "none"},
                  "the default score function");
@@ -189,11 +194,58 @@ TEST(CpuCommand, WhatItDoesNotDoIsAnError) {
     expect_refused(with({"--target", "x86-64-v4"}), "it lacks AVX-512");
 }
 
+TEST(CpuCommand, ExplainEstimatesEitherTarget) {
+  LSSAR_NEEDS_CPU_DEVICE();
+  const CommandRunner command;
+  for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
+    const CommandResult result =
+        command.run({"explain", "--device", "cpu", "--target", target, "--head-dim", "64",
+                     "--dtype", "fp32", "--seq", "512", "--no-compile", "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+    const nlohmann::json json = nlohmann::json::parse(result.out);
+    EXPECT_EQ(json["target"], target);
+    EXPECT_GT(json["estimate"]["terms_ms"]["evaluation"], 0);
+    EXPECT_TRUE(json["cpu_model"]["is_measured"]);
+    EXPECT_GT(json["cpu_model"]["fma_gflops_per_core"], 0);
+    EXPECT_GT(json["combinations"], 50);
+  }
+}
+
+TEST(CpuCommand, InspectCountsTheInstructionsOfProducts) {
+  LSSAR_NEEDS_CPU_DEVICE();
+  if (std::system("objdump --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no objdump";
+  const CommandRunner command;
+  // Code for AVX-512 is compiled and shown on any machine.
+  const CommandResult result = command.run({"inspect", "--device", "cpu", "--target", "x86-64-v4",
+                                            "--head-dim", "64", "--dtype", "fp32", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  EXPECT_TRUE(json["problems"].empty()) << json["problems"];
+  EXPECT_EQ(json["kernels"][1]["entry"], "lssar_forward");
+  int tiles = 0;  // loops of products with all of the 6 x 4 accumulators, none in memory
+  for (const nlohmann::json& kernel : json["machine_code"])
+    for (const nlohmann::json& loop : kernel["loops"])
+      tiles += loop["hot"] && loop["every_iteration"]["fma"] == 24 &&
+               !loop["every_iteration"].contains("local");
+  EXPECT_GT(tiles, 0) << json["machine_code"];
+}
+
+TEST(CpuCommand, ReportIsOnePage) {
+  LSSAR_NEEDS_CPU_DEVICE();
+  const CommandRunner command;
+  const CommandResult result = command.run({"report", "--device", "cpu", "--head-dim", "16",
+                                            "--seq", "64", "--dtype", "fp32", "-o", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("multiply-adds, all threads"));
+  EXPECT_THAT(result.out, HasSubstr("\"memories\":[\"L2\",\"memory\"]"));
+}
+
 TEST(CpuCommand, TuneListsTheSpaceOfEitherTarget) {
   LSSAR_NEEDS_CPU_DEVICE();
   const CommandRunner command;
-  const CommandResult result = command.run(
-      {"tune", "--target", cpu_features().level, "--head-dim", "64", "--dtype", "fp32", "--list"});
+  const CommandResult result =
+      command.run({"tune", "--device", "cpu", "--target", cpu_features().level, "--head-dim", "64",
+                   "--dtype", "fp32", "--list"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("cpu.rows+cpu.panel_keys"));
   EXPECT_THAT(result.out, HasSubstr("cpu.block_keys+cpu.kept_keys"));

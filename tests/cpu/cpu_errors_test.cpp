@@ -147,7 +147,7 @@ TEST(CpuSchedule, KeysAreKeptForASecondPassOnly) {
   problem.score.phi = Activation(*named_activation("exp"));
   EXPECT_EQ(default_schedule(problem, v3()).cpu.kept_keys, 0);
   problem.p = 3;
-  EXPECT_EQ(default_schedule(problem, v3()).cpu.kept_keys, 8192);
+  EXPECT_EQ(default_schedule(problem, v3()).cpu.kept_keys, 4096);
 }
 
 // The bytes that docs/cpu.md names.

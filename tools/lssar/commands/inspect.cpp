@@ -10,6 +10,7 @@
 #include "codegen/emitted_file.h"
 #include "inspect/inspection_diff.h"
 #include "tools/lssar/commands/subcommands.h"
+#include "tools/lssar/options/engine_to_compile.h"
 #include "tools/lssar/options/kernel_variation.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/options/schedule_options.h"
@@ -33,13 +34,7 @@ struct InspectOptions {
 Result<std::unique_ptr<Engine>> open_engine(const InspectOptions& options,
                                             const std::string& target) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions asked, options.execution.engine_options(target));
-  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(asked));
-  const Target& opened = engine->device().info().target;
-  if (!opened.is_cpu()) return engine;
-  return unsupported(fmt::format(
-      "inspect: target = {}: allowed are targets of GPUs; `lssar emit` and objdump show "
-      "the kernels of a CPU",
-      opened.name()));
+  return open_engine_to_compile(asked);
 }
 
 InspectionRequest request_of(const KernelVariation& kernel, const InspectOptions& options) {
@@ -71,13 +66,6 @@ Result<KernelVariation> described(const InspectOptions& options) {
 }
 
 Result<Inspection> inspect_kernel(const KernelVariation& kernel, const InspectOptions& options) {
-  if (kernel.target.is_cpu()) {
-    const std::string target = kernel.target.name();
-    return unsupported(fmt::format(
-        "{}: a kernel for {}, but inspect shows kernels of GPUs; lssar emit --target {} prints its "
-        "source",
-        options.what, target, target));
-  }
   LSSAR_ASSIGN_OR_RETURN(const auto engine, open_engine(options, kernel.target.name()));
   return inspect(*engine, request_of(kernel, options));
 }
@@ -101,6 +89,13 @@ Result<int> show_diff(const KernelVariation& base, const InspectOptions& options
 }
 
 Result<std::string> view_of(const Inspection& inspection, const std::string& view) {
+  const bool is_of_gpu = view == "ptx" || view == "side";
+  if (is_of_gpu && inspection.facts.image.kind == ImageKind::kObject) {
+    return invalid_argument(
+        fmt::format("--view = {}: for a kernel of a CPU allowed are summary, source and sass (its "
+                    "machine code)",
+                    view));
+  }
   if (view == "source") return inspection.facts.source.source;
   if (view == "ptx") return inspection.ptx;
   if (view == "summary") return inspection_text(inspection);
@@ -162,10 +157,9 @@ void add_inspect(CLI::App& app, Action* action) {
       ->group("Inspection");
   sub->add_flag("--json", options->json, "the summary as a JSON object")->group("Inspection");
   sub->footer(
-      "\nMachine code needs NVRTC and NVIDIA's nvdisasm; where one is missing, the rest is shown "
-      "and\n"
-      "it is said how to get it. Counts are of a run on the virtual device, of at most 1024 "
-      "keys.\n\n"
+      "\nMachine code needs NVRTC and NVIDIA's nvdisasm, that of a CPU objdump. Where one is\n"
+      "missing, the rest is shown and it is said how to get it. Counts are of a run on the\n"
+      "virtual device, of at most 1024 keys; kernels of CPUs are not counted.\n\n"
       "Examples:\n"
       "  lssar inspect --head-dim 128 --target sm_90a --device virtual\n"
       "  lssar inspect --head-dim 64 --diff p=3 p=15\n"

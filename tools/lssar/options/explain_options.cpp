@@ -2,7 +2,9 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 
+#include "tools/lssar/options/engine_to_compile.h"
 #include "tools/lssar/options/number_option.h"
 
 namespace lssar::command {
@@ -21,7 +23,7 @@ void ExplainOptions::add_to(CLI::App& app, const std::string& group, size_t defa
 Result<std::unique_ptr<Engine>> ExplainOptions::open_engine() const {
   LSSAR_ASSIGN_OR_RETURN(EngineOptions options, execution.engine_options(schedule.target_name()));
   options.uses_overrides = false;  // explains the generated kernel
-  return Engine::open(options);
+  return open_engine_to_compile(std::move(options));
 }
 
 Result<ExplanationRequest> ExplainOptions::request(Engine& engine, const TuningTable& own) const {
