@@ -59,6 +59,11 @@ int cpu_padded_dim(int dim, const Target& target);
 int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 // Bytes of a kv head's packed keys.
 int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64_t seq_k);
+
+// With sums_dq on a CPU: bytes of a head's sums of dq, and of the turns of its tiles
+// (templates/cpu/ordered_dq.h).
+int64_t cpu_query_sum_bytes(const Problem& problem, int64_t seq_q);
+int64_t cpu_turn_bytes(const Schedule& schedule, int64_t seq_q);
 int dkdv_shared_bytes(const Problem& problem, const Schedule& schedule);
 int dq_shared_bytes(const Problem& problem, const Schedule& schedule);
 

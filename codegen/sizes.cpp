@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "codegen/cpu/cpu_shapes.h"
 #include "codegen/pass_needs.h"
 #include "codegen/shapes.h"
 

@@ -32,10 +32,6 @@ int cpu_tile_bytes(const Problem& problem, const Schedule& schedule);
 int cpu_dkdv_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 
-// With sums_dq: bytes of a head's sums of dq, and of the turns of its tiles (ordered_dq.h).
-int64_t cpu_query_sum_bytes(const Problem& problem, int64_t seq_q);
-int64_t cpu_turn_bytes(const Schedule& schedule, int64_t seq_q);
-
 // Numbers of a key in a panel: its own; in the backward also those of its value, and 1 / |k|.
 int cpu_panel_rows(const Problem& problem);
 
