@@ -72,9 +72,9 @@ void write_functions(SourceWriter& out, const Problem& problem, const Schedule& 
              {{"log_dim", float_literal(std::log(problem.head_dim))}});
     out.close();
   }
+  // The error of the second one would decide whether a row of equal scores is dead.
   out.line(
-      "// P(u) of log2(1 + u) = u P(u) on [0, 1]: for every score, and for a row's own figures,");
-  out.line("// where its error would decide whether a row of equal scores is dead.");
+      "// P(u) of log2(1 + u) = u P(u) on [0, 1]: for every score, and for a row's own figures.");
   write_polynomial(out, "softplus_polynomial", schedule.softplus_degree);
   write_polynomial(out, "row_polynomial", kMaxSoftplusDegree);
   out.line("// u^(p - 1) where u > 0, and u^p.");
@@ -149,8 +149,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   if (is_general(problem)) write_expression_declarations(out);
   out.line();
   out.line(
-      "// Constants of the problem and of the schedule. Branches that they decide are already");
-  out.line("// removed: emit another kernel to change those.");
+      "// Branches that these constants decide are removed already: emit another kernel to change "
+      "those.");
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using Mma = $mma$<Element>;", {{"mma", mma}});
@@ -283,7 +283,7 @@ Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedul
   SourceWriter entries;
   write_entries(entries, steps);
   kernel.source = source_header(kernel.name, problem, schedule, target, steps) +
-                  tailor_source(parts, entries.text() + kProblemConstants) + entries.text();
+                  tailor_kernels(parts, entries.text(), kProblemConstants);
   for (const Step& step : steps) kernel.steps.push_back(step.launch);
   return kernel;
 }

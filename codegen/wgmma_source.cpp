@@ -41,9 +41,7 @@ constexpr Form kForms[] = {{"begin_shared", true, false},
 
 void write_operand_macros(SourceWriter& out) {
   out.line(
-      "// Begins the assembly; `setp` says whether d is read: eq. The operands follow: ten of "
-      "them,");
-  out.line("// %t0 to %t9; and what they stand for: a row of d, and four rows.");
+      "// The assembly's beginning (d is read if `setp` is eq), ten operands, a row of d, four.");
   out.line("#define LSSAR_WGMMA(setp, shape) \\");
   out.line("  \"{\\n.reg .pred p;\\nsetp.\" setp \".b32 p, 0, 0;\\n\" \\");
   out.line("  \"wgmma.mma_async.sync.aligned.m64\" shape \" {\"");

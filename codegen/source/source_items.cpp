@@ -1,6 +1,7 @@
 #include "codegen/source/source_items.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "codegen/source/argument_lists.h"
 #include "codegen/source/source_tokens.h"
@@ -9,6 +10,7 @@ namespace lssar {
 namespace {
 
 constexpr size_t npos = std::string_view::npos;
+constexpr size_t kLineWidth = 100;
 
 using Tokens = std::vector<Token>;
 
@@ -203,13 +205,38 @@ class Parser {
   std::string_view text_;
   std::string_view class_;
 };
+// The lines of a comment up to an empty one. Further paragraphs are for readers of the templates.
+std::string first_paragraph(const std::string& comment) {
+  for (size_t at = 0; at < comment.size(); at = next_line(comment, at))
+    if (comment.find("//\n", at) == comment.find_first_not_of(' ', at))
+      return comment.substr(0, at);
+  return comment;
+}
+
 void print_items(const std::vector<SourceItem>& items, std::string& out) {
   for (const SourceItem& item : items) {
     if (item.after_blank && !out.ends_with("\n\n") && !out.ends_with("{\n")) out += '\n';
-    out += item.comment + item.text;
+    out += first_paragraph(item.comment) + item.text;
     print_items(item.members, out);
     out += item.tail;
   }
+}
+
+// "// ---- ptx/mma.cuh: " and the first paragraph of the section's comment. Further lines are
+// indented, so that they differ from the comment of the first declaration.
+std::string section_title(const SourceSection& section) {
+  const std::string paragraph = first_paragraph(section.comment);
+  std::istringstream words(paragraph);
+  std::string out, line = "// ---- " + section.title + (paragraph.empty() ? "" : ":");
+  for (std::string word; words >> word;) {
+    if (word == "//") continue;
+    if (line.size() + 1 + word.size() > kLineWidth) {
+      out += line + "\n";
+      line = "//     ";
+    }
+    line += " " + word;
+  }
+  return out + line + "\n";
 }
 
 }  // namespace
@@ -255,12 +282,7 @@ std::string print_sections(const std::vector<SourceSection>& sections) {
     std::string items;
     print_items(section.items, items);
     if (items.empty()) continue;
-    out +=
-        "// ---- " + section.title + "\n" + section.comment.substr(0, section.comment.find("//\n"));
-    // A blank line parts the section's comment from that of its first declaration.
-    const size_t first = items.find_first_not_of('\n');
-    if (items.compare(first, 2, "//") == 0) out += '\n';
-    out += items.substr(first) + "\n";
+    out += section_title(section) + items.substr(items.find_first_not_of('\n')) + "\n";
   }
   return out;
 }

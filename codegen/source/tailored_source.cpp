@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "codegen/source/class_names.h"
 #include "codegen/source/known_constants.h"
 #include "codegen/source/plain_source.h"
 #include "codegen/source/reached_items.h"
@@ -96,9 +97,8 @@ void hide_unread_parameters(std::vector<SourceSection>& sections) {
         hide_unread(item, words);
 }
 
-}  // namespace
-
-std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view roots) {
+std::vector<SourceSection> reached_sections(const std::vector<SourcePart>& parts,
+                                            std::string_view roots) {
   std::vector<SourceSection> sections;
   for (const SourcePart& part : parts)
     sections.push_back(parse_section(part.title, with_unroll_words(without_config(part.text))));
@@ -109,8 +109,26 @@ std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view
   keep_reached(sections, roots);
   drop_repeated(sections);
   hide_unread_parameters(sections);
+  return sections;
+}
+
+std::string print_tidily(std::vector<SourceSection>& sections) {
   for (SourceSection& section : sections) tidy(section.items, false);
   return "namespace lssar_device {\n\n" + print_sections(sections);
+}
+
+}  // namespace
+
+std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view roots) {
+  std::vector<SourceSection> sections = reached_sections(parts, roots);
+  return print_tidily(sections);
+}
+
+std::string tailor_kernels(const std::vector<SourcePart>& parts, std::string entries,
+                           std::string_view constants) {
+  std::vector<SourceSection> sections = reached_sections(parts, entries + std::string(constants));
+  shorten_class_names(sections, entries);
+  return print_tidily(sections) + entries;
 }
 
 }  // namespace lssar

@@ -18,4 +18,9 @@ struct SourcePart {
 // open. One of the parts has `struct Config`, whose constants with literal values decide branches.
 std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view roots);
 
+// The parts that `entries` needs, with short names for their classes, and then `entries`.
+// `constants` are names that are kept even if nothing reads them.
+std::string tailor_kernels(const std::vector<SourcePart>& parts, std::string entries,
+                           std::string_view constants);
+
 }  // namespace lssar

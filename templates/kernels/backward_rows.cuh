@@ -1,4 +1,4 @@
-// First step of the backward: what every later score of a query row needs (tile/row_constants.cuh).
+// First step: what every later score of a query row needs.
 //
 //   delta_i = g_i o_i (o in float32),  eps_i = p b_i g_i X_i
 //

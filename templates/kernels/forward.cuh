@@ -1,4 +1,6 @@
-// Forward of LSSA and LSSAR: two passes over the keys, with memory linear in the length.
+// Two passes over the keys, with memory linear in the length.
+//
+// Forward of LSSA and LSSAR.
 //
 //   pass 1:  R_i = sum_j softplus(S_ij),  largest score  ->  m_i = max_j U_ij
 //   pass 2:  u_ij = U_ij / m_i,  w_ij = u_ij^p,  o_i = sum_j w_ij v_j / sum_j w_ij
@@ -38,6 +40,7 @@ struct Forward : ForwardBlock<Config> {
 
   // Writes `hidden` over the scores or weights of keys that a row does not see.
   LSSAR_DEVICE void mask(Scores& s, i64 first, float hidden) const {
+    if constexpr (!Config::kIsRange) return mask_keys(s, rows.visible, first, hidden);
     const i64 seen[2] = {keys_in_range<Config>(params, rows.visible[0]),
                          keys_in_range<Config>(params, rows.visible[1])};
     mask_keys(s, seen, first, hidden);
@@ -52,7 +55,6 @@ struct Forward : ForwardBlock<Config> {
   }
 
   LSSAR_DEVICE void pass_one(Ring& ring, PassOneSums<Config, kKeyMmaTiles>& sums) {
-    sums.clear();
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
       Scores s;
@@ -65,8 +67,7 @@ struct Forward : ForwardBlock<Config> {
     }
   }
 
-  // One pass over keys and values for one block of value columns: sum_j w_ij v_j and, for training,
-  // sum_j u_ij^(p-1) v_j, with the sums of the rounded weights.
+  // One pass over keys and values: sum_j w_ij v_j and, for X, sum_j u_ij^(p-1) v_j.
   LSSAR_DEVICE void pass_two(Ring& ring, Columns& o, typename Mma::RowSums& zs, Columns& y,
                              typename Mma::RowSums& t) {
 #pragma unroll 1
@@ -113,15 +114,14 @@ struct Forward : ForwardBlock<Config> {
     ring.start();
     PassOneSums<Config, kKeyMmaTiles> sums;
     pass_one(ring, sums);
-    rows.finish_pass_one(sums);
+    rows.reduce_sums(sums);
+    rows.prepare_pass_two();
 #pragma unroll 1
     for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
       Columns o, y;
       typename Mma::RowSums zs, t;
       o.clear();
       y.clear();
-      zs.clear();
-      t.clear();
       pass_two(ring, o, zs, y, t);
       rows.write_columns(params, place, dv_block * Shape::kBlockDv, o, y,
                          {{zs.total(0), zs.total(1)}, {t.total(0), t.total(1)}});

@@ -1,4 +1,4 @@
-// What forward kernels have in common: the loads of a block, and its place.
+// The place of a forward block, and its loads.
 //
 // A block owns kBlockRows queries of one head, 16 to a warp. With kPackGqa it owns as many queries
 // of all heads that share keys (tile/query_tiles.cuh). It walks over tiles of kBlockCols keys: once
@@ -132,43 +132,40 @@ struct ForwardBlock {
     }
   }
 
-  // Sets the block's place. Each slice has `num_blocks` blocks.
-  LSSAR_DEVICE void set_place(i64 num_blocks, int slices) {
-    place = block_place(num_blocks, slices);
-    if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
-  }
-
-  // Sets how many keys the block walks over. `has_gaps`: some rows have no query.
-  LSSAR_DEVICE void set_keys(i64 first, i64 last, bool has_gaps) {
-    const i64 most_keys = keys_in_range<Config>(params, num_visible_keys<Config>(params, last));
-    num_tiles = static_cast<int>(ceil_div(most_keys, Shape::kBlockCols));
-    first_masked =
-        has_gaps ? 0 : keys_in_range<Config>(params, num_visible_keys<Config>(params, first));
-  }
-
+  // Sets the block's place, its keys and the lane's `rows`; returns the rows of the tile.
   LSSAR_DEVICE QueryRows<Config> place_block(LaneRows<Config>& rows) {
     QueryRows<Config> tile;
+    i64 last;       // query
+    bool has_gaps;  // some rows have no query
     if constexpr (Config::kPackGqa) {
       const QueryTiles<Config, Shape::kBlockRows> tiles(params);
-      set_place(tiles.count(), tiles.slices);
+      place = block_place(tiles.count(), tiles.slices);
+      if (Config::kIsCausal) place.tile_idx = tiles.count() - 1 - place.tile_idx;
       tile = tiles.rows(place, place.tile_idx);
-      rows.place(params, tile, warp_index() * kWarpRows);
-      const i64 last = tiles.last_query(place.tile_idx);
-      set_keys(tile.first, last, tiles.has_gaps(tile, last));
+      last = tiles.last_query(place.tile_idx);
+      has_gaps = tiles.has_gaps(tile, last);
     } else {
       const i64 queries = seq_q<Config>(params);
-      set_place(ceil_div(queries, Shape::kBlockRows), params.heads);
+      const i64 count = ceil_div(queries, Shape::kBlockRows);
+      place = block_place(count, params.heads);
+      if (Config::kIsCausal) place.tile_idx = count - 1 - place.tile_idx;
       tile.first = place.tile_idx * Shape::kBlockRows;
       tile.head = place.head;
-      rows.place(params, tile, warp_index() * kWarpRows);
-      const i64 end = tile.first + Shape::kBlockRows;
-      set_keys(tile.first, minimum(end, queries) - 1, queries < end);
+      last = minimum(tile.first + Shape::kBlockRows, queries) - 1;
+      has_gaps = queries < tile.first + Shape::kBlockRows;
     }
+    rows.place(params, tile, warp_index() * kWarpRows);
+    i64 keys = num_visible_keys<Config>(params, last);
+    first_masked = has_gaps ? 0 : num_visible_keys<Config>(params, tile.first);
+    if constexpr (Config::kIsRange) {
+      keys = keys_in_range<Config>(params, keys);
+      first_masked = keys_in_range<Config>(params, first_masked);
+    }
+    num_tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
     return tile;
   }
 
-  // Starts the query tile's loads, and sets `rows` to the lane's; returns the loader of the tiles
-  // that follow.
+  // Places the block and starts the query tile's loads; returns the loader of further tiles.
   LSSAR_DEVICE ForwardLoader<Config> start_loads(LaneRows<Config>& rows) {
     const QueryRows<Config> tile = place_block(rows);
     queries.base = dynamic_shared_address();

@@ -96,9 +96,8 @@ LSSAR_DEVICE void weighted_sum(const AttentionParams& params) {
 #pragma unroll 1
   for (int dv_block = 0; dv_block < Block::Shape::kNumDvBlocks; ++dv_block) {
     typename Block::Columns o, unused;
-    typename Block::Mma::RowSums zs, none;
+    typename Config::Mma::RowSums zs, none;
     o.clear();
-    zs.clear();
     block.pass_two(ring, o, zs, unused, none);
     range.write_columns(dv_block * Block::Shape::kBlockDv, o, {zs.total(0), zs.total(1)});
   }

@@ -100,7 +100,6 @@ struct GeneralForward : ForwardBlock<Config> {
       Columns o;
       typename Mma::RowSums sums;
       o.clear();
-      sums.clear();
       rows.start_columns();
       weighted_pass(ring, o, sums);
       rows.write_columns(params, place, dv_block * Shape::kBlockDv, o,

@@ -137,9 +137,8 @@ LSSAR_DEVICE void general_weighted_sum(const AttentionParams& params) {
 #pragma unroll 1
   for (int dv_block = 0; dv_block < Block::Shape::kNumDvBlocks; ++dv_block) {
     typename Block::Columns o;
-    typename Block::Mma::RowSums sums;
+    typename Config::Mma::RowSums sums;
     o.clear();
-    sums.clear();
     block.rows.start_columns();
     block.weighted_pass(ring, o, sums);
     range.write_columns(dv_block * Block::Shape::kBlockDv, o, {sums.total(0), sums.total(1)});

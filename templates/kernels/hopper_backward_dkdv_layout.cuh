@@ -1,5 +1,6 @@
-// What a block of the Hopper dk/dv kernel holds in shared memory, and its tensor maps. See
-// hopper_backward_dkdv.cuh.
+// A block's shared memory, and its tensor maps.
+//
+// See hopper_backward_dkdv.cuh.
 #pragma once
 
 #include "templates/kernels/params.cuh"

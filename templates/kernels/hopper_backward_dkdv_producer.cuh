@@ -1,4 +1,6 @@
-// The loads of the Hopper dk/dv kernel. See hopper_backward_dkdv.cuh.
+// The loads of the dk/dv kernel.
+//
+// See hopper_backward_dkdv.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_work.cuh"

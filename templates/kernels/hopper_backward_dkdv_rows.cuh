@@ -1,5 +1,6 @@
-// The keys of a lane in the Hopper dk/dv kernel: their norms, and how dk and dv are written. See
-// hopper_backward_dkdv.cuh.
+// A lane's keys: norms, dk and dv.
+//
+// See hopper_backward_dkdv.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_sum.cuh"

@@ -1,5 +1,6 @@
-// How the Hopper dk/dv kernel adds its part of dq to the sums (kSumsDq). See
-// hopper_backward_dkdv.cuh.
+// Adds a part of dq to the sums.
+//
+// The Hopper dk/dv kernel with kSumsDq; see hopper_backward_dkdv.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_work.cuh"

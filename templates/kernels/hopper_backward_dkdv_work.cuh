@@ -1,5 +1,6 @@
-// The work tiles of the Hopper dk/dv kernel, computed alike by producer and consumers. See
-// hopper_backward_dkdv.cuh.
+// Work tiles, alike for producer and consumers.
+//
+// See hopper_backward_dkdv.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_layout.cuh"

@@ -1,5 +1,6 @@
-// Forward of LSSA and LSSAR for sm_90a: the two passes of forward.cuh with TMA, wgmma and
-// specialised warps.
+// Two passes over the keys, by TMA, wgmma and warps with roles.
+//
+// Forward of LSSA and LSSAR for sm_90a: the two passes of forward.cuh.
 //
 //   pass 1:  R_i = sum_j softplus(S_ij),  largest score  ->  m_i = max_j U_ij
 //   pass 2:  u_ij = U_ij / m_i,  w_ij = u_ij^p,  o_i = sum_j w_ij v_j / sum_j w_ij

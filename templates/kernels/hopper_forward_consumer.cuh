@@ -1,4 +1,4 @@
-// What a consumer of the Hopper forward does with tiles, whatever the order of its passes.
+// What a consumer does with tiles, in any order.
 //
 // See hopper_forward.cuh.
 #pragma once
@@ -64,7 +64,7 @@ struct ConsumerRows : HopperForwardRows<Config> {
 template <class Config>
 struct ForwardConsumer {
   using Shape = HopperForwardShape<Config>;
-  using Mma = TileMma16<typename Config::Element>;
+  using Mma = typename Config::Mma;
   static constexpr int kScoreMmaTiles = Shape::kScoreCols / kTileCols;
   static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
   using Rows = ConsumerRows<Config>;
@@ -96,8 +96,9 @@ struct ForwardConsumer {
     return address;
   }
 
-  // REQUIRES: products that read the oldest stage in use have ended. Other reads have ended too,
-  // with a fence and a barrier of the warp after them.
+  // REQUIRES: all reads of the oldest stage in use have ended.
+  //
+  // Reads other than products had a fence and a barrier of the warp after them.
   LSSAR_DEVICE void release_stage() {
     const u32 empty = shared.ring().empty(released.stage);
     if constexpr (Shape::kCluster > 1) {
@@ -212,7 +213,6 @@ struct ForwardConsumer {
 
   LSSAR_DEVICE void pass_one(int query_stage, int num_tiles) {
     ScoreSums sums;
-    sums.clear();
     if constexpr (Config::kOverlap) {
       if (num_tiles > 0) add_overlapped(sums, query_stage, num_tiles);
     } else {
@@ -227,7 +227,8 @@ struct ForwardConsumer {
     if constexpr (Config::kIsGeneral) {
       rows.finish_pass_one();
     } else {
-      rows.finish_pass_one(sums);
+      rows.reduce_sums(sums);
+      rows.prepare_pass_two();
     }
   }
 
@@ -277,12 +278,12 @@ struct ForwardConsumer {
     }
   }
 
-  // Calls `process` with each chain of the block, and the stage of its first queries.
+  // Calls `process` with the number of each chain, and the stage of its first queries.
   template <class Process>
   LSSAR_DEVICE void for_each_chain(const Process& process) {
     if constexpr (Config::kPackGqa) clear_unfilled_rows(params, shared, group);
     ping_pong.begin();
-    const u32 count = ForwardChain<Config>::total(params);
+    const u32 count = num_chains<Config>(params);
     if constexpr (Config::kTakesTickets) {
 #pragma unroll 1
       for (;;) {
@@ -290,12 +291,12 @@ struct ForwardConsumer {
         u32 index;
         load_shared(index, shared.work_index(stage));
         if (index >= count) break;
-        LSSAR_INLINE_CALL process(ForwardChain<Config>(params, index), stage);
+        LSSAR_INLINE_CALL process(index, stage);
       }
     } else {
       for_each_work_tile<Config::kIsPersistent, Shape::kCluster>(count, [&](u32 index) {
         const int stage = next_query_stage();
-        LSSAR_INLINE_CALL process(ForwardChain<Config>(params, index), stage);
+        LSSAR_INLINE_CALL process(index, stage);
       });
     }
   }

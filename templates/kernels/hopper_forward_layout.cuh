@@ -1,4 +1,4 @@
-// The shared memory and the tensor maps of a Hopper forward block.
+// A block's shared memory, and its tensor maps.
 //
 // See hopper_forward.cuh.
 #pragma once
@@ -52,8 +52,9 @@ struct HopperForwardShape {
   static constexpr int kWorkIndicesBytes = Config::kTakesTickets ? kWorkIndexBytes : 0;
   static constexpr int kSharedBytes = kWorkIndexOffset + kWorkIndicesBytes;
 
-  // Arrivals that free a stage: one from each consumer warp of every block in the cluster, because
-  // all warps read norms.
+  // Arrivals that free a stage: one from each consumer warp of every block in the cluster.
+  //
+  // All warps read norms.
   static constexpr int kReleases = kCluster * 4 * kNumConsumers;
 
   static_assert(kBlockRows % kWarpGroupRows == 0, "a consumer owns 64 queries");
@@ -109,8 +110,10 @@ struct ForwardShared {
   LSSAR_DEVICE RingBarriers<Shape::kQueryStages> query_ring() const {
     return {base + Shape::kQueryBarriersOffset};
   }
-  // The number of the chain whose queries are in the stage. The producer writes it before the
-  // queries' barrier completes. Consumers read it before they release the queries.
+  // The number of the chain whose queries are in the stage.
+  //
+  // The producer writes it before the queries' barrier completes. Consumers read it before they
+  // release the queries.
   LSSAR_DEVICE u32 work_index(int stage) const {
     return base + Shape::kWorkIndexOffset + stage * 4;
   }

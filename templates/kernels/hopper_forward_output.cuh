@@ -1,5 +1,7 @@
-// Stores the Hopper forward's o by TMA. A consumer writes o over its rows of the query tile, which
-// it no longer needs, and TMA copies whole rows to global memory.
+// Stores o by TMA, through the query tile.
+//
+// A consumer writes o over its rows of the query tile, which it no longer needs, and TMA copies
+// whole rows to global memory.
 //
 // kStoresByTma. See hopper_forward.cuh.
 #pragma once
@@ -42,7 +44,7 @@ template <class Config, int kTiles>
 LSSAR_DEVICE void store_output(const TmaParams& tma, const ForwardShared<Config>& shared,
                                const ForwardWork<Config>& work, int group, int stage,
                                const Fragment<kTiles>& o) {
-  using Mma = TileMma16<typename Config::Element>;
+  using Mma = typename Config::Mma;
   typename Mma::template Operand<kTiles> rounded;
   Mma::round(rounded, o);
   store_operand(shared.output(stage),

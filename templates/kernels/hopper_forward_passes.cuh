@@ -1,4 +1,6 @@
-// One pass after the other: the order of the producer's loads and of the consumers' work.
+// One pass after the other.
+//
+// The order of the producer's loads and of the consumers' work.
 //
 // See hopper_forward.cuh; hopper_forward_staggered.cuh has another order.
 #pragma once
@@ -19,8 +21,7 @@ struct LoadsApart {
 
   LSSAR_DEVICE void run() {
     producer.for_each_chain([this](u32 index) {
-      const ForwardWork<Config> work(producer.params,
-                                     ForwardChain<Config>(producer.params, index).place);
+      const ForwardWork<Config> work(producer.params, chain_place<Config>(producer.params, index));
       if constexpr (Config::kHasPassOne) {
         producer.load_pass_one(work, index);
       } else {
@@ -49,8 +50,9 @@ struct PassesApart {
 
   Consumer c;
 
-  // A tile of pass 2 after the first one: its scores, and the sum of the last tile's weights. If
-  // that tile has none, its values are released unread.
+  // A tile of pass 2 after the first one: its scores, and the sum of the last tile's weights.
+  //
+  // If that tile has none, its values are released unread.
   template <bool kHasWeights>
   LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int query_stage, int tile) {
     constexpr int kInFlight = Config::kOverlap && kHasWeights ? 1 : 0;
@@ -106,7 +108,6 @@ struct PassesApart {
 #pragma unroll 1
     for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
       Sums sums(c.shared, c.group);
-      sums.clear();
       if constexpr (Config::kIsGeneral) c.rows.start_columns();
       pass_two(sums, stage, work.tiles);
       if constexpr (Config::kIsGeneral) {
@@ -121,8 +122,8 @@ struct PassesApart {
   }
 
   LSSAR_DEVICE void run() {
-    c.for_each_chain([this](const ForwardChain<Config>& chain, int stage) {
-      process(ForwardWork<Config>(c.params, chain.place), stage);
+    c.for_each_chain([this](u32 index, int stage) {
+      process({c.params, chain_place<Config>(c.params, index)}, stage);
     });
   }
 };

@@ -81,8 +81,9 @@ struct ForwardProducer {
     load_stage<typename Shape::ValueTile, 0>(kValueMap, dv_block * Shape::kBlockDv, tile, at);
   }
 
-  // Pass 1. The first keys come before the queries, because the query tile is free only when the
-  // last output has left it.
+  // Pass 1. The first keys come before the queries.
+  //
+  // The query tile is free only when the last output has left it.
   LSSAR_DEVICE void load_pass_one(const ForwardWork<Config>& work, u32 index) {
     const int ahead = minimum(work.score_tiles, Shape::kStages);
 #pragma unroll 1
@@ -93,8 +94,7 @@ struct ForwardProducer {
     }
   }
 
-  // Pass 2 of a block of value columns, in the order in which consumers take the tiles: with
-  // kOverlap, keys are one tile ahead of values.
+  // Pass 2 of a block of value columns. With kOverlap, keys are kAhead = 1 tile ahead of values.
   LSSAR_DEVICE void load_pass_two(const ForwardWork<Config>& work, int dv_block) {
     constexpr int kAhead = Config::kOverlap ? 1 : 0;
 #pragma unroll 1
@@ -108,7 +108,7 @@ struct ForwardProducer {
   // Calls `load` with the number of each chain of the block.
   template <class Load>
   LSSAR_DEVICE void for_each_chain(const Load& load) {
-    const u32 count = ForwardChain<Config>::total(params);
+    const u32 count = num_chains<Config>(params);
     if constexpr (Config::kTakesTickets) {
       u32 index = block_index();
 #pragma unroll 1

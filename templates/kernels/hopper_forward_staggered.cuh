@@ -13,6 +13,26 @@
 
 namespace lssar_device {
 
+// Neighbouring query tiles of a head, kStagger of them or, at its end, fewer.
+template <class Config>
+struct ForwardChain {
+  BlockPlace place;
+  int count;  // of its tiles
+
+  LSSAR_DEVICE ForwardChain(const AttentionParams& params, u32 index)
+      : place(chain_place<Config>(params, index)) {
+    const i64 left = tiles_of_slice<Config>(params) - place.tile_idx * Config::kStagger;
+    count = static_cast<int>(minimum(left, i64{Config::kStagger}));
+  }
+
+  // Query tile i. None sees more keys than the one before it.
+  LSSAR_DEVICE ForwardWork<Config> query_tile(const AttentionParams& params, int i) const {
+    BlockPlace at = place;
+    at.tile_idx = place.tile_idx * Config::kStagger + count - 1 - i;
+    return {params, at};
+  }
+};
+
 // Runs in one thread.
 template <class Config>
 struct LoadsStaggered {
@@ -148,17 +168,17 @@ struct PassesStaggered {
     for (int i = 1; i <= chain.count; ++i) {
       const bool has_next = i < chain.count;
       const ForwardWork<Config> next_work = chain.query_tile(c.params, has_next ? i : i - 1);
-      next.sums.clear();
+      next.sums = {};
       next.tiles = 0;
       if (has_next) prepare(next, next_work);
       Sums sums(c.shared, c.group);
-      sums.clear();
       sweep(sums, stage, next, work.tiles);
       if constexpr (!Config::kStoresByTma) c.release_queries(stage);
       c.write_output(sums, work, 0, stage);
       if (!has_next) break;
       c.rows = next.rows;
-      c.rows.finish_pass_one(next.sums);
+      c.rows.reduce_sums(next.sums);
+      c.rows.prepare_pass_two();
       stage = next.stage;
       work = next_work;
     }
@@ -166,7 +186,7 @@ struct PassesStaggered {
 
   LSSAR_DEVICE void run() {
     c.for_each_chain(
-        [this](const ForwardChain<Config>& chain, int stage) { process(chain, stage); });
+        [this](u32 index, int stage) { process(ForwardChain<Config>(c.params, index), stage); });
   }
 };
 

@@ -1,4 +1,4 @@
-// The sums of pass 2 of the Hopper forward: weights times values.
+// The sums of pass 2: weights times values.
 //
 // See hopper_forward.cuh.
 #pragma once
@@ -16,7 +16,7 @@ namespace lssar_device {
 template <class Config>
 struct ForwardSums {
   using Shape = HopperForwardShape<Config>;
-  using Mma = TileMma16<typename Config::Element>;
+  using Mma = typename Config::Mma;
   static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
   using Scores = Fragment<kKeyMmaTiles>;
   using Columns = Fragment<Shape::kBlockDv / kTileCols>;
@@ -30,17 +30,12 @@ struct ForwardSums {
   Operand weights;  // rounded, of a tile; without kWeightsInShared the operand of products
   Operand slopes;   // kNeedsX: u^(p-1), the same for X
 
-  LSSAR_DEVICE ForwardSums(ForwardShared<Config> s, int g) : shared(s), group(g) {}
-
-  LSSAR_DEVICE void clear() {
+  LSSAR_DEVICE ForwardSums(ForwardShared<Config> s, int g) : shared(s), group(g) {
     o.clear();
-    zs.clear();
-    t.clear();
     if constexpr (Config::kNeedsX) y.clear();
   }
 
-  // Rounds a tile's weights for the next product and adds up the rounded values. REQUIRES: no
-  // product of the last weights is in flight.
+  // Rounds a tile's weights and adds them up. REQUIRES: no product of the last ones is in flight.
   LSSAR_DEVICE void round(Scores& s) {
     if constexpr (Config::kNeedsX) {
       Scores slope;

@@ -1,4 +1,4 @@
-// The work tiles of the Hopper forward, computed alike by producer and consumers.
+// Work tiles, computed alike by producer and consumers.
 //
 // See hopper_forward.cuh.
 #pragma once
@@ -11,8 +11,9 @@
 
 namespace lssar_device {
 
-// One tile of queries. All blocks of a cluster process the same number of key tiles: as many as
-// their last query needs.
+// One tile of queries.
+//
+// All blocks of a cluster process the same number of key tiles: as many as their last query needs.
 template <class Config>
 struct ForwardWork {
   using Shape = HopperForwardShape<Config>;
@@ -57,47 +58,33 @@ struct ForwardWork {
   }
 };
 
-// What a block takes at a time: a query tile, or kStagger neighbouring ones of a head. The last
-// chain of a head may have fewer.
+// Slices of a batch entry, and tiles of kWorkRows rows of each (tile/query_tiles.cuh).
 template <class Config>
-struct ForwardChain {
+LSSAR_DEVICE int num_slices(const AttentionParams& params) {
+  return Config::kPackGqa ? params.kv_heads : params.heads;
+}
+template <class Config>
+LSSAR_DEVICE i64 tiles_of_slice(const AttentionParams& params) {
   using Shape = HopperForwardShape<Config>;
+  if constexpr (!Config::kPackGqa) return ceil_div(seq_q<Config>(params), Shape::kWorkRows);
+  return ceil_div(typename Shape::QueryTiles(params).num_rows(), Shape::kWorkRows);
+}
 
-  BlockPlace place;  // of the chain
-  int count;         // kStagger > 1: query tiles
-
-  LSSAR_DEVICE ForwardChain(const AttentionParams& params, u32 index) {
-    const i64 tiles = ceil_div(rows_of_slice(params), Shape::kWorkRows);
-    place = work_place<Config::kHeadGroup, Config::kIsCausal>(
-        index, ceil_div(tiles, Config::kStagger), slices(params), params.batch * slices(params));
-    if constexpr (Shape::kIsStaggered) {
-      const i64 left = tiles - place.tile_idx * Config::kStagger;
-      count = static_cast<int>(minimum(left, i64{Config::kStagger}));
-    }
-  }
-
-  // kStagger > 1: query tile i of the chain. None sees more keys than the one before it.
-  LSSAR_DEVICE ForwardWork<Config> query_tile(const AttentionParams& params, int i) const {
-    BlockPlace at = place;
-    at.tile_idx = place.tile_idx * Config::kStagger + count - 1 - i;
-    return {params, at};
-  }
-
-  // Rows of a slice (tile/query_tiles.cuh), including rows without a query.
-  static LSSAR_DEVICE i64 rows_of_slice(const AttentionParams& params) {
-    if constexpr (!Config::kPackGqa) return seq_q<Config>(params);
-    return typename Shape::QueryTiles(params).num_rows();
-  }
-  // Slices of a batch entry.
-  static LSSAR_DEVICE int slices(const AttentionParams& params) {
-    return Config::kPackGqa ? params.kv_heads : params.heads;
-  }
-
-  // Chains of all heads.
-  static LSSAR_DEVICE u32 total(const AttentionParams& params) {
-    const i64 chains = ceil_div(rows_of_slice(params), i64{Shape::kWorkRows} * Config::kStagger);
-    return static_cast<u32>(chains * slices(params) * params.batch);
-  }
-};
+// A chain is what a block takes at a time: a query tile.
+//
+// With kStagger > 1 it is that many neighbouring ones of a head; the last chain of a head may have
+// fewer (hopper_forward_staggered.cuh).
+template <class Config>
+LSSAR_DEVICE u32 num_chains(const AttentionParams& params) {
+  const i64 chains = ceil_div(tiles_of_slice<Config>(params), Config::kStagger);
+  return static_cast<u32>(chains * num_slices<Config>(params) * params.batch);
+}
+template <class Config>
+LSSAR_DEVICE BlockPlace chain_place(const AttentionParams& params, u32 index) {
+  const i64 chains = ceil_div(tiles_of_slice<Config>(params), Config::kStagger);
+  const int slices = num_slices<Config>(params);
+  return work_place<Config::kHeadGroup, Config::kIsCausal>(index, chains, slices,
+                                                           params.batch * slices);
+}
 
 }  // namespace lssar_device

@@ -1,4 +1,6 @@
-// k_inv_norm[b, g, j] = 1 / |k_j|, computed once per call for every kernel that computes scores.
+// k_inv_norm[b, g, j] = 1 / |k_j|, for all kernels with scores.
+//
+// Computed once per call.
 //
 // Eight lanes read a key; a block handles kThreads / 8 keys of [batch, kv_heads, seq_k].
 #pragma once

@@ -1,5 +1,4 @@
-// The one argument of every kernel: AttentionParams, or TmaParams for kernels whose launch has
-// tensor maps (LaunchStep::maps). Host and device lay it out alike.
+// The one argument of every kernel, laid out alike by host and device.
 //
 // The host compiler reads this file too (runtime/executor.cpp fills the argument), so it holds
 // plain types only. All tensors are [batch, heads, length, dim] with a contiguous last dimension;
@@ -28,8 +27,9 @@ struct AttentionParams {
 
   // Saved by the forward for training, read by the backward.
   float* saved_o;  // [rows, head_dim_v]: o in float32; weighted sum: written, undivided
-  // [4, rows]: R, m, zs (natural units), largest score in bits. Null in a forward if nobody wants
-  // them. Row sums write R and the score; weighted sum reads these two and writes the others.
+  // [4, rows]: R, m, zs (natural units), largest score in bits. May be null in a forward.
+  //
+  // Row sums write R and the score; weighted sum reads these two and writes the others.
   // kIsGeneral: see general_range.cuh.
   float* saved_stats;
   void* saved_x;  // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused

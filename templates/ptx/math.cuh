@@ -1,5 +1,6 @@
-// Single-instruction arithmetic for which the language has no operator. Error bounds are those of
-// the PTX ISA. Approximations flush subnormal numbers.
+// Arithmetic of one instruction. Approximations flush subnormal numbers.
+//
+// Only what the language has no operator for. Error bounds are those of the PTX ISA.
 #pragma once
 
 #include "templates/ptx/types.cuh"
@@ -65,7 +66,6 @@ LSSAR_DEVICE float maximum_or_nan(float a, float b) {
 }
 
 LSSAR_UNARY(absolute, "abs.f32")
-
 LSSAR_DEVICE bool is_nan(float x) { return x != x; }
 
 LSSAR_DEVICE float float_from_bits(u32 bits) {
@@ -92,8 +92,10 @@ LSSAR_DEVICE u64 pack_words(u32 low, u32 high) {
   return result;
 }
 
-// The same value, but opaque to the compiler. It will not move a use of `x` above this point (for
-// example above a wait), and will not keep or split the values from which `x` was computed.
+// The same value, but opaque to the compiler, which moves no use of `x` above this point.
+//
+// So it does not move one above a wait, and does not keep or split the values from which `x` was
+// computed.
 LSSAR_DEVICE void pin_register(float& x) { asm volatile("" : "+f"(x)::"memory"); }
 LSSAR_DEVICE void pin_register(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
 LSSAR_DEVICE void pin_register(int& x) { asm volatile("" : "+r"(x)::"memory"); }

@@ -1,7 +1,8 @@
-// Barriers in shared memory that count arrivals and bytes (sm_90): 8 bytes each, by 32-bit address.
+// Barriers in shared memory that count arrivals and bytes, by address.
 //
-// A wait names the parity of the phase that it waits for. A new barrier is in phase 0, so a wait
-// for parity 1 succeeds at once. Whatever a barrier guards is therefore free at first.
+// They have 8 bytes each (sm_90). A wait names the parity of the phase that it waits for. A new
+// barrier is in phase 0, so a wait for parity 1 succeeds at once. Whatever a barrier guards is
+// therefore free at first.
 #pragma once
 
 #include "templates/ptx/types.cuh"
@@ -13,8 +14,9 @@ LSSAR_DEVICE void mbarrier_init(u32 barrier, u32 count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }
 
-// Makes inits visible to asynchronous copies and to the cluster. Other threads of the block still
-// need a block_barrier().
+// Makes inits visible to asynchronous copies and to the cluster.
+//
+// Other threads of the block still need a block_barrier().
 LSSAR_DEVICE void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }

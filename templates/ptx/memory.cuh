@@ -1,4 +1,4 @@
-// Shared memory by 32-bit address, asynchronous copies, vector loads and stores.
+// Shared memory by 32-bit address, copies, vector loads and stores.
 //
 // Accesses to shared memory are volatile assembly, so the compiler keeps their order, also relative
 // to barriers, and never merges two of them.
@@ -16,7 +16,7 @@ LSSAR_DEVICE u32 dynamic_shared_address() {
   return static_cast<u32>(address);
 }
 
-// The same for swizzled tiles, whose alignment is that of the swizzle pattern of TMA and wgmma.
+// For swizzled tiles, whose alignment is that of the swizzle pattern of TMA and wgmma.
 extern __shared__ __attribute__((aligned(1024))) unsigned char swizzled_shared_memory[];
 
 LSSAR_DEVICE u32 swizzled_shared_address() {
@@ -83,8 +83,7 @@ LSSAR_DEVICE void store_matrices(u32 row_address, const u32 (&matrices)[4]) {
       "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
 }
 
-// Copies 16 bytes from global to shared memory. If `valid` is false it writes zeros and does not
-// read the source. Both addresses are 16-byte aligned.
+// Copies 16 aligned bytes. If `valid` is false it writes zeros and does not read the source.
 LSSAR_DEVICE void copy_async_16(u32 shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
                "r"(valid ? 16 : 0));
@@ -95,8 +94,7 @@ LSSAR_DEVICE void copy_async_4(u32 shared, const void* global, bool valid) {
                "r"(valid ? 4 : 0));
 }
 LSSAR_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most `kPending` groups of this thread are in flight. NOTE: the data is then
-// visible only to this thread; others need a barrier.
+// Waits until at most `kPending` groups of this thread are in flight. Others need a barrier, too.
 template <int kPending>
 LSSAR_DEVICE void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
@@ -129,8 +127,10 @@ LSSAR_DEVICE void store_global_16(float* address, const float (&value)[4]) {
                "f"(value[1]), "f"(value[2]), "f"(value[3])
                : "memory");
 }
-// Counters shared by the blocks of a grid. Acquire and release order the global memory accesses of
-// this thread and of the threads that it synchronises with.
+// Counters shared by the blocks of a grid.
+//
+// Acquire and release order the global memory accesses of this thread and of the threads that it
+// synchronises with.
 LSSAR_DEVICE u32 add_relaxed(u32* address, u32 value) {
   u32 before;
   asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"

@@ -1,4 +1,4 @@
-// Matrix multiply-accumulate of one warp: d[16x8] += a[16x16] b[16x8], float32 accumulation.
+// A product of one warp in float32: d[16x8] += a[16x16] b[16x8].
 //
 // Fragments, with lane = 4 g + t. Accumulators 0 and 1 are row g, columns 2t and 2t + 1; 2 and 3
 // are the same columns of row g + 8. Register i of a holds row g + 8 (i % 2), columns 2t + 8 (i /

@@ -1,7 +1,7 @@
-// Asynchronous bulk copies between tensors in global memory and boxes in shared memory (sm_90).
+// Asynchronous copies between global tensors and boxes in shared memory.
 //
-// One thread issues a copy. A load completes at an mbarrier that expects its bytes; stores and
-// reductions belong to bulk groups of the issuing thread. Coordinates are in elements, the
+// One thread issues a copy (sm_90). A load completes at an mbarrier that expects its bytes; stores
+// and reductions belong to bulk groups of the issuing thread. Coordinates are in elements, the
 // innermost first. Elements outside the tensor are loaded as 0 and not stored. In shared memory a
 // box is 1024-byte aligned if its map has the 128-byte swizzle, else 128-byte aligned.
 #pragma once
@@ -15,8 +15,9 @@ LSSAR_DEVICE void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// Prefetches the kernel's first COUNT maps while barriers are initialised, so that the first copies
-// need not wait for them. Called by one thread.
+// Prefetches the kernel's first COUNT maps, so that the first copies need not wait for them.
+//
+// Called by one thread, while barriers are initialised.
 template <int COUNT>
 LSSAR_DEVICE void prefetch_maps(const TmaParams& tma) {
   static_assert(COUNT <= kMaxTensorMaps, "the rest is zero");
@@ -96,8 +97,9 @@ LSSAR_DEVICE void tma_reduce_add(const TensorMap& map, u32 shared, int x0, int x
 }
 
 LSSAR_DEVICE void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Waits until all but the last kPending groups of this thread have read their sources, which may
-// then be overwritten. NOTE: their results may not be visible yet.
+// Waits until all but the last kPending groups of this thread have read their sources.
+//
+// The sources may then be overwritten, but the results may not be visible yet.
 template <int kPending>
 LSSAR_DEVICE void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
@@ -107,8 +109,9 @@ LSSAR_DEVICE void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// Orders earlier accesses to shared memory before later asynchronous ones (copies, wgmma), for this
-// thread and the threads that it synchronises with.
+// Orders earlier accesses to shared memory before later asynchronous ones (copies, wgmma).
+//
+// For this thread and the threads that it synchronises with.
 LSSAR_DEVICE void fence_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -1,5 +1,7 @@
-// Integer names, element types and the attribute of every device function. There is no CUDA or
-// standard header, because NVRTC spends more time on those than on a whole kernel.
+// Integer names, element types and the attribute of every device function.
+//
+// There is no CUDA or standard header, because NVRTC spends more time on those than on a whole
+// kernel.
 #pragma once
 
 #include "templates/ptx/sizes.cuh"
@@ -8,10 +10,12 @@
 // The directive as a word before its loop, as emitted sources write it.
 #define LSSAR_UNROLL _Pragma("unroll")
 
-// LSSAR_GRID_CONSTANT: a kernel parameter that is used in place, without a copy. clang 19 has no
-// word for it; the LLVM compiler marks the parameters of kernels itself.
-// LSSAR_INLINE_CALL: before a call of a closure. clang inlines closures by size only, and ptxas
-// would wait for each wgmma before a call that is not inlined.
+// LSSAR_GRID_CONSTANT: a kernel parameter that is used in place, without a copy.
+// LSSAR_INLINE_CALL: before a call of a closure, which must be inlined.
+//
+// clang 19 has no word for a grid constant; the LLVM compiler marks the parameters of kernels
+// itself. clang inlines closures by size only, and ptxas would wait for each wgmma before a call
+// that is not inlined.
 #if defined(__clang__)
 #define LSSAR_GRID_CONSTANT
 #define LSSAR_INLINE_CALL [[clang::always_inline]]

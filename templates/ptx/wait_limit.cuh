@@ -1,6 +1,7 @@
-// A poll limit for every loop that waits, for debugging. The definitions here do nothing. With
-// LSSAR_DEBUG_WAITS the library puts ptx/wait_limit_on.cuh before the source, and the kernel traps
-// instead of hanging.
+// Hooks for a limit of polls, which the library may add for debugging.
+//
+// The definitions here do nothing. With LSSAR_DEBUG_WAITS the library puts ptx/wait_limit_on.cuh
+// before the source, and a kernel traps instead of hanging.
 #pragma once
 
 #include "templates/ptx/types.cuh"

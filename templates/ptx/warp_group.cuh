@@ -1,13 +1,14 @@
-// Warp groups: four consecutive warps that wgmma and the register pool address as one (sm_90).
+// Four consecutive warps that wgmma and the register pool address as one.
 #pragma once
 
 #include "templates/ptx/index.cuh"
 
 namespace lssar_device {
 
-// Returns `x`, which is the same in all lanes, through an exchange. From the exchange ptxas learns
-// that it is uniform, and then keeps it and values derived from it in no per-lane registers.
-// REQUIRES: called by whole warps.
+// `x`, which must be the same in all lanes, such that ptxas knows that. Called by whole warps.
+//
+// From the exchange ptxas learns that it is uniform, and then keeps it and values derived from it
+// in no per-lane registers.
 LSSAR_DEVICE int uniform(int x) {
   int result;
   asm volatile("shfl.sync.idx.b32 %0, %1, 0, 0x1f, 0xffffffff;" : "=r"(result) : "r"(x));
@@ -17,11 +18,13 @@ LSSAR_DEVICE int uniform(int x) {
 // REQUIRES: called by whole warps.
 LSSAR_DEVICE int warp_group_index() { return uniform(thread_index() / kWarpGroupThreads); }
 LSSAR_DEVICE int warp_group_thread() { return thread_index() & (kWarpGroupThreads - 1); }
-// The lane, masked so that ptxas knows that it is not negative. Otherwise every division of the
-// lane would handle a sign.
+// The lane, masked so that ptxas knows that it is not negative.
+//
+// Otherwise every division of the lane would handle a sign.
 LSSAR_DEVICE int warp_group_lane() { return warp_group_thread() % kWarpThreads; }
 
-// Waits at barrier `id` for `threads` threads in whole warps. Ids are 1 to 15, because
+// Waits at barrier `id` (1 to 15) for `threads` threads in whole warps.
+//
 // block_barrier uses 0.
 LSSAR_DEVICE void named_barrier_sync(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -46,8 +49,9 @@ LSSAR_DEVICE void named_barrier_arrive(u32 id, u32 threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Sets the warp group's registers per thread: a multiple of 8 from 24 to 240. Other groups can take
-// what one group gives up.
+// Sets the warp group's registers per thread: a multiple of 8 from 24 to 240.
+//
+// Other groups can take what one group gives up.
 template <int kRegisters>
 LSSAR_DEVICE void raise_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));

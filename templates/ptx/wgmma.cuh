@@ -1,4 +1,4 @@
-// Asynchronous matrix multiply-accumulate of a warp group (sm_90a): d[64 x N] (+)= a b, depth 16.
+// Asynchronous products of a warp group: d[64 x N] (+)= a b, depth 16.
 //
 // The 128 threads hold d as a Fragment per warp: warp w of the group has rows 16 w to 16 w + 15.
 // `a` comes from shared memory, or from registers in the layout of ptx/mma.cuh, 16 rows per warp.

@@ -29,6 +29,7 @@ LSSAR_DEVICE void all_consumers_barrier() {
 
 // Lets consumers start products one after another, in a circle. A consumer starts its products
 // between acquire() and release(); its later arithmetic overlaps the products of the next consumer.
+//
 // Does nothing unless kIsOn.
 template <bool kIsOn, int kNumConsumers>
 struct PingPong {

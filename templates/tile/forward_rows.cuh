@@ -1,4 +1,4 @@
-// A lane's two query rows in a forward pass, and how it writes them to global memory.
+// A lane's two query rows in a forward pass, and how it writes them.
 //
 // All forward kernels of LSSA and LSSAR share this; docs/math.md has the formulas.
 #pragma once
@@ -18,13 +18,7 @@ struct PassOneSums {
   static_assert(kTilesPerFlush >= 1, "a tile must not overflow the product of factors");
 
   SoftplusSum sums[2];
-  int unflushed;
-
-  LSSAR_DEVICE void clear() {
-    sums[0].clear();
-    sums[1].clear();
-    unflushed = 0;
-  }
+  int unflushed = 0;
 
   LSSAR_DEVICE void add(const Fragment<kTiles>& s) {
 #pragma unroll
@@ -63,16 +57,12 @@ struct ForwardRows : LaneRows<Config> {
   Evaluator evaluator;
   float skip_below[2];  // kSkipTiles: lower scores have weights (for X: u^(p-1)) below 2^-24
 
+  ForwardRows() = default;
+
   LSSAR_DEVICE void finish_row(int half, float inverse_norm) {
     const float num_keys = static_cast<float>(visible[half]);
     score_scale[half] =
         visible[half] == 0 ? 0.0f : Config::score_scale_bits(num_keys) * inverse_norm;
-  }
-
-  template <int kTiles>
-  LSSAR_DEVICE void finish_pass_one(PassOneSums<Config, kTiles>& pass) {
-    reduce_sums(pass);
-    prepare_pass_two();
   }
 
   template <int kTiles>
@@ -101,7 +91,7 @@ struct ForwardRows : LaneRows<Config> {
       }
       if constexpr (Config::kSkipTiles) skip_below[half] = skip_threshold(half);
     }
-    choose_evaluator();
+    if constexpr (Config::kNumEvaluators > 1) choose_evaluator();
   }
 
   // In the warp's rows.
@@ -133,14 +123,13 @@ struct ForwardRows : LaneRows<Config> {
     return warp_all(largest[0] < skip_below[0] && largest[1] < skip_below[1]);
   }
 
-  // The cheapest evaluator that is accurate enough for the warp's rows. All but the full one use
-  // the weight scale without an origin, and evaluate the softplus of the largest score themselves,
-  // so that max u is 1.
+  // The cheapest evaluator that is accurate enough for the warp's rows.
+  //
+  // All but the full one use the weight scale without an origin, and evaluate the softplus of the
+  // largest score themselves, so that max u is 1.
   LSSAR_DEVICE void choose_evaluator() {
     evaluator = kFullSoftplus;
-    if constexpr (Config::kNumEvaluators > 1) {
-      if (all_scores_above(kShortLimit)) evaluator = kShortSoftplus;
-    }
+    if (all_scores_above(kShortLimit)) evaluator = kShortSoftplus;
     if constexpr (Config::kNumEvaluators > 2) {
       if (all_scores_above(kLinearLimit)) evaluator = kLinearSoftplus;
     }
@@ -184,9 +173,11 @@ struct ForwardRows : LaneRows<Config> {
     }
   }
 
-  // Writes the lane's elements of o from column `first_col` on, and for training those of the saved
-  // o, of X and of the statistics. `o` and `y` are sum_j w_ij v_j and sum_j u_ij^(p-1) v_j. With
-  // kStoresByTma, o stays in `o` and the caller stores it.
+  // Writes the lane's elements of o, from column `first_col` on, and what is saved with them. `o`
+  // and `y` are sum_j w_ij v_j and sum_j u_ij^(p-1) v_j.
+  //
+  // For training the saved o, X and the statistics. With kStoresByTma, o stays in `o` and the
+  // caller stores it.
   template <int kTiles>
   LSSAR_DEVICE void write_columns(const AttentionParams& params, const BlockPlace& place,
                                   int first_col, Fragment<kTiles>& o, const Fragment<kTiles>& y,
@@ -202,7 +193,7 @@ struct ForwardRows : LaneRows<Config> {
       const float inverse = is_bad ? quiet_nan() : zs > 0.0f ? 1.0f / zs : 0.0f;
       const float x_scale = zs > 0.0f || is_bad ? inverse / m[half] : 0.0f;
       const i64 saved_row =
-          (slice + (Config::kPackGqa ? head[half] : 0)) * queries_total + row[half];
+          (Config::kPackGqa ? slice + head[half] : slice) * queries_total + row[half];
       Element* out = row_pointer<Element>(params.o, place.batch, head_of(place, half), row[half]);
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
@@ -211,7 +202,7 @@ struct ForwardRows : LaneRows<Config> {
         const float o0 = o.at[n][2 * half] * inverse;
         const float o1 = o.at[n][2 * half + 1] * inverse;
         if constexpr (!Config::kStoresByTma) {
-          store_pair<Config::kIsAligned>(out + col, o0, o1);
+          store_pair<Config::kIsAligned, Element>(out + col, o0, o1);
         } else {
           o.at[n][2 * half] = o0;
           o.at[n][2 * half + 1] = o1;
@@ -219,10 +210,11 @@ struct ForwardRows : LaneRows<Config> {
         if constexpr (Config::kIsTraining)
           store_global_8(params.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
         if constexpr (Config::kNeedsX)
-          store_pair<true>(static_cast<typename Config::SavedX*>(params.saved_x) +
-                               saved_row * Config::kHeadDimV + col,
-                           (y.at[n][2 * half] - sums.t[half] * o0) * x_scale,
-                           (y.at[n][2 * half + 1] - sums.t[half] * o1) * x_scale);
+          store_pair<true, typename Config::SavedX>(
+              static_cast<typename Config::SavedX*>(params.saved_x) +
+                  saved_row * Config::kHeadDimV + col,
+              (y.at[n][2 * half] - sums.t[half] * o0) * x_scale,
+              (y.at[n][2 * half + 1] - sums.t[half] * o1) * x_scale);
       }
       const bool has_stats = Config::kIsTraining || params.saved_stats != nullptr;
       if (!has_stats || first_col != 0 || lane_index() % 4 != 0) continue;

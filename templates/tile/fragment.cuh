@@ -1,4 +1,4 @@
-// Accumulator fragments of one warp: 16 rows, kTiles x 8 columns, in float32.
+// Accumulators of one warp: 16 rows, kTiles x 8 columns, in float32.
 //
 // Lane 4 g + t holds columns 8n + 2t and 8n + 2t + 1 of tile n: of row g in elements 0 and 1, of
 // row g + 8 in elements 2 and 3. "Half" h, 0 or 1, is row g + 8 h. So a lane works on two rows, and
@@ -26,14 +26,16 @@ struct Fragment {
   }
 };
 
-// The lane's row of half h among the warp's 16. Unsigned, because dividing a signed number takes
-// one more register.
+// The lane's row of half h among the warp's 16.
+//
+// Unsigned, because dividing a signed number takes one more register.
 LSSAR_DEVICE int fragment_row(int half) {
   return static_cast<int>(static_cast<u32>(lane_index()) / 4) + 8 * half;
 }
-// The first of the two columns of tile n that this lane holds. NOTE: it is computed with a mask, so
-// that the compiler knows that it stays within the tile. A swizzled address then needs no register
-// of its own per tile.
+// The first of the two columns of tile n that this lane holds.
+//
+// NOTE: it is computed with a mask, so that the compiler knows that it stays within the tile. A
+// swizzled address then needs no register of its own per tile.
 LSSAR_DEVICE int fragment_col(int tile) { return tile * kTileCols + (lane_index() & 3) * 2; }
 
 // Multiplies x's rows by `by`.

@@ -376,7 +376,7 @@ struct GeneralRows : LaneRows<Config> {
         const float o0 = z == 0.0f ? 0.0f : o.at[n][2 * half] * inverse;
         const float o1 = z == 0.0f ? 0.0f : o.at[n][2 * half + 1] * inverse;
         if constexpr (!Config::kStoresByTma) {
-          store_pair<Config::kIsAligned>(out + col, o0, o1);
+          store_pair<Config::kIsAligned, Element>(out + col, o0, o1);
         } else {
           o.at[n][2 * half] = o0;
           o.at[n][2 * half + 1] = o1;

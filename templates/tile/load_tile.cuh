@@ -1,5 +1,6 @@
-// Loads tiles from global to shared memory with all threads of a block. Elements outside become
-// zero.
+// Loads tiles with all threads of a block. Elements outside become zero.
+//
+// From global to shared memory.
 #pragma once
 
 #include "templates/ptx/convert.cuh"
@@ -30,9 +31,11 @@ LSSAR_DEVICE void gather_vector(u32 (&vector)[4], const T* source, bool valid) {
 }
 
 // tile[r][c] = source[r * row_stride + c] for r < valid_rows and c < valid_cols, else 0.
-// valid_cols is a multiple of the elements in 16 bytes.
-// kAligned: source and stride are multiples of 16 bytes and the copy is asynchronous; the caller
-// commits and waits. Otherwise the copy goes through registers. Either way a barrier must follow.
+// The caller waits for the copy, and a barrier must follow.
+//
+// valid_cols is a multiple of the elements in 16 bytes. kAligned: source and stride are multiples
+// of 16 bytes and the copy is asynchronous; the caller commits and waits. Otherwise the copy goes
+// through registers.
 template <int kThreads, bool kAligned, class Tile>
 LSSAR_DEVICE void load_tile(Tile tile, const typename Tile::Element* source, i64 row_stride,
                             i64 valid_rows, int valid_cols) {
@@ -57,8 +60,7 @@ LSSAR_DEVICE void load_tile(Tile tile, const typename Tile::Element* source, i64
   }
 }
 
-// shared[i] = source[i] for i < valid, else 0; i < kCount. Asynchronous: the caller commits and
-// waits.
+// shared[i] = source[i] for i < valid, else 0; i < kCount. The caller commits and waits.
 template <int kThreads, int kCount>
 LSSAR_DEVICE void load_floats(u32 shared, const float* source, i64 valid) {
 #pragma unroll

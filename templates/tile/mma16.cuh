@@ -1,4 +1,6 @@
-// Products of 16-bit tiles on tensor cores, one warp at a time. All of them accumulate.
+// Products of 16-bit tiles on tensor cores, one warp at a time.
+//
+// All of them accumulate.
 #pragma once
 
 #include "templates/ptx/convert.cuh"
@@ -117,13 +119,13 @@ struct TileMma16 {
     }
   }
 
-  // sums[h] += the row sums of the rounded operand, complete in every lane of a quad. Multiplying
-  // by ones costs one mma per 16 columns. Unpacking and adding would cost two instructions per
-  // element.
+  // Sums of a rounded operand's rows, complete in every lane of a quad, as products with ones.
+  //
+  // Multiplying by ones costs one mma per 16 columns. Unpacking and adding would cost two
+  // instructions per element.
   struct RowSums {
-    float at[4];
+    float at[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 
-    LSSAR_DEVICE void clear() { at[0] = at[1] = at[2] = at[3] = 0.0f; }
     template <int kTiles>
     LSSAR_DEVICE void add(const Operand<kTiles>& operand) {
 #pragma unroll

@@ -99,9 +99,8 @@ struct TileMma32 {
   }
 
   struct RowSums {
-    float at[2];
+    float at[2] = {0.0f, 0.0f};
 
-    LSSAR_DEVICE void clear() { at[0] = at[1] = 0.0f; }
     template <int kTiles>
     LSSAR_DEVICE void add(const Operand<kTiles>& operand) {
 #pragma unroll

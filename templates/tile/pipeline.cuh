@@ -11,8 +11,7 @@
 
 namespace lssar_device {
 
-// Loader::load(stage) starts copying the next item into a stage, and does nothing past the last
-// item.
+// Loader::load(stage) starts copying the next item into a stage, if there is one.
 template <int kStages, class Loader>
 struct Pipeline {
   static_assert(kStages >= 1, "a pipeline needs a stage");
@@ -52,8 +51,9 @@ struct Pipeline {
     }
   }
 
-  // After this no copy is in flight. That includes copies that the caller started before a ring
-  // with nothing to load.
+  // After this no copy is in flight.
+  //
+  // That includes copies that the caller started before a ring with nothing to load.
   LSSAR_DEVICE void finish() {
     copy_async_commit();
     copy_async_wait<0>();

@@ -1,4 +1,4 @@
-// The roles of a block's warp groups: group 0 is the producer, the others are consumers.
+// Warp group 0 of a block is the producer, the others are consumers.
 #pragma once
 
 #include "templates/ptx/warp_group.cuh"
@@ -6,8 +6,9 @@
 namespace lssar_device {
 
 // Calls `produce` in one lane of group 0, and `consume` in every other group with its number.
-// Before that it moves registers from the producer to the consumers; 0 registers: it moves none.
-// REQUIRES: barriers are initialised.
+// Before that it moves registers from the producer to the consumers.
+//
+// 0 registers: it moves none. REQUIRES: barriers are initialised.
 template <int kProducerRegisters, int kConsumerRegisters, class Produce, class Consume>
 LSSAR_DEVICE void run_roles(const Produce& produce, const Consume& consume) {
   const int warp_group = warp_group_index();

@@ -1,5 +1,6 @@
-// The backward's constants of a query row: backward_rows.cuh writes them once, and every score
-// reads them.
+// A query row's constants, written once, read by every score.
+//
+// backward_rows.cuh writes them.
 #pragma once
 
 #include "templates/ptx/memory.cuh"

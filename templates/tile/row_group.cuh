@@ -1,5 +1,6 @@
-// Whole rows of a tensor, each read by eight neighbouring lanes (four rows per warp), for kernels
-// that work on rows instead of tiles.
+// Whole rows, each read by eight neighbouring lanes (four rows per warp).
+//
+// For kernels that work on rows instead of tiles.
 #pragma once
 
 #include "templates/ptx/convert.cuh"
@@ -56,8 +57,9 @@ LSSAR_DEVICE void store_chunk(T* destination, const float (&values)[kChunkElems]
   }
 }
 
-// 1 / |x| from |x|^2: 0 if |x| <= 1e-12; NaN if x is not finite (or its square overflows). Without
-// kHasNorms it is 1, or NaN as before.
+// 1 / |x| from |x|^2: 0 if |x| <= 1e-12; NaN if x is not finite (or its square overflows).
+//
+// Without kHasNorms it is 1, or NaN as before.
 template <class Config>
 LSSAR_DEVICE float inverse_norm(float square) {
   constexpr float kTinySquare = 1e-24f;

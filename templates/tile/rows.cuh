@@ -19,15 +19,17 @@ LSSAR_DEVICE i64 seq_k(const AttentionParams& params) {
   return Config::kSeqK ? Config::kSeqK : params.seq_k;
 }
 
-// Floats from one (batch, kv head) to the next in k_inv_norm: a multiple of 16 bytes, because a
-// tensor map requires that of its strides.
+// Floats from one (batch, kv head) to the next in k_inv_norm: a multiple of 16 bytes.
+//
+// A tensor map requires that of its strides.
 template <class Config>
 LSSAR_DEVICE i64 key_norm_pitch(const AttentionParams& params) {
   return (seq_k<Config>(params) + 3) / 4 * 4;
 }
 
-// N_i: row i sees keys j < N_i. Rows outside the problem see none. For a range of keys, N_i counts
-// all keys.
+// N_i: row i sees keys j < N_i. Rows outside the problem see none.
+//
+// For a range of keys, N_i counts all keys.
 template <class Config>
 LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& params, i64 row) {
   const i64 queries = seq_q<Config>(params);

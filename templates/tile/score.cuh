@@ -1,4 +1,6 @@
-// From a score to its softplus, its sigmoid and its weight; formulas in docs/math.md.
+// From a score to its softplus, its sigmoid and its weight.
+//
+// docs/math.md has the formulas.
 //
 // Scores are in bits, x = S log2(e), and so are activations, A log2(e) = log2(1 + 2^x).
 // `Config` is generated for the problem: it holds the polynomial, the power chain and the offset.
@@ -36,9 +38,10 @@ LSSAR_DEVICE float inverse_softplus_bits(float softplus) {
 // softplus times ln 2, for both signs of x.
 LSSAR_DEVICE float sigmoid_of(float x, float softplus) { return exp2_approx(x - softplus); }
 
-// Softplus for x >= 2, with an error of at most 2.1e-4 (too small, and still increasing in x),
-// where u <= 1/4. It is used only if all scores that matter are above kShortLimit, because near 2
-// bits its slope is too inaccurate for fp16 with p = 1.
+// Softplus for x >= 2, with an error of at most 2.1e-4. It is used above kShortLimit only.
+//
+// It is too small, and still increasing in x, where u <= 1/4. All scores that matter must be above
+// kShortLimit, because near 2 bits its slope is too inaccurate for fp16 with p = 1.
 inline constexpr float kShortLimit = 3.0f;
 LSSAR_DEVICE float short_softplus_from(float x, float u) {  // u = 2^-x, at least where x >= 2
   return fma(u, fma(u, -0.58381888f, 1.43283562f), x);
@@ -54,13 +57,16 @@ LSSAR_DEVICE float short_softplus_error(float x) {
   return error < 2.1e-4f ? error : 2.1e-4f;
 }
 
-// Above this, softplus(x) = x is accurate enough. The slope matters most: it is off by 2^-x, which
-// acts like a different p if all scores of a row are near the limit. With a limit of 7 bits errors
-// of o were 6e-3, with 10 they are 4e-4.
+// Above this, softplus(x) = x is accurate enough.
+//
+// The slope matters most: it is off by 2^-x, which acts like a different p if all scores of a row
+// are near the limit. With a limit of 7 bits errors of o were 6e-3, with 10 they are 4e-4.
 inline constexpr float kLinearLimit = 10.0f;
 
-// How softplus is evaluated. The forward chooses by the lowest score that matters, the backward by
-// how the evaluator changes weights (row_evaluator).
+// How softplus is evaluated, by the lowest score that matters.
+//
+// The forward chooses by that score, the backward by how the evaluator changes weights
+// (row_evaluator).
 enum Evaluator {
   kFullSoftplus,    // for any lowest score
   kShortSoftplus,   // if it is >= kShortLimit
@@ -85,23 +91,19 @@ LSSAR_DEVICE Activation activation_of(float x) {
   }
 }
 
-// Sums log2(1 + 2^x) over the scores of a row with one special function per score, because a sum of
-// logarithms is the logarithm of a product. `excess` is that product minus one. The product itself
-// would lose every factor below 1 + 2^-24, that is all factors of a row of very negative scores.
+// Sums log2(1 + 2^x) over a row, as the logarithm of a product. `excess` is that product minus one.
+//
+// So a score takes one special function. The product itself would lose every factor below
+// 1 + 2^-24, that is all factors of a row of very negative scores.
 struct SoftplusSum {
   // (1 + u) <= 2, so this many factors stay within float32's range.
   static constexpr int kMaxFactors = 126;
 
-  float excess;
-  float positive;  // sum of max(x, 0) since the last flush
-  float total;     // `lost`: its rounding errors; R of 10^6 keys decides on dead rows
-  float lost;
-  float largest;  // NOTE: ignores NaN, which reaches `total`
-
-  LSSAR_DEVICE void clear() {
-    excess = positive = total = lost = 0.0f;
-    largest = -infinity();
-  }
+  float excess = 0.0f;
+  float positive = 0.0f;  // sum of max(x, 0) since the last flush
+  float total = 0.0f;     // `lost`: its rounding errors; R of 10^6 keys decides on dead rows
+  float lost = 0.0f;
+  float largest = -infinity();  // NOTE: ignores NaN, which reaches `total`
 
   LSSAR_DEVICE void add(float x) {
     const float u = exp2_approx(-absolute(x));
@@ -130,6 +132,7 @@ struct SoftplusSum {
 };
 
 // Computes u = U / m from an activation, per row: u = saturate((A - origin) * slope + intercept).
+//
 // Rows with an offset use the distance from the largest activation, so that max u is exactly 1 even
 // where U = N P - b cancels. Rows without an offset use A itself.
 struct WeightScale {
@@ -156,7 +159,9 @@ LSSAR_DEVICE float largest_weight(float num_keys, float sum, float largest_score
   return num_keys * row_softplus_bits<Config>(largest_score) / sum - row_offset<Config>(num_keys);
 }
 
-// `extreme`: the largest score in bits; with kIsGeneral, the activation of m. REQUIRES: a live row.
+// `extreme`: the largest score in bits. REQUIRES: a live row.
+//
+// With kIsGeneral it is the activation of m.
 template <class Config>
 LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float extreme) {
   const float largest = Config::kIsGeneral ? extreme : softplus_bits<Config>(extreme);
@@ -164,8 +169,9 @@ LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float 
   return {largest, num_keys / sum / m, 1.0f};
 }
 
-// Whether every score of the row that matters (u >= kCutWeight) is at least `limit`, and one fma
-// can compute u without the distance from the largest activation.
+// Whether every score of the row that matters (u >= kCutWeight) is at least `limit`.
+//
+// And one fma can compute u without the distance from the largest activation.
 template <class Config>
 LSSAR_DEVICE bool has_scores_above(const WeightScale& s, float limit) {
   constexpr float kMaxCancelling = 64.0f;

@@ -1,4 +1,4 @@
-// Scores of a warp's fragment with queries as rows and keys as columns.
+// Scores of a warp with queries as rows and keys as columns.
 #pragma once
 
 #include "templates/ptx/memory.cuh"
@@ -37,8 +37,7 @@ LSSAR_DEVICE void spoil_scores(Fragment<kTiles>& s, u32 norms) {
   scale_scores(s, no_scale, norms);
 }
 
-// Writes `value` over the elements of keys that a row does not see. `first` is the first key of the
-// tile.
+// Writes `value` over elements of keys that a row does not see. `first` is the tile's first key.
 template <int kTiles>
 LSSAR_DEVICE void mask_keys(Fragment<kTiles>& s, const i64 (&visible)[2], i64 first, float value) {
   const int limit[2] = {static_cast<int>(minimum(visible[0] - first, i64{kTiles * kTileCols})),

@@ -1,5 +1,4 @@
-// A tile of 16-bit elements in shared memory, in the 128-byte swizzle that TMA writes and wgmma
-// reads.
+// A 16-bit tile in the 128-byte swizzle of TMA and wgmma.
 //
 // Columns are cut into chunks of 64 (128 bytes). A chunk is ROWS x 128 bytes, and chunks follow one
 // another. In a chunk, the row permutes the 16-byte vectors: vector v of row r is at v ^ (r % 8).
@@ -15,11 +14,12 @@ inline constexpr int kSwizzleRows = 8;
 inline constexpr int kSwizzleAlignment = kSwizzleBytes * kSwizzleRows;
 
 // The upper word of a product's descriptors, the same for all tiles: 128-byte swizzle, groups of 8
-// rows one after another. NOTE: if ptxas knew this word it would rematerialise it before every
-// wgmma. So high bits of an address that changes from tile to tile are added to it. They are zeros,
-// because ranks in a cluster end below bit 28. `high` and `one` use different bits, because ptxas
-// also copies a word that two operands share for each wgmma. Consecutive products share one
-// DescriptorWords.
+// rows one after another. If ptxas knew this word it would rematerialise it before every wgmma. So
+// high bits of an address, which are zeros, are added to it.
+//
+// The address changes from tile to tile. Its high bits are zeros, because ranks in a cluster end
+// below bit 28. `high` and `one` use different bits, because ptxas also copies a word that two
+// operands share for each wgmma. Consecutive products share one DescriptorWords.
 struct DescriptorWords {
   u32 high;
   u32 one;  // 1, but ptxas does not know that: see advance
@@ -27,8 +27,10 @@ struct DescriptorWords {
   explicit LSSAR_DEVICE DescriptorWords(u32 address)
       : high(kWord + (address >> 30)), one(1 + (address >> 29)) {}
 
-  // The descriptor `distance` bytes (a constant) further on. NOTE: it is one wide multiply-add,
-  // because an addition to the lower word would also copy the upper one.
+  // The descriptor `distance` bytes (a constant) further on.
+  //
+  // NOTE: it is one wide multiply-add, because an addition to the lower word would also copy the
+  // upper one.
   LSSAR_DEVICE u64 advance(u64 descriptor, u32 distance) const {
     return distance == 0 ? descriptor : descriptor + multiply_wide(one, distance >> 4);
   }
@@ -62,8 +64,10 @@ struct SwizzledTile {
            + ((in_chunk / 8) ^ (row % kSwizzleRows)) * kVectorBytes + in_chunk % 8 * 2;
   }
 
-  // The same tile, with an address that is opaque to the compiler. So ptxas does not keep
-  // descriptors made from it in registers between uses, where they would displace accumulators.
+  // The same tile, with an address that is opaque to the compiler.
+  //
+  // So ptxas does not keep descriptors made from it in registers between uses, where they would
+  // displace accumulators.
   LSSAR_DEVICE SwizzledTile renewed() const {
     SwizzledTile tile = *this;
     pin_register(tile.base);
@@ -72,17 +76,18 @@ struct SwizzledTile {
 
   // Descriptors (PTX ISA, "matrix descriptor"), in units of 16 bytes: bits 0-13 address, 16-29
   // distance of chunks along the non-contiguous dimension, 32-45 distance of groups of 8 rows,
-  // 62-63 = 1: 128-byte swizzle. DescriptorWords::advance makes those of a product's later steps.
-  // NOTE: in a cluster, addresses of a block's own shared memory have its rank from bit 24 on,
-  // which would fall into the distance of chunks. So only 18 bits are taken. Shared memory is
-  // smaller than that, so no later addition carries out of bits 0-13.
+  // 62-63 = 1: 128-byte swizzle.
+  //
+  // DescriptorWords::advance makes those of a product's later steps. NOTE: in a cluster, addresses
+  // of a block's own shared memory have its rank from bit 24 on, which would fall into the distance
+  // of chunks. So only 18 bits are taken. Shared memory is smaller than that, so no later addition
+  // carries out of bits 0-13.
   static LSSAR_DEVICE u64 descriptor(u32 address, u32 chunk_distance, u32 high) {
     constexpr u32 kPlace = (1u << 18) - 1;
     return pack_words((chunk_distance >> 4) << 16 | (address & kPlace) >> 4, high);
   }
 
-  // Describes rows from row0 (a multiple of 8) on, as rows of a or columns of b. The depth is the
-  // first 16 columns.
+  // Describes rows from row0 (a multiple of 8) on, as rows of a or columns of b. Depth: 16 columns.
   LSSAR_DEVICE u64 by_rows(int row0, u32 high) const {
     return descriptor(base + row0 * kSwizzleBytes, kVectorBytes, high);
   }

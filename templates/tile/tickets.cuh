@@ -1,4 +1,4 @@
-// Tickets: a block of a persistent grid draws its next work tile when it is ready for it.
+// A block of a persistent grid draws its next work tile when it needs it.
 //
 // A block's first work tile has the number of the block. It draws further ones from a counter in
 // global memory. The key norm kernel, which runs earlier on the same stream, sets the counter to 0.
@@ -19,9 +19,10 @@ LSSAR_DEVICE void reset_tickets(const AttentionParams& params) {
 }
 
 // take_ticket draws before the loads of a work tile. ticket_tile then returns, after those loads,
-// the work tile that follows `index`; past the last one there is none. NOTE: nothing uses the
-// ticket in between, so no load waits for it. Without keys the kernel that resets the counter does
-// not run, and tiles are assigned round-robin.
+// the work tile that follows `index`; past the last one there is none.
+//
+// NOTE: nothing uses the ticket in between, so no load waits for it. Without keys the kernel that
+// resets the counter does not run, and tiles are assigned round-robin.
 template <class Config>
 LSSAR_DEVICE u32 take_ticket(const AttentionParams& params) {
   u32 ticket = 0;

@@ -1,5 +1,6 @@
-// A ring of stages in shared memory. One producer fills them by TMA, and groups of consumers read
-// them.
+// A ring of stages that a producer fills by TMA and consumers read.
+//
+// It is in shared memory.
 //
 // Each stage has two mbarriers. `full` completes a phase when the stage's bytes have come, `empty`
 // when every consumer has released it. Producer and consumers walk through the stages in the same
@@ -46,8 +47,7 @@ struct RingCursor {
   }
 };
 
-// Starts the load of a SwizzledTile, chunk by chunk: rows from `row` on and columns from `col` on
-// of a slice of the map's 4D tensor. The barrier must expect Tile::kBytes.
+// Starts the load of a SwizzledTile from `row` and `col` on. The barrier must expect Tile::kBytes.
 template <class Tile>
 LSSAR_DEVICE void load_tile(u32 address, const TensorMap& map, u32 barrier, int col, i64 row,
                             int head, int batch) {

@@ -1,5 +1,7 @@
-// Products of 16-bit tiles by wgmma: 64 rows of a warp group, kTiles x 8 columns. The functions
-// start a product and return; the caller commits and waits (ptx/wgmma.cuh).
+// Products by wgmma: 64 rows of a warp group, kTiles x 8 columns.
+//
+// The operands are 16-bit tiles. The functions start a product and return; the caller commits and
+// waits (ptx/wgmma.cuh).
 #pragma once
 
 #include "templates/ptx/warp_group.cuh"
@@ -18,9 +20,11 @@ inline constexpr int kDepthSteps = (kCols + 15) / 16;
 template <class T, int kCols>
 using ColumnsOperand = typename TileMma16<T>::template Operand<2 * kDepthSteps<kCols>>;
 
-// Descriptors of 64 rows of a tile from row0 on, and of all rows of another tile. Other columns,
-// and tiles that follow these two in memory, are at constant distances from them. NOTE: separate
-// descriptors for each tile take up to ten more instructions if two products follow one another.
+// Descriptors of 64 rows of a tile from row0 on, and of all rows of another tile.
+//
+// Other columns, and tiles that follow these two in memory, are at constant distances from them.
+// NOTE: separate descriptors for each tile take up to ten more instructions if two products follow
+// one another.
 struct RowDescriptors {
   DescriptorWords words;
   u64 left;
@@ -33,8 +37,9 @@ struct RowDescriptors {
         right(b.renewed().by_rows(0, words.high)) {}
 };
 
-// Starts d = a bT: 64 rows of `a`, all rows of `b`; the depth is the columns of both. TileA and
-// TileB are left_distance and right_distance (both constant) after what `from` describes.
+// Starts d = a bT: 64 rows of `a`, all rows of `b`; the depth is the columns of both.
+//
+// TileA and TileB are left_distance and right_distance (both constant) after what `from` describes.
 template <class TileA, class TileB, int kTiles>
 LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const RowDescriptors& from,
                                             u32 left_distance = 0, u32 right_distance = 0) {
@@ -151,8 +156,7 @@ LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {
   }
 }
 
-// The address where a lane writes the first step of an operand of 16 rows, from row0 (a multiple of
-// 8) of the tile on.
+// Where a lane writes the first step of an operand of 16 rows, from row0 (a multiple of 8) on.
 template <class Tile>
 LSSAR_DEVICE u32 operand_address(Tile tile, int row0) {
   const int lane = warp_group_lane();
@@ -179,8 +183,9 @@ LSSAR_DEVICE void store_operand(Tile tile, int row0, const Operand& operand) {
   for (const auto& matrices : operand.at) store_step<Tile>(first, matrices, step++);
 }
 
-// NOTE: accumulators and operands in registers are pinned before wgmma_fence(). Otherwise the
-// compiler would write some of them after it (the zeros with which a sum begins).
+// Called before wgmma_fence(). Otherwise the compiler would write some registers after it.
+//
+// Those are the zeros with which a sum begins.
 template <int kTiles>
 LSSAR_DEVICE void pin(Fragment<kTiles>& x) {
 #pragma unroll

@@ -5,10 +5,11 @@
 
 namespace lssar_device {
 
-// The place of work tile `index`. Slices (batch and head) are processed kHeadGroup at a time, so
-// that their keys and values stay in L2. Within a group the slice varies fastest, so that heads
-// that share keys run together. With kIsCausal, tiles with the most keys come first, so that no
-// long one is left for the end.
+// The place of work tile `index`. Slices (batch and head) are processed kHeadGroup at a time, and
+// within a group the slice varies fastest. With kIsCausal, tiles with the most keys come first.
+//
+// So keys and values of a group stay in L2, heads that share keys run together, and no long tile is
+// left for the end.
 template <int kHeadGroup, bool kIsCausal>
 LSSAR_DEVICE BlockPlace work_place(u32 index, i64 num_tiles, int heads, int slices) {
   const u32 tiles = static_cast<u32>(num_tiles);

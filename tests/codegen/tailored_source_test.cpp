@@ -22,8 +22,78 @@ TEST(TailoredSource, KeepsWhatIsReachedWithItsComment) {
       "}  // namespace lssar_device\n",
       "void kernel() { used(); }");
   EXPECT_EQ(source,
-            "namespace lssar_device {\n\n// ---- file.cuh\n// The file.\n\n"
+            "namespace lssar_device {\n\n// ---- file.cuh: The file.\n"
             "// Used.\nvoid used() { helper(); }\n\nvoid helper() {\n}\n\n");
+}
+
+TEST(TailoredSource, KeepsTheFirstParagraphOfEachComment) {
+  const std::string words = "words words words words words words words words words words";
+  const std::string source = tailored("// " + words + "\n// " + words +
+                                          "\n//\n// For readers of the template.\n\n"
+                                          "// What it is.\n//\n// Why it is so.\nvoid used() {\n}\n"
+                                          "struct A {\n  int x;  // data\n\n  // Why.\n  //\n"
+                                          "  // History.\n  void f() {\n  }\n};\n",
+                                      "void kernel(A a) { used(); a.f(); }");
+  // A title's further lines are indented, so that they differ from the next comment.
+  EXPECT_THAT(source, HasSubstr("// ---- file.cuh: words"));
+  EXPECT_THAT(source, HasSubstr("\n//      words"));
+  EXPECT_THAT(source, HasSubstr("words\n// What it is.\nvoid used()"));
+  EXPECT_THAT(source, HasSubstr("  // Why.\n  void f()"));
+  for (const char* text : {"readers", "Why it is so", "History"})
+    EXPECT_THAT(source, Not(HasSubstr(text)));
+}
+
+std::string tailored_kernels(const std::string& text, const std::string& entries,
+                             const std::string& config = "struct Config {\n};\n") {
+  return tailor_kernels({{"config", config}, {"file.cuh", text}}, entries, "kKept");
+}
+
+TEST(TailoredKernels, CallClassesByTheirShortestName) {
+  const std::string source = tailored_kernels(
+      "template <class Config>\nstruct LongShape {\n  static constexpr int kRows = f();\n};\n\n"
+      "template <class Config>\nstruct LongConsumer {\n  using Shape = LongShape<Config>;\n\n"
+      "  int rows = Shape::kRows;  // of LongShape\n};\n\n"
+      "// See LongConsumer.\ntemplate <class Config>\nvoid run() {\n"
+      "  using Consumer = LongConsumer<Config>;\n"
+      "  using Shape = typename Consumer::Shape;\n"
+      "  Consumer c;\n  g(c, Consumer::Shape::kRows);\n}\n",
+      "static_assert(lssar_device::LongShape::kRows == 1);\nvoid kernel() { run(); }\n");
+  EXPECT_THAT(source, HasSubstr("struct Shape {\n"));
+  EXPECT_THAT(source, HasSubstr("struct Consumer {\n  int rows = Shape::kRows;  // of Shape\n"));
+  EXPECT_THAT(source, HasSubstr("// See Consumer.\nvoid run() {\n  Consumer c;\n"));
+  EXPECT_THAT(source, HasSubstr("  g(c, Shape::kRows);\n"));
+  EXPECT_THAT(source, HasSubstr("static_assert(lssar_device::Shape::kRows == 1);\n"));
+  for (const char* text : {"using", "LongShape", "LongConsumer"})
+    EXPECT_THAT(source, Not(HasSubstr(text)));
+}
+
+TEST(TailoredKernels, KeepAliasesThatMeanSeveralThings) {
+  const std::string source = tailored_kernels(
+      "struct FirstShape {\n  int x;\n};\nstruct SecondShape {\n  int x;\n};\n"
+      "struct Rows {\n  using Shape = FirstShape;\n  Shape s;\n};\n"
+      "struct Cols {\n  using Shape = SecondShape;\n  Shape s;\n};\n"
+      "template <class Other>\nstruct Pair {\n  using Other2 = Rows;\n  Other a;\n  Other2 b;\n};\n"
+      "struct LongOther {\n  using Other = LongOther;\n  Other* next;\n};\n",
+      "void kernel(Cols c, Pair<int> p, LongOther o) {}\n");
+  for (const char* text :
+       {"struct FirstShape {", "using Shape = FirstShape;", "struct SecondShape {",
+        "using Shape = SecondShape;", "using Other = LongOther;"})
+    EXPECT_THAT(source, HasSubstr(text));
+}
+
+TEST(TailoredKernels, HaveTheTypesOfConfigOutsideOfIt) {
+  const std::string source = tailored_kernels(
+      "template <class T>\nstruct Tile {\n  using Element = T;\n  Element x;\n};\n"
+      "template <class Config>\nstruct Rows {\n  using Element = typename Config::Element;\n"
+      "  Element y;\n};\n"
+      "template <class T>\nvoid f(typename Config::Element x, typename T::Element z) {\n}\n",
+      "void kernel(Rows r, Tile<u16> t) { f<Tile<u16>>(r.y, t.x); }\n",
+      "struct Config {\n  using Element = u16;\n  static constexpr int kKept = 1;\n};\n");
+  EXPECT_THAT(source, HasSubstr("using Element = u16;\nstruct Config {\n"));
+  EXPECT_THAT(source, HasSubstr("  static constexpr int kKept = 1;\n"));
+  EXPECT_THAT(source, HasSubstr("struct Rows {\n  Element y;\n"));
+  EXPECT_THAT(source, HasSubstr("void f(Element x, typename T::Element z)"));
+  EXPECT_THAT(source, HasSubstr("  using Element = T;\n"));
 }
 
 TEST(TailoredSource, LeavesOutFilesWithNothingToKeep) {
