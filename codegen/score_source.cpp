@@ -17,7 +17,7 @@ namespace {
 struct RowForm {
   bool is_cpu;
 
-  const char* qualifier() const { return is_cpu ? "LSSAR_HOST" : "LSSAR_DEVICE"; }
+  const char* qualifier() const { return is_cpu ? "static LSSAR_HOST" : "static LSSAR_DEVICE"; }
   const char* type() const { return is_cpu ? "double" : "float"; }
   const char* parameter() const { return is_cpu ? "i64 num_keys" : "float num_keys"; }
   std::string number(double value) const {
@@ -37,12 +37,11 @@ void write_exponential(SourceWriter& out, const Problem& problem, const RowForm&
   const char* type = form.is_cpu ? "Vector" : "float";
   write_comment(out, to_string(problem.score.phi.expression) +
                          " over the row's largest: 2^x, with the rate and log2(e) in the scale.");
-  out.open("static $qualifier$ $type$ phi($type$ x)",
-           {{"qualifier", form.qualifier()}, {"type", type}});
+  out.open("$qualifier$ $type$ phi($type$ x)", {{"qualifier", form.qualifier()}, {"type", type}});
   out.line("return $sign$$exp2$(x);",
            {{"sign", sign}, {"exp2", form.is_cpu ? "exp2_of<Config>" : "exp2_approx"}});
   out.close();
-  out.open("static $qualifier$ $type$ phi_and_slope($type$ x, $type$& slope)",
+  out.open("$qualifier$ $type$ phi_and_slope($type$ x, $type$& slope)",
            {{"qualifier", form.qualifier()}, {"type", type}});
   out.line("return slope = phi(x);");
   out.close();
@@ -137,10 +136,10 @@ void write_score_functions(SourceWriter& out, const Problem& problem, bool is_cp
                                                                  : ExpressionForm::kGpu;
   const auto of_keys = [&](const char* comment, const char* name, const std::string& value) {
     out.line("// $comment$", {{"comment", comment}});
-    out.open("static $qualifier$ $type$ $name$($parameter$)", {{"qualifier", rows.qualifier()},
-                                                               {"type", rows.type()},
-                                                               {"name", name},
-                                                               {"parameter", rows.parameter()}});
+    out.open("$qualifier$ $type$ $name$($parameter$)", {{"qualifier", rows.qualifier()},
+                                                        {"type", rows.type()},
+                                                        {"name", name},
+                                                        {"parameter", rows.parameter()}});
     out.line("return $value$;", {{"value", value}});
     out.close();
   };

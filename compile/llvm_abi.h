@@ -67,8 +67,8 @@ typedef uint32_t lssar_llvm_abi_version_fn(void);
 typedef const char* lssar_llvm_version_fn(void); /* "19.1.7"; static */
 typedef void lssar_llvm_compile_fn(const struct lssar_llvm_request*, struct lssar_llvm_result*);
 typedef void lssar_llvm_release_fn(struct lssar_llvm_result*);
-/* Links an object into this process. It may name memcpy, memmove and memset and nothing else that
- * it does not define. */
+/* Links an object into this process. It may name memcpy, memmove, memset and sched_yield and
+ * nothing else that it does not define. */
 typedef void lssar_llvm_load_fn(const char* object, size_t bytes, struct lssar_llvm_load_result*);
 /* The address of a function of the object, or why there is none. */
 typedef void lssar_llvm_function_fn(lssar_llvm_loaded*, const char* name,

@@ -43,9 +43,9 @@ class LlvmCompiler final : public Compiler {
   std::string version_;
 };
 
-// For a CPU target: position-independent code that calls only memcpy, memmove and memset of a
-// runtime library. a * b + c is contracted if it is one expression, whatever the optimizer does, so
-// that all kernels of a target round alike.
+// For a CPU target: position-independent code that calls only memcpy, memmove, memset and
+// sched_yield of a runtime library. a * b + c is contracted if it is one expression, whatever the
+// optimizer does, so that all kernels of a target round alike.
 std::vector<std::string> host_options(const Target& target) {
   return {"-triple",
           "x86_64-unknown-linux-gnu",

@@ -1,5 +1,7 @@
 // The part of liblssar_llvm.so that loads objects. It uses LLVM's JITLink, with one session for
 // each object, so that unloading an object frees all of its memory.
+#include <sched.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -45,7 +47,8 @@ struct lssar_llvm_loaded {
 
 namespace {
 
-// Provides the functions that LLVM calls in place of loops that copy or clear memory.
+// Provides the functions that LLVM calls in place of loops that copy or clear memory, and the one
+// by which a kernel lets other threads have the CPU.
 llvm::Error provide_functions(lssar_llvm_loaded& loaded) {
   orc::SymbolMap provided;
   const auto provide = [&](const char* name, auto* function) {
@@ -55,6 +58,7 @@ llvm::Error provide_functions(lssar_llvm_loaded& loaded) {
   provide("memcpy", &std::memcpy);
   provide("memmove", &std::memmove);
   provide("memset", &std::memset);
+  provide("sched_yield", &sched_yield);
   return loaded.symbols->define(orc::absoluteSymbols(std::move(provided)));
 }
 

@@ -49,7 +49,6 @@ void LLVMInitializeX86TargetInfo();
 void LLVMInitializeX86Target();
 void LLVMInitializeX86TargetMC();
 void LLVMInitializeX86AsmPrinter();
-void LLVMInitializeX86AsmParser();
 }
 
 namespace {
@@ -89,7 +88,6 @@ void initialize_once() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
-    LLVMInitializeX86AsmParser();  // for inline assembler
     llvm::install_fatal_error_handler(on_fatal_error, nullptr);
   });
 }

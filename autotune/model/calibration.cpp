@@ -25,14 +25,15 @@ struct Sample {
   double log_ms = 0;
 };
 
-std::vector<Sample> samples_of(const std::vector<TuningRecord>& measured, const DeviceModel& model) {
+std::vector<Sample> samples_of(const std::vector<TuningRecord>& measured,
+                               const DeviceModel& model) {
   std::vector<Sample> samples;
   const Result<Target> target = target_from_name(model_target(model));
   if (!target.ok()) return samples;
   for (const TuningRecord& record : measured) {
     if (record.evidence != Evidence::kMeasured || record.verdict != Verdict::kOk ||
-        !(record.ms > 0) || record.machine.target != model_target(model) || !validate(record.problem).ok() ||
-        !validate(record.schedule, record.problem, *target).ok())
+        !(record.ms > 0) || record.machine.target != model_target(model) ||
+        !validate(record.problem).ok() || !validate(record.schedule, record.problem, *target).ok())
       continue;
     samples.push_back({record.bucket,
                        estimate_cost(record.problem, record.sizes, record.schedule, *target, model),

@@ -289,7 +289,8 @@ double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& tar
 nlohmann::json to_json(const CostEstimate& estimate, ModelKind kind) {
   nlohmann::json terms = nlohmann::json::object();
   for (int i = 0; i < kNumResources; ++i)
-    terms[resource_name(static_cast<Resource>(i), kind)] = estimate.terms_ms[static_cast<size_t>(i)];
+    terms[resource_name(static_cast<Resource>(i), kind)] =
+        estimate.terms_ms[static_cast<size_t>(i)];
   return {{"ms", estimate.ms},
           {"elsewhere_ms", estimate.elsewhere_ms},
           {"lower_bound_ms", estimate.lower_bound_ms},

@@ -69,7 +69,8 @@ Result<GpuModel> gpu_model(const std::string& target_name, const std::string& de
                            int num_sms, double clock_ghz) {
   LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(target_name));
   if (target.is_cpu()) {
-    return unsupported(fmt::format("target = {}: it is a CPU, which has no model of a GPU", target_name));
+    return unsupported(
+        fmt::format("target = {}: it is a CPU, which has no model of a GPU", target_name));
   }
   const Card* card = card_of(target, device_name);
   if (card == nullptr) return unsupported("no model of a GPU for target " + target_name);

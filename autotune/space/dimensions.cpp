@@ -18,9 +18,7 @@ bool backward(const Scope& s) { return gpu(s) && s.is_backward(); }
 bool hopper(const Scope& s) { return s.is_hopper(); }
 bool hopper_forward(const Scope& s) { return s.is_hopper() && !s.is_backward(); }
 bool hopper_dkdv(const Scope& s) { return s.is_hopper() && s.is_backward(); }
-bool has_dq_kernel(const Scope& s) {
-  return backward(s) && s.schedule.dq_mode == DqMode::kSplit;
-}
+bool has_dq_kernel(const Scope& s) { return backward(s) && s.schedule.dq_mode == DqMode::kSplit; }
 // ... or another kernel with its tiles.
 bool has_tiles_of_dq(const Scope& s) { return backward(s) && has_dq_tiles(s.schedule); }
 bool hopper_sums(const Scope& s) { return hopper_dkdv(s) && s.schedule.dq_mode == DqMode::kAtomic; }
@@ -44,7 +42,9 @@ bool repeats_pass_two_for_x(const Scope& s) {
 bool persistent(const Scope& s) { return s.is_hopper() && s.schedule.hopper.persistent; }
 bool persistent_forward(const Scope& s) { return persistent(s) && !s.is_backward(); }
 bool has_own_kernels(const Scope& s) { return !is_general(s.problem); }
-bool abridges_softplus(const Scope& s) { return gpu(s) && may_abridge_softplus(s.problem, s.schedule); }
+bool abridges_softplus(const Scope& s) {
+  return gpu(s) && may_abridge_softplus(s.problem, s.schedule);
+}
 bool staggered(const Scope& s) { return hopper_forward(s) && s.schedule.hopper.stagger > 1; }
 bool hopper_apart(const Scope& s) { return hopper_forward(s) && !staggered(s); }
 bool hopper_pass_one(const Scope& s) { return hopper_apart(s) && has_pass_one(s.problem); }
@@ -55,7 +55,9 @@ bool may_cluster(const Scope& s) { return hopper_apart(s) && !may_take_tickets(s
 bool may_cluster_or_take_tickets(const Scope& s) { return hopper_apart(s) && may_take_tickets(s); }
 bool staggered_tickets(const Scope& s) { return staggered(s) && may_take_tickets(s); }
 // The dk/dv kernel has no products in flight while it does arithmetic.
-bool skips_tiles(const Scope& s) { return gpu(s) && !s.is_backward() && s.problem.p != 0 && !staggered(s); }
+bool skips_tiles(const Scope& s) {
+  return gpu(s) && !s.is_backward() && s.problem.p != 0 && !staggered(s);
+}
 bool has_overlap(const Scope& s) { return hopper_apart(s) || hopper_dq(s); }
 bool forward_apart(const Scope& s) { return gpu(s) && !s.is_backward() && !staggered(s); }
 
@@ -104,8 +106,8 @@ Values softplus_degrees(const Scope& s) {
   return {4, 5};
 }
 
-// Tiles of accumulators that keep both arithmetic units busy and fit in the registers: rows, and the
-// keys of a panel.
+// Tiles of accumulators that keep both arithmetic units busy and fit in the registers: rows, and
+// the keys of a panel.
 Values cpu_tiles(const Scope& s) {
   constexpr int kLeastSums = 8, kMostVectors = 6;
   const CpuLevel& level = cpu_level(s.target);

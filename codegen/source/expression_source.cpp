@@ -295,8 +295,8 @@ void write_function(SourceWriter& out, const char* name, const std::vector<const
   for (const char* argument : arguments)
     parameters += (parameters.empty() ? "" : ", ") + std::string(type) + " " + argument;
   const auto open = [&](const char* suffix, const std::string& more) {
-    out.open("static $qualifier$ $type$ $name$$suffix$($parameters$$more$)",
-             {{"qualifier", is_cpu ? "LSSAR_HOST" : "LSSAR_DEVICE"},
+    out.open("$qualifier$ $type$ $name$$suffix$($parameters$$more$)",
+             {{"qualifier", is_cpu ? "static LSSAR_HOST" : "static LSSAR_DEVICE"},
               {"type", type},
               {"name", name},
               {"suffix", suffix},

@@ -224,9 +224,11 @@ LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& pla
   }
   add_values<Config>(params, place, groups, first_key, keys, scores, kGroupScores<Config>, live,
                      scratch.outputs);
-  if constexpr (Config::kSumsX)
-    add_values<Config>(params, place, groups, first_key, keys, slope_scratch<Config>(scratch).slopes,
-                       kSlopes, live, slope_scratch<Config>(scratch).outputs);
+  if constexpr (Config::kSumsX) {
+    SlopeScratch<Config>& more = slope_scratch<Config>(scratch);
+    add_values<Config>(params, place, groups, first_key, keys, more.slopes, kSlopes, live,
+                       more.outputs);
+  }
 }
 
 // A block has kGroups groups of kRows queries of one head. The last one may have fewer.

@@ -7,6 +7,8 @@
 
 namespace lssar_device {
 
+extern "C" int sched_yield();
+
 // How many blocks of keys have added to the tile of queries that begins at `row`.
 template <class Config>
 LSSAR_HOST u32* turn_of(const AttentionParams& params, const RowPlace& place, i64 row) {
@@ -28,16 +30,13 @@ LSSAR_HOST void clear_query_sums(const AttentionParams& params, const RowPlace& 
   if (row % Config::kGradRows == 0) *turn_of<Config>(params, place, row) = 0;
 }
 
-// Waits until *turn is `mine`. After a while it lets other threads have the CPU, because the one that
-// it waits for may have none. (An object has no outside functions, so this is the system call.)
+// Waits until *turn is `mine`. After a while it lets other threads have the CPU, because the one
+// that it waits for may have none.
 LSSAR_HOST void wait_for_turn(const u32* turn, u32 mine) {
   constexpr int kSpins = 1000;  // some 10 us
-  constexpr long kSchedYield = 24;
   for (int spin = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) != mine; ++spin) {
     __builtin_ia32_pause();
-    if (spin < kSpins) continue;
-    long result = kSchedYield;
-    asm volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+    if (spin >= kSpins) sched_yield();
   }
 }
 

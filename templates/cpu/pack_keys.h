@@ -60,8 +60,10 @@ LSSAR_HOST void pack_panel(const AttentionParams& params, i64 batch, i64 head, i
     Floats<Config> inverse;
     LSSAR_UNROLL
     for (int i = 0; i < Config::kLanes; ++i) inverse[i] = inverse_norm<Config>(squares[i]);
-    for (int d = 0; d < Config::kHeadDim; ++d)
-      store<Config>(to + d * Config::kPanelKeys, load<Config>(to + d * Config::kPanelKeys) * inverse);
+    for (int d = 0; d < Config::kHeadDim; ++d) {
+      float* const row = to + d * Config::kPanelKeys;
+      store<Config>(row, load<Config>(row) * inverse);
+    }
     if constexpr (Config::kIsBackward) {
       pack_rows<Config, Config::kHeadDimV>(params.v, batch, head, first_key + j, keys,
                                            to + Config::kHeadDim * Config::kPanelKeys);

@@ -124,8 +124,8 @@ LSSAR_HOST void multiply_live_columns(const float* weights, const typename Confi
 }
 
 // The same for all kDim columns, a chunk at a time, so that accumulators fit in registers. Rows of
-// outputs are whole vectors. Groups of rows are multiplied by a chunk one after another, while it is
-// in the first-level cache; their weights are group_weights numbers apart.
+// outputs are whole vectors. Groups of rows are multiplied by a chunk one after another, while it
+// is in the first-level cache; their weights are group_weights numbers apart.
 template <class Config, int kRows, int kDim, int kGroup, int kRowStep, int kStep>
 LSSAR_HOST void multiply_values(const float* weights, const typename Config::Element* values,
                                 i64 row_stride, int steps, float* outputs, int groups = 1,

@@ -1,5 +1,5 @@
-// Vectors whose lanes are those of two others, and what is made of them: the transpose of a square of
-// numbers, and the sums of several vectors' lanes.
+// Vectors whose lanes are those of two others, and what is made of them: the transpose of a square
+// of numbers, and the sums of several vectors' lanes.
 #pragma once
 
 #include "templates/cpu/vector.h"
@@ -16,13 +16,14 @@ template <class Config>
 using LaneNumbers = Numbers<int, __integer_pack(Config::kLanes)...>;
 #endif
 
-// Lane l is b's if l has the bit kBit, else a's: of the same number l, or, with kSwapsA and kSwapsB,
-// of the number l ^ kBit.
+// Lane l is b's if l has the bit kBit, else a's: of the same number l, or, with kSwapsA and
+// kSwapsB, of the number l ^ kBit.
 template <class Config, int kBit, bool kSwapsA, bool kSwapsB, int... l>
 LSSAR_HOST Floats<Config> mix_lanes(Floats<Config> a, Floats<Config> b, Numbers<int, l...>) {
-  return __builtin_shufflevector(
-      a, b,
-      ((l & kBit) != 0 ? Config::kLanes + (kSwapsB ? l ^ kBit : l) : kSwapsA ? l ^ kBit : l)...);
+  return __builtin_shufflevector(a, b,
+                                 ((l & kBit) != 0 ? Config::kLanes + (kSwapsB ? l ^ kBit : l)
+                                  : kSwapsA       ? l ^ kBit
+                                                  : l)...);
 }
 
 // Swaps rows and lanes: x[i][l] becomes x[l][i].

@@ -86,21 +86,22 @@ CandidateSpec never_writes_the_last_row(const RunnerTask& task) {
 
 CandidateSpec races(const RunnerTask& task) {
   // Every warp writes the first word of the query tile, when nobody needs it any more.
-  return planted(
-      task, "race",
-      {{"    ring.finish();\n",
-        "    ring.finish();\n    block_barrier();\n"
-        "    asm volatile(\"st.shared.f32 [%0], 0f3F800000;\" ::\"r\"(queries.base) : \"memory\");\n"}});
+  return planted(task, "race",
+                 {{"    ring.finish();\n",
+                   "    ring.finish();\n    block_barrier();\n"
+                   "    asm volatile(\"st.shared.f32 [%0], 0f3F800000;\" ::\"r\"(queries.base) : "
+                   "\"memory\");\n"}});
 }
 
 CandidateSpec follows_the_clock(const RunnerTask& task) {
-  const std::string store = "store_pair<Config::kIsAligned>(out + col, o0, o1);";
-  return planted(task, "clock",
-                 {{store,
-                   "unsigned long long now;\n"
-                   "        asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(now));\n"
-                   "        const float noise = row[half] == 5 ? (now >> 4) % 64 * 3e-4f : 0.0f;\n"
-                   "        store_pair<Config::kIsAligned>(out + col, o0 * (1.0f + noise), o1);"}});
+  const std::string store = "store_pair<Config::kIsAligned, Element>(out + col, o0, o1);";
+  return planted(
+      task, "clock",
+      {{store,
+        "unsigned long long now;\n"
+        "        asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(now));\n"
+        "        const float noise = row[half] == 5 ? (now >> 4) % 64 * 3e-4f : 0.0f;\n"
+        "        store_pair<Config::kIsAligned, Element>(out + col, o0 * (1.0f + noise), o1);"}});
 }
 
 CandidateSpec never_ends(const RunnerTask& task) {

@@ -67,7 +67,7 @@ TEST_F(CpuTune, ASearchRulesOutCrashesAndPlansFindItsWinner) {
   options.table_path = directory_ + "/tuning.jsonl";
   options.budget = {"quick", 0, 1, 0, 0, 2, 2, 2};  // one of the space beside the default
   options.parallel_compiles = 2;
-  const std::string place = "  RowPlace place = query_place<Config::kRows>(params, block);\n";
+  const std::string place = "  const RowPlace place = query_place<kBlockRows>(params, block);\n";
   CandidateSpec crashes =
       edited(task, candidate_of(task), {{place, "  *(volatile int*)16 = 1;\n" + place}});
   crashes.id = "crashes";

@@ -345,13 +345,23 @@ TEST_F(CapiCpu, EveryScoreFunctionHasAPlan) {
   }
 }
 
-TEST_F(CapiCpu, ItIsNotTuned) {
+// A search on the cpu device begins, and the callback ends it.
+TEST_F(CapiCpu, IsTunedUntilTheCallbackEndsIt) {
   const auto context = open_context(LSSAR_DEVICE_CPU);
   ASSERT_TRUE(context.ok()) << context.status().to_string();
   const lssar_problem problem = to_c(problem_of(DType::kFp32), LSSAR_PASS_FORWARD);
   const lssar_problem* list[] = {&problem};
-  EXPECT_EQ(lssar_tune(context->get(), list, 1, nullptr), LSSAR_STATUS_UNSUPPORTED);
-  EXPECT_THAT(lssar_last_error_detail(), HasSubstr("tuning: device = cpu"));
+  int calls = 0;
+  lssar_tune_options options = {};
+  options.struct_size = sizeof(options);
+  options.user = &calls;
+  options.callback = [](const lssar_tune_progress*, void* user) {
+    ++*static_cast<int*>(user);
+    return 1;
+  };
+  EXPECT_EQ(lssar_tune(context->get(), list, 1, &options), LSSAR_STATUS_CANCELLED)
+      << lssar_last_error_detail();
+  EXPECT_GE(calls, 1);
 }
 
 TEST_F(CapiCpu, OptionsThatDoNotFit) {

@@ -94,10 +94,6 @@ TEST_F(CpuCommandAuto, TakesTheCpuForWhatItHas) {
 }
 
 TEST_F(CpuCommandAuto, SaysWhyItIsVirtual) {
-  const CommandResult score = verify({"--score", "softmax"});
-  EXPECT_EQ(score.exit_code, 0) << score.out << score.err;
-  EXPECT_THAT(score.out, HasSubstr(" for sm_80"));
-  EXPECT_THAT(score.err, HasSubstr(std::string(kSaysWhy) + "problem.score"));
   // NVRTC may make the GPU's kernel.
   const CommandResult no_compiler = verify({}, {"LSSAR_LLVM_PATH=none"});
   EXPECT_THAT(no_compiler.err, HasSubstr(kSaysWhy));
@@ -185,9 +181,6 @@ TEST(CpuCommand, WhatItDoesNotDoIsAnError) {
   expect_refused(with({"--target", "sm_80"}), "with device = cpu allowed are x86-64-v3");
   expect_refused({"inspect", "--device", "cpu", "--head-dim", "16", "--view", "ptx"},
                  "allowed are summary, source and sass");
-  expect_refused({"tune", "--device", "cpu", "--head-dim", "16", "--seq", "64", "--score",
-                  "phi=relu(x)", "--table", "none"},
-                 "the default score function");
   expect_refused({"run", "--random", "--device", "cpu", "--counters", "--seq", "8", "--out", "o"},
                  "--device cpu does not count");
   if (cpu_features().level == "x86-64-v3")
