@@ -271,7 +271,7 @@ class OnTheCpu(unittest.TestCase):
         reasons = {r["reason"] for r in flex if r["status"] != "ok"}
         self.assertEqual(reasons, {"compiled FlexAttention has no backward on CPUs"})
         others = {r["contender"] for r in self.records if r["status"] != "ok"}
-        self.assertLessEqual(others, {"flex-p15", "flex-p0", "ours-softmax"})
+        self.assertLessEqual(others, {"flex-p15", "flex-p0"})
 
     def test_errors(self):
         """Of others too: the float64 reference is another implementation than theirs."""
@@ -286,7 +286,7 @@ class OnTheCpu(unittest.TestCase):
                 self.assertLess(error, limits[name != "o"], (record, name))
 
     def test_ours_gives_the_same_bits_again(self):
-        self.assertEqual(len(self.ours()), 2 * 2 * 3 * 2)
+        self.assertEqual(len(self.ours()), 2 * 2 * 3 * 3)
         self.assertEqual({r["repeatable"] for r in self.ours()}, {True})
 
     def test_ratios(self):
