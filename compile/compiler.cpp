@@ -102,8 +102,7 @@ Result<std::shared_ptr<const Compiler>> open_compiler_for(CompilerChoice choice,
   CompilerResult llvm = open_llvm();
   if (llvm.ok() || choice == CompilerChoice::kLlvm) return llvm;
   CompilerResult shipped = open_shipped();
-  if (shipped.ok()) return shipped;
-  return missing(llvm.status().message() + "\n" + shipped.status().message());
+  return shipped.ok() ? shipped : llvm;
 }
 
 std::vector<CompilerReport> list_compilers() {
