@@ -227,16 +227,22 @@ class CpuWork {
     // A block of keys takes whole tiles of queries, and a block of queries whole tiles of keys.
     const TileCount by_key = figures_.key_tiles(grad_keys, rows);
     const TileCount by_query = figures_.query_tiles(grad_rows, panel);
-    add_gradients(by_key.tiles * query_slices_ * grad_keys / panel,
-                  {problem_.head_dim, problem_.head_dim_v}, grad_rows);
-    add_gradients(by_query.tiles * query_slices_ * grad_rows / rows, {problem_.head_dim},
-                  grad_keys);
+    const double key_tiles = by_key.tiles * query_slices_ * grad_keys / panel;
+    blocks_ = by_key.blocks * key_slices_;
+    if (sums_dq(schedule_)) {
+      add_gradients(key_tiles, {problem_.head_dim, problem_.head_dim_v, problem_.head_dim},
+                    grad_rows);
+    } else {
+      add_gradients(key_tiles, {problem_.head_dim, problem_.head_dim_v}, grad_rows);
+      add_gradients(by_query.tiles * query_slices_ * grad_rows / rows, {problem_.head_dim},
+                    grad_keys);
+      blocks_ = std::min(blocks_, by_query.blocks * query_slices_);
+    }
     constexpr double kRow = 150;  // of lssar_backward_rows, and of loading rows for tiles
     const double row_blocks = by_key.tiles * query_slices_;
     const double dims = problem_.head_dim + problem_.head_dim_v;
     at(amounts_, Resource::kIssue) += static_cast<double>(sizes_.seq_q) * query_slices_ * kRow +
                                       row_blocks * rows * 4 * dims / lanes_;
-    blocks_ = std::min(by_key.blocks * key_slices_, by_query.blocks * query_slices_);
   }
 
   const Problem& problem_;
