@@ -1,9 +1,8 @@
 #include "compile/compiler.h"
 
-#include <mutex>
-
 #include <fmt/format.h>
 
+#include "base/open_once.h"
 #include "compile/llvm_compiler.h"
 #include "compile/nvrtc_compiler.h"
 #include "compile/shipped_kernels.h"
@@ -13,40 +12,21 @@ namespace {
 
 using CompilerResult = Result<std::shared_ptr<const Compiler>>;
 
-// A compiler, or the reason why there is none, kept for the life of the process. NOTE: never
-// destroyed, because threads may still compile while the process exits.
-class Slot {
- public:
-  explicit Slot(CompilerResult (*make)()) : make_(make) {}
-
-  CompilerResult get() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (compiler_ != nullptr) return compiler_;
-    // A failure is not kept, because the caller may set LSSAR_NVRTC_PATH and ask again.
-    CompilerResult made = make_();
-    if (made.ok()) compiler_ = *made;
-    return made;
-  }
-
- private:
-  CompilerResult (*const make_)();
-  std::mutex mutex_;
-  std::shared_ptr<const Compiler> compiler_;
-};
+using KeptCompiler = OpenOnce<std::shared_ptr<const Compiler>>;
 
 CompilerResult open_nvrtc() {
-  static Slot* const slot = new Slot(make_nvrtc_compiler);
-  return slot->get();
+  static auto* const kept = new KeptCompiler(make_nvrtc_compiler);
+  return kept->get();
 }
 
 CompilerResult open_llvm() {
-  static Slot* const slot = new Slot(make_llvm_compiler);
-  return slot->get();
+  static auto* const kept = new KeptCompiler(make_llvm_compiler);
+  return kept->get();
 }
 
 CompilerResult open_shipped() {
-  static Slot* const slot = new Slot(make_shipped_compiler);
-  return slot->get();
+  static auto* const kept = new KeptCompiler(make_shipped_compiler);
+  return kept->get();
 }
 
 CompilerReport report(const std::string& name, const CompilerResult& opened) {

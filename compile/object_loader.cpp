@@ -1,26 +1,17 @@
 #include "compile/object_loader.h"
 
-#include <mutex>
-#include <optional>
-
 #include <fmt/format.h>
 
+#include "base/open_once.h"
 #include "compile/llvm_library.h"
 #include "compile/shipped_kernels.h"
 
 namespace lssar {
 namespace {
 
-// Opens the library once and keeps it. A failure is not kept, because the caller may set
-// LSSAR_LLVM_PATH and try again.
 Result<LlvmLibrary> library() {
-  static std::mutex* const mutex = new std::mutex;
-  static auto* const kept = new std::optional<LlvmLibrary>;
-  const std::lock_guard<std::mutex> lock(*mutex);
-  if (!kept->has_value()) {
-    LSSAR_ASSIGN_OR_RETURN(*kept, open_llvm_library());
-  }
-  return **kept;
+  static auto* const kept = new OpenOnce<LlvmLibrary>(open_llvm_library);
+  return kept->get();
 }
 
 Status link_error(const LlvmLibrary& llvm, const char* what, char* log) {

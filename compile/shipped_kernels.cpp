@@ -1,7 +1,6 @@
 #include "compile/shipped_kernels.h"
 
 #include <algorithm>
-#include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 
 #include "base/dynamic_library.h"
 #include "base/log.h"
+#include "base/open_once.h"
 #include "cache/sha256.h"
 #include "codegen/emit.h"
 #include "compile/beside.h"
@@ -50,15 +50,9 @@ Result<ShippedLibrary> find_shipped() {
   return missing(fmt::format("no shipped kernels were found. Tried:{}", tried));
 }
 
-// Opens the library once and keeps it. A failure is not kept.
 Result<ShippedLibrary> shipped_library() {
-  static std::mutex* const mutex = new std::mutex;
-  static auto* const kept = new std::optional<ShippedLibrary>;
-  const std::lock_guard<std::mutex> lock(*mutex);
-  if (!kept->has_value()) {
-    LSSAR_ASSIGN_OR_RETURN(*kept, find_shipped());
-  }
-  return **kept;
+  static auto* const kept = new OpenOnce<ShippedLibrary>(find_shipped);
+  return kept->get();
 }
 
 // The functions of one kernel.

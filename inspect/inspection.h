@@ -37,7 +37,7 @@ struct CountedKernel {
 struct Inspection {
   KernelFacts facts;  // compiled with line numbers
   std::string ptx;    // "" if the compiler gave none; `problems` then says why; "" for a CPU
-  // Of a CPU's kernel: multiply-adds of vectors in one score's product of q and k; else 0.
+  // How many multiply-adds of vectors the product of q and k takes per score. 0 for GPUs.
   double score_multiply_adds = 0;
   // Machine code; empty if there is none.
   std::vector<SassKernel> kernels;

@@ -14,11 +14,10 @@ namespace lssar {
 // By objdump, of binutils or of LLVM, in PATH. kMissing: neither is there. kIoError: it failed.
 Result<std::string> disassemble_object(const std::string& object);
 
-// Parses the output of `objdump -d -M intel --no-show-raw-insn`. A kernel is a function. Of the
-// classes, kGlobal are loads and stores outside of the stack, kLocal those of the stack by vector
-// instructions (spilled registers, and small arrays), and kExchange moves between lanes. A loop is
-// hot if a third of its instructions or more are multiply-adds. kInvalidArgument: it has no
-// instruction.
+// Parses the output of `objdump -d -M intel --no-show-raw-insn`. A kernel is a function. Here
+// kGlobal means loads and stores outside of the stack, kLocal loads and stores of vectors on the
+// stack (spilled registers and small arrays), and kExchange moves between lanes. A loop is hot if a
+// third of its instructions or more are multiply-adds. kInvalidArgument: it has no instruction.
 Result<std::vector<SassKernel>> parse_x86(std::string_view listing);
 
 }  // namespace lssar

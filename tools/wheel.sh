@@ -14,31 +14,15 @@
 set -eu
 
 platform=manylinux_2_34_x86_64
+name=lssar
 
 cd "$(dirname "$0")/.."
 out=${1:-build/wheel}
-build=$(realpath -m "${LSSAR_BUILD_DIR:-build/release}")
-for tool in cmake ninja python3; do
-  command -v "$tool" >/dev/null 2>&1 || {
-    printf 'wheel: %s is missing; sh tools/setup.sh test installs it\n' "$tool" >&2
-    exit 3
-  }
-done
+. tools/wheel_steps.sh
 
-[ -f "$build/build.ninja" ] || cmake --preset release -DLSSAR_UNITY=ON -B "$build"
-cmake --build "$build" --target lssar_python
-
-environment=$PWD/build/wheel_environment
-python3 tests/python/environment.py "$environment" tests/python/wheel_requirements.txt
+build_target lssar_python
 plain=$(mktemp -d)
 trap 'rm -rf "$plain"' EXIT
 sh tools/ship_kernels.sh "$build" "$plain/liblssar_kernels.so" ${2:+"$2"}
-"$environment/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps \
-  --no-build-isolation --wheel-dir "$plain" --config-settings build-dir="$plain/build" \
-  --config-settings cmake.define.LSSAR_PREBUILT="$build" \
-  --config-settings cmake.define.LSSAR_SHIPPED_KERNELS="$plain/liblssar_kernels.so" \
-  --config-settings cmake.define.LSSAR_BUILD_LLVM_COMPILER=OFF .
-# --only-plat: the name says the oldest system that will do, and nothing else.
-PATH="$environment/bin:$PATH" "$environment/bin/python" -m auditwheel repair --plat "$platform" --only-plat \
-  --wheel-dir "$out" "$plain"/lssar-*.whl
-ls -l "$out"/lssar-*-"$platform".whl
+make_wheel . "$plain" LSSAR_PREBUILT="$build" LSSAR_BUILD_LLVM_COMPILER=OFF \
+  LSSAR_SHIPPED_KERNELS="$plain/liblssar_kernels.so"

@@ -22,8 +22,8 @@
 
 namespace lssar {
 
-// Of a CPU (docs/cost_model.md): products, evaluation of scores, the work of rows and panels, loads
-// that products need, what comes from the L2, and what comes from behind it.
+// On a CPU the same six mean (docs/cost_model.md): products, evaluation of scores, the work of rows
+// and panels, loads that products need, bytes from the L2, and bytes from behind it.
 enum class Resource { kTensor, kSpecial, kIssue, kShared, kL2, kDram };
 inline constexpr int kNumResources = 6;
 enum class ModelKind { kGpu, kCpu };

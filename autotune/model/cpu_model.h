@@ -18,8 +18,8 @@ struct CpuModel {
   int lanes = 8;             // floats of a vector
   bool is_measured = false;  // rates and caches are this machine's; otherwise a typical CPU's
   CpuRates rates;            // of one core
-  // Of a core, of a core, and of all of them together.
-  int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
+  int64_t l1_bytes = 0, l2_bytes = 0;  // of one core
+  int64_t l3_bytes = 0;                // of all cores together
 };
 
 // A usual CPU of the target: constants, the same on every machine.

@@ -12,8 +12,9 @@ namespace lssar {
 struct CpuFeatures {
   std::string name;      // "AMD EPYC 7543 32-Core Processor"
   std::string level;     // the highest of cpu_levels() that it runs; "" for none
-  // Of a core, of a core, and of the cores that share one; 0 = not known.
-  int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
+  // Sizes of caches. 0 = not known.
+  int64_t l1_bytes = 0, l2_bytes = 0;  // of one core
+  int64_t l3_bytes = 0;                // of the cores that share one
 };
 
 // Found once and kept. A level counts only if the CPU and the operating system both support its

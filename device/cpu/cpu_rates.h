@@ -5,7 +5,7 @@
 
 namespace lssar {
 
-// Of one core, while others may be busy.
+// What one core reaches. Other cores may be busy meanwhile.
 struct CpuRates {
   double fma_gflops = 0;   // float32, two for each multiply-add
   double l2_gbps = 0;      // reading 10^9 bytes per second from the second-level cache
@@ -13,9 +13,9 @@ struct CpuRates {
   double memory_gbps = 0;  // from memory
 };
 
-// With vectors of the target's level. Measured when a level is first asked for, which takes some
-// 0.1 s, and kept. Each is the best of several short runs, so that another program disturbs it
-// little. Zeros: the machine cannot run the level.
+// The rates with vectors of the target's level, or zeros if the machine cannot run that level. The
+// first call for a level measures them, which takes some 0.1 s; they are kept. Each rate is the best
+// of several short runs, so another program disturbs it little.
 const CpuRates& cpu_rates(const Target& target);
 
 }  // namespace lssar

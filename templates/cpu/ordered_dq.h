@@ -30,8 +30,8 @@ LSSAR_HOST void clear_query_sums(const AttentionParams& params, const RowPlace& 
   if (row % Config::kGradRows == 0) *turn_of<Config>(params, place, row) = 0;
 }
 
-// Waits until *turn is `mine`. After a while it lets other threads have the CPU, because the one
-// that it waits for may have none.
+// Waits until *turn is `mine`. After a while it yields the CPU: the thread that it waits for may
+// need it.
 LSSAR_HOST void wait_for_turn(const u32* turn, u32 mine) {
   constexpr int kSpins = 1000;  // some 10 us
   for (int spin = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) != mine; ++spin) {

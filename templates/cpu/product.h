@@ -40,6 +40,42 @@ LSSAR_HOST void store_tile(float* to, const Floats<Config> (&acc)[kRows][Config:
   }
 }
 
+// Accumulators of kVectors vectors of columns, from and to rows of outputs kPitch numbers apart.
+template <class Config, int kPitch, int kRows, int kVectors>
+LSSAR_HOST void load_sums(const float* outputs, Floats<Config> (&acc)[kRows][kVectors]) {
+  LSSAR_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    LSSAR_UNROLL
+    for (int c = 0; c < kVectors; ++c)
+      acc[r][c] = load<Config>(outputs + r * kPitch + c * Config::kLanes);
+  }
+}
+template <class Config, int kPitch, int kRows, int kVectors>
+LSSAR_HOST void store_sums(const Floats<Config> (&acc)[kRows][kVectors], float* outputs) {
+  LSSAR_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    LSSAR_UNROLL
+    for (int c = 0; c < kVectors; ++c)
+      store<Config>(outputs + r * kPitch + c * Config::kLanes, acc[r][c]);
+  }
+}
+
+// acc[r, c] += weights[r * kRowStep] values[c]. The last vector of values may be half a vector.
+template <class Config, bool kIsHalf, int kRowStep, int kRows, int kVectors>
+LSSAR_HOST void multiply_step(const float* weights, const typename Config::Element* values,
+                              Floats<Config> (&acc)[kRows][kVectors]) {
+  Floats<Config> columns[kVectors];
+  LSSAR_UNROLL
+  for (int c = 0; c + 1 < kVectors; ++c) columns[c] = load<Config>(values + c * Config::kLanes);
+  columns[kVectors - 1] = load<Config, kIsHalf>(values + (kVectors - 1) * Config::kLanes);
+  LSSAR_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const Floats<Config> weight = splat<Config>(weights[r * kRowStep]);
+    LSSAR_UNROLL
+    for (int c = 0; c < kVectors; ++c) acc[r][c] = weight * columns[c] + acc[r][c];
+  }
+}
+
 // outputs[r, c] += sum_j weights[r, j] values[j, c] for kVectors vectors of columns, the last of
 // which may be half a vector. Rows of outputs are kPitch numbers apart. Weights come in groups of
 // kGroup steps j; within one, weights[r, j] is at r * kRowStep + j * kStep.
@@ -48,36 +84,17 @@ template <class Config, int kRows, int kVectors, bool kIsHalf, int kPitch, int k
 LSSAR_HOST void multiply_columns(const float* weights, const typename Config::Element* values,
                                  i64 row_stride, int steps, float* outputs) {
   Floats<Config> acc[kRows][kVectors];
-  LSSAR_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    LSSAR_UNROLL
-    for (int c = 0; c < kVectors; ++c)
-      acc[r][c] = load<Config>(outputs + r * kPitch + c * Config::kLanes);
-  }
+  load_sums<Config, kPitch>(outputs, acc);
   for (int first = 0; first < steps; first += kGroup) {
     const int left = steps - first;
     const int count = left < kGroup ? left : kGroup;
     for (int j = 0; j < count; ++j) {
-      Floats<Config> columns[kVectors];
-      LSSAR_UNROLL
-      for (int c = 0; c + 1 < kVectors; ++c) columns[c] = load<Config>(values + c * Config::kLanes);
-      columns[kVectors - 1] = load<Config, kIsHalf>(values + (kVectors - 1) * Config::kLanes);
-      LSSAR_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const Floats<Config> weight = splat<Config>(weights[r * kRowStep + j * kStep]);
-        LSSAR_UNROLL
-        for (int c = 0; c < kVectors; ++c) acc[r][c] = weight * columns[c] + acc[r][c];
-      }
+      multiply_step<Config, kIsHalf, kRowStep>(weights + j * kStep, values, acc);
       values += row_stride;
     }
     weights += kRows * kGroup;
   }
-  LSSAR_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    LSSAR_UNROLL
-    for (int c = 0; c < kVectors; ++c)
-      store<Config>(outputs + r * kPitch + c * Config::kLanes, acc[r][c]);
-  }
+  store_sums<Config, kPitch>(acc, outputs);
 }
 
 // Steps of a product that matter: steps[i] is a row of values, and places[i] is where its weights
@@ -95,32 +112,11 @@ LSSAR_HOST void multiply_live_columns(const float* weights, const typename Confi
                                       i64 row_stride, const LiveSteps<kMost>& live,
                                       float* outputs) {
   Floats<Config> acc[kRows][kVectors];
-  LSSAR_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    LSSAR_UNROLL
-    for (int c = 0; c < kVectors; ++c)
-      acc[r][c] = load<Config>(outputs + r * kPitch + c * Config::kLanes);
-  }
-  for (int i = 0; i < live.count; ++i) {
-    const typename Config::Element* const from = values + live.steps[i] * row_stride;
-    const float* const at = weights + live.places[i];
-    Floats<Config> columns[kVectors];
-    LSSAR_UNROLL
-    for (int c = 0; c + 1 < kVectors; ++c) columns[c] = load<Config>(from + c * Config::kLanes);
-    columns[kVectors - 1] = load<Config, kIsHalf>(from + (kVectors - 1) * Config::kLanes);
-    LSSAR_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const Floats<Config> weight = splat<Config>(at[r * kRowStep]);
-      LSSAR_UNROLL
-      for (int c = 0; c < kVectors; ++c) acc[r][c] = weight * columns[c] + acc[r][c];
-    }
-  }
-  LSSAR_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    LSSAR_UNROLL
-    for (int c = 0; c < kVectors; ++c)
-      store<Config>(outputs + r * kPitch + c * Config::kLanes, acc[r][c]);
-  }
+  load_sums<Config, kPitch>(outputs, acc);
+  for (int i = 0; i < live.count; ++i)
+    multiply_step<Config, kIsHalf, kRowStep>(weights + live.places[i],
+                                             values + live.steps[i] * row_stride, acc);
+  store_sums<Config, kPitch>(acc, outputs);
 }
 
 // The same for all kDim columns, a chunk at a time, so that accumulators fit in registers. Rows of

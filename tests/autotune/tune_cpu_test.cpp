@@ -1,10 +1,7 @@
 // Tuning on the cpu device, for real: candidates are compiled, checked and timed in worker
 // processes; a crash takes a worker and not the caller; plans find the winner. No time is compared
 // with a number.
-#include <unistd.h>
-
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <string>
 
@@ -18,6 +15,7 @@
 #include "device/cpu/cpu_features.h"
 #include "runtime/multiply_adds.h"
 #include "tests/autotune/candidate_fixture.h"
+#include "tests/cache/temporary_folder.h"
 
 namespace lssar::test {
 namespace {
@@ -29,14 +27,9 @@ class CpuTune : public testing::Test {
   void SetUp() override {
     if (cpu_features().level.empty() || !open_compiler(CompilerChoice::kLlvm).ok())
       GTEST_SKIP() << "no AVX2, or no LLVM compiler";
-    char pattern[] = "/tmp/lssar_tune_cpu_XXXXXX";
-    directory_ = mkdtemp(pattern);
-    setenv("TMPDIR", directory_.c_str(), 1);  // of the lock
+    setenv("TMPDIR", folder_.path().c_str(), 1);  // of the lock
   }
-  ~CpuTune() override {
-    unsetenv("TMPDIR");
-    if (!directory_.empty()) std::filesystem::remove_all(directory_);
-  }
+  ~CpuTune() override { unsetenv("TMPDIR"); }
 
   static RunnerTask task_of(Pass pass) {
     RunnerTask task = small_task(pass, cpu_features().level);
@@ -55,7 +48,7 @@ class CpuTune : public testing::Test {
     return candidate;
   }
 
-  std::string directory_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(CpuTune, ASearchRulesOutCrashesAndPlansFindItsWinner) {
@@ -64,7 +57,7 @@ TEST_F(CpuTune, ASearchRulesOutCrashesAndPlansFindItsWinner) {
   ASSERT_TRUE(runner.ok()) << runner.status().to_string();
   const TuneProblem problem = {task.problem, task.sizes, task.determinism};
   TuneOptions options;
-  options.table_path = directory_ + "/tuning.jsonl";
+  options.table_path = folder_ / "tuning.jsonl";
   options.budget = {"quick", 0, 1, 0, 0, 2, 2, 2};  // one of the space beside the default
   options.parallel_compiles = 2;
   const std::string place = "  const RowPlace place = query_place<kBlockRows>(params, block);\n";

@@ -16,7 +16,8 @@ namespace lssar::test {
 namespace {
 
 constexpr uint64_t kSeeds = 10;
-// Of those that are listed: they would take most of the time, since each seed is a whole run.
+// Listed survivors run with fewer seeds. Each seed is a whole run, so they would take most of the
+// time.
 constexpr uint64_t kSurvivorSeeds = 3;
 
 bool is_found_out(const Subject& subject, const std::string& text, const std::string& target,
