@@ -14,8 +14,8 @@ struct CpuRates {
 };
 
 // The rates with vectors of the target's level, or zeros if the machine cannot run that level. The
-// first call for a level measures them, which takes some 0.1 s; they are kept. Each rate is the best
-// of several short runs, so another program disturbs it little.
+// first call for a level measures them, which takes some 0.1 s; they are kept. Each rate is the
+// best of several short runs, so another program disturbs it little.
 const CpuRates& cpu_rates(const Target& target);
 
 }  // namespace lssar

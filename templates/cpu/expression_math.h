@@ -31,9 +31,6 @@ LSSAR_HOST Floats<Config> square_root(Floats<Config> x) {
   return root;
 }
 
-// 1.5 * 2^23. Adding it rounds to a whole number and leaves that in the low bits of the sum.
-constexpr float kRoundToWhole = 12582912.0f;
-
 // 2^(whole + fraction) for |fraction| <= 1/2; `shifted` is whole + kRoundToWhole. REQUIRES: the
 // result is infinity or a normal number.
 template <class Config>

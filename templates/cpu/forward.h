@@ -14,22 +14,16 @@ namespace lssar_device {
 template <class Config>
 LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& place, int num_rows,
                              float* queries, RowState* rows) {
-  using Element = typename Config::Element;
   for (int r = 0; r < num_rows; ++r) {
     const i64 row = place.first_row + r;
-    const bool is_row = row < seq_q<Config>(params);
-    float* const query = queries + r * Config::kHeadDim;
+    const i64 visible = row < seq_q<Config>(params) ? visible_keys<Config>(params, row) : 0;
     rows[r] = RowState{};
-    rows[r].visible = is_row ? visible_keys<Config>(params, row) : 0;
+    rows[r].visible = visible;
     rows[r].largest_score = -infinity();
-    if (rows[r].visible == 0) {
-      for (int d = 0; d < Config::kHeadDim; ++d) query[d] = 0.0f;
-      continue;
-    }
-    const float squares = load_row<Config, Config::kHeadDim>(
-        row_pointer<const Element>(params.q, place.batch, place.head, row), query);
-    const float scale = query_scale<Config>(squares, rows[r].visible);
-    for (int d = 0; d < Config::kHeadDim; ++d) query[d] *= scale;
+    load_query<Config>(params, place, row, visible, queries + r * Config::kHeadDim,
+                       [&](float squares) LSSAR_WIDE {
+                         return query_scale<Config>(squares, visible);
+                       });
   }
 }
 
@@ -131,8 +125,7 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
 template <class Config>
 LSSAR_HOST Floats<Config> weight_of(Floats<Config> activation, const WeightScale& scale,
                                     Floats<Config>& slope) {
-  const Floats<Config> u = larger<Config>(
-      (activation - scale.origin) * scale.slope + scale.intercept, Floats<Config>{});
+  const Floats<Config> u = base_of<Config>(activation, scale);
   if constexpr (!Config::kSumsX) return Config::power(u);
   slope = Config::power_slope(u);
   return u * slope;

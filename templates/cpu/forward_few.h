@@ -59,10 +59,7 @@ LSSAR_HOST void find_live_keys(const float* activations, int keys, RowState& row
   Floats<Config> sum = {};
   alignas(64) float weights[Config::kBlockKeys];
   for (int key = 0; key < keys; key += Config::kLanes) {
-    const Floats<Config> u =
-        larger<Config>((load<Config>(activations + key) - scale.origin) * scale.slope +
-                           scale.intercept, Floats<Config>{});
-    Floats<Config> weight = Config::power(u);
+    Floats<Config> weight = Config::power(base_of<Config>(load<Config>(activations + key), scale));
     const Ints<Config> is_seen = lane_numbers<Config>() + key < keys;
     weight = is_seen ? weight : Floats<Config>{};
     sum += weight;

@@ -35,6 +35,13 @@ LSSAR_HOST SlopeScratch<Config>& slope_scratch(ForwardScratch<Config>& scratch) 
   return *(SlopeScratch<Config>*)(&scratch + 1);
 }
 
+// u of activations. A NaN becomes 0: a row that saw one is NaN by its statistics.
+template <class Config>
+LSSAR_HOST Floats<Config> base_of(Floats<Config> activation, const WeightScale& scale) {
+  return larger<Config>((activation - scale.origin) * scale.slope + scale.intercept,
+                        Floats<Config>{});
+}
+
 // What pass 1 computes for a row, and how pass 2 weighs the row's keys.
 struct RowState {
   i64 visible;          // keys that the row sees, from the first on

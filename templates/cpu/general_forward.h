@@ -17,7 +17,6 @@ namespace lssar_device {
 template <class Config, int kRows>
 LSSAR_HOST void load_general_queries(const AttentionParams& params, const RowPlace& place,
                                      float* queries, GeneralRow (&rows)[kRows]) {
-  using Element = typename Config::Element;
   for (int r = 0; r < kRows; ++r) {
     const i64 i = place.first_row + r;
     GeneralRow& row = rows[r];
@@ -25,17 +24,13 @@ LSSAR_HOST void load_general_queries(const AttentionParams& params, const RowPla
     row.visible = i < seq_q<Config>(params) ? visible_keys<Config>(params, i) : 0;
     row.largest_score = row.highest = -infinity();
     row.lowest = infinity();
-    float* const query = queries + r * Config::kHeadDim;
-    if (row.visible == 0) {
-      for (int d = 0; d < Config::kHeadDim; ++d) query[d] = 0.0f;
-      continue;
-    }
+    load_query<Config>(params, place, i, row.visible, queries + r * Config::kHeadDim,
+                       [&](float squares) LSSAR_WIDE {
+                         return general_score_scale<Config>(squares, row.visible);
+                       });
+    if (row.visible == 0) continue;
     row.bias = (float)Config::score_bias(row.visible);
     if constexpr (Config::kHasSink) row.sink_logit = params.sink[place.head];
-    const float squares = load_row<Config, Config::kHeadDim>(
-        row_pointer<const Element>(params.q, place.batch, place.head, i), query);
-    const float scale = general_score_scale<Config>(squares, row.visible);
-    for (int d = 0; d < Config::kHeadDim; ++d) query[d] *= scale;
   }
 }
 

@@ -12,18 +12,19 @@ constexpr float kLeastNormSquared = 1e-24f;
 inline __attribute__((always_inline)) float infinity() { return __builtin_inff(); }
 inline __attribute__((always_inline)) float quiet_nan() { return __builtin_nanf(""); }
 
+// 1.5 * 2^23. Adding it rounds to a whole number and leaves that in the low bits of the sum.
+constexpr float kRoundToWhole = 12582912.0f;
+
 // Splits -|x|, but at least -126, into a whole number, which is given as the exponent of a float,
 // and a fraction in [-1/2, 1/2].
 template <class Config>
 LSSAR_HOST Floats<Config> split_minus_abs(Floats<Config> x, Words<Config>& exponent) {
-  // Adding this rounds to a whole number and leaves it in the low bits of the sum.
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23
   const Floats<Config> minus = (Floats<Config>)((Words<Config>)x | 0x80000000u);
   const Floats<Config> least = splat<Config>(-126.0f);
   const Floats<Config> bounded = minus < least ? least : minus;
-  const Floats<Config> shifted = bounded + kRound;
+  const Floats<Config> shifted = bounded + kRoundToWhole;
   exponent = (Words<Config>)shifted << 23;
-  return bounded - (shifted - kRound);
+  return bounded - (shifted - kRoundToWhole);
 }
 
 // 2^-|x|, but not less than the smallest normal float.

@@ -95,6 +95,20 @@ LSSAR_HOST float query_scale(float squares, i64 visible) {
   return inverse_norm<Config>(squares) * (float)(Config::kLogHeadDim * log2_of(visible));
 }
 
+// Loads a query of place's head as floats, times scale_of(the sum of its squares). A query that sees
+// no keys becomes zeros.
+template <class Config, class ScaleOf>
+LSSAR_HOST void load_query(const AttentionParams& params, const RowPlace& place, i64 row,
+                           i64 visible, float* query, const ScaleOf& scale_of) {
+  float scale = 0.0f;
+  if (visible != 0) {
+    const float squares = load_row<Config, Config::kHeadDim>(
+        row_pointer<const typename Config::Element>(params.q, place.batch, place.head, row), query);
+    scale = scale_of(squares);
+  }
+  for (int d = 0; d < Config::kHeadDim; ++d) query[d] = visible == 0 ? 0.0f : query[d] * scale;
+}
+
 // b_i: the offset, but 0 in rows of at most three keys.
 template <class Config>
 LSSAR_HOST float row_offset(i64 visible) {
