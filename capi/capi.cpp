@@ -120,6 +120,12 @@ Status execute(Pass pass, const lssar_plan* plan, const lssar_call* call) {
   LSSAR_ASSIGN_OR_RETURN(const int num_threads, capi::num_threads_of_call(known));
   const ThreadLimit limit(num_threads);
   Sizes sizes = capi::sizes_of_call(known.sizes);
+  const Sequences sequences = capi::sequences_of_call(known);
+  if (has_lengths(sequences)) {
+    return plan->now().plan->execute_sequences(pass, sizes, sequences,
+                                               capi::tensors_of_call(known), workspace,
+                                               known.stream);
+  }
   sizes.range = capi::range_of_call(known.range);
   return plan->now().plan->execute(pass, sizes, capi::tensors_of_call(known), workspace,
                                    known.stream);
@@ -357,6 +363,23 @@ lssar_status lssar_plan_saved_sizes(const lssar_plan* plan, const lssar_sizes* s
     LSSAR_ASSIGN_OR_RETURN(const lssar::SavedBytes bytes,
                            plan->now().plan->saved(lssar::capi::sizes_of_call(*sizes)));
     *saved = {bytes.o, bytes.stats, bytes.x};
+    return {};
+  });
+}
+
+lssar_status lssar_plan_varlen_sizes(const lssar_plan* plan, const lssar_sizes* sizes,
+                                     int64_t total_q, int64_t total_k, size_t* workspace_bytes,
+                                     lssar_saved_sizes* saved) noexcept {
+  return guarded([&]() -> Status {
+    LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
+    LSSAR_RETURN_IF_ERROR(require(sizes, "sizes"));
+    const lssar::Plan& of = *plan->now().plan;
+    const lssar::Sizes known = lssar::capi::sizes_of_call(*sizes);
+    LSSAR_ASSIGN_OR_RETURN(const size_t bytes,
+                           of.sequences_workspace_bytes(known, total_q, total_k));
+    LSSAR_ASSIGN_OR_RETURN(const lssar::SavedBytes parts, of.sequences_saved(known, total_q));
+    if (workspace_bytes != nullptr) *workspace_bytes = bytes;
+    if (saved != nullptr) *saved = {parts.o, parts.stats, parts.x};
     return {};
   });
 }

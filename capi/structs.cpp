@@ -163,6 +163,11 @@ Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_
   request.options.any_alignment = known.alignment == 0;
   p.alignment = known.alignment == 0 ? 16 : known.alignment;
   LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved", known.reserved));
+  if (known.varlen != 0 && known.varlen != 1) {
+    return out_of_range("varlen", known.varlen, "0 and 1");
+  }
+  request.options.varlen = known.varlen == 1;
+  LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved2", known.reserved2));
   if (known.score != nullptr && *known.score != '\0') {
     LSSAR_ASSIGN_OR_RETURN(p.score, parse_score(known.score));
   }
@@ -197,6 +202,11 @@ Result<int> num_threads_of_call(const lssar_call& call) {
   constexpr int kMost = std::numeric_limits<int>::max();
   if (call.num_threads < 0) return out_of_range("num_threads", call.num_threads, "0 and more");
   return static_cast<int>(std::min<int64_t>(call.num_threads, kMost));
+}
+
+Sequences sequences_of_call(const lssar_call& call) {
+  return {call.cu_seqlens_q, call.cu_seqlens_k, call.seqused_q,
+          call.seqused_k,    call.total_q,      call.total_k};
 }
 
 Tensors tensors_of_call(const lssar_call& call) {

@@ -64,6 +64,7 @@ Result<Pass> one_pass(int32_t pass);
 
 Sizes sizes_of_call(const lssar_sizes& sizes);
 KeyRange range_of_call(const lssar_range& range);
+Sequences sequences_of_call(const lssar_call& call);
 Tensors tensors_of_call(const lssar_call& call);
 Result<int> num_threads_of_call(const lssar_call& call);
 

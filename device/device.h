@@ -40,6 +40,12 @@ struct LaunchConfig {
   uint32_t shared_bytes = 0;        // dynamic
 };
 
+// Some of the blocks of a launch: those that have the same parameters.
+struct LaunchPart {
+  const void* params = nullptr;
+  uint32_t end_block = 0;  // of all blocks; the part begins where the one before it ends
+};
+
 // A kernel of a loaded module.
 class DeviceFunction {
  public:
@@ -135,6 +141,14 @@ class Device {
   // Enqueues; allocates nothing. `params` is the kernel's single by-value argument.
   virtual Status launch(const DeviceFunction& function, const LaunchConfig& config,
                         const void* params, size_t params_bytes, Stream stream) = 0;
+  // Whether launch_parts works.
+  virtual bool launches_parts() const { return false; }
+  // A launch whose blocks have the parameters of their part, and their numbers within it. The last
+  // parts begin first. Returns when all blocks have run. REQUIRES: num_parts > 0.
+  virtual Status launch_parts(const DeviceFunction& function, const LaunchPart* parts,
+                              size_t num_parts, uint32_t shared_bytes) {
+    return unsupported("launch_parts: a device of kind " + info().kind + " has none");
+  }
   // Waits for the stream; reports errors of its launches.
   virtual Status synchronize(Stream stream) = 0;
 

@@ -135,19 +135,24 @@ Status check_tensors(const Problem& problem, const Schedule& schedule, const Siz
                      const Tensors& tensors, const Workspace& workspace, size_t workspace_needed) {
   const Result<SavedBytes> saved = saved_bytes(problem, schedule, sizes);
   LSSAR_RETURN_IF_ERROR(saved.status());
-  const Operands operands =
-      list_operands(problem, sizes, *saved, tensors, workspace.data, workspace_needed);
+  return check_operands(list_operands(problem, shapes_of(sizes), *saved, tensors, workspace.data,
+                                      workspace_needed),
+                        workspace);
+}
+
+Status check_operands(const Operands& operands, const Workspace& workspace) {
   for (const Operand& operand : operands) LSSAR_RETURN_IF_ERROR(check_operand(operand));
-  if (workspace.bytes < workspace_needed) {
-    return invalid_argument(fmt::format("workspace_bytes = {}: this call needs {} or more",
-                                        workspace.bytes, workspace_needed));
+  const auto needed = static_cast<size_t>(operands.items[operands.count - 1].dim);
+  if (workspace.bytes < needed) {
+    return invalid_argument(
+        fmt::format("workspace_bytes = {}: this call needs {} or more", workspace.bytes, needed));
   }
   return check_overlaps(operands);
 }
 
-int common_alignment(const Problem& problem, const Sizes& sizes, const Tensors& tensors) {
+int common_alignment(const Problem& problem, const TensorShapes& shapes, const Tensors& tensors) {
   // Saved tensors, sinks and the workspace have a fixed alignment of their own, so they are left out.
-  const Operands operands = list_operands(problem, sizes, SavedBytes{}, tensors, 0, 0);
+  const Operands operands = list_operands(problem, shapes, SavedBytes{}, tensors, 0, 0);
   uint64_t bits = 16;
   for (const Operand& operand : operands) {
     if (operand.empty() || operand.is_fixed) continue;

@@ -40,6 +40,16 @@ struct Tensors {
   DevicePtr sink = 0, grad_sink = 0;                    // float32 [heads]
 };
 
+// The shapes of a call's tensors: [batch_q, heads, rows_q, dim] of queries and what is like them,
+// [batch_k, kv_heads, rows_k, dim] of keys and values.
+struct TensorShapes {
+  int64_t batch_q = 0, heads = 0, rows_q = 0;
+  int64_t batch_k = 0, kv_heads = 0, rows_k = 0;
+};
+inline TensorShapes shapes_of(const Sizes& sizes) {
+  return {sizes.batch, sizes.heads, sizes.seq_q, sizes.batch, sizes.kv_heads, sizes.seq_k};
+}
+
 struct Workspace {
   DevicePtr data = 0;
   size_t bytes = 0;  // at least workspace_layout(...).total_bytes
@@ -66,6 +76,6 @@ Status check_tensors(const Problem& problem, const Schedule& schedule, const Siz
 
 // The largest alignment in bytes that every data pointer and every relevant stride has: from the
 // element size up to 16, or 0 if a pointer is not even aligned to its elements.
-int common_alignment(const Problem& problem, const Sizes& sizes, const Tensors& tensors);
+int common_alignment(const Problem& problem, const TensorShapes& shapes, const Tensors& tensors);
 
 }  // namespace lssar

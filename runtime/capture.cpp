@@ -132,7 +132,7 @@ Result<Operands> call_operands(const Problem& problem, const Schedule& schedule,
                                const Tensors& tensors) {
   LSSAR_RETURN_IF_ERROR(check_sizes(problem, sizes));
   LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, schedule, sizes));
-  Operands operands = list_operands(problem, sizes, saved, tensors, 0, 0);
+  Operands operands = list_operands(problem, shapes_of(sizes), saved, tensors, 0, 0);
   --operands.count;  // leave out the workspace, the last one
   return operands;
 }

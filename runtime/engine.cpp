@@ -328,7 +328,7 @@ Status Engine::execute(const PreparedKernel& kernel, const Sizes& sizes, const T
 
   LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, kernel.schedule, sizes));
   const Operands operands =
-      list_operands(problem, sizes, saved, tensors, workspace.data, layout.total_bytes);
+      list_operands(problem, shapes_of(sizes), saved, tensors, workspace.data, layout.total_bytes);
   ImportedRanges ranges(*device_, operands);
   LSSAR_RETURN_IF_ERROR(ranges.import());
   const WaitMonitor* const waits = kernel.loaded->waits.get();
@@ -337,6 +337,25 @@ Status Engine::execute(const PreparedKernel& kernel, const Sizes& sizes, const T
                                {problem, sizes, tensors, workspace.data, layout}, stream);
   if (waits == nullptr) return status;
   return waits->end(std::move(status), kernel.source, stream);
+}
+
+Status Engine::execute_sequences(const PreparedKernel& kernel, const Sizes& sizes,
+                                 const Sequences& sequences, const Tensors& tensors,
+                                 const Workspace& workspace, Stream stream) const {
+  const Problem& problem = kernel.problem;
+  LSSAR_RETURN_IF_ERROR(check_sizes(problem, sizes));
+  LSSAR_RETURN_IF_ERROR(check_sequences(sizes, sequences));
+  const TensorShapes shapes = shapes_of(sizes, sequences);
+  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved,
+                         sequences_saved_bytes(problem, kernel.schedule, sizes,
+                                               shapes.batch_q * shapes.rows_q));
+  const Operands operands =
+      list_operands(problem, shapes, saved, tensors, workspace.data, workspace.bytes);
+  LSSAR_RETURN_IF_ERROR(check_operands(operands, workspace));
+  ImportedRanges ranges(*device_, operands);
+  LSSAR_RETURN_IF_ERROR(ranges.import());
+  return launch_sequences(*device_, kernel.source.steps, kernel.functions,
+                          {problem, kernel.schedule, sizes, sequences, tensors, workspace}, stream);
 }
 
 }  // namespace lssar

@@ -26,6 +26,7 @@
 #include "runtime/call.h"
 #include "runtime/open_device.h"
 #include "runtime/override.h"
+#include "runtime/sequences.h"
 #include "runtime/step_function.h"
 #include "runtime/wait_limit.h"
 
@@ -138,6 +139,10 @@ class Engine {
   // nothing was launched. After a device error the outputs are undefined.
   Status execute(const PreparedKernel& kernel, const Sizes& sizes, const Tensors& tensors,
                  const Workspace& workspace, Stream stream) const;
+  // The same for sequences, whose lengths the host reads. Not for cuda devices.
+  Status execute_sequences(const PreparedKernel& kernel, const Sizes& sizes,
+                           const Sequences& sequences, const Tensors& tensors,
+                           const Workspace& workspace, Stream stream) const;
 
  private:
   Engine(const EngineOptions& options, std::shared_ptr<Device> device,

@@ -128,13 +128,13 @@ class Steps {
 
 }  // namespace
 
-Operands list_operands(const Problem& problem, const Sizes& sizes, const SavedBytes& saved,
+Operands list_operands(const Problem& problem, const TensorShapes& shapes, const SavedBytes& saved,
                        const Tensors& tensors, DevicePtr workspace, size_t workspace_bytes) {
   const auto of_queries = [&](const char* name, const Tensor& t, int64_t dim, bool written) {
-    return strided(name, t, sizes.batch, sizes.heads, sizes.seq_q, dim, problem, written);
+    return strided(name, t, shapes.batch_q, shapes.heads, shapes.rows_q, dim, problem, written);
   };
   const auto of_keys = [&](const char* name, const Tensor& t, int64_t dim, bool written) {
-    return strided(name, t, sizes.batch, sizes.kv_heads, sizes.seq_k, dim, problem, written);
+    return strided(name, t, shapes.batch_k, shapes.kv_heads, shapes.rows_k, dim, problem, written);
   };
   Operands list;
   list.add(of_queries("q", tensors.q, problem.head_dim, false));
@@ -159,9 +159,9 @@ Operands list_operands(const Problem& problem, const Sizes& sizes, const SavedBy
     list.add(bytes_at("saved_stats", tensors.saved_stats, saved.stats, !is_backward));
     list.add(bytes_at("saved_x", tensors.saved_x, saved.x, !is_backward));
   }
-  if (reads_sink(problem)) list.add(of_heads("sink", tensors.sink, sizes.heads, false));
+  if (reads_sink(problem)) list.add(of_heads("sink", tensors.sink, shapes.heads, false));
   if (reads_sink(problem) && is_backward)
-    list.add(of_heads("grad_sink", tensors.grad_sink, sizes.heads, true));
+    list.add(of_heads("grad_sink", tensors.grad_sink, shapes.heads, true));
   list.add(bytes_at("workspace", workspace, workspace_bytes, true));
   return list;
 }

@@ -38,9 +38,12 @@ struct Operands {
 };
 
 // Every operand of the problem's pass, including empty ones. The workspace is a written operand of
-// `workspace_bytes` bytes. REQUIRES: check_sizes(problem, sizes).ok().
-Operands list_operands(const Problem& problem, const Sizes& sizes, const SavedBytes& saved,
+// `workspace_bytes` bytes.
+Operands list_operands(const Problem& problem, const TensorShapes& shapes, const SavedBytes& saved,
                        const Tensors& tensors, DevicePtr workspace, size_t workspace_bytes);
+
+// check_tensors of the operands, the last of which is the workspace.
+Status check_operands(const Operands& operands, const Workspace& workspace);
 
 // Bytes from data to the end of the last element. kInvalidArgument if that overflows.
 Result<int64_t> extent_bytes(const Operand& operand);

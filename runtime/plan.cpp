@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -59,11 +60,45 @@ ScoreRange range_of_scores(const Problem& problem) {
   return range;
 }
 
+Status check_totals(int64_t total_q, int64_t total_k) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  for (const auto& [name, total] : {std::pair("total_q", total_q), {"total_k", total_k}}) {
+    if (total < 0 || total > kMost)
+      return invalid_argument(fmt::format("{} = {}: allowed are 0 to {}", name, total, kMost));
+  }
+  return {};
+}
+
+Status check_varlen(const Engine& engine, const Problem& problem,
+                           const PlanOptions& options) {
+  const std::string& kind = engine.device().info().kind;
+  if (kind == "cuda") {
+    return unsupported("varlen = 1: there are no kernels for sequences on GPUs yet; allowed "
+                       "are the cpu and virtual devices");
+  }
+  for (const auto& [name, length] : {std::pair("seq_q", problem.seq_q), {"seq_k", problem.seq_k}}) {
+    if (length != 0) {
+      return invalid_argument(fmt::format(
+          "{} = {}: must be 0 with varlen, because every sequence has its own", name,
+          length));
+    }
+  }
+  for (const Pass pass : options.passes) {
+    if (is_of_range(pass)) {
+      return unsupported(fmt::format("passes: {} of sequences; allowed are forward, forward-train "
+                                     "and backward",
+                                     pass_name(pass)));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Plan>> Plan::create(std::shared_ptr<Engine> engine, const Problem& problem,
                                            const PlanOptions& options) {
-  std::unique_ptr<Plan> plan(new Plan(std::move(engine), problem));
+  if (options.varlen) LSSAR_RETURN_IF_ERROR(check_varlen(*engine, problem, options));
+  std::unique_ptr<Plan> plan(new Plan(std::move(engine), problem, options.varlen));
   for (const Pass pass : options.passes) {
     if (options.any_alignment) {
       LSSAR_RETURN_IF_ERROR(plan->add_pass(pass, kFastAlignment, options));
@@ -195,30 +230,78 @@ Result<SavedBytes> Plan::saved(const Sizes& sizes) const {
   return saved_bytes(problem_, schedule, sizes);
 }
 
-Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
-                     const Workspace& workspace, Stream stream) const {
+Result<const Plan::Planned*> Plan::planned_for(Pass pass, bool varlen,
+                                               const Sizes& sizes, const TensorShapes& shapes,
+                                               const Tensors& tensors) const {
   const Planned* fast = find(pass, kFast);
   const Planned* plain = find(pass, kPlain);
   if (fast == nullptr && plain == nullptr) {
-    return {StatusCode::kNotPrepared,
-            fmt::format("passes: this plan was not made for {}", pass_name(pass))};
+    return Status(StatusCode::kNotPrepared,
+                  fmt::format("passes: this plan was not made for {}", pass_name(pass)));
   }
-  if (!is_prepared()) {
-    return {StatusCode::kNotPrepared, "the plan is not prepared: call prepare first"};
+  if (!is_prepared())
+    return Status(StatusCode::kNotPrepared, "the plan is not prepared: call prepare first");
+  if (varlen != varlen_) {
+    return invalid_argument(
+        varlen_
+            ? "cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k = NULL: a plan with varlen "
+              "needs at least one of them"
+            : "cu_seqlens_q, cu_seqlens_k, seqused_q or seqused_k: must be NULL, because the plan "
+              "was made without varlen");
   }
-  const Planned* chosen = fast;
-  if (fast == nullptr) {
-    chosen = plain;
-  } else if (plain != nullptr) {
-    LSSAR_RETURN_IF_ERROR(check_sizes(fast->problem, sizes));
-    const int alignment = common_alignment(fast->problem, sizes, tensors);
-    if (alignment < kFastAlignment) chosen = plain;
+  if (fast == nullptr) return plain;
+  if (plain == nullptr) return fast;
+  LSSAR_RETURN_IF_ERROR(check_sizes(fast->problem, sizes));
+  return common_alignment(fast->problem, shapes, tensors) < kFastAlignment ? plain : fast;
+}
+
+Result<size_t> Plan::sequences_workspace_bytes(const Sizes& sizes, int64_t total_q,
+                                               int64_t total_k) const {
+  LSSAR_RETURN_IF_ERROR(check_sizes(problem_, sizes));
+  LSSAR_RETURN_IF_ERROR(check_totals(total_q, total_k));
+  size_t most = 0;
+  for (const auto& of_pass : planned_) {
+    for (const auto& planned : of_pass) {
+      if (planned == nullptr) continue;
+      LSSAR_ASSIGN_OR_RETURN(
+          const size_t bytes,
+          lssar::sequences_workspace_bytes(planned->problem, planned->choice.schedule, sizes,
+                                           total_q, total_k));
+      most = std::max(most, bytes);
+    }
   }
+  return most;
+}
+
+Result<SavedBytes> Plan::sequences_saved(const Sizes& sizes, int64_t total_q) const {
+  LSSAR_RETURN_IF_ERROR(check_sizes(problem_, sizes));
+  LSSAR_RETURN_IF_ERROR(check_totals(total_q, 0));
+  const std::vector<Planned*> passes = training_passes();
+  const Schedule schedule = passes.empty() ? Schedule{} : passes[0]->choice.schedule;
+  return sequences_saved_bytes(problem_, schedule, sizes, total_q);
+}
+
+Status Plan::execute_sequences(Pass pass, const Sizes& sizes, const Sequences& sequences,
+                               const Tensors& tensors, const Workspace& workspace,
+                               Stream stream) const {
+  LSSAR_ASSIGN_OR_RETURN(const Planned* const chosen,
+                         planned_for(pass, true, sizes, shapes_of(sizes, sequences), tensors));
+  if (log_enabled(LogLevel::kTrace)) log_execute(*chosen->kernel, *engine_, sizes);
+  if (capture_ != nullptr)
+    log(LogLevel::kWarning, "a call of sequences is not captured: captures hold rectangular calls");
+  return engine_->execute_sequences(*chosen->kernel, sizes, sequences, tensors, workspace, stream);
+}
+
+Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
+                     const Workspace& workspace, Stream stream) const {
+  LSSAR_ASSIGN_OR_RETURN(const Planned* const chosen,
+                         planned_for(pass, false, sizes, shapes_of(sizes), tensors));
   if (log_enabled(LogLevel::kTrace)) log_execute(*chosen->kernel, *engine_, sizes);
   if (capture_ != nullptr) {
-    const Planned* const forward = pass == Pass::kBackward
-                                       ? find(Pass::kForwardTrain, chosen == fast ? kFast : kPlain)
-                                       : nullptr;
+    const Planned* const forward =
+        pass == Pass::kBackward
+            ? find(Pass::kForwardTrain, slot(chosen->problem.alignment))
+            : nullptr;
     const CallKernels kernels = {*chosen->kernel, forward ? forward->kernel.get() : nullptr};
     return capture_->execute(*engine_, kernels, sizes, tensors, workspace, stream);
   }

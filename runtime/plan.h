@@ -25,6 +25,7 @@ namespace lssar {
 struct PlanOptions {
   std::vector<Pass> passes;   // the passes that will be executed
   bool any_alignment = true;  // false: problem.alignment holds for every call
+  bool varlen = false;  // calls are execute_sequences, and only these
   // Chooses the schedule of each pass and alignment. Empty: default_schedule. create fails if the
   // schedule is not legal for the problem.
   std::function<Result<ScheduleChoice>(const Problem&)> choose;
@@ -51,6 +52,14 @@ class Plan {
   Status execute(Pass pass, const Sizes& sizes, const Tensors& tensors, const Workspace& workspace,
                  Stream stream) const;
 
+  // The same of a plan with varlen.
+  Result<size_t> sequences_workspace_bytes(const Sizes& sizes, int64_t total_q,
+                                           int64_t total_k) const;
+  Result<SavedBytes> sequences_saved(const Sizes& sizes, int64_t total_q) const;
+  Status execute_sequences(Pass pass, const Sizes& sizes, const Sequences& sequences,
+                           const Tensors& tensors, const Workspace& workspace,
+                           Stream stream) const;
+
   // The choice for a pass, or null if the plan has no such kernel. It never changes.
   const ScheduleChoice* choice(Pass pass, bool is_fast) const;
 
@@ -69,8 +78,11 @@ class Plan {
   enum { kFast, kPlain, kNumAlignments };
   static constexpr size_t kNumPasses = std::size(kAllPasses);
 
-  Plan(std::shared_ptr<Engine> engine, const Problem& problem)
-      : engine_(std::move(engine)), problem_(problem), capture_(PlanCapture::from_environment()) {}
+  Plan(std::shared_ptr<Engine> engine, const Problem& problem, bool varlen)
+      : engine_(std::move(engine)),
+        problem_(problem),
+        varlen_(varlen),
+        capture_(PlanCapture::from_environment()) {}
   Status add_pass(Pass pass, int alignment, const PlanOptions& options);
   // The training passes. The first one, the backward's, decides where epsilon comes from.
   std::vector<Planned*> training_passes() const;
@@ -78,6 +90,9 @@ class Plan {
   // Returns an error if a given schedule would have to change.
   Status agree_on_epsilon();
   Status prepare_one(Planned* planned) const;
+  // The kernel that a call with tensors of these shapes takes. kNotPrepared as execute.
+  Result<const Planned*> planned_for(Pass pass, bool varlen, const Sizes& sizes,
+                                     const TensorShapes& shapes, const Tensors& tensors) const;
   static int slot(int alignment) { return alignment >= kFastAlignment ? kFast : kPlain; }
   const Planned* find(Pass pass, int slot) const {
     return planned_[static_cast<int>(pass)][slot].get();
@@ -85,6 +100,7 @@ class Plan {
 
   const std::shared_ptr<Engine> engine_;
   const Problem problem_;
+  const bool varlen_;
   const std::unique_ptr<const PlanCapture> capture_;  // null if no calls are captured
   // prepare() writes the kernels under prepare_mutex_ before it sets is_prepared_. Later nobody
   // does.

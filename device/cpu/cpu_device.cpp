@@ -64,6 +64,22 @@ class CpuModule final : public DeviceModule {
   mutable std::map<std::string, std::unique_ptr<CpuFunction>> functions_;
 };
 
+// The parts of a launch, as the parameters of run_block_of_part.
+struct Parts {
+  CpuBlock code;
+  const LaunchPart* begin;
+  const LaunchPart* end;
+};
+
+void run_block_of_part(const void* params, unsigned block, void* memory) {
+  const Parts& parts = *static_cast<const Parts*>(params);
+  const LaunchPart* const part = std::upper_bound(
+      parts.begin, parts.end, block,
+      [](unsigned number, const LaunchPart& of) { return number < of.end_block; });
+  const unsigned first = part == parts.begin ? 0 : part[-1].end_block;
+  parts.code(part->params, block - first, memory);
+}
+
 class CpuDevice final : public Device {
  public:
   CpuDevice(const Target& target, const CpuDeviceOptions& options)
@@ -117,11 +133,16 @@ class CpuDevice final : public Device {
 
   Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
                 size_t /*params_bytes*/, Stream /*stream*/) override {
-    const auto* f = dynamic_cast<const CpuFunction*>(&function);
-    if (f == nullptr) return invalid_argument("cpu device: a function of another device");
-    const int threads =
-        worthwhile_threads(allowed_threads(), CallWork::get(), cpu_level(info_.target).lanes);
-    return pool_.run({f->code(), params, config.grid[0], config.shared_bytes}, threads);
+    LSSAR_ASSIGN_OR_RETURN(const CpuBlock code, code_of(function));
+    return pool_.run({code, params, config.grid[0], config.shared_bytes}, threads_of_launch());
+  }
+  bool launches_parts() const override { return true; }
+  Status launch_parts(const DeviceFunction& function, const LaunchPart* parts, size_t num_parts,
+                      uint32_t shared_bytes) override {
+    LSSAR_ASSIGN_OR_RETURN(const CpuBlock code, code_of(function));
+    const Parts all = {code, parts, parts + num_parts};
+    return pool_.run({run_block_of_part, &all, parts[num_parts - 1].end_block, shared_bytes},
+                     threads_of_launch());
   }
   Status synchronize(Stream /*stream*/) override { return {}; }
 
@@ -143,6 +164,16 @@ class CpuDevice final : public Device {
   }
 
  private:
+  static Result<CpuBlock> code_of(const DeviceFunction& function) {
+    const auto* f = dynamic_cast<const CpuFunction*>(&function);
+    if (f == nullptr) return invalid_argument("cpu device: a function of another device");
+    return f->code();
+  }
+
+  int threads_of_launch() const {
+    return worthwhile_threads(allowed_threads(), CallWork::get(), cpu_level(info_.target).lanes);
+  }
+
   int allowed_threads() const {
     if (options_.num_threads > 0) return options_.num_threads;
     const int limit = ThreadLimit::get();

@@ -33,7 +33,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_context_info, device, 8),
       OFFSET(lssar_context_info, device_name, 16),
       OFFSET(lssar_context_info, cache_misses, 72),
-      SIZE_OF(lssar_problem, 96),
+      SIZE_OF(lssar_problem, 104),
       OFFSET(lssar_problem, passes, 8),
       OFFSET(lssar_problem, dtype, 12),
       OFFSET(lssar_problem, head_dim, 16),
@@ -48,6 +48,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_problem, offset, 72),
       OFFSET(lssar_problem, alignment, 80),
       OFFSET(lssar_problem, score, 88),
+      OFFSET(lssar_problem, varlen, 96),
       SIZE_OF(lssar_plan_options, 32),
       OFFSET(lssar_plan_options, tuning, 16),
       OFFSET(lssar_plan_options, determinism, 20),
@@ -85,7 +86,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_range, num_keys, 8),
       OFFSET(lssar_range, first_query, 16),
       OFFSET(lssar_range, num_queries, 24),
-      SIZE_OF(lssar_call, 424),
+      SIZE_OF(lssar_call, 472),
       OFFSET(lssar_call, sizes, 8),
       OFFSET(lssar_call, q, 48),
       OFFSET(lssar_call, o, 144),
@@ -101,6 +102,9 @@ static int check_layout(const char* language) {
       OFFSET(lssar_call, num_threads, 400),
       OFFSET(lssar_call, sink, 408),
       OFFSET(lssar_call, grad_sink, 416),
+      OFFSET(lssar_call, cu_seqlens_q, 424),
+      OFFSET(lssar_call, seqused_k, 448),
+      OFFSET(lssar_call, total_k, 464),
   };
   int differences = 0;
   size_t i;

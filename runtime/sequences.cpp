@@ -1,0 +1,322 @@
+#include "runtime/sequences.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "codegen/cpu/cpu_shapes.h"
+#include "codegen/pass_needs.h"
+#include "device/thread_value.h"
+#include "runtime/executor.h"
+#include "runtime/multiply_adds.h"
+#include "templates/kernels/params.cuh"
+
+namespace lssar {
+namespace {
+
+constexpr size_t kPartAlignment = 256;  // of parts of the workspace
+
+size_t aligned(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
+
+// The rows of one sequence in tensors that hold all of them.
+struct Rows {
+  int64_t batch = 0;
+  int64_t first = 0;
+  int64_t length = 0;
+};
+
+Rows rows_of(int64_t b, const int32_t* cu_seqlens, const int32_t* used, int64_t most) {
+  const Rows all = cu_seqlens == nullptr
+                       ? Rows{b, 0, most}
+                       : Rows{0, cu_seqlens[b], int64_t{cu_seqlens[b + 1]} - cu_seqlens[b]};
+  return used == nullptr ? all : Rows{all.batch, all.first, used[b]};
+}
+
+// What check_sequences checks of queries or keys; `which` is "q" or "k".
+Status check_lengths(const char* which, int64_t batch, int64_t most, int64_t total,
+                     const int32_t* cu_seqlens, const int32_t* used) {
+  const auto refuse = [&](const char* name, int64_t b, int64_t value, int64_t low, int64_t high,
+                          const std::string& why) {
+    return invalid_argument(fmt::format("{}_{}[{}] = {}: allowed are {} to {}{}", name, which, b,
+                                        value, low, high, why));
+  };
+  if (cu_seqlens != nullptr) {
+    if (total < 0 || total > std::numeric_limits<int32_t>::max()) {
+      return invalid_argument(fmt::format("total_{} = {}: allowed are 0 to {}", which, total,
+                                          std::numeric_limits<int32_t>::max()));
+    }
+    if (cu_seqlens[0] < 0 || cu_seqlens[0] > total)
+      return refuse("cu_seqlens", 0, cu_seqlens[0], 0, total, "");
+    for (int64_t b = 0; b < batch; ++b) {
+      const int64_t low = cu_seqlens[b], high = std::min(low + most, total);
+      const int64_t end = cu_seqlens[b + 1];
+      if (end < low || end > high) {
+        return refuse("cu_seqlens", b + 1, end, low, high,
+                      fmt::format(", because the sequence begins at {}, sizes.seq_{} is {} and "
+                                  "total_{} is {}",
+                                  low, which, most, which, total));
+      }
+    }
+  }
+  for (int64_t b = 0; used != nullptr && b < batch; ++b) {
+    const int64_t length = rows_of(b, cu_seqlens, nullptr, most).length;
+    if (used[b] < 0 || used[b] > length)
+      return refuse("seqused", b, used[b], 0, length, ", the sequence's length");
+  }
+  return {};
+}
+
+Tensor part_of(const Tensor& tensor, const Rows& rows, int elem_bytes) {
+  if (tensor.data == 0) return tensor;
+  Tensor part = tensor;
+  part.data += static_cast<DevicePtr>(
+      (rows.batch * tensor.batch_stride + rows.first * tensor.row_stride) * elem_bytes);
+  return part;
+}
+
+// Where a call's workspace has what all sequences need beside their own parts.
+struct TableLayout {
+  size_t order = 0, params = 0, parts = 0, sink_sums = 0, total_bytes = 0;
+};
+
+TableLayout table_layout(const Problem& problem, const Sizes& sizes) {
+  const auto batch = static_cast<size_t>(sizes.batch);
+  TableLayout layout;
+  layout.params = layout.order + aligned(batch * sizeof(int32_t));
+  layout.parts = layout.params + aligned(batch * sizeof(lssar_device::AttentionParams));
+  layout.sink_sums = layout.parts + aligned(batch * sizeof(LaunchPart));
+  const bool has_sink = reads_sink(problem) && problem.pass == Pass::kBackward;
+  const size_t sums = has_sink ? batch * static_cast<size_t>(sizes.heads) * sizeof(float) : 0;
+  layout.total_bytes = layout.sink_sums + aligned(sums);
+  return layout;
+}
+
+class SequenceLaunches {
+ public:
+  SequenceLaunches(Device& device, const std::vector<LaunchStep>& steps,
+                   const std::vector<StepFunction>& functions, const SequencesCall& call)
+      : device_(device),
+        steps_(steps),
+        functions_(functions),
+        call_(call),
+        batch_(static_cast<size_t>(call.sizes.batch)),
+        table_(table_layout(call.problem, call.sizes)) {}
+
+  Status run(Stream stream) {
+    LSSAR_RETURN_IF_ERROR(check_workspace());
+    if (batch_ != 0) {
+      sort_by_work();
+      LSSAR_RETURN_IF_ERROR(device_.launches_parts() ? launch_together() : launch_each(stream));
+    }
+    add_sinks();
+    return {};
+  }
+
+ private:
+  template <class T>
+  T* at(size_t offset) const {
+    return reinterpret_cast<T*>(call_.workspace.data + offset);
+  }
+
+  Sizes sizes_of(int64_t b) const {
+    const Sequences& s = call_.sequences;
+    const Sizes& all = call_.sizes;
+    return {1, all.heads, all.kv_heads, rows_of(b, s.cu_seqlens_q, s.seqused_q, all.seq_q).length,
+            rows_of(b, s.cu_seqlens_k, s.seqused_k, all.seq_k).length};
+  }
+
+  double work_of(int64_t b) const { return multiply_adds(call_.problem, sizes_of(b)); }
+
+  Tensors tensors_of(int64_t b) const {
+    const Sequences& s = call_.sequences;
+    const Rows q = rows_of(b, s.cu_seqlens_q, s.seqused_q, call_.sizes.seq_q);
+    const Rows k = rows_of(b, s.cu_seqlens_k, s.seqused_k, call_.sizes.seq_k);
+    const int bytes = dtype_bytes(call_.problem.dtype);
+    const Tensors& all = call_.tensors;
+    Tensors part = all;
+    part.q = part_of(all.q, q, bytes);
+    part.o = part_of(all.o, q, bytes);
+    part.grad_o = part_of(all.grad_o, q, bytes);
+    part.grad_q = part_of(all.grad_q, q, bytes);
+    part.k = part_of(all.k, k, bytes);
+    part.v = part_of(all.v, k, bytes);
+    part.grad_k = part_of(all.grad_k, k, bytes);
+    part.grad_v = part_of(all.grad_v, k, bytes);
+    // Saved tensors have room for every row, used or not.
+    const int64_t rows_before =
+        s.cu_seqlens_q == nullptr ? b * call_.sizes.seq_q : s.cu_seqlens_q[b];
+    const SavedBytes of_row =
+        *saved_bytes(call_.problem, call_.schedule, {1, call_.sizes.heads, 1, 1, 1});
+    const auto skip = [&](DevicePtr& data, size_t row_bytes) {
+      if (data != 0) data += static_cast<DevicePtr>(rows_before) * row_bytes;
+    };
+    skip(part.saved_o, of_row.o);
+    skip(part.partial_o, of_row.o);
+    skip(part.saved_stats, of_row.stats);
+    skip(part.row_stats, of_row.stats);
+    skip(part.saved_x, of_row.x);
+    if (part.grad_sink != 0)
+      part.grad_sink = call_.workspace.data + table_.sink_sums +
+                       static_cast<DevicePtr>(b * call_.sizes.heads) * sizeof(float);
+    return part;
+  }
+
+  // Calls act(b, sizes, layout, workspace) for every sequence, in the order of the batch.
+  template <class Act>
+  Status for_each(const Act& act) const {
+    size_t offset = table_.total_bytes;
+    for (int64_t b = 0; b < call_.sizes.batch; ++b) {
+      const Sizes sizes = sizes_of(b);
+      LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                             workspace_layout(call_.problem, call_.schedule, sizes));
+      LSSAR_RETURN_IF_ERROR(act(b, sizes, layout, call_.workspace.data + offset));
+      offset += layout.total_bytes;
+    }
+    return {};
+  }
+
+  Status check_workspace() const {
+    size_t needed = table_.total_bytes;
+    LSSAR_RETURN_IF_ERROR(
+        for_each([&](int64_t, const Sizes&, const WorkspaceLayout& layout, DevicePtr) -> Status {
+          needed += layout.total_bytes;
+          return {};
+        }));
+    if (call_.workspace.bytes >= needed) return {};
+    return invalid_argument(fmt::format("workspace_bytes = {}: this call needs {} or more",
+                                        call_.workspace.bytes, needed));
+  }
+
+  // The longest sequence last, because a launch begins its last parts first. Threads then end at
+  // about the same time.
+  void sort_by_work() const {
+    auto* const order = at<int32_t>(table_.order);
+    std::iota(order, order + batch_, 0);
+    std::sort(order, order + batch_, [&](int32_t a, int32_t b) {
+      const double work_a = work_of(a), work_b = work_of(b);
+      return work_a != work_b ? work_a < work_b : a < b;
+    });
+  }
+
+  Status launch_together() const {
+    auto* const params = at<lssar_device::AttentionParams>(table_.params);
+    LSSAR_RETURN_IF_ERROR(for_each([&](int64_t b, const Sizes& sizes, const WorkspaceLayout& layout,
+                                       DevicePtr workspace) -> Status {
+      const Tensors tensors = tensors_of(b);
+      params[b] = attention_params({call_.problem, sizes, tensors, workspace, layout});
+      return {};
+    }));
+    double all_work = 0;
+    for (size_t b = 0; b < batch_; ++b) all_work += work_of(static_cast<int64_t>(b));
+    const CallWork work(all_work);
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      LSSAR_ASSIGN_OR_RETURN(const uint32_t blocks, make_parts(steps_[i]));
+      if (blocks == 0) continue;
+      LSSAR_RETURN_IF_ERROR(device_.launch_parts(*functions_[i].function, parts(), batch_,
+                                                 static_cast<uint32_t>(steps_[i].shared_bytes)));
+    }
+    return {};
+  }
+
+  LaunchPart* parts() const { return at<LaunchPart>(table_.parts); }
+
+  // Returns the number of blocks.
+  Result<uint32_t> make_parts(const LaunchStep& step) const {
+    const auto* const order = at<const int32_t>(table_.order);
+    const auto* const params = at<const lssar_device::AttentionParams>(table_.params);
+    uint64_t end = 0;
+    for (size_t i = 0; i < batch_; ++i) {
+      LSSAR_ASSIGN_OR_RETURN(const LaunchConfig config,
+                             launch_config(step, sizes_of(order[i]), device_.info().num_sms));
+      end += config.grid[0];
+      if (end > std::numeric_limits<int32_t>::max()) {
+        return invalid_argument(fmt::format(
+            "sizes: {} sequences have more than 2^31 - 1 blocks of {} rows; allowed are fewer",
+            batch_, step.rows_per_block));
+      }
+      parts()[i] = {&params[order[i]], static_cast<uint32_t>(end)};
+    }
+    return static_cast<uint32_t>(end);
+  }
+
+  Status launch_each(Stream stream) const {
+    return for_each([&](int64_t b, const Sizes& sizes, const WorkspaceLayout& layout,
+                        DevicePtr workspace) {
+      const Tensors tensors = tensors_of(b);
+      return launch_steps(device_, steps_, functions_,
+                          {call_.problem, sizes, tensors, workspace, layout}, stream);
+    });
+  }
+
+  // The gradient of a sink is the sum over all sequences, in the order of the batch.
+  void add_sinks() const {
+    if (call_.problem.pass != Pass::kBackward || !reads_sink(call_.problem)) return;
+    const auto heads = static_cast<size_t>(call_.sizes.heads);
+    const auto* const sums = at<const float>(table_.sink_sums);
+    auto* const total = reinterpret_cast<float*>(call_.tensors.grad_sink);
+    for (size_t head = 0; head < heads; ++head) {
+      double sum = 0;
+      for (size_t b = 0; b < batch_; ++b) sum += sums[b * heads + head];
+      total[head] = static_cast<float>(sum);
+    }
+  }
+
+  Device& device_;
+  const std::vector<LaunchStep>& steps_;
+  const std::vector<StepFunction>& functions_;
+  const SequencesCall& call_;
+  const size_t batch_;
+  const TableLayout table_;
+};
+
+}  // namespace
+
+TensorShapes shapes_of(const Sizes& sizes, const Sequences& sequences) {
+  TensorShapes shapes = shapes_of(sizes);
+  if (sequences.cu_seqlens_q != nullptr) {
+    shapes.batch_q = 1;
+    shapes.rows_q = sequences.total_q;
+  }
+  if (sequences.cu_seqlens_k != nullptr) {
+    shapes.batch_k = 1;
+    shapes.rows_k = sequences.total_k;
+  }
+  return shapes;
+}
+
+Status check_sequences(const Sizes& sizes, const Sequences& sequences) {
+  LSSAR_RETURN_IF_ERROR(check_lengths("q", sizes.batch, sizes.seq_q, sequences.total_q,
+                                      sequences.cu_seqlens_q, sequences.seqused_q));
+  return check_lengths("k", sizes.batch, sizes.seq_k, sequences.total_k, sequences.cu_seqlens_k,
+                       sequences.seqused_k);
+}
+
+Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule& schedule,
+                                         const Sizes& sizes, int64_t total_q, int64_t total_k) {
+  // Every sequence may round its lengths up to whole tiles, and each part of its workspace up to
+  // kPartAlignment.
+  constexpr int64_t kParts = 8;
+  const bool is_cpu = schedule.variant == Variant::kCpu;
+  const int64_t tile_q = is_cpu ? cpu_grad_rows(schedule) : schedule.dkdv.block_cols;
+  const int64_t tile_k = is_cpu ? schedule.cpu.panel_keys : key_norm_pitch(1);
+  const Sizes all = {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
+                     total_k + sizes.batch * tile_k};
+  LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout, workspace_layout(problem, schedule, all));
+  return table_layout(problem, sizes).total_bytes + layout.total_bytes +
+         static_cast<size_t>(sizes.batch * kParts) * kPartAlignment;
+}
+
+Result<SavedBytes> sequences_saved_bytes(const Problem& problem, const Schedule& schedule,
+                                         const Sizes& sizes, int64_t total_q) {
+  return saved_bytes(problem, schedule, {1, sizes.heads, sizes.kv_heads, total_q, 0});
+}
+
+Status launch_sequences(Device& device, const std::vector<LaunchStep>& steps,
+                        const std::vector<StepFunction>& functions, const SequencesCall& call,
+                        Stream stream) {
+  return SequenceLaunches(device, steps, functions, call).run(stream);
+}
+
+}  // namespace lssar

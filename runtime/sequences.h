@@ -1,0 +1,78 @@
+// Calls of sequences that have lengths of their own: packed one after another, or padded to one
+// length. Each sequence is computed as a call of one batch entry, on its own part of the tensors
+// and of the workspace. On the cpu device the blocks of all sequences run in one launch; the virtual
+// device runs one sequence after another.
+//
+// Used by engine.cpp and plan.cpp. Nothing here allocates, but to report an error. Threads: pure
+// functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "codegen/launch_step.h"
+#include "device/device.h"
+#include "runtime/call.h"
+#include "runtime/step_function.h"
+
+namespace lssar {
+
+// The lengths of a call's sequences, in host memory. Sizes::batch is their number, Sizes::seq_q and
+// seq_k are the most queries and keys that one may have.
+//
+// With cu_seqlens_q the queries are packed: those of sequence b are rows cu_seqlens_q[b] to
+// cu_seqlens_q[b + 1] of tensors of batch 1 and total_q rows. Without it they are the first rows of
+// batch entry b. seqused_q, where it is not null, says how many of these rows there are. Likewise
+// for keys.
+struct Sequences {
+  const int32_t* cu_seqlens_q = nullptr;  // [batch + 1]
+  const int32_t* cu_seqlens_k = nullptr;
+  const int32_t* seqused_q = nullptr;  // [batch]
+  const int32_t* seqused_k = nullptr;
+  int64_t total_q = 0;  // rows of packed tensors; without cu_seqlens_q not read
+  int64_t total_k = 0;
+};
+
+// Whether the call says anything of sequences.
+inline bool has_lengths(const Sequences& sequences) {
+  return sequences.cu_seqlens_q != nullptr || sequences.cu_seqlens_k != nullptr ||
+         sequences.seqused_q != nullptr || sequences.seqused_k != nullptr;
+}
+
+// The batch and lengths of the tensors that hold all sequences.
+TensorShapes shapes_of(const Sizes& sizes, const Sequences& sequences);
+
+// kInvalidArgument names the entry that is negative, too long, beyond the tensor, or before the one
+// that it follows. REQUIRES: check_sizes of the sizes.
+Status check_sequences(const Sizes& sizes, const Sequences& sequences);
+
+// Bytes of workspace that suffice for every call of these sizes with `total_q` queries and `total_k`
+// keys in all.
+Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule& schedule,
+                                         const Sizes& sizes, int64_t total_q, int64_t total_k);
+
+// What the forward for training saves: sequence after sequence, each as a call of one batch entry
+// saves it. Rows that seqused_q leaves out have room too.
+Result<SavedBytes> sequences_saved_bytes(const Problem& problem, const Schedule& schedule,
+                                         const Sizes& sizes, int64_t total_q);
+
+// A call whose sizes, sequences and tensors were checked.
+struct SequencesCall {
+  const Problem& problem;
+  const Schedule& schedule;
+  const Sizes& sizes;
+  const Sequences& sequences;
+  const Tensors& tensors;
+  const Workspace& workspace;
+};
+
+// Runs every step for all sequences. `functions` has one entry per step. kInvalidArgument: the
+// workspace is too small, and nothing was launched; or, on a device without launch_parts, the steps
+// of a sequence have too many blocks.
+Status launch_sequences(Device& device, const std::vector<LaunchStep>& steps,
+                        const std::vector<StepFunction>& functions, const SequencesCall& call,
+                        Stream stream);
+
+}  // namespace lssar
